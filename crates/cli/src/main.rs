@@ -1,0 +1,3 @@
+//! The `warpfold` program.
+
+fn main() {}

@@ -1,0 +1,29 @@
+//! PTX as data: a tree ([`Module`]), a parser ([`parse`]) and a printer (`Display` of the tree).
+//!
+//! Start with [`ast`]. This crate knows no kernel and no device; it resolves no names and checks no types.
+//! The specification is the PTX ISA; section names in comments refer to it.
+
+pub mod ast;
+mod opcode;
+mod span;
+mod types;
+
+pub use ast::*;
+pub use opcode::Opcode;
+pub use span::Span;
+pub use types::ScalarType;
+
+/// A name or a piece of text; short ones are stored in place.
+pub type Name = smol_str::SmolStr;
+
+/// A syntax error: what was found where, and what would have been right there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{span}: expected {expected}, found {found}")]
+pub struct ParseError {
+    /// Line and column of the offending token.
+    pub span: Span,
+    /// The offending token as it stands in the text (`end of file` at the end).
+    pub found: String,
+    /// What could stand there.
+    pub expected: String,
+}

@@ -1,0 +1,76 @@
+//! Why a program cannot be loaded or a launch cannot start. Faults of the simulated program are findings, not errors.
+
+/// An error of the host's making, or PTX that this machine does not run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is not PTX.
+    #[error("PTX syntax error at {0}")]
+    Syntax(#[from] warpfold_ptx::ParseError),
+    /// The text is PTX, but an instruction or directive in it is not executed here.
+    #[error("line {line}: not supported by the virtual GPU: `{text}`: {reason}")]
+    Unsupported {
+        /// Line in the text.
+        line: u32,
+        /// The instruction or directive.
+        text: String,
+        /// What about it.
+        reason: String,
+    },
+    /// The text is PTX, but means nothing (unknown name, wrong operand …).
+    #[error("line {line}: invalid PTX: `{text}`: {reason}")]
+    Invalid {
+        /// Line in the text.
+        line: u32,
+        /// The instruction or directive.
+        text: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No such entry in the module.
+    #[error("no kernel named '{name}'; the module has: {known}")]
+    UnknownKernel {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The launch breaks a limit.
+    #[error("cannot launch {kernel}: {reason}")]
+    InvalidLaunch {
+        /// The kernel.
+        kernel: String,
+        /// Which limit, with its number.
+        reason: String,
+    },
+    /// The device's memory is used up.
+    #[error("out of device memory: {requested} bytes asked for, {free} free of {capacity}")]
+    OutOfMemory {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes free.
+        free: u64,
+        /// Bytes in all.
+        capacity: u64,
+    },
+    /// A host copy outside an allocation.
+    #[error("host access to {bytes} bytes at {address:#x} is outside every live allocation")]
+    BadHostAccess {
+        /// Start.
+        address: u64,
+        /// Length.
+        bytes: u64,
+    },
+    /// The kernel executed `trap`.
+    #[error("kernel {kernel} trapped at line {line} (block {block:?}, thread {thread:?})")]
+    Trap {
+        /// The kernel.
+        kernel: String,
+        /// Line of the `trap`.
+        line: u32,
+        /// Block index.
+        block: [u32; 3],
+        /// Thread index.
+        thread: [u32; 3],
+    },
+}

@@ -1,0 +1,74 @@
+//! What to run: grid, block, parameters, and how to run it.
+
+use std::sync::Arc;
+
+/// One launch of a kernel.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Entry name.
+    pub kernel: String,
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads a block in x, y, z.
+    pub block: [u32; 3],
+    /// Blocks a cluster in x, y, z; `[1, 1, 1]` without clusters.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub dynamic_shared: u32,
+    /// Parameter bytes, laid out as the kernel declares them (`KernelInfo::params` has the offsets).
+    pub params: Vec<u8>,
+    /// All blocks are co-resident, so that they may wait for one another.
+    pub cooperative: bool,
+}
+
+/// Which checks to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Checks {
+    /// Only what hardware traps: out of bounds, misaligned, use after free, deadlock. The first ends the run.
+    #[default]
+    None,
+    /// Everything: races, uninitialised reads, divergent barriers; the run goes on after a finding.
+    All,
+}
+
+/// How to run a launch.
+#[derive(Clone)]
+pub struct Options {
+    /// Which checks to run.
+    pub checks: Checks,
+    /// Host threads; `None` takes one a core. One worker makes a run fully deterministic, order of float
+    /// atomics included.
+    pub workers: Option<usize>,
+    /// Keep counters per instruction as well as totals.
+    pub per_instruction: bool,
+    /// Where `vprintf` writes; standard output when `None`.
+    pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    /// Warp instructions without any progress after which a run counts as deadlocked.
+    pub patience: u64,
+    /// Called now and then with blocks finished and blocks in all.
+    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            checks: Checks::None,
+            workers: None,
+            per_instruction: false,
+            output: None,
+            patience: 50_000_000,
+            progress: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("checks", &self.checks)
+            .field("workers", &self.workers)
+            .field("per_instruction", &self.per_instruction)
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}
