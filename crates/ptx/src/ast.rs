@@ -71,7 +71,8 @@ pub struct Function {
     pub name: Name,
     /// Parameters in order.
     pub params: Vec<Variable>,
-    /// `.maxntid`, `.reqntid`, `.minnctapersm`, `.maxnreg`, `.noreturn`, `.explicitcluster`, … in text order.
+    /// `.maxntid`, `.reqntid`, `.minnctapersm`, `.maxnreg`, `.noreturn`, `.explicitcluster`, … in text order;
+    /// `.attribute(…)`, which the text has before the name, comes first, its argument in `strings`.
     pub directives: Vec<FunctionDirective>,
     /// `None` for a declaration.
     pub body: Option<Vec<Statement>>,
@@ -227,8 +228,8 @@ pub enum Statement {
         returns: Vec<Variable>,
         /// Parameters.
         params: Vec<Variable>,
-        /// `.noreturn`
-        noreturn: bool,
+        /// `.noreturn`, `.abi_preserve N`, `.abi_preserve_control N`, in text order.
+        directives: Vec<FunctionDirective>,
     },
 }
 
@@ -276,6 +277,13 @@ pub enum Operand {
         name: Name,
         /// `.x .y .z .w .r .g .b .a` selects a component of a vector.
         component: Option<char>,
+    },
+    /// `r.b0`, `r.h1`, `r.b3210`: bytes or half words of a register, in video instructions.
+    Selected {
+        /// The register.
+        name: Name,
+        /// Without the dot: `b0`, `h1`, `b3210`.
+        selector: Name,
     },
     /// A number.
     Immediate(Immediate),
@@ -340,6 +348,43 @@ impl PartialEq for Immediate {
             (Self::F32(a), Self::F32(b)) => a == b,
             (Self::F64(a), Self::F64(b)) => a == b,
             (Self::Int(_) | Self::F32(_) | Self::F64(_), _) => false,
+        }
+    }
+}
+
+impl Linkage {
+    /// Every linkage.
+    pub const ALL: &[Self] = &[Self::Extern, Self::Visible, Self::Weak, Self::Common];
+
+    /// Its directive without the dot.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Extern => "extern",
+            Self::Visible => "visible",
+            Self::Weak => "weak",
+            Self::Common => "common",
+        }
+    }
+}
+
+impl StateSpace {
+    /// Every state space.
+    pub const ALL: &[Self] =
+        &[Self::Reg, Self::Const, Self::Global, Self::Local, Self::Param, Self::Shared, Self::Sreg, Self::Tex];
+
+    /// Its directive without the dot.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reg => "reg",
+            Self::Const => "const",
+            Self::Global => "global",
+            Self::Local => "local",
+            Self::Param => "param",
+            Self::Shared => "shared",
+            Self::Sreg => "sreg",
+            Self::Tex => "tex",
         }
     }
 }

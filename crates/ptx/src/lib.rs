@@ -4,12 +4,15 @@
 //! The specification is the PTX ISA; section names in comments refer to it.
 
 pub mod ast;
+mod lexer;
 mod opcode;
+mod parser;
 mod span;
 mod types;
 
 pub use ast::*;
 pub use opcode::Opcode;
+pub use parser::parse;
 pub use span::Span;
 pub use types::ScalarType;
 
@@ -18,7 +21,7 @@ pub type Name = smol_str::SmolStr;
 
 /// A syntax error: what was found where, and what would have been right there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{span}: expected {expected}, found {found}")]
+#[error("{span}: expected {expected}, found {}", quoted(found))]
 pub struct ParseError {
     /// Line and column of the offending token.
     pub span: Span,
@@ -26,4 +29,9 @@ pub struct ParseError {
     pub found: String,
     /// What could stand there.
     pub expected: String,
+}
+
+/// The end of the file is no token; everything else is quoted.
+fn quoted(found: &str) -> String {
+    if found == "end of file" { found.to_owned() } else { format!("`{found}`") }
 }
