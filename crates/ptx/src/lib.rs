@@ -7,14 +7,17 @@ pub mod ast;
 mod lexer;
 mod opcode;
 mod parser;
+mod print;
 mod span;
 mod types;
+mod walk;
 
 pub use ast::*;
 pub use opcode::Opcode;
 pub use parser::parse;
 pub use span::Span;
 pub use types::ScalarType;
+pub use walk::Statements;
 
 /// A name or a piece of text; short ones are stored in place.
 pub type Name = smol_str::SmolStr;

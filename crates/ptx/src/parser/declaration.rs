@@ -103,7 +103,7 @@ impl Parser<'_> {
                     prefix.attribute = Some(self.attribute()?);
                     continue;
                 }
-                ".v2" | ".v4" | ".v8" if prefix.vector.is_none() => {
+                ".v2" | ".v4" if prefix.vector.is_none() => {
                     prefix.vector = Some(u32::from(text.as_bytes()[2] - b'0'));
                 }
                 _ if prefix.space.is_none() && space(text).is_some() => prefix.space = space(text),
