@@ -127,7 +127,7 @@ pub struct Variable {
     pub ty: ScalarType,
     /// `.ptr .space .align N` of a kernel parameter, if written.
     pub ptr: Option<PtrAttribute>,
-    /// Its name; `_` or empty when a prototype leaves it out.
+    /// Its name; `_` when a prototype leaves it out.
     pub name: Name,
     /// `name<N>`: a set of N variables `name0 … nameN-1`.
     pub count: Option<u32>,

@@ -115,16 +115,28 @@ impl<'t> Lexer<'t> {
         while let Some(byte) = self.peek(0) {
             match byte {
                 b'\n' | b' ' | b'\t' | b'\r' | 0x0B | 0x0C => self.step(byte),
-                b'/' if self.peek(1) == Some(b'/') => {
-                    while let Some(byte) = self.peek(0).filter(|&b| b != b'\n') {
-                        self.step(byte);
-                    }
-                }
+                b'/' if self.peek(1) == Some(b'/') => self.skip_line(),
                 b'/' if self.peek(1) == Some(b'*') => self.skip_block_comment()?,
+                b'#' if self.is_line_marker() => self.skip_line(),
                 _ => break,
             }
         }
         Ok(())
+    }
+
+    /// Steps up to the end of the line.
+    fn skip_line(&mut self) {
+        while let Some(byte) = self.peek(0).filter(|&b| b != b'\n') {
+            self.step(byte);
+        }
+    }
+
+    /// Whether a line starts here that a C preprocessor left: `# 12 "file"` or `#line 12 "file"`.
+    fn is_line_marker(&self) -> bool {
+        let rest = &self.bytes[self.position + 1..];
+        let rest = rest.strip_prefix(b"line").unwrap_or(rest).trim_ascii_start();
+        let line_so_far = &self.bytes[self.line_start..self.position];
+        line_so_far.trim_ascii().is_empty() && rest.first().is_some_and(u8::is_ascii_digit)
     }
 
     fn skip_block_comment(&mut self) -> Result<(), Token> {
@@ -153,10 +165,8 @@ impl<'t> Lexer<'t> {
             b'0'..=b'9' => self.number(),
             b'.' => self.dotted(),
             b'"' => self.string(),
-            b'@' if self.bytes[self.position..].starts_with(b"@@") => {
-                while let Some(byte) = self.peek(0).filter(|&b| b != b'\n') {
-                    self.step(byte);
-                }
+            b'@' if self.bytes[self.position..].starts_with(b"@@DWARF") => {
+                self.skip_line();
                 TokenKind::Dwarf
             }
             _ => self.symbol(byte),

@@ -244,9 +244,7 @@ impl Display for Variable {
         if let Some(ptr) = self.ptr {
             write!(f, " {ptr}")?;
         }
-        if !self.name.is_empty() || !self.dims.is_empty() {
-            write!(f, " {}", self.name)?;
-        }
+        write!(f, " {}", self.name)?;
         if let Some(count) = self.count {
             write!(f, "<{count}>")?;
         }

@@ -52,15 +52,16 @@ impl Value {
         if matches!(self, Self::Signed(_)) { Self::Signed(bits as i64) } else { Self::Unsigned(bits) }
     }
 
-    fn negate(self) -> Self {
-        match self {
+    /// `None` for `0f…`, which no operator takes.
+    fn negate(self) -> Option<Self> {
+        Some(match self {
             // The literal has no signed value, its negation has.
             Self::Unsigned(v) if v == i64::MIN.unsigned_abs() => Self::Signed(i64::MIN),
             Self::Signed(v) => Self::Signed(v.wrapping_neg()),
             Self::Unsigned(v) => Self::Unsigned(v.wrapping_neg()),
             Self::Float(v) => Self::Float(-v),
-            Self::Single(bits) => Self::Single(bits ^ 0x8000_0000),
-        }
+            Self::Single(_) => return None,
+        })
     }
 }
 
@@ -85,9 +86,6 @@ const fn precedence(kind: TokenKind) -> Option<u8> {
     })
 }
 
-/// The precedence of `*`: what a term of a sum is made of.
-const TERM: u8 = 10;
-
 impl Parser<'_> {
     pub(super) fn immediate(&mut self) -> Result<Immediate> {
         Ok(self.constant()?.immediate())
@@ -105,25 +103,15 @@ impl Parser<'_> {
         value.to_u64().ok_or_else(|| self.error_at(token, "an integer that is not negative"))
     }
 
-    pub(super) fn constant_u32(&mut self) -> Result<u32> {
-        let token = self.token;
-        let value = self.constant_u64()?;
-        u32::try_from(value).map_err(|_| self.error_at(token, "an integer of 32 bits"))
-    }
-
-    /// `+ a - b …` after a name: the sum of the terms, modulo 2^64.
+    /// `+ expression` after a name, modulo 2^64; zero when there is none.
     #[allow(clippy::cast_possible_wrap, reason = "offsets wrap at 64 bits")]
     pub(super) fn offset(&mut self) -> Result<i64> {
-        let mut sum = 0_u64;
-        while let TokenKind::Symbol(sign @ (b'+' | b'-')) = self.token.kind {
-            self.bump();
-            let token = self.token;
-            let term = self.unary()?;
-            let term = self.binary(term, TERM)?;
-            let bits = term.bits().ok_or_else(|| self.error_at(token, "an integer"))?;
-            sum = if sign == b'+' { sum.wrapping_add(bits) } else { sum.wrapping_sub(bits) };
+        if !self.accept(b'+') {
+            return Ok(0);
         }
-        Ok(sum as i64)
+        let token = self.token;
+        let bits = self.constant()?.bits().ok_or_else(|| self.error_at(token, "an integer"))?;
+        Ok(bits as i64)
     }
 
     fn constant(&mut self) -> Result<Value> {
@@ -207,7 +195,7 @@ impl Parser<'_> {
     fn apply_unary(&self, sign: Token, operand: Value) -> Result<Value> {
         let integer = || operand.bits().ok_or_else(|| self.error_at(sign, "an operator for floats"));
         Ok(match sign.kind {
-            TokenKind::Symbol(b'-') => operand.negate(),
+            TokenKind::Symbol(b'-') => operand.negate().ok_or_else(|| self.error_at(sign, "a number"))?,
             TokenKind::Symbol(b'!') => truth(integer()? == 0),
             TokenKind::Symbol(b'~') => Value::Unsigned(!integer()?),
             _ => operand,

@@ -1,30 +1,31 @@
 //! Variables, parameters, initial values and function headers (PTX ISA, "State Spaces, Types, and Variables").
 
 use super::{Parser, Result};
-use crate::lexer::{Token, TokenKind};
+use crate::lexer::TokenKind;
 use crate::{
     Function, FunctionDirective, FunctionKind, Initializer, Item, Linkage, Name, PtrAttribute, ScalarType, StateSpace,
     Variable,
 };
 
 /// What stands before the name of a variable.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Prefix {
     linkage: Option<Linkage>,
-    space: Option<StateSpace>,
+    space: StateSpace,
     align: Option<u32>,
-    vector: Option<u32>,
-    ty: Option<ScalarType>,
+    vector: u32,
+    ty: ScalarType,
     ptr: Option<PtrAttribute>,
     attribute: Option<Name>,
 }
 
-fn linkage(dotted: &str) -> Option<Linkage> {
-    Linkage::ALL.iter().copied().find(|l| l.name() == &dotted[1..])
-}
-
-pub(super) fn space(dotted: &str) -> Option<StateSpace> {
-    StateSpace::ALL.iter().copied().find(|s| s.name() == &dotted[1..])
+/// Whether parameters may be called `_`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unnamed {
+    /// In call prototypes.
+    Allowed,
+    /// Everywhere else.
+    Forbidden,
 }
 
 impl Parser<'_> {
@@ -42,97 +43,96 @@ impl Parser<'_> {
         Ok(())
     }
 
-    pub(super) fn linkage(&mut self) -> Option<Linkage> {
-        let found = if self.token.kind == TokenKind::Dotted { linkage(self.current()) } else { None };
-        if found.is_some() {
-            self.bump();
-        }
-        found
+    fn linkage(&mut self) -> Option<Linkage> {
+        self.dotted_from(Linkage::ALL, Linkage::name)
     }
 
-    /// `.space … name, name…;`
-    pub(super) fn variables(&mut self, linkage: Option<Linkage>, expected: &str) -> Result<Vec<Variable>> {
-        if self.token.kind != TokenKind::Dotted || space(self.current()).is_none() {
-            return self.error(expected);
+    /// Takes the current token if it names one of `all`.
+    fn dotted_from<T: Copy>(&mut self, all: &[T], name: impl Fn(T) -> &'static str) -> Option<T> {
+        if self.token.kind != TokenKind::Dotted {
+            return None;
         }
-        let prefix = self.prefix(linkage)?;
+        let text = &self.current()[1..];
+        let found = all.iter().copied().find(|&candidate| name(candidate) == text)?;
+        self.bump();
+        Some(found)
+    }
+
+    /// `.space … name, name = value…;`; `expected` is said when no state space stands here.
+    pub(super) fn variables(&mut self, linkage: Option<Linkage>, expected: &str) -> Result<Vec<Variable>> {
+        let prefix = self.prefix(linkage, expected)?;
         let variables = self.comma_separated(|p| {
-            let mut variable = p.declarator(&prefix)?;
-            if p.accept(b'=') {
+            let mut variable = p.declarator(&prefix, Unnamed::Forbidden)?;
+            // A set of variables has no initial value.
+            if variable.count.is_none() && p.accept(b'=') {
                 variable.init = Some(p.initializer()?);
             }
             Ok(variable)
         })?;
-        if !self.at(b';') {
-            return self.error("`,` or `;`");
-        }
-        self.bump();
+        self.end_of_list(b';')?;
         Ok(variables)
     }
 
     /// `.param .b64 .ptr .global .align 8 name` and the like, in a parameter list.
-    fn parameter(&mut self) -> Result<Variable> {
-        let prefix = match self.current() {
-            ".param" | ".reg" => self.prefix(None)?,
-            _ => return self.error("`.param` or `.reg`"),
-        };
-        if matches!(self.token.kind, TokenKind::Symbol(b',' | b')' | b'[')) {
-            let mut variable = prefix.variable(Name::default(), self.token)?;
-            variable.dims = self.dims()?;
-            return Ok(variable);
+    fn parameter(&mut self, unnamed: Unnamed) -> Result<Variable> {
+        if !matches!(self.current(), ".param" | ".reg") {
+            return self.error("`.param` or `.reg`");
         }
-        self.declarator(&prefix)
+        let prefix = self.prefix(None, "`.param` or `.reg`")?;
+        self.declarator(&prefix, unnamed)
     }
 
-    /// State space, alignment, vector size, type and attributes, in any order that starts with the space.
-    fn prefix(&mut self, linkage: Option<Linkage>) -> Result<Prefix> {
-        let mut prefix = Prefix { linkage, ..Prefix::default() };
-        while self.token.kind == TokenKind::Dotted {
-            let text = self.current();
-            match text {
-                ".align" if prefix.align.is_none() => {
-                    self.bump();
-                    prefix.align = Some(self.constant_u32()?);
-                    continue;
-                }
-                ".ptr" if prefix.ptr.is_none() => {
-                    prefix.ptr = Some(self.ptr_attribute()?);
-                    continue;
-                }
-                ".attribute" if prefix.attribute.is_none() => {
-                    prefix.attribute = Some(self.attribute()?);
-                    continue;
-                }
-                ".v2" | ".v4" if prefix.vector.is_none() => {
-                    prefix.vector = Some(u32::from(text.as_bytes()[2] - b'0'));
-                }
-                _ if prefix.space.is_none() && space(text).is_some() => prefix.space = space(text),
-                _ => match ScalarType::from_modifier(&text[1..]).filter(|_| prefix.ty.is_none()) {
-                    Some(ty) => prefix.ty = Some(ty),
-                    None => return self.error(if prefix.ty.is_some() { "a name" } else { "a type" }),
-                },
+    /// `{.align N} .space {.attribute(…)} {.align N} {.v4} .type {.ptr …}`
+    fn prefix(&mut self, linkage: Option<Linkage>, expected: &str) -> Result<Prefix> {
+        let mut align = self.align()?;
+        let Some(space) = self.space() else { return self.error(expected) };
+        let mut attribute = None;
+        loop {
+            match self.current() {
+                ".align" if align.is_none() => align = self.align()?,
+                ".attribute" if attribute.is_none() => attribute = Some(self.attribute()?),
+                _ => break,
             }
-            self.bump();
         }
-        if prefix.ty.is_none() {
-            return self.error("a type");
-        }
-        Ok(prefix)
+        let vector = self.vector();
+        let ty = self.scalar_type()?;
+        let ptr = if self.accept_dotted(".ptr") {
+            Some(PtrAttribute { space: self.space(), align: self.align()? })
+        } else {
+            None
+        };
+        Ok(Prefix { linkage, space, align, vector, ty, ptr, attribute })
     }
 
-    /// `.ptr {.space} {.align N}`
-    fn ptr_attribute(&mut self) -> Result<PtrAttribute> {
-        self.bump();
-        let pointee = if self.token.kind == TokenKind::Dotted { space(self.current()) } else { None };
-        if pointee.is_some() {
-            self.bump();
+    fn space(&mut self) -> Option<StateSpace> {
+        self.dotted_from(StateSpace::ALL, StateSpace::name)
+    }
+
+    /// `.v2` or `.v4`; 1 when there is none.
+    pub(super) fn vector(&mut self) -> u32 {
+        if self.accept_dotted(".v2") {
+            2
+        } else if self.accept_dotted(".v4") {
+            4
+        } else {
+            1
         }
-        let align = if self.accept_dotted(".align") { Some(self.constant_u32()?) } else { None };
-        Ok(PtrAttribute { space: pointee, align })
+    }
+
+    pub(super) fn scalar_type(&mut self) -> Result<ScalarType> {
+        let text = if self.token.kind == TokenKind::Dotted { &self.current()[1..] } else { "" };
+        let Some(ty) = ScalarType::from_modifier(text) else { return self.error("a type") };
+        self.bump();
+        Ok(ty)
+    }
+
+    /// `.align N`, if it is there.
+    fn align(&mut self) -> Result<Option<u32>> {
+        if self.accept_dotted(".align") { self.integer_token_32().map(Some) } else { Ok(None) }
     }
 
     /// `.attribute(…)`: the text between the parentheses.
-    pub(super) fn attribute(&mut self) -> Result<Name> {
+    fn attribute(&mut self) -> Result<Name> {
         self.bump();
         self.expect(b'(')?;
         let start = self.token.start;
@@ -142,7 +142,7 @@ impl Parser<'_> {
             }
             p.bump();
             if p.accept(b'(') {
-                p.list(b')', |p| p.constant_u64())?;
+                p.list(b')', |p| p.integer_token())?;
             }
             Ok(())
         })?;
@@ -152,13 +152,16 @@ impl Parser<'_> {
     }
 
     /// `name`, `name<N>`, `name[2][3]`.
-    fn declarator(&mut self, prefix: &Prefix) -> Result<Variable> {
-        let token = self.token;
-        let name = self.name("a name")?;
-        let mut variable = prefix.variable(name, token)?;
-        variable.count = self.count()?;
-        variable.dims = self.dims()?;
-        Ok(variable)
+    fn declarator(&mut self, prefix: &Prefix, unnamed: Unnamed) -> Result<Variable> {
+        let span = self.token.span;
+        let name = match unnamed {
+            Unnamed::Allowed => self.name("a name or `_`")?,
+            Unnamed::Forbidden => self.new_name("a name")?,
+        };
+        let count = self.count()?;
+        let dims = if count.is_none() { self.dims()? } else { Vec::new() };
+        let Prefix { linkage, space, align, vector, ty, ptr, attribute } = prefix.clone();
+        Ok(Variable { linkage, space, align, vector, ty, ptr, name, count, dims, init: None, attribute, span })
     }
 
     /// `<N>` after a name.
@@ -181,16 +184,14 @@ impl Parser<'_> {
     }
 
     fn initializer(&mut self) -> Result<Initializer> {
-        if self.accept(b'{') {
-            return Ok(Initializer::List(self.list(b'}', |p| p.nested(Self::initializer))?));
+        match self.token.kind {
+            TokenKind::Symbol(b'{') => {
+                self.bump();
+                self.list(b'}', |p| p.nested(Self::initializer)).map(Initializer::List)
+            }
+            TokenKind::Integer => self.masked_or_number(),
+            _ => self.initial_value(),
         }
-        if self.token.kind == TokenKind::Word && self.current() != "WARP_SZ" {
-            return self.initial_address();
-        }
-        if self.token.kind != TokenKind::Integer {
-            return self.immediate().map(Initializer::Immediate);
-        }
-        self.masked_or_number()
     }
 
     /// `0xFF00(address)`, or an expression that starts with an integer.
@@ -201,21 +202,19 @@ impl Parser<'_> {
             return self.immediate_from(number).map(Initializer::Immediate);
         }
         let Some(mask) = number.to_u64() else { return Err(self.error_at(token, "a mask")) };
-        let address = if self.token.kind == TokenKind::Word && self.current() != "WARP_SZ" {
-            self.initial_address()?
-        } else {
-            Initializer::Immediate(self.immediate()?)
-        };
+        let address = Box::new(self.initial_value()?);
         self.expect(b')')?;
-        Ok(Initializer::MaskedAddress { mask, address: Box::new(address) })
+        Ok(Initializer::MaskedAddress { mask, address })
     }
 
-    /// `name + offset` or `generic(name) + offset`.
-    fn initial_address(&mut self) -> Result<Initializer> {
+    /// A number, `name + offset` or `generic(name) + offset`.
+    fn initial_value(&mut self) -> Result<Initializer> {
+        if self.token.kind != TokenKind::Word || self.current() == "WARP_SZ" {
+            return self.immediate().map(Initializer::Immediate);
+        }
         let mut name = self.name("a name")?;
-        let generic = name == "generic" && self.at(b'(');
+        let generic = name == "generic" && self.accept(b'(');
         if generic {
-            self.bump();
             name = self.name("a name")?;
             self.expect(b')')?;
         }
@@ -229,69 +228,54 @@ impl Parser<'_> {
             let strings = vec![self.attribute()?];
             directives.push(FunctionDirective { name: Name::new_static("attribute"), values: Vec::new(), strings });
         }
-        let returns = if kind == FunctionKind::Func { self.parameters()? } else { Vec::new() };
+        let returns = if kind == FunctionKind::Func { self.parameters(Unnamed::Forbidden)? } else { Vec::new() };
         let span = self.token.span;
-        let name = self.name("a function name")?;
-        let params = self.parameters()?;
+        let name = self.new_name("a function name")?;
+        let params = self.parameters(Unnamed::Forbidden)?;
         self.function_directives(&mut directives)?;
         let body = if self.accept(b';') { None } else { Some(self.body()?) };
         Ok(Function { linkage, kind, returns, name, params, directives, body, span })
     }
 
     /// `( parameter, … )`, or nothing.
-    pub(super) fn parameters(&mut self) -> Result<Vec<Variable>> {
-        if self.accept(b'(') { self.list(b')', Self::parameter) } else { Ok(Vec::new()) }
+    pub(super) fn parameters(&mut self, unnamed: Unnamed) -> Result<Vec<Variable>> {
+        if self.accept(b'(') { self.list(b')', |p| p.parameter(unnamed)) } else { Ok(Vec::new()) }
     }
 
     /// `.maxntid 128, 1, 1 .noreturn …`
     pub(super) fn function_directives(&mut self, directives: &mut Vec<FunctionDirective>) -> Result<()> {
         while self.token.kind == TokenKind::Dotted {
-            let (mut values, mut strings) = (Vec::new(), Vec::new());
-            let name = match self.current() {
-                ".pragma" => {
-                    strings = self.pragma()?;
-                    Name::new_static("pragma")
-                }
-                text @ (".noreturn" | ".explicitcluster" | ".blocksareclusters") => {
-                    self.bump();
-                    Name::new(&text[1..])
-                }
-                text @ (".maxntid"
-                | ".reqntid"
-                | ".reqnctapercluster"
-                | ".maxnreg"
-                | ".minnctapersm"
-                | ".maxnctapersm"
-                | ".maxclusterrank"
-                | ".abi_preserve"
-                | ".abi_preserve_control") => {
-                    self.bump();
-                    values = self.comma_separated(Self::constant_u64)?;
-                    Name::new(&text[1..])
-                }
-                _ => return self.error("a function directive, `;` or `{`"),
-            };
-            directives.push(FunctionDirective { name, values, strings });
+            let text = self.current();
+            if text == ".pragma" {
+                let strings = self.pragma()?;
+                directives.push(FunctionDirective { name: Name::new_static("pragma"), values: Vec::new(), strings });
+                continue;
+            }
+            let Some((_, arguments)) = FUNCTION_DIRECTIVES.iter().find(|(name, _)| *name == &text[1..]) else { break };
+            self.bump();
+            let mut values = Vec::new();
+            while values.len() < *arguments && (values.is_empty() || self.accept(b',')) {
+                values.push(self.integer_token()?);
+            }
+            directives.push(FunctionDirective { name: Name::new(&text[1..]), values, strings: Vec::new() });
         }
         Ok(())
     }
 }
 
-impl Prefix {
-    fn variable(&self, name: Name, token: Token) -> Result<Variable> {
-        Ok(Variable {
-            linkage: self.linkage,
-            space: self.space.unwrap_or(StateSpace::Reg),
-            align: self.align,
-            vector: self.vector.unwrap_or(1),
-            ty: self.ty.unwrap_or(ScalarType::B8),
-            ptr: self.ptr,
-            name,
-            count: None,
-            dims: Vec::new(),
-            init: None,
-            attribute: self.attribute.clone(),
-            span: token.span,
-        })
-    }
-}
+/// Directives between the parameters and the body, each with the most numbers it takes; it takes at least one
+/// unless that is zero.
+const FUNCTION_DIRECTIVES: &[(&str, usize)] = &[
+    ("maxntid", 3),
+    ("reqntid", 3),
+    ("reqnctapercluster", 3),
+    ("maxnreg", 1),
+    ("minnctapersm", 1),
+    ("maxnctapersm", 1),
+    ("maxclusterrank", 1),
+    ("abi_preserve", 1),
+    ("abi_preserve_control", 1),
+    ("noreturn", 0),
+    ("explicitcluster", 0),
+    ("blocksareclusters", 0),
+];

@@ -122,6 +122,11 @@ impl<'t> Parser<'t> {
         Ok(Name::new(self.text_of(token)))
     }
 
+    /// Takes an identifier that is being declared: not the sink.
+    fn new_name(&mut self, expected: &str) -> Result<Name> {
+        if self.current() == "_" { self.error(expected) } else { self.name(expected) }
+    }
+
     /// Takes a string; its text without the quotes, escapes untouched.
     fn string(&mut self) -> Result<Name> {
         if self.token.kind != TokenKind::Text {
@@ -132,20 +137,18 @@ impl<'t> Parser<'t> {
     }
 
     /// Items separated by commas, up to `close`, which is taken. An empty list is allowed.
-    fn list<T>(&mut self, close: u8, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        let mut items = Vec::new();
+    fn list<T>(&mut self, close: u8, item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         if self.accept(close) {
-            return Ok(items);
+            return Ok(Vec::new());
         }
-        loop {
-            items.push(item(self)?);
-            if self.accept(close) {
-                return Ok(items);
-            }
-            if !self.accept(b',') {
-                return self.error(format!("`,` or `{}`", char::from(close)));
-            }
-        }
+        let items = self.comma_separated(item)?;
+        self.end_of_list(close)?;
+        Ok(items)
+    }
+
+    /// Takes what ends a list of [`Self::comma_separated`] items.
+    fn end_of_list(&mut self, close: u8) -> Result<()> {
+        if self.accept(close) { Ok(()) } else { self.error(format!("`,` or `{}`", char::from(close))) }
     }
 
     /// One or more items separated by commas.

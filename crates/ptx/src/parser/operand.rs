@@ -30,7 +30,9 @@ impl Parser<'_> {
             TokenKind::Symbol(b'[') => self.address().map(Operand::Address),
             TokenKind::Symbol(b'{') => {
                 self.bump();
-                self.list(b'}', Self::list_element).map(Operand::Vector)
+                let elements = self.comma_separated(Self::list_element)?;
+                self.end_of_list(b'}')?;
+                Ok(Operand::Vector(elements))
             }
             TokenKind::Symbol(b'(') if parenthesis == Parenthesis::List => {
                 self.bump();
@@ -63,7 +65,7 @@ impl Parser<'_> {
         let name = self.name("a name")?;
         match self.token.kind {
             TokenKind::Dotted => self.component(name),
-            TokenKind::Symbol(b'+' | b'-') => Ok(Operand::NameOffset { name, offset: self.offset()? }),
+            TokenKind::Symbol(b'+') => Ok(Operand::NameOffset { name, offset: self.offset()? }),
             _ if name == "_" => Ok(Operand::Sink),
             _ => Ok(Operand::Name { name, component: None }),
         }

@@ -1,9 +1,10 @@
 //! Function bodies (PTX ISA, "Statements", "Control Flow Directives").
 
+use super::declaration::Unnamed;
 use super::operand::Parenthesis;
 use super::{Parser, Result};
 use crate::lexer::{Token, TokenKind};
-use crate::{Guard, Instruction, Name, Opcode, RegisterDeclaration, ScalarType, Statement};
+use crate::{Guard, Instruction, Name, Opcode, RegisterDeclaration, Statement};
 
 /// The most labels that one `prefix<N>` may stand for.
 const MAX_LABEL_RANGE: u32 = 1 << 16;
@@ -34,10 +35,6 @@ impl Parser<'_> {
             }
             TokenKind::Symbol(b'@') => self.guarded()?,
             TokenKind::Symbol(b'{') => Statement::Scope(self.nested(Self::scope)?),
-            TokenKind::Symbol(b';') => {
-                self.bump();
-                return Ok(());
-            }
             TokenKind::Dotted => return self.directive_statement(statements),
             _ => return self.error("a statement or `}`"),
         };
@@ -51,8 +48,7 @@ impl Parser<'_> {
             ".loc" => statements.push(self.location()?),
             ".pragma" => statements.push(Statement::Pragma(self.pragma()?)),
             _ => {
-                let linkage = self.linkage();
-                let variables = self.variables(linkage, "a statement or `}`")?;
+                let variables = self.variables(None, "a statement or `}`")?;
                 statements.extend(variables.into_iter().map(Statement::Variable));
             }
         }
@@ -98,12 +94,12 @@ impl Parser<'_> {
     /// `.callprototype (ret) _ (params) .noreturn`
     fn call_prototype(&mut self, name: Name) -> Result<Statement> {
         self.bump();
-        let returns = self.parameters()?;
+        let returns = self.parameters(Unnamed::Allowed)?;
         if self.token.kind != TokenKind::Word || self.current() != "_" {
             return self.error("`_`");
         }
         self.bump();
-        let params = self.parameters()?;
+        let params = self.parameters(Unnamed::Allowed)?;
         let mut directives = Vec::new();
         self.function_directives(&mut directives)?;
         Ok(Statement::CallPrototype { name, returns, params, directives })
@@ -112,23 +108,10 @@ impl Parser<'_> {
     /// `.reg {.v2} .type name, name<N>;`
     fn register(&mut self) -> Result<RegisterDeclaration> {
         self.bump();
-        let vector = match self.current() {
-            ".v2" => 2,
-            ".v4" => 4,
-            _ => 1,
-        };
-        if vector > 1 {
-            self.bump();
-        }
-        let ty =
-            if self.token.kind == TokenKind::Dotted { ScalarType::from_modifier(&self.current()[1..]) } else { None };
-        let Some(ty) = ty else { return self.error("a type") };
-        self.bump();
-        let names = self.comma_separated(|p| Ok((p.name("a register name")?, p.count()?)))?;
-        if !self.at(b';') {
-            return self.error("`,` or `;`");
-        }
-        self.bump();
+        let vector = self.vector();
+        let ty = self.scalar_type()?;
+        let names = self.comma_separated(|p| Ok((p.new_name("a register name")?, p.count()?)))?;
+        self.end_of_list(b';')?;
         Ok(RegisterDeclaration { vector, ty, names })
     }
 
@@ -193,18 +176,7 @@ impl Parser<'_> {
             self.bump();
         }
         let parenthesis = if opcode == Opcode::Call { Parenthesis::List } else { Parenthesis::Constant };
-        let mut operands = Vec::new();
-        if !self.accept(b';') {
-            loop {
-                operands.push(self.operand(parenthesis)?);
-                if self.accept(b';') {
-                    break;
-                }
-                if !self.accept(b',') {
-                    return self.error("`,` or `;`");
-                }
-            }
-        }
+        let operands = self.list(b';', |p| p.operand(parenthesis))?;
         Ok(Statement::Instruction(Instruction { guard, opcode, modifiers, operands, span: start.span }))
     }
 }
