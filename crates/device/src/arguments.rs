@@ -1,0 +1,130 @@
+//! Arguments of kernels whose types the compiler does not know.
+
+use std::sync::Arc;
+
+use crate::buffer::{View, ViewMut};
+use crate::element::Element;
+use crate::memory::{Access, Allocation};
+use crate::module::{FunctionInfo, Param};
+
+/// The arguments of a launch, in the kernel's order. The typed launch makes them by itself; foreign PTX takes them from
+/// here.
+///
+/// Each argument lies at the next multiple of its alignment, as the CUDA ABI has it. A launch compares offsets and
+/// sizes with the kernel's, where the device knows them; it cannot know types.
+#[derive(Debug, Default)]
+pub struct Arguments<'a> {
+    bytes: Vec<u8>,
+    params: Vec<Param>,
+    memory: Vec<(Arc<Allocation>, Access)>,
+    borrow: std::marker::PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Arguments<'a> {
+    /// No arguments.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the address of memory that the kernel reads.
+    #[must_use]
+    pub fn input<T: Element>(mut self, view: impl Into<View<'a, T>>) -> Self {
+        let view = view.into();
+        self.memory.push((view.memory().clone(), Access::Read));
+        self.push(&view.address().to_le_bytes(), 8)
+    }
+
+    /// Adds the address of memory that the kernel writes, or reads and writes.
+    #[must_use]
+    pub fn output<T: Element>(mut self, view: impl Into<ViewMut<'a, T>>) -> Self {
+        let view = view.into();
+        self.memory.push((view.memory().clone(), Access::Write));
+        self.push(&view.address().to_le_bytes(), 8)
+    }
+
+    /// Adds a scalar.
+    #[must_use]
+    pub fn value<T: Element>(self, value: T) -> Self {
+        self.push(bytemuck::bytes_of(&value), size_of::<T>())
+    }
+
+    /// Adds bytes at a multiple of `align`: a structure that the kernel takes by value.
+    ///
+    /// # Panics
+    /// If `align` is not a power of two.
+    #[must_use]
+    pub fn raw(self, bytes: &[u8], align: usize) -> Self {
+        assert!(align.is_power_of_two(), "an alignment is a power of two, not {align}");
+        self.push(bytes, align)
+    }
+
+    fn push(mut self, bytes: &[u8], align: usize) -> Self {
+        self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
+        // Kernel parameters have at most a few KiB: the driver and the virtual GPU refuse more.
+        self.params.push(Param { offset: self.bytes.len() as u32, bytes: bytes.len() as u32 });
+        self.bytes.extend_from_slice(bytes);
+        self
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn memory(&self) -> &[(Arc<Allocation>, Access)] {
+        &self.memory
+    }
+
+    /// Compares with the parameters that the kernel declares.
+    pub(crate) fn check(&self, function: &FunctionInfo) -> Result<(), String> {
+        let Some(params) = &function.params else { return Ok(()) };
+        if params.len() != self.params.len() {
+            return Err(format!("the kernel has {} parameter(s), {} were given", params.len(), self.params.len()));
+        }
+        match params.iter().zip(&self.params).enumerate().find(|(_, (expected, found))| expected != found) {
+            None => Ok(()),
+            Some((index, (expected, found))) => Err(format!(
+                "parameter {index} has {} bytes at offset {}, the argument has {} bytes at offset {}",
+                expected.bytes, expected.offset, found.bytes, found.offset
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(params: &[(u32, u32)]) -> FunctionInfo {
+        FunctionInfo {
+            name: "k".to_owned(),
+            params: Some(params.iter().map(|&(offset, bytes)| Param { offset, bytes }).collect()),
+            static_shared: 0,
+            max_threads: None,
+            required_block: None,
+            registers: 0,
+        }
+    }
+
+    #[test]
+    fn each_argument_lies_at_a_multiple_of_its_alignment() {
+        let arguments = Arguments::new().value(1_u8).value(2_u32).value(3_u16).value(4_f64).raw(&[5; 12], 16);
+        let expected = function(&[(0, 1), (4, 4), (8, 2), (16, 8), (32, 12)]);
+        assert_eq!(arguments.check(&expected), Ok(()));
+        assert_eq!(arguments.bytes().len(), 44);
+        assert_eq!(&arguments.bytes()[16..24], &4_f64.to_le_bytes());
+    }
+
+    #[test]
+    fn arguments_of_another_number_or_size_are_refused() {
+        let arguments = Arguments::new().value(1_u32);
+        assert_eq!(
+            arguments.check(&function(&[(0, 4), (8, 8)])),
+            Err("the kernel has 2 parameter(s), 1 were given".to_owned())
+        );
+        assert_eq!(
+            arguments.check(&function(&[(0, 8)])),
+            Err("parameter 0 has 8 bytes at offset 0, the argument has 4 bytes at offset 0".to_owned())
+        );
+    }
+}

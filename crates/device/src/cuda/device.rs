@@ -1,0 +1,250 @@
+//! A GPU: its context, its properties, its memory.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::{CudaContext, DriverError, result, sys};
+use warpfold_sim::Arch;
+
+use super::driver::{self, error};
+use super::module::JitModule;
+use super::pinned::Pinned;
+use super::stream::CudaStreamHandle;
+use crate::backend::{Backend, BackendHostMemory, BackendModule, BackendStream, Properties};
+use crate::device::DeviceKind;
+use crate::launch::LaunchSite;
+use crate::limits::Limits;
+use crate::{Error, ErrorKind};
+
+/// Launches remembered for the text of a failure.
+const REMEMBERED_LAUNCHES: usize = 16;
+
+/// What streams, modules and host memory of a GPU share. Keeps the driver's context alive.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) cuda: Arc<CudaContext>,
+    pub(super) properties: Properties,
+    /// The latest launches that no synchronisation has confirmed yet, with their streams.
+    unconfirmed: Mutex<Vec<(usize, LaunchSite)>>,
+}
+
+impl Context {
+    /// Makes the context current on this thread; to be called before each group of driver calls.
+    pub(super) fn bind(&self) -> Result<(), Error> {
+        self.cuda.bind_to_thread().map_err(|e| self.explain("binding the context", e))
+    }
+
+    pub(super) fn remember(&self, stream: usize, site: LaunchSite) {
+        let mut launches = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        if launches.len() == REMEMBERED_LAUNCHES {
+            launches.remove(0);
+        }
+        launches.push((stream, site));
+    }
+
+    /// What a stream, or every stream for `None`, was given so far has ended well.
+    pub(super) fn confirm(&self, stream: Option<usize>) {
+        let mut launches = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        launches.retain(|(of, _)| stream.is_some_and(|stream| stream != *of));
+    }
+
+    /// The error of a call, which may be that of a kernel launched before.
+    pub(super) fn explain(&self, call: &'static str, e: DriverError) -> Error {
+        if !driver::is_of_kernel(e) {
+            return error(call, e);
+        }
+        // The context is lost, so that later calls answer with the same launches.
+        let launches = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let launches = launches.iter().map(|(_, site)| site.clone()).collect();
+        ErrorKind::LaunchFailed { launches, reason: driver::text(e) }.into()
+    }
+}
+
+/// A GPU that the driver drives.
+#[derive(Debug)]
+pub(crate) struct CudaDevice {
+    pub(super) context: Arc<Context>,
+    stream: Arc<CudaStreamHandle>,
+}
+
+impl CudaDevice {
+    /// The GPU with this number, in its primary context.
+    pub(crate) fn open(ordinal: usize) -> Result<Self, Error> {
+        let found = driver::device_count()?;
+        if ordinal >= found {
+            return Err(ErrorKind::NoDevice { asked: ordinal, found }.into());
+        }
+        Self::wrap(CudaContext::new(ordinal).map_err(|e| error("creating a context", e))?)
+    }
+
+    /// The GPU of a context.
+    pub(super) fn wrap(cuda: Arc<CudaContext>) -> Result<Self, Error> {
+        let properties = properties(&cuda)?;
+        let stream = cuda.default_stream();
+        let context = Arc::new(Context { cuda, properties, unconfirmed: Mutex::new(Vec::new()) });
+        let stream = Arc::new(CudaStreamHandle::new(context.clone(), stream));
+        Ok(Self { context, stream })
+    }
+
+    fn try_allocate(&self, bytes: usize) -> Result<u64, DriverError> {
+        if self.context.cuda.has_async_alloc() {
+            // SAFETY: the stream is the context's own; `memory.rs` orders uses on other streams behind it.
+            unsafe { result::malloc_async(self.stream.raw(), bytes) }
+        } else {
+            // SAFETY: the context is current, and every bit pattern is a value of every element type.
+            unsafe { result::malloc_sync(bytes) }
+        }
+    }
+}
+
+impl Backend for CudaDevice {
+    fn properties(&self) -> &Properties {
+        &self.context.properties
+    }
+
+    fn default_stream(&self) -> Arc<dyn BackendStream> {
+        self.stream.clone()
+    }
+
+    fn new_stream(&self) -> Result<Arc<dyn BackendStream>, Error> {
+        let stream = self.context.cuda.new_stream().map_err(|e| self.context.explain("creating a stream", e))?;
+        Ok(Arc::new(CudaStreamHandle::new(self.context.clone(), stream)))
+    }
+
+    fn allocate(&self, bytes: u64, _name: &str) -> Result<u64, Error> {
+        self.context.bind()?;
+        let size = usize::try_from(bytes).map_err(|_| ErrorKind::TooLarge { len: usize::MAX, element_bytes: 1 })?;
+        let out_of_memory = DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        let address = match self.try_allocate(size) {
+            // Memory that was freed behind work still running becomes free when that is done.
+            Err(e) if e == out_of_memory => {
+                self.synchronize()?;
+                self.try_allocate(size)
+            }
+            other => other,
+        };
+        match address {
+            Err(e) if e == out_of_memory => {
+                let (free, total) = self.memory()?;
+                let device = self.context.properties.name.clone();
+                Err(ErrorKind::OutOfMemory { device, requested: bytes, free, total }.into())
+            }
+            other => other.map_err(|e| self.context.explain("allocating memory", e)),
+        }
+    }
+
+    fn free(&self, address: u64, last: &dyn BackendStream) {
+        let cuda = &self.context.cuda;
+        let stream = CudaStreamHandle::of(last).unwrap_or(&self.stream);
+        // `record_err` makes the next call answer with the error, since this one cannot.
+        cuda.record_err(cuda.bind_to_thread());
+        if cuda.has_async_alloc() {
+            // SAFETY: the address came from `malloc_async`, its owner is gone, and `memory.rs` has ordered every use
+            // of it before this point of the stream.
+            cuda.record_err(unsafe { result::free_async(address, stream.raw()) });
+        } else {
+            cuda.record_err(stream.synchronize_raw());
+            // SAFETY: the address came from `malloc_sync`, its owner is gone, and every use of it is done.
+            cuda.record_err(unsafe { result::free_sync(address) });
+        }
+    }
+
+    fn memory(&self) -> Result<(u64, u64), Error> {
+        let (free, total) =
+            self.context.cuda.mem_get_info().map_err(|e| self.context.explain("asking for memory", e))?;
+        Ok((free as u64, total as u64))
+    }
+
+    fn host_memory(&self, bytes: usize) -> Result<Box<dyn BackendHostMemory>, Error> {
+        Ok(Box::new(Pinned::new(self.context.clone(), bytes)?))
+    }
+
+    fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error> {
+        Ok(Arc::new(JitModule::load(self.context.clone(), ptx)?))
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.context.cuda.synchronize().map_err(|e| self.context.explain("synchronising the device", e))?;
+        self.context.confirm(None);
+        Ok(())
+    }
+}
+
+fn properties(cuda: &Arc<CudaContext>) -> Result<Properties, Error> {
+    let driver = driver::version()?;
+    let get = |attribute| -> Result<u32, Error> {
+        let value = cuda.attribute(attribute).map_err(|e| error("asking for a device attribute", e))?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    };
+    let name = cuda.name().map_err(|e| error("asking for the device's name", e))?;
+    let major = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+    let minor = get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+    let arch =
+        arch(major, minor).ok_or_else(|| ErrorKind::UnsupportedArchitecture { device: name.clone(), major, minor })?;
+    let limits = Limits {
+        max_threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        max_block: [
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+        ],
+        max_grid: [
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+        ],
+        // The driver has no attribute for the size: 8 is portable, and Hopper's 16 is not (CUDA C++ Programming Guide,
+        // "Thread Block Clusters").
+        max_cluster_blocks: match (get(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)?, major) {
+            (0, _) => 1,
+            (_, 9 | 10) => 16,
+            _ => 8,
+        },
+        shared_bytes_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
+        shared_bytes_per_block_optin: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        shared_bytes_per_sm: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+        registers_per_sm: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?,
+        max_threads_per_sm: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+        max_blocks_per_sm: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR)?,
+        num_sms: get(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        warp_size: get(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+        l2_bytes: u64::from(get(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
+        memory_bytes: cuda.total_mem().map_err(|e| error("asking for the device's memory", e))? as u64,
+    };
+    Ok(Properties {
+        kind: DeviceKind::Cuda { ordinal: cuda.ordinal() },
+        name,
+        arch,
+        limits,
+        driver: Some(driver),
+        ptx_version: driver::ptx_version(driver),
+        identity: cuda.cu_ctx() as u64,
+    })
+}
+
+/// What kernels for a compute capability are built for. Later generations than Hopper run sm_90 code, but not what is
+/// specific to sm_90a.
+fn arch(major: u32, minor: u32) -> Option<Arch> {
+    match (major, minor) {
+        (..8, _) => None,
+        (8, 6 | 7 | 9) => Some(Arch { number: 80 + minor, specific: false }),
+        (8, _) => Some(Arch::SM_80),
+        (9, 0) => Some(Arch::SM_90A),
+        _ => Some(Arch { number: 90, specific: false }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_architecture_follows_from_the_compute_capability() {
+        let name = |major, minor| arch(major, minor).map(|a| a.to_string());
+        assert_eq!(name(7, 5), None);
+        assert_eq!(name(8, 0).as_deref(), Some("sm_80"));
+        assert_eq!(name(8, 9).as_deref(), Some("sm_89"));
+        assert_eq!(name(9, 0).as_deref(), Some("sm_90a"));
+        assert_eq!(name(12, 0).as_deref(), Some("sm_90"));
+    }
+}

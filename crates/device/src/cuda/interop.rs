@@ -1,0 +1,150 @@
+//! Contexts, streams and memory that other users of cudarc already have (candle, Burn, mistral.rs, your own code).
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr};
+
+use super::device::CudaDevice;
+use super::stream::CudaStreamHandle;
+use crate::backend::BackendStream;
+use crate::buffer::{Buffer, View, ViewMut};
+use crate::device::Device;
+use crate::element::Element;
+use crate::memory::{Access, Allocation};
+use crate::stream::Stream;
+use crate::{Error, ErrorKind};
+
+/// Sharing a GPU with other users of cudarc.
+impl Device {
+    /// The GPU of an existing context. Memory of the context can be lent to it: see [`Stream::with_slice`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnsupportedArchitecture`], [`ErrorKind::DriverTooOld`].
+    pub fn from_cudarc(context: Arc<CudaContext>) -> Result<Self, Error> {
+        CudaDevice::wrap(context).map(Self::from_backend)
+    }
+
+    /// The context; `None` for the virtual GPU.
+    #[must_use]
+    pub fn cudarc_context(&self) -> Option<Arc<CudaContext>> {
+        self.backend_as::<CudaDevice>().map(|device| device.context.cuda.clone())
+    }
+}
+
+/// Sharing a stream with other users of cudarc.
+impl Stream {
+    /// An existing stream of the device's context.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WrongKindOfDevice`] on the virtual GPU, [`ErrorKind::MixedDevices`] for a stream of another
+    /// context.
+    pub fn from_cudarc(device: &Device, stream: Arc<CudaStream>) -> Result<Self, Error> {
+        let cuda = device.backend_as::<CudaDevice>().ok_or_else(|| not_cuda("wrapping a stream", device))?;
+        if stream.context().cu_ctx() != cuda.context.cuda.cu_ctx() {
+            let found = format!("another context of cuda:{}", stream.context().ordinal());
+            let (what, expected) = ("the stream".to_owned(), device.to_string());
+            return Err(ErrorKind::MixedDevices { what, expected, found }.into());
+        }
+        Ok(Self::new(device.clone(), Arc::new(CudaStreamHandle::new(cuda.context.clone(), stream))))
+    }
+
+    /// The stream; `None` on the virtual GPU.
+    #[must_use]
+    pub fn cudarc_stream(&self) -> Option<Arc<CudaStream>> {
+        CudaStreamHandle::of(&**self.imp()).map(|handle| handle.stream.clone())
+    }
+
+    /// Lends a slice for reading: `work` gets a view of it, behind what cudarc knows was written before; what cudarc
+    /// does with the slice afterwards comes behind `work`.
+    ///
+    /// # Errors
+    /// Those of [`Stream::from_cudarc`], and those of `work`.
+    pub fn with_slice<T: Element + DeviceRepr, R>(
+        &self,
+        slice: &CudaSlice<T>,
+        work: impl FnOnce(View<'_, T>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let stream = self.lender(slice)?;
+        let (address, until) = slice.device_ptr(&stream);
+        let memory = Allocation::borrowed(self.device(), address, "slice", self.imp().clone());
+        let result = work(View::of(memory.clone(), slice.len()));
+        self.settle(&memory)?;
+        drop(until);
+        result
+    }
+
+    /// As [`Stream::with_slice`], for writing.
+    ///
+    /// # Errors
+    /// Those of [`Stream::from_cudarc`], and those of `work`.
+    pub fn with_slice_mut<T: Element + DeviceRepr, R>(
+        &self,
+        slice: &mut CudaSlice<T>,
+        work: impl FnOnce(ViewMut<'_, T>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let stream = self.lender(slice)?;
+        let len = slice.len();
+        let (address, until) = slice.device_ptr_mut(&stream);
+        let memory = Allocation::borrowed(self.device(), address, "slice", self.imp().clone());
+        let result = work(ViewMut::of(memory.clone(), len));
+        self.settle(&memory)?;
+        drop(until);
+        result
+    }
+
+    /// This stream, if it can take a slice.
+    fn lender<T>(&self, slice: &CudaSlice<T>) -> Result<Arc<CudaStream>, Error> {
+        let stream = self.cudarc_stream().ok_or_else(|| not_cuda("lending a slice", self.device()))?;
+        if slice.context().cu_ctx() != stream.context().cu_ctx() {
+            let found = format!("another context of cuda:{}", slice.ordinal());
+            let (what, expected) = ("the slice".to_owned(), self.device().to_string());
+            return Err(ErrorKind::MixedDevices { what, expected, found }.into());
+        }
+        Ok(stream)
+    }
+
+    /// Makes this stream wait for every other one that `work` used the memory on, so that the event that cudarc
+    /// records next on this stream stands behind all of them.
+    fn settle(&self, memory: &Allocation) -> Result<(), Error> {
+        let settled = memory.order(self.imp(), Access::Write);
+        if settled.is_err() {
+            // Nothing orders the uses, so wait for them: the owner may free the memory next.
+            let stream: &dyn BackendStream = &**self.imp();
+            stream.synchronize()?;
+            self.device().synchronize()?;
+        }
+        settled
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    /// A buffer in memory that someone else owns, frees and orders; dropping it frees nothing.
+    ///
+    /// ```no_run
+    /// # use warpfold_device::{Buffer, Device};
+    /// # fn lend(device: &Device, address: u64) -> Result<(), warpfold_device::Error> {
+    /// // SAFETY: the owner of the 1,024 floats at `address` waits for the device before it uses or frees them.
+    /// let buffer = unsafe { Buffer::<f32>::from_raw(device, address, 1024) }?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Safety
+    /// `address` is the start of at least `len` elements in memory of `device`'s context, aligned for `T`, that stay
+    /// allocated, and that nobody else uses without an order between the streams, until the buffer is dropped and the
+    /// work given to it is done.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WrongKindOfDevice`] on the virtual GPU, whose memory has no other owners.
+    pub unsafe fn from_raw(device: &Device, address: u64, len: usize) -> Result<Self, Error> {
+        if device.backend_as::<CudaDevice>().is_none() {
+            return Err(not_cuda("wrapping an address", device));
+        }
+        let memory = Allocation::borrowed(device, address, "borrowed", device.backend().default_stream());
+        Ok(Self::new(memory, len))
+    }
+}
+
+fn not_cuda(what: &'static str, device: &Device) -> Error {
+    ErrorKind::WrongKindOfDevice { what, needed: "a CUDA GPU", device: device.to_string() }.into()
+}

@@ -1,0 +1,16 @@
+//! NVIDIA GPUs, through nothing but their driver, which is loaded at run time.
+//!
+//! Start at [`device`]. [`driver`] probes for the library and names its errors; [`stream`] has copies, launches and
+//! events; [`module`] the compiler in the driver; [`pinned`] host memory; [`interop`] wraps contexts, streams and
+//! memory of other users of cudarc. Graphs, peer access and tensor maps are absent.
+#![allow(unsafe_code, reason = "the driver's functions take raw handles and pointers")]
+
+mod device;
+mod driver;
+mod interop;
+mod module;
+mod pinned;
+mod stream;
+
+pub(crate) use device::CudaDevice;
+pub(crate) use driver::device_count;

@@ -1,0 +1,195 @@
+//! PTX compiled by the driver.
+
+use std::any::Any;
+use std::ffi::{CStr, CString, c_uint, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cudarc::driver::{DriverError, result, sys};
+
+use super::device::Context;
+use super::driver;
+use crate::backend::{BackendFunction, BackendModule};
+use crate::launch::LaunchConfig;
+use crate::module::{FunctionInfo, Param};
+use crate::{Error, ErrorKind};
+
+/// Bytes for each of the compiler's two logs.
+const LOG_BYTES: usize = 64 << 10;
+
+/// Clusters up to this size run on every GPU that has clusters; larger ones must be allowed.
+const PORTABLE_CLUSTER_BLOCKS: u64 = 8;
+
+/// A loaded module; unloaded when dropped.
+#[derive(Debug)]
+pub(super) struct JitModule {
+    context: Arc<Context>,
+    module: sys::CUmodule,
+}
+
+// SAFETY: a module handle may be used from every thread in which its context is current; `bind` makes it so.
+unsafe impl Send for JitModule {}
+// SAFETY: as above; the driver locks by itself.
+unsafe impl Sync for JitModule {}
+
+impl JitModule {
+    pub(super) fn load(context: Arc<Context>, ptx: &str) -> Result<Self, Error> {
+        use sys::CUjit_option as O;
+        context.bind()?;
+        let refused = |reason: String, log: String| Error::from(ErrorKind::Jit { reason, log });
+        let text =
+            CString::new(ptx).map_err(|e| refused(format!("a zero byte at {}", e.nul_position()), String::new()))?;
+        let (mut errors, mut infos) = (vec![0_u8; LOG_BYTES], vec![0_u8; LOG_BYTES]);
+        let mut options = [
+            O::CU_JIT_ERROR_LOG_BUFFER,
+            O::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+            O::CU_JIT_INFO_LOG_BUFFER,
+            O::CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
+        ];
+        // An option's value is the pointer itself, or a number in its place.
+        let mut values: [*mut c_void; 4] =
+            [errors.as_mut_ptr().cast(), LOG_BYTES as *mut c_void, infos.as_mut_ptr().cast(), LOG_BYTES as *mut c_void];
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the text ends with a zero byte; options and values have the same number of entries, and the logs as
+        // many bytes as said; all of them outlive the call.
+        let status = unsafe {
+            sys::cuModuleLoadDataEx(
+                &raw mut module,
+                text.as_ptr().cast(),
+                options.len() as c_uint,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        match status.result() {
+            Ok(()) => Ok(Self { context, module }),
+            Err(e) if driver::is_of_kernel(e) => Err(context.explain("loading a module", e)),
+            Err(e) => Err(refused(driver::text(e), format!("{}{}", log_text(&errors), log_text(&infos)))),
+        }
+    }
+}
+
+fn log_text(log: &[u8]) -> String {
+    CStr::from_bytes_until_nul(log).map_or_else(|_| String::from_utf8_lossy(log), CStr::to_string_lossy).into_owned()
+}
+
+impl BackendModule for JitModule {
+    fn function(self: Arc<Self>, name: &str) -> Result<Arc<dyn BackendFunction>, Error> {
+        self.context.bind()?;
+        let unknown = || ErrorKind::UnknownKernel { name: name.to_owned(), known: Vec::new() };
+        let symbol = CString::new(name).map_err(|_| unknown())?;
+        // SAFETY: the module is loaded.
+        let function = match unsafe { result::module::get_function(self.module, symbol) } {
+            Ok(function) => function,
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)) => return Err(unknown().into()),
+            Err(e) => return Err(self.context.explain("looking up a kernel", e)),
+        };
+        let info = info(name, function).map_err(|e| self.context.explain("asking for a kernel's properties", e))?;
+        Ok(Arc::new(JitFunction { _module: self, function, info, allowed_shared: AtomicU32::new(0) }))
+    }
+
+    fn global(&self, name: &str) -> Option<(u64, u64)> {
+        self.context.bind().ok()?;
+        let symbol = CString::new(name).ok()?;
+        // SAFETY: the module is loaded.
+        let (address, bytes) = unsafe { result::module::get_global(self.module, symbol) }.ok()?;
+        Some((address, bytes as u64))
+    }
+}
+
+impl Drop for JitModule {
+    fn drop(&mut self) {
+        let cuda = &self.context.cuda;
+        cuda.record_err(cuda.bind_to_thread());
+        // A module must not go while a kernel of it runs (CUDA Driver API, `cuModuleUnload`, says nothing about that).
+        cuda.record_err(cuda.synchronize());
+        // SAFETY: functions keep their module alive, so nobody uses it any more.
+        cuda.record_err(unsafe { result::module::unload(self.module) });
+    }
+}
+
+/// A kernel of a loaded module.
+#[derive(Debug)]
+pub(super) struct JitFunction {
+    _module: Arc<JitModule>,
+    function: sys::CUfunction,
+    info: FunctionInfo,
+    /// Dynamic shared memory that launches may ask for so far, beyond the 48 KiB that need no permission.
+    allowed_shared: AtomicU32,
+}
+
+// SAFETY: as for the module.
+unsafe impl Send for JitFunction {}
+// SAFETY: as for the module.
+unsafe impl Sync for JitFunction {}
+
+impl JitFunction {
+    pub(super) fn of(function: &dyn BackendFunction) -> Option<&Self> {
+        let any: &dyn Any = function;
+        any.downcast_ref()
+    }
+
+    pub(super) fn raw(&self) -> sys::CUfunction {
+        self.function
+    }
+
+    /// Opts in to what a launch needs beyond the defaults: much shared memory, a large cluster.
+    pub(super) fn allow(&self, config: &LaunchConfig) -> Result<(), DriverError> {
+        use sys::CUfunction_attribute as A;
+        // SAFETY: the module is loaded, so the function is valid.
+        let set =
+            |attribute, value| unsafe { result::function::set_function_attribute(self.function, attribute, value) };
+        if config.dynamic_shared > self.allowed_shared.load(Ordering::Acquire) {
+            let bytes = i32::try_from(config.dynamic_shared).unwrap_or(i32::MAX);
+            set(A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)?;
+            self.allowed_shared.fetch_max(config.dynamic_shared, Ordering::AcqRel);
+        }
+        let blocks: u64 = config.cluster.map_or(1, |cluster| cluster.iter().map(|&n| u64::from(n)).product());
+        if blocks > PORTABLE_CLUSTER_BLOCKS {
+            set(A::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl BackendFunction for JitFunction {
+    fn info(&self) -> &FunctionInfo {
+        &self.info
+    }
+}
+
+fn info(name: &str, function: sys::CUfunction) -> Result<FunctionInfo, DriverError> {
+    use sys::CUfunction_attribute as A;
+    // SAFETY: the function is valid.
+    let get = |attribute| unsafe { result::function::get_function_attribute(function, attribute) };
+    let get = |attribute| get(attribute).map(|value| u32::try_from(value).unwrap_or(0));
+    Ok(FunctionInfo {
+        name: name.to_owned(),
+        params: params(function),
+        static_shared: get(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        max_threads: Some(get(A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?),
+        required_block: None,
+        registers: get(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+    })
+}
+
+/// The parameters, where the driver tells (12.4 and later).
+fn params(function: sys::CUfunction) -> Option<Vec<Param>> {
+    if !driver::has(c"cuFuncGetParamInfo") {
+        return None;
+    }
+    let mut params = Vec::new();
+    loop {
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the function is valid, and both numbers are valid for a write.
+        let status = unsafe { sys::cuFuncGetParamInfo(function, params.len(), &raw mut offset, &raw mut bytes) };
+        match status {
+            sys::CUresult::CUDA_SUCCESS => {
+                params.push(Param { offset: u32::try_from(offset).ok()?, bytes: u32::try_from(bytes).ok()? });
+            }
+            // There is no parameter with this number.
+            sys::CUresult::CUDA_ERROR_INVALID_VALUE => return Some(params),
+            _ => return None,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Streams and events of the driver: copies, launches, waits.
+
+use std::any::Any;
+use std::ffi::{c_uint, c_void};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
+
+use super::device::Context;
+use super::driver;
+use super::module::JitFunction;
+use super::pinned::Pinned;
+use crate::backend::{BackendEvent, BackendFunction, BackendHostMemory, BackendStream, Clock, Span, mixed};
+use crate::launch::{LaunchConfig, LaunchSite};
+use crate::{Error, ErrorKind};
+
+/// A stream of the driver, with the context that it belongs to.
+#[derive(Debug)]
+pub(super) struct CudaStreamHandle {
+    context: Arc<Context>,
+    pub(super) stream: Arc<CudaStream>,
+}
+
+impl CudaStreamHandle {
+    pub(super) fn new(context: Arc<Context>, stream: Arc<CudaStream>) -> Self {
+        Self { context, stream }
+    }
+
+    pub(super) fn of(stream: &dyn BackendStream) -> Option<&Self> {
+        let any: &dyn Any = stream;
+        any.downcast_ref()
+    }
+
+    pub(super) fn raw(&self) -> sys::CUstream {
+        self.stream.cu_stream()
+    }
+
+    pub(super) fn synchronize_raw(&self) -> Result<(), DriverError> {
+        self.stream.synchronize()
+    }
+
+    /// Enqueues one operation, between two events if it is to be timed.
+    fn enqueue(
+        &self,
+        call: &'static str,
+        clock: Clock,
+        work: impl FnOnce() -> Result<(), DriverError>,
+    ) -> Result<Option<Span>, Error> {
+        self.context.bind()?;
+        let explain = |e| self.context.explain(call, e);
+        if clock == Clock::Off {
+            return work().map(|()| None).map_err(explain);
+        }
+        let start = self.record()?;
+        work().map_err(explain)?;
+        Ok(Some(Span { start, end: self.record()? }))
+    }
+
+    fn event(&self) -> Result<CudaEvent, Error> {
+        let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+        self.stream.record_event(Some(flags)).map_err(|e| self.context.explain("recording an event", e))
+    }
+
+    /// Ends a copy from or to pinned memory that the caller has enqueued.
+    fn hand_over(&self, memory: &Pinned, copy: Result<Option<Span>, Error>) -> Result<Option<Span>, Error> {
+        match self.event() {
+            Ok(event) => memory.busy_until(event),
+            // Without an event nothing would wait for the copy, so wait here.
+            Err(_) => self.synchronize()?,
+        }
+        copy
+    }
+}
+
+impl BackendStream for CudaStreamHandle {
+    fn upload(&self, to: u64, from: &[u8], clock: Clock) -> Result<Option<Span>, Error> {
+        // SAFETY: `to` is an allocation of this context with at least that many bytes, kept by the caller; `from` is
+        // borrowed until the synchronisation below.
+        let copy =
+            self.enqueue("copying to the device", clock, || unsafe { result::memcpy_htod_async(to, from, self.raw()) });
+        self.synchronize()?;
+        copy
+    }
+
+    fn download(&self, from: u64, to: &mut [u8], clock: Clock) -> Result<Option<Span>, Error> {
+        // SAFETY: `from` is an allocation of this context with at least that many bytes, kept by the caller; `to` is
+        // borrowed until the synchronisation below.
+        let copy =
+            self.enqueue("copying to the host", clock, || unsafe { result::memcpy_dtoh_async(to, from, self.raw()) });
+        self.synchronize()?;
+        copy
+    }
+
+    fn send(&self, to: u64, from: &dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
+        let from = Pinned::of(from).ok_or_else(|| mixed("the host buffer", &self.context.properties))?;
+        let bytes = from.bytes_now();
+        // SAFETY: `to` is an allocation of this context with at least that many bytes, kept by the caller; the pinned
+        // bytes live until the event that `hand_over` gives them.
+        let copy = self.enqueue("copying to the device", clock, || unsafe {
+            sys::cuMemcpyHtoDAsync_v2(to, bytes.cast_const(), from.len(), self.raw()).result()
+        });
+        self.hand_over(from, copy)
+    }
+
+    fn receive(&self, from: u64, to: &mut dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
+        let to = Pinned::of(to).ok_or_else(|| mixed("the host buffer", &self.context.properties))?;
+        let bytes = to.bytes_now();
+        // SAFETY: `from` is an allocation of this context with at least that many bytes, kept by the caller; nobody
+        // else has the pinned bytes, which live until the event that `hand_over` gives them.
+        let copy = self.enqueue("copying to the host", clock, || unsafe {
+            sys::cuMemcpyDtoHAsync_v2(bytes, from, to.len(), self.raw()).result()
+        });
+        self.hand_over(to, copy)
+    }
+
+    fn fill(&self, address: u64, byte: u8, bytes: u64, clock: Clock) -> Result<Option<Span>, Error> {
+        // SAFETY: the address is an allocation of this context with at least `bytes` bytes, kept by the caller.
+        self.enqueue("filling memory", clock, || unsafe {
+            result::memset_d8_async(address, byte, bytes as usize, self.raw())
+        })
+    }
+
+    fn copy(&self, to: u64, from: u64, bytes: u64, clock: Clock) -> Result<Option<Span>, Error> {
+        // SAFETY: both addresses are allocations of this context with at least `bytes` bytes, kept by the caller.
+        self.enqueue("copying on the device", clock, || unsafe {
+            result::memcpy_dtod_async(to, from, bytes as usize, self.raw())
+        })
+    }
+
+    fn launch(
+        &self,
+        function: &dyn BackendFunction,
+        config: &LaunchConfig,
+        params: &[u8],
+        clock: Clock,
+    ) -> Result<Option<Span>, Error> {
+        let function = JitFunction::of(function).ok_or_else(|| mixed("the kernel", &self.context.properties))?;
+        self.context.bind()?;
+        let site = LaunchSite::new(&function.info().name, config);
+        let invalid = |e| match driver::is_of_kernel(e) {
+            true => self.context.explain("launching", e),
+            false => ErrorKind::InvalidLaunch { site: site.clone(), reason: driver::text(e) }.into(),
+        };
+        function.allow(config).map_err(invalid)?;
+        let start = if clock == Clock::On { Some(self.record()?) } else { None };
+        launch(function, self.raw(), config, params).map_err(invalid)?;
+        self.context.remember(self.raw() as usize, site);
+        Ok(match start {
+            Some(start) => Some(Span { start, end: self.record()? }),
+            None => None,
+        })
+    }
+
+    fn record(&self) -> Result<Box<dyn BackendEvent>, Error> {
+        Ok(Box::new(TimedEvent { context: self.context.clone(), event: self.event()? }))
+    }
+
+    fn wait(&self, event: &dyn BackendEvent) -> Result<(), Error> {
+        let event = TimedEvent::of(event).ok_or_else(|| mixed("the event", &self.context.properties))?;
+        self.stream.wait(&event.event).map_err(|e| self.context.explain("waiting for an event", e))
+    }
+
+    fn follow(&self, other: &dyn BackendStream) -> Result<(), Error> {
+        let other = Self::of(other).ok_or_else(|| mixed("the stream", &self.context.properties))?;
+        self.stream.join(&other.stream).map_err(|e| self.context.explain("waiting for a stream", e))
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.synchronize_raw().map_err(|e| self.context.explain("synchronising a stream", e))?;
+        self.context.confirm(Some(self.raw() as usize));
+        Ok(())
+    }
+}
+
+/// Launches with the attributes that the configuration asks for.
+fn launch(
+    function: &JitFunction,
+    stream: sys::CUstream,
+    config: &LaunchConfig,
+    params: &[u8],
+) -> Result<(), DriverError> {
+    let mut attributes = attributes(config);
+    let launch = sys::CUlaunchConfig {
+        gridDimX: config.grid[0],
+        gridDimY: config.grid[1],
+        gridDimZ: config.grid[2],
+        blockDimX: config.block[0],
+        blockDimY: config.block[1],
+        blockDimZ: config.block[2],
+        sharedMemBytes: config.dynamic_shared,
+        hStream: stream,
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as c_uint,
+    };
+    let mut bytes = params.len();
+    let mut extra = [
+        sys::CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT as usize as *mut c_void,
+        params.as_ptr().cast_mut().cast(),
+        sys::CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT as usize as *mut c_void,
+        (&raw mut bytes).cast(),
+        sys::CU_LAUNCH_PARAM_END_AS_INT as usize as *mut c_void,
+    ];
+    let extra = if params.is_empty() { std::ptr::null_mut() } else { extra.as_mut_ptr() };
+    // SAFETY: the function belongs to the stream's context and its module is loaded; the driver has read attributes
+    // and parameters, which it does not write, when the call returns. What the kernel does with the addresses among
+    // the parameters is the kernel's business: device code is outside of what Rust guarantees.
+    unsafe { sys::cuLaunchKernelEx(&raw const launch, function.raw(), std::ptr::null_mut(), extra) }.result()
+}
+
+fn attributes(config: &LaunchConfig) -> Vec<sys::CUlaunchAttribute> {
+    let attribute = |id, set: &dyn Fn(&mut sys::CUlaunchAttributeValue)| {
+        let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+        set(&mut value);
+        sys::CUlaunchAttribute { id, pad: [0; 4], value }
+    };
+    let mut attributes = Vec::new();
+    if let Some([x, y, z]) = config.cluster {
+        attributes.push(attribute(sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &|value| {
+            value.clusterDim.x = x;
+            value.clusterDim.y = y;
+            value.clusterDim.z = z;
+        }));
+    }
+    if config.cooperative {
+        let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        attributes.push(attribute(id, &|value| value.cooperative = 1));
+    }
+    if config.programmatic {
+        let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attributes.push(attribute(id, &|value| value.programmaticStreamSerializationAllowed = 1));
+    }
+    attributes
+}
+
+/// An event with a time.
+#[derive(Debug)]
+struct TimedEvent {
+    context: Arc<Context>,
+    event: CudaEvent,
+}
+
+impl TimedEvent {
+    fn of(event: &dyn BackendEvent) -> Option<&Self> {
+        let any: &dyn Any = event;
+        any.downcast_ref()
+    }
+}
+
+impl BackendEvent for TimedEvent {
+    fn synchronize(&self) -> Result<(), Error> {
+        self.event.synchronize().map_err(|e| self.context.explain("waiting for an event", e))
+    }
+
+    fn elapsed_since(&self, earlier: &dyn BackendEvent) -> Result<Option<Duration>, Error> {
+        let earlier = Self::of(earlier).ok_or_else(|| mixed("the earlier event", &self.context.properties))?;
+        earlier.synchronize()?;
+        self.synchronize()?;
+        self.context.bind()?;
+        let milliseconds = elapsed_ms(earlier.event.cu_event(), self.event.cu_event())
+            .map_err(|e| self.context.explain("asking for the time between two events", e))?;
+        // The later event may lie on another stream and in truth be the earlier one.
+        Ok(Some(Duration::from_secs_f64((f64::from(milliseconds) / 1e3).max(0.0))))
+    }
+}
+
+/// Time between two events that have been reached.
+fn elapsed_ms(start: sys::CUevent, end: sys::CUevent) -> Result<f32, DriverError> {
+    if driver::has(c"cuEventElapsedTime_v2") {
+        // SAFETY: both events are alive, of this context, recorded and reached.
+        return unsafe { result::event::elapsed(start, end) };
+    }
+    type ElapsedTime = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
+    let mut milliseconds = 0.0;
+    // SAFETY: the driver is loaded and the type is that of the function (CUDA Driver API, "Event Management"), which
+    // drivers before 12.8 have in place of the second version. Both events are alive, recorded and reached.
+    let status = unsafe {
+        let Ok(function) = sys::culib().get::<ElapsedTime>(b"cuEventElapsedTime\0") else {
+            return Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
+        };
+        function(&raw mut milliseconds, start, end)
+    };
+    status.result().map(|()| milliseconds)
+}

@@ -1,0 +1,270 @@
+//! A device, whichever kind it is.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpfold_sim::Arch;
+
+use crate::activity::Recorder;
+use crate::backend::{Backend, BackendStream};
+use crate::buffer::Buffer;
+use crate::element::Element;
+use crate::host_buffer::HostBuffer;
+use crate::limits::Limits;
+use crate::memory::Allocation;
+use crate::module::Module;
+use crate::stream::Stream;
+use crate::{Error, ErrorKind};
+
+/// What kind of device it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeviceKind {
+    /// An NVIDIA GPU, driven by its driver.
+    Cuda {
+        /// Its number.
+        ordinal: usize,
+    },
+    /// The virtual GPU in this process.
+    Virtual(crate::Profile),
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cuda { ordinal } => write!(f, "cuda:{ordinal}"),
+            Self::Virtual(profile) => write!(f, "virtual:{}", profile.name()),
+        }
+    }
+}
+
+/// The newest CUDA version that a driver supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DriverVersion {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+}
+
+impl fmt::Display for DriverVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// A GPU: one that the NVIDIA driver drives, or the virtual one.
+///
+/// Cheap to clone; clones are the same device, with the same memory. Two devices are equal if memory of one is memory
+/// of the other.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    backend: Box<dyn Backend>,
+    stream: Arc<dyn BackendStream>,
+    activity: Recorder,
+    buffers: AtomicU64,
+}
+
+/// Properties.
+impl Device {
+    pub(crate) fn from_backend(backend: impl Backend) -> Self {
+        let stream = backend.default_stream();
+        let backend: Box<dyn Backend> = Box::new(backend);
+        Self { inner: Arc::new(Inner { backend, stream, activity: Recorder::default(), buffers: AtomicU64::new(0) }) }
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.inner.backend
+    }
+
+    pub(crate) fn backend_as<B: Backend>(&self) -> Option<&B> {
+        let any: &dyn Any = &*self.inner.backend;
+        any.downcast_ref()
+    }
+
+    pub(crate) fn activity(&self) -> &Recorder {
+        &self.inner.activity
+    }
+
+    /// The GPU's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.backend().properties().name
+    }
+
+    /// What kind of device it is, and which of that kind.
+    #[must_use]
+    pub fn kind(&self) -> DeviceKind {
+        self.backend().properties().kind
+    }
+
+    /// Whether it is the virtual GPU, which counts and checks but has no times.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        matches!(self.kind(), DeviceKind::Virtual(_))
+    }
+
+    /// The architecture that kernels are built for.
+    #[must_use]
+    pub fn arch(&self) -> Arch {
+        self.backend().properties().arch
+    }
+
+    /// The newest PTX `.version` that the device takes, as major and minor number.
+    #[must_use]
+    pub fn ptx_version(&self) -> (u32, u32) {
+        self.backend().properties().ptx_version
+    }
+
+    /// What it has, and how much of that a block may take.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.backend().properties().limits
+    }
+
+    /// The CUDA version that the driver supports; `None` for the virtual GPU.
+    #[must_use]
+    pub fn driver_version(&self) -> Option<DriverVersion> {
+        self.backend().properties().driver
+    }
+
+    /// Free bytes of device memory.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn free_memory_bytes(&self) -> Result<u64, Error> {
+        self.backend().memory().map(|(free, _)| free)
+    }
+}
+
+/// Work.
+impl Device {
+    /// The stream that everything runs on which names no other.
+    #[must_use]
+    pub fn default_stream(&self) -> Stream {
+        Stream::new(self.clone(), self.inner.stream.clone())
+    }
+
+    /// Another stream. On CUDA its work may overlap with that of others; on the virtual GPU every stream runs at once,
+    /// in the order of the calls.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn new_stream(&self) -> Result<Stream, Error> {
+        Ok(Stream::new(self.clone(), self.backend().new_stream()?))
+    }
+
+    /// Waits for the work of every stream.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LaunchFailed`] if a kernel failed since the last synchronisation.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.backend().synchronize()
+    }
+
+    /// Loads PTX text: on CUDA by the driver's compiler, on the virtual GPU by its own front end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Jit`] with the compiler's log, or [`ErrorKind::Load`] with line and text.
+    pub fn load(&self, ptx: &str) -> Result<Module, Error> {
+        Ok(Module::new(self.clone(), self.backend().load(ptx)?))
+    }
+}
+
+/// Memory.
+impl Device {
+    /// `len` elements, not initialised: the virtual GPU's checks report a read before a write.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        let number = self.inner.buffers.fetch_add(1, Ordering::Relaxed);
+        self.alloc_named(&format!("buffer{number}"), len)
+    }
+
+    /// As [`Device::alloc`], with a name for findings.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn alloc_named<T: Element>(&self, name: &str, len: usize) -> Result<Buffer<T>, Error> {
+        let element_bytes = size_of::<T>();
+        let bytes = len
+            .checked_mul(element_bytes)
+            .filter(|&bytes| isize::try_from(bytes).is_ok())
+            .ok_or(ErrorKind::TooLarge { len, element_bytes })?;
+        Ok(Buffer::new(Allocation::new(self, bytes as u64, name)?, len))
+    }
+
+    /// `len` zeros.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        let mut buffer = self.alloc(len)?;
+        buffer.fill_bytes(0)?;
+        Ok(buffer)
+    }
+
+    /// A copy of `data` on the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, Error> {
+        let mut buffer = self.alloc(data.len())?;
+        buffer.copy_from(data)?;
+        Ok(buffer)
+    }
+
+    /// As [`Device::upload`], with a name for findings.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn upload_named<T: Element>(&self, name: &str, data: &[T]) -> Result<Buffer<T>, Error> {
+        let mut buffer = self.alloc_named(name, data.len())?;
+        buffer.copy_from(data)?;
+        Ok(buffer)
+    }
+
+    /// `len` zeros of host memory that this device copies fast: pinned on CUDA, plain on the virtual GPU.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn host_buffer<T: Element>(&self, len: usize) -> Result<HostBuffer<T>, Error> {
+        HostBuffer::new(self, len)
+    }
+
+    /// Fails unless `other` is this device.
+    pub(crate) fn expect_same(&self, other: &Self, what: impl FnOnce() -> String) -> Result<(), Error> {
+        if self == other {
+            return Ok(());
+        }
+        Err(ErrorKind::MixedDevices { what: what(), expected: self.to_string(), found: other.to_string() }.into())
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b) = (self.backend().properties(), other.backend().properties());
+        (a.kind, a.identity) == (b.kind, b.identity)
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.kind(), self.name())
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Device").field(self.backend().properties()).finish()
+    }
+}

@@ -1,0 +1,263 @@
+//! What can go wrong on the host's side, and what to do about it.
+
+use std::fmt;
+
+use crate::launch::LaunchSite;
+
+/// An error of this crate, one pointer wide. [`Error::kind`] tells which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: Box<ErrorKind>,
+}
+
+impl Error {
+    /// Which error it is.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self { kind: Box::new(kind) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.kind.source()
+    }
+}
+
+/// The kinds of [`Error`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The NVIDIA driver library does not load or does not start.
+    #[error("no NVIDIA driver: {reason}; install the driver, or use the virtual GPU (`virtual`)")]
+    NoDriver {
+        /// What was tried.
+        reason: String,
+    },
+    /// The driver is older than the oldest one this crate drives.
+    #[error("the NVIDIA driver supports CUDA {found}, at least {needed} is needed; update the driver")]
+    DriverTooOld {
+        /// What the driver supports, as `major.minor`.
+        found: String,
+        /// The oldest version that works.
+        needed: &'static str,
+    },
+    /// The driver works, but has no device with this number.
+    #[error("no device cuda:{asked}: the driver has {found} device(s), numbered from 0")]
+    NoDevice {
+        /// The number asked for.
+        asked: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// A text that names no device.
+    #[error("unknown device '{0}': expected virtual, virtual:h200, virtual:a100, cuda or cuda:N")]
+    UnknownDevice(String),
+    /// The GPU is older than the kernels' oldest target.
+    #[error("{device} has compute capability {major}.{minor}, at least 8.0 is needed; use the virtual GPU (`virtual`)")]
+    UnsupportedArchitecture {
+        /// The GPU's name.
+        device: String,
+        /// Major number of its compute capability.
+        major: u32,
+        /// Minor number.
+        minor: u32,
+    },
+    /// An operation that only one kind of device has.
+    #[error("{what} is possible on {needed} only, this is {device}")]
+    WrongKindOfDevice {
+        /// The operation.
+        what: &'static str,
+        /// Which kind has it.
+        needed: &'static str,
+        /// The device at hand.
+        device: String,
+    },
+    /// The device's memory is used up.
+    #[error("out of memory on {device}: {requested} bytes asked for, {free} free of {total}")]
+    OutOfMemory {
+        /// The device.
+        device: String,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes free.
+        free: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// More bytes than an address can count.
+    #[error("a buffer of {len} elements of {element_bytes} bytes is larger than any address space")]
+    TooLarge {
+        /// Elements asked for.
+        len: usize,
+        /// Bytes of each.
+        element_bytes: usize,
+    },
+    /// Two things that must have the same number of elements do not.
+    #[error("{what}: expected {expected} elements, found {found}")]
+    LengthMismatch {
+        /// The operation.
+        what: &'static str,
+        /// Elements of the destination.
+        expected: usize,
+        /// Elements of the source.
+        found: usize,
+    },
+    /// A part of a buffer that the buffer does not have.
+    #[error("elements {start}..{end} are outside a buffer of {len} elements")]
+    OutOfRange {
+        /// First element.
+        start: usize,
+        /// One past the last.
+        end: usize,
+        /// Elements there are.
+        len: usize,
+    },
+    /// Memory, a stream or a kernel of one device met those of another.
+    #[error("{what} is on {found}, but the operation runs on {expected}; copy it over through the host first")]
+    MixedDevices {
+        /// What stands on the wrong device.
+        what: String,
+        /// The operation's device.
+        expected: String,
+        /// Where it is.
+        found: String,
+    },
+    /// A block with more threads than the device or the kernel allows.
+    #[error("cannot launch {site}: {threads} threads a block are more than the limit of {limit} ({limited_by})")]
+    TooManyThreads {
+        /// The launch.
+        site: LaunchSite,
+        /// Threads a block.
+        threads: u64,
+        /// The limit.
+        limit: u32,
+        /// Whose limit it is.
+        limited_by: &'static str,
+    },
+    /// A block with more shared memory than the device has for one.
+    #[error(
+        "cannot launch {site}: {static_bytes} static and {dynamic_bytes} dynamic bytes of shared memory are more than \
+         the limit of {limit} bytes a block"
+    )]
+    TooMuchShared {
+        /// The launch.
+        site: LaunchSite,
+        /// Bytes that the kernel declares.
+        static_bytes: u32,
+        /// Bytes that the launch adds.
+        dynamic_bytes: u32,
+        /// The limit, opt-in included.
+        limit: u32,
+    },
+    /// A launch that breaks another rule.
+    #[error("cannot launch {site}: {reason}")]
+    InvalidLaunch {
+        /// The launch.
+        site: LaunchSite,
+        /// The rule and the number that breaks it.
+        reason: String,
+    },
+    /// A kernel failed while it ran.
+    #[error("{}", LaunchFailure { launches, reason })]
+    LaunchFailed {
+        /// The launch that failed, or, where the driver does not tell which, all since the last synchronisation.
+        launches: Vec<LaunchSite>,
+        /// What the device says.
+        reason: String,
+    },
+    /// The driver's compiler refuses the PTX text.
+    #[error("the driver's compiler refuses the PTX ({reason}):\n{log}")]
+    Jit {
+        /// The driver's error.
+        reason: String,
+        /// The compiler's log.
+        log: String,
+    },
+    /// The virtual GPU refuses the PTX text.
+    #[error("the virtual GPU cannot load the PTX: {0}")]
+    Load(#[source] warpfold_sim::Error),
+    /// No such entry in a module.
+    #[error("no kernel named '{name}' in the module{}", known_kernels(known))]
+    UnknownKernel {
+        /// What was asked for.
+        name: String,
+        /// What there is, if the device can tell.
+        known: Vec<String>,
+    },
+    /// A call of the driver failed for a reason that is none of the above.
+    #[error("{call} failed: {code} ({message})")]
+    Driver {
+        /// What was being done.
+        call: &'static str,
+        /// The driver's name of the error.
+        code: String,
+        /// The driver's sentence about it.
+        message: String,
+    },
+    /// The virtual GPU refused a host access; memory of the device was used in a way that this crate prevents.
+    #[error("host access on the virtual GPU: {0}")]
+    HostAccess(#[source] warpfold_sim::Error),
+}
+
+/// Writes a failed launch, or the candidates.
+struct LaunchFailure<'a> {
+    launches: &'a [LaunchSite],
+    reason: &'a str,
+}
+
+impl fmt::Display for LaunchFailure<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = self.reason;
+        match self.launches {
+            [] => write!(f, "the device failed: {reason}"),
+            [site] => write!(f, "{site} failed: {reason}"),
+            sites => {
+                write!(f, "one of the launches since the last synchronisation failed: {reason}; latest last:")?;
+                for (i, site) in sites.iter().enumerate() {
+                    write!(f, "{}{site}", if i == 0 { " " } else { ", " })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn known_kernels(known: &[String]) -> String {
+    if known.is_empty() { String::new() } else { format!("; it has: {}", known.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_pointer_wide() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn a_failed_launch_names_every_candidate_when_the_driver_does_not_tell_which() {
+        let site = |kernel: &str| LaunchSite { kernel: kernel.to_owned(), grid: [2, 1, 1], block: [64, 1, 1] };
+        let one = ErrorKind::LaunchFailed { launches: vec![site("a")], reason: "boom".to_owned() };
+        assert_eq!(one.to_string(), "kernel a (grid 2x1x1, block 64x1x1) failed: boom");
+        let two = ErrorKind::LaunchFailed { launches: vec![site("a"), site("b")], reason: "boom".to_owned() };
+        assert_eq!(
+            two.to_string(),
+            "one of the launches since the last synchronisation failed: boom; latest last: \
+             kernel a (grid 2x1x1, block 64x1x1), kernel b (grid 2x1x1, block 64x1x1)"
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! Loaded PTX and its kernels.
+
+use std::sync::Arc;
+
+use crate::Error;
+use crate::backend::{BackendFunction, BackendModule};
+use crate::device::Device;
+
+/// PTX text loaded on a device. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Module {
+    device: Device,
+    imp: Arc<dyn BackendModule>,
+}
+
+impl Module {
+    pub(crate) fn new(device: Device, imp: Arc<dyn BackendModule>) -> Self {
+        Self { device, imp }
+    }
+
+    /// The kernel (`.entry`) of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnknownKernel`](crate::ErrorKind::UnknownKernel).
+    pub fn kernel(&self, name: &str) -> Result<Function, Error> {
+        Ok(Function { device: self.device.clone(), imp: self.imp.clone().function(name)? })
+    }
+
+    /// Device address and bytes of a module variable.
+    #[must_use]
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        self.imp.global(name)
+    }
+
+    /// The device it is loaded on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+/// A kernel that is loaded on a device. Keeps its module loaded; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Function {
+    device: Device,
+    imp: Arc<dyn BackendFunction>,
+}
+
+impl Function {
+    /// What is known about it.
+    #[must_use]
+    pub fn info(&self) -> &FunctionInfo {
+        self.imp.info()
+    }
+
+    /// The device it is loaded on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn imp(&self) -> &dyn BackendFunction {
+        &*self.imp
+    }
+}
+
+/// What a device knows about a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionInfo {
+    /// Its name.
+    pub name: String,
+    /// Its parameters in order; `None` on a driver that does not tell (before CUDA 12.4).
+    pub params: Option<Vec<Param>>,
+    /// Bytes of shared memory a block that it declares.
+    pub static_shared: u32,
+    /// Threads a block at most.
+    pub max_threads: Option<u32>,
+    /// The block that it requires (`.reqntid`), where the device tells.
+    pub required_block: Option<[u32; 3]>,
+    /// Registers a thread: those that the driver's compiler took, or on the virtual GPU an estimate.
+    pub registers: u32,
+}
+
+/// Where a parameter lies among the parameter bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Param {
+    /// First byte.
+    pub offset: u32,
+    /// Bytes.
+    pub bytes: u32,
+}
