@@ -15,6 +15,9 @@ use crate::{Module, Name, ParseError};
 /// How deeply scopes, lists and parentheses may nest.
 const MAX_DEPTH: u32 = 128;
 
+/// How many labels all the `prefix<N>` of a module may stand for, so that a short text cannot fill the memory.
+const MAX_RANGE_LABELS: u32 = 1 << 16;
+
 /// Parses a PTX module.
 ///
 /// # Errors
@@ -42,13 +45,15 @@ struct Parser<'t> {
     /// Where the token before it ended.
     last_end: usize,
     depth: u32,
+    /// How many labels `prefix<N>` may still stand for.
+    range_labels: u32,
 }
 
 impl<'t> Parser<'t> {
     fn new(text: &'t str) -> Self {
         let mut lexer = Lexer::new(text);
         let token = lexer.next();
-        Self { text, lexer, token, last_end: 0, depth: 0 }
+        Self { text, lexer, token, last_end: 0, depth: 0, range_labels: MAX_RANGE_LABELS }
     }
 
     /// Takes the current token.

@@ -2,12 +2,9 @@
 
 use super::declaration::Unnamed;
 use super::operand::Parenthesis;
-use super::{Parser, Result};
+use super::{MAX_RANGE_LABELS, Parser, Result};
 use crate::lexer::{Token, TokenKind};
 use crate::{Guard, Instruction, Name, Opcode, RegisterDeclaration, Statement};
-
-/// The most labels that one `prefix<N>` may stand for.
-const MAX_LABEL_RANGE: u32 = 1 << 16;
 
 impl Parser<'_> {
     /// `{ statements }`
@@ -82,13 +79,12 @@ impl Parser<'_> {
     fn label_range(&mut self) -> Result<Vec<Name>> {
         let token = self.token;
         let prefix = self.name("a label")?;
-        match self.count()? {
-            None => Ok(vec![prefix]),
-            Some(count) if count <= MAX_LABEL_RANGE => {
-                Ok((0..count).map(|i| Name::from(format!("{prefix}{i}"))).collect())
-            }
-            Some(_) => Err(self.error_at(token, format!("at most {MAX_LABEL_RANGE} labels"))),
-        }
+        let Some(count) = self.count()? else { return Ok(vec![prefix]) };
+        self.range_labels = match self.range_labels.checked_sub(count) {
+            Some(left) => left,
+            None => return Err(self.error_at(token, format!("at most {MAX_RANGE_LABELS} labels in ranges"))),
+        };
+        Ok((0..count).map(|i| Name::from(format!("{prefix}{i}"))).collect())
     }
 
     /// `.callprototype (ret) _ (params) .noreturn`
