@@ -1,1 +1,74 @@
-//! Under construction.
+//! The kernel language: typed Rust values that record PTX.
+//!
+//! A kernel is a Rust closure that runs while the kernel is *built*. A Rust value is known then; a [`Val<T>`] is a
+//! register when the kernel *runs*. So a Rust `for` unrolls and [`range`] loops on the device, a Rust `if` selects
+//! code and [`when`] branches.
+//!
+//! ```
+//! use warpfold_lang::*;
+//!
+//! /// Sums `block` elements a block: sequential addressing, no bank conflicts.
+//! pub fn sequential(block: u32) -> Kernel<(Global<i32>, Global<i32>, u32)> {
+//!     kernel("reduce_sequential", move |input: Global<i32>, output: Global<i32>, len: Val<u32>| {
+//!         let tile = shared::<i32>(block);
+//!         let thread = thread_idx().x;
+//!         let i = block_idx().x * block + thread;
+//!         tile.at(thread).set(input.at(i).get_or(0, i.lt(len)));
+//!         sync_threads();
+//!         for stride in halving(block / 2) {
+//!             when(thread.lt(stride), || tile.at(thread).add_assign(tile.at(thread + stride).get()));
+//!             sync_threads();
+//!         }
+//!         when(thread.eq(0), || output.at(block_idx().x).set(tile.at(0).get()));
+//!     })
+//!     .required_block(block)
+//! }
+//!
+//! let target = Target::new(Arch::SM_90A, (8, 0));
+//! let ptx = sequential(256).ptx(&target)?;
+//! assert!(ptx.starts_with(".version 8.0\n.target sm_90a\n"));
+//! println!("{ptx}");
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! Start with [`kernel()`], [`Val`] and [`Pointer`]. `intrinsics` is the only place that writes instructions. Deliberately
+//! absent: devices (the device crate launches, see [`params`]), and optimisation beyond folding constants and reading
+//! a special register once: `ptxas` does the rest. What PTX means is said by the PTX ISA.
+
+mod block;
+mod error;
+mod flow;
+mod fold;
+mod intrinsics;
+mod kernel;
+mod memory;
+pub mod params;
+mod recorder;
+mod registers;
+mod target;
+mod types;
+mod val;
+mod var;
+mod warp;
+
+pub use block::{
+    NamedBarrier, Xyz, block_dim, block_idx, clock, global_timer, grid_dim, lane_id, lanes_after, lanes_before,
+    launch_dependents, linear_thread_idx, multiprocessor_id, nanosleep, sync_threads, sync_threads_and,
+    sync_threads_count, sync_threads_or, this_lane, thread_idx, wait_for_dependencies, warp_id,
+};
+pub use error::{Error, ErrorKind};
+pub use flow::{Loop, doubling, exit, halving, loop_until_left, range, trap, when, when_else, while_loop};
+pub use kernel::{Body, Bounds, Built, Dims, Kernel, Threads, kernel, target};
+pub use memory::{
+    Atomic, AtomicAdd, AtomicBits, Cache, Global, GlobalSpace, Index, Local, LocalSpace, Order, Pointer, Reduction,
+    Scope, Shared, SharedSpace, Space, dynamic_shared, fence, fence_sequential, local, shared, shared_named,
+};
+pub use params::{Argument, Arguments, Layout, Param, Params, Received, Sink, Slot};
+pub use registers::{MapRegisters, Registers, Vars, ZipRegisters, vars};
+pub use target::{Arch, Limits, Target, UnknownArch};
+pub use types::{
+    Bf16x2, Element, F16x2, Float, Integer, Number, Ordered, Scalar, ScalarFloat, Signed, Type, WideFloat, Word,
+};
+pub use val::{Operand, Rounding, Val};
+pub use var::{Var, var};
+pub use warp::{Lanes, Redux, active_mask, ballot, shfl, shfl_down, shfl_up, shfl_xor, sync_warp};

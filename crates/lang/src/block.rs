@@ -1,0 +1,227 @@
+//! Where a thread stands in its grid, and the barriers of its block.
+
+use crate::intrinsics::{arithmetic, logic, special, sync};
+use crate::kernel::Threads;
+use crate::recorder::{Raw, Recorder, with};
+use crate::types::Type;
+use crate::{Operand, Val};
+
+/// A position or a size in three dimensions.
+#[derive(Debug, Clone, Copy)]
+pub struct Xyz {
+    /// The fastest dimension: threads with neighbouring `x` share a warp.
+    pub x: Val<u32>,
+    /// The middle dimension.
+    pub y: Val<u32>,
+    /// The slowest dimension.
+    pub z: Val<u32>,
+}
+
+impl Xyz {
+    fn read(r: &mut Recorder, name: &'static str) -> Self {
+        let mut component = |c| Val::from_raw(special::constant(r, name, Some(c), Type::U32));
+        Self { x: component('x'), y: component('y'), z: component('z') }
+    }
+
+    fn constant(dims: [u32; 3]) -> Self {
+        let [x, y, z] = dims.map(Val::constant);
+        Self { x, y, z }
+    }
+
+    /// The product of all three.
+    #[must_use]
+    #[track_caller]
+    pub fn count(self) -> Val<u32> {
+        self.x * self.y * self.z
+    }
+}
+
+fn required_block() -> Option<[u32; 3]> {
+    match with(|r| r.bounds.threads) {
+        Threads::Required(dims) => Some(dims),
+        Threads::Free | Threads::Max(_) => None,
+    }
+}
+
+/// The thread's position in its block. A dimension in which a [required block](crate::Kernel::required_block) has one
+/// thread is the constant 0.
+#[must_use]
+#[track_caller]
+pub fn thread_idx() -> Xyz {
+    let mut position = with(|r| Xyz::read(r, "%tid"));
+    if let Some(dims) = required_block() {
+        for (component, size) in [&mut position.x, &mut position.y, &mut position.z].into_iter().zip(dims) {
+            if size == 1 {
+                *component = Val::constant(0);
+            }
+        }
+    }
+    position
+}
+
+/// The block's position in the grid.
+#[must_use]
+#[track_caller]
+pub fn block_idx() -> Xyz {
+    with(|r| Xyz::read(r, "%ctaid"))
+}
+
+/// The size of a block; a constant if the kernel [requires](crate::Kernel::required_block) it.
+#[must_use]
+#[track_caller]
+pub fn block_dim() -> Xyz {
+    required_block().map_or_else(|| with(|r| Xyz::read(r, "%ntid")), Xyz::constant)
+}
+
+/// The number of blocks in each dimension.
+#[must_use]
+#[track_caller]
+pub fn grid_dim() -> Xyz {
+    with(|r| Xyz::read(r, "%nctaid"))
+}
+
+/// The thread's number in its block, `x` fastest.
+#[must_use]
+#[track_caller]
+pub fn linear_thread_idx() -> Val<u32> {
+    let (position, size) = (thread_idx(), block_dim());
+    if position.y.known() == Some(0) && position.z.known() == Some(0) {
+        return position.x;
+    }
+    Val::from_raw(with(|r| {
+        r.computed("linear_thread_idx", |r| {
+            let row = arithmetic::fma(r, Type::U32, position.z.raw(), size.y.raw(), position.y.raw());
+            arithmetic::fma(r, Type::U32, row, size.x.raw(), position.x.raw())
+        })
+    }))
+}
+
+/// The number of the thread's warp in its block. Computed: `%warpid` may change while a thread runs.
+#[must_use]
+#[track_caller]
+pub fn warp_id() -> Val<u32> {
+    let thread = linear_thread_idx().raw();
+    Val::from_raw(with(|r| r.computed("warp_id", |r| logic::shift(r, false, Type::U32, thread, Raw::Const(5)))))
+}
+
+/// The thread's position in its warp, 0 to 31.
+#[must_use]
+#[track_caller]
+pub fn lane_id() -> Val<u32> {
+    Val::from_raw(with(|r| special::constant(r, "%laneid", None, Type::U32)))
+}
+
+/// A special register of 32 bits that keeps its value, by what it tells.
+macro_rules! fixed_registers {
+    ($($(#[$doc:meta])* $function:ident $name:literal $ty:ident $rust:ty;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        #[track_caller]
+        pub fn $function() -> Val<$rust> {
+            Val::from_raw(with(|r| special::constant(r, $name, None, Type::$ty)))
+        }
+    )*};
+}
+
+fixed_registers! {
+    /// The lanes before this one, as a mask.
+    lanes_before "%lanemask_lt" U32 u32;
+    /// This lane, as a mask.
+    this_lane "%lanemask_eq" U32 u32;
+    /// The lanes after this one, as a mask.
+    lanes_after "%lanemask_gt" U32 u32;
+}
+
+macro_rules! changing_registers {
+    ($($(#[$doc:meta])* $function:ident $name:literal $ty:ident $rust:ty;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        #[track_caller]
+        pub fn $function() -> Val<$rust> {
+            Val::from_raw(with(|r| special::read(r, $name, None, Type::$ty)))
+        }
+    )*};
+}
+
+changing_registers! {
+    /// A counter of clock cycles of the multiprocessor.
+    clock "%clock64" U64 u64;
+    /// Nanoseconds since some fixed time.
+    global_timer "%globaltimer" U64 u64;
+    /// The multiprocessor that runs the thread at this moment.
+    multiprocessor_id "%smid" U32 u32;
+}
+
+/// Waits for all threads of the block, and lets each see what the others wrote before.
+#[track_caller]
+pub fn sync_threads() {
+    with(|r| sync::barrier_sync(r, 0, None));
+}
+
+/// One of the block's sixteen barriers, for some of its warps: `threads` of them, a multiple of 32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedBarrier {
+    /// 0 to 15; [`sync_threads`] uses 0.
+    pub id: u32,
+    /// Threads that meet here, those that only arrive included.
+    pub threads: u32,
+}
+
+impl NamedBarrier {
+    /// Waits for the others.
+    #[track_caller]
+    pub fn sync(self) {
+        with(|r| sync::barrier_sync(r, self.id, Some(self.threads)));
+    }
+
+    /// Counts as having come, without waiting.
+    #[track_caller]
+    pub fn arrive(self) {
+        with(|r| sync::barrier_arrive(r, self.id, self.threads));
+    }
+}
+
+fn barrier_reduce(op: &'static str, condition: impl Operand<bool>) -> Raw {
+    let condition = condition.val().raw();
+    with(|r| sync::barrier_reduce(r, op, condition))
+}
+
+/// [`sync_threads`], and in how many threads the condition holds.
+#[must_use]
+#[track_caller]
+pub fn sync_threads_count(condition: impl Operand<bool>) -> Val<u32> {
+    Val::from_raw(barrier_reduce("popc", condition))
+}
+
+/// [`sync_threads`], and whether the condition holds in all threads.
+#[must_use]
+#[track_caller]
+pub fn sync_threads_and(condition: impl Operand<bool>) -> Val<bool> {
+    Val::from_raw(barrier_reduce("and", condition))
+}
+
+/// [`sync_threads`], and whether the condition holds in any thread.
+#[must_use]
+#[track_caller]
+pub fn sync_threads_or(condition: impl Operand<bool>) -> Val<bool> {
+    Val::from_raw(barrier_reduce("or", condition))
+}
+
+/// Suspends the thread for about this long.
+#[track_caller]
+pub fn nanosleep(nanoseconds: impl Operand<u32>) {
+    let nanoseconds = nanoseconds.val().raw();
+    with(|r| sync::nanosleep(r, nanoseconds));
+}
+
+/// Waits until the grids that this one depends on have finished (programmatic dependent launch); sm_90.
+#[track_caller]
+pub fn wait_for_dependencies() {
+    with(|r| sync::griddepcontrol(r, "wait"));
+}
+
+/// Allows dependent grids to start; sm_90.
+#[track_caller]
+pub fn launch_dependents() {
+    with(|r| sync::griddepcontrol(r, "launch_dependents"));
+}

@@ -1,0 +1,18 @@
+//! The one place where PTX instructions are written: typed operation in, mnemonic and operands out.
+//!
+//! Each function takes the recorder and values without Rust types; the modules above add the types. Constants are
+//! folded here, and what a target lacks is either replaced by an exact sequence or noted as an error.
+
+pub(crate) mod arithmetic;
+pub(crate) mod atomic;
+pub(crate) mod compare;
+pub(crate) mod control;
+pub(crate) mod convert;
+pub(crate) mod logic;
+pub(crate) mod memory;
+pub(crate) mod special;
+pub(crate) mod sync;
+pub(crate) mod warp;
+
+pub(crate) use arithmetic::Binary;
+pub(crate) use compare::Comparison;

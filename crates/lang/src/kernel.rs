@@ -1,0 +1,287 @@
+//! A kernel: a name, typed parameters, launch bounds, and the closure that records its body.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpfold_ptx::{self as ptx, Name};
+
+use crate::params::{Layout, Params, Received};
+use crate::recorder::{self, with};
+use crate::{Error, ErrorKind, Target, intrinsics};
+
+/// A kernel with parameters `Args`, a tuple of [`crate::Param`] types. Cheap to clone.
+///
+/// The closure is kept and runs once for every call of [`Kernel::build`], so a kernel may look at [`target`]
+/// and choose its code by it. What it writes depends on the closure, the bounds and the target only.
+pub struct Kernel<Args> {
+    recipe: Arc<Recipe>,
+    bounds: Bounds,
+    args: PhantomData<fn(Args)>,
+}
+
+struct Recipe {
+    id: u64,
+    name: String,
+    body: Box<dyn Fn() + Send + Sync>,
+}
+
+/// How many threads a block has, as far as the kernel promises it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Threads {
+    /// Whatever the launch says.
+    #[default]
+    Free,
+    /// At most so many (`.maxntid`).
+    Max([u32; 3]),
+    /// Exactly so many (`.reqntid`); [`crate::block_dim`] is then a constant.
+    Required([u32; 3]),
+}
+
+/// What a kernel promises about its launch, for the register allocation (PTX ISA, "Performance-Tuning Directives").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Bounds {
+    /// Threads a block.
+    pub threads: Threads,
+    /// Blocks that shall fit a multiprocessor at once (`.minnctapersm`).
+    pub min_blocks: Option<u32>,
+    /// Registers a thread may take (`.maxnreg`).
+    pub max_registers: Option<u32>,
+}
+
+impl Bounds {
+    pub(crate) fn directives(&self) -> Vec<ptx::FunctionDirective> {
+        let directive = |name, values: &[u32]| ptx::FunctionDirective {
+            name: Name::new_static(name),
+            values: values.iter().map(|v| u64::from(*v)).collect(),
+            strings: Vec::new(),
+        };
+        let threads = match &self.threads {
+            Threads::Free => None,
+            Threads::Max(dims) => Some(directive("maxntid", dims)),
+            Threads::Required(dims) => Some(directive("reqntid", dims)),
+        };
+        let min_blocks = self.min_blocks.map(|n| directive("minnctapersm", &[n]));
+        let max_registers = self.max_registers.map(|n| directive("maxnreg", &[n]));
+        threads.into_iter().chain(min_blocks).chain(max_registers).collect()
+    }
+
+    fn check(&self, target: &Target) -> Result<(), ErrorKind> {
+        let (Threads::Max(dims) | Threads::Required(dims)) = self.threads else { return Ok(()) };
+        let threads = dims.iter().map(|n| u64::from(*n)).product();
+        let limit = target.limits.max_threads;
+        let out_of_range = dims.contains(&0) || dims[2] > 64;
+        if threads > u64::from(limit) || out_of_range {
+            return Err(ErrorKind::BlockTooLarge { threads, limit });
+        }
+        Ok(())
+    }
+}
+
+/// Threads in up to three dimensions: `256`, `(32, 8)` or `(8, 8, 4)`.
+pub trait Dims {
+    /// All three, missing ones being 1.
+    fn dims(self) -> [u32; 3];
+}
+
+impl Dims for u32 {
+    fn dims(self) -> [u32; 3] {
+        [self, 1, 1]
+    }
+}
+
+impl Dims for (u32, u32) {
+    fn dims(self) -> [u32; 3] {
+        [self.0, self.1, 1]
+    }
+}
+
+impl Dims for (u32, u32, u32) {
+    fn dims(self) -> [u32; 3] {
+        [self.0, self.1, self.2]
+    }
+}
+
+/// Makes a kernel of a closure that takes [`crate::Global`] pointers and [`crate::Val`] scalars.
+///
+/// ```
+/// use warpfold_lang::{Global, Kernel, Val, kernel};
+/// let fill: Kernel<(Global<f32>, f32)> =
+///     kernel("fill", |output: Global<f32>, value: Val<f32>| output.at(warpfold_lang::thread_idx().x).set(value));
+/// assert_eq!(fill.layout().bytes, 12);
+/// ```
+pub fn kernel<V: 'static, F: Body<V>>(name: impl Into<String>, body: F) -> Kernel<F::Args> {
+    static NUM_KERNELS: AtomicU64 = AtomicU64::new(0);
+    let recipe = Recipe {
+        id: NUM_KERNELS.fetch_add(1, Ordering::Relaxed),
+        name: name.into(),
+        body: Box::new(move || body.record()),
+    };
+    Kernel { recipe: Arc::new(recipe), bounds: Bounds::default(), args: PhantomData }
+}
+
+/// A closure that can be a kernel's body: `Fn(…)` of one to twelve [`Received`] values.
+#[diagnostic::on_unimplemented(
+    message = "this closure cannot be a kernel's body",
+    note = "expected a `move` closure with 1 to 12 annotated parameters of type `Global<T>` or `Val<T>`, and no result"
+)]
+pub trait Body<V>: Send + Sync + 'static {
+    /// The parameters as the host sees them.
+    type Args: Params;
+    /// Declares the parameters and runs the closure.
+    fn record(&self);
+}
+
+macro_rules! bodies {
+    ($($value:ident)*) => {
+        impl<F, $($value: Received),*> Body<($($value,)*)> for F
+        where
+            F: Fn($($value),*) + Send + Sync + 'static,
+            ($($value::Param,)*): Params,
+        {
+            type Args = ($($value::Param,)*);
+            fn record(&self) {
+                let mut position = 0;
+                let mut next = || { position += 1; position - 1 };
+                self($($value::receive(next())),*);
+            }
+        }
+    };
+}
+
+bodies!(A);
+bodies!(A B);
+bodies!(A B C);
+bodies!(A B C D);
+bodies!(A B C D E);
+bodies!(A B C D E G);
+bodies!(A B C D E G H);
+bodies!(A B C D E G H I);
+bodies!(A B C D E G H I J);
+bodies!(A B C D E G H I J K);
+bodies!(A B C D E G H I J K L);
+bodies!(A B C D E G H I J K L M);
+
+impl<Args: Params> Kernel<Args> {
+    /// The name of its entry.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.recipe.name
+    }
+
+    /// A number that only clones of this kernel share (whatever their bounds).
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.recipe.id
+    }
+
+    /// Its launch bounds.
+    #[must_use]
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Where each parameter lies in the kernel's parameter block.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        Args::layout()
+    }
+
+    /// Promises that no launch has more threads a block (`.maxntid`).
+    #[must_use]
+    pub fn max_threads(mut self, threads: impl Dims) -> Self {
+        self.bounds.threads = Threads::Max(threads.dims());
+        self
+    }
+
+    /// Promises that every launch has exactly so many threads a block (`.reqntid`).
+    #[must_use]
+    pub fn required_block(mut self, threads: impl Dims) -> Self {
+        self.bounds.threads = Threads::Required(threads.dims());
+        self
+    }
+
+    /// Asks for registers to be allocated so that so many blocks fit a multiprocessor (`.minnctapersm`).
+    #[must_use]
+    pub fn min_blocks(mut self, blocks: u32) -> Self {
+        self.bounds.min_blocks = Some(blocks);
+        self
+    }
+
+    /// Caps the registers of a thread (`.maxnreg`).
+    #[must_use]
+    pub fn max_registers(mut self, registers: u32) -> Self {
+        self.bounds.max_registers = Some(registers);
+        self
+    }
+
+    /// Records the kernel for a target.
+    ///
+    /// # Errors
+    /// If the target lacks something that the kernel uses, or the kernel breaks a rule of the language.
+    pub fn build(&self, target: &Target) -> Result<Built, Error> {
+        let fail = |kind| Error::new(self.name(), kind);
+        if !is_identifier(self.name()) {
+            return Err(fail(ErrorKind::BadName(self.name().to_owned())));
+        }
+        self.bounds.check(target).map_err(fail)?;
+        let body = || {
+            (self.recipe.body)();
+            with(intrinsics::control::ret);
+        };
+        let recording = recorder::record(self.name(), target, self.bounds, &body)?;
+        Ok(Built {
+            entry: self.name().to_owned(),
+            module: recording.module,
+            bounds: self.bounds,
+            static_shared_bytes: recording.static_shared_bytes,
+            dynamic_shared_bytes: recording.dynamic_shared_bytes,
+        })
+    }
+}
+
+/// PTX ISA, "Identifiers".
+fn is_identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && name.len() > 1
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
+}
+
+impl<Args> Clone for Kernel<Args> {
+    fn clone(&self) -> Self {
+        Self { recipe: Arc::clone(&self.recipe), bounds: self.bounds, args: PhantomData }
+    }
+}
+
+impl<Args> fmt::Debug for Kernel<Args> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel").field("name", &self.recipe.name).field("bounds", &self.bounds).finish_non_exhaustive()
+    }
+}
+
+/// A kernel written for one target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Built {
+    /// The name of its entry.
+    pub entry: String,
+    /// The module that holds it.
+    pub module: ptx::Module,
+    /// Its launch bounds.
+    pub bounds: Bounds,
+    /// Shared memory that the module declares, in bytes.
+    pub static_shared_bytes: u64,
+    /// Shared memory that the launch has to give, in bytes.
+    pub dynamic_shared_bytes: u64,
+}
+
+/// The target that the current kernel is being written for.
+///
+/// # Panics
+/// Outside a kernel.
+#[must_use]
+#[track_caller]
+pub fn target() -> Target {
+    with(|r| r.target)
+}

@@ -1,0 +1,40 @@
+//! Arrays in shared and local memory.
+
+use super::pointer::{Local, Shared};
+use crate::intrinsics::memory::{self, Base, Space};
+use crate::recorder::with;
+use crate::types::Element;
+
+/// Declares an array in the block's shared memory; its content is undefined until written.
+#[track_caller]
+#[must_use]
+pub fn shared<T: Element>(len: u32) -> Shared<T> {
+    shared_named("shared", len)
+}
+
+/// Like [`shared`], with a name that shows in the PTX text and in what the virtual GPU reports.
+#[track_caller]
+#[must_use]
+pub fn shared_named<T: Element>(name: &str, len: u32) -> Shared<T> {
+    Shared::from_base(Base::Symbol(with(|r| memory::array(r, Space::Shared, T::TYPE, len.into(), name))))
+}
+
+/// Takes an array from the shared memory whose size the launch gives; the kernel's
+/// [`dynamic_shared_bytes`](crate::Built::dynamic_shared_bytes) counts it. For more than 48 KiB a block.
+#[track_caller]
+#[must_use]
+pub fn dynamic_shared<T: Element>(len: u32) -> Shared<T> {
+    let (symbol, offset) = with(|r| {
+        let offset = r.dynamic_shared_bytes.next_multiple_of(16);
+        r.dynamic_shared_bytes = offset + u64::from(T::BYTES) * u64::from(len);
+        (memory::dynamic_shared(r), offset)
+    });
+    Shared::from_base(Base::Symbol(symbol)).offset_by(offset.cast_signed())
+}
+
+/// Declares an array of the thread. Registers cannot be indexed at run time; this can, at the price of memory.
+#[track_caller]
+#[must_use]
+pub fn local<T: Element>(len: u32) -> Local<T> {
+    Local::from_base(Base::Symbol(with(|r| memory::array(r, Space::Local, T::TYPE, len.into(), "local"))))
+}

@@ -1,0 +1,172 @@
+//! Atomic read-modify-write of what a pointer points to.
+
+use half::{bf16, f16};
+
+use super::pointer::{Pointer, Space};
+use super::{Order, Scope};
+use crate::intrinsics::atomic::{self, AtomicOp, Semantics};
+use crate::intrinsics::memory;
+use crate::recorder::with;
+use crate::types::{Bf16x2, Element, F16x2, Word};
+use crate::{Operand, Val};
+
+/// Types that memory can add atomically. Sums of floats depend on the order in which threads come.
+pub trait AtomicAdd: Element {}
+
+/// Types that memory can exchange atomically: 32 and 64 bits.
+pub trait AtomicBits: Element {}
+
+macro_rules! marker {
+    ($($marker:ident: $($rust:ty)*;)*) => {$($(impl $marker for $rust {})*)*};
+}
+
+marker! {
+    AtomicAdd: u32 i32 u64 i64 f32 f64 f16 bf16 F16x2 Bf16x2;
+    AtomicBits: u32 i32 u64 i64 f32 f64 F16x2 Bf16x2;
+}
+
+/// Atomic operations that give the value from before; made by [`Pointer::atomic`].
+#[derive(Debug, Clone, Copy)]
+pub struct Atomic<T: Element, S: Space> {
+    pointer: Pointer<T, S>,
+    semantics: Semantics,
+}
+
+/// Atomic operations without a result, which cost less; made by [`Pointer::reduction`].
+#[derive(Debug, Clone, Copy)]
+pub struct Reduction<T: Element, S: Space> {
+    pointer: Pointer<T, S>,
+    semantics: Semantics,
+}
+
+impl<T: Element, S: Space> Pointer<T, S> {
+    fn semantics() -> Semantics {
+        let scope = if S::SPACE == memory::Space::Shared { Scope::Block } else { Scope::Gpu };
+        Semantics { order: Order::Relaxed, scope }
+    }
+
+    /// Atomic operations on the element: relaxed, among the device's threads (the block's, in shared memory).
+    ///
+    /// ```
+    /// use warpfold_lang::{Arch, Global, Order, Target, kernel};
+    /// let ticket = kernel("ticket", |counter: Global<u32>, out: Global<u32>| {
+    ///     out.set(counter.atomic().order(Order::AcqRel).add(1));
+    /// });
+    /// let ptx = ticket.ptx(&Target::new(Arch::SM_80, (7, 0))).unwrap();
+    /// assert!(ptx.contains("atom.acq_rel.gpu.global.add.u32"));
+    /// ```
+    #[must_use]
+    pub fn atomic(self) -> Atomic<T, S> {
+        Atomic { pointer: self, semantics: Self::semantics() }
+    }
+
+    /// Atomic operations whose old value nobody needs (`red`).
+    #[must_use]
+    pub fn reduction(self) -> Reduction<T, S> {
+        Reduction { pointer: self, semantics: Self::semantics() }
+    }
+}
+
+macro_rules! semantics {
+    ($($handle:ident)*) => {$(
+        impl<T: Element, S: Space> $handle<T, S> {
+            /// Changes what the operation orders around it.
+            #[must_use]
+            pub const fn order(mut self, order: Order) -> Self {
+                self.semantics.order = order;
+                self
+            }
+
+            /// Changes among whom the operation is atomic.
+            #[must_use]
+            pub const fn scope(mut self, scope: Scope) -> Self {
+                self.semantics.scope = scope;
+                self
+            }
+        }
+    )*};
+}
+
+semantics!(Atomic Reduction);
+
+impl<T: Element, S: Space> Atomic<T, S> {
+    #[track_caller]
+    fn operate(self, op: AtomicOp, operands: &[Val<T>]) -> Val<T> {
+        let operands: Vec<_> = operands.iter().map(|operand| operand.raw()).collect();
+        Val::from_raw(with(|r| atomic::atom(r, op, self.semantics, self.pointer.location(), T::TYPE, &operands)))
+    }
+}
+
+impl<T: Element, S: Space> Reduction<T, S> {
+    #[track_caller]
+    fn operate(self, op: AtomicOp, operand: Val<T>) {
+        with(|r| atomic::red(r, op, self.semantics, self.pointer.location(), T::TYPE, operand.raw()));
+    }
+}
+
+macro_rules! operations {
+    ($($bound:ident { $($(#[$doc:meta])* $method:ident $op:ident;)* })*) => {$(
+        impl<T: $bound, S: Space> Atomic<T, S> {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $method(self, value: impl Operand<T>) -> Val<T> {
+                self.operate(AtomicOp::$op, &[value.val()])
+            }
+        )*}
+
+        impl<T: $bound, S: Space> Reduction<T, S> {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $method(self, value: impl Operand<T>) {
+                self.operate(AtomicOp::$op, value.val());
+            }
+        )*}
+    )*};
+}
+
+operations! {
+    AtomicAdd {
+        /// Adds; bf16 needs sm_90.
+        add Add;
+    }
+    Word {
+        /// Keeps the smaller.
+        min Min;
+        /// Keeps the larger.
+        max Max;
+        /// Bitwise and.
+        and And;
+        /// Bitwise or.
+        or Or;
+        /// Bitwise exclusive or.
+        xor Xor;
+    }
+}
+
+impl<T: AtomicBits, S: Space> Atomic<T, S> {
+    /// Stores the value and gives the old one.
+    #[track_caller]
+    pub fn exchange(self, value: impl Operand<T>) -> Val<T> {
+        self.operate(AtomicOp::Exch, &[value.val()])
+    }
+
+    /// Stores `value` if the old bits are those of `expected`, and gives the old value.
+    #[track_caller]
+    pub fn compare_exchange(self, expected: impl Operand<T>, value: impl Operand<T>) -> Val<T> {
+        self.operate(AtomicOp::Cas, &[expected.val(), value.val()])
+    }
+}
+
+impl<S: Space> Atomic<u32, S> {
+    /// Counts up, and from `limit` (or beyond) back to 0.
+    #[track_caller]
+    pub fn increment_wrapping(self, limit: impl Operand<u32>) -> Val<u32> {
+        self.operate(AtomicOp::Inc, &[limit.val()])
+    }
+
+    /// Counts down, and from 0 (or beyond `limit`) to `limit`.
+    #[track_caller]
+    pub fn decrement_wrapping(self, limit: impl Operand<u32>) -> Val<u32> {
+        self.operate(AtomicOp::Dec, &[limit.val()])
+    }
+}

@@ -1,0 +1,98 @@
+//! Memory: pointers, arrays in shared and local memory, atomics.
+//!
+//! A [`Pointer`] is typed and knows its space. `at(i)` moves it by elements, `get` and `set` access what it points to:
+//! `output.at(i).set(input.at(i).get())`. [`Cache`] and [`Scope`] say how an access treats caches and other threads.
+
+mod array;
+mod atomic;
+mod pointer;
+
+pub use array::{dynamic_shared, local, shared, shared_named};
+pub use atomic::{Atomic, AtomicAdd, AtomicBits, Reduction};
+pub use pointer::{Global, GlobalSpace, Index, Local, LocalSpace, Pointer, Shared, SharedSpace, Space};
+
+use crate::intrinsics::sync;
+use crate::recorder::{Recorder, with};
+
+/// How loads and stores treat the caches (PTX ISA, "Cache Operators", "Cache Eviction Priority Hints").
+/// All but the first two are for global memory, and hints: they never change a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Cache {
+    /// As the hardware likes.
+    #[default]
+    Default,
+    /// Every access happens, in program order: `.volatile`.
+    Volatile,
+    /// Nothing writes this memory while the kernel runs: `.nc`. Loads only.
+    ReadOnly,
+    /// `.nc` and not kept in L1: data that is read once. Loads only.
+    ReadOnlyStreaming,
+    /// Probably used once: `.cs`.
+    Streaming,
+    /// Not in L1: `.cg`.
+    L2Only,
+    /// Not needed after this: `.lu`. Loads only.
+    LastUse,
+    /// First to leave L1.
+    EvictFirst,
+    /// Last to leave L1.
+    EvictLast,
+    /// Not kept in L1.
+    NoAllocate,
+}
+
+/// What an access orders around it (PTX ISA, "Memory Consistency Model").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Nothing but the access itself.
+    Relaxed,
+    /// Later accesses stay after it.
+    Acquire,
+    /// Earlier accesses stay before it.
+    Release,
+    /// Both.
+    AcqRel,
+}
+
+/// The threads among which an access or a fence orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The block (`.cta`).
+    Block,
+    /// The cluster; sm_90.
+    Cluster,
+    /// The device.
+    Gpu,
+    /// All devices and the host (`.sys`).
+    System,
+}
+
+impl Scope {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Block => "cta",
+            Self::Cluster => "cluster",
+            Self::Gpu => "gpu",
+            Self::System => "sys",
+        }
+    }
+
+    pub(crate) fn require(self, r: &mut Recorder) {
+        if self == Self::Cluster {
+            r.require("the cluster scope", 90, (7, 8));
+        }
+    }
+}
+
+/// Orders this thread's earlier accesses before its later ones, as seen by the threads of the scope
+/// (`fence.acq_rel`).
+#[track_caller]
+pub fn fence(scope: Scope) {
+    with(|r| sync::fence(r, "acq_rel", scope));
+}
+
+/// Like [`fence`], and all such fences have one order that everyone sees (`fence.sc`); slower.
+#[track_caller]
+pub fn fence_sequential(scope: Scope) {
+    with(|r| sync::fence(r, "sc", scope));
+}

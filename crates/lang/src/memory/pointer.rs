@@ -1,0 +1,262 @@
+//! Typed pointers into one space of memory.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::{Cache, Order, Scope};
+use crate::intrinsics::memory::{self, Base, Location, Otherwise};
+use crate::recorder::{Raw, with};
+use crate::types::{Element, Number, Scalar, Type};
+use crate::{Operand, Val, Var};
+
+/// A state space, at compile time.
+pub trait Space: Copy + sealed::Sealed + 'static {}
+
+mod sealed {
+    use crate::intrinsics::memory::Space;
+
+    pub trait Sealed {
+        const SPACE: Space;
+    }
+}
+
+pub(crate) use sealed::Sealed;
+
+macro_rules! spaces {
+    ($($(#[$doc:meta])* $marker:ident $space:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $marker {}
+        impl Sealed for $marker {
+            const SPACE: memory::Space = memory::Space::$space;
+        }
+        impl Space for $marker {}
+    )*};
+}
+
+spaces! {
+    /// Memory of the device, seen by all threads.
+    GlobalSpace Global;
+    /// Memory of the block.
+    SharedSpace Shared;
+    /// Memory of the thread.
+    LocalSpace Local;
+}
+
+/// A pointer into the memory of the device; as a kernel parameter, a buffer.
+pub type Global<T> = Pointer<T, GlobalSpace>;
+/// A pointer into the memory of the block.
+pub type Shared<T> = Pointer<T, SharedSpace>;
+/// A pointer into the memory of the thread.
+pub type Local<T> = Pointer<T, LocalSpace>;
+
+/// A pointer to elements of type `T`.
+pub struct Pointer<T, S> {
+    base: Base,
+    offset: i64,
+    cache: Cache,
+    target: PhantomData<fn() -> (T, S)>,
+}
+
+/// What can index memory: [`Val`]s, [`Var`]s and constants of 32- and 64-bit integer types, and `usize`.
+pub trait Index {
+    /// The type and the value.
+    #[doc(hidden)]
+    fn index(self) -> (Type, Val<()>);
+}
+
+macro_rules! indices {
+    ($($rust:ty),*) => {$(
+        impl Index for Val<$rust> {
+            fn index(self) -> (Type, Val<()>) {
+                (<$rust>::TYPE, Val::from_raw(self.raw()))
+            }
+        }
+        impl Index for Var<$rust> {
+            fn index(self) -> (Type, Val<()>) {
+                self.get().index()
+            }
+        }
+        impl Index for $rust {
+            fn index(self) -> (Type, Val<()>) {
+                Val::constant(self).index()
+            }
+        }
+    )*};
+}
+
+indices!(u32, i32, u64, i64);
+
+impl Index for usize {
+    fn index(self) -> (Type, Val<()>) {
+        (self as u64).index()
+    }
+}
+
+impl<T: Element> Global<T> {
+    pub(crate) const fn new(address: Val<u64>) -> Self {
+        Self::from_base(Base::Register(address.raw()))
+    }
+}
+
+impl<T: Element, S: Space> Pointer<T, S> {
+    pub(crate) const fn from_base(base: Base) -> Self {
+        Self { base, offset: 0, cache: Cache::Default, target: PhantomData }
+    }
+
+    pub(crate) const fn offset_by(mut self, bytes: i64) -> Self {
+        self.offset += bytes;
+        self
+    }
+
+    pub(crate) const fn location(self) -> Location {
+        Location { space: S::SPACE, base: self.base, offset: self.offset }
+    }
+
+    /// The pointer to the element so many elements further on. Nothing checks where the memory ends.
+    #[track_caller]
+    #[must_use]
+    pub fn at(self, index: impl Index) -> Self {
+        let (ty, index) = index.index();
+        let location = with(|r| memory::element(r, self.location(), T::BYTES, ty, index.raw()));
+        Self { base: location.base, offset: location.offset, ..self }
+    }
+
+    /// The same pointer; its loads and stores treat the caches so.
+    #[must_use]
+    pub const fn cache(mut self, cache: Cache) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// The same address as a pointer to another type. Its alignment must suit.
+    #[must_use]
+    pub const fn reinterpret<U: Element>(self) -> Pointer<U, S> {
+        Pointer { base: self.base, offset: self.offset, cache: self.cache, target: PhantomData }
+    }
+
+    /// Loads the element.
+    #[track_caller]
+    #[must_use]
+    pub fn get(self) -> Val<T> {
+        Val::from_raw(with(|r| memory::load(r, self.location(), self.cache, T::TYPE, 1, None)[0]))
+    }
+
+    /// Loads the element where the condition holds, and gives the default elsewhere without touching memory.
+    #[track_caller]
+    #[must_use]
+    pub fn get_or(self, default: impl Operand<T>, condition: impl Operand<bool>) -> Val<T> {
+        let (default, condition) = (default.val().raw(), condition.val().raw());
+        let otherwise = Otherwise { condition, default: &[default] };
+        Val::from_raw(with(|r| memory::load(r, self.location(), self.cache, T::TYPE, 1, Some(otherwise))[0]))
+    }
+
+    /// Stores the element.
+    #[track_caller]
+    pub fn set(self, value: impl Operand<T>) {
+        let value = value.val().raw();
+        with(|r| memory::store(r, self.location(), self.cache, T::TYPE, &[value], None));
+    }
+
+    /// Stores the element where the condition holds.
+    #[track_caller]
+    pub fn set_if(self, value: impl Operand<T>, condition: impl Operand<bool>) {
+        let (value, condition) = (value.val().raw(), condition.val().raw());
+        with(|r| memory::store(r, self.location(), self.cache, T::TYPE, &[value], Some(condition)));
+    }
+
+    /// Loads `N` neighbours as one access; `N` times the element's size is at most 16 bytes, a power of two, and the
+    /// address a multiple of it.
+    ///
+    /// ```
+    /// use warpfold_lang::{Arch, Global, Target, kernel, thread_idx};
+    /// let double = kernel("double", |data: Global<f32>| {
+    ///     let mine = data.at(thread_idx().x * 4);
+    ///     mine.set_vec(mine.get_vec::<4>().map(|x| x * 2.0));
+    /// });
+    /// assert!(double.ptx(&Target::new(Arch::SM_80, (7, 0))).unwrap().contains("ld.global.v4.f32"));
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn get_vec<const N: usize>(self) -> [Val<T>; N] {
+        const { check_vector(N, T::BYTES) };
+        let raws = with(|r| memory::load(r, self.location(), self.cache, T::TYPE, N as u32, None));
+        std::array::from_fn(|i| Val::from_raw(raws[i]))
+    }
+
+    /// Like [`Self::get_vec`] where the condition holds; elsewhere every element is the default.
+    #[track_caller]
+    #[must_use]
+    pub fn get_vec_or<const N: usize>(
+        self,
+        default: impl Operand<T>,
+        condition: impl Operand<bool>,
+    ) -> [Val<T>; N] {
+        const { check_vector(N, T::BYTES) };
+        let (default, condition) = (default.val().raw(), condition.val().raw());
+        let otherwise = Otherwise { condition, default: &[default; N] };
+        let raws = with(|r| memory::load(r, self.location(), self.cache, T::TYPE, N as u32, Some(otherwise)));
+        std::array::from_fn(|i| Val::from_raw(raws[i]))
+    }
+
+    /// Stores `N` neighbours as one access; the rules of [`Self::get_vec`] hold.
+    #[track_caller]
+    pub fn set_vec<const N: usize>(self, values: [impl Operand<T>; N]) {
+        const { check_vector(N, T::BYTES) };
+        let values: [Raw; N] = values.map(|value| value.val().raw());
+        with(|r| memory::store(r, self.location(), self.cache, T::TYPE, &values, None));
+    }
+
+    /// Like [`Self::set_vec`], where the condition holds.
+    #[track_caller]
+    pub fn set_vec_if<const N: usize>(self, values: [impl Operand<T>; N], condition: impl Operand<bool>) {
+        const { check_vector(N, T::BYTES) };
+        let values: [Raw; N] = values.map(|value| value.val().raw());
+        let condition = condition.val().raw();
+        with(|r| memory::store(r, self.location(), self.cache, T::TYPE, &values, Some(condition)));
+    }
+
+    /// Loads with an order among the threads of the scope: `Relaxed` or `Acquire`.
+    #[track_caller]
+    #[must_use]
+    pub fn load(self, order: Order, scope: Scope) -> Val<T> {
+        Val::from_raw(with(|r| memory::load_ordered(r, self.location(), order, scope, T::TYPE)))
+    }
+
+    /// Stores with an order among the threads of the scope: `Relaxed` or `Release`.
+    #[track_caller]
+    pub fn store(self, value: impl Operand<T>, order: Order, scope: Scope) {
+        let value = value.val().raw();
+        with(|r| memory::store_ordered(r, self.location(), order, scope, T::TYPE, value));
+    }
+}
+
+impl<T: Number, S: Space> Pointer<T, S> {
+    /// Loads, adds, stores. Not atomic.
+    #[track_caller]
+    pub fn add_assign(self, value: impl Operand<T>) {
+        let value = value.val();
+        self.set(self.get() + value);
+    }
+}
+
+/// The lengths that one access can have.
+const fn check_vector(n: usize, bytes: u32) {
+    let total = n * bytes as usize;
+    assert!(n.is_power_of_two() && total <= 16, "a vector access takes a power of two of elements, at most 16 bytes");
+    assert!(n <= 4 || total >= 8, "more than four elements travel as 32-bit words");
+}
+
+impl<T, S> Clone for Pointer<T, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, S> Copy for Pointer<T, S> {}
+
+impl<T: Scalar, S: Space> fmt::Debug for Pointer<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}<{:?}>({:?} + {})", S::SPACE, T::TYPE, self.base, self.offset)
+    }
+}

@@ -1,0 +1,231 @@
+//! Parameters: what the host passes, what the kernel receives, and how a launch is checked by the Rust compiler.
+//!
+//! A kernel's type lists its parameters, for example `Kernel<(Global<f32>, u32)>`. Three traits connect the sides:
+//!
+//! - [`Param`]: a parameter type: [`Global<T>`](crate::Global), and the scalars `u8`…`u64`, `i8`…`i64`, `f16`,
+//!   `bf16`, `f32`, `f64`. [`Params`] is a tuple of one to twelve of them and knows the [`Layout`].
+//! - [`Received`]: what the kernel's closure gets for it: `Global<T>` for `Global<T>`, `Val<T>` for a scalar `T`.
+//! - [`Argument<P, S>`]: a host value that may be passed for parameter `P` into a [`Sink`] `S`.
+//!   [`Arguments<Ps, S>`] is a tuple of them. Scalars are arguments for themselves with every sink.
+//!
+//! # For the device crate
+//! Write a sink, and say which of your types are pointers; the tuples follow from it:
+//! ```
+//! use warpfold_lang::{Argument, Arguments, Element, Global, Kernel, Params, Sink};
+//!
+//! struct Packet { bytes: Vec<Vec<u8>>, device: u32 }          // what cuLaunchKernel or the virtual GPU takes
+//! struct Buffer<T> { address: u64, device: u32, element: std::marker::PhantomData<T> }
+//!
+//! impl Sink for Packet {
+//!     type Error = String;
+//!     fn push(&mut self, little_endian: &[u8]) -> Result<(), String> {
+//!         self.bytes.push(little_endian.to_vec());
+//!         Ok(())
+//!     }
+//! }
+//!
+//! impl<T: Element> Argument<Global<T>, Packet> for &Buffer<T> {
+//!     fn pass(self, packet: &mut Packet) -> Result<(), String> {
+//!         if self.device != packet.device {
+//!             return Err("the buffer lies on another device".to_owned());
+//!         }
+//!         packet.push(&self.address.to_le_bytes())
+//!     }
+//! }
+//!
+//! fn launch<Ps: Params>(kernel: &Kernel<Ps>, arguments: impl Arguments<Ps, Packet>) -> Result<Packet, String> {
+//!     let mut packet = Packet { bytes: Vec::new(), device: 0 };
+//!     arguments.pass_all(&mut packet)?;
+//!     Ok(packet)
+//! }
+//!
+//! let scale: Kernel<(Global<f32>, u32)> =
+//!     warpfold_lang::kernel("scale", |_: Global<f32>, _: warpfold_lang::Val<u32>| {});
+//! let buffer = Buffer::<f32> { address: 0x1000, device: 0, element: std::marker::PhantomData };
+//! let packet = launch(&scale, (&buffer, 7)).unwrap();
+//! assert_eq!(packet.bytes, [vec![0, 0x10, 0, 0, 0, 0, 0, 0], vec![7, 0, 0, 0]]);
+//! ```
+//! Passing a `Buffer<i32>`, a `u64`, or one argument too many to the last call does not compile.
+
+use warpfold_ptx::{self as ptx, ScalarType, StateSpace};
+
+use crate::recorder::with;
+use crate::types::{Element, Scalar, Type};
+use crate::{Global, Val, intrinsics};
+
+/// A type of kernel parameter.
+pub trait Param: 'static {
+    /// The type as PTX declares it.
+    const PTX_TYPE: ScalarType;
+    /// Its size in bytes.
+    const BYTES: u32;
+    /// Its alignment in bytes.
+    const ALIGN: u32 = Self::BYTES;
+    /// For a pointer: the alignment of what it points to.
+    const POINTEE_ALIGN: Option<u32> = None;
+}
+
+impl<T: Element> Param for Global<T> {
+    const PTX_TYPE: ScalarType = ScalarType::U64;
+    const BYTES: u32 = 8;
+    const POINTEE_ALIGN: Option<u32> = Some(T::BYTES);
+}
+
+/// What a kernel's closure receives for a parameter.
+pub trait Received: Copy + 'static {
+    /// The parameter it stands for.
+    type Param: Param;
+    /// Declares the parameter at this position and reads it.
+    fn receive(position: usize) -> Self;
+}
+
+impl<T: Element> Received for Global<T> {
+    type Param = Self;
+
+    fn receive(position: usize) -> Self {
+        let address = with(|r| {
+            declare::<Self>(r, position);
+            intrinsics::memory::load_param(r, position, Type::U64)
+        });
+        Self::new(Val::from_raw(address))
+    }
+}
+
+impl<T: Element + Param> Received for Val<T> {
+    type Param = T;
+
+    fn receive(position: usize) -> Self {
+        Val::from_raw(with(|r| {
+            declare::<T>(r, position);
+            intrinsics::memory::load_param(r, position, T::TYPE)
+        }))
+    }
+}
+
+fn declare<P: Param>(r: &mut crate::recorder::Recorder, position: usize) {
+    debug_assert_eq!(position, r.params.len(), "parameters are declared in order");
+    let ptr = P::POINTEE_ALIGN.map(|align| ptx::PtrAttribute { space: Some(StateSpace::Global), align: Some(align) });
+    let name = format!("{}_param_{position}", r.name);
+    let mut variable = intrinsics::memory::variable(StateSpace::Param, P::PTX_TYPE, name);
+    variable.ptr = ptr;
+    r.params.push(variable);
+}
+
+/// Where the parameters lie in the parameter block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// Offset and size of each parameter, in bytes.
+    pub params: Vec<Slot>,
+    /// Size of the whole block in bytes, without padding at its end.
+    pub bytes: u32,
+}
+
+/// One parameter's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// The type as PTX declares it.
+    pub ty: ScalarType,
+    /// From the start of the block, a multiple of the type's alignment.
+    pub offset: u32,
+    /// Size in bytes.
+    pub bytes: u32,
+}
+
+/// A tuple of parameters.
+pub trait Params: 'static {
+    /// Each parameter at the next multiple of its alignment.
+    fn layout() -> Layout;
+}
+
+/// Whatever collects the bytes of a launch's arguments.
+pub trait Sink {
+    /// Why an argument is refused.
+    type Error;
+
+    /// Takes the next argument's bytes, little-endian.
+    ///
+    /// # Errors
+    /// Up to the sink.
+    fn push(&mut self, little_endian: &[u8]) -> Result<(), Self::Error>;
+}
+
+/// A host value that can be passed for the parameter `P`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed for a kernel parameter of type `{P}`",
+    label = "the kernel expects `{P}` here"
+)]
+pub trait Argument<P: Param, S: Sink> {
+    /// Gives its bytes to the sink.
+    ///
+    /// # Errors
+    /// If the sink refuses it.
+    fn pass(self, sink: &mut S) -> Result<(), S::Error>;
+}
+
+/// A tuple of host values that fits the parameters `Ps` one for one.
+#[diagnostic::on_unimplemented(
+    message = "the arguments `{Self}` do not fit the kernel's parameters `{Ps}`",
+    label = "expected arguments for `{Ps}`"
+)]
+pub trait Arguments<Ps: Params, S: Sink> {
+    /// Gives all to the sink, in order.
+    ///
+    /// # Errors
+    /// If the sink refuses one.
+    fn pass_all(self, sink: &mut S) -> Result<(), S::Error>;
+}
+
+macro_rules! scalar_params {
+    ($($rust:ty),*) => {$(
+        impl Param for $rust {
+            const PTX_TYPE: ScalarType = <$rust as Scalar>::TYPE.memory();
+            const BYTES: u32 = <$rust as Scalar>::TYPE.bytes();
+        }
+        impl<S: Sink> Argument<$rust, S> for $rust {
+            fn pass(self, sink: &mut S) -> Result<(), S::Error> {
+                sink.push(&self.to_le_bytes())
+            }
+        }
+    )*};
+}
+
+scalar_params!(u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16, f32, f64);
+
+macro_rules! tuples {
+    ($($param:ident $argument:ident)*) => {
+        impl<$($param: Param),*> Params for ($($param,)*) {
+            fn layout() -> Layout {
+                let mut bytes = 0_u32;
+                let mut params = Vec::new();
+                $(
+                    let offset = bytes.next_multiple_of($param::ALIGN);
+                    params.push(Slot { ty: $param::PTX_TYPE, offset, bytes: $param::BYTES });
+                    bytes = offset + $param::BYTES;
+                )*
+                Layout { params, bytes }
+            }
+        }
+
+        impl<S: Sink, $($param: Param, $argument: Argument<$param, S>),*> Arguments<($($param,)*), S> for ($($argument,)*) {
+            #[allow(non_snake_case, reason = "one name for the type and the value of each element")]
+            fn pass_all(self, sink: &mut S) -> Result<(), S::Error> {
+                let ($($argument,)*) = self;
+                $($argument.pass(sink)?;)*
+                Ok(())
+            }
+        }
+    };
+}
+
+tuples!(P1 A1);
+tuples!(P1 A1 P2 A2);
+tuples!(P1 A1 P2 A2 P3 A3);
+tuples!(P1 A1 P2 A2 P3 A3 P4 A4);
+tuples!(P1 A1 P2 A2 P3 A3 P4 A4 P5 A5);
+tuples!(P1 A1 P2 A2 P3 A3 P4 A4 P5 A5 P6 A6);
+tuples!(P1 A1 P2 A2 P3 A3 P4 A4 P5 A5 P6 A6 P7 A7);
+tuples!(P1 A1 P2 A2 P3 A3 P4 A4 P5 A5 P6 A6 P7 A7 P8 A8);
+tuples!(P1 A1 P2 A2 P3 A3 P4 A4 P5 A5 P6 A6 P7 A7 P8 A8 P9 A9);
+tuples!(P1 A1 P2 A2 P3 A3 P4 A4 P5 A5 P6 A6 P7 A7 P8 A8 P9 A9 P10 A10);
+tuples!(P1 A1 P2 A2 P3 A3 P4 A4 P5 A5 P6 A6 P7 A7 P8 A8 P9 A9 P10 A10 P11 A11);
+tuples!(P1 A1 P2 A2 P3 A3 P4 A4 P5 A5 P6 A6 P7 A7 P8 A8 P9 A9 P10 A10 P11 A11 P12 A12);

@@ -1,0 +1,517 @@
+//! The kernel being recorded: registers, scopes, statements, and what they ask of the target.
+//!
+//! One recorder at a time is current on a thread ([`with`]). A value knows the recorder that made it and the
+//! scope it was made in, so that a value used where it is not defined is an error instead of an uninitialised read.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType, Statement};
+
+use crate::kernel::Bounds;
+use crate::types::Type;
+use crate::{Error, ErrorKind, Target};
+
+/// A register of one recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reg {
+    kernel: u32,
+    index: u32,
+}
+
+/// A value without its type: bits known while recording, or a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Raw {
+    /// The bits of a constant, zero-extended.
+    Const(u64),
+    /// A register.
+    Reg(Reg),
+}
+
+struct RegisterInfo {
+    ty: ScalarType,
+    scope: u32,
+}
+
+/// A variable in shared or local memory, by position in [`Recorder::variables`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Symbol {
+    kernel: u32,
+    index: u32,
+}
+
+/// The kernel being recorded.
+pub(crate) struct Recorder {
+    id: u32,
+    pub(crate) name: String,
+    pub(crate) target: Target,
+    pub(crate) bounds: Bounds,
+    registers: Vec<RegisterInfo>,
+    open_scopes: Vec<u32>,
+    num_scopes: u32,
+    num_labels: u32,
+    in_prologue: bool,
+    prologue: Vec<Statement>,
+    body: Vec<Statement>,
+    special: BTreeMap<(&'static str, Option<char>), Reg>,
+    computed: BTreeMap<&'static str, Raw>,
+    constants: BTreeMap<(&'static str, u64), Reg>,
+    addresses: BTreeMap<Symbol, Reg>,
+    pub(crate) params: Vec<ptx::Variable>,
+    pub(crate) variables: Vec<ptx::Variable>,
+    pub(crate) items: Vec<ptx::Item>,
+    pub(crate) dynamic_shared: Option<Symbol>,
+    pub(crate) static_shared_bytes: u64,
+    pub(crate) dynamic_shared_bytes: u64,
+    version: (u32, u32),
+    error: Option<Error>,
+}
+
+/// What is left when a kernel has been recorded.
+pub(crate) struct Recording {
+    pub(crate) module: ptx::Module,
+    pub(crate) static_shared_bytes: u64,
+    pub(crate) dynamic_shared_bytes: u64,
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Recorder>> = const { RefCell::new(None) };
+}
+
+static NUM_RECORDERS: AtomicU32 = AtomicU32::new(0);
+
+/// Gives the recorder of the kernel that is being recorded on this thread.
+///
+/// # Panics
+/// If there is none: operations on values exist only inside the closure given to [`crate::kernel()`].
+#[track_caller]
+pub(crate) fn with<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {
+    CURRENT.with_borrow_mut(|current| {
+        f(current.as_mut().expect("no kernel is being recorded: values can be used only inside the closure of `kernel`"))
+    })
+}
+
+/// Records `body` and returns the module it wrote.
+pub(crate) fn record(name: &str, target: &Target, bounds: Bounds, body: &dyn Fn()) -> Result<Recording, Error> {
+    /// Puts the outer recorder back, also when `body` panics.
+    struct Restore(Option<Recorder>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0.take());
+        }
+    }
+    let restore = Restore(CURRENT.replace(Some(Recorder::new(name, *target, bounds))));
+    body();
+    let recorder = CURRENT.take().expect("the recorder stays current while its body runs");
+    drop(restore);
+    recorder.finish()
+}
+
+impl Recorder {
+    fn new(name: &str, target: Target, bounds: Bounds) -> Self {
+        let mut recorder = Self {
+            id: NUM_RECORDERS.fetch_add(1, Ordering::Relaxed),
+            name: name.to_owned(),
+            target,
+            bounds,
+            registers: Vec::new(),
+            open_scopes: vec![0],
+            num_scopes: 1,
+            num_labels: 0,
+            in_prologue: false,
+            prologue: Vec::new(),
+            body: Vec::new(),
+            special: BTreeMap::new(),
+            computed: BTreeMap::new(),
+            constants: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            params: Vec::new(),
+            variables: Vec::new(),
+            items: Vec::new(),
+            dynamic_shared: None,
+            static_shared_bytes: 0,
+            dynamic_shared_bytes: 0,
+            version: target.arch.min_ptx_version(),
+            error: None,
+        };
+        let (major, minor) = recorder.version;
+        recorder.require(&format!("the architecture {}", target.arch), target.arch.number, (major, minor));
+        recorder
+    }
+
+    /// Notes the first error; recording goes on so that the kernel's closure needs no error path.
+    pub(crate) fn fail(&mut self, kind: ErrorKind) {
+        if self.error.is_none() {
+            self.error = Some(Error::new(&self.name, kind));
+        }
+    }
+
+    /// Notes that the kernel needs this architecture and PTX version.
+    pub(crate) fn require(&mut self, what: &str, arch: u32, ptx_version: (u32, u32)) {
+        if self.target.has(arch, ptx_version) {
+            self.version = self.version.max(ptx_version);
+        } else {
+            let target = self.target;
+            self.fail(ErrorKind::Unsupported { what: what.to_owned(), arch, ptx_version, target });
+        }
+    }
+
+    /// A new register of the current scope.
+    pub(crate) fn register(&mut self, ty: ScalarType) -> Reg {
+        let scope = if self.in_prologue { 0 } else { *self.open_scopes.last().expect("the root scope stays open") };
+        self.registers.push(RegisterInfo { ty, scope });
+        Reg { kernel: self.id, index: u32::try_from(self.registers.len() - 1).expect("fewer than 2^32 registers") }
+    }
+
+    /// The name under which a register stands in the tree until [`Self::finish`] numbers it.
+    pub(crate) fn name_of(&mut self, reg: Reg) -> Name {
+        if reg.kernel != self.id {
+            self.fail(ErrorKind::ForeignValue);
+        } else if !self.open_scopes.contains(&self.registers[reg.index as usize].scope) {
+            self.fail(ErrorKind::EscapedValue);
+        }
+        ptx::Name::from(format!("%{}", reg.index))
+    }
+
+    /// A register as an operand.
+    pub(crate) fn reg(&mut self, reg: Reg) -> ptx::Operand {
+        ptx::Operand::Name { name: self.name_of(reg), component: None }
+    }
+
+    /// A value as an operand: an immediate where PTX has one for the type, else a register.
+    pub(crate) fn operand(&mut self, ty: Type, raw: Raw) -> ptx::Operand {
+        match raw {
+            Raw::Const(_) if ty == Type::Bool || ty.is_half() => self.in_register(ty, raw),
+            Raw::Const(bits) => ptx::Operand::Immediate(immediate(ty, bits)),
+            Raw::Reg(reg) => self.reg(reg),
+        }
+    }
+
+    /// A value as a register operand; constants are moved into one, once a kernel.
+    pub(crate) fn in_register(&mut self, ty: Type, raw: Raw) -> ptx::Operand {
+        let bits = match raw {
+            Raw::Reg(reg) => return self.reg(reg),
+            Raw::Const(bits) => bits,
+        };
+        let class = ty.register();
+        let key = (class.name(), if ty == Type::I8 { sign_extend_byte(bits) } else { bits });
+        let reg = if let Some(reg) = self.constants.get(&key) {
+            *reg
+        } else {
+            let reg = self.prologue(|r| {
+                let reg = r.register(class);
+                let destination = r.reg(reg);
+                let value = ptx::Operand::Immediate(immediate(ty, bits));
+                r.push(Opcode::Mov, &[class.name()], vec![destination, value]);
+                reg
+            });
+            self.constants.insert(key, reg);
+            reg
+        };
+        self.reg(reg)
+    }
+
+    /// Records at the start of the kernel, where the result can be used everywhere.
+    pub(crate) fn prologue<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = std::mem::replace(&mut self.in_prologue, true);
+        let result = f(self);
+        self.in_prologue = outer;
+        result
+    }
+
+    /// A value that is the same throughout the kernel: computed once, at its start, and kept by name.
+    pub(crate) fn computed(&mut self, name: &'static str, compute: impl FnOnce(&mut Self) -> Raw) -> Raw {
+        if let Some(raw) = self.computed.get(name) {
+            return *raw;
+        }
+        let raw = self.prologue(compute);
+        self.computed.insert(name, raw);
+        raw
+    }
+
+    /// The value of a special register that does not change; read once a kernel.
+    pub(crate) fn special(
+        &mut self,
+        name: &'static str,
+        component: Option<char>,
+        read: impl FnOnce(&mut Self) -> Reg,
+    ) -> Reg {
+        if let Some(reg) = self.special.get(&(name, component)) {
+            return *reg;
+        }
+        let reg = self.prologue(read);
+        self.special.insert((name, component), reg);
+        reg
+    }
+
+    /// Appends a statement.
+    pub(crate) fn statement(&mut self, statement: Statement) {
+        if self.in_prologue { self.prologue.push(statement) } else { self.body.push(statement) }
+    }
+
+    /// Appends an instruction.
+    pub(crate) fn push(&mut self, opcode: Opcode, modifiers: &[&'static str], operands: Vec<ptx::Operand>) {
+        self.push_guarded(None, opcode, modifiers, operands);
+    }
+
+    /// Appends an instruction that runs where the guard holds (or, negated, does not).
+    pub(crate) fn push_guarded(
+        &mut self,
+        guard: Option<ptx::Guard>,
+        opcode: Opcode,
+        modifiers: &[&'static str],
+        operands: Vec<ptx::Operand>,
+    ) {
+        let modifiers = modifiers.iter().map(|text| Name::new_static(text)).collect();
+        let span = ptx::Span::default();
+        self.statement(Statement::Instruction(ptx::Instruction { guard, opcode, modifiers, operands, span }));
+    }
+
+    /// Appends an instruction whose first operand is a fresh register of this type, and returns it.
+    pub(crate) fn define(
+        &mut self,
+        ty: ScalarType,
+        opcode: Opcode,
+        modifiers: &[&'static str],
+        operands: Vec<ptx::Operand>,
+    ) -> Raw {
+        let reg = self.register(ty);
+        let mut all = vec![self.reg(reg)];
+        all.extend(operands);
+        self.push(opcode, modifiers, all);
+        Raw::Reg(reg)
+    }
+
+    /// The guard on a predicate value.
+    pub(crate) fn guard(&mut self, condition: Raw, negated: bool) -> ptx::Guard {
+        match self.in_register(Type::Bool, condition) {
+            ptx::Operand::Name { name, .. } => ptx::Guard { predicate: name, negated },
+            other => unreachable!("a predicate lies in a register, not in {other:?}"),
+        }
+    }
+
+    /// A number for the labels of one construct.
+    pub(crate) fn label_number(&mut self) -> u32 {
+        self.num_labels += 1;
+        self.num_labels
+    }
+
+    /// Opens a scope: values made in it end with it.
+    pub(crate) fn open_scope(&mut self) {
+        self.open_scopes.push(self.num_scopes);
+        self.num_scopes += 1;
+    }
+
+    /// Closes the innermost scope.
+    pub(crate) fn close_scope(&mut self) {
+        self.open_scopes.pop();
+    }
+
+    /// Declares a variable of the kernel's body.
+    pub(crate) fn variable(&mut self, variable: ptx::Variable) -> Symbol {
+        self.variables.push(variable);
+        let index = u32::try_from(self.variables.len() - 1).expect("fewer than 2^32 variables");
+        Symbol { kernel: self.id, index }
+    }
+
+    /// A variable's name.
+    pub(crate) fn symbol_name(&mut self, symbol: Symbol) -> Name {
+        if symbol.kernel != self.id {
+            self.fail(ErrorKind::ForeignValue);
+            return Name::new_static("_");
+        }
+        self.variables[symbol.index as usize].name.clone()
+    }
+
+    /// A register with a variable's address, read once a kernel.
+    pub(crate) fn symbol_address(&mut self, symbol: Symbol, read: impl FnOnce(&mut Self) -> Reg) -> Reg {
+        if let Some(reg) = self.addresses.get(&symbol) {
+            return *reg;
+        }
+        let reg = self.prologue(read);
+        self.addresses.insert(symbol, reg);
+        reg
+    }
+
+    fn finish(mut self) -> Result<Recording, Error> {
+        self.check_shared();
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let mut statements = without_unused(self.prologue, &self.body);
+        statements.append(&mut self.body);
+        let declarations = number_registers(&mut statements, &self.registers);
+        let (external, own): (Vec<_>, Vec<_>) = self.variables.into_iter().partition(|v| v.linkage.is_some());
+        let body = declarations
+            .into_iter()
+            .map(Statement::Register)
+            .chain(own.into_iter().map(Statement::Variable))
+            .chain(statements)
+            .collect();
+        let mut items: Vec<_> = external.into_iter().map(ptx::Item::Variable).chain(self.items).collect();
+        items.push(ptx::Item::Function(ptx::Function {
+            linkage: Some(ptx::Linkage::Visible),
+            kind: ptx::FunctionKind::Entry,
+            returns: Vec::new(),
+            name: self.name.as_str().into(),
+            params: self.params,
+            directives: self.bounds.directives(),
+            body: Some(body),
+            span: ptx::Span::default(),
+        }));
+        let target = vec![self.target.arch.to_string().into()];
+        Ok(Recording {
+            module: ptx::Module { version: self.version, target, address_size: 64, items },
+            static_shared_bytes: self.static_shared_bytes,
+            dynamic_shared_bytes: self.dynamic_shared_bytes,
+        })
+    }
+
+    fn check_shared(&mut self) {
+        let limits = self.target.limits;
+        for (bytes, limit) in [
+            (self.static_shared_bytes, limits.max_static_shared_bytes),
+            (self.static_shared_bytes + self.dynamic_shared_bytes, limits.max_shared_bytes),
+        ] {
+            if bytes > u64::from(limit) {
+                self.fail(ErrorKind::TooMuchShared { bytes, limit });
+            }
+        }
+    }
+}
+
+/// The literal for a constant of a type.
+pub(crate) fn immediate(ty: Type, bits: u64) -> ptx::Immediate {
+    let shift = 64 - ty.bits();
+    match ty {
+        Type::F32 => ptx::Immediate::F32(u32::try_from(bits).expect("an f32 has 32 bits")),
+        Type::F64 => ptx::Immediate::F64(bits),
+        Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
+            ptx::Immediate::Int(i128::from((bits << shift).cast_signed() >> shift))
+        }
+        Type::Bool
+        | Type::U8
+        | Type::U16
+        | Type::U32
+        | Type::U64
+        | Type::F16
+        | Type::Bf16
+        | Type::F16x2
+        | Type::Bf16x2 => ptx::Immediate::Int(i128::from(bits)),
+    }
+}
+
+/// 8-bit registers are kept extended to 16 bits, constants of them too.
+fn sign_extend_byte(bits: u64) -> u64 {
+    ((bits << 56).cast_signed() >> 56).cast_unsigned() & 0xffff
+}
+
+/// The prefix of a register's final name.
+fn prefix(ty: ScalarType) -> &'static str {
+    match ty.bits() {
+        1 => "p",
+        16 => "rs",
+        32 if ty == ScalarType::F32 => "f",
+        32 => "r",
+        64 if ty == ScalarType::F64 => "fd",
+        64 => "rd",
+        _ => "rq",
+    }
+}
+
+/// The prologue without the reads that nothing needs: `thread_idx()` reads all three dimensions.
+fn without_unused(prologue: Vec<Statement>, body: &[Statement]) -> Vec<Statement> {
+    let mut used = BTreeSet::new();
+    for_each_register(&mut body.to_vec(), &mut |name| {
+        used.insert(name.clone());
+    });
+    let mut kept: Vec<Statement> = Vec::new();
+    for mut statement in prologue.into_iter().rev() {
+        let needed = match &statement {
+            Statement::Instruction(instruction) => match instruction.operands.first() {
+                Some(ptx::Operand::Name { name, .. }) => used.contains(name),
+                _ => true,
+            },
+            _ => true,
+        };
+        if needed {
+            for_each_register(std::slice::from_mut(&mut statement), &mut |name| {
+                used.insert(name.clone());
+            });
+            kept.push(statement);
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// Gives registers their final names in the order of the text, and declares them.
+fn number_registers(statements: &mut [Statement], registers: &[RegisterInfo]) -> Vec<ptx::RegisterDeclaration> {
+    let mut counts: BTreeMap<&'static str, (ScalarType, u32)> = BTreeMap::new();
+    let mut names: Vec<Option<Name>> = vec![None; registers.len()];
+    let mut rename = |name: &mut Name| {
+        let Some(index) = name.strip_prefix('%').and_then(|digits| digits.parse::<usize>().ok()) else { return };
+        let ty = registers[index].ty;
+        *name = names[index]
+            .get_or_insert_with(|| {
+                let (_, count) = counts.entry(prefix(ty)).or_insert((ty, 0));
+                *count += 1;
+                Name::from(format!("%{}{}", prefix(ty), *count - 1))
+            })
+            .clone();
+    };
+    for_each_register(statements, &mut rename);
+    ["p", "rs", "r", "f", "rd", "fd", "rq"]
+        .into_iter()
+        .filter_map(|prefix| counts.get(prefix).map(|(ty, count)| (prefix, *ty, *count)))
+        .map(|(prefix, ty, count)| ptx::RegisterDeclaration {
+            vector: 1,
+            ty,
+            names: vec![(Name::from(format!("%{prefix}")), Some(count))],
+        })
+        .collect()
+}
+
+fn for_each_register(statements: &mut [Statement], rename: &mut impl FnMut(&mut Name)) {
+    for statement in statements {
+        match statement {
+            Statement::Instruction(instruction) => {
+                if let Some(guard) = &mut instruction.guard {
+                    rename(&mut guard.predicate);
+                }
+                instruction.operands.iter_mut().for_each(|operand| for_each_in_operand(operand, rename));
+            }
+            Statement::Scope(inner) => for_each_register(inner, rename),
+            Statement::Label { .. }
+            | Statement::Register(_)
+            | Statement::Variable(_)
+            | Statement::Location { .. }
+            | Statement::Pragma(_)
+            | Statement::BranchTargets { .. }
+            | Statement::CallTargets { .. }
+            | Statement::CallPrototype { .. } => {}
+        }
+    }
+}
+
+fn for_each_in_operand(operand: &mut ptx::Operand, rename: &mut impl FnMut(&mut Name)) {
+    match operand {
+        ptx::Operand::Name { name, .. } | ptx::Operand::NameOffset { name, .. } => rename(name),
+        ptx::Operand::Address(address) => {
+            if let ptx::AddressBase::Name(name) = &mut address.base {
+                rename(name);
+            }
+            address.coordinates.iter_mut().for_each(|operand| for_each_in_operand(operand, rename));
+        }
+        ptx::Operand::Vector(inner) | ptx::Operand::List(inner) => {
+            inner.iter_mut().for_each(|operand| for_each_in_operand(operand, rename));
+        }
+        ptx::Operand::Pair(first, second) => {
+            for_each_in_operand(first, rename);
+            for_each_in_operand(second, rename);
+        }
+        ptx::Operand::Not(inner) | ptx::Operand::Negate(inner) => for_each_in_operand(inner, rename),
+        ptx::Operand::Immediate(_) | ptx::Operand::Sink => {}
+    }
+}

@@ -1,0 +1,239 @@
+//! Groups of registers that move together: the accumulators of folds.
+
+use crate::intrinsics::compare;
+use crate::memory::{Pointer, SharedSpace, Space, shared};
+use crate::recorder::with;
+use crate::types::Element;
+use crate::{Index, Operand, Val, Var};
+
+/// Nothing, a [`Val`], or a tuple or an array of them: what a branch can return, a shuffle can move, shared memory
+/// can hold, and a fold can accumulate.
+pub trait Registers: Copy {
+    /// One [`Var`] for each register.
+    type Vars: Copy;
+    /// One pointer for each register: a structure of arrays, so that neighbouring threads touch neighbouring words.
+    type Pointers<S: Space>: Copy;
+
+    /// Registers without a value yet; assign them on every path before reading.
+    #[doc(hidden)]
+    fn declare() -> Self::Vars;
+    /// Gives the variables the values.
+    fn assign(vars: Self::Vars, values: Self);
+    /// The variables' values at this moment.
+    fn read(vars: Self::Vars) -> Self;
+    /// Does the same to each register.
+    fn map(self, f: &mut impl MapRegisters) -> Self;
+    /// Does the same to each pair of registers.
+    fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self;
+    /// Arrays of `len` in shared memory.
+    fn shared(len: u32) -> Self::Pointers<SharedSpace>;
+    /// Loads each register from its array.
+    fn load<S: Space>(from: Self::Pointers<S>, index: impl Index + Copy) -> Self;
+    /// Stores each register into its array.
+    fn store<S: Space>(self, to: Self::Pointers<S>, index: impl Index + Copy);
+
+    /// `yes` where the condition holds, else `no`.
+    #[track_caller]
+    fn select(condition: impl Operand<bool>, yes: Self, no: Self) -> Self {
+        struct Select(Val<bool>);
+        impl ZipRegisters for Select {
+            fn zip<T: Element>(&mut self, yes: Val<T>, no: Val<T>) -> Val<T> {
+                Val::from_raw(with(|r| compare::select(r, T::TYPE, self.0.raw(), yes.raw(), no.raw())))
+            }
+        }
+        yes.zip(no, &mut Select(condition.val()))
+    }
+}
+
+/// Something to do to each register of a group, whatever its type.
+pub trait MapRegisters {
+    /// The new value of one register.
+    fn map<T: Element>(&mut self, value: Val<T>) -> Val<T>;
+}
+
+/// Something to do to each pair of registers of two groups.
+pub trait ZipRegisters {
+    /// The new value made from one register of each group.
+    fn zip<T: Element>(&mut self, left: Val<T>, right: Val<T>) -> Val<T>;
+}
+
+/// Variables for a group of registers; see [`vars`].
+#[derive(Debug, Clone, Copy)]
+pub struct Vars<R: Registers>(R::Vars);
+
+/// Variables for a group of registers, with their first values.
+#[track_caller]
+#[must_use]
+pub fn vars<R: Registers>(init: R) -> Vars<R> {
+    let vars = R::declare();
+    R::assign(vars, init);
+    Vars(vars)
+}
+
+impl<R: Registers> Vars<R> {
+    /// Their values at this moment.
+    #[track_caller]
+    #[must_use]
+    pub fn get(self) -> R {
+        R::read(self.0)
+    }
+
+    /// Changes their values.
+    #[track_caller]
+    pub fn set(self, values: R) {
+        R::assign(self.0, values);
+    }
+}
+
+impl Registers for () {
+    type Vars = ();
+    type Pointers<S: Space> = ();
+
+    fn declare() {}
+    fn assign((): (), (): ()) {}
+    fn read((): ()) {}
+    fn map(self, _: &mut impl MapRegisters) {}
+    fn zip(self, (): (), _: &mut impl ZipRegisters) {}
+    fn shared(_: u32) {}
+    fn load<S: Space>((): (), _: impl Index + Copy) {}
+    fn store<S: Space>(self, (): (), _: impl Index + Copy) {}
+}
+
+impl<T: Element> Registers for Val<T> {
+    type Vars = Var<T>;
+    type Pointers<S: Space> = Pointer<T, S>;
+
+    fn declare() -> Var<T> {
+        Var::declare()
+    }
+
+    #[track_caller]
+    fn assign(var: Var<T>, value: Self) {
+        var.set(value);
+    }
+
+    #[track_caller]
+    fn read(var: Var<T>) -> Self {
+        var.get()
+    }
+
+    fn map(self, f: &mut impl MapRegisters) -> Self {
+        f.map(self)
+    }
+
+    fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self {
+        f.zip(self, other)
+    }
+
+    #[track_caller]
+    fn shared(len: u32) -> Pointer<T, SharedSpace> {
+        shared(len)
+    }
+
+    #[track_caller]
+    fn load<S: Space>(from: Pointer<T, S>, index: impl Index + Copy) -> Self {
+        from.at(index).get()
+    }
+
+    #[track_caller]
+    fn store<S: Space>(self, to: Pointer<T, S>, index: impl Index + Copy) {
+        to.at(index).set(self);
+    }
+}
+
+impl<R: Registers, const N: usize> Registers for [R; N] {
+    type Vars = [R::Vars; N];
+    type Pointers<S: Space> = [R::Pointers<S>; N];
+
+    fn declare() -> Self::Vars {
+        std::array::from_fn(|_| R::declare())
+    }
+
+    #[track_caller]
+    fn assign(vars: Self::Vars, values: Self) {
+        vars.into_iter().zip(values).for_each(|(var, value)| R::assign(var, value));
+    }
+
+    #[track_caller]
+    fn read(vars: Self::Vars) -> Self {
+        vars.map(R::read)
+    }
+
+    fn map(self, f: &mut impl MapRegisters) -> Self {
+        std::array::from_fn(|i| self[i].map(f))
+    }
+
+    fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self {
+        std::array::from_fn(|i| self[i].zip(other[i], f))
+    }
+
+    #[track_caller]
+    fn shared(len: u32) -> Self::Pointers<SharedSpace> {
+        std::array::from_fn(|_| R::shared(len))
+    }
+
+    #[track_caller]
+    fn load<S: Space>(from: Self::Pointers<S>, index: impl Index + Copy) -> Self {
+        from.map(|pointer| R::load(pointer, index))
+    }
+
+    #[track_caller]
+    fn store<S: Space>(self, to: Self::Pointers<S>, index: impl Index + Copy) {
+        self.into_iter().zip(to).for_each(|(value, pointer)| value.store(pointer, index));
+    }
+}
+
+macro_rules! tuples {
+    ($($register:ident $position:tt)*) => {
+        impl<$($register: Registers),*> Registers for ($($register,)*) {
+            type Vars = ($($register::Vars,)*);
+            type Pointers<Sp: Space> = ($($register::Pointers<Sp>,)*);
+
+            fn declare() -> Self::Vars {
+                ($($register::declare(),)*)
+            }
+
+            #[track_caller]
+            fn assign(vars: Self::Vars, values: Self) {
+                $($register::assign(vars.$position, values.$position);)*
+            }
+
+            #[track_caller]
+            fn read(vars: Self::Vars) -> Self {
+                ($($register::read(vars.$position),)*)
+            }
+
+            fn map(self, f: &mut impl MapRegisters) -> Self {
+                ($(self.$position.map(f),)*)
+            }
+
+            fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self {
+                ($(self.$position.zip(other.$position, f),)*)
+            }
+
+            #[track_caller]
+            fn shared(len: u32) -> Self::Pointers<SharedSpace> {
+                ($($register::shared(len),)*)
+            }
+
+            #[track_caller]
+            fn load<Sp: Space>(from: Self::Pointers<Sp>, index: impl Index + Copy) -> Self {
+                ($($register::load(from.$position, index),)*)
+            }
+
+            #[track_caller]
+            fn store<Sp: Space>(self, to: Self::Pointers<Sp>, index: impl Index + Copy) {
+                $(self.$position.store(to.$position, index);)*
+            }
+        }
+    };
+}
+
+tuples!(A 0);
+tuples!(A 0 B 1);
+tuples!(A 0 B 1 C 2);
+tuples!(A 0 B 1 C 2 D 3);
+tuples!(A 0 B 1 C 2 D 3 E 4);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);

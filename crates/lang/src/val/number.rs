@@ -1,0 +1,138 @@
+//! Comparison, selection, minimum and maximum, multiply-add.
+
+use warpfold_ptx::Opcode;
+
+use super::operators::binary;
+use super::{Operand, Val};
+use crate::intrinsics::{Binary, Comparison, arithmetic, compare};
+use crate::recorder::with;
+use crate::types::{Integer, Number, Ordered, Scalar, ScalarFloat, Signed};
+
+macro_rules! comparisons {
+    ($($(#[$doc:meta])* $method:ident $comparison:ident;)*) => {$(
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $method(self, right: impl Operand<T>) -> Val<bool> {
+            let right = right.val();
+            Val::from_raw(with(|r| {
+                compare::compare(r, Comparison::$comparison, T::TYPE, self.raw(), right.raw())
+            }))
+        }
+    )*};
+}
+
+/// Comparisons mean what Rust's do: with a NaN all are false but `ne`.
+#[allow(clippy::should_implement_trait, reason = "a comparison gives a `Val<bool>`, which Rust's traits cannot")]
+impl<T: Ordered> Val<T> {
+    comparisons! {
+        /// `self == right`
+        eq Eq;
+        /// `self != right`
+        ne Ne;
+        /// `self < right`
+        lt Lt;
+        /// `self <= right`
+        le Le;
+        /// `self > right`
+        gt Gt;
+        /// `self >= right`
+        ge Ge;
+    }
+}
+
+#[allow(clippy::should_implement_trait, reason = "a comparison gives a `Val<bool>`, which Rust's traits cannot")]
+impl Val<bool> {
+    /// Whether both are true or both false.
+    #[track_caller]
+    pub fn eq(self, right: impl Operand<bool>) -> Self {
+        let right = right.val();
+        Self::from_raw(with(|r| compare::compare(r, Comparison::Eq, bool::TYPE, self.raw(), right.raw())))
+    }
+
+    /// `yes` where this is true, else `no`; both are computed.
+    ///
+    /// ```
+    /// # use warpfold_lang::{Global, Val, kernel, Target, Arch};
+    /// let relu = kernel("relu", |x: Global<f32>| x.set(x.get().gt(0.0).select(x.get(), 0.0_f32)));
+    /// # relu.build(&Target::new(Arch::SM_80, (8, 0))).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn select<T: Scalar>(self, yes: impl Operand<T>, no: impl Operand<T>) -> Val<T> {
+        let (yes, no) = (yes.val(), no.val());
+        Val::from_raw(with(|r| compare::select(r, T::TYPE, self.raw(), yes.raw(), no.raw())))
+    }
+}
+
+impl<T: ScalarFloat> Val<T> {
+    /// Whether it is NaN.
+    #[track_caller]
+    #[must_use]
+    pub fn is_nan(self) -> Val<bool> {
+        Val::from_raw(with(|r| compare::unordered(r, T::TYPE, self.raw(), self.raw())))
+    }
+}
+
+impl<T: Number> Val<T> {
+    /// The smaller one. Of a NaN and a number it is the number, as IEEE 754-2008's `minNum`.
+    #[track_caller]
+    #[must_use]
+    pub fn min(self, right: impl Operand<T>) -> Self {
+        binary(Binary::Min, self, right.val())
+    }
+
+    /// The larger one. Of a NaN and a number it is the number, as IEEE 754-2008's `maxNum`.
+    #[track_caller]
+    #[must_use]
+    pub fn max(self, right: impl Operand<T>) -> Self {
+        binary(Binary::Max, self, right.val())
+    }
+
+    /// The smaller one, NaN if either is NaN.
+    #[track_caller]
+    #[must_use]
+    pub fn min_nan(self, right: impl Operand<T>) -> Self {
+        binary(Binary::MinNan, self, right.val())
+    }
+
+    /// The larger one, NaN if either is NaN.
+    #[track_caller]
+    #[must_use]
+    pub fn max_nan(self, right: impl Operand<T>) -> Self {
+        binary(Binary::MaxNan, self, right.val())
+    }
+
+    /// `self * factor + addend`: rounded once for floats, wrapping for integers.
+    #[track_caller]
+    #[must_use]
+    pub fn mul_add(self, factor: impl Operand<T>, addend: impl Operand<T>) -> Self {
+        let (factor, addend) = (factor.val(), addend.val());
+        Self::from_raw(with(|r| arithmetic::fma(r, T::TYPE, self.raw(), factor.raw(), addend.raw())))
+    }
+}
+
+impl<T: Signed> Val<T> {
+    /// `|self|`; the smallest integer stays itself.
+    #[track_caller]
+    #[must_use]
+    pub fn abs(self) -> Self {
+        Self::from_raw(with(|r| arithmetic::sign(r, Opcode::Abs, T::TYPE, self.raw())))
+    }
+}
+
+impl<T: Integer> Val<T> {
+    /// The upper half of the double-width product; of 16 bits and more.
+    #[track_caller]
+    #[must_use]
+    pub fn mul_hi(self, right: impl Operand<T>) -> Self {
+        let right = right.val();
+        Self::from_raw(with(|r| arithmetic::mul_hi(r, T::TYPE, self.raw(), right.raw())))
+    }
+
+    /// `self / divisor` rounded up. The sum `self + divisor - 1` must fit the type.
+    #[track_caller]
+    #[must_use]
+    pub fn div_ceil(self, divisor: impl Operand<T>) -> Self {
+        let divisor = divisor.val();
+        (self + (divisor - Val::constant(T::ONE))) / divisor
+    }
+}

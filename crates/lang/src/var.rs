@@ -1,0 +1,76 @@
+//! Variables: registers that change, for values carried through loops and out of branches.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::intrinsics::convert;
+use crate::recorder::{Raw, Reg, with};
+use crate::types::{Number, Scalar};
+use crate::{Operand, Val};
+
+/// A register whose value changes. Like a [`Val`] it belongs to its kernel and to the scope that made it.
+pub struct Var<T> {
+    reg: Reg,
+    ty: PhantomData<fn() -> T>,
+}
+
+/// A variable with a first value.
+///
+/// ```
+/// use warpfold_lang::{Arch, Global, Target, Val, kernel, range, var};
+/// let sum = kernel("sum", |input: Global<f32>, output: Global<f32>, len: Val<u32>| {
+///     let total = var(0.0_f32);
+///     range(0, len, 1, |i| total.add_assign(input.at(i).get()));
+///     output.set(total.get());
+/// });
+/// assert!(sum.build(&Target::new(Arch::SM_80, (7, 0))).is_ok());
+/// ```
+#[track_caller]
+#[must_use]
+pub fn var<T: Scalar>(init: impl Operand<T>) -> Var<T> {
+    let init = init.val();
+    Var { reg: with(|r| convert::copy(r, T::TYPE, init.raw())), ty: PhantomData }
+}
+
+impl<T: Scalar> Var<T> {
+    /// A register without a value yet: the caller assigns it on every path.
+    pub(crate) fn declare() -> Self {
+        Self { reg: with(|r| r.register(T::TYPE.register())), ty: PhantomData }
+    }
+
+    /// Its value at this moment; later changes do not show in it.
+    #[track_caller]
+    #[must_use]
+    pub fn get(self) -> Val<T> {
+        Val::from_raw(Raw::Reg(with(|r| convert::copy(r, T::TYPE, Raw::Reg(self.reg)))))
+    }
+
+    /// Changes its value.
+    #[track_caller]
+    pub fn set(self, value: impl Operand<T>) {
+        let value = value.val();
+        with(|r| convert::assign(r, T::TYPE, self.reg, value.raw()));
+    }
+}
+
+impl<T: Number> Var<T> {
+    /// Adds to its value.
+    #[track_caller]
+    pub fn add_assign(self, value: impl Operand<T>) {
+        self.set(self.get() + value.val());
+    }
+}
+
+impl<T> Clone for Var<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Var<T> {}
+
+impl<T: Scalar> fmt::Debug for Var<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Var<{:?}>({:?})", T::TYPE, self.reg)
+    }
+}
