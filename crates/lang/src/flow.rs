@@ -199,4 +199,3 @@ pub fn exit() {
 pub fn trap() {
     with(control::trap);
 }
-

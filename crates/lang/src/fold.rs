@@ -13,14 +13,9 @@ pub(crate) fn binary(op: Binary, ty: Type, a: u64, b: u64) -> Option<u64> {
         Type::F32 => f32_binary(op, f32::from_bits(u32::try_from(a).ok()?), f32::from_bits(u32::try_from(b).ok()?)),
         Type::F64 => f64_binary(op, f64::from_bits(a), f64::from_bits(b)),
         Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => None,
-        Type::U8
-        | Type::U16
-        | Type::U32
-        | Type::U64
-        | Type::I8
-        | Type::I16
-        | Type::I32
-        | Type::I64 => int_binary(op, value(ty, a), value(ty, b)).map(|result| bits(ty, result)),
+        Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
+            int_binary(op, value(ty, a), value(ty, b)).map(|result| bits(ty, result))
+        }
     }
 }
 
@@ -107,15 +102,9 @@ pub(crate) fn compare(comparison: Comparison, ty: Type, a: u64, b: u64) -> Optio
         Type::F32 => f32::from_bits(u32::try_from(a).ok()?).partial_cmp(&f32::from_bits(u32::try_from(b).ok()?)),
         Type::F64 => f64::from_bits(a).partial_cmp(&f64::from_bits(b)),
         Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => return None,
-        Type::Bool
-        | Type::U8
-        | Type::U16
-        | Type::U32
-        | Type::U64
-        | Type::I8
-        | Type::I16
-        | Type::I32
-        | Type::I64 => Some(value(ty, a).cmp(&value(ty, b))),
+        Type::Bool | Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
+            Some(value(ty, a).cmp(&value(ty, b)))
+        }
     };
     Some(match comparison {
         Comparison::Eq => ordering == Some(Ordering::Equal),
@@ -140,15 +129,7 @@ pub(crate) fn exact_f64(ty: Type, a: u64) -> Option<f64> {
         Type::F32 => Some(f64::from(f32::from_bits(u32::try_from(a).ok()?))),
         Type::F64 => Some(f64::from_bits(a)),
         Type::F16x2 | Type::Bf16x2 => None,
-        Type::Bool
-        | Type::U8
-        | Type::U16
-        | Type::U32
-        | Type::U64
-        | Type::I8
-        | Type::I16
-        | Type::I32
-        | Type::I64 => {
+        Type::Bool | Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
             let value = value(ty, a);
             #[allow(clippy::cast_precision_loss, reason = "the magnitude is checked")]
             (value.unsigned_abs() <= 1 << 53).then_some(value as f64)

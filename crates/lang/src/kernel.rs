@@ -241,6 +241,16 @@ impl<Args: Params> Kernel<Args> {
     }
 }
 
+impl<Args: Params> Kernel<Args> {
+    /// The PTX text for a target.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn ptx(&self, target: &Target) -> Result<String, Error> {
+        Ok(self.build(target)?.ptx())
+    }
+}
+
 /// PTX ISA, "Identifiers".
 fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
@@ -274,6 +284,14 @@ pub struct Built {
     pub static_shared_bytes: u64,
     /// Shared memory that the launch has to give, in bytes.
     pub dynamic_shared_bytes: u64,
+}
+
+impl Built {
+    /// The PTX text.
+    #[must_use]
+    pub fn ptx(&self) -> String {
+        self.module.to_string()
+    }
 }
 
 /// The target that the current kernel is being written for.

@@ -3,8 +3,10 @@
 //! One recorder at a time is current on a thread ([`with`]). A value knows the recorder that made it and the
 //! scope it was made in, so that a value used where it is not defined is an error instead of an uninitialised read.
 
+mod names;
+
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType, Statement};
@@ -88,7 +90,9 @@ static NUM_RECORDERS: AtomicU32 = AtomicU32::new(0);
 #[track_caller]
 pub(crate) fn with<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {
     CURRENT.with_borrow_mut(|current| {
-        f(current.as_mut().expect("no kernel is being recorded: values can be used only inside the closure of `kernel`"))
+        f(current
+            .as_mut()
+            .expect("no kernel is being recorded: values can be used only inside the closure of `kernel`"))
     })
 }
 
@@ -339,9 +343,10 @@ impl Recorder {
         if let Some(error) = self.error {
             return Err(error);
         }
-        let mut statements = without_unused(self.prologue, &self.body);
+        let types: Vec<_> = self.registers.iter().map(|register| register.ty).collect();
+        let mut statements = names::without_unused(self.prologue, &self.body);
         statements.append(&mut self.body);
-        let declarations = number_registers(&mut statements, &self.registers);
+        let declarations = names::number_registers(&mut statements, &types);
         let (external, own): (Vec<_>, Vec<_>) = self.variables.into_iter().partition(|v| v.linkage.is_some());
         let body = declarations
             .into_iter()
@@ -405,113 +410,4 @@ pub(crate) fn immediate(ty: Type, bits: u64) -> ptx::Immediate {
 /// 8-bit registers are kept extended to 16 bits, constants of them too.
 fn sign_extend_byte(bits: u64) -> u64 {
     ((bits << 56).cast_signed() >> 56).cast_unsigned() & 0xffff
-}
-
-/// The prefix of a register's final name.
-fn prefix(ty: ScalarType) -> &'static str {
-    match ty.bits() {
-        1 => "p",
-        16 => "rs",
-        32 if ty == ScalarType::F32 => "f",
-        32 => "r",
-        64 if ty == ScalarType::F64 => "fd",
-        64 => "rd",
-        _ => "rq",
-    }
-}
-
-/// The prologue without the reads that nothing needs: `thread_idx()` reads all three dimensions.
-fn without_unused(prologue: Vec<Statement>, body: &[Statement]) -> Vec<Statement> {
-    let mut used = BTreeSet::new();
-    for_each_register(&mut body.to_vec(), &mut |name| {
-        used.insert(name.clone());
-    });
-    let mut kept: Vec<Statement> = Vec::new();
-    for mut statement in prologue.into_iter().rev() {
-        let needed = match &statement {
-            Statement::Instruction(instruction) => match instruction.operands.first() {
-                Some(ptx::Operand::Name { name, .. }) => used.contains(name),
-                _ => true,
-            },
-            _ => true,
-        };
-        if needed {
-            for_each_register(std::slice::from_mut(&mut statement), &mut |name| {
-                used.insert(name.clone());
-            });
-            kept.push(statement);
-        }
-    }
-    kept.reverse();
-    kept
-}
-
-/// Gives registers their final names in the order of the text, and declares them.
-fn number_registers(statements: &mut [Statement], registers: &[RegisterInfo]) -> Vec<ptx::RegisterDeclaration> {
-    let mut counts: BTreeMap<&'static str, (ScalarType, u32)> = BTreeMap::new();
-    let mut names: Vec<Option<Name>> = vec![None; registers.len()];
-    let mut rename = |name: &mut Name| {
-        let Some(index) = name.strip_prefix('%').and_then(|digits| digits.parse::<usize>().ok()) else { return };
-        let ty = registers[index].ty;
-        *name = names[index]
-            .get_or_insert_with(|| {
-                let (_, count) = counts.entry(prefix(ty)).or_insert((ty, 0));
-                *count += 1;
-                Name::from(format!("%{}{}", prefix(ty), *count - 1))
-            })
-            .clone();
-    };
-    for_each_register(statements, &mut rename);
-    ["p", "rs", "r", "f", "rd", "fd", "rq"]
-        .into_iter()
-        .filter_map(|prefix| counts.get(prefix).map(|(ty, count)| (prefix, *ty, *count)))
-        .map(|(prefix, ty, count)| ptx::RegisterDeclaration {
-            vector: 1,
-            ty,
-            names: vec![(Name::from(format!("%{prefix}")), Some(count))],
-        })
-        .collect()
-}
-
-fn for_each_register(statements: &mut [Statement], rename: &mut impl FnMut(&mut Name)) {
-    for statement in statements {
-        match statement {
-            Statement::Instruction(instruction) => {
-                if let Some(guard) = &mut instruction.guard {
-                    rename(&mut guard.predicate);
-                }
-                instruction.operands.iter_mut().for_each(|operand| for_each_in_operand(operand, rename));
-            }
-            Statement::Scope(inner) => for_each_register(inner, rename),
-            Statement::Label { .. }
-            | Statement::Register(_)
-            | Statement::Variable(_)
-            | Statement::Location { .. }
-            | Statement::Pragma(_)
-            | Statement::BranchTargets { .. }
-            | Statement::CallTargets { .. }
-            | Statement::CallPrototype { .. } => {}
-        }
-    }
-}
-
-fn for_each_in_operand(operand: &mut ptx::Operand, rename: &mut impl FnMut(&mut Name)) {
-    match operand {
-        ptx::Operand::Name { name, .. } | ptx::Operand::NameOffset { name, .. } => rename(name),
-        ptx::Operand::Address(address) => {
-            if let ptx::AddressBase::Name(name) = &mut address.base {
-                rename(name);
-            }
-            address.coordinates.iter_mut().for_each(|operand| for_each_in_operand(operand, rename));
-        }
-        ptx::Operand::Vector(inner) | ptx::Operand::List(inner) => {
-            inner.iter_mut().for_each(|operand| for_each_in_operand(operand, rename));
-        }
-        ptx::Operand::Pair(first, second) => {
-            for_each_in_operand(first, rename);
-            for_each_in_operand(second, rename);
-        }
-        ptx::Operand::Not(inner) | ptx::Operand::Negate(inner) => for_each_in_operand(inner, rename),
-        ptx::Operand::Immediate(_) | ptx::Operand::Sink => {}
-    }
 }

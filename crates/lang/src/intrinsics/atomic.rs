@@ -92,7 +92,7 @@ pub(crate) fn atom(
     require(r, op, ty, semantics.scope);
     let mut all = vec![memory::address(r, location)];
     all.extend(operands.iter().map(|operand| r.in_register(ty, *operand)).collect::<Vec<_>>());
-    let modifiers = [&semantics.names()[..], &[location.space.name()], &op.modifiers(ty)].concat();
+    let modifiers = [&semantics.names()[..], &[memory::space_name(location.space)], &op.modifiers(ty)].concat();
     r.define(ty.register(), Opcode::Atom, &modifiers, all)
 }
 
@@ -106,6 +106,6 @@ pub(crate) fn red(r: &mut Recorder, op: AtomicOp, semantics: Semantics, location
         )));
     }
     let operands = vec![memory::address(r, location), r.in_register(ty, operand)];
-    let modifiers = [&semantics.names()[..], &[location.space.name()], &op.modifiers(ty)].concat();
+    let modifiers = [&semantics.names()[..], &[memory::space_name(location.space)], &op.modifiers(ty)].concat();
     r.push(Opcode::Red, &modifiers, operands);
 }

@@ -44,8 +44,3 @@ pub(crate) fn exit(r: &mut Recorder) {
 pub(crate) fn trap(r: &mut Recorder) {
     r.push(Opcode::Trap, &[], vec![]);
 }
-
-/// A hint to the assembler about what follows.
-pub(crate) fn pragma(r: &mut Recorder, text: &'static str) {
-    r.statement(Statement::Pragma(vec![Name::new_static(text)]));
-}

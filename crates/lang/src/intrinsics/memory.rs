@@ -3,34 +3,25 @@
 use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType, StateSpace};
 
 use super::{Binary, arithmetic, convert};
+use crate::ErrorKind;
 use crate::memory::{Cache, Order, Scope};
 use crate::recorder::{Raw, Recorder, Symbol};
 use crate::types::Type;
-use crate::ErrorKind;
 
-/// A state space that pointers can point to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Space {
-    Global,
-    Shared,
-    Local,
+/// The name of a state space that pointers can point to.
+pub(crate) const fn space_name(space: StateSpace) -> &'static str {
+    match space {
+        StateSpace::Shared => "shared",
+        StateSpace::Local => "local",
+        _ => "global",
+    }
 }
 
-impl Space {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Global => "global",
-            Self::Shared => "shared",
-            Self::Local => "local",
-        }
-    }
-
-    /// The type of its addresses: shared memory fits 32 bits.
-    pub(crate) const fn address(self) -> Type {
-        match self {
-            Self::Shared => Type::U32,
-            Self::Global | Self::Local => Type::U64,
-        }
+/// The type of a space's addresses: shared memory fits 32 bits.
+pub(crate) const fn address_type(space: StateSpace) -> Type {
+    match space {
+        StateSpace::Shared => Type::U32,
+        _ => Type::U64,
     }
 }
 
@@ -44,7 +35,7 @@ pub(crate) enum Base {
 /// A place in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
-    pub(crate) space: Space,
+    pub(crate) space: StateSpace,
     pub(crate) base: Base,
     pub(crate) offset: i64,
 }
@@ -68,15 +59,14 @@ pub(crate) fn variable(space: StateSpace, ty: ScalarType, name: impl Into<Name>)
 }
 
 /// Declares an array in shared or local memory, aligned for the widest access that it can take.
-pub(crate) fn array(r: &mut Recorder, space: Space, ty: Type, len: u64, name: &str) -> Symbol {
-    let state_space = if space == Space::Shared { StateSpace::Shared } else { StateSpace::Local };
+pub(crate) fn array(r: &mut Recorder, space: StateSpace, ty: Type, len: u64, name: &str) -> Symbol {
     let bytes = u64::from(ty.bytes()) * len;
     let align = if bytes.is_multiple_of(16) { 16 } else { ty.bytes() };
-    if space == Space::Shared {
+    if space == StateSpace::Shared {
         r.static_shared_bytes = r.static_shared_bytes.next_multiple_of(u64::from(align)) + bytes;
     }
     let untyped = if ty.bits() == 8 { ScalarType::B8 } else { ty.untyped() };
-    let mut declared = variable(state_space, untyped, format!("{name}_{}", r.variables.len()));
+    let mut declared = variable(space, untyped, format!("{name}_{}", r.variables.len()));
     declared.align = Some(align);
     declared.dims = vec![Some(len)];
     r.variable(declared)
@@ -126,7 +116,7 @@ pub(crate) fn base_register(r: &mut Recorder, location: Location) -> Raw {
         Base::Register(raw) => return raw,
         Base::Symbol(symbol) => symbol,
     };
-    let ty = location.space.address();
+    let ty = address_type(location.space);
     let name = r.symbol_name(symbol);
     Raw::Reg(r.symbol_address(symbol, |r| {
         let reg = r.register(ty.register());
@@ -142,7 +132,7 @@ pub(crate) fn element(r: &mut Recorder, location: Location, bytes: u32, index_ty
         let wide = crate::fold::integer_cast(index_ty, Type::I64, bits).cast_signed();
         return Location { offset: location.offset.wrapping_add(wide.wrapping_mul(i64::from(bytes))), ..location };
     }
-    let address_ty = location.space.address();
+    let address_ty = address_type(location.space);
     let base = base_register(r, location);
     let scale = Raw::Const(u64::from(bytes));
     let sum = if address_ty == Type::U64 && index_ty.bits() == 32 {
@@ -167,13 +157,13 @@ enum Direction {
 }
 
 /// `global`, `volatile.global`, `global.nc`, …
-fn qualifiers(r: &mut Recorder, direction: Direction, space: Space, cache: Cache) -> Vec<&'static str> {
-    let name = space.name();
+fn qualifiers(r: &mut Recorder, direction: Direction, space: StateSpace, cache: Cache) -> Vec<&'static str> {
+    let name = space_name(space);
     let misuse = |r: &mut Recorder, text: &str| {
         r.fail(ErrorKind::Misuse(format!("{cache:?} {text}")));
         vec![name]
     };
-    if space != Space::Global && !matches!(cache, Cache::Default | Cache::Volatile) {
+    if space != StateSpace::Global && !matches!(cache, Cache::Default | Cache::Volatile) {
         return misuse(r, "applies to global memory only");
     }
     match (cache, direction) {
@@ -366,18 +356,11 @@ pub(crate) fn load_ordered(r: &mut Recorder, location: Location, order: Order, s
         }
     };
     scope.require(r);
-    load_qualified(r, location, &[order, scope.name(), location.space.name()], ty, 1, None)[0]
+    load_qualified(r, location, &[order, scope.name(), space_name(location.space)], ty, 1, None)[0]
 }
 
 /// A store that synchronises: `st.relaxed`, `st.release`.
-pub(crate) fn store_ordered(
-    r: &mut Recorder,
-    location: Location,
-    order: Order,
-    scope: Scope,
-    ty: Type,
-    value: Raw,
-) {
+pub(crate) fn store_ordered(r: &mut Recorder, location: Location, order: Order, scope: Scope, ty: Type, value: Raw) {
     let order = match order {
         Order::Relaxed => "relaxed",
         Order::Release => "release",
@@ -387,5 +370,5 @@ pub(crate) fn store_ordered(
         }
     };
     scope.require(r);
-    store_qualified(r, location, &[order, scope.name(), location.space.name()], ty, &[value], None);
+    store_qualified(r, location, &[order, scope.name(), space_name(location.space)], ty, &[value], None);
 }

@@ -1,7 +1,9 @@
 //! Arrays in shared and local memory.
 
+use warpfold_ptx::StateSpace;
+
 use super::pointer::{Local, Shared};
-use crate::intrinsics::memory::{self, Base, Space};
+use crate::intrinsics::memory::{self, Base};
 use crate::recorder::with;
 use crate::types::Element;
 
@@ -16,7 +18,7 @@ pub fn shared<T: Element>(len: u32) -> Shared<T> {
 #[track_caller]
 #[must_use]
 pub fn shared_named<T: Element>(name: &str, len: u32) -> Shared<T> {
-    Shared::from_base(Base::Symbol(with(|r| memory::array(r, Space::Shared, T::TYPE, len.into(), name))))
+    Shared::from_base(Base::Symbol(with(|r| memory::array(r, StateSpace::Shared, T::TYPE, len.into(), name))))
 }
 
 /// Takes an array from the shared memory whose size the launch gives; the kernel's
@@ -36,5 +38,5 @@ pub fn dynamic_shared<T: Element>(len: u32) -> Shared<T> {
 #[track_caller]
 #[must_use]
 pub fn local<T: Element>(len: u32) -> Local<T> {
-    Local::from_base(Base::Symbol(with(|r| memory::array(r, Space::Local, T::TYPE, len.into(), "local"))))
+    Local::from_base(Base::Symbol(with(|r| memory::array(r, StateSpace::Local, T::TYPE, len.into(), "local"))))
 }

@@ -1,11 +1,11 @@
 //! Atomic read-modify-write of what a pointer points to.
 
 use half::{bf16, f16};
+use warpfold_ptx::StateSpace;
 
 use super::pointer::{Pointer, Space};
 use super::{Order, Scope};
 use crate::intrinsics::atomic::{self, AtomicOp, Semantics};
-use crate::intrinsics::memory;
 use crate::recorder::with;
 use crate::types::{Bf16x2, Element, F16x2, Word};
 use crate::{Operand, Val};
@@ -41,7 +41,7 @@ pub struct Reduction<T: Element, S: Space> {
 
 impl<T: Element, S: Space> Pointer<T, S> {
     fn semantics() -> Semantics {
-        let scope = if S::SPACE == memory::Space::Shared { Scope::Block } else { Scope::Gpu };
+        let scope = if S::SPACE == StateSpace::Shared { Scope::Block } else { Scope::Gpu };
         Semantics { order: Order::Relaxed, scope }
     }
 
@@ -106,6 +106,7 @@ impl<T: Element, S: Space> Reduction<T, S> {
 
 macro_rules! operations {
     ($($bound:ident { $($(#[$doc:meta])* $method:ident $op:ident;)* })*) => {$(
+        #[allow(clippy::should_implement_trait, reason = "the operations keep their names in PTX")]
         impl<T: $bound, S: Space> Atomic<T, S> {$(
             $(#[$doc])*
             #[track_caller]
@@ -114,6 +115,7 @@ macro_rules! operations {
             }
         )*}
 
+        #[allow(clippy::should_implement_trait, reason = "the operations keep their names in PTX")]
         impl<T: $bound, S: Space> Reduction<T, S> {$(
             $(#[$doc])*
             #[track_caller]

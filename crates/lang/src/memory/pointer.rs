@@ -3,6 +3,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use warpfold_ptx::StateSpace;
+
 use super::{Cache, Order, Scope};
 use crate::intrinsics::memory::{self, Base, Location, Otherwise};
 use crate::recorder::{Raw, with};
@@ -13,10 +15,8 @@ use crate::{Operand, Val, Var};
 pub trait Space: Copy + sealed::Sealed + 'static {}
 
 mod sealed {
-    use crate::intrinsics::memory::Space;
-
     pub trait Sealed {
-        const SPACE: Space;
+        const SPACE: warpfold_ptx::StateSpace;
     }
 }
 
@@ -28,7 +28,7 @@ macro_rules! spaces {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $marker {}
         impl Sealed for $marker {
-            const SPACE: memory::Space = memory::Space::$space;
+            const SPACE: StateSpace = StateSpace::$space;
         }
         impl Space for $marker {}
     )*};
@@ -187,11 +187,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
     /// Like [`Self::get_vec`] where the condition holds; elsewhere every element is the default.
     #[track_caller]
     #[must_use]
-    pub fn get_vec_or<const N: usize>(
-        self,
-        default: impl Operand<T>,
-        condition: impl Operand<bool>,
-    ) -> [Val<T>; N] {
+    pub fn get_vec_or<const N: usize>(self, default: impl Operand<T>, condition: impl Operand<bool>) -> [Val<T>; N] {
         const { check_vector(N, T::BYTES) };
         let (default, condition) = (default.val().raw(), condition.val().raw());
         let otherwise = Otherwise { condition, default: &[default; N] };

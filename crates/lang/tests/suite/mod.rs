@@ -1,0 +1,32 @@
+//! The kernels that the tests print, parse back and assemble.
+
+pub(crate) mod ladder;
+
+use warpfold_lang::{Arch, Built, Error, Kernel, Params, Target};
+
+/// The oldest target: sm_80 with the first PTX that knows it.
+pub(crate) const SM_80: Target = Target::new(Arch::SM_80, (7, 4));
+/// The newest target: sm_90a.
+pub(crate) const SM_90A: Target = Target::new(Arch::SM_90A, (8, 0));
+
+/// A kernel with its parameters' types forgotten.
+pub(crate) struct Case {
+    pub(crate) name: String,
+    build: Box<dyn Fn(&Target) -> Result<Built, Error>>,
+}
+
+impl Case {
+    pub(crate) fn new<Args: Params>(kernel: Kernel<Args>) -> Self {
+        Self { name: kernel.name().to_owned(), build: Box::new(move |target| kernel.build(target)) }
+    }
+
+    #[track_caller]
+    pub(crate) fn build(&self, target: &Target) -> Built {
+        (self.build)(target).unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+/// Every kernel that both targets can run.
+pub(crate) fn cases() -> Vec<Case> {
+    ladder::cases()
+}
