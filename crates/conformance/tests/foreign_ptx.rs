@@ -1,0 +1,89 @@
+//! PTX of nvcc and Triton: the parser reads it, and the list of cases covers it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use warpfold_conformance::foreign::case::{self, Case};
+use warpfold_conformance::foreign::{fixtures, reference};
+use warpfold_sim::Counters;
+
+fn cases() -> Vec<Case> {
+    case::read(&fixtures().join("cases.json"))
+}
+
+#[test]
+fn every_foreign_file_parses_and_prints_back_to_the_same_tree() {
+    for path in ptx_files() {
+        let text = std::fs::read_to_string(&path).expect("a listed file can be read");
+        let module = warpfold_ptx::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let again =
+            warpfold_ptx::parse(&module.to_string()).unwrap_or_else(|e| panic!("{} printed: {e}", path.display()));
+        assert_eq!(module.to_string(), again.to_string(), "{}", path.display());
+    }
+}
+
+#[test]
+fn every_entry_of_a_foreign_file_has_a_case() {
+    let covered: BTreeSet<(String, String)> =
+        cases().iter().flat_map(|c| c.files.iter().map(|f| (f.clone(), c.entry.clone())).collect::<Vec<_>>()).collect();
+    let mut missing = Vec::new();
+    for path in ptx_files() {
+        let file = path.strip_prefix(fixtures()).expect("the walk starts there").to_string_lossy().into_owned();
+        if file.contains("/later/") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a listed file can be read");
+        for entry in text.split(".entry ").skip(1).filter_map(|rest| rest.split('(').next()) {
+            // The variant with fast functions shares its exact kernels with the plain one.
+            let exact_in_fast = file.contains(".fast.") && entry == "float_roundings";
+            if !exact_in_fast && !covered.contains(&(file.clone(), entry.to_owned())) {
+                missing.push(format!("{file}: {entry}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no case for\n{}", missing.join("\n"));
+}
+
+#[test]
+fn every_case_names_a_known_reference_and_known_counters() {
+    let counters = by_name(&Counters::default());
+    for case in cases() {
+        assert!(reference::find(&case.reference).is_some(), "{}: no reference `{}`", case.entry, case.reference);
+        for name in case.counters.keys() {
+            assert!(counters.contains_key(name.as_str()), "{}: no counter `{name}`", case.entry);
+        }
+    }
+}
+
+fn ptx_files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(&fixtures(), &mut found);
+    found.sort();
+    assert!(found.len() > 40, "only {} PTX files under {}", found.len(), fixtures().display());
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("the folder of the fixtures can be read") {
+        let path = entry.expect("its entries can be read").path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|e| e == "ptx") {
+            found.push(path);
+        }
+    }
+}
+
+fn by_name(c: &Counters) -> BTreeMap<&'static str, u64> {
+    macro_rules! fields {
+        ($($name:ident)*) => { [$((stringify!($name), c.$name)),*].into() };
+    }
+    fields!(
+        warp_instructions thread_instructions predicated_on_thread_instructions branches divergent_branches
+        shared_load_requests shared_load_wavefronts shared_load_bank_conflicts
+        shared_store_requests shared_store_wavefronts shared_store_bank_conflicts
+        global_load_requests global_load_sectors global_load_bytes
+        global_store_requests global_store_sectors global_store_bytes
+        local_requests global_atomics shared_atomics barriers warp_syncs
+    )
+}
