@@ -30,23 +30,22 @@ impl<'a> Arguments<'a> {
     /// Adds the address of memory that the kernel reads.
     #[must_use]
     pub fn input<T: Element>(mut self, view: impl Into<View<'a, T>>) -> Self {
-        let view = view.into();
-        self.memory.push((view.memory().clone(), Access::Read));
-        self.push(&view.address().to_le_bytes(), 8)
+        self.push_input(&view.into());
+        self
     }
 
     /// Adds the address of memory that the kernel writes, or reads and writes.
     #[must_use]
     pub fn output<T: Element>(mut self, view: impl Into<ViewMut<'a, T>>) -> Self {
-        let view = view.into();
-        self.memory.push((view.memory().clone(), Access::Write));
-        self.push(&view.address().to_le_bytes(), 8)
+        self.push_output(&view.into());
+        self
     }
 
     /// Adds a scalar.
     #[must_use]
-    pub fn value<T: Element>(self, value: T) -> Self {
-        self.push(bytemuck::bytes_of(&value), size_of::<T>())
+    pub fn value<T: Element>(mut self, value: T) -> Self {
+        self.push(bytemuck::bytes_of(&value), size_of::<T>());
+        self
     }
 
     /// Adds bytes at a multiple of `align`: a structure that the kernel takes by value.
@@ -54,17 +53,29 @@ impl<'a> Arguments<'a> {
     /// # Panics
     /// If `align` is not a power of two.
     #[must_use]
-    pub fn raw(self, bytes: &[u8], align: usize) -> Self {
+    pub fn raw(mut self, bytes: &[u8], align: usize) -> Self {
         assert!(align.is_power_of_two(), "an alignment is a power of two, not {align}");
-        self.push(bytes, align)
+        self.push(bytes, align);
+        self
     }
 
-    fn push(mut self, bytes: &[u8], align: usize) -> Self {
+    /// The borrow that `view` holds must outlast the launch: the public methods tie it to `'a`.
+    pub(crate) fn push_input<T: Element>(&mut self, view: &View<'_, T>) {
+        self.memory.push((view.memory().clone(), Access::Read));
+        self.push(&view.address().to_le_bytes(), 8);
+    }
+
+    /// As [`Arguments::push_input`].
+    pub(crate) fn push_output<T: Element>(&mut self, view: &ViewMut<'_, T>) {
+        self.memory.push((view.memory().clone(), Access::Write));
+        self.push(&view.address().to_le_bytes(), 8);
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8], align: usize) {
         self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
         // Kernel parameters have at most a few KiB: the driver and the virtual GPU refuse more.
         self.params.push(Param { offset: self.bytes.len() as u32, bytes: bytes.len() as u32 });
         self.bytes.extend_from_slice(bytes);
-        self
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use warpfold_lang::Target;
 use warpfold_sim::Arch;
 
 use crate::activity::Recorder;
@@ -12,6 +13,7 @@ use crate::backend::{Backend, BackendStream};
 use crate::buffer::Buffer;
 use crate::element::Element;
 use crate::host_buffer::HostBuffer;
+use crate::kernel_cache::KernelCache;
 use crate::limits::Limits;
 use crate::memory::Allocation;
 use crate::module::Module;
@@ -68,6 +70,7 @@ struct Inner {
     backend: Box<dyn Backend>,
     stream: Arc<dyn BackendStream>,
     activity: Recorder,
+    kernels: KernelCache,
     buffers: AtomicU64,
 }
 
@@ -76,7 +79,8 @@ impl Device {
     pub(crate) fn from_backend(backend: impl Backend) -> Self {
         let stream = backend.default_stream();
         let backend: Box<dyn Backend> = Box::new(backend);
-        Self { inner: Arc::new(Inner { backend, stream, activity: Recorder::default(), buffers: AtomicU64::new(0) }) }
+        let (activity, kernels, buffers) = <(Recorder, KernelCache, AtomicU64)>::default();
+        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers }) }
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -90,6 +94,10 @@ impl Device {
 
     pub(crate) fn activity(&self) -> &Recorder {
         &self.inner.activity
+    }
+
+    pub(crate) fn kernels(&self) -> &KernelCache {
+        &self.inner.kernels
     }
 
     /// The GPU's name.
@@ -114,6 +122,20 @@ impl Device {
     #[must_use]
     pub fn arch(&self) -> Arch {
         self.backend().properties().arch
+    }
+
+    /// What kernels are written for: architecture, limits, and the newest PTX that the device takes.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        let Arch { number, specific } = self.arch();
+        let target = Target::new(warpfold_lang::Arch { number, specific }, self.ptx_version());
+        let own = self.limits();
+        let limits = warpfold_lang::Limits {
+            max_threads: own.max_threads_per_block,
+            max_shared_bytes: own.shared_bytes_per_block_optin,
+            ..target.limits
+        };
+        Target { limits, ..target }
     }
 
     /// The newest PTX `.version` that the device takes, as major and minor number.

@@ -186,6 +186,9 @@ pub enum ErrorKind {
         /// The compiler's log.
         log: String,
     },
+    /// The kernel cannot be written for the device.
+    #[error("{0}")]
+    Build(#[source] warpfold_lang::Error),
     /// The virtual GPU refuses the PTX text.
     #[error("the virtual GPU cannot load the PTX: {0}")]
     Load(#[source] warpfold_sim::Error),

@@ -11,12 +11,14 @@ mod element;
 mod error;
 mod event;
 mod host_buffer;
+mod kernel_cache;
 mod launch;
 mod limits;
 mod memory;
 mod module;
 mod select;
 mod stream;
+mod typed;
 mod virtual_gpu;
 
 pub use activity::{Activity, ActivityKind, ActivityTime};
@@ -27,10 +29,12 @@ pub use element::Element;
 pub use error::{Error, ErrorKind};
 pub use event::Event;
 pub use host_buffer::HostBuffer;
+pub use kernel_cache::KernelCounts;
 pub use launch::{Dim3, LaunchConfig, LaunchSite};
 pub use limits::Limits;
 pub use module::{Function, FunctionInfo, Module, Param};
 pub use stream::Stream;
+pub use typed::Packet;
 pub use virtual_gpu::Profile;
 pub use warpfold_sim::Arch;
 

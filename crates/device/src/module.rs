@@ -23,7 +23,7 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::UnknownKernel`](crate::ErrorKind::UnknownKernel).
     pub fn kernel(&self, name: &str) -> Result<Function, Error> {
-        Ok(Function { device: self.device.clone(), imp: self.imp.clone().function(name)? })
+        Ok(Function::new(self.device.clone(), self.imp.clone().function(name)?))
     }
 
     /// Device address and bytes of a module variable.
@@ -47,6 +47,10 @@ pub struct Function {
 }
 
 impl Function {
+    pub(crate) fn new(device: Device, imp: Arc<dyn BackendFunction>) -> Self {
+        Self { device, imp }
+    }
+
     /// What is known about it.
     #[must_use]
     pub fn info(&self) -> &FunctionInfo {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::activity::ActivityKind;
 use crate::arguments::Arguments;
-use crate::backend::{BackendStream, Clock, Span};
+use crate::backend::{BackendFunction, BackendStream, Clock, Span};
 use crate::buffer::{View, ViewMut};
 use crate::device::Device;
 use crate::element::Element;
@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::host_buffer::HostBuffer;
 use crate::launch::{self, LaunchConfig, LaunchSite};
 use crate::memory::Access;
-use crate::module::Function;
+use crate::module::{Function, FunctionInfo};
 use crate::{Error, ErrorKind};
 
 /// An order of copies and launches on one device. Cheap to clone; clones are the same stream.
@@ -162,7 +162,7 @@ impl Stream {
 
 /// Launches.
 impl Stream {
-    /// Launches a kernel of loaded PTX with arguments that only their layout is checked of.
+    /// Launches a kernel of loaded PTX with arguments of which only the layout is checked.
     ///
     /// # Errors
     /// [`ErrorKind::TooManyThreads`], [`ErrorKind::TooMuchShared`], [`ErrorKind::InvalidLaunch`],
@@ -175,17 +175,28 @@ impl Stream {
     ) -> Result<(), Error> {
         let info = function.info();
         self.device.expect_same(function.device(), || format!("kernel {}", info.name))?;
+        self.run_kernel(function.imp(), info, config, arguments)
+    }
+
+    /// Launches a kernel of this device, checked against `info`.
+    pub(crate) fn run_kernel(
+        &self,
+        function: &dyn BackendFunction,
+        info: &FunctionInfo,
+        config: LaunchConfig,
+        arguments: &Arguments<'_>,
+    ) -> Result<(), Error> {
         launch::check(&config, info, self.device.limits())?;
         arguments
             .check(info)
             .map_err(|reason| ErrorKind::InvalidLaunch { site: LaunchSite::new(&info.name, &config), reason })?;
         for (index, (memory, access)) in arguments.memory().iter().enumerate() {
-            let what = || format!("buffer {} (number {index} of kernel {})", memory.name(), info.name);
+            let what = || format!("buffer {} (pointer {index} of kernel {})", memory.name(), info.name);
             self.device.expect_same(memory.device(), what)?;
             memory.order(&self.imp, *access)?;
         }
         let clock = self.device.activity().clock();
-        let span = self.imp.launch(function.imp(), &config, arguments.bytes(), clock)?;
+        let span = self.imp.launch(function, &config, arguments.bytes(), clock)?;
         self.device.activity().add(ActivityKind::Kernel(info.name.clone()), 0, span);
         Ok(())
     }

@@ -1,0 +1,115 @@
+//! Kernels that are built and loaded: once for each device and configuration.
+//!
+//! Two levels. A kernel value is known by its number and bounds, so that launching it again costs a look-up. Kernels
+//! made anew for each call (`sum(256)` twice) are built each time, but the same PTX text is loaded once.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpfold_lang::{Bounds, Built, Kernel, Params, Threads};
+
+use crate::backend::{BackendFunction, BackendModule};
+use crate::device::Device;
+use crate::module::{Function, FunctionInfo};
+use crate::{Error, ErrorKind};
+
+/// A kernel ready to launch.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) function: Arc<dyn BackendFunction>,
+    /// What the device knows about it, and what the kernel itself promises.
+    pub(crate) info: FunctionInfo,
+    /// Dynamic shared memory that each launch needs at least.
+    pub(crate) dynamic_shared: u32,
+}
+
+/// How much a device has built and loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelCounts {
+    /// Kernels written as PTX.
+    pub built: u64,
+    /// Texts loaded: compiled by the driver, or decoded by the virtual GPU.
+    pub loaded: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct KernelCache {
+    kernels: Table<(u64, Bounds), Arc<Prepared>>,
+    modules: Table<String, Arc<dyn BackendModule>>,
+    built: AtomicU64,
+    loaded: AtomicU64,
+}
+
+impl KernelCache {
+    fn prepare<Ps: Params>(&self, device: &Device, kernel: &Kernel<Ps>) -> Result<Arc<Prepared>, Error> {
+        self.kernels.get_or_insert((kernel.id(), *kernel.bounds()), || {
+            let built = kernel.build(&device.target()).map_err(ErrorKind::Build)?;
+            self.built.fetch_add(1, Ordering::Relaxed);
+            let ptx = built.module.to_string();
+            let module = self.modules.get_or_insert(ptx.clone(), || {
+                let module = device.backend().load(&ptx)?;
+                self.loaded.fetch_add(1, Ordering::Relaxed);
+                Ok(module)
+            })?;
+            prepared(module.function(&built.entry)?, &built).map(Arc::new)
+        })
+    }
+}
+
+fn prepared(function: Arc<dyn BackendFunction>, built: &Built) -> Result<Prepared, Error> {
+    let mut info = function.info().clone();
+    if let Threads::Required(block) = built.bounds.threads {
+        info.required_block = Some(block);
+    }
+    // The language refuses more shared memory than the target has, so this fits.
+    let dynamic_shared = u32::try_from(built.dynamic_shared_bytes).unwrap_or(u32::MAX);
+    Ok(Prepared { function, info, dynamic_shared })
+}
+
+/// Kernels.
+impl Device {
+    /// Builds and loads a kernel, unless that was done before, so that its first launch does not wait for it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Build`], [`ErrorKind::Jit`], [`ErrorKind::Load`].
+    pub fn prepare<Ps: Params>(&self, kernel: &Kernel<Ps>) -> Result<Function, Error> {
+        let prepared = self.prepared(kernel)?;
+        Ok(Function::new(self.clone(), prepared.function.clone()))
+    }
+
+    /// How many kernels were built and loaded so far, those that [`Device::load`] loads not counted.
+    #[must_use]
+    pub fn kernel_counts(&self) -> KernelCounts {
+        let KernelCache { built, loaded, .. } = self.kernels();
+        KernelCounts { built: built.load(Ordering::Relaxed), loaded: loaded.load(Ordering::Relaxed) }
+    }
+
+    pub(crate) fn prepared<Ps: Params>(&self, kernel: &Kernel<Ps>) -> Result<Arc<Prepared>, Error> {
+        self.kernels().prepare(self, kernel)
+    }
+}
+
+/// A map whose values are made once, also if several threads ask at a time; different keys do not wait for one another.
+#[derive(Debug)]
+struct Table<K, V>(Mutex<HashMap<K, Entry<V>>>);
+
+type Entry<V> = Arc<Mutex<Option<V>>>;
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Table<K, V> {
+    fn get_or_insert(&self, key: K, make: impl FnOnce() -> Result<V, Error>) -> Result<V, Error> {
+        let entry = self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
+        let mut value = entry.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*value {
+            Some(value) => Ok(value.clone()),
+            None => Ok(value.insert(make()?).clone()),
+        }
+    }
+}
