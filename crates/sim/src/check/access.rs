@@ -1,0 +1,192 @@
+//! The words in which the interpreter describes an access to the checker.
+
+use std::fmt;
+
+/// What an access does to its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// Reads them.
+    Read,
+    /// Writes them.
+    Write,
+    /// Reads and writes them in one step (`atom`, `red`).
+    Atomic,
+}
+
+/// How far a fence or a strong access reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Scope {
+    /// The threads of one block.
+    Cta,
+    /// The blocks of one cluster.
+    Cluster,
+    /// All blocks on the device.
+    Gpu,
+    /// Everything.
+    Sys,
+}
+
+impl Scope {
+    /// Whether threads of two blocks that need not share a cluster are both inside.
+    pub(crate) const fn spans_blocks(self) -> bool {
+        matches!(self, Self::Gpu | Self::Sys)
+    }
+}
+
+/// The ordering that a strong access brings along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Semantics {
+    /// None by itself; a fence before or after gives it some. `volatile` and `.mmio` are relaxed at system scope.
+    Relaxed,
+    /// Later accesses stay behind it.
+    Acquire,
+    /// Earlier accesses stay in front of it.
+    Release,
+    /// Both.
+    AcqRel,
+}
+
+impl Semantics {
+    pub(crate) const fn acquires(self) -> bool {
+        matches!(self, Self::Acquire | Self::AcqRel)
+    }
+
+    pub(crate) const fn releases(self) -> bool {
+        matches!(self, Self::Release | Self::AcqRel)
+    }
+}
+
+/// Whether an access may meet another one without a race.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Strength {
+    /// A plain access: `ld`, `st`, `.weak`.
+    Weak,
+    /// A strong one: atomics, `.relaxed`, `.acquire`, `.release`, `.volatile`, `.mmio`.
+    Strong(Semantics, Scope),
+}
+
+/// One warp executing one memory instruction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Access {
+    /// Position in the program's instruction table.
+    pub(crate) instr: u32,
+    /// Warp index in its block.
+    pub(crate) warp: u32,
+    /// Lanes that take part.
+    pub(crate) mask: u32,
+    /// Bytes a lane: 1, 2, 4, 8 or 16, and each address a multiple of it.
+    pub(crate) bytes: u32,
+    pub(crate) kind: Kind,
+    pub(crate) strength: Strength,
+}
+
+impl Access {
+    pub(crate) const fn is_strong(&self) -> bool {
+        matches!(self.strength, Strength::Strong(..))
+    }
+
+    /// Strong, and morally so towards another block.
+    pub(crate) const fn is_strong_between_blocks(&self) -> bool {
+        match self.strength {
+            Strength::Weak => false,
+            Strength::Strong(_, scope) => scope.spans_blocks(),
+        }
+    }
+
+    /// The lanes that take part, in order.
+    pub(crate) fn lanes(&self) -> Lanes {
+        Lanes(self.mask)
+    }
+}
+
+/// Iterates over the set bits of a mask.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lanes(pub(crate) u32);
+
+impl Iterator for Lanes {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        (self.0 != 0).then(|| {
+            let lane = self.0.trailing_zeros();
+            self.0 &= self.0 - 1;
+            lane
+        })
+    }
+}
+
+/// How the addresses of one warp access lie: tells the two cheap patterns from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// Lanes `0..lanes` at consecutive addresses.
+    Contiguous { lanes: u32 },
+    /// All lanes at one address.
+    Uniform { first: u32, last: u32 },
+    /// Anything else.
+    Scattered,
+}
+
+impl Pattern {
+    #[inline]
+    pub(crate) fn of(mask: u32, addresses: &[u64; 32], bytes: u32) -> Self {
+        let first = mask.trailing_zeros();
+        let last = 31 - mask.leading_zeros();
+        let base = addresses[first as usize];
+        if addresses[last as usize] == base {
+            return if Lanes(mask).all(|lane| addresses[lane as usize] == base) {
+                Self::Uniform { first, last }
+            } else {
+                Self::Scattered
+            };
+        }
+        let step = u64::from(bytes);
+        let mut off = 0;
+        if mask == u32::MAX {
+            for (lane, &address) in (0u64..).zip(addresses) {
+                off |= address ^ (base + lane * step);
+            }
+        } else if mask & (mask + 1) == 0 {
+            for (lane, &address) in (0u64..=u64::from(last)).zip(addresses) {
+                off |= address ^ (base + lane * step);
+            }
+        } else {
+            off = 1;
+        }
+        if off == 0 { Self::Contiguous { lanes: last + 1 } } else { Self::Scattered }
+    }
+}
+
+/// Looks at the values of a store, only once two writes have met: equal values make it a warning.
+#[derive(Clone, Copy)]
+pub(crate) struct Values<'a> {
+    /// What a lane stores, in the low bytes.
+    pub(crate) stored: &'a dyn Fn(u32) -> u128,
+    /// What its bytes held before this instruction.
+    pub(crate) held: &'a dyn Fn(u32) -> u128,
+}
+
+impl fmt::Debug for Values<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Values").finish_non_exhaustive()
+    }
+}
+
+/// The address space of a location.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Space {
+    /// Addresses are byte offsets into the block's shared memory.
+    Shared,
+    /// Addresses are device addresses.
+    Global,
+}
+
+impl Space {
+    /// One number for a location of either space.
+    pub(crate) const fn key(self, address: u64) -> u64 {
+        match self {
+            Self::Shared => address | 1 << 63,
+            Self::Global => address,
+        }
+    }
+}

@@ -1,0 +1,520 @@
+//! Judges accesses to global memory: races between blocks, and reads of bytes that nothing wrote.
+//!
+//! The shadow and what can be missed are described in [`global`](super::global), the order in [`grid`](super::grid).
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::report::Severity;
+
+use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
+use super::contexts::{LaunchCheck, Reached, Record};
+use super::findings::{Findings, Found, Rule, Side};
+use super::global::{ByteWriter, Cell, GlobalShadow};
+use super::grid::GridOrder;
+use super::reach::{Grade, Moment};
+
+const CACHED: usize = 8;
+/// Records that a block should find without taking a batch that another block's may interrupt.
+const SPARE: u32 = 64;
+const WORD: u32 = 0xf;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Cached {
+    instr: u32,
+    tick: u32,
+    shape: u32,
+    id: u32,
+}
+
+/// The records that a block has taken for itself.
+#[derive(Debug)]
+pub(super) struct BlockRecords {
+    /// Numbers still free.
+    free: Range<u32>,
+    /// Numbers `start..free.start` are the present block's.
+    start: u32,
+    /// The present block has other numbers too.
+    scattered: bool,
+    cache: Box<[[Cached; CACHED]; 32]>,
+}
+
+impl BlockRecords {
+    pub(super) fn new() -> Self {
+        Self { free: 0..0, start: 0, scattered: false, cache: Box::new([[Cached::default(); CACHED]; 32]) }
+    }
+
+    pub(super) fn begin(&mut self, launch: &LaunchCheck) {
+        self.scattered = false;
+        if self.free.len() < SPARE as usize
+            && let Some(batch) = launch.batch()
+        {
+            self.free = if batch.start == self.free.end { self.free.start..batch.end } else { batch };
+        }
+        self.start = self.free.start;
+    }
+
+    /// Certain that the number is the present block's; if not `scattered`, also the only way to be.
+    #[inline(always)]
+    const fn own(&self) -> Own {
+        Own { start: self.start, count: self.free.start - self.start }
+    }
+
+    /// The number for a record, 0 when there are no more.
+    fn id(&mut self, launch: &LaunchCheck, record: &Record) -> u32 {
+        let shape = record.bytes | record.lane_bytes << 4;
+        let slot = record.instr as usize % CACHED;
+        let cached = self.cache[record.at.warp as usize][slot];
+        if cached.id >= self.start
+            && cached.id < self.free.start
+            && (cached.instr, cached.tick, cached.shape) == (record.instr, record.at.tick, shape)
+        {
+            return cached.id;
+        }
+        if self.free.is_empty() {
+            let Some(batch) = launch.batch() else { return 0 };
+            if batch.start == self.free.end {
+                self.free = batch;
+            } else {
+                self.scattered |= self.start != self.free.start;
+                self.start = batch.start;
+                self.free = batch;
+            }
+        }
+        let id = self.free.start;
+        self.free.start += 1;
+        launch.set(id, record);
+        self.cache[record.at.warp as usize][slot] = Cached { instr: record.instr, tick: record.at.tick, shape, id };
+        id
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Own {
+    start: u32,
+    count: u32,
+}
+
+impl Own {
+    #[inline(always)]
+    const fn has(self, id: u32) -> bool {
+        id.wrapping_sub(self.start) < self.count
+    }
+}
+
+/// One warp access to one allocation, with everything that judging it takes.
+pub(super) struct Visit<'a> {
+    pub(super) launch: &'a LaunchCheck,
+    pub(super) grid: &'a mut GridOrder,
+    pub(super) records: &'a mut BlockRecords,
+    pub(super) shadow: &'a GlobalShadow,
+    pub(super) access: &'a Access,
+    pub(super) values: Option<&'a Values<'a>>,
+    pub(super) findings: &'a mut Findings,
+    pub(super) block: u32,
+}
+
+/// An earlier access that a cell tells of.
+#[derive(Debug, Clone, Copy)]
+struct Earlier {
+    id: u32,
+    lane: u32,
+    /// Known from the cell without looking further.
+    strong: bool,
+    /// Bytes of the word in question.
+    bytes: u32,
+}
+
+/// The worst conflict of one access with one word.
+#[derive(Debug, Clone, Copy)]
+struct Conflict {
+    rule: Rule,
+    severity: Severity,
+    other: Option<Side>,
+    byte: u32,
+}
+
+impl Visit<'_> {
+    /// Checks and records the access.
+    pub(super) fn run(&mut self, addresses: &[u64; 32]) {
+        let &Access { mask, bytes, kind, .. } = self.access;
+        if mask == 0 {
+            return;
+        }
+        let weak = !self.access.is_strong();
+        match Pattern::of(mask, addresses, bytes) {
+            Pattern::Contiguous { lanes } if weak && kind != Kind::Atomic => self.contiguous(addresses[0], lanes),
+            // One block does not race with itself: one lane's traces are those of all.
+            Pattern::Uniform { first, .. } => self.lanes(1 << first, addresses),
+            Pattern::Contiguous { .. } | Pattern::Scattered => self.lanes(mask, addresses),
+        }
+    }
+
+    fn lanes(&mut self, mask: u32, addresses: &[u64; 32]) {
+        let bytes = self.access.bytes;
+        if bytes < 4 {
+            for lane in Lanes(mask) {
+                self.part(addresses[lane as usize], bytes, lane);
+            }
+            return;
+        }
+        let id = self.id(WORD, 4);
+        for lane in Lanes(mask) {
+            let first = self.shadow.word(addresses[lane as usize]);
+            for word in first..first + bytes as usize / 4 {
+                self.word(word, id, lane);
+            }
+        }
+    }
+
+    /// Consecutive addresses from lane 0 on, none of them strong.
+    fn contiguous(&mut self, address: u64, lanes: u32) {
+        let bytes = self.access.bytes;
+        if bytes >= 4 {
+            let id = self.id(WORD, 4);
+            let shift = bytes.trailing_zeros() - 2;
+            self.words(self.shadow.word(address), (lanes * bytes / 4) as usize, id, |i| i >> shift);
+            return;
+        }
+        // Whole words go under the name of their first lane, the ends on their own.
+        let end = address + u64::from(lanes * bytes);
+        let (first, last) = (address.next_multiple_of(4).min(end), (end & !3).max(address));
+        let mut at = address;
+        if first < last {
+            self.ends(&mut at, first, address);
+            let id = self.id(WORD, bytes);
+            let lane = ((first - address) as u32) / bytes;
+            let step = 4 / bytes;
+            self.words(self.shadow.word(first), ((last - first) / 4) as usize, id, |i| lane + i * step);
+            at = last;
+        }
+        self.ends(&mut at, end, address);
+    }
+
+    fn ends(&mut self, at: &mut u64, end: u64, base: u64) {
+        let bytes = self.access.bytes;
+        while *at < end {
+            self.part(*at, bytes, ((*at - base) as u32) / bytes);
+            *at += u64::from(bytes);
+        }
+    }
+
+    /// Part of a word.
+    fn part(&mut self, address: u64, bytes: u32, lane: u32) {
+        let mask = ((1 << bytes) - 1) << (address % 4);
+        self.judge(self.shadow.word(address), mask, lane, 0, 4);
+    }
+
+    /// A run of whole words.
+    fn words(&mut self, first: usize, count: usize, id: u32, lane: impl Fn(u32) -> u32) {
+        let (mut at, end) = (first, first + count);
+        while at < end {
+            let shadow = self.shadow;
+            let cells = shadow.run(at, end - at);
+            let done = (at - first) as u32;
+            let own = self.records.own();
+            let (from, exact) = (self.launch.first, !self.records.scattered);
+            match self.access.kind {
+                Kind::Read => {
+                    for (i, cell) in (0u32..).zip(cells) {
+                        if !read_word(cell, id, lane(done + i), own, from, exact) {
+                            self.slow_word(at + i as usize, id, lane(done + i));
+                        }
+                    }
+                }
+                Kind::Write | Kind::Atomic => {
+                    for (i, cell) in (0u32..).zip(cells) {
+                        if !write_word(cell, id, lane(done + i), own, from) {
+                            self.slow_word(at + i as usize, id, lane(done + i));
+                        }
+                    }
+                }
+            }
+            at += cells.len();
+        }
+    }
+
+    /// One whole word.
+    #[inline]
+    fn word(&mut self, word: usize, id: u32, lane: u32) {
+        let own = self.records.own();
+        let shadow = self.shadow;
+        let cell = shadow.cell(word);
+        let done = !self.access.is_strong()
+            && match self.access.kind {
+                Kind::Read => read_word(cell, id, lane, own, self.launch.first, !self.records.scattered),
+                Kind::Write | Kind::Atomic => write_word(cell, id, lane, own, self.launch.first),
+            };
+        if !done {
+            self.slow_word(word, id, lane);
+        }
+    }
+
+    #[inline(never)]
+    fn slow_word(&mut self, word: usize, id: u32, lane: u32) {
+        let lane_bytes = self.access.bytes.min(4);
+        self.judge(word, WORD, lane, id, lane_bytes);
+    }
+
+    fn id(&mut self, bytes: u32, lane_bytes: u32) -> u32 {
+        let record = Record {
+            instr: self.access.instr,
+            at: self.grid.moment(self.access.warp),
+            bytes,
+            kind: self.access.kind,
+            strength: Reached::of(self.access),
+            lane_bytes,
+        };
+        self.records.id(self.launch, &record)
+    }
+
+    /// A number that is of this launch and not the mark of a split word.
+    const fn is_record(&self, id: u32) -> bool {
+        id > self.launch.first
+    }
+
+    /// The record of another block in this launch.
+    fn foreign(&self, id: u32) -> Option<Record> {
+        if !self.is_record(id) || self.records.own().has(id) {
+            return None;
+        }
+        self.launch.get(id).filter(|record| record.at.block != self.block)
+    }
+
+    /// The general case: one lane and the bytes of `mask` in one word. `id` is the record of a whole word, or 0.
+    fn judge(&mut self, word: usize, mask: u32, lane: u32, id: u32, lane_bytes: u32) {
+        let shadow = self.shadow;
+        let address = shadow.base() + word as u64 * 4;
+        let place = shadow.cell(word);
+        let mut before = Cell(place.load(Ordering::Acquire));
+        let conflict = self.conflict(before, mask, lane, address);
+        let missing = if self.access.kind == Kind::Write { 0 } else { mask & !before.init() };
+        loop {
+            let after = self.recorded(before, mask, lane, id, address);
+            if before.init() == WORD {
+                place.store(after.0, Ordering::Release);
+                break;
+            }
+            match place.compare_exchange(before.0, after.0, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => before = Cell(now),
+            }
+        }
+        if missing != 0 {
+            self.report(
+                Rule::Uninitialized,
+                Severity::Error,
+                address,
+                missing.trailing_zeros(),
+                lane,
+                lane_bytes,
+                None,
+            );
+        }
+        if let Some(Conflict { rule, severity, other, byte }) = conflict {
+            self.report(rule, severity, address, byte, lane, lane_bytes, other);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one place that puts a finding together")]
+    fn report(
+        &mut self,
+        rule: Rule,
+        severity: Severity,
+        word: u64,
+        byte: u32,
+        lane: u32,
+        lane_bytes: u32,
+        other: Option<Side>,
+    ) {
+        self.findings.add(Found {
+            rule,
+            severity,
+            space: Space::Global,
+            address: word + u64::from(byte),
+            this: Side {
+                instr: self.access.instr,
+                block: self.block,
+                warp: self.access.warp,
+                lane: lane + byte / lane_bytes,
+            },
+            other,
+            count: 1,
+        });
+    }
+
+    /// The worst conflict with what the cell tells of.
+    fn conflict(&self, cell: Cell, mask: u32, lane: u32, address: u64) -> Option<Conflict> {
+        let reads = self.access.kind == Kind::Read;
+        let mut worst: Option<Conflict> = None;
+        let mut look = |found: Option<Conflict>| {
+            if let Some(new) = found
+                && worst.is_none_or(|old| new.severity > old.severity)
+            {
+                worst = Some(new);
+            }
+        };
+        if cell.writer() == self.launch.first {
+            let writers = self.launch.split.get(address);
+            for byte in Lanes(mask) {
+                let ByteWriter { id, lane: other, strong } = writers[byte as usize];
+                look(self.meets(Earlier { id, lane: other, strong, bytes: 1 << byte }, lane));
+            }
+        } else {
+            let earlier =
+                Earlier { id: cell.writer(), lane: cell.writer_lane(), strong: cell.is_strong(), bytes: mask };
+            look(self.meets(earlier, lane));
+        }
+        let reader = Earlier { id: cell.reader(), lane: cell.reader_lane(), strong: false, bytes: mask };
+        let hides_write = |id| self.launch.get(id).is_some_and(|record| record.kind != Kind::Read);
+        if !reads || (cell.is_strong() && hides_write(reader.id)) {
+            look(self.meets(reader, lane));
+        }
+        // Another block has read some byte of the word, and this one knows nothing of any other.
+        let unknown_reader = !reads
+            && !self.access.is_strong()
+            && mask == WORD
+            && cell.has_several_readers()
+            && self.is_record(cell.reader())
+            && !self.grid.is_informed(self.access.warp);
+        if worst.is_none() && unknown_reader {
+            worst = Some(Conflict { rule: Rule::WriteAfterRead, severity: Severity::Error, other: None, byte: 0 });
+        }
+        worst
+    }
+
+    /// Whether the access of `lane` races with an earlier one.
+    fn meets(&self, earlier: Earlier, lane: u32) -> Option<Conflict> {
+        let mine = Reached::of(self.access);
+        if earlier.strong && mine == Reached::Wide {
+            return None;
+        }
+        let record = self.foreign(earlier.id)?;
+        let bytes = record.bytes & earlier.bytes;
+        if bytes == 0 || (record.strength, mine) == (Reached::Wide, Reached::Wide) {
+            return None;
+        }
+        let rule = match self.grid.knows(self.access.warp, record.at) {
+            Some(Grade::Wide) => return None,
+            Some(Grade::Narrow) => Rule::InsufficientScope,
+            None if record.strength != Reached::Weak && mine != Reached::Weak => Rule::InsufficientScope,
+            None => Rule::hazard(record.kind, self.access.kind),
+        };
+        let same_value = record.kind == Kind::Write
+            && self.access.kind == Kind::Write
+            && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
+        let severity = if same_value { Severity::Warning } else { Severity::Error };
+        let byte = bytes.trailing_zeros();
+        let Moment { block, warp, .. } = record.at;
+        let other = Side { instr: record.instr, block, warp, lane: earlier.lane + byte / record.lane_bytes };
+        Some(Conflict { rule, severity, other: Some(other), byte })
+    }
+
+    /// The cell after the access.
+    fn recorded(&mut self, cell: Cell, mask: u32, lane: u32, id: u32, address: u64) -> Cell {
+        match self.access.kind {
+            Kind::Read => self.recorded_read(cell, mask, lane, id),
+            Kind::Write | Kind::Atomic => {
+                let cell = self.recorded_write(cell, mask, lane, id, address);
+                cell.with_init(mask)
+            }
+        }
+    }
+
+    fn recorded_read(&mut self, cell: Cell, mask: u32, lane: u32, id: u32) -> Cell {
+        let before = cell.reader();
+        let foreign = self.foreign(before).is_some();
+        let several = foreign || (self.is_record(before) && cell.has_several_readers());
+        let id = if mask == WORD { id } else { self.part_id(mask, before) };
+        cell.with_reader(id, lane, several)
+    }
+
+    /// The record for part of a word, joined with what this block did to the rest of it at the same time.
+    fn part_id(&mut self, mask: u32, before: u32) -> u32 {
+        let tick = self.grid.tick();
+        let rest = (self.is_record(before) && self.records.own().has(before))
+            .then(|| self.launch.get(before))
+            .flatten()
+            .filter(|record| record.at.tick == tick && record.strength == Reached::of(self.access))
+            .filter(|record| record.kind == self.access.kind && record.at.warp == self.access.warp);
+        self.id(mask | rest.map_or(0, |record| record.bytes), 4)
+    }
+
+    fn recorded_write(&mut self, cell: Cell, mask: u32, lane: u32, id: u32, address: u64) -> Cell {
+        let strong = self.access.is_strong_between_blocks();
+        let before = cell.writer();
+        let foreign = self.foreign(before);
+        if mask != WORD {
+            return self.recorded_part(cell, mask, lane, address);
+        }
+        if !self.access.is_strong() {
+            return cell.with_writer(id, lane, false).with_reader(0, 0, false);
+        }
+        let mut after = cell;
+        if let Some(writer) = foreign {
+            // The write before takes the reader's place, so that a later plain access meets it.
+            let reader = self.launch.get(cell.reader());
+            let other_reader = reader.is_some_and(|reader| reader.at.block != writer.at.block);
+            let several = other_reader || (reader.is_some() && cell.has_several_readers());
+            after = after.with_reader(before, cell.writer_lane(), several);
+        }
+        after.with_writer(id, lane, strong)
+    }
+
+    fn recorded_part(&mut self, cell: Cell, mask: u32, lane: u32, address: u64) -> Cell {
+        let strong = self.access.is_strong_between_blocks();
+        let before = cell.writer();
+        let id = self.part_id(mask, before);
+        let covers = |other: u32| self.launch.get(other).is_none_or(|record| record.bytes & !mask == 0);
+        let joined = self.launch.get(id).is_none_or(|record| record.bytes != mask) || covers(before);
+        if before != self.launch.first && (!self.is_record(before) || (joined && self.foreign(before).is_none())) {
+            let after = cell.with_writer(id, lane, strong);
+            let clears = !self.access.is_strong() && covers(cell.reader());
+            return if clears { after.with_reader(0, 0, false) } else { after };
+        }
+        let old = self.launch.get(before);
+        let part = self.id(mask, 4);
+        self.launch.split.update(address, |writers| {
+            if let Some(old) = old {
+                for byte in Lanes(old.bytes) {
+                    writers[byte as usize] =
+                        ByteWriter { id: before, lane: cell.writer_lane(), strong: cell.is_strong() };
+                }
+            }
+            for byte in Lanes(mask) {
+                writers[byte as usize] = ByteWriter { id: part, lane, strong };
+            }
+        });
+        cell.with_writer(self.launch.first, 0, false)
+    }
+}
+
+/// A plain read of a whole word whose writer, if any in this launch, is the block itself.
+#[inline(always)]
+fn read_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32, exact: bool) -> bool {
+    let cell = Cell(place.load(Ordering::Acquire));
+    let (writer, reader) = (cell.writer(), cell.reader());
+    if cell.init() != WORD || (writer >= from && (!own.has(writer) || cell.is_strong())) {
+        return false;
+    }
+    let mine = own.has(reader);
+    if !exact && reader >= from && !mine {
+        return false;
+    }
+    let several = reader >= from && (!mine || cell.has_several_readers());
+    place.store(cell.with_reader(id, lane, several).0, Ordering::Release);
+    true
+}
+
+/// A plain write of a whole word that only the block itself has touched in this launch.
+#[inline(always)]
+fn write_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32) -> bool {
+    let cell = Cell(place.load(Ordering::Acquire));
+    let (writer, reader) = (cell.writer(), cell.reader());
+    let clear =
+        (writer < from || own.has(writer)) && (reader < from || (own.has(reader) && !cell.has_several_readers()));
+    if clear {
+        place.store(Cell::default().with_init(WORD).with_writer(id, lane, false).0, Ordering::Release);
+    }
+    clear
+}

@@ -1,0 +1,146 @@
+//! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of synchronisation.
+
+use super::access::{Access, Kind, Lanes, Scope, Space, Strength, Values};
+use super::between::{BlockRecords, Visit};
+use super::contexts::LaunchCheck;
+use super::findings::Findings;
+use super::global::GlobalShadow;
+use super::grid::GridOrder;
+use super::order::BlockOrder;
+use super::shared::SharedShadow;
+
+/// The checker of one resident block. Serves any number of blocks of one launch, one after the other.
+///
+/// The order of calls: [`begin`](Self::begin); then for each memory instruction the access, before its values move. A strong
+/// write or atomic calls [`release`](Self::release) before its value can be seen, a strong read or atomic calls
+/// [`acquire`](Self::acquire) once its value is read.
+#[derive(Debug)]
+pub(crate) struct BlockCheck {
+    block: u32,
+    order: BlockOrder,
+    shared: SharedShadow,
+    grid: GridOrder,
+    records: BlockRecords,
+}
+
+impl BlockCheck {
+    /// A checker for blocks with `shared_bytes` bytes of shared memory, static and dynamic.
+    pub(crate) fn new(shared_bytes: u32) -> Self {
+        Self {
+            block: 0,
+            order: BlockOrder::new(),
+            shared: SharedShadow::new(shared_bytes),
+            grid: GridOrder::new(),
+            records: BlockRecords::new(),
+        }
+    }
+
+    /// The warps of the present block, as a mask.
+    pub(crate) const fn warps(&self) -> u32 {
+        self.order.warps()
+    }
+
+    /// Starts the block with the linear index `block`: shared memory is uninitialised, nothing is ordered.
+    pub(crate) fn begin(&mut self, launch: &LaunchCheck, block: u32, threads: u32) {
+        self.block = block;
+        self.order.begin(threads);
+        self.shared.begin();
+        self.grid.begin(block, launch.orders_blocks);
+        self.records.begin(launch);
+    }
+
+    /// A warp accesses shared memory at byte offsets that are in bounds.
+    pub(crate) fn shared_access(
+        &mut self,
+        access: &Access,
+        addresses: &[u64; 32],
+        values: Option<&Values<'_>>,
+        findings: &mut Findings,
+    ) {
+        self.shared.access(&mut self.order, self.block, access, addresses, values, findings);
+    }
+
+    /// A warp accesses global memory at device addresses in bounds of the one allocation that `shadow` belongs to.
+    pub(crate) fn global_access(
+        &mut self,
+        launch: &LaunchCheck,
+        shadow: &GlobalShadow,
+        access: &Access,
+        addresses: &[u64; 32],
+        values: Option<&Values<'_>>,
+        findings: &mut Findings,
+    ) {
+        let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
+        Visit { launch, grid, records, shadow, access, values, findings, block }.run(addresses);
+    }
+
+    /// A strong write or atomic is about to store; does nothing for others.
+    pub(crate) fn release(&mut self, launch: &LaunchCheck, space: Space, access: &Access, addresses: &[u64; 32]) {
+        let Strength::Strong(semantics, scope) = access.strength else { return };
+        let fenced = self.order.has_fenced(access.warp) || self.grid.has_fenced(access.warp);
+        if access.kind == Kind::Read || !(semantics.releases() || fenced) {
+            return;
+        }
+        for_each_location(access.mask, addresses, |_, address| {
+            self.order.release(access.warp, space.key(address), semantics);
+            if space == Space::Global {
+                self.grid.release(&launch.locations, access.warp, address, semantics, scope);
+            }
+        });
+    }
+
+    /// A strong read or atomic has read; does nothing for others.
+    pub(crate) fn acquire(&mut self, launch: &LaunchCheck, space: Space, access: &Access, addresses: &[u64; 32]) {
+        let Strength::Strong(semantics, scope) = access.strength else { return };
+        let inside = self.order.has_released();
+        let between = space == Space::Global && self.grid.may_acquire(&launch.locations);
+        if access.kind == Kind::Write || !(inside || between) {
+            return;
+        }
+        for_each_location(access.mask, addresses, |lanes, address| {
+            if inside {
+                self.order.acquire(access.warp, lanes, space.key(address), semantics);
+            }
+            if between {
+                self.grid.acquire(&launch.locations, access.warp, address, semantics, scope);
+            }
+        });
+    }
+
+    /// `fence`, `membar` by `mask` lanes of a warp.
+    pub(crate) fn fence(&mut self, warp: u32, mask: u32, scope: Scope) {
+        self.order.fence(warp, mask);
+        self.grid.fence(warp, scope);
+    }
+
+    /// A `.sync` instruction of a warp (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …) by the lanes of `mask`.
+    pub(crate) fn warp_sync(&mut self, warp: u32, mask: u32) {
+        self.order.warp_sync(warp, mask);
+    }
+
+    /// A warp arrives at a block barrier, whether it waits there (`bar.sync`, `bar.red`) or not (`bar.arrive`).
+    pub(crate) fn arrive(&mut self, barrier: u32, warp: u32) {
+        self.order.arrive(barrier, warp);
+        self.grid.arrive(barrier, warp);
+    }
+
+    /// A block barrier has all its arrivals: the warps in the mask `receivers` go on. `whole_block` says that these are all
+    /// warps of the block that have not exited.
+    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
+        self.order.complete(barrier, receivers, whole_block);
+        self.grid.complete(barrier, receivers);
+    }
+}
+
+/// Calls once for each run of lanes with one address.
+fn for_each_location(mask: u32, addresses: &[u64; 32], mut call: impl FnMut(u32, u64)) {
+    let mut lanes = Lanes(mask).peekable();
+    while let Some(lane) = lanes.next() {
+        let address = addresses[lane as usize];
+        let mut run = 1 << lane;
+        while let Some(next) = lanes.next_if(|&next| addresses[next as usize] == address) {
+            run |= 1 << next;
+        }
+        call(run, address);
+    }
+}

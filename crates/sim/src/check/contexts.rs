@@ -1,0 +1,197 @@
+//! Who touched global memory: a table of records that the shadow's cells name by number, shared by all workers.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::report::Severity;
+
+use super::access::{Access, Kind, Space, Strength};
+use super::findings::{Findings, Found, Rule, Side};
+use super::global::SplitWriters;
+use super::grid::Locations;
+use super::reach::Moment;
+
+/// Record numbers have 24 bits; 0 is nobody.
+pub(super) const MAX_ID: u32 = (1 << 24) - 1;
+/// Numbers that a block takes at a time.
+const BATCH: u32 = 256;
+const CHUNK: u32 = 4096;
+
+/// An access by one warp at one instruction, between two releases of its block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) instr: u32,
+    pub(super) at: Moment,
+    /// Bytes of the word that were touched.
+    pub(super) bytes: u32,
+    pub(super) kind: Kind,
+    pub(super) strength: Reached,
+    /// Bytes a lane, if neighbouring lanes share the word under the name of the first; else 4.
+    pub(super) lane_bytes: u32,
+}
+
+/// How strong an access is as another block sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reached {
+    Weak,
+    /// Strong, but of a scope that ends at the block.
+    Narrow,
+    Wide,
+}
+
+impl Reached {
+    pub(super) const fn of(access: &Access) -> Self {
+        match access.strength {
+            Strength::Weak => Self::Weak,
+            Strength::Strong(..) if access.is_strong_between_blocks() => Self::Wide,
+            Strength::Strong(..) => Self::Narrow,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    instr: AtomicU32,
+    block: AtomicU32,
+    tick: AtomicU32,
+    /// 0 if unused; else kind, bytes, warp, strength, bytes a lane.
+    info: AtomicU32,
+}
+
+type Chunk = Box<[Entry]>;
+
+/// Numbers records over the launches of one device memory, so that those of older launches are told by their number.
+#[derive(Debug)]
+pub(crate) struct DeviceCheck {
+    next: u32,
+    reserve: u32,
+}
+
+impl Default for DeviceCheck {
+    fn default() -> Self {
+        Self { next: 1, reserve: MAX_ID / 2 }
+    }
+}
+
+impl DeviceCheck {
+    /// Starts a launch. Now and then numbering begins anew, and `forget` must then call
+    /// [`GlobalShadow::forget`](super::GlobalShadow::forget) on the shadow of every allocation.
+    pub(crate) fn begin(&mut self, spans_blocks: bool, forget: impl FnOnce()) -> LaunchCheck {
+        if self.next > MAX_ID - self.reserve {
+            forget();
+            self.next = 1;
+        }
+        LaunchCheck::new(self.next, spans_blocks)
+    }
+
+    /// Ends the launch; returns the finding that records ran out, if they did.
+    pub(crate) fn end(&mut self, launch: &LaunchCheck, findings: &mut Findings) {
+        self.next = launch.next.load(Ordering::Relaxed).min(MAX_ID);
+        if launch.exhausted.load(Ordering::Relaxed) {
+            findings.add(Found {
+                rule: Rule::RecordsExhausted,
+                severity: Severity::Info,
+                space: Space::Global,
+                address: 0,
+                this: Side { instr: 0, block: 0, warp: 0, lane: 0 },
+                other: None,
+                count: 1,
+            });
+        }
+    }
+}
+
+/// What the blocks of one launch share.
+#[derive(Debug)]
+pub(crate) struct LaunchCheck {
+    /// The first number of this launch; it stands for "see the split words" in a cell.
+    pub(super) first: u32,
+    next: AtomicU32,
+    chunks: Box<[OnceLock<Chunk>]>,
+    exhausted: AtomicBool,
+    pub(super) locations: Locations,
+    pub(super) split: SplitWriters,
+    /// Whether the program has any instruction that could order blocks.
+    pub(super) orders_blocks: bool,
+}
+
+impl LaunchCheck {
+    fn new(first: u32, orders_blocks: bool) -> Self {
+        let chunks = (MAX_ID - first).div_ceil(CHUNK) as usize + 1;
+        Self {
+            first,
+            next: AtomicU32::new(first + 1),
+            chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
+            exhausted: AtomicBool::new(false),
+            locations: Locations::default(),
+            split: SplitWriters::default(),
+            orders_blocks,
+        }
+    }
+
+    /// A batch of unused numbers.
+    pub(super) fn batch(&self) -> Option<std::ops::Range<u32>> {
+        let start = self.next.load(Ordering::Relaxed);
+        if start < MAX_ID - BATCH {
+            let start = self.next.fetch_add(BATCH, Ordering::Relaxed);
+            if start < MAX_ID - BATCH {
+                return Some(start..start + BATCH);
+            }
+        }
+        self.exhausted.store(true, Ordering::Relaxed);
+        None
+    }
+
+    /// Fills in a record before its number goes into any cell.
+    pub(super) fn set(&self, id: u32, record: &Record) {
+        let index = id - self.first;
+        let chunk =
+            self.chunks[(index / CHUNK) as usize].get_or_init(|| (0..CHUNK).map(|_| Entry::default()).collect());
+        let entry = &chunk[(index % CHUNK) as usize];
+        let kind = match record.kind {
+            Kind::Read => 1,
+            Kind::Write => 2,
+            Kind::Atomic => 3,
+        };
+        let strength = match record.strength {
+            Reached::Weak => 0,
+            Reached::Narrow => 1,
+            Reached::Wide => 2,
+        };
+        let info = kind | record.bytes << 2 | record.at.warp << 6 | strength << 11 | record.lane_bytes << 13;
+        entry.instr.store(record.instr, Ordering::Relaxed);
+        entry.block.store(record.at.block, Ordering::Relaxed);
+        entry.tick.store(record.at.tick, Ordering::Relaxed);
+        entry.info.store(info, Ordering::Release);
+    }
+
+    /// The record of a number, if it is one of this launch.
+    pub(super) fn get(&self, id: u32) -> Option<Record> {
+        let index = id.checked_sub(self.first)?;
+        let chunk = self.chunks.get((index / CHUNK) as usize)?.get()?;
+        let entry = &chunk[(index % CHUNK) as usize];
+        let info = entry.info.load(Ordering::Acquire);
+        let kind = match info & 3 {
+            1 => Kind::Read,
+            2 => Kind::Write,
+            3 => Kind::Atomic,
+            _ => return None,
+        };
+        Some(Record {
+            instr: entry.instr.load(Ordering::Relaxed),
+            at: Moment {
+                block: entry.block.load(Ordering::Relaxed),
+                warp: info >> 6 & 31,
+                tick: entry.tick.load(Ordering::Relaxed),
+            },
+            bytes: info >> 2 & 15,
+            kind,
+            strength: match info >> 11 & 3 {
+                0 => Reached::Weak,
+                1 => Reached::Narrow,
+                _ => Reached::Wide,
+            },
+            lane_bytes: info >> 13,
+        })
+    }
+}

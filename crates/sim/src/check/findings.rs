@@ -1,0 +1,152 @@
+//! Collects broken rules, once for each pair of instructions.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::report::{FindingKind, Severity};
+
+use super::access::{Kind, Space};
+
+/// Which rule an access broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Rule {
+    /// A read that nothing orders after a write.
+    ReadAfterWrite,
+    /// A write that nothing orders after a read.
+    WriteAfterRead,
+    /// A write that nothing orders after a write.
+    WriteAfterWrite,
+    /// The order would be there if a fence or an access reached beyond its block.
+    InsufficientScope,
+    /// A read of bytes that nothing wrote.
+    Uninitialized,
+    /// The checker ran out of room and records no more races between blocks.
+    RecordsExhausted,
+}
+
+impl Rule {
+    pub(crate) const fn kind(self) -> FindingKind {
+        match self {
+            Self::Uninitialized => FindingKind::Uninitialized,
+            Self::ReadAfterWrite
+            | Self::WriteAfterRead
+            | Self::WriteAfterWrite
+            | Self::InsufficientScope
+            | Self::RecordsExhausted => FindingKind::Race,
+        }
+    }
+
+    /// What `later` does to what `earlier` did.
+    pub(crate) const fn hazard(earlier: Kind, later: Kind) -> Self {
+        match (earlier, later) {
+            (Kind::Write | Kind::Atomic, Kind::Write | Kind::Atomic) => Self::WriteAfterWrite,
+            (Kind::Write | Kind::Atomic, Kind::Read) => Self::ReadAfterWrite,
+            (Kind::Read, _) => Self::WriteAfterRead,
+        }
+    }
+}
+
+/// One side of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Side {
+    pub(crate) instr: u32,
+    /// Linear block index.
+    pub(crate) block: u32,
+    pub(crate) warp: u32,
+    pub(crate) lane: u32,
+}
+
+/// A broken rule: the first example, and how often it happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) rule: Rule,
+    pub(crate) severity: Severity,
+    pub(crate) space: Space,
+    pub(crate) address: u64,
+    pub(crate) this: Side,
+    pub(crate) other: Option<Side>,
+    pub(crate) count: u64,
+}
+
+impl Found {
+    /// The rule in a sentence, with what makes this case one or the other severity.
+    pub(crate) fn sentence(&self) -> &'static str {
+        let same_block = self.other.is_some_and(|other| other.block == self.this.block);
+        let same_warp = same_block && self.other.is_some_and(|other| other.warp == self.this.warp);
+        let same_instr = self.other.is_some_and(|other| other.instr == self.this.instr);
+        match (self.rule, self.severity) {
+            (Rule::Uninitialized, _) => "reads bytes that nothing has written",
+            (Rule::RecordsExhausted, _) => {
+                "the checker ran out of records for global memory: later races between blocks go unseen"
+            }
+            (Rule::InsufficientScope, _) => {
+                "two blocks touch these bytes and only a fence or access of .cta scope stands between them; .gpu is needed"
+            }
+            (Rule::WriteAfterWrite, Severity::Warning) if !same_warp || same_instr => {
+                "two unordered writes put the same value into the same bytes"
+            }
+            (_, Severity::Warning) => "relies on warp-synchronous execution: no warp sync orders the two lanes",
+            (Rule::WriteAfterWrite, _) if same_warp && same_instr => {
+                "two lanes of one instruction write different values into the same bytes"
+            }
+            (Rule::ReadAfterWrite, _) => "reads bytes that another thread writes, and nothing orders the two",
+            (Rule::WriteAfterRead, _) => "overwrites bytes that another thread reads, and nothing orders the two",
+            (Rule::WriteAfterWrite, _) => "overwrites bytes that another thread writes, and nothing orders the two",
+        }
+    }
+
+    pub(crate) const fn kind(&self) -> FindingKind {
+        self.rule.kind()
+    }
+}
+
+type Key = (FindingKind, u32, Option<u32>);
+
+/// Everything found so far; each worker fills its own, and they are merged.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    found: BTreeMap<Key, Found>,
+}
+
+impl Findings {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Adds a finding. The example of the highest severity, and among those the first one, is kept.
+    pub(crate) fn add(&mut self, new: Found) {
+        match self.found.entry((new.kind(), new.this.instr, new.other.map(|other| other.instr))) {
+            Entry::Vacant(place) => {
+                place.insert(new);
+            }
+            Entry::Occupied(mut place) => {
+                let old = place.get_mut();
+                let count = old.count + new.count;
+                if new.severity > old.severity {
+                    *old = new;
+                }
+                old.count = count;
+            }
+        }
+    }
+
+    /// Takes in what another worker found; of equally severe examples that of the lower block stays.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (key, new) in other.found {
+            let Some(old) = self.found.get_mut(&key) else {
+                self.found.insert(key, new);
+                continue;
+            };
+            let count = old.count + new.count;
+            if (new.severity, old.this.block) > (old.severity, new.this.block) {
+                *old = new;
+            }
+            old.count = count;
+        }
+    }
+
+    /// All findings, ordered by kind and instructions.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Found> {
+        self.found.values()
+    }
+}

@@ -1,0 +1,38 @@
+//! Races and uninitialised reads: the checker that the interpreter drives while it runs a block.
+//!
+//! Start in [`block`]: a [`BlockCheck`] belongs to one resident block, is told of every checked access and of every
+//! instruction that synchronises, and puts what it finds into [`Findings`]. A [`LaunchCheck`] is what the blocks of one
+//! launch share; a [`GlobalShadow`] is the state of one global allocation and outlives launches.
+//! - [`access`]: the vocabulary (kind, strength, semantics, scope).
+//! - [`order`]: happens-before inside a block (warps, lanes, barriers, fences, release and acquire).
+//! - [`shared`]: the shadow of shared memory. [`split`] holds its words whose bytes went different ways.
+//! - [`reach`] and [`grid`]: happens-before between blocks.
+//! - [`contexts`], [`global`]: who touched global memory, and its shadow; [`between`] judges accesses by them.
+//!
+//! Model: FastTrack (Flanagan and Freund, PLDI 2009): a location remembers its last write and, until they are concurrent,
+//! its last read; vector clocks say what an access knows of. The rules are those of the PTX ISA, chapter "Memory
+//! Consistency Model". What deviates and what can be missed stands at the head of each file; one rule holds in all:
+//! a simplification may lose a finding, never invent one.
+//!
+//! Absent on purpose: the asynchronous proxy, clusters' distributed shared memory, races between two warps of one block
+//! in global memory, addresses out of bounds (the interpreter finds those before it calls).
+
+mod access;
+mod between;
+mod block;
+mod contexts;
+mod findings;
+mod global;
+mod grid;
+mod order;
+mod reach;
+mod shared;
+mod split;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use access::{Access, Kind, Scope, Semantics, Space, Strength, Values};
+pub(crate) use block::BlockCheck;
+pub(crate) use contexts::{DeviceCheck, LaunchCheck};
+pub(crate) use findings::{Findings, Found, Rule, Side};
+pub(crate) use global::GlobalShadow;

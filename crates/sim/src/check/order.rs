@@ -1,0 +1,392 @@
+//! Happens-before inside one block, from warp syncs, barriers, fences, releases and acquires.
+//!
+//! Vector clocks as in FastTrack (Flanagan and Freund, 2009), with one change: a block runs on one host thread, so its
+//! accesses have a total order of observation, and one counter serves all warps as their clock. Each record (a warp at
+//! an instruction, between two of its releases) takes the next number; "warp `v` is known up to `n`" means that `v`'s
+//! records below `n` happened before. An instruction executed again by the same warp shares its record until that warp
+//! releases something. A barrier of the whole block raises a floor below which everything is ordered.
+//!
+//! Agents are warps towards other warps, and lanes inside their warp. What can be missed:
+//! - a release or an acquire counts for the whole warp as seen by other warps, also where a warp sync is lacking
+//!   between the lane that synchronises and the lane that accesses;
+//! - a block barrier counts for all lanes of a warp that takes part, and an exited warp counts as one that arrived;
+//! - a location's releases add up, even where a plain store in between would end a release sequence;
+//! - a barrier carries along a fence (towards a later strong write by another warp) and a strong read (towards a later
+//!   fence by another warp), which the ISA promises less clearly;
+//! - when the records run out ([`MAX_CONTEXTS`] since the last whole-block barrier) the block forgets all of them.
+
+use std::collections::HashMap;
+
+use super::access::{Kind, Lanes, Semantics};
+
+/// Per warp: records below this number happened before.
+pub(crate) type Clock = [u32; 32];
+
+/// Records kept at a time.
+pub(crate) const MAX_CONTEXTS: usize = 1 << 16;
+/// Numbers below this fit into the shadow's packed records.
+const MAX_ID: u32 = (1 << 21) - 2;
+const CACHED: usize = 8;
+/// Barriers that a block has.
+const BARRIERS: usize = 16;
+
+/// What one record stands for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) instr: u32,
+    pub(crate) kind: Kind,
+}
+
+/// What the warps that have arrived at one barrier bring along.
+#[derive(Debug, Clone)]
+struct Arrivals {
+    clock: Clock,
+    fenced: Option<Box<Clock>>,
+    pending: Option<Box<Clock>>,
+}
+
+/// The clocks of one block.
+#[derive(Debug)]
+pub(crate) struct BlockOrder {
+    /// The next record.
+    next: u32,
+    /// Records below happened before everything that is still to come.
+    floor: u32,
+    /// Counts the times that numbering started anew.
+    generation: u32,
+    contexts: Vec<Context>,
+    /// The record that `contexts` starts with.
+    contexts_base: u32,
+    cache: Box<[[(u32, u32); CACHED]; 32]>,
+    warps: u32,
+    lanes: [u32; 32],
+    /// Records of the warp below this number were (or may have been) released, and take no further accesses.
+    event: Clock,
+    /// Records of the warp below this number are ordered before all of its lanes.
+    synced: Clock,
+    /// `seen[w]`: what warp `w` knows of the others; only valid where `informed` has its bit.
+    seen: Box<[Clock; 32]>,
+    informed: u32,
+    /// `lane_clocks[w][a][b]`: records of lane `b` that happened before lane `a`; valid where `lane_valid` has `w`'s bit.
+    lane_clocks: Vec<[Clock; 32]>,
+    lane_valid: u32,
+    arrivals: Vec<Arrivals>,
+    /// What the warp knew at its last fence: goes out with its next strong write.
+    fenced: [Option<Box<Clock>>; 32],
+    /// What the warp's strong reads saw: comes in with its next fence.
+    pending: [Option<Box<Clock>>; 32],
+    locations: HashMap<u64, Clock>,
+    /// Whether anything but whole-block barriers has ever ordered warps here.
+    partial_order: bool,
+}
+
+fn join(into: &mut Clock, from: &Clock) {
+    for (a, b) in into.iter_mut().zip(from) {
+        *a = (*a).max(*b);
+    }
+}
+
+fn join_boxed(into: &mut Option<Box<Clock>>, from: &Clock) {
+    match into {
+        Some(clock) => join(clock, from),
+        None => *into = Some(Box::new(*from)),
+    }
+}
+
+impl BlockOrder {
+    pub(crate) fn new() -> Self {
+        let none = Arrivals { clock: [0; 32], fenced: None, pending: None };
+        Self {
+            next: 1,
+            floor: 1,
+            generation: 0,
+            contexts: Vec::new(),
+            contexts_base: 1,
+            cache: Box::new([[(0, 0); CACHED]; 32]),
+            warps: 0,
+            lanes: [0; 32],
+            event: [0; 32],
+            synced: [0; 32],
+            seen: Box::new([[0; 32]; 32]),
+            informed: 0,
+            lane_clocks: Vec::new(),
+            lane_valid: 0,
+            arrivals: vec![none; BARRIERS],
+            fenced: [const { None }; 32],
+            pending: [const { None }; 32],
+            locations: HashMap::new(),
+            partial_order: false,
+        }
+    }
+
+    /// Starts a block of `threads` threads; whatever the block before did is forgotten.
+    pub(crate) fn begin(&mut self, threads: u32) {
+        self.forget();
+        self.warps = 0;
+        self.lanes = [0; 32];
+        for warp in 0..threads.div_ceil(32).min(32) {
+            let count = (threads - warp * 32).min(32);
+            self.warps |= 1 << warp;
+            self.lanes[warp as usize] = u32::MAX >> (32 - count);
+        }
+        self.forget_locations();
+    }
+
+    fn forget_locations(&mut self) {
+        if !self.locations.is_empty() {
+            self.locations.clear();
+        }
+        self.fenced.fill(None);
+        self.pending.fill(None);
+        for arrival in &mut self.arrivals {
+            arrival.clock = [0; 32];
+            arrival.fenced = None;
+            arrival.pending = None;
+        }
+    }
+
+    pub(crate) const fn floor(&self) -> u32 {
+        self.floor
+    }
+
+    pub(crate) const fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    pub(crate) const fn partial_order(&self) -> bool {
+        self.partial_order
+    }
+
+    /// Orders everything recorded so far before everything to come.
+    fn forget(&mut self) {
+        self.floor = self.next;
+        self.contexts.clear();
+        self.contexts_base = self.next;
+        self.informed = 0;
+        self.lane_valid = 0;
+        // Half of the numbers stay in reserve, so that this happens between blocks or at barriers.
+        if self.next > MAX_ID / 2 {
+            self.renumber();
+        }
+    }
+
+    /// Starts numbering anew; the shadow notices by the generation and drops its records.
+    fn renumber(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+        self.next = 1;
+        self.floor = 1;
+        self.contexts_base = 1;
+        self.event = [0; 32];
+        self.synced = [0; 32];
+        for row in self.cache.iter_mut() {
+            row.fill((0, 0));
+        }
+        self.forget_locations();
+    }
+
+    /// The record for an access of `warp` at `instr`; may forget all others if there is no room.
+    #[inline]
+    pub(crate) fn record(&mut self, warp: u32, instr: u32, kind: Kind) -> u32 {
+        let slot = self.cache[warp as usize][instr as usize % CACHED];
+        if slot.0 == instr && slot.1 >= self.floor && slot.1 >= self.event[warp as usize] {
+            return slot.1;
+        }
+        self.new_record(warp, instr, kind)
+    }
+
+    #[cold]
+    fn new_record(&mut self, warp: u32, instr: u32, kind: Kind) -> u32 {
+        if self.contexts.len() >= MAX_CONTEXTS {
+            self.forget();
+        }
+        let id = self.next;
+        self.next += 1;
+        self.contexts.push(Context { instr, kind });
+        self.cache[warp as usize][instr as usize % CACHED] = (instr, id);
+        id
+    }
+
+    /// What a record at or above the floor stands for.
+    pub(crate) fn context(&self, id: u32) -> Context {
+        self.contexts[(id - self.contexts_base) as usize]
+    }
+
+    /// Records of the warp's other lanes below this number are ordered before all of its lanes.
+    #[inline]
+    pub(crate) const fn synced(&self, warp: u32) -> u32 {
+        self.synced[warp as usize]
+    }
+
+    /// Whether `record` of `(other_warp, other_lane)` happened before what `(warp, lane)` does.
+    pub(crate) fn is_ordered(&self, record: u32, other_warp: u32, other_lane: u32, warp: u32, lane: u32) -> bool {
+        let (w, bit) = (warp as usize, 1u32 << warp);
+        if record < self.floor {
+            true
+        } else if other_warp == warp {
+            other_lane == lane
+                || record < self.synced[w]
+                || (self.lane_valid & bit != 0 && record < self.lane_clocks[w][lane as usize][other_lane as usize])
+        } else {
+            self.informed & bit != 0 && record < self.seen[w][other_warp as usize]
+        }
+    }
+
+    /// What `warp` knows, its own accesses included; ends its current records.
+    fn stamp(&mut self, warp: u32) -> Clock {
+        let w = warp as usize;
+        self.event[w] = self.next;
+        let mut clock = if self.informed & 1 << warp != 0 { self.seen[w] } else { [0; 32] };
+        clock[w] = self.next;
+        clock
+    }
+
+    fn lane_clocks(&mut self, warp: u32) -> &mut [Clock; 32] {
+        let w = warp as usize;
+        if self.lane_clocks.len() <= w {
+            self.lane_clocks.resize(w + 1, [[0; 32]; 32]);
+        }
+        if self.lane_valid & 1 << warp == 0 {
+            self.lane_valid |= 1 << warp;
+            self.lane_clocks[w] = [[0; 32]; 32];
+        }
+        &mut self.lane_clocks[w]
+    }
+
+    /// `warp` learns what other warps did; `lanes` of it learn what lanes of its own did.
+    fn learn(&mut self, warp: u32, lanes: u32, clock: &Clock) {
+        let w = warp as usize;
+        let own = clock[w];
+        if clock.iter().enumerate().any(|(other, &n)| other != w && n > self.floor) {
+            if self.informed & 1 << warp == 0 {
+                self.informed |= 1 << warp;
+                self.seen[w] = [0; 32];
+            }
+            join(&mut self.seen[w], clock);
+        }
+        if own > self.synced[w] && own > self.floor {
+            let clocks = self.lane_clocks(warp);
+            for lane in Lanes(lanes) {
+                for n in &mut clocks[lane as usize] {
+                    *n = (*n).max(own);
+                }
+            }
+        }
+    }
+
+    /// A `.sync` instruction executed by `mask` lanes of a warp.
+    pub(crate) fn warp_sync(&mut self, warp: u32, mask: u32) {
+        let w = warp as usize;
+        let mask = mask & self.lanes[w];
+        let now = self.next;
+        self.event[w] = now;
+        if mask == self.lanes[w] {
+            self.synced[w] = now;
+            self.lane_valid &= !(1 << warp);
+            return;
+        }
+        let clocks = self.lane_clocks(warp);
+        let mut joined = [0; 32];
+        for lane in Lanes(mask) {
+            join(&mut joined, &clocks[lane as usize]);
+        }
+        for lane in Lanes(mask) {
+            joined[lane as usize] = now;
+        }
+        for lane in Lanes(mask) {
+            clocks[lane as usize] = joined;
+        }
+    }
+
+    /// `warp` arrives at a barrier, whether it waits there or not.
+    pub(crate) fn arrive(&mut self, barrier: u32, warp: u32) {
+        let (b, w) = (barrier as usize % BARRIERS, warp as usize);
+        if self.informed & 1 << warp != 0 {
+            join(&mut self.arrivals[b].clock, &self.seen[w]);
+        }
+        self.arrivals[b].clock[w] = self.next;
+        self.event[w] = self.next;
+        if let Some(fenced) = &self.fenced[w] {
+            join_boxed(&mut self.arrivals[b].fenced, fenced);
+        }
+        if let Some(pending) = &self.pending[w] {
+            join_boxed(&mut self.arrivals[b].pending, pending);
+        }
+    }
+
+    /// All expected warps have arrived: `receivers` (a mask of warps) go on. `whole_block` says that every warp of the
+    /// block that is still alive took part.
+    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
+        let b = barrier as usize % BARRIERS;
+        let none = Arrivals { clock: [0; 32], fenced: None, pending: None };
+        let arrivals = std::mem::replace(&mut self.arrivals[b], none);
+        let generation = self.generation;
+        if whole_block {
+            self.forget();
+        } else {
+            self.partial_order = true;
+            for warp in Lanes(receivers) {
+                let w = warp as usize;
+                self.learn(warp, 0, &arrivals.clock);
+                self.synced[w] = self.synced[w].max(arrivals.clock[w]);
+            }
+        }
+        if (arrivals.fenced.is_none() && arrivals.pending.is_none()) || generation != self.generation {
+            return;
+        }
+        for warp in Lanes(receivers) {
+            if let Some(fenced) = &arrivals.fenced {
+                join_boxed(&mut self.fenced[warp as usize], fenced);
+            }
+            if let Some(pending) = &arrivals.pending {
+                join_boxed(&mut self.pending[warp as usize], pending);
+            }
+        }
+    }
+
+    /// A fence of any scope by `mask` lanes of a warp.
+    pub(crate) fn fence(&mut self, warp: u32, mask: u32) {
+        let w = warp as usize;
+        if let Some(pending) = self.pending[w].take() {
+            self.learn(warp, mask, &pending);
+        }
+        let clock = self.stamp(warp);
+        self.fenced[w] = Some(Box::new(clock));
+    }
+
+    /// A strong write or atomic to the location `key`; call before its value can be seen.
+    pub(crate) fn release(&mut self, warp: u32, key: u64, semantics: Semantics) {
+        let clock = if semantics.releases() {
+            self.stamp(warp)
+        } else if let Some(fenced) = &self.fenced[warp as usize] {
+            **fenced
+        } else {
+            return;
+        };
+        self.partial_order = true;
+        join(self.locations.entry(key).or_insert([0; 32]), &clock);
+    }
+
+    /// A strong read or atomic of the location `key` by `mask` lanes; call once its value is read.
+    pub(crate) fn acquire(&mut self, warp: u32, mask: u32, key: u64, semantics: Semantics) {
+        let Some(&clock) = self.locations.get(&key) else { return };
+        if semantics.acquires() {
+            self.learn(warp, mask, &clock);
+        } else {
+            join_boxed(&mut self.pending[warp as usize], &clock);
+        }
+    }
+
+    /// Whether a relaxed write by `warp` would release anything.
+    pub(crate) const fn has_fenced(&self, warp: u32) -> bool {
+        self.fenced[warp as usize].is_some()
+    }
+
+    /// Whether a strong read could acquire anything.
+    pub(crate) fn has_released(&self) -> bool {
+        !self.locations.is_empty()
+    }
+
+    pub(crate) const fn warps(&self) -> u32 {
+        self.warps
+    }
+}

@@ -1,0 +1,490 @@
+//! The shadow of one block's shared memory: who wrote and read each word last, and which bytes were written at all.
+//!
+//! After FastTrack (Flanagan and Freund, 2009): the last writer, and readers until a write follows them. A record packs
+//! into 32 bits: its number in [`BlockOrder`] (21), strong or not (1), warp (5), lane (5); a number below the floor, which
+//! every whole-block barrier raises, means "ordered before everything", so clearing is free. Three records and a byte
+//! of initialisation make 13 bytes for 4 bytes of shared memory; [`split`](super::split) adds cells for bytes.
+//! Kept are the two last readers, of different warps where there are two: enough to find a reader in another warp as
+//! long as only whole-block barriers order warps. Once anything else does, readers pushed out go to a table.
+//!
+//! Deviations: a strong write does not clear the readers (it may be unordered with another strong write), and pushes
+//! the write before it among them, so that a later plain access meets it.
+//! What can be missed, besides what [`BlockOrder`] misses: the third-last warp that read a word before the first named
+//! barrier or release of the launch; of several lanes of one warp that read a word, all but two; a lane's weak access
+//! hidden by its own later strong one; words beyond the room for split words.
+
+use std::collections::HashMap;
+
+use crate::report::Severity;
+
+use super::access::{Access, Kind, Pattern, Space, Values};
+use super::findings::{Findings, Found, Rule, Side};
+use super::order::BlockOrder;
+use super::split::{Cell, SplitWords};
+
+const ID_SHIFT: u32 = 11;
+const STRONG: u32 = 1 << 10;
+const WARP: u32 = 0x3e0;
+const LANE: u32 = 0x1f;
+/// In place of a writer: the bytes' records are at the split words' index in `readers`, if `earlier` has the floor.
+const SPLIT: u32 = u32::MAX;
+
+const fn warp_of(record: u32) -> u32 {
+    (record & WARP) >> 5
+}
+
+const fn same_thread(a: u32, b: u32) -> bool {
+    (a ^ b) & (WARP | LANE) == 0
+}
+
+const fn same_warp(a: u32, b: u32) -> bool {
+    (a ^ b) & WARP == 0
+}
+
+/// The shadow of one block's shared memory; reused from block to block.
+#[derive(Debug)]
+pub(crate) struct SharedShadow {
+    writers: Vec<u32>,
+    readers: Vec<u32>,
+    earlier: Vec<u32>,
+    /// Four bits a word: bytes written in this block.
+    init: Vec<u8>,
+    split: SplitWords,
+    /// Readers pushed out of their word or byte while warps are partially ordered.
+    crowd: HashMap<u32, Vec<u32>>,
+    floor: u32,
+    generation: u32,
+}
+
+/// Records that need no closer look: below `floor`, or of the same warp and below `synced`, or of the same thread.
+#[derive(Clone, Copy)]
+struct Settled {
+    floor: u32,
+    synced: u32,
+    /// [`STRONG`] for reads: behind a strong writer another one may hide.
+    closer: u32,
+}
+
+impl Settled {
+    /// Without branches, so that loops over words vectorise.
+    #[inline(always)]
+    const fn holds(self, record: u32, me: u32) -> bool {
+        let own = (same_warp(record, me) & (record < self.synced)) | (same_thread(record, me) & (record != SPLIT));
+        (record < self.floor) | (own & (record & self.closer == 0))
+    }
+}
+
+/// One warp access, with everything that judging it takes.
+struct Visit<'a> {
+    order: &'a BlockOrder,
+    access: &'a Access,
+    addresses: &'a [u64; 32],
+    values: Option<&'a Values<'a>>,
+    block: u32,
+    settled: Settled,
+    /// The record of lane 0.
+    base: u32,
+}
+
+impl SharedShadow {
+    /// A shadow for `bytes` bytes of shared memory.
+    pub(crate) fn new(bytes: u32) -> Self {
+        let words = bytes.div_ceil(4) as usize;
+        Self {
+            writers: vec![0; words],
+            readers: vec![0; words],
+            earlier: vec![0; words],
+            init: vec![0; words],
+            split: SplitWords::new(words),
+            crowd: HashMap::new(),
+            floor: 0,
+            generation: 0,
+        }
+    }
+
+    /// A block starts: nothing is written yet. The records go away by the block's floor.
+    pub(crate) fn begin(&mut self) {
+        self.init.fill(0);
+    }
+
+    fn follow(&mut self, order: &BlockOrder) {
+        if self.floor == order.floor() && self.generation == order.generation() {
+            return;
+        }
+        self.floor = order.floor();
+        self.split.clear();
+        self.crowd.clear();
+        if self.generation != order.generation() {
+            self.generation = order.generation();
+            self.writers.fill(0);
+            self.readers.fill(0);
+            self.earlier.fill(0);
+        }
+    }
+
+    /// Checks and records one warp access; `addresses` are byte offsets within bounds.
+    pub(crate) fn access(
+        &mut self,
+        order: &mut BlockOrder,
+        block: u32,
+        access: &Access,
+        addresses: &[u64; 32],
+        values: Option<&Values<'_>>,
+        findings: &mut Findings,
+    ) {
+        if access.mask == 0 {
+            return;
+        }
+        let id = order.record(access.warp, access.instr, access.kind);
+        self.follow(order);
+        let strong = if access.is_strong() { STRONG } else { 0 };
+        let base = id << ID_SHIFT | strong | access.warp << 5;
+        let settled = Settled {
+            floor: order.floor() << ID_SHIFT,
+            synced: order.synced(access.warp) << ID_SHIFT,
+            closer: if access.kind == Kind::Read { STRONG } else { 0 },
+        };
+        let visit = Visit { order, access, addresses, values, block, settled, base };
+        match Pattern::of(access.mask, addresses, access.bytes) {
+            Pattern::Contiguous { lanes } if access.bytes >= 4 && strong == 0 => {
+                let first = addresses[0] as usize / 4;
+                let words = (lanes * access.bytes / 4) as usize;
+                let shift = access.bytes.trailing_zeros() - 2;
+                let done = match access.kind {
+                    Kind::Read => self.read_run(&visit, first, words, shift),
+                    Kind::Write | Kind::Atomic => self.write_run(&visit, first, words, shift),
+                };
+                if !done {
+                    self.lane_by_lane(&visit, access.mask, findings);
+                }
+            }
+            // The lanes in between leave the same traces as the last one.
+            Pattern::Uniform { first, last } if access.kind == Kind::Read || strong != 0 => {
+                self.lane_by_lane(&visit, 1 << first | 1 << last, findings);
+            }
+            Pattern::Contiguous { .. } | Pattern::Uniform { .. } | Pattern::Scattered => {
+                self.lane_by_lane(&visit, access.mask, findings);
+            }
+        }
+    }
+
+    /// A plain read of a run of whole words; `false`, with nothing changed, if any needs a closer look.
+    fn read_run(&mut self, visit: &Visit<'_>, first: usize, words: usize, shift: u32) -> bool {
+        let Visit { settled, base, .. } = *visit;
+        let run = first..first + words;
+        let (writers, init) = (&self.writers[run.clone()], &self.init[run.clone()]);
+        let (readers, earlier) = (&mut self.readers[run.clone()], &mut self.earlier[run]);
+        let mut settled_words = true;
+        for (i, &writer) in (0u32..).zip(writers) {
+            settled_words &= settled.holds(writer, base | i >> shift);
+        }
+        let mut written = 0xf;
+        for &bytes in init {
+            written &= bytes;
+        }
+        if !settled_words || written != 0xf {
+            return false;
+        }
+        if visit.order.partial_order() {
+            let mut pushes_out = false;
+            for ((i, &reader), &before) in (0u32..).zip(&*readers).zip(&*earlier) {
+                let me = base | i >> shift;
+                pushes_out |= (before >= settled.floor)
+                    & !same_warp(before, me)
+                    & !same_warp(before, reader)
+                    & !same_warp(reader, me);
+            }
+            if pushes_out {
+                return false;
+            }
+        }
+        for ((i, reader), before) in (0u32..).zip(readers).zip(earlier) {
+            let me = base | i >> shift;
+            let keeps = (*reader < settled.floor)
+                | same_thread(*reader, me)
+                | (same_warp(*reader, me) & (*before >= settled.floor));
+            *before = if keeps { *before } else { *reader };
+            *reader = me;
+        }
+        true
+    }
+
+    /// A plain write of a run of whole words; `false`, with nothing changed, if any needs a closer look.
+    fn write_run(&mut self, visit: &Visit<'_>, first: usize, words: usize, shift: u32) -> bool {
+        let Visit { settled, base, .. } = *visit;
+        let run = first..first + words;
+        let writers = &mut self.writers[run.clone()];
+        let (readers, earlier) = (&self.readers[run.clone()], &self.earlier[run.clone()]);
+        let mut settled_words = true;
+        for (((i, &writer), &reader), &before) in (0u32..).zip(&*writers).zip(readers).zip(earlier) {
+            let me = base | i >> shift;
+            settled_words &= settled.holds(writer, me) & settled.holds(reader, me) & settled.holds(before, me);
+        }
+        if !settled_words {
+            return false;
+        }
+        for (i, writer) in (0u32..).zip(writers) {
+            *writer = base | i >> shift;
+        }
+        self.init[run].fill(0xf);
+        true
+    }
+
+    fn lane_by_lane(&mut self, visit: &Visit<'_>, mask: u32, findings: &mut Findings) {
+        let access = visit.access;
+        let simple = !access.is_strong() && access.bytes >= 4;
+        for lane in super::access::Lanes(mask) {
+            let address = visit.addresses[lane as usize];
+            if simple {
+                let first = address as usize / 4;
+                let mut done = true;
+                for word in first..first + access.bytes as usize / 4 {
+                    done &= match access.kind {
+                        Kind::Read => self.read_word(visit, word, visit.base | lane),
+                        Kind::Write | Kind::Atomic => self.write_word(visit, word, visit.base | lane),
+                    };
+                }
+                if done {
+                    continue;
+                }
+            }
+            self.judge_lane(visit, lane, findings);
+        }
+    }
+
+    #[inline(always)]
+    fn read_word(&mut self, visit: &Visit<'_>, word: usize, me: u32) -> bool {
+        let floor = visit.settled.floor;
+        if !visit.settled.holds(self.writers[word], me) || self.init[word] != 0xf {
+            return false;
+        }
+        let (reader, earlier) = (self.readers[word], self.earlier[word]);
+        if reader >= floor && !same_thread(reader, me) {
+            if same_warp(reader, me) && earlier >= floor {
+                // The reader of another warp, or this warp's first, stays.
+            } else if earlier >= floor && visit.order.partial_order() {
+                return false;
+            } else {
+                self.earlier[word] = reader;
+            }
+        }
+        self.readers[word] = me;
+        true
+    }
+
+    #[inline(always)]
+    fn write_word(&mut self, visit: &Visit<'_>, word: usize, me: u32) -> bool {
+        let settled = visit.settled;
+        let clear = settled.holds(self.writers[word], me)
+            & settled.holds(self.readers[word], me)
+            & settled.holds(self.earlier[word], me);
+        if clear {
+            self.writers[word] = me;
+            self.init[word] = 0xf;
+        }
+        clear
+    }
+
+    /// The general case: one lane, word by word or byte by byte, with findings.
+    #[inline(never)]
+    fn judge_lane(&mut self, visit: &Visit<'_>, lane: u32, findings: &mut Findings) {
+        let access = visit.access;
+        let address = visit.addresses[lane as usize];
+        let mut worst: Option<(Severity, u32, u64)> = None;
+        let mut uninitialized = None;
+        let mut at = address;
+        while at < address + u64::from(access.bytes) {
+            let word = at as usize / 4;
+            let bytes = (address + u64::from(access.bytes) - at).min(4 - at % 4) as u32;
+            let mask = ((1u32 << bytes) - 1) << (at % 4);
+            let init = &mut self.init[word];
+            let missing = mask & !u32::from(*init);
+            if access.kind != Kind::Write && missing != 0 && uninitialized.is_none() {
+                uninitialized = Some(word as u64 * 4 + u64::from(missing.trailing_zeros()));
+            }
+            if access.kind != Kind::Read {
+                *init |= mask as u8;
+            }
+            for (severity, record, byte) in self.judge_word(visit, word, mask, lane).into_iter().flatten() {
+                if worst.is_none_or(|(most, ..)| severity > most) {
+                    worst = Some((severity, record, word as u64 * 4 + byte));
+                }
+            }
+            at += u64::from(bytes);
+        }
+        let this = Side { instr: access.instr, block: visit.block, warp: access.warp, lane };
+        if let Some(address) = uninitialized {
+            findings.add(Found {
+                rule: Rule::Uninitialized,
+                severity: Severity::Error,
+                space: Space::Shared,
+                address,
+                this,
+                other: None,
+                count: 1,
+            });
+        }
+        if let Some((severity, record, address)) = worst {
+            let context = visit.order.context(record >> ID_SHIFT);
+            findings.add(Found {
+                rule: Rule::hazard(context.kind, access.kind),
+                severity,
+                space: Space::Shared,
+                address,
+                this,
+                other: Some(Side {
+                    instr: context.instr,
+                    block: visit.block,
+                    warp: warp_of(record),
+                    lane: record & LANE,
+                }),
+                count: 1,
+            });
+        }
+    }
+
+    /// Judges and records the bytes of `mask` in one word; the worst conflict with its byte.
+    fn judge_word(
+        &mut self,
+        visit: &Visit<'_>,
+        word: usize,
+        mask: u32,
+        lane: u32,
+    ) -> [Option<(Severity, u32, u64)>; 4] {
+        let mut found = [None; 4];
+        let crowds = visit.order.partial_order().then_some(&mut self.crowd);
+        let mut cell = Cell { writer: self.writers[word], reader: self.readers[word], earlier: self.earlier[word] };
+        let is_split = cell.writer == SPLIT && cell.earlier == self.floor;
+        if cell.writer == SPLIT && !is_split {
+            cell = Cell::default();
+        }
+        if !is_split && mask == 0xf {
+            found[0] =
+                visit.judge(&mut cell, crowds, word as u32, lane).map(|(severity, record)| (severity, record, 0));
+            self.writers[word] = cell.writer;
+            self.readers[word] = cell.reader;
+            self.earlier[word] = cell.earlier;
+            return found;
+        }
+        let place = if is_split {
+            cell.reader
+        } else {
+            let Some(place) = self.split.split(cell) else { return found };
+            self.writers[word] = SPLIT;
+            self.readers[word] = place;
+            self.earlier[word] = self.floor;
+            place
+        };
+        let cells = self.split.bytes(place);
+        let mut crowds = crowds;
+        for byte in super::access::Lanes(mask) {
+            let key = 1 << 31 | (word as u32) << 2 | byte;
+            let crowd = crowds.as_deref_mut();
+            found[byte as usize] = visit
+                .judge(&mut cells[byte as usize], crowd, key, lane)
+                .map(|(severity, record)| (severity, record, u64::from(byte)));
+        }
+        found
+    }
+
+    /// Bytes of shadow state, split words and pushed-out readers left out.
+    pub(crate) fn footprint(&self) -> usize {
+        self.writers.len() * 13
+    }
+}
+
+impl Visit<'_> {
+    /// Judges one cell against one lane's access and records the access; the worst conflict.
+    fn judge(
+        &self,
+        cell: &mut Cell,
+        mut crowds: Option<&mut HashMap<u32, Vec<u32>>>,
+        key: u32,
+        lane: u32,
+    ) -> Option<(Severity, u32)> {
+        let me = self.base | lane;
+        let mut worst = None;
+        let mut look = |record: u32| {
+            if let Some(severity) = self.conflict(record, lane)
+                && worst.is_none_or(|(most, _)| severity > most)
+            {
+                worst = Some((severity, record));
+            }
+        };
+        look(cell.writer);
+        let reads = self.access.kind == Kind::Read;
+        let among_strong = cell.writer >= self.settled.floor && cell.writer & STRONG != 0;
+        if !reads || among_strong {
+            let crowd = crowds.as_ref().and_then(|crowds| crowds.get(&key)).map_or(&[][..], Vec::as_slice);
+            for &record in [cell.reader, cell.earlier].iter().chain(crowd) {
+                let is_read = record < self.settled.floor || self.order.context(record >> ID_SHIFT).kind == Kind::Read;
+                if !(reads && is_read) {
+                    look(record);
+                }
+            }
+        }
+        if reads {
+            self.insert_reader(cell, crowds, key, me);
+        } else {
+            if me & STRONG == 0 {
+                cell.reader = 0;
+                cell.earlier = 0;
+                if let Some(crowds) = &mut crowds {
+                    crowds.remove(&key);
+                }
+            } else if cell.writer >= self.settled.floor && !same_thread(cell.writer, me) {
+                let before = cell.writer;
+                self.insert_reader(cell, crowds, key, before);
+            }
+            cell.writer = me;
+        }
+        worst
+    }
+
+    /// Makes `new` the last reader and keeps one of another warp, or at least of another lane, beside it.
+    fn insert_reader(&self, cell: &mut Cell, crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
+        let (reader, earlier, floor) = (cell.reader, cell.earlier, self.settled.floor);
+        if reader >= floor && !same_thread(reader, new) && !(same_warp(reader, new) && earlier >= floor) {
+            if earlier >= floor
+                && !same_warp(earlier, reader)
+                && !same_warp(earlier, new)
+                && let Some(crowds) = crowds
+            {
+                let crowd = crowds.entry(key).or_default();
+                crowd.retain(|&record| !same_warp(record, earlier));
+                crowd.push(earlier);
+            }
+            cell.earlier = reader;
+        }
+        cell.reader = new;
+    }
+
+    /// Whether the access of `lane` races with an earlier record, and how badly.
+    fn conflict(&self, record: u32, lane: u32) -> Option<Severity> {
+        let me = self.base | lane;
+        let id = record >> ID_SHIFT;
+        if record < self.settled.floor
+            || record & me & STRONG != 0
+            || self.order.is_ordered(id, warp_of(record), record & LANE, self.access.warp, lane)
+        {
+            return None;
+        }
+        let before = self.order.context(id);
+        let both_store = before.kind == Kind::Write && self.access.kind == Kind::Write;
+        let other = record & LANE;
+        if same_warp(record, me) {
+            let same_execution = both_store
+                && id == self.base >> ID_SHIFT
+                && self.access.mask & 1 << other != 0
+                && self.overlaps(lane, other);
+            let same_value = || self.values.is_some_and(|values| (values.stored)(lane) == (values.stored)(other));
+            return Some(if same_execution && !same_value() { Severity::Error } else { Severity::Warning });
+        }
+        let same_value = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
+        Some(if same_value { Severity::Warning } else { Severity::Error })
+    }
+
+    fn overlaps(&self, a: u32, b: u32) -> bool {
+        self.addresses[a as usize].abs_diff(self.addresses[b as usize]) < u64::from(self.access.bytes)
+    }
+}
