@@ -46,6 +46,18 @@ impl Run<'_> {
         }
     }
 
+    /// A single-precision scalar argument.
+    ///
+    /// # Panics
+    /// If it is something else.
+    #[must_use]
+    pub fn f32(&self, arg: usize) -> f32 {
+        match self.case.args[arg] {
+            Arg::F32(x) => x,
+            ref other => panic!("argument {arg} is {other:?}, not an f32"),
+        }
+    }
+
     /// A size argument.
     #[must_use]
     pub fn size(&self, arg: usize) -> usize {

@@ -75,3 +75,26 @@ pub(super) fn thread_ids(run: &Run<'_>) -> Outcome {
     let want: Vec<u32> = (0..blocks).flat_map(ids).collect();
     exact("output", &run.after::<u32>(0), &want)
 }
+
+/// `(input, output, …)`: runs of `run` elements sorted.
+pub(super) fn sort(run: &Run<'_>) -> Outcome {
+    exact("output", &run.after::<i32>(1), &sorted_chunks(&run.before(0), run.with("run")))
+}
+
+/// `(output, n, seed, …)`: the first word of Philox 4x32-10 (Salmon et al., 2011) at counter i.
+pub(super) fn philox(run: &Run<'_>) -> Outcome {
+    let seed = run.u32(2);
+    let word = |i: u32| {
+        let (mut counter, mut key) = ([i, 0, 0, 0], [seed, 0u32]);
+        for _ in 0..10 {
+            let product = |constant: u32, x: u32| u64::from(constant) * u64::from(x);
+            let (p0, p1) = (product(0xd251_1f53, counter[0]), product(0xcd9e_8d57, counter[2]));
+            let high = |p: u64| (p >> 32) as u32;
+            counter = [high(p1) ^ counter[1] ^ key[0], p1 as u32, high(p0) ^ counter[3] ^ key[1], p0 as u32];
+            key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
+        }
+        counter[0] as i32
+    };
+    let want: Vec<i32> = (0..run.u32(1)).map(word).collect();
+    exact("output", &run.after::<i32>(0), &want)
+}

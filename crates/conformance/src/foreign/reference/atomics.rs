@@ -156,3 +156,17 @@ pub(super) fn histogram(run: &Run<'_>) -> Outcome {
     run.before::<u8>(0).iter().for_each(|&x| want[usize::from(x) % 64] += 1);
     exact("bins", &run.after::<u32>(1), &want)
 }
+
+/// `(input, bins, n, …)`: 64 bins of whole numbers below 64.
+pub(super) fn triton_histogram(run: &Run<'_>) -> Outcome {
+    let mut want = vec![0i32; 64];
+    run.before::<i32>(0)[..run.size(2)].iter().for_each(|&x| want[x as usize] += 1);
+    exact("bins", &run.after::<i32>(1), &want)
+}
+
+/// `(input, counts, n, limit, …)`: how many exceed the limit, counted in eight places by position.
+pub(super) fn count_above(run: &Run<'_>) -> Outcome {
+    let (input, limit) = (run.before::<i32>(0), run.u32(3) as i32);
+    let above = |k: usize| input.iter().skip(k).step_by(8).filter(|&&x| x > limit).count() as i32;
+    exact("counts", &run.after::<i32>(1), &(0..8).map(above).collect::<Vec<i32>>())
+}

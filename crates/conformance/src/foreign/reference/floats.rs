@@ -3,7 +3,7 @@
 use rustc_apfloat::ieee::{Double, Single};
 use rustc_apfloat::{Float, Round};
 
-use super::row;
+use super::{erf, row};
 use crate::foreign::expect::{Outcome, close, exact, ulps32, ulps64, wide};
 use crate::foreign::run::Run;
 
@@ -140,16 +140,6 @@ pub(super) fn double_functions(run: &Run<'_>) -> Outcome {
             ("rsqrt", |x| 1.0 / p64(x).sqrt(), four),
         ],
     )
-}
-
-/// The error function from a series of positive terms: no cancellation.
-fn erf(x: f64) -> f64 {
-    let (mut term, mut sum) = (x, x);
-    for k in 1..200 {
-        term *= 2.0 * x * x / f64::from(2 * k + 1);
-        sum += term;
-    }
-    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
 }
 
 /// `(input, output, n)`.

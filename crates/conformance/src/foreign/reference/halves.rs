@@ -146,3 +146,19 @@ pub(super) fn half_conversions(run: &Run<'_>) -> Outcome {
     let want: Vec<u16> = f16(Round::NearestTiesToEven).iter().map(nearest).collect();
     exact("s32.rni.f16", row(&output, 7, n), &want)
 }
+
+/// `(a, b, c, n, …)`, all as bits: c = a + b.
+pub(super) fn f16_add(run: &Run<'_>) -> Outcome {
+    let decode = |bits: Vec<u16>| bits.into_iter().map(|b| Half::from_bits(u128::from(b)));
+    let want: Vec<Half> = decode(run.before(0)).zip(decode(run.before(1))).map(|(x, y)| (x + y).value).collect();
+    same("c", &run.after::<u16>(2), &want)
+}
+
+/// `(a, b, c, n, scale, …)`, arrays as bits: c = a + scale b, fused in f32 and rounded once more to bf16.
+pub(super) fn bf16_scale_add(run: &Run<'_>) -> Outcome {
+    let decode = |bits: Vec<u16>| bits.into_iter().map(|b| Single::from_bits(u128::from(b) << 16));
+    let scale = Single::from_bits(u128::from(run.f32(4).to_bits()));
+    let fused = |x: Single, y: Single| y.mul_add(scale, x).value.convert(&mut false).value;
+    let want: Vec<BFloat> = decode(run.before(0)).zip(decode(run.before(1))).map(|(x, y)| fused(x, y)).collect();
+    same("c", &run.after::<u16>(2), &want)
+}

@@ -42,6 +42,8 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("sgemv", rows::sgemv),
     ("sgemm", rows::sgemm),
     ("transpose", rows::transpose),
+    ("column_sums", rows::column_sums),
+    ("gelu", rows::gelu),
     ("noinline_calls", calls::noinline_calls),
     ("recursion", calls::recursion),
     ("function_pointers", calls::function_pointers),
@@ -55,6 +57,8 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("globals", calls::globals),
     ("all_ones", calls::all_ones),
     ("clamp", calls::clamp),
+    ("philox", algorithms::philox),
+    ("sort", algorithms::sort),
     ("insertion_sort", algorithms::insertion_sort),
     ("most_frequent_digit", algorithms::most_frequent_digit),
     ("bitonic_sort", algorithms::bitonic_sort),
@@ -70,6 +74,8 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("scopes", atomics::scopes),
     ("scoped_legacy", atomics::scoped_legacy),
     ("histogram", atomics::histogram),
+    ("triton_histogram", atomics::triton_histogram),
+    ("count_above", atomics::count_above),
     ("grid_sync", synchronisation::grid_sync),
     ("spin_lock", synchronisation::spin_lock),
     ("producer_consumer", synchronisation::producer_consumer),
@@ -89,6 +95,8 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("bf16_ops", halves::bf16_ops),
     ("f16x2_dot", halves::f16x2_dot),
     ("half_conversions", halves::half_conversions),
+    ("f16_add", halves::f16_add),
+    ("bf16_scale_add", halves::bf16_scale_add),
     ("int128_ops", integers::int128_ops),
     ("divisions", integers::divisions),
     ("bits", integers::bits),
@@ -104,6 +112,16 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("double_large_angles", floats::double_large_angles),
     ("double_roundings", floats::double_roundings),
 ];
+
+/// The error function from a series of positive terms: no cancellation.
+fn erf(x: f64) -> f64 {
+    let (mut term, mut sum) = (x, x);
+    for k in 1..200 {
+        term *= 2.0 * x * x / f64::from(2 * k + 1);
+        sum += term;
+    }
+    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
+}
 
 /// Row `k` of a buffer that holds one row of `n` elements a question.
 fn row<T>(all: &[T], k: usize, n: usize) -> &[T] {

@@ -1,5 +1,6 @@
 //! Row operators and small dense algebra, in f64.
 
+use super::erf;
 use crate::foreign::expect::{EPS32, Outcome, close, exact, sum_error, ulps32, wide};
 use crate::foreign::run::Run;
 
@@ -86,4 +87,19 @@ pub(super) fn transpose(run: &Run<'_>) -> Outcome {
     let input = run.before::<f32>(0);
     let want: Vec<f32> = (0..rows * columns).map(|i| input[i % rows * columns + i / rows]).collect();
     exact("output", &run.after::<f32>(1), &want)
+}
+
+/// `(x, y, rows, columns, …)`: integer sums down the columns.
+pub(super) fn column_sums(run: &Run<'_>) -> Outcome {
+    let (rows, columns) = (run.size(2), run.size(3));
+    let input = run.before::<i32>(0);
+    let want: Vec<i32> = (0..columns).map(|c| (0..rows).map(|r| input[r * columns + c]).sum()).collect();
+    exact("y", &run.after::<i32>(1), &want)
+}
+
+/// `(x, y, n, …)`: x/2 (1 + erf(x/√2)), whose last factor cancels for negative x, so the bound is relative to x.
+pub(super) fn gelu(run: &Run<'_>) -> Outcome {
+    let input = wide(&run.before::<f32>(0));
+    let want: Vec<f64> = input.iter().map(|x| 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2))).collect();
+    close("y", &wide(&run.after::<f32>(1)), &want, |i| ulps32(4.0, input[i]))
 }
