@@ -10,6 +10,7 @@ mod parser;
 mod print;
 mod span;
 mod types;
+mod verify;
 mod walk;
 
 pub use ast::*;
@@ -17,6 +18,7 @@ pub use opcode::Opcode;
 pub use parser::parse;
 pub use span::Span;
 pub use types::ScalarType;
+pub use verify::{Finding, Problem, verify};
 pub use walk::Statements;
 
 /// A name or a piece of text; short ones are stored in place.
