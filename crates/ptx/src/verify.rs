@@ -1,8 +1,8 @@
 //! What a well-formed tree can still have wrong: names that stand for nothing, for two things, or for the wrong one.
 //!
-//! Names follow the scopes of the text: a register or variable holds from its declaration to the end of its
-//! scope, a label in the whole scope, a function or module variable everywhere. Types of operands other than
-//! predicates are not checked; `ptxas` does that.
+//! Names follow the scopes of the text: a register, a variable or a function holds from its declaration to the
+//! end of its scope, a label in the whole scope. Types of operands other than predicates are not checked;
+//! `ptxas` does that.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -66,12 +66,11 @@ pub fn verify(module: &Module) -> Vec<Finding> {
     let mut defined = HashSet::new();
     for item in &module.items {
         verifier.declare_item(item, &mut defined);
-    }
-    for item in &module.items {
         match item {
             Item::Function(function) => verifier.function(function),
             Item::Variable(variable) => verifier.initial_value(variable),
-            Item::Alias { target, .. } => {
+            Item::Alias { name, target } => {
+                verifier.resolve(name);
                 verifier.resolve(target);
             }
             Item::Directive(_) => {}
@@ -109,8 +108,7 @@ impl Scope {
         (stem..name.len()).find_map(|split| {
             let (prefix, digits) = name.split_at(split);
             let &(count, meaning) = self.sets.get(prefix)?;
-            let is_canonical = digits == "0" || !digits.starts_with('0');
-            (is_canonical && digits.parse::<u32>().is_ok_and(|number| number < count)).then_some(meaning)
+            digits.parse::<u32>().is_ok_and(|number| number < count).then_some(meaning)
         })
     }
 }
@@ -160,9 +158,10 @@ impl Verifier {
             Item::Function(f) => (&f.name, f.span, Meaning::Function, f.body.is_some()),
             Item::Variable(v) if v.count.is_some() => return self.declare_variable(v),
             Item::Variable(v) => (&v.name, v.span, meaning_of(v), v.linkage != Some(Linkage::Extern)),
-            // The alias is declared as a function, too.
-            Item::Alias { name, .. } => (name, Span::default(), Meaning::Function, false),
-            Item::Directive(_) => return,
+            Item::Alias { .. } | Item::Directive(_) => {
+                self.span = Span::default();
+                return;
+            }
         };
         self.span = span;
         self.scopes[0].single.insert(name.clone(), meaning);

@@ -26,6 +26,11 @@ fn an_undeclared_name_is_found_wherever_it_stands() {
     check_body("@!q ret;", &["5:1: `q` is not declared (in `k`)"]);
     check_body("bra nowhere;", &["5:1: `nowhere` is not declared (in `k`)"]);
     check_body("call f, ();", &["5:1: `f` is not declared (in `k`)"]);
+    check(
+        ".entry k() {\nmov.b64 a, b;\n} .global .u32 b;",
+        &["5:1: `a` is not declared (in `k`)", "5:1: `b` is not declared (in `k`)"],
+    );
+    check(".func f() { ret; } .alias g, f;", &["0:0: `g` is not declared"]);
     check(".global .u64 p[] = {0, generic(q)+4};", &["4:14: `q` is not declared"]);
 }
 
@@ -33,10 +38,7 @@ fn an_undeclared_name_is_found_wherever_it_stands() {
 fn a_set_declares_exactly_its_numbers() {
     check_body(".reg .b32 %r<11>; mov.b32 %r0, %r10;", &[]);
     check_body(".reg .b32 %r1<3>; mov.b32 %r10, %r12;", &[]);
-    check_body(
-        ".reg .b32 %r<11>; mov.b32 %r11, %r01;",
-        &["5:19: `%r11` is not declared (in `k`)", "5:19: `%r01` is not declared (in `k`)"],
-    );
+    check_body(".reg .b32 %r<11>; mov.b32 %r11, 1;", &["5:19: `%r11` is not declared (in `k`)"]);
     check_body(".reg .b32 %r<2>; mov.b32 %r, 1;", &["5:18: `%r` is not declared (in `k`)"]);
 }
 

@@ -28,7 +28,6 @@ impl Value {
     }
 
     /// The 64 bits of an integer.
-    #[allow(clippy::cast_sign_loss, reason = "the bits are wanted")]
     fn bits(self) -> Option<u64> {
         match self {
             Self::Signed(v) => Some(v as u64),
@@ -47,7 +46,6 @@ impl Value {
     }
 
     /// Gives `bits` the type of `self`.
-    #[allow(clippy::cast_possible_wrap, reason = "the bits are wanted")]
     fn with_bits(self, bits: u64) -> Self {
         if matches!(self, Self::Signed(_)) { Self::Signed(bits as i64) } else { Self::Unsigned(bits) }
     }
@@ -104,7 +102,6 @@ impl Parser<'_> {
     }
 
     /// `+ expression` after a name, modulo 2^64; zero when there is none.
-    #[allow(clippy::cast_possible_wrap, reason = "offsets wrap at 64 bits")]
     pub(super) fn offset(&mut self) -> Result<i64> {
         if !self.accept(b'+') {
             return Ok(0);
@@ -182,7 +179,6 @@ impl Parser<'_> {
     }
 
     /// `(.s64) value` or `(.u64) value`, from the type on.
-    #[allow(clippy::cast_possible_wrap, reason = "this is the cast that the text asks for")]
     fn cast(&mut self) -> Result<Value> {
         let signed = self.current() == ".s64";
         self.bump();
@@ -264,16 +260,13 @@ fn float_binary(operator: TokenKind, a: f64, b: f64) -> Result<Value, &'static s
         TokenKind::Symbol(b'>') => truth(a > b),
         TokenKind::Double([b'<', b'=']) => truth(a <= b),
         TokenKind::Double([b'>', b'=']) => truth(a >= b),
-        #[allow(clippy::float_cmp, reason = "the text asks for equality")]
         TokenKind::Double([b'=', b'=']) => truth(a == b),
-        #[allow(clippy::float_cmp, reason = "the text asks for equality")]
         TokenKind::Double([b'!', b'=']) => truth(a != b),
         _ => return Err("an operator for floats"),
     })
 }
 
 /// PTX ISA, "Summary of Constant Expression Evaluation Rules"; `a` and `b` are the bits of `left` and `right`.
-#[allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "signedness is tracked beside the bits")]
 fn integer_binary(operator: TokenKind, left: Value, a: u64, right: Value, b: u64) -> Result<Value, &'static str> {
     let signed = matches!((left, right), (Value::Signed(_), Value::Signed(_)));
     let common = if signed { left } else { Value::Unsigned(0) };

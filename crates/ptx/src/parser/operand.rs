@@ -125,7 +125,6 @@ impl Parser<'_> {
 }
 
 /// The 64 bits of an integer that an expression gave.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value has 64 bits")]
 const fn wrap(value: i128) -> u64 {
     value as u64
 }
