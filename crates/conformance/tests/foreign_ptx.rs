@@ -4,11 +4,33 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use warpfold_conformance::foreign::case::{self, Case};
-use warpfold_conformance::foreign::{fixtures, reference};
+use warpfold_conformance::foreign::{fixtures, on_device, reference};
+use warpfold_device::Device;
 use warpfold_sim::Counters;
 
 fn cases() -> Vec<Case> {
     case::read(&fixtures().join("cases.json"))
+}
+
+#[test]
+fn foreign_kernels_give_right_results_on_the_gpu() {
+    let asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|d| d.starts_with("cuda"));
+    let device = match Device::cuda(0) {
+        Ok(device) => device,
+        Err(e) if asked => panic!("a GPU was asked for: {e}"),
+        Err(e) => return println!("not run: {e}"),
+    };
+    println!("running on {device}");
+    let cases = cases();
+    let mut failures = Vec::new();
+    for case in &cases {
+        for file in case.files.iter().filter(|f| on_device::runs_on(Case::arch(f), device.arch())) {
+            if let Err(what) = on_device::run(case, file, &device) {
+                failures.push(format!("{file}, {} <<<{:?}, {:?}>>>: {what}", case.entry, case.grid, case.block));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} runs failed:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]

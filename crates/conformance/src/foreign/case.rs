@@ -86,6 +86,33 @@ pub enum Arg {
     F64(f64),
 }
 
+impl Arg {
+    /// The bytes of a parameter that is no buffer; none for a buffer, whose address is not known here.
+    #[must_use]
+    pub fn scalar_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::In(_) | Self::Inout(_) | Self::Out { .. } => Vec::new(),
+            Self::Null => vec![0; 8],
+            Self::Bytes(digits) => hex(digits),
+            Self::U8(x) => x.to_le_bytes().to_vec(),
+            Self::I8(x) => x.to_le_bytes().to_vec(),
+            Self::U16(x) => x.to_le_bytes().to_vec(),
+            Self::I16(x) => x.to_le_bytes().to_vec(),
+            Self::U32(x) => x.to_le_bytes().to_vec(),
+            Self::I32(x) => x.to_le_bytes().to_vec(),
+            Self::U64(x) => x.to_le_bytes().to_vec(),
+            Self::I64(x) => x.to_le_bytes().to_vec(),
+            Self::F32(x) => x.to_le_bytes().to_vec(),
+            Self::F64(x) => x.to_le_bytes().to_vec(),
+        }
+    }
+}
+
+fn hex(digits: &str) -> Vec<u8> {
+    let pair = |i: usize| u8::from_str_radix(&digits[i..i + 2], 16).expect("bytes are pairs of hexadecimal digits");
+    (0..digits.len()).step_by(2).map(pair).collect()
+}
+
 /// A buffer with its contents before the launch.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

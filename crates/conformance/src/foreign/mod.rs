@@ -1,12 +1,13 @@
 //! PTX that nobody here wrote, run on the virtual GPU and judged by independent references.
 //!
-//! The cases are data: `fixtures/cases.json`, read by [`case`]. [`generate`] makes the inputs,
+//! The cases are data: `fixtures/cases.json`, read by [`case`]. [`generate`] makes the inputs, [`on_device`] launches,
 //! and a function of [`reference`] compares what came out with what it computes itself.
 
 pub mod array;
 pub mod case;
 pub mod expect;
 pub mod generate;
+pub mod on_device;
 pub mod reference;
 pub mod run;
 
