@@ -1,13 +1,35 @@
 //! The virtual GPU: runs PTX text on the CPU a warp at a time, counts what hardware would do, finds broken rules.
+//!
+//! Start with [`Program`]: it parses and decodes PTX, and launches kernels on a [`Memory`]. Inside, `decode` turns
+//! the tree into compact operations, `exec` runs them, `alu`, `memory_ops` and `warp_ops` hold the operations.
 
+#[allow(unsafe_code, reason = "lanes of the register file")]
+mod alu;
 mod arch;
-#[allow(dead_code, unused_imports, reason = "the interpreter calls it once checked runs are in")]
+#[allow(dead_code, reason = "parts serve the tests and later instructions")]
 mod check;
+mod decode;
 mod error;
+#[allow(unsafe_code, reason = "the register file and the dispatch of decoded operations")]
+mod exec;
 mod launch;
+mod layout;
+#[allow(unsafe_code, reason = "bytes of atomic words")]
+mod memory;
+#[allow(unsafe_code, reason = "simulator memory")]
+mod memory_ops;
+pub mod occupancy;
+mod program;
 mod report;
+#[allow(unsafe_code, reason = "simulator memory")]
+mod runtime;
+#[allow(unsafe_code, reason = "lanes of the register file")]
+mod warp_ops;
 
 pub use arch::{Arch, UnknownArch};
 pub use error::Error;
 pub use launch::{Checks, Launch, Options};
+pub use layout::ParamInfo;
+pub use memory::Memory;
+pub use program::{KernelInfo, Program};
 pub use report::{Access, Counters, Finding, FindingKind, InstructionCounters, Report, Severity};

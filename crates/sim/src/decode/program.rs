@@ -1,0 +1,384 @@
+//! Modules and functions: declarations, scopes, statements.
+
+use std::collections::HashMap;
+
+use warpfold_ptx::{
+    Function, FunctionKind, Instruction, Item, Module, Name, RegisterDeclaration, ScalarType as T, StateSpace,
+    Statement, Variable,
+};
+
+use super::builder::{FunctionBuilder, Resource};
+use super::control::index_u32;
+use super::scope::{Place, RegisterInfo, Symbol};
+use super::{Decoder, cfg, dispatch, liveness, sync};
+use crate::Error;
+use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO_BLOCK, Placed, Terminator};
+use crate::exec::op::Level;
+use crate::layout::{bytes_of, invalid_variable};
+
+/// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple of 128, so that
+/// every variable keeps its banks.
+const RED_ZONE: u32 = 256;
+
+/// Decodes a module.
+pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, checked: bool) -> Result<Code, Error> {
+    let mut d = Decoder {
+        level: Level::detect(),
+        checked,
+        code: Code::default(),
+        globals,
+        module_scope: HashMap::new(),
+        shared_places: HashMap::new(),
+        f: FunctionBuilder::default(),
+    };
+    d.declare_items(module)?;
+    let bodies: Vec<&Function> = functions(module).filter(|f| f.body.is_some()).collect();
+    for (index, function) in bodies.iter().enumerate() {
+        d.code.function_index.insert(function.name.to_string(), index_u32(index));
+    }
+    // Shared variables of all functions are placed first: dynamic shared memory starts behind them.
+    for function in &bodies {
+        d.place_shared(function.body.as_deref().unwrap_or_default())?;
+    }
+    for (index, function) in bodies.iter().enumerate() {
+        d.function(function, index_u32(index))?;
+    }
+    Ok(d.code)
+}
+
+fn functions(module: &Module) -> impl Iterator<Item = &Function> {
+    module.items.iter().filter_map(|item| match item {
+        Item::Function(f) => Some(f),
+        _ => None,
+    })
+}
+
+impl Decoder<'_> {
+    fn declare_items(&mut self, module: &Module) -> Result<(), Error> {
+        for item in &module.items {
+            match item {
+                Item::Function(f) => {
+                    self.module_scope.insert(f.name.clone(), Symbol::Function(f.name.clone()));
+                }
+                Item::Variable(v) => {
+                    for name in names(v) {
+                        let place = self.place_variable(v, &name)?;
+                        self.module_scope.insert(name, Symbol::Variable(place));
+                    }
+                }
+                Item::Alias { name, target } => {
+                    self.module_scope.insert(name.clone(), Symbol::Function(target.clone()));
+                }
+                Item::Directive(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Places a variable of module scope, or a static one of a function.
+    fn place_variable(&mut self, v: &Variable, name: &Name) -> Result<Place, Error> {
+        match v.space {
+            StateSpace::Global | StateSpace::Const => self
+                .globals
+                .get(name.as_str())
+                .map(|&(address, _)| Place::Global(address))
+                .ok_or_else(|| invalid_variable(v, "it is not defined in this module")),
+            StateSpace::Shared => self.place_shared_variable(v, name),
+            StateSpace::Tex => Err(Error::Unsupported {
+                line: v.span.line,
+                text: name.to_string(),
+                reason: "textures are not executed".to_owned(),
+            }),
+            StateSpace::Reg | StateSpace::Local | StateSpace::Param | StateSpace::Sreg => {
+                Err(invalid_variable(v, "this state space is not allowed here"))
+            }
+        }
+    }
+
+    fn place_shared_variable(&mut self, v: &Variable, name: &Name) -> Result<Place, Error> {
+        let Some(bytes) = bytes_of(v) else { return Ok(Place::DynamicShared) };
+        let bytes = u32::try_from(bytes).map_err(|_| invalid_variable(v, "it is too large for shared memory"))?;
+        if bytes == 0 {
+            return Ok(Place::DynamicShared);
+        }
+        let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(1);
+        let gap = if self.checked && !self.code.shared.is_empty() { RED_ZONE } else { 0 };
+        let offset = (self.code.static_shared + gap).next_multiple_of(align);
+        self.code.static_shared = offset + bytes;
+        self.code.shared.push(Placed { name: name.to_string(), offset, bytes });
+        Ok(Place::Shared(offset))
+    }
+
+    /// Places the shared variables of a function body. Their names are unique in what compilers emit; two functions
+    /// that use the same name get one place each.
+    fn place_shared(&mut self, body: &[Statement]) -> Result<(), Error> {
+        for statement in body {
+            match statement {
+                Statement::Variable(v) if v.space == StateSpace::Shared => {
+                    for name in names(v) {
+                        let place = self.place_shared_variable(v, &name)?;
+                        self.shared_places.insert((v.span.line, v.span.column, name), place);
+                    }
+                }
+                Statement::Scope(inner) => self.place_shared(inner)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, function: &Function, index: u32) -> Result<(), Error> {
+        self.f = FunctionBuilder {
+            index,
+            is_kernel: function.kind == FunctionKind::Entry,
+            scopes: vec![HashMap::new()],
+            ..FunctionBuilder::default()
+        };
+        let mut code = FunctionCode { name: function.name.to_string(), ..FunctionCode::default() };
+        if self.f.is_kernel {
+            for (v, slot) in function.params.iter().zip(crate::layout::parameters(&function.params)?) {
+                self.f.scopes[0].insert(v.name.clone(), Symbol::Variable(Place::KernelParam(slot.offset, slot.bytes)));
+            }
+        } else {
+            code.returns = function.returns.iter().map(|v| self.parameter(v)).collect::<Result<_, _>>()?;
+            code.params = function.params.iter().map(|v| self.parameter(v)).collect::<Result<_, _>>()?;
+        }
+        let first = self.new_block();
+        self.f.ended = true;
+        self.begin_block(first);
+        for slot in &code.params {
+            // What the caller passes is written when the frame starts.
+            self.define_slot(*slot);
+        }
+        self.statements(function.body.as_deref().unwrap_or_default(), true)?;
+        if !self.f.ended {
+            self.end_block(if self.f.is_kernel { Terminator::Exit } else { Terminator::Return });
+        }
+        cfg::fill_joins(&mut self.code, first);
+        let live = liveness::analyse(&self.code, &self.f, first);
+        for what in live.undefined {
+            match what {
+                Resource::Register(r) => {
+                    let info = self.f.registers[r as usize];
+                    let row = self.f.register_row(r);
+                    code.clear_rows.extend(row..row + info.ty.bits().div_ceil(32).max(1));
+                }
+                Resource::Predicate(p) => code.clear_predicates.push(p),
+            }
+        }
+        code.entry = first;
+        code.registers = live.registers;
+        code.predicate_row = self.f.rows;
+        code.rows = self.f.rows + self.f.predicates.div_ceil(32);
+        code.fills = std::mem::take(&mut self.f.fill_list);
+        code.local_bytes = self.f.local_bytes;
+        self.code.functions.push(code);
+        Ok(())
+    }
+
+    fn define_slot(&mut self, slot: CallSlot) {
+        let register = match slot {
+            CallSlot::Register { row, .. } => self.f.registers.iter().position(|r| r.row == Some(row)),
+            CallSlot::Predicate(p) => return self.f.note_define(Resource::Predicate(p)),
+            CallSlot::Local { .. } => None,
+        };
+        if let Some(register) = register {
+            self.f.note_define(Resource::Register(index_u32(register)));
+        }
+    }
+
+    /// A parameter or return value of a device function.
+    fn parameter(&mut self, v: &Variable) -> Result<CallSlot, Error> {
+        if v.space == StateSpace::Reg {
+            if v.ty == T::Pred {
+                let p = self.f.fresh_predicate();
+                self.f.scopes[0].insert(v.name.clone(), Symbol::Predicate(p));
+                return Ok(CallSlot::Predicate(p));
+            }
+            let register = self.f.declare_register(v.ty);
+            self.f.scopes[0].insert(v.name.clone(), Symbol::Register { register });
+            let row = self.f.register_row(register);
+            return Ok(RegisterInfo::slot(row, v.ty));
+        }
+        let (offset, bytes) = self.local(v)?;
+        self.f.scopes[0].insert(v.name.clone(), Symbol::Variable(Place::Local(offset, bytes)));
+        Ok(CallSlot::Local { offset, bytes })
+    }
+
+    /// Gives a variable a place in the frame's local memory.
+    fn local(&mut self, v: &Variable) -> Result<(u32, u32), Error> {
+        let bytes = bytes_of(v).ok_or_else(|| invalid_variable(v, "its size is not known"))?;
+        let bytes = u32::try_from(bytes).map_err(|_| invalid_variable(v, "it is too large for local memory"))?;
+        // Frames start at multiples of 16, and calls copy whole words.
+        let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(4);
+        let offset = self.f.local_bytes.next_multiple_of(align);
+        self.f.local_bytes = (offset + bytes).next_multiple_of(4);
+        Ok((offset, bytes))
+    }
+
+    /// Decodes the statements of one scope; the outermost one of a function has its scope already.
+    fn statements(&mut self, body: &[Statement], outermost: bool) -> Result<(), Error> {
+        if !outermost {
+            self.f.scopes.push(HashMap::new());
+        }
+        for statement in body {
+            match statement {
+                Statement::Label { name, .. } => {
+                    let block = self.new_block();
+                    self.scope().insert(name.clone(), Symbol::Label(block));
+                }
+                Statement::BranchTargets { name, targets } => {
+                    self.scope().insert(name.clone(), Symbol::BranchTargets(targets.clone()));
+                }
+                _ => {}
+            }
+        }
+        for statement in body {
+            self.statement(statement)?;
+        }
+        if !outermost {
+            self.f.scopes.pop();
+        }
+        Ok(())
+    }
+
+    fn scope(&mut self) -> &mut HashMap<Name, Symbol> {
+        self.f.scopes.last_mut().expect("a function has a scope")
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Result<(), Error> {
+        match statement {
+            Statement::Label { name, .. } => {
+                let Some(Symbol::Label(block)) = self.scope().get(name).cloned() else {
+                    unreachable!("labels were declared when the scope began")
+                };
+                self.begin_block(block);
+                Ok(())
+            }
+            Statement::Register(declaration) => {
+                self.registers(declaration);
+                Ok(())
+            }
+            Statement::Variable(v) => self.variable(v),
+            Statement::Instruction(inst) => self.instruction(inst),
+            Statement::Scope(inner) => self.statements(inner, false),
+            Statement::CallPrototype { name, .. } | Statement::CallTargets { name, .. } => {
+                self.scope().insert(name.clone(), Symbol::Prototype);
+                Ok(())
+            }
+            Statement::Location { .. } | Statement::Pragma(_) | Statement::BranchTargets { .. } => Ok(()),
+        }
+    }
+
+    fn variable(&mut self, v: &Variable) -> Result<(), Error> {
+        for name in names(v) {
+            let place = match v.space {
+                StateSpace::Local | StateSpace::Param => {
+                    let (offset, bytes) = self.local(v)?;
+                    Place::Local(offset, bytes)
+                }
+                StateSpace::Shared => {
+                    let key = (v.span.line, v.span.column, name.clone());
+                    self.shared_places.get(&key).copied().unwrap_or(Place::DynamicShared)
+                }
+                StateSpace::Global | StateSpace::Const | StateSpace::Reg | StateSpace::Sreg | StateSpace::Tex => {
+                    self.place_variable(v, &name)?
+                }
+            };
+            self.scope().insert(name, Symbol::Variable(place));
+        }
+        Ok(())
+    }
+
+    fn registers(&mut self, declaration: &RegisterDeclaration) {
+        for (name, count) in &declaration.names {
+            let all: Vec<Name> = match count {
+                Some(n) => (0..*n).map(|i| Name::from(format!("{name}{i}"))).collect(),
+                None => vec![name.clone()],
+            };
+            for name in all {
+                let symbol = if declaration.ty == T::Pred {
+                    Symbol::Predicate(self.f.fresh_predicate())
+                } else if declaration.vector > 1 {
+                    Symbol::Vector((0..declaration.vector).map(|_| self.f.declare_register(declaration.ty)).collect())
+                } else {
+                    Symbol::Register { register: self.f.declare_register(declaration.ty) }
+                };
+                self.scope().insert(name, symbol);
+            }
+        }
+    }
+
+    fn instruction(&mut self, inst: &Instruction) -> Result<(), Error> {
+        if self.f.ended {
+            // Nothing reaches this code, but it must decode all the same.
+            let block = self.new_block();
+            self.begin_block(block);
+        }
+        let around = match &inst.guard {
+            Some(guard) if sync::ends_block(inst) => {
+                let predicate = self.predicate_named(inst, &guard.predicate)?;
+                self.f.note_guard(predicate);
+                let (body, next) = (self.new_block(), self.new_block());
+                let (taken, next_block) = (body, next);
+                self.end_block(Terminator::Branch {
+                    predicate,
+                    negated: guard.negated,
+                    taken,
+                    next: next_block,
+                    join: NO_BLOCK,
+                    instruction: None,
+                });
+                self.begin_block(body);
+                Some(next)
+            }
+            _ => None,
+        };
+        let bare;
+        let inst = if around.is_some() {
+            bare = Instruction { guard: None, ..inst.clone() };
+            &bare
+        } else {
+            inst
+        };
+        self.f.guarded = inst.guard.is_some() || around.is_some();
+        let is_branch = matches!(inst.opcode, warpfold_ptx::Opcode::Bra | warpfold_ptx::Opcode::Brx);
+        self.code.instructions.push(InstructionInfo {
+            line: inst.span.line,
+            text: inst.to_string(),
+            function: self.f.index,
+            block: self.f.block,
+            is_branch,
+            class: Class::Other,
+        });
+        self.f.block_count += 1;
+        let index = self.current_instruction();
+        dispatch::decode(self, inst)?;
+        if inst.opcode != warpfold_ptx::Opcode::Bra {
+            self.finish(inst, index)?;
+        }
+        if let Some(next) = around {
+            self.begin_block(next);
+        }
+        self.f.guarded = false;
+        Ok(())
+    }
+
+    /// Says what the current instruction's counters go to.
+    pub(crate) fn set_class(&mut self, class: Class) {
+        if let Some(info) = self.code.instructions.last_mut() {
+            info.class = class;
+        }
+    }
+}
+
+/// The names that a declaration declares: `name`, or `name0 … nameN-1`.
+fn names(v: &Variable) -> Vec<Name> {
+    match v.count {
+        Some(n) => (0..n).map(|i| Name::from(format!("{}{i}", v.name))).collect(),
+        None => vec![v.name.clone()],
+    }
+}
+
+/// Where a shared variable of a function body was declared.
+pub(crate) type SharedKey = (u32, u32, Name);

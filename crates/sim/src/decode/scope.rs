@@ -1,0 +1,60 @@
+//! What names stand for.
+
+use warpfold_ptx::{Name, ScalarType};
+
+use crate::exec::code::{BlockId, CallSlot};
+
+/// What a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Symbol {
+    /// A scalar register; its row is given at its first use.
+    Register {
+        /// Index into the builder's registers.
+        register: u32,
+    },
+    /// A vector register: one register an element.
+    Vector(Vec<u32>),
+    /// A predicate.
+    Predicate(u32),
+    /// A variable.
+    Variable(Place),
+    /// A function.
+    Function(Name),
+    /// A label.
+    Label(BlockId),
+    /// `.branchtargets`: labels.
+    BranchTargets(Vec<Name>),
+    /// `.callprototype` or `.calltargets`.
+    Prototype,
+}
+
+/// Where a variable lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In global (or constant) memory, at an address.
+    Global(u64),
+    /// In shared memory, at an offset.
+    Shared(u32),
+    /// The start of dynamic shared memory.
+    DynamicShared,
+    /// In the frame's local memory, at an offset, with a size.
+    Local(u32, u32),
+    /// Among the kernel's parameters, at an offset, with a size.
+    KernelParam(u32, u32),
+}
+
+/// A declared register.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RegisterInfo {
+    /// Its declared type.
+    pub ty: ScalarType,
+    /// Its first row, once used.
+    pub row: Option<u32>,
+}
+
+impl RegisterInfo {
+    /// Where it lies as an argument or result of a call.
+    pub(crate) fn slot(row: u32, ty: ScalarType) -> CallSlot {
+        CallSlot::Register { row, rows: ty.bits().div_ceil(32).max(1) }
+    }
+}

@@ -1,0 +1,159 @@
+//! Barriers, fences and warp-level exchange (PTX ISA, "Parallel Synchronization and Communication").
+
+use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
+
+use super::Decoder;
+use crate::Error;
+use crate::exec::code::{Barrier, BarrierKind, Class, Terminator};
+use crate::exec::op::{NONE, Op};
+use crate::memory_ops::access::{Nothing, Order, Scope};
+use crate::warp_ops::{elect, fence, matching, redux, shuffle, vote};
+
+/// Decodes a synchronising instruction. The guard of those that end a block was turned into a branch around them.
+pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    match inst.opcode {
+        Opcode::Bar if inst.modifiers.first().map(Name::as_str) == Some("warp") => warp_barrier(d, inst),
+        Opcode::Bar | Opcode::Barrier => barrier(d, inst),
+        Opcode::Membar | Opcode::Fence => fence(d, inst),
+        Opcode::Shfl => shuffle::decode(d, inst),
+        Opcode::Vote => vote::decode(d, inst),
+        Opcode::Match => matching::decode(d, inst),
+        Opcode::Redux => redux::decode(d, inst),
+        Opcode::Elect => elect::decode(d, inst),
+        Opcode::Activemask => vote::activemask(d, inst),
+        Opcode::Nanosleep => {
+            d.expect_operands(inst, 1)?;
+            d.src(inst, 0, T::U32)?;
+            d.push(Op::new(d.handler::<fence::Sleep>()));
+            Ok(())
+        }
+        Opcode::Griddepcontrol => {
+            d.expect_modifiers(inst, &["wait", "launch_dependents"])?;
+            d.push(Op::new(d.handler::<Nothing>()));
+            Ok(())
+        }
+        Opcode::Pmevent => {
+            d.push(Op::new(d.handler::<Nothing>()));
+            Ok(())
+        }
+        _ => Err(d.unsupported(inst, "there is no debugger to break into")),
+    }
+}
+
+/// Whether an instruction ends its basic block, so that its guard becomes a branch around it.
+pub(super) fn ends_block(inst: &Instruction) -> bool {
+    match inst.opcode {
+        Opcode::Bar | Opcode::Barrier | Opcode::Shfl | Opcode::Vote | Opcode::Match | Opcode::Redux | Opcode::Elect => {
+            true
+        }
+        Opcode::Brx | Opcode::Call | Opcode::Ret | Opcode::Exit | Opcode::Trap => true,
+        _ => false,
+    }
+}
+
+fn warp_barrier(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.expect_modifiers(inst, &["warp", "sync"])?;
+    d.expect_operands(inst, 1)?;
+    let members = d.src(inst, 0, T::U32)?;
+    d.exchange(inst, None, members)
+}
+
+impl Decoder<'_> {
+    /// Ends the block with a warp-level synchronisation that runs `op` once all members are there.
+    pub(crate) fn exchange(&mut self, inst: &Instruction, op: Option<Op>, members: u32) -> Result<(), Error> {
+        self.set_class(Class::WarpSync);
+        let after = std::mem::take(&mut self.f.after);
+        self.flush(inst)?;
+        let instruction = self.current_instruction();
+        let next = self.new_block();
+        let start = super::control::index_u32(self.code.ops.len());
+        self.end_block(Terminator::WarpSync { op: op.map(|_| start), members, instruction, next });
+        if let Some(op) = op {
+            self.code.ops.push(Op { instruction, ..op });
+        }
+        self.begin_block(next);
+        self.f.after = after;
+        self.flush(inst)
+    }
+}
+
+/// The operands of a barrier after its result: number, threads, predicate.
+fn barrier(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    if inst.has("cluster") {
+        return Err(d.unsupported(inst, "clusters are not executed"));
+    }
+    d.expect_modifiers(inst, &["cta", "sync", "arrive", "red", "popc", "and", "or", "aligned"])?;
+    d.set_class(Class::Barrier);
+    let aligned = inst.opcode == Opcode::Bar || inst.has("aligned");
+    let is_red = inst.has("red");
+    let mut sources: &[Operand] = &inst.operands;
+    if is_red {
+        sources = sources.get(1..).ok_or_else(|| d.invalid(inst, "the result is missing"))?;
+    }
+    let (sources, predicate) = match (is_red, sources) {
+        (true, [rest @ .., p]) => {
+            let p = p.clone();
+            (rest, Some(d.predicate_source(inst, &p)?))
+        }
+        (true, []) => return Err(d.invalid(inst, "the predicate is missing")),
+        (false, all) => (all, None),
+    };
+    let (id, threads) = match sources {
+        [id] => (d.source(inst, id, T::U32)?, None),
+        [id, threads] => (d.source(inst, id, T::U32)?, Some(d.source(inst, threads, T::U32)?)),
+        _ => return Err(d.invalid(inst, "expected a barrier number and, perhaps, a thread count")),
+    };
+    let kind = match predicate {
+        None if inst.has("arrive") => BarrierKind::Arrive,
+        None => BarrierKind::Sync,
+        Some((predicate, negated)) if inst.has("popc") => {
+            BarrierKind::Popc { predicate, negated, dst: d.dst(inst, 0, T::U32)? }
+        }
+        Some((predicate, negated)) => {
+            let operand = inst.operands[0].clone();
+            let dst = d.predicate_destination(inst, &operand)?;
+            if inst.has("and") {
+                BarrierKind::And { predicate, negated, dst }
+            } else {
+                BarrierKind::Or { predicate, negated, dst }
+            }
+        }
+    };
+    if kind == BarrierKind::Arrive && threads.is_none() {
+        return Err(d.invalid(inst, "an arrive needs a thread count"));
+    }
+    let after = std::mem::take(&mut d.f.after);
+    d.flush(inst)?;
+    let instruction = d.current_instruction();
+    let next = d.new_block();
+    d.end_block(Terminator::Barrier(Box::new(Barrier { id, threads, kind, aligned, next, instruction })));
+    d.begin_block(next);
+    d.f.after = after;
+    d.flush(inst)
+}
+
+fn fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.expect_modifiers(
+        inst,
+        &["cta", "cluster", "gpu", "gl", "sys", "sc", "acq_rel", "acquire", "release", "proxy", "alias"],
+    )?;
+    let scope = if inst.has("cta") {
+        Scope::Cta
+    } else if inst.has("cluster") {
+        Scope::Cluster
+    } else if inst.has("gpu") || inst.has("gl") {
+        Scope::Gpu
+    } else {
+        Scope::Sys
+    };
+    let order = if inst.has("acquire") {
+        Order::Acquire
+    } else if inst.has("release") {
+        Order::Release
+    } else {
+        Order::AcqRel
+    };
+    let handler = if d.checked { d.handler::<fence::Fence<true>>() } else { d.handler::<fence::Fence<false>>() };
+    d.push(Op { dst: NONE, imm: scope as i64 | (order as i64) << 8, ..Op::new(handler) });
+    Ok(())
+}

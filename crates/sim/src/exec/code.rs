@@ -1,0 +1,330 @@
+//! A decoded program: basic blocks of operations, each ended by a terminator.
+
+use std::collections::HashMap;
+
+use super::op::Op;
+
+/// Index into [`Code::blocks`].
+pub(crate) type BlockId = u32;
+
+/// No block: the join of a branch whose sides only meet where the function ends.
+pub(crate) const NO_BLOCK: BlockId = u32::MAX;
+
+/// Everything a launch needs, decoded for one CPU level and one check mode.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    /// Straight-line operations and the operations of warp exchanges.
+    pub ops: Vec<Op>,
+    /// Basic blocks of all functions.
+    pub blocks: Vec<Block>,
+    /// Functions that have a body.
+    pub functions: Vec<FunctionCode>,
+    /// Functions by name.
+    pub function_index: HashMap<String, u32>,
+    /// Source instructions; operations and terminators refer to them by index.
+    pub instructions: Vec<InstructionInfo>,
+    /// Side lists of rows, targets and copies.
+    pub lists: Vec<u32>,
+    /// Shared variables of the module, for the names of addresses.
+    pub shared: Vec<Placed>,
+    /// Bytes of static shared memory, as laid out here.
+    pub static_shared: u32,
+    /// Device functions whose address is taken, by address offset.
+    pub function_table: Vec<u32>,
+}
+
+/// A variable and where it lies in its space.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placed {
+    /// Its name.
+    pub name: String,
+    /// Offset in its space.
+    pub offset: u32,
+    /// Size.
+    pub bytes: u32,
+}
+
+/// A source instruction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InstructionInfo {
+    /// Line in the text.
+    pub line: u32,
+    /// Its text.
+    pub text: String,
+    /// Index into [`Code::functions`].
+    pub function: u32,
+    /// The basic block that counts its executions.
+    pub block: BlockId,
+    /// Whether it is a branch.
+    pub is_branch: bool,
+    /// What totals its memory counters and executions go to.
+    pub class: Class,
+}
+
+/// Which totals an instruction counts towards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Class {
+    /// Only instruction counts.
+    #[default]
+    Other,
+    /// A load.
+    Load,
+    /// A store.
+    Store,
+    /// `atom` or `red`.
+    Atomic,
+    /// A block barrier.
+    Barrier,
+    /// A warp-level synchronising instruction.
+    WarpSync,
+}
+
+/// A basic block.
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    /// First operation.
+    pub start: u32,
+    /// One past the last operation.
+    pub end: u32,
+    /// Source instructions that one execution counts, terminator included.
+    pub count: u32,
+    /// How it ends.
+    pub terminator: Terminator,
+}
+
+/// How a basic block ends.
+#[derive(Debug, Clone)]
+pub(crate) enum Terminator {
+    /// Goes on at another block.
+    Jump(BlockId),
+    /// Goes to `taken` where the predicate holds (or does not, if negated), to `next` elsewhere.
+    Branch {
+        /// Predicate index.
+        predicate: u32,
+        /// Branch where the predicate is false.
+        negated: bool,
+        /// Where the predicate holds.
+        taken: BlockId,
+        /// Where it does not.
+        next: BlockId,
+        /// Immediate post-dominator, or [`NO_BLOCK`].
+        join: BlockId,
+        /// The `bra`; none for the guard of a synchronising instruction.
+        instruction: Option<u32>,
+    },
+    /// `brx.idx`.
+    Switch {
+        /// Row of the index.
+        index: u32,
+        /// First target in [`Code::lists`].
+        targets: u32,
+        /// Number of targets.
+        count: u32,
+        /// Immediate post-dominator, or [`NO_BLOCK`].
+        join: BlockId,
+        /// The instruction.
+        instruction: u32,
+    },
+    /// `call`.
+    Call(Box<Call>),
+    /// `ret`; at the outermost level the same as `exit`.
+    Return,
+    /// `exit`.
+    Exit,
+    /// `trap`.
+    Trap {
+        /// The instruction.
+        instruction: u32,
+    },
+    /// A warp-level synchronising instruction: runs `op` once every lane of the member mask is there.
+    WarpSync {
+        /// Operation that does the exchange; none for `bar.warp.sync`.
+        op: Option<u32>,
+        /// Row of the member mask.
+        members: u32,
+        /// The instruction.
+        instruction: u32,
+        /// The block after it.
+        next: BlockId,
+    },
+    /// A block barrier.
+    Barrier(Box<Barrier>),
+}
+
+/// A call.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// Whom.
+    pub target: CallTarget,
+    /// Where each argument lies in the caller.
+    pub arguments: Vec<CallSlot>,
+    /// Where each result goes in the caller.
+    pub returns: Vec<CallSlot>,
+    /// The block after it.
+    pub next: BlockId,
+    /// The instruction.
+    pub instruction: u32,
+}
+
+/// Whom a call goes to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum CallTarget {
+    /// A function of the module.
+    Direct(u32),
+    /// An address in a 64-bit register.
+    Indirect(u32),
+    /// `vprintf` of the device runtime.
+    Vprintf,
+    /// `malloc` of the device runtime.
+    Malloc,
+    /// `free` of the device runtime.
+    Free,
+    /// `__assertfail` of the device runtime.
+    AssertFail,
+}
+
+/// Where an argument, parameter or result lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallSlot {
+    /// `.param` bytes in the frame's local memory.
+    Local {
+        /// Byte offset in the frame.
+        offset: u32,
+        /// Size.
+        bytes: u32,
+    },
+    /// A register (or a constant row).
+    Register {
+        /// First row.
+        row: u32,
+        /// Rows.
+        rows: u32,
+    },
+    /// A predicate register.
+    Predicate(u32),
+}
+
+/// A block barrier.
+#[derive(Debug, Clone)]
+pub(crate) struct Barrier {
+    /// Row of the barrier's number.
+    pub id: u32,
+    /// Row of the thread count; all threads of the block without one.
+    pub threads: Option<u32>,
+    /// What it does beyond counting.
+    pub kind: BarrierKind,
+    /// All threads of a warp must execute it together.
+    pub aligned: bool,
+    /// The block after it.
+    pub next: BlockId,
+    /// The instruction.
+    pub instruction: u32,
+}
+
+/// What a barrier does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BarrierKind {
+    /// Waits.
+    Sync,
+    /// Does not wait.
+    Arrive,
+    /// Waits, and counts the threads whose predicate holds.
+    Popc {
+        /// Predicate index.
+        predicate: u32,
+        /// `!p`.
+        negated: bool,
+        /// Row of the result.
+        dst: u32,
+    },
+    /// Waits, and tells whether the predicate holds in all threads.
+    And {
+        /// Predicate index.
+        predicate: u32,
+        /// `!p`.
+        negated: bool,
+        /// Predicate index of the result.
+        dst: u32,
+    },
+    /// Waits, and tells whether the predicate holds in any thread.
+    Or {
+        /// Predicate index.
+        predicate: u32,
+        /// `!p`.
+        negated: bool,
+        /// Predicate index of the result.
+        dst: u32,
+    },
+}
+
+/// A function that has a body.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FunctionCode {
+    /// Its name.
+    pub name: String,
+    /// First block.
+    pub entry: BlockId,
+    /// Rows of its frame, predicates included.
+    pub rows: u32,
+    /// Row where the predicates start.
+    pub predicate_row: u32,
+    /// Rows that hold constants and special registers.
+    pub fills: Vec<(u32, Fill)>,
+    /// Rows (of registers read before they are surely written) and predicates to clear when a frame starts.
+    pub clear_rows: Vec<u32>,
+    /// Predicates to clear when a frame starts.
+    pub clear_predicates: Vec<u32>,
+    /// Bytes of `.local` and `.param` variables of its frame.
+    pub local_bytes: u32,
+    /// Its parameters (device functions only).
+    pub params: Vec<CallSlot>,
+    /// Its return values (device functions only).
+    pub returns: Vec<CallSlot>,
+    /// Most 32-bit registers live at once.
+    pub registers: u32,
+}
+
+/// What a constant row holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Fill {
+    /// The same 32 bits in each lane.
+    Constant32(u32),
+    /// The same 64 bits in each lane.
+    Constant64(u64),
+    /// The same 128 bits in each lane.
+    Constant128(u128),
+    /// A special register that does not change while a thread runs.
+    Special(Special),
+}
+
+/// Special registers that do not change while a thread runs (PTX ISA, "Special Registers").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each variant is the special register of the same name")]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    LaneId,
+    WarpId,
+    NWarpId,
+    SmId,
+    NSmId,
+    GridId,
+    LaneMaskEq,
+    LaneMaskLe,
+    LaneMaskLt,
+    LaneMaskGe,
+    LaneMaskGt,
+    ClusterId(u8),
+    NClusterId(u8),
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    IsExplicitCluster,
+    DynamicSmemSize,
+    TotalSmemSize,
+    AggrSmemSize,
+    ReservedSmem,
+}

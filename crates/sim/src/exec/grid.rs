@@ -1,0 +1,477 @@
+//! A launch: blocks on host threads, in increasing order, until all are done.
+//!
+//! Each worker takes the next block when it is free. A block that only waits for others gives way: another block
+//! becomes resident beside it, as on hardware, up to what a device holds. The blocks of a cooperative launch are
+//! all resident from the start.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::block::{Block, BlockCounts, Context, Geometry, Turn};
+use super::code::{Class, Code};
+use super::machine::{AccessCounters, Fault, GlobalView, Machine};
+use crate::memory::Memory;
+use crate::report::{Access, FindingKind, Severity};
+use crate::{Arch, Checks, Counters, Error, Finding, InstructionCounters, KernelInfo, Launch, Options, Report};
+
+/// Blocks that one worker keeps resident at most when they wait for one another.
+const MAX_RESIDENT: usize = 256;
+
+/// Numbers the launches of the process.
+static GRID_ID: AtomicU64 = AtomicU64::new(1);
+
+/// What the workers of a launch share.
+struct Shared<'a> {
+    code: &'a Code,
+    geometry: &'a Geometry,
+    options: &'a Options,
+    blocks: u64,
+    cooperative: bool,
+    workers: u64,
+    next: AtomicU64,
+    done: AtomicU64,
+    stop: AtomicBool,
+    /// Grows whenever something happens that a waiting thread could see.
+    progress: AtomicU64,
+    output: Mutex<Output>,
+}
+
+/// Text printed by blocks, passed on in block order.
+#[derive(Default)]
+struct Output {
+    next: u64,
+    waiting: BTreeMap<u64, String>,
+}
+
+/// What one worker brings home.
+struct Harvest {
+    counts: BlockCounts,
+    counters: Vec<AccessCounters>,
+    faults: Vec<Fault>,
+    trap: Option<(u32, u64, u32)>,
+}
+
+/// Runs a launch.
+pub(crate) fn launch(
+    code: &Code,
+    kernel: &KernelInfo,
+    arch: Arch,
+    memory: &Memory,
+    launch: &Launch,
+    options: &Options,
+) -> Result<Report, Error> {
+    let geometry = geometry(code, kernel, arch, launch, options)?;
+    let (live, freed) = memory.snapshot();
+    let freed = Arc::new(freed);
+    let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let workers = options.workers.unwrap_or(cores).clamp(1, usize::try_from(blocks).unwrap_or(usize::MAX));
+    let shared = Shared {
+        code,
+        geometry: &geometry,
+        options,
+        blocks,
+        cooperative: launch.cooperative,
+        workers: workers as u64,
+        next: AtomicU64::new(0),
+        done: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        progress: AtomicU64::new(0),
+        output: Mutex::default(),
+    };
+    let params: Arc<[u8]> = launch.params.clone().into();
+    let view = || GlobalView::new(live.clone(), Arc::clone(&freed));
+    let harvests: Vec<Harvest> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (1..workers)
+            .map(|w| {
+                let (shared, params, view) = (&shared, Arc::clone(&params), &view);
+                scope.spawn(move || work(shared, w as u64, view(), params))
+            })
+            .collect();
+        let mut all = vec![work(&shared, 0, view(), Arc::clone(&params))];
+        all.extend(handles.into_iter().map(|h| h.join().unwrap_or_else(|p| std::panic::resume_unwind(p))));
+        all
+    });
+    shared.flush_output();
+    report(code, kernel, &geometry, options, harvests, &shared)
+}
+
+fn geometry(
+    code: &Code,
+    kernel: &KernelInfo,
+    arch: Arch,
+    launch: &Launch,
+    options: &Options,
+) -> Result<Geometry, Error> {
+    let refuse = |reason: String| Err(Error::InvalidLaunch { kernel: kernel.name.clone(), reason });
+    let [gx, gy, gz] = launch.grid;
+    let [bx, by, bz] = launch.block;
+    if gx == 0 || gy == 0 || gz == 0 || bx == 0 || by == 0 || bz == 0 {
+        return refuse(format!("grid {:?} and block {:?} must not have a zero", launch.grid, launch.block));
+    }
+    if gx > 0x7fff_ffff || gy > 65535 || gz > 65535 {
+        return refuse(format!("grid {:?} is over the limit of [2147483647, 65535, 65535] blocks", launch.grid));
+    }
+    let threads = u64::from(bx) * u64::from(by) * u64::from(bz);
+    if threads > 1024 || bx > 1024 || by > 1024 || bz > 64 {
+        return refuse(format!(
+            "block {:?} has {threads} threads; the limits are 1024 threads and [1024, 1024, 64]",
+            launch.block
+        ));
+    }
+    if let Some(max) = kernel.max_threads.filter(|&max| threads > u64::from(max)) {
+        return refuse(format!("block {:?} has {threads} threads; the kernel declares at most {max}", launch.block));
+    }
+    if let Some(required) = kernel.required_block.filter(|r| *r != launch.block) {
+        return refuse(format!("block {:?} differs from the {required:?} that the kernel requires", launch.block));
+    }
+    if launch.cluster.iter().any(|&c| c == 0) || launch.cluster.iter().product::<u32>() > 1 {
+        return refuse(format!("clusters are not executed yet (asked for {:?})", launch.cluster));
+    }
+    let limit = crate::occupancy::limits(arch).shared_per_block;
+    let shared_bytes = kernel.static_shared.next_multiple_of(16).checked_add(launch.dynamic_shared);
+    if shared_bytes.is_none_or(|b| b > limit) {
+        return refuse(format!(
+            "{} static and {} dynamic bytes of shared memory are over the limit of {limit}",
+            kernel.static_shared, launch.dynamic_shared
+        ));
+    }
+    if launch.params.len() != kernel.param_bytes as usize {
+        return refuse(format!("{} bytes of parameters given, {} expected", launch.params.len(), kernel.param_bytes));
+    }
+    Ok(Geometry {
+        grid: launch.grid,
+        block: launch.block,
+        cluster: launch.cluster,
+        threads: u32::try_from(threads).expect("at most 1024"),
+        dynamic_shared: launch.dynamic_shared,
+        shared_bytes: if launch.dynamic_shared == 0 {
+            code.static_shared
+        } else {
+            code.static_shared.next_multiple_of(16) + launch.dynamic_shared
+        },
+        kernel: code.function_index[&kernel.name],
+        multiprocessors: crate::occupancy::limits(arch).multiprocessors,
+        grid_id: GRID_ID.fetch_add(1, Ordering::Relaxed),
+        checked: options.checks == Checks::All,
+    })
+}
+
+impl Shared<'_> {
+    /// The next block for a worker, if there is one left.
+    fn take(&self) -> Option<u64> {
+        let block = self.next.fetch_add(1, Ordering::Relaxed);
+        (block < self.blocks).then_some(block)
+    }
+
+    fn finish_block(&self, block: &mut Block) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        self.progress.fetch_add(1, Ordering::Relaxed);
+        if let Some(progress) = &self.options.progress
+            && (done.is_multiple_of(256) || done == self.blocks)
+        {
+            progress(done, self.blocks);
+        }
+        let text = std::mem::take(&mut block.output);
+        if text.is_empty() && self.output.lock().is_ok_and(|o| o.waiting.is_empty() && o.next == u64::MAX) {
+            return;
+        }
+        self.print(block.index, text);
+    }
+
+    fn print(&self, index: u64, text: String) {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        output.waiting.insert(index, text);
+        while let Some(text) = {
+            let next = output.next;
+            output.waiting.remove(&next)
+        } {
+            self.emit(&text);
+            output.next += 1;
+        }
+    }
+
+    /// Passes on what was held back by blocks that never ended.
+    fn flush_output(&self) {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        for text in std::mem::take(&mut output.waiting).into_values() {
+            self.emit(&text);
+        }
+    }
+
+    fn emit(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        match &self.options.output {
+            Some(sink) => sink(text),
+            None => {
+                use std::io::Write as _;
+                // A closed standard output is no reason to stop a run.
+                let _ = std::io::stdout().write_all(text.as_bytes());
+            }
+        }
+    }
+}
+
+/// What one worker does.
+fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>) -> Harvest {
+    let code = shared.code;
+    let mut m = Machine {
+        frame: std::ptr::null_mut(),
+        predicates: std::ptr::null_mut(),
+        local: std::ptr::null_mut(),
+        local_base: 0,
+        local_end: 0,
+        shared: std::ptr::null_mut(),
+        shared_bytes: 0,
+        params,
+        global,
+        warp: 0,
+        block: 0,
+        counters: vec![AccessCounters::default(); code.instructions.len()],
+        progress: false,
+        waiting: false,
+        stop: false,
+        faults: Vec::new(),
+        clock: 0,
+        checked: shared.geometry.checked,
+    };
+    let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
+    let mut trap = None;
+    let mut cx = Context { code, geometry: shared.geometry, counts: &mut counts, trap: &mut trap };
+    let mut idle: Vec<Block> = Vec::new();
+    let mut resident: VecDeque<Block> = VecDeque::new();
+    let mut admit = |resident: &mut VecDeque<Block>, idle: &mut Vec<Block>, index: u64, cx: &Context<'_>| {
+        let mut block = idle.pop().unwrap_or_else(|| Block::new(shared.geometry));
+        block.start(index, cx);
+        resident.push_front(block);
+    };
+    if shared.cooperative {
+        let mut index = worker;
+        while index < shared.blocks {
+            admit(&mut resident, &mut idle, index, &cx);
+            index += shared.workers;
+        }
+        resident.make_contiguous().reverse();
+    }
+    let (mut seen_progress, mut idle_since) = (0, 0u64);
+    let mut executed = 0u64;
+    while !shared.stop.load(Ordering::Relaxed) {
+        if resident.is_empty() {
+            match if shared.cooperative { None } else { shared.take() } {
+                Some(index) => admit(&mut resident, &mut idle, index, &cx),
+                None => break,
+            }
+        }
+        let mut block = resident.pop_front().expect("a block is resident");
+        let before = block.clock();
+        m.progress = false;
+        let turn = block.turn(&mut m, &mut cx);
+        executed += block.clock().wrapping_sub(before);
+        if m.progress {
+            shared.progress.fetch_add(1, Ordering::Relaxed);
+        }
+        match turn {
+            Turn::Done => {
+                shared.finish_block(&mut block);
+                idle.push(block);
+            }
+            Turn::Yield => {
+                let progress = shared.progress.load(Ordering::Relaxed);
+                if progress != seen_progress {
+                    (seen_progress, idle_since) = (progress, executed);
+                }
+                if executed - idle_since > shared.options.patience {
+                    stuck(&block, &mut m, code, FindingKind::Deadlock);
+                    shared.stop.store(true, Ordering::Relaxed);
+                    shared.print(block.index, std::mem::take(&mut block.output));
+                    break;
+                }
+                resident.push_back(block);
+                // Something waits: let another block become resident beside it.
+                if m.waiting
+                    && !shared.cooperative
+                    && resident.len() < MAX_RESIDENT
+                    && let Some(index) = shared.take()
+                {
+                    admit(&mut resident, &mut idle, index, &cx);
+                }
+                if m.waiting && resident.len() == 1 {
+                    // What it waits for runs on another worker.
+                    std::thread::yield_now();
+                }
+            }
+            Turn::Stuck => {
+                stuck(&block, &mut m, code, FindingKind::Deadlock);
+                shared.stop.store(true, Ordering::Relaxed);
+                shared.print(block.index, std::mem::take(&mut block.output));
+            }
+            Turn::Stopped => {
+                shared.stop.store(true, Ordering::Relaxed);
+                shared.print(block.index, std::mem::take(&mut block.output));
+            }
+        }
+    }
+    Harvest { counts, counters: m.counters, faults: m.faults, trap }
+}
+
+/// Records that a block can never go on.
+fn stuck(block: &Block, m: &mut Machine, code: &Code, kind: FindingKind) {
+    let (instruction, thread, rule) = block.stuck_at(code).unwrap_or((0, 0, "nothing can run".to_owned()));
+    let fault = Fault {
+        kind,
+        severity: Severity::Error,
+        instruction,
+        block: block.index,
+        thread,
+        address: None,
+        other: None,
+        rule,
+    };
+    m.fault(fault, true);
+}
+
+fn report(
+    code: &Code,
+    kernel: &KernelInfo,
+    geometry: &Geometry,
+    options: &Options,
+    harvests: Vec<Harvest>,
+    shared: &Shared<'_>,
+) -> Result<Report, Error> {
+    let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
+    let mut counters = vec![AccessCounters::default(); code.instructions.len()];
+    let mut faults: Vec<(Fault, u64)> = Vec::new();
+    let mut trap = None;
+    for harvest in harvests {
+        for (all, one) in counts.iter_mut().zip(&harvest.counts) {
+            all.0 += one.0;
+            all.1 += one.1;
+        }
+        for (all, one) in counters.iter_mut().zip(&harvest.counters) {
+            all.add(one);
+        }
+        trap = trap.or(harvest.trap);
+        for fault in harvest.faults {
+            let other = fault.other.map(|o| o.0);
+            match faults.iter_mut().find(|(f, _)| {
+                f.kind == fault.kind && f.instruction == fault.instruction && f.other.map(|o| o.0) == other
+            }) {
+                Some((_, count)) => *count += 1,
+                None => faults.push((fault, 1)),
+            }
+        }
+    }
+    if let Some((instruction, block, thread)) = trap {
+        return Err(Error::Trap {
+            kernel: kernel.name.clone(),
+            line: code.instructions[instruction as usize].line,
+            block: Geometry::coordinates(block, geometry.grid),
+            thread: Geometry::coordinates(u64::from(thread), geometry.block),
+        });
+    }
+    faults.sort_by_key(|(f, _)| (f.instruction, f.kind, f.other.map(|o| o.0)));
+    let findings = faults.into_iter().map(|(f, n)| finding(code, kernel, geometry, f, n)).collect();
+    let instructions =
+        if options.per_instruction { per_instruction(code, geometry, &counts, &counters) } else { Vec::new() };
+    let aborted = shared.stop.load(Ordering::Relaxed);
+    Ok(Report { counters: totals(code, &counts, &counters), instructions, findings, aborted })
+}
+
+fn finding(code: &Code, kernel: &KernelInfo, geometry: &Geometry, fault: Fault, count: u64) -> Finding {
+    let side = |instruction: u32, block: u64, thread: u32| {
+        let info = &code.instructions[instruction as usize];
+        Access {
+            line: info.line,
+            instruction: info.text.clone(),
+            block: Geometry::coordinates(block, geometry.grid),
+            thread: Geometry::coordinates(u64::from(thread), geometry.block),
+        }
+    };
+    Finding {
+        kind: fault.kind,
+        severity: fault.severity,
+        kernel: kernel.name.clone(),
+        access: side(fault.instruction, fault.block, fault.thread),
+        other: fault.other.map(|(i, b, t)| side(i, b, t)),
+        address: fault.address,
+        rule: fault.rule,
+        count,
+    }
+}
+
+fn totals(code: &Code, counts: &BlockCounts, counters: &[AccessCounters]) -> Counters {
+    let mut t = Counters::default();
+    for (block, &(executions, lanes)) in code.blocks.iter().zip(counts) {
+        t.warp_instructions += executions * u64::from(block.count);
+        t.thread_instructions += lanes * u64::from(block.count);
+    }
+    let mut off = 0;
+    for (info, c) in code.instructions.iter().zip(counters) {
+        let executions = counts[info.block as usize].0;
+        off += c.guarded_off;
+        t.local_requests += c.local_requests;
+        if info.is_branch {
+            t.branches += executions;
+            t.divergent_branches += c.divergent;
+        }
+        match info.class {
+            Class::Load => {
+                t.shared_load_requests += c.shared_requests;
+                t.shared_load_wavefronts += c.wavefronts;
+                t.shared_load_bank_conflicts += c.conflicts;
+                t.global_load_requests += c.global_requests;
+                t.global_load_sectors += c.sectors;
+                t.global_load_bytes += c.global_bytes;
+            }
+            Class::Store => {
+                t.shared_store_requests += c.shared_requests;
+                t.shared_store_wavefronts += c.wavefronts;
+                t.shared_store_bank_conflicts += c.conflicts;
+                t.global_store_requests += c.global_requests;
+                t.global_store_sectors += c.sectors;
+                t.global_store_bytes += c.global_bytes;
+            }
+            Class::Atomic => {
+                t.global_atomics += c.global_requests;
+                t.shared_atomics += c.shared_requests;
+            }
+            Class::Barrier => t.barriers += executions,
+            Class::WarpSync => t.warp_syncs += executions,
+            Class::Other => {}
+        }
+    }
+    t.predicated_on_thread_instructions = t.thread_instructions - off;
+    t
+}
+
+fn per_instruction(
+    code: &Code,
+    geometry: &Geometry,
+    counts: &BlockCounts,
+    counters: &[AccessCounters],
+) -> Vec<InstructionCounters> {
+    // The kernel, and whatever device functions ran.
+    let ran = |f: u32| {
+        f == geometry.kernel || code.instructions.iter().any(|i| i.function == f && counts[i.block as usize].0 != 0)
+    };
+    let shown: Vec<bool> = (0..code.functions.len()).map(|f| ran(u32::try_from(f).expect("few functions"))).collect();
+    code.instructions
+        .iter()
+        .zip(counters)
+        .filter(|(info, _)| shown[info.function as usize])
+        .map(|(info, c)| InstructionCounters {
+            line: info.line,
+            text: info.text.clone(),
+            function: code.functions[info.function as usize].name.clone(),
+            executions: counts[info.block as usize].0,
+            active_lanes: counts[info.block as usize].1 - c.guarded_off,
+            divergent: c.divergent,
+            wavefronts: c.wavefronts,
+            bank_conflicts: c.conflicts,
+            sectors: c.sectors,
+        })
+        .collect()
+}

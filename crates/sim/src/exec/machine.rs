@@ -1,0 +1,195 @@
+//! What a handler sees of the machine: the current frame, the memories, the counters.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::op::FramePointer;
+use super::row::Row;
+use crate::memory::Allocation;
+use crate::report::{FindingKind, Severity};
+
+/// Counters of the memory accesses of one instruction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AccessCounters {
+    /// Warp requests to global memory.
+    pub global_requests: u64,
+    /// Sectors of those.
+    pub sectors: u64,
+    /// Bytes that the active lanes asked for.
+    pub global_bytes: u64,
+    /// Warp requests to shared memory.
+    pub shared_requests: u64,
+    /// Wavefronts of those.
+    pub wavefronts: u64,
+    /// Wavefronts beyond the ideal.
+    pub conflicts: u64,
+    /// Warp requests to local memory.
+    pub local_requests: u64,
+    /// Branches: executions that diverged.
+    pub divergent: u64,
+    /// Lanes whose guard did not hold.
+    pub guarded_off: u64,
+}
+
+impl AccessCounters {
+    /// Adds another worker's counters.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.global_requests += other.global_requests;
+        self.sectors += other.sectors;
+        self.global_bytes += other.global_bytes;
+        self.shared_requests += other.shared_requests;
+        self.wavefronts += other.wavefronts;
+        self.conflicts += other.conflicts;
+        self.local_requests += other.local_requests;
+        self.divergent += other.divergent;
+        self.guarded_off += other.guarded_off;
+    }
+}
+
+/// A broken rule, before it is put into words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// Which rule.
+    pub kind: FindingKind,
+    /// How bad.
+    pub severity: Severity,
+    /// The instruction.
+    pub instruction: u32,
+    /// Linear block index.
+    pub block: u64,
+    /// Linear thread index in the block.
+    pub thread: u32,
+    /// Generic address, if one is involved, and what lies there.
+    pub address: Option<(u64, String)>,
+    /// The other side: instruction, block, thread.
+    pub other: Option<(u32, u64, u32)>,
+    /// The rule.
+    pub rule: String,
+}
+
+/// What runs handlers: one for each host thread.
+pub(crate) struct Machine {
+    /// First row of the current frame.
+    pub frame: FramePointer,
+    /// First predicate of the current frame.
+    pub predicates: *mut u32,
+    /// Local memory of the current warp, one row for each 4 bytes.
+    pub local: *mut Vec<Row>,
+    /// Where the current frame's local memory starts.
+    pub local_base: u32,
+    /// Where the current frame's local memory ends.
+    pub local_end: u32,
+    /// Shared memory of the current block.
+    pub shared: *mut u8,
+    /// Its size.
+    pub shared_bytes: u32,
+    /// Kernel parameters.
+    pub params: Arc<[u8]>,
+    /// Global memory.
+    pub global: GlobalView,
+    /// The current warp of the block.
+    pub warp: u32,
+    /// Linear index of the current block.
+    pub block: u64,
+    /// Counters, by instruction.
+    pub counters: Vec<AccessCounters>,
+    /// Something changed that others may wait for.
+    pub progress: bool,
+    /// The current part may be waiting for others (it read volatile or atomic state, or slept).
+    pub waiting: bool,
+    /// A fault ended the run.
+    pub stop: bool,
+    /// Broken rules so far.
+    pub faults: Vec<Fault>,
+    /// A deterministic clock: warp instructions executed by this worker.
+    pub clock: u64,
+    /// The checks are on.
+    pub checked: bool,
+}
+
+/// Global memory as one worker sees it.
+#[derive(Debug)]
+pub(crate) struct GlobalView {
+    /// Live allocations, sorted.
+    live: Vec<Arc<Allocation>>,
+    /// Freed ranges.
+    freed: Arc<Vec<(Range<u64>, String)>>,
+    /// First address of the allocation that was used last.
+    base: u64,
+    /// Its size.
+    bytes: u64,
+    /// Its contents.
+    data: *mut u8,
+}
+
+impl GlobalView {
+    /// A view of a snapshot.
+    pub(crate) fn new(live: Vec<Arc<Allocation>>, freed: Arc<Vec<(Range<u64>, String)>>) -> Self {
+        Self { live, freed, base: 0, bytes: 0, data: std::ptr::null_mut() }
+    }
+
+    /// Host address of `bytes` bytes at a device address, if they lie in one allocation.
+    #[inline(always)]
+    pub(crate) fn locate(&mut self, address: u64, bytes: u64) -> Option<*mut u8> {
+        let offset = address.wrapping_sub(self.base);
+        if offset < self.bytes && bytes <= self.bytes - offset {
+            return Some(self.data.wrapping_add(offset as usize));
+        }
+        self.search(address, bytes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn search(&mut self, address: u64, bytes: u64) -> Option<*mut u8> {
+        let at = self.live.partition_point(|a| a.base <= address).checked_sub(1)?;
+        let a = &self.live[at];
+        let offset = address - a.base;
+        if offset >= a.bytes || bytes > a.bytes - offset {
+            return None;
+        }
+        (self.base, self.bytes) = (a.base, a.bytes);
+        self.data = a.data().cast_mut().cast();
+        Some(self.data.wrapping_add(usize::try_from(offset).ok()?))
+    }
+
+    /// The allocation that an address lies in or after, with the offset from its start.
+    pub(crate) fn describe(&self, address: u64) -> String {
+        if let Some((range, name)) = self.freed.iter().find(|(r, _)| r.contains(&address)) {
+            return format!("{name}+{:#x}, freed", address - range.start);
+        }
+        let at = self.live.partition_point(|a| a.base <= address);
+        match at.checked_sub(1).map(|i| &self.live[i]) {
+            Some(a) if address - a.base < a.bytes => format!("{}+{:#x}", a.name, address - a.base),
+            Some(a) => {
+                let beyond = address - a.base - a.bytes;
+                format!("{beyond} bytes past the end of {} ({} bytes)", a.name, a.bytes)
+            }
+            None => "no allocation".to_owned(),
+        }
+    }
+
+    /// Whether an address lies in a freed allocation.
+    pub(crate) fn is_freed(&self, address: u64) -> bool {
+        self.freed.iter().any(|(r, _)| r.contains(&address))
+    }
+}
+
+impl Machine {
+    /// Records a broken rule; without checks the first one ends the run, as it does on hardware.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fault(&mut self, fault: Fault, stop: bool) {
+        self.stop |= stop;
+        if let Some(_same) =
+            self.faults.iter().find(|f| f.kind == fault.kind && f.instruction == fault.instruction && stop)
+        {
+            return;
+        }
+        self.faults.push(fault);
+    }
+
+    /// The linear thread index of a lane of the current warp.
+    pub(crate) fn thread(&self, lane: u32) -> u32 {
+        self.warp * 32 + lane
+    }
+}

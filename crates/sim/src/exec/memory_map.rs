@@ -1,0 +1,40 @@
+//! Where the address spaces lie in the generic address space of the virtual GPU.
+//!
+//! `.global` and `.const` addresses are generic addresses as they are. Offsets in the other spaces are mapped into
+//! windows, each at the start of its own 2^40 bytes.
+
+/// Generic addresses of shared memory.
+pub(crate) const SHARED_WINDOW: u64 = 1 << 40;
+/// Generic addresses of local memory.
+pub(crate) const LOCAL_WINDOW: u64 = 2 << 40;
+/// Generic addresses of kernel parameters.
+pub(crate) const PARAM_WINDOW: u64 = 3 << 40;
+/// Addresses of functions, for indirect calls; not readable.
+pub(crate) const FUNCTION_WINDOW: u64 = 4 << 40;
+/// First address of global memory.
+pub(crate) const GLOBAL_START: u64 = 0x7000_0000_0000;
+
+/// The spaces that generic addresses lie in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Window {
+    /// `.global` and `.const`, and everything else.
+    Global,
+    /// `.shared`.
+    Shared,
+    /// `.local`.
+    Local,
+    /// `.param` of a kernel.
+    Param,
+}
+
+/// The window that a generic address lies in, and the offset in it (the address itself for global memory).
+#[inline(always)]
+pub(crate) fn window(address: u64) -> (Window, u64) {
+    let offset = address & ((1 << 40) - 1);
+    match address >> 40 {
+        1 => (Window::Shared, offset),
+        2 => (Window::Local, offset),
+        3 => (Window::Param, offset),
+        _ => (Window::Global, address),
+    }
+}

@@ -1,0 +1,70 @@
+//! The register file: rows of 32 lanes, and how typed lane values lie in them.
+//!
+//! One row holds 32 bits of each of the 32 lanes. A 64-bit register takes two consecutive rows, read as
+//! `[u64; 32]`; a 128-bit register takes four. Registers of 8 and 16 bits take one row, zero-extended.
+
+/// Lanes in a warp.
+pub(crate) const LANES: usize = 32;
+
+/// A mask with every lane.
+pub(crate) const ALL_LANES: u32 = u32::MAX;
+
+/// 32 bits of each lane.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Row(pub [u32; LANES]);
+
+/// The raw bits of one lane of a register: `u32`, `u64` or `u128`.
+pub(crate) trait Word: Copy + Default + PartialEq + 'static {
+    /// Rows that 32 of them fill.
+    const ROWS: u32;
+}
+
+impl Word for u32 {
+    const ROWS: u32 = 1;
+}
+impl Word for u64 {
+    const ROWS: u32 = 2;
+}
+impl Word for u128 {
+    const ROWS: u32 = 4;
+}
+
+/// A typed view of a lane.
+pub(crate) trait Lane: Copy + 'static {
+    /// How it is stored.
+    type Bits: Word;
+    /// Reads it from its bits; excess high bits are ignored.
+    fn from_bits(bits: Self::Bits) -> Self;
+    /// Its bits, zero-extended.
+    fn to_bits(self) -> Self::Bits;
+}
+
+macro_rules! lane {
+    ($($ty:ty: $bits:ty, |$b:ident| $from:expr, |$v:ident| $to:expr;)*) => {$(
+        impl Lane for $ty {
+            type Bits = $bits;
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation, reason = "the excess bits are to be ignored")]
+            fn from_bits($b: $bits) -> Self { $from }
+            #[inline(always)]
+            fn to_bits(self) -> $bits { let $v = self; $to }
+        }
+    )*};
+}
+
+lane! {
+    u8: u32, |b| b as u8, |v| u32::from(v);
+    i8: u32, |b| b as i8, |v| u32::from(v as u8);
+    u16: u32, |b| b as u16, |v| u32::from(v);
+    i16: u32, |b| b as i16, |v| u32::from(v as u16);
+    u32: u32, |b| b, |v| v;
+    i32: u32, |b| b as i32, |v| v as u32;
+    u64: u64, |b| b, |v| v;
+    i64: u64, |b| b as i64, |v| v as u64;
+    u128: u128, |b| b, |v| v;
+    f32: u32, |b| f32::from_bits(b), |v| v.to_bits();
+    f64: u64, |b| f64::from_bits(b), |v| v.to_bits();
+    half::f16: u32, |b| half::f16::from_bits(b as u16), |v| u32::from(v.to_bits());
+    half::bf16: u32, |b| half::bf16::from_bits(b as u16), |v| u32::from(v.to_bits());
+}

@@ -1,0 +1,58 @@
+//! Sizes and places of variables and parameters.
+
+use warpfold_ptx::{Initializer, Variable};
+
+use crate::Error;
+
+/// Size and place of a kernel parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamInfo {
+    /// Its name.
+    pub name: String,
+    /// Where it starts in the parameter bytes.
+    pub offset: u32,
+    /// Its size.
+    pub bytes: u32,
+    /// Its alignment.
+    pub align: u32,
+}
+
+/// An error about a variable.
+pub(crate) fn invalid_variable(v: &Variable, reason: &str) -> Error {
+    Error::Invalid { line: v.span.line, text: v.name.to_string(), reason: reason.to_owned() }
+}
+
+/// Size of a variable; `None` if only a launch knows it.
+pub(crate) fn bytes_of(v: &Variable) -> Option<u64> {
+    let element = u64::from(v.ty.bytes()) * u64::from(v.vector);
+    let known: Option<Vec<u64>> = v.dims.iter().copied().collect();
+    match known {
+        Some(dims) => dims.iter().try_fold(element, |all, d| all.checked_mul(*d)),
+        None => match &v.init {
+            // `name[] = { … }` is as large as its list.
+            Some(Initializer::List(list)) => {
+                let inner: u64 = v.dims.iter().skip(1).map(|d| d.unwrap_or(1)).product();
+                Some(element * inner * list.len() as u64)
+            }
+            _ => None,
+        },
+    }
+}
+
+/// Places kernel parameters one after the other, each aligned.
+pub(crate) fn parameters(params: &[Variable]) -> Result<Vec<ParamInfo>, Error> {
+    let mut offset = 0u32;
+    params
+        .iter()
+        .map(|v| {
+            let bytes = bytes_of(v)
+                .and_then(|b| u32::try_from(b).ok())
+                .ok_or_else(|| invalid_variable(v, "the size of a parameter must be known"))?;
+            let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(1);
+            offset = offset.next_multiple_of(align);
+            let info = ParamInfo { name: v.name.to_string(), offset, bytes, align };
+            offset += bytes;
+            Ok(info)
+        })
+        .collect()
+}

@@ -1,0 +1,284 @@
+//! Global memory of one virtual device: allocations with bounds, names and a record of what was written.
+//!
+//! Addresses are never reused, so that a use after free is always seen. Contents are read and written with relaxed
+//! atomic operations, because blocks run on several host threads and a kernel may race.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use crate::Error;
+use crate::exec::memory_map::GLOBAL_START;
+
+/// Alignment of every allocation, as on CUDA devices.
+const ALIGNMENT: u64 = 256;
+/// Unmapped bytes after each allocation, so that small overruns never reach the next one.
+const GAP: u64 = 4096;
+
+/// One allocation.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    /// First device address.
+    pub base: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Name for findings.
+    pub name: String,
+    /// The contents, rounded up to whole words.
+    words: Box<[AtomicU64]>,
+    /// Which bytes were written by the host or by a launch.
+    pub(crate) initialised: Mutex<Initialised>,
+}
+
+/// Which bytes of an allocation hold a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Initialised {
+    /// These ranges, sorted and apart.
+    Ranges(Vec<Range<u64>>),
+    /// All of it, or not known any more: an unchecked launch ran.
+    All,
+}
+
+impl Initialised {
+    fn add(&mut self, range: Range<u64>) {
+        let Self::Ranges(ranges) = self else { return };
+        let at = ranges.partition_point(|r| r.end < range.start);
+        let mut merged = range;
+        while ranges.get(at).is_some_and(|r| r.start <= merged.end) {
+            let r = ranges.remove(at);
+            merged = merged.start.min(r.start)..merged.end.max(r.end);
+        }
+        ranges.insert(at, merged);
+    }
+}
+
+impl Allocation {
+    fn new(base: u64, bytes: u64, name: &str) -> Self {
+        let words = (0..bytes.div_ceil(8)).map(|_| AtomicU64::new(0));
+        Self {
+            base,
+            bytes,
+            name: name.to_owned(),
+            words: words.collect(),
+            initialised: Mutex::new(Initialised::Ranges(Vec::new())),
+        }
+    }
+
+    /// First byte of the contents.
+    pub(crate) fn data(&self) -> *const AtomicU8 {
+        self.words.as_ptr().cast()
+    }
+
+    fn byte(&self, offset: u64) -> &AtomicU8 {
+        assert!(offset < self.bytes, "offset {offset} outside an allocation of {} bytes", self.bytes);
+        let offset = usize::try_from(offset).expect("allocations fit the host's memory");
+        // SAFETY: the offset is inside `words`, and an atomic word may be accessed as atomic bytes.
+        unsafe { &*self.data().add(offset) }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) {
+        let mut i = 0;
+        while i < data.len() {
+            let at = offset + i as u64;
+            if at.is_multiple_of(8) && data.len() - i >= 8 {
+                let word: [u8; 8] = data[i..i + 8].try_into().expect("eight bytes");
+                self.word(at).store(u64::from_le_bytes(word), Ordering::Relaxed);
+                i += 8;
+            } else {
+                self.byte(at).store(data[i], Ordering::Relaxed);
+                i += 1;
+            }
+        }
+    }
+
+    fn read(&self, offset: u64, data: &mut [u8]) {
+        let mut i = 0;
+        while i < data.len() {
+            let at = offset + i as u64;
+            if at.is_multiple_of(8) && data.len() - i >= 8 {
+                data[i..i + 8].copy_from_slice(&self.word(at).load(Ordering::Relaxed).to_le_bytes());
+                i += 8;
+            } else {
+                data[i] = self.byte(at).load(Ordering::Relaxed);
+                i += 1;
+            }
+        }
+    }
+
+    fn word(&self, offset: u64) -> &AtomicU64 {
+        &self.words[usize::try_from(offset / 8).expect("allocations fit the host's memory")]
+    }
+
+    fn mark(&self, offset: u64, bytes: u64) {
+        lock(&self.initialised).add(offset..offset + bytes);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Allocations of a device, sorted by address, and the freed ranges.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    /// Live allocations.
+    pub live: Vec<Arc<Allocation>>,
+    /// Freed ranges with their names, sorted by address.
+    pub freed: Vec<(Range<u64>, String)>,
+    next: u64,
+    used: u64,
+}
+
+/// Global memory of one virtual device.
+///
+/// ```
+/// let memory = warpfold_sim::Memory::new(1 << 20);
+/// let address = memory.allocate(4, "answer")?;
+/// memory.write(address, &42u32.to_le_bytes())?;
+/// let mut bytes = [0; 4];
+/// memory.read(address, &mut bytes)?;
+/// assert_eq!(u32::from_le_bytes(bytes), 42);
+/// # Ok::<(), warpfold_sim::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Memory {
+    capacity: u64,
+    table: RwLock<Table>,
+}
+
+impl Memory {
+    /// A memory of `capacity` bytes; nothing is reserved on the host until it is allocated.
+    #[must_use]
+    pub fn new(capacity: u64) -> Self {
+        let table = Table { next: GLOBAL_START, ..Table::default() };
+        Self { capacity, table: RwLock::new(table) }
+    }
+
+    /// Bytes in all.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Bytes allocated.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.table().used
+    }
+
+    fn table(&self) -> std::sync::RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn table_mut(&self) -> std::sync::RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Allocates `bytes` bytes and gives their device address, a multiple of 256; the name shows in findings.
+    ///
+    /// The contents count as not initialised.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn allocate(&self, bytes: u64, name: &str) -> Result<u64, Error> {
+        let mut table = self.table_mut();
+        let free = self.capacity - table.used;
+        if bytes > free {
+            return Err(Error::OutOfMemory { requested: bytes, free, capacity: self.capacity });
+        }
+        let base = table.next;
+        table.next = (base + bytes + GAP).next_multiple_of(ALIGNMENT);
+        table.used += bytes;
+        table.live.push(Arc::new(Allocation::new(base, bytes, name)));
+        Ok(base)
+    }
+
+    /// Frees an allocation by the address that [`Memory::allocate`] gave.
+    ///
+    /// # Errors
+    /// [`Error::BadHostAccess`] if no live allocation starts there.
+    pub fn free(&self, address: u64) -> Result<(), Error> {
+        let mut table = self.table_mut();
+        let Ok(at) = table.live.binary_search_by_key(&address, |a| a.base) else {
+            return Err(Error::BadHostAccess { address, bytes: 0 });
+        };
+        let gone = table.live.remove(at);
+        table.used -= gone.bytes;
+        let at = table.freed.partition_point(|(r, _)| r.start < gone.base);
+        table.freed.insert(at, (gone.base..gone.base + gone.bytes.max(1), gone.name.clone()));
+        Ok(())
+    }
+
+    fn locate(&self, address: u64, bytes: u64) -> Result<(Arc<Allocation>, u64), Error> {
+        let table = self.table();
+        let at = table.live.partition_point(|a| a.base <= address);
+        at.checked_sub(1)
+            .map(|i| &table.live[i])
+            .filter(|a| bytes <= a.bytes && address - a.base <= a.bytes - bytes)
+            .map(|a| (Arc::clone(a), address - a.base))
+            .ok_or(Error::BadHostAccess { address, bytes })
+    }
+
+    /// Copies from the host.
+    ///
+    /// # Errors
+    /// [`Error::BadHostAccess`] if the range is not inside one live allocation.
+    pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Error> {
+        let (allocation, offset) = self.locate(address, data.len() as u64)?;
+        allocation.write(offset, data);
+        allocation.mark(offset, data.len() as u64);
+        Ok(())
+    }
+
+    /// Copies to the host.
+    ///
+    /// # Errors
+    /// As for [`Memory::write`].
+    pub fn read(&self, address: u64, data: &mut [u8]) -> Result<(), Error> {
+        let (allocation, offset) = self.locate(address, data.len() as u64)?;
+        allocation.read(offset, data);
+        Ok(())
+    }
+
+    /// Sets `bytes` bytes to `byte`.
+    ///
+    /// # Errors
+    /// As for [`Memory::write`].
+    pub fn fill(&self, address: u64, byte: u8, bytes: u64) -> Result<(), Error> {
+        let (allocation, offset) = self.locate(address, bytes)?;
+        let chunk = [byte; 4096];
+        let mut done = 0;
+        while done < bytes {
+            let n = (bytes - done).min(4096 - (offset + done) % 4096);
+            allocation.write(offset + done, &chunk[..usize::try_from(n).expect("at most 4096")]);
+            done += n;
+        }
+        allocation.mark(offset, bytes);
+        Ok(())
+    }
+
+    /// Copies inside the device; the ranges must not overlap.
+    ///
+    /// # Errors
+    /// As for [`Memory::write`].
+    pub fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<(), Error> {
+        let (source, source_offset) = self.locate(from, bytes)?;
+        let (target, target_offset) = self.locate(to, bytes)?;
+        let mut chunk = vec![0; 1 << 16];
+        let mut done = 0;
+        while done < bytes {
+            let n = usize::try_from((bytes - done).min(1 << 16)).expect("at most 65536");
+            source.read(source_offset + done, &mut chunk[..n]);
+            target.write(target_offset + done, &chunk[..n]);
+            done += n as u64;
+        }
+        target.mark(target_offset, bytes);
+        Ok(())
+    }
+
+    /// The allocations as a launch sees them.
+    pub(crate) fn snapshot(&self) -> (Vec<Arc<Allocation>>, Vec<(Range<u64>, String)>) {
+        let table = self.table();
+        (table.live.clone(), table.freed.clone())
+    }
+}

@@ -1,0 +1,541 @@
+//! `ld`, `ldu`, `st` and prefetches: decoding, addresses, and the choice of the space (PTX ISA, "Data Movement").
+
+use warpfold_ptx::{Instruction, Opcode, Operand, ScalarType as T};
+
+use crate::Error;
+use crate::decode::{Decoder, Place};
+use crate::exec::code::Class;
+use crate::exec::machine::{Fault, Machine};
+use crate::exec::memory_map::{Window, window};
+use crate::exec::op::{LaneOp, NONE, Op};
+use crate::exec::row::LANES;
+use crate::memory_ops::{global, local, shared};
+use crate::report::{FindingKind, Severity};
+
+/// How an access is made; packed into [`Op::dst2`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access(pub u32);
+
+/// What happens to a loaded value of 8 or 16 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extend {
+    /// Zero-extended.
+    Zero = 0,
+    /// From 8 to 32 bits.
+    Sign8 = 1,
+    /// From 16 to 32 bits.
+    Sign16 = 2,
+    /// From 8 to 16 bits.
+    Sign8To16 = 3,
+}
+
+/// Ordering of a memory operation (PTX ISA, "Memory Consistency Model").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// No ordering; may not be used to communicate.
+    Weak = 0,
+    /// `.relaxed`, `.volatile`, `.mmio`.
+    Relaxed = 1,
+    /// `.acquire`.
+    Acquire = 2,
+    /// `.release`.
+    Release = 3,
+    /// `.acq_rel`.
+    AcqRel = 4,
+}
+
+/// Scope of a strong operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// The block.
+    Cta = 0,
+    /// The cluster.
+    Cluster = 1,
+    /// The device.
+    Gpu = 2,
+    /// The system.
+    Sys = 3,
+}
+
+impl Access {
+    /// Packs an access.
+    pub(crate) fn new(element_bytes: u32, count: u32, wide: bool, extend: Extend, order: Order, scope: Scope) -> Self {
+        Self(
+            element_bytes.trailing_zeros()
+                | (count.trailing_zeros() << 3)
+                | (u32::from(wide) << 6)
+                | ((extend as u32) << 7)
+                | ((order as u32) << 9)
+                | ((scope as u32) << 12),
+        )
+    }
+
+    /// Bytes of one element.
+    #[inline(always)]
+    pub(crate) fn element(self) -> u32 {
+        1 << (self.0 & 7)
+    }
+
+    /// Elements of the vector.
+    #[inline(always)]
+    pub(crate) fn count(self) -> u32 {
+        1 << (self.0 >> 3 & 7)
+    }
+
+    /// Bytes a lane.
+    #[inline(always)]
+    pub(crate) fn bytes(self) -> u32 {
+        self.element() * self.count()
+    }
+
+    /// The address register has 64 bits.
+    #[inline(always)]
+    pub(crate) fn wide(self) -> bool {
+        self.0 >> 6 & 1 != 0
+    }
+
+    /// How short values are extended.
+    #[inline(always)]
+    pub(crate) fn extend(self, value: u32) -> u32 {
+        match self.0 >> 7 & 3 {
+            0 => value,
+            1 => i32::from(value as u8 as i8) as u32,
+            2 => i32::from(value as u16 as i16) as u32,
+            _ => u32::from(i16::from(value as u8 as i8) as u16),
+        }
+    }
+
+    /// Whether short values need extending.
+    #[inline(always)]
+    pub(crate) fn extends(self) -> bool {
+        self.0 >> 7 & 3 != 0
+    }
+
+    /// Its ordering.
+    pub(crate) fn order(self) -> Order {
+        match self.0 >> 9 & 7 {
+            0 => Order::Weak,
+            1 => Order::Relaxed,
+            2 => Order::Acquire,
+            3 => Order::Release,
+            _ => Order::AcqRel,
+        }
+    }
+
+    /// Whether it may be used to communicate between threads.
+    #[inline(always)]
+    pub(crate) fn is_strong(self) -> bool {
+        self.0 >> 9 & 7 != 0
+    }
+
+    /// Its scope.
+    pub(crate) fn scope(self) -> Scope {
+        match self.0 >> 12 & 3 {
+            0 => Scope::Cta,
+            1 => Scope::Cluster,
+            2 => Scope::Gpu,
+            _ => Scope::Sys,
+        }
+    }
+}
+
+/// Rows of the elements of a vector access: destinations of a load, sources of a store.
+#[inline(always)]
+pub(crate) fn element_rows(op: &Op) -> [u32; 4] {
+    [op.dst, op.b, op.c, op.d]
+}
+
+/// The address of each lane.
+///
+/// # Safety
+/// As for a handler.
+#[inline(always)]
+pub(crate) unsafe fn addresses(m: &Machine, op: &Op, wide: bool) -> [u64; LANES] {
+    #[allow(clippy::cast_sign_loss, reason = "addresses wrap")]
+    let offset = op.imm as u64;
+    let mut out = [offset; LANES];
+    if op.a == NONE {
+        return out;
+    }
+    // SAFETY: passed on.
+    unsafe {
+        if wide {
+            let a = &*m.lanes::<u64>(op.a);
+            for lane in 0..LANES {
+                out[lane] = a[lane].wrapping_add(offset);
+            }
+        } else {
+            let a = &*m.lanes::<u32>(op.a);
+            for lane in 0..LANES {
+                out[lane] = u64::from(a[lane]).wrapping_add(offset);
+            }
+        }
+    }
+    out
+}
+
+/// Whether a handler loads or stores.
+pub(crate) trait Direction: 'static {
+    /// It loads.
+    const LOAD: bool;
+}
+/// `ld`.
+pub(crate) struct Load;
+impl Direction for Load {
+    const LOAD: bool = true;
+}
+/// `st`.
+pub(crate) struct Store;
+impl Direction for Store {
+    const LOAD: bool = false;
+}
+
+/// An access in `.global` or `.const`.
+struct GlobalAccess<D, const CHECK: bool>(std::marker::PhantomData<D>);
+impl<D: Direction, const CHECK: bool> LaneOp for GlobalAccess<D, CHECK> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operands.
+        unsafe {
+            let access = Access(op.dst2);
+            let at = addresses(m, op, access.wide());
+            global::access::<D, CHECK>(m, op, access, &at, mask);
+        }
+    }
+}
+
+/// An access in `.shared`.
+struct SharedAccess<D, const CHECK: bool>(std::marker::PhantomData<D>);
+impl<D: Direction, const CHECK: bool> LaneOp for SharedAccess<D, CHECK> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operands.
+        unsafe {
+            let access = Access(op.dst2);
+            let at = shared::addresses(m, op, access.wide());
+            shared::access::<D, CHECK>(m, op, access, &at, mask);
+        }
+    }
+}
+
+/// An access in `.local` (and `.param` of device functions and call sequences).
+struct LocalAccess<D>(std::marker::PhantomData<D>);
+impl<D: Direction> LaneOp for LocalAccess<D> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operands.
+        unsafe {
+            let access = Access(op.dst2);
+            let mut at = addresses(m, op, access.wide());
+            if op.a == NONE {
+                at = at.map(|a| a.wrapping_add(u64::from(m.local_base)));
+            }
+            local::access::<D>(m, op, access, &at, mask);
+        }
+    }
+}
+
+/// A load from a kernel's parameters.
+struct ParamLoad;
+impl LaneOp for ParamLoad {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operands.
+        unsafe {
+            let access = Access(op.dst2);
+            let at = addresses(m, op, access.wide());
+            local::param_load(m, op, access, &at, mask);
+        }
+    }
+}
+
+/// An access through a generic address: each lane's window decides.
+struct GenericAccess<D, const CHECK: bool>(std::marker::PhantomData<D>);
+impl<D: Direction, const CHECK: bool> LaneOp for GenericAccess<D, CHECK> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operands.
+        unsafe {
+            let access = Access(op.dst2);
+            let at = addresses(m, op, true);
+            let mut lanes = [0u32; 4];
+            let mut offsets = [0u64; LANES];
+            for lane in 0..LANES {
+                let (space, offset) = window(at[lane]);
+                offsets[lane] = offset;
+                lanes[space as usize] |= (mask >> lane & 1) << lane;
+            }
+            let of = |space: Window| lanes[space as usize];
+            if of(Window::Global) != 0 {
+                global::access::<D, CHECK>(m, op, access, &at, of(Window::Global));
+            }
+            if of(Window::Shared) != 0 {
+                let narrow = offsets.map(|o| u32::try_from(o).unwrap_or(u32::MAX));
+                shared::access::<D, CHECK>(m, op, access, &narrow, of(Window::Shared));
+            }
+            if of(Window::Local) != 0 {
+                local::access::<D>(m, op, access, &offsets, of(Window::Local));
+            }
+            if of(Window::Param) != 0 {
+                if D::LOAD {
+                    local::param_load(m, op, access, &offsets, of(Window::Param));
+                } else {
+                    let lane = of(Window::Param).trailing_zeros();
+                    address_fault(
+                        m,
+                        op,
+                        FindingKind::OutOfBounds,
+                        lane,
+                        at[lane as usize],
+                        "kernel parameters cannot be written".to_owned(),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Does nothing.
+pub(crate) struct Nothing;
+impl LaneOp for Nothing {
+    #[inline(always)]
+    unsafe fn run(_: &mut Machine, _: &Op, _: u32) {}
+}
+
+/// Records a fault at an address.
+#[cold]
+#[inline(never)]
+pub(crate) fn address_fault(m: &mut Machine, op: &Op, kind: FindingKind, lane: u32, address: u64, rule: String) {
+    let place = match window(address) {
+        (Window::Shared, offset) => m.describe_shared(offset),
+        (Window::Local, offset) => format!("local memory+{offset:#x}"),
+        (Window::Param, offset) => format!("parameters+{offset:#x}"),
+        (Window::Global, _) => m.global.describe(address),
+    };
+    let fault = Fault {
+        kind,
+        severity: Severity::Error,
+        instruction: op.instruction,
+        block: m.block,
+        thread: m.thread(lane),
+        address: Some((address, place)),
+        other: None,
+        rule,
+    };
+    let stop = !m.checked;
+    m.fault(fault, stop);
+}
+
+const CACHE: &[&str] = &[
+    "ca",
+    "cg",
+    "cs",
+    "lu",
+    "cv",
+    "wb",
+    "wt",
+    "nc",
+    "L1::evict_normal",
+    "L1::evict_unchanged",
+    "L1::evict_first",
+    "L1::evict_last",
+    "L1::no_allocate",
+    "L2::64B",
+    "L2::128B",
+    "L2::256B",
+    "L2::cache_hint",
+    "L2::evict_first",
+    "L2::evict_last",
+    "L2::evict_normal",
+    "unified",
+];
+const ORDER: &[&str] = &["weak", "volatile", "relaxed", "acquire", "release", "mmio", "cta", "cluster", "gpu", "sys"];
+const SPACE: &[&str] =
+    &["global", "shared", "shared::cta", "local", "const", "param", "param::entry", "param::func", "v2", "v4"];
+
+/// Decodes loads, stores and prefetches.
+pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    match inst.opcode {
+        Opcode::Prefetch | Opcode::Prefetchu | Opcode::Applypriority | Opcode::Discard => {
+            let op = Op::new(d.handler::<Nothing>());
+            d.push(op);
+            Ok(())
+        }
+        Opcode::Createpolicy => {
+            // A cache policy is opaque, and there is no cache: any value serves.
+            let dst = d.dst(inst, 0, T::B64)?;
+            let a = d.constant(0, T::B64);
+            let handler = d.handler::<crate::memory_ops::moves::Copy<u64>>();
+            d.push(Op { dst, a, ..Op::new(handler) });
+            Ok(())
+        }
+        _ => load_or_store(d, inst),
+    }
+}
+
+/// Order and scope of a memory instruction.
+pub(crate) fn order_of(inst: &Instruction) -> (Order, Scope) {
+    let order = if inst.has("acq_rel") {
+        Order::AcqRel
+    } else if inst.has("acquire") {
+        Order::Acquire
+    } else if inst.has("release") {
+        Order::Release
+    } else if inst.has("relaxed") || inst.has("volatile") || inst.has("mmio") {
+        Order::Relaxed
+    } else {
+        Order::Weak
+    };
+    let scope = if inst.has("cta") {
+        Scope::Cta
+    } else if inst.has("cluster") {
+        Scope::Cluster
+    } else if inst.has("gpu") {
+        Scope::Gpu
+    } else {
+        Scope::Sys
+    };
+    (order, scope)
+}
+
+fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    let known: Vec<&str> = [CACHE, ORDER, SPACE].concat();
+    d.expect_modifiers(inst, &known)?;
+    let is_load = inst.opcode != Opcode::St;
+    d.set_class(if is_load { Class::Load } else { Class::Store });
+    let ty = d.ty(inst, 0)?;
+    let count = if inst.has("v4") {
+        4
+    } else if inst.has("v2") {
+        2
+    } else {
+        1
+    };
+    if ty.bytes() * count > 16 || ty == T::Pred {
+        return Err(d.unsupported(inst, "accesses of more than 16 bytes"));
+    }
+    // A cache hint is a trailing operand; it has no meaning without a cache.
+    let hints = usize::from(inst.has("L2::cache_hint"));
+    d.expect_operands(inst, 2 + hints)?;
+    let (value_at, address_at) = if is_load { (0, 1) } else { (1, 0) };
+    let value = d.operand(inst, value_at)?.clone();
+    let elements: Vec<Operand> = match value {
+        Operand::Vector(elements) if count > 1 || elements.len() == 1 => elements,
+        other if count == 1 => vec![other],
+        other => return Err(d.invalid(inst, format!("operand {other} is not a vector of {count}"))),
+    };
+    if elements.len() != count as usize {
+        return Err(d.invalid(inst, format!("expected a vector of {count} elements")));
+    }
+    let mut address = d.address(inst, address_at)?;
+    let mut extend = Extend::Zero;
+    let mut rows = [NONE; 4];
+    for (row, element) in rows.iter_mut().zip(&elements) {
+        *row = if is_load {
+            extend = extension(ty, d.declared_type(inst, element));
+            d.destination(inst, element, ty)?
+        } else {
+            d.source(inst, element, ty)?
+        };
+    }
+    let (order, scope) = order_of(inst);
+    let space = space_of(d, inst, &mut address.offset, address.place)?;
+    let access = Access::new(ty.bytes(), count, address.wide, extend, order, scope);
+    let handler = handler(d, space, is_load);
+    let op = Op {
+        dst: rows[0],
+        b: rows[1],
+        c: rows[2],
+        d: rows[3],
+        a: address.row,
+        imm: address.offset,
+        dst2: access.0,
+        ..Op::new(handler)
+    };
+    if space == Space::Param && !is_load {
+        return Err(d.invalid(inst, "kernel parameters cannot be written"));
+    }
+    d.push(op);
+    Ok(())
+}
+
+/// How a loaded value must be extended to fill its register.
+fn extension(ty: T, declared: Option<T>) -> Extend {
+    let bits = declared.map_or(32, T::bits);
+    match (ty, bits) {
+        (T::S8, 32..) => Extend::Sign8,
+        (T::S16, 32..) => Extend::Sign16,
+        (T::S8, 16) => Extend::Sign8To16,
+        _ => Extend::Zero,
+    }
+}
+
+/// The space of an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// `.global`, `.const`.
+    Global,
+    /// `.shared`.
+    Shared,
+    /// `.local`, and `.param` in device functions.
+    Local,
+    /// `.param` of a kernel.
+    Param,
+    /// Any.
+    Generic,
+}
+
+/// The space of an instruction; folds the place of a named variable into `offset`.
+pub(crate) fn space_of(
+    d: &Decoder,
+    inst: &Instruction,
+    offset: &mut i64,
+    place: Option<Place>,
+) -> Result<Space, Error> {
+    #[allow(clippy::cast_possible_wrap, reason = "addresses wrap")]
+    if let Some(place) = place {
+        let (start, space) = match place {
+            Place::Global(address) => (address, Space::Global),
+            Place::Shared(start) => (u64::from(start), Space::Shared),
+            Place::DynamicShared => (u64::from(d.dynamic_shared_start()), Space::Shared),
+            Place::Local(start, _) => (u64::from(start), Space::Local),
+            Place::KernelParam(start, _) => (u64::from(start), Space::Param),
+        };
+        *offset = offset.wrapping_add(start as i64);
+        return Ok(space);
+    }
+    let named = |name: &str| {
+        inst.modifiers.iter().any(|m| m == name || m.strip_prefix(name).is_some_and(|r| r.starts_with("::")))
+    };
+    Ok(if named("global") || named("const") {
+        Space::Global
+    } else if named("shared") {
+        Space::Shared
+    } else if named("local") {
+        Space::Local
+    } else if named("param") {
+        if d.f.is_kernel { Space::Param } else { Space::Local }
+    } else {
+        Space::Generic
+    })
+}
+
+fn handler(d: &Decoder, space: Space, is_load: bool) -> crate::exec::op::Handler {
+    match (space, is_load, d.checked) {
+        (Space::Global, true, false) => d.handler::<GlobalAccess<Load, false>>(),
+        (Space::Global, true, true) => d.handler::<GlobalAccess<Load, true>>(),
+        (Space::Global, false, false) => d.handler::<GlobalAccess<Store, false>>(),
+        (Space::Global, false, true) => d.handler::<GlobalAccess<Store, true>>(),
+        (Space::Shared, true, false) => d.handler::<SharedAccess<Load, false>>(),
+        (Space::Shared, true, true) => d.handler::<SharedAccess<Load, true>>(),
+        (Space::Shared, false, false) => d.handler::<SharedAccess<Store, false>>(),
+        (Space::Shared, false, true) => d.handler::<SharedAccess<Store, true>>(),
+        (Space::Local, true, _) => d.handler::<LocalAccess<Load>>(),
+        (Space::Local, false, _) => d.handler::<LocalAccess<Store>>(),
+        (Space::Param, _, _) => d.handler::<ParamLoad>(),
+        (Space::Generic, true, false) => d.handler::<GenericAccess<Load, false>>(),
+        (Space::Generic, true, true) => d.handler::<GenericAccess<Load, true>>(),
+        (Space::Generic, false, false) => d.handler::<GenericAccess<Store, false>>(),
+        (Space::Generic, false, true) => d.handler::<GenericAccess<Store, true>>(),
+    }
+}

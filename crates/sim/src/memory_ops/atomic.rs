@@ -1,0 +1,481 @@
+//! `atom` and `red` (PTX ISA, "Parallel Synchronization and Communication Instructions").
+//!
+//! Lanes are served in lane order, one after the other, so that a run with one worker repeats bit for bit.
+
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
+
+use half::{bf16, f16};
+use warpfold_ptx::{Instruction, Opcode, Operand, ScalarType as T};
+
+use super::access::{self, Access, Extend, Space, addresses, order_of};
+use super::{global, shared};
+use crate::Error;
+use crate::decode::Decoder;
+use crate::exec::code::Class;
+use crate::exec::machine::Machine;
+use crate::exec::memory_map::{Window, window};
+use crate::exec::op::{LaneOp, NONE, Op};
+use crate::exec::row::LANES;
+
+/// Atomics of 128 bits have no host instruction that every host has: they take this lock.
+static WIDE: Mutex<()> = Mutex::new(());
+
+/// What an atomic does to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+    Inc,
+    Dec,
+}
+
+const KINDS: [(&str, Kind); 10] = [
+    ("add", Kind::Add),
+    ("min", Kind::Min),
+    ("max", Kind::Max),
+    ("and", Kind::And),
+    ("or", Kind::Or),
+    ("xor", Kind::Xor),
+    ("exch", Kind::Exch),
+    ("cas", Kind::Cas),
+    ("inc", Kind::Inc),
+    ("dec", Kind::Dec),
+];
+
+/// The types that atomics distinguish.
+const TYPES: [T; 17] = [
+    T::B16,
+    T::B32,
+    T::B64,
+    T::B128,
+    T::U32,
+    T::U64,
+    T::S32,
+    T::S64,
+    T::F16,
+    T::Bf16,
+    T::F16x2,
+    T::Bf16x2,
+    T::F32,
+    T::F64,
+    T::U16,
+    T::S16,
+    T::F32x2,
+];
+
+/// What an operation does, packed into [`Op::d`].
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    kind: Kind,
+    ty: T,
+    space: Option<Window>,
+    /// Elements of a vector form: their rows follow in the program's order `dst`, `b` as consecutive operations.
+    wants_old: bool,
+}
+
+impl Plan {
+    fn pack(self) -> u32 {
+        let kind = KINDS.iter().position(|(_, k)| *k == self.kind).expect("a listed kind");
+        let ty = TYPES.iter().position(|t| *t == self.ty).expect("a listed type");
+        let space = match self.space {
+            Some(Window::Global) => 0,
+            Some(Window::Shared) => 1,
+            _ => 2,
+        };
+        u32::try_from(kind | ty << 4 | space << 10 | usize::from(self.wants_old) << 12).expect("small")
+    }
+
+    fn unpack(bits: u32) -> Self {
+        let space = match bits >> 10 & 3 {
+            0 => Some(Window::Global),
+            1 => Some(Window::Shared),
+            _ => None,
+        };
+        Self {
+            kind: KINDS[(bits & 15) as usize].1,
+            ty: TYPES[(bits >> 4 & 63) as usize],
+            space,
+            wants_old: bits >> 12 & 1 != 0,
+        }
+    }
+}
+
+/// The new value; sources are zero-extended bits.
+fn apply(plan: Plan, in_shared: bool, old: u128, value: u128, swap: u128) -> u128 {
+    match plan.kind {
+        Kind::Exch => value,
+        Kind::Cas => {
+            if old == value {
+                swap
+            } else {
+                old
+            }
+        }
+        Kind::And => old & value,
+        Kind::Or => old | value,
+        Kind::Xor => old ^ value,
+        Kind::Inc => {
+            if old >= value {
+                0
+            } else {
+                old + 1
+            }
+        }
+        Kind::Dec => {
+            if old == 0 || old > value {
+                value
+            } else {
+                old - 1
+            }
+        }
+        Kind::Add | Kind::Min | Kind::Max => arithmetic(plan, in_shared, old, value),
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "the bits have the type's width")]
+fn arithmetic(plan: Plan, in_shared: bool, old: u128, value: u128) -> u128 {
+    let by = |a: i128, b: i128| match plan.kind {
+        Kind::Add => a.wrapping_add(b),
+        Kind::Min => a.min(b),
+        _ => a.max(b),
+    };
+    let (lo, hi) = (old as u64, value as u64);
+    match plan.ty {
+        T::S32 => u128::from(by(i128::from(lo as i32), i128::from(hi as i32)) as u32),
+        T::S64 => u128::from(by(i128::from(lo as i64), i128::from(hi as i64)) as u64),
+        T::U32 | T::B32 => u128::from(by(i128::from(lo as u32), i128::from(hi as u32)) as u32),
+        T::F32 => {
+            // PTX ISA, `atom`: in global memory `.f32` additions flush subnormals, in shared memory they do not.
+            let flush = |v: f32| if !in_shared && v.is_subnormal() { 0.0f32.copysign(v) } else { v };
+            let (a, b) = (flush(f32::from_bits(lo as u32)), flush(f32::from_bits(hi as u32)));
+            let sum = flush(a + b);
+            u128::from(if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() })
+        }
+        T::F64 => u128::from((f64::from_bits(lo) + f64::from_bits(hi)).to_bits()),
+        T::F16 | T::Bf16 => u128::from(short(plan, lo as u16, hi as u16)),
+        T::F16x2 | T::Bf16x2 => {
+            let low = short(plan, lo as u16, hi as u16);
+            let high = short(plan, (lo >> 16) as u16, (hi >> 16) as u16);
+            u128::from(u32::from(low) | u32::from(high) << 16)
+        }
+        _ => u128::from(by(i128::from(lo), i128::from(hi)) as u64),
+    }
+}
+
+/// One half-precision element. A sum in f32 rounds to the same half as the exact sum (24 >= 2 * 11 + 2).
+fn short(plan: Plan, a: u16, b: u16) -> u16 {
+    let is_half = matches!(plan.ty, T::F16 | T::F16x2);
+    let widen = |v: u16| if is_half { f16::from_bits(v).to_f32() } else { bf16::from_bits(v).to_f32() };
+    let (x, y) = (widen(a), widen(b));
+    let result = match plan.kind {
+        Kind::Add => x + y,
+        Kind::Min if y.is_nan() || x < y || (x == y && x.is_sign_negative()) => x,
+        Kind::Min => y,
+        _ if y.is_nan() || x > y || (x == y && x.is_sign_positive()) => x,
+        _ => y,
+    };
+    match (result.is_nan(), is_half) {
+        (true, _) => 0x7fff,
+        (false, true) => f16::from_f32(result).to_bits(),
+        (false, false) => bf16::from_f32(result).to_bits(),
+    }
+}
+
+/// Applies an atomic to global memory; gives the old value.
+///
+/// # Safety
+/// `data` is an aligned element of `bytes` bytes inside a live allocation.
+unsafe fn global_atomic(data: *mut u8, bytes: u32, f: impl Fn(u128) -> u128) -> u128 {
+    macro_rules! cell {
+        ($cell:ty, $value:ty) => {{
+            // SAFETY: passed on; global memory is only ever accessed atomically.
+            let cell = unsafe { &*data.cast::<$cell>() };
+            #[allow(clippy::cast_possible_truncation, reason = "the value has the element's width")]
+            let update = cell.fetch_update(SeqCst, SeqCst, |old| Some(f(u128::from(old)) as $value));
+            u128::from(update.expect("the update is never refused"))
+        }};
+    }
+    match bytes {
+        2 => cell!(AtomicU16, u16),
+        4 => cell!(AtomicU32, u32),
+        8 => cell!(AtomicU64, u64),
+        _ => {
+            let _guard = WIDE.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: passed on; sixteen bytes are two words.
+            let (low, high) = unsafe { (&*data.cast::<AtomicU64>(), &*data.add(8).cast::<AtomicU64>()) };
+            let old = u128::from(low.load(SeqCst)) | u128::from(high.load(SeqCst)) << 64;
+            let new = f(old);
+            #[allow(clippy::cast_possible_truncation, reason = "splitting")]
+            {
+                low.store(new as u64, SeqCst);
+                high.store((new >> 64) as u64, SeqCst);
+            }
+            old
+        }
+    }
+}
+
+/// Applies an atomic to shared memory; gives the old value.
+///
+/// # Safety
+/// `data` is an aligned element of `bytes` bytes inside the shared memory of the current block.
+unsafe fn shared_atomic(data: *mut u8, bytes: u32, f: impl Fn(u128) -> u128) -> u128 {
+    let mut buffer = [0u8; 16];
+    // SAFETY: passed on.
+    unsafe { std::ptr::copy_nonoverlapping(data, buffer.as_mut_ptr(), bytes as usize) };
+    let old = u128::from_le_bytes(buffer);
+    let new = f(old).to_le_bytes();
+    // SAFETY: passed on.
+    unsafe { std::ptr::copy_nonoverlapping(new.as_ptr(), data, bytes as usize) };
+    old
+}
+
+/// Reads a source as zero-extended bits.
+///
+/// # Safety
+/// `row` is a register of the type's width, or [`NONE`].
+unsafe fn bits(m: &Machine, row: u32, ty: T, lane: usize) -> u128 {
+    if row == NONE {
+        return 0;
+    }
+    // SAFETY: passed on.
+    unsafe {
+        match ty.bits() {
+            16 => u128::from((&*m.lanes::<u32>(row))[lane] & 0xffff),
+            32 => u128::from((&*m.lanes::<u32>(row))[lane]),
+            64 => u128::from((&*m.lanes::<u64>(row))[lane]),
+            _ => (&*m.lanes::<u128>(row))[lane],
+        }
+    }
+}
+
+/// `atom` and `red`.
+struct Atomic<const CHECK: bool>;
+impl<const CHECK: bool> LaneOp for Atomic<CHECK> {
+    #[inline(never)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let plan = Plan::unpack(op.d);
+        let access = Access(op.dst2);
+        // SAFETY: the decoder checked the operands.
+        let at = unsafe { addresses(m, op, access.wide()) };
+        let mut spaces = [0u32; 4];
+        let mut offsets = at;
+        for lane in 0..LANES {
+            let (space, offset) = match plan.space {
+                Some(space) => (space, at[lane]),
+                None => window(at[lane]),
+            };
+            offsets[lane] = offset;
+            spaces[space as usize] |= (mask >> lane & 1) << lane;
+        }
+        let counters = &mut m.counters[op.instruction as usize];
+        counters.global_requests += u64::from(spaces[Window::Global as usize] != 0);
+        counters.shared_requests += u64::from(spaces[Window::Shared as usize] != 0);
+        m.waiting = true;
+        // SAFETY: the decoder checked the operands.
+        unsafe {
+            in_global::<CHECK>(m, op, plan, access, &offsets, spaces[Window::Global as usize]);
+            in_shared::<CHECK>(m, op, plan, access, &offsets, spaces[Window::Shared as usize]);
+        }
+        let elsewhere = spaces[Window::Local as usize] | spaces[Window::Param as usize];
+        if elsewhere != 0 {
+            let lane = elsewhere.trailing_zeros();
+            let rule = "atomics work on global and shared memory only".to_owned();
+            access::address_fault(m, op, crate::report::FindingKind::OutOfBounds, lane, at[lane as usize], rule);
+        }
+    }
+}
+
+/// # Safety
+/// As for a handler.
+unsafe fn in_global<const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    plan: Plan,
+    access: Access,
+    at: &[u64; LANES],
+    mask: u32,
+) {
+    let bytes = u64::from(access.bytes());
+    for lane in 0..LANES {
+        if mask >> lane & 1 == 0 {
+            continue;
+        }
+        let found = if at[lane].is_multiple_of(bytes) { m.global.locate(at[lane], bytes) } else { None };
+        let Some(data) = found else {
+            global::bad_access(m, op, at[lane], bytes, lane, "atomic");
+            continue;
+        };
+        if CHECK {
+            m.check_global_atomic(op, access, at[lane], lane);
+        }
+        // SAFETY: `locate` found the element inside a live allocation, and it is aligned.
+        unsafe {
+            let (value, swap) = (bits(m, op.b, plan.ty, lane), bits(m, op.c, plan.ty, lane));
+            let mut changed = false;
+            let old = global_atomic(data, access.bytes(), |old| apply(plan, false, old, value, swap));
+            changed |= apply(plan, false, old, value, swap) != old;
+            m.progress |= changed;
+            put_old(m, op, plan, lane, old);
+        }
+    }
+}
+
+/// # Safety
+/// As for a handler.
+unsafe fn in_shared<const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    plan: Plan,
+    access: Access,
+    at: &[u64; LANES],
+    mask: u32,
+) {
+    if mask == 0 {
+        return;
+    }
+    let narrow = at.map(|a| u32::try_from(a).unwrap_or(u32::MAX));
+    let bytes = access.bytes();
+    let inside =
+        |lane: usize| narrow[lane].saturating_add(bytes) <= m.shared_bytes && narrow[lane].is_multiple_of(bytes);
+    let good = (0..LANES).filter(|&l| mask >> l & 1 != 0 && inside(l)).fold(0, |all, l| all | 1u32 << l);
+    if good != mask {
+        shared::refuse_bad(m, op, access, &narrow, mask, "atomic");
+    }
+    for lane in 0..LANES {
+        if good >> lane & 1 == 0 || (CHECK && !m.check_shared_atomic(op, access, narrow[lane], lane)) {
+            continue;
+        }
+        // SAFETY: the element is inside shared memory and aligned.
+        unsafe {
+            let (value, swap) = (bits(m, op.b, plan.ty, lane), bits(m, op.c, plan.ty, lane));
+            let data = m.shared.add(narrow[lane] as usize);
+            let old = shared_atomic(data, bytes, |old| apply(plan, true, old, value, swap));
+            m.progress |= apply(plan, true, old, value, swap) != old;
+            put_old(m, op, plan, lane, old);
+        }
+    }
+}
+
+/// # Safety
+/// As for a handler.
+#[allow(clippy::cast_possible_truncation, reason = "the value has the type's width")]
+unsafe fn put_old(m: &mut Machine, op: &Op, plan: Plan, lane: usize, old: u128) {
+    if !plan.wants_old {
+        return;
+    }
+    // SAFETY: passed on.
+    unsafe {
+        match plan.ty.bits() {
+            16 | 32 => (&mut *m.lanes::<u32>(op.dst))[lane] = old as u32,
+            64 => (&mut *m.lanes::<u64>(op.dst))[lane] = old as u64,
+            _ => (&mut *m.lanes::<u128>(op.dst))[lane] = old,
+        }
+    }
+}
+
+const MODIFIERS: &[&str] = &[
+    "add",
+    "min",
+    "max",
+    "and",
+    "or",
+    "xor",
+    "exch",
+    "cas",
+    "inc",
+    "dec",
+    "global",
+    "shared",
+    "shared::cta",
+    "relaxed",
+    "acquire",
+    "release",
+    "acq_rel",
+    "cta",
+    "cluster",
+    "gpu",
+    "sys",
+    "noftz",
+    "v2",
+    "v4",
+    "v8",
+    "L2::cache_hint",
+];
+
+/// Whether the ISA has this combination.
+fn is_valid(kind: Kind, ty: T) -> bool {
+    match kind {
+        Kind::Add => {
+            matches!(ty, T::U32 | T::S32 | T::U64 | T::S64 | T::F16 | T::F16x2 | T::Bf16 | T::Bf16x2 | T::F32 | T::F64)
+        }
+        Kind::Min | Kind::Max => {
+            matches!(ty, T::U32 | T::S32 | T::U64 | T::S64 | T::F16 | T::F16x2 | T::Bf16 | T::Bf16x2)
+        }
+        Kind::And | Kind::Or | Kind::Xor => matches!(ty, T::B32 | T::B64),
+        Kind::Exch => matches!(ty, T::B32 | T::B64 | T::B128 | T::U32 | T::U64 | T::S32 | T::S64 | T::F32),
+        Kind::Cas => {
+            matches!(ty, T::B16 | T::B32 | T::B64 | T::B128 | T::U32 | T::U64 | T::S32 | T::S64 | T::U16 | T::S16)
+        }
+        Kind::Inc | Kind::Dec => ty == T::U32,
+    }
+}
+
+/// Decodes `atom` and `red`.
+pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.expect_modifiers(inst, MODIFIERS)?;
+    d.set_class(Class::Atomic);
+    let ty = d.ty(inst, 0)?;
+    let kind = KINDS
+        .iter()
+        .find(|(name, _)| inst.has(name))
+        .map(|(_, kind)| *kind)
+        .ok_or_else(|| d.invalid(inst, "the operation is missing"))?;
+    let is_vector = inst.has("v2") || inst.has("v4") || inst.has("v8");
+    if !is_valid(kind, ty) && !(is_vector && matches!(kind, Kind::Min | Kind::Max | Kind::Add)) {
+        return Err(d.invalid(inst, format!("there is no such atomic on {}", ty.name())));
+    }
+    let is_red = inst.opcode == Opcode::Red;
+    let shift = usize::from(!is_red);
+    let mut address = d.address(inst, shift)?;
+    let space = match access::space_of(d, inst, &mut address.offset, address.place)? {
+        Space::Global => Some(Window::Global),
+        Space::Shared => Some(Window::Shared),
+        Space::Generic => None,
+        Space::Local | Space::Param => return Err(d.invalid(inst, "atomics work on global and shared memory only")),
+    };
+    let (order, scope) = order_of(inst);
+    let order = if order == access::Order::Weak { access::Order::Relaxed } else { order };
+    let scope = if ["cta", "cluster", "gpu", "sys"].iter().any(|s| inst.has(s)) { scope } else { access::Scope::Gpu };
+    let values = elements(d.operand(inst, shift + 1)?);
+    let olds = if is_red { vec![Operand::Sink; values.len()] } else { elements(d.operand(inst, 0)?) };
+    if values.len() != olds.len() {
+        return Err(d.invalid(inst, "the vectors differ in length"));
+    }
+    let handler = if d.checked { d.handler::<Atomic<true>>() } else { d.handler::<Atomic<false>>() };
+    for (k, (value, old)) in values.iter().zip(&olds).enumerate() {
+        let b = d.source(inst, value, ty)?;
+        let c = if kind == Kind::Cas { d.src(inst, shift + 2, ty)? } else { NONE };
+        let wants_old = !is_red && !matches!(old, Operand::Sink);
+        let dst = if wants_old { d.destination(inst, old, ty)? } else { NONE };
+        let access = Access::new(ty.bytes(), 1, address.wide, Extend::Zero, order, scope);
+        let imm = address.offset + i64::from(ty.bytes()) * i64::try_from(k).expect("few elements");
+        let plan = Plan { kind, ty, space, wants_old };
+        d.push(Op { dst, dst2: access.0, a: address.row, b, c, d: plan.pack(), imm, ..Op::new(handler) });
+    }
+    Ok(())
+}
+
+fn elements(operand: &Operand) -> Vec<Operand> {
+    match operand {
+        Operand::Vector(elements) => elements.clone(),
+        other => vec![other.clone()],
+    }
+}

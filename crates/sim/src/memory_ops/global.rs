@@ -1,0 +1,208 @@
+//! Accesses to global memory.
+
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::access::{Access, Direction, address_fault, element_rows};
+use super::pattern;
+use crate::exec::machine::Machine;
+use crate::exec::op::Op;
+use crate::exec::row::{ALL_LANES, LANES};
+use crate::report::FindingKind;
+
+/// Moves one element between memory and a register row.
+///
+/// # Safety
+/// `data` points at an aligned element inside a live allocation; `row` is a register wide enough for it.
+#[inline(always)]
+unsafe fn element<D: Direction>(m: &mut Machine, access: Access, data: *mut u8, row: u32, lane: usize) {
+    // SAFETY: passed on; global memory is only ever accessed atomically.
+    unsafe {
+        match access.element() {
+            4 => {
+                let (cell, register) = (&*data.cast::<AtomicU32>(), &mut (*m.lanes::<u32>(row))[lane]);
+                if D::LOAD { *register = cell.load(Relaxed) } else { cell.store(*register, Relaxed) }
+            }
+            8 => {
+                let (cell, register) = (&*data.cast::<AtomicU64>(), &mut (*m.lanes::<u64>(row))[lane]);
+                if D::LOAD { *register = cell.load(Relaxed) } else { cell.store(*register, Relaxed) }
+            }
+            2 => {
+                let (cell, register) = (&*data.cast::<AtomicU16>(), &mut (*m.lanes::<u32>(row))[lane]);
+                if D::LOAD {
+                    *register = access.extend(u32::from(cell.load(Relaxed)));
+                } else {
+                    cell.store(*register as u16, Relaxed);
+                }
+            }
+            1 => {
+                let (cell, register) = (&*data.cast::<AtomicU8>(), &mut (*m.lanes::<u32>(row))[lane]);
+                if D::LOAD {
+                    *register = access.extend(u32::from(cell.load(Relaxed)));
+                } else {
+                    cell.store(*register as u8, Relaxed);
+                }
+            }
+            _ => {
+                let cells = [&*data.cast::<AtomicU64>(), &*data.add(8).cast::<AtomicU64>()];
+                let register = &mut (*m.lanes::<u128>(row))[lane];
+                if D::LOAD {
+                    *register = u128::from(cells[0].load(Relaxed)) | u128::from(cells[1].load(Relaxed)) << 64;
+                } else {
+                    cells[0].store(*register as u64, Relaxed);
+                    cells[1].store((*register >> 64) as u64, Relaxed);
+                }
+            }
+        }
+    }
+}
+
+/// Loads or stores one element a lane.
+///
+/// # Safety
+/// As for a handler: the rows of `op` fit `access`.
+#[inline(always)]
+pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    access: Access,
+    at: &[u64; LANES],
+    mask: u32,
+) {
+    let bytes = u64::from(access.bytes());
+    let counters = &mut m.counters[op.instruction as usize];
+    counters.global_requests += 1;
+    counters.global_bytes += bytes * u64::from(mask.count_ones());
+    m.progress |= !D::LOAD;
+    m.waiting |= access.is_strong();
+    let first = mask.trailing_zeros();
+    let last = 31 - mask.leading_zeros();
+    if let Some(base) = pattern::contiguous(at, mask, bytes) {
+        let (start, end) = (at[first as usize], at[last as usize].wrapping_add(bytes));
+        if start.is_multiple_of(bytes)
+            && let Some(data) = m.global.locate(start, end.wrapping_sub(start))
+        {
+            m.counters[op.instruction as usize].sectors += if pattern::is_run(mask) {
+                pattern::range_sectors(start, end)
+            } else {
+                pattern::sectors(at, mask, bytes)
+            };
+            if CHECK {
+                m.check_global::<D>(op, access, at, mask);
+            }
+            let data = data.wrapping_sub(start.wrapping_sub(base) as usize);
+            // SAFETY: the whole range lies in one live allocation and is aligned.
+            unsafe { contiguous::<D>(m, op, access, data, mask) };
+            return;
+        }
+    }
+    // SAFETY: passed on.
+    unsafe { scattered::<D, CHECK>(m, op, access, at, mask) }
+}
+
+/// Lane `l` accesses `data + l * bytes`.
+///
+/// # Safety
+/// As for [`access`]; the range of the active lanes lies in one live allocation and is aligned.
+#[inline(always)]
+unsafe fn contiguous<D: Direction>(m: &mut Machine, op: &Op, access: Access, data: *mut u8, mask: u32) {
+    // SAFETY: passed on.
+    unsafe {
+        if mask == ALL_LANES && access.element() == 4 && access.count() == 1 {
+            let row = &mut *m.lanes::<u32>(op.dst);
+            for (lane, register) in row.iter_mut().enumerate() {
+                let cell = &*data.add(lane * 4).cast::<AtomicU32>();
+                if D::LOAD { *register = cell.load(Relaxed) } else { cell.store(*register, Relaxed) }
+            }
+            return;
+        }
+        if mask == ALL_LANES && access.element() == 4 && access.count() == 4 {
+            for (k, row) in element_rows(op).into_iter().enumerate() {
+                let row = &mut *m.lanes::<u32>(row);
+                for (lane, register) in row.iter_mut().enumerate() {
+                    let cell = &*data.add(lane * 16 + k * 4).cast::<AtomicU32>();
+                    if D::LOAD { *register = cell.load(Relaxed) } else { cell.store(*register, Relaxed) }
+                }
+            }
+            return;
+        }
+        let (bytes, size) = (access.bytes() as usize, access.element() as usize);
+        for (k, row) in element_rows(op).into_iter().take(access.count() as usize).enumerate() {
+            for lane in 0..LANES {
+                if mask >> lane & 1 != 0 {
+                    element::<D>(m, access, data.wrapping_add(lane * bytes + k * size), row, lane);
+                }
+            }
+        }
+    }
+}
+
+/// Any other pattern; also finds which lanes are out of bounds or misaligned.
+///
+/// # Safety
+/// As for [`access`].
+#[inline(never)]
+unsafe fn scattered<D: Direction, const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    access: Access,
+    at: &[u64; LANES],
+    mask: u32,
+) {
+    let bytes = u64::from(access.bytes());
+    let mut good = 0u32;
+    let mut data = [std::ptr::null_mut::<u8>(); LANES];
+    for lane in 0..LANES {
+        if mask >> lane & 1 == 0 {
+            continue;
+        }
+        if let Some(found) = resolve::<D>(m, op, at[lane], bytes, lane) {
+            data[lane] = found;
+            good |= 1 << lane;
+        }
+    }
+    if good == 0 {
+        return;
+    }
+    m.counters[op.instruction as usize].sectors += pattern::sectors(at, good, bytes);
+    if CHECK {
+        m.check_global::<D>(op, access, at, good);
+    }
+    let size = access.element() as usize;
+    for lane in 0..LANES {
+        if good >> lane & 1 != 0 {
+            for (k, row) in element_rows(op).into_iter().take(access.count() as usize).enumerate() {
+                // SAFETY: `resolve` found the whole access inside a live allocation, aligned.
+                unsafe { element::<D>(m, access, data[lane].wrapping_add(k * size), row, lane) };
+            }
+        }
+    }
+}
+
+/// Host address of a lane's access, or a fault.
+#[inline(always)]
+fn resolve<D: Direction>(m: &mut Machine, op: &Op, address: u64, bytes: u64, lane: usize) -> Option<*mut u8> {
+    if address.is_multiple_of(bytes)
+        && let Some(data) = m.global.locate(address, bytes)
+    {
+        return Some(data);
+    }
+    bad_access(m, op, address, bytes, lane, if D::LOAD { "load" } else { "store" });
+    None
+}
+
+/// Records why an access to global memory cannot be made.
+#[cold]
+#[inline(never)]
+pub(crate) fn bad_access(m: &mut Machine, op: &Op, address: u64, bytes: u64, lane: usize, what: &str) {
+    let lane = u32::try_from(lane).expect("a lane");
+    if !address.is_multiple_of(bytes) {
+        let rule = format!("a {what} of {bytes} bytes must be aligned to {bytes} bytes");
+        address_fault(m, op, FindingKind::Misaligned, lane, address, rule);
+    } else if m.global.is_freed(address) {
+        let rule = format!("a {what} of {bytes} bytes from memory that was freed");
+        address_fault(m, op, FindingKind::UseAfterFree, lane, address, rule);
+    } else {
+        let rule = format!("a {what} of {bytes} bytes outside every allocation");
+        address_fault(m, op, FindingKind::OutOfBounds, lane, address, rule);
+    }
+}

@@ -1,0 +1,9 @@
+//! Memory: loads, stores, atomics, moves and address arithmetic, and the counting of what they cost.
+
+pub(crate) mod access;
+pub(crate) mod atomic;
+pub(crate) mod global;
+pub(crate) mod local;
+pub(crate) mod moves;
+pub(crate) mod pattern;
+pub(crate) mod shared;

@@ -1,0 +1,177 @@
+//! Accesses to shared memory. Only the host thread that runs the block touches it.
+
+use super::access::{Access, Direction, address_fault, element_rows};
+use super::pattern;
+use crate::exec::machine::Machine;
+use crate::exec::memory_map::SHARED_WINDOW;
+use crate::exec::op::{NONE, Op};
+use crate::exec::row::{ALL_LANES, LANES};
+use crate::report::FindingKind;
+
+/// The offset that each lane accesses.
+///
+/// # Safety
+/// As for a handler.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shared addresses have 32 bits")]
+pub(crate) unsafe fn addresses(m: &Machine, op: &Op, wide: bool) -> [u32; LANES] {
+    let offset = op.imm as u32;
+    let mut out = [offset; LANES];
+    if op.a == NONE {
+        return out;
+    }
+    // SAFETY: passed on.
+    unsafe {
+        if wide {
+            let a = &*m.lanes::<u64>(op.a);
+            for lane in 0..LANES {
+                // An address beyond 32 bits is outside shared memory wherever its low bits lie.
+                let address = a[lane].wrapping_add(op.imm as u64);
+                out[lane] = if address >> 32 == 0 { address as u32 } else { u32::MAX };
+            }
+        } else {
+            let a = &*m.lanes::<u32>(op.a);
+            for lane in 0..LANES {
+                out[lane] = a[lane].wrapping_add(offset);
+            }
+        }
+    }
+    out
+}
+
+/// Loads or stores one element a lane.
+///
+/// # Safety
+/// As for a handler: the rows of `op` fit `access`.
+#[inline(always)]
+pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    access: Access,
+    at: &[u32; LANES],
+    mask: u32,
+) {
+    let bytes = access.bytes();
+    let mut highest = 0u32;
+    let mut bits = 0u32;
+    for lane in 0..LANES {
+        let active = if mask >> lane & 1 != 0 { u32::MAX } else { 0 };
+        highest = highest.max(at[lane] & active);
+        bits |= at[lane] & active;
+    }
+    let mut mask = mask;
+    if highest.saturating_add(bytes) > m.shared_bytes || bits & (bytes - 1) != 0 {
+        mask = refuse_bad(m, op, access, at, mask, if D::LOAD { "load" } else { "store" });
+    }
+    if CHECK {
+        mask = m.check_shared::<D>(op, access, at, mask);
+    }
+    if mask == 0 {
+        return;
+    }
+    m.progress |= !D::LOAD;
+    m.waiting |= access.is_strong();
+    let (wavefronts, ideal) = pattern::wavefronts(at, mask, bytes);
+    let counters = &mut m.counters[op.instruction as usize];
+    counters.shared_requests += 1;
+    counters.wavefronts += wavefronts;
+    counters.conflicts += wavefronts - ideal;
+    // SAFETY: every active lane's access is inside shared memory and aligned.
+    unsafe { transfer::<D>(m, op, access, at, mask) };
+}
+
+/// Moves the elements.
+///
+/// # Safety
+/// As for [`access`]; every active lane's access is inside shared memory and aligned.
+#[inline(always)]
+unsafe fn transfer<D: Direction>(m: &mut Machine, op: &Op, access: Access, at: &[u32; LANES], mask: u32) {
+    // SAFETY: passed on.
+    unsafe {
+        let shared = m.shared;
+        if access.element() == 4 && access.count() == 1 {
+            let row = &mut *m.lanes::<u32>(op.dst);
+            if mask == ALL_LANES {
+                for lane in 0..LANES {
+                    let cell = shared.add(at[lane] as usize).cast::<u32>();
+                    if D::LOAD { row[lane] = *cell } else { *cell = row[lane] }
+                }
+            } else {
+                for lane in 0..LANES {
+                    if mask >> lane & 1 != 0 {
+                        let cell = shared.add(at[lane] as usize).cast::<u32>();
+                        if D::LOAD { row[lane] = *cell } else { *cell = row[lane] }
+                    }
+                }
+            }
+            return;
+        }
+        let size = access.element() as usize;
+        for (k, row) in element_rows(op).into_iter().take(access.count() as usize).enumerate() {
+            for lane in 0..LANES {
+                if mask >> lane & 1 != 0 {
+                    element::<D>(m, access, shared.add(at[lane] as usize + k * size), row, lane);
+                }
+            }
+        }
+    }
+}
+
+/// Moves one element between memory that no other host thread touches and a register row.
+///
+/// # Safety
+/// `data` points at an aligned element; `row` is a register wide enough for it.
+#[inline(always)]
+pub(crate) unsafe fn element<D: Direction>(m: &mut Machine, access: Access, data: *mut u8, row: u32, lane: usize) {
+    // SAFETY: passed on.
+    unsafe {
+        match access.element() {
+            4 => {
+                let (cell, register) = (data.cast::<u32>(), &mut (*m.lanes::<u32>(row))[lane]);
+                if D::LOAD { *register = *cell } else { *cell = *register }
+            }
+            8 => {
+                let (cell, register) = (data.cast::<u64>(), &mut (*m.lanes::<u64>(row))[lane]);
+                if D::LOAD { *register = *cell } else { *cell = *register }
+            }
+            2 => {
+                let (cell, register) = (data.cast::<u16>(), &mut (*m.lanes::<u32>(row))[lane]);
+                if D::LOAD { *register = access.extend(u32::from(*cell)) } else { *cell = *register as u16 }
+            }
+            1 => {
+                let register = &mut (*m.lanes::<u32>(row))[lane];
+                if D::LOAD { *register = access.extend(u32::from(*data)) } else { *data = *register as u8 }
+            }
+            _ => {
+                let (cell, register) = (data.cast::<u128>(), &mut (*m.lanes::<u128>(row))[lane]);
+                if D::LOAD { *register = *cell } else { *cell = *register }
+            }
+        }
+    }
+}
+
+/// Records which lanes are outside shared memory or misaligned; gives the others.
+#[cold]
+#[inline(never)]
+pub(crate) fn refuse_bad(m: &mut Machine, op: &Op, access: Access, at: &[u32; LANES], mask: u32, what: &str) -> u32 {
+    let bytes = access.bytes();
+    let mut good = mask;
+    for lane in 0..LANES {
+        if mask >> lane & 1 == 0 {
+            continue;
+        }
+        let address = SHARED_WINDOW + u64::from(at[lane]);
+        let lane32 = u32::try_from(lane).expect("a lane");
+        if !at[lane].is_multiple_of(bytes) {
+            let rule = format!("a {what} of {bytes} bytes must be aligned to {bytes} bytes");
+            address_fault(m, op, FindingKind::Misaligned, lane32, address, rule);
+        } else if at[lane].saturating_add(bytes) > m.shared_bytes {
+            let rule = format!("a {what} of {bytes} bytes outside the {} bytes of shared memory", m.shared_bytes);
+            address_fault(m, op, FindingKind::OutOfBounds, lane32, address, rule);
+        } else {
+            continue;
+        }
+        good &= !(1 << lane);
+    }
+    good
+}

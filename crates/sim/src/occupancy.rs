@@ -1,0 +1,177 @@
+//! Theoretical occupancy: how many blocks a multiprocessor holds, and what limits them.
+//!
+//! The rules are those of the vendor's occupancy calculator: registers are given out to warps in units and per
+//! sub-partition, shared memory in units and with a reserve for each block.
+
+use crate::Arch;
+
+/// Limits of an architecture, and of the device that stands for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Threads a multiprocessor holds.
+    pub threads_per_sm: u32,
+    /// Blocks a multiprocessor holds.
+    pub blocks_per_sm: u32,
+    /// 32-bit registers of a multiprocessor.
+    pub registers_per_sm: u32,
+    /// 32-bit registers a thread may have.
+    pub registers_per_thread: u32,
+    /// Bytes of shared memory of a multiprocessor.
+    pub shared_per_sm: u32,
+    /// Bytes of shared memory a block may ask for.
+    pub shared_per_block: u32,
+    /// Bytes of shared memory that the system takes from each block.
+    pub shared_reserved: u32,
+    /// Multiprocessors of the largest device: A100 for sm_80, H100 and H200 for sm_90.
+    pub multiprocessors: u32,
+}
+
+/// The limits of an architecture.
+#[must_use]
+pub fn limits(arch: Arch) -> Limits {
+    let base = Limits {
+        threads_per_sm: 2048,
+        blocks_per_sm: 32,
+        registers_per_sm: 65536,
+        registers_per_thread: 255,
+        shared_per_sm: 164 * 1024,
+        shared_per_block: 163 * 1024,
+        shared_reserved: 1024,
+        multiprocessors: 108,
+    };
+    match arch.number {
+        86 => Limits {
+            threads_per_sm: 1536,
+            blocks_per_sm: 16,
+            shared_per_sm: 100 * 1024,
+            shared_per_block: 99 * 1024,
+            multiprocessors: 84,
+            ..base
+        },
+        87 => Limits { threads_per_sm: 1536, blocks_per_sm: 16, multiprocessors: 16, ..base },
+        89 => Limits {
+            threads_per_sm: 1536,
+            blocks_per_sm: 24,
+            shared_per_sm: 100 * 1024,
+            shared_per_block: 99 * 1024,
+            multiprocessors: 142,
+            ..base
+        },
+        90 => Limits { shared_per_sm: 228 * 1024, shared_per_block: 227 * 1024, multiprocessors: 132, ..base },
+        _ => base,
+    }
+}
+
+/// What one block uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Threads a block.
+    pub threads: u32,
+    /// 32-bit registers a thread.
+    pub registers_per_thread: u32,
+    /// Bytes of static shared memory.
+    pub static_shared: u32,
+    /// Bytes of dynamic shared memory.
+    pub dynamic_shared: u32,
+}
+
+/// What keeps another block out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limiter {
+    /// Registers.
+    Registers,
+    /// Shared memory.
+    SharedMemory,
+    /// Warps.
+    Warps,
+    /// Blocks.
+    Blocks,
+}
+
+/// How full a multiprocessor gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Occupancy {
+    /// Blocks that a multiprocessor holds; 0 if the launch fails.
+    pub blocks_per_sm: u32,
+    /// Resident warps over the most that it could hold.
+    pub occupancy: f64,
+    /// Every resource that runs out first.
+    pub limiters: Vec<Limiter>,
+}
+
+/// Register unit: registers are given to a warp in multiples of this.
+const REGISTER_UNIT: u32 = 256;
+/// Shared memory is given to a block in multiples of this.
+const SHARED_UNIT: u32 = 128;
+/// Sub-partitions of a multiprocessor; a warp's registers lie in one.
+const SUB_PARTITIONS: u32 = 4;
+
+/// The occupancy of a kernel on an architecture.
+///
+/// ```
+/// use warpfold_sim::{Arch, occupancy::{Usage, occupancy}};
+/// let usage = Usage { threads: 256, registers_per_thread: 128, static_shared: 0, dynamic_shared: 100 * 1024 };
+/// assert_eq!(occupancy(Arch::SM_90A, &usage).blocks_per_sm, 2);
+/// ```
+#[must_use]
+pub fn occupancy(arch: Arch, usage: &Usage) -> Occupancy {
+    let limits = limits(arch);
+    let warps = usage.threads.div_ceil(32).max(1);
+    let max_warps = limits.threads_per_sm / 32;
+    let per_warp = (usage.registers_per_thread.max(1) * 32).next_multiple_of(REGISTER_UNIT);
+    let too_many = per_warp * warps.next_multiple_of(SUB_PARTITIONS) > limits.registers_per_sm
+        || usage.registers_per_thread > limits.registers_per_thread;
+    let by_registers =
+        if too_many { 0 } else { limits.registers_per_sm / SUB_PARTITIONS / per_warp * SUB_PARTITIONS / warps };
+    let shared = usage.static_shared + usage.dynamic_shared;
+    let by_shared = if shared > limits.shared_per_block {
+        0
+    } else {
+        limits.shared_per_sm / (shared + limits.shared_reserved).next_multiple_of(SHARED_UNIT)
+    };
+    let by_warps = if usage.threads > 1024 { 0 } else { max_warps / warps };
+    let all = [
+        (by_registers, Limiter::Registers),
+        (by_shared, Limiter::SharedMemory),
+        (by_warps, Limiter::Warps),
+        (limits.blocks_per_sm, Limiter::Blocks),
+    ];
+    let blocks = all.iter().map(|(n, _)| *n).min().unwrap_or(0);
+    Occupancy {
+        blocks_per_sm: blocks,
+        occupancy: f64::from(blocks * warps) / f64::from(max_warps),
+        limiters: all.iter().filter(|(n, _)| *n == blocks).map(|(_, l)| *l).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(threads: u32, registers_per_thread: u32, kib: u32, expected: u32, limiter: Limiter) {
+        let usage = Usage { threads, registers_per_thread, static_shared: kib * 1024, dynamic_shared: 0 };
+        let o = occupancy(Arch::SM_90A, &usage);
+        assert_eq!(o.blocks_per_sm, expected);
+        assert!(o.limiters.contains(&limiter), "{:?}", o.limiters);
+    }
+
+    #[test]
+    fn the_reserve_of_each_block_counts() {
+        check(32, 8, 12, 17, Limiter::SharedMemory);
+    }
+
+    #[test]
+    fn registers_are_given_out_by_sub_partition() {
+        check(32, 88, 0, 20, Limiter::Registers);
+        check(384, 168, 0, 1, Limiter::Registers);
+        check(256, 128, 100, 2, Limiter::Registers);
+    }
+
+    #[test]
+    fn a_block_that_cannot_start_has_no_occupancy() {
+        check(1024, 65, 0, 0, Limiter::Registers);
+    }
+}

@@ -1,0 +1,265 @@
+//! Programs: PTX text, loaded into a device's memory and ready to be launched.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use warpfold_ptx::{Function, FunctionKind, Initializer, Item, Linkage, Module, StateSpace, Variable};
+
+use crate::exec::code::Code;
+use crate::exec::grid;
+use crate::layout::{self, ParamInfo, bytes_of, invalid_variable};
+use crate::{Arch, Checks, Error, Launch, Memory, Options, Report, decode};
+
+/// A module, decoded, with its variables placed in a device's memory.
+///
+/// Everything in it is checked when it is loaded: an instruction that is not executed here is an error before
+/// anything runs.
+#[derive(Debug)]
+pub struct Program {
+    arch: Arch,
+    kernels: Vec<KernelInfo>,
+    globals: HashMap<String, (u64, u64)>,
+    module: Module,
+    plain: Arc<Code>,
+    checked: OnceLock<Arc<Code>>,
+}
+
+/// What a kernel declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelInfo {
+    /// Its name.
+    pub name: String,
+    /// Its parameters.
+    pub params: Vec<ParamInfo>,
+    /// Bytes of all parameters.
+    pub param_bytes: u32,
+    /// Bytes of static shared memory of the module.
+    pub static_shared: u32,
+    /// Most threads a block may have (`.maxntid`).
+    pub max_threads: Option<u32>,
+    /// The only block that it may be launched with (`.reqntid`).
+    pub required_block: Option<[u32; 3]>,
+    /// 32-bit registers live at once, the most that any point of the kernel needs: an estimate of what ptxas allocates.
+    pub registers: u32,
+}
+
+impl Program {
+    /// Parses and decodes PTX text, and places its `.global` and `.const` variables in `memory`.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`], [`Error::Unsupported`] and [`Error::Invalid`] say what is wrong where;
+    /// [`Error::OutOfMemory`] if the variables do not fit.
+    pub fn load(memory: &Memory, ptx: &str, arch: Arch) -> Result<Self, Error> {
+        let module = warpfold_ptx::parse(ptx)?;
+        check_target(&module, arch)?;
+        let globals = place_globals(memory, &module)?;
+        let plain = decode::program::decode(&module, &globals, false)?;
+        initialise_globals(memory, &module, &globals, &plain)?;
+        let kernels = module
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Function(f) if f.kind == FunctionKind::Entry && f.body.is_some() => Some(kernel_info(f, &plain)),
+                _ => None,
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { arch, kernels, globals, module, plain: Arc::new(plain), checked: OnceLock::new() })
+    }
+
+    /// The architecture it was loaded for.
+    #[must_use]
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// Its kernels, in text order.
+    #[must_use]
+    pub fn kernels(&self) -> &[KernelInfo] {
+        &self.kernels
+    }
+
+    /// A kernel by name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`] names those that there are.
+    pub fn kernel(&self, name: &str) -> Result<&KernelInfo, Error> {
+        self.kernels.iter().find(|k| k.name == name).ok_or_else(|| Error::UnknownKernel {
+            name: name.to_owned(),
+            known: self.kernels.iter().map(|k| k.name.as_str()).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// Address and size of a module variable.
+    #[must_use]
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        self.globals.get(name).copied()
+    }
+
+    /// Runs a kernel to its end.
+    ///
+    /// Broken rules of the simulated program are findings in the report, not errors.
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] before anything runs; [`Error::Trap`].
+    pub fn launch(&self, memory: &Memory, launch: &Launch, options: &Options) -> Result<Report, Error> {
+        let kernel = self.kernel(&launch.kernel)?;
+        let code = match options.checks {
+            Checks::None => Arc::clone(&self.plain),
+            Checks::All => self.checked_code()?,
+        };
+        grid::launch(&code, kernel, self.arch, memory, launch, options)
+    }
+
+    fn checked_code(&self) -> Result<Arc<Code>, Error> {
+        if let Some(code) = self.checked.get() {
+            return Ok(Arc::clone(code));
+        }
+        let code = Arc::new(decode::program::decode(&self.module, &self.globals, true)?);
+        Ok(Arc::clone(self.checked.get_or_init(|| code)))
+    }
+}
+
+/// The architecture that a `.target` asks for must not be newer than the device; an `a` target runs on itself alone.
+fn check_target(module: &Module, arch: Arch) -> Result<(), Error> {
+    let Some(target) = module.target.first() else { return Ok(()) };
+    let invalid = |reason: String| Error::Unsupported { line: 0, text: format!(".target {target}"), reason };
+    let digits: String = target.chars().filter(char::is_ascii_digit).collect();
+    let number: u32 = digits.parse().map_err(|_| invalid("unknown architecture".to_owned()))?;
+    let specific = target.ends_with('a');
+    if number > arch.number || (specific && (number != arch.number || !arch.specific)) {
+        return Err(invalid(format!("the device is {arch}")));
+    }
+    Ok(())
+}
+
+fn variables(module: &Module) -> impl Iterator<Item = &Variable> {
+    let of_module = module.items.iter().filter_map(|item| match item {
+        Item::Variable(v) => Some(v),
+        _ => None,
+    });
+    of_module.filter(|v| matches!(v.space, StateSpace::Global | StateSpace::Const))
+}
+
+fn place_globals(memory: &Memory, module: &Module) -> Result<HashMap<String, (u64, u64)>, Error> {
+    let mut globals = HashMap::new();
+    for v in variables(module) {
+        if v.linkage == Some(Linkage::Extern) {
+            return Err(invalid_variable(v, "an external variable is not defined in this module"));
+        }
+        let bytes = bytes_of(v).ok_or_else(|| invalid_variable(v, "its size is not known"))?;
+        let address = memory.allocate(bytes, &v.name)?;
+        // Variables without an initial value start as zeros (PTX ISA, "Initializers").
+        memory.fill(address, 0, bytes)?;
+        globals.insert(v.name.to_string(), (address, bytes));
+    }
+    Ok(globals)
+}
+
+fn initialise_globals(
+    memory: &Memory,
+    module: &Module,
+    globals: &HashMap<String, (u64, u64)>,
+    code: &Code,
+) -> Result<(), Error> {
+    for v in variables(module) {
+        let Some(init) = &v.init else { continue };
+        let (address, bytes) = globals[v.name.as_str()];
+        let mut data = Vec::new();
+        let dims: Vec<u64> = v.dims.iter().map(|d| d.unwrap_or(u64::MAX)).collect();
+        flatten(v, init, &dims, globals, code, &mut data)?;
+        if data.len() as u64 > bytes {
+            return Err(invalid_variable(v, "the initialiser is larger than the variable"));
+        }
+        memory.write(address, &data)?;
+    }
+    Ok(())
+}
+
+/// Appends the bytes of an initialiser; lists shorter than their dimension are filled up with zeros.
+fn flatten(
+    v: &Variable,
+    init: &Initializer,
+    dims: &[u64],
+    globals: &HashMap<String, (u64, u64)>,
+    code: &Code,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let element = v.ty.bytes() as usize;
+    match init {
+        Initializer::List(list) => {
+            let inner = dims.get(1..).unwrap_or_default();
+            for item in list {
+                flatten(v, item, inner, globals, code, out)?;
+            }
+            let size = inner.iter().product::<u64>().saturating_mul(element as u64);
+            if let Some(&n) = dims.first().filter(|&&n| n != u64::MAX && size < u64::from(u32::MAX)) {
+                let missing = n.saturating_sub(list.len() as u64).saturating_mul(size);
+                let missing = usize::try_from(missing).map_err(|_| invalid_variable(v, "it is too large"))?;
+                out.resize(out.len() + missing, 0);
+            }
+        }
+        Initializer::Immediate(value) => {
+            use warpfold_ptx::{Immediate as I, ScalarType as T};
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "literals are cut to their type"
+            )]
+            let bits = match (*value, v.ty) {
+                (I::Int(n), T::F32) => u128::from((n as f32).to_bits()),
+                (I::Int(n), T::F64) => u128::from((n as f64).to_bits()),
+                (I::Int(n), _) => n as u128,
+                (I::F32(b), T::F64) => u128::from(f64::from(f32::from_bits(b)).to_bits()),
+                (I::F32(b), _) => u128::from(b),
+                (I::F64(b), T::F32) => u128::from((f64::from_bits(b) as f32).to_bits()),
+                (I::F64(b), _) => u128::from(b),
+            };
+            out.extend_from_slice(&bits.to_le_bytes()[..element]);
+        }
+        Initializer::Address { .. } => {
+            let value = address_value(v, init, globals, code)?;
+            out.extend_from_slice(&value.to_le_bytes()[..element.min(8)]);
+        }
+        Initializer::MaskedAddress { mask, address } => {
+            let value = address_value(v, address, globals, code)? & mask;
+            let shifted = value >> mask.trailing_zeros().min(63);
+            out.extend_from_slice(&shifted.to_le_bytes()[..element.min(8)]);
+        }
+    }
+    Ok(())
+}
+
+fn address_value(
+    v: &Variable,
+    init: &Initializer,
+    globals: &HashMap<String, (u64, u64)>,
+    code: &Code,
+) -> Result<u64, Error> {
+    let Initializer::Address { name, offset, .. } = init else {
+        return Err(invalid_variable(v, "an address is expected"));
+    };
+    let base = match (globals.get(name.as_str()), code.function_index.get(name.as_str())) {
+        (Some(&(address, _)), _) => address,
+        (None, Some(&function)) => crate::exec::memory_map::FUNCTION_WINDOW + u64::from(function) * 16,
+        (None, None) => return Err(invalid_variable(v, &format!("'{name}' has no address that is known here"))),
+    };
+    Ok(base.wrapping_add_signed(*offset))
+}
+
+fn kernel_info(f: &Function, code: &Code) -> Result<KernelInfo, Error> {
+    let params = layout::parameters(&f.params)?;
+    let directive = |name: &str| f.directives.iter().find(|d| d.name == name).map(|d| d.values.clone());
+    let narrow = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
+    let max_threads = directive("maxntid").map(|v| narrow(v.iter().product()));
+    let required_block = directive("reqntid").map(|v| [0, 1, 2].map(|i| v.get(i).map_or(1, |&n| narrow(n))));
+    let function = code.function_index.get(f.name.as_str()).map(|&i| &code.functions[i as usize]);
+    Ok(KernelInfo {
+        name: f.name.to_string(),
+        param_bytes: params.last().map_or(0, |p| p.offset + p.bytes),
+        params,
+        static_shared: code.static_shared,
+        max_threads,
+        required_block,
+        registers: function.map_or(0, |f| f.registers),
+    })
+}

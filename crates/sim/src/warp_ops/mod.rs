@@ -1,0 +1,35 @@
+//! Exchange between the lanes of a warp, and fences.
+//!
+//! An exchange runs once all lanes of its member mask are there; lanes with different member masks form groups
+//! that do not see one another.
+
+pub(crate) mod elect;
+pub(crate) mod fence;
+pub(crate) mod matching;
+pub(crate) mod redux;
+pub(crate) mod shuffle;
+pub(crate) mod vote;
+
+use crate::exec::machine::Machine;
+use crate::exec::row::LANES;
+
+/// Calls `f` for each group of lanes of `mask` that name the same members, with the lanes of the group.
+///
+/// # Safety
+/// `members` is a row of the current frame.
+#[inline(always)]
+pub(crate) unsafe fn groups(m: &mut Machine, members: u32, mask: u32, mut f: impl FnMut(&mut Machine, u32)) {
+    // SAFETY: passed on.
+    let named = unsafe { m.read::<u32>(members) };
+    let mut rest = mask;
+    while rest != 0 {
+        let name = named[rest.trailing_zeros() as usize];
+        let mut group = 0;
+        for lane in 0..LANES {
+            group |= u32::from(named[lane] == name) << lane;
+        }
+        group &= rest;
+        f(m, group);
+        rest &= !group;
+    }
+}

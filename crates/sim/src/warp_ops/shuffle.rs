@@ -1,0 +1,81 @@
+//! `shfl.sync` (PTX ISA, "shfl.sync").
+
+use warpfold_ptx::{Instruction, Operand, ScalarType as T};
+
+use crate::Error;
+use crate::decode::Decoder;
+use crate::exec::machine::Machine;
+use crate::exec::op::{LaneOp, NONE, Op};
+use crate::exec::row::LANES;
+
+const UP: u8 = 0;
+const DOWN: u8 = 1;
+const BFLY: u8 = 2;
+const IDX: u8 = 3;
+
+/// `dst = a of the lane that b and c choose`; `dst2` tells whether that lane was in range.
+struct Shuffle<const MODE: u8>;
+impl<const MODE: u8> LaneOp for Shuffle<MODE> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            let a = m.read::<u32>(op.a);
+            let (b, c) = (&*m.lanes::<u32>(op.b), &*m.lanes::<u32>(op.c));
+            let mut out = [0u32; LANES];
+            let mut in_range = 0u32;
+            for lane in 0..32u32 {
+                let (bval, cval) = (b[lane as usize] & 31, c[lane as usize] & 31);
+                let segment = c[lane as usize] >> 8 & 31;
+                let max = (lane & segment) | (cval & !segment);
+                let min = lane & segment;
+                let (j, holds) = match MODE {
+                    UP => (lane.wrapping_sub(bval), lane as i32 - bval as i32 >= max as i32),
+                    DOWN => (lane + bval, lane + bval <= max),
+                    BFLY => (lane ^ bval, lane ^ bval <= max),
+                    _ => {
+                        let j = min | (bval & !segment);
+                        (j, j <= max)
+                    }
+                };
+                let from = if holds { j & 31 } else { lane };
+                out[lane as usize] = a[from as usize];
+                in_range |= u32::from(holds) << lane;
+            }
+            if op.dst != NONE {
+                m.write(op.dst, &out, mask);
+            }
+            m.set_predicate(op.dst2, in_range, mask);
+        }
+    }
+}
+
+/// Decodes `shfl.sync.mode.b32 d|p, a, b, c, members`.
+pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.expect_modifiers(inst, &["sync", "up", "down", "bfly", "idx"])?;
+    if !inst.has("sync") {
+        return Err(d.invalid(inst, "shfl without .sync does not exist since sm_70"));
+    }
+    d.expect_operands(inst, 5)?;
+    let handler = if inst.has("up") {
+        d.handler::<Shuffle<UP>>()
+    } else if inst.has("down") {
+        d.handler::<Shuffle<DOWN>>()
+    } else if inst.has("bfly") {
+        d.handler::<Shuffle<BFLY>>()
+    } else {
+        d.handler::<Shuffle<IDX>>()
+    };
+    let (a, b, c) = (d.src(inst, 1, T::B32)?, d.src(inst, 2, T::B32)?, d.src(inst, 3, T::B32)?);
+    let members = d.src(inst, 4, T::B32)?;
+    let (value, predicate) = match &inst.operands[0] {
+        Operand::Pair(value, predicate) => (value.as_ref().clone(), Some(predicate.as_ref().clone())),
+        value => (value.clone(), None),
+    };
+    let dst = d.destination(inst, &value, T::B32)?;
+    let dst2 = match predicate {
+        Some(p) => d.predicate_destination(inst, &p)?,
+        None => NONE,
+    };
+    d.exchange(inst, Some(Op { dst, dst2, a, b, c, ..Op::new(handler) }), members)
+}
