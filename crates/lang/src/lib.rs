@@ -43,6 +43,7 @@ mod intrinsics;
 mod kernel;
 mod memory;
 pub mod params;
+mod print;
 mod recorder;
 mod registers;
 mod target;
@@ -64,11 +65,12 @@ pub use memory::{
     Scope, Shared, SharedSpace, Space, dynamic_shared, fence, fence_sequential, local, shared, shared_named,
 };
 pub use params::{Argument, Arguments, Layout, Param, Params, Received, Sink, Slot};
+pub use print::{PrintArgs, Printable, print};
 pub use registers::{MapRegisters, Registers, Vars, ZipRegisters, vars};
 pub use target::{Arch, Limits, Target, UnknownArch};
 pub use types::{
     Bf16x2, Element, F16x2, Float, Integer, Number, Ordered, Scalar, ScalarFloat, Signed, Type, WideFloat, Word,
 };
-pub use val::{Operand, Rounding, Val};
+pub use val::{Operand, Pair, Rounding, Val};
 pub use var::{Var, var};
 pub use warp::{Lanes, Redux, active_mask, ballot, shfl, shfl_down, shfl_up, shfl_xor, sync_warp};

@@ -254,6 +254,17 @@ impl Recorder {
         if self.in_prologue { self.prologue.push(statement) } else { self.body.push(statement) }
     }
 
+    /// Starts a `{ … }`; what it returns goes to [`Self::end_block`].
+    pub(crate) fn begin_block(&mut self) -> Vec<Statement> {
+        std::mem::take(&mut self.body)
+    }
+
+    /// Ends a `{ … }`.
+    pub(crate) fn end_block(&mut self, outer: Vec<Statement>) {
+        let block = std::mem::replace(&mut self.body, outer);
+        self.body.push(Statement::Scope(block));
+    }
+
     /// Appends an instruction.
     pub(crate) fn push(&mut self, opcode: Opcode, modifiers: &[&'static str], operands: Vec<ptx::Operand>) {
         self.push_guarded(None, opcode, modifiers, operands);

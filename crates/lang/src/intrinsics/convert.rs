@@ -201,3 +201,9 @@ pub(crate) fn pack(r: &mut Recorder, half: Type, ty: Type, parts: [Raw; 2]) -> R
     let source = ptx::Operand::Vector(parts.iter().map(|part| r.in_register(half, *part)).collect());
     r.define(ty.register(), Opcode::Mov, &[ty.untyped().name()], vec![source])
 }
+
+/// Two `f32` rounded into a pair of halves: `cvt` takes the high one first.
+pub(crate) fn pair_from_f32(r: &mut Recorder, ty: Type, low: Raw, high: Raw) -> Raw {
+    let operands = vec![r.operand(Type::F32, high), r.operand(Type::F32, low)];
+    r.define(ScalarType::B32, Opcode::Cvt, &["rn", ty.arithmetic().name(), "f32"], operands)
+}

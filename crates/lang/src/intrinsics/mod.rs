@@ -5,11 +5,14 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod atomic;
+pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod control;
 pub(crate) mod convert;
 pub(crate) mod logic;
+pub(crate) mod math;
 pub(crate) mod memory;
+pub(crate) mod print;
 pub(crate) mod special;
 pub(crate) mod sync;
 pub(crate) mod warp;

@@ -1,13 +1,17 @@
 //! Values: registers of the kernel being recorded, or constants.
 
+mod bits;
 mod convert;
+mod math;
 mod number;
 mod operators;
+mod packed;
 
 use std::fmt;
 use std::marker::PhantomData;
 
 pub use convert::Rounding;
+pub use packed::Pair;
 
 use crate::Var;
 use crate::recorder::Raw;

@@ -1,0 +1,62 @@
+//! Packed pairs of halves: two numbers in one register, computed by one instruction.
+
+use half::{bf16, f16};
+
+use super::{Operand, Val};
+use crate::intrinsics::convert;
+use crate::recorder::with;
+use crate::types::{Bf16x2, F16x2, Float, Scalar, ScalarFloat};
+
+/// A packed pair, [`F16x2`] or [`Bf16x2`].
+pub trait Pair: Float {
+    /// The type of each of the two.
+    type Half: ScalarFloat;
+}
+
+impl Pair for F16x2 {
+    type Half = f16;
+}
+
+impl Pair for Bf16x2 {
+    type Half = bf16;
+}
+
+impl<P: Pair> Val<P> {
+    /// Two halves, the first in the low bits.
+    #[track_caller]
+    #[must_use]
+    pub fn pack(low: impl Operand<P::Half>, high: impl Operand<P::Half>) -> Self {
+        let halves = [low.val().raw(), high.val().raw()];
+        Self::from_raw(with(|r| convert::pack(r, P::Half::TYPE, P::TYPE, halves)))
+    }
+
+    /// The same half twice.
+    #[track_caller]
+    #[must_use]
+    pub fn splat(half: impl Operand<P::Half>) -> Self {
+        let half = half.val();
+        Self::pack(half, half)
+    }
+
+    /// Two `f32` rounded to nearest even, by one instruction.
+    #[track_caller]
+    #[must_use]
+    pub fn from_f32(low: impl Operand<f32>, high: impl Operand<f32>) -> Self {
+        let (low, high) = (low.val().raw(), high.val().raw());
+        Self::from_raw(with(|r| convert::pair_from_f32(r, P::TYPE, low, high)))
+    }
+
+    /// Both halves, the low one first.
+    #[track_caller]
+    #[must_use]
+    pub fn unpack(self) -> [Val<P::Half>; 2] {
+        with(|r| convert::unpack(r, P::TYPE, P::Half::TYPE, self.raw())).map(Val::from_raw)
+    }
+
+    /// Both halves as `f32`, which is exact.
+    #[track_caller]
+    #[must_use]
+    pub fn to_f32(self) -> [Val<f32>; 2] {
+        self.unpack().map(Val::cast)
+    }
+}
