@@ -1,6 +1,10 @@
 //! The kernels that the tests print, parse back and assemble.
 
+mod hopper;
 pub(crate) mod ladder;
+mod numbers;
+mod places;
+mod threads;
 
 use warpfold_lang::{Arch, Built, Error, Kernel, Params, Target};
 
@@ -26,7 +30,14 @@ impl Case {
     }
 }
 
-/// Every kernel that both targets can run.
-pub(crate) fn cases() -> Vec<Case> {
-    ladder::cases()
+/// Every kernel that a target can run.
+pub(crate) fn cases(target: &Target) -> Vec<Case> {
+    let mut cases = ladder::cases();
+    cases.extend(numbers::cases());
+    cases.extend(places::cases());
+    cases.extend(threads::cases());
+    if target.arch.number >= 90 {
+        cases.extend(hopper::cases());
+    }
+    cases
 }

@@ -1,0 +1,194 @@
+//! Arithmetic, comparison and conversion of every type.
+
+use half::{bf16, f16};
+use warpfold_lang::{
+    Bf16x2, Element, F16x2, Float, Global, Integer, Kernel, Number, Ordered, Pair, Param, Rounding, Scalar,
+    ScalarFloat, Signed, Val, WideFloat, Word, kernel,
+};
+
+use super::Case;
+
+/// Gives each value its own place in the output.
+macro_rules! store_all {
+    ($output:ident: $($value:expr),* $(,)?) => {{
+        let values = [$($value),*];
+        for (i, value) in values.into_iter().enumerate() {
+            $output.at(i).set(value);
+        }
+    }};
+}
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    macro_rules! each {
+        ($make:ident: $($rust:ident)*) => { $(cases.push(Case::new($make::<$rust>(stringify!($rust))));)* };
+    }
+    each!(arithmetic: u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64 F16x2 Bf16x2);
+    each!(comparison: u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64);
+    each!(integer: u8 u16 u32 u64 i8 i16 i32 i64);
+    each!(signed: i8 i16 i32 i64 f16 bf16 f32 f64 F16x2 Bf16x2);
+    each!(word: u32 u64 i32 i64);
+    each!(casts: u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64);
+    each!(roundings: f16 bf16 f32 f64);
+    each!(roots: f32 f64);
+    each!(pairs: F16x2 Bf16x2);
+    cases.push(Case::new(bits()));
+    cases.push(Case::new(functions()));
+    cases.push(Case::new(half_functions()));
+    cases
+}
+
+fn arithmetic<T: Number>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
+    kernel(format!("arithmetic_{name}"), |input: Global<T>, output: Global<T>| {
+        let [a, b, c] = [0, 1, 2].map(|i| input.at(i).get());
+        store_all!(output: a + b, a - b, a * b, a.min(b), a.max(b), a.mul_add(b, c), T::ONE.into_val() - a);
+        if T::TYPE.bits() < 32 || !matches!(name_of::<T>(), "F16x2" | "Bf16x2") {
+            output.at(7).set(a / b);
+        }
+        if !matches!(name_of::<T>(), "u8" | "i8") {
+            output.at(8).set(a.min_nan(b));
+            output.at(9).set(a.max_nan(b));
+        }
+    })
+}
+
+fn name_of<T>() -> &'static str {
+    std::any::type_name::<T>().rsplit(':').next().unwrap()
+}
+
+/// A constant as a value, whatever the type.
+trait IntoVal: Scalar {
+    fn into_val(self) -> Val<Self> {
+        Val::constant(self)
+    }
+}
+
+impl<T: Scalar> IntoVal for T {}
+
+fn comparison<T: Ordered>(name: &str) -> Kernel<(Global<T>, Global<u32>)> {
+    kernel(format!("comparison_{name}"), |input: Global<T>, output: Global<u32>| {
+        let [a, b] = [0, 1].map(|i| input.at(i).get());
+        let (equal, less) = (a.eq(b), a.lt(b));
+        for (i, condition) in
+            [equal, a.ne(b), less, a.le(b), a.gt(b), a.ge(b), equal | !less, equal.eq(less)].into_iter().enumerate()
+        {
+            output.at(i).set(condition.cast::<u32>());
+        }
+        input.at(2).set((less & !equal).select(a, b));
+        input.at(3).set(less.select(T::ONE.into_val(), T::ZERO.into_val()));
+        output.at(8).set(less.select(equal, a.ne(T::ZERO.into_val())).cast::<u32>());
+    })
+}
+
+fn integer<T: Integer>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
+    kernel(format!("integer_{name}"), |input: Global<T>, output: Global<T>| {
+        let [a, b] = [0, 1].map(|i| input.at(i).get());
+        let amount = b.cast::<u32>();
+        store_all!(output: a % b, a & b, a | b, a ^ b, !a, a << amount, a >> amount, a << 3, a >> 3, a.div_ceil(b));
+        if !matches!(name_of::<T>(), "u8" | "i8") {
+            output.at(10).set(a.mul_hi(b));
+        }
+    })
+}
+
+fn signed<T: Signed>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
+    kernel(format!("signed_{name}"), |input: Global<T>, output: Global<T>| {
+        let a = input.get();
+        store_all!(output: -a, a.abs());
+    })
+}
+
+fn word<T: Word>(name: &str) -> Kernel<(Global<T>, Global<T>, Global<u32>)> {
+    kernel(format!("word_{name}"), |input: Global<T>, output: Global<T>, counts: Global<u32>| {
+        let [a, b] = [0, 1].map(|i| input.at(i).get());
+        let position = b.cast::<u32>();
+        store_all!(output: a.brev(), a.bfe(position, 5), a.bfi(b, 3, position));
+        store_all!(counts: a.popc(), a.clz(), a.ctz());
+    })
+}
+
+fn casts<T: Element + Param>(name: &str) -> Kernel<(Global<T>, Global<u8>, T)> {
+    kernel(format!("casts_{name}"), |input: Global<T>, output: Global<u8>, scalar: Val<T>| {
+        let a = input.get();
+        let mut offset = 0;
+        macro_rules! casts {
+            ($($rust:ident)*) => {$(
+                for value in [a, scalar] {
+                    output.at(offset).reinterpret::<$rust>().set(value.cast::<$rust>());
+                    offset += 8_u32;
+                }
+            )*};
+        }
+        casts!(u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64);
+        output.at(offset).set(a.cast::<bool>().cast::<u8>());
+    })
+}
+
+fn roundings<T: ScalarFloat + Param>(name: &str) -> Kernel<(Global<T>, Global<i32>, Global<T>)> {
+    kernel(format!("roundings_{name}"), |input: Global<T>, output: Global<i32>, integral: Global<T>| {
+        let a = input.get();
+        for (i, rounding) in
+            [Rounding::NearestEven, Rounding::Zero, Rounding::Down, Rounding::Up].into_iter().enumerate()
+        {
+            output.at(i).set(a.cast_rounded::<i32>(rounding));
+            integral.at(i).set(a.round(rounding));
+        }
+        integral.at(4).set(output.at(9).get().cast_rounded::<T>(Rounding::Zero));
+        output.at(4).set(a.is_nan().cast::<i32>());
+    })
+}
+
+fn roots<T: WideFloat>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
+    kernel(format!("roots_{name}"), |input: Global<T>, output: Global<T>| {
+        let a = input.get();
+        store_all!(output: a.sqrt(), a.recip(), a.rsqrt(), a.copysign(input.at(1).get()));
+    })
+}
+
+fn pairs<P: Pair>(name: &str) -> Kernel<(Global<P>, Global<f32>)>
+where
+    P::Half: Element,
+{
+    kernel(format!("pairs_{name}"), |data: Global<P>, wide: Global<f32>| {
+        let [low, high] = data.get().unpack();
+        data.at(1).set(Val::<P>::pack(high, low));
+        data.at(2).set(Val::<P>::splat(low) + Val::<P>::from_f32(wide.get(), 1.5));
+        wide.set_vec(data.at(3).get().to_f32());
+        data.at(4).set(wide.at(1).get().bitcast::<P>());
+    })
+}
+
+fn bits() -> Kernel<(Global<u32>, Global<i32>, Global<u64>)> {
+    kernel("bits", |words: Global<u32>, signed: Global<i32>, wide: Global<u64>| {
+        let [a, b, c] = [0, 1, 2].map(|i| words.at(i).get());
+        store_all!(words:
+            a.funnel_left(b, c), a.funnel_right(b, 7), a.rotate_left(c), a.prmt(b, 0x5410), a.dp4a(b, c),
+            a.lop3(b, c, |a, b, c| a & b | !c),
+        );
+        let [x, y, z] = [0, 1, 2].map(|i| signed.at(i).get());
+        signed.set(x.dp4a(y, z));
+        wide.set(a.mul_wide(b));
+        wide.at(1).set(x.mul_wide(y).bitcast::<u64>());
+    })
+}
+
+fn functions() -> Kernel<(Global<f32>, Global<f32>)> {
+    kernel("functions", |input: Global<f32>, output: Global<f32>| {
+        let x = input.get();
+        store_all!(output:
+            x.exp(), x.exp2(), x.ln(), x.tanh(), x.sigmoid(), x.erf(), x.exp_approx(), x.log2_approx(), x.recip_approx(),
+            x.div_approx(3.0), x.sqrt_approx(), x.sin_approx(), x.cos_approx(), x.tanh_approx(), x.floor(), x.ceil(),
+        );
+    })
+}
+
+fn half_functions() -> Kernel<(Global<f16>, Global<F16x2>)> {
+    fn both<T: Float>(data: Global<T>) {
+        data.at(1).set(data.get().exp2_approx());
+        data.at(2).set(data.get().tanh_approx());
+    }
+    kernel("half_functions", |single: Global<f16>, pair: Global<F16x2>| {
+        both(single);
+        both(pair);
+    })
+}
