@@ -1,0 +1,274 @@
+//! Order between blocks.
+
+use super::*;
+
+const FLAG: u64 = 4096;
+
+fn store_flag(semantics: Semantics, scope: Scope) -> Step {
+    write(50).strong(semantics, scope).one(0, FLAG)
+}
+
+fn load_flag(semantics: Semantics, scope: Scope) -> Step {
+    read(51).strong(semantics, scope).one(0, FLAG)
+}
+
+#[test]
+fn release_and_acquire_order_blocks() {
+    let mut rig = Rig::new(2, 32);
+    rig.global(0, &write(1));
+    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(1, &read(2));
+    rig.global(1, &write(3));
+    rig.finds_nothing();
+}
+
+#[test]
+fn what_follows_the_release_is_not_covered() {
+    let mut rig = Rig::new(2, 32);
+    rig.global(0, &write(1));
+    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(0, &write(1).at(|lane| 256 + lane * 4));
+    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(1, &read(2));
+    rig.finds_nothing();
+    rig.global(1, &read(2).at(|lane| 256 + lane * 4));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn relaxed_accesses_order_blocks_only_with_both_fences() {
+    for (first, second) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut rig = Rig::new(2, 32);
+        rig.global(0, &write(1));
+        if first {
+            rig.fence(0, 0, Scope::Gpu);
+        }
+        rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
+        rig.global(1, &load_flag(Semantics::Relaxed, Scope::Gpu));
+        if second {
+            rig.fence(1, 0, Scope::Sys);
+        }
+        rig.global(1, &read(2));
+        if first && second {
+            rig.finds_nothing();
+        } else {
+            rig.finds_error(RAW);
+        }
+    }
+}
+
+#[test]
+fn block_scope_anywhere_in_the_chain_is_called_insufficient() {
+    let (gpu, cta) = (Scope::Gpu, Scope::Cta);
+    for scopes in [[cta, gpu], [gpu, cta], [cta, cta]] {
+        let mut rig = Rig::new(2, 32);
+        rig.global(0, &write(1));
+        rig.fence(0, 0, scopes[0]);
+        rig.global(0, &store_flag(Semantics::Relaxed, gpu));
+        rig.global(1, &load_flag(Semantics::Relaxed, gpu));
+        rig.fence(1, 0, scopes[1]);
+        rig.global(1, &read(2));
+        rig.finds_error(Rule::InsufficientScope);
+    }
+}
+
+#[test]
+fn a_wide_fence_after_a_narrow_one_makes_good() {
+    let mut rig = Rig::new(2, 32);
+    rig.global(0, &write(1));
+    rig.fence(0, 0, Scope::Cta);
+    rig.fence(0, 0, Scope::Gpu);
+    rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
+    rig.global(1, &load_flag(Semantics::Relaxed, Scope::Gpu));
+    rig.fence(1, 0, Scope::Cta);
+    rig.fence(1, 0, Scope::Gpu);
+    rig.global(1, &read(2));
+    rig.finds_nothing();
+}
+
+#[test]
+fn order_between_blocks_is_transitive() {
+    let mut rig = Rig::new(3, 32);
+    rig.global(0, &write(1));
+    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(1, &write(52).strong(Semantics::Release, Scope::Gpu).one(0, FLAG + 4));
+    rig.global(2, &read(53).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG + 4));
+    rig.global(2, &read(2));
+    rig.finds_nothing();
+}
+
+#[test]
+fn a_later_block_that_did_not_acquire_races() {
+    let mut rig = Rig::new(3, 32);
+    rig.global(0, &write(1));
+    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(2, &read(2));
+    rig.finds_error(RAW);
+}
+
+/// What may be left out of the last-block pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Omit {
+    Nothing,
+    BarrierBefore,
+    FenceBefore,
+    FenceAfter,
+    BarrierAfter,
+}
+
+/// Every block of two warps writes its part, takes a ticket, and the last one reads all parts.
+fn last_block(omit: Omit) -> Rig {
+    const BLOCKS: usize = 4;
+    let mut rig = Rig::new(BLOCKS as u32, 64);
+    let part = |block: usize, warp: u32| move |lane: u64| (block as u64 * 64 + u64::from(warp) * 32 + lane) * 4;
+    for block in 0..BLOCKS {
+        for warp in 0..2 {
+            rig.global(block, &write(1).warp(warp).at(part(block, warp)));
+        }
+        if omit != Omit::BarrierBefore {
+            rig.sync(block);
+        }
+        if omit != Omit::FenceBefore {
+            rig.fence(block, 0, Scope::Gpu);
+        }
+        rig.global(block, &atomic(2).one(0, FLAG));
+        if block == BLOCKS - 1 {
+            if omit != Omit::FenceAfter {
+                rig.fence(block, 0, Scope::Gpu);
+            }
+            if omit != Omit::BarrierAfter {
+                rig.sync(block);
+            }
+            for other in 0..BLOCKS {
+                for warp in 0..2 {
+                    rig.global(block, &read(3).warp(warp).at(part(other, 1 - warp)));
+                }
+            }
+        }
+    }
+    rig
+}
+
+#[test]
+fn the_last_block_pattern_is_clean() {
+    last_block(Omit::Nothing).finds_nothing();
+}
+
+#[test]
+fn the_last_block_pattern_needs_each_of_its_fences_and_barriers() {
+    for omit in [Omit::BarrierBefore, Omit::FenceBefore, Omit::FenceAfter, Omit::BarrierAfter] {
+        let rig = last_block(omit);
+        assert!(rig.findings.iter().any(|found| found.severity == Severity::Error), "{omit:?}");
+    }
+}
+
+#[test]
+fn a_fence_by_every_thread_before_the_barrier_covers_their_writes() {
+    let mut rig = Rig::new(2, 64);
+    for warp in 0..2u32 {
+        rig.global(0, &write(1).warp(warp).at(|lane| (u64::from(warp) * 32 + lane) * 4));
+        rig.fence(0, warp, Scope::Gpu);
+    }
+    rig.sync(0);
+    rig.global(0, &atomic(2).one(0, FLAG));
+    rig.global(1, &atomic(2).one(0, FLAG));
+    rig.sync(1);
+    for warp in 0..2 {
+        rig.fence(1, warp, Scope::Gpu);
+    }
+    rig.global(1, &read(3).bytes(8).at(|lane| lane * 8));
+    rig.global(1, &read(4).warp(1).bytes(8).at(|lane| lane * 8));
+    rig.finds_nothing();
+}
+
+/// All blocks count up at one location and wait until all have.
+fn grid_barrier(rig: &mut Rig) {
+    for block in 0..rig.blocks.len() {
+        rig.sync(block);
+        rig.fence(block, 0, Scope::Gpu);
+        rig.global(block, &atomic(60).one(0, FLAG));
+    }
+    for block in 0..rig.blocks.len() {
+        rig.global(block, &read(61).strong(Semantics::Relaxed, Scope::Gpu).one(0, FLAG));
+        rig.fence(block, 0, Scope::Gpu);
+        rig.sync(block);
+    }
+}
+
+#[test]
+fn a_grid_barrier_made_of_atomics_orders_all_blocks() {
+    for barriers in [false, true] {
+        let mut rig = Rig::new(5, 64);
+        for round in 0..4u64 {
+            for block in 0..5u64 {
+                for warp in 0..2u32 {
+                    let from = ((block + round) % 5 * 64 + u64::from(warp) * 32) * 4;
+                    rig.global(block as usize, &read(1).warp(warp).at(|lane| from + lane * 4));
+                    rig.global(block as usize, &write(2).warp(1 - warp).at(|lane| 32768 + from + lane * 4));
+                }
+            }
+            if barriers {
+                grid_barrier(&mut rig);
+            }
+            for block in 0..5u64 {
+                let own = block * 256;
+                rig.global(block as usize, &write(3).bytes(8).at(|lane| own + lane * 8));
+                rig.global(block as usize, &read(4).warp(1).bytes(8).at(|lane| 32768 + own + lane * 8));
+            }
+            if barriers {
+                grid_barrier(&mut rig);
+            }
+        }
+        assert_eq!(rig.findings.is_empty(), barriers, "{:#?}", rig.findings);
+    }
+}
+
+#[test]
+fn a_look_back_over_many_blocks_is_clean_and_cheap() {
+    const BLOCKS: u64 = 20_000;
+    let mut rig = Rig::new(1, 32);
+    rig.shadow = GlobalShadow::new(BASE, BLOCKS * 8);
+    rig.shadow.mark_all_written();
+    for block in 0..BLOCKS {
+        let Rig { launch, blocks, .. } = &mut rig;
+        blocks[0].begin(launch, block as u32, 32);
+        if block > 0 {
+            rig.global(0, &read(1).strong(Semantics::Acquire, Scope::Gpu).one(0, (block - 1) * 8));
+            rig.global(0, &read(2).one(0, block / 2 * 8 + 4));
+        }
+        rig.global(0, &write(3).one(0, block * 8 + 4));
+        rig.global(0, &write(4).strong(Semantics::Release, Scope::Gpu).one(0, block * 8));
+    }
+    rig.finds_nothing();
+    let Rig { launch, blocks, .. } = &mut rig;
+    blocks[0].begin(launch, BLOCKS as u32, 32);
+    rig.global(0, &read(2).one(0, 4));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn without_ordering_instructions_the_bookkeeping_is_off_but_races_are_found() {
+    let mut rig = Rig::of(DeviceCheck::default().begin(false, || {}), 2, 64);
+    rig.global(0, &write(1));
+    rig.sync(0);
+    rig.global(0, &write(1).warp(1).at(|lane| 256 + lane * 4));
+    rig.finds_nothing();
+    rig.global(1, &read(2).at(|lane| 256 + lane * 4));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn a_write_at_two_times_is_covered_only_as_far_as_released() {
+    let mut rig = Rig::new(2, 32);
+    rig.global(0, &write(1).bytes(2).at(|lane| lane * 4));
+    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(0, &write(1).bytes(2).at(|lane| lane * 4 + 2));
+    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(1, &read(2).bytes(2).at(|lane| lane * 4));
+    rig.finds_nothing();
+    rig.global(1, &read(3).bytes(2).at(|lane| lane * 4 + 2));
+    rig.finds_error(RAW);
+}

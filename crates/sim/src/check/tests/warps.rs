@@ -1,0 +1,282 @@
+//! Order between the warps of a block: barriers, fences, releases and acquires.
+
+use super::*;
+
+const FLAG: u64 = 1024;
+
+fn store_flag(semantics: Semantics) -> Step {
+    write(50).strong(semantics, Scope::Cta).one(0, FLAG)
+}
+
+fn load_flag(semantics: Semantics) -> Step {
+    read(51).strong(semantics, Scope::Cta).one(0, FLAG)
+}
+
+#[test]
+fn a_block_barrier_orders_every_pair_of_warps() {
+    let mut rig = Rig::filled(1024);
+    for round in 0..4 {
+        for warp in 0..32u32 {
+            rig.shared(&write(1).warp(warp).at(|lane| (u64::from(warp) * 32 + lane) * 4));
+        }
+        rig.sync(0);
+        for warp in 0..32u32 {
+            let from = u64::from((warp + 5 + round) % 32);
+            rig.shared(&read(2).warp(warp).at(|lane| (from * 32 + lane) * 4));
+        }
+        rig.sync(0);
+    }
+    rig.finds_nothing();
+}
+
+#[test]
+fn a_missing_second_barrier_in_a_loop_is_found() {
+    let mut rig = Rig::filled(64);
+    for _ in 0..2 {
+        for warp in 0..2u32 {
+            rig.shared(&write(1).warp(warp).at(|lane| (u64::from(warp) * 32 + lane) * 4));
+        }
+        rig.sync(0);
+        for warp in 0..2u32 {
+            rig.shared(&read(2).warp(warp).at(|lane| (u64::from(1 - warp) * 32 + lane) * 4));
+        }
+    }
+    rig.finds_error(WAR);
+}
+
+#[test]
+fn a_named_barrier_orders_only_those_that_take_part() {
+    let mut rig = Rig::filled(96);
+    rig.shared(&write(1));
+    rig.barrier(0, 1, 0b011, 0b011);
+    rig.shared(&read(2).warp(1));
+    rig.finds_nothing();
+    rig.shared(&read(3).warp(2));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn named_barriers_are_transitive() {
+    let mut rig = Rig::filled(96);
+    rig.shared(&write(1));
+    rig.barrier(0, 1, 0b011, 0b011);
+    rig.barrier(0, 2, 0b110, 0b110);
+    rig.shared(&read(2).warp(2));
+    rig.finds_nothing();
+}
+
+#[test]
+fn an_arrival_gives_but_does_not_take() {
+    let mut rig = Rig::filled(64);
+    rig.shared(&write(1));
+    rig.shared(&write(2).warp(1).at(|lane| 128 + lane * 4));
+    rig.barrier(0, 1, 0b11, 0b10);
+    rig.shared(&read(3).warp(1));
+    rig.finds_nothing();
+    rig.shared(&read(4).at(|lane| 128 + lane * 4));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn what_follows_an_arrival_is_not_covered() {
+    let mut rig = Rig::filled(64);
+    rig.blocks[0].arrive(1, 0);
+    rig.shared(&write(1));
+    rig.blocks[0].arrive(1, 1);
+    rig.blocks[0].complete(1, 0b10, false);
+    rig.shared(&read(2).warp(1));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn the_same_instruction_before_and_after_an_arrival_is_told_apart() {
+    let mut rig = Rig::filled(64);
+    rig.shared(&write(1));
+    rig.blocks[0].arrive(1, 0);
+    rig.shared(&write(1).at(|lane| 128 + lane * 4));
+    rig.blocks[0].arrive(1, 1);
+    rig.blocks[0].complete(1, 0b10, false);
+    rig.shared(&read(2).warp(1));
+    rig.finds_nothing();
+    rig.shared(&read(3).warp(1).at(|lane| 128 + lane * 4));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn a_ring_of_stages_with_full_and_empty_barriers_is_clean() {
+    let (full, empty) = (1, 3);
+    for broken in [false, true] {
+        let mut rig = Rig::filled(128);
+        for round in 0..6u32 {
+            let stage = round % 2;
+            let words = move |lane: u64| u64::from(stage) * 128 + lane * 4;
+            if round >= 2 && !broken {
+                rig.barrier(0, empty + stage, 0b1111, 0b0001);
+            }
+            rig.shared(&write(1).at(words));
+            rig.barrier(0, full + stage, 0b1111, 0b1110);
+            for warp in 1..4 {
+                rig.shared(&read(2).warp(warp).at(words));
+            }
+        }
+        assert_eq!(!rig.findings.is_empty(), broken, "{:#?}", rig.findings);
+    }
+}
+
+#[test]
+fn one_reader_out_of_many_that_did_not_arrive_is_found() {
+    let mut rig = Rig::filled(256);
+    rig.barrier(0, 1, 0b11, 0b11);
+    for warp in 1..8 {
+        rig.shared(&read(1).warp(warp));
+    }
+    rig.barrier(0, 2, 0b1111_1011, 0b1);
+    rig.shared(&write(2));
+    rig.finds_error(WAR);
+    assert_eq!(rig.findings.iter().next().unwrap().other.unwrap().warp, 2);
+}
+
+#[test]
+fn release_and_acquire_order() {
+    let mut rig = Rig::filled(64);
+    rig.shared(&write(1));
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&read(2).warp(1));
+    rig.finds_nothing();
+}
+
+#[test]
+fn what_follows_a_release_is_not_covered() {
+    let mut rig = Rig::filled(64);
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&write(1));
+    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&read(2).warp(1));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn relaxed_accesses_order_only_with_both_fences() {
+    for (first, second) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut rig = Rig::filled(64);
+        rig.shared(&write(1));
+        if first {
+            rig.fence(0, 0, Scope::Cta);
+        }
+        rig.shared(&store_flag(Semantics::Relaxed));
+        rig.shared(&load_flag(Semantics::Relaxed).warp(1));
+        if second {
+            rig.fence(0, 1, Scope::Cta);
+        }
+        rig.shared(&read(2).warp(1));
+        if first && second {
+            rig.finds_nothing();
+        } else {
+            rig.finds_error(RAW);
+        }
+    }
+}
+
+#[test]
+fn a_fence_meets_an_acquire_and_a_release_meets_a_fence() {
+    let mut rig = Rig::filled(64);
+    rig.shared(&write(1));
+    rig.fence(0, 0, Scope::Gpu);
+    rig.shared(&store_flag(Semantics::Relaxed));
+    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&read(2).warp(1));
+    rig.finds_nothing();
+    let mut rig = Rig::filled(64);
+    rig.shared(&write(1));
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&load_flag(Semantics::Relaxed).warp(1));
+    rig.fence(0, 1, Scope::Gpu);
+    rig.shared(&read(2).warp(1));
+    rig.finds_nothing();
+}
+
+#[test]
+fn what_lies_between_a_fence_and_its_store_is_not_covered() {
+    let mut rig = Rig::filled(64);
+    rig.fence(0, 0, Scope::Cta);
+    rig.shared(&write(1));
+    rig.shared(&store_flag(Semantics::Relaxed));
+    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&read(2).warp(1));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn release_and_acquire_are_transitive() {
+    let mut rig = Rig::filled(96);
+    rig.shared(&write(1));
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&write(52).strong(Semantics::Release, Scope::Cta).warp(1).one(0, FLAG + 4));
+    rig.shared(&read(53).strong(Semantics::Acquire, Scope::Cta).warp(2).one(0, FLAG + 4));
+    rig.shared(&read(2).warp(2));
+    rig.finds_nothing();
+}
+
+#[test]
+fn another_flag_orders_nothing() {
+    let mut rig = Rig::filled(64);
+    rig.shared(&write(1));
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&read(51).strong(Semantics::Acquire, Scope::Cta).warp(1).one(0, FLAG + 4));
+    rig.shared(&read(2).warp(1));
+    rig.finds_error(RAW);
+}
+
+#[test]
+fn a_fence_passes_along_a_named_barrier_to_the_warp_that_stores() {
+    let mut rig = Rig::filled(96);
+    rig.shared(&write(1));
+    rig.fence(0, 0, Scope::Cta);
+    rig.barrier(0, 1, 0b011, 0b011);
+    rig.shared(&store_flag(Semantics::Relaxed).warp(1));
+    rig.shared(&load_flag(Semantics::Acquire).warp(2));
+    rig.shared(&read(2).warp(2));
+    rig.finds_nothing();
+}
+
+#[test]
+fn a_strong_read_passes_along_a_named_barrier_to_the_warp_that_fences() {
+    let mut rig = Rig::filled(96);
+    rig.shared(&write(1));
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&load_flag(Semantics::Relaxed).warp(1));
+    rig.barrier(0, 1, 0b110, 0b110);
+    rig.fence(0, 2, Scope::Cta);
+    rig.shared(&read(2).warp(2));
+    rig.finds_nothing();
+}
+
+#[test]
+fn a_flag_in_global_memory_orders_shared_memory() {
+    let mut rig = Rig::filled(64);
+    rig.shared(&write(1));
+    rig.global(0, &store_flag(Semantics::Release));
+    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&read(2).warp(1));
+    rig.finds_error(RAW);
+    let mut rig = Rig::filled(64);
+    rig.shared(&write(1));
+    rig.global(0, &store_flag(Semantics::Release));
+    rig.global(0, &load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&read(2).warp(1));
+    rig.finds_nothing();
+}
+
+#[test]
+fn order_from_before_a_block_barrier_stays() {
+    let mut rig = Rig::filled(96);
+    rig.shared(&write(1));
+    rig.barrier(0, 1, 0b011, 0b011);
+    rig.sync(0);
+    rig.shared(&read(2).warp(2));
+    rig.finds_nothing();
+    rig.shared(&write(3).warp(1).one(0, 0));
+    rig.finds_error(WAR);
+}
