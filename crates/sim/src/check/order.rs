@@ -25,7 +25,7 @@ pub(crate) type Clock = [u32; 32];
 /// Records kept at a time.
 pub(crate) const MAX_CONTEXTS: usize = 1 << 16;
 /// Numbers below this fit into the shadow's packed records.
-const MAX_ID: u32 = (1 << 21) - 2;
+const MAX_ID: u32 = (1 << 20) - 2;
 const CACHED: usize = 8;
 /// Barriers that a block has.
 const BARRIERS: usize = 16;

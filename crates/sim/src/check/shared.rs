@@ -1,7 +1,7 @@
 //! The shadow of one block's shared memory: who wrote and read each word last, and which bytes were written at all.
 //!
 //! After FastTrack (Flanagan and Freund, 2009): the last writer, and readers until a write follows them. A record packs
-//! into 32 bits: its number in [`BlockOrder`] (21), strong or not (1), warp (5), lane (5); a number below the floor, which
+//! into 32 bits: its number in [`BlockOrder`] (20), strong or not (1), warp (5), lane (5); a number below the floor, which
 //! every whole-block barrier raises, means "ordered before everything", so clearing is free. Three records and a byte
 //! of initialisation make 13 bytes for 4 bytes of shared memory; [`split`](super::split) adds cells for bytes.
 //! Kept are the two last readers, of different warps where there are two: enough to find a reader in another warp as
@@ -27,7 +27,7 @@ const STRONG: u32 = 1 << 10;
 const WARP: u32 = 0x3e0;
 const LANE: u32 = 0x1f;
 /// In place of a writer: the bytes' records are at the split words' index in `readers`, if `earlier` has the floor.
-const SPLIT: u32 = u32::MAX;
+const SPLIT: u32 = i32::MAX as u32;
 
 const fn warp_of(record: u32) -> u32 {
     (record & WARP) >> 5
@@ -39,6 +39,12 @@ const fn same_thread(a: u32, b: u32) -> bool {
 
 const fn same_warp(a: u32, b: u32) -> bool {
     (a ^ b) & WARP == 0
+}
+
+/// The record of a lane for the word at `index` of a run.
+#[inline(always)]
+const fn me_at(base: u32, index: usize, shift: u32) -> u32 {
+    base | (index as u32) >> shift
 }
 
 /// The shadow of one block's shared memory; reused from block to block.
@@ -66,11 +72,12 @@ struct Settled {
 }
 
 impl Settled {
-    /// Without branches, so that loops over words vectorise.
+    /// Without branches, so that loops over words vectorise; records stay below 2^31, as signed comparisons are cheaper.
     #[inline(always)]
-    const fn holds(self, record: u32, me: u32) -> bool {
-        let own = (same_warp(record, me) & (record < self.synced)) | (same_thread(record, me) & (record != SPLIT));
-        (record < self.floor) | (own & (record & self.closer == 0))
+    fn holds(self, record: u32, me: u32) -> bool {
+        let below = |bound: u32| (record as i32) < bound as i32;
+        let own = (same_warp(record, me) & below(self.synced)) | (same_thread(record, me) & (record != SPLIT));
+        below(self.floor) | (own & (record & self.closer == 0))
     }
 }
 
@@ -174,37 +181,34 @@ impl SharedShadow {
         let run = first..first + words;
         let (writers, init) = (&self.writers[run.clone()], &self.init[run.clone()]);
         let (readers, earlier) = (&mut self.readers[run.clone()], &mut self.earlier[run]);
-        let mut settled_words = true;
-        for (i, &writer) in (0u32..).zip(writers) {
-            settled_words &= settled.holds(writer, base | i >> shift);
+        let mut fine = true;
+        for i in 0..words {
+            fine &= settled.holds(writers[i], me_at(base, i, shift));
         }
         let mut written = 0xf;
         for &bytes in init {
             written &= bytes;
         }
-        if !settled_words || written != 0xf {
+        if !fine || written != 0xf {
             return false;
         }
+        let valid = |record: u32| record as i32 >= settled.floor as i32;
         if visit.order.partial_order() {
             let mut pushes_out = false;
-            for ((i, &reader), &before) in (0u32..).zip(&*readers).zip(&*earlier) {
-                let me = base | i >> shift;
-                pushes_out |= (before >= settled.floor)
-                    & !same_warp(before, me)
-                    & !same_warp(before, reader)
-                    & !same_warp(reader, me);
+            for i in 0..words {
+                let (me, reader, before) = (me_at(base, i, shift), readers[i], earlier[i]);
+                pushes_out |=
+                    valid(before) & !same_warp(before, me) & !same_warp(before, reader) & !same_warp(reader, me);
             }
             if pushes_out {
                 return false;
             }
         }
-        for ((i, reader), before) in (0u32..).zip(readers).zip(earlier) {
-            let me = base | i >> shift;
-            let keeps = (*reader < settled.floor)
-                | same_thread(*reader, me)
-                | (same_warp(*reader, me) & (*before >= settled.floor));
-            *before = if keeps { *before } else { *reader };
-            *reader = me;
+        for i in 0..words {
+            let (me, reader, before) = (me_at(base, i, shift), readers[i], earlier[i]);
+            let keeps = !valid(reader) | same_thread(reader, me) | (same_warp(reader, me) & valid(before));
+            earlier[i] = if keeps { before } else { reader };
+            readers[i] = me;
         }
         true
     }
@@ -215,16 +219,16 @@ impl SharedShadow {
         let run = first..first + words;
         let writers = &mut self.writers[run.clone()];
         let (readers, earlier) = (&self.readers[run.clone()], &self.earlier[run.clone()]);
-        let mut settled_words = true;
-        for (((i, &writer), &reader), &before) in (0u32..).zip(&*writers).zip(readers).zip(earlier) {
-            let me = base | i >> shift;
-            settled_words &= settled.holds(writer, me) & settled.holds(reader, me) & settled.holds(before, me);
+        let mut fine = true;
+        for i in 0..words {
+            let me = me_at(base, i, shift);
+            fine &= settled.holds(writers[i], me) & settled.holds(readers[i], me) & settled.holds(earlier[i], me);
         }
-        if !settled_words {
+        if !fine {
             return false;
         }
-        for (i, writer) in (0u32..).zip(writers) {
-            *writer = base | i >> shift;
+        for (i, writer) in writers.iter_mut().enumerate() {
+            *writer = me_at(base, i, shift);
         }
         self.init[run].fill(0xf);
         true
