@@ -30,14 +30,7 @@ pub(crate) struct Allocation {
     address: u64,
     name: String,
     ownership: Ownership,
-    order: Mutex<Order>,
-}
-
-/// The stream that wrote last, and those that have read since.
-#[derive(Debug)]
-struct Order {
-    writer: Arc<dyn BackendStream>,
-    readers: Vec<Arc<dyn BackendStream>>,
+    order: Mutex<Order<dyn BackendStream>>,
 }
 
 impl Allocation {
@@ -75,25 +68,7 @@ impl Allocation {
     /// Orders a use on `stream` behind those that it must not overtake. To be called before the use is enqueued.
     pub(crate) fn order(&self, stream: &Arc<dyn BackendStream>, access: Access) -> Result<(), Error> {
         let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        match access {
-            Access::Read => {
-                let known = same(&order.writer, stream) || order.readers.iter().any(|reader| same(reader, stream));
-                if !known {
-                    stream.follow(&*order.writer)?;
-                    order.readers.push(stream.clone());
-                }
-            }
-            Access::Write => {
-                for other in order.readers.iter().chain([&order.writer]) {
-                    if !same(other, stream) {
-                        stream.follow(&**other)?;
-                    }
-                }
-                order.readers.clear();
-                order.writer = stream.clone();
-            }
-        }
-        Ok(())
+        order.add(stream, access).iter().try_for_each(|other| stream.follow(&**other))
     }
 }
 
@@ -103,14 +78,80 @@ impl Drop for Allocation {
             return;
         }
         let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for reader in &order.readers {
+        let last = order.writer.clone();
+        for reader in order.add(&last, Access::Write) {
             // A stream that fails to wait belongs to a context that failed: every later call reports that.
-            let _ = order.writer.follow(&**reader);
+            let _ = last.follow(&*reader);
         }
-        self.device.backend().free(self.address, &*order.writer);
+        self.device.backend().free(self.address, &*last);
     }
 }
 
-fn same(a: &Arc<dyn BackendStream>, b: &Arc<dyn BackendStream>) -> bool {
-    Arc::ptr_eq(a, b)
+/// The stream that wrote last, and those that have read since and waited for it.
+#[derive(Debug)]
+struct Order<S: ?Sized> {
+    writer: Arc<S>,
+    readers: Vec<Arc<S>>,
+}
+
+impl<S: ?Sized> Order<S> {
+    /// Adds a use on `stream`; answers the streams that it has to wait for.
+    fn add(&mut self, stream: &Arc<S>, access: Access) -> Vec<Arc<S>> {
+        let is_new = |other: &Arc<S>| !Arc::ptr_eq(other, stream);
+        match access {
+            Access::Read if is_new(&self.writer) && self.readers.iter().all(is_new) => {
+                self.readers.push(stream.clone());
+                vec![self.writer.clone()]
+            }
+            Access::Read => Vec::new(),
+            Access::Write => {
+                let mut others = std::mem::take(&mut self.readers);
+                others.push(std::mem::replace(&mut self.writer, stream.clone()));
+                others.retain(is_new);
+                others
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs uses such as `write a`, and compares with the streams that each waits for.
+    #[track_caller]
+    fn check(uses: &[(&str, &[&str])]) {
+        let streams: Vec<Arc<str>> = ["a", "b", "c"].map(Arc::from).to_vec();
+        let stream = |name: &str| streams.iter().find(|s| ***s == *name).expect("a, b or c");
+        let mut order = Order { writer: stream("a").clone(), readers: Vec::new() };
+        for (i, (text, expected)) in uses.iter().enumerate() {
+            let (access, name) = text.split_once(' ').expect("an access and a stream");
+            let access = if access == "read" { Access::Read } else { Access::Write };
+            assert_eq!(
+                order.add(stream(name), access),
+                expected.iter().map(|e| stream(e).clone()).collect::<Vec<_>>(),
+                "use {i}"
+            );
+        }
+    }
+
+    #[test]
+    fn uses_on_one_stream_wait_for_nothing() {
+        check(&[("write a", &[]), ("read a", &[]), ("read a", &[]), ("write a", &[])]);
+    }
+
+    #[test]
+    fn a_reader_waits_once_for_the_stream_that_wrote() {
+        check(&[("write a", &[]), ("read b", &["a"]), ("read b", &[]), ("read c", &["a"]), ("read a", &[])]);
+    }
+
+    #[test]
+    fn a_writer_waits_for_the_last_writer_and_every_reader_since() {
+        check(&[("read b", &["a"]), ("read c", &["a"]), ("write b", &["c", "a"]), ("write c", &["b"])]);
+    }
+
+    #[test]
+    fn a_reader_waits_again_after_another_write() {
+        check(&[("read b", &["a"]), ("write a", &["b"]), ("read b", &["a"])]);
+    }
 }

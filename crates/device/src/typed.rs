@@ -35,19 +35,19 @@ impl Device {
     ///
     /// The wrong type, order or number of arguments is a compile error:
     /// ```compile_fail,E0277
-    /// # use warpfold_device::{Device, LaunchConfig};
+    /// # use warpfold_device::{Device, LaunchConfig, Profile};
     /// # use warpfold_lang::{Global, Val, kernel, thread_idx};
     /// let fill = kernel("fill", |out: Global<f32>, value: Val<f32>| out.at(thread_idx().x).set(value));
-    /// let device = Device::cuda(0).unwrap();
+    /// let device = Device::virtual_gpu(Profile::H200);
     /// let mut integers = device.alloc::<i32>(32).unwrap();
     /// device.launch(&fill, LaunchConfig::new(1, 32), (&mut integers, 1.0)).unwrap();
     /// ```
     /// With the right ones it runs:
-    /// ```no_run
-    /// # use warpfold_device::{Device, LaunchConfig};
+    /// ```
+    /// # use warpfold_device::{Device, LaunchConfig, Profile};
     /// # use warpfold_lang::{Global, Val, kernel, thread_idx};
     /// let fill = kernel("fill", |out: Global<f32>, value: Val<f32>| out.at(thread_idx().x).set(value));
-    /// let device = Device::cuda(0).unwrap();
+    /// let device = Device::virtual_gpu(Profile::H200);
     /// let mut floats = device.alloc::<f32>(32)?;
     /// device.launch(&fill, LaunchConfig::new(1, 32), (&mut floats, 1.0))?;
     /// assert_eq!(floats.download()?, [1.0; 32]);

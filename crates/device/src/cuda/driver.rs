@@ -57,9 +57,9 @@ pub(super) fn ptx_version(driver: DriverVersion) -> (u32, u32) {
         (12, 7) => (8, 6),
         (12, 8) => (8, 7),
         (12, _) => (8, 8),
-        (13, minor @ 0..=2) => (9, minor),
+        (13, 0) => (9, 0),
         // Later drivers take what earlier ones took.
-        _ => (9, 2),
+        _ => (9, 1),
     }
 }
 
@@ -114,6 +114,6 @@ mod tests {
         let of = |major, minor| ptx_version(DriverVersion { major, minor });
         assert_eq!([of(12, 0), of(12, 3), of(12, 5), of(12, 6)], [(8, 0), (8, 3), (8, 5), (8, 5)]);
         assert_eq!([of(12, 7), of(12, 8), of(12, 9)], [(8, 6), (8, 7), (8, 8)]);
-        assert_eq!([of(13, 0), of(13, 2), of(14, 0)], [(9, 0), (9, 2), (9, 2)]);
+        assert_eq!([of(13, 0), of(13, 1), of(13, 2), of(14, 0)], [(9, 0), (9, 1), (9, 1), (9, 1)]);
     }
 }

@@ -1,0 +1,338 @@
+//! The device: memory and programs of the simulator, launched one after the other.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use warpfold_sim as sim;
+
+use super::profile::Profile;
+use super::reports::LaunchReport;
+use crate::backend::{
+    Backend, BackendEvent, BackendFunction, BackendHostMemory, BackendModule, BackendStream, Clock, Properties, Span,
+    mixed,
+};
+use crate::device::DeviceKind;
+use crate::launch::{LaunchConfig, LaunchSite};
+use crate::limits::Limits;
+use crate::module::{FunctionInfo, Param};
+use crate::{Error, ErrorKind};
+
+/// The `.version` that kernels for the virtual GPU are written in: the one of the first CUDA 13 toolkit.
+const PTX_VERSION: (u32, u32) = (9, 0);
+
+/// Reports kept until somebody takes them.
+const KEPT_REPORTS: usize = 1024;
+
+/// A virtual GPU.
+#[derive(Debug)]
+pub(crate) struct VirtualGpu {
+    machine: Arc<Machine>,
+    stream: Arc<VirtualStream>,
+}
+
+impl VirtualGpu {
+    pub(crate) fn new(profile: Profile, memory_bytes: u64) -> Self {
+        static IDENTITIES: AtomicU64 = AtomicU64::new(0);
+        let properties = Properties {
+            kind: DeviceKind::Virtual(profile),
+            name: format!("virtual GPU as {}", profile.name().to_uppercase()),
+            arch: profile.arch(),
+            limits: Limits { memory_bytes, ..profile.limits() },
+            driver: None,
+            ptx_version: PTX_VERSION,
+            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
+        };
+        let machine = Arc::new(Machine {
+            properties,
+            memory: sim::Memory::new(memory_bytes),
+            options: Mutex::new(sim::Options::default()),
+            reports: Mutex::new(Reports::default()),
+            running: Mutex::new(()),
+        });
+        Self { stream: Arc::new(VirtualStream { machine: machine.clone() }), machine }
+    }
+
+    pub(super) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+/// What streams and programs of a virtual GPU share.
+pub(super) struct Machine {
+    properties: Properties,
+    memory: sim::Memory,
+    options: Mutex<sim::Options>,
+    reports: Mutex<Reports>,
+    /// Held during a launch, so that launches of several threads run one after the other.
+    running: Mutex<()>,
+}
+
+/// What launches told, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    pub(super) kept: VecDeque<LaunchReport>,
+    launches: u64,
+}
+
+impl Machine {
+    pub(super) fn options(&self) -> MutexGuard<'_, sim::Options> {
+        self.options.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn reports(&self) -> MutexGuard<'_, Reports> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn launch(&self, function: &VirtualFunction, config: &LaunchConfig, params: &[u8]) -> Result<(), Error> {
+        let site = LaunchSite::new(&function.info.name, config);
+        let launch = sim::Launch {
+            kernel: site.kernel.clone(),
+            grid: config.grid,
+            block: config.block,
+            cluster: config.cluster.unwrap_or([1, 1, 1]),
+            dynamic_shared: config.dynamic_shared,
+            params: params.to_vec(),
+            cooperative: config.cooperative,
+        };
+        let options = self.options().clone();
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let report = function.program.launch(&self.memory, &launch, &options);
+        drop(running);
+        let report = report.map_err(|e| launch_error(site.clone(), e))?;
+        let failure = report.aborted.then(|| failure(&report));
+        self.keep(site.clone(), *config, report);
+        match failure {
+            None => Ok(()),
+            Some(reason) => Err(ErrorKind::LaunchFailed { launches: vec![site], reason }.into()),
+        }
+    }
+
+    fn keep(&self, site: LaunchSite, config: LaunchConfig, report: sim::Report) {
+        let mut reports = self.reports();
+        let number = reports.launches;
+        reports.launches += 1;
+        if reports.kept.len() == KEPT_REPORTS {
+            reports.kept.pop_front();
+        }
+        reports.kept.push_back(LaunchReport { number, kernel: site.kernel, config, report });
+    }
+}
+
+/// Why a run was ended early: its last error.
+fn failure(report: &sim::Report) -> String {
+    let error = report.findings.iter().rfind(|finding| finding.severity == sim::Severity::Error);
+    error.map_or_else(|| "the run was ended early".to_owned(), ToString::to_string)
+}
+
+fn launch_error(site: LaunchSite, e: sim::Error) -> Error {
+    match e {
+        sim::Error::InvalidLaunch { reason, .. } => ErrorKind::InvalidLaunch { site, reason },
+        e @ sim::Error::Trap { .. } => ErrorKind::LaunchFailed { launches: vec![site], reason: e.to_string() },
+        e => ErrorKind::InvalidLaunch { site, reason: e.to_string() },
+    }
+    .into()
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("properties", &self.properties).finish_non_exhaustive()
+    }
+}
+
+impl Backend for VirtualGpu {
+    fn properties(&self) -> &Properties {
+        &self.machine.properties
+    }
+
+    fn default_stream(&self) -> Arc<dyn BackendStream> {
+        self.stream.clone()
+    }
+
+    fn new_stream(&self) -> Result<Arc<dyn BackendStream>, Error> {
+        Ok(Arc::new(VirtualStream { machine: self.machine.clone() }))
+    }
+
+    fn allocate(&self, bytes: u64, name: &str) -> Result<u64, Error> {
+        self.machine.memory.allocate(bytes, name).map_err(|e| match e {
+            sim::Error::OutOfMemory { requested, free, capacity: total } => {
+                let device = self.machine.properties.name.clone();
+                ErrorKind::OutOfMemory { device, requested, free, total }.into()
+            }
+            e => host_access(e),
+        })
+    }
+
+    fn free(&self, address: u64, _last: &dyn BackendStream) {
+        let freed = self.machine.memory.free(address);
+        debug_assert!(freed.is_ok(), "an allocation is freed once, by its owner: {freed:?}");
+    }
+
+    fn memory(&self) -> Result<(u64, u64), Error> {
+        let memory = &self.machine.memory;
+        Ok((memory.capacity() - memory.used(), memory.capacity()))
+    }
+
+    fn host_memory(&self, bytes: usize) -> Result<Box<dyn BackendHostMemory>, Error> {
+        Ok(Box::new(PlainMemory { words: vec![0; bytes.div_ceil(8)], bytes }))
+    }
+
+    fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error> {
+        let machine = &self.machine;
+        let program = sim::Program::load(&machine.memory, ptx, machine.properties.arch).map_err(ErrorKind::Load)?;
+        Ok(Arc::new(VirtualModule { program: Arc::new(program) }))
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+fn host_access(e: sim::Error) -> Error {
+    ErrorKind::HostAccess(e).into()
+}
+
+/// A stream: everything given to it is done when the call returns, so there is nothing to wait for.
+#[derive(Debug)]
+struct VirtualStream {
+    machine: Arc<Machine>,
+}
+
+impl BackendStream for VirtualStream {
+    fn upload(&self, to: u64, from: &[u8], _clock: Clock) -> Result<Option<Span>, Error> {
+        self.machine.memory.write(to, from).map(|()| None).map_err(host_access)
+    }
+
+    fn download(&self, from: u64, to: &mut [u8], _clock: Clock) -> Result<Option<Span>, Error> {
+        self.machine.memory.read(from, to).map(|()| None).map_err(host_access)
+    }
+
+    fn send(&self, to: u64, from: &dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
+        self.upload(to, from.bytes()?, clock)
+    }
+
+    fn receive(&self, from: u64, to: &mut dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
+        self.download(from, to.bytes_mut()?, clock)
+    }
+
+    fn fill(&self, address: u64, byte: u8, bytes: u64, _clock: Clock) -> Result<Option<Span>, Error> {
+        self.machine.memory.fill(address, byte, bytes).map(|()| None).map_err(host_access)
+    }
+
+    fn copy(&self, to: u64, from: u64, bytes: u64, _clock: Clock) -> Result<Option<Span>, Error> {
+        self.machine.memory.copy(to, from, bytes).map(|()| None).map_err(host_access)
+    }
+
+    fn launch(
+        &self,
+        function: &dyn BackendFunction,
+        config: &LaunchConfig,
+        params: &[u8],
+        _clock: Clock,
+    ) -> Result<Option<Span>, Error> {
+        let any: &dyn Any = function;
+        let function = any.downcast_ref().ok_or_else(|| mixed("the kernel", &self.machine.properties))?;
+        self.machine.launch(function, config, params).map(|()| None)
+    }
+
+    fn record(&self) -> Result<Box<dyn BackendEvent>, Error> {
+        Ok(Box::new(Reached))
+    }
+
+    fn wait(&self, _event: &dyn BackendEvent) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn follow(&self, _other: &dyn BackendStream) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// A point that the stream has reached by the time it is recorded.
+#[derive(Debug)]
+struct Reached;
+
+impl BackendEvent for Reached {
+    fn synchronize(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn elapsed_since(&self, _earlier: &dyn BackendEvent) -> Result<Option<Duration>, Error> {
+        Ok(None)
+    }
+}
+
+/// A program of the simulator.
+struct VirtualModule {
+    program: Arc<sim::Program>,
+}
+
+impl BackendModule for VirtualModule {
+    fn function(self: Arc<Self>, name: &str) -> Result<Arc<dyn BackendFunction>, Error> {
+        let known = || self.program.kernels().iter().map(|kernel| kernel.name.clone()).collect();
+        let kernel = self
+            .program
+            .kernel(name)
+            .map_err(|_| ErrorKind::UnknownKernel { name: name.to_owned(), known: known() })?;
+        let info = FunctionInfo {
+            name: kernel.name.clone(),
+            params: Some(kernel.params.iter().map(|p| Param { offset: p.offset, bytes: p.bytes }).collect()),
+            static_shared: kernel.static_shared,
+            max_threads: kernel.max_threads,
+            required_block: kernel.required_block,
+            registers: kernel.registers,
+        };
+        Ok(Arc::new(VirtualFunction { program: self.program.clone(), info }))
+    }
+
+    fn global(&self, name: &str) -> Option<(u64, u64)> {
+        self.program.global(name)
+    }
+}
+
+impl std::fmt::Debug for VirtualModule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VirtualModule").finish_non_exhaustive()
+    }
+}
+
+/// A kernel of a program.
+struct VirtualFunction {
+    program: Arc<sim::Program>,
+    info: FunctionInfo,
+}
+
+impl BackendFunction for VirtualFunction {
+    fn info(&self) -> &FunctionInfo {
+        &self.info
+    }
+}
+
+impl std::fmt::Debug for VirtualFunction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("VirtualFunction").field(&self.info.name).finish()
+    }
+}
+
+/// Host memory: words, so that every element type is aligned.
+#[derive(Debug)]
+struct PlainMemory {
+    words: Vec<u64>,
+    bytes: usize,
+}
+
+impl BackendHostMemory for PlainMemory {
+    fn bytes(&self) -> Result<&[u8], Error> {
+        Ok(&bytemuck::cast_slice(&self.words)[..self.bytes])
+    }
+
+    fn bytes_mut(&mut self) -> Result<&mut [u8], Error> {
+        Ok(&mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes])
+    }
+}

@@ -1,0 +1,199 @@
+//! Memory, streams and untyped launches, on every device at hand.
+
+use warpfold_device::{Arguments, Buffer, Device, Element, Error, ErrorKind, LaunchConfig, LaunchSite};
+
+const PTX: &str = include_str!("ptx/scale.ptx");
+
+/// Runs a test on every device, and says on which.
+#[track_caller]
+fn on_every_device(test: impl Fn(&Device) -> Result<(), Error>) {
+    for device in Device::all() {
+        println!("on {device}");
+        test(&device).unwrap_or_else(|e| panic!("on {device}: {e}"));
+    }
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, text: &str) {
+    assert_eq!(result.expect_err("refused").to_string(), text);
+}
+
+#[test]
+fn foreign_ptx_runs_with_untyped_arguments() {
+    on_every_device(|device| {
+        let input: Vec<f32> = (0..1000_u16).map(f32::from).collect();
+        let mut data = device.upload(&input)?;
+        let kernel = device.load(PTX)?.kernel("scale")?;
+        let arguments = Arguments::new().output(&mut data).value(2.0_f32).value(1000_u32);
+        device.default_stream().launch_raw(&kernel, LaunchConfig::for_elements(1000, 128), &arguments)?;
+        let expected: Vec<f32> = input.iter().map(|x| x * 2.0).collect();
+        assert_eq!(data.download()?, expected);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_uploaded_comes_back_for_every_element_type() {
+    fn check<T: Element>(device: &Device, data: &[T]) -> Result<(), Error> {
+        let buffer = device.upload(data)?;
+        assert_eq!(buffer.download()?, data, "{}", T::NAME);
+        assert_eq!((buffer.len(), buffer.num_bytes()), (data.len(), size_of_val(data)));
+        Ok(())
+    }
+    on_every_device(|device| {
+        check(device, &[1_u8, 255])?;
+        check(device, &[1_u16, 65_535])?;
+        check(device, &[1_u32, u32::MAX])?;
+        check(device, &[1_u64, u64::MAX])?;
+        check(device, &[-1_i8, 127])?;
+        check(device, &[-1_i16, 2])?;
+        check(device, &[-1_i32, 2])?;
+        check(device, &[-1_i64, 2])?;
+        check(device, &[half::f16::from_f32(1.5)])?;
+        check(device, &[half::bf16::from_f32(1.5)])?;
+        check(device, &[-0.0_f32, f32::INFINITY])?;
+        check(device, &[1e300_f64])?;
+        check::<f32>(device, &[])
+    });
+}
+
+#[test]
+fn parts_of_a_buffer_are_copied_and_filled_by_themselves() {
+    on_every_device(|device| {
+        let stream = device.new_stream()?;
+        let mut buffer = device.alloc_zeroed::<u16>(10)?;
+        let source = device.upload(&[7_u16, 8, 9])?;
+        stream.copy_from_host(buffer.view_mut(1..3)?, &[1, 2])?;
+        stream.copy(buffer.view_mut(4..7)?, &source)?;
+        stream.fill_bytes(buffer.view_mut(9..)?, 0xff)?;
+        assert_eq!(buffer.download()?, [0, 1, 2, 0, 7, 8, 9, 0, 0, 0xffff]);
+        let (mut left, right) = buffer.split_at_mut(5)?;
+        stream.copy(left.reborrow().slice(..2)?, right.as_view().slice(3..)?)?;
+        assert_eq!(buffer.download()?, [0, 0xffff, 2, 0, 7, 8, 9, 0, 0, 0xffff]);
+        let mut part = [0; 2];
+        stream.copy_to_host(buffer.view(5..7)?, &mut part)?;
+        assert_eq!(part, [8, 9]);
+        Ok(())
+    });
+}
+
+#[test]
+fn host_buffers_carry_data_both_ways() {
+    on_every_device(|device| {
+        let stream = device.default_stream();
+        let (mut there, mut back) = (device.host_buffer::<f64>(3)?, device.host_buffer::<f64>(3)?);
+        assert_eq!(there.as_slice()?, [0.0; 3]);
+        there.as_mut_slice()?.copy_from_slice(&[1.0, 2.0, 3.0]);
+        let mut buffer = device.alloc::<f64>(3)?;
+        stream.send(&mut buffer, &there)?;
+        stream.receive(&buffer, &mut back)?;
+        assert_eq!(back.as_slice()?, [1.0, 2.0, 3.0]);
+        Ok(())
+    });
+}
+
+/// Each launch doubles, on the next of three streams: any overlap loses a factor.
+#[test]
+fn a_buffer_keeps_its_order_from_stream_to_stream() {
+    on_every_device(|device| {
+        let streams = [device.default_stream(), device.new_stream()?, device.new_stream()?];
+        let kernel = device.load(PTX)?.kernel("scale")?;
+        let len = 1 << 16;
+        let mut data = device.alloc::<f32>(len)?;
+        data.copy_from(&vec![1.0; len])?;
+        for i in 0..30 {
+            let arguments = Arguments::new().output(&mut data).value(2.0_f32).value(len as u32);
+            streams[i % 3].launch_raw(&kernel, LaunchConfig::for_elements(len, 256), &arguments)?;
+        }
+        assert_eq!(data.download()?, vec![(1_u32 << 30) as f32; len]);
+        Ok(())
+    });
+}
+
+#[test]
+fn lengths_and_ranges_that_do_not_fit_are_refused() {
+    on_every_device(|device| {
+        let mut buffer: Buffer<i32> = device.alloc_zeroed(4)?;
+        refused(buffer.copy_from(&[1]), "copy from host: expected 4 elements, found 1");
+        refused(buffer.copy_to(&mut [0; 5]), "copy to host: expected 5 elements, found 4");
+        refused(buffer.view(2..5), "elements 2..5 are outside a buffer of 4 elements");
+        refused(buffer.view(..=4), "elements 0..5 are outside a buffer of 4 elements");
+        let past = device.alloc::<u64>(usize::MAX / 4);
+        assert!(matches!(past.expect_err("refused").kind(), ErrorKind::TooLarge { .. }));
+        Ok(())
+    });
+}
+
+#[test]
+fn limits_of_device_and_kernel_hold_at_the_launch() {
+    on_every_device(|device| {
+        let stream = device.default_stream();
+        let kernel = device.load(PTX)?.kernel("bounded")?;
+        assert_eq!((kernel.info().max_threads, kernel.info().static_shared), (Some(64), 1024));
+        refused(
+            stream.launch_raw(&kernel, LaunchConfig::new(1, 65), &Arguments::new()),
+            "cannot launch kernel bounded (grid 1x1x1, block 65x1x1): 65 threads a block are more than the limit of 64 \
+             (the kernel's registers, .maxntid or .reqntid)",
+        );
+        let limit = device.limits().shared_bytes_per_block_optin;
+        let most = LaunchConfig::new(1, 64).dynamic_shared(limit - 1024);
+        let e = stream.launch_raw(&kernel, most.dynamic_shared(limit - 1023), &Arguments::new()).expect_err("a byte");
+        let site = LaunchSite { kernel: "bounded".to_owned(), grid: [1, 1, 1], block: [64, 1, 1] };
+        let (static_bytes, dynamic_bytes) = (1024, limit - 1023);
+        assert_eq!(*e.kind(), ErrorKind::TooMuchShared { site, static_bytes, dynamic_bytes, limit });
+        stream.launch_raw(&kernel, most, &Arguments::new())?;
+        device.synchronize()
+    });
+}
+
+#[test]
+fn arguments_of_the_wrong_number_are_refused_where_the_device_knows_them() {
+    on_every_device(|device| {
+        let kernel = device.load(PTX)?.kernel("bounded")?;
+        if kernel.info().params.is_some() {
+            refused(
+                device.default_stream().launch_raw(&kernel, LaunchConfig::new(1, 64), &Arguments::new().value(1_u32)),
+                "cannot launch kernel bounded (grid 1x1x1, block 64x1x1): the kernel has 0 parameter(s), 1 were given",
+            );
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_module_variable_has_an_address() {
+    on_every_device(|device| {
+        let module = device.load(PTX)?;
+        let (address, bytes) = module.global("launches").expect("it is declared");
+        assert!(address != 0 && bytes == 4);
+        assert_eq!(module.global("landings"), None);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_unknown_kernel_is_refused_by_name() {
+    on_every_device(|device| {
+        let e = device.load(PTX)?.kernel("scales").expect_err("no such kernel");
+        assert!(matches!(e.kind(), ErrorKind::UnknownKernel { name, .. } if name == "scales"), "{e:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn activities_are_counted_with_the_time_that_the_device_has() {
+    on_every_device(|device| {
+        let mut data = device.upload(&[1.0_f32; 100])?;
+        device.start_activity();
+        data.download()?;
+        data.download()?;
+        data.fill_bytes(0)?;
+        let table = device.finish_activity()?;
+        assert_eq!(table.iter().map(|row| (row.calls, row.bytes)).max(), Some((2, 800)));
+        assert_eq!(table.len(), 2);
+        assert!(table.iter().all(|row| row.time.is_none() == device.is_virtual()));
+        data.fill_bytes(0)?;
+        assert!(device.finish_activity()?.is_empty(), "nothing was started");
+        Ok(())
+    });
+}

@@ -1,0 +1,188 @@
+//! Memory, streams, launches and reports on the virtual GPU.
+
+use warpfold_device::{ActivityKind, Arguments, Checks, Device, DeviceKind, Error, ErrorKind, LaunchConfig, Profile};
+
+const PTX: &str = include_str!("ptx/scale.ptx");
+
+fn gpu() -> Device {
+    let device = Device::virtual_gpu(Profile::H200);
+    println!("on {device}");
+    device
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, text: &str) {
+    assert_eq!(result.expect_err("refused").to_string(), text);
+}
+
+fn scale(device: &Device, data: &mut warpfold_device::Buffer<f32>, factor: f32) -> Result<(), Error> {
+    let kernel = device.load(PTX)?.kernel("scale")?;
+    let len = data.len();
+    let arguments = Arguments::new().output(data).value(factor).value(len as u32);
+    device.default_stream().launch_raw(&kernel, LaunchConfig::for_elements(len, 128), &arguments)
+}
+
+#[test]
+fn memory_runs_out_at_the_devices_size_and_comes_back_when_freed() -> Result<(), Error> {
+    let device = Device::virtual_gpu_with_memory(Profile::A100, 1 << 20);
+    let buffer = device.alloc::<u8>(1 << 19)?;
+    let e = device.alloc::<u8>(1 << 20).expect_err("more than is left");
+    assert!(matches!(e.kind(), ErrorKind::OutOfMemory { requested: 1_048_576, total: 1_048_576, .. }), "{e:?}");
+    drop(buffer);
+    assert_eq!(device.free_memory_bytes()?, 1 << 20);
+    device.alloc::<u8>(1 << 20).map(drop)
+}
+
+#[test]
+fn memory_of_another_device_is_refused_by_name() -> Result<(), Error> {
+    let (one, other) = (gpu(), gpu());
+    assert_ne!(one, other);
+    assert_eq!(one, one.clone());
+    let mut here = one.alloc_zeroed::<f32>(4)?;
+    let mut there = other.alloc_named::<f32>("weights", 4)?;
+    let name = one.to_string();
+    refused(
+        one.default_stream().copy(&mut here, &there),
+        &format!("the source is on {name}, but the operation runs on {name}; copy it over through the host first"),
+    );
+    let kernel = one.load(PTX)?.kernel("scale")?;
+    let arguments = Arguments::new().output(&mut there).value(1.0_f32).value(4_u32);
+    refused(
+        one.default_stream().launch_raw(&kernel, LaunchConfig::new(1, 32), &arguments),
+        &format!(
+            "buffer weights (pointer 0 of kernel scale) is on {name}, but the operation runs on {name}; copy it over \
+             through the host first"
+        ),
+    );
+    let event = other.default_stream().record()?;
+    assert!(matches!(one.default_stream().wait(&event).expect_err("refused").kind(), ErrorKind::MixedDevices { .. }));
+    Ok(())
+}
+
+#[test]
+fn an_unknown_kernel_is_answered_with_those_there_are() -> Result<(), Error> {
+    let module = gpu().load(PTX)?;
+    let e = module.kernel("scales").expect_err("no such kernel");
+    let text = e.to_string();
+    assert!(text.starts_with("no kernel named 'scales' in the module; it has: "), "{text}");
+    assert!(["scale", "broken", "racy", "bounded"].iter().all(|name| text.contains(name)), "{text}");
+    Ok(())
+}
+
+#[test]
+fn text_that_is_not_ptx_is_refused_with_its_place() {
+    let e = gpu().load(".version 8.0\n.target sm_80\n.address_size 64\n.entry {").expect_err("no name");
+    assert!(matches!(e.kind(), ErrorKind::Load(warpfold_sim::Error::Syntax(_))), "{e:?}");
+}
+
+#[test]
+fn a_kernel_that_breaks_fails_the_launch_with_its_name_and_sizes() -> Result<(), Error> {
+    let device = gpu();
+    let kernel = device.load(PTX)?.kernel("broken")?;
+    let config = LaunchConfig::new((2, 3), 32);
+    let e = device.default_stream().launch_raw(&kernel, config, &Arguments::new()).expect_err("it writes nowhere");
+    let ErrorKind::LaunchFailed { launches, reason } = e.kind() else { panic!("{e:?}") };
+    assert_eq!(launches[0].to_string(), "kernel broken (grid 2x3x1, block 32x1x1)");
+    assert!(reason.contains("out_of_bounds"), "{reason}");
+    let report = device.last_report().expect("a failed launch has a report, too");
+    assert!(report.report.aborted && report.report.has_errors());
+    Ok(())
+}
+
+#[test]
+fn a_finding_that_does_not_end_the_run_is_in_the_report_and_names_the_buffer() -> Result<(), Error> {
+    let device = gpu();
+    device.set_checks(Checks::All)?;
+    let kernel = device.load(PTX)?.kernel("racy")?;
+    let mut flag = device.alloc_named::<u32>("flag", 1)?;
+    flag.fill_bytes(0)?;
+    let arguments = Arguments::new().output(&mut flag);
+    device.default_stream().launch_raw(&kernel, LaunchConfig::new(2, 1), &arguments)?;
+    let report = device.last_report().expect("it ran").report;
+    let finding = report.findings.first().expect("two blocks write one word");
+    let place = &finding.address.as_ref().expect("it has an address").1;
+    assert!(place.contains("flag"), "{place}");
+    Ok(())
+}
+
+#[test]
+fn reports_come_in_order_with_their_launches_and_are_taken_once() -> Result<(), Error> {
+    let device = gpu();
+    device.configure(|options| options.per_instruction = true)?;
+    let mut data = device.upload(&[1.0_f32; 64])?;
+    scale(&device, &mut data, 2.0)?;
+    device.configure(|options| options.per_instruction = false)?;
+    scale(&device, &mut data, 2.0)?;
+    let reports = device.take_reports();
+    assert_eq!(reports.iter().map(|r| (r.number, r.kernel.as_str())).collect::<Vec<_>>(), [(0, "scale"), (1, "scale")]);
+    assert_eq!(reports[0].report.counters, reports[1].report.counters);
+    assert_eq!(reports[0].report.counters.global_load_requests, 2, "two of the four warps have elements");
+    assert!(!reports[0].report.instructions.is_empty() && reports[1].report.instructions.is_empty());
+    assert_eq!(reports[0].config, LaunchConfig::for_elements(64, 128));
+    assert!(device.take_reports().is_empty() && device.last_report().is_none());
+    Ok(())
+}
+
+#[test]
+fn activities_are_counted_without_times() -> Result<(), Error> {
+    let device = gpu();
+    let mut data = device.upload(&[1.0_f32; 100])?;
+    device.start_activity();
+    scale(&device, &mut data, 2.0)?;
+    scale(&device, &mut data, 2.0)?;
+    data.download()?;
+    data.copy_from(&[0.0; 100])?;
+    data.fill_bytes(0)?;
+    let table = device.finish_activity()?;
+    let rows: Vec<_> = table.iter().map(|row| (row.kind.clone(), row.calls, row.bytes)).collect();
+    assert_eq!(
+        rows,
+        [
+            (ActivityKind::Kernel("scale".to_owned()), 2, 0),
+            (ActivityKind::HostToDevice, 1, 400),
+            (ActivityKind::DeviceToHost, 1, 400),
+            (ActivityKind::Fill, 1, 400),
+        ]
+    );
+    assert!(table.iter().all(|row| row.time.is_none()));
+    data.fill_bytes(0)?;
+    assert!(device.finish_activity()?.is_empty(), "nothing was started");
+    Ok(())
+}
+
+#[test]
+fn events_order_streams_and_have_no_invented_time() -> Result<(), Error> {
+    let device = gpu();
+    let (a, b) = (device.new_stream()?, device.new_stream()?);
+    let start = a.record()?;
+    b.wait(&start)?;
+    let end = b.record()?;
+    end.synchronize()?;
+    assert_eq!(end.elapsed_since(&start)?, None);
+    device.synchronize()
+}
+
+#[test]
+fn the_device_says_what_it_stands_in_for() -> Result<(), Error> {
+    let device = Device::parse("virtual:a100")?;
+    assert_eq!(device.kind(), DeviceKind::Virtual(Profile::A100));
+    assert_eq!(device.to_string(), "virtual:a100 (virtual GPU as A100)");
+    assert_eq!(device.limits().num_sms, 108);
+    assert_eq!(device.driver_version(), None);
+    assert!(device.is_virtual());
+    assert_eq!(Device::parse("virtual")?.arch().to_string(), "sm_90a");
+    refused(
+        Device::parse("virtual:b200"),
+        "unknown device 'virtual:b200': expected virtual, virtual:h200, virtual:a100, cuda or cuda:N",
+    );
+    assert!(matches!(Device::parse("cuda:x").expect_err("no number").kind(), ErrorKind::UnknownDevice(_)));
+    assert!(Device::all().iter().any(Device::is_virtual));
+    Ok(())
+}
+
+#[test]
+fn what_only_cuda_has_is_refused_by_kind() {
+    let device = gpu();
+    assert!(device.cudarc_context().is_none());
+    assert!(device.default_stream().cudarc_stream().is_none());
+}
