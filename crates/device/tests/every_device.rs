@@ -21,12 +21,12 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, text: &str) {
 #[test]
 fn foreign_ptx_runs_with_untyped_arguments() {
     on_every_device(|device| {
-        let input: Vec<f32> = (0..1000_u16).map(f32::from).collect();
+        let input: Vec<u32> = (0..1000).collect();
         let mut data = device.upload(&input)?;
         let kernel = device.load(PTX)?.kernel("scale")?;
-        let arguments = Arguments::new().output(&mut data).value(2.0_f32).value(1000_u32);
+        let arguments = Arguments::new().output(&mut data).value(2_u32).value(1000_u32);
         device.default_stream().launch_raw(&kernel, LaunchConfig::for_elements(1000, 128), &arguments)?;
-        let expected: Vec<f32> = input.iter().map(|x| x * 2.0).collect();
+        let expected: Vec<u32> = input.iter().map(|x| x * 2).collect();
         assert_eq!(data.download()?, expected);
         Ok(())
     });
@@ -99,13 +99,13 @@ fn a_buffer_keeps_its_order_from_stream_to_stream() {
         let streams = [device.default_stream(), device.new_stream()?, device.new_stream()?];
         let kernel = device.load(PTX)?.kernel("scale")?;
         let len = 1 << 16;
-        let mut data = device.alloc::<f32>(len)?;
-        data.copy_from(&vec![1.0; len])?;
+        let mut data = device.alloc::<u32>(len)?;
+        data.copy_from(&vec![1; len])?;
         for i in 0..30 {
-            let arguments = Arguments::new().output(&mut data).value(2.0_f32).value(len as u32);
+            let arguments = Arguments::new().output(&mut data).value(2_u32).value(len as u32);
             streams[i % 3].launch_raw(&kernel, LaunchConfig::for_elements(len, 256), &arguments)?;
         }
-        assert_eq!(data.download()?, vec![(1_u32 << 30) as f32; len]);
+        assert_eq!(data.download()?, vec![1 << 30; len]);
         Ok(())
     });
 }

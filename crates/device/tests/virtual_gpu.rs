@@ -15,7 +15,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, text: &str) {
     assert_eq!(result.expect_err("refused").to_string(), text);
 }
 
-fn scale(device: &Device, data: &mut warpfold_device::Buffer<f32>, factor: f32) -> Result<(), Error> {
+fn scale(device: &Device, data: &mut warpfold_device::Buffer<u32>, factor: u32) -> Result<(), Error> {
     let kernel = device.load(PTX)?.kernel("scale")?;
     let len = data.len();
     let arguments = Arguments::new().output(data).value(factor).value(len as u32);
@@ -46,7 +46,7 @@ fn memory_of_another_device_is_refused_by_name() -> Result<(), Error> {
         &format!("the source is on {name}, but the operation runs on {name}; copy it over through the host first"),
     );
     let kernel = one.load(PTX)?.kernel("scale")?;
-    let arguments = Arguments::new().output(&mut there).value(1.0_f32).value(4_u32);
+    let arguments = Arguments::new().output(&mut there).value(1_u32).value(4_u32);
     refused(
         one.default_stream().launch_raw(&kernel, LaunchConfig::new(1, 32), &arguments),
         &format!(
@@ -109,10 +109,10 @@ fn a_finding_that_does_not_end_the_run_is_in_the_report_and_names_the_buffer() -
 fn reports_come_in_order_with_their_launches_and_are_taken_once() -> Result<(), Error> {
     let device = gpu();
     device.configure(|options| options.per_instruction = true)?;
-    let mut data = device.upload(&[1.0_f32; 64])?;
-    scale(&device, &mut data, 2.0)?;
+    let mut data = device.upload(&[1_u32; 64])?;
+    scale(&device, &mut data, 2)?;
     device.configure(|options| options.per_instruction = false)?;
-    scale(&device, &mut data, 2.0)?;
+    scale(&device, &mut data, 2)?;
     let reports = device.take_reports();
     assert_eq!(reports.iter().map(|r| (r.number, r.kernel.as_str())).collect::<Vec<_>>(), [(0, "scale"), (1, "scale")]);
     assert_eq!(reports[0].report.counters, reports[1].report.counters);
@@ -126,12 +126,12 @@ fn reports_come_in_order_with_their_launches_and_are_taken_once() -> Result<(), 
 #[test]
 fn activities_are_counted_without_times() -> Result<(), Error> {
     let device = gpu();
-    let mut data = device.upload(&[1.0_f32; 100])?;
+    let mut data = device.upload(&[1_u32; 100])?;
     device.start_activity();
-    scale(&device, &mut data, 2.0)?;
-    scale(&device, &mut data, 2.0)?;
+    scale(&device, &mut data, 2)?;
+    scale(&device, &mut data, 2)?;
     data.download()?;
-    data.copy_from(&[0.0; 100])?;
+    data.copy_from(&[0; 100])?;
     data.fill_bytes(0)?;
     let table = device.finish_activity()?;
     let rows: Vec<_> = table.iter().map(|row| (row.kind.clone(), row.calls, row.bytes)).collect();
