@@ -1,6 +1,9 @@
 //! Memory, streams, launches and reports on the virtual GPU.
 
+use std::sync::{Arc, Mutex};
+
 use warpfold_device::{ActivityKind, Arguments, Checks, Device, DeviceKind, Error, ErrorKind, LaunchConfig, Profile};
+use warpfold_lang::{Global, Val, block_idx, dynamic_shared, kernel, print, sync_threads, thread_idx, trap, when};
 
 const PTX: &str = include_str!("ptx/scale.ptx");
 
@@ -185,4 +188,45 @@ fn what_only_cuda_has_is_refused_by_kind() {
     let device = gpu();
     assert!(device.cudarc_context().is_none());
     assert!(device.default_stream().cudarc_stream().is_none());
+}
+
+#[test]
+fn what_a_kernel_prints_goes_to_the_sink_in_block_order() -> Result<(), Error> {
+    let device = gpu();
+    let printed = Arc::new(Mutex::new(String::new()));
+    let sink = printed.clone();
+    device.configure(|options| {
+        options.output = Some(Arc::new(move |text: &str| sink.lock().expect("no panic holds it").push_str(text)));
+    })?;
+    let hello = kernel("hello", |base: Val<u32>| print("block %u\n", (base + block_idx().x,)));
+    device.launch(&hello, LaunchConfig::new(3, 1), (7,))?;
+    assert_eq!(*printed.lock().expect("no panic holds it"), "block 7\nblock 8\nblock 9\n");
+    Ok(())
+}
+
+#[test]
+fn a_trap_fails_the_launch_with_its_name_and_sizes() -> Result<(), Error> {
+    let device = gpu();
+    let give_up = kernel("give_up", |at: Val<u32>| when(thread_idx().x.eq(at), trap));
+    device.launch(&give_up, LaunchConfig::new(1, 32), (32,))?;
+    let e = device.launch(&give_up, LaunchConfig::new(1, 32), (5,)).expect_err("thread 5 traps");
+    assert!(matches!(e.kind(), ErrorKind::LaunchFailed { .. }), "{e:?}");
+    assert!(e.to_string().starts_with("kernel give_up (grid 1x1x1, block 32x1x1) failed: "), "{e}");
+    Ok(())
+}
+
+#[test]
+fn dynamic_shared_memory_of_a_kernel_is_given_by_itself() -> Result<(), Error> {
+    let device = gpu();
+    let swap = kernel("swap", |data: Global<u32>| {
+        let tile = dynamic_shared::<u32>(64);
+        let thread = thread_idx().x;
+        tile.at(thread).set(data.at(thread).get());
+        sync_threads();
+        data.at(thread).set(tile.at(63 - thread).get());
+    });
+    let mut data = device.upload(&(0..64).collect::<Vec<u32>>())?;
+    device.launch(&swap, LaunchConfig::new(1, 64), (&mut data,))?;
+    assert_eq!(data.download()?, (0..64).rev().collect::<Vec<u32>>());
+    Ok(())
 }
