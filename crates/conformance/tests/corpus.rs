@@ -1,11 +1,90 @@
 //! Runs every kernel of the corpus (`corpus/README.md`) on the virtual GPU under all checks.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 
-use warpfold_conformance::corpus::{Case, Folder};
+use warpfold_conformance::corpus::{Case, Folder, Outcome, run, verdict};
+use warpfold_sim::{Checks, FindingKind};
 
 fn all() -> Vec<Case> {
     [Folder::Pass, Folder::Fault].into_iter().flat_map(|folder| Case::all(folder).unwrap()).collect()
+}
+
+/// Runs and judges every case; fails with a list of all that differ from their promise, not with the first.
+#[track_caller]
+fn check(cases: &[Case], workers: usize, checks: Checks, judge: fn(&Case, &Outcome) -> Vec<String>) {
+    let mut failures = Vec::new();
+    for case in cases {
+        let problems = match catch_unwind(AssertUnwindSafe(|| run(case, workers, checks))) {
+            Ok(Ok(outcome)) => judge(case, &outcome),
+            Ok(Err(error)) => vec![format!("does not run: {error}")],
+            Err(_) => vec!["the simulator panicked".to_owned()],
+        };
+        if !problems.is_empty() {
+            failures.push(format!("{}\n    {}", case.name, problems.join("\n    ")));
+        }
+    }
+    let num = failures.len();
+    assert!(num == 0, "{num} of {} kernels, {workers} workers:\n{}", cases.len(), failures.join("\n"));
+}
+
+#[test]
+fn correct_kernels_leave_their_values_and_are_reported_for_nothing() {
+    check(&Case::all(Folder::Pass).unwrap(), 1, Checks::All, verdict);
+}
+
+#[test]
+fn correct_kernels_are_reported_for_nothing_by_two_workers() {
+    check(&Case::all(Folder::Pass).unwrap(), 2, Checks::All, verdict);
+}
+
+#[test]
+fn correct_kernels_leave_their_values_without_checks() {
+    check(&Case::all(Folder::Pass).unwrap(), 1, Checks::None, verdict);
+}
+
+#[test]
+fn planted_defects_are_reported_at_their_lines() {
+    check(&Case::all(Folder::Fault).unwrap(), 1, Checks::All, verdict);
+}
+
+#[test]
+fn planted_defects_are_reported_at_their_lines_by_two_workers() {
+    check(&Case::all(Folder::Fault).unwrap(), 2, Checks::All, verdict);
+}
+
+/// Whether hardware itself ends a kernel for such a fault (a deadlock ends by the driver's time limit).
+fn is_trapped(kind: FindingKind) -> bool {
+    use FindingKind::{
+        BarrierDivergence, Deadlock, InvalidSync, Misaligned, OutOfBounds, Race, Uninitialized, UseAfterFree,
+    };
+    match kind {
+        OutOfBounds | Misaligned | UseAfterFree | Deadlock => true,
+        Race | Uninitialized | BarrierDivergence | InvalidSync => false,
+    }
+}
+
+#[test]
+fn without_checks_the_first_fault_that_hardware_traps_ends_the_run() {
+    let mut cases = Case::all(Folder::Fault).unwrap();
+    // Hardware knows the end of shared memory, but not where one shared variable ends and the next begins.
+    cases.retain(|c| c.fault.as_ref().is_some_and(|f| is_trapped(f.kind)) && c.name != "past_a_shared_variable");
+    assert!(cases.len() >= 15);
+    check(&cases, 1, Checks::None, |case, outcome| {
+        let mut problems = verdict(case, outcome);
+        if !outcome.report.aborted {
+            problems.push("the run went on".to_owned());
+        }
+        problems
+    });
+}
+
+#[test]
+fn without_checks_nothing_else_is_reported() {
+    let mut cases = Case::all(Folder::Fault).unwrap();
+    cases.retain(|c| c.fault.as_ref().is_some_and(|f| !is_trapped(f.kind) && f.consequences.is_empty()));
+    assert!(cases.len() >= 30);
+    check(&cases, 1, Checks::None, |_, outcome| outcome.report.findings.iter().map(ToString::to_string).collect());
 }
 
 #[test]
