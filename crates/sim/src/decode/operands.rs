@@ -396,6 +396,9 @@ pub(crate) fn special(name: &str, component: Option<char>) -> Option<(Special, b
             "%dynamic_smem_size" => Special::DynamicSmemSize,
             "%total_smem_size" => Special::TotalSmemSize,
             "%aggr_smem_size" => Special::AggrSmemSize,
+            _ if name.starts_with("%envreg") => {
+                Special::EnvReg(name["%envreg".len()..].parse().ok().filter(|&n| n < 32)?)
+            }
             _ if name.starts_with("%reserved_smem_offset_") => Special::ReservedSmem,
             _ => return None,
         },

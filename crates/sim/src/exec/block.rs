@@ -43,6 +43,8 @@ pub(crate) struct Geometry {
     pub grid_id: u64,
     /// Whether the checks are on.
     pub checked: bool,
+    /// Where a cooperative launch keeps the state of its grid barrier; null in other launches.
+    pub grid_workspace: u64,
 }
 
 impl Geometry {
@@ -873,6 +875,11 @@ fn special_value(special: Special, g: &Geometry, block: [u32; 3], warp: u32, lan
         Special::DynamicSmemSize => g.dynamic_shared,
         Special::TotalSmemSize | Special::AggrSmemSize => g.shared_bytes,
         Special::ReservedSmem => 0,
+        // The driver passes the grid's workspace to cooperative groups in two halves; their library adds 4 for the
+        // barrier's word (`cooperative_groups/details/helpers.h`). The other registers are the driver's own.
+        Special::EnvReg(1) => (g.grid_workspace >> 32) as u32,
+        Special::EnvReg(2) => g.grid_workspace as u32,
+        Special::EnvReg(_) => 0,
     }
 }
 

@@ -326,5 +326,7 @@ pub(crate) enum Special {
     DynamicSmemSize,
     TotalSmemSize,
     AggrSmemSize,
+    /// `%envreg0` to `%envreg31`, which a driver fills.
+    EnvReg(u8),
     ReservedSmem,
 }

@@ -18,6 +18,9 @@ use crate::{Arch, Checks, Counters, Error, Finding, InstructionCounters, KernelI
 /// Blocks that one worker keeps resident at most when they wait for one another.
 const MAX_RESIDENT: usize = 256;
 
+/// Zeros that a cooperative launch gives to the grid barrier.
+const GRID_WORKSPACE_BYTES: u64 = 32;
+
 /// Numbers the launches of the process.
 static GRID_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -61,7 +64,11 @@ pub(crate) fn launch(
     launch: &Launch,
     options: &Options,
 ) -> Result<Report, Error> {
-    let geometry = geometry(code, kernel, arch, launch, options)?;
+    let mut geometry = geometry(code, kernel, arch, launch, options)?;
+    if launch.cooperative {
+        geometry.grid_workspace = memory.allocate(GRID_WORKSPACE_BYTES, "grid barrier")?;
+        memory.fill(geometry.grid_workspace, 0, GRID_WORKSPACE_BYTES)?;
+    }
     let (live, freed) = memory.snapshot();
     let freed = Arc::new(freed);
     let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
@@ -94,6 +101,9 @@ pub(crate) fn launch(
         all
     });
     shared.flush_output();
+    if launch.cooperative {
+        memory.free(geometry.grid_workspace)?;
+    }
     report(code, kernel, &geometry, options, harvests, &shared)
 }
 
@@ -155,6 +165,7 @@ fn geometry(
         multiprocessors: crate::occupancy::limits(arch).multiprocessors,
         grid_id: GRID_ID.fetch_add(1, Ordering::Relaxed),
         checked: options.checks == Checks::All,
+        grid_workspace: 0,
     })
 }
 
