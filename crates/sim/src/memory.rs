@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::Error;
+use crate::check::{DeviceCheck, GlobalShadow};
 use crate::exec::memory_map::GLOBAL_START;
 
 /// Alignment of every allocation, as on CUDA devices.
@@ -27,7 +28,9 @@ pub(crate) struct Allocation {
     /// The contents, rounded up to whole words.
     words: Box<[AtomicU64]>,
     /// Which bytes were written by the host or by a launch.
-    pub(crate) initialised: Mutex<Initialised>,
+    initialised: Mutex<Initialised>,
+    /// Shadow state of the checks, once a checked launch needed it.
+    shadow: OnceLock<GlobalShadow>,
 }
 
 /// Which bytes of an allocation hold a value.
@@ -61,6 +64,7 @@ impl Allocation {
             name: name.to_owned(),
             words: words.collect(),
             initialised: Mutex::new(Initialised::Ranges(Vec::new())),
+            shadow: OnceLock::new(),
         }
     }
 
@@ -109,7 +113,48 @@ impl Allocation {
         &self.words[usize::try_from(offset / 8).expect("allocations fit the host's memory")]
     }
 
+    /// The shadow state, made at its first use from what the host has written.
+    pub(crate) fn shadow(&self) -> &GlobalShadow {
+        self.shadow.get_or_init(|| {
+            let shadow = GlobalShadow::new(self.base, self.bytes);
+            match &*lock(&self.initialised) {
+                Initialised::All => shadow.mark_all_written(),
+                Initialised::Ranges(ranges) => {
+                    for r in ranges {
+                        shadow.mark_written(self.base + r.start, r.end - r.start);
+                    }
+                }
+            }
+            shadow
+        })
+    }
+
+    /// Drops what the checks know of accesses by older launches.
+    pub(crate) fn forget_accesses(&self) {
+        if let Some(shadow) = self.shadow.get() {
+            shadow.forget();
+        }
+    }
+
+    /// Notes that a launch ran that was not checked: what it wrote is not known.
+    pub(crate) fn mark_unknown(&self) {
+        *lock(&self.initialised) = Initialised::All;
+        if let Some(shadow) = self.shadow.get() {
+            shadow.mark_all_written();
+        }
+    }
+
+    /// The value of up to 16 bytes at a device address inside the allocation.
+    pub(crate) fn value(&self, address: u64, bytes: u32) -> u128 {
+        let mut data = [0u8; 16];
+        self.read(address - self.base, &mut data[..bytes as usize]);
+        u128::from_le_bytes(data)
+    }
+
     fn mark(&self, offset: u64, bytes: u64) {
+        if let Some(shadow) = self.shadow.get() {
+            shadow.mark_written(self.base + offset, bytes);
+        }
         lock(&self.initialised).add(offset..offset + bytes);
     }
 }
@@ -144,6 +189,8 @@ pub(crate) struct Table {
 pub struct Memory {
     capacity: u64,
     table: RwLock<Table>,
+    /// Numbers what the checks record; held by a checked launch while it runs.
+    pub(crate) device_check: Mutex<DeviceCheck>,
 }
 
 impl Memory {
@@ -151,7 +198,7 @@ impl Memory {
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         let table = Table { next: GLOBAL_START, ..Table::default() };
-        Self { capacity, table: RwLock::new(table) }
+        Self { capacity, table: RwLock::new(table), device_check: Mutex::default() }
     }
 
     /// Bytes in all.

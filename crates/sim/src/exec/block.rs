@@ -9,6 +9,7 @@ use super::machine::{Fault, Machine};
 use super::op::NONE;
 use super::row::{ALL_LANES, LANES, Row};
 use super::warp::{Part, PartState, Warp};
+use crate::check::{BlockCheck, LaunchCheck};
 use crate::report::{FindingKind, Severity};
 use crate::runtime;
 
@@ -102,6 +103,8 @@ pub(crate) struct Block {
     shared: Vec<Row>,
     barriers: Vec<BarrierState>,
     clock: u64,
+    /// Its part of the checker.
+    check: Option<BlockCheck>,
     /// What it printed.
     pub output: String,
 }
@@ -143,13 +146,17 @@ impl Block {
             shared: vec![Row([0; LANES]); rows],
             barriers: vec![BarrierState::default(); BARRIERS],
             clock: 0,
+            check: geometry.checked.then(|| BlockCheck::new(geometry.shared_bytes)),
             output: String::new(),
         }
     }
 
     /// Starts over as block `index`.
-    pub(crate) fn start(&mut self, index: u64, cx: &Context<'_>) {
+    pub(crate) fn start(&mut self, index: u64, launch: Option<&LaunchCheck>, cx: &Context<'_>) {
         let geometry = cx.geometry;
+        if let (Some(check), Some(launch)) = (&mut self.check, launch) {
+            check.begin(launch, u32::try_from(index).unwrap_or(u32::MAX), geometry.threads);
+        }
         let first_use = self.warps.first().is_none_or(|w| w.rows.is_empty());
         self.index = index;
         self.coordinates = Geometry::coordinates(index, geometry.grid);
@@ -178,6 +185,20 @@ impl Block {
 
     /// Runs until the block is done or everything in it has had its slice.
     pub(crate) fn turn(&mut self, m: &mut Machine, cx: &mut Context<'_>) -> Turn {
+        self.swap_check(m);
+        let turn = self.run(m, cx);
+        self.swap_check(m);
+        turn
+    }
+
+    /// Lends the block's part of the checker to the machine, or takes it back.
+    fn swap_check(&mut self, m: &mut Machine) {
+        if let (Some(mine), Some(checking)) = (&mut self.check, &mut m.checking) {
+            std::mem::swap(mine, &mut checking.block);
+        }
+    }
+
+    fn run(&mut self, m: &mut Machine, cx: &mut Context<'_>) -> Turn {
         m.shared = self.shared.as_mut_ptr().cast();
         m.shared_bytes = cx.geometry.shared_bytes;
         m.block = self.index;
@@ -287,7 +308,7 @@ impl Block {
                         (part.block, part.at_terminator, part.state) = (block, true, PartState::WarpSync);
                         return Outcome::Switch;
                     }
-                    warp_sync_done(m, needed);
+                    self.warp_sync_done(w, m, *members, mask);
                     if let Some(op) = op {
                         run_ops(m, code, *op, *op + 1, mask);
                         if m.stop {
@@ -496,6 +517,15 @@ impl Block {
         needed
     }
 
+    /// Tells the checker about a warp-level synchronisation.
+    fn warp_sync_done(&self, w: u32, m: &mut Machine, members: u32, mask: u32) {
+        if m.checked {
+            // SAFETY: the decoder gave the function this row.
+            let members = unsafe { m.read::<u32>(members) };
+            m.check_warp_sync(&members, mask, self.warps[w as usize].live);
+        }
+    }
+
     /// Lets parts go on that wait for one another at warp-level synchronising instructions.
     fn complete_warp_sync(&mut self, w: u32, m: &mut Machine, cx: &Context<'_>) -> bool {
         let code = cx.code;
@@ -527,7 +557,7 @@ impl Block {
             if needed & !union != 0 {
                 continue;
             }
-            warp_sync_done(m, needed);
+            self.warp_sync_done(w, m, members, first.mask);
             if let Some(op) = op {
                 run_ops(m, code, op, op + 1, union);
             }
@@ -611,6 +641,7 @@ impl Block {
             state.given += mask.count_ones();
         }
         m.progress = true;
+        m.check_arrive(id);
         let waits = barrier.kind != BarrierKind::Arrive;
         if waits {
             self.warps[w as usize].parts[i].state = PartState::Barrier(id);
@@ -645,6 +676,15 @@ impl Block {
         (state.open, state.expected, state.held, state.given) = (false, None, 0, 0);
         state.arrived.fill(0);
         let waiting = PartState::Barrier(u32::try_from(id).expect("sixteen barriers"));
+        if m.checked {
+            let id = u32::try_from(id).expect("sixteen barriers");
+            let waits = |warp: &Warp| warp.parts.iter().any(|p| p.state == PartState::Barrier(id));
+            let receivers = self.warps.iter().enumerate().filter(|(_, warp)| waits(warp));
+            let receivers = receivers.fold(0, |all, (w, _)| all | 1u32 << w);
+            let live = self.warps.iter().enumerate().filter(|(_, warp)| warp.live != 0);
+            let live = live.fold(0, |all, (w, _)| all | 1u32 << w);
+            m.check_complete(id, receivers, receivers == live && !missing);
+        }
         let current = (m.frame, m.predicates, m.local, m.local_base, m.local_end);
         for w in 0..self.warps.len() {
             let mut i = 0;
@@ -734,9 +774,6 @@ impl Block {
         None
     }
 }
-
-/// Tells the checker about a warp-level synchronisation.
-fn warp_sync_done(_m: &mut Machine, _members: u32) {}
 
 /// The lanes of a mask.
 pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {

@@ -1,32 +1,288 @@
 //! Where handlers and synchronising instructions meet the checker.
 
-use super::machine::Machine;
+use std::sync::Arc;
+
+use super::code::Placed;
+use super::machine::{Fault, GlobalView, Machine};
+use super::memory_map::{SHARED_WINDOW, Window, window};
 use super::op::Op;
 use super::row::LANES;
-use crate::memory_ops::access::{Access, Direction};
+use crate::check::{
+    Access as Checked, BlockCheck, Findings, Found, Kind, LaunchCheck, Scope, Semantics, Space, Strength, Values,
+};
+use crate::memory_ops::access::{self, Access, Direction, Order, address_fault, element_rows};
+use crate::report::FindingKind;
+
+/// The checker of a worker.
+#[derive(Debug)]
+pub(crate) struct Checking {
+    /// What all blocks of the launch share.
+    pub launch: Arc<LaunchCheck>,
+    /// What belongs to the block that runs; blocks bring their own.
+    pub block: BlockCheck,
+    /// What was found.
+    pub findings: Findings,
+}
+
+fn scope(scope: access::Scope) -> Scope {
+    match scope {
+        access::Scope::Cta => Scope::Cta,
+        access::Scope::Cluster => Scope::Cluster,
+        access::Scope::Gpu => Scope::Gpu,
+        access::Scope::Sys => Scope::Sys,
+    }
+}
+
+fn strength(access: Access) -> Strength {
+    let semantics = match access.order() {
+        Order::Weak => return Strength::Weak,
+        Order::Relaxed => Semantics::Relaxed,
+        Order::Acquire => Semantics::Acquire,
+        Order::Release => Semantics::Release,
+        Order::AcqRel => Semantics::AcqRel,
+    };
+    Strength::Strong(semantics, scope(access.scope()))
+}
+
+fn described(m: &Machine, op: &Op, access: Access, kind: Kind, mask: u32) -> Checked {
+    Checked { instr: op.instruction, warp: m.warp, mask, bytes: access.bytes(), kind, strength: strength(access) }
+}
+
+/// What a lane stores: the bits of its element rows, one after the other.
+fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
+    let bits = access.element() * 8;
+    let mut all = 0u128;
+    for (k, row) in element_rows(op).into_iter().take(access.count() as usize).enumerate() {
+        // SAFETY: the rows of a store fit its access.
+        let value = unsafe {
+            match bits {
+                128 => (&*m.lanes::<u128>(row))[lane as usize],
+                64 => u128::from((&*m.lanes::<u64>(row))[lane as usize]),
+                _ => u128::from((&*m.lanes::<u32>(row))[lane as usize]),
+            }
+        };
+        let value = if bits == 128 { value } else { value & ((1 << bits) - 1) };
+        all |= value << (k as u32 * bits);
+    }
+    all
+}
 
 impl Machine {
     /// What lies at an offset of shared memory.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
-        format!("shared memory+{offset:#x}")
+        describe_shared(&self.shared_map, offset)
     }
 
-    /// Checks a warp's access to global memory.
-    pub(crate) fn check_global<D: Direction>(&mut self, _: &Op, _: Access, _: &[u64; LANES], _: u32) {}
+    /// Checks a warp's load or store in global memory, before its values move.
+    pub(crate) fn check_global<D: Direction>(&mut self, op: &Op, access: Access, at: &[u64; LANES], mask: u32) {
+        let kind = if D::LOAD { Kind::Read } else { Kind::Write };
+        self.global_checked(op, access, kind, at, mask);
+    }
 
-    /// Checks one lane's atomic on global memory.
-    pub(crate) fn check_global_atomic(&mut self, _: &Op, _: Access, _: u64, _: usize) {}
+    /// Checks a warp's atomic in global memory, before its values move.
+    pub(crate) fn check_global_atomic(&mut self, op: &Op, access: Access, at: &[u64; LANES], mask: u32) {
+        self.global_checked(op, access, Kind::Atomic, at, mask);
+    }
 
-    /// Checks a warp's access to shared memory; gives the lanes that may go on.
-    pub(crate) fn check_shared<D: Direction>(&mut self, _: &Op, _: Access, _: &[u32; LANES], mask: u32) -> u32 {
+    fn global_checked(&mut self, op: &Op, access: Access, kind: Kind, at: &[u64; LANES], mask: u32) {
+        let Some(mut checking) = self.checking.take() else { return };
+        let mut rest = mask;
+        while rest != 0 {
+            // Lanes whose addresses lie in one allocation go together.
+            let first = at[rest.trailing_zeros() as usize];
+            let Some(allocation) = self.global.allocation(first) else { break };
+            let (base, end) = (allocation.base, allocation.base + allocation.bytes);
+            let mut here = 0;
+            for lane in 0..LANES {
+                here |= u32::from(at[lane] >= base && at[lane] < end) << lane;
+            }
+            here &= rest;
+            rest &= !here;
+            let checked = described(self, op, access, kind, here);
+            let held = |lane: u32| allocation.value(at[lane as usize], access.bytes());
+            let stored = |lane: u32| stored(self, op, access, lane);
+            let values = Values { stored: &stored, held: &held };
+            let values = (kind == Kind::Write).then_some(&values);
+            let shadow = allocation.shadow();
+            let Checking { launch, block, findings } = &mut *checking;
+            block.global_access(launch, shadow, &checked, at, values, findings);
+            if access.is_strong() {
+                block.release(launch, Space::Global, &checked, at);
+            }
+        }
+        self.checking = Some(checking);
+    }
+
+    /// Checks what follows from a strong load or atomic, once its value is read.
+    pub(crate) fn after_strong(
+        &mut self,
+        op: &Op,
+        access: Access,
+        kind: Kind,
+        space: Space,
+        at: &[u64; LANES],
+        mask: u32,
+    ) {
+        let checked = described(self, op, access, kind, mask);
+        if let Some(checking) = &mut self.checking {
+            checking.block.acquire(&checking.launch, space, &checked, at);
+        }
+    }
+
+    /// Checks a warp's load or store in shared memory; gives the lanes that may go on.
+    pub(crate) fn check_shared<D: Direction>(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
+        let kind = if D::LOAD { Kind::Read } else { Kind::Write };
+        self.shared_checked(op, access, kind, at, mask)
+    }
+
+    /// Checks a warp's atomic in shared memory; gives the lanes that may go on.
+    pub(crate) fn check_shared_atomic(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
+        self.shared_checked(op, access, Kind::Atomic, at, mask)
+    }
+
+    fn shared_checked(&mut self, op: &Op, access: Access, kind: Kind, at: &[u32; LANES], mask: u32) -> u32 {
+        let mask = self.in_variables(op, access, at, mask);
+        if mask == 0 {
+            return 0;
+        }
+        let Some(mut checking) = self.checking.take() else { return mask };
+        let checked = described(self, op, access, kind, mask);
+        let wide = at.map(u64::from);
+        let memory = self.shared;
+        let bytes = access.bytes() as usize;
+        let held = |lane: u32| {
+            let mut buffer = [0u8; 16];
+            // SAFETY: the lanes of the access are in bounds of the block's shared memory.
+            unsafe {
+                std::ptr::copy_nonoverlapping(memory.add(at[lane as usize] as usize), buffer.as_mut_ptr(), bytes)
+            };
+            u128::from_le_bytes(buffer)
+        };
+        let stored = |lane: u32| stored(self, op, access, lane);
+        let values = Values { stored: &stored, held: &held };
+        let values = (kind == Kind::Write).then_some(&values);
+        let Checking { launch, block, findings } = &mut *checking;
+        block.shared_access(&checked, &wide, values, findings);
+        if access.is_strong() {
+            block.release(launch, Space::Shared, &checked, &wide);
+        }
+        self.checking = Some(checking);
         mask
     }
 
-    /// Checks one lane's atomic on shared memory.
-    pub(crate) fn check_shared_atomic(&mut self, _: &Op, _: Access, _: u32, _: usize) -> bool {
-        true
+    /// The lanes whose access lies inside one variable; the others fell into a gap between variables.
+    fn in_variables(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
+        let bytes = access.bytes();
+        let (mut low, mut high) = (u32::MAX, 0);
+        for lane in 0..LANES {
+            if mask >> lane & 1 != 0 {
+                low = low.min(at[lane]);
+                high = high.max(at[lane]);
+            }
+        }
+        let holds = |p: &Placed, low: u32, high: u32| p.offset <= low && high + bytes <= p.offset + p.bytes;
+        let map = Arc::clone(&self.shared_map);
+        if mask == 0 || map.iter().any(|p| holds(p, low, high)) {
+            return mask;
+        }
+        let mut good = 0;
+        for lane in 0..32u32 {
+            if mask >> lane & 1 == 0 {
+                continue;
+            }
+            let offset = at[lane as usize];
+            if map.iter().any(|p| holds(p, offset, offset)) {
+                good |= 1 << lane;
+            } else {
+                let address = SHARED_WINDOW + u64::from(offset);
+                let rule = format!("an access of {bytes} bytes outside every shared variable");
+                address_fault(self, op, FindingKind::OutOfBounds, lane, address, rule);
+            }
+        }
+        good
     }
 
-    /// Notes a fence.
-    pub(crate) fn check_fence(&mut self, _: i64, _: u32) {}
+    /// Notes a fence: the scope in the low byte of `imm`.
+    pub(crate) fn check_fence(&mut self, imm: i64, mask: u32) {
+        let scope = match imm & 0xff {
+            0 => Scope::Cta,
+            1 => Scope::Cluster,
+            2 => Scope::Gpu,
+            _ => Scope::Sys,
+        };
+        let warp = self.warp;
+        if let Some(checking) = &mut self.checking {
+            checking.block.fence(warp, mask, scope);
+        }
+    }
+
+    /// Notes that lanes synchronised: `members` are the masks they named, by lane.
+    pub(crate) fn check_warp_sync(&mut self, members: &[u32; LANES], mask: u32, live: u32) {
+        let warp = self.warp;
+        let Some(checking) = &mut self.checking else { return };
+        let mut rest = mask;
+        while rest != 0 {
+            let named = members[rest.trailing_zeros() as usize];
+            checking.block.warp_sync(warp, named & live);
+            for lane in 0..LANES {
+                if members[lane] == named {
+                    rest &= !(1 << lane);
+                }
+            }
+        }
+    }
+
+    /// Notes that a warp arrived at a barrier.
+    pub(crate) fn check_arrive(&mut self, barrier: u32) {
+        let warp = self.warp;
+        if let Some(checking) = &mut self.checking {
+            checking.block.arrive(barrier, warp);
+        }
+    }
+
+    /// Notes that a barrier lets `receivers` go on.
+    pub(crate) fn check_complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
+        if let Some(checking) = &mut self.checking {
+            checking.block.complete(barrier, receivers, whole_block);
+        }
+    }
+}
+
+/// What lies at an address.
+pub(crate) fn describe(address: u64, map: &[Placed], view: &GlobalView) -> String {
+    match window(address) {
+        (Window::Shared, offset) => describe_shared(map, offset),
+        _ => view.describe(address),
+    }
+}
+
+fn describe_shared(map: &[Placed], offset: u64) -> String {
+    match map.iter().rev().find(|p| u64::from(p.offset) <= offset) {
+        Some(p) if offset < u64::from(p.offset + p.bytes) => format!("{}+{:#x}", p.name, offset - u64::from(p.offset)),
+        Some(p) => {
+            let past = offset - u64::from(p.offset) - u64::from(p.bytes);
+            format!("{past} bytes past the end of {} ({} bytes)", p.name, p.bytes)
+        }
+        None => format!("shared memory+{offset:#x}"),
+    }
+}
+
+/// A finding of the checker as the rest of the machine words it.
+pub(crate) fn fault_of(found: &Found, describe: impl Fn(u64) -> String) -> (Fault, u64) {
+    let address = match found.space {
+        Space::Shared => SHARED_WINDOW + found.address,
+        Space::Global => found.address,
+    };
+    let has_address = found.address != 0 || found.space == Space::Shared;
+    let fault = Fault {
+        kind: found.kind(),
+        severity: found.severity,
+        instruction: found.this.instr,
+        block: u64::from(found.this.block),
+        thread: found.this.warp * 32 + found.this.lane,
+        address: has_address.then(|| (address, describe(address))),
+        other: found.other.map(|o| (o.instr, u64::from(o.block), o.warp * 32 + o.lane)),
+        rule: found.sentence().to_owned(),
+    };
+    (fault, found.count)
 }

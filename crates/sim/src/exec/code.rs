@@ -29,8 +29,8 @@ pub(crate) struct Code {
     pub shared: Vec<Placed>,
     /// Bytes of static shared memory, as laid out here.
     pub static_shared: u32,
-    /// Device functions whose address is taken, by address offset.
-    pub function_table: Vec<u32>,
+    /// Whether the program has an instruction that could order one block behind another.
+    pub orders_blocks: bool,
 }
 
 /// A variable and where it lies in its space.

@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::block::{Block, BlockCounts, Context, Geometry, Turn};
-use super::code::{Class, Code};
+use super::checking::{Checking, describe, fault_of};
+use super::code::{Class, Code, Placed};
 use super::machine::{AccessCounters, Fault, GlobalView, Machine};
+use crate::check::{BlockCheck, Findings, LaunchCheck};
 use crate::memory::Memory;
 use crate::report::{Access, FindingKind, Severity};
 use crate::{Arch, Checks, Counters, Error, Finding, InstructionCounters, KernelInfo, Launch, Options, Report};
@@ -38,6 +40,10 @@ struct Shared<'a> {
     /// Grows whenever something happens that a waiting thread could see.
     progress: AtomicU64,
     output: Mutex<Output>,
+    /// What the checks of all blocks share.
+    check: Option<Arc<LaunchCheck>>,
+    /// What lies where in shared memory.
+    shared_map: Arc<[Placed]>,
 }
 
 /// Text printed by blocks, passed on in block order.
@@ -51,7 +57,8 @@ struct Output {
 struct Harvest {
     counts: BlockCounts,
     counters: Vec<AccessCounters>,
-    faults: Vec<Fault>,
+    faults: Vec<(Fault, u64)>,
+    found: Findings,
     trap: Option<(u32, u64, u32)>,
 }
 
@@ -74,6 +81,10 @@ pub(crate) fn launch(
     let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let workers = options.workers.unwrap_or(cores).clamp(1, usize::try_from(blocks).unwrap_or(usize::MAX));
+    let mut device_check = geometry.checked.then(|| memory.device_check.lock().unwrap_or_else(PoisonError::into_inner));
+    let check = device_check
+        .as_mut()
+        .map(|d| Arc::new(d.begin(code.orders_blocks, || live.iter().for_each(|a| a.forget_accesses()))));
     let shared = Shared {
         code,
         geometry: &geometry,
@@ -86,10 +97,12 @@ pub(crate) fn launch(
         stop: AtomicBool::new(false),
         progress: AtomicU64::new(0),
         output: Mutex::default(),
+        check,
+        shared_map: shared_map(code, &geometry),
     };
     let params: Arc<[u8]> = launch.params.clone().into();
     let view = || GlobalView::new(live.clone(), Arc::clone(&freed));
-    let harvests: Vec<Harvest> = std::thread::scope(|scope| {
+    let mut harvests: Vec<Harvest> = std::thread::scope(|scope| {
         let handles: Vec<_> = (1..workers)
             .map(|w| {
                 let (shared, params, view) = (&shared, Arc::clone(&params), &view);
@@ -101,10 +114,16 @@ pub(crate) fn launch(
         all
     });
     shared.flush_output();
+    match (&mut device_check, &shared.check) {
+        (Some(device), Some(check)) => device.end(check, &mut harvests[0].found),
+        // What an unchecked launch wrote is not known.
+        _ => live.iter().for_each(|a| a.mark_unknown()),
+    }
     if launch.cooperative {
         memory.free(geometry.grid_workspace)?;
     }
-    report(code, kernel, &geometry, options, harvests, &shared)
+    let view = view();
+    report(code, kernel, options, harvests, &shared, &view)
 }
 
 fn geometry(
@@ -248,6 +267,11 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         faults: Vec::new(),
         clock: 0,
         checked: shared.geometry.checked,
+        checking: shared.check.as_ref().map(|launch| {
+            let block = BlockCheck::new(0);
+            Box::new(Checking { launch: Arc::clone(launch), block, findings: Findings::default() })
+        }),
+        shared_map: Arc::clone(&shared.shared_map),
     };
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
     let mut trap = None;
@@ -256,7 +280,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
     let mut resident: VecDeque<Block> = VecDeque::new();
     let mut admit = |resident: &mut VecDeque<Block>, idle: &mut Vec<Block>, index: u64, cx: &Context<'_>| {
         let mut block = idle.pop().unwrap_or_else(|| Block::new(shared.geometry));
-        block.start(index, cx);
+        block.start(index, shared.check.as_deref(), cx);
         resident.push_front(block);
     };
     if shared.cooperative {
@@ -325,7 +349,8 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
             }
         }
     }
-    Harvest { counts, counters: m.counters, faults: m.faults, trap }
+    let found = m.checking.map(|c| c.findings).unwrap_or_default();
+    Harvest { counts, counters: m.counters, faults: m.faults, found, trap }
 }
 
 /// Records that a block can never go on.
@@ -344,18 +369,33 @@ fn stuck(block: &Block, m: &mut Machine, code: &Code, kind: FindingKind) {
     m.fault(fault, true);
 }
 
+/// The variables of shared memory, dynamic shared memory among them.
+fn shared_map(code: &Code, geometry: &Geometry) -> Arc<[Placed]> {
+    let mut map = code.shared.clone();
+    if geometry.dynamic_shared != 0 {
+        map.push(Placed {
+            name: "dynamic shared memory".to_owned(),
+            offset: geometry.shared_bytes - geometry.dynamic_shared,
+            bytes: geometry.dynamic_shared,
+        });
+    }
+    map.into()
+}
+
 fn report(
     code: &Code,
     kernel: &KernelInfo,
-    geometry: &Geometry,
     options: &Options,
     harvests: Vec<Harvest>,
     shared: &Shared<'_>,
+    view: &GlobalView,
 ) -> Result<Report, Error> {
+    let geometry = shared.geometry;
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
     let mut counters = vec![AccessCounters::default(); code.instructions.len()];
     let mut faults: Vec<(Fault, u64)> = Vec::new();
     let mut trap = None;
+    let mut found = Findings::default();
     for harvest in harvests {
         for (all, one) in counts.iter_mut().zip(&harvest.counts) {
             all.0 += one.0;
@@ -365,15 +405,14 @@ fn report(
             all.add(one);
         }
         trap = trap.or(harvest.trap);
-        for fault in harvest.faults {
-            let other = fault.other.map(|o| o.0);
-            match faults.iter_mut().find(|(f, _)| {
-                f.kind == fault.kind && f.instruction == fault.instruction && f.other.map(|o| o.0) == other
-            }) {
-                Some((_, count)) => *count += 1,
-                None => faults.push((fault, 1)),
-            }
+        found.merge(harvest.found);
+        for (fault, n) in harvest.faults {
+            add_fault(&mut faults, fault, n);
         }
+    }
+    for f in found.iter() {
+        let (fault, n) = fault_of(f, |address| describe(address, &shared.shared_map, view));
+        add_fault(&mut faults, fault, n);
     }
     if let Some((instruction, block, thread)) = trap {
         return Err(Error::Trap {
@@ -389,6 +428,19 @@ fn report(
         if options.per_instruction { per_instruction(code, geometry, &counts, &counters) } else { Vec::new() };
     let aborted = shared.stop.load(Ordering::Relaxed);
     Ok(Report { counters: totals(code, &counts, &counters), instructions, findings, aborted })
+}
+
+/// Adds a fault; of two examples for the same pair of instructions that of the lower block and thread stays.
+fn add_fault(faults: &mut Vec<(Fault, u64)>, fault: Fault, n: u64) {
+    match faults.iter_mut().find(|(f, _)| f.same_pair(&fault)) {
+        Some((f, count)) => {
+            *count += n;
+            if (fault.block, fault.thread) < (f.block, f.thread) {
+                *f = fault;
+            }
+        }
+        None => faults.push((fault, n)),
+    }
 }
 
 fn finding(code: &Code, kernel: &KernelInfo, geometry: &Geometry, fault: Fault, count: u64) -> Finding {

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::checking::Checking;
+use super::code::Placed;
 use super::op::FramePointer;
 use super::row::Row;
 use crate::memory::Allocation;
@@ -67,6 +69,14 @@ pub(crate) struct Fault {
     pub rule: String,
 }
 
+impl Fault {
+    /// Whether both are about the same rule and the same instructions.
+    pub(crate) fn same_pair(&self, other: &Self) -> bool {
+        let pair = |f: &Self| (f.kind, f.instruction, f.other.map(|o| o.0));
+        pair(self) == pair(other)
+    }
+}
+
 /// What runs handlers: one for each host thread.
 pub(crate) struct Machine {
     /// First row of the current frame.
@@ -99,12 +109,16 @@ pub(crate) struct Machine {
     pub waiting: bool,
     /// A fault ended the run.
     pub stop: bool,
-    /// Broken rules so far.
-    pub faults: Vec<Fault>,
+    /// Broken rules so far, each with how often.
+    pub faults: Vec<(Fault, u64)>,
     /// A deterministic clock: warp instructions executed by this worker.
     pub clock: u64,
     /// The checks are on.
     pub checked: bool,
+    /// The checker, if they are.
+    pub checking: Option<Box<Checking>>,
+    /// What lies where in shared memory.
+    pub shared_map: Arc<[Placed]>,
 }
 
 /// Global memory as one worker sees it.
@@ -152,6 +166,13 @@ impl GlobalView {
         Some(self.data.wrapping_add(usize::try_from(offset).ok()?))
     }
 
+    /// The live allocation that an address lies in.
+    pub(crate) fn allocation(&self, address: u64) -> Option<Arc<Allocation>> {
+        let at = self.live.partition_point(|a| a.base <= address).checked_sub(1)?;
+        let a = &self.live[at];
+        (address - a.base < a.bytes).then(|| Arc::clone(a))
+    }
+
     /// The allocation that an address lies in or after, with the offset from its start.
     pub(crate) fn describe(&self, address: u64) -> String {
         if let Some((range, name)) = self.freed.iter().find(|(r, _)| r.contains(&address)) {
@@ -180,12 +201,10 @@ impl Machine {
     #[inline(never)]
     pub(crate) fn fault(&mut self, fault: Fault, stop: bool) {
         self.stop |= stop;
-        if let Some(_same) =
-            self.faults.iter().find(|f| f.kind == fault.kind && f.instruction == fault.instruction && stop)
-        {
-            return;
+        match self.faults.iter_mut().find(|(f, _)| f.same_pair(&fault)) {
+            Some((_, count)) => *count += 1,
+            None => self.faults.push((fault, 1)),
         }
-        self.faults.push(fault);
     }
 
     /// The linear thread index of a lane of the current warp.

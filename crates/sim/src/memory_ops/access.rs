@@ -439,6 +439,7 @@ fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         };
     }
     let (order, scope) = order_of(inst);
+    d.code.orders_blocks |= order != Order::Weak;
     let space = space_of(d, inst, &mut address.offset, address.place)?;
     let access = Access::new(ty.bytes(), count, address.wide, extend, order, scope);
     let handler = handler(d, space, is_load);

@@ -11,6 +11,7 @@ use warpfold_ptx::{Instruction, Opcode, Operand, ScalarType as T};
 use super::access::{self, Access, Extend, Space, addresses, order_of};
 use super::{global, shared};
 use crate::Error;
+use crate::check::{Kind as CheckKind, Space as CheckSpace};
 use crate::decode::Decoder;
 use crate::exec::code::Class;
 use crate::exec::machine::Machine;
@@ -304,27 +305,38 @@ unsafe fn in_global<const CHECK: bool>(
     mask: u32,
 ) {
     let bytes = u64::from(access.bytes());
+    let mut good = 0u32;
+    let mut data = [std::ptr::null_mut::<u8>(); LANES];
     for lane in 0..LANES {
         if mask >> lane & 1 == 0 {
             continue;
         }
         let found = if at[lane].is_multiple_of(bytes) { m.global.locate(at[lane], bytes) } else { None };
-        let Some(data) = found else {
-            global::bad_access(m, op, at[lane], bytes, lane, "atomic");
+        match found {
+            Some(found) => {
+                data[lane] = found;
+                good |= 1 << lane;
+            }
+            None => global::bad_access(m, op, at[lane], bytes, lane, "atomic"),
+        }
+    }
+    if CHECK && good != 0 {
+        m.check_global_atomic(op, access, at, good);
+    }
+    for lane in 0..LANES {
+        if good >> lane & 1 == 0 {
             continue;
-        };
-        if CHECK {
-            m.check_global_atomic(op, access, at[lane], lane);
         }
         // SAFETY: `locate` found the element inside a live allocation, and it is aligned.
         unsafe {
             let (value, swap) = (bits(m, op.b, plan.ty, lane), bits(m, op.c, plan.ty, lane));
-            let mut changed = false;
-            let old = global_atomic(data, access.bytes(), |old| apply(plan, false, old, value, swap));
-            changed |= apply(plan, false, old, value, swap) != old;
-            m.progress |= changed;
+            let old = global_atomic(data[lane], access.bytes(), |old| apply(plan, false, old, value, swap));
+            m.progress |= apply(plan, false, old, value, swap) != old;
             put_old(m, op, plan, lane, old);
         }
+    }
+    if CHECK && good != 0 {
+        m.after_strong(op, access, CheckKind::Atomic, CheckSpace::Global, at, good);
     }
 }
 
@@ -349,8 +361,9 @@ unsafe fn in_shared<const CHECK: bool>(
     if good != mask {
         shared::refuse_bad(m, op, access, &narrow, mask, "atomic");
     }
+    let good = if CHECK { m.check_shared_atomic(op, access, &narrow, good) } else { good };
     for lane in 0..LANES {
-        if good >> lane & 1 == 0 || (CHECK && !m.check_shared_atomic(op, access, narrow[lane], lane)) {
+        if good >> lane & 1 == 0 {
             continue;
         }
         // SAFETY: the element is inside shared memory and aligned.
@@ -361,6 +374,9 @@ unsafe fn in_shared<const CHECK: bool>(
             m.progress |= apply(plan, true, old, value, swap) != old;
             put_old(m, op, plan, lane, old);
         }
+    }
+    if CHECK && good != 0 {
+        m.after_strong(op, access, CheckKind::Atomic, CheckSpace::Shared, at, good);
     }
 }
 
@@ -432,6 +448,7 @@ fn is_valid(kind: Kind, ty: T) -> bool {
 pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.expect_modifiers(inst, MODIFIERS)?;
     d.set_class(Class::Atomic);
+    d.code.orders_blocks = true;
     let ty = d.ty(inst, 0)?;
     let kind = KINDS
         .iter()

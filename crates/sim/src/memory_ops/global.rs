@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Rel
 
 use super::access::{Access, Direction, address_fault, element_rows};
 use super::pattern;
+use crate::check::{Kind, Space};
 use crate::exec::machine::Machine;
 use crate::exec::op::Op;
 use crate::exec::row::{ALL_LANES, LANES};
@@ -92,6 +93,9 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
             let data = data.wrapping_sub(start.wrapping_sub(base) as usize);
             // SAFETY: the whole range lies in one live allocation and is aligned.
             unsafe { contiguous::<D>(m, op, access, data, mask) };
+            if CHECK && D::LOAD && access.is_strong() {
+                m.after_strong(op, access, Kind::Read, Space::Global, at, mask);
+            }
             return;
         }
     }
@@ -175,6 +179,9 @@ unsafe fn scattered<D: Direction, const CHECK: bool>(
                 unsafe { element::<D>(m, access, data[lane].wrapping_add(k * size), row, lane) };
             }
         }
+    }
+    if CHECK && D::LOAD && access.is_strong() {
+        m.after_strong(op, access, Kind::Read, Space::Global, at, good);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::access::{Access, Direction, address_fault, element_rows};
 use super::pattern;
+use crate::check::{Kind, Space};
 use crate::exec::machine::Machine;
 use crate::exec::memory_map::SHARED_WINDOW;
 use crate::exec::op::{NONE, Op};
@@ -78,6 +79,9 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     counters.conflicts += wavefronts - ideal;
     // SAFETY: every active lane's access is inside shared memory and aligned.
     unsafe { transfer::<D>(m, op, access, at, mask) };
+    if CHECK && D::LOAD && access.is_strong() {
+        m.after_strong(op, access, Kind::Read, Space::Shared, &at.map(u64::from), mask);
+    }
 }
 
 /// Moves the elements.
