@@ -1,0 +1,248 @@
+//! `add`, `sub`, `mul`, `fma` and `mad` of `.f32` and `.f64`.
+//!
+//! Rounding to nearest is the host's own arithmetic; the modifiers `.ftz` and `.sat` are compiled in. The directed
+//! roundings go by way of [`Exact`] (`.f32`) or of integers (`.f64`), their modifiers are read from `Op::imm`.
+
+use std::marker::PhantomData;
+
+use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
+
+use super::exact::{Direction, Downward, Exact, TowardZero, Upward};
+use super::finish::{finish, flush_if, propagate};
+use super::soft::{self, Rounding};
+use super::{FTZ, SAT, flags, rounding};
+use crate::Error;
+use crate::decode::Decoder;
+use crate::exec::machine::Machine;
+use crate::exec::op::{Handler, LaneOp, Op, map2, map3};
+
+/// A sum, difference or product.
+pub(crate) trait Binary: 'static {
+    /// Rounded to nearest.
+    fn f32(a: f32, b: f32) -> f32;
+    /// Rounded to nearest.
+    fn f64(a: f64, b: f64) -> f64;
+    /// As `[x, y, z]` of the fused multiply-add `x * y + z`, with the same sign of zero.
+    fn fused(a: f64, b: f64) -> [f64; 3];
+    /// Of `.bf16` numbers, rounded so that rounding it to `.bf16` gives the right result.
+    #[inline(always)]
+    fn bf16(a: f32, b: f32) -> f32 {
+        Self::f32(a, b)
+    }
+}
+
+/// `a + b`
+pub(super) struct Add;
+impl Binary for Add {
+    #[inline(always)]
+    fn f32(a: f32, b: f32) -> f32 {
+        a + b
+    }
+    #[inline(always)]
+    fn f64(a: f64, b: f64) -> f64 {
+        a + b
+    }
+    #[inline(always)]
+    fn fused(a: f64, b: f64) -> [f64; 3] {
+        [a, 1.0, b]
+    }
+}
+
+/// `a - b`
+pub(super) struct Sub;
+impl Binary for Sub {
+    #[inline(always)]
+    fn f32(a: f32, b: f32) -> f32 {
+        a - b
+    }
+    #[inline(always)]
+    fn f64(a: f64, b: f64) -> f64 {
+        a - b
+    }
+    #[inline(always)]
+    fn fused(a: f64, b: f64) -> [f64; 3] {
+        [a, 1.0, -b]
+    }
+}
+
+/// `a * b`
+pub(super) struct Mul;
+impl Binary for Mul {
+    #[inline(always)]
+    fn f32(a: f32, b: f32) -> f32 {
+        a * b
+    }
+    #[inline(always)]
+    fn f64(a: f64, b: f64) -> f64 {
+        a * b
+    }
+    #[inline(always)]
+    fn fused(a: f64, b: f64) -> [f64; 3] {
+        let negative = a.is_sign_negative() != b.is_sign_negative();
+        [a, b, if negative { -0.0 } else { 0.0 }]
+    }
+    /// A product of two `.bf16` numbers may be so small that `f32` rounds it too.
+    #[inline(always)]
+    fn bf16(a: f32, b: f32) -> f32 {
+        Exact::fused(Self::fused(f64::from(a), f64::from(b))).round::<super::exact::ToOdd>()
+    }
+}
+
+struct Nearest32<F, const FTZ: bool, const SAT: bool>(PhantomData<F>);
+impl<F: Binary, const FTZ: bool, const SAT: bool> LaneOp for Nearest32<F, FTZ, SAT> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map2::<f32, f32, u32>(m, op, mask, |a, b| finish(FTZ, SAT, F::f32(flush_if(FTZ, a), flush_if(FTZ, b))));
+        }
+    }
+}
+
+struct FusedNearest32<const FTZ: bool, const SAT: bool>;
+impl<const FTZ: bool, const SAT: bool> LaneOp for FusedNearest32<FTZ, SAT> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map3::<f32, f32, f32, u32>(m, op, mask, |a, b, c| {
+                finish(FTZ, SAT, f32::mul_add(flush_if(FTZ, a), flush_if(FTZ, b), flush_if(FTZ, c)))
+            });
+        }
+    }
+}
+
+struct Directed32<F, D>(PhantomData<(F, D)>);
+impl<F: Binary, D: Direction> LaneOp for Directed32<F, D> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let (ftz, sat) = (op.imm & FTZ != 0, op.imm & SAT != 0);
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map2::<f32, f32, u32>(m, op, mask, |a, b| {
+                let (a, b) = (f64::from(flush_if(ftz, a)), f64::from(flush_if(ftz, b)));
+                finish(ftz, sat, Exact::fused(F::fused(a, b)).round::<D>())
+            });
+        }
+    }
+}
+
+struct FusedDirected32<D>(PhantomData<D>);
+impl<D: Direction> LaneOp for FusedDirected32<D> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let (ftz, sat) = (op.imm & FTZ != 0, op.imm & SAT != 0);
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map3::<f32, f32, f32, u32>(m, op, mask, |a, b, c| {
+                let terms = [a, b, c].map(|x| f64::from(flush_if(ftz, x)));
+                finish(ftz, sat, Exact::fused(terms).round::<D>())
+            });
+        }
+    }
+}
+
+struct Nearest64<F>(PhantomData<F>);
+impl<F: Binary> LaneOp for Nearest64<F> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe { map2::<f64, f64, u64>(m, op, mask, |a, b| propagate(F::f64(a, b), [a, b])) }
+    }
+}
+
+struct FusedNearest64;
+impl LaneOp for FusedNearest64 {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe { map3::<f64, f64, f64, u64>(m, op, mask, |a, b, c| propagate(f64::mul_add(a, b, c), [a, b, c])) }
+    }
+}
+
+struct Directed64<F>(PhantomData<F>);
+impl<F: Binary> LaneOp for Directed64<F> {
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let rounding = Rounding::from_code(op.imm);
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map2::<f64, f64, u64>(m, op, mask, |a, b| {
+                let [x, y, z] = F::fused(a, b);
+                propagate(soft::fma(x, y, z, rounding), [a, b])
+            });
+        }
+    }
+}
+
+struct FusedDirected64;
+impl LaneOp for FusedDirected64 {
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let rounding = Rounding::from_code(op.imm);
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map3::<f64, f64, f64, u64>(m, op, mask, |a, b, c| propagate(soft::fma(a, b, c, rounding), [a, b, c]));
+        }
+    }
+}
+
+/// Decodes `add`, `sub`, `mul`, `fma` and `mad` of `.f32` and `.f64`.
+pub(super) fn decode(d: &mut Decoder, inst: &Instruction, ty: T) -> Result<(), Error> {
+    match ty {
+        T::F32 => d.expect_modifiers(inst, &["rn", "rz", "rm", "rp", "ftz", "sat"])?,
+        _ => d.expect_modifiers(inst, &["rn", "rz", "rm", "rp"])?,
+    }
+    let is_fused = matches!(inst.opcode, Opcode::Fma | Opcode::Mad);
+    let rounding = match rounding(d, inst)? {
+        Some(rounding) => rounding,
+        None if is_fused => return Err(d.invalid(inst, "a rounding modifier is needed")),
+        None => Rounding::Nearest,
+    };
+    let (handler, imm) = match (ty, inst.opcode) {
+        (T::F32, Opcode::Add) => (binary32::<Add>(d, inst, rounding), flags(inst)),
+        (T::F32, Opcode::Sub) => (binary32::<Sub>(d, inst, rounding), flags(inst)),
+        (T::F32, Opcode::Mul) => (binary32::<Mul>(d, inst, rounding), flags(inst)),
+        (T::F32, _) => (fused32(d, inst, rounding), flags(inst)),
+        (_, Opcode::Add) => (binary64::<Add>(d, rounding), rounding.code()),
+        (_, Opcode::Sub) => (binary64::<Sub>(d, rounding), rounding.code()),
+        (_, Opcode::Mul) => (binary64::<Mul>(d, rounding), rounding.code()),
+        (_, _) if rounding == Rounding::Nearest => (d.handler::<FusedNearest64>(), 0),
+        (_, _) => (d.handler::<FusedDirected64>(), rounding.code()),
+    };
+    d.expect_operands(inst, if is_fused { 4 } else { 3 })?;
+    let (a, b) = (d.src(inst, 1, ty)?, d.src(inst, 2, ty)?);
+    let c = if is_fused { d.src(inst, 3, ty)? } else { crate::exec::op::NONE };
+    let dst = d.dst(inst, 0, ty)?;
+    d.push(Op { dst, a, b, c, imm, ..Op::new(handler) });
+    Ok(())
+}
+
+fn binary32<F: Binary>(d: &Decoder, inst: &Instruction, rounding: Rounding) -> Handler {
+    match (rounding, inst.has("ftz"), inst.has("sat")) {
+        (Rounding::Zero, _, _) => d.handler::<Directed32<F, TowardZero>>(),
+        (Rounding::Down, _, _) => d.handler::<Directed32<F, Downward>>(),
+        (Rounding::Up, _, _) => d.handler::<Directed32<F, Upward>>(),
+        (_, false, false) => d.handler::<Nearest32<F, false, false>>(),
+        (_, false, true) => d.handler::<Nearest32<F, false, true>>(),
+        (_, true, false) => d.handler::<Nearest32<F, true, false>>(),
+        (_, true, true) => d.handler::<Nearest32<F, true, true>>(),
+    }
+}
+
+fn fused32(d: &Decoder, inst: &Instruction, rounding: Rounding) -> Handler {
+    match (rounding, inst.has("ftz"), inst.has("sat")) {
+        (Rounding::Zero, _, _) => d.handler::<FusedDirected32<TowardZero>>(),
+        (Rounding::Down, _, _) => d.handler::<FusedDirected32<Downward>>(),
+        (Rounding::Up, _, _) => d.handler::<FusedDirected32<Upward>>(),
+        (_, false, false) => d.handler::<FusedNearest32<false, false>>(),
+        (_, false, true) => d.handler::<FusedNearest32<false, true>>(),
+        (_, true, false) => d.handler::<FusedNearest32<true, false>>(),
+        (_, true, true) => d.handler::<FusedNearest32<true, true>>(),
+    }
+}
+
+fn binary64<F: Binary>(d: &Decoder, rounding: Rounding) -> Handler {
+    match rounding {
+        Rounding::Nearest | Rounding::NearestAway => d.handler::<Nearest64<F>>(),
+        Rounding::Zero | Rounding::Down | Rounding::Up => d.handler::<Directed64<F>>(),
+    }
+}

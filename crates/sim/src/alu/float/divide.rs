@@ -1,0 +1,292 @@
+//! `div`, `rcp`, `sqrt` and `rsqrt` of `.f32` and `.f64`: rounded as IEEE 754 asks, and approximate.
+//!
+//! The host divides and takes roots exactly rounded, which is more than `.approx` and `.full` promise. What
+//! `.approx` promises to get wrong (`div` by numbers beyond 2^126) is wrong here too.
+
+use std::marker::PhantomData;
+
+use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
+
+use super::exact::{Direction, Downward, Exact, TowardZero, Upward};
+use super::finish::{finish, flush_if, propagate};
+use super::soft::{self, Rounding};
+use super::{FTZ, flags, one_of};
+use crate::Error;
+use crate::decode::Decoder;
+use crate::exec::machine::Machine;
+use crate::exec::op::{Handler, LaneOp, Op, map1, map2};
+
+/// A function of one number.
+trait Unary: 'static {
+    /// Rounded to nearest, or better than `.approx` asks.
+    fn f32(x: f32) -> f32;
+    /// The result before rounding.
+    fn exact(x: f64) -> Exact;
+    /// Rounded to nearest.
+    fn f64(x: f64) -> f64;
+    /// Rounded otherwise.
+    fn soft(x: f64, rounding: Rounding) -> f64;
+}
+
+struct Reciprocal;
+impl Unary for Reciprocal {
+    #[inline(always)]
+    fn f32(x: f32) -> f32 {
+        1.0 / x
+    }
+    #[inline(always)]
+    fn exact(x: f64) -> Exact {
+        Exact::quotient(1.0, x)
+    }
+    #[inline(always)]
+    fn f64(x: f64) -> f64 {
+        1.0 / x
+    }
+    fn soft(x: f64, rounding: Rounding) -> f64 {
+        soft::divide(1.0, x, rounding)
+    }
+}
+
+struct Root;
+impl Unary for Root {
+    #[inline(always)]
+    fn f32(x: f32) -> f32 {
+        x.sqrt()
+    }
+    #[inline(always)]
+    fn exact(x: f64) -> Exact {
+        Exact::root(x)
+    }
+    #[inline(always)]
+    fn f64(x: f64) -> f64 {
+        x.sqrt()
+    }
+    fn soft(x: f64, rounding: Rounding) -> f64 {
+        soft::square_root(x, rounding)
+    }
+}
+
+struct Unary32<F, const FTZ: bool>(PhantomData<F>);
+impl<F: Unary, const FTZ: bool> LaneOp for Unary32<F, FTZ> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe { map1::<f32, u32>(m, op, mask, |a| finish(FTZ, false, F::f32(flush_if(FTZ, a)))) }
+    }
+}
+
+struct UnaryDirected32<F, D>(PhantomData<(F, D)>);
+impl<F: Unary, D: Direction> LaneOp for UnaryDirected32<F, D> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let ftz = op.imm & FTZ != 0;
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map1::<f32, u32>(m, op, mask, |a| finish(ftz, false, F::exact(f64::from(flush_if(ftz, a))).round::<D>()));
+        }
+    }
+}
+
+struct Unary64<F>(PhantomData<F>);
+impl<F: Unary> LaneOp for Unary64<F> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe { map1::<f64, u64>(m, op, mask, |a| propagate(F::f64(a), [a])) }
+    }
+}
+
+struct UnaryDirected64<F>(PhantomData<F>);
+impl<F: Unary> LaneOp for UnaryDirected64<F> {
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let rounding = Rounding::from_code(op.imm);
+        // SAFETY: the decoder checked the operand widths.
+        unsafe { map1::<f64, u64>(m, op, mask, |a| propagate(F::soft(a, rounding), [a])) }
+    }
+}
+
+struct Divide32<const FTZ: bool>;
+impl<const FTZ: bool> LaneOp for Divide32<FTZ> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map2::<f32, f32, u32>(m, op, mask, |a, b| finish(FTZ, false, flush_if(FTZ, a) / flush_if(FTZ, b)));
+        }
+    }
+}
+
+/// `a * (1 / b)`, where the reciprocal of a number beyond 2^126 is zero.
+struct DivideApprox<const FTZ: bool>;
+impl<const FTZ: bool> LaneOp for DivideApprox<FTZ> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        const BEYOND: f32 = 8.507_059e37;
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map2::<f32, f32, u32>(m, op, mask, |a, b| {
+                let (a, b) = (flush_if(FTZ, a), flush_if(FTZ, b));
+                let reciprocal = if b.abs() > BEYOND { f32::copysign(0.0, b) } else { 1.0 / b };
+                finish(FTZ, false, a * reciprocal)
+            });
+        }
+    }
+}
+
+struct DivideDirected32<D>(PhantomData<D>);
+impl<D: Direction> LaneOp for DivideDirected32<D> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let ftz = op.imm & FTZ != 0;
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map2::<f32, f32, u32>(m, op, mask, |a, b| {
+                let (a, b) = (f64::from(flush_if(ftz, a)), f64::from(flush_if(ftz, b)));
+                finish(ftz, false, Exact::quotient(a, b).round::<D>())
+            });
+        }
+    }
+}
+
+struct Divide64;
+impl LaneOp for Divide64 {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe { map2::<f64, f64, u64>(m, op, mask, |a, b| propagate(a / b, [a, b])) }
+    }
+}
+
+struct DivideDirected64;
+impl LaneOp for DivideDirected64 {
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let rounding = Rounding::from_code(op.imm);
+        // SAFETY: the decoder checked the operand widths.
+        unsafe { map2::<f64, f64, u64>(m, op, mask, |a, b| propagate(soft::divide(a, b, rounding), [a, b])) }
+    }
+}
+
+/// `rsqrt.approx.f32`: two roundings, within 2^-23 and a little.
+struct ReciprocalRoot32<const FTZ: bool>;
+impl<const FTZ: bool> LaneOp for ReciprocalRoot32<FTZ> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe { map1::<f32, u32>(m, op, mask, |a| finish(FTZ, false, 1.0 / flush_if(FTZ, a).sqrt())) }
+    }
+}
+
+struct ReciprocalRoot64;
+impl LaneOp for ReciprocalRoot64 {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe { map1::<f64, u64>(m, op, mask, |a| propagate(1.0 / a.sqrt(), [a])) }
+    }
+}
+
+/// `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64`: the upper 32 bits in, the upper 32 bits out.
+struct Gross64<const ROOT: bool>;
+impl<const ROOT: bool> LaneOp for Gross64<ROOT> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map1::<u64, u64>(m, op, mask, |a| {
+                let x = f64::from_bits(flush64(a & UPPER));
+                let result = 1.0 / if ROOT { x.sqrt() } else { x };
+                // To nearest, ties to even, at the last bit that is kept.
+                let bits = result.to_bits();
+                let rounded = flush64(bits.wrapping_add(0x7fff_ffff + (bits >> 32 & 1)) & UPPER);
+                if result.is_nan() { 0x7fff_ffff_0000_0000 } else { rounded }
+            });
+        }
+    }
+}
+
+/// The upper half of 64 bits.
+const UPPER: u64 = 0xffff_ffff_0000_0000;
+
+/// A subnormal number becomes zero with its sign.
+#[inline(always)]
+fn flush64(bits: u64) -> u64 {
+    if bits & 0x7ff0_0000_0000_0000 == 0 { bits & 0x8000_0000_0000_0000 } else { bits }
+}
+
+/// Decodes `div`, `rcp`, `sqrt` and `rsqrt`.
+pub(super) fn decode(d: &mut Decoder, inst: &Instruction, ty: T) -> Result<(), Error> {
+    let approx = inst.has("approx");
+    d.expect_modifiers(
+        inst,
+        match (inst.opcode, ty, approx) {
+            (Opcode::Div, T::F32, false) => &["rn", "rz", "rm", "rp", "full", "ftz"],
+            (_, T::F32, false) => &["rn", "rz", "rm", "rp", "ftz"],
+            (_, _, false) => &["rn", "rz", "rm", "rp"],
+            (_, _, true) => &["approx", "ftz"],
+        },
+    )?;
+    let kinds = [
+        ("rn", Rounding::Nearest),
+        ("rz", Rounding::Zero),
+        ("rm", Rounding::Down),
+        ("rp", Rounding::Up),
+        ("approx", Rounding::Nearest),
+        ("full", Rounding::Nearest),
+    ];
+    let Some(rounding) = one_of(d, inst, &kinds)? else {
+        return Err(d.invalid(inst, "'.approx' or a rounding modifier is needed"));
+    };
+    let ftz = inst.has("ftz");
+    let (handler, imm) = match (inst.opcode, ty) {
+        (Opcode::Rsqrt, _) if !approx => return Err(d.invalid(inst, "'.approx' is needed")),
+        (Opcode::Div, T::F32) => (divide32(d, rounding, approx, ftz), flags(inst)),
+        (Opcode::Rcp, T::F32) => (unary32::<Reciprocal>(d, rounding, ftz), flags(inst)),
+        (Opcode::Sqrt, T::F32) => (unary32::<Root>(d, rounding, ftz), flags(inst)),
+        (_, T::F32) if ftz => (d.handler::<ReciprocalRoot32<true>>(), 0),
+        (_, T::F32) => (d.handler::<ReciprocalRoot32<false>>(), 0),
+        (Opcode::Rcp, _) if approx && ftz => (d.handler::<Gross64<false>>(), 0),
+        (Opcode::Rsqrt, _) if ftz => (d.handler::<Gross64<true>>(), 0),
+        (Opcode::Rsqrt, _) => (d.handler::<ReciprocalRoot64>(), 0),
+        (_, _) if approx => return Err(d.invalid(inst, "not defined for .f64")),
+        (Opcode::Rcp, _) => (unary64::<Reciprocal>(d, rounding), rounding.code()),
+        (Opcode::Sqrt, _) => (unary64::<Root>(d, rounding), rounding.code()),
+        (_, _) if rounding == Rounding::Nearest => (d.handler::<Divide64>(), 0),
+        (_, _) => (d.handler::<DivideDirected64>(), rounding.code()),
+    };
+    let is_division = inst.opcode == Opcode::Div;
+    d.expect_operands(inst, if is_division { 3 } else { 2 })?;
+    let a = d.src(inst, 1, ty)?;
+    let b = if is_division { d.src(inst, 2, ty)? } else { crate::exec::op::NONE };
+    let dst = d.dst(inst, 0, ty)?;
+    d.push(Op { dst, a, b, imm, ..Op::new(handler) });
+    Ok(())
+}
+
+fn divide32(d: &Decoder, rounding: Rounding, approx: bool, ftz: bool) -> Handler {
+    match (rounding, approx, ftz) {
+        (Rounding::Zero, _, _) => d.handler::<DivideDirected32<TowardZero>>(),
+        (Rounding::Down, _, _) => d.handler::<DivideDirected32<Downward>>(),
+        (Rounding::Up, _, _) => d.handler::<DivideDirected32<Upward>>(),
+        (_, true, false) => d.handler::<DivideApprox<false>>(),
+        (_, true, true) => d.handler::<DivideApprox<true>>(),
+        (_, false, false) => d.handler::<Divide32<false>>(),
+        (_, false, true) => d.handler::<Divide32<true>>(),
+    }
+}
+
+fn unary32<F: Unary>(d: &Decoder, rounding: Rounding, ftz: bool) -> Handler {
+    match (rounding, ftz) {
+        (Rounding::Zero, _) => d.handler::<UnaryDirected32<F, TowardZero>>(),
+        (Rounding::Down, _) => d.handler::<UnaryDirected32<F, Downward>>(),
+        (Rounding::Up, _) => d.handler::<UnaryDirected32<F, Upward>>(),
+        (_, false) => d.handler::<Unary32<F, false>>(),
+        (_, true) => d.handler::<Unary32<F, true>>(),
+    }
+}
+
+fn unary64<F: Unary>(d: &Decoder, rounding: Rounding) -> Handler {
+    match rounding {
+        Rounding::Nearest | Rounding::NearestAway => d.handler::<Unary64<F>>(),
+        Rounding::Zero | Rounding::Down | Rounding::Up => d.handler::<UnaryDirected64<F>>(),
+    }
+}

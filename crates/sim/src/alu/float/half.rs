@@ -1,0 +1,227 @@
+//! `add`, `sub`, `mul` and `fma` of `.f16`, `.bf16` and their packed forms, and the widening and narrowing of both.
+//!
+//! A `.f16` sum or product, rounded to `.f32` (24 bits, at least twice 11 plus 2) and then to `.f16`, is rounded
+//! as if once; the same holds for `.bf16` sums. A fused multiply-add, and a `.bf16` product near zero, are first
+//! rounded to odd, which never shows in a second rounding.
+
+use std::marker::PhantomData;
+
+use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
+
+use super::arithmetic::{Add, Binary, Mul, Sub};
+use super::exact::{Exact, ToOdd};
+use super::finish::{NAN16, saturate};
+use super::{FTZ, RELU, SAT, flags, one_of, rounding};
+use crate::Error;
+use crate::decode::Decoder;
+use crate::exec::machine::Machine;
+use crate::exec::op::{Handler, LaneOp, Op, map2, map3};
+
+/// A 16-bit floating-point format.
+pub(crate) trait Half: 'static {
+    /// Bits that are zero in a subnormal number, and only there.
+    const EXPONENT: u16;
+    /// The same value in `.f32`; a NaN stays some NaN.
+    fn widen(bits: u16) -> f32;
+    /// The nearest value, ties to even; a NaN becomes the canonical one.
+    fn narrow(x: f32) -> u16;
+    /// An operation whose result, narrowed, is right.
+    fn binary<F: Binary>(a: f32, b: f32) -> f32;
+    /// A fused multiply-add whose result, narrowed, is right.
+    fn fused(a: f32, b: f32, c: f32) -> f32;
+
+    /// `.ftz`
+    #[inline(always)]
+    fn flush(bits: u16) -> u16 {
+        if bits & Self::EXPONENT == 0 { bits & 0x8000 } else { bits }
+    }
+}
+
+/// `.f16`
+#[derive(Debug)]
+pub(crate) struct F16;
+impl Half for F16 {
+    const EXPONENT: u16 = 0x7c00;
+
+    #[inline(always)]
+    fn widen(bits: u16) -> f32 {
+        let sign = u32::from(bits & 0x8000) << 16;
+        let shifted = u32::from(bits & 0x7fff) << 13;
+        // The exponent moves from bias 15 to 127; infinity and NaN to the top; a subnormal number is what its
+        // bits add to the smallest normal one.
+        let normal = shifted + (112 << 23);
+        let subnormal = (f32::from_bits(shifted + (113 << 23)) - f32::from_bits(113 << 23)).to_bits();
+        let magnitude = match shifted >> 23 {
+            0 => subnormal,
+            31 => normal + (112 << 23),
+            _ => normal,
+        };
+        f32::from_bits(sign | magnitude)
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "the value was brought into range")]
+    fn narrow(x: f32) -> u16 {
+        let bits = x.to_bits();
+        let sign = (bits >> 16) as u16 & 0x8000;
+        let magnitude = bits & 0x7fff_ffff;
+        // Nearest even by adding just under half of the last bit, one more if that bit is set.
+        let rounded = magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
+        // Below the normal numbers, adding 0.5 leaves the bits at the bottom, rounded by the host.
+        let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0x3f00_0000);
+        let result = if magnitude < 113 << 23 { small } else { rounded };
+        let result = if magnitude >= 143 << 23 { 0x7c00 } else { result };
+        if magnitude > 0x7f80_0000 { NAN16 } else { sign | result as u16 }
+    }
+
+    #[inline(always)]
+    fn binary<F: Binary>(a: f32, b: f32) -> f32 {
+        F::f32(a, b)
+    }
+
+    /// The product is exact in `.f32`; the sum is made odd with the error that two-sum gives.
+    #[inline(always)]
+    fn fused(a: f32, b: f32, c: f32) -> f32 {
+        let product = a * b;
+        let sum = product + c;
+        let c_part = sum - product;
+        let error = (product - (sum - c_part)) + (c - c_part);
+        let bits = sum.to_bits();
+        // The magnitude is too short if the error points away from zero. An error of NaN (an infinite sum) is none.
+        let short = (error > 0.0 && sum > 0.0) || (error < 0.0 && sum < 0.0);
+        let long = (error < 0.0 && sum > 0.0) || (error > 0.0 && sum < 0.0);
+        let odd = bits.wrapping_add(u32::from(short)).wrapping_sub(u32::from(long));
+        f32::from_bits(if bits & 1 == 0 { odd } else { bits })
+    }
+}
+
+/// `.bf16`
+#[derive(Debug)]
+pub(crate) struct Bf16;
+impl Half for Bf16 {
+    const EXPONENT: u16 = 0x7f80;
+
+    #[inline(always)]
+    fn widen(bits: u16) -> f32 {
+        f32::from_bits(u32::from(bits) << 16)
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "the upper half of 32 bits")]
+    fn narrow(x: f32) -> u16 {
+        let bits = x.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+        if x.is_nan() { NAN16 } else { rounded as u16 }
+    }
+
+    #[inline(always)]
+    fn binary<F: Binary>(a: f32, b: f32) -> f32 {
+        F::bf16(a, b)
+    }
+
+    #[inline(always)]
+    fn fused(a: f32, b: f32, c: f32) -> f32 {
+        Exact::fused([a, b, c].map(f64::from)).round::<ToOdd>()
+    }
+}
+
+/// Applies a function to one or both halves of packed operands.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "halves are taken")]
+pub(crate) fn halves<const PACKED: bool, const N: usize>(operands: [u32; N], f: impl Fn([u16; N]) -> u16) -> u32 {
+    let low = u32::from(f(operands.map(|x| x as u16)));
+    if PACKED { low | u32::from(f(operands.map(|x| (x >> 16) as u16))) << 16 } else { low }
+}
+
+/// Runs an operation on widened operands and finishes its narrowed result.
+#[inline(always)]
+fn modified<H: Half, const N: usize>(flags: i64, operands: [u16; N], f: impl Fn([f32; N]) -> f32) -> u16 {
+    let ftz = flags & FTZ != 0;
+    let result = H::narrow(f(operands.map(|x| H::widen(if ftz { H::flush(x) } else { x }))));
+    let result = if ftz { H::flush(result) } else { result };
+    let result = if flags & RELU != 0 && result > 0x7fff { 0 } else { result };
+    if flags & SAT != 0 { H::narrow(saturate(H::widen(result))) } else { result }
+}
+
+struct HalfBinary<H, F, const PACKED: bool, const PLAIN: bool>(PhantomData<(H, F)>);
+impl<H: Half, F: Binary, const PACKED: bool, const PLAIN: bool> LaneOp for HalfBinary<H, F, PACKED, PLAIN> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let flags = if PLAIN { 0 } else { op.imm };
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map2::<u32, u32, u32>(m, op, mask, |a, b| {
+                halves::<PACKED, 2>([a, b], |x| modified::<H, 2>(flags, x, |[a, b]| H::binary::<F>(a, b)))
+            });
+        }
+    }
+}
+
+struct HalfFused<H, const PACKED: bool, const PLAIN: bool>(PhantomData<H>);
+impl<H: Half, const PACKED: bool, const PLAIN: bool> LaneOp for HalfFused<H, PACKED, PLAIN> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let flags = if PLAIN { 0 } else { op.imm };
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            map3::<u32, u32, u32, u32>(m, op, mask, |a, b, c| {
+                halves::<PACKED, 3>([a, b, c], |x| modified::<H, 3>(flags, x, |[a, b, c]| H::fused(a, b, c)))
+            });
+        }
+    }
+}
+
+/// Decodes `add`, `sub`, `mul` and `fma` of the 16-bit formats.
+pub(super) fn decode(d: &mut Decoder, inst: &Instruction, ty: T) -> Result<(), Error> {
+    let is_f16 = matches!(ty, T::F16 | T::F16x2);
+    let is_fused = inst.opcode == Opcode::Fma;
+    d.expect_modifiers(
+        inst,
+        match (is_f16, is_fused) {
+            (true, true) => &["rn", "ftz", "sat", "relu"],
+            (true, false) => &["rn", "ftz", "sat"],
+            (false, true) => &["rn", "relu"],
+            (false, false) => &["rn"],
+        },
+    )?;
+    if is_fused && rounding(d, inst)?.is_none() {
+        return Err(d.invalid(inst, "a rounding modifier is needed"));
+    }
+    one_of(d, inst, &[("sat", ()), ("relu", ())])?;
+    let flags = flags(inst);
+    let packed = matches!(ty, T::F16x2 | T::Bf16x2);
+    let handler = match (inst.opcode, is_f16) {
+        (Opcode::Add, true) => binary::<F16, Add>(d, packed, flags),
+        (Opcode::Sub, true) => binary::<F16, Sub>(d, packed, flags),
+        (Opcode::Mul, true) => binary::<F16, Mul>(d, packed, flags),
+        (Opcode::Add, false) => binary::<Bf16, Add>(d, packed, flags),
+        (Opcode::Sub, false) => binary::<Bf16, Sub>(d, packed, flags),
+        (Opcode::Mul, false) => binary::<Bf16, Mul>(d, packed, flags),
+        (_, true) => fused::<F16>(d, packed, flags),
+        (_, false) => fused::<Bf16>(d, packed, flags),
+    };
+    d.expect_operands(inst, if is_fused { 4 } else { 3 })?;
+    let (a, b) = (d.src(inst, 1, ty)?, d.src(inst, 2, ty)?);
+    let c = if is_fused { d.src(inst, 3, ty)? } else { crate::exec::op::NONE };
+    let dst = d.dst(inst, 0, ty)?;
+    d.push(Op { dst, a, b, c, imm: flags, ..Op::new(handler) });
+    Ok(())
+}
+
+fn binary<H: Half, F: Binary>(d: &Decoder, packed: bool, flags: i64) -> Handler {
+    match (packed, flags) {
+        (false, 0) => d.handler::<HalfBinary<H, F, false, true>>(),
+        (false, _) => d.handler::<HalfBinary<H, F, false, false>>(),
+        (true, 0) => d.handler::<HalfBinary<H, F, true, true>>(),
+        (true, _) => d.handler::<HalfBinary<H, F, true, false>>(),
+    }
+}
+
+fn fused<H: Half>(d: &Decoder, packed: bool, flags: i64) -> Handler {
+    match (packed, flags) {
+        (false, 0) => d.handler::<HalfFused<H, false, true>>(),
+        (false, _) => d.handler::<HalfFused<H, false, false>>(),
+        (true, 0) => d.handler::<HalfFused<H, true, true>>(),
+        (true, _) => d.handler::<HalfFused<H, true, false>>(),
+    }
+}
