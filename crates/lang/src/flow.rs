@@ -118,7 +118,7 @@ pub fn range<T: Integer>(
 }
 
 /// A loop that runs until it is left; see [`loop_until_left`].
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Loop {
     number: u32,
 }

@@ -68,14 +68,29 @@ impl Bounds {
     }
 
     fn check(&self, target: &Target) -> Result<(), ErrorKind> {
-        let (Threads::Max(dims) | Threads::Required(dims)) = self.threads else { return Ok(()) };
+        let in_range = |what: &str, value: u32, last: u32| {
+            let (what, value_text) = (what.to_owned(), value.to_string());
+            let expected = format!("1 to {last}");
+            let inside = (1..=last).contains(&value);
+            if inside { Ok(()) } else { Err(ErrorKind::OutOfRange { what, value: value_text, expected }) }
+        };
+        if let Some(registers) = self.max_registers {
+            in_range("the cap on registers", registers, target.limits.max_registers)?;
+        }
+        if let Some(blocks) = self.min_blocks {
+            in_range("the number of blocks a multiprocessor", blocks, 32)?;
+        }
+        let (Threads::Max(dims) | Threads::Required(dims)) = self.threads else {
+            let needs_threads = self.min_blocks.is_some();
+            let misuse = "min_blocks means nothing without max_threads or required_block";
+            return if needs_threads { Err(ErrorKind::Misuse(misuse.to_owned())) } else { Ok(()) };
+        };
+        for (size, last) in dims.into_iter().zip([1024, 1024, 64]) {
+            in_range("the size of a block in one dimension", size, last)?;
+        }
         let threads = dims.iter().map(|n| u64::from(*n)).product();
         let limit = target.limits.max_threads;
-        let out_of_range = dims.contains(&0) || dims[2] > 64;
-        if threads > u64::from(limit) || out_of_range {
-            return Err(ErrorKind::BlockTooLarge { threads, limit });
-        }
-        Ok(())
+        if threads > u64::from(limit) { Err(ErrorKind::BlockTooLarge { threads, limit }) } else { Ok(()) }
     }
 }
 
@@ -251,12 +266,12 @@ impl<Args: Params> Kernel<Args> {
     }
 }
 
-/// PTX ISA, "Identifiers".
-fn is_identifier(name: &str) -> bool {
+/// PTX ISA, "Identifiers", less the names that PTX or this crate gives a meaning.
+pub(crate) fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
-    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
-        && name.len() > 1
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || (c == '_' && name.len() > 1))
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
+        && !matches!(name, "WARP_SZ" | "vprintf" | "dynamic_shared")
 }
 
 impl<Args> Clone for Kernel<Args> {

@@ -45,7 +45,20 @@
 //! let packet = launch(&scale, (&buffer, 7)).unwrap();
 //! assert_eq!(packet.bytes, [vec![0, 0x10, 0, 0, 0, 0, 0, 0], vec![7, 0, 0, 0]]);
 //! ```
-//! Passing a `Buffer<i32>`, a `u64`, or one argument too many to the last call does not compile.
+//! Passing a `Buffer<i32>`, a `u64`, or one argument too many to the last call does not compile:
+//! ```compile_fail,E0277
+//! # use warpfold_lang::{Argument, Arguments, Global, Kernel, Params, Sink};
+//! # struct Packet;
+//! # impl Sink for Packet {
+//! #     type Error = ();
+//! #     fn push(&mut self, _: &[u8]) -> Result<(), ()> { Ok(()) }
+//! # }
+//! # fn launch<Ps: Params>(_: &Kernel<Ps>, arguments: impl Arguments<Ps, Packet>) {
+//! #     arguments.pass_all(&mut Packet).unwrap();
+//! # }
+//! let scale = warpfold_lang::kernel("scale", |_: warpfold_lang::Val<f32>, _: warpfold_lang::Val<u32>| {});
+//! launch(&scale, (1.0_f32, 7_u64)); // the second parameter is a `u32`
+//! ```
 
 use warpfold_ptx::{self as ptx, ScalarType, StateSpace};
 

@@ -118,6 +118,9 @@ fn check(format: &str, arguments: &[(Type, Raw)]) -> Result<(), String> {
         if letter == b'%' {
             continue;
         }
+        if modifiers.contains('*') {
+            return Err("a width must be written out, not '*'".to_owned());
+        }
         let wide = modifiers.contains('l');
         let expected = match letter {
             b'd' | b'i' | b'u' | b'x' | b'X' | b'o' if wide => "a 64-bit integer",

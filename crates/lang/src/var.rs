@@ -53,6 +53,24 @@ impl<T: Scalar> Var<T> {
     }
 }
 
+impl<T: Scalar> Var<T> {
+    /// Changes its value by a function of it.
+    ///
+    /// ```
+    /// # use warpfold_lang::{Arch, Global, Target, kernel, range, var};
+    /// let largest = kernel("largest", |input: Global<f32>| {
+    ///     let largest = var(f32::NEG_INFINITY);
+    ///     range(0_u32, 64_u32, 1_u32, |i| largest.update(|so_far| so_far.max(input.at(i).get())));
+    ///     input.set(largest);
+    /// });
+    /// # largest.build(&Target::new(Arch::SM_80, (7, 0))).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn update(self, f: impl FnOnce(Val<T>) -> Val<T>) {
+        self.set(f(self.get()));
+    }
+}
+
 impl<T: Number> Var<T> {
     /// Adds to its value.
     #[track_caller]

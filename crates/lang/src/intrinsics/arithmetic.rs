@@ -72,7 +72,7 @@ fn identity(op: Binary, ty: Type, a: Raw, b: Raw) -> Option<Raw> {
         (x, Raw::Const(c)) if unit(op) == Some(c) => Some(x),
         (Raw::Const(c), x) if commutes && unit(op) == Some(c) => Some(x),
         (_, Raw::Const(c)) | (Raw::Const(c), _) => match (op, c) {
-            (Binary::And, 0) => Some(Raw::Const(0)),
+            (Binary::And | Binary::Mul, 0) => Some(Raw::Const(0)),
             (Binary::Or, c) if c == ones => Some(Raw::Const(ones)),
             _ => None,
         },
@@ -193,7 +193,8 @@ fn extremum_nan(r: &mut Recorder, op: Binary, ty: Type, a: Raw, b: Raw) -> Raw {
 /// `a * b + c`: one rounding for floats, wrapping for integers.
 pub(crate) fn fma(r: &mut Recorder, ty: Type, a: Raw, b: Raw, c: Raw) -> Raw {
     if ty.is_integer() {
-        if let (Raw::Const(_), Raw::Const(_)) = (a, b) {
+        let simple = |x| matches!(x, Raw::Const(0 | 1));
+        if simple(a) || simple(b) || c == Raw::Const(0) || matches!((a, b), (Raw::Const(_), Raw::Const(_))) {
             let product = binary(r, Binary::Mul, ty, a, b);
             return binary(r, Binary::Add, ty, product, c);
         }

@@ -10,6 +10,10 @@ use crate::types::Type;
 
 /// `a op b`; the caller has folded constants.
 pub(crate) fn binary(r: &mut Recorder, op: Binary, ty: Type, a: Raw, b: Raw) -> Raw {
+    match (op, a, b) {
+        (Binary::Xor, x, Raw::Const(1)) | (Binary::Xor, Raw::Const(1), x) if ty == Type::Bool => return not(r, ty, x),
+        _ => {}
+    }
     let opcode = match op {
         Binary::And => Opcode::And,
         Binary::Or => Opcode::Or,

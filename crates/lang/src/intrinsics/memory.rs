@@ -97,8 +97,12 @@ fn address_operand(base: ptx::AddressBase, offset: i64) -> ptx::Operand {
     ptx::Operand::Address(ptx::Address { base, offset, coordinates: Vec::new() })
 }
 
-/// `[base + offset]`
+/// `[base + offset]`; the offset of an address has 32 bits.
 pub(crate) fn address(r: &mut Recorder, location: Location) -> ptx::Operand {
+    if i32::try_from(location.offset).is_err() {
+        let whole = whole_address(r, location);
+        return address(r, Location { base: Base::Register(whole), offset: 0, ..location });
+    }
     let name = match location.base {
         Base::Symbol(symbol) => r.symbol_name(symbol),
         Base::Register(Raw::Const(bits)) => {
@@ -108,6 +112,27 @@ pub(crate) fn address(r: &mut Recorder, location: Location) -> ptx::Operand {
         Base::Register(Raw::Reg(reg)) => r.name_of(reg),
     };
     address_operand(ptx::AddressBase::Name(name), location.offset)
+}
+
+/// The address in a register.
+pub(crate) fn whole_address(r: &mut Recorder, location: Location) -> Raw {
+    let base = base_register(r, location);
+    let ty = address_type(location.space);
+    let offset = crate::fold::integer_cast(Type::I64, ty, location.offset.cast_unsigned());
+    arithmetic::binary(r, Binary::Add, ty, base, Raw::Const(offset))
+}
+
+/// Brings the line of the address into the second-level cache.
+pub(crate) fn prefetch(r: &mut Recorder, location: Location) {
+    let address = address(r, location);
+    r.push(Opcode::Prefetch, &[space_name(location.space), "L2"], vec![address]);
+}
+
+/// Notes an error if a cache hint would be lost: what synchronises takes none.
+pub(crate) fn without_cache(r: &mut Recorder, cache: Cache) {
+    if cache != Cache::Default {
+        r.fail(ErrorKind::Misuse(format!("{cache:?} applies to plain loads and stores only")));
+    }
 }
 
 /// The address, without the constant offset, in a register.

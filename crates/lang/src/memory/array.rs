@@ -3,7 +3,9 @@
 use warpfold_ptx::StateSpace;
 
 use super::pointer::{Local, Shared};
+use crate::ErrorKind;
 use crate::intrinsics::memory::{self, Base};
+use crate::kernel::is_identifier;
 use crate::recorder::with;
 use crate::types::Element;
 
@@ -18,7 +20,13 @@ pub fn shared<T: Element>(len: u32) -> Shared<T> {
 #[track_caller]
 #[must_use]
 pub fn shared_named<T: Element>(name: &str, len: u32) -> Shared<T> {
-    Shared::from_base(Base::Symbol(with(|r| memory::array(r, StateSpace::Shared, T::TYPE, len.into(), name))))
+    let symbol = with(|r| {
+        if !is_identifier(name) {
+            r.fail(ErrorKind::BadName(name.to_owned()));
+        }
+        memory::array(r, StateSpace::Shared, T::TYPE, len.into(), name)
+    });
+    Shared::from_base(Base::Symbol(symbol))
 }
 
 /// Takes an array from the shared memory whose size the launch gives; the kernel's

@@ -6,6 +6,7 @@ use warpfold_ptx::StateSpace;
 use super::pointer::{Pointer, Space};
 use super::{Order, Scope};
 use crate::intrinsics::atomic::{self, AtomicOp, Semantics};
+use crate::intrinsics::memory;
 use crate::recorder::with;
 use crate::types::{Bf16x2, Element, F16x2, Word};
 use crate::{Operand, Val};
@@ -93,6 +94,7 @@ impl<T: Element, S: Space> Atomic<T, S> {
     #[track_caller]
     fn operate(self, op: AtomicOp, operands: &[Val<T>]) -> Val<T> {
         let operands: Vec<_> = operands.iter().map(|operand| operand.raw()).collect();
+        with(|r| memory::without_cache(r, self.pointer.cache_operator()));
         Val::from_raw(with(|r| atomic::atom(r, op, self.semantics, self.pointer.location(), T::TYPE, &operands)))
     }
 }
@@ -100,6 +102,7 @@ impl<T: Element, S: Space> Atomic<T, S> {
 impl<T: Element, S: Space> Reduction<T, S> {
     #[track_caller]
     fn operate(self, op: AtomicOp, operand: Val<T>) {
+        with(|r| memory::without_cache(r, self.pointer.cache_operator()));
         with(|r| atomic::red(r, op, self.semantics, self.pointer.location(), T::TYPE, operand.raw()));
     }
 }

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use warpfold_ptx::StateSpace;
 
 use super::{Cache, Order, Scope};
+use crate::intrinsics::convert;
 use crate::intrinsics::memory::{self, Base, Location, Otherwise};
 use crate::recorder::{Raw, with};
 use crate::types::{Element, Number, Scalar, Type};
@@ -93,15 +94,13 @@ impl Index for usize {
     }
 }
 
-impl<T: Element> Global<T> {
-    pub(crate) const fn new(address: Val<u64>) -> Self {
-        Self::from_base(Base::Register(address.raw()))
-    }
-}
-
 impl<T: Element, S: Space> Pointer<T, S> {
     pub(crate) const fn from_base(base: Base) -> Self {
         Self { base, offset: 0, cache: Cache::Default, target: PhantomData }
+    }
+
+    pub(crate) const fn cache_operator(self) -> Cache {
+        self.cache
     }
 
     pub(crate) const fn offset_by(mut self, bytes: i64) -> Self {
@@ -212,10 +211,21 @@ impl<T: Element, S: Space> Pointer<T, S> {
         with(|r| memory::store(r, self.location(), self.cache, T::TYPE, &values, Some(condition)));
     }
 
+    /// The address: 32 bits in shared memory, and in its own space.
+    #[track_caller]
+    #[must_use]
+    pub fn address(self) -> Val<u64> {
+        Val::from_raw(with(|r| {
+            let address = memory::whole_address(r, self.location());
+            convert::convert(r, memory::address_type(S::SPACE), Type::U64, address, None)
+        }))
+    }
+
     /// Loads with an order among the threads of the scope: `Relaxed` or `Acquire`.
     #[track_caller]
     #[must_use]
     pub fn load(self, order: Order, scope: Scope) -> Val<T> {
+        with(|r| memory::without_cache(r, self.cache));
         Val::from_raw(with(|r| memory::load_ordered(r, self.location(), order, scope, T::TYPE)))
     }
 
@@ -223,11 +233,30 @@ impl<T: Element, S: Space> Pointer<T, S> {
     #[track_caller]
     pub fn store(self, value: impl Operand<T>, order: Order, scope: Scope) {
         let value = value.val().raw();
+        with(|r| memory::without_cache(r, self.cache));
         with(|r| memory::store_ordered(r, self.location(), order, scope, T::TYPE, value));
     }
 }
 
+impl<T: Element> Global<T> {
+    /// Asks for the element's line to be brought into the second-level cache.
+    #[track_caller]
+    pub fn prefetch(self) {
+        with(|r| memory::prefetch(r, self.location()));
+    }
+
+    pub(crate) const fn new(address: Val<u64>) -> Self {
+        Self::from_base(Base::Register(address.raw()))
+    }
+}
+
 impl<T: Number, S: Space> Pointer<T, S> {
+    /// Loads, changes, stores. Not atomic.
+    #[track_caller]
+    pub fn update(self, f: impl FnOnce(Val<T>) -> Val<T>) {
+        self.set(f(self.get()));
+    }
+
     /// Loads, adds, stores. Not atomic.
     #[track_caller]
     pub fn add_assign(self, value: impl Operand<T>) {

@@ -42,13 +42,11 @@ fn arithmetic<T: Number>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
     kernel(format!("arithmetic_{name}"), |input: Global<T>, output: Global<T>| {
         let [a, b, c] = [0, 1, 2].map(|i| input.at(i).get());
         store_all!(output: a + b, a - b, a * b, a.min(b), a.max(b), a.mul_add(b, c), T::ONE.into_val() - a);
-        if T::TYPE.bits() < 32 || !matches!(name_of::<T>(), "F16x2" | "Bf16x2") {
+        if !matches!(name_of::<T>(), "F16x2" | "Bf16x2") {
             output.at(7).set(a / b);
         }
-        if !matches!(name_of::<T>(), "u8" | "i8") {
-            output.at(8).set(a.min_nan(b));
-            output.at(9).set(a.max_nan(b));
-        }
+        output.at(8).set(a.min_nan(b));
+        output.at(9).set(a.max_nan(b));
     })
 }
 

@@ -111,6 +111,8 @@ fn indices() -> Kernel<(Global<u16>, u32, i32, u64, i64)> {
         sync_threads();
         data.set(sum(tile.at(1), a, b, c, d));
         data.reinterpret::<u8>().at(a).set(7);
+        data.at(1_u64 << 40).prefetch();
+        data.at(d).at(-(1_i64 << 33)).reinterpret::<u64>().set(data.at(a).at(2).address() + tile.at(2).address());
     })
 }
 
