@@ -23,6 +23,7 @@ mod program;
 mod report;
 #[allow(unsafe_code, reason = "simulator memory")]
 mod runtime;
+mod static_shared;
 #[allow(unsafe_code, reason = "lanes of the register file")]
 mod warp_ops;
 

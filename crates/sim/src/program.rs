@@ -8,6 +8,7 @@ use warpfold_ptx::{Function, FunctionKind, Initializer, Item, Linkage, Module, S
 use crate::exec::code::Code;
 use crate::exec::grid;
 use crate::layout::{self, ParamInfo, bytes_of, invalid_variable};
+use crate::static_shared::static_shared;
 use crate::{Arch, Checks, Error, Launch, Memory, Options, Report, decode};
 
 /// A module, decoded, with its variables placed in a device's memory.
@@ -33,7 +34,7 @@ pub struct KernelInfo {
     pub params: Vec<ParamInfo>,
     /// Bytes of all parameters.
     pub param_bytes: u32,
-    /// Bytes of static shared memory of the module.
+    /// Bytes of static shared memory: the variables that it or a function that it reaches names.
     pub static_shared: u32,
     /// Most threads a block may have (`.maxntid`).
     pub max_threads: Option<u32>,
@@ -59,7 +60,9 @@ impl Program {
             .items
             .iter()
             .filter_map(|item| match item {
-                Item::Function(f) if f.kind == FunctionKind::Entry && f.body.is_some() => Some(kernel_info(f, &plain)),
+                Item::Function(f) if f.kind == FunctionKind::Entry && f.body.is_some() => {
+                    Some(kernel_info(&module, f, &plain))
+                }
                 _ => None,
             })
             .collect::<Result<_, _>>()?;
@@ -246,7 +249,7 @@ fn address_value(
     Ok(base.wrapping_add_signed(*offset))
 }
 
-fn kernel_info(f: &Function, code: &Code) -> Result<KernelInfo, Error> {
+fn kernel_info(module: &Module, f: &Function, code: &Code) -> Result<KernelInfo, Error> {
     let params = layout::parameters(&f.params)?;
     let directive = |name: &str| f.directives.iter().find(|d| d.name == name).map(|d| d.values.clone());
     let narrow = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
@@ -257,7 +260,7 @@ fn kernel_info(f: &Function, code: &Code) -> Result<KernelInfo, Error> {
         name: f.name.to_string(),
         param_bytes: params.last().map_or(0, |p| p.offset + p.bytes),
         params,
-        static_shared: code.static_shared,
+        static_shared: static_shared(module, f),
         max_threads,
         required_block,
         registers: function.map_or(0, |f| f.registers),
