@@ -6,6 +6,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod convert;
+mod define;
 pub(crate) mod float;
 pub(crate) mod integer;
 pub(crate) mod logic;
@@ -24,4 +25,9 @@ pub(crate) fn shared_mnemonic(d: &mut Decoder, inst: &Instruction) -> Result<(),
 /// Whether a type is a floating-point type, packed ones included.
 pub(crate) fn is_float(ty: T) -> bool {
     matches!(ty, T::F16 | T::F16x2 | T::Bf16 | T::Bf16x2 | T::F32 | T::F32x2 | T::F64)
+}
+
+/// The error for a type that the instruction does not have here.
+pub(crate) fn wrong_type(d: &Decoder, inst: &Instruction, ty: T) -> Error {
+    d.unsupported(inst, format!("type .{}", ty.name()))
 }

@@ -76,6 +76,8 @@ pub(crate) struct FunctionBuilder {
     pub events: Vec<Event>,
     /// The instruction being decoded has a guard.
     pub guarded: bool,
+    /// The predicate that stands for the carry flag `CC.CF`, once used.
+    pub carry: Option<u32>,
 }
 
 impl FunctionBuilder {
@@ -95,6 +97,26 @@ impl FunctionBuilder {
     pub(crate) fn fresh_predicate(&mut self) -> u32 {
         self.predicates += 1;
         self.predicates - 1
+    }
+
+    /// The predicate of the carry flag, to be read.
+    pub(crate) fn read_carry(&mut self) -> u32 {
+        let carry = self.carry();
+        self.note_use(Resource::Predicate(carry));
+        carry
+    }
+
+    /// The predicate of the carry flag, to be written.
+    pub(crate) fn write_carry(&mut self) -> u32 {
+        let carry = self.carry();
+        self.note_define(Resource::Predicate(carry));
+        carry
+    }
+
+    fn carry(&mut self) -> u32 {
+        let carry = self.carry.unwrap_or_else(|| self.fresh_predicate());
+        self.carry = Some(carry);
+        carry
     }
 
     /// The row of a constant or special register.

@@ -1,0 +1,115 @@
+//! What is compared: registers seen as integers or as floating-point numbers.
+
+use crate::exec::row::Lane;
+
+/// A register seen as something that can be compared.
+pub(super) trait View: Lane {
+    /// Neither is a NaN.
+    fn ordered(self, other: Self) -> bool;
+    fn equal(self, other: Self) -> bool;
+    fn less(self, other: Self) -> bool;
+    fn less_or_equal(self, other: Self) -> bool;
+}
+
+macro_rules! integers {
+    ($($ty:ident)*) => {$(
+        impl View for $ty {
+            #[inline(always)]
+            fn ordered(self, _: Self) -> bool { true }
+            #[inline(always)]
+            fn equal(self, other: Self) -> bool { self == other }
+            #[inline(always)]
+            fn less(self, other: Self) -> bool { self < other }
+            #[inline(always)]
+            fn less_or_equal(self, other: Self) -> bool { self <= other }
+        }
+    )*};
+}
+
+integers! { u16 i16 u32 i32 u64 i64 }
+
+macro_rules! floats {
+    ($($ty:ty)*) => {$(
+        impl View for $ty {
+            #[inline(always)]
+            #[allow(clippy::eq_op, reason = "a NaN is the one number that differs from itself")]
+            fn ordered(self, other: Self) -> bool { (self == self) & (other == other) }
+            #[inline(always)]
+            fn equal(self, other: Self) -> bool { self == other }
+            #[inline(always)]
+            fn less(self, other: Self) -> bool { self < other }
+            #[inline(always)]
+            fn less_or_equal(self, other: Self) -> bool { self <= other }
+        }
+    )*};
+}
+
+floats! { f32 f64 Flushed }
+
+/// An f32 of which subnormals count as zero (`.ftz`).
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub(super) struct Flushed(pub f32);
+
+impl Lane for Flushed {
+    type Bits = u32;
+    #[inline(always)]
+    fn from_bits(bits: u32) -> Self {
+        Self(f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }))
+    }
+    #[inline(always)]
+    fn to_bits(self) -> u32 {
+        self.0.to_bits()
+    }
+}
+
+/// One half of a register as a 16-bit float with this infinity, compared by its bits: `half`'s conversions would
+/// keep the loop from being vectorised.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Half<const INFINITY: u16, const UPPER: bool, const FLUSH: bool>(u16);
+
+/// An f16.
+pub(super) type F16<const UPPER: bool, const FLUSH: bool> = Half<0x7c00, UPPER, FLUSH>;
+/// A bf16, which has no `.ftz`.
+pub(super) type Bf16<const UPPER: bool> = Half<0x7f80, UPPER, false>;
+
+impl<const INFINITY: u16, const UPPER: bool, const FLUSH: bool> Half<INFINITY, UPPER, FLUSH> {
+    /// An integer that is ordered as the number is; both zeros are 0.
+    #[inline(always)]
+    fn key(self) -> i32 {
+        let magnitude = i32::from(self.0 & 0x7fff);
+        if self.0 >> 15 == 0 { magnitude } else { -magnitude }
+    }
+}
+
+impl<const INFINITY: u16, const UPPER: bool, const FLUSH: bool> Lane for Half<INFINITY, UPPER, FLUSH> {
+    type Bits = u32;
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "one half is cut out")]
+    fn from_bits(bits: u32) -> Self {
+        let half = if UPPER { (bits >> 16) as u16 } else { bits as u16 };
+        Self(if FLUSH && half & INFINITY == 0 { half & 0x8000 } else { half })
+    }
+    #[inline(always)]
+    fn to_bits(self) -> u32 {
+        u32::from(self.0)
+    }
+}
+
+impl<const INFINITY: u16, const UPPER: bool, const FLUSH: bool> View for Half<INFINITY, UPPER, FLUSH> {
+    #[inline(always)]
+    fn ordered(self, other: Self) -> bool {
+        (self.0 & 0x7fff <= INFINITY) & (other.0 & 0x7fff <= INFINITY)
+    }
+    #[inline(always)]
+    fn equal(self, other: Self) -> bool {
+        (self.key() == other.key()) & self.ordered(other)
+    }
+    #[inline(always)]
+    fn less(self, other: Self) -> bool {
+        (self.key() < other.key()) & self.ordered(other)
+    }
+    #[inline(always)]
+    fn less_or_equal(self, other: Self) -> bool {
+        (self.key() <= other.key()) & self.ordered(other)
+    }
+}

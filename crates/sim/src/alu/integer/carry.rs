@@ -1,0 +1,113 @@
+//! Extended precision: `add.cc addc sub.cc subc mad.cc madc`.
+//!
+//! The carry flag `CC.CF` is a hidden predicate of the function. It is undefined when a function starts and is not
+//! kept over calls, as the ISA has it; subtraction sets it where it borrows.
+
+use std::marker::PhantomData;
+
+use warpfold_ptx::{Instruction, Opcode};
+
+use super::int::Int;
+use super::multiply::half;
+use crate::Error;
+use crate::alu::define::for_type;
+use crate::decode::Decoder;
+use crate::exec::machine::Machine;
+use crate::exec::op::{LaneOp, NONE, Op};
+use crate::exec::row::LANES;
+
+/// A sum of three numbers with a carry in and out.
+trait Formula<N>: 'static {
+    fn compute(a: N, b: N, c: N, carry: bool) -> (N, bool);
+}
+
+struct AddCarry;
+impl<N: Int> Formula<N> for AddCarry {
+    #[inline(always)]
+    fn compute(a: N, b: N, _: N, carry: bool) -> (N, bool) {
+        a.add_carry(b, carry)
+    }
+}
+
+struct SubBorrow;
+impl<N: Int> Formula<N> for SubBorrow {
+    #[inline(always)]
+    fn compute(a: N, b: N, _: N, carry: bool) -> (N, bool) {
+        a.sub_borrow(b, carry)
+    }
+}
+
+struct MadLoCarry;
+impl<N: Int> Formula<N> for MadLoCarry {
+    #[inline(always)]
+    fn compute(a: N, b: N, c: N, carry: bool) -> (N, bool) {
+        a.mul(b).add_carry(c, carry)
+    }
+}
+
+struct MadHiCarry;
+impl<N: Int> Formula<N> for MadHiCarry {
+    #[inline(always)]
+    fn compute(a: N, b: N, c: N, carry: bool) -> (N, bool) {
+        a.mul_hi(b).add_carry(c, carry)
+    }
+}
+
+/// `dst, predicate dst2 = F(a, b, c, predicate d)`; without a carry in, `d` is no predicate.
+struct Extended<F, N>(PhantomData<(F, N)>);
+
+impl<F: Formula<N>, N: Int> LaneOp for Extended<F, N> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder chose registers of this type's width, and predicates of the frame.
+        unsafe {
+            let carry_in = if op.d == NONE { 0 } else { m.predicate(op.d) };
+            let (a, b, c) = (&*m.lanes::<N::Bits>(op.a), &*m.lanes::<N::Bits>(op.b), &*m.lanes::<N::Bits>(op.c));
+            let mut out = [N::Bits::default(); LANES];
+            let mut carries = [false; LANES];
+            for lane in 0..LANES {
+                let (a, b, c) = (N::from_bits(a[lane]), N::from_bits(b[lane]), N::from_bits(c[lane]));
+                let (value, carry) = F::compute(a, b, c, carry_in >> lane & 1 != 0);
+                out[lane] = value.to_bits();
+                carries[lane] = carry;
+            }
+            let carry_out = (0..LANES).fold(0, |bits, lane| bits | u32::from(carries[lane]) << lane);
+            m.write(op.dst, &out, mask);
+            m.set_predicate(op.dst2, carry_out, mask);
+        }
+    }
+}
+
+type Sum<N> = Extended<AddCarry, N>;
+type Difference<N> = Extended<SubBorrow, N>;
+type ProductLo<N> = Extended<MadLoCarry, N>;
+type ProductHi<N> = Extended<MadHiCarry, N>;
+
+/// Decodes the mnemonics of this file.
+pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    let ty = d.ty(inst, 0)?;
+    let product = matches!(inst.opcode, Opcode::Mad | Opcode::Madc);
+    d.expect_modifiers(inst, if product { &["cc", "lo", "hi"] } else { &["cc"] })?;
+    let handler = match inst.opcode {
+        Opcode::Add | Opcode::Addc => for_type!(d, inst, ty, Sum: U32 = u32, S32 = u32, U64 = u64, S64 = u64),
+        Opcode::Sub | Opcode::Subc => for_type!(d, inst, ty, Difference: U32 = u32, S32 = u32, U64 = u64, S64 = u64),
+        _ if half(d, inst)? == "lo" => {
+            for_type!(d, inst, ty, ProductLo: U32 = u32, S32 = u32, U64 = u64, S64 = u64)
+        }
+        _ => for_type!(d, inst, ty, ProductHi: U32 = u32, S32 = i32, U64 = u64, S64 = i64),
+    };
+    d.expect_operands(inst, if product { 4 } else { 3 })?;
+    let (a, b) = (d.src(inst, 1, ty)?, d.src(inst, 2, ty)?);
+    let c = if product { d.src(inst, 3, ty)? } else { a };
+    let carries_in = matches!(inst.opcode, Opcode::Addc | Opcode::Subc | Opcode::Madc);
+    let carry_in = if carries_in { d.f.read_carry() } else { NONE };
+    let dst = d.dst(inst, 0, ty)?;
+    let carry_out = if inst.has("cc") { d.f.write_carry() } else { NONE };
+    d.push(Op { dst, dst2: carry_out, a, b, c, d: carry_in, ..Op::new(handler) });
+    Ok(())
+}
+
+/// Whether an instruction reads or writes the carry flag.
+pub(super) fn uses_carry(inst: &Instruction) -> bool {
+    inst.has("cc") || matches!(inst.opcode, Opcode::Addc | Opcode::Subc | Opcode::Madc)
+}
