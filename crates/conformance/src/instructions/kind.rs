@@ -95,7 +95,7 @@ impl Kind {
         match self {
             Self::Pred => bits & 1,
             Self::Amount if bits & 1 == 0 => (bits >> 8) % 80,
-            Self::Int(_) if bits & 3 == 0 => random.bits() & self.mask() >> (bits >> 8 & 63) % u64::from(self.bits()),
+            Self::Int(_) if bits & 3 == 0 => random.bits() & (self.mask() >> ((bits >> 8) % u64::from(self.bits()))),
             Self::Amount | Self::Int(_) | Self::Int16x2 | Self::Int8x4 => random.bits() & self.mask(),
             Self::F16 => HALF.random(random),
             Self::F16x2 => HALF.random(random) | HALF.random(random) << 16,
@@ -168,8 +168,8 @@ impl Format {
             infinity - 1,
             infinity,
             infinity | 1,
-            infinity | 2 * quarter,
-            infinity | 2 * quarter | 5,
+            infinity | (2 * quarter),
+            infinity | (2 * quarter) | 5,
         ];
         let sign = 1 << (self.bits - 1);
         positive.iter().flat_map(|&v: &u64| [v, v | sign]).collect()

@@ -66,7 +66,7 @@ fn a_summand_joins_either_half_of_a_product() {
         });
     }
     check("mad.hi.sat.s32 x, a, b, c;", [B32; 3], [B32], |[a, b, c]| {
-        [S32.saturate((S32.value(a) * S32.value(b) >> 32) + S32.value(c))]
+        [S32.saturate(((S32.value(a) * S32.value(b)) >> 32) + S32.value(c))]
     });
 }
 

@@ -56,9 +56,9 @@ impl LaneOp for Expand {
             let lower = m.predicate(op.a);
             let (upper, split) = if op.b == NONE { (lower, value) } else { (m.predicate(op.b), value & 0xffff) };
             let mut out = [0; LANES];
-            for lane in 0..LANES {
+            for (lane, out) in out.iter_mut().enumerate() {
                 let spread = |holds: u32| 0u32.wrapping_sub(holds >> lane & 1);
-                out[lane] = spread(lower) & split | spread(upper) & value & !split;
+                *out = spread(lower) & split | spread(upper) & value & !split;
             }
             m.write(op.dst, &out, mask);
         }
