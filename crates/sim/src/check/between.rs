@@ -159,10 +159,25 @@ impl Visit<'_> {
             return;
         }
         let id = self.id(WORD, 4);
+        let (shadow, words) = (self.shadow, bytes as usize / 4);
+        let (own, from, exact) = (self.records.own(), self.launch.first, !self.records.scattered);
+        let (kind, strong) = (self.access.kind, self.access.is_strong());
+        let mut chunk = shadow.chunk(shadow.word(addresses[mask.trailing_zeros() as usize]));
         for lane in Lanes(mask) {
-            let first = self.shadow.word(addresses[lane as usize]);
-            for word in first..first + bytes as usize / 4 {
-                self.word(word, id, lane);
+            let first = shadow.word(addresses[lane as usize]);
+            for word in first..first + words {
+                let cell = chunk.cell(word).unwrap_or_else(|| {
+                    chunk = shadow.chunk(word);
+                    shadow.cell(word)
+                });
+                let done = match kind {
+                    _ if strong => false,
+                    Kind::Read => read_word(cell, id, lane, own, from, exact),
+                    Kind::Write | Kind::Atomic => write_word(cell, id, lane, own, from),
+                };
+                if !done {
+                    self.slow_word(word, id, lane);
+                }
             }
         }
     }
@@ -231,22 +246,6 @@ impl Visit<'_> {
                 }
             }
             at += cells.len();
-        }
-    }
-
-    /// One whole word.
-    #[inline]
-    fn word(&mut self, word: usize, id: u32, lane: u32) {
-        let own = self.records.own();
-        let shadow = self.shadow;
-        let cell = shadow.cell(word);
-        let done = !self.access.is_strong()
-            && match self.access.kind {
-                Kind::Read => read_word(cell, id, lane, own, self.launch.first, !self.records.scattered),
-                Kind::Write | Kind::Atomic => write_word(cell, id, lane, own, self.launch.first),
-            };
-        if !done {
-            self.slow_word(word, id, lane);
         }
     }
 
@@ -493,16 +492,24 @@ impl Visit<'_> {
 #[inline(always)]
 fn read_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32, exact: bool) -> bool {
     let cell = Cell(place.load(Ordering::Acquire));
-    let (writer, reader) = (cell.writer(), cell.reader());
-    if cell.init() != WORD || (writer >= from && (!own.has(writer) || cell.is_strong())) {
+    let reader = cell.reader();
+    let several = if reader < from {
+        false
+    } else if own.has(reader) {
+        cell.has_several_readers()
+    } else if exact {
+        true
+    } else {
         return false;
-    }
-    let mine = own.has(reader);
-    if !exact && reader >= from && !mine {
+    };
+    let after = if cell.is_written_before(from) {
+        Cell::WRITTEN
+    } else if cell.init() == WORD && own.has(cell.writer()) && !cell.is_strong() {
+        cell
+    } else {
         return false;
-    }
-    let several = reader >= from && (!mine || cell.has_several_readers());
-    place.store(cell.with_reader(id, lane, several).0, Ordering::Release);
+    };
+    place.store(after.with_reader(id, lane, several).0, Ordering::Release);
     true
 }
 
@@ -511,10 +518,10 @@ fn read_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32, exact: 
 fn write_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32) -> bool {
     let cell = Cell(place.load(Ordering::Acquire));
     let (writer, reader) = (cell.writer(), cell.reader());
-    let clear =
-        (writer < from || own.has(writer)) && (reader < from || (own.has(reader) && !cell.has_several_readers()));
+    let clear = cell.is_old(from)
+        || ((writer < from || own.has(writer)) && (reader < from || (own.has(reader) && !cell.has_several_readers())));
     if clear {
-        place.store(Cell::default().with_init(WORD).with_writer(id, lane, false).0, Ordering::Release);
+        place.store(Cell::WRITTEN.with_writer(id, lane, false).0, Ordering::Release);
     }
     clear
 }

@@ -40,6 +40,22 @@ impl Cell {
         (self.0 & INIT) as u32
     }
 
+    /// All four bytes written, by whom is not recorded.
+    pub(super) const WRITTEN: Self = Self(INIT);
+
+    /// Whether its records are all of launches before the one that starts with record `from`.
+    #[inline(always)]
+    pub(super) const fn is_old(self, from: u32) -> bool {
+        let writer = self.0 & ID << WRITER;
+        writer < (from as u64) << WRITER && self.0 < (from as u64) << READER
+    }
+
+    /// Fully written, the last time in a launch before the one that starts with record `from`, or by the host.
+    #[inline(always)]
+    pub(super) const fn is_written_before(self, from: u32) -> bool {
+        self.0 & INIT == INIT && self.0 & ID << WRITER < (from as u64) << WRITER
+    }
+
     pub(super) const fn is_strong(self) -> bool {
         self.0 & STRONG != 0
     }
@@ -124,6 +140,21 @@ struct Chunk {
     background: AtomicU8,
 }
 
+/// A piece of a shadow, looked up once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cells<'a> {
+    first: usize,
+    cells: &'a [AtomicU64],
+}
+
+impl<'a> Cells<'a> {
+    /// The cell of a word, if it lies in this piece.
+    #[inline(always)]
+    pub(super) fn cell(self, word: usize) -> Option<&'a AtomicU64> {
+        self.cells.get(word.wrapping_sub(self.first))
+    }
+}
+
 /// The shadow of one allocation; lives as long as the allocation.
 #[derive(Debug)]
 pub(crate) struct GlobalShadow {
@@ -159,6 +190,12 @@ impl GlobalShadow {
         let cells = self.cells(first / CHUNK);
         let start = first % CHUNK;
         &cells[start..cells.len().min(start + count)]
+    }
+
+    /// The chunk that a word lies in.
+    #[inline]
+    pub(super) fn chunk(&self, word: usize) -> Cells<'_> {
+        Cells { first: word / CHUNK * CHUNK, cells: self.cells(word / CHUNK) }
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 use crate::report::Severity;
 
-use super::access::{Access, Kind, Pattern, Space, Values};
+use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use super::findings::{Findings, Found, Rule, Side};
 use super::order::BlockOrder;
 use super::split::{Cell, SplitWords};
@@ -78,6 +78,17 @@ impl Settled {
         let below = |bound: u32| (record as i32) < bound as i32;
         let own = (same_warp(record, me) & below(self.synced)) | (same_thread(record, me) & (record != SPLIT));
         below(self.floor) | (own & (record & self.closer == 0))
+    }
+}
+
+impl Settled {
+    /// [`holds`](Self::holds) for one record at a time: the usual answer first.
+    #[inline(always)]
+    const fn holds_one(self, record: u32, me: u32) -> bool {
+        record < self.floor
+            || (same_warp(record, me)
+                && record & self.closer == 0
+                && (record < self.synced || (same_thread(record, me) && record != SPLIT)))
     }
 }
 
@@ -236,57 +247,124 @@ impl SharedShadow {
 
     fn lane_by_lane(&mut self, visit: &Visit<'_>, mask: u32, findings: &mut Findings) {
         let access = visit.access;
-        let simple = !access.is_strong() && access.bytes >= 4;
-        for lane in super::access::Lanes(mask) {
-            let address = visit.addresses[lane as usize];
-            if simple {
+        let words = access.bytes as usize / 4;
+        match access.kind {
+            _ if words == 0 => self.each_lane(visit, mask, findings, Self::part_word),
+            _ if access.is_strong() => self.each_lane(visit, mask, findings, |shadow, visit, address, me| {
                 let first = address as usize / 4;
-                let mut done = true;
-                for word in first..first + access.bytes as usize / 4 {
-                    done &= match access.kind {
-                        Kind::Read => self.read_word(visit, word, visit.base | lane),
-                        Kind::Write | Kind::Atomic => self.write_word(visit, word, visit.base | lane),
-                    };
-                }
-                if done {
-                    continue;
-                }
-            }
-            self.judge_lane(visit, lane, findings);
+                (first..first + words).all(|word| shadow.strong_word(visit, word, me))
+            }),
+            Kind::Read => self.each_lane(visit, mask, findings, |shadow, visit, address, me| {
+                let first = address as usize / 4;
+                (first..first + words).all(|word| shadow.read_word(visit, word, me))
+            }),
+            Kind::Write | Kind::Atomic => self.each_lane(visit, mask, findings, |shadow, visit, address, me| {
+                let first = address as usize / 4;
+                (first..first + words).all(|word| shadow.write_word(visit, word, me))
+            }),
         }
     }
 
+    /// Calls `quick` with the address and the record of each lane, and judges those lanes for which it declines.
     #[inline(always)]
-    fn read_word(&mut self, visit: &Visit<'_>, word: usize, me: u32) -> bool {
-        let floor = visit.settled.floor;
-        if !visit.settled.holds(self.writers[word], me) || self.init[word] != 0xf {
-            return false;
-        }
-        let (reader, earlier) = (self.readers[word], self.earlier[word]);
-        if reader >= floor && !same_thread(reader, me) {
-            if same_warp(reader, me) && earlier >= floor {
-                // The reader of another warp, or this warp's first, stays.
-            } else if earlier >= floor && visit.order.partial_order() {
-                return false;
-            } else {
-                self.earlier[word] = reader;
+    fn each_lane(
+        &mut self,
+        visit: &Visit<'_>,
+        mask: u32,
+        findings: &mut Findings,
+        quick: impl Fn(&mut Self, &Visit<'_>, u64, u32) -> bool,
+    ) {
+        for lane in Lanes(mask) {
+            if !quick(self, visit, visit.addresses[lane as usize], visit.base | lane) {
+                self.judge_lane(visit, lane, findings);
             }
         }
-        self.readers[word] = me;
+    }
+
+    /// A plain read of one word; `false`, with nothing changed, if it needs a closer look.
+    #[inline(always)]
+    fn read_word(&mut self, visit: &Visit<'_>, word: usize, me: u32) -> bool {
+        let len = self.writers.len();
+        let (readers, earlier) = (&mut self.readers[..len], &mut self.earlier[..len]);
+        if !visit.settled.holds_one(self.writers[word], me) || self.init[..len][word] != 0xf {
+            return false;
+        }
+        let mut cell = Cell { writer: 0, reader: readers[word], earlier: earlier[word] };
+        if visit.insert_reader(&mut cell, me).is_some() && visit.order.partial_order() {
+            return false;
+        }
+        readers[word] = cell.reader;
+        earlier[word] = cell.earlier;
         true
     }
 
+    /// A plain write of one word; `false`, with nothing changed, if it needs a closer look.
     #[inline(always)]
     fn write_word(&mut self, visit: &Visit<'_>, word: usize, me: u32) -> bool {
-        let settled = visit.settled;
-        let clear = settled.holds(self.writers[word], me)
-            & settled.holds(self.readers[word], me)
-            & settled.holds(self.earlier[word], me);
+        let (settled, len) = (visit.settled, self.writers.len());
+        let clear = settled.holds_one(self.writers[word], me)
+            && settled.holds_one(self.readers[..len][word], me)
+            && settled.holds_one(self.earlier[..len][word], me);
         if clear {
             self.writers[word] = me;
-            self.init[word] = 0xf;
+            self.init[..len][word] = 0xf;
         }
         clear
+    }
+
+    /// A strong access to one word among strong ones; `false`, with nothing changed, if it needs a closer look.
+    #[inline(always)]
+    fn strong_word(&mut self, visit: &Visit<'_>, word: usize, me: u32) -> bool {
+        let mut cell = Cell { writer: self.writers[word], reader: self.readers[word], earlier: self.earlier[word] };
+        let floor = visit.settled.floor;
+        let harmless = |record: u32| record < floor || (record & STRONG != 0 && record != SPLIT);
+        if !(harmless(cell.writer) && harmless(cell.reader) && harmless(cell.earlier)) || self.init[word] != 0xf {
+            return false;
+        }
+        let reads = visit.access.kind == Kind::Read;
+        let new = if reads { me } else { cell.writer };
+        if reads || (new >= floor && !same_thread(new, me)) {
+            let pushed_out = visit.insert_reader(&mut cell, new);
+            if pushed_out.is_some() && visit.order.partial_order() {
+                return false;
+            }
+        }
+        self.writers[word] = if reads { cell.writer } else { me };
+        self.readers[word] = cell.reader;
+        self.earlier[word] = cell.earlier;
+        true
+    }
+
+    /// A plain access to part of a word that is split already; `false`, with nothing changed, if it needs a closer look.
+    #[inline(always)]
+    fn part_word(&mut self, visit: &Visit<'_>, address: u64, me: u32) -> bool {
+        let (access, word) = (visit.access, address as usize / 4);
+        if access.is_strong() || self.writers[word] != SPLIT || self.earlier[word] != self.floor {
+            return false;
+        }
+        let first = address as usize % 4;
+        let bytes = first..first + access.bytes as usize;
+        let mask = (((1u32 << access.bytes) - 1) << first) as u8;
+        let cells = &mut self.split.bytes(self.readers[word])[bytes];
+        let holds = |record| visit.settled.holds_one(record, me);
+        if access.kind != Kind::Read {
+            if !cells.iter().all(|cell| holds(cell.writer) && holds(cell.reader) && holds(cell.earlier)) {
+                return false;
+            }
+            for cell in cells {
+                cell.writer = me;
+            }
+            self.init[word] |= mask;
+            return true;
+        }
+        if self.init[word] & mask != mask || visit.order.partial_order() || !cells.iter().all(|cell| holds(cell.writer))
+        {
+            return false;
+        }
+        for cell in cells {
+            visit.insert_reader(cell, me);
+        }
+        true
     }
 
     /// The general case: one lane, word by word or byte by byte, with findings.
@@ -381,7 +459,7 @@ impl SharedShadow {
         };
         let cells = self.split.bytes(place);
         let mut crowds = crowds;
-        for byte in super::access::Lanes(mask) {
+        for byte in Lanes(mask) {
             let key = 1 << 31 | (word as u32) << 2 | byte;
             let crowd = crowds.as_deref_mut();
             found[byte as usize] = visit
@@ -428,7 +506,7 @@ impl Visit<'_> {
             }
         }
         if reads {
-            self.insert_reader(cell, crowds, key, me);
+            self.crowd_reader(cell, crowds, key, me);
         } else {
             if me & STRONG == 0 {
                 cell.reader = 0;
@@ -438,29 +516,36 @@ impl Visit<'_> {
                 }
             } else if cell.writer >= self.settled.floor && !same_thread(cell.writer, me) {
                 let before = cell.writer;
-                self.insert_reader(cell, crowds, key, before);
+                self.crowd_reader(cell, crowds, key, before);
             }
             cell.writer = me;
         }
         worst
     }
 
-    /// Makes `new` the last reader and keeps one of another warp, or at least of another lane, beside it.
-    fn insert_reader(&self, cell: &mut Cell, crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
-        let (reader, earlier, floor) = (cell.reader, cell.earlier, self.settled.floor);
-        if reader >= floor && !same_thread(reader, new) && !(same_warp(reader, new) && earlier >= floor) {
-            if earlier >= floor
-                && !same_warp(earlier, reader)
-                && !same_warp(earlier, new)
-                && let Some(crowds) = crowds
-            {
-                let crowd = crowds.entry(key).or_default();
-                crowd.retain(|&record| !same_warp(record, earlier));
-                crowd.push(earlier);
-            }
-            cell.earlier = reader;
-        }
+    /// Makes `new` the last reader and keeps one of another warp, or at least of another lane, beside it. Returns the
+    /// reader of a third warp that had to go.
+    #[inline(always)]
+    fn insert_reader(&self, cell: &mut Cell, new: u32) -> Option<u32> {
+        let Cell { reader, earlier, .. } = *cell;
+        let floor = self.settled.floor;
         cell.reader = new;
+        if reader < floor || same_thread(reader, new) || (same_warp(reader, new) && earlier >= floor) {
+            return None;
+        }
+        cell.earlier = reader;
+        (earlier >= floor && !same_warp(earlier, reader) && !same_warp(earlier, new)).then_some(earlier)
+    }
+
+    /// [`insert_reader`](Self::insert_reader), with a table for those that had to go.
+    fn crowd_reader(&self, cell: &mut Cell, crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
+        if let Some(pushed_out) = self.insert_reader(cell, new)
+            && let Some(crowds) = crowds
+        {
+            let crowd = crowds.entry(key).or_default();
+            crowd.retain(|&record| !same_warp(record, pushed_out));
+            crowd.push(pushed_out);
+        }
     }
 
     /// Whether the access of `lane` races with an earlier record, and how badly.

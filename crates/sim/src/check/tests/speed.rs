@@ -36,6 +36,10 @@ fn the_cost_of_common_accesses_is_printed_in_release_builds() {
         });
         rig.finds_nothing();
     }
+    let mut rig = Rig::filled(256);
+    fastest("block barrier, by warp", || (0..ROUNDS).for_each(|_| rig.sync(0)));
+    let mut rig = Rig::filled(256);
+    fastest("warp sync", || (0..ROUNDS * 8).for_each(|i| rig.warp_sync(i % 8, ALL)));
     let global: [(&str, Step); 6] = [
         ("global read, contiguous", read(1)),
         ("global write, contiguous", write(2)),
