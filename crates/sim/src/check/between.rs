@@ -5,8 +5,6 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::report::Severity;
-
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use super::contexts::{LaunchCheck, Reached, Record};
 use super::findings::{Findings, Found, Rule, Side};
@@ -125,11 +123,10 @@ struct Earlier {
     bytes: u32,
 }
 
-/// The worst conflict of one access with one word.
+/// A rule that one access broke at one word.
 #[derive(Debug, Clone, Copy)]
 struct Conflict {
     rule: Rule,
-    severity: Severity,
     other: Option<Side>,
     byte: u32,
 }
@@ -299,47 +296,19 @@ impl Visit<'_> {
                 Err(now) => before = Cell(now),
             }
         }
-        if missing != 0 {
-            self.report(
-                Rule::Uninitialized,
-                Severity::Error,
-                address,
-                missing.trailing_zeros(),
-                lane,
-                lane_bytes,
-                None,
-            );
+        let uninitialized =
+            (missing != 0).then(|| Conflict { rule: Rule::Uninitialized, other: None, byte: missing.trailing_zeros() });
+        for Conflict { rule, other, byte } in uninitialized.into_iter().chain(conflict) {
+            let lane = lane + byte / lane_bytes;
+            self.findings.add(Found {
+                rule,
+                space: Space::Global,
+                address: address + u64::from(byte),
+                this: Side { instr: self.access.instr, block: self.block, warp: self.access.warp, lane },
+                other,
+                count: 1,
+            });
         }
-        if let Some(Conflict { rule, severity, other, byte }) = conflict {
-            self.report(rule, severity, address, byte, lane, lane_bytes, other);
-        }
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "one place that puts a finding together")]
-    fn report(
-        &mut self,
-        rule: Rule,
-        severity: Severity,
-        word: u64,
-        byte: u32,
-        lane: u32,
-        lane_bytes: u32,
-        other: Option<Side>,
-    ) {
-        self.findings.add(Found {
-            rule,
-            severity,
-            space: Space::Global,
-            address: word + u64::from(byte),
-            this: Side {
-                instr: self.access.instr,
-                block: self.block,
-                warp: self.access.warp,
-                lane: lane + byte / lane_bytes,
-            },
-            other,
-            count: 1,
-        });
     }
 
     /// The worst conflict with what the cell tells of.
@@ -348,7 +317,7 @@ impl Visit<'_> {
         let mut worst: Option<Conflict> = None;
         let mut look = |found: Option<Conflict>| {
             if let Some(new) = found
-                && worst.is_none_or(|old| new.severity > old.severity)
+                && worst.is_none_or(|old| new.rule.severity() > old.rule.severity())
             {
                 worst = Some(new);
             }
@@ -377,7 +346,7 @@ impl Visit<'_> {
             && self.is_record(cell.reader())
             && !self.grid.is_informed(self.access.warp);
         if worst.is_none() && unknown_reader {
-            worst = Some(Conflict { rule: Rule::WriteAfterRead, severity: Severity::Error, other: None, byte: 0 });
+            worst = Some(Conflict { rule: Rule::WriteAfterRead, other: None, byte: 0 });
         }
         worst
     }
@@ -393,20 +362,22 @@ impl Visit<'_> {
         if bytes == 0 || (record.strength, mine) == (Reached::Wide, Reached::Wide) {
             return None;
         }
+        let same_value = || {
+            record.kind == Kind::Write
+                && self.access.kind == Kind::Write
+                && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane))
+        };
         let rule = match self.grid.knows(self.access.warp, record.at) {
             Some(Grade::Wide) => return None,
             Some(Grade::Narrow) => Rule::InsufficientScope,
             None if record.strength != Reached::Weak && mine != Reached::Weak => Rule::InsufficientScope,
+            None if same_value() => Rule::SameValue,
             None => Rule::hazard(record.kind, self.access.kind),
         };
-        let same_value = record.kind == Kind::Write
-            && self.access.kind == Kind::Write
-            && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
-        let severity = if same_value { Severity::Warning } else { Severity::Error };
         let byte = bytes.trailing_zeros();
         let Moment { block, warp, .. } = record.at;
         let other = Side { instr: record.instr, block, warp, lane: earlier.lane + byte / record.lane_bytes };
-        Some(Conflict { rule, severity, other: Some(other), byte })
+        Some(Conflict { rule, other: Some(other), byte })
     }
 
     /// The cell after the access.

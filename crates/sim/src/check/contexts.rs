@@ -3,8 +3,6 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::report::Severity;
-
 use super::access::{Access, Kind, Space, Strength};
 use super::findings::{Findings, Found, Rule, Side};
 use super::global::SplitWriters;
@@ -75,13 +73,14 @@ impl Default for DeviceCheck {
 
 impl DeviceCheck {
     /// Starts a launch. Now and then numbering begins anew, and `forget` must then call
-    /// [`GlobalShadow::forget`](super::GlobalShadow::forget) on the shadow of every allocation.
-    pub(crate) fn begin(&mut self, spans_blocks: bool, forget: impl FnOnce()) -> LaunchCheck {
+    /// [`GlobalShadow::forget`](super::GlobalShadow::forget) on the shadow of every allocation. `orders_blocks` says whether
+    /// the program has any instruction that could order blocks: a fence, a strong access or an atomic.
+    pub(crate) fn begin(&mut self, orders_blocks: bool, forget: impl FnOnce()) -> LaunchCheck {
         if self.next > MAX_ID - self.reserve {
             forget();
             self.next = 1;
         }
-        LaunchCheck::new(self.next, spans_blocks)
+        LaunchCheck::new(self.next, orders_blocks)
     }
 
     /// Ends the launch; returns the finding that records ran out, if they did.
@@ -90,7 +89,6 @@ impl DeviceCheck {
         if launch.exhausted.load(Ordering::Relaxed) {
             findings.add(Found {
                 rule: Rule::RecordsExhausted,
-                severity: Severity::Info,
                 space: Space::Global,
                 address: 0,
                 this: Side { instr: 0, block: 0, warp: 0, lane: 0 },

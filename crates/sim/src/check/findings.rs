@@ -16,6 +16,12 @@ pub(crate) enum Rule {
     WriteAfterRead,
     /// A write that nothing orders after a write.
     WriteAfterWrite,
+    /// Two lanes of one store, with different values for the same bytes.
+    LanesCollide,
+    /// Two unordered stores of the same value: harmless by luck.
+    SameValue,
+    /// Two lanes of one warp that only lockstep orders.
+    WarpSynchronous,
     /// The order would be there if a fence or an access reached beyond its block.
     InsufficientScope,
     /// A read of bytes that nothing wrote.
@@ -31,8 +37,46 @@ impl Rule {
             Self::ReadAfterWrite
             | Self::WriteAfterRead
             | Self::WriteAfterWrite
+            | Self::LanesCollide
+            | Self::SameValue
+            | Self::WarpSynchronous
             | Self::InsufficientScope
             | Self::RecordsExhausted => FindingKind::Race,
+        }
+    }
+
+    pub(crate) const fn severity(self) -> Severity {
+        match self {
+            Self::SameValue | Self::WarpSynchronous => Severity::Warning,
+            Self::RecordsExhausted => Severity::Info,
+            Self::ReadAfterWrite
+            | Self::WriteAfterRead
+            | Self::WriteAfterWrite
+            | Self::LanesCollide
+            | Self::InsufficientScope
+            | Self::Uninitialized => Severity::Error,
+        }
+    }
+
+    /// The rule in a sentence.
+    pub(crate) const fn sentence(self) -> &'static str {
+        match self {
+            Self::ReadAfterWrite => "reads bytes that another thread writes, and nothing orders the two",
+            Self::WriteAfterRead => "overwrites bytes that another thread reads, and nothing orders the two",
+            Self::WriteAfterWrite => "overwrites bytes that another thread writes, and nothing orders the two",
+            Self::LanesCollide => "two lanes of one instruction write different values into the same bytes",
+            Self::SameValue => "two unordered writes put the same value into the same bytes",
+            Self::WarpSynchronous => {
+                "relies on warp-synchronous execution: no warp sync orders this lane and another that touches these bytes"
+            }
+            Self::InsufficientScope => {
+                "two blocks touch these bytes, and the fences and strong accesses between them do not all reach beyond \
+                 the block: .gpu scope is needed"
+            }
+            Self::Uninitialized => "reads bytes that nothing has written",
+            Self::RecordsExhausted => {
+                "the checker ran out of records for global memory: later races between blocks go unseen"
+            }
         }
     }
 
@@ -60,7 +104,6 @@ pub(crate) struct Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) rule: Rule,
-    pub(crate) severity: Severity,
     pub(crate) space: Space,
     pub(crate) address: u64,
     pub(crate) this: Side,
@@ -69,34 +112,12 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The rule in a sentence, with what makes this case one or the other severity.
-    pub(crate) fn sentence(&self) -> &'static str {
-        let same_block = self.other.is_some_and(|other| other.block == self.this.block);
-        let same_warp = same_block && self.other.is_some_and(|other| other.warp == self.this.warp);
-        let same_instr = self.other.is_some_and(|other| other.instr == self.this.instr);
-        match (self.rule, self.severity) {
-            (Rule::Uninitialized, _) => "reads bytes that nothing has written",
-            (Rule::RecordsExhausted, _) => {
-                "the checker ran out of records for global memory: later races between blocks go unseen"
-            }
-            (Rule::InsufficientScope, _) => {
-                "two blocks touch these bytes and only a fence or access of .cta scope stands between them; .gpu is needed"
-            }
-            (Rule::WriteAfterWrite, Severity::Warning) if !same_warp || same_instr => {
-                "two unordered writes put the same value into the same bytes"
-            }
-            (_, Severity::Warning) => "relies on warp-synchronous execution: no warp sync orders the two lanes",
-            (Rule::WriteAfterWrite, _) if same_warp && same_instr => {
-                "two lanes of one instruction write different values into the same bytes"
-            }
-            (Rule::ReadAfterWrite, _) => "reads bytes that another thread writes, and nothing orders the two",
-            (Rule::WriteAfterRead, _) => "overwrites bytes that another thread reads, and nothing orders the two",
-            (Rule::WriteAfterWrite, _) => "overwrites bytes that another thread writes, and nothing orders the two",
-        }
-    }
-
     pub(crate) const fn kind(&self) -> FindingKind {
         self.rule.kind()
+    }
+
+    pub(crate) const fn severity(&self) -> Severity {
+        self.rule.severity()
     }
 }
 
@@ -122,7 +143,7 @@ impl Findings {
             Entry::Occupied(mut place) => {
                 let old = place.get_mut();
                 let count = old.count + new.count;
-                if new.severity > old.severity {
+                if new.severity() > old.severity() {
                     *old = new;
                 }
                 old.count = count;
@@ -138,7 +159,7 @@ impl Findings {
                 continue;
             };
             let count = old.count + new.count;
-            if (new.severity, old.this.block) > (old.severity, new.this.block) {
+            if (new.severity(), old.this.block) > (old.severity(), new.this.block) {
                 *old = new;
             }
             old.count = count;

@@ -31,8 +31,11 @@ mod split;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use access::{Access, Kind, Scope, Semantics, Space, Strength, Values};
-pub(crate) use block::BlockCheck;
-pub(crate) use contexts::{DeviceCheck, LaunchCheck};
-pub(crate) use findings::{Findings, Found, Rule, Side};
-pub(crate) use global::GlobalShadow;
+#[allow(unused_imports, reason = "what the interpreter calls, and the tests")]
+pub(crate) use self::{
+    access::{Access, Kind, Scope, Semantics, Space, Strength, Values},
+    block::BlockCheck,
+    contexts::{DeviceCheck, LaunchCheck},
+    findings::{Findings, Found, Rule, Side},
+    global::GlobalShadow,
+};

@@ -15,8 +15,6 @@
 
 use std::collections::HashMap;
 
-use crate::report::Severity;
-
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use super::findings::{Findings, Found, Rule, Side};
 use super::order::BlockOrder;
@@ -193,8 +191,8 @@ impl SharedShadow {
         let (writers, init) = (&self.writers[run.clone()], &self.init[run.clone()]);
         let (readers, earlier) = (&mut self.readers[run.clone()], &mut self.earlier[run]);
         let mut fine = true;
-        for i in 0..words {
-            fine &= settled.holds(writers[i], me_at(base, i, shift));
+        for (i, &writer) in writers.iter().enumerate() {
+            fine &= settled.holds(writer, me_at(base, i, shift));
         }
         let mut written = 0xf;
         for &bytes in init {
@@ -206,8 +204,8 @@ impl SharedShadow {
         let valid = |record: u32| record as i32 >= settled.floor as i32;
         if visit.order.partial_order() {
             let mut pushes_out = false;
-            for i in 0..words {
-                let (me, reader, before) = (me_at(base, i, shift), readers[i], earlier[i]);
+            for (i, (&reader, &before)) in readers.iter().zip(&*earlier).enumerate() {
+                let me = me_at(base, i, shift);
                 pushes_out |=
                     valid(before) & !same_warp(before, me) & !same_warp(before, reader) & !same_warp(reader, me);
             }
@@ -215,11 +213,11 @@ impl SharedShadow {
                 return false;
             }
         }
-        for i in 0..words {
-            let (me, reader, before) = (me_at(base, i, shift), readers[i], earlier[i]);
-            let keeps = !valid(reader) | same_thread(reader, me) | (same_warp(reader, me) & valid(before));
-            earlier[i] = if keeps { before } else { reader };
-            readers[i] = me;
+        for (i, (reader, before)) in readers.iter_mut().zip(earlier).enumerate() {
+            let me = me_at(base, i, shift);
+            let keeps = !valid(*reader) | same_thread(*reader, me) | (same_warp(*reader, me) & valid(*before));
+            *before = if keeps { *before } else { *reader };
+            *reader = me;
         }
         true
     }
@@ -231,9 +229,9 @@ impl SharedShadow {
         let writers = &mut self.writers[run.clone()];
         let (readers, earlier) = (&self.readers[run.clone()], &self.earlier[run.clone()]);
         let mut fine = true;
-        for i in 0..words {
+        for (i, ((&writer, &reader), &before)) in writers.iter().zip(readers).zip(earlier).enumerate() {
             let me = me_at(base, i, shift);
-            fine &= settled.holds(writers[i], me) & settled.holds(readers[i], me) & settled.holds(earlier[i], me);
+            fine &= settled.holds(writer, me) & settled.holds(reader, me) & settled.holds(before, me);
         }
         if !fine {
             return false;
@@ -372,7 +370,7 @@ impl SharedShadow {
     fn judge_lane(&mut self, visit: &Visit<'_>, lane: u32, findings: &mut Findings) {
         let access = visit.access;
         let address = visit.addresses[lane as usize];
-        let mut worst: Option<(Severity, u32, u64)> = None;
+        let mut worst: Option<(Rule, u32, u64)> = None;
         let mut uninitialized = None;
         let mut at = address;
         while at < address + u64::from(access.bytes) {
@@ -387,9 +385,9 @@ impl SharedShadow {
             if access.kind != Kind::Read {
                 *init |= mask as u8;
             }
-            for (severity, record, byte) in self.judge_word(visit, word, mask, lane).into_iter().flatten() {
-                if worst.is_none_or(|(most, ..)| severity > most) {
-                    worst = Some((severity, record, word as u64 * 4 + byte));
+            for (rule, record, byte) in self.judge_word(visit, word, mask, lane).into_iter().flatten() {
+                if worst.is_none_or(|(most, ..)| rule.severity() > most.severity()) {
+                    worst = Some((rule, record, word as u64 * 4 + byte));
                 }
             }
             at += u64::from(bytes);
@@ -398,7 +396,6 @@ impl SharedShadow {
         if let Some(address) = uninitialized {
             findings.add(Found {
                 rule: Rule::Uninitialized,
-                severity: Severity::Error,
                 space: Space::Shared,
                 address,
                 this,
@@ -406,11 +403,10 @@ impl SharedShadow {
                 count: 1,
             });
         }
-        if let Some((severity, record, address)) = worst {
+        if let Some((rule, record, address)) = worst {
             let context = visit.order.context(record >> ID_SHIFT);
             findings.add(Found {
-                rule: Rule::hazard(context.kind, access.kind),
-                severity,
+                rule,
                 space: Space::Shared,
                 address,
                 this,
@@ -426,13 +422,7 @@ impl SharedShadow {
     }
 
     /// Judges and records the bytes of `mask` in one word; the worst conflict with its byte.
-    fn judge_word(
-        &mut self,
-        visit: &Visit<'_>,
-        word: usize,
-        mask: u32,
-        lane: u32,
-    ) -> [Option<(Severity, u32, u64)>; 4] {
+    fn judge_word(&mut self, visit: &Visit<'_>, word: usize, mask: u32, lane: u32) -> [Option<(Rule, u32, u64)>; 4] {
         let mut found = [None; 4];
         let crowds = visit.order.partial_order().then_some(&mut self.crowd);
         let mut cell = Cell { writer: self.writers[word], reader: self.readers[word], earlier: self.earlier[word] };
@@ -441,8 +431,7 @@ impl SharedShadow {
             cell = Cell::default();
         }
         if !is_split && mask == 0xf {
-            found[0] =
-                visit.judge(&mut cell, crowds, word as u32, lane).map(|(severity, record)| (severity, record, 0));
+            found[0] = visit.judge(&mut cell, crowds, word as u32, lane).map(|(rule, record)| (rule, record, 0));
             self.writers[word] = cell.writer;
             self.readers[word] = cell.reader;
             self.earlier[word] = cell.earlier;
@@ -464,7 +453,7 @@ impl SharedShadow {
             let crowd = crowds.as_deref_mut();
             found[byte as usize] = visit
                 .judge(&mut cells[byte as usize], crowd, key, lane)
-                .map(|(severity, record)| (severity, record, u64::from(byte)));
+                .map(|(rule, record)| (rule, record, u64::from(byte)));
         }
         found
     }
@@ -483,14 +472,14 @@ impl Visit<'_> {
         mut crowds: Option<&mut HashMap<u32, Vec<u32>>>,
         key: u32,
         lane: u32,
-    ) -> Option<(Severity, u32)> {
+    ) -> Option<(Rule, u32)> {
         let me = self.base | lane;
-        let mut worst = None;
+        let mut worst: Option<(Rule, u32)> = None;
         let mut look = |record: u32| {
-            if let Some(severity) = self.conflict(record, lane)
-                && worst.is_none_or(|(most, _)| severity > most)
+            if let Some(rule) = self.conflict(record, lane)
+                && worst.is_none_or(|(most, _)| rule.severity() > most.severity())
             {
-                worst = Some((severity, record));
+                worst = Some((rule, record));
             }
         };
         look(cell.writer);
@@ -548,8 +537,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Whether the access of `lane` races with an earlier record, and how badly.
-    fn conflict(&self, record: u32, lane: u32) -> Option<Severity> {
+    /// The rule that the access of `lane` breaks towards an earlier record.
+    fn conflict(&self, record: u32, lane: u32) -> Option<Rule> {
         let me = self.base | lane;
         let id = record >> ID_SHIFT;
         if record < self.settled.floor
@@ -567,10 +556,14 @@ impl Visit<'_> {
                 && self.access.mask & 1 << other != 0
                 && self.overlaps(lane, other);
             let same_value = || self.values.is_some_and(|values| (values.stored)(lane) == (values.stored)(other));
-            return Some(if same_execution && !same_value() { Severity::Error } else { Severity::Warning });
+            return Some(match same_execution {
+                true if same_value() => Rule::SameValue,
+                true => Rule::LanesCollide,
+                false => Rule::WarpSynchronous,
+            });
         }
         let same_value = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
-        Some(if same_value { Severity::Warning } else { Severity::Error })
+        Some(if same_value { Rule::SameValue } else { Rule::hazard(before.kind, self.access.kind) })
     }
 
     fn overlaps(&self, a: u32, b: u32) -> bool {

@@ -8,7 +8,7 @@ fn blocks_that_write_and_read_one_word_race() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1));
     rig.global(1, &read(2));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
     let found = *rig.findings.iter().next().unwrap();
     assert_eq!(found.other, Some(Side { instr: 1, block: 0, warp: 0, lane: 0 }));
     assert_eq!(found.this, Side { instr: 2, block: 1, warp: 0, lane: 0 });
@@ -16,11 +16,11 @@ fn blocks_that_write_and_read_one_word_race() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &read(1));
     rig.global(1, &write(2));
-    rig.finds_error(WAR);
+    rig.finds(&[WAR]);
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1));
     rig.global(1, &write(2));
-    rig.finds_error(WAW);
+    rig.finds(&[WAW]);
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn blocks_that_write_the_same_value_are_a_warning() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1).values(|_| 3, 0));
     rig.global(1, &write(1).values(|_| 3, 3));
-    rig.finds_warning(WAW);
+    rig.finds(&[Rule::SameValue]);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn a_block_does_not_race_with_itself() {
     rig.global(0, &write(3).warp(1));
     rig.global(0, &atomic(4));
     rig.global(0, &read(5).at(|lane| lane * 8));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn blocks_may_read_the_same_words() {
         rig.global(block, &read(2).bytes(2).at(|lane| lane * 2));
         rig.global(block, &read(3).at(|_| 16));
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_reader_is_not_forgotten_when_the_writing_block_reads_too() {
     rig.global(0, &read(1));
     rig.global(1, &read(2));
     rig.global(1, &write(3));
-    rig.finds_error(WAR);
+    rig.finds(&[WAR]);
     assert_eq!(rig.findings.iter().next().unwrap().other, None);
 }
 
@@ -71,7 +71,7 @@ fn blocks_at_different_words_do_not_race() {
         rig.global(block, &read(1).at(words));
         rig.global(block, &write(2).at(words));
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -136,9 +136,9 @@ fn blocks_may_share_a_word_by_different_bytes() {
             rig.global(block, &read(2).bytes(1).at(|lane| lane * 4 + byte));
         }
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.global(3, &write(3).bytes(1).at(|lane| lane * 4 + 1));
-    rig.finds_error(WAW);
+    rig.finds(&[WAW]);
     assert_eq!(rig.findings.iter().next().unwrap().other.unwrap().block, 1);
 }
 
@@ -148,7 +148,7 @@ fn a_word_shared_by_bytes_races_with_a_whole_read() {
     rig.global(0, &write(1).bytes(2).one(0, 0));
     rig.global(1, &write(1).bytes(2).one(0, 2));
     rig.global(2, &read(2).one(0, 0));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_row_of_halves_that_ends_inside_a_word_meets_the_next_row_cleanly() {
     for block in 0..2u64 {
         rig.global(block as usize, &read(2).bytes(2).lanes(ALL >> 1).at(row(block)));
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn atomics_of_blocks_do_not_race() {
         rig.global(block, &atomic(3).bytes(8).at(|lane| 64 + lane % 3 * 8));
         rig.global(block, &atomic(4).bytes(2).at(|lane| 128 + lane % 3 * 2));
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_plain_access_races_with_the_atomic_of_another_block() {
         let mut rig = Rig::new(2, 32);
         rig.global(0, &first);
         rig.global(1, &second);
-        rig.finds_error(rule);
+        rig.finds(&[rule]);
     }
 }
 
@@ -193,12 +193,12 @@ fn an_atomic_of_another_block_is_remembered_behind_the_own_one() {
     rig.global(0, &atomic(1));
     rig.global(1, &atomic(1));
     rig.global(1, &read(2));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
     let mut rig = Rig::new(2, 32);
     rig.global(0, &atomic(1));
     rig.global(1, &atomic(1));
     rig.global(1, &write(2));
-    rig.finds_error(WAW);
+    rig.finds(&[WAW]);
 }
 
 #[test]
@@ -207,9 +207,9 @@ fn atomics_of_block_scope_do_not_exclude_one_another_across_blocks() {
     let narrow = atomic(1).strong(Semantics::Relaxed, Scope::Cta);
     rig.global(0, &narrow);
     rig.global(0, &narrow.clone().warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.global(1, &narrow);
-    rig.finds_error(Rule::InsufficientScope);
+    rig.finds(&[Rule::InsufficientScope]);
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn a_kernel_boundary_orders_everything() {
     next.global(1, &read(3));
     next.global(1, &write(4).at(|lane| 256 + lane * 4));
     next.global(0, &write(6).bytes(1).at(|lane| 513 + lane * 4));
-    next.finds_nothing();
-    rig.finds_nothing();
+    next.finds(&[]);
+    rig.finds(&[]);
 }
 
 #[test]
@@ -237,9 +237,9 @@ fn bytes_that_nobody_wrote_are_reported_exactly() {
     rig.shadow.mark_written(BASE + 5, 2);
     rig.global(0, &read(1).bytes(1).one(0, 5));
     rig.global(0, &read(1).bytes(2).one(0, 6).lanes(0));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.global(0, &read(2).bytes(2).one(3, 4));
-    rig.finds_error(Rule::Uninitialized);
+    rig.finds(&[Rule::Uninitialized]);
     let found = *rig.findings.iter().next().unwrap();
     assert_eq!((found.address, found.this.lane), (BASE + 4, 3));
 }
@@ -254,7 +254,7 @@ fn what_the_device_writes_counts_as_written_for_the_next_launch_too() {
     rig.global(0, &read(4).bytes(1).at(|lane| 200 + lane));
     rig.shadow.forget();
     rig.global(0, &read(3));
-    rig.finds_nothing();
+    rig.finds(&[]);
     assert_eq!(rig.shadow.first_unwritten(BASE, 128), None);
     assert_eq!(rig.shadow.first_unwritten(BASE, 129), Some(BASE + 128));
 }
@@ -284,5 +284,5 @@ fn an_atomic_on_unwritten_memory_reads_it() {
     let mut rig = Rig::new(1, 32);
     rig.shadow = GlobalShadow::new(BASE, BYTES);
     rig.global(0, &atomic(1).at(|_| 0));
-    rig.finds_error(Rule::Uninitialized);
+    rig.finds(&[Rule::Uninitialized]);
 }

@@ -20,7 +20,7 @@ fn release_and_acquire_order_blocks() {
     rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
     rig.global(1, &read(2));
     rig.global(1, &write(3));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -31,9 +31,9 @@ fn what_follows_the_release_is_not_covered() {
     rig.global(0, &write(1).at(|lane| 256 + lane * 4));
     rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
     rig.global(1, &read(2));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.global(1, &read(2).at(|lane| 256 + lane * 4));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -51,9 +51,9 @@ fn relaxed_accesses_order_blocks_only_with_both_fences() {
         }
         rig.global(1, &read(2));
         if first && second {
-            rig.finds_nothing();
+            rig.finds(&[]);
         } else {
-            rig.finds_error(RAW);
+            rig.finds(&[RAW]);
         }
     }
 }
@@ -69,7 +69,7 @@ fn block_scope_anywhere_in_the_chain_is_called_insufficient() {
         rig.global(1, &load_flag(Semantics::Relaxed, gpu));
         rig.fence(1, 0, scopes[1]);
         rig.global(1, &read(2));
-        rig.finds_error(Rule::InsufficientScope);
+        rig.finds(&[Rule::InsufficientScope]);
     }
 }
 
@@ -84,7 +84,7 @@ fn a_wide_fence_after_a_narrow_one_makes_good() {
     rig.fence(1, 0, Scope::Cta);
     rig.fence(1, 0, Scope::Gpu);
     rig.global(1, &read(2));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn order_between_blocks_is_transitive() {
     rig.global(1, &write(52).strong(Semantics::Release, Scope::Gpu).one(0, FLAG + 4));
     rig.global(2, &read(53).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG + 4));
     rig.global(2, &read(2));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_later_block_that_did_not_acquire_races() {
     rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
     rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
     rig.global(2, &read(2));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 /// What may be left out of the last-block pattern.
@@ -154,14 +154,14 @@ fn last_block(omit: Omit) -> Rig {
 
 #[test]
 fn the_last_block_pattern_is_clean() {
-    last_block(Omit::Nothing).finds_nothing();
+    last_block(Omit::Nothing).finds(&[]);
 }
 
 #[test]
 fn the_last_block_pattern_needs_each_of_its_fences_and_barriers() {
     for omit in [Omit::BarrierBefore, Omit::FenceBefore, Omit::FenceAfter, Omit::BarrierAfter] {
         let rig = last_block(omit);
-        assert!(rig.findings.iter().any(|found| found.severity == Severity::Error), "{omit:?}");
+        assert!(rig.findings.iter().any(|found| found.severity() == Severity::Error), "{omit:?}");
     }
 }
 
@@ -181,7 +181,7 @@ fn a_fence_by_every_thread_before_the_barrier_covers_their_writes() {
     }
     rig.global(1, &read(3).bytes(8).at(|lane| lane * 8));
     rig.global(1, &read(4).warp(1).bytes(8).at(|lane| lane * 8));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 /// All blocks count up at one location and wait until all have.
@@ -242,11 +242,11 @@ fn a_look_back_over_many_blocks_is_clean_and_cheap() {
         rig.global(0, &write(3).one(0, block * 8 + 4));
         rig.global(0, &write(4).strong(Semantics::Release, Scope::Gpu).one(0, block * 8));
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
     let Rig { launch, blocks, .. } = &mut rig;
     blocks[0].begin(launch, BLOCKS as u32, 32);
     rig.global(0, &read(2).one(0, 4));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -255,9 +255,9 @@ fn without_ordering_instructions_the_bookkeeping_is_off_but_races_are_found() {
     rig.global(0, &write(1));
     rig.sync(0);
     rig.global(0, &write(1).warp(1).at(|lane| 256 + lane * 4));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.global(1, &read(2).at(|lane| 256 + lane * 4));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_write_at_two_times_is_covered_only_as_far_as_released() {
     rig.global(0, &write(1).bytes(2).at(|lane| lane * 4 + 2));
     rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
     rig.global(1, &read(2).bytes(2).at(|lane| lane * 4));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.global(1, &read(3).bytes(2).at(|lane| lane * 4 + 2));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }

@@ -9,22 +9,21 @@ const HIGH: u32 = !LOW;
 fn two_lanes_of_one_store_with_different_values_are_an_error() {
     let mut rig = Rig::filled(32);
     rig.shared(&write(1).lanes(3).at(|_| 8).values(u128::from, 0));
-    rig.finds_error(WAW);
+    rig.finds(&[Rule::LanesCollide]);
 }
 
 #[test]
 fn two_lanes_of_one_store_with_the_same_value_are_a_warning() {
     let mut rig = Rig::filled(32);
     rig.shared(&write(1).at(|_| 8).values(|_| 5, 0));
-    rig.finds_warning(WAW);
-    assert!(rig.findings.iter().next().unwrap().sentence().contains("same value"));
+    rig.finds(&[Rule::SameValue]);
 }
 
 #[test]
 fn lanes_of_one_store_that_overlap_in_part_of_the_warp_are_found() {
     let mut rig = Rig::filled(32);
     rig.shared(&write(1).at(|lane| if lane == 20 { 12 } else { lane * 4 }).values(u128::from, 0));
-    rig.finds_error(WAW);
+    rig.finds(&[Rule::LanesCollide]);
     let found = *rig.findings.iter().next().unwrap();
     assert_eq!((found.this.lane, found.other.unwrap().lane, found.count), (20, 3, 1));
 }
@@ -35,7 +34,7 @@ fn lanes_that_store_neighbouring_bytes_do_not_race() {
     rig.shared(&write(1).bytes(1).at(|lane| lane));
     rig.shared(&write(2).bytes(2).at(|lane| 64 + lane * 2));
     rig.shared(&read(3).bytes(1).at(|lane| lane));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -46,7 +45,7 @@ fn a_lane_knows_what_it_did_itself() {
     rig.shared(&write(3));
     rig.shared(&write(4).bytes(1).at(|lane| lane * 4 + 1));
     rig.shared(&read(5));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -54,8 +53,7 @@ fn lanes_that_exchange_without_a_warp_sync_are_a_warning() {
     let mut rig = Rig::filled(32);
     rig.shared(&write(1));
     rig.shared(&read(2).at(|lane| (lane ^ 1) * 4));
-    rig.finds_warning(RAW);
-    assert!(rig.findings.iter().next().unwrap().sentence().contains("warp-synchronous"));
+    rig.finds(&[LOCKSTEP]);
 }
 
 #[test]
@@ -74,7 +72,7 @@ fn the_unrolled_last_warp_is_clean_only_with_warp_syncs() {
             }
         }
         assert_eq!(rig.findings.is_empty(), synchronised);
-        assert!(rig.findings.iter().all(|found| found.severity == Severity::Warning));
+        assert!(rig.findings.iter().all(|found| found.severity() == Severity::Warning));
     }
 }
 
@@ -83,7 +81,7 @@ fn a_loop_that_stores_elsewhere_each_time_needs_a_warp_sync() {
     let mut rig = Rig::filled(32);
     rig.shared(&write(1));
     rig.shared(&write(1).at(|lane| (lane + 1) * 4).values(u128::from, 0));
-    rig.finds_warning(WAW);
+    rig.finds(&[LOCKSTEP]);
 }
 
 #[test]
@@ -93,9 +91,9 @@ fn a_partial_warp_sync_orders_only_the_lanes_it_names() {
     rig.shared(&write(1));
     rig.warp_sync(0, LOW);
     rig.shared(&read(2).lanes(LOW).at(swapped));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&read(3).lanes(HIGH).at(swapped));
-    rig.finds_warning(RAW);
+    rig.finds(&[LOCKSTEP]);
 }
 
 #[test]
@@ -105,9 +103,9 @@ fn partial_warp_syncs_are_transitive() {
     rig.warp_sync(0, 0b011);
     rig.warp_sync(0, 0b110);
     rig.shared(&read(2).one(2, 0));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&read(3).one(3, 0));
-    rig.finds_warning(RAW);
+    rig.finds(&[LOCKSTEP]);
 }
 
 #[test]
@@ -117,7 +115,7 @@ fn partial_warp_syncs_in_the_other_order_are_not() {
     rig.warp_sync(0, 0b110);
     rig.warp_sync(0, 0b011);
     rig.shared(&read(2).one(2, 0));
-    rig.finds_warning(RAW);
+    rig.finds(&[LOCKSTEP]);
 }
 
 #[test]
@@ -127,7 +125,7 @@ fn a_sync_before_the_write_orders_nothing() {
     rig.warp_sync(0, ALL);
     rig.shared(&write(1));
     rig.shared(&read(2).at(|lane| (lane ^ 1) * 4));
-    rig.finds_warning(RAW);
+    rig.finds(&[LOCKSTEP]);
 }
 
 #[test]
@@ -136,7 +134,7 @@ fn all_lanes_of_a_short_warp_make_a_full_sync() {
     rig.shared(&write(1).warp(1).lanes(0xff));
     rig.warp_sync(1, 0xff);
     rig.shared(&read(2).warp(1).lanes(0xff).at(|lane| (lane ^ 1) * 4));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -145,7 +143,7 @@ fn a_block_barrier_orders_lanes() {
     rig.shared(&write(1));
     rig.sync(0);
     rig.shared(&read(2).at(|lane| (31 - lane) * 4));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -154,7 +152,7 @@ fn a_named_barrier_orders_lanes_of_the_warps_that_wait() {
     rig.shared(&write(1));
     rig.barrier(0, 1, 0b11, 0b11);
     rig.shared(&read(2).at(|lane| (31 - lane) * 4));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -164,7 +162,7 @@ fn a_warp_sync_orders_no_other_warp() {
     rig.warp_sync(0, ALL);
     rig.warp_sync(1, ALL);
     rig.shared(&read(2).warp(1));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -176,7 +174,7 @@ fn a_lock_passed_between_lanes_orders_them() {
         rig.shared(&write(3).one(lane, 0));
         rig.shared(&atomic(4).strong(Semantics::Release, Scope::Cta).one(lane, 64));
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -187,5 +185,5 @@ fn a_relaxed_lock_passed_between_lanes_does_not_order_them() {
         rig.shared(&write(3).one(lane, 0));
         rig.shared(&atomic(4).one(lane, 64));
     }
-    rig.finds_warning(WAW);
+    rig.finds(&[LOCKSTEP]);
 }

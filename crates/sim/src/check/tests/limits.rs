@@ -11,9 +11,9 @@ fn a_block_that_runs_out_of_records_forgets_and_goes_on() {
         rig.warp_sync(0, ALL);
     }
     rig.shared(&read(3).warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&write(4));
-    rig.finds_error(WAR);
+    rig.finds(&[WAR]);
 }
 
 #[test]
@@ -23,10 +23,10 @@ fn numbering_that_starts_anew_loses_no_order_and_no_race() {
         rig.shared(&write(1).one(0, 0));
         rig.sync(0);
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&write(1));
     rig.shared(&read(2).warp(1));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn numbering_that_starts_anew_at_a_barrier_keeps_named_barriers_working() {
         rig.shared(&read(2).warp(1));
         rig.sync(0);
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&write(1));
     rig.shared(&read(2).warp(1));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -55,9 +55,9 @@ fn words_split_beyond_the_room_go_unchecked_without_false_alarms() {
             rig.shared(&write(1 + byte).warp(byte % 2).bytes(1).one(byte, word * 4 + u64::from(byte)));
         }
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&read(9).warp(1).bytes(1).one(0, 0));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn when_records_run_out_in_a_launch_it_says_so_once_and_invents_nothing() {
         }
     }
     rig.global(0, &write(1).at(|lane| 2048 + lane * 4));
-    rig.finds_nothing();
+    rig.finds(&[]);
     device.end(&rig.launch, &mut rig.findings);
-    rig.finds(&[(Rule::RecordsExhausted, Severity::Info)]);
+    rig.finds(&[Rule::RecordsExhausted]);
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn a_new_numbering_of_the_device_forgets_races_and_keeps_what_was_written() {
     let mut next = Rig::of(launch, 1, 32);
     std::mem::swap(&mut next.shadow, &mut rig.shadow);
     next.global(0, &read(2));
-    next.finds_nothing();
+    next.finds(&[]);
     next.global(0, &read(3).at(|lane| 128 + lane * 4));
-    next.finds_error(Rule::Uninitialized);
+    next.finds(&[Rule::Uninitialized]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_block_with_more_records_than_a_batch_does_not_take_its_own_for_anothers() {
             }
         }
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -159,9 +159,8 @@ fn workers_that_race_on_the_shadow_invent_nothing() {
 #[test]
 fn merged_findings_add_up_and_keep_the_worst_example() {
     let side = |block| Side { instr: 1, block, warp: 0, lane: 0 };
-    let found = |severity, block| Found {
-        rule: WAW,
-        severity,
+    let found = |rule, block| Found {
+        rule,
         space: Space::Global,
         address: 0,
         this: side(block),
@@ -169,15 +168,15 @@ fn merged_findings_add_up_and_keep_the_worst_example() {
         count: 1,
     };
     let mut all = Findings::default();
-    all.add(found(Severity::Warning, 1));
+    all.add(found(Rule::SameValue, 1));
     let mut more = Findings::default();
-    more.add(found(Severity::Error, 5));
-    more.add(found(Severity::Warning, 6));
+    more.add(found(WAW, 5));
+    more.add(found(Rule::SameValue, 6));
     let mut last = Findings::default();
-    last.add(found(Severity::Error, 3));
+    last.add(found(WAW, 3));
     all.merge(more);
     all.merge(last);
-    let merged: Vec<_> = all.iter().map(|found| (found.severity, found.this.block, found.count)).collect();
+    let merged: Vec<_> = all.iter().map(|found| (found.severity(), found.this.block, found.count)).collect();
     assert_eq!(merged, [(Severity::Error, 3, 4)]);
 }
 

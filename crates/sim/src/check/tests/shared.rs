@@ -7,7 +7,7 @@ fn a_read_of_what_another_warp_wrote_races() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.shared(&read(2).warp(1));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn a_write_over_what_another_warp_read_races() {
     let mut rig = Rig::filled(64);
     rig.shared(&read(1));
     rig.shared(&write(2).warp(1));
-    rig.finds_error(WAR);
+    rig.finds(&[WAR]);
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn a_write_over_what_another_warp_wrote_races() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.shared(&write(2).warp(1));
-    rig.finds_error(WAW);
+    rig.finds(&[WAW]);
 }
 
 #[test]
@@ -31,11 +31,11 @@ fn the_same_value_written_by_two_warps_is_a_warning() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1).values(|_| 7, 0));
     rig.shared(&write(1).warp(1).values(|_| 7, 7));
-    rig.finds_warning(WAW);
+    rig.finds(&[Rule::SameValue]);
     rig.shared(&write(1).warp(1).values(|_| 8, 7));
-    rig.finds_warning(WAW);
+    rig.finds(&[Rule::SameValue]);
     rig.shared(&write(1).values(|_| 9, 8));
-    rig.finds_error(WAW);
+    rig.finds(&[WAW]);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn reads_do_not_race_with_reads() {
         rig.shared(&read(2).warp(warp).at(|_| 64));
         rig.shared(&read(3).warp(warp).at(|lane| lane * 36));
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_reader_is_remembered_behind_later_readers_of_other_warps() {
             rig.shared(&read(1).warp(warp));
         }
         rig.shared(&write(2).warp(writer));
-        rig.finds_error(WAR);
+        rig.finds(&[WAR]);
     }
 }
 
@@ -89,7 +89,7 @@ fn wide_accesses_cover_all_their_words() {
             let mut rig = Rig::filled(64);
             rig.shared(&write(1).bytes(bytes).at(|lane| lane * u64::from(bytes)));
             rig.shared(&read(2).warp(1).one(9, 5 * u64::from(bytes) + word * 4));
-            rig.finds_error(RAW);
+            rig.finds(&[RAW]);
             assert_eq!(rig.findings.iter().next().unwrap().other.unwrap().lane, 5);
         }
     }
@@ -108,11 +108,11 @@ fn every_shape_of_access_is_checked_and_recorded() {
         let mut rig = Rig::filled(64);
         rig.shared(&write.clone().lanes(write.access.mask & 0xffff));
         rig.shared(&read.clone().warp(1));
-        assert!(rig.findings.iter().any(|found| found.rule == RAW && found.severity == Severity::Error), "{name}");
+        assert!(rig.findings.iter().any(|found| found.rule == RAW && found.severity() == Severity::Error), "{name}");
         let mut rig = Rig::filled(64);
         rig.shared(&read);
         rig.shared(&write.clone().lanes(write.access.mask & 0xffff).warp(1));
-        assert!(rig.findings.iter().any(|found| found.rule == WAR && found.severity == Severity::Error), "{name}");
+        assert!(rig.findings.iter().any(|found| found.rule == WAR && found.severity() == Severity::Error), "{name}");
     }
 }
 
@@ -124,7 +124,7 @@ fn neighbouring_bytes_of_one_word_do_not_race() {
         rig.shared(&write(1).bytes(bytes).at(|lane| lane * 2 * step));
         rig.shared(&write(2).warp(1).bytes(bytes).at(|lane| (lane * 2 + 1) * step));
         rig.shared(&read(3).bytes(bytes).at(|lane| lane * 2 * step));
-        rig.finds_nothing();
+        rig.finds(&[]);
     }
 }
 
@@ -134,7 +134,7 @@ fn one_shared_byte_is_enough_for_a_race() {
         let mut rig = Rig::filled(64);
         rig.shared(&write(1).bytes(1).one(0, 8 + byte));
         rig.shared(&read(2).warp(1).one(0, 8));
-        rig.finds_error(RAW);
+        rig.finds(&[RAW]);
         assert_eq!(rig.findings.iter().next().unwrap().address, 8 + byte);
     }
 }
@@ -144,7 +144,7 @@ fn a_word_written_whole_races_with_a_byte_of_it() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.shared(&write(2).warp(1).bytes(1).one(3, 18));
-    rig.finds_error(WAW);
+    rig.finds(&[WAW]);
     assert_eq!(rig.findings.iter().next().unwrap().other.unwrap().lane, 4);
 }
 
@@ -155,9 +155,9 @@ fn a_split_word_is_whole_again_after_a_barrier() {
     rig.sync(0);
     rig.shared(&read(2).warp(1));
     rig.shared(&read(3));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&write(4));
-    rig.finds_error(WAR);
+    rig.finds(&[WAR]);
 }
 
 #[test]
@@ -165,9 +165,9 @@ fn unwritten_bytes_are_reported_exactly() {
     let mut rig = Rig::new(1, 32);
     rig.shared(&write(1).bytes(1).one(0, 5));
     rig.shared(&read(2).bytes(1).one(0, 5));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&read(3).bytes(2).one(0, 4));
-    rig.finds_error(Rule::Uninitialized);
+    rig.finds(&[Rule::Uninitialized]);
     assert_eq!(rig.findings.iter().next().unwrap().address, 4);
 }
 
@@ -175,7 +175,7 @@ fn unwritten_bytes_are_reported_exactly() {
 fn an_atomic_on_unwritten_memory_reads_it() {
     let mut rig = Rig::new(1, 32);
     rig.shared(&atomic(1).at(|_| 0));
-    rig.finds_error(Rule::Uninitialized);
+    rig.finds(&[Rule::Uninitialized]);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn a_contiguous_read_finds_the_one_unwritten_word() {
     let mut rig = Rig::new(1, 32);
     rig.shared(&write(1).lanes(!(1 << 17)));
     rig.shared(&read(2));
-    rig.finds_error(Rule::Uninitialized);
+    rig.finds(&[Rule::Uninitialized]);
     let found = *rig.findings.iter().next().unwrap();
     assert_eq!((found.address, found.this.lane, found.count), (68, 17, 1));
 }
@@ -195,9 +195,9 @@ fn the_next_block_starts_with_unwritten_memory_and_no_records() {
     let Rig { launch, blocks, .. } = &mut rig;
     blocks[0].begin(launch, 7, 64);
     rig.shared(&write(2).warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&read(3).warp(1).at(|lane| 128 + lane * 4));
-    rig.finds_error(Rule::Uninitialized);
+    rig.finds(&[Rule::Uninitialized]);
     assert_eq!(rig.findings.iter().next().unwrap().this.block, 7);
 }
 
@@ -208,7 +208,7 @@ fn atomics_do_not_race_with_atomics() {
         rig.shared(&atomic(1).warp(warp).at(|_| 0));
         rig.shared(&atomic(2).warp(warp).at(|lane| lane % 4 * 4));
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn strong_accesses_do_not_race_with_one_another() {
     rig.shared(&read(2).strong(Semantics::Relaxed, Scope::Cta).warp(1));
     rig.shared(&write(3).strong(Semantics::Relaxed, Scope::Cta).warp(1));
     rig.shared(&atomic(4));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -226,15 +226,15 @@ fn a_plain_access_races_with_an_unordered_atomic() {
     let mut rig = Rig::filled(64);
     rig.shared(&atomic(1).at(|_| 0));
     rig.shared(&read(2).warp(1).at(|_| 0));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
     let mut rig = Rig::filled(64);
     rig.shared(&read(1).at(|_| 0));
     rig.shared(&atomic(2).warp(1).at(|_| 0));
-    rig.finds_error(WAR);
+    rig.finds(&[WAR]);
     let mut rig = Rig::filled(64);
     rig.shared(&atomic(1).at(|_| 0));
     rig.shared(&write(2).warp(1).one(0, 0));
-    rig.finds_error(WAW);
+    rig.finds(&[WAW]);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn an_atomic_of_another_warp_is_remembered_behind_the_own_one() {
     rig.shared(&atomic(1).warp(1).at(|_| 0));
     rig.shared(&atomic(1).one(0, 0));
     rig.shared(&read(2).one(0, 0));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -256,5 +256,5 @@ fn atomics_then_a_barrier_then_plain_reads_are_fine() {
     for warp in 0..2 {
         rig.shared(&read(2).warp(warp));
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }

@@ -34,19 +34,20 @@ fn the_cost_of_common_accesses_is_printed_in_release_builds() {
                 rig.sync(0);
             }
         });
-        rig.finds_nothing();
+        rig.finds(&[]);
     }
     let mut rig = Rig::filled(256);
     fastest("block barrier, by warp", || (0..ROUNDS).for_each(|_| rig.sync(0)));
     let mut rig = Rig::filled(256);
     fastest("warp sync", || (0..ROUNDS * 8).for_each(|i| rig.warp_sync(i % 8, ALL)));
-    let global: [(&str, Step); 6] = [
+    let global: [(&str, Step); 7] = [
         ("global read, contiguous", read(1)),
         ("global write, contiguous", write(2)),
         ("global read, 16 bytes", read(3).bytes(16).at(|lane| lane * 16)),
         ("global read, 2 bytes", read(4).bytes(2).at(|lane| lane * 2)),
         ("global read, stride of 2 words", read(5).at(|lane| lane * 8)),
         ("global atomic, uniform", atomic(6).at(|_| 0)),
+        ("global atomic, scattered", atomic(6).at(|lane| lane * 37 % 64 * 4)),
     ];
     for (name, step) in &global {
         let mut rig = Rig::new(1, 256);
@@ -59,7 +60,24 @@ fn the_cost_of_common_accesses_is_printed_in_release_builds() {
                 }
             }
         });
-        rig.finds_nothing();
+        rig.finds(&[]);
+    }
+    for (name, step) in [("global read, of older launches", read(1)), ("global write, of older launches", write(2))] {
+        let mut device = DeviceCheck::default();
+        let mut rig = Rig::new(1, 32);
+        rig.shadow = GlobalShadow::new(BASE, 128 * u64::from(ROUNDS) * 8);
+        rig.shadow.mark_all_written();
+        fastest(name, || {
+            rig.launch = device.begin(true, || {});
+            rig.blocks[0] = BlockCheck::new(0);
+            rig.blocks[0].begin(&rig.launch, 0, 32);
+            for at in 0..u64::from(ROUNDS) * 8 {
+                let addresses = &step.addresses.map(|address| BASE + at * 128 + address);
+                rig.blocks[0].global_access(&rig.launch, &rig.shadow, &step.access, addresses, None, &mut rig.findings);
+            }
+            device.end(&rig.launch, &mut rig.findings);
+        });
+        rig.finds(&[]);
     }
 }
 

@@ -26,7 +26,7 @@ fn a_block_barrier_orders_every_pair_of_warps() {
         }
         rig.sync(0);
     }
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_missing_second_barrier_in_a_loop_is_found() {
             rig.shared(&read(2).warp(warp).at(|lane| (u64::from(1 - warp) * 32 + lane) * 4));
         }
     }
-    rig.finds_error(WAR);
+    rig.finds(&[WAR]);
 }
 
 #[test]
@@ -50,9 +50,9 @@ fn a_named_barrier_orders_only_those_that_take_part() {
     rig.shared(&write(1));
     rig.barrier(0, 1, 0b011, 0b011);
     rig.shared(&read(2).warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&read(3).warp(2));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn named_barriers_are_transitive() {
     rig.barrier(0, 1, 0b011, 0b011);
     rig.barrier(0, 2, 0b110, 0b110);
     rig.shared(&read(2).warp(2));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn an_arrival_gives_but_does_not_take() {
     rig.shared(&write(2).warp(1).at(|lane| 128 + lane * 4));
     rig.barrier(0, 1, 0b11, 0b10);
     rig.shared(&read(3).warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&read(4).at(|lane| 128 + lane * 4));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn what_follows_an_arrival_is_not_covered() {
     rig.blocks[0].arrive(1, 1);
     rig.blocks[0].complete(1, 0b10, false);
     rig.shared(&read(2).warp(1));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn the_same_instruction_before_and_after_an_arrival_is_told_apart() {
     rig.blocks[0].arrive(1, 1);
     rig.blocks[0].complete(1, 0b10, false);
     rig.shared(&read(2).warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&read(3).warp(1).at(|lane| 128 + lane * 4));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn one_reader_out_of_many_that_did_not_arrive_is_found() {
     }
     rig.barrier(0, 2, 0b1111_1011, 0b1);
     rig.shared(&write(2));
-    rig.finds_error(WAR);
+    rig.finds(&[WAR]);
     assert_eq!(rig.findings.iter().next().unwrap().other.unwrap().warp, 2);
 }
 
@@ -143,7 +143,7 @@ fn release_and_acquire_order() {
     rig.shared(&store_flag(Semantics::Release));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn what_follows_a_release_is_not_covered() {
     rig.shared(&write(1));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -171,9 +171,9 @@ fn relaxed_accesses_order_only_with_both_fences() {
         }
         rig.shared(&read(2).warp(1));
         if first && second {
-            rig.finds_nothing();
+            rig.finds(&[]);
         } else {
-            rig.finds_error(RAW);
+            rig.finds(&[RAW]);
         }
     }
 }
@@ -186,14 +186,14 @@ fn a_fence_meets_an_acquire_and_a_release_meets_a_fence() {
     rig.shared(&store_flag(Semantics::Relaxed));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.shared(&store_flag(Semantics::Release));
     rig.shared(&load_flag(Semantics::Relaxed).warp(1));
     rig.fence(0, 1, Scope::Gpu);
     rig.shared(&read(2).warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn what_lies_between_a_fence_and_its_store_is_not_covered() {
     rig.shared(&store_flag(Semantics::Relaxed));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn release_and_acquire_are_transitive() {
     rig.shared(&write(52).strong(Semantics::Release, Scope::Cta).warp(1).one(0, FLAG + 4));
     rig.shared(&read(53).strong(Semantics::Acquire, Scope::Cta).warp(2).one(0, FLAG + 4));
     rig.shared(&read(2).warp(2));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn another_flag_orders_nothing() {
     rig.shared(&store_flag(Semantics::Release));
     rig.shared(&read(51).strong(Semantics::Acquire, Scope::Cta).warp(1).one(0, FLAG + 4));
     rig.shared(&read(2).warp(1));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_fence_passes_along_a_named_barrier_to_the_warp_that_stores() {
     rig.shared(&store_flag(Semantics::Relaxed).warp(1));
     rig.shared(&load_flag(Semantics::Acquire).warp(2));
     rig.shared(&read(2).warp(2));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_strong_read_passes_along_a_named_barrier_to_the_warp_that_fences() {
     rig.barrier(0, 1, 0b110, 0b110);
     rig.fence(0, 2, Scope::Cta);
     rig.shared(&read(2).warp(2));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -260,13 +260,13 @@ fn a_flag_in_global_memory_orders_shared_memory() {
     rig.global(0, &store_flag(Semantics::Release));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
-    rig.finds_error(RAW);
+    rig.finds(&[RAW]);
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.global(0, &store_flag(Semantics::Release));
     rig.global(0, &load_flag(Semantics::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
-    rig.finds_nothing();
+    rig.finds(&[]);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn order_from_before_a_block_barrier_stays() {
     rig.barrier(0, 1, 0b011, 0b011);
     rig.sync(0);
     rig.shared(&read(2).warp(2));
-    rig.finds_nothing();
+    rig.finds(&[]);
     rig.shared(&write(3).warp(1).one(0, 0));
-    rig.finds_error(WAR);
+    rig.finds(&[WAR]);
 }
