@@ -276,13 +276,13 @@ pub(crate) fn fault_of(found: &Found, describe: impl Fn(u64) -> String) -> (Faul
     let has_address = found.address != 0 || found.space == Space::Shared;
     let fault = Fault {
         kind: found.kind(),
-        severity: found.severity,
+        severity: found.severity(),
         instruction: found.this.instr,
         block: u64::from(found.this.block),
         thread: found.this.warp * 32 + found.this.lane,
         address: has_address.then(|| (address, describe(address))),
         other: found.other.map(|o| (o.instr, u64::from(o.block), o.warp * 32 + o.lane)),
-        rule: found.sentence().to_owned(),
+        rule: found.rule.sentence().to_owned(),
     };
     (fault, found.count)
 }
