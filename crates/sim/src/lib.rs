@@ -3,6 +3,11 @@
 //! Start with [`Program`]: it parses and decodes PTX, and launches kernels on a [`Memory`]. Inside, `decode` turns
 //! the tree into compact operations, `exec` runs them, `alu`, `memory_ops` and `warp_ops` hold the operations.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "a loop over lanes indexes several rows and masks at once, in the form that vectorises"
+)]
+
 #[allow(unsafe_code, reason = "lanes of the register file")]
 mod alu;
 mod arch;

@@ -7,7 +7,6 @@ use super::scope::{Place, Symbol};
 use super::{Decoder, Op};
 use crate::Error;
 use crate::exec::code::{Fill, Special};
-use crate::exec::memory_map::{PARAM_WINDOW, SHARED_WINDOW};
 use crate::exec::op::NONE;
 use crate::memory_ops::moves::{self, LocalAddress, Narrow, Widen};
 
@@ -82,11 +81,6 @@ impl Decoder<'_> {
             2 => Fill::Constant64(bits as u64),
             _ => Fill::Constant128(bits),
         })
-    }
-
-    /// A 32-bit constant row.
-    pub(crate) fn constant32(&mut self, bits: u32) -> u32 {
-        self.f.fill(Fill::Constant32(bits))
     }
 
     /// The bits of a literal as a value of `ty`.
@@ -336,17 +330,6 @@ impl Decoder<'_> {
         let dst = self.f.temporary(ty);
         moves::pack(self, inst, dst, elements, ty)?;
         Ok(dst)
-    }
-
-    /// The 64-bit generic address of a place that is not in a frame.
-    pub(crate) fn generic(place: Place, dynamic_shared: u32) -> Option<u64> {
-        match place {
-            Place::Global(address) => Some(address),
-            Place::Shared(offset) => Some(SHARED_WINDOW + u64::from(offset)),
-            Place::DynamicShared => Some(SHARED_WINDOW + u64::from(dynamic_shared)),
-            Place::KernelParam(offset, _) => Some(PARAM_WINDOW + u64::from(offset)),
-            Place::Local(..) => None,
-        }
     }
 
     /// Where dynamic shared memory starts: after the static variables, aligned to 16 bytes.

@@ -42,13 +42,12 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
 
 /// Whether an instruction ends its basic block, so that its guard becomes a branch around it.
 pub(super) fn ends_block(inst: &Instruction) -> bool {
-    match inst.opcode {
-        Opcode::Bar | Opcode::Barrier | Opcode::Shfl | Opcode::Vote | Opcode::Match | Opcode::Redux | Opcode::Elect => {
-            true
-        }
-        Opcode::Brx | Opcode::Call | Opcode::Ret | Opcode::Exit | Opcode::Trap => true,
-        _ => false,
-    }
+    use Opcode as O;
+    matches!(
+        inst.opcode,
+        O::Bar | O::Barrier | O::Shfl | O::Vote | O::Match | O::Redux | O::Elect // wait for others
+            | O::Brx | O::Call | O::Ret | O::Exit | O::Trap
+    )
 }
 
 fn warp_barrier(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {

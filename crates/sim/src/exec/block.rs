@@ -1,13 +1,13 @@
 //! A resident block: its warps, its shared memory and its barriers; runs until it is done or has to wait.
 
-use std::sync::Arc;
-
-use super::code::{Barrier, BarrierKind, BlockId, Class, Code, FunctionCode, Special, Terminator};
-use super::code::{Fill, NO_BLOCK};
+use super::barrier::{BARRIERS, BarrierState};
+use super::code::{BlockId, Code, Terminator};
 use super::frame;
+use super::geometry::Geometry;
 use super::machine::{Fault, Machine};
 use super::op::NONE;
 use super::row::{ALL_LANES, LANES, Row};
+use super::special::{clear_undefined, fill_constants, fill_specials};
 use super::warp::{Part, PartState, Warp};
 use crate::check::{BlockCheck, LaunchCheck};
 use crate::report::{FindingKind, Severity};
@@ -17,50 +17,6 @@ use crate::runtime;
 const SLICE: u32 = 4096;
 /// Slices without a sign of waiting after which a part that waits at a join is let go all the same.
 const PATIENCE_SLICES: u32 = 256;
-
-/// Barriers of a block (PTX ISA, `bar`: sixteen of them).
-pub(crate) const BARRIERS: usize = 16;
-
-/// What a launch fixes for all blocks.
-#[derive(Debug)]
-pub(crate) struct Geometry {
-    /// Blocks in x, y, z.
-    pub grid: [u32; 3],
-    /// Threads a block in x, y, z.
-    pub block: [u32; 3],
-    /// Blocks a cluster in x, y, z.
-    pub cluster: [u32; 3],
-    /// Threads a block.
-    pub threads: u32,
-    /// Bytes of dynamic shared memory.
-    pub dynamic_shared: u32,
-    /// Bytes of all shared memory, as laid out in the code.
-    pub shared_bytes: u32,
-    /// Index of the kernel's function.
-    pub kernel: u32,
-    /// Multiprocessors of the device that is stood in for.
-    pub multiprocessors: u32,
-    /// Which launch of the process it is.
-    pub grid_id: u64,
-    /// Whether the checks are on.
-    pub checked: bool,
-    /// Where a cooperative launch keeps the state of its grid barrier; null in other launches.
-    pub grid_workspace: u64,
-}
-
-impl Geometry {
-    /// Coordinates of a linear index in `extent`.
-    pub(crate) fn coordinates(linear: u64, extent: [u32; 3]) -> [u32; 3] {
-        let [x, y, _] = extent.map(u64::from);
-        let narrow = |v: u64| u32::try_from(v).expect("a coordinate fits its extent");
-        [narrow(linear % x), narrow(linear / x % y), narrow(linear / (x * y))]
-    }
-
-    /// Warps a block.
-    pub(crate) fn warps(&self) -> u32 {
-        self.threads.div_ceil(32)
-    }
-}
 
 /// How a turn of a block ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,33 +31,16 @@ pub(crate) enum Turn {
     Stopped,
 }
 
-/// One barrier of a block.
-#[derive(Debug, Clone, Default)]
-struct BarrierState {
-    /// Lanes that have arrived, by warp.
-    arrived: Vec<u32>,
-    /// Threads that are expected; all of the block if none is given.
-    expected: Option<u32>,
-    /// Whether any has arrived.
-    open: bool,
-    /// Threads whose predicate held.
-    held: u32,
-    /// Threads that gave a predicate.
-    given: u32,
-    /// The first instruction that arrived, for findings.
-    instruction: u32,
-}
-
 /// A resident block.
 pub(crate) struct Block {
     /// Linear index in the grid.
     pub index: u64,
     coordinates: [u32; 3],
-    warps: Vec<Warp>,
+    pub(super) warps: Vec<Warp>,
     /// Warps that may be able to run, a bit each.
-    ready: u32,
+    pub(super) ready: u32,
     shared: Vec<Row>,
-    barriers: Vec<BarrierState>,
+    pub(super) barriers: Vec<BarrierState>,
     clock: u64,
     /// Its part of the checker.
     check: Option<BlockCheck>,
@@ -175,7 +114,7 @@ impl Block {
             warp.start(ALL_LANES >> (32 - lanes), geometry.kernel, function.entry);
             if first_use {
                 warp.rows.resize(function.rows as usize, Row([0; LANES]));
-                fill_constants(&mut warp.rows, function);
+                fill_constants(&mut warp.rows, 0, function);
             }
             warp.local.resize(function.local_bytes.div_ceil(4) as usize, Row([0; LANES]));
             fill_specials(&mut warp.rows, 0, function, geometry, self.coordinates, w, first_use);
@@ -361,7 +300,7 @@ impl Block {
     }
 
     /// Points the machine at the frame of part `i`.
-    fn enter_frame(&mut self, w: u32, i: usize, m: &mut Machine, code: &Code) {
+    pub(super) fn enter_frame(&mut self, w: u32, i: usize, m: &mut Machine, code: &Code) {
         let warp = &mut self.warps[w as usize];
         let frame = warp.parts[i].frame;
         let function = &code.functions[frame.function as usize];
@@ -483,7 +422,7 @@ impl Block {
         Outcome::Switch
     }
 
-    fn fault(&self, m: &mut Machine, kind: FindingKind, instruction: u32, w: u32, lane: u32, rule: String) {
+    pub(super) fn fault(&self, m: &mut Machine, kind: FindingKind, instruction: u32, w: u32, lane: u32, rule: String) {
         let fault = Fault {
             kind,
             severity: Severity::Error,
@@ -495,251 +434,6 @@ impl Block {
             rule,
         };
         m.fault(fault, false);
-    }
-
-    /// The lanes that the lanes of `mask` name in a member mask.
-    fn members(&self, w: u32, m: &mut Machine, mask: u32, row: u32, instruction: u32) -> u32 {
-        // SAFETY: the decoder gave the function this row.
-        let members = unsafe { m.read::<u32>(row) };
-        let (mut needed, mut outside) = (0, 0);
-        for lane in 0..LANES {
-            if mask >> lane & 1 != 0 {
-                needed |= members[lane];
-                outside |= u32::from(members[lane] >> lane & 1 == 0) << lane;
-            }
-        }
-        if outside != 0 {
-            let lane = outside.trailing_zeros();
-            let rule =
-                format!("the member mask {:#010x} does not name the executing lane {lane}", members[lane as usize]);
-            self.fault(m, FindingKind::InvalidSync, instruction, w, lane, rule);
-        }
-        needed
-    }
-
-    /// Tells the checker about a warp-level synchronisation.
-    fn warp_sync_done(&self, w: u32, m: &mut Machine, members: u32, mask: u32) {
-        if m.checked {
-            // SAFETY: the decoder gave the function this row.
-            let members = unsafe { m.read::<u32>(members) };
-            m.check_warp_sync(&members, mask, self.warps[w as usize].live);
-        }
-    }
-
-    /// Lets parts go on that wait for one another at warp-level synchronising instructions.
-    fn complete_warp_sync(&mut self, w: u32, m: &mut Machine, cx: &Context<'_>) -> bool {
-        let code = cx.code;
-        let waiting: Vec<usize> = (0..self.warps[w as usize].parts.len())
-            .filter(|&i| self.warps[w as usize].parts[i].state == PartState::WarpSync)
-            .collect();
-        for &i in &waiting {
-            let first = self.warps[w as usize].parts[i].clone();
-            let Terminator::WarpSync { op, members, instruction, next: _ } =
-                code.blocks[first.block as usize].terminator
-            else {
-                unreachable!("a part that waits at a warp synchronisation is at one")
-            };
-            self.enter_frame(w, i, m, code);
-            let needed = self.members(w, m, first.mask, members, instruction) & self.warps[w as usize].live;
-            // A plain barrier may be reached at different instructions; an exchange has to be the same one.
-            let together: Vec<usize> = waiting
-                .iter()
-                .copied()
-                .filter(|&j| {
-                    let other = &self.warps[w as usize].parts[j];
-                    let same = other.block == first.block && other.frame == first.frame;
-                    let plain =
-                        matches!(code.blocks[other.block as usize].terminator, Terminator::WarpSync { op: None, .. });
-                    other.mask & needed != 0 && (same || op.is_none() && plain)
-                })
-                .collect();
-            let union = together.iter().fold(0, |all, &j| all | self.warps[w as usize].parts[j].mask);
-            if needed & !union != 0 {
-                continue;
-            }
-            self.warp_sync_done(w, m, members, first.mask);
-            if let Some(op) = op {
-                run_ops(m, code, op, op + 1, union);
-            }
-            self.pass_warp_sync(w, &together, code);
-            return true;
-        }
-        false
-    }
-
-    /// Moves parts past the synchronising instruction that they wait at, and merges those that belong together.
-    fn pass_warp_sync(&mut self, w: u32, together: &[usize], code: &Code) {
-        let warp = &mut self.warps[w as usize];
-        let mut passed: Vec<Part> = Vec::new();
-        for &j in together.iter().rev() {
-            let part = warp.parts.remove(j);
-            match passed.iter_mut().find(|p| {
-                p.block == part.block && p.join == part.join && p.frame == part.frame && p.callers == part.callers
-            }) {
-                Some(same) => same.mask |= part.mask,
-                None => passed.push(part),
-            }
-        }
-        for part in passed {
-            let Terminator::WarpSync { next, .. } = code.blocks[part.block as usize].terminator else {
-                unreachable!("a part that waits at a warp synchronisation is at one")
-            };
-            if let Some(part) = warp.arrive(part, next) {
-                warp.parts.push(part);
-            }
-        }
-    }
-
-    /// Part `i` of warp `w` reaches a barrier; the next block if it need not wait.
-    fn reach_barrier(
-        &mut self,
-        w: u32,
-        i: usize,
-        barrier: &Barrier,
-        m: &mut Machine,
-        cx: &Context<'_>,
-    ) -> Option<BlockId> {
-        let mask = self.warps[w as usize].parts[i].mask;
-        let live = self.warps[w as usize].live;
-        let lane = mask.trailing_zeros();
-        // SAFETY: the decoder gave the function these rows.
-        let (id, threads) = unsafe {
-            (m.read::<u32>(barrier.id)[lane as usize], barrier.threads.map(|row| m.read::<u32>(row)[lane as usize]))
-        };
-        let invalid = if id as usize >= BARRIERS {
-            Some(format!("barrier {id}: a block has {BARRIERS} barriers"))
-        } else if threads.is_some_and(|t| t == 0 || t % 32 != 0) {
-            Some(format!("thread count {} is not a positive multiple of the warp size 32", threads.unwrap_or(0)))
-        } else if self.barriers[id as usize].open && self.barriers[id as usize].expected != threads {
-            Some(format!("barrier {id} is in use with another thread count"))
-        } else {
-            None
-        };
-        if let Some(rule) = invalid {
-            self.fault(m, FindingKind::InvalidSync, barrier.instruction, w, lane, rule);
-            m.stop = true;
-            return None;
-        }
-        if barrier.aligned && mask != live && cx.geometry.checked {
-            let rule = format!(
-                "an aligned barrier was executed by lanes {mask:#010x} of a warp whose live lanes are {live:#010x}"
-            );
-            self.fault(m, FindingKind::BarrierDivergence, barrier.instruction, w, lane, rule);
-        }
-        let state = &mut self.barriers[id as usize];
-        if !state.open {
-            (state.open, state.expected, state.instruction) = (true, threads, barrier.instruction);
-        }
-        state.arrived[w as usize] |= mask;
-        if let BarrierKind::Popc { predicate, negated, .. }
-        | BarrierKind::And { predicate, negated, .. }
-        | BarrierKind::Or { predicate, negated, .. } = barrier.kind
-        {
-            // SAFETY: the decoder gave the function this predicate.
-            let p = unsafe { m.predicate(predicate) };
-            state.held += (mask & if negated { !p } else { p }).count_ones();
-            state.given += mask.count_ones();
-        }
-        m.progress = true;
-        m.check_arrive(id);
-        let waits = barrier.kind != BarrierKind::Arrive;
-        if waits {
-            self.warps[w as usize].parts[i].state = PartState::Barrier(id);
-        }
-        self.complete_barrier(id as usize, m, cx.code);
-        if waits {
-            // Either the part waits, or it was moved on together with the others.
-            return None;
-        }
-        Some(barrier.next)
-    }
-
-    /// Lets the waiting parts go on if everybody has arrived.
-    fn complete_barrier(&mut self, id: usize, m: &mut Machine, code: &Code) {
-        let state = &self.barriers[id];
-        let mut arrived_warps = 0;
-        let mut missing = false;
-        for (warp, &arrived) in self.warps.iter().zip(&state.arrived) {
-            let all_here = arrived & warp.live == warp.live;
-            arrived_warps += u32::from(arrived != 0 && all_here);
-            missing |= !all_here;
-        }
-        let complete = match state.expected {
-            None => !missing,
-            Some(threads) => arrived_warps * 32 >= threads,
-        };
-        if !complete {
-            return;
-        }
-        let (held, given) = (state.held, state.given);
-        let state = &mut self.barriers[id];
-        (state.open, state.expected, state.held, state.given) = (false, None, 0, 0);
-        state.arrived.fill(0);
-        let waiting = PartState::Barrier(u32::try_from(id).expect("sixteen barriers"));
-        if m.checked {
-            let id = u32::try_from(id).expect("sixteen barriers");
-            let waits = |warp: &Warp| warp.parts.iter().any(|p| p.state == PartState::Barrier(id));
-            let receivers = self.warps.iter().enumerate().filter(|(_, warp)| waits(warp));
-            let receivers = receivers.fold(0, |all, (w, _)| all | 1u32 << w);
-            let live = self.warps.iter().enumerate().filter(|(_, warp)| warp.live != 0);
-            let live = live.fold(0, |all, (w, _)| all | 1u32 << w);
-            m.check_complete(id, receivers, receivers == live && !missing);
-        }
-        let current = (m.frame, m.predicates, m.local, m.local_base, m.local_end);
-        for w in 0..self.warps.len() {
-            let mut i = 0;
-            while i < self.warps[w].parts.len() {
-                if self.warps[w].parts[i].state != waiting {
-                    i += 1;
-                    continue;
-                }
-                let w32 = u32::try_from(w).expect("at most 32 warps");
-                let Terminator::Barrier(barrier) = &code.blocks[self.warps[w].parts[i].block as usize].terminator
-                else {
-                    unreachable!("a part that waits at a barrier is at one")
-                };
-                self.barrier_result(w32, i, barrier.kind, (held, given), m, code);
-                self.ready |= 1 << w;
-                let warp = &mut self.warps[w];
-                let part = &mut warp.parts[i];
-                (part.block, part.at_terminator, part.state) = (barrier.next, false, PartState::Ready);
-                if part.join.is_some() {
-                    let part = warp.parts.swap_remove(i);
-                    if let Some(part) = warp.arrive(part, barrier.next) {
-                        warp.parts.push(part);
-                    }
-                } else {
-                    i += 1;
-                }
-            }
-        }
-        (m.frame, m.predicates, m.local, m.local_base, m.local_end) = current;
-    }
-
-    fn barrier_result(
-        &mut self,
-        w: u32,
-        i: usize,
-        kind: BarrierKind,
-        (held, given): (u32, u32),
-        m: &mut Machine,
-        code: &Code,
-    ) {
-        let mask = self.warps[w as usize].parts[i].mask;
-        if matches!(kind, BarrierKind::Sync | BarrierKind::Arrive) {
-            return;
-        }
-        self.enter_frame(w, i, m, code);
-        let everywhere = |holds: bool| if holds { ALL_LANES } else { 0 };
-        // SAFETY: the decoder gave the function these destinations.
-        unsafe {
-            match kind {
-                BarrierKind::Popc { dst, .. } => m.write(dst, &[held; LANES], mask),
-                BarrierKind::And { dst, .. } => m.set_predicate(dst, everywhere(held == given), mask),
-                BarrierKind::Or { dst, .. } => m.set_predicate(dst, everywhere(held != 0), mask),
-                BarrierKind::Sync | BarrierKind::Arrive => {}
-            }
-        }
     }
 
     /// Warp instructions that the block has executed.
@@ -790,7 +484,7 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {
 
 /// Runs straight-line operations.
 #[inline]
-fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
+pub(super) fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
     for op in &code.ops[start as usize..end as usize] {
         let mut active = mask;
         if op.guard != NONE {
@@ -811,131 +505,3 @@ fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
         }
     }
 }
-
-/// Writes the rows of a frame that hold constants.
-pub(crate) fn fill_constants(rows: &mut [Row], function: &FunctionCode) {
-    fill_constants_at(rows, 0, function);
-}
-
-/// Writes the rows of a frame at `base` that hold constants.
-pub(crate) fn fill_constants_at(rows: &mut [Row], base: u32, function: &FunctionCode) {
-    for &(row, fill) in &function.fills {
-        match fill {
-            Fill::Constant32(v) => rows[(base + row) as usize] = Row([v; LANES]),
-            Fill::Constant64(v) => put64(rows, base + row, v),
-            Fill::Constant128(v) => put128(rows, base + row, v),
-            Fill::Special(_) => {}
-        }
-    }
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "splitting into words")]
-fn put64(rows: &mut [Row], row: u32, v: u64) {
-    for r in 0..2 {
-        for lane in 0..LANES {
-            rows[row as usize + r].0[lane] = if lane % 2 == 0 { v as u32 } else { (v >> 32) as u32 };
-        }
-    }
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "splitting into words")]
-fn put128(rows: &mut [Row], row: u32, v: u128) {
-    for r in 0..4 {
-        for lane in 0..LANES {
-            rows[row as usize + r].0[lane] = (v >> (32 * (lane % 4))) as u32;
-        }
-    }
-}
-
-/// Writes the rows of a frame that hold special registers; those that differ between blocks only, unless `all`.
-pub(crate) fn fill_specials(
-    rows: &mut [Row],
-    base: u32,
-    function: &FunctionCode,
-    geometry: &Geometry,
-    block: [u32; 3],
-    warp: u32,
-    all: bool,
-) {
-    for &(row, fill) in &function.fills {
-        let Fill::Special(special) = fill else { continue };
-        if !all
-            && !matches!(
-                special,
-                Special::Ctaid(_)
-                    | Special::SmId
-                    | Special::ClusterId(_)
-                    | Special::ClusterCtaid(_)
-                    | Special::ClusterCtarank
-            )
-        {
-            continue;
-        }
-        if special == Special::GridId {
-            put64(rows, base + row, geometry.grid_id);
-            continue;
-        }
-        for lane in 0..32u32 {
-            rows[(base + row) as usize].0[lane as usize] = special_value(special, geometry, block, warp, lane);
-        }
-    }
-}
-
-fn special_value(special: Special, g: &Geometry, block: [u32; 3], warp: u32, lane: u32) -> u32 {
-    let at = |v: [u32; 3], axis: u8| v[axis as usize];
-    let thread = || Geometry::coordinates(u64::from(warp * 32 + lane), g.block);
-    let in_cluster = || [0, 1, 2].map(|i| block[i] % g.cluster[i]);
-    let rank = |v: [u32; 3], e: [u32; 3]| (v[2] * e[1] + v[1]) * e[0] + v[0];
-    match special {
-        Special::Tid(a) => at(thread(), a),
-        Special::Ntid(a) => at(g.block, a),
-        Special::Ctaid(a) => at(block, a),
-        Special::Nctaid(a) => at(g.grid, a),
-        Special::LaneId => lane,
-        Special::WarpId => warp,
-        Special::NWarpId => g.warps(),
-        Special::SmId => rank(block, g.grid) % g.multiprocessors,
-        Special::NSmId => g.multiprocessors,
-        Special::GridId => 0,
-        Special::LaneMaskEq => 1 << lane,
-        Special::LaneMaskLe => ALL_LANES >> (31 - lane),
-        Special::LaneMaskLt => (1 << lane) - 1,
-        Special::LaneMaskGe => ALL_LANES << lane,
-        Special::LaneMaskGt => !(ALL_LANES >> (31 - lane)),
-        Special::ClusterId(a) => at(block, a) / at(g.cluster, a),
-        Special::NClusterId(a) => at(g.grid, a) / at(g.cluster, a),
-        Special::ClusterCtaid(a) => at(in_cluster(), a),
-        Special::ClusterNctaid(a) => at(g.cluster, a),
-        Special::ClusterCtarank => rank(in_cluster(), g.cluster),
-        Special::ClusterNctarank => g.cluster.iter().product(),
-        Special::IsExplicitCluster => u32::from(g.cluster != [1, 1, 1]),
-        Special::DynamicSmemSize => g.dynamic_shared,
-        Special::TotalSmemSize | Special::AggrSmemSize => g.shared_bytes,
-        Special::ReservedSmem => 0,
-        // The driver passes the grid's workspace to cooperative groups in two halves; their library adds 4 for the
-        // barrier's word (`cooperative_groups/details/helpers.h`). The other registers are the driver's own.
-        Special::EnvReg(1) => (g.grid_workspace >> 32) as u32,
-        Special::EnvReg(2) => g.grid_workspace as u32,
-        Special::EnvReg(_) => 0,
-    }
-}
-
-/// Clears registers and predicates that may be read before they are written, so that runs repeat.
-pub(crate) fn clear_undefined(rows: &mut [Row], base: u32, function: &FunctionCode) {
-    for &row in &function.clear_rows {
-        rows[(base + row) as usize] = Row([0; LANES]);
-    }
-    for &p in &function.clear_predicates {
-        rows[(base + function.predicate_row + p / 32) as usize].0[p as usize % 32] = 0;
-    }
-}
-
-/// What an instruction's executions count towards.
-pub(crate) fn is_synchronising(class: Class) -> bool {
-    matches!(class, Class::Barrier | Class::WarpSync)
-}
-
-/// Keeps the shared pointer type in one place.
-pub(crate) type SharedCode = Arc<Code>;
-
-const _: () = assert!(NO_BLOCK == u32::MAX);

@@ -1,10 +1,11 @@
 //! Frames: a function's registers and local memory inside a warp's, and how calls move values between frames.
 
-use super::block::{Context, clear_undefined, fill_constants_at, fill_specials, lanes_of};
+use super::block::{Context, lanes_of};
 use super::code::{Call, CallSlot, CallTarget, Code, FunctionCode};
 use super::machine::{Fault, Machine};
 use super::memory_map::FUNCTION_WINDOW;
 use super::row::{LANES, Row};
+use super::special::{clear_undefined, fill_constants, fill_specials};
 use super::warp::{Frame, Part, PartState, Return, Warp, depth};
 use crate::report::{FindingKind, Severity};
 
@@ -116,7 +117,7 @@ pub(super) fn call(
         if warp.local.len() * 4 < local as usize {
             warp.local.resize(local as usize / 4, Row([0; LANES]));
         }
-        fill_constants_at(&mut warp.rows, frame.base, function);
+        fill_constants(&mut warp.rows, frame.base, function);
         fill_specials(&mut warp.rows, frame.base, function, cx.geometry, block, m.warp, true);
         clear_undefined(&mut warp.rows, frame.base, function);
         for (from, to) in call.arguments.iter().zip(&function.params) {

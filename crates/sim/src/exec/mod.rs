@@ -2,13 +2,18 @@
 //!
 //! Reading order: [`row`], [`op`], [`code`], [`machine`], [`warp`], [`frame`], [`block`], [`grid`].
 
+pub(crate) mod barrier;
 pub(crate) mod block;
 pub(crate) mod checking;
 pub(crate) mod code;
 pub(crate) mod frame;
+pub(crate) mod geometry;
 pub(crate) mod grid;
+mod harvest;
 pub(crate) mod machine;
 pub(crate) mod memory_map;
 pub(crate) mod op;
+mod rendezvous;
 pub(crate) mod row;
+pub(crate) mod special;
 pub(crate) mod warp;

@@ -15,20 +15,11 @@ pub(crate) const ALL_LANES: u32 = u32::MAX;
 pub(crate) struct Row(pub [u32; LANES]);
 
 /// The raw bits of one lane of a register: `u32`, `u64` or `u128`.
-pub(crate) trait Word: Copy + Default + PartialEq + 'static {
-    /// Rows that 32 of them fill.
-    const ROWS: u32;
-}
+pub(crate) trait Word: Copy + Default + PartialEq + 'static {}
 
-impl Word for u32 {
-    const ROWS: u32 = 1;
-}
-impl Word for u64 {
-    const ROWS: u32 = 2;
-}
-impl Word for u128 {
-    const ROWS: u32 = 4;
-}
+impl Word for u32 {}
+impl Word for u64 {}
+impl Word for u128 {}
 
 /// A typed view of a lane.
 pub(crate) trait Lane: Copy + 'static {

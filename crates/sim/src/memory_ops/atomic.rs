@@ -456,7 +456,8 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         .map(|(_, kind)| *kind)
         .ok_or_else(|| d.invalid(inst, "the operation is missing"))?;
     let is_vector = inst.has("v2") || inst.has("v4") || inst.has("v8");
-    if !is_valid(kind, ty) && !(is_vector && matches!(kind, Kind::Min | Kind::Max | Kind::Add)) {
+    let vector_form = is_vector && matches!(kind, Kind::Min | Kind::Max | Kind::Add);
+    if !(is_valid(kind, ty) || vector_form) {
         return Err(d.invalid(inst, format!("there is no such atomic on {}", ty.name())));
     }
     let is_red = inst.opcode == Opcode::Red;

@@ -1,0 +1,183 @@
+//! Block barriers: who has arrived, when all have, and what `barrier.red` gives.
+
+use super::block::Block;
+use super::block::Context;
+use super::code::{Barrier, BarrierKind, BlockId, Code, Terminator};
+use super::machine::Machine;
+use super::row::{ALL_LANES, LANES};
+use super::warp::{PartState, Warp};
+use crate::report::FindingKind;
+
+/// Barriers of a block (PTX ISA, `bar`: sixteen of them).
+pub(crate) const BARRIERS: usize = 16;
+
+/// One barrier of a block.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BarrierState {
+    /// Lanes that have arrived, by warp.
+    pub arrived: Vec<u32>,
+    /// Threads that are expected; all of the block if none is given.
+    pub expected: Option<u32>,
+    /// Whether any has arrived.
+    pub open: bool,
+    /// Threads whose predicate held.
+    pub held: u32,
+    /// Threads that gave a predicate.
+    pub given: u32,
+    /// The first instruction that arrived, for findings.
+    pub instruction: u32,
+}
+
+impl Block {
+    /// Part `i` of warp `w` reaches a barrier; the next block if it need not wait.
+    pub(super) fn reach_barrier(
+        &mut self,
+        w: u32,
+        i: usize,
+        barrier: &Barrier,
+        m: &mut Machine,
+        cx: &Context<'_>,
+    ) -> Option<BlockId> {
+        let mask = self.warps[w as usize].parts[i].mask;
+        let live = self.warps[w as usize].live;
+        let lane = mask.trailing_zeros();
+        // SAFETY: the decoder gave the function these rows.
+        let (id, threads) = unsafe {
+            (m.read::<u32>(barrier.id)[lane as usize], barrier.threads.map(|row| m.read::<u32>(row)[lane as usize]))
+        };
+        let invalid = if id as usize >= BARRIERS {
+            Some(format!("barrier {id}: a block has {BARRIERS} barriers"))
+        } else if threads.is_some_and(|t| t == 0 || t % 32 != 0) {
+            Some(format!("thread count {} is not a positive multiple of the warp size 32", threads.unwrap_or(0)))
+        } else if self.barriers[id as usize].open && self.barriers[id as usize].expected != threads {
+            Some(format!("barrier {id} is in use with another thread count"))
+        } else {
+            None
+        };
+        if let Some(rule) = invalid {
+            self.fault(m, FindingKind::InvalidSync, barrier.instruction, w, lane, rule);
+            m.stop = true;
+            return None;
+        }
+        if barrier.aligned && mask != live && cx.geometry.checked {
+            let rule = format!(
+                "an aligned barrier was executed by lanes {mask:#010x} of a warp whose live lanes are {live:#010x}"
+            );
+            self.fault(m, FindingKind::BarrierDivergence, barrier.instruction, w, lane, rule);
+        }
+        let state = &mut self.barriers[id as usize];
+        if !state.open {
+            (state.open, state.expected, state.instruction) = (true, threads, barrier.instruction);
+        }
+        state.arrived[w as usize] |= mask;
+        if let BarrierKind::Popc { predicate, negated, .. }
+        | BarrierKind::And { predicate, negated, .. }
+        | BarrierKind::Or { predicate, negated, .. } = barrier.kind
+        {
+            // SAFETY: the decoder gave the function this predicate.
+            let p = unsafe { m.predicate(predicate) };
+            state.held += (mask & if negated { !p } else { p }).count_ones();
+            state.given += mask.count_ones();
+        }
+        m.progress = true;
+        m.check_arrive(id);
+        let waits = barrier.kind != BarrierKind::Arrive;
+        if waits {
+            self.warps[w as usize].parts[i].state = PartState::Barrier(id);
+        }
+        self.complete_barrier(id as usize, m, cx.code);
+        if waits {
+            // Either the part waits, or it was moved on together with the others.
+            return None;
+        }
+        Some(barrier.next)
+    }
+
+    /// Lets the waiting parts go on if everybody has arrived.
+    pub(super) fn complete_barrier(&mut self, id: usize, m: &mut Machine, code: &Code) {
+        let state = &self.barriers[id];
+        let mut arrived_warps = 0;
+        let mut missing = false;
+        for (warp, &arrived) in self.warps.iter().zip(&state.arrived) {
+            let all_here = arrived & warp.live == warp.live;
+            arrived_warps += u32::from(arrived != 0 && all_here);
+            missing |= !all_here;
+        }
+        let complete = match state.expected {
+            None => !missing,
+            Some(threads) => arrived_warps * 32 >= threads,
+        };
+        if !complete {
+            return;
+        }
+        let (held, given) = (state.held, state.given);
+        let state = &mut self.barriers[id];
+        (state.open, state.expected, state.held, state.given) = (false, None, 0, 0);
+        state.arrived.fill(0);
+        let waiting = PartState::Barrier(u32::try_from(id).expect("sixteen barriers"));
+        if m.checked {
+            let id = u32::try_from(id).expect("sixteen barriers");
+            let waits = |warp: &Warp| warp.parts.iter().any(|p| p.state == PartState::Barrier(id));
+            let receivers = self.warps.iter().enumerate().filter(|(_, warp)| waits(warp));
+            let receivers = receivers.fold(0, |all, (w, _)| all | 1u32 << w);
+            let live = self.warps.iter().enumerate().filter(|(_, warp)| warp.live != 0);
+            let live = live.fold(0, |all, (w, _)| all | 1u32 << w);
+            m.check_complete(id, receivers, receivers == live && !missing);
+        }
+        let current = (m.frame, m.predicates, m.local, m.local_base, m.local_end);
+        for w in 0..self.warps.len() {
+            let mut i = 0;
+            while i < self.warps[w].parts.len() {
+                if self.warps[w].parts[i].state != waiting {
+                    i += 1;
+                    continue;
+                }
+                let w32 = u32::try_from(w).expect("at most 32 warps");
+                let Terminator::Barrier(barrier) = &code.blocks[self.warps[w].parts[i].block as usize].terminator
+                else {
+                    unreachable!("a part that waits at a barrier is at one")
+                };
+                self.barrier_result(w32, i, barrier.kind, (held, given), m, code);
+                self.ready |= 1 << w;
+                let warp = &mut self.warps[w];
+                let part = &mut warp.parts[i];
+                (part.block, part.at_terminator, part.state) = (barrier.next, false, PartState::Ready);
+                if part.join.is_some() {
+                    let part = warp.parts.swap_remove(i);
+                    if let Some(part) = warp.arrive(part, barrier.next) {
+                        warp.parts.push(part);
+                    }
+                } else {
+                    i += 1;
+                }
+            }
+        }
+        (m.frame, m.predicates, m.local, m.local_base, m.local_end) = current;
+    }
+
+    fn barrier_result(
+        &mut self,
+        w: u32,
+        i: usize,
+        kind: BarrierKind,
+        (held, given): (u32, u32),
+        m: &mut Machine,
+        code: &Code,
+    ) {
+        let mask = self.warps[w as usize].parts[i].mask;
+        if matches!(kind, BarrierKind::Sync | BarrierKind::Arrive) {
+            return;
+        }
+        self.enter_frame(w, i, m, code);
+        let everywhere = |holds: bool| if holds { ALL_LANES } else { 0 };
+        // SAFETY: the decoder gave the function these destinations.
+        unsafe {
+            match kind {
+                BarrierKind::Popc { dst, .. } => m.write(dst, &[held; LANES], mask),
+                BarrierKind::And { dst, .. } => m.set_predicate(dst, everywhere(held == given), mask),
+                BarrierKind::Or { dst, .. } => m.set_predicate(dst, everywhere(held != 0), mask),
+                BarrierKind::Sync | BarrierKind::Arrive => {}
+            }
+        }
+    }
+}

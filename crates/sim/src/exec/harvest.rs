@@ -1,0 +1,179 @@
+//! What the workers of a launch bring home, put together into a report.
+
+use super::block::BlockCounts;
+use super::checking::fault_of;
+use super::code::{Class, Code};
+use super::geometry::Geometry;
+use super::machine::{AccessCounters, Fault};
+use crate::check::Findings;
+use crate::report::Access;
+use crate::{Counters, Error, Finding, InstructionCounters, KernelInfo, Options, Report};
+
+/// What one worker brings home.
+pub(super) struct Harvest {
+    /// Executions by basic block.
+    pub counts: BlockCounts,
+    /// Memory counters by instruction.
+    pub counters: Vec<AccessCounters>,
+    /// Broken rules that the machine saw.
+    pub faults: Vec<(Fault, u64)>,
+    /// Broken rules that the checker saw.
+    pub found: Findings,
+    /// Where a `trap` ended the run: instruction, block, thread.
+    pub trap: Option<(u32, u64, u32)>,
+}
+
+/// The report of a launch; `describe` says what lies at an address.
+pub(super) fn report(
+    (code, kernel, geometry): (&Code, &KernelInfo, &Geometry),
+    options: &Options,
+    harvests: Vec<Harvest>,
+    describe: impl Fn(u64) -> String,
+    aborted: bool,
+) -> Result<Report, Error> {
+    let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
+    let mut counters = vec![AccessCounters::default(); code.instructions.len()];
+    let mut faults: Vec<(Fault, u64)> = Vec::new();
+    let mut trap = None;
+    let mut found = Findings::default();
+    for harvest in harvests {
+        for (all, one) in counts.iter_mut().zip(&harvest.counts) {
+            all.0 += one.0;
+            all.1 += one.1;
+        }
+        for (all, one) in counters.iter_mut().zip(&harvest.counters) {
+            all.add(one);
+        }
+        trap = trap.or(harvest.trap);
+        found.merge(harvest.found);
+        for (fault, n) in harvest.faults {
+            add_fault(&mut faults, fault, n);
+        }
+    }
+    for f in found.iter() {
+        let (fault, n) = fault_of(f, &describe);
+        add_fault(&mut faults, fault, n);
+    }
+    if let Some((instruction, block, thread)) = trap {
+        return Err(Error::Trap {
+            kernel: kernel.name.clone(),
+            line: code.instructions[instruction as usize].line,
+            block: Geometry::coordinates(block, geometry.grid),
+            thread: Geometry::coordinates(u64::from(thread), geometry.block),
+        });
+    }
+    faults.sort_by_key(|(f, _)| (f.instruction, f.kind, f.other.map(|o| o.0)));
+    let findings = faults.into_iter().map(|(f, n)| finding(code, kernel, geometry, f, n)).collect();
+    let instructions =
+        if options.per_instruction { per_instruction(code, geometry, &counts, &counters) } else { Vec::new() };
+    Ok(Report { counters: totals(code, &counts, &counters), instructions, findings, aborted })
+}
+
+/// Adds a fault; of two examples for the same pair of instructions that of the lower block and thread stays.
+fn add_fault(faults: &mut Vec<(Fault, u64)>, fault: Fault, n: u64) {
+    match faults.iter_mut().find(|(f, _)| f.same_pair(&fault)) {
+        Some((f, count)) => {
+            *count += n;
+            if (fault.block, fault.thread) < (f.block, f.thread) {
+                *f = fault;
+            }
+        }
+        None => faults.push((fault, n)),
+    }
+}
+
+fn finding(code: &Code, kernel: &KernelInfo, geometry: &Geometry, fault: Fault, count: u64) -> Finding {
+    let side = |instruction: u32, block: u64, thread: u32| {
+        let info = &code.instructions[instruction as usize];
+        Access {
+            line: info.line,
+            instruction: info.text.clone(),
+            block: Geometry::coordinates(block, geometry.grid),
+            thread: Geometry::coordinates(u64::from(thread), geometry.block),
+        }
+    };
+    Finding {
+        kind: fault.kind,
+        severity: fault.severity,
+        kernel: kernel.name.clone(),
+        access: side(fault.instruction, fault.block, fault.thread),
+        other: fault.other.map(|(i, b, t)| side(i, b, t)),
+        address: fault.address,
+        rule: fault.rule,
+        count,
+    }
+}
+
+fn totals(code: &Code, counts: &BlockCounts, counters: &[AccessCounters]) -> Counters {
+    let mut t = Counters::default();
+    for (block, &(executions, lanes)) in code.blocks.iter().zip(counts) {
+        t.warp_instructions += executions * u64::from(block.count);
+        t.thread_instructions += lanes * u64::from(block.count);
+    }
+    let mut off = 0;
+    for (info, c) in code.instructions.iter().zip(counters) {
+        let executions = counts[info.block as usize].0;
+        off += c.guarded_off;
+        t.local_requests += c.local_requests;
+        if info.is_branch {
+            t.branches += executions;
+            t.divergent_branches += c.divergent;
+        }
+        match info.class {
+            Class::Load => {
+                t.shared_load_requests += c.shared_requests;
+                t.shared_load_wavefronts += c.wavefronts;
+                t.shared_load_bank_conflicts += c.conflicts;
+                t.global_load_requests += c.global_requests;
+                t.global_load_sectors += c.sectors;
+                t.global_load_bytes += c.global_bytes;
+            }
+            Class::Store => {
+                t.shared_store_requests += c.shared_requests;
+                t.shared_store_wavefronts += c.wavefronts;
+                t.shared_store_bank_conflicts += c.conflicts;
+                t.global_store_requests += c.global_requests;
+                t.global_store_sectors += c.sectors;
+                t.global_store_bytes += c.global_bytes;
+            }
+            Class::Atomic => {
+                t.global_atomics += c.global_requests;
+                t.shared_atomics += c.shared_requests;
+            }
+            Class::Barrier => t.barriers += executions,
+            Class::WarpSync => t.warp_syncs += executions,
+            Class::Other => {}
+        }
+    }
+    t.predicated_on_thread_instructions = t.thread_instructions - off;
+    t
+}
+
+fn per_instruction(
+    code: &Code,
+    geometry: &Geometry,
+    counts: &BlockCounts,
+    counters: &[AccessCounters],
+) -> Vec<InstructionCounters> {
+    // The kernel, and whatever device functions ran.
+    let ran = |f: u32| {
+        f == geometry.kernel || code.instructions.iter().any(|i| i.function == f && counts[i.block as usize].0 != 0)
+    };
+    let shown: Vec<bool> = (0..code.functions.len()).map(|f| ran(u32::try_from(f).expect("few functions"))).collect();
+    code.instructions
+        .iter()
+        .zip(counters)
+        .filter(|(info, _)| shown[info.function as usize])
+        .map(|(info, c)| InstructionCounters {
+            line: info.line,
+            text: info.text.clone(),
+            function: code.functions[info.function as usize].name.clone(),
+            executions: counts[info.block as usize].0,
+            active_lanes: counts[info.block as usize].1 - c.guarded_off,
+            divergent: c.divergent,
+            wavefronts: c.wavefronts,
+            bank_conflicts: c.conflicts,
+            sectors: c.sectors,
+        })
+        .collect()
+}

@@ -1,0 +1,103 @@
+//! Warp-level synchronisation: parts of a warp that wait for one another at `.sync` instructions.
+
+use super::block::{Block, Context, run_ops};
+use super::code::{Code, Terminator};
+use super::machine::Machine;
+use super::row::LANES;
+use super::warp::{Part, PartState};
+use crate::report::FindingKind;
+
+impl Block {
+    /// The lanes that the lanes of `mask` name in a member mask.
+    pub(super) fn members(&self, w: u32, m: &mut Machine, mask: u32, row: u32, instruction: u32) -> u32 {
+        // SAFETY: the decoder gave the function this row.
+        let members = unsafe { m.read::<u32>(row) };
+        let (mut needed, mut outside) = (0, 0);
+        for lane in 0..LANES {
+            if mask >> lane & 1 != 0 {
+                needed |= members[lane];
+                outside |= u32::from(members[lane] >> lane & 1 == 0) << lane;
+            }
+        }
+        if outside != 0 {
+            let lane = outside.trailing_zeros();
+            let rule =
+                format!("the member mask {:#010x} does not name the executing lane {lane}", members[lane as usize]);
+            self.fault(m, FindingKind::InvalidSync, instruction, w, lane, rule);
+        }
+        needed
+    }
+
+    /// Tells the checker about a warp-level synchronisation.
+    pub(super) fn warp_sync_done(&self, w: u32, m: &mut Machine, members: u32, mask: u32) {
+        if m.checked {
+            // SAFETY: the decoder gave the function this row.
+            let members = unsafe { m.read::<u32>(members) };
+            m.check_warp_sync(&members, mask, self.warps[w as usize].live);
+        }
+    }
+
+    /// Lets parts go on that wait for one another at warp-level synchronising instructions.
+    pub(super) fn complete_warp_sync(&mut self, w: u32, m: &mut Machine, cx: &Context<'_>) -> bool {
+        let code = cx.code;
+        let waiting: Vec<usize> = (0..self.warps[w as usize].parts.len())
+            .filter(|&i| self.warps[w as usize].parts[i].state == PartState::WarpSync)
+            .collect();
+        for &i in &waiting {
+            let first = self.warps[w as usize].parts[i].clone();
+            let Terminator::WarpSync { op, members, instruction, next: _ } =
+                code.blocks[first.block as usize].terminator
+            else {
+                unreachable!("a part that waits at a warp synchronisation is at one")
+            };
+            self.enter_frame(w, i, m, code);
+            let needed = self.members(w, m, first.mask, members, instruction) & self.warps[w as usize].live;
+            // A plain barrier may be reached at different instructions; an exchange has to be the same one.
+            let together: Vec<usize> = waiting
+                .iter()
+                .copied()
+                .filter(|&j| {
+                    let other = &self.warps[w as usize].parts[j];
+                    let same = other.block == first.block && other.frame == first.frame;
+                    let plain =
+                        matches!(code.blocks[other.block as usize].terminator, Terminator::WarpSync { op: None, .. });
+                    other.mask & needed != 0 && (same || op.is_none() && plain)
+                })
+                .collect();
+            let union = together.iter().fold(0, |all, &j| all | self.warps[w as usize].parts[j].mask);
+            if needed & !union != 0 {
+                continue;
+            }
+            self.warp_sync_done(w, m, members, first.mask);
+            if let Some(op) = op {
+                run_ops(m, code, op, op + 1, union);
+            }
+            self.pass_warp_sync(w, &together, code);
+            return true;
+        }
+        false
+    }
+
+    /// Moves parts past the synchronising instruction that they wait at, and merges those that belong together.
+    fn pass_warp_sync(&mut self, w: u32, together: &[usize], code: &Code) {
+        let warp = &mut self.warps[w as usize];
+        let mut passed: Vec<Part> = Vec::new();
+        for &j in together.iter().rev() {
+            let part = warp.parts.remove(j);
+            match passed.iter_mut().find(|p| {
+                p.block == part.block && p.join == part.join && p.frame == part.frame && p.callers == part.callers
+            }) {
+                Some(same) => same.mask |= part.mask,
+                None => passed.push(part),
+            }
+        }
+        for part in passed {
+            let Terminator::WarpSync { next, .. } = code.blocks[part.block as usize].terminator else {
+                unreachable!("a part that waits at a warp synchronisation is at one")
+            };
+            if let Some(part) = warp.arrive(part, next) {
+                warp.parts.push(part);
+            }
+        }
+    }
+}
