@@ -83,6 +83,11 @@ impl Decoder<'_> {
         })
     }
 
+    /// A 32-bit constant row.
+    pub(crate) fn constant32(&mut self, bits: u32) -> u32 {
+        self.f.fill(Fill::Constant32(bits))
+    }
+
     /// The bits of a literal as a value of `ty`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "literals are cut to their type")]
     pub(crate) fn immediate(&self, inst: &Instruction, value: Immediate, ty: T) -> Result<u128, Error> {
