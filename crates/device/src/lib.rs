@@ -67,7 +67,7 @@ pub use module::{Function, FunctionInfo, Module, Param};
 pub use stream::Stream;
 pub use typed::Packet;
 pub use virtual_gpu::{LaunchReport, Profile};
-pub use warpfold_sim::{Arch, Checks};
+pub use warpfold_sim::{Access, Arch, Checks, Counters, Finding, FindingKind, InstructionCounters, Report, Severity};
 
 /// The driver's bindings, for those who share contexts and streams with other users of them.
 pub use cudarc;

@@ -1,1 +1,20 @@
-//! Under construction.
+//! The kernel library: folds over monoids, and ladders of kernels from naive to shipped.
+//!
+//! Start with [`ladder`]: what a ladder is, the list of [all of them](ladder::LADDERS), and how one is run and judged.
+//! Each operator has a folder with its formula, its sequential reference and its rungs: [`vector_add`], [`reduce`].
+//! [`fold`] carries any monoid through warp and block; [`gemm`] has the tiled matrix product that measures the virtual
+//! GPU's speed. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
+
+pub mod fold;
+pub mod gemm;
+pub mod ladder;
+pub mod reduce;
+pub mod vector_add;
+
+mod any_kernel;
+mod dtype;
+mod error;
+
+pub use any_kernel::AnyKernel;
+pub use dtype::{Dtype, LadderElement};
+pub use error::{Error, ErrorKind};

@@ -1,0 +1,69 @@
+//! A kernel whose parameter types are forgotten: to be printed, assembled, loaded and listed beside others.
+
+use std::fmt;
+use std::sync::Arc;
+
+use warpfold_device::{Device, Function};
+use warpfold_lang::{Built, Kernel, Params, Target};
+
+/// A [`Kernel`] of any parameters. Cheap to clone.
+#[derive(Clone)]
+pub struct AnyKernel {
+    kernel: Arc<dyn Erased>,
+}
+
+trait Erased: Send + Sync {
+    fn name(&self) -> &str;
+    fn build(&self, target: &Target) -> Result<Built, warpfold_lang::Error>;
+    fn prepare(&self, device: &Device) -> Result<Function, warpfold_device::Error>;
+}
+
+impl<Ps: Params> Erased for Kernel<Ps> {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    fn build(&self, target: &Target) -> Result<Built, warpfold_lang::Error> {
+        Self::build(self, target)
+    }
+
+    fn prepare(&self, device: &Device) -> Result<Function, warpfold_device::Error> {
+        device.prepare(self)
+    }
+}
+
+impl<Ps: Params + 'static> From<Kernel<Ps>> for AnyKernel {
+    fn from(kernel: Kernel<Ps>) -> Self {
+        Self { kernel: Arc::new(kernel) }
+    }
+}
+
+impl AnyKernel {
+    /// The name of its entry.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.kernel.name()
+    }
+
+    /// Records the kernel for a target.
+    ///
+    /// # Errors
+    /// As [`Kernel::build`].
+    pub fn build(&self, target: &Target) -> Result<Built, warpfold_lang::Error> {
+        self.kernel.build(target)
+    }
+
+    /// Builds it and loads it, unless the device has it already.
+    ///
+    /// # Errors
+    /// As [`Device::prepare`].
+    pub fn prepare(&self, device: &Device) -> Result<Function, warpfold_device::Error> {
+        self.kernel.prepare(device)
+    }
+}
+
+impl fmt::Debug for AnyKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnyKernel").field(&self.name()).finish()
+    }
+}

@@ -1,0 +1,38 @@
+//! The fold over the threads of a block.
+
+use warpfold_lang::{Registers, lane_id, sync_threads, warp_id, when, when_else};
+
+use super::{Monoid, fold_warp};
+
+/// Folds the accumulators of the `threads` threads of a block, a multiple of 32; the result is in thread 0, and of no
+/// use in the others. All threads of the block must come here together.
+///
+/// Each warp folds by shuffles and leaves one accumulator in shared memory; after a barrier the first warp folds those.
+/// Each use takes its own `threads / 32` words of shared memory a register.
+#[track_caller]
+pub fn fold_block<M: Monoid>(monoid: M, acc: M::Acc, threads: u32) -> M::Acc {
+    assert!(
+        threads.is_multiple_of(32) && threads <= 1024,
+        "a block folds whole warps, up to 32, not {threads} threads"
+    );
+    let num_warps = threads / 32;
+    let acc = fold_warp(monoid, acc, 32);
+    if num_warps <= 1 {
+        return acc;
+    }
+    let of_warps = M::Acc::shared(num_warps);
+    when(lane_id().eq(0), || acc.store(of_warps, warp_id()));
+    sync_threads();
+    when_else(
+        warp_id().eq(0),
+        || {
+            let lane = lane_id();
+            let mut acc = M::Acc::load(of_warps, lane.min(num_warps - 1));
+            if !num_warps.is_power_of_two() {
+                acc = M::Acc::select(lane.lt(num_warps), acc, monoid.identity());
+            }
+            fold_warp(monoid, acc, num_warps.next_power_of_two())
+        },
+        || acc,
+    )
+}

@@ -1,0 +1,175 @@
+//! What a rung claims to buy, as a statement about counters that a test can hold against a run.
+
+use std::fmt;
+
+use warpfold_device::Counters;
+
+/// What one run of a rung told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Measured {
+    /// Totals of its launch.
+    pub counters: Counters,
+    /// Blocks of its launch.
+    pub blocks: u64,
+    /// Operations from input to result.
+    pub steps: u64,
+}
+
+/// A number that a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Metric {
+    /// Lanes at work in an instruction, out of 32.
+    WarpEfficiency,
+    /// Instructions that warps executed.
+    Instructions,
+    /// Branches after which the lanes of a warp went different ways.
+    DivergentBranches,
+    /// Wavefronts of shared stores beyond the ideal.
+    StoreConflicts,
+    /// Loads and stores of shared memory by warps.
+    SharedAccesses,
+    /// Loads of global memory by warps.
+    GlobalLoads,
+    /// Stores to global memory by warps.
+    GlobalStores,
+    /// Atomics on global memory by warps.
+    Atomics,
+    /// Block barriers that warps came to.
+    Barriers,
+    /// Blocks.
+    Blocks,
+    /// Operations from input to result: launches, clearing memory, adding on the host.
+    Steps,
+}
+
+impl Metric {
+    /// Its value in a run.
+    #[must_use]
+    pub fn of(self, run: &Measured) -> f64 {
+        let c = &run.counters;
+        let count = match self {
+            Self::WarpEfficiency => {
+                return c.thread_instructions as f64 / (32 * c.warp_instructions.max(1)) as f64;
+            }
+            Self::Instructions => c.warp_instructions,
+            Self::DivergentBranches => c.divergent_branches,
+            Self::StoreConflicts => c.shared_store_bank_conflicts,
+            Self::SharedAccesses => c.shared_load_requests + c.shared_store_requests,
+            Self::GlobalLoads => c.global_load_requests,
+            Self::GlobalStores => c.global_store_requests,
+            Self::Atomics => c.global_atomics,
+            Self::Barriers => c.barriers,
+            Self::Blocks => run.blocks,
+            Self::Steps => run.steps,
+        };
+        count as f64
+    }
+
+    /// A value of it as text.
+    fn text(self, value: f64) -> String {
+        if self == Self::WarpEfficiency { format!("{:.1} %", value * 100.0) } else { grouped(value) }
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::WarpEfficiency => "warp efficiency",
+            Self::Instructions => "warp instructions",
+            Self::DivergentBranches => "divergent branches",
+            Self::StoreConflicts => "shared-store bank conflicts",
+            Self::SharedAccesses => "shared accesses",
+            Self::GlobalLoads => "global load requests",
+            Self::GlobalStores => "global store requests",
+            Self::Atomics => "atomics",
+            Self::Barriers => "barriers",
+            Self::Blocks => "blocks",
+            Self::Steps => "steps to the result",
+        })
+    }
+}
+
+/// How a metric compares with that of the rung before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// Less.
+    Falls,
+    /// More.
+    Rises,
+    /// To nothing, from something.
+    ToZero,
+    /// From nothing to something: the price of the rung.
+    FromZero,
+    /// To this part: 4 for a quarter. Exact where the blocks are full.
+    DividedBy(u32),
+}
+
+/// A metric and how it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// What changes.
+    pub metric: Metric,
+    /// How.
+    pub change: Change,
+}
+
+impl Claim {
+    /// A claim.
+    #[must_use]
+    pub const fn new(metric: Metric, change: Change) -> Self {
+        Self { metric, change }
+    }
+
+    /// Whether it is true of two runs.
+    #[must_use]
+    #[allow(clippy::float_cmp, reason = "counts are exact in f64")]
+    pub fn holds(&self, before: &Measured, after: &Measured) -> bool {
+        let (before, after) = (self.metric.of(before), self.metric.of(after));
+        match self.change {
+            Change::Falls => after < before,
+            Change::Rises => after > before,
+            Change::ToZero => before > 0.0 && after == 0.0,
+            Change::FromZero => before == 0.0 && after > 0.0,
+            Change::DividedBy(n) => after * f64::from(n) == before,
+        }
+    }
+
+    /// What two runs say about it: `shared-store bank conflicts 4,587,520 → 0`.
+    #[must_use]
+    pub fn describe(&self, before: &Measured, after: &Measured) -> String {
+        let text = |run| self.metric.text(self.metric.of(run));
+        format!("{} {} → {}", self.metric, text(before), text(after))
+    }
+}
+
+/// `4587520` as `4,587,520`.
+fn grouped(count: f64) -> String {
+    let digits = format!("{count:.0}");
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_described_with_grouped_numbers() {
+        let run = |conflicts| Measured {
+            counters: Counters { shared_store_bank_conflicts: conflicts, ..Counters::default() },
+            blocks: 1,
+            steps: 1,
+        };
+        let claim = Claim::new(Metric::StoreConflicts, Change::ToZero);
+        let (before, after) = (run(4_587_520), run(0));
+        assert!(claim.holds(&before, &after) && !claim.holds(&after, &after));
+        assert_eq!(claim.describe(&before, &after), "shared-store bank conflicts 4,587,520 → 0");
+        assert_eq!(Metric::StoreConflicts.text(999.0), "999");
+    }
+}

@@ -1,0 +1,49 @@
+//! A ladder's problem on a device: its data, its outputs, and the judgement of a result.
+
+use warpfold_device::Arguments;
+
+use super::Rung;
+use crate::Error;
+
+/// Who notices accesses beside buffers, and reads of what was not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Guards {
+    /// Poison around the data and in the outputs, looked at behind each run. Works on every device.
+    Bands,
+    /// The checks of the virtual GPU: buffers stand alone, outputs are not initialised.
+    Checker,
+}
+
+/// What became of a result.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verdict {
+    /// Whether the result is within its bound, and nothing beside it was touched.
+    pub ok: bool,
+    /// The largest absolute difference from the reference.
+    pub max_error: f64,
+}
+
+/// The problem of a ladder, with its data on a device. One rung at a time: [`reset`](Instance::reset), a launch with
+/// the [`arguments`](Instance::arguments), [`verdict`](Instance::verdict).
+pub trait Instance {
+    /// Readies inputs and outputs for a launch of the rung.
+    ///
+    /// # Errors
+    /// If the device has no memory for them.
+    fn reset(&mut self, rung: &Rung) -> Result<(), Error>;
+
+    /// What the rung's kernel takes, after [`reset`](Instance::reset) for this rung.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn arguments(&mut self, rung: &Rung) -> Result<Arguments<'_>, Error>;
+
+    /// Compares with the reference.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn verdict(&self, rung: &Rung) -> Result<Verdict, Error>;
+
+    /// Bytes that any solution has to move: each input read and each output written once.
+    fn bytes(&self) -> u64;
+}

@@ -1,0 +1,140 @@
+//! Ladders: one problem, solved by kernels in order, each a small change to the one before.
+//!
+//! A [`Ladder`] is a list of [`Rung`]s: a kernel, its launch, how its blocks' results become one ([`Finish`]), what
+//! changed, and what the change is claimed to buy ([`Claim`]). The list drives everything: [`run`] and the program that
+//! prints its report, the tests that hold each claim against the counters, the check that every kernel assembles.
+//! A rung is added by one file in the operator's `ladder/` and one entry in its list.
+
+mod claim;
+mod data;
+mod instance;
+mod output;
+mod report;
+mod run;
+mod timing;
+
+use warpfold_device::{Device, LaunchConfig};
+
+pub use claim::{Change, Claim, Measured, Metric};
+pub(crate) use data::samples;
+pub use instance::{Guards, Instance, Verdict};
+pub(crate) use output::Guarded;
+pub use report::{LadderReport, RungReport};
+pub use run::{Progress, ProgressFn, RunOptions, run};
+pub use timing::copy_gigabytes_per_second;
+
+use crate::{AnyKernel, Dtype, Error, ErrorKind};
+
+/// Every ladder.
+pub const LADDERS: &[&Ladder] = &[&crate::vector_add::LADDER, &crate::reduce::LADDER, &crate::reduce::LESSONS];
+
+/// The ladder of this name.
+///
+/// # Errors
+/// [`ErrorKind::UnknownLadder`].
+pub fn ladder(name: &str) -> Result<&'static Ladder, Error> {
+    LADDERS.iter().copied().find(|ladder| ladder.name == name).ok_or_else(|| {
+        let known = LADDERS.iter().map(|ladder| ladder.name).collect::<Vec<_>>().join(", ");
+        ErrorKind::UnknownLadder { name: name.to_owned(), known }.into()
+    })
+}
+
+/// One problem and its kernels, from the first that comes to mind to the one that is shipped.
+#[derive(Debug)]
+pub struct Ladder {
+    /// As the program takes it: `reduce`.
+    pub name: &'static str,
+    /// The problem in a sentence.
+    pub problem: &'static str,
+    /// Elements unless said.
+    pub default_size: usize,
+    /// Elements at most.
+    pub max_size: usize,
+    /// The element type unless said.
+    pub default_dtype: Dtype,
+    /// The kernels in order.
+    pub rungs: &'static [Rung],
+    /// Makes the data of a problem on a device.
+    pub open: fn(&Device, Dtype, usize, Guards) -> Result<Box<dyn Instance>, Error>,
+}
+
+/// The most elements that kernels take which count positions, and one step of a loop beyond them, in 32 bits.
+pub(crate) const MAX_SIZE_OF_U32: usize = 1 << 31;
+
+impl Ladder {
+    /// The rung of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnknownRung`].
+    pub fn rung(&self, name: &str) -> Result<&'static Rung, Error> {
+        self.rungs.iter().find(|rung| rung.name == name).ok_or_else(|| {
+            let known = self.rungs.iter().map(|rung| rung.name).collect::<Vec<_>>().join(", ");
+            ErrorKind::UnknownRung { ladder: self.name, name: name.to_owned(), known }.into()
+        })
+    }
+
+    /// Checks that so many elements are not too many.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooManyElements`].
+    pub fn check_size(&self, size: usize) -> Result<(), Error> {
+        if size > self.max_size {
+            return Err(ErrorKind::TooManyElements { ladder: self.name, size, limit: self.max_size }.into());
+        }
+        Ok(())
+    }
+}
+
+/// One kernel of a ladder.
+#[derive(Debug)]
+pub struct Rung {
+    /// As the catalogue names it: `interleaved`.
+    pub name: &'static str,
+    /// What changed against the rung before, in a sentence without its full stop.
+    pub changed: &'static str,
+    /// What the change does to the counters, compared with the rung before.
+    pub claims: &'static [Claim],
+    /// The kernel for an element type.
+    pub kernel: fn(Dtype) -> AnyKernel,
+    /// The launch for so many elements.
+    pub config: fn(usize) -> LaunchConfig,
+    /// How the blocks' results become one.
+    pub finish: Finish,
+}
+
+impl Rung {
+    /// Blocks of its launch for so many elements.
+    #[must_use]
+    pub fn num_blocks(&self, size: usize) -> u64 {
+        (self.config)(size).grid.iter().map(|n| u64::from(*n)).product()
+    }
+}
+
+/// How a result comes to be from what the blocks do; it also says which arguments the kernel takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Finish {
+    /// There is nothing to finish: each element of the output is a result. Takes two inputs, the output, the length.
+    Elementwise,
+    /// One block leaves one result. Takes the input, which it may overwrite, the result, the length.
+    OneBlock,
+    /// Each block leaves its result, and the host adds them. Takes the input, an output of one element a block, the
+    /// length.
+    Host,
+    /// Each block adds its result to one word by an atomic, which has to be zero before. The order of the blocks is
+    /// that of time: sums of floats may differ from run to run. Takes the input, that word, the length.
+    Atomic,
+    /// The last block adds the results of all, in their order, and readies the counter for the next launch. Takes the
+    /// input, an output of one element a block, the result, the counter, the length.
+    LastBlock,
+}
+
+impl Finish {
+    /// Operations from input to result: launches, clearing memory before, adding on the host behind.
+    #[must_use]
+    pub const fn steps(self) -> u64 {
+        match self {
+            Self::Elementwise | Self::OneBlock | Self::LastBlock => 1,
+            Self::Host | Self::Atomic => 2,
+        }
+    }
+}

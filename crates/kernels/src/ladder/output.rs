@@ -1,0 +1,85 @@
+//! Buffers whose surroundings tell when a kernel reads or writes beside them.
+
+use warpfold_device::{Buffer, Device, View, ViewMut};
+
+use super::Guards;
+use crate::{Error, LadderElement};
+
+/// Elements on either side: 256 bytes, which keeps the alignment of the allocation.
+const GUARD: usize = 64;
+
+/// Every byte of a guard, and of an output before a run: NaN, or -1.
+const POISON: u8 = 0xff;
+
+/// `len` elements between guards, or alone in their allocation.
+#[derive(Debug)]
+pub(crate) struct Guarded<T: LadderElement> {
+    buffer: Buffer<T>,
+    guard: usize,
+    len: usize,
+}
+
+impl<T: LadderElement> Guarded<T> {
+    /// Elements without a value: poisoned between guards, not initialised without them.
+    pub(crate) fn new(device: &Device, name: &str, len: usize, guards: Guards) -> Result<Self, Error> {
+        let guard = match guards {
+            Guards::Bands => GUARD,
+            Guards::Checker => 0,
+        };
+        let mut buffer = device.alloc_named(name, len + 2 * guard)?;
+        if guard > 0 {
+            buffer.fill_bytes(POISON)?;
+        }
+        Ok(Self { buffer, guard, len })
+    }
+
+    /// The elements of `data`.
+    pub(crate) fn of(device: &Device, name: &str, data: &[T], guards: Guards) -> Result<Self, Error> {
+        let mut this = Self::new(device, name, data.len(), guards)?;
+        device.default_stream().copy_from_host(this.view_mut()?, data)?;
+        Ok(this)
+    }
+
+    /// Takes every value away: poison between guards, a new allocation without them.
+    pub(crate) fn renew(&mut self, device: &Device, name: &str, guards: Guards) -> Result<(), Error> {
+        match guards {
+            Guards::Bands => self.buffer.fill_bytes(POISON)?,
+            Guards::Checker => *self = Self::new(device, name, self.len, guards)?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fill_zero(&mut self) -> Result<(), Error> {
+        let stream = self.buffer.device().default_stream();
+        Ok(stream.fill_bytes(self.view_mut()?, 0)?)
+    }
+
+    pub(crate) fn view(&self) -> Result<View<'_, T>, Error> {
+        Ok(self.buffer.view(self.guard..self.guard + self.len)?)
+    }
+
+    pub(crate) fn view_mut(&mut self) -> Result<ViewMut<'_, T>, Error> {
+        Ok(self.buffer.view_mut(self.guard..self.guard + self.len)?)
+    }
+
+    /// The elements, and whether the guards are as they were.
+    pub(crate) fn read(&self) -> Result<(Vec<T>, bool), Error> {
+        let mut elements = vec![T::ZERO; self.len];
+        self.buffer.device().default_stream().copy_to_host(self.view()?, &mut elements)?;
+        Ok((elements, self.is_intact()?))
+    }
+
+    /// Whether the guards are as they were.
+    pub(crate) fn is_intact(&self) -> Result<bool, Error> {
+        let stream = self.buffer.device().default_stream();
+        let mut guards = [T::ZERO; 2 * GUARD];
+        let (left, right) = guards[..2 * self.guard].split_at_mut(self.guard);
+        stream.copy_to_host(self.buffer.view(..self.guard)?, left)?;
+        stream.copy_to_host(self.buffer.view(self.guard + self.len..)?, right)?;
+        Ok(left.iter().chain(&*right).all(|element| is_poison(*element)))
+    }
+}
+
+fn is_poison<T: LadderElement>(element: T) -> bool {
+    warpfold_lang::Scalar::to_bits(element) == u64::from(u32::from_le_bytes([POISON; 4]))
+}

@@ -1,0 +1,46 @@
+//! Rung 6: every step unrolled.
+//! Changed: the block size is known when the kernel is built, so the loop is written out.
+//! Removes: the loop's counting, comparing and branching.
+//! Measured: see `LADDER` (generated).
+//! Limit now: each step goes through shared memory, and waits there.
+
+use warpfold_lang::{Global, Val, block_idx, halving, kernel, shared_named, sync_threads, sync_warp, thread_idx, when};
+
+use super::PartialSums;
+use crate::LadderElement;
+
+/// Each block leaves the sum of `2 * block` elements.
+#[must_use]
+pub fn unroll_all<T: LadderElement>(block: u32) -> PartialSums<T> {
+    let name = format!("reduce_unroll_all_{}", T::DTYPE);
+    let body = move |input: Global<T>, sums: Global<T>, len: Val<u32>| {
+        // Shared-memory map
+        let tile = shared_named::<T>("tile", block);
+        // Load
+        let thread = thread_idx().x;
+        let i = block_idx().x * (2 * block) + thread;
+        let load = |i: Val<u32>| input.at(i).get_or(T::ZERO, i.lt(len));
+        tile.at(thread).set(load(i) + load(i + block));
+        sync_threads();
+        // Main loop
+        for stride in halving(block / 2).take_while(|stride| *stride > 32) {
+            when(thread.lt(stride), || tile.at(thread).add_assign(tile.at(thread + stride).get()));
+            sync_threads();
+        }
+        // Last warp
+        when(thread.lt(32), || {
+            let mut sum = tile.at(thread).get() + tile.at(thread + 32).get();
+            for stride in halving(16) {
+                tile.at(thread).set(sum);
+                sync_warp();
+                sum += tile.at(thread + stride).get();
+                if stride > 1 {
+                    sync_warp();
+                }
+            }
+            // Epilogue
+            when(thread.eq(0), || sums.at(block_idx().x).set(sum));
+        });
+    };
+    kernel(name, body).required_block(block)
+}

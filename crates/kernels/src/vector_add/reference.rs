@@ -1,0 +1,7 @@
+//! What the sum of two vectors is.
+
+use crate::LadderElement;
+
+pub(super) fn vector_add<T: LadderElement>(a: &[T], b: &[T]) -> impl Iterator<Item = T> {
+    a.iter().zip(b).map(|(a, b)| a.plus(*b))
+}
