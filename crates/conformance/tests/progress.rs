@@ -35,6 +35,17 @@ fn a_warp_may_spin_on_what_another_warp_of_its_block_stores() {
 }
 
 #[test]
+fn a_lane_that_waits_long_still_meets_its_warp_at_the_barrier() {
+    check("leader_spins_before_barrier", 1);
+}
+
+#[test]
+fn lanes_of_one_warp_wait_for_one_another_in_any_order() {
+    check("lanes_take_turns", 1);
+    check("consumer_lane_after_producer_lane", 1);
+}
+
+#[test]
 fn a_block_may_wait_for_blocks_before_it() {
     for workers in [1, 2, 4] {
         check("decoupled_lookback", workers);
