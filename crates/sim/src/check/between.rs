@@ -2,7 +2,6 @@
 //!
 //! The shadow and what can be missed are described in [`global`](super::global), the order in [`grid`](super::grid).
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
@@ -10,95 +9,10 @@ use super::contexts::{LaunchCheck, Reached, Record};
 use super::findings::{Findings, Found, Rule, Side};
 use super::global::{ByteWriter, Cell, GlobalShadow};
 use super::grid::GridOrder;
+use super::numbers::{BlockRecords, Own};
 use super::reach::{Grade, Moment};
 
-const CACHED: usize = 8;
-/// Records that a block should find without taking a batch that another block's may interrupt.
-const SPARE: u32 = 64;
 const WORD: u32 = 0xf;
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Cached {
-    instr: u32,
-    tick: u32,
-    shape: u32,
-    id: u32,
-}
-
-/// The records that a block has taken for itself.
-#[derive(Debug)]
-pub(super) struct BlockRecords {
-    /// Numbers still free.
-    free: Range<u32>,
-    /// Numbers `start..free.start` are the present block's.
-    start: u32,
-    /// The present block has other numbers too.
-    scattered: bool,
-    cache: Box<[[Cached; CACHED]; 32]>,
-}
-
-impl BlockRecords {
-    pub(super) fn new() -> Self {
-        Self { free: 0..0, start: 0, scattered: false, cache: Box::new([[Cached::default(); CACHED]; 32]) }
-    }
-
-    pub(super) fn begin(&mut self, launch: &LaunchCheck) {
-        self.scattered = false;
-        if self.free.len() < SPARE as usize
-            && let Some(batch) = launch.batch()
-        {
-            self.free = if batch.start == self.free.end { self.free.start..batch.end } else { batch };
-        }
-        self.start = self.free.start;
-    }
-
-    /// Certain that the number is the present block's; if not `scattered`, also the only way to be.
-    #[inline(always)]
-    const fn own(&self) -> Own {
-        Own { start: self.start, count: self.free.start - self.start }
-    }
-
-    /// The number for a record, 0 when there are no more.
-    fn id(&mut self, launch: &LaunchCheck, record: &Record) -> u32 {
-        let shape = record.bytes | record.lane_bytes << 4;
-        let slot = record.instr as usize % CACHED;
-        let cached = self.cache[record.at.warp as usize][slot];
-        if cached.id >= self.start
-            && cached.id < self.free.start
-            && (cached.instr, cached.tick, cached.shape) == (record.instr, record.at.tick, shape)
-        {
-            return cached.id;
-        }
-        if self.free.is_empty() {
-            let Some(batch) = launch.batch() else { return 0 };
-            if batch.start == self.free.end {
-                self.free = batch;
-            } else {
-                self.scattered |= self.start != self.free.start;
-                self.start = batch.start;
-                self.free = batch;
-            }
-        }
-        let id = self.free.start;
-        self.free.start += 1;
-        launch.set(id, record);
-        self.cache[record.at.warp as usize][slot] = Cached { instr: record.instr, tick: record.at.tick, shape, id };
-        id
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Own {
-    start: u32,
-    count: u32,
-}
-
-impl Own {
-    #[inline(always)]
-    const fn has(self, id: u32) -> bool {
-        id.wrapping_sub(self.start) < self.count
-    }
-}
 
 /// One warp access to one allocation, with everything that judging it takes.
 pub(super) struct Visit<'a> {
@@ -158,7 +72,8 @@ impl Visit<'_> {
         let id = self.id(WORD, 4);
         let (shadow, words) = (self.shadow, bytes as usize / 4);
         let (own, from, exact) = (self.records.own(), self.launch.first, !self.records.scattered);
-        let (kind, strong) = (self.access.kind, self.access.is_strong());
+        let Access { kind, .. } = *self.access;
+        let (strong, wide) = (self.access.is_strong(), self.access.is_strong_between_blocks());
         let mut chunk = shadow.chunk(shadow.word(addresses[mask.trailing_zeros() as usize]));
         for lane in Lanes(mask) {
             let first = shadow.word(addresses[lane as usize]);
@@ -168,7 +83,7 @@ impl Visit<'_> {
                     shadow.cell(word)
                 });
                 let done = match kind {
-                    _ if strong => false,
+                    Kind::Write | Kind::Atomic if strong => strong_word(cell, id, lane, own, from, wide),
                     Kind::Read => read_word(cell, id, lane, own, from, exact),
                     Kind::Write | Kind::Atomic => write_word(cell, id, lane, own, from),
                 };
@@ -493,6 +408,18 @@ fn write_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32) -> boo
         || ((writer < from || own.has(writer)) && (reader < from || (own.has(reader) && !cell.has_several_readers())));
     if clear {
         place.store(Cell::WRITTEN.with_writer(id, lane, false).0, Ordering::Release);
+    }
+    clear
+}
+
+/// A strong write or an atomic of a whole word that only the block itself has touched in this launch.
+#[inline(always)]
+fn strong_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32, wide: bool) -> bool {
+    let cell = Cell(place.load(Ordering::Acquire));
+    let (writer, reader) = (cell.writer(), cell.reader());
+    let clear = cell.init() == WORD && (writer < from || own.has(writer)) && (reader < from || own.has(reader));
+    if clear {
+        place.store(cell.with_writer(id, lane, wide).0, Ordering::Release);
     }
     clear
 }

@@ -1,11 +1,12 @@
 //! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of synchronisation.
 
 use super::access::{Access, Kind, Lanes, Scope, Space, Strength, Values};
-use super::between::{BlockRecords, Visit};
+use super::between::Visit;
 use super::contexts::LaunchCheck;
 use super::findings::Findings;
 use super::global::GlobalShadow;
 use super::grid::GridOrder;
+use super::numbers::BlockRecords;
 use super::order::BlockOrder;
 use super::shared::SharedShadow;
 

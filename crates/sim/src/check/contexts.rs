@@ -1,7 +1,7 @@
 //! Who touched global memory: a table of records that the shadow's cells name by number, shared by all workers.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::access::{Access, Kind, Space, Strength};
 use super::findings::{Findings, Found, Rule, Side};
@@ -61,13 +61,15 @@ type Chunk = Box<[Entry]>;
 /// Numbers records over the launches of one device memory, so that those of older launches are told by their number.
 #[derive(Debug)]
 pub(crate) struct DeviceCheck {
-    next: u32,
-    reserve: u32,
+    /// The next number; launches that overlap draw from it together, and take each other's records as ordered.
+    next: Arc<AtomicU32>,
+    /// Launches begun and not ended.
+    running: u32,
 }
 
 impl Default for DeviceCheck {
     fn default() -> Self {
-        Self { next: 1, reserve: MAX_ID / 2 }
+        Self { next: Arc::new(AtomicU32::new(1)), running: 0 }
     }
 }
 
@@ -76,16 +78,17 @@ impl DeviceCheck {
     /// [`GlobalShadow::forget`](super::GlobalShadow::forget) on the shadow of every allocation. `orders_blocks` says whether
     /// the program has any instruction that could order blocks: a fence, a strong access or an atomic.
     pub(crate) fn begin(&mut self, orders_blocks: bool, forget: impl FnOnce()) -> LaunchCheck {
-        if self.next > MAX_ID - self.reserve {
+        if self.running == 0 && self.next.load(Ordering::Relaxed) > MAX_ID / 2 {
             forget();
-            self.next = 1;
+            self.next = Arc::new(AtomicU32::new(1));
         }
-        LaunchCheck::new(self.next, orders_blocks)
+        self.running += 1;
+        LaunchCheck::new(Arc::clone(&self.next), orders_blocks)
     }
 
-    /// Ends the launch; returns the finding that records ran out, if they did.
+    /// Ends the launch; adds the finding that records ran out, if they did.
     pub(crate) fn end(&mut self, launch: &LaunchCheck, findings: &mut Findings) {
-        self.next = launch.next.load(Ordering::Relaxed).min(MAX_ID);
+        self.running = self.running.saturating_sub(1);
         if launch.exhausted.load(Ordering::Relaxed) {
             findings.add(Found {
                 rule: Rule::RecordsExhausted,
@@ -104,7 +107,7 @@ impl DeviceCheck {
 pub(crate) struct LaunchCheck {
     /// The first number of this launch; it stands for "see the split words" in a cell.
     pub(super) first: u32,
-    next: AtomicU32,
+    next: Arc<AtomicU32>,
     chunks: Box<[OnceLock<Chunk>]>,
     exhausted: AtomicBool,
     pub(super) locations: Locations,
@@ -114,11 +117,12 @@ pub(crate) struct LaunchCheck {
 }
 
 impl LaunchCheck {
-    fn new(first: u32, orders_blocks: bool) -> Self {
+    fn new(next: Arc<AtomicU32>, orders_blocks: bool) -> Self {
+        let first = next.fetch_add(1, Ordering::Relaxed).min(MAX_ID);
         let chunks = (MAX_ID - first).div_ceil(CHUNK) as usize + 1;
         Self {
             first,
-            next: AtomicU32::new(first + 1),
+            next,
             chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
             exhausted: AtomicBool::new(false),
             locations: Locations::default(),

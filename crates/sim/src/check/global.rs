@@ -12,7 +12,8 @@
 //! cell that already had all four, and any other change is a compare-and-swap.
 //!
 //! What can be missed: several readers, except the last, once the writing block has acquired anything, or if the write
-//! covers part of the word; a partial read hidden by a later one; of several unordered strong writes all but two.
+//! is strong or covers part of the word; a partial read hidden by a later one; of several unordered strong writes all but two; what a
+//! block did plainly to a word before it wrote it strongly. Of parts of a word by several lanes the last lane is named.
 //! [`between`](super::between) has the rules, this file the state.
 
 use std::collections::HashMap;

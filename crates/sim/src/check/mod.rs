@@ -5,9 +5,11 @@
 //! launch share; a [`GlobalShadow`] is the state of one global allocation and outlives launches.
 //! - [`access`]: the vocabulary (kind, strength, semantics, scope).
 //! - [`order`]: happens-before inside a block (warps, lanes, barriers, fences, release and acquire).
-//! - [`shared`]: the shadow of shared memory. [`split`] holds its words whose bytes went different ways.
+//! - [`shared`]: the shadow of shared memory. [`packed`] is its record, [`split`] holds words whose
+//!   bytes went different ways.
 //! - [`reach`] and [`grid`]: happens-before between blocks.
-//! - [`contexts`], [`global`]: who touched global memory, and its shadow; [`between`] judges accesses by them.
+//! - [`contexts`], [`global`]: who touched global memory, and its shadow; [`numbers`] deals out record
+//!   numbers; [`between`] judges accesses by them.
 //!
 //! Model: FastTrack (Flanagan and Freund, PLDI 2009): a location remembers its last write and, until they are concurrent,
 //! its last read; vector clocks say what an access knows of. The rules are those of the PTX ISA, chapter "Memory
@@ -24,7 +26,9 @@ mod contexts;
 mod findings;
 mod global;
 mod grid;
+mod numbers;
 mod order;
+mod packed;
 mod reach;
 mod shared;
 mod split;

@@ -1,7 +1,7 @@
 //! The shadow of one block's shared memory: who wrote and read each word last, and which bytes were written at all.
 //!
 //! After FastTrack (Flanagan and Freund, 2009): the last writer, and readers until a write follows them. A record packs
-//! into 32 bits: its number in [`BlockOrder`] (20), strong or not (1), warp (5), lane (5); a number below the floor, which
+//! into 32 bits ([`packed`](super::packed)); a number below the floor, which
 //! every whole-block barrier raises, means "ordered before everything", so clearing is free. Three records and a byte
 //! of initialisation make 13 bytes for 4 bytes of shared memory; [`split`](super::split) adds cells for bytes.
 //! Kept are the two last readers, of different warps where there are two: enough to find a reader in another warp as
@@ -18,26 +18,8 @@ use std::collections::HashMap;
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use super::findings::{Findings, Found, Rule, Side};
 use super::order::BlockOrder;
+use super::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
 use super::split::{Cell, SplitWords};
-
-const ID_SHIFT: u32 = 11;
-const STRONG: u32 = 1 << 10;
-const WARP: u32 = 0x3e0;
-const LANE: u32 = 0x1f;
-/// In place of a writer: the bytes' records are at the split words' index in `readers`, if `earlier` has the floor.
-const SPLIT: u32 = i32::MAX as u32;
-
-const fn warp_of(record: u32) -> u32 {
-    (record & WARP) >> 5
-}
-
-const fn same_thread(a: u32, b: u32) -> bool {
-    (a ^ b) & (WARP | LANE) == 0
-}
-
-const fn same_warp(a: u32, b: u32) -> bool {
-    (a ^ b) & WARP == 0
-}
 
 /// The record of a lane for the word at `index` of a run.
 #[inline(always)]
@@ -58,36 +40,6 @@ pub(crate) struct SharedShadow {
     crowd: HashMap<u32, Vec<u32>>,
     floor: u32,
     generation: u32,
-}
-
-/// Records that need no closer look: below `floor`, or of the same warp and below `synced`, or of the same thread.
-#[derive(Clone, Copy)]
-struct Settled {
-    floor: u32,
-    synced: u32,
-    /// [`STRONG`] for reads: behind a strong writer another one may hide.
-    closer: u32,
-}
-
-impl Settled {
-    /// Without branches, so that loops over words vectorise; records stay below 2^31, as signed comparisons are cheaper.
-    #[inline(always)]
-    fn holds(self, record: u32, me: u32) -> bool {
-        let below = |bound: u32| (record as i32) < bound as i32;
-        let own = (same_warp(record, me) & below(self.synced)) | (same_thread(record, me) & (record != SPLIT));
-        below(self.floor) | (own & (record & self.closer == 0))
-    }
-}
-
-impl Settled {
-    /// [`holds`](Self::holds) for one record at a time: the usual answer first.
-    #[inline(always)]
-    const fn holds_one(self, record: u32, me: u32) -> bool {
-        record < self.floor
-            || (same_warp(record, me)
-                && record & self.closer == 0
-                && (record < self.synced || (same_thread(record, me) && record != SPLIT)))
-    }
 }
 
 /// One warp access, with everything that judging it takes.

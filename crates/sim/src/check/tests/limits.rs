@@ -105,6 +105,30 @@ fn a_new_numbering_of_the_device_forgets_races_and_keeps_what_was_written() {
 }
 
 #[test]
+fn launches_that_overlap_take_each_other_as_ordered() {
+    let mut device = DeviceCheck::default();
+    let mut one = Rig::of(device.begin(true, || {}), 2, 32);
+    let mut two = Rig::of(device.begin(true, || {}), 2, 32);
+    for step in [write(1), read(2), atomic(3), write(4).bytes(1).at(|lane| lane * 4)] {
+        for rig in [&mut one, &mut two] {
+            let Rig { launch, blocks, .. } = rig;
+            blocks[0].begin(launch, 0, 32);
+        }
+        one.global(0, &step);
+        std::mem::swap(&mut one.shadow, &mut two.shadow);
+        two.global(0, &step);
+        two.global(0, &step.clone().lanes(0x0f0f));
+        std::mem::swap(&mut one.shadow, &mut two.shadow);
+        one.global(0, &step);
+    }
+    one.finds(&[]);
+    two.finds(&[]);
+    two.global(0, &write(5));
+    two.global(1, &write(5));
+    two.finds(&[WAW]);
+}
+
+#[test]
 fn a_block_with_more_records_than_a_batch_does_not_take_its_own_for_anothers() {
     let mut rig = Rig::new(2, 1024);
     for round in 0..40 {

@@ -1,0 +1,92 @@
+//! The record numbers that one block takes from its launch, and how it tells them from other blocks' numbers.
+
+use std::ops::Range;
+
+use super::contexts::{LaunchCheck, Record};
+
+const CACHED: usize = 8;
+/// Records that a block should find without taking a batch that another block's may interrupt.
+const SPARE: u32 = 64;
+#[derive(Debug, Clone, Copy, Default)]
+struct Cached {
+    instr: u32,
+    tick: u32,
+    shape: u32,
+    id: u32,
+}
+
+/// The records that a block has taken for itself.
+#[derive(Debug)]
+pub(super) struct BlockRecords {
+    /// Numbers still free.
+    free: Range<u32>,
+    /// Numbers `start..free.start` are the present block's.
+    start: u32,
+    /// The present block has other numbers too.
+    pub(super) scattered: bool,
+    cache: Box<[[Cached; CACHED]; 32]>,
+}
+
+impl BlockRecords {
+    pub(super) fn new() -> Self {
+        Self { free: 0..0, start: 0, scattered: false, cache: Box::new([[Cached::default(); CACHED]; 32]) }
+    }
+
+    pub(super) fn begin(&mut self, launch: &LaunchCheck) {
+        self.scattered = false;
+        if self.free.len() < SPARE as usize
+            && let Some(batch) = launch.batch()
+        {
+            self.free = if batch.start == self.free.end { self.free.start..batch.end } else { batch };
+        }
+        self.start = self.free.start;
+    }
+
+    /// Numbers that are certainly the present block's; all of them if not `scattered`.
+    #[inline(always)]
+    pub(super) const fn own(&self) -> Own {
+        Own { start: self.start, count: self.free.start - self.start }
+    }
+
+    /// The number for a record, 0 when there are no more.
+    pub(super) fn id(&mut self, launch: &LaunchCheck, record: &Record) -> u32 {
+        let shape = record.bytes | record.lane_bytes << 4;
+        let slot = record.instr as usize % CACHED;
+        let cached = self.cache[record.at.warp as usize][slot];
+        if cached.id >= self.start
+            && cached.id < self.free.start
+            && (cached.instr, cached.tick, cached.shape) == (record.instr, record.at.tick, shape)
+        {
+            return cached.id;
+        }
+        if self.free.is_empty() {
+            let Some(batch) = launch.batch() else { return 0 };
+            if batch.start == self.free.end {
+                self.free = batch;
+            } else {
+                self.scattered |= self.start != self.free.start;
+                self.start = batch.start;
+                self.free = batch;
+            }
+        }
+        let id = self.free.start;
+        self.free.start += 1;
+        launch.set(id, record);
+        self.cache[record.at.warp as usize][slot] = Cached { instr: record.instr, tick: record.at.tick, shape, id };
+        id
+    }
+}
+
+/// A block's numbers, as far as they are consecutive.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Own {
+    start: u32,
+    count: u32,
+}
+
+impl Own {
+    #[inline(always)]
+    pub(super) const fn has(self, id: u32) -> bool {
+        id.wrapping_sub(self.start) < self.count
+    }
+}
