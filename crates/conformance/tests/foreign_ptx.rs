@@ -1,15 +1,57 @@
-//! PTX of nvcc and Triton: the parser reads it, and the list of cases covers it.
+//! PTX of nvcc and Triton through the virtual GPU: right results, expected counters, no findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use warpfold_conformance::foreign::case::{self, Case};
-use warpfold_conformance::foreign::{fixtures, on_device, reference};
+use warpfold_conformance::foreign::{fixtures, on_device, reference, virtual_gpu};
 use warpfold_device::Device;
-use warpfold_sim::Counters;
+use warpfold_sim::{Checks, Counters, Report};
 
 fn cases() -> Vec<Case> {
     case::read(&fixtures().join("cases.json"))
+}
+
+/// Runs every case from every file, and fails with all that went wrong.
+#[track_caller]
+fn check_all(checks: Checks, judge: impl Fn(&Case, &Report) -> Result<(), String>) {
+    let cases = cases();
+    let runs: Vec<(&Case, &str)> = cases.iter().flat_map(|c| c.files.iter().map(move |f| (c, f.as_str()))).collect();
+    let mut failures = Vec::new();
+    for &(case, file) in &runs {
+        let outcome = virtual_gpu::run(case, file, checks).and_then(|report| judge(case, &report));
+        if let Err(what) = outcome {
+            failures.push(format!("{file}, {} <<<{:?}, {:?}>>>: {what}", case.entry, case.grid, case.block));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {} runs failed:\n{}", failures.len(), runs.len(), failures.join("\n"));
+}
+
+#[test]
+fn foreign_kernels_give_right_results_and_the_counters_that_arithmetic_predicts() {
+    check_all(Checks::None, |case, report| {
+        let counters = by_name(&report.counters);
+        let wrong: Vec<String> = case
+            .counters
+            .iter()
+            .filter(|&(name, want)| counters[name.as_str()] != *want)
+            .map(|(name, want)| format!("{name} is {}, expected {want}", counters[name.as_str()]))
+            .collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join(", ")) }
+    });
+}
+
+#[test]
+fn the_checks_find_in_foreign_kernels_what_is_wrong_with_them_and_nothing_else() {
+    check_all(Checks::All, |case, report| {
+        let kinds: BTreeSet<String> =
+            report.findings.iter().map(|f| format!("{}: {}", f.severity.name(), f.kind.name())).collect();
+        if kinds == case.findings {
+            return Ok(());
+        }
+        let found: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        Err(format!("expected the findings {:?}, got: {}", case.findings, found.join("; ")))
+    });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The list of cases as it stands in the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -36,6 +36,9 @@ pub struct Case {
     /// Counters that are exact arithmetic, by the name of their field.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
+    /// What the checks find, as `severity: kind`, each once; nothing in most cases.
+    #[serde(default)]
+    pub findings: BTreeSet<String>,
     /// What the kernel prints.
     #[serde(default)]
     pub stdout: String,

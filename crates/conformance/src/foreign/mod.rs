@@ -1,6 +1,7 @@
 //! PTX that nobody here wrote, run on the virtual GPU and judged by independent references.
 //!
-//! The cases are data: `fixtures/cases.json`, read by [`case`]. [`generate`] makes the inputs, [`on_device`] launches,
+//! The cases are data: `fixtures/cases.json`, read by [`case`]. [`generate`] makes the inputs, [`virtual_gpu`] or [`on_device`]
+//! launches,
 //! and a function of [`reference`] compares what came out with what it computes itself.
 
 pub mod array;
@@ -10,6 +11,7 @@ pub mod generate;
 pub mod on_device;
 pub mod reference;
 pub mod run;
+pub mod virtual_gpu;
 
 use std::path::PathBuf;
 

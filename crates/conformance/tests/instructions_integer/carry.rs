@@ -30,6 +30,14 @@ fn borrows_go_through_chains_of_differences() {
 }
 
 #[test]
+fn a_difference_leaves_the_carry_of_the_adder_that_made_it_as_hardware_does() {
+    check("sub.cc.u32 x, a, b; addc.u32 y, 0, 0;", [B32; 2], [B32; 2], |[a, b]| [a.wrapping_sub(b), u64::from(a >= b)]);
+    check("add.cc.u32 x, a, b; subc.u32 y, 0, 0;", [B32; 2], [B32; 2], |[a, b]| {
+        [a + b, ((a + b) >> 32).wrapping_sub(1)]
+    });
+}
+
+#[test]
 fn carries_go_through_sums_of_products() {
     for ty in FROM_32 {
         let line = format!("mad.lo.cc.{ty} x, a, b, c; madc.hi.cc.{ty} y, a, b, d; addc.{ty} z, 0, 0;");

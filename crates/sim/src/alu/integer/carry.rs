@@ -1,7 +1,11 @@
 //! Extended precision: `add.cc addc sub.cc subc mad.cc madc`.
 //!
 //! The carry flag `CC.CF` is a hidden predicate of the function. It is undefined when a function starts and is not
-//! kept over calls, as the ISA has it; subtraction sets it where it borrows.
+//! kept over calls, as the ISA has it.
+//!
+//! NOTE: the ISA says that subtraction writes its borrow into the flag. Hardware subtracts by adding the complement and
+//! keeps the adder's carry, which is set where there is *no* borrow. Chains of one kind cannot tell; those that mix both
+//! can, and nvcc's 128-bit division does (`subc.cc` and then `addc d, 0, 0`). So does the machine here.
 
 use std::marker::PhantomData;
 
@@ -18,6 +22,8 @@ use crate::exec::row::LANES;
 
 /// A sum of three numbers with a carry in and out.
 trait Formula<N>: 'static {
+    /// The flags of all lanes where the instruction reads none.
+    const NO_CARRY: u32 = 0;
     fn compute(a: N, b: N, c: N, carry: bool) -> (N, bool);
 }
 
@@ -31,9 +37,12 @@ impl<N: Int> Formula<N> for AddCarry {
 
 struct SubBorrow;
 impl<N: Int> Formula<N> for SubBorrow {
+    const NO_CARRY: u32 = u32::MAX;
+
     #[inline(always)]
     fn compute(a: N, b: N, _: N, carry: bool) -> (N, bool) {
-        a.sub_borrow(b, carry)
+        let (difference, borrow) = a.sub_borrow(b, !carry);
+        (difference, !borrow)
     }
 }
 
@@ -61,7 +70,7 @@ impl<F: Formula<N>, N: Int> LaneOp for Extended<F, N> {
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder chose registers of this type's width, and predicates of the frame.
         unsafe {
-            let carry_in = if op.d == NONE { 0 } else { m.predicate(op.d) };
+            let carry_in = if op.d == NONE { F::NO_CARRY } else { m.predicate(op.d) };
             let (a, b, c) = (&*m.lanes::<N::Bits>(op.a), &*m.lanes::<N::Bits>(op.b), &*m.lanes::<N::Bits>(op.c));
             let mut out = [N::Bits::default(); LANES];
             let mut carries = [false; LANES];
