@@ -58,8 +58,8 @@ fn fold_constant(from: Type, to: Type, bits: u64, rounding: Option<Rounding>) ->
     let value = fold::exact_f64(from, bits).filter(|v| !v.is_nan() && rounding.is_none())?;
     #[allow(clippy::cast_possible_truncation, reason = "Rust's `as` is the meaning of the cast")]
     match to {
-        Type::F16 => Some(Scalar::to_bits(half::f16::from_f64(value))),
-        Type::Bf16 => Some(Scalar::to_bits(half::bf16::from_f64(value))),
+        Type::F16 => Some(Scalar::to_bits(half::f16::from_f32(fold::to_odd_f32(value)))),
+        Type::Bf16 => Some(Scalar::to_bits(half::bf16::from_f32(fold::to_odd_f32(value)))),
         Type::F32 => Some(Scalar::to_bits(value as f32)),
         Type::F64 => Some(Scalar::to_bits(value)),
         Type::U8 => Some(Scalar::to_bits(value as u8)),

@@ -1,0 +1,10 @@
+//! What each operation of the kernel language computes, on every device at hand, against Rust's own arithmetic.
+
+#[path = "language/floats.rs"]
+mod floats;
+#[path = "language/harness.rs"]
+mod harness;
+#[path = "language/integers.rs"]
+mod integers;
+#[path = "language/threads.rs"]
+mod threads;
