@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use warpfold_conformance::foreign::case::{self, Case};
+use warpfold_conformance::foreign::case::{self, Arg, Case};
 use warpfold_conformance::foreign::{fixtures, on_device, reference, virtual_gpu};
 use warpfold_device::Device;
-use warpfold_sim::{Checks, Counters, Report};
+use warpfold_sim::{Checks, Counters, Error, Memory, Program, Report};
 
 fn cases() -> Vec<Case> {
     case::read(&fixtures().join("cases.json"))
@@ -52,6 +52,37 @@ fn the_checks_find_in_foreign_kernels_what_is_wrong_with_them_and_nothing_else()
         let found: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
         Err(format!("expected the findings {:?}, got: {}", case.findings, found.join("; ")))
     });
+}
+
+/// The figure that nvprof measured on hardware, from this kernel, block and size.
+#[test]
+fn interleaved_addressing_has_the_4587520_bank_conflicts_that_hardware_measured() {
+    let (n, blocks) = (1 << 25, 1 << 17);
+    let mut case = cases().into_iter().find(|c| c.entry == "interleaved").expect("the ladder is in the list");
+    case.grid = [blocks, 1, 1];
+    let [Arg::In(input), Arg::Out { shape, .. }, Arg::U32(len)] = case.args.as_mut_slice() else {
+        panic!("interleaved takes input, output and length")
+    };
+    (input.shape, *shape, *len) = (vec![n as usize], vec![blocks as usize], n);
+    let report = virtual_gpu::run(&case, &case.files[0], Checks::None).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(report.counters.shared_store_bank_conflicts, 4_587_520);
+}
+
+#[test]
+fn what_is_not_executed_is_refused_with_its_line_before_anything_runs() {
+    for path in ptx_files().iter().filter(|p| p.to_string_lossy().contains("/later/")) {
+        let text = std::fs::read_to_string(path).expect("a listed file can be read");
+        let arch = Case::arch(&path.to_string_lossy());
+        match Program::load(&Memory::new(1 << 20), &text, arch) {
+            Err(Error::Unsupported { line, text: instruction, .. }) => {
+                let opcode = instruction.split(' ').next().unwrap_or_default();
+                let named = text.lines().nth(line as usize - 1).unwrap_or_default();
+                assert!(named.contains(opcode), "{}: line {line} is `{named}`, not `{instruction}`", path.display());
+            }
+            Err(e) => panic!("{}: {e}", path.display()),
+            Ok(_) => panic!("{} loads: give it cases and move it out of `later`", path.display()),
+        }
+    }
 }
 
 #[test]
