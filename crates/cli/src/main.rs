@@ -1,3 +1,76 @@
-//! The `warpfold` program.
+//! The `warpfold` program: `devices`, `ladder`, `inspect`, `sim`.
+//!
+//! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand what they share:
+//! `failure` (what goes to standard error, and the exit code), `output`, `table`, `json` and `progress`. Exit codes: 0
+//! clean, 1 findings of severity error or wrong results, 2 bad usage, 3 PTX that is not supported, 4 a run that failed.
 
-fn main() {}
+mod devices;
+mod dtype;
+mod failure;
+mod json;
+mod npy;
+mod output;
+mod progress;
+mod sim;
+mod table;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// GPU computing in pure Rust: kernels on an NVIDIA GPU, or on the virtual one in this process.
+///
+/// The environment variable WARPFOLD_DEVICE (virtual, virtual:a100, cuda:N) names the device where --device does not;
+/// without both, the first NVIDIA GPU is taken, or else the virtual GPU.
+#[derive(Debug, Parser)]
+#[command(name = "warpfold", version)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Devices(devices::Devices),
+    Sim(Box<sim::Sim>),
+}
+
+/// How a command that did not fail ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Nothing is wrong.
+    Clean,
+    /// The report names what is wrong.
+    Findings,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(Ending::Clean) => ExitCode::SUCCESS,
+        Ok(Ending::Findings) => ExitCode::from(1),
+        Err(failure) => {
+            // Nobody is left to be told if standard error is closed.
+            let _ = writeln!(std::io::stderr(), "error: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run() -> Result<Ending, Failure> {
+    let program = match Program::try_parse() {
+        Ok(program) => program,
+        Err(help) if matches!(help.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            output::print(&help.render().to_string())?;
+            return Ok(Ending::Clean);
+        }
+        Err(error) => return Err(Failure::of_usage(&error)),
+    };
+    match program.command {
+        Command::Devices(devices) => devices.run(),
+        Command::Sim(sim) => sim.run(),
+    }
+}

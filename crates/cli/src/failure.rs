@@ -1,0 +1,86 @@
+//! Why a command fails: one line for standard error, and an exit code.
+
+use std::fmt;
+
+use warpfold_device as device;
+
+/// What went wrong, as the caller of the program has to tell it apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Usage,
+    Unsupported,
+    Run,
+}
+
+/// A command that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    reason: Reason,
+    message: String,
+}
+
+impl Failure {
+    /// Bad input: arguments, names, files.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self { reason: Reason::Usage, message: message.to_string() }
+    }
+
+    /// PTX that cannot be run.
+    pub(crate) fn unsupported(message: impl fmt::Display) -> Self {
+        Self { reason: Reason::Unsupported, message: message.to_string() }
+    }
+
+    /// A run that began and failed.
+    pub(crate) fn run(message: impl fmt::Display) -> Self {
+        Self { reason: Reason::Run, message: message.to_string() }
+    }
+
+    /// Arguments that clap refuses: the first paragraph of what it says, in one line.
+    pub(crate) fn of_usage(error: &clap::Error) -> Self {
+        if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            return Self::usage("a subcommand is needed; `warpfold --help` lists them");
+        }
+        let text = error.render().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        let paragraph: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
+        Self::usage(paragraph.join(" "))
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self.reason {
+            Reason::Usage => 2,
+            Reason::Unsupported => 3,
+            Reason::Run => 4,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message.trim_end())
+    }
+}
+
+impl From<device::Error> for Failure {
+    fn from(error: device::Error) -> Self {
+        use device::ErrorKind as E;
+        match error.kind() {
+            E::Jit { .. } | E::Build(_) | E::Load(_) => Self::unsupported(error),
+            E::LaunchFailed { .. } | E::OutOfMemory { .. } | E::Driver { .. } | E::HostAccess(_) => Self::run(error),
+            // No such device, a launch or a size that breaks a limit.
+            _ => Self::usage(error),
+        }
+    }
+}
+
+impl From<warpfold_sim::Error> for Failure {
+    fn from(error: warpfold_sim::Error) -> Self {
+        use warpfold_sim::Error as E;
+        match error {
+            E::Syntax(_) | E::Unsupported { .. } | E::Invalid { .. } => Self::unsupported(error),
+            E::UnknownKernel { .. } | E::InvalidLaunch { .. } => Self::usage(error),
+            // Out of memory, traps, and what later versions add.
+            _ => Self::run(error),
+        }
+    }
+}

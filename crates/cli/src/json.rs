@@ -1,0 +1,143 @@
+//! Reports as JSON: counters, findings, instructions.
+
+use serde::Serialize;
+use warpfold_sim as sim;
+
+/// Counters of a launch.
+#[derive(Debug, Serialize)]
+pub(crate) struct Counters {
+    warp_instructions: u64,
+    thread_instructions: u64,
+    branches: u64,
+    divergent_branches: u64,
+    shared_load_wavefronts: u64,
+    shared_load_bank_conflicts: u64,
+    shared_store_wavefronts: u64,
+    shared_store_bank_conflicts: u64,
+    global_load_requests: u64,
+    global_load_sectors: u64,
+    global_store_requests: u64,
+    global_store_sectors: u64,
+    atomics: u64,
+    barriers: u64,
+    predicated_on_thread_instructions: u64,
+    shared_load_requests: u64,
+    shared_store_requests: u64,
+    global_load_bytes: u64,
+    global_store_bytes: u64,
+    local_requests: u64,
+    global_atomics: u64,
+    shared_atomics: u64,
+    warp_syncs: u64,
+}
+
+impl From<&sim::Counters> for Counters {
+    fn from(c: &sim::Counters) -> Self {
+        Self {
+            warp_instructions: c.warp_instructions,
+            thread_instructions: c.thread_instructions,
+            branches: c.branches,
+            divergent_branches: c.divergent_branches,
+            shared_load_wavefronts: c.shared_load_wavefronts,
+            shared_load_bank_conflicts: c.shared_load_bank_conflicts,
+            shared_store_wavefronts: c.shared_store_wavefronts,
+            shared_store_bank_conflicts: c.shared_store_bank_conflicts,
+            global_load_requests: c.global_load_requests,
+            global_load_sectors: c.global_load_sectors,
+            global_store_requests: c.global_store_requests,
+            global_store_sectors: c.global_store_sectors,
+            atomics: c.global_atomics + c.shared_atomics,
+            barriers: c.barriers,
+            predicated_on_thread_instructions: c.predicated_on_thread_instructions,
+            shared_load_requests: c.shared_load_requests,
+            shared_store_requests: c.shared_store_requests,
+            global_load_bytes: c.global_load_bytes,
+            global_store_bytes: c.global_store_bytes,
+            local_requests: c.local_requests,
+            global_atomics: c.global_atomics,
+            shared_atomics: c.shared_atomics,
+            warp_syncs: c.warp_syncs,
+        }
+    }
+}
+
+/// A broken rule.
+#[derive(Debug, Serialize)]
+pub(crate) struct Finding<'a> {
+    kind: &'static str,
+    severity: &'static str,
+    message: String,
+    line: u32,
+    instruction: &'a str,
+    block: [u32; 3],
+    thread: [u32; 3],
+    address: Option<String>,
+    place: Option<&'a str>,
+    other: Option<Access<'a>>,
+    rule: &'a str,
+    count: u64,
+}
+
+/// The other side of a race.
+#[derive(Debug, Serialize)]
+struct Access<'a> {
+    line: u32,
+    instruction: &'a str,
+    block: [u32; 3],
+    thread: [u32; 3],
+}
+
+impl<'a> From<&'a sim::Finding> for Finding<'a> {
+    fn from(finding: &'a sim::Finding) -> Self {
+        let sim::Access { line, instruction, block, thread } = &finding.access;
+        Self {
+            kind: finding.kind.name(),
+            severity: finding.severity.name(),
+            message: finding.to_string(),
+            line: *line,
+            instruction,
+            block: *block,
+            thread: *thread,
+            address: finding.address.as_ref().map(|(address, _)| format!("{address:#x}")),
+            place: finding.address.as_ref().map(|(_, place)| place.as_str()),
+            other: finding.other.as_ref().map(|other| Access {
+                line: other.line,
+                instruction: &other.instruction,
+                block: other.block,
+                thread: other.thread,
+            }),
+            rule: &finding.rule,
+            count: finding.count,
+        }
+    }
+}
+
+/// Counters of one instruction.
+#[derive(Debug, Serialize)]
+pub(crate) struct Instruction<'a> {
+    line: u32,
+    function: &'a str,
+    text: &'a str,
+    executions: u64,
+    active_lanes: u64,
+    divergent: u64,
+    wavefronts: u64,
+    bank_conflicts: u64,
+    sectors: u64,
+}
+
+impl<'a> From<&'a sim::InstructionCounters> for Instruction<'a> {
+    fn from(i: &'a sim::InstructionCounters) -> Self {
+        Self {
+            line: i.line,
+            function: &i.function,
+            text: &i.text,
+            executions: i.executions,
+            active_lanes: i.active_lanes,
+            divergent: i.divergent,
+            wavefronts: i.wavefronts,
+            bank_conflicts: i.bank_conflicts,
+            sectors: i.sectors,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Arguments as a kernel takes them: arrays in device memory, parameter bytes, and what is saved afterwards.
+
+use std::path::{Path, PathBuf};
+
+use warpfold_ptx::ScalarType;
+use warpfold_sim::{KernelInfo, Memory, ParamInfo};
+
+use super::spec::Spec;
+use crate::dtype::Dtype;
+use crate::failure::Failure;
+use crate::npy::{self, Array};
+
+/// The arguments of a launch.
+#[derive(Debug)]
+pub(super) struct Bindings {
+    params: Vec<u8>,
+    outputs: Vec<Output>,
+}
+
+/// An array that is saved after the run.
+#[derive(Debug)]
+struct Output {
+    path: PathBuf,
+    dtype: Dtype,
+    shape: Vec<u64>,
+    address: u64,
+    bytes: u64,
+}
+
+impl Bindings {
+    /// Reads inputs, places arrays in memory, and lays out the parameters; `text` is the PTX of the kernel.
+    pub(super) fn make(memory: &Memory, kernel: &KernelInfo, text: &str, specs: &[Spec]) -> Result<Self, Failure> {
+        check_count(kernel, specs)?;
+        let types = scalar_types(text, &kernel.name);
+        let mut this = Self { params: vec![0; kernel.param_bytes as usize], outputs: Vec::new() };
+        for (i, (param, spec)) in kernel.params.iter().zip(specs).enumerate() {
+            let ty = types.get(i).copied().flatten();
+            check_type(i, param, ty, spec)?;
+            let bytes = this.bytes_of(memory, spec)?;
+            let start = param.offset as usize;
+            this.params[start..start + bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok(this)
+    }
+
+    /// The parameter bytes.
+    pub(super) fn params(&self) -> &[u8] {
+        &self.params
+    }
+
+    /// Saves the outputs, and says what was saved.
+    pub(super) fn save(&self, memory: &Memory) -> Result<Vec<String>, Failure> {
+        self.outputs.iter().map(|output| output.save(memory)).collect()
+    }
+
+    fn bytes_of(&mut self, memory: &Memory, spec: &Spec) -> Result<Vec<u8>, Failure> {
+        let address = match spec {
+            Spec::Scalar { bytes, .. } | Spec::Bytes(bytes) => return Ok(bytes.clone()),
+            Spec::In(path) => upload(memory, path, &npy::read(path)?)?,
+            Spec::Out { path, dtype, shape } => {
+                check_writable(path)?;
+                let bytes = npy::num_bytes(*dtype, shape).expect("the argument's form was checked");
+                let address = memory.allocate(bytes, &name(path))?;
+                self.output(path, *dtype, shape, address);
+                address
+            }
+            Spec::InOut { from, to } => {
+                check_writable(to)?;
+                let array = npy::read(from)?;
+                let address = upload(memory, from, &array)?;
+                self.output(to, array.dtype, &array.shape, address);
+                address
+            }
+        };
+        Ok(address.to_le_bytes().into())
+    }
+
+    fn output(&mut self, path: &Path, dtype: Dtype, shape: &[u64], address: u64) {
+        let bytes = npy::num_bytes(dtype, shape).expect("it is in memory");
+        self.outputs.push(Output { path: path.to_owned(), dtype, shape: shape.to_owned(), address, bytes });
+    }
+}
+
+impl Output {
+    fn save(&self, memory: &Memory) -> Result<String, Failure> {
+        let bytes = usize::try_from(self.bytes).expect("it is in memory");
+        let mut data = vec![0; bytes];
+        memory.read(self.address, &mut data)?;
+        npy::write(&self.path, &Array { dtype: self.dtype, shape: self.shape.clone(), data })?;
+        Ok(format!("{} ({} {})", self.path.display(), npy::shape_text(&self.shape), self.dtype))
+    }
+}
+
+fn upload(memory: &Memory, path: &Path, array: &Array) -> Result<u64, Failure> {
+    let address = memory.allocate(array.data.len() as u64, &name(path))?;
+    memory.write(address, &array.data)?;
+    Ok(address)
+}
+
+/// What findings call the array in a file.
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Says now what would be said after a long run.
+fn check_writable(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(Failure::usage(format!("cannot write {}: {} is not a folder", path.display(), folder.display())));
+    }
+    if path.is_dir() {
+        return Err(Failure::usage(format!("cannot write {}: it is a folder", path.display())));
+    }
+    Ok(())
+}
+
+fn check_count(kernel: &KernelInfo, specs: &[Spec]) -> Result<(), Failure> {
+    if kernel.params.len() == specs.len() {
+        return Ok(());
+    }
+    let list: Vec<String> =
+        kernel.params.iter().map(|p| format!("{}: {}", p.name, bytes_text(p.bytes.into()))).collect();
+    let list = if list.is_empty() { String::new() } else { format!(" ({})", list.join(", ")) };
+    Err(Failure::usage(format!(
+        "kernel {} has {} parameter{}{list}, but {} --arg {} given",
+        kernel.name,
+        kernel.params.len(),
+        if kernel.params.len() == 1 { "" } else { "s" },
+        specs.len(),
+        if specs.len() == 1 { "is" } else { "are" },
+    )))
+}
+
+fn bytes_text(bytes: u64) -> String {
+    format!("{bytes} byte{}", if bytes == 1 { "" } else { "s" })
+}
+
+fn check_type(index: usize, param: &ParamInfo, ty: Option<ScalarType>, spec: &Spec) -> Result<(), Failure> {
+    let (what, bytes) = match spec {
+        Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => ("the address of an array".to_owned(), 8),
+        Spec::Scalar { text, bytes, .. } => (text.clone(), bytes.len() as u64),
+        Spec::Bytes(bytes) => ("bytes=".to_owned(), bytes.len() as u64),
+    };
+    let number = index + 1;
+    if u64::from(param.bytes) != bytes {
+        return Err(Failure::usage(format!(
+            "parameter {number} ({}) takes {}, but {what} has {}",
+            param.name,
+            bytes_text(param.bytes.into()),
+            bytes_text(bytes)
+        )));
+    }
+    let is_float = ty.is_some_and(|ty| matches!(ty, ScalarType::F32 | ScalarType::F64));
+    let is_integer = ty.is_some_and(is_integer);
+    let fits = match spec {
+        Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => !is_float,
+        Spec::Scalar { is_float: float, .. } => !(if *float { is_integer } else { is_float }),
+        Spec::Bytes(_) => true,
+    };
+    if fits {
+        return Ok(());
+    }
+    let declared = ty.map(|ty| ty.to_string()).unwrap_or_default();
+    Err(Failure::usage(format!(
+        "parameter {number} ({}) is declared as {declared} of {}, but {what} is given",
+        param.name,
+        bytes_text(param.bytes.into()),
+    )))
+}
+
+fn is_integer(ty: ScalarType) -> bool {
+    use ScalarType as T;
+    matches!(ty, T::U8 | T::U16 | T::U32 | T::U64 | T::S8 | T::S16 | T::S32 | T::S64)
+}
+
+/// The types of the parameters that are single elements.
+fn scalar_types(text: &str, kernel: &str) -> Vec<Option<ScalarType>> {
+    let Ok(module) = warpfold_ptx::parse(text) else { return Vec::new() };
+    let Some(function) = module.function(kernel) else { return Vec::new() };
+    function.params.iter().map(|p| (p.dims.is_empty() && p.vector == 1).then_some(p.ty)).collect()
+}

@@ -1,0 +1,110 @@
+//! Text tables: columns as wide as their widest cell.
+
+/// A table; the first column stands on the left, the others on the right.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+/// Columns that fit a terminal.
+const WIDTH: usize = 118;
+
+impl Table {
+    /// A table with this heading.
+    pub(crate) fn new<const N: usize>(heading: [&str; N]) -> Self {
+        let mut table = Self::default();
+        table.row(heading.map(str::to_owned));
+        table
+    }
+
+    /// Adds a row.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    /// The table as lines.
+    pub(crate) fn render(&self) -> String {
+        let mut widths: Vec<usize> = Vec::new();
+        for row in &self.rows {
+            widths.resize(widths.len().max(row.len()), 0);
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let mut text = String::new();
+        for row in &self.rows {
+            let aligned = row.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| match i {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+            text.push_str(aligned.collect::<Vec<_>>().join("  ").trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Text in lines that fit a terminal, each behind `indent`.
+pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::from(indent);
+    for word in text.split_whitespace() {
+        if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = String::from(indent);
+        }
+        if line.len() > indent.len() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines + &line + "\n"
+}
+
+/// `4587520` as `4,587,520`.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `part` of `whole`, to one decimal place; a dash where there is no whole.
+pub(crate) fn ratio(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.1}", part as f64 / whole as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new(["name", "n"]);
+        table.row(["a".to_owned(), "1000".to_owned()]);
+        assert_eq!(table.render(), "name     n\na     1000\n");
+    }
+
+    #[test]
+    fn long_text_is_wrapped_at_words() {
+        let text = wrapped(&"word ".repeat(30), "  ");
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.lines().all(|line| line.len() <= WIDTH && line.starts_with("  word")), "{text}");
+    }
+
+    #[test]
+    fn digits_are_grouped_by_three() {
+        assert_eq!([0, 999, 1000, 4_587_520].map(grouped), ["0", "999", "1,000", "4,587,520"]);
+    }
+
+    #[test]
+    fn a_ratio_to_nothing_is_no_number() {
+        assert_eq!((ratio(9, 2), ratio(0, 0)), ("4.5".to_owned(), "-".to_owned()));
+    }
+}
