@@ -14,7 +14,9 @@ pub mod vector_add;
 mod any_kernel;
 mod dtype;
 mod error;
+mod list;
 
 pub use any_kernel::AnyKernel;
 pub use dtype::{Dtype, LadderElement};
 pub use error::{Error, ErrorKind};
+pub use list::{Listed, kernels};

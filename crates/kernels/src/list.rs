@@ -1,0 +1,44 @@
+//! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
+
+use crate::ladder::LADDERS;
+use crate::{AnyKernel, Dtype, gemm};
+
+/// A kernel and where it belongs.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The kernel.
+    pub kernel: AnyKernel,
+    /// The ladder and the rung that it is, or the operator: `reduce/naive`, `gemm/shared`.
+    pub place: String,
+    /// The block it is launched with.
+    pub block: [u32; 3],
+}
+
+/// Every kernel, ladder by ladder, each rung for each element type.
+#[must_use]
+pub fn kernels() -> Vec<Listed> {
+    let mut list = Vec::new();
+    for ladder in LADDERS {
+        for rung in ladder.rungs {
+            let (place, block) = (format!("{}/{}", ladder.name, rung.name), (rung.config)(ladder.default_size).block);
+            list.extend(Dtype::ALL.map(|dtype| Listed { kernel: (rung.kernel)(dtype), place: place.clone(), block }));
+        }
+    }
+    let block = gemm::launch_config(gemm::TILE, gemm::TILE).block;
+    list.push(Listed { kernel: gemm::shared().into(), place: "gemm/shared".to_owned(), block });
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_kernel_has_a_name_of_its_own() {
+        let list = kernels();
+        let names: BTreeSet<_> = list.iter().map(|listed| listed.kernel.name().to_owned()).collect();
+        assert_eq!(names.len(), list.len());
+    }
+}
