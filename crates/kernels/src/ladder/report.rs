@@ -88,7 +88,8 @@ impl RungReport {
     pub(super) fn explain(&self, rung: &Rung, before: Option<&Self>) -> String {
         let mut bought = Vec::new();
         if let (Some(before), Some(after)) = (before.and_then(Self::measured), self.measured()) {
-            bought.extend(rung.claims.iter().map(|claim| claim.describe(&before, &after)));
+            let changed = rung.claims.iter().filter(|claim| claim.metric.of(&before) != claim.metric.of(&after));
+            bought.extend(changed.map(|claim| claim.describe(&before, &after)));
         }
         if let (Some(before), Some(after)) = (before.and_then(|before| before.seconds), self.seconds) {
             bought.push(format!("{:.2}x the speed", before / after));

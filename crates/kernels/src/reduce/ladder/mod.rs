@@ -26,7 +26,7 @@ pub use r09_grid_stride::grid_stride;
 pub use r10_single_pass::{SinglePass, single_pass};
 
 use warpfold_device::LaunchConfig;
-use warpfold_lang::{Global, Kernel, Val, when_else};
+use warpfold_lang::{Global, Kernel, Val};
 
 use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, MAX_SIZE_OF_U32, Metric, Rung};
@@ -42,13 +42,15 @@ pub const BLOCK: u32 = 256;
 /// so that the order of additions depends on the length alone.
 pub const MAX_BLOCKS: u32 = 1024;
 
-/// Four neighbours as one access, zeros in place of those that are not there.
-fn load4<T: LadderElement>(input: Global<T>, i: Val<u32>, len: Val<u32>) -> [Val<T>; 4] {
-    when_else(
-        (i + 4).le(len),
-        || input.at(i).get_vec::<4>(),
-        || [0, 1, 2, 3].map(|k| input.at(i + k).get_or(T::ZERO, (i + k).lt(len))),
-    )
+/// The elements that lie in whole groups of four.
+fn whole_len(len: Val<u32>) -> Val<u32> {
+    len & !3
+}
+
+/// The up to three elements behind the whole groups: one for each of the grid's first threads, zero for the others.
+fn rest<T: LadderElement>(input: Global<T>, thread_in_grid: Val<u32>, len: Val<u32>) -> Val<T> {
+    let i = whole_len(len) + thread_in_grid;
+    input.at(i).get_or(T::ZERO, i.lt(len))
 }
 
 /// A launch whose blocks take so many elements each.

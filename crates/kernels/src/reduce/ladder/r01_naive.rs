@@ -19,17 +19,19 @@ pub fn naive<T: LadderElement>(block: u32) -> PartialSums<T> {
         // Load
         let thread = thread_idx().x;
         let i = block_idx().x * block + thread;
-        tile.at(thread).set(input.at(i).get_or(T::ZERO, i.lt(len)));
+        let mine = tile.at(thread);
+        mine.set(input.at(i).get_or(T::ZERO, i.lt(len)));
         sync_threads();
         // Main loop
         let stride = var(1_u32);
         while_loop(
             || stride.get().lt(block),
             || {
-                let is_left = (thread % (stride.get() * 2)).eq(0);
-                when(is_left, || tile.at(thread).add_assign(tile.at(thread + stride).get()));
+                let near = stride.get();
+                let far = near * 2;
+                when((thread % far).eq(0), || mine.add_assign(mine.at(near).get()));
                 sync_threads();
-                stride.set(stride.get() * 2);
+                stride.set(far);
             },
         );
         // Epilogue

@@ -26,10 +26,15 @@ pub fn interleaved<T: LadderElement>(block: u32) -> PartialSums<T> {
         while_loop(
             || stride.get().lt(block),
             || {
-                let left = thread * (stride.get() * 2);
-                when(left.lt(block), || tile.at(left).add_assign(tile.at(left + stride).get()));
+                let near = stride.get();
+                let far = near * 2;
+                let left = thread * far;
+                when(left.lt(block), || {
+                    let mine = tile.at(left);
+                    mine.add_assign(mine.at(near).get());
+                });
                 sync_threads();
-                stride.set(stride.get() * 2);
+                stride.set(far);
             },
         );
         // Epilogue

@@ -20,16 +20,18 @@ pub fn first_add<T: LadderElement>(block: u32) -> PartialSums<T> {
         let thread = thread_idx().x;
         let i = block_idx().x * (2 * block) + thread;
         let load = |i: Val<u32>| input.at(i).get_or(T::ZERO, i.lt(len));
-        tile.at(thread).set(load(i) + load(i + block));
+        let mine = tile.at(thread);
+        mine.set(load(i) + load(i + block));
         sync_threads();
         // Main loop
         let stride = var(block / 2);
         while_loop(
             || stride.get().gt(0),
             || {
-                when(thread.lt(stride), || tile.at(thread).add_assign(tile.at(thread + stride).get()));
+                let near = stride.get();
+                when(thread.lt(near), || mine.add_assign(mine.at(near).get()));
                 sync_threads();
-                stride.set(stride.get() >> 1);
+                stride.set(near >> 1);
             },
         );
         // Epilogue

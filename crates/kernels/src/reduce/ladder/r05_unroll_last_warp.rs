@@ -25,25 +25,27 @@ pub fn unroll_last_warp<T: LadderElement>(block: u32) -> PartialSums<T> {
         let thread = thread_idx().x;
         let i = block_idx().x * (2 * block) + thread;
         let load = |i: Val<u32>| input.at(i).get_or(T::ZERO, i.lt(len));
-        tile.at(thread).set(load(i) + load(i + block));
+        let mine = tile.at(thread);
+        mine.set(load(i) + load(i + block));
         sync_threads();
         // Main loop
         let stride = var(block / 2);
         while_loop(
             || stride.get().gt(32),
             || {
-                when(thread.lt(stride), || tile.at(thread).add_assign(tile.at(thread + stride).get()));
+                let near = stride.get();
+                when(thread.lt(near), || mine.add_assign(mine.at(near).get()));
                 sync_threads();
-                stride.set(stride.get() >> 1);
+                stride.set(near >> 1);
             },
         );
         // Last warp
         when(thread.lt(32), || {
-            let mut sum = tile.at(thread).get() + tile.at(thread + 32).get();
+            let mut sum = mine.get() + mine.at(32).get();
             for stride in halving(16) {
-                tile.at(thread).set(sum);
+                mine.set(sum);
                 sync_warp();
-                sum += tile.at(thread + stride).get();
+                sum += mine.at(stride).get();
                 if stride > 1 {
                     sync_warp();
                 }

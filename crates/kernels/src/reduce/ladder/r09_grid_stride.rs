@@ -1,12 +1,12 @@
 //! Rung 9: several loads a thread before any cooperation.
-//! Changed: a grid of fixed size walks over the elements; each thread adds what it meets, in four chains.
+//! Changed: a grid of fixed size walks over the elements; each thread adds what it meets.
 //! Removes: the fold, barrier and atomic of all blocks but 1,024.
 //! Measured: see `LADDER` (generated).
 //! Limit now: memory; but the result has to be cleared first, and floats come out in the order of time.
 
-use warpfold_lang::{Global, Val, block_idx, grid_dim, kernel, range, thread_idx, vars, when};
+use warpfold_lang::{Global, Val, block_idx, grid_dim, kernel, range, thread_idx, var, when};
 
-use super::{PartialSums, load4};
+use super::{PartialSums, rest, whole_len};
 use crate::LadderElement;
 use crate::fold::{Sum, fold_block};
 
@@ -17,16 +17,14 @@ pub fn grid_stride<T: LadderElement>(block: u32) -> PartialSums<T> {
     let body = move |input: Global<T>, result: Global<T>, len: Val<u32>| {
         // Load
         let thread = thread_idx().x;
-        let i = (block_idx().x * block + thread) * 4;
-        let sums = vars([Val::constant(T::ZERO); 4]);
-        range(i, len, grid_dim().x * (4 * block), |i| {
-            let (sum, load) = (sums.get(), load4(input, i, len));
-            sums.set(std::array::from_fn(|k| sum[k] + load[k]));
+        let i = block_idx().x * block + thread;
+        let sum = var(rest(input, i, len));
+        range(i * 4, whole_len(len), grid_dim().x * (4 * block), |i| {
+            let [a, b, c, d] = input.at(i).get_vec::<4>();
+            sum.add_assign((a + b) + (c + d));
         });
-        let [a, b, c, d] = sums.get();
-        let sum = (a + b) + (c + d);
         // Fold
-        let sum = fold_block(Sum::new(), sum, block);
+        let sum = fold_block(Sum::new(), sum.get(), block);
         // Epilogue
         when(thread.eq(0), || result.reduction().add(sum));
     };

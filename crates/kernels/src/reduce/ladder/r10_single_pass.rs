@@ -5,11 +5,10 @@
 //! Limit now: memory.
 
 use warpfold_lang::{
-    Global, Kernel, Order, Val, block_idx, grid_dim, kernel, range, shared_named, sync_threads, thread_idx, var, vars,
-    when,
+    Global, Kernel, Order, Val, block_idx, grid_dim, kernel, range, shared_named, sync_threads, thread_idx, var, when,
 };
 
-use super::load4;
+use super::{rest, whole_len};
 use crate::LadderElement;
 use crate::fold::{Sum, fold_block};
 
@@ -26,16 +25,14 @@ pub fn single_pass<T: LadderElement>(block: u32) -> SinglePass<T> {
         let is_last = shared_named::<u32>("is_last", 1);
         // Load
         let thread = thread_idx().x;
-        let i = (block_idx().x * block + thread) * 4;
-        let lanes = vars([Val::constant(T::ZERO); 4]);
-        range(i, len, grid_dim().x * (4 * block), |i| {
-            let (sum, load) = (lanes.get(), load4(input, i, len));
-            lanes.set(std::array::from_fn(|k| sum[k] + load[k]));
+        let i = block_idx().x * block + thread;
+        let sum = var(rest(input, i, len));
+        range(i * 4, whole_len(len), grid_dim().x * (4 * block), |i| {
+            let [a, b, c, d] = input.at(i).get_vec::<4>();
+            sum.add_assign((a + b) + (c + d));
         });
-        let [a, b, c, d] = lanes.get();
-        let sum = (a + b) + (c + d);
         // Fold
-        let sum = fold_block(Sum::new(), sum, block);
+        let sum = fold_block(Sum::new(), sum.get(), block);
         // Hand over: the release side shows this block's sum to the last block, whose acquire side sees all of them.
         let num_blocks = grid_dim().x;
         when(thread.eq(0), || {

@@ -15,17 +15,17 @@ pub fn simple<T: LadderElement>(block: u32) -> PartialSums<T> {
     let name = format!("lesson_simple_{}", T::DTYPE);
     let body = move |data: Global<T>, result: Global<T>, len: Val<u32>| {
         let thread = thread_idx().x;
-        let left = thread * 2;
+        let mine = data.at(thread * 2);
         // Main loop
         let stride = var(1_u32);
         while_loop(
             || stride.get().le(block),
             || {
-                let right = left + stride;
-                let is_left = (thread % stride.get()).eq(0) & right.lt(len);
-                when(is_left, || data.at(left).add_assign(data.at(right).get()));
+                let near = stride.get();
+                let is_left = (thread % near).eq(0) & (thread * 2 + near).lt(len);
+                when(is_left, || mine.add_assign(mine.at(near).get()));
                 sync_threads();
-                stride.set(stride.get() * 2);
+                stride.set(near * 2);
             },
         );
         // Epilogue

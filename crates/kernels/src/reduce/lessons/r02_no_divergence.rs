@@ -15,16 +15,17 @@ pub fn no_divergence<T: LadderElement>(block: u32) -> PartialSums<T> {
     let name = format!("lesson_no_divergence_{}", T::DTYPE);
     let body = move |data: Global<T>, result: Global<T>, len: Val<u32>| {
         let thread = thread_idx().x;
+        let mine = data.at(thread);
         // Main loop
         let stride = var(block);
         while_loop(
             || stride.get().gt(0),
             || {
-                let right = thread + stride;
-                let is_left = thread.lt(stride) & right.lt(len);
-                when(is_left, || data.at(thread).add_assign(data.at(right).get()));
+                let near = stride.get();
+                let is_left = thread.lt(near) & (thread + near).lt(len);
+                when(is_left, || mine.add_assign(mine.at(near).get()));
                 sync_threads();
-                stride.set(stride.get() >> 1);
+                stride.set(near >> 1);
             },
         );
         // Epilogue

@@ -19,16 +19,18 @@ pub fn shared<T: LadderElement>(block: u32) -> PartialSums<T> {
         // Load
         let thread = thread_idx().x;
         let load = |i: Val<u32>| data.at(i).get_or(T::ZERO, i.lt(len));
-        tile.at(thread).set(load(thread) + load(thread + block));
+        let mine = tile.at(thread);
+        mine.set(load(thread) + load(thread + block));
         sync_threads();
         // Main loop
         let stride = var(block / 2);
         while_loop(
             || stride.get().gt(0),
             || {
-                when(thread.lt(stride), || tile.at(thread).add_assign(tile.at(thread + stride).get()));
+                let near = stride.get();
+                when(thread.lt(near), || mine.add_assign(mine.at(near).get()));
                 sync_threads();
-                stride.set(stride.get() >> 1);
+                stride.set(near >> 1);
             },
         );
         // Epilogue

@@ -24,16 +24,18 @@ pub fn coarsened<T: LadderElement>(block: u32, factor: u32) -> PartialSums<T> {
         for share in 1..factor * 2 {
             sum += load(i + share * block);
         }
-        tile.at(thread).set(sum);
+        let mine = tile.at(thread);
+        mine.set(sum);
         sync_threads();
         // Main loop
         let stride = var(block / 2);
         while_loop(
             || stride.get().gt(0),
             || {
-                when(thread.lt(stride), || tile.at(thread).add_assign(tile.at(thread + stride).get()));
+                let near = stride.get();
+                when(thread.lt(near), || mine.add_assign(mine.at(near).get()));
                 sync_threads();
-                stride.set(stride.get() >> 1);
+                stride.set(near >> 1);
             },
         );
         // Epilogue
