@@ -60,6 +60,8 @@ pub(crate) struct FunctionBuilder {
     pub fill_list: Vec<(u32, Fill)>,
     /// Bytes of local memory given out so far.
     pub local_bytes: u32,
+    /// The variables in it.
+    pub locals: Vec<crate::exec::code::Placed>,
     /// Operations of the instruction being decoded.
     pub pending: Vec<Op>,
     /// Operations that follow them (conversions of destinations).

@@ -96,7 +96,10 @@ impl Decoder<'_> {
     }
 
     fn place_shared_variable(&mut self, v: &Variable, name: &Name) -> Result<Place, Error> {
-        let Some(bytes) = bytes_of(v) else { return Ok(Place::DynamicShared) };
+        let Some(bytes) = bytes_of(v) else {
+            self.code.dynamic_shared.get_or_insert_with(|| name.to_string());
+            return Ok(Place::DynamicShared);
+        };
         let bytes = u32::try_from(bytes).map_err(|_| invalid_variable(v, "it is too large for shared memory"))?;
         if bytes == 0 {
             return Ok(Place::DynamicShared);
@@ -172,6 +175,7 @@ impl Decoder<'_> {
         code.rows = self.f.rows + self.f.predicates.div_ceil(32);
         code.fills = std::mem::take(&mut self.f.fill_list);
         code.local_bytes = self.f.local_bytes;
+        code.locals = std::mem::take(&mut self.f.locals);
         self.code.functions.push(code);
         Ok(())
     }
@@ -213,6 +217,7 @@ impl Decoder<'_> {
         let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(4);
         let offset = self.f.local_bytes.next_multiple_of(align);
         self.f.local_bytes = (offset + bytes).next_multiple_of(4);
+        self.f.locals.push(Placed { name: v.name.to_string(), offset, bytes });
         Ok((offset, bytes))
     }
 

@@ -28,7 +28,68 @@ pub(super) struct BarrierState {
     pub instruction: u32,
 }
 
+/// An aligned barrier that part of a warp has reached: the rest has to come to the same instruction.
+#[derive(Debug, Clone)]
+pub(super) struct Partial {
+    warp: u32,
+    /// The barrier's number and instruction.
+    at: (u32, u32),
+    /// A lane that has arrived.
+    lane: u32,
+    /// Lanes that have not.
+    missing: u32,
+}
+
 impl Block {
+    /// Notes that an aligned barrier waits for the rest of a warp, unless it does so already.
+    fn expect_rest_of_warp(&mut self, w: u32, mask: u32, id: u32, instruction: u32) {
+        let live = self.warps[w as usize].live;
+        if self.partial.iter().any(|p| p.warp == w && p.at == (id, instruction)) {
+            return;
+        }
+        let arrived = self.barriers[id as usize].arrived[w as usize] | mask;
+        let missing = live & !arrived;
+        if missing != 0 {
+            let lane = mask.trailing_zeros();
+            self.partial.push(Partial { warp: w, at: (id, instruction), lane, missing });
+        }
+    }
+
+    /// Lanes exit, or reach a barrier: if an aligned barrier waits for them elsewhere, it was divergent.
+    pub(super) fn missed_barrier(&mut self, w: u32, mask: u32, at: Option<(u32, u32)>, m: &mut Machine) {
+        let mut i = 0;
+        while i < self.partial.len() {
+            let p = &mut self.partial[i];
+            if p.warp != w || p.missing & mask == 0 {
+                i += 1;
+                continue;
+            }
+            let missing = p.missing;
+            p.missing &= !mask;
+            let (same, done) = (at == Some(p.at), p.missing == 0);
+            if same && !done {
+                i += 1;
+                continue;
+            }
+            let p = self.partial.swap_remove(i);
+            if !same {
+                self.divergent_barrier(&p, missing, m);
+            }
+        }
+    }
+
+    /// Reports the aligned barriers that wait for lanes which can never come.
+    pub(super) fn stuck_barriers(&mut self, m: &mut Machine) {
+        for p in std::mem::take(&mut self.partial) {
+            self.divergent_barrier(&p, p.missing, m);
+        }
+    }
+
+    fn divergent_barrier(&self, p: &Partial, missing: u32, m: &mut Machine) {
+        let rule = format!("an aligned barrier was executed by part of a warp only, without its lanes {missing:#010x}");
+        self.fault(m, FindingKind::BarrierDivergence, p.at.1, p.warp, p.lane, rule);
+    }
+
     /// Part `i` of warp `w` reaches a barrier; the next block if it need not wait.
     pub(super) fn reach_barrier(
         &mut self,
@@ -59,11 +120,11 @@ impl Block {
             m.stop = true;
             return None;
         }
-        if barrier.aligned && mask != live && cx.geometry.checked {
-            let rule = format!(
-                "an aligned barrier was executed by lanes {mask:#010x} of a warp whose live lanes are {live:#010x}"
-            );
-            self.fault(m, FindingKind::BarrierDivergence, barrier.instruction, w, lane, rule);
+        if m.checked {
+            self.missed_barrier(w, mask, Some((id, barrier.instruction)), m);
+            if barrier.aligned && mask != live {
+                self.expect_rest_of_warp(w, mask, id, barrier.instruction);
+            }
         }
         let state = &mut self.barriers[id as usize];
         if !state.open {

@@ -1,6 +1,6 @@
 //! A resident block: its warps, its shared memory and its barriers; runs until it is done or has to wait.
 
-use super::barrier::{BARRIERS, BarrierState};
+use super::barrier::{BARRIERS, BarrierState, Partial};
 use super::code::{BlockId, Code, Terminator};
 use super::frame;
 use super::geometry::Geometry;
@@ -41,6 +41,8 @@ pub(crate) struct Block {
     pub(super) ready: u32,
     shared: Vec<Row>,
     pub(super) barriers: Vec<BarrierState>,
+    /// Aligned barriers that wait for the rest of a warp.
+    pub(super) partial: Vec<Partial>,
     clock: u64,
     /// Its part of the checker.
     check: Option<BlockCheck>,
@@ -84,6 +86,7 @@ impl Block {
             ready: 0,
             shared: vec![Row([0; LANES]); rows],
             barriers: vec![BarrierState::default(); BARRIERS],
+            partial: Vec::new(),
             clock: 0,
             check: geometry.checked.then(|| BlockCheck::new(geometry.shared_bytes)),
             output: String::new(),
@@ -100,6 +103,7 @@ impl Block {
         self.index = index;
         self.coordinates = Geometry::coordinates(index, geometry.grid);
         self.clock = 0;
+        self.partial.clear();
         self.ready = if geometry.warps() == 32 { ALL_LANES } else { (1 << geometry.warps()) - 1 };
         self.shared.fill(Row([0; LANES]));
         for barrier in &mut self.barriers {
@@ -247,12 +251,9 @@ impl Block {
                         (part.block, part.at_terminator, part.state) = (block, true, PartState::WarpSync);
                         return Outcome::Switch;
                     }
-                    self.warp_sync_done(w, m, *members, mask);
-                    if let Some(op) = op {
-                        run_ops(m, code, *op, *op + 1, mask);
-                        if m.stop {
-                            return Outcome::Stop;
-                        }
+                    match op {
+                        Some(op) => run_ops(m, code, *op, *op + 1, mask),
+                        None => self.warp_sync_done(w, m, *members, mask),
                     }
                     *next
                 }
@@ -414,6 +415,9 @@ impl Block {
         let part = warp.parts.swap_remove(i);
         warp.exit(part.mask);
         m.progress = true;
+        if m.checked {
+            self.missed_barrier(w, part.mask, None, m);
+        }
         for id in 0..BARRIERS {
             if self.barriers[id].open {
                 self.complete_barrier(id, m, cx.code);

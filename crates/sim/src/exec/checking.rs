@@ -1,5 +1,6 @@
 //! Where handlers and synchronising instructions meet the checker.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::code::Placed;
@@ -70,7 +71,13 @@ fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
 impl Machine {
     /// What lies at an offset of shared memory.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
-        describe_shared(&self.shared_map, offset)
+        describe_in(&self.shared_map, offset, "shared memory")
+    }
+
+    /// What lies at an offset of the current frame's local memory.
+    pub(crate) fn describe_local(&self, offset: u64) -> String {
+        let locals = &self.locals[self.function as usize];
+        describe_in(locals, offset.wrapping_sub(u64::from(self.local_base)), "local memory")
     }
 
     /// Checks a warp's load or store in global memory, before its values move.
@@ -130,18 +137,38 @@ impl Machine {
     }
 
     /// Checks a warp's load or store in shared memory; gives the lanes that may go on.
-    pub(crate) fn check_shared<D: Direction>(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
+    #[inline(always)]
+    pub(crate) fn check_shared<D: Direction>(
+        &mut self,
+        op: &Op,
+        access: Access,
+        at: &[u32; LANES],
+        mask: u32,
+        span: RangeInclusive<u32>,
+    ) -> u32 {
         let kind = if D::LOAD { Kind::Read } else { Kind::Write };
-        self.shared_checked(op, access, kind, at, mask)
+        self.shared_checked(op, access, kind, at, mask, span)
     }
 
     /// Checks a warp's atomic in shared memory; gives the lanes that may go on.
     pub(crate) fn check_shared_atomic(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
-        self.shared_checked(op, access, Kind::Atomic, at, mask)
+        self.shared_checked(op, access, Kind::Atomic, at, mask, 0..=u32::MAX)
     }
 
-    fn shared_checked(&mut self, op: &Op, access: Access, kind: Kind, at: &[u32; LANES], mask: u32) -> u32 {
-        let mask = self.in_variables(op, access, at, mask);
+    /// `span` holds the lowest and the highest address.
+    #[inline(always)]
+    fn shared_checked(
+        &mut self,
+        op: &Op,
+        access: Access,
+        kind: Kind,
+        at: &[u32; LANES],
+        mask: u32,
+        span: RangeInclusive<u32>,
+    ) -> u32 {
+        let end = span.end().saturating_add(access.bytes());
+        let in_one = |p: &Placed| p.offset <= *span.start() && end <= p.offset + p.bytes;
+        let mask = if self.shared_map.iter().any(in_one) { mask } else { self.in_variables(op, access, at, mask) };
         if mask == 0 {
             return 0;
         }
@@ -171,27 +198,19 @@ impl Machine {
     }
 
     /// The lanes whose access lies inside one variable; the others fell into a gap between variables.
+    #[cold]
+    #[inline(never)]
     fn in_variables(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
         let bytes = access.bytes();
-        let (mut low, mut high) = (u32::MAX, 0);
-        for lane in 0..LANES {
-            if mask >> lane & 1 != 0 {
-                low = low.min(at[lane]);
-                high = high.max(at[lane]);
-            }
-        }
-        let holds = |p: &Placed, low: u32, high: u32| p.offset <= low && high + bytes <= p.offset + p.bytes;
         let map = Arc::clone(&self.shared_map);
-        if mask == 0 || map.iter().any(|p| holds(p, low, high)) {
-            return mask;
-        }
+        let holds = |p: &Placed, offset: u32| p.offset <= offset && offset.saturating_add(bytes) <= p.offset + p.bytes;
         let mut good = 0;
         for lane in 0..32u32 {
             if mask >> lane & 1 == 0 {
                 continue;
             }
             let offset = at[lane as usize];
-            if map.iter().any(|p| holds(p, offset, offset)) {
+            if map.iter().any(|p| holds(p, offset)) {
                 good |= 1 << lane;
             } else {
                 let address = SHARED_WINDOW + u64::from(offset);
@@ -251,19 +270,19 @@ impl Machine {
 /// What lies at an address.
 pub(crate) fn describe(address: u64, map: &[Placed], view: &GlobalView) -> String {
     match window(address) {
-        (Window::Shared, offset) => describe_shared(map, offset),
+        (Window::Shared, offset) => describe_in(map, offset, "shared memory"),
         _ => view.describe(address),
     }
 }
 
-fn describe_shared(map: &[Placed], offset: u64) -> String {
+fn describe_in(map: &[Placed], offset: u64, space: &str) -> String {
     match map.iter().rev().find(|p| u64::from(p.offset) <= offset) {
         Some(p) if offset < u64::from(p.offset + p.bytes) => format!("{}+{:#x}", p.name, offset - u64::from(p.offset)),
         Some(p) => {
             let past = offset - u64::from(p.offset) - u64::from(p.bytes);
             format!("{past} bytes past the end of {} ({} bytes)", p.name, p.bytes)
         }
-        None => format!("shared memory+{offset:#x}"),
+        None => format!("{space}+{offset:#x}"),
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Code {
     pub lists: Vec<u32>,
     /// Shared variables of the module, for the names of addresses.
     pub shared: Vec<Placed>,
+    /// Name of the variable that stands for dynamic shared memory, if one is declared.
+    pub dynamic_shared: Option<String>,
     /// Bytes of static shared memory, as laid out here.
     pub static_shared: u32,
     /// Whether the program has an instruction that could order one block behind another.
@@ -276,6 +278,8 @@ pub(crate) struct FunctionCode {
     pub clear_predicates: Vec<u32>,
     /// Bytes of `.local` and `.param` variables of its frame.
     pub local_bytes: u32,
+    /// The variables among them, for the names of addresses.
+    pub locals: Vec<Placed>,
     /// Its parameters (device functions only).
     pub params: Vec<CallSlot>,
     /// Its return values (device functions only).

@@ -267,6 +267,8 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
             Box::new(Checking { launch: Arc::clone(launch), block, findings: Findings::default() })
         }),
         shared_map: Arc::clone(&shared.shared_map),
+        function: 0,
+        locals: code.functions.iter().map(|f| f.locals.clone()).collect(),
     };
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
     let mut trap = None;
@@ -334,6 +336,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                 }
             }
             Turn::Stuck => {
+                block.stuck_barriers(&mut m);
                 stuck(&block, &mut m, code, FindingKind::Deadlock);
                 shared.stop.store(true, Ordering::Relaxed);
                 shared.print(block.index, std::mem::take(&mut block.output));
@@ -369,7 +372,7 @@ fn shared_map(code: &Code, geometry: &Geometry) -> Arc<[Placed]> {
     let mut map = code.shared.clone();
     if geometry.dynamic_shared != 0 {
         map.push(Placed {
-            name: "dynamic shared memory".to_owned(),
+            name: code.dynamic_shared.clone().unwrap_or_else(|| "dynamic shared memory".to_owned()),
             offset: geometry.shared_bytes - geometry.dynamic_shared,
             bytes: geometry.dynamic_shared,
         });

@@ -119,6 +119,10 @@ pub(crate) struct Machine {
     pub checking: Option<Box<Checking>>,
     /// What lies where in shared memory.
     pub shared_map: Arc<[Placed]>,
+    /// The function of the current frame.
+    pub function: u32,
+    /// Local variables by function.
+    pub locals: Vec<Vec<Placed>>,
 }
 
 /// Global memory as one worker sees it.
@@ -179,6 +183,9 @@ impl GlobalView {
             return format!("{name}+{:#x}, freed", address - range.start);
         }
         let at = self.live.partition_point(|a| a.base <= address);
+        if let Some(next) = self.live.get(at).filter(|next| next.base - address <= 256) {
+            return format!("{} bytes before the start of {}", next.base - address, next.name);
+        }
         match at.checked_sub(1).map(|i| &self.live[i]) {
             Some(a) if address - a.base < a.bytes => format!("{}+{:#x}", a.name, address - a.base),
             Some(a) => {

@@ -19,7 +19,7 @@ impl Block {
                 outside |= u32::from(members[lane] >> lane & 1 == 0) << lane;
             }
         }
-        if outside != 0 {
+        if outside != 0 && m.checked {
             let lane = outside.trailing_zeros();
             let rule =
                 format!("the member mask {:#010x} does not name the executing lane {lane}", members[lane as usize]);
@@ -28,7 +28,7 @@ impl Block {
         needed
     }
 
-    /// Tells the checker about a warp-level synchronisation.
+    /// Tells the checker about a `bar.warp.sync`. The exchanges order no memory accesses (PTX ISA, `bar.warp.sync` does).
     pub(super) fn warp_sync_done(&self, w: u32, m: &mut Machine, members: u32, mask: u32) {
         if m.checked {
             // SAFETY: the decoder gave the function this row.
@@ -68,9 +68,9 @@ impl Block {
             if needed & !union != 0 {
                 continue;
             }
-            self.warp_sync_done(w, m, members, first.mask);
-            if let Some(op) = op {
-                run_ops(m, code, op, op + 1, union);
+            match op {
+                Some(op) => run_ops(m, code, op, op + 1, union),
+                None => self.warp_sync_done(w, m, members, first.mask),
             }
             self.pass_warp_sync(w, &together, code);
             return true;

@@ -88,6 +88,12 @@ impl Access {
         self.element() * self.count()
     }
 
+    /// A plain access to one word of 4 bytes a lane.
+    #[inline(always)]
+    pub(crate) fn is_word(self) -> bool {
+        self.0 & 0x3f == 2 && !self.is_strong()
+    }
+
     /// The address register has 64 bits.
     #[inline(always)]
     pub(crate) fn wide(self) -> bool {
@@ -308,7 +314,7 @@ impl LaneOp for Nothing {
 pub(crate) fn address_fault(m: &mut Machine, op: &Op, kind: FindingKind, lane: u32, address: u64, rule: String) {
     let place = match window(address) {
         (Window::Shared, offset) => m.describe_shared(offset),
-        (Window::Local, offset) => format!("local memory+{offset:#x}"),
+        (Window::Local, offset) => m.describe_local(offset),
         (Window::Param, offset) => format!("parameters+{offset:#x}"),
         (Window::Global, _) => m.global.describe(address),
     };

@@ -77,8 +77,9 @@ struct Plan {
     kind: Kind,
     ty: T,
     space: Option<Window>,
-    /// Elements of a vector form: their rows follow in the program's order `dst`, `b` as consecutive operations.
     wants_old: bool,
+    /// It is `red`, whose read acquires nothing (PTX ISA, "Reductions do not form Acquire Patterns").
+    is_red: bool,
 }
 
 impl Plan {
@@ -90,7 +91,8 @@ impl Plan {
             Some(Window::Shared) => 1,
             _ => 2,
         };
-        u32::try_from(kind | ty << 4 | space << 10 | usize::from(self.wants_old) << 12).expect("small")
+        u32::try_from(kind | ty << 4 | space << 10 | usize::from(self.wants_old) << 12 | usize::from(self.is_red) << 13)
+            .expect("small")
     }
 
     fn unpack(bits: u32) -> Self {
@@ -104,6 +106,7 @@ impl Plan {
             ty: TYPES[(bits >> 4 & 63) as usize],
             space,
             wants_old: bits >> 12 & 1 != 0,
+            is_red: bits >> 13 & 1 != 0,
         }
     }
 }
@@ -335,7 +338,7 @@ unsafe fn in_global<const CHECK: bool>(
             put_old(m, op, plan, lane, old);
         }
     }
-    if CHECK && good != 0 {
+    if CHECK && good != 0 && !plan.is_red {
         m.after_strong(op, access, CheckKind::Atomic, CheckSpace::Global, at, good);
     }
 }
@@ -375,7 +378,7 @@ unsafe fn in_shared<const CHECK: bool>(
             put_old(m, op, plan, lane, old);
         }
     }
-    if CHECK && good != 0 {
+    if CHECK && good != 0 && !plan.is_red {
         m.after_strong(op, access, CheckKind::Atomic, CheckSpace::Shared, at, good);
     }
 }
@@ -485,7 +488,7 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         let dst = if wants_old { d.destination(inst, old, ty)? } else { NONE };
         let access = Access::new(ty.bytes(), 1, address.wide, Extend::Zero, order, scope);
         let imm = address.offset + i64::from(ty.bytes()) * i64::try_from(k).expect("few elements");
-        let plan = Plan { kind, ty, space, wants_old };
+        let plan = Plan { kind, ty, space, wants_old, is_red };
         d.push(Op { dst, dst2: access.0, a: address.row, b, c, d: plan.pack(), imm, ..Op::new(handler) });
     }
     Ok(())

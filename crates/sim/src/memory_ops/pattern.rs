@@ -62,7 +62,7 @@ pub(crate) fn range_sectors(start: u64, end: u64) -> u64 {
 }
 
 /// Wavefronts of a request to shared memory, and how many of them no arrangement could avoid.
-#[inline]
+#[inline(always)]
 pub(crate) fn wavefronts(addresses: &[u32; LANES], mask: u32, bytes: u32) -> (u64, u64) {
     if bytes <= 4 {
         return (phase(addresses, mask, 1), u64::from(mask != 0));

@@ -53,19 +53,26 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     mask: u32,
 ) {
     let bytes = access.bytes();
-    let mut highest = 0u32;
-    let mut bits = 0u32;
+    if mask == ALL_LANES && access.is_word() {
+        // SAFETY: passed on.
+        if unsafe { whole_warp::<D, CHECK>(m, op, access, at) } {
+            return;
+        }
+    }
+    let (mut lowest, mut highest, mut bits) = (u32::MAX, 0u32, 0u32);
     for lane in 0..LANES {
         let active = if mask >> lane & 1 != 0 { u32::MAX } else { 0 };
+        lowest = lowest.min(at[lane] | !active);
         highest = highest.max(at[lane] & active);
         bits |= at[lane] & active;
     }
     let mut mask = mask;
     if highest.saturating_add(bytes) > m.shared_bytes || bits & (bytes - 1) != 0 {
         mask = refuse_bad(m, op, access, at, mask, if D::LOAD { "load" } else { "store" });
+        (lowest, highest) = (0, u32::MAX);
     }
     if CHECK {
-        mask = m.check_shared::<D>(op, access, at, mask);
+        mask = m.check_shared::<D>(op, access, at, mask, lowest..=highest);
     }
     if mask == 0 {
         return;
@@ -73,15 +80,63 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     m.progress |= !D::LOAD;
     m.waiting |= access.is_strong();
     let (wavefronts, ideal) = pattern::wavefronts(at, mask, bytes);
-    let counters = &mut m.counters[op.instruction as usize];
-    counters.shared_requests += 1;
-    counters.wavefronts += wavefronts;
-    counters.conflicts += wavefronts - ideal;
+    count(m, op, wavefronts, wavefronts - ideal);
     // SAFETY: every active lane's access is inside shared memory and aligned.
     unsafe { transfer::<D>(m, op, access, at, mask) };
     if CHECK && D::LOAD && access.is_strong() {
         m.after_strong(op, access, Kind::Read, Space::Shared, &at.map(u64::from), mask);
     }
+}
+
+#[inline(always)]
+fn count(m: &mut Machine, op: &Op, wavefronts: u64, conflicts: u64) {
+    let counters = &mut m.counters[op.instruction as usize];
+    counters.shared_requests += 1;
+    counters.wavefronts += wavefronts;
+    counters.conflicts += conflicts;
+}
+
+/// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes: one wavefront each.
+/// False, with nothing done, for anything else.
+///
+/// # Safety
+/// As for [`access`]; each lane accesses one word.
+#[inline(always)]
+unsafe fn whole_warp<D: Direction, const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    access: Access,
+    at: &[u32; LANES],
+) -> bool {
+    let first = at[0];
+    let (mut uniform, mut consecutive) = (0u32, 0u32);
+    for lane in 0..LANES {
+        uniform |= at[lane] ^ first;
+        consecutive |= at[lane] ^ first.wrapping_add(4 * lane as u32);
+    }
+    let is_uniform = D::LOAD && uniform == 0;
+    let span = if is_uniform { 4 } else { 128 };
+    if !(is_uniform || consecutive == 0) || first % 4 != 0 || first.saturating_add(span) > m.shared_bytes {
+        return false;
+    }
+    if CHECK && m.check_shared::<D>(op, access, at, ALL_LANES, first..=first + span - 4) != ALL_LANES {
+        return true;
+    }
+    count(m, op, 1, 0);
+    // SAFETY: the words lie in shared memory; the frame holds the row.
+    unsafe {
+        let data = m.shared.add(first as usize).cast::<u32>();
+        let row = &mut *m.lanes::<u32>(op.dst);
+        if is_uniform {
+            *row = [*data; LANES];
+        } else if D::LOAD {
+            *row = *data.cast::<[u32; LANES]>();
+        } else {
+            *data.cast::<[u32; LANES]>() = *row;
+            m.progress = true;
+        }
+    }
+    true
 }
 
 /// Moves the elements.
