@@ -84,3 +84,12 @@ impl From<warpfold_sim::Error> for Failure {
         }
     }
 }
+
+impl From<warpfold_kernels::Error> for Failure {
+    fn from(error: warpfold_kernels::Error) -> Self {
+        match error.kind() {
+            warpfold_kernels::ErrorKind::Device(error) => error.clone().into(),
+            _ => Self::usage(error),
+        }
+    }
+}

@@ -4,10 +4,13 @@
 //! `failure` (what goes to standard error, and the exit code), `output`, `table`, `json` and `progress`. Exit codes: 0
 //! clean, 1 findings of severity error or wrong results, 2 bad usage, 3 PTX that is not supported, 4 a run that failed.
 
+mod device_choice;
 mod devices;
 mod dtype;
 mod failure;
+mod inspect;
 mod json;
+mod ladder;
 mod npy;
 mod output;
 mod progress;
@@ -36,6 +39,8 @@ struct Program {
 #[derive(Debug, Subcommand)]
 enum Command {
     Devices(devices::Devices),
+    Ladder(ladder::Ladder),
+    Inspect(inspect::Inspect),
     Sim(Box<sim::Sim>),
 }
 
@@ -71,6 +76,8 @@ fn run() -> Result<Ending, Failure> {
     };
     match program.command {
         Command::Devices(devices) => devices.run(),
+        Command::Ladder(ladder) => ladder.run(),
+        Command::Inspect(inspect) => inspect.run(),
         Command::Sim(sim) => sim.run(),
     }
 }

@@ -3,7 +3,13 @@
 /// A table; the first column stands on the left, the others on the right.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+enum Row {
+    Cells(Vec<String>),
+    Text(String),
 }
 
 /// Columns that fit a terminal.
@@ -19,26 +25,37 @@ impl Table {
 
     /// Adds a row.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+        self.rows.push(Row::Cells(cells.into()));
+    }
+
+    /// Adds text below the latest row, indented and wrapped.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.rows.push(Row::Text(wrapped(text, "    ")));
     }
 
     /// The table as lines.
     pub(crate) fn render(&self) -> String {
         let mut widths: Vec<usize> = Vec::new();
         for row in &self.rows {
-            widths.resize(widths.len().max(row.len()), 0);
-            for (width, cell) in widths.iter_mut().zip(row) {
+            let Row::Cells(cells) = row else { continue };
+            widths.resize(widths.len().max(cells.len()), 0);
+            for (width, cell) in widths.iter_mut().zip(cells) {
                 *width = (*width).max(cell.chars().count());
             }
         }
         let mut text = String::new();
         for row in &self.rows {
-            let aligned = row.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| match i {
-                0 => format!("{cell:<width$}"),
-                _ => format!("{cell:>width$}"),
-            });
-            text.push_str(aligned.collect::<Vec<_>>().join("  ").trim_end());
-            text.push('\n');
+            match row {
+                Row::Text(lines) => text.push_str(lines),
+                Row::Cells(cells) => {
+                    let aligned = cells.iter().zip(&widths).enumerate().map(|(i, (cell, &width))| match i {
+                        0 => format!("{cell:<width$}"),
+                        _ => format!("{cell:>width$}"),
+                    });
+                    text.push_str(aligned.collect::<Vec<_>>().join("  ").trim_end());
+                    text.push('\n');
+                }
+            }
         }
         text
     }
@@ -88,7 +105,8 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let mut table = Table::new(["name", "n"]);
         table.row(["a".to_owned(), "1000".to_owned()]);
-        assert_eq!(table.render(), "name     n\na     1000\n");
+        table.text("why");
+        assert_eq!(table.render(), "name     n\na     1000\n    why\n");
     }
 
     #[test]

@@ -2,5 +2,7 @@
 
 mod bad_input;
 mod devices;
+mod inspect;
+mod ladder;
 mod sim;
 mod support;

@@ -1,0 +1,56 @@
+//! Which kernel a name means.
+
+use std::collections::BTreeSet;
+
+use warpfold_kernels::{AnyKernel, Dtype, Listed, kernels, ladder};
+
+use crate::failure::Failure;
+
+/// A kernel and where it belongs.
+pub(super) struct Found {
+    pub place: String,
+    pub kernel: AnyKernel,
+    pub block: [u32; 3],
+}
+
+/// The kernel of an entry's name, of a place such as `reduce/naive`, or of a rung that no other ladder has.
+pub(super) fn find(name: &str, dtype: Option<Dtype>) -> Result<Found, Failure> {
+    let all = kernels();
+    if let Some(listed) = all.iter().find(|listed| listed.kernel.name() == name) {
+        return match dtype {
+            None => Ok(found(listed)),
+            Some(_) => Err(Failure::usage(format!("'{name}' names a kernel of one element type: leave --dtype out"))),
+        };
+    }
+    let is_meant = |place: &str| place == name || place.rsplit('/').next() == Some(name);
+    let places: BTreeSet<&str> =
+        all.iter().map(|listed| listed.place.as_str()).filter(|place| is_meant(place)).collect();
+    match places.into_iter().collect::<Vec<_>>().as_slice() {
+        [] => {
+            let mut known: Vec<&str> = all.iter().map(|listed| listed.place.as_str()).collect();
+            known.dedup();
+            Err(Failure::usage(format!("unknown kernel '{name}': expected one of {}", known.join(", "))))
+        }
+        [place] => of_place(&all, place, dtype),
+        several => Err(Failure::usage(format!("'{name}' can mean {}", several.join(" or ")))),
+    }
+}
+
+fn of_place(all: &[Listed], place: &str, dtype: Option<Dtype>) -> Result<Found, Failure> {
+    let listed = all.iter().find(|listed| listed.place == place).expect("the place is of the list");
+    let ladder = place.split_once('/').and_then(|(name, rung)| {
+        let ladder = ladder::ladder(name).ok()?;
+        Some((ladder, ladder.rung(rung).ok()?))
+    });
+    match (ladder, dtype) {
+        (Some((ladder, rung)), _) => {
+            Ok(Found { kernel: (rung.kernel)(dtype.unwrap_or(ladder.default_dtype)), ..found(listed) })
+        }
+        (None, None) => Ok(found(listed)),
+        (None, Some(_)) => Err(Failure::usage(format!("{place} has one element type: leave --dtype out"))),
+    }
+}
+
+fn found(listed: &Listed) -> Found {
+    Found { place: listed.place.clone(), kernel: listed.kernel.clone(), block: listed.block }
+}

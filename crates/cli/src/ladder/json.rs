@@ -1,0 +1,74 @@
+//! A ladder's report as JSON.
+
+use serde::Serialize;
+use warpfold_kernels::ladder::{LadderReport, RungReport};
+
+use super::{Activity, profile};
+use crate::failure::Failure;
+use crate::json::{Counters, Finding};
+use crate::output;
+
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    ladder: &'a str,
+    device: &'a str,
+    problem: Problem<'a>,
+    rungs: Vec<Rung<'a>>,
+    /// `null` without a clock.
+    copy_gigabytes_per_second: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Vec<profile::Json>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Problem<'a> {
+    size: usize,
+    dtype: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct Rung<'a> {
+    name: &'a str,
+    ok: bool,
+    /// `null` where there is no result.
+    max_error: Option<f64>,
+    /// `null` on the virtual GPU, which has no clock.
+    seconds: Option<f64>,
+    gigabytes_per_second: Option<f64>,
+    /// `null` on CUDA.
+    counters: Option<Counters>,
+    findings: Vec<Finding<'a>>,
+    /// Why the run failed, where it did.
+    failure: Option<&'a str>,
+    blocks: u64,
+    sentence: &'a str,
+}
+
+/// Prints the report.
+pub(super) fn print(report: &LadderReport, activities: Option<&[Activity]>) -> Result<(), Failure> {
+    output::print_json(&Json {
+        ladder: report.ladder,
+        device: &report.device,
+        problem: Problem { size: report.size, dtype: report.dtype.name() },
+        rungs: report.rungs.iter().map(Rung::from).collect(),
+        copy_gigabytes_per_second: report.copy_gigabytes_per_second,
+        profile: activities.map(|all| all.iter().map(profile::Json::from).collect()),
+    })
+}
+
+impl<'a> From<&'a RungReport> for Rung<'a> {
+    fn from(rung: &'a RungReport) -> Self {
+        Self {
+            name: rung.name,
+            ok: rung.ok,
+            max_error: Some(rung.max_error).filter(|error| error.is_finite()),
+            seconds: rung.seconds,
+            gigabytes_per_second: rung.gigabytes_per_second,
+            counters: rung.counters.as_ref().map(Counters::from),
+            findings: rung.findings.iter().map(Finding::from).collect(),
+            failure: rung.failure.as_deref(),
+            blocks: rung.blocks,
+            sentence: &rung.sentence,
+        }
+    }
+}

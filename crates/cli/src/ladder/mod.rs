@@ -1,0 +1,106 @@
+//! `warpfold ladder`: one problem, solved by kernels from naive to shipped, each checked and explained.
+
+mod json;
+mod profile;
+mod report;
+
+use std::sync::Arc;
+
+use clap::Args;
+use warpfold_device::Activity;
+use warpfold_kernels::Dtype;
+use warpfold_kernels::ladder::{self as kernels, LadderReport, RunOptions};
+
+use crate::Ending;
+use crate::device_choice;
+use crate::failure::Failure;
+use crate::output::Form;
+use crate::progress::Progress;
+use crate::sim::Check;
+
+/// Runs the kernels of a ladder, from naive to shipped: each result is checked, each step explained.
+///
+/// A GPU gives times, bandwidth, speed-up over the first rung and the share of its measured copy bandwidth; the virtual
+/// GPU, which has no clock, gives counters. Exit codes: 0 everything is right, 1 a wrong result or findings of severity
+/// error, 2 bad usage, 3 PTX that the device refuses, 4 a run failed.
+#[derive(Debug, Args)]
+pub(crate) struct Ladder {
+    /// vector-add, reduce or reduce-lessons.
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// Elements; unless given what the ladder was measured with.
+    #[arg(long, value_name = "N", value_parser = size)]
+    size: Option<usize>,
+    /// The element type, i32 or f32; unless given that of the ladder.
+    #[arg(long, value_name = "DTYPE")]
+    dtype: Option<Dtype>,
+    /// A rung to run, any number of times; unless given all of them.
+    #[arg(long = "rung", value_name = "NAME")]
+    rungs: Vec<String>,
+    /// Which checks to run; all needs the virtual GPU.
+    #[arg(long, default_value = "none")]
+    check: Check,
+    /// Add what the device was given to do, by activity.
+    #[arg(long)]
+    profile: bool,
+    /// The form of the report.
+    #[arg(long, default_value = "table")]
+    report: Form,
+}
+
+impl Ladder {
+    pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        let ladder = kernels::ladder(&self.name)?;
+        let size = self.size.unwrap_or(ladder.default_size);
+        // Names and sizes are refused before a device is looked for.
+        self.rungs.iter().try_for_each(|name| ladder.rung(name).map(drop))?;
+        ladder.check_size(size)?;
+        let device = device_choice::open(self.device.as_deref())?;
+        let progress = Progress::new();
+        let options = RunOptions {
+            rungs: self.rungs.clone(),
+            checks: self.check.into(),
+            progress: Some(watched_by(&progress)),
+            ..RunOptions::default()
+        };
+        if self.profile {
+            device.start_activity();
+        }
+        let report = kernels::run(&device, ladder, size, self.dtype.unwrap_or(ladder.default_dtype), &options);
+        progress.end();
+        let report = report?;
+        let activities = if self.profile { Some(device.finish_activity()?) } else { None };
+        match self.report {
+            Form::Table => report::print(ladder, &report, activities.as_deref())?,
+            Form::Json => json::print(&report, activities.as_deref())?,
+        }
+        ending(&report)
+    }
+}
+
+/// Shows which rung runs, and how far it is.
+fn watched_by(progress: &Progress) -> kernels::ProgressFn {
+    let progress = progress.clone();
+    Arc::new(move |now| match now.blocks {
+        None => progress.begin(format!("{} ({} of {})", now.rung, now.rung_idx + 1, now.num_rungs)),
+        Some((done, all)) => progress.show(done, all),
+    })
+}
+
+/// Findings explain a failed run better than the failure itself.
+fn ending(report: &LadderReport) -> Result<Ending, Failure> {
+    let unexplained = report.rungs.iter().filter(|rung| rung.findings.is_empty());
+    match unexplained.filter_map(|rung| Some((rung.name, rung.failure.as_ref()?))).next() {
+        Some((name, failure)) => Err(Failure::run(format!("rung {name}: {failure}"))),
+        None if report.is_ok() => Ok(Ending::Clean),
+        None => Ok(Ending::Findings),
+    }
+}
+
+/// A number of elements; digits may be grouped as in Rust.
+fn size(text: &str) -> Result<usize, String> {
+    text.replace('_', "").parse().map_err(|_| format!("'{text}' is not a number of elements"))
+}

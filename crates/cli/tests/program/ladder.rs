@@ -1,0 +1,133 @@
+//! `warpfold ladder`.
+
+use serde_json::Value;
+
+use crate::support::{finish, program, refused, warpfold};
+
+/// A small run on the virtual GPU.
+fn ladder(name: &str, size: &str, more: &[&str]) -> crate::support::Outcome {
+    warpfold(&[&["ladder", name, "--device", "virtual", "--size", size], more].concat())
+}
+
+const REDUCE: [&str; 10] = [
+    "naive",
+    "interleaved",
+    "sequential",
+    "first_add",
+    "unroll_last_warp",
+    "unroll_all",
+    "shuffle",
+    "vec4",
+    "grid_stride",
+    "single_pass",
+];
+
+fn names(report: &Value) -> Vec<&str> {
+    report["rungs"].as_array().expect("a list").iter().filter_map(|rung| rung["name"].as_str()).collect()
+}
+
+#[test]
+fn the_json_report_has_the_documented_fields() {
+    let report = ladder("reduce", "100000", &["--report", "json"]).ended_with(0).json();
+    assert_eq!(report["ladder"], "reduce");
+    assert!(report["device"].as_str().is_some_and(|device| device.starts_with("virtual")), "{report}");
+    assert_eq!(report["problem"], serde_json::json!({ "size": 100_000, "dtype": "i32" }));
+    assert_eq!(names(&report), REDUCE);
+    for rung in report["rungs"].as_array().expect("a list") {
+        assert_eq!((&rung["ok"], &rung["max_error"]), (&Value::from(true), &Value::from(0.0)), "{rung}");
+        assert_eq!((&rung["seconds"], &rung["gigabytes_per_second"]), (&Value::Null, &Value::Null), "{rung}");
+        assert_eq!(rung["findings"], Value::Array(Vec::new()));
+        assert!(rung["counters"]["warp_instructions"].as_u64().is_some_and(|count| count > 0), "{rung}");
+        assert!(rung["sentence"].as_str().is_some_and(|sentence| sentence.ends_with('.')), "{rung}");
+    }
+    assert_eq!(report.get("profile"), None, "nobody asked for it");
+}
+
+#[test]
+fn bank_conflicts_of_the_interleaved_rung_are_35_a_block() {
+    let report = ladder("reduce", "65536", &["--report", "json", "--rung", "interleaved"]).ended_with(0).json();
+    assert_eq!(report["rungs"][0]["counters"]["shared_store_bank_conflicts"], 35 * 256);
+}
+
+#[test]
+fn the_table_has_a_row_and_a_sentence_for_each_rung_and_no_times() {
+    let outcome = ladder("reduce", "65536", &[]).ended_with(0);
+    for name in REDUCE {
+        let mut lines = outcome.stdout.lines().skip_while(|line| !line.starts_with(&format!("{name} ")));
+        let row = lines.next().unwrap_or_else(|| panic!("no row for {name}:\n{}", outcome.stdout));
+        assert_eq!(row.split_whitespace().nth(1), Some("right"), "{row}");
+        let sentence = lines.next().unwrap_or_default();
+        assert!(sentence.starts_with("    ") && sentence.trim().len() > 20, "{name}: {sentence}");
+    }
+    assert!(outcome.stdout.contains("65,536 i32 on virtual:h200"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("no clock"), "{}", outcome.stdout);
+    assert!(outcome.stdout.lines().all(|line| line.chars().count() <= 120), "{}", outcome.stdout);
+    assert_eq!(outcome.stderr, "");
+}
+
+#[test]
+fn rungs_and_element_types_can_be_chosen() {
+    let more = ["--report", "json", "--dtype", "f32", "--rung", "vec4", "--rung", "naive"];
+    let report = ladder("reduce", "1_000", &more).ended_with(0).json();
+    assert_eq!(names(&report), ["naive", "vec4"], "in the order of the ladder");
+    assert_eq!(report["problem"], serde_json::json!({ "size": 1000, "dtype": "f32" }));
+}
+
+#[test]
+fn every_ladder_is_right_under_all_checks() {
+    for (name, size) in [("vector-add", "3000"), ("reduce", "3000"), ("reduce-lessons", "2000")] {
+        let report = ladder(name, size, &["--report", "json", "--check", "all"]).ended_with(0).json();
+        for rung in report["rungs"].as_array().expect("a list") {
+            assert_eq!((&rung["ok"], &rung["findings"]), (&Value::from(true), &Value::Array(Vec::new())), "{rung}");
+        }
+    }
+}
+
+#[test]
+fn no_elements_are_a_problem_as_well() {
+    ladder("reduce", "0", &["--report", "json"]).ended_with(0);
+}
+
+#[test]
+fn the_profile_counts_calls_and_bytes() {
+    let outcome = ladder("vector-add", "1000", &["--profile", "--rung", "grid"]).ended_with(0);
+    let row = |name: &str| -> Vec<String> {
+        let line = outcome.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split("  ").map(|cell| cell.trim().to_owned()).filter(|cell| !cell.is_empty()).collect()
+    };
+    assert_eq!(row("activity"), ["activity", "calls", "bytes"], "{}", outcome.stdout);
+    assert_eq!(row("vector_add_grid")[1..], ["1"], "{}", outcome.stdout);
+    assert!(row("[memcpy host to device]").len() == 3, "{}", outcome.stdout);
+    let report = ladder("vector-add", "1000", &["--profile", "--rung", "grid", "--report", "json"]).json();
+    let copies =
+        report["profile"].as_array().and_then(|all| all.iter().find(|a| a["activity"] == "[memcpy host to device]"));
+    let copies = copies.expect("the inputs are copied");
+    assert!(copies["bytes"].as_u64().is_some_and(|bytes| bytes >= 8000), "{copies}");
+    assert_eq!(copies["total_seconds"], Value::Null);
+}
+
+#[test]
+fn the_environment_chooses_the_device_and_the_option_beats_it() {
+    let args = ["ladder", "reduce", "--size", "1000", "--rung", "naive"];
+    let outcome = finish(program(&args).env("WARPFOLD_DEVICE", "virtual:a100")).ended_with(0);
+    assert!(outcome.stdout.contains("on virtual:a100"), "{}", outcome.stdout);
+    let args = [&args[..], &["--device", "virtual"]].concat();
+    let outcome = finish(program(&args).env("WARPFOLD_DEVICE", "virtual:a100")).ended_with(0);
+    assert!(outcome.stdout.contains("on virtual:h200"), "{}", outcome.stdout);
+}
+
+#[test]
+fn names_and_sizes_that_do_not_exist_are_refused() {
+    refused(&["ladder", "stairs"], 2, "unknown ladder 'stairs': expected one of vector-add, reduce, reduce-lessons");
+    refused(&["ladder", "reduce", "--rung", "top"], 2, "ladder reduce has no rung 'top': expected one of naive, ");
+    refused(&["ladder", "reduce", "--size", "many"], 2, "'many' is not a number of elements");
+    refused(&["ladder", "reduce", "--size", "-1"], 2, "'-1'");
+    refused(&["ladder", "reduce", "--size", "99999999999"], 2, "at most 2147483648 elements, not 99999999999");
+    refused(&["ladder", "reduce", "--dtype", "f16"], 2, "unknown element type 'f16': expected i32 or f32");
+    refused(&["ladder", "reduce", "--device", "abacus"], 2, "unknown device 'abacus'");
+    // Without a driver the reason is that there is none.
+    let outcome = warpfold(&["ladder", "reduce", "--device", "cuda:4000"]).ended_with(2);
+    let reasons = ["error: no device cuda:4000", "error: no NVIDIA driver"];
+    assert!(reasons.iter().any(|reason| outcome.stderr.starts_with(reason)), "{}", outcome.stderr);
+    assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
+}
