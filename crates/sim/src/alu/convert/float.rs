@@ -9,11 +9,12 @@ use super::{Integral, emit, emit_general, float_rounding, integer_rounding, opti
 use crate::Error;
 use crate::alu::float::finish::{NAN32, NAN64, QUIET64, canonical, finish, flush_if, propagate, saturate};
 use crate::alu::float::half::{Bf16, F16, Half};
+use crate::alu::float::lanes::lanes;
 use crate::alu::float::soft::Rounding;
 use crate::alu::float::{FTZ, SAT, flags};
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
-use crate::exec::op::{Handler, LaneOp, Op, map1};
+use crate::exec::op::{Handler, LaneOp, Op};
 
 /// Declares an operation on one source.
 macro_rules! unary {
@@ -24,7 +25,9 @@ macro_rules! unary {
             #[inline(always)]
             unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
                 // SAFETY: the decoder checked the operand widths.
-                unsafe { map1::<$a, $d>(m, op, mask, |$x| $body) }
+                unsafe {
+                    lanes!(m, op, mask, |$x: $a| -> $d { $body });
+                }
             }
         }
     )*};
@@ -112,7 +115,9 @@ impl<R: Round> LaneOp for Integral32<R> {
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         let (ftz, sat) = (op.imm & FTZ != 0, op.imm & SAT != 0);
         // SAFETY: the decoder checked the operand widths.
-        unsafe { map1::<f32, u32>(m, op, mask, |a| finish(ftz, sat, R::f32(flush_if(ftz, a)))) }
+        unsafe {
+            lanes!(m, op, mask, |a: f32| -> u32 { finish(ftz, sat, R::f32(flush_if(ftz, a))) });
+        }
     }
 }
 
@@ -123,7 +128,7 @@ impl<R: Round> LaneOp for Integral64<R> {
         let sat = op.imm & SAT != 0;
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map1::<f64, u64>(m, op, mask, |a| {
+            lanes!(m, op, mask, |a: f64| -> u64 {
                 let rounded = R::f64(a);
                 let positive = if rounded > 0.0 { rounded } else { 0.0 };
                 let clamped = if positive > 1.0 { 1.0 } else { positive };
@@ -140,7 +145,7 @@ impl<H: Half, R: Round> LaneOp for Integral16<H, R> {
         let sat = op.imm & SAT != 0;
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map1::<u16, u16>(m, op, mask, |a| {
+            lanes!(m, op, mask, |a: u16| -> u16 {
                 let rounded = R::f32(H::widen(a));
                 H::narrow(if sat { saturate(rounded) } else { rounded })
             });

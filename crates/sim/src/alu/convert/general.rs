@@ -83,11 +83,6 @@ impl Conversion {
         self.apply(bits.into()) as u32
     }
 
-    /// Bits of the result.
-    pub(super) fn result_bits(self) -> u32 {
-        self.to.bits()
-    }
-
     fn finish(self, value: Value, target: Format) -> u64 {
         let one = ((1 << (target.exponent - 1)) - 1) << target.mantissa;
         let signed = |negative: bool, bits: u64| if negative { bits | target.sign() } else { bits };
@@ -126,8 +121,6 @@ fn format(ty: T) -> Option<Format> {
         T::F32 => Format::F32,
         T::F64 => Format::F64,
         T::Tf32 => Format::TF32,
-        T::E4m3 => Format::E4M3,
-        T::E5m2 => Format::E5M2,
         _ => return None,
     })
 }

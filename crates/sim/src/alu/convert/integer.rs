@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use warpfold_ptx::{Instruction, ScalarType as T};
 
 use crate::Error;
+use crate::alu::float::lanes::lanes;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{Handler, LaneOp, Op, map1};
@@ -34,6 +35,29 @@ pub(super) trait Integer: Lane {
     fn top_bit() -> Self;
 }
 
+/// Rust's own clamping conversion, in a form that vectorises.
+macro_rules! clamped {
+    ($name:ident, $float:ty, $ty:ty) => {
+        #[inline(always)]
+        fn $name(x: $float) -> Self {
+            const LOW: $float = <$ty>::MIN as $float;
+            /// The largest value plus one.
+            const HIGH: $float = 2.0 * (1u64 << (<$ty>::BITS - 1 - (<$ty>::MIN != 0) as u32)) as $float;
+            let is_inside = x >= LOW && x < HIGH;
+            // SAFETY: the operand is a number that, cut to an integer, lies in the type's range.
+            let inside = unsafe { (if is_inside { x } else { 0.0 }).to_int_unchecked::<$ty>() };
+            let outside = if x >= HIGH {
+                <$ty>::MAX
+            } else if x < LOW {
+                <$ty>::MIN
+            } else {
+                0
+            };
+            if is_inside { inside } else { outside }
+        }
+    };
+}
+
 macro_rules! integers {
     ($($ty:ty, $min:expr, $max:expr;)*) => {$(
         #[allow(
@@ -61,14 +85,8 @@ macro_rules! integers {
             fn to_f64(self) -> f64 {
                 self as f64
             }
-            #[inline(always)]
-            fn from_f32(x: f32) -> Self {
-                x as Self
-            }
-            #[inline(always)]
-            fn from_f64(x: f64) -> Self {
-                x as Self
-            }
+            clamped! { from_f32, f32, $ty }
+            clamped! { from_f64, f64, $ty }
             #[inline(always)]
             fn top_bit() -> Self {
                 1 << (<$ty>::BITS - 1)
@@ -105,7 +123,7 @@ impl<A: Integer, D: Integer> LaneOp for Saturate<A, D> {
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map1::<A, D>(m, op, mask, |a| {
+            lanes!(m, op, mask, |a: A| -> D {
                 let wide = a.widen();
                 let clamped = if A::FITS_I64 {
                     wide.max(D::MIN).min(D::MAX)

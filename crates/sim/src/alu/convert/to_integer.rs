@@ -9,9 +9,10 @@ use super::integer::{Integer, emit_integer};
 use super::{Integral, integer_rounding};
 use crate::Error;
 use crate::alu::float::half::{Bf16, F16, Half};
+use crate::alu::float::lanes::lanes;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
-use crate::exec::op::{Handler, LaneOp, Op, map1};
+use crate::exec::op::{Handler, LaneOp, Op};
 
 /// From `.f32`. NaN gives zero, or the top bit for 64-bit results; `.ftz` makes no difference towards zero.
 struct From32<D>(PhantomData<D>);
@@ -19,7 +20,9 @@ impl<D: Integer> LaneOp for From32<D> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
-        unsafe { map1::<f32, D>(m, op, mask, |a| truncate(a)) }
+        unsafe {
+            lanes!(m, op, mask, |a: f32| -> D { truncate(a) });
+        }
     }
 }
 
@@ -29,7 +32,9 @@ impl<D: Integer> LaneOp for From64<D> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
-        unsafe { map1::<f64, D>(m, op, mask, |a| if a.is_nan() { D::top_bit() } else { D::from_f64(a) }) }
+        unsafe {
+            lanes!(m, op, mask, |a: f64| -> D { if a.is_nan() { D::top_bit() } else { D::from_f64(a) } });
+        }
     }
 }
 
@@ -39,7 +44,9 @@ impl<H: Half, D: Integer> LaneOp for From16<H, D> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
-        unsafe { map1::<u16, D>(m, op, mask, |a| truncate(H::widen(a))) }
+        unsafe {
+            lanes!(m, op, mask, |a: u16| -> D { truncate(H::widen(a)) });
+        }
     }
 }
 

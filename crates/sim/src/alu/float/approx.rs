@@ -5,12 +5,13 @@ use std::marker::PhantomData;
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
 use super::finish::{finish, flush_if};
-use super::half::{Bf16, F16, Half, halves};
+use super::half::{Bf16, F16, Half};
+use super::lanes::{halves, lanes};
 use super::transcendental;
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
-use crate::exec::op::{Handler, LaneOp, Op, map1};
+use crate::exec::op::{Handler, LaneOp, Op};
 
 /// A function of one `f32`.
 trait Function: 'static {
@@ -42,7 +43,9 @@ impl<F: Function, const FTZ: bool> LaneOp for Single<F, FTZ> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
-        unsafe { map1::<f32, u32>(m, op, mask, |a| finish(FTZ, false, F::f32(flush_if(FTZ, a)))) }
+        unsafe {
+            lanes!(m, op, mask, |a: f32| -> u32 { finish(FTZ, false, F::f32(flush_if(FTZ, a))) });
+        }
     }
 }
 
@@ -50,11 +53,13 @@ struct Halves<H, F, const PACKED: bool, const FTZ: bool>(PhantomData<(H, F)>);
 impl<H: Half, F: Function, const PACKED: bool, const FTZ: bool> LaneOp for Halves<H, F, PACKED, FTZ> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
-        let flush = |x| if FTZ { H::flush(x) } else { x };
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map1::<u32, u32>(m, op, mask, |a| {
-                halves::<PACKED, 1>([a], |[x]| flush(H::narrow(F::f32(H::widen(flush(x))))))
+            lanes!(m, op, mask, |a: u32| -> u32 {
+                halves!(PACKED, |x = a| {
+                    let result = H::narrow(F::f32(H::widen(if FTZ { H::flush(x) } else { x })));
+                    if FTZ { H::flush(result) } else { result }
+                })
             });
         }
     }

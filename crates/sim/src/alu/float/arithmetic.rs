@@ -7,8 +7,9 @@ use std::marker::PhantomData;
 
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
-use super::exact::{Direction, Downward, Exact, TowardZero, Upward};
+use super::exact::{Direction, Downward, Exact, ToOdd, TowardZero, Upward};
 use super::finish::{finish, flush_if, propagate};
+use super::lanes::lanes;
 use super::soft::{self, Rounding};
 use super::{FTZ, SAT, flags, rounding};
 use crate::Error;
@@ -84,7 +85,8 @@ impl Binary for Mul {
     /// A product of two `.bf16` numbers may be so small that `f32` rounds it too.
     #[inline(always)]
     fn bf16(a: f32, b: f32) -> f32 {
-        Exact::fused(Self::fused(f64::from(a), f64::from(b))).round::<super::exact::ToOdd>()
+        let [x, y, z] = Self::fused(f64::from(a), f64::from(b));
+        Exact::fused(x, y, z).round::<ToOdd>()
     }
 }
 
@@ -119,9 +121,9 @@ impl<F: Binary, D: Direction> LaneOp for Directed32<F, D> {
         let (ftz, sat) = (op.imm & FTZ != 0, op.imm & SAT != 0);
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map2::<f32, f32, u32>(m, op, mask, |a, b| {
-                let (a, b) = (f64::from(flush_if(ftz, a)), f64::from(flush_if(ftz, b)));
-                finish(ftz, sat, Exact::fused(F::fused(a, b)).round::<D>())
+            lanes!(m, op, mask, |a: f32, b: f32| -> u32 {
+                let [x, y, z] = F::fused(f64::from(flush_if(ftz, a)), f64::from(flush_if(ftz, b)));
+                finish(ftz, sat, Exact::fused(x, y, z).round::<D>())
             });
         }
     }
@@ -134,9 +136,9 @@ impl<D: Direction> LaneOp for FusedDirected32<D> {
         let (ftz, sat) = (op.imm & FTZ != 0, op.imm & SAT != 0);
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map3::<f32, f32, f32, u32>(m, op, mask, |a, b, c| {
-                let terms = [a, b, c].map(|x| f64::from(flush_if(ftz, x)));
-                finish(ftz, sat, Exact::fused(terms).round::<D>())
+            lanes!(m, op, mask, |a: f32, b: f32, c: f32| -> u32 {
+                let (a, b, c) = (flush_if(ftz, a), flush_if(ftz, b), flush_if(ftz, c));
+                finish(ftz, sat, Exact::fused(a.into(), b.into(), c.into()).round::<D>())
             });
         }
     }

@@ -9,6 +9,7 @@ use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
 use super::exact::{Direction, Downward, Exact, TowardZero, Upward};
 use super::finish::{finish, flush_if, propagate};
+use super::lanes::lanes;
 use super::soft::{self, Rounding};
 use super::{FTZ, flags, one_of};
 use crate::Error;
@@ -124,7 +125,7 @@ impl<const FTZ: bool> LaneOp for DivideApprox<FTZ> {
         const BEYOND: f32 = 8.507_059e37;
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map2::<f32, f32, u32>(m, op, mask, |a, b| {
+            lanes!(m, op, mask, |a: f32, b: f32| -> u32 {
                 let (a, b) = (flush_if(FTZ, a), flush_if(FTZ, b));
                 let reciprocal = if b.abs() > BEYOND { f32::copysign(0.0, b) } else { 1.0 / b };
                 finish(FTZ, false, a * reciprocal)
@@ -140,7 +141,7 @@ impl<D: Direction> LaneOp for DivideDirected32<D> {
         let ftz = op.imm & FTZ != 0;
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map2::<f32, f32, u32>(m, op, mask, |a, b| {
+            lanes!(m, op, mask, |a: f32, b: f32| -> u32 {
                 let (a, b) = (f64::from(flush_if(ftz, a)), f64::from(flush_if(ftz, b)));
                 finish(ftz, false, Exact::quotient(a, b).round::<D>())
             });
@@ -192,7 +193,7 @@ impl<const ROOT: bool> LaneOp for Gross64<ROOT> {
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map1::<u64, u64>(m, op, mask, |a| {
+            lanes!(m, op, mask, |a: u64| -> u64 {
                 let x = f64::from_bits(flush64(a & UPPER));
                 let result = 1.0 / if ROOT { x.sqrt() } else { x };
                 // To nearest, ties to even, at the last bit that is kept.

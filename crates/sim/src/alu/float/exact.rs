@@ -16,7 +16,7 @@ pub(crate) struct Exact {
 impl Exact {
     /// `x * y + z` for numbers that were `f32`.
     #[inline(always)]
-    pub(crate) fn fused([x, y, z]: [f64; 3]) -> Self {
+    pub(crate) fn fused(x: f64, y: f64, z: f64) -> Self {
         let product = x * y;
         let hi = product + z;
         let z_part = hi - product;

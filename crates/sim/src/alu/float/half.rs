@@ -11,11 +11,12 @@ use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 use super::arithmetic::{Add, Binary, Mul, Sub};
 use super::exact::{Exact, ToOdd};
 use super::finish::{NAN16, saturate};
+use super::lanes::{halves, lanes};
 use super::{FTZ, RELU, SAT, flags, one_of, rounding};
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
-use crate::exec::op::{Handler, LaneOp, Op, map2, map3};
+use crate::exec::op::{Handler, LaneOp, Op};
 
 /// A 16-bit floating-point format.
 pub(crate) trait Half: 'static {
@@ -60,18 +61,9 @@ impl Half for F16 {
     }
 
     #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "the value was brought into range")]
     fn narrow(x: f32) -> u16 {
-        let bits = x.to_bits();
-        let sign = (bits >> 16) as u16 & 0x8000;
-        let magnitude = bits & 0x7fff_ffff;
-        // Nearest even by adding just under half of the last bit, one more if that bit is set.
-        let rounded = magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
-        // Below the normal numbers, adding 0.5 leaves the bits at the bottom, rounded by the host.
-        let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0x3f00_0000);
-        let result = if magnitude < 113 << 23 { small } else { rounded };
-        let result = if magnitude >= 143 << 23 { 0x7c00 } else { result };
-        if magnitude > 0x7f80_0000 { NAN16 } else { sign | result as u16 }
+        let magnitude = narrow_magnitude::<10, 15>(x).min(0x7c00);
+        if x.is_nan() { NAN16 } else { sign16(x) | magnitude }
     }
 
     #[inline(always)]
@@ -93,6 +85,30 @@ impl Half for F16 {
         let odd = bits.wrapping_add(u32::from(short)).wrapping_sub(u32::from(long));
         f32::from_bits(if bits & 1 == 0 { odd } else { bits })
     }
+}
+
+/// The sign of a number, in the top bit of 16.
+#[inline(always)]
+fn sign16(x: f32) -> u16 {
+    if x.is_sign_negative() { 0x8000 } else { 0 }
+}
+
+/// The magnitude of the nearest number, ties to even, in a format of so many bits of mantissa and such a bias; what
+/// is beyond its largest number lies above it, also in the bits.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "what is beyond 16 bits was made small")]
+pub(crate) fn narrow_magnitude<const MANTISSA: u32, const BIAS: u32>(x: f32) -> u16 {
+    let shift = 23 - MANTISSA;
+    // At 2^17 every such format has long overflowed.
+    let magnitude = (x.to_bits() & 0x7fff_ffff).min(144 << 23);
+    // Nearest even by adding just under half of the last bit, one more if that bit is set.
+    let half = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
+    let rounded = magnitude.wrapping_sub((127 - BIAS) << 23).wrapping_add(half) >> shift;
+    // Below the normal numbers, adding a number whose last bit is that of the format leaves the bits at the
+    // bottom, rounded by the host.
+    let anchor = (151 - BIAS - MANTISSA) << 23;
+    let small = (f32::from_bits(magnitude) + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
+    if magnitude < (128 - BIAS) << 23 { small as u16 } else { rounded as u16 }
 }
 
 /// `.bf16`
@@ -121,26 +137,23 @@ impl Half for Bf16 {
 
     #[inline(always)]
     fn fused(a: f32, b: f32, c: f32) -> f32 {
-        Exact::fused([a, b, c].map(f64::from)).round::<ToOdd>()
+        Exact::fused(f64::from(a), f64::from(b), f64::from(c)).round::<ToOdd>()
     }
 }
 
-/// Applies a function to one or both halves of packed operands.
+/// An operand under `.ftz`, in `.f32`.
 #[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "halves are taken")]
-pub(crate) fn halves<const PACKED: bool, const N: usize>(operands: [u32; N], f: impl Fn([u16; N]) -> u16) -> u32 {
-    let low = u32::from(f(operands.map(|x| x as u16)));
-    if PACKED { low | u32::from(f(operands.map(|x| (x >> 16) as u16))) << 16 } else { low }
+fn operand<H: Half>(flags: i64, bits: u16) -> f32 {
+    H::widen(if flags & FTZ != 0 { H::flush(bits) } else { bits })
 }
 
-/// Runs an operation on widened operands and finishes its narrowed result.
+/// The bits of a result under its modifiers.
 #[inline(always)]
-fn modified<H: Half, const N: usize>(flags: i64, operands: [u16; N], f: impl Fn([f32; N]) -> f32) -> u16 {
-    let ftz = flags & FTZ != 0;
-    let result = H::narrow(f(operands.map(|x| H::widen(if ftz { H::flush(x) } else { x }))));
-    let result = if ftz { H::flush(result) } else { result };
-    let result = if flags & RELU != 0 && result > 0x7fff { 0 } else { result };
-    if flags & SAT != 0 { H::narrow(saturate(H::widen(result))) } else { result }
+fn finished<H: Half>(flags: i64, result: f32) -> u16 {
+    let bits = H::narrow(result);
+    let bits = if flags & FTZ != 0 { H::flush(bits) } else { bits };
+    let bits = if flags & RELU != 0 && bits > 0x7fff { 0 } else { bits };
+    if flags & SAT != 0 { H::narrow(saturate(H::widen(bits))) } else { bits }
 }
 
 struct HalfBinary<H, F, const PACKED: bool, const PLAIN: bool>(PhantomData<(H, F)>);
@@ -150,8 +163,10 @@ impl<H: Half, F: Binary, const PACKED: bool, const PLAIN: bool> LaneOp for HalfB
         let flags = if PLAIN { 0 } else { op.imm };
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map2::<u32, u32, u32>(m, op, mask, |a, b| {
-                halves::<PACKED, 2>([a, b], |x| modified::<H, 2>(flags, x, |[a, b]| H::binary::<F>(a, b)))
+            lanes!(m, op, mask, |a: u32, b: u32| -> u32 {
+                halves!(PACKED, |x = a, y = b| {
+                    finished::<H>(flags, H::binary::<F>(operand::<H>(flags, x), operand::<H>(flags, y)))
+                })
             });
         }
     }
@@ -164,8 +179,11 @@ impl<H: Half, const PACKED: bool, const PLAIN: bool> LaneOp for HalfFused<H, PAC
         let flags = if PLAIN { 0 } else { op.imm };
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map3::<u32, u32, u32, u32>(m, op, mask, |a, b, c| {
-                halves::<PACKED, 3>([a, b, c], |x| modified::<H, 3>(flags, x, |[a, b, c]| H::fused(a, b, c)))
+            lanes!(m, op, mask, |a: u32, b: u32, c: u32| -> u32 {
+                halves!(PACKED, |x = a, y = b, z = c| {
+                    let (x, y, z) = (operand::<H>(flags, x), operand::<H>(flags, y), operand::<H>(flags, z));
+                    finished::<H>(flags, H::fused(x, y, z))
+                })
             });
         }
     }

@@ -8,11 +8,11 @@ use std::marker::PhantomData;
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
 use super::finish::{NAN16, NAN32, NAN64, QUIET64};
-use super::half::halves;
+use super::lanes::{halves, lanes};
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
-use crate::exec::op::{Handler, LaneOp, Op, map2};
+use crate::exec::op::{Handler, LaneOp, Op};
 
 /// `.ftz`, `.NaN` and `.xorsign.abs` in `Op::imm`.
 const FLUSH: i64 = 1;
@@ -20,33 +20,34 @@ const NAN: i64 = 2;
 const XORSIGN: i64 = 4;
 
 macro_rules! order {
-    ($name:ident, $bits:ty, $signed:ty, infinity: $infinity:literal, subnormal: $subnormal:literal, nan: $nan:expr) => {
+    ($name:ident, $bits:ty, $signed:ty, infinity: $infinity:literal, subnormal: $subnormal:literal, nan: |$x:ident| $nan:expr) => {
         /// The minimum or maximum of two numbers given by their bits.
         #[inline(always)]
-        fn $name(is_max: bool, flags: i64, [a, b]: [$bits; 2]) -> $bits {
+        fn $name(is_max: bool, flags: i64, a: $bits, b: $bits) -> $bits {
             const SIGN: $bits = 1 << (<$bits>::BITS - 1);
-            let is_nan = |x: $bits| x & !SIGN > $infinity;
-            let flush = |x: $bits| if flags & FLUSH != 0 && x & !SIGN <= $subnormal { x & SIGN } else { x };
-            let magnitude = |x: $bits| if flags & XORSIGN != 0 { x & !SIGN } else { x };
-            let key = |x: $bits| {
-                let x = x.cast_signed();
-                x ^ ((x >> (<$signed>::BITS - 1)) & <$signed>::MAX)
-            };
-            let sign = (a ^ b) & SIGN;
-            let (x, y) = (magnitude(flush(a)), magnitude(flush(b)));
-            let x_first = if is_max { key(x) > key(y) } else { key(x) < key(y) };
-            let number = if is_nan(y) || (x_first && !is_nan(x)) { x } else { y };
-            let number = if flags & XORSIGN != 0 { number & !SIGN | sign } else { number };
-            let nan_wins = (is_nan(a) && is_nan(b)) || (flags & NAN != 0 && (is_nan(a) || is_nan(b)));
-            let nan: $bits = $nan(if is_nan(a) { a } else { b });
-            if nan_wins { nan } else { number }
+            const MAGNITUDE: $bits = !SIGN;
+            let is_xorsign = flags & XORSIGN != 0;
+            let a_kept = if flags & FLUSH != 0 && a & MAGNITUDE <= $subnormal { a & SIGN } else { a };
+            let b_kept = if flags & FLUSH != 0 && b & MAGNITUDE <= $subnormal { b & SIGN } else { b };
+            let x = if is_xorsign { a_kept & MAGNITUDE } else { a_kept };
+            let y = if is_xorsign { b_kept & MAGNITUDE } else { b_kept };
+            let (x_signed, y_signed) = (x.cast_signed(), y.cast_signed());
+            let x_key = x_signed ^ ((x_signed >> (<$signed>::BITS - 1)) & <$signed>::MAX);
+            let y_key = y_signed ^ ((y_signed >> (<$signed>::BITS - 1)) & <$signed>::MAX);
+            let x_first = if is_max { x_key > y_key } else { x_key < y_key };
+            let (a_nan, b_nan) = (a & MAGNITUDE > $infinity, b & MAGNITUDE > $infinity);
+            let number = if b_nan | (x_first & !a_nan) { x } else { y };
+            let number = if is_xorsign { number & MAGNITUDE | (a ^ b) & SIGN } else { number };
+            let $x = if a_nan { a } else { b };
+            let nan: $bits = $nan;
+            if (a_nan & b_nan) | ((flags & NAN != 0) & (a_nan | b_nan)) { nan } else { number }
         }
     };
 }
 
-order!(order16, u16, i16, infinity: 0x7c00, subnormal: 0x03ff, nan: |_| NAN16);
-order!(order_bf16, u16, i16, infinity: 0x7f80, subnormal: 0x007f, nan: |_| NAN16);
-order!(order32, u32, i32, infinity: 0x7f80_0000, subnormal: 0x007f_ffff, nan: |_| NAN32);
+order!(order16, u16, i16, infinity: 0x7c00, subnormal: 0x03ff, nan: |_nan| NAN16);
+order!(order_bf16, u16, i16, infinity: 0x7f80, subnormal: 0x007f, nan: |_nan| NAN16);
+order!(order32, u32, i32, infinity: 0x7f80_0000, subnormal: 0x007f_ffff, nan: |_nan| NAN32);
 order!(order64, u64, i64, infinity: 0x7ff0_0000_0000_0000, subnormal: 0x000f_ffff_ffff_ffff, nan: |x| x | QUIET64);
 
 const _: () = assert!(NAN64 & QUIET64 != 0, "a NaN of .f64 that is propagated is quiet, as the default one is");
@@ -70,7 +71,9 @@ impl<W: Which, const PLAIN: bool> LaneOp for MinMax32<W, PLAIN> {
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         let flags = if PLAIN { 0 } else { op.imm };
         // SAFETY: the decoder checked the operand widths.
-        unsafe { map2::<u32, u32, u32>(m, op, mask, |a, b| order32(W::IS_MAX, flags, [a, b])) }
+        unsafe {
+            lanes!(m, op, mask, |a: u32, b: u32| -> u32 { order32(W::IS_MAX, flags, a, b) });
+        }
     }
 }
 
@@ -79,7 +82,9 @@ impl<W: Which> LaneOp for MinMax64<W> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
-        unsafe { map2::<u64, u64, u64>(m, op, mask, |a, b| order64(W::IS_MAX, 0, [a, b])) }
+        unsafe {
+            lanes!(m, op, mask, |a: u64, b: u64| -> u64 { order64(W::IS_MAX, 0, a, b) });
+        }
     }
 }
 
@@ -90,9 +95,9 @@ impl<W: Which, const BF16: bool, const PACKED: bool> LaneOp for MinMax16<W, BF16
         let flags = op.imm;
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map2::<u32, u32, u32>(m, op, mask, |a, b| {
-                halves::<PACKED, 2>([a, b], |x| {
-                    if BF16 { order_bf16(W::IS_MAX, flags, x) } else { order16(W::IS_MAX, flags, x) }
+            lanes!(m, op, mask, |a: u32, b: u32| -> u32 {
+                halves!(PACKED, |x = a, y = b| {
+                    if BF16 { order_bf16(W::IS_MAX, flags, x, y) } else { order16(W::IS_MAX, flags, x, y) }
                 })
             });
         }

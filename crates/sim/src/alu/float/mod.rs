@@ -16,6 +16,7 @@ pub(crate) mod divide;
 pub(crate) mod exact;
 pub(crate) mod finish;
 pub(crate) mod half;
+pub(crate) mod lanes;
 pub(crate) mod minmax;
 pub(crate) mod sign;
 pub(crate) mod soft;

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
 use super::finish::{NAN16, NAN32};
-use super::half::halves;
+use super::lanes::{halves, lanes};
 use super::one_of;
 use crate::Error;
 use crate::decode::Decoder;
@@ -70,8 +70,8 @@ impl<W: Which, const INFINITY: u16, const PACKED: bool, const FTZ: bool> LaneOp 
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
         unsafe {
-            map1::<u32, u32>(m, op, mask, |a| {
-                halves::<PACKED, 1>([a], |[x]| {
+            lanes!(m, op, mask, |a: u32| -> u32 {
+                halves!(PACKED, |x = a| {
                     let magnitude = x & 0x7fff;
                     let sign = if W::CLEAR { 0 } else { !x & 0x8000 };
                     let kept = if FTZ && magnitude & INFINITY == 0 { 0 } else { magnitude };

@@ -48,7 +48,7 @@ pub(crate) struct Format {
     pub mantissa: u32,
     /// The largest finite number.
     pub max: u64,
-    /// Infinity; [`Format::max`] where there is none.
+    /// Infinity.
     pub infinity: u64,
     /// The canonical NaN.
     pub nan: u64,
@@ -70,10 +70,6 @@ impl Format {
     pub(crate) const F64: Self = Self::ieee(11, 52, NAN64);
     /// `.tf32`, without the 13 bits that are zero.
     pub(crate) const TF32: Self = Self::ieee(8, 10, 0x7fff_ffff >> 13);
-    /// `.e5m2`
-    pub(crate) const E5M2: Self = Self::ieee(5, 2, 0x7f);
-    /// `.e4m3`: no infinity, one NaN of each sign.
-    pub(crate) const E4M3: Self = Self { exponent: 4, mantissa: 3, max: 0x7e, infinity: 0x7e, nan: 0x7f };
 
     /// The exponent of the smallest normal number.
     const fn min_exponent(self) -> i32 {
@@ -124,7 +120,7 @@ impl Value {
         if magnitude > format.infinity {
             return Self::Nan(negative, mantissa << (52 - format.mantissa));
         }
-        if magnitude == format.infinity && format.infinity != format.max {
+        if magnitude == format.infinity {
             return Self::Infinity(negative);
         }
         if magnitude == 0 {

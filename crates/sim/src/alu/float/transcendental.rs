@@ -78,16 +78,22 @@ pub(crate) fn exp2(x: f32) -> f32 {
     // Beyond these bounds the result is infinite or zero; a NaN passes both comparisons.
     let x = if x > 130.0 { 130.0 } else { x };
     let x = if x < -152.0 { -152.0 } else { x };
-    let whole = nearest(x);
-    let part = x - whole;
-    let c = [0.693_147_2, 0.240_226_5, 0.055_503_28, 0.009_618_004, 0.001_340_027, 0.000_154_763_02];
+    // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
+    let shifted = x + 12_582_912.0;
+    let part = x - (shifted - 12_582_912.0);
+    let exponent = shifted.to_bits().wrapping_sub(0x4b40_0000).cast_signed();
+    let c = [std::f32::consts::LN_2, 0.240_226_5, 0.055_503_28, 0.009_618_004, 0.001_340_027, 0.000_154_763_02];
     let mantissa = f32::mul_add(part, polynomial(part, c), 1.0);
     // In two steps, so that a subnormal result is rounded once and 2^128 overflows.
-    #[allow(clippy::cast_possible_truncation, reason = "between -152 and 130")]
-    let exponent = whole as i32;
     let first = exponent >> 1;
-    let power = |n: i32| f32::from_bits(((n + 127) << 23).cast_unsigned());
-    mantissa * power(first) * power(exponent - first)
+    let second = exponent.wrapping_sub(first);
+    mantissa * power_of_two(first) * power_of_two(second)
+}
+
+/// 2 to the power of a small integer.
+#[inline(always)]
+fn power_of_two(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) << 23).cast_unsigned())
 }
 
 /// The hyperbolic tangent; subnormal numbers pass through.
@@ -100,4 +106,40 @@ pub(crate) fn tanh(x: f32) -> f32 {
     // 1 - 2 / (e^(2|x|) + 1)
     let far = 1.0 - 2.0 / (exp2(magnitude * 2.885_39) + 1.0);
     f32::copysign(if magnitude < 0.625 { near_zero } else { far }, x)
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+
+    const FUNCTIONS: [fn(f32) -> f32; 5] = [sin, cos, log2, exp2, tanh];
+
+    /// # Safety
+    /// The host has the features.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn with_fma(function: usize, x: f32) -> f32 {
+        match function {
+            0 => sin(x),
+            1 => cos(x),
+            2 => log2(x),
+            3 => exp2(x),
+            _ => tanh(x),
+        }
+    }
+
+    #[test]
+    fn functions_give_the_same_bits_with_and_without_the_features_of_the_host() {
+        if !std::arch::is_x86_feature_detected!("avx2") || !std::arch::is_x86_feature_detected!("fma") {
+            return;
+        }
+        for bits in (0..=u32::MAX).step_by(40_009) {
+            let x = f32::from_bits(bits);
+            for (n, function) in FUNCTIONS.iter().enumerate() {
+                // SAFETY: the features were detected.
+                let fast = unsafe { with_fma(n, x) };
+                let is_same = function(x).to_bits() == fast.to_bits() || (fast.is_nan() && function(x).is_nan());
+                assert!(is_same, "function {n} of {bits:#010x}: {:e} and {fast:e}", function(x));
+            }
+        }
+    }
 }
