@@ -1,0 +1,218 @@
+//! Every rung of every ladder: right at every size, clean under every check, and true to what it claims.
+
+use warpfold_device::{Checks, Device, LaunchConfig, Profile};
+use warpfold_kernels::Dtype;
+use warpfold_kernels::ladder::{LADDERS, Ladder, LadderReport, RunOptions, ladder, run};
+use warpfold_kernels::reduce::ladder::{BLOCK, MAX_BLOCKS, PartialSums, naive, shuffle, single_pass};
+use warpfold_lang::{
+    Arch, Global, Target, Val, block_idx, halving, kernel, shared_named, sync_threads, thread_idx, when,
+};
+use warpfold_ptx::Opcode;
+
+/// Around every size at which a warp, a vector access, a block or a grid is full.
+const SIZES: &[usize] = &[
+    0, 1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025,
+    1999, 2047, 2048, 2049, 4095, 4096, 4097, 100_003,
+];
+
+/// More than one round for the rungs whose grid is fixed, with something left over.
+const SEVERAL_ROUNDS: usize = 2 * (MAX_BLOCKS * BLOCK * 4) as usize + 1234 * 4 + 3;
+
+/// The devices to test on: the one that the environment names, or all at hand.
+fn devices() -> Vec<Device> {
+    if std::env::var_os("WARPFOLD_DEVICE").is_some() {
+        return vec![Device::from_env().expect("the device that WARPFOLD_DEVICE names is there")];
+    }
+    Device::all()
+}
+
+/// Runs a test on every device, and says on which.
+#[track_caller]
+fn on_every_device(test: impl Fn(&Device)) {
+    for device in devices() {
+        println!("on {device}");
+        test(&device);
+    }
+}
+
+fn virtual_gpu() -> Device {
+    let device = Device::virtual_gpu(Profile::H200);
+    println!("on {device}");
+    device
+}
+
+fn options(checks: Checks) -> RunOptions {
+    RunOptions { checks, repetitions: 2, ..RunOptions::default() }
+}
+
+#[track_caller]
+fn reported(device: &Device, ladder: &'static Ladder, size: usize, dtype: Dtype, checks: Checks) -> LadderReport {
+    run(device, ladder, size, dtype, &options(checks)).unwrap_or_else(|e| panic!("{} {size} {dtype}: {e}", ladder.name))
+}
+
+#[track_caller]
+fn all_are_right(report: &LadderReport) {
+    for rung in &report.rungs {
+        let at = format!("{}/{} of {} {} on {}", report.ladder, rung.name, report.size, report.dtype, report.device);
+        assert!(rung.ok, "{at}: max error {}, {:?}", rung.max_error, rung.failure);
+        let findings: Vec<_> = rung.findings.iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{at}: {}", findings.join("\n"));
+    }
+}
+
+fn cases(sizes: &[usize]) -> impl Iterator<Item = (&'static Ladder, usize, Dtype)> {
+    LADDERS.iter().flat_map(move |ladder| {
+        let sizes = sizes.iter().filter(|size| **size <= ladder.max_size);
+        sizes.flat_map(|size| Dtype::ALL.map(|dtype| (*ladder, *size, dtype)))
+    })
+}
+
+#[test]
+fn every_rung_is_right_at_every_boundary_of_size() {
+    on_every_device(|device| {
+        for (ladder, size, dtype) in cases(SIZES) {
+            all_are_right(&reported(device, ladder, size, dtype, Checks::None));
+        }
+    });
+}
+
+#[test]
+fn every_rung_is_right_when_threads_take_several_rounds() {
+    on_every_device(|device| {
+        for dtype in Dtype::ALL {
+            all_are_right(&reported(device, ladder("reduce").unwrap(), SEVERAL_ROUNDS, dtype, Checks::None));
+        }
+    });
+}
+
+#[test]
+fn every_rung_is_clean_under_every_check() {
+    let device = virtual_gpu();
+    for (ladder, size, dtype) in cases(&[0, 1, 33, 257, 513, 1025, 1999, 100_003]) {
+        all_are_right(&reported(&device, ladder, size, dtype, Checks::All));
+    }
+    all_are_right(&reported(&device, ladder("reduce").unwrap(), SEVERAL_ROUNDS, Dtype::F32, Checks::All));
+}
+
+#[test]
+fn every_rung_buys_what_it_claims() {
+    let device = virtual_gpu();
+    for ladder in LADDERS {
+        // Full blocks for every rung, and several rounds for those whose grid is fixed.
+        let size = ladder.max_size.min(4 * (MAX_BLOCKS * BLOCK * 4) as usize);
+        let report = reported(&device, ladder, size, ladder.default_dtype, Checks::None);
+        for (rung, pair) in ladder.rungs[1..].iter().zip(report.rungs.windows(2)) {
+            let [before, after] = [&pair[0], &pair[1]].map(|r| r.measured().expect("the virtual GPU counts"));
+            assert!(!rung.claims.is_empty(), "{}/{} claims nothing", ladder.name, rung.name);
+            for claim in rung.claims {
+                let found = claim.describe(&before, &after);
+                assert!(claim.holds(&before, &after), "{}/{}: {:?}, {found}", ladder.name, rung.name, claim.change);
+                assert!(pair[1].sentence.contains(&found), "{}", pair[1].sentence);
+            }
+        }
+    }
+}
+
+#[test]
+fn bank_conflicts_are_those_that_hardware_measured() {
+    let reduce = ladder("reduce").unwrap();
+    let report = reported(&virtual_gpu(), reduce, reduce.default_size, Dtype::I32, Checks::None);
+    all_are_right(&report);
+    for rung in &report.rungs {
+        let counters = rung.counters.expect("the virtual GPU counts");
+        let expected = if rung.name == "interleaved" { 4_587_520 } else { 0 };
+        assert_eq!(counters.shared_store_bank_conflicts, expected, "{}", rung.name);
+    }
+}
+
+#[test]
+fn only_the_naive_rung_divides() {
+    let target = Target::new(Arch::SM_90A, (8, 0));
+    for rung in ladder("reduce").unwrap().rungs {
+        let built = (rung.kernel)(Dtype::I32).build(&target).unwrap();
+        let divides = built.module.kernels().flat_map(|k| k.instructions()).any(|i| i.opcode == Opcode::Rem);
+        assert_eq!(divides, rung.name == "naive", "{}", rung.name);
+    }
+}
+
+/// Whole numbers whose sums stay below 2^24: any order of additions gives them exactly, so that one lost element shows.
+#[test]
+fn sums_of_whole_floats_are_exact() {
+    on_every_device(|device| {
+        for len in [1_usize, 257, 100_003, 2_000_001] {
+            let elements: Vec<f32> = (0..len).map(|i| ((i * 7919) % 15) as f32 - 7.0).collect();
+            let expected: f32 = elements.iter().sum();
+            let input = device.upload(&elements).unwrap();
+            let config = |elements: u32| LaunchConfig::new(len.div_ceil(elements as usize) as u32, BLOCK);
+
+            let mut sums = device.alloc::<f32>(len.div_ceil(BLOCK as usize)).unwrap();
+            device.launch(&naive::<f32>(BLOCK), config(BLOCK), (&input, &mut sums, len as u32)).unwrap();
+            assert_eq!(sums.download().unwrap().iter().sum::<f32>(), expected, "naive, {len}");
+
+            let mut sum = device.alloc_zeroed::<f32>(1).unwrap();
+            device.launch(&shuffle::<f32>(BLOCK), config(2 * BLOCK), (&input, &mut sum, len as u32)).unwrap();
+            assert_eq!(sum.download().unwrap(), [expected], "shuffle, {len}");
+        }
+    });
+}
+
+#[test]
+fn the_single_pass_gives_the_same_bits_every_time_and_readies_its_counter() {
+    let bits: Vec<u32> = devices().iter().flat_map(single_pass_bits).collect();
+    assert!(bits.iter().all(|b| *b == bits[0]), "{bits:x?}");
+}
+
+/// The result of some launches that share one counter.
+fn single_pass_bits(device: &Device) -> Vec<u32> {
+    println!("on {device}");
+    let len = 1_000_003_u32;
+    let elements: Vec<f32> = (0..len).map(|i| (i.wrapping_mul(2_654_435_761) as f32).sqrt() - 40_000.0).collect();
+    let input = device.upload(&elements).unwrap();
+    let config = LaunchConfig::new(len.div_ceil(4 * BLOCK).min(MAX_BLOCKS), BLOCK);
+    let mut ticket = device.alloc_zeroed::<u32>(1).unwrap();
+    let kernel = single_pass::<f32>(BLOCK);
+    let launch = |_| {
+        let mut sums = device.alloc::<f32>(config.grid[0] as usize).unwrap();
+        let mut result = device.alloc::<f32>(1).unwrap();
+        device.launch(&kernel, config, (&input, &mut sums, &mut result, &mut ticket, len)).unwrap();
+        result.download().unwrap()[0].to_bits()
+    };
+    (0..8).map(launch).collect()
+}
+
+/// The rung `unroll_last_warp` as it was written before Volta.
+fn unroll_last_warp_in_lockstep(block: u32) -> PartialSums<i32> {
+    let body = move |input: Global<i32>, sums: Global<i32>, len: Val<u32>| {
+        let tile = shared_named::<i32>("tile", block);
+        let thread = thread_idx().x;
+        let i = block_idx().x * (2 * block) + thread;
+        let load = |i: Val<u32>| input.at(i).get_or(0, i.lt(len));
+        let mine = tile.at(thread);
+        mine.set(load(i) + load(i + block));
+        sync_threads();
+        for stride in halving(block / 2).take_while(|stride| *stride > 32) {
+            when(thread.lt(stride), || mine.add_assign(mine.at(stride).get()));
+            sync_threads();
+        }
+        when(thread.lt(32), || {
+            for stride in halving(32) {
+                mine.add_assign(mine.at(stride).get());
+            }
+            when(thread.eq(0), || sums.at(block_idx().x).set(tile.at(0).get()));
+        });
+    };
+    kernel("reduce_in_lockstep", body).required_block(block)
+}
+
+#[test]
+fn a_last_warp_without_warp_barriers_is_reported() {
+    let device = virtual_gpu();
+    device.set_checks(Checks::All).unwrap();
+    let input = device.upload(&vec![1_i32; 1024]).unwrap();
+    let mut sums = device.alloc::<i32>(2).unwrap();
+    let kernel = unroll_last_warp_in_lockstep(BLOCK);
+    device.launch(&kernel, LaunchConfig::new(2, BLOCK), (&input, &mut sums, 1024)).unwrap();
+    let findings = device.last_report().expect("the virtual GPU reports").report.findings;
+    let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    assert!(text.contains("race") && text.contains("tile") && text.contains("reduce_in_lockstep"), "{text}");
+}

@@ -1,0 +1,174 @@
+//! Takes one synchronisation at a time away from every kernel of every ladder: the checks, or the result, must object.
+
+use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Profile};
+use warpfold_kernels::ladder::{Guards, Instance, LADDERS, Ladder, Rung};
+use warpfold_kernels::{AnyKernel, Dtype, gemm};
+use warpfold_ptx::{Instruction, Module, Opcode, Statement};
+
+/// What is taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mutation {
+    /// The whole instruction: a barrier or a fence.
+    Delete,
+    /// Its order, down to relaxed.
+    Relax,
+}
+
+/// A kernel without one of its synchronisations.
+struct Mutant {
+    instruction: String,
+    mutation: Mutation,
+    text: String,
+}
+
+/// What an instruction can lose.
+fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
+    let is_barrier = matches!(instruction.opcode, Opcode::Bar | Opcode::Barrier);
+    if matches!(instruction.opcode, Opcode::Fence | Opcode::Membar) || (is_barrier && instruction.has("sync")) {
+        return Some(Mutation::Delete);
+    }
+    ["acq_rel", "release", "acquire"].iter().any(|order| instruction.has(order)).then_some(Mutation::Relax)
+}
+
+fn mutants(kernel: &AnyKernel, device: &Device) -> Vec<Mutant> {
+    let module = kernel.build(&device.target()).unwrap_or_else(|e| panic!("{e}")).module;
+    let count = module.kernels().flat_map(|k| k.instructions()).filter(|i| mutation_of(i).is_some()).count();
+    (0..count).map(|n| mutant(module.clone(), n)).collect()
+}
+
+/// The module without its `n`-th synchronisation.
+fn mutant(mut module: Module, n: usize) -> Mutant {
+    let mut left = n;
+    let mut found = None;
+    for item in &mut module.items {
+        if let warpfold_ptx::Item::Function(function) = item {
+            mutate(function.body.iter_mut().flatten(), &mut left, &mut found);
+        }
+    }
+    let (instruction, mutation) = found.expect("there are more than n synchronisations");
+    Mutant { instruction, mutation, text: module.to_string() }
+}
+
+fn mutate<'a>(
+    statements: impl Iterator<Item = &'a mut Statement>,
+    left: &mut usize,
+    found: &mut Option<(String, Mutation)>,
+) {
+    for statement in statements {
+        match statement {
+            Statement::Scope(inner) => mutate(inner.iter_mut(), left, found),
+            Statement::Instruction(instruction) if found.is_none() => {
+                let Some(mutation) = mutation_of(instruction) else { continue };
+                if *left > 0 {
+                    *left -= 1;
+                    continue;
+                }
+                *found = Some((instruction.to_string(), mutation));
+                match mutation {
+                    Mutation::Delete => *statement = Statement::Scope(Vec::new()),
+                    Mutation::Relax => relax(instruction),
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn relax(instruction: &mut Instruction) {
+    for modifier in &mut instruction.modifiers {
+        if ["acq_rel", "release", "acquire"].iter().any(|order| modifier == order) {
+            *modifier = "relaxed".into();
+        }
+    }
+}
+
+/// A size at which every part of a rung has work: several blocks, and several rounds where a thread takes rounds.
+fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
+    let rounds = if ["grid_stride", "single_pass"].contains(&rung.name) { 2_200_003 } else { 5003 };
+    ladder.max_size.min(rounds)
+}
+
+/// What the checks say against a launch, if they object.
+fn objection(device: &Device, function: &Function, config: LaunchConfig, arguments: &Arguments<'_>) -> Option<String> {
+    drop(device.take_reports());
+    if let Err(error) = device.default_stream().launch_raw(function, config, arguments) {
+        return Some(error.to_string());
+    }
+    let findings = device.last_report().expect("the virtual GPU reports").report.findings;
+    findings.first().map(ToString::to_string)
+}
+
+/// Tries a kernel as it is, then each of its mutants; gives how many there are and those that nobody objects to.
+fn try_mutants(
+    device: &Device,
+    kernel: &AnyKernel,
+    mut objection: impl FnMut(&Function) -> Option<String>,
+) -> (usize, Vec<String>) {
+    let whole = kernel.prepare(device).unwrap();
+    assert_eq!(objection(&whole), None, "{} as it is", kernel.name());
+    let mutants = mutants(kernel, device);
+    let count = mutants.len();
+    let mut survivors = Vec::new();
+    for Mutant { instruction, mutation, text } in mutants {
+        let function = device.load(&text).unwrap().kernel(kernel.name()).unwrap();
+        let at = format!("{}: {mutation:?} `{instruction}`", kernel.name());
+        match objection(&function) {
+            Some(objection) => println!("{at}: {objection}"),
+            None => survivors.push(at),
+        }
+    }
+    (count, survivors)
+}
+
+fn checked_device() -> Device {
+    let device = Device::virtual_gpu(Profile::H200);
+    println!("on {device}");
+    device.set_checks(Checks::All).unwrap();
+    device
+}
+
+#[test]
+fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
+    let device = checked_device();
+    let (mut tried, mut survivors) = (0, Vec::new());
+    for ladder in LADDERS {
+        for rung in ladder.rungs {
+            let size = size_of(ladder, rung);
+            let mut instance = (ladder.open)(&device, Dtype::I32, size, Guards::Checker).unwrap();
+            let (count, left) = try_mutants(&device, &(rung.kernel)(Dtype::I32), |function| {
+                instance.reset(rung).unwrap();
+                let arguments = instance.arguments(rung).unwrap();
+                let objection = objection(&device, function, (rung.config)(size), &arguments);
+                drop(arguments);
+                objection.or_else(|| wrong(&*instance, rung))
+            });
+            tried += count;
+            survivors.extend(left);
+        }
+    }
+    println!("{tried} mutants, {} of them unnoticed", survivors.len());
+    assert!(tried >= 46, "the ladders had more synchronisations than {tried}");
+    assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+}
+
+fn wrong(instance: &dyn Instance, rung: &Rung) -> Option<String> {
+    let verdict = instance.verdict(rung).unwrap();
+    (!verdict.ok).then(|| format!("wrong by {}", verdict.max_error))
+}
+
+#[test]
+fn no_barrier_of_the_matrix_product_can_be_taken_away_unnoticed() {
+    let device = checked_device();
+    let (m, n, k) = (33, 40, 70);
+    let a = device.upload(&vec![1.0_f32; m * k]).unwrap();
+    let b = device.upload(&vec![2.0_f32; k * n]).unwrap();
+    let (count, survivors) = try_mutants(&device, &gemm::shared().into(), |function| {
+        let mut c = device.alloc::<f32>(m * n).unwrap();
+        let sizes = [m, n, k].map(|size| size as u32);
+        let arguments = Arguments::new().input(&a).input(&b).output(&mut c);
+        let arguments = sizes.into_iter().fold(arguments, Arguments::value);
+        objection(&device, function, gemm::launch_config(sizes[0], sizes[1]), &arguments)
+    });
+    assert_eq!(count, 2);
+    assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+}
