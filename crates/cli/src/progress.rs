@@ -14,20 +14,23 @@ impl Progress {
     pub(crate) fn new() -> Self {
         let shown = std::io::stderr().is_terminal();
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} blocks {eta}");
-        let bar = ProgressBar::with_draw_target(Some(0), target);
-        Self { bar: bar.with_style(style.expect("the template is well formed")) }
+        Self { bar: ProgressBar::with_draw_target(None, target) }
     }
 
-    /// What runs.
+    /// What runs; how many blocks it has is not known yet, and never on CUDA.
     pub(crate) fn begin(&self, what: impl Into<String>) {
-        self.bar.reset();
+        self.bar.set_style(style("{msg}"));
+        self.bar.unset_length();
         self.bar.set_message(what.into());
+        self.bar.reset();
     }
 
     /// Blocks finished, of blocks in all.
     pub(crate) fn show(&self, done: u64, all: u64) {
-        self.bar.set_length(all);
+        if self.bar.length().is_none() {
+            self.bar.set_length(all);
+            self.bar.set_style(style("{msg} {wide_bar} {human_pos}/{human_len} blocks {eta}"));
+        }
         self.bar.set_position(done);
     }
 
@@ -42,4 +45,8 @@ impl Progress {
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         });
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the templates are well formed")
 }

@@ -10,6 +10,15 @@ use crate::table::{Table, grouped, ratio};
 
 /// Prints the report.
 pub(super) fn print(ladder: &Ladder, report: &LadderReport, activities: Option<&[Activity]>) -> Result<(), Failure> {
+    let mut page = text(ladder, report);
+    if let Some(activities) = activities {
+        page.push('\n');
+        page.push_str(&profile::table(activities).render());
+    }
+    output::print(&page)
+}
+
+fn text(ladder: &Ladder, report: &LadderReport) -> String {
     let size = grouped(report.size as u64);
     let mut page = format!("{}: {}\n{size} {} on {}\n\n", report.ladder, ladder.problem, report.dtype, report.device);
     let has_times = report.rungs.iter().any(|rung| rung.seconds.is_some());
@@ -30,11 +39,7 @@ pub(super) fn print(ladder: &Ladder, report: &LadderReport, activities: Option<&
         Some(bandwidth) => format!("a copy within the device's memory reaches {bandwidth:.1} GB/s\n"),
         None => "the virtual GPU counts what hardware would do; it has no clock, so there are no times\n".to_owned(),
     });
-    if let Some(activities) = activities {
-        page.push('\n');
-        page.push_str(&profile::table(activities).render());
-    }
-    output::print(&page)
+    page
 }
 
 fn counted_heading() -> Table {
@@ -90,5 +95,62 @@ fn result(rung: &RungReport) -> &'static str {
         (Some(_), _) => "FAILED",
         (None, true) => "right",
         (None, false) => "WRONG",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_kernels::{Dtype, ladder};
+
+    use super::*;
+
+    fn rung(name: &'static str, seconds: Option<f64>, failure: Option<&str>) -> RungReport {
+        let bytes = 134_217_728;
+        RungReport {
+            name,
+            ok: failure.is_none(),
+            max_error: 0.0,
+            seconds,
+            bytes,
+            gigabytes_per_second: seconds.map(|seconds| bytes as f64 / seconds / 1e9),
+            counters: None,
+            findings: Vec::new(),
+            failure: failure.map(str::to_owned),
+            blocks: 1,
+            steps: 1,
+            sentence: format!("What {name} changes."),
+        }
+    }
+
+    #[test]
+    fn a_gpu_has_times_speed_ups_and_its_share_of_the_copy_bandwidth() {
+        let report = LadderReport {
+            ladder: "reduce",
+            device: "cuda:0 (a GPU)".to_owned(),
+            size: 33_554_432,
+            dtype: Dtype::I32,
+            copy_gigabytes_per_second: Some(600.0),
+            rungs: vec![
+                rung("naive", Some(3.1184e-3), None),
+                rung("vec4", Some(0.4e-3), None),
+                rung("shuffle", None, Some("it fell")),
+            ],
+        };
+        let expected = "\
+reduce: the sum of a vector
+33,554,432 i32 on cuda:0 (a GPU)
+
+rung     result      time   GB/s  speed-up  of copy
+naive     right  3.118 ms   43.0     1.00x    7.2 %
+    What naive changes.
+vec4      right  400.0 us  335.5     7.80x   55.9 %
+    What vec4 changes.
+shuffle  FAILED         -      -         -        -
+    What shuffle changes.
+    it fell
+
+a copy within the device's memory reaches 600.0 GB/s
+";
+        assert_eq!(text(ladder::ladder("reduce").expect("there is one"), &report), expected);
     }
 }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod devices;
+mod foreign;
 mod inspect;
 mod ladder;
 mod sim;
