@@ -9,7 +9,7 @@ use warpfold_conformance::instructions::{Kind, combinations};
 use crate::reference::{Modifiers, all_16, bits, flushed, random, value};
 
 /// `.tf32` without the 13 bits that are zero.
-pub struct Tf32Semantics;
+pub(crate) struct Tf32Semantics;
 impl Semantics for Tf32Semantics {
     const BITS: usize = 19;
     const EXP_BITS: usize = 8;
@@ -18,7 +18,7 @@ type Tf32 = IeeeFloat<Tf32Semantics>;
 
 /// A type of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Type {
+pub(crate) enum Type {
     Unsigned(u32),
     Signed(u32),
     F16,
@@ -31,10 +31,10 @@ pub enum Type {
 }
 use Type::{Signed, Unsigned};
 
-pub const INTEGERS: [Type; 8] =
+pub(crate) const INTEGERS: [Type; 8] =
     [Unsigned(8), Unsigned(16), Unsigned(32), Unsigned(64), Signed(8), Signed(16), Signed(32), Signed(64)];
 
-pub const FLOATS: [Type; 4] = [Type::F16, Type::Bf16, Type::F32, Type::F64];
+pub(crate) const FLOATS: [Type; 4] = [Type::F16, Type::Bf16, Type::F32, Type::F64];
 
 /// Does the same with the soft-float type of a format.
 macro_rules! with_format {
@@ -74,7 +74,7 @@ macro_rules! with_format {
 }
 
 impl Type {
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Unsigned(bits) => format!("u{bits}"),
             Signed(bits) => format!("s{bits}"),
@@ -82,7 +82,7 @@ impl Type {
         }
     }
 
-    pub fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> Kind {
         match self {
             Unsigned(bits) | Signed(bits) => Kind::Int(bits.max(16)),
             Self::F16 => Kind::F16,
@@ -94,7 +94,7 @@ impl Type {
         }
     }
 
-    pub fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         match self {
             Unsigned(bits) | Signed(bits) => bits,
             Self::E4m3 | Self::E5m2 => 8,
@@ -102,12 +102,12 @@ impl Type {
         }
     }
 
-    pub fn is_integer(self) -> bool {
+    pub(crate) fn is_integer(self) -> bool {
         matches!(self, Unsigned(_) | Signed(_))
     }
 
     /// The value of an integer.
-    pub fn integer(self, bits: u64) -> i128 {
+    pub(crate) fn integer(self, bits: u64) -> i128 {
         let wide = u128::from(bits) << (128 - self.bits());
         match self {
             Signed(width) => wide.cast_signed() >> (128 - width),
@@ -116,7 +116,7 @@ impl Type {
     }
 
     /// The smallest and largest integer.
-    pub fn range(self) -> (i128, i128) {
+    pub(crate) fn range(self) -> (i128, i128) {
         match self {
             Signed(bits) => (-1 << (bits - 1), (1 << (bits - 1)) - 1),
             _ => (0, (1 << self.bits()) - 1),
@@ -140,7 +140,7 @@ impl Type {
     }
 
     /// Values at which a conversion from this type may go wrong.
-    pub fn samples(self) -> Vec<[u64; 1]> {
+    pub(crate) fn samples(self) -> Vec<[u64; 1]> {
         let mut samples = if self.kind().bits() == 16 { all_16() } else { combinations([self.kind()]) };
         samples.extend(random([self.kind()], 4000));
         match self {
@@ -186,30 +186,30 @@ fn boundaries() -> Vec<[u64; 1]> {
 
 /// A conversion.
 #[derive(Debug, Clone, Copy)]
-pub struct Conversion {
-    pub to: Type,
-    pub from: Type,
-    pub modifiers: Modifiers,
-    pub satfinite: bool,
+pub(crate) struct Conversion {
+    pub(crate) to: Type,
+    pub(crate) from: Type,
+    pub(crate) modifiers: Modifiers,
+    pub(crate) satfinite: bool,
 }
 
 impl Conversion {
-    pub fn new(to: Type, from: Type, modifiers: Modifiers) -> Self {
+    pub(crate) fn new(to: Type, from: Type, modifiers: Modifiers) -> Self {
         Self { to, from, modifiers, satfinite: false }
     }
 
     /// The modifiers as they are written.
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         format!("{}{}", self.modifiers.text(), if self.satfinite { ".satfinite" } else { "" })
     }
 
     /// The whole instruction.
-    pub fn line(self) -> String {
+    pub(crate) fn line(self) -> String {
         format!("cvt{}.{}.{} x, a;", self.text(), self.to.name(), self.from.name())
     }
 
     /// The bits of the result, of the width of the destination type.
-    pub fn result(self, a: u64) -> u64 {
+    pub(crate) fn result(self, a: u64) -> u64 {
         let x = match self.from {
             Type::F32 => self.modifiers.operand::<Single>(a).convert(&mut false).value,
             from => from.read(a),

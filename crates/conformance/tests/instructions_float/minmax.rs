@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 
-use rustc_apfloat::Float;
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use warpfold_conformance::instructions::{Kind, check, check_on, combinations};
 

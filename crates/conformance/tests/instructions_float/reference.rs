@@ -7,7 +7,7 @@ use rustc_apfloat::{Float, Round, StatusAnd};
 use warpfold_conformance::instructions::{Kind, Random};
 
 /// A format of a PTX register.
-pub trait Format: Float {
+pub(crate) trait Format: Float {
     /// Its name in a modifier.
     const NAME: &str;
     /// Registers that hold it.
@@ -51,46 +51,46 @@ impl Format for Double {
 }
 
 /// A number from its bits.
-pub fn value<F: Float>(bits: u64) -> F {
+pub(crate) fn value<F: Float>(bits: u64) -> F {
     F::from_bits(bits.into())
 }
 
 /// The bits of a number.
-pub fn bits<F: Float>(value: F) -> u64 {
+pub(crate) fn bits<F: Float>(value: F) -> u64 {
     u64::try_from(value.to_bits()).expect("formats of at most 64 bits are used")
 }
 
 /// The modifiers of an instruction.
 #[derive(Debug, Clone, Copy)]
-pub struct Modifiers {
+pub(crate) struct Modifiers {
     /// As text: `.rz`, or nothing.
-    pub rounding: &'static str,
-    pub ftz: bool,
-    pub sat: bool,
-    pub relu: bool,
+    pub(crate) rounding: &'static str,
+    pub(crate) ftz: bool,
+    pub(crate) sat: bool,
+    pub(crate) relu: bool,
 }
 
 /// No modifiers but a rounding.
-pub const fn rounded(rounding: &'static str) -> Modifiers {
+pub(crate) const fn rounded(rounding: &'static str) -> Modifiers {
     Modifiers { rounding, ftz: false, sat: false, relu: false }
 }
 
 impl Modifiers {
     /// Each rounding with each combination of `.ftz` and `.sat`.
-    pub fn all(roundings: &[&'static str]) -> Vec<Self> {
+    pub(crate) fn all(roundings: &[&'static str]) -> Vec<Self> {
         let flags = [(false, false), (false, true), (true, false), (true, true)];
         let with = |&rounding| flags.map(|(ftz, sat)| Self { rounding, ftz, sat, relu: false });
         roundings.iter().flat_map(with).collect()
     }
 
     /// As they are written.
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         let flag = |name, written| if written { name } else { "" };
         [self.rounding, flag(".ftz", self.ftz), flag(".sat", self.sat), flag(".relu", self.relu)].concat()
     }
 
     /// How the soft-float crate calls the rounding.
-    pub fn round(self) -> Round {
+    pub(crate) fn round(self) -> Round {
         match self.rounding {
             "" | ".rn" => Round::NearestTiesToEven,
             ".rna" => Round::NearestTiesToAway,
@@ -102,18 +102,18 @@ impl Modifiers {
     }
 
     /// An operand as the operation sees it.
-    pub fn operand<F: Float>(self, bits: u64) -> F {
+    pub(crate) fn operand<F: Float>(self, bits: u64) -> F {
         if self.ftz { flushed(value(bits)) } else { value(bits) }
     }
 
     /// The bits of a result.
-    pub fn finish<F: Format>(self, result: StatusAnd<F>, operands: &[u64]) -> u64 {
+    pub(crate) fn finish<F: Format>(self, result: StatusAnd<F>, operands: &[u64]) -> u64 {
         let result = if self.ftz { flushed(result.value) } else { result.value };
         self.clamp(result, F::nan(operands))
     }
 
     /// `.sat` and `.relu`, and the NaN if there is one.
-    pub fn clamp<F: Float>(self, result: F, nan: u64) -> u64 {
+    pub(crate) fn clamp<F: Float>(self, result: F, nan: u64) -> u64 {
         let one = F::from_u128(1).value;
         match () {
             () if result.is_nan() && self.sat => 0,
@@ -126,17 +126,17 @@ impl Modifiers {
 }
 
 /// A subnormal number as zero with its sign.
-pub fn flushed<F: Float>(value: F) -> F {
+pub(crate) fn flushed<F: Float>(value: F) -> F {
     if value.is_denormal() { F::ZERO.copy_sign(value) } else { value }
 }
 
 /// Every value of 16 bits.
-pub fn all_16() -> Vec<[u64; 1]> {
+pub(crate) fn all_16() -> Vec<[u64; 1]> {
     (0..0x1_0000).map(|bits| [bits]).collect()
 }
 
 /// `n` random elements.
-pub fn random<const I: usize>(kinds: [Kind; I], n: usize) -> Vec<[u64; I]> {
+pub(crate) fn random<const I: usize>(kinds: [Kind; I], n: usize) -> Vec<[u64; I]> {
     let mut random = Random::new(0xf10a7);
     (0..n).map(|_| kinds.map(|kind| kind.random(&mut random))).collect()
 }

@@ -1,6 +1,5 @@
 //! `abs`, `neg`, `copysign` and `testp`.
 
-use rustc_apfloat::Float;
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use warpfold_conformance::instructions::{Kind, check, check_on, combinations};
 

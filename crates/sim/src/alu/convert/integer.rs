@@ -43,7 +43,7 @@ macro_rules! clamped {
             const LOW: $float = <$ty>::MIN as $float;
             /// The largest value plus one.
             const HIGH: $float = 2.0 * (1u64 << (<$ty>::BITS - 1 - (<$ty>::MIN != 0) as u32)) as $float;
-            let is_inside = x >= LOW && x < HIGH;
+            let is_inside = (LOW..HIGH).contains(&x);
             // SAFETY: the operand is a number that, cut to an integer, lies in the type's range.
             let inside = unsafe { (if is_inside { x } else { 0.0 }).to_int_unchecked::<$ty>() };
             let outside = if x >= HIGH {
