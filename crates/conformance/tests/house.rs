@@ -1,0 +1,313 @@
+//! The house in order: which crate may use which, what every source file has, where documents point.
+//!
+//! The rules stand in `ARCHITECTURE.md` and `CONTRIBUTING.md`; what a reviewer would otherwise look for by eye is a
+//! scan over the text here, simple on purpose. A new edge between crates starts with a row of [`CRATES`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What a crate may use of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Uses {
+    /// Exactly these.
+    Only(&'static [&'static str]),
+    /// Whatever it likes, because nobody uses it.
+    Anything,
+}
+
+/// Our crates, from the ground up.
+const CRATES: &[(&str, Uses)] = &[
+    ("ptx", Uses::Only(&[])),
+    ("sim", Uses::Only(&["ptx"])),
+    ("lang", Uses::Only(&["ptx"])),
+    ("device", Uses::Only(&["lang", "sim"])),
+    ("kernels", Uses::Only(&["device", "lang"])),
+    ("cli", Uses::Anything),
+    ("conformance", Uses::Anything),
+];
+
+/// Where `unsafe` may stand: the driver, and the register file, memory and hot loops of the virtual GPU.
+const UNSAFE_PLACES: &[&str] = &[
+    "crates/device/src/cuda/",
+    "crates/sim/src/alu/",
+    "crates/sim/src/exec/",
+    "crates/sim/src/memory.rs",
+    "crates/sim/src/memory_ops/",
+    "crates/sim/src/runtime.rs",
+    "crates/sim/src/warp_ops/",
+];
+
+/// Longer files say why in their module doc, with the words [`WHY_LONG`].
+const LONG_FILE_LINES: usize = 800;
+const WHY_LONG: &str = "is long because";
+
+/// Lines of `ARCHITECTURE.md`: one sitting.
+const MAP_LINES: usize = 300;
+
+/// How far above an `unsafe` block its reason may start.
+const REASON_LINES: usize = 6;
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the repository's root exists")
+}
+
+/// A file of the repository.
+struct File {
+    /// From the root, with slashes.
+    path: String,
+    text: String,
+}
+
+impl File {
+    /// Its lines with their numbers, without comments.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let without_comment = |line| str::split_once(line, "//").map_or(line, |(code, _)| code);
+        self.text.lines().map(without_comment).enumerate().map(|(i, line)| (i + 1, line))
+    }
+
+    /// Lines of code that hold any of `words`, as `path:line: word`.
+    fn hits(&self, words: &[&str]) -> Vec<String> {
+        let of_line = |(n, line): (usize, &str)| {
+            words.iter().find(|w| line.contains(**w)).map(|w| format!("{}:{n}: {w}", self.path))
+        };
+        self.code().filter_map(of_line).collect()
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
+    }
+
+    /// Whether it is part of a library, not of its tests, examples or the program.
+    fn is_library(&self) -> bool {
+        self.path.contains("/src/") && !self.is_test() && !self.path.starts_with("crates/cli/")
+    }
+}
+
+/// Every file below the root whose name ends in `extension`.
+fn files(extension: &str) -> Vec<File> {
+    let root = root();
+    let mut files = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder of the repository can be read") {
+            let path = entry.expect("a folder of the repository can be read").path();
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            if path.is_dir() {
+                let is_ours = !name.starts_with('.') && !path.join("CACHEDIR.TAG").exists() && name != "target";
+                folders.extend(is_ours.then_some(path));
+            } else if path.extension().is_some_and(|e| e == extension) {
+                let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+                let path = path.strip_prefix(&root).expect("below the root").to_string_lossy().replace('\\', "/");
+                files.push(File { path, text });
+            }
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+/// Every source file but this one, which names the words that it looks for.
+fn sources() -> Vec<File> {
+    let mut sources = files("rs");
+    sources.retain(|f| f.path.starts_with("crates/") || f.path.starts_with("examples/"));
+    sources.retain(|f| f.path != "crates/conformance/tests/house.rs");
+    assert!(sources.len() > 100, "only {} source files were found", sources.len());
+    sources
+}
+
+#[track_caller]
+fn nothing(problems: &[String]) {
+    assert!(problems.is_empty(), "{} places:\n{}", problems.len(), problems.join("\n"));
+}
+
+/// What each of our crates names as a dependency, of any kind, by crate.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--offline", "--no-deps", "--format-version", "1", "--manifest-path"])
+        .arg(root().join("Cargo.toml"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let names = |list: &Value| -> BTreeSet<String> {
+        let list = list.as_array().expect("a list").iter();
+        list.map(|d| d["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    let packages = metadata["packages"].as_array().expect("a list of packages");
+    packages.iter().map(|p| (p["name"].as_str().expect("a name").to_owned(), names(&p["dependencies"]))).collect()
+}
+
+fn uses(name: &str) -> Option<Uses> {
+    CRATES.iter().find(|(n, _)| *n == name).map(|(_, uses)| *uses)
+}
+
+#[test]
+fn crates_use_one_another_as_the_table_says() {
+    let dependencies = dependencies();
+    let names: BTreeSet<_> = dependencies.keys().map(|n| n.strip_prefix("warpfold-").unwrap_or(n)).collect();
+    let expected: BTreeSet<_> = CRATES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, expected, "the crates of the workspace, and those of the table");
+    for (name, all) in &dependencies {
+        let name = name.strip_prefix("warpfold-").unwrap_or(name);
+        let ours: BTreeSet<_> = all.iter().filter_map(|d| d.strip_prefix("warpfold-")).collect();
+        match uses(name) {
+            Some(Uses::Only(expected)) => assert_eq!(ours, expected.iter().copied().collect(), "{name} uses"),
+            Some(Uses::Anything) | None => {}
+        }
+        let edges: Vec<_> = ours.iter().filter(|d| uses(d) == Some(Uses::Anything)).collect();
+        assert!(edges.is_empty(), "{name} uses {edges:?}, which nobody may use");
+    }
+}
+
+#[test]
+fn only_the_device_crate_reaches_the_driver() {
+    for (name, all) in dependencies() {
+        assert_eq!(all.contains("cudarc"), name == "warpfold-device", "{name} and cudarc");
+    }
+    let others: Vec<_> = sources().into_iter().filter(|f| !f.path.starts_with("crates/device/")).collect();
+    nothing(&others.iter().flat_map(|f| f.hits(&["cudarc"])).collect::<Vec<_>>());
+}
+
+#[test]
+fn libraries_below_the_devices_know_neither_time_nor_environment() {
+    let crates = ["crates/ptx/", "crates/sim/", "crates/lang/", "crates/kernels/"];
+    let is_below = |f: &File| f.is_library() && crates.iter().any(|c| f.path.starts_with(c));
+    let words = ["Instant", "SystemTime", "std::env", "env::var"];
+    nothing(&sources().iter().filter(|f| is_below(f)).flat_map(|f| f.hits(&words)).collect::<Vec<_>>());
+}
+
+#[test]
+fn libraries_neither_print_nor_exit() {
+    let words = ["println!", "print!(", "process::exit"];
+    nothing(&sources().iter().filter(|f| f.is_library()).flat_map(|f| f.hits(&words)).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_source_file_opens_with_what_it_is() {
+    let opens = |f: &File| f.text.starts_with("//! ");
+    nothing(&sources().into_iter().filter(|f| !opens(f)).map(|f| f.path).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_long_source_file_says_why_it_is_long() {
+    let is_explained = |f: &File| {
+        let mut doc = f.text.lines().take_while(|line| line.starts_with("//!"));
+        f.text.lines().count() <= LONG_FILE_LINES || doc.any(|line| line.contains(WHY_LONG))
+    };
+    nothing(&sources().into_iter().filter(|f| !is_explained(f)).map(|f| f.path).collect::<Vec<_>>());
+}
+
+#[test]
+fn tests_are_named_as_sentences() {
+    nothing(&sources().iter().flat_map(|f| f.hits(&["fn test_"])).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let mut places = Vec::new();
+    for file in sources() {
+        places.extend(file.hits(&["todo!(", "unimplemented!(", "dbg!("]));
+        let is_numbered = |line: &str| line.split("TODO").skip(1).all(|rest| rest.starts_with("(#"));
+        let notes = file.text.lines().enumerate().filter(|(_, line)| !is_numbered(line));
+        places.extend(notes.map(|(i, _)| format!("{}:{}: a TODO without the number of an issue", file.path, i + 1)));
+    }
+    nothing(&places);
+}
+
+#[test]
+fn unsafe_code_stands_only_where_it_is_allowed() {
+    let starts = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "unsafe trait"];
+    let mut others = sources();
+    others.retain(|f| !UNSAFE_PLACES.iter().any(|p| f.path.starts_with(p)));
+    nothing(&others.iter().flat_map(|f| f.hits(&starts)).collect::<Vec<_>>());
+}
+
+#[test]
+fn every_unsafe_block_says_why_it_is_sound() {
+    let mut places = Vec::new();
+    for file in sources() {
+        let lines: Vec<_> = file.text.lines().collect();
+        for (n, _) in file.code().filter(|(_, line)| line.contains("unsafe {") || line.contains("unsafe impl")) {
+            let near = &lines[n.saturating_sub(REASON_LINES + 1)..n];
+            if !near.iter().any(|line| line.contains("// SAFETY: ")) {
+                places.push(format!("{}:{n}", file.path));
+            }
+        }
+    }
+    nothing(&places);
+}
+
+/// The lines of a document that are not in a block of code.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    text.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
+/// Targets of the Markdown links of a document.
+fn links(text: &str) -> Vec<&str> {
+    prose(text).flat_map(|line| line.split("](").skip(1).filter_map(|rest| rest.split(')').next())).collect()
+}
+
+/// What a document quotes in backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    prose(text).flat_map(|line| line.split('`').skip(1).step_by(2)).collect()
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut broken = Vec::new();
+    for document in files("md") {
+        let folder = root().join(&document.path).parent().expect("a file has a folder").to_owned();
+        for link in links(&document.text) {
+            let is_outside = link.contains("://") || link.starts_with("mailto:") || link.starts_with('#');
+            let file = link.split('#').next().unwrap_or_default();
+            if !is_outside && !folder.join(file).exists() {
+                broken.push(format!("{}: {link}", document.path));
+            }
+        }
+    }
+    nothing(&broken);
+}
+
+#[test]
+fn files_that_documents_name_exist() {
+    let places = ["crates/", "fixtures/", "examples/", ".ci/"];
+    let is_path =
+        |text: &&str| places.iter().any(|p| text.starts_with(p)) && !text.contains(['<', '*', '…', '{', ' ', '$', 'N']);
+    let mut missing = Vec::new();
+    for document in files("md") {
+        let paths = quoted(&document.text).into_iter().filter(is_path);
+        missing.extend(paths.filter(|p| !root().join(p).exists()).map(|p| format!("{}: {p}", document.path)));
+    }
+    nothing(&missing);
+}
+
+#[test]
+fn the_map_can_be_read_in_one_sitting() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map exists");
+    let invariants = map.lines().filter(|line| line.starts_with("**Invariant:")).count();
+    assert!(map.lines().count() < MAP_LINES, "ARCHITECTURE.md has {} lines", map.lines().count());
+    assert!(invariants >= 8, "ARCHITECTURE.md states {invariants} invariants");
+}
+
+#[test]
+fn the_scans_find_what_they_look_for() {
+    let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+    let source = file("crates/ptx/src/a.rs", "let a = 1;\nlet b = now(); // before()\n");
+    assert_eq!(source.hits(&["now("]), ["crates/ptx/src/a.rs:2: now("]);
+    assert_eq!(source.hits(&["before("]), Vec::<String>::new());
+    assert!(source.is_library() && !file("crates/cli/src/a.rs", "").is_library());
+    assert!(file("crates/sim/src/check/tests/a.rs", "").is_test());
+    let document = "see [a](b.md#c) and `d`\n```\n[x](y) `z`\n```\n`e`";
+    assert_eq!(links(document), ["b.md#c"]);
+    assert_eq!(quoted(document), ["d", "e"]);
+}
