@@ -1,8 +1,10 @@
 //! Where a thread stands in its grid, and the barriers of its block.
 
-use crate::intrinsics::{arithmetic, logic, special, sync};
+use crate::intrinsics::special::{self, Register};
+use crate::intrinsics::sync::{self, Census};
+use crate::intrinsics::{arithmetic, logic};
 use crate::kernel::Threads;
-use crate::recorder::{Raw, Recorder, with};
+use crate::recorder::{Computed, Raw, Recorder, with};
 use crate::types::Type;
 use crate::{Operand, Val};
 
@@ -18,8 +20,8 @@ pub struct Xyz {
 }
 
 impl Xyz {
-    fn read(r: &mut Recorder, name: &'static str) -> Self {
-        let mut component = |c| Val::from_raw(special::constant(r, name, Some(c), Type::U32));
+    fn read(r: &mut Recorder, register: Register) -> Self {
+        let mut component = |c| Val::from_raw(special::constant(r, register, Some(c)));
         Self { x: component('x'), y: component('y'), z: component('z') }
     }
 
@@ -48,7 +50,7 @@ fn required_block() -> Option<[u32; 3]> {
 #[must_use]
 #[track_caller]
 pub fn thread_idx() -> Xyz {
-    let mut position = with(|r| Xyz::read(r, "%tid"));
+    let mut position = with(|r| Xyz::read(r, Register::Tid));
     if let Some(dims) = required_block() {
         for (component, size) in [&mut position.x, &mut position.y, &mut position.z].into_iter().zip(dims) {
             if size == 1 {
@@ -63,21 +65,21 @@ pub fn thread_idx() -> Xyz {
 #[must_use]
 #[track_caller]
 pub fn block_idx() -> Xyz {
-    with(|r| Xyz::read(r, "%ctaid"))
+    with(|r| Xyz::read(r, Register::Ctaid))
 }
 
 /// The size of a block; a constant if the kernel [requires](crate::Kernel::required_block) it.
 #[must_use]
 #[track_caller]
 pub fn block_dim() -> Xyz {
-    required_block().map_or_else(|| with(|r| Xyz::read(r, "%ntid")), Xyz::constant)
+    required_block().map_or_else(|| with(|r| Xyz::read(r, Register::Ntid)), Xyz::constant)
 }
 
 /// The number of blocks in each dimension.
 #[must_use]
 #[track_caller]
 pub fn grid_dim() -> Xyz {
-    with(|r| Xyz::read(r, "%nctaid"))
+    with(|r| Xyz::read(r, Register::Nctaid))
 }
 
 /// The thread's number in its block, `x` fastest.
@@ -89,7 +91,7 @@ pub fn linear_thread_idx() -> Val<u32> {
         return position.x;
     }
     Val::from_raw(with(|r| {
-        r.computed("linear_thread_idx", |r| {
+        r.computed(Computed::LinearThreadIdx, |r| {
             let row = arithmetic::fma(r, Type::U32, position.z.raw(), size.y.raw(), position.y.raw());
             arithmetic::fma(r, Type::U32, row, size.x.raw(), position.x.raw())
         })
@@ -101,55 +103,35 @@ pub fn linear_thread_idx() -> Val<u32> {
 #[track_caller]
 pub fn warp_id() -> Val<u32> {
     let thread = linear_thread_idx().raw();
-    Val::from_raw(with(|r| r.computed("warp_id", |r| logic::shift(r, false, Type::U32, thread, Raw::Const(5)))))
+    Val::from_raw(with(|r| r.computed(Computed::WarpId, |r| logic::shift(r, false, Type::U32, thread, Raw::Const(5)))))
 }
 
-/// The thread's position in its warp, 0 to 31.
-#[must_use]
-#[track_caller]
-pub fn lane_id() -> Val<u32> {
-    Val::from_raw(with(|r| special::constant(r, "%laneid", None, Type::U32)))
-}
-
-/// A special register of 32 bits that keeps its value, by what it tells.
-macro_rules! fixed_registers {
-    ($($(#[$doc:meta])* $function:ident $name:literal $ty:ident $rust:ty;)*) => {$(
+macro_rules! registers {
+    ($($(#[$doc:meta])* $function:ident $read:ident $register:ident $rust:ty;)*) => {$(
         $(#[$doc])*
         #[must_use]
         #[track_caller]
         pub fn $function() -> Val<$rust> {
-            Val::from_raw(with(|r| special::constant(r, $name, None, Type::$ty)))
+            Val::from_raw(with(|r| special::$read(r, Register::$register, None)))
         }
     )*};
 }
 
-fixed_registers! {
+registers! {
+    /// The thread's position in its warp, 0 to 31.
+    lane_id constant Laneid u32;
     /// The lanes before this one, as a mask.
-    lanes_before "%lanemask_lt" U32 u32;
+    lanes_before constant LanemaskLt u32;
     /// This lane, as a mask.
-    this_lane "%lanemask_eq" U32 u32;
+    this_lane constant LanemaskEq u32;
     /// The lanes after this one, as a mask.
-    lanes_after "%lanemask_gt" U32 u32;
-}
-
-macro_rules! changing_registers {
-    ($($(#[$doc:meta])* $function:ident $name:literal $ty:ident $rust:ty;)*) => {$(
-        $(#[$doc])*
-        #[must_use]
-        #[track_caller]
-        pub fn $function() -> Val<$rust> {
-            Val::from_raw(with(|r| special::read(r, $name, None, Type::$ty)))
-        }
-    )*};
-}
-
-changing_registers! {
+    lanes_after constant LanemaskGt u32;
     /// A counter of clock cycles of the multiprocessor.
-    clock "%clock64" U64 u64;
+    clock read Clock64 u64;
     /// Nanoseconds since some fixed time.
-    global_timer "%globaltimer" U64 u64;
+    global_timer read Globaltimer u64;
     /// The multiprocessor that runs the thread at this moment.
-    multiprocessor_id "%smid" U32 u32;
+    multiprocessor_id read Smid u32;
 }
 
 /// Waits for all threads of the block, and lets each see what the others wrote before.
@@ -181,30 +163,30 @@ impl NamedBarrier {
     }
 }
 
-fn barrier_reduce(op: &'static str, condition: impl Operand<bool>) -> Raw {
+fn barrier_census(census: Census, condition: impl Operand<bool>) -> Raw {
     let condition = condition.val().raw();
-    with(|r| sync::barrier_reduce(r, op, condition))
+    with(|r| sync::barrier_census(r, census, condition))
 }
 
 /// [`sync_threads`], and in how many threads the condition holds.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_count(condition: impl Operand<bool>) -> Val<u32> {
-    Val::from_raw(barrier_reduce("popc", condition))
+    Val::from_raw(barrier_census(Census::Count, condition))
 }
 
 /// [`sync_threads`], and whether the condition holds in all threads.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_and(condition: impl Operand<bool>) -> Val<bool> {
-    Val::from_raw(barrier_reduce("and", condition))
+    Val::from_raw(barrier_census(Census::All, condition))
 }
 
 /// [`sync_threads`], and whether the condition holds in any thread.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_or(condition: impl Operand<bool>) -> Val<bool> {
-    Val::from_raw(barrier_reduce("or", condition))
+    Val::from_raw(barrier_census(Census::Any, condition))
 }
 
 /// Suspends the thread for about this long.
@@ -217,11 +199,11 @@ pub fn nanosleep(nanoseconds: impl Operand<u32>) {
 /// Waits until the grids that this one depends on have finished (programmatic dependent launch); sm_90.
 #[track_caller]
 pub fn wait_for_dependencies() {
-    with(|r| sync::griddepcontrol(r, "wait"));
+    with(sync::wait_for_dependencies);
 }
 
 /// Allows dependent grids to start; sm_90.
 #[track_caller]
 pub fn launch_dependents() {
-    with(|r| sync::griddepcontrol(r, "launch_dependents"));
+    with(sync::launch_dependents);
 }

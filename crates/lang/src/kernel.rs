@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use warpfold_ptx::{self as ptx, Name};
+use warpfold_ptx as ptx;
 
 use crate::params::{Layout, Params, Received};
 use crate::recorder::{self, with};
@@ -51,22 +51,6 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    pub(crate) fn directives(&self) -> Vec<ptx::FunctionDirective> {
-        let directive = |name, values: &[u32]| ptx::FunctionDirective {
-            name: Name::new_static(name),
-            values: values.iter().map(|v| u64::from(*v)).collect(),
-            strings: Vec::new(),
-        };
-        let threads = match &self.threads {
-            Threads::Free => None,
-            Threads::Max(dims) => Some(directive("maxntid", dims)),
-            Threads::Required(dims) => Some(directive("reqntid", dims)),
-        };
-        let min_blocks = self.min_blocks.map(|n| directive("minnctapersm", &[n]));
-        let max_registers = self.max_registers.map(|n| directive("maxnreg", &[n]));
-        threads.into_iter().chain(min_blocks).chain(max_registers).collect()
-    }
-
     fn check(&self, target: &Target) -> Result<(), ErrorKind> {
         let in_range = |what: &str, value: u32, last: u32| {
             let (what, value_text) = (what.to_owned(), value.to_string());

@@ -5,7 +5,9 @@
 //! code and [`when`] branches.
 //!
 //! ```
-//! use warpfold_lang::*;
+//! use warpfold_lang::{
+//!     Arch, Global, Kernel, Target, Val, block_idx, halving, kernel, shared, sync_threads, thread_idx, when,
+//! };
 //!
 //! /// Sums `block` elements a block: sequential addressing, no bank conflicts.
 //! pub fn sequential(block: u32) -> Kernel<(Global<i32>, Global<i32>, u32)> {
@@ -28,12 +30,14 @@
 //! let ptx = sequential(256).ptx(&target)?;
 //! assert!(ptx.starts_with(".version 8.0\n.target sm_90a\n"));
 //! println!("{ptx}");
-//! # Ok::<(), Error>(())
+//! # Ok::<(), warpfold_lang::Error>(())
 //! ```
 //!
 //! Start with [`kernel()`], [`Val`] and [`Pointer`]. `intrinsics` is the only place that writes instructions. Deliberately
 //! absent: devices (the device crate launches, see [`params`]), and optimisation beyond folding constants and reading
 //! a special register once: `ptxas` does the rest. What PTX means is said by the PTX ISA.
+
+#![warn(clippy::wildcard_enum_match_arm)] // The compiler lists what an added type or space still needs.
 
 mod block;
 mod error;

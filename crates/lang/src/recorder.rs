@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType, Statement};
 
+use crate::intrinsics::special::Register;
 use crate::kernel::Bounds;
 use crate::types::Type;
-use crate::{Error, ErrorKind, Target};
+use crate::{Error, ErrorKind, Target, fold, intrinsics};
 
 /// A register of one recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,19 @@ pub(crate) struct Symbol {
     index: u32,
 }
 
+/// What is the same throughout a kernel, and so is computed once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Computed {
+    /// A special register, or a component of one.
+    Special(Register, Option<char>),
+    /// A register with these bits, by the name of its type.
+    Constant(&'static str, u64),
+    /// The address of a variable.
+    Address(Symbol),
+    LinearThreadIdx,
+    WarpId,
+}
+
 /// The kernel being recorded.
 pub(crate) struct Recorder {
     id: u32,
@@ -56,10 +70,7 @@ pub(crate) struct Recorder {
     in_prologue: bool,
     prologue: Vec<Statement>,
     body: Vec<Statement>,
-    special: BTreeMap<(&'static str, Option<char>), Reg>,
-    computed: BTreeMap<&'static str, Raw>,
-    constants: BTreeMap<(&'static str, u64), Reg>,
-    addresses: BTreeMap<Symbol, Reg>,
+    computed: BTreeMap<Computed, Raw>,
     pub(crate) params: Vec<ptx::Variable>,
     pub(crate) variables: Vec<ptx::Variable>,
     pub(crate) items: Vec<ptx::Item>,
@@ -126,10 +137,7 @@ impl Recorder {
             in_prologue: false,
             prologue: Vec::new(),
             body: Vec::new(),
-            special: BTreeMap::new(),
             computed: BTreeMap::new(),
-            constants: BTreeMap::new(),
-            addresses: BTreeMap::new(),
             params: Vec::new(),
             variables: Vec::new(),
             items: Vec::new(),
@@ -194,24 +202,14 @@ impl Recorder {
 
     /// A value as a register operand; constants are moved into one, once a kernel.
     pub(crate) fn in_register(&mut self, ty: Type, raw: Raw) -> ptx::Operand {
-        let bits = match raw {
-            Raw::Reg(reg) => return self.reg(reg),
-            Raw::Const(bits) => bits,
-        };
-        let class = ty.register();
-        let key = (class.name(), if ty == Type::I8 { sign_extend_byte(bits) } else { bits });
-        let reg = if let Some(reg) = self.constants.get(&key) {
-            *reg
-        } else {
-            let reg = self.prologue(|r| {
-                let reg = r.register(class);
-                let destination = r.reg(reg);
-                let value = ptx::Operand::Immediate(immediate(ty, bits));
-                r.push(Opcode::Mov, &[class.name()], vec![destination, value]);
-                reg
-            });
-            self.constants.insert(key, reg);
-            reg
+        let reg = match raw {
+            Raw::Reg(reg) => reg,
+            Raw::Const(bits) => {
+                // 8-bit registers are kept extended to 16 bits.
+                let extended = if ty == Type::I8 { fold::integer_cast(Type::I8, Type::U16, bits) } else { bits };
+                let constant = Computed::Constant(ty.register().name(), extended);
+                self.computed_register(constant, |r| intrinsics::convert::constant(r, ty, bits))
+            }
         };
         self.reg(reg)
     }
@@ -225,8 +223,8 @@ impl Recorder {
     }
 
     /// A value that is the same throughout the kernel: computed once, at its start, and kept by name.
-    pub(crate) fn computed(&mut self, name: &'static str, compute: impl FnOnce(&mut Self) -> Raw) -> Raw {
-        if let Some(raw) = self.computed.get(name) {
+    pub(crate) fn computed(&mut self, name: Computed, compute: impl FnOnce(&mut Self) -> Raw) -> Raw {
+        if let Some(raw) = self.computed.get(&name) {
             return *raw;
         }
         let raw = self.prologue(compute);
@@ -234,19 +232,12 @@ impl Recorder {
         raw
     }
 
-    /// The value of a special register that does not change; read once a kernel.
-    pub(crate) fn special(
-        &mut self,
-        name: &'static str,
-        component: Option<char>,
-        read: impl FnOnce(&mut Self) -> Reg,
-    ) -> Reg {
-        if let Some(reg) = self.special.get(&(name, component)) {
-            return *reg;
+    /// Like [`Self::computed`], for what is always a register.
+    pub(crate) fn computed_register(&mut self, name: Computed, compute: impl FnOnce(&mut Self) -> Reg) -> Reg {
+        match self.computed(name, |r| Raw::Reg(compute(r))) {
+            Raw::Reg(reg) => reg,
+            Raw::Const(_) => unreachable!("what was computed under {name:?} is a register"),
         }
-        let reg = self.prologue(read);
-        self.special.insert((name, component), reg);
-        reg
     }
 
     /// Appends a statement.
@@ -300,10 +291,10 @@ impl Recorder {
 
     /// The guard on a predicate value.
     pub(crate) fn guard(&mut self, condition: Raw, negated: bool) -> ptx::Guard {
-        match self.in_register(Type::Bool, condition) {
-            ptx::Operand::Name { name, .. } => ptx::Guard { predicate: name, negated },
-            other => unreachable!("a predicate lies in a register, not in {other:?}"),
-        }
+        let ptx::Operand::Name { name, .. } = self.in_register(Type::Bool, condition) else {
+            unreachable!("`in_register` names a register")
+        };
+        ptx::Guard { predicate: name, negated }
     }
 
     /// A number for the labels of one construct.
@@ -339,16 +330,6 @@ impl Recorder {
         self.variables[symbol.index as usize].name.clone()
     }
 
-    /// A register with a variable's address, read once a kernel.
-    pub(crate) fn symbol_address(&mut self, symbol: Symbol, read: impl FnOnce(&mut Self) -> Reg) -> Reg {
-        if let Some(reg) = self.addresses.get(&symbol) {
-            return *reg;
-        }
-        let reg = self.prologue(read);
-        self.addresses.insert(symbol, reg);
-        reg
-    }
-
     fn finish(mut self) -> Result<Recording, Error> {
         self.check_shared();
         if let Some(error) = self.error {
@@ -366,19 +347,10 @@ impl Recorder {
             .chain(statements)
             .collect();
         let mut items: Vec<_> = external.into_iter().map(ptx::Item::Variable).chain(self.items).collect();
-        items.push(ptx::Item::Function(ptx::Function {
-            linkage: Some(ptx::Linkage::Visible),
-            kind: ptx::FunctionKind::Entry,
-            returns: Vec::new(),
-            name: self.name.as_str().into(),
-            params: self.params,
-            directives: self.bounds.directives(),
-            body: Some(body),
-            span: ptx::Span::default(),
-        }));
-        let target = vec![self.target.arch.to_string().into()];
+        let entry = intrinsics::entry::entry(&self.name, self.params, &self.bounds, body);
+        items.push(ptx::Item::Function(entry));
         Ok(Recording {
-            module: ptx::Module { version: self.version, target, address_size: 64, items },
+            module: intrinsics::entry::module(self.version, &self.target, items),
             static_shared_bytes: self.static_shared_bytes,
             dynamic_shared_bytes: self.dynamic_shared_bytes,
         })
@@ -416,9 +388,4 @@ pub(crate) fn immediate(ty: Type, bits: u64) -> ptx::Immediate {
         | Type::F16x2
         | Type::Bf16x2 => ptx::Immediate::Int(i128::from(bits)),
     }
-}
-
-/// 8-bit registers are kept extended to 16 bits, constants of them too.
-fn sign_extend_byte(bits: u64) -> u64 {
-    ((bits << 56).cast_signed() >> 56).cast_unsigned() & 0xffff
 }

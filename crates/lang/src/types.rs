@@ -24,7 +24,32 @@ pub enum Type {
     F64,
 }
 
+/// What an operation may have to tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bool,
+    Integer,
+    /// `f16`, `bf16`.
+    Half,
+    /// Two halves in one register.
+    Pair,
+    /// `f32`, `f64`.
+    Wide,
+}
+
 impl Type {
+    pub(crate) const fn kind(self) -> Kind {
+        match self {
+            Self::Bool => Kind::Bool,
+            Self::U8 | Self::U16 | Self::U32 | Self::U64 | Self::I8 | Self::I16 | Self::I32 | Self::I64 => {
+                Kind::Integer
+            }
+            Self::F16 | Self::Bf16 => Kind::Half,
+            Self::F16x2 | Self::Bf16x2 => Kind::Pair,
+            Self::F32 | Self::F64 => Kind::Wide,
+        }
+    }
+
     /// Its size in bits; a predicate has 1.
     #[must_use]
     pub const fn bits(self) -> u32 {
@@ -52,19 +77,19 @@ impl Type {
     /// Whether it is an integer of any sign.
     #[must_use]
     pub const fn is_integer(self) -> bool {
-        self.is_signed() || matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64)
+        matches!(self.kind(), Kind::Integer)
     }
 
     /// Whether it is `f16`, `bf16` or a pair of them.
     #[must_use]
     pub const fn is_half(self) -> bool {
-        matches!(self, Self::F16 | Self::Bf16 | Self::F16x2 | Self::Bf16x2)
+        matches!(self.kind(), Kind::Half | Kind::Pair)
     }
 
     /// Whether its arithmetic rounds.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        self.is_half() || matches!(self, Self::F32 | Self::F64)
+        matches!(self.kind(), Kind::Half | Kind::Pair | Kind::Wide)
     }
 
     /// The type as memory instructions and `cvt` name it: 8-bit integers keep their width.

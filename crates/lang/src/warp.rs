@@ -1,7 +1,7 @@
 //! The lanes of a warp: shuffles, votes, matches, reductions.
 
 use crate::intrinsics::sync;
-use crate::intrinsics::warp::{self, Members, Shuffle};
+use crate::intrinsics::warp::{self, Combine, Members, Shuffle, Vote};
 use crate::recorder::with;
 use crate::registers::{MapRegisters, Registers};
 use crate::types::{Element, Word};
@@ -90,7 +90,7 @@ impl Lanes {
     #[track_caller]
     pub fn all(self, condition: impl Operand<bool>) -> Val<bool> {
         let condition = condition.val().raw();
-        Val::from_raw(with(|r| warp::vote(r, "all", condition, self.mask.raw())))
+        Val::from_raw(with(|r| warp::vote(r, Vote::All, condition, self.mask.raw())))
     }
 
     /// Whether the condition holds in any of them.
@@ -98,7 +98,7 @@ impl Lanes {
     #[track_caller]
     pub fn any(self, condition: impl Operand<bool>) -> Val<bool> {
         let condition = condition.val().raw();
-        Val::from_raw(with(|r| warp::vote(r, "any", condition, self.mask.raw())))
+        Val::from_raw(with(|r| warp::vote(r, Vote::Any, condition, self.mask.raw())))
     }
 
     /// The lanes in which the condition holds, as a mask.
@@ -106,7 +106,7 @@ impl Lanes {
     #[track_caller]
     pub fn ballot(self, condition: impl Operand<bool>) -> Val<u32> {
         let condition = condition.val().raw();
-        Val::from_raw(with(|r| warp::vote(r, "ballot", condition, self.mask.raw())))
+        Val::from_raw(with(|r| warp::vote(r, Vote::Ballot, condition, self.mask.raw())))
     }
 
     /// The lanes with the same value as this one, as a mask; values of 32 or 64 bits.
@@ -127,50 +127,50 @@ impl Lanes {
     }
 
     #[track_caller]
-    fn redux<T: Redux>(self, op: &'static str, value: Val<T>) -> Val<T> {
-        Val::from_raw(with(|r| warp::redux(r, op, T::TYPE, value.raw(), self.mask.raw())))
+    fn redux<T: Redux>(self, combine: Combine, value: Val<T>) -> Val<T> {
+        Val::from_raw(with(|r| warp::redux(r, combine, T::TYPE, value.raw(), self.mask.raw())))
     }
 
     /// The sum over the lanes, in each of them, as one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_add<T: Redux>(self, value: Val<T>) -> Val<T> {
-        self.redux("add", value)
+        self.redux(Combine::Add, value)
     }
 
     /// The minimum over the lanes, in each of them, as one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_min<T: Redux>(self, value: Val<T>) -> Val<T> {
-        self.redux("min", value)
+        self.redux(Combine::Min, value)
     }
 
     /// The maximum over the lanes, in each of them, as one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_max<T: Redux>(self, value: Val<T>) -> Val<T> {
-        self.redux("max", value)
+        self.redux(Combine::Max, value)
     }
 
     /// The bitwise and over the lanes, in each of them, as one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_and<T: Redux>(self, value: Val<T>) -> Val<T> {
-        self.redux("and", value)
+        self.redux(Combine::And, value)
     }
 
     /// The bitwise or over the lanes, in each of them, as one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_or<T: Redux>(self, value: Val<T>) -> Val<T> {
-        self.redux("or", value)
+        self.redux(Combine::Or, value)
     }
 
     /// The bitwise exclusive or over the lanes, in each of them, as one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_xor<T: Redux>(self, value: Val<T>) -> Val<T> {
-        self.redux("xor", value)
+        self.redux(Combine::Xor, value)
     }
 
     /// True in exactly one of them; sm_90.

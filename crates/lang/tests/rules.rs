@@ -352,3 +352,17 @@ fn a_group_of_registers_moves_together() {
     });
     assert_eq!(all.iter().filter(|line| line.starts_with("shfl.sync.down.b32")).count(), 3, "{all:#?}");
 }
+
+#[test]
+fn instructions_are_written_in_one_folder() {
+    fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    }
+    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (inside, outside): (Vec<_>, Vec<_>) =
+        files(&sources).into_iter().partition(|path| path.starts_with(sources.join("intrinsics")));
+    let writes = |path: &std::path::PathBuf| std::fs::read_to_string(path).unwrap().contains("Opcode::");
+    assert!(inside.iter().any(writes) && outside.len() > 20);
+    assert_eq!(outside.into_iter().filter(writes).collect::<Vec<_>>(), Vec::<std::path::PathBuf>::new());
+}

@@ -6,11 +6,11 @@
 
 use warpfold_ptx::{Opcode, ScalarType};
 
-use super::{compare, convert, logic};
+use super::{Comparison, compare, convert, logic};
 use crate::ErrorKind;
 use crate::fold;
 use crate::recorder::{Raw, Recorder};
-use crate::types::{Scalar, Type};
+use crate::types::{Kind, Scalar, Type};
 
 /// An operation on two values of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +42,21 @@ pub(crate) fn binary(r: &mut Recorder, op: Binary, ty: Type, a: Raw, b: Raw) -> 
         return same;
     }
     match op {
-        Binary::And | Binary::Or | Binary::Xor => logic::binary(r, op, ty, a, b),
+        Binary::And => logic::and(r, ty, a, b),
+        Binary::Or => logic::or(r, ty, a, b),
+        Binary::Xor => logic::xor(r, ty, a, b),
         _ if ty.is_integer() => {
             let result = int_binary(r, op, ty, a, b);
             normalize(r, ty, result)
         }
-        Binary::Add | Binary::Sub | Binary::Mul => sum_or_product(r, op, ty, a, b),
+        Binary::Add => rounded(r, Opcode::Add, ty, a, b, [a, bf16_constant(ty, 1.0), b]),
+        Binary::Sub => rounded(r, Opcode::Sub, ty, a, b, [b, bf16_constant(ty, -1.0), a]),
+        Binary::Mul => rounded(r, Opcode::Mul, ty, a, b, [a, b, bf16_constant(ty, -0.0)]),
         Binary::Div => divide(r, ty, a, b),
-        Binary::Min | Binary::Max => plain(r, if op == Binary::Min { Opcode::Min } else { Opcode::Max }, &[], ty, a, b),
-        Binary::MinNan | Binary::MaxNan => extremum_nan(r, op, ty, a, b),
+        Binary::Min => plain(r, Opcode::Min, &[], ty, a, b),
+        Binary::Max => plain(r, Opcode::Max, &[], ty, a, b),
+        Binary::MinNan => extremum_nan(r, Opcode::Min, ty, a, b),
+        Binary::MaxNan => extremum_nan(r, Opcode::Max, ty, a, b),
         Binary::Rem => unsupported(r, "the remainder", ty),
     }
 }
@@ -132,54 +138,44 @@ pub(crate) fn normalize(r: &mut Recorder, ty: Type, raw: Raw) -> Raw {
     }
 }
 
-/// The constant one, minus one or minus zero of a half type, in each half of a pair.
-fn half_constant(ty: Type, value: f32) -> Raw {
-    use half::{bf16, f16};
-    let (f, b) = (f16::from_f32(value), bf16::from_f32(value));
-    Raw::Const(match ty {
-        Type::F16 => Scalar::to_bits(f),
-        Type::Bf16 => Scalar::to_bits(b),
-        Type::F16x2 => Scalar::to_bits(crate::F16x2([f; 2])),
-        _ => Scalar::to_bits(crate::Bf16x2([b; 2])),
+/// A small number as a bf16, twice for a pair.
+fn bf16_constant(ty: Type, value: f32) -> Raw {
+    let value = half::bf16::from_f32(value);
+    Raw::Const(if ty.kind() == Kind::Pair {
+        crate::Bf16x2([value; 2]).to_bits().into()
+    } else {
+        Scalar::to_bits(value)
     })
 }
 
-fn sum_or_product(r: &mut Recorder, op: Binary, ty: Type, a: Raw, b: Raw) -> Raw {
+/// A sum, difference or product of floats. Before sm_90 bf16 has a fused multiply-add only: `fused` says the same with
+/// it, rounding once too.
+fn rounded(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw, b: Raw, fused: [Raw; 3]) -> Raw {
     if matches!(ty, Type::Bf16 | Type::Bf16x2) {
         if !r.target.has(90, (7, 8)) {
-            // Before sm_90 bf16 has a fused multiply-add only; these forms round once too, so they are exact stand-ins.
-            return match op {
-                Binary::Add => fma(r, ty, a, half_constant(ty, 1.0), b),
-                Binary::Sub => fma(r, ty, b, half_constant(ty, -1.0), a),
-                _ => fma(r, ty, a, b, half_constant(ty, -0.0)),
-            };
+            let [a, b, c] = fused;
+            return fma(r, ty, a, b, c);
         }
-        r.require("bf16 addition", 90, (7, 8));
+        r.require("bf16 arithmetic", 90, (7, 8));
     }
-    let opcode = match op {
-        Binary::Add => Opcode::Add,
-        Binary::Sub => Opcode::Sub,
-        _ => Opcode::Mul,
-    };
     plain(r, opcode, &["rn"], ty, a, b)
 }
 
 /// Correctly rounded division. Halves divide in f32: 24 bits are enough for the second rounding to be harmless.
 fn divide(r: &mut Recorder, ty: Type, a: Raw, b: Raw) -> Raw {
-    match ty {
-        Type::F16 | Type::Bf16 => {
+    match ty.kind() {
+        Kind::Half => {
             let a = convert::convert(r, ty, Type::F32, a, None);
             let b = convert::convert(r, ty, Type::F32, b, None);
             let quotient = plain(r, Opcode::Div, &["rn"], Type::F32, a, b);
             convert::convert(r, Type::F32, ty, quotient, None)
         }
-        Type::F16x2 | Type::Bf16x2 => unsupported(r, "division", ty),
-        _ => plain(r, Opcode::Div, &["rn"], ty, a, b),
+        Kind::Pair => unsupported(r, "division", ty),
+        Kind::Bool | Kind::Integer | Kind::Wide => plain(r, Opcode::Div, &["rn"], ty, a, b),
     }
 }
 
-fn extremum_nan(r: &mut Recorder, op: Binary, ty: Type, a: Raw, b: Raw) -> Raw {
-    let opcode = if op == Binary::MinNan { Opcode::Min } else { Opcode::Max };
+fn extremum_nan(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw, b: Raw) -> Raw {
     if ty != Type::F64 {
         return plain(r, opcode, &["NaN"], ty, a, b);
     }
@@ -214,8 +210,17 @@ pub(crate) fn mul_hi(r: &mut Recorder, ty: Type, a: Raw, b: Raw) -> Raw {
     plain(r, Opcode::Mul, &["hi"], ty, a, b)
 }
 
-/// `-a` or `|a|`.
-pub(crate) fn sign(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw) -> Raw {
+/// `-a`
+pub(crate) fn neg(r: &mut Recorder, ty: Type, a: Raw) -> Raw {
+    sign(r, Opcode::Neg, ty, a)
+}
+
+/// `|a|`
+pub(crate) fn abs(r: &mut Recorder, ty: Type, a: Raw) -> Raw {
+    sign(r, Opcode::Abs, ty, a)
+}
+
+fn sign(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw) -> Raw {
     if let (Raw::Const(bits), true) = (a, ty.is_integer()) {
         let zero_minus = fold::binary(Binary::Sub, ty, 0, bits);
         let negative = fold::compare(Comparison::Lt, ty, bits, 0) == Some(true);
@@ -227,5 +232,3 @@ pub(crate) fn sign(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw) -> Raw {
     let result = r.define(ty.register(), opcode, &[ty.arithmetic().name()], vec![operand]);
     normalize(r, ty, result)
 }
-
-use super::Comparison;

@@ -3,6 +3,7 @@
 use warpfold_ptx::Opcode;
 
 use super::memory::{self, Location};
+use super::sync::scope_name;
 use crate::memory::{Order, Scope};
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
@@ -62,19 +63,18 @@ pub(crate) struct Semantics {
 }
 
 impl Semantics {
-    fn names(self) -> [&'static str; 2] {
+    fn names(self, r: &mut Recorder) -> [&'static str; 2] {
         let order = match self.order {
             Order::Relaxed => "relaxed",
             Order::Acquire => "acquire",
             Order::Release => "release",
             Order::AcqRel => "acq_rel",
         };
-        [order, self.scope.name()]
+        [order, scope_name(r, self.scope)]
     }
 }
 
-fn require(r: &mut Recorder, op: AtomicOp, ty: Type, scope: Scope) {
-    scope.require(r);
+fn require(r: &mut Recorder, op: AtomicOp, ty: Type) {
     if op == AtomicOp::Add && matches!(ty, Type::Bf16 | Type::Bf16x2) {
         r.require("atomic addition of bf16", 90, (7, 8));
     }
@@ -89,16 +89,16 @@ pub(crate) fn atom(
     ty: Type,
     operands: &[Raw],
 ) -> Raw {
-    require(r, op, ty, semantics.scope);
+    require(r, op, ty);
     let mut all = vec![memory::address(r, location)];
     all.extend(operands.iter().map(|operand| r.in_register(ty, *operand)).collect::<Vec<_>>());
-    let modifiers = [&semantics.names()[..], &[memory::space_name(location.space)], &op.modifiers(ty)].concat();
+    let modifiers = [&semantics.names(r)[..], &[memory::space_name(location.space)], &op.modifiers(ty)].concat();
     r.define(ty.register(), Opcode::Atom, &modifiers, all)
 }
 
 /// `red`: the same without a result.
 pub(crate) fn red(r: &mut Recorder, op: AtomicOp, semantics: Semantics, location: Location, ty: Type, operand: Raw) {
-    require(r, op, ty, semantics.scope);
+    require(r, op, ty);
     if matches!(semantics.order, Order::Acquire | Order::AcqRel) {
         r.fail(crate::ErrorKind::Misuse(format!(
             "an atomic without a result cannot be {:?}: expected Relaxed or Release",
@@ -106,6 +106,6 @@ pub(crate) fn red(r: &mut Recorder, op: AtomicOp, semantics: Semantics, location
         )));
     }
     let operands = vec![memory::address(r, location), r.in_register(ty, operand)];
-    let modifiers = [&semantics.names()[..], &[memory::space_name(location.space)], &op.modifiers(ty)].concat();
+    let modifiers = [&semantics.names(r)[..], &[memory::space_name(location.space)], &op.modifiers(ty)].concat();
     r.push(Opcode::Red, &modifiers, operands);
 }

@@ -7,12 +7,24 @@ use crate::ErrorKind;
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
 
-/// `popc` or `clz`: the result has 32 bits whatever the operand has.
-pub(crate) fn count(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw) -> Raw {
-    if let Raw::Const(bits) = a {
-        let zeros = bits.leading_zeros() - (64 - ty.bits());
-        return Raw::Const(u64::from(if opcode == Opcode::Popc { bits.count_ones() } else { zeros }));
+/// `popc`
+pub(crate) fn popc(r: &mut Recorder, ty: Type, a: Raw) -> Raw {
+    match a {
+        Raw::Const(bits) => Raw::Const(bits.count_ones().into()),
+        Raw::Reg(_) => count(r, Opcode::Popc, ty, a),
     }
+}
+
+/// `clz`
+pub(crate) fn clz(r: &mut Recorder, ty: Type, a: Raw) -> Raw {
+    match a {
+        Raw::Const(bits) => Raw::Const((bits.leading_zeros() - (64 - ty.bits())).into()),
+        Raw::Reg(_) => count(r, Opcode::Clz, ty, a),
+    }
+}
+
+/// The result has 32 bits whatever the operand has.
+fn count(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw) -> Raw {
     let operand = r.operand(ty, a);
     r.define(ScalarType::B32, opcode, &[ty.untyped().name()], vec![operand])
 }

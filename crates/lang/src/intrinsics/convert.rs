@@ -4,8 +4,8 @@ use warpfold_ptx::{self as ptx, Opcode, ScalarType};
 
 use super::arithmetic::{self, Binary, normalize};
 use super::compare::{self, Comparison};
-use crate::recorder::{Raw, Recorder};
-use crate::types::{Scalar, Type};
+use crate::recorder::{Raw, Recorder, Reg};
+use crate::types::{Kind, Scalar, Type};
 use crate::{ErrorKind, Rounding, fold};
 
 /// The value in another type. Without a rounding mode it is Rust's `as`: floats to integers towards zero and
@@ -20,6 +20,10 @@ pub(crate) fn convert(r: &mut Recorder, from: Type, to: Type, a: Raw, rounding: 
         return Raw::Const(folded);
     }
     match (from, to) {
+        _ if pair(from) || pair(to) => {
+            r.fail(ErrorKind::NoSuchOperation { what: format!("a cast to {to:?}"), ty: from });
+            Raw::Const(0)
+        }
         (_, Type::Bool) => compare::compare(r, Comparison::Ne, from, a, Raw::Const(0)),
         (Type::Bool, _) => compare::select(r, to, a, one(to), Raw::Const(0)),
         _ if from.is_integer() && to.is_integer() => integer(r, from, to, a),
@@ -28,16 +32,12 @@ pub(crate) fn convert(r: &mut Recorder, from: Type, to: Type, a: Raw, rounding: 
             convert(r, Type::F32, to, wide, rounding)
         }
         (_, Type::Bf16) => to_bf16(r, from, a, rounding),
-        _ if pair(from) || pair(to) => {
-            r.fail(ErrorKind::NoSuchOperation { what: format!("a cast to {to:?}"), ty: from });
-            Raw::Const(0)
-        }
         _ => cvt(r, from, to, a, rounding),
     }
 }
 
 fn pair(ty: Type) -> bool {
-    matches!(ty, Type::F16x2 | Type::Bf16x2)
+    ty.kind() == Kind::Pair
 }
 
 fn one(ty: Type) -> Raw {
@@ -46,7 +46,8 @@ fn one(ty: Type) -> Raw {
         Type::Bf16 => Scalar::to_bits(half::bf16::ONE),
         Type::F32 => Scalar::to_bits(1.0_f32),
         Type::F64 => Scalar::to_bits(1.0_f64),
-        _ => 1,
+        Type::F16x2 | Type::Bf16x2 => unreachable!("a predicate is not cast to a pair"),
+        Type::Bool | Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::I8 | Type::I16 | Type::I32 | Type::I64 => 1,
     })
 }
 
@@ -107,13 +108,15 @@ fn to_bf16(r: &mut Recorder, from: Type, a: Raw, rounding: Option<Rounding>) -> 
         r.fail(ErrorKind::NoSuchOperation { what: "a cast that rounds up or down".to_owned(), ty: Type::Bf16 });
         return Raw::Const(0);
     }
-    let wide = match from {
-        Type::F32 => a,
-        // All of their values are exact in f32.
-        Type::F16 | Type::U8 | Type::I8 | Type::U16 | Type::I16 => convert(r, from, Type::F32, a, None),
-        _ => to_odd_f32(r, from, a),
+    let wide = if from == Type::F32 {
+        a
+    } else if from.bits() <= 16 {
+        // All values of these types are exact in f32.
+        convert(r, from, Type::F32, a, None)
+    } else {
+        to_odd_f32(r, from, a)
     };
-    let mode = rounding.unwrap_or(Rounding::NearestEven).float_modifier();
+    let mode = float_modifier(rounding.unwrap_or(Rounding::NearestEven));
     let operand = r.operand(Type::F32, wide);
     r.define(ScalarType::B16, Opcode::Cvt, &[mode, "bf16", "f32"], vec![operand])
 }
@@ -133,26 +136,42 @@ fn cvt(r: &mut Recorder, from: Type, to: Type, a: Raw, rounding: Option<Rounding
     let source = if from.is_integer() || from == Type::F16 { from.arithmetic() } else { from.memory() };
     let destination = if to == Type::F16 { ScalarType::F16 } else { to.memory() };
     let mode = match (from.is_float(), to.is_float()) {
-        (true, false) => Some(rounding.unwrap_or(Rounding::Zero).integer_modifier()),
+        (true, false) => Some(integer_modifier(rounding.unwrap_or(Rounding::Zero))),
         (true, true) if to.bits() > from.bits() => None,
-        (true, true) if to.bits() == from.bits() => Some(rounding.unwrap_or(Rounding::NearestEven).integer_modifier()),
-        _ => Some(rounding.unwrap_or(Rounding::NearestEven).float_modifier()),
+        (true, true) if to.bits() == from.bits() => Some(integer_modifier(rounding.unwrap_or(Rounding::NearestEven))),
+        (true | false, true) | (false, false) => Some(float_modifier(rounding.unwrap_or(Rounding::NearestEven))),
     };
     let operand = r.operand(from, a);
     let modifiers: Vec<_> = mode.into_iter().chain([destination.name(), source.name()]).collect();
     r.define(to.register(), Opcode::Cvt, &modifiers, vec![operand])
 }
 
+const fn float_modifier(rounding: Rounding) -> &'static str {
+    match rounding {
+        Rounding::NearestEven => "rn",
+        Rounding::Zero => "rz",
+        Rounding::Down => "rm",
+        Rounding::Up => "rp",
+    }
+}
+
+const fn integer_modifier(rounding: Rounding) -> &'static str {
+    match rounding {
+        Rounding::NearestEven => "rni",
+        Rounding::Zero => "rzi",
+        Rounding::Down => "rmi",
+        Rounding::Up => "rpi",
+    }
+}
+
 /// A float of the same type with an integral value.
 pub(crate) fn round(r: &mut Recorder, ty: Type, a: Raw, rounding: Rounding) -> Raw {
-    match ty {
-        Type::Bf16 => {
-            let wide = widen_bf16(r, a);
-            let rounded = cvt(r, Type::F32, Type::F32, wide, Some(rounding));
-            to_bf16(r, Type::F32, rounded, None)
-        }
-        _ => cvt(r, ty, ty, a, Some(rounding)),
+    if ty != Type::Bf16 {
+        return cvt(r, ty, ty, a, Some(rounding));
     }
+    let wide = widen_bf16(r, a);
+    let rounded = cvt(r, Type::F32, Type::F32, wide, Some(rounding));
+    to_bf16(r, Type::F32, rounded, None)
 }
 
 /// The same bits as another type of the same width.
@@ -167,15 +186,22 @@ pub(crate) fn bitcast(r: &mut Recorder, from: Type, to: Type, a: Raw) -> Raw {
     r.define(to.register(), Opcode::Mov, &[to.untyped().name()], vec![operand])
 }
 
+/// A register with the bits of a constant.
+pub(crate) fn constant(r: &mut Recorder, ty: Type, bits: u64) -> Reg {
+    let reg = r.register(ty.register());
+    assign(r, ty, reg, Raw::Const(bits));
+    reg
+}
+
 /// A fresh register with this value.
-pub(crate) fn copy(r: &mut Recorder, ty: Type, a: Raw) -> crate::recorder::Reg {
+pub(crate) fn copy(r: &mut Recorder, ty: Type, a: Raw) -> Reg {
     let reg = r.register(ty.register());
     assign(r, ty, reg, a);
     reg
 }
 
 /// Gives a register a new value.
-pub(crate) fn assign(r: &mut Recorder, ty: Type, reg: crate::recorder::Reg, a: Raw) {
+pub(crate) fn assign(r: &mut Recorder, ty: Type, reg: Reg, a: Raw) {
     let destination = r.reg(reg);
     let source = match a {
         Raw::Const(bits) => ptx::Operand::Immediate(crate::recorder::immediate(ty, bits)),

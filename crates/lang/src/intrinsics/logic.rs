@@ -2,24 +2,30 @@
 
 use warpfold_ptx::Opcode;
 
-use super::Binary;
 use super::arithmetic::normalize;
 use crate::fold;
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
 
-/// `a op b`; the caller has folded constants.
-pub(crate) fn binary(r: &mut Recorder, op: Binary, ty: Type, a: Raw, b: Raw) -> Raw {
-    match (op, a, b) {
-        (Binary::Xor, x, Raw::Const(1)) | (Binary::Xor, Raw::Const(1), x) if ty == Type::Bool => return not(r, ty, x),
-        _ => {}
+/// `a & b`; the caller has folded constants.
+pub(crate) fn and(r: &mut Recorder, ty: Type, a: Raw, b: Raw) -> Raw {
+    bitwise(r, Opcode::And, ty, a, b)
+}
+
+/// `a | b`; the caller has folded constants.
+pub(crate) fn or(r: &mut Recorder, ty: Type, a: Raw, b: Raw) -> Raw {
+    bitwise(r, Opcode::Or, ty, a, b)
+}
+
+/// `a ^ b`; the caller has folded constants.
+pub(crate) fn xor(r: &mut Recorder, ty: Type, a: Raw, b: Raw) -> Raw {
+    match (a, b) {
+        (x, Raw::Const(1)) | (Raw::Const(1), x) if ty == Type::Bool => not(r, ty, x),
+        _ => bitwise(r, Opcode::Xor, ty, a, b),
     }
-    let opcode = match op {
-        Binary::And => Opcode::And,
-        Binary::Or => Opcode::Or,
-        Binary::Xor => Opcode::Xor,
-        other => unreachable!("{other:?} is arithmetic"),
-    };
+}
+
+fn bitwise(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw, b: Raw) -> Raw {
     let operands = vec![r.operand(ty, a), r.operand(ty, b)];
     r.define(ty.register(), opcode, &[ty.untyped().name()], operands)
 }

@@ -2,10 +2,11 @@
 
 use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType, StateSpace};
 
+use super::sync::scope_name;
 use super::{Binary, arithmetic, convert};
 use crate::ErrorKind;
 use crate::memory::{Cache, Order, Scope};
-use crate::recorder::{Raw, Recorder, Symbol};
+use crate::recorder::{Computed, Raw, Recorder, Symbol};
 use crate::types::Type;
 
 /// The name of a state space that pointers can point to.
@@ -13,16 +14,16 @@ pub(crate) const fn space_name(space: StateSpace) -> &'static str {
     match space {
         StateSpace::Shared => "shared",
         StateSpace::Local => "local",
-        _ => "global",
+        StateSpace::Global => "global",
+        StateSpace::Reg | StateSpace::Const | StateSpace::Param | StateSpace::Sreg | StateSpace::Tex => {
+            panic!("pointers point to global, shared or local memory")
+        }
     }
 }
 
 /// The type of a space's addresses: shared memory fits 32 bits.
 pub(crate) const fn address_type(space: StateSpace) -> Type {
-    match space {
-        StateSpace::Shared => Type::U32,
-        _ => Type::U64,
-    }
+    if matches!(space, StateSpace::Shared) { Type::U32 } else { Type::U64 }
 }
 
 /// Where an address starts.
@@ -143,7 +144,7 @@ pub(crate) fn base_register(r: &mut Recorder, location: Location) -> Raw {
     };
     let ty = address_type(location.space);
     let name = r.symbol_name(symbol);
-    Raw::Reg(r.symbol_address(symbol, |r| {
+    Raw::Reg(r.computed_register(Computed::Address(symbol), |r| {
         let reg = r.register(ty.register());
         let destination = r.reg(reg);
         r.push(Opcode::Mov, &[ty.memory().name()], vec![destination, ptx::Operand::Name { name, component: None }]);
@@ -380,8 +381,8 @@ pub(crate) fn load_ordered(r: &mut Recorder, location: Location, order: Order, s
             return Raw::Const(0);
         }
     };
-    scope.require(r);
-    load_qualified(r, location, &[order, scope.name(), space_name(location.space)], ty, 1, None)[0]
+    let scope = scope_name(r, scope);
+    load_qualified(r, location, &[order, scope, space_name(location.space)], ty, 1, None)[0]
 }
 
 /// A store that synchronises: `st.relaxed`, `st.release`.
@@ -394,6 +395,6 @@ pub(crate) fn store_ordered(r: &mut Recorder, location: Location, order: Order, 
             return;
         }
     };
-    scope.require(r);
-    store_qualified(r, location, &[order, scope.name(), space_name(location.space)], ty, &[value], None);
+    let scope = scope_name(r, scope);
+    store_qualified(r, location, &[order, scope, space_name(location.space)], ty, &[value], None);
 }

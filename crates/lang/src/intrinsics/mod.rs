@@ -9,6 +9,7 @@ pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod control;
 pub(crate) mod convert;
+pub(crate) mod entry;
 pub(crate) mod logic;
 pub(crate) mod math;
 pub(crate) mod memory;

@@ -57,9 +57,9 @@ fn declare(r: &mut Recorder) {
 fn format_address(r: &mut Recorder, format: &str) -> Raw {
     let bytes = format.bytes().chain([0]).map(|byte| Initializer::Immediate(ptx::Immediate::Int(byte.into())));
     let init = Some(Initializer::List(bytes.collect()));
-    let known = r.items.iter().find_map(|item| match item {
-        Item::Variable(variable) if variable.init == init => Some(variable.name.clone()),
-        _ => None,
+    let known = r.items.iter().find_map(|item| {
+        let Item::Variable(variable) = item else { return None };
+        (variable.init == init).then(|| variable.name.clone())
     });
     let name = known.unwrap_or_else(|| {
         let mut string = variable(StateSpace::Global, ScalarType::B8, format!("{}_format_{}", r.name, r.items.len()));

@@ -2,20 +2,66 @@
 
 use warpfold_ptx::{self as ptx, Name, Opcode};
 
-use crate::recorder::{Raw, Recorder};
+use crate::recorder::{Computed, Raw, Recorder};
 use crate::types::Type;
 
+/// A special register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Register {
+    Tid,
+    Ntid,
+    Ctaid,
+    Nctaid,
+    Laneid,
+    LanemaskLt,
+    LanemaskEq,
+    LanemaskGt,
+    Clock64,
+    Globaltimer,
+    Smid,
+}
+
+impl Register {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tid => "%tid",
+            Self::Ntid => "%ntid",
+            Self::Ctaid => "%ctaid",
+            Self::Nctaid => "%nctaid",
+            Self::Laneid => "%laneid",
+            Self::LanemaskLt => "%lanemask_lt",
+            Self::LanemaskEq => "%lanemask_eq",
+            Self::LanemaskGt => "%lanemask_gt",
+            Self::Clock64 => "%clock64",
+            Self::Globaltimer => "%globaltimer",
+            Self::Smid => "%smid",
+        }
+    }
+
+    const fn ty(self) -> Type {
+        match self {
+            Self::Clock64 | Self::Globaltimer => Type::U64,
+            Self::Tid
+            | Self::Ntid
+            | Self::Ctaid
+            | Self::Nctaid
+            | Self::Laneid
+            | Self::LanemaskLt
+            | Self::LanemaskEq
+            | Self::LanemaskGt
+            | Self::Smid => Type::U32,
+        }
+    }
+}
+
 /// A special register that keeps its value while the thread runs: read once, at the start.
-pub(crate) fn constant(r: &mut Recorder, name: &'static str, component: Option<char>, ty: Type) -> Raw {
-    let reg = r.special(name, component, |r| match read(r, name, component, ty) {
-        Raw::Reg(reg) => reg,
-        Raw::Const(_) => unreachable!("a special register is read into a register"),
-    });
-    Raw::Reg(reg)
+pub(crate) fn constant(r: &mut Recorder, register: Register, component: Option<char>) -> Raw {
+    r.computed(Computed::Special(register, component), |r| read(r, register, component))
 }
 
 /// A special register that changes: read here.
-pub(crate) fn read(r: &mut Recorder, name: &'static str, component: Option<char>, ty: Type) -> Raw {
-    let source = ptx::Operand::Name { name: Name::new_static(name), component };
+pub(crate) fn read(r: &mut Recorder, register: Register, component: Option<char>) -> Raw {
+    let source = ptx::Operand::Name { name: Name::new_static(register.name()), component };
+    let ty = register.ty();
     r.define(ty.register(), Opcode::Mov, &[ty.memory().name()], vec![source])
 }

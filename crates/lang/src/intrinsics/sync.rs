@@ -35,9 +35,24 @@ pub(crate) fn barrier_arrive(r: &mut Recorder, id: u32, threads: u32) {
     r.push(Opcode::Bar, &["arrive"], operands);
 }
 
+/// What a barrier tells about a predicate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Census {
+    /// In how many threads it holds.
+    Count,
+    /// Whether it holds in all.
+    All,
+    /// Whether it holds in any.
+    Any,
+}
+
 /// `bar.red`: a barrier that also counts or combines a predicate over the block.
-pub(crate) fn barrier_reduce(r: &mut Recorder, op: &'static str, condition: Raw) -> Raw {
-    let (ty, name) = if op == "popc" { (ScalarType::B32, "u32") } else { (ScalarType::Pred, "pred") };
+pub(crate) fn barrier_census(r: &mut Recorder, census: Census, condition: Raw) -> Raw {
+    let (op, ty, name) = match census {
+        Census::Count => ("popc", ScalarType::B32, "u32"),
+        Census::All => ("and", ScalarType::Pred, "pred"),
+        Census::Any => ("or", ScalarType::Pred, "pred"),
+    };
     let mut operands = barrier_operands(r, 0, None);
     operands.push(r.in_register(Type::Bool, condition));
     r.define(ty, Opcode::Bar, &["red", op, name], operands)
@@ -49,10 +64,29 @@ pub(crate) fn warp_sync(r: &mut Recorder, mask: Raw) {
     r.push(Opcode::Bar, &["warp", "sync"], vec![mask]);
 }
 
-/// `fence.acq_rel` or `fence.sc`.
-pub(crate) fn fence(r: &mut Recorder, order: &'static str, scope: Scope) {
-    scope.require(r);
-    r.push(Opcode::Fence, &[order, scope.name()], vec![]);
+/// `fence.acq_rel`
+pub(crate) fn fence(r: &mut Recorder, scope: Scope) {
+    let scope = scope_name(r, scope);
+    r.push(Opcode::Fence, &["acq_rel", scope], vec![]);
+}
+
+/// `fence.sc`
+pub(crate) fn fence_sequential(r: &mut Recorder, scope: Scope) {
+    let scope = scope_name(r, scope);
+    r.push(Opcode::Fence, &["sc", scope], vec![]);
+}
+
+/// The name of a scope, which the target must have.
+pub(crate) fn scope_name(r: &mut Recorder, scope: Scope) -> &'static str {
+    match scope {
+        Scope::Block => "cta",
+        Scope::Cluster => {
+            r.require("the cluster scope", 90, (7, 8));
+            "cluster"
+        }
+        Scope::Gpu => "gpu",
+        Scope::System => "sys",
+    }
 }
 
 /// `nanosleep`
@@ -61,8 +95,14 @@ pub(crate) fn nanosleep(r: &mut Recorder, nanoseconds: Raw) {
     r.push(Opcode::Nanosleep, &["u32"], vec![operand]);
 }
 
-/// `griddepcontrol.wait` or `.launch_dependents`.
-pub(crate) fn griddepcontrol(r: &mut Recorder, action: &'static str) {
+/// `griddepcontrol.wait`
+pub(crate) fn wait_for_dependencies(r: &mut Recorder) {
     r.require("griddepcontrol", 90, (7, 8));
-    r.push(Opcode::Griddepcontrol, &[action], vec![]);
+    r.push(Opcode::Griddepcontrol, &["wait"], vec![]);
+}
+
+/// `griddepcontrol.launch_dependents`
+pub(crate) fn launch_dependents(r: &mut Recorder) {
+    r.require("griddepcontrol", 90, (7, 8));
+    r.push(Opcode::Griddepcontrol, &["launch_dependents"], vec![]);
 }

@@ -48,19 +48,19 @@ pub(crate) fn shuffle(r: &mut Recorder, mode: Shuffle, ty: Type, a: Raw, lane: R
         }
         32 => shuffle_word(r, mode, ty, a, lane, members),
         _ => {
-            let wide = match ty {
-                Type::F16 | Type::Bf16 => convert::convert(r, Type::U16, Type::U32, a, None),
-                _ => convert::convert(r, ty, Type::U32, a, None),
-            };
+            // The 16-bit register as a whole: a byte in it is extended, and stays so.
+            let wide = convert::convert(r, Type::U16, Type::U32, bits_of(ty, a), None);
             let moved = shuffle_word(r, mode, Type::U32, wide, lane, members);
-            match ty {
-                Type::F16 | Type::Bf16 => convert::convert(r, Type::U32, Type::U16, moved, None),
-                // What was in range stays in range: 16 bits are enough.
-                Type::U8 => convert::convert(r, Type::U32, Type::U16, moved, None),
-                Type::I8 => convert::convert(r, Type::U32, Type::I16, moved, None),
-                _ => convert::convert(r, Type::U32, ty, moved, None),
-            }
+            convert::convert(r, Type::U32, Type::U16, moved, None)
         }
+    }
+}
+
+/// A constant as it stands in its 16-bit register: a signed byte is extended.
+fn bits_of(ty: Type, a: Raw) -> Raw {
+    match a {
+        Raw::Const(bits) if ty == Type::I8 => Raw::Const(crate::fold::integer_cast(Type::I8, Type::U16, bits)),
+        Raw::Const(_) | Raw::Reg(_) => a,
     }
 }
 
@@ -77,9 +77,24 @@ fn shuffle_word(r: &mut Recorder, mode: Shuffle, ty: Type, a: Raw, lane: Raw, me
     r.define(ty.register(), Opcode::Shfl, &["sync", mode.name(), "b32"], operands)
 }
 
-/// `vote.sync`: `all`, `any`, `uni` give a predicate, `ballot` a mask.
-pub(crate) fn vote(r: &mut Recorder, mode: &'static str, condition: Raw, mask: Raw) -> Raw {
-    let (ty, name) = if mode == "ballot" { (ScalarType::B32, "b32") } else { (ScalarType::Pred, "pred") };
+/// What a vote tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vote {
+    /// Whether the predicate holds in all lanes.
+    All,
+    /// Whether it holds in any.
+    Any,
+    /// In which lanes it holds.
+    Ballot,
+}
+
+/// `vote.sync`
+pub(crate) fn vote(r: &mut Recorder, vote: Vote, condition: Raw, mask: Raw) -> Raw {
+    let (mode, ty, name) = match vote {
+        Vote::All => ("all", ScalarType::Pred, "pred"),
+        Vote::Any => ("any", ScalarType::Pred, "pred"),
+        Vote::Ballot => ("ballot", ScalarType::B32, "b32"),
+    };
     let operands = vec![r.in_register(Type::Bool, condition), r.operand(Type::U32, mask)];
     r.define(ty, Opcode::Vote, &["sync", mode, name], operands)
 }
@@ -105,9 +120,27 @@ pub(crate) fn active_mask(r: &mut Recorder) -> Raw {
     r.define(ScalarType::B32, Opcode::Activemask, &["b32"], vec![])
 }
 
+/// How `redux.sync` combines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Combine {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
 /// `redux.sync` of a 32-bit integer.
-pub(crate) fn redux(r: &mut Recorder, op: &'static str, ty: Type, a: Raw, mask: Raw) -> Raw {
-    let name = if matches!(op, "and" | "or" | "xor") { "b32" } else { ty.memory().name() };
+pub(crate) fn redux(r: &mut Recorder, combine: Combine, ty: Type, a: Raw, mask: Raw) -> Raw {
+    let (op, name) = match combine {
+        Combine::Add => ("add", ty.memory().name()),
+        Combine::Min => ("min", ty.memory().name()),
+        Combine::Max => ("max", ty.memory().name()),
+        Combine::And => ("and", "b32"),
+        Combine::Or => ("or", "b32"),
+        Combine::Xor => ("xor", "b32"),
+    };
     let operands = vec![r.in_register(ty, a), r.operand(Type::U32, mask)];
     r.define(ScalarType::B32, Opcode::Redux, &["sync", op, name], operands)
 }

@@ -12,7 +12,7 @@ pub use atomic::{Atomic, AtomicAdd, AtomicBits, Reduction};
 pub use pointer::{Global, GlobalSpace, Index, Local, LocalSpace, Pointer, Shared, SharedSpace, Space};
 
 use crate::intrinsics::sync;
-use crate::recorder::{Recorder, with};
+use crate::recorder::with;
 
 /// How loads and stores treat the caches (PTX ISA, "Cache Operators", "Cache Eviction Priority Hints").
 /// All but the first two are for global memory, and hints: they never change a result.
@@ -67,32 +67,15 @@ pub enum Scope {
     System,
 }
 
-impl Scope {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Block => "cta",
-            Self::Cluster => "cluster",
-            Self::Gpu => "gpu",
-            Self::System => "sys",
-        }
-    }
-
-    pub(crate) fn require(self, r: &mut Recorder) {
-        if self == Self::Cluster {
-            r.require("the cluster scope", 90, (7, 8));
-        }
-    }
-}
-
 /// Orders this thread's earlier accesses before its later ones, as seen by the threads of the scope
 /// (`fence.acq_rel`).
 #[track_caller]
 pub fn fence(scope: Scope) {
-    with(|r| sync::fence(r, "acq_rel", scope));
+    with(|r| sync::fence(r, scope));
 }
 
 /// Like [`fence`], and all such fences have one order that everyone sees (`fence.sc`); slower.
 #[track_caller]
 pub fn fence_sequential(scope: Scope) {
-    with(|r| sync::fence(r, "sc", scope));
+    with(|r| sync::fence_sequential(r, scope));
 }

@@ -25,14 +25,7 @@ pub(super) fn without_unused(prologue: Vec<Statement>, body: &[Statement]) -> Ve
     });
     let mut kept: Vec<Statement> = Vec::new();
     for mut statement in prologue.into_iter().rev() {
-        let needed = match &statement {
-            Statement::Instruction(instruction) => match instruction.operands.first() {
-                Some(ptx::Operand::Name { name, .. }) => used.contains(name),
-                _ => true,
-            },
-            _ => true,
-        };
-        if needed {
+        if destination(&statement).is_none_or(|name| used.contains(name)) {
             for_each_register(std::slice::from_mut(&mut statement), &mut |name| {
                 used.insert(name.clone());
             });
@@ -41,6 +34,13 @@ pub(super) fn without_unused(prologue: Vec<Statement>, body: &[Statement]) -> Ve
     }
     kept.reverse();
     kept
+}
+
+/// The one register that a statement writes.
+fn destination(statement: &Statement) -> Option<&Name> {
+    let Statement::Instruction(instruction) = statement else { return None };
+    let Some(ptx::Operand::Name { name, .. }) = instruction.operands.first() else { return None };
+    Some(name)
 }
 
 /// Gives registers their final names in the order of the text, and declares them.

@@ -1,7 +1,5 @@
 //! Bits of integers: counting, fields, permutations; dot products of bytes.
 
-use warpfold_ptx::Opcode;
-
 use super::{Operand, Val};
 use crate::intrinsics::bits;
 use crate::recorder::with;
@@ -12,14 +10,14 @@ impl<T: Word> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn popc(self) -> Val<u32> {
-        Val::from_raw(with(|r| bits::count(r, Opcode::Popc, T::TYPE, self.raw())))
+        Val::from_raw(with(|r| bits::popc(r, T::TYPE, self.raw())))
     }
 
     /// The number of zeros above the highest one; the width for 0.
     #[track_caller]
     #[must_use]
     pub fn clz(self) -> Val<u32> {
-        Val::from_raw(with(|r| bits::count(r, Opcode::Clz, T::TYPE, self.raw())))
+        Val::from_raw(with(|r| bits::clz(r, T::TYPE, self.raw())))
     }
 
     /// The number of zeros below the lowest one; the width for 0.

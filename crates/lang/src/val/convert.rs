@@ -18,26 +18,6 @@ pub enum Rounding {
     Up,
 }
 
-impl Rounding {
-    pub(crate) const fn float_modifier(self) -> &'static str {
-        match self {
-            Self::NearestEven => "rn",
-            Self::Zero => "rz",
-            Self::Down => "rm",
-            Self::Up => "rp",
-        }
-    }
-
-    pub(crate) const fn integer_modifier(self) -> &'static str {
-        match self {
-            Self::NearestEven => "rni",
-            Self::Zero => "rzi",
-            Self::Down => "rmi",
-            Self::Up => "rpi",
-        }
-    }
-}
-
 impl<T: Scalar> Val<T> {
     /// The value in another type, as Rust's `as`: integers wrap or extend, floats become integers towards zero and
     /// saturating, and round to nearest even otherwise; `bool` is 0 or 1, and anything but zero is `true`.

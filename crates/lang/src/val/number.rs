@@ -1,7 +1,5 @@
 //! Comparison, selection, minimum and maximum, multiply-add.
 
-use warpfold_ptx::Opcode;
-
 use super::operators::binary;
 use super::{Operand, Val};
 use crate::intrinsics::{Binary, Comparison, arithmetic, compare};
@@ -115,7 +113,7 @@ impl<T: Signed> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn abs(self) -> Self {
-        Self::from_raw(with(|r| arithmetic::sign(r, Opcode::Abs, T::TYPE, self.raw())))
+        Self::from_raw(with(|r| arithmetic::abs(r, T::TYPE, self.raw())))
     }
 }
 

@@ -3,8 +3,6 @@
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 use std::ops::{AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, MulAssign, SubAssign};
 
-use warpfold_ptx::Opcode;
-
 use super::{Operand, Val};
 use crate::intrinsics::{Binary, arithmetic, logic};
 use crate::recorder::with;
@@ -107,6 +105,6 @@ impl<T: Signed> Neg for Val<T> {
     type Output = Self;
     #[track_caller]
     fn neg(self) -> Self {
-        Self::from_raw(with(|r| arithmetic::sign(r, Opcode::Neg, T::TYPE, self.raw())))
+        Self::from_raw(with(|r| arithmetic::neg(r, T::TYPE, self.raw())))
     }
 }
