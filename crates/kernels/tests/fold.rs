@@ -1,0 +1,170 @@
+//! Every level of the fold, for every monoid, on every device at hand.
+
+use warpfold_device::{Device, LaunchConfig};
+use warpfold_kernels::fold::{ArgMax, Max, Min, Monoid, Product, Sum, fold_block};
+use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, thread_idx, when};
+
+/// Threads a block: one warp, and numbers of warps that are and are not powers of two.
+const THREADS: [u32; 6] = [32, 64, 96, 256, 992, 1024];
+
+/// A block folds its `threads` elements.
+fn fold_kernel<M: Monoid>(monoid: M, threads: u32) -> Kernel<(Global<M::Element>, Global<M::Output>)> {
+    let body = move |input: Global<M::Element>, output: Global<M::Output>| {
+        let i = block_idx().x * threads + thread_idx().x;
+        let acc = monoid.lift(input.at(i).get(), thread_idx().x.cast());
+        let acc = fold_block(monoid, acc, threads);
+        let result = monoid.finish(acc, Val::constant(u64::from(threads)));
+        when(thread_idx().x.eq(0), || output.at(block_idx().x).set(result));
+    };
+    kernel("fold", body).required_block(threads)
+}
+
+/// Folds two blocks of `element`s on every device and compares with `expected` of each block.
+#[track_caller]
+fn check<M>(monoid: M, element: impl Fn(usize) -> M::Element, expected: impl Fn(&[M::Element]) -> M::Output)
+where
+    M: Monoid<Element: warpfold_device::Element, Output: warpfold_device::Element>,
+{
+    for device in Device::all() {
+        println!("on {device}");
+        for threads in THREADS {
+            let elements: Vec<_> = (0..2 * threads as usize).map(&element).collect();
+            let input = device.upload(&elements).unwrap();
+            let mut output = device.alloc::<M::Output>(2).unwrap();
+            device.launch(&fold_kernel(monoid, threads), LaunchConfig::new(2, threads), (&input, &mut output)).unwrap();
+            let blocks: Vec<_> = elements.chunks(threads as usize).map(&expected).collect();
+            assert_eq!(output.download().unwrap(), blocks, "{threads} threads on {device}");
+        }
+    }
+}
+
+/// Scattered whole numbers.
+fn scattered(i: usize) -> i32 {
+    ((i as i32).wrapping_mul(1_103_515_245).wrapping_add(12_345) >> 8) % 10_007
+}
+
+#[test]
+fn integers_fold_to_their_sum_product_and_extremes() {
+    check(Sum::<i32>::new(), scattered, |block| block.iter().sum());
+    check(Product::<i32>::new(), |i| scattered(i) | 1, |block| block.iter().fold(1, |a: i32, b| a.wrapping_mul(*b)));
+    check(Max::<i32>::new(), scattered, |block| *block.iter().max().unwrap());
+    check(Min::<i32>::new(), scattered, |block| *block.iter().min().unwrap());
+}
+
+#[test]
+fn floats_fold_to_their_sum_and_extremes() {
+    let element = |i| scattered(i) as f32;
+    check(Sum::<f32>::new(), element, |block| block.iter().sum());
+    check(Max::<f32>::new(), element, |block| block.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    check(Min::<f32>::new(), element, |block| block.iter().copied().fold(f32::INFINITY, f32::min));
+}
+
+#[test]
+fn extremes_pass_over_nan() {
+    let element = |i: usize| if i.is_multiple_of(3) { f32::NAN } else { scattered(i) as f32 };
+    check(Max::<f32>::new(), element, |block| block.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    check(Min::<f32>::new(), element, |block| block.iter().copied().fold(f32::INFINITY, f32::min));
+}
+
+#[test]
+fn arg_max_is_the_first_position_of_the_largest() {
+    let first_largest = |block: &[i32]| {
+        let largest = block.iter().max().unwrap();
+        block.iter().position(|element| element == largest).unwrap() as u64
+    };
+    check(ArgMax::<i32>::new(), scattered, first_largest);
+    check(ArgMax::<i32>::new(), |i| scattered(i) % 5, first_largest);
+    check(ArgMax::<i32>::new(), |_| 7, first_largest);
+}
+
+/// `x -> a * x + b`, composed: associative, and nothing else.
+#[derive(Clone, Copy)]
+struct Affine;
+
+impl Monoid for Affine {
+    type Element = u32;
+    type Acc = (Val<u32>, Val<u32>);
+    type Output = u32;
+    const COMMUTES: bool = false;
+
+    fn identity(self) -> Self::Acc {
+        (Val::constant(1), Val::constant(0))
+    }
+
+    fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+        (left.0 * right.0, left.1.mul_add(right.0, right.1))
+    }
+
+    fn lift(self, element: Val<u32>, index: Val<u64>) -> Self::Acc {
+        (element, index.cast())
+    }
+
+    fn finish(self, acc: Self::Acc, _: Val<u64>) -> Val<u32> {
+        acc.1
+    }
+}
+
+#[test]
+fn a_combine_that_does_not_commute_is_folded_in_order() {
+    let element = |i| scattered(i) as u32 | 1;
+    check(Affine, element, |block| block.iter().zip(0_u32..).fold(0, |x, (a, b)| x.wrapping_mul(*a).wrapping_add(b)));
+}
+
+/// One thread: `combine` with the identity on either side, and both ways to bracket three elements.
+fn laws<M: Monoid>(monoid: M) -> Kernel<(Global<M::Element>, Global<M::Output>)> {
+    kernel("laws", move |input: Global<M::Element>, output: Global<M::Output>| {
+        let [a, b, c] = [0_u32, 1, 2].map(|i| monoid.lift(input.at(i).get(), Val::constant(u64::from(i))));
+        let results = [
+            a,
+            monoid.combine(monoid.identity(), a),
+            monoid.combine(a, monoid.identity()),
+            monoid.combine(monoid.combine(a, b), c),
+            monoid.combine(a, monoid.combine(b, c)),
+        ];
+        for (i, acc) in (0_u32..).zip(results) {
+            output.at(i).set(monoid.finish(acc, Val::constant(3)));
+        }
+    })
+}
+
+#[track_caller]
+fn check_laws<M>(monoid: M, elements: [M::Element; 3])
+where
+    M: Monoid<Element: warpfold_device::Element, Output: warpfold_device::Element>,
+{
+    for device in Device::all() {
+        println!("on {device}");
+        let input = device.upload(&elements).unwrap();
+        let mut output = device.alloc::<M::Output>(5).unwrap();
+        device.launch(&laws(monoid), LaunchConfig::new(1, 1), (&input, &mut output)).unwrap();
+        let [a, left, right, first, last] = output.download().unwrap()[..] else { unreachable!("five were stored") };
+        assert!(left == a && right == a, "identity: {a:?}, {left:?}, {right:?} on {device}");
+        assert_eq!(first, last, "associativity on {device}");
+    }
+}
+
+#[test]
+fn monoids_keep_their_laws() {
+    for elements in [[3, -4, 5], [i32::MAX, i32::MAX, i32::MIN], [0, 0, -1]] {
+        check_laws(Sum::<i32>::new(), elements);
+        check_laws(Product::<i32>::new(), elements);
+        check_laws(Max::<i32>::new(), elements);
+        check_laws(Min::<i32>::new(), elements);
+        check_laws(ArgMax::<i32>::new(), elements);
+        check_laws(Affine, elements.map(|element: i32| element as u32));
+    }
+    for elements in [[1.5_f32, -2.25, 4.0], [f32::INFINITY, 1.0, f32::MAX], [-1.0, f32::NEG_INFINITY, 0.5]] {
+        check_laws(Max::<f32>::new(), elements);
+        check_laws(Min::<f32>::new(), elements);
+        check_laws(ArgMax::<f32>::new(), elements);
+    }
+    check_laws(Sum::<f32>::new(), [1.5, -2.25, 4.0]);
+    check_laws(Product::<f32>::new(), [1.5, -2.25, 4.0]);
+}
+
+#[test]
+#[should_panic(expected = "a block folds whole warps, up to 32, not 100 threads")]
+fn a_block_that_is_not_whole_warps_is_refused() {
+    let target = Device::all()[0].target();
+    drop(fold_kernel(Sum::<i32>::new(), 100).build(&target));
+}
