@@ -19,7 +19,7 @@ use crate::types::Scalar;
 
 /// A value of type `T` in a running kernel: a register, or a constant that was known while recording.
 ///
-/// It never changes; [`crate::var`] makes something that does. It belongs to the kernel that recorded it, and to the
+/// It never changes; [`crate::var()`] makes something that does. It belongs to the kernel that recorded it, and to the
 /// branch or loop in which it was made: using it elsewhere makes [`crate::Kernel::build`] fail.
 ///
 /// Operators record one instruction each. The other side may be a Rust constant: `thread + 1`, `2.0 * x`.
