@@ -1,6 +1,6 @@
 //! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of synchronisation.
 
-use super::access::{Access, Kind, Lanes, Scope, Space, Strength, Values};
+use super::access::{Access, Kind, Scope, Space, Strength, Values};
 use super::between::Visit;
 use super::contexts::LaunchCheck;
 use super::findings::Findings;
@@ -13,7 +13,7 @@ use super::shared::SharedShadow;
 /// The checker of one resident block. Serves any number of blocks of one launch, one after the other.
 ///
 /// The order of calls: [`begin`](Self::begin); then for each memory instruction the access, before its values move. A strong
-/// write or atomic calls [`release`](Self::release) before its value can be seen, a strong read or atomic calls
+/// write or atomic then calls [`release`](Self::release), before its value can be seen, a strong read or atomic calls
 /// [`acquire`](Self::acquire) once its value is read.
 #[derive(Debug)]
 pub(crate) struct BlockCheck {
@@ -22,6 +22,8 @@ pub(crate) struct BlockCheck {
     shared: SharedShadow,
     grid: GridOrder,
     records: BlockRecords,
+    /// The strong write in progress: its instruction, its warp, and lanes of which it was told.
+    announcing: Option<(u32, u32, u32)>,
 }
 
 impl BlockCheck {
@@ -33,6 +35,7 @@ impl BlockCheck {
             shared: SharedShadow::new(shared_bytes),
             grid: GridOrder::new(),
             records: BlockRecords::new(),
+            announcing: None,
         }
     }
 
@@ -48,6 +51,7 @@ impl BlockCheck {
         self.shared.begin();
         self.grid.begin(block, launch.orders_blocks);
         self.records.begin(launch);
+        launch.locations.settle();
     }
 
     /// A warp accesses shared memory at byte offsets that are in bounds.
@@ -71,21 +75,43 @@ impl BlockCheck {
         values: Option<&Values<'_>>,
         findings: &mut Findings,
     ) {
+        if access.is_strong() {
+            self.begin_strong(launch, access);
+        }
         let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
         Visit { launch, grid, records, shadow, access, values, findings, block }.run(addresses);
     }
 
+    /// A strong access is about to begin, so those before are done; but for other lanes of one that goes to several
+    /// allocations.
+    fn begin_strong(&mut self, launch: &LaunchCheck, access: &Access) {
+        let Access { instr, warp, mask, .. } = *access;
+        if !self.announcing.is_some_and(|(i, w, lanes)| (i, w) == (instr, warp) && lanes & mask == 0) {
+            launch.locations.settle();
+            self.announcing = None;
+        }
+        if access.kind != Kind::Write {
+            self.grid.begin_read(&launch.locations);
+        }
+    }
+
     /// A strong write or atomic is about to store; does nothing for others.
     pub(crate) fn release(&mut self, launch: &LaunchCheck, space: Space, access: &Access, addresses: &[u64; 32]) {
+        let Access { instr, warp, mask, kind, .. } = *access;
         let Strength::Strong(semantics, scope) = access.strength else { return };
-        let fenced = self.order.has_fenced(access.warp) || self.grid.has_fenced(access.warp);
-        if access.kind == Kind::Read || !(semantics.releases() || fenced) {
+        let fenced = self.order.has_fenced(warp) || self.grid.has_fenced(warp);
+        let replaces = kind == Kind::Write && (self.order.has_released() || self.grid.has_released(&launch.locations));
+        if kind == Kind::Read || !(semantics.releases() || fenced || replaces) {
             return;
         }
-        for_each_location(access.mask, addresses, |_, address| {
-            self.order.release(access.warp, space.key(address), semantics);
+        if space == Space::Global {
+            let before = self.announcing.map_or(0, |(.., lanes)| lanes);
+            self.announcing = Some((instr, warp, before | mask));
+        }
+        for_each_location(mask, addresses, |lanes, address| {
+            self.order.release(warp, lanes, space.key(address), kind, semantics);
             if space == Space::Global {
-                self.grid.release(&launch.locations, access.warp, address, semantics, scope);
+                self.grid.release(&launch.locations, (warp, address), kind, semantics, scope);
             }
         });
     }
@@ -93,19 +119,23 @@ impl BlockCheck {
     /// A strong read or atomic has read; does nothing for others.
     pub(crate) fn acquire(&mut self, launch: &LaunchCheck, space: Space, access: &Access, addresses: &[u64; 32]) {
         let Strength::Strong(semantics, scope) = access.strength else { return };
-        let inside = self.order.has_released();
-        let between = space == Space::Global && self.grid.may_acquire(&launch.locations);
-        if access.kind == Kind::Write || !(inside || between) {
-            return;
+        if space == Space::Global {
+            launch.locations.settle();
+            self.announcing = None;
         }
-        for_each_location(access.mask, addresses, |lanes, address| {
-            if inside {
-                self.order.acquire(access.warp, lanes, space.key(address), semantics);
-            }
-            if between {
-                self.grid.acquire(&launch.locations, access.warp, address, semantics, scope);
-            }
-        });
+        let inside = self.order.has_released();
+        let between = space == Space::Global && self.grid.has_released(&launch.locations);
+        if access.kind != Kind::Write && (inside || between) {
+            for_each_location(access.mask, addresses, |lanes, address| {
+                if inside {
+                    self.order.acquire(access.warp, lanes, space.key(address), semantics);
+                }
+                if between {
+                    self.grid.acquire(&launch.locations, (access.warp, address), semantics, scope);
+                }
+            });
+        }
+        self.grid.end_read();
     }
 
     /// `fence`, `membar` by `mask` lanes of a warp.
@@ -133,15 +163,16 @@ impl BlockCheck {
     }
 }
 
-/// Calls once for each run of lanes with one address.
+/// Calls once for each address, with the lanes that are there.
 fn for_each_location(mask: u32, addresses: &[u64; 32], mut call: impl FnMut(u32, u64)) {
-    let mut lanes = Lanes(mask).peekable();
-    while let Some(lane) = lanes.next() {
-        let address = addresses[lane as usize];
-        let mut run = 1 << lane;
-        while let Some(next) = lanes.next_if(|&next| addresses[next as usize] == address) {
-            run |= 1 << next;
+    let mut rest = mask;
+    while rest != 0 {
+        let address = addresses[rest.trailing_zeros() as usize];
+        let mut lanes = 0;
+        for (lane, &other) in addresses.iter().enumerate() {
+            lanes |= u32::from(other == address) << lane;
         }
-        call(run, address);
+        call(lanes & rest, address);
+        rest &= !lanes;
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::access::{Access, Kind, Space, Strength};
 use super::findings::{Findings, Found, Rule, Side};
 use super::global::SplitWriters;
-use super::grid::Locations;
+use super::locations::Locations;
 use super::reach::Moment;
 
 /// Record numbers have 24 bits; 0 is nobody.

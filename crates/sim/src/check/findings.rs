@@ -22,12 +22,18 @@ pub(crate) enum Rule {
     SameValue,
     /// Two lanes of one warp that only lockstep orders.
     WarpSynchronous,
+    /// Two warps, ordered by a lane's release before which nothing gathered the lane that made the access.
+    UngatheredLanes,
     /// The order would be there if a fence or an access reached beyond its block.
     InsufficientScope,
     /// A read of bytes that nothing wrote.
     Uninitialized,
     /// The checker ran out of room and records no more races between blocks.
     RecordsExhausted,
+    /// The checker ran out of room and forgot what a block did to its shared memory so far.
+    BlockForgets,
+    /// The checker ran out of room for words of shared memory whose bytes have different histories.
+    SplitWordsExhausted,
 }
 
 impl Rule {
@@ -40,15 +46,18 @@ impl Rule {
             | Self::LanesCollide
             | Self::SameValue
             | Self::WarpSynchronous
+            | Self::UngatheredLanes
             | Self::InsufficientScope
-            | Self::RecordsExhausted => FindingKind::Race,
+            | Self::RecordsExhausted
+            | Self::BlockForgets
+            | Self::SplitWordsExhausted => FindingKind::Race,
         }
     }
 
     pub(crate) const fn severity(self) -> Severity {
         match self {
-            Self::SameValue | Self::WarpSynchronous => Severity::Warning,
-            Self::RecordsExhausted => Severity::Info,
+            Self::SameValue | Self::WarpSynchronous | Self::UngatheredLanes => Severity::Warning,
+            Self::RecordsExhausted | Self::BlockForgets | Self::SplitWordsExhausted => Severity::Info,
             Self::ReadAfterWrite
             | Self::WriteAfterRead
             | Self::WriteAfterWrite
@@ -69,6 +78,10 @@ impl Rule {
             Self::WarpSynchronous => {
                 "relies on warp-synchronous execution: no warp sync orders this lane and another that touches these bytes"
             }
+            Self::UngatheredLanes => {
+                "relies on warp-synchronous execution: a lane of the other warp released, but no warp sync had gathered \
+                 the lane that touches these bytes"
+            }
             Self::InsufficientScope => {
                 "two blocks touch these bytes, and the fences and strong accesses between them do not all reach beyond \
                  the block: .gpu scope is needed"
@@ -76,6 +89,14 @@ impl Rule {
             Self::Uninitialized => "reads bytes that nothing has written",
             Self::RecordsExhausted => {
                 "the checker ran out of records for global memory: later races between blocks go unseen"
+            }
+            Self::BlockForgets => {
+                "a block went so long without a barrier of the whole block that the checker ran out of records: races \
+                 with what it did in shared memory before this go unseen"
+            }
+            Self::SplitWordsExhausted => {
+                "more words of shared memory are accessed in parts than the checker has room for: races in the rest of \
+                 them go unseen until the next barrier of the whole block"
             }
         }
     }
@@ -119,9 +140,19 @@ impl Found {
     pub(crate) const fn severity(&self) -> Severity {
         self.rule.severity()
     }
+
+    fn key(&self) -> Key {
+        match self.severity() {
+            Severity::Info => (self.kind(), Some(self.rule), 0, None),
+            Severity::Warning | Severity::Error => {
+                (self.kind(), None, self.this.instr, self.other.map(|other| other.instr))
+            }
+        }
+    }
 }
 
-type Key = (FindingKind, u32, Option<u32>);
+/// A limit of the checker counts once, wherever it is hit; all else by its instructions.
+type Key = (FindingKind, Option<Rule>, u32, Option<u32>);
 
 /// Everything found so far; each worker fills its own, and they are merged.
 #[derive(Debug, Default)]
@@ -136,7 +167,7 @@ impl Findings {
 
     /// Adds a finding. The example of the highest severity, and among those the first one, is kept.
     pub(crate) fn add(&mut self, new: Found) {
-        match self.found.entry((new.kind(), new.this.instr, new.other.map(|other| other.instr))) {
+        match self.found.entry(new.key()) {
             Entry::Vacant(place) => {
                 place.insert(new);
             }

@@ -6,60 +6,11 @@
 //! knowing all warps of its block up to the latest tick that it learnt of any one of them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use super::access::{Lanes, Scope, Semantics};
+use super::access::{Kind, Lanes, Scope, Semantics};
+use super::locations::Locations;
 use super::reach::{Grade, Moment, Reach};
-
-const SHARDS: usize = 64;
-
-/// What was released at each location, for all blocks of a launch.
-#[derive(Debug)]
-pub(super) struct Locations {
-    shards: [Mutex<HashMap<u64, Arc<Reach>>>; SHARDS],
-    count: AtomicUsize,
-}
-
-impl Default for Locations {
-    fn default() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::default()), count: AtomicUsize::new(0) }
-    }
-}
-
-impl Locations {
-    fn shard(&self, address: u64) -> &Mutex<HashMap<u64, Arc<Reach>>> {
-        &self.shards[(address >> 2) as usize % SHARDS]
-    }
-
-    fn join(&self, address: u64, reach: &Arc<Reach>) {
-        let mut shard = self.shard(address).lock().unwrap_or_else(PoisonError::into_inner);
-        match shard.get_mut(&address) {
-            Some(known) if Arc::ptr_eq(known, reach) => {}
-            Some(known) => Arc::make_mut(known).join(reach),
-            None => {
-                shard.insert(address, Arc::clone(reach));
-                self.count.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        drop(shard);
-        // The value is stored after this; whoever reads it finds the location's reach.
-        fence(Ordering::Release);
-    }
-
-    fn get(&self, address: u64) -> Option<Arc<Reach>> {
-        fence(Ordering::Acquire);
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        self.shard(address).lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
-    }
-
-    fn is_empty(&self) -> bool {
-        fence(Ordering::Acquire);
-        self.count.load(Ordering::Relaxed) == 0
-    }
-}
 
 /// Who knows what of other blocks: common to the block, and beyond that by warp.
 #[derive(Debug, Default, Clone)]
@@ -88,6 +39,12 @@ pub(super) struct GridOrder {
     pending: [Option<Arc<Reach>>; 32],
     /// Warps with any of these.
     busy: u32,
+    /// What a warp has released at a location, ever: its later stores there carry it on.
+    released: HashMap<(u32, u64), Arc<Reach>>,
+    /// What relaxed reads of a warp saw at a location: for an acquire there by the same warp.
+    observed: HashMap<(u32, u64), Arc<Reach>>,
+    /// When the strong read in progress began.
+    read_began: Option<u64>,
     arrivals: [Arrivals; 16],
 }
 
@@ -116,6 +73,9 @@ impl GridOrder {
             fenced: [const { None }; 32],
             pending: [const { None }; 32],
             busy: 0,
+            released: HashMap::new(),
+            observed: HashMap::new(),
+            read_began: None,
             arrivals: std::array::from_fn(|_| Arrivals::default()),
         }
     }
@@ -131,6 +91,9 @@ impl GridOrder {
             (self.known[w], self.fenced[w], self.pending[w]) = (None, None, None);
         }
         self.arrivals.fill(Arrivals::default());
+        self.released.clear();
+        self.observed.clear();
+        self.read_began = None;
     }
 
     /// Where in its block an access by `warp` stands.
@@ -199,17 +162,27 @@ impl GridOrder {
         self.fenced[warp as usize].is_some()
     }
 
-    /// Whether a strong read could acquire anything.
-    pub(super) fn may_acquire(&self, locations: &Locations) -> bool {
+    /// Whether a strong read could acquire anything, or a relaxed store could replace anything.
+    pub(super) fn has_released(&self, locations: &Locations) -> bool {
         self.enabled && !locations.is_empty()
+    }
+
+    /// A strong read is about to begin.
+    pub(super) fn begin_read(&mut self, locations: &Locations) {
+        self.read_began = self.enabled.then(|| locations.now());
+    }
+
+    /// The strong read is over.
+    pub(super) const fn end_read(&mut self) {
+        self.read_began = None;
     }
 
     /// A strong write or atomic; call before its value can be seen.
     pub(super) fn release(
         &mut self,
         locations: &Locations,
-        warp: u32,
-        address: u64,
+        (warp, address): (u32, u64),
+        kind: Kind,
         semantics: Semantics,
         scope: Scope,
     ) {
@@ -222,8 +195,14 @@ impl GridOrder {
             let own = graded(&Arc::new(self.release_reach(warp)), scope);
             join(&mut reach, Some(&own));
         }
-        if let Some(reach) = reach {
-            locations.join(address, &reach);
+        if kind == Kind::Write && !self.released.is_empty() {
+            join(&mut reach, self.released.get(&(warp, address)));
+        }
+        locations.write(address, kind, reach.as_ref());
+        if let Some(reach) = reach
+            && semantics.releases()
+        {
+            self.released.insert((warp, address), reach);
         }
     }
 
@@ -231,20 +210,27 @@ impl GridOrder {
     pub(super) fn acquire(
         &mut self,
         locations: &Locations,
-        warp: u32,
-        address: u64,
+        (warp, address): (u32, u64),
         semantics: Semantics,
         scope: Scope,
     ) {
-        let Some(reach) = locations.get(address) else { return };
         let w = warp as usize;
-        self.busy |= 1 << warp;
-        let reach = graded(&reach, scope);
+        let reach = locations.observed(address, self.read_began.unwrap_or(0)).map(|reach| graded(&reach, scope));
         if semantics.acquires() {
-            join(&mut self.known[w], Some(&reach));
-        } else {
-            join(&mut self.pending[w], Some(&reach));
+            let observed = if self.observed.is_empty() { None } else { self.observed.remove(&(warp, address)) };
+            join(&mut self.known[w], reach.as_ref());
+            join(&mut self.known[w], observed.as_ref());
+        } else if let Some(reach) = &reach {
+            join(&mut self.pending[w], Some(reach));
+            match self.observed.get_mut(&(warp, address)) {
+                Some(known) if Arc::ptr_eq(known, reach) => {}
+                Some(known) => Arc::make_mut(known).join(reach),
+                None => {
+                    self.observed.insert((warp, address), Arc::clone(reach));
+                }
+            }
         }
+        self.busy |= 1 << warp;
     }
 
     /// A warp arrives at a barrier.

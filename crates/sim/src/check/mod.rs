@@ -4,10 +4,11 @@
 //! instruction that synchronises, and puts what it finds into [`Findings`]. A [`LaunchCheck`] is what the blocks of one
 //! launch share; a [`GlobalShadow`] is the state of one global allocation and outlives launches.
 //! - [`access`]: the vocabulary (kind, strength, semantics, scope).
-//! - [`order`]: happens-before inside a block (warps, lanes, barriers, fences, release and acquire).
+//! - [`order`]: happens-before inside a block (warps, lanes, barriers, fences, release and acquire), by the clocks of
+//!   [`clock`] and what [`flags`] in memory carry.
 //! - [`shared`]: the shadow of shared memory. [`packed`] is its record, [`split`] holds words whose
 //!   bytes went different ways.
-//! - [`reach`] and [`grid`]: happens-before between blocks.
+//! - [`reach`], [`grid`] and [`locations`]: happens-before between blocks.
 //! - [`contexts`], [`global`]: who touched global memory, and its shadow; [`numbers`] deals out record
 //!   numbers; [`between`] judges accesses by them.
 //!
@@ -22,10 +23,13 @@
 mod access;
 mod between;
 mod block;
+mod clock;
 mod contexts;
 mod findings;
+mod flags;
 mod global;
 mod grid;
+mod locations;
 mod numbers;
 mod order;
 mod packed;

@@ -7,20 +7,17 @@
 //! releases something. A barrier of the whole block raises a floor below which everything is ordered.
 //!
 //! Agents are warps towards other warps, and lanes inside their warp. What can be missed:
-//! - a release or an acquire counts for the whole warp as seen by other warps, also where a warp sync is lacking
-//!   between the lane that synchronises and the lane that accesses;
+//! - an acquire counts for the whole warp, also where a warp sync is lacking between the lane that synchronises and the
+//!   lane that accesses; so does a release for lanes that the releasing lane gathered only by a sync of a part of the warp;
 //! - a block barrier counts for all lanes of a warp that takes part, and an exited warp counts as one that arrived;
-//! - a location's releases add up, even where a plain store in between would end a release sequence;
 //! - a barrier carries along a fence (towards a later strong write by another warp) and a strong read (towards a later
-//!   fence by another warp), which the ISA promises less clearly;
-//! - when the records run out ([`MAX_CONTEXTS`] since the last whole-block barrier) the block forgets all of them.
-
-use std::collections::HashMap;
+//!   fence by another warp), and a warp sync a fence, which the ISA promises less clearly;
+//! - when the records run out ([`MAX_CONTEXTS`] since the last whole-block barrier) the block forgets all of them; the
+//!   report says so.
 
 use super::access::{Kind, Lanes, Semantics};
-
-/// Per warp: records below this number happened before.
-pub(crate) type Clock = [u32; 32];
+use super::clock::{Clock, Known, NOTHING, join, join_boxed};
+use super::flags::Flags;
 
 /// Records kept at a time.
 pub(crate) const MAX_CONTEXTS: usize = 1 << 16;
@@ -35,6 +32,17 @@ const BARRIERS: usize = 16;
 pub(crate) struct Context {
     pub(crate) instr: u32,
     pub(crate) kind: Kind,
+}
+
+/// What orders two accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ordered {
+    /// They synchronise.
+    Yes,
+    /// A lane released for others of its warp, and only lockstep orders their accesses before it.
+    InLockstep,
+    /// Nothing.
+    No,
 }
 
 /// What the warps that have arrived at one barrier bring along.
@@ -61,41 +69,30 @@ pub(crate) struct BlockOrder {
     warps: u32,
     lanes: [u32; 32],
     /// Records of the warp below this number were (or may have been) released, and take no further accesses.
-    event: Clock,
+    event: [u32; 32],
     /// Records of the warp below this number are ordered before all of its lanes.
-    synced: Clock,
+    synced: [u32; 32],
     /// `seen[w]`: what warp `w` knows of the others; only valid where `informed` has its bit.
     seen: Box<[Clock; 32]>,
     informed: u32,
     /// `lane_clocks[w][a][b]`: records of lane `b` that happened before lane `a`; valid where `lane_valid` has `w`'s bit.
-    lane_clocks: Vec<[Clock; 32]>,
+    lane_clocks: Vec<[[u32; 32]; 32]>,
     lane_valid: u32,
     arrivals: Vec<Arrivals>,
     /// What the warp knew at its last fence: goes out with its next strong write.
     fenced: [Option<Box<Clock>>; 32],
     /// What the warp's strong reads saw: comes in with its next fence.
     pending: [Option<Box<Clock>>; 32],
-    locations: HashMap<u64, Clock>,
+    flags: Flags,
     /// Whether anything but whole-block barriers has ever ordered warps here.
     partial_order: bool,
-}
-
-fn join(into: &mut Clock, from: &Clock) {
-    for (a, b) in into.iter_mut().zip(from) {
-        *a = (*a).max(*b);
-    }
-}
-
-fn join_boxed(into: &mut Option<Box<Clock>>, from: &Clock) {
-    match into {
-        Some(clock) => join(clock, from),
-        None => *into = Some(Box::new(*from)),
-    }
+    /// Records ran out, and the block forgot them.
+    has_forgotten: bool,
 }
 
 impl BlockOrder {
     pub(crate) fn new() -> Self {
-        let none = Arrivals { clock: [0; 32], fenced: None, pending: None };
+        let none = Arrivals { clock: NOTHING, fenced: None, pending: None };
         Self {
             next: 1,
             floor: 1,
@@ -107,15 +104,16 @@ impl BlockOrder {
             lanes: [0; 32],
             event: [0; 32],
             synced: [0; 32],
-            seen: Box::new([[0; 32]; 32]),
+            seen: Box::new([NOTHING; 32]),
             informed: 0,
             lane_clocks: Vec::new(),
             lane_valid: 0,
             arrivals: vec![none; BARRIERS],
             fenced: [const { None }; 32],
             pending: [const { None }; 32],
-            locations: HashMap::new(),
+            flags: Flags::default(),
             partial_order: false,
+            has_forgotten: false,
         }
     }
 
@@ -133,13 +131,11 @@ impl BlockOrder {
     }
 
     fn forget_locations(&mut self) {
-        if !self.locations.is_empty() {
-            self.locations.clear();
-        }
+        self.flags.clear();
         self.fenced.fill(None);
         self.pending.fill(None);
         for arrival in &mut self.arrivals {
-            arrival.clock = [0; 32];
+            arrival.clock = NOTHING;
             arrival.fenced = None;
             arrival.pending = None;
         }
@@ -198,6 +194,7 @@ impl BlockOrder {
     fn new_record(&mut self, warp: u32, instr: u32, kind: Kind) -> u32 {
         if self.contexts.len() >= MAX_CONTEXTS {
             self.forget();
+            self.has_forgotten = true;
         }
         let id = self.next;
         self.next += 1;
@@ -218,29 +215,47 @@ impl BlockOrder {
     }
 
     /// Whether `record` of `(other_warp, other_lane)` happened before what `(warp, lane)` does.
-    pub(crate) fn is_ordered(&self, record: u32, other_warp: u32, other_lane: u32, warp: u32, lane: u32) -> bool {
+    pub(crate) fn ordered(&self, record: u32, other_warp: u32, other_lane: u32, warp: u32, lane: u32) -> Ordered {
         let (w, bit) = (warp as usize, 1u32 << warp);
+        let either = |yes| if yes { Ordered::Yes } else { Ordered::No };
         if record < self.floor {
-            true
-        } else if other_warp == warp {
-            other_lane == lane
-                || record < self.synced[w]
-                || (self.lane_valid & bit != 0 && record < self.lane_clocks[w][lane as usize][other_lane as usize])
+            return Ordered::Yes;
+        }
+        if other_warp == warp {
+            return either(
+                other_lane == lane
+                    || record < self.synced[w]
+                    || (self.lane_valid & bit != 0 && record < self.lane_clocks[w][lane as usize][other_lane as usize]),
+            );
+        }
+        let known = self.seen[w][other_warp as usize];
+        if self.informed & bit == 0 || record >= known.some {
+            Ordered::No
+        } else if record < known.of(other_lane) {
+            Ordered::Yes
         } else {
-            self.informed & bit != 0 && record < self.seen[w][other_warp as usize]
+            Ordered::InLockstep
         }
     }
 
-    /// What `warp` knows, its own accesses included; ends its current records.
-    fn stamp(&mut self, warp: u32) -> Clock {
+    /// What `lanes` of `warp` know, their own accesses included; ends the warp's current records.
+    fn stamp(&mut self, warp: u32, lanes: u32) -> Clock {
         let w = warp as usize;
         self.event[w] = self.next;
-        let mut clock = if self.informed & 1 << warp != 0 { self.seen[w] } else { [0; 32] };
-        clock[w] = self.next;
+        let mut clock = if self.informed & 1 << warp != 0 { self.seen[w] } else { NOTHING };
+        let mut gathered = lanes;
+        if self.lane_valid & 1 << warp != 0 {
+            for lane in Lanes(lanes) {
+                for (other, &n) in (0u32..).zip(&self.lane_clocks[w][lane as usize]) {
+                    gathered |= u32::from(n > self.synced[w]) << other;
+                }
+            }
+        }
+        clock[w] = Known { all: self.synced[w], some: self.next, lanes: gathered };
         clock
     }
 
-    fn lane_clocks(&mut self, warp: u32) -> &mut [Clock; 32] {
+    fn lane_clocks(&mut self, warp: u32) -> &mut [[u32; 32]; 32] {
         let w = warp as usize;
         if self.lane_clocks.len() <= w {
             self.lane_clocks.resize(w + 1, [[0; 32]; 32]);
@@ -256,18 +271,18 @@ impl BlockOrder {
     fn learn(&mut self, warp: u32, lanes: u32, clock: &Clock) {
         let w = warp as usize;
         let own = clock[w];
-        if clock.iter().enumerate().any(|(other, &n)| other != w && n > self.floor) {
+        if clock.iter().enumerate().any(|(other, known)| other != w && known.some > self.floor) {
             if self.informed & 1 << warp == 0 {
                 self.informed |= 1 << warp;
-                self.seen[w] = [0; 32];
+                self.seen[w] = NOTHING;
             }
             join(&mut self.seen[w], clock);
         }
-        if own > self.synced[w] && own > self.floor {
+        if own.some > self.synced[w] && own.some > self.floor {
             let clocks = self.lane_clocks(warp);
             for lane in Lanes(lanes) {
-                for n in &mut clocks[lane as usize] {
-                    *n = (*n).max(own);
+                for (other, n) in (0u32..).zip(&mut clocks[lane as usize]) {
+                    *n = (*n).max(own.of(other));
                 }
             }
         }
@@ -279,6 +294,9 @@ impl BlockOrder {
         let mask = mask & self.lanes[w];
         let now = self.next;
         self.event[w] = now;
+        if let Some(fenced) = &mut self.fenced[w] {
+            fenced[w] = fenced[w].gathered();
+        }
         if mask == self.lanes[w] {
             self.synced[w] = now;
             self.lane_valid &= !(1 << warp);
@@ -287,7 +305,9 @@ impl BlockOrder {
         let clocks = self.lane_clocks(warp);
         let mut joined = [0; 32];
         for lane in Lanes(mask) {
-            join(&mut joined, &clocks[lane as usize]);
+            for (n, &other) in joined.iter_mut().zip(&clocks[lane as usize]) {
+                *n = other.max(*n);
+            }
         }
         for lane in Lanes(mask) {
             joined[lane as usize] = now;
@@ -303,9 +323,10 @@ impl BlockOrder {
         if self.informed & 1 << warp != 0 {
             join(&mut self.arrivals[b].clock, &self.seen[w]);
         }
-        self.arrivals[b].clock[w] = self.next;
+        self.arrivals[b].clock[w] = Known::all(self.next);
         self.event[w] = self.next;
-        if let Some(fenced) = &self.fenced[w] {
+        if let Some(fenced) = &mut self.fenced[w] {
+            fenced[w] = fenced[w].gathered();
             join_boxed(&mut self.arrivals[b].fenced, fenced);
         }
         if let Some(pending) = &self.pending[w] {
@@ -317,7 +338,7 @@ impl BlockOrder {
     /// block that is still alive took part.
     pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
         let b = barrier as usize % BARRIERS;
-        let none = Arrivals { clock: [0; 32], fenced: None, pending: None };
+        let none = Arrivals { clock: NOTHING, fenced: None, pending: None };
         let arrivals = std::mem::replace(&mut self.arrivals[b], none);
         let generation = self.generation;
         if whole_block {
@@ -327,7 +348,7 @@ impl BlockOrder {
             for warp in Lanes(receivers) {
                 let w = warp as usize;
                 self.learn(warp, 0, &arrivals.clock);
-                self.synced[w] = self.synced[w].max(arrivals.clock[w]);
+                self.synced[w] = self.synced[w].max(arrivals.clock[w].all);
             }
         }
         if (arrivals.fenced.is_none() && arrivals.pending.is_none()) || generation != self.generation {
@@ -349,29 +370,33 @@ impl BlockOrder {
         if let Some(pending) = self.pending[w].take() {
             self.learn(warp, mask, &pending);
         }
-        let clock = self.stamp(warp);
-        self.fenced[w] = Some(Box::new(clock));
+        let clock = self.stamp(warp, mask);
+        join_boxed(&mut self.fenced[w], &clock);
     }
 
-    /// A strong write or atomic to the location `key`; call before its value can be seen.
-    pub(crate) fn release(&mut self, warp: u32, key: u64, semantics: Semantics) {
+    /// A strong write or atomic of the location `key` by `mask` lanes; call before its value can be seen.
+    pub(crate) fn release(&mut self, warp: u32, mask: u32, key: u64, kind: Kind, semantics: Semantics) {
+        let w = warp as usize;
         let clock = if semantics.releases() {
-            self.stamp(warp)
-        } else if let Some(fenced) = &self.fenced[warp as usize] {
-            **fenced
+            Some(self.stamp(warp, mask))
         } else {
-            return;
+            self.fenced[w].as_deref().map(|fenced| {
+                let mut clock = *fenced;
+                clock[w] = clock[w].only(mask);
+                clock
+            })
         };
-        self.partial_order = true;
-        join(self.locations.entry(key).or_insert([0; 32]), &clock);
+        self.partial_order |= clock.is_some();
+        self.flags.write(warp, key, kind, semantics, clock.as_ref());
     }
 
     /// A strong read or atomic of the location `key` by `mask` lanes; call once its value is read.
     pub(crate) fn acquire(&mut self, warp: u32, mask: u32, key: u64, semantics: Semantics) {
-        let Some(&clock) = self.locations.get(&key) else { return };
         if semantics.acquires() {
-            self.learn(warp, mask, &clock);
-        } else {
+            if let Some(clock) = self.flags.acquire(warp, key) {
+                self.learn(warp, mask, &clock);
+            }
+        } else if let Some(clock) = self.flags.observe(warp, key) {
             join_boxed(&mut self.pending[warp as usize], &clock);
         }
     }
@@ -383,7 +408,12 @@ impl BlockOrder {
 
     /// Whether a strong read could acquire anything.
     pub(crate) fn has_released(&self) -> bool {
-        !self.locations.is_empty()
+        !self.flags.is_empty()
+    }
+
+    /// Whether records ran out since this was last asked.
+    pub(crate) const fn take_forgotten(&mut self) -> bool {
+        std::mem::replace(&mut self.has_forgotten, false)
     }
 
     pub(crate) const fn warps(&self) -> u32 {

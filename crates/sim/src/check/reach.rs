@@ -54,6 +54,11 @@ impl Reach {
         Self { lists: vec![List { warp, grade: Grade::Wide, ranges }] }
     }
 
+    /// Whether it says nothing.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
     /// The same, known only narrowly.
     pub(super) fn narrowed(&self) -> Self {
         let mut narrow = Self::default();

@@ -11,13 +11,13 @@
 //! the write before it among them, so that a later plain access meets it.
 //! What can be missed, besides what [`BlockOrder`] misses: the third-last warp that read a word before the first named
 //! barrier or release of the launch; of several lanes of one warp that read a word, all but two; a lane's weak access
-//! hidden by its own later strong one; words beyond the room for split words.
+//! hidden by its own later strong one; and, with a finding that says so, words beyond the room for split words.
 
 use std::collections::HashMap;
 
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use super::findings::{Findings, Found, Rule, Side};
-use super::order::BlockOrder;
+use super::order::{BlockOrder, Ordered};
 use super::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
 use super::split::{Cell, SplitWords};
 
@@ -75,9 +75,10 @@ impl SharedShadow {
         self.init.fill(0);
     }
 
-    fn follow(&mut self, order: &BlockOrder) {
+    /// Forgets what happened before the block's floor; true if the block had to raise it for lack of records.
+    fn follow(&mut self, order: &mut BlockOrder) -> bool {
         if self.floor == order.floor() && self.generation == order.generation() {
-            return;
+            return false;
         }
         self.floor = order.floor();
         self.split.clear();
@@ -88,6 +89,7 @@ impl SharedShadow {
             self.readers.fill(0);
             self.earlier.fill(0);
         }
+        order.take_forgotten()
     }
 
     /// Checks and records one warp access; `addresses` are byte offsets within bounds.
@@ -104,7 +106,9 @@ impl SharedShadow {
             return;
         }
         let id = order.record(access.warp, access.instr, access.kind);
-        self.follow(order);
+        if self.follow(order) {
+            findings.add(limit(Rule::BlockForgets, block, access));
+        }
         let strong = if access.is_strong() { STRONG } else { 0 };
         let base = id << ID_SHIFT | strong | access.warp << 5;
         let settled = Settled {
@@ -344,6 +348,9 @@ impl SharedShadow {
             }
             at += u64::from(bytes);
         }
+        if self.split.take_refused() {
+            findings.add(limit(Rule::SplitWordsExhausted, visit.block, access));
+        }
         let this = Side { instr: access.instr, block: visit.block, warp: access.warp, lane };
         if let Some(address) = uninitialized {
             findings.add(Found {
@@ -414,6 +421,12 @@ impl SharedShadow {
     pub(crate) fn footprint(&self) -> usize {
         self.writers.len() * 13
     }
+}
+
+/// The finding that the checker came to a limit; it has no address, which in global memory is 0.
+const fn limit(rule: Rule, block: u32, access: &Access) -> Found {
+    let this = Side { instr: access.instr, block, warp: access.warp, lane: access.mask.trailing_zeros() };
+    Found { rule, space: Space::Global, address: 0, this, other: None, count: 1 }
 }
 
 impl Visit<'_> {
@@ -493,11 +506,13 @@ impl Visit<'_> {
     fn conflict(&self, record: u32, lane: u32) -> Option<Rule> {
         let me = self.base | lane;
         let id = record >> ID_SHIFT;
-        if record < self.settled.floor
-            || record & me & STRONG != 0
-            || self.order.is_ordered(id, warp_of(record), record & LANE, self.access.warp, lane)
-        {
+        if record < self.settled.floor || record & me & STRONG != 0 {
             return None;
+        }
+        match self.order.ordered(id, warp_of(record), record & LANE, self.access.warp, lane) {
+            Ordered::Yes => return None,
+            Ordered::InLockstep => return Some(Rule::UngatheredLanes),
+            Ordered::No => {}
         }
         let before = self.order.context(id);
         let both_store = before.kind == Kind::Write && self.access.kind == Kind::Write;

@@ -73,7 +73,8 @@ impl Fault {
     /// Whether both are about the same rule and the same instructions.
     pub(crate) fn same_pair(&self, other: &Self) -> bool {
         let pair = |f: &Self| (f.kind, f.instruction, f.other.map(|o| o.0));
-        pair(self) == pair(other)
+        let is_note = |f: &Self| f.severity == Severity::Info;
+        pair(self) == pair(other) && is_note(self) == is_note(other) && (!is_note(self) || self.rule == other.rule)
     }
 }
 

@@ -272,3 +272,55 @@ fn a_write_at_two_times_is_covered_only_as_far_as_released() {
     rig.global(1, &read(3).bytes(2).at(|lane| lane * 4 + 2));
     rig.finds(&[RAW]);
 }
+
+#[test]
+fn a_relaxed_store_by_another_block_ends_what_a_location_carries() {
+    for (kind, broken) in [(Kind::Write, true), (Kind::Atomic, false)] {
+        let mut rig = Rig::new(3, 32);
+        rig.global(0, &write(1));
+        rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+        rig.global(1, &step(60, kind, Strength::Strong(Semantics::Relaxed, Scope::Gpu)).one(0, FLAG));
+        rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
+        rig.global(2, &read(2));
+        rig.finds(if broken { &[RAW] } else { &[] });
+    }
+}
+
+#[test]
+fn a_store_that_releases_replaces_what_another_block_released() {
+    let mut rig = Rig::new(3, 32);
+    rig.global(0, &write(1));
+    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(1, &write(2).at(|lane| 256 + lane * 4));
+    rig.fence(1, 0, Scope::Gpu);
+    rig.global(1, &store_flag(Semantics::Relaxed, Scope::Gpu));
+    rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(2, &read(3).at(|lane| 256 + lane * 4));
+    rig.finds(&[]);
+    rig.global(2, &read(3));
+    rig.finds(&[RAW]);
+}
+
+#[test]
+fn a_relaxed_store_carries_on_what_its_own_block_released() {
+    let mut rig = Rig::new(3, 32);
+    rig.global(0, &write(1));
+    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(1, &store_flag(Semantics::Relaxed, Scope::Gpu));
+    rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
+    rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(2, &read(2));
+    rig.finds(&[]);
+}
+
+#[test]
+fn an_acquire_makes_good_for_relaxed_reads_of_its_location_before() {
+    let mut rig = Rig::new(3, 32);
+    rig.global(0, &write(1));
+    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(2, &load_flag(Semantics::Relaxed, Scope::Gpu));
+    rig.global(1, &store_flag(Semantics::Relaxed, Scope::Gpu));
+    rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(2, &read(2));
+    rig.finds(&[]);
+}

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_block_that_runs_out_of_records_forgets_and_goes_on() {
+fn a_block_that_runs_out_of_records_says_so_once_forgets_and_goes_on() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     for _ in 0..crate::check::order::MAX_CONTEXTS {
@@ -11,9 +11,9 @@ fn a_block_that_runs_out_of_records_forgets_and_goes_on() {
         rig.warp_sync(0, ALL);
     }
     rig.shared(&read(3).warp(1));
-    rig.finds(&[]);
+    rig.finds(&[Rule::BlockForgets]);
     rig.shared(&write(4));
-    rig.finds(&[WAR]);
+    rig.finds(&[WAR, Rule::BlockForgets]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn numbering_that_starts_anew_at_a_barrier_keeps_named_barriers_working() {
 }
 
 #[test]
-fn words_split_beyond_the_room_go_unchecked_without_false_alarms() {
+fn words_split_beyond_the_room_go_unchecked_without_false_alarms_and_it_says_so_once() {
     let mut rig = Rig::new(1, 64);
     rig.blocks[0] = BlockCheck::new(64 << 10);
     let Rig { launch, blocks, .. } = &mut rig;
@@ -55,9 +55,9 @@ fn words_split_beyond_the_room_go_unchecked_without_false_alarms() {
             rig.shared(&write(1 + byte).warp(byte % 2).bytes(1).one(byte, word * 4 + u64::from(byte)));
         }
     }
-    rig.finds(&[]);
+    rig.finds(&[Rule::SplitWordsExhausted]);
     rig.shared(&read(9).warp(1).bytes(1).one(0, 0));
-    rig.finds(&[RAW]);
+    rig.finds(&[RAW, Rule::SplitWordsExhausted]);
 }
 
 #[test]
@@ -178,6 +178,21 @@ fn workers_that_race_on_the_shadow_invent_nothing() {
         let (this, other) = (found.this.block, found.other.unwrap().block);
         assert_eq!(this % 2, other % 2, "{found:?}");
     }
+}
+
+#[test]
+fn limits_are_told_apart_from_one_another_and_from_races() {
+    let side = Side { instr: 0, block: 0, warp: 0, lane: 0 };
+    let rules = [WAR, Rule::RecordsExhausted, Rule::BlockForgets, Rule::SplitWordsExhausted];
+    let mut all = Findings::default();
+    for rule in rules {
+        for instr in 0..3 {
+            let this = if rule == WAR { side } else { Side { instr, ..side } };
+            all.add(Found { rule, space: Space::Global, address: 0, this, other: None, count: 1 });
+        }
+    }
+    let found: Vec<_> = all.iter().map(|found| (found.rule, found.count)).collect();
+    assert_eq!(found, rules.map(|rule| (rule, 3)));
 }
 
 #[test]

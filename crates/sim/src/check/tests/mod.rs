@@ -21,6 +21,7 @@ const RAW: Rule = Rule::ReadAfterWrite;
 const WAR: Rule = Rule::WriteAfterRead;
 const WAW: Rule = Rule::WriteAfterWrite;
 const LOCKSTEP: Rule = Rule::WarpSynchronous;
+const UNGATHERED: Rule = Rule::UngatheredLanes;
 
 /// One warp access; lanes at consecutive words from 0 unless told otherwise.
 #[derive(Clone)]

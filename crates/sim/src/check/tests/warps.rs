@@ -140,6 +140,7 @@ fn one_reader_out_of_many_that_did_not_arrive_is_found() {
 fn release_and_acquire_order() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
+    rig.warp_sync(0, ALL);
     rig.shared(&store_flag(Semantics::Release));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
@@ -161,6 +162,7 @@ fn relaxed_accesses_order_only_with_both_fences() {
     for (first, second) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut rig = Rig::filled(64);
         rig.shared(&write(1));
+        rig.warp_sync(0, ALL);
         if first {
             rig.fence(0, 0, Scope::Cta);
         }
@@ -182,6 +184,7 @@ fn relaxed_accesses_order_only_with_both_fences() {
 fn a_fence_meets_an_acquire_and_a_release_meets_a_fence() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
+    rig.warp_sync(0, ALL);
     rig.fence(0, 0, Scope::Gpu);
     rig.shared(&store_flag(Semantics::Relaxed));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
@@ -189,6 +192,7 @@ fn a_fence_meets_an_acquire_and_a_release_meets_a_fence() {
     rig.finds(&[]);
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
+    rig.warp_sync(0, ALL);
     rig.shared(&store_flag(Semantics::Release));
     rig.shared(&load_flag(Semantics::Relaxed).warp(1));
     rig.fence(0, 1, Scope::Gpu);
@@ -211,6 +215,7 @@ fn what_lies_between_a_fence_and_its_store_is_not_covered() {
 fn release_and_acquire_are_transitive() {
     let mut rig = Rig::filled(96);
     rig.shared(&write(1));
+    rig.warp_sync(0, ALL);
     rig.shared(&store_flag(Semantics::Release));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
     rig.shared(&write(52).strong(Semantics::Release, Scope::Cta).warp(1).one(0, FLAG + 4));
@@ -245,6 +250,7 @@ fn a_fence_passes_along_a_named_barrier_to_the_warp_that_stores() {
 fn a_strong_read_passes_along_a_named_barrier_to_the_warp_that_fences() {
     let mut rig = Rig::filled(96);
     rig.shared(&write(1));
+    rig.warp_sync(0, ALL);
     rig.shared(&store_flag(Semantics::Release));
     rig.shared(&load_flag(Semantics::Relaxed).warp(1));
     rig.barrier(0, 1, 0b110, 0b110);
@@ -257,12 +263,14 @@ fn a_strong_read_passes_along_a_named_barrier_to_the_warp_that_fences() {
 fn a_flag_in_global_memory_orders_shared_memory() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
+    rig.warp_sync(0, ALL);
     rig.global(0, &store_flag(Semantics::Release));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
     rig.finds(&[RAW]);
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
+    rig.warp_sync(0, ALL);
     rig.global(0, &store_flag(Semantics::Release));
     rig.global(0, &load_flag(Semantics::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
@@ -279,4 +287,111 @@ fn order_from_before_a_block_barrier_stays() {
     rig.finds(&[]);
     rig.shared(&write(3).warp(1).one(0, 0));
     rig.finds(&[WAR]);
+}
+
+#[test]
+fn a_release_covers_other_lanes_only_once_a_warp_sync_has_gathered_them() {
+    for gathered in [false, true] {
+        let mut rig = Rig::filled(64);
+        rig.shared(&write(1));
+        if gathered {
+            rig.warp_sync(0, ALL);
+        }
+        rig.shared(&store_flag(Semantics::Release));
+        rig.shared(&load_flag(Semantics::Acquire).warp(1));
+        rig.shared(&read(2).warp(1).lanes(1));
+        rig.finds(&[]);
+        rig.shared(&read(2).warp(1));
+        rig.finds(if gathered { &[] } else { &[UNGATHERED] });
+    }
+}
+
+#[test]
+fn a_release_by_all_lanes_covers_all_lanes() {
+    for semantics in [Semantics::Release, Semantics::Relaxed] {
+        let mut rig = Rig::filled(64);
+        rig.shared(&write(1));
+        rig.fence(0, 0, Scope::Cta);
+        rig.shared(&store_flag(semantics).lanes(ALL));
+        rig.shared(&load_flag(Semantics::Acquire).warp(1));
+        rig.shared(&read(2).warp(1));
+        rig.finds(&[]);
+    }
+}
+
+#[test]
+fn a_fence_by_all_lanes_covers_those_that_a_warp_sync_gathers_before_the_store() {
+    for gathered in [false, true] {
+        let mut rig = Rig::filled(64);
+        rig.shared(&write(1));
+        rig.fence(0, 0, Scope::Cta);
+        if gathered {
+            rig.warp_sync(0, ALL);
+        }
+        rig.shared(&store_flag(Semantics::Relaxed));
+        rig.shared(&load_flag(Semantics::Acquire).warp(1));
+        rig.shared(&read(2).warp(1));
+        rig.finds(if gathered { &[] } else { &[UNGATHERED] });
+    }
+}
+
+#[test]
+fn a_release_covers_lanes_that_a_partial_warp_sync_gathered() {
+    let mut rig = Rig::filled(64);
+    rig.shared(&write(1));
+    rig.warp_sync(0, 0xff);
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&read(2).warp(1).lanes(0xff));
+    rig.finds(&[]);
+    rig.shared(&read(2).warp(1).lanes(0x1ff));
+    rig.finds(&[UNGATHERED]);
+}
+
+#[test]
+fn ungathered_lanes_stay_ungathered_along_a_chain() {
+    let mut rig = Rig::filled(96);
+    rig.shared(&write(1));
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.barrier(0, 1, 0b110, 0b110);
+    rig.shared(&read(2).warp(2));
+    rig.finds(&[UNGATHERED]);
+}
+
+#[test]
+fn a_relaxed_store_by_another_warp_ends_what_a_location_carries() {
+    for (kind, broken) in [(Kind::Write, true), (Kind::Atomic, false)] {
+        let mut rig = Rig::filled(96);
+        rig.shared(&write(1).lanes(1));
+        rig.shared(&store_flag(Semantics::Release));
+        rig.shared(&step(60, kind, Strength::Strong(Semantics::Relaxed, Scope::Cta)).warp(1).one(0, FLAG));
+        rig.shared(&load_flag(Semantics::Acquire).warp(2));
+        rig.shared(&read(2).warp(2).lanes(1));
+        rig.finds(if broken { &[RAW] } else { &[] });
+    }
+}
+
+#[test]
+fn a_relaxed_store_carries_on_what_its_own_warp_released() {
+    let mut rig = Rig::filled(96);
+    rig.shared(&write(1).lanes(1));
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&store_flag(Semantics::Relaxed).warp(1));
+    rig.shared(&store_flag(Semantics::Relaxed));
+    rig.shared(&load_flag(Semantics::Acquire).warp(2));
+    rig.shared(&read(2).warp(2).lanes(1));
+    rig.finds(&[]);
+}
+
+#[test]
+fn an_acquire_makes_good_for_relaxed_reads_of_its_location_before() {
+    let mut rig = Rig::filled(96);
+    rig.shared(&write(1).lanes(1));
+    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&load_flag(Semantics::Relaxed).warp(2));
+    rig.shared(&store_flag(Semantics::Relaxed).warp(1));
+    rig.shared(&load_flag(Semantics::Acquire).warp(2));
+    rig.shared(&read(2).warp(2).lanes(1));
+    rig.finds(&[]);
 }

@@ -1,0 +1,90 @@
+//! Vector clocks over the warps of a block; of a warp they know single lanes apart where nothing gathered all of them.
+//!
+//! What can be missed: where two clocks that name lanes of one warp are joined, the lanes of either count as known up to
+//! the higher number.
+
+/// What is known of one warp: records of all its lanes below `all`, and those of `lanes` below `some`, happened before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) all: u32,
+    pub(super) some: u32,
+    pub(super) lanes: u32,
+}
+
+impl Known {
+    /// Everything below `all`.
+    pub(super) const fn all(all: u32) -> Self {
+        Self { all, some: all, lanes: 0 }
+    }
+
+    /// The same with every lane gathered.
+    pub(super) const fn gathered(self) -> Self {
+        Self::all(self.some)
+    }
+
+    /// Of the single lanes only those in `lanes`.
+    pub(super) const fn only(self, lanes: u32) -> Self {
+        Self { lanes: self.lanes & lanes, ..self }
+    }
+
+    /// How far `lane` is known.
+    pub(super) const fn of(self, lane: u32) -> u32 {
+        if self.lanes & 1 << lane != 0 { self.some } else { self.all }
+    }
+
+    fn join(&mut self, other: Self) {
+        let all = self.all.max(other.all);
+        let lanes = |known: Self| if known.some > all { known.lanes } else { 0 };
+        *self = Self { all, some: self.some.max(other.some), lanes: lanes(*self) | lanes(other) };
+    }
+}
+
+/// What is known of each warp.
+pub(super) type Clock = [Known; 32];
+
+pub(super) const NOTHING: Clock = [Known::all(0); 32];
+
+pub(super) fn join(into: &mut Clock, from: &Clock) {
+    for (a, b) in into.iter_mut().zip(from) {
+        a.join(*b);
+    }
+}
+
+pub(super) fn join_boxed(into: &mut Option<Box<Clock>>, from: &Clock) {
+    match into {
+        Some(clock) => join(clock, from),
+        None => *into = Some(Box::new(*from)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_joined_clock_knows_of_each_lane_at_least_what_either_knew() {
+        let samples = [
+            Known::all(3),
+            Known { all: 1, some: 5, lanes: 0b01 },
+            Known { all: 2, some: 4, lanes: 0b10 },
+            Known { all: 0, some: 9, lanes: 0 },
+        ];
+        for a in samples {
+            for b in samples {
+                let mut joined = a;
+                joined.join(b);
+                for lane in 0..3 {
+                    assert!(joined.of(lane) >= a.of(lane).max(b.of(lane)), "{a:?} {b:?} {joined:?}");
+                }
+                assert_eq!(joined.some, a.some.max(b.some));
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_that_all_knowledge_covers_are_forgotten() {
+        let mut known = Known { all: 1, some: 5, lanes: 0b01 };
+        known.join(Known::all(7));
+        assert_eq!(known, Known::all(7));
+    }
+}
