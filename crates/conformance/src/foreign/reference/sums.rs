@@ -30,11 +30,11 @@ pub(super) fn total_i32(run: &Run<'_>) -> Outcome {
     exact("output", &run.after::<i32>(1)[..1], &[want])
 }
 
-/// `(input, partial sums, arrived, output, n)`: the counter is back at zero afterwards.
+/// `(input, partial sums, output, arrived, n)`: the counter is back at zero afterwards.
 pub(super) fn single_pass_i32(run: &Run<'_>) -> Outcome {
     let input = run.before::<i32>(0);
-    exact("output", &run.after::<i32>(3), &[wrapping_sum(&input[..run.size(4)])])?;
-    exact("arrived", &run.after::<u32>(2), &[0])
+    exact("output", &run.after::<i32>(2), &[wrapping_sum(&input[..run.size(4)])])?;
+    exact("arrived", &run.after::<u32>(3), &[0])
 }
 
 /// `(input, output, …)`: an f32 sum; `depth` additions stand one after the other at most.
