@@ -57,12 +57,16 @@ impl Initialised {
 
 impl Allocation {
     fn new(base: u64, bytes: u64, name: &str) -> Self {
-        let words = (0..bytes.div_ceil(8)).map(|_| AtomicU64::new(0));
+        let count = usize::try_from(bytes.div_ceil(8)).expect("allocations fit the host's memory");
+        // Zeros from the allocator: the host gives pages only as they are touched.
+        let zeros = Box::into_raw(vec![0u64; count].into_boxed_slice());
+        // SAFETY: an atomic word has the size and alignment of a plain one, and the box was just taken apart.
+        let words = unsafe { Box::from_raw(zeros as *mut [AtomicU64]) };
         Self {
             base,
             bytes,
             name: name.to_owned(),
-            words: words.collect(),
+            words,
             initialised: Mutex::new(Initialised::Ranges(Vec::new())),
             shadow: OnceLock::new(),
         }
@@ -163,15 +167,41 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Freed ranges with their names, sorted by address.
+pub(crate) type Freed = Arc<Vec<(Range<u64>, String)>>;
+
 /// Allocations of a device, sorted by address, and the freed ranges.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     /// Live allocations.
     pub live: Vec<Arc<Allocation>>,
     /// Freed ranges with their names, sorted by address.
-    pub freed: Vec<(Range<u64>, String)>,
+    pub freed: Freed,
     next: u64,
     used: u64,
+}
+
+impl Table {
+    fn remove(&mut self, address: u64) -> Option<Arc<Allocation>> {
+        let at = self.live.binary_search_by_key(&address, |a| a.base).ok()?;
+        let gone = self.live.remove(at);
+        self.used -= gone.bytes;
+        Some(gone)
+    }
+}
+
+/// An allocation with an owner.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    /// Its device address.
+    pub address: u64,
+    table: Arc<RwLock<Table>>,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.table.write().unwrap_or_else(PoisonError::into_inner).remove(self.address);
+    }
 }
 
 /// Global memory of one virtual device.
@@ -188,7 +218,7 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub struct Memory {
     capacity: u64,
-    table: RwLock<Table>,
+    table: Arc<RwLock<Table>>,
     /// Numbers what the checks record; held by a checked launch while it runs.
     pub(crate) device_check: Mutex<DeviceCheck>,
 }
@@ -198,7 +228,7 @@ impl Memory {
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         let table = Table { next: GLOBAL_START, ..Table::default() };
-        Self { capacity, table: RwLock::new(table), device_check: Mutex::default() }
+        Self { capacity, table: Arc::new(RwLock::new(table)), device_check: Mutex::default() }
     }
 
     /// Bytes in all.
@@ -246,14 +276,17 @@ impl Memory {
     /// [`Error::BadHostAccess`] if no live allocation starts there.
     pub fn free(&self, address: u64) -> Result<(), Error> {
         let mut table = self.table_mut();
-        let Ok(at) = table.live.binary_search_by_key(&address, |a| a.base) else {
-            return Err(Error::BadHostAccess { address, bytes: 0 });
-        };
-        let gone = table.live.remove(at);
-        table.used -= gone.bytes;
-        let at = table.freed.partition_point(|(r, _)| r.start < gone.base);
-        table.freed.insert(at, (gone.base..gone.base + gone.bytes.max(1), gone.name.clone()));
+        let gone = table.remove(address).ok_or(Error::BadHostAccess { address, bytes: 0 })?;
+        let freed = Arc::make_mut(&mut table.freed);
+        let at = freed.partition_point(|(r, _)| r.start < gone.base);
+        freed.insert(at, (gone.base..gone.base + gone.bytes.max(1), gone.name.clone()));
         Ok(())
+    }
+
+    /// An allocation that goes away with its owner, and that no kernel can have a pointer to afterwards.
+    pub(crate) fn allocate_owned(&self, bytes: u64, name: &str) -> Result<Owned, Error> {
+        let address = self.allocate(bytes, name)?;
+        Ok(Owned { address, table: Arc::clone(&self.table) })
     }
 
     fn locate(&self, address: u64, bytes: u64) -> Result<(Arc<Allocation>, u64), Error> {
@@ -324,8 +357,8 @@ impl Memory {
     }
 
     /// The allocations as a launch sees them.
-    pub(crate) fn snapshot(&self) -> (Vec<Arc<Allocation>>, Vec<(Range<u64>, String)>) {
+    pub(crate) fn snapshot(&self) -> (Vec<Arc<Allocation>>, Freed) {
         let table = self.table();
-        (table.live.clone(), table.freed.clone())
+        (table.live.clone(), Arc::clone(&table.freed))
     }
 }

@@ -8,6 +8,7 @@ use warpfold_ptx::{Function, FunctionKind, Initializer, Item, Linkage, Module, S
 use crate::exec::code::Code;
 use crate::exec::grid;
 use crate::layout::{self, ParamInfo, bytes_of, invalid_variable};
+use crate::memory::Owned;
 use crate::static_shared::static_shared;
 use crate::{Arch, Checks, Error, Launch, Memory, Options, Report, decode};
 
@@ -20,6 +21,8 @@ pub struct Program {
     arch: Arch,
     kernels: Vec<KernelInfo>,
     globals: HashMap<String, (u64, u64)>,
+    /// The memory of those; freed with the program.
+    _variables: Vec<Owned>,
     module: Module,
     plain: Arc<Code>,
     checked: OnceLock<Arc<Code>>,
@@ -53,7 +56,7 @@ impl Program {
     pub fn load(memory: &Memory, ptx: &str, arch: Arch) -> Result<Self, Error> {
         let module = warpfold_ptx::parse(ptx)?;
         check_target(&module, arch)?;
-        let globals = place_globals(memory, &module)?;
+        let (globals, variables) = place_globals(memory, &module)?;
         let plain = decode::program::decode(&module, &globals, false)?;
         initialise_globals(memory, &module, &globals, &plain)?;
         let kernels = module
@@ -66,7 +69,15 @@ impl Program {
                 _ => None,
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self { arch, kernels, globals, module, plain: Arc::new(plain), checked: OnceLock::new() })
+        Ok(Self {
+            arch,
+            kernels,
+            globals,
+            _variables: variables,
+            module,
+            plain: Arc::new(plain),
+            checked: OnceLock::new(),
+        })
     }
 
     /// The architecture it was loaded for.
@@ -143,19 +154,24 @@ fn variables(module: &Module) -> impl Iterator<Item = &Variable> {
     of_module.filter(|v| matches!(v.space, StateSpace::Global | StateSpace::Const))
 }
 
-fn place_globals(memory: &Memory, module: &Module) -> Result<HashMap<String, (u64, u64)>, Error> {
+type Placed = (HashMap<String, (u64, u64)>, Vec<Owned>);
+
+fn place_globals(memory: &Memory, module: &Module) -> Result<Placed, Error> {
     let mut globals = HashMap::new();
+    let mut owners = Vec::new();
     for v in variables(module) {
         if v.linkage == Some(Linkage::Extern) {
             return Err(invalid_variable(v, "an external variable is not defined in this module"));
         }
         let bytes = bytes_of(v).ok_or_else(|| invalid_variable(v, "its size is not known"))?;
-        let address = memory.allocate(bytes, &v.name)?;
+        let owned = memory.allocate_owned(bytes, &v.name)?;
+        let address = owned.address;
+        owners.push(owned);
         // Variables without an initial value start as zeros (PTX ISA, "Initializers").
         memory.fill(address, 0, bytes)?;
         globals.insert(v.name.to_string(), (address, bytes));
     }
-    Ok(globals)
+    Ok((globals, owners))
 }
 
 fn initialise_globals(

@@ -24,6 +24,7 @@ pub(super) fn call(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.expect_modifiers(inst, &["uni"])?;
     let (returns, callee, arguments) = parts(d, inst)?;
     let target = target(d, inst, callee)?;
+    d.code.prints |= matches!(target, CallTarget::Vprintf | CallTarget::AssertFail);
     let arguments = slots(d, inst, arguments, false)?;
     let returns = slots(d, inst, returns, true)?;
     d.flush(inst)?;

@@ -20,6 +20,9 @@ use crate::layout::{bytes_of, invalid_variable};
 /// every variable keeps its banks.
 const RED_ZONE: u32 = 256;
 
+/// Registers that one declaration may declare; compilers stay far below.
+const MAX_REGISTERS: u32 = 1 << 20;
+
 /// Decodes a module.
 pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, checked: bool) -> Result<Code, Error> {
     let mut d = Decoder {
@@ -260,10 +263,7 @@ impl Decoder<'_> {
                 self.begin_block(block);
                 Ok(())
             }
-            Statement::Register(declaration) => {
-                self.registers(declaration);
-                Ok(())
-            }
+            Statement::Register(declaration) => self.registers(declaration),
             Statement::Variable(v) => self.variable(v),
             Statement::Instruction(inst) => self.instruction(inst),
             Statement::Scope(inner) => self.statements(inner, false),
@@ -295,8 +295,15 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn registers(&mut self, declaration: &RegisterDeclaration) {
+    fn registers(&mut self, declaration: &RegisterDeclaration) -> Result<(), Error> {
         for (name, count) in &declaration.names {
+            if count.is_some_and(|n| n > MAX_REGISTERS) {
+                return Err(Error::Unsupported {
+                    line: 0,
+                    text: format!(".reg {name}<{}>", count.unwrap_or(0)),
+                    reason: format!("more than {MAX_REGISTERS} registers in one declaration"),
+                });
+            }
             let all: Vec<Name> = match count {
                 Some(n) => (0..*n).map(|i| Name::from(format!("{name}{i}"))).collect(),
                 None => vec![name.clone()],
@@ -312,6 +319,7 @@ impl Decoder<'_> {
                 self.scope().insert(name, symbol);
             }
         }
+        Ok(())
     }
 
     fn instruction(&mut self, inst: &Instruction) -> Result<(), Error> {

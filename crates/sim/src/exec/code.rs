@@ -31,6 +31,8 @@ pub(crate) struct Code {
     pub dynamic_shared: Option<String>,
     /// Bytes of static shared memory, as laid out here.
     pub static_shared: u32,
+    /// Whether the program calls `vprintf` or asserts.
+    pub prints: bool,
     /// Whether the program has an instruction that could order one block behind another.
     pub orders_blocks: bool,
 }

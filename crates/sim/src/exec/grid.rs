@@ -65,15 +65,16 @@ pub(crate) fn launch(
     options: &Options,
 ) -> Result<Report, Error> {
     let mut geometry = geometry(code, kernel, arch, launch, options)?;
-    if launch.cooperative {
-        geometry.grid_workspace = memory.allocate(GRID_WORKSPACE_BYTES, "grid barrier")?;
-        memory.fill(geometry.grid_workspace, 0, GRID_WORKSPACE_BYTES)?;
+    let workspace =
+        launch.cooperative.then(|| memory.allocate_owned(GRID_WORKSPACE_BYTES, "grid barrier")).transpose()?;
+    if let Some(workspace) = &workspace {
+        geometry.grid_workspace = workspace.address;
+        memory.fill(workspace.address, 0, GRID_WORKSPACE_BYTES)?;
     }
     let (live, freed) = memory.snapshot();
-    let freed = Arc::new(freed);
     let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let workers = options.workers.unwrap_or(cores).clamp(1, usize::try_from(blocks).unwrap_or(usize::MAX));
+    let workers = options.workers.unwrap_or_else(|| default_workers(blocks * u64::from(geometry.threads)));
+    let workers = workers.clamp(1, usize::try_from(blocks).unwrap_or(usize::MAX));
     let mut device_check = geometry.checked.then(|| memory.device_check.lock().unwrap_or_else(PoisonError::into_inner));
     let check = device_check
         .as_mut()
@@ -112,13 +113,16 @@ pub(crate) fn launch(
         // What an unchecked launch wrote is not known.
         _ => live.iter().for_each(|a| a.mark_unknown()),
     }
-    if launch.cooperative {
-        memory.free(geometry.grid_workspace)?;
-    }
     let view = view();
     let describe = |address| describe(address, &shared.shared_map, &view);
     let aborted = shared.stop.load(Ordering::Relaxed);
     harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)
+}
+
+/// One worker a core; one for launches so small that starting another would cost more than it saves.
+fn default_workers(threads: u64) -> usize {
+    const SMALL: u64 = 4096;
+    if threads <= SMALL { 1 } else { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) }
 }
 
 fn geometry(
@@ -150,7 +154,7 @@ fn geometry(
     if let Some(required) = kernel.required_block.filter(|r| *r != launch.block) {
         return refuse(format!("block {:?} differs from the {required:?} that the kernel requires", launch.block));
     }
-    if launch.cluster.contains(&0) || launch.cluster.iter().product::<u32>() > 1 {
+    if launch.cluster != [1, 1, 1] {
         return refuse(format!("clusters are not executed yet (asked for {:?})", launch.cluster));
     }
     let limit = crate::occupancy::limits(arch).shared_per_block;
@@ -199,7 +203,7 @@ impl Shared<'_> {
             progress(done, self.blocks);
         }
         let text = std::mem::take(&mut block.output);
-        if text.is_empty() && self.output.lock().is_ok_and(|o| o.waiting.is_empty() && o.next == u64::MAX) {
+        if !self.code.prints {
             return;
         }
         self.print(block.index, text);

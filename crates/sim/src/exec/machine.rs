@@ -1,13 +1,12 @@
 //! What a handler sees of the machine: the current frame, the memories, the counters.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::checking::Checking;
 use super::code::Placed;
 use super::op::FramePointer;
 use super::row::Row;
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
 
 /// Counters of the memory accesses of one instruction.
@@ -132,7 +131,7 @@ pub(crate) struct GlobalView {
     /// Live allocations, sorted.
     live: Vec<Arc<Allocation>>,
     /// Freed ranges.
-    freed: Arc<Vec<(Range<u64>, String)>>,
+    freed: Freed,
     /// First address of the allocation that was used last.
     base: u64,
     /// Its size.
@@ -143,7 +142,7 @@ pub(crate) struct GlobalView {
 
 impl GlobalView {
     /// A view of a snapshot.
-    pub(crate) fn new(live: Vec<Arc<Allocation>>, freed: Arc<Vec<(Range<u64>, String)>>) -> Self {
+    pub(crate) fn new(live: Vec<Arc<Allocation>>, freed: Freed) -> Self {
         Self { live, freed, base: 0, bytes: 0, data: std::ptr::null_mut() }
     }
 

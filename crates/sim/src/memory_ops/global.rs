@@ -1,6 +1,10 @@
-//! Accesses to global memory.
+//! Accesses to global memory: relaxed host atomics, with host fences around strong accesses.
+//!
+//! NOTE: a kernel whose threads access the same bytes with different sizes at the same time makes the host do so, too.
+//! Rust leaves that outside its memory model; the hosts that this runs on do what one expects.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
 use super::access::{Access, Direction, address_fault, element_rows};
 use super::pattern;
@@ -74,7 +78,13 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     counters.global_requests += 1;
     counters.global_bytes += bytes * u64::from(mask.count_ones());
     m.progress |= !D::LOAD;
-    m.waiting |= access.is_strong();
+    if access.is_strong() {
+        m.waiting = true;
+        if !D::LOAD {
+            // The store itself is relaxed: what came before must not come after it.
+            fence(Release);
+        }
+    }
     let first = mask.trailing_zeros();
     let last = 31 - mask.leading_zeros();
     if let Some(base) = pattern::contiguous(at, mask, bytes) {
@@ -93,8 +103,8 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
             let data = data.wrapping_sub(start.wrapping_sub(base) as usize);
             // SAFETY: the whole range lies in one live allocation and is aligned.
             unsafe { contiguous::<D>(m, op, access, data, mask) };
-            if CHECK && D::LOAD && access.is_strong() {
-                m.after_strong(op, access, Kind::Read, Space::Global, at, mask);
+            if D::LOAD && access.is_strong() {
+                after_strong_load::<CHECK>(m, op, access, at, mask);
             }
             return;
         }
@@ -180,8 +190,17 @@ unsafe fn scattered<D: Direction, const CHECK: bool>(
             }
         }
     }
-    if CHECK && D::LOAD && access.is_strong() {
-        m.after_strong(op, access, Kind::Read, Space::Global, at, good);
+    if D::LOAD && access.is_strong() {
+        after_strong_load::<CHECK>(m, op, access, at, good);
+    }
+}
+
+/// What follows a strong load must not come before it, and the checker may have acquired something.
+#[inline(never)]
+fn after_strong_load<const CHECK: bool>(m: &mut Machine, op: &Op, access: Access, at: &[u64; LANES], mask: u32) {
+    fence(Acquire);
+    if CHECK {
+        m.after_strong(op, access, Kind::Read, Space::Global, at, mask);
     }
 }
 

@@ -116,7 +116,7 @@ unsafe fn whole_warp<D: Direction, const CHECK: bool>(
     }
     let is_uniform = D::LOAD && uniform == 0;
     let span = if is_uniform { 4 } else { 128 };
-    if !(is_uniform || consecutive == 0) || first % 4 != 0 || first.saturating_add(span) > m.shared_bytes {
+    if !(is_uniform || consecutive == 0) || !first.is_multiple_of(4) || first.saturating_add(span) > m.shared_bytes {
         return false;
     }
     if CHECK && m.check_shared::<D>(op, access, at, ALL_LANES, first..=first + span - 4) != ALL_LANES {

@@ -1,4 +1,7 @@
-//! Fences, and `nanosleep`. Memory is sequentially consistent here: a fence only matters to the checks.
+//! Fences, and `nanosleep`.
+//!
+//! Inside a block a fence has nothing to do: one host thread runs it, in order. Towards blocks on other host threads it
+//! is a host fence of the strongest kind.
 
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, Op};
@@ -8,6 +11,7 @@ pub(crate) struct Fence<const CHECK: bool>;
 impl<const CHECK: bool> LaneOp for Fence<CHECK> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         if CHECK {
             m.check_fence(op.imm, mask);
         }
