@@ -46,6 +46,7 @@ fn modifiers_and_types_that_do_not_go_together_are_refused() {
         "setp.eq.f16 y|y, a, b;",
         "setp.eq.bf16 y|y, a, b;",
         "set.eq.ftz.bf16.f16 x, a, b;",
+        "set.eq.f16.bf16 x, a, b;",
         "setp.eq.and.or.s32 y, a, b, c;",
         "setp.eq.and.s32 y, a, b;",
         "set.eq.u16.u32 x, a, b;",

@@ -128,7 +128,7 @@ fn truth(result: T, source: T) -> Option<u32> {
         T::U32 | T::S32 => Some(u32::MAX),
         T::F32 if !half && !packed(source) => Some(1f32.to_bits()),
         T::U16 | T::S16 if half => Some(0xffff),
-        T::F16 if !packed(source) => Some(0x3c00),
+        T::F16 if !packed(source) && source != T::Bf16 => Some(0x3c00),
         T::Bf16 if !packed(source) => Some(0x3f80),
         T::F16x2 if source == T::F16x2 => Some(0x3c00_3c00),
         T::Bf16x2 if source == T::Bf16x2 => Some(0x3f80_3f80),

@@ -11,7 +11,8 @@ pub(crate) trait Int: Lane + Ord + Default {
     fn mul(self, other: Self) -> Self;
     /// The upper half of the product.
     fn mul_hi(self, other: Self) -> Self;
-    /// Quotient, rounded towards zero. The ISA leaves division by zero to the machine: hardware gives all ones.
+    /// Quotient, rounded towards zero. The ISA leaves division by zero to the machine: ptxas 13.0 makes
+    /// all ones of it for sm_90a, for every width, remainder included.
     fn div(self, other: Self) -> Self;
     /// Remainder, with the sign of the dividend; all ones for a zero divisor.
     fn rem(self, other: Self) -> Self;

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::op::{Handler, LaneOp};
 
-/// A primary operation: sources of 33 bits and sign, an exact result.
+/// A primary operation: sources of 33 bits and sign, a result of 34.
 pub(super) trait Primary: 'static {
     fn compute(a: i64, b: i64) -> i64;
 }
@@ -41,11 +41,10 @@ primary! {
     GreaterOrEqual = |a, b| i64::from(a >= b);
 }
 
-/// Shifted left by at most 32. A shift by 32 may need 65 bits; the sign, and that it is out of every range, is all
-/// that can be seen of such a result.
+/// Shifted left by at most 32, of which 34 bits remain: intermediate results have no more.
 #[inline(always)]
 fn left(a: i64, amount: i64) -> i64 {
-    if amount > 31 { a.signum() << 40 } else { a << amount }
+    a << amount.min(32) << 30 >> 30
 }
 
 /// Makes handlers out of primary operations.
