@@ -1,7 +1,7 @@
 //! `add sub mul mad mul24 mad24 sad div rem abs neg min max dp4a dp2a`.
 
 use warpfold_conformance::instructions::kind::B32;
-use warpfold_conformance::instructions::{Kind, check};
+use warpfold_conformance::instructions::{Kind, Random, check, check_on};
 
 use crate::reference::{ALL, S16, S32, SIGNED, Ty, U16, U32, part, raw};
 
@@ -98,6 +98,27 @@ fn absolute_differences_are_added_up() {
 fn division_rounds_towards_zero_and_by_zero_gives_all_ones() {
     binary("div", &ALL, |_, a, b| if b == 0 { -1 } else { a / b });
     binary("rem", &ALL, |_, a, b| if b == 0 { -1 } else { a % b });
+}
+
+#[test]
+fn division_is_exact_next_to_multiples_of_the_divisor() {
+    let mut random = Random::new(17);
+    for ty in ALL {
+        let mask = ty.kind().mask();
+        let elements: Vec<_> = (0..6000)
+            .map(|n| {
+                let divisor = random.bits() & (mask >> (n / 3 % ty.bits));
+                let quotient = random.bits() & mask;
+                let multiple = (mask / divisor.max(1)).min(quotient).wrapping_mul(divisor);
+                [multiple.wrapping_add(n as u64 % 3).wrapping_sub(1) & mask, divisor]
+            })
+            .collect();
+        for (mnemonic, pick) in [("div", (|a, b| a / b) as fn(i128, i128) -> i128), ("rem", |a, b| a % b)] {
+            check_on(&format!("{mnemonic}.{ty} x, a, b;"), [ty.kind(); 2], [ty.kind()], &elements, |[a, b]| {
+                [if b == 0 { u64::MAX } else { raw(pick(ty.value(a), ty.value(b))) }]
+            });
+        }
+    }
 }
 
 #[test]

@@ -85,8 +85,7 @@ fn what_does_not_carry_leaves_the_flag_alone() {
 }
 
 #[test]
-fn the_flag_of_a_difference_is_set_where_it_does_not_borrow() {
-    check("sub.cc.u32 x, a, b; addc.u32 y, 0, 0;", [B32; 2], [B32; 2], |[a, b]| [a.wrapping_sub(b), u64::from(a >= b)]);
+fn a_difference_takes_the_flag_of_a_sum_for_no_borrow() {
     check("add.cc.u32 x, a, b; subc.u32 y, c, 0;", [B32; 3], [B32; 2], |[a, b, c]| {
         [a + b, c.wrapping_sub(u64::from(a + b < 1 << 32))]
     });

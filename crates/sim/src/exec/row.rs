@@ -3,11 +3,46 @@
 //! One row holds 32 bits of each of the 32 lanes. A 64-bit register takes two consecutive rows, read as
 //! `[u64; 32]`; a 128-bit register takes four. Registers of 8 and 16 bits take one row, zero-extended.
 
+use std::hint::select_unpredictable;
+
 /// Lanes in a warp.
 pub(crate) const LANES: usize = 32;
 
 /// A mask with every lane.
 pub(crate) const ALL_LANES: u32 = u32::MAX;
+
+/// Bit `lane` of lane `lane`: loops that test masks against it vectorise, those that shift by the lane do not.
+const LANE_BITS: [u32; LANES] = {
+    let mut bits = [0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        bits[lane] = 1 << lane;
+        lane += 1;
+    }
+    bits
+};
+
+/// The mask of the lanes that satisfy `f`. An operation that uses it says so: `LaneOp::GATHERS`.
+#[inline(always)]
+pub(crate) fn mask_of(f: impl Fn(usize) -> bool) -> u32 {
+    (0..LANES).fold(0, |mask, lane| mask | u32::from(f(lane)) << lane)
+}
+
+/// Whether the mask has the lane.
+#[inline(always)]
+pub(crate) fn has(mask: u32, lane: usize) -> bool {
+    mask & LANE_BITS[lane] != 0
+}
+
+/// `yes` in the lanes of `mask`, `no` in the others. An `if` would become a branch a lane.
+#[inline(always)]
+pub(crate) fn blend<W: Word>(mask: u32, yes: &[W; LANES], no: &[W; LANES]) -> [W; LANES] {
+    let mut out = [W::default(); LANES];
+    for lane in 0..LANES {
+        out[lane] = select_unpredictable(has(mask, lane), yes[lane], no[lane]);
+    }
+    out
+}
 
 /// 32 bits of each lane.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,7 @@ use crate::alu::wrong_type;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, NONE, Op};
-use crate::exec::row::LANES;
+use crate::exec::row::{LANES, has};
 
 /// `predicate dst = a op c`, `predicate dst2 = b op c`; without `b`, `!a` takes its place. Bits 0 and 1 of `imm`
 /// are the operator, bit 2 negates `c`.
@@ -57,8 +57,7 @@ impl LaneOp for Expand {
             let (upper, split) = if op.b == NONE { (lower, value) } else { (m.predicate(op.b), value & 0xffff) };
             let mut out = [0; LANES];
             for (lane, out) in out.iter_mut().enumerate() {
-                let spread = |holds: u32| 0u32.wrapping_sub(holds >> lane & 1);
-                *out = spread(lower) & split | spread(upper) & value & !split;
+                *out = if has(lower, lane) { split } else { 0 } | if has(upper, lane) { value & !split } else { 0 };
             }
             m.write(op.dst, &out, mask);
         }

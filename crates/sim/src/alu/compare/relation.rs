@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
-use super::view::{Bf16, F16, Flushed, View};
+use super::view::{Bf16, F16, Flushed, Short, View};
 use crate::Error;
 use crate::alu::{is_float, wrong_type};
 use crate::decode::Decoder;
@@ -72,6 +72,7 @@ macro_rules! tests {
         /// Predicate `dst` where the test holds, `dst2` where it does not.
         struct $name<V>(PhantomData<V>);
         impl<V: View> LaneOp for $name<V> {
+            const GATHERS: bool = true;
             #[inline(always)]
             unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
                 // SAFETY: the decoder chose registers of the view's width, and predicates of the frame.
@@ -110,8 +111,8 @@ pub(super) fn handler(d: &Decoder, inst: &Instruction, test: Test, ty: T, upper:
         return Err(d.invalid(inst, format!("type .{} has no .ftz", ty.name())));
     }
     Ok(match (ty, upper, flush) {
-        (T::B16 | T::U16, ..) => of_view::<u16>(d, test),
-        (T::S16, ..) => of_view::<i16>(d, test),
+        (T::B16 | T::U16, ..) => of_view::<Short<false>>(d, test),
+        (T::S16, ..) => of_view::<Short<true>>(d, test),
         (T::B32 | T::U32, ..) => of_view::<u32>(d, test),
         (T::S32, ..) => of_view::<i32>(d, test),
         (T::B64 | T::U64, ..) => of_view::<u64>(d, test),

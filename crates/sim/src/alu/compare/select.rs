@@ -12,7 +12,7 @@ use crate::alu::wrong_type;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, Op};
-use crate::exec::row::{LANES, Lane};
+use crate::exec::row::{Lane, blend};
 
 /// `dst = predicate c ? a : b`; `imm` is 1 if the predicate is negated.
 struct Select<V>(PhantomData<V>);
@@ -23,11 +23,7 @@ impl<V: Lane> LaneOp for Select<V> {
         unsafe {
             let condition = m.predicate(op.c) ^ if op.imm != 0 { u32::MAX } else { 0 };
             let (a, b) = (&*m.lanes::<V::Bits>(op.a), &*m.lanes::<V::Bits>(op.b));
-            let mut out = [V::Bits::default(); LANES];
-            for lane in 0..LANES {
-                out[lane] = if condition >> lane & 1 != 0 { a[lane] } else { b[lane] };
-            }
-            m.write(op.dst, &out, mask);
+            m.write(op.dst, &blend(condition, a, b), mask);
         }
     }
 }

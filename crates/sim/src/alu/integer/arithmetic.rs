@@ -2,6 +2,7 @@
 
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
+use super::divide::Divide;
 use super::int::Int;
 use crate::Error;
 use crate::alu::define::{for_type, lane_ops};
@@ -15,8 +16,8 @@ lane_ops! {
     SubSaturating(a: i32, b: i32) -> i32 = a.saturating_sub(b);
     AddPacked(a: u32, b: u32) -> u32 = packed(a, b, u16::wrapping_add);
     Sad<N: Int>(a: N, b: N, c: N) -> N = c.add(if a < b { b.sub(a) } else { a.sub(b) });
-    Div<N: Int>(a: N, b: N) -> N = a.div(b);
-    Rem<N: Int>(a: N, b: N) -> N = a.rem(b);
+    Div<N: Divide>(a: N, b: N) -> N = a.quotient(b);
+    Rem<N: Divide>(a: N, b: N) -> N = a.remainder(b);
     Abs<N: Int>(a: N) -> N = a.abs();
     Neg<N: Int>(a: N) -> N = a.neg();
     Min<N: Int>(a: N, b: N) -> N = a.min(b);

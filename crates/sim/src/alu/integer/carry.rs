@@ -7,6 +7,7 @@
 //! keeps the adder's carry, which is set where there is *no* borrow. Chains of one kind cannot tell; those that mix both
 //! can, and nvcc's 128-bit division does (`subc.cc` and then `addc d, 0, 0`). So does the machine here.
 
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 
 use warpfold_ptx::{Instruction, Opcode};
@@ -18,20 +19,20 @@ use crate::alu::define::for_type;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, NONE, Op};
-use crate::exec::row::LANES;
+use crate::exec::row::{LANES, has, mask_of};
 
-/// A sum of three numbers with a carry in and out.
+/// The two numbers that are added, together with the flag.
 trait Formula<N>: 'static {
     /// The flags of all lanes where the instruction reads none.
     const NO_CARRY: u32 = 0;
-    fn compute(a: N, b: N, c: N, carry: bool) -> (N, bool);
+    fn addends(a: N, b: N, c: N) -> (N, N);
 }
 
 struct AddCarry;
 impl<N: Int> Formula<N> for AddCarry {
     #[inline(always)]
-    fn compute(a: N, b: N, _: N, carry: bool) -> (N, bool) {
-        a.add_carry(b, carry)
+    fn addends(a: N, b: N, _: N) -> (N, N) {
+        (a, b)
     }
 }
 
@@ -40,25 +41,24 @@ impl<N: Int> Formula<N> for SubBorrow {
     const NO_CARRY: u32 = u32::MAX;
 
     #[inline(always)]
-    fn compute(a: N, b: N, _: N, carry: bool) -> (N, bool) {
-        let (difference, borrow) = a.sub_borrow(b, !carry);
-        (difference, !borrow)
+    fn addends(a: N, b: N, _: N) -> (N, N) {
+        (a, b.not())
     }
 }
 
 struct MadLoCarry;
 impl<N: Int> Formula<N> for MadLoCarry {
     #[inline(always)]
-    fn compute(a: N, b: N, c: N, carry: bool) -> (N, bool) {
-        a.mul(b).add_carry(c, carry)
+    fn addends(a: N, b: N, c: N) -> (N, N) {
+        (a.mul(b), c)
     }
 }
 
 struct MadHiCarry;
 impl<N: Int> Formula<N> for MadHiCarry {
     #[inline(always)]
-    fn compute(a: N, b: N, c: N, carry: bool) -> (N, bool) {
-        a.mul_hi(b).add_carry(c, carry)
+    fn addends(a: N, b: N, c: N) -> (N, N) {
+        (a.mul_hi(b), c)
     }
 }
 
@@ -66,21 +66,27 @@ impl<N: Int> Formula<N> for MadHiCarry {
 struct Extended<F, N>(PhantomData<(F, N)>);
 
 impl<F: Formula<N>, N: Int> LaneOp for Extended<F, N> {
+    const GATHERS: bool = true;
+
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder chose registers of this type's width, and predicates of the frame.
         unsafe {
             let carry_in = if op.d == NONE { F::NO_CARRY } else { m.predicate(op.d) };
             let (a, b, c) = (&*m.lanes::<N::Bits>(op.a), &*m.lanes::<N::Bits>(op.b), &*m.lanes::<N::Bits>(op.c));
+            // The sums are made twice: a loop that yields both them and the carries does not vectorise.
+            let sum = |lane: usize| {
+                let (a, b) = F::addends(N::from_bits(a[lane]), N::from_bits(b[lane]), N::from_bits(c[lane]));
+                (a, b, a.add(b).add(select_unpredictable(has(carry_in, lane), N::one(), N::default())))
+            };
+            let carry_out = mask_of(|lane| {
+                let (a, b, sum) = sum(lane);
+                a.carries(b, sum).top()
+            });
             let mut out = [N::Bits::default(); LANES];
-            let mut carries = [false; LANES];
             for lane in 0..LANES {
-                let (a, b, c) = (N::from_bits(a[lane]), N::from_bits(b[lane]), N::from_bits(c[lane]));
-                let (value, carry) = F::compute(a, b, c, carry_in >> lane & 1 != 0);
-                out[lane] = value.to_bits();
-                carries[lane] = carry;
+                out[lane] = sum(lane).2.to_bits();
             }
-            let carry_out = (0..LANES).fold(0, |bits, lane| bits | u32::from(carries[lane]) << lane);
             m.write(op.dst, &out, mask);
             m.set_predicate(op.dst2, carry_out, mask);
         }

@@ -11,17 +11,15 @@ pub(crate) trait Int: Lane + Ord + Default {
     fn mul(self, other: Self) -> Self;
     /// The upper half of the product.
     fn mul_hi(self, other: Self) -> Self;
-    /// Quotient, rounded towards zero. The ISA leaves division by zero to the machine: ptxas 13.0 makes
-    /// all ones of it for sm_90a, for every width, remainder included.
-    fn div(self, other: Self) -> Self;
-    /// Remainder, with the sign of the dividend; all ones for a zero divisor.
-    fn rem(self, other: Self) -> Self;
     fn abs(self) -> Self;
     fn neg(self) -> Self;
-    /// `self + other + carry` and whether it carries out, bits taken as unsigned.
-    fn add_carry(self, other: Self, carry: bool) -> (Self, bool);
-    /// `self - (other + borrow)` and whether it borrows, bits taken as unsigned.
-    fn sub_borrow(self, other: Self, borrow: bool) -> (Self, bool);
+    fn one() -> Self;
+    /// A bit for each position out of which `self + other`, with a carry in or without, carries to give `sum`.
+    fn carries(self, other: Self, sum: Self) -> Self;
+    /// The highest bit.
+    fn top(self) -> bool;
+    /// All bits inverted.
+    fn not(self) -> Self;
     /// Bits shifted left; zero from the width on.
     fn shl(self, amount: u32) -> Self;
     /// Bits shifted right, filled with the sign; nothing but sign from the width on.
@@ -36,7 +34,7 @@ pub(crate) trait Widen: Int {
 }
 
 macro_rules! integers {
-    ($($ty:ident, unsigned $u:ident, wide $w:ident;)*) => {$(
+    ($($ty:ident, wide $w:ident;)*) => {$(
         #[allow(
             clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss,
             clippy::cast_lossless, clippy::allow_attributes, trivial_numeric_casts,
@@ -53,29 +51,17 @@ macro_rules! integers {
             #[inline(always)]
             fn mul_hi(self, other: Self) -> Self { ((self as $w * other as $w) >> $ty::BITS) as Self }
             #[inline(always)]
-            fn div(self, other: Self) -> Self {
-                if other == 0 { !0 } else { self.wrapping_div(other) }
-            }
-            #[inline(always)]
-            fn rem(self, other: Self) -> Self {
-                if other == 0 { !0 } else { self.wrapping_rem(other) }
-            }
-            #[inline(always)]
             fn abs(self) -> Self { if self < Self::default() { self.neg() } else { self } }
             #[inline(always)]
             fn neg(self) -> Self { (0 as Self).wrapping_sub(self) }
             #[inline(always)]
-            fn add_carry(self, other: Self, carry: bool) -> (Self, bool) {
-                let (sum, first) = (self as $u).overflowing_add(other as $u);
-                let (sum, second) = sum.overflowing_add(carry as $u);
-                (sum as Self, first | second)
-            }
+            fn one() -> Self { 1 }
             #[inline(always)]
-            fn sub_borrow(self, other: Self, borrow: bool) -> (Self, bool) {
-                let (difference, first) = (self as $u).overflowing_sub(other as $u);
-                let (difference, second) = difference.overflowing_sub(borrow as $u);
-                (difference as Self, first | second)
-            }
+            fn carries(self, other: Self, sum: Self) -> Self { (self & other) | ((self | other) & !sum) }
+            #[inline(always)]
+            fn top(self) -> bool { self >> ($ty::BITS - 1) != 0 }
+            #[inline(always)]
+            fn not(self) -> Self { !self }
             #[inline(always)]
             fn shl(self, amount: u32) -> Self {
                 if amount < $ty::BITS { self << amount } else { 0 }
@@ -89,12 +75,12 @@ macro_rules! integers {
 }
 
 integers! {
-    u16, unsigned u16, wide u32;
-    i16, unsigned u16, wide i32;
-    u32, unsigned u32, wide u64;
-    i32, unsigned u32, wide i64;
-    u64, unsigned u64, wide u128;
-    i64, unsigned u64, wide i128;
+    u16, wide u32;
+    i16, wide i32;
+    u32, wide u64;
+    i32, wide i64;
+    u64, wide u128;
+    i64, wide i128;
 }
 
 macro_rules! widen {

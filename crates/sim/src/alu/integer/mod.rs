@@ -3,6 +3,7 @@
 mod arithmetic;
 pub(super) mod bits;
 mod carry;
+mod divide;
 pub(super) mod int;
 mod multiply;
 

@@ -7,7 +7,7 @@ use crate::alu::wrong_type;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{Handler, LaneOp, NONE, Op, map3};
-use crate::exec::row::LANES;
+use crate::exec::row::mask_of;
 
 /// A function of three bits that is known when this is compiled.
 struct Fixed<const TABLE: u8>;
@@ -49,12 +49,14 @@ fn evaluate(t: [u32; 8], a: u32, b: u32, c: u32) -> u32 {
 /// `predicate dst = (row a != 0) op predicate b`: `and` where bit 0 of `imm` is set, else `or`; bit 1 negates `b`.
 struct NotZero;
 impl LaneOp for NotZero {
+    const GATHERS: bool = true;
+
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder chose a 32-bit register, and predicates of the frame.
         unsafe {
             let value = &*m.lanes::<u32>(op.a);
-            let holds = (0..LANES).fold(0, |bits, lane| bits | u32::from(value[lane] != 0) << lane);
+            let holds = mask_of(|lane| value[lane] != 0);
             let other = m.predicate(op.b) ^ if op.imm & 2 != 0 { u32::MAX } else { 0 };
             m.set_predicate(op.dst, if op.imm & 1 != 0 { holds & other } else { holds | other }, mask);
         }

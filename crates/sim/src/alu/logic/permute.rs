@@ -1,5 +1,7 @@
 //! `prmt`.
 
+use std::hint::select_unpredictable;
+
 use warpfold_ptx::{Instruction, ScalarType as T};
 
 use crate::Error;
@@ -20,7 +22,7 @@ lane_ops! {
 /// Byte `index` of `b:a`, below 8.
 #[inline(always)]
 fn byte(a: u32, b: u32, index: u32) -> u32 {
-    (if index & 4 != 0 { b } else { a }) >> (8 * (index & 3)) & 0xff
+    select_unpredictable(index & 4 != 0, b, a) >> (8 * (index & 3)) & 0xff
 }
 
 /// The four bytes of `b:a` that `index` names.
@@ -36,7 +38,7 @@ fn permute(a: u32, b: u32, c: u32) -> u32 {
         let control = c >> (4 * i);
         let value = byte(a, b, control & 7);
         let sign = (value >> 7) * 0xff;
-        word | (if control & 8 != 0 { sign } else { value }) << (8 * i)
+        word | select_unpredictable(control & 8 != 0, sign, value) << (8 * i)
     })
 }
 

@@ -26,6 +26,7 @@ impl LaneOp for Mad {
         let (of_a, of_b) = (Part::unpack(op.imm), Part::unpack(op.imm >> 12));
         let flag = |flag: i64| op.imm & flag != 0;
         let (negate, negate_third, signed) = (flag(NEGATE_PRODUCT), flag(NEGATE_THIRD), flag(SIGNED));
+        let shift = op.imm >> SHIFT;
         let one = i128::from(flag(PLUS_ONE) || negate || negate_third);
         let range = if signed { (i32::MIN.into(), i32::MAX.into()) } else { (0, u32::MAX.into()) };
         let (low, high) = if flag(SATURATE) { range } else { (i128::MIN, i128::MAX) };
@@ -36,7 +37,7 @@ impl LaneOp for Mad {
                 let product = if negate { !product } else { product };
                 let c = if negate_third { !c } else { c };
                 let c = if signed { i128::from(c.cast_signed()) } else { i128::from(c) };
-                ((product + c + one) >> (op.imm >> SHIFT)).clamp(low, high) as u32
+                ((product + c + one) >> shift).max(low).min(high) as u32
             });
         }
     }

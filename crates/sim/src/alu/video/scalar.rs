@@ -89,7 +89,7 @@ impl<P: Primary> LaneOp for Scalar<P> {
         unsafe {
             map3::<u32, u32, u32, u32>(m, op, mask, |a, b, c| {
                 let third = whole.extract(c);
-                let value = P::compute(of_a.extract(a), of_b.extract(b)).clamp(low, high);
+                let value = P::compute(of_a.extract(a), of_b.extract(b)).max(low).min(high);
                 let value = value + if add { third } else { 0 };
                 let value = value.min(if min { third } else { i64::MAX }).max(if max { third } else { i64::MIN });
                 (value as u32 & field) << of_d.offset | c & kept

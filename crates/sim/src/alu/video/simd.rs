@@ -1,5 +1,6 @@
 //! `vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2`, and the same on four bytes.
 
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 
 use warpfold_ptx::{Instruction, Name, Opcode, ScalarType as T};
@@ -30,33 +31,40 @@ impl<P: Primary, const N: u32> LaneOp for Simd<P, N> {
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         let bits = 32 / N;
         let field = (1i64 << bits) - 1;
-        let flag = |flag: i64| op.imm & flag != 0;
+        let imm = op.imm;
+        let flag = |flag: i64| imm & flag != 0;
         let (low, high) = match (flag(SATURATE), flag(D_SIGNED)) {
             (false, _) => (i64::MIN, i64::MAX),
             (true, true) => (-1 << (bits - 1), field >> 1),
             (true, false) => (0, field),
         };
-        let (a_signed, b_signed, adds) = (flag(A_SIGNED), flag(B_SIGNED), flag(ADD));
-        let element = |pair: u64, index: i64, signed: bool| {
-            let index = (index as u32 & 7) % (2 * N);
-            let value = (pair << (64 - bits - bits * index)).cast_signed() >> (64 - bits);
-            if signed { value } else { value & field }
+        // What follows is the same for all lanes: shifts that bring an element to the top, and masks.
+        let to_top = |first: u32| {
+            std::array::from_fn::<u32, 4, _>(|i| {
+                let index = (imm >> (first + INDEX_BITS * i as u32)) as u32 & (2 * N - 1);
+                64 - bits - bits * index
+            })
         };
+        let (a_shifts, b_shifts) = (to_top(0), to_top(B_INDICES));
+        let kept = |signed: bool| if signed { -1 } else { field };
+        let (a_kept, b_kept) = (kept(flag(A_SIGNED)), kept(flag(B_SIGNED)));
+        let taken: [u32; 4] = std::array::from_fn(|i| if imm >> (MASK + i as u32) & 1 != 0 { u32::MAX } else { 0 });
+        let adds = flag(ADD);
         // SAFETY: the decoder chose 32-bit registers.
         unsafe {
             map3::<u32, u32, u32, u32>(m, op, mask, |a, b, c| {
                 let pair = u64::from(b) << 32 | u64::from(a);
+                let element = |shift: u32, kept: i64| (pair << shift).cast_signed() >> (64 - bits) & kept;
                 let (mut sum, mut merged) = (c, c);
-                for i in 0..N {
-                    let x = element(pair, op.imm >> (INDEX_BITS * i), a_signed);
-                    let y = element(pair, op.imm >> (B_INDICES + INDEX_BITS * i), b_signed);
-                    let value = P::compute(x, y).clamp(low, high);
-                    let taken = op.imm >> (MASK + i) & 1 != 0;
-                    let place = (field as u32) << (bits * i);
-                    sum = sum.wrapping_add(if taken { value as u32 } else { 0 });
-                    merged = if taken { merged & !place | (value as u32) << (bits * i) & place } else { merged };
+                for i in 0..N as usize {
+                    let value = P::compute(element(a_shifts[i], a_kept), element(b_shifts[i], b_kept));
+                    let value = value.max(low).min(high) as u32;
+                    let at = bits * i as u32;
+                    let place = (field as u32) << at & taken[i];
+                    sum = sum.wrapping_add(value & taken[i]);
+                    merged = merged & !place | value << at & place;
                 }
-                if adds { sum } else { merged }
+                select_unpredictable(adds, sum, merged)
             });
         }
     }
