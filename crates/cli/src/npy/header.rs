@@ -43,7 +43,9 @@ pub(super) fn text(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     file.extend([version as u8, 0]);
     file.extend(&(len as u32).to_le_bytes()[..2 * version]);
-    file.extend(format!("{dictionary:<width$}\n", width = len - 1).into_bytes());
+    file.extend(dictionary.as_bytes());
+    file.resize(before + len - 1, b' ');
+    file.push(b'\n');
     file
 }
 

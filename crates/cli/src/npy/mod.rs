@@ -116,6 +116,32 @@ mod tests {
     }
 
     #[test]
+    fn a_header_may_be_longer_than_two_bytes_can_count() {
+        let shape = vec![1; 40_000];
+        let mut file = header::text(Dtype::U8, &shape);
+        assert_eq!((file[6], file.len() % 64), (2, 0));
+        file.push(7);
+        assert_eq!(parse(&file), Ok(Array { dtype: Dtype::U8, shape, data: vec![7] }));
+    }
+
+    #[test]
+    fn damaged_files_are_refused_or_read_and_never_panic() {
+        let whole = file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", &[0; 24]);
+        for end in 0..whole.len() {
+            assert!(parse(&whole[..end]).is_err(), "cut off after {end} bytes");
+        }
+        for position in 0..whole.len() {
+            for byte in [0, b'\'', b'(', b')', b'{', b',', b'9', 0x80, 0xff] {
+                let mut damaged = whole.clone();
+                damaged[position] = byte;
+                if let Ok(array) = parse(&damaged) {
+                    assert_eq!(num_bytes(array.dtype, &array.shape), Some(array.data.len() as u64));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_array_of_ours_is_refused() {
         refused(b"", "it is not a .npy file");
         refused(b"\x93NUMPY\x01\x00\xff\xff{", "its header is cut off");
