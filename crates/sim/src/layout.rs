@@ -31,17 +31,27 @@ pub(crate) fn bytes_of(v: &Variable) -> Option<u64> {
         None => match &v.init {
             // `name[] = { … }` is as large as its list.
             Some(Initializer::List(list)) => {
-                let inner: u64 = v.dims.iter().skip(1).map(|d| d.unwrap_or(1)).product();
-                Some(element * inner * list.len() as u64)
+                let inner = v.dims.iter().skip(1).map(|d| d.unwrap_or(1));
+                inner.chain([list.len() as u64]).try_fold(element, u64::checked_mul)
             }
             _ => None,
         },
     }
 }
 
+/// Bytes that the variables of a space may take together: far more than any device has, far less than `u32` can count.
+const LARGEST_SPACE: u32 = 1 << 28;
+
+/// Start and end of `bytes` bytes that lie at a multiple of `align`, at or behind `end`; `None` if that is too far.
+pub(crate) fn place(end: u32, align: u32, bytes: u32) -> Option<(u32, u32)> {
+    let start = end.checked_next_multiple_of(align)?;
+    let end = start.checked_add(bytes).filter(|&end| end <= LARGEST_SPACE)?;
+    Some((start, end))
+}
+
 /// Places kernel parameters one after the other, each aligned.
 pub(crate) fn parameters(params: &[Variable]) -> Result<Vec<ParamInfo>, Error> {
-    let mut offset = 0u32;
+    let mut end = 0;
     params
         .iter()
         .map(|v| {
@@ -49,10 +59,9 @@ pub(crate) fn parameters(params: &[Variable]) -> Result<Vec<ParamInfo>, Error> {
                 .and_then(|b| u32::try_from(b).ok())
                 .ok_or_else(|| invalid_variable(v, "the size of a parameter must be known"))?;
             let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(1);
-            offset = offset.next_multiple_of(align);
-            let info = ParamInfo { name: v.name.to_string(), offset, bytes, align };
-            offset += bytes;
-            Ok(info)
+            let (offset, next) = place(end, align, bytes).ok_or_else(|| invalid_variable(v, "it is too large"))?;
+            end = next;
+            Ok(ParamInfo { name: v.name.to_string(), offset, bytes, align })
         })
         .collect()
 }

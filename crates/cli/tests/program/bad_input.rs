@@ -49,6 +49,24 @@ fn files_that_are_not_there_or_are_not_ptx() {
 }
 
 #[test]
+fn variables_larger_than_any_device() {
+    let path = folder("variables_larger_than_any_device").join("large.ptx");
+    let path = path.to_str().expect("UTF-8");
+    let launch = ["sim", path, "--entry", "k", "--grid", "1", "--block", "1"];
+    let with = |kernel: &str| {
+        std::fs::write(path, format!(".version 8.0\n.target sm_80\n.address_size 64\n{kernel}")).expect("written");
+    };
+    with(".entry k() { .shared .b8 x[4294967290]; .reg .b32 %r; mov.u32 %r, x; ret; }");
+    refused(&launch, 3, "line 4: invalid PTX: `x`: it is too large for shared memory");
+    with(".entry k() { .local .b8 x[4294967290]; .local .b8 y[8]; ret; }");
+    refused(&launch, 3, "line 4: invalid PTX: `x`: it is too large for local memory");
+    with(".entry k(.param .b8 p[4294967295], .param .u64 q) { ret; }");
+    refused(&launch, 3, "line 4: invalid PTX: `p`: it is too large");
+    with(".global .b8 x[9223372036854775807]; .entry k() { ret; }");
+    refused(&launch, 4, "out of device memory: 9223372036854775807 bytes asked for");
+}
+
+#[test]
 fn kernels_and_launches_that_are_not_possible() {
     let file = ptx("copy");
     let kernel = |name| ["sim", &file, "--entry", name, "--grid", "1", "--block", "1"];

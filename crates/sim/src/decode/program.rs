@@ -14,7 +14,7 @@ use super::{Decoder, cfg, dispatch, liveness, sync};
 use crate::Error;
 use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO_BLOCK, Placed, Terminator};
 use crate::exec::op::Level;
-use crate::layout::{bytes_of, invalid_variable};
+use crate::layout::{bytes_of, invalid_variable, place};
 
 /// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple of 128, so that
 /// every variable keeps its banks.
@@ -103,14 +103,15 @@ impl Decoder<'_> {
             self.code.dynamic_shared.get_or_insert_with(|| name.to_string());
             return Ok(Place::DynamicShared);
         };
-        let bytes = u32::try_from(bytes).map_err(|_| invalid_variable(v, "it is too large for shared memory"))?;
+        let too_large = || invalid_variable(v, "it is too large for shared memory");
+        let bytes = u32::try_from(bytes).map_err(|_| too_large())?;
         if bytes == 0 {
             return Ok(Place::DynamicShared);
         }
         let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(1);
         let gap = if self.checked && !self.code.shared.is_empty() { RED_ZONE } else { 0 };
-        let offset = (self.code.static_shared + gap).next_multiple_of(align);
-        self.code.static_shared = offset + bytes;
+        let (offset, end) = place(self.code.static_shared + gap, align, bytes).ok_or_else(too_large)?;
+        self.code.static_shared = end;
         self.code.shared.push(Placed { name: name.to_string(), offset, bytes });
         Ok(Place::Shared(offset))
     }
@@ -215,11 +216,12 @@ impl Decoder<'_> {
     /// Gives a variable a place in the frame's local memory.
     fn local(&mut self, v: &Variable) -> Result<(u32, u32), Error> {
         let bytes = bytes_of(v).ok_or_else(|| invalid_variable(v, "its size is not known"))?;
-        let bytes = u32::try_from(bytes).map_err(|_| invalid_variable(v, "it is too large for local memory"))?;
+        let too_large = || invalid_variable(v, "it is too large for local memory");
+        let bytes = u32::try_from(bytes).map_err(|_| too_large())?;
         // Frames start at multiples of 16, and calls copy whole words.
         let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(4);
-        let offset = self.f.local_bytes.next_multiple_of(align);
-        self.f.local_bytes = (offset + bytes).next_multiple_of(4);
+        let (offset, end) = place(self.f.local_bytes, align, bytes).ok_or_else(too_large)?;
+        self.f.local_bytes = end.next_multiple_of(4);
         self.f.locals.push(Placed { name: v.name.to_string(), offset, bytes });
         Ok((offset, bytes))
     }
