@@ -62,6 +62,8 @@ fn variables_larger_than_any_device() {
     refused(&launch, 3, "line 4: invalid PTX: `x`: it is too large for local memory");
     with(".entry k(.param .b8 p[4294967295], .param .u64 q) { ret; }");
     refused(&launch, 3, "line 4: invalid PTX: `p`: it is too large");
+    with(".entry k() { .reg .b64 %rd<0xffffffff>; ret; }");
+    refused(&launch, 3, "line 4: invalid PTX: `k`: it declares 4294967295 names");
     with(".global .b8 x[9223372036854775807]; .entry k() { ret; }");
     refused(&launch, 4, "out of device memory: 9223372036854775807 bytes asked for");
 }

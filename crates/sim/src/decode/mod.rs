@@ -9,6 +9,7 @@ mod cfg;
 mod control;
 mod dispatch;
 mod liveness;
+mod names;
 mod operands;
 pub(crate) mod program;
 mod scope;

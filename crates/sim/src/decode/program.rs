@@ -9,10 +9,12 @@ use warpfold_ptx::{
 
 use super::builder::{FunctionBuilder, Resource};
 use super::control::index_u32;
+use super::names::{self, names};
 use super::scope::{Place, RegisterInfo, Symbol};
 use super::{Decoder, cfg, dispatch, liveness, sync};
 use crate::Error;
 use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO_BLOCK, Placed, Terminator};
+use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
 use crate::layout::{bytes_of, invalid_variable, place};
 
@@ -25,6 +27,7 @@ const MAX_REGISTERS: u32 = 1 << 20;
 
 /// Decodes a module.
 pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, checked: bool) -> Result<Code, Error> {
+    names::check(module)?;
     let mut d = Decoder {
         level: Level::detect(),
         checked,
@@ -220,7 +223,8 @@ impl Decoder<'_> {
         let bytes = u32::try_from(bytes).map_err(|_| too_large())?;
         // Frames start at multiples of 16, and calls copy whole words.
         let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(4);
-        let (offset, end) = place(self.f.local_bytes, align, bytes).ok_or_else(too_large)?;
+        let (offset, end) =
+            place(self.f.local_bytes, align, bytes).filter(|place| place.1 <= MAX_LOCAL_BYTES).ok_or_else(too_large)?;
         self.f.local_bytes = end.next_multiple_of(4);
         self.f.locals.push(Placed { name: v.name.to_string(), offset, bytes });
         Ok((offset, bytes))
@@ -384,14 +388,6 @@ impl Decoder<'_> {
         if let Some(info) = self.code.instructions.last_mut() {
             info.class = class;
         }
-    }
-}
-
-/// The names that a declaration declares: `name`, or `name0 … nameN-1`.
-fn names(v: &Variable) -> Vec<Name> {
-    match v.count {
-        Some(n) => (0..n).map(|i| Name::from(format!("{}{i}", v.name))).collect(),
-        None => vec![v.name.clone()],
     }
 }
 

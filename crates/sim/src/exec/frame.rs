@@ -12,7 +12,7 @@ use crate::report::{FindingKind, Severity};
 /// Calls that may be nested.
 const MAX_DEPTH: u32 = 1024;
 /// Local memory that a thread may use, as on hardware.
-const MAX_LOCAL_BYTES: u32 = 512 * 1024;
+pub(crate) const MAX_LOCAL_BYTES: u32 = 512 * 1024;
 
 /// Points the machine at a frame.
 pub(super) fn enter(m: &mut Machine, warp: &mut Warp, frame: Frame, function: &FunctionCode) {

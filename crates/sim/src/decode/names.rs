@@ -1,0 +1,49 @@
+//! How many names a declaration such as `.reg .b32 %r<9>` stands for, before they are written out.
+
+use warpfold_ptx::{Item, Module, Name, Statement, Variable};
+
+use crate::Error;
+
+/// Names that one function may declare, far more than any compiler writes: a number in the text must not use up the
+/// host's memory.
+const MOST_NAMES: u64 = 1 << 20;
+
+/// Refuses functions and variables that stand for too many names.
+pub(super) fn check(module: &Module) -> Result<(), Error> {
+    for item in &module.items {
+        match item {
+            Item::Function(f) => few(f.statements().map(declared).sum(), f.span.line, &f.name)?,
+            Item::Variable(v) => few(of_variable(v), v.span.line, &v.name)?,
+            Item::Alias { .. } | Item::Directive(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn few(names: u64, line: u32, text: &Name) -> Result<(), Error> {
+    if names <= MOST_NAMES {
+        return Ok(());
+    }
+    let reason = format!("it declares {names} names, more than the {MOST_NAMES} that are possible here");
+    Err(Error::Invalid { line, text: text.to_string(), reason })
+}
+
+fn declared(statement: &Statement) -> u64 {
+    match statement {
+        Statement::Register(r) => r.names.iter().map(|(_, count)| u64::from(count.unwrap_or(1))).sum(),
+        Statement::Variable(v) => of_variable(v),
+        _ => 0,
+    }
+}
+
+fn of_variable(v: &Variable) -> u64 {
+    u64::from(v.count.unwrap_or(1))
+}
+
+/// The names of a variable's declaration: `name`, or `name0 … nameN-1`.
+pub(super) fn names(v: &Variable) -> Vec<Name> {
+    match v.count {
+        Some(n) => (0..n).map(|i| Name::from(format!("{}{i}", v.name))).collect(),
+        None => vec![v.name.clone()],
+    }
+}
