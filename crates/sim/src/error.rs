@@ -53,6 +53,12 @@ pub enum Error {
         /// Bytes in all.
         capacity: u64,
     },
+    /// The host has no memory to stand in for the device's.
+    #[error("the host has no memory for {requested} bytes of device memory")]
+    OutOfHostMemory {
+        /// Bytes asked for.
+        requested: u64,
+    },
     /// A host copy outside an allocation.
     #[error("host access to {bytes} bytes at {address:#x} is outside every live allocation")]
     BadHostAccess {

@@ -3,6 +3,7 @@
 //! Addresses are never reused, so that a use after free is always seen. Contents are read and written with relaxed
 //! atomic operations, because blocks run on several host threads and a kernel may race.
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -55,21 +56,32 @@ impl Initialised {
     }
 }
 
+/// Zeros from the allocator: the host gives pages only as they are touched.
+fn zeros(count: usize) -> Option<Box<[AtomicU64]>> {
+    if count == 0 {
+        return Some(Box::default());
+    }
+    let layout = Layout::array::<AtomicU64>(count).ok()?;
+    // SAFETY: the layout has at least one word.
+    let start = unsafe { alloc_zeroed(layout) }.cast::<AtomicU64>();
+    if start.is_null() {
+        return None;
+    }
+    // SAFETY: the global allocator gave `count` words with the layout of that slice, and zeros are atomic words.
+    Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, count)) })
+}
+
 impl Allocation {
-    fn new(base: u64, bytes: u64, name: &str) -> Self {
-        let count = usize::try_from(bytes.div_ceil(8)).expect("allocations fit the host's memory");
-        // Zeros from the allocator: the host gives pages only as they are touched.
-        let zeros = Box::into_raw(vec![0u64; count].into_boxed_slice());
-        // SAFETY: an atomic word has the size and alignment of a plain one, and the box was just taken apart.
-        let words = unsafe { Box::from_raw(zeros as *mut [AtomicU64]) };
-        Self {
+    /// Zeros; `None` if the host has no memory for them.
+    fn new(base: u64, bytes: u64, name: &str) -> Option<Self> {
+        Some(Self {
             base,
             bytes,
             name: name.to_owned(),
-            words,
+            words: zeros(usize::try_from(bytes.div_ceil(8)).ok()?)?,
             initialised: Mutex::new(Initialised::Ranges(Vec::new())),
             shadow: OnceLock::new(),
-        }
+        })
     }
 
     /// First byte of the contents.
@@ -256,7 +268,7 @@ impl Memory {
     /// The contents count as not initialised.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`].
+    /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`].
     pub fn allocate(&self, bytes: u64, name: &str) -> Result<u64, Error> {
         let mut table = self.table_mut();
         let free = self.capacity - table.used;
@@ -264,9 +276,10 @@ impl Memory {
             return Err(Error::OutOfMemory { requested: bytes, free, capacity: self.capacity });
         }
         let base = table.next;
+        let allocation = Allocation::new(base, bytes, name).ok_or(Error::OutOfHostMemory { requested: bytes })?;
         table.next = (base + bytes + GAP).next_multiple_of(ALIGNMENT);
         table.used += bytes;
-        table.live.push(Arc::new(Allocation::new(base, bytes, name)));
+        table.live.push(Arc::new(allocation));
         Ok(base)
     }
 
@@ -360,5 +373,18 @@ impl Memory {
     pub(crate) fn snapshot(&self) -> (Vec<Arc<Allocation>>, Freed) {
         let table = self.table();
         (table.live.clone(), Arc::clone(&table.freed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_the_host_does_not_have_is_an_error() {
+        let memory = Memory::new(1 << 63);
+        assert_eq!(memory.allocate(1 << 62, "huge"), Err(Error::OutOfHostMemory { requested: 1 << 62 }));
+        assert_eq!(memory.used(), 0);
+        assert!(memory.allocate(8, "small").is_ok());
     }
 }
