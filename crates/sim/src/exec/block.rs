@@ -15,6 +15,9 @@ use crate::runtime;
 
 /// Basic blocks that a part runs before others get their turn.
 const SLICE: u32 = 4096;
+/// And fewer where the warp has diverged and the part may be spinning. More than a compare-and-swap loop takes that all
+/// lanes of a warp fight in, so that those who have won still meet the others behind it.
+const SPINNING_SLICE: u32 = 512;
 /// Slices without a sign of waiting after which a part that waits at a join is let go all the same.
 const PATIENCE_SLICES: u32 = 256;
 
@@ -212,7 +215,7 @@ impl Block {
         let (mut mask, mut block, mut joined) = (part.mask, part.block, part.join.is_some());
         let mut skip = part.at_terminator;
         self.enter_frame(w, i, m, code);
-        let mut steps = SLICE;
+        let (mut steps, mut rest) = (SPINNING_SLICE, SLICE - SPINNING_SLICE);
         loop {
             let b = &code.blocks[block as usize];
             if !skip {
@@ -293,6 +296,12 @@ impl Block {
             block = next;
             steps -= 1;
             if steps == 0 {
+                let warp = &self.warps[w as usize];
+                let spins = m.waiting && (warp.parts.len() > 1 || warp.has_waiting_join());
+                if rest > 0 && !spins {
+                    (steps, rest) = (rest, 0);
+                    continue;
+                }
                 let part = &mut self.warps[w as usize].parts[i];
                 (part.block, part.at_terminator) = (block, false);
                 return Outcome::SliceOver;
