@@ -1,6 +1,7 @@
 //! Tests that run on every device at hand: foreign PTX with its references, the corpus that proves the checks of the
-//! virtual GPU, and the proofs of single instructions.
+//! virtual GPU, the proofs of single instructions, and the cases that tell models of the hardware apart.
 
+pub mod calibration;
 pub mod corpus;
 pub mod foreign;
 pub mod instructions;
