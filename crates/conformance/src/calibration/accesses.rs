@@ -220,7 +220,7 @@ pub const SHARED: &[Case] = &[
         "4-byte stores of all lanes to one word: one wavefront or one a lane?",
         Kind::SharedStore32,
         |_| 64,
-        &[model("one: a lane wins", 1), model("one a lane", 32)],
+        &[model("one, a lane wins", 1), model("one a lane", 32)],
     ),
 ];
 

@@ -90,8 +90,8 @@ fn access_text(kind: Kind) -> String {
         let place = |n: u32| (n * PLACE_BYTES).to_string();
         (0..COPIES).map(|n| line.replace('#', &n.to_string()).replace("PLACE", &place(n)) + "\n").collect()
     };
-    let accesses = copies(&format!("@active {}", kind.instruction()));
-    let uses: String = kind.results().iter().map(|r| copies(&format!("@active xor.b32 sum, sum, {r};"))).collect();
+    let accesses = copies(kind.instruction());
+    let uses: String = kind.results().iter().map(|r| copies(&format!("xor.b32 sum, sum, {r};"))).collect();
     frame.replace("    // accesses\n", &accesses).replace("    // uses\n", &uses)
 }
 

@@ -1,20 +1,24 @@
 //! The table of `CALIBRATION.md`: a row a case.
 
-use super::case::{Case, Observed, say};
+use super::case::{Case, Observed, Rule, say};
 use super::measure::Failure;
 
 /// What stands in the hardware column where there is no hardware.
 pub const NOT_MEASURED: &str = "not measured: no NVIDIA GPU at hand";
 
 /// The first two lines.
-pub const HEAD: &str =
-    "| case | question | models and what they predict | virtual GPU | hardware |\n|---|---|---|---|---|";
+pub const HEAD: &str = "| case | question | models and what they predict | decided by | modelled in | virtual GPU | hardware |\n\
+                        |---|---|---|---|---|---|---|";
 
 /// The columns that follow from the case alone, each behind its bar.
 #[must_use]
 pub fn fixed_columns(case: &Case) -> String {
     let models: Vec<_> = case.models.iter().map(|m| format!("{}: {}", m.name, say(m.predicts))).collect();
-    format!("| {} | {} | {} |", case.name, case.question, models.join("; "))
+    let rule = match case.rule {
+        Rule::Isa(section) => format!("PTX ISA, {section}"),
+        Rule::Hardware => "hardware".to_owned(),
+    };
+    format!("| {} | {} | {} | {rule} | `{}` |", case.name, case.question, models.join("; "), case.source)
 }
 
 /// A device's column.
