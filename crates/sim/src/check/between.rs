@@ -11,6 +11,7 @@ use super::global::{ByteWriter, Cell, GlobalShadow};
 use super::grid::GridOrder;
 use super::numbers::{BlockRecords, Own};
 use super::reach::{Grade, Moment};
+use super::readers::{Joined, Reading, each};
 
 const WORD: u32 = 0xf;
 
@@ -26,13 +27,11 @@ pub(super) struct Visit<'a> {
     pub(super) block: u32,
 }
 
-/// An earlier access that a cell tells of.
+/// An earlier access of another block that a cell tells of.
 #[derive(Debug, Clone, Copy)]
 struct Earlier {
-    id: u32,
+    record: Record,
     lane: u32,
-    /// Known from the cell without looking further.
-    strong: bool,
     /// Bytes of the word in question.
     bytes: u32,
 }
@@ -71,7 +70,7 @@ impl Visit<'_> {
         }
         let id = self.id(WORD, 4);
         let (shadow, words) = (self.shadow, bytes as usize / 4);
-        let (own, from, exact) = (self.records.own(), self.launch.first, !self.records.scattered);
+        let (own, from, mut reads) = (self.records.own(), self.launch.first, self.reads(id));
         let Access { kind, .. } = *self.access;
         let (strong, wide) = (self.access.is_strong(), self.access.is_strong_between_blocks());
         let mut chunk = shadow.chunk(shadow.word(addresses[mask.trailing_zeros() as usize]));
@@ -84,11 +83,12 @@ impl Visit<'_> {
                 });
                 let done = match kind {
                     Kind::Write | Kind::Atomic if strong => strong_word(cell, id, lane, own, from, wide),
-                    Kind::Read => read_word(cell, id, lane, own, from, exact),
+                    Kind::Read => read_word(cell, lane, &reads),
                     Kind::Write | Kind::Atomic => write_word(cell, id, lane, own, from),
                 };
                 if !done {
                     self.slow_word(word, id, lane);
+                    reads = self.reads(id);
                 }
             }
         }
@@ -139,17 +139,18 @@ impl Visit<'_> {
             let shadow = self.shadow;
             let cells = shadow.run(at, end - at);
             let done = (at - first) as u32;
-            let own = self.records.own();
-            let (from, exact) = (self.launch.first, !self.records.scattered);
             match self.access.kind {
                 Kind::Read => {
+                    let mut reads = self.reads(id);
                     for (i, cell) in (0u32..).zip(cells) {
-                        if !read_word(cell, id, lane(done + i), own, from, exact) {
+                        if !read_word(cell, lane(done + i), &reads) {
                             self.slow_word(at + i as usize, id, lane(done + i));
+                            reads = self.reads(id);
                         }
                     }
                 }
                 Kind::Write | Kind::Atomic => {
+                    let (own, from) = (self.records.own(), self.launch.first);
                     for (i, cell) in (0u32..).zip(cells) {
                         if !write_word(cell, id, lane(done + i), own, from) {
                             self.slow_word(at + i as usize, id, lane(done + i));
@@ -158,6 +159,19 @@ impl Visit<'_> {
                 }
             }
             at += cells.len();
+        }
+    }
+
+    /// What quick reads under the number `id` need.
+    #[inline(always)]
+    fn reads(&self, id: u32) -> Reads {
+        Reads {
+            id,
+            own: self.records.own(),
+            from: self.launch.first,
+            lists: self.launch.orders_blocks,
+            exact: !self.records.scattered,
+            joined: self.records.lists.last_by(id),
         }
     }
 
@@ -229,6 +243,7 @@ impl Visit<'_> {
     /// The worst conflict with what the cell tells of.
     fn conflict(&self, cell: Cell, mask: u32, lane: u32, address: u64) -> Option<Conflict> {
         let reads = self.access.kind == Kind::Read;
+        let mine = Reached::of(self.access);
         let mut worst: Option<Conflict> = None;
         let mut look = |found: Option<Conflict>| {
             if let Some(new) = found
@@ -237,21 +252,32 @@ impl Visit<'_> {
                 worst = Some(new);
             }
         };
+        let mut look_writer = |id, other, strong, bytes| {
+            if !(strong && mine == Reached::Wide)
+                && let Some(record) = self.foreign(id)
+            {
+                look(self.meets(Earlier { record, lane: other, bytes }, lane));
+            }
+        };
         if cell.writer() == self.launch.first {
             let writers = self.launch.split.get(address);
             for byte in Lanes(mask) {
                 let ByteWriter { id, lane: other, strong } = writers[byte as usize];
-                look(self.meets(Earlier { id, lane: other, strong, bytes: 1 << byte }, lane));
+                look_writer(id, other, strong, 1 << byte);
             }
         } else {
-            let earlier =
-                Earlier { id: cell.writer(), lane: cell.writer_lane(), strong: cell.is_strong(), bytes: mask };
-            look(self.meets(earlier, lane));
+            look_writer(cell.writer(), cell.writer_lane(), cell.is_strong(), mask);
         }
-        let reader = Earlier { id: cell.reader(), lane: cell.reader_lane(), strong: false, bytes: mask };
-        let hides_write = |id| self.launch.get(id).is_some_and(|record| record.kind != Kind::Read);
-        if !reads || (cell.is_strong() && hides_write(reader.id)) {
-            look(self.meets(reader, lane));
+        // Among readers there may be a write, behind a strong one.
+        if self.is_record(cell.reader()) && (!reads || cell.is_strong()) {
+            for id in each(self.launch, cell.reader()) {
+                if let Some(record) = self.launch.get(id)
+                    && record.at.block != self.block
+                    && !(reads && record.kind == Kind::Read)
+                {
+                    look(self.meets(Earlier { record, lane: cell.reader_lane(), bytes: mask }, lane));
+                }
+            }
         }
         // Another block has read some byte of the word, and this one knows nothing of any other.
         let unknown_reader = !reads
@@ -259,6 +285,7 @@ impl Visit<'_> {
             && mask == WORD
             && cell.has_several_readers()
             && self.is_record(cell.reader())
+            && self.launch.readers(cell.reader()).is_none()
             && !self.grid.is_informed(self.access.warp);
         if worst.is_none() && unknown_reader {
             worst = Some(Conflict { rule: Rule::WriteAfterRead, other: None, byte: 0 });
@@ -269,10 +296,7 @@ impl Visit<'_> {
     /// Whether the access of `lane` races with an earlier one.
     fn meets(&self, earlier: Earlier, lane: u32) -> Option<Conflict> {
         let mine = Reached::of(self.access);
-        if earlier.strong && mine == Reached::Wide {
-            return None;
-        }
-        let record = self.foreign(earlier.id)?;
+        let record = earlier.record;
         let bytes = record.bytes & earlier.bytes;
         if bytes == 0 || (record.strength, mine) == (Reached::Wide, Reached::Wide) {
             return None;
@@ -308,10 +332,21 @@ impl Visit<'_> {
 
     fn recorded_read(&mut self, cell: Cell, mask: u32, lane: u32, id: u32) -> Cell {
         let before = cell.reader();
-        let foreign = self.foreign(before).is_some();
-        let several = foreign || (self.is_record(before) && cell.has_several_readers());
         let id = if mask == WORD { id } else { self.part_id(mask, before) };
-        cell.with_reader(id, lane, several)
+        if !self.launch.orders_blocks {
+            let foreign = self.foreign(before).is_some();
+            let several = foreign || (self.is_record(before) && cell.has_several_readers());
+            return cell.with_reader(id, lane, several);
+        }
+        if !self.is_record(before) || id == 0 {
+            return cell.with_reader(id, lane, false);
+        }
+        let Self { launch, grid, records, .. } = self;
+        match (Reading { launch, grid, records }).join(id, before) {
+            0 => cell.with_reader(id, lane, true),
+            readers if readers == before => cell,
+            readers => cell.with_reader(readers, lane, readers != id),
+        }
     }
 
     /// The record for part of a word, joined with what this block did to the rest of it at the same time.
@@ -354,7 +389,7 @@ impl Visit<'_> {
         let joined = self.launch.get(id).is_none_or(|record| record.bytes != mask) || covers(before);
         if before != self.launch.first && (!self.is_record(before) || (joined && self.foreign(before).is_none())) {
             let after = cell.with_writer(id, lane, strong);
-            let clears = !self.access.is_strong() && covers(cell.reader());
+            let clears = !self.access.is_strong() && each(self.launch, cell.reader()).all(covers);
             return if clears { after.with_reader(0, 0, false) } else { after };
         }
         let old = self.launch.get(before);
@@ -374,28 +409,48 @@ impl Visit<'_> {
     }
 }
 
+/// What quick reads of whole words need.
+struct Reads {
+    id: u32,
+    own: Own,
+    from: u32,
+    /// Several readers of a word are in a list.
+    lists: bool,
+    /// All numbers of the block are in `own`.
+    exact: bool,
+    joined: Joined,
+}
+
+impl Reads {
+    /// The reader after such a read, and whether there are several.
+    #[inline(always)]
+    fn after(&self, cell: Cell) -> Option<(u32, bool)> {
+        let reader = cell.reader();
+        if reader < self.from {
+            Some((self.id, false))
+        } else if self.own.has(reader) && !(self.lists && cell.has_several_readers()) {
+            Some((self.id, cell.has_several_readers()))
+        } else if self.lists {
+            (reader == self.joined.from).then_some((self.joined.to, self.joined.to != self.id))
+        } else {
+            self.exact.then_some((self.id, true))
+        }
+    }
+}
+
 /// A plain read of a whole word whose writer, if any in this launch, is the block itself.
 #[inline(always)]
-fn read_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32, exact: bool) -> bool {
+fn read_word(place: &AtomicU64, lane: u32, reads: &Reads) -> bool {
     let cell = Cell(place.load(Ordering::Acquire));
-    let reader = cell.reader();
-    let several = if reader < from {
-        false
-    } else if own.has(reader) {
-        cell.has_several_readers()
-    } else if exact {
-        true
-    } else {
-        return false;
-    };
-    let after = if cell.is_written_before(from) {
+    let Some((reader, several)) = reads.after(cell) else { return false };
+    let after = if cell.is_written_before(reads.from) {
         Cell::WRITTEN
-    } else if cell.init() == WORD && own.has(cell.writer()) && !cell.is_strong() {
+    } else if cell.init() == WORD && reads.own.has(cell.writer()) && !cell.is_strong() {
         cell
     } else {
         return false;
     };
-    place.store(after.with_reader(id, lane, several).0, Ordering::Release);
+    place.store(after.with_reader(reader, lane, several).0, Ordering::Release);
     true
 }
 
@@ -417,7 +472,9 @@ fn write_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32) -> boo
 fn strong_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32, wide: bool) -> bool {
     let cell = Cell(place.load(Ordering::Acquire));
     let (writer, reader) = (cell.writer(), cell.reader());
-    let clear = cell.init() == WORD && (writer < from || own.has(writer)) && (reader < from || own.has(reader));
+    let clear = cell.init() == WORD
+        && (writer < from || own.has(writer))
+        && (reader < from || (own.has(reader) && !cell.has_several_readers()));
     if clear {
         place.store(cell.with_writer(id, lane, wide).0, Ordering::Release);
     }

@@ -8,12 +8,15 @@ use super::findings::{Findings, Found, Rule, Side};
 use super::global::SplitWriters;
 use super::locations::Locations;
 use super::reach::Moment;
+use super::readers::Readers;
 
 /// Record numbers have 24 bits; 0 is nobody.
 pub(super) const MAX_ID: u32 = (1 << 24) - 1;
 /// Numbers that a block takes at a time.
 const BATCH: u32 = 256;
 const CHUNK: u32 = 4096;
+/// In an entry's `info`: a list of readers instead of a record.
+const LIST: u32 = 1 << 31;
 
 /// An access by one warp at one instruction, between two releases of its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +34,7 @@ pub(super) struct Record {
 /// How strong an access is as another block sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reached {
+    /// A plain access.
     Weak,
     /// Strong, but of a scope that ends at the block.
     Narrow,
@@ -52,7 +56,8 @@ struct Entry {
     instr: AtomicU32,
     block: AtomicU32,
     tick: AtomicU32,
-    /// 0 if unused; else kind, bytes, warp, strength, bytes a lane.
+    /// 0 if unused; else kind, bytes, warp, strength, bytes a lane. A list has its last record, what is before it and its
+    /// length in the other fields, and here `LIST` and when to clear it out.
     info: AtomicU32,
 }
 
@@ -144,12 +149,26 @@ impl LaunchCheck {
         None
     }
 
-    /// Fills in a record before its number goes into any cell.
-    pub(super) fn set(&self, id: u32, record: &Record) {
+    /// The place of a number of this launch, to be filled in before the number goes into any cell.
+    fn place(&self, id: u32) -> &Entry {
         let index = id - self.first;
         let chunk =
             self.chunks[(index / CHUNK) as usize].get_or_init(|| (0..CHUNK).map(|_| Entry::default()).collect());
+        &chunk[(index % CHUNK) as usize]
+    }
+
+    /// What stands under a number, if it is one of this launch, and its `info`.
+    #[inline]
+    fn entry(&self, id: u32) -> Option<(&Entry, u32)> {
+        let index = id.checked_sub(self.first)?;
+        let chunk = self.chunks.get((index / CHUNK) as usize)?.get()?;
         let entry = &chunk[(index % CHUNK) as usize];
+        let info = entry.info.load(Ordering::Acquire);
+        (info != 0).then_some((entry, info))
+    }
+
+    /// Gives a record its number.
+    pub(super) fn set(&self, id: u32, record: &Record) {
         let kind = match record.kind {
             Kind::Read => 1,
             Kind::Write => 2,
@@ -161,23 +180,43 @@ impl LaunchCheck {
             Reached::Wide => 2,
         };
         let info = kind | record.bytes << 2 | record.at.warp << 6 | strength << 11 | record.lane_bytes << 13;
+        let entry = self.place(id);
         entry.instr.store(record.instr, Ordering::Relaxed);
         entry.block.store(record.at.block, Ordering::Relaxed);
         entry.tick.store(record.at.tick, Ordering::Relaxed);
         entry.info.store(info, Ordering::Release);
     }
 
-    /// The record of a number, if it is one of this launch.
+    /// Gives a list of readers its number.
+    pub(super) fn set_readers(&self, id: u32, readers: Readers) {
+        let entry = self.place(id);
+        entry.instr.store(readers.last, Ordering::Relaxed);
+        entry.block.store(readers.before, Ordering::Relaxed);
+        entry.tick.store(readers.count, Ordering::Relaxed);
+        entry.info.store(LIST | readers.clear_at, Ordering::Release);
+    }
+
+    /// The list of readers with a number, if it is one.
+    pub(super) fn readers(&self, id: u32) -> Option<Readers> {
+        let (entry, info) = self.entry(id).filter(|(_, info)| info & LIST != 0)?;
+        Some(Readers {
+            last: entry.instr.load(Ordering::Relaxed),
+            before: entry.block.load(Ordering::Relaxed),
+            count: entry.tick.load(Ordering::Relaxed),
+            clear_at: info & !LIST,
+        })
+    }
+
+    /// The record of a number, or the last one of a list, if it is one of this launch.
     pub(super) fn get(&self, id: u32) -> Option<Record> {
-        let index = id.checked_sub(self.first)?;
-        let chunk = self.chunks.get((index / CHUNK) as usize)?.get()?;
-        let entry = &chunk[(index % CHUNK) as usize];
-        let info = entry.info.load(Ordering::Acquire);
+        let (mut entry, mut info) = self.entry(id)?;
+        if info & LIST != 0 {
+            (entry, info) = self.entry(entry.instr.load(Ordering::Relaxed))?;
+        }
         let kind = match info & 3 {
             1 => Kind::Read,
             2 => Kind::Write,
-            3 => Kind::Atomic,
-            _ => return None,
+            _ => Kind::Atomic,
         };
         Some(Record {
             instr: entry.instr.load(Ordering::Relaxed),

@@ -2,8 +2,9 @@
 //!
 //! After FastTrack (Flanagan and Freund, 2009), with blocks as the threads: accesses of one block are taken as ordered.
 //! A cell packs which bytes were ever written (4 bits), the last writer (record number 24, lane 5, strong 1), the last
-//! reader (24, 5) and whether several blocks have read since the last write (1). Bytes of a word written by different
-//! blocks have their writers in a table of the launch instead.
+//! reader (24, 5) and whether several blocks have read since the last write (1); then the reader's number is that of a
+//! list ([`readers`](super::readers)), where that matters. Bytes of a word written by different blocks have their writers
+//! in a table of the launch instead.
 //!
 //! Workers race on a cell with plain loads and stores (release and acquire, so that a record is filled in when its
 //! number is seen). A lost update drops a record, never makes one up: each record in a cell is of an access that did
@@ -11,9 +12,10 @@
 //! initialised bits must not get lost; a store to a cell keeps them, as it either sets all four or replaces a
 //! cell that already had all four, and any other change is a compare-and-swap.
 //!
-//! What can be missed: several readers, except the last, once the writing block has acquired anything, or if the write
-//! is strong or covers part of the word; a partial read hidden by a later one; of several unordered strong writes all but two; what a
-//! block did plainly to a word before it wrote it strongly. Of parts of a word by several lanes the last lane is named.
+//! What can be missed: all but one of the accesses that one block made to a word since another wrote it; readers before
+//! a strong write that followed one by another block; a partial read hidden by a later one; of several unordered strong
+//! writes all but two; what a block did plainly to a word before it wrote it strongly. Of parts of a word by several lanes
+//! the last lane is named.
 //! [`between`](super::between) has the rules, this file the state.
 
 use std::collections::HashMap;

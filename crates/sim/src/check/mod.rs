@@ -9,8 +9,8 @@
 //! - [`shared`]: the shadow of shared memory. [`packed`] is its record, [`split`] holds words whose
 //!   bytes went different ways.
 //! - [`reach`], [`grid`] and [`locations`]: happens-before between blocks.
-//! - [`contexts`], [`global`]: who touched global memory, and its shadow; [`numbers`] deals out record
-//!   numbers; [`between`] judges accesses by them.
+//! - [`contexts`], [`readers`], [`global`]: who touched global memory, lists of readers, and the shadow; [`numbers`] deals
+//!   out their numbers; [`between`] judges accesses by them.
 //!
 //! Model: FastTrack (Flanagan and Freund, PLDI 2009): a location remembers its last write and, until they are concurrent,
 //! its last read; vector clocks say what an access knows of. The rules are those of the PTX ISA, chapter "Memory
@@ -34,6 +34,7 @@ mod numbers;
 mod order;
 mod packed;
 mod reach;
+mod readers;
 mod shared;
 mod split;
 #[cfg(test)]

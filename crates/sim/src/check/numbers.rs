@@ -1,8 +1,9 @@
-//! The record numbers that one block takes from its launch, and how it tells them from other blocks' numbers.
+//! The numbers that one block takes from its launch for records and lists, and how it tells them from other blocks'.
 
 use std::ops::Range;
 
 use super::contexts::{LaunchCheck, Record};
+use super::readers::{OwnLists, Readers};
 
 const CACHED: usize = 8;
 /// Records that a block should find without taking a batch that another block's may interrupt.
@@ -25,11 +26,13 @@ pub(super) struct BlockRecords {
     /// The present block has other numbers too.
     pub(super) scattered: bool,
     cache: Box<[[Cached; CACHED]; 32]>,
+    pub(super) lists: OwnLists,
 }
 
 impl BlockRecords {
     pub(super) fn new() -> Self {
-        Self { free: 0..0, start: 0, scattered: false, cache: Box::new([[Cached::default(); CACHED]; 32]) }
+        let cache = Box::new([[Cached::default(); CACHED]; 32]);
+        Self { free: 0..0, start: 0, scattered: false, cache, lists: OwnLists::default() }
     }
 
     pub(super) fn begin(&mut self, launch: &LaunchCheck) {
@@ -40,6 +43,7 @@ impl BlockRecords {
             self.free = if batch.start == self.free.end { self.free.start..batch.end } else { batch };
         }
         self.start = self.free.start;
+        self.lists.clear();
     }
 
     /// Numbers that are certainly the present block's; all of them if not `scattered`.
@@ -59,21 +63,31 @@ impl BlockRecords {
         {
             return cached.id;
         }
-        if self.free.is_empty() {
-            let Some(batch) = launch.batch() else { return 0 };
-            if batch.start == self.free.end {
-                self.free = batch;
-            } else {
-                self.scattered |= self.start != self.free.start;
-                self.start = batch.start;
-                self.free = batch;
-            }
-        }
-        let id = self.free.start;
-        self.free.start += 1;
+        let Some(id) = self.number(launch) else { return 0 };
         launch.set(id, record);
         self.cache[record.at.warp as usize][slot] = Cached { instr: record.instr, tick: record.at.tick, shape, id };
         id
+    }
+
+    /// The number for a list of readers, 0 when there are no more.
+    pub(super) fn list(&mut self, launch: &LaunchCheck, readers: Readers) -> u32 {
+        let Some(id) = self.number(launch) else { return 0 };
+        launch.set_readers(id, readers);
+        id
+    }
+
+    fn number(&mut self, launch: &LaunchCheck) -> Option<u32> {
+        if self.free.is_empty() {
+            let batch = launch.batch()?;
+            if batch.start != self.free.end {
+                self.scattered |= self.start != self.free.start;
+                self.start = batch.start;
+            }
+            self.free = batch;
+        }
+        let id = self.free.start;
+        self.free.start += 1;
+        Some(id)
     }
 }
 

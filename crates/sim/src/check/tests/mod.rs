@@ -4,6 +4,7 @@ mod global;
 mod grid;
 mod lanes;
 mod limits;
+mod readers;
 mod shared;
 mod speed;
 mod warps;
