@@ -1,7 +1,7 @@
 //! `add`, `sub`, `mul` and `fma` of the 16-bit formats and their packed forms.
 
 use rustc_apfloat::ieee::{BFloat, Half};
-use rustc_apfloat::{Round, StatusAnd};
+use rustc_apfloat::{Float, Round, StatusAnd};
 use warpfold_conformance::instructions::{Kind, Random, check_on, combinations};
 
 use crate::reference::{Format, Modifiers, random, rounded};
@@ -79,6 +79,18 @@ fn sums_and_products_of_f16_are_right_under_every_modifier() {
 #[test]
 fn sums_and_products_of_bf16_are_right() {
     check_binary::<BFloat>(Kind::Bf16x2, &[rounded(""), rounded(".rn")]);
+}
+
+#[test]
+fn products_of_bf16_around_half_of_the_smallest_number_are_rounded_once() {
+    // Every pair of significands, one at 2^-126, the other at 2^-11 to 2^1.
+    let significands = (0..0x4000).map(|n| (n & 0x7f, n >> 7));
+    let elements: Vec<_> =
+        significands.flat_map(|(x, y)| (116..=128).map(move |exponent| [1 << 7 | x, exponent << 7 | y])).collect();
+    let m = rounded("");
+    check_on("mul.bf16 x, a, b;", [Kind::Bf16; 2], [Kind::Bf16], &elements, |[a, b]| {
+        [m.finish(m.operand::<BFloat>(a).mul_r(m.operand(b), m.round()), &[])]
+    });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
-use super::exact::{Direction, Downward, Exact, ToOdd, TowardZero, Upward};
+use super::exact::{Direction, Downward, Exact, TowardZero, Upward};
 use super::finish::{finish, flush_if, propagate};
 use super::lanes::lanes;
 use super::soft::{self, Rounding};
@@ -25,11 +25,6 @@ pub(crate) trait Binary: 'static {
     fn f64(a: f64, b: f64) -> f64;
     /// As `[x, y, z]` of the fused multiply-add `x * y + z`, with the same sign of zero.
     fn fused(a: f64, b: f64) -> [f64; 3];
-    /// Of `.bf16` numbers, rounded so that rounding it to `.bf16` gives the right result.
-    #[inline(always)]
-    fn bf16(a: f32, b: f32) -> f32 {
-        Self::f32(a, b)
-    }
 }
 
 /// `a + b`
@@ -81,12 +76,6 @@ impl Binary for Mul {
     fn fused(a: f64, b: f64) -> [f64; 3] {
         let negative = a.is_sign_negative() != b.is_sign_negative();
         [a, b, if negative { -0.0 } else { 0.0 }]
-    }
-    /// A product of two `.bf16` numbers may be so small that `f32` rounds it too.
-    #[inline(always)]
-    fn bf16(a: f32, b: f32) -> f32 {
-        let [x, y, z] = Self::fused(f64::from(a), f64::from(b));
-        Exact::fused(x, y, z).round::<ToOdd>()
     }
 }
 

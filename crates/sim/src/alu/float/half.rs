@@ -1,8 +1,9 @@
 //! `add`, `sub`, `mul` and `fma` of `.f16`, `.bf16` and their packed forms, and the widening and narrowing of both.
 //!
-//! A `.f16` sum or product, rounded to `.f32` (24 bits, at least twice 11 plus 2) and then to `.f16`, is rounded
-//! as if once; the same holds for `.bf16` sums. A fused multiply-add, and a `.bf16` product near zero, are first
-//! rounded to odd, which never shows in a second rounding.
+//! A sum or product rounded to `.f32` and then to 16 bits is rounded as if once: 24 bits are at least twice 11 plus
+//! 2. Near zero, sums are exact in `.f32`, and so are products, but for `.bf16` ones below half of the smallest
+//! number, which are zero either way. A fused multiply-add is first rounded to odd, which never shows in a second
+//! rounding.
 
 use std::marker::PhantomData;
 
@@ -26,8 +27,6 @@ pub(crate) trait Half: 'static {
     fn widen(bits: u16) -> f32;
     /// The nearest value, ties to even; a NaN becomes the canonical one.
     fn narrow(x: f32) -> u16;
-    /// An operation whose result, narrowed, is right.
-    fn binary<F: Binary>(a: f32, b: f32) -> f32;
     /// A fused multiply-add whose result, narrowed, is right.
     fn fused(a: f32, b: f32, c: f32) -> f32;
 
@@ -64,11 +63,6 @@ impl Half for F16 {
     fn narrow(x: f32) -> u16 {
         let magnitude = narrow_magnitude::<10, 15>(x).min(0x7c00);
         if x.is_nan() { NAN16 } else { sign16(x) | magnitude }
-    }
-
-    #[inline(always)]
-    fn binary<F: Binary>(a: f32, b: f32) -> f32 {
-        F::f32(a, b)
     }
 
     /// The product is exact in `.f32`; the sum is made odd with the error that two-sum gives.
@@ -131,11 +125,6 @@ impl Half for Bf16 {
     }
 
     #[inline(always)]
-    fn binary<F: Binary>(a: f32, b: f32) -> f32 {
-        F::bf16(a, b)
-    }
-
-    #[inline(always)]
     fn fused(a: f32, b: f32, c: f32) -> f32 {
         Exact::fused(f64::from(a), f64::from(b), f64::from(c)).round::<ToOdd>()
     }
@@ -165,7 +154,7 @@ impl<H: Half, F: Binary, const PACKED: bool, const PLAIN: bool> LaneOp for HalfB
         unsafe {
             lanes!(m, op, mask, |a: u32, b: u32| -> u32 {
                 halves!(PACKED, |x = a, y = b| {
-                    finished::<H>(flags, H::binary::<F>(operand::<H>(flags, x), operand::<H>(flags, y)))
+                    finished::<H>(flags, F::f32(operand::<H>(flags, x), operand::<H>(flags, y)))
                 })
             });
         }
