@@ -25,6 +25,8 @@ pub fn shared() -> Gemm {
         // Roles
         let (x, y) = (thread_idx().x, thread_idx().y);
         let (row, column) = (block_idx().y * TILE + y, block_idx().x * TILE + x);
+        // One address each: the steps along `k` are constants, which the instructions hold.
+        let (row_a, column_b) = (tile_a.at(y * TILE), tile_b.at(x));
         let sum = var(0.0_f32);
         // Main loop
         range(0, k, TILE, |step| {
@@ -36,7 +38,7 @@ pub fn shared() -> Gemm {
             sync_threads();
             let mut acc = sum.get();
             for l in 0..TILE {
-                acc = tile_a.at(y * TILE + l).get().mul_add(tile_b.at(x + l * TILE).get(), acc);
+                acc = row_a.at(l).get().mul_add(column_b.at(l * TILE).get(), acc);
             }
             sum.set(acc);
             sync_threads();
