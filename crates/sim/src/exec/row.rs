@@ -22,7 +22,7 @@ const LANE_BITS: [u32; LANES] = {
     bits
 };
 
-/// The mask of the lanes that satisfy `f`. An operation that uses it says so: `LaneOp::GATHERS`.
+/// The mask of the lanes that satisfy `f`.
 #[inline(always)]
 pub(crate) fn mask_of(f: impl Fn(usize) -> bool) -> u32 {
     (0..LANES).fold(0, |mask, lane| mask | u32::from(f(lane)) << lane)

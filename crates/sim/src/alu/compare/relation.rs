@@ -72,7 +72,6 @@ macro_rules! tests {
         /// Predicate `dst` where the test holds, `dst2` where it does not.
         struct $name<V>(PhantomData<V>);
         impl<V: View> LaneOp for $name<V> {
-            const GATHERS: bool = true;
             #[inline(always)]
             unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
                 // SAFETY: the decoder chose registers of the view's width, and predicates of the frame.

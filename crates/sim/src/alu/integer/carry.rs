@@ -66,8 +66,6 @@ impl<N: Int> Formula<N> for MadHiCarry {
 struct Extended<F, N>(PhantomData<(F, N)>);
 
 impl<F: Formula<N>, N: Int> LaneOp for Extended<F, N> {
-    const GATHERS: bool = true;
-
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder chose registers of this type's width, and predicates of the frame.

@@ -49,8 +49,6 @@ fn evaluate(t: [u32; 8], a: u32, b: u32, c: u32) -> u32 {
 /// `predicate dst = (row a != 0) op predicate b`: `and` where bit 0 of `imm` is set, else `or`; bit 1 negates `b`.
 struct NotZero;
 impl LaneOp for NotZero {
-    const GATHERS: bool = true;
-
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder chose a 32-bit register, and predicates of the frame.
