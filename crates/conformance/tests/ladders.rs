@@ -3,7 +3,10 @@
 use warpfold_device::{Checks, Device, LaunchConfig, Profile};
 use warpfold_kernels::Dtype;
 use warpfold_kernels::ladder::{LADDERS, Ladder, LadderReport, RunOptions, ladder, run};
-use warpfold_kernels::reduce::ladder::{BLOCK, MAX_BLOCKS, PartialSums, naive, shuffle, single_pass};
+use warpfold_kernels::reduce::ladder::{
+    BLOCK, MAX_BLOCKS, PartialSums, first_add, interleaved, naive, sequential, shuffle, single_pass, unroll_all,
+    unroll_last_warp,
+};
 use warpfold_lang::{
     Arch, Global, Target, Val, block_idx, halving, kernel, shared_named, sync_threads, thread_idx, when,
 };
@@ -133,6 +136,35 @@ fn only_the_naive_rung_divides() {
         let divides = built.module.kernels().flat_map(|k| k.instructions()).any(|i| i.opcode == Opcode::Rem);
         assert_eq!(divides, rung.name == "naive", "{}", rung.name);
     }
+}
+
+/// The rungs that leave one sum a block, with the elements that each thread takes.
+#[test]
+fn the_rungs_are_right_for_every_block_size() {
+    type Builder = fn(u32) -> PartialSums<i32>;
+    let rungs: [(Builder, u32); 6] =
+        [(naive, 1), (interleaved, 1), (sequential, 1), (first_add, 2), (unroll_last_warp, 2), (unroll_all, 2)];
+    let len = 10_007_u32;
+    let elements: Vec<i32> = (0..len).map(|i| i.wrapping_mul(2_654_435_761) as i32).collect();
+    let total = |elements: &[i32]| elements.iter().fold(0_i32, |sum, element| sum.wrapping_add(*element));
+    on_every_device(|device| {
+        let input = device.upload(&elements).unwrap();
+        for block in [64, 128, 256, 512, 1024] {
+            for (kernel, taken) in rungs.map(|(builder, taken)| (builder(block), taken)) {
+                let blocks = len.div_ceil(block * taken);
+                let mut sums = device.alloc::<i32>(blocks as usize).unwrap();
+                device.launch(&kernel, LaunchConfig::new(blocks, block), (&input, &mut sums, len)).unwrap();
+                let expected: Vec<_> = elements.chunks((block * taken) as usize).map(total).collect();
+                assert_eq!(sums.download().unwrap(), expected, "{} with {block} threads", kernel.name());
+            }
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "a power of two of threads from 64 to 1,024, not 96")]
+fn a_block_that_no_tree_fits_is_refused() {
+    drop(naive::<i32>(96).build(&virtual_gpu().target()));
 }
 
 /// Whole numbers whose sums stay below 2^24: any order of additions gives them exactly, so that one lost element shows.

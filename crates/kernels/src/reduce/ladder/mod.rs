@@ -39,8 +39,19 @@ pub type PartialSums<T> = Kernel<(Global<T>, Global<T>, u32)>;
 pub const BLOCK: u32 = 256;
 
 /// Blocks at most of the rungs whose threads walk over the input: about as many as an H200 keeps resident, and fixed,
-/// so that the order of additions depends on the length alone.
+/// so that the order of additions depends on the length alone. Of 33,554,432 f32 on an H200 (2026-11-20, driver 580)
+/// `single_pass` took 45.5 us with 528 blocks, 39.0 us with 1,024, 40.8 us with 2,048, 42.3 us with 4,096.
 pub const MAX_BLOCKS: u32 = 1024;
+
+/// The contract of every rung: a block of a power of two of threads, of two warps at least.
+///
+/// # Panics
+/// While the kernel is built, if the block is not such a one: kernels are asked for by this crate's plans alone.
+#[track_caller]
+fn check_block(block: u32) {
+    let is_fine = block.is_power_of_two() && (64..=1024).contains(&block);
+    assert!(is_fine, "a block of the reduction has a power of two of threads from 64 to 1,024, not {block}");
+}
 
 /// The elements that lie in whole groups of four.
 fn whole_len(len: Val<u32>) -> Val<u32> {

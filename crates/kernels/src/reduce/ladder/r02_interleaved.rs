@@ -6,7 +6,7 @@
 
 use warpfold_lang::{Global, Val, block_idx, kernel, shared_named, sync_threads, thread_idx, var, when, while_loop};
 
-use super::PartialSums;
+use super::{PartialSums, check_block};
 use crate::LadderElement;
 
 /// Each block leaves the sum of `block` elements.
@@ -14,6 +14,8 @@ use crate::LadderElement;
 pub fn interleaved<T: LadderElement>(block: u32) -> PartialSums<T> {
     let name = format!("reduce_interleaved_{}", T::DTYPE);
     let body = move |input: Global<T>, sums: Global<T>, len: Val<u32>| {
+        // Contract
+        check_block(block);
         // Shared-memory map
         let tile = shared_named::<T>("tile", block);
         // Load

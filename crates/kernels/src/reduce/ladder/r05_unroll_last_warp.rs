@@ -11,7 +11,7 @@ use warpfold_lang::{
     Global, Val, block_idx, halving, kernel, shared_named, sync_threads, sync_warp, thread_idx, var, when, while_loop,
 };
 
-use super::PartialSums;
+use super::{PartialSums, check_block};
 use crate::LadderElement;
 
 /// Each block leaves the sum of `2 * block` elements.
@@ -19,6 +19,8 @@ use crate::LadderElement;
 pub fn unroll_last_warp<T: LadderElement>(block: u32) -> PartialSums<T> {
     let name = format!("reduce_unroll_last_warp_{}", T::DTYPE);
     let body = move |input: Global<T>, sums: Global<T>, len: Val<u32>| {
+        // Contract
+        check_block(block);
         // Shared-memory map
         let tile = shared_named::<T>("tile", block);
         // Load

@@ -6,7 +6,7 @@
 
 use warpfold_lang::{Global, Val, block_idx, halving, kernel, shared_named, sync_threads, sync_warp, thread_idx, when};
 
-use super::PartialSums;
+use super::{PartialSums, check_block};
 use crate::LadderElement;
 
 /// Each block leaves the sum of `2 * block` elements.
@@ -14,6 +14,8 @@ use crate::LadderElement;
 pub fn unroll_all<T: LadderElement>(block: u32) -> PartialSums<T> {
     let name = format!("reduce_unroll_all_{}", T::DTYPE);
     let body = move |input: Global<T>, sums: Global<T>, len: Val<u32>| {
+        // Contract
+        check_block(block);
         // Shared-memory map
         let tile = shared_named::<T>("tile", block);
         // Load

@@ -2,11 +2,11 @@
 //! Changed: warps fold by shuffles and leave one shared word each; one thread adds the block's sum to the result.
 //! Removes: nearly all of shared memory, all barriers but one, and the host's addition.
 //! Measured: see `LADDER` (generated).
-//! Limit now: each load moves 4 bytes a thread; floats come out in the order of time, as atomics add them.
+//! Limit now: the blocks' atomics queue at one word, in the order of time; each load moves 4 bytes a thread.
 
 use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, when};
 
-use super::PartialSums;
+use super::{PartialSums, check_block};
 use crate::LadderElement;
 use crate::fold::{Sum, fold_block};
 
@@ -15,6 +15,8 @@ use crate::fold::{Sum, fold_block};
 pub fn shuffle<T: LadderElement>(block: u32) -> PartialSums<T> {
     let name = format!("reduce_shuffle_{}", T::DTYPE);
     let body = move |input: Global<T>, result: Global<T>, len: Val<u32>| {
+        // Contract
+        check_block(block);
         // Load
         let thread = thread_idx().x;
         let i = block_idx().x * (2 * block) + thread;

@@ -6,7 +6,7 @@
 
 use warpfold_lang::{Global, Val, block_idx, grid_dim, kernel, range, thread_idx, var, when};
 
-use super::{PartialSums, rest, whole_len};
+use super::{PartialSums, check_block, rest, whole_len};
 use crate::LadderElement;
 use crate::fold::{Sum, fold_block};
 
@@ -15,6 +15,8 @@ use crate::fold::{Sum, fold_block};
 pub fn grid_stride<T: LadderElement>(block: u32) -> PartialSums<T> {
     let name = format!("reduce_grid_stride_{}", T::DTYPE);
     let body = move |input: Global<T>, result: Global<T>, len: Val<u32>| {
+        // Contract
+        check_block(block);
         // Load
         let thread = thread_idx().x;
         let i = block_idx().x * block + thread;

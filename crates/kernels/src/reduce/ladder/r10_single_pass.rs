@@ -8,7 +8,7 @@ use warpfold_lang::{
     Global, Kernel, Order, Val, block_idx, grid_dim, kernel, range, shared_named, sync_threads, thread_idx, var, when,
 };
 
-use super::{rest, whole_len};
+use super::{check_block, rest, whole_len};
 use crate::LadderElement;
 use crate::fold::{Sum, fold_block};
 
@@ -21,6 +21,8 @@ pub type SinglePass<T> = Kernel<(Global<T>, Global<T>, Global<T>, Global<u32>, u
 pub fn single_pass<T: LadderElement>(block: u32) -> SinglePass<T> {
     let name = format!("reduce_single_pass_{}", T::DTYPE);
     let body = move |input: Global<T>, sums: Global<T>, result: Global<T>, ticket: Global<u32>, len: Val<u32>| {
+        // Contract
+        check_block(block);
         // Shared-memory map
         let is_last = shared_named::<u32>("is_last", 1);
         // Load
