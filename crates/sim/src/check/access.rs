@@ -1,6 +1,7 @@
 //! The words in which the interpreter describes an access to the checker.
 
 use std::fmt;
+use std::ops::{Add, BitOr, BitXor};
 
 /// What an access does to its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -128,32 +129,28 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    #[inline]
-    pub(crate) fn of(mask: u32, addresses: &[u64; 32], bytes: u32) -> Self {
+    #[inline(always)]
+    pub(crate) fn of<A>(mask: u32, addresses: &[A; 32], bytes: u32) -> Self
+    where
+        A: Copy + Default + From<u32> + Add<Output = A> + BitXor<Output = A> + BitOr<Output = A> + PartialEq,
+    {
         let first = mask.trailing_zeros();
         let last = 31 - mask.leading_zeros();
         let base = addresses[first as usize];
-        if addresses[last as usize] == base {
-            return if Lanes(mask).all(|lane| addresses[lane as usize] == base) {
-                Self::Uniform { first, last }
-            } else {
-                Self::Scattered
-            };
+        let none = A::default();
+        let (mut apart, mut off) = (none, none);
+        for (lane, &address) in (0u32..).zip(addresses) {
+            let counts = mask == u32::MAX || mask & 1 << lane != 0;
+            apart = apart | if counts { address ^ base } else { none };
+            off = off | if counts { address ^ (base + A::from(lane * bytes)) } else { none };
         }
-        let step = u64::from(bytes);
-        let mut off = 0;
-        if mask == u32::MAX {
-            for (lane, &address) in (0u64..).zip(addresses) {
-                off |= address ^ (base + lane * step);
-            }
-        } else if mask & (mask + 1) == 0 {
-            for (lane, &address) in (0u64..=u64::from(last)).zip(addresses) {
-                off |= address ^ (base + lane * step);
-            }
+        if apart == none {
+            Self::Uniform { first, last }
+        } else if off == none && mask & mask.wrapping_add(1) == 0 {
+            Self::Contiguous { lanes: last + 1 }
         } else {
-            off = 1;
+            Self::Scattered
         }
-        if off == 0 { Self::Contiguous { lanes: last + 1 } } else { Self::Scattered }
     }
 }
 

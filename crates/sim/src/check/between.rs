@@ -2,7 +2,7 @@
 //!
 //! The shadow and what can be missed are described in [`global`](super::global), the order in [`grid`](super::grid).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use super::contexts::{LaunchCheck, Reached, Record};
@@ -46,13 +46,71 @@ struct Conflict {
 
 impl Visit<'_> {
     /// Checks and records the access.
+    #[inline(always)]
     pub(super) fn run(&mut self, addresses: &[u64; 32]) {
         let &Access { mask, bytes, kind, .. } = self.access;
         if mask == 0 {
             return;
         }
+        let pattern = Pattern::of(mask, addresses, bytes);
+        let rows = match (pattern, bytes) {
+            _ if self.access.is_strong() || kind == Kind::Atomic => 0,
+            (Pattern::Contiguous { lanes: 32 }, 4) => 1,
+            (Pattern::Contiguous { lanes: 32 }, 8) => 2,
+            (Pattern::Contiguous { lanes: 32 }, 16) => 4,
+            _ => 0,
+        };
+        if rows == 0 {
+            self.other_access(addresses, pattern);
+        } else {
+            self.rows(self.shadow.word(addresses[0]), rows);
+        }
+    }
+
+    /// Rows of 32 whole words, by lane 0 and on, none of them strong.
+    #[inline(never)]
+    fn rows(&mut self, first: usize, rows: u32) {
+        let id = self.id(WORD, 4);
+        let shift = rows.trailing_zeros();
+        for row in 0..rows {
+            let lane = |i| (row * 32 + i) >> shift;
+            let at = first + row as usize * 32;
+            if !self.row(at, id, lane) {
+                self.words(at, 32, id, lane);
+            }
+        }
+    }
+
+    /// A row of 32 whole words with one history, but for lanes; `false`, with nothing changed, for any other.
+    #[inline(always)]
+    fn row(&mut self, first: usize, id: u32, lane: impl Fn(u32) -> u32) -> bool {
+        let Some(cells) = self.shadow.run(first, 32).first_chunk::<32>() else { return false };
+        let Some(before) = same_but_lanes(cells) else { return false };
+        let after = match self.access.kind {
+            Kind::Read => after_read(before, 0, &self.reads(id)),
+            Kind::Write | Kind::Atomic => after_write(before, id, 0, self.records.own(), self.launch.first),
+        };
+        let Some(after) = after else { return false };
+        fence(Ordering::Release);
+        for (i, cell) in (0u32..).zip(cells) {
+            let after = if self.access.kind != Kind::Read {
+                after.at_writer_lane(lane(i))
+            } else if after.writer() == 0 {
+                after.at_reader_lane(lane(i))
+            } else {
+                after.at_reader_lane(lane(i)).with_writer_lane_of(Cell(cell.load(Ordering::Relaxed)))
+            };
+            cell.store(after.0, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Any other pattern.
+    #[inline(never)]
+    fn other_access(&mut self, addresses: &[u64; 32], pattern: Pattern) {
+        let &Access { mask, kind, .. } = self.access;
         let weak = !self.access.is_strong();
-        match Pattern::of(mask, addresses, bytes) {
+        match pattern {
             Pattern::Contiguous { lanes } if weak && kind != Kind::Atomic => self.contiguous(addresses[0], lanes),
             // One block does not race with itself: one lane's traces are those of all.
             Pattern::Uniform { first, .. } => self.lanes(1 << first, addresses),
@@ -438,33 +496,57 @@ impl Reads {
     }
 }
 
-/// A plain read of a whole word whose writer, if any in this launch, is the block itself.
+/// What cells that differ in nothing but lanes have in common.
 #[inline(always)]
-fn read_word(place: &AtomicU64, lane: u32, reads: &Reads) -> bool {
-    let cell = Cell(place.load(Ordering::Acquire));
-    let Some((reader, several)) = reads.after(cell) else { return false };
+fn same_but_lanes(cells: &[AtomicU64; 32]) -> Option<Cell> {
+    let first = Cell(cells[0].load(Ordering::Relaxed)).without_lanes();
+    let differing =
+        cells.iter().fold(0, |all, cell| all | (Cell(cell.load(Ordering::Relaxed)).without_lanes().0 ^ first.0));
+    fence(Ordering::Acquire);
+    (differing == 0).then_some(first)
+}
+
+/// The cell after a plain read of a whole word whose writer, if any in this launch, is the block itself.
+#[inline(always)]
+fn after_read(cell: Cell, lane: u32, reads: &Reads) -> Option<Cell> {
+    let (reader, several) = reads.after(cell)?;
     let after = if cell.is_written_before(reads.from) {
         Cell::WRITTEN
     } else if cell.init() == WORD && reads.own.has(cell.writer()) && !cell.is_strong() {
         cell
     } else {
-        return false;
+        return None;
     };
-    place.store(after.with_reader(reader, lane, several).0, Ordering::Release);
-    true
+    Some(after.with_reader(reader, lane, several))
 }
 
-/// A plain write of a whole word that only the block itself has touched in this launch.
+/// [`after_read`] of one word.
 #[inline(always)]
-fn write_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32) -> bool {
-    let cell = Cell(place.load(Ordering::Acquire));
+fn read_word(place: &AtomicU64, lane: u32, reads: &Reads) -> bool {
+    let after = after_read(Cell(place.load(Ordering::Acquire)), lane, reads);
+    after.is_some_and(|cell| {
+        place.store(cell.0, Ordering::Release);
+        true
+    })
+}
+
+/// The cell after a plain write of a whole word that only the block itself has touched in this launch.
+#[inline(always)]
+fn after_write(cell: Cell, id: u32, lane: u32, own: Own, from: u32) -> Option<Cell> {
     let (writer, reader) = (cell.writer(), cell.reader());
     let clear = cell.is_old(from)
         || ((writer < from || own.has(writer)) && (reader < from || (own.has(reader) && !cell.has_several_readers())));
-    if clear {
-        place.store(Cell::WRITTEN.with_writer(id, lane, false).0, Ordering::Release);
-    }
-    clear
+    clear.then(|| Cell::WRITTEN.with_writer(id, lane, false))
+}
+
+/// [`after_write`] of one word.
+#[inline(always)]
+fn write_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32) -> bool {
+    let after = after_write(Cell(place.load(Ordering::Acquire)), id, lane, own, from);
+    after.is_some_and(|cell| {
+        place.store(cell.0, Ordering::Release);
+        true
+    })
 }
 
 /// A strong write or an atomic of a whole word that only the block itself has touched in this launch.

@@ -55,10 +55,11 @@ impl BlockCheck {
     }
 
     /// A warp accesses shared memory at byte offsets that are in bounds.
+    #[inline(always)]
     pub(crate) fn shared_access(
         &mut self,
         access: &Access,
-        addresses: &[u64; 32],
+        addresses: &[u32; 32],
         values: Option<&Values<'_>>,
         findings: &mut Findings,
     ) {
@@ -66,6 +67,7 @@ impl BlockCheck {
     }
 
     /// A warp accesses global memory at device addresses in bounds of the one allocation that `shadow` belongs to.
+    #[inline(always)]
     pub(crate) fn global_access(
         &mut self,
         launch: &LaunchCheck,
@@ -84,6 +86,7 @@ impl BlockCheck {
 
     /// A strong access is about to begin, so those before are done; but for other lanes of one that goes to several
     /// allocations.
+    #[inline(never)]
     fn begin_strong(&mut self, launch: &LaunchCheck, access: &Access) {
         let Access { instr, warp, mask, .. } = *access;
         if !self.announcing.is_some_and(|(i, w, lanes)| (i, w) == (instr, warp) && lanes & mask == 0) {

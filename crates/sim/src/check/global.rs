@@ -83,6 +83,30 @@ impl Cell {
         (self.0 >> READER_LANE & 31) as u32
     }
 
+    /// With both lanes 0.
+    #[inline(always)]
+    pub(super) const fn without_lanes(self) -> Self {
+        Self(self.0 & !(31 << WRITER_LANE | 31 << READER_LANE))
+    }
+
+    /// With a reader's lane, where it is 0.
+    #[inline(always)]
+    pub(super) const fn at_reader_lane(self, lane: u32) -> Self {
+        Self(self.0 | (lane as u64) << READER_LANE)
+    }
+
+    /// With a writer's lane, where it is 0.
+    #[inline(always)]
+    pub(super) const fn at_writer_lane(self, lane: u32) -> Self {
+        Self(self.0 | (lane as u64) << WRITER_LANE)
+    }
+
+    /// With the writer's lane of another cell, where it is 0.
+    #[inline(always)]
+    pub(super) const fn with_writer_lane_of(self, other: Self) -> Self {
+        Self(self.0 | other.0 & 31 << WRITER_LANE)
+    }
+
     pub(super) const fn with_init(self, bytes: u32) -> Self {
         Self(self.0 | bytes as u64)
     }

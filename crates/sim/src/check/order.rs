@@ -181,7 +181,7 @@ impl BlockOrder {
     }
 
     /// The record for an access of `warp` at `instr`; may forget all others if there is no room.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record(&mut self, warp: u32, instr: u32, kind: Kind) -> u32 {
         let slot = self.cache[warp as usize][instr as usize % CACHED];
         if slot.0 == instr && slot.1 >= self.floor && slot.1 >= self.event[warp as usize] {
@@ -191,6 +191,7 @@ impl BlockOrder {
     }
 
     #[cold]
+    #[inline(never)]
     fn new_record(&mut self, warp: u32, instr: u32, kind: Kind) -> u32 {
         if self.contexts.len() >= MAX_CONTEXTS {
             self.forget();

@@ -27,6 +27,12 @@ const fn me_at(base: u32, index: usize, shift: u32) -> u32 {
     base | (index as u32) >> shift
 }
 
+/// The highest record; they are below 2^31.
+#[inline(always)]
+fn newest(records: &[u32]) -> i32 {
+    records.iter().fold(0, |most, &record| most.max(record as i32))
+}
+
 /// The shadow of one block's shared memory; reused from block to block.
 #[derive(Debug)]
 pub(crate) struct SharedShadow {
@@ -46,7 +52,7 @@ pub(crate) struct SharedShadow {
 struct Visit<'a> {
     order: &'a BlockOrder,
     access: &'a Access,
-    addresses: &'a [u64; 32],
+    addresses: &'a [u32; 32],
     values: Option<&'a Values<'a>>,
     block: u32,
     settled: Settled,
@@ -76,10 +82,8 @@ impl SharedShadow {
     }
 
     /// Forgets what happened before the block's floor; true if the block had to raise it for lack of records.
+    #[inline(never)]
     fn follow(&mut self, order: &mut BlockOrder) -> bool {
-        if self.floor == order.floor() && self.generation == order.generation() {
-            return false;
-        }
         self.floor = order.floor();
         self.split.clear();
         self.crowd.clear();
@@ -93,12 +97,15 @@ impl SharedShadow {
     }
 
     /// Checks and records one warp access; `addresses` are byte offsets within bounds.
+    ///
+    /// What warps do most is inlined into the interpreter's handlers, and so compiled for the host's vector instructions.
+    #[inline(always)]
     pub(crate) fn access(
         &mut self,
         order: &mut BlockOrder,
         block: u32,
         access: &Access,
-        addresses: &[u64; 32],
+        addresses: &[u32; 32],
         values: Option<&Values<'_>>,
         findings: &mut Findings,
     ) {
@@ -106,7 +113,7 @@ impl SharedShadow {
             return;
         }
         let id = order.record(access.warp, access.instr, access.kind);
-        if self.follow(order) {
+        if (self.floor != order.floor() || self.generation != order.generation()) && self.follow(order) {
             findings.add(limit(Rule::BlockForgets, block, access));
         }
         let strong = if access.is_strong() { STRONG } else { 0 };
@@ -117,45 +124,77 @@ impl SharedShadow {
             closer: if access.kind == Kind::Read { STRONG } else { 0 },
         };
         let visit = Visit { order, access, addresses, values, block, settled, base };
-        match Pattern::of(access.mask, addresses, access.bytes) {
-            Pattern::Contiguous { lanes } if access.bytes >= 4 && strong == 0 => {
-                let first = addresses[0] as usize / 4;
-                let words = (lanes * access.bytes / 4) as usize;
-                let shift = access.bytes.trailing_zeros() - 2;
-                let done = match access.kind {
-                    Kind::Read => self.read_run(&visit, first, words, shift),
-                    Kind::Write | Kind::Atomic => self.write_run(&visit, first, words, shift),
-                };
-                if !done {
-                    self.lane_by_lane(&visit, access.mask, findings);
-                }
-            }
+        let pattern = Pattern::of(access.mask, addresses, access.bytes);
+        let first = addresses[access.mask.trailing_zeros() as usize] as usize / 4;
+        let done = match (pattern, access.bytes) {
+            _ if strong != 0 || access.kind == Kind::Atomic => false,
+            (Pattern::Contiguous { lanes: 32 }, 4) => self.run(&visit, first, 32, 0),
+            (Pattern::Contiguous { lanes: 32 }, 8) => self.run(&visit, first, 64, 1),
+            (Pattern::Contiguous { lanes: 32 }, 16) => self.run(&visit, first, 128, 2),
             // The lanes in between leave the same traces as the last one.
-            Pattern::Uniform { first, last } if access.kind == Kind::Read || strong != 0 => {
-                self.lane_by_lane(&visit, 1 << first | 1 << last, findings);
+            (Pattern::Uniform { first: low, last }, 4) if access.kind == Kind::Read => {
+                self.read_word(&visit, first, base | low) && self.read_word(&visit, first, base | last)
             }
-            Pattern::Contiguous { .. } | Pattern::Uniform { .. } | Pattern::Scattered => {
-                self.lane_by_lane(&visit, access.mask, findings);
-            }
+            _ => false,
+        };
+        if !done {
+            self.other_access(&visit, pattern, findings);
         }
     }
 
-    /// A plain read of a run of whole words; `false`, with nothing changed, if any needs a closer look.
+    /// An access that is not among the most frequent ones, or needs a closer look.
+    #[inline(never)]
+    fn other_access(&mut self, visit: &Visit<'_>, pattern: Pattern, findings: &mut Findings) {
+        let Access { mask, bytes, kind, .. } = *visit.access;
+        let is_strong = visit.access.is_strong();
+        let mask = match pattern {
+            Pattern::Contiguous { lanes } if lanes < 32 && bytes >= 4 && kind != Kind::Atomic && !is_strong => {
+                let first = visit.addresses[0] as usize / 4;
+                if self.run(visit, first, (lanes * bytes / 4) as usize, bytes.trailing_zeros() - 2) {
+                    return;
+                }
+                mask
+            }
+            Pattern::Uniform { first, last } if kind == Kind::Read || is_strong => 1 << first | 1 << last,
+            Pattern::Contiguous { .. } | Pattern::Uniform { .. } | Pattern::Scattered => mask,
+        };
+        self.lane_by_lane(visit, mask, findings);
+    }
+
+    /// A plain access to a run of whole words; `false`, with nothing changed, if any needs a closer look.
+    #[inline(always)]
+    fn run(&mut self, visit: &Visit<'_>, first: usize, words: usize, shift: u32) -> bool {
+        match visit.access.kind {
+            Kind::Read => self.read_run(visit, first, words, shift),
+            Kind::Write | Kind::Atomic => self.write_run(visit, first, words, shift),
+        }
+    }
+
+    #[inline(always)]
     fn read_run(&mut self, visit: &Visit<'_>, first: usize, words: usize, shift: u32) -> bool {
         let Visit { settled, base, .. } = *visit;
         let run = first..first + words;
         let (writers, init) = (&self.writers[run.clone()], &self.init[run.clone()]);
         let (readers, earlier) = (&mut self.readers[run.clone()], &mut self.earlier[run]);
-        let mut fine = true;
-        for (i, &writer) in writers.iter().enumerate() {
-            fine &= settled.holds(writer, me_at(base, i, shift));
+        let mut fine = newest(writers) < settled.floor as i32;
+        if !fine {
+            fine = true;
+            for (i, &writer) in writers.iter().enumerate() {
+                fine &= settled.holds(writer, me_at(base, i, shift));
+            }
         }
-        let mut written = 0xf;
+        let mut missing = 0;
         for &bytes in init {
-            written &= bytes;
+            missing |= bytes ^ 0xf;
         }
-        if !fine || written != 0xf {
+        if !fine || missing != 0 {
             return false;
+        }
+        if newest(readers) < settled.floor as i32 {
+            for (i, reader) in readers.iter_mut().enumerate() {
+                *reader = me_at(base, i, shift);
+            }
+            return true;
         }
         let valid = |record: u32| record as i32 >= settled.floor as i32;
         if visit.order.partial_order() {
@@ -178,16 +217,19 @@ impl SharedShadow {
         true
     }
 
-    /// A plain write of a run of whole words; `false`, with nothing changed, if any needs a closer look.
+    #[inline(always)]
     fn write_run(&mut self, visit: &Visit<'_>, first: usize, words: usize, shift: u32) -> bool {
         let Visit { settled, base, .. } = *visit;
         let run = first..first + words;
         let writers = &mut self.writers[run.clone()];
         let (readers, earlier) = (&self.readers[run.clone()], &self.earlier[run.clone()]);
-        let mut fine = true;
-        for (i, ((&writer, &reader), &before)) in writers.iter().zip(readers).zip(earlier).enumerate() {
-            let me = me_at(base, i, shift);
-            fine &= settled.holds(writer, me) & settled.holds(reader, me) & settled.holds(before, me);
+        let mut fine = newest(writers).max(newest(readers)).max(newest(earlier)) < settled.floor as i32;
+        if !fine {
+            fine = true;
+            for (i, ((&writer, &reader), &before)) in writers.iter().zip(readers).zip(earlier).enumerate() {
+                let me = me_at(base, i, shift);
+                fine &= settled.holds(writer, me) & settled.holds(reader, me) & settled.holds(before, me);
+            }
         }
         if !fine {
             return false;
@@ -226,7 +268,7 @@ impl SharedShadow {
         visit: &Visit<'_>,
         mask: u32,
         findings: &mut Findings,
-        quick: impl Fn(&mut Self, &Visit<'_>, u64, u32) -> bool,
+        quick: impl Fn(&mut Self, &Visit<'_>, u32, u32) -> bool,
     ) {
         for lane in Lanes(mask) {
             if !quick(self, visit, visit.addresses[lane as usize], visit.base | lane) {
@@ -291,7 +333,7 @@ impl SharedShadow {
 
     /// A plain access to part of a word that is split already; `false`, with nothing changed, if it needs a closer look.
     #[inline(always)]
-    fn part_word(&mut self, visit: &Visit<'_>, address: u64, me: u32) -> bool {
+    fn part_word(&mut self, visit: &Visit<'_>, address: u32, me: u32) -> bool {
         let (access, word) = (visit.access, address as usize / 4);
         if access.is_strong() || self.writers[word] != SPLIT || self.earlier[word] != self.floor {
             return false;
@@ -325,7 +367,7 @@ impl SharedShadow {
     #[inline(never)]
     fn judge_lane(&mut self, visit: &Visit<'_>, lane: u32, findings: &mut Findings) {
         let access = visit.access;
-        let address = visit.addresses[lane as usize];
+        let address = u64::from(visit.addresses[lane as usize]);
         let mut worst: Option<(Rule, u32, u64)> = None;
         let mut uninitialized = None;
         let mut at = address;
@@ -534,6 +576,6 @@ impl Visit<'_> {
     }
 
     fn overlaps(&self, a: u32, b: u32) -> bool {
-        self.addresses[a as usize].abs_diff(self.addresses[b as usize]) < u64::from(self.access.bytes)
+        self.addresses[a as usize].abs_diff(self.addresses[b as usize]) < self.access.bytes
     }
 }

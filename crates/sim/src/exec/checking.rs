@@ -1,6 +1,6 @@
 //! Where handlers and synchronising instructions meet the checker.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::code::Placed;
@@ -68,6 +68,13 @@ fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
     all
 }
 
+/// The lanes of `mask` whose addresses lie in a range.
+#[cold]
+fn lanes_in(range: Range<u64>, at: &[u64; LANES], mask: u32) -> u32 {
+    let lanes = at.iter().enumerate().filter(|(_, address)| range.contains(address));
+    lanes.fold(0, |all, (lane, _)| all | 1 << lane) & mask
+}
+
 impl Machine {
     /// What lies at an offset of shared memory.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
@@ -81,6 +88,7 @@ impl Machine {
     }
 
     /// Checks a warp's load or store in global memory, before its values move.
+    #[inline(always)]
     pub(crate) fn check_global<D: Direction>(&mut self, op: &Op, access: Access, at: &[u64; LANES], mask: u32) {
         let kind = if D::LOAD { Kind::Read } else { Kind::Write };
         self.global_checked(op, access, kind, at, mask);
@@ -91,6 +99,7 @@ impl Machine {
         self.global_checked(op, access, Kind::Atomic, at, mask);
     }
 
+    #[inline(always)]
     fn global_checked(&mut self, op: &Op, access: Access, kind: Kind, at: &[u64; LANES], mask: u32) {
         let Some(mut checking) = self.checking.take() else { return };
         let mut rest = mask;
@@ -99,11 +108,13 @@ impl Machine {
             let first = at[rest.trailing_zeros() as usize];
             let Some(allocation) = self.global.allocation(first) else { break };
             let (base, end) = (allocation.base, allocation.base + allocation.bytes);
-            let mut here = 0;
+            let (mut low, mut high) = (u64::MAX, 0);
             for lane in 0..LANES {
-                here |= u32::from(at[lane] >= base && at[lane] < end) << lane;
+                let counts = rest >> lane & 1 != 0;
+                low = low.min(if counts { at[lane] } else { u64::MAX });
+                high = high.max(if counts { at[lane] } else { 0 });
             }
-            here &= rest;
+            let here = if base <= low && high < end { rest } else { lanes_in(base..end, at, rest) };
             rest &= !here;
             let checked = described(self, op, access, kind, here);
             let held = |lane: u32| allocation.value(at[lane as usize], access.bytes());
@@ -174,7 +185,6 @@ impl Machine {
         }
         let Some(mut checking) = self.checking.take() else { return mask };
         let checked = described(self, op, access, kind, mask);
-        let wide = at.map(u64::from);
         let memory = self.shared;
         let bytes = access.bytes() as usize;
         let held = |lane: u32| {
@@ -189,9 +199,9 @@ impl Machine {
         let values = Values { stored: &stored, held: &held };
         let values = (kind == Kind::Write).then_some(&values);
         let Checking { launch, block, findings } = &mut *checking;
-        block.shared_access(&checked, &wide, values, findings);
+        block.shared_access(&checked, at, values, findings);
         if access.is_strong() {
-            block.release(launch, Space::Shared, &checked, &wide);
+            block.release(launch, Space::Shared, &checked, &at.map(u64::from));
         }
         self.checking = Some(checking);
         mask

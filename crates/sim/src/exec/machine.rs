@@ -171,10 +171,10 @@ impl GlobalView {
     }
 
     /// The live allocation that an address lies in.
-    pub(crate) fn allocation(&self, address: u64) -> Option<Arc<Allocation>> {
+    pub(crate) fn allocation(&self, address: u64) -> Option<&Allocation> {
         let at = self.live.partition_point(|a| a.base <= address).checked_sub(1)?;
         let a = &self.live[at];
-        (address - a.base < a.bytes).then(|| Arc::clone(a))
+        (address - a.base < a.bytes).then_some(a)
     }
 
     /// The allocation that an address lies in or after, with the offset from its start.

@@ -134,7 +134,8 @@ impl Rig {
         self.blocks[0].release(&self.launch, Space::Shared, access, addresses);
         let held = |_| values.map_or(0, |(_, held)| held);
         let values = values.as_ref().map(|(stored, _)| Values { stored, held: &held });
-        self.blocks[0].shared_access(access, addresses, values.as_ref(), &mut self.findings);
+        let offsets = &addresses.map(|at| at as u32);
+        self.blocks[0].shared_access(access, offsets, values.as_ref(), &mut self.findings);
         self.blocks[0].acquire(&self.launch, Space::Shared, access, addresses);
     }
 

@@ -29,7 +29,8 @@ fn the_cost_of_common_accesses_is_printed_in_release_builds() {
         fastest(name, || {
             for _ in 0..ROUNDS {
                 for Step { access, addresses, .. } in &steps {
-                    rig.blocks[0].shared_access(access, addresses, None, &mut rig.findings);
+                    let offsets = &addresses.map(|at| at as u32);
+                    rig.blocks[0].shared_access(access, offsets, None, &mut rig.findings);
                 }
                 rig.sync(0);
             }
