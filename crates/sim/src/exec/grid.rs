@@ -376,7 +376,10 @@ fn shared_map(code: &Code, geometry: &Geometry) -> Arc<[Placed]> {
     let mut map = code.shared.clone();
     if geometry.dynamic_shared != 0 {
         map.push(Placed {
-            name: code.dynamic_shared.clone().unwrap_or_else(|| "dynamic shared memory".to_owned()),
+            name: match &code.dynamic_shared {
+                Some(name) => format!("dynamic shared memory ({name})"),
+                None => "dynamic shared memory".to_owned(),
+            },
             offset: geometry.shared_bytes - geometry.dynamic_shared,
             bytes: geometry.dynamic_shared,
         });
