@@ -62,20 +62,40 @@ pub(crate) fn range_sectors(start: u64, end: u64) -> u64 {
 }
 
 /// Wavefronts of a request to shared memory, and how many of them no arrangement could avoid.
+///
+/// Loads of 8 and 16 bytes whose neighbours read the same merge them, and take half the phases (measured on an H200, cases
+/// `v2-neighbours-equal`, `v4-neighbours-equal` and `v4-second-neighbours-equal` of the calibration group).
 #[inline(always)]
-pub(crate) fn wavefronts(addresses: &[u32; LANES], mask: u32, bytes: u32) -> (u64, u64) {
+pub(crate) fn wavefronts(addresses: &[u32; LANES], mask: u32, bytes: u32, is_load: bool) -> (u64, u64) {
     if bytes <= 4 {
         return (phase(addresses, mask, 1), u64::from(mask != 0));
     }
     let words = bytes / 4;
-    let lanes = 32 / words;
+    let merges = is_load && (pairs_equal(addresses, mask, 1) || (bytes == 16 && pairs_equal(addresses, mask, 2)));
+    let phases = if merges { words / 2 } else { words };
+    let lanes = 32 / phases;
     let (mut total, mut ideal) = (0, 0);
-    for i in 0..words {
+    for i in 0..phases {
         let part = mask & ((ALL_LANES >> (32 - lanes)) << (i * lanes));
         total += phase(addresses, part, words);
         ideal += u64::from(part != 0);
     }
     (total, ideal)
+}
+
+/// Whether lanes `n` and `n ^ step` access the same address wherever both are active.
+#[inline(always)]
+fn pairs_equal(addresses: &[u32; LANES], mask: u32, step: usize) -> bool {
+    let mut differs = 0u32;
+    for lane in 0..LANES {
+        differs |= u32::from(addresses[lane] != addresses[lane ^ step]) << lane;
+    }
+    let partners = if step == 1 {
+        (mask & 0x5555_5555) << 1 | mask >> 1 & 0x5555_5555
+    } else {
+        (mask & 0x3333_3333) << 2 | mask >> 2 & 0x3333_3333
+    };
+    mask.count_ones() > 1 && differs & mask & partners == 0 && mask & partners != 0
 }
 
 /// Cost of one phase: the most distinct words that any bank has to serve. Each lane reads `words` words.
@@ -174,7 +194,7 @@ mod tests {
 
     #[track_caller]
     fn check(f: impl Fn(u32) -> u32, bytes: u32, expected: (u64, u64)) {
-        assert_eq!(wavefronts(&addresses(f), ALL_LANES, bytes), expected);
+        assert_eq!(wavefronts(&addresses(f), ALL_LANES, bytes, true), expected);
     }
 
     #[test]
@@ -188,6 +208,14 @@ mod tests {
         check(|l| l * 32 * 4, 4, (32, 1)); // unpadded column
         check(|_| 64, 4, (1, 1)); // broadcast
         check(|l| l, 1, (1, 1)); // bytes of eight words
+    }
+
+    #[test]
+    fn equal_neighbours_merge_in_wide_loads_alone() {
+        check(|l| l / 2 * 16, 16, (2, 2));
+        check(|l| (l / 4 * 2 + l % 2) * 16, 16, (2, 2));
+        check(|l| l / 2 * 8, 8, (1, 1));
+        assert_eq!(wavefronts(&addresses(|l| l / 2 * 16), ALL_LANES, 16, false), (4, 4));
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     }
     m.progress |= !D::LOAD;
     m.waiting |= access.is_strong();
-    let (wavefronts, ideal) = pattern::wavefronts(at, mask, bytes);
+    let (wavefronts, ideal) = pattern::wavefronts(at, mask, bytes, D::LOAD);
     count(m, op, wavefronts, wavefronts - ideal);
     // SAFETY: every active lane's access is inside shared memory and aligned.
     unsafe { transfer::<D>(m, op, access, at, mask) };
@@ -150,17 +150,12 @@ unsafe fn transfer<D: Direction>(m: &mut Machine, op: &Op, access: Access, at: &
         let shared = m.shared;
         if access.element() == 4 && access.count() == 1 {
             let row = &mut *m.lanes::<u32>(op.dst);
-            if mask == ALL_LANES {
-                for lane in 0..LANES {
+            for lane in 0..LANES {
+                // Of stores to one word the lowest lane's stays, as on an H200 (calibration case `store-winner`).
+                let lane = if D::LOAD { lane } else { LANES - 1 - lane };
+                if mask >> lane & 1 != 0 {
                     let cell = shared.add(at[lane] as usize).cast::<u32>();
                     if D::LOAD { row[lane] = *cell } else { *cell = row[lane] }
-                }
-            } else {
-                for lane in 0..LANES {
-                    if mask >> lane & 1 != 0 {
-                        let cell = shared.add(at[lane] as usize).cast::<u32>();
-                        if D::LOAD { row[lane] = *cell } else { *cell = row[lane] }
-                    }
                 }
             }
             return;
@@ -168,6 +163,7 @@ unsafe fn transfer<D: Direction>(m: &mut Machine, op: &Op, access: Access, at: &
         let size = access.element() as usize;
         for (k, row) in element_rows(op).into_iter().take(access.count() as usize).enumerate() {
             for lane in 0..LANES {
+                let lane = if D::LOAD { lane } else { LANES - 1 - lane };
                 if mask >> lane & 1 != 0 {
                     element::<D>(m, access, shared.add(at[lane] as usize + k * size), row, lane);
                 }
