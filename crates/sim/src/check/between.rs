@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
-use super::contexts::{LaunchCheck, Reached, Record};
+use super::contexts::{LaunchCheck, PARTS, Reached, Record};
 use super::findings::{Findings, Found, Rule, Side};
 use super::global::{ByteWriter, Cell, GlobalShadow};
 use super::grid::GridOrder;
@@ -32,6 +32,8 @@ pub(super) struct Visit<'a> {
 struct Earlier {
     record: Record,
     lane: u32,
+    /// It is that lane, or one of those that share the word with it.
+    is_exact: bool,
     /// Bytes of the word in question.
     bytes: u32,
 }
@@ -98,7 +100,12 @@ impl Visit<'_> {
             } else if after.writer() == 0 {
                 after.at_reader_lane(lane(i))
             } else {
-                after.at_reader_lane(lane(i)).with_writer_lane_of(Cell(cell.load(Ordering::Relaxed)))
+                let present = Cell(cell.load(Ordering::Relaxed));
+                if present.without_lanes() != before {
+                    // Another worker came in between; its record stays.
+                    continue;
+                }
+                after.at_reader_lane(lane(i)).with_writer_lane_of(present)
             };
             cell.store(after.0, Ordering::Relaxed);
         }
@@ -314,7 +321,7 @@ impl Visit<'_> {
             if !(strong && mine == Reached::Wide)
                 && let Some(record) = self.foreign(id)
             {
-                look(self.meets(Earlier { record, lane: other, bytes }, lane));
+                look(self.meets(Earlier { record, lane: other, is_exact: true, bytes }, lane));
             }
         };
         if cell.writer() == self.launch.first {
@@ -328,12 +335,13 @@ impl Visit<'_> {
         }
         // Among readers there may be a write, behind a strong one.
         if self.is_record(cell.reader()) && (!reads || cell.is_strong()) {
+            let is_exact = self.launch.readers(cell.reader()).is_none();
             for id in each(self.launch, cell.reader()) {
                 if let Some(record) = self.launch.get(id)
                     && record.at.block != self.block
                     && !(reads && record.kind == Kind::Read)
                 {
-                    look(self.meets(Earlier { record, lane: cell.reader_lane(), bytes: mask }, lane));
+                    look(self.meets(Earlier { record, lane: cell.reader_lane(), is_exact, bytes: mask }, lane));
                 }
             }
         }
@@ -364,16 +372,19 @@ impl Visit<'_> {
                 && self.access.kind == Kind::Write
                 && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane))
         };
-        let rule = match self.grid.knows(self.access.warp, record.at) {
+        let byte = bytes.trailing_zeros();
+        let other_lane = earlier.lane + byte / record.lane_bytes;
+        let lanes = if earlier.is_exact && record.lane_bytes != PARTS { 1u32.checked_shl(other_lane) } else { None };
+        let rule = match self.grid.knows(self.access.warp, record.at, lanes.unwrap_or(0)) {
             Some(Grade::Wide) => return None,
+            Some(Grade::Lockstep) => Rule::UngatheredLanes,
             Some(Grade::Narrow) => Rule::InsufficientScope,
             None if record.strength != Reached::Weak && mine != Reached::Weak => Rule::InsufficientScope,
             None if same_value() => Rule::SameValue,
             None => Rule::hazard(record.kind, self.access.kind),
         };
-        let byte = bytes.trailing_zeros();
         let Moment { block, warp, .. } = record.at;
-        let other = Side { instr: record.instr, block, warp, lane: earlier.lane + byte / record.lane_bytes };
+        let other = Side { instr: record.instr, block, warp, lane: other_lane };
         Some(Conflict { rule, other: Some(other), byte })
     }
 
@@ -415,7 +426,7 @@ impl Visit<'_> {
             .flatten()
             .filter(|record| record.at.tick == tick && record.strength == Reached::of(self.access))
             .filter(|record| record.kind == self.access.kind && record.at.warp == self.access.warp);
-        self.id(mask | rest.map_or(0, |record| record.bytes), 4)
+        self.id(mask | rest.map_or(0, |record| record.bytes), PARTS)
     }
 
     fn recorded_write(&mut self, cell: Cell, mask: u32, lane: u32, id: u32, address: u64) -> Cell {
@@ -451,7 +462,7 @@ impl Visit<'_> {
             return if clears { after.with_reader(0, 0, false) } else { after };
         }
         let old = self.launch.get(before);
-        let part = self.id(mask, 4);
+        let part = self.id(mask, PARTS);
         self.launch.split.update(address, |writers| {
             if let Some(old) = old {
                 for byte in Lanes(old.bytes) {

@@ -114,7 +114,7 @@ impl BlockCheck {
         for_each_location(mask, addresses, |lanes, address| {
             self.order.release(warp, lanes, space.key(address), kind, semantics);
             if space == Space::Global {
-                self.grid.release(&launch.locations, (warp, address), kind, semantics, scope);
+                self.grid.release(&launch.locations, (warp, lanes, address), kind, semantics, scope);
             }
         });
     }
@@ -144,12 +144,13 @@ impl BlockCheck {
     /// `fence`, `membar` by `mask` lanes of a warp.
     pub(crate) fn fence(&mut self, warp: u32, mask: u32, scope: Scope) {
         self.order.fence(warp, mask);
-        self.grid.fence(warp, scope);
+        self.grid.fence(warp, mask, scope);
     }
 
     /// A `.sync` instruction of a warp (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …) by the lanes of `mask`.
     pub(crate) fn warp_sync(&mut self, warp: u32, mask: u32) {
         self.order.warp_sync(warp, mask);
+        self.grid.warp_sync(warp);
     }
 
     /// A warp arrives at a block barrier, whether it waits there (`bar.sync`, `bar.red`) or not (`bar.arrive`).

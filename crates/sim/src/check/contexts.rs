@@ -18,6 +18,9 @@ const CHUNK: u32 = 4096;
 /// In an entry's `info`: a list of readers instead of a record.
 const LIST: u32 = 1 << 31;
 
+/// In place of a record's bytes a lane.
+pub(super) const PARTS: u32 = 7;
+
 /// An access by one warp at one instruction, between two releases of its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {
@@ -27,7 +30,8 @@ pub(super) struct Record {
     pub(super) bytes: u32,
     pub(super) kind: Kind,
     pub(super) strength: Reached,
-    /// Bytes a lane, if neighbouring lanes share the word under the name of the first; else 4.
+    /// Bytes a lane, if neighbouring lanes share the word under the name of the first; 4 for a lane with the whole word;
+    /// [`PARTS`] if lanes touched parts one by one, and the last one is named.
     pub(super) lane_bytes: u32,
 }
 
@@ -91,18 +95,16 @@ impl DeviceCheck {
         LaunchCheck::new(Arc::clone(&self.next), orders_blocks)
     }
 
-    /// Ends the launch; adds the finding that records ran out, if they did.
+    /// Ends the launch; adds the findings that it came to a limit, if it did.
     pub(crate) fn end(&mut self, launch: &LaunchCheck, findings: &mut Findings) {
         self.running = self.running.saturating_sub(1);
-        if launch.exhausted.load(Ordering::Relaxed) {
-            findings.add(Found {
-                rule: Rule::RecordsExhausted,
-                space: Space::Global,
-                address: 0,
-                this: Side { instr: 0, block: 0, warp: 0, lane: 0 },
-                other: None,
-                count: 1,
-            });
+        let limits = [
+            (launch.exhausted.load(Ordering::Relaxed), Rule::RecordsExhausted),
+            (launch.locations.has_coarse(), Rule::OrderCoarsened),
+        ];
+        for (_, rule) in limits.into_iter().filter(|(reached, _)| *reached) {
+            let this = Side { instr: 0, block: 0, warp: 0, lane: 0 };
+            findings.add(Found { rule, space: Space::Global, address: 0, this, other: None, count: 1 });
         }
     }
 }

@@ -30,6 +30,8 @@ pub(crate) enum Rule {
     Uninitialized,
     /// The checker ran out of room and records no more races between blocks.
     RecordsExhausted,
+    /// The order between blocks has too many parts to be told exactly.
+    OrderCoarsened,
     /// The checker ran out of room and forgot what a block did to its shared memory so far.
     BlockForgets,
     /// The checker ran out of room for words of shared memory whose bytes have different histories.
@@ -49,6 +51,7 @@ impl Rule {
             | Self::UngatheredLanes
             | Self::InsufficientScope
             | Self::RecordsExhausted
+            | Self::OrderCoarsened
             | Self::BlockForgets
             | Self::SplitWordsExhausted => FindingKind::Race,
         }
@@ -57,7 +60,9 @@ impl Rule {
     pub(crate) const fn severity(self) -> Severity {
         match self {
             Self::SameValue | Self::WarpSynchronous | Self::UngatheredLanes => Severity::Warning,
-            Self::RecordsExhausted | Self::BlockForgets | Self::SplitWordsExhausted => Severity::Info,
+            Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets | Self::SplitWordsExhausted => {
+                Severity::Info
+            }
             Self::ReadAfterWrite
             | Self::WriteAfterRead
             | Self::WriteAfterWrite
@@ -89,6 +94,10 @@ impl Rule {
             Self::Uninitialized => "reads bytes that nothing has written",
             Self::RecordsExhausted => {
                 "the checker ran out of records for global memory: later races between blocks go unseen"
+            }
+            Self::OrderCoarsened => {
+                "the order between blocks has more parts than the checker tells apart: it takes some accesses of neighbouring \
+                 blocks as ordered that may not be"
             }
             Self::BlockForgets => {
                 "a block went so long without a barrier of the whole block that the checker ran out of records: races \

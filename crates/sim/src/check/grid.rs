@@ -3,14 +3,60 @@
 //! Agents that acquire are warps (a barrier passes on to the whole block what one warp acquired); a release by a warp
 //! covers that warp's accesses and whatever of its block was ordered before it. Time is a tick per block.
 //! What can be missed: after a named barrier or a release and acquire inside the block, a warp that releases counts as
-//! knowing all warps of its block up to the latest tick that it learnt of any one of them.
+//! knowing all warps of its block up to the latest tick that it learnt of any one of them; a warp sync, of all lanes or
+//! some, gathers all lanes, for all accesses until the block's next tick.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::access::{Kind, Lanes, Scope, Semantics};
 use super::locations::Locations;
-use super::reach::{Grade, Moment, Reach};
+use super::reach::{Extent, Grade, Moment, Reach};
+
+/// What a warp's last fence gives its next strong write to release.
+#[derive(Debug, Default, Clone)]
+struct Fenced {
+    /// The warp's own block; the lanes are those that fenced.
+    own: Extent,
+    /// Other blocks, and what other warps fenced before a barrier.
+    others: Option<Arc<Reach>>,
+    /// Both, if asked for before.
+    whole: Option<Arc<Reach>>,
+}
+
+impl Fenced {
+    fn is_nothing(&self) -> bool {
+        self.own == Extent::default() && self.others.is_none()
+    }
+
+    /// What a write by `lanes` releases.
+    fn given(&mut self, block: u32, warp: u32, lanes: u32) -> Option<Arc<Reach>> {
+        if self.own == Extent::default() {
+            return self.others.clone();
+        }
+        let own = self.own.only(lanes);
+        let is_whole = own == self.own;
+        if let Some(whole) = self.whole.as_ref().filter(|_| is_whole) {
+            return Some(Arc::clone(whole));
+        }
+        let mut reach = Some(Arc::new(Reach::of(block, warp, own)));
+        join(&mut reach, self.others.as_ref());
+        if is_whole {
+            self.whole.clone_from(&reach);
+        }
+        reach
+    }
+
+    fn gather(&mut self) {
+        self.own = self.own.gather();
+        self.whole = None;
+    }
+
+    fn join_others(&mut self, reach: Option<&Arc<Reach>>) {
+        join(&mut self.others, reach);
+        self.whole = None;
+    }
+}
 
 /// Who knows what of other blocks: common to the block, and beyond that by warp.
 #[derive(Debug, Default, Clone)]
@@ -31,10 +77,11 @@ pub(super) struct GridOrder {
     dirty: bool,
     /// Per warp: accesses of the whole block below this tick are ordered before it.
     all: [u32; 32],
+    /// Per warp: its lanes' accesses below this tick are gathered.
+    gathered: [u32; 32],
     /// Per warp: what it knows of other blocks.
     known: [Option<Arc<Reach>>; 32],
-    /// What a warp's last fence gives its next strong write to release.
-    fenced: [Option<Arc<Reach>>; 32],
+    fenced: [Fenced; 32],
     /// What a warp's strong reads saw and its next fence acquires.
     pending: [Option<Arc<Reach>>; 32],
     /// Warps with any of these.
@@ -69,8 +116,9 @@ impl GridOrder {
             tick: 0,
             dirty: false,
             all: [0; 32],
+            gathered: [0; 32],
             known: [const { None }; 32],
-            fenced: [const { None }; 32],
+            fenced: std::array::from_fn(|_| Fenced::default()),
             pending: [const { None }; 32],
             busy: 0,
             released: HashMap::new(),
@@ -86,9 +134,10 @@ impl GridOrder {
         self.tick = 0;
         self.dirty = false;
         self.all = [0; 32];
+        self.gathered = [0; 32];
         for warp in Lanes(std::mem::take(&mut self.busy)) {
             let w = warp as usize;
-            (self.known[w], self.fenced[w], self.pending[w]) = (None, None, None);
+            (self.known[w], self.fenced[w], self.pending[w]) = (None, Fenced::default(), None);
         }
         self.arrivals.fill(Arrivals::default());
         self.released.clear();
@@ -106,9 +155,9 @@ impl GridOrder {
         self.tick
     }
 
-    /// How firmly `warp` knows that `moment` of another block happened before.
-    pub(super) fn knows(&self, warp: u32, moment: Moment) -> Option<Grade> {
-        self.known[warp as usize].as_ref()?.knows(moment)
+    /// How firmly `warp` knows that what any of `lanes` did at `moment` of another block happened before.
+    pub(super) fn knows(&self, warp: u32, moment: Moment, lanes: u32) -> Option<Grade> {
+        self.known[warp as usize].as_ref()?.knows(moment, lanes)
     }
 
     /// Whether the warp knows anything of other blocks.
@@ -125,19 +174,33 @@ impl GridOrder {
         self.tick
     }
 
-    /// What a release by `warp` gives away.
-    fn release_reach(&mut self, warp: u32) -> Reach {
+    /// How far a release by `lanes` of `warp` covers its block.
+    fn extent(&mut self, warp: u32, lanes: u32) -> Extent {
         let own = self.stamp();
         let w = warp as usize;
-        let mut reach = Reach::of(self.block, warp, self.all[w], own);
-        if let Some(known) = &self.known[w] {
-            reach.join(known);
-        }
-        reach
+        Extent { all: self.all[w], gathered: self.gathered[w].min(own), own, lanes }
     }
 
-    /// A fence by a warp.
-    pub(super) fn fence(&mut self, warp: u32, scope: Scope) {
+    /// An extent of this block together with what `warp` knows of others.
+    fn with_known(&self, warp: u32, extent: Extent) -> Arc<Reach> {
+        let mut reach = Reach::of(self.block, warp, extent);
+        if let Some(known) = &self.known[warp as usize] {
+            reach.join(known);
+        }
+        Arc::new(reach)
+    }
+
+    /// A `.sync` instruction of a warp.
+    pub(super) fn warp_sync(&mut self, warp: u32) {
+        let w = warp as usize;
+        self.gathered[w] = self.tick + u32::from(self.dirty);
+        if self.busy & 1 << warp != 0 {
+            self.fenced[w].gather();
+        }
+    }
+
+    /// A fence by some lanes of a warp.
+    pub(super) fn fence(&mut self, warp: u32, lanes: u32, scope: Scope) {
         if !self.enabled {
             return;
         }
@@ -148,18 +211,20 @@ impl GridOrder {
                 self.pending[w] = Some(pending);
             }
         }
-        let reach = Arc::new(self.release_reach(warp));
+        let extent = self.extent(warp, lanes);
         if scope.spans_blocks() {
-            self.fenced[w] = Some(reach);
+            let own = self.fenced[w].own.join(extent);
+            self.fenced[w] = Fenced { own, others: self.known[w].clone(), whole: None };
         } else {
-            join(&mut self.fenced[w], Some(&graded(&reach, scope)));
+            let narrow = graded(&self.with_known(warp, extent.gather()), scope);
+            self.fenced[w].join_others(Some(&narrow));
         }
         self.busy |= 1 << warp;
     }
 
     /// Whether a relaxed write by `warp` would release anything.
-    pub(super) const fn has_fenced(&self, warp: u32) -> bool {
-        self.fenced[warp as usize].is_some()
+    pub(super) fn has_fenced(&self, warp: u32) -> bool {
+        self.busy & 1 << warp != 0 && !self.fenced[warp as usize].is_nothing()
     }
 
     /// Whether a strong read could acquire anything, or a relaxed store could replace anything.
@@ -177,11 +242,11 @@ impl GridOrder {
         self.read_began = None;
     }
 
-    /// A strong write or atomic; call before its value can be seen.
+    /// A strong write or atomic by some lanes; call before its value can be seen.
     pub(super) fn release(
         &mut self,
         locations: &Locations,
-        (warp, address): (u32, u64),
+        (warp, lanes, address): (u32, u32, u64),
         kind: Kind,
         semantics: Semantics,
         scope: Scope,
@@ -189,11 +254,11 @@ impl GridOrder {
         if !self.enabled {
             return;
         }
-        let fenced = self.fenced[warp as usize].clone();
+        let fenced = self.fenced[warp as usize].given(self.block, warp, lanes);
         let mut reach = fenced.map(|fenced| graded(&fenced, scope));
         if semantics.releases() {
-            let own = graded(&Arc::new(self.release_reach(warp)), scope);
-            join(&mut reach, Some(&own));
+            let extent = self.extent(warp, lanes);
+            join(&mut reach, Some(&graded(&self.with_known(warp, extent), scope)));
         }
         if kind == Kind::Write && !self.released.is_empty() {
             join(&mut reach, self.released.get(&(warp, address)));
@@ -220,6 +285,9 @@ impl GridOrder {
             let observed = if self.observed.is_empty() { None } else { self.observed.remove(&(warp, address)) };
             join(&mut self.known[w], reach.as_ref());
             join(&mut self.known[w], observed.as_ref());
+            if let Some(known) = &self.known[w] {
+                locations.note(known);
+            }
         } else if let Some(reach) = &reach {
             join(&mut self.pending[w], Some(reach));
             match self.observed.get_mut(&(warp, address)) {
@@ -240,11 +308,13 @@ impl GridOrder {
         }
         let now = self.stamp();
         let w = warp as usize;
+        self.gathered[w] = now;
         let arrivals = &mut self.arrivals[barrier as usize % 16];
         arrivals.all = arrivals.all.max(self.all[w]).max(now);
         if self.busy & 1 << warp != 0 {
+            self.fenced[w].gather();
             join(&mut arrivals.known, self.known[w].as_ref());
-            join(&mut arrivals.fenced, self.fenced[w].as_ref());
+            join(&mut arrivals.fenced, self.fenced[w].given(self.block, warp, u32::MAX).as_ref());
             join(&mut arrivals.pending, self.pending[w].as_ref());
         }
     }
@@ -261,7 +331,7 @@ impl GridOrder {
             self.learn_block(warp, arrivals.all);
             if any {
                 join(&mut self.known[w], arrivals.known.as_ref());
-                join(&mut self.fenced[w], arrivals.fenced.as_ref());
+                self.fenced[w].join_others(arrivals.fenced.as_ref());
                 join(&mut self.pending[w], arrivals.pending.as_ref());
                 self.busy |= 1 << warp;
             }

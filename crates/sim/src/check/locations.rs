@@ -11,7 +11,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::access::Kind;
@@ -88,6 +88,8 @@ fn join(into: &mut Arc<Reach>, from: &Arc<Reach>) {
 pub(super) struct Locations {
     shards: [Mutex<HashMap<u64, Location>>; SHARDS],
     count: AtomicUsize,
+    /// The order of blocks got too intricate to be told exactly.
+    has_coarse: AtomicBool,
     /// Counts the times that workers were done with what they announced.
     time: AtomicU64,
 }
@@ -95,7 +97,7 @@ pub(super) struct Locations {
 impl Default for Locations {
     fn default() -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Self { shards, count: AtomicUsize::new(0), time: AtomicU64::new(0) }
+        Self { shards, count: AtomicUsize::new(0), has_coarse: AtomicBool::new(false), time: AtomicU64::new(0) }
     }
 }
 
@@ -127,6 +129,18 @@ impl Locations {
         });
     }
 
+    /// Whether anything [`note`](Self::note)d was coarse.
+    pub(super) fn has_coarse(&self) -> bool {
+        self.has_coarse.load(Ordering::Relaxed)
+    }
+
+    /// Notes what some warp or location knows.
+    pub(super) fn note(&self, reach: &Reach) {
+        if reach.is_coarse() {
+            self.has_coarse.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Announces a strong write or atomic and what it releases, if anything.
     pub(super) fn write(&self, address: u64, kind: Kind, reach: Option<&Arc<Reach>>) {
         let is_atomic = kind == Kind::Atomic;
@@ -153,6 +167,7 @@ impl Locations {
         } else {
             location.replace(reach, &announced);
         }
+        self.note(&location.carried);
         location.writes.push(Arc::clone(&announced));
         ANNOUNCED.with_borrow_mut(|all| all.push(announced));
         drop(shard);
@@ -173,17 +188,17 @@ impl Locations {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reach::Moment;
+    use super::super::reach::{Extent, Moment};
     use super::*;
 
     const PLACE: u64 = 64;
 
     fn release_by(block: u32) -> Arc<Reach> {
-        Arc::new(Reach::of(block, 0, 1, 1))
+        Arc::new(Reach::of(block, 0, Extent { all: 1, ..Extent::default() }))
     }
 
     fn knows(reach: Option<&Arc<Reach>>, block: u32) -> bool {
-        reach.is_some_and(|reach| reach.knows(Moment { block, warp: 0, tick: 0 }).is_some())
+        reach.is_some_and(|reach| reach.knows(Moment { block, warp: 0, tick: 0 }, 1).is_some())
     }
 
     #[test]

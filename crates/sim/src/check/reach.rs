@@ -2,7 +2,7 @@
 //!
 //! A sparse vector clock. Blocks of one grid mostly do the same, so neighbours with equal clocks share one range; that
 //! keeps a decoupled look-back over 100,000 blocks at a handful of ranges. Beyond [`MAX_RANGES`] adjacent ranges are
-//! merged by their maximum, which may lose a finding.
+//! merged by their maximum, which may lose a finding; the report says so.
 
 /// Ranges per list before neighbours are merged even though they differ.
 const MAX_RANGES: usize = 256;
@@ -12,6 +12,8 @@ const MAX_RANGES: usize = 256;
 pub(super) enum Grade {
     /// Only through a fence or access of too small a scope.
     Narrow,
+    /// Through the release of another lane, before which nothing gathered the lanes.
+    Lockstep,
     /// As the memory model wants it.
     Wide,
 }
@@ -24,13 +26,41 @@ pub(super) struct Moment {
     pub(super) tick: u32,
 }
 
-/// Blocks `start..end`: accesses of any warp below `all`, and of the list's warp below `own`, happened before.
+/// How far the accesses of a block are known: those of any warp below tick `all`; of one warp those of any lane below
+/// `gathered`, and those of `lanes` below `own`. The other lanes' accesses below `own` only lockstep puts before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Extent {
+    pub(super) all: u32,
+    pub(super) gathered: u32,
+    pub(super) own: u32,
+    pub(super) lanes: u32,
+}
+
+impl Extent {
+    /// With all lanes gathered.
+    pub(super) const fn gather(self) -> Self {
+        Self { gathered: self.own, lanes: 0, ..self }
+    }
+
+    /// Of the single lanes only those in `lanes`.
+    pub(super) const fn only(self, lanes: u32) -> Self {
+        Self { lanes: self.lanes & lanes, ..self }
+    }
+
+    pub(super) fn join(self, other: Self) -> Self {
+        let gathered = self.gathered.max(other.gathered);
+        let lanes = |extent: Self| if extent.own > gathered { extent.lanes } else { 0 };
+        let (all, own) = (self.all.max(other.all), self.own.max(other.own));
+        Self { all, gathered, own, lanes: lanes(self) | lanes(other) }
+    }
+}
+
+/// Blocks `start..end` and how far they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     start: u32,
     end: u32,
-    all: u32,
-    own: u32,
+    extent: Extent,
 }
 
 /// Ranges, sorted and disjoint, for releases by one warp index.
@@ -45,13 +75,14 @@ struct List {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Reach {
     lists: Vec<List>,
+    is_coarse: bool,
 }
 
 impl Reach {
-    /// Everything of `block` below tick `all`, and of its `warp` below `own`.
-    pub(super) fn of(block: u32, warp: u32, all: u32, own: u32) -> Self {
-        let ranges = vec![Range { start: block, end: block + 1, all, own }];
-        Self { lists: vec![List { warp, grade: Grade::Wide, ranges }] }
+    /// Of `block` an extent; its one warp is `warp`.
+    pub(super) fn of(block: u32, warp: u32, extent: Extent) -> Self {
+        let ranges = vec![Range { start: block, end: block + 1, extent }];
+        Self { lists: vec![List { warp, grade: Grade::Wide, ranges }], is_coarse: false }
     }
 
     /// Whether it says nothing.
@@ -59,9 +90,14 @@ impl Reach {
         self.lists.is_empty()
     }
 
+    /// Whether ranges were merged, so that it may say too much.
+    pub(super) const fn is_coarse(&self) -> bool {
+        self.is_coarse
+    }
+
     /// The same, known only narrowly.
     pub(super) fn narrowed(&self) -> Self {
-        let mut narrow = Self::default();
+        let mut narrow = Self { is_coarse: self.is_coarse, ..Self::default() };
         for list in &self.lists {
             narrow.join_list(&List { grade: Grade::Narrow, ..list.clone() });
         }
@@ -69,6 +105,7 @@ impl Reach {
     }
 
     pub(super) fn join(&mut self, other: &Self) {
+        self.is_coarse |= other.is_coarse;
         for list in &other.lists {
             self.join_list(list);
         }
@@ -80,22 +117,28 @@ impl Reach {
                 mine.ranges = merge(&mine.ranges, &list.ranges);
                 if mine.ranges.len() > MAX_RANGES {
                     mine.ranges = coarsen(&mine.ranges);
+                    self.is_coarse = true;
                 }
             }
             None => self.lists.push(list.clone()),
         }
     }
 
-    /// Whether the access at `moment` is known to have happened before, and how firmly.
-    pub(super) fn knows(&self, moment: Moment) -> Option<Grade> {
-        let known = |list: &&List| {
+    /// Whether an access at `moment` by any lane of `lanes` is known to have happened before, and how firmly.
+    pub(super) fn knows(&self, moment: Moment, lanes: u32) -> Option<Grade> {
+        let known = |list: &List| {
             let at = list.ranges.partition_point(|range| range.end <= moment.block);
-            list.ranges.get(at).is_some_and(|range| {
-                range.start <= moment.block
-                    && (moment.tick < range.all || (list.warp == moment.warp && moment.tick < range.own))
-            })
+            let extent = list.ranges.get(at).filter(|range| range.start <= moment.block)?.extent;
+            let own = list.warp == moment.warp;
+            if moment.tick < extent.all || (own && moment.tick < extent.gathered) {
+                Some(list.grade)
+            } else if own && moment.tick < extent.own {
+                Some(if lanes & !extent.lanes == 0 { list.grade } else { list.grade.min(Grade::Lockstep) })
+            } else {
+                None
+            }
         };
-        self.lists.iter().filter(known).map(|list| list.grade).max()
+        self.lists.iter().filter_map(known).max()
     }
 }
 
@@ -105,7 +148,7 @@ fn push(out: &mut Vec<Range>, range: Range) {
         return;
     }
     match out.last_mut() {
-        Some(last) if last.end == range.start && (last.all, last.own) == (range.all, range.own) => {
+        Some(last) if last.end == range.start && last.extent == range.extent => {
             last.end = range.end;
         }
         _ => out.push(range),
@@ -137,7 +180,7 @@ fn merge(a: &[Range], b: &[Range]) -> Vec<Range> {
                     first.start = end;
                 } else {
                     let end = l.end.min(r.end);
-                    push(&mut out, Range { start: l.start, end, all: l.all.max(r.all), own: l.own.max(r.own) });
+                    push(&mut out, Range { start: l.start, end, extent: l.extent.join(r.extent) });
                     l.start = end;
                     r.start = end;
                 }
@@ -155,8 +198,7 @@ fn coarsen(ranges: &[Range]) -> Vec<Range> {
         match out.last_mut() {
             Some(last) if last.end == range.start => {
                 last.end = range.end;
-                last.all = last.all.max(range.all);
-                last.own = last.own.max(range.own);
+                last.extent = last.extent.join(range.extent);
             }
             _ => out.push(*range),
         }
@@ -168,19 +210,26 @@ fn coarsen(ranges: &[Range]) -> Vec<Range> {
 mod tests {
     use super::*;
 
+    const ANY: u32 = u32::MAX;
+
+    /// All lanes gathered.
+    fn extent(all: u32, own: u32) -> Extent {
+        Extent { all, gathered: all.max(own), own: all.max(own), lanes: 0 }
+    }
+
     fn moment(block: u32, warp: u32, tick: u32) -> Moment {
         Moment { block, warp, tick }
     }
 
     #[test]
     fn a_fact_covers_its_block_up_to_its_ticks() {
-        let reach = Reach::of(5, 1, 3, 7);
-        assert_eq!(reach.knows(moment(5, 0, 2)), Some(Grade::Wide));
-        assert_eq!(reach.knows(moment(5, 0, 3)), None);
-        assert_eq!(reach.knows(moment(5, 1, 6)), Some(Grade::Wide));
-        assert_eq!(reach.knows(moment(5, 1, 7)), None);
-        assert_eq!(reach.knows(moment(4, 1, 0)), None);
-        assert_eq!(reach.knows(moment(6, 1, 0)), None);
+        let reach = Reach::of(5, 1, extent(3, 7));
+        assert_eq!(reach.knows(moment(5, 0, 2), ANY), Some(Grade::Wide));
+        assert_eq!(reach.knows(moment(5, 0, 3), ANY), None);
+        assert_eq!(reach.knows(moment(5, 1, 6), ANY), Some(Grade::Wide));
+        assert_eq!(reach.knows(moment(5, 1, 7), ANY), None);
+        assert_eq!(reach.knows(moment(4, 1, 0), ANY), None);
+        assert_eq!(reach.knows(moment(6, 1, 0), ANY), None);
     }
 
     #[test]
@@ -197,14 +246,14 @@ mod tests {
                 let (block, all, own) = (random(40), random(3), random(3));
                 let entry: &mut (u32, u32) = &mut table[block as usize];
                 *entry = (entry.0.max(all), entry.1.max(own));
-                let mut one = Reach::of(block, 2, all, own);
+                let mut one = Reach::of(block, 2, extent(all, own));
                 one.join(&reach);
                 reach = one;
             }
             for (block, &(all, own)) in (0u32..).zip(&table) {
                 for tick in 0..4 {
-                    assert_eq!(reach.knows(moment(block, 0, tick)).is_some(), tick < all);
-                    assert_eq!(reach.knows(moment(block, 2, tick)).is_some(), tick < all.max(own));
+                    assert_eq!(reach.knows(moment(block, 0, tick), ANY).is_some(), tick < all);
+                    assert_eq!(reach.knows(moment(block, 2, tick), ANY).is_some(), tick < all.max(own));
                 }
             }
         }
@@ -214,7 +263,7 @@ mod tests {
     fn equal_neighbours_share_one_range() {
         let mut reach = Reach::default();
         for block in 0..100_000 {
-            let mut next = Reach::of(block, 0, 1, 2);
+            let mut next = Reach::of(block, 0, extent(1, 2));
             next.join(&reach);
             reach = next;
         }
@@ -225,20 +274,36 @@ mod tests {
     fn many_different_neighbours_are_merged_without_losing_what_was_known() {
         let mut reach = Reach::default();
         for block in 0..2000 {
-            reach.join(&Reach::of(block, 0, block % 7, block % 7 + 1));
+            reach.join(&Reach::of(block, 0, extent(block % 7, block % 7 + 1)));
         }
         assert!(reach.lists[0].ranges.len() <= MAX_RANGES + 1);
         for block in 0..2000 {
-            assert!(reach.knows(moment(block, 0, block % 7)).is_some());
+            assert!(reach.knows(moment(block, 0, block % 7), ANY).is_some());
         }
     }
 
     #[test]
+    fn lanes_that_were_not_gathered_are_known_by_lockstep() {
+        let mut reach = Reach::of(1, 2, Extent { all: 1, gathered: 3, own: 5, lanes: 0b01 });
+        let known = |reach: &Reach, tick, lanes| reach.knows(moment(1, 2, tick), lanes);
+        assert_eq!(known(&reach, 2, 0b11), Some(Grade::Wide));
+        assert_eq!(known(&reach, 4, 0b01), Some(Grade::Wide));
+        assert_eq!(known(&reach, 4, 0b10), Some(Grade::Lockstep));
+        assert_eq!(known(&reach, 4, 0b11), Some(Grade::Lockstep));
+        assert_eq!(known(&reach, 5, 0b01), None);
+        assert_eq!(reach.narrowed().knows(moment(1, 2, 4), 0b10), Some(Grade::Narrow));
+        reach.join(&Reach::of(1, 2, Extent { all: 1, gathered: 1, own: 6, lanes: 0b10 }));
+        assert_eq!(known(&reach, 4, 0b11), Some(Grade::Wide));
+        reach.join(&Reach::of(1, 2, extent(0, 6)));
+        assert_eq!(known(&reach, 5, 0b100), Some(Grade::Wide));
+    }
+
+    #[test]
     fn narrow_knowledge_gives_way_to_wide() {
-        let mut reach = Reach::of(1, 0, 4, 4).narrowed();
-        assert_eq!(reach.knows(moment(1, 0, 1)), Some(Grade::Narrow));
-        reach.join(&Reach::of(1, 0, 2, 2));
-        assert_eq!(reach.knows(moment(1, 0, 1)), Some(Grade::Wide));
-        assert_eq!(reach.knows(moment(1, 0, 3)), Some(Grade::Narrow));
+        let mut reach = Reach::of(1, 0, extent(4, 4)).narrowed();
+        assert_eq!(reach.knows(moment(1, 0, 1), ANY), Some(Grade::Narrow));
+        reach.join(&Reach::of(1, 0, extent(2, 2)));
+        assert_eq!(reach.knows(moment(1, 0, 1), ANY), Some(Grade::Wide));
+        assert_eq!(reach.knows(moment(1, 0, 3), ANY), Some(Grade::Narrow));
     }
 }

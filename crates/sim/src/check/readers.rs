@@ -159,7 +159,7 @@ impl Reading<'_> {
     /// Whether the access of `me` makes an earlier reader superfluous.
     fn drops(&self, me: &Record, earlier: &Record) -> bool {
         let own = earlier.at.block == me.at.block && earlier.kind == Kind::Read;
-        own || (covers(me, earlier) && self.grid.knows(me.at.warp, earlier.at) == Some(Grade::Wide))
+        own || (covers(me, earlier) && self.grid.knows(me.at.warp, earlier.at, u32::MAX) == Some(Grade::Wide))
     }
 
     fn prepend(&mut self, record: u32, me: &Record, before: u32) -> u32 {

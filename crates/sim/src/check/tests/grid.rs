@@ -16,6 +16,7 @@ fn load_flag(semantics: Semantics, scope: Scope) -> Step {
 fn release_and_acquire_order_blocks() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1));
+    rig.gather(0);
     rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
     rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
     rig.global(1, &read(2));
@@ -27,6 +28,7 @@ fn release_and_acquire_order_blocks() {
 fn what_follows_the_release_is_not_covered() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1));
+    rig.gather(0);
     rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
     rig.global(0, &write(1).at(|lane| 256 + lane * 4));
     rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
@@ -41,6 +43,7 @@ fn relaxed_accesses_order_blocks_only_with_both_fences() {
     for (first, second) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut rig = Rig::new(2, 32);
         rig.global(0, &write(1));
+        rig.gather(0);
         if first {
             rig.fence(0, 0, Scope::Gpu);
         }
@@ -77,6 +80,7 @@ fn block_scope_anywhere_in_the_chain_is_called_insufficient() {
 fn a_wide_fence_after_a_narrow_one_makes_good() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1));
+    rig.gather(0);
     rig.fence(0, 0, Scope::Cta);
     rig.fence(0, 0, Scope::Gpu);
     rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
@@ -91,6 +95,7 @@ fn a_wide_fence_after_a_narrow_one_makes_good() {
 fn order_between_blocks_is_transitive() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
+    rig.gather(0);
     rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
     rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
     rig.global(1, &write(52).strong(Semantics::Release, Scope::Gpu).one(0, FLAG + 4));
@@ -278,6 +283,7 @@ fn a_relaxed_store_by_another_block_ends_what_a_location_carries() {
     for (kind, broken) in [(Kind::Write, true), (Kind::Atomic, false)] {
         let mut rig = Rig::new(3, 32);
         rig.global(0, &write(1));
+        rig.gather(0);
         rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
         rig.global(1, &step(60, kind, Strength::Strong(Semantics::Relaxed, Scope::Gpu)).one(0, FLAG));
         rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
@@ -290,8 +296,10 @@ fn a_relaxed_store_by_another_block_ends_what_a_location_carries() {
 fn a_store_that_releases_replaces_what_another_block_released() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
+    rig.gather(0);
     rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
     rig.global(1, &write(2).at(|lane| 256 + lane * 4));
+    rig.gather(1);
     rig.fence(1, 0, Scope::Gpu);
     rig.global(1, &store_flag(Semantics::Relaxed, Scope::Gpu));
     rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
@@ -305,6 +313,7 @@ fn a_store_that_releases_replaces_what_another_block_released() {
 fn a_relaxed_store_carries_on_what_its_own_block_released() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
+    rig.gather(0);
     rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
     rig.global(1, &store_flag(Semantics::Relaxed, Scope::Gpu));
     rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
@@ -317,10 +326,83 @@ fn a_relaxed_store_carries_on_what_its_own_block_released() {
 fn an_acquire_makes_good_for_relaxed_reads_of_its_location_before() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
+    rig.gather(0);
     rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
     rig.global(2, &load_flag(Semantics::Relaxed, Scope::Gpu));
     rig.global(1, &store_flag(Semantics::Relaxed, Scope::Gpu));
     rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
     rig.global(2, &read(2));
+    rig.finds(&[]);
+}
+
+#[test]
+fn a_release_covers_other_lanes_only_once_something_has_gathered_them() {
+    let gathered: [Option<fn(&mut Rig)>; 3] = [None, Some(|rig| rig.gather(0)), Some(|rig| rig.sync(0))];
+    for gather in gathered {
+        for semantics in [Semantics::Release, Semantics::Relaxed] {
+            let mut rig = Rig::new(2, 64);
+            rig.global(0, &write(1));
+            if let Some(gather) = gather {
+                gather(&mut rig);
+            }
+            rig.blocks[0].fence(0, 1, Scope::Gpu);
+            rig.global(0, &store_flag(semantics, Scope::Gpu));
+            rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+            rig.global(1, &read(2).lanes(1));
+            rig.finds(&[]);
+            rig.global(1, &read(2));
+            rig.finds(if gather.is_some() { &[] } else { &[UNGATHERED] });
+        }
+    }
+}
+
+#[test]
+fn a_fence_by_all_lanes_covers_those_that_a_warp_sync_gathers_before_the_store() {
+    for gathered in [false, true] {
+        let mut rig = Rig::new(2, 32);
+        rig.global(0, &write(1));
+        rig.fence(0, 0, Scope::Gpu);
+        if gathered {
+            rig.gather(0);
+        }
+        rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
+        rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+        rig.global(1, &read(2));
+        rig.finds(if gathered { &[] } else { &[UNGATHERED] });
+    }
+}
+
+#[test]
+fn a_release_by_all_lanes_covers_all_lanes() {
+    for semantics in [Semantics::Release, Semantics::Relaxed] {
+        let mut rig = Rig::new(2, 32);
+        rig.global(0, &write(1));
+        rig.fence(0, 0, Scope::Gpu);
+        rig.global(0, &store_flag(semantics, Scope::Gpu).lanes(ALL));
+        rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+        rig.global(1, &read(2));
+        rig.finds(&[]);
+    }
+}
+
+#[test]
+fn lanes_that_are_not_known_exactly_count_as_gathered() {
+    // Each lane stores a byte of a word and the first releases its own; the word remembers the last lane.
+    let mut rig = Rig::new(2, 32);
+    for lane in 0..4 {
+        rig.global(0, &write(1).bytes(1).one(lane, u64::from(lane)));
+    }
+    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(1, &read(2).bytes(1).one(0, 0));
+    rig.finds(&[]);
+    // Two blocks read by different lanes, and each releases by the lane that read.
+    let mut rig = Rig::new(3, 32);
+    for block in 0..2u32 {
+        rig.global(block as usize, &read(1).one(block, 0));
+        rig.global(block as usize, &store_flag(Semantics::Release, Scope::Gpu).one(block, FLAG + u64::from(block) * 4));
+        rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu).one(0, FLAG + u64::from(block) * 4));
+    }
+    rig.global(2, &write(2).one(0, 0));
     rig.finds(&[]);
 }

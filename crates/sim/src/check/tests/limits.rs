@@ -82,6 +82,25 @@ fn when_records_run_out_in_a_launch_it_says_so_once_and_invents_nothing() {
 }
 
 #[test]
+fn an_order_of_blocks_with_too_many_parts_is_told_once_and_invents_nothing() {
+    let mut device = DeviceCheck::default();
+    let mut rig = Rig::of(device.begin(true, || {}), 1, 32);
+    let count = step(50, Kind::Atomic, Strength::Strong(Semantics::AcqRel, Scope::Gpu)).one(0, BYTES - 4);
+    for block in 0..1000 {
+        let Rig { launch, blocks, .. } = &mut rig;
+        blocks[0].begin(launch, block, 32);
+        // Blocks differ in how often they release.
+        for round in 0..u64::from(block % 7) {
+            rig.global(0, &write(1).one(0, u64::from(block) * 32 + round * 4));
+            rig.global(0, &count);
+        }
+    }
+    rig.finds(&[]);
+    device.end(&rig.launch, &mut rig.findings);
+    rig.finds(&[Rule::OrderCoarsened]);
+}
+
+#[test]
 fn a_new_numbering_of_the_device_forgets_races_and_keeps_what_was_written() {
     let mut device = DeviceCheck::default();
     let launch = device.begin(true, || panic!("the first launch has nothing to forget"));
@@ -183,7 +202,7 @@ fn workers_that_race_on_the_shadow_invent_nothing() {
 #[test]
 fn limits_are_told_apart_from_one_another_and_from_races() {
     let side = Side { instr: 0, block: 0, warp: 0, lane: 0 };
-    let rules = [WAR, Rule::RecordsExhausted, Rule::BlockForgets, Rule::SplitWordsExhausted];
+    let rules = [WAR, Rule::RecordsExhausted, Rule::OrderCoarsened, Rule::BlockForgets, Rule::SplitWordsExhausted];
     let mut all = Findings::default();
     for rule in rules {
         for instr in 0..3 {

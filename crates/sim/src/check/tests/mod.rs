@@ -176,6 +176,13 @@ impl Rig {
         self.blocks[0].warp_sync(warp, mask);
     }
 
+    /// A warp sync by every warp.
+    fn gather(&mut self, block: usize) {
+        for warp in access::Lanes(self.blocks[block].warps()) {
+            self.blocks[block].warp_sync(warp, ALL);
+        }
+    }
+
     fn fence(&mut self, block: usize, warp: u32, scope: Scope) {
         self.blocks[block].fence(warp, ALL, scope);
     }

@@ -21,6 +21,7 @@ fn overwritten(blocks: usize, announced: impl Fn(usize) -> bool, reader: impl Fn
     let last = blocks - 1;
     for block in 0..last {
         rig.global(block, &reader(block));
+        rig.gather(block);
         if announced(block) {
             rig.global(block, &release(block as u64));
         }
