@@ -2,18 +2,20 @@
 //!
 //! The shadow and what can be missed are described in [`global`](super::global), the order in [`grid`](super::grid).
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use super::contexts::{LaunchCheck, PARTS, Reached, Record};
 use super::findings::{Findings, Found, Rule, Side};
 use super::global::{ByteWriter, Cell, GlobalShadow};
 use super::grid::GridOrder;
-use super::numbers::{BlockRecords, Own};
+use super::numbers::BlockRecords;
+use super::quick::{Reads, after_read, after_write, read_word, same_but_lanes, strong_word, write_word};
 use super::reach::{Grade, Moment};
-use super::readers::{Joined, Reading, each};
+use super::readers::{Reading, each};
 
-const WORD: u32 = 0xf;
+/// All bytes of a word.
+pub(super) const WORD: u32 = 0xf;
 
 /// One warp access to one allocation, with everything that judging it takes.
 pub(super) struct Visit<'a> {
@@ -476,100 +478,4 @@ impl Visit<'_> {
         });
         cell.with_writer(self.launch.first, 0, false)
     }
-}
-
-/// What quick reads of whole words need.
-struct Reads {
-    id: u32,
-    own: Own,
-    from: u32,
-    /// Several readers of a word are in a list.
-    lists: bool,
-    /// All numbers of the block are in `own`.
-    exact: bool,
-    joined: Joined,
-}
-
-impl Reads {
-    /// The reader after such a read, and whether there are several.
-    #[inline(always)]
-    fn after(&self, cell: Cell) -> Option<(u32, bool)> {
-        let reader = cell.reader();
-        if reader < self.from {
-            Some((self.id, false))
-        } else if self.own.has(reader) && !(self.lists && cell.has_several_readers()) {
-            Some((self.id, cell.has_several_readers()))
-        } else if self.lists {
-            (reader == self.joined.from).then_some((self.joined.to, self.joined.to != self.id))
-        } else {
-            self.exact.then_some((self.id, true))
-        }
-    }
-}
-
-/// What cells that differ in nothing but lanes have in common.
-#[inline(always)]
-fn same_but_lanes(cells: &[AtomicU64; 32]) -> Option<Cell> {
-    let first = Cell(cells[0].load(Ordering::Relaxed)).without_lanes();
-    let differing =
-        cells.iter().fold(0, |all, cell| all | (Cell(cell.load(Ordering::Relaxed)).without_lanes().0 ^ first.0));
-    fence(Ordering::Acquire);
-    (differing == 0).then_some(first)
-}
-
-/// The cell after a plain read of a whole word whose writer, if any in this launch, is the block itself.
-#[inline(always)]
-fn after_read(cell: Cell, lane: u32, reads: &Reads) -> Option<Cell> {
-    let (reader, several) = reads.after(cell)?;
-    let after = if cell.is_written_before(reads.from) {
-        Cell::WRITTEN
-    } else if cell.init() == WORD && reads.own.has(cell.writer()) && !cell.is_strong() {
-        cell
-    } else {
-        return None;
-    };
-    Some(after.with_reader(reader, lane, several))
-}
-
-/// [`after_read`] of one word.
-#[inline(always)]
-fn read_word(place: &AtomicU64, lane: u32, reads: &Reads) -> bool {
-    let after = after_read(Cell(place.load(Ordering::Acquire)), lane, reads);
-    after.is_some_and(|cell| {
-        place.store(cell.0, Ordering::Release);
-        true
-    })
-}
-
-/// The cell after a plain write of a whole word that only the block itself has touched in this launch.
-#[inline(always)]
-fn after_write(cell: Cell, id: u32, lane: u32, own: Own, from: u32) -> Option<Cell> {
-    let (writer, reader) = (cell.writer(), cell.reader());
-    let clear = cell.is_old(from)
-        || ((writer < from || own.has(writer)) && (reader < from || (own.has(reader) && !cell.has_several_readers())));
-    clear.then(|| Cell::WRITTEN.with_writer(id, lane, false))
-}
-
-/// [`after_write`] of one word.
-#[inline(always)]
-fn write_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32) -> bool {
-    let after = after_write(Cell(place.load(Ordering::Acquire)), id, lane, own, from);
-    after.is_some_and(|cell| {
-        place.store(cell.0, Ordering::Release);
-        true
-    })
-}
-
-/// A strong write or an atomic of a whole word that only the block itself has touched in this launch.
-#[inline(always)]
-fn strong_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32, wide: bool) -> bool {
-    let cell = Cell(place.load(Ordering::Acquire));
-    let (writer, reader) = (cell.writer(), cell.reader());
-    let clear = cell.init() == WORD
-        && (writer < from || own.has(writer))
-        && (reader < from || (own.has(reader) && !cell.has_several_readers()));
-    if clear {
-        place.store(cell.with_writer(id, lane, wide).0, Ordering::Release);
-    }
-    clear
 }

@@ -6,11 +6,11 @@
 //! - [`access`]: the vocabulary (kind, strength, semantics, scope).
 //! - [`order`]: happens-before inside a block (warps, lanes, barriers, fences, release and acquire), by the clocks of
 //!   [`clock`] and what [`flags`] in memory carry.
-//! - [`shared`]: the shadow of shared memory. [`packed`] is its record, [`split`] holds words whose
+//! - [`shared`]: the shadow of shared memory, judged by [`visit`]. [`packed`] is its record, [`split`] holds words whose
 //!   bytes went different ways.
 //! - [`reach`], [`grid`] and [`locations`]: happens-before between blocks.
 //! - [`contexts`], [`readers`], [`global`]: who touched global memory, lists of readers, and the shadow; [`numbers`] deals
-//!   out their numbers; [`between`] judges accesses by them.
+//!   out their numbers; [`quick`] and [`between`] judge accesses by them.
 //!
 //! Model: FastTrack (Flanagan and Freund, PLDI 2009): a location remembers its last write and, until they are concurrent,
 //! its last read; vector clocks say what an access knows of. The rules are those of the PTX ISA, chapter "Memory
@@ -33,12 +33,14 @@ mod locations;
 mod numbers;
 mod order;
 mod packed;
+mod quick;
 mod reach;
 mod readers;
 mod shared;
 mod split;
 #[cfg(test)]
 mod tests;
+mod visit;
 
 #[allow(unused_imports, reason = "what the interpreter calls, and the tests")]
 pub(crate) use self::{

@@ -17,9 +17,10 @@ use std::collections::HashMap;
 
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use super::findings::{Findings, Found, Rule, Side};
-use super::order::{BlockOrder, Ordered};
+use super::order::BlockOrder;
 use super::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
 use super::split::{Cell, SplitWords};
+use super::visit::Visit;
 
 /// The record of a lane for the word at `index` of a run.
 #[inline(always)]
@@ -46,18 +47,6 @@ pub(crate) struct SharedShadow {
     crowd: HashMap<u32, Vec<u32>>,
     floor: u32,
     generation: u32,
-}
-
-/// One warp access, with everything that judging it takes.
-struct Visit<'a> {
-    order: &'a BlockOrder,
-    access: &'a Access,
-    addresses: &'a [u32; 32],
-    values: Option<&'a Values<'a>>,
-    block: u32,
-    settled: Settled,
-    /// The record of lane 0.
-    base: u32,
 }
 
 impl SharedShadow {
@@ -469,113 +458,4 @@ impl SharedShadow {
 const fn limit(rule: Rule, block: u32, access: &Access) -> Found {
     let this = Side { instr: access.instr, block, warp: access.warp, lane: access.mask.trailing_zeros() };
     Found { rule, space: Space::Global, address: 0, this, other: None, count: 1 }
-}
-
-impl Visit<'_> {
-    /// Judges one cell against one lane's access and records the access; the worst conflict.
-    fn judge(
-        &self,
-        cell: &mut Cell,
-        mut crowds: Option<&mut HashMap<u32, Vec<u32>>>,
-        key: u32,
-        lane: u32,
-    ) -> Option<(Rule, u32)> {
-        let me = self.base | lane;
-        let mut worst: Option<(Rule, u32)> = None;
-        let mut look = |record: u32| {
-            if let Some(rule) = self.conflict(record, lane)
-                && worst.is_none_or(|(most, _)| rule.severity() > most.severity())
-            {
-                worst = Some((rule, record));
-            }
-        };
-        look(cell.writer);
-        let reads = self.access.kind == Kind::Read;
-        let among_strong = cell.writer >= self.settled.floor && cell.writer & STRONG != 0;
-        if !reads || among_strong {
-            let crowd = crowds.as_ref().and_then(|crowds| crowds.get(&key)).map_or(&[][..], Vec::as_slice);
-            for &record in [cell.reader, cell.earlier].iter().chain(crowd) {
-                let is_read = record < self.settled.floor || self.order.context(record >> ID_SHIFT).kind == Kind::Read;
-                if !(reads && is_read) {
-                    look(record);
-                }
-            }
-        }
-        if reads {
-            self.crowd_reader(cell, crowds, key, me);
-        } else {
-            if me & STRONG == 0 {
-                cell.reader = 0;
-                cell.earlier = 0;
-                if let Some(crowds) = &mut crowds {
-                    crowds.remove(&key);
-                }
-            } else if cell.writer >= self.settled.floor && !same_thread(cell.writer, me) {
-                let before = cell.writer;
-                self.crowd_reader(cell, crowds, key, before);
-            }
-            cell.writer = me;
-        }
-        worst
-    }
-
-    /// Makes `new` the last reader and keeps one of another warp, or at least of another lane, beside it. Returns the
-    /// reader of a third warp that had to go.
-    #[inline(always)]
-    fn insert_reader(&self, cell: &mut Cell, new: u32) -> Option<u32> {
-        let Cell { reader, earlier, .. } = *cell;
-        let floor = self.settled.floor;
-        cell.reader = new;
-        if reader < floor || same_thread(reader, new) || (same_warp(reader, new) && earlier >= floor) {
-            return None;
-        }
-        cell.earlier = reader;
-        (earlier >= floor && !same_warp(earlier, reader) && !same_warp(earlier, new)).then_some(earlier)
-    }
-
-    /// [`insert_reader`](Self::insert_reader), with a table for those that had to go.
-    fn crowd_reader(&self, cell: &mut Cell, crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
-        if let Some(pushed_out) = self.insert_reader(cell, new)
-            && let Some(crowds) = crowds
-        {
-            let crowd = crowds.entry(key).or_default();
-            crowd.retain(|&record| !same_warp(record, pushed_out));
-            crowd.push(pushed_out);
-        }
-    }
-
-    /// The rule that the access of `lane` breaks towards an earlier record.
-    fn conflict(&self, record: u32, lane: u32) -> Option<Rule> {
-        let me = self.base | lane;
-        let id = record >> ID_SHIFT;
-        if record < self.settled.floor || record & me & STRONG != 0 {
-            return None;
-        }
-        match self.order.ordered(id, warp_of(record), record & LANE, self.access.warp, lane) {
-            Ordered::Yes => return None,
-            Ordered::InLockstep => return Some(Rule::UngatheredLanes),
-            Ordered::No => {}
-        }
-        let before = self.order.context(id);
-        let both_store = before.kind == Kind::Write && self.access.kind == Kind::Write;
-        let other = record & LANE;
-        if same_warp(record, me) {
-            let same_execution = both_store
-                && id == self.base >> ID_SHIFT
-                && self.access.mask & 1 << other != 0
-                && self.overlaps(lane, other);
-            let same_value = || self.values.is_some_and(|values| (values.stored)(lane) == (values.stored)(other));
-            return Some(match same_execution {
-                true if same_value() => Rule::SameValue,
-                true => Rule::LanesCollide,
-                false => Rule::WarpSynchronous,
-            });
-        }
-        let same_value = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
-        Some(if same_value { Rule::SameValue } else { Rule::hazard(before.kind, self.access.kind) })
-    }
-
-    fn overlaps(&self, a: u32, b: u32) -> bool {
-        self.addresses[a as usize].abs_diff(self.addresses[b as usize]) < self.access.bytes
-    }
 }

@@ -1,0 +1,130 @@
+//! Judges a lane's access to one word or byte of shared memory by its records, and records it.
+
+use std::collections::HashMap;
+
+use super::access::{Access, Kind, Values};
+use super::findings::Rule;
+use super::order::{BlockOrder, Ordered};
+use super::packed::{ID_SHIFT, LANE, STRONG, Settled, same_thread, same_warp, warp_of};
+use super::split::Cell;
+
+/// One warp access, with everything that judging it takes.
+pub(super) struct Visit<'a> {
+    pub(super) order: &'a BlockOrder,
+    pub(super) access: &'a Access,
+    pub(super) addresses: &'a [u32; 32],
+    pub(super) values: Option<&'a Values<'a>>,
+    pub(super) block: u32,
+    pub(super) settled: Settled,
+    /// The record of lane 0.
+    pub(super) base: u32,
+}
+
+impl Visit<'_> {
+    /// Judges one cell against one lane's access and records the access; the worst conflict.
+    pub(super) fn judge(
+        &self,
+        cell: &mut Cell,
+        mut crowds: Option<&mut HashMap<u32, Vec<u32>>>,
+        key: u32,
+        lane: u32,
+    ) -> Option<(Rule, u32)> {
+        let me = self.base | lane;
+        let mut worst: Option<(Rule, u32)> = None;
+        let mut look = |record: u32| {
+            if let Some(rule) = self.conflict(record, lane)
+                && worst.is_none_or(|(most, _)| rule.severity() > most.severity())
+            {
+                worst = Some((rule, record));
+            }
+        };
+        look(cell.writer);
+        let reads = self.access.kind == Kind::Read;
+        let among_strong = cell.writer >= self.settled.floor && cell.writer & STRONG != 0;
+        if !reads || among_strong {
+            let crowd = crowds.as_ref().and_then(|crowds| crowds.get(&key)).map_or(&[][..], Vec::as_slice);
+            for &record in [cell.reader, cell.earlier].iter().chain(crowd) {
+                let is_read = record < self.settled.floor || self.order.context(record >> ID_SHIFT).kind == Kind::Read;
+                if !(reads && is_read) {
+                    look(record);
+                }
+            }
+        }
+        if reads {
+            self.crowd_reader(cell, crowds, key, me);
+        } else {
+            if me & STRONG == 0 {
+                cell.reader = 0;
+                cell.earlier = 0;
+                if let Some(crowds) = &mut crowds {
+                    crowds.remove(&key);
+                }
+            } else if cell.writer >= self.settled.floor && !same_thread(cell.writer, me) {
+                let before = cell.writer;
+                self.crowd_reader(cell, crowds, key, before);
+            }
+            cell.writer = me;
+        }
+        worst
+    }
+
+    /// Makes `new` the last reader and keeps one of another warp, or at least of another lane, beside it. Returns the
+    /// reader of a third warp that had to go.
+    #[inline(always)]
+    pub(super) fn insert_reader(&self, cell: &mut Cell, new: u32) -> Option<u32> {
+        let Cell { reader, earlier, .. } = *cell;
+        let floor = self.settled.floor;
+        cell.reader = new;
+        if reader < floor || same_thread(reader, new) || (same_warp(reader, new) && earlier >= floor) {
+            return None;
+        }
+        cell.earlier = reader;
+        (earlier >= floor && !same_warp(earlier, reader) && !same_warp(earlier, new)).then_some(earlier)
+    }
+
+    /// [`insert_reader`](Self::insert_reader), with a table for those that had to go.
+    fn crowd_reader(&self, cell: &mut Cell, crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
+        if let Some(pushed_out) = self.insert_reader(cell, new)
+            && let Some(crowds) = crowds
+        {
+            let crowd = crowds.entry(key).or_default();
+            crowd.retain(|&record| !same_warp(record, pushed_out));
+            crowd.push(pushed_out);
+        }
+    }
+
+    /// The rule that the access of `lane` breaks towards an earlier record.
+    fn conflict(&self, record: u32, lane: u32) -> Option<Rule> {
+        let me = self.base | lane;
+        let id = record >> ID_SHIFT;
+        if record < self.settled.floor || record & me & STRONG != 0 {
+            return None;
+        }
+        match self.order.ordered(id, warp_of(record), record & LANE, self.access.warp, lane) {
+            Ordered::Yes => return None,
+            Ordered::InLockstep => return Some(Rule::UngatheredLanes),
+            Ordered::No => {}
+        }
+        let before = self.order.context(id);
+        let both_store = before.kind == Kind::Write && self.access.kind == Kind::Write;
+        let other = record & LANE;
+        if same_warp(record, me) {
+            let same_execution = both_store
+                && id == self.base >> ID_SHIFT
+                && self.access.mask & 1 << other != 0
+                && self.overlaps(lane, other);
+            let same_value = || self.values.is_some_and(|values| (values.stored)(lane) == (values.stored)(other));
+            return Some(match same_execution {
+                true if same_value() => Rule::SameValue,
+                true => Rule::LanesCollide,
+                false => Rule::WarpSynchronous,
+            });
+        }
+        let same_value = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
+        Some(if same_value { Rule::SameValue } else { Rule::hazard(before.kind, self.access.kind) })
+    }
+
+    fn overlaps(&self, a: u32, b: u32) -> bool {
+        self.addresses[a as usize].abs_diff(self.addresses[b as usize]) < self.access.bytes
+    }
+}
