@@ -2,6 +2,8 @@
 
 pub(crate) mod access;
 pub(crate) mod atomic;
+mod combine;
+mod flags;
 pub(crate) mod global;
 pub(crate) mod local;
 pub(crate) mod moves;

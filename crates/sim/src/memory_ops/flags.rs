@@ -1,0 +1,134 @@
+//! How an access is made: element, count, extension, ordering and scope, packed into one number.
+
+/// How an access is made; packed into `Op::dst2`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access(pub u32);
+
+/// What happens to a loaded value of 8 or 16 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extend {
+    /// Zero-extended.
+    Zero = 0,
+    /// From 8 to 32 bits.
+    Sign8 = 1,
+    /// From 16 to 32 bits.
+    Sign16 = 2,
+    /// From 8 to 16 bits.
+    Sign8To16 = 3,
+}
+
+/// Ordering of a memory operation (PTX ISA, "Memory Consistency Model").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// No ordering; may not be used to communicate.
+    Weak = 0,
+    /// `.relaxed`, `.volatile`, `.mmio`.
+    Relaxed = 1,
+    /// `.acquire`.
+    Acquire = 2,
+    /// `.release`.
+    Release = 3,
+    /// `.acq_rel`.
+    AcqRel = 4,
+}
+
+/// Scope of a strong operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// The block.
+    Cta = 0,
+    /// The cluster.
+    Cluster = 1,
+    /// The device.
+    Gpu = 2,
+    /// The system.
+    Sys = 3,
+}
+
+impl Access {
+    /// Packs an access.
+    pub(crate) fn new(element_bytes: u32, count: u32, wide: bool, extend: Extend, order: Order, scope: Scope) -> Self {
+        Self(
+            element_bytes.trailing_zeros()
+                | (count.trailing_zeros() << 3)
+                | (u32::from(wide) << 6)
+                | ((extend as u32) << 7)
+                | ((order as u32) << 9)
+                | ((scope as u32) << 12),
+        )
+    }
+
+    /// Bytes of one element.
+    #[inline(always)]
+    pub(crate) fn element(self) -> u32 {
+        1 << (self.0 & 7)
+    }
+
+    /// Elements of the vector.
+    #[inline(always)]
+    pub(crate) fn count(self) -> u32 {
+        1 << (self.0 >> 3 & 7)
+    }
+
+    /// Bytes a lane.
+    #[inline(always)]
+    pub(crate) fn bytes(self) -> u32 {
+        self.element() * self.count()
+    }
+
+    /// A plain access to one word of 4 bytes a lane.
+    #[inline(always)]
+    pub(crate) fn is_word(self) -> bool {
+        self.0 & 0x3f == 2 && !self.is_strong()
+    }
+
+    /// The address register has 64 bits.
+    #[inline(always)]
+    pub(crate) fn wide(self) -> bool {
+        self.0 >> 6 & 1 != 0
+    }
+
+    /// How short values are extended.
+    #[inline(always)]
+    pub(crate) fn extend(self, value: u32) -> u32 {
+        match self.0 >> 7 & 3 {
+            0 => value,
+            1 => i32::from(value as u8 as i8) as u32,
+            2 => i32::from(value as u16 as i16) as u32,
+            _ => u32::from(i16::from(value as u8 as i8) as u16),
+        }
+    }
+
+    /// Whether short values need extending.
+    #[inline(always)]
+    pub(crate) fn extends(self) -> bool {
+        self.0 >> 7 & 3 != 0
+    }
+
+    /// Its ordering.
+    pub(crate) fn order(self) -> Order {
+        match self.0 >> 9 & 7 {
+            0 => Order::Weak,
+            1 => Order::Relaxed,
+            2 => Order::Acquire,
+            3 => Order::Release,
+            _ => Order::AcqRel,
+        }
+    }
+
+    /// Whether it may be used to communicate between threads.
+    #[inline(always)]
+    pub(crate) fn is_strong(self) -> bool {
+        self.0 >> 9 & 7 != 0
+    }
+
+    /// Its scope.
+    pub(crate) fn scope(self) -> Scope {
+        match self.0 >> 12 & 3 {
+            0 => Scope::Cta,
+            1 => Scope::Cluster,
+            2 => Scope::Gpu,
+            _ => Scope::Sys,
+        }
+    }
+}
