@@ -1,6 +1,6 @@
 //! Sizes and places of variables and parameters.
 
-use warpfold_ptx::{Initializer, Variable};
+use warpfold_ptx::{Immediate, Initializer, ScalarType as T, Variable};
 
 use crate::Error;
 
@@ -47,6 +47,21 @@ pub(crate) fn place(end: u32, align: u32, bytes: u32) -> Option<(u32, u32)> {
     let start = end.checked_next_multiple_of(align)?;
     let end = start.checked_add(bytes).filter(|&end| end <= LARGEST_SPACE)?;
     Some((start, end))
+}
+
+/// The bits of a literal as a value of a type: numbers become floats of that type, all others are cut to its width.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "literals are cut to their type")]
+pub(crate) fn literal_bits(value: Immediate, ty: T) -> u128 {
+    let bits = match (value, ty) {
+        (Immediate::Int(n), T::F32) => u128::from((n as f32).to_bits()),
+        (Immediate::Int(n), T::F64) => u128::from((n as f64).to_bits()),
+        (Immediate::Int(n), _) => n as u128,
+        (Immediate::F32(b), T::F64) => u128::from(f64::from(f32::from_bits(b)).to_bits()),
+        (Immediate::F32(b), _) => u128::from(b),
+        (Immediate::F64(b), T::F32) => u128::from((f64::from_bits(b) as f32).to_bits()),
+        (Immediate::F64(b), _) => u128::from(b),
+    };
+    bits & (u128::MAX >> (128 - ty.bits().clamp(1, 128)))
 }
 
 /// Places kernel parameters one after the other, each aligned.

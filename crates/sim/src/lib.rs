@@ -11,7 +11,6 @@
 #[allow(unsafe_code, reason = "lanes of the register file")]
 mod alu;
 mod arch;
-#[allow(dead_code, reason = "parts serve the tests and later instructions")]
 mod check;
 mod decode;
 mod error;

@@ -218,21 +218,7 @@ fn flatten(
             }
         }
         Initializer::Immediate(value) => {
-            use warpfold_ptx::{Immediate as I, ScalarType as T};
-            #[allow(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "literals are cut to their type"
-            )]
-            let bits = match (*value, v.ty) {
-                (I::Int(n), T::F32) => u128::from((n as f32).to_bits()),
-                (I::Int(n), T::F64) => u128::from((n as f64).to_bits()),
-                (I::Int(n), _) => n as u128,
-                (I::F32(b), T::F64) => u128::from(f64::from(f32::from_bits(b)).to_bits()),
-                (I::F32(b), _) => u128::from(b),
-                (I::F64(b), T::F32) => u128::from((f64::from_bits(b) as f32).to_bits()),
-                (I::F64(b), _) => u128::from(b),
-            };
+            let bits = layout::literal_bits(*value, v.ty);
             out.extend_from_slice(&bits.to_le_bytes()[..element]);
         }
         Initializer::Address { .. } => {

@@ -95,6 +95,7 @@ impl Access {
     }
 
     /// The lanes that take part, in order.
+    #[cfg(test)]
     pub(crate) fn lanes(&self) -> Lanes {
         Lanes(self.mask)
     }

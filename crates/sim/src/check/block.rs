@@ -40,6 +40,7 @@ impl BlockCheck {
     }
 
     /// The warps of the present block, as a mask.
+    #[cfg(test)]
     pub(crate) const fn warps(&self) -> u32 {
         self.order.warps()
     }

@@ -170,6 +170,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
+    #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

@@ -284,6 +284,7 @@ impl GlobalShadow {
     }
 
     /// The first byte at or after `address`, of `bytes`, that nothing has written.
+    #[cfg(test)]
     pub(crate) fn first_unwritten(&self, address: u64, bytes: u64) -> Option<u64> {
         (address..address + bytes).find(|&byte| {
             let cell = Cell(self.cell(self.word(byte)).load(Ordering::Relaxed));

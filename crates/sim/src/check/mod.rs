@@ -42,11 +42,12 @@ mod split;
 mod tests;
 mod visit;
 
-#[allow(unused_imports, reason = "what the interpreter calls, and the tests")]
+#[cfg(test)]
+use self::findings::{Rule, Side};
 pub(crate) use self::{
     access::{Access, Kind, Scope, Semantics, Space, Strength, Values},
     block::BlockCheck,
     contexts::{DeviceCheck, LaunchCheck},
-    findings::{Findings, Found, Rule, Side},
+    findings::{Findings, Found},
     global::GlobalShadow,
 };

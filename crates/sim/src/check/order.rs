@@ -417,6 +417,7 @@ impl BlockOrder {
         std::mem::replace(&mut self.has_forgotten, false)
     }
 
+    #[cfg(test)]
     pub(crate) const fn warps(&self) -> u32 {
         self.warps
     }

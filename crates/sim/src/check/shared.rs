@@ -449,6 +449,7 @@ impl SharedShadow {
     }
 
     /// Bytes of shadow state, split words and pushed-out readers left out.
+    #[cfg(test)]
     pub(crate) fn footprint(&self) -> usize {
         self.writers.len() * 13
     }

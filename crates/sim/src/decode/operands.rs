@@ -8,6 +8,7 @@ use super::{Decoder, Op};
 use crate::Error;
 use crate::exec::code::{Fill, Special};
 use crate::exec::op::NONE;
+use crate::layout::literal_bits;
 use crate::memory_ops::moves::{self, LocalAddress, Narrow, Widen};
 
 /// How a value lies in rows: 32, 64 or 128 bits.
@@ -91,19 +92,16 @@ impl Decoder<'_> {
     /// The bits of a literal as a value of `ty`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "literals are cut to their type")]
     pub(crate) fn immediate(&self, inst: &Instruction, value: Immediate, ty: T) -> Result<u128, Error> {
-        let mask = if ty.bits() >= 128 { u128::MAX } else { (1u128 << ty.bits().max(1)) - 1 };
-        Ok(match (value, ty) {
-            (Immediate::Int(v), T::F32) => u128::from((v as f32).to_bits()),
-            (Immediate::Int(v), T::F64) => u128::from((v as f64).to_bits()),
-            (Immediate::Int(v), _) => (v as u128) & mask,
-            (Immediate::F32(bits), T::F64) => u128::from(f64::from(f32::from_bits(bits)).to_bits()),
-            (Immediate::F64(bits), T::F32) => u128::from((f64::from_bits(bits) as f32).to_bits()),
-            (Immediate::F64(bits), T::F64 | T::B64) => u128::from(bits),
-            (Immediate::F32(bits), T::F32 | T::B32) => u128::from(bits),
-            (Immediate::F32(_) | Immediate::F64(_), _) => {
-                return Err(self.invalid(inst, format!("a floating-point literal cannot be a {}", ty.name())));
-            }
-        })
+        let fits = match value {
+            Immediate::Int(_) => true,
+            Immediate::F32(_) => matches!(ty, T::F32 | T::F64 | T::B32),
+            Immediate::F64(_) => matches!(ty, T::F32 | T::F64 | T::B64),
+        };
+        if fits {
+            Ok(literal_bits(value, ty))
+        } else {
+            Err(self.invalid(inst, format!("a floating-point literal cannot be a {}", ty.name())))
+        }
     }
 
     /// The value of an operand that must be an integer literal.

@@ -4,9 +4,9 @@ use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
 
 use super::Decoder;
 use crate::Error;
-use crate::exec::code::{Barrier, BarrierKind, Class, Terminator};
+use crate::exec::code::{Barrier, BarrierKind, BlockId, Class, Terminator};
 use crate::exec::op::{NONE, Op};
-use crate::memory_ops::access::{Nothing, Order, Scope};
+use crate::memory_ops::access::{Nothing, scope_of};
 use crate::warp_ops::{elect, fence, matching, redux, shuffle, vote};
 
 /// Decodes a synchronising instruction. The guard of those that end a block was turned into a branch around them.
@@ -61,12 +61,23 @@ impl Decoder<'_> {
     /// Ends the block with a warp-level synchronisation that runs `op` once all members are there.
     pub(crate) fn exchange(&mut self, inst: &Instruction, op: Option<Op>, members: u32) -> Result<(), Error> {
         self.set_class(Class::WarpSync);
+        self.end_waiting(inst, op, |op, next, instruction| Terminator::WarpSync { op, members, instruction, next })
+    }
+
+    /// Ends the block with a terminator that waits: `op` lies behind the block, for the terminator to run, and what
+    /// converts destinations begins the next block.
+    fn end_waiting(
+        &mut self,
+        inst: &Instruction,
+        op: Option<Op>,
+        terminator: impl FnOnce(Option<u32>, BlockId, u32) -> Terminator,
+    ) -> Result<(), Error> {
         let after = std::mem::take(&mut self.f.after);
         self.flush(inst)?;
         let instruction = self.current_instruction();
         let next = self.new_block();
         let start = super::control::index_u32(self.code.ops.len());
-        self.end_block(Terminator::WarpSync { op: op.map(|_| start), members, instruction, next });
+        self.end_block(terminator(op.map(|_| start), next, instruction));
         if let Some(op) = op {
             self.code.ops.push(Op { instruction, ..op });
         }
@@ -121,14 +132,9 @@ fn barrier(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if kind == BarrierKind::Arrive && threads.is_none() {
         return Err(d.invalid(inst, "an arrive needs a thread count"));
     }
-    let after = std::mem::take(&mut d.f.after);
-    d.flush(inst)?;
-    let instruction = d.current_instruction();
-    let next = d.new_block();
-    d.end_block(Terminator::Barrier(Box::new(Barrier { id, threads, kind, aligned, next, instruction })));
-    d.begin_block(next);
-    d.f.after = after;
-    d.flush(inst)
+    d.end_waiting(inst, None, |_, next, instruction| {
+        Terminator::Barrier(Box::new(Barrier { id, threads, kind, aligned, next, instruction }))
+    })
 }
 
 fn fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
@@ -136,23 +142,7 @@ fn fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         inst,
         &["cta", "cluster", "gpu", "gl", "sys", "sc", "acq_rel", "acquire", "release", "proxy", "alias"],
     )?;
-    let scope = if inst.has("cta") {
-        Scope::Cta
-    } else if inst.has("cluster") {
-        Scope::Cluster
-    } else if inst.has("gpu") || inst.has("gl") {
-        Scope::Gpu
-    } else {
-        Scope::Sys
-    };
-    let order = if inst.has("acquire") {
-        Order::Acquire
-    } else if inst.has("release") {
-        Order::Release
-    } else {
-        Order::AcqRel
-    };
     let handler = if d.checked { d.handler::<fence::Fence<true>>() } else { d.handler::<fence::Fence<false>>() };
-    d.push(Op { dst: NONE, imm: scope as i64 | (order as i64) << 8, ..Op::new(handler) });
+    d.push(Op { dst: NONE, imm: scope_of(inst) as i64, ..Op::new(handler) });
     Ok(())
 }

@@ -231,9 +231,9 @@ impl Machine {
         good
     }
 
-    /// Notes a fence: the scope in the low byte of `imm`.
+    /// Notes a fence of the scope `imm`.
     pub(crate) fn check_fence(&mut self, imm: i64, mask: u32) {
-        let scope = match imm & 0xff {
+        let scope = match imm {
             0 => Scope::Cta,
             1 => Scope::Cluster,
             2 => Scope::Gpu,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::checking::Checking;
 use super::code::Placed;
-use super::op::FramePointer;
 use super::row::Row;
 use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
@@ -80,7 +79,7 @@ impl Fault {
 /// What runs handlers: one for each host thread.
 pub(crate) struct Machine {
     /// First row of the current frame.
-    pub frame: FramePointer,
+    pub frame: *mut Row,
     /// First predicate of the current frame.
     pub predicates: *mut u32,
     /// Local memory of the current warp, one row for each 4 bytes.

@@ -5,7 +5,7 @@
 //! filled when a frame starts, so that a handler never asks what kind of operand it has.
 
 use super::machine::Machine;
-use super::row::{ALL_LANES, LANES, Lane, Row, Word, blend, mask_of};
+use super::row::{ALL_LANES, LANES, Lane, Word, blend, mask_of};
 
 /// Runs one warp instruction for the lanes of `mask`.
 ///
@@ -259,6 +259,3 @@ pub(crate) unsafe fn test2<A: Lane, B: Lane>(m: &Machine, op: &Op, f: impl Fn(A,
         mask_of(|lane| f(A::from_bits(a[lane]), B::from_bits(b[lane])))
     }
 }
-
-/// Keeps [`Row`] in the interface of this file.
-pub(crate) type FramePointer = *mut Row;

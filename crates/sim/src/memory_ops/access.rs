@@ -260,16 +260,20 @@ pub(crate) fn order_of(inst: &Instruction) -> (Order, Scope) {
     } else {
         Order::Weak
     };
-    let scope = if inst.has("cta") {
+    (order, scope_of(inst))
+}
+
+/// The scope that an instruction names; the system if it names none.
+pub(crate) fn scope_of(inst: &Instruction) -> Scope {
+    if inst.has("cta") {
         Scope::Cta
     } else if inst.has("cluster") {
         Scope::Cluster
-    } else if inst.has("gpu") {
+    } else if inst.has("gpu") || inst.has("gl") {
         Scope::Gpu
     } else {
         Scope::Sys
-    };
-    (order, scope)
+    }
 }
 
 fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {

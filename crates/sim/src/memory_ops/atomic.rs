@@ -137,22 +137,7 @@ unsafe fn in_global<const CHECK: bool>(
     at: &[u64; LANES],
     mask: u32,
 ) {
-    let bytes = u64::from(access.bytes());
-    let mut good = 0u32;
-    let mut data = [std::ptr::null_mut::<u8>(); LANES];
-    for lane in 0..LANES {
-        if mask >> lane & 1 == 0 {
-            continue;
-        }
-        let found = if at[lane].is_multiple_of(bytes) { m.global.locate(at[lane], bytes) } else { None };
-        match found {
-            Some(found) => {
-                data[lane] = found;
-                good |= 1 << lane;
-            }
-            None => global::bad_access(m, op, at[lane], bytes, lane, "atomic"),
-        }
-    }
+    let (good, data) = global::resolve(m, op, at, mask, u64::from(access.bytes()), "atomic");
     if CHECK && good != 0 {
         m.check_global_atomic(op, access, at, good);
     }
@@ -160,7 +145,7 @@ unsafe fn in_global<const CHECK: bool>(
         if good >> lane & 1 == 0 {
             continue;
         }
-        // SAFETY: `locate` found the element inside a live allocation, and it is aligned.
+        // SAFETY: `resolve` found the element inside a live allocation, and it is aligned.
         unsafe {
             let (value, swap) = (bits(m, op.b, plan.ty, lane), bits(m, op.c, plan.ty, lane));
             let old = global_atomic(data[lane], access.bytes(), |old| apply(plan, false, old, value, swap));

@@ -163,17 +163,7 @@ unsafe fn scattered<D: Direction, const CHECK: bool>(
     mask: u32,
 ) {
     let bytes = u64::from(access.bytes());
-    let mut good = 0u32;
-    let mut data = [std::ptr::null_mut::<u8>(); LANES];
-    for lane in 0..LANES {
-        if mask >> lane & 1 == 0 {
-            continue;
-        }
-        if let Some(found) = resolve::<D>(m, op, at[lane], bytes, lane) {
-            data[lane] = found;
-            good |= 1 << lane;
-        }
-    }
+    let (good, data) = resolve(m, op, at, mask, bytes, if D::LOAD { "load" } else { "store" });
     if good == 0 {
         return;
     }
@@ -204,22 +194,37 @@ fn after_strong_load<const CHECK: bool>(m: &mut Machine, op: &Op, access: Access
     }
 }
 
-/// Host address of a lane's access, or a fault.
+/// The lanes whose access is aligned and inside a live allocation, and its host address; faults for the others.
 #[inline(always)]
-fn resolve<D: Direction>(m: &mut Machine, op: &Op, address: u64, bytes: u64, lane: usize) -> Option<*mut u8> {
-    if address.is_multiple_of(bytes)
-        && let Some(data) = m.global.locate(address, bytes)
-    {
-        return Some(data);
+pub(crate) fn resolve(
+    m: &mut Machine,
+    op: &Op,
+    at: &[u64; LANES],
+    mask: u32,
+    bytes: u64,
+    what: &str,
+) -> (u32, [*mut u8; LANES]) {
+    let mut good = 0u32;
+    let mut data = [std::ptr::null_mut::<u8>(); LANES];
+    for lane in 0..LANES {
+        if mask >> lane & 1 == 0 {
+            continue;
+        }
+        match if at[lane].is_multiple_of(bytes) { m.global.locate(at[lane], bytes) } else { None } {
+            Some(found) => {
+                data[lane] = found;
+                good |= 1 << lane;
+            }
+            None => bad_access(m, op, at[lane], bytes, lane, what),
+        }
     }
-    bad_access(m, op, address, bytes, lane, if D::LOAD { "load" } else { "store" });
-    None
+    (good, data)
 }
 
 /// Records why an access to global memory cannot be made.
 #[cold]
 #[inline(never)]
-pub(crate) fn bad_access(m: &mut Machine, op: &Op, address: u64, bytes: u64, lane: usize, what: &str) {
+fn bad_access(m: &mut Machine, op: &Op, address: u64, bytes: u64, lane: usize, what: &str) {
     let lane = u32::try_from(lane).expect("a lane");
     if !address.is_multiple_of(bytes) {
         let rule = format!("a {what} of {bytes} bytes must be aligned to {bytes} bytes");

@@ -6,7 +6,7 @@
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, Op};
 
-/// `membar`, `fence`: `imm` holds the scope, and the order in the next byte.
+/// `membar`, `fence`: `imm` holds the scope. The checks take a fence that only acquires or releases for one that does both.
 pub(crate) struct Fence<const CHECK: bool>;
 impl<const CHECK: bool> LaneOp for Fence<CHECK> {
     #[inline(always)]

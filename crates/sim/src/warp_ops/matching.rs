@@ -1,6 +1,6 @@
 //! `match.sync` (PTX ISA, "match.sync").
 
-use warpfold_ptx::{Instruction, Operand, ScalarType as T};
+use warpfold_ptx::{Instruction, ScalarType as T};
 
 use super::groups;
 use crate::Error;
@@ -65,14 +65,6 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         (false, 64) => d.handler::<MatchAll<u64>>(),
         _ => return Err(d.invalid(inst, "match takes 32 or 64 bits")),
     };
-    let (value, predicate) = match &inst.operands[0] {
-        Operand::Pair(value, predicate) => (value.as_ref().clone(), Some(predicate.as_ref().clone())),
-        value => (value.clone(), None),
-    };
-    let dst = d.destination(inst, &value, T::B32)?;
-    let dst2 = match predicate {
-        Some(p) => d.predicate_destination(inst, &p)?,
-        None => NONE,
-    };
+    let (dst, dst2) = d.value_and_predicate(inst)?;
     d.exchange(inst, Some(Op { dst, dst2, a, b, ..Op::new(handler) }), b)
 }

@@ -10,8 +10,26 @@ pub(crate) mod redux;
 pub(crate) mod shuffle;
 pub(crate) mod vote;
 
+use warpfold_ptx::{Instruction, Operand, ScalarType};
+
+use crate::Error;
+use crate::decode::Decoder;
 use crate::exec::machine::Machine;
+use crate::exec::op::NONE;
 use crate::exec::row::LANES;
+
+impl Decoder<'_> {
+    /// The destinations of `d|p, …` or `d, …`: a 32-bit row, and a predicate or [`NONE`].
+    fn value_and_predicate(&mut self, inst: &Instruction) -> Result<(u32, u32), Error> {
+        match self.operand(inst, 0)? {
+            Operand::Pair(value, predicate) => {
+                let dst = self.destination(inst, value, ScalarType::B32)?;
+                Ok((dst, self.predicate_destination(inst, predicate)?))
+            }
+            value => Ok((self.destination(inst, value, ScalarType::B32)?, NONE)),
+        }
+    }
+}
 
 /// Calls `f` for each group of lanes of `mask` that name the same members, with the lanes of the group.
 ///

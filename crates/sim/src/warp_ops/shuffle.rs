@@ -1,6 +1,6 @@
 //! `shfl.sync` (PTX ISA, "shfl.sync").
 
-use warpfold_ptx::{Instruction, Operand, ScalarType as T};
+use warpfold_ptx::{Instruction, ScalarType as T};
 
 use crate::Error;
 use crate::decode::Decoder;
@@ -69,14 +69,6 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     };
     let (a, b, c) = (d.src(inst, 1, T::B32)?, d.src(inst, 2, T::B32)?, d.src(inst, 3, T::B32)?);
     let members = d.src(inst, 4, T::B32)?;
-    let (value, predicate) = match &inst.operands[0] {
-        Operand::Pair(value, predicate) => (value.as_ref().clone(), Some(predicate.as_ref().clone())),
-        value => (value.clone(), None),
-    };
-    let dst = d.destination(inst, &value, T::B32)?;
-    let dst2 = match predicate {
-        Some(p) => d.predicate_destination(inst, &p)?,
-        None => NONE,
-    };
+    let (dst, dst2) = d.value_and_predicate(inst)?;
     d.exchange(inst, Some(Op { dst, dst2, a, b, c, ..Op::new(handler) }), members)
 }

@@ -92,7 +92,6 @@ impl Step {
 struct Rig {
     launch: LaunchCheck,
     blocks: Vec<BlockCheck>,
-    threads: u32,
     shadow: GlobalShadow,
     findings: Findings,
 }
@@ -106,7 +105,7 @@ impl Rig {
     fn of(launch: LaunchCheck, blocks: u32, threads: u32) -> Self {
         let shadow = GlobalShadow::new(BASE, BYTES);
         shadow.mark_written(BASE, BYTES);
-        let mut rig = Self { launch, blocks: Vec::new(), threads, shadow, findings: Findings::default() };
+        let mut rig = Self { launch, blocks: Vec::new(), shadow, findings: Findings::default() };
         for block in 0..blocks {
             let mut check = BlockCheck::new(4096);
             check.begin(&rig.launch, block, threads);
