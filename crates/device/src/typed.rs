@@ -19,9 +19,8 @@ pub struct Packet {
 impl Sink for Packet {
     type Error = Error;
 
-    fn push(&mut self, little_endian: &[u8]) -> Result<(), Error> {
-        // Scalars and pointers: the size is the alignment.
-        self.arguments.push(little_endian, little_endian.len());
+    fn push(&mut self, little_endian: &[u8], align: usize) -> Result<(), Error> {
+        self.arguments.push(little_endian, align);
         Ok(())
     }
 }

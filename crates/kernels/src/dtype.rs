@@ -1,4 +1,4 @@
-//! The element types that ladders run with, and what the host has to know about each.
+//! Element types, and what the host has to know about those that ladders run with.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,25 +7,69 @@ use warpfold_lang::{AtomicAdd, Number, Operand};
 
 use crate::{Error, ErrorKind};
 
-/// An element type of a ladder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The element type of an array, when the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each variant is the Rust type of the same name")]
 pub enum Dtype {
-    /// 32-bit integers, added modulo 2^32: results are exact in any order.
+    /// One byte, 0 or 1.
+    Bool,
+    U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
     I32,
-    /// Single precision.
+    I64,
+    F16,
+    Bf16,
+    /// Eight bits, four of them exponent, three fraction; no infinities (OCP 8-bit floating point, E4M3).
+    F8E4M3,
+    /// Eight bits, five of them exponent, two fraction: the upper half of `f16`.
+    F8E5M2,
     F32,
+    F64,
 }
 
 impl Dtype {
     /// Every element type.
-    pub const ALL: [Self; 2] = [Self::I32, Self::F32];
+    pub const ALL: [Self; 15] = [
+        Self::Bool,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::F16,
+        Self::Bf16,
+        Self::F8E4M3,
+        Self::F8E5M2,
+        Self::F32,
+        Self::F64,
+    ];
 
-    /// `i32`, `f32`.
+    /// `i32`, `bf16`, `f8e4m3`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Bool => "bool",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
             Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::F8E4M3 => "f8e4m3",
+            Self::F8E5M2 => "f8e5m2",
             Self::F32 => "f32",
+            Self::F64 => "f64",
         }
     }
 
@@ -33,7 +77,33 @@ impl Dtype {
     #[must_use]
     pub const fn bytes(self) -> u64 {
         match self {
-            Self::I32 | Self::F32 => 4,
+            Self::Bool | Self::U8 | Self::I8 | Self::F8E4M3 | Self::F8E5M2 => 1,
+            Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 2,
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::U64 | Self::I64 | Self::F64 => 8,
+        }
+    }
+
+    /// Whether it is a floating-point type.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16 | Self::F8E4M3 | Self::F8E5M2 | Self::F32 | Self::F64)
+    }
+
+    /// Whether it is an integer type; `bool` is none.
+    #[must_use]
+    pub const fn is_integer(self) -> bool {
+        !self.is_float() && !matches!(self, Self::Bool)
+    }
+
+    /// The types in words: `i32 or f32`, `f16, bf16 or f32`.
+    #[must_use]
+    pub fn list(dtypes: &[Self]) -> String {
+        let names: Vec<_> = dtypes.iter().map(|dtype| dtype.name()).collect();
+        match names.split_last() {
+            None => "none".to_owned(),
+            Some((last, [])) => (*last).to_owned(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
         }
     }
 }

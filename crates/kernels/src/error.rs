@@ -65,9 +65,19 @@ pub enum ErrorKind {
         /// What there is.
         known: String,
     },
-    /// A text that names no element type of the ladders.
-    #[error("unknown element type '{0}': expected i32 or f32")]
+    /// A text that names no element type.
+    #[error("unknown element type '{0}': expected {known}", known = crate::Dtype::list(&crate::Dtype::ALL))]
     UnknownDtype(String),
+    /// An element type that the ladder's kernels are not made for.
+    #[error("ladder {ladder} runs with {known}, not with {dtype}", known = crate::Dtype::list(known))]
+    DtypeOfLadder {
+        /// The ladder.
+        ladder: &'static str,
+        /// What was asked for.
+        dtype: crate::Dtype,
+        /// What there is.
+        known: &'static [crate::Dtype],
+    },
     /// More elements than the ladder's kernels take.
     #[error("ladder {ladder} takes at most {limit} elements, not {size}")]
     TooManyElements {

@@ -1,7 +1,7 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, Dtype, gemm};
+use crate::{AnyKernel, gemm};
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
@@ -21,7 +21,8 @@ pub fn kernels() -> Vec<Listed> {
     for ladder in LADDERS {
         for rung in ladder.rungs {
             let (place, block) = (format!("{}/{}", ladder.name, rung.name), (rung.config)(ladder.default_size).block);
-            list.extend(Dtype::ALL.map(|dtype| Listed { kernel: (rung.kernel)(dtype), place: place.clone(), block }));
+            let kernels = ladder.dtypes.iter().map(|dtype| (rung.kernel)(*dtype));
+            list.extend(kernels.map(|kernel| Listed { kernel, place: place.clone(), block }));
         }
     }
     let block = gemm::launch_config(gemm::TILE, gemm::TILE).block;

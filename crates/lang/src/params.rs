@@ -3,7 +3,7 @@
 //! A kernel's type lists its parameters, for example `Kernel<(Global<f32>, u32)>`. Three traits connect the sides:
 //!
 //! - [`Param`]: a parameter type: [`Global<T>`](crate::Global), and the scalars `u8`…`u64`, `i8`…`i64`, `f16`,
-//!   `bf16`, `f32`, `f64`. [`Params`] is a tuple of one to twelve of them and knows the [`Layout`].
+//!   `bf16`, `f32`, `f64`, and arrays of these scalars. [`Params`] is a tuple of one to twelve of them and knows the [`Layout`].
 //! - [`Received`]: what the kernel's closure gets for it: `Global<T>` for `Global<T>`, `Val<T>` for a scalar `T`.
 //! - [`Argument<P, S>`]: a host value that may be passed for parameter `P` into a [`Sink`] `S`.
 //!   [`Arguments<Ps, S>`] is a tuple of them. Scalars are arguments for themselves with every sink.
@@ -18,7 +18,7 @@
 //!
 //! impl Sink for Packet {
 //!     type Error = String;
-//!     fn push(&mut self, little_endian: &[u8]) -> Result<(), String> {
+//!     fn push(&mut self, little_endian: &[u8], _align: usize) -> Result<(), String> {
 //!         self.bytes.push(little_endian.to_vec());
 //!         Ok(())
 //!     }
@@ -29,7 +29,7 @@
 //!         if self.device != packet.device {
 //!             return Err("the buffer lies on another device".to_owned());
 //!         }
-//!         packet.push(&self.address.to_le_bytes())
+//!         packet.push(&self.address.to_le_bytes(), 8)
 //!     }
 //! }
 //!
@@ -51,7 +51,7 @@
 //! # struct Packet;
 //! # impl Sink for Packet {
 //! #     type Error = ();
-//! #     fn push(&mut self, _: &[u8]) -> Result<(), ()> { Ok(()) }
+//! #     fn push(&mut self, _: &[u8], _: usize) -> Result<(), ()> { Ok(()) }
 //! # }
 //! # fn launch<Ps: Params>(_: &Kernel<Ps>, arguments: impl Arguments<Ps, Packet>) {
 //! #     arguments.pass_all(&mut Packet).unwrap();
@@ -76,6 +76,16 @@ pub trait Param: 'static {
     const ALIGN: u32 = Self::BYTES;
     /// For a pointer: the alignment of what it points to.
     const POINTEE_ALIGN: Option<u32> = None;
+    /// For an array: its length.
+    const LEN: Option<u32> = None;
+}
+
+/// An array of scalars, passed by value: shapes and strides.
+impl<T: Param + Scalar, const N: usize> Param for [T; N] {
+    const PTX_TYPE: ScalarType = T::PTX_TYPE;
+    const BYTES: u32 = T::BYTES * N as u32;
+    const ALIGN: u32 = T::ALIGN;
+    const LEN: Option<u32> = Some(N as u32);
 }
 
 impl<T: Element> Param for Global<T> {
@@ -98,7 +108,7 @@ impl<T: Element> Received for Global<T> {
     fn receive(position: usize) -> Self {
         let address = with(|r| {
             declare::<Self>(r, position);
-            intrinsics::memory::load_param(r, position, Type::U64)
+            intrinsics::memory::load_param(r, position, 0, Type::U64)
         });
         Self::new(Val::from_raw(address))
     }
@@ -110,8 +120,33 @@ impl<T: Element + Param> Received for Val<T> {
     fn receive(position: usize) -> Self {
         Val::from_raw(with(|r| {
             declare::<T>(r, position);
-            intrinsics::memory::load_param(r, position, T::TYPE)
+            intrinsics::memory::load_param(r, position, 0, T::TYPE)
         }))
+    }
+}
+
+/// ```
+/// use warpfold_lang::{Arch, Global, Target, Val, kernel};
+/// let sizes = kernel("sizes", |out: Global<u32>, shape: [Val<u32>; 3]| out.set(shape[0] * shape[1] * shape[2]));
+/// assert_eq!(sizes.layout().bytes, 20);
+/// assert!(sizes.ptx(&Target::new(Arch::SM_80, (8, 0)))?.contains("sizes_param_1[3]"));
+/// # Ok::<(), warpfold_lang::Error>(())
+/// ```
+impl<T: Element + Param, const N: usize> Received for [Val<T>; N] {
+    type Param = [T; N];
+
+    fn receive(position: usize) -> Self {
+        with(|r| {
+            declare::<Self::Param>(r, position);
+            std::array::from_fn(|i| {
+                Val::from_raw(intrinsics::memory::load_param(
+                    r,
+                    position,
+                    i64::from(<T as Element>::BYTES) * i as i64,
+                    T::TYPE,
+                ))
+            })
+        })
     }
 }
 
@@ -121,6 +156,7 @@ fn declare<P: Param>(r: &mut crate::recorder::Recorder, position: usize) {
     let name = format!("{}_param_{position}", r.name);
     let mut variable = intrinsics::memory::variable(StateSpace::Param, P::PTX_TYPE, name);
     variable.ptr = ptr;
+    variable.dims = P::LEN.map(|len| Some(len.into())).into_iter().collect();
     r.params.push(variable);
 }
 
@@ -155,11 +191,11 @@ pub trait Sink {
     /// Why an argument is refused.
     type Error;
 
-    /// Takes the next argument's bytes, little-endian.
+    /// Takes the next argument's bytes, little-endian, which lie at a multiple of `align`.
     ///
     /// # Errors
     /// Up to the sink.
-    fn push(&mut self, little_endian: &[u8]) -> Result<(), Self::Error>;
+    fn push(&mut self, little_endian: &[u8], align: usize) -> Result<(), Self::Error>;
 }
 
 /// A host value that can be passed for the parameter `P`.
@@ -196,7 +232,13 @@ macro_rules! scalar_params {
         }
         impl<S: Sink> Argument<$rust, S> for $rust {
             fn pass(self, sink: &mut S) -> Result<(), S::Error> {
-                sink.push(&self.to_le_bytes())
+                sink.push(&self.to_le_bytes(), size_of::<$rust>())
+            }
+        }
+        impl<S: Sink, const N: usize> Argument<[$rust; N], S> for [$rust; N] {
+            fn pass(self, sink: &mut S) -> Result<(), S::Error> {
+                let bytes: Vec<u8> = self.iter().flat_map(|value| value.to_le_bytes()).collect();
+                sink.push(&bytes, size_of::<$rust>())
             }
         }
     )*};

@@ -44,7 +44,9 @@ fn of_place(all: &[Listed], place: &str, dtype: Option<Dtype>) -> Result<Found, 
     });
     match (ladder, dtype) {
         (Some((ladder, rung)), _) => {
-            Ok(Found { kernel: (rung.kernel)(dtype.unwrap_or(ladder.default_dtype)), ..found(listed) })
+            let dtype = dtype.unwrap_or(ladder.default_dtype());
+            ladder.check_dtype(dtype)?;
+            Ok(Found { kernel: (rung.kernel)(dtype), ..found(listed) })
         }
         (None, None) => Ok(found(listed)),
         (None, Some(_)) => Err(Failure::usage(format!("{place} has one element type: leave --dtype out"))),

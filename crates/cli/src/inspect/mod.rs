@@ -27,7 +27,7 @@ pub(crate) struct Inspect {
     /// The architecture that the PTX is written for.
     #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
     target: Arch,
-    /// The element type, i32 or f32; unless given that of the ladder.
+    /// The element type; unless given the first of the ladder's.
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<Dtype>,
 }

@@ -34,7 +34,7 @@ pub(crate) struct Ladder {
     /// Elements; unless given what the ladder was measured with.
     #[arg(long, value_name = "N", value_parser = size)]
     size: Option<usize>,
-    /// The element type, i32 or f32; unless given that of the ladder.
+    /// The element type; unless given the first of the ladder's.
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<Dtype>,
     /// A rung to run, any number of times; unless given all of them.
@@ -58,6 +58,8 @@ impl Ladder {
         // Names and sizes are refused before a device is looked for.
         self.rungs.iter().try_for_each(|name| ladder.rung(name).map(drop))?;
         ladder.check_size(size)?;
+        let dtype = self.dtype.unwrap_or(ladder.default_dtype());
+        ladder.check_dtype(dtype)?;
         let device = device_choice::open(self.device.as_deref())?;
         let progress = Progress::new();
         let options = RunOptions {
@@ -69,7 +71,7 @@ impl Ladder {
         if self.profile {
             device.start_activity();
         }
-        let report = kernels::run(&device, ladder, size, self.dtype.unwrap_or(ladder.default_dtype), &options);
+        let report = kernels::run(&device, ladder, size, dtype, &options);
         progress.end();
         let report = report?;
         let activities = if self.profile { Some(device.finish_activity()?) } else { None };

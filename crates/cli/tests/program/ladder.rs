@@ -123,7 +123,7 @@ fn names_and_sizes_that_do_not_exist_are_refused() {
     refused(&["ladder", "reduce", "--size", "many"], 2, "'many' is not a number of elements");
     refused(&["ladder", "reduce", "--size", "-1"], 2, "'-1'");
     refused(&["ladder", "reduce", "--size", "99999999999"], 2, "at most 2147483648 elements, not 99999999999");
-    refused(&["ladder", "reduce", "--dtype", "f16"], 2, "unknown element type 'f16': expected i32 or f32");
+    refused(&["ladder", "reduce", "--dtype", "f16"], 2, "ladder reduce runs with i32 or f32, not with f16");
     refused(&["ladder", "reduce", "--device", "abacus"], 2, "unknown device 'abacus'");
     // Without a driver the reason is that there is none.
     let outcome = warpfold(&["ladder", "reduce", "--device", "cuda:4000"]).ended_with(2);

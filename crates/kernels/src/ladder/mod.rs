@@ -50,11 +50,11 @@ pub struct Ladder {
     pub default_size: usize,
     /// Elements at most.
     pub max_size: usize,
-    /// The element type unless said.
-    pub default_dtype: Dtype,
+    /// The element types that its kernels are made for; the first is taken unless another is asked for.
+    pub dtypes: &'static [Dtype],
     /// The kernels in order.
     pub rungs: &'static [Rung],
-    /// Makes the data of a problem on a device.
+    /// Makes the data of a problem on a device, of an element type of the ladder.
     pub open: fn(&Device, Dtype, usize, Guards) -> Result<Box<dyn Instance>, Error>,
 }
 
@@ -71,6 +71,23 @@ impl Ladder {
             let known = self.rungs.iter().map(|rung| rung.name).collect::<Vec<_>>().join(", ");
             ErrorKind::UnknownRung { ladder: self.name, name: name.to_owned(), known }.into()
         })
+    }
+
+    /// The element type unless another is asked for.
+    #[must_use]
+    pub const fn default_dtype(&self) -> Dtype {
+        self.dtypes[0]
+    }
+
+    /// Checks that there are kernels for an element type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DtypeOfLadder`].
+    pub fn check_dtype(&self, dtype: Dtype) -> Result<(), Error> {
+        if !self.dtypes.contains(&dtype) {
+            return Err(ErrorKind::DtypeOfLadder { ladder: self.name, dtype, known: self.dtypes }.into());
+        }
+        Ok(())
     }
 
     /// Checks that so many elements are not too many.
@@ -94,7 +111,7 @@ pub struct Rung {
     pub changed: &'static str,
     /// What the change does to the counters, compared with the rung before.
     pub claims: &'static [Claim],
-    /// The kernel for an element type.
+    /// The kernel for an element type of the ladder.
     pub kernel: fn(Dtype) -> AnyKernel,
     /// The launch for so many elements.
     pub config: fn(usize) -> LaunchConfig,

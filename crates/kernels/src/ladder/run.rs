@@ -82,6 +82,7 @@ pub fn run(
 ) -> Result<LadderReport, Error> {
     let rungs = chosen(ladder, &options.rungs)?;
     ladder.check_size(size)?;
+    ladder.check_dtype(dtype)?;
     if options.repetitions == 0 {
         return Err(ErrorKind::NoRepetitions.into());
     }

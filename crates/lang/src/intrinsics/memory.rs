@@ -88,9 +88,9 @@ pub(crate) fn dynamic_shared(r: &mut Recorder) -> Symbol {
 }
 
 /// The value of a kernel parameter.
-pub(crate) fn load_param(r: &mut Recorder, position: usize, ty: Type) -> Raw {
+pub(crate) fn load_param(r: &mut Recorder, position: usize, offset: i64, ty: Type) -> Raw {
     let name = r.params[position].name.clone();
-    let address = address_operand(ptx::AddressBase::Name(name), 0);
+    let address = address_operand(ptx::AddressBase::Name(name), offset);
     r.prologue(|r| r.define(ty.register(), Opcode::Ld, &["param", ty.memory().name()], vec![address]))
 }
 

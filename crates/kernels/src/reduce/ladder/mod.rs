@@ -81,6 +81,7 @@ macro_rules! typed {
         |dtype| match dtype {
             Dtype::I32 => AnyKernel::from($kernel::<i32>(BLOCK)),
             Dtype::F32 => AnyKernel::from($kernel::<f32>(BLOCK)),
+            _ => unreachable!("the ladder has no kernel for {dtype}"),
         }
     };
 }
@@ -91,7 +92,7 @@ pub const LADDER: Ladder = Ladder {
     problem: "the sum of a vector",
     default_size: 33_554_432,
     max_size: MAX_SIZE_OF_U32,
-    default_dtype: Dtype::I32,
+    dtypes: &[Dtype::I32, Dtype::F32],
     rungs: RUNGS,
     open,
 };

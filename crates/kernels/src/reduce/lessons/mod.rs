@@ -33,6 +33,7 @@ macro_rules! typed {
         |dtype| match dtype {
             Dtype::I32 => AnyKernel::from($kernel::<i32>($($config),*)),
             Dtype::F32 => AnyKernel::from($kernel::<f32>($($config),*)),
+            _ => unreachable!("the ladder has no kernel for {dtype}"),
         }
     };
 }
@@ -43,7 +44,7 @@ pub const LESSONS: Ladder = Ladder {
     problem: "the sum of what one block can hold",
     default_size: 2 * ONE_BLOCK as usize,
     max_size: 2 * ONE_BLOCK as usize,
-    default_dtype: Dtype::F32,
+    dtypes: &[Dtype::F32, Dtype::I32],
     rungs: RUNGS,
     open,
 };

@@ -29,6 +29,7 @@ macro_rules! typed {
         |dtype| match dtype {
             Dtype::I32 => AnyKernel::from($kernel::<i32>()),
             Dtype::F32 => AnyKernel::from($kernel::<f32>()),
+            _ => unreachable!("the ladder has no kernel for {dtype}"),
         }
     };
 }
@@ -39,7 +40,7 @@ pub const LADDER: Ladder = Ladder {
     problem: "the sum of two vectors, element by element",
     default_size: 10_000_000,
     max_size: MAX_SIZE_OF_U32,
-    default_dtype: Dtype::F32,
+    dtypes: &[Dtype::F32, Dtype::I32],
     rungs: RUNGS,
     open,
 };
