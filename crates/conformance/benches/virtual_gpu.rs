@@ -41,7 +41,7 @@ fn main() -> Result<(), Failure> {
         let listed = kernels().into_iter().find(|k| k.kernel.name() == format!("reduce_{rung}_i32"));
         let listed = listed.ok_or_else(|| format!("no kernel reduce_{rung}_i32"))?;
         let function = listed.kernel.prepare(&device)?;
-        let blocks = (ladder::ladder("reduce")?.rung(rung)?.config)(SIZE as usize);
+        let blocks = (ladder::ladder("reduce")?.rung(rung)?.launches[0].config)(SIZE as usize);
         let arguments = Arguments::new().input(&input).output(&mut sums).value(SIZE);
         row(&device, &format!("reduce/{rung}, {SIZE} i32"), cores, &function, blocks, &arguments)?;
     }

@@ -33,8 +33,8 @@ fn traffic(c: &Counters) -> [(&'static str, u64); 16] {
 fn run(device: &Device, instance: &mut dyn Instance, rung: &Rung, size: usize, function: &Function) -> Counters {
     drop(device.take_reports());
     instance.reset(rung).expect("the data fits the device");
-    let arguments = instance.arguments(rung).expect("the device tells addresses");
-    let launched = device.default_stream().launch_raw(function, (rung.config)(size), &arguments);
+    let arguments = instance.arguments(rung, 0).expect("the device tells addresses");
+    let launched = device.default_stream().launch_raw(function, (rung.launches[0].config)(size), &arguments);
     launched.unwrap_or_else(|e| panic!("{} of {size}: {e}", function.info().name));
     drop(arguments);
     let verdict = instance.verdict(rung).expect("the result can be read");
@@ -54,7 +54,7 @@ fn check(name: &str, file: &str, dtype: Dtype, sizes: &[usize]) {
         for &size in sizes {
             let mut instance = (ladder.open)(&device, dtype, size, Guards::Bands).expect("the data fits the device");
             for rung in ladder.rungs {
-                let own = (rung.kernel)(dtype).prepare(&device).expect("the rung builds");
+                let own = (rung.launches[0].kernel)(dtype).prepare(&device).expect("the rung builds");
                 let foreign = module.kernel(rung.name).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
                 let own = run(&device, &mut *instance, rung, size, &own);
                 let foreign = run(&device, &mut *instance, rung, size, &foreign);

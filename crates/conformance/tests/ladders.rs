@@ -133,7 +133,7 @@ fn bank_conflicts_are_those_that_hardware_measured() {
 fn only_the_naive_rung_divides() {
     let target = Target::new(Arch::SM_90A, (8, 0));
     for rung in ladder("reduce").unwrap().rungs {
-        let built = (rung.kernel)(Dtype::I32).build(&target).unwrap();
+        let built = (rung.launches[0].kernel)(Dtype::I32).build(&target).unwrap();
         let divides = built.module.kernels().flat_map(|k| k.instructions()).any(|i| i.opcode == Opcode::Rem);
         assert_eq!(divides, rung.name == "naive", "{}", rung.name);
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use half::{bf16, f16};
 use warpfold_lang::{AtomicAdd, Number, Operand};
 
 use crate::{Error, ErrorKind};
@@ -126,6 +127,8 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for i32 {}
     impl Sealed for f32 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
 }
 
 /// An element type of a ladder, at compile time.
@@ -134,7 +137,7 @@ pub trait LadderElement: Number + Operand<Self> + AtomicAdd + warpfold_device::E
     const DTYPE: Dtype;
     /// Half of the distance from 1 to the next number: the relative error of one addition. 0 where adding is exact.
     const UNIT_ROUNDOFF: f64;
-    /// An element made of 64 random bits: over the whole range of `i32`, in -1 to 1 for `f32`.
+    /// An element made of 64 random bits: over the whole range of `i32`, in -1 to 1 for floats.
     fn sample(random: u64) -> Self;
     /// The value, exactly.
     fn as_f64(self) -> f64;
@@ -185,4 +188,34 @@ impl LadderElement for f32 {
     fn sum(elements: &[Self]) -> f64 {
         elements.iter().map(|element| f64::from(*element)).sum()
     }
+}
+
+macro_rules! halves {
+    ($($half:ident $dtype:ident;)*) => {$(
+        impl LadderElement for $half {
+            const DTYPE: Dtype = Dtype::$dtype;
+            const UNIT_ROUNDOFF: f64 = $half::EPSILON.to_f64_const() / 2.0;
+
+            fn sample(random: u64) -> Self {
+                Self::from_f32(f32::sample(random))
+            }
+
+            fn as_f64(self) -> f64 {
+                self.to_f64()
+            }
+
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+
+            fn sum(elements: &[Self]) -> f64 {
+                elements.iter().map(|element| element.to_f64()).sum()
+            }
+        }
+    )*};
+}
+
+halves! {
+    f16 F16;
+    bf16 Bf16;
 }

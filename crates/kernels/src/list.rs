@@ -20,9 +20,12 @@ pub fn kernels() -> Vec<Listed> {
     let mut list = Vec::new();
     for ladder in LADDERS {
         for rung in ladder.rungs {
-            let (place, block) = (format!("{}/{}", ladder.name, rung.name), (rung.config)(ladder.default_size).block);
-            let kernels = ladder.dtypes.iter().map(|dtype| (rung.kernel)(*dtype));
-            list.extend(kernels.map(|kernel| Listed { kernel, place: place.clone(), block }));
+            let place = format!("{}/{}", ladder.name, rung.name);
+            for launch in rung.launches {
+                let block = (launch.config)(ladder.default_size).block;
+                let kernels = ladder.dtypes.iter().map(|dtype| (launch.kernel)(*dtype));
+                list.extend(kernels.map(|kernel| Listed { kernel, place: place.clone(), block }));
+            }
         }
     }
     let block = gemm::launch_config(gemm::TILE, gemm::TILE).block;

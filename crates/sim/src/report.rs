@@ -1,6 +1,7 @@
 //! What a run tells: counters, findings.
 
 use std::fmt;
+use std::ops::Add;
 
 /// Totals of one launch, with the meaning that the vendor's profiler gives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,6 +50,39 @@ pub struct Counters {
     pub barriers: u64,
     /// Warp-level synchronising instructions (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …) executed by warps.
     pub warp_syncs: u64,
+}
+
+/// The totals of one launch and another.
+impl Add for Counters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            warp_instructions: self.warp_instructions + other.warp_instructions,
+            thread_instructions: self.thread_instructions + other.thread_instructions,
+            predicated_on_thread_instructions: self.predicated_on_thread_instructions
+                + other.predicated_on_thread_instructions,
+            branches: self.branches + other.branches,
+            divergent_branches: self.divergent_branches + other.divergent_branches,
+            shared_load_requests: self.shared_load_requests + other.shared_load_requests,
+            shared_load_wavefronts: self.shared_load_wavefronts + other.shared_load_wavefronts,
+            shared_load_bank_conflicts: self.shared_load_bank_conflicts + other.shared_load_bank_conflicts,
+            shared_store_requests: self.shared_store_requests + other.shared_store_requests,
+            shared_store_wavefronts: self.shared_store_wavefronts + other.shared_store_wavefronts,
+            shared_store_bank_conflicts: self.shared_store_bank_conflicts + other.shared_store_bank_conflicts,
+            global_load_requests: self.global_load_requests + other.global_load_requests,
+            global_load_sectors: self.global_load_sectors + other.global_load_sectors,
+            global_load_bytes: self.global_load_bytes + other.global_load_bytes,
+            global_store_requests: self.global_store_requests + other.global_store_requests,
+            global_store_sectors: self.global_store_sectors + other.global_store_sectors,
+            global_store_bytes: self.global_store_bytes + other.global_store_bytes,
+            local_requests: self.local_requests + other.local_requests,
+            global_atomics: self.global_atomics + other.global_atomics,
+            shared_atomics: self.shared_atomics + other.shared_atomics,
+            barriers: self.barriers + other.barriers,
+            warp_syncs: self.warp_syncs + other.warp_syncs,
+        }
+    }
 }
 
 /// Counters of one instruction, for an annotated listing.

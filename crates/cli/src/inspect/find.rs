@@ -46,7 +46,13 @@ fn of_place(all: &[Listed], place: &str, dtype: Option<Dtype>) -> Result<Found, 
         (Some((ladder, rung)), _) => {
             let dtype = dtype.unwrap_or(ladder.default_dtype());
             ladder.check_dtype(dtype)?;
-            Ok(Found { kernel: (rung.kernel)(dtype), ..found(listed) })
+            match rung.launches {
+                [launch] => Ok(Found { kernel: (launch.kernel)(dtype), ..found(listed) }),
+                several => {
+                    let names: Vec<_> = several.iter().map(|launch| (launch.kernel)(dtype).name().to_owned()).collect();
+                    Err(Failure::usage(format!("{place} is several kernels: name {}", names.join(" or "))))
+                }
+            }
         }
         (None, None) => Ok(found(listed)),
         (None, Some(_)) => Err(Failure::usage(format!("{place} has one element type: leave --dtype out"))),

@@ -7,9 +7,9 @@ use warpfold_device::Counters;
 /// What one run of a rung told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
-    /// Totals of its launch.
+    /// Totals of its launches.
     pub counters: Counters,
-    /// Blocks of its launch.
+    /// Blocks of its launches.
     pub blocks: u64,
     /// Operations from input to result.
     pub steps: u64,
@@ -32,8 +32,18 @@ pub enum Metric {
     GlobalLoads,
     /// Stores to global memory by warps.
     GlobalStores,
+    /// Sectors of 32 bytes that loads of global memory touch.
+    LoadSectors,
+    /// Sectors of 32 bytes that stores to global memory touch.
+    StoreSectors,
+    /// Bytes of global memory that threads load.
+    LoadBytes,
+    /// Bytes of global memory that threads store.
+    StoreBytes,
     /// Atomics on global memory by warps.
     Atomics,
+    /// Atomics on shared memory by warps.
+    SharedAtomics,
     /// Block barriers that warps came to.
     Barriers,
     /// Blocks.
@@ -57,7 +67,12 @@ impl Metric {
             Self::SharedAccesses => c.shared_load_requests + c.shared_store_requests,
             Self::GlobalLoads => c.global_load_requests,
             Self::GlobalStores => c.global_store_requests,
+            Self::LoadSectors => c.global_load_sectors,
+            Self::StoreSectors => c.global_store_sectors,
+            Self::LoadBytes => c.global_load_bytes,
+            Self::StoreBytes => c.global_store_bytes,
             Self::Atomics => c.global_atomics,
+            Self::SharedAtomics => c.shared_atomics,
             Self::Barriers => c.barriers,
             Self::Blocks => run.blocks,
             Self::Steps => run.steps,
@@ -81,7 +96,12 @@ impl fmt::Display for Metric {
             Self::SharedAccesses => "shared accesses",
             Self::GlobalLoads => "global load requests",
             Self::GlobalStores => "global store requests",
+            Self::LoadSectors => "sectors loaded",
+            Self::StoreSectors => "sectors stored",
+            Self::LoadBytes => "bytes loaded",
+            Self::StoreBytes => "bytes stored",
             Self::Atomics => "atomics",
+            Self::SharedAtomics => "shared atomics",
             Self::Barriers => "barriers",
             Self::Blocks => "blocks",
             Self::Steps => "steps to the result",

@@ -23,20 +23,20 @@ pub struct Verdict {
     pub max_error: f64,
 }
 
-/// The problem of a ladder, with its data on a device. One rung at a time: [`reset`](Instance::reset), a launch with
-/// the [`arguments`](Instance::arguments), [`verdict`](Instance::verdict).
+/// The problem of a ladder, with its data on a device. One rung at a time: [`reset`](Instance::reset), each launch with
+/// its [`arguments`](Instance::arguments), [`verdict`](Instance::verdict).
 pub trait Instance {
-    /// Readies inputs and outputs for a launch of the rung.
+    /// Readies inputs and outputs for the rung.
     ///
     /// # Errors
     /// If the device has no memory for them.
     fn reset(&mut self, rung: &Rung) -> Result<(), Error>;
 
-    /// What the rung's kernel takes, after [`reset`](Instance::reset) for this rung.
+    /// What the kernel of one of the rung's launches takes, after [`reset`](Instance::reset) for this rung.
     ///
     /// # Errors
     /// What the device says.
-    fn arguments(&mut self, rung: &Rung) -> Result<Arguments<'_>, Error>;
+    fn arguments(&mut self, rung: &Rung, launch_idx: usize) -> Result<Arguments<'_>, Error>;
 
     /// Compares with the reference.
     ///

@@ -1,15 +1,18 @@
 //! Ladders: one problem, solved by kernels in order, each a small change to the one before.
 //!
-//! A [`Ladder`] is a list of [`Rung`]s: a kernel, its launch, how its blocks' results become one ([`Finish`]), what
-//! changed, and what the change is claimed to buy ([`Claim`]). The list drives everything: [`run`] and the program that
-//! prints its report, the tests that hold each claim against the counters, the check that every kernel assembles.
-//! A rung is added by one file in the operator's `ladder/` and one entry in its list.
+//! A [`Ladder`] is a list of [`Rung`]s: kernels with their launches, mostly one ([`Launch`]), how the blocks' results
+//! become one ([`Finish`]), what changed, and what the change is claimed to buy ([`Claim`]). The list drives everything:
+//! [`run`] and the program that prints its report, the tests that hold each claim against the counters, the check that
+//! every kernel assembles. A rung is added by one file in the operator's `ladder/` and one entry in its list.
+//!
+//! The size of a problem is its number of elements. A problem that has rows divides them by [`Rows`].
 
 mod claim;
 mod data;
 mod instance;
 mod output;
 mod report;
+mod rows;
 mod run;
 mod timing;
 
@@ -20,6 +23,7 @@ pub(crate) use data::samples;
 pub use instance::{Guards, Instance, Verdict};
 pub(crate) use output::Guarded;
 pub use report::{LadderReport, RungReport};
+pub use rows::Rows;
 pub use run::{Progress, ProgressFn, RunOptions, run};
 pub use timing::copy_gigabytes_per_second;
 
@@ -102,7 +106,7 @@ impl Ladder {
     }
 }
 
-/// One kernel of a ladder.
+/// One solution of a ladder's problem.
 #[derive(Debug)]
 pub struct Rung {
     /// As the catalogue names it: `interleaved`.
@@ -111,27 +115,54 @@ pub struct Rung {
     pub changed: &'static str,
     /// What the change does to the counters, compared with the rung before.
     pub claims: &'static [Claim],
-    /// The kernel for an element type of the ladder.
-    pub kernel: fn(Dtype) -> AnyKernel,
-    /// The launch for so many elements.
-    pub config: fn(usize) -> LaunchConfig,
+    /// Its kernels, launched one behind the other.
+    pub launches: &'static [Launch],
     /// How the blocks' results become one.
     pub finish: Finish,
 }
 
 impl Rung {
-    /// Blocks of its launch for so many elements.
+    /// Blocks of its launches for so many elements.
+    #[must_use]
+    pub fn num_blocks(&self, size: usize) -> u64 {
+        self.launches.iter().map(|launch| launch.num_blocks(size)).sum()
+    }
+
+    /// Operations from input to result: launches, clearing memory before, adding on the host behind.
+    #[must_use]
+    pub const fn steps(&self) -> u64 {
+        self.launches.len() as u64 + self.finish.steps()
+    }
+}
+
+/// A kernel of a rung, and how it is launched.
+#[derive(Debug)]
+pub struct Launch {
+    /// The kernel for an element type of the ladder.
+    pub kernel: fn(Dtype) -> AnyKernel,
+    /// The launch for so many elements.
+    pub config: fn(usize) -> LaunchConfig,
+}
+
+impl Launch {
+    /// A launch.
+    #[must_use]
+    pub const fn new(kernel: fn(Dtype) -> AnyKernel, config: fn(usize) -> LaunchConfig) -> Self {
+        Self { kernel, config }
+    }
+
+    /// Its blocks for so many elements.
     #[must_use]
     pub fn num_blocks(&self, size: usize) -> u64 {
         (self.config)(size).grid.iter().map(|n| u64::from(*n)).product()
     }
 }
 
-/// How a result comes to be from what the blocks do; it also says which arguments the kernel takes.
+/// How a result comes to be from what the blocks do. Of a sum it also says which arguments the kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Finish {
-    /// There is nothing to finish: each element of the output is a result. Takes two inputs, the output, the length.
-    Elementwise,
+    /// There is nothing to finish: what threads, warps or blocks leave are results.
+    Nothing,
     /// One block leaves one result. Takes the input, which it may overwrite, the result, the length.
     OneBlock,
     /// Each block leaves its result, and the host adds them. Takes the input, an output of one element a block, the
@@ -146,12 +177,11 @@ pub enum Finish {
 }
 
 impl Finish {
-    /// Operations from input to result: launches, clearing memory before, adding on the host behind.
-    #[must_use]
-    pub const fn steps(self) -> u64 {
+    /// Operations beside the launches: clearing memory before, adding on the host behind.
+    const fn steps(self) -> u64 {
         match self {
-            Self::Elementwise | Self::OneBlock | Self::LastBlock => 1,
-            Self::Host | Self::Atomic => 2,
+            Self::Nothing | Self::OneBlock | Self::LastBlock => 0,
+            Self::Host | Self::Atomic => 1,
         }
     }
 }

@@ -5,8 +5,8 @@ use warpfold_device::{Buffer, Device, View, ViewMut};
 use super::Guards;
 use crate::{Error, LadderElement};
 
-/// Elements on either side: 256 bytes, which keeps the alignment of the allocation.
-const GUARD: usize = 64;
+/// Bytes on either side: they keep the alignment of the allocation.
+const GUARD_BYTES: usize = 256;
 
 /// Every byte of a guard, and of an output before a run: NaN, or -1.
 const POISON: u8 = 0xff;
@@ -23,7 +23,7 @@ impl<T: LadderElement> Guarded<T> {
     /// Elements without a value: poisoned between guards, not initialised without them.
     pub(crate) fn new(device: &Device, name: &str, len: usize, guards: Guards) -> Result<Self, Error> {
         let guard = match guards {
-            Guards::Bands => GUARD,
+            Guards::Bands => GUARD_BYTES / size_of::<T>(),
             Guards::Checker => 0,
         };
         let mut buffer = device.alloc_named(name, len + 2 * guard)?;
@@ -72,14 +72,14 @@ impl<T: LadderElement> Guarded<T> {
     /// Whether the guards are as they were.
     pub(crate) fn is_intact(&self) -> Result<bool, Error> {
         let stream = self.buffer.device().default_stream();
-        let mut guards = [T::ZERO; 2 * GUARD];
-        let (left, right) = guards[..2 * self.guard].split_at_mut(self.guard);
+        let mut guards = vec![T::ZERO; 2 * self.guard];
+        let (left, right) = guards.split_at_mut(self.guard);
         stream.copy_to_host(self.buffer.view(..self.guard)?, left)?;
         stream.copy_to_host(self.buffer.view(self.guard + self.len..)?, right)?;
-        Ok(left.iter().chain(&*right).all(|element| is_poison(*element)))
+        Ok(guards.into_iter().all(is_poison))
     }
 }
 
 fn is_poison<T: LadderElement>(element: T) -> bool {
-    warpfold_lang::Scalar::to_bits(element) == u64::from(u32::from_le_bytes([POISON; 4]))
+    warpfold_lang::Scalar::to_bits(element) == u64::from_le_bytes([POISON; 8]) >> (64 - 8 * T::DTYPE.bytes())
 }

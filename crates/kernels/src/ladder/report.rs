@@ -37,13 +37,13 @@ pub struct RungReport {
     pub bytes: u64,
     /// `bytes` over `seconds`.
     pub gigabytes_per_second: Option<f64>,
-    /// Counters of one run; `None` on CUDA.
+    /// Counters of one run, all its launches together; `None` on CUDA.
     pub counters: Option<Counters>,
     /// Broken rules that the checks found.
     pub findings: Vec<Finding>,
     /// Why the run failed, where it did.
     pub failure: Option<String>,
-    /// Blocks of the launch.
+    /// Blocks of the launches.
     pub blocks: u64,
     /// Operations from input to result: launches, clearing memory, adding on the host.
     pub steps: u64,

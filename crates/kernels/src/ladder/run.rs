@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpfold_device::{Checks, Counters, Device, Finding};
 
 use super::timing::{copy_gigabytes_per_second, median, timed};
-use super::{Guards, Instance, Ladder, LadderReport, Rung, RungReport, Verdict};
+use super::{Guards, Instance, Ladder, LadderReport, Launch, Rung, RungReport, Verdict};
 use crate::{Dtype, Error, ErrorKind};
 
 /// How to run a ladder.
@@ -168,15 +168,20 @@ fn run_rung(
     repetitions: u32,
 ) -> Result<RungReport, Error> {
     let stream = device.default_stream();
-    let function = (rung.kernel)(dtype).prepare(device)?;
-    let config = (rung.config)(size);
+    let prepare = |launch: &Launch| Ok(((launch.kernel)(dtype).prepare(device)?, (launch.config)(size)));
+    let launches = rung.launches.iter().map(prepare).collect::<Result<Vec<_>, Error>>()?;
     let mut times = Vec::new();
     let mut failure = None;
     drop(device.take_reports());
     for _ in 0..if device.is_virtual() { 1 } else { repetitions } {
         instance.reset(rung)?;
-        let arguments = instance.arguments(rung)?;
-        match timed(&stream, || Ok(stream.launch_raw(&function, config, &arguments)?)) {
+        let run = || {
+            for (launch_idx, (function, config)) in launches.iter().enumerate() {
+                stream.launch_raw(function, *config, &instance.arguments(rung, launch_idx)?)?;
+            }
+            Ok(())
+        };
+        match timed(&stream, run) {
             Ok(time) => times.extend(time),
             Err(error) if is_failed_run(device, &error) => failure = Some(error.to_string()),
             Err(error) => return Err(error),
@@ -199,7 +204,7 @@ fn run_rung(
         findings,
         failure,
         blocks: rung.num_blocks(size),
-        steps: rung.finish.steps(),
+        steps: rung.steps(),
         sentence: String::new(),
     })
 }
@@ -210,8 +215,11 @@ fn is_failed_run(device: &Device, error: &Error) -> bool {
     device.is_virtual() && matches!(error.kind(), warpfold_device::ErrorKind::LaunchFailed { .. })
 }
 
-/// Counters and findings of the latest launch; no counters on CUDA.
+/// Counters and findings of the launches; no counters on CUDA.
 fn told(device: &Device) -> (Option<Counters>, Vec<Finding>) {
-    let report = device.take_reports().pop().map(|launch| launch.report);
-    report.map_or((None, Vec::new()), |report| (Some(report.counters), report.findings))
+    let reports = device.take_reports().into_iter().map(|launch| launch.report);
+    reports.fold((None, Vec::new()), |(counters, mut findings), report| {
+        findings.extend(report.findings);
+        (Some(counters.unwrap_or_default() + report.counters), findings)
+    })
 }

@@ -44,13 +44,14 @@ impl<T: LadderElement> Sum<T> {
 
     /// The additions that an element goes through at most.
     fn depth(&self, rung: &Rung) -> u64 {
-        let config = (rung.config)(self.elements.len());
-        let (blocks, threads) = (rung.num_blocks(self.elements.len()), config.num_threads());
+        let [launch] = rung.launches else { unreachable!("{} is one launch", rung.name) };
+        let size = self.elements.len();
+        let (blocks, threads) = (launch.num_blocks(size), (launch.config)(size).num_threads());
         let in_thread = (self.elements.len() as u64).div_ceil(blocks * threads) + 4;
         let in_block = u64::from(threads.next_power_of_two().ilog2());
         let between_blocks = match rung.finish {
             // The host adds in double precision.
-            Finish::Elementwise | Finish::OneBlock | Finish::Host => 0,
+            Finish::Nothing | Finish::OneBlock | Finish::Host => 0,
             Finish::Atomic => blocks,
             Finish::LastBlock => blocks.div_ceil(threads) + in_block,
         };
@@ -67,19 +68,19 @@ impl<T: LadderElement> Instance for Sum<T> {
         self.partials = Guarded::new(device, "partials", rung.num_blocks(self.elements.len()) as usize, *guards)?;
         match rung.finish {
             Finish::Atomic => self.result.fill_zero(),
-            Finish::Elementwise | Finish::OneBlock | Finish::Host | Finish::LastBlock => {
+            Finish::Nothing | Finish::OneBlock | Finish::Host | Finish::LastBlock => {
                 self.result.renew(device, "result", *guards)
             }
         }
     }
 
-    fn arguments(&mut self, rung: &Rung) -> Result<Arguments<'_>, Error> {
+    fn arguments(&mut self, rung: &Rung, _launch_idx: usize) -> Result<Arguments<'_>, Error> {
         let len = self.elements.len() as u32;
         let arguments = Arguments::new();
         Ok(match rung.finish {
             Finish::OneBlock => arguments.output(self.input.view_mut()?).output(self.result.view_mut()?),
             Finish::Host => arguments.input(self.input.view()?).output(self.partials.view_mut()?),
-            Finish::Elementwise | Finish::Atomic => arguments.input(self.input.view()?).output(self.result.view_mut()?),
+            Finish::Nothing | Finish::Atomic => arguments.input(self.input.view()?).output(self.result.view_mut()?),
             Finish::LastBlock => arguments
                 .input(self.input.view()?)
                 .output(self.partials.view_mut()?)

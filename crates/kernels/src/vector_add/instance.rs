@@ -42,7 +42,7 @@ impl<T: LadderElement> Instance for VectorAdd<T> {
         self.sum.renew(&self.device, "sum", self.guards)
     }
 
-    fn arguments(&mut self, _rung: &Rung) -> Result<Arguments<'_>, Error> {
+    fn arguments(&mut self, _rung: &Rung, _launch_idx: usize) -> Result<Arguments<'_>, Error> {
         let len = self.terms[0].len() as u32;
         Ok(Arguments::new().input(self.a.view()?).input(self.b.view()?).output(self.sum.view_mut()?).value(len))
     }

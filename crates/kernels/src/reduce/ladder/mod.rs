@@ -29,7 +29,7 @@ use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel, Val};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, MAX_SIZE_OF_U32, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung};
 use crate::{AnyKernel, Dtype, LadderElement};
 
 /// What the rungs but the last take: the input, where the sums go, the length.
@@ -102,8 +102,7 @@ const RUNGS: &[Rung] = &[
         name: "naive",
         changed: "A tree in shared memory with its strides doubling; the host adds the blocks' sums",
         claims: &[],
-        kernel: typed!(naive),
-        config: |size| blocks_of(size, BLOCK),
+        launches: &[Launch::new(typed!(naive), |size| blocks_of(size, BLOCK))],
         finish: Finish::Host,
     },
     Rung {
@@ -115,16 +114,14 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Instructions, Change::Falls),
             Claim::new(Metric::StoreConflicts, Change::FromZero),
         ],
-        kernel: typed!(interleaved),
-        config: |size| blocks_of(size, BLOCK),
+        launches: &[Launch::new(typed!(interleaved), |size| blocks_of(size, BLOCK))],
         finish: Finish::Host,
     },
     Rung {
         name: "sequential",
         changed: "Strides halve, so that neighbouring threads touch neighbouring words",
         claims: &[Claim::new(Metric::StoreConflicts, Change::ToZero)],
-        kernel: typed!(sequential),
-        config: |size| blocks_of(size, BLOCK),
+        launches: &[Launch::new(typed!(sequential), |size| blocks_of(size, BLOCK))],
         finish: Finish::Host,
     },
     Rung {
@@ -135,24 +132,21 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Barriers, Change::DividedBy(2)),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        kernel: typed!(first_add),
-        config: |size| blocks_of(size, 2 * BLOCK),
+        launches: &[Launch::new(typed!(first_add), |size| blocks_of(size, 2 * BLOCK))],
         finish: Finish::Host,
     },
     Rung {
         name: "unroll_last_warp",
         changed: "The last warp goes on alone, behind warp barriers in place of the block's",
         claims: &[Claim::new(Metric::Barriers, Change::DividedBy(3)), Claim::new(Metric::Instructions, Change::Falls)],
-        kernel: typed!(unroll_last_warp),
-        config: |size| blocks_of(size, 2 * BLOCK),
+        launches: &[Launch::new(typed!(unroll_last_warp), |size| blocks_of(size, 2 * BLOCK))],
         finish: Finish::Host,
     },
     Rung {
         name: "unroll_all",
         changed: "Every step is written out for the block size, and no loop is left",
         claims: &[Claim::new(Metric::Instructions, Change::Falls)],
-        kernel: typed!(unroll_all),
-        config: |size| blocks_of(size, 2 * BLOCK),
+        launches: &[Launch::new(typed!(unroll_all), |size| blocks_of(size, 2 * BLOCK))],
         finish: Finish::Host,
     },
     Rung {
@@ -163,8 +157,7 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Barriers, Change::DividedBy(3)),
             Claim::new(Metric::Atomics, Change::FromZero),
         ],
-        kernel: typed!(shuffle),
-        config: |size| blocks_of(size, 2 * BLOCK),
+        launches: &[Launch::new(typed!(shuffle), |size| blocks_of(size, 2 * BLOCK))],
         finish: Finish::Atomic,
     },
     Rung {
@@ -175,8 +168,7 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Blocks, Change::DividedBy(2)),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        kernel: typed!(vec4),
-        config: |size| blocks_of(size, 4 * BLOCK),
+        launches: &[Launch::new(typed!(vec4), |size| blocks_of(size, 4 * BLOCK))],
         finish: Finish::Atomic,
     },
     Rung {
@@ -187,16 +179,14 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Atomics, Change::Falls),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        kernel: typed!(grid_stride),
-        config: fixed_blocks,
+        launches: &[Launch::new(typed!(grid_stride), fixed_blocks)],
         finish: Finish::Atomic,
     },
     Rung {
         name: "single_pass",
         changed: "The last block adds the sums of all in a fixed order, so that one launch does everything",
         claims: &[Claim::new(Metric::Steps, Change::DividedBy(2))],
-        kernel: typed!(single_pass),
-        config: fixed_blocks,
+        launches: &[Launch::new(typed!(single_pass), fixed_blocks)],
         finish: Finish::LastBlock,
     },
 ];

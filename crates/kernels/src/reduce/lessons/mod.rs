@@ -15,7 +15,7 @@ pub use r05_coarsened::coarsened;
 use warpfold_device::LaunchConfig;
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Rung};
 use crate::{AnyKernel, Dtype};
 
 /// Threads of the one block of the first three kernels, each for two elements.
@@ -54,8 +54,7 @@ const RUNGS: &[Rung] = &[
         name: "simple",
         changed: "One block adds in place in global memory, its strides doubling",
         claims: &[],
-        kernel: typed!(simple(ONE_BLOCK)),
-        config: |_| LaunchConfig::new(1, ONE_BLOCK),
+        launches: &[Launch::new(typed!(simple(ONE_BLOCK)), |_| LaunchConfig::new(1, ONE_BLOCK))],
         finish: Finish::OneBlock,
     },
     Rung {
@@ -65,24 +64,21 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::DivergentBranches, Change::Falls),
             Claim::new(Metric::WarpEfficiency, Change::Rises),
         ],
-        kernel: typed!(no_divergence(ONE_BLOCK)),
-        config: |_| LaunchConfig::new(1, ONE_BLOCK),
+        launches: &[Launch::new(typed!(no_divergence(ONE_BLOCK)), |_| LaunchConfig::new(1, ONE_BLOCK))],
         finish: Finish::OneBlock,
     },
     Rung {
         name: "shared",
         changed: "The first addition goes into shared memory, and global memory is read once",
         claims: &[Claim::new(Metric::GlobalLoads, Change::Falls), Claim::new(Metric::GlobalStores, Change::Falls)],
-        kernel: typed!(shared(ONE_BLOCK)),
-        config: |_| LaunchConfig::new(1, ONE_BLOCK),
+        launches: &[Launch::new(typed!(shared(ONE_BLOCK)), |_| LaunchConfig::new(1, ONE_BLOCK))],
         finish: Finish::OneBlock,
     },
     Rung {
         name: "segmented",
         changed: "Many blocks take a segment each, and add their sums by an atomic",
         claims: &[Claim::new(Metric::Blocks, Change::Rises), Claim::new(Metric::Atomics, Change::FromZero)],
-        kernel: typed!(segmented(BLOCK)),
-        config: |size| blocks_of(size, 2 * BLOCK),
+        launches: &[Launch::new(typed!(segmented(BLOCK)), |size| blocks_of(size, 2 * BLOCK))],
         finish: Finish::Atomic,
     },
     Rung {
@@ -94,8 +90,7 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Atomics, Change::DividedBy(COARSENING)),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        kernel: typed!(coarsened(BLOCK, COARSENING)),
-        config: |size| blocks_of(size, COARSENING * 2 * BLOCK),
+        launches: &[Launch::new(typed!(coarsened(BLOCK, COARSENING)), |size| blocks_of(size, COARSENING * 2 * BLOCK))],
         finish: Finish::Atomic,
     },
 ];

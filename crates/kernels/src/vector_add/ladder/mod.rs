@@ -14,7 +14,7 @@ use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, MAX_SIZE_OF_U32, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung};
 use crate::{AnyKernel, Dtype};
 
 /// What every rung takes: `a`, `b`, `sum`, `len`.
@@ -50,9 +50,8 @@ const RUNGS: &[Rung] = &[
         name: "one_thread",
         changed: "A loop over all elements, on one thread",
         claims: &[],
-        kernel: typed!(one_thread),
-        config: |_| LaunchConfig::new(1, 1),
-        finish: Finish::Elementwise,
+        launches: &[Launch::new(typed!(one_thread), |_| LaunchConfig::new(1, 1))],
+        finish: Finish::Nothing,
     },
     Rung {
         name: "one_block",
@@ -62,17 +61,15 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::GlobalLoads, Change::DividedBy(32)),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        kernel: typed!(one_block),
-        config: |_| LaunchConfig::new(1, BLOCK),
-        finish: Finish::Elementwise,
+        launches: &[Launch::new(typed!(one_block), |_| LaunchConfig::new(1, BLOCK))],
+        finish: Finish::Nothing,
     },
     Rung {
         name: "grid",
         changed: "One thread an element, so that the blocks fill every multiprocessor",
         claims: &[Claim::new(Metric::Blocks, Change::Rises)],
-        kernel: typed!(grid),
-        config: |size| LaunchConfig::for_elements(size.max(1), BLOCK),
-        finish: Finish::Elementwise,
+        launches: &[Launch::new(typed!(grid), |size| LaunchConfig::for_elements(size.max(1), BLOCK))],
+        finish: Finish::Nothing,
     },
     Rung {
         name: "grid_vec4",
@@ -82,8 +79,7 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::GlobalStores, Change::DividedBy(4)),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        kernel: typed!(grid_vec4),
-        config: |size| LaunchConfig::for_elements(size.div_ceil(4).max(1), BLOCK),
-        finish: Finish::Elementwise,
+        launches: &[Launch::new(typed!(grid_vec4), |size| LaunchConfig::for_elements(size.div_ceil(4).max(1), BLOCK))],
+        finish: Finish::Nothing,
     },
 ];
