@@ -4,7 +4,7 @@
 //! half-precision arithmetic are left to the device.
 
 use crate::intrinsics::{Binary, Comparison};
-use crate::types::{Scalar, Type};
+use crate::types::{F8E4M3, F8E5M2, Scalar, Type};
 
 /// `a op b` on bits of a type.
 pub(crate) fn binary(op: Binary, ty: Type, a: u64, b: u64) -> Option<u64> {
@@ -12,7 +12,7 @@ pub(crate) fn binary(op: Binary, ty: Type, a: u64, b: u64) -> Option<u64> {
         Type::Bool => logic(op, a, b),
         Type::F32 => f32_binary(op, f32::from_bits(u32::try_from(a).ok()?), f32::from_bits(u32::try_from(b).ok()?)),
         Type::F64 => f64_binary(op, f64::from_bits(a), f64::from_bits(b)),
-        Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => None,
+        Type::F8E4M3 | Type::F8E5M2 | Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => None,
         Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
             int_binary(op, value(ty, a), value(ty, b)).map(|result| bits(ty, result))
         }
@@ -101,7 +101,7 @@ pub(crate) fn compare(comparison: Comparison, ty: Type, a: u64, b: u64) -> Optio
     let ordering = match ty {
         Type::F32 => f32::from_bits(u32::try_from(a).ok()?).partial_cmp(&f32::from_bits(u32::try_from(b).ok()?)),
         Type::F64 => f64::from_bits(a).partial_cmp(&f64::from_bits(b)),
-        Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => return None,
+        Type::F8E4M3 | Type::F8E5M2 | Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 => return None,
         Type::Bool | Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
             Some(value(ty, a).cmp(&value(ty, b)))
         }
@@ -124,6 +124,8 @@ pub(crate) fn integer_cast(from: Type, to: Type, a: u64) -> u64 {
 /// A number as f64, when that is exact.
 pub(crate) fn exact_f64(ty: Type, a: u64) -> Option<f64> {
     match ty {
+        Type::F8E4M3 => Some(F8E4M3::from_bits(u8::try_from(a).ok()?).to_f32().into()),
+        Type::F8E5M2 => Some(F8E5M2::from_bits(u8::try_from(a).ok()?).to_f32().into()),
         Type::F16 => Some(half::f16::from_bits(u16::try_from(a).ok()?).to_f64()),
         Type::Bf16 => Some(half::bf16::from_bits(u16::try_from(a).ok()?).to_f64()),
         Type::F32 => Some(f64::from(f32::from_bits(u32::try_from(a).ok()?))),
@@ -137,7 +139,7 @@ pub(crate) fn exact_f64(ty: Type, a: u64) -> Option<f64> {
     }
 }
 
-/// A number rounded to odd in f32: rounding that to 16 bits is rounding once.
+/// A number rounded to odd in f32: rounding that to 16 bits or fewer is rounding once.
 ///
 /// NOTE: `half`'s own conversions from f64 drop the low bits first, which turns "just above a tie" into a tie.
 #[allow(clippy::cast_possible_truncation, reason = "the rounding is put right below")]

@@ -73,7 +73,8 @@ pub use print::{PrintArgs, Printable, print};
 pub use registers::{MapRegisters, Registers, Vars, ZipRegisters, vars};
 pub use target::{Arch, Limits, Target, UnknownArch};
 pub use types::{
-    Bf16x2, Element, F16x2, Float, Integer, Number, Ordered, Scalar, ScalarFloat, Signed, Type, WideFloat, Word,
+    Bf16x2, EightBitFloat, Element, F8E4M3, F8E5M2, F16x2, Float, Integer, Number, Ordered, Scalar, ScalarFloat,
+    Signed, Type, WideFloat, Word,
 };
 pub use val::{Operand, Pair, Rounding, Val};
 pub use var::{Var, var};

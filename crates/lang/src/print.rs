@@ -100,7 +100,9 @@ fn promotion(ty: Type) -> Type {
         Type::Bool | Type::U8 | Type::U16 | Type::U32 => Type::U32,
         Type::I8 | Type::I16 | Type::I32 => Type::I32,
         Type::U64 | Type::I64 => ty,
-        Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 | Type::F32 | Type::F64 => Type::F64,
+        Type::F8E4M3 | Type::F8E5M2 | Type::F16 | Type::Bf16 | Type::F16x2 | Type::Bf16x2 | Type::F32 | Type::F64 => {
+            Type::F64
+        }
     }
 }
 

@@ -383,6 +383,8 @@ pub(crate) fn immediate(ty: Type, bits: u64) -> ptx::Immediate {
         | Type::U16
         | Type::U32
         | Type::U64
+        | Type::F8E4M3
+        | Type::F8E5M2
         | Type::F16
         | Type::Bf16
         | Type::F16x2

@@ -1,7 +1,12 @@
 //! The types that a register or a memory cell can have, and the Rust types that stand for them.
 
+mod f8;
+
 use half::{bf16, f16};
 use warpfold_ptx::ScalarType;
+
+pub(crate) use f8::Format;
+pub use f8::{EightBitFloat, F8E4M3, F8E5M2};
 
 /// A type at recording time: what [`Scalar`] says at compile time, as a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,6 +21,8 @@ pub enum Type {
     I16,
     I32,
     I64,
+    F8E4M3,
+    F8E5M2,
     F16,
     Bf16,
     F16x2,
@@ -29,6 +36,8 @@ pub enum Type {
 pub(crate) enum Kind {
     Bool,
     Integer,
+    /// `F8E4M3`, `F8E5M2`: bits that only casts understand.
+    Eight(Format),
     /// `f16`, `bf16`.
     Half,
     /// Two halves in one register.
@@ -44,6 +53,8 @@ impl Type {
             Self::U8 | Self::U16 | Self::U32 | Self::U64 | Self::I8 | Self::I16 | Self::I32 | Self::I64 => {
                 Kind::Integer
             }
+            Self::F8E4M3 => Kind::Eight(Format::E4M3),
+            Self::F8E5M2 => Kind::Eight(Format::E5M2),
             Self::F16 | Self::Bf16 => Kind::Half,
             Self::F16x2 | Self::Bf16x2 => Kind::Pair,
             Self::F32 | Self::F64 => Kind::Wide,
@@ -55,7 +66,7 @@ impl Type {
     pub const fn bits(self) -> u32 {
         match self {
             Self::Bool => 1,
-            Self::U8 | Self::I8 => 8,
+            Self::U8 | Self::I8 | Self::F8E4M3 | Self::F8E5M2 => 8,
             Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 16,
             Self::U32 | Self::I32 | Self::F16x2 | Self::Bf16x2 | Self::F32 => 32,
             Self::U64 | Self::I64 | Self::F64 => 64,
@@ -86,17 +97,17 @@ impl Type {
         matches!(self.kind(), Kind::Half | Kind::Pair)
     }
 
-    /// Whether its arithmetic rounds.
+    /// Whether it is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        matches!(self.kind(), Kind::Half | Kind::Pair | Kind::Wide)
+        matches!(self.kind(), Kind::Eight(_) | Kind::Half | Kind::Pair | Kind::Wide)
     }
 
-    /// The type as memory instructions and `cvt` name it: 8-bit integers keep their width.
+    /// The type as memory instructions and `cvt` name it: 8-bit types keep their width.
     pub(crate) const fn memory(self) -> ScalarType {
         match self {
             Self::Bool => ScalarType::Pred,
-            Self::U8 => ScalarType::U8,
+            Self::U8 | Self::F8E4M3 | Self::F8E5M2 => ScalarType::U8,
             Self::U16 => ScalarType::U16,
             Self::U32 => ScalarType::U32,
             Self::U64 => ScalarType::U64,
@@ -114,7 +125,7 @@ impl Type {
     /// The type as arithmetic names it: 8-bit integers compute in 16 bits.
     pub(crate) const fn arithmetic(self) -> ScalarType {
         match self {
-            Self::U8 => ScalarType::U16,
+            Self::U8 | Self::F8E4M3 | Self::F8E5M2 => ScalarType::U16,
             Self::I8 => ScalarType::S16,
             Self::F16 => ScalarType::F16,
             Self::Bf16 => ScalarType::Bf16,
@@ -156,6 +167,8 @@ impl Type {
             | Self::I16
             | Self::I32
             | Self::I64
+            | Self::F8E4M3
+            | Self::F8E5M2
             | Self::F16
             | Self::Bf16
             | Self::F16x2
@@ -184,7 +197,7 @@ pub trait Element: Scalar {
     const BYTES: u32 = Self::TYPE.bytes();
 }
 
-/// An [`Element`] with arithmetic.
+/// An [`Element`] with arithmetic: all but 8-bit floats.
 pub trait Number: Element {
     /// Zero.
     const ZERO: Self;

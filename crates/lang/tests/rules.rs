@@ -3,9 +3,9 @@
 use std::cell::Cell;
 
 use warpfold_lang::{
-    Arch, Cache, Error, ErrorKind, F16x2, Global, Kernel, Lanes, NamedBarrier, Order, Params, Scope, Slot, Target, Val,
-    block_dim, dynamic_shared, kernel, lane_id, print, range, shared, shared_named, shfl_down, target, thread_idx, var,
-    warp_id, when,
+    Arch, Cache, Error, ErrorKind, F8E4M3, F16x2, Global, Kernel, Lanes, NamedBarrier, Order, Params, Scope, Slot,
+    Target, Val, block_dim, dynamic_shared, kernel, lane_id, print, range, shared, shared_named, shfl_down, target,
+    thread_idx, var, warp_id, when,
 };
 use warpfold_ptx::{Opcode, ScalarType};
 
@@ -51,6 +51,18 @@ fn constants_are_folded() {
     let expected = ["mov.b32 %r0, 28;", "mov.b32 %r1, 4294967293;", "mov.b32 %r2, 1077936128;"];
     assert_eq!(all[..3], expected, "{all:#?}");
     assert_eq!(all.len(), 6, "{all:#?}");
+}
+
+#[test]
+fn constants_of_eight_bits_are_cast_while_recording() {
+    for value in [0.0_f32, -1.5, 0.3, 1e9, f32::INFINITY] {
+        let expected = F8E4M3::from_f32(value).to_bits();
+        let all = instructions(move |data, _| {
+            let narrow = Val::constant(value).cast::<F8E4M3>();
+            data.set(narrow.bitcast::<u8>().cast::<u32>());
+        });
+        assert_eq!(all, [format!("mov.b32 %r0, {expected};"), "st.global.u32 [%rd0], %r0;".to_owned()]);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use rustc_apfloat::ieee::{BFloat, Double, Half};
 use rustc_apfloat::{Float, FloatConvert};
-use warpfold_device::{Device, LaunchConfig};
+use warpfold_device::{Device, LaunchConfig, Profile};
 use warpfold_lang::{Global, Param, Scalar, Val, block_dim, block_idx, kernel, thread_idx, when};
 
 /// A type that kernels compute with and buffers hold.
@@ -24,13 +24,24 @@ pub(crate) fn check<A: Value, B: Value, R: Value>(
     f: impl Fn(Val<A>, Val<B>) -> Val<R> + Copy + Send + Sync + 'static,
     reference: impl Fn(A, B) -> Option<R>,
 ) {
-    let (left, right) = pairs(left, right);
+    check_pairs(name, &Device::all(), pairs(left, right), f, reference);
+}
+
+/// The same for pairs of one's own choice, on these devices.
+#[track_caller]
+pub(crate) fn check_pairs<A: Value, B: Value, R: Value>(
+    name: &str,
+    devices: &[Device],
+    (left, right): (Vec<A>, Vec<B>),
+    f: impl Fn(Val<A>, Val<B>) -> Val<R> + Copy + Send + Sync + 'static,
+    reference: impl Fn(A, B) -> Option<R>,
+) {
     let apply = kernel(name, move |a: Global<A>, b: Global<B>, out: Global<R>, len: Val<u32>| {
         let i = block_idx().x * block_dim().x + thread_idx().x;
         when(i.lt(len), || out.at(i).set(f(a.at(i).get(), b.at(i).get())));
     });
     let len = left.len();
-    for device in Device::all() {
+    for device in devices {
         let run = || {
             let (a, b) = (device.upload(&left)?, device.upload(&right)?);
             let mut out = device.alloc::<R>(len)?;
@@ -59,6 +70,19 @@ pub(crate) fn check_one<A: Value, R: Value>(
     reference: impl Fn(A) -> Option<R>,
 ) {
     check(name, (arguments, &[0_u32]), move |a, _: Val<u32>| f(a), |a, _| reference(a));
+}
+
+/// [`check_one`] on every device at hand and, for what old architectures compute in another way, on a virtual A100.
+#[track_caller]
+pub(crate) fn check_old_and_new<A: Value, R: Value>(
+    name: &str,
+    arguments: &[A],
+    f: impl Fn(Val<A>) -> Val<R> + Copy + Send + Sync + 'static,
+    reference: impl Fn(A) -> Option<R>,
+) {
+    let mut devices = Device::all();
+    devices.push(Device::virtual_gpu(Profile::A100));
+    check_pairs(name, &devices, pairs(arguments, &[0_u32]), move |a, _: Val<u32>| f(a), |a, _| reference(a));
 }
 
 /// A number rounded once to f16. (`half` drops bits before it rounds an f64.)

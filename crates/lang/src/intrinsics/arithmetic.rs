@@ -112,12 +112,12 @@ fn int_binary(r: &mut Recorder, op: Binary, ty: Type, a: Raw, b: Raw) -> Raw {
     plain(r, opcode, modifiers, ty, a, b)
 }
 
-/// Brings the result of 16-bit arithmetic on an 8-bit integer back into its range.
+/// Brings the 16-bit register of an 8-bit type back into its range.
 pub(crate) fn normalize(r: &mut Recorder, ty: Type, raw: Raw) -> Raw {
     let Raw::Reg(reg) = raw else { return raw };
     let operand = r.reg(reg);
     match ty {
-        Type::U8 => {
+        Type::U8 | Type::F8E4M3 | Type::F8E5M2 => {
             let mask = r.operand(Type::U16, Raw::Const(0xff));
             r.define(ScalarType::B16, Opcode::And, &["b16"], vec![operand, mask])
         }
@@ -170,7 +170,7 @@ fn divide(r: &mut Recorder, ty: Type, a: Raw, b: Raw) -> Raw {
             let quotient = plain(r, Opcode::Div, &["rn"], Type::F32, a, b);
             convert::convert(r, Type::F32, ty, quotient, None)
         }
-        Kind::Pair => unsupported(r, "division", ty),
+        Kind::Eight(_) | Kind::Pair => unsupported(r, "division", ty),
         Kind::Bool | Kind::Integer | Kind::Wide => plain(r, Opcode::Div, &["rn"], ty, a, b),
     }
 }

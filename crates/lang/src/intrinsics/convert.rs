@@ -4,8 +4,9 @@ use warpfold_ptx::{self as ptx, Opcode, ScalarType};
 
 use super::arithmetic::{self, Binary, normalize};
 use super::compare::{self, Comparison};
+use super::f8::{self, Overflow};
 use crate::recorder::{Raw, Recorder, Reg};
-use crate::types::{Kind, Scalar, Type};
+use crate::types::{F8E4M3, F8E5M2, Kind, Scalar, Type};
 use crate::{ErrorKind, Rounding, fold};
 
 /// The value in another type. Without a rounding mode it is Rust's `as`: floats to integers towards zero and
@@ -18,6 +19,10 @@ pub(crate) fn convert(r: &mut Recorder, from: Type, to: Type, a: Raw, rounding: 
         && let Some(folded) = fold_constant(from, to, bits, rounding)
     {
         return Raw::Const(folded);
+    }
+    if let Kind::Eight(format) = from.kind() {
+        let wide = f8::decode(r, format, a);
+        return convert(r, Type::F32, to, wide, rounding);
     }
     match (from, to) {
         _ if pair(from) || pair(to) => {
@@ -32,6 +37,7 @@ pub(crate) fn convert(r: &mut Recorder, from: Type, to: Type, a: Raw, rounding: 
             convert(r, Type::F32, to, wide, rounding)
         }
         (_, Type::Bf16) => to_bf16(r, from, a, rounding),
+        (_, Type::F8E4M3 | Type::F8E5M2) => to_f8(r, from, to, a, rounding),
         _ => cvt(r, from, to, a, rounding),
     }
 }
@@ -42,6 +48,8 @@ fn pair(ty: Type) -> bool {
 
 fn one(ty: Type) -> Raw {
     Raw::Const(match ty {
+        Type::F8E4M3 => Scalar::to_bits(F8E4M3::from_f32(1.0)),
+        Type::F8E5M2 => Scalar::to_bits(F8E5M2::from_f32(1.0)),
         Type::F16 => Scalar::to_bits(half::f16::ONE),
         Type::Bf16 => Scalar::to_bits(half::bf16::ONE),
         Type::F32 => Scalar::to_bits(1.0_f32),
@@ -59,6 +67,8 @@ fn fold_constant(from: Type, to: Type, bits: u64, rounding: Option<Rounding>) ->
     let value = fold::exact_f64(from, bits).filter(|v| !v.is_nan() && rounding.is_none())?;
     #[allow(clippy::cast_possible_truncation, reason = "Rust's `as` is the meaning of the cast")]
     match to {
+        Type::F8E4M3 => Some(Scalar::to_bits(F8E4M3::from_f32(fold::to_odd_f32(value)))),
+        Type::F8E5M2 => Some(Scalar::to_bits(F8E5M2::from_f32(fold::to_odd_f32(value)))),
         Type::F16 => Some(Scalar::to_bits(half::f16::from_f32(fold::to_odd_f32(value)))),
         Type::Bf16 => Some(Scalar::to_bits(half::bf16::from_f32(fold::to_odd_f32(value)))),
         Type::F32 => Some(Scalar::to_bits(value as f32)),
@@ -108,20 +118,33 @@ fn to_bf16(r: &mut Recorder, from: Type, a: Raw, rounding: Option<Rounding>) -> 
         r.fail(ErrorKind::NoSuchOperation { what: "a cast that rounds up or down".to_owned(), ty: Type::Bf16 });
         return Raw::Const(0);
     }
-    let wide = if from == Type::F32 {
-        a
-    } else if from.bits() <= 16 {
-        // All values of these types are exact in f32.
-        convert(r, from, Type::F32, a, None)
-    } else {
-        to_odd_f32(r, from, a)
-    };
+    let wide = to_f32_for_narrowing(r, from, a);
     let mode = float_modifier(rounding.unwrap_or(Rounding::NearestEven));
     let operand = r.operand(Type::F32, wide);
     r.define(ScalarType::B16, Opcode::Cvt, &[mode, "bf16", "f32"], vec![operand])
 }
 
-/// The value in f32 rounded to odd: a second rounding to 8 bits then rounds as if it were the only one.
+fn to_f8(r: &mut Recorder, from: Type, to: Type, a: Raw, rounding: Option<Rounding>) -> Raw {
+    let (Kind::Eight(format), None | Some(Rounding::NearestEven)) = (to.kind(), rounding) else {
+        r.fail(ErrorKind::NoSuchOperation { what: "a cast that does not round to nearest".to_owned(), ty: to });
+        return Raw::Const(0);
+    };
+    let wide = to_f32_for_narrowing(r, from, a);
+    f8::encode(r, format, wide, Overflow::Saturate)
+}
+
+/// An f32 that rounds to at most 11 bits as the value itself does.
+fn to_f32_for_narrowing(r: &mut Recorder, from: Type, a: Raw) -> Raw {
+    match from.bits() {
+        // All values of these types are exact in f32.
+        ..=16 => convert(r, from, Type::F32, a, None),
+        _ if from == Type::F32 => a,
+        _ => to_odd_f32(r, from, a),
+    }
+}
+
+/// The value in f32 rounded to odd: a second rounding to a few bits then rounds as if it were the only
+/// one.
 fn to_odd_f32(r: &mut Recorder, from: Type, a: Raw) -> Raw {
     let truncated = cvt(r, from, Type::F32, a, Some(Rounding::Zero));
     let back = convert(r, Type::F32, from, truncated, None);

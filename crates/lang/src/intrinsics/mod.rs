@@ -15,6 +15,7 @@ pub(crate) mod compare;
 pub(crate) mod control;
 pub(crate) mod convert;
 pub(crate) mod entry;
+pub(crate) mod f8;
 pub(crate) mod logic;
 pub(crate) mod math;
 pub(crate) mod memory;

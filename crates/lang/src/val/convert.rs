@@ -2,8 +2,9 @@
 
 use super::Val;
 use crate::intrinsics::convert;
+use crate::intrinsics::f8::{self, Overflow};
 use crate::recorder::with;
-use crate::types::{Scalar, ScalarFloat};
+use crate::types::{EightBitFloat, Scalar, ScalarFloat};
 
 /// How a result that does not fit exactly is rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,7 +21,8 @@ pub enum Rounding {
 
 impl<T: Scalar> Val<T> {
     /// The value in another type, as Rust's `as`: integers wrap or extend, floats become integers towards zero and
-    /// saturating, and round to nearest even otherwise; `bool` is 0 or 1, and anything but zero is `true`.
+    /// saturating, and round to nearest even otherwise; `bool` is 0 or 1, and anything but zero is `true`. To an
+    /// [`EightBitFloat`] it saturates, infinities included: [`Val::cast_unsaturated`] does not.
     ///
     /// NOTE: a NaN becomes 0, but `1 << 63` when the source is `f64` or the result has 64 bits (PTX ISA, `cvt`).
     #[track_caller]
@@ -42,6 +44,25 @@ impl<T: Scalar> Val<T> {
     pub fn bitcast<U: Scalar>(self) -> Val<U> {
         const { assert!(T::TYPE.bits() == U::TYPE.bits(), "a bitcast keeps the width") };
         Val::from_raw(with(|r| convert::bitcast(r, T::TYPE, U::TYPE, self.raw())))
+    }
+}
+
+impl Val<f32> {
+    /// The nearest number of an 8-bit format, ties to even. What rounds to more than the largest number becomes
+    /// infinity, or NaN where the format has none.
+    ///
+    /// ```
+    /// use warpfold_lang::{Arch, F8E5M2, Global, Target, kernel, thread_idx};
+    /// let narrow = kernel("narrow", |input: Global<f32>, output: Global<F8E5M2>| {
+    ///     let i = thread_idx().x;
+    ///     output.at(i).set(input.at(i).get().cast_unsaturated::<F8E5M2>());
+    /// });
+    /// assert!(narrow.ptx(&Target::new(Arch::SM_90A, (8, 0))).unwrap().contains("cvt.rn.satfinite.e5m2x2.f32"));
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn cast_unsaturated<F: EightBitFloat>(self) -> Val<F> {
+        Val::from_raw(with(|r| f8::encode(r, F::FORMAT, self.raw(), Overflow::Leave)))
     }
 }
 

@@ -102,4 +102,22 @@ macro_rules! constants {
     )*};
 }
 
-constants!(bool, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16, f32, f64, crate::F16x2, crate::Bf16x2);
+constants!(
+    bool,
+    u8,
+    u16,
+    u32,
+    u64,
+    i8,
+    i16,
+    i32,
+    i64,
+    half::f16,
+    half::bf16,
+    f32,
+    f64,
+    crate::F16x2,
+    crate::Bf16x2,
+    crate::F8E4M3,
+    crate::F8E5M2
+);

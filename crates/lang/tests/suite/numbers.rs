@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 use warpfold_lang::{
-    Bf16x2, Element, F16x2, Float, Global, Integer, Kernel, Number, Ordered, Pair, Param, Rounding, Scalar,
-    ScalarFloat, Signed, Val, WideFloat, Word, kernel,
+    Bf16x2, EightBitFloat, Element, F8E4M3, F8E5M2, F16x2, Float, Global, Integer, Kernel, Number, Ordered, Pair,
+    Param, Rounding, Scalar, ScalarFloat, Signed, Val, WideFloat, Word, kernel, shfl_down,
 };
 
 use super::Case;
@@ -32,6 +32,7 @@ pub(crate) fn cases() -> Vec<Case> {
     each!(roundings: f16 bf16 f32 f64);
     each!(roots: f32 f64);
     each!(pairs: F16x2 Bf16x2);
+    each!(eight_bits: F8E4M3 F8E5M2);
     cases.push(Case::new(bits()));
     cases.push(Case::new(functions()));
     cases.push(Case::new(half_functions()));
@@ -153,6 +154,22 @@ where
         data.at(2).set(Val::<P>::splat(low) + Val::<P>::from_f32(wide.get(), 1.5));
         wide.set_vec(data.at(3).get().to_f32());
         data.at(4).set(wide.at(1).get().bitcast::<P>());
+    })
+}
+
+fn eight_bits<F: EightBitFloat>(name: &str) -> Kernel<(Global<F>, Global<F>, Global<f32>)> {
+    kernel(format!("eight_bits_{name}"), |input: Global<F>, output: Global<F>, wide: Global<f32>| {
+        let [a, b, c, d] = input.get_vec::<4>().map(|x| x.cast::<f32>());
+        wide.set(a + b);
+        wide.at(1).reinterpret::<f16>().set(input.at(4).get().cast::<f16>());
+        wide.at(2).reinterpret::<bf16>().set(input.at(5).get().cast::<bf16>());
+        wide.at(3).reinterpret::<i32>().set(input.at(6).get().cast::<i32>());
+        wide.at(4).set(shfl_down(input.at(7).get(), 1).cast::<f32>());
+        output.set_vec([a, b, c, d].map(|x| (x * 2.0).cast::<F>()));
+        output.at(4).set(c.cast_unsaturated::<F>());
+        output.at(5).set(d.cast::<f64>().cast::<F>());
+        output.at(6).set(wide.at(5).reinterpret::<bf16>().get().cast::<F>());
+        output.at(7).set(a.lt(b).select(input.get(), Val::constant(2.0_f32).cast::<F>()));
     })
 }
 

@@ -1,0 +1,227 @@
+//! Eight-bit floats: formats of memory, without arithmetic. Kernels cast them to `f32`, compute, and cast back.
+
+use super::{Element, Scalar, Type, sealed};
+
+/// Sign, 4 bits of exponent, 3 of mantissa (OCP 8-bit floating point, E4M3, which CUDA and ONNX call `e4m3fn`): up to
+/// ±448, no infinities; `0x7f` and `0xff` are NaN.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct F8E4M3(u8);
+
+/// Sign, 5 bits of exponent, 2 of mantissa (OCP 8-bit floating point, E5M2): the upper half of an `f16`, up to ±57344,
+/// with infinities and NaNs.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct F8E5M2(u8);
+
+/// [`F8E4M3`] or [`F8E5M2`].
+pub trait EightBitFloat: Element {
+    /// What tells the formats apart.
+    #[doc(hidden)]
+    const FORMAT: Format;
+}
+
+/// An 8-bit format by its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Format {
+    /// Bits of the mantissa that are stored.
+    pub(crate) mantissa_bits: u32,
+    /// The exponent of 1.
+    pub(crate) bias: u32,
+    /// The largest number, as a byte.
+    pub(crate) max: u8,
+    /// What replaces a magnitude that rounds to more than the largest number, where nothing saturates.
+    pub(crate) overflow: u8,
+}
+
+/// The byte that every NaN becomes, in both formats, as the hardware's `cvt` has it.
+pub(crate) const NAN: u8 = 0x7f;
+
+impl Format {
+    pub(crate) const E4M3: Self = Self { mantissa_bits: 3, bias: 7, max: 0x7e, overflow: NAN };
+    pub(crate) const E5M2: Self = Self { mantissa_bits: 2, bias: 15, max: 0x7b, overflow: 0x7c };
+
+    /// How far the mantissa of an `f32` is shifted down to become this one's.
+    pub(crate) const fn shift(self) -> u32 {
+        f32::MANTISSA_DIGITS - 1 - self.mantissa_bits
+    }
+
+    /// What the exponent's bias of `f32` is more than this one's, as a byte's exponent field.
+    pub(crate) const fn rebias(self) -> u32 {
+        (127 - self.bias) << self.mantissa_bits
+    }
+
+    /// The bits of the smallest normal number as an `f32`.
+    pub(crate) const fn min_normal(self) -> u32 {
+        (128 - self.bias) << (f32::MANTISSA_DIGITS - 1)
+    }
+
+    /// The bits of the `f32` whose units in the last place are this format's subnormal numbers: a sum with it rounds
+    /// to one of them.
+    pub(crate) const fn subnormal_unit(self) -> u32 {
+        (128 - self.bias + self.shift()) << (f32::MANTISSA_DIGITS - 1)
+    }
+
+    /// The bits of a byte's magnitude, one with a normal number, as an `f32`.
+    pub(crate) const fn widen_normal(self, byte: u8) -> u32 {
+        (byte as u32 + self.rebias()) << self.shift()
+    }
+
+    /// The largest `f32` bits that round to the largest number: halfway to the next, if that tie goes down.
+    pub(crate) const fn last_finite(self) -> u32 {
+        let halfway = self.widen_normal(self.max) + (1 << (self.shift() - 1));
+        halfway - (self.max & 1) as u32
+    }
+
+    /// The nearest number, ties to even, saturating; a NaN is [`NAN`].
+    fn encode(self, value: f32) -> u8 {
+        if value.is_nan() {
+            return NAN;
+        }
+        let magnitude = value.abs().to_bits().min(self.widen_normal(self.max));
+        let byte = if magnitude < self.min_normal() {
+            (f32::from_bits(magnitude) + f32::from_bits(self.subnormal_unit())).to_bits() - self.subnormal_unit()
+        } else {
+            let odd = magnitude >> self.shift() & 1;
+            ((magnitude + (1 << (self.shift() - 1)) - 1 + odd) >> self.shift()) - self.rebias()
+        };
+        self.signed(value, u8::try_from(byte).expect("the magnitude was limited"))
+    }
+
+    /// The same, but beyond the largest number there is infinity or NaN.
+    fn encode_unsaturated(self, value: f32) -> u8 {
+        if value.is_nan() || value.abs().to_bits() <= self.last_finite() {
+            return self.encode(value);
+        }
+        if self.overflow == NAN { NAN } else { self.signed(value, self.overflow) }
+    }
+
+    const fn signed(self, value: f32, magnitude: u8) -> u8 {
+        if value.is_sign_negative() { magnitude | 0x80 } else { magnitude }
+    }
+
+    fn decode(self, byte: u8) -> f32 {
+        let magnitude = byte & 0x7f;
+        let value = if magnitude > self.max {
+            if magnitude == self.overflow && self.overflow != NAN { f32::INFINITY } else { f32::NAN }
+        } else if u32::from(magnitude) >> self.mantissa_bits == 0 {
+            f32::from_bits(self.subnormal_unit() + u32::from(magnitude)) - f32::from_bits(self.subnormal_unit())
+        } else {
+            f32::from_bits(self.widen_normal(magnitude))
+        };
+        if byte & 0x80 == 0 { value } else { -value }
+    }
+}
+
+macro_rules! eight_bit_floats {
+    ($($rust:ident $format:ident $largest:literal;)*) => {$(
+        impl $rust {
+            #[doc = concat!("The largest number, ", $largest, ".")]
+            pub const MAX: Self = Self(Format::$format.max);
+            /// A NaN, the one that casts give.
+            pub const NAN: Self = Self(NAN);
+
+            /// The number with these bits.
+            #[must_use]
+            pub const fn from_bits(bits: u8) -> Self {
+                Self(bits)
+            }
+
+            /// Its bits.
+            #[must_use]
+            pub const fn to_bits(self) -> u8 {
+                self.0
+            }
+
+            /// The nearest number, ties to even. Beyond the largest number, infinities included, it is that with the
+            /// sign; NaN stays NaN.
+            #[must_use]
+            pub fn from_f32(value: f32) -> Self {
+                Self(Format::$format.encode(value))
+            }
+
+            /// The nearest number, ties to even. What rounds to more than the largest number becomes infinity, or NaN
+            /// where the format has none.
+            #[must_use]
+            pub fn from_f32_unsaturated(value: f32) -> Self {
+                Self(Format::$format.encode_unsaturated(value))
+            }
+
+            /// The same number, which is exact.
+            #[must_use]
+            pub fn to_f32(self) -> f32 {
+                Format::$format.decode(self.0)
+            }
+
+            /// Whether it is NaN.
+            #[must_use]
+            pub fn is_nan(self) -> bool {
+                self.to_f32().is_nan()
+            }
+        }
+
+        /// As numbers: NaN equals nothing, and the zeros are equal.
+        impl PartialEq for $rust {
+            fn eq(&self, other: &Self) -> bool {
+                self.to_f32() == other.to_f32()
+            }
+        }
+
+        impl std::fmt::Debug for $rust {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "{:?}", self.to_f32())
+            }
+        }
+
+        impl sealed::Sealed for $rust {}
+        impl Scalar for $rust {
+            const TYPE: Type = Type::$rust;
+            fn to_bits(self) -> u64 {
+                self.0.into()
+            }
+            #[allow(clippy::cast_possible_truncation, reason = "the low bits are the value")]
+            fn from_bits(bits: u64) -> Self {
+                Self(bits as u8)
+            }
+        }
+        impl Element for $rust {}
+        impl EightBitFloat for $rust {
+            const FORMAT: Format = Format::$format;
+        }
+    )*};
+}
+
+eight_bit_floats! {
+    F8E4M3 E4M3 "448";
+    F8E5M2 E5M2 "57344";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{F8E4M3, F8E5M2};
+
+    #[test]
+    fn the_formats_have_the_values_of_their_standard() {
+        let e4m3 = |bits| F8E4M3::from_bits(bits).to_f32();
+        assert_eq!(
+            [0x01, 0x07, 0x08, 0x38, 0x7e, 0xfe].map(e4m3),
+            [1.0 / 512.0, 7.0 / 512.0, 1.0 / 64.0, 1.0, 448.0, -448.0]
+        );
+        let e5m2 = |bits| F8E5M2::from_bits(bits).to_f32();
+        assert_eq!(
+            [0x01, 0x04, 0x3c, 0x7b, 0xfc].map(e5m2),
+            [1.0 / 65536.0, 1.0 / 16384.0, 1.0, 57344.0, f32::NEG_INFINITY]
+        );
+        assert!(e4m3(0xff).is_nan() && e5m2(0x7d).is_nan());
+    }
+
+    #[test]
+    fn overflow_saturates_or_does_not() {
+        let e4m3 = [464.0, 465.0, -1e30, f32::INFINITY];
+        assert_eq!(e4m3.map(|x| F8E4M3::from_f32(x).to_bits()), [0x7e, 0x7e, 0xfe, 0x7e]);
+        assert_eq!(e4m3.map(|x| F8E4M3::from_f32_unsaturated(x).to_bits()), [0x7e, 0x7f, 0x7f, 0x7f]);
+        let e5m2 = [61439.0, 61440.0, -1e30, f32::INFINITY];
+        assert_eq!(e5m2.map(|x| F8E5M2::from_f32(x).to_bits()), [0x7b, 0x7b, 0xfb, 0x7b]);
+        assert_eq!(e5m2.map(|x| F8E5M2::from_f32_unsaturated(x).to_bits()), [0x7b, 0x7c, 0xfc, 0x7c]);
+    }
+}
