@@ -219,6 +219,13 @@ macro_rules! view_methods {
                 Ok((head, Self { memory, first, len, borrow: PhantomData }))
             }
 
+            /// The same memory as bytes.
+            #[must_use]
+            pub fn bytes(self) -> $view<'a, u8> {
+                let scale = size_of::<T>();
+                $view { memory: self.memory, first: self.first * scale, len: self.len * scale, borrow: PhantomData }
+            }
+
             pub(crate) fn memory(&self) -> &Arc<Allocation> {
                 &self.memory
             }

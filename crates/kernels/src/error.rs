@@ -88,6 +88,52 @@ pub enum ErrorKind {
         /// The most that it takes.
         limit: usize,
     },
+    /// A tensor of more dimensions than kernels take.
+    #[error("{0} dimensions are more than the {max} that kernels take", max = crate::layout::MAX_RANK)]
+    TooManyDimensions(usize),
+    /// Shapes that do not fit each other.
+    #[error("shapes {left:?} and {right:?} do not fit each other")]
+    ShapeMismatch {
+        /// One of them.
+        left: Vec<usize>,
+        /// The other.
+        right: Vec<usize>,
+    },
+    /// An axis that the tensor does not have.
+    #[error("axis {axis} is out of range for {rank} dimension(s)")]
+    AxisOutOfRange {
+        /// What was asked for.
+        axis: isize,
+        /// Dimensions that there are.
+        rank: usize,
+    },
+    /// An axis named twice.
+    #[error("axis {0} is named twice")]
+    RepeatedAxis(isize),
+    /// No operation has this name.
+    #[error("unknown operation '{0}'")]
+    UnknownOperation(String),
+    /// An operation that has no result for an empty set of elements.
+    #[error("{0} of no elements has no value")]
+    Empty(String),
+    /// An operation that is not made for an element type.
+    #[error("{op} does not take elements of type {dtype}")]
+    Unsupported {
+        /// The operation.
+        op: String,
+        /// The element type.
+        dtype: crate::Dtype,
+    },
+    /// More work than a launch takes.
+    #[error("{what} has {size}, more than the {limit} that a launch takes")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its size.
+        size: u64,
+        /// The most.
+        limit: u64,
+    },
     /// No repetition was asked for, so there is nothing to judge.
     #[error("at least one repetition is needed")]
     NoRepetitions,

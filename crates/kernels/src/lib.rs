@@ -5,18 +5,23 @@
 //! [`fold`] carries any monoid through warp and block; [`gemm`] has the tiled matrix product that measures the virtual
 //! GPU's speed. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 
+pub mod elements;
 pub mod fold;
 pub mod gemm;
 pub mod ladder;
+pub mod layout;
 pub mod reduce;
+pub mod reductions;
 pub mod vector_add;
 
 mod any_kernel;
 mod dtype;
 mod error;
 mod list;
+mod workspace;
 
 pub use any_kernel::AnyKernel;
 pub use dtype::{Dtype, LadderElement};
 pub use error::{Error, ErrorKind};
 pub use list::{Listed, kernels};
+pub use workspace::Workspace;

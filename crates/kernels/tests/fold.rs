@@ -1,17 +1,20 @@
 //! Every level of the fold, for every monoid, on every device at hand.
 
 use warpfold_device::{Device, LaunchConfig};
-use warpfold_kernels::fold::{ArgMax, Max, Min, Monoid, Product, Sum, fold_block};
-use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, thread_idx, when};
+use warpfold_kernels::fold::{ArgMax, Max, Min, Monoid, Position, Product, Sum, fold_block};
+use warpfold_lang::{Element, Global, Kernel, Val, block_idx, kernel, thread_idx, when};
 
 /// Threads a block: one warp, and numbers of warps that are and are not powers of two.
 const THREADS: [u32; 6] = [32, 64, 96, 256, 992, 1024];
 
 /// A block folds its `threads` elements.
-fn fold_kernel<M: Monoid>(monoid: M, threads: u32) -> Kernel<(Global<M::Element>, Global<M::Output>)> {
-    let body = move |input: Global<M::Element>, output: Global<M::Output>| {
+fn fold_kernel<M, T: Element, O: Element>(monoid: M, threads: u32) -> Kernel<(Global<T>, Global<O>)>
+where
+    M: Monoid<Item = Val<T>, Output = Val<O>>,
+{
+    let body = move |input: Global<T>, output: Global<O>| {
         let i = block_idx().x * threads + thread_idx().x;
-        let acc = monoid.lift(input.at(i).get(), thread_idx().x.cast());
+        let acc = monoid.lift(input.at(i).get(), Position::new(thread_idx().x.cast(), 0));
         let acc = fold_block(monoid, acc, threads);
         let result = monoid.finish(acc, Val::constant(u64::from(threads)));
         when(thread_idx().x.eq(0), || output.at(block_idx().x).set(result));
@@ -21,16 +24,18 @@ fn fold_kernel<M: Monoid>(monoid: M, threads: u32) -> Kernel<(Global<M::Element>
 
 /// Folds two blocks of `element`s on every device and compares with `expected` of each block.
 #[track_caller]
-fn check<M>(monoid: M, element: impl Fn(usize) -> M::Element, expected: impl Fn(&[M::Element]) -> M::Output)
+fn check<M, T, O>(monoid: M, element: impl Fn(usize) -> T, expected: impl Fn(&[T]) -> O)
 where
-    M: Monoid<Element: warpfold_device::Element, Output: warpfold_device::Element>,
+    T: Element + warpfold_device::Element,
+    O: Element + warpfold_device::Element,
+    M: Monoid<Item = Val<T>, Output = Val<O>>,
 {
     for device in Device::all() {
         println!("on {device}");
         for threads in THREADS {
             let elements: Vec<_> = (0..2 * threads as usize).map(&element).collect();
             let input = device.upload(&elements).unwrap();
-            let mut output = device.alloc::<M::Output>(2).unwrap();
+            let mut output = device.alloc::<O>(2).unwrap();
             device.launch(&fold_kernel(monoid, threads), LaunchConfig::new(2, threads), (&input, &mut output)).unwrap();
             let blocks: Vec<_> = elements.chunks(threads as usize).map(&expected).collect();
             assert_eq!(output.download().unwrap(), blocks, "{threads} threads on {device}");
@@ -82,9 +87,9 @@ fn arg_max_is_the_first_position_of_the_largest() {
 struct Affine;
 
 impl Monoid for Affine {
-    type Element = u32;
+    type Item = Val<u32>;
     type Acc = (Val<u32>, Val<u32>);
-    type Output = u32;
+    type Output = Val<u32>;
     const COMMUTES: bool = false;
 
     fn identity(self) -> Self::Acc {
@@ -95,8 +100,8 @@ impl Monoid for Affine {
         (left.0 * right.0, left.1.mul_add(right.0, right.1))
     }
 
-    fn lift(self, element: Val<u32>, index: Val<u64>) -> Self::Acc {
-        (element, index.cast())
+    fn lift(self, element: Val<u32>, position: Position) -> Self::Acc {
+        (element, position.index().cast())
     }
 
     fn finish(self, acc: Self::Acc, _: Val<u64>) -> Val<u32> {
@@ -107,13 +112,19 @@ impl Monoid for Affine {
 #[test]
 fn a_combine_that_does_not_commute_is_folded_in_order() {
     let element = |i| scattered(i) as u32 | 1;
-    check(Affine, element, |block| block.iter().zip(0_u32..).fold(0, |x, (a, b)| x.wrapping_mul(*a).wrapping_add(b)));
+    check(Affine, element, |block| {
+        block.iter().zip(0_u32..).fold(0_u32, |x, (a, b)| x.wrapping_mul(*a).wrapping_add(b))
+    });
 }
 
 /// One thread: `combine` with the identity on either side, and both ways to bracket three elements.
-fn laws<M: Monoid>(monoid: M) -> Kernel<(Global<M::Element>, Global<M::Output>)> {
-    kernel("laws", move |input: Global<M::Element>, output: Global<M::Output>| {
-        let [a, b, c] = [0_u32, 1, 2].map(|i| monoid.lift(input.at(i).get(), Val::constant(u64::from(i))));
+fn laws<M, T: Element, O: Element>(monoid: M) -> Kernel<(Global<T>, Global<O>)>
+where
+    M: Monoid<Item = Val<T>, Output = Val<O>>,
+{
+    kernel("laws", move |input: Global<T>, output: Global<O>| {
+        let [a, b, c] =
+            [0_u32, 1, 2].map(|i| monoid.lift(input.at(i).get(), Position::new(Val::constant(u64::from(i)), 0)));
         let results = [
             a,
             monoid.combine(monoid.identity(), a),
@@ -128,14 +139,16 @@ fn laws<M: Monoid>(monoid: M) -> Kernel<(Global<M::Element>, Global<M::Output>)>
 }
 
 #[track_caller]
-fn check_laws<M>(monoid: M, elements: [M::Element; 3])
+fn check_laws<M, T, O>(monoid: M, elements: [T; 3])
 where
-    M: Monoid<Element: warpfold_device::Element, Output: warpfold_device::Element>,
+    T: Element + warpfold_device::Element,
+    O: Element + warpfold_device::Element,
+    M: Monoid<Item = Val<T>, Output = Val<O>>,
 {
     for device in Device::all() {
         println!("on {device}");
         let input = device.upload(&elements).unwrap();
-        let mut output = device.alloc::<M::Output>(5).unwrap();
+        let mut output = device.alloc::<O>(5).unwrap();
         device.launch(&laws(monoid), LaunchConfig::new(1, 1), (&input, &mut output)).unwrap();
         let [a, left, right, first, last] = output.download().unwrap()[..] else { unreachable!("five were stored") };
         assert!(left == a && right == a, "identity: {a:?}, {left:?}, {right:?} on {device}");

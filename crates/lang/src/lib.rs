@@ -68,7 +68,7 @@ pub use memory::{
     Atomic, AtomicAdd, AtomicBits, Cache, Global, GlobalSpace, Index, Local, LocalSpace, Order, Pointer, Reduction,
     Scope, Shared, SharedSpace, Space, dynamic_shared, fence, fence_sequential, local, shared, shared_named,
 };
-pub use params::{Argument, Arguments, Layout, Param, Params, Received, Sink, Slot};
+pub use params::{Argument, Arguments, Array, Layout, Param, Params, Received, Sink, Slot};
 pub use print::{PrintArgs, Printable, print};
 pub use registers::{MapRegisters, Registers, Vars, ZipRegisters, vars};
 pub use target::{Arch, Limits, Target, UnknownArch};

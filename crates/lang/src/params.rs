@@ -62,7 +62,7 @@
 
 use warpfold_ptx::{self as ptx, ScalarType, StateSpace};
 
-use crate::recorder::with;
+use crate::recorder::{Computed, with};
 use crate::types::{Element, Scalar, Type};
 use crate::{Global, Val, intrinsics};
 
@@ -125,28 +125,44 @@ impl<T: Element + Param> Received for Val<T> {
     }
 }
 
+/// An array of scalars that was passed by value. An element is loaded where it is first asked for, once.
+///
 /// ```
-/// use warpfold_lang::{Arch, Global, Target, Val, kernel};
-/// let sizes = kernel("sizes", |out: Global<u32>, shape: [Val<u32>; 3]| out.set(shape[0] * shape[1] * shape[2]));
-/// assert_eq!(sizes.layout().bytes, 20);
-/// assert!(sizes.ptx(&Target::new(Arch::SM_80, (8, 0)))?.contains("sizes_param_1[3]"));
+/// use warpfold_lang::{Arch, Array, Global, Target, kernel};
+/// let area = kernel("area", |out: Global<u32>, shape: Array<u32, 3>| out.set(shape.at(0) * shape.at(2)));
+/// assert_eq!(area.layout().bytes, 20);
+/// assert!(area.ptx(&Target::new(Arch::SM_80, (8, 0)))?.contains(".param .u32 area_param_1[3]"));
 /// # Ok::<(), warpfold_lang::Error>(())
 /// ```
-impl<T: Element + Param, const N: usize> Received for [Val<T>; N] {
+#[derive(Debug, Clone, Copy)]
+pub struct Array<T, const N: usize> {
+    position: usize,
+    element: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: Element + Param, const N: usize> Array<T, N> {
+    /// The element at a position known while recording.
+    ///
+    /// # Panics
+    /// Beyond the end.
+    #[track_caller]
+    #[must_use]
+    pub fn at(self, index: usize) -> Val<T> {
+        assert!(index < N, "the array has {N} elements, there is none at {index}");
+        let offset = <T as Param>::BYTES * index as u32;
+        Val::from_raw(with(|r| {
+            let name = Computed::Param { position: self.position, offset };
+            r.computed(name, |r| intrinsics::memory::load_param(r, self.position, offset.into(), T::TYPE))
+        }))
+    }
+}
+
+impl<T: Element + Param, const N: usize> Received for Array<T, N> {
     type Param = [T; N];
 
     fn receive(position: usize) -> Self {
-        with(|r| {
-            declare::<Self::Param>(r, position);
-            std::array::from_fn(|i| {
-                Val::from_raw(intrinsics::memory::load_param(
-                    r,
-                    position,
-                    i64::from(<T as Element>::BYTES) * i as i64,
-                    T::TYPE,
-                ))
-            })
-        })
+        with(|r| declare::<Self::Param>(r, position));
+        Self { position, element: std::marker::PhantomData }
     }
 }
 

@@ -53,6 +53,11 @@ pub(crate) enum Computed {
     Constant(&'static str, u64),
     /// The address of a variable.
     Address(Symbol),
+    /// An element of an array parameter.
+    Param {
+        position: usize,
+        offset: u32,
+    },
     LinearThreadIdx,
     WarpId,
 }

@@ -1,7 +1,7 @@
 //! Groups of registers that move together: the accumulators of folds.
 
 use crate::intrinsics::compare;
-use crate::memory::{Pointer, SharedSpace, Space, shared};
+use crate::memory::{Global, GlobalSpace, Pointer, SharedSpace, Space, shared};
 use crate::recorder::with;
 use crate::types::Element;
 use crate::{Index, Operand, Val, Var};
@@ -13,6 +13,9 @@ pub trait Registers: Copy {
     type Vars: Copy;
     /// One pointer for each register: a structure of arrays, so that neighbouring threads touch neighbouring words.
     type Pointers<S: Space>: Copy;
+
+    /// How many registers it has.
+    const COUNT: u32;
 
     /// Registers without a value yet; assign them on every path before reading.
     #[doc(hidden)]
@@ -27,6 +30,9 @@ pub trait Registers: Copy {
     fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self;
     /// Arrays of `len` in shared memory.
     fn shared(len: u32) -> Self::Pointers<SharedSpace>;
+    /// Arrays of `len` in the memory of the device: 8 bytes an element, one array behind the other from the array that
+    /// `next` counts.
+    fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace>;
     /// Loads each register from its array.
     fn load<S: Space>(from: Self::Pointers<S>, index: impl Index + Copy) -> Self;
     /// Stores each register into its array.
@@ -88,6 +94,7 @@ impl<R: Registers> Vars<R> {
 impl Registers for () {
     type Vars = ();
     type Pointers<S: Space> = ();
+    const COUNT: u32 = 0;
 
     fn declare() {}
     fn assign((): (), (): ()) {}
@@ -95,6 +102,7 @@ impl Registers for () {
     fn map(self, _: &mut impl MapRegisters) {}
     fn zip(self, (): (), _: &mut impl ZipRegisters) {}
     fn shared(_: u32) {}
+    fn global(_: Global<u64>, _: Val<u64>, _: &mut u32) {}
     fn load<S: Space>((): (), _: impl Index + Copy) {}
     fn store<S: Space>(self, (): (), _: impl Index + Copy) {}
 }
@@ -102,6 +110,7 @@ impl Registers for () {
 impl<T: Element> Registers for Val<T> {
     type Vars = Var<T>;
     type Pointers<S: Space> = Pointer<T, S>;
+    const COUNT: u32 = 1;
 
     fn declare() -> Var<T> {
         Var::declare()
@@ -131,6 +140,13 @@ impl<T: Element> Registers for Val<T> {
     }
 
     #[track_caller]
+    fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Pointer<T, GlobalSpace> {
+        let first = len * u64::from(*next);
+        *next += 1;
+        memory.at(first).reinterpret()
+    }
+
+    #[track_caller]
     fn load<S: Space>(from: Pointer<T, S>, index: impl Index + Copy) -> Self {
         from.at(index).get()
     }
@@ -144,6 +160,7 @@ impl<T: Element> Registers for Val<T> {
 impl<R: Registers, const N: usize> Registers for [R; N] {
     type Vars = [R::Vars; N];
     type Pointers<S: Space> = [R::Pointers<S>; N];
+    const COUNT: u32 = R::COUNT * N as u32;
 
     fn declare() -> Self::Vars {
         std::array::from_fn(|_| R::declare())
@@ -173,6 +190,11 @@ impl<R: Registers, const N: usize> Registers for [R; N] {
     }
 
     #[track_caller]
+    fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace> {
+        std::array::from_fn(|_| R::global(memory, len, next))
+    }
+
+    #[track_caller]
     fn load<S: Space>(from: Self::Pointers<S>, index: impl Index + Copy) -> Self {
         from.map(|pointer| R::load(pointer, index))
     }
@@ -188,6 +210,7 @@ macro_rules! tuples {
         impl<$($register: Registers),*> Registers for ($($register,)*) {
             type Vars = ($($register::Vars,)*);
             type Pointers<Sp: Space> = ($($register::Pointers<Sp>,)*);
+            const COUNT: u32 = 0 $(+ $register::COUNT)*;
 
             fn declare() -> Self::Vars {
                 ($($register::declare(),)*)
@@ -214,6 +237,11 @@ macro_rules! tuples {
             #[track_caller]
             fn shared(len: u32) -> Self::Pointers<SharedSpace> {
                 ($($register::shared(len),)*)
+            }
+
+            #[track_caller]
+            fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace> {
+                ($($register::global(memory, len, next),)*)
             }
 
             #[track_caller]

@@ -1,16 +1,31 @@
 //! Folds: a [`Monoid`] carried through the levels of the machine, each level written once for every monoid.
 //!
-//! [`monoid`](Monoid) says what is folded; [`fold_warp`] folds the lanes of a warp, [`fold_block`] the threads of a
-//! block. Each takes one accumulator a thread and gives the fold in thread order, so that combines that do not commute
-//! are folded rightly as well, and the order depends on the shape alone. Deliberately absent: anything that looks at
-//! memory; a kernel decides how elements reach a thread.
+//! [`monoid`](Monoid) says what is folded. `thread` folds what a thread takes from a run, [`fold_warp`] the lanes of a
+//! warp, [`fold_block`] the threads of a block, `grid` the blocks of a launch. `rows` and `columns` are the two kernels
+//! made of these levels, [`Plan`] chooses between them and their sizes, and a [`Fold`] is what users hold.
+//!
+//! The order of a fold is fixed by shape and plan alone, in every level; a monoid that does not commute is folded in
+//! the order of its items.
 
+mod any;
 mod block;
+mod columns;
+mod geometry;
+mod grid;
 mod monoid;
 mod monoids;
+mod plan;
+mod rows;
+mod run;
+mod thread;
 mod warp;
 
+pub use any::AnyFold;
 pub use block::fold_block;
-pub use monoid::Monoid;
+pub use columns::Columns;
+pub use monoid::{Monoid, Position};
 pub use monoids::{ArgMax, Max, Min, Product, Sum};
+pub use plan::{Plan, Shape};
+pub use rows::Rows;
+pub use run::Fold;
 pub use warp::fold_warp;

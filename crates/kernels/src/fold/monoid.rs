@@ -1,11 +1,11 @@
 //! What a fold needs to know about its operation.
 
-use warpfold_lang::{Element, Registers, Val};
+use warpfold_lang::{Registers, Val};
 
 /// An identity and an associative combine over values held in registers, with the way in and the way out.
 ///
 /// ```
-/// use warpfold_kernels::fold::Monoid;
+/// use warpfold_kernels::fold::{Monoid, Position};
 /// use warpfold_lang::Val;
 ///
 /// /// The sum of squares.
@@ -13,9 +13,9 @@ use warpfold_lang::{Element, Registers, Val};
 /// struct Energy;
 ///
 /// impl Monoid for Energy {
-///     type Element = f32;
+///     type Item = Val<f32>;
 ///     type Acc = Val<f32>;
-///     type Output = f32;
+///     type Output = Val<f32>;
 ///     const COMMUTES: bool = true;
 ///
 ///     fn identity(self) -> Val<f32> {
@@ -24,8 +24,8 @@ use warpfold_lang::{Element, Registers, Val};
 ///     fn combine(self, left: Val<f32>, right: Val<f32>) -> Val<f32> {
 ///         left + right
 ///     }
-///     fn lift(self, element: Val<f32>, _: Val<u64>) -> Val<f32> {
-///         element * element
+///     fn lift(self, item: Val<f32>, _: Position) -> Val<f32> {
+///         item * item
 ///     }
 ///     fn finish(self, acc: Val<f32>, _: Val<u64>) -> Val<f32> {
 ///         acc
@@ -33,14 +33,17 @@ use warpfold_lang::{Element, Registers, Val};
 /// }
 /// ```
 pub trait Monoid: Copy + Send + Sync + 'static {
-    /// What is folded.
-    type Element: Element;
-    /// What is carried: one register, or a tuple of them.
-    type Acc: Registers;
+    /// What is folded: one register, or a tuple of them.
+    type Item: Registers + 'static;
+    /// What is carried.
+    type Acc: Registers + 'static;
     /// What comes out.
-    type Output: Element;
-    /// Whether `combine(a, b)` is `combine(b, a)`, so that a fold may reorder.
+    type Output: Registers + 'static;
+    /// Whether `combine(a, b)` is `combine(b, a)`, so that a fold may take items in another order than theirs.
     const COMMUTES: bool;
+    /// Whether `lift` looks at the position. If not, and if it commutes, the dimensions of a tensor may be walked in the
+    /// order of memory.
+    const USES_POSITION: bool = true;
 
     /// The accumulator of nothing: `combine(identity(), a) == a == combine(a, identity())`.
     fn identity(self) -> Self::Acc;
@@ -48,9 +51,37 @@ pub trait Monoid: Copy + Send + Sync + 'static {
     /// The accumulator of everything in `left`, then everything in `right`. Associative; for floats up to rounding.
     fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc;
 
-    /// The accumulator of one element at its position in the whole.
-    fn lift(self, element: Val<Self::Element>, index: Val<u64>) -> Self::Acc;
+    /// The accumulator of one item at its position in the whole.
+    fn lift(self, item: Self::Item, position: Position) -> Self::Acc;
 
-    /// The result of a fold over `count` elements.
-    fn finish(self, acc: Self::Acc, count: Val<u64>) -> Val<Self::Output>;
+    /// The result of a fold over `count` items.
+    fn finish(self, acc: Self::Acc, count: Val<u64>) -> Self::Output;
+
+    /// `combine(acc, lift(item, position))`, for an item that comes behind all that `acc` has seen, and perhaps with
+    /// fewer instructions.
+    fn push(self, acc: Self::Acc, item: Self::Item, position: Position) -> Self::Acc {
+        self.combine(acc, self.lift(item, position))
+    }
+}
+
+/// Where an item stands in what is folded, counted from 0 in C order of the folded dimensions.
+#[derive(Debug, Clone, Copy)]
+pub struct Position {
+    start: Val<u64>,
+    offset: u64,
+}
+
+impl Position {
+    /// `offset` behind `start`.
+    #[must_use]
+    pub const fn new(start: Val<u64>, offset: u64) -> Self {
+        Self { start, offset }
+    }
+
+    /// As a number; costs an instruction where it is asked for, and nothing where not.
+    #[track_caller]
+    #[must_use]
+    pub fn index(self) -> Val<u64> {
+        if self.offset == 0 { self.start } else { self.start + self.offset }
+    }
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use warpfold_lang::{Number, Ordered, Registers, Val};
 
-use super::Monoid;
+use super::{Monoid, Position};
 
 macro_rules! elementary {
     ($($(#[$doc:meta])* $name:ident $identity:ident |$left:ident, $right:ident| $combine:expr;)*) => {$(
@@ -35,10 +35,11 @@ macro_rules! elementary {
         impl<T> Copy for $name<T> {}
 
         impl<T: Number> Monoid for $name<T> {
-            type Element = T;
+            type Item = Val<T>;
             type Acc = Val<T>;
-            type Output = T;
+            type Output = Val<T>;
             const COMMUTES: bool = true;
+            const USES_POSITION: bool = false;
 
             fn identity(self) -> Val<T> {
                 Val::constant(T::$identity)
@@ -49,7 +50,7 @@ macro_rules! elementary {
                 $combine
             }
 
-            fn lift(self, element: Val<T>, _: Val<u64>) -> Val<T> {
+            fn lift(self, element: Val<T>, _: Position) -> Val<T> {
                 element
             }
 
@@ -99,9 +100,9 @@ impl<T> Clone for ArgMax<T> {
 impl<T> Copy for ArgMax<T> {}
 
 impl<T: Ordered> Monoid for ArgMax<T> {
-    type Element = T;
+    type Item = Val<T>;
     type Acc = (Val<T>, Val<u64>);
-    type Output = u64;
+    type Output = Val<u64>;
     const COMMUTES: bool = true;
 
     fn identity(self) -> Self::Acc {
@@ -115,8 +116,8 @@ impl<T: Ordered> Monoid for ArgMax<T> {
         Registers::select(larger | earlier, right, left)
     }
 
-    fn lift(self, element: Val<T>, index: Val<u64>) -> Self::Acc {
-        (element, index)
+    fn lift(self, element: Val<T>, position: Position) -> Self::Acc {
+        (element, position.index())
     }
 
     fn finish(self, acc: Self::Acc, _: Val<u64>) -> Val<u64> {

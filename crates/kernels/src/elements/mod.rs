@@ -1,0 +1,18 @@
+//! Elements between memory and registers: what type they have there, and what type is computed in.
+//!
+//! Memory holds any [`Dtype`](crate::Dtype), known when a kernel is built; a kernel computes in one of six [`Compute`]
+//! types. [`Source`] is the way in: loads up to 16 bytes wide, conversions, and the maps that are fused before a fold or
+//! an operator; [`Sink`] is the way out. So a monoid is compiled for the types it computes in, not for those it reads.
+
+mod compute;
+mod load;
+mod sink;
+mod source;
+mod store;
+
+pub use compute::{Compute, float8_of, float8_value};
+pub use sink::Sink;
+pub use source::{Place, Run, Source};
+
+pub(crate) use load::load;
+pub(crate) use store::store;

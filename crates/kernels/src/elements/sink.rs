@@ -1,0 +1,105 @@
+//! The way out: from what a fold or an operator gives to memory of any element types.
+
+use std::fmt;
+use std::sync::Arc;
+
+use warpfold_lang::{Global, Val};
+
+use super::{Compute, store};
+use crate::Dtype;
+
+type Store<O> = dyn Fn(&[Global<u8>], &[O], bool) + Send + Sync;
+
+/// How results of a kernel go to its outputs: the maps that are fused behind, conversions, stores.
+///
+/// ```
+/// use warpfold_kernels::Dtype;
+/// use warpfold_kernels::elements::Sink;
+/// use warpfold_lang::Val;
+///
+/// // The square root of what is computed in f32, stored as f16.
+/// let root = Sink::one::<f32>(Dtype::F16).after(|x: Val<f32>| x.sqrt());
+/// assert_eq!(root.dtypes(), [Dtype::F16]);
+/// ```
+pub struct Sink<O> {
+    dtypes: Vec<Dtype>,
+    store: Arc<Store<O>>,
+}
+
+impl<C: Compute> Sink<Val<C>> {
+    /// One output, of type `dtype` in memory.
+    #[must_use]
+    pub fn output(dtype: Dtype) -> Self {
+        let store = move |to: &[Global<u8>], values: &[Val<C>], wide| store(dtype, to[0], values, wide);
+        Self { dtypes: vec![dtype], store: Arc::new(store) }
+    }
+}
+
+impl Sink<()> {
+    /// As [`Sink::output`], to be read where the type has to be said.
+    #[must_use]
+    pub fn one<C: Compute>(dtype: Dtype) -> Sink<Val<C>> {
+        Sink::output(dtype)
+    }
+}
+
+impl<O: Copy + 'static> Sink<O> {
+    /// The element types of its outputs.
+    #[must_use]
+    pub fn dtypes(&self) -> &[Dtype] {
+        &self.dtypes
+    }
+
+    /// Fuses a map before.
+    #[must_use]
+    pub fn after<P: Copy + 'static>(self, map: impl Fn(P) -> O + Send + Sync + 'static) -> Sink<P> {
+        let store = self.store;
+        Sink {
+            dtypes: self.dtypes,
+            store: Arc::new(move |to: &[Global<u8>], values: &[P], wide| {
+                let mapped: Vec<O> = values.iter().map(|value| map(*value)).collect();
+                store(to, &mapped, wide);
+            }),
+        }
+    }
+
+    /// Stores the first of two results in its own outputs, and the second in those of another sink, behind them.
+    #[must_use]
+    pub fn zip<P: Copy + 'static>(self, other: Sink<P>) -> Sink<(O, P)> {
+        let (own, left, right) = (self.dtypes.len(), self.store, other.store);
+        Sink {
+            dtypes: self.dtypes.into_iter().chain(other.dtypes).collect(),
+            store: Arc::new(move |to: &[Global<u8>], values: &[(O, P)], wide| {
+                let (ours, theirs) = to.split_at(own);
+                left(ours, &values.iter().map(|value| value.0).collect::<Vec<_>>(), wide);
+                right(theirs, &values.iter().map(|value| value.1).collect::<Vec<_>>(), wide);
+            }),
+        }
+    }
+
+    /// Stores results from these addresses on, one an output; `wide` promises that what is stored together lies at a
+    /// multiple of its size or of 16 bytes.
+    pub fn store(&self, to: &[Global<u8>], values: &[O], wide: bool) {
+        debug_assert_eq!(to.len(), self.dtypes.len(), "one address an output");
+        (self.store)(to, values, wide);
+    }
+
+    /// Stores one result at this position of every output.
+    pub fn store_at(&self, outputs: &[Global<u8>], position: Val<u64>, value: O) {
+        let at = |(output, dtype): (&Global<u8>, &Dtype)| output.at(position * dtype.bytes());
+        let to: Vec<_> = outputs.iter().zip(&self.dtypes).map(at).collect();
+        self.store(&to, &[value], false);
+    }
+}
+
+impl<O> Clone for Sink<O> {
+    fn clone(&self) -> Self {
+        Self { dtypes: self.dtypes.clone(), store: Arc::clone(&self.store) }
+    }
+}
+
+impl<O> fmt::Debug for Sink<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sink").field("dtypes", &self.dtypes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! The way in: from memory of any element types to what a fold or an operator takes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use warpfold_lang::{Global, Val};
+
+use super::{Compute, load};
+use crate::Dtype;
+
+/// Where the next elements of one input lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// The first of them.
+    pub pointer: Global<u8>,
+    /// Where those behind it are.
+    pub run: Run,
+}
+
+/// How elements that are taken together lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Run {
+    /// Side by side, at a multiple of what they take together or of 16 bytes: loaded as wide as can be.
+    Wide,
+    /// Side by side: loaded one by one.
+    Narrow,
+    /// All at the same place: loaded once.
+    Same,
+}
+
+type Load<I> = dyn Fn(&[Place], u32) -> Vec<I> + Send + Sync;
+
+/// How items of a kernel come from its inputs: loads, conversions, and the maps that are fused before.
+///
+/// ```
+/// use warpfold_kernels::Dtype;
+/// use warpfold_kernels::elements::Source;
+///
+/// // The squares of bf16 elements, computed in f32.
+/// let squares = Source::one::<f32>(Dtype::Bf16).map(|x| x * x);
+/// // The products of two inputs.
+/// let products = Source::one::<f32>(Dtype::F32).zip(Source::one::<f32>(Dtype::F16)).map(|(x, y)| x * y);
+/// assert_eq!((squares.dtypes().len(), products.dtypes().len()), (1, 2));
+/// ```
+pub struct Source<I> {
+    dtypes: Vec<Dtype>,
+    load: Arc<Load<I>>,
+}
+
+impl<C: Compute> Source<Val<C>> {
+    /// The elements of one input, of type `dtype` in memory, as the type `C`.
+    #[must_use]
+    pub fn input(dtype: Dtype) -> Self {
+        let load = move |places: &[Place], n| match places[0].run {
+            Run::Same => vec![load::<C>(dtype, places[0].pointer, 1, false)[0]; n as usize],
+            run => load(dtype, places[0].pointer, n, run == Run::Wide),
+        };
+        Self { dtypes: vec![dtype], load: Arc::new(load) }
+    }
+}
+
+impl Source<()> {
+    /// As [`Source::input`], to be read where the type has to be said.
+    #[must_use]
+    pub fn one<C: Compute>(dtype: Dtype) -> Source<Val<C>> {
+        Source::input(dtype)
+    }
+}
+
+impl<I: Copy + 'static> Source<I> {
+    /// The element types of its inputs.
+    #[must_use]
+    pub fn dtypes(&self) -> &[Dtype] {
+        &self.dtypes
+    }
+
+    /// Fuses a map behind.
+    #[must_use]
+    pub fn map<J: Copy + 'static>(self, map: impl Fn(I) -> J + Send + Sync + 'static) -> Source<J> {
+        let load = self.load;
+        Source {
+            dtypes: self.dtypes,
+            load: Arc::new(move |places: &[Place], n| load(places, n).into_iter().map(&map).collect()),
+        }
+    }
+
+    /// Takes the inputs of another source behind its own, and gives both items together.
+    #[must_use]
+    pub fn zip<J: Copy + 'static>(self, other: Source<J>) -> Source<(I, J)> {
+        let (own, left, right) = (self.dtypes.len(), self.load, other.load);
+        Source {
+            dtypes: self.dtypes.into_iter().chain(other.dtypes).collect(),
+            load: Arc::new(move |places: &[Place], n| {
+                let (ours, theirs) = places.split_at(own);
+                left(ours, n).into_iter().zip(right(theirs, n)).collect()
+            }),
+        }
+    }
+
+    /// Elements that one access of 16 bytes gives, of the widest of its inputs.
+    #[must_use]
+    pub fn vector_len(&self) -> u32 {
+        let widest = self.dtypes.iter().map(|dtype| dtype.bytes()).max().unwrap_or(1);
+        16 / widest as u32
+    }
+
+    /// The `n` items at these places, one place an input.
+    #[must_use]
+    pub fn load(&self, places: &[Place], n: u32) -> Vec<I> {
+        debug_assert_eq!(places.len(), self.dtypes.len(), "one place an input");
+        (self.load)(places, n)
+    }
+}
+
+impl<I> Clone for Source<I> {
+    fn clone(&self) -> Self {
+        Self { dtypes: self.dtypes.clone(), load: Arc::clone(&self.load) }
+    }
+}
+
+impl<I> fmt::Debug for Source<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("dtypes", &self.dtypes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! A fold whose monoid is forgotten: what a table of operations holds.
+
+use warpfold_device::{Stream, View, ViewMut};
+
+use super::{Fold, Monoid, Plan};
+use crate::layout::Layout;
+use crate::{AnyKernel, Dtype, Error, Workspace};
+
+/// A [`Fold`] of any monoid.
+pub trait AnyFold: std::fmt::Debug + Send + Sync {
+    /// The element types of its inputs.
+    fn inputs(&self) -> &[Dtype];
+
+    /// The element types of its outputs.
+    fn outputs(&self) -> &[Dtype];
+
+    /// As [`Fold::plan`].
+    ///
+    /// # Errors
+    /// Those of [`Fold::plan`].
+    fn plan(&self, layouts: &[&Layout], addresses: &[u64], axes: &[usize]) -> Result<Plan, Error>;
+
+    /// As [`Fold::kernel`].
+    fn kernel(&self, plan: &Plan) -> AnyKernel;
+
+    /// As [`Fold::launch`].
+    ///
+    /// # Errors
+    /// Those of [`Fold::launch`].
+    fn launch<'a>(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        inputs: Vec<View<'a, u8>>,
+        outputs: Vec<ViewMut<'a, u8>>,
+        workspace: &'a mut Workspace,
+    ) -> Result<(), Error>;
+}
+
+impl<M: Monoid> AnyFold for Fold<M> {
+    fn inputs(&self) -> &[Dtype] {
+        self.source.dtypes()
+    }
+
+    fn outputs(&self) -> &[Dtype] {
+        self.sink.dtypes()
+    }
+
+    fn plan(&self, layouts: &[&Layout], addresses: &[u64], axes: &[usize]) -> Result<Plan, Error> {
+        Self::plan(self, layouts, addresses, axes)
+    }
+
+    fn kernel(&self, plan: &Plan) -> AnyKernel {
+        Self::kernel(self, plan)
+    }
+
+    fn launch<'a>(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        inputs: Vec<View<'a, u8>>,
+        outputs: Vec<ViewMut<'a, u8>>,
+        workspace: &'a mut Workspace,
+    ) -> Result<(), Error> {
+        Self::launch(self, stream, plan, inputs, outputs, workspace)
+    }
+}

@@ -1,0 +1,178 @@
+//! The fold whose threads stand along a kept dimension: columns of a matrix, each warp with a run of rows of its own.
+
+use warpfold_lang::{
+    Array, Global, Order, Registers, Val, Vars, block_idx, grid_dim, kernel, lane_id, range, shared_named,
+    sync_threads, vars, warp_id, when,
+};
+
+use super::geometry::{MAX_INPUTS, WORDS, Words};
+use super::{Fold, Monoid, Position};
+use crate::AnyKernel;
+use crate::elements::{Place, Run};
+
+/// What the kernel is built for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Columns {
+    /// Warps a block, each with its own run of the folded dimensions.
+    pub warps: u32,
+    /// Columns a thread.
+    pub vector: u32,
+    /// Rows that a thread loads before it uses the first.
+    pub unroll: u32,
+    /// How neighbouring columns lie, one an input.
+    pub runs: [Run; MAX_INPUTS],
+    /// Kept dimensions, the columns among them.
+    pub kept: usize,
+    /// Folded dimensions.
+    pub folded: usize,
+    /// Whether columns are shared by blocks.
+    pub split: bool,
+    /// Whether positions have 32 bits.
+    pub small: bool,
+}
+
+impl Columns {
+    /// Columns a block.
+    pub(crate) const fn width(&self) -> u32 {
+        32 * self.vector
+    }
+}
+
+pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKernel {
+    let Fold { monoid, source, sink, .. } = fold.clone();
+    let Columns { warps, vector, unroll, runs, kept, folded, split, small } = *columns;
+    let width = columns.width();
+    let body = move |in0: Global<u8>,
+                     in1: Global<u8>,
+                     out0: Global<u8>,
+                     out1: Global<u8>,
+                     workspace: Global<u64>,
+                     tickets: Global<u32>,
+                     words: Array<u64, WORDS>| {
+        // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, in y one a part.
+        let words = Words(words);
+        let inputs = &[in0, in1][..source.dtypes().len()];
+        let outputs = &[out0, out1][..sink.dtypes().len()];
+        let kept_dims = words.kept(kept);
+        let num_columns = kept_dims.size(kept - 1);
+        let tiles = (num_columns + u64::from(width - 1)) >> width.ilog2();
+        let block = block_idx().x.cast::<u64>();
+        let (outer, tile) = if kept == 1 { (Val::constant(0), block) } else { (block / tiles, block % tiles) };
+        let column = tile * u64::from(width) + (lane_id() * vector).cast::<u64>();
+        let is_column = column.lt(num_columns);
+        // Threads beyond the last column fold the last ones as well and store nothing.
+        let column = column.min(num_columns - u64::from(vector));
+        let (start, end) = if split {
+            let start = block_idx().y.cast::<u64>() * words.part_len();
+            (start, (start + words.part_len()).min(words.len()))
+        } else {
+            (Val::constant(0), words.len())
+        };
+        // Load
+        let outer_offsets = words.kept(kept - 1).offsets(outer, inputs.len(), small);
+        let bases: Vec<Global<u8>> = (0..inputs.len())
+            .map(|input| {
+                let offset = column.mul_add(kept_dims.stride(kept - 1, input), outer_offsets[input]);
+                inputs[input].at(offset * source.dtypes()[input].bytes())
+            })
+            .collect();
+        let load = |i: Val<u64>| {
+            let offsets = words.folded(folded).offsets(i, inputs.len(), small);
+            let places: Vec<_> = (0..inputs.len())
+                .map(|input| Place {
+                    pointer: bases[input].at(offsets[input] * source.dtypes()[input].bytes()),
+                    run: runs[input],
+                })
+                .collect();
+            source.load(&places, vector)
+        };
+        // Fold
+        let each = (end.max(start) - start + u64::from(warps - 1)) >> warps.ilog2();
+        let first = start + warp_id().cast::<u64>() * each;
+        let last = (first + each).min(end);
+        let accs: Vec<Vars<M::Acc>> = (0..vector).map(|_| vars(monoid.identity())).collect();
+        let push = |items: &[M::Item], position: Position| {
+            for (acc, item) in accs.iter().zip(items) {
+                acc.set(monoid.push(acc.get(), *item, position));
+            }
+        };
+        // The last warps may have nothing.
+        let whole_end = first + ((last.max(first) - first) & !u64::from(unroll - 1));
+        range(first, whole_end, u64::from(unroll), |i| {
+            let rows: Vec<_> = (0..unroll).map(|u| load(i + u64::from(u))).collect();
+            rows.iter().zip(0..).for_each(|(items, u)| push(items, Position::new(i, u)));
+        });
+        if unroll > 1 {
+            range(whole_end, last, 1, |i| push(&load(i), Position::new(i, 0)));
+        }
+        // Warps
+        let accs = over_warps(monoid, &accs, warps);
+        // Epilogue
+        let result = outer * num_columns + column;
+        let finish = |accs: &[Vars<M::Acc>]| {
+            when(is_column & warp_id().eq(0), || {
+                for (acc, v) in accs.iter().zip(0_u64..) {
+                    sink.store_at(outputs, result + v, monoid.finish(acc.get(), words.len()));
+                }
+            });
+        };
+        if !split {
+            finish(&accs);
+            return;
+        }
+        let slots = M::Acc::global(workspace, words.results() * grid_dim().y.cast::<u64>(), &mut 0);
+        let slot = |part: Val<u32>, v: u64| part.cast::<u64>() * words.results() + result + v;
+        let is_last = shared_named::<u32>("is_last", 1);
+        let parts = grid_dim().y;
+        when(is_column & warp_id().eq(0), || {
+            accs.iter().zip(0..).for_each(|(acc, v)| acc.get().store(slots, slot(block_idx().y, v)));
+        });
+        // The release side of one thread shows what all threads of the block wrote before the barrier.
+        sync_threads();
+        when(thread_is_first(), || {
+            let before = tickets.at(block_idx().x).atomic().order(Order::AcqRel).increment_wrapping(parts - 1);
+            is_last.set(before.eq(parts - 1).cast::<u32>());
+        });
+        sync_threads();
+        when(is_last.get().ne(0), || {
+            let each = (parts + (warps - 1)) / warps;
+            let first = warp_id() * each;
+            accs.iter().for_each(|acc| acc.set(monoid.identity()));
+            range(first, (first + each).min(parts), 1, |part| {
+                for (acc, v) in accs.iter().zip(0..) {
+                    acc.set(monoid.combine(acc.get(), M::Acc::load(slots, slot(part, v))));
+                }
+            });
+            finish(&over_warps(monoid, &accs, warps));
+        });
+    };
+    kernel(format!("{}_columns", fold.name), body).required_block(32 * warps).into()
+}
+
+fn thread_is_first() -> Val<bool> {
+    warpfold_lang::linear_thread_idx().eq(0)
+}
+
+/// Folds the accumulators of each column over the warps, in their order; the result is in the first warp.
+fn over_warps<M: Monoid>(monoid: M, accs: &[Vars<M::Acc>], warps: u32) -> Vec<Vars<M::Acc>> {
+    if warps == 1 {
+        return accs.to_vec();
+    }
+    let (lane, warp) = (lane_id(), warp_id());
+    // The first warp keeps what it has.
+    let of_warps: Vec<_> = accs.iter().map(|_| M::Acc::shared(32 * (warps - 1))).collect();
+    when(warp.ne(0), || {
+        for (acc, of_warps) in accs.iter().zip(&of_warps) {
+            acc.get().store(*of_warps, (warp - 1) * 32 + lane);
+        }
+    });
+    sync_threads();
+    when(warp.eq(0), || {
+        for (acc, of_warps) in accs.iter().zip(&of_warps) {
+            for warp in 0..warps - 1 {
+                acc.set(monoid.combine(acc.get(), M::Acc::load(*of_warps, lane + warp * 32)));
+            }
+        }
+    });
+    accs.to_vec()
+}

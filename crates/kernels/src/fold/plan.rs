@@ -1,0 +1,236 @@
+//! From the shape of a fold to the kernel and the launch.
+//!
+//! The rules look at shapes, strides, alignment and the size of accumulators, never at the device: the order of a fold
+//! is part of its contract, so it must not differ between two GPUs.
+
+use warpfold_device::LaunchConfig;
+
+use super::geometry::{Geometry, MAX_INPUTS, run};
+use super::{Columns, Rows};
+use crate::elements::Run;
+use crate::layout::{Dim, Layout, dims};
+use crate::{Dtype, Error, ErrorKind};
+
+/// Blocks that are enough to fill a GPU several times over: with fewer, rows are shared by blocks. Fixed, so that the
+/// order does not depend on the device. Of 33,554,432 f32 on an H200 1,024 blocks were the best number measured (see
+/// the ladder `reduce`).
+const ENOUGH_BLOCKS: u64 = 1024;
+/// Threads of a block that folds short rows, or parts of long ones.
+const BLOCK: u32 = 256;
+/// Independent loads of a thread: 256 threads x 8 blocks x 4 x 16 bytes are 128 KiB in flight a multiprocessor, where an
+/// H200 needs 48 (shared research: "bytes in flight").
+const UNROLL: u32 = 4;
+
+/// Which kernel folds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Threads stand along the folded dimension.
+    Rows(Rows),
+    /// Threads stand along a kept dimension.
+    Columns(Columns),
+}
+
+/// How a fold is carried out. A value: it can be printed and compared; it decides the order of the fold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The kernel.
+    pub shape: Shape,
+    /// The launch; `None` if there is no result.
+    pub launch: Option<LaunchConfig>,
+    /// 8-byte words of workspace.
+    pub workspace_words: u64,
+    /// Counters, zero before and behind the launch.
+    pub tickets: u64,
+    pub(crate) geometry: Geometry,
+}
+
+impl Plan {
+    /// Bytes of loads that a thread has under way at once.
+    #[must_use]
+    pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
+        let items = match &self.shape {
+            Shape::Rows(rows) => rows.vector * rows.unroll,
+            Shape::Columns(columns) => columns.vector * columns.unroll,
+        };
+        dtypes.iter().map(|dtype| dtype.bytes() * u64::from(items)).sum()
+    }
+}
+
+/// What a plan is made for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Problem<'a> {
+    pub(crate) dtypes: &'a [Dtype],
+    pub(crate) vector_len: u32,
+    /// Registers of an accumulator.
+    pub(crate) registers: u32,
+    /// Whether the folded dimensions may be walked in any order.
+    pub(crate) any_order: bool,
+    pub(crate) commutes: bool,
+    pub(crate) layouts: &'a [&'a Layout],
+    /// Of the first element of each input.
+    pub(crate) addresses: &'a [u64],
+}
+
+/// Plans the fold over `axes`, positions in order.
+pub(crate) fn plan(problem: &Problem<'_>, axes: &[usize]) -> Result<Plan, Error> {
+    let kept = dims(problem.layouts, |axis| !axes.contains(&axis));
+    let mut folded = dims(problem.layouts, |axis| axes.contains(&axis));
+    if problem.any_order {
+        folded = in_memory_order(folded);
+    }
+    let size = |dims: &[Dim]| {
+        let product = dims.iter().try_fold(1_u64, |product, dim| product.checked_mul(dim.size));
+        product.ok_or(Error::from(ErrorKind::TooLarge { what: "a fold", size: u64::MAX, limit: u64::MAX }))
+    };
+    let (results, len) = (size(&kept)?, size(&folded)?);
+    let geometry = Geometry { results, len, part_len: len, kept, folded };
+    if is_columns(&geometry) { columns(problem, geometry) } else { rows(problem, geometry) }
+}
+
+/// The dimensions with the longest stride outside, and merged again.
+fn in_memory_order(mut dims: Vec<Dim>) -> Vec<Dim> {
+    dims.sort_by_key(|dim| std::cmp::Reverse(dim.strides[0].unsigned_abs()));
+    let mut merged: Vec<Dim> = Vec::new();
+    for dim in dims {
+        match merged.last_mut() {
+            Some(outer) if outer.strides.iter().zip(&dim.strides).all(|(a, b)| *a == b * dim.size as i64) => {
+                *outer = Dim { size: outer.size * dim.size, strides: dim.strides };
+            }
+            _ => merged.push(dim),
+        }
+    }
+    merged
+}
+
+fn is_unit(dim: &Dim) -> bool {
+    dim.strides.iter().all(|stride| matches!(stride, 0 | 1))
+}
+
+/// Whether neighbouring results come from neighbouring elements, and neighbouring items do not.
+fn is_columns(geometry: &Geometry) -> bool {
+    let Some(inner) = geometry.kept.last() else { return false };
+    let rows_are_runs = geometry.folded.last().is_none_or(|dim| is_unit(dim) && dim.size > 8);
+    is_unit(inner) && inner.strides.contains(&1) && inner.size >= 8 && !rows_are_runs && geometry.len > 0
+}
+
+/// Whether accesses of `vector` elements from every position that the other dimensions lead to are aligned.
+fn is_aligned<'a>(problem: &Problem<'_>, input: usize, vector: u32, mut others: impl Iterator<Item = &'a Dim>) -> bool {
+    let bytes = problem.dtypes[input].bytes();
+    let access = (u64::from(vector) * bytes).min(16);
+    problem.addresses[input].is_multiple_of(access)
+        && others.all(|dim| (dim.strides[input].unsigned_abs() * bytes).is_multiple_of(access))
+}
+
+fn runs_of(problem: &Problem<'_>, inner: &Dim, vector: u32, others: &[&Dim]) -> [Run; MAX_INPUTS] {
+    let mut runs = [Run::Narrow; MAX_INPUTS];
+    for (input, place) in runs.iter_mut().enumerate().take(problem.dtypes.len()) {
+        *place = run(inner.strides[input], is_aligned(problem, input, vector, others.iter().copied()));
+    }
+    runs
+}
+
+fn is_small(geometry: &Geometry) -> bool {
+    geometry.results.max(geometry.len) < 1 << 32
+}
+
+fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
+    let (results, len) = (geometry.results, geometry.len);
+    let alone = Dim { size: 1, strides: vec![1; problem.dtypes.len()] };
+    let inner = geometry.folded.last().unwrap_or(&alone);
+    let direct = geometry.folded.len() <= 1 && is_unit(inner);
+    let vector = match geometry.folded.len() {
+        _ if !is_unit(inner) => 1,
+        0 | 1 => problem.vector_len,
+        // No vector crosses the end of a run.
+        _ => problem.vector_len.min(1 << inner.size.trailing_zeros().min(4)),
+    };
+    let outer = &geometry.folded[..geometry.folded.len().saturating_sub(1)];
+    let others: Vec<&Dim> = geometry.kept.iter().chain(outer).collect();
+    let runs = runs_of(problem, inner, vector, &others);
+    let vectors = len.div_ceil(vector.into()).max(1);
+    // Short rows: a group of lanes each. Long ones, or a few: a block each.
+    let is_long = vectors > 32 * 8 || (vectors > 64 && results < ENOUGH_BLOCKS / 4);
+    let lanes = if is_long { BLOCK } else { vectors.next_power_of_two().min(32) as u32 };
+    let each = vectors.div_ceil(lanes.into());
+    let wide_vectors = if problem.registers * vector > 16 { 2 } else { UNROLL };
+    let unroll = if problem.commutes { wide_vectors.min(1 << each.ilog2()) } else { 1 };
+    let tile = u64::from(lanes) * u64::from(vector) * u64::from(unroll);
+    let mut parts = 1;
+    if is_long && results < ENOUGH_BLOCKS / 2 {
+        let wanted = (ENOUGH_BLOCKS / results.max(1)).min(len.div_ceil(tile)).max(1);
+        geometry.part_len = len.div_ceil(tile).div_ceil(wanted) * tile;
+        parts = len.div_ceil(geometry.part_len).max(1);
+    }
+    let shape = Shape::Rows(Rows {
+        block: BLOCK,
+        lanes,
+        vector,
+        unroll,
+        runs,
+        direct,
+        kept: geometry.kept.len(),
+        folded: geometry.folded.len(),
+        split: parts > 1,
+        small: is_small(&geometry),
+    });
+    let blocks = results.div_ceil(u64::from(BLOCK / lanes));
+    finish(problem, shape, geometry, [blocks, parts], BLOCK, results)
+}
+
+fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
+    let len = geometry.len;
+    let (inner, outer) = geometry.kept.split_last().expect("columns are a kept dimension");
+    let others: Vec<&Dim> = outer.iter().chain(&geometry.folded).collect();
+    let outer_size: u64 = outer.iter().map(|dim| dim.size).product();
+    let blocks_of = |vector: u32| outer_size * inner.size.div_ceil(32 * u64::from(vector));
+    // As many columns a thread as one aligned access gives, while registers and blocks last.
+    let most = problem.vector_len.min(8 / problem.registers.clamp(1, 8)).clamp(1, 4);
+    let is_good = |vector: &u32| {
+        let aligned = (0..problem.dtypes.len())
+            .all(|input| inner.strides[input] == 0 || is_aligned(problem, input, *vector, others.iter().copied()));
+        inner.size.is_multiple_of(u64::from(*vector)) && aligned && blocks_of(*vector) >= 64
+    };
+    let vector = [4, 2].into_iter().filter(|vector| *vector <= most).find(is_good).unwrap_or(1);
+    let runs = runs_of(problem, inner, vector, &others);
+    let warps = len.next_power_of_two().min(8) as u32;
+    let unroll = UNROLL.min(1 << (len / u64::from(warps)).max(1).ilog2());
+    let blocks = blocks_of(vector);
+    let tile = u64::from(warps * unroll);
+    let mut parts = 1;
+    if blocks < ENOUGH_BLOCKS / 2 {
+        let wanted = (ENOUGH_BLOCKS / blocks).min(len.div_ceil(4 * tile)).max(1);
+        geometry.part_len = len.div_ceil(tile).div_ceil(wanted) * tile;
+        parts = len.div_ceil(geometry.part_len);
+    }
+    let shape = Shape::Columns(Columns {
+        warps,
+        vector,
+        unroll,
+        runs,
+        kept: geometry.kept.len(),
+        folded: geometry.folded.len(),
+        split: parts > 1,
+        small: is_small(&geometry),
+    });
+    finish(problem, shape, geometry, [blocks, parts], 32 * warps, blocks)
+}
+
+fn finish(
+    problem: &Problem<'_>,
+    shape: Shape,
+    geometry: Geometry,
+    [blocks, parts]: [u64; 2],
+    block: u32,
+    tickets: u64,
+) -> Result<Plan, Error> {
+    const LIMIT: u64 = i32::MAX as u64;
+    if blocks > LIMIT {
+        return Err(ErrorKind::TooLarge { what: "the grid", size: blocks, limit: LIMIT }.into());
+    }
+    let launch = (geometry.results > 0).then(|| LaunchConfig::new((blocks as u32, parts as u32), block));
+    let (workspace_words, tickets) = match parts {
+        0 | 1 => (0, 0),
+        _ => (geometry.results * parts * u64::from(problem.registers), tickets),
+    };
+    Ok(Plan { shape, launch, workspace_words, tickets, geometry })
+}

@@ -1,0 +1,104 @@
+//! The fold whose threads stand along the folded dimension: full reductions, rows, and whatever has no better order.
+
+use warpfold_lang::{Array, Global, Val, block_idx, grid_dim, kernel, thread_idx, when};
+
+use super::geometry::{MAX_INPUTS, WORDS, Words};
+use super::grid::{Parts, fold_parts};
+use super::thread::{Share, fold_thread};
+use super::{Fold, Monoid, fold_block, fold_warp};
+use crate::AnyKernel;
+use crate::elements::{Place, Run};
+
+/// What the kernel is built for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rows {
+    /// Threads a block.
+    pub block: u32,
+    /// Threads a row, a power of two: up to 32, or the block.
+    pub lanes: u32,
+    /// Items that a thread takes side by side.
+    pub vector: u32,
+    /// Such groups before the first is used.
+    pub unroll: u32,
+    /// How the items that a thread takes side by side lie, one an input.
+    pub runs: [Run; MAX_INPUTS],
+    /// Whether the row is one run of neighbours (or one place), so that no stride has to be asked.
+    pub direct: bool,
+    /// Kept dimensions.
+    pub kept: usize,
+    /// Folded dimensions.
+    pub folded: usize,
+    /// Whether rows are shared by blocks.
+    pub split: bool,
+    /// Whether positions have 32 bits.
+    pub small: bool,
+}
+
+pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, rows: &Rows) -> AnyKernel {
+    let Fold { monoid, source, sink, .. } = fold.clone();
+    let Rows { block, lanes, vector, unroll, runs, direct, kept, folded, split, small } = *rows;
+    let body = move |in0: Global<u8>,
+                     in1: Global<u8>,
+                     out0: Global<u8>,
+                     out1: Global<u8>,
+                     workspace: Global<u64>,
+                     tickets: Global<u32>,
+                     words: Array<u64, WORDS>| {
+        // Contract: the grid has a block for `block / lanes` rows in x, and one a part in y.
+        let words = Words(words);
+        let inputs = &[in0, in1][..source.dtypes().len()];
+        let outputs = &[out0, out1][..sink.dtypes().len()];
+        let thread = thread_idx().x;
+        let rows_a_block = block / lanes;
+        let own = if rows_a_block == 1 { Val::constant(0) } else { thread >> lanes.ilog2() };
+        let row = block_idx().x.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
+        // Threads beyond the last row fold it as well, so that the lanes of a warp stay together.
+        let row = if rows_a_block == 1 { row } else { row.min(words.results() - 1) };
+        let (start, end) = if split {
+            let start = block_idx().y.cast::<u64>() * words.part_len();
+            (start, (start + words.part_len()).min(words.len()))
+        } else {
+            (Val::constant(0), words.len())
+        };
+        // Load
+        let bases: Vec<Global<u8>> = (words.kept(kept).offsets(row, inputs.len(), small).into_iter())
+            .zip(inputs.iter().zip(source.dtypes()))
+            .map(|(offset, (input, dtype))| input.at(offset * dtype.bytes()))
+            .collect();
+        let dims = words.folded(folded);
+        let load = |i: Val<u64>, n: u32| {
+            let offsets = if direct { vec![i; bases.len()] } else { dims.offsets(i, bases.len(), small) };
+            let place = |input: usize| {
+                let (base, run) = (bases[input], runs[input]);
+                let is_same = direct && run == Run::Same;
+                let bytes = source.dtypes()[input].bytes();
+                Place { pointer: if is_same { base } else { base.at(offsets[input] * bytes) }, run }
+            };
+            source.load(&(0..bases.len()).map(place).collect::<Vec<_>>(), n)
+        };
+        // Fold
+        let lane = if lanes == block { thread } else { thread & (lanes - 1) };
+        let acc = fold_thread(monoid, &Share { start, end, thread: lane, threads: lanes, vector, unroll, load: &load });
+        let acc = if lanes <= 32 { fold_warp(monoid, acc, lanes) } else { fold_block(monoid, acc, lanes) };
+        // Epilogue
+        if split {
+            let parts = Parts {
+                workspace,
+                slots: words.results() * grid_dim().y.cast::<u64>(),
+                first: row * grid_dim().y.cast::<u64>(),
+                part: block_idx().y,
+                parts: grid_dim().y,
+                ticket: tickets.at(row),
+            };
+            fold_parts(monoid, acc, &parts, block, |acc| {
+                when(thread.eq(0), || sink.store_at(outputs, row, monoid.finish(acc, words.len())));
+            });
+            return;
+        }
+        let is_first = lane.eq(0);
+        let is_row = block_idx().x.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
+        let writes = if rows_a_block == 1 { is_first } else { is_first & is_row.lt(words.results()) };
+        when(writes, || sink.store_at(outputs, row, monoid.finish(acc, words.len())));
+    };
+    kernel(format!("{}_rows", fold.name), body).required_block(block).into()
+}

@@ -1,0 +1,163 @@
+//! A fold as users hold it: a monoid with its way in and its way out, planned and launched.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpfold_device::{Arguments, Device, Stream, View, ViewMut};
+use warpfold_lang::Registers;
+
+use super::geometry::MAX_INPUTS;
+use super::plan::{self, Problem};
+use super::{Monoid, Plan, Shape, columns, rows};
+use crate::elements::{Sink, Source};
+use crate::layout::Layout;
+use crate::{AnyKernel, Error, Workspace};
+
+/// A monoid, how its items come from memory, and how its results go there. Cheap to clone; clones share the kernels that
+/// were built.
+///
+/// ```
+/// use warpfold_device::{Device, Profile};
+/// use warpfold_kernels::elements::{Sink, Source};
+/// use warpfold_kernels::fold::{Fold, Sum};
+/// use warpfold_kernels::layout::Layout;
+/// use warpfold_kernels::{Dtype, Workspace};
+///
+/// // The sum of squares over the rows of a 2 x 3 matrix.
+/// let fold = Fold::new(
+///     "sum_squares",
+///     Sum::<f32>::new(),
+///     Source::one::<f32>(Dtype::F32).map(|x| x * x),
+///     Sink::one::<f32>(Dtype::F32),
+/// );
+/// let device = Device::virtual_gpu(Profile::H200);
+/// let input = device.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// let mut output = device.alloc::<f32>(2)?;
+/// let layout = Layout::contiguous(&[2, 3])?;
+/// let plan = fold.plan(&[&layout], &[input.address()], &[1])?;
+/// let stream = device.default_stream();
+/// let (input, output_view) = (input.as_view().bytes(), output.as_view_mut().bytes());
+/// fold.launch(&stream, &plan, vec![input], vec![output_view], &mut Workspace::new())?;
+/// assert_eq!(output.download()?, [14.0, 77.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Fold<M: Monoid> {
+    pub(crate) name: Arc<str>,
+    pub(crate) monoid: M,
+    pub(crate) source: Source<M::Item>,
+    pub(crate) sink: Sink<M::Output>,
+    kernels: Arc<Mutex<HashMap<Shape, AnyKernel>>>,
+}
+
+impl<M: Monoid> Fold<M> {
+    /// A fold of one or two inputs to one or two outputs. `name` begins the name of its kernels.
+    ///
+    /// # Panics
+    /// With more inputs or outputs.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Self {
+        assert!((1..=MAX_INPUTS).contains(&source.dtypes().len()), "a fold takes one or two inputs");
+        assert!((1..=2).contains(&sink.dtypes().len()), "a fold has one or two outputs");
+        Self { name: name.into(), monoid, source, sink, kernels: Arc::default() }
+    }
+
+    /// Plans the fold over `axes` (positions, in order) of tensors of one shape that begin at these addresses.
+    ///
+    /// # Errors
+    /// [`TooLarge`](crate::ErrorKind::TooLarge).
+    pub fn plan(&self, layouts: &[&Layout], addresses: &[u64], axes: &[usize]) -> Result<Plan, Error> {
+        let problem = Problem {
+            dtypes: self.source.dtypes(),
+            vector_len: self.source.vector_len(),
+            registers: M::Acc::COUNT,
+            any_order: M::COMMUTES && !M::USES_POSITION,
+            commutes: M::COMMUTES,
+            layouts,
+            addresses,
+        };
+        plan::plan(&problem, axes)
+    }
+
+    /// The kernel of a plan; built once.
+    #[must_use]
+    pub fn kernel(&self, plan: &Plan) -> AnyKernel {
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kernel) = kernels.get(&plan.shape) {
+            return kernel.clone();
+        }
+        let kernel = match &plan.shape {
+            Shape::Rows(shape) => rows::kernel_of(self, shape),
+            Shape::Columns(shape) => columns::kernel_of(self, shape),
+        };
+        kernels.entry(plan.shape.clone()).or_insert(kernel).clone()
+    }
+
+    /// Enqueues the fold: one launch. Results lie side by side in C order of the kept dimensions.
+    ///
+    /// # Errors
+    /// What the device says.
+    ///
+    /// # Panics
+    /// If there is not one view for each input and output.
+    pub fn launch<'a>(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        inputs: Vec<View<'a, u8>>,
+        outputs: Vec<ViewMut<'a, u8>>,
+        workspace: &'a mut Workspace,
+    ) -> Result<(), Error> {
+        assert_eq!(inputs.len(), self.source.dtypes().len(), "one view for each input");
+        assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
+        let Some(config) = plan.launch else { return Ok(()) };
+        let function = self.kernel(plan).prepare(stream.device())?;
+        let mut arguments = Arguments::new();
+        for i in 0..MAX_INPUTS {
+            arguments = match inputs.get(i) {
+                Some(input) => arguments.input(input.clone()),
+                None => arguments.value(0_u64),
+            };
+        }
+        let (mut outputs, mut num_outputs) = (outputs.into_iter(), 0);
+        while num_outputs < 2 {
+            num_outputs += 1;
+            arguments = match outputs.next() {
+                Some(output) => arguments.output(output),
+                None => arguments.value(0_u64),
+            };
+        }
+        let (words, tickets) = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
+        let bytes: Vec<u8> = plan.geometry.words().iter().flat_map(|word| word.to_le_bytes()).collect();
+        let arguments = arguments.output(words).output(tickets).raw(&bytes, 8);
+        Ok(stream.launch_raw(&function, config, &arguments)?)
+    }
+
+    /// The device's share of planning: builds and loads the kernel of a plan.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn prepare(&self, device: &Device, plan: &Plan) -> Result<(), Error> {
+        self.kernel(plan).prepare(device)?;
+        Ok(())
+    }
+}
+
+impl<M: Monoid> Clone for Fold<M> {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            monoid: self.monoid,
+            source: self.source.clone(),
+            sink: self.sink.clone(),
+            kernels: self.kernels.clone(),
+        }
+    }
+}
+
+impl<M: Monoid> fmt::Debug for Fold<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (inputs, outputs) = (self.source.dtypes(), self.sink.dtypes());
+        f.debug_struct("Fold").field("name", &self.name).field("inputs", &inputs).field("outputs", &outputs).finish()
+    }
+}

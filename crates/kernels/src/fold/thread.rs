@@ -1,0 +1,94 @@
+//! The fold of what one thread, or one group of threads side by side, takes from a run of items.
+
+use warpfold_lang::{Val, Vars, lane_id, range, vars, when_else};
+
+use super::{Monoid, Position, fold_warp};
+
+/// The items from `start` to before `end`, and how threads share them.
+pub(crate) struct Share<'a, I> {
+    pub(crate) start: Val<u64>,
+    pub(crate) end: Val<u64>,
+    /// The thread's number among those that share.
+    pub(crate) thread: Val<u32>,
+    /// How many share: a power of two.
+    pub(crate) threads: u32,
+    /// Items that a thread takes side by side: a power of two.
+    pub(crate) vector: u32,
+    /// Such groups that a thread takes before it uses the first: as many independent accumulators.
+    pub(crate) unroll: u32,
+    /// Loads items from a position on.
+    pub(crate) load: &'a dyn Fn(Val<u64>, u32) -> Vec<I>,
+}
+
+/// Folds what the thread takes of its share. What the threads give, folded in the order of the threads, is the fold of
+/// all; for a monoid that does not commute it is in the first lane of each warp (of each group, if fewer share).
+///
+/// The order is fixed by the numbers of items, threads, vector and unroll alone.
+pub(crate) fn fold_thread<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
+    if M::COMMUTES { interleaved(monoid, share) } else { in_order(monoid, share) }
+}
+
+fn push_all<M: Monoid>(monoid: M, acc: M::Acc, items: &[M::Item], first: Val<u64>) -> M::Acc {
+    items.iter().zip(0..).fold(acc, |acc, (item, i)| monoid.push(acc, *item, Position::new(first, i)))
+}
+
+/// Threads side by side take vectors side by side, again and again.
+fn interleaved<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
+    let Share { start, end, vector, unroll, load, .. } = *share;
+    let row = u64::from(share.threads * vector);
+    let tile = row * u64::from(unroll);
+    let first = if share.threads == 1 { start } else { start + (share.thread * vector).cast::<u64>() };
+    let accs: Vec<Vars<M::Acc>> = (0..unroll).map(|_| vars(monoid.identity())).collect();
+    // Whole tiles, with every load before its first use.
+    let whole_end = if unroll == 1 && vector == 1 { start } else { start + ((end - start) & !(tile - 1)) };
+    if unroll > 1 || vector > 1 {
+        range(first, whole_end, tile, |i| {
+            let items: Vec<_> = (0..unroll).map(|u| load(i + u64::from(u) * row, vector)).collect();
+            for (u, items) in (0..).zip(&items) {
+                let acc = accs[u as usize];
+                let acc_of = items.iter().zip(u * row..);
+                acc.set(acc_of.fold(acc.get(), |acc, (item, i0)| monoid.push(acc, *item, Position::new(i, i0))));
+            }
+        });
+    }
+    // The rest, a vector a thread at a time.
+    let rest = whole_end + (first - start);
+    range(rest, end, row, |i| {
+        if vector == 1 {
+            accs[0].set(push_all(monoid, accs[0].get(), &load(i, 1), i));
+            return;
+        }
+        let whole = || accs[0].set(push_all(monoid, accs[0].get(), &load(i, vector), i));
+        let single = || range(i, end, 1, |i| accs[0].set(push_all(monoid, accs[0].get(), &load(i, 1), i)));
+        when_else((i + u64::from(vector)).le(end), whole, single);
+    });
+    let accs = accs.into_iter().map(Vars::get);
+    accs.reduce(|left, right| monoid.combine(left, right)).expect("at least one accumulator")
+}
+
+/// Each warp takes a run of its own, and folds it tile by tile.
+fn in_order<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
+    let Share { start, end, vector, load, .. } = *share;
+    let lanes = share.threads.min(32);
+    let warps = u64::from(share.threads / lanes);
+    let tile = u64::from(lanes * vector);
+    let tiles_a_warp = ((end - start) + (tile * warps - 1)) >> (tile * warps).ilog2();
+    let warp = if warps == 1 { Val::constant(0) } else { (share.thread >> 5).cast::<u64>() };
+    let lane = if lanes == 1 { Val::constant(0) } else { share.thread & (lanes - 1) };
+    let first = start + warp * tiles_a_warp * tile;
+    let last = (first + tiles_a_warp * tile).min(end);
+    let acc = vars(monoid.identity());
+    range(first, last, tile, |i| {
+        let mine = i + (lane * vector).cast::<u64>();
+        let ours = vars(monoid.identity());
+        let whole = || ours.set(push_all(monoid, ours.get(), &load(mine, vector), mine));
+        let single = || range(mine, last, 1, |i| ours.set(push_all(monoid, ours.get(), &load(i, 1), i)));
+        when_else((mine + u64::from(vector)).le(last), whole, single);
+        acc.set(monoid.combine(acc.get(), fold_warp(monoid, ours.get(), lanes)));
+    });
+    if lanes == 1 {
+        return acc.get();
+    }
+    let is_first = (lane_id() & (lanes - 1)).eq(0);
+    warpfold_lang::Registers::select(is_first, acc.get(), monoid.identity())
+}

@@ -1,0 +1,220 @@
+//! How a tensor lies in memory, and what a kernel has to know of it: dimensions of size 1 dropped, neighbours merged.
+
+use crate::{Error, ErrorKind};
+
+/// Dimensions at most.
+pub const MAX_RANK: usize = 8;
+
+/// Shape and strides of a tensor; strides count elements, and may be zero (broadcast) or negative (reversed).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+}
+
+impl Layout {
+    /// Elements in C order: the last dimension is the fastest.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooManyDimensions`].
+    pub fn contiguous(shape: &[usize]) -> Result<Self, Error> {
+        let mut strides = vec![0; shape.len()];
+        let mut stride = 1_isize;
+        for (size, place) in shape.iter().zip(&mut strides).rev() {
+            *place = stride;
+            stride = stride.saturating_mul((*size).max(1) as isize);
+        }
+        Self::new(shape.to_vec(), strides)
+    }
+
+    /// Any shape with any strides, one a dimension.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooManyDimensions`].
+    ///
+    /// # Panics
+    /// If there is not one stride for each size.
+    pub fn new(shape: Vec<usize>, strides: Vec<isize>) -> Result<Self, Error> {
+        assert_eq!(shape.len(), strides.len(), "a layout has one stride for each size");
+        if shape.len() > MAX_RANK {
+            return Err(ErrorKind::TooManyDimensions(shape.len()).into());
+        }
+        Ok(Self { shape, strides })
+    }
+
+    /// The sizes, outermost first.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Elements from one position to the next, for each dimension.
+    #[must_use]
+    pub fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// Dimensions.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the elements lie side by side in C order.
+    #[must_use]
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1_isize;
+        self.is_empty()
+            || self.shape.iter().zip(&self.strides).rev().all(|(size, stride)| {
+                let fits = *size == 1 || *stride == expected;
+                expected *= *size as isize;
+                fits
+            })
+    }
+
+    /// The same elements seen in another shape by repetition: dimensions of size 1, and missing ones in front, repeat.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ShapeMismatch`].
+    pub fn broadcast(&self, shape: &[usize]) -> Result<Self, Error> {
+        let mismatch = || ErrorKind::ShapeMismatch { left: self.shape.clone(), right: shape.to_vec() };
+        let new = shape.len().checked_sub(self.rank()).ok_or_else(mismatch)?;
+        let mut strides = vec![0; shape.len()];
+        for (i, (size, stride)) in self.shape.iter().zip(&self.strides).enumerate() {
+            match *size {
+                n if n == shape[new + i] => strides[new + i] = *stride,
+                1 => {}
+                _ => return Err(mismatch().into()),
+            }
+        }
+        Self::new(shape.to_vec(), strides)
+    }
+}
+
+/// The shape that tensors have together when each repeats along dimensions of size 1 (NumPy, "Broadcasting").
+///
+/// # Errors
+/// [`ErrorKind::ShapeMismatch`].
+pub fn broadcast_shape(shapes: &[&[usize]]) -> Result<Vec<usize>, Error> {
+    let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+    let mut common = vec![1; rank];
+    for shape in shapes {
+        for (place, &size) in common[rank - shape.len()..].iter_mut().zip(*shape) {
+            match (*place, size) {
+                (1, _) => *place = size,
+                (_, 1) => {}
+                (a, b) if a == b => {}
+                _ => return Err(ErrorKind::ShapeMismatch { left: shapes[0].to_vec(), right: shape.to_vec() }.into()),
+            }
+        }
+    }
+    Ok(common)
+}
+
+/// One dimension that several tensors walk together: its size, and the stride of each in elements.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Dim {
+    /// Positions.
+    pub size: u64,
+    /// Elements from one position to the next, one an input.
+    pub strides: Vec<i64>,
+}
+
+/// The dimensions of tensors of one shape that `choose` takes, in order: none of size 1, and neighbours that all tensors
+/// walk like one dimension as one.
+#[must_use]
+pub fn dims(layouts: &[&Layout], choose: impl Fn(usize) -> bool) -> Vec<Dim> {
+    let mut merged: Vec<Dim> = Vec::new();
+    for axis in (0..layouts[0].rank()).filter(|axis| choose(*axis)) {
+        let size = layouts[0].shape[axis] as u64;
+        if size == 1 {
+            continue;
+        }
+        let strides: Vec<i64> = layouts.iter().map(|layout| layout.strides[axis] as i64).collect();
+        match merged.last_mut() {
+            Some(outer) if outer.strides.iter().zip(&strides).all(|(outer, inner)| *outer == inner * size as i64) => {
+                *outer = Dim { size: outer.size * size, strides };
+            }
+            _ => merged.push(Dim { size, strides }),
+        }
+    }
+    merged
+}
+
+/// Axes as a user names them, negative ones from the end, as positions in order.
+///
+/// # Errors
+/// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::RepeatedAxis`].
+pub fn normalize_axes(axes: &[isize], rank: usize) -> Result<Vec<usize>, Error> {
+    let mut normal = Vec::new();
+    for &axis in axes {
+        let position = if axis < 0 { axis + rank as isize } else { axis };
+        if !(0..rank as isize).contains(&position) {
+            return Err(ErrorKind::AxisOutOfRange { axis, rank }.into());
+        }
+        if normal.contains(&(position as usize)) {
+            return Err(ErrorKind::RepeatedAxis(axis).into());
+        }
+        normal.push(position as usize);
+    }
+    normal.sort_unstable();
+    Ok(normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(shape: &[usize], strides: &[isize]) -> Layout {
+        Layout::new(shape.to_vec(), strides.to_vec()).expect("few dimensions")
+    }
+
+    #[test]
+    fn neighbours_that_are_walked_like_one_dimension_merge() {
+        let c = Layout::contiguous(&[2, 3, 4, 5]).expect("few dimensions");
+        assert_eq!(dims(&[&c], |_| true), [Dim { size: 120, strides: vec![1] }]);
+        assert_eq!(
+            dims(&[&c], |axis| axis != 1),
+            [Dim { size: 2, strides: vec![60] }, Dim { size: 20, strides: vec![1] }]
+        );
+        let turned = layout(&[4, 1, 3], &[1, 7, 4]);
+        assert_eq!(dims(&[&turned], |_| true), [Dim { size: 4, strides: vec![1] }, Dim { size: 3, strides: vec![4] }]);
+        let row = c.broadcast(&[2, 3, 4, 5]).expect("the same shape");
+        assert_eq!(row, c);
+    }
+
+    #[test]
+    fn tensors_merge_only_where_all_of_them_do() {
+        let (c, row) = (layout(&[3, 4], &[4, 1]), layout(&[4], &[1]).broadcast(&[3, 4]).expect("it repeats"));
+        assert_eq!(
+            dims(&[&c, &row], |_| true),
+            [Dim { size: 3, strides: vec![4, 0] }, Dim { size: 4, strides: vec![1, 1] }]
+        );
+    }
+
+    #[test]
+    fn axes_count_from_either_end_and_come_once() {
+        assert_eq!(normalize_axes(&[-1, 0], 3), Ok(vec![0, 2]));
+        assert!(normalize_axes(&[3], 3).is_err() && normalize_axes(&[-4], 3).is_err());
+        assert!(normalize_axes(&[1, -2], 3).is_err());
+    }
+
+    #[test]
+    fn shapes_broadcast_as_in_numpy() {
+        assert_eq!(broadcast_shape(&[&[3, 1], &[4]]), Ok(vec![3, 4]));
+        assert_eq!(broadcast_shape(&[&[0], &[1]]), Ok(vec![0]));
+        assert!(broadcast_shape(&[&[3], &[4]]).is_err());
+    }
+}

@@ -1,0 +1,48 @@
+//! Memory that kernels ask for beside their inputs and outputs, kept from launch to launch.
+
+use warpfold_device::{Buffer, Device, ViewMut};
+
+use crate::Error;
+
+/// Workspace of one stream: launches that share it must come one after the other. It grows to the largest need and is
+/// then allocated no more. Its counters are zero between launches: each kernel leaves them as it found them.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    words: Option<Buffer<u64>>,
+    tickets: Option<Buffer<u32>>,
+}
+
+impl Workspace {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { words: None, tickets: None }
+    }
+
+    /// At least so many words, of any content, and so many counters, all zero.
+    ///
+    /// # Errors
+    /// If the device has no memory for them.
+    pub fn get(
+        &mut self,
+        device: &Device,
+        words: u64,
+        tickets: u64,
+    ) -> Result<(ViewMut<'_, u64>, ViewMut<'_, u32>), Error> {
+        fn is_enough<T: warpfold_device::Element>(have: Option<&Buffer<T>>, device: &Device, len: u64) -> bool {
+            have.is_some_and(|have| have.len() as u64 >= len && have.device() == device)
+        }
+        if !is_enough(self.words.as_ref(), device, words) {
+            self.words = Some(device.alloc_named("workspace", words.next_power_of_two() as usize)?);
+        }
+        if !is_enough(self.tickets.as_ref(), device, tickets) {
+            let mut buffer = device.alloc_named("tickets", tickets.next_power_of_two().max(1024) as usize)?;
+            buffer.fill_bytes(0)?;
+            self.tickets = Some(buffer);
+        }
+        let (Some(words_buffer), Some(tickets_buffer)) = (&mut self.words, &mut self.tickets) else {
+            unreachable!("both were allocated above");
+        };
+        Ok((words_buffer.as_view_mut(), tickets_buffer.as_view_mut()))
+    }
+}

@@ -1,0 +1,190 @@
+//! Folds of tensors of any layout: planned, launched, checked, and compared with a plain loop.
+
+use warpfold_device::{Checks, Device, Profile};
+use warpfold_kernels::elements::{Sink, Source};
+use warpfold_kernels::fold::{Fold, Monoid, Position, Shape, Sum};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::{Dtype, Workspace};
+use warpfold_lang::Val;
+
+/// `x -> a * x + b`, composed: associative, and nothing else. Feels every change of order.
+#[derive(Clone, Copy)]
+struct Affine;
+
+impl Monoid for Affine {
+    type Item = Val<u32>;
+    type Acc = (Val<u32>, Val<u32>);
+    type Output = Val<u32>;
+    const COMMUTES: bool = false;
+
+    fn identity(self) -> Self::Acc {
+        (Val::constant(1), Val::constant(0))
+    }
+
+    fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+        (left.0 * right.0, left.1.mul_add(right.0, right.1))
+    }
+
+    fn lift(self, item: Val<u32>, position: Position) -> Self::Acc {
+        (item, position.index().cast())
+    }
+
+    fn finish(self, acc: Self::Acc, count: Val<u64>) -> Val<u32> {
+        acc.1 + count.cast::<u32>()
+    }
+}
+
+fn scattered(i: usize) -> u32 {
+    (i as u32).wrapping_mul(2_654_435_761) >> 7 | 1
+}
+
+/// The positions of a layout's elements in memory, in C order.
+fn walk(layout: &Layout) -> Vec<(Vec<usize>, isize)> {
+    let mut all = vec![(Vec::new(), 0)];
+    for (size, stride) in layout.shape().iter().zip(layout.strides()) {
+        let step = |(index, offset): &(Vec<usize>, isize)| -> Vec<_> {
+            let next = |i: usize| ([index.as_slice(), &[i]].concat(), offset + i as isize * stride);
+            (0..*size).map(next).collect()
+        };
+        all = all.iter().flat_map(step).collect();
+    }
+    all
+}
+
+/// Folds the elements of each result by a plain loop.
+fn expected(layout: &Layout, memory: &[u32], first: usize, axes: &[usize], fold: impl Fn(&[u32]) -> u32) -> Vec<u32> {
+    let mut groups: std::collections::BTreeMap<Vec<usize>, Vec<u32>> = std::collections::BTreeMap::new();
+    let kept = |index: &[usize]| -> Vec<usize> {
+        index.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, i)| *i).collect()
+    };
+    for (index, offset) in walk(layout) {
+        groups.entry(kept(&index)).or_default().push(memory[first.checked_add_signed(offset).unwrap()]);
+    }
+    groups.values().map(|elements| fold(elements)).collect()
+}
+
+struct Bench {
+    device: Device,
+    sum: Fold<Sum<u32>>,
+    affine: Fold<Affine>,
+    workspace: Workspace,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.configure(|options| options.checks = Checks::All).unwrap();
+        let (source, sink) = (Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
+        let sum = Fold::new("sum", Sum::new(), source.clone(), sink.clone());
+        Self { device, sum, affine: Fold::new("affine", Affine, source, sink), workspace: Workspace::new() }
+    }
+
+    fn run<M: Monoid>(
+        &mut self,
+        fold: &Fold<M>,
+        layout: &Layout,
+        memory: &[u32],
+        first: usize,
+        axes: &[usize],
+    ) -> (Shape, Vec<u32>) {
+        let input = self.device.upload(memory).unwrap();
+        let kept = |(axis, size): (usize, &usize)| if axes.contains(&axis) { 1 } else { *size };
+        let results = layout.shape().iter().enumerate().map(kept).product();
+        let mut output = self.device.alloc::<u32>(results).unwrap();
+        let view = input.view(first..).unwrap().bytes();
+        let plan = fold.plan(&[layout], &[view.address()], axes).unwrap();
+        let stream = self.device.default_stream();
+        let written = output.as_view_mut().bytes();
+        fold.launch(&stream, &plan, vec![view], vec![written], &mut self.workspace)
+            .unwrap_or_else(|e| panic!("{e}: {plan:?}"));
+        for report in self.device.take_reports() {
+            assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
+        }
+        (plan.shape, output.download().unwrap())
+    }
+
+    #[track_caller]
+    fn check(&mut self, layout: &Layout, first: usize, axes: &[usize]) {
+        let furthest =
+            walk(layout).iter().map(|(_, offset)| first.checked_add_signed(*offset).unwrap()).max().unwrap_or(0);
+        let memory: Vec<u32> = (0..=furthest).map(scattered).collect();
+        let (sum, affine) = (self.sum.clone(), self.affine.clone());
+        let (plan, sums) = self.run(&sum, layout, &memory, first, axes);
+        let by_loop = |elements: &[u32]| elements.iter().fold(0_u32, |sum, x| sum.wrapping_add(*x));
+        assert_eq!(sums, expected(layout, &memory, first, axes, by_loop), "sum {layout:?} {first} {axes:?} {plan:?}");
+        let (plan, composed) = self.run(&affine, layout, &memory, first, axes);
+        let by_loop = |elements: &[u32]| {
+            let end = elements.iter().zip(0_u32..).fold(0_u32, |x, (a, b)| x.wrapping_mul(*a).wrapping_add(b));
+            end.wrapping_add(elements.len() as u32)
+        };
+        let all = expected(layout, &memory, first, axes, by_loop);
+        assert_eq!(composed, all, "affine {layout:?} {first} {axes:?} {plan:?}");
+    }
+}
+
+fn subsets(rank: usize) -> impl Iterator<Item = Vec<usize>> {
+    (0..1_usize << rank).map(move |bits| (0..rank).filter(|axis| bits >> axis & 1 == 1).collect())
+}
+
+#[test]
+fn every_set_of_axes_of_small_tensors_is_folded_in_order() {
+    let mut bench = Bench::new();
+    for shape in [&[][..], &[1], &[7], &[3, 5], &[33, 4], &[4, 33], &[2, 3, 16], &[5, 1, 8, 3], &[9, 40, 2]] {
+        let layout = Layout::contiguous(shape).unwrap();
+        for axes in subsets(shape.len()) {
+            bench.check(&layout, 0, &axes);
+            bench.check(&layout, 1, &axes);
+        }
+    }
+}
+
+#[test]
+fn strides_of_any_kind_are_walked() {
+    let mut bench = Bench::new();
+    let layout = |shape: &[usize], strides: &[isize]| Layout::new(shape.to_vec(), strides.to_vec()).unwrap();
+    let turned = layout(&[40, 30], &[1, 40]);
+    let gaps = layout(&[6, 50], &[64, 1]);
+    let second = layout(&[20, 30], &[60, 2]);
+    let repeated = layout(&[5, 20, 9], &[9, 0, 1]);
+    let runs = layout(&[4, 3, 64], &[256, 80, 1]);
+    for layout in [turned, gaps, second, repeated, runs] {
+        for axes in subsets(layout.rank()) {
+            bench.check(&layout, 0, &axes);
+            bench.check(&layout, 3, &axes);
+        }
+    }
+    let reversed = layout(&[11, 70], &[-70, -1]);
+    for axes in subsets(2) {
+        bench.check(&reversed, 11 * 70 - 1, &axes);
+    }
+}
+
+#[test]
+fn long_rows_are_shared_by_blocks_and_many_columns_by_threads() {
+    let mut bench = Bench::new();
+    for (shape, axes) in [
+        (&[100_003][..], &[0][..]),
+        (&[3, 20_001], &[1]),
+        (&[1025, 130], &[0]),
+        (&[5000, 65], &[0]),
+        (&[2, 3000, 48], &[1]),
+        (&[600, 300], &[1]),
+        (&[8, 2048], &[1]),
+        (&[40, 3, 400], &[0, 2]),
+        (&[40, 3, 402], &[0, 2]),
+    ] {
+        bench.check(&Layout::contiguous(shape).unwrap(), 0, axes);
+    }
+}
+
+#[test]
+fn a_fold_of_nothing_is_the_identity() {
+    let mut bench = Bench::new();
+    let sum = bench.sum.clone();
+    for (shape, axes, results) in [(&[0][..], &[0][..], 1), (&[3, 0], &[1], 3), (&[0, 3], &[0], 3), (&[0, 3], &[1], 0)]
+    {
+        let layout = Layout::contiguous(shape).unwrap();
+        let (_, sums) = bench.run(&sum, &layout, &[9], 0, axes);
+        assert_eq!(sums, vec![0; results], "{shape:?}");
+    }
+}
