@@ -1,4 +1,4 @@
-//! The `warpfold` program: `devices`, `ladder`, `inspect`, `sim`.
+//! The `warpfold` program: `run`, `devices`, `ladder`, `inspect`, `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand what they share:
 //! `failure` (what goes to standard error, and the exit code), `output`, `table`, `json` and `progress`. Exit codes: 0
@@ -14,6 +14,7 @@ mod ladder;
 mod npy;
 mod output;
 mod progress;
+mod run;
 mod sim;
 mod table;
 
@@ -38,6 +39,7 @@ struct Program {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Run>),
     Devices(devices::Devices),
     Ladder(ladder::Ladder),
     Inspect(inspect::Inspect),
@@ -75,6 +77,7 @@ fn run() -> Result<Ending, Failure> {
         Err(error) => return Err(Failure::of_usage(&error)),
     };
     match program.command {
+        Command::Run(run) => run.run(),
         Command::Devices(devices) => devices.run(),
         Command::Ladder(ladder) => ladder.run(),
         Command::Inspect(inspect) => inspect.run(),

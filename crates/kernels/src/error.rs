@@ -107,6 +107,68 @@ pub enum ErrorKind {
         /// Dimensions that there are.
         rank: usize,
     },
+    /// Elements that do not fill a shape.
+    #[error("{found} element(s) do not fill the shape {shape:?}")]
+    LengthMismatch {
+        /// The shape.
+        shape: Vec<usize>,
+        /// Elements that were given.
+        found: usize,
+    },
+    /// Element types that do not fit each other.
+    #[error("element types {left} and {right} do not fit each other")]
+    DtypeMismatch {
+        /// One of them.
+        left: crate::Dtype,
+        /// The other.
+        right: crate::Dtype,
+    },
+    /// Axes that do not name each dimension once.
+    #[error("axes {axes:?} do not order {rank} dimension(s)")]
+    NotAPermutation {
+        /// The axes.
+        axes: Vec<isize>,
+        /// Dimensions that there are.
+        rank: usize,
+    },
+    /// A range beyond the end of an axis.
+    #[error("the range {start}..{end} is not inside an axis of {size}")]
+    SliceOutOfRange {
+        /// Its start.
+        start: usize,
+        /// Its end.
+        end: usize,
+        /// The size of the axis.
+        size: usize,
+    },
+    /// A shape that cannot be seen without a copy.
+    #[error("a tensor of shape {from:?} with these strides cannot be seen as {to:?} without a copy")]
+    NotAView {
+        /// The shape that it has.
+        from: Vec<usize>,
+        /// The shape that was asked for.
+        to: Vec<usize>,
+    },
+    /// Another number of inputs than the operation takes.
+    #[error("{op} takes {expected} input(s), not {found}", expected = range_text(*least, *most))]
+    NumInputs {
+        /// The operation.
+        op: String,
+        /// Inputs at least.
+        least: usize,
+        /// Inputs at most.
+        most: usize,
+        /// Inputs that were given.
+        found: usize,
+    },
+    /// An option that means nothing to the operation.
+    #[error("{op} takes no option '{option}'")]
+    OptionNotTaken {
+        /// The operation.
+        op: String,
+        /// The option.
+        option: &'static str,
+    },
     /// An axis named twice.
     #[error("axis {0} is named twice")]
     RepeatedAxis(isize),
@@ -137,6 +199,11 @@ pub enum ErrorKind {
     /// No repetition was asked for, so there is nothing to judge.
     #[error("at least one repetition is needed")]
     NoRepetitions,
+}
+
+/// `1`, `1 to 3`.
+fn range_text(least: usize, most: usize) -> String {
+    if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ mod header;
 
 use std::path::Path;
 
-use crate::dtype::Dtype;
+use warpfold_kernels::Dtype;
+
+use crate::dtype;
 use crate::failure::Failure;
 
 /// An array: its elements as bytes, in C order.
@@ -53,9 +55,9 @@ pub(crate) fn write(path: &Path, array: &Array) -> Result<(), Failure> {
 
 fn parse(file: &[u8]) -> Result<Array, String> {
     let (header, data) = header::split(file)?;
-    let dtype = Dtype::of_type_string(&header.type_string).ok_or_else(|| {
+    let dtype = dtype::of_type_string(&header.type_string).ok_or_else(|| {
         format!(
-            "its elements have type '{}', expected little-endian integers or floats of 8 to 64 bits (bf16 as uint16)",
+            "its elements have type '{}', expected bool, or little-endian integers or floats of 8 to 64 bits",
             header.type_string
         )
     })?;
@@ -151,7 +153,7 @@ mod tests {
         };
         refused(
             &of("'>f4'", "False", "(6,)"),
-            "its elements have type '>f4', expected little-endian integers or floats of 8 to 64 bits (bf16 as uint16)",
+            "its elements have type '>f4', expected bool, or little-endian integers or floats of 8 to 64 bits",
         );
         refused(
             &of("'<f4'", "True", "(2, 3)"),

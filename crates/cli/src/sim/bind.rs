@@ -6,7 +6,8 @@ use warpfold_ptx::ScalarType;
 use warpfold_sim::{KernelInfo, Memory, ParamInfo};
 
 use super::spec::Spec;
-use crate::dtype::Dtype;
+use warpfold_kernels::Dtype;
+
 use crate::failure::Failure;
 use crate::npy::{self, Array};
 
@@ -86,7 +87,9 @@ impl Output {
         let bytes = usize::try_from(self.bytes).expect("it is in memory");
         let mut data = vec![0; bytes];
         memory.read(self.address, &mut data)?;
-        npy::write(&self.path, &Array { dtype: self.dtype, shape: self.shape.clone(), data })?;
+        // What PTX writes is bits: a `bf16` goes to NumPy as the integer that holds it.
+        let dtype = if self.dtype == Dtype::Bf16 { Dtype::U16 } else { self.dtype };
+        npy::write(&self.path, &Array { dtype, shape: self.shape.clone(), data })?;
         Ok(format!("{} ({} {})", self.path.display(), npy::shape_text(&self.shape), self.dtype))
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::dtype::Dtype;
+use warpfold_kernels::Dtype;
+
 use crate::npy;
 
 /// One argument as the command line gives it.
@@ -59,7 +60,7 @@ fn out(value: &str) -> Result<Spec, String> {
     };
     let sizes: Result<Vec<u64>, _> = shape.split('x').map(str::parse).collect();
     let shape = sizes.map_err(|_| format!("'{shape}' is not a shape: expected sizes such as 4x1024"))?;
-    let dtype: Dtype = dtype.parse()?;
+    let dtype: Dtype = dtype.parse().map_err(|error: warpfold_kernels::Error| error.to_string())?;
     if npy::num_bytes(dtype, &shape).is_none() {
         return Err(format!("an array of {} {dtype} is larger than any address space", npy::shape_text(&shape)));
     }

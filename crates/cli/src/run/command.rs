@@ -1,0 +1,188 @@
+//! One operator with its files and options: the arguments of the program, or a line of a batch.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::{Deserialize, Deserializer};
+use warpfold::by_name::{self, Operator, Options};
+use warpfold::{Queue, Tensor};
+use warpfold_kernels::Dtype;
+
+use crate::failure::Failure;
+use crate::npy::{self, Array};
+
+/// An operator, its files, its options.
+#[derive(Debug, Args, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Command {
+    /// The operator: see --list.
+    #[arg(value_name = "OP", required_unless_present_any = ["list", "batch"])]
+    op: Option<String>,
+    /// The inputs, in the operator's order.
+    #[arg(value_name = "IN.npy")]
+    inputs: Vec<PathBuf>,
+    /// An output, in the operator's order; the last ones may be left out.
+    #[arg(short = 'o', long = "output", value_name = "OUT.npy")]
+    outputs: Vec<PathBuf>,
+    /// Axes to work along, such as 0,-1. Unless given all of them, or the last for softmax, norms, scans and top-k.
+    #[arg(long, value_name = "AXES", value_delimiter = ',', allow_hyphen_values = true)]
+    axes: Option<Vec<isize>>,
+    /// Keep folded axes, of size 1.
+    #[arg(long)]
+    #[serde(default)]
+    keepdims: bool,
+    /// What is added so that nothing is divided by zero.
+    #[arg(long, value_name = "E")]
+    eps: Option<f64>,
+    /// Of equals take the last, not the first.
+    #[arg(long)]
+    #[serde(default)]
+    last: bool,
+    /// How many of the largest.
+    #[arg(long, value_name = "K")]
+    k: Option<usize>,
+    /// Scan up to each element without it.
+    #[arg(long)]
+    #[serde(default)]
+    exclusive: bool,
+    /// Scan from the end.
+    #[arg(long)]
+    #[serde(default)]
+    reverse: bool,
+    /// The result's element type.
+    #[arg(long, value_name = "DTYPE")]
+    #[serde(default, deserialize_with = "dtype")]
+    dtype: Option<Dtype>,
+    /// Pass over NaN.
+    #[arg(long)]
+    #[serde(default)]
+    ignore_nan: bool,
+    /// What is subtracted from the count in the divisor of a variance.
+    #[arg(long, value_name = "N")]
+    ddof: Option<usize>,
+    /// Bins of a histogram.
+    #[arg(long, value_name = "N")]
+    bins: Option<usize>,
+    /// Overlap above which a box is suppressed.
+    #[arg(long, value_name = "T")]
+    threshold: Option<f64>,
+    /// The label that has no loss.
+    #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
+    ignore_index: Option<i64>,
+    /// Take the matrix by its columns.
+    #[arg(long)]
+    #[serde(default)]
+    transpose: bool,
+    /// The factor.
+    #[arg(long, value_name = "A", allow_hyphen_values = true)]
+    alpha: Option<f64>,
+    /// The addend.
+    #[arg(long, value_name = "B", allow_hyphen_values = true)]
+    beta: Option<f64>,
+    /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of uint16, f8e4m3 or
+    /// f8e5m2 in one of uint8.
+    #[arg(long, value_name = "DTYPES", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "one_or_more_dtypes")]
+    input_dtype: Vec<Dtype>,
+}
+
+fn dtype<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dtype>, D::Error> {
+    let name: Option<String> = Option::deserialize(from)?;
+    name.map(|name| name.parse().map_err(serde::de::Error::custom)).transpose()
+}
+
+fn one_or_more_dtypes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Dtype>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Names {
+        One(String),
+        More(Vec<String>),
+    }
+    let names = match Names::deserialize(from)? {
+        Names::One(name) => vec![name],
+        Names::More(names) => names,
+    };
+    names.iter().map(|name| name.parse().map_err(serde::de::Error::custom)).collect()
+}
+
+/// A command whose operator, number of files and inputs are known to be fine.
+pub(super) struct Prepared<'a> {
+    operator: &'static Operator,
+    command: &'a Command,
+    inputs: Vec<Array>,
+}
+
+impl Command {
+    /// The operator's name.
+    pub(super) fn op(&self) -> &str {
+        self.op.as_deref().unwrap_or_default()
+    }
+
+    fn options(&self) -> Options {
+        let flag = |is_given: bool| is_given.then_some(true);
+        Options {
+            axes: self.axes.clone(),
+            keepdims: flag(self.keepdims),
+            eps: self.eps,
+            last: flag(self.last),
+            k: self.k,
+            exclusive: flag(self.exclusive),
+            reverse: flag(self.reverse),
+            dtype: self.dtype,
+            ignore_nan: flag(self.ignore_nan),
+            ddof: self.ddof,
+            bins: self.bins,
+            threshold: self.threshold,
+            ignore_index: self.ignore_index,
+            transpose: flag(self.transpose),
+            alpha: self.alpha,
+            beta: self.beta,
+        }
+    }
+
+    /// Says before a device is looked for what is wrong with names and files.
+    pub(super) fn prepare(&self) -> Result<Prepared<'_>, Failure> {
+        let operator = by_name::find(self.op())?;
+        operator.check(self.inputs.len(), &self.options())?;
+        let (given, most) = (self.outputs.len(), operator.outputs);
+        if given == 0 || given > most {
+            let expected = if most == 1 { "one output".to_owned() } else { format!("1 to {most} outputs") };
+            return Err(Failure::usage(format!("{} needs {expected} (-o), {given} given", operator.name)));
+        }
+        if self.input_dtype.len() > self.inputs.len() {
+            return Err(Failure::usage("there are more input types than inputs"));
+        }
+        let inputs: Vec<Array> =
+            self.inputs.iter().enumerate().map(|(i, path)| self.read(i, path)).collect::<Result<_, _>>()?;
+        Ok(Prepared { operator, command: self, inputs })
+    }
+
+    fn read(&self, number: usize, path: &Path) -> Result<Array, Failure> {
+        let array = npy::read(path)?;
+        match self.input_dtype.get(number) {
+            None => Ok(array),
+            Some(dtype) if dtype.bytes() == array.dtype.bytes() => Ok(Array { dtype: *dtype, ..array }),
+            Some(dtype) => {
+                let (path, found) = (path.display(), array.dtype);
+                Err(Failure::usage(format!("{path}: elements of type {found} cannot be taken as {dtype}")))
+            }
+        }
+    }
+}
+
+impl Prepared<'_> {
+    /// Runs the operator and writes the outputs.
+    pub(super) fn run(&self, queue: &Queue) -> Result<(), Failure> {
+        let upload = |array: &Array| {
+            let shape: Vec<usize> = array.shape.iter().map(|size| *size as usize).collect();
+            Tensor::from_bytes(queue, array.dtype, &array.data, &shape)
+        };
+        let inputs: Vec<Tensor> = self.inputs.iter().map(upload).collect::<Result<_, _>>()?;
+        let outputs = self.operator.run(&inputs, &self.command.options())?;
+        for (path, tensor) in self.command.outputs.iter().zip(&outputs) {
+            let shape = tensor.shape().iter().map(|size| *size as u64).collect();
+            npy::write(path, &Array { dtype: tensor.dtype(), shape, data: tensor.to_bytes()? })?;
+        }
+        Ok(())
+    }
+}

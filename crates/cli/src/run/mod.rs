@@ -1,0 +1,57 @@
+//! `run`: an operator on arrays in files, or many of them from a list.
+
+mod batch;
+mod command;
+mod list;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use warpfold::Queue;
+
+use crate::failure::Failure;
+use crate::{Ending, device_choice};
+use command::Command;
+
+/// Runs an operator on .npy files.
+///
+/// Example: warpfold run sum x.npy -o y.npy --axes 0,-1 --keepdims. Exit codes: 0 done, 1 a line of a batch failed, 2 bad
+/// input, 4 a run failed.
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    command: Command,
+    /// List the operators with their inputs, outputs and options.
+    #[arg(long, conflicts_with_all = ["batch", "op"])]
+    list: bool,
+    /// Run the commands of a file, one JSON object a line: {"op": "sum", "inputs": ["x.npy"], "outputs": ["y.npy"],
+    /// "axes": [0]}, options under their names here. Each gives a line of its result: {"ok": true, …}.
+    #[arg(long, value_name = "FILE", conflicts_with = "op")]
+    batch: Option<PathBuf>,
+    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+}
+
+impl Run {
+    pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        if self.list {
+            return list::print();
+        }
+        match &self.batch {
+            Some(file) => {
+                let lines = batch::read(file)?;
+                batch::run(&lines, &self.queue()?)
+            }
+            None => {
+                let prepared = self.command.prepare()?;
+                prepared.run(&self.queue()?)?;
+                Ok(Ending::Clean)
+            }
+        }
+    }
+
+    fn queue(&self) -> Result<Queue, Failure> {
+        Ok(Queue::of(&device_choice::open(self.device.as_deref())?))
+    }
+}

@@ -1,0 +1,87 @@
+//! What may be chosen of an operator.
+
+use warpfold_kernels::Dtype;
+
+use crate::Axes;
+
+macro_rules! options {
+    ($($(#[$doc:meta])* $choice:ident $name:literal $field:ident: $ty:ty;)*) => {
+        /// One of the options.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Choice {
+            $($(#[$doc])* $choice,)*
+        }
+
+        impl Choice {
+            /// As the program takes it: `keepdims`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$choice => $name,)*
+                }
+            }
+        }
+
+        /// The options of an operator; what is not chosen is left to it.
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct Options {
+            $($(#[$doc])* pub $field: Option<$ty>,)*
+        }
+
+        impl Options {
+            /// Those that are chosen.
+            pub fn chosen(&self) -> impl Iterator<Item = Choice> {
+                [$((self.$field.is_some(), Choice::$choice)),*].into_iter().filter(|entry| entry.0).map(|entry| entry.1)
+            }
+        }
+    };
+}
+
+options! {
+    /// Axes to work along; negative ones count from the end.
+    Axes "axes" axes: Vec<isize>;
+    /// Keep folded axes, of size 1.
+    Keepdims "keepdims" keepdims: bool;
+    /// What is added so that nothing is divided by zero.
+    Eps "eps" eps: f64;
+    /// Of equals the last, not the first.
+    Last "last" last: bool;
+    /// How many of the largest.
+    K "k" k: usize;
+    /// Each result without its own element.
+    Exclusive "exclusive" exclusive: bool;
+    /// From the end.
+    Reverse "reverse" reverse: bool;
+    /// The result's element type.
+    Dtype "dtype" dtype: Dtype;
+    /// Pass over NaN.
+    IgnoreNan "ignore-nan" ignore_nan: bool;
+    /// What is subtracted from the count in the divisor of a variance.
+    Ddof "ddof" ddof: usize;
+    /// Bins of a histogram.
+    Bins "bins" bins: usize;
+    /// Overlap above which a box is suppressed.
+    Threshold "threshold" threshold: f64;
+    /// The label that has no loss.
+    IgnoreIndex "ignore-index" ignore_index: i64;
+    /// The matrix by its columns.
+    Transpose "transpose" transpose: bool;
+    /// The factor.
+    Alpha "alpha" alpha: f64;
+    /// The addend.
+    Beta "beta" beta: f64;
+}
+
+impl Options {
+    /// The axes to fold: all unless chosen.
+    #[must_use]
+    pub fn axes_or_all(&self) -> Axes<'_> {
+        self.axes.as_deref().map_or(Axes::All, Axes::Of)
+    }
+
+    /// The axes to work along: the last unless chosen.
+    #[must_use]
+    pub fn axes_or_last(&self) -> Axes<'_> {
+        Axes::Of(self.axes.as_deref().unwrap_or(&[-1]))
+    }
+}

@@ -1,0 +1,35 @@
+//! Tensors on an NVIDIA GPU or on the virtual GPU, and their operators.
+//!
+//! ```
+//! use warpfold::{Axes, Device, Profile, Tensor};
+//!
+//! let device = Device::virtual_gpu(Profile::H200); // or Device::best()
+//! let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
+//! let rows = x.sum(Axes::Of(&[-1]))?;
+//! assert_eq!(rows.to_vec::<f32>()?, [6.0, 15.0]);
+//! let columns = x.transpose()?.sum(Axes::Of(&[1]))?; // a view: nothing is copied
+//! assert_eq!(columns.to_vec::<f32>()?, [5.0, 7.0, 9.0]);
+//! # Ok::<(), warpfold::Error>(())
+//! ```
+//!
+//! Start with [`Tensor`]. A tensor is device memory with a [`Layout`] and a [`Dtype`]; views (slice, permute, reshape,
+//! broadcast) copy nothing; operators are methods that give new tensors. [`Queue`] is the stream that they run on, with
+//! its workspace: that of the device unless another is asked for. [`by_name`] has every operator as the program names
+//! it. Kernels and their plans are in `warpfold-kernels`; deliberately absent here: kernels and PTX.
+
+mod axes;
+pub mod by_name;
+mod element;
+mod queue;
+mod reduce;
+mod tensor;
+mod view;
+
+pub use axes::Axes;
+pub use element::TensorElement;
+pub use queue::Queue;
+pub use tensor::Tensor;
+pub use warpfold_device::{Device, Profile};
+pub use warpfold_kernels::layout::Layout;
+pub use warpfold_kernels::reductions;
+pub use warpfold_kernels::{Dtype, Error, ErrorKind};

@@ -1,0 +1,64 @@
+//! The stream that operators run on, and the workspace that they share.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use warpfold_device::{Device, Stream};
+use warpfold_kernels::Workspace;
+
+/// A stream with a workspace. Cheap to clone; clones are the same queue.
+///
+/// Operators on one queue run one after the other and share its workspace; for work side by side, take two queues.
+#[derive(Clone)]
+pub struct Queue {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    stream: Stream,
+    workspace: Mutex<Workspace>,
+}
+
+impl Queue {
+    /// A queue for a stream. The workspace is allocated when an operator first needs it, and grows to the largest need.
+    #[must_use]
+    pub fn new(stream: Stream) -> Self {
+        Self { inner: Arc::new(Inner { stream, workspace: Mutex::default() }) }
+    }
+
+    /// The queue of a device's default stream: every tensor's unless it is told another.
+    #[must_use]
+    pub fn of(device: &Device) -> Self {
+        // One entry a device that this process uses; a device stays alive with its entry.
+        static QUEUES: LazyLock<Mutex<Vec<Queue>>> = LazyLock::new(Mutex::default);
+        let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.iter().find(|queue| queue.device() == device) {
+            return queue.clone();
+        }
+        let queue = Self::new(device.default_stream());
+        queues.push(queue.clone());
+        queue
+    }
+
+    /// The stream.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        &self.inner.stream
+    }
+
+    /// The device of the stream.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.inner.stream.device()
+    }
+
+    pub(crate) fn workspace(&self) -> MutexGuard<'_, Workspace> {
+        self.inner.workspace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queue(on {})", self.device())
+    }
+}

@@ -1,0 +1,62 @@
+//! Reductions of tensors.
+
+use warpfold_kernels::Error;
+use warpfold_kernels::reductions::{self, Options, Reduction};
+
+use crate::tensor::Allocated;
+use crate::{Axes, Tensor};
+
+impl Tensor {
+    /// A reduction over some axes: its results, without those axes.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type, and those of [`Axes::resolve`].
+    pub fn reduce(&self, reduction: Reduction, axes: Axes<'_>, options: Options) -> Result<Vec<Self>, Error> {
+        fold(&[self], reduction, axes, options)
+    }
+
+    /// The sum over some axes. Integers wrap in their own type.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn sum(&self, axes: Axes<'_>) -> Result<Self, Error> {
+        self.reduce_to_one(Reduction::Sum, axes)
+    }
+
+    fn reduce_to_one(&self, reduction: Reduction, axes: Axes<'_>) -> Result<Self, Error> {
+        let results = self.reduce(reduction, axes, Options::default())?;
+        Ok(results.into_iter().next().expect("a reduction has a result"))
+    }
+
+    /// The results of a reduction over `axes` with those axes put back, of size 1.
+    ///
+    /// # Errors
+    /// Those of [`Axes::resolve`].
+    pub fn keep_axes(&self, axes: Axes<'_>, rank: usize) -> Result<Self, Error> {
+        axes.resolve(rank)?.into_iter().try_fold(self.clone(), |tensor, axis| tensor.unsqueeze(axis as isize))
+    }
+}
+
+/// Folds tensors of one shape together.
+pub(crate) fn fold(
+    inputs: &[&Tensor],
+    reduction: Reduction,
+    axes: Axes<'_>,
+    options: Options,
+) -> Result<Vec<Tensor>, Error> {
+    let first = inputs[0];
+    let axes = axes.resolve(first.rank())?;
+    let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype).collect();
+    let fold = reductions::fold_of(reduction, &dtypes, options)?;
+    let kept = first.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size);
+    let shape: Vec<usize> = kept.collect();
+    let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
+    let addresses: Vec<_> = inputs.iter().map(|input| input.address()).collect();
+    let plan = fold.plan(&layouts, &addresses, &axes)?;
+    let outputs = fold.outputs().iter().map(|dtype| Allocated::new(&first.queue, *dtype, &shape));
+    let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
+    let views = inputs.iter().map(|input| input.view()).collect::<Result<_, _>>()?;
+    let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
+    fold.launch(first.queue.stream(), &plan, views, written, &mut first.queue.workspace())?;
+    Ok(outputs.into_iter().map(Allocated::finish).collect())
+}

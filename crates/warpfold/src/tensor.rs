@@ -1,0 +1,209 @@
+//! Device memory with a shape, strides and an element type.
+
+use std::fmt;
+use std::sync::Arc;
+
+use warpfold_device::{Buffer, Device, View};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::{Dtype, Error, ErrorKind};
+
+use crate::{Queue, TensorElement};
+
+/// A tensor of up to 8 dimensions. Cheap to clone; clones and views share the memory, which no operator changes.
+#[derive(Clone)]
+pub struct Tensor {
+    pub(crate) queue: Queue,
+    pub(crate) memory: Arc<Buffer<u8>>,
+    /// Position of the first element in the memory, in elements.
+    pub(crate) first: usize,
+    pub(crate) layout: Layout,
+    pub(crate) dtype: Dtype,
+}
+
+/// Making tensors, and taking their elements back.
+impl Tensor {
+    /// A tensor of these elements, in C order, on the device's default queue.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LengthMismatch`] unless the shape has as many elements.
+    pub fn from_slice<T: TensorElement>(device: &Device, elements: &[T], shape: &[usize]) -> Result<Self, Error> {
+        Self::from_bytes(&Queue::of(device), T::DTYPE, bytemuck::cast_slice(elements), shape)
+    }
+
+    /// A tensor of elements of any type, given as little-endian bytes in C order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LengthMismatch`] unless there are as many bytes as the shape needs.
+    pub fn from_bytes(queue: &Queue, dtype: Dtype, bytes: &[u8], shape: &[usize]) -> Result<Self, Error> {
+        let mut tensor = Allocated::new(queue, dtype, shape)?;
+        if bytes.len() != tensor.buffer.len() {
+            let (shape, found) = (shape.to_vec(), bytes.len() / dtype.bytes() as usize);
+            return Err(ErrorKind::LengthMismatch { shape, found }.into());
+        }
+        queue.stream().copy_from_host(tensor.buffer.as_view_mut(), bytes)?;
+        Ok(tensor.finish())
+    }
+
+    /// The elements, in C order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DtypeMismatch`] unless `T` is their type.
+    pub fn to_vec<T: TensorElement>(&self) -> Result<Vec<T>, Error> {
+        self.expect_dtype(T::DTYPE)?;
+        let bytes = self.to_bytes()?;
+        Ok(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
+    }
+
+    /// The elements as little-endian bytes, in C order.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let scale = self.dtype.bytes() as usize;
+        let (low, high) = self.extent();
+        let mut span = vec![0; (high - low) * scale];
+        let view = self.memory.view(low * scale..high * scale)?;
+        self.queue.stream().copy_to_host(view, &mut span)?;
+        if self.layout.is_contiguous() {
+            return Ok(span);
+        }
+        let mut bytes = Vec::with_capacity(self.len() * scale);
+        let mut copy = |position: usize| bytes.extend_from_slice(&span[position * scale..][..scale]);
+        walk(self.layout.shape(), self.layout.strides(), (self.first - low) as isize, &mut copy);
+        Ok(bytes)
+    }
+
+    /// The positions in memory that the elements lie between.
+    fn extent(&self) -> (usize, usize) {
+        if self.is_empty() {
+            return (self.first, self.first);
+        }
+        let (mut low, mut high) = (self.first as isize, self.first as isize);
+        for (size, stride) in self.layout.shape().iter().zip(self.layout.strides()) {
+            let reach = (*size as isize - 1) * stride;
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        (low as usize, high as usize + 1)
+    }
+}
+
+/// Visits the position of every element in C order.
+fn walk(shape: &[usize], strides: &[isize], first: isize, visit: &mut impl FnMut(usize)) {
+    match (shape, strides) {
+        ([size, shape @ ..], [stride, strides @ ..]) => {
+            (0..*size as isize).for_each(|i| walk(shape, strides, first + i * stride, visit));
+        }
+        _ => visit(first as usize),
+    }
+}
+
+/// Properties.
+impl Tensor {
+    /// The sizes, outermost first.
+    #[must_use]
+    pub fn shape(&self) -> &[usize] {
+        self.layout.shape()
+    }
+
+    /// Shape and strides.
+    #[must_use]
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The element type.
+    #[must_use]
+    pub const fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Dimensions.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.layout.rank()
+    }
+
+    /// Elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.layout.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// The device whose memory it is.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.memory.device()
+    }
+
+    /// The queue that its operators run on.
+    #[must_use]
+    pub const fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The same tensor; its operators, and those of what they give, run on another queue of the same device.
+    #[must_use]
+    pub fn on(&self, queue: &Queue) -> Self {
+        Self { queue: queue.clone(), ..self.clone() }
+    }
+
+    /// The device address of the first element.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.memory.address() + self.first as u64 * self.dtype.bytes()
+    }
+
+    /// The memory from the first element on. With strides below zero, elements lie before it.
+    pub(crate) fn view(&self) -> Result<View<'_, u8>, Error> {
+        Ok(self.memory.view(self.first * self.dtype.bytes() as usize..)?)
+    }
+
+    /// # Errors
+    /// [`ErrorKind::DtypeMismatch`].
+    pub(crate) fn expect_dtype(&self, expected: Dtype) -> Result<(), Error> {
+        if self.dtype == expected {
+            return Ok(());
+        }
+        Err(ErrorKind::DtypeMismatch { left: self.dtype, right: expected }.into())
+    }
+}
+
+/// A tensor that is about to be written, and nobody else has.
+pub(crate) struct Allocated {
+    queue: Queue,
+    pub(crate) buffer: Buffer<u8>,
+    layout: Layout,
+    dtype: Dtype,
+}
+
+impl Allocated {
+    /// Memory for a tensor, of any content.
+    pub(crate) fn new(queue: &Queue, dtype: Dtype, shape: &[usize]) -> Result<Self, Error> {
+        let layout = Layout::contiguous(shape)?;
+        let bytes = shape.iter().try_fold(dtype.bytes() as usize, |bytes, size| bytes.checked_mul(*size));
+        let bytes = if layout.is_empty() { Some(0) } else { bytes };
+        let too_large = ErrorKind::TooLarge { what: "a tensor", size: u64::MAX, limit: isize::MAX as u64 };
+        let buffer = queue.device().alloc::<u8>(bytes.ok_or(too_large)?)?;
+        Ok(Self { queue: queue.clone(), buffer, layout, dtype })
+    }
+
+    /// The tensor, once everything that writes it is enqueued.
+    pub(crate) fn finish(self) -> Tensor {
+        let Self { queue, buffer, layout, dtype } = self;
+        Tensor { queue, memory: Arc::new(buffer), first: 0, layout, dtype }
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (dtype, shape, strides) = (self.dtype, self.shape(), self.layout.strides());
+        write!(f, "Tensor<{dtype}>({shape:?}, strides {strides:?}, on {})", self.device())
+    }
+}
