@@ -137,6 +137,8 @@ pub trait LadderElement: Number + Operand<Self> + AtomicAdd + warpfold_device::E
     const DTYPE: Dtype;
     /// Half of the distance from 1 to the next number: the relative error of one addition. 0 where adding is exact.
     const UNIT_ROUNDOFF: f64;
+    /// The smallest positive number, a subnormal one: below it results are 0.
+    const SMALLEST: f64;
     /// An element made of 64 random bits: over the whole range of `i32`, in -1 to 1 for floats.
     fn sample(random: u64) -> Self;
     /// The value, exactly.
@@ -150,6 +152,7 @@ pub trait LadderElement: Number + Operand<Self> + AtomicAdd + warpfold_device::E
 impl LadderElement for i32 {
     const DTYPE: Dtype = Dtype::I32;
     const UNIT_ROUNDOFF: f64 = 0.0;
+    const SMALLEST: f64 = 1.0;
 
     fn sample(random: u64) -> Self {
         (random >> 32) as u32 as Self
@@ -171,6 +174,7 @@ impl LadderElement for i32 {
 impl LadderElement for f32 {
     const DTYPE: Dtype = Dtype::F32;
     const UNIT_ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
+    const SMALLEST: f64 = f32::from_bits(1) as f64;
 
     fn sample(random: u64) -> Self {
         // 24 bits over -2^23 to 2^23: every value is a float.
@@ -195,6 +199,7 @@ macro_rules! halves {
         impl LadderElement for $half {
             const DTYPE: Dtype = Dtype::$dtype;
             const UNIT_ROUNDOFF: f64 = $half::EPSILON.to_f64_const() / 2.0;
+            const SMALLEST: f64 = $half::from_bits(1).to_f64_const();
 
             fn sample(random: u64) -> Self {
                 Self::from_f32(f32::sample(random))

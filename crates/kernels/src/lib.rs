@@ -1,7 +1,8 @@
 //! The kernel library: folds over monoids, and ladders of kernels from naive to shipped.
 //!
 //! Start with [`ladder`]: what a ladder is, the list of [all of them](ladder::LADDERS), and how one is run and judged.
-//! Each operator has a folder with its formula, its sequential reference and its rungs: [`vector_add`], [`reduce`].
+//! Each operator has a folder with its formula, its sequential reference and its rungs: [`vector_add`], [`reduce`],
+//! [`softmax`]. [`row`] is what operators on rows have in common.
 //! [`fold`] carries any monoid through warp and block; [`gemm`] has the tiled matrix product that measures the virtual
 //! GPU's speed. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 
@@ -12,6 +13,8 @@ pub mod ladder;
 pub mod layout;
 pub mod reduce;
 pub mod reductions;
+pub mod row;
+pub mod softmax;
 pub mod vector_add;
 
 mod any_kernel;

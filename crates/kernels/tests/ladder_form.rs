@@ -8,8 +8,13 @@ use warpfold_kernels::ladder::LADDERS;
 /// Lines added plus lines removed against the rung before, at most.
 const MAX_CHANGED: usize = 80;
 
-const FOLDERS: [(&str, &str); 3] =
-    [("vector-add", "vector_add/ladder"), ("reduce", "reduce/ladder"), ("reduce-lessons", "reduce/lessons")];
+const FOLDERS: &[(&str, &str)] = &[
+    ("vector-add", "vector_add/ladder"),
+    ("reduce", "reduce/ladder"),
+    ("reduce-lessons", "reduce/lessons"),
+    ("softmax", "softmax/ladder"),
+    ("softmax-vector", "softmax/vector"),
+];
 
 /// The files of a ladder's rungs, in order.
 fn rungs(folder: &str) -> Vec<PathBuf> {
@@ -37,7 +42,7 @@ fn num_changed(before: &str, after: &str) -> usize {
 fn every_ladder_has_a_file_for_each_rung_and_no_other() {
     assert_eq!(LADDERS.len(), FOLDERS.len());
     for (ladder, (name, folder)) in LADDERS.iter().zip(FOLDERS) {
-        assert_eq!(ladder.name, name);
+        assert_eq!(ladder.name, *name);
         let expected: Vec<_> = (1..).zip(ladder.rungs).map(|(n, rung)| format!("r{n:02}_{}.rs", rung.name)).collect();
         let found: Vec<_> =
             rungs(folder).iter().map(|f| f.file_name().unwrap().to_string_lossy().into_owned()).collect();

@@ -1,5 +1,11 @@
 //! The monoids of one instruction, and arg-max as one whose accumulator has two registers.
 
+mod online_softmax;
+mod welford;
+
+pub use online_softmax::OnlineSoftmax;
+pub use welford::{Moments, Welford};
+
 use std::marker::PhantomData;
 
 use warpfold_lang::{Number, Ordered, Registers, Val};

@@ -30,7 +30,13 @@ pub use timing::copy_gigabytes_per_second;
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 /// Every ladder.
-pub const LADDERS: &[&Ladder] = &[&crate::vector_add::LADDER, &crate::reduce::LADDER, &crate::reduce::LESSONS];
+pub const LADDERS: &[&Ladder] = &[
+    &crate::vector_add::LADDER,
+    &crate::reduce::LADDER,
+    &crate::reduce::LESSONS,
+    &crate::softmax::LADDER,
+    &crate::softmax::VECTOR,
+];
 
 /// The ladder of this name.
 ///

@@ -1,0 +1,44 @@
+//! Rows and the threads that share one: what softmax, norms and scaling have in common.
+//!
+//! A [`RowElement`] is what memory holds; registers compute in `f32`. A [`Team`] is a warp or a block that shares a row,
+//! and folds what its threads have found. [`Row`] walks over a row, and [`Held`] is the part of a row that a team keeps in
+//! registers, so that it is read once. Every row may have any length: where it is not a multiple of 16 bytes, rows do
+//! not start at one either, and elements are accessed one by one, neighbours by neighbouring threads.
+
+mod element;
+mod held;
+mod problem;
+mod team;
+mod walk;
+
+pub use element::RowElement;
+pub(crate) use held::Held;
+pub(crate) use problem::{Expected, Operator, RowProblem, RowResult};
+pub(crate) use team::Team;
+pub(crate) use walk::Row;
+
+/// A kernel for an element type of rows.
+macro_rules! typed {
+    ($kernel:ident($($config:expr),*)) => {
+        |dtype| match dtype {
+            $crate::Dtype::F32 => $crate::AnyKernel::from($kernel::<f32>($($config),*)),
+            $crate::Dtype::F16 => $crate::AnyKernel::from($kernel::<half::f16>($($config),*)),
+            $crate::Dtype::Bf16 => $crate::AnyKernel::from($kernel::<half::bf16>($($config),*)),
+            _ => unreachable!("the ladder has no kernel for {dtype}"),
+        }
+    };
+}
+pub(crate) use typed;
+
+/// The data of a problem for an element type of rows.
+macro_rules! open_typed {
+    ($dtype:expr, $open:ident($($argument:expr),*)) => {
+        match $dtype {
+            $crate::Dtype::F32 => Ok(Box::new($open::<f32>($($argument),*)?)),
+            $crate::Dtype::F16 => Ok(Box::new($open::<half::f16>($($argument),*)?)),
+            $crate::Dtype::Bf16 => Ok(Box::new($open::<half::bf16>($($argument),*)?)),
+            dtype => unreachable!("the ladder has no kernel for {dtype}"),
+        }
+    };
+}
+pub(crate) use open_typed;

@@ -1,0 +1,53 @@
+//! The threads that share a row.
+
+use warpfold_lang::{Registers, Val, lane_id, range, shfl, sync_threads, thread_idx, when};
+
+use crate::fold::{Monoid, fold_block, fold_warp};
+
+/// The threads that share a row: they come to each of these functions together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Team {
+    /// The 32 lanes of a warp.
+    Warp,
+    /// A block of so many threads, a power of two.
+    Block(u32),
+}
+
+impl Team {
+    /// How many they are: a power of two.
+    pub(crate) const fn threads(self) -> u32 {
+        match self {
+            Self::Warp => 32,
+            Self::Block(threads) => threads,
+        }
+    }
+
+    /// This thread's number among them.
+    pub(crate) fn thread(self) -> Val<u32> {
+        match self {
+            Self::Warp => lane_id(),
+            Self::Block(_) => thread_idx().x,
+        }
+    }
+
+    /// Deals the positions below `len` out to the threads, neighbours to neighbours.
+    #[track_caller]
+    pub(crate) fn each(self, len: Val<u32>, body: impl FnOnce(Val<u32>)) {
+        range(self.thread(), len, self.threads(), body);
+    }
+
+    /// The fold of what the threads have, in the order of the threads, in each of them.
+    #[track_caller]
+    pub(crate) fn fold<M: Monoid>(self, monoid: M, acc: M::Acc) -> M::Acc {
+        match self {
+            Self::Warp => shfl(fold_warp(monoid, acc, 32), 0),
+            Self::Block(threads) => {
+                let all = M::Acc::shared(1);
+                let acc = fold_block(monoid, acc, threads);
+                when(thread_idx().x.eq(0), || acc.store(all, 0));
+                sync_threads();
+                M::Acc::load(all, 0)
+            }
+        }
+    }
+}
