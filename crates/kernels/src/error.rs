@@ -196,6 +196,14 @@ pub enum ErrorKind {
         /// The most.
         limit: u64,
     },
+    /// An operator does not take what it was given.
+    #[error("{operator}: {reason}")]
+    Operand {
+        /// The operator.
+        operator: &'static str,
+        /// What it takes, and what it was given.
+        reason: String,
+    },
     /// No repetition was asked for, so there is nothing to judge.
     #[error("at least one repetition is needed")]
     NoRepetitions,

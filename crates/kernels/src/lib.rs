@@ -9,6 +9,7 @@
 pub mod elements;
 pub mod fold;
 pub mod gemm;
+pub mod gemv;
 pub mod ladder;
 pub mod layout;
 pub mod reduce;
@@ -20,6 +21,7 @@ pub mod vector_add;
 mod any_kernel;
 mod dtype;
 mod error;
+mod kept;
 mod list;
 mod workspace;
 

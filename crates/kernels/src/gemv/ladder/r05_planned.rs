@@ -1,0 +1,63 @@
+//! Rung 5.
+use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, thread_idx, when};
+
+use crate::fold::{Sum, fold_warp};
+use crate::gemv::dot::{Share, dots};
+use crate::gemv::{Access, BLOCK, Element, MIN_BLOCKS};
+
+/// What the kernel takes: matrix, vector, result, rows, columns, the elements from one row to the next.
+pub type Rows<T> = Kernel<(Global<T>, Global<T>, Global<T>, u64, u32, i64)>;
+
+/// How rows are shared out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Shape {
+    /// Lanes that take a row together: 1, 2, 4, 8, 16 or 32.
+    pub lanes: u32,
+    /// Rows that the lanes take side by side.
+    pub rows: u32,
+    /// Accesses of each row that a lane has under way.
+    pub unroll: u32,
+    /// How wide they are.
+    pub access: Access,
+}
+
+impl Shape {
+    /// Rows of a block.
+    #[must_use]
+    pub const fn rows_of_block(self) -> u32 {
+        BLOCK / self.lanes * self.rows
+    }
+}
+
+/// Some lanes leave the products of some rows.
+#[must_use]
+pub fn planned<T: Element>(shape: Shape) -> Rows<T> {
+    let Shape { lanes, rows, unroll, access } = shape;
+    let name = format!("gemv_rows_{}_l{lanes}_r{rows}_u{unroll}_{}", T::DTYPE, access.name());
+    let body = move |matrix: Global<T>,
+                     vector: Global<T>,
+                     result: Global<T>,
+                     num_rows: Val<u64>,
+                     num_columns: Val<u32>,
+                     row_stride: Val<i64>| {
+        // Contract
+        assert!(lanes.is_power_of_two() && lanes <= 32, "a power of two of lanes up to 32 shares a row, not {lanes}");
+        // Roles
+        let thread = thread_idx().x;
+        let lane = thread % lanes;
+        let first =
+            block_idx().x.cast::<u64>() * u64::from(shape.rows_of_block()) + (thread / lanes * rows).cast::<u64>();
+        // Load: lanes beyond the last row take it once more, as all of a warp fold together.
+        let row = |n: u32| (first + u64::from(n)).min(num_rows - 1);
+        let of_lanes: Vec<_> = (0..rows).map(|n| matrix.at(row(n).cast::<i64>() * row_stride)).collect();
+        let sums = dots(&of_lanes, vector, num_columns, Share { thread: lane, threads: lanes }, (access, unroll));
+        // Fold
+        let sums: Vec<_> = sums.into_iter().map(|sum| fold_warp(Sum::new(), sum, lanes)).collect();
+        // Epilogue
+        for (n, sum) in (0..rows).zip(sums) {
+            let row = first + u64::from(n);
+            when(lane.eq(0) & row.lt(num_rows), || result.at(row).set(T::narrow(sum)));
+        }
+    };
+    kernel(name, body).required_block(BLOCK).min_blocks(MIN_BLOCKS)
+}

@@ -1,0 +1,36 @@
+//! The product of a matrix and a vector, on either side: `y = A x` and `y = x A`.
+//!
+//! Contract: a row-major matrix of any number of rows and columns, 0 included, whose rows lie any number of elements
+//! apart, also 0 (one row many times) and less (rows in reverse); vector and result without gaps. A sum of nothing
+//! is 0. Halves are multiplied and added in `f32` and rounded once, at the end; NaN and infinities go through as in
+//! any sum. The order of additions follows from the plan alone, so that results repeat bit for bit; no float is added
+//! by an atomic.
+//!
+//! Accuracy: `|error| <= d u / (1 - d u) * sum |a||x|` with the unit roundoff `u` of the type that is added in and the
+//! plan's [`depth`](Plan::depth) `d`, plus half an ulp of the result for halves.
+//!
+//! Start with [`Plan::new`] and [`launch()`]. Three kernels read matrices: lanes of a warp share a row (the last rung of
+//! the ladder, for many rows or short ones), blocks share a row (few long ones), threads go down the columns (`x A`). The
+//! last two leave sums of parts where one block a result would leave the device idle; a second launch adds those.
+
+mod columns;
+mod dot;
+mod element;
+mod launch;
+mod plan;
+mod split;
+
+pub mod ladder;
+
+pub use columns::{Columns, FINISH, Finish, Tile, columns, finish};
+pub use element::{Access, Element};
+pub use launch::{Operands, launch};
+pub use plan::{Code, Plan, Problem, Product};
+pub use split::{Split, split};
+
+/// Threads a block.
+pub const BLOCK: u32 = 256;
+
+/// Blocks that fit a multiprocessor at once, which bounds the registers of a thread: with 64 bytes a thread under way
+/// they cover the latency of memory (see [`Plan::bytes_in_flight`]).
+pub const MIN_BLOCKS: u32 = 4;
