@@ -14,7 +14,7 @@ pub type Columns<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u64, u64,
 pub type Finish<O, T> = Kernel<(Global<O>, Global<T>, u64, u64)>;
 
 /// The rows that a thread has under way.
-pub const UNROLL: u32 = 4;
+pub(super) const UNROLL: u32 = 4;
 
 /// How columns are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

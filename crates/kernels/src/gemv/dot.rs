@@ -27,13 +27,14 @@ pub(super) fn dots<T: Element>(
     let width = access.width::<T>();
     let (step, round) = (threads * width, threads * width * unroll);
     let sums: Vec<_> = rows.iter().map(|_| var(<T::Acc as Number>::ZERO)).collect();
-    let in_rounds = len & !(round - 1);
     let in_accesses = len & !(width - 1);
-    range(thread * width, in_rounds, round, |i| add_products(&sums, rows, vector, i, (access, unroll, step)));
+    let in_rounds = if unroll > 1 { len & !(round - 1) } else { Val::constant(0) };
     if unroll > 1 {
-        let start = in_rounds + thread * width;
-        range(start, in_accesses, step, |i| add_products(&sums, rows, vector, i, (access, 1, step)));
+        range(thread * width, in_rounds, round, |i| add_products(&sums, rows, vector, i, (access, unroll, step)));
     }
+    range(in_rounds + thread * width, in_accesses, step, |i| {
+        add_products(&sums, rows, vector, i, (access, 1, step));
+    });
     if access == Access::Vector {
         range(in_accesses + thread, len, threads, |i| {
             add_products(&sums, rows, vector, i, (Access::Scalar, 1, threads));

@@ -18,6 +18,7 @@ mod dot;
 mod element;
 mod launch;
 mod plan;
+mod reference;
 mod split;
 
 pub mod ladder;
@@ -26,7 +27,13 @@ pub use columns::{Columns, FINISH, Finish, Tile, columns, finish};
 pub use element::{Access, Element};
 pub use launch::{Operands, launch};
 pub use plan::{Code, Plan, Problem, Product};
+pub use reference::{Reference, product};
 pub use split::{Split, split};
+
+use half::{bf16, f16};
+
+use crate::AnyKernel;
+use ladder::{Shape, planned};
 
 /// Threads a block.
 pub const BLOCK: u32 = 256;
@@ -34,3 +41,23 @@ pub const BLOCK: u32 = 256;
 /// Blocks that fit a multiprocessor at once, which bounds the registers of a thread: with 64 bytes a thread under way
 /// they cover the latency of memory (see [`Plan::bytes_in_flight`]).
 pub const MIN_BLOCKS: u32 = 4;
+
+/// A kernel of each kind, narrow and wide, for the list of all kernels.
+pub(crate) fn kernels() -> Vec<AnyKernel> {
+    let wide = Shape { lanes: 32, rows: 4, unroll: 1, access: Access::Vector };
+    let narrow = Shape { lanes: 4, rows: 1, unroll: 4, access: Access::Scalar };
+    let tile = Tile { lanes: 32, access: Access::Vector };
+    vec![
+        planned::<f32>(narrow).into(),
+        planned::<f64>(wide).into(),
+        planned::<bf16>(wide).into(),
+        split::<f32, f32>(Access::Vector).into(),
+        split::<f16, f32>(Access::Vector).into(),
+        split::<f64, f64>(Access::Scalar).into(),
+        columns::<f32, f32>(tile).into(),
+        columns::<f64, f64>(Tile { lanes: 1, access: Access::Scalar }).into(),
+        columns::<f16, f16>(tile).into(),
+        finish::<f32>().into(),
+        finish::<bf16>().into(),
+    ]
+}

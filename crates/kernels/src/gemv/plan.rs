@@ -92,7 +92,7 @@ impl Plan {
         let access = problem.access();
         let lanes = problem.accesses_of_row().next_power_of_two().min(32) as u32;
         // Four rows a lane share each load of the vector, unless there are too few rows for that.
-        let fills_device = problem.rows / 4 * u64::from(lanes) >= threads_at_once(limits);
+        let fills_device = problem.rows / 4 * u64::from(lanes) >= threads_wanted(limits);
         let (rows, unroll) = if fills_device { (4, 1) } else { (1, 4) };
         let shape = Shape { lanes, rows, unroll, access };
         let blocks = problem.rows.div_ceil(u64::from(shape.rows_of_block()));
@@ -202,14 +202,15 @@ fn vector_width(dtype: Dtype) -> u32 {
     (16 / dtype.bytes()) as u32
 }
 
-fn threads_at_once(limits: &Limits) -> u64 {
-    u64::from(limits.num_sms) * u64::from(limits.max_threads_per_sm)
+/// Threads that have enough under way to keep the device busy.
+fn threads_wanted(limits: &Limits) -> u64 {
+    u64::from(limits.num_sms) * u64::from(MIN_BLOCKS * BLOCK)
 }
 
 /// Whether rows are short, or so many that a warp a row keeps the device busy.
 fn prefers_lanes(problem: &Problem, limits: &Limits) -> bool {
     let is_short = problem.accesses_of_row() <= u64::from(BLOCK);
-    let are_many = problem.rows.saturating_mul(32) >= threads_at_once(limits);
+    let are_many = problem.rows.saturating_mul(32) >= threads_wanted(limits);
     problem.columns <= MAX_PART && (is_short || are_many)
 }
 

@@ -10,7 +10,7 @@ use crate::fold::{Sum, fold_block};
 pub type Split<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u32, i64)>;
 
 /// The accesses of a row that a thread has under way.
-pub const UNROLL: u32 = 4;
+pub(super) const UNROLL: u32 = 4;
 
 /// Block `x, y` leaves the product of row `x` and the vector over the `y`-th part of the columns, at element
 /// `y * rows + x`: the results themselves if the columns are not parted, sums to be added else.

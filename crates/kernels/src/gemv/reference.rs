@@ -1,0 +1,45 @@
+//! What the product of a matrix and a vector is, and how far from it a computed one may be.
+
+use super::Product;
+use crate::reduce::sum_error_bound;
+
+/// One element of a product, and the sum of the absolute values that it is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reference {
+    /// The element.
+    pub sum: f64,
+    /// `sum |a| |x|`.
+    pub sum_of_magnitudes: f64,
+}
+
+/// The product, term by term in the order of rows or columns.
+pub fn product(
+    product: Product,
+    (rows, columns): (usize, usize),
+    matrix: impl Fn(usize, usize) -> f64,
+    vector: impl Fn(usize) -> f64,
+) -> Vec<Reference> {
+    let dot = |terms: &mut dyn Iterator<Item = f64>| {
+        terms.fold(Reference { sum: 0.0, sum_of_magnitudes: 0.0 }, |so_far, term| Reference {
+            sum: so_far.sum + term,
+            sum_of_magnitudes: so_far.sum_of_magnitudes + term.abs(),
+        })
+    };
+    match product {
+        Product::MatrixVector => {
+            (0..rows).map(|row| dot(&mut (0..columns).map(|column| matrix(row, column) * vector(column)))).collect()
+        }
+        Product::VectorMatrix => {
+            (0..columns).map(|column| dot(&mut (0..rows).map(|row| matrix(row, column) * vector(row)))).collect()
+        }
+    }
+}
+
+impl Reference {
+    /// How far from it a product may be whose terms go through `depth` additions with the given unit roundoff, each term
+    /// rounded once more before.
+    #[must_use]
+    pub fn error_bound(&self, depth: u64, unit_roundoff: f64) -> f64 {
+        sum_error_bound(depth + 1, unit_roundoff, self.sum_of_magnitudes)
+    }
+}
