@@ -14,6 +14,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("reduce-lessons", "reduce/lessons"),
     ("softmax", "softmax/ladder"),
     ("softmax-vector", "softmax/vector"),
+    ("gemv", "gemv/ladder"),
 ];
 
 /// The files of a ladder's rungs, in order.

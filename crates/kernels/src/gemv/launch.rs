@@ -4,10 +4,10 @@ use warpfold_device::{Arguments, Stream, View, ViewMut};
 
 use super::columns::{Tile, columns, finish};
 use super::element::for_dtype;
-use super::ladder::{Shape, planned};
+use super::ladder::planned;
 use super::plan::refused;
 use super::split::split;
-use super::{Access, Code, Element, Plan, Problem, Product};
+use super::{Access, Code, Element, Plan, Problem, Product, Shape};
 use crate::kept::Kept;
 use crate::{AnyKernel, Dtype, Error};
 

@@ -16,24 +16,28 @@
 mod columns;
 mod dot;
 mod element;
+mod instance;
 mod launch;
 mod plan;
 mod reference;
+mod shape;
 mod split;
 
 pub mod ladder;
 
 pub use columns::{Columns, FINISH, Finish, Tile, columns, finish};
 pub use element::{Access, Element};
+pub use ladder::LADDER;
 pub use launch::{Operands, launch};
 pub use plan::{Code, Plan, Problem, Product};
 pub use reference::{Reference, product};
+pub use shape::Shape;
 pub use split::{Split, split};
 
 use half::{bf16, f16};
 
 use crate::AnyKernel;
-use ladder::{Shape, planned};
+use ladder::planned;
 
 /// Threads a block.
 pub const BLOCK: u32 = 256;

@@ -5,8 +5,7 @@ use std::fmt;
 use warpfold_device::{LaunchConfig, Limits};
 
 use super::columns::{self, FINISH, Tile};
-use super::ladder::Shape;
-use super::{Access, BLOCK, MIN_BLOCKS, split};
+use super::{Access, BLOCK, MIN_BLOCKS, Shape, split};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Which product it is.

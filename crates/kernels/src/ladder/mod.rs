@@ -36,6 +36,7 @@ pub const LADDERS: &[&Ladder] = &[
     &crate::reduce::LESSONS,
     &crate::softmax::LADDER,
     &crate::softmax::VECTOR,
+    &crate::gemv::LADDER,
 ];
 
 /// The ladder of this name.

@@ -1,33 +1,15 @@
-//! Rung 5.
-use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, thread_idx, when};
+//! Rung 5: as many lanes a row as it has work for, several rows a lane.
+//! Changed: a plan chooses lanes, rows, accesses under way and their width; rows side by side share loads of the vector.
+//! Removes: three of four loads of the vector, and idle lanes in front of short rows.
+//! Measured: see `LADDER` (generated).
+//! Limit now: memory; a plan shares few long rows out to several blocks, by another kernel.
 
+use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, when};
+
+use super::Rows;
 use crate::fold::{Sum, fold_warp};
 use crate::gemv::dot::{Share, dots};
-use crate::gemv::{Access, BLOCK, Element, MIN_BLOCKS};
-
-/// What the kernel takes: matrix, vector, result, rows, columns, the elements from one row to the next.
-pub type Rows<T> = Kernel<(Global<T>, Global<T>, Global<T>, u64, u32, i64)>;
-
-/// How rows are shared out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Shape {
-    /// Lanes that take a row together: 1, 2, 4, 8, 16 or 32.
-    pub lanes: u32,
-    /// Rows that the lanes take side by side.
-    pub rows: u32,
-    /// Accesses of each row that a lane has under way.
-    pub unroll: u32,
-    /// How wide they are.
-    pub access: Access,
-}
-
-impl Shape {
-    /// Rows of a block.
-    #[must_use]
-    pub const fn rows_of_block(self) -> u32 {
-        BLOCK / self.lanes * self.rows
-    }
-}
+use crate::gemv::{BLOCK, Element, MIN_BLOCKS, Shape};
 
 /// Some lanes leave the products of some rows.
 #[must_use]
