@@ -9,7 +9,7 @@ use super::plan::refused;
 use super::split::split;
 use super::{Access, Code, Element, Plan, Problem, Product, Shape};
 use crate::kept::Kept;
-use crate::{AnyKernel, Dtype, Error};
+use crate::{AnyKernel, Dtype, Error, Workspace};
 
 /// The memory of a product, as bytes.
 #[derive(Debug)]
@@ -20,8 +20,6 @@ pub struct Operands<'a> {
     pub vector: View<'a, u8>,
     /// The result, without gaps.
     pub result: ViewMut<'a, u8>,
-    /// [`Plan::workspace_bytes`] or more.
-    pub workspace: ViewMut<'a, u8>,
 }
 
 impl Operands<'_> {
@@ -83,18 +81,19 @@ fn columns_to_sums<T: Element>(tile: Tile) -> super::Columns<T, T::Acc> {
 /// # Errors
 /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) if a buffer is too short or not aligned as the plan has it; what
 /// the device says.
-pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>) -> Result<(), Error> {
+pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>, workspace: &mut Workspace) -> Result<(), Error> {
     check(plan, &operands)?;
     let Some(config) = plan.launch else { return Ok(()) };
-    let Operands { matrix, vector, mut result, mut workspace } = operands;
+    let Operands { matrix, vector, mut result } = operands;
+    let (mut sums, _) = workspace.get(stream.device(), plan.workspace_words(), 0)?;
     let Problem { dtype, rows, columns, row_stride, .. } = plan.problem;
     let before_first = rows.saturating_sub(1) * row_stride.min(0).unsigned_abs() * dtype.bytes();
     let matrix = matrix.slice(before_first as usize..)?;
-    let (target, to) = match plan.finish() {
-        Some(_) => (Target::Sums, workspace.reborrow()),
-        None => (Target::Results, result.reborrow()),
+    let arguments = Arguments::new().input(matrix).input(vector);
+    let (target, arguments) = match plan.finish() {
+        Some(_) => (Target::Sums, arguments.output(sums.reborrow())),
+        None => (Target::Results, arguments.output(result.reborrow())),
     };
-    let arguments = Arguments::new().input(matrix).input(vector).output(to);
     let (configuration, arguments) = match plan.code {
         Code::Rows(shape) => {
             let arguments = arguments.value(rows).value(columns as u32).value(row_stride);
@@ -112,7 +111,7 @@ pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>) -> Result<()
     let device = stream.device();
     stream.launch_raw(&KERNELS.prepare(device, configuration, make)?, config, &arguments)?;
     if let Some(config) = plan.finish() {
-        let arguments = Arguments::new().input(workspace.as_view()).output(result);
+        let arguments = Arguments::new().input(sums.as_view()).output(result);
         let arguments = arguments.value(u64::from(plan.num_parts)).value(plan.num_results());
         stream.launch_raw(&KERNELS.prepare(device, Configuration::Finish(dtype), make)?, config, &arguments)?;
     }
@@ -120,13 +119,10 @@ pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>) -> Result<()
 }
 
 fn check(plan: &Plan, operands: &Operands<'_>) -> Result<(), Error> {
-    let Operands { matrix, vector, result, workspace } = operands;
+    let Operands { matrix, vector, result } = operands;
     let Problem { product, dtype, rows, columns, row_stride, alignment } = plan.problem;
     if Operands::alignment(matrix, vector) < alignment.min(16) {
         return Err(refused(format!("the plan is for matrix and vector at multiples of {alignment} bytes")));
-    }
-    if workspace.address() % 8 != 0 {
-        return Err(refused("the workspace is not aligned to 8 bytes".to_owned()));
     }
     let in_matrix = if rows == 0 || columns == 0 {
         Some(0)
@@ -142,7 +138,6 @@ fn check(plan: &Plan, operands: &Operands<'_>) -> Result<(), Error> {
         ("matrix", in_matrix.and_then(bytes), matrix.num_bytes()),
         ("vector", bytes(in_vector), vector.num_bytes()),
         ("result", bytes(in_result), result.num_bytes()),
-        ("workspace", Some(plan.workspace_bytes()), workspace.num_bytes()),
     ];
     for (name, needed, found) in needs {
         if needed.is_none_or(|needed| needed > found as u64) {

@@ -70,12 +70,12 @@ impl Plan {
     /// Chooses.
     ///
     /// # Errors
-    /// [`ErrorKind::Operand`] for an element type without kernels, and for more rows or columns than a grid reaches.
+    /// [`ErrorKind::Unsupported`] for an element type without kernels, [`ErrorKind::Operand`] for more rows or columns than
+    /// a grid reaches.
     pub fn new(problem: Problem, limits: &Limits) -> Result<Self, Error> {
         let Problem { product, dtype, rows, columns, .. } = problem;
         if !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
-            let known = Dtype::list(&[Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64]);
-            return Err(refused(format!("takes {known}, not {dtype}")));
+            return Err(ErrorKind::Unsupported { op: "gemv".to_owned(), dtype }.into());
         }
         if rows > i64::MAX as u64 || columns > i64::MAX as u64 {
             return Err(refused(format!("{rows} x {columns} elements are more than can be addressed")));
@@ -141,14 +141,11 @@ impl Plan {
         (self.num_parts > 1).then(|| LaunchConfig::new(u32::try_from(blocks).unwrap_or(u32::MAX), BLOCK))
     }
 
-    /// Bytes of the memory between the two launches: aligned to 8, of any content.
+    /// Words of 64 bits between the two launches.
     #[must_use]
-    pub const fn workspace_bytes(&self) -> u64 {
-        if self.num_parts > 1 { self.num_parts as u64 * self.num_results() * self.acc_bytes() } else { 0 }
-    }
-
-    const fn acc_bytes(&self) -> u64 {
-        if matches!(self.problem.dtype, Dtype::F64) { 8 } else { 4 }
+    pub const fn workspace_words(&self) -> u64 {
+        let acc_bytes = if matches!(self.problem.dtype, Dtype::F64) { 8 } else { 4 };
+        if self.num_parts > 1 { (self.num_parts as u64 * self.num_results() * acc_bytes).div_ceil(8) } else { 0 }
     }
 
     /// The additions that a product goes through at most: its share of the error bound.
