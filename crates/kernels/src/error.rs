@@ -178,6 +178,12 @@ pub enum ErrorKind {
     /// An operation that has no result for an empty set of elements.
     #[error("{0} of no elements has no value")]
     Empty(String),
+    /// Rows whose elements do not lie side by side, where an operator needs them to.
+    #[error("the elements of a row do not lie side by side: make the tensor contiguous along its rows first")]
+    RowsNotContiguous,
+    /// A bias where there is no scale.
+    #[error("a norm takes a bias behind a scale only")]
+    BiasWithoutScale,
     /// An operation that is not made for an element type.
     #[error("{op} does not take elements of type {dtype}")]
     Unsupported {

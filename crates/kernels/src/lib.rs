@@ -15,6 +15,7 @@ pub mod layout;
 pub mod reduce;
 pub mod reductions;
 pub mod row;
+pub mod rowwise;
 pub mod softmax;
 pub mod vector_add;
 

@@ -10,13 +10,34 @@ use crate::Error;
 pub struct Workspace {
     words: Option<Buffer<u64>>,
     tickets: Option<Buffer<u32>>,
+    scratch: Vec<Buffer<u8>>,
 }
 
 impl Workspace {
     /// None yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { words: None, tickets: None }
+        Self { words: None, tickets: None, scratch: Vec::new() }
+    }
+
+    /// A buffer of at least so many bytes, of any content; to be given back when everything that uses it is enqueued.
+    pub(crate) fn take_scratch(&mut self, device: &Device, bytes: u64) -> Result<Buffer<u8>, Error> {
+        let is_enough = |have: &Buffer<u8>| have.len() as u64 >= bytes && have.device() == device;
+        if let Some(position) = self.scratch.iter().position(is_enough) {
+            return Ok(self.scratch.swap_remove(position));
+        }
+        Ok(device.alloc_named("scratch", bytes.next_power_of_two().max(4096) as usize)?)
+    }
+
+    /// Takes a buffer back for later launches on the same stream.
+    pub(crate) fn give_scratch(&mut self, buffer: Buffer<u8>) {
+        const KEPT: usize = 4;
+        self.scratch.push(buffer);
+        if self.scratch.len() > KEPT {
+            // The smallest one is the least likely to be enough.
+            self.scratch.sort_by_key(|buffer| std::cmp::Reverse(buffer.len()));
+            self.scratch.truncate(KEPT);
+        }
     }
 
     /// At least so many words, of any content, and so many counters, all zero.

@@ -22,12 +22,14 @@ pub mod by_name;
 mod element;
 mod queue;
 mod reduce;
+mod rowwise;
 mod tensor;
 mod view;
 
 pub use axes::Axes;
 pub use element::TensorElement;
 pub use queue::Queue;
+pub use rowwise::{LayerNormed, NormInputs, RmsNormed};
 pub use tensor::Tensor;
 pub use warpfold_device::{Device, Profile};
 pub use warpfold_kernels::layout::Layout;

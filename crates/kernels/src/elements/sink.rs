@@ -44,6 +44,12 @@ impl Sink<()> {
 }
 
 impl<O: Copy + 'static> Sink<O> {
+    /// No output at all.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { dtypes: Vec::new(), store: Arc::new(|_: &[Global<u8>], _: &[O], _| {}) }
+    }
+
     /// The element types of its outputs.
     #[must_use]
     pub fn dtypes(&self) -> &[Dtype] {

@@ -67,6 +67,14 @@ impl Source<()> {
     }
 }
 
+impl Source<()> {
+    /// No input at all.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { dtypes: Vec::new(), load: Arc::new(|_: &[Place], n| vec![(); n as usize]) }
+    }
+}
+
 impl<I: Copy + 'static> Source<I> {
     /// The element types of its inputs.
     #[must_use]

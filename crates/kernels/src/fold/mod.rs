@@ -10,7 +10,7 @@
 mod any;
 mod block;
 mod columns;
-mod geometry;
+pub(crate) mod geometry;
 mod grid;
 mod monoid;
 mod monoids;

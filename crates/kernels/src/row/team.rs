@@ -9,6 +9,8 @@ use crate::fold::{Monoid, fold_block, fold_warp};
 pub(crate) enum Team {
     /// The 32 lanes of a warp.
     Warp,
+    /// So many lanes side by side, a power of two below 32.
+    Lanes(u32),
     /// A block of so many threads, a power of two.
     Block(u32),
 }
@@ -18,7 +20,7 @@ impl Team {
     pub(crate) const fn threads(self) -> u32 {
         match self {
             Self::Warp => 32,
-            Self::Block(threads) => threads,
+            Self::Lanes(threads) | Self::Block(threads) => threads,
         }
     }
 
@@ -26,6 +28,7 @@ impl Team {
     pub(crate) fn thread(self) -> Val<u32> {
         match self {
             Self::Warp => lane_id(),
+            Self::Lanes(lanes) => lane_id() & (lanes - 1),
             Self::Block(_) => thread_idx().x,
         }
     }
@@ -41,6 +44,8 @@ impl Team {
     pub(crate) fn fold<M: Monoid>(self, monoid: M, acc: M::Acc) -> M::Acc {
         match self {
             Self::Warp => shfl(fold_warp(monoid, acc, 32), 0),
+            Self::Lanes(1) => acc,
+            Self::Lanes(lanes) => shfl(fold_warp(monoid, acc, lanes), lane_id() & !(lanes - 1)),
             Self::Block(threads) => {
                 let all = M::Acc::shared(1);
                 let acc = fold_block(monoid, acc, threads);

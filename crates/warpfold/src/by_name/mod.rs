@@ -5,6 +5,7 @@
 
 mod options;
 mod reductions;
+mod rows;
 
 use warpfold_kernels::{Error, ErrorKind};
 
@@ -57,7 +58,7 @@ impl Operator {
 
 /// Every operator, family by family.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    [reductions::OPERATORS].into_iter().flatten()
+    [reductions::OPERATORS, rows::OPERATORS].into_iter().flatten()
 }
 
 /// The operator of this name.

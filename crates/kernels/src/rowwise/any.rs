@@ -1,0 +1,81 @@
+//! A row operator whose type is forgotten: what a table of operators holds.
+
+use warpfold_device::{Stream, View};
+
+use super::{Outputs, Plan, RowOperator, RowWise};
+use crate::layout::Layout;
+use crate::{AnyKernel, Dtype, Error, Workspace};
+
+/// A [`RowWise`] of any operator.
+pub trait AnyRowWise: std::fmt::Debug + Send + Sync {
+    /// As [`RowWise::results`].
+    fn results(&self) -> &[Dtype];
+
+    /// As [`RowWise::stats`].
+    fn stats(&self) -> &[Dtype];
+
+    /// As [`RowWise::plan`].
+    ///
+    /// # Errors
+    /// Those of [`RowWise::plan`].
+    fn plan(
+        &self,
+        layouts: &[&Layout],
+        addresses: &[u64],
+        column_addresses: &[u64],
+        first_axis: usize,
+    ) -> Result<Plan, Error>;
+
+    /// As [`RowWise::kernel`].
+    fn kernel(&self, plan: &Plan) -> AnyKernel;
+
+    /// As [`RowWise::launch`].
+    ///
+    /// # Errors
+    /// Those of [`RowWise::launch`].
+    fn launch(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        inputs: &[View<'_, u8>],
+        columns: &[View<'_, u8>],
+        outputs: Outputs<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error>;
+}
+
+impl<O: RowOperator> AnyRowWise for RowWise<O> {
+    fn results(&self) -> &[Dtype] {
+        Self::results(self)
+    }
+
+    fn stats(&self) -> &[Dtype] {
+        Self::stats(self)
+    }
+
+    fn plan(
+        &self,
+        layouts: &[&Layout],
+        addresses: &[u64],
+        column_addresses: &[u64],
+        first_axis: usize,
+    ) -> Result<Plan, Error> {
+        Self::plan(self, layouts, addresses, column_addresses, first_axis)
+    }
+
+    fn kernel(&self, plan: &Plan) -> AnyKernel {
+        Self::kernel(self, plan)
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        inputs: &[View<'_, u8>],
+        columns: &[View<'_, u8>],
+        outputs: Outputs<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
+        Self::launch(self, stream, plan, inputs, columns, outputs, workspace)
+    }
+}

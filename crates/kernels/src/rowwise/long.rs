@@ -1,0 +1,103 @@
+//! The kernel that maps long rows, after a fold has told what there is to know of each.
+
+use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, thread_idx, when, when_else};
+
+use super::on_chip::places;
+use super::{RowOperator, RowWise};
+use crate::AnyKernel;
+use crate::elements::{Place, Run};
+use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
+
+/// What the kernel is built for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Long {
+    /// Items that a thread takes side by side; it divides the row's length.
+    pub vector: u32,
+    /// How neighbours of the row inputs lie.
+    pub runs: [Run; MAX_INPUTS],
+    /// How neighbours of the vectors along the row lie.
+    pub column_runs: [Run; MAX_INPUTS],
+    /// Whether results can be stored as wide as can be.
+    pub wide_out: bool,
+    /// Kept dimensions.
+    pub kept: usize,
+    /// Whether positions have 32 bits.
+    pub small: bool,
+}
+
+/// Threads a block.
+pub(super) const BLOCK: u32 = 256;
+/// Groups that a thread loads before it uses the first.
+const UNROLL: u32 = 4;
+
+impl Long {
+    /// Items a block.
+    pub(super) const fn tile(&self) -> u64 {
+        (BLOCK * self.vector * UNROLL) as u64
+    }
+}
+
+pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> AnyKernel {
+    let RowWise { operator, source, columns, sink, stats, between, .. } = rowwise.clone();
+    let Long { vector, runs, column_runs, wide_out, kept, small } = *shape;
+    let tile = shape.tile();
+    let body = move |in0: Global<u8>,
+                     in1: Global<u8>,
+                     col0: Global<u8>,
+                     col1: Global<u8>,
+                     out0: Global<u8>,
+                     out1: Global<u8>,
+                     stat0: Global<u8>,
+                     stat1: Global<u8>,
+                     between0: Global<u8>,
+                     between1: Global<u8>,
+                     words: Array<u64, WORDS>| {
+        // Contract: the grid has a block for each tile of each row.
+        let words = Words(words);
+        let inputs = &[in0, in1][..source.dtypes().len()];
+        let column_inputs = &[col0, col1][..columns.dtypes().len()];
+        let outputs = &[out0, out1][..sink.dtypes().len()];
+        let tiles = (words.len() + (tile - 1)) / tile;
+        let block = block_idx().x.cast::<u64>();
+        let row = block / tiles;
+        let start = (block - row * tiles) * tile;
+        // Load
+        let from = |(memory, dtype): (&Global<u8>, &crate::Dtype)| Place {
+            pointer: memory.at(row * dtype.bytes()),
+            run: Run::Narrow,
+        };
+        let of_row: Vec<_> = [between0, between1].iter().zip(between.1.dtypes()).map(from).collect();
+        let of_row = between.1.load(&of_row, 1)[0];
+        let offsets = words.kept(kept).offsets(row, inputs.len(), small);
+        let bases: Vec<_> = (inputs.iter().zip(offsets).zip(source.dtypes()))
+            .map(|((input, offset), dtype)| input.at(offset * dtype.bytes()))
+            .collect();
+        let load = |i: Val<u64>| {
+            let items = source.load(&places(&bases, source.dtypes(), &runs, i), vector);
+            (items, columns.load(&places(column_inputs, columns.dtypes(), &column_runs, i), vector))
+        };
+        // Compute and store
+        let first = row * words.len();
+        let finish = |i: Val<u64>, (items, along): (Vec<O::Item>, Vec<O::Columns>)| {
+            let results: Vec<_> =
+                items.into_iter().zip(along).map(|(item, along)| operator.apply(item, of_row, along)).collect();
+            let to: Vec<_> = (outputs.iter().zip(sink.dtypes()))
+                .map(|(output, dtype)| output.at((first + i) * dtype.bytes()))
+                .collect();
+            sink.store(&to, &results, wide_out);
+        };
+        let mine = start + (thread_idx().x * vector).cast::<u64>();
+        let step = u64::from(BLOCK * vector);
+        let whole = || {
+            let loaded: Vec<_> = (0..u64::from(UNROLL)).map(|u| load(mine + u * step)).collect();
+            loaded.into_iter().zip(0..).for_each(|(loaded, u)| finish(mine + u * step, loaded));
+        };
+        let part = || range(mine, words.len(), step, |i| finish(i, load(i)));
+        when_else((start + tile).le(words.len()), whole, part);
+        if !stats.dtypes().is_empty() {
+            let stat_outputs = &[stat0, stat1][..stats.dtypes().len()];
+            when(start.eq(0) & thread_idx().x.eq(0), || stats.store_at(stat_outputs, row, of_row));
+        }
+    };
+    kernel(format!("{}_long", rowwise.name), body).required_block(BLOCK).into()
+}

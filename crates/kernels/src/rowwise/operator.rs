@@ -1,0 +1,36 @@
+//! What a row operator is.
+
+use warpfold_lang::Registers;
+
+use super::Held;
+use crate::fold::Monoid;
+
+/// How the elements of a row become its results.
+///
+/// It is written twice, once for each place that a row can have: [`on_chip`](RowOperator::on_chip) has the whole row in
+/// registers, and may fold it as often as it likes; [`apply`](RowOperator::apply) sees one item, with what a fold of
+/// [`monoid`](RowOperator::monoid) over the row gave before.
+pub trait RowOperator: Copy + Send + Sync + 'static {
+    /// An item of a row.
+    type Item: Registers + 'static;
+    /// What belongs to a position of every row: a scale, a bias.
+    type Columns: Registers + 'static;
+    /// What the whole row tells.
+    type Stats: Registers + 'static;
+    /// What an item becomes.
+    type Out: Registers + 'static;
+    /// The fold that gives the statistics.
+    type Monoid: Monoid<Item = Self::Item, Output = Self::Stats>;
+
+    /// The fold that gives the statistics.
+    fn monoid(self) -> Self::Monoid;
+
+    /// The results of a row in registers, and its statistics.
+    fn on_chip(self, row: &Held<Self::Item>, columns: &[Self::Columns]) -> (Held<Self::Out>, Self::Stats) {
+        let stats = row.fold(self.monoid());
+        (row.map(columns, |item, columns| self.apply(item, stats, columns)), stats)
+    }
+
+    /// The result of one item.
+    fn apply(self, item: Self::Item, stats: Self::Stats, columns: Self::Columns) -> Self::Out;
+}

@@ -1,0 +1,230 @@
+//! Operators on rows: softmax, norms, scaling.
+
+use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
+use warpfold_kernels::rowwise::{AnyRowWise, Outputs};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
+
+use crate::tensor::Allocated;
+use crate::{Axes, Tensor};
+
+/// What a norm takes beside its input.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NormInputs<'a> {
+    /// Multiplies each position of the normalised axes; of their shape.
+    pub scale: Option<&'a Tensor>,
+    /// Is added to each position of the normalised axes; of their shape. Needs a scale.
+    pub bias: Option<&'a Tensor>,
+    /// Is added to the input before; of its shape, or repeated to it.
+    pub residual: Option<&'a Tensor>,
+    /// What is added below the root: 1e-5 unless said.
+    pub eps: Option<f64>,
+}
+
+/// What layer norm gives.
+#[derive(Debug, Clone)]
+pub struct LayerNormed {
+    /// Of the input's shape.
+    pub result: Tensor,
+    /// The mean of each row; normalised axes have size 1.
+    pub mean: Tensor,
+    /// The reciprocal of the standard deviation of each row.
+    pub rstd: Tensor,
+    /// Input plus residual, where there is one.
+    pub sum: Option<Tensor>,
+}
+
+/// What RMS norm gives.
+#[derive(Debug, Clone)]
+pub struct RmsNormed {
+    /// Of the input's shape.
+    pub result: Tensor,
+    /// The reciprocal of the root mean square of each row; normalised axes have size 1.
+    pub rstd: Tensor,
+    /// Input plus residual, where there is one.
+    pub sum: Option<Tensor>,
+}
+
+/// The default of what is added below a root.
+pub(crate) const EPS: f64 = 1e-5;
+
+impl Tensor {
+    /// Softmax along some axes together: `e^x / Σ e^x`.
+    ///
+    /// ```
+    /// use warpfold::{Axes, Device, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&device, &[0.0_f32, 0.0, 1.0, f32::NEG_INFINITY], &[2, 2])?;
+    /// assert_eq!(x.softmax(Axes::Of(&[-1]))?.to_vec::<f32>()?, [0.5, 0.5, 1.0, 0.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for the element type, and those of [`Axes::resolve`].
+    pub fn softmax(&self, axes: Axes<'_>) -> Result<Self, Error> {
+        only(rows(RowOp::Softmax { scale: 1.0 }, &[self], &[], axes)?.results)
+    }
+
+    /// Softmax of `scale * x + mask`; the mask has the tensor's shape, or is repeated to it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ShapeMismatch`], and those of [`Tensor::softmax`].
+    pub fn masked_softmax(&self, mask: &Self, scale: f32, axes: Axes<'_>) -> Result<Self, Error> {
+        only(rows(RowOp::Softmax { scale }, &[self, mask], &[], axes)?.results)
+    }
+
+    /// The logarithm of softmax along some axes together: `x - ln Σ e^x`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::softmax`].
+    pub fn log_softmax(&self, axes: Axes<'_>) -> Result<Self, Error> {
+        only(rows(RowOp::LogSoftmax { scale: 1.0 }, &[self], &[], axes)?.results)
+    }
+
+    /// Layer norm along some axes together.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ShapeMismatch`] unless scale and bias have the shape of these axes, [`ErrorKind::Unsupported`] for
+    /// an element type, and those of [`Axes::resolve`].
+    pub fn layer_norm(&self, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<LayerNormed, Error> {
+        let [results, stats] = self.norm(RowOp::LayerNorm, axes, inputs)?;
+        let (mut results, mut stats) = (results.into_iter(), stats.into_iter());
+        let [Some(result), Some(mean), Some(rstd)] = [results.next(), stats.next(), stats.next()] else {
+            unreachable!("layer norm has a result and two statistics");
+        };
+        Ok(LayerNormed { result, mean, rstd, sum: results.next() })
+    }
+
+    /// RMS norm along some axes together.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::layer_norm`].
+    pub fn rms_norm(&self, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<RmsNormed, Error> {
+        let [results, stats] = self.norm(RowOp::RmsNorm, axes, inputs)?;
+        let (mut results, mut stats) = (results.into_iter(), stats.into_iter());
+        let [Some(result), Some(rstd)] = [results.next(), stats.next()] else {
+            unreachable!("RMS norm has a result and a statistic");
+        };
+        Ok(RmsNormed { result, rstd, sum: results.next() })
+    }
+
+    fn norm(&self, op: fn(Norm) -> RowOp, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<[Vec<Self>; 2], Error> {
+        let NormInputs { scale, bias, residual, eps } = inputs;
+        if scale.is_none() && bias.is_some() {
+            return Err(ErrorKind::BiasWithoutScale.into());
+        }
+        let norm = Norm { eps: eps.unwrap_or(EPS) as f32, keep_sum: residual.is_some() };
+        let row_inputs: Vec<_> = std::iter::once(self).chain(residual).collect();
+        let columns: Vec<_> = scale.into_iter().chain(bias).collect();
+        let done = rows(op(norm), &row_inputs, &columns, axes)?;
+        Ok([done.results, done.stats])
+    }
+
+    /// Each row divided by its largest magnitude, and these magnitudes.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::softmax`].
+    pub fn abs_max_scale(&self, axes: Axes<'_>) -> Result<(Self, Self), Error> {
+        two(rows(RowOp::AbsMaxScale, &[self], &[], axes)?)
+    }
+
+    /// Each row divided by a scale and rounded to `i8`, `f8e4m3` or `f8e5m2`; and the scales, which bring the largest
+    /// magnitude of a row to that of the type (127 for `i8`).
+    ///
+    /// # Errors
+    /// Those of [`Tensor::softmax`].
+    pub fn quantize(&self, to: Dtype, axes: Axes<'_>) -> Result<(Self, Self), Error> {
+        if !matches!(to, Dtype::I8 | Dtype::F8E4M3 | Dtype::F8E5M2) {
+            return Err(ErrorKind::Unsupported { op: "quantize".to_owned(), dtype: to }.into());
+        }
+        two(rows(RowOp::Quantize { to }, &[self], &[], axes)?)
+    }
+}
+
+fn only(results: Vec<Tensor>) -> Result<Tensor, Error> {
+    Ok(results.into_iter().next().expect("the operator has a result"))
+}
+
+fn two(done: Done) -> Result<(Tensor, Tensor), Error> {
+    Ok((only(done.results)?, only(done.stats)?))
+}
+
+/// What a row operator gave.
+pub(crate) struct Done {
+    /// Of the input's shape.
+    pub(crate) results: Vec<Tensor>,
+    /// With axes of size 1 where the rows were.
+    pub(crate) stats: Vec<Tensor>,
+}
+
+/// Runs a row operator along some axes together.
+pub(crate) fn rows(op: RowOp, inputs: &[&Tensor], columns: &[&Tensor], axes: Axes<'_>) -> Result<Done, Error> {
+    let first = inputs[0];
+    let axes = axes.resolve(first.rank())?;
+    let row_shape: Vec<usize> = axes.iter().map(|axis| first.shape()[*axis]).collect();
+    if let Some(column) = columns.iter().find(|column| column.shape() != row_shape) {
+        return Err(ErrorKind::ShapeMismatch { left: column.shape().to_vec(), right: row_shape }.into());
+    }
+    let (rows, columns_of): (Vec<_>, Vec<_>) =
+        (inputs.iter().map(|input| input.dtype()).collect(), columns.iter().map(|column| column.dtype()).collect());
+    let operator = operator_of(op, Types { rows: &rows, columns: &columns_of })?;
+    // Rows stand last while the operator runs.
+    let order: Vec<isize> = (0..first.rank())
+        .filter(|axis| !axes.contains(axis))
+        .chain(axes.iter().copied())
+        .map(|axis| axis as isize)
+        .collect();
+    let turned: Vec<Tensor> =
+        inputs.iter().map(|input| input.broadcast(first.shape())?.permute(&order)).collect::<Result<_, _>>()?;
+    let done = along_last(&*operator, turned, columns, first.rank() - axes.len())?;
+    let mut back = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(position, axis)| back[*axis as usize] = position as isize);
+    let keep = |stat: &Tensor| {
+        stat.keep_axes(Axes::Of(&axes.iter().map(|axis| *axis as isize).collect::<Vec<_>>()), first.rank())
+    };
+    Ok(Done {
+        results: done.results.iter().map(|result| result.permute(&back)).collect::<Result<_, _>>()?,
+        stats: done.stats.iter().map(keep).collect::<Result<_, _>>()?,
+    })
+}
+
+/// Runs it along the dimensions from `first_axis` on.
+fn along_last(
+    operator: &dyn AnyRowWise,
+    mut inputs: Vec<Tensor>,
+    columns: &[&Tensor],
+    first_axis: usize,
+) -> Result<Done, Error> {
+    let columns: Vec<Tensor> = columns.iter().map(|column| column.contiguous()).collect::<Result<_, _>>()?;
+    let column_addresses: Vec<u64> = columns.iter().map(Tensor::address).collect();
+    let plan_for = |inputs: &[Tensor]| {
+        let layouts: Vec<_> = inputs.iter().map(Tensor::layout).collect();
+        let addresses: Vec<_> = inputs.iter().map(Tensor::address).collect();
+        operator.plan(&layouts, &addresses, &column_addresses, first_axis)
+    };
+    let plan = match plan_for(&inputs) {
+        Err(error) if *error.kind() == ErrorKind::RowsNotContiguous => {
+            inputs = inputs.iter().map(Tensor::contiguous).collect::<Result<_, _>>()?;
+            plan_for(&inputs)?
+        }
+        planned => planned?,
+    };
+    let first = &inputs[0];
+    let alloc = |dtypes: &[Dtype], shape: &[usize]| -> Result<Vec<Allocated>, Error> {
+        dtypes.iter().map(|dtype| Allocated::new(first.queue(), *dtype, shape)).collect()
+    };
+    let mut results = alloc(operator.results(), first.shape())?;
+    let mut stats = alloc(operator.stats(), &first.shape()[..first_axis])?;
+    let views: Vec<_> = inputs.iter().map(Tensor::view).collect::<Result<_, _>>()?;
+    let column_views: Vec<_> = columns.iter().map(Tensor::view).collect::<Result<_, _>>()?;
+    let outputs = Outputs {
+        results: results.iter_mut().map(|result| result.buffer.as_view_mut()).collect(),
+        stats: stats.iter_mut().map(|stat| stat.buffer.as_view_mut()).collect(),
+    };
+    let queue = first.queue();
+    operator.launch(queue.stream(), &plan, &views, &column_views, outputs, &mut queue.workspace())?;
+    Ok(Done {
+        results: results.into_iter().map(Allocated::finish).collect(),
+        stats: stats.into_iter().map(Allocated::finish).collect(),
+    })
+}

@@ -1,0 +1,157 @@
+//! Operators on rows of every length, against plain loops in double precision; under every check.
+
+use warpfold::{Axes, Device, NormInputs, Profile, Tensor};
+use warpfold_device::Checks;
+
+fn device() -> Device {
+    let device = Device::virtual_gpu(Profile::H200);
+    device.configure(|options| options.checks = Checks::All).unwrap();
+    device
+}
+
+fn is_clean(device: &Device) {
+    for report in device.take_reports() {
+        assert!(report.report.findings.is_empty(), "{}: {:?}", report.kernel, report.report.findings);
+    }
+}
+
+fn sample(i: usize) -> f32 {
+    (((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 8_388_608.0 - 1.0) * 3.0
+}
+
+/// Rows around every change of plan: lanes, groups, blocks, and more than registers hold.
+const LENS: &[usize] =
+    &[1, 2, 3, 31, 32, 33, 64, 100, 127, 128, 129, 255, 256, 1000, 1024, 1025, 2048, 4096, 4099, 8192, 33_000, 40_001];
+
+#[track_caller]
+fn close(got: &[f32], expected: &[f64], bound: f64, what: &str) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
+        let error = (f64::from(*got) - expected).abs();
+        assert!(error <= bound * expected.abs().max(1e-30) + bound * 1e-3, "{what}: {got} for {expected} at {i}");
+    }
+}
+
+fn softmax(row: &[f64]) -> Vec<f64> {
+    let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = row.iter().map(|x| (x - largest).exp()).sum();
+    row.iter().map(|x| (x - largest).exp() / sum).collect()
+}
+
+#[test]
+fn softmax_of_rows_of_every_length() {
+    let device = device();
+    for &len in LENS {
+        for rows in [1, 3, 17] {
+            let data: Vec<f32> = (0..rows * len).map(sample).collect();
+            let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+            let wide: Vec<f64> = data.iter().map(|x| f64::from(*x)).collect();
+            let expected: Vec<f64> = wide.chunks(len).flat_map(softmax).collect();
+            let y = x.softmax(Axes::Of(&[-1])).unwrap();
+            close(&y.to_vec::<f32>().unwrap(), &expected, 1e-5, &format!("softmax {rows} x {len}"));
+            let logs: Vec<f64> = expected.iter().map(|y| y.ln()).collect();
+            let y = x.log_softmax(Axes::Of(&[-1])).unwrap();
+            close(&y.to_vec::<f32>().unwrap(), &logs, 1e-5, &format!("log-softmax {rows} x {len}"));
+            is_clean(&device);
+        }
+    }
+}
+
+#[test]
+fn softmax_along_any_axes_and_of_views() {
+    let device = device();
+    let data: Vec<f32> = (0..4 * 6 * 10).map(sample).collect();
+    let x = Tensor::from_slice(&device, &data, &[4, 6, 10]).unwrap();
+    let along_last = |x: &Tensor| x.softmax(Axes::Of(&[-1])).unwrap();
+    let turned = x.permute(&[0, 2, 1]).unwrap();
+    let expected = along_last(&turned.contiguous().unwrap()).permute(&[0, 2, 1]).unwrap();
+    assert_eq!(x.softmax(Axes::Of(&[1])).unwrap().to_vec::<f32>().unwrap(), expected.to_vec::<f32>().unwrap());
+    let all = x.softmax(Axes::All).unwrap();
+    let flat = along_last(&x.reshape(&[240]).unwrap());
+    assert_eq!(all.to_vec::<f32>().unwrap(), flat.to_vec::<f32>().unwrap());
+    let part = x.slice(2, 1..10).unwrap();
+    assert_eq!(
+        along_last(&part).to_vec::<f32>().unwrap(),
+        along_last(&part.contiguous().unwrap()).to_vec::<f32>().unwrap()
+    );
+    is_clean(&device);
+}
+
+#[test]
+fn norms_of_rows_of_every_length() {
+    let device = device();
+    for &len in LENS {
+        let rows = 5;
+        let data: Vec<f32> = (0..rows * len).map(|i| sample(i) + 10.0).collect();
+        let (scale, bias): (Vec<f32>, Vec<f32>) = (0..len).map(|i| (sample(i + 7), sample(i + 1000))).unzip();
+        let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+        let scale_of = Tensor::from_slice(&device, &scale, &[len]).unwrap();
+        let bias_of = Tensor::from_slice(&device, &bias, &[len]).unwrap();
+        let inputs = NormInputs { scale: Some(&scale_of), bias: Some(&bias_of), ..NormInputs::default() };
+        let normed = x.layer_norm(Axes::Of(&[-1]), inputs).unwrap();
+        let rms = x.rms_norm(Axes::Of(&[-1]), inputs).unwrap();
+        let (mut y, mut means, mut rstds, mut z, mut roots) = (vec![], vec![], vec![], vec![], vec![]);
+        for row in data.chunks(len) {
+            let row: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
+            let mean = row.iter().sum::<f64>() / len as f64;
+            let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / len as f64;
+            let rstd = 1.0 / (variance + 1e-5).sqrt();
+            let root = 1.0 / (row.iter().map(|x| x * x).sum::<f64>() / len as f64 + 1e-5).sqrt();
+            let columns = || scale.iter().zip(&bias).map(|(s, b)| (f64::from(*s), f64::from(*b)));
+            y.extend(row.iter().zip(columns()).map(|(x, (s, b))| (x - mean) * rstd * s + b));
+            z.extend(row.iter().zip(columns()).map(|(x, (s, b))| x * root * s + b));
+            (means.push(mean), rstds.push(rstd), roots.push(root));
+        }
+        // A deviation is what is left of numbers around 10: its error is relative to them, and to the smallest deviation.
+        let bound = if len < 8 { 0.5 } else { 2e-2 };
+        close(&normed.result.to_vec::<f32>().unwrap(), &y, bound, &format!("layer norm {len}"));
+        close(&normed.mean.to_vec::<f32>().unwrap(), &means, 1e-5, &format!("mean {len}"));
+        close(&normed.rstd.to_vec::<f32>().unwrap(), &rstds, bound, &format!("rstd {len}"));
+        close(&rms.result.to_vec::<f32>().unwrap(), &z, 1e-2, &format!("rms norm {len}"));
+        close(&rms.rstd.to_vec::<f32>().unwrap(), &roots, 1e-5, &format!("root {len}"));
+        assert_eq!(normed.mean.shape(), [rows, 1]);
+        is_clean(&device);
+    }
+}
+
+#[test]
+fn quantised_rows_come_back() {
+    let device = device();
+    for &len in LENS {
+        let data: Vec<f32> = (0..3 * len).map(sample).collect();
+        let x = Tensor::from_slice(&device, &data, &[3, len]).unwrap();
+        let (q, scales) = x.quantize(warpfold::Dtype::I8, Axes::Of(&[-1])).unwrap();
+        let (q, scales) = (q.to_vec::<i8>().unwrap(), scales.to_vec::<f32>().unwrap());
+        let (y, largest) = x.abs_max_scale(Axes::Of(&[-1])).unwrap();
+        let (y, largest) = (y.to_vec::<f32>().unwrap(), largest.to_vec::<f32>().unwrap());
+        for (row, elements) in data.chunks(len).enumerate() {
+            let expected = elements.iter().fold(0.0_f32, |m, x| m.max(x.abs()));
+            assert_eq!((largest[row], scales[row]), (expected, expected / 127.0), "{len}");
+            for (i, x) in elements.iter().enumerate() {
+                let at = row * len + i;
+                assert_eq!(f32::from(q[at]), (x / scales[row]).round_ties_even(), "{len} at {at}");
+                assert_eq!(y[at], x / expected, "{len} at {at}");
+            }
+        }
+        is_clean(&device);
+    }
+}
+
+/// Each element is read once and each result written once, in whole sectors.
+#[test]
+fn a_row_that_fits_the_chip_is_read_and_written_once() {
+    let device = Device::virtual_gpu(Profile::H200);
+    for len in [128, 256, 1024, 4096, 32_768] {
+        let rows = 8;
+        let data: Vec<f32> = (0..rows * len).map(sample).collect();
+        let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+        drop(device.take_reports());
+        drop(x.softmax(Axes::Of(&[-1])).unwrap());
+        let reports = device.take_reports();
+        assert_eq!(reports.len(), 1, "one launch for {len}");
+        let counters = &reports[0].report.counters;
+        let sectors = (rows * len * 4 / 32) as u64;
+        assert_eq!((counters.global_load_sectors, counters.global_store_sectors), (sectors, sectors), "{len}");
+        assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0, "{len}");
+    }
+}
