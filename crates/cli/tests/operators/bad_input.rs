@@ -1,0 +1,165 @@
+//! What has to be refused: with one line and a failing exit code, or as one failing line of a batch that goes on.
+
+use std::fs;
+
+use serde_json::{Value as Json, json};
+use warpfold_conformance::reference::array::Array;
+use warpfold_conformance::reference::dtype::Dtype::{F32, I32, I64};
+use warpfold_conformance::reference::npy;
+
+use crate::program;
+
+/// A command: the operator, its inputs by name, further fields.
+struct Bad {
+    what: &'static str,
+    op: &'static str,
+    inputs: &'static [&'static str],
+    options: &'static [(&'static str, &'static str)],
+}
+
+const fn bad(
+    what: &'static str,
+    op: &'static str,
+    inputs: &'static [&'static str],
+    options: &'static [(&'static str, &'static str)],
+) -> Bad {
+    Bad { what, op, inputs, options }
+}
+
+/// Files: `matrix` 3x4 f32, `vector` 4 f32, `other` 5 f32, `ints` 3x4 i32, `labels` 3 i64, `empty` 0 f32.
+const BAD: &[Bad] = &[
+    bad("no such operator", "frobnicate", &["matrix"], &[]),
+    bad("no input", "sum", &[], &[]),
+    bad("two inputs where one is taken", "sum", &["matrix", "matrix"], &[]),
+    bad("a file that is not there", "sum", &["absent"], &[]),
+    bad("a file that is no array", "sum", &["garbage"], &[]),
+    bad("an array that is cut off", "sum", &["cut"], &[]),
+    bad("an axis too large", "sum", &["matrix"], &[("axes", "[2]")]),
+    bad("an axis too small", "sum", &["matrix"], &[("axes", "[-3]")]),
+    bad("an axis twice", "sum", &["matrix"], &[("axes", "[0,-2]")]),
+    bad("an axis of a softmax too large", "softmax", &["matrix"], &[("axes", "[5]")]),
+    bad("an extreme of nothing", "max", &["empty"], &[]),
+    bad("the place of an extreme of nothing", "argmin", &["empty"], &[]),
+    bad("more than there are", "topk", &["matrix"], &[("k", "5")]),
+    bad("no k", "topk", &["matrix"], &[]),
+    bad("shapes that differ", "dot", &["vector", "other"], &[]),
+    bad("types that differ", "dot", &["matrix", "ints"], &[]),
+    bad("one input of two", "dot", &["vector"], &[]),
+    bad("shapes that do not broadcast", "add", &["vector", "other"], &[]),
+    bad("a vector of another length", "gemv", &["matrix", "other"], &[]),
+    bad("a vector for the other way", "gemv", &["matrix", "vector"], &[("transpose", "true")]),
+    bad("a scale of another length", "layer-norm", &["matrix", "other"], &[]),
+    bad("integers", "softmax", &["ints"], &[]),
+    bad("labels of another length", "cross-entropy", &["matrix", "labels4"], &[]),
+    bad("labels that are floats", "cross-entropy", &["matrix", "vector"], &[]),
+    bad("bins of floats", "histogram", &["matrix"], &[("bins", "4")]),
+    bad("no bins", "histogram", &["ints"], &[]),
+    bad("no type", "cast", &["matrix"], &[]),
+    bad("a type that does not exist", "cast", &["matrix"], &[("dtype", "\"f31\"")]),
+    bad("an order that leaves an axis out", "transpose", &["matrix"], &[("axes", "[0]")]),
+    bad("an order with an axis twice", "transpose", &["matrix"], &[("axes", "[0,0]")]),
+    bad("boxes without four corners", "nms", &["matrix3", "labels"], &[("threshold", "0.5")]),
+    bad("an option that does not exist", "sum", &["matrix"], &[("frobnicate", "true")]),
+    bad("axes that are no numbers", "sum", &["matrix"], &[("axes", "[\"x\"]")]),
+    bad("an option that the operator does not have", "sum", &["matrix"], &[("k", "3")]),
+];
+
+/// The files that the cases name.
+fn files(name: &str) -> std::path::PathBuf {
+    let folder = program::folder(name);
+    let count = |n: usize| (0..n).map(|i| i as f64).collect::<Vec<_>>();
+    let ints = |n: usize| (0..n as i128).collect::<Vec<_>>();
+    let write = |name: &str, array: &Array| npy::write(&folder.join(format!("{name}.npy")), array);
+    write("matrix", &Array::floats(F32, &[3, 4], &count(12)));
+    write("matrix3", &Array::floats(F32, &[3, 3], &count(9)));
+    write("vector", &Array::floats(F32, &[4], &count(4)));
+    write("other", &Array::floats(F32, &[5], &count(5)));
+    write("ints", &Array::ints(I32, &[3, 4], &ints(12)));
+    write("labels", &Array::ints(I64, &[3], &ints(3)));
+    write("labels4", &Array::ints(I64, &[4], &[0; 4]));
+    write("empty", &Array::floats(F32, &[0], &[]));
+    fs::write(folder.join("garbage.npy"), "not an array").expect("a file can be written");
+    let whole = npy::encode(&Array::floats(F32, &[3], &count(3)));
+    fs::write(folder.join("cut.npy"), &whole[..whole.len() - 1]).expect("a file can be written");
+    folder
+}
+
+#[test]
+fn a_batch_goes_on_after_each_bad_line() {
+    let folder = files("bad_batch");
+    let file = |name: &str| folder.join(format!("{name}.npy")).display().to_string();
+    let good = |i: usize| json!({"op": "sum", "inputs": [file("matrix")], "outputs": [file(&format!("good{i}"))]});
+    let mut lines = Vec::new();
+    for (i, bad) in BAD.iter().enumerate() {
+        let inputs: Vec<_> = bad.inputs.iter().map(|name| file(name)).collect();
+        let mut line = json!({"op": bad.op, "inputs": inputs, "outputs": [file("out")]});
+        for (key, value) in bad.options {
+            line[*key] = serde_json::from_str(value).expect("JSON");
+        }
+        lines.extend([line.to_string(), good(i).to_string()]);
+    }
+    for broken in ["{", "[]", "{\"op\": 3}", "{\"op\": \"sum\"}"] {
+        lines.extend([broken.to_owned(), good(0).to_string()]);
+    }
+    let batch = folder.join("batch.jsonl");
+    fs::write(&batch, lines.join("\n") + "\n").expect("the batch can be written");
+    let output = program::command().args(["run", "--batch"]).arg(&batch).output().expect("the program starts");
+    let stdout = String::from_utf8(output.stdout).expect("the program writes UTF-8");
+    let answers: Vec<Json> = stdout.lines().map(|l| serde_json::from_str(l).expect("a line of JSON")).collect();
+    assert_eq!(answers.len(), lines.len(), "a result for each line: {stdout}");
+    let mut wrong = Vec::new();
+    for (i, pair) in answers.chunks(2).enumerate() {
+        let what = BAD.get(i).map_or_else(|| lines[2 * i].clone(), |bad| format!("{} ({})", bad.what, bad.op));
+        let has_reason = pair[0]["error"].as_str().is_some_and(|e| !e.is_empty() && !e.contains('\n'));
+        if pair[0]["ok"] != json!(false) || !has_reason {
+            wrong.push(format!("{what}: {}", pair[0]));
+        }
+        if pair[1]["ok"] != json!(true) {
+            wrong.push(format!("the line after {what}: {}", pair[1]));
+        }
+    }
+    for i in 0..BAD.len() {
+        let sum = npy::read(&folder.join(format!("good{i}.npy")), F32).expect("the good line wrote its result");
+        assert_eq!(sum.values[0].float(), 66.0);
+    }
+    assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_single_command_says_why_in_one_line() {
+    let folder = files("bad_single");
+    let mut wrong = Vec::new();
+    for bad in BAD.iter().step_by(2) {
+        let mut args = vec![bad.op.to_owned()];
+        args.extend(bad.inputs.iter().map(|name| folder.join(format!("{name}.npy")).display().to_string()));
+        args.extend(["-o".to_owned(), folder.join("out.npy").display().to_string()]);
+        for (key, value) in bad.options {
+            let value: String = value.chars().filter(|c| !"[]\"".contains(*c)).collect();
+            // An equals sign, as a value may begin with a dash.
+            args.push(if value == "true" { format!("--{key}") } else { format!("--{key}={value}") });
+        }
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let output = program::run(&args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let is_one_line = stderr.lines().count() == 1 && stderr.starts_with("error: ");
+        if output.status.success() || output.status.code().is_none() || !is_one_line || !output.stdout.is_empty() {
+            wrong.push(format!("{}: {}, {stderr}", bad.what, output.status));
+        }
+    }
+    assert!(wrong.is_empty(), "{} commands:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_single_command_does_what_the_batch_does() {
+    let folder = files("single");
+    let path = |name: &str| folder.join(format!("{name}.npy")).display().to_string();
+    let output = program::run(&["sum", &path("matrix"), "-o", &path("out"), "--axes=-1", "--keepdims"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let sums = npy::read(&folder.join("out.npy"), F32).expect("a result");
+    assert_eq!(sums.shape, [3, 1]);
+    assert_eq!(sums.values.iter().map(|v| v.float()).collect::<Vec<_>>(), [6.0, 22.0, 38.0]);
+    let device = std::env::var("WARPFOLD_DEVICE").unwrap_or_else(|_| "virtual".to_owned());
+    let output = program::run(&["sum", &path("ints"), "-o", &path("out"), "--axes", "0,1", "--device", &device]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(npy::read(&folder.join("out.npy"), F32).expect("a result").values[0].int(), 66);
+}
