@@ -19,7 +19,7 @@ use crate::program;
 /// How many disagreements a failure shows; the rest stand in the file.
 const SHOWN: usize = 25;
 
-/// An input that lies in a file.
+/// An input with the file that it will lie in.
 #[derive(Debug)]
 pub(crate) struct Stored {
     path: PathBuf,
@@ -45,12 +45,19 @@ pub(crate) struct Suite {
     inputs: BTreeMap<Key, Rc<Stored>>,
     num_files: usize,
     cases: Vec<Case>,
+    known: Vec<&'static str>,
 }
 
 impl Suite {
     /// An empty family.
     pub(crate) fn new(name: &str) -> Self {
-        Self { folder: program::folder(name), inputs: BTreeMap::new(), num_files: 0, cases: Vec::new() }
+        Self {
+            folder: program::folder(name),
+            inputs: BTreeMap::new(),
+            num_files: 0,
+            cases: Vec::new(),
+            known: Vec::new(),
+        }
     }
 
     /// An input with generated contents; equal ones share a file.
@@ -68,7 +75,6 @@ impl Suite {
     pub(crate) fn store(&mut self, array: Array, fill: &str) -> Rc<Stored> {
         let path = self.folder.join(format!("in{}.npy", self.num_files));
         self.num_files += 1;
-        npy::write(&path, &array);
         Rc::new(Stored { path, array, fill: fill.to_owned() })
     }
 
@@ -91,6 +97,15 @@ impl Suite {
         }
     }
 
+    /// Expects the cases whose message begins so to differ from the reference, until they no longer do; the caller says
+    /// why beside it.
+    pub(crate) fn known_to_differ(&mut self, beginning: &'static str) {
+        let op = beginning.split(' ').next().unwrap_or_default();
+        if !known::NOT_YET.contains(&op) {
+            self.known.push(beginning);
+        }
+    }
+
     /// Runs the program on all cases and compares.
     ///
     /// # Panics
@@ -101,6 +116,8 @@ impl Suite {
         if self.cases.is_empty() {
             return;
         }
+        let inputs: BTreeMap<_, _> = self.cases.iter().flat_map(|c| &c.inputs).map(|i| (&i.path, &i.array)).collect();
+        inputs.iter().for_each(|(path, array)| npy::write(path, array));
         let batch = self.folder.join("batch.jsonl");
         let mut text = String::new();
         for (i, case) in self.cases.iter().enumerate() {
@@ -128,11 +145,14 @@ impl Suite {
 
     #[track_caller]
     fn report(&self, wrong: &[String]) {
+        let settled: Vec<_> = self.known.iter().filter(|k| !wrong.iter().any(|w| w.starts_with(**k))).collect();
+        assert!(settled.is_empty(), "known to differ, but does not: {settled:?}");
+        let wrong: Vec<_> = wrong.iter().filter(|w| !self.known.iter().any(|k| w.starts_with(k))).cloned().collect();
         if wrong.is_empty() {
             return;
         }
         let mut by_op = BTreeMap::new();
-        for line in wrong {
+        for line in &wrong {
             *by_op.entry(line.split(' ').next().unwrap_or_default()).or_insert(0) += 1;
         }
         let file = self.folder.join("disagreements.txt");
