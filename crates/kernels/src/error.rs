@@ -169,6 +169,14 @@ pub enum ErrorKind {
         /// The option.
         option: &'static str,
     },
+    /// An output of which two positions may be one place in memory: which of two results it ends with is anyone's guess.
+    #[error("an output of shape {shape:?} with strides {strides:?} has positions that share memory")]
+    OverlappingOutput {
+        /// The shape.
+        shape: Vec<usize>,
+        /// The strides.
+        strides: Vec<isize>,
+    },
     /// An axis named twice.
     #[error("axis {0} is named twice")]
     RepeatedAxis(isize),

@@ -136,18 +136,23 @@ pub struct Dim {
 /// walk like one dimension as one.
 #[must_use]
 pub fn dims(layouts: &[&Layout], choose: impl Fn(usize) -> bool) -> Vec<Dim> {
+    let taken = (0..layouts[0].rank()).filter(|axis| choose(*axis) && layouts[0].shape[*axis] != 1);
+    merge(taken.map(|axis| Dim {
+        size: layouts[0].shape[axis] as u64,
+        strides: layouts.iter().map(|layout| layout.strides[axis] as i64).collect(),
+    }))
+}
+
+/// The dimensions with neighbours that all tensors walk like one dimension as one.
+#[must_use]
+pub fn merge(dims: impl IntoIterator<Item = Dim>) -> Vec<Dim> {
     let mut merged: Vec<Dim> = Vec::new();
-    for axis in (0..layouts[0].rank()).filter(|axis| choose(*axis)) {
-        let size = layouts[0].shape[axis] as u64;
-        if size == 1 {
-            continue;
-        }
-        let strides: Vec<i64> = layouts.iter().map(|layout| layout.strides[axis] as i64).collect();
+    for dim in dims {
         match merged.last_mut() {
-            Some(outer) if outer.strides.iter().zip(&strides).all(|(outer, inner)| *outer == inner * size as i64) => {
-                *outer = Dim { size: outer.size * size, strides };
+            Some(outer) if outer.strides.iter().zip(&dim.strides).all(|(a, b)| *a == b * dim.size as i64) => {
+                *outer = Dim { size: outer.size * dim.size, strides: dim.strides };
             }
-            _ => merged.push(Dim { size, strides }),
+            _ => merged.push(dim),
         }
     }
     merged

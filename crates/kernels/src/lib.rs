@@ -12,6 +12,7 @@ pub mod gemm;
 pub mod gemv;
 pub mod ladder;
 pub mod layout;
+pub mod map;
 pub mod reduce;
 pub mod reductions;
 pub mod row;

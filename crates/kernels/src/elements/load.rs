@@ -1,26 +1,26 @@
 //! Loads of neighbouring elements of any type into a type to compute in.
 
 use half::f16;
-use warpfold_lang::{Element, F16x2, Global, Scalar, Val};
+use warpfold_lang::{Element, F8E4M3, F8E5M2, F16x2, Pointer, Scalar, Space, Val};
 
-use super::compute::{Compute, float8_value};
+use super::Compute;
 use crate::Dtype;
 
 /// The `n` elements from `from` on. With `wide`, which promises that they lie at a multiple of their size together (or
 /// of 16 bytes, if they have more), as few accesses as possible; else one an element.
 #[track_caller]
-pub(crate) fn load<C: Compute>(dtype: Dtype, from: Global<u8>, n: u32, wide: bool) -> Vec<Val<C>> {
+pub(crate) fn load<C: Compute, S: Space>(dtype: Dtype, from: Pointer<u8, S>, n: u32, wide: bool) -> Vec<Val<C>> {
     let bytes = n * dtype.bytes() as u32;
     if !wide || n == 1 || bytes < 4 {
         return (0..n).map(|i| one(dtype, from.at(i * dtype.bytes() as u32))).collect();
     }
     match dtype {
-        Dtype::F32 => four_bytes::<f32>(from, n).into_iter().map(Val::cast).collect(),
-        Dtype::I32 => four_bytes::<i32>(from, n).into_iter().map(Val::cast).collect(),
-        Dtype::U32 => four_bytes::<u32>(from, n).into_iter().map(Val::cast).collect(),
-        Dtype::F64 => eight_bytes::<f64>(from, n).into_iter().map(Val::cast).collect(),
-        Dtype::I64 => eight_bytes::<i64>(from, n).into_iter().map(Val::cast).collect(),
-        Dtype::U64 => eight_bytes::<u64>(from, n).into_iter().map(Val::cast).collect(),
+        Dtype::F32 => four_bytes::<f32, S>(from, n).into_iter().map(Val::cast).collect(),
+        Dtype::I32 => four_bytes::<i32, S>(from, n).into_iter().map(Val::cast).collect(),
+        Dtype::U32 => four_bytes::<u32, S>(from, n).into_iter().map(Val::cast).collect(),
+        Dtype::F64 => eight_bytes::<f64, S>(from, n).into_iter().map(Val::cast).collect(),
+        Dtype::I64 => eight_bytes::<i64, S>(from, n).into_iter().map(Val::cast).collect(),
+        Dtype::U64 => eight_bytes::<u64, S>(from, n).into_iter().map(Val::cast).collect(),
         Dtype::Bool
         | Dtype::U8
         | Dtype::U16
@@ -30,17 +30,17 @@ pub(crate) fn load<C: Compute>(dtype: Dtype, from: Global<u8>, n: u32, wide: boo
         | Dtype::Bf16
         | Dtype::F8E4M3
         | Dtype::F8E5M2 => {
-            four_bytes::<u32>(from, bytes / 4).into_iter().flat_map(|word| unpack::<C>(dtype, word)).collect()
+            four_bytes::<u32, S>(from, bytes / 4).into_iter().flat_map(|word| unpack::<C>(dtype, word)).collect()
         }
     }
 }
 
-fn as_value<S: Element, C: Scalar>(from: Global<u8>) -> Val<C> {
-    from.reinterpret::<S>().get().cast()
+fn as_value<E: Element, C: Scalar>(from: Pointer<u8, impl Space>) -> Val<C> {
+    from.reinterpret::<E>().get().cast()
 }
 
 #[track_caller]
-fn one<C: Compute>(dtype: Dtype, from: Global<u8>) -> Val<C> {
+fn one<C: Compute>(dtype: Dtype, from: Pointer<u8, impl Space>) -> Val<C> {
     match dtype {
         Dtype::Bool | Dtype::U8 => as_value::<u8, C>(from),
         Dtype::I8 => as_value::<i8, C>(from),
@@ -54,7 +54,8 @@ fn one<C: Compute>(dtype: Dtype, from: Global<u8>) -> Val<C> {
         Dtype::Bf16 => high_half(as_value::<u16, u32>(from) << 16),
         Dtype::F32 => as_value::<f32, C>(from),
         Dtype::F64 => as_value::<f64, C>(from),
-        Dtype::F8E4M3 | Dtype::F8E5M2 => float8_value(dtype, as_value::<u8, u32>(from)).cast(),
+        Dtype::F8E4M3 => as_value::<F8E4M3, C>(from),
+        Dtype::F8E5M2 => as_value::<F8E5M2, C>(from),
     }
 }
 
@@ -72,7 +73,8 @@ fn unpack<C: Compute>(dtype: Dtype, word: Val<u32>) -> Vec<Val<C>> {
         Dtype::I8 => signed(8).map(Val::cast).collect(),
         Dtype::U16 => unsigned(16).map(Val::cast).collect(),
         Dtype::I16 => signed(16).map(Val::cast).collect(),
-        Dtype::F8E4M3 | Dtype::F8E5M2 => unsigned(8).map(|bits| float8_value(dtype, bits).cast()).collect(),
+        Dtype::F8E4M3 => unsigned(8).map(|bits| bits.cast::<u8>().bitcast::<F8E4M3>().cast()).collect(),
+        Dtype::F8E5M2 => unsigned(8).map(|bits| bits.cast::<u8>().bitcast::<F8E5M2>().cast()).collect(),
         Dtype::F16 => word.bitcast::<F16x2>().unpack().map(Val::cast).to_vec(),
         Dtype::Bf16 => vec![high_half(word << 16), high_half(word & 0xffff_0000)],
         Dtype::U32 | Dtype::U64 | Dtype::I32 | Dtype::I64 | Dtype::F32 | Dtype::F64 => {
@@ -82,8 +84,8 @@ fn unpack<C: Compute>(dtype: Dtype, word: Val<u32>) -> Vec<Val<C>> {
 }
 
 /// `n` elements of four bytes, a power of two.
-fn four_bytes<S: Element>(from: Global<u8>, n: u32) -> Vec<Val<S>> {
-    let from = from.reinterpret::<S>();
+fn four_bytes<E: Element, S: Space>(from: Pointer<u8, S>, n: u32) -> Vec<Val<E>> {
+    let from = from.reinterpret::<E>();
     match n {
         1 => vec![from.get()],
         2 => from.get_vec::<2>().to_vec(),
@@ -92,8 +94,8 @@ fn four_bytes<S: Element>(from: Global<u8>, n: u32) -> Vec<Val<S>> {
 }
 
 /// `n` elements of eight bytes, a power of two.
-fn eight_bytes<S: Element>(from: Global<u8>, n: u32) -> Vec<Val<S>> {
-    let from = from.reinterpret::<S>();
+fn eight_bytes<E: Element, S: Space>(from: Pointer<u8, S>, n: u32) -> Vec<Val<E>> {
+    let from = from.reinterpret::<E>();
     if n == 1 {
         return vec![from.get()];
     }

@@ -10,9 +10,9 @@ mod sink;
 mod source;
 mod store;
 
-pub use compute::{Compute, float8_of, float8_value};
+pub use compute::Compute;
 pub use sink::Sink;
-pub use source::{Place, Run, Source};
+pub use source::{Origin, Place, Run, Source};
 
 pub(crate) use load::load;
 pub(crate) use store::store;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpfold_lang::{Global, Val};
+use warpfold_lang::{Global, Shared, Val};
 
 use super::{Compute, load};
 use crate::Dtype;
@@ -28,7 +28,16 @@ pub enum Run {
     Same,
 }
 
-type Load<I> = dyn Fn(&[Place], u32) -> Vec<I> + Send + Sync;
+/// Where the next elements of one input come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Origin {
+    /// The memory of the device.
+    Global(Place),
+    /// A copy, of the same type, in the memory of the block: side by side, loaded one by one.
+    Shared(Shared<u8>),
+}
+
+type Load<I> = dyn Fn(&[Origin], u32) -> Vec<I> + Send + Sync;
 
 /// How items of a kernel come from its inputs: loads, conversions, and the maps that are fused before.
 ///
@@ -51,9 +60,10 @@ impl<C: Compute> Source<Val<C>> {
     /// The elements of one input, of type `dtype` in memory, as the type `C`.
     #[must_use]
     pub fn input(dtype: Dtype) -> Self {
-        let load = move |places: &[Place], n| match places[0].run {
-            Run::Same => vec![load::<C>(dtype, places[0].pointer, 1, false)[0]; n as usize],
-            run => load(dtype, places[0].pointer, n, run == Run::Wide),
+        let load = move |origins: &[Origin], n| match origins[0] {
+            Origin::Global(Place { pointer, run: Run::Same }) => vec![load(dtype, pointer, 1, false)[0]; n as usize],
+            Origin::Global(Place { pointer, run }) => load(dtype, pointer, n, run == Run::Wide),
+            Origin::Shared(pointer) => load(dtype, pointer, n, false),
         };
         Self { dtypes: vec![dtype], load: Arc::new(load) }
     }
@@ -64,6 +74,12 @@ impl Source<()> {
     #[must_use]
     pub fn one<C: Compute>(dtype: Dtype) -> Source<Val<C>> {
         Source::input(dtype)
+    }
+
+    /// No input: items without a value.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { dtypes: Vec::new(), load: Arc::new(|_: &[Origin], n| vec![(); n as usize]) }
     }
 }
 
@@ -88,7 +104,7 @@ impl<I: Copy + 'static> Source<I> {
         let load = self.load;
         Source {
             dtypes: self.dtypes,
-            load: Arc::new(move |places: &[Place], n| load(places, n).into_iter().map(&map).collect()),
+            load: Arc::new(move |origins: &[Origin], n| load(origins, n).into_iter().map(&map).collect()),
         }
     }
 
@@ -98,8 +114,8 @@ impl<I: Copy + 'static> Source<I> {
         let (own, left, right) = (self.dtypes.len(), self.load, other.load);
         Source {
             dtypes: self.dtypes.into_iter().chain(other.dtypes).collect(),
-            load: Arc::new(move |places: &[Place], n| {
-                let (ours, theirs) = places.split_at(own);
+            load: Arc::new(move |origins: &[Origin], n| {
+                let (ours, theirs) = origins.split_at(own);
                 left(ours, n).into_iter().zip(right(theirs, n)).collect()
             }),
         }
@@ -115,8 +131,14 @@ impl<I: Copy + 'static> Source<I> {
     /// The `n` items at these places, one place an input.
     #[must_use]
     pub fn load(&self, places: &[Place], n: u32) -> Vec<I> {
-        debug_assert_eq!(places.len(), self.dtypes.len(), "one place an input");
-        (self.load)(places, n)
+        self.load_from(&places.iter().map(|place| Origin::Global(*place)).collect::<Vec<_>>(), n)
+    }
+
+    /// The `n` items from these origins, one an input.
+    #[must_use]
+    pub fn load_from(&self, origins: &[Origin], n: u32) -> Vec<I> {
+        debug_assert_eq!(origins.len(), self.dtypes.len(), "one origin an input");
+        (self.load)(origins, n)
     }
 }
 

@@ -1,16 +1,26 @@
 //! Stores of neighbouring values of a computed type as elements of any type.
 
 use half::f16;
-use warpfold_lang::{Bf16x2, Element, F16x2, Global, Operand, Val};
+use warpfold_lang::{Bf16x2, Element, F8E4M3, F8E5M2, F16x2, Global, Operand, Val};
 
-use super::compute::{Compute, float8_of};
+use super::Compute;
 use crate::Dtype;
 
-/// Stores the values from `to` on, converted as Rust's `as` does it (eight-bit floats saturate; a `bool` is whether the
-/// value differs from zero). With `wide`, which promises that they lie at a multiple of their size together (or of 16
+/// Stores the values from `to` on, converted as Rust's `as` does it: integers wrap, floats become integers towards zero,
+/// saturating and 0 for NaN, and round to nearest even otherwise; eight-bit floats saturate; a `bool` is whether the
+/// value differs from zero. With `wide`, which promises that they lie at a multiple of their size together (or of 16
 /// bytes, if they have more), as few accesses as possible; else one an element.
 #[track_caller]
 pub(crate) fn store<C: Compute>(dtype: Dtype, to: Global<u8>, values: &[Val<C>], wide: bool) {
+    // PTX ISA, `cvt`: where 64 bits are involved, a NaN becomes `1 << 63`.
+    if C::DTYPE.is_float() && dtype.is_integer() && C::DTYPE.bytes().max(dtype.bytes()) == 8 {
+        let number = |value: &Val<C>| value.eq(*value).select(*value, Val::constant(C::ZERO));
+        return convert(dtype, to, &values.iter().map(number).collect::<Vec<_>>(), wide);
+    }
+    convert(dtype, to, values, wide);
+}
+
+fn convert<C: Compute>(dtype: Dtype, to: Global<u8>, values: &[Val<C>], wide: bool) {
     let bytes = values.len() as u32 * dtype.bytes() as u32;
     if !wide || values.len() == 1 || bytes < 4 {
         return values.iter().zip(0_u32..).for_each(|(v, i)| one(dtype, to.at(i * dtype.bytes() as u32), *v));
@@ -52,7 +62,9 @@ fn narrow<C: Compute>(dtype: Dtype, value: Val<C>) -> Val<u32> {
         Dtype::I16 => value.cast::<i16>().cast(),
         Dtype::U8 => value.cast::<u8>().cast(),
         Dtype::U16 => value.cast::<u16>().cast(),
-        _ => float8_of(dtype, value.cast()),
+        Dtype::F8E4M3 => value.cast::<F8E4M3>().bitcast::<u8>().cast(),
+        Dtype::F8E5M2 => value.cast::<F8E5M2>().bitcast::<u8>().cast(),
+        _ => unreachable!("{dtype} does not share a word"),
     }
 }
 

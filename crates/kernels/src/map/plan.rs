@@ -1,0 +1,243 @@
+//! From layouts and addresses to the kernel and the launch.
+//!
+//! The rules look at shapes, strides and alignment, never at the device; results do not depend on them.
+
+use warpfold_device::LaunchConfig;
+
+use super::geometry::{Geometry, MAX_INPUTS};
+use super::overlap::is_injective;
+use super::strips::{self, Strips};
+use super::tiles::{self, Tiles};
+use crate::elements::Run;
+use crate::layout::{Dim, Layout, dims, merge};
+use crate::{Dtype, Error, ErrorKind};
+
+/// Units that make it worth while for a thread to take several: that many blocks still fill a GPU several times over.
+const ENOUGH_BLOCKS: u64 = 512;
+
+/// How much a map computes for an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Weight {
+    /// Little against loading it: a thread takes several accesses at once, to keep memory busy.
+    #[default]
+    Light,
+    /// Much: dozens of instructions. A thread takes one access, so that the code stays short.
+    Heavy,
+}
+
+/// Which kernel maps.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Threads walk all tensors in the order of the output's memory.
+    Strips(Strips),
+    /// Some inputs turn in shared memory.
+    Tiles(Tiles),
+}
+
+/// How a map is carried out. A value: it can be printed and compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The kernel.
+    pub shape: Shape,
+    /// The launch; `None` if there are no elements.
+    pub launch: Option<LaunchConfig>,
+    pub(super) geometry: Geometry,
+}
+
+impl Plan {
+    /// Bytes of loads that a thread has under way at once, of inputs of these types.
+    #[must_use]
+    pub fn bytes_in_flight_a_thread(&self, inputs: &[Dtype]) -> u64 {
+        let items = match &self.shape {
+            Shape::Strips(strips) => strips.vector * strips.unroll,
+            Shape::Tiles(tiles) => tiles.items_a_thread(),
+        };
+        inputs.iter().map(|dtype| dtype.bytes() * u64::from(items)).sum()
+    }
+}
+
+/// What a plan is made for: the inputs, then the outputs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Problem<'a> {
+    pub(super) dtypes: &'a [Dtype],
+    pub(super) inputs: usize,
+    pub(super) layouts: &'a [&'a Layout],
+    /// Of the first element of each.
+    pub(super) addresses: &'a [u64],
+    pub(super) weight: Weight,
+}
+
+impl Problem<'_> {
+    fn bytes(&self, tensor: usize) -> i64 {
+        self.dtypes[tensor].bytes() as i64
+    }
+
+    fn is_output(&self, tensor: usize) -> bool {
+        tensor >= self.inputs
+    }
+
+    fn tensors(&self) -> std::ops::Range<usize> {
+        0..self.dtypes.len()
+    }
+}
+
+/// Plans the map of inputs that repeat to the shape of the outputs.
+pub(super) fn plan(problem: &Problem<'_>) -> Result<Plan, Error> {
+    let shape = problem.layouts[problem.inputs].shape();
+    for output in &problem.layouts[problem.inputs..] {
+        if output.shape() != shape {
+            let (left, right) = (shape.to_vec(), output.shape().to_vec());
+            return Err(ErrorKind::ShapeMismatch { left, right }.into());
+        }
+        if !is_injective(output) {
+            let (shape, strides) = (output.shape().to_vec(), output.strides().to_vec());
+            return Err(ErrorKind::OverlappingOutput { shape, strides }.into());
+        }
+    }
+    let layouts = problem.layouts.iter().map(|layout| layout.broadcast(shape)).collect::<Result<Vec<_>, _>>()?;
+    let (bases, dims) = in_memory_order(problem, &layouts.iter().collect::<Vec<_>>());
+    let len = dims.iter().try_fold(1_u64, |len, dim| len.checked_mul(dim.size));
+    let len = len.ok_or(ErrorKind::TooLarge { what: "a map", size: u64::MAX, limit: u64::MAX })?;
+    let geometry = Geometry { len, units: len, rest: 0, bases, dims };
+    match turned(problem, &geometry) {
+        Some((column, staged)) => tiles(problem, geometry, column, staged),
+        None => strips(problem, geometry),
+    }
+}
+
+/// Where the walk begins in each tensor, and the dimensions with the longest stride of the output outside: each forwards
+/// through the first output, and merged. All in bytes.
+fn in_memory_order(problem: &Problem<'_>, layouts: &[&Layout]) -> (Vec<i64>, Vec<Dim>) {
+    let output = problem.inputs;
+    let mut bases = vec![0; layouts.len()];
+    let mut all = dims(layouts, |_| true);
+    for dim in &mut all {
+        let is_backwards = dim.strides[output] < 0;
+        for (tensor, stride) in dim.strides.iter_mut().enumerate() {
+            *stride *= problem.bytes(tensor);
+            if is_backwards {
+                bases[tensor] += (dim.size as i64 - 1) * *stride;
+                *stride = -*stride;
+            }
+        }
+    }
+    all.sort_by_key(|dim| std::cmp::Reverse((dim.strides[output], dim.strides.iter().map(|s| s.abs()).max())));
+    (bases, merge(all))
+}
+
+/// If inputs lie along another dimension than the output: that dimension, and which inputs.
+fn turned(problem: &Problem<'_>, geometry: &Geometry) -> Option<(usize, [bool; MAX_INPUTS])> {
+    const LEAST: u64 = 16;
+    let row = geometry.dims.last()?;
+    let is_run = |dim: &Dim, tensor: usize| dim.strides[tensor].abs() == problem.bytes(tensor);
+    if row.size < LEAST || !is_run(row, problem.inputs) {
+        return None;
+    }
+    let is_turned = |dim: &Dim, input: usize| {
+        dim.size >= LEAST && is_run(dim, input) && row.strides[input].abs() > problem.bytes(input)
+    };
+    let mut candidates = geometry.dims[..geometry.dims.len() - 1].iter();
+    let column = candidates.rposition(|dim| (0..problem.inputs).any(|input| is_turned(dim, input)))?;
+    let staged = |input: usize| input < problem.inputs && is_turned(&geometry.dims[column], input);
+    Some((column, std::array::from_fn(staged)))
+}
+
+fn tiles(
+    problem: &Problem<'_>,
+    mut geometry: Geometry,
+    column: usize,
+    staged: [bool; MAX_INPUTS],
+) -> Result<Plan, Error> {
+    // The columns' dimension next to the rows'.
+    let dim = geometry.dims.remove(column);
+    let last = geometry.dims.len() - 1;
+    geometry.dims.insert(last, dim);
+    let widest = problem.dtypes.iter().map(|dtype| dtype.bytes()).max().unwrap_or(1);
+    let side = if widest <= 2 { 64 } else { 32 };
+    let outer: u64 = geometry.dims[..last].iter().map(|dim| dim.size).product();
+    let across = |dim: &Dim| dim.size.div_ceil(u64::from(side));
+    let blocks = outer.saturating_mul(across(&geometry.dims[last])).saturating_mul(across(&geometry.dims[last + 1]));
+    let tiles = Tiles { side, staged, outer: last };
+    finish(Shape::Tiles(tiles), geometry, blocks, tiles::BLOCK)
+}
+
+/// Whether a tensor is accessed `vector` elements at a time, which is aligned everywhere.
+fn is_aligned(problem: &Problem<'_>, geometry: &Geometry, tensor: usize, vector: u64) -> bool {
+    let access = (vector * problem.dtypes[tensor].bytes()).min(16);
+    let Some((_, outer)) = geometry.dims.split_last() else { return true };
+    problem.addresses[tensor].wrapping_add_signed(geometry.bases[tensor]).is_multiple_of(access)
+        && outer.iter().all(|dim| dim.strides[tensor].unsigned_abs().is_multiple_of(access))
+}
+
+/// Elements that a thread takes side by side.
+fn vector_of(problem: &Problem<'_>, geometry: &Geometry) -> u64 {
+    let Some((inner, outer)) = geometry.dims.split_last() else { return 1 };
+    let widest = problem.dtypes.iter().map(|dtype| dtype.bytes()).max().unwrap_or(1);
+    let most = match problem.weight {
+        Weight::Light => 16 / widest,
+        Weight::Heavy => (16 / widest).min(8),
+    };
+    let suits = |vector: &u64| {
+        // No vector crosses the end of a run, unless it is the end of all.
+        (outer.is_empty() || inner.size.is_multiple_of(*vector))
+            && problem.tensors().all(|tensor| match inner.strides[tensor] {
+                0 => !problem.is_output(tensor),
+                stride => stride == problem.bytes(tensor) && is_aligned(problem, geometry, tensor, *vector),
+            })
+    };
+    std::iter::successors(Some(most), |vector| Some(vector / 2))
+        .find(|vector| *vector == 1 || suits(vector))
+        .unwrap_or(1)
+}
+
+fn strips(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
+    let vector = vector_of(problem, &geometry);
+    let mut runs = [Run::Narrow; MAX_INPUTS];
+    if let Some(inner) = geometry.dims.last_mut() {
+        for (input, run) in runs.iter_mut().enumerate().take(problem.inputs) {
+            *run = if inner.strides[input] == 0 { Run::Same } else { Run::Wide };
+        }
+        geometry.rest = inner.size % vector;
+        inner.size = inner.size.div_ceil(vector);
+        inner.strides.iter_mut().for_each(|stride| *stride *= vector as i64);
+    }
+    geometry.units = geometry.dims.iter().map(|dim| dim.size).product();
+    // As many bytes under way whether they are of one input or of three.
+    let several = match (problem.inputs, vector) {
+        (0 | 1, 1) => 8,
+        (0 | 1, 16) => 2,
+        (0 | 1, _) | (_, 1) => 4,
+        (2, _) => 2,
+        _ => 1,
+    };
+    let is_long = geometry.units >= u64::from(strips::BLOCK) * several * ENOUGH_BLOCKS;
+    let unroll = if is_long && problem.weight == Weight::Light { several as u32 } else { 1 };
+    let blocks = geometry.units.div_ceil(u64::from(strips::BLOCK * unroll));
+    let strips = Strips {
+        vector: vector as u32,
+        unroll,
+        runs,
+        rank: geometry.dims.len(),
+        ragged: geometry.rest > 0,
+        small: is_small(&geometry),
+    };
+    finish(Shape::Strips(strips), geometry, blocks, strips::BLOCK)
+}
+
+/// Whether positions and offsets fit 31 bits.
+fn is_small(geometry: &Geometry) -> bool {
+    let reach = |tensor: usize| {
+        let walk = |dim: &Dim| u128::from(dim.size) * u128::from(dim.strides[tensor].unsigned_abs());
+        geometry.dims.iter().map(walk).sum::<u128>()
+    };
+    geometry.units < 1 << 31 && (0..geometry.bases.len()).all(|tensor| reach(tensor) < 1 << 31)
+}
+
+fn finish(shape: Shape, geometry: Geometry, blocks: u64, block: u32) -> Result<Plan, Error> {
+    const LIMIT: u64 = i32::MAX as u64;
+    if blocks > LIMIT && geometry.len > 0 {
+        return Err(ErrorKind::TooLarge { what: "the grid", size: blocks, limit: LIMIT }.into());
+    }
+    let launch = (geometry.len > 0).then(|| LaunchConfig::new(blocks as u32, block));
+    Ok(Plan { shape, launch, geometry })
+}

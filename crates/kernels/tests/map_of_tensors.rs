@@ -1,0 +1,423 @@
+//! Maps of tensors of any layout: planned, launched, checked, and compared with a plain loop.
+
+use warpfold_device::{Checks, Counters, Device, Profile};
+use warpfold_kernels::elements::{Run, Sink, Source};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::map::{Map, Plan, Shape, Weight};
+use warpfold_kernels::{Dtype, ErrorKind};
+use warpfold_lang::Val;
+
+fn layout(shape: &[usize], strides: &[isize]) -> Layout {
+    Layout::new(shape.to_vec(), strides.to_vec()).unwrap()
+}
+
+fn contiguous(shape: &[usize]) -> Layout {
+    Layout::contiguous(shape).unwrap()
+}
+
+/// A tensor in a memory of its own: where its first element is, and how the others lie.
+#[derive(Debug, Clone)]
+struct Placed {
+    layout: Layout,
+    first: usize,
+}
+
+impl Placed {
+    /// As many elements before the tensor as it reaches back, and `gap` more.
+    fn new(layout: Layout, gap: usize) -> Self {
+        let back: isize = (layout.shape().iter().zip(layout.strides()))
+            .map(|(size, stride)| (size.saturating_sub(1) as isize * stride).min(0))
+            .sum();
+        Self { layout, first: gap + back.unsigned_abs() }
+    }
+
+    /// The positions of the elements in memory, in C order of the layout repeated to `shape`.
+    fn places(&self, shape: &[usize]) -> Vec<usize> {
+        let layout = self.layout.broadcast(shape).unwrap();
+        let mut all = vec![self.first as isize];
+        for (size, stride) in layout.shape().iter().zip(layout.strides()) {
+            all = all.iter().flat_map(|from| (0..*size as isize).map(move |i| from + i * stride)).collect();
+        }
+        all.into_iter().map(|place| place as usize).collect()
+    }
+
+    fn memory_len(&self) -> usize {
+        self.places(self.layout.shape()).into_iter().max().unwrap_or(self.first) + 3
+    }
+}
+
+const POISON: u32 = 0xdead_beef;
+
+fn scattered(i: usize) -> u32 {
+    (i as u32).wrapping_mul(2_654_435_761) >> 3
+}
+
+struct Bench {
+    device: Device,
+    copy: Map<Val<u32>>,
+    three: Map<Val<u32>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.configure(|options| options.checks = Checks::All).unwrap();
+        let input = || Source::one::<u32>(Dtype::U32);
+        let copy = Map::new("copy", input(), Sink::one::<u32>(Dtype::U32));
+        let mixed = input().zip(input()).zip(input()).map(|((x, y), z)| x.mul_add(y, z ^ 5_u32));
+        let three = Map::new("three", mixed, Sink::one::<u32>(Dtype::U32));
+        Self { device, copy, three }
+    }
+
+    /// Runs a map of `u32`, compares every word of the output's memory, and gives the plan and what was counted.
+    #[track_caller]
+    fn check<I: Copy + 'static, O: Copy + 'static>(
+        &self,
+        map: &Map<I, O>,
+        inputs: &[Placed],
+        output: &Placed,
+        function: impl Fn(&[u32]) -> u32,
+    ) -> (Plan, Counters) {
+        let shape = output.layout.shape();
+        let memories: Vec<Vec<u32>> = inputs
+            .iter()
+            .enumerate()
+            .map(|(k, t)| (0..t.memory_len()).map(|i| scattered(i * 7 + k)).collect())
+            .collect();
+        let places: Vec<Vec<usize>> = inputs.iter().map(|input| input.places(shape)).collect();
+        let mut expected = vec![POISON; output.memory_len()];
+        for (i, place) in output.places(shape).into_iter().enumerate() {
+            let items: Vec<u32> = memories.iter().zip(&places).map(|(memory, places)| memory[places[i]]).collect();
+            expected[place] = function(&items);
+        }
+        let buffers: Vec<_> = memories.iter().map(|memory| self.device.upload(memory).unwrap()).collect();
+        let mut written = self.device.upload(&vec![POISON; output.memory_len()]).unwrap();
+        let views: Vec<_> =
+            buffers.iter().zip(inputs).map(|(buffer, t)| buffer.view(t.first..).unwrap().bytes()).collect();
+        let result = written.view_mut(output.first..).unwrap().bytes();
+        let addresses: Vec<u64> = views.iter().map(|view| view.address()).chain([result.address()]).collect();
+        let layouts: Vec<&Layout> = inputs.iter().map(|input| &input.layout).collect();
+        let plan = map.plan(&layouts, &[&output.layout], &addresses).unwrap();
+        map.launch(&self.device.default_stream(), &plan, views, vec![result])
+            .unwrap_or_else(|e| panic!("{e}: {plan:?}"));
+        let counters = self.clean_reports(&plan);
+        let got = written.download().unwrap();
+        let differ = got.iter().zip(&expected).position(|(got, expected)| got != expected);
+        assert_eq!(differ, None, "{inputs:?} -> {output:?} by {plan:?}: {got:?}, expected {expected:?}");
+        (plan, counters)
+    }
+
+    #[track_caller]
+    fn clean_reports(&self, plan: &Plan) -> Counters {
+        let reports = self.device.take_reports();
+        for report in &reports {
+            assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
+        }
+        reports.iter().fold(Counters::default(), |sum, report| sum + report.report.counters)
+    }
+
+    #[track_caller]
+    fn copies(&self, input: &Placed, output: &Placed) -> (Plan, Counters) {
+        self.check(&self.copy, std::slice::from_ref(input), output, |x| x[0])
+    }
+
+    #[track_caller]
+    fn maps_three(&self, inputs: &[Placed; 3], output: &Placed) -> (Plan, Counters) {
+        self.check(&self.three, inputs, output, |x| x[0].wrapping_mul(x[1]).wrapping_add(x[2] ^ 5))
+    }
+}
+
+const SIZES: [usize; 16] = [0, 1, 2, 3, 4, 5, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 4099];
+
+#[test]
+fn runs_of_every_length_and_alignment_are_copied() {
+    let bench = Bench::new();
+    for size in SIZES {
+        for (from, to) in [(0, 0), (1, 0), (0, 1), (1, 1), (2, 2), (4, 4)] {
+            let place = |gap| Placed::new(contiguous(&[size]), gap);
+            let (plan, _) = bench.copies(&place(from), &place(to));
+            assert_eq!(plan.launch.is_none(), size == 0);
+            let Shape::Strips(strips) = plan.shape else { panic!("{plan:?}") };
+            let aligned = [4, 2].into_iter().find(|vector| (from | to) % *vector as usize == 0).unwrap_or(1);
+            assert_eq!(strips.vector, if size == 1 { 1 } else { aligned }, "{size} {from} {to}");
+        }
+    }
+}
+
+#[test]
+fn layouts_of_any_kind_are_walked() {
+    let bench = Bench::new();
+    let shapes = [
+        layout(&[20, 30], &[60, 2]),
+        layout(&[20, 30], &[30, 1]),
+        layout(&[20, 30], &[32, 1]),
+        layout(&[20, 30], &[1, 20]),
+        layout(&[20, 30], &[-30, -1]),
+        layout(&[20, 30], &[-1, 20]),
+        layout(&[20, 30], &[35, -1]),
+    ];
+    for input in &shapes {
+        for output in &shapes {
+            for gap in [0, 1, 4] {
+                bench.copies(&Placed::new(input.clone(), gap), &Placed::new(output.clone(), 4 - gap));
+            }
+        }
+    }
+    let scalar = contiguous(&[]);
+    bench.copies(&Placed::new(scalar.clone(), 1), &Placed::new(scalar, 0));
+    let deep = [2, 3, 1, 2, 3, 2, 1, 4];
+    let turned = layout(&deep, &[1, 2, 1, 6, 12, 36, 0, 72]);
+    bench.copies(&Placed::new(turned.clone(), 0), &Placed::new(contiguous(&deep), 0));
+    bench.copies(&Placed::new(contiguous(&deep), 0), &Placed::new(turned, 0));
+}
+
+#[test]
+fn three_inputs_broadcast_to_the_output() {
+    let bench = Bench::new();
+    for (a, b, c, shape) in [
+        (&[6, 8][..], &[8][..], &[6, 1][..], &[6, 8][..]),
+        (&[6, 7], &[7], &[6, 1], &[6, 7]),
+        (&[1], &[], &[5, 64], &[5, 64]),
+        (&[3, 1, 20], &[4, 1], &[20], &[3, 4, 20]),
+        (&[1], &[1], &[1], &[300]),
+        (&[40, 50], &[1, 50], &[40, 1], &[2, 40, 50]),
+    ] {
+        for gap in [0, 1] {
+            let place = |shape: &[usize]| Placed::new(contiguous(shape), gap);
+            bench.maps_three(&[place(a), place(b), place(c)], &Placed::new(contiguous(shape), 0));
+        }
+    }
+    let reversed = Placed::new(layout(&[300], &[-1]), 0);
+    let plain = Placed::new(contiguous(&[300]), 0);
+    bench.maps_three(&[reversed.clone(), plain.clone(), reversed], &plain);
+}
+
+#[test]
+fn inputs_that_lie_the_other_way_round_turn_in_shared_memory() {
+    let bench = Bench::new();
+    for (rows, columns) in [(16, 16), (31, 33), (32, 32), (33, 31), (64, 96), (100, 70), (16, 300)] {
+        let turned = Placed::new(layout(&[rows, columns], &[1, rows as isize]), 0);
+        let plain = Placed::new(contiguous(&[rows, columns]), 0);
+        let wide = Placed::new(layout(&[rows, columns], &[1, rows as isize + 5]), 1);
+        for (input, output) in [(&turned, &plain), (&plain, &turned), (&wide, &plain)] {
+            let (plan, _) = bench.copies(input, output);
+            assert!(matches!(&plan.shape, Shape::Tiles(tiles) if tiles.staged[0]), "{plan:?}");
+        }
+        let row = Placed::new(contiguous(&[columns]), 0);
+        let (plan, _) = bench.maps_three(&[plain.clone(), turned.clone(), row], &plain);
+        assert!(matches!(&plan.shape, Shape::Tiles(tiles) if tiles.staged == [false, true, false]), "{plan:?}");
+        bench.maps_three(&[turned.clone(), wide.clone(), plain.clone()], &plain);
+    }
+    let inner = Placed::new(layout(&[3, 40, 50], &[2000, 1, 40]), 0);
+    let outer = Placed::new(layout(&[40, 3, 50], &[1, 40, 120]), 0);
+    for input in [inner, outer] {
+        let (plan, _) = bench.copies(&input, &Placed::new(contiguous(input.layout.shape()), 0));
+        assert!(matches!(plan.shape, Shape::Tiles(_)), "{plan:?}");
+    }
+}
+
+#[test]
+fn a_transpose_has_no_bank_conflicts_and_touches_each_sector_once() {
+    let device = Device::virtual_gpu(Profile::H200);
+    for dtype in [Dtype::U8, Dtype::F16, Dtype::F32, Dtype::F64] {
+        let map = Map::new("turn", Source::one::<f64>(dtype), Sink::one::<f64>(dtype));
+        let bytes = dtype.bytes() as usize;
+        let input = device.upload(&vec![0_u8; 256 * 128 * bytes]).unwrap();
+        let mut output = device.alloc::<u8>(256 * 128 * bytes).unwrap();
+        let (turned, plain) = (layout(&[256, 128], &[1, 256]), contiguous(&[256, 128]));
+        for (from, to) in [(&turned, &plain), (&plain, &turned)] {
+            let plan = map.plan(&[from], &[to], &[input.address(), output.address()]).unwrap();
+            map.launch(&device.default_stream(), &plan, vec![input.as_view()], vec![output.as_view_mut()]).unwrap();
+            let counters = device.take_reports()[0].report.counters;
+            assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0, "{dtype}");
+            let sectors = (256 * 128 * bytes / 32) as u64;
+            assert_eq!((counters.global_load_sectors, counters.global_store_sectors), (sectors, sectors), "{dtype}");
+            assert_eq!(counters.divergent_branches, 0, "{dtype}");
+        }
+    }
+}
+
+#[test]
+fn a_run_is_read_and_written_once_by_accesses_of_16_bytes() {
+    let device = Device::virtual_gpu(Profile::H200);
+    for dtype in [Dtype::U8, Dtype::Bf16, Dtype::F32, Dtype::F64] {
+        let map = Map::new("negate", Source::one::<f64>(dtype).map(|x| -x), Sink::one::<f64>(dtype));
+        let bytes = 1 << 22;
+        let len = bytes / dtype.bytes() as usize;
+        let input = device.upload(&vec![0_u8; bytes]).unwrap();
+        let mut output = device.alloc::<u8>(bytes).unwrap();
+        for count in [len, len / 64, len / 64 - 1] {
+            let run = contiguous(&[count]);
+            let plan = map.plan(&[&run], &[&run], &[input.address(), output.address()]).unwrap();
+            map.launch(&device.default_stream(), &plan, vec![input.as_view()], vec![output.as_view_mut()]).unwrap();
+            let counters = device.take_reports()[0].report.counters;
+            let sectors = (count * dtype.bytes() as usize).div_ceil(32) as u64;
+            if count % 64 == 0 {
+                assert_eq!(
+                    (counters.global_load_sectors, counters.global_store_sectors),
+                    (sectors, sectors),
+                    "{plan:?}"
+                );
+                assert_eq!(counters.global_load_requests, sectors / 16, "{dtype}: 512 bytes a request");
+            } else {
+                let few = sectors..sectors + 64;
+                assert!(few.contains(&counters.global_load_sectors), "{dtype}: {}", counters.global_load_sectors);
+            }
+        }
+    }
+}
+
+#[test]
+fn long_maps_have_enough_bytes_under_way() {
+    // An H200 needs 48 KiB a multiprocessor (shared research: "bytes in flight"); 2048 threads fit.
+    for (dtype, inputs) in [(Dtype::U8, 1), (Dtype::F16, 1), (Dtype::F32, 1), (Dtype::F32, 2), (Dtype::F64, 3)] {
+        let one = || Source::one::<f64>(dtype);
+        let run = contiguous(&[1 << 26]);
+        let sink = || Sink::one::<f64>(dtype);
+        let plan = match inputs {
+            1 => Map::new("one", one(), sink()).plan(&[&run], &[&run], &[0; 2]),
+            2 => Map::new("two", one().zip(one()).map(|(x, y)| x + y), sink()).plan(&[&run; 2], &[&run], &[0; 3]),
+            _ => Map::new("three", one().zip(one()).zip(one()).map(|((x, y), z)| x + y + z), sink()).plan(
+                &[&run; 3],
+                &[&run],
+                &[0; 4],
+            ),
+        };
+        let in_flight = plan.unwrap().bytes_in_flight_a_thread(&vec![dtype; inputs]);
+        assert!(2048 * in_flight >= 48 << 10, "{inputs} of {dtype}: {in_flight}");
+    }
+}
+
+#[test]
+fn several_units_a_thread_are_mapped_to_the_end() {
+    let bench = Bench::new();
+    for size in [256 * 4 * 4 * 512, 256 * 4 * 4 * 512 + 3, 256 * 4 * 4 * 512 + 1025] {
+        let run = Placed::new(contiguous(&[size]), 0);
+        let (plan, _) = bench.copies(&run, &run);
+        assert!(matches!(&plan.shape, Shape::Strips(strips) if strips.unroll == 4), "{plan:?}");
+    }
+    let rows = Placed::new(contiguous(&[1030, 1023]), 0);
+    let row = Placed::new(contiguous(&[1023]), 0);
+    bench.maps_three(&[rows.clone(), row.clone(), row], &rows);
+}
+
+#[test]
+fn positions_beyond_31_bits_take_another_path_to_the_same_place() {
+    // Strides so long that offsets need 64 bits: the memory between is never touched.
+    let device = Device::virtual_gpu(Profile::H200);
+    device.configure(|options| options.checks = Checks::All).unwrap();
+    let copy = Map::new("copy", Source::one::<u32>(Dtype::U8), Sink::one::<u32>(Dtype::U8));
+    let bytes = 3_usize << 30;
+    let far = layout(&[2, 5], &[(bytes - 8) as isize, 1]);
+    let mut input = device.alloc::<u8>(bytes).unwrap();
+    for (at, value) in [(0, 1), (bytes - 8, 6)] {
+        let row: Vec<u8> = (value..value + 5).collect();
+        device.default_stream().copy_from_host(input.view_mut(at..at + 5).unwrap(), &row).unwrap();
+    }
+    let mut output = device.alloc::<u8>(10).unwrap();
+    let plan = copy.plan(&[&far], &[&contiguous(&[2, 5])], &[input.address(), output.address()]).unwrap();
+    assert!(matches!(&plan.shape, Shape::Strips(strips) if !strips.small), "{plan:?}");
+    copy.launch(&device.default_stream(), &plan, vec![input.as_view()], vec![output.as_view_mut()]).unwrap();
+    assert_eq!(output.download().unwrap(), (1..=10).collect::<Vec<u8>>());
+}
+
+#[test]
+fn an_output_may_take_the_place_of_an_input() {
+    let bench = Bench::new();
+    let two = Source::one::<u32>(Dtype::U32).zip(Source::one::<u32>(Dtype::U32));
+    let map = Map::new("combine", two.map(|(x, y)| x * 3 + y), Sink::one::<u32>(Dtype::U32));
+    let cases = [
+        (contiguous(&[5000]), 0),
+        (contiguous(&[5000]), 1),
+        (layout(&[50, 60], &[1, 50]), 0),
+        (layout(&[50, 60], &[-64, 1]), 0),
+        (contiguous(&[256 * 2 * 4 * 512 + 3]), 0),
+    ];
+    for (layout, gap) in cases {
+        let place = Placed::new(layout, gap);
+        let shape = place.layout.shape();
+        let memory: Vec<u32> = (0..place.memory_len()).map(scattered).collect();
+        let other = Placed::new(contiguous(shape), 0);
+        let more: Vec<u32> = (0..other.memory_len()).map(|i| scattered(i + 99)).collect();
+        let mut expected = memory.clone();
+        for (at, from) in place.places(shape).into_iter().zip(other.places(shape)) {
+            expected[at] = memory[at].wrapping_mul(3).wrapping_add(more[from]);
+        }
+        let (mut data, more) = (bench.device.upload(&memory).unwrap(), bench.device.upload(&more).unwrap());
+        let result = data.view_mut(place.first..).unwrap().bytes();
+        let addresses = [result.address(), more.address(), result.address()];
+        let plan = map.plan(&[&place.layout, &other.layout], &[&place.layout], &addresses).unwrap();
+        let inputs = vec![None, Some(more.as_view().bytes())];
+        map.launch_in_place(&bench.device.default_stream(), &plan, inputs, vec![result]).unwrap();
+        bench.clean_reports(&plan);
+        assert!(data.download().unwrap() == expected, "{plan:?}");
+    }
+}
+
+#[test]
+fn two_outputs_of_any_layouts_are_written() {
+    let bench = Bench::new();
+    let source = Source::one::<f32>(Dtype::F32).map(|x| (x.floor(), x - x.floor()));
+    let map = Map::new("split", source, Sink::one::<f32>(Dtype::I16).zip(Sink::one::<f32>(Dtype::F64)));
+    let input: Vec<f32> = (0..40 * 30).map(|i| i as f32 / 8.0 - 50.0).collect();
+    let x = bench.device.upload(&input).unwrap();
+    let (mut whole, mut part) = (bench.device.alloc::<i16>(1200).unwrap(), bench.device.alloc::<f64>(1200).unwrap());
+    let (plain, turned) = (contiguous(&[40, 30]), layout(&[40, 30], &[1, 40]));
+    for (first, second) in [(&plain, &plain), (&plain, &turned), (&turned, &plain), (&turned, &turned)] {
+        let addresses = [x.address(), whole.address(), part.address()];
+        let plan = map.plan(&[&plain], &[first, second], &addresses).unwrap();
+        let outputs = vec![whole.as_view_mut().bytes(), part.as_view_mut().bytes()];
+        map.launch(&bench.device.default_stream(), &plan, vec![x.as_view().bytes()], outputs).unwrap();
+        bench.clean_reports(&plan);
+        let (got_whole, got_part) = (whole.download().unwrap(), part.download().unwrap());
+        for (i, x) in input.iter().enumerate() {
+            let at = |layout: &Layout| {
+                let strides = layout.strides();
+                (i / 30) * strides[0] as usize + (i % 30) * strides[1] as usize
+            };
+            assert_eq!(got_whole[at(first)], x.floor() as i16, "{plan:?}");
+            assert_eq!(got_part[at(second)], f64::from(x - x.floor()), "{plan:?}");
+        }
+    }
+}
+
+#[test]
+fn a_launch_hands_numbers_to_a_map_and_a_map_may_have_no_input() {
+    let bench = Bench::new();
+    let fill = Map::with_scalars(
+        "fill",
+        Source::none(),
+        |(), scalars| scalars.get::<u32>(0) + scalars.get::<u32>(1),
+        Sink::one::<u32>(Dtype::U32),
+    );
+    for output in [contiguous(&[1000]), layout(&[7, 9], &[1, 7]), layout(&[7, 9], &[18, -2])] {
+        for numbers in [[1, 2], [40, 7]] {
+            let fill = fill.clone().scalars(numbers);
+            bench.check(&fill, &[], &Placed::new(output.clone(), 1), |_| (numbers[0] + numbers[1]) as u32);
+        }
+    }
+}
+
+#[test]
+fn an_output_that_repeats_and_shapes_that_do_not_fit_are_refused() {
+    let bench = Bench::new();
+    let (four, repeated) = (contiguous(&[4]), layout(&[3, 4], &[0, 1]));
+    let error = bench.copy.plan(&[&four], &[&repeated], &[0; 2]).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::OverlappingOutput { shape: vec![3, 4], strides: vec![0, 1] });
+    let error = bench.copy.plan(&[&contiguous(&[3])], &[&four], &[0; 2]).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::ShapeMismatch { left: vec![3], right: vec![4] });
+    let error = bench.copy.plan(&[&contiguous(&[2, 4])], &[&four], &[0; 2]).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::ShapeMismatch { .. }), "{error}");
+}
+
+#[test]
+fn a_heavy_map_takes_one_access_a_thread_and_plans_are_values() {
+    let source = || Source::one::<f32>(Dtype::F16).map(|x| x.exp());
+    let run = contiguous(&[1 << 24]);
+    let heavy = Map::new("exp", source(), Sink::one::<f32>(Dtype::F16)).weight(Weight::Heavy);
+    let plan = heavy.plan(&[&run], &[&run], &[512, 1024]).unwrap();
+    let Shape::Strips(strips) = &plan.shape else { panic!("{plan:?}") };
+    assert_eq!((strips.vector, strips.unroll, strips.runs[0]), (8, 1, Run::Wide));
+    assert_eq!(plan, heavy.clone().plan(&[&run], &[&run], &[4096, 8192]).unwrap());
+    assert_ne!(plan, heavy.plan(&[&run], &[&run], &[4098, 8192]).unwrap());
+}
