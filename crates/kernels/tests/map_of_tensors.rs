@@ -386,7 +386,7 @@ fn a_launch_hands_numbers_to_a_map_and_a_map_may_have_no_input() {
     let bench = Bench::new();
     let fill = Map::with_scalars(
         "fill",
-        Source::none(),
+        Source::nothing(),
         |(), scalars| scalars.get::<u32>(0) + scalars.get::<u32>(1),
         Sink::one::<u32>(Dtype::U32),
     );

@@ -75,19 +75,13 @@ impl Source<()> {
     pub fn one<C: Compute>(dtype: Dtype) -> Source<Val<C>> {
         Source::input(dtype)
     }
-
-    /// No input: items without a value.
-    #[must_use]
-    pub fn none() -> Self {
-        Self { dtypes: Vec::new(), load: Arc::new(|_: &[Origin], n| vec![(); n as usize]) }
-    }
 }
 
 impl Source<()> {
     /// No input at all.
     #[must_use]
     pub fn nothing() -> Self {
-        Self { dtypes: Vec::new(), load: Arc::new(|_: &[Place], n| vec![(); n as usize]) }
+        Self { dtypes: Vec::new(), load: Arc::new(|_: &[Origin], n| vec![(); n as usize]) }
     }
 }
 
