@@ -1,7 +1,7 @@
 //! Every level of the fold, for every monoid, on every device at hand.
 
 use warpfold_device::{Device, LaunchConfig};
-use warpfold_kernels::fold::{ArgMax, Max, Min, Monoid, Position, Product, Sum, fold_block};
+use warpfold_kernels::fold::{ArgExtreme, Extreme, Monoid, Position, Product, Sum, fold_block};
 use warpfold_lang::{Element, Global, Kernel, Val, block_idx, kernel, thread_idx, when};
 
 /// Threads a block: one warp, and numbers of warps that are and are not powers of two.
@@ -52,23 +52,24 @@ fn scattered(i: usize) -> i32 {
 fn integers_fold_to_their_sum_product_and_extremes() {
     check(Sum::<i32>::new(), scattered, |block| block.iter().sum());
     check(Product::<i32>::new(), |i| scattered(i) | 1, |block| block.iter().fold(1, |a: i32, b| a.wrapping_mul(*b)));
-    check(Max::<i32>::new(), scattered, |block| *block.iter().max().unwrap());
-    check(Min::<i32>::new(), scattered, |block| *block.iter().min().unwrap());
+    check(Extreme::<i32>::max(), scattered, |block| *block.iter().max().unwrap());
+    check(Extreme::<i32>::min(), scattered, |block| *block.iter().min().unwrap());
 }
 
 #[test]
 fn floats_fold_to_their_sum_and_extremes() {
     let element = |i| scattered(i) as f32;
     check(Sum::<f32>::new(), element, |block| block.iter().sum());
-    check(Max::<f32>::new(), element, |block| block.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-    check(Min::<f32>::new(), element, |block| block.iter().copied().fold(f32::INFINITY, f32::min));
+    check(Extreme::<f32>::max(), element, |block| block.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    check(Extreme::<f32>::min(), element, |block| block.iter().copied().fold(f32::INFINITY, f32::min));
 }
 
 #[test]
-fn extremes_pass_over_nan() {
+fn extremes_pass_over_nan_where_that_is_asked_for() {
     let element = |i: usize| if i.is_multiple_of(3) { f32::NAN } else { scattered(i) as f32 };
-    check(Max::<f32>::new(), element, |block| block.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-    check(Min::<f32>::new(), element, |block| block.iter().copied().fold(f32::INFINITY, f32::min));
+    let (max, min) = (Extreme::<f32>::max().ignoring_nan(), Extreme::<f32>::min().ignoring_nan());
+    check(max, element, |block| block.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    check(min, element, |block| block.iter().copied().fold(f32::INFINITY, f32::min));
 }
 
 #[test]
@@ -77,9 +78,9 @@ fn arg_max_is_the_first_position_of_the_largest() {
         let largest = block.iter().max().unwrap();
         block.iter().position(|element| element == largest).unwrap() as u64
     };
-    check(ArgMax::<i32>::new(), scattered, first_largest);
-    check(ArgMax::<i32>::new(), |i| scattered(i) % 5, first_largest);
-    check(ArgMax::<i32>::new(), |_| 7, first_largest);
+    check(ArgExtreme::<i32>::max(), scattered, first_largest);
+    check(ArgExtreme::<i32>::max(), |i| scattered(i) % 5, first_largest);
+    check(ArgExtreme::<i32>::max(), |_| 7, first_largest);
 }
 
 /// `x -> a * x + b`, composed: associative, and nothing else.
@@ -161,15 +162,15 @@ fn monoids_keep_their_laws() {
     for elements in [[3, -4, 5], [i32::MAX, i32::MAX, i32::MIN], [0, 0, -1]] {
         check_laws(Sum::<i32>::new(), elements);
         check_laws(Product::<i32>::new(), elements);
-        check_laws(Max::<i32>::new(), elements);
-        check_laws(Min::<i32>::new(), elements);
-        check_laws(ArgMax::<i32>::new(), elements);
+        check_laws(Extreme::<i32>::max(), elements);
+        check_laws(Extreme::<i32>::min(), elements);
+        check_laws(ArgExtreme::<i32>::max(), elements);
         check_laws(Affine, elements.map(|element: i32| element as u32));
     }
     for elements in [[1.5_f32, -2.25, 4.0], [f32::INFINITY, 1.0, f32::MAX], [-1.0, f32::NEG_INFINITY, 0.5]] {
-        check_laws(Max::<f32>::new(), elements);
-        check_laws(Min::<f32>::new(), elements);
-        check_laws(ArgMax::<f32>::new(), elements);
+        check_laws(Extreme::<f32>::max(), elements);
+        check_laws(Extreme::<f32>::min(), elements);
+        check_laws(ArgExtreme::<f32>::max(), elements);
     }
     check_laws(Sum::<f32>::new(), [1.5, -2.25, 4.0]);
     check_laws(Product::<f32>::new(), [1.5, -2.25, 4.0]);

@@ -91,19 +91,19 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKern
         let first = start + warp_id().cast::<u64>() * each;
         let last = (first + each).min(end);
         let accs: Vec<Vars<M::Acc>> = (0..vector).map(|_| vars(monoid.identity())).collect();
-        let push = |items: &[M::Item], position: Position| {
-            for (acc, item) in accs.iter().zip(items) {
-                acc.set(monoid.push(acc.get(), *item, position));
+        let push = |rows: &[Vec<M::Item>], first: Val<u64>| {
+            for (acc, v) in accs.iter().zip(0..) {
+                let items: Vec<_> = rows.iter().map(|row| row[v]).collect();
+                acc.set(monoid.push_all(acc.get(), &items, Position::new(first, 0)));
             }
         };
         // The last warps may have nothing.
         let whole_end = first + ((last.max(first) - first) & !u64::from(unroll - 1));
         range(first, whole_end, u64::from(unroll), |i| {
-            let rows: Vec<_> = (0..unroll).map(|u| load(i + u64::from(u))).collect();
-            rows.iter().zip(0..).for_each(|(items, u)| push(items, Position::new(i, u)));
+            push(&(0..unroll).map(|u| load(i + u64::from(u))).collect::<Vec<_>>(), i);
         });
         if unroll > 1 {
-            range(whole_end, last, 1, |i| push(&load(i), Position::new(i, 0)));
+            range(whole_end, last, 1, |i| push(&[load(i)], i));
         }
         // Warps
         let accs = over_warps(monoid, &accs, warps);

@@ -24,7 +24,10 @@ pub use any::AnyFold;
 pub use block::fold_block;
 pub use columns::Columns;
 pub use monoid::{Monoid, Position};
-pub use monoids::{ArgMax, Max, Min, Moments, OnlineSoftmax, Product, Sum, Welford};
+pub use monoids::{
+    ArgExtreme, Both, Count, Counted, Exponential, Extreme, LogSumExp, Moments, Nan, OnlineSoftmax, Product, Side, Sum,
+    Ties, Variance, Welford,
+};
 pub use plan::{Plan, Shape};
 pub use rows::Rows;
 pub use run::Fold;

@@ -62,6 +62,19 @@ pub trait Monoid: Copy + Send + Sync + 'static {
     fn push(self, acc: Self::Acc, item: Self::Item, position: Position) -> Self::Acc {
         self.combine(acc, self.lift(item, position))
     }
+
+    /// [`Monoid::push`] of items side by side, the first of them at a position, and perhaps with fewer instructions or
+    /// less rounding. Their number is a power of two.
+    fn push_all(self, acc: Self::Acc, items: &[Self::Item], first: Position) -> Self::Acc {
+        items.iter().zip(0..).fold(acc, |acc, (item, i)| self.push(acc, *item, first.plus(i)))
+    }
+
+    /// The fold over the 32 lanes of a warp in one go, in the first of them at least, where the machine has an
+    /// instruction for it. All lanes come here together.
+    fn fold_lanes(self, acc: Self::Acc) -> Option<Self::Acc> {
+        let _ = acc;
+        None
+    }
 }
 
 /// Where an item stands in what is folded, counted from 0 in C order of the folded dimensions.
@@ -76,6 +89,12 @@ impl Position {
     #[must_use]
     pub const fn new(start: Val<u64>, offset: u64) -> Self {
         Self { start, offset }
+    }
+
+    /// So many positions behind.
+    #[must_use]
+    pub const fn plus(self, items: u64) -> Self {
+        Self { start: self.start, offset: self.offset + items }
     }
 
     /// As a number; costs an instruction where it is asked for, and nothing where not.

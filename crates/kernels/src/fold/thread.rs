@@ -1,6 +1,6 @@
 //! The fold of what one thread, or one group of threads side by side, takes from a run of items.
 
-use warpfold_lang::{Val, Vars, lane_id, range, vars, when_else};
+use warpfold_lang::{Registers, Val, Vars, lane_id, range, vars, when_else};
 
 use super::{Monoid, Position, fold_warp};
 
@@ -28,8 +28,18 @@ pub(crate) fn fold_thread<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M
     if M::COMMUTES { interleaved(monoid, share) } else { in_order(monoid, share) }
 }
 
-fn push_all<M: Monoid>(monoid: M, acc: M::Acc, items: &[M::Item], first: Val<u64>) -> M::Acc {
-    items.iter().zip(0..).fold(acc, |acc, (item, i)| monoid.push(acc, *item, Position::new(first, i)))
+fn push_all<M: Monoid>(monoid: M, acc: Vars<M::Acc>, items: &[M::Item], first: Val<u64>, offset: u64) {
+    acc.set(monoid.push_all(acc.get(), items, Position::new(first, offset)));
+}
+
+/// Accumulators of a thread that loads `unroll` vectors at a time: independent ones, while registers last.
+const fn num_accs<M: Monoid>(unroll: u32) -> u32 {
+    let most = match M::Acc::COUNT {
+        0..=4 => 4,
+        5..=8 => 2,
+        _ => 1,
+    };
+    if unroll < most { unroll } else { most }
 }
 
 /// Threads side by side take vectors side by side, again and again.
@@ -38,16 +48,14 @@ fn interleaved<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
     let row = u64::from(share.threads * vector);
     let tile = row * u64::from(unroll);
     let first = if share.threads == 1 { start } else { start + (share.thread * vector).cast::<u64>() };
-    let accs: Vec<Vars<M::Acc>> = (0..unroll).map(|_| vars(monoid.identity())).collect();
+    let accs: Vec<Vars<M::Acc>> = (0..num_accs::<M>(unroll)).map(|_| vars(monoid.identity())).collect();
     // Whole tiles, with every load before its first use.
     let whole_end = if unroll == 1 && vector == 1 { start } else { start + ((end - start) & !(tile - 1)) };
     if unroll > 1 || vector > 1 {
         range(first, whole_end, tile, |i| {
             let items: Vec<_> = (0..unroll).map(|u| load(i + u64::from(u) * row, vector)).collect();
-            for (u, items) in (0..).zip(&items) {
-                let acc = accs[u as usize];
-                let acc_of = items.iter().zip(u * row..);
-                acc.set(acc_of.fold(acc.get(), |acc, (item, i0)| monoid.push(acc, *item, Position::new(i, i0))));
+            for ((u, items), acc) in (0..).zip(&items).zip(accs.iter().cycle()) {
+                push_all(monoid, *acc, items, i, u * row);
             }
         });
     }
@@ -55,11 +63,11 @@ fn interleaved<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
     let rest = whole_end + (first - start);
     range(rest, end, row, |i| {
         if vector == 1 {
-            accs[0].set(push_all(monoid, accs[0].get(), &load(i, 1), i));
+            push_all(monoid, accs[0], &load(i, 1), i, 0);
             return;
         }
-        let whole = || accs[0].set(push_all(monoid, accs[0].get(), &load(i, vector), i));
-        let single = || range(i, end, 1, |i| accs[0].set(push_all(monoid, accs[0].get(), &load(i, 1), i)));
+        let whole = || push_all(monoid, accs[0], &load(i, vector), i, 0);
+        let single = || range(i, end, 1, |i| push_all(monoid, accs[0], &load(i, 1), i, 0));
         when_else((i + u64::from(vector)).le(end), whole, single);
     });
     let accs = accs.into_iter().map(Vars::get);
@@ -81,8 +89,8 @@ fn in_order<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
     range(first, last, tile, |i| {
         let mine = i + (lane * vector).cast::<u64>();
         let ours = vars(monoid.identity());
-        let whole = || ours.set(push_all(monoid, ours.get(), &load(mine, vector), mine));
-        let single = || range(mine, last, 1, |i| ours.set(push_all(monoid, ours.get(), &load(i, 1), i)));
+        let whole = || push_all(monoid, ours, &load(mine, vector), mine, 0);
+        let single = || range(mine, last, 1, |i| push_all(monoid, ours, &load(i, 1), i, 0));
         when_else((mine + u64::from(vector)).le(last), whole, single);
         acc.set(monoid.combine(acc.get(), fold_warp(monoid, ours.get(), lanes)));
     });
@@ -90,5 +98,5 @@ fn in_order<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
         return acc.get();
     }
     let is_first = (lane_id() & (lanes - 1)).eq(0);
-    warpfold_lang::Registers::select(is_first, acc.get(), monoid.identity())
+    Registers::select(is_first, acc.get(), monoid.identity())
 }

@@ -12,6 +12,11 @@ use super::Monoid;
 #[track_caller]
 pub fn fold_warp<M: Monoid>(monoid: M, mut acc: M::Acc, lanes: u32) -> M::Acc {
     assert!(lanes.is_power_of_two() && lanes <= 32, "a warp folds a power of two of lanes up to 32, not {lanes}");
+    if lanes == 32
+        && let Some(all) = monoid.fold_lanes(acc)
+    {
+        return all;
+    }
     for stride in doubling(lanes) {
         acc = monoid.combine(acc, shfl_down(acc, stride));
     }

@@ -1,36 +1,102 @@
 //! The reductions that every user expects, by name: for each element type a [`Fold`](crate::fold::Fold) with its monoid,
 //! its conversions and its result type.
 //!
-//! [`Reduction`] names them, [`Options`] says what may be chosen, and [`fold_of`] gives the fold, made once a process.
+//! [`Reduction`] names them, [`Options`] says what may be chosen, [`outputs`] which types the results have, and
+//! [`fold_of`] gives the fold, made once a process. [`check_len`] refuses what has no result for nothing.
+//!
+//! **Result types.** Sums and products of integers keep the type and wrap, those of `bool` are counted in `i64`; so do sums
+//! of magnitudes and of squares. Extremes keep the type. Positions and counts are `i64`, truths `bool`. What divides or
+//! takes roots or logarithms gives floats: of floats their own type, of integers `f32` up to 16 bits and `f64` beyond.
+//! Eight-bit floats are summed and averaged to `f32`. [`Options::dtype`] chooses another type where something is computed,
+//! not selected.
+//!
+//! **Precision.** Nothing is carried in less than `f32`; integers are carried exactly, but those of 64 bits whose result is a
+//! float. Which monoid an operation uses, and its rules on NaN, infinities and ties, stand in `table` and at the monoid.
 
+mod elements;
+mod options;
 mod table;
+mod types;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+pub use options::Options;
+pub use types::outputs;
+
 use crate::fold::AnyFold;
 use crate::{Dtype, Error, ErrorKind};
 
-/// A reduction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reduction {
-    /// The sum. Integers wrap in their own type; floats add in `f32` at least.
-    Sum,
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $name:ident $text:literal;)*) => {
+        /// A reduction.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Reduction {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reduction {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// As the program takes it: `count-nonzero`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
 }
 
-impl Reduction {
-    /// All of them.
-    pub const ALL: &[Self] = &[Self::Sum];
-
-    /// As the program takes it: `sum`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-        }
-    }
+reductions! {
+    /// The sum; of nothing 0.
+    Sum "sum";
+    /// The product; of nothing 1.
+    Product "prod";
+    /// The sum divided by the number of elements; of nothing NaN.
+    Mean "mean";
+    /// The smallest element; a NaN if there is one, unless it is ignored.
+    Min "min";
+    /// The largest element; a NaN if there is one, unless it is ignored.
+    Max "max";
+    /// The smallest and the largest element, as two results.
+    MinMax "min-max";
+    /// Whether any element differs from zero; a NaN does. Of nothing false.
+    Any "any";
+    /// Whether every element differs from zero. Of nothing true.
+    All "all";
+    /// How many elements differ from zero.
+    CountNonzero "count-nonzero";
+    /// The position of the smallest element in the folded axes: the first of equals, or the last.
+    ArgMin "argmin";
+    /// The position of the largest element.
+    ArgMax "argmax";
+    /// The sum of magnitudes.
+    L1 "l1";
+    /// The square root of the sum of squares. Squares of `f32` and `bf16` neither overflow nor vanish.
+    L2 "l2";
+    /// The largest magnitude; of nothing 0. The smallest integer has no magnitude, and stands for itself.
+    LInf "linf";
+    /// The same by its other name.
+    AbsMax "abs-max";
+    /// The sum of squares.
+    SumSquares "sum-squares";
+    /// The natural logarithm of the sum (ONNX, ReduceLogSum).
+    LogSum "log-sum";
+    /// The natural logarithm of the sum of exponentials, without overflow on the way; of nothing -∞.
+    LogSumExp "log-sum-exp";
+    /// The mean of the squared distances from the mean; of nothing NaN.
+    Variance "var";
+    /// The square root of the variance.
+    StandardDeviation "std";
+    /// Mean and variance, as two results.
+    MeanVariance "mean-var";
+    /// The sum of the products of two inputs.
+    Dot "dot";
 }
 
 impl fmt::Display for Reduction {
@@ -48,17 +114,21 @@ impl FromStr for Reduction {
     }
 }
 
-/// What may be chosen of a reduction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Options {
-    /// The result's element type, where it is not what the reduction gives by itself.
-    pub dtype: Option<Dtype>,
+impl Reduction {
+    /// How many inputs it takes.
+    #[must_use]
+    pub const fn inputs(self) -> usize {
+        match self {
+            Self::Dot => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// The fold of a reduction over elements of these types, one an input.
 ///
 /// # Errors
-/// [`ErrorKind::Unsupported`].
+/// [`ErrorKind::Unsupported`], [`ErrorKind::OptionNotTaken`], [`ErrorKind::NumInputs`].
 pub fn fold_of(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Result<Arc<dyn AnyFold>, Error> {
     type Key = (Reduction, Vec<Dtype>, Options);
     static FOLDS: LazyLock<Mutex<HashMap<Key, Arc<dyn AnyFold>>>> = LazyLock::new(Mutex::default);
@@ -67,6 +137,21 @@ pub fn fold_of(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
     if let Some(fold) = folds.get(&key) {
         return Ok(fold.clone());
     }
-    let fold = table::make(reduction, dtypes, options)?;
+    let outputs = outputs(reduction, dtypes, options)?;
+    let fold = table::make(reduction, dtypes, &outputs, options);
     Ok(folds.entry(key).or_insert(fold).clone())
+}
+
+/// Whether a reduction has a result for so many elements.
+///
+/// # Errors
+/// [`ErrorKind::Empty`] for an extreme or a position of nothing.
+pub fn check_len(reduction: Reduction, options: Options, len: usize) -> Result<(), Error> {
+    let _ = options;
+    match reduction {
+        Reduction::Min | Reduction::Max | Reduction::MinMax | Reduction::ArgMin | Reduction::ArgMax if len == 0 => {
+            Err(ErrorKind::Empty(reduction.to_string()).into())
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,31 +1,239 @@
-//! Which monoid, which conversions and which result each reduction has for each element type.
+//! Which monoid and which conversions each reduction has for each element type.
+//!
+//! What differs in maps only shares a monoid, so that a fold is compiled for few of them: `Counted<Sum<_>>` in four types
+//! and `Counted<Count>` give all that is added up.
 
 use std::sync::Arc;
 
-use super::{Options, Reduction};
-use crate::elements::{Compute, Sink, Source};
-use crate::fold::{AnyFold, Fold, Sum};
-use crate::{Dtype, Error};
+use warpfold_lang::{Signed, Val, WideFloat};
 
-pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Result<Arc<dyn AnyFold>, Error> {
-    let from = dtypes[0];
-    let to = options.dtype.unwrap_or(from);
-    Ok(match reduction {
-        Reduction::Sum => by_compute_type(to, from, reduction),
-    })
+use super::elements::{is_narrow, magnitudes, truths};
+use super::{Options, Reduction};
+use crate::Dtype;
+use crate::elements::{Compute, Sink, Source};
+use crate::fold::{
+    AnyFold, ArgExtreme, Both, Count, Counted, Exponential, Extreme, Fold, LogSumExp, Monoid, Nan, Product, Side, Sum,
+    Ties, Variance,
+};
+
+/// A reduction with its types and options, which were checked.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    reduction: Reduction,
+    from: Dtype,
+    to: &'a [Dtype],
+    options: Options,
 }
 
-/// The type that a sum of `from` stored as `to` is computed in.
-fn by_compute_type(to: Dtype, from: Dtype, reduction: Reduction) -> Arc<dyn AnyFold> {
-    match (from, to) {
-        (Dtype::F64, _) | (_, Dtype::F64) => sum::<f64>(reduction, from, to),
-        _ if from.is_float() || to.is_float() => sum::<f32>(reduction, from, to),
-        _ if from.bytes() == 8 || to.bytes() == 8 => sum::<i64>(reduction, from, to),
-        _ => sum::<i32>(reduction, from, to),
+/// Calls a generic function for the type that computes with elements of a type.
+macro_rules! in_compute_type {
+    ($dtype:expr, $row:ident.$function:ident()) => {
+        match $dtype {
+            Dtype::U32 => $row.$function::<u32>(),
+            Dtype::U64 => $row.$function::<u64>(),
+            Dtype::I64 => $row.$function::<i64>(),
+            Dtype::F64 => $row.$function::<f64>(),
+            Dtype::Bool | Dtype::U8 | Dtype::I8 | Dtype::U16 | Dtype::I16 | Dtype::I32 => $row.$function::<i32>(),
+            Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 | Dtype::F8E5M2 | Dtype::F32 => $row.$function::<f32>(),
+        }
+    };
+}
+
+pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], to: &[Dtype], options: Options) -> Arc<dyn AnyFold> {
+    let from = dtypes[0];
+    let row = Row { reduction, from, to, options };
+    match reduction {
+        Reduction::Sum | Reduction::Mean | Reduction::L1 | Reduction::L2 | Reduction::SumSquares | Reduction::Dot => {
+            row.total()
+        }
+        Reduction::LogSum => row.log_sum::<f32>(),
+        Reduction::Product => match (from, to[0]) {
+            _ if row.has(Dtype::F64) => row.product::<f64>(),
+            (from, to) if from.is_float() || to.is_float() => row.product::<f32>(),
+            (from, to) if from.bytes().max(to.bytes()) == 8 => row.product::<i64>(),
+            _ => row.product::<i32>(),
+        },
+        Reduction::Min | Reduction::Max => in_compute_type!(from, row.extreme()),
+        Reduction::LInf | Reduction::AbsMax => row.largest_magnitude(),
+        Reduction::MinMax => in_compute_type!(from, row.both_extremes()),
+        Reduction::Any => row.truth(Extreme::max()),
+        Reduction::All => row.truth(Extreme::min()),
+        Reduction::CountNonzero => row.count(),
+        Reduction::ArgMin | Reduction::ArgMax => match from {
+            _ if is_narrow(from) => row.position(row.arg_extreme::<i32>().of_narrow()),
+            _ => in_compute_type!(from, row.position_in()),
+        },
+        Reduction::LogSumExp => row.log_sum_exp::<f32>(),
+        Reduction::Variance | Reduction::StandardDeviation | Reduction::MeanVariance => row.variance(),
     }
 }
 
-fn sum<C: Compute>(reduction: Reduction, from: Dtype, to: Dtype) -> Arc<dyn AnyFold> {
-    let name = format!("{reduction}_{from}_{to}");
-    Arc::new(Fold::new(name, Sum::<C>::new(), Source::one::<C>(from), Sink::one::<C>(to)))
+impl Row<'_> {
+    /// Whether elements or results are of a type.
+    fn has(self, dtype: Dtype) -> bool {
+        self.from == dtype || self.to.contains(&dtype)
+    }
+
+    fn fold<M: Monoid>(self, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Arc<dyn AnyFold> {
+        let name = format!("{}_{}_{}", self.reduction.name().replace('-', "_"), self.from, self.to[0]);
+        Arc::new(Fold::new(name, monoid, source, sink))
+    }
+
+    /// What is added up. Integers stay integers for as long as their sum is exact.
+    fn total(self) -> Arc<dyn AnyFold> {
+        let (from, to) = (self.from, self.to[0]);
+        let is_square = matches!(self.reduction, Reduction::L2 | Reduction::SumSquares | Reduction::Dot);
+        match from {
+            _ if !from.is_float() && !to.is_float() => self.integer_total(),
+            // Squares of 16 bits may take 33, and their sums more than 64.
+            _ if !from.is_float() && from.bytes() == 1 || is_narrow(from) && !is_square => self.counted(),
+            Dtype::I32 | Dtype::U32 if !is_square => self.float_of_integers(),
+            _ if !from.is_float() || self.has(Dtype::F64) => self.float_total::<f64>(),
+            // The squares would overflow or vanish where their root does not.
+            Dtype::F32 | Dtype::Bf16 if self.reduction == Reduction::L2 => self.float_total::<f64>(),
+            _ => self.float_total::<f32>(),
+        }
+    }
+
+    /// Elements mapped as the reduction asks before they are added.
+    fn terms<C: Compute + Signed>(self) -> Source<Val<C>> {
+        let elements = Source::one::<C>(self.from);
+        match self.reduction {
+            Reduction::L1 => elements.map(Val::abs),
+            Reduction::L2 | Reduction::SumSquares => elements.map(|x| x * x),
+            Reduction::Dot => elements.zip(Source::one::<C>(self.from)).map(|(x, y)| x * y),
+            _ => elements,
+        }
+    }
+
+    fn integer_total(self) -> Arc<dyn AnyFold> {
+        let to = self.to[0];
+        let is_long = self.from.bytes().max(to.bytes()) == 8;
+        // 8-bit squares, and what has 16 bits.
+        let fits = self.from.bytes() == 1 || is_narrow(self.from) && self.reduction == Reduction::Sum;
+        if is_long && fits {
+            let sink = Sink::one::<i64>(to).after(|(sum, _)| sum);
+            return self.fold(Counted(Count), self.terms(), sink);
+        }
+        if is_long {
+            let sink = Sink::one::<i64>(to).after(|(sum, _)| sum);
+            return self.fold(Counted(Sum::<i64>::new()), self.terms(), sink);
+        }
+        let sink = Sink::one::<i32>(to).after(|(sum, _)| sum);
+        self.fold(Counted(Sum::<i32>::new()), self.terms(), sink)
+    }
+
+    /// What is made of a sum of integers, as a float.
+    fn of_exact_sum(self) -> Sink<(Val<i64>, Val<u64>)> {
+        let finish = self.of_sum::<f64>();
+        finish.after(|(sum, count): (Val<i64>, Val<u64>)| (sum.cast::<f64>(), count))
+    }
+
+    fn counted(self) -> Arc<dyn AnyFold> {
+        self.fold(Counted(Count), self.terms(), self.of_exact_sum())
+    }
+
+    fn float_of_integers(self) -> Arc<dyn AnyFold> {
+        self.fold(Counted(Sum::<i64>::new()), self.terms(), self.of_exact_sum())
+    }
+
+    fn float_total<C: Compute + WideFloat>(self) -> Arc<dyn AnyFold> {
+        self.fold(Counted(Sum::<C>::new()), self.terms(), self.of_sum::<C>())
+    }
+
+    /// What is made of a sum.
+    fn of_sum<C: Compute + WideFloat>(self) -> Sink<(Val<C>, Val<u64>)> {
+        let sink = Sink::one::<C>(self.to[0]);
+        match self.reduction {
+            Reduction::Mean => sink.after(|(sum, count): (Val<C>, Val<u64>)| sum / count.cast::<C>()),
+            Reduction::L2 => sink.after(|(sum, _): (Val<C>, _)| sum.sqrt()),
+            _ => sink.after(|(sum, _)| sum),
+        }
+    }
+
+    fn product<C: Compute>(self) -> Arc<dyn AnyFold> {
+        self.fold(Product::<C>::new(), Source::one::<C>(self.from), Sink::one::<C>(self.to[0]))
+    }
+
+    const fn nan(self) -> Nan {
+        if self.options.ignore_nan { Nan::Ignored } else { Nan::Propagates }
+    }
+
+    const fn side(self) -> Side {
+        match self.reduction {
+            Reduction::Min | Reduction::ArgMin => Side::Smallest,
+            _ => Side::Largest,
+        }
+    }
+
+    fn extreme<C: Compute>(self) -> Arc<dyn AnyFold> {
+        let monoid = Counted(Extreme::<C>::new(self.side(), self.nan()));
+        self.fold(monoid, Source::one::<C>(self.from), Sink::one::<C>(self.to[0]).after(|(value, _)| value))
+    }
+
+    fn largest_magnitude(self) -> Arc<dyn AnyFold> {
+        match self.from {
+            Dtype::U32 => self.largest_of(Source::one::<u32>(self.from)),
+            Dtype::U64 => self.largest_of(Source::one::<u64>(self.from)),
+            Dtype::I64 => self.largest_of(magnitudes::<i64>(self.from)),
+            Dtype::F64 => self.largest_of(magnitudes::<f64>(self.from)),
+            from if from.is_float() => self.largest_of(magnitudes::<f32>(from)),
+            from => self.largest_of(magnitudes::<i32>(from)),
+        }
+    }
+
+    /// The largest, and of nothing zero.
+    fn largest_of<C: Compute>(self, source: Source<Val<C>>) -> Arc<dyn AnyFold> {
+        let or_zero = |(value, count): (Val<C>, Val<u64>)| count.eq(0).select(C::ZERO, value);
+        self.fold(Counted(Extreme::<C>::max()), source, Sink::one::<C>(self.to[0]).after(or_zero))
+    }
+
+    fn both_extremes<C: Compute>(self) -> Arc<dyn AnyFold> {
+        let extreme = |side| Extreme::<C>::new(side, self.nan());
+        let sink = Sink::one::<C>(self.to[0]).zip(Sink::one::<C>(self.to[1]));
+        self.fold(Both(extreme(Side::Smallest), extreme(Side::Largest)), Source::one::<C>(self.from), sink)
+    }
+
+    fn truth(self, extreme: Extreme<u32>) -> Arc<dyn AnyFold> {
+        self.fold(Counted(extreme), truths(self.from), Sink::one::<u32>(self.to[0]).after(|(truth, _)| truth))
+    }
+
+    fn count(self) -> Arc<dyn AnyFold> {
+        let ones = truths(self.from).map(|truth| truth.min(1).cast::<i32>());
+        self.fold(Counted(Count), ones, Sink::one::<i64>(self.to[0]).after(|(count, _)| count))
+    }
+
+    const fn arg_extreme<C: Compute>(self) -> ArgExtreme<C> {
+        let ties = if self.options.last { Ties::Last } else { Ties::First };
+        ArgExtreme::new(self.side(), self.nan(), ties)
+    }
+
+    fn position_in<C: Compute>(self) -> Arc<dyn AnyFold> {
+        self.position(self.arg_extreme::<C>())
+    }
+
+    fn position<C: Compute>(self, monoid: ArgExtreme<C>) -> Arc<dyn AnyFold> {
+        self.fold(monoid, Source::one::<C>(self.from), Sink::one::<u64>(self.to[0]))
+    }
+
+    fn log_sum<C: Exponential>(self) -> Arc<dyn AnyFold> {
+        let sink = Sink::one::<C>(self.to[0]).after(|(sum, _)| C::ln(sum));
+        self.fold(Counted(Sum::<C>::new()), self.terms(), sink)
+    }
+
+    fn log_sum_exp<C: Exponential>(self) -> Arc<dyn AnyFold> {
+        self.fold(LogSumExp::<C>::new(), Source::one::<C>(self.from), Sink::one::<C>(self.to[0]))
+    }
+
+    fn variance(self) -> Arc<dyn AnyFold> {
+        let is_single = self.from.bytes() <= 2 || self.from == Dtype::F32;
+        let monoid = Variance { ddof: self.options.ddof.unwrap_or(0), is_single };
+        let sink = Sink::one::<f64>(self.to[0]);
+        let sink = match self.reduction {
+            Reduction::Variance => sink.after(|(_, variance)| variance),
+            Reduction::StandardDeviation => sink.after(|(_, variance): (_, Val<f64>)| variance.sqrt()),
+            _ => sink.zip(Sink::one::<f64>(self.to[1])),
+        };
+        self.fold(monoid, Source::one::<f64>(self.from), sink)
+    }
 }

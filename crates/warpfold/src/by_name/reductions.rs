@@ -19,7 +19,7 @@ pub(super) const OPERATORS: &[Operator] = &[Operator {
 fn run(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
     let reduction: Reduction = operator.name.parse()?;
     let axes = options.axes_or_all();
-    let chosen = reductions::Options { dtype: options.dtype };
+    let chosen = reductions::Options { dtype: options.dtype, ..reductions::Options::default() };
     let results = fold(&inputs.iter().collect::<Vec<_>>(), reduction, axes, chosen)?;
     if options.keepdims != Some(true) {
         return Ok(results);

@@ -7,7 +7,7 @@
 use warpfold_lang::{Global, Val, block_idx, kernel, var, when};
 
 use super::RowSoftmax;
-use crate::fold::{Max, OnlineSoftmax, Sum};
+use crate::fold::{Extreme, OnlineSoftmax, Sum};
 use crate::row::{Row, RowElement, Team};
 
 /// Each block takes a row.
@@ -22,7 +22,7 @@ pub fn safe<T: RowElement>(block: u32) -> RowSoftmax<T> {
             // Largest
             let largest = var(f32::NEG_INFINITY);
             team.each(row_len, |i| largest.set(largest.get().max(input.get(i))));
-            let largest = team.fold(Max::new(), largest.get());
+            let largest = team.fold(Extreme::max().ignoring_nan(), largest.get());
             // Sum
             let shift = OnlineSoftmax::shift(largest);
             let sum = var(0.0);

@@ -1,0 +1,95 @@
+//! The largest item and the sum of exponentials relative to it, for any infinities: the logarithm of a sum of exponentials.
+
+use std::marker::PhantomData;
+
+use warpfold_lang::{Val, WideFloat};
+
+use super::pairwise;
+use crate::elements::Compute;
+use crate::fold::{Monoid, Position};
+
+/// A float with an exponential function.
+pub trait Exponential: Compute + WideFloat {
+    /// `e^x`.
+    fn exp(x: Val<Self>) -> Val<Self>;
+    /// The natural logarithm.
+    fn ln(x: Val<Self>) -> Val<Self>;
+}
+
+impl Exponential for f32 {
+    fn exp(x: Val<Self>) -> Val<Self> {
+        x.exp()
+    }
+
+    fn ln(x: Val<Self>) -> Val<Self> {
+        x.ln()
+    }
+}
+
+/// `ln(Σ e^x)`, without overflow: the largest item `m` and `Σ e^(x - m)` are carried, as in
+/// [`OnlineSoftmax`](super::OnlineSoftmax).
+///
+/// Nothing is taken away from the items while the largest is an infinity. So of nothing, and of nothing but -∞, it is -∞; with
+/// a +∞ among numbers it is +∞; with a NaN it is NaN.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSumExp<T>(PhantomData<fn() -> T>);
+
+impl<T> LogSumExp<T> {
+    /// The monoid over `T`.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T> Default for LogSumExp<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is taken away from every item if this one is the largest.
+#[track_caller]
+fn shift<T: Exponential>(largest: Val<T>) -> Val<T> {
+    largest.abs().lt(T::from_f64(f64::INFINITY)).select(largest, T::ZERO)
+}
+
+impl<T: Exponential> Monoid for LogSumExp<T> {
+    type Item = Val<T>;
+    type Acc = (Val<T>, Val<T>);
+    type Output = Val<T>;
+    const COMMUTES: bool = true;
+    const USES_POSITION: bool = false;
+
+    fn identity(self) -> Self::Acc {
+        (Val::constant(T::LOWEST), Val::constant(T::ZERO))
+    }
+
+    #[track_caller]
+    fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+        let largest = left.0.max(right.0);
+        let shift = shift(largest);
+        let relative = |(m, sum): Self::Acc| sum * T::exp(m - shift);
+        (largest, relative(left) + relative(right))
+    }
+
+    fn lift(self, item: Val<T>, _: Position) -> Self::Acc {
+        (item, T::exp(item - shift(item)))
+    }
+
+    fn finish(self, (largest, sum): Self::Acc, _: Val<u64>) -> Val<T> {
+        shift(largest) + T::ln(sum)
+    }
+
+    fn push(self, acc: Self::Acc, item: Val<T>, position: Position) -> Self::Acc {
+        self.push_all(acc, &[item], position)
+    }
+
+    /// One exponential more than there are items.
+    fn push_all(self, acc: Self::Acc, items: &[Val<T>], _: Position) -> Self::Acc {
+        let largest = acc.0.max(pairwise(items, |a, b| a.max(b)));
+        let shift = shift(largest);
+        let exponentials: Vec<_> = items.iter().map(|item| T::exp(*item - shift)).collect();
+        (largest, acc.1.mul_add(T::exp(acc.0 - shift), pairwise(&exponentials, |a, b| a + b)))
+    }
+}

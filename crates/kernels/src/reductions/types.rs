@@ -1,0 +1,61 @@
+//! The element types of results.
+
+use super::{Options, Reduction};
+use crate::{Dtype, Error, ErrorKind};
+
+/// The element types of a reduction's results over elements of these types, one an input.
+///
+/// # Errors
+/// [`ErrorKind::NumInputs`], [`ErrorKind::OptionNotTaken`], and [`ErrorKind::Unsupported`] where the inputs' types
+/// differ.
+pub fn outputs(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Result<Vec<Dtype>, Error> {
+    options.check(reduction)?;
+    let inputs = reduction.inputs();
+    if dtypes.len() != inputs {
+        let op = reduction.to_string();
+        return Err(ErrorKind::NumInputs { op, least: inputs, most: inputs, found: dtypes.len() }.into());
+    }
+    let from = dtypes[0];
+    if let Some(other) = dtypes.iter().find(|dtype| **dtype != from) {
+        let op = format!("{reduction} of {from} and others");
+        return Err(ErrorKind::Unsupported { op, dtype: *other }.into());
+    }
+    let has_logarithm = matches!(reduction, Reduction::LogSum | Reduction::LogSumExp);
+    if has_logarithm && (float(from) == Dtype::F64 || options.dtype == Some(Dtype::F64)) {
+        return Err(ErrorKind::Unsupported { op: reduction.to_string(), dtype: Dtype::F64 }.into());
+    }
+    Ok(match reduction {
+        Reduction::Sum | Reduction::Product | Reduction::L1 | Reduction::SumSquares | Reduction::Dot => {
+            vec![options.dtype.unwrap_or(total(from))]
+        }
+        Reduction::Mean
+        | Reduction::L2
+        | Reduction::LogSum
+        | Reduction::LogSumExp
+        | Reduction::Variance
+        | Reduction::StandardDeviation => vec![options.dtype.unwrap_or(float(from))],
+        Reduction::MeanVariance => vec![options.dtype.unwrap_or(float(from)); 2],
+        Reduction::Min | Reduction::Max | Reduction::LInf | Reduction::AbsMax => vec![from],
+        Reduction::MinMax => vec![from; 2],
+        Reduction::Any | Reduction::All => vec![Dtype::Bool],
+        Reduction::CountNonzero | Reduction::ArgMin | Reduction::ArgMax => vec![Dtype::I64],
+    })
+}
+
+/// Of what is added or multiplied.
+const fn total(from: Dtype) -> Dtype {
+    match from {
+        Dtype::Bool => Dtype::I64,
+        Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
+        _ => from,
+    }
+}
+
+/// Of what divides, or takes roots or logarithms.
+const fn float(from: Dtype) -> Dtype {
+    match from {
+        Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 => from,
+        Dtype::Bool | Dtype::U8 | Dtype::I8 | Dtype::U16 | Dtype::I16 | Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
+        Dtype::U32 | Dtype::I32 | Dtype::U64 | Dtype::I64 => Dtype::F64,
+    }
+}
