@@ -6,14 +6,14 @@
 
 use warpfold_lang::Val;
 
-use crate::fold::{Max, OnlineSoftmax, Sum};
+use crate::fold::{Extreme, OnlineSoftmax, Sum};
 use crate::rowwise::{Held, RowOperator};
 
 type Stats = (Val<f32>, Val<f32>);
 
 /// The largest element, the exponentials relative to it, and their sum.
 fn exponentials(row: &Held<Val<f32>>) -> (Held<Val<f32>>, Stats) {
-    let largest = row.fold(Max::<f32>::new());
+    let largest = row.fold(Extreme::<f32>::max());
     let shift = OnlineSoftmax::shift(largest);
     let exponentials = row.each(|x| (x - shift).exp());
     let sum = exponentials.fold(Sum::<f32>::new());
