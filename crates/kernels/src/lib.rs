@@ -6,6 +6,7 @@
 //! [`fold`] carries any monoid through warp and block; [`gemm`] has the tiled matrix product that measures the virtual
 //! GPU's speed. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 
+pub mod cross_entropy;
 pub mod elements;
 pub mod fold;
 pub mod gemm;
@@ -18,6 +19,7 @@ pub mod reductions;
 pub mod row;
 pub mod rowwise;
 pub mod softmax;
+pub mod softmax_v;
 pub mod vector_add;
 
 mod any_kernel;

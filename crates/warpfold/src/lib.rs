@@ -17,9 +17,11 @@
 //! its workspace: that of the device unless another is asked for. [`by_name`] has every operator as the program names
 //! it. Kernels and their plans are in `warpfold-kernels`; deliberately absent here: kernels and PTX.
 
+mod attention;
 mod axes;
 pub mod by_name;
 mod element;
+mod loss;
 mod queue;
 mod reduce;
 mod rowwise;

@@ -1,6 +1,7 @@
 //! Reductions of tensors.
 
 use warpfold_kernels::Error;
+use warpfold_kernels::fold::AnyFold;
 use warpfold_kernels::reductions::{self, Options, Reduction};
 
 use crate::tensor::Allocated;
@@ -37,17 +38,22 @@ impl Tensor {
     }
 }
 
-/// Folds tensors of one shape together.
+/// Folds tensors of one shape together by a reduction.
 pub(crate) fn fold(
     inputs: &[&Tensor],
     reduction: Reduction,
     axes: Axes<'_>,
     options: Options,
 ) -> Result<Vec<Tensor>, Error> {
-    let first = inputs[0];
-    let axes = axes.resolve(first.rank())?;
     let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype).collect();
     let fold = reductions::fold_of(reduction, &dtypes, options)?;
+    fold_with(&*fold, inputs, axes)
+}
+
+/// Folds tensors of one shape together.
+pub(crate) fn fold_with(fold: &dyn AnyFold, inputs: &[&Tensor], axes: Axes<'_>) -> Result<Vec<Tensor>, Error> {
+    let first = inputs[0];
+    let axes = axes.resolve(first.rank())?;
     let kept = first.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size);
     let shape: Vec<usize> = kept.collect();
     let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();

@@ -4,6 +4,7 @@
 //! is added by one entry in the table of its family.
 
 mod options;
+mod pairs;
 mod reductions;
 mod rows;
 
@@ -58,7 +59,7 @@ impl Operator {
 
 /// Every operator, family by family.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    [reductions::OPERATORS, rows::OPERATORS].into_iter().flatten()
+    [reductions::OPERATORS, rows::OPERATORS, pairs::OPERATORS].into_iter().flatten()
 }
 
 /// The operator of this name.

@@ -1,0 +1,108 @@
+//! The kernel of `O = softmax(S) V`.
+
+use warpfold_lang::{
+    Global, Val, Var, block_idx, kernel, lane_id, range, shared_named, shfl, sync_threads, thread_idx, var, vars,
+    warp_id, when,
+};
+
+use super::ROWS;
+use crate::elements::{load, store};
+use crate::fold::{Monoid, OnlineSoftmax, fold_warp};
+use crate::{AnyKernel, Dtype};
+
+/// Positions whose weights are in shared memory at once.
+const RUN: u32 = 64;
+const THREADS: u32 = 32 * ROWS;
+
+fn element(dtype: Dtype, memory: Global<u8>, index: Val<u64>) -> Global<u8> {
+    memory.at(index * dtype.bytes())
+}
+
+/// Threads are `columns` columns of the values, a power of two from 32 to 256.
+pub(super) fn softmax_v(dtype: Dtype, columns: u32) -> AnyKernel {
+    let body = move |scores: Global<u8>,
+                     values: Global<u8>,
+                     results: Global<u8>,
+                     num_rows: Val<u32>,
+                     len: Val<u32>,
+                     width: Val<u32>| {
+        // Contract: a grid of a block for each ROWS rows of each product.
+        let groups = THREADS / columns;
+        // Shared-memory map
+        let weights = shared_named::<f32>("weights", RUN * ROWS);
+        let stats = shared_named::<f32>("stats", 2 * ROWS);
+        let of_groups = shared_named::<f32>("of_groups", if groups > 1 { THREADS * ROWS } else { 1 });
+        let (thread, warp) = (thread_idx().x, warp_id());
+        let blocks_a_product = (num_rows + (ROWS - 1)) / ROWS;
+        let product = block_idx().x / blocks_a_product;
+        let first_row = (block_idx().x - product * blocks_a_product) * ROWS;
+        // Rows beyond the last one compute that one again.
+        let row_of = |row: Val<u32>| product * num_rows + (first_row + row).min(num_rows - 1);
+        let score = |row: Val<u32>, t: Val<u32>| {
+            let index = row_of(row).cast::<u64>() * len.cast::<u64>() + t.cast::<u64>();
+            load::<f32>(dtype, element(dtype, scores, index), 1, false)[0]
+        };
+        // Statistics: a row a warp
+        let acc = vars(OnlineSoftmax.identity());
+        range(lane_id(), len, 32, |t| acc.set(OnlineSoftmax::push_all(acc.get(), &[score(warp, t)])));
+        let (largest, sum) = shfl(fold_warp(OnlineSoftmax, acc.get(), 32), 0);
+        when(lane_id().eq(0), || {
+            stats.at(warp * 2).set(OnlineSoftmax::shift(largest));
+            stats.at(warp * 2 + 1).set(sum.recip());
+        });
+        sync_threads();
+        // Main loop
+        let (group, column_in_block) = (thread >> columns.ilog2(), thread & (columns - 1));
+        range(0, width, columns, |first_column| {
+            let column = first_column + column_in_block;
+            // Columns beyond the last one compute that one again.
+            let column_read = column.min(width - 1);
+            let sums: Vec<Var<f32>> = (0..ROWS).map(|_| var(0.0_f32)).collect();
+            range(0, len, RUN, |first| {
+                for i in (0..RUN * ROWS).step_by(THREADS as usize) {
+                    let (row, t) = ((thread + i) & (ROWS - 1), first + ((thread + i) >> ROWS.ilog2()));
+                    let x = score(row, t.min(len - 1));
+                    let weight = (x - stats.at(row * 2).get()).exp() * stats.at(row * 2 + 1).get();
+                    weights.at(thread + i).set(t.lt(len).select::<f32>(weight, 0.0));
+                }
+                sync_threads();
+                range(group, (len - first).min(RUN), groups, |t| {
+                    let at =
+                        (product * len + first + t).cast::<u64>() * width.cast::<u64>() + column_read.cast::<u64>();
+                    let value = load::<f32>(dtype, element(dtype, values, at), 1, false)[0];
+                    for quad in 0..ROWS / 4 {
+                        let of_rows = weights.at(t * ROWS).at(quad * 4).get_vec::<4>();
+                        for (sum, weight) in sums[quad as usize * 4..].iter().zip(of_rows) {
+                            sum.set(weight.mul_add(value, sum.get()));
+                        }
+                    }
+                });
+                sync_threads();
+            });
+            // Groups: the first one adds what the others have, in their order.
+            if groups > 1 {
+                for (row, sum) in (0..ROWS).zip(&sums) {
+                    of_groups.at(thread).at(row * THREADS).set(sum.get());
+                }
+                sync_threads();
+                when(group.eq(0), || {
+                    for (row, sum) in (0..ROWS).zip(&sums) {
+                        for other in 1..groups {
+                            sum.add_assign(of_groups.at(thread).at(row * THREADS + other * columns).get());
+                        }
+                    }
+                });
+                sync_threads();
+            }
+            // Epilogue
+            for (row, sum) in (0..ROWS).zip(&sums) {
+                let is_there = group.eq(0) & column.lt(width) & (first_row + row).lt(num_rows);
+                when(is_there, || {
+                    let index = (product * num_rows + first_row + row).cast::<u64>() * width.cast::<u64>();
+                    store(dtype, element(dtype, results, index + column.cast::<u64>()), &[sum.get()], false);
+                });
+            }
+        });
+    };
+    kernel(format!("softmax_v_{dtype}_{columns}"), body).required_block(THREADS).into()
+}
