@@ -40,7 +40,7 @@ pub(super) fn softmax_v(dtype: Dtype, columns: u32) -> AnyKernel {
         let row_of = |row: Val<u32>| product * num_rows + (first_row + row).min(num_rows - 1);
         let score = |row: Val<u32>, t: Val<u32>| {
             let index = row_of(row).cast::<u64>() * len.cast::<u64>() + t.cast::<u64>();
-            load::<f32>(dtype, element(dtype, scores, index), 1, false)[0]
+            load::<f32, _>(dtype, element(dtype, scores, index), 1, false)[0]
         };
         // Statistics: a row a warp
         let acc = vars(OnlineSoftmax.identity());
@@ -69,7 +69,7 @@ pub(super) fn softmax_v(dtype: Dtype, columns: u32) -> AnyKernel {
                 range(group, (len - first).min(RUN), groups, |t| {
                     let at =
                         (product * len + first + t).cast::<u64>() * width.cast::<u64>() + column_read.cast::<u64>();
-                    let value = load::<f32>(dtype, element(dtype, values, at), 1, false)[0];
+                    let value = load::<f32, _>(dtype, element(dtype, values, at), 1, false)[0];
                     for quad in 0..ROWS / 4 {
                         let of_rows = weights.at(t * ROWS).at(quad * 4).get_vec::<4>();
                         for (sum, weight) in sums[quad as usize * 4..].iter().zip(of_rows) {
