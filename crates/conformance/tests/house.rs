@@ -34,6 +34,7 @@ const CRATES: &[(&str, Uses)] = &[
 /// Where `unsafe` may stand: the driver, and the register file, memory and hot loops of the virtual GPU.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/device/src/cuda/",
+    "examples/10_foreign_memory.rs",
     "crates/sim/src/alu/",
     "crates/sim/src/exec/",
     "crates/sim/src/memory.rs",

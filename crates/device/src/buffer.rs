@@ -97,6 +97,13 @@ impl<T: Element> Buffer<T> {
         self.as_view_mut().split_at(mid)
     }
 
+    /// The same memory as bytes.
+    #[must_use]
+    pub fn into_bytes(self) -> Buffer<u8> {
+        let len = self.num_bytes();
+        Buffer::new(self.memory, len)
+    }
+
     /// A copy on the host, once everything before it on the device is done.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Reductions of tensors.
 
-use warpfold_kernels::Error;
-use warpfold_kernels::fold::AnyFold;
+use warpfold_kernels::fold::{AnyFold, Fold, Monoid};
 use warpfold_kernels::reductions::{self, Options, Reduction};
+use warpfold_kernels::{Error, ErrorKind};
 
 use crate::tensor::Allocated;
 use crate::{Axes, Tensor};
@@ -14,6 +14,24 @@ impl Tensor {
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type, and those of [`Axes::resolve`].
     pub fn reduce(&self, reduction: Reduction, axes: Axes<'_>, options: Options) -> Result<Vec<Self>, Error> {
         fold(&[self], reduction, axes, options)
+    }
+
+    /// A fold of one's own over some axes: its results, without those axes. A fold of two inputs goes through
+    /// [`Tensor::fold_with`].
+    ///
+    /// # Errors
+    /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the fold takes one input of this type, and those of
+    /// [`Axes::resolve`].
+    pub fn fold<M: Monoid>(&self, fold: &Fold<M>, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
+        fold_with(fold, &[self], axes)
+    }
+
+    /// As [`Tensor::fold`], of this tensor and another one of the same shape, or repeated to it.
+    ///
+    /// # Errors
+    /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch), and those of [`Tensor::fold`].
+    pub fn fold_with<M: Monoid>(&self, other: &Self, fold: &Fold<M>, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
+        fold_with(fold, &[self, &other.broadcast(self.shape())?], axes)
     }
 
     /// The sum over some axes. Integers wrap in their own type.
@@ -53,6 +71,13 @@ pub(crate) fn fold(
 /// Folds tensors of one shape together.
 pub(crate) fn fold_with(fold: &dyn AnyFold, inputs: &[&Tensor], axes: Axes<'_>) -> Result<Vec<Tensor>, Error> {
     let first = inputs[0];
+    for (input, dtype) in inputs.iter().zip(fold.inputs()) {
+        input.expect_dtype(*dtype)?;
+    }
+    if inputs.len() != fold.inputs().len() {
+        let (op, expected) = ("the fold".to_owned(), fold.inputs().len());
+        return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: inputs.len() }.into());
+    }
     let axes = axes.resolve(first.rank())?;
     let kept = first.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size);
     let shape: Vec<usize> = kept.collect();

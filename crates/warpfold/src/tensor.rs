@@ -44,6 +44,35 @@ impl Tensor {
         Ok(tensor.finish())
     }
 
+    /// A tensor of memory that is on the device already; nothing is copied. The memory may be somebody else's: see
+    /// [`Buffer::from_raw`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::LengthMismatch`] unless the buffer has at least as many elements as the shape.
+    pub fn from_buffer<T: TensorElement>(queue: &Queue, buffer: Buffer<T>, shape: &[usize]) -> Result<Self, Error> {
+        let layout = Layout::contiguous(shape)?;
+        if buffer.len() < layout.len() {
+            return Err(ErrorKind::LengthMismatch { shape: shape.to_vec(), found: buffer.len() }.into());
+        }
+        let (queue, memory) = (queue.clone(), Arc::new(buffer.into_bytes()));
+        Ok(Self { queue, memory, first: 0, layout, dtype: T::DTYPE })
+    }
+
+    /// The memory of a tensor that owns all of it, if nobody else has a view of it; else the tensor itself.
+    ///
+    /// # Errors
+    /// The tensor, if its memory is shared or not all of it is seen.
+    pub fn into_buffer(self) -> Result<Buffer<u8>, Self> {
+        let is_whole = self.first == 0
+            && self.layout.is_contiguous()
+            && self.memory.len() == self.len() * self.dtype.bytes() as usize;
+        if !is_whole {
+            return Err(self);
+        }
+        let Self { queue, memory, first, layout, dtype } = self;
+        Arc::try_unwrap(memory).map_err(|memory| Self { queue, memory, first, layout, dtype })
+    }
+
     /// The elements, in C order.
     ///
     /// # Errors

@@ -121,27 +121,20 @@ impl<T: Element> Buffer<T> {
     /// A buffer in memory that someone else owns, frees and orders; dropping it frees nothing.
     ///
     /// ```no_run
-    /// # use warpfold_device::{Buffer, Device};
-    /// # fn lend(device: &Device, address: u64) -> Result<(), warpfold_device::Error> {
-    /// // SAFETY: the owner of the 1,024 floats at `address` waits for the device before it uses or frees them.
-    /// let buffer = unsafe { Buffer::<f32>::from_raw(device, address, 1024) }?;
-    /// # Ok(())
+    /// # use warpfold_device::{Buffer, Stream};
+    /// # fn lend(stream: &Stream, address: u64) {
+    /// // SAFETY: the owner of the 1,024 floats at `address` waits for the stream before it uses or frees them.
+    /// let buffer = unsafe { Buffer::<f32>::from_raw(stream, address, 1024) };
     /// # }
     /// ```
     ///
     /// # Safety
-    /// `address` is the start of at least `len` elements in memory of `device`'s context, aligned for `T`, that stay
+    /// `address` is the start of at least `len` elements in memory of the context of `stream`, aligned for `T`, that stay
     /// allocated, and that nobody else uses without an order between the streams, until the buffer is dropped and the
-    /// work given to it is done.
-    ///
-    /// # Errors
-    /// [`ErrorKind::WrongKindOfDevice`] on the virtual GPU, whose memory has no other owners.
-    pub unsafe fn from_raw(device: &Device, address: u64, len: usize) -> Result<Self, Error> {
-        if device.backend_as::<CudaDevice>().is_none() {
-            return Err(not_cuda("wrapping an address", device));
-        }
-        let memory = Allocation::borrowed(device, address, "borrowed", device.backend().default_stream());
-        Ok(Self::new(memory, len))
+    /// work given to it is done. What was done with them before is ordered by `stream`.
+    #[must_use]
+    pub unsafe fn from_raw(stream: &Stream, address: u64, len: usize) -> Self {
+        Self::new(Allocation::borrowed(stream.device(), address, "borrowed", stream.imp().clone()), len)
     }
 }
 
