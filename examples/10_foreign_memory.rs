@@ -2,8 +2,8 @@
 //!
 //! On an NVIDIA GPU the owner is cudarc (as it is under candle, Burn or mistral.rs); on the virtual GPU it is a buffer.
 
-
 #![allow(unsafe_code, reason = "who lends memory says so")]
+
 use warpfold::{Axes, Device, Queue, Tensor};
 use warpfold_device::Buffer;
 

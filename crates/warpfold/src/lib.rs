@@ -22,6 +22,7 @@ mod axes;
 pub mod by_name;
 mod element;
 mod loss;
+mod map;
 mod queue;
 mod reduce;
 mod rowwise;

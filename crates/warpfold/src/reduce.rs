@@ -7,6 +7,58 @@ use warpfold_kernels::{Error, ErrorKind};
 use crate::tensor::Allocated;
 use crate::{Axes, Tensor};
 
+macro_rules! methods {
+    ($($(#[$doc:meta])* $method:ident $reduction:ident;)*) => {
+        /// Reductions over some axes, without options; [`Tensor::reduce`] has all of them with all options.
+        impl Tensor {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// Those of [`Tensor::reduce`].
+            pub fn $method(&self, axes: Axes<'_>) -> Result<Self, Error> {
+                self.reduce_to_one(Reduction::$reduction, axes)
+            }
+        )*}
+    };
+}
+
+methods! {
+    /// The sum. Integers wrap in their own type.
+    sum Sum;
+    /// The product. Integers wrap in their own type.
+    product Product;
+    /// The mean; of nothing NaN.
+    mean Mean;
+    /// The smallest element; NaN if there is one.
+    min Min;
+    /// The largest element; NaN if there is one.
+    max Max;
+    /// Whether any element is not zero.
+    any Any;
+    /// Whether no element is zero.
+    all All;
+    /// How many elements are not zero.
+    count_nonzero CountNonzero;
+    /// The position of the smallest element in the folded axes: of equals the first, of NaN the first.
+    argmin ArgMin;
+    /// The position of the largest element in the folded axes: of equals the first, of NaN the first.
+    argmax ArgMax;
+    /// The sum of magnitudes.
+    l1_norm L1;
+    /// The root of the sum of squares.
+    l2_norm L2;
+    /// The largest magnitude.
+    abs_max AbsMax;
+    /// The sum of squares.
+    sum_squares SumSquares;
+    /// The logarithm of the sum of exponentials.
+    log_sum_exp LogSumExp;
+    /// The mean of squared distances from the mean.
+    variance Variance;
+    /// The root of the variance.
+    standard_deviation StandardDeviation;
+}
+
 impl Tensor {
     /// A reduction over some axes: its results, without those axes.
     ///
@@ -34,14 +86,6 @@ impl Tensor {
         fold_with(fold, &[self, &other.broadcast(self.shape())?], axes)
     }
 
-    /// The sum over some axes. Integers wrap in their own type.
-    ///
-    /// # Errors
-    /// Those of [`Tensor::reduce`].
-    pub fn sum(&self, axes: Axes<'_>) -> Result<Self, Error> {
-        self.reduce_to_one(Reduction::Sum, axes)
-    }
-
     fn reduce_to_one(&self, reduction: Reduction, axes: Axes<'_>) -> Result<Self, Error> {
         let results = self.reduce(reduction, axes, Options::default())?;
         Ok(results.into_iter().next().expect("a reduction has a result"))
@@ -65,6 +109,9 @@ pub(crate) fn fold(
 ) -> Result<Vec<Tensor>, Error> {
     let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype).collect();
     let fold = reductions::fold_of(reduction, &dtypes, options)?;
+    let positions = axes.resolve(inputs[0].rank())?;
+    let len = positions.iter().map(|axis| inputs[0].shape()[*axis]).product();
+    reductions::check_len(reduction, options, len)?;
     fold_with(&*fold, inputs, axes)
 }
 

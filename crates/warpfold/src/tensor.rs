@@ -208,7 +208,7 @@ impl Tensor {
 pub(crate) struct Allocated {
     queue: Queue,
     pub(crate) buffer: Buffer<u8>,
-    layout: Layout,
+    pub(crate) layout: Layout,
     dtype: Dtype,
 }
 

@@ -111,17 +111,6 @@ impl Tensor {
         Ok(self.seen(self.layout.broadcast(shape)?))
     }
 
-    /// The same elements side by side in C order: this tensor if they lie so already, else a copy.
-    ///
-    /// # Errors
-    /// What the device says.
-    pub fn contiguous(&self) -> Result<Self, Error> {
-        if self.layout.is_contiguous() {
-            return Ok(self.clone());
-        }
-        Self::from_bytes(&self.queue, self.dtype, &self.to_bytes()?, self.shape())
-    }
-
     /// With an axis of size 1 at this position.
     ///
     /// # Errors
