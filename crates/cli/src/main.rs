@@ -1,9 +1,10 @@
-//! The `warpfold` program: `run`, `devices`, `ladder`, `inspect`, `sim`.
+//! The `warpfold` program: `run`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand what they share:
 //! `failure` (what goes to standard error, and the exit code), `output`, `table`, `json` and `progress`. Exit codes: 0
 //! clean, 1 findings of severity error or wrong results, 2 bad usage, 3 PTX that is not supported, 4 a run that failed.
 
+mod bench;
 mod device_choice;
 mod devices;
 mod dtype;
@@ -40,6 +41,7 @@ struct Program {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Run>),
+    Bench(bench::Bench),
     Devices(devices::Devices),
     Ladder(ladder::Ladder),
     Inspect(inspect::Inspect),
@@ -78,6 +80,7 @@ fn run() -> Result<Ending, Failure> {
     };
     match program.command {
         Command::Run(run) => run.run(),
+        Command::Bench(bench) => bench.run(),
         Command::Devices(devices) => devices.run(),
         Command::Ladder(ladder) => ladder.run(),
         Command::Inspect(inspect) => inspect.run(),

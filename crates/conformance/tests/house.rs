@@ -26,7 +26,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("lang", Uses::Only(&["ptx"])),
     ("device", Uses::Only(&["lang", "sim"])),
     ("kernels", Uses::Only(&["device", "lang"])),
-    ("warpfold", Uses::Only(&["device", "kernels"])),
+    ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
     ("cli", Uses::Anything),
     ("conformance", Uses::Anything),
 ];

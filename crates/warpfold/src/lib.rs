@@ -19,6 +19,7 @@
 
 mod attention;
 mod axes;
+pub mod bench;
 pub mod by_name;
 mod element;
 mod loss;

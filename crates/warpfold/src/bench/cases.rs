@@ -1,0 +1,213 @@
+//! The cases: operators at the shapes that peers report.
+
+use std::sync::Arc;
+
+use warpfold_device::Buffer;
+use warpfold_kernels::cross_entropy::cross_entropy;
+use warpfold_kernels::fold::{self, AnyFold};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::reductions::{self, Reduction};
+use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
+use warpfold_kernels::rowwise::{self, AnyRowWise, Outputs};
+use warpfold_kernels::{Dtype, Error, Workspace};
+
+use super::data::filled;
+use crate::Queue;
+
+/// The families.
+pub const FAMILIES: &[&str] = &["copy", "sum", "argmax", "softmax", "norm", "scale", "cross-entropy"];
+
+/// An operator at a shape.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The family that it belongs to.
+    pub family: &'static str,
+    dtype: Dtype,
+    rows: u64,
+    len: u64,
+    work: Work,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    /// Within the device's memory, by the driver.
+    Copy,
+    /// Of each row, or of each column of the transposed matrix.
+    Reduce {
+        reduction: Reduction,
+        along: Along,
+    },
+    Rows(RowOp),
+    CrossEntropy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Along {
+    Rows,
+    Columns,
+}
+
+/// Every case; for the virtual GPU the same shapes with fewer rows, and shorter ones where there are few.
+pub(super) fn all(is_virtual: bool) -> Vec<Case> {
+    let mut cases = vec![];
+    let mut add = |family, dtype: Dtype, rows: u64, len: u64, work| {
+        let (rows, len) = if is_virtual { (rows.div_ceil(256), len.min(1 << 18)) } else { (rows, len) };
+        // A copy by the driver moves no sector that the virtual GPU counts.
+        if !(is_virtual && matches!(work, Work::Copy)) {
+            cases.push(Case { family, dtype, rows, len, work });
+        }
+    };
+    let reduce = |reduction, along| Work::Reduce { reduction, along };
+    let sum = reduce(Reduction::Sum, Along::Rows);
+    add("copy", Dtype::U8, 1, 1 << 30, Work::Copy);
+    for (dtype, len) in [(Dtype::F32, 1 << 28), (Dtype::Bf16, 1 << 29), (Dtype::I8, 1 << 30), (Dtype::F64, 1 << 27)] {
+        add("sum", dtype, 1, len, sum);
+    }
+    for len in [1 << 16, 1 << 20, 1 << 24] {
+        add("sum", Dtype::F32, 1, len, sum);
+    }
+    add("sum", Dtype::F32, 16_384, 16_384, sum);
+    add("sum", Dtype::F32, 16_384, 16_384, reduce(Reduction::Sum, Along::Columns));
+    add("sum", Dtype::F32, 1 << 22, 64, sum);
+    add("sum", Dtype::F32, 1, 1 << 28, reduce(Reduction::Max, Along::Rows));
+    add("sum", Dtype::F32, 1, 1 << 28, reduce(Reduction::Variance, Along::Rows));
+    add("sum", Dtype::F32, 1, 1 << 28, reduce(Reduction::LogSumExp, Along::Rows));
+    for (dtype, len) in [(Dtype::F32, 1 << 28), (Dtype::Bf16, 1 << 29), (Dtype::I8, 1 << 30), (Dtype::F64, 1 << 27)] {
+        add("argmax", dtype, 1, len, reduce(Reduction::ArgMax, Along::Rows));
+    }
+    add("argmax", Dtype::F32, 1, 131_072, reduce(Reduction::ArgMax, Along::Rows));
+    let norm = Norm { eps: 1e-5, keep_sum: false };
+    for (rows, len) in [
+        (32_768, 256),
+        (32_768, 1024),
+        (32_768, 4096),
+        (32_768, 8192),
+        (32_768, 16_384),
+        (16_384, 32_768),
+        (16_384, 65_536),
+    ] {
+        add("softmax", Dtype::Bf16, rows, len, Work::Rows(RowOp::Softmax { scale: 1.0 }));
+        add("norm", Dtype::Bf16, rows, len, Work::Rows(RowOp::LayerNorm(norm)));
+        add("norm", Dtype::Bf16, rows, len, Work::Rows(RowOp::RmsNorm(norm)));
+    }
+    add("softmax", Dtype::F32, 16_384, 16_384, Work::Rows(RowOp::Softmax { scale: 1.0 }));
+    add("softmax", Dtype::F32, 1, 131_072, Work::Rows(RowOp::Softmax { scale: 1.0 }));
+    add("scale", Dtype::F32, 442_368, 128, Work::Rows(RowOp::AbsMaxScale));
+    add("scale", Dtype::Bf16, 32_768, 4096, Work::Rows(RowOp::Quantize { to: Dtype::I8 }));
+    add("cross-entropy", Dtype::Bf16, 32_768, 8192, Work::CrossEntropy);
+    add("cross-entropy", Dtype::Bf16, 16_384, 65_536, Work::CrossEntropy);
+    cases
+}
+
+impl Case {
+    /// Operator, element type and shape.
+    pub(super) fn name(&self) -> String {
+        let operator = match self.work {
+            Work::Copy => "copy".to_owned(),
+            Work::Reduce { reduction, along: Along::Rows } => reduction.to_string(),
+            Work::Reduce { reduction, along: Along::Columns } => format!("{reduction} of columns,"),
+            Work::Rows(op) => op.name().to_owned(),
+            Work::CrossEntropy => "cross-entropy".to_owned(),
+        };
+        let shape = if self.rows == 1 { self.len.to_string() } else { format!("{}x{}", self.rows, self.len) };
+        format!("{operator} {} {shape}", self.dtype)
+    }
+
+    /// Bytes that any solution has to move.
+    pub(super) fn bytes(&self) -> u64 {
+        let all = self.rows * self.len;
+        let input = all * self.dtype.bytes();
+        match self.work {
+            Work::Copy => 2 * input,
+            Work::Reduce { .. } => input,
+            Work::Rows(RowOp::Quantize { to }) => input + all * to.bytes(),
+            Work::Rows(_) => 2 * input,
+            Work::CrossEntropy => input + self.rows * 8,
+        }
+    }
+
+    /// Inputs, outputs and plan on a device.
+    pub(super) fn prepare(&self, queue: &Queue) -> Result<Prepared, Error> {
+        let layout = Layout::contiguous(&[self.rows as usize, self.len as usize])?;
+        let input = filled(queue, self.dtype, self.rows * self.len)?;
+        let alloc = |dtype: &Dtype, len: u64| queue.device().alloc::<u8>((len * dtype.bytes()) as usize);
+        Ok(match self.work {
+            Work::Copy => Prepared::Copy { output: alloc(&self.dtype, self.rows * self.len)?, input },
+            Work::Reduce { reduction, along } => {
+                let fold = reductions::fold_of(reduction, &[self.dtype], reductions::Options::default())?;
+                let (axis, results) = if along == Along::Rows { (1, self.rows) } else { (0, self.len) };
+                let plan = fold.plan(&[&layout], &[input.address()], &[axis])?;
+                let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, results)).collect::<Result<_, _>>()?;
+                Prepared::Fold { fold, plan, inputs: vec![input], outputs }
+            }
+            Work::Rows(op) => {
+                let operator = operator_of(op, Types { rows: &[self.dtype], columns: &[] })?;
+                let plan = operator.plan(&[&layout], &[input.address()], &[], 1)?;
+                let results = operator.results().iter().map(|dtype| alloc(dtype, self.rows * self.len));
+                let results = results.collect::<Result<_, _>>()?;
+                let stats = operator.stats().iter().map(|dtype| alloc(dtype, self.rows)).collect::<Result<_, _>>()?;
+                Prepared::Rows { operator, plan: Box::new(plan), input, results, stats }
+            }
+            Work::CrossEntropy => {
+                let fold = cross_entropy(self.dtype, Dtype::I64, -100)?;
+                let mut labels = queue.device().alloc::<u8>((self.rows * 8) as usize)?;
+                labels.fill_bytes(0)?;
+                let repeated = Layout::new(layout.shape().to_vec(), vec![1, 0])?;
+                let plan = fold.plan(&[&layout, &repeated], &[input.address(), labels.address()], &[1])?;
+                let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, self.rows)).collect::<Result<_, _>>()?;
+                Prepared::Fold { fold, plan, inputs: vec![input, labels], outputs }
+            }
+        })
+    }
+}
+
+/// A case ready to run, again and again.
+pub(super) enum Prepared {
+    Copy {
+        input: Buffer<u8>,
+        output: Buffer<u8>,
+    },
+    Fold {
+        fold: Arc<dyn AnyFold>,
+        plan: fold::Plan,
+        inputs: Vec<Buffer<u8>>,
+        outputs: Vec<Buffer<u8>>,
+    },
+    Rows {
+        operator: Arc<dyn AnyRowWise>,
+        plan: Box<rowwise::Plan>,
+        input: Buffer<u8>,
+        results: Vec<Buffer<u8>>,
+        stats: Vec<Buffer<u8>>,
+    },
+}
+
+impl Prepared {
+    /// Enqueues one run.
+    pub(super) fn run(&mut self, queue: &Queue, workspace: &mut Workspace) -> Result<(), Error> {
+        let stream = queue.stream();
+        match self {
+            Self::Copy { input, output } => Ok(stream.copy(output.as_view_mut(), input.as_view())?),
+            Self::Fold { fold, plan, inputs, outputs } => {
+                let views = inputs.iter().map(Buffer::as_view).collect();
+                let written = outputs.iter_mut().map(Buffer::as_view_mut).collect();
+                fold.launch(stream, plan, views, written, workspace)
+            }
+            Self::Rows { operator, plan, input, results, stats } => {
+                let outputs = Outputs {
+                    results: results.iter_mut().map(Buffer::as_view_mut).collect(),
+                    stats: stats.iter_mut().map(Buffer::as_view_mut).collect(),
+                };
+                operator.launch(stream, plan, &[input.as_view()], &[], outputs, workspace)
+            }
+        }
+    }
+
+    /// Launches of one run.
+    pub(super) fn launches(&self) -> u64 {
+        match self {
+            Self::Rows { plan, .. } if matches!(plan.shape, rowwise::Shape::Long { .. }) => 2,
+            Self::Copy { .. } | Self::Fold { .. } | Self::Rows { .. } => 1,
+        }
+    }
+}
