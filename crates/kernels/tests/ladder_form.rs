@@ -14,6 +14,9 @@ const FOLDERS: &[(&str, &str)] = &[
     ("reduce-lessons", "reduce/lessons"),
     ("softmax", "softmax/ladder"),
     ("softmax-vector", "softmax/vector"),
+    ("norm", "norm/ladder"),
+    ("rms-norm", "norm/rms"),
+    ("scale", "scale/ladder"),
     ("gemv", "gemv/ladder"),
 ];
 

@@ -25,7 +25,7 @@ use crate::sim::Check;
 /// error, 2 bad usage, 3 PTX that the device refuses, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Ladder {
-    /// vector-add, reduce, reduce-lessons, softmax or softmax-vector.
+    /// vector-add, reduce, reduce-lessons, softmax, softmax-vector, norm, rms-norm or scale.
     #[arg(value_name = "NAME")]
     name: String,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.

@@ -36,6 +36,9 @@ pub const LADDERS: &[&Ladder] = &[
     &crate::reduce::LESSONS,
     &crate::softmax::LADDER,
     &crate::softmax::VECTOR,
+    &crate::norm::LADDER,
+    &crate::norm::RMS,
+    &crate::scale::LADDER,
     &crate::gemv::LADDER,
 ];
 

@@ -64,8 +64,8 @@ impl Held {
     }
 
     /// Other values in their places.
-    pub(crate) fn with(&self, values: impl Iterator<Item = Val<f32>>) -> Self {
-        Self { values: values.collect(), ..*self }
+    pub(crate) fn with(&self, values: impl IntoIterator<Item = Val<f32>>) -> Self {
+        Self { values: values.into_iter().collect(), ..*self }
     }
 
     /// Stores the values that the row has into a row of the same length.

@@ -18,6 +18,12 @@ impl<T: RowElement> Row<T> {
         Self { first: matrix.at(row * len), len }
     }
 
+    /// A vector at a multiple of 16 bytes, as its only row.
+    #[track_caller]
+    pub(crate) fn only(vector: Global<T>, len: Val<u32>) -> Self {
+        Self { first: vector, len }
+    }
+
     /// Whether it can be accessed by 16 bytes from its first element to its last.
     #[track_caller]
     pub(super) fn is_wide(self) -> Val<bool> {
@@ -28,6 +34,15 @@ impl<T: RowElement> Row<T> {
     #[track_caller]
     pub(crate) fn get(self, i: Val<u32>) -> Val<f32> {
         self.first.at(i).get().cast()
+    }
+
+    /// One element at a position, or [`RowElement::WIDTH`] of them from there on.
+    #[track_caller]
+    pub(crate) fn group(self, i: Val<u32>, num: usize) -> Vec<Val<f32>> {
+        match num {
+            1 => vec![self.get(i)],
+            _ => T::load_wide(self.first.at(i), 0.0, Val::constant(true)),
+        }
     }
 
     /// Stores one element at a position, or [`RowElement::WIDTH`] of them from there on.

@@ -5,7 +5,7 @@ use warpfold_lang::Val;
 use crate::fold::{Monoid, Position};
 
 /// The number of elements, their mean, and the sum of squared distances from it (Welford, 1962; combined as by Chan,
-/// Golub and LeVeque, 1979). The number is exact up to 2^24.
+/// Golub and LeVeque, 1979). The number is exact up to 2^24. The combination commutes up to rounding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Welford;
 
@@ -13,6 +13,23 @@ pub struct Welford;
 pub type Moments = (Val<f32>, Val<f32>, Val<f32>);
 
 impl Welford {
+    /// The moments of what is in `acc`, then one element.
+    #[track_caller]
+    #[must_use]
+    pub fn push_one((count, mean, squares): Moments, element: Val<f32>) -> Moments {
+        let count = count + 1.0;
+        let distance = element - mean;
+        let mean = mean + distance.div_approx(count);
+        (count, mean, distance.mul_add(element - mean, squares))
+    }
+
+    /// The mean, and the variance: the mean of the squared distances. Both are NaN of nothing.
+    #[track_caller]
+    #[must_use]
+    pub fn mean_and_variance((count, mean, squares): Moments) -> (Val<f32>, Val<f32>) {
+        (count.eq(0.0).select(f32::NAN, mean), squares / count)
+    }
+
     /// The moments of so many of some elements, of which the others are 0, in two passes over registers. `has` says
     /// which they are.
     #[track_caller]
@@ -34,7 +51,7 @@ impl Monoid for Welford {
     type Item = Val<f32>;
     type Acc = Moments;
     type Output = (Val<f32>, Val<f32>);
-    const COMMUTES: bool = false;
+    const COMMUTES: bool = true;
     const USES_POSITION: bool = false;
 
     fn identity(self) -> Self::Acc {
@@ -55,9 +72,11 @@ impl Monoid for Welford {
         (Val::constant(1.0), element, Val::constant(0.0))
     }
 
-    /// The mean, and the variance: the mean of the squared distances. Both are NaN of nothing.
-    #[track_caller]
-    fn finish(self, (count, mean, squares): Moments, _: Val<u64>) -> Self::Output {
-        (count.eq(0.0).select(f32::NAN, mean), squares / count)
+    fn push(self, acc: Moments, element: Val<f32>, _: Position) -> Moments {
+        Self::push_one(acc, element)
+    }
+
+    fn finish(self, acc: Moments, _: Val<u64>) -> Self::Output {
+        Self::mean_and_variance(acc)
     }
 }

@@ -15,7 +15,7 @@ use crate::row::{Row, RowElement, Team};
 pub fn grid_partials<T: RowElement>(block: u32) -> Partials<T> {
     let name = format!("softmax_grid_partials_{}", T::DTYPE);
     let body = move |input: Global<T>, largest: Global<f32>, sums: Global<f32>, len: Val<u32>| {
-        let input = Row::of(input, Val::constant(0), len);
+        let input = Row::only(input, len);
         let thread = block_idx().x * block + thread_idx().x;
         // Largest and sum
         let seen = vars(OnlineSoftmax.identity());
@@ -40,7 +40,7 @@ pub fn grid<T: RowElement>(block: u32) -> VectorSoftmax<T> {
                      num_partials: Val<u32>,
                      output: Global<T>,
                      len: Val<u32>| {
-        let (input, output) = (Row::of(input, Val::constant(0), len), Row::of(output, Val::constant(0), len));
+        let (input, output) = (Row::only(input, len), Row::only(output, len));
         let thread = block_idx().x * block + thread_idx().x;
         // Largest and sum
         let (largest, sum) = fold_partials(Team::Block(block), largest, sums, num_partials);
