@@ -25,8 +25,7 @@ use crate::sim::Check;
 /// error, 2 bad usage, 3 PTX that the device refuses, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Ladder {
-    /// vector-add, reduce, reduce-lessons, softmax, softmax-vector, norm, rms-norm or scale.
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", help = names())]
     name: String,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
     #[arg(long, value_name = "DEVICE")]
@@ -100,6 +99,13 @@ fn ending(report: &LadderReport) -> Result<Ending, Failure> {
         None if report.is_ok() => Ok(Ending::Clean),
         None => Ok(Ending::Findings),
     }
+}
+
+/// What ladders there are: `a, b or c`
+fn names() -> String {
+    let names: Vec<_> = kernels::LADDERS.iter().map(|ladder| ladder.name).collect();
+    let (last, others) = names.split_last().expect("there are ladders");
+    format!("{} or {last}", others.join(", "))
 }
 
 /// A number of elements; digits may be grouped as in Rust.
