@@ -7,7 +7,7 @@
 use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, var, when};
 
 use super::RowScale;
-use crate::fold::Max;
+use crate::fold::Extreme;
 use crate::row::{Row, RowElement, Team};
 
 /// Each block takes a row.
@@ -22,8 +22,8 @@ pub fn block<T: RowElement>(block: u32) -> RowScale<T> {
                 let (input, output) = (Row::of(input, row, row_len), Row::of(output, row, row_len));
                 // Largest
                 let largest = var(0.0);
-                team.each(row_len, |i| largest.set(input.get(i).abs().max(largest.get())));
-                let largest = team.fold(Max::new(), largest.get());
+                team.each(row_len, |i| largest.set(input.get(i).abs().max_nan(largest.get())));
+                let largest = team.fold(Extreme::max(), largest.get());
                 // Epilogue
                 let divisor = largest.eq(0.0).select(1.0, largest);
                 team.each(row_len, |i| output.set(i, &[input.get(i) / divisor]));

@@ -7,7 +7,7 @@
 use warpfold_lang::{Global, Val, block_idx, kernel, lane_id, var, warp_id, when};
 
 use super::RowScale;
-use crate::fold::Max;
+use crate::fold::Extreme;
 use crate::row::{Held, Row, RowElement, Team};
 
 /// Each warp of a block takes a row, and reads twice what 16 bytes a lane do not hold.
@@ -23,10 +23,10 @@ pub fn warp<T: RowElement>(block: u32) -> RowScale<T> {
                 // Largest
                 let kept = Held::load(input, team, T::WIDTH, 0.0);
                 let largest = var(0.0);
-                let see = |x: &Val<f32>| largest.set(x.abs().max(largest.get()));
+                let see = |x: &Val<f32>| largest.set(x.abs().max_nan(largest.get()));
                 kept.values().iter().for_each(see);
                 input.each_behind(kept.capacity(), team, |_, x| x.iter().for_each(see));
-                let largest = team.fold(Max::new(), largest.get());
+                let largest = team.fold(Extreme::max(), largest.get());
                 // Epilogue
                 let divisor = largest.eq(0.0).select(1.0, largest);
                 kept.with(kept.values().iter().map(|x| *x / divisor)).store(output);
