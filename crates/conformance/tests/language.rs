@@ -4,9 +4,13 @@
 mod eight_bits;
 #[path = "language/floats.rs"]
 mod floats;
+#[path = "language/functions.rs"]
+mod functions;
 #[path = "language/harness.rs"]
 mod harness;
 #[path = "language/integers.rs"]
 mod integers;
+#[path = "language/quad.rs"]
+mod quad;
 #[path = "language/threads.rs"]
 mod threads;

@@ -5,6 +5,8 @@ mod f8;
 use half::{bf16, f16};
 use warpfold_ptx::ScalarType;
 
+use crate::val::Functions;
+
 pub(crate) use f8::Format;
 pub use f8::{EightBitFloat, F8E4M3, F8E5M2};
 
@@ -221,14 +223,15 @@ pub trait Signed: Number {}
 /// A number whose arithmetic rounds, packed pairs included.
 pub trait Float: Signed {}
 
-/// `f32` or `f64`.
-pub trait WideFloat: Float {}
-
-/// `f16`, `bf16`, `f32` or `f64`: one number a register, so comparisons give one predicate.
-pub trait ScalarFloat: Float {}
-
 /// A number that compares to one predicate: all but packed pairs.
 pub trait Ordered: Number {}
+
+/// `f16`, `bf16`, `f32` or `f64`: one number a register, so comparisons give one predicate.
+pub trait ScalarFloat: Float + Ordered {}
+
+/// `f32` or `f64`: what has mathematical functions, from [`Val::exp`](crate::Val::exp) to
+/// [`Val::sin`](crate::Val::sin). A kernel that is generic over the type it computes in asks for this.
+pub trait WideFloat: ScalarFloat + Functions {}
 
 /// Two `f16` in one 32-bit register, the first in the low half.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -22,6 +22,7 @@ pub(crate) mod memory;
 pub(crate) mod print;
 pub(crate) mod special;
 pub(crate) mod sync;
+pub(crate) mod table;
 pub(crate) mod warp;
 
 pub(crate) use arithmetic::Binary;

@@ -11,6 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 pub use convert::Rounding;
+pub(crate) use math::Functions;
 pub use packed::Pair;
 
 use crate::Var;

@@ -34,7 +34,9 @@ pub(crate) fn cases() -> Vec<Case> {
     each!(pairs: F16x2 Bf16x2);
     each!(eight_bits: F8E4M3 F8E5M2);
     cases.push(Case::new(bits()));
-    cases.push(Case::new(functions()));
+    each!(functions: f32 f64);
+    each!(angles: f32 f64);
+    cases.push(Case::new(approximations()));
     cases.push(Case::new(half_functions()));
     cases
 }
@@ -187,12 +189,30 @@ fn bits() -> Kernel<(Global<u32>, Global<i32>, Global<u64>)> {
     })
 }
 
-fn functions() -> Kernel<(Global<f32>, Global<f32>)> {
-    kernel("functions", |input: Global<f32>, output: Global<f32>| {
+fn functions<T: WideFloat>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
+    kernel(format!("functions_{name}"), |input: Global<T>, output: Global<T>| {
         let x = input.get();
         store_all!(output:
-            x.exp(), x.exp2(), x.ln(), x.tanh(), x.sigmoid(), x.erf(), x.exp_approx(), x.log2_approx(), x.recip_approx(),
-            x.div_approx(3.0), x.sqrt_approx(), x.sin_approx(), x.cos_approx(), x.tanh_approx(), x.floor(), x.ceil(),
+            x.exp(), x.exp2(), x.expm1(), x.ln(), x.log2(), x.log10(), x.log1p(), x.pow(input.at(1).get()), x.sinh(),
+            x.cosh(), x.tanh(), x.sigmoid(), x.erf(), x.floor(), x.ceil(), x.fmod(input.at(2).get()),
+        );
+    })
+}
+
+fn angles<T: WideFloat>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
+    kernel(format!("angles_{name}"), |input: Global<T>, output: Global<T>| {
+        let x = input.get();
+        let (sine, cosine) = x.sin_cos();
+        store_all!(output: x.sin(), x.cos(), sine, cosine, x.tan(), x.asin(), x.acos(), x.atan());
+    })
+}
+
+fn approximations() -> Kernel<(Global<f32>, Global<f32>)> {
+    kernel("approximations", |input: Global<f32>, output: Global<f32>| {
+        let x = input.get();
+        store_all!(output:
+            x.exp_approx(), x.log2_approx(), x.recip_approx(), x.div_approx(3.0), x.sqrt_approx(), x.sin_approx(),
+            x.cos_approx(), x.tanh_approx(),
         );
     })
 }
