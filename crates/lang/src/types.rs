@@ -231,7 +231,19 @@ pub trait ScalarFloat: Float + Ordered {}
 
 /// `f32` or `f64`: what has mathematical functions, from [`Val::exp`](crate::Val::exp) to
 /// [`Val::sin`](crate::Val::sin). A kernel that is generic over the type it computes in asks for this.
-pub trait WideFloat: ScalarFloat + Functions {}
+pub trait WideFloat: ScalarFloat {
+    /// The same type, as the algorithms of the mathematical functions know it.
+    #[doc(hidden)]
+    type Math: Functions;
+}
+
+impl WideFloat for f32 {
+    type Math = Self;
+}
+
+impl WideFloat for f64 {
+    type Math = Self;
+}
 
 /// Two `f16` in one 32-bit register, the first in the low half.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -342,7 +354,6 @@ macro_rules! marker {
 marker! {
     Word: u32 u64 i32 i64;
     Signed: i8 i16 i32 i64;
-    WideFloat: f32 f64;
     ScalarFloat: f16 bf16 f32 f64;
     Ordered: f16 bf16 f32 f64;
 }

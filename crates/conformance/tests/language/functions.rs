@@ -9,8 +9,8 @@ use crate::quad::Q;
 
 /// A type with what the tests need to know about it.
 trait Real: Value + WideFloat + Into<f64> {
-    const PRECISION: i32;
-    const LEAST_EXPONENT: i32;
+    const DIGITS: i32;
+    const MIN_EXPONENT: i32;
     const MAX: f64;
     fn nearest(value: f64) -> Self;
     /// The number with the high bits of a pattern.
@@ -18,8 +18,8 @@ trait Real: Value + WideFloat + Into<f64> {
 }
 
 impl Real for f32 {
-    const PRECISION: i32 = 24;
-    const LEAST_EXPONENT: i32 = -126;
+    const DIGITS: i32 = 24;
+    const MIN_EXPONENT: i32 = -126;
     const MAX: f64 = f32::MAX as f64;
     fn nearest(value: f64) -> Self {
         value as Self
@@ -30,8 +30,8 @@ impl Real for f32 {
 }
 
 impl Real for f64 {
-    const PRECISION: i32 = 53;
-    const LEAST_EXPONENT: i32 = -1022;
+    const DIGITS: i32 = 53;
+    const MIN_EXPONENT: i32 = -1022;
     const MAX: f64 = f64::MAX;
     fn nearest(value: f64) -> Self {
         value
@@ -67,11 +67,11 @@ fn run<T: Real>(
 fn ulps<T: Real>(result: T, exact: Q) -> f64 {
     let magnitude = exact.to_f64().abs();
     let exponent =
-        if magnitude == 0.0 { T::LEAST_EXPONENT } else { (magnitude.log2().floor() as i32).max(T::LEAST_EXPONENT) };
+        if magnitude == 0.0 { T::MIN_EXPONENT } else { (magnitude.log2().floor() as i32).max(T::MIN_EXPONENT) };
     let error = Q::from(result.into()) - exact;
     // In two steps, as the unit may be less than any f64.
-    let half = (T::PRECISION - 1 - exponent) / 2;
-    let rest = T::PRECISION - 1 - exponent - half;
+    let half = (T::DIGITS - 1 - exponent) / 2;
+    let rest = T::DIGITS - 1 - exponent - half;
     (error * f64::from(half).exp2() * f64::from(rest).exp2()).to_f64().abs()
 }
 
@@ -93,7 +93,7 @@ fn check_both<T: Real>(
             let rounded: f64 = T::nearest(exact.to_f64()).into();
             if !rounded.is_finite() {
                 // At the end of the range an error of a unit decides.
-                let near = exact.to_f64().abs() < T::MAX * (1.0 + 4.0 * (-f64::from(T::PRECISION)).exp2())
+                let near = exact.to_f64().abs() < T::MAX * (1.0 + 4.0 * (-f64::from(T::DIGITS)).exp2())
                     && result.abs() == T::MAX;
                 let same = result.to_bits() == rounded.to_bits() || result.is_nan() && rounded.is_nan();
                 assert!(same || near, "{name}({a:e}, {b:e}) on {device} is {result:e}, expected {rounded:e}");
@@ -139,8 +139,7 @@ fn patterns(num: u64) -> impl Iterator<Item = u64> {
 /// Numbers of all magnitudes and signs.
 fn everywhere<T: Real>(num: u64) -> Vec<T> {
     let special = [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, T::MAX, -T::MAX];
-    let tiny =
-        [1.0, -1.0, 3.0].map(|x| x * f64::from(T::LEAST_EXPONENT).exp2() * (1.0 - f64::from(T::PRECISION)).exp2());
+    let tiny = [1.0, -1.0, 3.0].map(|x| x * f64::from(T::MIN_EXPONENT).exp2() * (1.0 - f64::from(T::DIGITS)).exp2());
     let numbers = patterns(num).map(T::from_pattern);
     special.into_iter().chain(tiny).map(T::nearest).chain(numbers).collect()
 }

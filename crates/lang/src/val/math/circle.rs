@@ -4,7 +4,6 @@ use super::constants::HALF_PI;
 use super::twofold::Twofold;
 use super::{Functions, polynomial, reduction};
 use crate::Val;
-use crate::types::WideFloat;
 
 /// The sine of an angle up to π/4.
 fn sin_of_rest<T: Functions>(rest: Twofold<T>) -> Val<T> {
@@ -40,25 +39,25 @@ fn signed<T: Functions>(x: Val<T>, quadrant: Val<i32>) -> Val<T> {
 }
 
 /// The sine.
-pub(super) fn sin<T: WideFloat>(angle: Val<T>) -> Val<T> {
+pub(super) fn sin<T: Functions>(angle: Val<T>) -> Val<T> {
     let (quadrant, is_odd, sine, cosine) = of_rest(angle);
     signed(is_odd.select(cosine, sine), quadrant)
 }
 
 /// The cosine.
-pub(super) fn cos<T: WideFloat>(angle: Val<T>) -> Val<T> {
+pub(super) fn cos<T: Functions>(angle: Val<T>) -> Val<T> {
     let (quadrant, is_odd, sine, cosine) = of_rest(angle);
     signed(is_odd.select(sine, cosine), quadrant + 1)
 }
 
 /// Both by one reduction.
-pub(super) fn sin_cos<T: WideFloat>(angle: Val<T>) -> (Val<T>, Val<T>) {
+pub(super) fn sin_cos<T: Functions>(angle: Val<T>) -> (Val<T>, Val<T>) {
     let (quadrant, is_odd, sine, cosine) = of_rest(angle);
     (signed(is_odd.select(cosine, sine), quadrant), signed(is_odd.select(sine, cosine), quadrant + 1))
 }
 
 /// The tangent.
-pub(super) fn tan<T: WideFloat>(angle: Val<T>) -> Val<T> {
+pub(super) fn tan<T: Functions>(angle: Val<T>) -> Val<T> {
     let (_, is_odd, sine, cosine) = of_rest(angle);
     is_odd.select(-cosine, sine) / is_odd.select(sine, cosine)
 }
@@ -70,12 +69,12 @@ fn asin_of_half<T: Functions>(x: Val<T>) -> Val<T> {
 }
 
 /// `√((1 - x) / 2)`: half the angle whose cosine is `x` has this sine.
-fn sine_of_half_angle<T: WideFloat>(magnitude: Val<T>) -> Val<T> {
+fn sine_of_half_angle<T: Functions>(magnitude: Val<T>) -> Val<T> {
     magnitude.mul_add(T::real(-0.5), T::real(0.5)).sqrt()
 }
 
 /// The angle with this sine.
-pub(super) fn asin<T: WideFloat>(x: Val<T>) -> Val<T> {
+pub(super) fn asin<T: Functions>(x: Val<T>) -> Val<T> {
     let magnitude = x.abs();
     let is_small = magnitude.lt(T::real(0.5));
     let small = asin_of_half(is_small.select(magnitude, sine_of_half_angle(magnitude)));
@@ -85,7 +84,7 @@ pub(super) fn asin<T: WideFloat>(x: Val<T>) -> Val<T> {
 }
 
 /// The angle with this cosine.
-pub(super) fn acos<T: WideFloat>(x: Val<T>) -> Val<T> {
+pub(super) fn acos<T: Functions>(x: Val<T>) -> Val<T> {
     let magnitude = x.abs();
     let is_small = magnitude.lt(T::real(0.5));
     let small = asin_of_half(is_small.select(magnitude, sine_of_half_angle(magnitude)));
@@ -98,7 +97,7 @@ pub(super) fn acos<T: WideFloat>(x: Val<T>) -> Val<T> {
 }
 
 /// The angle with this tangent.
-pub(super) fn atan<T: WideFloat>(x: Val<T>) -> Val<T> {
+pub(super) fn atan<T: Functions>(x: Val<T>) -> Val<T> {
     let (one, magnitude) = (T::real(1.0), x.abs());
     // tan(π/8) and tan(3π/8) are where the nearest multiple of π/4 changes.
     let is_middle = magnitude.gt(T::real(std::f64::consts::SQRT_2 - 1.0));

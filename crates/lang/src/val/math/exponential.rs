@@ -4,7 +4,6 @@ use super::constants::{LN_2, LOG2_E};
 use super::twofold::Twofold;
 use super::{Functions, polynomial};
 use crate::Val;
-use crate::types::WideFloat;
 
 /// `x = exponent ln(2) + rest`: the exponent twice, and the rest.
 fn reduce<T: Functions>(x: Val<T>) -> (Val<i32>, Val<T>) {
@@ -71,7 +70,7 @@ fn expm1_in_range<T: Functions>(x: Val<T>) -> Val<T> {
 }
 
 /// `e^x - 1`
-pub(super) fn expm1<T: WideFloat>(x: Val<T>) -> Val<T> {
+pub(super) fn expm1<T: Functions>(x: Val<T>) -> Val<T> {
     // e^-50 is less than half a unit of -1, and its power of 2 a normal number.
     let result = x.lt(T::real(-50.0)).select(T::real(-1.0), expm1_in_range(x));
     let result = x.gt(T::real(T::EXP_OVERFLOW)).select(Val::constant(T::HIGHEST), result);
@@ -80,7 +79,7 @@ pub(super) fn expm1<T: WideFloat>(x: Val<T>) -> Val<T> {
 }
 
 /// `(e^x - e^-x) / 2`
-pub(super) fn sinh<T: WideFloat>(x: Val<T>) -> Val<T> {
+pub(super) fn sinh<T: Functions>(x: Val<T>) -> Val<T> {
     let magnitude = x.abs();
     let minus_one = expm1_in_range(magnitude);
     let small = (minus_one + minus_one / (minus_one + T::real(1.0))) * T::real(0.5);
@@ -90,13 +89,13 @@ pub(super) fn sinh<T: WideFloat>(x: Val<T>) -> Val<T> {
 }
 
 /// `(e^x + e^-x) / 2`
-pub(super) fn cosh<T: WideFloat>(x: Val<T>) -> Val<T> {
+pub(super) fn cosh<T: Functions>(x: Val<T>) -> Val<T> {
     let half = scaled_exp(x.abs(), None, -1);
     half + T::real(0.25) / half
 }
 
 /// `1 - 2 / (e^2x + 1)`
-pub(super) fn tanh<T: WideFloat>(x: Val<T>) -> Val<T> {
+pub(super) fn tanh<T: Functions>(x: Val<T>) -> Val<T> {
     let magnitude = x.abs();
     let minus_one = expm1_in_range(magnitude + magnitude);
     let result = minus_one / (minus_one + T::real(2.0));
@@ -104,7 +103,7 @@ pub(super) fn tanh<T: WideFloat>(x: Val<T>) -> Val<T> {
 }
 
 /// `1 / (1 + e^-x)`, without overflow.
-pub(super) fn sigmoid<T: WideFloat>(x: Val<T>) -> Val<T> {
+pub(super) fn sigmoid<T: Functions>(x: Val<T>) -> Val<T> {
     let small = exp(-x.abs(), None);
     let numerator = x.lt(T::real(0.0)).select(small, T::real(1.0));
     numerator / (small + T::real(1.0))

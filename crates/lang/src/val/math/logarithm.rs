@@ -4,7 +4,6 @@ use super::constants::{LN_2, LOG2_E, LOG10_2, LOG10_E, TWO_THIRDS};
 use super::twofold::Twofold;
 use super::{Functions, polynomial};
 use crate::Val;
-use crate::types::WideFloat;
 
 /// `x = 2^exponent * fraction` with a fraction in [√½, √2), for a positive `x`.
 fn split<T: Functions>(x: Val<T>) -> (Val<T>, Val<T>) {
@@ -65,7 +64,7 @@ pub(super) fn log10<T: Functions>(x: Val<T>) -> Val<T> {
 }
 
 /// `ln(1 + x)`
-pub(super) fn log1p<T: WideFloat>(x: Val<T>) -> Val<T> {
+pub(super) fn log1p<T: Functions>(x: Val<T>) -> Val<T> {
     let sum = Twofold::sum(T::real(1.0), x);
     let (exponent, fraction) = T::split(sum.high);
     let f = fraction - T::real(1.0);

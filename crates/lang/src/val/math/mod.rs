@@ -26,7 +26,10 @@ use crate::recorder::with;
 use crate::types::{Float, ScalarFloat, WideFloat};
 
 /// What the algorithms need to know about `f32` and `f64`, and what each computes in its own way.
-pub trait Functions: ScalarFloat {
+///
+/// [`WideFloat::Math`] leads here: were it a supertrait, its names would stand in the way of those that users give to
+/// functions of their own traits.
+pub trait Functions: WideFloat {
     /// Bits of the significand.
     const DIGITS: u32;
     /// The exponent of the smallest normal number.
@@ -99,6 +102,23 @@ fn function<T: Float>(function: Function, a: Val<T>) -> Val<T> {
     Val::from_raw(with(|r| math::function(r, function, T::TYPE, a.raw())))
 }
 
+/// Applies an algorithm to a value of the type that it knows as [`Functions`].
+#[track_caller]
+fn by<T: WideFloat>(f: impl FnOnce(Val<T::Math>) -> Val<T::Math>, x: Val<T>) -> Val<T> {
+    Val::from_raw(f(Val::from_raw(x.raw())).raw())
+}
+
+/// The same for two.
+#[track_caller]
+fn by_both<T: WideFloat>(
+    f: impl FnOnce(Val<T::Math>, Val<T::Math>) -> Val<T::Math>,
+    x: Val<T>,
+    y: impl Operand<T>,
+) -> Val<T> {
+    let y = Val::from_raw(y.val().raw());
+    by(|x| f(x, y), x)
+}
+
 /// A polynomial with the lowest coefficient first.
 #[track_caller]
 fn polynomial<T: Float>(x: Val<T>, coefficients: &[T]) -> Val<T> {
@@ -142,49 +162,49 @@ impl<T: WideFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn exp(self) -> Self {
-        T::exp(self)
+        by(T::Math::exp, self)
     }
 
     /// `2^self`: at most 2 ulp (`f32`), 1.5 ulp (`f64`), exact for integers.
     #[track_caller]
     #[must_use]
     pub fn exp2(self) -> Self {
-        T::exp2(self)
+        by(T::Math::exp2, self)
     }
 
     /// `e^self - 1`, also where that is small: at most 2 ulp.
     #[track_caller]
     #[must_use]
     pub fn expm1(self) -> Self {
-        exponential::expm1(self)
+        by(exponential::expm1, self)
     }
 
     /// The natural logarithm: at most 1 ulp.
     #[track_caller]
     #[must_use]
     pub fn ln(self) -> Self {
-        T::ln(self)
+        by(T::Math::ln, self)
     }
 
     /// The logarithm to base 2: at most 1 ulp, exact for powers of 2.
     #[track_caller]
     #[must_use]
     pub fn log2(self) -> Self {
-        logarithm::log2(self)
+        by(logarithm::log2, self)
     }
 
     /// The logarithm to base 10: at most 1 ulp.
     #[track_caller]
     #[must_use]
     pub fn log10(self) -> Self {
-        logarithm::log10(self)
+        by(logarithm::log10, self)
     }
 
     /// `ln(1 + self)`, also where `self` is small: at most 1.5 ulp.
     #[track_caller]
     #[must_use]
     pub fn log1p(self) -> Self {
-        logarithm::log1p(self)
+        by(logarithm::log1p, self)
     }
 
     /// `self^exponent` with the special cases of C's `pow` (`x^0` and `1^y` are 1 even for NaN): at most 1 ulp.
@@ -202,42 +222,42 @@ impl<T: WideFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn pow(self, exponent: impl Operand<T>) -> Self {
-        power::pow(self, exponent.val())
+        by_both(power::pow, self, exponent)
     }
 
     /// The hyperbolic sine: at most 2 ulp.
     #[track_caller]
     #[must_use]
     pub fn sinh(self) -> Self {
-        exponential::sinh(self)
+        by(exponential::sinh, self)
     }
 
     /// The hyperbolic cosine: at most 2 ulp.
     #[track_caller]
     #[must_use]
     pub fn cosh(self) -> Self {
-        exponential::cosh(self)
+        by(exponential::cosh, self)
     }
 
     /// The hyperbolic tangent: at most 4 ulp (`f32`), 2.5 ulp (`f64`).
     #[track_caller]
     #[must_use]
     pub fn tanh(self) -> Self {
-        T::tanh(self)
+        by(T::Math::tanh, self)
     }
 
     /// `1 / (1 + e^-self)`: at most 8 ulp (`f32`; results below 2^-126 may be 0), 2 ulp (`f64`).
     #[track_caller]
     #[must_use]
     pub fn sigmoid(self) -> Self {
-        T::sigmoid(self)
+        by(T::Math::sigmoid, self)
     }
 
     /// The error function: at most 2 ulp (`f32`), 1 ulp (`f64`).
     #[track_caller]
     #[must_use]
     pub fn erf(self) -> Self {
-        T::erf(self)
+        by(T::Math::erf, self)
     }
 
     /// The sine of an angle in radians, whatever its size: at most 1 ulp.
@@ -247,49 +267,50 @@ impl<T: WideFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn sin(self) -> Self {
-        circle::sin(self)
+        by(circle::sin, self)
     }
 
     /// The cosine: as [`Self::sin`].
     #[track_caller]
     #[must_use]
     pub fn cos(self) -> Self {
-        circle::cos(self)
+        by(circle::cos, self)
     }
 
     /// Sine and cosine by one reduction: as [`Self::sin`].
     #[track_caller]
     #[must_use]
     pub fn sin_cos(self) -> (Self, Self) {
-        circle::sin_cos(self)
+        let (sine, cosine) = circle::sin_cos::<T::Math>(Val::from_raw(self.raw()));
+        (Val::from_raw(sine.raw()), Val::from_raw(cosine.raw()))
     }
 
     /// The tangent: at most 2 ulp, reduced as [`Self::sin`].
     #[track_caller]
     #[must_use]
     pub fn tan(self) -> Self {
-        circle::tan(self)
+        by(circle::tan, self)
     }
 
     /// The angle in [-π/2, π/2] with this sine: at most 2.5 ulp.
     #[track_caller]
     #[must_use]
     pub fn asin(self) -> Self {
-        circle::asin(self)
+        by(circle::asin, self)
     }
 
     /// The angle in [0, π] with this cosine: at most 1.5 ulp.
     #[track_caller]
     #[must_use]
     pub fn acos(self) -> Self {
-        circle::acos(self)
+        by(circle::acos, self)
     }
 
     /// The angle in [-π/2, π/2] with this tangent: at most 2 ulp.
     #[track_caller]
     #[must_use]
     pub fn atan(self) -> Self {
-        circle::atan(self)
+        by(circle::atan, self)
     }
 
     /// What a division by `divisor` leaves when its quotient is rounded towards zero, exactly: C's `fmod`, with the sign
@@ -297,7 +318,7 @@ impl<T: WideFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn fmod(self, divisor: impl Operand<T>) -> Self {
-        remainder::fmod(self, divisor.val())
+        by_both(remainder::fmod, self, divisor)
     }
 }
 

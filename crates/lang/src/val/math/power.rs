@@ -1,12 +1,11 @@
 //! Powers: `x^y = e^(y ln x)` with a logarithm of twice the digits, and the cases that C's `pow` lists.
 
 use super::twofold::Twofold;
-use super::{exponential, logarithm};
-use crate::types::WideFloat;
+use super::{Functions, exponential, logarithm};
 use crate::{Rounding, Val};
 
 /// `x^y`
-pub(super) fn pow<T: WideFloat>(x: Val<T>, y: Val<T>) -> Val<T> {
+pub(super) fn pow<T: Functions>(x: Val<T>, y: Val<T>) -> Val<T> {
     let [zero, one, infinity] = [T::ZERO, T::ONE, T::HIGHEST].map(Val::constant);
     let base = x.abs();
     let ln = logarithm::ln_twofold(base);

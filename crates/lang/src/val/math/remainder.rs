@@ -1,11 +1,10 @@
 //! The remainder of a division, exactly.
 
 use super::Functions;
-use crate::types::WideFloat;
 use crate::{Rounding, Val, var, when_else, while_loop};
 
 /// `x - trunc(x / y) y`
-pub(super) fn fmod<T: WideFloat>(x: Val<T>, y: Val<T>) -> Val<T> {
+pub(super) fn fmod<T: Functions>(x: Val<T>, y: Val<T>) -> Val<T> {
     let (dividend, divisor) = (x.abs(), y.abs());
     let quotient = dividend / divisor;
     let is_small = quotient.lt(T::real(f64::from(T::DIGITS - 2).exp2()));
@@ -18,13 +17,13 @@ pub(super) fn fmod<T: WideFloat>(x: Val<T>, y: Val<T>) -> Val<T> {
 }
 
 /// Where the quotient has fewer digits than the type: rounded it may be 1 too much, and the difference is exact.
-fn by_quotient<T: WideFloat>(dividend: Val<T>, divisor: Val<T>, quotient: Val<T>) -> Val<T> {
+fn by_quotient<T: Functions>(dividend: Val<T>, divisor: Val<T>, quotient: Val<T>) -> Val<T> {
     let remainder = (-quotient.round(Rounding::Zero)).mul_add(divisor, dividend);
     remainder.lt(T::real(0.0)).select(remainder + divisor, remainder)
 }
 
 /// Long division of the significands, as many digits at a time as fit in 64 bits.
-fn by_digits<T: WideFloat>(dividend: Val<T>, divisor: Val<T>) -> Val<T> {
+fn by_digits<T: Functions>(dividend: Val<T>, divisor: Val<T>) -> Val<T> {
     let (dividend, dividend_exponent) = significand(dividend);
     let (divisor, divisor_exponent) = significand(divisor);
     // A divisor of 0 is answered elsewhere.
