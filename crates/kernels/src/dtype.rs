@@ -85,6 +85,17 @@ impl Dtype {
         }
     }
 
+    /// The integer type without sign that has as many bytes: what elements are where only their bits matter.
+    #[must_use]
+    pub const fn bits(self) -> Self {
+        match self.bytes() {
+            1 => Self::U8,
+            2 => Self::U16,
+            4 => Self::U32,
+            _ => Self::U64,
+        }
+    }
+
     /// Whether it is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {

@@ -161,6 +161,14 @@ pub enum ErrorKind {
         /// Inputs that were given.
         found: usize,
     },
+    /// An option that the operation needs.
+    #[error("{op} needs the option '{option}'")]
+    MissingOption {
+        /// The operation.
+        op: String,
+        /// The option.
+        option: &'static str,
+    },
     /// An option that means nothing to the operation.
     #[error("{op} takes no option '{option}'")]
     OptionNotTaken {

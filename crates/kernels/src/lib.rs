@@ -9,12 +9,14 @@
 pub mod cross_entropy;
 pub mod elements;
 pub mod fold;
+pub mod gather;
 pub mod gemm;
 pub mod gemv;
 pub mod ladder;
 pub mod layout;
 pub mod map;
 pub mod norm;
+pub mod operations;
 pub mod reduce;
 pub mod reductions;
 pub mod row;

@@ -1,7 +1,7 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, gemm, gemv};
+use crate::{AnyKernel, gather, gemm, gemv, map, operations};
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
@@ -30,7 +30,11 @@ pub fn kernels() -> Vec<Listed> {
     }
     let block = gemm::launch_config(gemm::TILE, gemm::TILE).block;
     list.push(Listed { kernel: gemm::shared().into(), place: "gemm/shared".to_owned(), block });
-    let shipped = [("gemv", [gemv::BLOCK, 1, 1], gemv::kernels())];
+    let shipped = [
+        ("gemv", [gemv::BLOCK, 1, 1], gemv::kernels()),
+        ("map", [map::BLOCK, 1, 1], operations::kernels()),
+        ("gather", [gather::BLOCK, 1, 1], gather::kernels()),
+    ];
     for (place, block, kernels) in shipped {
         list.extend(kernels.into_iter().map(|kernel| Listed { kernel, place: place.to_owned(), block }));
     }

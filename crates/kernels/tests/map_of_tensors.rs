@@ -52,6 +52,16 @@ fn scattered(i: usize) -> u32 {
     (i as u32).wrapping_mul(2_654_435_761) >> 3
 }
 
+/// The virtual GPU with all checks, or the device that the environment names.
+fn device() -> Device {
+    if std::env::var_os("WARPFOLD_DEVICE").is_some() {
+        return Device::from_env().expect("the device that WARPFOLD_DEVICE names is there");
+    }
+    let device = Device::virtual_gpu(Profile::H200);
+    device.configure(|options| options.checks = Checks::All).unwrap();
+    device
+}
+
 struct Bench {
     device: Device,
     copy: Map<Val<u32>>,
@@ -60,8 +70,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let device = Device::virtual_gpu(Profile::H200);
-        device.configure(|options| options.checks = Checks::All).unwrap();
+        let device = device();
         let input = || Source::one::<u32>(Dtype::U32);
         let copy = Map::new("copy", input(), Sink::one::<u32>(Dtype::U32));
         let mixed = input().zip(input()).zip(input()).map(|((x, y), z)| x.mul_add(y, z ^ 5_u32));
@@ -304,8 +313,7 @@ fn several_units_a_thread_are_mapped_to_the_end() {
 #[test]
 fn positions_beyond_31_bits_take_another_path_to_the_same_place() {
     // Strides so long that offsets need 64 bits: the memory between is never touched.
-    let device = Device::virtual_gpu(Profile::H200);
-    device.configure(|options| options.checks = Checks::All).unwrap();
+    let device = device();
     let copy = Map::new("copy", Source::one::<u32>(Dtype::U8), Sink::one::<u32>(Dtype::U8));
     let bytes = 3_usize << 30;
     let far = layout(&[2, 5], &[(bytes - 8) as isize, 1]);

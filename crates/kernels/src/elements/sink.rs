@@ -33,6 +33,12 @@ impl<C: Compute> Sink<Val<C>> {
         let store = move |to: &[Global<u8>], values: &[Val<C>], wide| store(dtype, to[0], values, wide);
         Self { dtypes: vec![dtype], store: Arc::new(store) }
     }
+
+    /// One output whose elements are given by their bits, as numbers without sign; see [`Source::bits`](super::Source::bits).
+    #[must_use]
+    pub fn bits(dtype: Dtype) -> Self {
+        Self { dtypes: vec![dtype], ..Self::output(dtype.bits()) }
+    }
 }
 
 impl Sink<()> {

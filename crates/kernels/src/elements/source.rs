@@ -67,6 +67,12 @@ impl<C: Compute> Source<Val<C>> {
         };
         Self { dtypes: vec![dtype], load: Arc::new(load) }
     }
+
+    /// The bits of the elements of one input, as a number without sign: to move them as they are, whatever they mean.
+    #[must_use]
+    pub fn bits(dtype: Dtype) -> Self {
+        Self { dtypes: vec![dtype], ..Self::input(dtype.bits()) }
+    }
 }
 
 impl Source<()> {

@@ -21,5 +21,6 @@ pub use geometry::Scalars;
 pub use overlap::{Overlap, Region, overlap};
 pub use plan::{Plan, Shape, Weight};
 pub use run::Map;
+pub(crate) use strips::BLOCK;
 pub use strips::Strips;
 pub use tiles::Tiles;

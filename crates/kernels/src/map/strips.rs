@@ -8,7 +8,7 @@ use crate::AnyKernel;
 use crate::elements::{Place, Run};
 
 /// Threads a block.
-pub(super) const BLOCK: u32 = 256;
+pub(crate) const BLOCK: u32 = 256;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
