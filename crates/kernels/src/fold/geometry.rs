@@ -106,7 +106,7 @@ impl Dims {
 }
 
 /// Quotient and remainder.
-fn divide(a: Val<u64>, b: Val<u64>, small: bool) -> (Val<u64>, Val<u64>) {
+pub(super) fn divide(a: Val<u64>, b: Val<u64>, small: bool) -> (Val<u64>, Val<u64>) {
     if small {
         let (a, b) = (a.cast::<u32>(), b.cast::<u32>());
         let quotient = a / b;

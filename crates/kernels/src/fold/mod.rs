@@ -12,11 +12,13 @@ mod block;
 mod columns;
 pub(crate) mod geometry;
 mod grid;
+mod launch;
 mod monoid;
 mod monoids;
 mod plan;
 mod rows;
 mod run;
+mod scan;
 mod thread;
 mod warp;
 
@@ -31,4 +33,8 @@ pub use monoids::{
 pub use plan::{Plan, Shape};
 pub use rows::Rows;
 pub use run::Fold;
+pub use scan::{
+    AnyScan, Cumulative, Direction, Prefix, Scan, ScanColumns, ScanOrder, ScanPlan, ScanRows, ScanShape, Step, Tiles, scan_of,
+    scan_warp,
+};
 pub use warp::fold_warp;

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpfold_device::{Arguments, Device, Stream, View, ViewMut};
+use warpfold_device::{Device, Stream, View, ViewMut};
 use warpfold_lang::Registers;
 
 use super::geometry::MAX_INPUTS;
+use super::launch::{Operands, launch};
 use super::plan::{self, Problem};
 use super::{Monoid, Plan, Shape, columns, rows};
 use crate::elements::{Sink, Source};
@@ -111,26 +112,9 @@ impl<M: Monoid> Fold<M> {
         assert_eq!(inputs.len(), self.source.dtypes().len(), "one view for each input");
         assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
         let Some(config) = plan.launch else { return Ok(()) };
-        let function = self.kernel(plan).prepare(stream.device())?;
-        let mut arguments = Arguments::new();
-        for i in 0..MAX_INPUTS {
-            arguments = match inputs.get(i) {
-                Some(input) => arguments.input(input.clone()),
-                None => arguments.value(0_u64),
-            };
-        }
-        let (mut outputs, mut num_outputs) = (outputs.into_iter(), 0);
-        while num_outputs < 2 {
-            num_outputs += 1;
-            arguments = match outputs.next() {
-                Some(output) => arguments.output(output),
-                None => arguments.value(0_u64),
-            };
-        }
-        let (words, tickets) = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
-        let bytes: Vec<u8> = plan.geometry.words().iter().flat_map(|word| word.to_le_bytes()).collect();
-        let arguments = arguments.output(words).output(tickets).raw(&bytes, 8);
-        Ok(stream.launch_raw(&function, config, &arguments)?)
+        let workspace = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
+        let operands = Operands { inputs, outputs, workspace };
+        launch(stream, &self.kernel(plan), config, operands, &plan.geometry.words())
     }
 
     /// The device's share of planning: builds and loads the kernel of a plan.

@@ -1,0 +1,43 @@
+//! A launch of a kernel that takes one or two inputs, one or two outputs, workspace, counters, and words by value.
+
+use warpfold_device::{Arguments, LaunchConfig, Stream, View, ViewMut};
+
+use super::geometry::MAX_INPUTS;
+use crate::{AnyKernel, Error};
+
+/// The memory of such a kernel.
+pub(super) struct Operands<'a> {
+    pub(super) inputs: Vec<View<'a, u8>>,
+    pub(super) outputs: Vec<ViewMut<'a, u8>>,
+    /// Words of any content, and counters that are zero.
+    pub(super) workspace: (ViewMut<'a, u64>, ViewMut<'a, u32>),
+}
+
+/// Enqueues the kernel. An input or output that is not there is a null pointer.
+pub(super) fn launch(
+    stream: &Stream,
+    kernel: &AnyKernel,
+    config: LaunchConfig,
+    operands: Operands<'_>,
+    words: &[u64],
+) -> Result<(), Error> {
+    let function = kernel.prepare(stream.device())?;
+    let mut arguments = Arguments::new();
+    for i in 0..MAX_INPUTS {
+        arguments = match operands.inputs.get(i) {
+            Some(input) => arguments.input(input.clone()),
+            None => arguments.value(0_u64),
+        };
+    }
+    let mut outputs = operands.outputs.into_iter();
+    for _ in 0..2 {
+        arguments = match outputs.next() {
+            Some(output) => arguments.output(output),
+            None => arguments.value(0_u64),
+        };
+    }
+    let (memory, tickets) = operands.workspace;
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let arguments = arguments.output(memory).output(tickets).raw(&bytes, 8);
+    Ok(stream.launch_raw(&function, config, &arguments)?)
+}

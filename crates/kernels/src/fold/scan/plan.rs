@@ -1,0 +1,233 @@
+//! From the shape of a scan to the kernel and the launch. As for folds, the rules never look at the device: the order of
+//! a scan is part of its contract.
+
+use warpfold_device::LaunchConfig;
+
+use super::geometry::{Geometry, OPERANDS, RESULTS, Step};
+use super::look_back::{COUNTERS, num_nodes};
+use super::{Direction, ScanColumns, ScanOrder, ScanRows, Tiles};
+use crate::elements::Run;
+use crate::layout::{Dim, Layout, dims};
+use crate::{Dtype, Error, ErrorKind};
+
+/// Blocks that are enough to fill a GPU several times over (as for folds): with fewer, rows are shared by blocks.
+const ENOUGH_BLOCKS: u64 = 512;
+/// Threads of a block that scans rows.
+const BLOCK: u32 = 256;
+/// Bytes that a thread of a block holds: 256 threads x 8 blocks x 64 bytes are 128 KiB in flight a multiprocessor.
+const BYTES: u32 = 64;
+/// Vectors that a thread holds at most: each is a scan of its warp.
+const VECTORS: u32 = 8;
+/// Registers of items and prefixes that a thread may hold, half of 64.
+const REGISTERS: u32 = 32;
+/// Rows that a warp of `columns` takes at once.
+const COLUMN_ROWS: u32 = 8;
+
+/// Which kernel scans.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ScanShape {
+    /// Threads stand along the axis.
+    Rows(ScanRows),
+    /// Threads stand along a kept dimension.
+    Columns(ScanColumns),
+}
+
+/// How a scan is carried out. A value: it can be printed and compared; it decides the order of the scan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScanPlan {
+    /// The kernel.
+    pub shape: ScanShape,
+    /// The launch; `None` if there is no item.
+    pub launch: Option<LaunchConfig>,
+    /// 8-byte words of workspace.
+    pub workspace_words: u64,
+    /// Counters, zero before and behind the launch.
+    pub tickets: u64,
+    pub(crate) geometry: Geometry,
+}
+
+/// What a plan is made for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Problem<'a> {
+    pub(crate) inputs: &'a [Dtype],
+    pub(crate) outputs: &'a [Dtype],
+    /// Registers of an item, and of an accumulator.
+    pub(crate) item_registers: u32,
+    pub(crate) registers: u32,
+    pub(crate) layouts: &'a [&'a Layout],
+    /// Of the first element of each input, then of each output.
+    pub(crate) addresses: &'a [u64],
+    pub(crate) order: ScanOrder,
+}
+
+/// Plans the scan along an axis.
+pub(crate) fn plan(problem: &Problem<'_>, axis: usize) -> Result<ScanPlan, Error> {
+    let shape = problem.layouts[0].shape();
+    let results = Layout::contiguous(shape)?;
+    let layouts: Vec<&Layout> = problem.layouts.iter().copied().chain([&results]).collect();
+    let size = |kept: bool| {
+        let sizes = shape.iter().enumerate().filter(|(i, _)| kept == (*i != axis)).map(|(_, size)| *size as u64);
+        let product = sizes.into_iter().try_fold(1_u64, |product, size| product.checked_mul(size));
+        product.ok_or(Error::from(ErrorKind::TooLarge { what: "a scan", size: u64::MAX, limit: u64::MAX }))
+    };
+    let geometry = Geometry {
+        rows: size(true)?,
+        len: size(false)?,
+        tiles: 1,
+        axis: layouts.iter().map(|layout| layout.strides()[axis] as i64).collect(),
+        kept: dims(&layouts, |i| i != axis),
+    };
+    if is_columns(&geometry) { columns(problem, geometry) } else { rows(problem, geometry) }
+}
+
+/// Whether neighbouring rows lie side by side, inputs and results.
+fn is_columns(geometry: &Geometry) -> bool {
+    let Some((inner, (results, inputs))) =
+        geometry.kept.last().and_then(|inner| Some((inner, inner.strides.split_last()?)))
+    else {
+        return false;
+    };
+    *results == 1 && inputs.iter().all(|stride| matches!(stride, 0 | 1)) && inner.size >= 8
+}
+
+/// Whether accesses of `vector` elements of every operand are aligned, from every position that these strides lead to.
+fn is_aligned(problem: &Problem<'_>, vector: u32, strides: &[&[i64]]) -> bool {
+    let inputs = problem.inputs.len();
+    let dtypes = problem.inputs.iter().chain(problem.outputs);
+    dtypes.zip(problem.addresses).enumerate().all(|(i, (dtype, address))| {
+        let access = (u64::from(vector) * dtype.bytes()).min(16);
+        let fits = |strides: &&[i64]| (strides[i.min(inputs)].unsigned_abs() * dtype.bytes()).is_multiple_of(access);
+        address.is_multiple_of(access) && strides.iter().all(fits)
+    })
+}
+
+/// Elements that 16 bytes hold of the widest operand.
+fn vector_of(problem: &Problem<'_>) -> u32 {
+    let widest = problem.inputs.iter().chain(problem.outputs).map(|dtype| dtype.bytes()).max().unwrap_or(1);
+    16 / widest as u32
+}
+
+fn is_small(geometry: &Geometry) -> bool {
+    geometry.rows.saturating_mul(geometry.tiles).max(geometry.len) < 1 << 32
+}
+
+fn power_of_two_up_to(number: u64) -> u32 {
+    1 << number.clamp(1, 1 << 16).ilog2()
+}
+
+fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error> {
+    let (rows, len) = (geometry.rows, geometry.len);
+    let kept: Vec<&[i64]> = geometry.kept.iter().map(|dim| dim.strides.as_slice()).collect();
+    let steps = geometry.steps();
+    let widest = vector_of(problem);
+    let is_wide = steps[..problem.inputs.len()].iter().all(|step| *step != Step::Any)
+        && steps[RESULTS] == Step::Unit
+        && is_aligned(problem, widest, &kept)
+        && len >= u64::from(widest)
+        // From the end, vectors are aligned only where the row's length is.
+        && (problem.order.direction == Direction::Forward || len.is_multiple_of(widest.into()));
+    let vector = if is_wide { widest } else { 1 };
+    let vectors = len / u64::from(vector);
+    // Short rows: a group of lanes each. Long ones, or a few: a block each.
+    let is_long = vectors > 32 * 8 || (vectors > 64 && rows < ENOUGH_BLOCKS / 2);
+    let lanes = if is_long { BLOCK } else { vectors.next_power_of_two().clamp(1, 32) as u32 };
+    let a_vector = vector * problem.item_registers + problem.registers;
+    let most = (BYTES * widest / (16 * vector)).min(REGISTERS / a_vector).clamp(1, VECTORS);
+    let unroll = power_of_two_up_to(vectors.div_ceil(lanes.into())).min(power_of_two_up_to(most.into()));
+    let mut shape = ScanRows {
+        block: BLOCK,
+        lanes,
+        vector,
+        unroll,
+        steps,
+        tail: !len.is_multiple_of(vector.into()),
+        tiles: Tiles::One,
+        kept: geometry.kept.len(),
+        small: true,
+        order: problem.order,
+    };
+    geometry.tiles = vectors.div_ceil(u64::from(lanes * unroll)).max(1);
+    let (mut blocks, mut nodes) = (rows.div_ceil(u64::from(BLOCK / lanes)), None);
+    if geometry.tiles > 1 {
+        shape.tiles = Tiles::Loop;
+        if is_long && rows < ENOUGH_BLOCKS {
+            shape.tiles = Tiles::Split;
+            blocks = rows * geometry.tiles;
+            nodes = Some([num_nodes(geometry.tiles) * rows; 2]);
+        }
+    }
+    shape.small = is_small(&geometry);
+    finish(problem, ScanShape::Rows(shape), geometry, blocks, BLOCK, nodes)
+}
+
+fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error> {
+    let len = geometry.len;
+    let (inner, outer) = geometry.kept.split_last().expect("columns are a kept dimension");
+    let mut others: Vec<&[i64]> = outer.iter().map(|dim| dim.strides.as_slice()).collect();
+    others.push(&geometry.axis);
+    let outer_size: u64 = outer.iter().map(|dim: &Dim| dim.size).product();
+    let blocks_of = |vector: u32| outer_size * inner.size.div_ceil(32 * u64::from(vector));
+    // As many columns a thread as one aligned access gives, while registers and blocks last.
+    let registers = problem.item_registers.max(problem.registers);
+    let most = vector_of(problem).min(REGISTERS / (COLUMN_ROWS * registers)).min(4);
+    let is_good = |vector: &u32| {
+        inner.size.is_multiple_of(u64::from(*vector))
+            && is_aligned(problem, *vector, &others)
+            && blocks_of(*vector) >= 64
+    };
+    let vector = [4, 2].into_iter().filter(|vector| *vector <= most).find(is_good).unwrap_or(1);
+    let mut runs = [Run::Narrow; OPERANDS];
+    for (run, stride) in runs.iter_mut().zip(&inner.strides) {
+        *run = match stride {
+            0 => Run::Same,
+            _ if vector > 1 => Run::Wide,
+            _ => Run::Narrow,
+        };
+    }
+    let warps = len.next_power_of_two().clamp(1, 8) as u32;
+    let unroll = power_of_two_up_to(len.div_ceil(warps.into()))
+        .min(COLUMN_ROWS)
+        .min(power_of_two_up_to(u64::from(REGISTERS / (vector * registers)).max(1)));
+    let mut blocks = blocks_of(vector);
+    geometry.tiles = len.div_ceil(u64::from(warps * unroll)).max(1);
+    let (mut tiles, mut nodes) = (Tiles::One, None);
+    if geometry.tiles > 1 {
+        tiles = Tiles::Loop;
+        if blocks < ENOUGH_BLOCKS && geometry.tiles > 2 {
+            tiles = Tiles::Split;
+            let num_nodes = num_nodes(geometry.tiles);
+            nodes = Some([num_nodes * geometry.rows, num_nodes * blocks]);
+            blocks *= geometry.tiles;
+        }
+    }
+    let shape = ScanColumns {
+        warps,
+        vector,
+        unroll,
+        runs: [runs[0], runs[1]],
+        kept: geometry.kept.len(),
+        tiles,
+        small: is_small(&geometry),
+        order: problem.order,
+    };
+    finish(problem, ScanShape::Columns(shape), geometry, blocks, 32 * warps, nodes)
+}
+
+/// `nodes`: accumulators and flags of blocks that share rows.
+fn finish(
+    problem: &Problem<'_>,
+    shape: ScanShape,
+    geometry: Geometry,
+    blocks: u64,
+    block: u32,
+    nodes: Option<[u64; 2]>,
+) -> Result<ScanPlan, Error> {
+    const LIMIT: u64 = i32::MAX as u64;
+    if blocks > LIMIT {
+        return Err(ErrorKind::TooLarge { what: "the grid", size: blocks, limit: LIMIT }.into());
+    }
+    let launch = (geometry.rows > 0 && geometry.len > 0).then(|| LaunchConfig::new(blocks as u32, block));
+    let [slots, flags] = nodes.unwrap_or([0; 2]);
+    let tickets = if flags > 0 { COUNTERS + flags } else { 0 };
+    Ok(ScanPlan { shape, launch, workspace_words: slots * u64::from(problem.registers), tickets, geometry })
+}
