@@ -185,6 +185,14 @@ pub enum ErrorKind {
         /// The strides.
         strides: Vec<isize>,
     },
+    /// Another number of axes than the operation goes along.
+    #[error("{op} goes along one axis, not {found}")]
+    NotOneAxis {
+        /// The operation.
+        op: String,
+        /// Axes that were given.
+        found: usize,
+    },
     /// An axis named twice.
     #[error("axis {0} is named twice")]
     RepeatedAxis(isize),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use warpfold_device::{Checks, Device, Profile};
-use warpfold_kernels::elements::{Compute, Sink, Source};
+use warpfold_device::{Checks, Device, Finding, Profile, Severity};
+use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{
-    Cumulative, Direction, Monoid, Position, Prefix, Scan, ScanOrder, ScanPlan, ScanShape, Sum, Tiles, scan_of,
+    Cumulative, Direction, Monoid, Position, Prefix, Scan, ScanOrder, ScanPlan, ScanShape, Sum, scan_of,
 };
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::{Dtype, Workspace};
@@ -65,8 +65,13 @@ fn scattered(i: usize) -> u32 {
 
 fn orders() -> [ScanOrder; 4] {
     let [forward, reverse] = [Direction::Forward, Direction::Reverse];
-    [(Prefix::Inclusive, forward), (Prefix::Exclusive, forward), (Prefix::Inclusive, reverse), (Prefix::Exclusive, reverse)]
-        .map(|(prefix, direction)| ScanOrder { prefix, direction })
+    [
+        (Prefix::Inclusive, forward),
+        (Prefix::Exclusive, forward),
+        (Prefix::Inclusive, reverse),
+        (Prefix::Exclusive, reverse),
+    ]
+    .map(|(prefix, direction)| ScanOrder { prefix, direction })
 }
 
 /// The positions in memory of each line of the layout along the axis, and where its results go.
@@ -160,7 +165,9 @@ impl Bench {
         scan.launch(&stream, &plan, vec![view], vec![written], &mut self.workspace)
             .unwrap_or_else(|e| panic!("{e}: {plan:?}"));
         for report in self.device.take_reports() {
-            assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
+            // Of very many blocks that wait for one another the checker says that it does not tell all apart.
+            let findings = report.report.findings.iter().filter(|finding| finding.severity != Severity::Info);
+            assert_eq!(findings.collect::<Vec<_>>(), Vec::<&Finding>::new(), "{plan:?}");
         }
         self.kinds.insert(kind(&plan));
         output.download().unwrap()
@@ -168,7 +175,8 @@ impl Bench {
 
     #[track_caller]
     fn check(&mut self, layout: &Layout, first: usize, axis: usize) {
-        let furthest = lines(layout, axis).iter().flatten().map(|(from, _)| first.strict_add_signed(*from)).max();
+        let furthest =
+            lines(layout, axis).iter().flatten().map(|(from, _)| first.checked_add_signed(*from).unwrap()).max();
         let memory: Vec<u32> = (0..=furthest.unwrap_or(first)).map(scattered).collect();
         let (sum, composed) = (self.sum.clone(), self.affine.clone());
         for order in orders() {
@@ -246,14 +254,221 @@ fn long_axes_are_shared_by_blocks() {
         (&[2, 3000, 48], 1),
         (&[600, 300], 0),
         (&[600, 300], 1),
-        (&[700, 2300], 1),
-        (&[520, 2400], 1),
         (&[8, 2048], 1),
         (&[40, 3, 400], 0),
-        (&[30, 64, 512], 1),
         (&[300, 3], 0),
+        (&[20, 100, 51], 1),
     ] {
         bench.check(&Layout::contiguous(shape).unwrap(), 0, axis);
     }
-    println!("{:#?}", bench.kinds);
+    // Large ones in one order only.
+    let scan = bench.affine.clone();
+    for (turn, (shape, axis)) in
+        [(&[512, 4100][..], 1), (&[512, 2049], 1), (&[600, 600], 1), (&[30, 100, 512], 1), (&[150, 4096], 0)]
+            .into_iter()
+            .enumerate()
+    {
+        let order = orders()[turn % 4];
+        let layout = Layout::contiguous(shape).unwrap();
+        let memory: Vec<u32> = (0..layout.len()).map(scattered).collect();
+        let results = bench.run(&scan, &layout, &memory, 0, axis, order);
+        let by_loop = expected(&layout, &memory, 0, axis, order.direction, |items| affine(items, order.prefix));
+        compare(&results, &by_loop, &format!("{shape:?} {order:?}"));
+    }
+    for kind in [
+        "lanes wide One",
+        "lanes wide Loop",
+        "block narrow Loop",
+        "block narrow Split",
+        "block wide Loop",
+        "block wide Split",
+        "columns narrow Loop",
+        "columns narrow Split",
+        "columns wide Loop",
+        "columns wide Split",
+    ] {
+        assert!(bench.kinds.contains(kind), "no plan was {kind}: {:#?}", bench.kinds);
+    }
+}
+
+#[test]
+fn a_scan_of_nothing_is_nothing() {
+    let mut bench = Bench::new();
+    let sum = bench.sum.clone();
+    for (shape, axis) in [(&[0][..], 0), (&[3, 0], 1), (&[3, 0], 0), (&[0, 3], 1)] {
+        let layout = Layout::contiguous(shape).unwrap();
+        assert_eq!(bench.run(&sum, &layout, &[9_u32], 0, axis, ScanOrder::default()), []);
+    }
+}
+
+/// Sixteen registers: [`Affine`] eight times, so that tiles are small and trees high.
+#[derive(Clone, Copy)]
+struct Wide;
+
+impl Monoid for Wide {
+    type Item = Val<u32>;
+    type Acc = [(Val<u32>, Val<u32>); 8];
+    type Output = Val<u32>;
+    const COMMUTES: bool = false;
+
+    fn identity(self) -> Self::Acc {
+        [Affine.identity(); 8]
+    }
+
+    fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+        std::array::from_fn(|i| Affine.combine(left[i], right[i]))
+    }
+
+    fn lift(self, item: Val<u32>, position: Position) -> Self::Acc {
+        [Affine.lift(item, position); 8]
+    }
+
+    fn finish(self, acc: Self::Acc, count: Val<u64>) -> Val<u32> {
+        acc.into_iter().map(|acc| Affine.finish(acc, count)).reduce(|all, one| all & one).expect("there are eight")
+    }
+}
+
+#[test]
+fn more_tiles_than_a_group_of_groups_has_are_scanned_in_order() {
+    let mut bench = Bench::new();
+    let scan = Scan::new("wide", Wide, Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
+    for (shape, axis, first) in [(&[256 * 1100 + 9][..], 0, 1), (&[16 * 1060 + 3, 17], 0, 0)] {
+        let layout = Layout::contiguous(shape).unwrap();
+        let memory: Vec<u32> = (0..layout.len() + first).map(scattered).collect();
+        let order = ScanOrder::default();
+        let results = bench.run(&scan, &layout, &memory, first, axis, order);
+        let by_loop = expected(&layout, &memory, first, axis, order.direction, |items| affine(items, order.prefix));
+        compare(&results, &by_loop, &format!("{shape:?}"));
+    }
+    assert_eq!(bench.kinds.iter().collect::<Vec<_>>(), ["block narrow Split", "columns narrow Split"]);
+}
+
+/// Floats of both signs over many orders of magnitude.
+fn floats(len: usize) -> Vec<f32> {
+    (0..len).map(|i| (f32::from(scattered(i) as u16) - 32_768.0) * 2.0_f32.powi((i * 7 % 41) as i32 - 20)).collect()
+}
+
+/// Every sum is off by no more than a rounding for each step that leads to it, of all magnitudes in it.
+#[track_caller]
+fn check_bound(layout: &Layout, axis: usize, memory: &[f32], results: &[f32], plan: &ScanPlan) {
+    for line in lines(layout, axis) {
+        let (mut sum, mut magnitudes) = (0.0_f64, 0.0_f64);
+        for (from, to) in line {
+            let x = f64::from(memory[from as usize]);
+            sum += x;
+            magnitudes += x.abs();
+            let bound = plan.depth() as f64 * f64::from(f32::EPSILON) / 2.0 * magnitudes;
+            let error = (f64::from(results[to]) - sum).abs();
+            assert!(error <= bound, "result {to} is {} for {sum}: off by {error}, not {bound}: {plan:?}", results[to]);
+        }
+    }
+}
+
+#[test]
+fn sums_of_floats_keep_their_bound_and_their_bits() {
+    let scan = scan_of(Cumulative::Sum, Dtype::F32, None).unwrap();
+    for (shape, axis) in [(&[300_003][..], 0), (&[40_000, 40], 0), (&[600, 5000], 1), (&[1000, 70], 1)] {
+        let layout = Layout::contiguous(shape).unwrap();
+        let memory = floats(layout.len());
+        let mut before: Option<Vec<u32>> = None;
+        // One worker runs one block after the other: a tile that waited for a later one would wait for ever. With more
+        // workers than cores blocks overtake each other.
+        for workers in [1, 4, 3] {
+            let device = Device::virtual_gpu(Profile::H200);
+            device.configure(|options| options.workers = Some(workers)).unwrap();
+            let input = device.upload(&memory).unwrap();
+            let mut output = device.alloc::<f32>(layout.len()).unwrap();
+            let addresses = [input.address(), output.address()];
+            let plan = scan.plan(&[&layout], &addresses, axis, ScanOrder::default()).unwrap();
+            let mut workspace = Workspace::new();
+            for _ in 0..2 {
+                output.fill_bytes(0xff).unwrap();
+                let (input, written) = (input.as_view().bytes(), output.as_view_mut().bytes());
+                scan.launch(&device.default_stream(), &plan, vec![input], vec![written], &mut workspace).unwrap();
+                let results = output.download().unwrap();
+                let bits: Vec<u32> = results.iter().map(|x| x.to_bits()).collect();
+                match &before {
+                    None => {
+                        check_bound(&layout, axis, &memory, &results, &plan);
+                        before = Some(bits);
+                    }
+                    Some(before) => assert!(bits == *before, "{shape:?} with {workers} workers differs"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn two_inputs_are_scanned_together() {
+    // The recurrence h = a * h + b, as state space models have it.
+    #[derive(Clone, Copy)]
+    struct Recurrence;
+    impl Monoid for Recurrence {
+        type Item = (Val<i32>, Val<i32>);
+        type Acc = (Val<i32>, Val<i32>);
+        type Output = Val<i32>;
+        const COMMUTES: bool = false;
+        fn identity(self) -> Self::Acc {
+            (Val::constant(1), Val::constant(0))
+        }
+        fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+            (left.0 * right.0, left.1.mul_add(right.0, right.1))
+        }
+        fn lift(self, item: Self::Item, _: Position) -> Self::Acc {
+            item
+        }
+        fn finish(self, acc: Self::Acc, _: Val<u64>) -> Val<i32> {
+            acc.1
+        }
+    }
+    let source = Source::one::<i32>(Dtype::I8).zip(Source::one::<i32>(Dtype::I32));
+    let scan = Scan::new("recurrence", Recurrence, source, Sink::one::<i32>(Dtype::I32));
+    let device = Device::virtual_gpu(Profile::H200);
+    device.configure(|options| options.checks = Checks::All).unwrap();
+    // One factor for each time, repeated over the channels.
+    for (times, channels) in [(5000, 32), (70, 9), (900, 1)] {
+        let factors: Vec<i8> = (0..times).map(|i| scattered(i) as i8).collect();
+        let addends: Vec<i32> = (0..times * channels).map(|i| scattered(i + 7) as i32).collect();
+        let (a, b) = (device.upload(&factors).unwrap(), device.upload(&addends).unwrap());
+        let mut output = device.alloc::<i32>(addends.len()).unwrap();
+        let layouts = [Layout::new(vec![times, channels], vec![1, 0]), Layout::contiguous(&[times, channels])];
+        let layouts = layouts.map(Result::unwrap);
+        let addresses = [a.address(), b.address(), output.address()];
+        let plan = scan.plan(&layouts.each_ref(), &addresses, 0, ScanOrder::default()).unwrap();
+        let inputs = vec![a.as_view().bytes(), b.as_view().bytes()];
+        let written = vec![output.as_view_mut().bytes()];
+        scan.launch(&device.default_stream(), &plan, inputs, written, &mut Workspace::new()).unwrap();
+        assert!(device.take_reports().iter().all(|report| report.report.findings.is_empty()));
+        let results = output.download().unwrap();
+        for channel in 0..channels {
+            let mut h = 0_i32;
+            for time in 0..times {
+                h = h.wrapping_mul(i32::from(factors[time])).wrapping_add(addends[time * channels + channel]);
+                assert_eq!(results[time * channels + channel], h, "{time} {channel}");
+            }
+        }
+    }
+}
+
+#[test]
+fn elements_are_read_once_and_results_written_once() {
+    let device = Device::virtual_gpu(Profile::H200);
+    // One worker runs one block after the other, and no block has to ask twice.
+    device.configure(|options| options.workers = Some(1)).unwrap();
+    // Tickets, flags and nodes take a few sectors a tile of 512 or, of columns, 256; more, but all of them in L2.
+    for (shape, axis, share) in [(&[1 << 18][..], 0, 10), (&[4096, 128], 1, 100), (&[1024, 256], 0, 2)] {
+        let scan = scan_of(Cumulative::Sum, Dtype::F32, None).unwrap();
+        let layout = Layout::contiguous(shape).unwrap();
+        let input = device.upload(&floats(layout.len())).unwrap();
+        let mut output = device.alloc::<f32>(layout.len()).unwrap();
+        let plan = scan.plan(&[&layout], &[input.address(), output.address()], axis, ScanOrder::default()).unwrap();
+        let (input, written) = (input.as_view().bytes(), output.as_view_mut().bytes());
+        scan.launch(&device.default_stream(), &plan, vec![input], vec![written], &mut Workspace::new()).unwrap();
+        let counters = device.last_report().unwrap().report.counters;
+        let sectors = layout.len() as u64 * 4 / 32;
+        assert!(counters.global_load_sectors < sectors + sectors / share, "{counters:?}");
+        assert!(counters.global_store_sectors < sectors + sectors / share, "{counters:?}");
+        assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0, "{counters:?}");
+    }
 }

@@ -27,6 +27,8 @@ mod map;
 mod queue;
 mod reduce;
 mod rowwise;
+mod scan;
+mod segments;
 mod tensor;
 mod view;
 
@@ -36,6 +38,7 @@ pub use queue::Queue;
 pub use rowwise::{LayerNormed, NormInputs, RmsNormed};
 pub use tensor::Tensor;
 pub use warpfold_device::{Device, Profile};
+pub use warpfold_kernels::fold::{Cumulative, Direction, Prefix, ScanOrder};
 pub use warpfold_kernels::layout::Layout;
 pub use warpfold_kernels::reductions;
 pub use warpfold_kernels::{Dtype, Error, ErrorKind};

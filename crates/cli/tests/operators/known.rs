@@ -29,8 +29,6 @@ pub(crate) const NOT_YET: &[&str] = &[
     "mean-var",
     "topk",
     "dot",
-    "cumsum",
-    "cumprod",
     "softmax",
     "log-softmax",
     "layer-norm",

@@ -2,7 +2,7 @@
 
 use warpfold_device::{Stream, View, ViewMut};
 
-use super::{Fold, Monoid, Plan};
+use super::{Fold, Monoid, Plan, SegmentsPlan};
 use crate::layout::Layout;
 use crate::{AnyKernel, Dtype, Error, Workspace};
 
@@ -35,6 +35,29 @@ pub trait AnyFold: std::fmt::Debug + Send + Sync {
         outputs: Vec<ViewMut<'a, u8>>,
         workspace: &'a mut Workspace,
     ) -> Result<(), Error>;
+
+    /// As [`Fold::plan_segments`].
+    ///
+    /// # Errors
+    /// Those of [`Fold::plan_segments`].
+    fn plan_segments(&self, layouts: &[&Layout], offsets: Dtype, num_segments: usize) -> Result<SegmentsPlan, Error>;
+
+    /// As [`Fold::segments_kernel`].
+    fn segments_kernel(&self, plan: &SegmentsPlan) -> AnyKernel;
+
+    /// As [`Fold::launch_segments`].
+    ///
+    /// # Errors
+    /// Those of [`Fold::launch_segments`].
+    fn launch_segments<'a>(
+        &self,
+        stream: &Stream,
+        plan: &SegmentsPlan,
+        inputs: Vec<View<'a, u8>>,
+        offsets: View<'a, u8>,
+        outputs: Vec<ViewMut<'a, u8>>,
+        workspace: &'a mut Workspace,
+    ) -> Result<(), Error>;
 }
 
 impl<M: Monoid> AnyFold for Fold<M> {
@@ -63,5 +86,25 @@ impl<M: Monoid> AnyFold for Fold<M> {
         workspace: &'a mut Workspace,
     ) -> Result<(), Error> {
         Self::launch(self, stream, plan, inputs, outputs, workspace)
+    }
+
+    fn plan_segments(&self, layouts: &[&Layout], offsets: Dtype, num_segments: usize) -> Result<SegmentsPlan, Error> {
+        Self::plan_segments(self, layouts, offsets, num_segments)
+    }
+
+    fn segments_kernel(&self, plan: &SegmentsPlan) -> AnyKernel {
+        Self::segments_kernel(self, plan)
+    }
+
+    fn launch_segments<'a>(
+        &self,
+        stream: &Stream,
+        plan: &SegmentsPlan,
+        inputs: Vec<View<'a, u8>>,
+        offsets: View<'a, u8>,
+        outputs: Vec<ViewMut<'a, u8>>,
+        workspace: &'a mut Workspace,
+    ) -> Result<(), Error> {
+        Self::launch_segments(self, stream, plan, inputs, offsets, outputs, workspace)
     }
 }

@@ -11,6 +11,8 @@ pub(super) struct Operands<'a> {
     pub(super) outputs: Vec<ViewMut<'a, u8>>,
     /// Words of any content, and counters that are zero.
     pub(super) workspace: (ViewMut<'a, u64>, ViewMut<'a, u32>),
+    /// Offsets of segments, for a kernel that takes them behind the counters.
+    pub(super) offsets: Option<View<'a, u8>>,
 }
 
 /// Enqueues the kernel. An input or output that is not there is a null pointer.
@@ -38,6 +40,9 @@ pub(super) fn launch(
     }
     let (memory, tickets) = operands.workspace;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let arguments = arguments.output(memory).output(tickets).raw(&bytes, 8);
-    Ok(stream.launch_raw(&function, config, &arguments)?)
+    arguments = arguments.output(memory).output(tickets);
+    if let Some(offsets) = operands.offsets {
+        arguments = arguments.input(offsets);
+    }
+    Ok(stream.launch_raw(&function, config, &arguments.raw(&bytes, 8))?)
 }

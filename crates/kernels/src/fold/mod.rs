@@ -12,6 +12,7 @@ mod block;
 mod columns;
 pub(crate) mod geometry;
 mod grid;
+mod kernels;
 mod launch;
 mod monoid;
 mod monoids;
@@ -19,6 +20,7 @@ mod plan;
 mod rows;
 mod run;
 mod scan;
+mod segments;
 mod thread;
 mod warp;
 
@@ -33,8 +35,11 @@ pub use monoids::{
 pub use plan::{Plan, Shape};
 pub use rows::Rows;
 pub use run::Fold;
+pub(crate) use scan::kernels as scan_kernels;
 pub use scan::{
-    AnyScan, Cumulative, Direction, Prefix, Scan, ScanColumns, ScanOrder, ScanPlan, ScanRows, ScanShape, Step, Tiles, scan_of,
-    scan_warp,
+    AnyScan, Cumulative, Direction, Prefix, Scan, ScanColumns, ScanOrder, ScanPlan, ScanRows, ScanShape, Step, Tiles,
+    scan_of, scan_warp,
 };
+pub(crate) use segments::kernels as segments_kernels;
+pub use segments::{Segments, SegmentsPlan};
 pub use warp::fold_warp;

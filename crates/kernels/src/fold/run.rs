@@ -1,16 +1,16 @@
 //! A fold as users hold it: a monoid with its way in and its way out, planned and launched.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use warpfold_device::{Device, Stream, View, ViewMut};
 use warpfold_lang::Registers;
 
 use super::geometry::MAX_INPUTS;
+use super::kernels::Kernels;
 use super::launch::{Operands, launch};
 use super::plan::{self, Problem};
-use super::{Monoid, Plan, Shape, columns, rows};
+use super::{Monoid, Plan, Segments, Shape, columns, rows};
 use crate::elements::{Sink, Source};
 use crate::layout::Layout;
 use crate::{AnyKernel, Error, Workspace};
@@ -48,7 +48,8 @@ pub struct Fold<M: Monoid> {
     pub(crate) monoid: M,
     pub(crate) source: Source<M::Item>,
     pub(crate) sink: Sink<M::Output>,
-    kernels: Arc<Mutex<HashMap<Shape, AnyKernel>>>,
+    kernels: Kernels<Shape>,
+    pub(super) segments_kernels: Kernels<Segments>,
 }
 
 impl<M: Monoid> Fold<M> {
@@ -60,7 +61,7 @@ impl<M: Monoid> Fold<M> {
     pub fn new(name: impl Into<Arc<str>>, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Self {
         assert!((1..=MAX_INPUTS).contains(&source.dtypes().len()), "a fold takes one or two inputs");
         assert!((1..=2).contains(&sink.dtypes().len()), "a fold has one or two outputs");
-        Self { name: name.into(), monoid, source, sink, kernels: Arc::default() }
+        Self { name: name.into(), monoid, source, sink, kernels: Kernels::new(), segments_kernels: Kernels::new() }
     }
 
     /// Plans the fold over `axes` (positions, in order) of tensors of one shape that begin at these addresses.
@@ -83,15 +84,10 @@ impl<M: Monoid> Fold<M> {
     /// The kernel of a plan; built once.
     #[must_use]
     pub fn kernel(&self, plan: &Plan) -> AnyKernel {
-        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernel) = kernels.get(&plan.shape) {
-            return kernel.clone();
-        }
-        let kernel = match &plan.shape {
+        self.kernels.get(&plan.shape, || match &plan.shape {
             Shape::Rows(shape) => rows::kernel_of(self, shape),
             Shape::Columns(shape) => columns::kernel_of(self, shape),
-        };
-        kernels.entry(plan.shape.clone()).or_insert(kernel).clone()
+        })
     }
 
     /// Enqueues the fold: one launch. Results lie side by side in C order of the kept dimensions.
@@ -113,7 +109,7 @@ impl<M: Monoid> Fold<M> {
         assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
         let Some(config) = plan.launch else { return Ok(()) };
         let workspace = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
-        let operands = Operands { inputs, outputs, workspace };
+        let operands = Operands { inputs, outputs, workspace, offsets: None };
         launch(stream, &self.kernel(plan), config, operands, &plan.geometry.words())
     }
 
@@ -135,6 +131,7 @@ impl<M: Monoid> Clone for Fold<M> {
             source: self.source.clone(),
             sink: self.sink.clone(),
             kernels: self.kernels.clone(),
+            segments_kernels: self.segments_kernels.clone(),
         }
     }
 }

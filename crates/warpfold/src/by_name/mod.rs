@@ -7,6 +7,7 @@ mod options;
 mod pairs;
 mod reductions;
 mod rows;
+mod scans;
 
 use warpfold_kernels::{Error, ErrorKind};
 
@@ -59,7 +60,7 @@ impl Operator {
 
 /// Every operator, family by family.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    [reductions::OPERATORS, rows::OPERATORS, pairs::OPERATORS].into_iter().flatten()
+    [reductions::OPERATORS, rows::OPERATORS, pairs::OPERATORS, scans::OPERATORS].into_iter().flatten()
 }
 
 /// The operator of this name.

@@ -11,8 +11,9 @@
 //! stand in a tree of radix 32: a tile adds the aggregates of its group before it, those of the groups before in its
 //! group of groups, and a prefix that is handed on once in 1024 tiles.
 //!
-//! **Accuracy.** A prefix of floats is off by at most about `(40 + tiles) * eps` of the sum of magnitudes, where tiles are
-//! those that one block walks, or 1/1024 of those that blocks share.
+//! **Accuracy.** A sum of floats is off by at most a rounding of all magnitudes in it for each step that leads to it, and
+//! [`ScanPlan::depth`] counts those: some thirty, and one for each tile that a block walks or for each 1024 tiles that blocks
+//! share.
 
 mod columns;
 mod cumulative;
@@ -24,6 +25,7 @@ mod run;
 mod warp;
 
 pub use columns::ScanColumns;
+pub(crate) use cumulative::kernels;
 pub use cumulative::{Cumulative, scan_of};
 pub use geometry::Step;
 pub use plan::{ScanPlan, ScanShape};

@@ -4,7 +4,7 @@
 use warpfold_device::LaunchConfig;
 
 use super::geometry::{Geometry, OPERANDS, RESULTS, Step};
-use super::look_back::{COUNTERS, num_nodes};
+use super::look_back::{COUNTERS, RADIX, num_nodes};
 use super::{Direction, ScanColumns, ScanOrder, ScanRows, Tiles};
 use crate::elements::Run;
 use crate::layout::{Dim, Layout, dims};
@@ -44,6 +44,33 @@ pub struct ScanPlan {
     /// Counters, zero before and behind the launch.
     pub tickets: u64,
     pub(crate) geometry: Geometry,
+}
+
+impl ScanPlan {
+    /// Roundings at most between an item and a result that it is in, for a monoid of floats that rounds once in each
+    /// `combine` and in each `push`.
+    #[must_use]
+    pub fn depth(&self) -> u64 {
+        let log = |n: u32| u64::from(n.next_power_of_two().ilog2());
+        // In a thread twice: once for what it adds to others, once for its own results.
+        let (threads, warps, tiles, nodes) = match &self.shape {
+            ScanShape::Rows(rows) => {
+                let lanes = rows.lanes.min(32);
+                let in_warp = u64::from(2 * rows.vector + rows.unroll) + log(lanes);
+                (in_warp, log(rows.lanes / lanes), rows.tiles, 2 * log(RADIX))
+            }
+            ScanShape::Columns(columns) => {
+                let warps = u64::from(columns.warps);
+                (u64::from(2 * columns.unroll), warps, columns.tiles, 2 * (warps + u64::from(RADIX / columns.warps)))
+            }
+        };
+        let over_tiles = match tiles {
+            Tiles::One => 0,
+            Tiles::Loop => self.geometry.tiles,
+            Tiles::Split => nodes + 3 + self.geometry.tiles / u64::from(RADIX * RADIX),
+        };
+        threads + warps + over_tiles + 2
+    }
 }
 
 /// What a plan is made for.
@@ -111,8 +138,10 @@ fn is_small(geometry: &Geometry) -> bool {
     geometry.rows.saturating_mul(geometry.tiles).max(geometry.len) < 1 << 32
 }
 
-fn power_of_two_up_to(number: u64) -> u32 {
-    1 << number.clamp(1, 1 << 16).ilog2()
+/// As many as are needed, up to as many as there can be; a power of two.
+fn unroll(needed: u64, most: u32) -> u32 {
+    let most = 1 << most.max(1).ilog2();
+    needed.clamp(1, most).next_power_of_two() as u32
 }
 
 fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error> {
@@ -133,7 +162,7 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error
     let lanes = if is_long { BLOCK } else { vectors.next_power_of_two().clamp(1, 32) as u32 };
     let a_vector = vector * problem.item_registers + problem.registers;
     let most = (BYTES * widest / (16 * vector)).min(REGISTERS / a_vector).clamp(1, VECTORS);
-    let unroll = power_of_two_up_to(vectors.div_ceil(lanes.into())).min(power_of_two_up_to(most.into()));
+    let unroll = unroll(vectors.div_ceil(lanes.into()), most);
     let mut shape = ScanRows {
         block: BLOCK,
         lanes,
@@ -185,9 +214,7 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Er
         };
     }
     let warps = len.next_power_of_two().clamp(1, 8) as u32;
-    let unroll = power_of_two_up_to(len.div_ceil(warps.into()))
-        .min(COLUMN_ROWS)
-        .min(power_of_two_up_to(u64::from(REGISTERS / (vector * registers)).max(1)));
+    let unroll = unroll(len.div_ceil(warps.into()), COLUMN_ROWS.min(REGISTERS / (vector * registers)));
     let mut blocks = blocks_of(vector);
     geometry.tiles = len.div_ceil(u64::from(warps * unroll)).max(1);
     let (mut tiles, mut nodes) = (Tiles::One, None);

@@ -207,11 +207,8 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
             // Tiles of all rows in turn, so that a tile comes long after the one before it.
             Tiles::Split => {
                 let ticket = take_ticket(tickets).cast::<u64>();
-                let (tile, row) = if kept == 0 {
-                    (ticket, Val::constant(0))
-                } else {
-                    divide(ticket, words.rows(), small)
-                };
+                let (tile, row) =
+                    if kept == 0 { (ticket, Val::constant(0)) } else { divide(ticket, words.rows(), small) };
                 (row, tile)
             }
             Tiles::One | Tiles::Loop if groups == 1 => (block_idx().x.cast(), Val::constant(0)),
@@ -224,9 +221,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
         // Threads beyond the last row scan it as well, so that the lanes of a warp stay together.
         let inside = if groups == 1 { row } else { row.min(words.rows() - 1) };
         let offsets = words.offsets(kept, inside, small);
-        let at = |pointer: Global<u8>, dtype: &Dtype, operand: usize| {
-            pointer.at(offsets[operand] * dtype.bytes())
-        };
+        let at = |pointer: Global<u8>, dtype: &Dtype, operand: usize| pointer.at(offsets[operand] * dtype.bytes());
         let inputs = [in0, in1].into_iter().zip(scan.source.dtypes()).zip(0..).map(|((p, dtype), i)| at(p, dtype, i));
         let outputs = [out0, out1].into_iter().zip(scan.sink.dtypes()).map(|(p, dtype)| at(p, dtype, RESULTS));
         let of_warp = if lanes > 32 { warp_id() * (shape.tile() as u32 / (lanes / 32)) } else { Val::constant(0) };

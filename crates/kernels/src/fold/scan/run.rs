@@ -1,8 +1,7 @@
 //! A scan as users hold it: a monoid with its way in and its way out, planned and launched.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use warpfold_device::{Stream, View, ViewMut};
 use warpfold_lang::Registers;
@@ -10,9 +9,10 @@ use warpfold_lang::Registers;
 use super::plan::{self, Problem};
 use super::{ScanOrder, ScanPlan, ScanShape, columns, rows};
 use crate::elements::{Sink, Source};
-use crate::fold::geometry::MAX_INPUTS;
-use crate::fold::launch::{Operands, launch};
 use crate::fold::Monoid;
+use crate::fold::geometry::MAX_INPUTS;
+use crate::fold::kernels::Kernels;
+use crate::fold::launch::{Operands, launch};
 use crate::layout::Layout;
 use crate::{AnyKernel, Dtype, Error, Workspace};
 
@@ -49,7 +49,7 @@ pub struct Scan<M: Monoid> {
     pub(super) monoid: M,
     pub(super) source: Source<M::Item>,
     pub(super) sink: Sink<M::Output>,
-    kernels: Arc<Mutex<HashMap<ScanShape, AnyKernel>>>,
+    kernels: Kernels<ScanShape>,
 }
 
 impl<M: Monoid> Scan<M> {
@@ -61,7 +61,7 @@ impl<M: Monoid> Scan<M> {
     pub fn new(name: impl Into<Arc<str>>, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Self {
         assert!((1..=MAX_INPUTS).contains(&source.dtypes().len()), "a scan takes one or two inputs");
         assert!((1..=2).contains(&sink.dtypes().len()), "a scan has one or two outputs");
-        Self { name: name.into(), monoid, source, sink, kernels: Arc::default() }
+        Self { name: name.into(), monoid, source, sink, kernels: Kernels::new() }
     }
 
     /// Plans the scan along an axis of tensors of one shape. The addresses are those of the inputs, then those of the
@@ -82,23 +82,17 @@ impl<M: Monoid> Scan<M> {
         let (inputs, outputs) = (self.source.dtypes(), self.sink.dtypes());
         assert_eq!(addresses.len(), inputs.len() + outputs.len(), "one address for each input and output");
         let registers = M::Acc::COUNT;
-        let problem =
-            Problem { inputs, outputs, item_registers: M::Item::COUNT, registers, layouts, addresses, order };
+        let problem = Problem { inputs, outputs, item_registers: M::Item::COUNT, registers, layouts, addresses, order };
         plan::plan(&problem, axis)
     }
 
     /// The kernel of a plan; built once.
     #[must_use]
     pub fn kernel(&self, plan: &ScanPlan) -> AnyKernel {
-        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kernel) = kernels.get(&plan.shape) {
-            return kernel.clone();
-        }
-        let kernel = match &plan.shape {
+        self.kernels.get(&plan.shape, || match &plan.shape {
             ScanShape::Rows(shape) => rows::kernel_of(self, shape),
             ScanShape::Columns(shape) => columns::kernel_of(self, shape),
-        };
-        kernels.entry(plan.shape.clone()).or_insert(kernel).clone()
+        })
     }
 
     /// Enqueues the scan: one launch.
@@ -120,7 +114,7 @@ impl<M: Monoid> Scan<M> {
         assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
         let Some(config) = plan.launch else { return Ok(()) };
         let workspace = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
-        let operands = Operands { inputs, outputs, workspace };
+        let operands = Operands { inputs, outputs, workspace, offsets: None };
         launch(stream, &self.kernel(plan), config, operands, &plan.geometry.words())
     }
 }

@@ -1,0 +1,267 @@
+//! The kernel that folds segments of any sizes, short ones by lanes, longer ones by warps and blocks, huge ones in parts.
+
+use warpfold_lang::{
+    Array, Global, Shared, Val, block_idx, kernel, range, shared_named, sync_threads, thread_idx, var, warp_id, when,
+    when_else, while_loop,
+};
+
+use crate::elements::{Place, Run};
+use crate::fold::geometry::MAX_INPUTS;
+use crate::fold::grid::{Parts, fold_parts};
+use crate::fold::thread::{Share, fold_thread};
+use crate::fold::{Fold, Monoid, Step, fold_block, fold_warp};
+use crate::{AnyKernel, Dtype};
+
+/// Threads a block.
+pub(super) const BLOCK: u32 = 256;
+/// Items of a segment that each of the lanes takes which meet it first; longer ones are put off.
+const SHORT: u64 = 16;
+/// Items of a segment that a warp takes; longer ones are for the block.
+const MEDIUM: u64 = 2048;
+/// Items of a part of a huge segment: 64 for each thread.
+pub(super) const PART: u64 = 16_384;
+/// Items of a segment that a block takes; longer ones are cut into parts.
+pub(super) const HUGE: u64 = 2 * PART;
+/// Segments, items, blocks for parts, and the strides of the inputs.
+pub(super) const WORDS: usize = 3 + MAX_INPUTS;
+
+/// What the kernel is built for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Segments {
+    /// Threads that meet a segment first, a power of two up to 32.
+    pub lanes: u32,
+    /// Items that each of them loads before it uses the first.
+    pub unroll: u32,
+    /// The same for threads that fold what is longer.
+    pub long_unroll: u32,
+    /// The type of the offsets.
+    pub offsets: Dtype,
+    /// How each input is walked.
+    pub steps: [Step; MAX_INPUTS],
+    /// Whether there are blocks for parts of huge segments.
+    pub shares: bool,
+}
+
+/// A segment: where it starts, and its items.
+#[derive(Clone, Copy)]
+struct Segment {
+    number: Val<u64>,
+    start: Val<u64>,
+    len: Val<u64>,
+}
+
+/// What all threads know of the problem, while the kernel is built.
+struct Problem<'a, M: Monoid> {
+    fold: &'a Fold<M>,
+    shape: &'a Segments,
+    inputs: [Global<u8>; MAX_INPUTS],
+    outputs: [Global<u8>; 2],
+    offsets: Global<u8>,
+    words: Array<u64, WORDS>,
+}
+
+impl<M: Monoid> Problem<'_, M> {
+    fn num_segments(&self) -> Val<u64> {
+        self.words.at(0)
+    }
+
+    fn len(&self) -> Val<u64> {
+        self.words.at(1)
+    }
+
+    fn offset(&self, i: Val<u64>) -> Val<u64> {
+        let offset = match self.shape.offsets {
+            Dtype::I32 => self.offsets.reinterpret::<i32>().at(i).get().cast::<i64>(),
+            _ => self.offsets.reinterpret::<i64>().at(i).get(),
+        };
+        // Nothing outside of the tensor is read, whatever an offset says.
+        offset.cast::<u64>().min(self.len())
+    }
+
+    fn segment(&self, number: Val<u64>) -> Segment {
+        let start = self.offset(number);
+        Segment { number, start, len: self.offset(number + 1_u64).max(start) - start }
+    }
+
+    /// The item at a position of the whole.
+    fn item(&self, position: Val<u64>) -> M::Item {
+        let place = |(input, dtype): (usize, &Dtype)| {
+            let (base, step) = (self.inputs[input], self.shape.steps[input]);
+            let pointer = match step {
+                Step::Zero => base,
+                Step::Unit => base.at(position * dtype.bytes()),
+                Step::Any => base.at(position * self.words.at(3 + input) * dtype.bytes()),
+            };
+            Place { pointer, run: if step == Step::Zero { Run::Same } else { Run::Narrow } }
+        };
+        let places: Vec<_> = self.fold.source.dtypes().iter().enumerate().map(place).collect();
+        self.fold.source.load(&places, 1)[0]
+    }
+
+    /// What one of `threads` threads takes of the items from `from` to before `to` of a segment.
+    fn share(
+        &self,
+        segment: Segment,
+        [from, to]: [Val<u64>; 2],
+        thread: Val<u32>,
+        threads: u32,
+        unroll: u32,
+    ) -> M::Acc {
+        let load = |i: Val<u64>, n: u32| (0..n).map(|k| self.item(segment.start + i + u64::from(k))).collect();
+        let share = Share { start: from, end: to, thread, threads, vector: 1, unroll, load: &load };
+        fold_thread(self.fold.monoid, &share)
+    }
+
+    fn finish(&self, segment: Segment, acc: M::Acc) {
+        let outputs = &self.outputs[..self.fold.sink.dtypes().len()];
+        self.fold.sink.store_at(outputs, segment.number, self.fold.monoid.finish(acc, segment.len));
+    }
+
+    /// Folds the segments of one block: those of its lanes at once, and what is too long for them in turn.
+    fn segments(&self, block: Val<u64>) {
+        let Segments { lanes, unroll, long_unroll, shares, .. } = *self.shape;
+        let (monoid, thread) = (self.fold.monoid, thread_idx().x);
+        let zero = Val::constant(0_u64);
+        let (medium, long) = (PutOff::new("medium", BLOCK / lanes), PutOff::new("long", BLOCK / lanes));
+        when(thread.eq(0), || {
+            medium.count.set(0);
+            long.count.set(0);
+        });
+        // Lanes
+        let first = block * u64::from(BLOCK / lanes);
+        let own = if lanes == 1 { thread } else { thread >> lanes.ilog2() };
+        let number = first + own.cast::<u64>();
+        let segment = self.segment(number.min(self.num_segments() - 1));
+        let is_short = segment.len.le(SHORT * u64::from(lanes));
+        // Lanes whose segment is put off fold nothing, so that the warp stays together.
+        let end = is_short.select::<u64>(segment.len, 0);
+        let lane = if lanes == 1 { Val::constant(0) } else { thread & (lanes - 1) };
+        let acc = fold_warp(monoid, self.share(segment, [zero, end], lane, lanes, unroll), lanes);
+        sync_threads();
+        when(lane.eq(0) & number.lt(self.num_segments()), || {
+            when_else(
+                is_short,
+                || self.finish(segment, acc),
+                || {
+                    when(segment.len.le(MEDIUM), || medium.add(own));
+                    let is_huge = if shares { segment.len.gt(HUGE) } else { Val::constant(false) };
+                    when(segment.len.gt(MEDIUM) & !is_huge, || long.add(own));
+                },
+            );
+        });
+        sync_threads();
+        // Warps
+        range(warp_id(), medium.count.get(), BLOCK / 32, |i| {
+            let segment = self.segment(first + medium.numbers.at(i).get().cast::<u64>());
+            let lane = thread & 31;
+            let acc = self.share(segment, [zero, segment.len], lane, 32, long_unroll);
+            let acc = fold_warp(monoid, acc, 32);
+            when(lane.eq(0), || self.finish(segment, acc));
+        });
+        // Block
+        range(0, long.count.get(), 1, |i: Val<u32>| {
+            let segment = self.segment(first + long.numbers.at(i).get().cast::<u64>());
+            let acc = self.share(segment, [zero, segment.len], thread, BLOCK, long_unroll);
+            let acc = fold_block(monoid, acc, BLOCK);
+            when(thread.eq(0), || self.finish(segment, acc));
+            // The next round writes what this one has read.
+            sync_threads();
+        });
+    }
+
+    /// How many segments start at or before a position: by bisection.
+    fn started(&self, position: Val<u64>) -> Val<u64> {
+        let (low, high) = (var(0_u64), var(self.num_segments()));
+        while_loop(
+            || low.get().lt(high),
+            || {
+                let middle = (low.get() + high.get()) >> 1;
+                let has = self.offset(middle).le(position);
+                low.set(has.select::<u64>(middle + 1_u64, low));
+                high.set(has.select::<u64>(high, middle));
+            },
+        );
+        low.get()
+    }
+
+    /// Folds the parts of huge segments that begin in this block's range of the whole: at most two, one of the segment
+    /// that the range begins in, one of that which it ends in.
+    fn parts(&self, block: Val<u64>, workspace: Global<u64>, tickets: Global<u32>) {
+        let thread = thread_idx().x;
+        let bits = PART.ilog2();
+        let begin = block << bits;
+        let end = (begin + PART).min(self.len());
+        let seen = var(0_u64);
+        range(0, 2, 1, |k: Val<u32>| {
+            let started = self.started(k.eq(0).select::<u64>(begin, end - 1_u64));
+            let is_new = started.ne(seen.get());
+            seen.set(started);
+            let segment = self.segment(started.max(1) - 1);
+            let part = (begin.max(segment.start) - segment.start + (PART - 1)) >> bits;
+            let from = part << bits;
+            let is_here = (segment.start + from).lt(end.min(segment.start + segment.len));
+            when(is_new & segment.len.gt(HUGE) & is_here, || {
+                let to = (from + PART).min(segment.len);
+                let acc = self.share(segment, [from, to], thread, BLOCK, self.shape.long_unroll);
+                let acc = fold_block(self.fold.monoid, acc, BLOCK);
+                // A segment of x > 2 parts takes the slots from twice its start, in parts: those of the next one begin 2 x
+                // or more behind, and it needs no more than x + 1.
+                let first = segment.start >> (bits - 1);
+                let parts = Parts {
+                    workspace,
+                    slots: self.words.at(2) * 2_u64 + 2_u64,
+                    first,
+                    part: part.cast(),
+                    parts: ((segment.len + (PART - 1)) >> bits).cast(),
+                    ticket: tickets.at(first),
+                };
+                fold_parts(self.fold.monoid, acc, &parts, BLOCK, |acc| {
+                    when(thread.eq(0), || self.finish(segment, acc));
+                });
+            });
+            // The next round writes what this one has read.
+            sync_threads();
+        });
+    }
+}
+
+/// Segments of the block that its lanes have put off, in any order: each is folded by itself.
+struct PutOff {
+    count: Shared<u32>,
+    numbers: Shared<u32>,
+}
+
+impl PutOff {
+    fn new(name: &str, len: u32) -> Self {
+        Self { count: shared_named(&format!("num_{name}"), 1), numbers: shared_named(name, len) }
+    }
+
+    fn add(&self, number: Val<u32>) {
+        self.numbers.at(self.count.atomic().add(1)).set(number);
+    }
+}
+
+pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, shape: &Segments) -> AnyKernel {
+    let name = format!("{}_segments", fold.name);
+    let (fold, shape) = (fold.clone(), shape.clone());
+    let body = move |in0: Global<u8>,
+                     in1: Global<u8>,
+                     out0: Global<u8>,
+                     out1: Global<u8>,
+                     workspace: Global<u64>,
+                     tickets: Global<u32>,
+                     offsets: Global<u8>,
+                     words: Array<u64, WORDS>| {
+        // Contract: the grid has the blocks for parts, then a block for each `BLOCK / lanes` segments.
+        let (inputs, outputs) = ([in0, in1], [out0, out1]);
+        let problem = Problem { fold: &fold, shape: &shape, inputs, outputs, offsets, words };
+        let block = block_idx().x.cast::<u64>();
+        if !shape.shares {
+            return problem.segments(block);
+        }
+        let helpers = words.at(2);
+        let parts = || problem.parts(block, workspace, tickets);
+        when_else(block.lt(helpers), parts, || problem.segments(block - helpers));
+    };
+    kernel(name, body).required_block(BLOCK).into()
+}

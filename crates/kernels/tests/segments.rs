@@ -1,0 +1,218 @@
+//! Folds of segments of mixed sizes: planned, launched, checked, and compared with a plain loop.
+
+use warpfold_device::{Checks, Device, Profile};
+use warpfold_kernels::elements::{Sink, Source};
+use warpfold_kernels::fold::{Fold, Monoid, Position, Sum};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::{Dtype, ErrorKind, Workspace};
+use warpfold_lang::Val;
+
+/// `x -> a * x + b`, composed: associative, and nothing else. Feels every change of order, position and count.
+#[derive(Clone, Copy)]
+struct Affine;
+
+impl Monoid for Affine {
+    type Item = Val<u32>;
+    type Acc = (Val<u32>, Val<u32>);
+    type Output = Val<u32>;
+    const COMMUTES: bool = false;
+
+    fn identity(self) -> Self::Acc {
+        (Val::constant(1), Val::constant(0))
+    }
+
+    fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+        (left.0 * right.0, left.1.mul_add(right.0, right.1))
+    }
+
+    fn lift(self, item: Val<u32>, position: Position) -> Self::Acc {
+        (item, position.index().cast())
+    }
+
+    fn finish(self, acc: Self::Acc, count: Val<u64>) -> Val<u32> {
+        acc.1 + count.cast::<u32>()
+    }
+}
+
+fn affine(items: &[u32]) -> u32 {
+    let end = items.iter().zip(0_u32..).fold(0_u32, |x, (a, i)| x.wrapping_mul(*a).wrapping_add(i));
+    end.wrapping_add(items.len() as u32)
+}
+
+fn sum(items: &[u32]) -> u32 {
+    items.iter().fold(0, |sum, x| sum.wrapping_add(*x))
+}
+
+fn scattered(i: usize) -> u32 {
+    (i as u32).wrapping_mul(2_654_435_761) >> 7 | 1
+}
+
+/// Offsets of segments of these sizes, the first of which starts at `first`.
+fn offsets_of(first: usize, sizes: &[usize]) -> Vec<i64> {
+    let mut end = first as i64;
+    std::iter::once(end)
+        .chain(sizes.iter().map(|size| {
+            end += *size as i64;
+            end
+        }))
+        .collect()
+}
+
+struct Bench {
+    device: Device,
+    sum: Fold<Sum<u32>>,
+    affine: Fold<Affine>,
+    workspace: Workspace,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.configure(|options| options.checks = Checks::All).unwrap();
+        let (source, sink) = (Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
+        let sum = Fold::new("sum", Sum::new(), source.clone(), sink.clone());
+        Self { device, sum, affine: Fold::new("affine", Affine, source, sink), workspace: Workspace::new() }
+    }
+
+    fn run<M: Monoid>(
+        &mut self,
+        fold: &Fold<M>,
+        layout: &Layout,
+        memory: &[u32],
+        (dtype, offsets): (Dtype, &[u8]),
+    ) -> Vec<u32> {
+        let num_segments = offsets.len() / dtype.bytes() as usize - 1;
+        let input = self.device.upload(memory).unwrap();
+        let offsets = self.device.upload(offsets).unwrap();
+        let mut output = self.device.alloc::<u32>(num_segments).unwrap();
+        let plan = fold.plan_segments(&[layout], dtype, num_segments).unwrap();
+        let (inputs, written) = (vec![input.as_view().bytes()], vec![output.as_view_mut().bytes()]);
+        let stream = self.device.default_stream();
+        fold.launch_segments(&stream, &plan, inputs, offsets.as_view(), written, &mut self.workspace).unwrap();
+        for report in self.device.take_reports() {
+            assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
+        }
+        output.download().unwrap()
+    }
+
+    /// Segments that begin at `first`, of a tensor with `rest` items behind the last, with a stride.
+    #[track_caller]
+    fn check_in(&mut self, first: usize, sizes: &[usize], rest: usize, stride: usize) {
+        let len = first + sizes.iter().sum::<usize>() + rest;
+        let memory: Vec<u32> = (0..len * stride).map(scattered).collect();
+        let layout = Layout::new(vec![len], vec![stride as isize]).unwrap();
+        let offsets = offsets_of(first, sizes);
+        let segments = offsets
+            .windows(2)
+            .map(|ends| -> Vec<u32> { (ends[0] as usize..ends[1] as usize).map(|i| memory[i * stride]).collect() });
+        let segments: Vec<Vec<u32>> = segments.collect();
+        let wide: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+        let narrow: Vec<u8> = offsets.iter().flat_map(|offset| (*offset as i32).to_le_bytes()).collect();
+        let (of_sum, of_affine) = (self.sum.clone(), self.affine.clone());
+        let sums = self.run(&of_sum, &layout, &memory, (Dtype::I64, &wide));
+        assert_eq!(sums, segments.iter().map(|items| sum(items)).collect::<Vec<_>>(), "{sizes:?}");
+        let composed = self.run(&of_affine, &layout, &memory, (Dtype::I32, &narrow));
+        assert_eq!(composed, segments.iter().map(|items| affine(items)).collect::<Vec<_>>(), "{sizes:?}");
+    }
+
+    #[track_caller]
+    fn check(&mut self, sizes: &[usize]) {
+        self.check_in(0, sizes, 0, 1);
+    }
+}
+
+/// Around every boundary: lanes, warps, what is put off, parts of what is huge.
+const SIZES: [usize; 21] =
+    [0, 1, 2, 15, 16, 17, 31, 32, 33, 255, 256, 257, 511, 513, 1025, 2047, 2048, 2049, 4097, 32_768, 32_769];
+
+#[test]
+fn one_segment_of_every_size() {
+    let mut bench = Bench::new();
+    for size in SIZES.into_iter().chain([49_151, 49_152, 49_153, 100_003]) {
+        bench.check(&[size]);
+        bench.check_in(5, &[size], 3, 1);
+    }
+}
+
+#[test]
+fn many_segments_of_like_size() {
+    let mut bench = Bench::new();
+    for size in [0, 1, 3, 7, 20, 50, 100, 300, 2000] {
+        let sizes: Vec<usize> = (0..600_usize.min(40_000 / (size + 1))).map(|i| size + i % 3 * size / 3).collect();
+        bench.check(&sizes);
+    }
+}
+
+#[test]
+fn tiny_and_huge_segments_in_one_launch() {
+    let mut bench = Bench::new();
+    let mut mixed: Vec<usize> = (0..300).map(|i| SIZES[i * 7 % 15]).collect();
+    mixed.extend([40_000, 0, 33_000, 1, 2, 60_001, 32_769]);
+    mixed.extend((0..100).map(|i| i % 4));
+    bench.check(&mixed);
+    bench.check_in(1000, &mixed, 1000, 2);
+    // Most are empty, and the parts of neighbours begin in one range.
+    let mut sparse = vec![0; 2000];
+    for (i, size) in [(3, 32_769), (4, 32_769), (700, 50_000), (1999, 33_001)] {
+        sparse[i] = size;
+    }
+    bench.check(&sparse);
+}
+
+#[test]
+fn no_segment_and_no_item_are_folded() {
+    let mut bench = Bench::new();
+    bench.check(&[]);
+    bench.check(&[0; 40]);
+    bench.check_in(7, &[], 3, 1);
+}
+
+#[test]
+fn offsets_beyond_the_end_read_nothing() {
+    let mut bench = Bench::new();
+    let memory: Vec<u32> = (0..50).map(scattered).collect();
+    let layout = Layout::contiguous(&[50]).unwrap();
+    let offsets: Vec<u8> = [0_i64, 40, 60, 1 << 40, 7].iter().flat_map(|offset| offset.to_le_bytes()).collect();
+    let fold = bench.sum.clone();
+    let sums = bench.run(&fold, &layout, &memory, (Dtype::I64, &offsets));
+    assert_eq!(sums, [sum(&memory[..40]), sum(&memory[40..]), 0, 0]);
+}
+
+#[test]
+fn sums_of_floats_depend_on_the_segment_alone() {
+    let (source, sink) = (Source::one::<f32>(Dtype::F32), Sink::one::<f32>(Dtype::F32));
+    let fold = Fold::new("sum", Sum::<f32>::new(), source, sink);
+    let own: Vec<f32> = (0..70_000).map(|i| (scattered(i) as f32 - 16_000_000.0) * 1e-3).collect();
+    let sums = |before: usize, workers: usize| {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.configure(|options| options.workers = Some(workers)).unwrap();
+        // The same number of items and of segments, so the same plan.
+        let memory = [vec![0.5; before], own.clone(), vec![0.25; 1000 - before]].concat();
+        let sizes = [before, 1500, 3000, 65_500, 1000 - before];
+        let offsets: Vec<i64> = offsets_of(0, &sizes);
+        let (input, offsets) = (device.upload(&memory).unwrap(), device.upload(&offsets).unwrap());
+        let mut output = device.alloc::<f32>(5).unwrap();
+        let layout = Layout::contiguous(&[memory.len()]).unwrap();
+        let plan = fold.plan_segments(&[&layout], Dtype::I64, 5).unwrap();
+        let (inputs, written) = (vec![input.as_view().bytes()], vec![output.as_view_mut().bytes()]);
+        let (stream, mut workspace) = (device.default_stream(), Workspace::new());
+        fold.launch_segments(&stream, &plan, inputs, offsets.as_view().bytes(), written, &mut workspace).unwrap();
+        let sums = output.download().unwrap();
+        sums[1..4].iter().map(|sum| sum.to_bits()).collect::<Vec<_>>()
+    };
+    let alone = sums(0, 1);
+    for (before, workers) in [(0, 4), (1, 3), (333, 1), (1000, 4)] {
+        assert_eq!(sums(before, workers), alone, "behind {before} items with {workers} workers");
+    }
+}
+
+#[test]
+fn what_is_no_row_of_segments_is_refused() {
+    let bench = Bench::new();
+    let matrix = Layout::contiguous(&[3, 4]).unwrap();
+    let row = Layout::contiguous(&[12]).unwrap();
+    for (layout, offsets) in [(&matrix, Dtype::I64), (&row, Dtype::F32)] {
+        let error = bench.sum.plan_segments(&[layout], offsets, 2).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Operand { .. }), "{error}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Scans of tensors.
+
+use warpfold_kernels::Error;
+use warpfold_kernels::fold::{AnyScan, Cumulative, ScanOrder, scan_of};
+
+use crate::tensor::Allocated;
+use crate::{Dtype, Tensor};
+
+impl Tensor {
+    /// For each element the sum (or what else) of all elements up to it along an axis, in a tensor of the same shape.
+    ///
+    /// ```
+    /// use warpfold::{Cumulative, Device, Direction, Prefix, Profile, ScanOrder, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&device, &[3_i32, 1, 4, 1, 5, 9], &[2, 3])?;
+    /// assert_eq!(x.cumsum(-1)?.to_vec::<i32>()?, [3, 4, 8, 1, 6, 15]);
+    /// let before = ScanOrder { prefix: Prefix::Exclusive, direction: Direction::Reverse };
+    /// assert_eq!(x.scan(Cumulative::Max, 0, before, None)?.to_vec::<i32>()?, [1, 5, 9, i32::MIN, i32::MIN, i32::MIN]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange), and those of [`scan_of`].
+    pub fn scan(
+        &self,
+        cumulative: Cumulative,
+        axis: isize,
+        order: ScanOrder,
+        dtype: Option<Dtype>,
+    ) -> Result<Self, Error> {
+        let mut results = scan_with(&*scan_of(cumulative, self.dtype, dtype)?, &[self], axis, order)?;
+        Ok(results.pop().expect("a scan has a result"))
+    }
+
+    /// Running sums along an axis. Integers wrap in their own type.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::scan`].
+    pub fn cumsum(&self, axis: isize) -> Result<Self, Error> {
+        self.scan(Cumulative::Sum, axis, ScanOrder::default(), None)
+    }
+
+    /// Running products along an axis. Integers wrap in their own type.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::scan`].
+    pub fn cumprod(&self, axis: isize) -> Result<Self, Error> {
+        self.scan(Cumulative::Product, axis, ScanOrder::default(), None)
+    }
+}
+
+/// Scans tensors of one shape together along an axis.
+pub(crate) fn scan_with(
+    scan: &dyn AnyScan,
+    inputs: &[&Tensor],
+    axis: isize,
+    order: ScanOrder,
+) -> Result<Vec<Tensor>, Error> {
+    let first = inputs[0];
+    let axis = first.axis(axis)?;
+    let outputs = scan.outputs().iter().map(|dtype| Allocated::new(&first.queue, *dtype, first.shape()));
+    let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
+    let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
+    let read = inputs.iter().map(|input| input.address());
+    let addresses: Vec<_> = read.chain(outputs.iter().map(|output| output.buffer.address())).collect();
+    let plan = scan.plan(&layouts, &addresses, axis, order)?;
+    let views = inputs.iter().map(|input| input.view()).collect::<Result<_, _>>()?;
+    let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
+    scan.launch(first.queue.stream(), &plan, views, written, &mut first.queue.workspace())?;
+    Ok(outputs.into_iter().map(Allocated::finish).collect())
+}
