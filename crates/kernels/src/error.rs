@@ -205,6 +205,9 @@ pub enum ErrorKind {
     /// Rows whose elements do not lie side by side, where an operator needs them to.
     #[error("the elements of a row do not lie side by side: make the tensor contiguous along its rows first")]
     RowsNotContiguous,
+    /// A tensor that is to be changed in place, and whose memory others see.
+    #[error("the tensor cannot be changed in place: clones or views share its memory")]
+    SharedMemory,
     /// A bias where there is no scale.
     #[error("a norm takes a bias behind a scale only")]
     BiasWithoutScale,

@@ -38,6 +38,37 @@ impl Tensor {
         map_with(map, &std::iter::once(self).chain(others.iter().copied()).collect::<Vec<_>>())
     }
 
+    /// As [`Tensor::map`], with the results in this tensor's place. Its memory must be its own: no clone and no view of it
+    /// may be left, the others among them, as each element is written while others are still to be read.
+    ///
+    /// ```
+    /// use warpfold::{Device, Dtype, ErrorKind, Profile, Tensor};
+    /// use warpfold_kernels::elements::{Sink, Source};
+    /// use warpfold_kernels::map::Map;
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let mut x = Tensor::from_slice(&device, &[1.0_f32, -2.0, 3.0], &[3])?;
+    /// let relu = Map::new("relu", Source::one::<f32>(Dtype::F32).map(|x| x.max(0.0)), Sink::one::<f32>(Dtype::F32));
+    /// x.map_in_place(&[], &relu)?;
+    /// assert_eq!(x.to_vec::<f32>()?, [1.0, 0.0, 3.0]);
+    /// let reversed = x.flip(0)?;
+    /// let add = Source::one::<f32>(Dtype::F32).zip(Source::one::<f32>(Dtype::F32)).map(|(x, y)| x + y);
+    /// let add = Map::new("add", add, Sink::one::<f32>(Dtype::F32));
+    /// assert_eq!(*x.map_in_place(&[&reversed], &add).unwrap_err().kind(), ErrorKind::SharedMemory);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::SharedMemory`], [`ErrorKind::ShapeMismatch`] if the common shape is not the tensor's,
+    /// [`ErrorKind::OverlappingOutput`] for a tensor that repeats elements, and those of [`Tensor::map`].
+    pub fn map_in_place<I, O>(&mut self, others: &[&Self], map: &Map<I, O>) -> Result<(), Error>
+    where
+        I: Copy + 'static,
+        O: Copy + 'static,
+    {
+        map_into_first(map, self, others)
+    }
+
     /// The same elements side by side in C order: this tensor if they lie so already, else a copy.
     ///
     /// # Errors
@@ -76,15 +107,39 @@ fn copy_of(bits: Dtype) -> Arc<dyn AnyMap> {
     COPIES.lock().unwrap_or_else(PoisonError::into_inner).entry(bits).or_insert_with(make).clone()
 }
 
-/// Maps tensors, repeated to their common shape.
-pub(crate) fn map_with(map: &dyn AnyMap, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
+fn expect_inputs<'a>(map: &dyn AnyMap, inputs: impl ExactSizeIterator<Item = &'a Tensor>) -> Result<(), Error> {
     if inputs.len() != map.inputs().len() {
         let (op, expected) = ("the map".to_owned(), map.inputs().len());
         return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: inputs.len() }.into());
     }
-    for (input, dtype) in inputs.iter().zip(map.inputs()) {
-        input.expect_dtype(*dtype)?;
+    inputs.zip(map.inputs()).try_for_each(|(input, dtype)| input.expect_dtype(*dtype))
+}
+
+/// Maps tensors, repeated to the shape of the first, into the first.
+pub(crate) fn map_into_first(map: &dyn AnyMap, first: &mut Tensor, others: &[&Tensor]) -> Result<(), Error> {
+    let all: Vec<&Tensor> = std::iter::once(&*first).chain(others.iter().copied()).collect();
+    expect_inputs(map, all.iter().copied())?;
+    let [dtype] = map.outputs() else { return Err(ErrorKind::SharedMemory.into()) };
+    first.expect_dtype(*dtype)?;
+    let shape = broadcast_shape(&all.iter().map(|input| input.shape()).collect::<Vec<_>>())?;
+    if shape != first.shape() {
+        return Err(ErrorKind::ShapeMismatch { left: first.shape().to_vec(), right: shape }.into());
     }
+    let layouts: Vec<_> = all.iter().map(|input| input.layout()).collect();
+    let addresses: Vec<_> = all.iter().map(|input| input.address()).chain([first.address()]).collect();
+    let plan = map.plan(&layouts, &[first.layout()], &addresses)?;
+    let mut views = vec![None];
+    for other in others {
+        views.push(Some(other.view()?));
+    }
+    let (start, queue) = (first.first * first.dtype.bytes() as usize, first.queue.clone());
+    let memory = Arc::get_mut(&mut first.memory).ok_or(ErrorKind::SharedMemory)?;
+    map.launch_in_place(queue.stream(), &plan, views, vec![memory.view_mut(start..)?])
+}
+
+/// Maps tensors, repeated to their common shape.
+pub(crate) fn map_with(map: &dyn AnyMap, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
+    expect_inputs(map, inputs.iter().copied())?;
     let shape = broadcast_shape(&inputs.iter().map(|input| input.shape()).collect::<Vec<_>>())?;
     let queue = inputs[0].queue();
     let outputs = map.outputs().iter().map(|dtype| Allocated::new(queue, *dtype, &shape));
