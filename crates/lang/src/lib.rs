@@ -47,6 +47,7 @@ mod intrinsics;
 mod kernel;
 mod memory;
 pub mod params;
+mod predicate;
 mod print;
 mod recorder;
 mod registers;

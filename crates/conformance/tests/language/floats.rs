@@ -75,6 +75,13 @@ macro_rules! floats {
             check("gt", both, |a, b| a.gt(b).cast::<u32>(), |a, b| Some(u32::from(to(a) > to(b))));
             check("ge", both, |a, b| a.ge(b).cast::<u32>(), |a, b| Some(u32::from(to(a) >= to(b))));
             check_one("is_nan", &values, |a| a.is_nan().cast::<u32>(), |a: $rust| Some(u32::from(to(a).is_nan())));
+            check_one("is_inf", &values, |a| a.is_inf().cast::<u32>(), |a: $rust| Some(u32::from(to(a).is_infinite())));
+            check_one("is_finite", &values, |a| a.is_finite().cast::<u32>(), |a: $rust| {
+                Some(u32::from(to(a).is_finite()))
+            });
+            check_one("sign", &values, |a| a.sign(), |a: $rust| {
+                Some(from(if to(a) == 0.0 || to(a).is_nan() { to(a) } else { to(a).signum() }))
+            });
             check_one("neg", &values, |a| -a, |a: $rust| Some(-a));
             check_one("abs", &values, |a| a.abs(), |a: $rust| Some(from(to(a).abs())));
             check_one("floor", &values, |a| a.round(Rounding::Down), |a: $rust| Some(from(to(a).floor())));

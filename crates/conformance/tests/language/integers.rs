@@ -106,6 +106,7 @@ macro_rules! signed {
         let values = [0, 1, -1, 5, -5, $rust::MAX, $rust::MIN, $rust::MIN + 1];
         check_one("neg", &values, |a| -a, |a: $rust| Some(a.wrapping_neg()));
         check_one("abs", &values, |a| a.abs(), |a: $rust| Some(a.wrapping_abs()));
+        check_one("sign", &values, |a| a.sign(), |a: $rust| Some(a.signum()));
     )*};
 }
 

@@ -3,9 +3,9 @@
 use half::{bf16, f16};
 use warpfold_device::{Device, Error, LaunchConfig};
 use warpfold_lang::{
-    Global, Kernel, Lanes, Order, Scope, Val, ballot, block_idx, doubling, fence, grid_dim, halving, kernel, lane_id,
-    local, loop_until_left, range, shared, shfl, shfl_down, shfl_up, shfl_xor, sync_threads, sync_threads_count,
-    thread_idx, var, warp_id, when, when_else, while_loop,
+    Global, Kernel, Lanes, Order, Registers, Scope, Val, ballot, block_idx, doubling, fence, grid_dim, halving, kernel,
+    lane_id, local, loop_until_left, range, shared, shfl, shfl_down, shfl_up, shfl_xor, sync_threads,
+    sync_threads_count, thread_idx, var, warp_id, when, when_else, while_loop,
 };
 
 use crate::harness::Value;
@@ -75,6 +75,43 @@ fn warp_votes_and_reductions_see_all_lanes() {
     check_warp(|i| i, |x| Lanes::all_lanes().redux_add(x), |_| 496);
     check_warp(|i| i as i32, |x| Lanes::all_lanes().redux_min(x - 40), |_| -40_i32 as u32);
     check_warp(|i| i, |x| Lanes::all_lanes().redux_xor(x), |_| 0);
+}
+
+#[test]
+fn predicates_come_out_of_branches_and_pass_between_lanes() {
+    // Whether the lane's number is a prime, by a loop that its first divisor decides.
+    check_warp(
+        |i| i,
+        |lane| {
+            let is_prime = var(lane.ge(2));
+            range(2, lane, 1, |i| is_prime.update(|so_far| so_far & (lane % i).ne(0)));
+            is_prime.get().cast::<u32>()
+        },
+        |lane| u32::from(lane >= 2 && (2..lane).all(|i| lane % i != 0)),
+    );
+    check_warp(
+        |i| i,
+        |lane| {
+            let (is_low, sum) = when_else(lane.lt(16), || ((lane & 1).eq(0), lane + 1), || (lane.eq(20), lane * 2));
+            is_low.select(sum, 0)
+        },
+        |lane| if lane < 16 { if lane % 2 == 0 { lane + 1 } else { 0 } } else { if lane == 20 { 40 } else { 0 } },
+    );
+    // By a shuffle, by shared memory, and by a choice between two.
+    check_warp(
+        |i| i,
+        |lane| {
+            let is_third = (lane % 3).eq(0);
+            let of_next = shfl_down(is_third, 1);
+            let tile = <Val<bool>>::shared(32);
+            is_third.store(tile, lane);
+            sync_threads();
+            let of_last = <Val<bool>>::load(tile, 31 - lane);
+            let chosen = Registers::select(lane.lt(16), of_next, of_last);
+            (chosen & chosen.eq(true)).cast::<u32>()
+        },
+        |lane| u32::from(if lane < 16 { (lane + 1) % 3 == 0 } else { (31 - lane) % 3 == 0 }),
+    );
 }
 
 #[test]

@@ -68,6 +68,20 @@ impl<T: ScalarFloat> Val<T> {
     pub fn is_nan(self) -> Val<bool> {
         Val::from_raw(with(|r| compare::unordered(r, T::TYPE, self.raw(), self.raw())))
     }
+
+    /// Whether it is one of the infinities.
+    #[track_caller]
+    #[must_use]
+    pub fn is_inf(self) -> Val<bool> {
+        self.abs().eq(Val::constant(T::HIGHEST))
+    }
+
+    /// Whether it is neither infinite nor NaN.
+    #[track_caller]
+    #[must_use]
+    pub fn is_finite(self) -> Val<bool> {
+        self.abs().lt(Val::constant(T::HIGHEST))
+    }
 }
 
 impl<T: Number> Val<T> {
@@ -114,6 +128,16 @@ impl<T: Signed> Val<T> {
     #[must_use]
     pub fn abs(self) -> Self {
         Self::from_raw(with(|r| arithmetic::abs(r, T::TYPE, self.raw())))
+    }
+}
+
+impl<T: Signed + Ordered> Val<T> {
+    /// 1 with its sign; zeros and NaN stay what they are.
+    #[track_caller]
+    #[must_use]
+    pub fn sign(self) -> Self {
+        let [zero, one] = [T::ZERO, T::ONE].map(Val::constant);
+        self.gt(zero).select(one, self.lt(zero).select(zero - one, self))
     }
 }
 

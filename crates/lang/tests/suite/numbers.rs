@@ -27,6 +27,7 @@ pub(crate) fn cases() -> Vec<Case> {
     each!(comparison: u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64);
     each!(integer: u8 u16 u32 u64 i8 i16 i32 i64);
     each!(signed: i8 i16 i32 i64 f16 bf16 f32 f64 F16x2 Bf16x2);
+    each!(signs: i8 i16 i32 i64 f16 bf16 f32 f64);
     each!(word: u32 u64 i32 i64);
     each!(casts: u8 u16 u32 u64 i8 i16 i32 i64 f16 bf16 f32 f64);
     each!(roundings: f16 bf16 f32 f64);
@@ -92,6 +93,10 @@ fn integer<T: Integer>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
     })
 }
 
+fn signs<T: Signed + Ordered>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
+    kernel(format!("signs_{name}"), |input: Global<T>, output: Global<T>| output.set(input.get().sign()))
+}
+
 fn signed<T: Signed>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
     kernel(format!("signed_{name}"), |input: Global<T>, output: Global<T>| {
         let a = input.get();
@@ -136,6 +141,7 @@ fn roundings<T: ScalarFloat + Param>(name: &str) -> Kernel<(Global<T>, Global<i3
         }
         integral.at(4).set(output.at(9).get().cast_rounded::<T>(Rounding::Zero));
         output.at(4).set(a.is_nan().cast::<i32>());
+        output.at(5).set((a.is_inf() & !a.is_finite()).cast::<i32>());
     })
 }
 

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use warpfold_lang::{
     AtomicAdd, AtomicBits, Cache, Element, F16x2, Global, Kernel, Order, Pointer, Registers, Scope, Space, Val, Word,
-    dynamic_shared, fence, fence_sequential, kernel, local, shared, shared_named, sync_threads, thread_idx,
+    dynamic_shared, fence, fence_sequential, kernel, local, shared, shared_named, sync_threads, thread_idx, var,
 };
 
 use super::Case;
@@ -15,6 +15,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(arrays()),
         Case::new(indices()),
         Case::new(registers()),
+        Case::new(predicates()),
         Case::new(atomic_words::<u32>("u32")),
         Case::new(atomic_words::<i32>("i32")),
         Case::new(atomic_words::<u64>("u64")),
@@ -131,6 +132,19 @@ fn registers() -> Kernel<(Global<f32>, Global<u64>)> {
         let (float, [first, second]) = kept.get();
         floats.at(thread).set(float);
         words.at(thread).set(first + second);
+    })
+}
+
+fn predicates() -> Kernel<(Global<f32>, Global<u8>)> {
+    kernel("predicates", |floats: Global<f32>, bytes: Global<u8>| {
+        let (x, thread) = (floats.at(thread_idx().x).get(), thread_idx().x);
+        let flag = warpfold_lang::when_else(x.lt(0.0), || x.is_finite(), || x.gt(5.0));
+        let tile = <Val<bool>>::shared(32);
+        warpfold_lang::shfl_xor(flag, 1).store(tile, thread);
+        sync_threads();
+        let seen = var(flag);
+        seen.set(seen.get() | <Val<bool>>::load(tile, thread ^ 2));
+        bytes.at(thread).set(seen.get().cast::<u8>());
     })
 }
 

@@ -1,0 +1,54 @@
+//! Predicates as members of a group of registers: what a branch returns, a fold over `any` and `all` accumulates.
+//!
+//! Shuffles and memory have no predicates. A `Val<bool>` moves as a `u32` that is 0 or 1, and stays in memory as a `u8`.
+
+use crate::memory::{Global, GlobalSpace, Pointer, SharedSpace, Space};
+use crate::{Index, MapRegisters, Registers, Val, Var, ZipRegisters};
+
+impl Registers for Val<bool> {
+    type Vars = Var<bool>;
+    type Pointers<S: Space> = Pointer<u8, S>;
+    const COUNT: u32 = 1;
+
+    fn declare() -> Var<bool> {
+        Var::declare()
+    }
+
+    #[track_caller]
+    fn assign(var: Var<bool>, value: Self) {
+        var.set(value);
+    }
+
+    #[track_caller]
+    fn read(var: Var<bool>) -> Self {
+        var.get()
+    }
+
+    fn map(self, f: &mut impl MapRegisters) -> Self {
+        f.map(self.cast::<u32>()).cast()
+    }
+
+    fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self {
+        f.zip(self.cast::<u32>(), other.cast::<u32>()).cast()
+    }
+
+    #[track_caller]
+    fn shared(len: u32) -> Pointer<u8, SharedSpace> {
+        Val::<u8>::shared(len)
+    }
+
+    #[track_caller]
+    fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Pointer<u8, GlobalSpace> {
+        Val::<u8>::global(memory, len, next)
+    }
+
+    #[track_caller]
+    fn load<S: Space>(from: Pointer<u8, S>, index: impl Index + Copy) -> Self {
+        from.at(index).get().cast()
+    }
+
+    #[track_caller]
+    fn store<S: Space>(self, to: Pointer<u8, S>, index: impl Index + Copy) {
+        to.at(index).set(self.cast::<u8>());
+    }
+}
