@@ -2,7 +2,7 @@
 //!
 //! It is a fold: beside the statistics of softmax it carries the logit that the label points to, with the label as a
 //! second input that is the same all along the row. One launch, each logit read once. A row whose label is the ignored
-//! one has the loss 0; a label outside of the row gives NaN. Computed in f32.
+//! one has the loss 0; a label outside of the row gives NaN.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -10,14 +10,16 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use warpfold_lang::{Registers, Val};
 
 use crate::elements::{Sink, Source};
-use crate::fold::{AnyFold, Fold, Monoid, OnlineSoftmax, Position};
+use crate::fold::{AnyFold, Fold, Monoid, Position};
+use crate::rowwise::operators::{Exponentials, RowFloat};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Cross-entropy of one row: its items are a logit and the row's label, its results the loss and `ln Σ e^x`.
 #[derive(Debug, Clone, Copy)]
-pub struct CrossEntropy {
+pub struct CrossEntropy<F> {
     /// The label that has no loss.
     pub ignored: i64,
+    exponentials: Exponentials<F>,
 }
 
 /// No logit so far was the label's.
@@ -27,43 +29,55 @@ const FOUND: u32 = 1;
 /// The row is not counted.
 const IGNORED: u32 = 2;
 
-impl CrossEntropy {
-    /// The label's logit, or 0; and what is known of the label.
-    fn pick(self, (logit, label): (Val<f32>, Val<i64>), position: Position) -> (Val<f32>, Val<u32>) {
-        let is_label = position.index().bitcast::<i64>().eq(label);
-        let state = is_label.select::<u32>(FOUND, NOT_FOUND);
-        (is_label.select::<f32>(logit, 0.0), label.eq(self.ignored).select::<u32>(IGNORED, state))
+/// The label's logit, or 0; and what is known of the label.
+type Picked<F> = (Val<F>, Val<u32>);
+
+impl<F: RowFloat> CrossEntropy<F> {
+    /// Looks for the label among neighbours from `first` on.
+    fn pick(self, picked: Picked<F>, items: &[(Val<F>, Val<i64>)], first: Position) -> Picked<F> {
+        let label = items[0].1;
+        // Where the label stands among these items; none of them has the last number.
+        let ahead = label.bitcast::<u64>() - first.index();
+        let is_here = ahead.lt(items.len() as u64);
+        let place = is_here.select::<u32>(ahead.cast::<u32>(), u32::MAX);
+        let logit = (0_u32..).zip(items).fold(picked.0, |logit, (i, item)| place.eq(i).select::<F>(item.0, logit));
+        let state = is_here.select::<u32>(FOUND, picked.1);
+        (logit, label.eq(self.ignored).select::<u32>(IGNORED, state))
     }
 }
 
-impl Monoid for CrossEntropy {
-    type Item = (Val<f32>, Val<i64>);
-    type Acc = ((Val<f32>, Val<f32>), (Val<f32>, Val<u32>));
-    type Output = (Val<f32>, Val<f32>);
+impl<F: RowFloat> Monoid for CrossEntropy<F> {
+    type Item = (Val<F>, Val<i64>);
+    type Acc = ((Val<F>, Val<F>), Picked<F>);
+    type Output = (Val<F>, Val<F>);
     const COMMUTES: bool = true;
 
     fn identity(self) -> Self::Acc {
-        (OnlineSoftmax.identity(), (Val::constant(0.0), Val::constant(NOT_FOUND)))
+        (self.exponentials.identity(), (Val::constant(F::ZERO), Val::constant(NOT_FOUND)))
     }
 
     fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
         let picked = Registers::select(left.1.1.eq(NOT_FOUND), right.1, left.1);
-        (OnlineSoftmax.combine(left.0, right.0), picked)
+        (self.exponentials.combine(left.0, right.0), picked)
     }
 
     fn lift(self, item: Self::Item, position: Position) -> Self::Acc {
-        (OnlineSoftmax.lift(item.0, position), self.pick(item, position))
+        self.push_all(self.identity(), &[item], position)
     }
 
     fn push(self, acc: Self::Acc, item: Self::Item, position: Position) -> Self::Acc {
-        let picked = self.pick(item, position);
-        (OnlineSoftmax.push(acc.0, item.0, position), Registers::select(acc.1.1.eq(NOT_FOUND), picked, acc.1))
+        self.push_all(acc, &[item], position)
+    }
+
+    fn push_all(self, acc: Self::Acc, items: &[Self::Item], first: Position) -> Self::Acc {
+        let logits: Vec<_> = items.iter().map(|item| item.0).collect();
+        (self.exponentials.push_all(acc.0, &logits, first), self.pick(acc.1, items, first))
     }
 
     fn finish(self, ((largest, sum), (logit, state)): Self::Acc, _: Val<u64>) -> Self::Output {
-        let log_sum = sum.ln() + OnlineSoftmax::shift(largest);
-        let loss = state.eq(FOUND).select::<f32>(log_sum - logit, f32::NAN);
-        (state.eq(IGNORED).select::<f32>(0.0, loss), log_sum)
+        let log_sum = sum.ln() + self.exponentials.shift(largest);
+        let loss = state.eq(FOUND).select::<F>(log_sum - logit, F::from_f64(f64::NAN));
+        (state.eq(IGNORED).select::<F>(F::ZERO, loss), log_sum)
     }
 }
 
@@ -71,22 +85,27 @@ impl Monoid for CrossEntropy {
 /// type of the logits.
 ///
 /// # Errors
-/// [`ErrorKind::Unsupported`] unless logits are floats of up to 32 bits and labels integers.
+/// [`ErrorKind::Unsupported`] unless logits are floats and labels integers.
 pub fn cross_entropy(logits: Dtype, labels: Dtype, ignored: i64) -> Result<Arc<dyn AnyFold>, Error> {
     static MADE: LazyLock<Mutex<HashMap<(Dtype, Dtype, i64), Arc<dyn AnyFold>>>> = LazyLock::new(Mutex::default);
     let unsupported = |dtype| ErrorKind::Unsupported { op: "cross-entropy".to_owned(), dtype };
-    if !matches!(logits, Dtype::F16 | Dtype::Bf16 | Dtype::F32) {
+    if !matches!(logits, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
         return Err(unsupported(logits).into());
     }
     if !labels.is_integer() {
         return Err(unsupported(labels).into());
     }
-    let make = || -> Arc<dyn AnyFold> {
-        let source = Source::one::<f32>(logits).zip(Source::one::<i64>(labels));
-        let sink = Sink::one::<f32>(logits).zip(Sink::one::<f32>(logits));
-        let name = format!("cross_entropy_{logits}_{labels}");
-        Arc::new(Fold::new(name, CrossEntropy { ignored }, source, sink))
+    let make = || match logits {
+        Dtype::F64 => made::<f64>(logits, labels, ignored),
+        _ => made::<f32>(logits, labels, ignored),
     };
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(made.entry((logits, labels, ignored)).or_insert_with(make).clone())
+    let mut known = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(known.entry((logits, labels, ignored)).or_insert_with(make).clone())
+}
+
+fn made<F: RowFloat>(logits: Dtype, labels: Dtype, ignored: i64) -> Arc<dyn AnyFold> {
+    let source = Source::one::<F>(logits).zip(Source::one::<i64>(labels));
+    let sink = Sink::one::<F>(logits).zip(Sink::one::<F>(logits));
+    let monoid = CrossEntropy { ignored, exponentials: Exponentials::<F>::new(logits.bytes() <= 2) };
+    Arc::new(Fold::new(format!("cross_entropy_{logits}_{labels}"), monoid, source, sink))
 }

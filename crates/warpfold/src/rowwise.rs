@@ -69,7 +69,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`], and those of [`Tensor::softmax`].
-    pub fn masked_softmax(&self, mask: &Self, scale: f32, axes: Axes<'_>) -> Result<Self, Error> {
+    pub fn masked_softmax(&self, mask: &Self, scale: f64, axes: Axes<'_>) -> Result<Self, Error> {
         only(rows(RowOp::Softmax { scale }, &[self, mask], &[], axes)?.results)
     }
 
@@ -113,7 +113,7 @@ impl Tensor {
         if scale.is_none() && bias.is_some() {
             return Err(ErrorKind::BiasWithoutScale.into());
         }
-        let norm = Norm { eps: eps.unwrap_or(EPS) as f32, keep_sum: residual.is_some() };
+        let norm = Norm { eps: eps.unwrap_or(EPS), keep_sum: residual.is_some() };
         let row_inputs: Vec<_> = std::iter::once(self).chain(residual).collect();
         let columns: Vec<_> = scale.into_iter().chain(bias).collect();
         let done = rows(op(norm), &row_inputs, &columns, axes)?;

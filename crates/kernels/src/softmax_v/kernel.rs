@@ -7,7 +7,8 @@ use warpfold_lang::{
 
 use super::ROWS;
 use crate::elements::{load, store};
-use crate::fold::{Monoid, OnlineSoftmax, fold_warp};
+use crate::fold::{Monoid, Position, fold_warp};
+use crate::rowwise::operators::{Exponentials, RowFloat};
 use crate::{AnyKernel, Dtype};
 
 /// Positions whose weights are in shared memory at once.
@@ -19,7 +20,8 @@ fn element(dtype: Dtype, memory: Global<u8>, index: Val<u64>) -> Global<u8> {
 }
 
 /// Threads are `columns` columns of the values, a power of two from 32 to 256.
-pub(super) fn softmax_v(dtype: Dtype, columns: u32) -> AnyKernel {
+pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, columns: u32) -> AnyKernel {
+    let with = Exponentials::<F>::new(dtype.bytes() <= 2);
     let body = move |scores: Global<u8>,
                      values: Global<u8>,
                      results: Global<u8>,
@@ -29,9 +31,9 @@ pub(super) fn softmax_v(dtype: Dtype, columns: u32) -> AnyKernel {
         // Contract: a grid of a block for each ROWS rows of each product.
         let groups = THREADS / columns;
         // Shared-memory map
-        let weights = shared_named::<f32>("weights", RUN * ROWS);
-        let stats = shared_named::<f32>("stats", 2 * ROWS);
-        let of_groups = shared_named::<f32>("of_groups", if groups > 1 { THREADS * ROWS } else { 1 });
+        let weights = shared_named::<F>("weights", RUN * ROWS);
+        let stats = shared_named::<F>("stats", 2 * ROWS);
+        let of_groups = shared_named::<F>("of_groups", if groups > 1 { THREADS * ROWS } else { 1 });
         let (thread, warp) = (thread_idx().x, warp_id());
         let blocks_a_product = (num_rows + (ROWS - 1)) / ROWS;
         let product = block_idx().x / blocks_a_product;
@@ -40,14 +42,16 @@ pub(super) fn softmax_v(dtype: Dtype, columns: u32) -> AnyKernel {
         let row_of = |row: Val<u32>| product * num_rows + (first_row + row).min(num_rows - 1);
         let score = |row: Val<u32>, t: Val<u32>| {
             let index = row_of(row).cast::<u64>() * len.cast::<u64>() + t.cast::<u64>();
-            load::<f32, _>(dtype, element(dtype, scores, index), 1, false)[0]
+            load::<F, _>(dtype, element(dtype, scores, index), 1, false)[0]
         };
         // Statistics: a row a warp
-        let acc = vars(OnlineSoftmax.identity());
-        range(lane_id(), len, 32, |t| acc.set(OnlineSoftmax::push_all(acc.get(), &[score(warp, t)])));
-        let (largest, sum) = shfl(fold_warp(OnlineSoftmax, acc.get(), 32), 0);
+        let acc = vars(with.identity());
+        range(lane_id(), len, 32, |t| {
+            acc.set(with.push(acc.get(), score(warp, t), Position::new(Val::constant(0), 0)))
+        });
+        let (largest, sum) = shfl(fold_warp(with, acc.get(), 32), 0);
         when(lane_id().eq(0), || {
-            stats.at(warp * 2).set(OnlineSoftmax::shift(largest));
+            stats.at(warp * 2).set(with.shift(largest));
             stats.at(warp * 2 + 1).set(sum.recip());
         });
         sync_threads();
@@ -57,22 +61,22 @@ pub(super) fn softmax_v(dtype: Dtype, columns: u32) -> AnyKernel {
             let column = first_column + column_in_block;
             // Columns beyond the last one compute that one again.
             let column_read = column.min(width - 1);
-            let sums: Vec<Var<f32>> = (0..ROWS).map(|_| var(0.0_f32)).collect();
+            let sums: Vec<Var<F>> = (0..ROWS).map(|_| var(Val::constant(F::ZERO))).collect();
             range(0, len, RUN, |first| {
                 for i in (0..RUN * ROWS).step_by(THREADS as usize) {
                     let (row, t) = ((thread + i) & (ROWS - 1), first + ((thread + i) >> ROWS.ilog2()));
                     let x = score(row, t.min(len - 1));
-                    let weight = (x - stats.at(row * 2).get()).exp() * stats.at(row * 2 + 1).get();
-                    weights.at(thread + i).set(t.lt(len).select::<f32>(weight, 0.0));
+                    let weight = with.exp(x - stats.at(row * 2).get()) * stats.at(row * 2 + 1).get();
+                    weights.at(thread + i).set(t.lt(len).select::<F>(weight, F::ZERO));
                 }
                 sync_threads();
                 range(group, (len - first).min(RUN), groups, |t| {
                     let at =
                         (product * len + first + t).cast::<u64>() * width.cast::<u64>() + column_read.cast::<u64>();
-                    let value = load::<f32, _>(dtype, element(dtype, values, at), 1, false)[0];
-                    for quad in 0..ROWS / 4 {
-                        let of_rows = weights.at(t * ROWS).at(quad * 4).get_vec::<4>();
-                        for (sum, weight) in sums[quad as usize * 4..].iter().zip(of_rows) {
+                    let value = load::<F, _>(dtype, element(dtype, values, at), 1, false)[0];
+                    for pair in 0..ROWS / 2 {
+                        let of_rows = weights.at(t * ROWS).at(pair * 2).get_vec::<2>();
+                        for (sum, weight) in sums[pair as usize * 2..].iter().zip(of_rows) {
                             sum.set(weight.mul_add(value, sum.get()));
                         }
                     }

@@ -1,7 +1,7 @@
 //! Softmax of scores times values: `O = softmax(S) V`, the weights never written to memory.
 //!
 //! Shapes: scores `[batch, rows, len]`, values `[batch, len, width]`, results `[batch, rows, width]`, all side by side in
-//! C order. Element types f16, bf16, f32, the same for all three; computed in f32, in a fixed order. A block takes
+//! C order. Element types f16, bf16, f32, f64, the same for all three; computed in f32 at least, in a fixed order. A block takes
 //! [`ROWS`] rows: each warp folds the softmax statistics of one of them, then all threads walk over the values once,
 //! with the weights of a run of positions in shared memory; threads are columns of the values, several runs side by side
 //! where there are fewer columns than threads. Scores are read twice, values once a block.
@@ -45,7 +45,7 @@ pub fn softmax_v(
     results: ViewMut<'_, u8>,
 ) -> Result<(), Error> {
     let Problem { dtype, batch, rows, len, width } = *problem;
-    if !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32) {
+    if !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
         return Err(ErrorKind::Unsupported { op: "softmax-v".to_owned(), dtype }.into());
     }
     const LIMIT: u64 = i32::MAX as u64;
@@ -74,5 +74,12 @@ fn columns_side_by_side(width: usize) -> u32 {
 pub fn kernel_of(dtype: Dtype, columns: u32) -> AnyKernel {
     static MADE: LazyLock<Mutex<HashMap<(Dtype, u32), AnyKernel>>> = LazyLock::new(Mutex::default);
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    made.entry((dtype, columns)).or_insert_with(|| kernel::softmax_v(dtype, columns)).clone()
+    made.entry((dtype, columns)).or_insert_with(|| make(dtype, columns)).clone()
+}
+
+fn make(dtype: Dtype, columns: u32) -> AnyKernel {
+    match dtype {
+        Dtype::F64 => kernel::softmax_v::<f64>(dtype, columns),
+        _ => kernel::softmax_v::<f32>(dtype, columns),
+    }
 }

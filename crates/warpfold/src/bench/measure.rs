@@ -54,7 +54,7 @@ fn timed(queue: &Queue, workspace: &mut Workspace, prepared: &mut [Prepared], by
     let mut next = 0;
     let mut times = Vec::new();
     for round in 0..=ROUNDS {
-        queue.stream().launch(&wait, LaunchConfig::new(1, 1), (1_000_000_u64,))?;
+        queue.stream().launch(&wait, LaunchConfig::new(1, 1), (4_000_000_u64,))?;
         let start = queue.stream().record()?;
         for _ in 0..runs {
             prepared[next].run(queue, workspace)?;

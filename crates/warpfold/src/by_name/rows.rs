@@ -59,8 +59,8 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 fn run(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
-    let scale = options.alpha.unwrap_or(1.0) as f32;
-    let norm = Norm { eps: options.eps.unwrap_or(EPS) as f32, keep_sum: false };
+    let scale = options.alpha.unwrap_or(1.0);
+    let norm = Norm { eps: options.eps.unwrap_or(EPS), keep_sum: false };
     let to = options.dtype.unwrap_or(Dtype::I8);
     let op = match operator.name {
         "softmax" => RowOp::Softmax { scale },

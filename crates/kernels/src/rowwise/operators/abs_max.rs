@@ -1,114 +1,122 @@
 //! Scaling rows by their largest magnitude, and quantising them so.
 //!
-//! A NaN in a row makes its largest magnitude NaN. A row of zeros stays zero. Computed in f32.
+//! A NaN in a row makes its largest magnitude NaN. A row of zeros stays zero.
+
+use std::marker::PhantomData;
 
 use warpfold_lang::{Rounding, Val};
 
-use crate::fold::{Monoid, Position};
+use super::float::RowFloat;
+use crate::fold::{Extreme, Monoid, Position};
 use crate::rowwise::RowOperator;
 
-/// The largest magnitude; NaN if there is a NaN, 0 of nothing.
+/// The largest magnitude divided by `top`; NaN if there is a NaN, 0 of nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct AbsMax;
+pub struct AbsMax<F> {
+    /// What the largest magnitude is divided by.
+    top: Option<f64>,
+    float: PhantomData<fn() -> F>,
+}
 
-impl Monoid for AbsMax {
-    type Item = Val<f32>;
-    type Acc = Val<f32>;
-    type Output = Val<f32>;
+impl<F: RowFloat> Monoid for AbsMax<F> {
+    type Item = Val<F>;
+    type Acc = Val<F>;
+    type Output = Val<F>;
     const COMMUTES: bool = true;
     const USES_POSITION: bool = false;
 
-    fn identity(self) -> Val<f32> {
-        Val::constant(0.0)
+    fn identity(self) -> Val<F> {
+        Val::constant(F::ZERO)
     }
 
-    fn combine(self, left: Val<f32>, right: Val<f32>) -> Val<f32> {
-        left.max_nan(right)
+    fn combine(self, left: Val<F>, right: Val<F>) -> Val<F> {
+        Extreme::<F>::max().combine(left, right)
     }
 
-    fn lift(self, item: Val<f32>, _: Position) -> Val<f32> {
+    fn lift(self, item: Val<F>, _: Position) -> Val<F> {
         item.abs()
     }
 
-    fn finish(self, acc: Val<f32>, _: Val<u64>) -> Val<f32> {
-        acc
+    fn push_all(self, acc: Val<F>, items: &[Val<F>], first: Position) -> Val<F> {
+        let magnitudes: Vec<_> = items.iter().map(|item| item.abs()).collect();
+        Extreme::<F>::max().push_all(acc, &magnitudes, first)
+    }
+
+    fn finish(self, acc: Val<F>, _: Val<u64>) -> Val<F> {
+        let Some(top) = self.top else { return acc };
+        let scale = acc / Val::constant(F::from_f64(top));
+        // Below the smallest normal number of f32, in which scales are stored, quotients would not be what they should.
+        let least = Val::constant(F::from_f64(f32::MIN_POSITIVE.into()));
+        let some = scale.lt(least).select::<F>(least, scale);
+        acc.eq(Val::constant(F::ZERO)).select::<F>(Val::constant(F::ONE), some)
     }
 }
 
 /// Each row divided by its largest magnitude, which is its statistic.
 #[derive(Debug, Clone, Copy)]
-pub struct AbsMaxScale;
+pub struct AbsMaxScale<F>(PhantomData<fn() -> F>);
 
-impl RowOperator for AbsMaxScale {
-    type Item = Val<f32>;
+impl<F> AbsMaxScale<F> {
+    /// The operator.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<F> Default for AbsMaxScale<F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<F: RowFloat> RowOperator for AbsMaxScale<F> {
+    type Item = Val<F>;
     type Columns = ();
-    type Stats = Val<f32>;
-    type Out = Val<f32>;
-    type Monoid = AbsMax;
+    type Stats = Val<F>;
+    type Out = Val<F>;
+    type Monoid = AbsMax<F>;
 
-    fn monoid(self) -> AbsMax {
-        AbsMax
+    fn monoid(self) -> AbsMax<F> {
+        AbsMax { top: None, float: PhantomData }
     }
 
-    fn apply(self, item: Val<f32>, largest: Val<f32>, (): ()) -> Val<f32> {
-        item / largest.eq(0.0).select::<f32>(1.0, largest)
+    fn apply(self, item: Val<F>, largest: Val<F>, (): ()) -> Val<F> {
+        item / largest.eq(Val::constant(F::ZERO)).select::<F>(Val::constant(F::ONE), largest)
     }
 }
 
 /// Each row divided by a scale that brings its largest magnitude to `top`: the statistic is the scale, with which the
 /// results have to be multiplied to come back. The scale of a row of zeros is 1.
 #[derive(Debug, Clone, Copy)]
-pub struct Quantize {
+pub struct Quantize<F> {
     /// The largest magnitude of the results.
-    pub top: f32,
+    pub top: f64,
     /// Whether results are whole numbers, ties to even.
     pub rounds: bool,
+    float: PhantomData<fn() -> F>,
 }
 
-/// [`AbsMax`], finished as the scale.
-#[derive(Debug, Clone, Copy)]
-pub struct Scale {
-    top: f32,
-}
-
-impl Monoid for Scale {
-    type Item = Val<f32>;
-    type Acc = Val<f32>;
-    type Output = Val<f32>;
-    const COMMUTES: bool = true;
-    const USES_POSITION: bool = false;
-
-    fn identity(self) -> Val<f32> {
-        AbsMax.identity()
-    }
-
-    fn combine(self, left: Val<f32>, right: Val<f32>) -> Val<f32> {
-        AbsMax.combine(left, right)
-    }
-
-    fn lift(self, item: Val<f32>, position: Position) -> Val<f32> {
-        AbsMax.lift(item, position)
-    }
-
-    fn finish(self, acc: Val<f32>, _: Val<u64>) -> Val<f32> {
-        let scale = acc / self.top;
-        // Below the smallest normal number the quotients would not be what they should.
-        scale.lt(f32::MIN_POSITIVE).select::<f32>(acc.eq(0.0).select::<f32>(1.0, f32::MIN_POSITIVE), scale)
+impl<F> Quantize<F> {
+    /// The operator.
+    #[must_use]
+    pub const fn new(top: f64, rounds: bool) -> Self {
+        Self { top, rounds, float: PhantomData }
     }
 }
 
-impl RowOperator for Quantize {
-    type Item = Val<f32>;
+impl<F: RowFloat> RowOperator for Quantize<F> {
+    type Item = Val<F>;
     type Columns = ();
-    type Stats = Val<f32>;
-    type Out = Val<f32>;
-    type Monoid = Scale;
+    type Stats = Val<F>;
+    type Out = Val<F>;
+    type Monoid = AbsMax<F>;
 
-    fn monoid(self) -> Scale {
-        Scale { top: self.top }
+    fn monoid(self) -> AbsMax<F> {
+        AbsMax { top: Some(self.top), float: PhantomData }
     }
 
-    fn apply(self, item: Val<f32>, scale: Val<f32>, (): ()) -> Val<f32> {
+    fn apply(self, item: Val<F>, scale: Val<F>, (): ()) -> Val<F> {
         let quotient = item / scale;
         if self.rounds { quotient.round(Rounding::NearestEven) } else { quotient }
     }

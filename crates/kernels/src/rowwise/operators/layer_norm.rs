@@ -1,20 +1,21 @@
 //! Layer norm: `(x - mean) / sqrt(variance + eps) * scale + bias` of each row (Ba, Kiros, Hinton: Layer Normalization,
 //! 2016).
 //!
-//! Computed in f32. A row on chip takes two passes over registers, so that the variance is that of the distances from
-//! the mean; a longer one is folded by Welford's method. The variance is the mean of the squared distances.
+//! A row on chip takes two passes over registers, so that the variance is that of the distances from
+//! the mean; a longer one is folded by Welford's method in double precision. The variance is the mean of the squared distances.
 
 use warpfold_lang::Val;
 
-use crate::fold::{Monoid, Position, Sum, Welford};
+use super::float::RowFloat;
+use crate::fold::{Monoid, Position, Sum, Variance};
 use crate::rowwise::{Held, RowOperator};
 
 /// Layer norm. Its columns are scale and bias, its statistics the mean and the reciprocal of the standard deviation; each
 /// result comes with the item that it was made of, for sums with a residual that are wanted as well.
 #[derive(Debug, Clone, Copy)]
-pub struct LayerNorm {
+pub struct LayerNorm<F> {
     /// What is added to the variance.
-    pub eps: f32,
+    pub eps: F,
     /// Whether there is a scale.
     pub has_scale: bool,
     /// Whether there is a bias.
@@ -22,10 +23,10 @@ pub struct LayerNorm {
 }
 
 /// The mean, and the reciprocal of the standard deviation.
-type Stats = (Val<f32>, Val<f32>);
+type Stats<F> = (Val<F>, Val<F>);
 
-impl LayerNorm {
-    fn result(self, distance: Val<f32>, rstd: Val<f32>, (scale, bias): (Val<f32>, Val<f32>)) -> Val<f32> {
+impl<F: RowFloat> LayerNorm<F> {
+    fn result(self, distance: Val<F>, rstd: Val<F>, (scale, bias): (Val<F>, Val<F>)) -> Val<F> {
         let normal = distance * rstd;
         match (self.has_scale, self.has_bias) {
             (false, false) => normal,
@@ -36,61 +37,72 @@ impl LayerNorm {
     }
 }
 
-/// [`Welford`], finished as layer norm needs it.
+/// [`Variance`], finished as layer norm needs it.
 #[derive(Debug, Clone, Copy)]
-pub struct MeanRstd {
-    eps: f32,
+pub struct MeanRstd<F> {
+    eps: F,
 }
 
-impl Monoid for MeanRstd {
-    type Item = <Welford as Monoid>::Item;
-    type Acc = <Welford as Monoid>::Acc;
-    type Output = Stats;
-    const COMMUTES: bool = Welford::COMMUTES;
-    const USES_POSITION: bool = Welford::USES_POSITION;
+impl<F: RowFloat> MeanRstd<F> {
+    const fn variance() -> Variance {
+        Variance { ddof: 0, is_single: F::DTYPE.bytes() <= 4 }
+    }
+}
+
+impl<F: RowFloat> Monoid for MeanRstd<F> {
+    type Item = Val<F>;
+    type Acc = <Variance as Monoid>::Acc;
+    type Output = Stats<F>;
+    const COMMUTES: bool = true;
+    const USES_POSITION: bool = false;
 
     fn identity(self) -> Self::Acc {
-        Welford.identity()
+        Self::variance().identity()
     }
 
     fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
-        Welford.combine(left, right)
+        Self::variance().combine(left, right)
     }
 
-    fn lift(self, item: Self::Item, position: Position) -> Self::Acc {
-        Welford.lift(item, position)
+    fn lift(self, item: Val<F>, position: Position) -> Self::Acc {
+        Self::variance().lift(item.cast(), position)
     }
 
-    fn push(self, acc: Self::Acc, item: Self::Item, position: Position) -> Self::Acc {
-        Welford.push(acc, item, position)
+    fn push(self, acc: Self::Acc, item: Val<F>, position: Position) -> Self::Acc {
+        self.push_all(acc, &[item], position)
     }
 
-    fn finish(self, acc: Self::Acc, count: Val<u64>) -> Stats {
-        let (mean, variance) = Welford.finish(acc, count);
-        (mean, (variance + self.eps).sqrt().recip())
+    fn push_all(self, acc: Self::Acc, items: &[Val<F>], first: Position) -> Self::Acc {
+        let items: Vec<_> = items.iter().map(|item| item.cast::<f64>()).collect();
+        Self::variance().push_all(acc, &items, first)
+    }
+
+    fn finish(self, acc: Self::Acc, count: Val<u64>) -> Stats<F> {
+        let (mean, variance) = Self::variance().finish(acc, count);
+        (mean.cast(), (variance.cast::<F>() + Val::constant(self.eps)).sqrt().recip())
     }
 }
 
-impl RowOperator for LayerNorm {
-    type Item = Val<f32>;
-    type Columns = (Val<f32>, Val<f32>);
-    type Stats = Stats;
-    type Out = (Val<f32>, Val<f32>);
-    type Monoid = MeanRstd;
+impl<F: RowFloat> RowOperator for LayerNorm<F> {
+    type Item = Val<F>;
+    type Columns = (Val<F>, Val<F>);
+    type Stats = Stats<F>;
+    type Out = (Val<F>, Val<F>);
+    type Monoid = MeanRstd<F>;
 
-    fn monoid(self) -> MeanRstd {
+    fn monoid(self) -> MeanRstd<F> {
         MeanRstd { eps: self.eps }
     }
 
-    fn on_chip(self, row: &Held<Val<f32>>, columns: &[Self::Columns]) -> (Held<Self::Out>, Stats) {
-        let len = row.len().cast::<f32>();
-        let mean = row.fold(Sum::<f32>::new()) / len;
-        let variance = row.each(|x| (x - mean) * (x - mean)).fold(Sum::<f32>::new()) / len;
-        let rstd = (variance + self.eps).sqrt().recip();
+    fn on_chip(self, row: &Held<Val<F>>, columns: &[Self::Columns]) -> (Held<Self::Out>, Stats<F>) {
+        let len = row.len().cast::<F>();
+        let mean = row.fold(Sum::<F>::new()) / len;
+        let variance = row.each(|x| (x - mean) * (x - mean)).fold(Sum::<F>::new()) / len;
+        let rstd = (variance + Val::constant(self.eps)).sqrt().recip();
         (row.map(columns, |x, columns| (self.result(x - mean, rstd, columns), x)), (mean, rstd))
     }
 
-    fn apply(self, item: Val<f32>, (mean, rstd): Stats, columns: Self::Columns) -> Self::Out {
+    fn apply(self, item: Val<F>, (mean, rstd): Stats<F>, columns: Self::Columns) -> Self::Out {
         (self.result(item - mean, rstd, columns), item)
     }
 }

@@ -1,12 +1,14 @@
 //! The row operators that are built in, by name and element type.
 
 mod abs_max;
+mod float;
 mod layer_norm;
 mod rms_norm;
 mod softmax;
 mod table;
 
-pub use abs_max::{AbsMaxScale, Quantize};
+pub use abs_max::{AbsMax, AbsMaxScale, Quantize};
+pub use float::{Exponentials, RowFloat};
 pub use layer_norm::LayerNorm;
 pub use rms_norm::RmsNorm;
 pub use softmax::{LogSoftmax, Softmax};

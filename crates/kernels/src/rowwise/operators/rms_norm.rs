@@ -1,25 +1,26 @@
 //! RMS norm: `x / sqrt(mean of x² + eps) * scale + bias` of each row (Zhang, Sennrich: Root Mean Square Layer
-//! Normalization, 2019). Computed in f32.
+//! Normalization, 2019).
 
 use warpfold_lang::Val;
 
+use super::float::RowFloat;
 use crate::fold::{Monoid, Position, Sum};
 use crate::rowwise::{Held, RowOperator};
 
 /// RMS norm. Its columns are scale and bias, its statistic the reciprocal of the root; each result comes with the item
 /// that it was made of, for sums with a residual that are wanted as well.
 #[derive(Debug, Clone, Copy)]
-pub struct RmsNorm {
+pub struct RmsNorm<F> {
     /// What is added to the mean of the squares.
-    pub eps: f32,
+    pub eps: F,
     /// Whether there is a scale.
     pub has_scale: bool,
     /// Whether there is a bias.
     pub has_bias: bool,
 }
 
-impl RmsNorm {
-    fn result(self, item: Val<f32>, rstd: Val<f32>, (scale, bias): (Val<f32>, Val<f32>)) -> Val<f32> {
+impl<F: RowFloat> RmsNorm<F> {
+    fn result(self, item: Val<F>, rstd: Val<F>, (scale, bias): (Val<F>, Val<F>)) -> Val<F> {
         let normal = item * rstd;
         match (self.has_scale, self.has_bias) {
             (false, false) => normal,
@@ -32,56 +33,56 @@ impl RmsNorm {
 
 /// The reciprocal of the root of the mean of the squares.
 #[derive(Debug, Clone, Copy)]
-pub struct RootMeanSquare {
-    eps: f32,
+pub struct RootMeanSquare<F> {
+    eps: F,
 }
 
-impl Monoid for RootMeanSquare {
-    type Item = Val<f32>;
-    type Acc = Val<f32>;
-    type Output = Val<f32>;
+impl<F: RowFloat> Monoid for RootMeanSquare<F> {
+    type Item = Val<F>;
+    type Acc = Val<F>;
+    type Output = Val<F>;
     const COMMUTES: bool = true;
     const USES_POSITION: bool = false;
 
-    fn identity(self) -> Val<f32> {
-        Val::constant(0.0)
+    fn identity(self) -> Val<F> {
+        Val::constant(F::ZERO)
     }
 
-    fn combine(self, left: Val<f32>, right: Val<f32>) -> Val<f32> {
+    fn combine(self, left: Val<F>, right: Val<F>) -> Val<F> {
         left + right
     }
 
-    fn lift(self, item: Val<f32>, _: Position) -> Val<f32> {
+    fn lift(self, item: Val<F>, _: Position) -> Val<F> {
         item * item
     }
 
-    fn push(self, acc: Val<f32>, item: Val<f32>, _: Position) -> Val<f32> {
+    fn push(self, acc: Val<F>, item: Val<F>, _: Position) -> Val<F> {
         item.mul_add(item, acc)
     }
 
-    fn finish(self, acc: Val<f32>, count: Val<u64>) -> Val<f32> {
-        (acc / count.cast::<f32>() + self.eps).sqrt().recip()
+    fn finish(self, acc: Val<F>, count: Val<u64>) -> Val<F> {
+        (acc / count.cast::<F>() + Val::constant(self.eps)).sqrt().recip()
     }
 }
 
-impl RowOperator for RmsNorm {
-    type Item = Val<f32>;
-    type Columns = (Val<f32>, Val<f32>);
-    type Stats = Val<f32>;
-    type Out = (Val<f32>, Val<f32>);
-    type Monoid = RootMeanSquare;
+impl<F: RowFloat> RowOperator for RmsNorm<F> {
+    type Item = Val<F>;
+    type Columns = (Val<F>, Val<F>);
+    type Stats = Val<F>;
+    type Out = (Val<F>, Val<F>);
+    type Monoid = RootMeanSquare<F>;
 
-    fn monoid(self) -> RootMeanSquare {
+    fn monoid(self) -> RootMeanSquare<F> {
         RootMeanSquare { eps: self.eps }
     }
 
-    fn on_chip(self, row: &Held<Val<f32>>, columns: &[Self::Columns]) -> (Held<Self::Out>, Val<f32>) {
-        let mean = row.each(|x| x * x).fold(Sum::<f32>::new()) / row.len().cast::<f32>();
-        let rstd = (mean + self.eps).sqrt().recip();
+    fn on_chip(self, row: &Held<Val<F>>, columns: &[Self::Columns]) -> (Held<Self::Out>, Val<F>) {
+        let mean = row.each(|x| x * x).fold(Sum::<F>::new()) / row.len().cast::<F>();
+        let rstd = (mean + Val::constant(self.eps)).sqrt().recip();
         (row.map(columns, |x, columns| (self.result(x, rstd, columns), x)), rstd)
     }
 
-    fn apply(self, item: Val<f32>, rstd: Val<f32>, columns: Self::Columns) -> Self::Out {
+    fn apply(self, item: Val<F>, rstd: Val<F>, columns: Self::Columns) -> Self::Out {
         (self.result(item, rstd, columns), item)
     }
 }

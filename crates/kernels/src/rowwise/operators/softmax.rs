@@ -1,73 +1,75 @@
 //! Softmax and its logarithm: `e^x / Σ e^x` of each row.
 //!
 //! What is largest is taken away first, so that no exponential overflows. A NaN or +∞ in a row makes the row NaN, and so
-//! does a row of nothing but −∞, as in PyTorch. Computed in f32; the error of a result is at most a few ulp of f32, plus
-//! that of a tree sum of the row, plus the final rounding.
+//! does a row of nothing but −∞, as in PyTorch. The error of a result is at most a few ulp of the type that is computed
+//! in, plus that of a tree sum of the row, plus the final rounding; for 16-bit results exponentials have an error of
+//! 2^-22 + |x| 2^-23.
 
 use warpfold_lang::Val;
 
-use crate::fold::{Extreme, OnlineSoftmax, Sum};
+use super::float::{Exponentials, RowFloat};
+use crate::fold::{Extreme, Sum};
 use crate::rowwise::{Held, RowOperator};
-
-type Stats = (Val<f32>, Val<f32>);
-
-/// The largest element, the exponentials relative to it, and their sum.
-fn exponentials(row: &Held<Val<f32>>) -> (Held<Val<f32>>, Stats) {
-    let largest = row.fold(Extreme::<f32>::max());
-    let shift = OnlineSoftmax::shift(largest);
-    let exponentials = row.each(|x| (x - shift).exp());
-    let sum = exponentials.fold(Sum::<f32>::new());
-    (exponentials, (largest, sum))
-}
 
 /// `e^x / Σ e^x`.
 #[derive(Debug, Clone, Copy)]
-pub struct Softmax;
+pub struct Softmax<F>(pub Exponentials<F>);
 
-impl RowOperator for Softmax {
-    type Item = Val<f32>;
+/// `x - ln Σ e^x`.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSoftmax<F>(pub Exponentials<F>);
+
+type Stats<F> = (Val<F>, Val<F>);
+
+/// The exponentials of a row relative to its largest element; that element and their sum.
+fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held<Val<F>>, Stats<F>) {
+    let largest = row.fold(Extreme::<F>::max());
+    let shift = with.shift(largest);
+    let exponentials = row.each(|x| with.exp(x - shift));
+    let sum = exponentials.fold(Sum::<F>::new());
+    (exponentials, (largest, sum))
+}
+
+impl<F: RowFloat> RowOperator for Softmax<F> {
+    type Item = Val<F>;
     type Columns = ();
-    type Stats = Stats;
-    type Out = Val<f32>;
-    type Monoid = OnlineSoftmax;
+    type Stats = Stats<F>;
+    type Out = Val<F>;
+    type Monoid = Exponentials<F>;
 
-    fn monoid(self) -> OnlineSoftmax {
-        OnlineSoftmax
+    fn monoid(self) -> Exponentials<F> {
+        self.0
     }
 
-    fn on_chip(self, row: &Held<Val<f32>>, _: &[()]) -> (Held<Val<f32>>, Stats) {
-        let (exponentials, stats) = exponentials(row);
+    fn on_chip(self, row: &Held<Val<F>>, _: &[()]) -> (Held<Val<F>>, Stats<F>) {
+        let (exponentials, stats) = exponentials(self.0, row);
         let factor = stats.1.recip();
         (exponentials.each(|e| e * factor), stats)
     }
 
-    fn apply(self, item: Val<f32>, (largest, sum): Stats, (): ()) -> Val<f32> {
-        (item - OnlineSoftmax::shift(largest)).exp() * sum.recip()
+    fn apply(self, item: Val<F>, (largest, sum): Stats<F>, (): ()) -> Val<F> {
+        self.0.exp(item - self.0.shift(largest)) * sum.recip()
     }
 }
 
-/// `x - ln Σ e^x`.
-#[derive(Debug, Clone, Copy)]
-pub struct LogSoftmax;
-
-impl RowOperator for LogSoftmax {
-    type Item = Val<f32>;
+impl<F: RowFloat> RowOperator for LogSoftmax<F> {
+    type Item = Val<F>;
     type Columns = ();
-    type Stats = Stats;
-    type Out = Val<f32>;
-    type Monoid = OnlineSoftmax;
+    type Stats = Stats<F>;
+    type Out = Val<F>;
+    type Monoid = Exponentials<F>;
 
-    fn monoid(self) -> OnlineSoftmax {
-        OnlineSoftmax
+    fn monoid(self) -> Exponentials<F> {
+        self.0
     }
 
-    fn on_chip(self, row: &Held<Val<f32>>, _: &[()]) -> (Held<Val<f32>>, Stats) {
-        let (_, stats) = exponentials(row);
-        let (largest, log_sum) = (OnlineSoftmax::shift(stats.0), stats.1.ln());
-        (row.each(|x| x - largest - log_sum), stats)
+    fn on_chip(self, row: &Held<Val<F>>, _: &[()]) -> (Held<Val<F>>, Stats<F>) {
+        let (_, stats) = exponentials(self.0, row);
+        let (shift, log_sum) = (self.0.shift(stats.0), stats.1.ln());
+        (row.each(|x| x - shift - log_sum), stats)
     }
 
-    fn apply(self, item: Val<f32>, (largest, sum): Stats, (): ()) -> Val<f32> {
-        item - OnlineSoftmax::shift(largest) - sum.ln()
+    fn apply(self, item: Val<F>, (largest, sum): Stats<F>, (): ()) -> Val<F> {
+        item - self.0.shift(largest) - sum.ln()
     }
 }

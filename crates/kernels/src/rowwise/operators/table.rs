@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use warpfold_lang::Val;
 
+use super::float::{Exponentials, RowFloat};
 use super::{AbsMaxScale, LayerNorm, LogSoftmax, Quantize, RmsNorm, Softmax};
 use crate::elements::{Sink, Source};
 use crate::rowwise::{AnyRowWise, RowOperator, RowWise};
@@ -16,12 +17,12 @@ pub enum RowOp {
     /// `e^(s·x + mask) / Σ e^(s·x + mask)`; the mask is a second row input.
     Softmax {
         /// The factor before the exponential.
-        scale: f32,
+        scale: f64,
     },
     /// `s·x + mask - ln Σ e^(s·x + mask)`.
     LogSoftmax {
         /// The factor before the exponential.
-        scale: f32,
+        scale: f64,
     },
     /// See [`LayerNorm`]. A second row input is added before; columns are scale, bias. Statistics: mean, reciprocal of
     /// the standard deviation.
@@ -41,7 +42,7 @@ pub enum RowOp {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Norm {
     /// What is added below the root.
-    pub eps: f32,
+    pub eps: f64,
     /// Whether the sum of both row inputs is a second result.
     pub keep_sum: bool,
 }
@@ -83,49 +84,53 @@ pub fn operator_of(op: RowOp, types: Types<'_>) -> Result<Arc<dyn AnyRowWise>, E
         return Ok(known.clone());
     }
     for dtype in types.rows.iter().chain(types.columns) {
-        if !dtype.is_float() || *dtype == Dtype::F64 {
+        if !dtype.is_float() {
             return Err(ErrorKind::Unsupported { op: op.name().to_owned(), dtype: *dtype }.into());
         }
     }
-    let operator = make(op, types);
+    let is_double = types.rows.iter().chain(types.columns).any(|dtype| *dtype == Dtype::F64);
+    let operator = if is_double { make::<f64>(op, types) } else { make::<f32>(op, types) };
     Ok(made.entry(key).or_insert(operator).clone())
 }
 
-fn make(op: RowOp, types: Types<'_>) -> Arc<dyn AnyRowWise> {
+fn make<F: RowFloat>(op: RowOp, types: Types<'_>) -> Arc<dyn AnyRowWise> {
     let dtype = types.rows[0];
-    let one = || Sink::one::<f32>(dtype);
-    let two = || Sink::one::<f32>(Dtype::F32).zip(Sink::one::<f32>(Dtype::F32));
-    let two_back = || Source::one::<f32>(Dtype::F32).zip(Source::one::<f32>(Dtype::F32));
-    let between = || (Sink::one::<f32>(Dtype::F32), Source::one::<f32>(Dtype::F32));
+    let with = Exponentials::<F>::new(dtype.bytes() <= 2);
+    let one = || Sink::one::<F>(dtype);
+    let two = || Sink::one::<F>(F::DTYPE).zip(Sink::one::<F>(F::DTYPE));
+    let two_back = || Source::one::<F>(F::DTYPE).zip(Source::one::<F>(F::DTYPE));
+    let between = || (Sink::one::<F>(F::DTYPE), Source::one::<F>(F::DTYPE));
     let name = |columns: &[Dtype]| {
         let types: String = types.rows.iter().chain(columns).map(|dtype| format!("_{dtype}")).collect();
         format!("{}{types}", op.name().replace('-', "_"))
     };
     match op {
         RowOp::Softmax { scale } => {
-            let (source, sinks) = (scaled_and_masked(types.rows, scale), (one(), Sink::nothing()));
-            made(RowWise::new(name(&[]), Softmax, (source, Source::nothing()), sinks, (two(), two_back())))
+            let (source, sinks) = (scaled_and_masked::<F>(types.rows, scale), (one(), Sink::nothing()));
+            made(RowWise::new(name(&[]), Softmax(with), (source, Source::nothing()), sinks, (two(), two_back())))
         }
         RowOp::LogSoftmax { scale } => {
-            let (source, sinks) = (scaled_and_masked(types.rows, scale), (one(), Sink::nothing()));
-            made(RowWise::new(name(&[]), LogSoftmax, (source, Source::nothing()), sinks, (two(), two_back())))
+            let (source, sinks) = (scaled_and_masked::<F>(types.rows, scale), (one(), Sink::nothing()));
+            made(RowWise::new(name(&[]), LogSoftmax(with), (source, Source::nothing()), sinks, (two(), two_back())))
         }
         RowOp::LayerNorm(norm) => {
-            let operator = LayerNorm { eps: norm.eps, has_scale: has_scale(types), has_bias: has_bias(types) };
+            let operator =
+                LayerNorm { eps: F::from_f64(norm.eps), has_scale: has_scale(types), has_bias: has_bias(types) };
             let stats = one().zip(one());
             let sources = (summed(types.rows), scale_and_bias(types.columns));
             let sinks = (with_sum(dtype, norm.keep_sum), stats);
             made(RowWise::new(name(types.columns), operator, sources, sinks, (two(), two_back())))
         }
         RowOp::RmsNorm(norm) => {
-            let operator = RmsNorm { eps: norm.eps, has_scale: has_scale(types), has_bias: has_bias(types) };
+            let operator =
+                RmsNorm { eps: F::from_f64(norm.eps), has_scale: has_scale(types), has_bias: has_bias(types) };
             let sources = (summed(types.rows), scale_and_bias(types.columns));
             let sinks = (with_sum(dtype, norm.keep_sum), one());
             made(RowWise::new(name(types.columns), operator, sources, sinks, between()))
         }
         RowOp::AbsMaxScale => {
-            let sources = (Source::one::<f32>(dtype), Source::nothing());
-            made(RowWise::new(name(&[]), AbsMaxScale, sources, (one(), one()), between()))
+            let sources = (Source::one::<F>(dtype), Source::nothing());
+            made(RowWise::new(name(&[]), AbsMaxScale::<F>::new(), sources, (one(), one()), between()))
         }
         RowOp::Quantize { to } => {
             let (top, rounds) = match to {
@@ -133,9 +138,9 @@ fn make(op: RowOp, types: Types<'_>) -> Arc<dyn AnyRowWise> {
                 Dtype::F8E5M2 => (57_344.0, false),
                 _ => (127.0, true),
             };
-            let sources = (Source::one::<f32>(dtype), Source::nothing());
-            let sinks = (Sink::one::<f32>(to), Sink::one::<f32>(Dtype::F32));
-            made(RowWise::new(name(&[to]), Quantize { top, rounds }, sources, sinks, between()))
+            let sources = (Source::one::<F>(dtype), Source::nothing());
+            let sinks = (Sink::one::<F>(to), Sink::one::<F>(Dtype::F32));
+            made(RowWise::new(name(&[to]), Quantize::<F>::new(top, rounds), sources, sinks, between()))
         }
     }
 }
@@ -153,32 +158,31 @@ fn has_bias(types: Types<'_>) -> bool {
 }
 
 /// The first input times the scale, plus the second one where there is one.
-fn scaled_and_masked(dtypes: &[Dtype], scale: f32) -> Source<Val<f32>> {
-    let scaled = move |x: Val<f32>| if scale.to_bits() == 1.0_f32.to_bits() { x } else { x * scale };
+fn scaled_and_masked<F: RowFloat>(dtypes: &[Dtype], scale: f64) -> Source<Val<F>> {
+    let factor = Val::constant(F::from_f64(scale));
+    let scaled = move |x: Val<F>| if scale.to_bits() == 1.0_f64.to_bits() { x } else { x * factor };
     match *dtypes {
-        [dtype] => Source::one::<f32>(dtype).map(scaled),
-        [dtype, mask, ..] => {
-            Source::one::<f32>(dtype).map(scaled).zip(Source::one::<f32>(mask)).map(|(x, mask)| x + mask)
-        }
+        [dtype] => Source::one::<F>(dtype).map(scaled),
+        [dtype, mask, ..] => Source::one::<F>(dtype).map(scaled).zip(Source::one::<F>(mask)).map(|(x, mask)| x + mask),
         [] => unreachable!("a row operator has a row input"),
     }
 }
 
 /// The first input, plus the second one where there is one.
-fn summed(dtypes: &[Dtype]) -> Source<Val<f32>> {
+fn summed<F: RowFloat>(dtypes: &[Dtype]) -> Source<Val<F>> {
     scaled_and_masked(dtypes, 1.0)
 }
 
-fn scale_and_bias(dtypes: &[Dtype]) -> Source<(Val<f32>, Val<f32>)> {
+fn scale_and_bias<F: RowFloat>(dtypes: &[Dtype]) -> Source<(Val<F>, Val<F>)> {
     match *dtypes {
-        [] => Source::nothing().map(|()| (Val::constant(1.0), Val::constant(0.0))),
-        [scale] => Source::one::<f32>(scale).map(|scale| (scale, Val::constant(0.0))),
-        [scale, bias, ..] => Source::one::<f32>(scale).zip(Source::one::<f32>(bias)),
+        [] => Source::nothing().map(|()| (Val::constant(F::ONE), Val::constant(F::ZERO))),
+        [scale] => Source::one::<F>(scale).map(|scale| (scale, Val::constant(F::ZERO))),
+        [scale, bias, ..] => Source::one::<F>(scale).zip(Source::one::<F>(bias)),
     }
 }
 
 /// The result, and the item that it was made of where it is wanted.
-fn with_sum(dtype: Dtype, keep_sum: bool) -> Sink<(Val<f32>, Val<f32>)> {
-    let result = Sink::one::<f32>(dtype);
-    if keep_sum { result.zip(Sink::one::<f32>(dtype)) } else { result.after(|(result, _)| result) }
+fn with_sum<F: RowFloat>(dtype: Dtype, keep_sum: bool) -> Sink<(Val<F>, Val<F>)> {
+    let result = Sink::one::<F>(dtype);
+    if keep_sum { result.zip(Sink::one::<F>(dtype)) } else { result.after(|(result, _)| result) }
 }
