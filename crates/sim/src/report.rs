@@ -46,6 +46,8 @@ pub struct Counters {
     pub global_atomics: u64,
     /// Warp requests of `atom` and `red` on shared memory.
     pub shared_atomics: u64,
+    /// Atomics on shared memory: turns that lanes take at a bank beyond the ideal, be it at one word or at several.
+    pub shared_atomic_bank_conflicts: u64,
     /// Block barriers (`bar`, `barrier`) executed by warps.
     pub barriers: u64,
     /// Warp-level synchronising instructions (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …) executed by warps.
@@ -79,6 +81,7 @@ impl Add for Counters {
             local_requests: self.local_requests + other.local_requests,
             global_atomics: self.global_atomics + other.global_atomics,
             shared_atomics: self.shared_atomics + other.shared_atomics,
+            shared_atomic_bank_conflicts: self.shared_atomic_bank_conflicts + other.shared_atomic_bank_conflicts,
             barriers: self.barriers + other.barriers,
             warp_syncs: self.warp_syncs + other.warp_syncs,
         }

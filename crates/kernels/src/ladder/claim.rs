@@ -44,6 +44,8 @@ pub enum Metric {
     Atomics,
     /// Atomics on shared memory by warps.
     SharedAtomics,
+    /// Turns that lanes take at a bank for atomics on shared memory, beyond the ideal.
+    AtomicConflicts,
     /// Block barriers that warps came to.
     Barriers,
     /// Blocks.
@@ -73,6 +75,7 @@ impl Metric {
             Self::StoreBytes => c.global_store_bytes,
             Self::Atomics => c.global_atomics,
             Self::SharedAtomics => c.shared_atomics,
+            Self::AtomicConflicts => c.shared_atomic_bank_conflicts,
             Self::Barriers => c.barriers,
             Self::Blocks => run.blocks,
             Self::Steps => run.steps,
@@ -102,6 +105,7 @@ impl fmt::Display for Metric {
             Self::StoreBytes => "bytes stored",
             Self::Atomics => "atomics",
             Self::SharedAtomics => "shared atomics",
+            Self::AtomicConflicts => "shared-atomic bank conflicts",
             Self::Barriers => "barriers",
             Self::Blocks => "blocks",
             Self::Steps => "steps to the result",

@@ -139,6 +139,7 @@ fn totals(code: &Code, counts: &BlockCounts, counters: &[AccessCounters]) -> Cou
             Class::Atomic => {
                 t.global_atomics += c.global_requests;
                 t.shared_atomics += c.shared_requests;
+                t.shared_atomic_bank_conflicts += c.conflicts;
             }
             Class::Barrier => t.barriers += executions,
             Class::WarpSync => t.warp_syncs += executions,

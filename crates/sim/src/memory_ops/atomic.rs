@@ -9,7 +9,7 @@ use warpfold_ptx::{Instruction, Opcode, Operand, ScalarType as T};
 
 use super::access::{self, Access, Extend, Space, addresses, order_of};
 use super::combine::{KINDS, Kind, Plan, apply};
-use super::{global, shared};
+use super::{global, pattern, shared};
 use crate::Error;
 use crate::check::{Kind as CheckKind, Space as CheckSpace};
 use crate::decode::Decoder;
@@ -180,6 +180,10 @@ unsafe fn in_shared<const CHECK: bool>(
         shared::refuse_bad(m, op, access, &narrow, mask, "atomic");
     }
     let good = if CHECK { m.check_shared_atomic(op, access, &narrow, good) } else { good };
+    let (turns, ideal) = pattern::atomic_turns(&narrow, good, bytes);
+    let counters = &mut m.counters[op.instruction as usize];
+    counters.wavefronts += turns;
+    counters.conflicts += turns - ideal;
     for lane in 0..LANES {
         if good >> lane & 1 == 0 {
             continue;

@@ -83,6 +83,19 @@ pub(crate) fn wavefronts(addresses: &[u32; LANES], mask: u32, bytes: u32, is_loa
     (total, ideal)
 }
 
+/// Turns that the lanes of an atomic on shared memory take: in each, a bank serves one lane. And how many of them no
+/// arrangement could avoid.
+pub(crate) fn atomic_turns(addresses: &[u32; LANES], mask: u32, bytes: u32) -> (u64, u64) {
+    let words = bytes.div_ceil(4);
+    let mut lanes_at = [0u32; 32];
+    for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
+        let first = addresses[lane] / 4;
+        (first..first + words).for_each(|word| lanes_at[(word % 32) as usize] += 1);
+    }
+    let turns = lanes_at.into_iter().max().unwrap_or(0);
+    (u64::from(turns), u64::from((mask.count_ones() * words).div_ceil(32)))
+}
+
 /// Whether lanes `n` and `n ^ step` access the same address wherever both are active.
 #[inline(always)]
 fn pairs_equal(addresses: &[u32; LANES], mask: u32, step: usize) -> bool {
@@ -195,6 +208,17 @@ mod tests {
     #[track_caller]
     fn check(f: impl Fn(u32) -> u32, bytes: u32, expected: (u64, u64)) {
         assert_eq!(wavefronts(&addresses(f), ALL_LANES, bytes, true), expected);
+    }
+
+    #[test]
+    fn lanes_of_an_atomic_take_turns_at_a_bank() {
+        let turns = |f: fn(u32) -> u32, mask, bytes| atomic_turns(&addresses(f), mask, bytes);
+        assert_eq!(turns(|l| l * 4, ALL_LANES, 4), (1, 1));
+        assert_eq!(turns(|_| 64, ALL_LANES, 4), (32, 1));
+        assert_eq!(turns(|l| l % 8 * 4, ALL_LANES, 4), (4, 1));
+        assert_eq!(turns(|l| l * 128, 0xff, 4), (8, 1));
+        assert_eq!(turns(|l| l * 8, ALL_LANES, 8), (2, 2));
+        assert_eq!(turns(|l| l * 4, 0, 4), (0, 0));
     }
 
     #[test]
