@@ -1,7 +1,7 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, fold, gather, gemm, gemv, map, operations};
+use crate::{AnyKernel, fold, gather, gemm, gemv, histogram, map, operations};
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
@@ -32,6 +32,7 @@ pub fn kernels() -> Vec<Listed> {
     list.push(Listed { kernel: gemm::shared().into(), place: "gemm/shared".to_owned(), block });
     let shipped = [
         ("gemv", [gemv::BLOCK, 1, 1], gemv::kernels()),
+        ("histogram", [histogram::ladder::BLOCK, 1, 1], histogram::kernels()),
         ("map", [map::BLOCK, 1, 1], operations::kernels()),
         ("gather", [gather::BLOCK, 1, 1], gather::kernels()),
     ];

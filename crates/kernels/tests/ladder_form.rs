@@ -18,6 +18,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("rms-norm", "norm/rms"),
     ("scale", "scale/ladder"),
     ("gemv", "gemv/ladder"),
+    ("histogram", "histogram/ladder"),
 ];
 
 /// The files of a ladder's rungs, in order.

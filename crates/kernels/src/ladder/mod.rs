@@ -40,6 +40,7 @@ pub const LADDERS: &[&Ladder] = &[
     &crate::norm::RMS,
     &crate::scale::LADDER,
     &crate::gemv::LADDER,
+    &crate::histogram::LADDER,
 ];
 
 /// The ladder of this name.
