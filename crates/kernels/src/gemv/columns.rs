@@ -5,7 +5,7 @@ use warpfold_lang::{
     var, when,
 };
 
-use super::{Access, BLOCK, Element, MIN_BLOCKS};
+use super::{Access, BLOCK, Element, RESIDENT_BLOCKS};
 
 /// What the kernel takes: matrix, vector, sums, rows, columns, rows of a block, the elements from one row to the next.
 pub type Columns<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u64, u64, i64)>;
@@ -61,7 +61,7 @@ pub fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O
         let to = sums.at(block_idx().y.cast::<u64>() * num_columns);
         sum_columns(tile, rows, num_columns, weigh, to);
     };
-    kernel(name, body).required_block(BLOCK).min_blocks(MIN_BLOCKS)
+    kernel(name, body).required_block(BLOCK).min_blocks(RESIDENT_BLOCKS)
 }
 
 /// The sums of the columns of a matrix without gaps: what the parts of the rows or columns left, in their order.
@@ -72,7 +72,7 @@ pub fn finish<T: Element>() -> Finish<T::Acc, T> {
         let rows = (Val::constant(0), num_terms);
         sum_columns(FINISH, rows, num_sums, |row| (terms.at(row * num_sums), None), sums);
     };
-    kernel(name, body).required_block(BLOCK).min_blocks(MIN_BLOCKS)
+    kernel(name, body).required_block(BLOCK).min_blocks(RESIDENT_BLOCKS)
 }
 
 /// The tile of [`finish`].

@@ -5,7 +5,7 @@ use std::fmt;
 use warpfold_device::{LaunchConfig, Limits};
 
 use super::columns::{self, FINISH, Tile};
-use super::{Access, BLOCK, MIN_BLOCKS, Shape, split};
+use super::{Access, BLOCK, RESIDENT_BLOCKS, Shape, split};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Which product it is.
@@ -172,7 +172,7 @@ impl Plan {
             Code::Columns(tile) => (columns::UNROLL, tile.access),
         };
         let bytes = if access == Access::Vector { 16 } else { self.problem.dtype.bytes() };
-        u64::from(MIN_BLOCKS * BLOCK * accesses) * bytes
+        u64::from(RESIDENT_BLOCKS * BLOCK * accesses) * bytes
     }
 }
 
@@ -200,7 +200,7 @@ fn vector_width(dtype: Dtype) -> u32 {
 
 /// Threads that have enough under way to keep the device busy.
 fn threads_wanted(limits: &Limits) -> u64 {
-    u64::from(limits.num_sms) * u64::from(MIN_BLOCKS * BLOCK)
+    u64::from(limits.num_sms) * u64::from(RESIDENT_BLOCKS * BLOCK)
 }
 
 /// Whether rows are short, or so many that a warp a row keeps the device busy.
@@ -213,7 +213,7 @@ fn prefers_lanes(problem: &Problem, limits: &Limits) -> bool {
 /// In which parts so many rows or columns are taken, where `others` blocks are there anyway: as many parts as fill the
 /// device twice, each of whole rounds.
 fn parts(len: u64, others: u64, round: u64, limits: &Limits) -> (u64, u32) {
-    let wanted = u64::from(2 * MIN_BLOCKS * limits.num_sms).div_ceil(others.max(1));
+    let wanted = u64::from(2 * RESIDENT_BLOCKS * limits.num_sms).div_ceil(others.max(1));
     let num_parts = wanted.min(len / round).clamp(1, MAX_PARTS);
     if num_parts == 1 {
         return (len, 1);

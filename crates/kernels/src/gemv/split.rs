@@ -3,7 +3,7 @@
 use warpfold_lang::{Global, Kernel, Val, block_idx, grid_dim, kernel, thread_idx, when};
 
 use super::dot::{Share, dots};
-use super::{Access, BLOCK, Element, MIN_BLOCKS};
+use super::{Access, BLOCK, Element, RESIDENT_BLOCKS};
 use crate::fold::{Sum, fold_block};
 
 /// What the kernel takes: matrix, vector, sums, columns, columns of a block, the elements from one row to the next.
@@ -37,5 +37,5 @@ pub fn split<T: Element, O: Element<Acc = T::Acc>>(access: Access) -> Split<T, O
         let place = block_idx().y.mul_wide(grid_dim().x) + row.cast::<u64>();
         when(thread_idx().x.eq(0), || sums.at(place).set(O::narrow(sum)));
     };
-    kernel(name, body).required_block(BLOCK).min_blocks(MIN_BLOCKS)
+    kernel(name, body).required_block(BLOCK).min_blocks(RESIDENT_BLOCKS)
 }

@@ -9,7 +9,7 @@ use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, when};
 use super::Rows;
 use crate::fold::{Sum, fold_warp};
 use crate::gemv::dot::{Share, dots};
-use crate::gemv::{BLOCK, Element, MIN_BLOCKS, Shape};
+use crate::gemv::{BLOCK, Element, Shape};
 
 /// Some lanes leave the products of some rows.
 #[must_use]
@@ -41,5 +41,5 @@ pub fn planned<T: Element>(shape: Shape) -> Rows<T> {
             when(lane.eq(0) & row.lt(num_rows), || result.at(row).set(T::narrow(sum)));
         }
     };
-    kernel(name, body).required_block(BLOCK).min_blocks(MIN_BLOCKS)
+    kernel(name, body).required_block(BLOCK)
 }
