@@ -1,7 +1,7 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, fold, gather, gemm, gemv, histogram, map, operations};
+use crate::{AnyKernel, fold, gather, gemm, gemv, histogram, map, operations, rowwise};
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
@@ -39,7 +39,12 @@ pub fn kernels() -> Vec<Listed> {
     for (place, block, kernels) in shipped {
         list.extend(kernels.into_iter().map(|kernel| Listed { kernel, place: place.to_owned(), block }));
     }
-    for (place, kernels) in [("scan", fold::scan_kernels()), ("segments", fold::segments_kernels())] {
+    let of_blocks = [
+        ("scan", fold::scan_kernels()),
+        ("segments", fold::segments_kernels()),
+        ("rows", rowwise::operators::kernels()),
+    ];
+    for (place, kernels) in of_blocks {
         let listed = |(kernel, block)| Listed { kernel, place: place.to_owned(), block: [block, 1, 1] };
         list.extend(kernels.into_iter().map(listed));
     }

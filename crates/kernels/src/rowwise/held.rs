@@ -19,6 +19,17 @@ pub struct Held<I> {
     pub(super) team: Team,
 }
 
+/// What belongs to the positions of a row, group by group: in registers already, or loaded where it is asked for.
+pub struct Columns<'a, C> {
+    pub(super) load: &'a dyn Fn(usize) -> Vec<C>,
+}
+
+impl<C> std::fmt::Debug for Columns<'_, C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Columns").finish_non_exhaustive()
+    }
+}
+
 impl<I: Registers> Held<I> {
     /// The fold of the whole row, in every thread that shares it; in the order that the plan fixes.
     ///
@@ -51,8 +62,13 @@ impl<I: Registers> Held<I> {
     /// Each item with what belongs to its position, changed.
     #[track_caller]
     #[must_use]
-    pub fn map<C: Copy, J>(&self, columns: &[C], f: impl Fn(I, C) -> J) -> Held<J> {
-        self.with(self.items.iter().zip(columns).map(|(item, columns)| f(*item, *columns)).collect())
+    pub fn map<C: Copy, J>(&self, columns: &Columns<'_, C>, f: impl Fn(I, C) -> J) -> Held<J> {
+        let groups = self.items.chunks(self.vector).enumerate();
+        let changed = groups.flat_map(|(group, items)| {
+            let columns = (columns.load)(group);
+            items.iter().zip(columns).map(|(item, columns)| f(*item, columns)).collect::<Vec<_>>()
+        });
+        self.with(changed.collect())
     }
 
     /// Each item changed.

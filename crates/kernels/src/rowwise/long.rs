@@ -99,5 +99,5 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> A
             when(start.eq(0) & thread_idx().x.eq(0), || stats.store_at(stat_outputs, row, of_row));
         }
     };
-    kernel(format!("{}_long", rowwise.name), body).required_block(BLOCK).into()
+    kernel(format!("{}_long_{vector}", rowwise.name), body).required_block(BLOCK).into()
 }

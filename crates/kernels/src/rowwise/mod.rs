@@ -15,7 +15,7 @@ mod plan;
 mod run;
 
 pub use any::AnyRowWise;
-pub use held::Held;
+pub use held::{Columns, Held};
 pub use operator::RowOperator;
 pub use plan::{Plan, Shape};
 pub use run::{Outputs, RowWise};

@@ -2,7 +2,7 @@
 
 use warpfold_lang::{Array, Global, Val, block_idx, kernel, thread_idx, when};
 
-use super::{Held, RowOperator, RowWise};
+use super::{Columns, Held, RowOperator, RowWise};
 use crate::elements::{Place, Run};
 use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
 use crate::row::Team;
@@ -25,6 +25,8 @@ pub struct OnChip {
     pub runs: [Run; MAX_INPUTS],
     /// How neighbours of the vectors along the row lie.
     pub column_runs: [Run; MAX_INPUTS],
+    /// Whether the vectors along the row are loaded together with it.
+    pub early_columns: bool,
     /// Whether results can be stored as wide as can be.
     pub wide_out: bool,
     /// Kept dimensions.
@@ -54,7 +56,8 @@ pub(super) fn places(bases: &[Global<u8>], dtypes: &[Dtype], runs: &[Run], i: Va
 
 pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) -> AnyKernel {
     let RowWise { operator, source, columns, sink, stats, .. } = rowwise.clone();
-    let OnChip { block, lanes, groups, vector, exact, runs, column_runs, wide_out, kept, small } = *shape;
+    let OnChip { block, lanes, groups, vector, exact, runs, column_runs, early_columns, wide_out, kept, small } =
+        *shape;
     let team = shape.team();
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
@@ -91,10 +94,12 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
         let items: Vec<_> = items.collect();
         let along =
             |i: &Val<u32>| columns.load(&places(column_inputs, columns.dtypes(), &column_runs, from(i)), vector);
-        let along: Vec<_> = positions.iter().flat_map(along).collect();
-        let held = Held { items, vector: vector as usize, positions, has, len, team };
+        // Early, so that they come together with the row, where registers last; else from the cache when they are used.
+        let early: Option<Vec<Vec<_>>> = early_columns.then(|| positions.iter().map(along).collect());
+        let group_of = |group: usize| early.as_ref().map_or_else(|| along(&positions[group]), |all| all[group].clone());
+        let held = Held { items, vector: vector as usize, positions: positions.clone(), has, len, team };
         // Compute
-        let (results, row_stats) = operator.on_chip(&held, &along);
+        let (results, row_stats) = operator.on_chip(&held, &Columns { load: &group_of });
         // Store
         let first = row * words.len();
         for (group, results) in results.items.chunks(vector as usize).enumerate() {
@@ -111,5 +116,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
             when(is_row & team.thread().eq(0), || stats.store_at(stat_outputs, row, row_stats));
         }
     };
-    kernel(format!("{}_on_chip", rowwise.name), body).required_block(block).into()
+    let exactly = if exact { "" } else { "_part" };
+    let name = format!("{}_on_chip_{lanes}x{groups}x{vector}{exactly}", rowwise.name);
+    kernel(name, body).required_block(block).into()
 }

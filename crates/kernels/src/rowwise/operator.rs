@@ -2,7 +2,7 @@
 
 use warpfold_lang::Registers;
 
-use super::Held;
+use super::{Columns, Held};
 use crate::fold::Monoid;
 
 /// How the elements of a row become its results.
@@ -26,7 +26,7 @@ pub trait RowOperator: Copy + Send + Sync + 'static {
     fn monoid(self) -> Self::Monoid;
 
     /// The results of a row in registers, and its statistics.
-    fn on_chip(self, row: &Held<Self::Item>, columns: &[Self::Columns]) -> (Held<Self::Out>, Self::Stats) {
+    fn on_chip(self, row: &Held<Self::Item>, columns: &Columns<'_, Self::Columns>) -> (Held<Self::Out>, Self::Stats) {
         let stats = row.fold(self.monoid());
         (row.map(columns, |item, columns| self.apply(item, stats, columns)), stats)
     }

@@ -13,6 +13,9 @@ use crate::{Dtype, Error, ErrorKind};
 /// Items that a thread holds: with f32 in registers, and as many results, a block of 1,024 threads still fits.
 const MAX_HELD: u32 = 32;
 
+/// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
+const MAX_WITH_COLUMNS: u32 = 64;
+
 /// Which kernels run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
@@ -95,6 +98,7 @@ pub(super) fn plan(
             exact: len == u64::from(lanes * groups * vector),
             runs,
             column_runs,
+            early_columns: (1 + problem.column_dtypes.len() as u32) * groups * vector <= MAX_WITH_COLUMNS,
             wide_out,
             kept: kept_rank,
             small,

@@ -8,7 +8,7 @@ use warpfold_lang::Val;
 
 use super::float::RowFloat;
 use crate::fold::{Monoid, Position, Sum, Variance};
-use crate::rowwise::{Held, RowOperator};
+use crate::rowwise::{Columns, Held, RowOperator};
 
 /// Layer norm. Its columns are scale and bias, its statistics the mean and the reciprocal of the standard deviation; each
 /// result comes with the item that it was made of, for sums with a residual that are wanted as well.
@@ -94,7 +94,7 @@ impl<F: RowFloat> RowOperator for LayerNorm<F> {
         MeanRstd { eps: self.eps }
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, columns: &[Self::Columns]) -> (Held<Self::Out>, Stats<F>) {
+    fn on_chip(self, row: &Held<Val<F>>, columns: &Columns<'_, Self::Columns>) -> (Held<Self::Out>, Stats<F>) {
         let len = row.len().cast::<F>();
         let mean = row.fold(Sum::<F>::new()) / len;
         let variance = row.each(|x| (x - mean) * (x - mean)).fold(Sum::<F>::new()) / len;

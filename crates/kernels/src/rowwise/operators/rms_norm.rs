@@ -5,7 +5,7 @@ use warpfold_lang::Val;
 
 use super::float::RowFloat;
 use crate::fold::{Monoid, Position, Sum};
-use crate::rowwise::{Held, RowOperator};
+use crate::rowwise::{Columns, Held, RowOperator};
 
 /// RMS norm. Its columns are scale and bias, its statistic the reciprocal of the root; each result comes with the item
 /// that it was made of, for sums with a residual that are wanted as well.
@@ -76,7 +76,7 @@ impl<F: RowFloat> RowOperator for RmsNorm<F> {
         RootMeanSquare { eps: self.eps }
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, columns: &[Self::Columns]) -> (Held<Self::Out>, Val<F>) {
+    fn on_chip(self, row: &Held<Val<F>>, columns: &Columns<'_, Self::Columns>) -> (Held<Self::Out>, Val<F>) {
         let mean = row.each(|x| x * x).fold(Sum::<F>::new()) / row.len().cast::<F>();
         let rstd = (mean + Val::constant(self.eps)).sqrt().recip();
         (row.map(columns, |x, columns| (self.result(x, rstd, columns), x)), rstd)

@@ -9,7 +9,7 @@ use warpfold_lang::Val;
 
 use super::float::{Exponentials, RowFloat};
 use crate::fold::{Extreme, Sum};
-use crate::rowwise::{Held, RowOperator};
+use crate::rowwise::{Columns, Held, RowOperator};
 
 /// `e^x / Σ e^x`.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,7 @@ impl<F: RowFloat> RowOperator for Softmax<F> {
         self.0
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, _: &[()]) -> (Held<Val<F>>, Stats<F>) {
+    fn on_chip(self, row: &Held<Val<F>>, _: &Columns<'_, ()>) -> (Held<Val<F>>, Stats<F>) {
         let (exponentials, stats) = exponentials(self.0, row);
         let factor = stats.1.recip();
         (exponentials.each(|e| e * factor), stats)
@@ -63,7 +63,7 @@ impl<F: RowFloat> RowOperator for LogSoftmax<F> {
         self.0
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, _: &[()]) -> (Held<Val<F>>, Stats<F>) {
+    fn on_chip(self, row: &Held<Val<F>>, _: &Columns<'_, ()>) -> (Held<Val<F>>, Stats<F>) {
         let (_, stats) = exponentials(self.0, row);
         let (shift, log_sum) = (self.0.shift(stats.0), stats.1.ln());
         (row.each(|x| x - shift - log_sum), stats)

@@ -1,0 +1,47 @@
+//! Kernels of row operators at lengths around each change of plan: to be assembled, and looked at.
+
+use super::{Norm, RowOp, Types, operator_of};
+use crate::cross_entropy::cross_entropy;
+use crate::fold;
+use crate::layout::Layout;
+use crate::rowwise::Shape;
+use crate::{AnyKernel, Dtype, softmax_v};
+
+/// The kernels with the threads of their blocks.
+pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+    let norm = Norm { eps: 1e-5, keep_sum: false };
+    let (softmax, layer_norm) = (RowOp::Softmax { scale: 1.0 }, RowOp::LayerNorm(norm));
+    let mut kernels = Vec::new();
+    for (op, dtype, columns, lens) in [
+        (softmax, Dtype::Bf16, 0, &[64, 1024, 16_384, 32_768, 65_536][..]),
+        (softmax, Dtype::F32, 0, &[1001, 4096, 32_768]),
+        (RowOp::LogSoftmax { scale: 0.5 }, Dtype::F64, 0, &[512]),
+        (layer_norm, Dtype::F32, 2, &[1024, 32_768, 40_000]),
+        (RowOp::RmsNorm(norm), Dtype::Bf16, 1, &[4096]),
+        (RowOp::AbsMaxScale, Dtype::F32, 0, &[128]),
+        (RowOp::Quantize { to: Dtype::I8 }, Dtype::Bf16, 0, &[4096]),
+        (RowOp::Quantize { to: Dtype::F8E4M3 }, Dtype::F16, 0, &[128]),
+    ] {
+        let columns = vec![dtype; columns];
+        let operator = operator_of(op, Types { rows: &[dtype], columns: &columns }).expect("the type is supported");
+        for len in lens {
+            let layout = Layout::contiguous(&[64, *len]).expect("two dimensions");
+            let plan = operator.plan(&[&layout], &[0], &vec![0; columns.len()], 1).expect("rows are runs");
+            let block = match &plan.shape {
+                Shape::OnChip(shape) => shape.block,
+                Shape::Long { .. } => super::super::long::BLOCK,
+            };
+            kernels.push((operator.kernel(&plan), block));
+        }
+    }
+    let fold = cross_entropy(Dtype::Bf16, Dtype::I64, -100).expect("the types are supported");
+    let logits = Layout::contiguous(&[4096, 32_768]).expect("two dimensions");
+    let labels = Layout::new(vec![4096, 32_768], vec![1, 0]).expect("two dimensions");
+    let plan = fold.plan(&[&logits, &labels], &[0, 0], &[1]).expect("it fits");
+    let fold::Shape::Rows(shape) = &plan.shape else { unreachable!("rows are folded by rows") };
+    kernels.push((fold.kernel(&plan), shape.block));
+    for columns in [32, 256] {
+        kernels.push((softmax_v::kernel_of(Dtype::F32, columns), 32 * softmax_v::ROWS));
+    }
+    kernels
+}
