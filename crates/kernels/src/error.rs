@@ -205,6 +205,14 @@ pub enum ErrorKind {
     /// Rows whose elements do not lie side by side, where an operator needs them to.
     #[error("the elements of a row do not lie side by side: make the tensor contiguous along its rows first")]
     RowsNotContiguous,
+    /// An index that names no row.
+    #[error("the index at position {position} names none of {rows} row(s)")]
+    IndexOutOfRange {
+        /// The first position of such an index.
+        position: u64,
+        /// Rows that there are.
+        rows: u64,
+    },
     /// A tensor that is to be changed in place, and whose memory others see.
     #[error("the tensor cannot be changed in place: clones or views share its memory")]
     SharedMemory,

@@ -24,6 +24,7 @@ pub mod by_name;
 mod element;
 mod loss;
 mod map;
+mod products;
 mod queue;
 mod reduce;
 mod rowwise;

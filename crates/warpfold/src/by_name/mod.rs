@@ -3,8 +3,9 @@
 //! [`operators`] lists them; [`run`] finds an operator, refuses options that it does not take, and runs it. An operator
 //! is added by one entry in the table of its family.
 
+mod elementwise;
 mod options;
-mod pairs;
+mod others;
 mod reductions;
 mod rows;
 mod scans;
@@ -60,7 +61,9 @@ impl Operator {
 
 /// Every operator, family by family.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    [reductions::OPERATORS, rows::OPERATORS, pairs::OPERATORS, scans::OPERATORS].into_iter().flatten()
+    [reductions::OPERATORS, rows::OPERATORS, others::OPERATORS, elementwise::OPERATORS, scans::OPERATORS]
+        .into_iter()
+        .flatten()
 }
 
 /// The operator of this name.
