@@ -1,7 +1,7 @@
 //! Operators on rows: softmax, norms, scaling.
 
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{AnyRowWise, Outputs};
+use warpfold_kernels::rowwise::{AnyRowWise, Outputs, RowOperator, RowWise};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::tensor::Allocated;
@@ -120,6 +120,25 @@ impl Tensor {
         Ok([done.results, done.stats])
     }
 
+    /// A row operator of one's own along some axes together: of this tensor and of another one, repeated to its shape,
+    /// where the operator takes two; `columns` have the shape of the axes. Gives the results, then the statistics with
+    /// axes of size 1.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`], and those of
+    /// [`Axes::resolve`].
+    pub fn rowwise<O: RowOperator>(
+        &self,
+        other: Option<&Self>,
+        columns: &[&Self],
+        operator: &RowWise<O>,
+        axes: Axes<'_>,
+    ) -> Result<(Vec<Self>, Vec<Self>), Error> {
+        let inputs: Vec<_> = std::iter::once(self).chain(other).collect();
+        let done = rows_with(operator, &inputs, columns, axes)?;
+        Ok((done.results, done.stats))
+    }
+
     /// Each row divided by its largest magnitude, and these magnitudes.
     ///
     /// # Errors
@@ -159,15 +178,30 @@ pub(crate) struct Done {
 
 /// Runs a row operator along some axes together.
 pub(crate) fn rows(op: RowOp, inputs: &[&Tensor], columns: &[&Tensor], axes: Axes<'_>) -> Result<Done, Error> {
+    let dtypes_of = |tensors: &[&Tensor]| tensors.iter().map(|tensor| tensor.dtype()).collect::<Vec<_>>();
+    let operator = operator_of(op, Types { rows: &dtypes_of(inputs), columns: &dtypes_of(columns) })?;
+    rows_with(&*operator, inputs, columns, axes)
+}
+
+fn rows_with(
+    operator: &dyn AnyRowWise,
+    inputs: &[&Tensor],
+    columns: &[&Tensor],
+    axes: Axes<'_>,
+) -> Result<Done, Error> {
+    for (given, expected) in [(inputs, operator.inputs()), (columns, operator.columns())] {
+        if given.len() != expected.len() {
+            let (op, expected) = ("the row operator".to_owned(), expected.len());
+            return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: given.len() }.into());
+        }
+        given.iter().zip(expected).try_for_each(|(tensor, dtype)| tensor.expect_dtype(*dtype))?;
+    }
     let first = inputs[0];
     let axes = axes.resolve(first.rank())?;
     let row_shape: Vec<usize> = axes.iter().map(|axis| first.shape()[*axis]).collect();
     if let Some(column) = columns.iter().find(|column| column.shape() != row_shape) {
         return Err(ErrorKind::ShapeMismatch { left: column.shape().to_vec(), right: row_shape }.into());
     }
-    let (rows, columns_of): (Vec<_>, Vec<_>) =
-        (inputs.iter().map(|input| input.dtype()).collect(), columns.iter().map(|column| column.dtype()).collect());
-    let operator = operator_of(op, Types { rows: &rows, columns: &columns_of })?;
     // Rows stand last while the operator runs.
     let order: Vec<isize> = (0..first.rank())
         .filter(|axis| !axes.contains(axis))
@@ -176,7 +210,7 @@ pub(crate) fn rows(op: RowOp, inputs: &[&Tensor], columns: &[&Tensor], axes: Axe
         .collect();
     let turned: Vec<Tensor> =
         inputs.iter().map(|input| input.broadcast(first.shape())?.permute(&order)).collect::<Result<_, _>>()?;
-    let done = along_last(&*operator, turned, columns, first.rank() - axes.len())?;
+    let done = along_last(operator, turned, columns, first.rank() - axes.len())?;
     let mut back = vec![0; order.len()];
     order.iter().enumerate().for_each(|(position, axis)| back[*axis as usize] = position as isize);
     let keep = |stat: &Tensor| {

@@ -8,6 +8,12 @@ use crate::{AnyKernel, Dtype, Error, Workspace};
 
 /// A [`RowWise`] of any operator.
 pub trait AnyRowWise: std::fmt::Debug + Send + Sync {
+    /// As [`RowWise::inputs`].
+    fn inputs(&self) -> &[Dtype];
+
+    /// As [`RowWise::columns`].
+    fn columns(&self) -> &[Dtype];
+
     /// As [`RowWise::results`].
     fn results(&self) -> &[Dtype];
 
@@ -45,6 +51,14 @@ pub trait AnyRowWise: std::fmt::Debug + Send + Sync {
 }
 
 impl<O: RowOperator> AnyRowWise for RowWise<O> {
+    fn inputs(&self) -> &[Dtype] {
+        Self::inputs(self)
+    }
+
+    fn columns(&self) -> &[Dtype] {
+        Self::columns(self)
+    }
+
     fn results(&self) -> &[Dtype] {
         Self::results(self)
     }
