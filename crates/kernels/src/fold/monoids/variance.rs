@@ -56,8 +56,8 @@ impl Monoid for Variance {
         Self::merge(left, right, right.0.cast::<f64>() / count.max(1).cast::<f64>())
     }
 
+    #[allow(clippy::eq_op, reason = "zero, or NaN for an infinity")]
     fn lift(self, item: Val<f64>, _: Position) -> Acc {
-        // Zero, or NaN for an infinity.
         (Val::constant(1), item, item - item)
     }
 
