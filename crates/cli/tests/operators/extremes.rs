@@ -8,7 +8,7 @@ use crate::data::Fill;
 use crate::shapes::{LENGTHS, LONG, SHAPES, axes_of};
 use crate::suite::Suite;
 
-const OPS: [&str; 9] = ["min", "max", "argmin", "argmax", "any", "all", "count-nonzero", "linf", "abs-max"];
+const OPS: [&str; 10] = ["min", "max", "min-max", "argmin", "argmax", "any", "all", "count-nonzero", "linf", "abs-max"];
 
 fn types_of(op: &str) -> Vec<Dtype> {
     let mut types = [Dtype::INTEGERS.to_vec(), Dtype::FLOATS.to_vec()].concat();
@@ -50,10 +50,6 @@ fn every_subset_of_axes() {
         for shape in SHAPES.iter().filter(|shape| !is_open(op, shape)) {
             for axes in axes_of(shape.len()) {
                 turn += 1;
-                // NumPy finds places along one axis or along all of them.
-                if op.starts_with("arg") && axes.len() != 1 {
-                    continue;
-                }
                 for dtype in [F32, types[turn % types.len()]] {
                     let x = suite.input(dtype, shape, Fill::ALL[turn % Fill::ALL.len()], 3);
                     suite.add(
@@ -91,7 +87,7 @@ fn ties_and_nan_by_option() {
         }
     }
     for dtype in Dtype::FLOATS {
-        for op in ["min", "max", "argmin", "argmax"] {
+        for op in ["min", "max", "min-max", "argmin", "argmax"] {
             for len in [2, 33, 257, 1025] {
                 let x = suite.input(dtype, &[len], Fill::Special, 23);
                 suite.add(op, &[&x], ignoring.clone());

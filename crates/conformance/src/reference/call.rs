@@ -35,6 +35,10 @@ pub struct Options {
     pub ignore_index: Option<i64>,
     /// The matrix is taken transposed.
     pub transpose: bool,
+    /// What is taken from the count that a variance is divided by.
+    pub ddof: usize,
+    /// The factor of the scores of a softmax.
+    pub alpha: Option<f64>,
 }
 
 /// A call of an operator.
@@ -55,6 +59,7 @@ pub const OPERATORS: &[&str] = &[
     "mean",
     "min",
     "max",
+    "min-max",
     "any",
     "all",
     "count-nonzero",
@@ -106,9 +111,8 @@ pub fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     match call.op {
         "sum" | "prod" | "mean" | "l1" | "l2" | "sum-squares" | "log-sum" | "log-sum-exp" | "var" | "std"
         | "mean-var" | "dot" => reduce::expected(call),
-        "min" | "max" | "linf" | "abs-max" | "any" | "all" | "count-nonzero" | "argmin" | "argmax" | "topk" => {
-            extremes::expected(call)
-        }
+        "min" | "max" | "min-max" | "linf" | "abs-max" | "any" | "all" | "count-nonzero" | "argmin" | "argmax"
+        | "topk" => extremes::expected(call),
         "cumsum" | "cumprod" => scan::expected(call),
         "softmax" | "log-softmax" | "layer-norm" | "rms-norm" | "cross-entropy" => rows::expected(call),
         "abs-max-scale" | "quantize" => scale::expected(call),

@@ -32,6 +32,11 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     refuse_empty(call, &lanes)?;
     let ignore_nan = call.options.ignore_nan;
     let side = if matches!(call.op, "max" | "argmax") { Ordering::Greater } else { Ordering::Less };
+    if call.op == "min-max" {
+        let extreme = |side| each(&|lane| Answer::Exactly(lane[place(lane, side, false, ignore_nan)]));
+        let outputs = [Ordering::Less, Ordering::Greater].map(|side| Expected::new(x.dtype, shape, extreme(side)));
+        return Ok(outputs.to_vec());
+    }
     if matches!(call.op, "argmin" | "argmax") {
         let find = |lane: &[Value]| place(lane, side, call.options.last, ignore_nan);
         return one(Dtype::I64, each(&|lane| Answer::int(find(lane) as i128)));
@@ -173,6 +178,7 @@ mod tests {
         gives("all", &[1.0, NAN], &plain, Dtype::Bool, &[1.0]);
         gives("any", &[0.0, -0.0], &plain, Dtype::Bool, &[0.0]);
         gives("count-nonzero", &[0.0, -0.0, NAN, 2.0], &plain, Dtype::I64, &[2.0]);
+        gives("min-max", &[1.0, -3.0, 2.0], &plain, Dtype::F32, &[2.0]);
         gives("linf", &[1.0, -3.0, 2.0], &plain, Dtype::F32, &[3.0]);
     }
 

@@ -24,6 +24,8 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     let all = |dtype: Dtype, f: &dyn Fn(Dtype, &[Value]) -> Answer| {
         Expected::new(dtype, &shape, lanes.positions.iter().map(|p| f(dtype, &lane_of(p))).collect())
     };
+    let variance = |dtype: Dtype, lane: &[Value]| variance(dtype, lane, call.options.ddof);
+    let deviation = |dtype: Dtype, lane: &[Value]| deviation(dtype, lane, call.options.ddof);
     Ok(match call.op {
         "sum" => vec![all(dtype, &sum)],
         "prod" => vec![all(dtype, &prod)],
@@ -244,14 +246,14 @@ fn log_sum_exp(dtype: Dtype, lane: &[Value]) -> Answer {
     Answer::near(value, tolerance::log_sum_exp(dtype, lane.len(), max))
 }
 
-/// Mean, variance around it (over n), and root mean square. NaN for nothing and for what is not finite.
+/// Mean, variance around it (over n), and root mean square. NaN for nothing and for what is not finite. The mean is rounded
+/// to an `f64`, which shifts the variance by less than the square of half a unit.
 pub(super) fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64, f64) {
     let n = values.clone().count() as f64;
     let mean = exact::sum(values.clone()) / n;
     let mut squares = Exact::default();
     let mut rms = 0.0;
     for x in values {
-        // The mean is rounded, by at most half a unit of an f64; its square below corrects for that.
         squares.add_product(x - mean, x - mean);
         rms += x * x;
     }
@@ -269,13 +271,24 @@ pub(super) fn variance_with_error(dtype: Dtype, values: impl Iterator<Item = f64
     (variance, tolerance::variance(dtype, n, variance, rms))
 }
 
-fn variance(dtype: Dtype, lane: &[Value]) -> Answer {
+/// With `ddof` taken from the count that it is divided by; where nothing is left, there is no variance.
+fn variance_around(dtype: Dtype, lane: &[Value], ddof: usize) -> (f64, f64) {
+    let n = lane.len();
+    if n <= ddof {
+        return (f64::NAN, 0.0);
+    }
     let (value, error) = variance_with_error(dtype, floats(lane));
+    let factor = n as f64 / (n - ddof) as f64;
+    (value * factor, error * factor)
+}
+
+fn variance(dtype: Dtype, lane: &[Value], ddof: usize) -> Answer {
+    let (value, error) = variance_around(dtype, lane, ddof);
     if value.is_nan() { Answer::float(value) } else { Answer::near(value, error) }
 }
 
-fn deviation(dtype: Dtype, lane: &[Value]) -> Answer {
-    let (square, error) = variance_with_error(dtype, floats(lane));
+fn deviation(dtype: Dtype, lane: &[Value], ddof: usize) -> Answer {
+    let (square, error) = variance_around(dtype, lane, ddof);
     let value = square.sqrt();
     let below = value - (square - error).max(0.0).sqrt();
     let above = (square + error).sqrt() - value;

@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, Expected};
 use super::array::{Array, Value};
-use super::axes::Refused;
+use super::axes::{self, Refused};
 use super::call::Call;
 use super::dtype::Dtype;
 use super::exact;
@@ -29,13 +29,30 @@ fn softmaxes(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     let x = call.input(0)?;
     let mut answers = vec![Answer::Anything; x.values.len()];
     let of_row = if call.op == "softmax" { softmax } else { log_softmax };
+    let scores = scores(call)?;
     for positions in &call.lanes_or_last()?.positions {
-        let row: Vec<_> = positions.iter().map(|&p| x.values[p].float()).collect();
+        let row: Vec<_> = positions.iter().map(|&p| scores[p]).collect();
         for (&p, answer) in positions.iter().zip(of_row(x.dtype, &row)) {
             answers[p] = answer;
         }
     }
     Ok(vec![Expected::new(x.dtype, &x.shape, answers)])
+}
+
+/// The input, scaled and with the mask added, which broadcasts.
+fn scores(call: &Call<'_>) -> Result<Vec<f64>, Refused> {
+    let x = call.input(0)?;
+    let alpha = call.options.alpha.unwrap_or(1.0);
+    let mut scores: Vec<_> = x.values.iter().map(|v| alpha * v.float()).collect();
+    if let Some(mask) = call.inputs.get(1) {
+        if mask.dtype != x.dtype || axes::broadcast(&[&x.shape, &mask.shape])? != x.shape {
+            return Refused::because(format!("a mask of {:?} for {:?}", mask.shape, x.shape));
+        }
+        for (score, at) in scores.iter_mut().zip(axes::coordinates(&x.shape)) {
+            *score += mask.values[axes::position(&at, &mask.shape)].float();
+        }
+    }
+    Ok(scores)
 }
 
 /// The largest number, and the sum of exponentials of the distances to it; NaN where the row has no softmax: with a NaN,
@@ -114,32 +131,34 @@ fn layer_norm(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
 }
 
 fn rms_norm(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
-    let mut outputs = norm(call, |dtype, row, eps, scale, _| {
+    let mut outputs = norm(call, |dtype, row, eps, scale, bias| {
         let n = row.len();
         let square = exact::sum(row.iter().map(|x| x * x)) / n as f64;
         let square_error = tolerance::sum_of_products(dtype, n, square * n as f64) / n as f64;
         let (rstd, rstd_error) = reciprocal_root(dtype, square, square_error, eps);
         let answer = |i: usize| {
-            let value = row[i] * rstd * scale(i);
-            let error = (row[i] * scale(i)).abs() * rstd_error + tolerance::units(dtype, 2.0, value);
-            Answer::near(value, error)
+            let product = row[i] * rstd * scale(i);
+            let value = product + bias(i);
+            let error = (row[i] * scale(i)).abs() * rstd_error + tolerance::units(dtype, 2.0, product);
+            let sum = if bias(i) == 0.0 { 0.0 } else { tolerance::units(dtype, 1.0, value) };
+            Answer::near(value, error + sum)
         };
         let answers = (0..n).map(answer).collect();
         Normed { answers, mean: Answer::Anything, rstd: Answer::near(rstd, rstd_error) }
     })?;
-    if call.inputs.len() > 2 {
-        return Refused::because("rms-norm has no bias");
-    }
     // There is no mean among its outputs.
     outputs.remove(1);
     Ok(outputs)
 }
 
-/// 1 / sqrt(square + eps), and its error.
+/// 1 / sqrt(square + eps), and its error; exact where the square is no number or infinite.
 fn reciprocal_root(dtype: Dtype, square: f64, error: f64, eps: f64) -> (f64, f64) {
-    let of = |square: f64| 1.0 / (square.max(0.0) + eps).sqrt();
+    let of = |square: f64| 1.0 / (square + eps).sqrt();
     let value = of(square);
-    let spread = (of(square - error) - value).max(value - of(square + error));
+    if !square.is_finite() {
+        return (value, 0.0);
+    }
+    let spread = (of((square - error).max(0.0)) - value).max(value - of(square + error));
     (value, spread + tolerance::units(dtype, 4.0, value))
 }
 
@@ -211,7 +230,7 @@ mod tests {
         // An answer that takes everything would prove nothing.
         let off =
             Array::floats(Dtype::F32, &outputs[output].shape, &values.iter().map(|x| x + 0.001).collect::<Vec<_>>());
-        assert!(outputs[output].check(&off).is_err() || values.iter().all(|x| !x.is_finite()));
+        assert!(outputs[output].check(&off).is_err() || values.iter().any(|x| !x.is_finite()));
     }
 
     fn row(values: &[f64]) -> Array {
@@ -241,6 +260,15 @@ mod tests {
         check("layer-norm", &[&x, &scale, &bias], &eps, 0, &[-1.683_281_6, 0.105_572_8, 1.894_427_2, 1.0]);
         check("rms-norm", &[&x], &eps, 1, &[0.365_148_37]);
         check("rms-norm", &[&x, &scale], &eps, 0, &[0.730_296_74, 1.460_593_5, 2.190_890_2, 0.0]);
+    }
+
+    #[test]
+    fn a_row_that_is_not_finite_has_no_norm() {
+        let (nan, inf) = (f64::NAN, f64::INFINITY);
+        check("layer-norm", &[&row(&[1.0, inf])], &Options::default(), 0, &[nan, nan]);
+        check("layer-norm", &[&row(&[1.0, nan])], &Options::default(), 2, &[nan]);
+        check("rms-norm", &[&row(&[1.0, nan])], &Options::default(), 0, &[nan, nan]);
+        check("rms-norm", &[&row(&[1.0, inf])], &Options::default(), 0, &[0.0, nan]);
     }
 
     #[test]

@@ -36,6 +36,8 @@ fn results_are_those_of_numpy() {
     gives("std", &x, &plain, &[5.25f64.sqrt()]);
     gives("mean-var", &x, &plain, &[5.25]);
     gives("var", &f32s(&[2281.5, 2281.25]), &plain, &[0.015_625]);
+    gives("var", &f32s(&[2281.5, 2281.25]), &Options { ddof: 1, ..plain.clone() }, &[0.031_25]);
+    gives("std", &f32s(&[1.0]), &Options { ddof: 1, ..plain }, &[f64::NAN]);
 }
 
 #[test]
