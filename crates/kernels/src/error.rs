@@ -177,6 +177,16 @@ pub enum ErrorKind {
         /// The option.
         option: &'static str,
     },
+    /// An option without the value that the operation needs.
+    #[error("{op} needs an option '{option}' {expected}")]
+    OptionOutOfRange {
+        /// The operation.
+        op: String,
+        /// The option.
+        option: &'static str,
+        /// Which values it takes: `from 1 to 16`.
+        expected: String,
+    },
     /// An output of which two positions may be one place in memory: which of two results it ends with is anyone's guess.
     #[error("an output of shape {shape:?} with strides {strides:?} has positions that share memory")]
     OverlappingOutput {

@@ -23,6 +23,8 @@ type Store<O> = dyn Fn(&[Global<u8>], &[O], bool) + Send + Sync;
 /// ```
 pub struct Sink<O> {
     dtypes: Vec<Dtype>,
+    /// Elements of each output that a result takes.
+    lens: Vec<u32>,
     store: Arc<Store<O>>,
 }
 
@@ -31,7 +33,23 @@ impl<C: Compute> Sink<Val<C>> {
     #[must_use]
     pub fn output(dtype: Dtype) -> Self {
         let store = move |to: &[Global<u8>], values: &[Val<C>], wide| store(dtype, to[0], values, wide);
-        Self { dtypes: vec![dtype], store: Arc::new(store) }
+        Self { dtypes: vec![dtype], lens: vec![1], store: Arc::new(store) }
+    }
+}
+
+impl<C: Compute, const N: usize> Sink<[Val<C>; N]> {
+    /// One output, of type `dtype` in memory, that takes the first `len` values of each result side by side.
+    ///
+    /// # Panics
+    /// If a result has fewer.
+    #[must_use]
+    pub fn list(dtype: Dtype, len: u32) -> Self {
+        assert!((1..=N).contains(&(len as usize)), "a result of {N} values has no first {len}");
+        let store = move |to: &[Global<u8>], values: &[[Val<C>; N]], _| {
+            let values: Vec<_> = values.iter().flat_map(|list| &list[..len as usize]).copied().collect();
+            store(dtype, to[0], &values, false);
+        };
+        Self { dtypes: vec![dtype], lens: vec![len], store: Arc::new(store) }
     }
 
     /// One output whose elements are given by their bits, as numbers without sign; see [`Source::bits`](super::Source::bits).
@@ -53,7 +71,7 @@ impl<O: Copy + 'static> Sink<O> {
     /// No output at all.
     #[must_use]
     pub fn nothing() -> Self {
-        Self { dtypes: Vec::new(), store: Arc::new(|_: &[Global<u8>], _: &[O], _| {}) }
+        Self { dtypes: Vec::new(), lens: Vec::new(), store: Arc::new(|_: &[Global<u8>], _: &[O], _| {}) }
     }
 
     /// The element types of its outputs.
@@ -62,12 +80,19 @@ impl<O: Copy + 'static> Sink<O> {
         &self.dtypes
     }
 
+    /// How many elements of each output a result takes, side by side.
+    #[must_use]
+    pub fn lens(&self) -> &[u32] {
+        &self.lens
+    }
+
     /// Fuses a map before.
     #[must_use]
     pub fn after<P: Copy + 'static>(self, map: impl Fn(P) -> O + Send + Sync + 'static) -> Sink<P> {
         let store = self.store;
         Sink {
             dtypes: self.dtypes,
+            lens: self.lens,
             store: Arc::new(move |to: &[Global<u8>], values: &[P], wide| {
                 let mapped: Vec<O> = values.iter().map(|value| map(*value)).collect();
                 store(to, &mapped, wide);
@@ -81,6 +106,7 @@ impl<O: Copy + 'static> Sink<O> {
         let (own, left, right) = (self.dtypes.len(), self.store, other.store);
         Sink {
             dtypes: self.dtypes.into_iter().chain(other.dtypes).collect(),
+            lens: self.lens.into_iter().chain(other.lens).collect(),
             store: Arc::new(move |to: &[Global<u8>], values: &[(O, P)], wide| {
                 let (ours, theirs) = to.split_at(own);
                 left(ours, &values.iter().map(|value| value.0).collect::<Vec<_>>(), wide);
@@ -98,15 +124,15 @@ impl<O: Copy + 'static> Sink<O> {
 
     /// Stores one result at this position of every output.
     pub fn store_at(&self, outputs: &[Global<u8>], position: Val<u64>, value: O) {
-        let at = |(output, dtype): (&Global<u8>, &Dtype)| output.at(position * dtype.bytes());
-        let to: Vec<_> = outputs.iter().zip(&self.dtypes).map(at).collect();
+        let bytes = self.dtypes.iter().zip(&self.lens).map(|(dtype, len)| dtype.bytes() * u64::from(*len));
+        let to: Vec<_> = outputs.iter().zip(bytes).map(|(output, bytes)| output.at(position * bytes)).collect();
         self.store(&to, &[value], false);
     }
 }
 
 impl<O> Clone for Sink<O> {
     fn clone(&self) -> Self {
-        Self { dtypes: self.dtypes.clone(), store: Arc::clone(&self.store) }
+        Self { dtypes: self.dtypes.clone(), lens: self.lens.clone(), store: Arc::clone(&self.store) }
     }
 }
 

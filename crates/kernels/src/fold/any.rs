@@ -14,6 +14,9 @@ pub trait AnyFold: std::fmt::Debug + Send + Sync {
     /// The element types of its outputs.
     fn outputs(&self) -> &[Dtype];
 
+    /// How many elements of each output a result takes, side by side: 1, but for lists.
+    fn lens(&self) -> &[u32];
+
     /// As [`Fold::plan`].
     ///
     /// # Errors
@@ -67,6 +70,10 @@ impl<M: Monoid> AnyFold for Fold<M> {
 
     fn outputs(&self) -> &[Dtype] {
         self.sink.dtypes()
+    }
+
+    fn lens(&self) -> &[u32] {
+        self.sink.lens()
     }
 
     fn plan(&self, layouts: &[&Layout], addresses: &[u64], axes: &[usize]) -> Result<Plan, Error> {

@@ -29,8 +29,8 @@ pub use block::fold_block;
 pub use columns::Columns;
 pub use monoid::{Monoid, Position};
 pub use monoids::{
-    ArgExtreme, Both, Count, Counted, Exponential, Extreme, LogSumExp, Moments, Nan, OnlineSoftmax, Product, Side, Sum,
-    Ties, Variance, Welford,
+    ArgExtreme, Binned, Both, Count, Counted, Exponential, Extreme, LogSumExp, Moments, Nan, OnlineSoftmax, Product,
+    ReproducibleSum, Side, Sum, Ties, TopK, Variance, Welford,
 };
 pub use plan::{Plan, Shape};
 pub use rows::Rows;

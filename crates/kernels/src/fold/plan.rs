@@ -153,6 +153,7 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
     let lanes = if is_long { BLOCK } else { vectors.next_power_of_two().min(32) as u32 };
     let each = vectors.div_ceil(lanes.into());
     let wide_vectors = if problem.registers * vector > 16 { 2 } else { UNROLL };
+    let wide_vectors = if problem.registers > 8 { 1 } else { wide_vectors };
     let unroll = if problem.commutes { wide_vectors.min(1 << each.ilog2()) } else { 1 };
     let tile = u64::from(lanes) * u64::from(vector) * u64::from(unroll);
     let mut parts = 1;
@@ -192,7 +193,9 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error>
     };
     let vector = [4, 2].into_iter().filter(|vector| *vector <= most).find(is_good).unwrap_or(1);
     let runs = runs_of(problem, inner, vector, &others);
-    let warps = len.next_power_of_two().min(8) as u32;
+    // All warps but the first leave 32 accumulators in shared memory, of which every device has 48 KiB a block.
+    let most_warps = 1 + 48 * 1024 / (32 * 8 * problem.registers.max(1));
+    let warps = len.next_power_of_two().min(8).min(1 << most_warps.ilog2()) as u32;
     let unroll = UNROLL.min(1 << (len / u64::from(warps)).max(1).ilog2());
     let blocks = blocks_of(vector);
     let tile = u64::from(warps * unroll);

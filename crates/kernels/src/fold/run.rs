@@ -71,7 +71,8 @@ impl<M: Monoid> Fold<M> {
     pub fn plan(&self, layouts: &[&Layout], addresses: &[u64], axes: &[usize]) -> Result<Plan, Error> {
         let problem = Problem {
             dtypes: self.source.dtypes(),
-            vector_len: self.source.vector_len(),
+            // Code that puts an item into a long accumulator is long, too.
+            vector_len: self.source.vector_len().min(if M::Acc::COUNT > 8 { 4 } else { u32::MAX }),
             registers: M::Acc::COUNT,
             any_order: M::COMMUTES && !M::USES_POSITION,
             commutes: M::COMMUTES,

@@ -14,6 +14,7 @@
 //! float. Which monoid an operation uses, and its rules on NaN, infinities and ties, stand in `table` and at the monoid.
 
 mod elements;
+mod keys;
 mod options;
 mod table;
 mod types;
@@ -97,6 +98,12 @@ reductions! {
     MeanVariance "mean-var";
     /// The sum of the products of two inputs.
     Dot "dot";
+    /// The `k` largest elements from the largest down, NaN above all numbers and the first of equals first, and their
+    /// positions: two results with an axis of `k` behind those that are kept.
+    TopK "topk";
+    /// The sum of floats with the same bits whatever the order, the plan and the device are:
+    /// [`ReproducibleSum`](crate::fold::ReproducibleSum).
+    ReproducibleSum "reproducible-sum";
 }
 
 impl fmt::Display for Reduction {
@@ -128,7 +135,7 @@ impl Reduction {
 /// The fold of a reduction over elements of these types, one an input.
 ///
 /// # Errors
-/// [`ErrorKind::Unsupported`], [`ErrorKind::OptionNotTaken`], [`ErrorKind::NumInputs`].
+/// Those of [`outputs`].
 pub fn fold_of(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Result<Arc<dyn AnyFold>, Error> {
     type Key = (Reduction, Vec<Dtype>, Options);
     static FOLDS: LazyLock<Mutex<HashMap<Key, Arc<dyn AnyFold>>>> = LazyLock::new(Mutex::default);
@@ -145,13 +152,14 @@ pub fn fold_of(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
 /// Whether a reduction has a result for so many elements.
 ///
 /// # Errors
-/// [`ErrorKind::Empty`] for an extreme or a position of nothing.
+/// [`ErrorKind::Empty`] for an extreme or a position of nothing, [`ErrorKind::OptionOutOfRange`] for a list longer than
+/// what it is made of.
 pub fn check_len(reduction: Reduction, options: Options, len: usize) -> Result<(), Error> {
-    let _ = options;
     match reduction {
         Reduction::Min | Reduction::Max | Reduction::MinMax | Reduction::ArgMin | Reduction::ArgMax if len == 0 => {
             Err(ErrorKind::Empty(reduction.to_string()).into())
         }
+        Reduction::TopK => options.check_list(len),
         _ => Ok(()),
     }
 }

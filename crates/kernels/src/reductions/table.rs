@@ -8,12 +8,13 @@ use std::sync::Arc;
 use warpfold_lang::{Signed, Val, WideFloat};
 
 use super::elements::{is_narrow, magnitudes, truths};
+use super::keys::Key;
 use super::{Options, Reduction};
 use crate::Dtype;
 use crate::elements::{Compute, Sink, Source};
 use crate::fold::{
-    AnyFold, ArgExtreme, Both, Count, Counted, Exponential, Extreme, Fold, LogSumExp, Monoid, Nan, Product, Side, Sum,
-    Ties, Variance,
+    AnyFold, ArgExtreme, Binned, Both, Count, Counted, Exponential, Extreme, Fold, LogSumExp, Monoid, Nan, Product,
+    ReproducibleSum, Side, Sum, Ties, TopK, Variance,
 };
 
 /// A reduction with its types and options, which were checked.
@@ -65,6 +66,10 @@ pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], to: &[Dtype], options
         },
         Reduction::LogSumExp => row.log_sum_exp::<f32>(),
         Reduction::Variance | Reduction::StandardDeviation | Reduction::MeanVariance => row.variance(),
+        Reduction::TopK if from.bytes() == 8 => row.largest_few::<i64>(),
+        Reduction::TopK => row.largest_few::<i32>(),
+        Reduction::ReproducibleSum if row.has(Dtype::F64) => row.reproducible_sum::<f64>(),
+        Reduction::ReproducibleSum => row.reproducible_sum::<f32>(),
     }
 }
 
@@ -235,5 +240,25 @@ impl Row<'_> {
             _ => sink.zip(Sink::one::<f64>(self.to[1])),
         };
         self.fold(monoid, Source::one::<f64>(self.from), sink)
+    }
+
+    /// Lists of three lengths, of which the shortest that is long enough is kept in registers.
+    fn largest_few<K: Key>(self) -> Arc<dyn AnyFold> {
+        match self.options.list_len() {
+            ..=4 => self.list::<K, 4>(),
+            5..=8 => self.list::<K, 8>(),
+            _ => self.list::<K, 16>(),
+        }
+    }
+
+    fn list<K: Key, const N: usize>(self) -> Arc<dyn AnyFold> {
+        let len = self.options.list_len();
+        let sink = K::list::<N>(self.to[0], len).zip(Sink::<[Val<u64>; N]>::list(self.to[1], len));
+        let sink = sink.after(|list: [(Val<K>, Val<u64>); N]| (list.map(|entry| entry.0), list.map(|entry| entry.1)));
+        self.fold(TopK::<K, N>::new(), K::source(self.from), sink)
+    }
+
+    fn reproducible_sum<C: Binned>(self) -> Arc<dyn AnyFold> {
+        self.fold(ReproducibleSum::<C>::new(), Source::one::<C>(self.from), Sink::one::<C>(self.to[0]))
     }
 }

@@ -6,8 +6,8 @@ use crate::{Dtype, Error, ErrorKind};
 /// The element types of a reduction's results over elements of these types, one an input.
 ///
 /// # Errors
-/// [`ErrorKind::NumInputs`], [`ErrorKind::OptionNotTaken`], and [`ErrorKind::Unsupported`] where the inputs' types
-/// differ.
+/// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::OptionNotTaken`],
+/// [`ErrorKind::OptionOutOfRange`], and [`ErrorKind::Unsupported`] for a reproducible sum of integers: any sum of them is.
 pub fn outputs(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Result<Vec<Dtype>, Error> {
     options.check(reduction)?;
     let inputs = reduction.inputs();
@@ -17,17 +17,22 @@ pub fn outputs(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
     }
     let from = dtypes[0];
     if let Some(other) = dtypes.iter().find(|dtype| **dtype != from) {
-        let op = format!("{reduction} of {from} and others");
-        return Err(ErrorKind::Unsupported { op, dtype: *other }.into());
+        return Err(ErrorKind::DtypeMismatch { left: from, right: *other }.into());
+    }
+    if reduction == Reduction::ReproducibleSum && !from.is_float() {
+        return Err(ErrorKind::Unsupported { op: reduction.to_string(), dtype: from }.into());
     }
     let has_logarithm = matches!(reduction, Reduction::LogSum | Reduction::LogSumExp);
     if has_logarithm && (float(from) == Dtype::F64 || options.dtype == Some(Dtype::F64)) {
         return Err(ErrorKind::Unsupported { op: reduction.to_string(), dtype: Dtype::F64 }.into());
     }
     Ok(match reduction {
-        Reduction::Sum | Reduction::Product | Reduction::L1 | Reduction::SumSquares | Reduction::Dot => {
-            vec![options.dtype.unwrap_or(total(from))]
-        }
+        Reduction::Sum
+        | Reduction::Product
+        | Reduction::L1
+        | Reduction::SumSquares
+        | Reduction::Dot
+        | Reduction::ReproducibleSum => vec![options.dtype.unwrap_or(total(from))],
         Reduction::Mean
         | Reduction::L2
         | Reduction::LogSum
@@ -37,6 +42,7 @@ pub fn outputs(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
         Reduction::MeanVariance => vec![options.dtype.unwrap_or(float(from)); 2],
         Reduction::Min | Reduction::Max | Reduction::LInf | Reduction::AbsMax => vec![from],
         Reduction::MinMax => vec![from; 2],
+        Reduction::TopK => vec![from, Dtype::I64],
         Reduction::Any | Reduction::All => vec![Dtype::Bool],
         Reduction::CountNonzero | Reduction::ArgMin | Reduction::ArgMax => vec![Dtype::I64],
     })

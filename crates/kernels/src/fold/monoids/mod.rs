@@ -14,8 +14,10 @@ mod extreme;
 mod log_sum_exp;
 mod online_softmax;
 mod product;
+mod reproducible;
 mod side;
 mod sum;
+mod top_k;
 mod variance;
 mod welford;
 
@@ -27,8 +29,10 @@ pub use extreme::Extreme;
 pub use log_sum_exp::{Exponential, LogSumExp};
 pub use online_softmax::OnlineSoftmax;
 pub use product::Product;
+pub use reproducible::{Binned, ReproducibleSum};
 pub use side::{Nan, Side, Ties};
 pub use sum::Sum;
+pub use top_k::TopK;
 pub use variance::Variance;
 pub use welford::{Moments, Welford};
 

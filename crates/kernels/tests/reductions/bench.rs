@@ -1,0 +1,79 @@
+//! A device under all checks, and reductions run on it.
+
+use warpfold_device::{Checks, Device, Profile};
+use warpfold_kernels::fold::{AnyFold, Plan};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::reductions::{self, Options, Reduction};
+use warpfold_kernels::{Dtype, Workspace};
+
+use crate::host::{Value, decode, encode};
+
+pub struct Bench {
+    pub device: Device,
+    workspace: Workspace,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        Self::of(Profile::H200)
+    }
+
+    pub fn of(profile: Profile) -> Self {
+        let device = Device::virtual_gpu(profile);
+        device.configure(|options| options.checks = Checks::All).unwrap();
+        Self { device, workspace: Workspace::new() }
+    }
+
+    /// Reduces tensors of one layout that begin `first` elements into memory; one list of results an output.
+    pub fn reduce(
+        &mut self,
+        (reduction, options): (Reduction, Options),
+        dtype: Dtype,
+        inputs: &[&[Value]],
+        (layout, first): (&Layout, usize),
+        axes: &[usize],
+    ) -> Vec<(Dtype, Vec<Value>)> {
+        let fold = reductions::fold_of(reduction, &vec![dtype; inputs.len()], options).unwrap();
+        self.fold(&*fold, &vec![dtype; inputs.len()], inputs, (layout, first), axes).1
+    }
+
+    /// The same with a fold, and the plan that was followed.
+    pub fn fold(
+        &mut self,
+        fold: &dyn AnyFold,
+        dtypes: &[Dtype],
+        inputs: &[&[Value]],
+        (layout, first): (&Layout, usize),
+        axes: &[usize],
+    ) -> (Plan, Vec<(Dtype, Vec<Value>)>) {
+        let bytes = inputs.iter().zip(dtypes).map(|(values, dtype)| encode(*dtype, values));
+        let buffers: Vec<_> = bytes.map(|bytes| self.device.upload(&bytes).unwrap()).collect();
+        let views = buffers.iter().zip(dtypes);
+        let views: Vec<_> = views.map(|(b, dtype)| b.view(first * dtype.bytes() as usize..).unwrap()).collect();
+        let addresses: Vec<_> = views.iter().map(|view| view.address()).collect();
+        let plan = fold.plan(&vec![layout; inputs.len()], &addresses, axes).unwrap();
+        let kept = layout.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+        let results: usize = kept.map(|(_, size)| *size).product();
+        let sizes = fold.outputs().iter().zip(fold.lens()).map(|(d, len)| results * d.bytes() as usize * *len as usize);
+        let mut outputs: Vec<_> = sizes.map(|size| self.device.alloc::<u8>(size).unwrap()).collect();
+        let written = outputs.iter_mut().map(|output| output.as_view_mut()).collect();
+        let stream = self.device.default_stream();
+        fold.launch(&stream, &plan, views, written, &mut self.workspace).unwrap_or_else(|e| panic!("{e}: {plan:?}"));
+        for report in self.device.take_reports() {
+            assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
+        }
+        let outputs = fold.outputs().iter().zip(&outputs);
+        (plan, outputs.map(|(dtype, output)| (*dtype, decode(*dtype, &output.download().unwrap()))).collect())
+    }
+}
+
+/// Elements repeated for a matrix whose columns (or rows) are all the same.
+pub fn tiled(values: &[Value], copies: usize, across: bool) -> (Vec<Value>, Layout, usize) {
+    let n = values.len();
+    if across {
+        let all = values.iter().flat_map(|value| std::iter::repeat_n(*value, copies)).collect();
+        (all, Layout::contiguous(&[n, copies]).unwrap(), 0)
+    } else {
+        (values.repeat(copies), Layout::contiguous(&[copies, n]).unwrap(), 1)
+    }
+}

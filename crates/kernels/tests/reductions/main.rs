@@ -1,0 +1,6 @@
+//! The table of reductions, under all checks of the virtual GPU: rules, types, accuracy, reproducibility, and the laws of
+//! every monoid.
+
+mod bench;
+mod host;
+mod rules;
