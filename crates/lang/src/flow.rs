@@ -2,8 +2,9 @@
 
 use crate::intrinsics::{Binary, Comparison, arithmetic, compare, control, convert};
 use crate::recorder::{Raw, with};
+use crate::registers::{FixedRegisters, Registers};
 use crate::types::Integer;
-use crate::{Operand, Registers, Val};
+use crate::{Operand, Val};
 
 /// Runs `body` in a scope of its own: values made in it end with it.
 fn scoped<R>(body: impl FnOnce() -> R) -> R {
@@ -44,7 +45,18 @@ pub fn when(condition: impl Operand<bool>, body: impl FnOnce()) {
 /// assert!(root.build(&Target::new(Arch::SM_80, (7, 0))).is_ok());
 /// ```
 #[track_caller]
-pub fn when_else<R: Registers>(
+pub fn when_else<R: FixedRegisters>(
+    condition: impl Operand<bool>,
+    then: impl FnOnce() -> R,
+    otherwise: impl FnOnce() -> R,
+) -> R {
+    when_else_like(R::any(), condition, then, otherwise)
+}
+
+/// [`when_else`], for registers of which only a value, here `like`, knows the types.
+#[track_caller]
+pub fn when_else_like<R: Registers>(
+    like: R,
     condition: impl Operand<bool>,
     then: impl FnOnce() -> R,
     otherwise: impl FnOnce() -> R,
@@ -55,7 +67,7 @@ pub fn when_else<R: Registers>(
         Some(false) => return otherwise(),
         None => {}
     }
-    let result = R::declare();
+    let result = like.declare();
     let number = label_number();
     let (other, end) = (format!("$else_{number}"), format!("$end_{number}"));
     with(|r| control::branch_if(r, condition.raw(), false, &other));

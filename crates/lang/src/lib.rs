@@ -39,6 +39,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)] // The compiler lists what an added type or space still needs.
 
+mod any_registers;
 mod block;
 mod error;
 mod flow;
@@ -57,13 +58,16 @@ mod val;
 mod var;
 mod warp;
 
+pub use any_registers::AnyRegisters;
 pub use block::{
     NamedBarrier, Xyz, block_dim, block_idx, clock, global_timer, grid_dim, lane_id, lanes_after, lanes_before,
     launch_dependents, linear_thread_idx, multiprocessor_id, nanosleep, sync_threads, sync_threads_and,
     sync_threads_count, sync_threads_or, this_lane, thread_idx, wait_for_dependencies, warp_id,
 };
 pub use error::{Error, ErrorKind};
-pub use flow::{Loop, doubling, exit, halving, loop_until_left, range, trap, when, when_else, while_loop};
+pub use flow::{
+    Loop, doubling, exit, halving, loop_until_left, range, trap, when, when_else, when_else_like, while_loop,
+};
 pub use kernel::{Body, Bounds, Built, Dims, Kernel, Threads, kernel, target};
 pub use memory::{
     Atomic, AtomicAdd, AtomicBits, Cache, Global, GlobalSpace, Index, Local, LocalSpace, Order, Pointer, Reduction,
@@ -71,7 +75,7 @@ pub use memory::{
 };
 pub use params::{Argument, Arguments, Array, Layout, Param, Params, Received, Sink, Slot};
 pub use print::{PrintArgs, Printable, print};
-pub use registers::{MapRegisters, Registers, Vars, ZipRegisters, vars};
+pub use registers::{FixedRegisters, MapRegisters, Registers, TakeRegister, Vars, ZipRegisters, vars};
 pub use target::{Arch, Limits, Target, UnknownArch};
 pub use types::{
     Bf16x2, EightBitFloat, Element, F8E4M3, F8E5M2, F16x2, Float, Integer, Number, Ordered, Scalar, ScalarFloat,

@@ -15,11 +15,10 @@ pub trait Registers: Copy {
     type Pointers<S: Space>: Copy;
 
     /// How many registers it has.
-    const COUNT: u32;
-
-    /// Registers without a value yet; assign them on every path before reading.
+    fn count(self) -> u32;
+    /// As many registers of the same types, without a value yet; assign them on every path before reading.
     #[doc(hidden)]
-    fn declare() -> Self::Vars;
+    fn declare(self) -> Self::Vars;
     /// Gives the variables the values.
     fn assign(vars: Self::Vars, values: Self);
     /// The variables' values at this moment.
@@ -28,11 +27,11 @@ pub trait Registers: Copy {
     fn map(self, f: &mut impl MapRegisters) -> Self;
     /// Does the same to each pair of registers.
     fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self;
-    /// Arrays of `len` in shared memory.
-    fn shared(len: u32) -> Self::Pointers<SharedSpace>;
-    /// Arrays of `len` in the memory of the device: 8 bytes an element, one array behind the other from the array that
-    /// `next` counts.
-    fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace>;
+    /// Arrays of `len` in shared memory, for registers of the same types.
+    fn shared(self, len: u32) -> Self::Pointers<SharedSpace>;
+    /// Arrays of `len` in the memory of the device, for registers of the same types: 8 bytes an element, one array behind
+    /// the other from the array that `next` counts.
+    fn global(self, memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace>;
     /// Loads each register from its array.
     fn load<S: Space>(from: Self::Pointers<S>, index: impl Index + Copy) -> Self;
     /// Stores each register into its array.
@@ -49,6 +48,33 @@ pub trait Registers: Copy {
         }
         yes.zip(no, &mut Select(condition.val()))
     }
+}
+
+/// [`Registers`] whose number and types are those of the Rust type: all but [`AnyRegisters`](crate::AnyRegisters).
+pub trait FixedRegisters: Registers {
+    /// How many registers it has.
+    const COUNT: u32;
+
+    /// The group made of registers that are taken one after the other.
+    fn assemble(from: &mut impl TakeRegister) -> Self;
+
+    /// A group of any values, where only the types matter.
+    #[must_use]
+    fn any() -> Self {
+        struct Zero;
+        impl TakeRegister for Zero {
+            fn take<T: Element>(&mut self) -> Val<T> {
+                Val::constant(T::from_bits(0))
+            }
+        }
+        Self::assemble(&mut Zero)
+    }
+}
+
+/// Where registers come from, whatever their type.
+pub trait TakeRegister {
+    /// The next one.
+    fn take<T: Element>(&mut self) -> Val<T>;
 }
 
 /// Something to do to each register of a group, whatever its type.
@@ -71,7 +97,7 @@ pub struct Vars<R: Registers>(R::Vars);
 #[track_caller]
 #[must_use]
 pub fn vars<R: Registers>(init: R) -> Vars<R> {
-    let vars = R::declare();
+    let vars = init.declare();
     R::assign(vars, init);
     Vars(vars)
 }
@@ -94,25 +120,36 @@ impl<R: Registers> Vars<R> {
 impl Registers for () {
     type Vars = ();
     type Pointers<S: Space> = ();
-    const COUNT: u32 = 0;
 
-    fn declare() {}
+    fn count(self) -> u32 {
+        0
+    }
+    fn declare(self) {}
     fn assign((): (), (): ()) {}
     fn read((): ()) {}
     fn map(self, _: &mut impl MapRegisters) {}
     fn zip(self, (): (), _: &mut impl ZipRegisters) {}
-    fn shared(_: u32) {}
-    fn global(_: Global<u64>, _: Val<u64>, _: &mut u32) {}
+    fn shared(self, _: u32) {}
+    fn global(self, _: Global<u64>, _: Val<u64>, _: &mut u32) {}
     fn load<S: Space>((): (), _: impl Index + Copy) {}
     fn store<S: Space>(self, (): (), _: impl Index + Copy) {}
+}
+
+impl FixedRegisters for () {
+    const COUNT: u32 = 0;
+
+    fn assemble(_: &mut impl TakeRegister) {}
 }
 
 impl<T: Element> Registers for Val<T> {
     type Vars = Var<T>;
     type Pointers<S: Space> = Pointer<T, S>;
-    const COUNT: u32 = 1;
 
-    fn declare() -> Var<T> {
+    fn count(self) -> u32 {
+        1
+    }
+
+    fn declare(self) -> Var<T> {
         Var::declare()
     }
 
@@ -135,12 +172,12 @@ impl<T: Element> Registers for Val<T> {
     }
 
     #[track_caller]
-    fn shared(len: u32) -> Pointer<T, SharedSpace> {
+    fn shared(self, len: u32) -> Pointer<T, SharedSpace> {
         shared(len)
     }
 
     #[track_caller]
-    fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Pointer<T, GlobalSpace> {
+    fn global(self, memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Pointer<T, GlobalSpace> {
         let first = len * u64::from(*next);
         *next += 1;
         memory.at(first).reinterpret()
@@ -157,13 +194,24 @@ impl<T: Element> Registers for Val<T> {
     }
 }
 
+impl<T: Element> FixedRegisters for Val<T> {
+    const COUNT: u32 = 1;
+
+    fn assemble(from: &mut impl TakeRegister) -> Self {
+        from.take()
+    }
+}
+
 impl<R: Registers, const N: usize> Registers for [R; N] {
     type Vars = [R::Vars; N];
     type Pointers<S: Space> = [R::Pointers<S>; N];
-    const COUNT: u32 = R::COUNT * N as u32;
 
-    fn declare() -> Self::Vars {
-        std::array::from_fn(|_| R::declare())
+    fn count(self) -> u32 {
+        self.iter().map(|group| group.count()).sum()
+    }
+
+    fn declare(self) -> Self::Vars {
+        self.map(R::declare)
     }
 
     #[track_caller]
@@ -185,13 +233,13 @@ impl<R: Registers, const N: usize> Registers for [R; N] {
     }
 
     #[track_caller]
-    fn shared(len: u32) -> Self::Pointers<SharedSpace> {
-        std::array::from_fn(|_| R::shared(len))
+    fn shared(self, len: u32) -> Self::Pointers<SharedSpace> {
+        self.map(|group| group.shared(len))
     }
 
     #[track_caller]
-    fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace> {
-        std::array::from_fn(|_| R::global(memory, len, next))
+    fn global(self, memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace> {
+        self.map(|group| group.global(memory, len, next))
     }
 
     #[track_caller]
@@ -205,15 +253,26 @@ impl<R: Registers, const N: usize> Registers for [R; N] {
     }
 }
 
+impl<R: FixedRegisters, const N: usize> FixedRegisters for [R; N] {
+    const COUNT: u32 = R::COUNT * N as u32;
+
+    fn assemble(from: &mut impl TakeRegister) -> Self {
+        std::array::from_fn(|_| R::assemble(from))
+    }
+}
+
 macro_rules! tuples {
     ($($register:ident $position:tt)*) => {
         impl<$($register: Registers),*> Registers for ($($register,)*) {
             type Vars = ($($register::Vars,)*);
             type Pointers<Sp: Space> = ($($register::Pointers<Sp>,)*);
-            const COUNT: u32 = 0 $(+ $register::COUNT)*;
 
-            fn declare() -> Self::Vars {
-                ($($register::declare(),)*)
+            fn count(self) -> u32 {
+                0 $(+ self.$position.count())*
+            }
+
+            fn declare(self) -> Self::Vars {
+                ($(self.$position.declare(),)*)
             }
 
             #[track_caller]
@@ -235,13 +294,13 @@ macro_rules! tuples {
             }
 
             #[track_caller]
-            fn shared(len: u32) -> Self::Pointers<SharedSpace> {
-                ($($register::shared(len),)*)
+            fn shared(self, len: u32) -> Self::Pointers<SharedSpace> {
+                ($(self.$position.shared(len),)*)
             }
 
             #[track_caller]
-            fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace> {
-                ($($register::global(memory, len, next),)*)
+            fn global(self, memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace> {
+                ($(self.$position.global(memory, len, next),)*)
             }
 
             #[track_caller]
@@ -252,6 +311,14 @@ macro_rules! tuples {
             #[track_caller]
             fn store<Sp: Space>(self, to: Self::Pointers<Sp>, index: impl Index + Copy) {
                 $(self.$position.store(to.$position, index);)*
+            }
+        }
+
+        impl<$($register: FixedRegisters),*> FixedRegisters for ($($register,)*) {
+            const COUNT: u32 = 0 $(+ $register::COUNT)*;
+
+            fn assemble(from: &mut impl TakeRegister) -> Self {
+                ($($register::assemble(from),)*)
             }
         }
     };

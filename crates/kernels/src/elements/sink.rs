@@ -35,6 +35,12 @@ impl<C: Compute> Sink<Val<C>> {
         let store = move |to: &[Global<u8>], values: &[Val<C>], wide| store(dtype, to[0], values, wide);
         Self { dtypes: vec![dtype], lens: vec![1], store: Arc::new(store) }
     }
+
+    /// One output whose elements are given by their bits, as numbers without sign; see [`Source::bits`](super::Source::bits).
+    #[must_use]
+    pub fn bits(dtype: Dtype) -> Self {
+        Self { dtypes: vec![dtype], ..Self::output(dtype.bits()) }
+    }
 }
 
 impl<C: Compute, const N: usize> Sink<[Val<C>; N]> {
@@ -50,12 +56,6 @@ impl<C: Compute, const N: usize> Sink<[Val<C>; N]> {
             store(dtype, to[0], &values, false);
         };
         Self { dtypes: vec![dtype], lens: vec![len], store: Arc::new(store) }
-    }
-
-    /// One output whose elements are given by their bits, as numbers without sign; see [`Source::bits`](super::Source::bits).
-    #[must_use]
-    pub fn bits(dtype: Dtype) -> Self {
-        Self { dtypes: vec![dtype], ..Self::output(dtype.bits()) }
     }
 }
 

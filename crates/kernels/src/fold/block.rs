@@ -1,6 +1,6 @@
 //! The fold over the threads of a block.
 
-use warpfold_lang::{Registers, lane_id, sync_threads, warp_id, when, when_else};
+use warpfold_lang::{Registers, lane_id, sync_threads, warp_id, when, when_else_like};
 
 use super::{Monoid, fold_warp};
 
@@ -20,10 +20,11 @@ pub fn fold_block<M: Monoid>(monoid: M, acc: M::Acc, threads: u32) -> M::Acc {
     if num_warps <= 1 {
         return acc;
     }
-    let of_warps = M::Acc::shared(num_warps);
+    let of_warps = acc.shared(num_warps);
     when(lane_id().eq(0), || acc.store(of_warps, warp_id()));
     sync_threads();
-    when_else(
+    when_else_like(
+        acc,
         warp_id().eq(0),
         || {
             let lane = lane_id();

@@ -120,7 +120,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKern
             finish(&accs);
             return;
         }
-        let slots = M::Acc::global(workspace, words.results() * grid_dim().y.cast::<u64>(), &mut 0);
+        let slots = monoid.identity().global(workspace, words.results() * grid_dim().y.cast::<u64>(), &mut 0);
         let slot = |part: Val<u32>, v: u64| part.cast::<u64>() * words.results() + result + v;
         let is_last = shared_named::<u32>("is_last", 1);
         let parts = grid_dim().y;
@@ -160,7 +160,7 @@ fn over_warps<M: Monoid>(monoid: M, accs: &[Vars<M::Acc>], warps: u32) -> Vec<Va
     }
     let (lane, warp) = (lane_id(), warp_id());
     // The first warp keeps what it has.
-    let of_warps: Vec<_> = accs.iter().map(|_| M::Acc::shared(32 * (warps - 1))).collect();
+    let of_warps: Vec<_> = accs.iter().map(|_| monoid.identity().shared(32 * (warps - 1))).collect();
     when(warp.ne(0), || {
         for (acc, of_warps) in accs.iter().zip(&of_warps) {
             acc.get().store(*of_warps, (warp - 1) * 32 + lane);

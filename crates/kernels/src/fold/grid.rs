@@ -26,7 +26,7 @@ pub(crate) struct Parts {
 pub(crate) fn fold_parts<M: Monoid>(monoid: M, acc: M::Acc, parts: &Parts, threads: u32, done: impl FnOnce(M::Acc)) {
     let is_last = shared_named::<u32>("is_last", 1);
     let thread = linear_thread_idx();
-    let slots = M::Acc::global(parts.workspace, parts.slots, &mut 0);
+    let slots = acc.global(parts.workspace, parts.slots, &mut 0);
     // The release side shows this block's part to the last block, whose acquire side sees all of them.
     when(thread.eq(0), || {
         acc.store(slots, parts.first + parts.part.cast::<u64>());

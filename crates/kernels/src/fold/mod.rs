@@ -8,6 +8,7 @@
 //! the order of its items.
 
 mod any;
+mod any_monoid;
 mod block;
 mod columns;
 pub(crate) mod geometry;
@@ -25,6 +26,7 @@ mod thread;
 mod warp;
 
 pub use any::AnyFold;
+pub use any_monoid::{AnyMonoid, ErasedParts};
 pub use block::fold_block;
 pub use columns::Columns;
 pub use monoid::{Monoid, Position};

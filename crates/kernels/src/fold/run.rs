@@ -69,11 +69,12 @@ impl<M: Monoid> Fold<M> {
     /// # Errors
     /// [`TooLarge`](crate::ErrorKind::TooLarge).
     pub fn plan(&self, layouts: &[&Layout], addresses: &[u64], axes: &[usize]) -> Result<Plan, Error> {
+        let registers = self.monoid.identity().count();
         let problem = Problem {
             dtypes: self.source.dtypes(),
             // Code that puts an item into a long accumulator is long, too.
-            vector_len: self.source.vector_len().min(if M::Acc::COUNT > 8 { 4 } else { u32::MAX }),
-            registers: M::Acc::COUNT,
+            vector_len: self.source.vector_len().min(if registers > 8 { 4 } else { u32::MAX }),
+            registers,
             any_order: M::COMMUTES && !M::USES_POSITION,
             commutes: M::COMMUTES,
             layouts,

@@ -33,13 +33,13 @@ fn push_all<M: Monoid>(monoid: M, acc: Vars<M::Acc>, items: &[M::Item], first: V
 }
 
 /// Accumulators of a thread that loads `unroll` vectors at a time: independent ones, while registers last.
-const fn num_accs<M: Monoid>(unroll: u32) -> u32 {
-    let most = match M::Acc::COUNT {
+fn num_accs<M: Monoid>(monoid: M, unroll: u32) -> u32 {
+    let most = match monoid.identity().count() {
         0..=4 => 4,
         5..=8 => 2,
         _ => 1,
     };
-    if unroll < most { unroll } else { most }
+    unroll.min(most)
 }
 
 /// Threads side by side take vectors side by side, again and again.
@@ -48,7 +48,7 @@ fn interleaved<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
     let row = u64::from(share.threads * vector);
     let tile = row * u64::from(unroll);
     let first = if share.threads == 1 { start } else { start + (share.thread * vector).cast::<u64>() };
-    let accs: Vec<Vars<M::Acc>> = (0..num_accs::<M>(unroll)).map(|_| vars(monoid.identity())).collect();
+    let accs: Vec<Vars<M::Acc>> = (0..num_accs(monoid, unroll)).map(|_| vars(monoid.identity())).collect();
     // Whole tiles, with every load before its first use.
     let whole_end = if unroll == 1 && vector == 1 { start } else { start + ((end - start) & !(tile - 1)) };
     if unroll > 1 || vector > 1 {

@@ -1,8 +1,8 @@
 //! Sums down the columns: the product of the vector and the matrix, and the sum of what several blocks left.
 
 use warpfold_lang::{
-    Global, Kernel, Number, Registers, Shared, Val, Var, block_idx, halving, kernel, range, sync_threads, thread_idx,
-    var, when,
+    Global, Kernel, Number, Shared, Val, Var, block_idx, halving, kernel, range, shared, sync_threads, thread_idx, var,
+    when,
 };
 
 use super::{Access, BLOCK, Element, RESIDENT_BLOCKS};
@@ -96,7 +96,7 @@ fn sum_columns<T: Element, O: Element<Acc = T::Acc>>(
     );
     // Shared-memory map
     let num_groups = tile.threads_of_column();
-    let partial: Vec<Shared<T::Acc>> = (0..width).map(|_| Val::<T::Acc>::shared(BLOCK)).collect();
+    let partial: Vec<Shared<T::Acc>> = (0..width).map(|_| shared(BLOCK)).collect();
     // Roles
     let thread = thread_idx().x;
     let (lane, group) = (thread % lanes, (thread / lanes).cast::<u64>());

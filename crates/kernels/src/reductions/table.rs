@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use warpfold_lang::{Signed, Val, WideFloat};
+use warpfold_lang::{FixedRegisters, Signed, Val, WideFloat};
 
 use super::elements::{is_narrow, magnitudes, truths};
 use super::keys::Key;
@@ -13,8 +13,8 @@ use super::{Options, Reduction};
 use crate::Dtype;
 use crate::elements::{Compute, Sink, Source};
 use crate::fold::{
-    AnyFold, ArgExtreme, Binned, Both, Count, Counted, Exponential, Extreme, Fold, LogSumExp, Monoid, Nan, Product,
-    ReproducibleSum, Side, Sum, Ties, TopK, Variance,
+    AnyFold, AnyMonoid, ArgExtreme, Binned, Both, Count, Counted, Exponential, Extreme, Fold, LogSumExp, Monoid, Nan,
+    Product, ReproducibleSum, Side, Sum, Ties, TopK, Variance,
 };
 
 /// A reduction with its types and options, which were checked.
@@ -79,9 +79,26 @@ impl Row<'_> {
         self.from == dtype || self.to.contains(&dtype)
     }
 
-    fn fold<M: Monoid>(self, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Arc<dyn AnyFold> {
-        let name = format!("{}_{}_{}", self.reduction.name().replace('-', "_"), self.from, self.to[0]);
-        Arc::new(Fold::new(name, monoid, source, sink))
+    fn name(self) -> String {
+        format!("{}_{}_{}", self.reduction.name().replace('-', "_"), self.from, self.to[0])
+    }
+
+    /// A fold of values alone.
+    fn fold<M>(self, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Arc<dyn AnyFold>
+    where
+        M: Monoid<Item: FixedRegisters, Acc: FixedRegisters, Output: FixedRegisters>,
+    {
+        let (monoid, source, sink) = AnyMonoid::<false>::erase(monoid, source, sink);
+        Arc::new(Fold::new(self.name(), monoid, source, sink))
+    }
+
+    /// A fold that looks at positions, too.
+    fn fold_in_order<M>(self, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Arc<dyn AnyFold>
+    where
+        M: Monoid<Item: FixedRegisters, Acc: FixedRegisters, Output: FixedRegisters>,
+    {
+        let (monoid, source, sink) = AnyMonoid::<true>::erase(monoid, source, sink);
+        Arc::new(Fold::new(self.name(), monoid, source, sink))
     }
 
     /// What is added up. Integers stay integers for as long as their sum is exact.
@@ -218,7 +235,7 @@ impl Row<'_> {
     }
 
     fn position<C: Compute>(self, monoid: ArgExtreme<C>) -> Arc<dyn AnyFold> {
-        self.fold(monoid, Source::one::<C>(self.from), Sink::one::<u64>(self.to[0]))
+        self.fold_in_order(monoid, Source::one::<C>(self.from), Sink::one::<u64>(self.to[0]))
     }
 
     fn log_sum<C: Exponential>(self) -> Arc<dyn AnyFold> {
@@ -255,7 +272,7 @@ impl Row<'_> {
         let len = self.options.list_len();
         let sink = K::list::<N>(self.to[0], len).zip(Sink::<[Val<u64>; N]>::list(self.to[1], len));
         let sink = sink.after(|list: [(Val<K>, Val<u64>); N]| (list.map(|entry| entry.0), list.map(|entry| entry.1)));
-        self.fold(TopK::<K, N>::new(), K::source(self.from), sink)
+        self.fold_in_order(TopK::<K, N>::new(), K::source(self.from), sink)
     }
 
     fn reproducible_sum<C: Binned>(self) -> Arc<dyn AnyFold> {

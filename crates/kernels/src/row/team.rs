@@ -47,7 +47,7 @@ impl Team {
             Self::Lanes(1) => acc,
             Self::Lanes(lanes) => shfl(fold_warp(monoid, acc, lanes), lane_id() & !(lanes - 1)),
             Self::Block(threads) => {
-                let all = M::Acc::shared(1);
+                let all = acc.shared(1);
                 let acc = fold_block(monoid, acc, threads);
                 when(thread_idx().x.eq(0), || acc.store(all, 0));
                 sync_threads();

@@ -116,8 +116,14 @@ impl<T: Element, S: Space> Pointer<T, S> {
     #[track_caller]
     #[must_use]
     pub fn at(self, index: impl Index) -> Self {
+        self.element(T::TYPE, index)
+    }
+
+    /// The pointer so many elements of a type further on.
+    #[track_caller]
+    pub(crate) fn element(self, of: Type, index: impl Index) -> Self {
         let (ty, index) = index.index();
-        let location = with(|r| memory::element(r, self.location(), T::BYTES, ty, index.raw()));
+        let location = with(|r| memory::element(r, self.location(), of.bytes(), ty, index.raw()));
         Self { base: location.base, offset: location.offset, ..self }
     }
 
