@@ -3,14 +3,18 @@
 //! Shuffles and memory have no predicates. A `Val<bool>` moves as a `u32` that is 0 or 1, and stays in memory as a `u8`.
 
 use crate::memory::{Global, GlobalSpace, Pointer, SharedSpace, Space};
-use crate::{Index, MapRegisters, Registers, Val, Var, ZipRegisters};
+use crate::registers::TakeRegister;
+use crate::{FixedRegisters, Index, MapRegisters, Registers, Val, Var, ZipRegisters};
 
 impl Registers for Val<bool> {
     type Vars = Var<bool>;
     type Pointers<S: Space> = Pointer<u8, S>;
-    const COUNT: u32 = 1;
 
-    fn declare() -> Var<bool> {
+    fn count(self) -> u32 {
+        1
+    }
+
+    fn declare(self) -> Var<bool> {
         Var::declare()
     }
 
@@ -33,13 +37,13 @@ impl Registers for Val<bool> {
     }
 
     #[track_caller]
-    fn shared(len: u32) -> Pointer<u8, SharedSpace> {
-        Val::<u8>::shared(len)
+    fn shared(self, len: u32) -> Pointer<u8, SharedSpace> {
+        Val::<u8>::constant(0).shared(len)
     }
 
     #[track_caller]
-    fn global(memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Pointer<u8, GlobalSpace> {
-        Val::<u8>::global(memory, len, next)
+    fn global(self, memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Pointer<u8, GlobalSpace> {
+        Val::<u8>::constant(0).global(memory, len, next)
     }
 
     #[track_caller]
@@ -50,5 +54,13 @@ impl Registers for Val<bool> {
     #[track_caller]
     fn store<S: Space>(self, to: Pointer<u8, S>, index: impl Index + Copy) {
         to.at(index).set(self.cast::<u8>());
+    }
+}
+
+impl FixedRegisters for Val<bool> {
+    const COUNT: u32 = 1;
+
+    fn assemble(from: &mut impl TakeRegister) -> Self {
+        from.take::<u32>().cast()
     }
 }

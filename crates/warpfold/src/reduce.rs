@@ -100,6 +100,45 @@ impl Tensor {
     }
 }
 
+impl Tensor {
+    /// The `k` largest elements along an axis, from the largest down (NaN first, the first of equals first), and their
+    /// positions as `i64`: the axis has `k` positions in both.
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&device, &[3.0_f32, 9.0, 1.0, 9.0], &[4])?;
+    /// let (values, positions) = x.top_k(2, -1)?;
+    /// assert_eq!((values.to_vec::<f32>()?, positions.to_vec::<i64>()?), (vec![9.0, 9.0], vec![1, 3]));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::OptionOutOfRange`] for a `k` of 0, above [`Options::MAX_K`] or above the size of the axis,
+    /// [`ErrorKind::AxisOutOfRange`].
+    pub fn top_k(&self, k: usize, axis: isize) -> Result<(Self, Self), Error> {
+        let axis = self.axis(axis)?;
+        let options = Options { k: Some(k), ..Options::default() };
+        let fold = reductions::fold_of(Reduction::TopK, &[self.dtype], options)?;
+        reductions::check_len(Reduction::TopK, options, self.shape()[axis])?;
+        // The lists of each result lie side by side: their axis goes back to its place as a view.
+        let rank = self.rank() as isize;
+        let back: Vec<isize> = (0..rank)
+            .map(|position| match position.cmp(&(axis as isize)) {
+                std::cmp::Ordering::Less => position,
+                std::cmp::Ordering::Equal => rank - 1,
+                std::cmp::Ordering::Greater => position - 1,
+            })
+            .collect();
+        let mut results = fold_lists(&*fold, &[self], &[axis], Some(k))?.into_iter();
+        let (Some(values), Some(positions)) = (results.next(), results.next()) else {
+            unreachable!("top-k has two results");
+        };
+        Ok((values.permute(&back)?, positions.permute(&back)?))
+    }
+}
+
 /// Folds tensors of one shape together by a reduction.
 pub(crate) fn fold(
     inputs: &[&Tensor],
@@ -112,7 +151,7 @@ pub(crate) fn fold(
     let positions = axes.resolve(inputs[0].rank())?;
     let len = positions.iter().map(|axis| inputs[0].shape()[*axis]).product();
     reductions::check_len(reduction, options, len)?;
-    fold_with(&*fold, inputs, axes)
+    fold_lists(&*fold, inputs, &positions, options.k)
 }
 
 /// Folds tensors of one shape together.
@@ -126,11 +165,22 @@ pub(crate) fn fold_with(fold: &dyn AnyFold, inputs: &[&Tensor], axes: Axes<'_>) 
         return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: inputs.len() }.into());
     }
     let axes = axes.resolve(first.rank())?;
+    fold_lists(fold, inputs, &axes, None)
+}
+
+/// Folds tensors of one shape together over positions of axes; with `list_len`, each result is a list of so many.
+fn fold_lists(
+    fold: &dyn AnyFold,
+    inputs: &[&Tensor],
+    axes: &[usize],
+    list_len: Option<usize>,
+) -> Result<Vec<Tensor>, Error> {
+    let first = inputs[0];
     let kept = first.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size);
-    let shape: Vec<usize> = kept.collect();
+    let shape: Vec<usize> = kept.chain(list_len).collect();
     let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
     let addresses: Vec<_> = inputs.iter().map(|input| input.address()).collect();
-    let plan = fold.plan(&layouts, &addresses, &axes)?;
+    let plan = fold.plan(&layouts, &addresses, axes)?;
     let outputs = fold.outputs().iter().map(|dtype| Allocated::new(&first.queue, *dtype, &shape));
     let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
     let views = inputs.iter().map(|input| input.view()).collect::<Result<_, _>>()?;

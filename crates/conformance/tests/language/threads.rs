@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 use warpfold_device::{Device, Error, LaunchConfig};
 use warpfold_lang::{
-    Global, Kernel, Lanes, Order, Registers, Scope, Val, ballot, block_idx, doubling, fence, grid_dim, halving, kernel,
-    lane_id, local, loop_until_left, range, shared, shfl, shfl_down, shfl_up, shfl_xor, sync_threads,
+    FixedRegisters, Global, Kernel, Lanes, Order, Registers, Scope, Val, ballot, block_idx, doubling, fence, grid_dim,
+    halving, kernel, lane_id, local, loop_until_left, range, shared, shfl, shfl_down, shfl_up, shfl_xor, sync_threads,
     sync_threads_count, thread_idx, var, warp_id, when, when_else, while_loop,
 };
 
@@ -103,7 +103,7 @@ fn predicates_come_out_of_branches_and_pass_between_lanes() {
         |lane| {
             let is_third = (lane % 3).eq(0);
             let of_next = shfl_down(is_third, 1);
-            let tile = <Val<bool>>::shared(32);
+            let tile = <Val<bool>>::any().shared(32);
             is_third.store(tile, lane);
             sync_threads();
             let of_last = <Val<bool>>::load(tile, 31 - lane);

@@ -122,7 +122,7 @@ fn registers() -> Kernel<(Global<f32>, Global<u64>)> {
         let thread = thread_idx().x;
         type Pair = (Val<f32>, [Val<u64>; 2]);
         let mine: Pair = (floats.at(thread).get(), [words.at(thread).get(), Val::constant(7)]);
-        let tile = Pair::shared(32);
+        let tile = Pair::any().shared(32);
         mine.store(tile, thread);
         sync_threads();
         let other = Pair::load(tile, thread ^ 1);
@@ -139,7 +139,7 @@ fn predicates() -> Kernel<(Global<f32>, Global<u8>)> {
     kernel("predicates", |floats: Global<f32>, bytes: Global<u8>| {
         let (x, thread) = (floats.at(thread_idx().x).get(), thread_idx().x);
         let flag = warpfold_lang::when_else(x.lt(0.0), || x.is_finite(), || x.gt(5.0));
-        let tile = <Val<bool>>::shared(32);
+        let tile = <Val<bool>>::any().shared(32);
         warpfold_lang::shfl_xor(flag, 1).store(tile, thread);
         sync_threads();
         let seen = var(flag);

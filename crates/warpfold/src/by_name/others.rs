@@ -54,7 +54,26 @@ pub(super) const OPERATORS: &[Operator] = &[
         options: &[Choice::Axes],
         body: transpose,
     },
+    Operator {
+        name: "topk",
+        summary: "X → the k largest along an axis, their positions",
+        inputs: (1, 1),
+        outputs: 2,
+        options: &[Choice::Axes, Choice::K],
+        body: top_k,
+    },
 ];
+
+fn top_k(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let op = || operator.name.to_owned();
+    let k = options.k.ok_or_else(|| ErrorKind::MissingOption { op: op(), option: "k" })?;
+    let [axis] = *options.axes.as_deref().unwrap_or(&[-1]) else {
+        let expected = "one axis".to_owned();
+        return Err(ErrorKind::OptionOutOfRange { op: op(), option: "axes", expected }.into());
+    };
+    let (values, positions) = inputs[0].top_k(k, axis)?;
+    Ok(vec![values, positions])
+}
 
 fn gemv(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
     let matrix = if options.transpose == Some(true) && inputs[0].rank() == 2 {

@@ -274,7 +274,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanColumns) -> AnyKe
         let inputs = [in0, in1].into_iter().zip(scan.source.dtypes()).zip(0..).map(|((p, dtype), i)| at(p, dtype, i));
         let outputs = [out0, out1].into_iter().zip(scan.sink.dtypes()).map(|(p, dtype)| at(p, dtype, RESULTS));
         let copies = if tiles == Tiles::Loop { 2 } else { 1 };
-        let of_warps = (0..vector).filter(|_| warps > 1).map(|_| M::Acc::shared(copies * block));
+        let of_warps = (0..vector).filter(|_| warps > 1).map(|_| monoid.identity().shared(copies * block));
         let strip_of = Strip {
             scan: &scan,
             shape: &shape,
@@ -303,7 +303,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanColumns) -> AnyKe
                     nodes: Nodes {
                         first: Val::constant(0),
                         tiles: words.tiles(),
-                        slots: M::Acc::global(workspace, words.rows() * nodes, &mut 0),
+                        slots: monoid.identity().global(workspace, words.rows() * nodes, &mut 0),
                         tickets,
                     },
                     columns: words.rows(),

@@ -236,7 +236,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
             whole: if tail { words.len() & !u64::from(vector - 1) } else { words.len() },
         };
         let num_warps = block / 32;
-        let shared = |copies| (lanes > 32).then(|| M::Acc::shared(copies * num_warps));
+        let shared = |copies| (lanes > 32).then(|| monoid.identity().shared(copies * num_warps));
         match tiles {
             Tiles::One => {
                 own.tile(tile, shared(1).map(|memory| (memory, Val::constant(0))), |_| None);
@@ -259,11 +259,11 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
                 let nodes = Nodes {
                     first: if kept == 0 { Val::constant(0) } else { row * nodes_a_row },
                     tiles: words.tiles(),
-                    slots: M::Acc::global(workspace, all_nodes, &mut 0),
+                    slots: monoid.identity().global(workspace, all_nodes, &mut 0),
                     tickets,
                 };
                 own.tile(tile, shared(1).map(|memory| (memory, Val::constant(0))), |all| {
-                    let of_tiles = M::Acc::shared(1);
+                    let of_tiles = monoid.identity().shared(1);
                     when(warp_id().eq(0), || {
                         let before = look_back(monoid, &nodes, tile, all);
                         when(lane_id().eq(0), || {

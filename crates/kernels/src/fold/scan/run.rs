@@ -81,8 +81,9 @@ impl<M: Monoid> Scan<M> {
     ) -> Result<ScanPlan, Error> {
         let (inputs, outputs) = (self.source.dtypes(), self.sink.dtypes());
         assert_eq!(addresses.len(), inputs.len() + outputs.len(), "one address for each input and output");
-        let registers = M::Acc::COUNT;
-        let problem = Problem { inputs, outputs, item_registers: M::Item::COUNT, registers, layouts, addresses, order };
+        let registers = self.monoid.identity().count();
+        let item_registers = inputs.len() as u32;
+        let problem = Problem { inputs, outputs, item_registers, registers, layouts, addresses, order };
         plan::plan(&problem, axis)
     }
 

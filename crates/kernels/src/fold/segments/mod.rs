@@ -40,7 +40,7 @@ impl<M: Monoid> Fold<M> {
         offsets: Dtype,
         num_segments: usize,
     ) -> Result<SegmentsPlan, Error> {
-        plan::plan::<M>(layouts, offsets, num_segments as u64)
+        plan::plan(self.monoid, layouts, offsets, num_segments as u64)
     }
 
     /// The kernel of a plan; built once.

@@ -31,7 +31,12 @@ fn refuse<T>(reason: String) -> Result<T, Error> {
     Err(ErrorKind::Operand { operator: "fold of segments", reason }.into())
 }
 
-pub(super) fn plan<M: Monoid>(layouts: &[&Layout], offsets: Dtype, num_segments: u64) -> Result<SegmentsPlan, Error> {
+pub(super) fn plan<M: Monoid>(
+    monoid: M,
+    layouts: &[&Layout],
+    offsets: Dtype,
+    num_segments: u64,
+) -> Result<SegmentsPlan, Error> {
     if let Some(layout) = layouts.iter().find(|layout| layout.rank() != 1) {
         return refuse(format!("takes tensors of one dimension, not of {}", layout.rank()));
     }
@@ -46,7 +51,7 @@ pub(super) fn plan<M: Monoid>(layouts: &[&Layout], offsets: Dtype, num_segments:
         lanes if lanes <= 4 => 1,
         _ => 32,
     };
-    let wide = M::Acc::COUNT > 4;
+    let wide = monoid.identity().count() > 4;
     let strides: Vec<i64> = layouts.iter().map(|layout| layout.strides()[0] as i64).collect();
     let mut words = [0; WORDS];
     let mut steps = [Step::Any; MAX_INPUTS];
@@ -74,7 +79,7 @@ pub(super) fn plan<M: Monoid>(layouts: &[&Layout], offsets: Dtype, num_segments:
             shares: helpers > 0,
         },
         launch: (num_segments > 0).then(|| LaunchConfig::new(blocks as u32, BLOCK)),
-        workspace_words: slots * u64::from(M::Acc::COUNT),
+        workspace_words: slots * u64::from(monoid.identity().count()),
         tickets: slots,
         words,
     })
