@@ -2,8 +2,9 @@
 
 use half::{bf16, f16};
 use warpfold_lang::{
-    AtomicAdd, AtomicBits, Cache, Element, F16x2, Global, Kernel, Order, Pointer, Registers, Scope, Space, Val, Word,
-    dynamic_shared, fence, fence_sequential, kernel, local, shared, shared_named, sync_threads, thread_idx, var,
+    AtomicAdd, AtomicBits, Cache, Element, F16x2, FixedRegisters, Global, Kernel, Order, Pointer, Registers, Scope,
+    Space, Val, Word, dynamic_shared, fence, fence_sequential, kernel, local, shared, shared_named, sync_threads,
+    thread_idx, var,
 };
 
 use super::Case;
