@@ -16,6 +16,7 @@ pub mod histogram;
 pub mod ladder;
 pub mod layout;
 pub mod map;
+pub mod nms;
 pub mod norm;
 pub mod operations;
 pub mod reduce;

@@ -1,7 +1,7 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, fold, gather, gemm, gemv, histogram, map, operations, rowwise};
+use crate::{AnyKernel, fold, gather, gemm, gemv, histogram, map, nms, operations, rowwise};
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
@@ -48,6 +48,7 @@ pub fn kernels() -> Vec<Listed> {
         let listed = |(kernel, block)| Listed { kernel, place: place.to_owned(), block: [block, 1, 1] };
         list.extend(kernels.into_iter().map(listed));
     }
+    list.extend(nms::kernels().into_iter().map(|(block, kernel)| Listed { kernel, place: "nms".to_owned(), block }));
     list
 }
 
