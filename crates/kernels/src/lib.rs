@@ -33,10 +33,12 @@ mod dtype;
 mod error;
 mod kept;
 mod list;
+mod ready;
 mod workspace;
 
 pub use any_kernel::AnyKernel;
 pub use dtype::{Dtype, LadderElement};
 pub use error::{Error, ErrorKind};
 pub use list::{Listed, kernels};
+pub use ready::Ready;
 pub use workspace::Workspace;

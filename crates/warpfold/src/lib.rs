@@ -26,6 +26,7 @@ mod loss;
 mod map;
 mod products;
 mod queue;
+mod ready;
 mod reduce;
 mod rowwise;
 mod scan;

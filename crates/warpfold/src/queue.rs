@@ -6,6 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use warpfold_device::{Device, Stream};
 use warpfold_kernels::Workspace;
 
+use crate::ready::Plans;
+
 /// A stream with a workspace. Cheap to clone; clones are the same queue.
 ///
 /// Operators on one queue run one after the other and share its workspace; for work side by side, take two queues.
@@ -17,13 +19,14 @@ pub struct Queue {
 struct Inner {
     stream: Stream,
     workspace: Mutex<Workspace>,
+    plans: Plans,
 }
 
 impl Queue {
     /// A queue for a stream. The workspace is allocated when an operator first needs it, and grows to the largest need.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
-        Self { inner: Arc::new(Inner { stream, workspace: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { stream, workspace: Mutex::default(), plans: Plans::default() }) }
     }
 
     /// The queue of a device's default stream: every tensor's unless it is told another.
@@ -50,6 +53,10 @@ impl Queue {
     #[must_use]
     pub fn device(&self) -> &Device {
         self.inner.stream.device()
+    }
+
+    pub(crate) fn plans(&self) -> &Plans {
+        &self.inner.plans
     }
 
     pub(crate) fn workspace(&self) -> MutexGuard<'_, Workspace> {

@@ -4,6 +4,7 @@ use warpfold_kernels::fold::{AnyFold, Fold, Monoid};
 use warpfold_kernels::reductions::{self, Options, Reduction};
 use warpfold_kernels::{Error, ErrorKind};
 
+use crate::ready::{Key, Planned};
 use crate::tensor::Allocated;
 use crate::{Axes, Tensor};
 
@@ -120,8 +121,6 @@ impl Tensor {
     pub fn top_k(&self, k: usize, axis: isize) -> Result<(Self, Self), Error> {
         let axis = self.axis(axis)?;
         let options = Options { k: Some(k), ..Options::default() };
-        let fold = reductions::fold_of(Reduction::TopK, &[self.dtype], options)?;
-        reductions::check_len(Reduction::TopK, options, self.shape()[axis])?;
         // The lists of each result lie side by side: their axis goes back to its place as a view.
         let rank = self.rank() as isize;
         let back: Vec<isize> = (0..rank)
@@ -131,7 +130,7 @@ impl Tensor {
                 std::cmp::Ordering::Greater => position - 1,
             })
             .collect();
-        let mut results = fold_lists(&*fold, &[self], &[axis], Some(k))?.into_iter();
+        let mut results = fold(&[self], Reduction::TopK, Axes::Of(&[axis as isize]), options)?.into_iter();
         let (Some(values), Some(positions)) = (results.next(), results.next()) else {
             unreachable!("top-k has two results");
         };
@@ -146,12 +145,23 @@ pub(crate) fn fold(
     axes: Axes<'_>,
     options: Options,
 ) -> Result<Vec<Tensor>, Error> {
-    let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype).collect();
-    let fold = reductions::fold_of(reduction, &dtypes, options)?;
-    let positions = axes.resolve(inputs[0].rank())?;
-    let len = positions.iter().map(|axis| inputs[0].shape()[*axis]).product();
-    reductions::check_len(reduction, options, len)?;
-    fold_lists(&*fold, inputs, &positions, options.k)
+    let first = inputs[0];
+    let positions = axes.resolve(first.rank())?;
+    let plan = || {
+        let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype).collect();
+        let fold = reductions::fold_of(reduction, &dtypes, options)?;
+        let len = positions.iter().map(|axis| first.shape()[*axis]).product();
+        reductions::check_len(reduction, options, len)?;
+        let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
+        let addresses: Vec<_> = inputs.iter().map(|input| input.address()).collect();
+        let plan = fold.plan(&layouts, &addresses, &positions)?;
+        let kept =
+            first.shape().iter().enumerate().filter(|(axis, _)| !positions.contains(axis)).map(|(_, size)| *size);
+        let (shape, outputs) = (kept.chain(options.k).collect(), fold.outputs().to_vec());
+        Ok(Planned { ready: fold.ready(first.device(), &plan)?, outputs, shape })
+    };
+    let key = Key::new(reduction, options, &positions, inputs);
+    first.queue.plans().get(key, plan)?.launch(&first.queue, inputs)
 }
 
 /// Folds tensors of one shape together.
@@ -165,22 +175,11 @@ pub(crate) fn fold_with(fold: &dyn AnyFold, inputs: &[&Tensor], axes: Axes<'_>) 
         return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: inputs.len() }.into());
     }
     let axes = axes.resolve(first.rank())?;
-    fold_lists(fold, inputs, &axes, None)
-}
-
-/// Folds tensors of one shape together over positions of axes; with `list_len`, each result is a list of so many.
-fn fold_lists(
-    fold: &dyn AnyFold,
-    inputs: &[&Tensor],
-    axes: &[usize],
-    list_len: Option<usize>,
-) -> Result<Vec<Tensor>, Error> {
-    let first = inputs[0];
     let kept = first.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size);
-    let shape: Vec<usize> = kept.chain(list_len).collect();
+    let shape: Vec<usize> = kept.collect();
     let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
     let addresses: Vec<_> = inputs.iter().map(|input| input.address()).collect();
-    let plan = fold.plan(&layouts, &addresses, axes)?;
+    let plan = fold.plan(&layouts, &addresses, &axes)?;
     let outputs = fold.outputs().iter().map(|dtype| Allocated::new(&first.queue, *dtype, &shape));
     let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
     let views = inputs.iter().map(|input| input.view()).collect::<Result<_, _>>()?;

@@ -1,10 +1,10 @@
 //! A fold whose monoid is forgotten: what a table of operations holds.
 
-use warpfold_device::{Stream, View, ViewMut};
+use warpfold_device::{Device, Stream, View, ViewMut};
 
 use super::{Fold, Monoid, Plan, SegmentsPlan};
 use crate::layout::Layout;
-use crate::{AnyKernel, Dtype, Error, Workspace};
+use crate::{AnyKernel, Dtype, Error, Ready, Workspace};
 
 /// A [`Fold`] of any monoid.
 pub trait AnyFold: std::fmt::Debug + Send + Sync {
@@ -25,6 +25,12 @@ pub trait AnyFold: std::fmt::Debug + Send + Sync {
 
     /// As [`Fold::kernel`].
     fn kernel(&self, plan: &Plan) -> AnyKernel;
+
+    /// As [`Fold::ready`].
+    ///
+    /// # Errors
+    /// Those of [`Fold::ready`].
+    fn ready(&self, device: &Device, plan: &Plan) -> Result<Option<Ready>, Error>;
 
     /// As [`Fold::launch`].
     ///
@@ -82,6 +88,10 @@ impl<M: Monoid> AnyFold for Fold<M> {
 
     fn kernel(&self, plan: &Plan) -> AnyKernel {
         Self::kernel(self, plan)
+    }
+
+    fn ready(&self, device: &Device, plan: &Plan) -> Result<Option<Ready>, Error> {
+        Self::ready(self, device, plan)
     }
 
     fn launch<'a>(

@@ -13,7 +13,7 @@ use super::plan::{self, Problem};
 use super::{Monoid, Plan, Segments, Shape, columns, rows};
 use crate::elements::{Sink, Source};
 use crate::layout::Layout;
-use crate::{AnyKernel, Error, Workspace};
+use crate::{AnyKernel, Error, Ready, Workspace};
 
 /// A monoid, how its items come from memory, and how its results go there. Cheap to clone; clones share the kernels that
 /// were built.
@@ -113,6 +113,19 @@ impl<M: Monoid> Fold<M> {
         let workspace = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
         let operands = Operands { inputs, outputs, workspace, offsets: None };
         launch(stream, &self.kernel(plan), config, operands, &plan.geometry.words())
+    }
+
+    /// The plan's launch with all that does not change from call to call; `None` if there is nothing to launch. The kernel
+    /// takes two inputs, two outputs (null where there is none), the workspace's words and counters, and the parameters.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn ready(&self, device: &Device, plan: &Plan) -> Result<Option<Ready>, Error> {
+        let Some(config) = plan.launch else { return Ok(None) };
+        let function = self.kernel(plan).prepare(device)?;
+        let parameters = plan.geometry.words().iter().flat_map(|word| word.to_le_bytes()).collect();
+        let (workspace_words, tickets) = (plan.workspace_words, plan.tickets);
+        Ok(Some(Ready { function, config, parameters, workspace_words, tickets }))
     }
 
     /// The device's share of planning: builds and loads the kernel of a plan.
