@@ -226,6 +226,64 @@ fn inputs_that_lie_the_other_way_round_turn_in_shared_memory() {
 }
 
 #[test]
+fn narrow_elements_turn_by_words_where_they_are_aligned() {
+    let device = device();
+    let shapes =
+        [(128, 128, 0, 0), (256, 160, 0, 0), (132, 260, 4, 0), (130, 300, 3, 0), (200, 140, 0, 1), (64, 64, 0, 2)];
+    for dtype in [Dtype::U8, Dtype::U16, Dtype::U32, Dtype::U64] {
+        let bytes = dtype.bytes() as usize;
+        let two = Source::one::<u64>(dtype).zip(Source::one::<u64>(dtype)).map(|(x, y)| x * 3 + y);
+        let map = Map::new("turn", two, Sink::one::<u64>(dtype));
+        for (rows, columns, gap, first) in shapes {
+            let pitch = rows + gap;
+            let memory =
+                |seed: usize| -> Vec<u64> { (0..columns * pitch + 8).map(|i| scattered(i + seed).into()).collect() };
+            let bytes_of =
+                |x: &[u64]| -> Vec<u8> { x.iter().flat_map(|x| x.to_le_bytes()[..bytes].to_vec()).collect() };
+            let (x, y) = (memory(0), memory(1000));
+            let (turned, plain) = (layout(&[rows, columns], &[1, pitch as isize]), contiguous(&[rows, columns]));
+            let (a, b) = (device.upload(&bytes_of(&x)).unwrap(), device.upload(&bytes_of(&y)).unwrap());
+            let mut output = device.alloc::<u8>(rows * columns * bytes).unwrap();
+            for (other, is_row) in [(plain.clone(), false), (contiguous(&[columns]), true)] {
+                let (from, and) = (a.view(first * bytes..).unwrap(), b.as_view());
+                let addresses = [from.address(), and.address(), output.address()];
+                let plan = map.plan(&[&turned, &other], &[&plain], &addresses).unwrap();
+                let Shape::Tiles(tiles) = &plan.shape else { panic!("{plan:?}") };
+                let are_words = [pitch, columns, first].iter().all(|n| (n * bytes).is_multiple_of(4));
+                assert_eq!(
+                    tiles.vector,
+                    if are_words && (rows * bytes).is_multiple_of(4) && bytes < 4 { 4 / bytes as u32 } else { 1 },
+                    "{plan:?}"
+                );
+                map.launch(&device.default_stream(), &plan, vec![from, and], vec![output.as_view_mut()]).unwrap();
+                for report in device.take_reports() {
+                    assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
+                }
+                let expected = |i: usize| {
+                    let (row, column) = (i / columns, i % columns);
+                    let y = y[if is_row { column } else { i }];
+                    x[first + column * pitch + row].wrapping_mul(3).wrapping_add(y)
+                };
+                let expected: Vec<u64> = (0..rows * columns).map(expected).collect();
+                assert!(output.download().unwrap() == bytes_of(&expected), "{plan:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn large_matrices_turn_in_large_tiles() {
+    let bench = Bench::new();
+    for (rows, columns) in [(64 * 32, 64 * 16), (64 * 32 - 3, 64 * 16 + 5)] {
+        let turned = Placed::new(layout(&[rows, columns], &[1, rows as isize]), 0);
+        let plain = Placed::new(contiguous(&[rows, columns]), 0);
+        let (plan, counters) = bench.copies(&turned, &plain);
+        assert!(matches!(&plan.shape, Shape::Tiles(tiles) if tiles.side == 64), "{plan:?}");
+        assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0);
+    }
+}
+
+#[test]
 fn a_transpose_has_no_bank_conflicts_and_touches_each_sector_once() {
     let device = Device::virtual_gpu(Profile::H200);
     for dtype in [Dtype::U8, Dtype::F16, Dtype::F32, Dtype::F64] {
@@ -277,33 +335,30 @@ fn a_run_is_read_and_written_once_by_accesses_of_16_bytes() {
 }
 
 #[test]
-fn long_maps_have_enough_bytes_under_way() {
-    // An H200 needs 48 KiB a multiprocessor (shared research: "bytes in flight"); 2048 threads fit.
-    for (dtype, inputs) in [(Dtype::U8, 1), (Dtype::F16, 1), (Dtype::F32, 1), (Dtype::F32, 2), (Dtype::F64, 3)] {
+fn long_maps_have_16_bytes_an_input_under_way_in_each_thread_however_they_lie() {
+    for dtype in [Dtype::U8, Dtype::F16, Dtype::F32, Dtype::F64] {
         let one = || Source::one::<f64>(dtype);
-        let run = contiguous(&[1 << 26]);
-        let sink = || Sink::one::<f64>(dtype);
-        let plan = match inputs {
-            1 => Map::new("one", one(), sink()).plan(&[&run], &[&run], &[0; 2]),
-            2 => Map::new("two", one().zip(one()).map(|(x, y)| x + y), sink()).plan(&[&run; 2], &[&run], &[0; 3]),
-            _ => Map::new("three", one().zip(one()).zip(one()).map(|((x, y), z)| x + y + z), sink()).plan(
-                &[&run; 3],
-                &[&run],
-                &[0; 4],
-            ),
-        };
-        let in_flight = plan.unwrap().bytes_in_flight_a_thread(&vec![dtype; inputs]);
-        assert!(2048 * in_flight >= 48 << 10, "{inputs} of {dtype}: {in_flight}");
+        let (run, sink) = (contiguous(&[1 << 26]), || Sink::one::<f64>(dtype));
+        let (copy, add) =
+            (Map::new("copy", one(), sink()), Map::new("add", one().zip(one()).map(|(x, y)| x + y), sink()));
+        for shift in [0, dtype.bytes(), 2 * dtype.bytes()] {
+            let plan = copy.plan(&[&run], &[&run], &[shift, 0]).unwrap();
+            assert_eq!(plan.bytes_in_flight_a_thread(&[dtype]), 16, "{plan:?}");
+            let plan = add.plan(&[&run; 2], &[&run], &[0, shift, 0]).unwrap();
+            assert_eq!(plan.bytes_in_flight_a_thread(&[dtype; 2]), 32, "{plan:?}");
+        }
     }
 }
 
 #[test]
 fn several_units_a_thread_are_mapped_to_the_end() {
     let bench = Bench::new();
-    for size in [256 * 4 * 4 * 512, 256 * 4 * 4 * 512 + 3, 256 * 4 * 4 * 512 + 1025] {
-        let run = Placed::new(contiguous(&[size]), 0);
+    for (size, gap) in [(256 * 4 * 512, 1), (256 * 4 * 512 + 3, 1), (256 * 4 * 512 + 1025, 1), (256 * 4 * 512 + 257, 2)]
+    {
+        let run = Placed::new(contiguous(&[size]), gap);
         let (plan, _) = bench.copies(&run, &run);
-        assert!(matches!(&plan.shape, Shape::Strips(strips) if strips.unroll == 4), "{plan:?}");
+        let Shape::Strips(strips) = &plan.shape else { panic!("{plan:?}") };
+        assert_eq!(strips.unroll, 4 / gap as u32, "{plan:?}");
     }
     let rows = Placed::new(contiguous(&[1030, 1023]), 0);
     let row = Placed::new(contiguous(&[1023]), 0);
@@ -339,7 +394,7 @@ fn an_output_may_take_the_place_of_an_input() {
         (contiguous(&[5000]), 1),
         (layout(&[50, 60], &[1, 50]), 0),
         (layout(&[50, 60], &[-64, 1]), 0),
-        (contiguous(&[256 * 2 * 4 * 512 + 3]), 0),
+        (contiguous(&[256 * 4 * 512 + 3]), 1),
     ];
     for (layout, gap) in cases {
         let place = Placed::new(layout, gap);
@@ -419,13 +474,19 @@ fn an_output_that_repeats_and_shapes_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_heavy_map_takes_one_access_a_thread_and_plans_are_values() {
+fn a_heavy_map_takes_eight_elements_a_thread_and_plans_are_values() {
     let source = || Source::one::<f32>(Dtype::F16).map(|x| x.exp());
     let run = contiguous(&[1 << 24]);
     let heavy = Map::new("exp", source(), Sink::one::<f32>(Dtype::F16)).weight(Weight::Heavy);
     let plan = heavy.plan(&[&run], &[&run], &[512, 1024]).unwrap();
     let Shape::Strips(strips) = &plan.shape else { panic!("{plan:?}") };
     assert_eq!((strips.vector, strips.unroll, strips.runs[0]), (8, 1, Run::Wide));
+    let bytes = Map::new("exp", Source::one::<f32>(Dtype::F8E5M2).map(|x| x.exp()), Sink::one::<f32>(Dtype::F8E5M2));
+    let vector = |map: &Map<Val<f32>>| match map.plan(&[&run], &[&run], &[512, 1024]).unwrap().shape {
+        Shape::Strips(strips) => strips.vector,
+        Shape::Tiles(tiles) => panic!("{tiles:?}"),
+    };
+    assert_eq!((vector(&bytes), vector(&bytes.clone().weight(Weight::Heavy))), (16, 8));
     assert_eq!(plan, heavy.clone().plan(&[&run], &[&run], &[4096, 8192]).unwrap());
     assert_ne!(plan, heavy.plan(&[&run], &[&run], &[4098, 8192]).unwrap());
 }

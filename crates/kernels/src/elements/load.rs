@@ -83,6 +83,25 @@ fn unpack<C: Compute>(dtype: Dtype, word: Val<u32>) -> Vec<Val<C>> {
     }
 }
 
+/// The first `n` elements of a word.
+pub(super) fn of_word<C: Compute>(dtype: Dtype, word: Val<u32>, n: u32) -> Vec<Val<C>> {
+    match dtype {
+        Dtype::F32 => vec![word.bitcast::<f32>().cast()],
+        Dtype::I32 => vec![word.bitcast::<i32>().cast()],
+        Dtype::U32 => vec![word.cast()],
+        _ => unpack(dtype, word)[..n as usize].to_vec(),
+    }
+}
+
+/// The element of eight bytes with these bits.
+pub(super) fn of_long<C: Compute>(dtype: Dtype, bits: Val<u64>) -> Val<C> {
+    match dtype {
+        Dtype::F64 => bits.bitcast::<f64>().cast(),
+        Dtype::I64 => bits.bitcast::<i64>().cast(),
+        _ => bits.cast(),
+    }
+}
+
 /// `n` elements of four bytes, a power of two.
 fn four_bytes<E: Element, S: Space>(from: Pointer<u8, S>, n: u32) -> Vec<Val<E>> {
     let from = from.reinterpret::<E>();

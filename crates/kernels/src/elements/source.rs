@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpfold_lang::{Global, Shared, Val};
+use warpfold_lang::{Global, Val};
 
-use super::{Compute, load};
+use super::Compute;
+use super::load::{load, of_long, of_word};
 use crate::Dtype;
 
 /// Where the next elements of one input lie.
@@ -33,8 +34,10 @@ pub enum Run {
 pub enum Origin {
     /// The memory of the device.
     Global(Place),
-    /// A copy, of the same type, in the memory of the block: side by side, loaded one by one.
-    Shared(Shared<u8>),
+    /// A register with as many elements as fit 4 bytes, or fewer, the first in its low bits.
+    Word(Val<u32>),
+    /// A register with an element of 8 bytes.
+    Long(Val<u64>),
 }
 
 type Load<I> = dyn Fn(&[Origin], u32) -> Vec<I> + Send + Sync;
@@ -63,7 +66,8 @@ impl<C: Compute> Source<Val<C>> {
         let load = move |origins: &[Origin], n| match origins[0] {
             Origin::Global(Place { pointer, run: Run::Same }) => vec![load(dtype, pointer, 1, false)[0]; n as usize],
             Origin::Global(Place { pointer, run }) => load(dtype, pointer, n, run == Run::Wide),
-            Origin::Shared(pointer) => load(dtype, pointer, n, false),
+            Origin::Word(word) => of_word(dtype, word, n),
+            Origin::Long(word) => vec![of_long(dtype, word)],
         };
         Self { dtypes: vec![dtype], load: Arc::new(load) }
     }

@@ -12,16 +12,16 @@ use crate::elements::Run;
 use crate::layout::{Dim, Layout, dims, merge};
 use crate::{Dtype, Error, ErrorKind};
 
-/// Units that make it worth while for a thread to take several: that many blocks still fill a GPU several times over.
+/// Blocks that fill a GPU several times over: with fewer, threads and blocks take less.
 const ENOUGH_BLOCKS: u64 = 512;
 
 /// How much a map computes for an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Weight {
-    /// Little against loading it: a thread takes several accesses at once, to keep memory busy.
+    /// Little against loading it.
     #[default]
     Light,
-    /// Much: dozens of instructions. A thread takes one access, so that the code stays short.
+    /// Dozens of instructions: a thread takes 8 elements at most, so that the code stays short.
     Heavy,
 }
 
@@ -152,40 +152,94 @@ fn tiles(
     let dim = geometry.dims.remove(column);
     let last = geometry.dims.len() - 1;
     geometry.dims.insert(last, dim);
-    let widest = problem.dtypes.iter().map(|dtype| dtype.bytes()).max().unwrap_or(1);
-    let side = if widest <= 2 { 64 } else { 32 };
+    let vector = vector_of_tiles(problem, &geometry, staged);
     let outer: u64 = geometry.dims[..last].iter().map(|dim| dim.size).product();
-    let across = |dim: &Dim| dim.size.div_ceil(u64::from(side));
-    let blocks = outer.saturating_mul(across(&geometry.dims[last])).saturating_mul(across(&geometry.dims[last + 1]));
-    let tiles = Tiles { side, staged, outer: last };
+    let blocks_of = |side: u32| {
+        let across = |dim: &Dim| dim.size.div_ceil(u64::from(side));
+        outer.saturating_mul(across(&geometry.dims[last])).saturating_mul(across(&geometry.dims[last + 1]))
+    };
+    let is_turned =
+        |bytes: u64| (0..problem.inputs).any(|input| staged[input] && problem.dtypes[input].bytes() == bytes);
+    // Lines of 256 bytes, but for single bytes: an H200 turns 1 GiB of f32 with 2,147 GB/s in lines of 128 bytes and with
+    // 3,933 in lines of 256, of f16 with 3,090 and 3,944; f64 gains nothing from lines of 512 (the device copies with 4,158
+    // GB/s; driver 580.159.04, 2026-11). Tiles of 64 words a side take 16 KiB an input.
+    let large = 64 * vector as u32;
+    let is_large = vector < 4 && !is_turned(8) && blocks_of(large) >= ENOUGH_BLOCKS;
+    let side = if is_large { large } else { 32 * vector as u32 };
+    let blocks = blocks_of(side);
+    let row = &geometry.dims[last + 1];
+    let run = |input: usize| match vector {
+        1 => Run::Narrow,
+        _ if input < problem.inputs && row.strides[input] == 0 => Run::Same,
+        _ => Run::Wide,
+    };
+    let runs = std::array::from_fn(run);
+    let tiles = Tiles { side, vector: vector as u32, staged, runs, outer: last };
     finish(Shape::Tiles(tiles), geometry, blocks, tiles::BLOCK)
 }
 
-/// Whether a tensor is accessed `vector` elements at a time, which is aligned everywhere.
-fn is_aligned(problem: &Problem<'_>, geometry: &Geometry, tensor: usize, vector: u64) -> bool {
+/// Elements that a lane takes together on both sides of a tile: those of a word, if all of them are aligned.
+fn vector_of_tiles(problem: &Problem<'_>, geometry: &Geometry, staged: [bool; MAX_INPUTS]) -> u64 {
+    let turned: Vec<usize> = (0..problem.inputs).filter(|input| staged[*input]).collect();
+    let bytes = problem.dtypes[turned[0]].bytes();
+    let [.., column, row] = &geometry.dims[..] else { return 1 };
+    if bytes >= 4 || [column, row].iter().any(|dim| !dim.size.is_multiple_of(4 / bytes)) {
+        return 1;
+    }
+    let outer = &geometry.dims[..geometry.dims.len() - 2];
+    let suits = |tensor: usize| {
+        let is_turned = turned.contains(&tensor);
+        let (along, across) = if is_turned { (column, row) } else { (row, column) };
+        let others = || outer.iter().chain([across]);
+        match along.strides[tensor] {
+            0 => true,
+            stride => {
+                let has_size = !is_turned || problem.dtypes[tensor].bytes() == bytes;
+                stride == problem.bytes(tensor)
+                    && has_size
+                    && is_aligned(problem, geometry, tensor, 4 / bytes, others())
+            }
+        }
+    };
+    if problem.tensors().all(suits) { 4 / bytes } else { 1 }
+}
+
+/// Whether accesses of `vector` elements are aligned wherever the other dimensions lead.
+fn is_aligned<'a>(
+    problem: &Problem<'_>,
+    geometry: &Geometry,
+    tensor: usize,
+    vector: u64,
+    mut others: impl Iterator<Item = &'a Dim>,
+) -> bool {
     let access = (vector * problem.dtypes[tensor].bytes()).min(16);
-    let Some((_, outer)) = geometry.dims.split_last() else { return true };
     problem.addresses[tensor].wrapping_add_signed(geometry.bases[tensor]).is_multiple_of(access)
-        && outer.iter().all(|dim| dim.strides[tensor].unsigned_abs().is_multiple_of(access))
+        && others.all(|dim| dim.strides[tensor].unsigned_abs().is_multiple_of(access))
+}
+
+/// Elements of 16 bytes, of the widest type; fewer if the code of each is long.
+fn most_of(problem: &Problem<'_>) -> u64 {
+    let widest = problem.dtypes.iter().map(|dtype| dtype.bytes()).max().unwrap_or(1);
+    match problem.weight {
+        Weight::Light => 16 / widest,
+        Weight::Heavy => (16 / widest).min(8),
+    }
 }
 
 /// Elements that a thread takes side by side.
 fn vector_of(problem: &Problem<'_>, geometry: &Geometry) -> u64 {
     let Some((inner, outer)) = geometry.dims.split_last() else { return 1 };
-    let widest = problem.dtypes.iter().map(|dtype| dtype.bytes()).max().unwrap_or(1);
-    let most = match problem.weight {
-        Weight::Light => 16 / widest,
-        Weight::Heavy => (16 / widest).min(8),
-    };
     let suits = |vector: &u64| {
         // No vector crosses the end of a run, unless it is the end of all.
         (outer.is_empty() || inner.size.is_multiple_of(*vector))
             && problem.tensors().all(|tensor| match inner.strides[tensor] {
                 0 => !problem.is_output(tensor),
-                stride => stride == problem.bytes(tensor) && is_aligned(problem, geometry, tensor, *vector),
+                stride => {
+                    stride == problem.bytes(tensor) && is_aligned(problem, geometry, tensor, *vector, outer.iter())
+                }
             })
     };
-    std::iter::successors(Some(most), |vector| Some(vector / 2))
+    std::iter::successors(Some(most_of(problem)), |vector| Some(vector / 2))
         .find(|vector| *vector == 1 || suits(vector))
         .unwrap_or(1)
 }
@@ -202,16 +256,13 @@ fn strips(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> 
         inner.strides.iter_mut().for_each(|stride| *stride *= vector as i64);
     }
     geometry.units = geometry.dims.iter().map(|dim| dim.size).product();
-    // As many bytes under way whether they are of one input or of three.
-    let several = match (problem.inputs, vector) {
-        (0 | 1, 1) => 8,
-        (0 | 1, 16) => 2,
-        (0 | 1, _) | (_, 1) => 4,
-        (2, _) => 2,
-        _ => 1,
-    };
-    let is_long = geometry.units >= u64::from(strips::BLOCK) * several * ENOUGH_BLOCKS;
-    let unroll = if is_long && problem.weight == Weight::Light { several as u32 } else { 1 };
+    // 16 bytes a thread, however they are accessed: 32 KiB an input under way on a multiprocessor. Of 1 GiB an H200 copies
+    // 4,103 GB/s with one access of 16 bytes a thread, 3,963 with two and 3,904 with four (the device itself copies with
+    // 4,158), and adds f32 with 4,235, 4,219 and 4,175; elements of 4 bytes one by one 2,557 with one, 4,084 with four and
+    // 3,932 with eight (driver 580.159.04, 2026-11).
+    let several = (most_of(problem) / vector) as u32;
+    let is_long = geometry.units >= u64::from(strips::BLOCK * several) * ENOUGH_BLOCKS;
+    let unroll = if is_long { several } else { 1 };
     let blocks = geometry.units.div_ceil(u64::from(strips::BLOCK * unroll));
     let strips = Strips {
         vector: vector as u32,

@@ -1,8 +1,13 @@
 //! The map of inputs that lie along another dimension than the output: tiles of them turn in shared memory.
+//!
+//! A tile is read along its columns, the dimension along which the staged inputs lie side by side, and written along its
+//! rows. Lanes take words on both sides: an element, or as many neighbours as fit 4 bytes if all of them are aligned. A
+//! cell is a square of as many elements; its words are loaded row by row from shared memory and turn in registers. Words
+//! of a row lie in an order of their own, its number xored to theirs, so that no access meets a bank twice.
 
 use warpfold_lang::{
-    Array, Element, Global, Number, Operand, Shared, Val, block_idx, kernel, lane_id, range, shared_named,
-    sync_threads, thread_idx, when, when_else,
+    Array, Global, Number, Operand, Shared, Val, block_idx, kernel, lane_id, shared_named, sync_threads, thread_idx,
+    when, when_else,
 };
 
 use super::Map;
@@ -17,10 +22,14 @@ const WARPS: u32 = BLOCK / 32;
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tiles {
-    /// Elements along each side of a tile.
+    /// Elements along each side of a tile: a multiple of `32 * vector`.
     pub side: u32,
+    /// Elements that a lane takes together, on both sides: those of a word, or one.
+    pub vector: u32,
     /// Which inputs turn; the others are read as the output is written.
     pub staged: [bool; MAX_INPUTS],
+    /// How the elements lie that a lane takes together of an input that does not turn.
+    pub runs: [Run; MAX_INPUTS],
     /// Dimensions beside the two of a tile.
     pub outer: usize,
 }
@@ -32,10 +41,14 @@ impl Tiles {
         self.side * self.side / BLOCK
     }
 
-    /// Elements from one row of a tile to the next, so that the elements of a column lie in different banks: an odd number
-    /// of words, or of two words.
-    const fn pitch(&self, bytes: u32) -> u32 {
-        if bytes < 4 { self.side + 4 / bytes } else { self.side + 1 }
+    /// Cells along each side.
+    const fn cells(&self) -> u32 {
+        self.side / self.vector
+    }
+
+    /// Where a word of a row lies in shared memory, in words.
+    fn position(&self, row: Val<u32>, cell: Val<u32>) -> Val<u32> {
+        (cell ^ ((row >> self.vector.ilog2()) & 31)) + row * self.cells()
     }
 }
 
@@ -48,17 +61,13 @@ pub(super) fn kernel_of<I: Copy + 'static, O: Copy + 'static>(map: &Map<I, O>, t
                      out0: Global<u8>,
                      out1: Global<u8>,
                      words: Array<u64, WORDS>| {
-        // Contract: the grid has a block for each tile, those along the rows first.
+        // Contract: the grid has a block for each tile.
         let words = Words(words);
-        let memory: Vec<_> =
-            [in0, in1, in2][..map.inputs()].iter().chain(&[out0, out1][..map.outputs()]).copied().collect();
+        let (inputs, outputs) = (&[in0, in1, in2][..map.inputs()], &[out0, out1][..map.outputs()]);
+        let memory: Vec<_> = inputs.iter().chain(outputs).copied().collect();
         let (columns, rows) = (tiles.outer, tiles.outer + 1);
-        let side = u64::from(tiles.side);
-        let across = |dim: usize| (words.size(dim) + (side - 1)) >> tiles.side.ilog2();
-        let block = block_idx().x.cast::<u64>();
-        let (above, row_tile) = (block / across(rows), block % across(rows));
-        let (outer, column_tile) = (above / across(columns), above % across(columns));
-        let first = [column_tile * side, row_tile * side];
+        let (outer, [column_tile, row_tile]) = tile_of(&tiles, words);
+        let first = [column_tile, row_tile].map(|tile| tile * u64::from(tiles.side));
         let offsets = words.offsets(outer, tiles.outer, memory.len());
         let corner = |(tensor, (memory, offset)): (usize, (&Global<u8>, Val<u64>))| {
             let along = first[1].mul_add(words.stride(rows, tensor), offset);
@@ -73,7 +82,17 @@ pub(super) fn kernel_of<I: Copy + 'static, O: Copy + 'static>(map: &Map<I, O>, t
     kernel(name, body).required_block(BLOCK).into()
 }
 
-/// A tile: positions along its columns (in which staged inputs lie side by side) and rows (the output).
+/// The position along the outer dimensions, and the tile along columns and rows, of this block: rows first.
+fn tile_of(tiles: &Tiles, words: Words) -> (Val<u64>, [Val<u64>; 2]) {
+    let across = |dim: usize| (words.size(dim) + u64::from(tiles.side - 1)) >> tiles.side.ilog2();
+    let (columns, rows) = (across(tiles.outer), across(tiles.outer + 1));
+    let block = block_idx().x.cast::<u64>();
+    let above = block / rows;
+    let outer = if tiles.outer == 0 { Val::constant(0) } else { above / columns };
+    (outer, [above - outer * columns, block - above * rows])
+}
+
+/// A tile: positions along its columns and rows.
 struct Tile<'a, I, O> {
     map: &'a Map<I, O>,
     tiles: &'a Tiles,
@@ -84,66 +103,61 @@ struct Tile<'a, I, O> {
     left: [Val<u64>; 2],
 }
 
+/// A tile of one input in shared memory.
+#[derive(Clone, Copy)]
+enum Staged {
+    /// Elements of up to 4 bytes, by words.
+    Words(Shared<u32>),
+    /// Elements of 8 bytes.
+    Longs(Shared<u64>),
+}
+
 impl<I: Copy + 'static, O: Copy + 'static> Tile<'_, I, O> {
     fn run(&self) {
         // Shared memory
-        let dtypes = self.map.source.dtypes();
-        let staged = |input: usize| self.tiles.staged[input].then(|| self.array(dtypes[input].bytes() as u32));
-        let arrays: Vec<Option<Shared<u8>>> = (0..dtypes.len()).map(staged).collect();
-        let side = u64::from(self.tiles.side);
-        let is_full = self.left[0].ge(side) & self.left[1].ge(side);
+        let words = self.tiles.side * self.tiles.cells();
+        let array = |(bytes, is_staged): (u64, bool)| match (is_staged, bytes) {
+            (false, _) => None,
+            (true, 8) => Some(Staged::Longs(shared_named::<u64>("tile", words))),
+            (true, _) => Some(Staged::Words(shared_named::<u32>("tile", words))),
+        };
+        let bytes = self.map.source.dtypes().iter().map(|dtype| dtype.bytes());
+        let arrays: Vec<Option<Staged>> = bytes.zip(self.tiles.staged).map(array).collect();
         // Load: lanes along the columns.
-        let lines = || self.lines().into_iter();
-        let stage_all = || {
-            for (input, array) in arrays.iter().enumerate() {
-                let Some(array) = array else { continue };
-                self.stage(input, *array, &lines().map(|(row, column)| (column, row)).collect::<Vec<_>>());
+        for (input, array) in arrays.iter().enumerate() {
+            match array {
+                Some(Staged::Words(array)) => self.stage_words(input, *array),
+                Some(Staged::Longs(array)) => self.stage::<u64>(input, |row, cell, value| {
+                    array.at(self.tiles.position(row, cell)).set(value);
+                }),
+                None => {}
             }
-        };
-        let stage_some = || {
-            self.each_line(|row, column| {
-                when(self.is_inside(column, row), || {
-                    for (input, array) in arrays.iter().enumerate() {
-                        let Some(array) = array else { continue };
-                        self.stage(input, *array, &[(column, row)]);
-                    }
-                });
-            });
-        };
-        when_else(is_full, stage_all, stage_some);
+        }
         sync_threads();
         // Store: lanes along the rows.
-        let store_all = || self.map_at(&arrays, &lines().collect::<Vec<_>>());
-        let store_some = || {
-            self.each_line(|column, row| when(self.is_inside(column, row), || self.map_at(&arrays, &[(column, row)])));
-        };
-        when_else(is_full, store_all, store_some);
+        let cells = self.walk(self.tiles.cells());
+        let side = u64::from(self.tiles.side);
+        let is_full = self.left[0].ge(side) & self.left[1].ge(side);
+        when_else(
+            is_full,
+            || self.map_cells(&arrays, &cells),
+            || {
+                for (column, row) in &cells {
+                    let first = self.tiles.vector;
+                    when(self.is_inside(*column * first, *row * first), || self.map_cells(&arrays, &[(*column, *row)]));
+                }
+            },
+        );
     }
 
-    fn array(&self, bytes: u32) -> Shared<u8> {
-        let len = self.tiles.side * self.tiles.pitch(bytes);
-        match bytes {
-            1 => shared_named::<u8>("tile", len).reinterpret(),
-            2 => shared_named::<u16>("tile", len).reinterpret(),
-            4 => shared_named::<u32>("tile", len).reinterpret(),
-            _ => shared_named::<u64>("tile", len).reinterpret(),
-        }
-    }
-
-    /// The lines that a warp takes, and the lane's position in each: an unrolled walk.
-    fn lines(&self) -> Vec<(Val<u32>, Val<u32>)> {
+    /// The lines of `lines` that a warp takes, and the lane's cells in each.
+    fn walk(&self, lines: u32) -> Vec<(Val<u32>, Val<u32>)> {
         let (warp, lane) = (thread_idx().x >> 5_u32, lane_id());
-        let lines = (0..self.tiles.side / WARPS).map(|i| warp + i * WARPS);
-        lines.flat_map(|line| (0..self.tiles.side / 32).map(move |i| (line, lane + i * 32))).collect()
+        let lines = (0..lines / WARPS).map(|i| warp + i * WARPS);
+        lines.flat_map(|line| (0..self.tiles.cells() / 32).map(move |i| (line, lane + i * 32))).collect()
     }
 
-    /// The same walk as a loop.
-    fn each_line(&self, visit: impl Fn(Val<u32>, Val<u32>)) {
-        range(thread_idx().x >> 5_u32, self.tiles.side, WARPS, |line| {
-            range(lane_id(), self.tiles.side, 32, |position| visit(line, position));
-        });
-    }
-
+    /// Sizes are multiples of a cell, so that the first element stands for all of it.
     fn is_inside(&self, column: Val<u32>, row: Val<u32>) -> Val<bool> {
         column.cast::<u64>().lt(self.left[0]) & row.cast::<u64>().lt(self.left[1])
     }
@@ -154,51 +168,85 @@ impl<I: Copy + 'static, O: Copy + 'static> Tile<'_, I, O> {
         self.corners[tensor].at(row.cast::<u64>().mul_add(stride(1), offset))
     }
 
-    /// Where an element lies in an array of shared memory, in elements.
-    fn position(&self, bytes: u32, column: Val<u32>, row: Val<u32>) -> Val<u32> {
-        row.mul_add(self.tiles.pitch(bytes), column)
-    }
-
-    /// Copies elements to shared memory: all loads before the first store.
-    fn stage(&self, input: usize, array: Shared<u8>, at: &[(Val<u32>, Val<u32>)]) {
-        match self.map.source.dtypes()[input].bytes() {
-            1 => self.stage_as::<u8>(input, array, at),
-            2 => self.stage_as::<u16>(input, array, at),
-            4 => self.stage_as::<u32>(input, array, at),
-            _ => self.stage_as::<u64>(input, array, at),
+    fn stage_words(&self, input: usize, array: Shared<u32>) {
+        let at = |row, cell| array.at(self.tiles.position(row, cell));
+        match self.tiles.vector * self.map.source.dtypes()[input].bytes() as u32 {
+            1 => self.stage::<u8>(input, |row, cell, value| at(row, cell).set(value.cast::<u32>())),
+            2 => self.stage::<u16>(input, |row, cell, value| at(row, cell).set(value.cast::<u32>())),
+            _ => self.stage::<u32>(input, |row, cell, value| at(row, cell).set(value)),
         }
     }
 
-    fn stage_as<E: Number>(&self, input: usize, array: Shared<u8>, at: &[(Val<u32>, Val<u32>)])
+    /// Loads what is inside of the tile, a word a lane, and hands it on: all loads before the first store.
+    fn stage<E: Number>(&self, input: usize, store: impl Fn(Val<u32>, Val<u32>, Val<E>))
     where
         Val<E>: Operand<E>,
     {
-        let load = |(column, row): &(Val<u32>, Val<u32>)| self.global(input, *column, *row).reinterpret::<E>().get();
-        let loaded: Vec<Val<E>> = at.iter().map(load).collect();
-        for ((column, row), value) in at.iter().zip(loaded) {
-            array.reinterpret::<E>().at(self.position(<E as Element>::BYTES, *column, *row)).set(value);
+        let lines = self.walk(self.tiles.side);
+        let load = |(row, cell): &(Val<u32>, Val<u32>)| {
+            let column = *cell * self.tiles.vector;
+            let from = self.global(input, column, *row).reinterpret::<E>();
+            from.get_or(Val::constant(E::ZERO), self.is_inside(column, *row))
+        };
+        let loaded: Vec<Val<E>> = lines.iter().map(load).collect();
+        for ((row, cell), value) in lines.into_iter().zip(loaded) {
+            store(row, cell, value);
         }
     }
 
-    /// Maps elements: all loads before the first store.
-    fn map_at(&self, arrays: &[Option<Shared<u8>>], at: &[(Val<u32>, Val<u32>)]) {
-        let dtypes = self.map.source.dtypes();
-        let load = |(column, row): &(Val<u32>, Val<u32>)| {
-            let origin = |(input, array): (usize, &Option<Shared<u8>>)| match array {
-                Some(array) => {
-                    let bytes = dtypes[input].bytes() as u32;
-                    Origin::Shared(array.at(self.position(bytes, *column, *row) * bytes))
-                }
-                None => Origin::Global(Place { pointer: self.global(input, *column, *row), run: Run::Narrow }),
-            };
-            let origins: Vec<_> = arrays.iter().enumerate().map(origin).collect();
-            self.map.source.load_from(&origins, 1)[0]
-        };
-        let loaded: Vec<I> = at.iter().map(load).collect();
-        for ((column, row), item) in at.iter().zip(loaded) {
-            let outputs = dtypes.len()..self.corners.len();
-            let to: Vec<_> = outputs.map(|tensor| self.global(tensor, *column, *row)).collect();
-            self.map.sink.store(&to, &[self.map.apply(item, self.words.scalars())], false);
+    /// Maps these cells, given along columns and rows: all loads before the first store.
+    fn map_cells(&self, arrays: &[Option<Staged>], cells: &[(Val<u32>, Val<u32>)]) {
+        let n = self.tiles.vector;
+        let mut lines = Vec::new();
+        for (column, row) in cells {
+            let turned: Vec<Option<Vec<Origin>>> =
+                arrays.iter().map(|array| array.map(|array| self.turn(array, *column, *row))).collect();
+            for k in 0..n {
+                let (column, row) = (*column * n + k, *row * n);
+                let origin = |(input, turned): (usize, &Option<Vec<Origin>>)| match turned {
+                    Some(words) => words[k as usize],
+                    None => {
+                        let pointer = self.global(input, column, row);
+                        Origin::Global(Place { pointer, run: self.tiles.runs[input] })
+                    }
+                };
+                let origins: Vec<_> = turned.iter().enumerate().map(origin).collect();
+                lines.push((column, row, self.map.source.load_from(&origins, n)));
+            }
         }
+        for (column, row, items) in lines {
+            let outputs = arrays.len()..self.corners.len();
+            let to: Vec<_> = outputs.map(|tensor| self.global(tensor, column, row)).collect();
+            let results: Vec<O> = items.into_iter().map(|item| self.map.apply(item, self.words.scalars())).collect();
+            self.map.sink.store(&to, &results, n > 1);
+        }
+    }
+
+    /// The words of a cell along the rows, one a column.
+    fn turn(&self, array: Staged, column: Val<u32>, row: Val<u32>) -> Vec<Origin> {
+        let rows = (0..self.tiles.vector).map(|k| row * self.tiles.vector + k);
+        match array {
+            Staged::Longs(array) => {
+                rows.map(|row| Origin::Long(array.at(self.tiles.position(row, column)).get())).collect()
+            }
+            Staged::Words(array) => {
+                let words: Vec<_> = rows.map(|row| array.at(self.tiles.position(row, column)).get()).collect();
+                turn_words(&words).into_iter().map(Origin::Word).collect()
+            }
+        }
+    }
+}
+
+/// The columns of a square of bytes or of pairs of bytes whose rows are these words.
+fn turn_words(rows: &[Val<u32>]) -> Vec<Val<u32>> {
+    let both = |a: Val<u32>, b: Val<u32>, low, high| [a.prmt(b, low), a.prmt(b, high)];
+    match rows {
+        [a, b] => both(*a, *b, 0x5410, 0x7632).to_vec(),
+        [a, b, c, d] => {
+            // Bytes 0 and 1, then 2 and 3, of two rows each.
+            let (above, below) = (both(*a, *b, 0x5140, 0x7362), both(*c, *d, 0x5140, 0x7362));
+            above.into_iter().zip(below).flat_map(|(a, b)| both(a, b, 0x5410, 0x7632)).collect()
+        }
+        _ => rows.to_vec(),
     }
 }
