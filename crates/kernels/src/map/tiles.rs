@@ -6,8 +6,8 @@
 //! of a row lie in an order of their own, its number xored to theirs, so that no access meets a bank twice.
 
 use warpfold_lang::{
-    Array, Global, Number, Operand, Shared, Val, block_idx, kernel, lane_id, shared_named, sync_threads, thread_idx,
-    when, when_else,
+    Array, Global, Number, Operand, Shared, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads,
+    thread_idx, when, when_else,
 };
 
 use super::Map;
@@ -135,19 +135,19 @@ impl<I: Copy + 'static, O: Copy + 'static> Tile<'_, I, O> {
         }
         sync_threads();
         // Store: lanes along the rows.
-        let cells = self.walk(self.tiles.cells());
         let side = u64::from(self.tiles.side);
         let is_full = self.left[0].ge(side) & self.left[1].ge(side);
-        when_else(
-            is_full,
-            || self.map_cells(&arrays, &cells),
-            || {
-                for (column, row) in &cells {
-                    let first = self.tiles.vector;
-                    when(self.is_inside(*column * first, *row * first), || self.map_cells(&arrays, &[(*column, *row)]));
-                }
-            },
-        );
+        let all = || self.map_cells(&arrays, &self.walk(self.tiles.cells()));
+        // The same walk as a loop: few tiles are at the end of a tensor.
+        let some = || {
+            let (cells, first) = (self.tiles.cells(), self.tiles.vector);
+            range(thread_idx().x >> 5_u32, cells, WARPS, |column| {
+                range(lane_id(), cells, 32, |row| {
+                    when(self.is_inside(column * first, row * first), || self.map_cells(&arrays, &[(column, row)]));
+                });
+            });
+        };
+        when_else(is_full, all, some);
     }
 
     /// The lines of `lines` that a warp takes, and the lane's cells in each.
