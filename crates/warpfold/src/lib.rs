@@ -20,6 +20,7 @@
 mod attention;
 mod axes;
 pub mod bench;
+mod boxes;
 pub mod by_name;
 mod element;
 mod loss;

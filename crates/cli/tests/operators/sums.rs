@@ -34,8 +34,6 @@ fn fill_of(op: &str, turn: usize) -> Fill {
 fn all_elements_of_every_length_and_type() {
     let mut suite = Suite::new("sums_lengths");
     // Magnitudes of these are taken as if they had a sign.
-    suite.known_to_differ("l1 of u32");
-    suite.known_to_differ("l1 of u64");
     let mut turn = 0;
     for op in all() {
         for dtype in types_of(op) {
@@ -53,8 +51,6 @@ fn all_elements_of_every_length_and_type() {
 fn every_subset_of_axes() {
     let mut suite = Suite::new("sums_axes");
     // Magnitudes of these are taken as if they had a sign.
-    suite.known_to_differ("l1 of u32");
-    suite.known_to_differ("l1 of u64");
     let mut turn = 0;
     for op in all() {
         let types = types_of(op);

@@ -31,7 +31,7 @@ pub use block::fold_block;
 pub use columns::Columns;
 pub use monoid::{Monoid, Position};
 pub use monoids::{
-    ArgExtreme, Binned, Both, Count, Counted, Exponential, Extreme, LogSumExp, Moments, Nan, OnlineSoftmax, Product,
+    ArgExtreme, Binned, Both, Count, Counted, Extreme, LogSumExp, Moments, Nan, OnlineSoftmax, Product,
     ReproducibleSum, Side, Sum, Ties, TopK, Variance, Welford,
 };
 pub use plan::{Plan, Shape};

@@ -13,8 +13,8 @@ use super::{Options, Reduction};
 use crate::Dtype;
 use crate::elements::{Compute, Sink, Source};
 use crate::fold::{
-    AnyFold, AnyMonoid, ArgExtreme, Binned, Both, Count, Counted, Exponential, Extreme, Fold, LogSumExp, Monoid, Nan,
-    Product, ReproducibleSum, Side, Sum, Ties, TopK, Variance,
+    AnyFold, AnyMonoid, ArgExtreme, Binned, Both, Count, Counted, Extreme, Fold, LogSumExp, Monoid, Nan, Product,
+    ReproducibleSum, Side, Sum, Ties, TopK, Variance,
 };
 
 /// A reduction with its types and options, which were checked.
@@ -44,10 +44,13 @@ pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], to: &[Dtype], options
     let from = dtypes[0];
     let row = Row { reduction, from, to, options };
     match reduction {
-        Reduction::Sum | Reduction::Mean | Reduction::L1 | Reduction::L2 | Reduction::SumSquares | Reduction::Dot => {
-            row.total()
-        }
-        Reduction::LogSum => row.log_sum::<f32>(),
+        Reduction::Sum
+        | Reduction::Mean
+        | Reduction::L1
+        | Reduction::L2
+        | Reduction::SumSquares
+        | Reduction::LogSum
+        | Reduction::Dot => row.total(),
         Reduction::Product => match (from, to[0]) {
             _ if row.has(Dtype::F64) => row.product::<f64>(),
             (from, to) if from.is_float() || to.is_float() => row.product::<f32>(),
@@ -64,6 +67,8 @@ pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], to: &[Dtype], options
             _ if is_narrow(from) => row.position(row.arg_extreme::<i32>().of_narrow()),
             _ => in_compute_type!(from, row.position_in()),
         },
+        // As far as the result goes, so do the elements: integers of more than 16 bits are exact in `f64` only.
+        Reduction::LogSumExp if row.has(Dtype::F64) => row.log_sum_exp::<f64>(),
         Reduction::LogSumExp => row.log_sum_exp::<f32>(),
         Reduction::Variance | Reduction::StandardDeviation | Reduction::MeanVariance => row.variance(),
         Reduction::TopK if from.bytes() == 8 => row.largest_few::<i64>(),
@@ -121,7 +126,8 @@ impl Row<'_> {
     fn terms<C: Compute + Signed>(self) -> Source<Val<C>> {
         let elements = Source::one::<C>(self.from);
         match self.reduction {
-            Reduction::L1 => elements.map(Val::abs),
+            // Without a sign it is its own magnitude, whatever type it is added up in.
+            Reduction::L1 if !matches!(self.from, Dtype::U32 | Dtype::U64) => elements.map(Val::abs),
             Reduction::L2 | Reduction::SumSquares => elements.map(|x| x * x),
             Reduction::Dot => elements.zip(Source::one::<C>(self.from)).map(|(x, y)| x * y),
             _ => elements,
@@ -168,6 +174,7 @@ impl Row<'_> {
         let sink = Sink::one::<C>(self.to[0]);
         match self.reduction {
             Reduction::Mean => sink.after(|(sum, count): (Val<C>, Val<u64>)| sum / count.cast::<C>()),
+            Reduction::LogSum => sink.after(|(sum, _): (Val<C>, _)| sum.ln()),
             Reduction::L2 => sink.after(|(sum, _): (Val<C>, _)| sum.sqrt()),
             _ => sink.after(|(sum, _)| sum),
         }
@@ -238,12 +245,7 @@ impl Row<'_> {
         self.fold_in_order(monoid, Source::one::<C>(self.from), Sink::one::<u64>(self.to[0]))
     }
 
-    fn log_sum<C: Exponential>(self) -> Arc<dyn AnyFold> {
-        let sink = Sink::one::<C>(self.to[0]).after(|(sum, _)| C::ln(sum));
-        self.fold(Counted(Sum::<C>::new()), self.terms(), sink)
-    }
-
-    fn log_sum_exp<C: Exponential>(self) -> Arc<dyn AnyFold> {
+    fn log_sum_exp<C: Compute + WideFloat>(self) -> Arc<dyn AnyFold> {
         self.fold(LogSumExp::<C>::new(), Source::one::<C>(self.from), Sink::one::<C>(self.to[0]))
     }
 

@@ -22,10 +22,6 @@ pub fn outputs(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
     if reduction == Reduction::ReproducibleSum && !from.is_float() {
         return Err(ErrorKind::Unsupported { op: reduction.to_string(), dtype: from }.into());
     }
-    let has_logarithm = matches!(reduction, Reduction::LogSum | Reduction::LogSumExp);
-    if has_logarithm && (float(from) == Dtype::F64 || options.dtype == Some(Dtype::F64)) {
-        return Err(ErrorKind::Unsupported { op: reduction.to_string(), dtype: Dtype::F64 }.into());
-    }
     Ok(match reduction {
         Reduction::Sum
         | Reduction::Product

@@ -62,7 +62,7 @@ pub(super) fn plan(
     let along = dims(problem.layouts, |axis| axis >= first_axis);
     let (results, len) = (product(&kept), product(&along));
     let is_run = along.len() <= 1 && along.iter().all(|dim| dim.strides.iter().all(|stride| matches!(stride, 0 | 1)));
-    if !is_run {
+    if !is_run && results > 0 && len > 0 {
         return Err(ErrorKind::RowsNotContiguous.into());
     }
     let strides = along.first().map_or_else(|| vec![1; problem.dtypes.len()], |dim| dim.strides.clone());

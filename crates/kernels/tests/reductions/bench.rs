@@ -8,24 +8,24 @@ use warpfold_kernels::{Dtype, Workspace};
 
 use crate::host::{Value, decode, encode};
 
-pub struct Bench {
-    pub device: Device,
+pub(crate) struct Bench {
+    pub(crate) device: Device,
     workspace: Workspace,
 }
 
 impl Bench {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(Profile::H200)
     }
 
-    pub fn of(profile: Profile) -> Self {
+    pub(crate) fn of(profile: Profile) -> Self {
         let device = Device::virtual_gpu(profile);
         device.configure(|options| options.checks = Checks::All).unwrap();
         Self { device, workspace: Workspace::new() }
     }
 
     /// Reduces tensors of one layout that begin `first` elements into memory; one list of results an output.
-    pub fn reduce(
+    pub(crate) fn reduce(
         &mut self,
         (reduction, options): (Reduction, Options),
         dtype: Dtype,
@@ -38,7 +38,7 @@ impl Bench {
     }
 
     /// The same with a fold, and the plan that was followed.
-    pub fn fold(
+    pub(crate) fn fold(
         &mut self,
         fold: &dyn AnyFold,
         dtypes: &[Dtype],
@@ -68,7 +68,7 @@ impl Bench {
 }
 
 /// Elements repeated for a matrix whose columns (or rows) are all the same.
-pub fn tiled(values: &[Value], copies: usize, across: bool) -> (Vec<Value>, Layout, usize) {
+pub(crate) fn tiled(values: &[Value], copies: usize, across: bool) -> (Vec<Value>, Layout, usize) {
     let n = values.len();
     if across {
         let all = values.iter().flat_map(|value| std::iter::repeat_n(*value, copies)).collect();

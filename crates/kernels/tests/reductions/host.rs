@@ -6,7 +6,7 @@ use warpfold_lang::{F8E4M3, F8E5M2};
 
 /// One element.
 #[derive(Debug, Clone, Copy)]
-pub enum Value {
+pub(crate) enum Value {
     /// An integer, or a bool as 0 or 1.
     Int(i128),
     /// A float, widened.
@@ -25,33 +25,29 @@ impl PartialEq for Value {
 }
 
 impl Value {
-    pub fn float(self) -> f64 {
+    pub(crate) fn float(self) -> f64 {
         match self {
             Self::Int(i) => i as f64,
             Self::Float(x) => x,
         }
     }
 
-    pub fn int(self) -> i128 {
+    pub(crate) fn int(self) -> i128 {
         match self {
             Self::Int(i) => i,
             Self::Float(x) => panic!("{x} is no integer"),
         }
     }
-
-    pub fn is_nan(self) -> bool {
-        matches!(self, Self::Float(x) if x.is_nan())
-    }
 }
 
 /// Values of a type from small numbers.
-pub fn values(dtype: Dtype, numbers: &[f64]) -> Vec<Value> {
+pub(crate) fn values(dtype: Dtype, numbers: &[f64]) -> Vec<Value> {
     let value = |x: &f64| if dtype.is_float() { Value::Float(*x) } else { Value::Int(*x as i128) };
     numbers.iter().map(value).collect()
 }
 
 /// The limits of an integer type.
-pub fn limits(dtype: Dtype) -> (i128, i128) {
+pub(crate) fn limits(dtype: Dtype) -> (i128, i128) {
     let bits = 8 * dtype.bytes();
     match dtype {
         Dtype::Bool => (0, 1),
@@ -61,13 +57,13 @@ pub fn limits(dtype: Dtype) -> (i128, i128) {
 }
 
 /// An integer as the type has it.
-pub fn wrapped(dtype: Dtype, value: i128) -> i128 {
+pub(crate) fn wrapped(dtype: Dtype, value: i128) -> i128 {
     let (low, high) = limits(dtype);
     (value - low).rem_euclid(high - low + 1) + low
 }
 
 /// As the device has it.
-pub fn encode(dtype: Dtype, values: &[Value]) -> Vec<u8> {
+pub(crate) fn encode(dtype: Dtype, values: &[Value]) -> Vec<u8> {
     let bits = |value: &Value| -> u64 {
         match dtype {
             Dtype::F64 => value.float().to_bits(),
@@ -83,7 +79,7 @@ pub fn encode(dtype: Dtype, values: &[Value]) -> Vec<u8> {
 }
 
 /// As the host has it.
-pub fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<Value> {
+pub(crate) fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<Value> {
     let value = |bytes: &[u8]| {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
@@ -100,17 +96,4 @@ pub fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<Value> {
         }
     };
     bytes.chunks(dtype.bytes() as usize).map(value).collect()
-}
-
-/// Scattered bits.
-pub fn scattered(i: usize) -> u64 {
-    let mut x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x ^= x >> 29;
-    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x ^ (x >> 32)
-}
-
-/// Scattered between -1 and 1.
-pub fn uniform(i: usize) -> f64 {
-    (scattered(i) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
 }

@@ -205,7 +205,7 @@ fn sums_follow_the_rules_of_infinities() {
 fn log_sum_exp_has_no_nan_but_from_nan() {
     let bench = &mut Bench::new();
     let case = (Reduction::LogSumExp, Options::default());
-    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+    for dtype in [Dtype::F32, Dtype::F64, Dtype::F16, Dtype::Bf16] {
         check_of(bench, dtype, case, &[-INF; 7], -INF);
         check_of(bench, dtype, case, &[-INF, 3.0, -INF], 3.0);
         check_of(bench, dtype, case, &[INF, 3.0, -INF, 2.0, 1.0], INF);
@@ -220,7 +220,7 @@ fn log_sum_exp_has_no_nan_but_from_nan() {
 fn logarithms_of_sums_follow_the_logarithm() {
     let bench = &mut Bench::new();
     let case = (Reduction::LogSum, Options::default());
-    for dtype in [Dtype::F32, Dtype::F16] {
+    for dtype in [Dtype::F32, Dtype::F64, Dtype::F16] {
         check_of(bench, dtype, case, &[0.5, 0.25, 0.25], 0.0);
         check_of(bench, dtype, case, &[1.0, -1.0], -INF);
         check_of(bench, dtype, case, &[1.0, -2.0], NAN);

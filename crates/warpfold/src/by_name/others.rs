@@ -62,7 +62,20 @@ pub(super) const OPERATORS: &[Operator] = &[
         options: &[Choice::Axes, Choice::K],
         body: top_k,
     },
+    Operator {
+        name: "nms",
+        summary: "boxes [N, 4], scores [N] → the positions of the boxes that are kept",
+        inputs: (2, 2),
+        outputs: 1,
+        options: &[Choice::Threshold],
+        body: nms,
+    },
 ];
+
+fn nms(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let missing = || ErrorKind::MissingOption { op: operator.name.to_owned(), option: "threshold" };
+    Ok(vec![inputs[0].nms(&inputs[1], options.threshold.ok_or_else(missing)? as f32)?])
+}
 
 fn top_k(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
     let op = || operator.name.to_owned();

@@ -8,24 +8,6 @@ use super::pairwise;
 use crate::elements::Compute;
 use crate::fold::{Monoid, Position};
 
-/// A float with an exponential function.
-pub trait Exponential: Compute + WideFloat {
-    /// `e^x`.
-    fn exp(x: Val<Self>) -> Val<Self>;
-    /// The natural logarithm.
-    fn ln(x: Val<Self>) -> Val<Self>;
-}
-
-impl Exponential for f32 {
-    fn exp(x: Val<Self>) -> Val<Self> {
-        x.exp()
-    }
-
-    fn ln(x: Val<Self>) -> Val<Self> {
-        x.ln()
-    }
-}
-
 /// `ln(Σ e^x)`, without overflow: the largest item `m` and `Σ e^(x - m)` are carried, as in
 /// [`OnlineSoftmax`](super::OnlineSoftmax).
 ///
@@ -50,11 +32,11 @@ impl<T> Default for LogSumExp<T> {
 
 /// What is taken away from every item if this one is the largest.
 #[track_caller]
-fn shift<T: Exponential>(largest: Val<T>) -> Val<T> {
+fn shift<T: Compute + WideFloat>(largest: Val<T>) -> Val<T> {
     largest.abs().lt(T::from_f64(f64::INFINITY)).select(largest, T::ZERO)
 }
 
-impl<T: Exponential> Monoid for LogSumExp<T> {
+impl<T: Compute + WideFloat> Monoid for LogSumExp<T> {
     type Item = Val<T>;
     type Acc = (Val<T>, Val<T>);
     type Output = Val<T>;
@@ -69,16 +51,16 @@ impl<T: Exponential> Monoid for LogSumExp<T> {
     fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
         let largest = left.0.max(right.0);
         let shift = shift(largest);
-        let relative = |(m, sum): Self::Acc| sum * T::exp(m - shift);
+        let relative = |(m, sum): Self::Acc| sum * (m - shift).exp();
         (largest, relative(left) + relative(right))
     }
 
     fn lift(self, item: Val<T>, _: Position) -> Self::Acc {
-        (item, T::exp(item - shift(item)))
+        (item, (item - shift(item)).exp())
     }
 
     fn finish(self, (largest, sum): Self::Acc, _: Val<u64>) -> Val<T> {
-        shift(largest) + T::ln(sum)
+        shift(largest) + sum.ln()
     }
 
     fn push(self, acc: Self::Acc, item: Val<T>, position: Position) -> Self::Acc {
@@ -89,7 +71,7 @@ impl<T: Exponential> Monoid for LogSumExp<T> {
     fn push_all(self, acc: Self::Acc, items: &[Val<T>], _: Position) -> Self::Acc {
         let largest = acc.0.max(pairwise(items, |a, b| a.max(b)));
         let shift = shift(largest);
-        let exponentials: Vec<_> = items.iter().map(|item| T::exp(*item - shift)).collect();
-        (largest, acc.1.mul_add(T::exp(acc.0 - shift), pairwise(&exponentials, |a, b| a + b)))
+        let exponentials: Vec<_> = items.iter().map(|item| (*item - shift).exp()).collect();
+        (largest, acc.1.mul_add((acc.0 - shift).exp(), pairwise(&exponentials, |a, b| a + b)))
     }
 }

@@ -26,7 +26,7 @@ pub use both::Both;
 pub use count::Count;
 pub use counted::Counted;
 pub use extreme::Extreme;
-pub use log_sum_exp::{Exponential, LogSumExp};
+pub use log_sum_exp::LogSumExp;
 pub use online_softmax::OnlineSoftmax;
 pub use product::Product;
 pub use reproducible::{Binned, ReproducibleSum};

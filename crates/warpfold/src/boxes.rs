@@ -1,0 +1,51 @@
+//! Boxes of detections.
+
+use warpfold_kernels::nms::{self, Operands};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
+
+use crate::Tensor;
+use crate::tensor::Allocated;
+
+impl Tensor {
+    /// Non-maximum suppression, on the device: of boxes `[N, 4]` (x1, y1, x2, y2) and scores `[N]`, both `f32`, the
+    /// positions of those that are kept, as `i64`, from the highest score down. A box is suppressed where its overlap
+    /// with a kept one of a higher score, intersection by union with corners that count as pixels, is above the
+    /// threshold. Waits for the device, to say how many they are.
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let corners = [0.0_f32, 0.0, 9.0, 9.0, 0.0, 1.0, 9.0, 9.0, 20.0, 20.0, 29.0, 29.0];
+    /// let boxes = Tensor::from_slice(&device, &corners, &[3, 4])?;
+    /// let scores = Tensor::from_slice(&device, &[0.5_f32, 0.9, 0.1], &[3])?;
+    /// assert_eq!(boxes.nms(&scores, 0.5)?.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::TooLarge`].
+    pub fn nms(&self, scores: &Self, threshold: f32) -> Result<Self, Error> {
+        self.expect_dtype(Dtype::F32)?;
+        scores.expect_dtype(Dtype::F32)?;
+        let num_boxes = match (self.shape(), scores.shape()) {
+            ([boxes, 4], [len]) if boxes == len => *len,
+            (left, right) => {
+                return Err(ErrorKind::ShapeMismatch { left: left.to_vec(), right: right.to_vec() }.into());
+            }
+        };
+        let (boxes, scores) = (self.contiguous()?, scores.contiguous()?);
+        let mut indices = Allocated::new(self.queue(), Dtype::I64, &[num_boxes])?;
+        let mut count = Allocated::new(self.queue(), Dtype::I64, &[1])?;
+        let operands = Operands {
+            boxes: boxes.view()?,
+            scores: scores.view()?,
+            indices: indices.buffer.as_view_mut(),
+            count: count.buffer.as_view_mut(),
+        };
+        let plan = nms::Plan::new(num_boxes as u64)?;
+        nms::launch(self.queue().stream(), &plan, threshold, operands, &mut self.queue().workspace())?;
+        let kept = count.finish().to_vec::<i64>()?[0] as usize;
+        indices.finish().slice(0, ..kept)
+    }
+}
