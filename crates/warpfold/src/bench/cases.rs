@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpfold_device::Buffer;
 use warpfold_kernels::cross_entropy::cross_entropy;
-use warpfold_kernels::fold::{self, AnyFold};
+use warpfold_kernels::fold::{self, AnyFold, AnyScan, Cumulative, ScanOrder, ScanPlan, SegmentsPlan, scan_of};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::reductions::{self, Reduction};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
@@ -15,7 +15,8 @@ use super::data::filled;
 use crate::Queue;
 
 /// The families.
-pub const FAMILIES: &[&str] = &["copy", "sum", "argmax", "softmax", "norm", "scale", "cross-entropy"];
+pub const FAMILIES: &[&str] =
+    &["copy", "sum", "argmax", "softmax", "norm", "scale", "cross-entropy", "scan", "segments"];
 
 /// An operator at a shape.
 #[derive(Debug, Clone)]
@@ -39,6 +40,12 @@ enum Work {
     },
     Rows(RowOp),
     CrossEntropy,
+    /// Running sums along each row, or down each column.
+    Scan(Along),
+    /// The sums of so many segments, of this length or, skewed, half of them in the first one.
+    Segments {
+        skewed: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +103,19 @@ pub(super) fn all(is_virtual: bool) -> Vec<Case> {
     add("scale", Dtype::Bf16, 32_768, 4096, Work::Rows(RowOp::Quantize { to: Dtype::I8 }));
     add("cross-entropy", Dtype::Bf16, 32_768, 8192, Work::CrossEntropy);
     add("cross-entropy", Dtype::Bf16, 16_384, 65_536, Work::CrossEntropy);
+    for (dtype, len) in [(Dtype::F32, 1 << 28), (Dtype::Bf16, 1 << 29), (Dtype::I8, 1 << 30), (Dtype::F64, 1 << 27)] {
+        add("scan", dtype, 1, len, Work::Scan(Along::Rows));
+    }
+    for (rows, len) in [(1, 1 << 20), (1, 1 << 24), (16_384, 16_384), (1 << 18, 1000), (1 << 22, 64)] {
+        add("scan", Dtype::F32, rows, len, Work::Scan(Along::Rows));
+    }
+    for (rows, len) in [(16_384, 16_384), (1 << 22, 64)] {
+        add("scan", Dtype::F32, rows, len, Work::Scan(Along::Columns));
+    }
+    for (rows, len) in [(1 << 26, 4), (1 << 22, 64), (1 << 18, 1024), (1 << 12, 1 << 16), (1, 1 << 28)] {
+        add("segments", Dtype::F32, rows, len, Work::Segments { skewed: false });
+    }
+    add("segments", Dtype::F32, 1 << 22, 64, Work::Segments { skewed: true });
     cases
 }
 
@@ -108,6 +128,10 @@ impl Case {
             Work::Reduce { reduction, along: Along::Columns } => format!("{reduction} of columns,"),
             Work::Rows(op) => op.name().to_owned(),
             Work::CrossEntropy => "cross-entropy".to_owned(),
+            Work::Scan(Along::Rows) => "cumsum".to_owned(),
+            Work::Scan(Along::Columns) => "cumsum of columns,".to_owned(),
+            Work::Segments { skewed: false } => "sum of segments,".to_owned(),
+            Work::Segments { skewed: true } => "sum of segments, half in one,".to_owned(),
         };
         let shape = if self.rows == 1 { self.len.to_string() } else { format!("{}x{}", self.rows, self.len) };
         format!("{operator} {} {shape}", self.dtype)
@@ -121,7 +145,8 @@ impl Case {
             Work::Copy => 2 * input,
             Work::Reduce { .. } => input,
             Work::Rows(RowOp::Quantize { to }) => input + all * to.bytes(),
-            Work::Rows(_) => 2 * input,
+            Work::Rows(_) | Work::Scan(_) => 2 * input,
+            Work::Segments { .. } => input + self.rows * (8 + self.dtype.bytes()),
             Work::CrossEntropy => input + self.rows * 8,
         }
     }
@@ -139,6 +164,28 @@ impl Case {
                 let plan = fold.plan(&[&layout], &[input.address()], &[axis])?;
                 let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, results)).collect::<Result<_, _>>()?;
                 Prepared::Fold { fold, plan, inputs: vec![input], outputs }
+            }
+            Work::Scan(along) => {
+                let scan = scan_of(Cumulative::Sum, self.dtype, None)?;
+                let output = alloc(&scan.outputs()[0], self.rows * self.len)?;
+                let (axis, addresses) = (if along == Along::Rows { 1 } else { 0 }, [input.address(), output.address()]);
+                let plan = scan.plan(&[&layout], &addresses, axis, ScanOrder::default())?;
+                Prepared::Scan { scan, plan, input, output }
+            }
+            Work::Segments { skewed } => {
+                let fold = reductions::fold_of(Reduction::Sum, &[self.dtype], reductions::Options::default())?;
+                let all = self.rows * self.len;
+                let end = |i: u64| match i {
+                    0 => 0,
+                    _ if skewed => all / 2 + i * self.len / 2,
+                    _ => i * self.len,
+                };
+                let ends: Vec<i64> = (0..=self.rows).map(|i| end(i).min(all).cast_signed()).collect();
+                let mut offsets = alloc(&Dtype::I64, self.rows + 1)?;
+                queue.stream().copy_from_host(offsets.as_view_mut(), bytemuck::cast_slice(&ends))?;
+                let row = Layout::contiguous(&[all as usize])?;
+                let plan = fold.plan_segments(&[&row], Dtype::I64, self.rows as usize)?;
+                Prepared::Segments { output: alloc(&fold.outputs()[0], self.rows)?, fold, plan, input, offsets }
             }
             Work::Rows(op) => {
                 let operator = operator_of(op, Types { rows: &[self.dtype], columns: &[] })?;
@@ -173,6 +220,19 @@ pub(super) enum Prepared {
         inputs: Vec<Buffer<u8>>,
         outputs: Vec<Buffer<u8>>,
     },
+    Scan {
+        scan: Arc<dyn AnyScan>,
+        plan: ScanPlan,
+        input: Buffer<u8>,
+        output: Buffer<u8>,
+    },
+    Segments {
+        fold: Arc<dyn AnyFold>,
+        plan: SegmentsPlan,
+        input: Buffer<u8>,
+        offsets: Buffer<u8>,
+        output: Buffer<u8>,
+    },
     Rows {
         operator: Arc<dyn AnyRowWise>,
         plan: Box<rowwise::Plan>,
@@ -193,6 +253,13 @@ impl Prepared {
                 let written = outputs.iter_mut().map(Buffer::as_view_mut).collect();
                 fold.launch(stream, plan, views, written, workspace)
             }
+            Self::Scan { scan, plan, input, output } => {
+                scan.launch(stream, plan, vec![input.as_view()], vec![output.as_view_mut()], workspace)
+            }
+            Self::Segments { fold, plan, input, offsets, output } => {
+                let (inputs, written) = (vec![input.as_view()], vec![output.as_view_mut()]);
+                fold.launch_segments(stream, plan, inputs, offsets.as_view(), written, workspace)
+            }
             Self::Rows { operator, plan, input, results, stats } => {
                 let outputs = Outputs {
                     results: results.iter_mut().map(Buffer::as_view_mut).collect(),
@@ -207,7 +274,7 @@ impl Prepared {
     pub(super) fn launches(&self) -> u64 {
         match self {
             Self::Rows { plan, .. } if matches!(plan.shape, rowwise::Shape::Long { .. }) => 2,
-            Self::Copy { .. } | Self::Fold { .. } | Self::Rows { .. } => 1,
+            Self::Copy { .. } | Self::Fold { .. } | Self::Scan { .. } | Self::Segments { .. } | Self::Rows { .. } => 1,
         }
     }
 }
