@@ -138,9 +138,18 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Self {
-        let device = Device::virtual_gpu(Profile::H200);
-        device.configure(|options| options.checks = Checks::All).unwrap();
+    /// One for each device at hand; the virtual one checks.
+    fn all() -> impl Iterator<Item = Self> {
+        Device::all().into_iter().map(|device| {
+            println!("on {device}");
+            if device.is_virtual() {
+                device.configure(|options| options.checks = Checks::All).unwrap();
+            }
+            Self::on(device)
+        })
+    }
+
+    fn on(device: Device) -> Self {
         let (source, sink) = (Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
         let sum = Scan::new("sum", Sum::new(), source.clone(), sink.clone());
         let affine = Scan::new("affine", Affine, source, sink);
@@ -201,103 +210,108 @@ fn compare(results: &[u32], expected: &[u32], what: &str) {
 
 #[test]
 fn every_axis_of_small_tensors_is_scanned_in_order() {
-    let mut bench = Bench::new();
-    for shape in [&[1][..], &[7], &[3, 5], &[33, 4], &[4, 33], &[2, 3, 16], &[5, 1, 8, 3], &[9, 40, 2], &[1, 12]] {
-        let layout = Layout::contiguous(shape).unwrap();
-        for axis in 0..shape.len() {
-            bench.check(&layout, 0, axis);
-            bench.check(&layout, 1, axis);
+    for mut bench in Bench::all() {
+        for shape in [&[1][..], &[7], &[3, 5], &[33, 4], &[4, 33], &[2, 3, 16], &[5, 1, 8, 3], &[9, 40, 2], &[1, 12]] {
+            let layout = Layout::contiguous(shape).unwrap();
+            for axis in 0..shape.len() {
+                bench.check(&layout, 0, axis);
+                bench.check(&layout, 1, axis);
+            }
         }
     }
 }
 
 #[test]
 fn rows_of_every_length_are_scanned() {
-    let mut bench = Bench::new();
-    for len in [1, 2, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097] {
-        bench.check(&Layout::contiguous(&[len]).unwrap(), 0, 0);
-        bench.check(&Layout::contiguous(&[3, len]).unwrap(), 0, 1);
+    for mut bench in Bench::all() {
+        for len in [1, 2, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097] {
+            bench.check(&Layout::contiguous(&[len]).unwrap(), 0, 0);
+            bench.check(&Layout::contiguous(&[3, len]).unwrap(), 0, 1);
+        }
+        bench.check(&Layout::contiguous(&[1025]).unwrap(), 3, 0);
     }
-    bench.check(&Layout::contiguous(&[1025]).unwrap(), 3, 0);
 }
 
 #[test]
 fn strides_of_any_kind_are_walked() {
-    let mut bench = Bench::new();
-    let layout = |shape: &[usize], strides: &[isize]| Layout::new(shape.to_vec(), strides.to_vec()).unwrap();
-    let turned = layout(&[40, 30], &[1, 40]);
-    let gaps = layout(&[6, 50], &[64, 1]);
-    let second = layout(&[20, 30], &[60, 2]);
-    let repeated = layout(&[5, 20, 9], &[9, 0, 1]);
-    let constant = layout(&[3, 70], &[1, 0]);
-    let runs = layout(&[4, 3, 64], &[256, 80, 1]);
-    for layout in [turned, gaps, second, repeated, constant, runs] {
-        for axis in 0..layout.rank() {
-            bench.check(&layout, 0, axis);
-            bench.check(&layout, 3, axis);
+    for mut bench in Bench::all() {
+        let layout = |shape: &[usize], strides: &[isize]| Layout::new(shape.to_vec(), strides.to_vec()).unwrap();
+        let turned = layout(&[40, 30], &[1, 40]);
+        let gaps = layout(&[6, 50], &[64, 1]);
+        let second = layout(&[20, 30], &[60, 2]);
+        let repeated = layout(&[5, 20, 9], &[9, 0, 1]);
+        let constant = layout(&[3, 70], &[1, 0]);
+        let runs = layout(&[4, 3, 64], &[256, 80, 1]);
+        for layout in [turned, gaps, second, repeated, constant, runs] {
+            for axis in 0..layout.rank() {
+                bench.check(&layout, 0, axis);
+                bench.check(&layout, 3, axis);
+            }
         }
+        let reversed = layout(&[11, 70], &[-70, -1]);
+        bench.check(&reversed, 11 * 70 - 1, 0);
+        bench.check(&reversed, 11 * 70 - 1, 1);
     }
-    let reversed = layout(&[11, 70], &[-70, -1]);
-    bench.check(&reversed, 11 * 70 - 1, 0);
-    bench.check(&reversed, 11 * 70 - 1, 1);
 }
 
 #[test]
 fn long_axes_are_shared_by_blocks() {
-    let mut bench = Bench::new();
-    for (shape, axis) in [
-        (&[100_003][..], 0),
-        (&[100_000], 0),
-        (&[3, 20_001], 1),
-        (&[2, 40_000], 1),
-        (&[5000, 65], 0),
-        (&[2, 3000, 48], 1),
-        (&[600, 300], 0),
-        (&[600, 300], 1),
-        (&[8, 2048], 1),
-        (&[40, 3, 400], 0),
-        (&[300, 3], 0),
-        (&[20, 100, 51], 1),
-    ] {
-        bench.check(&Layout::contiguous(shape).unwrap(), 0, axis);
-    }
-    // Large ones in one order only.
-    let scan = bench.affine.clone();
-    for (turn, (shape, axis)) in
-        [(&[512, 4100][..], 1), (&[512, 2049], 1), (&[600, 600], 1), (&[30, 100, 512], 1), (&[150, 4096], 0)]
-            .into_iter()
-            .enumerate()
-    {
-        let order = orders()[turn % 4];
-        let layout = Layout::contiguous(shape).unwrap();
-        let memory: Vec<u32> = (0..layout.len()).map(scattered).collect();
-        let results = bench.run(&scan, &layout, &memory, 0, axis, order);
-        let by_loop = expected(&layout, &memory, 0, axis, order.direction, |items| affine(items, order.prefix));
-        compare(&results, &by_loop, &format!("{shape:?} {order:?}"));
-    }
-    for kind in [
-        "lanes wide One",
-        "lanes wide Loop",
-        "block narrow Loop",
-        "block narrow Split",
-        "block wide Loop",
-        "block wide Split",
-        "columns narrow Loop",
-        "columns narrow Split",
-        "columns wide Loop",
-        "columns wide Split",
-    ] {
-        assert!(bench.kinds.contains(kind), "no plan was {kind}: {:#?}", bench.kinds);
+    for mut bench in Bench::all() {
+        for (shape, axis) in [
+            (&[100_003][..], 0),
+            (&[100_000], 0),
+            (&[3, 20_001], 1),
+            (&[2, 40_000], 1),
+            (&[5000, 65], 0),
+            (&[2, 3000, 48], 1),
+            (&[600, 300], 0),
+            (&[600, 300], 1),
+            (&[8, 2048], 1),
+            (&[40, 3, 400], 0),
+            (&[300, 3], 0),
+            (&[20, 100, 51], 1),
+        ] {
+            bench.check(&Layout::contiguous(shape).unwrap(), 0, axis);
+        }
+        // Large ones in one order only.
+        let scan = bench.affine.clone();
+        for (turn, (shape, axis)) in
+            [(&[512, 4100][..], 1), (&[512, 2049], 1), (&[600, 600], 1), (&[30, 100, 512], 1), (&[150, 4096], 0)]
+                .into_iter()
+                .enumerate()
+        {
+            let order = orders()[turn % 4];
+            let layout = Layout::contiguous(shape).unwrap();
+            let memory: Vec<u32> = (0..layout.len()).map(scattered).collect();
+            let results = bench.run(&scan, &layout, &memory, 0, axis, order);
+            let by_loop = expected(&layout, &memory, 0, axis, order.direction, |items| affine(items, order.prefix));
+            compare(&results, &by_loop, &format!("{shape:?} {order:?}"));
+        }
+        for kind in [
+            "lanes wide One",
+            "lanes wide Loop",
+            "block narrow Loop",
+            "block narrow Split",
+            "block wide Loop",
+            "block wide Split",
+            "columns narrow Loop",
+            "columns narrow Split",
+            "columns wide Loop",
+            "columns wide Split",
+        ] {
+            assert!(bench.kinds.contains(kind), "no plan was {kind}: {:#?}", bench.kinds);
+        }
     }
 }
 
 #[test]
 fn a_scan_of_nothing_is_nothing() {
-    let mut bench = Bench::new();
-    let sum = bench.sum.clone();
-    for (shape, axis) in [(&[0][..], 0), (&[3, 0], 1), (&[3, 0], 0), (&[0, 3], 1)] {
-        let layout = Layout::contiguous(shape).unwrap();
-        assert_eq!(bench.run(&sum, &layout, &[9_u32], 0, axis, ScanOrder::default()), []);
+    for mut bench in Bench::all() {
+        let sum = bench.sum.clone();
+        for (shape, axis) in [(&[0][..], 0), (&[3, 0], 1), (&[3, 0], 0), (&[0, 3], 1)] {
+            let layout = Layout::contiguous(shape).unwrap();
+            assert_eq!(bench.run(&sum, &layout, &[9_u32], 0, axis, ScanOrder::default()), []);
+        }
     }
 }
 
@@ -330,17 +344,18 @@ impl Monoid for Wide {
 
 #[test]
 fn more_tiles_than_a_group_of_groups_has_are_scanned_in_order() {
-    let mut bench = Bench::new();
-    let scan = Scan::new("wide", Wide, Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
-    for (shape, axis, first) in [(&[256 * 1100 + 9][..], 0, 1), (&[16 * 1060 + 3, 17], 0, 0)] {
-        let layout = Layout::contiguous(shape).unwrap();
-        let memory: Vec<u32> = (0..layout.len() + first).map(scattered).collect();
-        let order = ScanOrder::default();
-        let results = bench.run(&scan, &layout, &memory, first, axis, order);
-        let by_loop = expected(&layout, &memory, first, axis, order.direction, |items| affine(items, order.prefix));
-        compare(&results, &by_loop, &format!("{shape:?}"));
+    for mut bench in Bench::all() {
+        let scan = Scan::new("wide", Wide, Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
+        for (shape, axis, first) in [(&[256 * 1100 + 9][..], 0, 1), (&[16 * 1060 + 3, 17], 0, 0)] {
+            let layout = Layout::contiguous(shape).unwrap();
+            let memory: Vec<u32> = (0..layout.len() + first).map(scattered).collect();
+            let order = ScanOrder::default();
+            let results = bench.run(&scan, &layout, &memory, first, axis, order);
+            let by_loop = expected(&layout, &memory, first, axis, order.direction, |items| affine(items, order.prefix));
+            compare(&results, &by_loop, &format!("{shape:?}"));
+        }
+        assert_eq!(bench.kinds.iter().collect::<Vec<_>>(), ["block narrow Split", "columns narrow Split"]);
     }
-    assert_eq!(bench.kinds.iter().collect::<Vec<_>>(), ["block narrow Split", "columns narrow Split"]);
 }
 
 /// Floats of both signs over many orders of magnitude.
@@ -364,6 +379,12 @@ fn check_bound(layout: &Layout, axis: usize, memory: &[f32], results: &[f32], pl
     }
 }
 
+/// Virtual GPUs with numbers of workers, and all other devices.
+fn devices() -> impl Iterator<Item = (Device, usize)> {
+    let others = Device::all().into_iter().filter(|device| !device.is_virtual()).map(|device| (device, 0));
+    [1, 4, 3].into_iter().map(|workers| (Device::virtual_gpu(Profile::H200), workers)).chain(others)
+}
+
 #[test]
 fn sums_of_floats_keep_their_bound_and_their_bits() {
     let scan = scan_of(Cumulative::Sum, Dtype::F32, None).unwrap();
@@ -373,9 +394,10 @@ fn sums_of_floats_keep_their_bound_and_their_bits() {
         let mut before: Option<Vec<u32>> = None;
         // One worker runs one block after the other: a tile that waited for a later one would wait for ever. With more
         // workers than cores blocks overtake each other.
-        for workers in [1, 4, 3] {
-            let device = Device::virtual_gpu(Profile::H200);
-            device.configure(|options| options.workers = Some(workers)).unwrap();
+        for (device, workers) in devices() {
+            if device.is_virtual() {
+                device.configure(|options| options.workers = Some(workers)).unwrap();
+            }
             let input = device.upload(&memory).unwrap();
             let mut output = device.alloc::<f32>(layout.len()).unwrap();
             let addresses = [input.address(), output.address()];
@@ -392,7 +414,7 @@ fn sums_of_floats_keep_their_bound_and_their_bits() {
                         check_bound(&layout, axis, &memory, &results, &plan);
                         before = Some(bits);
                     }
-                    Some(before) => assert!(bits == *before, "{shape:?} with {workers} workers differs"),
+                    Some(before) => assert!(bits == *before, "{shape:?} on {device} with {workers} workers differs"),
                 }
             }
         }

@@ -66,9 +66,18 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Self {
-        let device = Device::virtual_gpu(Profile::H200);
-        device.configure(|options| options.checks = Checks::All).unwrap();
+    /// One for each device at hand; the virtual one checks.
+    fn all() -> impl Iterator<Item = Self> {
+        Device::all().into_iter().map(|device| {
+            println!("on {device}");
+            if device.is_virtual() {
+                device.configure(|options| options.checks = Checks::All).unwrap();
+            }
+            Self::on(device)
+        })
+    }
+
+    fn on(device: Device) -> Self {
         let (source, sink) = (Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
         let sum = Fold::new("sum", Sum::new(), source.clone(), sink.clone());
         Self { device, sum, affine: Fold::new("affine", Affine, source, sink), workspace: Workspace::new() }
@@ -127,55 +136,60 @@ const SIZES: [usize; 21] =
 
 #[test]
 fn one_segment_of_every_size() {
-    let mut bench = Bench::new();
-    for size in SIZES.into_iter().chain([49_151, 49_152, 49_153, 100_003]) {
-        bench.check(&[size]);
-        bench.check_in(5, &[size], 3, 1);
+    for mut bench in Bench::all() {
+        for size in SIZES.into_iter().chain([49_151, 49_152, 49_153, 100_003]) {
+            bench.check(&[size]);
+            bench.check_in(5, &[size], 3, 1);
+        }
     }
 }
 
 #[test]
 fn many_segments_of_like_size() {
-    let mut bench = Bench::new();
-    for size in [0, 1, 3, 7, 20, 50, 100, 300, 2000] {
-        let sizes: Vec<usize> = (0..600_usize.min(40_000 / (size + 1))).map(|i| size + i % 3 * size / 3).collect();
-        bench.check(&sizes);
+    for mut bench in Bench::all() {
+        for size in [0, 1, 3, 7, 20, 50, 100, 300, 2000] {
+            let sizes: Vec<usize> = (0..600_usize.min(40_000 / (size + 1))).map(|i| size + i % 3 * size / 3).collect();
+            bench.check(&sizes);
+        }
     }
 }
 
 #[test]
 fn tiny_and_huge_segments_in_one_launch() {
-    let mut bench = Bench::new();
-    let mut mixed: Vec<usize> = (0..300).map(|i| SIZES[i * 7 % 15]).collect();
-    mixed.extend([40_000, 0, 33_000, 1, 2, 60_001, 32_769]);
-    mixed.extend((0..100).map(|i| i % 4));
-    bench.check(&mixed);
-    bench.check_in(1000, &mixed, 1000, 2);
-    // Most are empty, and the parts of neighbours begin in one range.
-    let mut sparse = vec![0; 2000];
-    for (i, size) in [(3, 32_769), (4, 32_769), (700, 50_000), (1999, 33_001)] {
-        sparse[i] = size;
+    for mut bench in Bench::all() {
+        let mut mixed: Vec<usize> = (0..300).map(|i| SIZES[i * 7 % 15]).collect();
+        mixed.extend([40_000, 0, 33_000, 1, 2, 60_001, 32_769]);
+        mixed.extend((0..100).map(|i| i % 4));
+        bench.check(&mixed);
+        bench.check_in(1000, &mixed, 1000, 2);
+        // Most are empty, and the parts of neighbours begin in one range.
+        let mut sparse = vec![0; 2000];
+        for (i, size) in [(3, 32_769), (4, 32_769), (700, 50_000), (1999, 33_001)] {
+            sparse[i] = size;
+        }
+        bench.check(&sparse);
     }
-    bench.check(&sparse);
 }
 
 #[test]
 fn no_segment_and_no_item_are_folded() {
-    let mut bench = Bench::new();
-    bench.check(&[]);
-    bench.check(&[0; 40]);
-    bench.check_in(7, &[], 3, 1);
+    for mut bench in Bench::all() {
+        bench.check(&[]);
+        bench.check(&[0; 40]);
+        bench.check_in(7, &[], 3, 1);
+    }
 }
 
 #[test]
 fn offsets_beyond_the_end_read_nothing() {
-    let mut bench = Bench::new();
-    let memory: Vec<u32> = (0..50).map(scattered).collect();
-    let layout = Layout::contiguous(&[50]).unwrap();
-    let offsets: Vec<u8> = [0_i64, 40, 60, 1 << 40, 7].iter().flat_map(|offset| offset.to_le_bytes()).collect();
-    let fold = bench.sum.clone();
-    let sums = bench.run(&fold, &layout, &memory, (Dtype::I64, &offsets));
-    assert_eq!(sums, [sum(&memory[..40]), sum(&memory[40..]), 0, 0]);
+    for mut bench in Bench::all() {
+        let memory: Vec<u32> = (0..50).map(scattered).collect();
+        let layout = Layout::contiguous(&[50]).unwrap();
+        let offsets: Vec<u8> = [0_i64, 40, 60, 1 << 40, 7].iter().flat_map(|offset| offset.to_le_bytes()).collect();
+        let fold = bench.sum.clone();
+        let sums = bench.run(&fold, &layout, &memory, (Dtype::I64, &offsets));
+        assert_eq!(sums, [sum(&memory[..40]), sum(&memory[40..]), 0, 0]);
+    }
 }
 
 #[test]
@@ -208,11 +222,12 @@ fn sums_of_floats_depend_on_the_segment_alone() {
 
 #[test]
 fn what_is_no_row_of_segments_is_refused() {
-    let bench = Bench::new();
-    let matrix = Layout::contiguous(&[3, 4]).unwrap();
-    let row = Layout::contiguous(&[12]).unwrap();
-    for (layout, offsets) in [(&matrix, Dtype::I64), (&row, Dtype::F32)] {
-        let error = bench.sum.plan_segments(&[layout], offsets, 2).unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Operand { .. }), "{error}");
+    for bench in Bench::all() {
+        let matrix = Layout::contiguous(&[3, 4]).unwrap();
+        let row = Layout::contiguous(&[12]).unwrap();
+        for (layout, offsets) in [(&matrix, Dtype::I64), (&row, Dtype::F32)] {
+            let error = bench.sum.plan_segments(&[layout], offsets, 2).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Operand { .. }), "{error}");
+        }
     }
 }
