@@ -9,10 +9,6 @@ use crate::program;
 /// Operators that the issue names and the program does not have yet.
 pub(crate) const NOT_YET: &[&str] = &[];
 
-/// Operators that refuse f64, though the issue says that it stays what it is: they use functions that the language had for
-/// f32 only.
-pub(crate) const WITHOUT_F64: &[&str] = &[];
-
 /// Operators beyond those of the issue: their cases are in the tests of the kernels.
 const ELSEWHERE: &[&str] = &[
     "reproducible-sum",

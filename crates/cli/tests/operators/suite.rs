@@ -1,6 +1,6 @@
 //! A family of cases: writes them as one batch, runs the program once, and compares every answer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -45,20 +45,12 @@ pub(crate) struct Suite {
     inputs: BTreeMap<Key, Rc<Stored>>,
     num_files: usize,
     cases: Vec<Case>,
-    /// Beginnings of messages.
-    known: Vec<String>,
 }
 
 impl Suite {
     /// An empty family.
     pub(crate) fn new(name: &str) -> Self {
-        Self {
-            folder: program::folder(name),
-            inputs: BTreeMap::new(),
-            num_files: 0,
-            cases: Vec::new(),
-            known: Vec::new(),
-        }
+        Self { folder: program::folder(name), inputs: BTreeMap::new(), num_files: 0, cases: Vec::new() }
     }
 
     /// An input with generated contents; equal ones share a file.
@@ -98,34 +90,16 @@ impl Suite {
         }
     }
 
-    /// Expects the cases whose message begins so to differ from the reference, until they no longer do; the caller says
-    /// why beside it.
-    pub(crate) fn known_to_differ(&mut self, beginning: &str) {
-        let op = beginning.split(' ').next().unwrap_or_default();
-        if !known::NOT_YET.contains(&op) {
-            self.known.push(beginning.to_owned());
-        }
-    }
-
-    /// Expects of the operators that are known to refuse f64 that they do.
-    fn expect_f64_refused(&mut self) {
-        let is_f64 = |case: &&Case| case.inputs.first().is_some_and(|i| i.array.dtype == Dtype::F64);
-        let ops: BTreeSet<_> = self.cases.iter().filter(is_f64).map(|case| case.op).collect();
-        let ops = ops.iter().filter(|op| known::WITHOUT_F64.contains(op));
-        self.known.extend(ops.map(|op| format!("{op} of f64")));
-    }
-
     /// Runs the program on all cases and compares.
     ///
     /// # Panics
     ///
     /// If anything differs from the reference.
     #[track_caller]
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(self) {
         if self.cases.is_empty() {
             return;
         }
-        self.expect_f64_refused();
         let inputs: BTreeMap<_, _> = self.cases.iter().flat_map(|c| &c.inputs).map(|i| (&i.path, &i.array)).collect();
         inputs.iter().for_each(|(path, array)| npy::write(path, array));
         let batch = self.folder.join("batch.jsonl");
@@ -155,15 +129,11 @@ impl Suite {
 
     #[track_caller]
     fn report(&self, wrong: &[String]) {
-        let settled: Vec<_> = self.known.iter().filter(|k| !wrong.iter().any(|w| w.starts_with(k.as_str()))).collect();
-        assert!(settled.is_empty(), "known to differ, but does not: {settled:?}");
-        let wrong: Vec<_> =
-            wrong.iter().filter(|w| !self.known.iter().any(|k| w.starts_with(k.as_str()))).cloned().collect();
         if wrong.is_empty() {
             return;
         }
         let mut by_op = BTreeMap::new();
-        for line in &wrong {
+        for line in wrong {
             *by_op.entry(line.split(' ').next().unwrap_or_default()).or_insert(0) += 1;
         }
         let file = self.folder.join("disagreements.txt");
