@@ -100,7 +100,9 @@ fn norms_of_rows_of_every_length() {
             let columns = || scale.iter().zip(&bias).map(|(s, b)| (f64::from(*s), f64::from(*b)));
             y.extend(row.iter().zip(columns()).map(|(x, (s, b))| (x - mean) * rstd * s + b));
             z.extend(row.iter().zip(columns()).map(|(x, (s, b))| x * root * s + b));
-            (means.push(mean), rstds.push(rstd), roots.push(root));
+            means.push(mean);
+            rstds.push(rstd);
+            roots.push(root);
         }
         // A deviation is what is left of numbers around 10: its error is relative to them, and to the smallest deviation.
         let bound = if len < 8 { 0.5 } else { 2e-2 };

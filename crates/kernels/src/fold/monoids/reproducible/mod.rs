@@ -77,7 +77,7 @@ fn deposit<T: Binned>(bins: Bins, scaled: &[Val<T>]) -> Bins {
         let rounded: Vec<_> = rests.iter().map(|rest| *rest + Val::constant(rounder)).collect();
         if k + 1 < NUM_BINS {
             for (rest, rounded) in rests.iter_mut().zip(&rounded) {
-                *rest = *rest - (*rounded - Val::constant(rounder));
+                *rest -= *rounded - Val::constant(rounder);
             }
         }
         bins[k] + T::sum_of_places(&rounded, rounder)

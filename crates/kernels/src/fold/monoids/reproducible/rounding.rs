@@ -30,7 +30,7 @@ pub(super) fn round<T: Binned>(top: Val<i32>, bins: Bins) -> Val<T> {
     let exponent = is_short.select(unit, unit + 64);
     let shift = high.clz();
     let leading = (high << shift) | (low >> (Val::constant(64) - shift));
-    rest = rest | (low << shift);
+    rest |= low << shift;
     let sticky = rest.ne(0).cast::<u64>();
     let exponent = exponent - shift.cast::<i32>();
     // In two steps, as the power of two may be below the smallest number.
@@ -43,8 +43,8 @@ pub(super) fn round<T: Binned>(top: Val<i32>, bins: Bins) -> Val<T> {
 fn carried<T: Binned>(bins: Bins) -> Bins {
     let mut digits = bins;
     for k in (1..NUM_BINS).rev() {
-        digits[k - 1] = digits[k - 1] + (digits[k] >> T::WIDTH);
-        digits[k] = digits[k] & ((1_i64 << T::WIDTH) - 1);
+        digits[k - 1] += digits[k] >> T::WIDTH;
+        digits[k] &= (1_i64 << T::WIDTH) - 1;
     }
     digits
 }
