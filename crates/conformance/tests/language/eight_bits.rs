@@ -149,6 +149,33 @@ fn check_format<F: EightBitFloat>(standard: Standard, host: HostFormat) {
             Some(expected)
         },
     );
+    // Four at a time, each as the casts of one do it.
+    check_old_and_new(
+        "unpack",
+        &bytes(),
+        |a: Val<u8>| {
+            let word = a.cast::<u32>() * 0x0101_0101 ^ 0x8001_7f00;
+            let all = word.unpack_eight_bits::<F>();
+            let differs = (0..4_u32).map(|i| {
+                let single = (word >> (8 * i)).cast::<u8>().bitcast::<F>().cast::<f32>();
+                let value = all[i as usize];
+                !(value.bitcast::<u32>().eq(single.bitcast::<u32>()) | value.is_nan() & single.is_nan())
+            });
+            differs.reduce(|a, b| a | b).expect("there are four").cast::<u32>()
+        },
+        |_| Some(0),
+    );
+    check_old_and_new(
+        "pack",
+        &singles,
+        |a: Val<f32>| {
+            let values = [a, a * 1.5, -a, a + 1.0];
+            let word = Val::pack_eight_bits::<F>(values);
+            let single = |i: usize| values[i].cast::<F>().bitcast::<u8>().cast::<u32>() << (8 * i as u32);
+            word ^ (single(0) | single(1) | single(2) | single(3))
+        },
+        |_| Some(0),
+    );
     let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
     check_old_and_new(
         "from_f16",

@@ -188,6 +188,7 @@ functions! { f64
     log2 1.0: [everywhere(N), between(0.5, 2.0, N)];
     log10 1.0: [everywhere(N), between(0.5, 2.0, N)];
     log1p 1.5: [everywhere(N), between(-1.0, 2.0, N), up_to(1.0, N)];
+    cbrt 1.0: [everywhere(N), up_to(10.0, N)];
     sinh 2.0: [everywhere(N), up_to(715.0, N), up_to(30.0, N)];
     cosh 2.0: [everywhere(N), up_to(715.0, N), up_to(30.0, N)];
     tanh 2.5: [everywhere(N), up_to(30.0, N), up_to(1.0, N)];
@@ -204,6 +205,7 @@ functions! { f32
     log2 1.0: [everywhere(N), between(0.5, 2.0, N)];
     log10 1.0: [everywhere(N), between(0.5, 2.0, N)];
     log1p 1.5: [everywhere(N), between(-1.0, 2.0, N), up_to(1.0, N)];
+    cbrt 1.0: [everywhere(N), up_to(10.0, N)];
     sinh 2.0: [everywhere(N), up_to(100.0, N), up_to(12.0, N)];
     cosh 2.0: [everywhere(N), up_to(100.0, N), up_to(12.0, N)];
     atan 2.0: [everywhere(N), up_to(4.0, N)];

@@ -231,6 +231,14 @@ impl Q {
         ((Self::from(1.0) - self) / (self + 1.0)).sqrt().atan() * 2.0
     }
 
+    pub(crate) fn cbrt(self) -> Self {
+        let near = Self::from(self.to_f64().cbrt());
+        if near.to_f64() == 0.0 || !near.is_finite() {
+            return near;
+        }
+        near - (near * near * near - self) / (near * near * 3.0)
+    }
+
     pub(crate) fn pow(self, exponent: Self) -> Self {
         (self.ln() * exponent).exp()
     }

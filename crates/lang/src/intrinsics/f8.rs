@@ -45,16 +45,64 @@ pub(crate) fn decode(r: &mut Recorder, format: Format, a: Raw) -> Raw {
         let [low, _] = convert::unpack(r, Type::F16x2, Type::F16, pair);
         return convert::convert(r, Type::F16, Type::F32, low, None);
     }
-    // Exponent and mantissa at their places in an f16, whose bias is 8 more. The sign is extended into both bits above.
+    // Exponent and mantissa at their places in an f16. The sign is extended into both bits above.
     let byte = r.in_register(Type::F8E4M3, a);
     let extended = r.define(ScalarType::B16, Opcode::Cvt, &["s16", "s8"], vec![byte]);
     let shifted = logic::shift(r, true, Type::U16, extended, Raw::Const(7));
     let half = arithmetic::binary(r, Binary::And, Type::U16, shifted, Raw::Const(0xbf80));
+    from_rebased_half(r, half)
+}
+
+/// The e4m3 number whose exponent stands in that of an f16, where the bias is 8 more; its NaNs would be ±480.
+fn from_rebased_half(r: &mut Recorder, half: Raw) -> Raw {
     let small = convert::convert(r, Type::F16, Type::F32, half, None);
     let number = arithmetic::binary(r, Binary::Mul, Type::F32, small, constant(256.0));
-    let magnitude = arithmetic::binary(r, Binary::And, Type::U16, a, Raw::Const(0x7f));
-    let is_nan = compare::compare(r, Comparison::Eq, Type::U16, magnitude, Raw::Const(F8E4M3::NAN.to_bits().into()));
+    let magnitude = arithmetic::abs(r, Type::F32, number);
+    let is_nan = compare::compare(r, Comparison::Eq, Type::F32, magnitude, constant(480.0));
     compare::select(r, Type::F32, is_nan, constant(f32::NAN), number)
+}
+
+/// The numbers in the four bytes of a word, the lowest first.
+pub(crate) fn decode_word(r: &mut Recorder, format: Format, word: Raw) -> [Raw; 4] {
+    let halves = |r: &mut Recorder, pairs: [Raw; 2]| pairs.map(|pair| convert::unpack(r, Type::F16x2, Type::F16, pair));
+    if format == Format::E4M3 && has_cvt(r) {
+        let bytes = convert::unpack(r, Type::U32, Type::U16, word);
+        let pairs = bytes.map(|bytes| {
+            let operand = r.in_register(Type::U16, bytes);
+            r.define(ScalarType::B32, Opcode::Cvt, &["rn", "f16x2", name(format)], vec![operand])
+        });
+        let [[a, b], [c, d]] = halves(r, pairs);
+        return [a, b, c, d].map(|half| convert::convert(r, Type::F16, Type::F32, half, None));
+    }
+    // Each byte in the upper half of 16 bits.
+    let spread = [0x1404, 0x3424].map(|order| super::bits::permute(r, word, Raw::Const(0), Raw::Const(order)));
+    if format == Format::E5M2 {
+        let [[a, b], [c, d]] = halves(r, spread);
+        return [a, b, c, d].map(|half| convert::convert(r, Type::F16, Type::F32, half, None));
+    }
+    let rebased = spread.map(|pair| {
+        let shifted = logic::shift(r, false, Type::U32, pair, Raw::Const(1));
+        let magnitude = arithmetic::binary(r, Binary::And, Type::U32, shifted, Raw::Const(0x3f80_3f80));
+        let sign = arithmetic::binary(r, Binary::And, Type::U32, pair, Raw::Const(0x8000_8000));
+        arithmetic::binary(r, Binary::Or, Type::U32, magnitude, sign)
+    });
+    let [[a, b], [c, d]] = halves(r, rebased);
+    [a, b, c, d].map(|half| from_rebased_half(r, half))
+}
+
+/// The bytes of the numbers nearest to four f32, the first one lowest; saturating.
+pub(crate) fn encode_word(r: &mut Recorder, format: Format, values: [Raw; 4]) -> Raw {
+    let [a, b, c, d] = values;
+    let pairs = [[a, b], [c, d]].map(|[low, high]| {
+        if has_cvt(r) {
+            let operands = vec![r.operand(Type::F32, high), r.operand(Type::F32, low)];
+            return r.define(ScalarType::B16, Opcode::Cvt, &["rn", "satfinite", name(format), "f32"], operands);
+        }
+        let [low, high] = [low, high].map(|value| encode_by_integers(r, format, value));
+        let high = logic::shift(r, true, Type::U16, high, Raw::Const(8));
+        arithmetic::binary(r, Binary::Or, Type::U16, low, high)
+    });
+    convert::pack(r, Type::U16, Type::U32, pairs)
 }
 
 /// The number nearest to an f32, ties to even.

@@ -177,6 +177,9 @@ fn eight_bits<F: EightBitFloat>(name: &str) -> Kernel<(Global<F>, Global<F>, Glo
         output.at(4).set(c.cast_unsaturated::<F>());
         output.at(5).set(d.cast::<f64>().cast::<F>());
         output.at(6).set(wide.at(5).reinterpret::<bf16>().get().cast::<F>());
+        let words = input.at(8).reinterpret::<u32>();
+        wide.at(8).set_vec(words.get().unpack_eight_bits::<F>());
+        output.at(8).reinterpret::<u32>().set(Val::pack_eight_bits::<F>(wide.at(12).get_vec()));
         output.at(7).set(a.lt(b).select(input.get(), Val::constant(2.0_f32).cast::<F>()));
     })
 }
@@ -199,7 +202,7 @@ fn functions<T: WideFloat>(name: &str) -> Kernel<(Global<T>, Global<T>)> {
     kernel(format!("functions_{name}"), |input: Global<T>, output: Global<T>| {
         let x = input.get();
         store_all!(output:
-            x.exp(), x.exp2(), x.expm1(), x.ln(), x.log2(), x.log10(), x.log1p(), x.pow(input.at(1).get()), x.sinh(),
+            x.exp(), x.exp2(), x.expm1(), x.ln(), x.log2(), x.log10(), x.log1p(), x.pow(input.at(1).get()), x.cbrt(), x.sinh(),
             x.cosh(), x.tanh(), x.sigmoid(), x.erf(), x.floor(), x.ceil(), x.fmod(input.at(2).get()),
         );
     })

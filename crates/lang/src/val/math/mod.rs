@@ -93,6 +93,7 @@ mod constants {
     pub(super) const LOG10_2: [f64; 3] = [consts::LOG10_2, -2.803_728_127_785_170_4e-18, 5.471_948_402_314_639e-35];
     pub(super) const LOG10_E: [f64; 3] = [consts::LOG10_E, 1.098_319_650_216_765e-17, 3.717_181_233_110_959e-34];
     pub(super) const HALF_PI: [f64; 3] = [consts::FRAC_PI_2, 6.123_233_995_736_766e-17, -1.497_384_904_859_169_8e-33];
+    pub(super) const THIRD: [f64; 3] = [1.0 / 3.0, 1.850_371_707_708_594_2e-17, 1.027_162_637_006_525_7e-33];
     pub(super) const TWO_THIRDS: [f64; 3] =
         [0.666_666_666_666_666_6, 3.700_743_415_417_188e-17, 2.054_325_274_013_051_5e-33];
 }
@@ -223,6 +224,13 @@ impl<T: WideFloat> Val<T> {
     #[must_use]
     pub fn pow(self, exponent: impl Operand<T>) -> Self {
         by_both(power::pow, self, exponent)
+    }
+
+    /// The cube root: at most 1 ulp.
+    #[track_caller]
+    #[must_use]
+    pub fn cbrt(self) -> Self {
+        by(power::cbrt, self)
     }
 
     /// The hyperbolic sine: at most 2 ulp.

@@ -1,8 +1,20 @@
-//! Powers: `x^y = e^(y ln x)` with a logarithm of twice the digits, and the cases that C's `pow` lists.
+//! Powers: `x^y = e^(y ln x)` with a logarithm of twice the digits, and the cases that C's `pow` lists; cube roots.
 
+use super::constants::THIRD;
 use super::twofold::Twofold;
 use super::{Functions, exponential, logarithm};
 use crate::{Rounding, Val};
+
+/// The cube root.
+pub(super) fn cbrt<T: Functions>(x: Val<T>) -> Val<T> {
+    let base = x.abs();
+    let [high, low, _] = T::parts(THIRD);
+    let third = logarithm::ln_twofold(base).times(Twofold { high, low });
+    let root = exponential::exp(third.high, Some(third.low));
+    // 0, infinity and NaN are their own roots.
+    let is_ordinary = base.gt(T::real(0.0)) & base.is_finite();
+    is_ordinary.select(root.copysign(x), x)
+}
 
 /// `x^y`
 pub(super) fn pow<T: Functions>(x: Val<T>, y: Val<T>) -> Val<T> {
