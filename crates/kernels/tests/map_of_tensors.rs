@@ -4,8 +4,8 @@ use warpfold_device::{Checks, Counters, Device, Profile};
 use warpfold_kernels::elements::{Run, Sink, Source};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::map::{Map, Plan, Shape, Weight};
-use warpfold_kernels::{Dtype, ErrorKind};
-use warpfold_lang::Val;
+use warpfold_kernels::{AnyKernel, Dtype, ErrorKind};
+use warpfold_lang::{Arch, Target, Val};
 
 fn layout(shape: &[usize], strides: &[isize]) -> Layout {
     Layout::new(shape.to_vec(), strides.to_vec()).unwrap()
@@ -267,6 +267,28 @@ fn narrow_elements_turn_by_words_where_they_are_aligned() {
                 let expected: Vec<u64> = (0..rows * columns).map(expected).collect();
                 assert!(output.download().unwrap() == bytes_of(&expected), "{plan:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn tiles_of_any_type_and_number_fit_shared_memory() {
+    let side = 1 << 14;
+    let (turned, plain) = (layout(&[side, side], &[1, side as isize]), contiguous(&[side, side]));
+    for dtype in [Dtype::U8, Dtype::F16, Dtype::F32, Dtype::F64] {
+        for shift in [0, dtype.bytes()] {
+            let one = || Source::one::<f64>(dtype);
+            let most = |kernel: AnyKernel| {
+                let built = kernel.build(&Target::new(Arch::SM_80, (7, 4))).unwrap();
+                assert!((1..=48 << 10).contains(&built.static_shared_bytes), "{dtype} {}", built.static_shared_bytes);
+            };
+            let map = Map::new("one", one(), Sink::one::<f64>(dtype));
+            most(map.kernel(&map.plan(&[&turned], &[&plain], &[shift, 0]).unwrap()));
+            let two = Map::new("two", one().zip(one()).map(|(x, y)| x + y), Sink::one::<f64>(dtype));
+            most(two.kernel(&two.plan(&[&turned; 2], &[&plain], &[shift, 0, 0]).unwrap()));
+            let three = one().zip(one()).zip(one()).map(|((x, y), z)| x + y + z);
+            let three = Map::new("three", three, Sink::one::<f64>(dtype));
+            most(three.kernel(&three.plan(&[&turned; 3], &[&plain], &[shift, 0, 0, 0]).unwrap()));
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::{Dtype, Error, ErrorKind};
 /// Blocks that fill a GPU several times over: with fewer, threads and blocks take less.
 const ENOUGH_BLOCKS: u64 = 512;
 
+/// Shared memory that a block takes without asking.
+const SHARED_BYTES: u32 = 48 << 10;
+
 /// How much a map computes for an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Weight {
@@ -158,13 +161,15 @@ fn tiles(
         let across = |dim: &Dim| dim.size.div_ceil(u64::from(side));
         outer.saturating_mul(across(&geometry.dims[last])).saturating_mul(across(&geometry.dims[last + 1]))
     };
-    let is_turned =
-        |bytes: u64| (0..problem.inputs).any(|input| staged[input] && problem.dtypes[input].bytes() == bytes);
     // Lines of 256 bytes, but for single bytes: an H200 turns 1 GiB of f32 with 2,147 GB/s in lines of 128 bytes and with
     // 3,933 in lines of 256, of f16 with 3,090 and 3,944; f64 gains nothing from lines of 512 (the device copies with 4,158
-    // GB/s; driver 580.159.04, 2026-11). Tiles of 64 words a side take 16 KiB an input.
+    // GB/s; driver 580.159.04, 2026-11).
     let large = 64 * vector as u32;
-    let is_large = vector < 4 && !is_turned(8) && blocks_of(large) >= ENOUGH_BLOCKS;
+    let turned = (0..problem.inputs).filter(|input| staged[*input]);
+    let widest = turned.clone().map(|input| problem.dtypes[input].bytes()).max().unwrap_or(1);
+    let shared_bytes = turned.count() as u32 * large * 64 * 4;
+    let suits = vector < 4 && widest < 8 && shared_bytes <= SHARED_BYTES;
+    let is_large = suits && blocks_of(large) >= ENOUGH_BLOCKS;
     let side = if is_large { large } else { 32 * vector as u32 };
     let blocks = blocks_of(side);
     let row = &geometry.dims[last + 1];
