@@ -19,11 +19,11 @@ const MAX: usize = 32;
 /// A function of such groups records the same instructions as one of the types that they came from.
 ///
 /// ```
-/// use warpfold_lang::{AnyRegisters, Arch, Global, Target, kernel, lane_id, shfl_down};
+/// use warpfold_lang::{AnyRegisters, Arch, Global, Target, Val, kernel, lane_id, shfl_down};
 /// let next = kernel("next", |data: Global<f32>, index: Global<u64>| {
 ///     let i = lane_id();
 ///     let pair = AnyRegisters::of((data.at(i).get(), index.at(i).get()));
-///     let (value, position) = shfl_down(pair, 1).to();
+///     let (value, position): (Val<f32>, Val<u64>) = shfl_down(pair, 1).to();
 ///     data.at(i).set(value);
 ///     index.at(i).set(position);
 /// });

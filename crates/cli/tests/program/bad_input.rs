@@ -151,7 +151,7 @@ fn arrays_that_cannot_be_read_or_written() {
     file(b"PK\x03\x04");
     given(&input, 2, "x.npy: it is not a .npy file");
     file(&npy(">f4", "(1,)", &[0; 4]));
-    given(&input, 2, "x.npy: its elements have type '>f4', expected little-endian");
+    given(&input, 2, "x.npy: its elements have type '>f4', expected bool, or little-endian");
     file(&npy("<c8", "(1,)", &[0; 8]));
     given(&input, 2, "type '<c8'");
     file(&npy("<f4", "(2,)", &[0; 4]));

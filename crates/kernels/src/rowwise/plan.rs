@@ -13,6 +13,8 @@ use crate::{Dtype, Error, ErrorKind};
 /// Items that a thread holds: with f32 in registers, and as many results, a block of 1,024 threads still fits.
 const MAX_HELD: u32 = 32;
 
+/// The same where vectors along the row come with it.
+const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
@@ -89,7 +91,8 @@ pub(super) fn plan(
     let wide_out = problem.out_dtypes.iter().all(|dtype| len.is_multiple_of((16 / dtype.bytes()).min(vector.into())));
     let (kept_rank, small) = (geometry.kept.len(), results.max(len) < 1 << 32);
     let is_empty = results == 0 || len == 0;
-    if let Some((block, lanes, groups)) = on_chip(len.max(1), vector) {
+    let most = if problem.column_dtypes.is_empty() { MAX_HELD } else { MAX_HELD_WITH_COLUMNS };
+    if let Some((block, lanes, groups)) = on_chip(len.max(1), vector, most / vector) {
         let shape = OnChip {
             block,
             lanes,
@@ -118,10 +121,10 @@ fn product(dims: &[crate::layout::Dim]) -> u64 {
     dims.iter().map(|dim| dim.size).product()
 }
 
-/// Block, threads a row and groups a thread that hold a row in registers.
-fn on_chip(len: u64, vector: u32) -> Option<(u32, u32, u32)> {
+/// Block, threads a row and groups a thread that hold a row in registers, with so many groups a thread at most.
+fn on_chip(len: u64, vector: u32, most: u32) -> Option<(u32, u32, u32)> {
     let groups = len / u64::from(vector);
-    let most = u64::from(MAX_HELD / vector);
+    let most = u64::from(most);
     if groups <= 32 * most {
         let lanes = groups.next_power_of_two().min(32);
         return Some((128, lanes as u32, groups.div_ceil(lanes) as u32));

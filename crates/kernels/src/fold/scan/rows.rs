@@ -278,5 +278,6 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
             }
         }
     };
-    kernel(name, body).required_block(block).into()
+    // Saying how many blocks shall fit keeps ptxas from spilling for more of them.
+    kernel(name, body).required_block(block).min_blocks(1).into()
 }
