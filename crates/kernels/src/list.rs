@@ -1,7 +1,7 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, fold, gather, gemm, gemv, histogram, map, nms, operations, rowwise};
+use crate::{AnyKernel, fold, gather, gemm, gemv, histogram, map, nms, operations, reductions, rowwise};
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
@@ -43,6 +43,7 @@ pub fn kernels() -> Vec<Listed> {
         ("scan", fold::scan_kernels()),
         ("segments", fold::segments_kernels()),
         ("rows", rowwise::operators::kernels()),
+        ("reductions", few_reductions()),
     ];
     for (place, kernels) in of_blocks {
         let listed = |(kernel, block)| Listed { kernel, place: place.to_owned(), block: [block, 1, 1] };
@@ -50,6 +51,13 @@ pub fn kernels() -> Vec<Listed> {
     }
     list.extend(nms::kernels().into_iter().map(|(block, kernel)| Listed { kernel, place: "nms".to_owned(), block }));
     list
+}
+
+/// A few of the kernels of reductions: all of them are assembled by the tests, but these are looked at.
+fn few_reductions() -> Vec<(AnyKernel, u32)> {
+    const NAMES: [&str; 4] =
+        ["sum_f32_f32_rows", "argmax_i8_i64_rows", "mean_var_f32_f32_rows", "log_sum_exp_f32_f32_columns"];
+    reductions::kernels().into_iter().filter(|(kernel, _)| NAMES.contains(&kernel.name())).collect()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use warpfold_kernels::{Listed, kernels};
+use warpfold_kernels::{Listed, kernels, reductions};
 use warpfold_lang::{Arch, Target};
 
 const TARGETS: [Target; 2] = [Target::new(Arch::SM_80, (7, 4)), Target::new(Arch::SM_90A, (8, 0))];
@@ -18,12 +18,22 @@ fn every_kernel_assembles_without_warnings_and_spills() {
         println!("no ptxas found (set PTXAS to name one): nothing was assembled");
         return;
     }
-    let failures: Vec<_> = kernels()
-        .iter()
-        .flat_map(|listed| TARGETS.iter().filter_map(|target| complaint(ptxas, listed, target)))
-        .collect();
+    let all = all();
+    let failures: Vec<_> =
+        all.iter().flat_map(|listed| TARGETS.iter().filter_map(|target| complaint(ptxas, listed, target))).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    println!("{} kernels assembled for {} targets with {}", kernels().len(), TARGETS.len(), ptxas.display());
+    println!("{} kernels assembled for {} targets with {}", all.len(), TARGETS.len(), ptxas.display());
+}
+
+/// Those that are listed, and reductions of every monoid beside them.
+fn all() -> Vec<Listed> {
+    let mut all = kernels();
+    for (kernel, block) in reductions::kernels() {
+        if all.iter().all(|listed| listed.kernel.name() != kernel.name()) {
+            all.push(Listed { kernel, place: "reductions".to_owned(), block: [block, 1, 1] });
+        }
+    }
+    all
 }
 
 /// What ptxas does not like about a kernel.

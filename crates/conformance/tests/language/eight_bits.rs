@@ -154,7 +154,7 @@ fn check_format<F: EightBitFloat>(standard: Standard, host: HostFormat) {
         "unpack",
         &bytes(),
         |a: Val<u8>| {
-            let word = a.cast::<u32>() * 0x0101_0101 ^ 0x8001_7f00;
+            let word = (a.cast::<u32>() * 0x0101_0101) ^ 0x8001_7f00;
             let all = word.unpack_eight_bits::<F>();
             let differs = (0..4_u32).map(|i| {
                 let single = (word >> (8 * i)).cast::<u8>().bitcast::<F>().cast::<f32>();

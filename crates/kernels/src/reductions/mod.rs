@@ -14,6 +14,7 @@
 //! float. Which monoid an operation uses, and its rules on NaN, infinities and ties, stand in `table` and at the monoid.
 
 mod elements;
+mod kernels;
 mod keys;
 mod options;
 mod table;
@@ -24,6 +25,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+pub use kernels::kernels;
 pub use options::Options;
 pub use types::outputs;
 

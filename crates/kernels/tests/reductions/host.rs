@@ -97,3 +97,15 @@ pub(crate) fn decode(dtype: Dtype, bytes: &[u8]) -> Vec<Value> {
     };
     bytes.chunks(dtype.bytes() as usize).map(value).collect()
 }
+/// Scattered bits.
+pub(crate) fn scattered(i: usize) -> u64 {
+    let mut x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^= x >> 29;
+    x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^ (x >> 32)
+}
+
+/// Scattered between -1 and 1.
+pub(crate) fn uniform(i: usize) -> f64 {
+    (scattered(i) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+}

@@ -1,0 +1,74 @@
+//! Kernels of reductions that stand for all of them, in the lists of the tests.
+
+use super::{Options, Reduction, fold_of};
+use crate::layout::Layout;
+use crate::{AnyKernel, Dtype};
+
+/// How a fold is asked for.
+#[derive(Clone, Copy)]
+enum Shape {
+    /// A thousand rows of a thousand elements, each folded by a block.
+    Rows,
+    /// The same, folded along the columns by blocks that share them.
+    Columns,
+    /// One long row, shared by blocks.
+    Long,
+}
+
+/// A kernel for each monoid, in the types whose code differs, with its threads a block.
+#[must_use]
+pub fn kernels() -> Vec<(AnyKernel, u32)> {
+    use {Dtype as D, Reduction as R, Shape as S};
+    let all: &[(R, D, S)] = &[
+        (R::Sum, D::F32, S::Rows),
+        (R::Sum, D::Bf16, S::Rows),
+        (R::Sum, D::I8, S::Rows),
+        (R::Sum, D::Bool, S::Long),
+        (R::Sum, D::I64, S::Columns),
+        (R::Product, D::F64, S::Columns),
+        (R::Mean, D::F16, S::Columns),
+        (R::Max, D::F32, S::Rows),
+        (R::Max, D::F64, S::Rows),
+        (R::Max, D::I8, S::Rows),
+        (R::MinMax, D::U32, S::Rows),
+        (R::Any, D::F64, S::Rows),
+        (R::CountNonzero, D::U8, S::Rows),
+        (R::ArgMax, D::F32, S::Rows),
+        (R::ArgMax, D::Bf16, S::Columns),
+        (R::ArgMax, D::I8, S::Rows),
+        (R::ArgMin, D::F64, S::Long),
+        (R::ArgMin, D::U64, S::Columns),
+        (R::L2, D::F32, S::Rows),
+        (R::LogSumExp, D::F32, S::Rows),
+        (R::LogSumExp, D::F32, S::Columns),
+        (R::LogSumExp, D::F64, S::Long),
+        (R::MeanVariance, D::F32, S::Rows),
+        (R::MeanVariance, D::F64, S::Columns),
+        (R::Variance, D::Bf16, S::Long),
+        (R::Dot, D::F32, S::Long),
+        (R::TopK, D::F32, S::Rows),
+        // Sixteen of f64 along columns are left out: ptxas spills 36 bytes of their 32 registers of 64 bits.
+        (R::TopK, D::F64, S::Rows),
+        (R::ReproducibleSum, D::F32, S::Long),
+        (R::ReproducibleSum, D::Bf16, S::Rows),
+        (R::ReproducibleSum, D::F64, S::Rows),
+        (R::ReproducibleSum, D::F64, S::Columns),
+    ];
+    all.iter().map(|(reduction, dtype, shape)| kernel_of(*reduction, *dtype, *shape)).collect()
+}
+
+fn kernel_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> (AnyKernel, u32) {
+    let k = (reduction == Reduction::TopK).then_some(Options::MAX_K);
+    let options = Options { k, ..Options::default() };
+    let fold = fold_of(reduction, &vec![dtype; reduction.inputs()], options).expect("a reduction that there is");
+    let (sizes, axis): (&[usize], _) = match shape {
+        Shape::Rows => (&[1024, 1024], 1),
+        Shape::Columns => (&[1024, 1024], 0),
+        Shape::Long => (&[1 << 20], 0),
+    };
+    let layout = Layout::contiguous(sizes).expect("two dimensions");
+    let inputs = reduction.inputs();
+    let plan = fold.plan(&vec![&layout; inputs], &vec![0; inputs], &[axis]).expect("a fold of a million");
+    let block = plan.launch.expect("there are results").block[0];
+    (fold.kernel(&plan), block)
+}
