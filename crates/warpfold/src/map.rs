@@ -6,10 +6,11 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::layout::broadcast_shape;
 use warpfold_kernels::map::{AnyMap, Map};
+use warpfold_kernels::operations::{Number, Operation, Options, map_of};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
-use crate::Tensor;
 use crate::tensor::Allocated;
+use crate::{Queue, Tensor};
 
 impl Tensor {
     /// A map of one's own over the elements of this tensor and of others, repeated to their common shape.
@@ -67,6 +68,71 @@ impl Tensor {
         O: Copy + 'static,
     {
         map_into_first(map, self, others)
+    }
+
+    /// A tensor of one number.
+    ///
+    /// ```
+    /// use warpfold::{Device, Dtype, Profile, Queue, Tensor};
+    ///
+    /// let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
+    /// assert_eq!(Tensor::full(&queue, Dtype::I16, 7, &[3])?.to_vec::<i16>()?, [7, 7, 7]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`], and what the device says.
+    pub fn full(queue: &Queue, dtype: Dtype, number: impl Into<Number>, shape: &[usize]) -> Result<Self, Error> {
+        let options = Options { dtype: Some(dtype), alpha: number.into(), ..Options::default() };
+        let map = map_of(Operation::Fill, &[], &options)?;
+        let mut output = Allocated::new(queue, dtype, shape)?;
+        let plan = map.plan(&[], &[&output.layout], &[output.buffer.address()])?;
+        map.launch(queue.stream(), &plan, Vec::new(), vec![output.buffer.as_view_mut()])?;
+        Ok(output.finish())
+    }
+
+    /// An element-wise operation on this tensor and others, repeated to their common shape: every one of
+    /// [`operations`](warpfold_kernels::operations), with its options.
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Tensor};
+    /// use warpfold_kernels::operations::{Operation, Options};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&device, &[1.0_f32, -4.0], &[2])?;
+    /// let y = x.elementwise(Operation::Abs, &[], &Options::default())?;
+    /// assert_eq!(y.elementwise(Operation::Sqrt, &[], &Options::default())?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`], [`ErrorKind::NumInputs`].
+    pub fn elementwise(&self, operation: Operation, others: &[&Self], options: &Options) -> Result<Self, Error> {
+        let inputs: Vec<_> = std::iter::once(self).chain(others.iter().copied()).collect();
+        let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype()).collect();
+        Ok(map_with(&*map_of(operation, &dtypes, options)?, &inputs)?.remove(0))
+    }
+
+    /// As [`Tensor::elementwise`], with the results in this tensor's place; the rules of [`Tensor::map_in_place`] hold.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::elementwise`] and [`Tensor::map_in_place`].
+    pub fn elementwise_in_place(
+        &mut self,
+        operation: Operation,
+        others: &[&Self],
+        options: &Options,
+    ) -> Result<(), Error> {
+        let dtypes: Vec<_> = std::iter::once(self.dtype()).chain(others.iter().map(|other| other.dtype())).collect();
+        map_into_first(&*map_of(operation, &dtypes, options)?, self, others)
+    }
+
+    /// The elements in another type, as Rust's `as` converts them.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn cast(&self, dtype: Dtype) -> Result<Self, Error> {
+        self.elementwise(Operation::Cast, &[], &Options { dtype: Some(dtype), ..Options::default() })
     }
 
     /// The same elements side by side in C order: this tensor if they lie so already, else a copy.

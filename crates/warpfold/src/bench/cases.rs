@@ -5,7 +5,11 @@ use std::sync::Arc;
 use warpfold_device::Buffer;
 use warpfold_kernels::cross_entropy::cross_entropy;
 use warpfold_kernels::fold::{self, AnyFold, AnyScan, Cumulative, ScanOrder, ScanPlan, SegmentsPlan, scan_of};
+use warpfold_kernels::gemv;
+use warpfold_kernels::histogram;
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::map::{self, AnyMap};
+use warpfold_kernels::operations::{Operation, map_of};
 use warpfold_kernels::reductions::{self, Reduction};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
 use warpfold_kernels::rowwise::{self, AnyRowWise, Outputs};
@@ -15,8 +19,20 @@ use super::data::filled;
 use crate::Queue;
 
 /// The families.
-pub const FAMILIES: &[&str] =
-    &["copy", "sum", "argmax", "softmax", "norm", "scale", "cross-entropy", "scan", "segments"];
+pub const FAMILIES: &[&str] = &[
+    "copy",
+    "sum",
+    "argmax",
+    "softmax",
+    "norm",
+    "scale",
+    "cross-entropy",
+    "scan",
+    "segments",
+    "map",
+    "gemv",
+    "histogram",
+];
 
 /// An operator at a shape.
 #[derive(Debug, Clone)]
@@ -45,6 +61,14 @@ enum Work {
     /// The sums of so many segments, of this length or, skewed, half of them in the first one.
     Segments {
         skewed: bool,
+    },
+    /// Of as many inputs as the operation takes.
+    Map(Operation),
+    /// A copy of the transposed matrix.
+    Transpose,
+    Gemv,
+    Histogram {
+        bins: u64,
     },
 }
 
@@ -116,6 +140,17 @@ pub(super) fn all(is_virtual: bool) -> Vec<Case> {
         add("segments", Dtype::F32, rows, len, Work::Segments { skewed: false });
     }
     add("segments", Dtype::F32, 1 << 22, 64, Work::Segments { skewed: true });
+    for operation in [Operation::Copy, Operation::Exp, Operation::Add] {
+        add("map", Dtype::F32, 1, 1 << 28, Work::Map(operation));
+    }
+    add("map", Dtype::Bf16, 1, 1 << 29, Work::Map(Operation::Gelu));
+    for dtype in [Dtype::U8, Dtype::F16, Dtype::F32] {
+        add("map", dtype, 16_384, 16_384, Work::Transpose);
+    }
+    add("gemv", Dtype::F32, 16_384, 16_384, Work::Gemv);
+    add("gemv", Dtype::Bf16, 32_768, 16_384, Work::Gemv);
+    add("gemv", Dtype::F32, 1 << 22, 64, Work::Gemv);
+    add("histogram", Dtype::U8, 1, 1 << 28, Work::Histogram { bins: 256 });
     cases
 }
 
@@ -128,6 +163,10 @@ impl Case {
             Work::Reduce { reduction, along: Along::Columns } => format!("{reduction} of columns,"),
             Work::Rows(op) => op.name().to_owned(),
             Work::CrossEntropy => "cross-entropy".to_owned(),
+            Work::Map(operation) => operation.to_string(),
+            Work::Transpose => "transpose".to_owned(),
+            Work::Gemv => "gemv".to_owned(),
+            Work::Histogram { bins } => format!("histogram of {bins} bins,"),
             Work::Scan(Along::Rows) => "cumsum".to_owned(),
             Work::Scan(Along::Columns) => "cumsum of columns,".to_owned(),
             Work::Segments { skewed: false } => "sum of segments,".to_owned(),
@@ -148,6 +187,10 @@ impl Case {
             Work::Rows(_) | Work::Scan(_) => 2 * input,
             Work::Segments { .. } => input + self.rows * (8 + self.dtype.bytes()),
             Work::CrossEntropy => input + self.rows * 8,
+            Work::Map(operation) => (operation.inputs() as u64 + 1) * input,
+            Work::Transpose => 2 * input,
+            Work::Gemv => input + (self.rows + self.len) * self.dtype.bytes(),
+            Work::Histogram { bins } => input + 4 * bins,
         }
     }
 
@@ -195,6 +238,44 @@ impl Case {
                 let stats = operator.stats().iter().map(|dtype| alloc(dtype, self.rows)).collect::<Result<_, _>>()?;
                 Prepared::Rows { operator, plan: Box::new(plan), input, results, stats }
             }
+            Work::Map(operation) => {
+                let map = map_of(operation, &vec![self.dtype; operation.inputs()], &Default::default())?;
+                let output = alloc(&map.outputs()[0], self.rows * self.len)?;
+                let mut inputs = vec![input];
+                for _ in 1..operation.inputs() {
+                    inputs.push(filled(queue, self.dtype, self.rows * self.len)?);
+                }
+                let addresses: Vec<u64> = inputs.iter().chain([&output]).map(Buffer::address).collect();
+                let plan = map.plan(&vec![&layout; inputs.len()], &[&layout], &addresses)?;
+                Prepared::Map { map, plan, inputs, output }
+            }
+            Work::Transpose => {
+                let map = map_of(Operation::Copy, &[self.dtype], &Default::default())?;
+                let output = alloc(&self.dtype, self.rows * self.len)?;
+                let shape = vec![self.len as usize, self.rows as usize];
+                let turned = Layout::new(shape.clone(), vec![1, self.len as isize])?;
+                let (straight, addresses) = (Layout::contiguous(&shape)?, [input.address(), output.address()]);
+                let plan = map.plan(&[&turned], &[&straight], &addresses)?;
+                Prepared::Map { map, plan, inputs: vec![input], output }
+            }
+            Work::Gemv => {
+                let vector = filled(queue, self.dtype, self.len)?;
+                let problem = gemv::Problem {
+                    product: gemv::Product::MatrixVector,
+                    dtype: self.dtype,
+                    rows: self.rows,
+                    columns: self.len,
+                    row_stride: self.len as i64,
+                    alignment: gemv::Operands::alignment(&input.as_view(), &vector.as_view()),
+                };
+                let plan = gemv::Plan::new(problem, queue.device().limits())?;
+                Prepared::Gemv { plan, output: alloc(&self.dtype, self.rows)?, matrix: input, vector }
+            }
+            Work::Histogram { bins } => {
+                let problem = histogram::Problem { dtype: self.dtype, len: self.rows * self.len, bins };
+                let plan = histogram::Plan::new(problem, queue.device().limits())?;
+                Prepared::Histogram { plan, input, output: alloc(&Dtype::I32, bins)? }
+            }
             Work::CrossEntropy => {
                 let fold = cross_entropy(self.dtype, Dtype::I64, -100)?;
                 let mut labels = queue.device().alloc::<u8>((self.rows * 8) as usize)?;
@@ -219,6 +300,23 @@ pub(super) enum Prepared {
         plan: fold::Plan,
         inputs: Vec<Buffer<u8>>,
         outputs: Vec<Buffer<u8>>,
+    },
+    Map {
+        map: Arc<dyn AnyMap>,
+        plan: map::Plan,
+        inputs: Vec<Buffer<u8>>,
+        output: Buffer<u8>,
+    },
+    Gemv {
+        plan: gemv::Plan,
+        matrix: Buffer<u8>,
+        vector: Buffer<u8>,
+        output: Buffer<u8>,
+    },
+    Histogram {
+        plan: histogram::Plan,
+        input: Buffer<u8>,
+        output: Buffer<u8>,
     },
     Scan {
         scan: Arc<dyn AnyScan>,
@@ -253,6 +351,16 @@ impl Prepared {
                 let written = outputs.iter_mut().map(Buffer::as_view_mut).collect();
                 fold.launch(stream, plan, views, written, workspace)
             }
+            Self::Map { map, plan, inputs, output } => {
+                map.launch(stream, plan, inputs.iter().map(Buffer::as_view).collect(), vec![output.as_view_mut()])
+            }
+            Self::Gemv { plan, matrix, vector, output } => {
+                let (matrix, vector, result) = (matrix.as_view(), vector.as_view(), output.as_view_mut());
+                gemv::launch(stream, plan, gemv::Operands { matrix, vector, result }, workspace)
+            }
+            Self::Histogram { plan, input, output } => {
+                histogram::launch(stream, plan, input.as_view(), output.as_view_mut())
+            }
             Self::Scan { scan, plan, input, output } => {
                 scan.launch(stream, plan, vec![input.as_view()], vec![output.as_view_mut()], workspace)
             }
@@ -274,7 +382,8 @@ impl Prepared {
     pub(super) fn launches(&self) -> u64 {
         match self {
             Self::Rows { plan, .. } if matches!(plan.shape, rowwise::Shape::Long { .. }) => 2,
-            Self::Copy { .. } | Self::Fold { .. } | Self::Scan { .. } | Self::Segments { .. } | Self::Rows { .. } => 1,
+            Self::Gemv { plan, .. } if plan.finish().is_some() => 2,
+            _ => 1,
         }
     }
 }
