@@ -26,7 +26,7 @@ const fn bad(
     Bad { what, op, inputs, options }
 }
 
-/// Files: `matrix` 3x4 f32, `vector` 4 f32, `other` 5 f32, `ints` 3x4 i32, `labels` 3 i64, `empty` 0 f32.
+/// Files: `matrix` 3x4 f32, `vector` 4 f32, `other` 5 f32, `ints` 3x4 i32, `labels` 3 i64, `labels4` 4, `labels9` with a 9, `empty` 0 f32.
 const BAD: &[Bad] = &[
     bad("no such operator", "frobnicate", &["matrix"], &[]),
     bad("no input", "sum", &[], &[]),
@@ -52,6 +52,14 @@ const BAD: &[Bad] = &[
     bad("integers", "softmax", &["ints"], &[]),
     bad("labels of another length", "cross-entropy", &["matrix", "labels4"], &[]),
     bad("labels that are floats", "cross-entropy", &["matrix", "vector"], &[]),
+    bad("a row that is not there", "gather", &["matrix", "labels9"], &[]),
+    bad("indices that are floats", "gather", &["matrix", "vector"], &[]),
+    bad("values of another length", "softmax-v", &["matrix", "matrix"], &[]),
+    bad("a type that is not narrow", "quantize", &["matrix"], &[("dtype", "\"i32\"")]),
+    bad("a mask that does not broadcast", "softmax", &["matrix", "other"], &[]),
+    bad("conditions that are no bools", "where", &["matrix", "matrix", "matrix"], &[]),
+    bad("bits of floats", "and", &["matrix", "matrix"], &[]),
+    bad("two axes for a scan", "cumsum", &["matrix"], &[("axes", "[0,1]")]),
     bad("bins of floats", "histogram", &["matrix"], &[("bins", "4")]),
     bad("no bins", "histogram", &["ints"], &[]),
     bad("no type", "cast", &["matrix"], &[]),
@@ -76,6 +84,7 @@ fn files(name: &str) -> std::path::PathBuf {
     write("other", &Array::floats(F32, &[5], &count(5)));
     write("ints", &Array::ints(I32, &[3, 4], &ints(12)));
     write("labels", &Array::ints(I64, &[3], &ints(3)));
+    write("labels9", &Array::ints(I64, &[3], &[0, 9, 1]));
     write("labels4", &Array::ints(I64, &[4], &[0; 4]));
     write("empty", &Array::floats(F32, &[0], &[]));
     fs::write(folder.join("garbage.npy"), "not an array").expect("a file can be written");

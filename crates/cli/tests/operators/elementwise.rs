@@ -28,7 +28,7 @@ fn functions_of_one_input() {
                 turn += 1;
                 let x = suite.input(dtype, &[len], fills[turn % 6], 1);
                 // Where the argument has hundreds of turns, nobody promises digits.
-                if !(matches!(op, "sin" | "cos") && fills[turn % 6] == Fill::Wide) {
+                if !(matches!(op, "sin" | "cos" | "tan") && fills[turn % 6] == Fill::Wide) {
                     suite.add(op, &[&x], Options::default());
                 }
             }
@@ -46,8 +46,16 @@ fn functions_of_one_input() {
             }
         }
     }
-    let x = suite.input(Bool, &[3, 33], Fill::Small, 1);
-    suite.add("not", &[&x], Options::default());
+    for dtype in Dtype::INTEGERS.into_iter().chain([Bool]) {
+        let x = suite.input(dtype, &[3, 33], Fill::Wide, 1);
+        suite.add("not", &[&x], Options::default());
+    }
+    for dtype in Dtype::FLOATS {
+        for (alpha, beta) in [(None, None), (Some(0.75), None), (None, Some(-2.5)), (Some(-0.375), Some(0.5))] {
+            let x = suite.input(dtype, &[3, 333], Fill::Special, 1);
+            suite.add("scale", &[&x], Options { alpha, beta, ..Options::default() });
+        }
+    }
     suite.run();
 }
 
@@ -76,8 +84,10 @@ fn functions_of_two_inputs() {
     let mut turn = 0;
     let fills = [Fill::Small, Fill::Even, Fill::Special, Fill::Wide, Fill::Positive];
     for op in binary::NAMES.iter().copied() {
-        let types = if matches!(op, "and" | "or") {
-            vec![Bool]
+        let types = if matches!(op, "shl" | "shr") {
+            Dtype::INTEGERS.to_vec()
+        } else if binary::OF_BITS.contains(&op) {
+            [vec![Bool; 3], Dtype::INTEGERS.to_vec()].concat()
         } else {
             [Dtype::FLOATS.to_vec(), Dtype::INTEGERS.to_vec()].concat()
         };
@@ -88,7 +98,11 @@ fn functions_of_two_inputs() {
                 if i >= 4 && turn % 3 != 0 {
                     continue;
                 }
-                let fill = if op == "pow" && !dtype.is_float() { Fill::NearOne } else { fills[turn % 5] };
+                let fill = match op {
+                    "pow" if !dtype.is_float() => Fill::NearOne,
+                    "shl" | "shr" => Fill::Positive,
+                    _ => fills[turn % 5],
+                };
                 let x = suite.input(dtype, a, fills[turn / 5 % 5], 1);
                 let y = suite.input(dtype, b, fill, 2);
                 suite.add(op, &[&x, &y], Options::default());

@@ -9,28 +9,6 @@ use crate::program;
 /// Operators that the issue names and the program does not have yet.
 pub(crate) const NOT_YET: &[&str] = &[];
 
-/// Operators beyond those of the issue: their cases are in the tests of the kernels.
-const ELSEWHERE: &[&str] = &[
-    "reproducible-sum",
-    "exp2",
-    "expm1",
-    "log2",
-    "log10",
-    "log1p",
-    "gelu-tanh",
-    "tan",
-    "trunc",
-    "is-inf",
-    "is-finite",
-    "rem",
-    "fmax",
-    "fmin",
-    "xor",
-    "shl",
-    "shr",
-    "scale",
-];
-
 #[test]
 fn every_operator_that_is_missing_stands_in_the_list_and_no_other() {
     let listed: BTreeSet<_> = program::listed().into_iter().collect();
@@ -41,11 +19,6 @@ fn every_operator_that_is_missing_stands_in_the_list_and_no_other() {
 #[test]
 fn every_operator_that_the_program_has_has_a_reference() {
     let with_reference: BTreeSet<_> = call::names().collect();
-    let without: BTreeSet<_> =
-        program::listed().into_iter().filter(|name| !with_reference.contains(&name[..])).collect();
-    assert_eq!(
-        without,
-        ELSEWHERE.iter().map(|name| (*name).to_owned()).collect(),
-        "operators without a reference here"
-    );
+    let without: Vec<_> = program::listed().into_iter().filter(|name| !with_reference.contains(&name[..])).collect();
+    assert!(without.is_empty(), "{without:?}");
 }

@@ -221,6 +221,7 @@ fn options_as_json(options: &Options) -> Map<String, Json> {
     set("ignore-index", options.ignore_index.map(|i| json!(i)));
     set("transpose", flag(options.transpose));
     set("ddof", (options.ddof > 0).then_some(json!(options.ddof)));
+    set("beta", options.beta.map(|b| json!(b)));
     set("alpha", options.alpha.map(|a| json!(a)));
     map
 }

@@ -8,8 +8,13 @@ use super::dtype::Dtype;
 use super::tolerance;
 
 /// Their names.
-pub const NAMES: &[&str] =
-    &["add", "sub", "mul", "div", "maximum", "minimum", "pow", "eq", "ne", "lt", "le", "gt", "ge", "and", "or"];
+pub const NAMES: &[&str] = &[
+    "add", "sub", "mul", "div", "rem", "pow", "maximum", "minimum", "fmax", "fmin", "eq", "ne", "lt", "le", "gt", "ge",
+    "and", "or", "xor", "shl", "shr",
+];
+
+/// Those that take the bits of integers.
+pub const OF_BITS: &[&str] = &["and", "or", "xor", "shl", "shr"];
 
 /// The function of every pair.
 pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
@@ -17,10 +22,10 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     if x.dtype != y.dtype {
         return Refused::because(format!("{} of {} and {}", call.op, x.dtype.name(), y.dtype.name()));
     }
-    if matches!(call.op, "and" | "or") && x.dtype != Dtype::Bool {
+    if OF_BITS.contains(&call.op) && x.dtype.is_float() {
         return Refused::because(format!("{} of {}", call.op, x.dtype.name()));
     }
-    let is_predicate = matches!(call.op, "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "and" | "or");
+    let is_predicate = matches!(call.op, "eq" | "ne" | "lt" | "le" | "gt" | "ge");
     let dtype = if is_predicate { Dtype::Bool } else { x.dtype };
     let shape = axes::broadcast(&[&x.shape, &y.shape])?;
     let answers = axes::coordinates(&shape).map(|at| {
@@ -46,9 +51,7 @@ fn predicate(op: &str, x: Value, y: Value) -> bool {
         "lt" => order.is_some_and(|o| o.is_lt()),
         "le" => order.is_some_and(|o| o.is_le()),
         "gt" => order.is_some_and(|o| o.is_gt()),
-        "ge" => order.is_some_and(|o| o.is_ge()),
-        "and" => x.is_true() && y.is_true(),
-        _ => x.is_true() || y.is_true(),
+        _ => order.is_some_and(|o| o.is_ge()),
     }
 }
 
@@ -58,8 +61,14 @@ fn of_integers(op: &str, dtype: Dtype, x: i128, y: i128) -> Answer {
         "add" => x + y,
         "sub" => x - y,
         "mul" => dtype.wrap_product(x, y),
-        "maximum" => x.max(y),
-        "minimum" => x.min(y),
+        "maximum" | "fmax" => x.max(y),
+        "minimum" | "fmin" => x.min(y),
+        "and" => x & y,
+        "or" => x | y,
+        "xor" => x ^ y,
+        "shl" if (0..8 * dtype.bytes() as i128).contains(&y) => x << y,
+        "shr" if (0..8 * dtype.bytes() as i128).contains(&y) => x >> y,
+        "rem" if y != 0 => x % y,
         "div" if y != 0 && x / y == dtype.wrap(x / y) => x / y,
         "pow" if y >= 0 => (0..y).fold(1, |product, _| dtype.wrap_product(product, x)),
         _ => return Answer::Anything,
@@ -75,6 +84,11 @@ fn of_floats(op: &str, dtype: Dtype, x: f64, y: f64) -> Answer {
         "div" => Answer::float(x / y),
         "maximum" => Answer::Exactly(Value::Float(extreme(x.max(y)))),
         "minimum" => Answer::Exactly(Value::Float(extreme(x.min(y)))),
+        // The number where only one is none.
+        "fmax" => Answer::Exactly(Value::Float(x.max(y))),
+        "fmin" => Answer::Exactly(Value::Float(x.min(y))),
+        // What is left of a quotient cut towards zero, exactly.
+        "rem" => Answer::Exactly(Value::Float(x % y)),
         _ => {
             let value = x.powf(y);
             let exponent = if x == 0.0 || !x.is_finite() { 0.0 } else { y * x.abs().ln() };
@@ -113,6 +127,9 @@ mod tests {
         let y = Array::ints(Dtype::I8, &[3], &[1, 2, -1]);
         assert_eq!(run("add", &x, &y).check(&Array::ints(Dtype::I8, &[3], &[-128, -5, 127])), Ok(()));
         assert_eq!(run("div", &x, &y).check(&Array::ints(Dtype::I8, &[3], &[127, -3, 55])), Ok(()));
+        assert_eq!(run("rem", &x, &y).check(&Array::ints(Dtype::I8, &[3], &[0, -1, 0])), Ok(()));
+        assert_eq!(run("xor", &x, &y).check(&Array::ints(Dtype::I8, &[3], &[126, -5, 127])), Ok(()));
+        assert_eq!(run("shr", &x, &y).check(&Array::ints(Dtype::I8, &[3], &[63, -2, 9])), Ok(()));
         let (x, y) = (Array::ints(Dtype::U64, &[1], &[-1]), Array::ints(Dtype::U64, &[1], &[-1]));
         assert_eq!(run("mul", &x, &y).check(&Array::ints(Dtype::U64, &[1], &[1])), Ok(()));
     }

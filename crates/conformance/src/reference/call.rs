@@ -37,8 +37,10 @@ pub struct Options {
     pub transpose: bool,
     /// What is taken from the count that a variance is divided by.
     pub ddof: usize,
-    /// The factor of the scores of a softmax.
+    /// The factor of the scores of a softmax, and of a scale.
     pub alpha: Option<f64>,
+    /// The addend of a scale.
+    pub beta: Option<f64>,
 }
 
 /// A call of an operator.
@@ -55,6 +57,7 @@ pub struct Call<'a> {
 /// The names of the operators other than the element-wise ones, in the order of the issue.
 pub const OPERATORS: &[&str] = &[
     "sum",
+    "reproducible-sum",
     "prod",
     "mean",
     "min",
@@ -109,8 +112,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// Why it has to be refused.
 pub fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     match call.op {
-        "sum" | "prod" | "mean" | "l1" | "l2" | "sum-squares" | "log-sum" | "log-sum-exp" | "var" | "std"
-        | "mean-var" | "dot" => reduce::expected(call),
+        "sum" | "reproducible-sum" | "prod" | "mean" | "l1" | "l2" | "sum-squares" | "log-sum" | "log-sum-exp"
+        | "var" | "std" | "mean-var" | "dot" => reduce::expected(call),
         "min" | "max" | "min-max" | "linf" | "abs-max" | "any" | "all" | "count-nonzero" | "argmin" | "argmax"
         | "topk" => extremes::expected(call),
         "cumsum" | "cumprod" => scan::expected(call),

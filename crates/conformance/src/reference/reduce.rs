@@ -13,7 +13,7 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     let x = call.input(0)?;
     let lanes = call.lanes_or_all()?;
     let shape = call.shape_of(&lanes).to_vec();
-    if matches!(call.op, "l2" | "log-sum" | "log-sum-exp") {
+    if matches!(call.op, "reproducible-sum" | "l2" | "log-sum" | "log-sum-exp") {
         call.only_floats()?;
     }
     if call.op == "dot" {
@@ -27,7 +27,7 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     let variance = |dtype: Dtype, lane: &[Value]| variance(dtype, lane, call.options.ddof);
     let deviation = |dtype: Dtype, lane: &[Value]| deviation(dtype, lane, call.options.ddof);
     Ok(match call.op {
-        "sum" => vec![all(dtype, &sum)],
+        "sum" | "reproducible-sum" => vec![all(dtype, &sum)],
         "prod" => vec![all(dtype, &prod)],
         "mean" => vec![all(dtype, &mean)],
         "l1" => vec![all(dtype, &l1)],

@@ -1,5 +1,7 @@
 //! Element-wise functions of one input.
 
+use std::f64::consts::PI;
+
 use super::answer::{Answer, Expected};
 use super::array::Value;
 use super::axes::Refused;
@@ -12,22 +14,55 @@ use super::tolerance;
 
 /// Their names.
 pub const NAMES: &[&str] = &[
-    "abs", "neg", "exp", "log", "sqrt", "rsqrt", "recip", "tanh", "sigmoid", "relu", "gelu", "silu", "erf", "sin",
-    "cos", "floor", "ceil", "round", "sign", "square", "not", "is-nan",
+    "abs",
+    "neg",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "recip",
+    "tanh",
+    "sigmoid",
+    "relu",
+    "gelu",
+    "gelu-tanh",
+    "silu",
+    "erf",
+    "sin",
+    "cos",
+    "tan",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "sign",
+    "square",
+    "not",
+    "is-nan",
+    "is-inf",
+    "is-finite",
+    "scale",
 ];
 
 /// The function of every element.
 pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     let x = call.input(0)?;
     let dtype = match (call.op, x.dtype) {
-        ("is-nan", d) if d.is_float() => Dtype::Bool,
-        ("not", Dtype::Bool) => Dtype::Bool,
-        ("not" | "is-nan", d) => return Refused::because(format!("{} of {}", call.op, d.name())),
+        ("is-nan" | "is-inf" | "is-finite", d) if d.is_float() => Dtype::Bool,
+        ("is-nan" | "is-inf" | "is-finite", d) => return Refused::because(format!("{} of {}", call.op, d.name())),
+        ("not", d) if d.is_float() => return Refused::because(format!("not of {}", d.name())),
         (_, d) => d,
     };
     let answer = |&value: &Value| match (call.op, value) {
         ("is-nan", value) => Ok(Answer::bool(value.is_nan())),
-        ("not", value) => Ok(Answer::bool(!value.is_true())),
+        ("is-inf", value) => Ok(Answer::bool(value.float().is_infinite())),
+        ("is-finite", value) => Ok(Answer::bool(value.float().is_finite())),
+        ("scale", value) => scaled(call, dtype, value),
         (op, Value::Int(i)) => of_integer(op, dtype, i),
         (op, Value::Float(x)) => Ok(of_float(op, dtype, x)),
     };
@@ -42,9 +77,27 @@ fn of_integer(op: &str, dtype: Dtype, i: i128) -> Result<Answer, Refused> {
         "relu" => i.max(0),
         "sign" => i.signum(),
         "square" => dtype.wrap_product(i, i),
+        // Of a bool this is its only bit, as its numbers wrap at two.
+        "not" => -1 - i,
         _ => return Refused::because(format!("{op} of {}", dtype.name())),
     };
     Ok(Answer::int(dtype.wrap(value)))
+}
+
+/// A factor times the element and an addend, fused or not.
+fn scaled(call: &Call<'_>, dtype: Dtype, value: Value) -> Result<Answer, Refused> {
+    let (alpha, beta) = (call.options.alpha.unwrap_or(1.0), call.options.beta.unwrap_or(0.0));
+    let Value::Float(x) = value else { return Refused::because(format!("scale of {}", dtype.name())) };
+    let product = alpha * x;
+    let value = product + beta;
+    let once = if alpha == 1.0 { 0.0 } else { tolerance::units(dtype, 1.0, product) };
+    let twice = if beta == 0.0 { 0.0 } else { tolerance::units(dtype, 1.0, value) };
+    Ok(Answer::near(value, once + twice))
+}
+
+/// The usual approximation of [`gelu`].
+fn gelu_tanh(x: f64) -> f64 {
+    0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)).tanh())
 }
 
 /// The logistic function without overflow.
@@ -65,7 +118,7 @@ fn of_float(op: &str, dtype: Dtype, x: f64) -> Answer {
     };
     match op {
         // The limit is zero, the formula gives NaN, and nobody says which it should be.
-        "silu" | "gelu" if x == f64::NEG_INFINITY => Answer::Anything,
+        "silu" | "gelu" | "gelu-tanh" if x == f64::NEG_INFINITY => Answer::Anything,
         "abs" => Answer::WithSign(Value::Float(x.abs())),
         "neg" => Answer::WithSign(Value::Float(-x)),
         "sqrt" => Answer::float(x.sqrt()),
@@ -78,6 +131,17 @@ fn of_float(op: &str, dtype: Dtype, x: f64) -> Answer {
         // Of an f64 the square is rounded here, and again where it is compared: to the same.
         "square" => Answer::float(x * x),
         "exp" => exponential(x.exp()),
+        "exp2" => exponential(x.exp2()),
+        "expm1" => units(8.0, x.exp_m1()),
+        "log1p" => units(8.0, x.ln_1p()),
+        "log2" => Answer::near(x.log2(), tolerance::logarithm(dtype, x.log2())),
+        "log10" => Answer::near(x.log10(), tolerance::logarithm(dtype, x.log10())),
+        "trunc" => Answer::Exactly(Value::Float(x.trunc())),
+        "tan" => {
+            let slope = 1.0 + x.tan() * x.tan();
+            Answer::near(x.tan(), 4.0 * tolerance::epsilon(dtype) * slope * (1.0 + x.abs() * exp2(-3)))
+        }
+        "gelu-tanh" => Answer::near(gelu_tanh(x), tolerance::units(dtype, 6.0, x)),
         "log" => Answer::near(x.ln(), tolerance::logarithm(dtype, x.ln())),
         "rsqrt" => units(2.0, 1.0 / x.sqrt()),
         "tanh" => units(8.0, x.tanh()),
@@ -119,6 +183,14 @@ mod tests {
         check("gelu", &[1.0, -1.0, inf], &[0.841_344_746, -0.158_655_254, inf]);
         check("round", &[0.5, 1.5, -2.5], &[0.0, 2.0, -2.0]);
         check("sign", &[-3.0, 0.0, nan], &[-1.0, 0.0, nan]);
+        check("gelu-tanh", &[1.0, -1.0], &[0.841_191_990, -0.158_808_010]);
+        check("expm1", &[1e-5, -inf], &[1.000_005e-5, -1.0]);
+        check("log1p", &[1e-5, -1.0], &[9.999_950e-6, -inf]);
+        check("log2", &[8.0], &[3.0]);
+        check("log10", &[1000.0], &[3.0]);
+        check("tan", &[1.0], &[1.557_407_725]);
+        check("trunc", &[-1.5], &[-1.0]);
+        check("scale", &[-1.5], &[-1.5]);
         check("sin", &[1.0, inf], &[0.841_470_985, nan]);
         check("relu", &[-1.0, nan, 2.0], &[0.0, nan, 2.0]);
     }
