@@ -24,8 +24,8 @@ pub(crate) struct Run {
     /// List the operators with their inputs, outputs and options.
     #[arg(long, conflicts_with_all = ["batch", "op"])]
     list: bool,
-    /// Run the commands of a file, one JSON object a line: {"op": "sum", "inputs": ["x.npy"], "outputs": ["y.npy"],
-    /// "axes": [0]}, options under their names here. Each gives a line of its result: {"ok": true, …}.
+    /// Run the commands of a file, one JSON object a line, such as `{"op": "sum", "inputs": ["x.npy"], "outputs":
+    /// ["y.npy"], "axes": [0]}`, options under their names here. Each gives a line of its result, such as `{"ok": true}`.
     #[arg(long, value_name = "FILE", conflicts_with = "op")]
     batch: Option<PathBuf>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.

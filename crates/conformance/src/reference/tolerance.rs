@@ -2,7 +2,7 @@
 //!
 //! Sums follow from the tree: |error| <= c * log2(n) * eps * sum|x| (N. Higham, "Accuracy and Stability of Numerical
 //! Algorithms", section 4.2: a term meets as many roundings as the tree is deep, each at most eps/2). With
-//! [`SUM_CONSTANT`] a term may meet four times as many as in a perfect tree, so each thread may take some in a row.
+//! `SUM_CONSTANT` a term may meet four times as many as in a perfect tree, so each thread may take some in a row.
 
 use super::dtype::Dtype;
 
