@@ -84,7 +84,9 @@ pub(crate) fn plan(problem: &Problem<'_>, axes: &[usize]) -> Result<Plan, Error>
     };
     let (results, len) = (size(&kept)?, size(&folded)?);
     let geometry = Geometry { results, len, part_len: len, kept, folded };
-    if is_columns(&geometry) { columns(problem, geometry) } else { rows(problem, geometry) }
+    // Two long accumulators and their combination are more than the registers of a thread that loads one of them whole.
+    let is_short = problem.registers <= 16;
+    if is_short && is_columns(&geometry) { columns(problem, geometry) } else { rows(problem, geometry) }
 }
 
 /// The dimensions with the longest stride outside, and merged again.
@@ -194,11 +196,11 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error>
     let vector = [4, 2].into_iter().filter(|vector| *vector <= most).find(is_good).unwrap_or(1);
     let runs = runs_of(problem, inner, vector, &others);
     // All warps but the first leave 32 accumulators in shared memory, of which every device has 48 KiB a block, and those
-    // of blocks that share columns leave them once more for the parts; a few bytes
-    // of them say which block is the last.
+    // of blocks that share columns leave them once more for the parts; a few bytes say which block is the last.
     let most_warps = 1 + (24 * 1024 - 64) / (32 * 8 * problem.registers.max(1));
     let warps = len.next_power_of_two().min(8).min(1 << most_warps.ilog2()) as u32;
-    let unroll = UNROLL.min(1 << (len / u64::from(warps)).max(1).ilog2());
+    let unroll = if problem.registers > 8 { 1 } else { UNROLL };
+    let unroll = unroll.min(1 << (len / u64::from(warps)).max(1).ilog2());
     let blocks = blocks_of(vector);
     let tile = u64::from(warps * unroll);
     let mut parts = 1;

@@ -47,8 +47,8 @@ pub fn kernels() -> Vec<(AnyKernel, u32)> {
         (R::Variance, D::Bf16, S::Long),
         (R::Dot, D::F32, S::Long),
         (R::TopK, D::F32, S::Rows),
-        // Sixteen of f64 along columns are left out: ptxas spills 36 bytes of their 32 registers of 64 bits.
         (R::TopK, D::F64, S::Rows),
+        (R::TopK, D::I64, S::Columns),
         (R::ReproducibleSum, D::F32, S::Long),
         (R::ReproducibleSum, D::Bf16, S::Rows),
         (R::ReproducibleSum, D::F64, S::Rows),
@@ -58,7 +58,8 @@ pub fn kernels() -> Vec<(AnyKernel, u32)> {
 }
 
 fn kernel_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> (AnyKernel, u32) {
-    let k = (reduction == Reduction::TopK).then_some(Options::MAX_K);
+    let longest = if dtype == Dtype::I64 { Options::MAX_K / 2 } else { Options::MAX_K };
+    let k = (reduction == Reduction::TopK).then_some(longest);
     let options = Options { k, ..Options::default() };
     let fold = fold_of(reduction, &vec![dtype; reduction.inputs()], options).expect("a reduction that there is");
     let (sizes, axis): (&[usize], _) = match shape {

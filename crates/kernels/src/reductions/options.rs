@@ -47,6 +47,7 @@ impl Options {
                     R::StandardDeviation,
                     R::MeanVariance,
                     R::Dot,
+                    R::ReproducibleSum,
                 ][..],
             ),
             (self.ignore_nan, "ignore-nan", &[R::Min, R::Max, R::MinMax, R::ArgMin, R::ArgMax]),

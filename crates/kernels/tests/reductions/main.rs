@@ -6,4 +6,6 @@ mod bench;
 mod exact;
 mod host;
 mod laws;
+mod reproducible;
 mod rules;
+mod types;
