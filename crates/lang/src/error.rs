@@ -47,6 +47,16 @@ pub enum ErrorKind {
         /// What the kernel was built for.
         target: Target,
     },
+    /// The target lacks an instruction that only one architecture has.
+    #[error("{what} needs sm_{arch}a, the target is {target}")]
+    NeedsSpecific {
+        /// The construct.
+        what: String,
+        /// The architecture.
+        arch: u32,
+        /// What the kernel was built for.
+        target: Target,
+    },
     /// An operation that no target has for this type.
     #[error("{what} does not exist for {ty:?}")]
     NoSuchOperation {

@@ -53,6 +53,7 @@ mod print;
 mod recorder;
 mod registers;
 mod target;
+mod tile;
 mod types;
 mod val;
 mod var;
@@ -77,10 +78,14 @@ pub use params::{Argument, Arguments, Array, Layout, Param, Params, Received, Si
 pub use print::{PrintArgs, Printable, print};
 pub use registers::{FixedRegisters, MapRegisters, Registers, TakeRegister, Vars, ZipRegisters, vars};
 pub use target::{Arch, Limits, Target, UnknownArch};
+pub use tile::{
+    Barrier, Barriers, Cursor, Fragment, Major, Multiplicand, Operands, Pipeline, Sum, Swizzle, Tile, Tiles, WarpSums,
+    WarpgroupSums, barriers, fence_async, tile, tiles, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait,
+};
 pub use types::{
     Bf16x2, EightBitFloat, Element, F8E4M3, F8E5M2, F16x2, Float, Integer, Number, Ordered, Scalar, ScalarFloat,
     Signed, Type, WideFloat, Word,
 };
-pub use val::{Operand, Pair, Rounding, Val};
+pub use val::{HalfOfPair, Operand, Pair, Rounding, Val};
 pub use var::{Var, var};
 pub use warp::{Lanes, Redux, active_mask, ballot, shfl, shfl_down, shfl_up, shfl_xor, sync_warp};

@@ -174,6 +174,15 @@ impl Recorder {
         }
     }
 
+    /// Notes that the kernel needs what only this very architecture has, under its `a` target.
+    pub(crate) fn require_specific(&mut self, what: &str, arch: u32, ptx_version: (u32, u32)) {
+        self.require(what, arch, ptx_version);
+        let target = self.target;
+        if target.arch.number != arch || !target.arch.specific {
+            self.fail(ErrorKind::NeedsSpecific { what: what.to_owned(), arch, target });
+        }
+    }
+
     /// A new register of the current scope.
     pub(crate) fn register(&mut self, ty: ScalarType) -> Reg {
         let scope = if self.in_prologue { 0 } else { *self.open_scopes.last().expect("the root scope stays open") };
@@ -279,6 +288,12 @@ impl Recorder {
         self.statement(Statement::Instruction(ptx::Instruction { guard, opcode, modifiers, operands, span }));
     }
 
+    /// Appends an instruction some of whose modifiers are numbers.
+    pub(crate) fn push_named(&mut self, opcode: Opcode, modifiers: Vec<Name>, operands: Vec<ptx::Operand>) {
+        let span = ptx::Span::default();
+        self.statement(Statement::Instruction(ptx::Instruction { guard: None, opcode, modifiers, operands, span }));
+    }
+
     /// Appends an instruction whose first operand is a fresh register of this type, and returns it.
     pub(crate) fn define(
         &mut self,
@@ -324,6 +339,12 @@ impl Recorder {
         self.variables.push(variable);
         let index = u32::try_from(self.variables.len() - 1).expect("fewer than 2^32 variables");
         Symbol { kernel: self.id, index }
+    }
+
+    /// Aligns a variable so, or more.
+    pub(crate) fn align_variable(&mut self, symbol: Symbol, align: u32) {
+        let declared = &mut self.variables[symbol.index as usize].align;
+        *declared = (*declared).max(Some(align));
     }
 
     /// A variable's name.

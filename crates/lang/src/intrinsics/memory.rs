@@ -73,8 +73,17 @@ pub(crate) fn array(r: &mut Recorder, space: StateSpace, ty: Type, len: u64, nam
     r.variable(declared)
 }
 
-/// The block of shared memory whose size the launch gives; the same for all that ask.
-pub(crate) fn dynamic_shared(r: &mut Recorder) -> Symbol {
+/// So many bytes of the shared memory whose size the launch gives, aligned.
+pub(crate) fn dynamic_shared(r: &mut Recorder, align: u32, bytes: u64) -> Location {
+    let offset = r.dynamic_shared_bytes.next_multiple_of(align.into());
+    r.dynamic_shared_bytes = offset + bytes;
+    let symbol = dynamic_shared_symbol(r);
+    r.align_variable(symbol, align);
+    Location { space: StateSpace::Shared, base: Base::Symbol(symbol), offset: offset.cast_signed() }
+}
+
+/// The variable; the same for all that ask.
+fn dynamic_shared_symbol(r: &mut Recorder) -> Symbol {
     if let Some(symbol) = r.dynamic_shared {
         return symbol;
     }

@@ -18,6 +18,8 @@ pub(crate) mod entry;
 pub(crate) mod f8;
 pub(crate) mod logic;
 pub(crate) mod math;
+pub(crate) mod matrix;
+pub(crate) mod mbarrier;
 pub(crate) mod memory;
 pub(crate) mod print;
 pub(crate) mod special;

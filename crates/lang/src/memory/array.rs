@@ -34,12 +34,7 @@ pub fn shared_named<T: Element>(name: &str, len: u32) -> Shared<T> {
 #[track_caller]
 #[must_use]
 pub fn dynamic_shared<T: Element>(len: u32) -> Shared<T> {
-    let (symbol, offset) = with(|r| {
-        let offset = r.dynamic_shared_bytes.next_multiple_of(16);
-        r.dynamic_shared_bytes = offset + u64::from(T::BYTES) * u64::from(len);
-        (memory::dynamic_shared(r), offset)
-    });
-    Shared::from_base(Base::Symbol(symbol)).offset_by(offset.cast_signed())
+    Shared::from_location(with(|r| memory::dynamic_shared(r, 16, u64::from(T::BYTES) * u64::from(len))))
 }
 
 /// Declares an array of the thread. Registers cannot be indexed at run time; this can, at the price of memory.

@@ -99,13 +99,12 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Self { base, offset: 0, cache: Cache::Default, target: PhantomData }
     }
 
-    pub(crate) const fn cache_operator(self) -> Cache {
-        self.cache
+    pub(crate) const fn from_location(location: Location) -> Self {
+        Self { base: location.base, offset: location.offset, cache: Cache::Default, target: PhantomData }
     }
 
-    pub(crate) const fn offset_by(mut self, bytes: i64) -> Self {
-        self.offset += bytes;
-        self
+    pub(crate) const fn cache_operator(self) -> Cache {
+        self.cache
     }
 
     pub(crate) const fn location(self) -> Location {
@@ -117,6 +116,14 @@ impl<T: Element, S: Space> Pointer<T, S> {
     #[must_use]
     pub fn at(self, index: impl Index) -> Self {
         self.element(T::TYPE, index)
+    }
+
+    /// The pointer so many groups of elements further on.
+    #[track_caller]
+    pub(crate) fn elements(self, group: u32, index: impl Index) -> Self {
+        let (ty, index) = index.index();
+        let location = with(|r| memory::element(r, self.location(), group * T::BYTES, ty, index.raw()));
+        Self { base: location.base, offset: location.offset, ..self }
     }
 
     /// The pointer so many elements of a type further on.

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 
 pub use convert::Rounding;
 pub(crate) use math::Functions;
-pub use packed::Pair;
+pub use packed::{HalfOfPair, Pair};
 
 use crate::Var;
 use crate::recorder::Raw;

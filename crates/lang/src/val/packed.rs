@@ -21,6 +21,20 @@ impl Pair for Bf16x2 {
     type Half = bf16;
 }
 
+/// [`f16`] or [`bf16`], of which two fit a register.
+pub trait HalfOfPair: ScalarFloat {
+    /// Two of them.
+    type Pair: Pair<Half = Self>;
+}
+
+impl HalfOfPair for f16 {
+    type Pair = F16x2;
+}
+
+impl HalfOfPair for bf16 {
+    type Pair = Bf16x2;
+}
+
 impl<P: Pair> Val<P> {
     /// Two halves, the first in the low bits.
     #[track_caller]

@@ -5,6 +5,7 @@ pub(crate) mod ladder;
 mod numbers;
 mod places;
 mod threads;
+mod tiles;
 
 use warpfold_lang::{Arch, Built, Error, Kernel, Params, Target};
 
@@ -36,8 +37,10 @@ pub(crate) fn cases(target: &Target) -> Vec<Case> {
     cases.extend(numbers::cases());
     cases.extend(places::cases());
     cases.extend(threads::cases());
+    cases.extend(tiles::cases());
     if target.arch.number >= 90 {
         cases.extend(hopper::cases());
+        cases.extend(tiles::hopper_cases());
     }
     cases
 }

@@ -1,0 +1,152 @@
+//! A warp's products of tiles in its registers: `ldmatrix`, `stmatrix` and `mma.sync`.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::multiplicand::{Multiplicand, Sum};
+use super::shared::{Major, Tile};
+use crate::intrinsics::matrix::{self, Product};
+use crate::recorder::{Raw, Reg, with};
+use crate::types::{Number, Scalar};
+use crate::{ErrorKind, HalfOfPair, Operand, Shared, Val, lane_id};
+
+/// 8 rows by 32 bytes of `k` for each two of its `N` registers: a piece of A (`N` = 4: 16 rows) or of B
+/// (`N` = 2: 8 columns), over the lanes as `mma.sync` wants it (PTX ISA, "Matrix Fragments for mma").
+#[derive(Debug)]
+pub struct Fragment<T, const N: usize> {
+    registers: [Raw; N],
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T, const N: usize> Clone for Fragment<T, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const N: usize> Copy for Fragment<T, N> {}
+
+impl<T, const N: usize> Fragment<T, N> {
+    const fn new(registers: [Raw; N]) -> Self {
+        Self { registers, element: PhantomData }
+    }
+}
+
+/// Which of the four 8 x 8 matrices is the lower one of the 16 rows, and which the later along `k`.
+#[derive(Clone, Copy)]
+enum Order {
+    /// A: rows first.
+    RowsFirst,
+    /// B: `k` first.
+    StepsFirst,
+}
+
+impl<T: Multiplicand> Tile<T> {
+    /// The fragment of A with its 16 rows from `row` and one step of `k` from `k` on, both counted in the matrix,
+    /// whichever of them lies along the tile's columns.
+    #[track_caller]
+    #[must_use]
+    pub fn fragment_a(self, major: Major, row: impl Operand<u32>, k: impl Operand<u32>) -> Fragment<T, 4> {
+        Fragment::new(self.matrices(major, Order::RowsFirst, row.val(), k.val()))
+    }
+
+    /// Two fragments of B with 8 columns each from `column` on; see [`Self::fragment_a`].
+    #[track_caller]
+    #[must_use]
+    pub fn fragments_b(self, major: Major, column: impl Operand<u32>, k: impl Operand<u32>) -> [Fragment<T, 2>; 2] {
+        let [low, low_late, high, high_late] = self.matrices(major, Order::StepsFirst, column.val(), k.val());
+        [Fragment::new([low, low_late]), Fragment::new([high, high_late])]
+    }
+
+    /// Each lane points to one of the 32 rows of 16 bytes; matrix `j` is the one that lanes `8 j` to `8 j + 7` point to.
+    fn matrices(self, major: Major, order: Order, position: Val<u32>, k: Val<u32>) -> [Raw; 4] {
+        check_major::<T>(major);
+        let lane = lane_id();
+        let (low, middle, high) = (lane & 7, (lane >> 3) & 1, lane >> 4);
+        let (of_rows, of_steps) = match order {
+            Order::RowsFirst => (middle, high),
+            Order::StepsFirst => (high, middle),
+        };
+        let half = T::STEP / 2;
+        let pointer = match major {
+            Major::K => self.at(position + low + of_rows * 8, k + of_steps * half),
+            Major::Mn => self.at(k + low + of_steps * half, position + of_rows * 8),
+        };
+        with(|r| matrix::load_matrices(r, pointer.location(), major == Major::Mn))
+    }
+}
+
+/// Notes an error if a tile of such elements cannot lie so.
+pub(super) fn check_major<T: Multiplicand>(major: Major) {
+    if major == Major::Mn && !T::EITHER_MAJOR {
+        let kind =
+            ErrorKind::NoSuchOperation { what: "a product of tiles with k along their rows".into(), ty: T::TYPE };
+        with(|r| r.fail(kind));
+    }
+}
+
+pub(super) const fn product<T: Multiplicand>() -> Product {
+    Product { factor: T::NAME, sum: <T::Sum as Sum>::NAME, step: T::STEP, since: T::MMA_SINCE }
+}
+
+/// 16 x 8 sums of a warp, four a lane.
+pub struct WarpSums<T: Multiplicand> {
+    registers: [Reg; 4],
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Multiplicand> WarpSums<T> {
+    /// Sums of nothing.
+    #[track_caller]
+    #[must_use]
+    pub fn zero() -> Self {
+        let zero = Raw::Const(Scalar::to_bits(<T::Sum as Number>::ZERO));
+        let registers =
+            std::array::from_fn(|_| with(|r| crate::intrinsics::convert::copy(r, <T::Sum as Scalar>::TYPE, zero)));
+        Self { registers, element: PhantomData }
+    }
+
+    /// Adds the product of the two fragments.
+    #[track_caller]
+    pub fn add_product(self, a: Fragment<T, 4>, b: Fragment<T, 2>) {
+        with(|r| matrix::mma(r, product::<T>(), self.registers, &a.registers, &b.registers));
+    }
+
+    /// The sums of this lane: row and column in the 16 x 8, and two neighbours of the row.
+    #[track_caller]
+    #[must_use]
+    pub fn pairs(self) -> [(Val<u32>, Val<u32>, [Val<T::Sum>; 2]); 2] {
+        let lane = lane_id();
+        let (row, column) = (lane >> 2, (lane & 3) * 2);
+        let get = |i: usize| Val::from_raw(read::<T::Sum>(self.registers[i]));
+        [(row, column, [get(0), get(1)]), (row + 8, column, [get(2), get(3)])]
+    }
+}
+
+/// What a register holds at this moment.
+pub(super) fn read<S: Scalar>(register: Reg) -> Raw {
+    with(|r| Raw::Reg(crate::intrinsics::convert::copy(r, S::TYPE, Raw::Reg(register))))
+}
+
+/// Stores 16 rows of 16 columns of 16-bit elements from the registers of a warp, laid out as four 8 x 8 matrices: upper
+/// left, lower left, upper right, lower right (PTX ISA, `stmatrix`; sm_90).
+#[track_caller]
+pub(super) fn store_16x16<H: HalfOfPair>(tile: Tile<H>, row: Val<u32>, column: Val<u32>, words: [Raw; 4]) {
+    let lane = lane_id();
+    let to: Shared<H> = tile.at(row + (lane & 15), column + (lane >> 4) * 8);
+    with(|r| matrix::store_matrices(r, to.location(), &words));
+}
+
+impl<T: Multiplicand> Clone for WarpSums<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Multiplicand> Copy for WarpSums<T> {}
+
+impl<T: Multiplicand> fmt::Debug for WarpSums<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WarpSums<{:?}>({:?})", T::TYPE, self.registers)
+    }
+}

@@ -1,0 +1,24 @@
+//! Tiles: shared memory laid out for tensor cores and bulk copies, products of tiles, and what orders them.
+//!
+//! - [`Tile`]: rows and columns in shared memory, with the [`Swizzle`] under which copies write them and tensor cores
+//!   read them. Everything else takes tiles, so a layout is said once, where the tile is declared.
+//! - [`Fragment`] and [`WarpSums`]: `mma.sync`, a warp's products of tiles in its registers.
+//! - [`WarpgroupSums`]: `wgmma`, the products of four warps, straight from shared memory, in the background (sm_90a).
+//! - [`Barrier`]: the `mbarrier` that copies and threads arrive at; [`Pipeline`]: a ring of stages with two for each.
+//!
+//! Which elements tensor cores multiply is said by [`Multiplicand`]. Sections of the PTX ISA: "Warp Level Matrix
+//! Multiply-Accumulate Instructions", "Asynchronous Warpgroup Level Matrix Instructions", "mbarrier".
+
+mod barrier;
+mod fragment;
+mod multiplicand;
+mod pipeline;
+mod shared;
+mod warpgroup;
+
+pub use barrier::{Barrier, Barriers, barriers, fence_async};
+pub use fragment::{Fragment, WarpSums};
+pub use multiplicand::{Multiplicand, Sum};
+pub use pipeline::{Cursor, Pipeline};
+pub use shared::{Major, Swizzle, Tile, Tiles, tile, tiles};
+pub use warpgroup::{Operands, WarpgroupSums, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait};

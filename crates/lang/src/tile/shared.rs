@@ -1,0 +1,264 @@
+//! Tiles in shared memory, and the order of their bytes.
+
+use std::fmt;
+
+use crate::intrinsics::memory;
+use crate::memory::{Index, Shared};
+use crate::recorder::with;
+use crate::types::Element;
+use crate::{ErrorKind, Operand, Val};
+
+/// How the 16-byte pieces of a tile's rows are permuted, so that neither rows nor columns of pieces meet in the banks
+/// (PTX ISA, "Swizzling Modes"): piece `p` of line `l` lies at `p ^ (l mod …)`, a line being 128 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Swizzle {
+    /// Rows of 32 bytes.
+    Bytes32,
+    /// Rows of 64 bytes.
+    Bytes64,
+    /// Rows of 128 bytes: the one to take wherever rows are that long.
+    Bytes128,
+}
+
+impl Swizzle {
+    /// The length of a row, in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::Bytes32 => 32,
+            Self::Bytes64 => 64,
+            Self::Bytes128 => 128,
+        }
+    }
+
+    /// The bytes that begin the pattern anew; tiles start at multiples of it.
+    #[must_use]
+    pub const fn period(self) -> u32 {
+        8 * self.bytes()
+    }
+
+    /// Where a byte of the tile lies: `a ^ ((a >> 3) & mask)`.
+    pub(crate) const fn mask(self) -> u32 {
+        match self {
+            Self::Bytes32 => 0x10,
+            Self::Bytes64 => 0x30,
+            Self::Bytes128 => 0x70,
+        }
+    }
+
+    /// As a matrix descriptor names it (PTX ISA, "Matrix Descriptor Format").
+    pub(crate) const fn code(self) -> u64 {
+        match self {
+            Self::Bytes32 => 3,
+            Self::Bytes64 => 2,
+            Self::Bytes128 => 1,
+        }
+    }
+}
+
+/// Which dimension of a matrix lies along the columns of its tile, that is without gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Major {
+    /// The one that products sum over: a tile has one row for each row of A, or column of B.
+    K,
+    /// The other one: a tile has one row for each step of the sum. 16-bit elements only.
+    Mn,
+}
+
+/// A matrix in shared memory, swizzled. Its columns are cut into panels as wide as the swizzle, which lie one behind the
+/// other; a bulk tensor copy with a box of one panel fills each.
+pub struct Tile<T> {
+    start: Shared<T>,
+    rows: u32,
+    columns: u32,
+    swizzle: Swizzle,
+}
+
+/// Takes room for a tile from the shared memory whose size the launch gives.
+///
+/// A number of columns that is not whole panels, or a number of rows that is not a multiple of 8, is an error of the
+/// kernel.
+#[track_caller]
+#[must_use]
+pub fn tile<T: Element>(rows: u32, columns: u32, swizzle: Swizzle) -> Tile<T> {
+    tiles(1, rows, columns, swizzle).at(0)
+}
+
+/// So many tiles of one layout: the stages of a pipeline.
+pub struct Tiles<T> {
+    first: Tile<T>,
+    num: u32,
+}
+
+/// Takes room for several tiles; see [`tile`].
+#[track_caller]
+#[must_use]
+pub fn tiles<T: Element>(num: u32, rows: u32, columns: u32, swizzle: Swizzle) -> Tiles<T> {
+    let panel = swizzle.bytes() / T::BYTES;
+    let start = with(|r| {
+        if columns == 0 || !columns.is_multiple_of(panel) || rows == 0 || !rows.is_multiple_of(8) {
+            let expected = format!("a multiple of 8 rows, and of {panel} columns for {swizzle:?}");
+            let (what, value) = ("the shape of a tile".to_owned(), format!("{rows} x {columns}"));
+            r.fail(ErrorKind::OutOfRange { what, value, expected });
+        }
+        // Aligned for the widest swizzle whatever its own: so the base offset of descriptors is zero.
+        memory::dynamic_shared(r, 1024, u64::from(num * rows * columns * T::BYTES))
+    });
+    Tiles { first: Tile { start: Shared::from_location(start), rows, columns, swizzle }, num }
+}
+
+impl<T: Element> Tiles<T> {
+    /// One of them.
+    #[track_caller]
+    #[must_use]
+    pub fn at(self, index: impl Index) -> Tile<T> {
+        let start = self.first.start.elements(self.first.rows * self.first.columns, index);
+        Tile { start, ..self.first }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn len(self) -> u32 {
+        self.num
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.num == 0
+    }
+}
+
+impl<T: Element> Tile<T> {
+    /// Its rows.
+    #[must_use]
+    pub const fn rows(self) -> u32 {
+        self.rows
+    }
+
+    /// Its columns.
+    #[must_use]
+    pub const fn columns(self) -> u32 {
+        self.columns
+    }
+
+    /// How it is swizzled.
+    #[must_use]
+    pub const fn swizzle(self) -> Swizzle {
+        self.swizzle
+    }
+
+    /// Its size in bytes: what a copy that fills it transfers.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        self.rows * self.columns * T::BYTES
+    }
+
+    /// Columns of a panel.
+    #[must_use]
+    pub const fn panel_columns(self) -> u32 {
+        self.swizzle.bytes() / T::BYTES
+    }
+
+    /// Its panels, from left to right: the first column of each, and where it starts.
+    pub fn panels(self) -> impl Iterator<Item = (u32, Shared<T>)> {
+        let width = self.panel_columns();
+        (0..self.columns / width).map(move |panel| (panel * width, self.start.at(panel * width * self.rows)))
+    }
+
+    /// Its rows from `first` on, `num` of them: a multiple of 8 further down. Only of one panel.
+    #[track_caller]
+    #[must_use]
+    pub fn rows_from(self, first: impl Index, num: u32) -> Self {
+        with(|r| {
+            if self.columns != self.panel_columns() {
+                r.fail(ErrorKind::Misuse("rows are taken of a tile of one panel".to_owned()));
+            }
+        });
+        Self { start: self.start.elements(self.columns, first), rows: num, ..self }
+    }
+
+    /// A pointer to the element at this row and column, swizzled as the tile is. It can be moved inside its 16 bytes only.
+    ///
+    /// The part of the address that does not depend on the column is worth computing once: see [`Self::row`].
+    #[track_caller]
+    #[must_use]
+    pub fn at(self, row: impl Operand<u32>, column: impl Operand<u32>) -> Shared<T> {
+        self.row(row).at(column)
+    }
+
+    /// A row of it, for accesses at several columns.
+    #[track_caller]
+    #[must_use]
+    pub fn row(self, row: impl Operand<u32>) -> Row<T> {
+        let row = row.val();
+        // The bits that the swizzle takes from the line are those of the row: shifted to where they are applied.
+        let bytes = row * self.swizzle.bytes();
+        Row { tile: self, start: self.start.reinterpret::<u8>().at(bytes), pattern: (bytes >> 3) & self.swizzle.mask() }
+    }
+
+    pub(crate) const fn start(self) -> Shared<T> {
+        self.start
+    }
+}
+
+/// A row of a [`Tile`].
+#[derive(Debug)]
+pub struct Row<T> {
+    tile: Tile<T>,
+    start: Shared<u8>,
+    pattern: Val<u32>,
+}
+
+impl<T> Clone for Row<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Row<T> {}
+
+impl<T: Element> Row<T> {
+    /// A pointer to the element at this column; see [`Tile::at`].
+    #[track_caller]
+    #[must_use]
+    pub fn at(self, column: impl Operand<u32>) -> Shared<T> {
+        let width = self.tile.panel_columns();
+        let (panel, column) = match column.val().known() {
+            Some(column) => (Val::constant(column / width), Val::constant(column % width)),
+            None if self.tile.columns == width => (Val::constant(0), column.val()),
+            None => (column.val() / width, column.val() % width),
+        };
+        let in_panel = (column * T::BYTES) ^ self.pattern;
+        let panel_bytes = self.tile.rows * self.tile.swizzle.bytes();
+        self.start.at(panel * panel_bytes + in_panel).reinterpret()
+    }
+}
+
+impl<T> Clone for Tile<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Tile<T> {}
+
+impl<T> Clone for Tiles<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Tiles<T> {}
+
+impl<T> fmt::Debug for Tile<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tile({} x {}, {:?})", self.rows, self.columns, self.swizzle)
+    }
+}
+
+impl<T> fmt::Debug for Tiles<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tiles({} of {:?})", self.num, self.first)
+    }
+}
