@@ -166,12 +166,13 @@ impl<T: Element + Param, const N: usize> Received for Array<T, N> {
     }
 }
 
-fn declare<P: Param>(r: &mut crate::recorder::Recorder, position: usize) {
+pub(crate) fn declare<P: Param>(r: &mut crate::recorder::Recorder, position: usize) {
     debug_assert_eq!(position, r.params.len(), "parameters are declared in order");
     let ptr = P::POINTEE_ALIGN.map(|align| ptx::PtrAttribute { space: Some(StateSpace::Global), align: Some(align) });
     let name = format!("{}_param_{position}", r.name);
     let mut variable = intrinsics::memory::variable(StateSpace::Param, P::PTX_TYPE, name);
     variable.ptr = ptr;
+    variable.align = (P::ALIGN > P::PTX_TYPE.bytes()).then_some(P::ALIGN);
     variable.dims = P::LEN.map(|len| Some(len.into())).into_iter().collect();
     r.params.push(variable);
 }

@@ -103,6 +103,20 @@ pub(crate) fn load_param(r: &mut Recorder, position: usize, offset: i64, ty: Typ
     r.prologue(|r| r.define(ty.register(), Opcode::Ld, &["param", ty.memory().name()], vec![address]))
 }
 
+/// The generic address of a kernel parameter, for instructions that want the parameter itself.
+pub(crate) fn param_address(r: &mut Recorder, position: usize) -> Raw {
+    r.require("the address of a parameter", 80, (7, 7));
+    let name = r.params[position].name.clone();
+    r.prologue(|r| {
+        let source = vec![ptx::Operand::Name { name, component: None }];
+        let Raw::Reg(address) = r.define(ScalarType::B64, Opcode::Mov, &["b64"], source) else {
+            unreachable!("`define` gives a register")
+        };
+        let source = vec![r.reg(address)];
+        r.define(ScalarType::B64, Opcode::Cvta, &["param", "u64"], source)
+    })
+}
+
 fn address_operand(base: ptx::AddressBase, offset: i64) -> ptx::Operand {
     ptx::Operand::Address(ptx::Address { base, offset, coordinates: Vec::new() })
 }

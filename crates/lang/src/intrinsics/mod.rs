@@ -11,6 +11,7 @@
 pub(crate) mod arithmetic;
 pub(crate) mod atomic;
 pub(crate) mod bits;
+pub(crate) mod bulk;
 pub(crate) mod compare;
 pub(crate) mod control;
 pub(crate) mod convert;

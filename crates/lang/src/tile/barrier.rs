@@ -97,6 +97,10 @@ impl Barrier {
         with(|r| mbarrier::arrive_expect(r, self.place.location(), bytes));
     }
 
+    pub(crate) const fn place(self) -> Shared<u64> {
+        self.place
+    }
+
     /// Waits until the phase of this parity is complete, and sees what those who arrived had written, and what copies brought.
     #[track_caller]
     pub fn wait(self, parity: impl Operand<u32>) {

@@ -4,6 +4,7 @@
 //!   read them. Everything else takes tiles, so a layout is said once, where the tile is declared.
 //! - [`Fragment`] and [`WarpSums`]: `mma.sync`, a warp's products of tiles in its registers.
 //! - [`WarpgroupSums`]: `wgmma`, the products of four warps, straight from shared memory, in the background (sm_90a).
+//! - [`TensorMap`]: a tensor in the memory of the device, from and to which one thread copies whole tiles (sm_90).
 //! - [`Barrier`]: the `mbarrier` that copies and threads arrive at; [`Pipeline`]: a ring of stages with two for each.
 //!
 //! Which elements tensor cores multiply is said by [`Multiplicand`]. Sections of the PTX ISA: "Warp Level Matrix
@@ -11,6 +12,7 @@
 
 mod barrier;
 mod fragment;
+mod map;
 mod multiplicand;
 mod pipeline;
 mod shared;
@@ -18,6 +20,7 @@ mod warpgroup;
 
 pub use barrier::{Barrier, Barriers, barriers, fence_async};
 pub use fragment::{Fragment, WarpSums};
+pub use map::{TensorMap, bulk_commit, bulk_wait, bulk_wait_read};
 pub use multiplicand::{Multiplicand, Sum};
 pub use pipeline::{Cursor, Pipeline};
 pub use shared::{Major, Swizzle, Tile, Tiles, tile, tiles};

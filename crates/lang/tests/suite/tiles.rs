@@ -2,9 +2,9 @@
 
 use half::{bf16, f16};
 use warpfold_lang::{
-    F8E4M3, F8E5M2, Global, Kernel, Major, Multiplicand, Operands, Pipeline, Sum, Swizzle, WarpSums, WarpgroupSums,
-    barriers, fence_async, kernel, linear_thread_idx, range, sync_threads, thread_idx, tile, tiles, warp_id,
-    warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    Barriers, F8E4M3, F8E5M2, Global, Kernel, Major, Multiplicand, Operands, Pipeline, Sum, Swizzle, TensorMap, Val,
+    WarpSums, WarpgroupSums, barriers, bulk_commit, bulk_wait, bulk_wait_read, fence_async, kernel, linear_thread_idx,
+    range, sync_threads, thread_idx, tile, tiles, warp_id, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
 use super::Case;
@@ -35,6 +35,7 @@ pub(crate) fn hopper_cases() -> Vec<Case> {
         Case::new(warpgroup_product::<i8>("s8", 48, [K, K], Bytes64)),
         Case::new(ring()),
         Case::new(packed()),
+        Case::new(copied()),
     ]
 }
 
@@ -127,7 +128,7 @@ where
 
 /// A warp that fills stages, and a warpgroup that reads them.
 fn ring() -> Kernel<(Global<u32>, u32)> {
-    let body = |data: Global<u32>, rounds: warpfold_lang::Val<u32>| {
+    let body = |data: Global<u32>, rounds: Val<u32>| {
         let stages = tiles::<u32>(3, 8, 32, Swizzle::Bytes128);
         let pipeline = Pipeline::new(3);
         when(linear_thread_idx().eq(0), || pipeline.init(128, 128));
@@ -156,6 +157,35 @@ fn ring() -> Kernel<(Global<u32>, u32)> {
         });
     };
     kernel("ring", body).required_block(256)
+}
+
+/// Tiles that one thread copies, there and back.
+fn copied() -> Kernel<(TensorMap<bf16>, TensorMap<bf16>, u32)> {
+    let body = |from: TensorMap<bf16>, to: TensorMap<bf16>, row: Val<u32>| {
+        let through = tile::<bf16>(64, 128, Swizzle::Bytes128);
+        let full = barriers(1).at(0);
+        when(linear_thread_idx().eq(0), || {
+            from.prefetch();
+            full.init(1);
+            Barriers::publish();
+        });
+        sync_threads();
+        when(linear_thread_idx().eq(0), || {
+            full.arrive_expect(through.bytes());
+            from.load_tile(through, row, 64, full);
+            full.wait(0);
+            to.store_tile(through, row, 64);
+            bulk_commit();
+            bulk_wait_read(0);
+            full.arrive_expect(3 * through.bytes() / 2);
+            from.load_tile_multicast(through, row, 64, full, 1);
+            let (_, first) = through.panels().next().expect("a tile has a panel");
+            from.load_im2col(first, [0, -1, -1, 0], [2_u16, 1], full);
+            full.wait(1);
+            bulk_wait(0);
+        });
+    };
+    kernel("copied", body).required_block(32)
 }
 
 /// Sums that leave as halves through `stmatrix`.

@@ -1,0 +1,86 @@
+//! Copies of whole tiles in the background (PTX ISA, "Data Movement and Conversion Instructions: Tensor copy",
+//! "cp.async.bulk"; sm_90).
+
+use warpfold_ptx::{self as ptx, Opcode};
+
+use super::memory::{Location, address};
+use crate::recorder::{Raw, Recorder};
+use crate::types::Type;
+
+const DIMS: [&str; 5] = ["1d", "2d", "3d", "4d", "5d"];
+
+fn require(r: &mut Recorder) {
+    r.require("a bulk copy", 90, (8, 0));
+}
+
+/// `[map, {coordinates}]`
+fn place(r: &mut Recorder, map: Raw, coordinates: &[Raw]) -> ptx::Operand {
+    let coordinates = ptx::Operand::Vector(coordinates.iter().map(|c| r.in_register(Type::I32, *c)).collect());
+    ptx::Operand::Address(ptx::Address { base: base(r, map), offset: 0, coordinates: vec![coordinates] })
+}
+
+fn base(r: &mut Recorder, address: Raw) -> ptx::AddressBase {
+    match r.in_register(Type::U64, address) {
+        ptx::Operand::Name { name, .. } => ptx::AddressBase::Name(name),
+        _ => unreachable!("`in_register` names a register"),
+    }
+}
+
+/// What is loaded of a tensor, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source<'a> {
+    /// The generic address of its map.
+    pub(crate) map: Raw,
+    /// Where the box starts, innermost dimension first.
+    pub(crate) coordinates: &'a [Raw],
+    /// For a map in im2col mode: the filter's offsets, `u16`, innermost dimension first.
+    pub(crate) offsets: Option<&'a [Raw]>,
+}
+
+/// `cp.async.bulk.tensor` from global to shared memory. With a mask of blocks of the cluster, into all of them.
+pub(crate) fn load(r: &mut Recorder, to: Location, from: Source<'_>, barrier: Location, blocks: Option<Raw>) {
+    require(r);
+    let mode = if from.offsets.is_some() { "im2col" } else { "tile" };
+    let dims = DIMS[from.coordinates.len() - 1];
+    let mut modifiers = vec!["async", "bulk", "tensor", dims, "shared::cluster", "global", mode];
+    modifiers.push("mbarrier::complete_tx::bytes");
+    modifiers.extend(blocks.map(|_| "multicast::cluster"));
+    let mut operands = vec![address(r, to), place(r, from.map, from.coordinates), address(r, barrier)];
+    if let Some(offsets) = from.offsets {
+        operands.push(ptx::Operand::Vector(offsets.iter().map(|o| r.in_register(Type::U16, *o)).collect()));
+    }
+    operands.extend(blocks.map(|mask| r.in_register(Type::U16, mask)));
+    r.push(Opcode::Cp, &modifiers, operands);
+}
+
+/// `cp.async.bulk.tensor` from shared to global memory.
+pub(crate) fn store(r: &mut Recorder, map: Raw, coordinates: &[Raw], from: Location) {
+    require(r);
+    let modifiers =
+        ["async", "bulk", "tensor", DIMS[coordinates.len() - 1], "global", "shared::cta", "tile", "bulk_group"];
+    let operands = vec![place(r, map, coordinates), address(r, from)];
+    r.push(Opcode::Cp, &modifiers, operands);
+}
+
+/// `cp.async.bulk.commit_group`
+pub(crate) fn commit(r: &mut Recorder) {
+    require(r);
+    r.push(Opcode::Cp, &["async", "bulk", "commit_group"], vec![]);
+}
+
+/// `cp.async.bulk.wait_group`, until no more than so many groups are under way; with `read`, until those have at least read
+/// what they store.
+pub(crate) fn wait(r: &mut Recorder, pending: u32, read: bool) {
+    require(r);
+    let mut modifiers = vec!["async", "bulk", "wait_group"];
+    modifiers.extend(read.then_some("read"));
+    let pending = ptx::Operand::Immediate(ptx::Immediate::Int(pending.into()));
+    r.push(Opcode::Cp, &modifiers, vec![pending]);
+}
+
+/// `prefetch.tensormap`
+pub(crate) fn prefetch_map(r: &mut Recorder, map: Raw) {
+    r.require("prefetch.tensormap", 90, (8, 0));
+    let operand = ptx::Operand::Address(ptx::Address { base: base(r, map), offset: 0, coordinates: Vec::new() });
+    r.push(Opcode::Prefetch, &["tensormap"], vec![operand]);
+}

@@ -1,0 +1,189 @@
+//! Tensors in the memory of the device as bulk copies see them (PTX ISA, "Tensors", "Tensor-map"; sm_90).
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use warpfold_ptx::ScalarType;
+
+use super::barrier::Barrier;
+use super::shared::Tile;
+use crate::intrinsics::bulk::{self, Source};
+use crate::intrinsics::memory;
+use crate::memory::{Index, Shared};
+use crate::params::{Param, Received};
+use crate::recorder::{Raw, with};
+use crate::types::{Element, Scalar};
+use crate::{ErrorKind, Operand, Val};
+
+/// A tensor map: where a tensor of up to five dimensions lies, and the box that one copy moves. A parameter of a kernel,
+/// encoded by the host.
+///
+/// Elements beyond the tensor's edges are loaded as zeros, and not stored. Coordinates count elements, innermost dimension
+/// first. Copies are started by one thread.
+pub struct TensorMap<T> {
+    address: Val<u64>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element> Param for TensorMap<T> {
+    const PTX_TYPE: ScalarType = ScalarType::B8;
+    const BYTES: u32 = 128;
+    const ALIGN: u32 = 64;
+    const LEN: Option<u32> = Some(128);
+}
+
+impl<T: Element> Received for TensorMap<T> {
+    type Param = Self;
+
+    fn receive(position: usize) -> Self {
+        let address = with(|r| {
+            crate::params::declare::<Self>(r, position);
+            memory::param_address(r, position)
+        });
+        Self { address: Val::from_raw(address), element: PhantomData }
+    }
+}
+
+impl<T: Element> TensorMap<T> {
+    /// Brings the map itself near: at the start of a kernel.
+    #[track_caller]
+    pub fn prefetch(self) {
+        with(|r| bulk::prefetch_map(r, self.address.raw()));
+    }
+
+    /// Starts to load the box at these coordinates to shared memory, as it lies in the map's swizzle. The bytes of the whole
+    /// box arrive at the barrier.
+    #[track_caller]
+    pub fn load<const D: usize>(self, to: Shared<T>, at: [impl Index; D], barrier: Barrier) {
+        let at = coordinates(at);
+        let source = Source { map: self.address.raw(), coordinates: &at, offsets: None };
+        with(|r| bulk::load(r, to.location(), source, barrier.place().location(), None));
+    }
+
+    /// Like [`Self::load`], into the same place of each block of the cluster whose rank is in the mask; the bytes arrive at
+    /// the same barrier of each.
+    #[track_caller]
+    pub fn load_multicast<const D: usize>(
+        self,
+        to: Shared<T>,
+        at: [impl Index; D],
+        barrier: Barrier,
+        blocks: impl Operand<u16>,
+    ) {
+        let at = coordinates(at);
+        let source = Source { map: self.address.raw(), coordinates: &at, offsets: None };
+        let blocks = blocks.val().raw();
+        with(|r| bulk::load(r, to.location(), source, barrier.place().location(), Some(blocks)));
+    }
+
+    /// Starts to load a box of a map in im2col mode: pixels from the base at `at` on, moved by the filter's `offsets`.
+    #[track_caller]
+    pub fn load_im2col<const D: usize, const O: usize>(
+        self,
+        to: Shared<T>,
+        at: [impl Index; D],
+        offsets: [impl Operand<u16>; O],
+        barrier: Barrier,
+    ) {
+        let at = coordinates(at);
+        let offsets = offsets.map(|offset| offset.val().raw());
+        with(|r| {
+            if D < 3 || O != D - 2 {
+                r.fail(ErrorKind::Misuse(format!("{O} offsets for {D} coordinates: im2col has two fewer, from 3 on")));
+            }
+        });
+        let source = Source { map: self.address.raw(), coordinates: &at, offsets: Some(&offsets) };
+        with(|r| bulk::load(r, to.location(), source, barrier.place().location(), None));
+    }
+
+    /// Starts to load a tile of a matrix: the tile's rows from `row` on, its columns from `column` on, one box a panel.
+    /// The map's box has a panel's columns and the tile's rows, and its swizzle is the tile's.
+    #[track_caller]
+    pub fn load_tile(self, to: Tile<T>, row: impl Operand<u32>, column: impl Operand<u32>, barrier: Barrier) {
+        let (row, column) = (row.val(), column.val());
+        for (right, panel) in to.panels() {
+            self.load(panel, [column + right, row], barrier);
+        }
+    }
+
+    /// [`Self::load_tile`] into several blocks of the cluster; see [`Self::load_multicast`].
+    #[track_caller]
+    pub fn load_tile_multicast(
+        self,
+        to: Tile<T>,
+        row: impl Operand<u32>,
+        column: impl Operand<u32>,
+        barrier: Barrier,
+        blocks: impl Operand<u16>,
+    ) {
+        let (row, column, blocks) = (row.val(), column.val(), blocks.val());
+        for (right, panel) in to.panels() {
+            self.load_multicast(panel, [column + right, row], barrier, blocks);
+        }
+    }
+
+    /// Starts to store the box at these coordinates from shared memory; [`bulk_commit`] and [`bulk_wait`] tell when it is done.
+    #[track_caller]
+    pub fn store<const D: usize>(self, from: Shared<T>, at: [impl Index; D]) {
+        let at = coordinates(at);
+        with(|r| bulk::store(r, self.address.raw(), &at, from.location()));
+    }
+
+    /// Starts to store a tile of a matrix; see [`Self::load_tile`].
+    #[track_caller]
+    pub fn store_tile(self, from: Tile<T>, row: impl Operand<u32>, column: impl Operand<u32>) {
+        let (row, column) = (row.val(), column.val());
+        for (right, panel) in from.panels() {
+            self.store(panel, [column + right, row]);
+        }
+    }
+}
+
+fn coordinates<const D: usize>(at: [impl Index; D]) -> [Raw; D] {
+    with(|r| {
+        if D == 0 || D > 5 {
+            r.fail(ErrorKind::Misuse(format!("{D} coordinates: a tensor map has one to five dimensions")));
+        }
+    });
+    at.map(|coordinate| {
+        let (ty, value) = coordinate.index();
+        with(|r| {
+            if ty.bits() != 32 {
+                r.fail(ErrorKind::NoSuchOperation { what: "a coordinate of a tensor".to_owned(), ty });
+            }
+        });
+        value.raw()
+    })
+}
+
+/// Makes a group of the stores that this thread started since the last one.
+#[track_caller]
+pub fn bulk_commit() {
+    with(bulk::commit);
+}
+
+/// Waits until no more than `pending` of this thread's newest groups of stores are under way: their writes are done.
+#[track_caller]
+pub fn bulk_wait(pending: u32) {
+    with(|r| bulk::wait(r, pending, false));
+}
+
+/// Like [`bulk_wait`], but only until the stores have read shared memory, so that it may be written again.
+#[track_caller]
+pub fn bulk_wait_read(pending: u32) {
+    with(|r| bulk::wait(r, pending, true));
+}
+
+impl<T> Clone for TensorMap<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for TensorMap<T> {}
+
+impl<T: Scalar> fmt::Debug for TensorMap<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorMap<{:?}>({:?})", T::TYPE, self.address)
+    }
+}
