@@ -51,10 +51,11 @@ fn main() -> Result<(), Failure> {
     let a = device.upload_named("a", &vec![0.5f32; elements])?;
     let b = device.upload_named("b", &vec![0.25f32; elements])?;
     let mut c = device.alloc_named::<f32>("c", elements)?;
-    let function = device.prepare(&gemm::shared())?;
-    let config = gemm::launch_config(MATRIX, MATRIX);
+    let function = device.prepare(&gemm::ladder::shared())?;
+    let size = ladder::pack([MATRIX as usize; 3]);
+    let config = (ladder::ladder("sgemm")?.rung("shared")?.launches[0].config)(size);
     let arguments = Arguments::new().input(&a).input(&b).output(&mut c).value(MATRIX).value(MATRIX).value(MATRIX);
-    row(&device, "gemm/shared, 1024 x 1024 x 1024 f32", cores, &function, config, &arguments)?;
+    row(&device, "sgemm/shared, 1024 x 1024 x 1024 f32", cores, &function, config, &arguments)?;
 
     for checks in [Checks::None, Checks::All] {
         let options = RunOptions { checks, ..RunOptions::default() };

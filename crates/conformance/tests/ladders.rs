@@ -2,7 +2,7 @@
 
 use warpfold_device::{Checks, Device, LaunchConfig, Profile};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::ladder::{LADDERS, Ladder, LadderReport, RunOptions, ladder, run};
+use warpfold_kernels::ladder::{LADDERS, Ladder, LadderReport, RunOptions, Sizes, ladder, run};
 use warpfold_kernels::reduce::ladder::{
     BLOCK, MAX_BLOCKS, PartialSums, first_add, interleaved, naive, sequential, shuffle, single_pass, unroll_all,
     unroll_last_warp,
@@ -63,11 +63,25 @@ fn all_are_right(report: &LadderReport) {
     }
 }
 
-fn cases(sizes: &[usize]) -> impl Iterator<Item = (&'static Ladder, usize, Dtype)> {
-    LADDERS.iter().flat_map(move |ladder| {
-        let sizes = sizes.iter().filter(|size| **size <= ladder.max_size);
-        sizes.flat_map(|size| ladder.dtypes.iter().map(|dtype| (*ladder, *size, *dtype)))
-    })
+/// Around every tile of a product of matrices.
+const PRODUCTS: &[&str] = &["1", "3x5x7", "31x33x32", "65x64x9", "1x257x40", "129x127x1", "128x128x24", "200x131x77"];
+
+/// The sizes to try a ladder with, of those that are numbers of elements or in the form that it takes.
+fn sizes_of(ladder: &Ladder, elements: &[usize]) -> Vec<usize> {
+    match (ladder.sizes, ladder.name) {
+        (Sizes::Elements, _) => elements.iter().copied().filter(|size| *size <= ladder.max_size).collect(),
+        (Sizes::Numbers(_), "sgemm") => PRODUCTS.iter().map(|text| ladder.parse_size(text).unwrap()).collect(),
+        (Sizes::Numbers(_), name) => panic!("no sizes to try {name} with"),
+    }
+}
+
+fn cases(elements: &[usize]) -> Vec<(&'static Ladder, usize, Dtype)> {
+    let of = |ladder: &&'static Ladder| {
+        let sizes = sizes_of(ladder, elements).into_iter();
+        let ladder = *ladder;
+        sizes.flat_map(move |size| ladder.dtypes.iter().map(move |dtype| (ladder, size, *dtype)))
+    };
+    LADDERS.iter().flat_map(of).collect()
 }
 
 #[test]
@@ -103,7 +117,10 @@ fn every_rung_buys_what_it_claims() {
     let device = virtual_gpu();
     for ladder in LADDERS {
         // Full blocks for every rung, and several rounds for those whose grid is fixed.
-        let size = ladder.max_size.min(4 * (MAX_BLOCKS * BLOCK * 4) as usize);
+        let size = match ladder.sizes {
+            Sizes::Elements => ladder.max_size.min(4 * (MAX_BLOCKS * BLOCK * 4) as usize),
+            Sizes::Numbers(_) => ladder.default_size,
+        };
         let report = reported(&device, ladder, size, ladder.default_dtype(), Checks::None);
         for (rung, pair) in ladder.rungs[1..].iter().zip(report.rungs.windows(2)) {
             let [before, after] = [&pair[0], &pair[1]].map(|r| r.measured().expect("the virtual GPU counts"));

@@ -1,8 +1,8 @@
 //! Takes one synchronisation at a time away from every kernel of every ladder: the checks, or the result, must object.
 
 use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Profile};
-use warpfold_kernels::ladder::{Guards, Instance, LADDERS, Ladder, Rung};
-use warpfold_kernels::{AnyKernel, Dtype, gemm};
+use warpfold_kernels::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
+use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_ptx::{Instruction, Module, Opcode, Statement};
 
 /// What is taken away.
@@ -84,6 +84,11 @@ fn relax(instruction: &mut Instruction) {
 
 /// A size at which every part of a rung has work: several blocks, and several rounds where a thread takes rounds.
 fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
+    match (ladder.sizes, ladder.name) {
+        (Sizes::Elements, _) => {}
+        (Sizes::Numbers(_), "sgemm") => return ladder.parse_size("130x70x70").unwrap(),
+        (Sizes::Numbers(_), name) => panic!("no size to try {name} with"),
+    }
     let rounds = if ["grid_stride", "single_pass"].contains(&rung.name) { 2_200_003 } else { 5003 };
     ladder.max_size.min(rounds)
 }
@@ -161,21 +166,4 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
 fn wrong(instance: &dyn Instance, rung: &Rung) -> Option<String> {
     let verdict = instance.verdict(rung).unwrap();
     (!verdict.ok).then(|| format!("wrong by {}", verdict.max_error))
-}
-
-#[test]
-fn no_barrier_of_the_matrix_product_can_be_taken_away_unnoticed() {
-    let device = checked_device();
-    let (m, n, k) = (33, 40, 70);
-    let a = device.upload(&vec![1.0_f32; m * k]).unwrap();
-    let b = device.upload(&vec![2.0_f32; k * n]).unwrap();
-    let (count, survivors) = try_mutants(&device, &gemm::shared().into(), |function| {
-        let mut c = device.alloc::<f32>(m * n).unwrap();
-        let sizes = [m, n, k].map(|size| size as u32);
-        let arguments = Arguments::new().input(&a).input(&b).output(&mut c);
-        let arguments = sizes.into_iter().fold(arguments, Arguments::value);
-        objection(&device, function, gemm::launch_config(sizes[0], sizes[1]), &arguments)
-    });
-    assert_eq!(count, 2);
-    assert!(survivors.is_empty(), "{}", survivors.join("\n"));
 }

@@ -88,6 +88,14 @@ pub enum ErrorKind {
         /// The most that it takes.
         limit: usize,
     },
+    /// A text that is no size of a ladder's problem.
+    #[error("'{text}' is not {expected}")]
+    BadSize {
+        /// What was asked for.
+        text: String,
+        /// What sizes look like.
+        expected: &'static str,
+    },
     /// A tensor of more dimensions than kernels take.
     #[error("{0} dimensions are more than the {max} that kernels take", max = crate::layout::MAX_RANK)]
     TooManyDimensions(usize),

@@ -1,14 +1,14 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, fold, gather, gemm, gemv, histogram, map, nms, operations, reductions, rowwise};
+use crate::{AnyKernel, fold, gather, gemv, histogram, map, nms, operations, reductions, rowwise};
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
 pub struct Listed {
     /// The kernel.
     pub kernel: AnyKernel,
-    /// The ladder and the rung that it is, or the operator: `reduce/naive`, `gemm/shared`.
+    /// The ladder and the rung that it is, or the operator: `reduce/naive`, `gemv`.
     pub place: String,
     /// The block it is launched with.
     pub block: [u32; 3],
@@ -28,8 +28,6 @@ pub fn kernels() -> Vec<Listed> {
             }
         }
     }
-    let block = gemm::launch_config(gemm::TILE, gemm::TILE).block;
-    list.push(Listed { kernel: gemm::shared().into(), place: "gemm/shared".to_owned(), block });
     let shipped = [
         ("gemv", [gemv::BLOCK, 1, 1], gemv::kernels()),
         ("histogram", [histogram::ladder::BLOCK, 1, 1], histogram::kernels()),

@@ -19,6 +19,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("scale", "scale/ladder"),
     ("gemv", "gemv/ladder"),
     ("histogram", "histogram/ladder"),
+    ("sgemm", "gemm/ladder"),
 ];
 
 /// The files of a ladder's rungs, in order.

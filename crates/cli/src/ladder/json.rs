@@ -1,7 +1,7 @@
 //! A ladder's report as JSON.
 
 use serde::Serialize;
-use warpfold_kernels::ladder::{LadderReport, RungReport};
+use warpfold_kernels::ladder::{Ladder, LadderReport, RungReport};
 
 use super::{Activity, profile};
 use crate::failure::Failure;
@@ -22,8 +22,16 @@ struct Json<'a> {
 
 #[derive(Debug, Serialize)]
 struct Problem<'a> {
-    size: usize,
+    size: Size,
     dtype: &'a str,
+}
+
+/// Elements, or numbers as `512x512x512`.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Size {
+    Elements(usize),
+    Numbers(String),
 }
 
 #[derive(Debug, Serialize)]
@@ -35,6 +43,9 @@ struct Rung<'a> {
     /// `null` on the virtual GPU, which has no clock.
     seconds: Option<f64>,
     gigabytes_per_second: Option<f64>,
+    /// Only of problems whose operations are counted, on a device with a clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    teraflops_per_second: Option<f64>,
     /// `null` on CUDA.
     counters: Option<Counters>,
     findings: Vec<Finding<'a>>,
@@ -45,11 +56,12 @@ struct Rung<'a> {
 }
 
 /// Prints the report.
-pub(super) fn print(report: &LadderReport, activities: Option<&[Activity]>) -> Result<(), Failure> {
+pub(super) fn print(ladder: &Ladder, report: &LadderReport, activities: Option<&[Activity]>) -> Result<(), Failure> {
+    let size = ladder.size_text(report.size).map_or(Size::Elements(report.size), Size::Numbers);
     output::print_json(&Json {
         ladder: report.ladder,
         device: &report.device,
-        problem: Problem { size: report.size, dtype: report.dtype.name() },
+        problem: Problem { size, dtype: report.dtype.name() },
         rungs: report.rungs.iter().map(Rung::from).collect(),
         copy_gigabytes_per_second: report.copy_gigabytes_per_second,
         profile: activities.map(|all| all.iter().map(profile::Json::from).collect()),
@@ -64,6 +76,7 @@ impl<'a> From<&'a RungReport> for Rung<'a> {
             max_error: Some(rung.max_error).filter(|error| error.is_finite()),
             seconds: rung.seconds,
             gigabytes_per_second: rung.gigabytes_per_second,
+            teraflops_per_second: rung.teraflops_per_second,
             counters: rung.counters.as_ref().map(Counters::from),
             findings: rung.findings.iter().map(Finding::from).collect(),
             failure: rung.failure.as_deref(),

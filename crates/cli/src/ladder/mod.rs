@@ -30,9 +30,9 @@ pub(crate) struct Ladder {
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Elements; unless given what the ladder was measured with.
-    #[arg(long, value_name = "N", value_parser = size)]
-    size: Option<usize>,
+    /// Elements, or MxNxK for products of matrices; unless given what the ladder was measured with.
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    size: Option<String>,
     /// The element type; unless given the first of the ladder's.
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<Dtype>,
@@ -53,7 +53,7 @@ pub(crate) struct Ladder {
 impl Ladder {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         let ladder = kernels::ladder(&self.name)?;
-        let size = self.size.unwrap_or(ladder.default_size);
+        let size = self.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
         // Names and sizes are refused before a device is looked for.
         self.rungs.iter().try_for_each(|name| ladder.rung(name).map(drop))?;
         ladder.check_size(size)?;
@@ -76,7 +76,7 @@ impl Ladder {
         let activities = if self.profile { Some(device.finish_activity()?) } else { None };
         match self.report {
             Form::Table => report::print(ladder, &report, activities.as_deref())?,
-            Form::Json => json::print(&report, activities.as_deref())?,
+            Form::Json => json::print(ladder, &report, activities.as_deref())?,
         }
         ending(&report)
     }
@@ -106,9 +106,4 @@ fn names() -> String {
     let names: Vec<_> = kernels::LADDERS.iter().map(|ladder| ladder.name).collect();
     let (last, others) = names.split_last().expect("there are ladders");
     format!("{} or {last}", others.join(", "))
-}
-
-/// A number of elements; digits may be grouped as in Rust.
-fn size(text: &str) -> Result<usize, String> {
-    text.replace('_', "").parse().map_err(|_| format!("'{text}' is not a number of elements"))
 }

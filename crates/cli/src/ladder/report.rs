@@ -19,12 +19,19 @@ pub(super) fn print(ladder: &Ladder, report: &LadderReport, activities: Option<&
 }
 
 fn text(ladder: &Ladder, report: &LadderReport) -> String {
-    let size = grouped(report.size as u64);
+    let size = ladder.size_text(report.size).unwrap_or_else(|| grouped(report.size as u64));
     let mut page = format!("{}: {}\n{size} {} on {}\n\n", report.ladder, ladder.problem, report.dtype, report.device);
     let has_times = report.rungs.iter().any(|rung| rung.seconds.is_some());
-    let mut table = if has_times { timed_heading() } else { counted_heading() };
+    let has_operations = report.rungs.iter().any(|rung| rung.teraflops_per_second.is_some());
+    let mut table = match (has_times, has_operations) {
+        (true, true) => Table::new(["rung", "result", "time", "TFLOP/s", "speed-up"]),
+        (true, false) => timed_heading(),
+        (false, _) => counted_heading(),
+    };
     for rung in &report.rungs {
-        if has_times {
+        if has_operations {
+            table.row(computed(report, rung));
+        } else if has_times {
             table.row(timed(report, rung));
         } else {
             table.row(counted(rung));
@@ -90,6 +97,13 @@ fn timed(report: &LadderReport, rung: &RungReport) -> [String; 6] {
     ]
 }
 
+/// Of a problem that operations take the time of.
+fn computed(report: &LadderReport, rung: &RungReport) -> [String; 5] {
+    let [name, result, time, _, speedup, _] = timed(report, rung);
+    let operations = rung.teraflops_per_second.map_or_else(|| "-".to_owned(), |speed| format!("{speed:.2}"));
+    [name, result, time, operations, speedup]
+}
+
 fn result(rung: &RungReport) -> &'static str {
     match (&rung.failure, rung.ok) {
         (Some(_), _) => "FAILED",
@@ -113,6 +127,7 @@ mod tests {
             seconds,
             bytes,
             gigabytes_per_second: seconds.map(|seconds| bytes as f64 / seconds / 1e9),
+            teraflops_per_second: None,
             counters: None,
             findings: Vec::new(),
             failure: failure.map(str::to_owned),

@@ -57,11 +57,11 @@ fn what_is_printed_runs_as_it_is() {
 #[test]
 fn names_that_mean_no_kernel_or_several_are_refused() {
     refused(&["inspect", "fold"], 2, "unknown kernel 'fold': expected one of vector-add/one_thread, ");
-    refused(&["inspect", "shared"], 2, "'shared' can mean gemm/shared or histogram/shared or reduce-lessons/shared");
+    refused(&["inspect", "shared"], 2, "'shared' can mean histogram/shared or reduce-lessons/shared or sgemm/shared");
     refused(&["inspect", "reduce/naive", "--target", "sm_75"], 2, "unknown architecture 'sm_75'");
     refused(&["inspect", "reduce/naive", "--dtype", "f16"], 2, "runs with i32 or f32, not with f16");
     refused(&["inspect", "softmax-vector/grid"], 2, "name softmax_grid_partials_f32 or softmax_grid_f32");
-    refused(&["inspect", "gemm/shared", "--dtype", "f32"], 2, "gemm/shared has one element type");
+    refused(&["inspect", "gemv", "--dtype", "f32"], 2, "gemv has one element type");
 }
 
 #[test]

@@ -26,6 +26,10 @@ pub enum Metric {
     DivergentBranches,
     /// Wavefronts of shared stores beyond the ideal.
     StoreConflicts,
+    /// Wavefronts of shared loads beyond the ideal.
+    LoadConflicts,
+    /// Wavefronts of shared loads and stores.
+    SharedWavefronts,
     /// Loads and stores of shared memory by warps.
     SharedAccesses,
     /// Loads of global memory by warps.
@@ -66,6 +70,8 @@ impl Metric {
             Self::Instructions => c.warp_instructions,
             Self::DivergentBranches => c.divergent_branches,
             Self::StoreConflicts => c.shared_store_bank_conflicts,
+            Self::LoadConflicts => c.shared_load_bank_conflicts,
+            Self::SharedWavefronts => c.shared_load_wavefronts + c.shared_store_wavefronts,
             Self::SharedAccesses => c.shared_load_requests + c.shared_store_requests,
             Self::GlobalLoads => c.global_load_requests,
             Self::GlobalStores => c.global_store_requests,
@@ -96,6 +102,8 @@ impl fmt::Display for Metric {
             Self::Instructions => "warp instructions",
             Self::DivergentBranches => "divergent branches",
             Self::StoreConflicts => "shared-store bank conflicts",
+            Self::LoadConflicts => "shared-load bank conflicts",
+            Self::SharedWavefronts => "shared wavefronts",
             Self::SharedAccesses => "shared accesses",
             Self::GlobalLoads => "global load requests",
             Self::GlobalStores => "global store requests",

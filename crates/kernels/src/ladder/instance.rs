@@ -46,4 +46,9 @@ pub trait Instance {
 
     /// Bytes that any solution has to move: each input read and each output written once.
     fn bytes(&self) -> u64;
+
+    /// Floating-point operations of the problem, where they and not bytes are what takes time.
+    fn flops(&self) -> Option<u64> {
+        None
+    }
 }

@@ -5,7 +5,8 @@
 //! [`run`] and the program that prints its report, the tests that hold each claim against the counters, the check that
 //! every kernel assembles. A rung is added by one file in the operator's `ladder/` and one entry in its list.
 //!
-//! The size of a problem is its number of elements. A problem that has rows divides them by [`Rows`].
+//! The size of a problem is its number of elements, or a few numbers as one ([`Sizes`]). A problem that has rows divides
+//! its elements by [`Rows`].
 
 mod claim;
 mod data;
@@ -14,6 +15,7 @@ mod output;
 mod report;
 mod rows;
 mod run;
+mod sizes;
 mod timing;
 
 use warpfold_device::{Device, LaunchConfig};
@@ -25,6 +27,7 @@ pub(crate) use output::Guarded;
 pub use report::{LadderReport, RungReport};
 pub use rows::Rows;
 pub use run::{Progress, ProgressFn, RunOptions, run};
+pub use sizes::{Numbers, Sizes, pack, unpack};
 pub use timing::copy_gigabytes_per_second;
 
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
@@ -41,6 +44,7 @@ pub const LADDERS: &[&Ladder] = &[
     &crate::scale::LADDER,
     &crate::gemv::LADDER,
     &crate::histogram::LADDER,
+    &crate::gemm::LADDER,
 ];
 
 /// The ladder of this name.
@@ -61,9 +65,11 @@ pub struct Ladder {
     pub name: &'static str,
     /// The problem in a sentence.
     pub problem: &'static str,
-    /// Elements unless said.
+    /// What a size says: elements, or several numbers as one.
+    pub sizes: Sizes,
+    /// The size unless said.
     pub default_size: usize,
-    /// Elements at most.
+    /// Elements at most, where a size is a number of elements.
     pub max_size: usize,
     /// The element types that its kernels are made for; the first is taken unless another is asked for.
     pub dtypes: &'static [Dtype],
@@ -105,12 +111,26 @@ impl Ladder {
         Ok(())
     }
 
+    /// A size as a user writes it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadSize`].
+    pub fn parse_size(&self, text: &str) -> Result<usize, Error> {
+        self.sizes.parse(text)
+    }
+
+    /// A size that is more than a number of elements, as a user writes it.
+    #[must_use]
+    pub fn size_text(&self, size: usize) -> Option<String> {
+        self.sizes.text(size)
+    }
+
     /// Checks that so many elements are not too many.
     ///
     /// # Errors
     /// [`ErrorKind::TooManyElements`].
     pub fn check_size(&self, size: usize) -> Result<(), Error> {
-        if size > self.max_size {
+        if matches!(self.sizes, Sizes::Elements) && size > self.max_size {
             return Err(ErrorKind::TooManyElements { ladder: self.name, size, limit: self.max_size }.into());
         }
         Ok(())

@@ -12,7 +12,7 @@ pub struct LadderReport {
     pub ladder: &'static str,
     /// The device, as `virtual:h200 (virtual GPU as H200)`.
     pub device: String,
-    /// Elements.
+    /// Elements, or numbers that are packed into one: see [`Sizes`](super::Sizes).
     pub size: usize,
     /// Their type.
     pub dtype: Dtype,
@@ -37,6 +37,8 @@ pub struct RungReport {
     pub bytes: u64,
     /// `bytes` over `seconds`.
     pub gigabytes_per_second: Option<f64>,
+    /// Floating-point operations over `seconds`, for problems that they are counted for.
+    pub teraflops_per_second: Option<f64>,
     /// Counters of one run, all its launches together; `None` on CUDA.
     pub counters: Option<Counters>,
     /// Broken rules that the checks found.

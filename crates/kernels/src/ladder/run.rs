@@ -200,6 +200,7 @@ fn run_rung(
         seconds,
         bytes,
         gigabytes_per_second: seconds.map(|seconds| bytes as f64 / seconds / 1e9),
+        teraflops_per_second: seconds.zip(instance.flops()).map(|(seconds, flops)| flops as f64 / seconds / 1e12),
         counters,
         findings,
         failure,

@@ -20,7 +20,7 @@ use warpfold_lang::{Global, Kernel};
 
 use super::instance::{open, rows_of};
 use super::{Access, BLOCK, Shape};
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::{AnyKernel, Dtype};
 
 /// What every rung takes: matrix, vector, result, rows, columns, the elements from one row to the next.
@@ -52,6 +52,7 @@ macro_rules! typed {
 pub const LADDER: Ladder = Ladder {
     name: "gemv",
     problem: "the product of a matrix with a vector",
+    sizes: Sizes::Elements,
     default_size: 33_554_432,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32],

@@ -17,7 +17,7 @@ use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::{AnyKernel, Dtype};
 
 /// What every rung takes: values, counts, how many values, and the first value that is not counted.
@@ -60,6 +60,7 @@ macro_rules! typed {
 pub const LADDER: Ladder = Ladder {
     name: "histogram",
     problem: "how often each of 256 values occurs",
+    sizes: Sizes::Elements,
     default_size: 33_554_432,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::I32],

@@ -13,7 +13,7 @@ use warpfold_lang::{Global, Kernel};
 
 use super::instance::open_layer;
 use crate::Dtype;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
 use crate::row::typed;
 
 /// What every rung takes: the rows, scale, bias, where the results go, mean, `rstd`, how many rows there are, their
@@ -38,6 +38,7 @@ pub(super) fn block_a_row(size: usize) -> LaunchConfig {
 pub const LADDER: Ladder = Ladder {
     name: "norm",
     problem: "the layer norm of each row of 4,096",
+    sizes: Sizes::Elements,
     default_size: 33_554_432,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32, Dtype::F16, Dtype::Bf16],

@@ -11,7 +11,7 @@ use warpfold_lang::{Global, Kernel};
 use super::instance::open_rms;
 use super::ladder::{BLOCK, HELD_BY_THREAD, block_a_row};
 use crate::Dtype;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::row::typed;
 
 /// What every rung takes: the rows, scale, where the results go, `rstd`, how many rows there are, their length, eps.
@@ -21,6 +21,7 @@ pub type RmsNorm<T> = Kernel<(Global<T>, Global<T>, Global<T>, Global<f32>, u32,
 pub const RMS: Ladder = Ladder {
     name: "rms-norm",
     problem: "the RMS norm of each row of 4,096",
+    sizes: Sizes::Elements,
     default_size: 33_554_432,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32, Dtype::F16, Dtype::Bf16],

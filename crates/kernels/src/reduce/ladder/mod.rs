@@ -29,7 +29,7 @@ use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel, Val};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::{AnyKernel, Dtype, LadderElement};
 
 /// What the rungs but the last take: the input, where the sums go, the length.
@@ -90,6 +90,7 @@ macro_rules! typed {
 pub const LADDER: Ladder = Ladder {
     name: "reduce",
     problem: "the sum of a vector",
+    sizes: Sizes::Elements,
     default_size: 33_554_432,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::I32, Dtype::F32],

@@ -15,7 +15,7 @@ pub use r05_coarsened::coarsened;
 use warpfold_device::LaunchConfig;
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Rung, Sizes};
 use crate::{AnyKernel, Dtype};
 
 /// Threads of the one block of the first three kernels, each for two elements.
@@ -42,6 +42,7 @@ macro_rules! typed {
 pub const LESSONS: Ladder = Ladder {
     name: "reduce-lessons",
     problem: "the sum of what one block can hold",
+    sizes: Sizes::Elements,
     default_size: 2 * ONE_BLOCK as usize,
     max_size: 2 * ONE_BLOCK as usize,
     dtypes: &[Dtype::F32, Dtype::I32],

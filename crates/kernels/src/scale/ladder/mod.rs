@@ -11,7 +11,7 @@ use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
 use crate::Dtype;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
 use crate::row::typed;
 
 /// What every rung takes: the rows, where they go scaled, what each was divided by, how many they are, their length.
@@ -33,6 +33,7 @@ fn rows_a_block(size: usize, rows: u32) -> LaunchConfig {
 pub const LADDER: Ladder = Ladder {
     name: "scale",
     problem: "each row of 128, divided by its largest magnitude",
+    sizes: Sizes::Elements,
     default_size: 55_296 * 8 * 128,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32, Dtype::F16, Dtype::Bf16],

@@ -17,7 +17,7 @@ use warpfold_lang::{Global, Kernel};
 
 use super::instance::open_rows;
 use crate::Dtype;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
 use crate::row::typed;
 
 /// What every rung takes: the rows, where their softmax goes, how many they are, their length.
@@ -45,6 +45,7 @@ fn rows_a_block(size: usize, rows: u32) -> LaunchConfig {
 pub const LADDER: Ladder = Ladder {
     name: "softmax",
     problem: "the softmax of each row of 4,096",
+    sizes: Sizes::Elements,
     default_size: 33_554_432,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32, Dtype::F16, Dtype::Bf16],

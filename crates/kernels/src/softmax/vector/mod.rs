@@ -15,7 +15,7 @@ use warpfold_lang::{Global, Kernel, Val, Vars, grid_dim, vars};
 use super::instance::open_vector;
 use crate::Dtype;
 use crate::fold::{Monoid, OnlineSoftmax};
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::row::{Team, typed};
 
 /// What the first launch takes: the vector, the largest element of each block, the sum of each block, the length.
@@ -55,6 +55,7 @@ fn grid_threads(block: u32) -> Val<u32> {
 pub const VECTOR: Ladder = Ladder {
     name: "softmax-vector",
     problem: "the softmax of a vector",
+    sizes: Sizes::Elements,
     default_size: 33_554_432,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32, Dtype::F16, Dtype::Bf16],

@@ -14,7 +14,7 @@ use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::{AnyKernel, Dtype};
 
 /// What every rung takes: `a`, `b`, `sum`, `len`.
@@ -38,6 +38,7 @@ macro_rules! typed {
 pub const LADDER: Ladder = Ladder {
     name: "vector-add",
     problem: "the sum of two vectors, element by element",
+    sizes: Sizes::Elements,
     default_size: 10_000_000,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32, Dtype::I32],
