@@ -12,6 +12,7 @@ pub mod fold;
 pub mod gather;
 pub mod gemm;
 pub mod gemv;
+pub mod hgemm;
 pub mod histogram;
 pub mod ladder;
 pub mod layout;

@@ -20,7 +20,7 @@ pub struct Xyz {
 }
 
 impl Xyz {
-    fn read(r: &mut Recorder, register: Register) -> Self {
+    pub(crate) fn read(r: &mut Recorder, register: Register) -> Self {
         let mut component = |c| Val::from_raw(special::constant(r, register, Some(c)));
         Self { x: component('x'), y: component('y'), z: component('z') }
     }

@@ -48,6 +48,8 @@ pub struct Bounds {
     pub min_blocks: Option<u32>,
     /// Registers a thread may take (`.maxnreg`).
     pub max_registers: Option<u32>,
+    /// Blocks that make a cluster (`.reqnctapercluster`).
+    pub cluster: Option<[u32; 3]>,
 }
 
 impl Bounds {
@@ -63,6 +65,14 @@ impl Bounds {
         }
         if let Some(blocks) = self.min_blocks {
             in_range("the number of blocks a multiprocessor", blocks, 32)?;
+        }
+        if let Some(cluster) = self.cluster {
+            let blocks = cluster.iter().fold(1_u32, |product, n| product.saturating_mul(*n));
+            in_range("the number of blocks a cluster", blocks, 16)?;
+            if !target.has(90, (7, 8)) {
+                let (what, arch, ptx_version, target) = ("a cluster".to_owned(), 90, (7, 8), *target);
+                return Err(ErrorKind::Unsupported { what, arch, ptx_version, target });
+            }
         }
         let (Threads::Max(dims) | Threads::Required(dims)) = self.threads else {
             let needs_threads = self.min_blocks.is_some();
@@ -205,6 +215,14 @@ impl<Args: Params> Kernel<Args> {
     #[must_use]
     pub fn min_blocks(mut self, blocks: u32) -> Self {
         self.bounds.min_blocks = Some(blocks);
+        self
+    }
+
+    /// Promises that every launch makes clusters of so many blocks, which run at the same time and reach one another's shared
+    /// memory (`.reqnctapercluster`; sm_90). More than 8 blocks do not fit every device.
+    #[must_use]
+    pub fn cluster(mut self, blocks: impl Dims) -> Self {
+        self.bounds.cluster = Some(blocks.dims());
         self
     }
 

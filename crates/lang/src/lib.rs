@@ -41,6 +41,7 @@
 
 mod any_registers;
 mod block;
+mod cluster;
 mod error;
 mod flow;
 mod fold;
@@ -64,6 +65,10 @@ pub use block::{
     NamedBarrier, Xyz, block_dim, block_idx, clock, global_timer, grid_dim, lane_id, lanes_after, lanes_before,
     launch_dependents, linear_thread_idx, multiprocessor_id, nanosleep, sync_threads, sync_threads_and,
     sync_threads_count, sync_threads_or, this_lane, thread_idx, wait_for_dependencies, warp_id,
+};
+pub use cluster::{
+    cluster_arrive, cluster_block_rank, cluster_idx, cluster_sync, cluster_wait, give_registers, num_clusters,
+    take_registers,
 };
 pub use error::{Error, ErrorKind};
 pub use flow::{

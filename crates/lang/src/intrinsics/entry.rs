@@ -43,5 +43,6 @@ fn directives(bounds: &Bounds) -> Vec<ptx::FunctionDirective> {
     };
     let min_blocks = bounds.min_blocks.map(|n| directive("minnctapersm", &[n]));
     let max_registers = bounds.max_registers.map(|n| directive("maxnreg", &[n]));
-    threads.into_iter().chain(min_blocks).chain(max_registers).collect()
+    let cluster = bounds.cluster.map(|dims| directive("reqnctapercluster", &dims));
+    threads.into_iter().chain(cluster).chain(min_blocks).chain(max_registers).collect()
 }

@@ -25,6 +25,18 @@ pub(crate) fn arrive(r: &mut Recorder, barrier: Location) {
     r.push(Opcode::Mbarrier, &["arrive", "shared", "b64"], operands);
 }
 
+/// `mbarrier.arrive` at a barrier of another block of the cluster, by its address in `shared::cluster`.
+pub(crate) fn arrive_remote(r: &mut Recorder, barrier: Raw) {
+    r.require("an arrival at another block", 90, (8, 0));
+    let base = match r.in_register(Type::U32, barrier) {
+        ptx::Operand::Name { name, .. } => ptx::AddressBase::Name(name),
+        _ => unreachable!("`in_register` names a register"),
+    };
+    let address = ptx::Operand::Address(ptx::Address { base, offset: 0, coordinates: Vec::new() });
+    let modifiers = ["arrive", "release", "cluster", "shared::cluster", "b64"];
+    r.push(Opcode::Mbarrier, &modifiers, vec![ptx::Operand::Sink, address]);
+}
+
 /// `mbarrier.arrive.expect_tx`
 pub(crate) fn arrive_expect(r: &mut Recorder, barrier: Location, bytes: Raw) {
     r.require("an arrival that expects bytes", 90, (8, 0));

@@ -19,6 +19,9 @@ pub(crate) enum Register {
     Clock64,
     Globaltimer,
     Smid,
+    ClusterCtarank,
+    Clusterid,
+    Nclusterid,
 }
 
 impl Register {
@@ -35,6 +38,9 @@ impl Register {
             Self::Clock64 => "%clock64",
             Self::Globaltimer => "%globaltimer",
             Self::Smid => "%smid",
+            Self::ClusterCtarank => "%cluster_ctarank",
+            Self::Clusterid => "%clusterid",
+            Self::Nclusterid => "%nclusterid",
         }
     }
 
@@ -49,7 +55,10 @@ impl Register {
             | Self::LanemaskLt
             | Self::LanemaskEq
             | Self::LanemaskGt
-            | Self::Smid => Type::U32,
+            | Self::Smid
+            | Self::ClusterCtarank
+            | Self::Clusterid
+            | Self::Nclusterid => Type::U32,
         }
     }
 }

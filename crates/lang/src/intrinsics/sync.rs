@@ -3,6 +3,7 @@
 use warpfold_ptx::{self as ptx, Opcode, ScalarType};
 
 use crate::ErrorKind;
+use crate::kernel::Threads;
 use crate::memory::Scope;
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
@@ -87,6 +88,53 @@ pub(crate) fn scope_name(r: &mut Recorder, scope: Scope) -> &'static str {
         Scope::Gpu => "gpu",
         Scope::System => "sys",
     }
+}
+
+/// Notes that the kernel needs clusters.
+pub(crate) fn require_clusters(r: &mut Recorder) {
+    r.require("a cluster", 90, (7, 8));
+}
+
+/// `barrier.cluster.arrive`
+pub(crate) fn cluster_arrive(r: &mut Recorder) {
+    require_clusters(r);
+    r.push(Opcode::Barrier, &["cluster", "arrive", "aligned"], vec![]);
+}
+
+/// `barrier.cluster.wait`
+pub(crate) fn cluster_wait(r: &mut Recorder) {
+    require_clusters(r);
+    r.push(Opcode::Barrier, &["cluster", "wait", "aligned"], vec![]);
+}
+
+/// The address that shared memory of this block has in the block of a rank, for the space `shared::cluster`: `mapa`.
+pub(crate) fn map_to_block(r: &mut Recorder, address: Raw, rank: Raw) -> Raw {
+    require_clusters(r);
+    let operands = vec![r.in_register(Type::U32, address), r.operand(Type::U32, rank)];
+    r.define(ScalarType::B32, Opcode::Mapa, &["shared::cluster", "u32"], operands)
+}
+
+/// Which way registers go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Give,
+    Take,
+}
+
+/// `setmaxnreg`
+pub(crate) fn set_registers(r: &mut Recorder, direction: Direction, count: u32) {
+    r.require_specific("setmaxnreg", 90, (8, 0));
+    if !(24..=256).contains(&count) || !count.is_multiple_of(8) {
+        let (what, value) = ("the number of registers a thread".to_owned(), count.to_string());
+        r.fail(ErrorKind::OutOfRange { what, value, expected: "a multiple of 8 from 24 to 256".to_owned() });
+    }
+    if r.bounds.threads == Threads::Free {
+        // ptxas drops the instruction where it does not know what threads start with (its warning C7508).
+        r.fail(ErrorKind::Misuse("setmaxnreg means nothing without max_threads or required_block".to_owned()));
+    }
+    let name = if direction == Direction::Give { "dec" } else { "inc" };
+    let count = ptx::Operand::Immediate(ptx::Immediate::Int(count.into()));
+    r.push(Opcode::Setmaxnreg, &[name, "sync", "aligned", "u32"], vec![count]);
 }
 
 /// `nanosleep`

@@ -1,6 +1,6 @@
 //! Barriers in shared memory, at which threads and bulk copies arrive: `mbarrier` (PTX ISA, "mbarrier").
 
-use crate::intrinsics::mbarrier;
+use crate::intrinsics::{mbarrier, memory, sync};
 use crate::memory::{Index, Shared, shared_named};
 use crate::recorder::with;
 use crate::{Operand, Val, loop_until_left};
@@ -88,6 +88,17 @@ impl Barrier {
     #[track_caller]
     pub fn arrive(self) {
         with(|r| mbarrier::arrive(r, self.place.location()));
+    }
+
+    /// Arrives at the same barrier of a block of the cluster.
+    #[track_caller]
+    pub fn arrive_at(self, block_rank: impl Operand<u32>) {
+        let rank = block_rank.val().raw();
+        with(|r| {
+            let own = memory::whole_address(r, self.place.location());
+            let theirs = sync::map_to_block(r, own, rank);
+            mbarrier::arrive_remote(r, theirs);
+        });
     }
 
     /// Arrives, and lets the phase wait for so many bytes of copies as well.

@@ -2,14 +2,15 @@
 
 use half::bf16;
 use warpfold_lang::{
-    AtomicAdd, Bf16x2, Float, Global, Kernel, Lanes, Order, Scope, fence, kernel, launch_dependents,
-    wait_for_dependencies, when,
+    AtomicAdd, Barriers, Bf16x2, Float, Global, Kernel, Lanes, Order, Scope, barriers, cluster_arrive,
+    cluster_block_rank, cluster_idx, cluster_sync, cluster_wait, fence, give_registers, kernel, launch_dependents,
+    linear_thread_idx, num_clusters, take_registers, wait_for_dependencies, warpgroup_idx, when, when_else,
 };
 
 use super::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new(dependent()), Case::new(halves())]
+    vec![Case::new(dependent()), Case::new(halves()), Case::new(pair_of_blocks())]
 }
 
 fn dependent() -> Kernel<(Global<u32>,)> {
@@ -19,6 +20,32 @@ fn dependent() -> Kernel<(Global<u32>,)> {
         fence(Scope::Cluster);
         launch_dependents();
     })
+}
+
+/// Two blocks, each of which tells the other that it is there, and one warpgroup that gives registers to the next.
+fn pair_of_blocks() -> Kernel<(Global<u32>,)> {
+    let body = |data: Global<u32>| {
+        let barrier = barriers(1).at(0);
+        let rank = cluster_block_rank();
+        when(linear_thread_idx().eq(0), || {
+            barrier.init(1);
+            Barriers::publish();
+        });
+        cluster_sync();
+        when(linear_thread_idx().eq(0), || barrier.arrive_at(rank ^ 1));
+        barrier.wait(0);
+        when_else(
+            warpgroup_idx().eq(0),
+            || give_registers(24),
+            || {
+                take_registers(240);
+                data.at(rank).set(cluster_idx().x + num_clusters().x);
+            },
+        );
+        cluster_arrive();
+        cluster_wait();
+    };
+    kernel("pair_of_blocks", body).required_block(256).cluster(2)
 }
 
 fn halves() -> Kernel<(Global<bf16>, Global<Bf16x2>)> {

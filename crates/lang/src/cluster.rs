@@ -1,0 +1,74 @@
+//! Clusters: blocks that run at the same time and reach one another's shared memory, and the registers that warpgroups
+//! give to one another (sm_90; PTX ISA, "Cooperative Thread Arrays", `barrier.cluster`, `setmaxnreg`).
+
+use crate::Val;
+use crate::block::Xyz;
+use crate::intrinsics::special::{self, Register};
+use crate::intrinsics::sync::{self, Direction};
+use crate::recorder::with;
+
+/// The block's number in its cluster.
+#[must_use]
+#[track_caller]
+pub fn cluster_block_rank() -> Val<u32> {
+    Val::from_raw(with(|r| {
+        sync::require_clusters(r);
+        special::constant(r, Register::ClusterCtarank, None)
+    }))
+}
+
+/// The cluster's position among the clusters of the grid.
+#[must_use]
+#[track_caller]
+pub fn cluster_idx() -> Xyz {
+    with(|r| {
+        sync::require_clusters(r);
+        Xyz::read(r, Register::Clusterid)
+    })
+}
+
+/// The number of clusters in each dimension of the grid.
+#[must_use]
+#[track_caller]
+pub fn num_clusters() -> Xyz {
+    with(|r| {
+        sync::require_clusters(r);
+        Xyz::read(r, Register::Nclusterid)
+    })
+}
+
+/// Waits for all threads of the cluster, and lets each see what the others wrote before. No block may end while another
+/// may still reach its shared memory: this is how it knows.
+#[track_caller]
+pub fn cluster_sync() {
+    cluster_arrive();
+    cluster_wait();
+}
+
+/// The first half of [`cluster_sync`]: counts as having come.
+#[track_caller]
+pub fn cluster_arrive() {
+    with(sync::cluster_arrive);
+}
+
+/// The second half of [`cluster_sync`].
+#[track_caller]
+pub fn cluster_wait() {
+    with(sync::cluster_wait);
+}
+
+/// Gives registers of this warpgroup's threads back, until each has so many: a multiple of 8 from 24 to 256 (sm_90a).
+///
+/// All warps of the warpgroup come here, and the kernel [requires](crate::Kernel::required_block) its block: from that the
+/// assembler knows what threads start with.
+#[track_caller]
+pub fn give_registers(down_to: u32) {
+    with(|r| sync::set_registers(r, Direction::Give, down_to));
+}
+
+/// Waits until others gave so many registers back that each thread of this warpgroup can have `up_to`; see
+/// [`give_registers`].
+#[track_caller]
+pub fn take_registers(up_to: u32) {
+    with(|r| sync::set_registers(r, Direction::Take, up_to));
+}
