@@ -43,6 +43,12 @@ pub struct KernelInfo {
     pub max_threads: Option<u32>,
     /// The only block that it may be launched with (`.reqntid`).
     pub required_block: Option<[u32; 3]>,
+    /// The only cluster size that it may be launched with (`.reqnctapercluster`); a launch without one takes it.
+    pub required_cluster: Option<[u32; 3]>,
+    /// Most blocks that a cluster may have (`.maxclusterrank`).
+    pub max_cluster_blocks: Option<u32>,
+    /// Some cluster size must be given, here or with the launch (`.explicitcluster`).
+    pub explicit_cluster: bool,
     /// 32-bit registers live at once, the most that any point of the kernel needs: an estimate of what ptxas allocates.
     pub registers: u32,
 }
@@ -256,7 +262,12 @@ fn kernel_info(module: &Module, f: &Function, code: &Code) -> Result<KernelInfo,
     let directive = |name: &str| f.directives.iter().find(|d| d.name == name).map(|d| d.values.clone());
     let narrow = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
     let max_threads = directive("maxntid").map(|v| narrow(v.iter().product()));
-    let required_block = directive("reqntid").map(|v| [0, 1, 2].map(|i| v.get(i).map_or(1, |&n| narrow(n))));
+    let extent = |v: Vec<u64>| [0, 1, 2].map(|i| v.get(i).map_or(1, |&n| narrow(n)));
+    let required_block = directive("reqntid").map(extent);
+    if directive("blocksareclusters").is_some() {
+        let reason = "grids that are counted in clusters".to_owned();
+        return Err(Error::Unsupported { line: f.span.line, text: f.name.to_string(), reason });
+    }
     let function = code.function_index.get(f.name.as_str()).map(|&i| &code.functions[i as usize]);
     Ok(KernelInfo {
         name: f.name.to_string(),
@@ -265,6 +276,9 @@ fn kernel_info(module: &Module, f: &Function, code: &Code) -> Result<KernelInfo,
         static_shared: static_shared(module, f),
         max_threads,
         required_block,
+        required_cluster: directive("reqnctapercluster").map(extent),
+        max_cluster_blocks: directive("maxclusterrank").map(|v| v.first().map_or(1, |&n| narrow(n))),
+        explicit_cluster: directive("explicitcluster").is_some(),
         registers: function.map_or(0, |f| f.registers),
     })
 }

@@ -48,7 +48,9 @@ pub struct Counters {
     pub shared_atomics: u64,
     /// Atomics on shared memory: turns that lanes take at a bank beyond the ideal, be it at one word or at several.
     pub shared_atomic_bank_conflicts: u64,
-    /// Block barriers (`bar`, `barrier`) executed by warps.
+    /// Loads, stores and atomics in the shared memory of other blocks of the cluster: warp requests, one a block.
+    pub distributed_requests: u64,
+    /// Barriers of blocks and clusters (`bar`, `barrier`) executed by warps.
     pub barriers: u64,
     /// Warp-level synchronising instructions (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …) executed by warps.
     pub warp_syncs: u64,
@@ -79,6 +81,7 @@ impl Add for Counters {
             global_store_sectors: self.global_store_sectors + other.global_store_sectors,
             global_store_bytes: self.global_store_bytes + other.global_store_bytes,
             local_requests: self.local_requests + other.local_requests,
+            distributed_requests: self.distributed_requests + other.distributed_requests,
             global_atomics: self.global_atomics + other.global_atomics,
             shared_atomics: self.shared_atomics + other.shared_atomics,
             shared_atomic_bank_conflicts: self.shared_atomic_bank_conflicts + other.shared_atomic_bank_conflicts,

@@ -132,8 +132,6 @@ impl Sim {
     /// The failure that an error of the simulator means for this command line.
     fn blame(&self, error: Error) -> Failure {
         match error {
-            // A launch in clusters is a right one that is not executed.
-            Error::InvalidLaunch { .. } if self.cluster != [1, 1, 1] => Failure::unsupported(error),
             Error::Syntax(_) | Error::Unsupported { .. } | Error::Invalid { .. } => {
                 Failure::unsupported(format!("{}: {error}", self.file.display()))
             }

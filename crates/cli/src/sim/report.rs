@@ -81,6 +81,7 @@ fn counters(c: &Counters) -> Table {
     row("local requests", c.local_requests, plain());
     row("global atomics", c.global_atomics, plain());
     row("shared atomics", c.shared_atomics, plain());
+    row("distributed shared requests", c.distributed_requests, plain());
     row("barriers", c.barriers, plain());
     row("warp synchronisations", c.warp_syncs, plain());
     table

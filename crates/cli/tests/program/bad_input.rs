@@ -85,10 +85,10 @@ fn kernels_and_launches_that_are_not_possible() {
 }
 
 #[test]
-fn clusters_are_refused_as_long_as_they_are_not_executed() {
+fn clusters_that_cannot_be_launched_are_refused() {
     let file = ptx("copy");
     let cluster = |n| ["sim", &file, "--entry", "nothing", "--grid", "4", "--block", "1", "--cluster", n];
-    refused(&cluster("2"), 3, "clusters are not executed yet");
+    refused(&cluster("3"), 2, "grid [4, 1, 1] is not a multiple of the cluster [3, 1, 1] in every dimension");
     refused(&cluster("0"), 2, "a size must not be zero");
     refused(&cluster("65536,65536"), 2, "a cluster has at most 16 blocks");
 }

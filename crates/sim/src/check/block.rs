@@ -17,10 +17,10 @@ use super::shared::SharedShadow;
 /// [`acquire`](Self::acquire) once its value is read.
 #[derive(Debug)]
 pub(crate) struct BlockCheck {
-    block: u32,
-    order: BlockOrder,
+    pub(super) block: u32,
+    pub(super) order: BlockOrder,
     shared: SharedShadow,
-    grid: GridOrder,
+    pub(super) grid: GridOrder,
     records: BlockRecords,
     /// The strong write in progress: its instruction, its warp, and lanes of which it was told.
     announcing: Option<(u32, u32, u32)>,
@@ -49,10 +49,21 @@ impl BlockCheck {
     pub(crate) fn begin(&mut self, launch: &LaunchCheck, block: u32, threads: u32) {
         self.block = block;
         self.order.begin(threads);
-        self.shared.begin();
+        self.shared.begin(false);
         self.grid.begin(block, launch.orders_blocks);
         self.records.begin(launch);
         launch.locations.settle();
+    }
+
+    /// The block that has begun has peers, which may initialise its shared memory, too: [`ClusterMemory`](super::ClusterMemory)
+    /// knows what is written.
+    pub(crate) fn join_cluster(&mut self) {
+        self.shared.begin(true);
+    }
+
+    /// Something that is not judged here, such as an asynchronous copy, wrote these bytes of the block's shared memory.
+    pub(crate) fn mark_shared_written(&mut self, offset: u32, bytes: u32) {
+        self.shared.mark_written(offset, bytes);
     }
 
     /// A warp accesses shared memory at byte offsets that are in bounds.

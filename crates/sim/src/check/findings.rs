@@ -28,6 +28,8 @@ pub(crate) enum Rule {
     InsufficientScope,
     /// A read of bytes that nothing wrote.
     Uninitialized,
+    /// An access to a peer's shared memory that nothing orders before the peer's exit.
+    PeerMayHaveExited,
     /// The checker ran out of room and records no more races between blocks.
     RecordsExhausted,
     /// The order between blocks has too many parts to be told exactly.
@@ -42,6 +44,7 @@ impl Rule {
     pub(crate) const fn kind(self) -> FindingKind {
         match self {
             Self::Uninitialized => FindingKind::Uninitialized,
+            Self::PeerMayHaveExited => FindingKind::UseAfterFree,
             Self::ReadAfterWrite
             | Self::WriteAfterRead
             | Self::WriteAfterWrite
@@ -68,7 +71,8 @@ impl Rule {
             | Self::WriteAfterWrite
             | Self::LanesCollide
             | Self::InsufficientScope
-            | Self::Uninitialized => Severity::Error,
+            | Self::Uninitialized
+            | Self::PeerMayHaveExited => Severity::Error,
         }
     }
 
@@ -89,9 +93,12 @@ impl Rule {
             }
             Self::InsufficientScope => {
                 "two blocks touch these bytes, and the fences and strong accesses between them do not all reach beyond \
-                 the block: .gpu scope is needed"
+                 the block: .gpu scope is needed, or .cluster scope inside a cluster"
             }
             Self::Uninitialized => "reads bytes that nothing has written",
+            Self::PeerMayHaveExited => {
+                "touches the shared memory of another block of the cluster, and nothing orders that before the block's exit"
+            }
             Self::RecordsExhausted => {
                 "the checker ran out of records for global memory: later races between blocks go unseen"
             }

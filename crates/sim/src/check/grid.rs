@@ -93,9 +93,21 @@ pub(super) struct GridOrder {
     /// When the strong read in progress began.
     read_began: Option<u64>,
     arrivals: [Arrivals; 16],
+    /// What arrivals in the present phase of the cluster's barrier release.
+    phase: Phase,
+    /// What the whole cluster released in the phase before.
+    past: Phase,
 }
 
-fn join(into: &mut Option<Arc<Reach>>, from: Option<&Arc<Reach>>) {
+/// What a phase of the cluster's barrier passes on.
+#[derive(Debug, Default)]
+struct Phase {
+    released: Option<Arc<Reach>>,
+    /// The block's own accesses below this tick.
+    all: u32,
+}
+
+pub(super) fn join(into: &mut Option<Arc<Reach>>, from: Option<&Arc<Reach>>) {
     match (into, from) {
         (_, None) => {}
         (into @ None, Some(from)) => *into = Some(Arc::clone(from)),
@@ -125,6 +137,8 @@ impl GridOrder {
             observed: HashMap::new(),
             read_began: None,
             arrivals: std::array::from_fn(|_| Arrivals::default()),
+            phase: Phase::default(),
+            past: Phase::default(),
         }
     }
 
@@ -140,6 +154,7 @@ impl GridOrder {
             (self.known[w], self.fenced[w], self.pending[w]) = (None, Fenced::default(), None);
         }
         self.arrivals.fill(Arrivals::default());
+        (self.phase, self.past) = (Phase::default(), Phase::default());
         self.released.clear();
         self.observed.clear();
         self.read_began = None;
@@ -298,6 +313,56 @@ impl GridOrder {
                 }
             }
         }
+        self.busy |= 1 << warp;
+    }
+
+    /// Whether any warp knows that `moment` happened before.
+    pub(super) fn any_knows(&self, moment: Moment) -> bool {
+        self.known.iter().flatten().any(|known| known.knows(moment, 0).is_some())
+    }
+
+    /// A warp arrives at the barrier of the cluster; a relaxed arrival carries along its fence alone.
+    pub(super) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
+        if !self.enabled {
+            return;
+        }
+        let w = warp as usize;
+        if !releases {
+            let fenced = self.fenced[w].given(self.block, warp, u32::MAX);
+            return join(&mut self.phase.released, fenced.as_ref());
+        }
+        let now = self.stamp();
+        self.gathered[w] = now;
+        self.phase.all = self.phase.all.max(self.all[w]).max(now);
+        let extent = Extent { all: self.all[w], gathered: now, own: now, lanes: 0 };
+        let reach = self.with_known(warp, extent);
+        join(&mut self.phase.released, Some(&reach));
+    }
+
+    /// The phase is over; what the block released. Warps that have exited count as having arrived.
+    pub(super) fn end_phase(&mut self, exited: u32) -> Option<Arc<Reach>> {
+        if !self.enabled {
+            return None;
+        }
+        for warp in Lanes(exited) {
+            self.arrive_at_cluster(warp, true);
+        }
+        self.past.all = std::mem::take(&mut self.phase.all);
+        self.phase.released.take()
+    }
+
+    /// What the whole cluster released.
+    pub(super) fn begin_phase(&mut self, released: Option<Arc<Reach>>) {
+        self.past.released = released;
+    }
+
+    /// A warp has waited for the phase that is over.
+    pub(super) fn learn_phase(&mut self, warp: u32) {
+        if !self.enabled {
+            return;
+        }
+        join(&mut self.known[warp as usize], self.past.released.as_ref());
+        self.learn_block(warp, self.past.all);
         self.busy |= 1 << warp;
     }
 

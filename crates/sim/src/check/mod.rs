@@ -17,13 +17,16 @@
 //! Consistency Model". What deviates and what can be missed stands at the head of each file; one rule holds in all:
 //! a simplification may lose a finding, never invent one.
 //!
-//! Absent on purpose: the asynchronous proxy, clusters' distributed shared memory, races between two warps of one block
-//! in global memory, addresses out of bounds (the interpreter finds those before it calls).
+//! - [`cluster`]: the shared memory of a cluster's blocks, and their barrier.
+//!
+//! Absent on purpose: the asynchronous proxy, races between two warps of one block in global memory, addresses out of
+//! bounds (the interpreter finds those before it calls).
 
 mod access;
 mod between;
 mod block;
 mod clock;
+mod cluster;
 mod contexts;
 mod findings;
 mod flags;
@@ -47,6 +50,7 @@ use self::findings::{Rule, Side};
 pub(crate) use self::{
     access::{Access, Kind, Scope, Semantics, Space, Strength, Values},
     block::BlockCheck,
+    cluster::{ClusterMemory, PeerUse, Released, byte_of_block},
     contexts::{DeviceCheck, LaunchCheck},
     findings::{Findings, Found},
     global::GlobalShadow,

@@ -26,6 +26,9 @@ const MAX_ID: u32 = (1 << 20) - 2;
 const CACHED: usize = 8;
 /// Barriers that a block has.
 const BARRIERS: usize = 16;
+/// Behind those, the barrier of the cluster: arrivals in its present phase, and in the one before.
+const PHASE: usize = BARRIERS;
+const PAST_PHASE: usize = BARRIERS + 1;
 
 /// What one record stands for.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +82,8 @@ pub(crate) struct BlockOrder {
     lane_clocks: Vec<[[u32; 32]; 32]>,
     lane_valid: u32,
     arrivals: Vec<Arrivals>,
+    /// Some arrival of the present phase of the cluster's barrier released nothing.
+    phase_is_relaxed: bool,
     /// What the warp knew at its last fence: goes out with its next strong write.
     fenced: [Option<Box<Clock>>; 32],
     /// What the warp's strong reads saw: comes in with its next fence.
@@ -108,7 +113,8 @@ impl BlockOrder {
             informed: 0,
             lane_clocks: Vec::new(),
             lane_valid: 0,
-            arrivals: vec![none; BARRIERS],
+            arrivals: vec![none; BARRIERS + 2],
+            phase_is_relaxed: false,
             fenced: [const { None }; 32],
             pending: [const { None }; 32],
             flags: Flags::default(),
@@ -318,9 +324,43 @@ impl BlockOrder {
         }
     }
 
+    /// `warp` arrives at the barrier of the cluster.
+    pub(super) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
+        if releases {
+            return self.arrive_at(PHASE, warp);
+        }
+        self.phase_is_relaxed = true;
+        if let Some(fenced) = &self.fenced[warp as usize] {
+            join(&mut self.arrivals[PHASE].clock, fenced);
+        }
+    }
+
+    /// The phase of the cluster's barrier is over. `all_wait` says that every warp that is still alive waits for it.
+    pub(super) fn end_phase(&mut self, all_wait: bool) {
+        let none = Arrivals { clock: NOTHING, fenced: None, pending: None };
+        if all_wait && !self.phase_is_relaxed {
+            self.arrivals[PAST_PHASE] = none;
+            self.complete_at(PHASE, self.warps, true);
+        } else {
+            self.partial_order = true;
+            self.arrivals[PAST_PHASE] = std::mem::replace(&mut self.arrivals[PHASE], none);
+        }
+        self.phase_is_relaxed = false;
+    }
+
+    /// `warp` has waited for the phase that is over.
+    pub(super) fn learn_phase(&mut self, warp: u32) {
+        let Arrivals { clock, fenced, pending } = self.arrivals[PAST_PHASE].clone();
+        self.pass_on(1 << warp, &clock, fenced.as_deref(), pending.as_deref());
+    }
+
     /// `warp` arrives at a barrier, whether it waits there or not.
     pub(crate) fn arrive(&mut self, barrier: u32, warp: u32) {
-        let (b, w) = (barrier as usize % BARRIERS, warp as usize);
+        self.arrive_at(barrier as usize % BARRIERS, warp);
+    }
+
+    fn arrive_at(&mut self, b: usize, warp: u32) {
+        let w = warp as usize;
         if self.informed & 1 << warp != 0 {
             join(&mut self.arrivals[b].clock, &self.seen[w]);
         }
@@ -338,29 +378,40 @@ impl BlockOrder {
     /// All expected warps have arrived: `receivers` (a mask of warps) go on. `whole_block` says that every warp of the
     /// block that is still alive took part.
     pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
-        let b = barrier as usize % BARRIERS;
+        self.complete_at(barrier as usize % BARRIERS, receivers, whole_block);
+    }
+
+    fn complete_at(&mut self, b: usize, receivers: u32, whole_block: bool) {
         let none = Arrivals { clock: NOTHING, fenced: None, pending: None };
         let arrivals = std::mem::replace(&mut self.arrivals[b], none);
         let generation = self.generation;
-        if whole_block {
+        let (mut fenced, mut pending) = (arrivals.fenced.as_deref(), arrivals.pending.as_deref());
+        let clock = if whole_block {
             self.forget();
+            NOTHING
         } else {
             self.partial_order = true;
-            for warp in Lanes(receivers) {
-                let w = warp as usize;
-                self.learn(warp, 0, &arrivals.clock);
-                self.synced[w] = self.synced[w].max(arrivals.clock[w].all);
-            }
+            arrivals.clock
+        };
+        if generation != self.generation {
+            (fenced, pending) = (None, None);
         }
-        if (arrivals.fenced.is_none() && arrivals.pending.is_none()) || generation != self.generation {
-            return;
+        if !whole_block || fenced.is_some() || pending.is_some() {
+            self.pass_on(receivers, &clock, fenced, pending);
         }
+    }
+
+    /// `receivers` learn what those who arrived at a barrier brought along.
+    fn pass_on(&mut self, receivers: u32, clock: &Clock, fenced: Option<&Clock>, pending: Option<&Clock>) {
         for warp in Lanes(receivers) {
-            if let Some(fenced) = &arrivals.fenced {
-                join_boxed(&mut self.fenced[warp as usize], fenced);
+            let w = warp as usize;
+            self.learn(warp, 0, clock);
+            self.synced[w] = self.synced[w].max(clock[w].all);
+            if let Some(fenced) = fenced {
+                join_boxed(&mut self.fenced[w], fenced);
             }
-            if let Some(pending) = &arrivals.pending {
-                join_boxed(&mut self.pending[warp as usize], pending);
+            if let Some(pending) = pending {
+                join_boxed(&mut self.pending[w], pending);
             }
         }
     }

@@ -65,9 +65,16 @@ impl SharedShadow {
         }
     }
 
-    /// A block starts: nothing is written yet. The records go away by the block's floor.
-    pub(crate) fn begin(&mut self) {
-        self.init.fill(0);
+    /// A block starts: nothing is written yet, unless all is to count as written. The records go away by the block's floor.
+    pub(crate) fn begin(&mut self, all_written: bool) {
+        self.init.fill(if all_written { 0xf } else { 0 });
+    }
+
+    /// Something that is not judged here, such as an asynchronous copy, wrote these bytes.
+    pub(crate) fn mark_written(&mut self, offset: u32, bytes: u32) {
+        for byte in offset..offset + bytes {
+            self.init[byte as usize / 4] |= 1 << (byte % 4);
+        }
     }
 
     /// Forgets what happened before the block's floor; true if the block had to raise it for lack of records.

@@ -15,6 +15,7 @@ pub(super) fn successors(code: &Code, block: &Block) -> Vec<BlockId> {
         Terminator::Call(call) => vec![call.next],
         Terminator::WarpSync { next, .. } => vec![*next],
         Terminator::Barrier(barrier) => vec![barrier.next],
+        Terminator::ClusterBarrier(barrier) => vec![barrier.next],
         Terminator::Return | Terminator::Exit | Terminator::Trap { .. } => Vec::new(),
     }
 }

@@ -5,7 +5,7 @@ use warpfold_ptx::{Instruction, Opcode};
 use super::{Decoder, control, sync};
 use crate::Error;
 use crate::alu::{self, compare, convert, float, integer, logic, video};
-use crate::memory_ops::{access, atomic, moves};
+use crate::memory_ops::{access, atomic, distributed, moves};
 
 /// Decodes one instruction.
 pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
@@ -81,8 +81,9 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         | O::Vmin4
         | O::Vmax4
         | O::Vset4 => video::decode(d, inst),
-        O::Multimem | O::Mapa | O::Getctarank | O::Cp | O::Tensormap | O::Mbarrier | O::Clusterlaunchcontrol => {
-            Err(d.unsupported(inst, "asynchronous copies, mbarriers and clusters are not executed"))
+        O::Mapa | O::Getctarank => distributed::decode(d, inst),
+        O::Multimem | O::Cp | O::Tensormap | O::Mbarrier | O::Clusterlaunchcontrol => {
+            Err(d.unsupported(inst, "asynchronous copies and mbarriers are not executed"))
         }
         O::Tex | O::Tld4 | O::Txq | O::Istypep | O::Suld | O::Sust | O::Sured | O::Suq => {
             Err(d.unsupported(inst, "textures and surfaces are not executed"))

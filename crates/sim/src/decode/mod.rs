@@ -32,6 +32,8 @@ pub(crate) struct Decoder<'a> {
     level: Level,
     /// Handlers that call the checker.
     pub(crate) checked: bool,
+    /// The architecture that the module is written for (`.target`), 0 if it names none.
+    target: u32,
     /// What is decoded so far.
     pub(crate) code: Code,
     /// Addresses and sizes of `.global` and `.const` variables.
@@ -65,6 +67,14 @@ impl Decoder<'_> {
     #[allow(clippy::unused_self, reason = "reads as what the decoder says")]
     pub(crate) fn invalid(&self, inst: &Instruction, reason: impl Into<String>) -> Error {
         Error::Invalid { line: inst.span.line, text: inst.to_string(), reason: reason.into() }
+    }
+
+    /// An error unless the module is written for `sm_<number>` or later, as ptxas demands.
+    pub(crate) fn require(&self, inst: &Instruction, number: u32) -> Result<(), Error> {
+        if self.target >= number {
+            return Ok(());
+        }
+        Err(self.invalid(inst, format!("the instruction needs .target sm_{number} or later")))
     }
 
     /// An error unless the instruction has exactly `n` operands.

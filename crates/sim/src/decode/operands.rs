@@ -238,6 +238,9 @@ impl Decoder<'_> {
     /// A predicate source: its index, and whether it is negated.
     pub(crate) fn predicate_source(&mut self, inst: &Instruction, operand: &Operand) -> Result<(u32, bool), Error> {
         match operand {
+            Operand::Name { name, component: None } if name == "%is_explicit_cluster" => {
+                Ok((self.explicit_cluster(), false))
+            }
             Operand::Name { name, component: None } => {
                 let p = self.predicate_named(inst, name)?;
                 self.f.note_use(Resource::Predicate(p));

@@ -31,6 +31,7 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
     let mut d = Decoder {
         level: Level::detect(),
         checked,
+        target: target_number(module),
         code: Code::default(),
         globals,
         module_scope: HashMap::new(),
@@ -50,6 +51,12 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
         d.function(function, index_u32(index))?;
     }
     Ok(d.code)
+}
+
+fn target_number(module: &Module) -> u32 {
+    let digits: String =
+        module.target.first().map(|t| t.chars().filter(char::is_ascii_digit).collect()).unwrap_or_default();
+    digits.parse().unwrap_or(0)
 }
 
 fn functions(module: &Module) -> impl Iterator<Item = &Function> {

@@ -4,7 +4,7 @@ use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
 
 use super::Decoder;
 use crate::Error;
-use crate::exec::code::{Barrier, BarrierKind, BlockId, Class, Terminator};
+use crate::exec::code::{Barrier, BarrierKind, BlockId, Class, ClusterBarrier, Terminator};
 use crate::exec::op::{NONE, Op};
 use crate::memory_ops::access::{Nothing, scope_of};
 use crate::warp_ops::{elect, fence, matching, redux, shuffle, vote};
@@ -90,7 +90,7 @@ impl Decoder<'_> {
 /// The operands of a barrier after its result: number, threads, predicate.
 fn barrier(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if inst.has("cluster") {
-        return Err(d.unsupported(inst, "clusters are not executed"));
+        return cluster_barrier(d, inst);
     }
     d.expect_modifiers(inst, &["cta", "sync", "arrive", "red", "popc", "and", "or", "aligned"])?;
     d.set_class(Class::Barrier);
@@ -134,6 +134,23 @@ fn barrier(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     }
     d.end_waiting(inst, None, |_, next, instruction| {
         Terminator::Barrier(Box::new(Barrier { id, threads, kind, aligned, next, instruction }))
+    })
+}
+
+fn cluster_barrier(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.expect_modifiers(inst, &["cluster", "arrive", "wait", "release", "relaxed", "acquire", "aligned"])?;
+    d.expect_operands(inst, 0)?;
+    let waits = inst.has("wait");
+    let foreign = if waits { inst.has("release") || inst.has("relaxed") } else { inst.has("acquire") };
+    if waits == inst.has("arrive") || foreign {
+        return Err(d.invalid(inst, "expected .arrive with .release or .relaxed, or .wait with .acquire"));
+    }
+    d.require(inst, 90)?;
+    d.set_class(Class::Barrier);
+    d.code.orders_blocks = true;
+    let (releases, aligned) = (!waits && !inst.has("relaxed"), inst.has("aligned"));
+    d.end_waiting(inst, None, |_, next, instruction| {
+        Terminator::ClusterBarrier(ClusterBarrier { waits, releases, aligned, next, instruction })
     })
 }
 

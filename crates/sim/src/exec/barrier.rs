@@ -42,16 +42,9 @@ pub(super) struct Partial {
 
 impl Block {
     /// Notes that an aligned barrier waits for the rest of a warp, unless it does so already.
-    fn expect_rest_of_warp(&mut self, w: u32, mask: u32, id: u32, instruction: u32) {
-        let live = self.warps[w as usize].live;
-        if self.partial.iter().any(|p| p.warp == w && p.at == (id, instruction)) {
-            return;
-        }
-        let arrived = self.barriers[id as usize].arrived[w as usize] | mask;
-        let missing = live & !arrived;
-        if missing != 0 {
-            let lane = mask.trailing_zeros();
-            self.partial.push(Partial { warp: w, at: (id, instruction), lane, missing });
+    pub(super) fn expect_rest_of_warp(&mut self, w: u32, mask: u32, missing: u32, at: (u32, u32)) {
+        if missing != 0 && !self.partial.iter().any(|p| p.warp == w && p.at == at) {
+            self.partial.push(Partial { warp: w, at, lane: mask.trailing_zeros(), missing });
         }
     }
 
@@ -123,7 +116,8 @@ impl Block {
         if m.checked {
             self.missed_barrier(w, mask, Some((id, barrier.instruction)), m);
             if barrier.aligned && mask != live {
-                self.expect_rest_of_warp(w, mask, id, barrier.instruction);
+                let arrived = self.barriers[id as usize].arrived[w as usize] | mask;
+                self.expect_rest_of_warp(w, mask, live & !arrived, (id, barrier.instruction));
             }
         }
         let state = &mut self.barriers[id as usize];

@@ -1,6 +1,8 @@
 //! A resident block: its warps, its shared memory and its barriers; runs until it is done or has to wait.
 
 use super::barrier::{BARRIERS, BarrierState, Partial};
+use super::checking::Checking;
+use super::cluster_barrier::Arrival;
 use super::code::{BlockId, Code, Terminator};
 use super::frame;
 use super::geometry::Geometry;
@@ -9,7 +11,7 @@ use super::op::NONE;
 use super::row::{ALL_LANES, LANES, Row};
 use super::special::{clear_undefined, fill_constants, fill_specials};
 use super::warp::{Part, PartState, Warp};
-use crate::check::{BlockCheck, LaunchCheck};
+use crate::check::{BlockCheck, ClusterMemory, LaunchCheck, PeerUse};
 use crate::report::{FindingKind, Severity};
 use crate::runtime;
 
@@ -44,11 +46,13 @@ pub(crate) struct Block {
     pub(super) ready: u32,
     shared: Vec<Row>,
     pub(super) barriers: Vec<BarrierState>,
+    /// Arrivals at the barrier of the cluster, by warp.
+    pub(super) cluster: Vec<Arrival>,
     /// Aligned barriers that wait for the rest of a warp.
     pub(super) partial: Vec<Partial>,
     clock: u64,
     /// Its part of the checker.
-    check: Option<BlockCheck>,
+    pub(super) check: Option<BlockCheck>,
     /// What it printed.
     pub output: String,
 }
@@ -89,6 +93,7 @@ impl Block {
             ready: 0,
             shared: vec![Row([0; LANES]); rows],
             barriers: vec![BarrierState::default(); BARRIERS],
+            cluster: vec![Arrival::default(); geometry.warps() as usize],
             partial: Vec::new(),
             clock: 0,
             check: geometry.checked.then(|| BlockCheck::new(geometry.shared_bytes)),
@@ -107,6 +112,7 @@ impl Block {
         self.coordinates = Geometry::coordinates(index, geometry.grid);
         self.clock = 0;
         self.partial.clear();
+        self.cluster.fill(Arrival::default());
         self.ready = if geometry.warps() == 32 { ALL_LANES } else { (1 << geometry.warps()) - 1 };
         self.shared.fill(Row([0; LANES]));
         for barrier in &mut self.barriers {
@@ -154,7 +160,7 @@ impl Block {
             if pass == 0 {
                 self.clock = m.clock;
                 return match self.ready {
-                    0 if self.warps.iter().all(|w| w.live == 0) => Turn::Done,
+                    0 if self.has_exited() => Turn::Done,
                     0 => Turn::Stuck,
                     _ => Turn::Yield,
                 };
@@ -268,6 +274,15 @@ impl Block {
                         None => return if m.stop { Outcome::Stop } else { Outcome::Switch },
                     }
                 }
+                Terminator::ClusterBarrier(barrier) => {
+                    let part = &mut self.warps[w as usize].parts[i];
+                    (part.block, part.at_terminator) = (block, true);
+                    match self.reach_cluster_barrier(w, i, barrier, m) {
+                        Some(_) if m.stop => return Outcome::Stop,
+                        Some(next) => next,
+                        None => return if m.stop { Outcome::Stop } else { Outcome::Switch },
+                    }
+                }
                 terminator => {
                     let part = &mut self.warps[w as usize].parts[i];
                     part.block = block;
@@ -374,9 +389,11 @@ impl Block {
                     frame::Called::Fault => Outcome::Stop,
                 }
             }
-            Terminator::Jump(_) | Terminator::Branch { .. } | Terminator::WarpSync { .. } | Terminator::Barrier(_) => {
-                unreachable!("run_part handles this terminator itself")
-            }
+            Terminator::Jump(_)
+            | Terminator::Branch { .. }
+            | Terminator::WarpSync { .. }
+            | Terminator::Barrier(_)
+            | Terminator::ClusterBarrier(_) => unreachable!("run_part handles this terminator itself"),
         }
     }
 
@@ -449,6 +466,36 @@ impl Block {
         m.fault(fault, false);
     }
 
+    /// Its shared memory.
+    pub(super) fn memory(&mut self) -> *mut u8 {
+        self.shared.as_mut_ptr().cast()
+    }
+
+    /// Whether every thread has exited.
+    pub(super) fn has_exited(&self) -> bool {
+        self.warps.iter().all(|w| w.live == 0)
+    }
+
+    /// The block has peers, which reach its shared memory: what the checker keeps of that.
+    pub(super) fn join_cluster(&mut self, shared_bytes: u32) -> Option<ClusterMemory> {
+        self.check.as_mut()?.join_cluster();
+        Some(ClusterMemory::new(u32::try_from(self.index).unwrap_or(u32::MAX), shared_bytes))
+    }
+
+    /// The block has exited: checks what its peers did to its memory.
+    pub(super) fn leave_cluster(&self, uses: &[PeerUse], checking: Option<&mut Checking>) {
+        if let (Some(check), Some(checking)) = (&self.check, checking) {
+            check.exit(uses, &mut checking.findings);
+        }
+    }
+
+    /// Lets every warp look again at what it waits for.
+    pub(super) fn wake(&mut self) {
+        for (w, warp) in self.warps.iter().enumerate() {
+            self.ready |= u32::from(warp.live != 0) << w;
+        }
+    }
+
     /// Warp instructions that the block has executed.
     pub(crate) fn clock(&self) -> u64 {
         self.clock
@@ -465,6 +512,11 @@ impl Block {
                     barrier.instruction,
                     thread,
                     format!("waits at barrier {id}, which not all expected threads can reach"),
+                ),
+                (PartState::ClusterBarrier, Terminator::ClusterBarrier(barrier)) => (
+                    barrier.instruction,
+                    thread,
+                    "waits at the barrier of the cluster, at which not all threads of the cluster arrive".to_owned(),
                 ),
                 (PartState::WarpSync, Terminator::WarpSync { instruction, .. }) => (
                     *instruction,

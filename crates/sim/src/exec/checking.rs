@@ -3,13 +3,15 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use super::cluster::Place;
 use super::code::Placed;
 use super::machine::{Fault, GlobalView, Machine};
-use super::memory_map::{SHARED_WINDOW, Window, window};
+use super::memory_map::{SHARED_WINDOW, Window, tagged, window};
 use super::op::Op;
 use super::row::LANES;
 use crate::check::{
-    Access as Checked, BlockCheck, Findings, Found, Kind, LaunchCheck, Scope, Semantics, Space, Strength, Values,
+    Access as Checked, BlockCheck, ClusterMemory, Findings, Found, Kind, LaunchCheck, Scope, Semantics, Space,
+    Strength, Values, byte_of_block,
 };
 use crate::memory_ops::access::{self, Access, Direction, Order, address_fault, element_rows};
 use crate::report::FindingKind;
@@ -25,16 +27,18 @@ pub(crate) struct Checking {
     pub findings: Findings,
 }
 
-fn scope(scope: access::Scope) -> Scope {
+/// The scope as the checker takes it: inside a cluster, its scope reaches as far as that of the device.
+fn scope(m: &Machine, scope: access::Scope) -> Scope {
     match scope {
         access::Scope::Cta => Scope::Cta,
+        access::Scope::Cluster if m.cluster.peers.len() > 1 => Scope::Gpu,
         access::Scope::Cluster => Scope::Cluster,
         access::Scope::Gpu => Scope::Gpu,
         access::Scope::Sys => Scope::Sys,
     }
 }
 
-fn strength(access: Access) -> Strength {
+fn strength(m: &Machine, access: Access) -> Strength {
     let semantics = match access.order() {
         Order::Weak => return Strength::Weak,
         Order::Relaxed => Semantics::Relaxed,
@@ -42,11 +46,11 @@ fn strength(access: Access) -> Strength {
         Order::Release => Semantics::Release,
         Order::AcqRel => Semantics::AcqRel,
     };
-    Strength::Strong(semantics, scope(access.scope()))
+    Strength::Strong(semantics, scope(m, access.scope()))
 }
 
 fn described(m: &Machine, op: &Op, access: Access, kind: Kind, mask: u32) -> Checked {
-    Checked { instr: op.instruction, warp: m.warp, mask, bytes: access.bytes(), kind, strength: strength(access) }
+    Checked { instr: op.instruction, warp: m.warp, mask, bytes: access.bytes(), kind, strength: strength(m, access) }
 }
 
 /// What a lane stores: the bits of its element rows, one after the other.
@@ -68,6 +72,17 @@ fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
     all
 }
 
+/// What `bytes` bytes of shared memory hold.
+///
+/// # Safety
+/// They lie in the memory.
+unsafe fn held(memory: *const u8, offset: u32, bytes: u32) -> u128 {
+    let mut buffer = [0u8; 16];
+    // SAFETY: passed on; accesses have at most 16 bytes.
+    unsafe { std::ptr::copy_nonoverlapping(memory.add(offset as usize), buffer.as_mut_ptr(), bytes as usize) };
+    u128::from_le_bytes(buffer)
+}
+
 /// The lanes of `mask` whose addresses lie in a range.
 #[cold]
 fn lanes_in(range: Range<u64>, at: &[u64; LANES], mask: u32) -> u32 {
@@ -78,7 +93,7 @@ fn lanes_in(range: Range<u64>, at: &[u64; LANES], mask: u32) -> u32 {
 impl Machine {
     /// What lies at an offset of shared memory.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
-        describe_in(&self.shared_map, offset, "shared memory")
+        describe_shared(&self.shared_map, offset)
     }
 
     /// What lies at an offset of the current frame's local memory.
@@ -142,8 +157,92 @@ impl Machine {
         mask: u32,
     ) {
         let checked = described(self, op, access, kind, mask);
+        let own = if space == Space::Shared { self.own_memory() } else { None };
+        let Some(checking) = &mut self.checking else { return };
+        match own {
+            Some(own) => {
+                let offsets = at.map(|offset| u32::try_from(offset).unwrap_or(u32::MAX));
+                checking.block.cluster_acquire(&checking.launch, &own, &checked, &offsets);
+            }
+            None => checking.block.acquire(&checking.launch, space, &checked, at),
+        }
+    }
+
+    /// The current block's shared memory as its cluster sees it, in a cluster of several blocks.
+    fn own_memory(&self) -> Option<ClusterMemory> {
+        self.cluster.peers.get(self.cluster.rank as usize)?.check.clone()
+    }
+
+    /// Notes that something which is not judged, such as an asynchronous copy, wrote `bytes` bytes from a place on.
+    #[allow(dead_code, reason = "what writes that way is decoded elsewhere")]
+    pub(crate) fn mark_written(&mut self, place: Place, bytes: u32) {
+        let Some(checking) = &mut self.checking else { return };
+        match self.cluster.peers.get(place.rank as usize).and_then(|peer| peer.check.as_ref()) {
+            Some(memory) => memory.mark_written(place.offset, bytes),
+            None => checking.block.mark_shared_written(place.offset, bytes),
+        }
+    }
+
+    /// Checks a warp's access to the shared memory of a peer, before its values move; the lanes are in bounds.
+    pub(crate) fn check_peer(
+        &mut self,
+        op: &Op,
+        access: Access,
+        kind: Kind,
+        (place, offsets): (Place, &[u32; LANES]),
+        mask: u32,
+    ) {
+        let Some(mut checking) = self.checking.take() else { return };
+        let checked = described(self, op, access, kind, mask);
+        let held = |lane: u32| {
+            // SAFETY: the lanes of the access are in bounds of the peer's shared memory.
+            unsafe { held(place.shared, offsets[lane as usize], access.bytes()) }
+        };
+        let stored = |lane: u32| stored(self, op, access, lane);
+        let values = Values { stored: &stored, held: &held };
+        let values = (kind == Kind::Write).then_some(&values);
+        let Checking { launch, block, findings } = &mut *checking;
+        if let Some(memory) = self.cluster.peers[place.rank as usize].check.clone() {
+            let used = block.peer_use(&memory, &checked, offsets);
+            block.cluster_access(launch, &memory, &checked, offsets, values, findings);
+            let uses = &mut self.cluster.peers[place.rank as usize].uses;
+            match uses.iter_mut().find(|before| before.is_by_warp_of(&used)) {
+                Some(before) => *before = used,
+                None => uses.push(used),
+            }
+        }
+        self.checking = Some(checking);
+    }
+
+    /// Checks what follows from a strong load or atomic in the shared memory of a peer, once its value is read.
+    pub(crate) fn after_strong_peer(
+        &mut self,
+        op: &Op,
+        access: Access,
+        kind: Kind,
+        (place, offsets): (Place, &[u32; LANES]),
+        mask: u32,
+    ) {
+        let checked = described(self, op, access, kind, mask);
+        let memory = self.cluster.peers[place.rank as usize].check.clone();
+        if let (Some(checking), Some(memory)) = (&mut self.checking, memory) {
+            checking.block.cluster_acquire(&checking.launch, &memory, &checked, offsets);
+        }
+    }
+
+    /// Notes that the current warp arrived at the barrier of the cluster.
+    pub(crate) fn check_cluster_arrival(&mut self, releases: bool) {
+        let warp = self.warp;
         if let Some(checking) = &mut self.checking {
-            checking.block.acquire(&checking.launch, space, &checked, at);
+            checking.block.arrive_at_cluster(warp, releases);
+        }
+    }
+
+    /// Notes that the current warp waited at the barrier of the cluster, and need not.
+    pub(crate) fn check_cluster_wait(&mut self) {
+        let warp = self.warp;
+        if let Some(checking) = &mut self.checking {
+            checking.block.pass_cluster_barrier(warp);
         }
     }
 
@@ -186,22 +285,19 @@ impl Machine {
         let Some(mut checking) = self.checking.take() else { return mask };
         let checked = described(self, op, access, kind, mask);
         let memory = self.shared;
-        let bytes = access.bytes() as usize;
         let held = |lane: u32| {
-            let mut buffer = [0u8; 16];
             // SAFETY: the lanes of the access are in bounds of the block's shared memory.
-            unsafe {
-                std::ptr::copy_nonoverlapping(memory.add(at[lane as usize] as usize), buffer.as_mut_ptr(), bytes)
-            };
-            u128::from_le_bytes(buffer)
+            unsafe { held(memory, at[lane as usize], access.bytes()) }
         };
         let stored = |lane: u32| stored(self, op, access, lane);
         let values = Values { stored: &stored, held: &held };
         let values = (kind == Kind::Write).then_some(&values);
         let Checking { launch, block, findings } = &mut *checking;
         block.shared_access(&checked, at, values, findings);
-        if access.is_strong() {
-            block.release(launch, Space::Shared, &checked, &at.map(u64::from));
+        match self.own_memory() {
+            Some(own) => block.cluster_access(launch, &own, &checked, at, values, findings),
+            None if access.is_strong() => block.release(launch, Space::Shared, &checked, &at.map(u64::from)),
+            None => {}
         }
         self.checking = Some(checking);
         mask
@@ -235,7 +331,7 @@ impl Machine {
     pub(crate) fn check_fence(&mut self, imm: i64, mask: u32) {
         let scope = match imm {
             0 => Scope::Cta,
-            1 => Scope::Cluster,
+            1 => scope(self, access::Scope::Cluster),
             2 => Scope::Gpu,
             _ => Scope::Sys,
         };
@@ -280,8 +376,18 @@ impl Machine {
 /// What lies at an address.
 pub(crate) fn describe(address: u64, map: &[Placed], view: &GlobalView) -> String {
     match window(address) {
-        (Window::Shared, offset) => describe_in(map, offset, "shared memory"),
+        (Window::Shared, offset) => describe_shared(map, offset),
         _ => view.describe(address),
+    }
+}
+
+/// What lies at an address in `.shared::cluster`.
+fn describe_shared(map: &[Placed], address: u64) -> String {
+    match u32::try_from(address).map(tagged) {
+        Ok((Some(rank), offset)) => {
+            format!("{} of rank {rank} of the cluster", describe_in(map, u64::from(offset), "shared memory"))
+        }
+        _ => describe_in(map, address, "shared memory"),
     }
 }
 
@@ -298,9 +404,17 @@ fn describe_in(map: &[Placed], offset: u64, space: &str) -> String {
 
 /// A finding of the checker as the rest of the machine words it.
 pub(crate) fn fault_of(found: &Found, describe: impl Fn(u64) -> String) -> (Fault, u64) {
-    let address = match found.space {
-        Space::Shared => SHARED_WINDOW + found.address,
-        Space::Global => found.address,
+    let of_block = byte_of_block(found.address);
+    let address = match (found.space, of_block) {
+        (Space::Shared, _) => SHARED_WINDOW + found.address,
+        (Space::Global, Some((_, offset))) => SHARED_WINDOW + offset,
+        (Space::Global, None) => found.address,
+    };
+    let describe = |address| match of_block {
+        Some((block, _)) if block != u64::from(found.this.block) => {
+            format!("{} of a peer, block {block} of the grid", describe(address))
+        }
+        _ => describe(address),
     };
     let has_address = found.address != 0 || found.space == Space::Shared;
     let fault = Fault {

@@ -153,6 +153,8 @@ pub(crate) enum Terminator {
     },
     /// A block barrier.
     Barrier(Box<Barrier>),
+    /// The barrier of the cluster.
+    ClusterBarrier(ClusterBarrier),
 }
 
 /// A call.
@@ -217,6 +219,21 @@ pub(crate) struct Barrier {
     pub threads: Option<u32>,
     /// What it does beyond counting.
     pub kind: BarrierKind,
+    /// All threads of a warp must execute it together.
+    pub aligned: bool,
+    /// The block after it.
+    pub next: BlockId,
+    /// The instruction.
+    pub instruction: u32,
+}
+
+/// `barrier.cluster.arrive` or `.wait`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClusterBarrier {
+    /// It is the `wait`.
+    pub waits: bool,
+    /// An arrive without `.relaxed`, so that what came before it is seen by whoever waits.
+    pub releases: bool,
     /// All threads of a warp must execute it together.
     pub aligned: bool,
     /// The block after it.

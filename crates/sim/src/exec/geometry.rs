@@ -9,6 +9,8 @@ pub(crate) struct Geometry {
     pub block: [u32; 3],
     /// Blocks a cluster in x, y, z.
     pub cluster: [u32; 3],
+    /// The launch or the kernel gave that size.
+    pub explicit_cluster: bool,
     /// Threads a block.
     pub threads: u32,
     /// Bytes of dynamic shared memory.
@@ -33,6 +35,19 @@ impl Geometry {
         let [x, y, _] = extent.map(u64::from);
         let narrow = |v: u64| u32::try_from(v).expect("a coordinate fits its extent");
         [narrow(linear % x), narrow(linear / x % y), narrow(linear / (x * y))]
+    }
+
+    /// Blocks a cluster.
+    pub(crate) fn cluster_blocks(&self) -> u64 {
+        self.cluster.iter().map(|&n| u64::from(n)).product()
+    }
+
+    /// Linear index in the grid of the block with a rank in cluster `index`.
+    pub(crate) fn block_of(&self, index: u64, rank: u32) -> u64 {
+        let clusters = [0, 1, 2].map(|axis| self.grid[axis] / self.cluster[axis]);
+        let (cluster, inner) = (Self::coordinates(index, clusters), Self::coordinates(u64::from(rank), self.cluster));
+        let at = [0, 1, 2].map(|axis| u64::from(cluster[axis] * self.cluster[axis] + inner[axis]));
+        (at[2] * u64::from(self.grid[1]) + at[1]) * u64::from(self.grid[0]) + at[0]
     }
 
     /// Warps a block.

@@ -2,7 +2,7 @@
 //!
 //! Each worker takes the next block when it is free. A block that only waits for others gives way: another block
 //! becomes resident beside it, as on hardware, up to what a device holds. The blocks of a cooperative launch are
-//! all resident from the start.
+//! all resident from the start. Blocks of a cluster come and go together.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::block::{Block, BlockCounts, Context, Turn};
 use super::checking::{Checking, describe};
+use super::cluster::{Cluster, Resident};
 use super::code::{Code, Placed};
 use super::geometry::Geometry;
 use super::harvest::{self, Harvest};
@@ -34,6 +35,8 @@ struct Shared<'a> {
     geometry: &'a Geometry,
     options: &'a Options,
     blocks: u64,
+    /// Blocks are given out by clusters.
+    clusters: u64,
     cooperative: bool,
     workers: u64,
     next: AtomicU64,
@@ -74,7 +77,8 @@ pub(crate) fn launch(
     let (live, freed) = memory.snapshot();
     let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
     let workers = options.workers.unwrap_or_else(|| default_workers(blocks * u64::from(geometry.threads)));
-    let workers = workers.clamp(1, usize::try_from(blocks).unwrap_or(usize::MAX));
+    let clusters = blocks / geometry.cluster_blocks();
+    let workers = workers.clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX));
     let mut device_check = geometry.checked.then(|| memory.device_check.lock().unwrap_or_else(PoisonError::into_inner));
     let check = device_check
         .as_mut()
@@ -84,6 +88,7 @@ pub(crate) fn launch(
         geometry: &geometry,
         options,
         blocks,
+        clusters,
         cooperative: launch.cooperative,
         workers: workers as u64,
         next: AtomicU64::new(0),
@@ -154,9 +159,7 @@ fn geometry(
     if let Some(required) = kernel.required_block.filter(|r| *r != launch.block) {
         return refuse(format!("block {:?} differs from the {required:?} that the kernel requires", launch.block));
     }
-    if launch.cluster != [1, 1, 1] {
-        return refuse(format!("clusters are not executed yet (asked for {:?})", launch.cluster));
-    }
+    let cluster = cluster_of(kernel, arch, launch)?;
     let limit = crate::occupancy::limits(arch).shared_per_block;
     let shared_bytes = kernel.static_shared.next_multiple_of(16).checked_add(launch.dynamic_shared);
     if shared_bytes.is_none_or(|b| b > limit) {
@@ -171,7 +174,8 @@ fn geometry(
     Ok(Geometry {
         grid: launch.grid,
         block: launch.block,
-        cluster: launch.cluster,
+        cluster,
+        explicit_cluster: kernel.required_cluster.is_some() || cluster != [1, 1, 1],
         threads: u32::try_from(threads).expect("at most 1024"),
         dynamic_shared: launch.dynamic_shared,
         shared_bytes: if launch.dynamic_shared == 0 {
@@ -187,11 +191,49 @@ fn geometry(
     })
 }
 
+/// Blocks that a cluster may have at most, of all architectures so far (CUDA programming guide, "Thread Block Clusters");
+/// more than 8 are not portable, and a driver wants to be told that they are meant.
+const MAX_CLUSTER: u64 = 16;
+
+/// The size of the clusters of a launch: what it asks for, or what the kernel requires.
+fn cluster_of(kernel: &KernelInfo, arch: Arch, launch: &Launch) -> Result<[u32; 3], Error> {
+    let refuse = |reason: String| Err(Error::InvalidLaunch { kernel: kernel.name.clone(), reason });
+    let asked = (launch.cluster != [1, 1, 1]).then_some(launch.cluster);
+    if let (Some(asked), Some(required)) = (asked, kernel.required_cluster)
+        && asked != required
+    {
+        return refuse(format!("cluster {asked:?} differs from the {required:?} that the kernel requires"));
+    }
+    let Some(cluster) = asked.or(kernel.required_cluster) else {
+        if kernel.explicit_cluster {
+            return refuse("the kernel must be launched with a cluster size".to_owned());
+        }
+        return Ok([1, 1, 1]);
+    };
+    if arch.number < 90 {
+        return refuse(format!("clusters need sm_90 or later; the device is {arch}"));
+    }
+    let blocks: u64 = cluster.iter().map(|&n| u64::from(n)).product();
+    if blocks == 0 || blocks > MAX_CLUSTER {
+        return refuse(format!("cluster {cluster:?} has {blocks} blocks; 1 to {MAX_CLUSTER} are possible"));
+    }
+    if let Some(most) = kernel.max_cluster_blocks.filter(|&most| blocks > u64::from(most)) {
+        return refuse(format!("cluster {cluster:?} has {blocks} blocks; the kernel declares at most {most}"));
+    }
+    if (0..3).any(|axis| !launch.grid[axis].is_multiple_of(cluster[axis])) {
+        return refuse(format!(
+            "grid {:?} is not a multiple of the cluster {cluster:?} in every dimension",
+            launch.grid
+        ));
+    }
+    Ok(cluster)
+}
+
 impl Shared<'_> {
-    /// The next block for a worker, if there is one left.
+    /// The next cluster for a worker, if there is one left.
     fn take(&self) -> Option<u64> {
-        let block = self.next.fetch_add(1, Ordering::Relaxed);
-        (block < self.blocks).then_some(block)
+        let cluster = self.next.fetch_add(1, Ordering::Relaxed);
+        (cluster < self.clusters).then_some(cluster)
     }
 
     fn finish_block(&self, block: &mut Block) {
@@ -207,6 +249,14 @@ impl Shared<'_> {
             return;
         }
         self.print(block.index, text);
+    }
+
+    /// Ends the run of all workers, and passes on what the cluster has printed.
+    fn abort(&self, cluster: &mut Resident) {
+        self.stop.store(true, Ordering::Relaxed);
+        for block in &mut cluster.blocks {
+            self.print(block.index, std::mem::take(&mut block.output));
+        }
     }
 
     fn print(&self, index: u64, text: String) {
@@ -255,6 +305,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         local_end: 0,
         shared: std::ptr::null_mut(),
         shared_bytes: 0,
+        cluster: Cluster::default(),
         params,
         global,
         warp: 0,
@@ -277,16 +328,17 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
     let mut trap = None;
     let mut cx = Context { code, geometry: shared.geometry, counts: &mut counts, trap: &mut trap };
-    let mut idle: Vec<Block> = Vec::new();
-    let mut resident: VecDeque<Block> = VecDeque::new();
-    let admit = |resident: &mut VecDeque<Block>, idle: &mut Vec<Block>, index: u64, cx: &Context<'_>| {
-        let mut block = idle.pop().unwrap_or_else(|| Block::new(shared.geometry));
-        block.start(index, shared.check.as_deref(), cx);
-        resident.push_front(block);
+    let mut idle: Vec<Resident> = Vec::new();
+    let mut resident: VecDeque<Resident> = VecDeque::new();
+    let most = MAX_RESIDENT / usize::try_from(shared.geometry.cluster_blocks()).expect("small clusters");
+    let admit = |resident: &mut VecDeque<Resident>, idle: &mut Vec<Resident>, index: u64, cx: &Context<'_>| {
+        let mut cluster = idle.pop().unwrap_or_else(|| Resident::new(shared.geometry));
+        cluster.start(index, shared.check.as_deref(), cx);
+        resident.push_front(cluster);
     };
     if shared.cooperative {
         let mut index = worker;
-        while index < shared.blocks {
+        while index < shared.clusters {
             admit(&mut resident, &mut idle, index, &cx);
             index += shared.workers;
         }
@@ -301,18 +353,18 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                 None => break,
             }
         }
-        let mut block = resident.pop_front().expect("a block is resident");
-        let before = block.clock();
+        let mut cluster = resident.pop_front().expect("a cluster is resident");
+        let before = cluster.clock();
         m.progress = false;
-        let turn = block.turn(&mut m, &mut cx);
-        executed += block.clock().wrapping_sub(before);
+        let turn = cluster.turn(&mut m, &mut cx);
+        executed += cluster.clock().wrapping_sub(before);
         if m.progress {
             shared.progress.fetch_add(1, Ordering::Relaxed);
         }
         match turn {
             Turn::Done => {
-                shared.finish_block(&mut block);
-                idle.push(block);
+                cluster.blocks.iter_mut().for_each(|block| shared.finish_block(block));
+                idle.push(cluster);
             }
             Turn::Yield => {
                 let progress = shared.progress.load(Ordering::Relaxed);
@@ -320,16 +372,15 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                     (seen_progress, idle_since) = (progress, executed);
                 }
                 if executed - idle_since > shared.options.patience {
-                    stuck(&block, &mut m, code, FindingKind::Deadlock);
-                    shared.stop.store(true, Ordering::Relaxed);
-                    shared.print(block.index, std::mem::take(&mut block.output));
+                    stuck(&cluster, &mut m, code, FindingKind::Deadlock);
+                    shared.abort(&mut cluster);
                     break;
                 }
-                resident.push_back(block);
-                // Something waits: let another block become resident beside it.
+                resident.push_back(cluster);
+                // Something waits: let another cluster become resident beside it.
                 if m.waiting
                     && !shared.cooperative
-                    && resident.len() < MAX_RESIDENT
+                    && resident.len() < most
                     && let Some(index) = shared.take()
                 {
                     admit(&mut resident, &mut idle, index, &cx);
@@ -340,34 +391,23 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                 }
             }
             Turn::Stuck => {
-                block.stuck_barriers(&mut m);
-                stuck(&block, &mut m, code, FindingKind::Deadlock);
-                shared.stop.store(true, Ordering::Relaxed);
-                shared.print(block.index, std::mem::take(&mut block.output));
+                cluster.blocks.iter_mut().for_each(|block| block.stuck_barriers(&mut m));
+                stuck(&cluster, &mut m, code, FindingKind::Deadlock);
+                shared.abort(&mut cluster);
             }
-            Turn::Stopped => {
-                shared.stop.store(true, Ordering::Relaxed);
-                shared.print(block.index, std::mem::take(&mut block.output));
-            }
+            Turn::Stopped => shared.abort(&mut cluster),
         }
     }
     let found = m.checking.map(|c| c.findings).unwrap_or_default();
     Harvest { counts, counters: m.counters, faults: m.faults, found, trap }
 }
 
-/// Records that a block can never go on.
-fn stuck(block: &Block, m: &mut Machine, code: &Code, kind: FindingKind) {
-    let (instruction, thread, rule) = block.stuck_at(code).unwrap_or((0, 0, "nothing can run".to_owned()));
-    let fault = Fault {
-        kind,
-        severity: Severity::Error,
-        instruction,
-        block: block.index,
-        thread,
-        address: None,
-        other: None,
-        rule,
-    };
+/// Records that a cluster can never go on.
+fn stuck(cluster: &Resident, m: &mut Machine, code: &Code, kind: FindingKind) {
+    let at = cluster.blocks.iter().find_map(|block| Some((block.index, block.stuck_at(code)?)));
+    let nowhere = || (cluster.blocks[0].index, (0, 0, "nothing can run".to_owned()));
+    let (block, (instruction, thread, rule)) = at.unwrap_or_else(nowhere);
+    let fault = Fault { kind, severity: Severity::Error, instruction, block, thread, address: None, other: None, rule };
     m.fault(fault, true);
 }
 

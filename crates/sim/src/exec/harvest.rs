@@ -115,6 +115,7 @@ fn totals(code: &Code, counts: &BlockCounts, counters: &[AccessCounters]) -> Cou
         let executions = counts[info.block as usize].0;
         off += c.guarded_off;
         t.local_requests += c.local_requests;
+        t.distributed_requests += c.distributed_requests;
         if info.is_branch {
             t.branches += executions;
             t.divergent_branches += c.divergent;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::checking::Checking;
+use super::cluster::Cluster;
 use super::code::Placed;
 use super::row::Row;
 use crate::memory::{Allocation, Freed};
@@ -25,6 +26,8 @@ pub(crate) struct AccessCounters {
     pub conflicts: u64,
     /// Warp requests to local memory.
     pub local_requests: u64,
+    /// Warp requests to the shared memory of peers.
+    pub distributed_requests: u64,
     /// Branches: executions that diverged.
     pub divergent: u64,
     /// Lanes whose guard did not hold.
@@ -41,6 +44,7 @@ impl AccessCounters {
         self.wavefronts += other.wavefronts;
         self.conflicts += other.conflicts;
         self.local_requests += other.local_requests;
+        self.distributed_requests += other.distributed_requests;
         self.divergent += other.divergent;
         self.guarded_off += other.guarded_off;
     }
@@ -92,6 +96,8 @@ pub(crate) struct Machine {
     pub shared: *mut u8,
     /// Its size.
     pub shared_bytes: u32,
+    /// The cluster of the current block.
+    pub cluster: Cluster,
     /// Kernel parameters.
     pub params: Arc<[u8]>,
     /// Global memory.

@@ -14,12 +14,36 @@ pub(crate) const FUNCTION_WINDOW: u64 = 4 << 40;
 /// First address of global memory.
 pub(crate) const GLOBAL_START: u64 = 0x7000_0000_0000;
 
+/// Where a block's tag starts in an address of `.shared::cluster`; offsets in shared memory stay below.
+const TAG_SHIFT: u32 = 24;
+
+/// The address in `.shared::cluster` of an offset in the shared memory of the block with a rank.
+///
+/// NOTE: the tag is the rank and one more, so that an offset alone, which is an address in `.shared::cta`, is the running
+/// block's. On hardware that address has the block's rank in it: a thread that hands it to a peer without `mapa` gives
+/// away its own memory there, and the peer's here.
+pub(crate) const fn in_block(rank: u32, offset: u32) -> u32 {
+    (rank + 1) << TAG_SHIFT | offset
+}
+
+/// The rank that an address in `.shared::cluster` names, if it names one, and the offset in that block's memory.
+#[inline(always)]
+pub(crate) const fn tagged(address: u32) -> (Option<u32>, u32) {
+    ((address >> TAG_SHIFT).checked_sub(1), address & ((1 << TAG_SHIFT) - 1))
+}
+
+/// Whether an address names a block.
+#[inline(always)]
+pub(crate) const fn is_tagged(address: u32) -> bool {
+    address >> TAG_SHIFT != 0
+}
+
 /// The spaces that generic addresses lie in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
     /// `.global` and `.const`, and everything else.
     Global,
-    /// `.shared`.
+    /// `.shared`, of any block of the cluster.
     Shared,
     /// `.local`.
     Local,

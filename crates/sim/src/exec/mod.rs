@@ -1,10 +1,12 @@
 //! Execution: the register file, operations, warps, blocks and the grid.
 //!
-//! Reading order: [`row`], [`op`], [`code`], [`machine`], [`warp`], [`frame`], [`block`], [`grid`].
+//! Reading order: [`row`], [`op`], [`code`], [`machine`], [`warp`], [`frame`], [`block`], [`cluster`], [`grid`].
 
 pub(crate) mod barrier;
 pub(crate) mod block;
 pub(crate) mod checking;
+pub(crate) mod cluster;
+mod cluster_barrier;
 pub(crate) mod code;
 pub(crate) mod frame;
 pub(crate) mod geometry;

@@ -56,6 +56,8 @@ pub(crate) enum PartState {
     WarpSync,
     /// It waits at a block barrier.
     Barrier(u32),
+    /// It waits at the barrier of the cluster.
+    ClusterBarrier,
 }
 
 /// Where the sides of a divergent branch wait for one another.

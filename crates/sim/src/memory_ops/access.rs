@@ -10,6 +10,7 @@ use crate::exec::machine::{Fault, Machine};
 use crate::exec::memory_map::{Window, window};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
+use crate::memory_ops::distributed::{self, ClusterAccess};
 use crate::memory_ops::{global, local, shared};
 use crate::report::{FindingKind, Severity};
 
@@ -145,7 +146,7 @@ impl<D: Direction, const CHECK: bool> LaneOp for GenericAccess<D, CHECK> {
             }
             if of(Window::Shared) != 0 {
                 let narrow = offsets.map(|o| u32::try_from(o).unwrap_or(u32::MAX));
-                shared::access::<D, CHECK>(m, op, access, &narrow, of(Window::Shared));
+                distributed::access::<D, CHECK>(m, op, access, &narrow, of(Window::Shared));
             }
             if of(Window::Local) != 0 {
                 local::access::<D>(m, op, access, &offsets, of(Window::Local));
@@ -224,8 +225,19 @@ const CACHE: &[&str] = &[
     "unified",
 ];
 const ORDER: &[&str] = &["weak", "volatile", "relaxed", "acquire", "release", "mmio", "cta", "cluster", "gpu", "sys"];
-const SPACE: &[&str] =
-    &["global", "shared", "shared::cta", "local", "const", "param", "param::entry", "param::func", "v2", "v4"];
+const SPACE: &[&str] = &[
+    "global",
+    "shared",
+    "shared::cta",
+    "shared::cluster",
+    "local",
+    "const",
+    "param",
+    "param::entry",
+    "param::func",
+    "v2",
+    "v4",
+];
 
 /// Decodes loads, stores and prefetches.
 pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
@@ -354,8 +366,10 @@ fn extension(ty: T, declared: Option<T>) -> Extend {
 pub(crate) enum Space {
     /// `.global`, `.const`.
     Global,
-    /// `.shared`.
+    /// `.shared`, of the running block.
     Shared,
+    /// `.shared::cluster`.
+    Cluster,
     /// `.local`, and `.param` in device functions.
     Local,
     /// `.param` of a kernel.
@@ -388,6 +402,9 @@ pub(crate) fn space_of(
     };
     Ok(if named("global") || named("const") {
         Space::Global
+    } else if inst.has("shared::cluster") {
+        d.require(inst, 90)?;
+        Space::Cluster
     } else if named("shared") {
         Space::Shared
     } else if named("local") {
@@ -409,6 +426,10 @@ fn handler(d: &Decoder, space: Space, is_load: bool) -> crate::exec::op::Handler
         (Space::Shared, true, true) => d.handler::<SharedAccess<Load, true>>(),
         (Space::Shared, false, false) => d.handler::<SharedAccess<Store, false>>(),
         (Space::Shared, false, true) => d.handler::<SharedAccess<Store, true>>(),
+        (Space::Cluster, true, false) => d.handler::<ClusterAccess<Load, false>>(),
+        (Space::Cluster, true, true) => d.handler::<ClusterAccess<Load, true>>(),
+        (Space::Cluster, false, false) => d.handler::<ClusterAccess<Store, false>>(),
+        (Space::Cluster, false, true) => d.handler::<ClusterAccess<Store, true>>(),
         (Space::Local, true, _) => d.handler::<LocalAccess<Load>>(),
         (Space::Local, false, _) => d.handler::<LocalAccess<Store>>(),
         (Space::Param, _, _) => d.handler::<ParamLoad>(),

@@ -9,10 +9,11 @@ use warpfold_ptx::{Instruction, Opcode, Operand, ScalarType as T};
 
 use super::access::{self, Access, Extend, Space, addresses, order_of};
 use super::combine::{KINDS, Kind, Plan, apply};
-use super::{global, pattern, shared};
+use super::{distributed, global, pattern, shared};
 use crate::Error;
 use crate::check::{Kind as CheckKind, Space as CheckSpace};
 use crate::decode::Decoder;
+use crate::exec::cluster::Place;
 use crate::exec::code::Class;
 use crate::exec::machine::Machine;
 use crate::exec::memory_map::{Window, window};
@@ -59,7 +60,7 @@ unsafe fn global_atomic(data: *mut u8, bytes: u32, f: impl Fn(u128) -> u128) -> 
 /// Applies an atomic to shared memory; gives the old value.
 ///
 /// # Safety
-/// `data` is an aligned element of `bytes` bytes inside the shared memory of the current block.
+/// `data` is an aligned element of `bytes` bytes inside the shared memory of a block that this host thread runs.
 unsafe fn shared_atomic(data: *mut u8, bytes: u32, f: impl Fn(u128) -> u128) -> u128 {
     let mut buffer = [0u8; 16];
     // SAFETY: passed on.
@@ -111,12 +112,11 @@ impl<const CHECK: bool> LaneOp for Atomic<CHECK> {
         }
         let counters = &mut m.counters[op.instruction as usize];
         counters.global_requests += u64::from(spaces[Window::Global as usize] != 0);
-        counters.shared_requests += u64::from(spaces[Window::Shared as usize] != 0);
         m.waiting = true;
         // SAFETY: the decoder checked the operands.
         unsafe {
             in_global::<CHECK>(m, op, plan, access, &offsets, spaces[Window::Global as usize]);
-            in_shared::<CHECK>(m, op, plan, access, &offsets, spaces[Window::Shared as usize]);
+            in_cluster::<CHECK>(m, op, plan, access, &offsets, spaces[Window::Shared as usize]);
         }
         let elsewhere = spaces[Window::Local as usize] | spaces[Window::Param as usize];
         if elsewhere != 0 {
@@ -158,9 +158,11 @@ unsafe fn in_global<const CHECK: bool>(
     }
 }
 
+/// Applies it to the shared memory of the blocks that the addresses name.
+///
 /// # Safety
 /// As for a handler.
-unsafe fn in_shared<const CHECK: bool>(
+unsafe fn in_cluster<const CHECK: bool>(
     m: &mut Machine,
     op: &Op,
     plan: Plan,
@@ -168,37 +170,93 @@ unsafe fn in_shared<const CHECK: bool>(
     at: &[u64; LANES],
     mask: u32,
 ) {
-    if mask == 0 {
-        return;
-    }
     let narrow = at.map(|a| u32::try_from(a).unwrap_or(u32::MAX));
+    distributed::by_block(m, op, &narrow, mask, |m, place, offsets, lanes| {
+        // SAFETY: passed on.
+        unsafe {
+            if place.is_own {
+                in_shared::<CHECK>(m, op, plan, access, offsets, lanes);
+            } else {
+                in_peer::<CHECK>(m, op, plan, access, (place, offsets), lanes);
+            }
+        }
+    });
+}
+
+/// # Safety
+/// As for a handler.
+unsafe fn in_peer<const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    plan: Plan,
+    access: Access,
+    (place, offsets): (Place, &[u32; LANES]),
+    mask: u32,
+) {
+    let good = distributed::good_lanes(m, op, access, (place, offsets), mask, "atomic");
+    m.counters[op.instruction as usize].distributed_requests += 1;
+    if CHECK && good != 0 {
+        m.check_peer(op, access, CheckKind::Atomic, (place, offsets), good);
+    }
+    // SAFETY: the elements are inside the peer's shared memory and aligned.
+    unsafe { apply_to_shared(m, op, plan, access, (place.shared, offsets), good) };
+    if CHECK && good != 0 && !plan.is_red {
+        m.after_strong_peer(op, access, CheckKind::Atomic, (place, offsets), good);
+    }
+}
+
+/// # Safety
+/// As for a handler.
+unsafe fn in_shared<const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    plan: Plan,
+    access: Access,
+    narrow: &[u32; LANES],
+    mask: u32,
+) {
+    m.counters[op.instruction as usize].shared_requests += 1;
     let bytes = access.bytes();
     let inside =
         |lane: usize| narrow[lane].saturating_add(bytes) <= m.shared_bytes && narrow[lane].is_multiple_of(bytes);
     let good = (0..LANES).filter(|&l| mask >> l & 1 != 0 && inside(l)).fold(0, |all, l| all | 1u32 << l);
     if good != mask {
-        shared::refuse_bad(m, op, access, &narrow, mask, "atomic");
+        shared::refuse_bad(m, op, access, narrow, mask, "atomic");
     }
-    let good = if CHECK { m.check_shared_atomic(op, access, &narrow, good) } else { good };
-    let (turns, ideal) = pattern::atomic_turns(&narrow, good, bytes);
+    let good = if CHECK { m.check_shared_atomic(op, access, narrow, good) } else { good };
+    let (turns, ideal) = pattern::atomic_turns(narrow, good, bytes);
     let counters = &mut m.counters[op.instruction as usize];
     counters.wavefronts += turns;
     counters.conflicts += turns - ideal;
-    for lane in 0..LANES {
-        if good >> lane & 1 == 0 {
-            continue;
-        }
-        // SAFETY: the element is inside shared memory and aligned.
+    let memory = m.shared;
+    // SAFETY: the elements are inside shared memory and aligned.
+    unsafe { apply_to_shared(m, op, plan, access, (memory, narrow), good) };
+    if CHECK && good != 0 && !plan.is_red {
+        m.after_strong(op, access, CheckKind::Atomic, CheckSpace::Shared, &narrow.map(u64::from), good);
+    }
+}
+
+/// Applies it lane by lane to elements of some block's shared memory.
+///
+/// # Safety
+/// As for a handler; the elements of the lanes of `mask` lie in that memory, and are aligned.
+unsafe fn apply_to_shared(
+    m: &mut Machine,
+    op: &Op,
+    plan: Plan,
+    access: Access,
+    (memory, offsets): (*mut u8, &[u32; LANES]),
+    mask: u32,
+) {
+    for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
+        // SAFETY: passed on.
         unsafe {
             let (value, swap) = (bits(m, op.b, plan.ty, lane), bits(m, op.c, plan.ty, lane));
-            let data = m.shared.add(narrow[lane] as usize);
-            let old = shared_atomic(data, bytes, |old| apply(plan, true, old, value, swap));
+            let data = memory.add(offsets[lane] as usize);
+            let old = shared_atomic(data, access.bytes(), |old| apply(plan, true, old, value, swap));
             m.progress |= apply(plan, true, old, value, swap) != old;
             put_old(m, op, plan, lane, old);
         }
-    }
-    if CHECK && good != 0 && !plan.is_red {
-        m.after_strong(op, access, CheckKind::Atomic, CheckSpace::Shared, at, good);
     }
 }
 
@@ -233,6 +291,7 @@ const MODIFIERS: &[&str] = &[
     "global",
     "shared",
     "shared::cta",
+    "shared::cluster",
     "relaxed",
     "acquire",
     "release",
@@ -287,7 +346,7 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let mut address = d.address(inst, shift)?;
     let space = match access::space_of(d, inst, &mut address.offset, address.place)? {
         Space::Global => Some(Window::Global),
-        Space::Shared => Some(Window::Shared),
+        Space::Shared | Space::Cluster => Some(Window::Shared),
         Space::Generic => None,
         Space::Local | Space::Param => return Err(d.invalid(inst, "atomics work on global and shared memory only")),
     };

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod atomic;
 mod combine;
+pub(crate) mod distributed;
 mod flags;
 pub(crate) mod global;
 pub(crate) mod local;

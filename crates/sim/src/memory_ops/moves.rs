@@ -7,9 +7,9 @@ use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
-use crate::exec::memory_map::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Window, window};
+use crate::exec::memory_map::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Window, tagged, window};
 use crate::exec::op::{LaneOp, Op, map1};
-use crate::exec::row::{ALL_LANES, LANES, Lane, Word};
+use crate::exec::row::{ALL_LANES, LANES, Lane, Word, mask_of};
 
 /// Copies a register.
 pub(crate) struct Copy<W>(PhantomData<W>);
@@ -109,6 +109,36 @@ impl LaneOp for ToGeneric {
     }
 }
 
+/// Whether a generic address lies in the running block's part of shared memory.
+struct IsOwnShared;
+impl LaneOp for IsOwnShared {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let own = m.cluster.rank;
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            let holds = m.read::<u64>(op.a).map(|address| match window(address) {
+                (Window::Shared, offset) => {
+                    u32::try_from(offset).is_ok_and(|offset| tagged(offset).0.is_none_or(|rank| rank == own))
+                }
+                _ => false,
+            });
+            m.set_predicate(op.dst, mask_of(|lane| holds[lane]), mask);
+        }
+    }
+}
+
+/// `%is_explicit_cluster`.
+struct IsExplicitCluster;
+impl LaneOp for IsExplicitCluster {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let holds = if m.cluster.explicit { ALL_LANES } else { 0 };
+        // SAFETY: the decoder gave the predicate.
+        unsafe { m.set_predicate(op.dst, holds, mask) }
+    }
+}
+
 /// Whether a generic address lies in window `imm`.
 struct IsSpace;
 impl LaneOp for IsSpace {
@@ -166,6 +196,13 @@ pub(crate) fn is_dynamic_special(name: &str) -> bool {
 }
 
 impl Decoder<'_> {
+    /// A predicate that holds `%is_explicit_cluster`.
+    pub(crate) fn explicit_cluster(&mut self) -> u32 {
+        let dst = self.f.fresh_predicate();
+        self.push(Op { dst, ..Op::new(self.handler::<IsExplicitCluster>()) });
+        dst
+    }
+
     /// A row filled with a special register that changes while a thread runs.
     pub(crate) fn dynamic_special(&mut self, _inst: &Instruction, name: &str, ty: T) -> Result<u32, Error> {
         let wide = matches!(name, "%clock64" | "%globaltimer");
@@ -281,6 +318,10 @@ fn window_of(d: &Decoder, inst: &Instruction) -> Result<(u64, Window), Error> {
     Ok(match space.map(Name::as_str) {
         Some("global" | "const") => (0, Window::Global),
         Some("shared" | "shared::cta") => (SHARED_WINDOW, Window::Shared),
+        Some("shared::cluster") => {
+            d.require(inst, 90)?;
+            (SHARED_WINDOW, Window::Shared)
+        }
         Some("local") => (LOCAL_WINDOW, Window::Local),
         Some("param" | "param::entry") if d.f.is_kernel => (PARAM_WINDOW, Window::Param),
         Some("param" | "param::func") => (LOCAL_WINDOW, Window::Local),
@@ -315,6 +356,10 @@ fn isspacep(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let a = d.src(inst, 1, T::U64)?;
     let operand = inst.operands[0].clone();
     let dst = d.predicate_destination(inst, &operand)?;
+    if space == Window::Shared && !inst.has("shared::cluster") {
+        d.push(Op { dst, a, ..Op::new(d.handler::<IsOwnShared>()) });
+        return Ok(());
+    }
     d.push(Op { dst, a, imm: space as i64, ..Op::new(d.handler::<IsSpace>()) });
     Ok(())
 }

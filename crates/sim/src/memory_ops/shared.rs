@@ -4,7 +4,7 @@ use super::access::{Access, Direction, address_fault, element_rows};
 use super::pattern;
 use crate::check::{Kind, Space};
 use crate::exec::machine::Machine;
-use crate::exec::memory_map::SHARED_WINDOW;
+use crate::exec::memory_map::{SHARED_WINDOW, is_tagged, tagged};
 use crate::exec::op::{NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES};
 use crate::report::FindingKind;
@@ -68,6 +68,10 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     }
     let mut mask = mask;
     if highest.saturating_add(bytes) > m.shared_bytes || bits & (bytes - 1) != 0 {
+        if is_tagged(bits) && has_own_tag(m, at, mask) {
+            // SAFETY: passed on.
+            return unsafe { through_own_tag::<D, CHECK>(m, op, access, at, mask) };
+        }
         mask = refuse_bad(m, op, access, at, mask, if D::LOAD { "load" } else { "store" });
         (lowest, highest) = (0, u32::MAX);
     }
@@ -86,6 +90,31 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     if CHECK && D::LOAD && access.is_strong() {
         m.after_strong(op, access, Kind::Read, Space::Shared, &at.map(u64::from), mask);
     }
+}
+
+/// Whether some lane's address is one in `.shared::cluster` that names the running block.
+#[cold]
+fn has_own_tag(m: &Machine, at: &[u32; LANES], mask: u32) -> bool {
+    (0..LANES).any(|lane| mask >> lane & 1 != 0 && tagged(at[lane]).0 == Some(m.cluster.rank))
+}
+
+/// `mapa` may give an address of the running block; it lies in the window of `.shared::cta`, too.
+///
+/// # Safety
+/// As for [`access`].
+#[cold]
+#[inline(never)]
+unsafe fn through_own_tag<D: Direction, const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    access: Access,
+    at: &[u32; LANES],
+    mask: u32,
+) {
+    let own = Some(m.cluster.rank);
+    let at = at.map(|address| if tagged(address).0 == own { tagged(address).1 } else { address });
+    // SAFETY: passed on.
+    unsafe { self::access::<D, CHECK>(m, op, access, &at, mask) }
 }
 
 #[inline(always)]
@@ -144,7 +173,7 @@ unsafe fn whole_warp<D: Direction, const CHECK: bool>(
 /// # Safety
 /// As for [`access`]; every active lane's access is inside shared memory and aligned.
 #[inline(always)]
-unsafe fn transfer<D: Direction>(m: &mut Machine, op: &Op, access: Access, at: &[u32; LANES], mask: u32) {
+pub(super) unsafe fn transfer<D: Direction>(m: &mut Machine, op: &Op, access: Access, at: &[u32; LANES], mask: u32) {
     // SAFETY: passed on.
     unsafe {
         let shared = m.shared;
@@ -221,7 +250,11 @@ pub(crate) fn refuse_bad(m: &mut Machine, op: &Op, access: Access, at: &[u32; LA
             let rule = format!("a {what} of {bytes} bytes must be aligned to {bytes} bytes");
             address_fault(m, op, FindingKind::Misaligned, lane32, address, rule);
         } else if at[lane].saturating_add(bytes) > m.shared_bytes {
-            let rule = format!("a {what} of {bytes} bytes outside the {} bytes of shared memory", m.shared_bytes);
+            let rule = if is_tagged(at[lane]) {
+                format!("a {what} of {bytes} bytes from a peer's shared memory, which .shared::cta does not reach")
+            } else {
+                format!("a {what} of {bytes} bytes outside the {} bytes of shared memory", m.shared_bytes)
+            };
             address_fault(m, op, FindingKind::OutOfBounds, lane32, address, rule);
         } else {
             continue;
