@@ -40,6 +40,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/sim/src/memory.rs",
     "crates/sim/src/memory_ops/",
     "crates/sim/src/runtime.rs",
+    "crates/sim/src/tensor_ops/",
     "crates/sim/src/warp_ops/",
 ];
 

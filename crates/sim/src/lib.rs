@@ -1,7 +1,8 @@
 //! The virtual GPU: runs PTX text on the CPU a warp at a time, counts what hardware would do, finds broken rules.
 //!
 //! Start with [`Program`]: it parses and decodes PTX, and launches kernels on a [`Memory`]. Inside, `decode` turns
-//! the tree into compact operations, `exec` runs them, `alu`, `memory_ops` and `warp_ops` hold the operations.
+//! the tree into compact operations, `exec` runs them, `alu`, `memory_ops`, `warp_ops`
+//! and `tensor_ops` hold the operations.
 
 #![allow(
     clippy::needless_range_loop,
@@ -28,6 +29,8 @@ mod report;
 #[allow(unsafe_code, reason = "simulator memory")]
 mod runtime;
 mod static_shared;
+#[allow(unsafe_code, reason = "lanes of the register file, and shared memory")]
+mod tensor_ops;
 #[allow(unsafe_code, reason = "lanes of the register file")]
 mod warp_ops;
 

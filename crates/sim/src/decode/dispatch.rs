@@ -6,6 +6,7 @@ use super::{Decoder, control, sync};
 use crate::Error;
 use crate::alu::{self, compare, convert, float, integer, logic, video};
 use crate::memory_ops::{access, atomic, distributed, moves};
+use crate::tensor_ops;
 
 /// Decodes one instruction.
 pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
@@ -88,9 +89,9 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         O::Tex | O::Tld4 | O::Txq | O::Istypep | O::Suld | O::Sust | O::Sured | O::Suq => {
             Err(d.unsupported(inst, "textures and surfaces are not executed"))
         }
-        O::Wmma | O::Mma | O::Ldmatrix | O::Stmatrix | O::Movmatrix | O::Wgmma | O::Setmaxnreg | O::Tcgen05 => {
-            Err(d.unsupported(inst, "tensor-core instructions are not executed"))
-        }
+        O::Wmma | O::Mma | O::Ldmatrix | O::Stmatrix | O::Movmatrix | O::Wgmma => tensor_ops::decode(d, inst),
+        O::Tcgen05 => Err(d.unsupported(inst, "tcgen05 exists from sm_100 on")),
+        O::Setmaxnreg => Err(d.unsupported(inst, "registers are not reallocated")),
         O::Stacksave | O::Stackrestore | O::Alloca => Err(d.unsupported(inst, "the stack is not managed by hand here")),
     }
 }

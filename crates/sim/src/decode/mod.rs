@@ -16,12 +16,14 @@ mod scope;
 mod sync;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use warpfold_ptx::{Instruction, ScalarType};
 
 use crate::Error;
 use crate::exec::code::Code;
 use crate::exec::op::{Handler, LaneOp, Level, NONE, Op};
+use crate::tensor_ops::Tables;
 
 pub(crate) use builder::FunctionBuilder;
 pub(crate) use scope::{Place, Symbol};
@@ -47,6 +49,11 @@ pub(crate) struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
+    /// Where tensor-core instructions keep their operands.
+    pub(crate) fn tensor_tables(&mut self) -> &mut Tables {
+        Arc::make_mut(&mut self.code.tensor)
+    }
+
     /// The handler of `F` for this host.
     pub(crate) fn handler<F: LaneOp>(&self) -> Handler {
         self.level.handler::<F>()

@@ -46,6 +46,7 @@ pub(super) fn ends_block(inst: &Instruction) -> bool {
     matches!(
         inst.opcode,
         O::Bar | O::Barrier | O::Shfl | O::Vote | O::Match | O::Redux | O::Elect // wait for others
+            | O::Wmma | O::Mma | O::Ldmatrix | O::Stmatrix | O::Movmatrix | O::Wgmma
             | O::Brx | O::Call | O::Ret | O::Exit | O::Trap
     )
 }

@@ -257,16 +257,31 @@ impl Machine {
         span: RangeInclusive<u32>,
     ) -> u32 {
         let kind = if D::LOAD { Kind::Read } else { Kind::Write };
-        self.shared_checked(op, access, kind, at, mask, span)
+        self.shared_checked(op, access, kind, at, mask, span, |m, lane| stored(m, op, access, lane))
+    }
+
+    /// Checks the rows that a warp moves in shared memory; gives the lanes that may go on. `stored` is what is written.
+    #[inline(always)]
+    pub(crate) fn check_shared_rows(
+        &mut self,
+        op: &Op,
+        access: Access,
+        kind: Kind,
+        (at, mask): (&[u32; LANES], u32),
+        span: RangeInclusive<u32>,
+        stored: impl Fn(u32) -> u128,
+    ) -> u32 {
+        if mask == 0 { 0 } else { self.shared_checked(op, access, kind, at, mask, span, |_, lane| stored(lane)) }
     }
 
     /// Checks a warp's atomic in shared memory; gives the lanes that may go on.
     pub(crate) fn check_shared_atomic(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
-        self.shared_checked(op, access, Kind::Atomic, at, mask, 0..=u32::MAX)
+        self.shared_checked(op, access, Kind::Atomic, at, mask, 0..=u32::MAX, |_, _| 0)
     }
 
-    /// `span` holds the lowest and the highest address.
+    /// `span` holds the lowest and the highest address; `stored` is what a lane writes.
     #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "an access and what it stores")]
     fn shared_checked(
         &mut self,
         op: &Op,
@@ -275,6 +290,7 @@ impl Machine {
         at: &[u32; LANES],
         mask: u32,
         span: RangeInclusive<u32>,
+        stored: impl Fn(&Self, u32) -> u128,
     ) -> u32 {
         let end = span.end().saturating_add(access.bytes());
         let in_one = |p: &Placed| p.offset <= *span.start() && end <= p.offset + p.bytes;
@@ -289,7 +305,7 @@ impl Machine {
             // SAFETY: the lanes of the access are in bounds of the block's shared memory.
             unsafe { held(memory, at[lane as usize], access.bytes()) }
         };
-        let stored = |lane: u32| stored(self, op, access, lane);
+        let stored = |lane: u32| stored(self, lane);
         let values = Values { stored: &stored, held: &held };
         let values = (kind == Kind::Write).then_some(&values);
         let Checking { launch, block, findings } = &mut *checking;

@@ -1,8 +1,10 @@
 //! A decoded program: basic blocks of operations, each ended by a terminator.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::op::Op;
+use crate::tensor_ops::Tables;
 
 /// Index into [`Code::blocks`].
 pub(crate) type BlockId = u32;
@@ -23,6 +25,8 @@ pub(crate) struct Code {
     pub function_index: HashMap<String, u32>,
     /// Source instructions; operations and terminators refer to them by index.
     pub instructions: Vec<InstructionInfo>,
+    /// Operands of tensor-core instructions.
+    pub tensor: Arc<Tables>,
     /// Side lists of rows, targets and copies.
     pub lists: Vec<u32>,
     /// Shared variables of the module, for the names of addresses.

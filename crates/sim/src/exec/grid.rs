@@ -322,6 +322,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
             Box::new(Checking { launch: Arc::clone(launch), block, findings: Findings::default() })
         }),
         shared_map: Arc::clone(&shared.shared_map),
+        tensor: Arc::clone(&code.tensor),
         function: 0,
         locals: code.functions.iter().map(|f| f.locals.clone()).collect(),
     };

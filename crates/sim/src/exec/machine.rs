@@ -8,6 +8,7 @@ use super::code::Placed;
 use super::row::Row;
 use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
+use crate::tensor_ops::Tables;
 
 /// Counters of the memory accesses of one instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -124,6 +125,8 @@ pub(crate) struct Machine {
     pub checking: Option<Box<Checking>>,
     /// What lies where in shared memory.
     pub shared_map: Arc<[Placed]>,
+    /// Operands of tensor-core instructions.
+    pub tensor: Arc<Tables>,
     /// The function of the current frame.
     pub function: u32,
     /// Local variables by function.

@@ -117,8 +117,9 @@ unsafe fn through_own_tag<D: Direction, const CHECK: bool>(
     unsafe { self::access::<D, CHECK>(m, op, access, &at, mask) }
 }
 
+/// Counts a request.
 #[inline(always)]
-fn count(m: &mut Machine, op: &Op, wavefronts: u64, conflicts: u64) {
+pub(crate) fn count(m: &mut Machine, op: &Op, wavefronts: u64, conflicts: u64) {
     let counters = &mut m.counters[op.instruction as usize];
     counters.shared_requests += 1;
     counters.wavefronts += wavefronts;

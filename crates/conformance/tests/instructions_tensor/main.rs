@@ -1,0 +1,8 @@
+//! Every tensor-core instruction against plain loops over the fragment layouts of the PTX ISA.
+
+mod harness;
+mod layout;
+mod ldmatrix;
+mod mma;
+mod number;
+mod refused;

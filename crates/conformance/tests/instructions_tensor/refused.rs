@@ -1,0 +1,59 @@
+//! What sm_90a does not have is refused with a typed error, never skipped.
+
+use warpfold_sim::{Checks, Error};
+
+use crate::harness::Proof;
+
+#[track_caller]
+fn refused(line: &str) {
+    let names = (0..8).map(|i| (format!("r{i}"), 32)).chain((0..8).map(|i| (format!("w{i}"), 64)));
+    let proof = Proof { lines: line.into(), outputs: names.collect(), shared: vec![0; 512], ..Proof::default() };
+    match proof.try_run(Checks::None) {
+        Err(Error::Unsupported { .. } | Error::Invalid { .. }) => {}
+        other => panic!("`{line}` gave {other:?}"),
+    }
+}
+
+#[test]
+fn forms_of_mma_that_do_not_exist_are_refused() {
+    for line in [
+        "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1}, {r0,r1}, {r0,r1,r2,r3,r4,r5,r6,r7};",
+        "mma.sync.aligned.m16n8k16.col.row.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k16.row.col.f16.bf16.bf16.f16 {r0,r1}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1};",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f16 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1};",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k16.row.col.satfinite.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {r0,r1,r2}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0}, {r0,r1,r2,r3};",
+        "mma.sync.m16n8k16.row.col.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k16.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k32.row.col.f32.tf32.tf32.f32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s4.s32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.or.popc {r0,r1,r2,r3}, {r0,r1}, {r0}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32 {r0,r1,r2,r3}, {r0,r1}, {r0}, {r0,r1,r2,r3};",
+        "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3}, r0, {0,0}, r0, {0,0};",
+        "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1}, {r0,r1}, {r0,r1,r2,r3}, r0, 0;",
+        "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1}, {r0,r1}, {r0,r1,r2,r3}, r0, 0;",
+    ] {
+        refused(line);
+    }
+}
+
+#[test]
+fn forms_of_ldmatrix_and_stmatrix_that_do_not_exist_are_refused() {
+    for line in [
+        "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {r0,r1}, [%tile];",
+        "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b6x16_p32 {r0}, [%tile];",
+        "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {r0,r1,r2}, [%tile];",
+        "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {r0}, [%tile];",
+        "ldmatrix.sync.aligned.m8n8.x1.global.b16 {r0}, [%in];",
+        "ldmatrix.sync.m8n8.x1.shared.b16 {r0}, [%tile];",
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b8 {r0}, [%tile];",
+        "stmatrix.sync.aligned.m16n8.x1.trans.shared.b8 [%tile], {r0};",
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%tile], {r0,r1};",
+        "movmatrix.sync.aligned.m8n8.b16 r0, r1;",
+        "movmatrix.sync.aligned.m8n8.trans.b8 r0, r1;",
+    ] {
+        refused(line);
+    }
+}

@@ -1,0 +1,172 @@
+//! Types of matrix elements, and how they become `f32`, in which all their products are exact.
+
+use warpfold_ptx::Instruction;
+
+/// The type of an element of A or B, other than `.f64` and `.b1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant is the PTX type of the same name")]
+pub(crate) enum Element {
+    F16,
+    Bf16,
+    Tf32,
+    E4m3,
+    E5m2,
+    S8,
+    U8,
+    S4,
+    U4,
+}
+
+impl Element {
+    /// The type that a modifier names.
+    pub(crate) fn from_modifier(text: &str) -> Option<Self> {
+        Some(match text {
+            "f16" => Self::F16,
+            "bf16" => Self::Bf16,
+            "tf32" => Self::Tf32,
+            "e4m3" => Self::E4m3,
+            "e5m2" => Self::E5m2,
+            "s8" => Self::S8,
+            "u8" => Self::U8,
+            "s4" => Self::S4,
+            "u4" => Self::U4,
+            _ => return None,
+        })
+    }
+
+    /// Its size.
+    pub(crate) const fn bits(self) -> u32 {
+        match self {
+            Self::Tf32 => 32,
+            Self::F16 | Self::Bf16 => 16,
+            Self::E4m3 | Self::E5m2 | Self::S8 | Self::U8 => 8,
+            Self::S4 | Self::U4 => 4,
+        }
+    }
+
+    /// Whether it is an integer.
+    pub(crate) const fn is_integer(self) -> bool {
+        matches!(self, Self::S8 | Self::U8 | Self::S4 | Self::U4)
+    }
+
+    /// Whether it is a float of 8 bits.
+    pub(crate) const fn is_fp8(self) -> bool {
+        matches!(self, Self::E4m3 | Self::E5m2)
+    }
+}
+
+/// The modifiers of an instruction that are types, as text: `.s4` and `.b1` are no scalar types of PTX.
+pub(crate) fn types(inst: &Instruction) -> Vec<&str> {
+    const OTHERS: [&str; 4] = ["f32", "f64", "s32", "b1"];
+    let is_type = |m: &&str| Element::from_modifier(m).is_some() || OTHERS.contains(m);
+    inst.modifiers.iter().map(|m| m.as_str()).filter(is_type).collect()
+}
+
+/// The number that 16 bits mean as an `.f16`. Exact; written so that loops over it vectorise.
+#[inline(always)]
+pub(crate) fn f16(bits: u32) -> f32 {
+    // The exponent moves by the difference of the biases; a multiplication does that for subnormal numbers, too.
+    const SHIFT: f32 = f32::from_bits((127 + 112) << 23);
+    let magnitude = (bits & 0x7fff) << 13;
+    let scaled = (f32::from_bits(magnitude) * SHIFT).to_bits();
+    let special = if magnitude >= 0x7c00 << 13 { magnitude | 0x7f80_0000 } else { scaled };
+    f32::from_bits(special | (bits & 0x8000) << 16)
+}
+
+/// The number that 16 bits mean as a `.bf16`.
+#[inline(always)]
+pub(crate) fn bf16(bits: u32) -> f32 {
+    f32::from_bits(bits << 16)
+}
+
+/// The number that 32 bits mean as a `.tf32`: the low 13 bits do not count.
+#[inline(always)]
+pub(crate) fn tf32(bits: u32) -> f32 {
+    let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    f32::from_bits(if is_nan { 0x7fff_ffff } else { bits & 0xffff_e000 })
+}
+
+/// The number that 8 bits mean as an `.e4m3`, which has no infinities and one NaN of each sign.
+#[inline(always)]
+pub(crate) fn e4m3(bits: u32) -> f32 {
+    const SHIFT: f32 = f32::from_bits((127 + 120) << 23);
+    let magnitude = bits & 0x7f;
+    let scaled = (f32::from_bits(magnitude << 20) * SHIFT).to_bits();
+    f32::from_bits(if magnitude == 0x7f { 0x7fff_ffff } else { scaled } | (bits & 0x80) << 24)
+}
+
+/// The number that 8 bits mean as an `.e5m2`: the upper half of an `.f16`.
+#[inline(always)]
+pub(crate) fn e5m2(bits: u32) -> f32 {
+    f16((bits & 0xff) << 8)
+}
+
+/// The elements that a 32-bit register holds, lowest bits first.
+#[inline(always)]
+pub(crate) fn split<const E: usize>(word: u32, one: impl Fn(u32) -> f32) -> [f32; E] {
+    let bits = 32 / E as u32;
+    let mut out = [0.0; E];
+    for (i, x) in out.iter_mut().enumerate() {
+        *x = one(word >> (i as u32 * bits) & (u32::MAX >> (32 - bits)));
+    }
+    out
+}
+
+/// The number that 8 bits mean as an `.s8`.
+#[inline(always)]
+pub(crate) fn s8(bits: u32) -> f32 {
+    f32::from(bits as u8 as i8)
+}
+
+/// The number that 4 bits mean as an `.s4`.
+#[inline(always)]
+pub(crate) fn s4(bits: u32) -> f32 {
+    f32::from((bits << 4) as u8 as i8 >> 4)
+}
+
+/// The number that 4 or 8 bits mean as an unsigned integer.
+#[inline(always)]
+pub(crate) fn unsigned(bits: u32) -> f32 {
+    f32::from(bits as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_f16_is_widened_as_the_half_crate_does() {
+        for bits in 0..=u16::MAX {
+            let (mine, reference) = (f16(u32::from(bits)), half::f16::from_bits(bits).to_f32());
+            assert!(mine.to_bits() == reference.to_bits() || mine.is_nan() && reference.is_nan(), "{bits:#06x}");
+        }
+    }
+
+    #[test]
+    fn fp8_follows_the_definition_of_its_fields() {
+        let value = |bits: u32, mantissa_bits: u32, bias: i32| {
+            let (exponent, mantissa) = ((bits & 0x7f) >> mantissa_bits, bits & ((1 << mantissa_bits) - 1));
+            let fraction = f64::from(mantissa) / f64::from(1 << mantissa_bits);
+            let exponent = i32::try_from(exponent).expect("small");
+            let magnitude = if exponent == 0 {
+                fraction * 2f64.powi(1 - bias)
+            } else {
+                (1.0 + fraction) * 2f64.powi(exponent - bias)
+            };
+            if bits & 0x80 != 0 { -magnitude } else { magnitude }
+        };
+        for bits in 0..=255 {
+            let found = e4m3(bits);
+            assert!(
+                if bits & 0x7f == 0x7f { found.is_nan() } else { f64::from(found) == value(bits, 3, 7) },
+                "{bits:#x}"
+            );
+            let found = e5m2(bits);
+            match bits & 0x7f {
+                0..=0x7b => assert_eq!(f64::from(found), value(bits, 2, 15), "{bits:#x}"),
+                0x7c => assert!(found.is_infinite() && (found < 0.0) == (bits == 0xfc)),
+                _ => assert!(found.is_nan(), "{bits:#x}"),
+            }
+        }
+    }
+}

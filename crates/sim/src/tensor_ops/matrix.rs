@@ -1,0 +1,199 @@
+//! `ldmatrix`, `stmatrix`, `movmatrix`: 8x8 matrices of 16-bit elements between shared memory and fragments.
+//!
+//! Lanes `8j` to `8j + 7` give the addresses of the rows of matrix `j`; each row is 16 bytes, and the eight rows of a matrix are one
+//! phase of shared memory. To the checker it is the lane with the address that accesses the row.
+
+use warpfold_ptx::{Instruction, Name, Opcode, ScalarType as T};
+
+use super::expect_whole_warp;
+use crate::Error;
+use crate::check::Kind;
+use crate::decode::Decoder;
+use crate::exec::code::Class;
+use crate::exec::machine::Machine;
+use crate::exec::memory_map::{Window, window};
+use crate::exec::op::{LaneOp, NONE, Op};
+use crate::exec::row::LANES;
+use crate::memory_ops::access::{self, Access, Extend, Order, Scope, Space, element_rows};
+use crate::memory_ops::{pattern, shared};
+
+/// Bytes of a row of a matrix.
+const ROW_BYTES: u32 = 16;
+/// In `Op::dst2`, above the bits of [`Access`]: the matrices are transposed.
+const TRANSPOSED: u32 = 1 << 16;
+/// In `Op::dst2`: the address is generic.
+const GENERIC: u32 = 1 << 17;
+/// In `Op::dst2`: where the number of matrices starts.
+const COUNT_SHIFT: u32 = 18;
+
+/// A matrix in a register of all lanes is row-major, two elements a lane.
+#[inline(always)]
+fn transpose(words: &[u32; LANES]) -> [u32; LANES] {
+    let element = |row: usize, column: usize| words[row * 4 + column / 2] >> (column % 2 * 16) & 0xffff;
+    std::array::from_fn(|lane| {
+        let (g, t) = (lane / 4, lane % 4);
+        element(2 * t, g) | element(2 * t + 1, g) << 16
+    })
+}
+
+/// The addresses of the rows, and the lanes that give a good one.
+///
+/// # Safety
+/// As for a handler.
+#[inline(always)]
+unsafe fn rows<const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    kind: Kind,
+    stored: impl Fn(u32) -> u128,
+) -> ([u32; LANES], u32) {
+    let access = Access(op.dst2 & (TRANSPOSED - 1));
+    let count = op.dst2 >> COUNT_SHIFT;
+    let mask = u32::MAX >> (32 - 8 * count);
+    // SAFETY: passed on.
+    let at = unsafe {
+        if op.dst2 & GENERIC == 0 {
+            shared::addresses(m, op, access.wide())
+        } else {
+            access::addresses(m, op, access.wide()).map(|address| match window(address) {
+                (Window::Shared, offset) => u32::try_from(offset).unwrap_or(u32::MAX),
+                _ => u32::MAX,
+            })
+        }
+    };
+    let (mut lowest, mut highest, mut bits) = (u32::MAX, 0, 0);
+    for &address in &at[..8 * count as usize] {
+        (lowest, highest, bits) = (address.min(lowest), address.max(highest), bits | address);
+    }
+    let mut good = mask;
+    if highest.saturating_add(ROW_BYTES) > m.shared_bytes || bits % ROW_BYTES != 0 {
+        let what = if kind == Kind::Read { "load of a matrix row" } else { "store of a matrix row" };
+        good = shared::refuse_bad(m, op, access, &at, mask, what);
+        (lowest, highest) = (0, u32::MAX);
+    }
+    if CHECK {
+        good = m.check_shared_rows(op, access, kind, (&at, good), lowest..=highest, stored);
+    }
+    let (wavefronts, ideal) = pattern::wavefronts(&at, good, ROW_BYTES, false);
+    shared::count(m, op, wavefronts, wavefronts - ideal);
+    (at, good)
+}
+
+/// `ldmatrix`.
+struct LoadMatrix<const CHECK: bool>;
+impl<const CHECK: bool> LaneOp for LoadMatrix<CHECK> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        expect_whole_warp(m, op, mask);
+        // SAFETY: the decoder checked the operands; the rows of `good` lanes are in bounds.
+        unsafe {
+            let (at, good) = rows::<CHECK>(m, op, Kind::Read, |_| 0);
+            for (j, row) in element_rows(op).into_iter().take((op.dst2 >> COUNT_SHIFT) as usize).enumerate() {
+                let mut words = [0; LANES];
+                for (i, words) in words.chunks_exact_mut(4).enumerate() {
+                    if good >> (8 * j + i) & 1 != 0 {
+                        words.copy_from_slice(&*m.shared.add(at[8 * j + i] as usize).cast::<[u32; 4]>());
+                    }
+                }
+                let words = if op.dst2 & TRANSPOSED == 0 { words } else { transpose(&words) };
+                m.write(row, &words, mask);
+            }
+        }
+    }
+}
+
+/// `stmatrix`.
+struct StoreMatrix<const CHECK: bool>;
+impl<const CHECK: bool> LaneOp for StoreMatrix<CHECK> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        expect_whole_warp(m, op, mask);
+        m.progress = true;
+        let mut matrices = [[0; LANES]; 4];
+        for (matrix, row) in matrices.iter_mut().zip(element_rows(op)).take((op.dst2 >> COUNT_SHIFT) as usize) {
+            // SAFETY: the decoder checked the operands.
+            let words = unsafe { m.read::<u32>(row) };
+            *matrix = if op.dst2 & TRANSPOSED == 0 { words } else { transpose(&words) };
+        }
+        let words = |lane: usize| -> [u32; 4] {
+            matrices[lane / 8][lane % 8 * 4..][..4].try_into().expect("four words make a row")
+        };
+        let stored = |lane: u32| words(lane as usize).iter().rev().fold(0, |all, w| all << 32 | u128::from(*w));
+        // SAFETY: the decoder checked the operands; the rows of `good` lanes are in bounds.
+        unsafe {
+            let (at, good) = rows::<CHECK>(m, op, Kind::Write, stored);
+            for lane in (0..LANES).rev().filter(|lane| good >> lane & 1 != 0) {
+                *m.shared.add(at[lane] as usize).cast::<[u32; 4]>() = words(lane);
+            }
+        }
+    }
+}
+
+/// `movmatrix`: `dst` is the transposed `a`.
+struct Transpose;
+impl LaneOp for Transpose {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        expect_whole_warp(m, op, mask);
+        // SAFETY: the decoder checked the operands.
+        unsafe {
+            let words = m.read::<u32>(op.a);
+            m.write(op.dst, &transpose(&words), mask);
+        }
+    }
+}
+
+/// Decodes `ldmatrix.sync.aligned.m8n8.num{.trans}{.shared}.b16 r, [p]` and `stmatrix … [p], r`.
+pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.expect_modifiers(inst, &["sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared::cta"])?;
+    d.expect_operands(inst, 2)?;
+    if !inst.has("m8n8") || d.ty(inst, 0)? != T::B16 {
+        return Err(d.unsupported(inst, "only 8x8 matrices of .b16 exist before sm_100"));
+    }
+    let counts: Vec<&str> = inst.modifiers.iter().filter(|m| m.starts_with('x')).map(Name::as_str).collect();
+    let count = match counts[..] {
+        ["x1"] => 1,
+        ["x2"] => 2,
+        ["x4"] => 4,
+        _ => return Err(d.invalid(inst, "expected .x1, .x2 or .x4")),
+    };
+    let is_load = inst.opcode == Opcode::Ldmatrix;
+    let (values_at, address_at) = if is_load { (0, 1) } else { (1, 0) };
+    let mut address = d.address(inst, address_at)?;
+    let generic = match access::space_of(d, inst, &mut address.offset, address.place)? {
+        Space::Shared => 0,
+        Space::Generic => GENERIC,
+        Space::Global | Space::Local | Space::Param => return Err(d.invalid(inst, "the matrix must be in .shared")),
+    };
+    let mut rows = [NONE; 4];
+    for (row, operand) in rows.iter_mut().zip(d.vector(inst, values_at, count)?) {
+        *row = if is_load { d.destination(inst, operand, T::B32)? } else { d.source(inst, operand, T::B32)? };
+    }
+    let handler = match (is_load, d.checked) {
+        (true, false) => d.handler::<LoadMatrix<false>>(),
+        (true, true) => d.handler::<LoadMatrix<true>>(),
+        (false, false) => d.handler::<StoreMatrix<false>>(),
+        (false, true) => d.handler::<StoreMatrix<true>>(),
+    };
+    let access = Access::new(ROW_BYTES, 1, address.wide, Extend::Zero, Order::Weak, Scope::Cta);
+    let transposed = if inst.has("trans") { TRANSPOSED } else { 0 };
+    let [dst, b, c, d_row] = rows;
+    let dst2 = access.0 | transposed | generic | (count as u32) << COUNT_SHIFT;
+    let op = Op { dst, b, c, d: d_row, a: address.row, imm: address.offset, dst2, ..Op::new(handler) };
+    d.whole_warp(inst, op)?;
+    d.set_class(if is_load { Class::Load } else { Class::Store });
+    Ok(())
+}
+
+/// Decodes `movmatrix.sync.aligned.m8n8.trans.b16 d, a`.
+pub(super) fn decode_transpose(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.expect_modifiers(inst, &["sync", "aligned", "m8n8", "trans"])?;
+    d.expect_operands(inst, 2)?;
+    if !inst.has("m8n8") || !inst.has("trans") || d.ty(inst, 0)? != T::B16 {
+        return Err(d.invalid(inst, "expected .m8n8.trans.b16"));
+    }
+    let a = d.src(inst, 1, T::B32)?;
+    let dst = d.dst(inst, 0, T::B32)?;
+    let handler = d.handler::<Transpose>();
+    d.whole_warp(inst, Op { dst, a, ..Op::new(handler) })
+}

@@ -1,0 +1,92 @@
+//! Tensor cores: products of small matrices held by a warp (PTX ISA, "Warp Level Matrix Instructions").
+//!
+//! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in registers), [`multiply`] (the one loop
+//! behind all products), [`mma`], [`matrix`] (moves between shared memory and fragments).
+//!
+//! # Arithmetic
+//! Products are exact. Floats are added to the accumulator one after the other, in the order of K, each step rounded to the
+//! nearest `.f32`; accumulators of `.f16` are rounded once, at the end. Hardware leaves order, rounding and subnormal numbers
+//! open: it adds blocks of products in one step, aligned to the largest and truncated to a few extra bits (4 products on sm_70,
+//! 8 on sm_80, 16 on sm_90; Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021), and sums of `.e4m3` and `.e5m2` keep fewer
+//! bits still. So sums that are exact in `.f32` agree to the bit; others agree within the error of truncating each partial sum,
+//! 2^-23 of the largest partial sum for each block. A NaN is always the canonical one.
+//!
+//! Absent: `mma.sp` and whatever sm_100 added, which decode to errors.
+
+pub(crate) mod element;
+pub(crate) mod fragment;
+pub(crate) mod matrix;
+pub(crate) mod mma;
+pub(crate) mod multiply;
+
+use warpfold_ptx::{Instruction, Opcode, Operand};
+
+use crate::Error;
+use crate::decode::Decoder;
+use crate::exec::machine::{Fault, Machine};
+use crate::exec::op::Op;
+use crate::exec::row::ALL_LANES;
+use crate::report::{FindingKind, Severity};
+
+/// Operands of instructions that have more of them than an operation has fields; `Op::imm` is an index here.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tables {
+    /// Of `mma`.
+    pub mma: Vec<mma::Mma>,
+}
+
+/// Decodes a tensor-core instruction. The guard was turned into a branch around it.
+pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    match inst.opcode {
+        Opcode::Mma => mma::decode(d, inst),
+        Opcode::Ldmatrix | Opcode::Stmatrix => matrix::decode(d, inst),
+        Opcode::Movmatrix => matrix::decode_transpose(d, inst),
+        _ => Err(d.unsupported(inst, "this tensor-core instruction is not executed")),
+    }
+}
+
+impl Decoder<'_> {
+    /// The elements of a vector operand; a lone register is a vector of one.
+    fn vector<'i>(&self, inst: &'i Instruction, index: usize, len: usize) -> Result<&'i [Operand], Error> {
+        let elements = match self.operand(inst, index)? {
+            Operand::Vector(elements) => elements.as_slice(),
+            lone => std::slice::from_ref(lone),
+        };
+        if elements.len() == len {
+            return Ok(elements);
+        }
+        Err(self.invalid(inst, format!("operand {} must be a vector of {len}, not {}", index + 1, elements.len())))
+    }
+
+    /// Ends the block with an operation of the whole warp (`.sync.aligned`).
+    fn whole_warp(&mut self, inst: &Instruction, op: Op) -> Result<(), Error> {
+        if !inst.has("sync") || !inst.has("aligned") {
+            return Err(self.invalid(inst, "needs .sync.aligned"));
+        }
+        let members = self.constant32(ALL_LANES);
+        self.exchange(inst, Some(op), members)
+    }
+}
+
+/// Notes if lanes are missing: what a `.aligned` instruction does without them is undefined.
+#[inline(always)]
+pub(crate) fn expect_whole_warp(m: &mut Machine, op: &Op, mask: u32) {
+    if mask != ALL_LANES && m.checked {
+        missing_lanes(m, op, mask);
+    }
+}
+
+#[cold]
+fn missing_lanes(m: &mut Machine, op: &Op, mask: u32) {
+    let fault = Fault {
+        kind: FindingKind::InvalidSync,
+        severity: Severity::Error,
+        instruction: op.instruction,
+        block: m.block,
+        thread: m.thread(mask.trailing_zeros()),
+        address: None,
+        other: None,
+        rule: format!("an aligned instruction of a warp without its lanes {:#010x}", !mask),
+    };
+    m.fault(fault, false);
+}
