@@ -163,7 +163,9 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let generic = match access::space_of(d, inst, &mut address.offset, address.place)? {
         Space::Shared => 0,
         Space::Generic => GENERIC,
-        Space::Global | Space::Local | Space::Param => return Err(d.invalid(inst, "the matrix must be in .shared")),
+        Space::Global | Space::Local | Space::Param | Space::Cluster => {
+            return Err(d.invalid(inst, "the matrix must be in .shared"));
+        }
     };
     let mut rows = [NONE; 4];
     for (row, operand) in rows.iter_mut().zip(d.vector(inst, values_at, count)?) {
