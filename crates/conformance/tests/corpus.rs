@@ -56,11 +56,12 @@ fn planted_defects_are_reported_at_their_lines_by_two_workers() {
 /// Whether hardware itself ends a kernel for such a fault (a deadlock ends by the driver's time limit).
 fn is_trapped(kind: FindingKind) -> bool {
     use FindingKind::{
-        BarrierDivergence, Deadlock, InvalidSync, Misaligned, OutOfBounds, Race, Uninitialized, UseAfterFree,
+        BarrierDivergence, Deadlock, InvalidSync, Misaligned, MissingProxyFence, MissingWait, OutOfBounds, Race,
+        Uninitialized, UseAfterFree,
     };
     match kind {
         OutOfBounds | Misaligned | UseAfterFree | Deadlock => true,
-        Race | Uninitialized | BarrierDivergence | InvalidSync => false,
+        Race | Uninitialized | BarrierDivergence | InvalidSync | MissingWait | MissingProxyFence => false,
     }
 }
 

@@ -36,6 +36,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/device/src/cuda/",
     "examples/10_foreign_memory.rs",
     "crates/sim/src/alu/",
+    "crates/sim/src/asynchronous/",
     "crates/sim/src/exec/",
     "crates/sim/src/memory.rs",
     "crates/sim/src/memory_ops/",

@@ -12,6 +12,8 @@
 #[allow(unsafe_code, reason = "lanes of the register file")]
 mod alu;
 mod arch;
+#[allow(unsafe_code, reason = "lanes of the register file, simulator memory")]
+mod asynchronous;
 mod check;
 mod decode;
 mod error;

@@ -133,6 +133,10 @@ pub enum FindingKind {
     Deadlock,
     /// A synchronising instruction used against its rules (mask without the executing lane, bad thread count …).
     InvalidSync,
+    /// Bytes that an asynchronous copy is still writing or reading, or a copy that nothing ever waits for.
+    MissingWait,
+    /// Bytes that went from ordinary accesses to the asynchronous proxy without a proxy fence.
+    MissingProxyFence,
 }
 
 impl FindingKind {
@@ -148,6 +152,8 @@ impl FindingKind {
             Self::BarrierDivergence => "barrier_divergence",
             Self::Deadlock => "deadlock",
             Self::InvalidSync => "invalid_sync",
+            Self::MissingWait => "missing_wait",
+            Self::MissingProxyFence => "missing_proxy_fence",
         }
     }
 }

@@ -267,12 +267,24 @@ fn parse_fault(text: &str, severity: Severity, line: u32) -> Result<Fault, Strin
 
 fn parse_kind(text: &str) -> Result<FindingKind, String> {
     use FindingKind::{
-        BarrierDivergence, Deadlock, InvalidSync, Misaligned, OutOfBounds, Race, Uninitialized, UseAfterFree,
+        BarrierDivergence, Deadlock, InvalidSync, Misaligned, MissingProxyFence, MissingWait, OutOfBounds, Race,
+        Uninitialized, UseAfterFree,
     };
-    [Race, OutOfBounds, Uninitialized, Misaligned, UseAfterFree, BarrierDivergence, Deadlock, InvalidSync]
-        .into_iter()
-        .find(|kind| kind.name() == text)
-        .ok_or_else(|| format!("unknown kind of fault '{text}'"))
+    [
+        Race,
+        OutOfBounds,
+        Uninitialized,
+        Misaligned,
+        UseAfterFree,
+        BarrierDivergence,
+        Deadlock,
+        InvalidSync,
+        MissingWait,
+        MissingProxyFence,
+    ]
+    .into_iter()
+    .find(|kind| kind.name() == text)
+    .ok_or_else(|| format!("unknown kind of fault '{text}'"))
 }
 
 #[cfg(test)]

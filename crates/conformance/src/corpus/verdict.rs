@@ -114,7 +114,9 @@ fn incomplete(case: &Case, finding: &Finding) -> Vec<String> {
         | FindingKind::OutOfBounds
         | FindingKind::Uninitialized
         | FindingKind::Misaligned
-        | FindingKind::UseAfterFree => finding.address.is_some(),
+        | FindingKind::UseAfterFree
+        | FindingKind::MissingWait
+        | FindingKind::MissingProxyFence => finding.address.is_some(),
     };
     if !has_address {
         missing.push("names no address".to_owned());

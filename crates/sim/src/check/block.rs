@@ -1,9 +1,10 @@
 //! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of synchronisation.
 
-use super::access::{Access, Kind, Scope, Space, Strength, Values};
+use super::access::{Access, Kind, Lanes, Scope, Space, Strength, Values};
 use super::between::Visit;
 use super::contexts::LaunchCheck;
-use super::findings::Findings;
+use super::findings::{Findings, Found, Side};
+use super::flight::{Flight, InFlight};
 use super::global::GlobalShadow;
 use super::grid::GridOrder;
 use super::numbers::BlockRecords;
@@ -20,6 +21,7 @@ pub(crate) struct BlockCheck {
     pub(super) block: u32,
     pub(super) order: BlockOrder,
     shared: SharedShadow,
+    flights: InFlight,
     pub(super) grid: GridOrder,
     records: BlockRecords,
     /// The strong write in progress: its instruction, its warp, and lanes of which it was told.
@@ -33,6 +35,7 @@ impl BlockCheck {
             block: 0,
             order: BlockOrder::new(),
             shared: SharedShadow::new(shared_bytes),
+            flights: InFlight::default(),
             grid: GridOrder::new(),
             records: BlockRecords::new(),
             announcing: None,
@@ -50,6 +53,7 @@ impl BlockCheck {
         self.block = block;
         self.order.begin(threads);
         self.shared.begin(false);
+        self.flights.begin();
         self.grid.begin(block, launch.orders_blocks);
         self.records.begin(launch);
         launch.locations.settle();
@@ -75,7 +79,40 @@ impl BlockCheck {
         values: Option<&Values<'_>>,
         findings: &mut Findings,
     ) {
+        if !self.flights.is_empty() {
+            self.collide(access, addresses, findings);
+        }
         self.shared.access(&mut self.order, self.block, access, addresses, values, findings);
+    }
+
+    #[inline(never)]
+    fn collide(&mut self, access: &Access, addresses: &[u32; 32], findings: &mut Findings) {
+        if let Some((rule, flight, lane)) = self.flights.first_collision(access, addresses) {
+            let this = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
+            let address = u64::from(addresses[lane as usize].max(flight.start));
+            let other = Some(flight.side);
+            findings.add(Found { rule, space: Space::Shared, address, this, other, count: 1 });
+        }
+    }
+
+    /// A copy by each lane of a warp begins that will write shared memory; the access of the instruction, before.
+    pub(crate) fn copy_begins(&mut self, access: &Access, addresses: &[u32; 32], findings: &mut Findings) {
+        self.shared_access(access, addresses, None, findings);
+        for lane in Lanes(access.mask) {
+            let start = addresses[lane as usize];
+            let side = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
+            let flight = Flight { start, end: start + access.bytes, kind: access.kind, side };
+            self.flights.add(flight);
+        }
+    }
+
+    /// Such copies have landed, and their lanes know it.
+    pub(crate) fn copy_lands(&mut self, access: &Access, addresses: &[u32; 32]) {
+        for lane in Lanes(access.mask) {
+            let start = addresses[lane as usize];
+            self.flights.remove(start, start + access.bytes, access.kind, access.instr);
+        }
+        self.shared.landed(&mut self.order, access, addresses);
     }
 
     /// A warp accesses global memory at device addresses in bounds of the one allocation that `shadow` belongs to.

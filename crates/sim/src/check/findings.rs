@@ -26,6 +26,12 @@ pub(crate) enum Rule {
     UngatheredLanes,
     /// The order would be there if a fence or an access reached beyond its block.
     InsufficientScope,
+    /// A read of bytes that an asynchronous copy still writes.
+    ReadBeforeLanding,
+    /// A write of bytes that an asynchronous copy still writes.
+    WriteBeforeLanding,
+    /// A write of bytes that an asynchronous copy still reads.
+    OverwritesSource,
     /// A read of bytes that nothing wrote.
     Uninitialized,
     /// An access to a peer's shared memory that nothing orders before the peer's exit.
@@ -45,6 +51,7 @@ impl Rule {
         match self {
             Self::Uninitialized => FindingKind::Uninitialized,
             Self::PeerMayHaveExited => FindingKind::UseAfterFree,
+            Self::ReadBeforeLanding | Self::WriteBeforeLanding | Self::OverwritesSource => FindingKind::MissingWait,
             Self::ReadAfterWrite
             | Self::WriteAfterRead
             | Self::WriteAfterWrite
@@ -71,6 +78,9 @@ impl Rule {
             | Self::WriteAfterWrite
             | Self::LanesCollide
             | Self::InsufficientScope
+            | Self::ReadBeforeLanding
+            | Self::WriteBeforeLanding
+            | Self::OverwritesSource
             | Self::Uninitialized
             | Self::PeerMayHaveExited => Severity::Error,
         }
@@ -94,6 +104,15 @@ impl Rule {
             Self::InsufficientScope => {
                 "two blocks touch these bytes, and the fences and strong accesses between them do not all reach beyond \
                  the block: .gpu scope is needed, or .cluster scope inside a cluster"
+            }
+            Self::ReadBeforeLanding => {
+                "reads bytes that an asynchronous copy is still writing: no wait for it came before"
+            }
+            Self::WriteBeforeLanding => {
+                "overwrites bytes that an asynchronous copy is still writing: no wait for it came before"
+            }
+            Self::OverwritesSource => {
+                "overwrites bytes that an asynchronous copy may still be reading: no wait for it came before"
             }
             Self::Uninitialized => "reads bytes that nothing has written",
             Self::PeerMayHaveExited => {

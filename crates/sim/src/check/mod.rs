@@ -8,6 +8,7 @@
 //!   [`clock`] and what [`flags`] in memory carry.
 //! - [`shared`]: the shadow of shared memory, judged by [`visit`]. [`packed`] is its record, [`split`] holds words whose
 //!   bytes went different ways.
+//! - [`flight`]: what asynchronous copies still write or read.
 //! - [`reach`], [`grid`] and [`locations`]: happens-before between blocks.
 //! - [`contexts`], [`readers`], [`global`]: who touched global memory, lists of readers, and the shadow; [`numbers`] deals
 //!   out their numbers; [`quick`] and [`between`] judge accesses by them.
@@ -30,6 +31,7 @@ mod cluster;
 mod contexts;
 mod findings;
 mod flags;
+mod flight;
 mod global;
 mod grid;
 mod locations;

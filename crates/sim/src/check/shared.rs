@@ -138,6 +138,23 @@ impl SharedShadow {
         }
     }
 
+    /// Records that a copy has written whole words for the lanes of an access, over all that was there.
+    pub(super) fn landed(&mut self, order: &mut BlockOrder, access: &Access, addresses: &[u32; 32]) {
+        let id = order.record(access.warp, access.instr, access.kind);
+        if self.floor != order.floor() || self.generation != order.generation() {
+            // What a block forgets is told at its next access.
+            self.follow(order);
+        }
+        for lane in Lanes(access.mask) {
+            let first = addresses[lane as usize] as usize / 4;
+            let words = first..first + access.bytes as usize / 4;
+            self.writers[words.clone()].fill(id << ID_SHIFT | access.warp << 5 | lane);
+            self.readers[words.clone()].fill(0);
+            self.earlier[words.clone()].fill(0);
+            self.init[words].fill(0xf);
+        }
+    }
+
     /// An access that is not among the most frequent ones, or needs a closer look.
     #[inline(never)]
     fn other_access(&mut self, visit: &Visit<'_>, pattern: Pattern, findings: &mut Findings) {

@@ -5,6 +5,7 @@ use warpfold_ptx::{Instruction, Opcode};
 use super::{Decoder, control, sync};
 use crate::Error;
 use crate::alu::{self, compare, convert, float, integer, logic, video};
+use crate::asynchronous;
 use crate::memory_ops::{access, atomic, distributed, moves};
 use crate::tensor_ops;
 
@@ -82,8 +83,9 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         | O::Vmin4
         | O::Vmax4
         | O::Vset4 => video::decode(d, inst),
+        O::Cp => asynchronous::decode(d, inst),
         O::Mapa | O::Getctarank => distributed::decode(d, inst),
-        O::Multimem | O::Cp | O::Tensormap | O::Mbarrier | O::Clusterlaunchcontrol => {
+        O::Multimem | O::Tensormap | O::Mbarrier | O::Clusterlaunchcontrol => {
             Err(d.unsupported(inst, "asynchronous copies and mbarriers are not executed"))
         }
         O::Tex | O::Tld4 | O::Txq | O::Istypep | O::Suld | O::Sust | O::Sured | O::Suq => {

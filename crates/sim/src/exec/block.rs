@@ -11,6 +11,7 @@ use super::op::NONE;
 use super::row::{ALL_LANES, LANES, Row};
 use super::special::{clear_undefined, fill_constants, fill_specials};
 use super::warp::{Part, PartState, Warp};
+use crate::asynchronous::Asynchronous;
 use crate::check::{BlockCheck, ClusterMemory, LaunchCheck, PeerUse};
 use crate::report::{FindingKind, Severity};
 use crate::runtime;
@@ -53,6 +54,8 @@ pub(crate) struct Block {
     clock: u64,
     /// Its part of the checker.
     pub(super) check: Option<BlockCheck>,
+    /// Its copies under way.
+    asynchronous: Asynchronous,
     /// What it printed.
     pub output: String,
 }
@@ -97,6 +100,7 @@ impl Block {
             partial: Vec::new(),
             clock: 0,
             check: geometry.checked.then(|| BlockCheck::new(geometry.shared_bytes)),
+            asynchronous: Asynchronous::default(),
             output: String::new(),
         }
     }
@@ -111,6 +115,7 @@ impl Block {
         self.index = index;
         self.coordinates = Geometry::coordinates(index, geometry.grid);
         self.clock = 0;
+        self.asynchronous.begin(self.warps.len());
         self.partial.clear();
         self.cluster.fill(Arrival::default());
         self.ready = if geometry.warps() == 32 { ALL_LANES } else { (1 << geometry.warps()) - 1 };
@@ -137,14 +142,15 @@ impl Block {
 
     /// Runs until the block is done or everything in it has had its slice.
     pub(crate) fn turn(&mut self, m: &mut Machine, cx: &mut Context<'_>) -> Turn {
-        self.swap_check(m);
+        self.lend(m);
         let turn = self.run(m, cx);
-        self.swap_check(m);
+        self.lend(m);
         turn
     }
 
-    /// Lends the block's part of the checker to the machine, or takes it back.
-    fn swap_check(&mut self, m: &mut Machine) {
+    /// Lends the block's copies and its part of the checker to the machine, or takes them back.
+    fn lend(&mut self, m: &mut Machine) {
+        std::mem::swap(&mut self.asynchronous, &mut m.asynchronous);
         if let (Some(mine), Some(checking)) = (&mut self.check, &mut m.checking) {
             std::mem::swap(mine, &mut checking.block);
         }
@@ -444,6 +450,7 @@ impl Block {
         if m.checked {
             self.missed_barrier(w, part.mask, None, m);
         }
+        m.abandon_copies(part.mask);
         for id in 0..BARRIERS {
             if self.barriers[id].open {
                 self.complete_barrier(id, m, cx.code);

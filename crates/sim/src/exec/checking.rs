@@ -9,6 +9,7 @@ use super::machine::{Fault, GlobalView, Machine};
 use super::memory_map::{SHARED_WINDOW, Window, tagged, window};
 use super::op::Op;
 use super::row::LANES;
+use crate::asynchronous::thread_copies::Copy;
 use crate::check::{
     Access as Checked, BlockCheck, ClusterMemory, Findings, Found, Kind, LaunchCheck, Scope, Semantics, Space,
     Strength, Values, byte_of_block,
@@ -341,6 +342,48 @@ impl Machine {
             }
         }
         good
+    }
+
+    /// Checks that copies by `cp.async` may begin; gives the lanes that may go on.
+    pub(crate) fn check_copy_begins(
+        &mut self,
+        op: &Op,
+        access: Access,
+        to: &[u32; LANES],
+        from: &[u64; LANES],
+        source_bytes: &[u32; LANES],
+        mask: u32,
+    ) -> u32 {
+        let mask = self.in_variables(op, access, to, mask);
+        let whole = (0..LANES).filter(|&l| source_bytes[l] == access.bytes()).fold(0, |all, l| all | 1 << l) & mask;
+        if whole != 0 {
+            self.global_checked(op, access, Kind::Read, from, whole);
+        }
+        let byte = Access::new(1, 1, true, access::Extend::Zero, Order::Weak, access::Scope::Sys);
+        for n in 0..access.bytes() {
+            let reads = (0..LANES).filter(|&l| source_bytes[l] > n).fold(0, |all, l| all | 1 << l) & mask & !whole;
+            if reads != 0 {
+                self.global_checked(op, byte, Kind::Read, &from.map(|a| a.wrapping_add(u64::from(n))), reads);
+            }
+        }
+        let checked = described(self, op, access, Kind::Write, mask);
+        if let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut()
+            && mask != 0
+        {
+            block.copy_begins(&checked, to, findings);
+        }
+        mask
+    }
+
+    /// Notes that copies by `cp.async` have landed, at a wait of the lanes that began them.
+    pub(crate) fn check_copy_lands(&mut self, copy: &Copy) {
+        let Copy { instruction, mask, bytes, .. } = *copy;
+        let warp = self.warp;
+        let strength = Strength::Weak;
+        let landed = Checked { instr: instruction, warp, mask, bytes, kind: Kind::Write, strength };
+        if let Some(checking) = &mut self.checking {
+            checking.block.copy_lands(&landed, &copy.to);
+        }
     }
 
     /// Notes a fence of the scope `imm`.

@@ -85,6 +85,8 @@ pub(crate) enum Class {
     Barrier,
     /// A warp-level synchronising instruction.
     WarpSync,
+    /// A copy from global to shared memory.
+    Copy,
 }
 
 /// A basic block.

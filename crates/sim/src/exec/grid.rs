@@ -15,6 +15,7 @@ use super::code::{Code, Placed};
 use super::geometry::Geometry;
 use super::harvest::{self, Harvest};
 use super::machine::{AccessCounters, Fault, GlobalView, Machine};
+use crate::asynchronous::Asynchronous;
 use crate::check::{BlockCheck, Findings, LaunchCheck};
 use crate::memory::Memory;
 use crate::report::{FindingKind, Severity};
@@ -325,6 +326,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         tensor: Arc::clone(&code.tensor),
         function: 0,
         locals: code.functions.iter().map(|f| f.locals.clone()).collect(),
+        asynchronous: Asynchronous::default(),
     };
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
     let mut trap = None;

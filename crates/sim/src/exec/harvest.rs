@@ -142,6 +142,15 @@ fn totals(code: &Code, counts: &BlockCounts, counters: &[AccessCounters]) -> Cou
                 t.shared_atomics += c.shared_requests;
                 t.shared_atomic_bank_conflicts += c.conflicts;
             }
+            // The profiler counts what such a copy fetches and stores apart from plain accesses, in the same units.
+            Class::Copy => {
+                t.shared_store_requests += c.shared_requests;
+                t.shared_store_wavefronts += c.wavefronts;
+                t.shared_store_bank_conflicts += c.conflicts;
+                t.global_load_requests += c.global_requests;
+                t.global_load_sectors += c.sectors;
+                t.global_load_bytes += c.global_bytes;
+            }
             Class::Barrier => t.barriers += executions,
             Class::WarpSync => t.warp_syncs += executions,
             Class::Other => {}

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::checking::Checking;
 use super::cluster::Cluster;
 use super::code::Placed;
+use super::op::Op;
 use super::row::Row;
+use crate::asynchronous::Asynchronous;
 use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::Tables;
@@ -131,6 +133,8 @@ pub(crate) struct Machine {
     pub function: u32,
     /// Local variables by function.
     pub locals: Vec<Vec<Placed>>,
+    /// What the current block has begun and not finished.
+    pub asynchronous: Asynchronous,
 }
 
 /// Global memory as one worker sees it.
@@ -220,6 +224,17 @@ impl Machine {
             Some((_, count)) => *count += 1,
             None => self.faults.push((fault, 1)),
         }
+    }
+
+    /// Records a rule that a lane of an instruction breaks; without checks that ends the run.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn fault_at(&mut self, op: &Op, kind: FindingKind, lane: u32, rule: String) {
+        let (block, thread, instruction) = (self.block, self.thread(lane), op.instruction);
+        let severity = Severity::Error;
+        let fault = Fault { kind, severity, instruction, block, thread, address: None, other: None, rule };
+        let stop = !self.checked;
+        self.fault(fault, stop);
     }
 
     /// The linear thread index of a lane of the current warp.

@@ -204,18 +204,31 @@ pub(crate) fn resolve(
     bytes: u64,
     what: &str,
 ) -> (u32, [*mut u8; LANES]) {
+    resolve_aligned(m, op, at, mask, (bytes, bytes), what)
+}
+
+/// [`resolve`] with bytes and an alignment of their own.
+#[inline(always)]
+pub(crate) fn resolve_aligned(
+    m: &mut Machine,
+    op: &Op,
+    at: &[u64; LANES],
+    mask: u32,
+    (bytes, align): (u64, u64),
+    what: &str,
+) -> (u32, [*mut u8; LANES]) {
     let mut good = 0u32;
     let mut data = [std::ptr::null_mut::<u8>(); LANES];
     for lane in 0..LANES {
         if mask >> lane & 1 == 0 {
             continue;
         }
-        match if at[lane].is_multiple_of(bytes) { m.global.locate(at[lane], bytes) } else { None } {
+        match if at[lane].is_multiple_of(align) { m.global.locate(at[lane], bytes) } else { None } {
             Some(found) => {
                 data[lane] = found;
                 good |= 1 << lane;
             }
-            None => bad_access(m, op, at[lane], bytes, lane, what),
+            None => bad_access(m, op, at[lane], (bytes, align), lane, what),
         }
     }
     (good, data)
@@ -224,10 +237,10 @@ pub(crate) fn resolve(
 /// Records why an access to global memory cannot be made.
 #[cold]
 #[inline(never)]
-fn bad_access(m: &mut Machine, op: &Op, address: u64, bytes: u64, lane: usize, what: &str) {
+fn bad_access(m: &mut Machine, op: &Op, address: u64, (bytes, align): (u64, u64), lane: usize, what: &str) {
     let lane = u32::try_from(lane).expect("a lane");
-    if !address.is_multiple_of(bytes) {
-        let rule = format!("a {what} of {bytes} bytes must be aligned to {bytes} bytes");
+    if !address.is_multiple_of(align) {
+        let rule = format!("a {what} of {bytes} bytes must be aligned to {align} bytes");
         address_fault(m, op, FindingKind::Misaligned, lane, address, rule);
     } else if m.global.is_freed(address) {
         let rule = format!("a {what} of {bytes} bytes from memory that was freed");

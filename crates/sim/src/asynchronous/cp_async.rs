@@ -1,0 +1,254 @@
+//! `cp.async`, its groups and waits (PTX ISA, "Non-bulk copy").
+
+use warpfold_ptx::{Instruction, Operand, ScalarType as T};
+
+use super::address::address_row;
+use super::thread_copies::Copy;
+use crate::Error;
+use crate::decode::Decoder;
+use crate::exec::code::Class;
+use crate::exec::machine::{Fault, Machine};
+use crate::exec::memory_map::SHARED_WINDOW;
+use crate::exec::op::{LaneOp, NONE, Op};
+use crate::exec::row::LANES;
+use crate::memory_ops::access::{Access, Extend, Order, Scope, Space};
+use crate::memory_ops::{global, pattern, shared};
+use crate::report::{FindingKind, Severity};
+
+/// `cp.async`: `a` the global address, `b` the offset in shared memory, `imm` the bytes; `c` the row of the bytes to read, or
+/// `dst2` the predicate that says to read none (`dst` negates it).
+struct Begin<const CHECK: bool>;
+impl<const CHECK: bool> LaneOp for Begin<CHECK> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operands.
+        unsafe { begin::<CHECK>(m, op, mask) }
+    }
+}
+
+/// # Safety
+/// As for a handler.
+#[inline(never)]
+unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
+    let bytes = u32::try_from(op.imm).expect("the decoder allows 4, 8 and 16");
+    // SAFETY: passed on.
+    let (from, offsets, mut source_bytes) = unsafe {
+        let source_bytes = if op.c == NONE { [bytes; LANES] } else { m.read::<u32>(op.c) };
+        (m.read::<u64>(op.a), m.read::<u64>(op.b), source_bytes)
+    };
+    if op.dst2 != NONE {
+        // SAFETY: passed on.
+        let p = unsafe { m.predicate(op.dst2) };
+        let ignored = if op.dst == 0 { p } else { !p };
+        (0..LANES).filter(|lane| ignored >> lane & 1 != 0).for_each(|lane| source_bytes[lane] = 0);
+    }
+    let to = offsets.map(|offset| u32::try_from(offset).unwrap_or(u32::MAX));
+    let access = Access::new(bytes, 1, true, Extend::Zero, Order::Weak, Scope::Sys);
+    let misplaced = |lane: usize| to[lane] % bytes != 0 || to[lane].saturating_add(bytes) > m.shared_bytes;
+    let mut mask = mask;
+    if (0..LANES).any(|lane| mask >> lane & 1 != 0 && misplaced(lane)) {
+        mask = shared::refuse_bad(m, op, access, &to, mask, "copy into shared memory");
+    }
+    let sizes = Sizes { bytes, source: &source_bytes };
+    mask = sizes.refuse_too_large(m, op, mask);
+    mask = sizes.locate(m, op, &from, mask);
+    if CHECK {
+        mask = m.check_copy_begins(op, access, &to, &from, &source_bytes, mask);
+    }
+    if mask == 0 {
+        return;
+    }
+    let (wavefronts, ideal) = pattern::wavefronts(&to, mask, bytes, false);
+    let counters = &mut m.counters[op.instruction as usize];
+    counters.shared_requests += 1;
+    counters.wavefronts += wavefronts;
+    counters.conflicts += wavefronts - ideal;
+    let reads = (0..LANES).fold(0, |all, lane| all | u32::from(source_bytes[lane] != 0) << lane) & mask;
+    if reads != 0 {
+        counters.global_requests += 1;
+        counters.global_bytes +=
+            (0..LANES).filter(|l| reads >> l & 1 != 0).map(|l| u64::from(source_bytes[l])).sum::<u64>();
+        // Lanes that read less than all of their bytes still fetch whole sectors; no copy crosses one.
+        counters.sectors += pattern::sectors(&from, reads, u64::from(bytes));
+    }
+    let warp = m.warp as usize;
+    let copy = Copy { instruction: op.instruction, mask, bytes, source_bytes, from, to, group: [0; LANES] };
+    m.asynchronous.copies[warp].issue(copy);
+}
+
+/// How much each lane writes and reads.
+struct Sizes<'a> {
+    bytes: u32,
+    source: &'a [u32; LANES],
+}
+
+impl Sizes<'_> {
+    /// The lanes that read no more than they write.
+    fn refuse_too_large(&self, m: &mut Machine, op: &Op, mask: u32) -> u32 {
+        let too_large = |lane: usize| mask >> lane & 1 != 0 && self.source[lane] > self.bytes;
+        let bad = (0..LANES).filter(|&lane| too_large(lane)).fold(0u32, |all, lane| all | 1 << lane);
+        if bad != 0 {
+            let lane = bad.trailing_zeros();
+            let rule = format!("src-size {} is larger than cp-size {}", self.source[lane as usize], self.bytes);
+            m.fault_at(op, FindingKind::OutOfBounds, lane, rule);
+        }
+        mask & !bad
+    }
+
+    /// The lanes whose source lies in a live allocation, aligned to the bytes that they write.
+    fn locate(&self, m: &mut Machine, op: &Op, from: &[u64; LANES], mask: u32) -> u32 {
+        let mut good = 0;
+        // Lanes that read equally much go together; mostly all read everything, or nothing.
+        let mut rest = mask;
+        while rest != 0 {
+            let size = self.source[rest.trailing_zeros() as usize];
+            let same = (0..LANES).filter(|&l| self.source[l] == size).fold(0, |all, l| all | 1 << l) & rest;
+            rest &= !same;
+            good |= if size == 0 {
+                same
+            } else {
+                global::resolve_aligned(
+                    m,
+                    op,
+                    from,
+                    same,
+                    (u64::from(size), u64::from(self.bytes)),
+                    "asynchronous copy",
+                )
+                .0
+            };
+        }
+        good
+    }
+}
+
+/// `cp.async.commit_group`.
+struct Commit;
+impl LaneOp for Commit {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, _: &Op, mask: u32) {
+        let warp = m.warp as usize;
+        m.asynchronous.copies[warp].commit(mask);
+    }
+}
+
+/// `cp.async.wait_group`: all but the last `imm` groups have landed.
+struct Wait<const CHECK: bool>;
+impl<const CHECK: bool> LaneOp for Wait<CHECK> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let warp = m.warp as usize;
+        let keep = u32::try_from(op.imm).unwrap_or(u32::MAX);
+        let landed = m.asynchronous.copies[warp].take_groups(mask, keep);
+        m.land_copies(&landed);
+        if CHECK {
+            landed.iter().for_each(|copy| m.check_copy_lands(copy));
+        }
+    }
+}
+
+impl Machine {
+    /// Threads of the current warp exit: what they have begun and not waited for never lands.
+    pub(crate) fn abandon_copies(&mut self, mask: u32) {
+        let warp = self.warp as usize;
+        for (copy, committed) in self.asynchronous.copies[warp].take_all(mask) {
+            if !self.checked {
+                continue;
+            }
+            let lane = copy.mask.trailing_zeros();
+            let rule = if committed >> lane & 1 != 0 {
+                "the thread exits without a wait for this copy's group"
+            } else {
+                "the thread exits without a commit and a wait for this copy"
+            };
+            let offset = copy.to[lane as usize];
+            let place = (SHARED_WINDOW + u64::from(offset), self.describe_shared(u64::from(offset)));
+            let fault = Fault {
+                kind: FindingKind::MissingWait,
+                severity: Severity::Warning,
+                instruction: copy.instruction,
+                block: self.block,
+                thread: self.thread(lane),
+                address: Some(place),
+                other: None,
+                rule: rule.to_owned(),
+            };
+            self.fault(fault, false);
+        }
+    }
+}
+
+/// Decodes `cp.async` without `.bulk`.
+pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    if inst.has("commit_group") {
+        d.expect_modifiers(inst, &["async", "commit_group"])?;
+        d.expect_operands(inst, 0)?;
+        d.push(Op::new(d.handler::<Commit>()));
+        return Ok(());
+    }
+    if inst.has("wait_group") || inst.has("wait_all") {
+        return wait(d, inst);
+    }
+    copy(d, inst)
+}
+
+fn wait(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.expect_modifiers(inst, &["async", "wait_group", "wait_all"])?;
+    let wait = if d.checked { d.handler::<Wait<true>>() } else { d.handler::<Wait<false>>() };
+    if inst.has("wait_all") {
+        d.expect_operands(inst, 0)?;
+        d.push(Op::new(d.handler::<Commit>()));
+        d.push(Op::new(wait));
+        return Ok(());
+    }
+    d.expect_operands(inst, 1)?;
+    let keep = d.literal(inst, 0)?;
+    let Ok(imm) = i64::try_from(keep).and_then(|n| u32::try_from(n).map(i64::from)) else {
+        return Err(d.invalid(inst, format!("{keep} is no number of groups")));
+    };
+    d.push(Op { imm, ..Op::new(wait) });
+    Ok(())
+}
+
+fn copy(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    let known =
+        ["async", "ca", "cg", "shared", "shared::cta", "global", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B"];
+    d.expect_modifiers(inst, &known)?;
+    let place = |names: &[&str]| inst.modifiers.iter().position(|m| names.contains(&m.as_str()));
+    let is_in_order =
+        place(&["shared", "shared::cta"]).is_some_and(|to| place(&["global"]).is_some_and(|from| to < from));
+    if !is_in_order || inst.has("ca") == inst.has("cg") {
+        return Err(d.invalid(inst, "expected cp.async.{ca,cg}.shared.global"));
+    }
+    d.set_class(Class::Copy);
+    let hints = usize::from(inst.has("L2::cache_hint"));
+    let count = inst.operands.len();
+    if count != 3 + hints && count != 4 + hints {
+        return Err(d.invalid(inst, format!("found {count} operands")));
+    }
+    let bytes = d.literal(inst, 2)?;
+    if !matches!((bytes, inst.has("cg")), (4 | 8 | 16, false) | (16, true)) {
+        return Err(d.invalid(inst, "cp-size must be 4, 8 or 16, and 16 with .cg"));
+    }
+    let b = address_row(d, inst, 0, Space::Shared)?;
+    let a = address_row(d, inst, 1, Space::Global)?;
+    let checked = d.checked;
+    let run = if checked { d.handler::<Begin<true>>() } else { d.handler::<Begin<false>>() };
+    let mut op = Op { a, b, imm: i64::try_from(bytes).expect("at most 16"), ..Op::new(run) };
+    if count == 4 + hints {
+        if is_predicate(d, inst, 3)? {
+            let (predicate, negated) = d.pred_src(inst, 3)?;
+            (op.dst2, op.dst) = (predicate, u32::from(negated));
+        } else {
+            op.c = d.src(inst, 3, T::U32)?;
+        }
+    }
+    d.push(op);
+    Ok(())
+}
+
+/// Whether an operand is a predicate (`ignore-src`) and not a number (`src-size`).
+fn is_predicate(d: &Decoder, inst: &Instruction, index: usize) -> Result<bool, Error> {
+    let operand = d.operand(inst, index)?;
+    Ok(matches!(operand, Operand::Not(_)) || d.declared_type(inst, operand) == Some(T::Pred))
+}

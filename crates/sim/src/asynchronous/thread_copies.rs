@@ -1,0 +1,113 @@
+//! Copies by `cp.async` that threads have begun, and the groups that they were committed to.
+//!
+//! One [`Copy`] is one warp instruction. Lanes may have committed different numbers of groups, so a copy knows the group of
+//! each of its lanes. A lane's copy lands at the wait that covers its group.
+
+use std::collections::VecDeque;
+
+use super::bytes;
+use crate::exec::machine::Machine;
+use crate::exec::row::LANES;
+
+/// One `cp.async`, for the lanes that still wait for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Copy {
+    /// The instruction.
+    pub(crate) instruction: u32,
+    /// Lanes for which it has not landed.
+    pub(crate) mask: u32,
+    /// Bytes that each lane writes.
+    pub(crate) bytes: u32,
+    /// Bytes that each lane reads; zeros fill the rest.
+    pub(crate) source_bytes: [u32; LANES],
+    /// Global addresses.
+    pub(crate) from: [u64; LANES],
+    /// Offsets in shared memory.
+    pub(crate) to: [u32; LANES],
+    /// The group of each lane, counted by its commits.
+    pub(crate) group: [u32; LANES],
+}
+
+/// The copies of one warp, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct WarpCopies {
+    pending: VecDeque<Copy>,
+    /// Groups that each lane has committed.
+    committed: [u32; LANES],
+}
+
+impl WarpCopies {
+    /// Nothing is under way.
+    pub(super) fn begin(&mut self) {
+        self.pending.clear();
+        self.committed = [0; LANES];
+    }
+
+    /// Adds a copy to the lanes' open groups.
+    pub(super) fn issue(&mut self, copy: Copy) {
+        self.pending.push_back(Copy { group: self.committed, ..copy });
+    }
+
+    /// Closes the open groups of the lanes in `mask`.
+    pub(super) fn commit(&mut self, mask: u32) {
+        for (lane, committed) in self.committed.iter_mut().enumerate() {
+            *committed += mask >> lane & 1;
+        }
+    }
+
+    /// Takes out, oldest first, what the lanes in `mask` have committed but to their last `keep` groups.
+    pub(super) fn take_groups(&mut self, mask: u32, keep: u32) -> Vec<Copy> {
+        let committed = self.committed;
+        self.take(mask, |copy, lane| u64::from(copy.group[lane]) + u64::from(keep) < u64::from(committed[lane]))
+    }
+
+    /// Takes out whatever the lanes in `mask` have begun, and tells which of their lanes had committed it.
+    pub(crate) fn take_all(&mut self, mask: u32) -> Vec<(Copy, u32)> {
+        let committed = self.committed;
+        let is_committed = |copy: &Copy, lane: usize| copy.group[lane] < committed[lane];
+        let taken = self.take(mask, |_, _| true);
+        let with_lanes = |copy: Copy| {
+            let lanes = (0..LANES).fold(0, |all, lane| all | u32::from(is_committed(&copy, lane)) << lane);
+            let lanes = lanes & copy.mask;
+            (copy, lanes)
+        };
+        taken.into_iter().map(with_lanes).collect()
+    }
+
+    fn take(&mut self, mask: u32, is_covered: impl Fn(&Copy, usize) -> bool) -> Vec<Copy> {
+        let mut taken = Vec::new();
+        for copy in &mut self.pending {
+            let mut lanes = 0;
+            for lane in 0..LANES {
+                let covered = (copy.mask & mask) >> lane & 1 != 0 && is_covered(copy, lane);
+                lanes |= u32::from(covered) << lane;
+            }
+            if lanes != 0 {
+                copy.mask &= !lanes;
+                taken.push(Copy { mask: lanes, ..copy.clone() });
+            }
+        }
+        self.pending.retain(|copy| copy.mask != 0);
+        taken
+    }
+}
+
+impl Machine {
+    /// Moves the data of copies of the current block.
+    pub(super) fn land_copies(&mut self, copies: &[Copy]) {
+        for copy in copies {
+            for lane in (0..LANES).filter(|lane| copy.mask >> lane & 1 != 0) {
+                let mut data = [0; 16];
+                let known =
+                    bytes::load(&mut self.global, copy.from[lane], &mut data[..copy.source_bytes[lane] as usize]);
+                debug_assert!(known || copy.source_bytes[lane] == 0, "the range was checked when the copy began");
+                // SAFETY: the destination was found inside the block's shared memory when the copy began.
+                unsafe {
+                    let to = self.shared.add(copy.to[lane] as usize);
+                    std::ptr::copy_nonoverlapping(data.as_ptr(), to, copy.bytes as usize);
+                }
+            }
+        }
+        self.progress |= !copies.is_empty();
+    }
+}

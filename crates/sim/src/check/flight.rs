@@ -1,0 +1,167 @@
+//! Bytes of shared memory in flight: asynchronous copies that still write or read them.
+//!
+//! From issue to the wait that covers it a copy may touch its bytes at any time, so whoever else writes them races with it,
+//! and so does whoever reads what it writes (PTX ISA, "Asynchronous copy": both are undefined). That holds by the state
+//! alone: an access that is ordered before the copy was made before it.
+//!
+//! What can be missed: of several copies in flight over one word, a finding names one.
+
+use std::collections::HashMap;
+
+use super::access::{Access, Kind, Lanes};
+use super::findings::{Rule, Side};
+
+/// A word that some copy writes.
+const WRITTEN: u8 = 0x80;
+
+/// One copy's hold on a range of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flight {
+    /// First byte and the one past the last; whole words.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// What the copy does there.
+    pub(crate) kind: Kind,
+    /// Who began it.
+    pub(super) side: Side,
+}
+
+/// All copies in flight in one block.
+#[derive(Debug, Default)]
+pub(super) struct InFlight {
+    /// By word: [`WRITTEN`], or how many copies read it.
+    words: Vec<u8>,
+    /// Ranges by their first word.
+    flights: HashMap<u32, Vec<Flight>>,
+    count: usize,
+    /// The longest range so far.
+    longest: u32,
+}
+
+impl InFlight {
+    /// Nothing is in flight in the `bytes` bytes of a block.
+    pub(super) fn begin(&mut self) {
+        if self.count != 0 {
+            self.words.fill(0);
+            self.flights.clear();
+            self.count = 0;
+        }
+    }
+
+    /// Whether any copy is in flight.
+    #[inline(always)]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// A copy begins; the one that it collides with.
+    pub(super) fn add(&mut self, flight: Flight) -> Option<(Rule, Flight)> {
+        let last = flight.end.div_ceil(4) as usize;
+        if self.words.len() < last {
+            self.words.resize(last, 0);
+        }
+        let hit = self.look(flight.start, flight.end, flight.kind);
+        let writes = flight.kind != Kind::Read;
+        for word in &mut self.words[flight.start as usize / 4..last] {
+            if writes {
+                *word |= WRITTEN;
+            } else if *word & !WRITTEN < !WRITTEN {
+                *word += 1;
+            }
+        }
+        self.longest = self.longest.max(flight.end - flight.start);
+        self.flights.entry(flight.start / 4).or_default().push(flight);
+        self.count += 1;
+        hit
+    }
+
+    /// A copy has landed, or has read all that it reads.
+    pub(super) fn remove(&mut self, start: u32, end: u32, kind: Kind, instr: u32) {
+        let Some(list) = self.flights.get_mut(&(start / 4)) else { return };
+        let found = list.iter().position(|f| (f.start, f.end, f.kind, f.side.instr) == (start, end, kind, instr));
+        let Some(at) = found else { return };
+        list.swap_remove(at);
+        if list.is_empty() {
+            self.flights.remove(&(start / 4));
+        }
+        self.count -= 1;
+        for word in &mut self.words[start as usize / 4..end.div_ceil(4) as usize] {
+            if kind != Kind::Read {
+                *word &= !WRITTEN;
+            } else if *word & !WRITTEN != 0 {
+                *word -= 1;
+            }
+        }
+    }
+
+    /// The copy that an access to these bytes collides with.
+    pub(super) fn look(&self, start: u32, end: u32, kind: Kind) -> Option<(Rule, Flight)> {
+        let to = (end.div_ceil(4) as usize).min(self.words.len());
+        let from = start as usize / 4;
+        let harm = |word: u8| word & WRITTEN != 0 || (kind != Kind::Read && word != 0);
+        if from >= to || !self.words[from..to].iter().any(|&word| harm(word)) {
+            return None;
+        }
+        self.find(start, end, kind)
+    }
+
+    #[cold]
+    fn find(&self, start: u32, end: u32, kind: Kind) -> Option<(Rule, Flight)> {
+        let lowest = start.saturating_sub(self.longest) / 4;
+        (lowest..end.div_ceil(4)).filter_map(|word| self.flights.get(&word)).flatten().find_map(|flight| {
+            let overlaps = flight.start < end && start < flight.end;
+            let harms = kind != Kind::Read || flight.kind != Kind::Read;
+            (overlaps && harms).then(|| (rule(flight.kind, kind), *flight))
+        })
+    }
+
+    /// The first lane of an access that collides with a copy, and where.
+    pub(super) fn first_collision(&self, access: &Access, addresses: &[u32; 32]) -> Option<(Rule, Flight, u32)> {
+        Lanes(access.mask).find_map(|lane| {
+            let start = addresses[lane as usize];
+            self.look(start, start + access.bytes, access.kind).map(|(rule, flight)| (rule, flight, lane))
+        })
+    }
+}
+
+/// What an access does to a copy in flight.
+fn rule(flying: Kind, access: Kind) -> Rule {
+    match (flying, access) {
+        (Kind::Read, _) => Rule::OverwritesSource,
+        (_, Kind::Read) => Rule::ReadBeforeLanding,
+        _ => Rule::WriteBeforeLanding,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flight(start: u32, end: u32, kind: Kind) -> Flight {
+        Flight { start, end, kind, side: Side { instr: start, block: 0, warp: 0, lane: 0 } }
+    }
+
+    #[test]
+    fn a_landing_copy_is_touched_by_nobody() {
+        let mut all = InFlight::default();
+        assert_eq!(all.add(flight(16, 32, Kind::Write)), None);
+        let hit = |all: &InFlight, start, end, kind| all.look(start, end, kind).map(|(rule, _)| rule);
+        assert_eq!(hit(&all, 0, 16, Kind::Write), None);
+        assert_eq!(hit(&all, 28, 36, Kind::Read), Some(Rule::ReadBeforeLanding));
+        assert_eq!(hit(&all, 31, 32, Kind::Write), Some(Rule::WriteBeforeLanding));
+        all.remove(16, 32, Kind::Write, 16);
+        assert_eq!(hit(&all, 28, 36, Kind::Read), None);
+        assert!(all.is_empty());
+    }
+
+    #[test]
+    fn bytes_that_copies_read_may_be_read_but_not_written() {
+        let mut all = InFlight::default();
+        assert_eq!(all.add(flight(0, 64, Kind::Read)), None);
+        assert_eq!(all.add(flight(32, 64, Kind::Read)), None);
+        assert_eq!(all.look(40, 44, Kind::Read), None);
+        all.remove(0, 64, Kind::Read, 0);
+        assert_eq!(all.look(0, 4, Kind::Write), None);
+        assert_eq!(all.look(32, 36, Kind::Write).map(|(rule, _)| rule), Some(Rule::OverwritesSource));
+    }
+}
