@@ -30,6 +30,13 @@ pub(crate) fn barrier_sync(r: &mut Recorder, id: u32, threads: Option<u32>) {
     r.push(Opcode::Bar, &["sync"], operands);
 }
 
+/// `bar.sync` of a barrier that is known when the kernel runs.
+pub(crate) fn barrier_sync_of(r: &mut Recorder, id: Raw, threads: u32) {
+    let threads = ptx::Operand::Immediate(ptx::Immediate::Int(threads.into()));
+    let operands = vec![r.operand(Type::U32, id), threads];
+    r.push(Opcode::Bar, &["sync"], operands);
+}
+
 /// `bar.arrive`
 pub(crate) fn barrier_arrive(r: &mut Recorder, id: u32, threads: u32) {
     let operands = barrier_operands(r, id, Some(threads));

@@ -8,7 +8,7 @@ use super::fragment::{check_major, product, read, store_16x16};
 use super::multiplicand::Multiplicand;
 use super::shared::{Major, Tile};
 use crate::intrinsics::matrix::{self, Transposed};
-use crate::intrinsics::{convert, memory};
+use crate::intrinsics::{convert, memory, sync};
 use crate::recorder::{Raw, Reg, with};
 use crate::types::{Element, Scalar, Type};
 use crate::{ErrorKind, HalfOfPair, Operand, Val, lane_id, shfl, warp_id};
@@ -41,6 +41,14 @@ pub fn wgmma_commit() {
 #[track_caller]
 pub fn wgmma_wait(pending: u32) {
     with(|r| matrix::wgmma_wait(r, pending));
+}
+
+/// Waits for the 128 threads of the warpgroup, and lets each see what the others wrote before. It takes the block's named
+/// barrier of 1 plus the warpgroup's number.
+#[track_caller]
+pub fn sync_warpgroup() {
+    let barrier = warpgroup_idx() + 1;
+    with(|r| sync::barrier_sync_of(r, barrier.raw(), THREADS));
 }
 
 /// A tile as a factor: which of its dimensions is `k`.

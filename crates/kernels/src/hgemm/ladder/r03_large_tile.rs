@@ -5,8 +5,8 @@
 //! Limit now: the tensor cores still wait while tiles are copied.
 
 use warpfold_lang::{
-    Barriers, Global, Kernel, Major, Operands, Swizzle, TensorMap, Val, WarpgroupSums, barriers, block_idx, kernel,
-    range, sync_threads, thread_idx, tile, var, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    Barriers, Global, Major, Operands, Swizzle, TensorMap, Val, WarpgroupSums, barriers, block_idx, kernel, range,
+    sync_threads, thread_idx, tile, var, wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
 use super::r02_wgmma_tma::WgmmaTma;

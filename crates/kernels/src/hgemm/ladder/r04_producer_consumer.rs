@@ -5,8 +5,8 @@
 //! Limit now: one warpgroup's registers bound the tile, and a block's end waits for its stores.
 
 use warpfold_lang::{
-    Global, Kernel, Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, block_idx, kernel, lane_id,
-    range, sync_threads, thread_idx, tiles, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    Global, Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, block_idx, kernel, lane_id, range,
+    sync_threads, thread_idx, tiles, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
 use super::r02_wgmma_tma::WgmmaTma;

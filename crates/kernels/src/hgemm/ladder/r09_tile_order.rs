@@ -1,0 +1,105 @@
+//! Rung 9: clusters that run at the same time stay close together in `c`.
+//! Changed: tiles are taken in bands of a few rows, column by column within a band.
+//! Removes: copies from memory of what the second-level cache would have had, had it been asked a little sooner.
+//! Measured: see `LADDER` (generated).
+//! Limit now: the tensor cores, and the power that they may draw.
+
+use warpfold_lang::{
+    Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, bulk_commit, bulk_wait, bulk_wait_read,
+    cluster_block_rank, cluster_idx, cluster_sync, fence_async, give_registers, kernel, lane_id, num_clusters, range,
+    sync_warpgroup, take_registers, thread_idx, tiles, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    when_else,
+};
+
+use super::r05_two_consumers::{BLOCK_K, BLOCK_M, BLOCK_N, THREADS};
+use super::r07_multicast::CLUSTER;
+use super::r08_tma_store::TmaStore;
+use crate::hgemm::block::Half;
+
+const STAGES: u32 = 3;
+const CONSUMERS: u32 = 2;
+/// Rows of clusters in a band.
+const BAND: u32 = 8;
+
+/// The kernel.
+#[must_use]
+pub fn tile_order<T: Half>() -> TmaStore<T> {
+    let body = |a: TensorMap<T>, b: TensorMap<T>, c: TensorMap<T>, m: Val<u32>, n: Val<u32>, k: Val<u32>| {
+        // Shared-memory map
+        let tiles_a = tiles::<T>(STAGES, BLOCK_M, BLOCK_K, Swizzle::Bytes128);
+        let tiles_b = tiles::<T>(STAGES, BLOCK_N, BLOCK_K, Swizzle::Bytes128);
+        let tiles_c = tiles::<T>(CONSUMERS, 64, BLOCK_N, Swizzle::Bytes128);
+        // Barriers
+        let pipeline = Pipeline::new(STAGES);
+        when(thread_idx().x.eq(0), || pipeline.init(1, 4 * CONSUMERS * CLUSTER));
+        cluster_sync();
+        // Roles
+        let rank = cluster_block_rank();
+        let blocks_n = (n + (BLOCK_N - 1)) / BLOCK_N;
+        let pairs_m = (m + (CLUSTER * BLOCK_M - 1)) / (CLUSTER * BLOCK_M);
+        let num_pairs = pairs_m * blocks_n;
+        let each_tile = |body: &dyn Fn(Val<u32>, Val<u32>)| {
+            range(cluster_idx().x, num_pairs, num_clusters().x, |i| {
+                let band = i / (blocks_n * BAND);
+                // The last band may have fewer rows.
+                let (in_band, rows) = (i % (blocks_n * BAND), (pairs_m - band * BAND).min(BAND));
+                let pair = band * BAND + in_band % rows;
+                body((pair * CLUSTER + rank) * BLOCK_M, in_band / rows * BLOCK_N);
+            });
+        };
+        let warpgroup = warpgroup_idx();
+        let at = pipeline.start();
+        // Main loop: the producer is one thread
+        let produce = || {
+            give_registers(24);
+            let half = rank * (BLOCK_N / CLUSTER);
+            let of_tile = |row: Val<u32>, column: Val<u32>| {
+                range(0, k, BLOCK_K, |k0| {
+                    pipeline.acquire(at);
+                    let (tile_a, tile_b, full) = (tiles_a.at(at.stage()), tiles_b.at(at.stage()), pipeline.full(at));
+                    full.arrive_expect(tile_a.bytes() + tile_b.bytes());
+                    a.load_tile(tile_a, row, k0, full);
+                    let tile_b = tile_b.rows_from(half, BLOCK_N / CLUSTER);
+                    b.load_tile_multicast(tile_b, column + half, k0, full, (1 << CLUSTER) - 1);
+                    at.advance();
+                });
+            };
+            when(thread_idx().x.eq(0), || each_tile(&of_tile));
+        };
+        // Main loop: a consumer is a warpgroup with 64 rows
+        let consume = || {
+            take_registers(240);
+            let sums = WarpgroupSums::<T>::new(BLOCK_N);
+            let first = (warpgroup - 1) * 64;
+            let (tile_c, copies) = (tiles_c.at(warpgroup - 1), (thread_idx().x & 127).eq(0));
+            each_tile(&|row, column| {
+                range(0, k, BLOCK_K, |k0| {
+                    pipeline.wait(at);
+                    let (a, b) = (tiles_a.at(at.stage()).rows_from(first, 64), tiles_b.at(at.stage()));
+                    wgmma_fence();
+                    sums.add_product(&Operands { a, a_major: Major::K, b, b_major: Major::K }, k0.ne(0));
+                    wgmma_commit();
+                    wgmma_wait(0);
+                    // Both blocks write this stage next.
+                    when(lane_id().lt(CLUSTER), || pipeline.empty(at).arrive_at(lane_id()));
+                    at.advance();
+                });
+                // Epilogue
+                when(copies, || bulk_wait_read(0));
+                sync_warpgroup();
+                sums.store(tile_c);
+                fence_async();
+                sync_warpgroup();
+                when(copies, || {
+                    c.store_tile(tile_c, row + first, column);
+                    bulk_commit();
+                });
+            });
+            when(copies, || bulk_wait(0));
+        };
+        when_else(warpgroup.eq(0), produce, consume);
+        // No block leaves while the other may still write to it.
+        cluster_sync();
+    };
+    kernel(format!("hgemm_tile_order_{}", T::NAME), body).required_block(THREADS).min_blocks(1).cluster(CLUSTER)
+}
