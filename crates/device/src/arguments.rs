@@ -6,6 +6,7 @@ use crate::buffer::{View, ViewMut};
 use crate::element::Element;
 use crate::memory::{Access, Allocation};
 use crate::module::{FunctionInfo, Param};
+use crate::tensor_map::TensorMap;
 
 /// The arguments of a launch, in the kernel's order. The typed launch makes them by itself; foreign PTX takes them from
 /// here.
@@ -69,6 +70,12 @@ impl<'a> Arguments<'a> {
     pub(crate) fn push_output<T: Element>(&mut self, view: &ViewMut<'_, T>) {
         self.memory.push((view.memory().clone(), Access::Write));
         self.push(&view.address().to_le_bytes(), 8);
+    }
+
+    /// As [`Arguments::push_input`].
+    pub(crate) fn push_tensor_map<T: Element>(&mut self, map: &TensorMap<'_, T>) {
+        self.memory.push(map.memory());
+        self.push(map.bytes(), 64);
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8], align: usize) {

@@ -55,6 +55,8 @@ pub(crate) trait Backend: Debug + Send + Sync + Any {
     fn memory(&self) -> Result<(u64, u64), Error>;
     /// Host memory that the device copies fast: pinned where that means something.
     fn host_memory(&self, bytes: usize) -> Result<Box<dyn BackendHostMemory>, Error>;
+    /// The bytes of a tensor map that keeps the rules.
+    fn encode_tensor_map(&self, map: &warpfold_sim::TensorMap) -> Result<[u8; 128], Error>;
     fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error>;
     /// Waits for everything, and answers what failed since the last time.
     fn synchronize(&self) -> Result<(), Error>;

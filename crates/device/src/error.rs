@@ -125,6 +125,17 @@ pub enum ErrorKind {
         /// Elements there are.
         len: usize,
     },
+    /// A tensor map that breaks a rule of the driver.
+    #[error("no tensor map: {0}")]
+    TensorMap(warpfold_sim::TensorMapError),
+    /// A tensor that reaches beyond its memory.
+    #[error("no tensor map: the tensor takes {needed} bytes, the view has {found}")]
+    TensorTooLarge {
+        /// Bytes from its first to its last element.
+        needed: u64,
+        /// Bytes of the view.
+        found: u64,
+    },
     /// Memory, a stream or a kernel of one device met those of another.
     #[error("{what} is on {found}, but the operation runs on {expected}; copy it over through the host first")]
     MixedDevices {

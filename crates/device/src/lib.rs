@@ -49,6 +49,7 @@ mod memory;
 mod module;
 mod select;
 mod stream;
+mod tensor_map;
 mod typed;
 mod virtual_gpu;
 
@@ -65,9 +66,13 @@ pub use launch::{Dim3, LaunchConfig, LaunchSite};
 pub use limits::Limits;
 pub use module::{Function, FunctionInfo, Module, Param};
 pub use stream::Stream;
+pub use tensor_map::{TensorLayout, TensorMap};
 pub use typed::Packet;
 pub use virtual_gpu::{LaunchReport, Profile};
-pub use warpfold_sim::{Access, Arch, Checks, Counters, Finding, FindingKind, InstructionCounters, Report, Severity};
+pub use warpfold_sim::{
+    Access, Arch, Checks, Counters, Fill, Finding, FindingKind, InstructionCounters, Interleave, L2Promotion, MapMode,
+    MapSwizzle, Report, Severity, TensorMapError,
+};
 
 /// The driver's bindings, for those who share contexts and streams with other users of them.
 pub use cudarc;

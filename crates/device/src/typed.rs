@@ -16,6 +16,12 @@ pub struct Packet {
     arguments: Arguments<'static>,
 }
 
+impl Packet {
+    pub(crate) fn arguments_mut(&mut self) -> &mut Arguments<'static> {
+        &mut self.arguments
+    }
+}
+
 impl Sink for Packet {
     type Error = Error;
 

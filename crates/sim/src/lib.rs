@@ -31,6 +31,7 @@ mod report;
 #[allow(unsafe_code, reason = "simulator memory")]
 mod runtime;
 mod static_shared;
+mod tensor_map;
 #[allow(unsafe_code, reason = "lanes of the register file, and shared memory")]
 mod tensor_ops;
 #[allow(unsafe_code, reason = "lanes of the register file")]
@@ -43,3 +44,4 @@ pub use layout::ParamInfo;
 pub use memory::Memory;
 pub use program::{KernelInfo, Program};
 pub use report::{Access, Counters, Finding, FindingKind, InstructionCounters, Report, Severity};
+pub use tensor_map::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, DriverError, result, sys};
-use warpfold_sim::Arch;
+use warpfold_sim::{Arch, TensorMap};
 
 use super::driver::{self, error};
 use super::module::JitModule;
@@ -157,6 +157,11 @@ impl Backend for CudaDevice {
 
     fn host_memory(&self, bytes: usize) -> Result<Box<dyn BackendHostMemory>, Error> {
         Ok(Box::new(Pinned::new(self.context.clone(), bytes)?))
+    }
+
+    fn encode_tensor_map(&self, map: &TensorMap) -> Result<[u8; 128], Error> {
+        self.context.bind()?;
+        super::tensor_map::encode(map)
     }
 
     fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error> {

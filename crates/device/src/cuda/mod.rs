@@ -2,7 +2,7 @@
 //!
 //! Start at [`device`]. [`driver`] probes for the library and names its errors; [`stream`] has copies, launches and
 //! events; [`module`] the compiler in the driver; [`pinned`] host memory; [`interop`] wraps contexts, streams and
-//! memory of other users of cudarc. Graphs, peer access and tensor maps are absent.
+//! memory of other users of cudarc; [`tensor_map`] encodes tensor maps. Graphs and peer access are absent.
 #![allow(unsafe_code, reason = "the driver's functions take raw handles and pointers")]
 
 mod device;
@@ -11,6 +11,7 @@ mod interop;
 mod module;
 mod pinned;
 mod stream;
+mod tensor_map;
 
 pub(crate) use device::CudaDevice;
 pub(crate) use driver::device_count;

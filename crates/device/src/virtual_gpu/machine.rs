@@ -179,6 +179,10 @@ impl Backend for VirtualGpu {
         Ok(Box::new(PlainMemory { words: vec![0; bytes.div_ceil(8)], bytes }))
     }
 
+    fn encode_tensor_map(&self, map: &sim::TensorMap) -> Result<[u8; 128], Error> {
+        Ok(map.encode().map_err(ErrorKind::TensorMap)?)
+    }
+
     fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error> {
         let machine = &self.machine;
         let program = sim::Program::load(&machine.memory, ptx, machine.properties.arch).map_err(ErrorKind::Load)?;
