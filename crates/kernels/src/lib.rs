@@ -17,6 +17,7 @@ pub mod histogram;
 pub mod ladder;
 pub mod layout;
 pub mod map;
+pub mod matmul;
 pub mod nms;
 pub mod norm;
 pub mod operations;

@@ -1,7 +1,7 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, fold, gather, gemv, histogram, map, nms, operations, reductions, rowwise};
+use crate::{AnyKernel, fold, gather, gemv, histogram, map, matmul, nms, operations, reductions, rowwise};
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
@@ -42,6 +42,7 @@ pub fn kernels() -> Vec<Listed> {
         ("segments", fold::segments_kernels()),
         ("rows", rowwise::operators::kernels()),
         ("reductions", few_reductions()),
+        ("matmul", matmul::kernels()),
     ];
     for (place, kernels) in of_blocks {
         let listed = |(kernel, block)| Listed { kernel, place: place.to_owned(), block: [block, 1, 1] };

@@ -27,6 +27,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 pub(crate) use listed::kernels;
 pub use number::Number;
 
+use warpfold_lang::{Val, WideFloat};
+
+use crate::elements::Compute;
 use crate::map::AnyMap;
 use crate::{Dtype, Error, ErrorKind};
 
@@ -222,4 +225,15 @@ pub fn map_of(operation: Operation, dtypes: &[Dtype], options: &Options) -> Resu
         }
         _ => map,
     })
+}
+
+/// A function of one float that gives a number, in a kernel that is being recorded.
+///
+/// # Panics
+/// For any other operation.
+pub(crate) fn of_float<C: Compute + WideFloat>(operation: Operation, x: Val<C>) -> Val<C> {
+    match unary::of_floats::<C>(operation) {
+        Some(table::Function::Number(function)) => function(x),
+        _ => panic!("{operation} is no function of one float that gives a number"),
+    }
 }

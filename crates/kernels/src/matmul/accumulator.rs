@@ -1,0 +1,85 @@
+//! The types that products are added up in.
+
+use warpfold_lang::{Shared, Val, WideFloat};
+
+use super::epilogue::{Activation, Custom, Place};
+use crate::elements::Compute;
+use crate::operations;
+
+/// What sums are kept in: `f32`, `f64` or `i32`.
+pub trait Accumulator: Compute {
+    /// An activation of a sum.
+    #[doc(hidden)]
+    fn activate(activation: Activation, value: Val<Self>) -> Val<Self>;
+    /// A user's function of a sum.
+    #[doc(hidden)]
+    fn call(function: &Custom, value: Val<Self>, place: Place, inputs: &[Val<Self>]) -> Val<Self>;
+    /// Four neighbours in shared memory, 16 bytes at a time.
+    #[doc(hidden)]
+    fn get_four(place: Shared<Self>) -> [Val<Self>; 4];
+    /// Stores four neighbours in shared memory, 16 bytes at a time.
+    #[doc(hidden)]
+    fn set_four(place: Shared<Self>, values: [Val<Self>; 4], condition: Option<Val<bool>>);
+}
+
+impl Accumulator for f32 {
+    fn activate(activation: Activation, value: Val<Self>) -> Val<Self> {
+        of_float(activation, value)
+    }
+
+    fn call(function: &Custom, value: Val<Self>, place: Place, inputs: &[Val<Self>]) -> Val<Self> {
+        function.call(value, place, inputs)
+    }
+
+    fn get_four(place: Shared<Self>) -> [Val<Self>; 4] {
+        place.get_vec()
+    }
+
+    fn set_four(place: Shared<Self>, values: [Val<Self>; 4], condition: Option<Val<bool>>) {
+        place.set_vec_if(values, condition.unwrap_or(Val::constant(true)));
+    }
+}
+
+impl Accumulator for f64 {
+    fn activate(activation: Activation, value: Val<Self>) -> Val<Self> {
+        of_float(activation, value)
+    }
+
+    fn call(_: &Custom, _: Val<Self>, _: Place, _: &[Val<Self>]) -> Val<Self> {
+        unreachable!("plans refuse functions of sums in f64")
+    }
+
+    fn get_four(place: Shared<Self>) -> [Val<Self>; 4] {
+        let [[a, b], [c, d]] = [0, 2].map(|i| place.at(i).get_vec::<2>());
+        [a, b, c, d]
+    }
+
+    fn set_four(place: Shared<Self>, [a, b, c, d]: [Val<Self>; 4], condition: Option<Val<bool>>) {
+        let condition = condition.unwrap_or(Val::constant(true));
+        place.set_vec_if([a, b], condition);
+        place.at(2).set_vec_if([c, d], condition);
+    }
+}
+
+impl Accumulator for i32 {
+    fn activate(activation: Activation, value: Val<Self>) -> Val<Self> {
+        assert_eq!(activation, Activation::Relu, "plans refuse other activations of integers");
+        value.max(0)
+    }
+
+    fn call(_: &Custom, _: Val<Self>, _: Place, _: &[Val<Self>]) -> Val<Self> {
+        unreachable!("plans refuse functions of sums in i32")
+    }
+
+    fn get_four(place: Shared<Self>) -> [Val<Self>; 4] {
+        place.get_vec()
+    }
+
+    fn set_four(place: Shared<Self>, values: [Val<Self>; 4], condition: Option<Val<bool>>) {
+        place.set_vec_if(values, condition.unwrap_or(Val::constant(true)));
+    }
+}
+
+fn of_float<A: Compute + WideFloat>(activation: Activation, value: Val<A>) -> Val<A> {
+    operations::of_float(activation.operation(), value)
+}

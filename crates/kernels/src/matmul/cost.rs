@@ -1,0 +1,74 @@
+//! The cost model of plans: clocks of the device from sizes alone, so that a choice can be explained and repeated.
+//!
+//! A multiprocessor does so many multiply-adds a clock ([`lanes`]); a kernel reaches a part of that ([`efficiency`]), less
+//! where fewer blocks than fit share a multiprocessor. Blocks come in waves over all multiprocessors. A split adds a second
+//! launch and the traffic of its sums. The constants are estimates for an H100/H200, to be replaced by measurements where a
+//! choice turns out wrong.
+
+use super::tile::Tile;
+use crate::Dtype;
+
+/// Clocks from one launch to the next, 3 us at 1.7 GHz.
+const LAUNCH: f64 = 5000.0;
+/// Bytes of memory that the device moves in a clock: 4.3 TB/s at 1.7 GHz.
+const BYTES: f64 = 2500.0;
+/// Clocks until a block's first tile has come, and from its last sum to its end.
+const BLOCK: f64 = 2000.0;
+
+/// What a choice is estimated for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Work {
+    pub m: u64,
+    pub n: u64,
+    pub k: u64,
+    pub products: u64,
+    pub accumulator: Dtype,
+    pub num_sms: u64,
+}
+
+/// Multiply-adds of a multiprocessor in a clock.
+fn lanes(accumulator: Dtype) -> f64 {
+    if accumulator == Dtype::F32 { 128.0 } else { 64.0 }
+}
+
+/// The part of a multiprocessor's multiply-adds that the kernel reaches when as many blocks as fit are at work.
+fn efficiency(tile: Tile) -> f64 {
+    match tile.thread {
+        [8, 16] => 0.90,
+        [8, 8] => 0.80,
+        _ if tile.rows >= 64 => 0.55,
+        _ => 0.40,
+    }
+}
+
+/// Blocks that fit a multiprocessor, by its registers.
+fn resident(tile: Tile) -> u64 {
+    let registers = (tile.thread[0] * tile.thread[1] * 3 / 2 + 48).min(255);
+    u64::from(65536 / (registers * tile.threads())).max(1)
+}
+
+/// Clocks of a choice.
+pub(super) fn clocks(work: &Work, tile: Tile, num_parts: u64) -> f64 {
+    let tiles = work.m.div_ceil(tile.rows.into()) * work.n.div_ceil(tile.columns.into()) * work.products;
+    let blocks = tiles * num_parts;
+    let depth = work.k.div_ceil(num_parts).max(1) as f64;
+    let products = f64::from(tile.rows) * f64::from(tile.columns) * depth;
+    let alone = products / (lanes(work.accumulator) * efficiency(tile));
+    let fit = resident(tile);
+    // Blocks that share a multiprocessor take turns; one alone leaves some of its clocks unused.
+    let wave = |shared: u64| {
+        let unused = 1.0 + 0.5 * (1.0 - shared as f64 / fit as f64);
+        alone * shared as f64 * unused + BLOCK
+    };
+    let (full, rest) = (blocks / (work.num_sms * fit), blocks % (work.num_sms * fit));
+    let last = if rest == 0 { 0.0 } else { wave(rest.div_ceil(work.num_sms)) };
+    let sums = (work.m * work.n * work.products) as f64 * 4.0;
+    let split = if num_parts > 1 { LAUNCH + 2.0 * num_parts as f64 * sums / BYTES } else { 0.0 };
+    LAUNCH + full as f64 * wave(fit) + last + split
+}
+
+/// The part of the device's multiply-adds that so many clocks are.
+pub(super) fn share_of_peak(work: &Work, clocks: f64) -> f64 {
+    let products = work.m as f64 * work.n as f64 * work.k as f64 * work.products as f64;
+    products / (clocks * lanes(work.accumulator) * work.num_sms as f64)
+}

@@ -1,0 +1,296 @@
+//! What is done to each sum of products before it is stored: steps in order, in the registers of the kernel.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpfold_lang::Val;
+
+use crate::operations::Operation;
+use crate::{Dtype, Error, ErrorKind};
+
+/// Inputs of an epilogue at most.
+pub const MAX_INPUTS: usize = 3;
+/// Numbers of the launch that an epilogue takes at most.
+pub const MAX_SCALARS: usize = 4;
+
+/// Where a value of the result belongs.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Its position in the batch, all dimensions as one.
+    pub batch: Val<u32>,
+    /// Its row.
+    pub row: Val<u32>,
+    /// Its column.
+    pub column: Val<u32>,
+}
+
+/// A function of a value and its place, and of the element of each input of the epilogue there, in kernel language.
+pub type Function = dyn Fn(Val<f32>, Place, &[Val<f32>]) -> Val<f32> + Send + Sync;
+
+/// A function that a user wrote. Clones are the same function; two functions are never equal.
+#[derive(Clone)]
+pub struct Custom {
+    name: String,
+    id: u64,
+    function: Arc<Function>,
+}
+
+/// One step of an epilogue.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// The value times the next number of the launch.
+    Scale,
+    /// The value plus the element of the next input.
+    Add,
+    /// The value plus the element of the next input times the next number of the launch.
+    AddScaled,
+    /// A function of the value: `relu`, `gelu`, `gelu-tanh`, `silu`, `sigmoid`, `tanh`.
+    Activate(Activation),
+    /// A function of one's own; of sums in `f32` only.
+    Apply(Custom),
+}
+
+/// What stands between layers of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Activation {
+    /// `max(x, 0)`; NaN stays.
+    Relu,
+    /// `x (1 + erf(x / sqrt 2)) / 2`.
+    Gelu,
+    /// Its approximation by a hyperbolic tangent.
+    GeluTanh,
+    /// `x / (1 + e^-x)`.
+    Silu,
+    /// `1 / (1 + e^-x)`.
+    Sigmoid,
+    /// The hyperbolic tangent.
+    Tanh,
+}
+
+impl Activation {
+    /// Every one.
+    pub const ALL: [Self; 6] = [Self::Relu, Self::Gelu, Self::GeluTanh, Self::Silu, Self::Sigmoid, Self::Tanh];
+
+    /// `relu`, `gelu-tanh`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Relu => "relu",
+            Self::Gelu => "gelu",
+            Self::GeluTanh => "gelu-tanh",
+            Self::Silu => "silu",
+            Self::Sigmoid => "sigmoid",
+            Self::Tanh => "tanh",
+        }
+    }
+
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnknownOperation`].
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|activation| activation.name() == name);
+        found.ok_or_else(|| ErrorKind::UnknownOperation(name.to_owned()).into())
+    }
+
+    /// The element-wise operation that it is.
+    pub(super) const fn operation(self) -> Operation {
+        match self {
+            Self::Relu => Operation::Relu,
+            Self::Gelu => Operation::Gelu,
+            Self::GeluTanh => Operation::GeluTanh,
+            Self::Silu => Operation::Silu,
+            Self::Sigmoid => Operation::Sigmoid,
+            Self::Tanh => Operation::Tanh,
+        }
+    }
+}
+
+/// Steps from a sum of products to what is stored, which rounds to the element type of the result.
+///
+/// ```
+/// use warpfold_kernels::matmul::{Activation, Epilogue};
+///
+/// // relu(alpha * (a b) + bias) + residual
+/// let layer = Epilogue::new().scale(0.5).add().activate(Activation::Relu).add();
+/// assert_eq!(layer.to_string(), "scale, add, relu, add");
+/// // A function of one's own, in the kernel language: what stands above the diagonal becomes minus infinity.
+/// let causal = Epilogue::new().scale(0.125).apply("causal", |x, at, _| at.column.le(at.row).select(x, f32::NEG_INFINITY));
+/// assert_eq!(causal.num_inputs(), 0);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Epilogue {
+    steps: Vec<Step>,
+    scalars: Vec<f64>,
+    /// Inputs that only functions look at.
+    more_inputs: usize,
+}
+
+impl Epilogue {
+    /// The sums as they are.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { steps: Vec::new(), scalars: Vec::new(), more_inputs: 0 }
+    }
+
+    /// Then: times a number.
+    #[must_use]
+    pub fn scale(mut self, alpha: f64) -> Self {
+        self.steps.push(Step::Scale);
+        self.scalars.push(alpha);
+        self
+    }
+
+    /// Then: plus the next input (a bias, a residual).
+    #[must_use]
+    pub fn add(mut self) -> Self {
+        self.steps.push(Step::Add);
+        self
+    }
+
+    /// Then: plus the next input times a number.
+    #[must_use]
+    pub fn add_scaled(mut self, beta: f64) -> Self {
+        self.steps.push(Step::AddScaled);
+        self.scalars.push(beta);
+        self
+    }
+
+    /// Then: an activation.
+    #[must_use]
+    pub fn activate(mut self, activation: Activation) -> Self {
+        self.steps.push(Step::Activate(activation));
+        self
+    }
+
+    /// Then: a function in the kernel language, of the value, its place, and the elements there of every input. Its name
+    /// becomes part of the kernel's. Make an epilogue once and keep it: each call makes a function that differs from all
+    /// others, with kernels of its own.
+    ///
+    /// # Panics
+    /// Unless the name is made of letters, digits and `_`.
+    #[must_use]
+    pub fn apply(
+        mut self,
+        name: &str,
+        function: impl Fn(Val<f32>, Place, &[Val<f32>]) -> Val<f32> + Send + Sync + 'static,
+    ) -> Self {
+        static NUM_FUNCTIONS: AtomicU64 = AtomicU64::new(0);
+        let is_fine = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        assert!(is_fine, "the name of a function has letters, digits and _ only, not '{name}'");
+        let id = NUM_FUNCTIONS.fetch_add(1, Ordering::Relaxed);
+        self.steps.push(Step::Apply(Custom { name: name.to_owned(), id, function: Arc::new(function) }));
+        self
+    }
+
+    /// Gives functions so many inputs beside those that steps add.
+    #[must_use]
+    pub const fn with_inputs(mut self, more: usize) -> Self {
+        self.more_inputs += more;
+        self
+    }
+
+    /// The steps.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The numbers of the launch, in the order of the steps that take them.
+    #[must_use]
+    pub fn scalars(&self) -> &[f64] {
+        &self.scalars
+    }
+
+    /// How many inputs it reads.
+    #[must_use]
+    pub fn num_inputs(&self) -> usize {
+        let added = self.steps.iter().filter(|step| matches!(step, Step::Add | Step::AddScaled)).count();
+        added + self.more_inputs
+    }
+
+    /// Refuses what kernels have no room for.
+    pub(super) fn check(&self, accumulator: Dtype) -> Result<(), Error> {
+        let room = [(self.num_inputs(), MAX_INPUTS, "inputs"), (self.scalars.len(), MAX_SCALARS, "numbers")];
+        for (found, most, what) in room {
+            if found > most {
+                return Err(super::problem::refused(format!("an epilogue takes {most} {what} at most, not {found}")));
+            }
+        }
+        let is_for_f32 = |step: &Step| match step {
+            Step::Apply(_) => true,
+            Step::Activate(activation) => *activation != Activation::Relu && accumulator == Dtype::I32,
+            Step::Scale | Step::Add | Step::AddScaled => false,
+        };
+        if accumulator != Dtype::F32 && self.steps.iter().any(is_for_f32) {
+            return Err(ErrorKind::Unsupported { op: format!("the epilogue ({self})"), dtype: accumulator }.into());
+        }
+        Ok(())
+    }
+
+    /// As part of a kernel's name: equal epilogues have equal names, and different ones different names.
+    pub(super) fn key(&self) -> String {
+        let step = |step: &Step| match step {
+            Step::Scale => "_s".to_owned(),
+            Step::Add => "_a".to_owned(),
+            Step::AddScaled => "_as".to_owned(),
+            Step::Activate(activation) => format!("_{}", activation.name().replace('-', "_")),
+            Step::Apply(custom) => format!("_{}{}", custom.name, custom.id),
+        };
+        let more = if self.more_inputs > 0 { format!("_i{}", self.more_inputs) } else { String::new() };
+        self.steps.iter().map(step).collect::<String>() + &more
+    }
+}
+
+impl Custom {
+    pub(super) fn call(&self, value: Val<f32>, place: Place, inputs: &[Val<f32>]) -> Val<f32> {
+        (self.function)(value, place, inputs)
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Custom").field(&self.name).field(&self.id).finish()
+    }
+}
+
+impl PartialEq for Custom {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Custom {}
+
+impl PartialOrd for Custom {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Custom {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.id.cmp(&other.id)
+    }
+}
+
+impl Hash for Custom {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
+}
+
+impl fmt::Display for Epilogue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.steps.iter().map(|step| match step {
+            Step::Scale => "scale",
+            Step::Add => "add",
+            Step::AddScaled => "add scaled",
+            Step::Activate(activation) => activation.name(),
+            Step::Apply(custom) => &custom.name,
+        });
+        f.write_str(&names.collect::<Vec<_>>().join(", "))
+    }
+}

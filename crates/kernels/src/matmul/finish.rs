@@ -1,0 +1,264 @@
+//! The end of a kernel of products: sums in registers go through the epilogue's steps and to memory.
+//!
+//! Every main loop uses it, whatever multiplies: the kernel receives [`Outputs`] behind its own parameters, makes a
+//! [`Finish`] for its position in the batch, and gives it neighbours of a row with [`Finish::row`].
+
+use warpfold_lang::{Array, Global, Val, when};
+
+use super::accumulator::Accumulator;
+use super::epilogue::{Epilogue, MAX_INPUTS, MAX_SCALARS, Place, Step};
+use super::problem::{BATCH_RANK, Matrix, Problem};
+use crate::Dtype;
+use crate::elements;
+
+/// Words that say where a tensor's elements lie: the first, strides of rows and columns, strides of the batch.
+const WORDS: usize = 3 + BATCH_RANK;
+
+/// Words of the result and all inputs.
+pub const STRIDES: usize = (1 + MAX_INPUTS) * WORDS;
+
+/// Neighbours of a row that are stored, and loaded, as one where memory allows it.
+pub const GROUP: u32 = 4;
+
+/// How a tensor at the end of a kernel lies in memory, as far as its code depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Access {
+    dtype: Dtype,
+    walk: Walk,
+}
+
+/// How the elements of a row lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Walk {
+    /// Side by side, groups of them at multiples of their size.
+    Wide,
+    /// At any distance.
+    Strided,
+    /// One element for the whole row.
+    Same,
+}
+
+/// The end of a kernel, when it is built: steps, element types, and what is known of the strides.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ending {
+    steps: Vec<Step>,
+    result: Access,
+    inputs: Vec<Access>,
+    /// Whether rows are whole groups of [`GROUP`].
+    is_whole: bool,
+    key: String,
+}
+
+impl Ending {
+    /// The end that a problem needs.
+    #[must_use]
+    pub fn new(problem: &Problem, epilogue: &Epilogue) -> Self {
+        let access = |matrix: &Matrix| {
+            let walk = match matrix.column_stride {
+                0 => Walk::Same,
+                _ if matrix.groups_are_wide(problem.n, GROUP.into()) => Walk::Wide,
+                _ => Walk::Strided,
+            };
+            Access { dtype: matrix.dtype, walk }
+        };
+        let is_whole = problem.n.is_multiple_of(GROUP.into());
+        let result = access(&problem.c);
+        let inputs: Vec<Access> = problem.inputs.iter().map(access).collect();
+        let describe = |access: &Access| {
+            let walk = match access.walk {
+                Walk::Wide => "w",
+                Walk::Strided => "s",
+                Walk::Same => "r",
+            };
+            format!("{}{walk}", access.dtype)
+        };
+        let tensors = std::iter::once(&result).chain(&inputs).map(describe).collect::<Vec<_>>().join("_");
+        let whole = if is_whole { "" } else { "_odd" };
+        let key = format!("{tensors}{}{whole}", epilogue.key());
+        Self { steps: epilogue.steps().to_vec(), result, inputs, is_whole, key }
+    }
+
+    /// Bytes of an element of the result.
+    pub(super) const fn result_bytes(&self) -> u64 {
+        self.result.dtype.bytes()
+    }
+
+    /// As part of a kernel's name.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+}
+
+/// What a kernel receives for its end: the memory of the result and of up to three inputs, where their elements lie, and
+/// the numbers of the launch.
+#[derive(Debug, Clone, Copy)]
+pub struct Outputs {
+    /// The result's memory.
+    pub result: Global<u8>,
+    /// The inputs' memory; the same as the result's where there are fewer.
+    pub inputs: [Global<u8>; MAX_INPUTS],
+    /// For the result and each input: first element, strides of rows, columns and batch.
+    pub strides: Array<i64, STRIDES>,
+    /// The numbers of the launch.
+    pub scalars: Array<f64, MAX_SCALARS>,
+}
+
+/// The words of [`Outputs::strides`] for a problem.
+#[must_use]
+pub fn stride_words(problem: &Problem) -> [i64; STRIDES] {
+    let mut words = [0; STRIDES];
+    for (place, matrix) in words.chunks_mut(WORDS).zip(std::iter::once(&problem.c).chain(&problem.inputs)) {
+        place[..3].copy_from_slice(&[matrix.first as i64, matrix.row_stride, matrix.column_stride]);
+        place[3..].copy_from_slice(&matrix.batch_strides);
+    }
+    words
+}
+
+/// The words of [`Outputs::scalars`] for an epilogue.
+#[must_use]
+pub fn scalar_words(epilogue: &Epilogue) -> [f64; MAX_SCALARS] {
+    let mut words = [0.0; MAX_SCALARS];
+    words[..epilogue.scalars().len()].copy_from_slice(epilogue.scalars());
+    words
+}
+
+/// Where a block is in the batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Position {
+    /// All dimensions as one.
+    pub flat: Val<u32>,
+    /// Each dimension.
+    pub each: [Val<u32>; BATCH_RANK],
+}
+
+/// A tensor's element of row 0 and column 0 at the block's position in the batch.
+#[derive(Debug, Clone, Copy)]
+struct Tensor {
+    access: Access,
+    first: Global<u8>,
+    strides: [Val<i64>; 2],
+}
+
+/// The end of a kernel, while it is recorded.
+#[derive(Debug)]
+pub struct Finish<'a, A: Accumulator> {
+    ending: &'a Ending,
+    sizes: [Val<u32>; 2],
+    flat: Val<u32>,
+    result: Tensor,
+    inputs: Vec<Tensor>,
+    scalars: Vec<Val<A>>,
+}
+
+impl<'a, A: Accumulator> Finish<'a, A> {
+    /// The end of a block's work on the result of `m` rows and `n` columns at a position of the batch.
+    #[must_use]
+    pub fn new(ending: &'a Ending, outputs: Outputs, [m, n]: [Val<u32>; 2], position: Position) -> Self {
+        let tensor = |index: usize, access: Access, memory: Global<u8>| {
+            let word = |i: usize| outputs.strides.at(index * WORDS + i);
+            let first = position
+                .each
+                .iter()
+                .enumerate()
+                .fold(word(0), |first, (dim, place)| place.cast::<i64>().mul_add(word(3 + dim), first));
+            let first = memory.at(first * access.dtype.bytes() as i64);
+            Tensor { access, first, strides: [word(1), word(2)] }
+        };
+        let inputs = ending.inputs.iter().zip(outputs.inputs).enumerate();
+        let is_number = |step: &&Step| matches!(step, Step::Scale | Step::AddScaled);
+        let num_scalars = ending.steps.iter().filter(is_number).count();
+        Self {
+            ending,
+            sizes: [m, n],
+            flat: position.flat,
+            result: tensor(0, ending.result, outputs.result),
+            inputs: inputs.map(|(index, (access, memory))| tensor(index + 1, *access, memory)).collect(),
+            scalars: (0..num_scalars).map(|i| outputs.scalars.at(i).cast()).collect(),
+        }
+    }
+
+    /// Finishes and stores the values of neighbours in a row, those that are inside the result. A power of two of them, from
+    /// a column on that is a multiple of their number.
+    #[track_caller]
+    pub fn row(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
+        let [m, n] = self.sizes;
+        if self.ending.is_whole && values.len() <= GROUP as usize {
+            when(row.lt(m) & column.lt(n), || self.group(values, row, column));
+            return;
+        }
+        for (j, value) in (0_u32..).zip(values) {
+            let column = column + j;
+            when(row.lt(m) & column.lt(n), || self.group(&[*value], row, column));
+        }
+    }
+
+    /// Finishes and stores one value that is inside the result.
+    #[track_caller]
+    pub fn one(&self, value: Val<A>, row: Val<u32>, column: Val<u32>) {
+        self.group(&[value], row, column);
+    }
+
+    fn group(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
+        let inputs: Vec<_> = self.inputs.iter().map(|input| input.load::<A>(values.len(), row, column)).collect();
+        let finished: Vec<_> = (0_u32..)
+            .zip(values)
+            .map(|(j, value)| {
+                let inputs: Vec<_> = inputs.iter().map(|input| input[j as usize]).collect();
+                let place = Place { batch: self.flat, row, column: column + j };
+                self.value(*value, place, &inputs)
+            })
+            .collect();
+        self.result.store(&finished, row, column);
+    }
+
+    /// A sum's way through the steps.
+    #[must_use]
+    pub fn value(&self, sum: Val<A>, place: Place, inputs: &[Val<A>]) -> Val<A> {
+        let (mut next_input, mut next_scalar) = (inputs.iter(), self.scalars.iter());
+        let mut input = || *next_input.next().expect("an epilogue counts its inputs");
+        let mut scalar = || *next_scalar.next().expect("an epilogue counts its numbers");
+        self.ending.steps.iter().fold(sum, |value, step| match step {
+            Step::Scale => value * scalar(),
+            Step::Add => value + input(),
+            Step::AddScaled => input().mul_add(scalar(), value),
+            Step::Activate(activation) => A::activate(*activation, value),
+            Step::Apply(function) => A::call(function, value, place, inputs),
+        })
+    }
+}
+
+impl Tensor {
+    fn at(&self, row: Val<u32>, column: Val<u32>) -> Global<u8> {
+        let [down, along] = self.strides;
+        let bytes = self.access.dtype.bytes() as i64;
+        let row = row.cast::<i64>() * down;
+        let place = match self.access.walk {
+            Walk::Wide => row + column.cast::<i64>(),
+            Walk::Strided => column.cast::<i64>().mul_add(along, row),
+            Walk::Same => row,
+        };
+        self.first.at(place * bytes)
+    }
+
+    fn load<A: Accumulator>(&self, len: usize, row: Val<u32>, column: Val<u32>) -> Vec<Val<A>> {
+        let Access { dtype, walk } = self.access;
+        match walk {
+            Walk::Wide => elements::load(dtype, self.at(row, column), len as u32, true),
+            Walk::Strided => {
+                (0..len as u32).flat_map(|j| elements::load(dtype, self.at(row, column + j), 1, false)).collect()
+            }
+            Walk::Same => vec![elements::load(dtype, self.at(row, column), 1, false)[0]; len],
+        }
+    }
+
+    fn store<A: Accumulator>(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
+        let Access { dtype, walk } = self.access;
+        if walk == Walk::Wide {
+            return elements::store(dtype, self.at(row, column), values, true);
+        }
+        for (j, value) in (0_u32..).zip(values) {
+            elements::store(dtype, self.at(row, column + j), &[*value], false);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Adds the sums of the parts of a split product, in the order of the parts, and finishes them.
+
+use warpfold_lang::{Array, Global, Kernel, Val, block_idx, kernel, range, thread_idx, var, when};
+
+use super::accumulator::Accumulator;
+use super::epilogue::MAX_SCALARS;
+use super::finish::{Ending, Finish, Outputs, Position, STRIDES};
+use super::simt::SIZES;
+
+/// Threads of a block.
+pub(super) const BLOCK: u32 = 256;
+
+/// What the kernel takes: the parts' sums, sizes, elements of a part, and what its [end](Outputs) takes.
+pub type FoldParts<A> = Kernel<(
+    Global<A>,
+    [u32; SIZES],
+    i64,
+    Global<u8>,
+    Global<u8>,
+    Global<u8>,
+    Global<u8>,
+    [i64; STRIDES],
+    [f64; MAX_SCALARS],
+)>;
+
+/// A thread takes an element of the result.
+#[must_use]
+pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
+    let ending = ending.clone();
+    let name = format!("matmul_fold_{}_{}", A::DTYPE, ending.key());
+    let body = move |parts: Global<A>,
+                     sizes: Array<u32, SIZES>,
+                     part_stride: Val<i64>,
+                     result: Global<u8>,
+                     x: Global<u8>,
+                     y: Global<u8>,
+                     z: Global<u8>,
+                     strides: Array<i64, STRIDES>,
+                     scalars: Array<f64, MAX_SCALARS>| {
+        // Roles
+        let (m, n) = (sizes.at(0), sizes.at(1));
+        let element = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
+        when(element.lt(part_stride.cast::<u64>()), || {
+            // Fold
+            let mine = parts.at(element);
+            let sum = var::<A>(mine.get());
+            range(1_u32, sizes.at(4), 1_u32, |part| {
+                let next = mine.at(part.cast::<i64>() * part_stride).get();
+                sum.update(|sum| sum + next);
+            });
+            // Epilogue
+            let row_of_all = element / n.cast::<u64>();
+            let column = (element - row_of_all * n.cast::<u64>()).cast::<u32>();
+            let flat = (row_of_all / m.cast::<u64>()).cast::<u32>();
+            let row = (row_of_all - flat.cast::<u64>() * m.cast::<u64>()).cast::<u32>();
+            let rest = flat / sizes.at(7);
+            let each = [rest / sizes.at(6), rest % sizes.at(6), flat % sizes.at(7)];
+            let outputs = Outputs { result, inputs: [x, y, z], strides, scalars };
+            let finish = Finish::<A>::new(&ending, outputs, [m, n], Position { flat, each });
+            finish.one(sum.get(), row, column);
+        });
+    };
+    kernel(name, body).required_block(BLOCK)
+}

@@ -1,0 +1,232 @@
+//! Which kernel computes a product, with which tiles, in how many parts.
+
+use std::fmt;
+
+use warpfold_device::{LaunchConfig, Limits};
+
+use super::cost::{self, Work};
+use super::epilogue::Epilogue;
+use super::finish::Ending;
+use super::fold_parts;
+use super::load::Load;
+use super::problem::{BATCH_RANK, Matrix, Problem, Rows, refused};
+use super::simt::Configuration;
+use super::tile::Tile;
+use crate::{Dtype, Error};
+
+/// The kernel of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// Ordinary cores.
+    Simt(Tile),
+}
+
+/// How a product is computed: a value to look at, to compare, and to replace by another with [`Plan::with`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What it is for.
+    pub problem: Problem,
+    /// What is done to the sums.
+    pub epilogue: Epilogue,
+    /// The kernel.
+    pub code: Code,
+    /// Products of a part of the sums; all of them unless the sums are split.
+    pub part: u64,
+    /// Parts; the sums of several are added by a second launch, in the order of the parts.
+    pub num_parts: u32,
+    /// Clocks, by the cost model.
+    pub clocks: f64,
+    /// The part of the device's peak that this is, by the cost model.
+    pub share_of_peak: f64,
+}
+
+/// The most parts that sums are split into.
+const MAX_PARTS: u64 = 64;
+
+/// Products that a part has at least: fewer are not worth the traffic of their sums.
+const LEAST_PART: u64 = 128;
+
+impl Plan {
+    /// Chooses the kernel that the cost model says is the fastest.
+    ///
+    /// ```
+    /// use warpfold_device::{Device, Profile};
+    /// use warpfold_kernels::Dtype;
+    /// use warpfold_kernels::matmul::{Epilogue, Plan, Problem};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let large = Plan::new(Problem::new(Dtype::F32, 8192, 8192, 8192), Epilogue::new(), device.limits())?;
+    /// assert_eq!(large.num_parts, 1);
+    /// let narrow = Plan::new(Problem::new(Dtype::F32, 64, 64, 65536), Epilogue::new(), device.limits())?;
+    /// assert!(narrow.num_parts > 1);
+    /// println!("{large}\n{narrow}");
+    /// # Ok::<(), warpfold_kernels::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::DtypeMismatch`](crate::ErrorKind::DtypeMismatch), [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
+    /// for element types without kernels, [`ErrorKind::Operand`](crate::ErrorKind::Operand) for sizes beyond the kernels' and
+    /// inputs that are not those of the epilogue.
+    pub fn new(problem: Problem, epilogue: Epilogue, limits: &Limits) -> Result<Self, Error> {
+        let work = check(&problem, &epilogue, limits)?;
+        let most = match problem.rows {
+            // Sums that are not split are one chain whatever the tile.
+            Rows::Invariant => 1,
+            Rows::Planned => (problem.k / LEAST_PART).clamp(1, MAX_PARTS),
+        };
+        let candidates = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).flat_map(|tile| {
+            let splits = (0..=most.ilog2()).map(|i| 1_u64 << i);
+            splits.map(move |num_parts| (cost::clocks(&work, tile, num_parts), tile, num_parts))
+        });
+        let (_, tile, num_parts) = candidates.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles");
+        Self::made(problem, epilogue, work, (Code::Simt(tile), num_parts as u32))
+    }
+
+    /// The plan with a kernel and a number of parts of one's own choice.
+    ///
+    /// # Errors
+    /// Those of [`Plan::new`]; [`ErrorKind::Operand`](crate::ErrorKind::Operand) for a tile that breaks a rule, and for
+    /// parts where none are possible.
+    pub fn with(
+        problem: Problem,
+        epilogue: Epilogue,
+        limits: &Limits,
+        code: Code,
+        num_parts: u32,
+    ) -> Result<Self, Error> {
+        let work = check(&problem, &epilogue, limits)?;
+        let Code::Simt(tile) = code;
+        tile.validate().map_err(refused)?;
+        if num_parts == 0 || (num_parts > 1 && problem.rows == Rows::Invariant) {
+            return Err(refused(format!("{num_parts} parts are not possible")));
+        }
+        Self::made(problem, epilogue, work, (code, num_parts))
+    }
+
+    fn made(problem: Problem, epilogue: Epilogue, work: Work, (code, num_parts): (Code, u32)) -> Result<Self, Error> {
+        let Code::Simt(tile) = code;
+        // Parts of whole steps, so that only the last one may have a rest.
+        let part = problem.k.div_ceil(num_parts.into()).next_multiple_of(tile.depth.into()).max(1);
+        let num_parts = problem.k.div_ceil(part).max(1) as u32;
+        let clocks = cost::clocks(&work, tile, num_parts.into());
+        let share_of_peak = cost::share_of_peak(&work, clocks);
+        let plan = Self { problem, epilogue, code, part, num_parts, clocks, share_of_peak };
+        let blocks = plan.num_blocks();
+        if blocks.is_none_or(|blocks| blocks > i32::MAX as u64) {
+            return Err(refused(format!("{} is more than a grid has blocks for", plan.problem)));
+        }
+        Ok(plan)
+    }
+
+    fn num_blocks(&self) -> Option<u64> {
+        let Code::Simt(tile) = self.code;
+        let tiles =
+            self.problem.m.div_ceil(tile.rows.into()).checked_mul(self.problem.n.div_ceil(tile.columns.into()))?;
+        tiles.checked_mul(self.problem.num_products())?.checked_mul(self.num_parts.into())
+    }
+
+    /// The type that products are added up in.
+    pub(super) fn accumulator(&self) -> Dtype {
+        self.problem.accumulator().expect("plans are made for types that have one")
+    }
+
+    /// The launch that multiplies; none where there is no result.
+    #[must_use]
+    pub fn launch(&self) -> Option<LaunchConfig> {
+        let Code::Simt(tile) = self.code;
+        let blocks = self.num_blocks().filter(|blocks| *blocks > 0)?;
+        let bytes = tile.shared_bytes(self.accumulator().bytes() as u32);
+        Some(LaunchConfig::new(blocks as u32, tile.threads()).dynamic_shared(bytes))
+    }
+
+    /// The launch that adds the sums of the parts, if there are several.
+    #[must_use]
+    pub fn fold(&self) -> Option<LaunchConfig> {
+        let results = self.num_results();
+        let blocks = results.div_ceil(fold_parts::BLOCK.into());
+        (self.num_parts > 1 && blocks > 0).then(|| LaunchConfig::new(blocks as u32, fold_parts::BLOCK))
+    }
+
+    /// Elements of the result.
+    #[must_use]
+    pub fn num_results(&self) -> u64 {
+        self.problem.m * self.problem.n * self.problem.num_products()
+    }
+
+    /// Words of 64 bits between the two launches.
+    #[must_use]
+    pub fn workspace_words(&self) -> u64 {
+        let bytes = u64::from(self.num_parts) * self.num_results() * self.accumulator().bytes();
+        if self.num_parts > 1 { bytes.div_ceil(8) } else { 0 }
+    }
+
+    /// The additions that a sum goes through at most: its share of the error bound.
+    #[must_use]
+    pub fn depth(&self) -> u64 {
+        self.part.min(self.problem.k) + u64::from(self.num_parts)
+    }
+
+    /// The problem of the launch that multiplies: where the sums are split, its result are sums in the workspace.
+    pub(super) fn first(&self) -> (Problem, Epilogue) {
+        if self.num_parts == 1 {
+            return (self.problem.clone(), self.epilogue.clone());
+        }
+        let Problem { m, n, batch, .. } = self.problem;
+        let mut c = Matrix::rows(self.accumulator(), n);
+        let mut stride = (m * n) as i64;
+        for dim in (0..BATCH_RANK).rev() {
+            c.batch_strides[dim] = if batch[dim] == 1 { 0 } else { stride };
+            stride *= batch[dim] as i64;
+        }
+        (Problem { c, inputs: Vec::new(), ..self.problem.clone() }, Epilogue::new())
+    }
+
+    /// What decides on the code of the kernel that multiplies.
+    #[must_use]
+    pub fn configuration(&self) -> Configuration {
+        let Code::Simt(tile) = self.code;
+        let (first, epilogue) = self.first();
+        let Problem { m, n, k, a, b, .. } = first;
+        let loads = [Load::of(&a, m, k), Load::of(&b.transposed(), n, k)];
+        let has_rest = !k.is_multiple_of(tile.depth.into());
+        Configuration { tile, loads, has_rest, ending: Ending::new(&first, &epilogue) }
+    }
+}
+
+/// Sums of 8 bytes leave no room for the largest tile.
+fn has_room(tile: Tile, accumulator: Dtype) -> bool {
+    u64::from(tile.thread[0] * tile.thread[1]) * accumulator.bytes() <= 512
+}
+
+fn check(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Result<Work, Error> {
+    let accumulator = problem.accumulator()?;
+    epilogue.check(accumulator)?;
+    let (expected, found) = (epilogue.num_inputs(), problem.inputs.len());
+    if expected != found {
+        return Err(refused(format!("the epilogue ({epilogue}) takes {expected} input(s), not {found}")));
+    }
+    let Problem { m, n, k, batch, .. } = *problem;
+    let sizes = [m, n, k].into_iter().chain(batch);
+    if let Some(size) = sizes.into_iter().find(|size| *size > 1 << 31) {
+        return Err(refused(format!("{size} rows, columns or products of a batch are more than the kernels count")));
+    }
+    let products = problem.num_products();
+    Ok(Work { m, n, k, products, accumulator, num_sms: limits.num_sms.max(1).into() })
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Code::Simt(tile) = self.code;
+        write!(f, "{}: tiles of {tile}", self.problem)?;
+        if let Some(launch) = self.launch() {
+            write!(f, ", {} block(s) of {}", launch.grid[0], tile.threads())?;
+        }
+        if self.num_parts > 1 {
+            write!(f, ", {} parts of {} products, then their sums", self.num_parts, self.part)?;
+        }
+        if !self.epilogue.steps().is_empty() {
+            write!(f, ", {}", self.epilogue)?;
+        }
+        write!(f, "; {:.0} clocks expected, {:.0} % of peak", self.clocks, 100.0 * self.share_of_peak)
+    }
+}

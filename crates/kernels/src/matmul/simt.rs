@@ -1,0 +1,225 @@
+//! The product on ordinary cores: tiles of block, warp and thread, two stages in shared memory.
+
+use warpfold_lang::{
+    Array, Global, Kernel, Val, block_idx, dynamic_shared, kernel, lane_id, range, sync_threads, var, warp_id, when,
+};
+
+use super::accumulator::Accumulator;
+use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
+use super::finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES};
+use super::load::{Load, Loader, Ready};
+use super::problem::{BATCH_RANK, Problem};
+use super::tile::{PAD, Tile};
+
+/// Words of the sizes that the kernels take.
+pub(super) const SIZES: usize = 5 + BATCH_RANK;
+/// Words of the strides of both matrices, and of the parts of a split.
+pub(super) const MATRICES: usize = 2 * (3 + BATCH_RANK) + 1;
+
+/// What the kernel takes: `a`, `b`, [sizes](size_words), [strides](matrix_words), and what its [end](Outputs) takes.
+pub type Simt = Kernel<(
+    Global<u8>,
+    Global<u8>,
+    [u32; SIZES],
+    [i64; MATRICES],
+    Global<u8>,
+    Global<u8>,
+    Global<u8>,
+    Global<u8>,
+    [i64; STRIDES],
+    [f64; MAX_SCALARS],
+)>;
+
+/// What decides on the code of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Configuration {
+    /// The tiles.
+    pub tile: Tile,
+    /// How each matrix is read.
+    pub loads: [Load; 2],
+    /// Whether a step may reach beyond the last product.
+    pub has_rest: bool,
+    /// What is done to the sums.
+    pub ending: Ending,
+}
+
+/// Sizes as the kernels take them: `m`, `n`, `k`, products a part, parts, the batch.
+pub(super) fn size_words(problem: &Problem, part: u64, num_parts: u32) -> [u32; SIZES] {
+    let mut words = [0; SIZES];
+    let sizes = [problem.m, problem.n, problem.k, part, num_parts.into()];
+    for (word, size) in words.iter_mut().zip(sizes.into_iter().chain(problem.batch)) {
+        *word = size as u32;
+    }
+    words
+}
+
+/// For both matrices: the first element, strides from line to line and along the sums, and of the batch; then the elements
+/// from the sums of one part to those of the next.
+pub(super) fn matrix_words(problem: &Problem, part_stride: u64) -> [i64; MATRICES] {
+    let mut words = [0; MATRICES];
+    for (place, matrix) in words.chunks_mut(3 + BATCH_RANK).zip([problem.a, problem.b.transposed()]) {
+        place[..3].copy_from_slice(&[matrix.first as i64, matrix.row_stride, matrix.column_stride]);
+        place[3..].copy_from_slice(&matrix.batch_strides);
+    }
+    words[MATRICES - 1] = part_stride as i64;
+    words
+}
+
+/// Where a block is: its tile of the result, its part of the sums, its position in the batch.
+struct Block {
+    row: Val<u32>,
+    column: Val<u32>,
+    part: Val<u32>,
+    position: Position,
+}
+
+impl Block {
+    /// Tiles of a row lie side by side in the grid, then those of a column, parts, and the batch.
+    fn this(tile: Tile, sizes: Array<u32, SIZES>) -> Self {
+        let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
+        let (down, across) = (tiles(sizes.at(0), tile.rows), tiles(sizes.at(1), tile.columns));
+        let (rest, column) = divide(block_idx().x, across);
+        let (rest, row) = divide(rest, down);
+        let (flat, part) = divide(rest, sizes.at(4));
+        let (rest, inner) = divide(flat, sizes.at(7));
+        let (outer, middle) = divide(rest, sizes.at(6));
+        let position = Position { flat, each: [outer, middle, inner] };
+        Self { row: row * tile.rows, column: column * tile.columns, part, position }
+    }
+}
+
+fn divide(number: Val<u32>, by: Val<u32>) -> (Val<u32>, Val<u32>) {
+    let quotient = number / by;
+    (quotient, number - quotient * by)
+}
+
+/// Each block computes a tile of the result of one product, or one part of its sums.
+#[must_use]
+pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
+    let Configuration { tile, loads, has_rest, ending } = configuration.clone();
+    if let Err(rule) = tile.validate() {
+        panic!("{rule}");
+    }
+    let rest = if has_rest { "_rest" } else { "" };
+    let keys = loads.map(Load::key).join("_");
+    let name = format!("matmul_{}x{}_{keys}{rest}_{}_{}", tile.rows, tile.columns, A::DTYPE, ending.key());
+    let body = move |a: Global<u8>,
+                     b: Global<u8>,
+                     sizes: Array<u32, SIZES>,
+                     strides: Array<i64, MATRICES>,
+                     result: Global<u8>,
+                     x: Global<u8>,
+                     y: Global<u8>,
+                     z: Global<u8>,
+                     ends: Array<i64, STRIDES>,
+                     scalars: Array<f64, MAX_SCALARS>| {
+        // Shared-memory map
+        let depth = tile.depth;
+        let pitches = [tile.rows + PAD, tile.columns + PAD];
+        let tiles = pitches.map(|pitch| dynamic_shared::<A>(2 * depth * pitch));
+        // Roles
+        let block = Block::this(tile, sizes);
+        let (m, n, k) = (sizes.at(0), sizes.at(1), sizes.at(2));
+        let begin = block.part * sizes.at(3);
+        let end = k.min(begin + sizes.at(3));
+        let [my_row, my_column] = first_of_thread(tile);
+        let [thread_rows, thread_columns] = tile.thread;
+        let sums: Vec<_> = (0..thread_rows * thread_columns).map(|_| var::<A>(Val::constant(A::ZERO))).collect();
+        when(begin.lt(end), || {
+            let ready = |which: usize, memory: Global<u8>, first: Val<u32>, side: u32, lines: Val<u32>| {
+                let words = |i: usize| strides.at(which * (3 + BATCH_RANK) + i);
+                let offset = (0..BATCH_RANK).fold(words(0), |offset, dim| {
+                    block.position.each[dim].cast::<i64>().mul_add(words(3 + dim), offset)
+                });
+                let loader = Loader {
+                    load: loads[which],
+                    sides: [side, depth],
+                    threads: tile.threads(),
+                    first: memory.at(offset * loads[which].dtype.bytes() as i64),
+                    strides: [words(1), words(2)],
+                    lines: [first, lines],
+                    tile: tiles[which],
+                    end: has_rest.then_some(end),
+                };
+                loader.ready()
+            };
+            let of_a = ready(0, a, block.row, tile.rows, m);
+            let of_b = ready(1, b, block.column, tile.columns, n);
+            main_loop(tile, [&of_a, &of_b], [begin, end], [my_row, my_column], &sums);
+        });
+        // Epilogue
+        let bytes = ending.result_bytes() as i64;
+        let result = result.at(block.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
+        let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
+        let finish = Finish::<A>::new(&ending, outputs, [m, n], block.position);
+        for (i, sums) in (0..thread_rows).zip(sums.chunks(thread_columns as usize)) {
+            let row = block.row + my_row + (i / 4 * (4 * tile.lanes_down()) + i % 4);
+            for (j, four) in (0..thread_columns / GROUP).zip(sums.chunks(GROUP as usize)) {
+                let column = block.column + my_column + j * (4 * tile.lanes_across);
+                finish.row(&four.iter().map(|sum| sum.get()).collect::<Vec<_>>(), row, column);
+            }
+        }
+    };
+    const { assert!(MAX_INPUTS == 3, "the kernel has a parameter for each input") };
+    kernel(name, body).required_block(tile.threads())
+}
+
+/// The first row and column of a thread in the block's tile.
+fn first_of_thread(tile: Tile) -> [Val<u32>; 2] {
+    let [rows, columns] = tile.warp();
+    let (warp, lane) = (warp_id(), lane_id());
+    let row = warp / tile.warps_across * rows + lane / tile.lanes_across * 4;
+    let column = warp % tile.warps_across * columns + lane % tile.lanes_across * 4;
+    [row, column]
+}
+
+/// Adds the products from `begin` to `end`, of which there is one at least: while a step is multiplied the next one is
+/// under way to registers, and goes to the other stage behind the arithmetic.
+fn main_loop<A: Accumulator>(
+    tile: Tile,
+    [of_a, of_b]: [&Ready<A>; 2],
+    [begin, end]: [Val<u32>; 2],
+    [my_row, my_column]: [Val<u32>; 2],
+    sums: &[warpfold_lang::Var<A>],
+) {
+    let depth = tile.depth;
+    let stages = [of_a, of_b].map(|ready| depth * ready.pitch());
+    let last = begin + (end - begin - 1) / depth * depth;
+    // Fragments
+    let [down, across] = [4 * tile.lanes_down(), 4 * tile.lanes_across];
+    let fragments = |stage: Val<u32>, l: u32| {
+        let group = |ready: &Ready<A>, size: u32, mine: Val<u32>, l: u32, groups: u32, apart: u32| -> Vec<Val<A>> {
+            let row = ready.tile().at(stage * size + mine);
+            (0..groups).flat_map(|i| A::get_four(row.at(l * ready.pitch() + i * apart))).collect()
+        };
+        let a = group(of_a, stages[0], my_row, l, tile.thread[0] / 4, down);
+        let b = group(of_b, stages[1], my_column, l, tile.thread[1] / 4, across);
+        (a, b)
+    };
+    // Main loop
+    let stage = var(0_u32);
+    of_a.store(Val::constant(0), &of_a.load(begin));
+    of_b.store(Val::constant(0), &of_b.load(begin));
+    sync_threads();
+    range(begin, end, depth, |step| {
+        let (current, other) = (stage.get(), stage.get() ^ 1);
+        let next = (step + depth).min(last);
+        let (next_a, next_b) = (of_a.load(next), of_b.load(next));
+        let mut acc: Vec<Val<A>> = sums.iter().map(|sum| sum.get()).collect();
+        let mut ahead = fragments(current, 0);
+        for l in 0..depth {
+            let (a, b) = ahead;
+            ahead = if l + 1 < depth { fragments(current, l + 1) } else { (Vec::new(), Vec::new()) };
+            for (a, acc) in a.iter().zip(acc.chunks_mut(b.len())) {
+                for (b, acc) in b.iter().zip(acc) {
+                    *acc = a.mul_add(*b, *acc);
+                }
+            }
+        }
+        sums.iter().zip(acc).for_each(|(sum, acc)| sum.set(acc));
+        of_a.store(other * stages[0], &next_a);
+        of_b.store(other * stages[1], &next_b);
+        stage.set(other);
+        sync_threads();
+    });
+}

@@ -1,0 +1,324 @@
+//! Products of matrices, on every device at hand and under every check: layouts, batches, splits, types, epilogues.
+
+use warpfold_device::{Checks, Device, Profile};
+use warpfold_kernels::matmul::{
+    Activation, BATCH_RANK, Code, Epilogue, Matrix, Operands, Plan, Problem, Rows, Tile, launch,
+};
+use warpfold_kernels::{Dtype, Error, ErrorKind, Workspace};
+
+/// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
+fn element(seed: usize, i: usize) -> f64 {
+    ((i * 7919 + seed * 104_729) % 15) as f64 - 7.0
+}
+
+/// The bytes of whole numbers in a type.
+fn bytes_of(dtype: Dtype, values: &[f64]) -> Vec<u8> {
+    let one = |value: &f64| match dtype {
+        Dtype::F16 => half::f16::from_f64(*value).to_le_bytes().to_vec(),
+        Dtype::Bf16 => half::bf16::from_f64(*value).to_le_bytes().to_vec(),
+        Dtype::F32 => (*value as f32).to_le_bytes().to_vec(),
+        Dtype::F64 => value.to_le_bytes().to_vec(),
+        Dtype::I32 => (*value as i32).to_le_bytes().to_vec(),
+        Dtype::I8 => (*value as i8).to_le_bytes().to_vec(),
+        _ => panic!("no numbers of {dtype}"),
+    };
+    values.iter().flat_map(one).collect()
+}
+
+fn values_of(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
+    let one = |bytes: &[u8]| match dtype {
+        Dtype::F16 => half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
+        Dtype::Bf16 => half::bf16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
+        Dtype::F32 => f32::from_le_bytes(bytes.try_into().unwrap()).into(),
+        Dtype::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
+        Dtype::I32 => i32::from_le_bytes(bytes.try_into().unwrap()).into(),
+        _ => panic!("no numbers of {dtype}"),
+    };
+    bytes.chunks(dtype.bytes() as usize).map(one).collect()
+}
+
+/// The position of an element.
+fn place(matrix: &Matrix, batch: [u64; BATCH_RANK], row: u64, column: u64) -> usize {
+    let batch: i64 = batch.iter().zip(matrix.batch_strides).map(|(place, stride)| *place as i64 * stride).sum();
+    let position = matrix.first as i64 + batch + row as i64 * matrix.row_stride + column as i64 * matrix.column_stride;
+    position as usize
+}
+
+/// Every position of a batch.
+fn positions([outer, middle, inner]: [u64; BATCH_RANK]) -> Vec<[u64; BATCH_RANK]> {
+    let each = move |i: u64| [i / inner / middle, i / inner % middle, i % inner];
+    (0..outer * middle * inner).map(each).collect()
+}
+
+struct Case {
+    problem: Problem,
+    epilogue: Epilogue,
+    plan: Option<(Tile, u32)>,
+    /// What the host makes of a sum and the inputs.
+    finish: fn(f64, &[f64]) -> f64,
+}
+
+impl Case {
+    fn of(problem: Problem) -> Self {
+        Self { problem, epilogue: Epilogue::new(), plan: None, finish: |sum, _| sum }
+    }
+
+    fn plan(&self, device: &Device) -> Plan {
+        let (problem, epilogue) = (self.problem.clone(), self.epilogue.clone());
+        match self.plan {
+            None => Plan::new(problem, epilogue, device.limits()),
+            Some((tile, parts)) => Plan::with(problem, epilogue, device.limits(), Code::Simt(tile), parts),
+        }
+        .unwrap()
+    }
+}
+
+/// The elements of a matrix's memory, from 0 to its last.
+fn memory(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; BATCH_RANK], seed: usize) -> Vec<f64> {
+    let places = positions(batch).into_iter();
+    let of = |b| (0..rows).flat_map(move |i| (0..columns).map(move |j| place(matrix, b, i, j)));
+    let len = places.flat_map(of).max().map_or(1, |last| last + 1);
+    (0..len).map(|i| element(seed, i)).collect()
+}
+
+/// Runs a case and compares every element, and that nothing else was written.
+#[track_caller]
+fn check(device: &Device, case: &Case) {
+    let plan = case.plan(device);
+    let Problem { m, n, k, batch, a, b, c, ref inputs, .. } = case.problem;
+    let (left, right) = (memory(&a, m, k, batch, 1), memory(&b, k, n, batch, 2));
+    let others: Vec<_> = inputs.iter().zip(3..).map(|(input, seed)| memory(input, m, n, batch, seed)).collect();
+    let upload = |matrix: &Matrix, values: &[f64]| device.upload(&bytes_of(matrix.dtype, values)).unwrap();
+    let (on_a, on_b) = (upload(&a, &left), upload(&b, &right));
+    let on_others: Vec<_> = inputs.iter().zip(&others).map(|(input, values)| upload(input, values)).collect();
+    let mut expected = vec![f64::NAN; memory(&c, m, n, batch, 0).len() + 4];
+    for at in positions(batch) {
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let sum = (0..k).map(|l| left[place(&a, at, i, l)] * right[place(&b, at, l, j)]).sum();
+            let more: Vec<_> =
+                inputs.iter().zip(&others).map(|(input, values)| values[place(input, at, i, j)]).collect();
+            expected[place(&c, at, i, j)] = (case.finish)(sum, &more);
+        }
+    }
+    // What is not written stays as it is: every bit set.
+    let mut on_c = device.alloc::<u8>(expected.len() * c.dtype.bytes() as usize).unwrap();
+    on_c.fill_bytes(0xff).unwrap();
+    let views = on_others.iter().map(|buffer| buffer.as_view()).collect();
+    let operands = Operands { a: on_a.as_view(), b: on_b.as_view(), inputs: views, c: on_c.as_view_mut() };
+    launch(&device.default_stream(), &plan, operands, &mut Workspace::new()).unwrap_or_else(|e| panic!("{plan}: {e}"));
+    let untouched = values_of(c.dtype, &vec![0xff; c.dtype.bytes() as usize])[0];
+    let found = values_of(c.dtype, &on_c.download().unwrap());
+    for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        let expected = if expected.is_nan() { untouched } else { *expected };
+        assert!(found.to_bits() == expected.to_bits() || found == &expected, "{plan}: {found} at {i}, not {expected}");
+    }
+    for report in device.take_reports() {
+        let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{plan}: {}", findings.join("\n"));
+    }
+}
+
+/// The virtual GPU under all checks, and a GPU if there is one.
+fn on_every_device(test: impl Fn(&Device)) {
+    let checked = Device::virtual_gpu(Profile::H200);
+    checked.set_checks(Checks::All).unwrap();
+    test(&checked);
+    Device::all().into_iter().filter(|device| !device.is_virtual()).for_each(|device| test(&device));
+}
+
+const SHAPES: [(u64, u64, u64); 13] = [
+    (1, 1, 1),
+    (1, 130, 7),
+    (130, 1, 16),
+    (16, 128, 16),
+    (17, 129, 15),
+    (63, 65, 33),
+    (64, 64, 16),
+    (128, 256, 8),
+    (129, 260, 20),
+    (5, 7, 300),
+    (3, 4, 0),
+    (0, 4, 3),
+    (4, 0, 3),
+];
+
+#[test]
+fn every_tile_is_exact_at_every_boundary() {
+    on_every_device(|device| {
+        for (m, n, k) in SHAPES {
+            for tile in Tile::ALL {
+                let plan = Some((tile, 1));
+                check(device, &Case { plan, ..Case::of(Problem::new(Dtype::F32, m, n, k)) });
+            }
+            check(device, &Case::of(Problem::new(Dtype::F32, m, n, k)));
+        }
+    });
+}
+
+#[test]
+fn either_matrix_may_lie_transposed_strided_or_reversed() {
+    on_every_device(|device| {
+        for (m, n, k) in [(20, 36, 28), (33, 35, 31), (64, 64, 64)] {
+            let plain = Problem::new(Dtype::F32, m, n, k);
+            let (at, bt) = (Matrix::rows(Dtype::F32, m).transposed(), Matrix::rows(Dtype::F32, k).transposed());
+            for (a, b) in [(plain.a, bt), (at, plain.b), (at, bt)] {
+                check(device, &Case::of(Problem { a, b, ..plain.clone() }));
+            }
+            // Every second column of rows in reverse order, into every third element.
+            let a = Matrix { first: (m - 1) * 2 * k, row_stride: -(2 * k as i64), column_stride: 2, ..plain.a };
+            let c = Matrix { row_stride: 3 * n as i64, column_stride: 3, ..plain.c };
+            check(device, &Case::of(Problem { a, c, ..plain.clone() }));
+            // Not at a multiple of 16 bytes.
+            let a = Matrix { first: 1, alignment: 4, ..plain.a };
+            let c = Matrix { first: 3, alignment: 4, ..plain.c };
+            check(device, &Case::of(Problem { a, c, ..plain }));
+        }
+    });
+}
+
+#[test]
+fn a_batch_has_three_dimensions_in_which_a_matrix_may_repeat() {
+    on_every_device(|device| {
+        let (m, n, k) = (9, 12, 20);
+        let plain = Problem::new(Dtype::F32, m, n, k);
+        let batch = [2, 3, 2];
+        let (mk, kn, mn) = ((m * k) as i64, (k * n) as i64, (m * n) as i64);
+        let a = Matrix { batch_strides: [6 * mk, 2 * mk, mk], ..plain.a };
+        let b = Matrix { batch_strides: [0, kn, 0], ..plain.b };
+        let c = Matrix { batch_strides: [6 * mn, 2 * mn, mn], ..plain.c };
+        check(device, &Case::of(Problem { batch, a, b, c, ..plain.clone() }));
+        check(device, &Case { plan: Some((Tile::SMALL, 2)), ..Case::of(Problem { batch, a, b, c, ..plain.clone() }) });
+        check(device, &Case::of(Problem { batch: [2, 0, 1], ..plain }));
+    });
+}
+
+#[test]
+fn sums_may_be_split_into_parts() {
+    on_every_device(|device| {
+        for (m, n, k) in [(5, 8, 300), (33, 35, 129), (16, 128, 64), (2, 2, 3)] {
+            for (tile, parts) in [(Tile::FLAT, 3), (Tile::SMALL, 4), (Tile::MEDIUM, 2), (Tile::LARGE, 64)] {
+                let plan = Some((tile, parts));
+                check(device, &Case { plan, ..Case::of(Problem::new(Dtype::F32, m, n, k)) });
+            }
+        }
+    });
+}
+
+#[test]
+fn other_types_are_added_up_in_theirs() {
+    on_every_device(|device| {
+        for (from, to) in [
+            (Dtype::F16, Dtype::F32),
+            (Dtype::Bf16, Dtype::F32),
+            (Dtype::F64, Dtype::F64),
+            (Dtype::I32, Dtype::I32),
+            (Dtype::I8, Dtype::I32),
+            (Dtype::F32, Dtype::F64),
+        ] {
+            for (m, n, k) in [(20, 36, 24), (7, 9, 11)] {
+                let plain = Problem::new(from, m, n, k);
+                let c = Matrix::rows(to, n);
+                check(device, &Case::of(Problem { c, ..plain.clone() }));
+                let (a, b) = (Matrix::rows(from, m).transposed(), Matrix::rows(from, k).transposed());
+                check(device, &Case::of(Problem { a, b, c, ..plain }));
+            }
+        }
+    });
+}
+
+#[test]
+fn an_epilogue_scales_adds_activates_and_adds_again() {
+    on_every_device(|device| {
+        let (m, n, k) = (18, 20, 12);
+        let plain = Problem::new(Dtype::F32, m, n, k);
+        let column = Matrix { row_stride: 0, ..plain.c };
+        let row = Matrix { row_stride: 1, column_stride: 0, ..plain.c };
+        let epilogue = Epilogue::new().scale(0.5).add().activate(Activation::Relu).add_scaled(-2.0);
+        let finish = |sum: f64, more: &[f64]| (0.5 * sum + more[0]).max(0.0) - 2.0 * more[1];
+        for bias in [column, row, Matrix { dtype: Dtype::Bf16, ..column }] {
+            for plan in [None, Some((Tile::SMALL, 2))] {
+                let problem = Problem { inputs: vec![bias, plain.c], ..plain.clone() };
+                check(device, &Case { problem, epilogue: epilogue.clone(), plan, finish });
+            }
+        }
+    });
+}
+
+#[test]
+fn an_epilogue_may_be_a_function_of_ones_own() {
+    on_every_device(|device| {
+        let (m, n, k) = (18, 21, 12);
+        let plain = Problem::new(Dtype::F32, m, n, k);
+        let epilogue = Epilogue::new()
+            .with_inputs(1)
+            .apply("gate", |x, at, inputs| at.column.le(at.row).select(x * inputs[0], at.batch.cast::<f32>()));
+        // On the diagonal and below; the host's function does not know the place, so both sides are tried apart.
+        for (m, finish) in [(1, (|_, _| 0.0) as fn(f64, &[f64]) -> f64), (m, |sum, more| sum * more[0])] {
+            let n = if m == 1 { n } else { 1 };
+            let problem = Problem::new(Dtype::F32, m, n, k);
+            if m == 1 {
+                // Column 0 is on the diagonal: leave it out.
+                let b = Matrix { first: 1, alignment: 4, ..plain.b };
+                let c = Matrix { first: 1, alignment: 4, ..plain.c };
+                let shifted = Epilogue::new().with_inputs(1).apply("gate_shifted", |x, at, inputs| {
+                    (at.column + 1).le(at.row).select(x * inputs[0], at.batch.cast::<f32>())
+                });
+                let problem = Problem { b, c, inputs: vec![problem.c], n: n - 1, ..problem };
+                check(device, &Case { problem, epilogue: shifted, plan: None, finish });
+            } else {
+                let problem = Problem { inputs: vec![problem.c], ..problem };
+                check(device, &Case { problem, epilogue: epilogue.clone(), plan: None, finish });
+            }
+        }
+    });
+}
+
+/// The rows of a product of arbitrary floats, as bits.
+fn bits(device: &Device, rows: u64, mode: Rows) -> Vec<u32> {
+    let (n, k) = (40, 2000);
+    let problem = Problem { rows: mode, ..Problem::new(Dtype::F32, rows, n, k) };
+    let plan = Plan::new(problem, Epilogue::new(), device.limits()).unwrap();
+    let float = |i: u64| ((i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 / 16_777_216.0).sin();
+    let a: Vec<u8> = (0..rows * k).flat_map(|i| float(i).to_le_bytes()).collect();
+    let b: Vec<u8> = (0..k * n).flat_map(|i| float(i + 77).to_le_bytes()).collect();
+    let (a, b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
+    let mut c = device.alloc::<u8>((rows * n * 4) as usize).unwrap();
+    let operands = Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
+    launch(&device.default_stream(), &plan, operands, &mut Workspace::new()).unwrap();
+    c.download().unwrap().chunks(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+#[test]
+fn the_bits_of_a_row_do_not_depend_on_the_rows_beside_it_where_that_is_asked_for() {
+    on_every_device(|device| {
+        let many = bits(device, 200, Rows::Invariant);
+        for rows in [1, 16, 65] {
+            let few = bits(device, rows, Rows::Invariant);
+            assert_eq!(few, many[..few.len()], "{rows} rows");
+            assert_eq!(bits(device, rows, Rows::Planned), bits(device, rows, Rows::Planned));
+        }
+        assert_ne!(bits(device, 1, Rows::Planned), many[..40], "a split changes bits, or this test shows nothing");
+    });
+}
+
+#[track_caller]
+fn refused(problem: Problem, epilogue: Epilogue) -> ErrorKind {
+    let device = Device::virtual_gpu(Profile::H200);
+    let error: Error = Plan::new(problem, epilogue, device.limits()).unwrap_err();
+    error.kind().clone()
+}
+
+#[test]
+fn what_no_kernel_does_is_refused() {
+    let of = |dtype| Problem::new(dtype, 4, 4, 4);
+    assert!(matches!(refused(of(Dtype::Bool), Epilogue::new()), ErrorKind::Unsupported { .. }));
+    let mixed = Problem { b: Matrix::rows(Dtype::F16, 4), ..of(Dtype::F32) };
+    assert!(matches!(refused(mixed, Epilogue::new()), ErrorKind::DtypeMismatch { .. }));
+    assert!(matches!(refused(of(Dtype::F32), Epilogue::new().add()), ErrorKind::Operand { .. }));
+    let gelu = Epilogue::new().activate(Activation::Gelu);
+    assert!(matches!(refused(of(Dtype::I32), gelu), ErrorKind::Unsupported { .. }));
+    let own = Epilogue::new().apply("twice", |x, _, _| x * 2.0);
+    assert!(matches!(refused(of(Dtype::F64), own), ErrorKind::Unsupported { .. }));
+    let huge = Problem { m: 1 << 40, ..of(Dtype::F32) };
+    assert!(matches!(refused(huge, Epilogue::new()), ErrorKind::Operand { .. }));
+}
