@@ -49,6 +49,9 @@ pub struct KernelInfo {
     pub max_cluster_blocks: Option<u32>,
     /// Some cluster size must be given, here or with the launch (`.explicitcluster`).
     pub explicit_cluster: bool,
+    /// Registers a thread that the kernel starts with, where its directives say so: `.maxnreg`, or `.minnctapersm` with
+    /// `.maxntid` or `.reqntid`. It is what `setmaxnreg` starts from.
+    pub entry_registers: Option<u32>,
     /// 32-bit registers live at once, the most that any point of the kernel needs: an estimate of what ptxas allocates.
     pub registers: u32,
 }
@@ -264,6 +267,9 @@ fn kernel_info(module: &Module, f: &Function, code: &Code) -> Result<KernelInfo,
     let max_threads = directive("maxntid").map(|v| narrow(v.iter().product()));
     let extent = |v: Vec<u64>| [0, 1, 2].map(|i| v.get(i).map_or(1, |&n| narrow(n)));
     let required_block = directive("reqntid").map(extent);
+    let one = |name| directive(name).map(|v| v.first().map_or(1, |&n| narrow(n)));
+    let most_threads = max_threads.or(required_block.map(|b| b.iter().product()));
+    let entry_registers = one("maxnreg").or_else(|| entry_registers(most_threads?, one("minnctapersm")?));
     if directive("blocksareclusters").is_some() {
         let reason = "grids that are counted in clusters".to_owned();
         return Err(Error::Unsupported { line: f.span.line, text: f.name.to_string(), reason });
@@ -277,8 +283,19 @@ fn kernel_info(module: &Module, f: &Function, code: &Code) -> Result<KernelInfo,
         max_threads,
         required_block,
         required_cluster: directive("reqnctapercluster").map(extent),
-        max_cluster_blocks: directive("maxclusterrank").map(|v| v.first().map_or(1, |&n| narrow(n))),
+        max_cluster_blocks: one("maxclusterrank"),
         explicit_cluster: directive("explicitcluster").is_some(),
+        entry_registers,
         registers: function.map_or(0, |f| f.registers),
     })
+}
+
+/// Registers a thread such that so many blocks of so many threads share the 65,536 of a multiprocessor: a multiple of 8, and
+/// at most 255, as ptxas 13.0 reports it.
+fn entry_registers(threads: u32, blocks: u32) -> Option<u32> {
+    let threads = threads.checked_next_multiple_of(32)?.checked_mul(blocks)?;
+    match 65_536u32.checked_div(threads)? / 8 * 8 {
+        0 => None,
+        registers => Some(registers.min(255)),
+    }
 }

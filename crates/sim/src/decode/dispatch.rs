@@ -58,6 +58,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         | O::Elect
         | O::Nanosleep
         | O::Griddepcontrol
+        | O::Setmaxnreg
         | O::Pmevent
         | O::Brkpt => sync::decode(d, inst),
         O::Vadd
@@ -93,7 +94,6 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         }
         O::Wmma | O::Mma | O::Ldmatrix | O::Stmatrix | O::Movmatrix | O::Wgmma => tensor_ops::decode(d, inst),
         O::Tcgen05 => Err(d.unsupported(inst, "tcgen05 exists from sm_100 on")),
-        O::Setmaxnreg => Err(d.unsupported(inst, "registers are not reallocated")),
         O::Stacksave | O::Stackrestore | O::Alloca => Err(d.unsupported(inst, "the stack is not managed by hand here")),
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct Decoder<'a> {
     level: Level,
     /// Handlers that call the checker.
     pub(crate) checked: bool,
-    /// The architecture that the module is written for (`.target`), 0 if it names none.
-    target: u32,
+    /// The architecture that the module is written for (`.target`), 0 if it names none, and whether for that one alone.
+    target: (u32, bool),
     /// What is decoded so far.
     pub(crate) code: Code,
     /// Addresses and sizes of `.global` and `.const` variables.
@@ -78,10 +78,18 @@ impl Decoder<'_> {
 
     /// An error unless the module is written for `sm_<number>` or later, as ptxas demands.
     pub(crate) fn require(&self, inst: &Instruction, number: u32) -> Result<(), Error> {
-        if self.target >= number {
+        if self.target.0 >= number {
             return Ok(());
         }
         Err(self.invalid(inst, format!("the instruction needs .target sm_{number} or later")))
+    }
+
+    /// An error unless the module is written for `sm_<number>a`.
+    pub(crate) fn require_specific(&self, inst: &Instruction, number: u32) -> Result<(), Error> {
+        if self.target == (number, true) {
+            return Ok(());
+        }
+        Err(self.invalid(inst, format!("the instruction needs .target sm_{number}a")))
     }
 
     /// An error unless the instruction has exactly `n` operands.

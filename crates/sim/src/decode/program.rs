@@ -31,7 +31,7 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
     let mut d = Decoder {
         level: Level::detect(),
         checked,
-        target: target_number(module),
+        target: target(module),
         code: Code::default(),
         globals,
         module_scope: HashMap::new(),
@@ -53,10 +53,10 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
     Ok(d.code)
 }
 
-fn target_number(module: &Module) -> u32 {
-    let digits: String =
-        module.target.first().map(|t| t.chars().filter(char::is_ascii_digit).collect()).unwrap_or_default();
-    digits.parse().unwrap_or(0)
+fn target(module: &Module) -> (u32, bool) {
+    let Some(target) = module.target.first() else { return (0, false) };
+    let digits: String = target.chars().filter(char::is_ascii_digit).collect();
+    (digits.parse().unwrap_or(0), target.ends_with('a'))
 }
 
 fn functions(module: &Module) -> impl Iterator<Item = &Function> {

@@ -4,7 +4,7 @@ use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
 
 use super::Decoder;
 use crate::Error;
-use crate::exec::code::{Barrier, BarrierKind, BlockId, Class, ClusterBarrier, Terminator};
+use crate::exec::code::{Barrier, BarrierKind, BlockId, Class, ClusterBarrier, SetRegisters, Terminator};
 use crate::exec::op::{NONE, Op};
 use crate::memory_ops::access::{Nothing, scope_of};
 use crate::warp_ops::{elect, fence, matching, redux, shuffle, vote};
@@ -27,8 +27,15 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
             d.push(Op::new(d.handler::<fence::Sleep>()));
             Ok(())
         }
+        Opcode::Setmaxnreg => set_registers(d, inst),
         Opcode::Griddepcontrol => {
+            // Launches run one after the other here: what a launch depends on is over and seen before it begins.
+            d.require(inst, 90)?;
             d.expect_modifiers(inst, &["wait", "launch_dependents"])?;
+            d.expect_operands(inst, 0)?;
+            if inst.has("wait") == inst.has("launch_dependents") {
+                return Err(d.invalid(inst, "expected .wait or .launch_dependents"));
+            }
             d.push(Op::new(d.handler::<Nothing>()));
             Ok(())
         }
@@ -45,7 +52,7 @@ pub(super) fn ends_block(inst: &Instruction) -> bool {
     use Opcode as O;
     matches!(
         inst.opcode,
-        O::Bar | O::Barrier | O::Shfl | O::Vote | O::Match | O::Redux | O::Elect // wait for others
+        O::Bar | O::Barrier | O::Shfl | O::Vote | O::Match | O::Redux | O::Elect | O::Setmaxnreg // wait for others
             | O::Wmma | O::Mma | O::Ldmatrix | O::Stmatrix | O::Movmatrix | O::Wgmma
             | O::Brx | O::Call | O::Ret | O::Exit | O::Trap
     )
@@ -152,6 +159,22 @@ fn cluster_barrier(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (releases, aligned) = (!waits && !inst.has("relaxed"), inst.has("aligned"));
     d.end_waiting(inst, None, |_, next, instruction| {
         Terminator::ClusterBarrier(ClusterBarrier { waits, releases, aligned, next, instruction })
+    })
+}
+
+/// Decodes `setmaxnreg`.
+fn set_registers(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.require_specific(inst, 90)?;
+    d.expect_modifiers(inst, &["inc", "dec", "sync", "aligned"])?;
+    d.expect_operands(inst, 1)?;
+    if inst.has("inc") == inst.has("dec") || !inst.has("sync") || !inst.has("aligned") {
+        return Err(d.invalid(inst, "expected .inc or .dec, and .sync.aligned"));
+    }
+    let count = u32::try_from(d.literal(inst, 0)?).ok().filter(|n| (24..=256).contains(n) && n % 8 == 0);
+    let count = count.ok_or_else(|| d.invalid(inst, "expected a multiple of 8 from 24 to 256"))?;
+    let takes = inst.has("inc");
+    d.end_waiting(inst, None, |_, next, instruction| {
+        Terminator::SetRegisters(SetRegisters { takes, count, next, instruction })
     })
 }
 

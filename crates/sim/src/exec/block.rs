@@ -8,6 +8,7 @@ use super::frame;
 use super::geometry::Geometry;
 use super::machine::{Fault, Machine};
 use super::op::NONE;
+use super::registers::Registers;
 use super::row::{ALL_LANES, LANES, Row};
 use super::special::{clear_undefined, fill_constants, fill_specials};
 use super::warp::{Part, PartState, Warp};
@@ -49,6 +50,8 @@ pub(crate) struct Block {
     pub(super) barriers: Vec<BarrierState>,
     /// Arrivals at the barrier of the cluster, by warp.
     pub(super) cluster: Vec<Arrival>,
+    /// Registers of its warps.
+    pub(super) registers: Registers,
     /// Aligned barriers that wait for the rest of a warp.
     pub(super) partial: Vec<Partial>,
     clock: u64,
@@ -97,6 +100,7 @@ impl Block {
             shared: vec![Row([0; LANES]); rows],
             barriers: vec![BarrierState::default(); BARRIERS],
             cluster: vec![Arrival::default(); geometry.warps() as usize],
+            registers: Registers::default(),
             partial: Vec::new(),
             clock: 0,
             check: geometry.checked.then(|| BlockCheck::new(geometry.shared_bytes)),
@@ -118,6 +122,7 @@ impl Block {
         self.asynchronous.begin(self.warps.len());
         self.partial.clear();
         self.cluster.fill(Arrival::default());
+        self.registers.start(self.warps.len(), geometry.entry_registers);
         self.ready = if geometry.warps() == 32 { ALL_LANES } else { (1 << geometry.warps()) - 1 };
         self.shared.fill(Row([0; LANES]));
         for barrier in &mut self.barriers {
@@ -166,7 +171,10 @@ impl Block {
             if pass == 0 {
                 self.clock = m.clock;
                 return match self.ready {
-                    0 if self.has_exited() => Turn::Done,
+                    0 if self.has_exited() => {
+                        self.end_registers(m);
+                        Turn::Done
+                    }
                     0 => Turn::Stuck,
                     _ => Turn::Yield,
                 };
@@ -284,9 +292,16 @@ impl Block {
                     let part = &mut self.warps[w as usize].parts[i];
                     (part.block, part.at_terminator) = (block, true);
                     match self.reach_cluster_barrier(w, i, barrier, m) {
-                        Some(_) if m.stop => return Outcome::Stop,
                         Some(next) => next,
-                        None => return if m.stop { Outcome::Stop } else { Outcome::Switch },
+                        None => return Outcome::Switch,
+                    }
+                }
+                Terminator::SetRegisters(set) => {
+                    let part = &mut self.warps[w as usize].parts[i];
+                    (part.block, part.at_terminator) = (block, true);
+                    match self.set_registers(w, i, set, m) {
+                        Some(next) => next,
+                        None => return Outcome::Switch,
                     }
                 }
                 terminator => {
@@ -399,7 +414,8 @@ impl Block {
             | Terminator::Branch { .. }
             | Terminator::WarpSync { .. }
             | Terminator::Barrier(_)
-            | Terminator::ClusterBarrier(_) => unreachable!("run_part handles this terminator itself"),
+            | Terminator::ClusterBarrier(_)
+            | Terminator::SetRegisters(_) => unreachable!("run_part handles this terminator itself"),
         }
     }
 
@@ -525,6 +541,10 @@ impl Block {
                     thread,
                     "waits at the barrier of the cluster, at which not all threads of the cluster arrive".to_owned(),
                 ),
+                (PartState::Registers, Terminator::SetRegisters(set)) => {
+                    let w = u32::try_from(w).expect("at most 32 warps");
+                    (set.instruction, thread, self.waits_for_registers(w, set))
+                }
                 (PartState::WarpSync, Terminator::WarpSync { instruction, .. }) => (
                     *instruction,
                     thread,

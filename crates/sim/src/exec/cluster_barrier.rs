@@ -49,11 +49,10 @@ impl Block {
             true if mask & !state.owes != 0 => "waits at the barrier of the cluster without having arrived",
             _ => "",
         };
-        if !rule.is_empty() {
+        if m.checked && !rule.is_empty() {
             let wrong = mask & if barrier.waits { !state.owes } else { state.owes };
             let lane = wrong.trailing_zeros();
             self.fault(m, FindingKind::InvalidSync, barrier.instruction, w, lane, rule.to_owned());
-            m.stop |= !m.checked;
         }
         m.progress = true;
         let state = &mut self.cluster[w as usize];

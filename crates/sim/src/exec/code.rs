@@ -161,6 +161,8 @@ pub(crate) enum Terminator {
     Barrier(Box<Barrier>),
     /// The barrier of the cluster.
     ClusterBarrier(ClusterBarrier),
+    /// `setmaxnreg`.
+    SetRegisters(SetRegisters),
 }
 
 /// A call.
@@ -242,6 +244,19 @@ pub(crate) struct ClusterBarrier {
     pub releases: bool,
     /// All threads of a warp must execute it together.
     pub aligned: bool,
+    /// The block after it.
+    pub next: BlockId,
+    /// The instruction.
+    pub instruction: u32,
+}
+
+/// `setmaxnreg.inc` or `.dec`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SetRegisters {
+    /// It is the `inc`.
+    pub takes: bool,
+    /// Registers a thread afterwards.
+    pub count: u32,
     /// The block after it.
     pub next: BlockId,
     /// The instruction.

@@ -130,6 +130,7 @@ pub(super) fn call(
             mask: lanes,
             block: function.entry,
             at_terminator: false,
+            retries: false,
             join: Some(join),
             frame,
             callers,

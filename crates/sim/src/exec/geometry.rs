@@ -11,6 +11,8 @@ pub(crate) struct Geometry {
     pub cluster: [u32; 3],
     /// The launch or the kernel gave that size.
     pub explicit_cluster: bool,
+    /// Registers a thread when it starts, where the kernel's directives tell (for `setmaxnreg`).
+    pub entry_registers: Option<u32>,
     /// Threads a block.
     pub threads: u32,
     /// Bytes of dynamic shared memory.

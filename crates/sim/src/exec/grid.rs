@@ -176,6 +176,7 @@ fn geometry(
         grid: launch.grid,
         block: launch.block,
         cluster,
+        entry_registers: kernel.entry_registers,
         explicit_cluster: kernel.required_cluster.is_some() || cluster != [1, 1, 1],
         threads: u32::try_from(threads).expect("at most 1024"),
         dynamic_shared: launch.dynamic_shared,

@@ -15,6 +15,7 @@ mod harvest;
 pub(crate) mod machine;
 pub(crate) mod memory_map;
 pub(crate) mod op;
+mod registers;
 mod rendezvous;
 pub(crate) mod row;
 pub(crate) mod special;

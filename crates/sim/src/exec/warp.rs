@@ -17,6 +17,8 @@ pub(crate) struct Part {
     pub block: BlockId,
     /// They have executed the block and wait at its terminator.
     pub at_terminator: bool,
+    /// They have waited for registers, and ask again.
+    pub retries: bool,
     /// The join they are inside of.
     pub join: Option<u32>,
     /// The current frame.
@@ -58,6 +60,8 @@ pub(crate) enum PartState {
     Barrier(u32),
     /// It waits at the barrier of the cluster.
     ClusterBarrier,
+    /// It waits for registers.
+    Registers,
 }
 
 /// Where the sides of a divergent branch wait for one another.
@@ -126,6 +130,7 @@ impl Warp {
                 mask,
                 block: entry,
                 at_terminator: false,
+                retries: false,
                 join: None,
                 frame: Frame { function, base: 0, local: 0 },
                 callers: Vec::new(),
@@ -196,6 +201,7 @@ impl Warp {
             mask: join.arrived,
             block: join.at,
             at_terminator: false,
+            retries: false,
             join: join.parent,
             frame: join.frame,
             callers: std::mem::take(&mut join.callers),
@@ -243,6 +249,7 @@ impl Warp {
             mask: join.arrived,
             block: join.at,
             at_terminator: false,
+            retries: false,
             join: join.parent,
             frame: join.frame,
             callers: join.callers.clone(),
