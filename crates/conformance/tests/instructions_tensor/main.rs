@@ -6,3 +6,5 @@ mod ldmatrix;
 mod mma;
 mod number;
 mod refused;
+mod shared_matrix;
+mod wgmma;

@@ -57,3 +57,35 @@ fn forms_of_ldmatrix_and_stmatrix_that_do_not_exist_are_refused() {
         refused(line);
     }
 }
+
+#[test]
+fn forms_of_wgmma_that_do_not_exist_are_refused() {
+    for line in [
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {r0,r1,r2}, w0, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f16.bf16.bf16 {r0,r1}, w0, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.bf16 {r0,r1,r2,r3}, w0, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {r0,r1,r2,r3}, w0, w1, 1, 2, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {r0,r1,r2,r3}, w0, w1, 1, 1, 1, 0, 2;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {r0,r1,r2,r3}, w0, w1, 1, 1, 1;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {r0,r1,r2,r3}, {r0,r1,r2,r3}, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k8.f32.bf16.bf16 {r0,r1,r2,r3}, w0, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n12k16.f32.bf16.bf16 {r0,r1,r2,r3}, w0, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {r0,r1,r2,r3}, w0, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {r0,r1,r2,r3}, w0, w1, 1, 1, 1, 0, 1;",
+        "wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8 {r0,r1,r2,r3}, w0, w1, 1, 1, 1;",
+        "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.xor.popc {r0,r1,r2,r3}, w0, w1, 1;",
+        "wgmma.mma_async.sync.aligned.m64n8k64.s32.s4.s4 {r0,r1,r2,r3}, w0, w1, 1;",
+        "wgmma.mma_async.sync.aligned.satfinite.m64n8k16.f32.bf16.bf16 {r0,r1,r2,r3}, w0, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.m64n8k16.f32.bf16.bf16 {r0,r1,r2,r3}, w0, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {w4,w5,w6,w7}, w0, w1, 1, 1, 1, 0, 0;",
+        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {r0,r1,r2,r3}, w0, w1, r4, 0, 1, 1, 1, 0, 0;",
+        "wgmma.wait_group.sync.aligned 8;",
+        "wgmma.wait_group.sync.aligned r0;",
+        "wgmma.wait_group.sync.aligned;",
+        "wgmma.commit_group.sync;",
+        "wgmma.fence.aligned;",
+        "wgmma.arrive.sync.aligned;",
+    ] {
+        refused(line);
+    }
+}

@@ -16,6 +16,7 @@ use crate::asynchronous::Asynchronous;
 use crate::check::{BlockCheck, ClusterMemory, LaunchCheck, PeerUse};
 use crate::report::{FindingKind, Severity};
 use crate::runtime;
+use crate::tensor_ops::queue;
 
 /// Basic blocks that a part runs before others get their turn.
 const SLICE: u32 = 4096;
@@ -375,6 +376,8 @@ impl Block {
                 if warp.parts[i].callers.is_empty() {
                     return self.exit(w, i, m, cx);
                 }
+                queue::finish(m, cx.code.tensor.finish);
+                let warp = &mut self.warps[w as usize];
                 let part = warp.parts.swap_remove(i);
                 let returned = frame::return_from(warp, part, cx.code);
                 let block = returned.block;
@@ -393,6 +396,7 @@ impl Block {
                 self.switch(w, i, m, cx.code, (*index, *targets, *count, *join, *instruction))
             }
             Terminator::Call(call) => {
+                queue::finish(m, cx.code.tensor.finish);
                 let warp = &mut self.warps[w as usize];
                 match frame::call(warp, i, call, m, cx, self.coordinates) {
                     frame::Called::Entered => Outcome::Switch,

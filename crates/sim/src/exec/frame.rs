@@ -21,6 +21,7 @@ pub(super) fn enter(m: &mut Machine, warp: &mut Warp, frame: Frame, function: &F
     m.frame = first;
     m.predicates = first.wrapping_add(function.predicate_row as usize).cast();
     m.local = &raw mut warp.local;
+    m.in_flight = &raw mut warp.in_flight;
     m.function = frame.function;
     m.local_base = frame.local;
     m.local_end = frame.local + function.local_bytes;

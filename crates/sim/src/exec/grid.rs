@@ -303,6 +303,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         frame: std::ptr::null_mut(),
         predicates: std::ptr::null_mut(),
         local: std::ptr::null_mut(),
+        in_flight: std::ptr::null_mut(),
         local_base: 0,
         local_end: 0,
         shared: std::ptr::null_mut(),

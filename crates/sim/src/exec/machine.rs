@@ -11,6 +11,7 @@ use crate::asynchronous::Asynchronous;
 use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::Tables;
+use crate::tensor_ops::queue::Queue;
 
 /// Counters of the memory accesses of one instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -91,6 +92,8 @@ pub(crate) struct Machine {
     pub predicates: *mut u32,
     /// Local memory of the current warp, one row for each 4 bytes.
     pub local: *mut Vec<Row>,
+    /// Tensor-core products that the current warp has in flight.
+    pub in_flight: *mut Queue,
     /// Where the current frame's local memory starts.
     pub local_base: u32,
     /// Where the current frame's local memory ends.

@@ -7,6 +7,7 @@
 
 use super::code::{BlockId, NO_BLOCK};
 use super::row::Row;
+use crate::tensor_ops::queue::Queue;
 
 /// Lanes that execute together.
 #[derive(Debug, Clone)]
@@ -100,6 +101,8 @@ pub(crate) struct Warp {
     pub rows: Vec<Row>,
     /// Local memory: one row for each 4 bytes.
     pub local: Vec<Row>,
+    /// Tensor-core products in flight.
+    pub in_flight: Queue,
     /// Block steps run since some part of the warp began to wait at a join.
     pub impatience: u32,
 }
@@ -114,6 +117,7 @@ impl Warp {
             joins: Vec::new(),
             rows: Vec::new(),
             local: Vec::new(),
+            in_flight: Queue::default(),
             impatience: 0,
         }
     }
@@ -124,6 +128,7 @@ impl Warp {
         self.initial = mask;
         self.joins.clear();
         self.parts.clear();
+        self.in_flight.clear();
         self.impatience = 0;
         if mask != 0 {
             self.parts.push(Part {

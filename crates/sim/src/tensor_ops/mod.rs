@@ -1,7 +1,8 @@
 //! Tensor cores: products of small matrices held by a warp (PTX ISA, "Warp Level Matrix Instructions").
 //!
 //! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in registers), [`multiply`] (the one loop
-//! behind all products), [`mma`], [`matrix`] (moves between shared memory and fragments).
+//! behind all products), [`mma`], [`matrix`] (moves between shared memory and fragments);
+//! then [`wgmma`], its [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work.
 //!
 //! # Arithmetic
 //! Products are exact. Floats are added to the accumulator one after the other, in the order of K, each step rounded to the
@@ -11,20 +12,24 @@
 //! bits still. So sums that are exact in `.f32` agree to the bit; others agree within the error of truncating each partial sum,
 //! 2^-23 of the largest partial sum for each block. A NaN is always the canonical one.
 //!
-//! Absent: `mma.sp` and whatever sm_100 added, which decode to errors.
+//! Absent: sparse matrices and whatever sm_100 added, which decode to errors.
 
+pub(crate) mod descriptor;
 pub(crate) mod element;
 pub(crate) mod fragment;
 pub(crate) mod matrix;
 pub(crate) mod mma;
 pub(crate) mod multiply;
+pub(crate) mod queue;
+mod warpgroup;
+pub(crate) mod wgmma;
 
 use warpfold_ptx::{Instruction, Opcode, Operand};
 
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::{Fault, Machine};
-use crate::exec::op::Op;
+use crate::exec::op::{Handler, Op};
 use crate::exec::row::ALL_LANES;
 use crate::report::{FindingKind, Severity};
 
@@ -33,6 +38,10 @@ use crate::report::{FindingKind, Severity};
 pub(crate) struct Tables {
     /// Of `mma`.
     pub mma: Vec<mma::Mma>,
+    /// Of `wgmma.mma_async`.
+    pub wgmma: Vec<wgmma::Tile>,
+    /// Waits for every `wgmma` in flight, if there can be one.
+    pub finish: Option<Handler>,
 }
 
 /// Decodes a tensor-core instruction. The guard was turned into a branch around it.
@@ -40,6 +49,7 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     match inst.opcode {
         Opcode::Mma => mma::decode(d, inst),
         Opcode::Ldmatrix | Opcode::Stmatrix => matrix::decode(d, inst),
+        Opcode::Wgmma => wgmma::decode(d, inst),
         Opcode::Movmatrix => matrix::decode_transpose(d, inst),
         _ => Err(d.unsupported(inst, "this tensor-core instruction is not executed")),
     }

@@ -1,0 +1,262 @@
+//! `wgmma.mma_async` and what orders it: decoding, and the operands of an instruction (PTX ISA, "Asynchronous Warpgroup Level Matrix
+//! Multiply-Accumulate Instructions").
+//!
+//! Every dense shape and type. Registers are held in [`Tile`], what is known when an instruction is issued in
+//! [`Issued`], the work is done in [`super::warpgroup`]. Absent: `wgmma.mma_async.sp`.
+
+use warpfold_ptx::{Instruction, Operand, ScalarType as T};
+
+use super::descriptor::{Layout, Major};
+use super::element::{Element, types};
+use super::queue::{Commit, Finish, Issue, Issued, Wait};
+use crate::Error;
+use crate::decode::Decoder;
+use crate::exec::machine::{Fault, Machine};
+use crate::exec::memory_map::SHARED_WINDOW;
+use crate::exec::op::{NONE, Op};
+use crate::memory_ops::access::Nothing;
+use crate::report::{FindingKind, Severity};
+
+/// The operands of a `wgmma.mma_async` that do not change.
+#[derive(Debug, Clone)]
+pub(crate) struct Tile {
+    /// Columns of B.
+    pub n: u16,
+    /// Columns of A.
+    pub depth: u8,
+    /// Types of A and B, unless they are bits.
+    pub types: [Element; 2],
+    /// Which way neighbouring elements of A and B run in shared memory.
+    pub major: [Major; 2],
+    /// The product is subtracted.
+    pub negates: bool,
+    /// What accumulators are.
+    pub sums: Sums,
+    /// The registers of A, unless it lies in shared memory.
+    pub a: Option<[u32; 4]>,
+    /// The accumulators.
+    pub d: Vec<u32>,
+}
+
+/// What accumulators are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sums {
+    F32,
+    /// Two in a register.
+    F16,
+    /// `.s32`.
+    Integer {
+        /// `.satfinite`.
+        saturates: bool,
+    },
+    /// `.s32`, of single bits.
+    Bits,
+}
+
+impl Tile {
+    /// Where the operands in shared memory lie: the layout, its first row, its rows and units.
+    pub(crate) fn operands(
+        &self,
+        m: &Machine,
+        issued: &Issued,
+    ) -> impl Iterator<Item = (Layout, [u32; 2], [u32; 2])> + use<> {
+        let rows = |layout: Layout, first: u32, rows: u32| match layout.major() {
+            Major::K => (layout, [first, 0], [rows, 2]),
+            Major::Mn => (layout, [0, first / 8], [16, rows / 8]),
+        };
+        let a = self.a.is_none().then(|| rows(Layout::new(issued.a, self.major[0]), m.warp % 4 * 16, 16));
+        let b = rows(Layout::new(issued.b, self.major[1]), 0, self.n.into());
+        a.into_iter().chain([b])
+    }
+
+    /// Whether the operands lie in shared memory; a finding if they do not.
+    #[inline(always)]
+    pub(crate) fn is_in_bounds(&self, m: &mut Machine, issued: &Issued) -> bool {
+        let limit = m.shared_bytes;
+        let ends =
+            |(layout, first, count): (Layout, [u32; 2], [u32; 2])| layout.end(first[0] + count[0], first[1] + count[1]);
+        self.operands(m, issued).all(|operand| ends(operand) <= limit) || self.has_all_units(m, issued)
+    }
+
+    /// The same, unit by unit: a line that holds the last one may be cut off behind it.
+    #[cold]
+    #[inline(never)]
+    fn has_all_units(&self, m: &mut Machine, issued: &Issued) -> bool {
+        for (layout, first, count) in self.operands(m, issued) {
+            for row in first[0]..first[0] + count[0] {
+                for unit in first[1]..first[1] + count[1] {
+                    let at = layout.unit(row, unit);
+                    if at.saturating_add(16) > m.shared_bytes {
+                        out_of_bounds(m, issued.instruction, at);
+                        return false;
+                    }
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Records an operand beyond shared memory.
+#[cold]
+fn out_of_bounds(m: &mut Machine, instruction: u32, at: u32) {
+    let address = SHARED_WINDOW + u64::from(at);
+    let fault = Fault {
+        kind: FindingKind::OutOfBounds,
+        severity: Severity::Error,
+        instruction,
+        block: m.block,
+        thread: m.thread(0),
+        address: Some((address, m.describe_shared(at.into()))),
+        other: None,
+        rule: format!("a matrix descriptor that leads outside the {} bytes of shared memory", m.shared_bytes),
+    };
+    let stop = !m.checked;
+    m.fault(fault, stop);
+}
+
+/// Decodes `wgmma.…`.
+pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    let plain = |d: &Decoder, operands| {
+        d.expect_modifiers(inst, &["fence", "commit_group", "wait_group", "sync", "aligned"])?;
+        d.expect_operands(inst, operands)
+    };
+    match inst.modifiers.first().map(warpfold_ptx::Name::as_str) {
+        Some("fence") => {
+            plain(d, 0)?;
+            let op = Op::new(d.handler::<Nothing>());
+            d.whole_warp(inst, op)
+        }
+        Some("commit_group") => {
+            plain(d, 0)?;
+            let op = Op::new(d.handler::<Commit>());
+            d.whole_warp(inst, op)
+        }
+        Some("wait_group") => {
+            plain(d, 1)?;
+            let groups = d.literal(inst, 0)?;
+            let imm = i64::try_from(groups).ok().filter(|n| (0..8).contains(n));
+            let imm = imm.ok_or_else(|| d.invalid(inst, "at most 7 groups may be pending"))?;
+            let op = Op { imm, ..Op::new(d.handler::<Wait>()) };
+            d.whole_warp(inst, op)
+        }
+        Some("mma_async") => multiply(d, inst),
+        _ => Err(d.unsupported(inst, "no such wgmma")),
+    }
+}
+
+/// N and K of a shape.
+fn shape(inst: &Instruction) -> Option<(u32, u32)> {
+    let (n, k) = inst.modifiers.iter().find_map(|m| m.strip_prefix("m64n"))?.split_once('k')?;
+    Some((n.parse().ok()?, k.parse().ok()?))
+}
+
+/// The types of A and B, what accumulators are, and the columns of A, of the types that exist.
+fn form(d: &Decoder, inst: &Instruction) -> Result<([Element; 2], Sums, u32), Error> {
+    use Element as E;
+    let none = || d.unsupported(inst, "no wgmma of these types");
+    let names = types(inst);
+    let [sums, a, b] = names[..] else { return Err(d.invalid(inst, "expected the types of D, A and B")) };
+    if (sums, a, b) == ("s32", "b1", "b1") {
+        let is_known = inst.has("and") && inst.has("popc");
+        return if is_known { Ok(([E::U8; 2], Sums::Bits, 256)) } else { Err(d.invalid(inst, "expected .and.popc")) };
+    }
+    let (Some(a), Some(b)) = (E::from_modifier(a), E::from_modifier(b)) else { return Err(none()) };
+    let sums = match (sums, a, b) {
+        ("f32" | "f16", E::F16, E::F16) | ("f32", E::Bf16, E::Bf16) | ("f32", E::Tf32, E::Tf32) => sums,
+        ("f32" | "f16", E::E4m3 | E::E5m2, E::E4m3 | E::E5m2) | ("s32", E::S8 | E::U8, E::S8 | E::U8) => sums,
+        _ => return Err(none()),
+    };
+    let sums = match sums {
+        "f32" => Sums::F32,
+        "f16" => Sums::F16,
+        _ => Sums::Integer { saturates: inst.has("satfinite") },
+    };
+    Ok(([a, b], sums, 256 / a.bits()))
+}
+
+fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    if inst.has("sp") {
+        return Err(d.unsupported(inst, "sparse matrices"));
+    }
+    let (n, k) = shape(inst).ok_or_else(|| d.unsupported(inst, "no such shape"))?;
+    let name = format!("m64n{n}k{k}");
+    d.expect_modifiers(inst, &["mma_async", "sync", "aligned", "satfinite", "b1", "and", "popc", &name])?;
+    let (types, sums, depth) = form(d, inst)?;
+    let is_integer = matches!(sums, Sums::Integer { .. } | Sums::Bits);
+    let steps = if is_integer && n > 32 { 16 } else { 8 };
+    if k != depth || !(8..=256).contains(&n) || n % steps != 0 {
+        return Err(d.unsupported(inst, "no such shape for these types"));
+    }
+    if inst.has("satfinite") && !matches!(sums, Sums::Integer { .. })
+        || sums != Sums::Bits && (inst.has("and") || inst.has("popc"))
+    {
+        return Err(d.invalid(inst, "a modifier of other types"));
+    }
+    let in_registers = matches!(d.operand(inst, 1)?, Operand::Vector(_));
+    let is_16_bit = matches!(types[0], Element::F16 | Element::Bf16) && !is_integer;
+    let scales = if is_integer { 0 } else { 2 };
+    let transposes = if is_16_bit { 2 - usize::from(in_registers) } else { 0 };
+    d.expect_operands(inst, 4 + scales + transposes)?;
+    let mut negates = false;
+    for at in 4..4 + scales {
+        negates ^= match d.literal(inst, at)? {
+            1 => false,
+            -1 => true,
+            _ => return Err(d.invalid(inst, "imm-scale-a and imm-scale-b are 1 or -1")),
+        };
+    }
+    let mut major = [Major::K; 2];
+    for (at, major) in (4 + scales..).zip(&mut major[2 - transposes..]) {
+        *major = match d.literal(inst, at)? {
+            0 => Major::K,
+            1 => Major::Mn,
+            _ => return Err(d.invalid(inst, "imm-trans-a and imm-trans-b are 0 or 1")),
+        };
+    }
+    let a = if in_registers {
+        let mut rows = [NONE; 4];
+        for (row, operand) in rows.iter_mut().zip(d.vector(inst, 1, 4)?) {
+            *row = register(d, inst, operand, Access::Read)?;
+        }
+        Some(rows)
+    } else {
+        None
+    };
+    let a_descriptor = if in_registers { NONE } else { d.src(inst, 1, T::B64)? };
+    let b_descriptor = d.src(inst, 2, T::B64)?;
+    let (adds, negated) = d.pred_src(inst, 3)?;
+    let count = n as usize / if sums == Sums::F16 { 4 } else { 2 };
+    let mut rows = Vec::with_capacity(count);
+    for operand in d.vector(inst, 0, count)? {
+        rows.push(register(d, inst, operand, Access::ReadWrite)?);
+    }
+    let depth = u8::try_from(if sums == Sums::Bits { 0 } else { depth }).expect("at most 32");
+    let n = u16::try_from(n).expect("at most 256");
+    let tile = Tile { n, depth, types, major, negates, sums, a, d: rows };
+    let (issue, finish) = (d.handler::<Issue>(), d.handler::<Finish>());
+    let tables = d.tensor_tables();
+    tables.finish = Some(finish);
+    tables.wgmma.push(tile);
+    let imm = i64::try_from(tables.wgmma.len() - 1).expect("few instructions");
+    d.whole_warp(inst, Op { imm, a: a_descriptor, b: b_descriptor, dst2: adds, c: negated.into(), ..Op::new(issue) })
+}
+
+/// What a `wgmma` does with a register.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    ReadWrite,
+}
+
+/// The row of a register operand: of the register itself, for it is read and written later.
+fn register(d: &mut Decoder, inst: &Instruction, operand: &Operand, access: Access) -> Result<u32, Error> {
+    if d.declared_type(inst, operand).is_none_or(|ty| ty.bits() > 32 || ty == T::Pred) {
+        return Err(d.invalid(inst, format!("{operand} must be a register of 32 bits")));
+    }
+    let row = d.source(inst, operand, T::B32)?;
+    if access == Access::ReadWrite {
+        d.destination(inst, operand, T::B32)?;
+    }
+    Ok(row)
+}
