@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::buffer::{View, ViewMut};
 use crate::element::Element;
 use crate::memory::{Access, Allocation};
-use crate::module::{FunctionInfo, Param};
+use crate::module::{FunctionInfo, Param, Places};
 use crate::tensor_map::TensorMap;
 
 /// The arguments of a launch, in the kernel's order. The typed launch makes them by itself; foreign PTX takes them from
@@ -17,6 +17,8 @@ use crate::tensor_map::TensorMap;
 pub struct Arguments<'a> {
     bytes: Vec<u8>,
     params: Vec<Param>,
+    /// The largest alignment among them.
+    align: usize,
     memory: Vec<(Arc<Allocation>, Access)>,
     borrow: std::marker::PhantomData<&'a mut [u8]>,
 }
@@ -79,6 +81,7 @@ impl<'a> Arguments<'a> {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8], align: usize) {
+        self.align = self.align.max(align);
         self.bytes.resize(self.bytes.len().next_multiple_of(align), 0);
         // Kernel parameters have at most a few KiB: the driver and the virtual GPU refuse more.
         self.params.push(Param { offset: self.bytes.len() as u32, bytes: bytes.len() as u32 });
@@ -93,19 +96,39 @@ impl<'a> Arguments<'a> {
         &self.memory
     }
 
+    /// Where each argument lies among the bytes.
+    pub(crate) fn places(&self) -> &[Param] {
+        &self.params
+    }
+
     /// Compares with the parameters that the kernel declares.
     pub(crate) fn check(&self, function: &FunctionInfo) -> Result<(), String> {
-        let Some(params) = &function.params else { return Ok(()) };
+        let Some(params) = &function.params else { return self.check_without_params() };
         if params.len() != self.params.len() {
             return Err(format!("the kernel has {} parameter(s), {} were given", params.len(), self.params.len()));
         }
-        match params.iter().zip(&self.params).enumerate().find(|(_, (expected, found))| expected != found) {
+        let differ = |(_, (expected, found)): &(usize, (&Param, &Param))| match function.places {
+            Places::Ours => expected != found,
+            Places::Drivers => expected.bytes != found.bytes,
+        };
+        match params.iter().zip(&self.params).enumerate().find(differ) {
             None => Ok(()),
             Some((index, (expected, found))) => Err(format!(
                 "parameter {index} has {} bytes at offset {}, the argument has {} bytes at offset {}",
                 expected.bytes, expected.offset, found.bytes, found.offset
             )),
         }
+    }
+}
+
+impl Arguments<'_> {
+    /// The bytes then go to the driver as they lie. It counts places from a start of its own, of which no more than a
+    /// multiple of 16 is known.
+    fn check_without_params(&self) -> Result<(), String> {
+        if self.align > 16 {
+            return Err(format!("an argument aligned to {} bytes needs a driver from CUDA 12.4 on", self.align));
+        }
+        Ok(())
     }
 }
 
@@ -116,6 +139,7 @@ mod tests {
     fn function(params: &[(u32, u32)]) -> FunctionInfo {
         FunctionInfo {
             name: "k".to_owned(),
+            places: Places::Ours,
             params: Some(params.iter().map(|&(offset, bytes)| Param { offset, bytes }).collect()),
             static_shared: 0,
             max_threads: None,

@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::arguments::Arguments;
 use crate::device::{DeviceKind, DriverVersion};
 use crate::launch::LaunchConfig;
 use crate::limits::Limits;
@@ -74,12 +75,12 @@ pub(crate) trait BackendStream: Debug + Send + Sync + Any {
     fn receive(&self, from: u64, to: &mut dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error>;
     fn fill(&self, address: u64, byte: u8, bytes: u64, clock: Clock) -> Result<Option<Span>, Error>;
     fn copy(&self, to: u64, from: u64, bytes: u64, clock: Clock) -> Result<Option<Span>, Error>;
-    /// Launches with parameter bytes laid out as the kernel declares them.
+    /// Launches with arguments that were [compared](Arguments::check) with the kernel's parameters.
     fn launch(
         &self,
         function: &dyn BackendFunction,
         config: &LaunchConfig,
-        params: &[u8],
+        arguments: &Arguments<'_>,
         clock: Clock,
     ) -> Result<Option<Span>, Error>;
     fn record(&self) -> Result<Box<dyn BackendEvent>, Error>;

@@ -70,13 +70,14 @@ fn prepared(function: Arc<dyn BackendFunction>, built: &Built) -> Result<Prepare
 
 /// Kernels.
 impl Device {
-    /// Builds and loads a kernel, unless that was done before, so that its first launch does not wait for it.
+    /// Builds and loads a kernel, unless that was done before, so that its first launch does not wait for it. Launches of the
+    /// function get the dynamic shared memory that the kernel declares.
     ///
     /// # Errors
     /// [`ErrorKind::Build`], [`ErrorKind::Jit`], [`ErrorKind::Load`].
     pub fn prepare<Ps: Params>(&self, kernel: &Kernel<Ps>) -> Result<Function, Error> {
         let prepared = self.prepared(kernel)?;
-        Ok(Function::new(self.clone(), prepared.function.clone()))
+        Ok(Function::new(self.clone(), prepared.function.clone(), prepared.dynamic_shared))
     }
 
     /// How many kernels were built and loaded so far, those that [`Device::load`] loads not counted.

@@ -203,6 +203,7 @@ mod tests {
     fn function() -> FunctionInfo {
         FunctionInfo {
             name: "k".to_owned(),
+            places: crate::module::Places::Ours,
             params: Some(Vec::new()),
             static_shared: 1024,
             max_threads: None,

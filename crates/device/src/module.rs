@@ -23,7 +23,7 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::UnknownKernel`](crate::ErrorKind::UnknownKernel).
     pub fn kernel(&self, name: &str) -> Result<Function, Error> {
-        Ok(Function::new(self.device.clone(), self.imp.clone().function(name)?))
+        Ok(Function::new(self.device.clone(), self.imp.clone().function(name)?, 0))
     }
 
     /// Device address and bytes of a module variable.
@@ -44,11 +44,17 @@ impl Module {
 pub struct Function {
     device: Device,
     imp: Arc<dyn BackendFunction>,
+    /// Bytes of dynamic shared memory that every launch of it gets, whatever it asks for.
+    dynamic_shared: u32,
 }
 
 impl Function {
-    pub(crate) fn new(device: Device, imp: Arc<dyn BackendFunction>) -> Self {
-        Self { device, imp }
+    pub(crate) fn new(device: Device, imp: Arc<dyn BackendFunction>, dynamic_shared: u32) -> Self {
+        Self { device, imp, dynamic_shared }
+    }
+
+    pub(crate) fn dynamic_shared(&self) -> u32 {
+        self.dynamic_shared
     }
 
     /// What is known about it.
@@ -75,6 +81,8 @@ pub struct FunctionInfo {
     pub name: String,
     /// Its parameters in order; `None` on a driver that does not tell (before CUDA 12.4).
     pub params: Option<Vec<Param>>,
+    /// Whose count the places of the parameters are.
+    pub(crate) places: Places,
     /// Bytes of shared memory a block that it declares.
     pub static_shared: u32,
     /// Threads a block at most.
@@ -83,6 +91,15 @@ pub struct FunctionInfo {
     pub required_block: Option<[u32; 3]>,
     /// Registers a thread: those that the driver's compiler took, or on the virtual GPU an estimate.
     pub registers: u32,
+}
+
+/// Whose count a parameter's offset is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// From the first parameter on, each at the next multiple of its alignment: as arguments are packed.
+    Ours,
+    /// From a place that the driver knows: with alignments beyond 16 bytes the first need not be at 0.
+    Drivers,
 }
 
 /// Where a parameter lies among the parameter bytes.

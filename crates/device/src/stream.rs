@@ -175,6 +175,7 @@ impl Stream {
     ) -> Result<(), Error> {
         let info = function.info();
         self.device.expect_same(function.device(), || format!("kernel {}", info.name))?;
+        let config = LaunchConfig { dynamic_shared: config.dynamic_shared.max(function.dynamic_shared()), ..config };
         self.run_kernel(function.imp(), info, config, arguments)
     }
 
@@ -196,7 +197,7 @@ impl Stream {
             memory.order(&self.imp, *access)?;
         }
         let clock = self.device.activity().clock();
-        let span = self.imp.launch(function, &config, arguments.bytes(), clock)?;
+        let span = self.imp.launch(function, &config, arguments, clock)?;
         self.device.activity().add(ActivityKind::Kernel(info.name.clone()), 0, span);
         Ok(())
     }

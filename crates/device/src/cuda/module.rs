@@ -11,7 +11,7 @@ use super::device::Context;
 use super::driver;
 use crate::backend::{BackendFunction, BackendModule};
 use crate::launch::LaunchConfig;
-use crate::module::{FunctionInfo, Param};
+use crate::module::{FunctionInfo, Param, Places};
 use crate::{Error, ErrorKind};
 
 /// Bytes for each of the compiler's two logs.
@@ -166,6 +166,7 @@ fn info(name: &str, function: sys::CUfunction) -> Result<FunctionInfo, DriverErr
     Ok(FunctionInfo {
         name: name.to_owned(),
         params: params(function),
+        places: Places::Drivers,
         static_shared: get(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
         max_threads: Some(get(A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?),
         required_block: None,

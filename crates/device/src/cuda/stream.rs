@@ -11,8 +11,10 @@ use super::device::Context;
 use super::driver;
 use super::module::JitFunction;
 use super::pinned::Pinned;
+use crate::arguments::Arguments;
 use crate::backend::{BackendEvent, BackendFunction, BackendHostMemory, BackendStream, Clock, Span, mixed};
 use crate::launch::{LaunchConfig, LaunchSite};
+use crate::module::Param;
 use crate::{Error, ErrorKind};
 
 /// A stream of the driver, with the context that it belongs to.
@@ -132,7 +134,7 @@ impl BackendStream for CudaStreamHandle {
         &self,
         function: &dyn BackendFunction,
         config: &LaunchConfig,
-        params: &[u8],
+        arguments: &Arguments<'_>,
         clock: Clock,
     ) -> Result<Option<Span>, Error> {
         let function = JitFunction::of(function).ok_or_else(|| mixed("the kernel", &self.context.properties))?;
@@ -144,7 +146,7 @@ impl BackendStream for CudaStreamHandle {
         };
         function.allow(config).map_err(invalid)?;
         let start = if clock == Clock::On { Some(self.record()?) } else { None };
-        launch(function, self.raw(), config, params).map_err(invalid)?;
+        launch(function, self.raw(), config, arguments).map_err(invalid)?;
         self.context.remember(self.raw() as usize, site);
         Ok(match start {
             Some(start) => Some(Span { start, end: self.record()? }),
@@ -178,7 +180,7 @@ fn launch(
     function: &JitFunction,
     stream: sys::CUstream,
     config: &LaunchConfig,
-    params: &[u8],
+    arguments: &Arguments<'_>,
 ) -> Result<(), DriverError> {
     let mut attributes = attributes(config);
     let launch = sys::CUlaunchConfig {
@@ -193,19 +195,29 @@ fn launch(
         attrs: attributes.as_mut_ptr(),
         numAttrs: attributes.len() as c_uint,
     };
-    let mut bytes = params.len();
-    let mut extra = [
+    let bytes = arguments.bytes();
+    let mut len = bytes.len();
+    let mut buffer = [
         sys::CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT as usize as *mut c_void,
-        params.as_ptr().cast_mut().cast(),
+        bytes.as_ptr().cast_mut().cast(),
         sys::CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT as usize as *mut c_void,
-        (&raw mut bytes).cast(),
+        (&raw mut len).cast(),
         sys::CU_LAUNCH_PARAM_END_AS_INT as usize as *mut c_void,
     ];
-    let extra = if params.is_empty() { std::ptr::null_mut() } else { extra.as_mut_ptr() };
-    // SAFETY: the function belongs to the stream's context and its module is loaded; the driver has read attributes
-    // and parameters, which it does not write, when the call returns. What the kernel does with the addresses among
-    // the parameters is the kernel's business: device code is outside of what Rust guarantees.
-    unsafe { sys::cuLaunchKernelEx(&raw const launch, function.raw(), std::ptr::null_mut(), extra) }.result()
+    let argument = |place: &Param| bytes[place.offset as usize..].as_ptr().cast_mut().cast::<c_void>();
+    let mut each: Vec<*mut c_void> = arguments.places().iter().map(argument).collect();
+    // One by one the driver puts arguments where the kernel has them; as a buffer they have to lie there already, which is the
+    // way for drivers that do not tell a kernel's parameters, and would read beyond the list if it were too short.
+    let (one_by_one, at_once) = match (each.is_empty(), &function.info().params) {
+        (true, _) => (std::ptr::null_mut(), std::ptr::null_mut()),
+        (false, Some(_)) => (each.as_mut_ptr(), std::ptr::null_mut()),
+        (false, None) => (std::ptr::null_mut(), buffer.as_mut_ptr()),
+    };
+    // SAFETY: the function belongs to the stream's context and its module is loaded; where arguments go one by one, their
+    // number and sizes are those of the function's parameters; the driver has read attributes and arguments, which it does
+    // not write, when the call returns. What the kernel does with the addresses among them is the kernel's business: device
+    // code is outside of what Rust guarantees.
+    unsafe { sys::cuLaunchKernelEx(&raw const launch, function.raw(), one_by_one, at_once) }.result()
 }
 
 fn attributes(config: &LaunchConfig) -> Vec<sys::CUlaunchAttribute> {

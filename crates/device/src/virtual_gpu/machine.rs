@@ -10,6 +10,7 @@ use warpfold_sim as sim;
 
 use super::profile::Profile;
 use super::reports::LaunchReport;
+use crate::arguments::Arguments;
 use crate::backend::{
     Backend, BackendEvent, BackendFunction, BackendHostMemory, BackendModule, BackendStream, Clock, Properties, Span,
     mixed,
@@ -17,7 +18,7 @@ use crate::backend::{
 use crate::device::DeviceKind;
 use crate::launch::{LaunchConfig, LaunchSite};
 use crate::limits::Limits;
-use crate::module::{FunctionInfo, Param};
+use crate::module::{FunctionInfo, Param, Places};
 use crate::{Error, ErrorKind};
 
 /// The `.version` that kernels for the virtual GPU are written in: the one of the first CUDA 13 toolkit.
@@ -233,12 +234,12 @@ impl BackendStream for VirtualStream {
         &self,
         function: &dyn BackendFunction,
         config: &LaunchConfig,
-        params: &[u8],
+        arguments: &Arguments<'_>,
         _clock: Clock,
     ) -> Result<Option<Span>, Error> {
         let any: &dyn Any = function;
         let function = any.downcast_ref().ok_or_else(|| mixed("the kernel", &self.machine.properties))?;
-        self.machine.launch(function, config, params).map(|()| None)
+        self.machine.launch(function, config, arguments.bytes()).map(|()| None)
     }
 
     fn record(&self) -> Result<Box<dyn BackendEvent>, Error> {
@@ -286,6 +287,7 @@ impl BackendModule for VirtualModule {
             .map_err(|_| ErrorKind::UnknownKernel { name: name.to_owned(), known: known() })?;
         let info = FunctionInfo {
             name: kernel.name.clone(),
+            places: Places::Ours,
             params: Some(kernel.params.iter().map(|p| Param { offset: p.offset, bytes: p.bytes }).collect()),
             static_shared: kernel.static_shared,
             max_threads: kernel.max_threads,

@@ -10,5 +10,7 @@
 pub mod ladder;
 
 mod block;
+mod instance;
 
 pub use block::{Half, pitch};
+pub use ladder::LADDER;

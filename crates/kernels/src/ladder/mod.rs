@@ -45,6 +45,7 @@ pub const LADDERS: &[&Ladder] = &[
     &crate::gemv::LADDER,
     &crate::histogram::LADDER,
     &crate::gemm::LADDER,
+    &crate::hgemm::LADDER,
 ];
 
 /// The ladder of this name.

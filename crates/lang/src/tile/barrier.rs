@@ -90,7 +90,8 @@ impl Barrier {
         with(|r| mbarrier::arrive(r, self.place.location()));
     }
 
-    /// Arrives at the same barrier of a block of the cluster.
+    /// Arrives at the same barrier of a block of the cluster: to say that something was read. What this thread wrote is not
+    /// published to that block; [`cluster_sync`](crate::cluster_sync) does that.
     #[track_caller]
     pub fn arrive_at(self, block_rank: impl Operand<u32>) {
         let rank = block_rank.val().raw();
