@@ -64,13 +64,16 @@ fn all_are_right(report: &LadderReport) {
 }
 
 /// Around every tile of a product of matrices.
-const PRODUCTS: &[&str] = &["1", "3x5x7", "31x33x32", "65x64x9", "1x257x40", "129x127x1", "128x128x24", "200x131x77"];
+const PRODUCTS: &[&str] =
+    &["1", "3x5x7", "31x33x32", "65x64x9", "1x257x40", "129x127x1", "128x128x24", "200x131x77", "270x300x200"];
 
 /// The sizes to try a ladder with, of those that are numbers of elements or in the form that it takes.
 fn sizes_of(ladder: &Ladder, elements: &[usize]) -> Vec<usize> {
     match (ladder.sizes, ladder.name) {
         (Sizes::Elements, _) => elements.iter().copied().filter(|size| *size <= ladder.max_size).collect(),
-        (Sizes::Numbers(_), "sgemm") => PRODUCTS.iter().map(|text| ladder.parse_size(text).unwrap()).collect(),
+        (Sizes::Numbers(_), "sgemm" | "hgemm") => {
+            PRODUCTS.iter().map(|text| ladder.parse_size(text).unwrap()).collect()
+        }
         (Sizes::Numbers(_), name) => panic!("no sizes to try {name} with"),
     }
 }

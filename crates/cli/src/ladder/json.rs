@@ -14,10 +14,19 @@ struct Json<'a> {
     device: &'a str,
     problem: Problem<'a>,
     rungs: Vec<Rung<'a>>,
+    /// Only where the device cannot run some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    absent: Vec<Absent<'a>>,
     /// `null` without a clock.
     copy_gigabytes_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<Vec<profile::Json>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Absent<'a> {
+    name: &'a str,
+    reason: &'a str,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,6 +72,7 @@ pub(super) fn print(ladder: &Ladder, report: &LadderReport, activities: Option<&
         device: &report.device,
         problem: Problem { size, dtype: report.dtype.name() },
         rungs: report.rungs.iter().map(Rung::from).collect(),
+        absent: report.absent.iter().map(|absent| Absent { name: absent.name, reason: &absent.reason }).collect(),
         copy_gigabytes_per_second: report.copy_gigabytes_per_second,
         profile: activities.map(|all| all.iter().map(profile::Json::from).collect()),
     })

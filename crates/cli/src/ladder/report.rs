@@ -42,6 +42,9 @@ fn text(ladder: &Ladder, report: &LadderReport) -> String {
     }
     page.push_str(&table.render());
     page.push('\n');
+    for absent in &report.absent {
+        page.push_str(&format!("{} was not run: {}\n", absent.name, absent.reason));
+    }
     page.push_str(&match report.copy_gigabytes_per_second {
         Some(bandwidth) => format!("a copy within the device's memory reaches {bandwidth:.1} GB/s\n"),
         None => "the virtual GPU counts what hardware would do; it has no clock, so there are no times\n".to_owned(),
@@ -145,6 +148,7 @@ mod tests {
             size: 33_554_432,
             dtype: Dtype::I32,
             copy_gigabytes_per_second: Some(600.0),
+            absent: Vec::new(),
             rungs: vec![
                 rung("naive", Some(3.1184e-3), None),
                 rung("vec4", Some(0.4e-3), None),

@@ -24,7 +24,7 @@ pub use claim::{Change, Claim, Measured, Metric};
 pub(crate) use data::samples;
 pub use instance::{Guards, Instance, Verdict};
 pub(crate) use output::Guarded;
-pub use report::{LadderReport, RungReport};
+pub use report::{Absent, LadderReport, RungReport};
 pub use rows::Rows;
 pub use run::{Progress, ProgressFn, RunOptions, run};
 pub use sizes::{Numbers, Sizes, pack, unpack};

@@ -20,6 +20,17 @@ pub struct LadderReport {
     pub copy_gigabytes_per_second: Option<f64>,
     /// The rungs that were run, in the ladder's order.
     pub rungs: Vec<RungReport>,
+    /// The rungs that the device has not the instructions for.
+    pub absent: Vec<Absent>,
+}
+
+/// A rung that a device cannot run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absent {
+    /// The rung's name.
+    pub name: &'static str,
+    /// What it needs.
+    pub reason: String,
 }
 
 /// One rung, run on a device.

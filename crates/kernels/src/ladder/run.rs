@@ -6,8 +6,9 @@ use std::sync::Arc;
 use warpfold_device::{Checks, Counters, Device, Finding};
 
 use super::timing::{copy_gigabytes_per_second, median, timed};
-use super::{Guards, Instance, Ladder, LadderReport, Launch, Rung, RungReport, Verdict};
+use super::{Absent, Guards, Instance, Ladder, LadderReport, Launch, Rung, RungReport, Verdict};
 use crate::{Dtype, Error, ErrorKind};
+use warpfold_lang::ErrorKind as Lacking;
 
 /// How to run a ladder.
 #[derive(Clone)]
@@ -90,7 +91,12 @@ pub fn run(
     let guards = if options.checks == Checks::All { Guards::Checker } else { Guards::Bands };
     let mut instance = (ladder.open)(device, dtype, size, guards)?;
     let mut reports: Vec<RungReport> = Vec::new();
+    let mut absent = Vec::new();
     for (rung_idx, rung) in rungs.iter().copied().enumerate() {
+        if let Some(reason) = lacking(device, rung, dtype)? {
+            absent.push(Absent { name: rung.name, reason });
+            continue;
+        }
         let progress = Progress { rung: rung.name, rung_idx, num_rungs: rungs.len(), blocks: None };
         announce(device, options.progress.clone(), progress)?;
         let mut report = run_rung(device, &mut *instance, rung, (size, dtype), options.repetitions)?;
@@ -104,7 +110,21 @@ pub fn run(
         dtype,
         copy_gigabytes_per_second: copy_gigabytes_per_second(device)?,
         rungs: reports,
+        absent,
     })
+}
+
+/// What the device lacks for a rung.
+fn lacking(device: &Device, rung: &Rung, dtype: Dtype) -> Result<Option<String>, Error> {
+    for launch in rung.launches {
+        if let Err(error) = (launch.kernel)(dtype).build(&device.target()) {
+            return match error.kind() {
+                Lacking::Unsupported { .. } | Lacking::NeedsSpecific { .. } => Ok(Some(error.kind().to_string())),
+                _ => Err(ErrorKind::Device(warpfold_device::ErrorKind::Build(error).into()).into()),
+            };
+        }
+    }
+    Ok(None)
 }
 
 /// The rungs of these names, in the ladder's order.
