@@ -79,6 +79,24 @@ pub(super) struct Command {
     /// The addend.
     #[arg(long, value_name = "B", allow_hyphen_values = true)]
     beta: Option<f64>,
+    /// Take the left matrix by its columns.
+    #[arg(long)]
+    #[serde(default)]
+    transpose_a: bool,
+    /// Take the right matrix by its columns.
+    #[arg(long)]
+    #[serde(default)]
+    transpose_b: bool,
+    /// Another input, which is added before the activation.
+    #[arg(long, value_name = "IN.npy")]
+    bias: Option<PathBuf>,
+    /// What is done to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.
+    #[arg(long, value_name = "NAME")]
+    activation: Option<String>,
+    /// The bits of a row do not depend on the rows beside it.
+    #[arg(long)]
+    #[serde(default)]
+    batch_invariant: bool,
     /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of uint16, f8e4m3 or
     /// f8e5m2 in one of uint8.
     #[arg(long, value_name = "DTYPES", value_delimiter = ',')]
@@ -137,23 +155,30 @@ impl Command {
             transpose: flag(self.transpose),
             alpha: self.alpha,
             beta: self.beta,
+            transpose_a: flag(self.transpose_a),
+            transpose_b: flag(self.transpose_b),
+            bias: flag(self.bias.is_some()),
+            activation: self.activation.clone(),
+            batch_invariant: flag(self.batch_invariant),
         }
     }
 
     /// Says before a device is looked for what is wrong with names and files.
     pub(super) fn prepare(&self) -> Result<Prepared<'_>, Failure> {
         let operator = by_name::find(self.op())?;
-        operator.check(self.inputs.len(), &self.options())?;
+        // A bias comes last.
+        let paths: Vec<&PathBuf> = self.inputs.iter().chain(&self.bias).collect();
+        operator.check(paths.len(), &self.options())?;
         let (given, most) = (self.outputs.len(), operator.outputs);
         if given == 0 || given > most {
             let expected = if most == 1 { "one output".to_owned() } else { format!("1 to {most} outputs") };
             return Err(Failure::usage(format!("{} needs {expected} (-o), {given} given", operator.name)));
         }
-        if self.input_dtype.len() > self.inputs.len() {
+        if self.input_dtype.len() > paths.len() {
             return Err(Failure::usage("there are more input types than inputs"));
         }
         let inputs: Vec<Array> =
-            self.inputs.iter().enumerate().map(|(i, path)| self.read(i, path)).collect::<Result<_, _>>()?;
+            paths.iter().enumerate().map(|(i, path)| self.read(i, path)).collect::<Result<_, _>>()?;
         Ok(Prepared { operator, command: self, inputs })
     }
 

@@ -16,6 +16,7 @@ mod known;
 mod matrix;
 mod moves;
 mod odd;
+mod products;
 mod rows;
 mod scans;
 mod sums;

@@ -168,6 +168,10 @@ impl Suite {
             line.insert("input-dtype".to_owned(), if let [one] = names[..] { json!(one) } else { json!(names) });
         }
         line.insert("op".to_owned(), json!(case.op));
+        let (inputs, bias) = inputs.split_at(inputs.len() - usize::from(case.options.bias));
+        if let [bias] = bias {
+            line.insert("bias".to_owned(), json!(bias));
+        }
         line.insert("inputs".to_owned(), json!(inputs));
         line.insert("outputs".to_owned(), json!(outputs));
         Json::Object(line)
@@ -223,6 +227,10 @@ fn options_as_json(options: &Options) -> Map<String, Json> {
     set("ddof", (options.ddof > 0).then_some(json!(options.ddof)));
     set("beta", options.beta.map(|b| json!(b)));
     set("alpha", options.alpha.map(|a| json!(a)));
+    set("transpose-a", flag(options.transpose_a));
+    set("transpose-b", flag(options.transpose_b));
+    set("activation", options.activation.as_ref().map(|name| json!(name)));
+    set("batch-invariant", flag(options.batch_invariant));
     map
 }
 

@@ -4,7 +4,7 @@ use super::answer::Expected;
 use super::array::Array;
 use super::axes::{self, Lanes, Refused};
 use super::dtype::Dtype;
-use super::{binary, extremes, histogram, matrix, moves, nms, reduce, rows, scale, scan, ternary, unary};
+use super::{binary, extremes, histogram, matmul, matrix, moves, nms, reduce, rows, scale, scan, ternary, unary};
 
 /// The options of the command line, by their names there.
 #[derive(Debug, Clone, Default)]
@@ -39,8 +39,18 @@ pub struct Options {
     pub ddof: usize,
     /// The factor of the scores of a softmax, and of a scale.
     pub alpha: Option<f64>,
-    /// The addend of a scale.
+    /// The addend of a scale; the factor of the third input of a product.
     pub beta: Option<f64>,
+    /// The left matrices are taken transposed.
+    pub transpose_a: bool,
+    /// The right matrices are taken transposed.
+    pub transpose_b: bool,
+    /// The last input is a bias.
+    pub bias: bool,
+    /// A function of the result.
+    pub activation: Option<String>,
+    /// Rows do not feel one another.
+    pub batch_invariant: bool,
 }
 
 /// A call of an operator.
@@ -91,6 +101,7 @@ pub const OPERATORS: &[&str] = &[
     "quantize",
     "softmax-v",
     "gemv",
+    "matmul",
     "histogram",
     "nms",
     "copy",
@@ -120,6 +131,7 @@ pub fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
         "softmax" | "log-softmax" | "layer-norm" | "rms-norm" | "cross-entropy" => rows::expected(call),
         "abs-max-scale" | "quantize" => scale::expected(call),
         "softmax-v" | "gemv" => matrix::expected(call),
+        "matmul" => matmul::expected(call),
         "histogram" => histogram::expected(call),
         "nms" => nms::expected(call),
         "copy" | "cast" | "transpose" | "gather" => moves::expected(call),

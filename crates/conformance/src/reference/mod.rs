@@ -26,6 +26,7 @@ pub mod unary;
 
 mod extremes;
 mod histogram;
+mod matmul;
 mod matrix;
 mod moves;
 pub mod nms;

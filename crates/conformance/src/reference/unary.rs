@@ -110,7 +110,7 @@ fn gelu(x: f64) -> f64 {
     0.5 * x * erfc(-x / 2f64.sqrt())
 }
 
-fn of_float(op: &str, dtype: Dtype, x: f64) -> Answer {
+pub(super) fn of_float(op: &str, dtype: Dtype, x: f64) -> Answer {
     let units = |count: f64, y: f64| Answer::near(y, tolerance::units(dtype, count, y));
     let exponential = |y: f64| {
         let tiny = dtype.accumulator().format().min_normal();

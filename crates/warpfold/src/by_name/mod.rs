@@ -6,6 +6,7 @@
 mod elementwise;
 mod options;
 mod others;
+mod products;
 mod reductions;
 mod rows;
 mod scans;
@@ -61,9 +62,16 @@ impl Operator {
 
 /// Every operator, family by family.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    [reductions::OPERATORS, rows::OPERATORS, others::OPERATORS, elementwise::OPERATORS, scans::OPERATORS]
-        .into_iter()
-        .flatten()
+    [
+        reductions::OPERATORS,
+        rows::OPERATORS,
+        products::OPERATORS,
+        others::OPERATORS,
+        elementwise::OPERATORS,
+        scans::OPERATORS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The operator of this name.

@@ -70,6 +70,16 @@ options! {
     Alpha "alpha" alpha: f64;
     /// The addend.
     Beta "beta" beta: f64;
+    /// The left matrix by its columns.
+    TransposeA "transpose-a" transpose_a: bool;
+    /// The right matrix by its columns.
+    TransposeB "transpose-b" transpose_b: bool;
+    /// The last input is a bias.
+    Bias "bias" bias: bool;
+    /// What is done to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.
+    Activation "activation" activation: String;
+    /// The bits of a row do not depend on the rows beside it.
+    BatchInvariant "batch-invariant" batch_invariant: bool;
 }
 
 impl Options {

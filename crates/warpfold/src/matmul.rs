@@ -1,0 +1,332 @@
+//! Products of matrices, and of batches of them.
+
+use warpfold_kernels::layout::{Dim, Layout, broadcast_shape, dims};
+use warpfold_kernels::matmul::{
+    self, Activation, BATCH_RANK, Epilogue, MAX_INPUTS, Matrix, Operands, Plan, Problem, Rows,
+};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
+
+use crate::Tensor;
+use crate::tensor::Allocated;
+
+impl Tensor {
+    /// `self @ right` as NumPy's `matmul`: the last two axes are matrices, those before them broadcast, and a tensor of one
+    /// axis is a row on the left and a column on the right. Sums of no products are 0.
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let a = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// let b = Tensor::from_slice(&device, &[10.0_f32, 1.0], &[2, 1])?;
+    /// assert_eq!(a.matmul(&b)?.to_vec::<f32>()?, [12.0, 34.0]);
+    /// assert_eq!(a.transpose()?.matmul(&b)?.to_vec::<f32>()?, [13.0, 24.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Matmul::run`].
+    pub fn matmul(&self, right: &Self) -> Result<Self, Error> {
+        Matmul::new().run(self, right)
+    }
+}
+
+/// A product with what comes behind it, in one launch: `activation(alpha A B + beta C + bias) + residual`, or an
+/// [`Epilogue`] of one's own.
+///
+/// ```
+/// use warpfold::{Activation, Device, Matmul, Profile, Tensor};
+///
+/// let device = Device::virtual_gpu(Profile::H200);
+/// let x = Tensor::from_slice(&device, &[1.0_f32, -2.0], &[1, 2])?;
+/// let weights = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 1.0], &[2, 2])?;
+/// let bias = Tensor::from_slice(&device, &[0.5_f32, 0.5], &[2])?;
+/// let layer = Matmul::new().bias(&bias).activation(Activation::Relu);
+/// assert_eq!(layer.run(&x, &weights)?.to_vec::<f32>()?, [0.0, 0.5]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Matmul {
+    epilogue: Epilogue,
+    inputs: Vec<Tensor>,
+    dtype: Option<Dtype>,
+    rows: Rows,
+    standard: Standard,
+}
+
+/// The parts of the standard epilogue.
+#[derive(Debug, Clone, Default)]
+struct Standard {
+    alpha: Option<f64>,
+    scaled: Option<(f64, Tensor)>,
+    bias: Option<Tensor>,
+    activation: Option<Activation>,
+    residual: Option<Tensor>,
+}
+
+impl Matmul {
+    /// The product alone.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The factor of the product.
+    #[must_use]
+    pub fn alpha(mut self, alpha: f64) -> Self {
+        self.standard.alpha = Some(alpha);
+        self
+    }
+
+    /// Adds another tensor times a number.
+    #[must_use]
+    pub fn add(mut self, beta: f64, c: &Tensor) -> Self {
+        self.standard.scaled = Some((beta, c.clone()));
+        self
+    }
+
+    /// Adds a bias before the activation: `[N]` for each column, `[M, 1]` for each row.
+    #[must_use]
+    pub fn bias(mut self, bias: &Tensor) -> Self {
+        self.standard.bias = Some(bias.clone());
+        self
+    }
+
+    /// What is done to the sum of product and bias.
+    #[must_use]
+    pub const fn activation(mut self, activation: Activation) -> Self {
+        self.standard.activation = Some(activation);
+        self
+    }
+
+    /// Adds another tensor behind the activation.
+    #[must_use]
+    pub fn residual(mut self, residual: &Tensor) -> Self {
+        self.standard.residual = Some(residual.clone());
+        self
+    }
+
+    /// Steps of one's own behind those above, with the tensors that they take. Make the epilogue once and use it often: its
+    /// kernels are kept with it.
+    #[must_use]
+    pub fn epilogue(mut self, epilogue: &Epilogue, inputs: &[&Tensor]) -> Self {
+        self.epilogue = epilogue.clone();
+        self.inputs = inputs.iter().copied().cloned().collect();
+        self
+    }
+
+    /// The element type of the result: that of the matrices unless said, `i32` for integers and `f32` for eight-bit floats.
+    #[must_use]
+    pub const fn dtype(mut self, dtype: Dtype) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+
+    /// The bits of a row depend on that row and on the right matrix alone: not on how many rows there are beside it.
+    #[must_use]
+    pub const fn batch_invariant(mut self) -> Self {
+        self.rows = Rows::Invariant;
+        self
+    }
+
+    /// The steps, and the tensors that they take.
+    fn steps(&self) -> Result<(Epilogue, Vec<&Tensor>), Error> {
+        let Standard { alpha, scaled, bias, activation, residual } = &self.standard;
+        if !self.epilogue.steps().is_empty() {
+            let is_plain = alpha.is_none() && scaled.is_none() && bias.is_none();
+            if !is_plain || activation.is_some() || residual.is_some() {
+                let reason = "an epilogue of one's own takes the place of alpha, bias, activation and the like";
+                return Err(ErrorKind::Operand { operator: "matmul", reason: reason.to_owned() }.into());
+            }
+            return Ok((self.epilogue.clone(), self.inputs.iter().collect()));
+        }
+        let (mut epilogue, mut inputs) = (Epilogue::new(), Vec::new());
+        if let Some(alpha) = alpha {
+            epilogue = epilogue.scale(*alpha);
+        }
+        if let Some((beta, c)) = scaled {
+            epilogue = epilogue.add_scaled(*beta);
+            inputs.push(c);
+        }
+        if let Some(bias) = bias {
+            epilogue = epilogue.add();
+            inputs.push(bias);
+        }
+        if let Some(activation) = activation {
+            epilogue = epilogue.activate(*activation);
+        }
+        if let Some(residual) = residual {
+            epilogue = epilogue.add();
+            inputs.push(residual);
+        }
+        Ok((epilogue, inputs))
+    }
+
+    /// Multiplies.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ShapeMismatch`] for matrices, batches or inputs that do not fit each other, also for tensors without
+    /// axes; [`ErrorKind::DtypeMismatch`]; [`ErrorKind::Unsupported`] for `bool` and wide integers, and for epilogues that
+    /// the type of the sums does not have; what the device says.
+    pub fn run(&self, left: &Tensor, right: &Tensor) -> Result<Tensor, Error> {
+        let shapes = Shapes::of(left.shape(), right.shape())?;
+        let (epilogue, inputs) = self.steps()?;
+        let dtype = self.dtype.unwrap_or(match left.dtype() {
+            dtype if dtype.is_integer() => Dtype::I32,
+            Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
+            dtype => dtype,
+        });
+        let a = Seen::new(left, shapes.left_as(left.layout())?, &shapes.batch)?;
+        let b = Seen::new(right, shapes.right_as(right.layout())?, &shapes.batch)?;
+        let mut output = Allocated::new(left.queue(), dtype, &shapes.result)?;
+        let whole = shapes.result_as(&output.layout)?;
+        let more = inputs.iter().map(|input| {
+            let broadcast = input.layout().broadcast(&shapes.result)?;
+            Seen::new(input, shapes.result_as(&broadcast)?, &shapes.batch)
+        });
+        let mut seen = vec![a, b];
+        seen.extend(more.collect::<Result<Vec<_>, _>>()?);
+        if shapes.batch_dims(&seen, &whole).len() > BATCH_RANK {
+            // More dimensions than the kernels walk: a copy of each tensor has one.
+            seen = seen.into_iter().map(|seen| seen.copied()).collect::<Result<_, _>>()?;
+        }
+        let batch_dims = shapes.batch_dims(&seen, &whole);
+        let matrix = |index: usize, layout: &Layout, tensor: Option<&Tensor>, dtype: Dtype| {
+            let [.., down, along] = *layout.strides() else { unreachable!("a matrix has two axes") };
+            let mut batch_strides = [0; BATCH_RANK];
+            for (place, dim) in batch_strides.iter_mut().rev().zip(batch_dims.iter().rev()) {
+                *place = dim.strides[index];
+            }
+            let (first, address) = tensor.map_or((0, 0), |tensor| (tensor.first as u64, tensor.address()));
+            let alignment = 1 << (address | 16).trailing_zeros();
+            let (row_stride, column_stride) = (down as i64, along as i64);
+            Matrix { dtype, first, row_stride, column_stride, batch_strides, alignment }
+        };
+        let of = |index: usize| {
+            let Seen { tensor, layout } = &seen[index];
+            matrix(index, layout, Some(tensor), tensor.dtype())
+        };
+        let mut batch = [1; BATCH_RANK];
+        for (place, dim) in batch.iter_mut().rev().zip(batch_dims.iter().rev()) {
+            *place = dim.size;
+        }
+        let problem = Problem {
+            m: shapes.m as u64,
+            n: shapes.n as u64,
+            k: shapes.k as u64,
+            batch,
+            a: of(0),
+            b: of(1),
+            c: matrix(seen.len(), &whole, None, dtype),
+            inputs: (2..seen.len()).map(of).collect(),
+            rows: self.rows,
+        };
+        let queue = left.queue();
+        let plan = Plan::new(problem, epilogue, left.device().limits())?;
+        let operands = Operands {
+            a: seen[0].tensor.memory.as_view(),
+            b: seen[1].tensor.memory.as_view(),
+            inputs: seen[2..].iter().map(|seen| seen.tensor.memory.as_view()).collect(),
+            c: output.buffer.as_view_mut(),
+        };
+        matmul::launch(queue.stream(), &plan, operands, &mut queue.workspace())?;
+        Ok(output.finish())
+    }
+}
+
+const _: () = assert!(MAX_INPUTS >= 3, "the standard epilogue adds three tensors");
+
+/// A tensor as a batch of matrices.
+struct Seen {
+    tensor: Tensor,
+    layout: Layout,
+}
+
+impl Seen {
+    /// A tensor's layout with the axes of the batch, repeated where they are missing.
+    fn new(tensor: &Tensor, layout: Layout, batch: &[usize]) -> Result<Self, Error> {
+        let [.., rows, columns] = *layout.shape() else { unreachable!("a matrix has two axes") };
+        let layout = layout.broadcast(&[batch, &[rows, columns]].concat())?;
+        Ok(Self { tensor: tensor.clone(), layout })
+    }
+
+    /// The same elements without gaps.
+    fn copied(self) -> Result<Self, Error> {
+        let tensor = Tensor { layout: self.layout, ..self.tensor }.contiguous()?;
+        let layout = tensor.layout().clone();
+        Ok(Self { tensor, layout })
+    }
+}
+
+/// What two shapes make of a product.
+struct Shapes {
+    m: usize,
+    n: usize,
+    k: usize,
+    batch: Vec<usize>,
+    /// The result, without the axes that a left row and a right column do not have.
+    result: Vec<usize>,
+    is_row: bool,
+    is_column: bool,
+}
+
+impl Shapes {
+    fn of(left: &[usize], right: &[usize]) -> Result<Self, Error> {
+        let mismatch = || Error::from(ErrorKind::ShapeMismatch { left: left.to_vec(), right: right.to_vec() });
+        let (batch_left, m, k, is_row) = match left {
+            [] => return Err(mismatch()),
+            [k] => (&[][..], 1, *k, true),
+            [batch @ .., m, k] => (batch, *m, *k, false),
+        };
+        let (batch_right, k_right, n, is_column) = match right {
+            [] => return Err(mismatch()),
+            [k] => (&[][..], *k, 1, true),
+            [batch @ .., k, n] => (batch, *k, *n, false),
+        };
+        if k != k_right {
+            return Err(mismatch());
+        }
+        let batch = broadcast_shape(&[batch_left, batch_right]).map_err(|_| mismatch())?;
+        let mut result = batch.clone();
+        result.extend((!is_row).then_some(m));
+        result.extend((!is_column).then_some(n));
+        Ok(Self { m, n, k, batch, result, is_row, is_column })
+    }
+
+    /// A layout with an axis of size 1 at a place counted from the end.
+    fn with_axis(layout: &Layout, from_end: usize) -> Result<Layout, Error> {
+        let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
+        let place = shape.len() - from_end;
+        shape.insert(place, 1);
+        strides.insert(place, 0);
+        Layout::new(shape, strides)
+    }
+
+    fn left_as(&self, layout: &Layout) -> Result<Layout, Error> {
+        if self.is_row { Self::with_axis(layout, 1) } else { Ok(layout.clone()) }
+    }
+
+    fn right_as(&self, layout: &Layout) -> Result<Layout, Error> {
+        if self.is_column { Self::with_axis(layout, 0) } else { Ok(layout.clone()) }
+    }
+
+    /// A layout of the result's shape, as that of matrices.
+    fn result_as(&self, layout: &Layout) -> Result<Layout, Error> {
+        let with_column = if self.is_column { Self::with_axis(layout, 0)? } else { layout.clone() };
+        if self.is_row { Self::with_axis(&with_column, 1) } else { Ok(with_column) }
+    }
+
+    /// The dimensions of the batch that all tensors walk together; strides of the result come last.
+    fn batch_dims(&self, seen: &[Seen], whole: &Layout) -> Vec<Dim> {
+        let layouts: Vec<&Layout> = seen.iter().map(|seen| &seen.layout).chain([whole]).collect();
+        let of_batch: Vec<Layout> = layouts
+            .into_iter()
+            .map(|layout| {
+                let rank = self.batch.len();
+                let strides = layout.strides()[..rank].to_vec();
+                Layout::new(self.batch.clone(), strides).expect("a part of a layout is one")
+            })
+            .collect();
+        dims(&of_batch.iter().collect::<Vec<_>>(), |_| true)
+    }
+}
