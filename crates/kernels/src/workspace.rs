@@ -10,6 +10,9 @@ use crate::Error;
 pub struct Workspace {
     words: Option<Buffer<u64>>,
     tickets: Option<Buffer<u32>>,
+    marks: Option<Buffer<u64>>,
+    /// Launches that the marks have served.
+    marked: u32,
     scratch: Vec<Buffer<u8>>,
 }
 
@@ -17,7 +20,7 @@ impl Workspace {
     /// None yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { words: None, tickets: None, scratch: Vec::new() }
+        Self { words: None, tickets: None, marks: None, marked: 0, scratch: Vec::new() }
     }
 
     /// A buffer of at least so many bytes, of any content; to be given back when everything that uses it is enqueued.
@@ -50,9 +53,6 @@ impl Workspace {
         words: u64,
         tickets: u64,
     ) -> Result<(ViewMut<'_, u64>, ViewMut<'_, u32>), Error> {
-        fn is_enough<T: warpfold_device::Element>(have: Option<&Buffer<T>>, device: &Device, len: u64) -> bool {
-            have.is_some_and(|have| have.len() as u64 >= len && have.device() == device)
-        }
         if !is_enough(self.words.as_ref(), device, words) {
             self.words = Some(device.alloc_named("workspace", words.next_power_of_two() as usize)?);
         }
@@ -66,4 +66,24 @@ impl Workspace {
         };
         Ok((words_buffer.as_view_mut(), tickets_buffer.as_view_mut()))
     }
+
+    /// At least so many words that blocks of a launch mark for each other. All are zero at first; the first one holds the
+    /// number of the launch, and every launch counts it up.
+    ///
+    /// # Errors
+    /// If the device has no memory for them.
+    pub fn marks(&mut self, device: &Device, words: u64) -> Result<ViewMut<'_, u64>, Error> {
+        // Long before 32 bits are used up, and half of them are left to replays that nobody counts.
+        if self.marked >= 1 << 31 || !is_enough(self.marks.as_ref(), device, words) {
+            let mut buffer = device.alloc_named("marks", words.next_power_of_two().max(1024) as usize)?;
+            buffer.fill_bytes(0)?;
+            (self.marks, self.marked) = (Some(buffer), 0);
+        }
+        self.marked += 1;
+        Ok(self.marks.as_mut().expect("they were allocated above").as_view_mut())
+    }
+}
+
+fn is_enough<T: warpfold_device::Element>(have: Option<&Buffer<T>>, device: &Device, len: u64) -> bool {
+    have.is_some_and(|have| have.len() as u64 >= len && have.device() == device)
 }

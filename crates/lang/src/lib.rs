@@ -59,6 +59,7 @@ mod types;
 mod val;
 mod var;
 mod warp;
+mod words;
 
 pub use any_registers::AnyRegisters;
 pub use block::{
@@ -95,3 +96,4 @@ pub use types::{
 pub use val::{HalfOfPair, Operand, Pair, Rounding, Val};
 pub use var::{Var, var};
 pub use warp::{Lanes, Redux, active_mask, ballot, shfl, shfl_down, shfl_up, shfl_xor, sync_warp};
+pub use words::{join_words, split_words};

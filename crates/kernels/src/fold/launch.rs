@@ -1,4 +1,5 @@
-//! A launch of a kernel that takes one or two inputs, one or two outputs, workspace, counters, and words by value.
+//! A launch of a kernel that takes one or two inputs, one or two outputs, workspace, what else it asks for, and words by
+//! value.
 
 use warpfold_device::{Arguments, LaunchConfig, Stream, View, ViewMut};
 
@@ -9,9 +10,11 @@ use crate::{AnyKernel, Error};
 pub(super) struct Operands<'a> {
     pub(super) inputs: Vec<View<'a, u8>>,
     pub(super) outputs: Vec<ViewMut<'a, u8>>,
-    /// Words of any content, and counters that are zero.
-    pub(super) workspace: (ViewMut<'a, u64>, ViewMut<'a, u32>),
-    /// Offsets of segments, for a kernel that takes them behind the counters.
+    /// Workspace.
+    pub(super) words: ViewMut<'a, u64>,
+    /// Counters that are zero, for a kernel that takes them.
+    pub(super) tickets: Option<ViewMut<'a, u32>>,
+    /// Offsets of segments, for a kernel that takes them.
     pub(super) offsets: Option<View<'a, u8>>,
 }
 
@@ -38,9 +41,11 @@ pub(super) fn launch(
             None => arguments.value(0_u64),
         };
     }
-    let (memory, tickets) = operands.workspace;
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    arguments = arguments.output(memory).output(tickets);
+    arguments = arguments.output(operands.words);
+    if let Some(tickets) = operands.tickets {
+        arguments = arguments.output(tickets);
+    }
     if let Some(offsets) = operands.offsets {
         arguments = arguments.input(offsets);
     }

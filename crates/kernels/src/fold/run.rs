@@ -73,7 +73,6 @@ impl<M: Monoid> Fold<M> {
         let problem = Problem {
             dtypes: self.source.dtypes(),
             // Code that puts an item into a long accumulator is long, too.
-            vector_len: self.source.vector_len().min(if registers > 8 { 4 } else { u32::MAX }),
             registers,
             any_order: M::COMMUTES && !M::USES_POSITION,
             commutes: M::COMMUTES,
@@ -110,8 +109,8 @@ impl<M: Monoid> Fold<M> {
         assert_eq!(inputs.len(), self.source.dtypes().len(), "one view for each input");
         assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
         let Some(config) = plan.launch else { return Ok(()) };
-        let workspace = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
-        let operands = Operands { inputs, outputs, workspace, offsets: None };
+        let (words, tickets) = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
+        let operands = Operands { inputs, outputs, words, tickets: Some(tickets), offsets: None };
         launch(stream, &self.kernel(plan), config, operands, &plan.geometry.words())
     }
 

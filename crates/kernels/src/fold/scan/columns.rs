@@ -1,17 +1,20 @@
 //! The scan whose threads stand along a kept dimension: columns of a matrix, walked row by row.
 
 use warpfold_lang::{
-    Array, Global, Order, Registers, Scope, SharedSpace, Val, Vars, block_idx, kernel, lane_id, linear_thread_idx,
-    range, shared_named, sync_threads, sync_warp, vars, warp_id, when,
+    Array, Global, Registers, SharedSpace, Val, Vars, block_idx, kernel, lane_id, linear_thread_idx, range,
+    sync_threads, vars, warp_id, when,
 };
 
 use super::geometry::{RESULTS, WORDS, Words};
-use super::look_back::{Level, Nodes, Place as Tile, RADIX, clear, leave, nodes_of, take_ticket, wait_for};
-use super::{Prefix, Scan, ScanOrder, Step, Tiles};
+use super::look_back::{Level, Nodes, Place as Tile, RADIX, Seen, nodes_of, num_words};
+use super::{Direction, Prefix, Scan, ScanOrder, Step, Tiles};
 use crate::elements::{Place, Run};
 use crate::fold::geometry::{MAX_INPUTS, divide};
 use crate::fold::{Monoid, Position};
 use crate::{AnyKernel, Dtype};
+
+/// Bytes of rows that may wait in shared memory: of the 48 KiB that every block may have, the rest is for accumulators.
+const PARKED_BYTES: u64 = 36 << 10;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,6 +44,20 @@ impl ScanColumns {
     }
 }
 
+/// Items of a block's threads in shared memory.
+struct Parked<I: Registers> {
+    memory: I::Pointers<SharedSpace>,
+    /// The number of the thread.
+    first: Val<u32>,
+    block: u32,
+}
+
+impl<I: Registers> Parked<I> {
+    fn item(&self, i: u32) -> I {
+        I::load(self.memory, self.first + i * self.block)
+    }
+}
+
 type Slots<A> = Vec<<A as Registers>::Pointers<SharedSpace>>;
 
 /// What one thread has of its columns, while the kernel is built.
@@ -58,23 +75,43 @@ struct Strip<'a, M: Monoid> {
 }
 
 impl<M: Monoid> Strip<'_, M> {
-    fn load(&self, position: Val<u64>) -> Vec<M::Item> {
-        let memory = self.shape.order.locate(self.words.len(), position, 1);
+    /// Where the row lies that comes so many behind a position.
+    fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, at: (Val<u64>, Val<u32>)) -> Global<u8> {
+        let memory = self.shape.order.locate(self.words.len(), at.0, 1);
+        let first = self.words.along_axis(base, operand, Step::Any, dtype.bytes(), memory);
+        let bytes = dtype.bytes() as i64 * if self.shape.order.direction == Direction::Forward { 1 } else { -1 };
+        first.at(self.words.axis(operand) * bytes * at.1.cast::<i64>())
+    }
+
+    fn load(&self, at: (Val<u64>, Val<u32>)) -> Vec<M::Item> {
         let place = |(input, dtype): (usize, &Dtype)| Place {
-            pointer: self.words.along_axis(self.inputs[input], input, Step::Any, dtype.bytes(), memory),
+            pointer: self.place(self.inputs[input], input, *dtype, at),
             run: self.shape.runs[input],
         };
         let places: Vec<_> = self.scan.source.dtypes().iter().enumerate().map(place).collect();
         self.scan.source.load(&places, self.shape.vector)
     }
 
-    fn store(&self, position: Val<u64>, values: &[M::Output]) {
-        let memory = self.shape.order.locate(self.words.len(), position, 1);
-        let to = |(output, dtype): (&Global<u8>, &Dtype)| {
-            self.words.along_axis(*output, RESULTS, Step::Any, dtype.bytes(), memory)
-        };
+    fn store(&self, at: (Val<u64>, Val<u32>), values: &[M::Output]) {
+        let to = |(output, dtype): (&Global<u8>, &Dtype)| self.place(*output, RESULTS, *dtype, at);
         let to: Vec<_> = self.outputs.iter().zip(self.scan.sink.dtypes()).map(to).collect();
         self.scan.sink.store(&to, values, values.len() > 1);
+    }
+
+    /// Leaves the rows of a tile in shared memory, as in registers they would keep other blocks from running while this
+    /// one waits for others; `None` if there is no room, or nothing to wait for.
+    fn park(&self, rows: &[Vec<M::Item>]) -> Option<Parked<M::Item>> {
+        let items = rows.len() as u32 * self.shape.vector;
+        let block = 32 * self.shape.warps;
+        let bytes = 4 * num_words(rows[0][0]) * u64::from(items * block);
+        if self.shape.tiles != Tiles::Split || bytes > PARKED_BYTES {
+            return None;
+        }
+        let parked = Parked { memory: rows[0][0].shared(items * block), first: linear_thread_idx(), block };
+        for (item, i) in rows.iter().flatten().zip(0..) {
+            item.store(parked.memory, parked.first + i * block);
+        }
+        Some(parked)
     }
 
     /// From what each warp has: the folds of the warps before, and of all, one a column. `copy` of the memory must not be
@@ -110,10 +147,12 @@ impl<M: Monoid> Strip<'_, M> {
         let monoid = self.scan.monoid;
         // Load
         let first = tile * self.shape.tile() + (warp_id() * unroll).cast::<u64>();
-        let positions: Vec<_> = (0..unroll).map(|u| first + u64::from(u)).collect();
         // What lies behind the last row comes last in the order of the scan, so it does not matter what it is.
         let last = self.words.len() - 1_u64;
-        let rows: Vec<_> = positions.iter().map(|position| self.load(position.min(last))).collect();
+        let inside = first.min(last);
+        let further = (last - inside).min(u64::from(unroll)).cast::<u32>();
+        let rows: Vec<_> = (0..unroll).map(|u| self.load((inside, further.min(u)))).collect();
+        let parked = self.park(&rows);
         // Scan: rows by threads, warps, tiles
         let own = (0..vector as usize).map(|v| {
             let acc = monoid.lift(rows[0][v], Position::new(first, 0));
@@ -126,82 +165,76 @@ impl<M: Monoid> Strip<'_, M> {
             None => of_warps,
             Some(of_tiles) => of_tiles.iter().zip(of_warps).map(|(tiles, own)| monoid.combine(*tiles, own)).collect(),
         };
+        // Rows from this warp's first one on.
+        let rest = (self.words.len().max(first) - first).min(u64::from(unroll)).cast::<u32>();
         for (row, u) in rows.iter().zip(0_u64..) {
             let mut results = Vec::new();
-            for (acc, item) in accs.iter_mut().zip(row) {
-                let after = monoid.push(*acc, *item, Position::new(first, u));
+            for (v, acc) in accs.iter_mut().enumerate() {
+                let item = parked.as_ref().map_or(row[v], |parked| parked.item(u as u32 * vector + v as u32));
+                let after = monoid.push(*acc, item, Position::new(first, u));
                 results.push(match order.prefix {
                     Prefix::Inclusive => monoid.finish(after, first + (u + 1)),
                     Prefix::Exclusive => monoid.finish(*acc, first + u),
                 });
                 *acc = after;
             }
-            let position = positions[u as usize];
-            when(self.is_column & position.lt(self.words.len()), || self.store(position, &results));
+            let u = u as u32;
+            when(self.is_column & rest.gt(u), || self.store((first, Val::constant(u)), &results));
         }
         all
     }
 }
 
-/// The nodes of a strip of columns; each has an accumulator a column, and one flag.
-struct Tree<A: Registers> {
-    nodes: Nodes<A>,
-    /// Columns and strips in all, and the numbers of this thread's first column and of this block's strip.
+/// The nodes of a thread's columns.
+struct Tree {
+    nodes: Nodes,
+    /// Columns in all, and the number of this thread's first one.
     columns: Val<u64>,
-    strips: Val<u64>,
     column: Val<u64>,
-    strip: Val<u64>,
 }
 
-impl<A: Registers> Tree<A> {
-    fn flag(&self, level: Level, i: Val<u64>) -> Global<u32> {
-        self.nodes.flag(self.nodes.number(level, i) * self.strips + self.strip)
-    }
-
-    fn slot(&self, level: Level, i: Val<u64>, v: usize) -> Val<u64> {
-        self.nodes.number(level, i) * self.columns + self.column + v as u64
+impl Tree {
+    fn node(&self, tiles: Val<u64>, level: Level, i: Val<u64>, v: usize) -> Val<u64> {
+        level.number(tiles, i) * self.columns + self.column + v as u64
     }
 }
 
 impl<M: Monoid> Strip<'_, M> {
-    /// Leaves accumulators at a node; the first warp does. All threads come here together.
-    fn show(&self, tree: &Tree<M::Acc>, level: Level, i: Val<u64>, accs: &[M::Acc]) {
-        when(warp_id().eq(0), || {
-            when(self.is_column, || {
-                accs.iter().enumerate().for_each(|(v, acc)| acc.store(tree.nodes.slots, tree.slot(level, i, v)));
-            });
-            sync_warp();
-            when(lane_id().eq(0), || tree.flag(level, i).store(1, Order::Release, Scope::Gpu));
+    /// Leaves accumulators at a node of each column; the first warp does.
+    fn show(&self, tree: &Tree, level: Level, i: Val<u64>, accs: &[M::Acc]) {
+        when(warp_id().eq(0) & self.is_column, || {
+            for (v, acc) in accs.iter().enumerate() {
+                tree.nodes.show(tree.node(self.words.tiles(), level, i, v), *acc);
+            }
         });
     }
 
-    /// The fold of `count` nodes, less than [`RADIX`], by all warps; `also` is something else to wait for.
-    fn gather(
-        &self,
-        tree: &Tree<M::Acc>,
-        level: Level,
-        first: Val<u64>,
-        count: Val<u32>,
-        also: impl FnOnce(),
-    ) -> Vec<M::Acc> {
+    /// Looks at this warp's share of `count` nodes, less than [`RADIX`]: those of each column.
+    fn look(&self, tree: &Tree, level: Level, first: Val<u64>, count: Val<u32>) -> Vec<(Val<bool>, Vec<Seen>)> {
         let ScanColumns { warps, vector, .. } = *self.shape;
-        let monoid = self.scan.monoid;
-        let lane = lane_id();
-        when(lane.lt(count), || wait_for(tree.flag(level, first + lane.cast::<u64>())));
-        // What one lane has seen, all of the warp see.
-        sync_warp();
-        let accs: Vec<Vars<M::Acc>> = (0..vector).map(|_| vars(monoid.identity())).collect();
         let each = RADIX / warps;
-        for i in 0..each {
+        let look = |i: u32| {
             let i = warp_id() * each + i;
-            when(i.lt(count), || {
-                for (v, acc) in accs.iter().enumerate() {
-                    let node = M::Acc::load(tree.nodes.slots, tree.slot(level, first + i.cast::<u64>(), v));
-                    acc.set(monoid.combine(acc.get(), node));
+            let node = |v| tree.node(self.words.tiles(), level, first + i.cast::<u64>(), v);
+            let seen: Vec<_> =
+                (0..vector as usize).map(|v| tree.nodes.seen(node(v), self.scan.monoid.identity())).collect();
+            when(i.lt(count), || seen.iter().for_each(Seen::look));
+            (i.lt(count), seen)
+        };
+        (0..each).map(look).collect()
+    }
+
+    /// The folds of nodes that all warps have looked at.
+    fn gather(&self, nodes: &[(Val<bool>, Vec<Seen>)]) -> Vec<M::Acc> {
+        let monoid = self.scan.monoid;
+        let accs: Vec<Vars<M::Acc>> = (0..self.shape.vector).map(|_| vars(monoid.identity())).collect();
+        for (is_node, seen) in nodes {
+            when(*is_node, || {
+                for (acc, seen) in accs.iter().zip(seen) {
+                    acc.set(monoid.combine(acc.get(), seen.wait(monoid.identity())));
                 }
             });
         }
-        also();
         // Other warps may still read what they last had there.
         sync_threads();
         let accs: Vec<_> = accs.into_iter().map(Vars::get).collect();
@@ -209,33 +242,37 @@ impl<M: Monoid> Strip<'_, M> {
     }
 
     /// The folds of all tiles before; `own` are the tile's aggregates. All threads come here together.
-    fn look_back(&self, tree: &Tree<M::Acc>, tile: Val<u64>, own: &[M::Acc]) -> Vec<M::Acc> {
+    fn look_back(&self, tree: &Tree, tile: Val<u64>, own: &[M::Acc]) -> Vec<M::Acc> {
         let monoid = self.scan.monoid;
         let combine = |left: &[M::Acc], right: &[M::Acc]| -> Vec<_> {
             left.iter().zip(right).map(|(left, right)| monoid.combine(*left, *right)).collect()
         };
         let place = Tile::new(tile);
+        let (first_tile, first_group) = place.firsts();
         self.show(tree, Level::Tile, tile, own);
-        let tiles = self.gather(tree, Level::Tile, place.group << RADIX.ilog2(), place.in_group, || ());
-        let with_own = combine(&tiles, own);
+        // All of them at once: most often they are there.
+        let tiles = self.look(tree, Level::Tile, first_tile, place.in_group);
+        let groups = self.look(tree, Level::Group, first_group, place.in_groups);
+        let before_in_group = self.gather(&tiles);
+        let with_own = combine(&before_in_group, own);
         // Shown before any wait for other groups, which would make a chain of all groups.
         when(place.ends_group(), || self.show(tree, Level::Group, place.group, &with_own));
+        let groups = self.gather(&groups);
         let prefixes: Vec<Vars<M::Acc>> = own.iter().map(|_| vars(monoid.identity())).collect();
-        let of_prefix = || {
-            when(place.groups.ne(0), || {
-                wait_for(tree.flag(Level::Prefix, place.groups));
-                for (v, prefix) in prefixes.iter().enumerate() {
-                    prefix.set(M::Acc::load(tree.nodes.slots, tree.slot(Level::Prefix, place.groups, v)));
-                }
-            });
-        };
-        let groups = self.gather(tree, Level::Group, place.groups << RADIX.ilog2(), place.in_groups, of_prefix);
+        when(place.groups.ne(0), || {
+            for (v, prefix) in prefixes.iter().enumerate() {
+                let node = tree.node(self.words.tiles(), Level::Prefix, place.groups, v);
+                let seen = tree.nodes.seen(node, monoid.identity());
+                seen.look();
+                prefix.set(seen.wait(monoid.identity()));
+            }
+        });
         let prefixes: Vec<_> = prefixes.into_iter().map(Vars::get).collect();
         let before = combine(&prefixes, &groups);
-        when(place.ends_groups(tree.nodes.tiles), || {
+        when(place.ends_groups(self.words.tiles()), || {
             self.show(tree, Level::Prefix, place.groups + 1_u64, &combine(&before, &with_own));
         });
-        combine(&before, &tiles)
+        combine(&before, &before_in_group)
     }
 }
 
@@ -246,8 +283,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanColumns) -> AnyKe
                      in1: Global<u8>,
                      out0: Global<u8>,
                      out1: Global<u8>,
-                     workspace: Global<u64>,
-                     tickets: Global<u32>,
+                     marks: Global<u64>,
                      words: Array<u64, WORDS>| {
         // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, or for each tile of
         // those.
@@ -257,9 +293,13 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanColumns) -> AnyKe
         let num_columns = words.size(kept - 1);
         let strips = (num_columns + u64::from(width - 1)) >> width.ilog2();
         let all_strips = (0..kept - 1).fold(strips, |strips, dim| strips * words.size(dim));
+        let begun = (tiles == Tiles::Split).then(|| Nodes::begin(marks, words.rows() * nodes_of(words.tiles())));
         let (tile, strip) = match tiles {
             // Tiles of all strips in turn, so that a tile comes long after the one before it.
-            Tiles::Split => divide(take_ticket(tickets).cast::<u64>(), all_strips, small),
+            Tiles::Split => {
+                let (_, ticket) = begun.expect("tiles that blocks share have tickets");
+                divide(ticket.cast::<u64>(), all_strips, small)
+            }
             Tiles::One | Tiles::Loop => (Val::constant(0), block_idx().x.cast()),
         };
         let (outer, inner) = if kept == 1 { (Val::constant(0), strip) } else { divide(strip, strips, small) };
@@ -298,25 +338,9 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanColumns) -> AnyKe
                 });
             }
             Tiles::Split => {
-                let nodes = nodes_of(words.tiles());
-                let tree = Tree {
-                    nodes: Nodes {
-                        first: Val::constant(0),
-                        tiles: words.tiles(),
-                        slots: monoid.identity().global(workspace, words.rows() * nodes, &mut 0),
-                        tickets,
-                    },
-                    columns: words.rows(),
-                    strips: all_strips,
-                    column: outer.mul_add(num_columns, column),
-                    strip,
-                };
-                let is_last = shared_named::<u32>("is_last", 1);
+                let (nodes, _) = begun.expect("tiles that blocks share have nodes");
+                let tree = Tree { nodes, columns: words.rows(), column: outer.mul_add(num_columns, column) };
                 strip_of.tile(tile, Val::constant(0), |own| Some(strip_of.look_back(&tree, tile, own)));
-                sync_threads();
-                when(linear_thread_idx().eq(0), || is_last.set(leave(tickets).cast::<u32>()));
-                sync_threads();
-                when(is_last.get().ne(0), || clear(tickets, nodes * all_strips, block));
             }
         }
     };

@@ -97,6 +97,11 @@ impl Words {
         self.0.at(2)
     }
 
+    /// The stride of an operand along the axis.
+    pub(crate) fn axis(self, operand: usize) -> Val<i64> {
+        self.0.at(3 + operand).bitcast()
+    }
+
     /// The size of a kept dimension.
     pub(crate) fn size(self, dim: usize) -> Val<u64> {
         self.0.at(FIRST_SIZE + dim)

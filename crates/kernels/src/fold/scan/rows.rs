@@ -1,15 +1,15 @@
 //! The scan whose threads stand along the axis: groups of lanes, or blocks, that walk a row tile by tile or share it.
 
 use warpfold_lang::{
-    Array, Global, Registers, SharedSpace, Val, Vars, block_idx, kernel, lane_id, range, shared_named, sync_threads,
-    thread_idx, vars, warp_id, when,
+    Array, Global, Registers, Shared, SharedSpace, Val, Vars, block_idx, join_words, kernel, lane_id, range, shared,
+    sync_threads, thread_idx, vars, warp_id, when,
 };
 
 use super::geometry::{OPERANDS, RESULTS, WORDS, Words};
-use super::look_back::{Nodes, clear, leave, look_back, nodes_of, take_ticket};
+use super::look_back::{Nodes, look_back, nodes_of};
 use super::warp::{lane_before, last_lane, scan_warps};
-use super::{Prefix, Scan, ScanOrder, Step, scan_warp};
-use crate::elements::{Place, Run};
+use super::{Direction, Prefix, Scan, ScanOrder, Step, scan_warp};
+use crate::elements::{Origin, Place, Run};
 use crate::fold::geometry::divide;
 use crate::fold::{Monoid, Position};
 use crate::{AnyKernel, Dtype};
@@ -48,6 +48,8 @@ pub struct ScanRows {
     pub small: bool,
     /// What is given for each item.
     pub order: ScanOrder,
+    /// Blocks that have to fit a multiprocessor.
+    pub resident: u32,
 }
 
 impl ScanRows {
@@ -56,10 +58,27 @@ impl ScanRows {
         self.lanes as u64 * self.vector as u64 * self.unroll as u64
     }
 
+    /// Whether vectors wait in shared memory while the block waits for others: in registers they would leave room for
+    /// half as many blocks.
+    fn parks(&self, inputs: &[Dtype]) -> bool {
+        let [dtype] = inputs else { return false };
+        let is_full = u64::from(self.vector) * dtype.bytes() == 16;
+        is_full && self.steps[0] == Step::Unit && self.tiles == Tiles::Split
+    }
+
     /// Lanes that scan by shuffles.
     const fn width(&self) -> u32 {
         if self.lanes < 32 { self.lanes } else { 32 }
     }
+}
+
+/// How much behind a position something comes.
+#[derive(Clone, Copy)]
+enum Further {
+    /// So many items: a part of the address that the instruction adds.
+    Items(u32),
+    /// As many as a register says.
+    AtMost(Val<u32>),
 }
 
 /// What one thread has of a row, while the kernel is built.
@@ -77,31 +96,92 @@ struct Row<'a, M: Monoid> {
     whole: Val<u64>,
 }
 
+/// Items side by side: in registers, or as four words in shared memory.
+enum Group<I> {
+    Items(Vec<I>),
+    Parked(Shared<u32>),
+}
+
 impl<M: Monoid> Row<'_, M> {
-    /// `n` items from a position on.
-    fn load(&self, position: Val<u64>, n: u32) -> Vec<M::Item> {
+    /// Where the `n` items lie that come `further` behind a position.
+    fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, n: u32, at: (Val<u64>, Further)) -> Global<u8> {
+        let (position, further) = at;
+        let step = self.shape.steps[operand];
+        let memory = self.shape.order.locate(self.words.len(), position, n);
+        let pointer = self.words.along_axis(base, operand, step, dtype.bytes(), memory);
+        let bytes = dtype.bytes() as i64 * if self.shape.order.direction == Direction::Forward { 1 } else { -1 };
+        match (step, further) {
+            (Step::Zero, _) | (_, Further::Items(0)) => pointer,
+            (Step::Unit, Further::Items(items)) => pointer.at(i64::from(items) * bytes),
+            (Step::Unit, Further::AtMost(items)) => pointer.at(items.cast::<i64>() * bytes),
+            (Step::Any, Further::Items(items)) => pointer.at(self.words.axis(operand) * (i64::from(items) * bytes)),
+            (Step::Any, Further::AtMost(items)) => pointer.at(self.words.axis(operand) * (items.cast::<i64>() * bytes)),
+        }
+    }
+
+    /// `n` items that come `further` behind a position.
+    fn load(&self, n: u32, at: (Val<u64>, Further)) -> Vec<M::Item> {
         let ScanRows { vector, steps, order, .. } = *self.shape;
-        let memory = order.locate(self.words.len(), position, n);
         let place = |(input, dtype): (usize, &Dtype)| {
-            let step = steps[input];
-            let pointer = self.words.along_axis(self.inputs[input], input, step, dtype.bytes(), memory);
-            let run = match step {
+            let run = match steps[input] {
                 Step::Zero => Run::Same,
                 _ if vector > 1 && n == vector => Run::Wide,
                 _ => Run::Narrow,
             };
-            Place { pointer, run }
+            Place { pointer: self.place(self.inputs[input], input, *dtype, n, at), run }
         };
         let places: Vec<_> = self.scan.source.dtypes().iter().enumerate().map(place).collect();
         order.turn(self.scan.source.load(&places, n))
     }
 
-    fn store(&self, position: Val<u64>, values: Vec<M::Output>) {
-        let n = values.len() as u32;
-        let memory = self.shape.order.locate(self.words.len(), position, n);
-        let to = |(output, dtype): (&Global<u8>, &Dtype)| {
-            self.words.along_axis(*output, RESULTS, self.shape.steps[RESULTS], dtype.bytes(), memory)
+    /// The same items as [`Row::load`] gives, from the words that they share.
+    fn unpack(&self, words: &[Val<u32>]) -> Vec<M::Item> {
+        let source = &self.scan.source;
+        let items: Vec<_> = match source.dtypes()[0].bytes() {
+            8 => {
+                let longs = words.chunks(2).map(|halves| join_words(Val::constant(0_u64), halves));
+                longs.flat_map(|long| source.load_from(&[Origin::Long(long)], 1)).collect()
+            }
+            bytes => {
+                let each = 4 / bytes as u32;
+                words.iter().flat_map(|word| source.load_from(&[Origin::Word(*word)], each)).collect()
+            }
         };
+        self.shape.order.turn(items)
+    }
+
+    /// Loads the vectors of a tile, all before the first is used.
+    fn groups(&self, offsets: &[u32], first: Val<u64>) -> Vec<(Vec<M::Item>, Group<M::Item>)> {
+        let ScanRows { block, vector, .. } = *self.shape;
+        // What lies behind the end of the row comes last in the order of the scan, so it does not matter what it is.
+        let last = self.whole - u64::from(vector);
+        let inside = first.min(last);
+        let further = (last - inside).min(u64::from(u32::MAX >> 1)).cast::<u32>();
+        let at = |offset: &u32| match *offset {
+            0 => (inside, Further::Items(0)),
+            offset => (inside, Further::AtMost(further.min(offset))),
+        };
+        if !self.shape.parks(self.scan.source.dtypes()) {
+            let items = offsets.iter().map(|offset| self.load(vector, at(offset)));
+            return items.map(|items| (items.clone(), Group::Items(items))).collect();
+        }
+        let dtype = self.scan.source.dtypes()[0];
+        let words = offsets
+            .iter()
+            .map(|offset| self.place(self.inputs[0], 0, dtype, vector, at(offset)).reinterpret::<u32>().get_vec::<4>());
+        let words: Vec<_> = words.collect();
+        let parked = shared::<u32>(4 * block * offsets.len() as u32).at(thread_idx().x * 4);
+        let park = |(words, i): (&[Val<u32>; 4], u32)| {
+            let to = parked.at(i * 4 * block);
+            to.set_vec(*words);
+            (self.unpack(words), Group::Parked(to))
+        };
+        words.iter().zip(0..).map(park).collect()
+    }
+
+    fn store(&self, values: Vec<M::Output>, at: (Val<u64>, Further)) {
+        let n = values.len() as u32;
+        let to = |(output, dtype): (&Global<u8>, &Dtype)| self.place(*output, RESULTS, *dtype, n, at);
         let to: Vec<_> = self.outputs.iter().zip(self.scan.sink.dtypes()).map(to).collect();
         self.scan.sink.store(&to, &self.shape.order.turn(values), n > 1);
     }
@@ -128,17 +208,15 @@ impl<M: Monoid> Row<'_, M> {
         let (monoid, width) = (self.scan.monoid, self.shape.width());
         // Load
         let first = tile * self.shape.tile() + self.first;
-        let positions: Vec<_> = (0..unroll).map(|u| first + u64::from(u * width * vector)).collect();
-        // What lies behind the end of the row comes last in the order of the scan, so it does not matter what it is.
-        let last = self.whole - u64::from(vector);
-        let items: Vec<_> = positions.iter().map(|position| self.load(position.min(last), vector)).collect();
+        let offsets: Vec<_> = (0..unroll).map(|u| u * width * vector).collect();
+        let groups = self.groups(&offsets, first);
         // Scan: vectors by threads, lanes, warps, tiles
         let mut ours: Option<M::Acc> = None;
         let mut prefixes = Vec::new();
-        for (items, position) in items.iter().zip(&positions) {
-            let acc = monoid.lift(items[0], Position::new(*position, 0));
-            let rest = items.iter().zip(0..).skip(1);
-            let acc = rest.fold(acc, |acc, (item, i)| monoid.push(acc, *item, Position::new(*position, i)));
+        for ((items, _), offset) in groups.iter().zip(&offsets) {
+            let at = Position::new(first, u64::from(*offset));
+            let acc = monoid.lift(items[0], at);
+            let acc = items.iter().zip(0..).skip(1).fold(acc, |acc, (item, i)| monoid.push(acc, *item, at.plus(i)));
             let scanned = scan_warp(monoid, acc, width);
             let of_lanes = lane_before(monoid, scanned, width);
             prefixes.push(ours.map_or(of_lanes, |ours| monoid.combine(ours, of_lanes)));
@@ -156,46 +234,52 @@ impl<M: Monoid> Row<'_, M> {
         let of_tiles = before(all);
         // Epilogue
         let before = [of_tiles, of_warps].into_iter().flatten().reduce(|left, right| monoid.combine(left, right));
-        for ((items, position), prefix) in items.iter().zip(&positions).zip(prefixes) {
+        // Items of the row from this thread's first one on.
+        let rest = self.whole.max(first) - first;
+        let rest = rest.min(u64::from(u32::MAX)).cast::<u32>();
+        for (((_, group), offset), prefix) in groups.into_iter().zip(&offsets).zip(prefixes) {
+            let items = match group {
+                Group::Items(items) => items,
+                Group::Parked(words) => self.unpack(&words.get_vec::<4>()),
+            };
             let mut acc = before.map_or(prefix, |before| monoid.combine(before, prefix));
             let mut results = Vec::new();
-            for (item, i) in items.iter().zip(0..) {
-                let (after, result) = self.step(acc, *item, *position, i);
+            for (item, i) in items.into_iter().zip(u64::from(*offset)..) {
+                let (after, result) = self.step(acc, item, first, i);
                 acc = after;
                 results.push(result);
             }
-            when(self.is_row & position.lt(self.whole), || {
-                self.store(*position, results);
+            when(self.is_row & rest.gt(*offset), || {
+                self.store(results, (first, Further::Items(*offset)));
                 if tail {
-                    self.tail(acc, *position);
+                    // The thread with the last whole vector goes on to the end of the row.
+                    when(rest.eq(*offset + vector), || self.tail(acc));
                 }
             });
         }
         all
     }
 
-    /// The thread with the last whole vector goes on to the end of the row.
-    fn tail(&self, acc: M::Acc, position: Val<u64>) {
-        when((position + u64::from(self.shape.vector)).eq(self.whole), || {
-            let acc = vars(acc);
-            range(self.whole, self.words.len(), 1, |i| {
-                let (after, result) = self.step(acc.get(), self.load(i, 1)[0], i, 0);
-                acc.set(after);
-                self.store(i, vec![result]);
-            });
+    /// From the last whole vector to the end of the row.
+    fn tail(&self, acc: M::Acc) {
+        let acc = vars(acc);
+        range(self.whole, self.words.len(), 1, |i| {
+            let item = self.load(1, (i, Further::Items(0)))[0];
+            let (after, result) = self.step(acc.get(), item, i, 0);
+            acc.set(after);
+            self.store(vec![result], (i, Further::Items(0)));
         });
     }
 }
 
 pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKernel {
-    let (name, block) = (format!("{}_scan_rows", scan.name), shape.block);
+    let (name, block, resident) = (format!("{}_scan_rows", scan.name), shape.block, shape.resident);
     let (scan, shape) = (scan.clone(), shape.clone());
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
                      out0: Global<u8>,
                      out1: Global<u8>,
-                     workspace: Global<u64>,
-                     tickets: Global<u32>,
+                     marks: Global<u64>,
                      words: Array<u64, WORDS>| {
         // Contract: the grid has in x a block for each `block / lanes` rows, or for each tile of each row.
         let words = Words(words);
@@ -203,10 +287,11 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
         let (monoid, width) = (scan.monoid, shape.width());
         let thread = thread_idx().x;
         let groups = block / lanes;
+        let begun = (tiles == Tiles::Split).then(|| Nodes::begin(marks, words.rows() * nodes_of(words.tiles())));
         let (row, tile) = match tiles {
             // Tiles of all rows in turn, so that a tile comes long after the one before it.
             Tiles::Split => {
-                let ticket = take_ticket(tickets).cast::<u64>();
+                let ticket = begun.expect("tiles that blocks share have tickets").1.cast::<u64>();
                 let (tile, row) =
                     if kept == 0 { (ticket, Val::constant(0)) } else { divide(ticket, words.rows(), small) };
                 (row, tile)
@@ -236,14 +321,14 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
             whole: if tail { words.len() & !u64::from(vector - 1) } else { words.len() },
         };
         let num_warps = block / 32;
-        let shared = |copies| (lanes > 32).then(|| monoid.identity().shared(copies * num_warps));
+        let for_warps = |copies| (lanes > 32).then(|| monoid.identity().shared(copies * num_warps));
         match tiles {
             Tiles::One => {
-                own.tile(tile, shared(1).map(|memory| (memory, Val::constant(0))), |_| None);
+                own.tile(tile, for_warps(1).map(|memory| (memory, Val::constant(0))), |_| None);
             }
             Tiles::Loop => {
                 // Two copies in turn: who writes one has passed the barrier behind the last read of it.
-                let of_warps = shared(2);
+                let of_warps = for_warps(2);
                 let carry: Vars<M::Acc> = vars(monoid.identity());
                 range(0, words.tiles(), 1, |tile: Val<u64>| {
                     let copy = (tile.cast::<u32>() & 1) * num_warps;
@@ -253,31 +338,20 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
                 });
             }
             Tiles::Split => {
-                let is_last = shared_named::<u32>("is_last", 1);
-                let nodes_a_row = nodes_of(words.tiles());
-                let all_nodes = words.rows() * nodes_a_row;
-                let nodes = Nodes {
-                    first: if kept == 0 { Val::constant(0) } else { row * nodes_a_row },
-                    tiles: words.tiles(),
-                    slots: monoid.identity().global(workspace, all_nodes, &mut 0),
-                    tickets,
-                };
-                own.tile(tile, shared(1).map(|memory| (memory, Val::constant(0))), |all| {
+                let (nodes, _) = begun.expect("tiles that blocks share have nodes");
+                let first = if kept == 0 { Val::constant(0) } else { row * nodes_of(words.tiles()) };
+                own.tile(tile, for_warps(1).map(|memory| (memory, Val::constant(0))), |all| {
                     let of_tiles = monoid.identity().shared(1);
                     when(warp_id().eq(0), || {
-                        let before = look_back(monoid, &nodes, tile, all);
-                        when(lane_id().eq(0), || {
-                            before.store(of_tiles, 0_u32);
-                            is_last.set(leave(tickets).cast::<u32>());
-                        });
+                        let before = look_back(monoid, nodes, first, words.tiles(), tile, all);
+                        when(lane_id().eq(0), || before.store(of_tiles, 0_u32));
                     });
                     sync_threads();
                     Some(M::Acc::load(of_tiles, 0_u32))
                 });
-                when(is_last.get().ne(0), || clear(tickets, all_nodes, block));
             }
         }
     };
     // Saying how many blocks shall fit keeps ptxas from spilling for more of them.
-    kernel(name, body).required_block(block).min_blocks(1).into()
+    kernel(name, body).required_block(block).min_blocks(resident).into()
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use warpfold_device::{Stream, View, ViewMut};
 use warpfold_lang::Registers;
 
+use super::look_back::num_words;
 use super::plan::{self, Problem};
 use super::{ScanOrder, ScanPlan, ScanShape, columns, rows};
 use crate::elements::{Sink, Source};
@@ -82,8 +83,9 @@ impl<M: Monoid> Scan<M> {
         let (inputs, outputs) = (self.source.dtypes(), self.sink.dtypes());
         assert_eq!(addresses.len(), inputs.len() + outputs.len(), "one address for each input and output");
         let registers = self.monoid.identity().count();
+        let words = num_words(self.monoid.identity());
         let item_registers = inputs.len() as u32;
-        let problem = Problem { inputs, outputs, item_registers, registers, layouts, addresses, order };
+        let problem = Problem { inputs, outputs, item_registers, registers, words, layouts, addresses, order };
         plan::plan(&problem, axis)
     }
 
@@ -114,8 +116,8 @@ impl<M: Monoid> Scan<M> {
         assert_eq!(inputs.len(), self.source.dtypes().len(), "one view for each input");
         assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
         let Some(config) = plan.launch else { return Ok(()) };
-        let workspace = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
-        let operands = Operands { inputs, outputs, workspace, offsets: None };
+        let words = workspace.marks(stream.device(), plan.marks)?;
+        let operands = Operands { inputs, outputs, words, tickets: None, offsets: None };
         launch(stream, &self.kernel(plan), config, operands, &plan.geometry.words())
     }
 }

@@ -1,25 +1,25 @@
 //! The kernel that folds segments of any sizes, short ones by lanes, longer ones by warps and blocks, huge ones in parts.
 
 use warpfold_lang::{
-    Array, Global, Shared, Val, block_idx, kernel, range, shared_named, sync_threads, thread_idx, var, warp_id, when,
-    when_else, while_loop,
+    Array, Global, Registers, Shared, Val, Vars, ballot, block_idx, kernel, lane_id, range, shared_named, sync_threads,
+    thread_idx, var, vars, warp_id, when, when_else, while_loop,
 };
 
 use crate::elements::{Place, Run};
 use crate::fold::geometry::MAX_INPUTS;
 use crate::fold::grid::{Parts, fold_parts};
 use crate::fold::thread::{Share, fold_thread};
-use crate::fold::{Fold, Monoid, Step, fold_block, fold_warp};
+use crate::fold::{Fold, Monoid, Position, Step, fold_block, fold_warp};
 use crate::{AnyKernel, Dtype};
 
 /// Threads a block.
 pub(super) const BLOCK: u32 = 256;
 /// Items of a segment that each of the lanes takes which meet it first; longer ones are put off.
-const SHORT: u64 = 16;
+const SHORT: u64 = 64;
 /// Items of a segment that a warp takes; longer ones are for the block.
 const MEDIUM: u64 = 2048;
-/// Items of a part of a huge segment: 64 for each thread.
-pub(super) const PART: u64 = 16_384;
+/// Items of a part of a huge segment: 128 for each thread.
+pub(super) const PART: u64 = 32_768;
 /// Items of a segment that a block takes; longer ones are cut into parts.
 pub(super) const HUGE: u64 = 2 * PART;
 /// Segments, items, blocks for parts, and the strides of the inputs.
@@ -83,14 +83,14 @@ impl<M: Monoid> Problem<'_, M> {
         Segment { number, start, len: self.offset(number + 1_u64).max(start) - start }
     }
 
-    /// The item at a position of the whole.
-    fn item(&self, position: Val<u64>) -> M::Item {
+    /// The item at a position of the whole, and so many further on.
+    fn item(&self, position: Val<u64>, further: Val<u32>) -> M::Item {
         let place = |(input, dtype): (usize, &Dtype)| {
-            let (base, step) = (self.inputs[input], self.shape.steps[input]);
+            let (base, step, bytes) = (self.inputs[input], self.shape.steps[input], dtype.bytes());
             let pointer = match step {
                 Step::Zero => base,
-                Step::Unit => base.at(position * dtype.bytes()),
-                Step::Any => base.at(position * self.words.at(3 + input) * dtype.bytes()),
+                Step::Unit => base.at(position * bytes).at(further * bytes as u32),
+                Step::Any => base.at((position + further.cast::<u64>()) * self.words.at(3 + input) * bytes),
             };
             Place { pointer, run: if step == Step::Zero { Run::Same } else { Run::Narrow } }
         };
@@ -107,9 +107,32 @@ impl<M: Monoid> Problem<'_, M> {
         threads: u32,
         unroll: u32,
     ) -> M::Acc {
-        let load = |i: Val<u64>, n: u32| (0..n).map(|k| self.item(segment.start + i + u64::from(k))).collect();
-        let share = Share { start: from, end: to, thread, threads, vector: 1, unroll, load: &load };
-        fold_thread(self.fold.monoid, &share)
+        let monoid = self.fold.monoid;
+        if !M::COMMUTES {
+            let none = Val::constant(0);
+            let load =
+                |i: Val<u64>, n: u32| (0..n).map(|k| self.item(segment.start + i + u64::from(k), none)).collect();
+            let share = Share { start: from, end: to, thread, threads, vector: 1, unroll, load: &load };
+            return fold_thread(monoid, &share);
+        }
+        let accs: Vec<Vars<M::Acc>> = (0..unroll.min(4)).map(|_| vars(monoid.identity())).collect();
+        let first = if threads == 1 { from } else { from + thread.cast::<u64>() };
+        range(first, to, u64::from(threads * unroll), |i| {
+            // Loads of one round go out together, the last round's too: beyond the end they load the last item again.
+            let rest = (to - i).min(1 << 31).cast::<u32>();
+            let offsets = (0..unroll).map(|u| u * threads);
+            let items = offsets.clone().map(|offset| match offset {
+                0 => self.item(segment.start + i, Val::constant(0)),
+                _ => self.item(segment.start + i, (rest - 1).min(offset)),
+            });
+            let items: Vec<_> = items.collect();
+            for ((item, offset), acc) in items.iter().zip(offsets).zip(accs.iter().cycle()) {
+                let pushed = monoid.push(acc.get(), *item, Position::new(i, offset.into()));
+                acc.set(if offset == 0 { pushed } else { M::Acc::select(rest.gt(offset), pushed, acc.get()) });
+            }
+        });
+        let accs = accs.into_iter().map(Vars::get);
+        accs.reduce(|left, right| monoid.combine(left, right)).expect("at least one accumulator")
     }
 
     fn finish(&self, segment: Segment, acc: M::Acc) {
@@ -169,16 +192,22 @@ impl<M: Monoid> Problem<'_, M> {
         });
     }
 
-    /// How many segments start at or before a position: by bisection.
+    /// How many segments start at or before a position. The lanes of a warp, all together, ask at as many places at once,
+    /// so that each round leaves a 32nd of what can be.
     fn started(&self, position: Val<u64>) -> Val<u64> {
         let (low, high) = (var(0_u64), var(self.num_segments()));
         while_loop(
             || low.get().lt(high),
             || {
-                let middle = (low.get() + high.get()) >> 1;
-                let has = self.offset(middle).le(position);
-                low.set(has.select::<u64>(middle + 1_u64, low));
-                high.set(has.select::<u64>(high, middle));
+                let (from, to) = (low.get(), high.get());
+                let step = (to - from + 31_u64) >> 5;
+                let place = from + lane_id().cast::<u64>() * step;
+                let starts = place.lt(to) & self.offset(place.min(to - 1_u64)).le(position);
+                // Offsets ascend, so these are the first lanes.
+                let count = ballot(starts).popc().cast::<u64>();
+                let is_none = count.eq(0);
+                low.set(is_none.select::<u64>(from, from + (count.max(1) - 1_u64) * step + 1_u64));
+                high.set(is_none.select::<u64>(from, to.min(from + count * step)));
             },
         );
         low.get()

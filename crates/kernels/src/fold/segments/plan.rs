@@ -11,7 +11,7 @@ use crate::layout::Layout;
 use crate::{Dtype, Error, ErrorKind};
 
 /// Items of an average segment for each of the lanes that fold it.
-const ITEMS: u64 = 4;
+const ITEMS: u64 = 16;
 
 /// How the fold of segments is carried out. A value: it can be printed and compared; it decides the order of the fold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(super) fn plan<M: Monoid>(
     Ok(SegmentsPlan {
         shape: Segments {
             lanes,
-            unroll: if wide { 1 } else { (mean / u64::from(lanes)).clamp(1, 4).next_power_of_two() as u32 },
+            unroll: (mean / u64::from(lanes)).clamp(1, if wide { 2 } else { 8 }).next_power_of_two() as u32,
             long_unroll: if wide { 2 } else { 8 },
             offsets,
             steps,
