@@ -2,7 +2,7 @@
 //!
 //! Start with [`ladder`]: what a ladder is, the list of [all of them](ladder::LADDERS), and how one is run and judged.
 //! Each operator has a folder with its formula, its sequential reference and its rungs: [`vector_add`], [`reduce`],
-//! [`softmax`], [`norm`], [`scale`]. [`row`] is what operators on rows have in common.
+//! [`softmax`], [`norm`], [`scale`], [`gemv`], [`histogram`]; [`nms`] has no ladder. [`row`] is what operators on rows have in common.
 //! [`fold`] carries any monoid through warp and block; [`gemm`] has the tiled matrix product that measures the virtual
 //! GPU's speed. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 

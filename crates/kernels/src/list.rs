@@ -30,7 +30,6 @@ pub fn kernels() -> Vec<Listed> {
     }
     let shipped = [
         ("gemv", [gemv::BLOCK, 1, 1], gemv::kernels()),
-        ("histogram", [histogram::ladder::BLOCK, 1, 1], histogram::kernels()),
         ("map", [map::BLOCK, 1, 1], operations::kernels()),
         ("gather", [gather::BLOCK, 1, 1], gather::kernels()),
     ];
@@ -38,6 +37,7 @@ pub fn kernels() -> Vec<Listed> {
         list.extend(kernels.into_iter().map(|kernel| Listed { kernel, place: place.to_owned(), block }));
     }
     let of_blocks = [
+        ("histogram", histogram::kernels()),
         ("scan", fold::scan_kernels()),
         ("segments", fold::segments_kernels()),
         ("rows", rowwise::operators::kernels()),

@@ -1,11 +1,12 @@
 //! Sums down the columns: the product of the vector and the matrix, and the sum of what several blocks left.
 
 use warpfold_lang::{
-    Global, Kernel, Number, Shared, Val, Var, block_idx, halving, kernel, range, shared, sync_threads, thread_idx, var,
+    Global, Kernel, Number, Val, Var, block_idx, halving, kernel, range, shared_named, sync_threads, thread_idx, var,
     when,
 };
 
-use super::{Access, BLOCK, Element, RESIDENT_BLOCKS};
+use super::element::stream;
+use super::{BLOCK, Element, RESIDENT_BLOCKS};
 
 /// What the kernel takes: matrix, vector, sums, rows, columns, rows of a block, the elements from one row to the next.
 pub type Columns<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u64, u64, i64)>;
@@ -19,17 +20,17 @@ pub(super) const UNROLL: u32 = 4;
 /// How columns are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tile {
-    /// Lanes side by side, each with an access: 1, 2, 4, 8, 16 or 32. The other threads of the block take other rows.
+    /// Threads side by side, each with an access: a power of two. The other threads of the block take other rows.
     pub lanes: u32,
-    /// How wide an access is. With vectors the number of columns is a multiple of theirs.
-    pub access: Access,
+    /// Elements of an access; the number of columns is a multiple of it.
+    pub width: u32,
 }
 
 impl Tile {
     /// Columns of a block.
     #[must_use]
-    pub const fn columns<T: Element>(self) -> u32 {
-        self.lanes * self.access.width::<T>()
+    pub const fn columns(self) -> u32 {
+        self.lanes * self.width
     }
 
     /// Threads that share a column.
@@ -43,8 +44,8 @@ impl Tile {
 /// the vector for its row, at element `y * columns + column`.
 #[must_use]
 pub fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O> {
-    let Tile { lanes, access } = tile;
-    let name = format!("gemv_columns_{}_to_{}_l{lanes}_{}", T::DTYPE, O::DTYPE, access.name());
+    let Tile { lanes, width } = tile;
+    let name = format!("gemv_columns_{}_to_{}_l{lanes}_w{width}", T::DTYPE, O::DTYPE);
     let body = move |matrix: Global<T>,
                      vector: Global<T>,
                      sums: Global<O>,
@@ -66,17 +67,14 @@ pub fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O
 
 /// The sums of the columns of a matrix without gaps: what the parts of the rows or columns left, in their order.
 #[must_use]
-pub fn finish<T: Element>() -> Finish<T::Acc, T> {
-    let name = format!("gemv_finish_{}_to_{}", <T::Acc as Element>::DTYPE, T::DTYPE);
-    let body = |terms: Global<T::Acc>, sums: Global<T>, num_terms: Val<u64>, num_sums: Val<u64>| {
+pub fn finish<T: Element>(lanes: u32) -> Finish<T::Acc, T> {
+    let name = format!("gemv_finish_{}_to_{}_l{lanes}", <T::Acc as Element>::DTYPE, T::DTYPE);
+    let body = move |terms: Global<T::Acc>, sums: Global<T>, num_terms: Val<u64>, num_sums: Val<u64>| {
         let rows = (Val::constant(0), num_terms);
-        sum_columns(FINISH, rows, num_sums, |row| (terms.at(row * num_sums), None), sums);
+        sum_columns(Tile { lanes, width: 1 }, rows, num_sums, |row| (terms.at(row * num_sums), None), sums);
     };
     kernel(name, body).required_block(BLOCK).min_blocks(RESIDENT_BLOCKS)
 }
-
-/// The tile of [`finish`].
-pub const FINISH: Tile = Tile { lanes: 32, access: Access::Scalar };
 
 /// Sums the columns of this block's tile over the rows from the first up to, not including, the second. A row comes with
 /// a factor, or with none.
@@ -89,24 +87,24 @@ fn sum_columns<T: Element, O: Element<Acc = T::Acc>>(
     to: Global<O>,
 ) {
     // Contract
-    let (lanes, width) = (tile.lanes, tile.access.width::<T>());
-    assert!(
-        lanes.is_power_of_two() && lanes <= 32,
-        "a power of two of lanes up to 32 stands side by side, not {lanes}"
-    );
+    let Tile { lanes, width } = tile;
+    assert!(lanes.is_power_of_two() && lanes <= BLOCK, "a power of two of threads stands side by side, not {lanes}");
     // Shared-memory map
     let num_groups = tile.threads_of_column();
-    let partial: Vec<Shared<T::Acc>> = (0..width).map(|_| shared(BLOCK)).collect();
+    // Rows of sums lie so far apart that threads which store them, `width` from each lane, meet in no bank.
+    let pitch = BLOCK + 128 / <T::Acc as warpfold_lang::Element>::BYTES / width;
+    let partial = shared_named::<T::Acc>("partial", width * pitch);
     // Roles
     let thread = thread_idx().x;
     let (lane, group) = (thread % lanes, (thread / lanes).cast::<u64>());
-    let column = block_idx().x.cast::<u64>() * u64::from(lanes * width) + (lane * width).cast::<u64>();
+    let first_column = block_idx().x.cast::<u64>() * u64::from(tile.columns());
+    let column = first_column + (lane * width).cast::<u64>();
     let is_inside = column.lt(num_columns);
     // Load
     let sums: Vec<_> = (0..width).map(|_| var(<T::Acc as Number>::ZERO)).collect();
     let add = |first: Val<u64>, num: u32| {
         let rows = (0..num).map(|n| row(first + u64::from(n * num_groups)));
-        let rows: Vec<_> = rows.map(|(row, factor)| (tile.access.stream(row.at(column)), factor)).collect();
+        let rows: Vec<_> = rows.map(|(row, factor)| (stream(row.at(column), width), factor)).collect();
         rows.into_iter().for_each(|(elements, factor)| accumulate::<T>(&sums, &elements, factor));
     };
     when(is_inside, || {
@@ -116,18 +114,24 @@ fn sum_columns<T: Element, O: Element<Acc = T::Acc>>(
         range(in_rounds + group, end, u64::from(num_groups), |i| add(i, 1));
     });
     // Fold: neighbours would need other columns' threads, so halves fold, in an order that the tile fixes.
-    partial.iter().zip(&sums).for_each(|(partial, sum)| partial.at(thread).set(sum.get()));
+    let mine: Vec<_> = (0..width).map(|n| partial.at(n * pitch).at(thread)).collect();
+    mine.iter().zip(&sums).for_each(|(mine, sum)| mine.set(sum.get()));
     sync_threads();
     for stride in halving(num_groups / 2) {
         when(thread.lt(stride * lanes), || {
-            partial.iter().for_each(|p| p.at(thread).add_assign(p.at(thread + stride * lanes).get()));
+            mine.iter().for_each(|mine| mine.add_assign(mine.at(stride * lanes).get()));
         });
         sync_threads();
     }
-    // Epilogue
-    when(is_inside & thread.lt(lanes), || {
-        (0..).zip(&partial).for_each(|(n, p): (u32, _)| to.at(column).at(n).set(O::narrow(p.at(thread).get())));
-    });
+    // Epilogue: neighbouring threads store neighbouring columns.
+    for start in (0..tile.columns()).step_by(BLOCK as usize) {
+        let of_tile = thread + start;
+        let column = first_column + of_tile.cast::<u64>();
+        when(of_tile.lt(tile.columns()) & column.lt(num_columns), || {
+            let sum = partial.at((thread % width) * pitch).at(thread / width).at(start / width).get();
+            to.at(column).set(O::narrow(sum));
+        });
+    }
 }
 
 #[track_caller]

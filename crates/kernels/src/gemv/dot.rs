@@ -2,7 +2,8 @@
 
 use warpfold_lang::{Global, Number, Val, Var, range, var};
 
-use super::{Access, Element};
+use super::Element;
+use super::element::stream;
 
 /// One of some threads that share rows: a power of two of them, and this one's number.
 #[derive(Debug, Clone, Copy)]
@@ -21,23 +22,22 @@ pub(super) fn dots<T: Element>(
     vector: Global<T>,
     len: Val<u32>,
     share: Share,
-    (access, unroll): (Access, u32),
+    (width, unroll): (u32, u32),
 ) -> Vec<Val<T::Acc>> {
     let Share { thread, threads } = share;
-    let width = access.width::<T>();
     let (step, round) = (threads * width, threads * width * unroll);
     let sums: Vec<_> = rows.iter().map(|_| var(<T::Acc as Number>::ZERO)).collect();
     let in_accesses = len & !(width - 1);
     let in_rounds = if unroll > 1 { len & !(round - 1) } else { Val::constant(0) };
     if unroll > 1 {
-        range(thread * width, in_rounds, round, |i| add_products(&sums, rows, vector, i, (access, unroll, step)));
+        range(thread * width, in_rounds, round, |i| add_products(&sums, rows, vector, i, (width, unroll, step)));
     }
     range(in_rounds + thread * width, in_accesses, step, |i| {
-        add_products(&sums, rows, vector, i, (access, 1, step));
+        add_products(&sums, rows, vector, i, (width, 1, step));
     });
-    if access == Access::Vector {
+    if width > 1 {
         range(in_accesses + thread, len, threads, |i| {
-            add_products(&sums, rows, vector, i, (Access::Scalar, 1, threads));
+            add_products(&sums, rows, vector, i, (1, 1, threads));
         });
     }
     sums.into_iter().map(Var::get).collect()
@@ -50,13 +50,13 @@ fn add_products<T: Element>(
     rows: &[Global<T>],
     vector: Global<T>,
     i: Val<u32>,
-    (access, num, step): (Access, u32, u32),
+    (width, num, step): (u32, u32, u32),
 ) {
     let factors: Vec<_> = rows
         .iter()
-        .map(|row| (0..num).flat_map(|n| access.stream(row.at(i).at(n * step))).collect::<Vec<_>>())
+        .map(|row| (0..num).flat_map(|n| stream(row.at(i).at(n * step), width)).collect::<Vec<_>>())
         .collect();
-    let others: Vec<_> = (0..num).flat_map(|n| access.load(vector.at(i).at(n * step))).collect();
+    let others: Vec<_> = (0..num).flat_map(|n| T::load(vector.at(i).at(n * step), width)).collect();
     for (sum, factors) in sums.iter().zip(factors) {
         let products = factors.into_iter().zip(&others);
         sum.set(products.fold(sum.get(), |sum, (factor, other)| factor.mul_add(*other, sum)));

@@ -14,8 +14,8 @@ pub trait Element: Number + Operand<Self> {
     /// Elements in 16 bytes.
     const VECTOR: u32 = 16 / <Self as warpfold_lang::Element>::BYTES;
 
-    /// The 16 bytes there, as one access.
-    fn load_vector(from: Global<Self>) -> Vec<Val<Self::Acc>>;
+    /// `width` neighbours as one access: a power of two up to [`VECTOR`](Self::VECTOR).
+    fn load(from: Global<Self>, width: u32) -> Vec<Val<Self::Acc>>;
     /// The element, exactly.
     fn widen(element: Val<Self>) -> Val<Self::Acc>;
     /// The nearest element, ties to even.
@@ -23,14 +23,18 @@ pub trait Element: Number + Operand<Self> {
 }
 
 macro_rules! elements {
-    ($($rust:ident $variant:ident $acc:ident $vector:literal;)*) => {$(
+    ($($rust:ident $variant:ident $acc:ident $($width:literal)*;)*) => {$(
         impl Element for $rust {
             type Acc = $acc;
             const DTYPE: Dtype = Dtype::$variant;
 
             #[track_caller]
-            fn load_vector(from: Global<Self>) -> Vec<Val<$acc>> {
-                from.get_vec::<$vector>().map(Self::widen).to_vec()
+            fn load(from: Global<Self>, width: u32) -> Vec<Val<$acc>> {
+                match width {
+                    1 => vec![Self::widen(from.get())],
+                    $($width => from.get_vec::<$width>().map(Self::widen).to_vec(),)*
+                    _ => unreachable!("no access takes {width} elements of {}", Self::DTYPE),
+                }
             }
 
             #[track_caller]
@@ -47,53 +51,16 @@ macro_rules! elements {
 }
 
 elements! {
-    f16 F16 f32 8;
-    bf16 Bf16 f32 8;
-    f32 F32 f32 4;
+    f16 F16 f32 2 4 8;
+    bf16 Bf16 f32 2 4 8;
+    f32 F32 f32 2 4;
     f64 F64 f64 2;
 }
 
-/// How many elements an access takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Access {
-    /// One.
-    Scalar,
-    /// As many as 16 bytes hold; every address is a multiple of 16.
-    Vector,
-}
-
-impl Access {
-    /// Elements of an access.
-    #[must_use]
-    pub const fn width<T: Element>(self) -> u32 {
-        match self {
-            Self::Scalar => 1,
-            Self::Vector => T::VECTOR,
-        }
-    }
-
-    /// As part of a kernel's name.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            Self::Vector => "vector",
-        }
-    }
-
-    /// The elements of one access.
-    #[track_caller]
-    pub(super) fn load<T: Element>(self, from: Global<T>) -> Vec<Val<T::Acc>> {
-        match self {
-            Self::Scalar => vec![T::widen(from.get())],
-            Self::Vector => T::load_vector(from),
-        }
-    }
-
-    /// The same of a matrix, which is read once: it leaves the first-level cache to the vector.
-    #[track_caller]
-    pub(super) fn stream<T: Element>(self, from: Global<T>) -> Vec<Val<T::Acc>> {
-        self.load(from.cache(Cache::ReadOnlyStreaming))
-    }
+/// `width` neighbours of a matrix, which is read once: they leave the first-level cache to the vector.
+#[track_caller]
+pub(super) fn stream<T: Element>(from: Global<T>, width: u32) -> Vec<Val<T::Acc>> {
+    T::load(from.cache(Cache::ReadOnlyStreaming), width)
 }
 
 /// A kernel that is generic over the element type, for one that is known when the program runs.

@@ -7,7 +7,7 @@ use super::element::for_dtype;
 use super::ladder::planned;
 use super::plan::refused;
 use super::split::split;
-use super::{Access, Code, Element, Plan, Problem, Product, Shape};
+use super::{Code, Element, Plan, Problem, Product, Shape};
 use crate::kept::Kept;
 use crate::{AnyKernel, Dtype, Error, Workspace};
 
@@ -35,9 +35,9 @@ impl Operands<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Configuration {
     Rows(Dtype, Shape),
-    Split(Dtype, Access, Target),
+    Split(Dtype, u32, Target),
     Columns(Dtype, Tile, Target),
-    Finish(Dtype),
+    Finish(Dtype, u32),
 }
 
 /// What a kernel writes.
@@ -52,20 +52,20 @@ static KERNELS: Kept<Configuration> = Kept::new();
 fn make(configuration: &Configuration) -> AnyKernel {
     match *configuration {
         Configuration::Rows(dtype, shape) => for_dtype!(dtype, planned(shape)),
-        Configuration::Split(dtype, access, Target::Results) => for_dtype!(dtype, split_to_results(access)),
-        Configuration::Split(dtype, access, Target::Sums) => for_dtype!(dtype, split_to_sums(access)),
+        Configuration::Split(dtype, width, Target::Results) => for_dtype!(dtype, split_to_results(width)),
+        Configuration::Split(dtype, width, Target::Sums) => for_dtype!(dtype, split_to_sums(width)),
         Configuration::Columns(dtype, tile, Target::Results) => for_dtype!(dtype, columns_to_results(tile)),
         Configuration::Columns(dtype, tile, Target::Sums) => for_dtype!(dtype, columns_to_sums(tile)),
-        Configuration::Finish(dtype) => for_dtype!(dtype, finish()),
+        Configuration::Finish(dtype, lanes) => for_dtype!(dtype, finish(lanes)),
     }
 }
 
-fn split_to_results<T: Element>(access: Access) -> super::Split<T, T> {
-    split(access)
+fn split_to_results<T: Element>(width: u32) -> super::Split<T, T> {
+    split(width)
 }
 
-fn split_to_sums<T: Element>(access: Access) -> super::Split<T, T::Acc> {
-    split(access)
+fn split_to_sums<T: Element>(width: u32) -> super::Split<T, T::Acc> {
+    split(width)
 }
 
 fn columns_to_results<T: Element>(tile: Tile) -> super::Columns<T, T> {
@@ -99,9 +99,9 @@ pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>, workspace: &
             let arguments = arguments.value(rows).value(columns as u32).value(row_stride);
             (Configuration::Rows(dtype, shape), arguments)
         }
-        Code::Split(access) => {
+        Code::Split(width) => {
             let arguments = arguments.value(columns).value(plan.part as u32).value(row_stride);
-            (Configuration::Split(dtype, access, target), arguments)
+            (Configuration::Split(dtype, width, target), arguments)
         }
         Code::Columns(tile) => {
             let arguments = arguments.value(rows).value(columns).value(plan.part).value(row_stride);
@@ -113,7 +113,8 @@ pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>, workspace: &
     if let Some(config) = plan.finish() {
         let arguments = Arguments::new().input(sums.as_view()).output(result);
         let arguments = arguments.value(u64::from(plan.num_parts)).value(plan.num_results());
-        stream.launch_raw(&KERNELS.prepare(device, Configuration::Finish(dtype), make)?, config, &arguments)?;
+        let configuration = Configuration::Finish(dtype, plan.finish_lanes());
+        stream.launch_raw(&KERNELS.prepare(device, configuration, make)?, config, &arguments)?;
     }
     Ok(())
 }

@@ -25,8 +25,8 @@ mod split;
 
 pub mod ladder;
 
-pub use columns::{Columns, FINISH, Finish, Tile, columns, finish};
-pub use element::{Access, Element};
+pub use columns::{Columns, Finish, Tile, columns, finish};
+pub use element::Element;
 pub use ladder::LADDER;
 pub use launch::{Operands, launch};
 pub use plan::{Code, Plan, Problem, Product};
@@ -42,28 +42,30 @@ use ladder::planned;
 /// Threads a block.
 pub const BLOCK: u32 = 256;
 
-/// Blocks that fit a multiprocessor at once, at least: no kernel takes more than 80 registers a thread.
-///
-/// The kernels that share rows between lanes do not promise it to `ptxas` (12.9 and 13.0): told so, it unrolls until it
-/// spills, left alone it takes 74. The others do: left alone, some are squeezed into 32 registers and spill.
+/// Blocks that fit a multiprocessor at once, at least, of the kernels in which blocks share rows or go down columns: they
+/// promise it to `ptxas`, which would squeeze some into 32 registers and spill.
 pub const RESIDENT_BLOCKS: u32 = 3;
+
+/// The same of the kernel whose lanes share rows. It takes 40 registers a thread at most when `ptxas` (12.9, 13.0) is left
+/// alone; told how many it may take, it unrolls until it spills.
+pub const RESIDENT_BLOCKS_OF_LANES: u32 = 6;
 
 /// A kernel of each kind, narrow and wide, for the list of all kernels.
 pub(crate) fn kernels() -> Vec<AnyKernel> {
-    let wide = Shape { lanes: 32, rows: 4, unroll: 1, access: Access::Vector };
-    let narrow = Shape { lanes: 4, rows: 1, unroll: 4, access: Access::Scalar };
-    let tile = Tile { lanes: 32, access: Access::Vector };
+    let wide = |width| Shape { lanes: 32, rows: 2, unroll: 1, width };
+    let narrow = Shape { lanes: 4, rows: 1, unroll: 4, width: 1 };
+    let tile = |lanes, width| Tile { lanes, width };
     vec![
         planned::<f32>(narrow).into(),
-        planned::<f64>(wide).into(),
-        planned::<bf16>(wide).into(),
-        split::<f32, f32>(Access::Vector).into(),
-        split::<f16, f32>(Access::Vector).into(),
-        split::<f64, f64>(Access::Scalar).into(),
-        columns::<f32, f32>(tile).into(),
-        columns::<f64, f64>(Tile { lanes: 1, access: Access::Scalar }).into(),
-        columns::<f16, f16>(tile).into(),
-        finish::<f32>().into(),
-        finish::<bf16>().into(),
+        planned::<f64>(wide(2)).into(),
+        planned::<bf16>(wide(8)).into(),
+        split::<f32, f32>(4).into(),
+        split::<f16, f32>(8).into(),
+        split::<f64, f64>(1).into(),
+        columns::<f32, f32>(tile(32, 4)).into(),
+        columns::<f64, f64>(tile(1, 1)).into(),
+        columns::<f16, f16>(tile(256, 8)).into(),
+        finish::<f32>(32).into(),
+        finish::<bf16>(1).into(),
     ]
 }

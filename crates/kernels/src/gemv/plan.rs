@@ -4,8 +4,8 @@ use std::fmt;
 
 use warpfold_device::{LaunchConfig, Limits};
 
-use super::columns::{self, FINISH, Tile};
-use super::{Access, BLOCK, RESIDENT_BLOCKS, Shape, split};
+use super::columns::{self, Tile};
+use super::{BLOCK, RESIDENT_BLOCKS, RESIDENT_BLOCKS_OF_LANES, Shape, split};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Which product it is.
@@ -39,8 +39,8 @@ pub struct Problem {
 pub enum Code {
     /// Lanes of a warp share rows.
     Rows(Shape),
-    /// A block takes a row, or a part of one.
-    Split(Access),
+    /// A block takes a row, or a part of one, with accesses of so many elements.
+    Split(u32),
     /// Threads go down the columns.
     Columns(Tile),
 }
@@ -62,6 +62,17 @@ pub struct Plan {
 
 /// The most columns that a thread counts in 32 bits, with room for one step beyond them.
 const MAX_PART: u64 = 1 << 31;
+
+/// Accesses of a lane from which on it takes one row with several of them under way, rather than two rows with one each.
+/// On an H200 (2026-11-20, driver 580, 1 GiB of f32) two rows reached 4,367 GB/s of 1,024 columns and 4,037 of 16,384; one
+/// row with four accesses 4,396 and 4,276, and of 4 columns 3,708 where two rows reach 3,875.
+const LONG_ROW: u64 = 16;
+
+/// Rows that a thread goes down at least, before others share its columns.
+const ROWS_A_THREAD: u64 = 16;
+
+/// Rows of a part of a column at least: each part leaves a sum for each column, of up to twice an element's bytes.
+const ROWS_A_PART: u64 = 64;
 
 /// The most blocks that share a row or a column: the second launch adds so many numbers in a row.
 const MAX_PARTS: u64 = 1024;
@@ -88,37 +99,42 @@ impl Plan {
     }
 
     fn by_lanes(problem: Problem, limits: &Limits) -> Result<Self, Error> {
-        let access = problem.access();
-        let lanes = problem.accesses_of_row().next_power_of_two().min(32) as u32;
-        // Four rows a lane share each load of the vector, unless there are too few rows for that.
-        let fills_device = problem.rows / 4 * u64::from(lanes) >= threads_wanted(limits);
-        let (rows, unroll) = if fills_device { (4, 1) } else { (1, 4) };
-        let shape = Shape { lanes, rows, unroll, access };
+        let width = problem.width();
+        let accesses = problem.columns.div_ceil(u64::from(width)).max(1);
+        let lanes = accesses.next_power_of_two().min(32) as u32;
+        let of_lane = accesses.div_ceil(u64::from(lanes));
+        // Two short rows share each load of the vector, unless there are too few rows for that; long ones have work of
+        // their own to have under way.
+        let fills_device = problem.rows / 2 * u64::from(lanes) >= threads_wanted(limits);
+        let (rows, unroll) = if fills_device && of_lane <= LONG_ROW { (2, 1) } else { (1, floor_to_power(of_lane, 4)) };
+        let shape = Shape { lanes, rows, unroll, width };
         let blocks = problem.rows.div_ceil(u64::from(shape.rows_of_block()));
         let launch = grid(blocks, 1)?;
         Ok(Self { problem, code: Code::Rows(shape), launch, part: problem.columns, num_parts: 1 })
     }
 
     fn by_blocks(problem: Problem, limits: &Limits) -> Result<Self, Error> {
-        let access = problem.access();
+        let width = problem.width();
         // A part gives each thread one round at least.
-        let round = u64::from(BLOCK * split::UNROLL) * problem.width();
+        let round = u64::from(BLOCK * split::UNROLL * width);
         let (part, num_parts) = parts(problem.columns, problem.rows, round, limits);
         if part > MAX_PART {
             return Err(refused(format!("{} columns are too many", problem.columns)));
         }
         let launch = grid(problem.rows, num_parts)?;
-        Ok(Self { problem, code: Code::Split(access), launch, part, num_parts })
+        Ok(Self { problem, code: Code::Split(width), launch, part, num_parts })
     }
 
     fn down_columns(problem: Problem, limits: &Limits) -> Result<Self, Error> {
-        let is_whole = problem.columns.is_multiple_of(u64::from(vector_width(problem.dtype)));
-        let access = if is_whole { problem.access() } else { Access::Scalar };
-        let width = if access == Access::Vector { u64::from(vector_width(problem.dtype)) } else { 1 };
-        let lanes = problem.columns.div_ceil(width).next_power_of_two().min(32) as u32;
-        let tile = Tile { lanes, access };
-        let tiles = problem.columns.div_ceil(u64::from(lanes) * width);
-        let round = u64::from(tile.threads_of_column() * columns::UNROLL);
+        let width = floor_to_power(1 << problem.columns.trailing_zeros().min(4), problem.width());
+        // Threads beyond those that stand side by side share columns, if there are rows enough for them.
+        let sharing = floor_to_power(problem.rows / ROWS_A_THREAD, BLOCK / 32);
+        let lanes =
+            problem.columns.div_ceil(u64::from(width)).next_power_of_two().min(u64::from(BLOCK / sharing)) as u32;
+        let tile = Tile { lanes, width };
+        let tiles = problem.columns.div_ceil(u64::from(tile.columns()));
+        // A part of few rows would leave as much as it reads.
+        let round = u64::from(tile.threads_of_column() * columns::UNROLL).max(ROWS_A_PART);
         let (part, num_parts) = parts(problem.rows, tiles, round, limits);
         let launch = grid(tiles, num_parts)?;
         Ok(Self { problem, code: Code::Columns(tile), launch, part, num_parts })
@@ -136,9 +152,14 @@ impl Plan {
     /// The launch that adds the sums of the parts, if there are several.
     #[must_use]
     pub fn finish(&self) -> Option<LaunchConfig> {
-        let blocks = self.num_results().div_ceil(u64::from(FINISH.lanes));
-        // As many blocks as in the first launch at most, which fit a grid.
+        let blocks = self.num_results().div_ceil(u64::from(self.finish_lanes()));
+        // The results of several parts are few: they were to fill a device.
         (self.num_parts > 1).then(|| LaunchConfig::new(u32::try_from(blocks).unwrap_or(u32::MAX), BLOCK))
+    }
+
+    /// Results side by side in a block of that launch.
+    pub(super) fn finish_lanes(&self) -> u32 {
+        self.num_results().next_power_of_two().min(32) as u32
     }
 
     /// Words of 64 bits between the two launches.
@@ -152,50 +173,42 @@ impl Plan {
     #[must_use]
     pub fn depth(&self) -> u64 {
         let log2 = |n: u32| u64::from(n.next_power_of_two().ilog2());
-        let width = self.problem.width();
-        let in_thread = |len: u64, threads: u32, width: u64| len.div_ceil(u64::from(threads) * width) * width + width;
+        let in_thread = |len: u64, threads: u32, width: u32| {
+            len.div_ceil(u64::from(threads * width)) * u64::from(width) + u64::from(width)
+        };
         let in_first = match self.code {
-            Code::Rows(shape) => in_thread(self.part, shape.lanes, width) + log2(shape.lanes),
-            Code::Split(_) => in_thread(self.part, BLOCK, width) + log2(BLOCK),
+            Code::Rows(shape) => in_thread(self.part, shape.lanes, shape.width) + log2(shape.lanes),
+            Code::Split(width) => in_thread(self.part, BLOCK, width) + log2(BLOCK),
             Code::Columns(tile) => in_thread(self.part, tile.threads_of_column(), 1) + log2(tile.threads_of_column()),
         };
-        let threads = FINISH.threads_of_column();
+        let threads = BLOCK / self.finish_lanes();
         in_first + if self.num_parts > 1 { in_thread(self.num_parts.into(), threads, 1) + log2(threads) } else { 0 }
     }
 
     /// Bytes of the matrix that a multiprocessor has under way: those that its threads ask for before they use any.
     #[must_use]
     pub fn bytes_in_flight(&self) -> u64 {
-        let (accesses, access) = match self.code {
-            Code::Rows(shape) => (shape.rows * shape.unroll, shape.access),
-            Code::Split(access) => (split::UNROLL, access),
-            Code::Columns(tile) => (columns::UNROLL, tile.access),
+        let (blocks, accesses, width) = match self.code {
+            Code::Rows(shape) => (RESIDENT_BLOCKS_OF_LANES, shape.rows * shape.unroll, shape.width),
+            Code::Split(width) => (RESIDENT_BLOCKS, split::UNROLL, width),
+            Code::Columns(tile) => (RESIDENT_BLOCKS, columns::UNROLL, tile.width),
         };
-        let bytes = if access == Access::Vector { 16 } else { self.problem.dtype.bytes() };
-        u64::from(RESIDENT_BLOCKS * BLOCK * accesses) * bytes
+        u64::from(blocks * BLOCK * accesses * width) * self.problem.dtype.bytes()
     }
 }
 
 impl Problem {
-    /// 16 bytes at a time if every row begins at a multiple of them.
-    fn access(&self) -> Access {
-        let is_aligned = self.row_stride % i64::from(vector_width(self.dtype)) == 0 || self.rows <= 1;
-        if self.alignment >= 16 && is_aligned { Access::Vector } else { Access::Scalar }
-    }
-
-    /// Elements of an access.
-    fn width(&self) -> u64 {
-        if self.access() == Access::Vector { vector_width(self.dtype).into() } else { 1 }
-    }
-
-    fn accesses_of_row(&self) -> u64 {
-        self.columns.div_ceil(self.width()).max(1)
+    /// Elements of an access: 16 bytes, or as many as every row begins at a multiple of.
+    fn width(&self) -> u32 {
+        let in_16_bytes = 16 / self.dtype.bytes();
+        let of_rows = if self.rows <= 1 { 16 } else { 1 << self.row_stride.trailing_zeros().min(4) };
+        floor_to_power((self.alignment / self.dtype.bytes()).min(of_rows), in_16_bytes as u32)
     }
 }
 
-/// Elements in 16 bytes.
-fn vector_width(dtype: Dtype) -> u32 {
-    (16 / dtype.bytes()) as u32
+/// The largest power of two up to `n` and up to `most`; 1 at least.
+fn floor_to_power(n: u64, most: u32) -> u32 {
+    1 << n.min(u64::from(most)).max(1).ilog2()
 }
 
 /// Threads that have enough under way to keep the device busy.
@@ -205,15 +218,18 @@ fn threads_wanted(limits: &Limits) -> u64 {
 
 /// Whether rows are short, or so many that a warp a row keeps the device busy.
 fn prefers_lanes(problem: &Problem, limits: &Limits) -> bool {
-    let is_short = problem.accesses_of_row() <= u64::from(BLOCK);
+    let is_short = problem.columns <= u64::from(BLOCK * problem.width());
     let are_many = problem.rows.saturating_mul(32) >= threads_wanted(limits);
     problem.columns <= MAX_PART && (is_short || are_many)
 }
 
 /// In which parts so many rows or columns are taken, where `others` blocks are there anyway: as many parts as fill the
-/// device twice, each of whole rounds.
+/// device some times, each of whole rounds.
 fn parts(len: u64, others: u64, round: u64, limits: &Limits) -> (u64, u32) {
-    let wanted = u64::from(2 * RESIDENT_BLOCKS * limits.num_sms).div_ceil(others.max(1));
+    let filled = u64::from(RESIDENT_BLOCKS * limits.num_sms);
+    // Half a device more would wait for a whole round of blocks: with many others, parts are finer.
+    let rounds = if others > filled / 8 { 6 } else { 2 };
+    let wanted = if others >= 2 * filled { 1 } else { (rounds * filled).div_ceil(others.max(1)) };
     let num_parts = wanted.min(len / round).clamp(1, MAX_PARTS);
     if num_parts == 1 {
         return (len, 1);
@@ -241,21 +257,21 @@ impl fmt::Display for Plan {
             Product::MatrixVector => write!(f, "{dtype} [{rows}, {columns}] x [{columns}]: ")?,
             Product::VectorMatrix => write!(f, "{dtype} [{rows}] x [{rows}, {columns}]: ")?,
         }
-        let access = match self.code {
-            Code::Rows(Shape { lanes, rows, unroll, access }) => {
+        let width = match self.code {
+            Code::Rows(Shape { lanes, rows, unroll, width }) => {
                 write!(f, "{lanes} lanes take {rows} row(s), {unroll} access(es) of each at a time")?;
-                access
+                width
             }
-            Code::Split(access) => {
+            Code::Split(width) => {
                 write!(f, "a block takes {} column(s) of a row", self.part)?;
-                access
+                width
             }
-            Code::Columns(Tile { lanes, access }) => {
-                write!(f, "{lanes} lanes side by side take {} row(s)", self.part)?;
-                access
+            Code::Columns(Tile { lanes, width }) => {
+                write!(f, "{lanes} threads side by side take {} row(s)", self.part)?;
+                width
             }
         };
-        let bytes = if access == Access::Vector { 16 } else { dtype.bytes() };
+        let bytes = u64::from(width) * dtype.bytes();
         let blocks: u64 = self.launch.map_or(0, |launch| launch.grid.iter().map(|n| u64::from(*n)).product());
         write!(f, ", {bytes} bytes an access, {blocks} block(s) of {BLOCK}")?;
         if self.num_parts > 1 {

@@ -1,6 +1,6 @@
 //! How the rows of a matrix are shared out between the lanes of warps.
 
-use super::{Access, BLOCK};
+use super::BLOCK;
 
 /// How rows are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -11,8 +11,8 @@ pub struct Shape {
     pub rows: u32,
     /// Accesses of each row that a lane has under way.
     pub unroll: u32,
-    /// How wide they are.
-    pub access: Access,
+    /// Elements of an access.
+    pub width: u32,
 }
 
 impl Shape {

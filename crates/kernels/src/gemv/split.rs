@@ -3,7 +3,7 @@
 use warpfold_lang::{Global, Kernel, Val, block_idx, grid_dim, kernel, thread_idx, when};
 
 use super::dot::{Share, dots};
-use super::{Access, BLOCK, Element, RESIDENT_BLOCKS};
+use super::{BLOCK, Element, RESIDENT_BLOCKS};
 use crate::fold::{Sum, fold_block};
 
 /// What the kernel takes: matrix, vector, sums, columns, columns of a block, the elements from one row to the next.
@@ -15,8 +15,8 @@ pub(super) const UNROLL: u32 = 4;
 /// Block `x, y` leaves the product of row `x` and the vector over the `y`-th part of the columns, at element
 /// `y * rows + x`: the results themselves if the columns are not parted, sums to be added else.
 #[must_use]
-pub fn split<T: Element, O: Element<Acc = T::Acc>>(access: Access) -> Split<T, O> {
-    let name = format!("gemv_split_{}_to_{}_{}", T::DTYPE, O::DTYPE, access.name());
+pub fn split<T: Element, O: Element<Acc = T::Acc>>(width: u32) -> Split<T, O> {
+    let name = format!("gemv_split_{}_to_{}_w{width}", T::DTYPE, O::DTYPE);
     let body = move |matrix: Global<T>,
                      vector: Global<T>,
                      sums: Global<O>,
@@ -30,7 +30,7 @@ pub fn split<T: Element, O: Element<Acc = T::Acc>>(access: Access) -> Split<T, O
         // Load
         let columns = matrix.at(row.cast::<i64>() * row_stride).at(first);
         let share = Share { thread: thread_idx().x, threads: BLOCK };
-        let products = dots(&[columns], vector.at(first), len, share, (access, UNROLL));
+        let products = dots(&[columns], vector.at(first), len, share, (width, UNROLL));
         // Fold
         let sum = fold_block(Sum::new(), products[0], BLOCK);
         // Epilogue

@@ -4,8 +4,8 @@
 //! up to 2^31 bins. Values outside the bins, negative ones among them, are not counted. Counts are `i32`, exact, and
 //! wrap beyond 2^31 equal values.
 //!
-//! Start with [`Plan::new`] and [`launch()`]. Few bins are counted in shared memory, in as many copies of each as fit, up
-//! to one for each lane (the last rung of the ladder); as many as take all of a multiprocessor's shared memory in one
+//! Start with [`Plan::new`] and [`launch()`]. Few bins are counted in shared memory, in several copies of each that fits,
+//! up to one for each lane (the last rung of the ladder); as many as take all of a multiprocessor's shared memory in one
 //! copy; more, or more than a block's values would fill, by atomics on global memory.
 
 mod global;
@@ -29,13 +29,14 @@ use walk::for_each_value;
 
 use crate::AnyKernel;
 
-/// Kernels for each width of a value, for the list of all kernels.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+/// Kernels for each width of a value, for the list of all kernels; with the threads of their blocks.
+pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+    use ladder::{BLOCK, LARGE_BLOCK};
     vec![
-        ladder::copies::<u8>(ladder::BLOCK, 32).into(),
-        ladder::copies::<u16>(ladder::BLOCK, 8).into(),
-        ladder::copies::<u64>(ladder::BLOCK, 1).into(),
-        global::<u8>(ladder::BLOCK).into(),
-        global::<u64>(ladder::BLOCK).into(),
+        (ladder::copies::<u8>(LARGE_BLOCK, 32).into(), LARGE_BLOCK),
+        (ladder::copies::<u16>(LARGE_BLOCK, 4).into(), LARGE_BLOCK),
+        (ladder::copies::<u64>(LARGE_BLOCK, 1).into(), LARGE_BLOCK),
+        (global::<u8>(BLOCK).into(), BLOCK),
+        (global::<u64>(BLOCK).into(), BLOCK),
     ]
 }

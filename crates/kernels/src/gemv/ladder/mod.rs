@@ -19,7 +19,7 @@ use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::{open, rows_of};
-use super::{Access, BLOCK, Shape};
+use super::{BLOCK, Shape};
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::{AnyKernel, Dtype};
 
@@ -30,7 +30,7 @@ pub type Rows<T> = Kernel<(Global<T>, Global<T>, Global<T>, u64, u32, i64)>;
 pub const COLUMNS: usize = 1024;
 
 /// What a plan chooses for many rows of [`COLUMNS`] columns.
-pub const PLANNED: Shape = Shape { lanes: 32, rows: 4, unroll: 1, access: Access::Vector };
+pub const PLANNED: Shape = Shape { lanes: 32, rows: 2, unroll: 1, width: 4 };
 
 /// A launch whose blocks take so many rows each.
 fn blocks_of(size: usize, rows: u32) -> LaunchConfig {
@@ -98,7 +98,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "planned",
-        changed: "The plan's lanes take four rows side by side, which share each load of the vector",
+        changed: "The plan's lanes take two rows side by side, which share each load of the vector",
         claims: &[
             Claim::new(Metric::GlobalLoads, Change::Falls),
             Claim::new(Metric::LoadBytes, Change::Falls),

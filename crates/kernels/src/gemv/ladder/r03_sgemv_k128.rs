@@ -28,7 +28,7 @@ pub fn sgemv_k128<T: Element>() -> Rows<T> {
             let sum = var(<T::Acc as Number>::ZERO);
             let whole = num_columns & !(T::VECTOR - 1);
             range(lane_id() * T::VECTOR, whole, 32 * T::VECTOR, |i| {
-                let (a, x) = (T::load_vector(row_of_matrix.at(i)), T::load_vector(vector.at(i)));
+                let (a, x) = (T::load(row_of_matrix.at(i), T::VECTOR), T::load(vector.at(i), T::VECTOR));
                 a.into_iter().zip(x).for_each(|(a, x)| sum.update(|sum| a.mul_add(x, sum)));
             });
             range(whole + lane_id(), num_columns, 32, |i| {

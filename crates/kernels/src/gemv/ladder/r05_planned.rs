@@ -1,6 +1,6 @@
 //! Rung 5: as many lanes a row as it has work for, several rows a lane.
 //! Changed: a plan chooses lanes, rows, accesses under way and their width; rows side by side share loads of the vector.
-//! Removes: three of four loads of the vector, and idle lanes in front of short rows.
+//! Removes: half of the loads of the vector, and idle lanes in front of short rows.
 //! Measured: see `LADDER` (generated).
 //! Limit now: memory; a plan shares few long rows out to several blocks, by another kernel.
 
@@ -14,8 +14,8 @@ use crate::gemv::{BLOCK, Element, Shape};
 /// Some lanes leave the products of some rows.
 #[must_use]
 pub fn planned<T: Element>(shape: Shape) -> Rows<T> {
-    let Shape { lanes, rows, unroll, access } = shape;
-    let name = format!("gemv_rows_{}_l{lanes}_r{rows}_u{unroll}_{}", T::DTYPE, access.name());
+    let Shape { lanes, rows, unroll, width } = shape;
+    let name = format!("gemv_rows_{}_l{lanes}_r{rows}_u{unroll}_w{width}", T::DTYPE);
     let body = move |matrix: Global<T>,
                      vector: Global<T>,
                      result: Global<T>,
@@ -32,7 +32,7 @@ pub fn planned<T: Element>(shape: Shape) -> Rows<T> {
         // Load: lanes beyond the last row take it once more, as all of a warp fold together.
         let row = |n: u32| (first + u64::from(n)).min(num_rows - 1);
         let of_lanes: Vec<_> = (0..rows).map(|n| matrix.at(row(n).cast::<i64>() * row_stride)).collect();
-        let sums = dots(&of_lanes, vector, num_columns, Share { thread: lane, threads: lanes }, (access, unroll));
+        let sums = dots(&of_lanes, vector, num_columns, Share { thread: lane, threads: lanes }, (width, unroll));
         // Fold
         let sums: Vec<_> = sums.into_iter().map(|sum| fold_warp(Sum::new(), sum, lanes)).collect();
         // Epilogue
