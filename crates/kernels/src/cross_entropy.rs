@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use warpfold_lang::{Registers, Val};
+use warpfold_lang::{Registers, Val, when_else};
 
 use crate::elements::{Sink, Source};
 use crate::fold::{AnyFold, Fold, Monoid, Position};
@@ -39,9 +39,13 @@ impl<F: RowFloat> CrossEntropy<F> {
         // Where the label stands among these items; none of them has the last number.
         let ahead = label.bitcast::<u64>() - first.index();
         let is_here = ahead.lt(items.len() as u64);
-        let place = is_here.select::<u32>(ahead.cast::<u32>(), u32::MAX);
-        let logit = (0_u32..).zip(items).fold(picked.0, |logit, (i, item)| place.eq(i).select::<F>(item.0, logit));
-        let state = is_here.select::<u32>(FOUND, picked.1);
+        let found = || {
+            let place = ahead.cast::<u32>();
+            let pick = |logit, (i, item): (u32, &(Val<F>, Val<i64>))| place.eq(i).select::<F>(item.0, logit);
+            ((1_u32..).zip(&items[1..]).fold(items[0].0, pick), Val::constant(FOUND))
+        };
+        // One thread of a row comes here once; the others pass by.
+        let (logit, state) = when_else(is_here, found, || picked);
         (logit, label.eq(self.ignored).select::<u32>(IGNORED, state))
     }
 }

@@ -66,8 +66,11 @@ fn high_half<C: Compute>(word: Val<u32>) -> Val<C> {
 
 /// The elements of a 32-bit word, the first in its low bits.
 fn unpack<C: Compute>(dtype: Dtype, word: Val<u32>) -> Vec<Val<C>> {
-    let unsigned = |bits: u32| (0..32 / bits).map(move |i| word.bfe(i * bits, bits));
-    let signed = |bits: u32| (0..32 / bits).map(move |i| word.bitcast::<i32>().bfe(i * bits, bits));
+    // One byte permutation each: a bit field with a sign would cost a shift and an extension.
+    let unsigned = |bits: u32| (0..32 / bits).map(move |i| word.prmt(0, bytes_of(i, bits / 8, 4)));
+    let signed = |bits: u32| {
+        (0..32 / bits).map(move |i| word.prmt(0, bytes_of(i, bits / 8, 8 + (i + 1) * bits / 8 - 1)).bitcast::<i32>())
+    };
     match dtype {
         Dtype::Bool | Dtype::U8 => unsigned(8).map(Val::cast).collect(),
         Dtype::I8 => signed(8).map(Val::cast).collect(),
@@ -81,6 +84,11 @@ fn unpack<C: Compute>(dtype: Dtype, word: Val<u32>) -> Vec<Val<C>> {
             unreachable!("{dtype} does not share a word")
         }
     }
+}
+
+/// The selector of a permutation that takes the `i`-th element of so many bytes, and `above` for each byte above it.
+fn bytes_of(i: u32, bytes: u32, above: u32) -> u32 {
+    (0..4).fold(0, |selector, byte| selector | (if byte < bytes { i * bytes + byte } else { above }) << (4 * byte))
 }
 
 /// The first `n` elements of a word.

@@ -125,13 +125,6 @@ impl<I: Copy + 'static> Source<I> {
         }
     }
 
-    /// Elements that one access of 16 bytes gives, of the widest of its inputs.
-    #[must_use]
-    pub fn vector_len(&self) -> u32 {
-        let widest = self.dtypes.iter().map(|dtype| dtype.bytes()).max().unwrap_or(1);
-        16 / widest as u32
-    }
-
     /// The `n` items at these places, one place an input.
     #[must_use]
     pub fn load(&self, places: &[Place], n: u32) -> Vec<I> {

@@ -44,7 +44,7 @@ fn convert<C: Compute>(dtype: Dtype, to: Global<u8>, values: &[Val<C>], wide: bo
         }
         Dtype::Bool | Dtype::U8 | Dtype::I8 | Dtype::U16 | Dtype::I16 | Dtype::F8E4M3 | Dtype::F8E5M2 => {
             let bits = 8 * dtype.bytes() as u32;
-            let words: Vec<_> = values.chunks(32 / bits as usize).map(|chunk| pack(dtype, chunk, bits)).collect();
+            let words: Vec<_> = values.chunks(32 / bits as usize).map(|chunk| pack(dtype, chunk)).collect();
             four_bytes::<u32>(to, &words);
         }
     }
@@ -56,8 +56,10 @@ fn cast<C: Compute, S: Element>(values: &[Val<C>]) -> Vec<Val<S>> {
 
 /// The bits of a narrow element, in the low bits; above them is whatever.
 fn narrow<C: Compute>(dtype: Dtype, value: Val<C>) -> Val<u32> {
+    let is_integer = !C::TYPE.is_float();
     match dtype {
         Dtype::Bool => value.ne(Val::constant(C::ZERO)).cast(),
+        Dtype::I8 | Dtype::I16 | Dtype::U8 | Dtype::U16 if is_integer => value.cast(),
         Dtype::I8 => value.cast::<i8>().cast(),
         Dtype::I16 => value.cast::<i16>().cast(),
         Dtype::U8 => value.cast::<u8>().cast(),
@@ -68,9 +70,14 @@ fn narrow<C: Compute>(dtype: Dtype, value: Val<C>) -> Val<u32> {
     }
 }
 
-fn pack<C: Compute>(dtype: Dtype, values: &[Val<C>], bits: u32) -> Val<u32> {
-    let first = narrow(dtype, values[0]);
-    values[1..].iter().zip(1_u32..).fold(first, |word, (value, i)| word.bfi(narrow(dtype, *value), i * bits, bits))
+/// Two or four elements in a word.
+fn pack<C: Compute>(dtype: Dtype, values: &[Val<C>]) -> Val<u32> {
+    let words: Vec<_> = values.iter().map(|value| narrow(dtype, *value)).collect();
+    match words[..] {
+        [a, b] => a.prmt(b, 0x5410),
+        [a, b, c, d] => a.prmt(b, 0x0040).prmt(c.prmt(d, 0x0040), 0x5410),
+        _ => unreachable!("a word has two elements or four"),
+    }
 }
 
 #[track_caller]

@@ -15,6 +15,8 @@ use crate::{Dtype, Error, ErrorKind};
 /// order does not depend on the device. Of 33,554,432 f32 on an H200 1,024 blocks were the best number measured (see
 /// the ladder `reduce`).
 const ENOUGH_BLOCKS: u64 = 1024;
+/// Warps that fill a GPU several times over.
+const ENOUGH_WARPS: u64 = 16_384;
 /// Threads of a block that folds short rows, or parts of long ones.
 const BLOCK: u32 = 256;
 /// Independent loads of a thread: 256 threads x 8 blocks x 4 x 16 bytes are 128 KiB in flight a multiprocessor, where an
@@ -60,7 +62,6 @@ impl Plan {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Problem<'a> {
     pub(crate) dtypes: &'a [Dtype],
-    pub(crate) vector_len: u32,
     /// Registers of an accumulator.
     pub(crate) registers: u32,
     /// Whether the folded dimensions may be walked in any order.
@@ -123,6 +124,15 @@ fn is_aligned<'a>(problem: &Problem<'_>, input: usize, vector: u32, mut others: 
         && others.all(|dim| (dim.strides[input].unsigned_abs() * bytes).is_multiple_of(access))
 }
 
+/// Elements that one access of 16 bytes gives, of the widest input that has more than one along a dimension.
+fn vector_len(problem: &Problem<'_>, inner: &Dim) -> u32 {
+    let inputs = problem.dtypes.iter().zip(&inner.strides);
+    let widest = inputs.filter(|(_, stride)| **stride != 0).map(|(dtype, _)| dtype.bytes()).max();
+    // An accumulator of many registers leaves few for items.
+    let most = if problem.registers > 8 { 4 } else { 16 };
+    (16 / widest.unwrap_or(8) as u32).min(most)
+}
+
 fn runs_of(problem: &Problem<'_>, inner: &Dim, vector: u32, others: &[&Dim]) -> [Run; MAX_INPUTS] {
     let mut runs = [Run::Narrow; MAX_INPUTS];
     for (input, place) in runs.iter_mut().enumerate().take(problem.dtypes.len()) {
@@ -142,19 +152,31 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
     let direct = geometry.folded.len() <= 1 && is_unit(inner);
     let vector = match geometry.folded.len() {
         _ if !is_unit(inner) => 1,
-        0 | 1 => problem.vector_len,
+        0 | 1 => vector_len(problem, inner),
         // No vector crosses the end of a run.
-        _ => problem.vector_len.min(1 << inner.size.trailing_zeros().min(4)),
+        _ => vector_len(problem, inner).min(1 << inner.size.trailing_zeros().min(4)),
     };
     let outer = &geometry.folded[..geometry.folded.len().saturating_sub(1)];
     let others: Vec<&Dim> = geometry.kept.iter().chain(outer).collect();
     let runs = runs_of(problem, inner, vector, &others);
     let vectors = len.div_ceil(vector.into()).max(1);
-    // Short rows: a group of lanes each. Long ones, or a few: a block each.
-    let is_long = vectors > 32 * 8 || (vectors > 64 && results < ENOUGH_BLOCKS / 4);
-    let lanes = if is_long { BLOCK } else { vectors.next_power_of_two().min(32) as u32 };
+    // Short rows: a group of lanes each. Long ones, or a few: a block each. A warp has no barrier to wait at, so that, where
+    // rows are many, it takes longer ones as well.
+    let most_of_lane = if results >= ENOUGH_WARPS { 32 } else { 8 };
+    let is_long = vectors > 32 * most_of_lane || (vectors > 64 && results < ENOUGH_BLOCKS / 4);
+    // Lanes of short rows take several vectors each, all of them under way at once, unless that leaves too few lanes. Four
+    // of them still read whole sectors.
+    let shared_by = vectors / u64::from(UNROLL);
+    let are_enough = results * shared_by >= ENOUGH_BLOCKS * u64::from(BLOCK);
+    let lanes = match () {
+        () if is_long => BLOCK,
+        () if problem.commutes && vectors.is_power_of_two() && (4..=16).contains(&shared_by) && are_enough => {
+            shared_by as u32
+        }
+        () => vectors.next_power_of_two().min(32) as u32,
+    };
     let each = vectors.div_ceil(lanes.into());
-    let wide_vectors = if problem.registers * vector > 16 { 2 } else { UNROLL };
+    let wide_vectors = if problem.registers * vector > 32 { 2 } else { UNROLL };
     let wide_vectors = if problem.registers > 8 { 1 } else { wide_vectors };
     let unroll = if problem.commutes { wide_vectors.min(1 << each.ilog2()) } else { 1 };
     let tile = u64::from(lanes) * u64::from(vector) * u64::from(unroll);
@@ -187,7 +209,7 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error>
     let outer_size: u64 = outer.iter().map(|dim| dim.size).product();
     let blocks_of = |vector: u32| outer_size * inner.size.div_ceil(32 * u64::from(vector));
     // As many columns a thread as one aligned access gives, while registers and blocks last.
-    let most = problem.vector_len.min(8 / problem.registers.clamp(1, 8)).clamp(1, 4);
+    let most = vector_len(problem, inner).min(8 / problem.registers.clamp(1, 8)).clamp(1, 4);
     let is_good = |vector: &u32| {
         let aligned = (0..problem.dtypes.len())
             .all(|input| inner.strides[input] == 0 || is_aligned(problem, input, *vector, others.iter().copied()));
