@@ -6,7 +6,7 @@ use warpfold_ptx::StateSpace;
 
 use crate::intrinsics::convert;
 use crate::intrinsics::memory::{self, Base};
-use crate::memory::{Cache, Global, GlobalSpace, Pointer, SharedSpace, Space};
+use crate::memory::{Cache, ClusterSpace, Global, GlobalSpace, Pointer, SharedSpace, Space};
 use crate::recorder::{Raw, Reg, with};
 use crate::registers::{FixedRegisters, MapRegisters, Registers, TakeRegister, ZipRegisters};
 use crate::types::{Element, Type};
@@ -174,6 +174,12 @@ impl Registers for AnyRegisters {
             let symbol = with(|r| memory::array(r, StateSpace::Shared, ty, len.into(), "shared"));
             Pointer::from_base(Base::Symbol(symbol))
         })
+    }
+
+    #[track_caller]
+    fn in_block(own: AnyPointers<SharedSpace>, rank: Val<u32>) -> AnyPointers<ClusterSpace> {
+        let pointers = own.pointers.map(|pointer| pointer.map(|(ty, pointer)| (ty, pointer.in_block(rank))));
+        AnyPointers { len: own.len, pointers }
     }
 
     #[track_caller]

@@ -17,6 +17,36 @@ pub fn cluster_block_rank() -> Val<u32> {
     }))
 }
 
+/// The number of blocks of the cluster.
+#[must_use]
+#[track_caller]
+pub fn num_cluster_blocks() -> Val<u32> {
+    Val::from_raw(with(|r| {
+        sync::require_clusters(r);
+        special::constant(r, Register::ClusterNctarank, None)
+    }))
+}
+
+/// The block's position in its cluster.
+#[must_use]
+#[track_caller]
+pub fn cluster_block_idx() -> Xyz {
+    with(|r| {
+        sync::require_clusters(r);
+        Xyz::read(r, Register::ClusterCtaid)
+    })
+}
+
+/// The number of blocks of the cluster in each dimension.
+#[must_use]
+#[track_caller]
+pub fn cluster_dim() -> Xyz {
+    with(|r| {
+        sync::require_clusters(r);
+        Xyz::read(r, Register::ClusterNctaid)
+    })
+}
+
 /// The cluster's position among the clusters of the grid.
 #[must_use]
 #[track_caller]
@@ -51,6 +81,12 @@ pub fn cluster_arrive() {
     with(sync::cluster_arrive);
 }
 
+/// Like [`cluster_arrive`], and lets nobody see what came before: what tells only that the block has begun.
+#[track_caller]
+pub fn cluster_arrive_relaxed() {
+    with(sync::cluster_arrive_relaxed);
+}
+
 /// The second half of [`cluster_sync`].
 #[track_caller]
 pub fn cluster_wait() {
@@ -59,8 +95,9 @@ pub fn cluster_wait() {
 
 /// Gives registers of this warpgroup's threads back, until each has so many: a multiple of 8 from 24 to 256 (sm_90a).
 ///
-/// All warps of the warpgroup come here, and the kernel [requires](crate::Kernel::required_block) its block: from that the
-/// assembler knows what threads start with.
+/// All warps of the warpgroup come here. The kernel says how many [threads](crate::Kernel::required_block) its blocks have, or
+/// how many [registers](crate::Kernel::max_registers) its threads: from that the assembler knows what threads start with.
+/// Without [`min_blocks`](crate::Kernel::min_blocks) one block a multiprocessor is promised.
 #[track_caller]
 pub fn give_registers(down_to: u32) {
     with(|r| sync::set_registers(r, Direction::Give, down_to));

@@ -68,8 +68,8 @@ pub use block::{
     sync_threads_count, sync_threads_or, this_lane, thread_idx, wait_for_dependencies, warp_id,
 };
 pub use cluster::{
-    cluster_arrive, cluster_block_rank, cluster_idx, cluster_sync, cluster_wait, give_registers, num_clusters,
-    take_registers,
+    cluster_arrive, cluster_arrive_relaxed, cluster_block_idx, cluster_block_rank, cluster_dim, cluster_idx,
+    cluster_sync, cluster_wait, give_registers, num_cluster_blocks, num_clusters, take_registers,
 };
 pub use error::{Error, ErrorKind};
 pub use flow::{
@@ -77,8 +77,9 @@ pub use flow::{
 };
 pub use kernel::{Body, Bounds, Built, Dims, Kernel, Threads, kernel, target};
 pub use memory::{
-    Atomic, AtomicAdd, AtomicBits, Cache, Global, GlobalSpace, Index, Local, LocalSpace, Order, Pointer, Reduction,
-    Scope, Shared, SharedSpace, Space, dynamic_shared, fence, fence_sequential, local, shared, shared_named,
+    Atomic, AtomicAdd, AtomicBits, Cache, ClusterSpace, Distributed, Global, GlobalSpace, Index, Local, LocalSpace,
+    Order, Pointer, Reduction, Scope, Shared, SharedSpace, Space, dynamic_shared, fence, fence_sequential, local,
+    shared, shared_named,
 };
 pub use params::{Argument, Arguments, Array, Layout, Param, Params, Received, Sink, Slot};
 pub use print::{PrintArgs, Printable, print};

@@ -2,7 +2,7 @@
 //!
 //! Shuffles and memory have no predicates. A `Val<bool>` moves as a `u32` that is 0 or 1, and stays in memory as a `u8`.
 
-use crate::memory::{Global, GlobalSpace, Pointer, SharedSpace, Space};
+use crate::memory::{ClusterSpace, Global, GlobalSpace, Pointer, SharedSpace, Space};
 use crate::registers::TakeRegister;
 use crate::{FixedRegisters, Index, MapRegisters, Registers, Val, Var, ZipRegisters};
 
@@ -39,6 +39,11 @@ impl Registers for Val<bool> {
     #[track_caller]
     fn shared(self, len: u32) -> Pointer<u8, SharedSpace> {
         Val::<u8>::constant(0).shared(len)
+    }
+
+    #[track_caller]
+    fn in_block(own: Pointer<u8, SharedSpace>, rank: Val<u32>) -> Pointer<u8, ClusterSpace> {
+        own.in_block(rank)
     }
 
     #[track_caller]

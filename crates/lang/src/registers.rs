@@ -1,7 +1,7 @@
 //! Groups of registers that move together: the accumulators of folds.
 
 use crate::intrinsics::compare;
-use crate::memory::{Global, GlobalSpace, Pointer, SharedSpace, Space, shared};
+use crate::memory::{ClusterSpace, Global, GlobalSpace, Pointer, SharedSpace, Space, shared};
 use crate::recorder::with;
 use crate::types::Element;
 use crate::{Index, Operand, Val, Var};
@@ -29,6 +29,8 @@ pub trait Registers: Copy {
     fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self;
     /// Arrays of `len` in shared memory, for registers of the same types.
     fn shared(self, len: u32) -> Self::Pointers<SharedSpace>;
+    /// The same arrays in the shared memory of the block of a rank of the cluster.
+    fn in_block(own: Self::Pointers<SharedSpace>, rank: Val<u32>) -> Self::Pointers<ClusterSpace>;
     /// Arrays of `len` in the memory of the device, for registers of the same types: 8 bytes an element, one array behind
     /// the other from the array that `next` counts.
     fn global(self, memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace>;
@@ -130,6 +132,7 @@ impl Registers for () {
     fn map(self, _: &mut impl MapRegisters) {}
     fn zip(self, (): (), _: &mut impl ZipRegisters) {}
     fn shared(self, _: u32) {}
+    fn in_block((): (), _: Val<u32>) {}
     fn global(self, _: Global<u64>, _: Val<u64>, _: &mut u32) {}
     fn load<S: Space>((): (), _: impl Index + Copy) {}
     fn store<S: Space>(self, (): (), _: impl Index + Copy) {}
@@ -174,6 +177,11 @@ impl<T: Element> Registers for Val<T> {
     #[track_caller]
     fn shared(self, len: u32) -> Pointer<T, SharedSpace> {
         shared(len)
+    }
+
+    #[track_caller]
+    fn in_block(own: Pointer<T, SharedSpace>, rank: Val<u32>) -> Pointer<T, ClusterSpace> {
+        own.in_block(rank)
     }
 
     #[track_caller]
@@ -238,6 +246,11 @@ impl<R: Registers, const N: usize> Registers for [R; N] {
     }
 
     #[track_caller]
+    fn in_block(own: Self::Pointers<SharedSpace>, rank: Val<u32>) -> Self::Pointers<ClusterSpace> {
+        own.map(|pointers| R::in_block(pointers, rank))
+    }
+
+    #[track_caller]
     fn global(self, memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace> {
         self.map(|group| group.global(memory, len, next))
     }
@@ -296,6 +309,11 @@ macro_rules! tuples {
             #[track_caller]
             fn shared(self, len: u32) -> Self::Pointers<SharedSpace> {
                 ($(self.$position.shared(len),)*)
+            }
+
+            #[track_caller]
+            fn in_block(own: Self::Pointers<SharedSpace>, rank: Val<u32>) -> Self::Pointers<ClusterSpace> {
+                ($($register::in_block(own.$position, rank),)*)
             }
 
             #[track_caller]

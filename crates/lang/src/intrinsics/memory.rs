@@ -5,25 +5,23 @@ use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType, StateSpace};
 use super::sync::scope_name;
 use super::{Binary, arithmetic, convert};
 use crate::ErrorKind;
-use crate::memory::{Cache, Order, Scope};
+use crate::memory::{Cache, Order, Scope, Window};
 use crate::recorder::{Computed, Raw, Recorder, Symbol};
 use crate::types::Type;
 
-/// The name of a state space that pointers can point to.
-pub(crate) const fn space_name(space: StateSpace) -> &'static str {
-    match space {
-        StateSpace::Shared => "shared",
-        StateSpace::Local => "local",
-        StateSpace::Global => "global",
-        StateSpace::Reg | StateSpace::Const | StateSpace::Param | StateSpace::Sreg | StateSpace::Tex => {
-            panic!("pointers point to global, shared or local memory")
-        }
+/// Its name as a modifier.
+pub(crate) const fn space_name(window: Window) -> &'static str {
+    match window {
+        Window::Shared => "shared",
+        Window::Cluster => "shared::cluster",
+        Window::Local => "local",
+        Window::Global => "global",
     }
 }
 
-/// The type of a space's addresses: shared memory fits 32 bits.
-pub(crate) const fn address_type(space: StateSpace) -> Type {
-    if matches!(space, StateSpace::Shared) { Type::U32 } else { Type::U64 }
+/// The type of its addresses: shared memory fits 32 bits.
+pub(crate) const fn address_type(window: Window) -> Type {
+    if matches!(window, Window::Shared | Window::Cluster) { Type::U32 } else { Type::U64 }
 }
 
 /// Where an address starts.
@@ -36,7 +34,7 @@ pub(crate) enum Base {
 /// A place in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Location {
-    pub(crate) space: StateSpace,
+    pub(crate) space: Window,
     pub(crate) base: Base,
     pub(crate) offset: i64,
 }
@@ -79,7 +77,7 @@ pub(crate) fn dynamic_shared(r: &mut Recorder, align: u32, bytes: u64) -> Locati
     r.dynamic_shared_bytes = offset + bytes;
     let symbol = dynamic_shared_symbol(r);
     r.align_variable(symbol, align);
-    Location { space: StateSpace::Shared, base: Base::Symbol(symbol), offset: offset.cast_signed() }
+    Location { space: Window::Shared, base: Base::Symbol(symbol), offset: offset.cast_signed() }
 }
 
 /// The variable; the same for all that ask.
@@ -206,13 +204,13 @@ enum Direction {
 }
 
 /// `global`, `volatile.global`, `global.nc`, …
-fn qualifiers(r: &mut Recorder, direction: Direction, space: StateSpace, cache: Cache) -> Vec<&'static str> {
+fn qualifiers(r: &mut Recorder, direction: Direction, space: Window, cache: Cache) -> Vec<&'static str> {
     let name = space_name(space);
     let misuse = |r: &mut Recorder, text: &str| {
         r.fail(ErrorKind::Misuse(format!("{cache:?} {text}")));
         vec![name]
     };
-    if space != StateSpace::Global && !matches!(cache, Cache::Default | Cache::Volatile) {
+    if space != Window::Global && !matches!(cache, Cache::Default | Cache::Volatile) {
         return misuse(r, "applies to global memory only");
     }
     match (cache, direction) {

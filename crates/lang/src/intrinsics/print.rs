@@ -4,7 +4,7 @@
 use warpfold_ptx::{self as ptx, Initializer, Item, Linkage, Opcode, ScalarType, StateSpace, Statement};
 
 use super::memory::{Base, Location, store, variable};
-use crate::memory::Cache;
+use crate::memory::{Cache, Window};
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
 
@@ -97,7 +97,7 @@ fn argument_buffer(r: &mut Recorder, arguments: &[(Type, Raw)]) -> Raw {
     let name = buffer.name.clone();
     let base = Base::Symbol(r.variable(buffer));
     for ((ty, value), offset) in arguments.iter().zip(offsets) {
-        store(r, Location { space: StateSpace::Local, base, offset }, Cache::Default, *ty, &[*value], None);
+        store(r, Location { space: Window::Local, base, offset }, Cache::Default, *ty, &[*value], None);
     }
     let address = r.define(ScalarType::B64, Opcode::Mov, &["u64"], vec![symbol(&name)]);
     to_generic(r, "local", address)

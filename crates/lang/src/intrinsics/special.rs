@@ -20,6 +20,9 @@ pub(crate) enum Register {
     Globaltimer,
     Smid,
     ClusterCtarank,
+    ClusterNctarank,
+    ClusterCtaid,
+    ClusterNctaid,
     Clusterid,
     Nclusterid,
 }
@@ -39,6 +42,9 @@ impl Register {
             Self::Globaltimer => "%globaltimer",
             Self::Smid => "%smid",
             Self::ClusterCtarank => "%cluster_ctarank",
+            Self::ClusterNctarank => "%cluster_nctarank",
+            Self::ClusterCtaid => "%cluster_ctaid",
+            Self::ClusterNctaid => "%cluster_nctaid",
             Self::Clusterid => "%clusterid",
             Self::Nclusterid => "%nclusterid",
         }
@@ -57,6 +63,9 @@ impl Register {
             | Self::LanemaskGt
             | Self::Smid
             | Self::ClusterCtarank
+            | Self::ClusterNctarank
+            | Self::ClusterCtaid
+            | Self::ClusterNctaid
             | Self::Clusterid
             | Self::Nclusterid => Type::U32,
         }

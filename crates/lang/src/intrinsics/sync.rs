@@ -108,6 +108,12 @@ pub(crate) fn cluster_arrive(r: &mut Recorder) {
     r.push(Opcode::Barrier, &["cluster", "arrive", "aligned"], vec![]);
 }
 
+/// `barrier.cluster.arrive.relaxed`
+pub(crate) fn cluster_arrive_relaxed(r: &mut Recorder) {
+    r.require("a relaxed arrival at a cluster's barrier", 90, (8, 0));
+    r.push(Opcode::Barrier, &["cluster", "arrive", "relaxed", "aligned"], vec![]);
+}
+
 /// `barrier.cluster.wait`
 pub(crate) fn cluster_wait(r: &mut Recorder) {
     require_clusters(r);
@@ -135,9 +141,17 @@ pub(crate) fn set_registers(r: &mut Recorder, direction: Direction, count: u32) 
         let (what, value) = ("the number of registers a thread".to_owned(), count.to_string());
         r.fail(ErrorKind::OutOfRange { what, value, expected: "a multiple of 8 from 24 to 256".to_owned() });
     }
-    if r.bounds.threads == Threads::Free {
-        // ptxas drops the instruction where it does not know what threads start with (its warning C7508).
-        r.fail(ErrorKind::Misuse("setmaxnreg means nothing without max_threads or required_block".to_owned()));
+    // ptxas drops the instruction where it does not know what threads start with (its warning C7508): it knows from a number
+    // of registers, or from one of blocks with one of threads.
+    match (r.bounds.max_registers, &r.bounds.threads) {
+        (Some(_), _) => {}
+        (None, Threads::Free) => {
+            let rule = "setmaxnreg means nothing without max_threads, required_block or max_registers";
+            r.fail(ErrorKind::Misuse(rule.to_owned()));
+        }
+        (None, Threads::Max(_) | Threads::Required(_)) => {
+            r.bounds.min_blocks.get_or_insert(1);
+        }
     }
     let name = if direction == Direction::Give { "dec" } else { "inc" };
     let count = ptx::Operand::Immediate(ptx::Immediate::Int(count.into()));

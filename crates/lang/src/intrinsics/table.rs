@@ -3,7 +3,7 @@
 use warpfold_ptx::{self as ptx, Initializer, Item, Opcode, ScalarType, StateSpace};
 
 use super::memory::{self, Base, Location, variable};
-use crate::memory::Cache;
+use crate::memory::{Cache, Window};
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
 
@@ -20,7 +20,7 @@ pub(crate) fn lookup(r: &mut Recorder, name: &str, words: &[u64], index: Raw, nu
     }
     let symbol = ptx::Operand::Name { name: name.into(), component: None };
     let base = r.define(ScalarType::B64, Opcode::Mov, &["u64"], vec![symbol]);
-    let table = Location { space: StateSpace::Global, base: Base::Register(base), offset: 0 };
+    let table = Location { space: Window::Global, base: Base::Register(base), offset: 0 };
     let first = memory::element(r, table, Type::U64.bytes(), Type::U32, index);
     (0..i64::from(num))
         .flat_map(|i| {

@@ -1,10 +1,9 @@
 //! Atomic read-modify-write of what a pointer points to.
 
 use half::{bf16, f16};
-use warpfold_ptx::StateSpace;
 
 use super::pointer::{Pointer, Space};
-use super::{Order, Scope};
+use super::{Order, Scope, Window};
 use crate::intrinsics::atomic::{self, AtomicOp, Semantics};
 use crate::intrinsics::memory;
 use crate::recorder::with;
@@ -42,11 +41,16 @@ pub struct Reduction<T: Element, S: Space> {
 
 impl<T: Element, S: Space> Pointer<T, S> {
     fn semantics() -> Semantics {
-        let scope = if S::SPACE == StateSpace::Shared { Scope::Block } else { Scope::Gpu };
+        let scope = match S::SPACE {
+            Window::Shared => Scope::Block,
+            Window::Cluster => Scope::Cluster,
+            Window::Global | Window::Local => Scope::Gpu,
+        };
         Semantics { order: Order::Relaxed, scope }
     }
 
-    /// Atomic operations on the element: relaxed, among the device's threads (the block's, in shared memory).
+    /// Atomic operations on the element: relaxed, among the device's threads (in shared memory the block's, and in
+    /// that of a cluster the cluster's).
     ///
     /// ```
     /// use warpfold_lang::{Arch, Global, Order, Target, kernel};

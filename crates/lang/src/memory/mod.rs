@@ -9,7 +9,10 @@ mod pointer;
 
 pub use array::{dynamic_shared, local, shared, shared_named};
 pub use atomic::{Atomic, AtomicAdd, AtomicBits, Reduction};
-pub use pointer::{Global, GlobalSpace, Index, Local, LocalSpace, Pointer, Shared, SharedSpace, Space};
+pub(crate) use pointer::Window;
+pub use pointer::{
+    ClusterSpace, Distributed, Global, GlobalSpace, Index, Local, LocalSpace, Pointer, Shared, SharedSpace, Space,
+};
 
 use crate::intrinsics::sync;
 use crate::recorder::with;

@@ -3,11 +3,10 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use warpfold_ptx::StateSpace;
-
 use super::{Cache, Order, Scope};
 use crate::intrinsics::convert;
 use crate::intrinsics::memory::{self, Base, Location, Otherwise};
+use crate::intrinsics::sync;
 use crate::recorder::{Raw, with};
 use crate::types::{Element, Number, Scalar, Type};
 use crate::{Operand, Val, Var};
@@ -17,11 +16,22 @@ pub trait Space: Copy + sealed::Sealed + 'static {}
 
 mod sealed {
     pub trait Sealed {
-        const SPACE: warpfold_ptx::StateSpace;
+        const SPACE: Window;
+    }
+
+    /// The memory that a pointer points into.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Window {
+        Global,
+        /// The shared memory of the block.
+        Shared,
+        /// The shared memory of any block of the cluster.
+        Cluster,
+        Local,
     }
 }
 
-pub(crate) use sealed::Sealed;
+pub(crate) use sealed::{Sealed, Window};
 
 macro_rules! spaces {
     ($($(#[$doc:meta])* $marker:ident $space:ident;)*) => {$(
@@ -29,7 +39,7 @@ macro_rules! spaces {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $marker {}
         impl Sealed for $marker {
-            const SPACE: StateSpace = StateSpace::$space;
+            const SPACE: Window = Window::$space;
         }
         impl Space for $marker {}
     )*};
@@ -40,6 +50,8 @@ spaces! {
     GlobalSpace Global;
     /// Memory of the block.
     SharedSpace Shared;
+    /// Memory of any block of the cluster.
+    ClusterSpace Cluster;
     /// Memory of the thread.
     LocalSpace Local;
 }
@@ -48,6 +60,8 @@ spaces! {
 pub type Global<T> = Pointer<T, GlobalSpace>;
 /// A pointer into the memory of the block.
 pub type Shared<T> = Pointer<T, SharedSpace>;
+/// A pointer into the shared memory of a block of the cluster; made by [`Shared::in_block`](Pointer::in_block).
+pub type Distributed<T> = Pointer<T, ClusterSpace>;
 /// A pointer into the memory of the thread.
 pub type Local<T> = Pointer<T, LocalSpace>;
 
@@ -260,6 +274,36 @@ impl<T: Element> Global<T> {
 
     pub(crate) const fn new(address: Val<u64>) -> Self {
         Self::from_base(Base::Register(address.raw()))
+    }
+}
+
+impl<T: Element> Shared<T> {
+    /// The same place in the shared memory of the block of a rank of the cluster (`mapa`; sm_90).
+    ///
+    /// That block must have begun, and must not have ended: what comes behind a [`cluster_sync`](crate::cluster_sync) knows
+    /// the one, and a block that waits at another one before it ends gives the other.
+    ///
+    /// ```
+    /// use warpfold_lang::{Arch, Global, Target, cluster_block_rank, cluster_sync, kernel, shared, thread_idx};
+    /// let swap = kernel("swap", |out: Global<u32>| {
+    ///     let tile = shared::<u32>(32);
+    ///     cluster_sync();
+    ///     tile.in_block(cluster_block_rank() ^ 1).at(thread_idx().x).set(thread_idx().x);
+    ///     cluster_sync();
+    ///     out.at(thread_idx().x).set(tile.at(thread_idx().x).get());
+    /// });
+    /// let ptx = swap.cluster(2).ptx(&Target::new(Arch::SM_90, (8, 0))).unwrap();
+    /// assert!(ptx.contains("st.shared::cluster.u32"));
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn in_block(self, rank: impl Operand<u32>) -> Distributed<T> {
+        let rank = rank.val().raw();
+        let address = with(|r| {
+            let own = memory::whole_address(r, self.location());
+            sync::map_to_block(r, own, rank)
+        });
+        Pointer { base: Base::Register(address), offset: 0, cache: self.cache, target: PhantomData }
     }
 }
 

@@ -3,14 +3,15 @@
 use half::bf16;
 use warpfold_lang::{
     AtomicAdd, Barriers, Bf16x2, Float, Global, Kernel, Lanes, Order, Scope, barriers, cluster_arrive,
-    cluster_block_rank, cluster_idx, cluster_sync, cluster_wait, fence, give_registers, kernel, launch_dependents,
-    linear_thread_idx, num_clusters, take_registers, wait_for_dependencies, warpgroup_idx, when, when_else,
+    cluster_arrive_relaxed, cluster_block_idx, cluster_block_rank, cluster_dim, cluster_idx, cluster_sync,
+    cluster_wait, fence, give_registers, kernel, launch_dependents, linear_thread_idx, num_cluster_blocks,
+    num_clusters, shared_named, take_registers, thread_idx, wait_for_dependencies, warpgroup_idx, when, when_else,
 };
 
 use super::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new(dependent()), Case::new(halves()), Case::new(pair_of_blocks())]
+    vec![Case::new(dependent()), Case::new(halves()), Case::new(pair_of_blocks()), Case::new(peers())]
 }
 
 fn dependent() -> Kernel<(Global<u32>,)> {
@@ -45,7 +46,32 @@ fn pair_of_blocks() -> Kernel<(Global<u32>,)> {
         cluster_arrive();
         cluster_wait();
     };
-    kernel("pair_of_blocks", body).required_block(256).cluster(2)
+    kernel("pair_of_blocks", body).required_block(384).cluster(2)
+}
+
+/// Blocks that write, read and count in one another's shared memory.
+fn peers() -> Kernel<(Global<u32>,)> {
+    let body = |data: Global<u32>| {
+        let (tile, counter) = (shared_named::<u32>("tile", 64), shared_named::<u64>("counter", 1));
+        let (rank, thread) = (cluster_block_rank(), thread_idx().x);
+        cluster_arrive_relaxed();
+        counter.set_if(0, thread.eq(0));
+        cluster_wait();
+        cluster_sync();
+        let next = (rank + 1) % num_cluster_blocks();
+        tile.at(thread).in_block(next).set(rank * 100 + thread);
+        counter.in_block(0).reduction().add(1_u64);
+        counter.in_block(1).at(0).atomic().order(Order::AcqRel).max(7_u64);
+        cluster_sync();
+        let across = tile.in_block(next).at(thread ^ 1).get();
+        let pair = tile.in_block(rank).at(thread & !1).get_vec::<2>();
+        let place = cluster_block_idx().x + cluster_block_idx().y * cluster_dim().x;
+        when(thread.lt(64), || data.at(rank * 64 + thread).set(across + pair[0] + pair[1] + place));
+        let count = counter.in_block(0).load(Order::Acquire, Scope::Cluster);
+        when(thread.eq(0), || data.at(rank + 512).set(count.cast::<u32>()));
+        cluster_sync();
+    };
+    kernel("peers", body).required_block(64).cluster((4, 2))
 }
 
 fn halves() -> Kernel<(Global<bf16>, Global<Bf16x2>)> {
