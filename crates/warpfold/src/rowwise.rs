@@ -231,10 +231,11 @@ fn along_last(
 ) -> Result<Done, Error> {
     let columns: Vec<Tensor> = columns.iter().map(|column| column.contiguous()).collect::<Result<_, _>>()?;
     let column_addresses: Vec<u64> = columns.iter().map(Tensor::address).collect();
+    let target = inputs[0].queue().stream().device().target();
     let plan_for = |inputs: &[Tensor]| {
         let layouts: Vec<_> = inputs.iter().map(Tensor::layout).collect();
         let addresses: Vec<_> = inputs.iter().map(Tensor::address).collect();
-        operator.plan(&layouts, &addresses, &column_addresses, first_axis)
+        operator.plan(&layouts, &addresses, &column_addresses, first_axis, &target)
     };
     let plan = match plan_for(&inputs) {
         Err(error) if *error.kind() == ErrorKind::RowsNotContiguous => {

@@ -116,6 +116,33 @@ fn norms_of_rows_of_every_length() {
     }
 }
 
+/// Rows that a cluster shares, or that take two launches where there are no clusters, up to those that no cluster holds.
+#[test]
+fn long_rows_come_out_the_same_with_and_without_clusters() {
+    for len in [16_385, 32_768, 50_257, 65_544, 131_072, 262_145] {
+        let data: Vec<f32> = (0..2 * len).map(sample).collect();
+        let wide: Vec<f64> = data.iter().map(|x| f64::from(*x)).collect();
+        let expected: Vec<f64> = wide.chunks(len).flat_map(softmax).collect();
+        let scale: Vec<f32> = (0..len).map(|i| sample(i + 7)).collect();
+        let mut normed = Vec::new();
+        for profile in [Profile::H200, Profile::A100] {
+            let device = Device::virtual_gpu(profile);
+            device.configure(|options| options.checks = Checks::All).unwrap();
+            let x = Tensor::from_slice(&device, &data, &[2, len]).unwrap();
+            let y = x.softmax(Axes::Of(&[-1])).unwrap();
+            close(&y.to_vec::<f32>().unwrap(), &expected, 1e-5, &format!("softmax {len} on {profile:?}"));
+            let scale = Tensor::from_slice(&device, &scale, &[len]).unwrap();
+            let inputs = NormInputs { scale: Some(&scale), ..NormInputs::default() };
+            let y = x.layer_norm(Axes::Of(&[-1]), inputs).unwrap();
+            normed.push((y.result.to_vec::<f32>().unwrap(), y.mean.to_vec::<f32>().unwrap()));
+            is_clean(&device);
+        }
+        let wide = |values: &[f32]| values.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+        close(&normed[0].0, &wide(&normed[1].0), 1e-3, &format!("layer norm {len}"));
+        close(&normed[0].1, &wide(&normed[1].1), 1e-2, &format!("mean {len}"));
+    }
+}
+
 #[test]
 fn quantised_rows_come_back() {
     let device = device();
@@ -143,8 +170,8 @@ fn quantised_rows_come_back() {
 #[test]
 fn a_row_that_fits_the_chip_is_read_and_written_once() {
     let device = Device::virtual_gpu(Profile::H200);
-    for len in [128, 256, 1024, 4096, 32_768] {
-        let rows = 8;
+    for len in [128, 256, 1024, 4096, 16_384, 32_768, 65_536, 131_072, 262_144] {
+        let rows = if len > 32_768 { 2 } else { 8 };
         let data: Vec<f32> = (0..rows * len).map(sample).collect();
         let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
         drop(device.take_reports());

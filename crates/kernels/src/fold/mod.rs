@@ -1,7 +1,7 @@
 //! Folds: a [`Monoid`] carried through the levels of the machine, each level written once for every monoid.
 //!
 //! [`monoid`](Monoid) says what is folded. `thread` folds what a thread takes from a run, [`fold_warp`] the lanes of a
-//! warp, [`fold_block`] the threads of a block, `grid` the blocks of a launch. `rows` and `columns` are the two kernels
+//! warp, [`fold_block`] the threads of a block, [`fold_cluster`] those of a cluster, `grid` the blocks of a launch. `rows` and `columns` are the two kernels
 //! made of these levels, [`Plan`] chooses between them and their sizes, and a [`Fold`] is what users hold.
 //!
 //! The order of a fold is fixed by shape and plan alone, in every level; a monoid that does not commute is folded in
@@ -10,6 +10,7 @@
 mod any;
 mod any_monoid;
 mod block;
+mod cluster;
 mod columns;
 pub(crate) mod geometry;
 mod grid;
@@ -28,6 +29,7 @@ mod warp;
 pub use any::AnyFold;
 pub use any_monoid::{AnyMonoid, ErasedParts};
 pub use block::fold_block;
+pub use cluster::fold_cluster;
 pub use columns::Columns;
 pub use monoid::{Monoid, Position};
 pub use monoids::{

@@ -1,8 +1,11 @@
 //! The threads that share a row.
 
-use warpfold_lang::{Registers, Val, lane_id, range, shfl, sync_threads, thread_idx, when};
+use warpfold_lang::{
+    Registers, Val, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, lane_id, range, shfl, sync_threads,
+    thread_idx, when,
+};
 
-use crate::fold::{Monoid, fold_block, fold_warp};
+use crate::fold::{Monoid, fold_block, fold_cluster, fold_warp};
 
 /// The threads that share a row: they come to each of these functions together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +16,13 @@ pub(crate) enum Team {
     Lanes(u32),
     /// A block of so many threads, a power of two.
     Block(u32),
+    /// A cluster of so many blocks of so many threads, both powers of two.
+    Cluster {
+        /// Blocks a cluster.
+        blocks: u32,
+        /// Threads a block.
+        threads: u32,
+    },
 }
 
 impl Team {
@@ -21,6 +31,7 @@ impl Team {
         match self {
             Self::Warp => 32,
             Self::Lanes(threads) | Self::Block(threads) => threads,
+            Self::Cluster { blocks, threads } => blocks * threads,
         }
     }
 
@@ -30,6 +41,23 @@ impl Team {
             Self::Warp => lane_id(),
             Self::Lanes(lanes) => lane_id() & (lanes - 1),
             Self::Block(_) => thread_idx().x,
+            Self::Cluster { threads, .. } => cluster_block_rank() * threads + thread_idx().x,
+        }
+    }
+
+    /// Begins: says to those of other blocks that this one is there. Nothing that others write may be used before.
+    #[track_caller]
+    pub(crate) fn begin(self) {
+        if let Self::Cluster { .. } = self {
+            cluster_arrive_relaxed();
+        }
+    }
+
+    /// Behind [`begin`](Self::begin), in front of the first fold: everybody is there.
+    #[track_caller]
+    pub(crate) fn gather(self) {
+        if let Self::Cluster { .. } = self {
+            cluster_wait();
         }
     }
 
@@ -53,6 +81,7 @@ impl Team {
                 sync_threads();
                 M::Acc::load(all, 0)
             }
+            Self::Cluster { blocks, threads } => fold_cluster(monoid, acc, threads, blocks),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A row operator whose type is forgotten: what a table of operators holds.
 
 use warpfold_device::{Stream, View};
+use warpfold_lang::Target;
 
 use super::{Outputs, Plan, RowOperator, RowWise};
 use crate::layout::Layout;
@@ -30,6 +31,7 @@ pub trait AnyRowWise: std::fmt::Debug + Send + Sync {
         addresses: &[u64],
         column_addresses: &[u64],
         first_axis: usize,
+        target: &Target,
     ) -> Result<Plan, Error>;
 
     /// As [`RowWise::kernel`].
@@ -73,8 +75,9 @@ impl<O: RowOperator> AnyRowWise for RowWise<O> {
         addresses: &[u64],
         column_addresses: &[u64],
         first_axis: usize,
+        target: &Target,
     ) -> Result<Plan, Error> {
-        Self::plan(self, layouts, addresses, column_addresses, first_axis)
+        Self::plan(self, layouts, addresses, column_addresses, first_axis, target)
     }
 
     fn kernel(&self, plan: &Plan) -> AnyKernel {

@@ -13,7 +13,9 @@ use crate::{AnyKernel, Dtype};
 pub struct OnChip {
     /// Threads a block.
     pub block: u32,
-    /// Threads a row, a power of two: up to 32, or the block.
+    /// Blocks a cluster, which share a row; 1 without clusters.
+    pub cluster: u32,
+    /// Threads a row, a power of two: up to 32, the block, or the cluster.
     pub lanes: u32,
     /// Groups of neighbours that a thread holds.
     pub groups: u32,
@@ -37,11 +39,19 @@ pub struct OnChip {
 
 impl OnChip {
     pub(super) const fn team(&self) -> Team {
+        if self.cluster > 1 {
+            return Team::Cluster { blocks: self.cluster, threads: self.block };
+        }
         match self.lanes {
             32 => Team::Warp,
             lanes if lanes < 32 => Team::Lanes(lanes),
             threads => Team::Block(threads),
         }
+    }
+
+    /// Rows a block, where it has whole ones.
+    pub(super) const fn rows(&self) -> u32 {
+        if self.cluster > 1 { 1 } else { self.block / self.lanes }
     }
 }
 
@@ -56,9 +66,10 @@ pub(super) fn places(bases: &[Global<u8>], dtypes: &[Dtype], runs: &[Run], i: Va
 
 pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) -> AnyKernel {
     let RowWise { operator, source, columns, sink, stats, .. } = rowwise.clone();
-    let OnChip { block, lanes, groups, vector, exact, runs, column_runs, early_columns, wide_out, kept, small } =
-        *shape;
-    let team = shape.team();
+    let OnChip {
+        cluster, lanes, groups, vector, exact, runs, column_runs, early_columns, wide_out, kept, small, ..
+    } = *shape;
+    let (team, rows_a_block) = (shape.team(), shape.rows());
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
                      col0: Global<u8>,
@@ -68,14 +79,15 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
                      stat0: Global<u8>,
                      stat1: Global<u8>,
                      words: Array<u64, WORDS>| {
-        // Contract: the grid has a block for `block / lanes` rows.
+        // Contract: the grid has a block for `block / lanes` rows, or a cluster for each row.
+        team.begin();
         let words = Words(words);
         let inputs = &[in0, in1][..source.dtypes().len()];
         let column_inputs = &[col0, col1][..columns.dtypes().len()];
         let outputs = &[out0, out1][..sink.dtypes().len()];
-        let rows_a_block = block / lanes;
         let own = if rows_a_block == 1 { Val::constant(0) } else { thread_idx().x >> lanes.ilog2() };
-        let row = block_idx().x.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
+        let block_of_rows = if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x };
+        let row = block_of_rows.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
         let is_row = if rows_a_block == 1 { Val::constant(true) } else { row.lt(words.results()) };
         // Threads beyond the last row compute it as well, so that the lanes of a warp stay together.
         let row = if rows_a_block == 1 { row } else { row.min(words.results() - 1) };
@@ -99,6 +111,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
         let group_of = |group: usize| early.as_ref().map_or_else(|| along(&positions[group]), |all| all[group].clone());
         let held = Held { items, vector: vector as usize, positions: positions.clone(), has, len, team };
         // Compute
+        team.gather();
         let (results, row_stats) = operator.on_chip(&held, &Columns { load: &group_of });
         // Store
         let first = row * words.len();
@@ -117,6 +130,8 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
         }
     };
     let exactly = if exact { "" } else { "_part" };
-    let name = format!("{}_on_chip_{lanes}x{groups}x{vector}{exactly}", rowwise.name);
-    kernel(name, body).required_block(block).into()
+    let by = if cluster > 1 { format!("{cluster}x{}", shape.block) } else { lanes.to_string() };
+    let kernel = kernel(format!("{}_on_chip_{by}x{groups}x{vector}{exactly}", rowwise.name), body);
+    let kernel = kernel.required_block(shape.block);
+    if cluster > 1 { kernel.cluster(cluster).into() } else { kernel.into() }
 }

@@ -18,6 +18,14 @@ const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
+/// Rows beyond what a block of so many threads holds are shared by a cluster, where there are any: one larger block a
+/// multiprocessor cannot load while it computes.
+const ALONE: u64 = 512;
+/// Blocks of clusters have so many threads as long as that takes no more than [`MAX_CLUSTER`] blocks.
+const CLUSTER_THREADS: [u64; 3] = [256, 512, 1024];
+/// Blocks that a cluster may have on every device that has clusters (CUDA programming guide, "Thread Block Clusters").
+const MAX_CLUSTER: u64 = 8;
+
 /// Which kernels run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
@@ -44,6 +52,8 @@ pub struct Plan {
 
 /// What a plan is made for.
 pub(super) struct Problem<'a> {
+    /// Whether blocks can share a row.
+    pub(super) has_clusters: bool,
     pub(super) dtypes: &'a [Dtype],
     pub(super) column_dtypes: &'a [Dtype],
     pub(super) out_dtypes: &'a [Dtype],
@@ -92,13 +102,16 @@ pub(super) fn plan(
     let (kept_rank, small) = (geometry.kept.len(), results.max(len) < 1 << 32);
     let is_empty = results == 0 || len == 0;
     let most = if problem.column_dtypes.is_empty() { MAX_HELD } else { MAX_HELD_WITH_COLUMNS };
-    if let Some((block, lanes, groups)) = on_chip(len.max(1), vector, most / vector) {
+    if let Some(Threads { cluster, block, lanes, groups }) =
+        on_chip(len.max(1), vector, most / vector, problem.has_clusters)
+    {
         let shape = OnChip {
             block,
+            cluster,
             lanes,
             groups,
             vector,
-            exact: len == u64::from(lanes * groups * vector),
+            exact: len == u64::from(lanes) * u64::from(groups * vector),
             runs,
             column_runs,
             early_columns: (1 + problem.column_dtypes.len() as u32) * groups * vector <= MAX_WITH_COLUMNS,
@@ -106,7 +119,7 @@ pub(super) fn plan(
             kept: kept_rank,
             small,
         };
-        let blocks = results.div_ceil(u64::from(block / lanes));
+        let blocks = results.div_ceil(u64::from(shape.rows())).saturating_mul(cluster.into());
         let launch = launch(blocks, block, is_empty)?;
         return Ok(Plan { shape: Shape::OnChip(shape), launch, geometry });
     }
@@ -121,17 +134,44 @@ fn product(dims: &[crate::layout::Dim]) -> u64 {
     dims.iter().map(|dim| dim.size).product()
 }
 
-/// Block, threads a row and groups a thread that hold a row in registers, with so many groups a thread at most.
-fn on_chip(len: u64, vector: u32, most: u32) -> Option<(u32, u32, u32)> {
+/// The threads that hold a row.
+struct Threads {
+    /// Blocks a cluster.
+    cluster: u32,
+    /// Threads a block.
+    block: u32,
+    /// Threads a row.
+    lanes: u32,
+    /// Groups that each of them holds.
+    groups: u32,
+}
+
+/// Threads that hold a row in registers, with so many groups a thread at most.
+fn on_chip(len: u64, vector: u32, most: u32, has_clusters: bool) -> Option<Threads> {
     let groups = len / u64::from(vector);
     let most = u64::from(most);
+    let of = |cluster: u64, block: u64, lanes: u64| Threads {
+        cluster: cluster as u32,
+        block: block as u32,
+        lanes: lanes as u32,
+        groups: groups.div_ceil(lanes) as u32,
+    };
     if groups <= 32 * most {
-        let lanes = groups.next_power_of_two().min(32);
-        return Some((128, lanes as u32, groups.div_ceil(lanes) as u32));
+        return Some(of(1, 128, groups.next_power_of_two().min(32)));
     }
     // Few groups a thread, so that the loads of several blocks overlap; but not more threads than they are worth.
-    let threads = [128, 256, 512, 1024].into_iter().find(|threads| groups.div_ceil(*threads) <= most)?;
-    Some((threads as u32, threads as u32, groups.div_ceil(threads) as u32))
+    let fits = |threads: u64| groups.div_ceil(threads) <= most;
+    if has_clusters && !fits(ALONE) {
+        let shared = |block: u64| {
+            let cluster = groups.div_ceil(block * most).next_power_of_two();
+            (cluster <= MAX_CLUSTER).then(|| of(cluster.max(2), block, cluster.max(2) * block))
+        };
+        if let Some(threads) = CLUSTER_THREADS.into_iter().find_map(shared) {
+            return Some(threads);
+        }
+    }
+    let threads = [128, 256, 512, 1024].into_iter().find(|threads| fits(*threads))?;
+    Some(of(1, threads, threads))
 }
 
 fn launch(blocks: u64, block: u32, is_empty: bool) -> Result<Option<LaunchConfig>, Error> {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpfold_device::{Arguments, Buffer, Stream, View, ViewMut};
+use warpfold_lang::Target;
 
 use super::plan::{self, Problem};
 use super::{Plan, RowOperator, Shape, long, on_chip};
@@ -83,6 +84,7 @@ impl<O: RowOperator> RowWise<O> {
     }
 
     /// Plans rows along the dimensions from `first_axis` on, of tensors of one shape that begin at these addresses.
+    /// Where the target has clusters (sm_90), the blocks of one share a row that is too long for a block.
     ///
     /// # Errors
     /// [`RowsNotContiguous`](crate::ErrorKind::RowsNotContiguous) unless each row lies side by side (or repeats one
@@ -93,9 +95,11 @@ impl<O: RowOperator> RowWise<O> {
         addresses: &[u64],
         column_addresses: &[u64],
         first_axis: usize,
+        target: &Target,
     ) -> Result<Plan, Error> {
         let widest = |dtypes: &[Dtype]| dtypes.iter().map(|dtype| dtype.bytes()).max().unwrap_or(1);
         let problem = Problem {
+            has_clusters: target.has(90, (8, 0)),
             dtypes: self.inputs(),
             column_dtypes: self.columns(),
             out_dtypes: self.results(),

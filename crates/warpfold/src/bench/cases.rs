@@ -232,7 +232,7 @@ impl Case {
             }
             Work::Rows(op) => {
                 let operator = operator_of(op, Types { rows: &[self.dtype], columns: &[] })?;
-                let plan = operator.plan(&[&layout], &[input.address()], &[], 1)?;
+                let plan = operator.plan(&[&layout], &[input.address()], &[], 1, &queue.stream().device().target())?;
                 let results = operator.results().iter().map(|dtype| alloc(dtype, self.rows * self.len));
                 let results = results.collect::<Result<_, _>>()?;
                 let stats = operator.stats().iter().map(|dtype| alloc(dtype, self.rows)).collect::<Result<_, _>>()?;

@@ -1,5 +1,7 @@
 //! Kernels of row operators at lengths around each change of plan: to be assembled, and looked at.
 
+use warpfold_lang::{Arch, Target};
+
 use super::{Norm, RowOp, Types, operator_of};
 use crate::cross_entropy::cross_entropy;
 use crate::fold;
@@ -7,11 +9,41 @@ use crate::layout::Layout;
 use crate::rowwise::Shape;
 use crate::{AnyKernel, Dtype, softmax_v};
 
+/// The kernels of clusters: rows that one block does not hold.
+fn of_clusters() -> Vec<(AnyKernel, u32)> {
+    let norm = Norm { eps: 1e-5, keep_sum: false };
+    let cases = [
+        (RowOp::Softmax { scale: 1.0 }, Dtype::Bf16, 0, &[32_768, 50_257, 65_536, 131_072][..]),
+        (RowOp::LogSoftmax { scale: 1.0 }, Dtype::F32, 0, &[32_768]),
+        (RowOp::LayerNorm(norm), Dtype::Bf16, 2, &[32_768, 131_072]),
+        (RowOp::RmsNorm(norm), Dtype::Bf16, 1, &[65_536]),
+        (RowOp::Quantize { to: Dtype::F8E4M3 }, Dtype::Bf16, 0, &[65_536]),
+    ];
+    cases.into_iter().flat_map(|(op, dtype, columns, lens)| planned(op, dtype, columns, lens, Arch::SM_90)).collect()
+}
+
+/// The kernels of an operator at some lengths, with the threads of their blocks.
+fn planned(op: RowOp, dtype: Dtype, columns: usize, lens: &[usize], arch: Arch) -> Vec<(AnyKernel, u32)> {
+    let columns = vec![dtype; columns];
+    let operator = operator_of(op, Types { rows: &[dtype], columns: &columns }).expect("the type is supported");
+    let kernel = |len: &usize| {
+        let layout = Layout::contiguous(&[64, *len]).expect("two dimensions");
+        let target = Target::new(arch, (8, 0));
+        let plan = operator.plan(&[&layout], &[0], &vec![0; columns.len()], 1, &target).expect("rows are runs");
+        let block = match &plan.shape {
+            Shape::OnChip(shape) => shape.block,
+            Shape::Long { .. } => super::super::long::BLOCK,
+        };
+        (operator.kernel(&plan), block)
+    };
+    lens.iter().map(kernel).collect()
+}
+
 /// The kernels with the threads of their blocks.
 pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let norm = Norm { eps: 1e-5, keep_sum: false };
     let (softmax, layer_norm) = (RowOp::Softmax { scale: 1.0 }, RowOp::LayerNorm(norm));
-    let mut kernels = Vec::new();
+    let mut kernels = of_clusters();
     for (op, dtype, columns, lens) in [
         (softmax, Dtype::Bf16, 0, &[64, 1024, 16_384, 32_768, 65_536][..]),
         (softmax, Dtype::F32, 0, &[1001, 4096, 32_768]),
@@ -24,17 +56,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         (RowOp::Quantize { to: Dtype::I8 }, Dtype::Bf16, 0, &[4096]),
         (RowOp::Quantize { to: Dtype::F8E4M3 }, Dtype::F16, 0, &[128]),
     ] {
-        let columns = vec![dtype; columns];
-        let operator = operator_of(op, Types { rows: &[dtype], columns: &columns }).expect("the type is supported");
-        for len in lens {
-            let layout = Layout::contiguous(&[64, *len]).expect("two dimensions");
-            let plan = operator.plan(&[&layout], &[0], &vec![0; columns.len()], 1).expect("rows are runs");
-            let block = match &plan.shape {
-                Shape::OnChip(shape) => shape.block,
-                Shape::Long { .. } => super::super::long::BLOCK,
-            };
-            kernels.push((operator.kernel(&plan), block));
-        }
+        kernels.extend(planned(op, dtype, columns, lens, Arch::SM_80));
     }
     let fold = cross_entropy(Dtype::Bf16, Dtype::I64, -100).expect("the types are supported");
     let logits = Layout::contiguous(&[4096, 32_768]).expect("two dimensions");
