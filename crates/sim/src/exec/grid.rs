@@ -326,6 +326,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         }),
         shared_map: Arc::clone(&shared.shared_map),
         tensor: Arc::clone(&code.tensor),
+        scratch: Box::default(),
         function: 0,
         locals: code.functions.iter().map(|f| f.locals.clone()).collect(),
         asynchronous: Asynchronous::default(),

@@ -11,6 +11,7 @@ use crate::asynchronous::Asynchronous;
 use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::Tables;
+use crate::tensor_ops::product::Scratch;
 use crate::tensor_ops::queue::Queue;
 
 /// Counters of the memory accesses of one instruction.
@@ -132,6 +133,8 @@ pub(crate) struct Machine {
     pub shared_map: Arc<[Placed]>,
     /// Operands of tensor-core instructions.
     pub tensor: Arc<Tables>,
+    /// Where those keep operands as numbers.
+    pub scratch: Box<Scratch>,
     /// The function of the current frame.
     pub function: u32,
     /// Local variables by function.

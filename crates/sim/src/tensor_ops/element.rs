@@ -62,7 +62,56 @@ pub(crate) fn types(inst: &Instruction) -> Vec<&str> {
     inst.modifiers.iter().map(|m| m.as_str()).filter(is_type).collect()
 }
 
-/// The number that 16 bits mean as an `.f16`. Exact; written so that loops over it vectorise.
+/// An element type as a type, so that loops over elements are compiled for it.
+pub(crate) trait Widen {
+    /// Elements in 32 bits.
+    const PER_WORD: usize;
+    /// The number that the bits of an element mean. Exact; written so that loops over it vectorise.
+    fn widen(bits: u32) -> f32;
+}
+
+macro_rules! widen {
+    ($($(#[$doc:meta])* $ty:ident, $per_word:literal = |$bits:ident| $body:expr;)*) => {$(
+        $(#[$doc])*
+        pub(crate) struct $ty;
+        impl Widen for $ty {
+            const PER_WORD: usize = $per_word;
+            #[inline(always)]
+            fn widen($bits: u32) -> f32 { $body }
+        }
+    )*};
+}
+
+widen! {
+    /// `.f16`
+    F16, 2 = |bits| f16(bits);
+    /// `.bf16`
+    Bf16, 2 = |bits| f32::from_bits(bits << 16);
+    /// `.tf32`: the low 13 bits do not count.
+    Tf32, 1 = |bits| {
+        let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
+        f32::from_bits(if is_nan { 0x7fff_ffff } else { bits & 0xffff_e000 })
+    };
+    /// `.e4m3`, which has no infinities and one NaN of each sign.
+    E4m3, 4 = |bits| {
+        const SHIFT: f32 = f32::from_bits((127 + 120) << 23);
+        let magnitude = bits & 0x7f;
+        let scaled = (f32::from_bits(magnitude << 20) * SHIFT).to_bits();
+        f32::from_bits(if magnitude == 0x7f { 0x7fff_ffff } else { scaled } | (bits & 0x80) << 24)
+    };
+    /// `.e5m2`: the upper half of an `.f16`.
+    E5m2, 4 = |bits| f16(bits << 8);
+    /// `.s8`
+    S8, 4 = |bits| ((bits << 24) as i32 >> 24) as f32;
+    /// `.u8`
+    U8, 4 = |bits| bits as i32 as f32;
+    /// `.s4`
+    S4, 8 = |bits| ((bits << 28) as i32 >> 28) as f32;
+    /// `.u4`
+    U4, 8 = |bits| bits as i32 as f32;
+}
+
+/// The number that 16 bits mean as an `.f16`.
 #[inline(always)]
 pub(crate) fn f16(bits: u32) -> f32 {
     // The exponent moves by the difference of the biases; a multiplication does that for subnormal numbers, too.
@@ -73,62 +122,50 @@ pub(crate) fn f16(bits: u32) -> f32 {
     f32::from_bits(special | (bits & 0x8000) << 16)
 }
 
-/// The number that 16 bits mean as a `.bf16`.
-#[inline(always)]
-pub(crate) fn bf16(bits: u32) -> f32 {
-    f32::from_bits(bits << 16)
+/// Evaluates an expression with `$ty` standing for the type of a run-time [`Element`].
+macro_rules! with_element {
+    ($element:expr, $ty:ident => $body:expr) => {
+        match $element {
+            Element::F16 => {
+                type $ty = element::F16;
+                $body
+            }
+            Element::Bf16 => {
+                type $ty = element::Bf16;
+                $body
+            }
+            Element::Tf32 => {
+                type $ty = element::Tf32;
+                $body
+            }
+            Element::E4m3 => {
+                type $ty = element::E4m3;
+                $body
+            }
+            Element::E5m2 => {
+                type $ty = element::E5m2;
+                $body
+            }
+            Element::S8 => {
+                type $ty = element::S8;
+                $body
+            }
+            Element::U8 => {
+                type $ty = element::U8;
+                $body
+            }
+            Element::S4 => {
+                type $ty = element::S4;
+                $body
+            }
+            Element::U4 => {
+                type $ty = element::U4;
+                $body
+            }
+        }
+    };
 }
-
-/// The number that 32 bits mean as a `.tf32`: the low 13 bits do not count.
-#[inline(always)]
-pub(crate) fn tf32(bits: u32) -> f32 {
-    let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
-    f32::from_bits(if is_nan { 0x7fff_ffff } else { bits & 0xffff_e000 })
-}
-
-/// The number that 8 bits mean as an `.e4m3`, which has no infinities and one NaN of each sign.
-#[inline(always)]
-pub(crate) fn e4m3(bits: u32) -> f32 {
-    const SHIFT: f32 = f32::from_bits((127 + 120) << 23);
-    let magnitude = bits & 0x7f;
-    let scaled = (f32::from_bits(magnitude << 20) * SHIFT).to_bits();
-    f32::from_bits(if magnitude == 0x7f { 0x7fff_ffff } else { scaled } | (bits & 0x80) << 24)
-}
-
-/// The number that 8 bits mean as an `.e5m2`: the upper half of an `.f16`.
-#[inline(always)]
-pub(crate) fn e5m2(bits: u32) -> f32 {
-    f16((bits & 0xff) << 8)
-}
-
-/// The elements that a 32-bit register holds, lowest bits first.
-#[inline(always)]
-pub(crate) fn split<const E: usize>(word: u32, one: impl Fn(u32) -> f32) -> [f32; E] {
-    let bits = 32 / E as u32;
-    let mut out = [0.0; E];
-    for (i, x) in out.iter_mut().enumerate() {
-        *x = one(word >> (i as u32 * bits) & (u32::MAX >> (32 - bits)));
-    }
-    out
-}
-
-/// The number that 8 bits mean as an `.s8`.
-#[inline(always)]
-pub(crate) fn s8(bits: u32) -> f32 {
-    f32::from(bits as u8 as i8)
-}
-
-/// The number that 4 bits mean as an `.s4`.
-#[inline(always)]
-pub(crate) fn s4(bits: u32) -> f32 {
-    f32::from((bits << 4) as u8 as i8 >> 4)
-}
-
-/// The number that 4 or 8 bits mean as an unsigned integer.
-#[inline(always)]
-pub(crate) fn unsigned(bits: u32) -> f32 {
-    f32::from(bits as u8)
-}
+pub(crate) use with_element;
 
 #[cfg(test)]
 mod tests {
@@ -156,12 +193,12 @@ mod tests {
             if bits & 0x80 != 0 { -magnitude } else { magnitude }
         };
         for bits in 0..=255 {
-            let found = e4m3(bits);
+            let found = E4m3::widen(bits);
             assert!(
                 if bits & 0x7f == 0x7f { found.is_nan() } else { f64::from(found) == value(bits, 3, 7) },
                 "{bits:#x}"
             );
-            let found = e5m2(bits);
+            let found = E5m2::widen(bits);
             match bits & 0x7f {
                 0..=0x7b => assert_eq!(f64::from(found), value(bits, 2, 15), "{bits:#x}"),
                 0x7c => assert!(found.is_infinite() && (found < 0.0) == (bits == 0xfc)),

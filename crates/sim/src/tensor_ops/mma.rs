@@ -4,15 +4,15 @@
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
-use super::element::{Element, f16, types};
+use super::element::{Element, types};
 use super::expect_whole_warp;
-use super::fragment::{COLUMNS, DEPTH, ROWS, read_a, read_b, read_c, write_c};
-use super::multiply::multiply;
+use super::fragment::{read_c, write_c};
+use super::product::{Sums, from_registers};
 use crate::Error;
-use crate::alu::float::finish::{NAN16, canonical, propagate};
+use crate::alu::float::finish::propagate;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
-use crate::exec::op::{LaneOp, NONE, Op};
+use crate::exec::op::{Handler, LaneOp, NONE, Op};
 use crate::exec::row::LANES;
 
 /// The operands of an `mma`.
@@ -26,6 +26,8 @@ pub(crate) struct Mma {
     counts: Counts,
     /// Types of A and B, where they are not `.f64` or `.b1`.
     types: [Element; 2],
+    /// What accumulators are, where they are not `.f64`.
+    sums: Sums,
     d: [u32; 4],
     a: [u32; 8],
     b: [u32; 4],
@@ -41,9 +43,6 @@ struct Counts {
 }
 
 impl Mma {
-    fn a(&self) -> &[u32] {
-        &self.a[..self.counts.a.into()]
-    }
     fn b(&self) -> &[u32] {
         &self.b[..self.counts.b.into()]
     }
@@ -53,95 +52,39 @@ impl Mma {
     fn d(&self) -> &[u32] {
         &self.d[..self.counts.c.into()]
     }
-
-    /// The product, added to what `c` holds.
-    ///
-    /// # Safety
-    /// As for a handler.
-    #[inline(always)]
-    unsafe fn add_product(&self, m: &Machine, c: &mut [[f32; COLUMNS]; ROWS]) {
-        let (mut a, mut b) = ([[0.0; DEPTH]; ROWS], [[0.0; COLUMNS]; DEPTH]);
-        // SAFETY: the decoder gave the function these rows.
-        unsafe {
-            read_a(m, self.types[0], self.a(), self.blocks.into(), &mut a);
-            read_b(m, self.types[1], self.b(), &mut b);
-        }
-        multiply(c, &a, &b, self.blocks.into(), self.depth.into());
-    }
 }
 
-/// Accumulators of `.f32`.
-struct Single;
-impl LaneOp for Single {
+/// Accumulators of `.f32`, `.f16` or `.s32`.
+struct Multiply;
+impl LaneOp for Multiply {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         expect_whole_warp(m, op, mask);
         let tile = m.tensor.mma[op.imm as usize];
-        let mut c = [[0.0; COLUMNS]; ROWS];
+        let (blocks, depth, chunks) = (usize::from(tile.blocks), usize::from(tile.depth), usize::from(tile.counts.b));
+        // SAFETY: nothing else refers to the scratch while a handler runs.
+        let scratch = unsafe { &mut *(&raw mut *m.scratch) };
+        let mut old = [[[0; LANES]; 2]; 2];
+        let registers = tile.sums.registers();
         // SAFETY: the decoder checked the operands.
         unsafe {
-            read_c(m, tile.c(), &mut c, f32::from_bits);
-            tile.add_product(m, &mut c);
-            write_c(m, tile.d(), &c, mask, canonical);
-        }
-    }
-}
-
-/// Accumulators of `.f16`, two in a register.
-struct Half;
-impl LaneOp for Half {
-    #[inline(always)]
-    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
-        expect_whole_warp(m, op, mask);
-        let tile = m.tensor.mma[op.imm as usize];
-        let mut c = [[0.0; COLUMNS]; ROWS];
-        for (block, &row) in tile.c().iter().enumerate() {
-            // SAFETY: the decoder checked the operands.
-            let words = unsafe { &*m.lanes::<u32>(row) };
-            for lane in 0..LANES {
-                c[block * 8 + lane / 4][lane % 4 * 2] = f16(words[lane] & 0xffff);
-                c[block * 8 + lane / 4][lane % 4 * 2 + 1] = f16(words[lane] >> 16);
-            }
-        }
-        // SAFETY: the decoder checked the operands.
-        unsafe { tile.add_product(m, &mut c) };
-        for (block, &row) in tile.d().iter().enumerate() {
-            let mut words = [0; LANES];
-            for lane in 0..LANES {
-                let pair = &c[block * 8 + lane / 4][lane % 4 * 2..][..2];
-                words[lane] = u32::from(round_to_f16(pair[0])) | u32::from(round_to_f16(pair[1])) << 16;
-            }
-            // SAFETY: the decoder checked the operands.
-            unsafe { m.write(row, &words, mask) };
-        }
-    }
-}
-
-/// The bits of the nearest `.f16`.
-#[inline(always)]
-pub(crate) fn round_to_f16(x: f32) -> u16 {
-    if x.is_nan() { NAN16 } else { half::f16::from_f32(x).to_bits() }
-}
-
-/// Accumulators of `.s32`: a product's sum over K is below 2^24, so it is exact in `f32`.
-struct Integer<const SATURATE: bool>;
-impl<const SATURATE: bool> LaneOp for Integer<SATURATE> {
-    #[inline(always)]
-    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
-        expect_whole_warp(m, op, mask);
-        let tile = m.tensor.mma[op.imm as usize];
-        let (mut product, mut c) = ([[0.0; COLUMNS]; ROWS], [[0i32; COLUMNS]; ROWS]);
-        // SAFETY: the decoder checked the operands.
-        unsafe {
-            read_c(m, tile.c(), &mut c, |bits: u32| bits as i32);
-            tile.add_product(m, &mut product);
-            for (c, product) in c.iter_mut().zip(&product) {
-                for (c, product) in c.iter_mut().zip(product) {
-                    let product = *product as i32;
-                    *c = if SATURATE { c.saturating_add(product) } else { c.wrapping_add(product) };
+            for half in 0..blocks {
+                let rows = (0..chunks).map(|chunk| tile.a[(chunk * blocks + half) % 8]);
+                scratch.set_a(tile.types[0], half, &from_registers(m, rows), chunks * 4, false);
+                for (words, &row) in old[half % 2].iter_mut().zip(&tile.c()[half * registers..][..registers]) {
+                    *words = m.read::<u32>(row);
                 }
             }
-            write_c(m, tile.d(), &c, mask, |x| x as u32);
+            scratch.set_b(tile.types[1], &from_registers(m, tile.b().iter().copied()), chunks * 4);
+            for half in 0..blocks {
+                let old = &old[half % 2];
+                let mut sums = tile.sums.start(old);
+                scratch.add_product(half, depth, &mut sums);
+                let words = tile.sums.finish(old, &sums);
+                for (words, &row) in words.iter().zip(&tile.d()[half * registers..][..registers]) {
+                    m.write(row, words, mask);
+                }
+            }
         }
     }
 }
@@ -154,7 +97,7 @@ impl LaneOp for Double {
         expect_whole_warp(m, op, mask);
         let tile = m.tensor.mma[op.imm as usize];
         let blocks = usize::from(tile.blocks);
-        let mut c = [[0f64; COLUMNS]; ROWS];
+        let mut c = [[0f64; 8]; 16];
         // SAFETY: the decoder checked the operands.
         unsafe {
             read_c(m, tile.c(), &mut c, f64::from_bits);
@@ -182,7 +125,7 @@ impl<const XOR: bool> LaneOp for Bits<XOR> {
         expect_whole_warp(m, op, mask);
         let tile = m.tensor.mma[op.imm as usize];
         let blocks = usize::from(tile.blocks);
-        let mut c = [[0u32; COLUMNS]; ROWS];
+        let mut c = [[0u32; 8]; 16];
         // SAFETY: the decoder checked the operands.
         unsafe {
             read_c(m, tile.c(), &mut c, |bits: u32| bits);
@@ -224,8 +167,10 @@ fn shape(inst: &Instruction) -> Option<(u32, u32)> {
     Some((m.parse().ok()?, rest.parse().ok()?))
 }
 
-/// Which handler, and registers of A, B and C, of the types and shapes that exist.
-fn form(d: &Decoder, inst: &Instruction, m: u32, k: u32) -> Result<(crate::exec::op::Handler, [Element; 2], T), Error> {
+/// What to run, the types of A and B, what accumulators are, and their type: of the types and shapes that exist.
+type Form = (Handler, [Element; 2], Sums, T);
+
+fn form(d: &Decoder, inst: &Instruction, m: u32, k: u32) -> Result<Form, Error> {
     use Element as E;
     let none = || d.unsupported(inst, "no mma of this shape and these types before sm_100");
     let names = types(inst);
@@ -237,11 +182,11 @@ fn form(d: &Decoder, inst: &Instruction, m: u32, k: u32) -> Result<(crate::exec:
             _ => return Err(d.invalid(inst, "expected .xor.popc or .and.popc")),
         };
         let exists = matches!((m, k), (8 | 16, 128) | (16, 256)) && inst.has("popc") && (dty, cty) == ("s32", "s32");
-        return if exists { Ok((handler, [E::U8; 2], T::S32)) } else { Err(none()) };
+        return if exists { Ok((handler, [E::U8; 2], Sums::F32, T::S32)) } else { Err(none()) };
     }
     if (dty, aty, bty, cty) == ("f64", "f64", "f64", "f64") {
         return match (m, k) {
-            (8, 4) | (16, 4 | 8 | 16) => Ok((d.handler::<Double>(), [E::Tf32; 2], T::F64)),
+            (8, 4) | (16, 4 | 8 | 16) => Ok((d.handler::<Double>(), [E::Tf32; 2], Sums::F32, T::F64)),
             _ => Err(none()),
         };
     }
@@ -257,14 +202,14 @@ fn form(d: &Decoder, inst: &Instruction, m: u32, k: u32) -> Result<(crate::exec:
     if !exists || dty != cty {
         return Err(none());
     }
-    let satfinite = inst.has("satfinite");
-    match (dty, a.is_integer()) {
-        ("f32", false) if !satfinite => Ok((d.handler::<Single>(), [a, b], T::F32)),
-        ("f16", false) if !satfinite => Ok((d.handler::<Half>(), [a, b], T::F16x2)),
-        ("s32", true) if satfinite => Ok((d.handler::<Integer<true>>(), [a, b], T::S32)),
-        ("s32", true) => Ok((d.handler::<Integer<false>>(), [a, b], T::S32)),
-        _ => Err(none()),
-    }
+    let saturates = inst.has("satfinite");
+    let (sums, ty) = match (dty, a.is_integer()) {
+        ("f32", false) if !saturates => (Sums::F32, T::F32),
+        ("f16", false) if !saturates => (Sums::F16, T::F16x2),
+        ("s32", true) => (Sums::Integer { saturates }, T::S32),
+        _ => return Err(none()),
+    };
+    Ok((d.handler::<Multiply>(), [a, b], sums, ty))
 }
 
 /// Decodes `mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype{.bitop.popc} d, a, b, c`.
@@ -278,18 +223,18 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (m, k) = shape(inst).ok_or_else(|| d.unsupported(inst, "no such shape"))?;
     let layouts: Vec<&str> =
         inst.modifiers.iter().map(|m| m.as_str()).filter(|m| matches!(*m, "row" | "col")).collect();
-    let (handler, elements, sums) = form(d, inst, m, k)?;
+    let (handler, elements, sums, ty) = form(d, inst, m, k)?;
     if layouts != ["row", "col"] {
         return Err(d.invalid(inst, "expected .row.col"));
     }
-    if inst.has("rn") && sums != T::F64 {
+    if inst.has("rn") && ty != T::F64 {
         return Err(d.invalid(inst, "a rounding is for .f64 only"));
     }
     let is_bits = inst.has("b1");
     if !is_bits && (inst.has("xor") || inst.has("and") || inst.has("popc")) {
         return Err(d.invalid(inst, "an operation on bits is for .b1 only"));
     }
-    let (bits, input) = match sums {
+    let (bits, input) = match ty {
         T::F64 => (32, T::F64),
         _ if is_bits => (1, T::B32),
         _ => (elements[0].bits(), T::B32),
@@ -300,7 +245,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let counts = Counts {
         a: small(blocks * chunks),
         b: small(chunks),
-        c: small(if sums == T::F16x2 { blocks } else { 2 * blocks }),
+        c: small(if ty == T::F16x2 { blocks } else { 2 * blocks }),
     };
     let depth = if is_bits { 0 } else { small(k) };
     let mut tile = Mma {
@@ -308,6 +253,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         depth,
         counts,
         types: elements,
+        sums,
         d: [NONE; 4],
         a: [NONE; 8],
         b: [NONE; 4],
@@ -315,9 +261,9 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     };
     fill(d, inst, 1, input, counts.a, &mut tile.a)?;
     fill(d, inst, 2, input, counts.b, &mut tile.b)?;
-    fill(d, inst, 3, sums, counts.c, &mut tile.c)?;
+    fill(d, inst, 3, ty, counts.c, &mut tile.c)?;
     for (row, operand) in tile.d.iter_mut().zip(d.vector(inst, 0, counts.c.into())?) {
-        *row = d.destination(inst, operand, sums)?;
+        *row = d.destination(inst, operand, ty)?;
     }
     let tables = d.tensor_tables();
     tables.mma.push(tile);

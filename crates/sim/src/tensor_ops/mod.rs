@@ -1,7 +1,7 @@
 //! Tensor cores: products of small matrices held by a warp (PTX ISA, "Warp Level Matrix Instructions").
 //!
-//! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in registers), [`multiply`] (the one loop
-//! behind all products), [`mma`], [`matrix`] (moves between shared memory and fragments);
+//! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in registers), [`product`] (the one routine
+//! behind them), [`mma`], [`matrix`] (moves between shared memory and fragments);
 //! then [`wgmma`], its [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work.
 //!
 //! # Arithmetic
@@ -19,7 +19,7 @@ pub(crate) mod element;
 pub(crate) mod fragment;
 pub(crate) mod matrix;
 pub(crate) mod mma;
-pub(crate) mod multiply;
+pub(crate) mod product;
 pub(crate) mod queue;
 mod warpgroup;
 pub(crate) mod wgmma;

@@ -1,28 +1,17 @@
 //! One `wgmma` for one warp: 16 rows of A times all columns of B, eight columns at a time.
 //!
-//! Accumulators stay as they lie in registers: register `4j + 2h + e` of lane `4g + t` holds row `g + 8h`, column `8j + 2t + e`. So a
-//! vector of A holds each of its rows four times, one of B four columns for each of eight rows, and all lanes of a register are
-//! added to at once. Eight columns of B are widened to `f32` at a time: they stay in the first-level cache.
+//! Register `4j + 2h + e` of lane `4g + t` holds row `g + 8h`, column `8j + 2t + e` of D, so four registers at a time are the accumulators of
+//! `mma`'s fragments. So are the registers of A.
 
 use super::descriptor::{Layout, Major};
-use super::element::{self, Element, f16, split};
-use super::fragment::{self, A, DEPTH, ROWS};
-use super::mma::round_to_f16;
+use super::product::{Block, WORDS, from_registers};
 use super::queue::Issued;
-use super::wgmma::{Sums, Tile};
-use crate::alu::float::finish::canonical;
+use super::wgmma::{Kind, Tile};
 use crate::exec::machine::Machine;
 use crate::exec::row::{ALL_LANES, LANES};
 
-/// Most columns of A.
-const K: usize = 32;
 /// Rows of A that a warp has.
 const WARP_ROWS: u32 = 16;
-
-/// A by column and half, each row in its four lanes.
-type Spread = [[[f32; LANES]; 2]; K];
-/// Eight columns of B by row: the even columns, then the odd ones.
-type Columns = [[f32; 8]; K];
 
 /// The four words of a unit of shared memory.
 ///
@@ -34,135 +23,54 @@ unsafe fn unit(m: &Machine, at: u32) -> [u32; 4] {
     unsafe { *m.shared.add(at as usize).cast::<[u32; 4]>() }
 }
 
-/// Calls `put(row, k, element)` for `rows` rows of a K-major matrix, from `first` on.
+/// Eight rows (of A; columns of B) in shared memory, from `first` on, a multiple of eight.
 ///
 /// # Safety
-/// The rows lie in shared memory.
+/// They lie inside shared memory.
 #[inline(always)]
-unsafe fn k_major<const P: usize>(
-    m: &Machine,
-    layout: &Layout,
-    first: u32,
-    rows: usize,
-    one: impl Fn(u32) -> f32,
-    put: &mut impl FnMut(usize, usize, f32),
-) {
-    for row in 0..rows {
-        for half in 0..2 {
-            // SAFETY: passed on.
-            let words = unsafe { unit(m, layout.unit(first + row as u32, half)) };
-            for (w, word) in words.into_iter().enumerate() {
-                for (i, x) in split::<P>(word, &one).into_iter().enumerate() {
-                    put(row, (half as usize * 4 + w) * P + i, x);
+unsafe fn from_shared(m: &Machine, layout: &Layout, first: u32) -> Block {
+    let mut block = [[0; 8]; WORDS];
+    match layout.major() {
+        Major::K => {
+            for row in 0..8 {
+                for half in 0..2 {
+                    // SAFETY: passed on.
+                    let words = unsafe { unit(m, layout.unit(first + row, half)) };
+                    for w in 0..4 {
+                        block[half as usize * 4 + w][row as usize] = words[w];
+                    }
+                }
+            }
+        }
+        Major::Mn => {
+            for (w, rows) in block.iter_mut().enumerate() {
+                // SAFETY: passed on.
+                let [low, high] = [0, 1].map(|p| unsafe { unit(m, layout.unit(w as u32 * 2 + p, first / 8)) });
+                for (row, word) in rows.iter_mut().enumerate() {
+                    let of = |words: &[u32; 4]| words[row / 2] >> (row % 2 * 16) & 0xffff;
+                    *word = of(&low) | of(&high) << 16;
                 }
             }
         }
     }
+    block
 }
 
-/// Calls `put(row, k, element)` for `units` units of eight rows of an MN-major matrix of 16-bit elements.
-///
-/// # Safety
-/// As for [`k_major`].
-#[inline(always)]
-unsafe fn mn_major(
-    m: &Machine,
-    layout: &Layout,
-    first: u32,
-    units: usize,
-    one: impl Fn(u32) -> f32,
-    put: &mut impl FnMut(usize, usize, f32),
-) {
-    for k in 0..16 {
-        for u in 0..units {
-            // SAFETY: passed on.
-            let words = unsafe { unit(m, layout.unit(k as u32, first + u as u32)) };
-            for (w, word) in words.into_iter().enumerate() {
-                for (i, x) in split::<2>(word, &one).into_iter().enumerate() {
-                    put(u * 8 + w * 2 + i, k, x);
-                }
-            }
-        }
-    }
-}
-
-/// Calls `put(row, k, element)` for `rows` rows from `first` on, both multiples of eight.
-///
-/// # Safety
-/// As for [`k_major`].
-#[inline(always)]
-unsafe fn each(
-    m: &Machine,
-    layout: &Layout,
-    ty: Element,
-    first: u32,
-    rows: usize,
-    mut put: impl FnMut(usize, usize, f32),
-) {
-    // SAFETY: passed on.
-    unsafe {
-        match (ty, layout.major()) {
-            (Element::F16, Major::K) => k_major::<2>(m, layout, first, rows, f16, &mut put),
-            (Element::Bf16, Major::K) => k_major::<2>(m, layout, first, rows, element::bf16, &mut put),
-            (Element::F16, Major::Mn) => mn_major(m, layout, first / 8, rows / 8, f16, &mut put),
-            (Element::Bf16, Major::Mn) => mn_major(m, layout, first / 8, rows / 8, element::bf16, &mut put),
-            (Element::Tf32, _) => k_major::<1>(m, layout, first, rows, element::tf32, &mut put),
-            (Element::E4m3, _) => k_major::<4>(m, layout, first, rows, element::e4m3, &mut put),
-            (Element::E5m2, _) => k_major::<4>(m, layout, first, rows, element::e5m2, &mut put),
-            (Element::S8, _) => k_major::<4>(m, layout, first, rows, element::s8, &mut put),
-            (Element::U8, _) => k_major::<4>(m, layout, first, rows, element::unsigned, &mut put),
-            (Element::S4 | Element::U4, _) => unreachable!("the decoder refuses elements of 4 bits"),
-        }
-    }
-}
-
-/// A, spread over the lanes of its rows.
+/// Eight of the warp's rows of A.
 ///
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-unsafe fn spread_a(m: &Machine, tile: &Tile, issued: &Issued, spread: &mut Spread) {
-    let mut a: A = [[0.0; DEPTH]; ROWS];
+unsafe fn rows_of_a(m: &Machine, tile: &Tile, issued: &Issued, half: usize) -> Block {
     // SAFETY: passed on.
     unsafe {
         match &tile.a {
-            Some(rows) => fragment::read_a(m, tile.types[0], rows, 2, &mut a),
+            Some(registers) => from_registers(m, [registers[half], registers[2 + half]].into_iter()),
             None => {
                 let layout = Layout::new(issued.a, tile.major[0]);
-                let first = m.warp % 4 * WARP_ROWS;
-                each(m, &layout, tile.types[0], first, ROWS, |row, k, x| a[row % ROWS][k % K] = x);
+                from_shared(m, &layout, m.warp % 4 * WARP_ROWS + half as u32 * 8)
             }
         }
-    }
-    let sign = if tile.negates { 0x8000_0000 } else { 0 };
-    for (k, halves) in spread.iter_mut().enumerate().take(tile.depth.into()) {
-        for (row, a) in a.iter().enumerate() {
-            let x = f32::from_bits(a[k].to_bits() ^ sign);
-            halves[row / 8][row % 8 * 4..][..4].copy_from_slice(&[x; 4]);
-        }
-    }
-}
-
-/// Adds the product of eight rows of A and eight columns of B to the registers of the even and of the odd columns.
-#[inline(always)]
-fn add_product(sums: &mut [[f32; LANES]; 2], a: &Spread, half: usize, b: &Columns, depth: usize) {
-    let vectors =
-        |sums: &[f32; LANES]| -> [[f32; 8]; 4] { std::array::from_fn(|q| std::array::from_fn(|i| sums[q * 8 + i])) };
-    let (mut even, mut odd) = (vectors(&sums[0]), vectors(&sums[1]));
-    for (a, b) in a.iter().zip(b).take(depth) {
-        let a = &a[half];
-        let (x, y) =
-            ([b[0], b[1], b[2], b[3], b[0], b[1], b[2], b[3]], [b[4], b[5], b[6], b[7], b[4], b[5], b[6], b[7]]);
-        for q in 0..4 {
-            for i in 0..8 {
-                even[q][i] = a[q * 8 + i].mul_add(x[i], even[q][i]);
-                odd[q][i] = a[q * 8 + i].mul_add(y[i], odd[q][i]);
-            }
-        }
-    }
-    for lane in 0..LANES {
-        sums[0][lane] = even[lane / 8][lane % 8];
-        sums[1][lane] = odd[lane / 8][lane % 8];
     }
 }
 
@@ -175,78 +83,35 @@ pub(super) unsafe fn multiply(m: &mut Machine, tile: &Tile, issued: &Issued) {
     if !tile.is_in_bounds(m, issued) {
         return;
     }
-    if tile.sums == Sums::Bits {
+    let Kind::Numbers { types, sums } = tile.kind else {
         // SAFETY: passed on; the operands are in bounds.
         return unsafe { count_bits(m, tile, issued) };
-    }
-    let mut a: Spread = [[[0.0; LANES]; 2]; K];
-    let mut b: Columns = [[0.0; 8]; K];
+    };
     let layout = Layout::new(issued.b, tile.major[1]);
+    let depth = (256 / types[0].bits()) as usize;
+    let registers = sums.registers();
+    // SAFETY: nothing else refers to the scratch while a handler runs.
+    let scratch = unsafe { &mut *(&raw mut *m.scratch) };
     // SAFETY: passed on; the operands are in bounds.
     unsafe {
-        spread_a(m, tile, issued, &mut a);
-        for j in 0..usize::from(tile.n) / 8 {
-            each(m, &layout, tile.types[1], j as u32 * 8, 8, |n, k, x| b[k % K][n % 2 * 4 + n / 2 % 4] = x);
-            for half in 0..2 {
-                add_columns(m, tile, issued.adds, j * 2 + half, |sums| {
-                    add_product(sums, &a, half, &b, tile.depth.into());
-                });
-            }
+        for half in 0..2 {
+            scratch.set_a(types[0], half, &rows_of_a(m, tile, issued, half), WORDS, tile.negates);
         }
-    }
-}
-
-/// Adds to the accumulators of eight rows and eight columns; `pair` counts them as they lie in registers.
-///
-/// # Safety
-/// As for [`multiply`].
-#[inline(always)]
-unsafe fn add_columns(
-    m: &mut Machine,
-    tile: &Tile,
-    adds: bool,
-    pair: usize,
-    product: impl FnOnce(&mut [[f32; LANES]; 2]),
-) {
-    let mut sums = [[0.0; LANES]; 2];
-    // SAFETY: passed on.
-    unsafe {
-        match tile.sums {
-            Sums::F32 => {
-                let rows = [tile.d[2 * pair], tile.d[2 * pair + 1]];
-                for (sums, row) in sums.iter_mut().zip(rows) {
-                    if adds {
-                        *sums = (&*m.lanes::<u32>(row)).map(f32::from_bits);
+        for (j, rows) in tile.d.chunks_exact(2 * registers).enumerate() {
+            scratch.set_b(types[1], &from_shared(m, &layout, j as u32 * 8), WORDS);
+            for (half, rows) in rows.chunks_exact(registers).enumerate() {
+                let mut old = [[0; LANES]; 2];
+                if issued.adds {
+                    for (old, &row) in old.iter_mut().zip(rows) {
+                        *old = m.read::<u32>(row);
                     }
                 }
-                product(&mut sums);
-                for (sums, row) in sums.iter().zip(rows) {
-                    m.write(row, &sums.map(canonical), ALL_LANES);
+                let mut accumulators = sums.start(&old);
+                scratch.add_product(half, depth, &mut accumulators);
+                for (words, &row) in sums.finish(&old, &accumulators).iter().zip(rows) {
+                    m.write(row, words, ALL_LANES);
                 }
             }
-            Sums::F16 => {
-                let row = tile.d[pair];
-                if adds {
-                    let words = &*m.lanes::<u32>(row);
-                    sums = [words.map(|w| f16(w & 0xffff)), words.map(|w| f16(w >> 16))];
-                }
-                product(&mut sums);
-                let bits = |e: usize, lane: usize| u32::from(round_to_f16(sums[e][lane]));
-                m.write(row, &std::array::from_fn(|lane| bits(0, lane) | bits(1, lane) << 16), ALL_LANES);
-            }
-            Sums::Integer { saturates } => {
-                product(&mut sums);
-                for (e, sums) in sums.iter().enumerate() {
-                    let row = tile.d[2 * pair + e];
-                    let old = if adds { m.read::<u32>(row) } else { [0; LANES] };
-                    let sum = |lane: usize| {
-                        let (old, product) = (old[lane] as i32, sums[lane] as i32);
-                        (if saturates { old.saturating_add(product) } else { old.wrapping_add(product) }) as u32
-                    };
-                    m.write(row, &std::array::from_fn(sum), ALL_LANES);
-                }
-            }
-            Sums::Bits => unreachable!("bits are counted elsewhere"),
         }
     }
 }
@@ -257,48 +122,22 @@ unsafe fn add_columns(
 /// As for [`multiply`].
 #[inline(always)]
 unsafe fn count_bits(m: &mut Machine, tile: &Tile, issued: &Issued) {
-    let mut a = [[0u32; 8]; ROWS];
     // SAFETY: passed on; the operands are in bounds.
     unsafe {
-        match &tile.a {
-            Some(rows) => {
-                for (register, &row) in rows.iter().enumerate() {
-                    let words = &*m.lanes::<u32>(row);
+        let a = [0, 1].map(|half| rows_of_a(m, tile, issued, half));
+        let layout = Layout::new(issued.b, Major::K);
+        for (j, rows) in tile.d.chunks_exact(4).enumerate() {
+            let b = from_shared(m, &layout, j as u32 * 8);
+            for (register, &row) in rows.iter().enumerate() {
+                let mut sums = if issued.adds { m.read::<u32>(row) } else { [0; LANES] };
+                for (a, b) in a[register / 2].iter().zip(&b) {
                     for lane in 0..LANES {
-                        a[lane / 4 + register % 2 * 8][register / 2 * 4 + lane % 4] = words[lane];
+                        let both = a[lane / 4] & b[lane % 4 * 2 + register % 2];
+                        sums[lane] = sums[lane].wrapping_add(both.count_ones());
                     }
                 }
-            }
-            None => {
-                let layout = Layout::new(issued.a, Major::K);
-                for (row, a) in a.iter_mut().enumerate() {
-                    *a = line(m, &layout, m.warp % 4 * WARP_ROWS + row as u32);
-                }
-            }
-        }
-        let layout = Layout::new(issued.b, Major::K);
-        for j in 0..usize::from(tile.n) / 8 {
-            let b: [[u32; 8]; 8] = std::array::from_fn(|n| line(m, &layout, (j * 8 + n) as u32));
-            for register in 0..4 {
-                let row = tile.d[4 * j + register];
-                let old = if issued.adds { m.read::<u32>(row) } else { [0; LANES] };
-                let sum = |lane: usize| {
-                    let (a, b) = (&a[lane / 4 + register / 2 * 8], &b[lane % 4 * 2 + register % 2]);
-                    a.iter().zip(b).fold(old[lane], |sum, (a, b)| sum.wrapping_add((a & b).count_ones()))
-                };
-                m.write(row, &std::array::from_fn(sum), ALL_LANES);
+                m.write(row, &sums, ALL_LANES);
             }
         }
     }
-}
-
-/// The 32 bytes of a row of a K-major matrix.
-///
-/// # Safety
-/// As for [`k_major`].
-#[inline(always)]
-unsafe fn line(m: &Machine, layout: &Layout, row: u32) -> [u32; 8] {
-    // SAFETY: passed on.
-    let halves = unsafe { [unit(m, layout.unit(row, 0)), unit(m, layout.unit(row, 1))] };
-    std::array::from_fn(|i| halves[i / 4][i % 4])
 }

@@ -8,6 +8,7 @@ use warpfold_ptx::{Instruction, Operand, ScalarType as T};
 
 use super::descriptor::{Layout, Major};
 use super::element::{Element, types};
+use super::product::Sums;
 use super::queue::{Commit, Finish, Issue, Issued, Wait};
 use crate::Error;
 use crate::decode::Decoder;
@@ -22,34 +23,29 @@ use crate::report::{FindingKind, Severity};
 pub(crate) struct Tile {
     /// Columns of B.
     pub n: u16,
-    /// Columns of A.
-    pub depth: u8,
-    /// Types of A and B, unless they are bits.
-    pub types: [Element; 2],
+    /// What is multiplied.
+    pub kind: Kind,
     /// Which way neighbouring elements of A and B run in shared memory.
     pub major: [Major; 2],
     /// The product is subtracted.
     pub negates: bool,
-    /// What accumulators are.
-    pub sums: Sums,
     /// The registers of A, unless it lies in shared memory.
     pub a: Option<[u32; 4]>,
     /// The accumulators.
     pub d: Vec<u32>,
 }
 
-/// What accumulators are.
+/// What is multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sums {
-    F32,
-    /// Two in a register.
-    F16,
-    /// `.s32`.
-    Integer {
-        /// `.satfinite`.
-        saturates: bool,
+pub(crate) enum Kind {
+    /// Numbers.
+    Numbers {
+        /// Types of A and B.
+        types: [Element; 2],
+        /// What accumulators are.
+        sums: Sums,
     },
-    /// `.s32`, of single bits.
+    /// Single bits, accumulated in `.s32`.
     Bits,
 }
 
@@ -151,28 +147,25 @@ fn shape(inst: &Instruction) -> Option<(u32, u32)> {
     Some((n.parse().ok()?, k.parse().ok()?))
 }
 
-/// The types of A and B, what accumulators are, and the columns of A, of the types that exist.
-fn form(d: &Decoder, inst: &Instruction) -> Result<([Element; 2], Sums, u32), Error> {
+/// What is multiplied, of the types that exist.
+fn kind(d: &Decoder, inst: &Instruction) -> Result<Kind, Error> {
     use Element as E;
     let none = || d.unsupported(inst, "no wgmma of these types");
     let names = types(inst);
     let [sums, a, b] = names[..] else { return Err(d.invalid(inst, "expected the types of D, A and B")) };
     if (sums, a, b) == ("s32", "b1", "b1") {
         let is_known = inst.has("and") && inst.has("popc");
-        return if is_known { Ok(([E::U8; 2], Sums::Bits, 256)) } else { Err(d.invalid(inst, "expected .and.popc")) };
+        return if is_known { Ok(Kind::Bits) } else { Err(d.invalid(inst, "expected .and.popc")) };
     }
     let (Some(a), Some(b)) = (E::from_modifier(a), E::from_modifier(b)) else { return Err(none()) };
     let sums = match (sums, a, b) {
-        ("f32" | "f16", E::F16, E::F16) | ("f32", E::Bf16, E::Bf16) | ("f32", E::Tf32, E::Tf32) => sums,
-        ("f32" | "f16", E::E4m3 | E::E5m2, E::E4m3 | E::E5m2) | ("s32", E::S8 | E::U8, E::S8 | E::U8) => sums,
+        ("f32", E::F16, E::F16) | ("f32", E::Bf16, E::Bf16) | ("f32", E::Tf32, E::Tf32) => Sums::F32,
+        ("f32", E::E4m3 | E::E5m2, E::E4m3 | E::E5m2) => Sums::F32,
+        ("f16", E::F16, E::F16) | ("f16", E::E4m3 | E::E5m2, E::E4m3 | E::E5m2) => Sums::F16,
+        ("s32", E::S8 | E::U8, E::S8 | E::U8) => Sums::Integer { saturates: inst.has("satfinite") },
         _ => return Err(none()),
     };
-    let sums = match sums {
-        "f32" => Sums::F32,
-        "f16" => Sums::F16,
-        _ => Sums::Integer { saturates: inst.has("satfinite") },
-    };
-    Ok(([a, b], sums, 256 / a.bits()))
+    Ok(Kind::Numbers { types: [a, b], sums })
 }
 
 fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
@@ -182,19 +175,21 @@ fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (n, k) = shape(inst).ok_or_else(|| d.unsupported(inst, "no such shape"))?;
     let name = format!("m64n{n}k{k}");
     d.expect_modifiers(inst, &["mma_async", "sync", "aligned", "satfinite", "b1", "and", "popc", &name])?;
-    let (types, sums, depth) = form(d, inst)?;
-    let is_integer = matches!(sums, Sums::Integer { .. } | Sums::Bits);
+    let kind = kind(d, inst)?;
+    let (bits, is_integer, registers) = match kind {
+        Kind::Numbers { types, sums } => (types[0].bits(), types[0].is_integer(), sums.registers()),
+        Kind::Bits => (1, true, 2),
+    };
     let steps = if is_integer && n > 32 { 16 } else { 8 };
-    if k != depth || !(8..=256).contains(&n) || n % steps != 0 {
+    if k != 256 / bits || !(8..=256).contains(&n) || n % steps != 0 {
         return Err(d.unsupported(inst, "no such shape for these types"));
     }
-    if inst.has("satfinite") && !matches!(sums, Sums::Integer { .. })
-        || sums != Sums::Bits && (inst.has("and") || inst.has("popc"))
-    {
+    let on_bits = inst.has("and") || inst.has("popc");
+    if inst.has("satfinite") && (!is_integer || kind == Kind::Bits) || kind != Kind::Bits && on_bits {
         return Err(d.invalid(inst, "a modifier of other types"));
     }
     let in_registers = matches!(d.operand(inst, 1)?, Operand::Vector(_));
-    let is_16_bit = matches!(types[0], Element::F16 | Element::Bf16) && !is_integer;
+    let is_16_bit = bits == 16;
     let scales = if is_integer { 0 } else { 2 };
     let transposes = if is_16_bit { 2 - usize::from(in_registers) } else { 0 };
     d.expect_operands(inst, 4 + scales + transposes)?;
@@ -226,14 +221,13 @@ fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let a_descriptor = if in_registers { NONE } else { d.src(inst, 1, T::B64)? };
     let b_descriptor = d.src(inst, 2, T::B64)?;
     let (adds, negated) = d.pred_src(inst, 3)?;
-    let count = n as usize / if sums == Sums::F16 { 4 } else { 2 };
+    let count = n as usize / 4 * registers;
     let mut rows = Vec::with_capacity(count);
     for operand in d.vector(inst, 0, count)? {
         rows.push(register(d, inst, operand, Access::ReadWrite)?);
     }
-    let depth = u8::try_from(if sums == Sums::Bits { 0 } else { depth }).expect("at most 32");
     let n = u16::try_from(n).expect("at most 256");
-    let tile = Tile { n, depth, types, major, negates, sums, a, d: rows };
+    let tile = Tile { n, kind, major, negates, a, d: rows };
     let (issue, finish) = (d.handler::<Issue>(), d.handler::<Finish>());
     let tables = d.tensor_tables();
     tables.finish = Some(finish);
