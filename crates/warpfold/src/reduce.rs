@@ -2,7 +2,7 @@
 
 use warpfold_kernels::fold::{AnyFold, Fold, Monoid};
 use warpfold_kernels::reductions::{self, Options, Reduction};
-use warpfold_kernels::{Error, ErrorKind};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::ready::{Key, Planned};
 use crate::tensor::Allocated;
@@ -67,6 +67,40 @@ impl Tensor {
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type, and those of [`Axes::resolve`].
     pub fn reduce(&self, reduction: Reduction, axes: Axes<'_>, options: Options) -> Result<Vec<Self>, Error> {
         fold(&[self], reduction, axes, options)
+    }
+
+    /// A variance, a standard deviation, or mean and variance, as [`Tensor::reduce`] gives them, in two passes: first the
+    /// mean, then the distances from it. It reads twice what one pass reads once, and errs by less where a mean is large
+    /// against the deviations from it.
+    ///
+    /// ```
+    /// use warpfold::reductions::{Options, Reduction};
+    /// use warpfold::{Axes, Device, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&device, &[1e9, 1e9 + 1.0, 1e9 + 2.0], &[3])?;
+    /// let variance = &x.reduce_in_two_passes(Reduction::Variance, Axes::All, Options::default())?[0];
+    /// assert_eq!(variance.to_vec::<f64>()?, [2.0 / 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`OptionNotTaken`](crate::ErrorKind::OptionNotTaken) for another reduction, and those of [`Tensor::reduce`].
+    pub fn reduce_in_two_passes(
+        &self,
+        reduction: Reduction,
+        axes: Axes<'_>,
+        options: Options,
+    ) -> Result<Vec<Self>, Error> {
+        let second = reductions::second_pass(reduction, self.dtype, options)?;
+        let of_mean = Options { dtype: Some(Dtype::F64), ..Options::default() };
+        let mean = fold(&[self], Reduction::Mean, axes, of_mean)?.remove(0);
+        let repeated = mean.keep_axes(axes, self.rank())?.broadcast(self.shape())?;
+        let mut results = fold_with(&*second, &[self, &repeated], axes)?;
+        if reduction == Reduction::MeanVariance {
+            results.insert(0, mean.cast(results[0].dtype())?);
+        }
+        Ok(results)
     }
 
     /// A fold of one's own over some axes: its results, without those axes. A fold of two inputs goes through

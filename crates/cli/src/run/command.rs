@@ -60,6 +60,10 @@ pub(super) struct Command {
     /// What is subtracted from the count in the divisor of a variance.
     #[arg(long, value_name = "N")]
     ddof: Option<usize>,
+    /// Take the mean first, then the distances from it.
+    #[arg(long)]
+    #[serde(default)]
+    two_pass: bool,
     /// Bins of a histogram.
     #[arg(long, value_name = "N")]
     bins: Option<usize>,
@@ -149,6 +153,7 @@ impl Command {
             dtype: self.dtype,
             ignore_nan: flag(self.ignore_nan),
             ddof: self.ddof,
+            two_pass: flag(self.two_pass),
             bins: self.bins,
             threshold: self.threshold,
             ignore_index: self.ignore_index,

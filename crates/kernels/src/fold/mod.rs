@@ -33,7 +33,7 @@ pub use cluster::fold_cluster;
 pub use columns::Columns;
 pub use monoid::{Monoid, Position};
 pub use monoids::{
-    ArgExtreme, Binned, Both, Count, Counted, Extreme, LogSumExp, Moments, Nan, OnlineSoftmax, Product,
+    ArgExtreme, Binned, Both, Count, Counted, Deviations, Extreme, LogSumExp, Moments, Nan, OnlineSoftmax, Product,
     ReproducibleSum, Side, Sum, Ties, TopK, Variance, Welford,
 };
 pub use plan::{Plan, Shape};

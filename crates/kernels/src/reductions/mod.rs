@@ -2,7 +2,7 @@
 //! its conversions and its result type.
 //!
 //! [`Reduction`] names them, [`Options`] says what may be chosen, [`outputs`] which types the results have, and
-//! [`fold_of`] gives the fold, made once a process. [`check_len`] refuses what has no result for nothing.
+//! [`fold_of`] gives the fold, made once a process; [`second_pass`] that of a variance in two passes. [`check_len`] refuses what has no result for nothing.
 //!
 //! **Result types.** Sums and products of integers keep the type and wrap, those of `bool` are counted in `i64`; so do sums
 //! of magnitudes and of squares. Extremes keep the type. Positions and counts are `i64`, truths `bool`. What divides or
@@ -17,6 +17,7 @@ mod elements;
 mod kernels;
 mod keys;
 mod options;
+mod second_pass;
 mod table;
 mod types;
 
@@ -27,6 +28,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 pub use kernels::kernels;
 pub use options::Options;
+pub use second_pass::second_pass;
 pub use types::outputs;
 
 use crate::fold::AnyFold;

@@ -58,6 +58,8 @@ options! {
     IgnoreNan "ignore-nan" ignore_nan: bool;
     /// What is subtracted from the count in the divisor of a variance.
     Ddof "ddof" ddof: usize;
+    /// First the mean, then the distances from it.
+    TwoPass "two-pass" two_pass: bool;
     /// Bins of a histogram.
     Bins "bins" bins: usize;
     /// Overlap above which a box is suppressed.

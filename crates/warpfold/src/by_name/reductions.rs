@@ -39,9 +39,9 @@ operators! {
     "sum-squares" 1 1 [Dtype] "X → the sum of squares";
     "log-sum" 1 1 [Dtype] "X → the logarithm of the sum";
     "log-sum-exp" 1 1 [Dtype] "X → the logarithm of the sum of exponentials";
-    "var" 1 1 [Dtype Ddof] "X → the variance";
-    "std" 1 1 [Dtype Ddof] "X → the standard deviation";
-    "mean-var" 1 2 [Dtype Ddof] "X → the mean, the variance";
+    "var" 1 1 [Dtype Ddof TwoPass] "X → the variance";
+    "std" 1 1 [Dtype Ddof TwoPass] "X → the standard deviation";
+    "mean-var" 1 2 [Dtype Ddof TwoPass] "X → the mean, the variance";
     "dot" 2 1 [Dtype] "X, Y → the sum of products";
     "reproducible-sum" 1 1 [Dtype] "X → the sum, the same bits whatever the order";
 }
@@ -61,7 +61,10 @@ fn run(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<
     {
         return Err(ErrorKind::ShapeMismatch { left: x.shape().to_vec(), right: y.shape().to_vec() }.into());
     }
-    let results = fold(&inputs.iter().collect::<Vec<_>>(), reduction, axes, chosen)?;
+    let results = match options.two_pass {
+        Some(true) => inputs[0].reduce_in_two_passes(reduction, axes, chosen)?,
+        _ => fold(&inputs.iter().collect::<Vec<_>>(), reduction, axes, chosen)?,
+    };
     if options.keepdims != Some(true) {
         return Ok(results);
     }

@@ -1,7 +1,7 @@
 //! The monoids that this crate folds with, one concept a file.
 //!
 //! Of one register: [`Sum`], [`Product`], [`Extreme`] (largest and smallest; of truths, any and all), [`Count`] (narrow
-//! integers summed without overflow). Of several: [`ArgExtreme`], [`TopK`], [`Variance`] and [`Welford`],
+//! integers summed without overflow). Of several: [`ArgExtreme`], [`TopK`], [`Variance`], [`Deviations`] and [`Welford`],
 //! [`LogSumExp`] and [`OnlineSoftmax`], [`ReproducibleSum`]. Made of others: [`Both`] (two at once) and [`Counted`]
 //! (with the number of items). Norms, sums of squares, means and logarithms are these with a map before or behind:
 //! see [`reductions`](crate::reductions).
@@ -10,6 +10,7 @@ mod arg_extreme;
 mod both;
 mod count;
 mod counted;
+mod deviations;
 mod extreme;
 mod log_sum_exp;
 mod online_softmax;
@@ -25,6 +26,7 @@ pub use arg_extreme::ArgExtreme;
 pub use both::Both;
 pub use count::Count;
 pub use counted::Counted;
+pub use deviations::Deviations;
 pub use extreme::Extreme;
 pub use log_sum_exp::LogSumExp;
 pub use online_softmax::OnlineSoftmax;
