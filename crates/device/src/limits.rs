@@ -11,6 +11,8 @@ pub struct Limits {
     pub max_grid: [u32; 3],
     /// Blocks a cluster, sizes that are not portable included; 1 where there are no clusters.
     pub max_cluster_blocks: u32,
+    /// Whether warpgroups multiply matrices (`wgmma`: sm_90a alone).
+    pub has_wgmma: bool,
     /// Bytes of shared memory a block without opting in.
     pub shared_bytes_per_block: u32,
     /// Bytes of shared memory a block in all. Launches opt in by themselves.

@@ -137,6 +137,36 @@ impl<'a, T: Element + lang::Element> View<'a, T> {
     }
 }
 
+impl<'a> View<'a, u8> {
+    /// A map of elements of another type, which begin `first` bytes behind the view's start.
+    ///
+    /// # Errors
+    /// As [`View::tensor_map`].
+    pub fn tensor_map_of<T: lang::Element + Element>(
+        &self,
+        first: u64,
+        layout: &TensorLayout,
+    ) -> Result<TensorMap<'a, T>, Error> {
+        let bytes = encode::<T>(layout, self.address() + first, self.num_bytes() - first as usize, self.memory())?;
+        Ok(TensorMap { bytes, memory: self.memory().clone(), access: Access::Read, view: PhantomData })
+    }
+}
+
+impl<'a> ViewMut<'a, u8> {
+    /// As [`View::tensor_map_of`], for kernels that write.
+    ///
+    /// # Errors
+    /// As [`View::tensor_map`].
+    pub fn into_tensor_map_of<T: lang::Element + Element>(
+        self,
+        first: u64,
+        layout: &TensorLayout,
+    ) -> Result<TensorMap<'a, T>, Error> {
+        let bytes = encode::<T>(layout, self.address() + first, self.num_bytes() - first as usize, self.memory())?;
+        Ok(TensorMap { bytes, memory: self.memory().clone(), access: Access::Write, view: PhantomData })
+    }
+}
+
 impl<'a, T: Element + lang::Element> ViewMut<'a, T> {
     /// A map for kernels that write the tensor, or read and write it.
     ///
@@ -149,7 +179,9 @@ impl<'a, T: Element + lang::Element> ViewMut<'a, T> {
 }
 
 impl<T: Element> TensorMap<'_, T> {
-    pub(crate) fn bytes(&self) -> &[u8; 128] {
+    /// The map itself, for a launch that holds its memory by other arguments.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; 128] {
         &self.bytes
     }
 

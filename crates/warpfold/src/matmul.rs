@@ -2,7 +2,7 @@
 
 use warpfold_kernels::layout::{Dim, Layout, broadcast_shape, dims};
 use warpfold_kernels::matmul::{
-    self, Activation, BATCH_RANK, Epilogue, MAX_INPUTS, Matrix, Operands, Plan, Problem, Rows,
+    self, Activation, BATCH_RANK, Epilogue, MAX_INPUTS, Matrix, Operands, Plan, Problem, Rows, Singles,
 };
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -51,6 +51,7 @@ pub struct Matmul {
     inputs: Vec<Tensor>,
     dtype: Option<Dtype>,
     rows: Rows,
+    singles: Singles,
     standard: Standard,
 }
 
@@ -126,6 +127,14 @@ impl Matmul {
     #[must_use]
     pub const fn batch_invariant(mut self) -> Self {
         self.rows = Rows::Invariant;
+        self
+    }
+
+    /// Factors of `f32` may go to tensor cores without their low 13 bits (tf32), where the device has them and the factors lie
+    /// with the sums' dimension side by side: `x @ weights.transpose()`.
+    #[must_use]
+    pub const fn tf32(mut self) -> Self {
+        self.singles = Singles::Tf32;
         self
     }
 
@@ -220,6 +229,7 @@ impl Matmul {
             c: matrix(seen.len(), &whole, None, dtype),
             inputs: (2..seen.len()).map(of).collect(),
             rows: self.rows,
+            singles: self.singles,
         };
         let queue = left.queue();
         let plan = Plan::new(problem, epilogue, left.device().limits())?;

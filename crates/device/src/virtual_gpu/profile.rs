@@ -45,6 +45,7 @@ impl Profile {
             max_block: [1024, 1024, 64],
             max_grid: [0x7fff_ffff, 65_535, 65_535],
             max_cluster_blocks: 1,
+            has_wgmma: false,
             shared_bytes_per_block: 48 << 10,
             shared_bytes_per_block_optin: 163 << 10,
             shared_bytes_per_sm: 164 << 10,
@@ -60,6 +61,7 @@ impl Profile {
             Self::A100 => of_every_gpu,
             Self::H200 => Limits {
                 max_cluster_blocks: 16,
+                has_wgmma: true,
                 shared_bytes_per_block_optin: 227 << 10,
                 shared_bytes_per_sm: 228 << 10,
                 num_sms: 132,

@@ -3,7 +3,7 @@
 //! Every main loop uses it, whatever multiplies: the kernel receives [`Outputs`] behind its own parameters, makes a
 //! [`Finish`] for its position in the batch, and gives it neighbours of a row with [`Finish::row`].
 
-use warpfold_lang::{Array, Global, Val, when};
+use warpfold_lang::{Array, Global, Val, when, when_else};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{Epilogue, MAX_INPUTS, MAX_SCALARS, Place, Step};
@@ -200,16 +200,45 @@ impl<'a, A: Accumulator> Finish<'a, A> {
     }
 
     fn group(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
+        self.result.store(&self.finished(values, row, column), row, column);
+    }
+
+    /// What neighbours in a row that are inside the result become.
+    fn finished(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) -> Vec<Val<A>> {
         let inputs: Vec<_> = self.inputs.iter().map(|input| input.load::<A>(values.len(), row, column)).collect();
-        let finished: Vec<_> = (0_u32..)
+        (0_u32..)
             .zip(values)
             .map(|(j, value)| {
                 let inputs: Vec<_> = inputs.iter().map(|input| input[j as usize]).collect();
                 let place = Place { batch: self.flat, row, column: column + j };
                 self.value(*value, place, &inputs)
             })
-            .collect();
-        self.result.store(&finished, row, column);
+            .collect()
+    }
+
+    /// What two neighbours in a row become, for kernels that store them themselves; anything for what is outside the result.
+    #[track_caller]
+    #[must_use]
+    pub fn pair(&self, values: [Val<A>; 2], row: Val<u32>, column: Val<u32>) -> [Val<A>; 2] {
+        let two = |values: Vec<Val<A>>| [values[0], values[1]];
+        if self.reads_nothing() {
+            return two(self.finished(&values, row, column));
+        }
+        let [m, n] = self.sizes;
+        if self.ending.is_whole {
+            let inside = row.lt(m) & column.lt(n);
+            return when_else(inside, || two(self.finished(&values, row, column)), || values);
+        }
+        std::array::from_fn(|i| {
+            let column = column + i as u32;
+            let inside = row.lt(m) & column.lt(n);
+            when_else(inside, || self.finished(&[values[i]], row, column)[0], || values[i])
+        })
+    }
+
+    /// Whether there is nothing to read, and so nothing outside of the result.
+    fn reads_nothing(&self) -> bool {
+        self.inputs.is_empty()
     }
 
     /// A sum's way through the steps.

@@ -1,13 +1,16 @@
 //! Launches a plan on buffers of the device.
 
-use warpfold_device::{Arguments, Device, Function, Stream, View, ViewMut};
+use half::{bf16, f16};
+use warpfold_device::{Arguments, Device, Function, Stream, TensorMap, View, ViewMut};
+use warpfold_lang::{F8E4M3, F8E5M2};
 
 use super::epilogue::{Epilogue, MAX_INPUTS};
 use super::finish::{Ending, scalar_words, stride_words};
 use super::fold_parts::fold_parts;
-use super::plan::Plan;
-use super::problem::{Problem, refused};
+use super::plan::{Code, Plan};
+use super::problem::{Matrix, Problem, refused};
 use super::simt::{Configuration, matrix_words, simt, size_words};
+use super::wgmma::{Lying, WgmmaConfiguration, WgmmaTile, layout, wgmma};
 use crate::kept::Kept;
 use crate::{AnyKernel, Dtype, Error, Workspace};
 
@@ -28,6 +31,7 @@ pub struct Operands<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Kernel {
     Simt(Dtype, Configuration),
+    Wgmma(WgmmaConfiguration),
     Fold(Dtype, Ending),
 }
 
@@ -48,7 +52,21 @@ macro_rules! for_accumulator {
 fn make(kernel: &Kernel) -> AnyKernel {
     match kernel {
         Kernel::Simt(accumulator, configuration) => for_accumulator!(*accumulator, simt(configuration)),
+        Kernel::Wgmma(configuration) => make_wgmma(configuration),
         Kernel::Fold(accumulator, ending) => for_accumulator!(*accumulator, fold_parts(ending)),
+    }
+}
+
+fn make_wgmma(configuration: &WgmmaConfiguration) -> AnyKernel {
+    match configuration.dtype {
+        Dtype::F16 => AnyKernel::from(wgmma::<f16>(configuration)),
+        Dtype::Bf16 => AnyKernel::from(wgmma::<bf16>(configuration)),
+        Dtype::F32 => AnyKernel::from(wgmma::<f32>(configuration)),
+        Dtype::F8E4M3 => AnyKernel::from(wgmma::<F8E4M3>(configuration)),
+        Dtype::F8E5M2 => AnyKernel::from(wgmma::<F8E5M2>(configuration)),
+        Dtype::I8 => AnyKernel::from(wgmma::<i8>(configuration)),
+        Dtype::U8 => AnyKernel::from(wgmma::<u8>(configuration)),
+        dtype => unreachable!("no plan multiplies {dtype} by warpgroups"),
     }
 }
 
@@ -60,7 +78,10 @@ pub fn kernels_of(plan: &Plan) -> Vec<AnyKernel> {
 
 fn names(plan: &Plan) -> Vec<Kernel> {
     let accumulator = plan.accumulator();
-    let mut names = vec![Kernel::Simt(accumulator, plan.configuration())];
+    let mut names = vec![match plan.code {
+        Code::Simt(tile) => Kernel::Simt(accumulator, plan.configuration(tile)),
+        Code::Wgmma(tile) => Kernel::Wgmma(plan.wgmma_configuration(tile)),
+    }];
     if plan.num_parts > 1 {
         names.push(Kernel::Fold(accumulator, Ending::new(&plan.problem, &plan.epilogue)));
     }
@@ -85,13 +106,16 @@ pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>, workspace: &
     let sizes = bytes(&size_words(problem, plan.part, plan.num_parts).map(u32::to_le_bytes));
     let part_stride = if plan.num_parts > 1 { plan.num_results() } else { 0 };
     let matrices = bytes(&matrix_words(problem, part_stride).map(i64::to_le_bytes));
-    let multiply = |c: ViewMut<'_, u8>, inputs: &[View<'_, u8>], problem: &Problem, epilogue: &Epilogue| {
-        let arguments = Arguments::new().input(a).input(b).raw(&sizes, 4).raw(&matrices, 8);
-        let arguments = with_ending(arguments, c, inputs, problem, epilogue);
-        stream.launch_raw(&functions[0], config, &arguments)
+    let multiply = |mut c: ViewMut<'_, u8>, inputs: &[View<'_, u8>], problem: &Problem, epilogue: &Epilogue| {
+        let arguments = match plan.code {
+            Code::Simt(_) => Arguments::new().input(a).input(b),
+            Code::Wgmma(tile) => with_maps(plan, tile, problem, [&a, &b], &mut c)?,
+        };
+        let arguments = with_ending(arguments.raw(&sizes, 4).raw(&matrices, 8), c, inputs, problem, epilogue);
+        Ok::<_, Error>(stream.launch_raw(&functions[0], config, &arguments)?)
     };
     let Some(fold) = plan.fold() else {
-        return Ok(multiply(c.reborrow(), &inputs, problem, &plan.epilogue)?);
+        return multiply(c.reborrow(), &inputs, problem, &plan.epilogue);
     };
     let (mut words, _) = workspace.get(stream.device(), plan.workspace_words(), 0)?;
     let (first, none) = plan.first();
@@ -99,6 +123,64 @@ pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>, workspace: &
     let arguments = Arguments::new().input(words.as_view()).raw(&sizes, 4).value(part_stride as i64);
     let arguments = with_ending(arguments, c, &inputs, problem, &plan.epilogue);
     Ok(stream.launch_raw(&functions[1], fold, &arguments)?)
+}
+
+/// The maps of both factors, and of the result where copies store it.
+fn with_maps<'a>(
+    plan: &Plan,
+    tile: WgmmaTile,
+    problem: &Problem,
+    [a, b]: [&View<'a, u8>; 2],
+    c: &mut ViewMut<'_, u8>,
+) -> Result<Arguments<'a>, Error> {
+    let configuration = plan.wgmma_configuration(tile);
+    let Problem { m, n, k, .. } = *problem;
+    let batch = configuration.is_batch.then_some(problem.batch);
+    let depth = tile.depth(configuration.dtype.bytes() as u32);
+    let map = |view: &View<'a, u8>, matrix: &Matrix, lines: u64, lying: Lying, line_box: u32| {
+        let (matrix, sizes, box_rows) = match lying {
+            Lying::Steps => (*matrix, [lines, k], line_box),
+            Lying::Lines => (matrix.transposed(), [k, lines], depth),
+        };
+        let layout = layout(&matrix, sizes, batch, box_rows);
+        let first = matrix.first * matrix.dtype.bytes();
+        // A map of bytes will do for all 8-bit types, and the others differ in nothing but the reading of their bits.
+        Ok::<_, Error>(match matrix.dtype.bytes() {
+            1 => Map::Bytes(view.tensor_map_of(first, &layout)?),
+            2 => Map::Halves(view.tensor_map_of(first, &layout)?),
+            _ => Map::Singles(view.tensor_map_of(first, &layout)?),
+        })
+    };
+    let [lying_a, lying_b] = configuration.lying;
+    let arguments = Arguments::new();
+    let arguments = map(a, &problem.a, m, lying_a, tile.rows())?.add_to(arguments);
+    let shared_columns = tile.columns / tile.cluster;
+    let arguments = map(b, &problem.b.transposed(), n, lying_b, shared_columns)?.add_to(arguments);
+    if configuration.copied.is_none() {
+        // The kernel has the parameter and does not look at it.
+        return Ok(arguments.raw(&[0; 128], 64));
+    }
+    let layout = layout(&problem.c, [m, n], batch, 64);
+    let first = problem.c.first * problem.c.dtype.bytes();
+    let map = c.reborrow().into_tensor_map_of::<bf16>(first, &layout)?;
+    Ok(arguments.raw(map.bytes(), 64))
+}
+
+/// A map, by the size of its elements.
+enum Map<'a> {
+    Bytes(TensorMap<'a, u8>),
+    Halves(TensorMap<'a, bf16>),
+    Singles(TensorMap<'a, f32>),
+}
+
+impl<'a> Map<'a> {
+    fn add_to(&self, arguments: Arguments<'a>) -> Arguments<'a> {
+        match self {
+            Self::Bytes(map) => arguments.tensor_map(map),
+            Self::Halves(map) => arguments.tensor_map(map),
+            Self::Singles(map) => arguments.tensor_map(map),
+        }
+    }
 }
 
 /// Adds what a kernel takes for its end.

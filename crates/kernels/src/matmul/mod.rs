@@ -24,6 +24,7 @@ mod plan;
 mod problem;
 mod simt;
 mod tile;
+mod wgmma;
 
 pub use accumulator::Accumulator;
 pub use epilogue::{Activation, Custom, Epilogue, Function, MAX_INPUTS, MAX_SCALARS, Place, Step};
@@ -32,9 +33,10 @@ pub use fold_parts::{FoldParts, fold_parts};
 pub use launch::{Operands, kernels_of, launch};
 pub use load::{Along, Load};
 pub use plan::{Code, Plan};
-pub use problem::{BATCH_RANK, Matrix, Problem, Rows};
+pub use problem::{BATCH_RANK, Matrix, Problem, Rows, Singles};
 pub use simt::{Configuration, Simt, simt};
 pub use tile::Tile;
+pub use wgmma::{Lying, Wgmma, WgmmaConfiguration, WgmmaTile, wgmma};
 
 use warpfold_device::{Device, Profile};
 
@@ -63,13 +65,45 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         (plain(Dtype::F64), none(), Tile::MEDIUM, 1),
         (plain(Dtype::I32), none(), Tile::SMALL, 1),
     ];
+    let simt = chosen.into_iter().map(|(problem, epilogue, tile, parts)| (problem, epilogue, Code::Simt(tile), parts));
     let limits = Device::virtual_gpu(Profile::H200);
-    chosen
-        .into_iter()
-        .flat_map(|(problem, epilogue, tile, parts)| {
-            let plan = Plan::with(problem, epilogue, limits.limits(), Code::Simt(tile), parts).expect("it is possible");
-            let blocks = [tile.threads(), fold_parts::BLOCK];
+    simt.chain(tensor_plans())
+        .flat_map(|(problem, epilogue, code, parts)| {
+            let plan = Plan::with(problem, epilogue, limits.limits(), code, parts).expect("it is possible");
+            let blocks = [code.threads(), fold_parts::BLOCK];
             kernels_of(&plan).into_iter().zip(blocks).collect::<Vec<_>>()
         })
         .collect()
+}
+
+/// What warpgroups multiply: every tile, type, layout and end.
+fn tensor_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
+    let of = |dtype: Dtype, to: Dtype| {
+        let b = Matrix::rows(dtype, 4096).transposed();
+        let c = Matrix::rows(to, 4096);
+        Problem { b, c, singles: Singles::Tf32, ..Problem::new(dtype, 4096, 4096, 4096) }
+    };
+    let halves = of(Dtype::Bf16, Dtype::Bf16);
+    let layer = Epilogue::new().scale(1.0).add().activate(Activation::Gelu).add();
+    let bias = Matrix { row_stride: 0, ..Matrix::rows(Dtype::F32, 4096) };
+    let with_layer = Problem { inputs: vec![bias, halves.c], ..halves.clone() };
+    let turned = Problem { a: halves.b, b: halves.a, ..halves.clone() };
+    let one = [4096 * 4096, 0, 0];
+    let [a, b, c] = [halves.a, halves.b, halves.c].map(|matrix| Matrix { batch_strides: one, ..matrix });
+    let batch = Problem { batch: [3, 1, 1], a, b, c, ..halves.clone() };
+    let plain = WgmmaTile::ALL.into_iter().map(|tile| (halves.clone(), Epilogue::new(), tile, 1));
+    let others = [
+        (with_layer.clone(), layer.clone(), WgmmaTile::LARGE, 1),
+        (Problem { c: Matrix::rows(Dtype::F32, 4096), ..with_layer }, layer, WgmmaTile::MEDIUM, 1),
+        (turned, Epilogue::new(), WgmmaTile::LARGE, 1),
+        (batch, Epilogue::new(), WgmmaTile::LARGE, 1),
+        (of(Dtype::F16, Dtype::F32), Epilogue::new(), WgmmaTile::FLAT, 4),
+        (of(Dtype::F32, Dtype::F32), Epilogue::new(), WgmmaTile::LARGE, 1),
+        (of(Dtype::F8E4M3, Dtype::Bf16), Epilogue::new(), WgmmaTile::MEDIUM, 1),
+        (of(Dtype::F8E5M2, Dtype::F32), Epilogue::new(), WgmmaTile::FLAT, 1),
+        (of(Dtype::I8, Dtype::I32), Epilogue::new(), WgmmaTile::LARGE, 1),
+        (of(Dtype::U8, Dtype::I32), Epilogue::new(), WgmmaTile::SMALL, 1),
+    ];
+    let code = |(problem, epilogue, tile, parts)| (problem, epilogue, Code::Wgmma(tile), parts);
+    plain.chain(others).map(code).collect()
 }

@@ -9,9 +9,10 @@ use super::epilogue::Epilogue;
 use super::finish::Ending;
 use super::fold_parts;
 use super::load::Load;
-use super::problem::{BATCH_RANK, Matrix, Problem, Rows, refused};
+use super::problem::{BATCH_RANK, Matrix, Problem, Rows, Singles, refused};
 use super::simt::Configuration;
 use super::tile::Tile;
+use super::wgmma::{self, Lying, WgmmaConfiguration, WgmmaTile};
 use crate::{Dtype, Error};
 
 /// The kernel of a plan.
@@ -19,6 +20,63 @@ use crate::{Dtype, Error};
 pub enum Code {
     /// Ordinary cores.
     Simt(Tile),
+    /// Tensor cores, driven by warpgroups (sm_90a).
+    Wgmma(WgmmaTile),
+}
+
+impl Code {
+    fn validate(self) -> Result<(), String> {
+        match self {
+            Self::Simt(tile) => tile.validate(),
+            Self::Wgmma(tile) => tile.validate(),
+        }
+    }
+
+    /// Steps of the sums that a block takes at once.
+    fn depth(self, dtype: Dtype) -> u32 {
+        match self {
+            Self::Simt(tile) => tile.depth,
+            Self::Wgmma(tile) => tile.depth(dtype.bytes() as u32),
+        }
+    }
+
+    /// Rows and columns of a block.
+    fn sides(self) -> [u32; 2] {
+        match self {
+            Self::Simt(tile) => [tile.rows, tile.columns],
+            Self::Wgmma(tile) => [tile.rows(), tile.columns],
+        }
+    }
+
+    pub(super) fn threads(self) -> u32 {
+        match self {
+            Self::Simt(tile) => tile.threads(),
+            Self::Wgmma(tile) => tile.threads(),
+        }
+    }
+
+    fn clocks(self, work: &Work, num_parts: u64) -> f64 {
+        match self {
+            Self::Simt(tile) => cost::clocks(work, tile, num_parts),
+            Self::Wgmma(tile) => cost::tensor_clocks(work, tile, num_parts),
+        }
+    }
+
+    fn share_of_peak(self, work: &Work, clocks: f64) -> f64 {
+        match self {
+            Self::Simt(_) => cost::share_of_peak(work, clocks),
+            Self::Wgmma(_) => cost::tensor_share_of_peak(work, clocks),
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Simt(tile) => tile.fmt(f),
+            Self::Wgmma(tile) => write!(f, "{tile}, on tensor cores"),
+        }
+    }
 }
 
 /// How a product is computed: a value to look at, to compare, and to replace by another with [`Plan::with`].
@@ -38,6 +96,8 @@ pub struct Plan {
     pub clocks: f64,
     /// The part of the device's peak that this is, by the cost model.
     pub share_of_peak: f64,
+    /// Multiprocessors of the device: as many blocks as stay, where blocks take tile after tile.
+    num_sms: u32,
 }
 
 /// The most parts that sums are split into.
@@ -74,12 +134,20 @@ impl Plan {
             Rows::Invariant => 1,
             Rows::Planned => (problem.k / LEAST_PART).clamp(1, MAX_PARTS),
         };
-        let candidates = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).flat_map(|tile| {
+        let simt = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).map(Code::Simt);
+        let wgmma: Vec<_> = match lying(&problem, limits) {
+            Some(_) => WgmmaTile::ALL.into_iter().map(Code::Wgmma).collect(),
+            None => Vec::new(),
+        };
+        // Tensor cores add in an order of their own: rows that shall not depend on their number all go the same way.
+        let takes_simt = wgmma.is_empty() || problem.rows == Rows::Planned;
+        let codes = simt.filter(|_| takes_simt).chain(wgmma);
+        let candidates = codes.flat_map(|code| {
             let splits = (0..=most.ilog2()).map(|i| 1_u64 << i);
-            splits.map(move |num_parts| (cost::clocks(&work, tile, num_parts), tile, num_parts))
+            splits.map(|num_parts| (code.clocks(&work, num_parts), code, num_parts)).collect::<Vec<_>>()
         });
-        let (_, tile, num_parts) = candidates.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles");
-        Self::made(problem, epilogue, work, (Code::Simt(tile), num_parts as u32))
+        let (_, code, num_parts) = candidates.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles");
+        Self::made(problem, epilogue, work, (code, num_parts as u32))
     }
 
     /// The plan with a kernel and a number of parts of one's own choice.
@@ -95,8 +163,10 @@ impl Plan {
         num_parts: u32,
     ) -> Result<Self, Error> {
         let work = check(&problem, &epilogue, limits)?;
-        let Code::Simt(tile) = code;
-        tile.validate().map_err(refused)?;
+        code.validate().map_err(refused)?;
+        if matches!(code, Code::Wgmma(_)) && lying(&problem, limits).is_none() {
+            return Err(refused(format!("{code} is not possible: {problem} as it lies, or the device")));
+        }
         if num_parts == 0 || (num_parts > 1 && problem.rows == Rows::Invariant) {
             return Err(refused(format!("{num_parts} parts are not possible")));
         }
@@ -104,13 +174,14 @@ impl Plan {
     }
 
     fn made(problem: Problem, epilogue: Epilogue, work: Work, (code, num_parts): (Code, u32)) -> Result<Self, Error> {
-        let Code::Simt(tile) = code;
         // Parts of whole steps, so that only the last one may have a rest.
-        let part = problem.k.div_ceil(num_parts.into()).next_multiple_of(tile.depth.into()).max(1);
+        let depth = code.depth(problem.a.dtype);
+        let part = problem.k.div_ceil(num_parts.into()).next_multiple_of(depth.into()).max(1);
         let num_parts = problem.k.div_ceil(part).max(1) as u32;
-        let clocks = cost::clocks(&work, tile, num_parts.into());
-        let share_of_peak = cost::share_of_peak(&work, clocks);
-        let plan = Self { problem, epilogue, code, part, num_parts, clocks, share_of_peak };
+        let clocks = code.clocks(&work, num_parts.into());
+        let share_of_peak = code.share_of_peak(&work, clocks);
+        let num_sms = work.num_sms as u32;
+        let plan = Self { problem, epilogue, code, part, num_parts, clocks, share_of_peak, num_sms };
         let blocks = plan.num_blocks();
         if blocks.is_none_or(|blocks| blocks > i32::MAX as u64) {
             return Err(refused(format!("{} is more than a grid has blocks for", plan.problem)));
@@ -119,9 +190,8 @@ impl Plan {
     }
 
     fn num_blocks(&self) -> Option<u64> {
-        let Code::Simt(tile) = self.code;
-        let tiles =
-            self.problem.m.div_ceil(tile.rows.into()).checked_mul(self.problem.n.div_ceil(tile.columns.into()))?;
+        let [rows, columns] = self.code.sides();
+        let tiles = self.problem.m.div_ceil(rows.into()).checked_mul(self.problem.n.div_ceil(columns.into()))?;
         tiles.checked_mul(self.problem.num_products())?.checked_mul(self.num_parts.into())
     }
 
@@ -133,10 +203,22 @@ impl Plan {
     /// The launch that multiplies; none where there is no result.
     #[must_use]
     pub fn launch(&self) -> Option<LaunchConfig> {
-        let Code::Simt(tile) = self.code;
         let blocks = self.num_blocks().filter(|blocks| *blocks > 0)?;
-        let bytes = tile.shared_bytes(self.accumulator().bytes() as u32);
-        Some(LaunchConfig::new(blocks as u32, tile.threads()).dynamic_shared(bytes))
+        Some(match self.code {
+            Code::Simt(tile) => {
+                let bytes = tile.shared_bytes(self.accumulator().bytes() as u32);
+                LaunchConfig::new(blocks as u32, tile.threads()).dynamic_shared(bytes)
+            }
+            Code::Wgmma(tile) => {
+                let Problem { m, n, .. } = self.problem;
+                let clusters = m.div_ceil((tile.cluster * tile.rows()).into())
+                    * n.div_ceil(tile.columns.into())
+                    * self.problem.num_products()
+                    * u64::from(self.num_parts);
+                let resident = u64::from(self.num_sms / tile.cluster).max(1);
+                LaunchConfig::new(clusters.min(resident) as u32 * tile.cluster, tile.threads())
+            }
+        })
     }
 
     /// The launch that adds the sums of the parts, if there are several.
@@ -181,16 +263,51 @@ impl Plan {
         (Problem { c, inputs: Vec::new(), ..self.problem.clone() }, Epilogue::new())
     }
 
-    /// What decides on the code of the kernel that multiplies.
-    #[must_use]
-    pub fn configuration(&self) -> Configuration {
-        let Code::Simt(tile) = self.code;
+    /// What decides on the code of a kernel for ordinary cores.
+    pub(super) fn configuration(&self, tile: Tile) -> Configuration {
         let (first, epilogue) = self.first();
         let Problem { m, n, k, a, b, .. } = first;
         let loads = [Load::of(&a, m, k), Load::of(&b.transposed(), n, k)];
         let has_rest = !k.is_multiple_of(tile.depth.into());
         Configuration { tile, loads, has_rest, ending: Ending::new(&first, &epilogue) }
     }
+
+    /// What decides on the code of a kernel for warpgroups.
+    pub(super) fn wgmma_configuration(&self, tile: WgmmaTile) -> WgmmaConfiguration {
+        let (first, epilogue) = self.first();
+        let Problem { m, n, a, c, batch, .. } = first;
+        // Copies store whole groups of 16 bytes: on an H200 they overwrite what lies behind a row that ends inside of one.
+        let is_copied = matches!(c.dtype, Dtype::F16 | Dtype::Bf16)
+            && n.is_multiple_of(8)
+            && wgmma::is_fine(&c, m, n, batch)
+            && c.batch_strides_differ(batch);
+        WgmmaConfiguration {
+            dtype: a.dtype,
+            tile,
+            lying: factors(&first).expect("plans with warpgroups are made for factors that copies bring"),
+            is_batch: first.num_products() > 1,
+            copied: is_copied.then_some(c.dtype),
+            is_promoted: matches!(a.dtype, Dtype::F8E4M3 | Dtype::F8E5M2),
+            ending: Ending::new(&first, &epilogue),
+        }
+    }
+}
+
+/// How both factors lie, if copies can bring their tiles.
+fn factors(problem: &Problem) -> Option<[Lying; 2]> {
+    let Problem { m, n, k, batch, ref a, ref b, .. } = *problem;
+    // What one row alone would allow must not be taken where bits may not depend on the number of rows.
+    let m = if problem.rows == Rows::Invariant { m.max(2) } else { m };
+    Some([Lying::of(a, m, k, batch)?, Lying::of(&b.transposed(), n, k, batch)?])
+}
+
+/// The same, if there is a kernel for warpgroups and the device has them.
+fn lying(problem: &Problem, limits: &Limits) -> Option<[Lying; 2]> {
+    let dtype = problem.a.dtype;
+    let is_full_single = dtype == Dtype::F32 && problem.singles == Singles::Full;
+    let has_products = problem.m > 0 && problem.n > 0 && problem.k > 0 && problem.num_products() > 0;
+    let is_possible = limits.has_wgmma && wgmma::has_kernel(dtype) && !is_full_single && has_products;
+    if is_possible { factors(problem) } else { None }
 }
 
 /// Sums of 8 bytes leave no room for the largest tile.
@@ -211,15 +328,14 @@ fn check(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Result<Work
         return Err(refused(format!("{size} rows, columns or products of a batch are more than the kernels count")));
     }
     let products = problem.num_products();
-    Ok(Work { m, n, k, products, accumulator, num_sms: limits.num_sms.max(1).into() })
+    Ok(Work { m, n, k, products, dtype: problem.a.dtype, accumulator, num_sms: limits.num_sms.max(1).into() })
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Code::Simt(tile) = self.code;
-        write!(f, "{}: tiles of {tile}", self.problem)?;
+        write!(f, "{}: tiles of {}", self.problem, self.code)?;
         if let Some(launch) = self.launch() {
-            write!(f, ", {} block(s) of {}", launch.grid[0], tile.threads())?;
+            write!(f, ", {} block(s) of {}", launch.grid[0], self.code.threads())?;
         }
         if self.num_parts > 1 {
             write!(f, ", {} parts of {} products, then their sums", self.num_parts, self.part)?;

@@ -39,6 +39,11 @@ impl Matrix {
         Self { row_stride: self.column_stride, column_stride: self.row_stride, ..self }
     }
 
+    /// Whether no two matrices of a batch are the same memory.
+    pub(super) fn batch_strides_differ(&self, batch: [u64; BATCH_RANK]) -> bool {
+        batch.iter().zip(self.batch_strides).all(|(size, stride)| *size <= 1 || stride != 0)
+    }
+
     /// Whether the elements of a row lie side by side, and groups of so many (a power of two) at multiples of their size, or
     /// of 16 bytes, when rows are whole groups.
     #[must_use]
@@ -100,6 +105,19 @@ pub struct Problem {
     pub inputs: Vec<Matrix>,
     /// Whether the bits of a row may depend on the number of rows.
     pub rows: Rows,
+    /// How exactly factors of `f32` are taken.
+    pub singles: Singles,
+}
+
+/// How exactly factors of `f32` are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Singles {
+    /// As they are.
+    #[default]
+    Full,
+    /// Without their low 13 bits (tf32), which tensor cores multiply: relative errors up to 2^-10 of each factor. Where the
+    /// device or the layout does not allow it they are taken as they are.
+    Tf32,
 }
 
 /// Whether the bits of a row of the result may depend on how many rows there are, or on the rest of the batch.
@@ -126,6 +144,7 @@ impl Problem {
             c: Matrix::rows(dtype, n),
             inputs: Vec::new(),
             rows: Rows::Planned,
+            singles: Singles::Full,
         }
     }
 

@@ -12,9 +12,9 @@ use super::problem::{BATCH_RANK, Problem};
 use super::tile::{PAD, Tile};
 
 /// Words of the sizes that the kernels take.
-pub(super) const SIZES: usize = 5 + BATCH_RANK;
+pub(crate) const SIZES: usize = 5 + BATCH_RANK;
 /// Words of the strides of both matrices, and of the parts of a split.
-pub(super) const MATRICES: usize = 2 * (3 + BATCH_RANK) + 1;
+pub(crate) const MATRICES: usize = 2 * (3 + BATCH_RANK) + 1;
 
 /// What the kernel takes: `a`, `b`, [sizes](size_words), [strides](matrix_words), and what its [end](Outputs) takes.
 pub type Simt = Kernel<(
@@ -88,7 +88,7 @@ impl Block {
     }
 }
 
-fn divide(number: Val<u32>, by: Val<u32>) -> (Val<u32>, Val<u32>) {
+pub(super) fn divide(number: Val<u32>, by: Val<u32>) -> (Val<u32>, Val<u32>) {
     let quotient = number / by;
     (quotient, number - quotient * by)
 }

@@ -178,6 +178,19 @@ impl<T: Element> Tile<T> {
         Self { start: self.start.elements(self.columns, first), rows: num, ..self }
     }
 
+    /// Its panels from the one that begins at column `first` on, `num` columns of them: whole panels.
+    #[track_caller]
+    #[must_use]
+    pub fn columns_from(self, first: impl Operand<u32>, num: u32) -> Self {
+        let width = self.panel_columns();
+        with(|r| {
+            if !num.is_multiple_of(width) {
+                r.fail(ErrorKind::Misuse(format!("{num} columns are taken of a tile with panels of {width}")));
+            }
+        });
+        Self { start: self.start.elements(self.rows, first.val()), columns: num, ..self }
+    }
+
     /// A pointer to the element at this row and column, swizzled as the tile is. It can be moved inside its 16 bytes only.
     ///
     /// The part of the address that does not depend on the column is worth computing once: see [`Self::row`].

@@ -129,16 +129,20 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         });
     }
 
-    /// The sums of this thread, in pairs of neighbours of a row: the row of 64, the column, both values.
+    /// The places of this thread's sums, a row of 64 and a column for each pair of neighbours of a row.
     #[track_caller]
-    pub fn pairs(&self) -> impl Iterator<Item = (Val<u32>, Val<u32>, [Val<T::Sum>; 2])> {
+    pub fn places(&self) -> impl Iterator<Item = (Val<u32>, Val<u32>)> + use<T> {
         let lane = lane_id();
         let row = (warp_id() & 3) * 16 + (lane >> 2);
         let column = (lane & 3) * 2;
-        self.registers.chunks_exact(2).enumerate().map(move |(pair, registers)| {
-            let (right, below) = (8 * (pair as u32 / 2), 8 * (pair as u32 % 2));
-            let values = [registers[0], registers[1]].map(|register| Val::from_raw(read::<T::Sum>(register)));
-            (row + below, column + right, values)
+        (0..self.columns() / 4).map(move |pair| (row + 8 * (pair % 2), column + 8 * (pair / 2)))
+    }
+
+    /// The sums of this thread in pairs, with their [places](Self::places).
+    #[track_caller]
+    pub fn pairs(&self) -> impl Iterator<Item = (Val<u32>, Val<u32>, [Val<T::Sum>; 2])> {
+        self.places().zip(self.registers.chunks_exact(2)).map(|((row, column), registers)| {
+            (row, column, [registers[0], registers[1]].map(|register| Val::from_raw(read::<T::Sum>(register))))
         })
     }
 
@@ -150,24 +154,26 @@ impl<T: Multiplicand> WarpgroupSums<T> {
     where
         T: Multiplicand<Sum = f32>,
     {
-        self.store_by(to, |[low, high]| Val::<H::Pair>::from_f32(low, high));
+        let words: Vec<_> = self.pairs().map(|(_, _, [low, high])| Val::<H::Pair>::from_f32(low, high)).collect();
+        to.store_pairs(&words);
     }
+}
 
-    /// Like [`Self::store`], of what `pack` makes of two neighbours of a row.
+impl<H: HalfOfPair> Tile<H> {
+    /// Stores 64 rows of halves from a warpgroup's registers, where each thread holds the pairs at the
+    /// [places](WarpgroupSums::places) of sums with as many columns, a multiple of 16: `stmatrix`.
     #[track_caller]
-    pub fn store_by<H: HalfOfPair>(&self, to: Tile<H>, pack: impl Fn([Val<T::Sum>; 2]) -> Val<H::Pair>) {
+    pub fn store_pairs(self, pairs: &[Val<H::Pair>]) {
         with(|r| {
-            let fits = to.rows() == 64 && to.columns() == self.columns() && self.columns().is_multiple_of(16);
-            if !fits {
-                let columns = self.columns();
-                r.fail(ErrorKind::Misuse(format!("64 x {columns} sums are not stored into {to:?}")));
+            let columns = 4 * pairs.len() as u32;
+            if self.rows() != 64 || self.columns() != columns || !columns.is_multiple_of(16) {
+                r.fail(ErrorKind::Misuse(format!("64 x {columns} halves of a warpgroup do not fill {self:?}")));
             }
         });
         let row = (warp_id() & 3) * 16;
-        for (block, registers) in self.registers.chunks_exact(8).enumerate() {
-            let get = |i: usize| Val::from_raw(read::<T::Sum>(registers[i]));
-            let words = std::array::from_fn(|i| pack([get(2 * i), get(2 * i + 1)]).raw());
-            store_16x16(to, row, Val::constant(16 * block as u32), words);
+        for (block, words) in pairs.chunks_exact(4).enumerate() {
+            let words = std::array::from_fn(|i| words[i].raw());
+            store_16x16(self, row, Val::constant(16 * block as u32), words);
         }
     }
 }

@@ -1,130 +1,12 @@
 //! Products of matrices, on every device at hand and under every check: layouts, batches, splits, types, epilogues.
 
-use warpfold_device::{Checks, Device, Profile};
-use warpfold_kernels::matmul::{
-    Activation, BATCH_RANK, Code, Epilogue, Matrix, Operands, Plan, Problem, Rows, Tile, launch,
-};
+mod case;
+mod wgmma;
+
+use case::{Case, check, on_every_device};
+use warpfold_device::{Device, Profile};
+use warpfold_kernels::matmul::{Activation, Code, Epilogue, Matrix, Operands, Plan, Problem, Rows, Tile, launch};
 use warpfold_kernels::{Dtype, Error, ErrorKind, Workspace};
-
-/// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
-fn element(seed: usize, i: usize) -> f64 {
-    ((i * 7919 + seed * 104_729) % 15) as f64 - 7.0
-}
-
-/// The bytes of whole numbers in a type.
-fn bytes_of(dtype: Dtype, values: &[f64]) -> Vec<u8> {
-    let one = |value: &f64| match dtype {
-        Dtype::F16 => half::f16::from_f64(*value).to_le_bytes().to_vec(),
-        Dtype::Bf16 => half::bf16::from_f64(*value).to_le_bytes().to_vec(),
-        Dtype::F32 => (*value as f32).to_le_bytes().to_vec(),
-        Dtype::F64 => value.to_le_bytes().to_vec(),
-        Dtype::I32 => (*value as i32).to_le_bytes().to_vec(),
-        Dtype::I8 => (*value as i8).to_le_bytes().to_vec(),
-        _ => panic!("no numbers of {dtype}"),
-    };
-    values.iter().flat_map(one).collect()
-}
-
-fn values_of(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
-    let one = |bytes: &[u8]| match dtype {
-        Dtype::F16 => half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
-        Dtype::Bf16 => half::bf16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
-        Dtype::F32 => f32::from_le_bytes(bytes.try_into().unwrap()).into(),
-        Dtype::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
-        Dtype::I32 => i32::from_le_bytes(bytes.try_into().unwrap()).into(),
-        _ => panic!("no numbers of {dtype}"),
-    };
-    bytes.chunks(dtype.bytes() as usize).map(one).collect()
-}
-
-/// The position of an element.
-fn place(matrix: &Matrix, batch: [u64; BATCH_RANK], row: u64, column: u64) -> usize {
-    let batch: i64 = batch.iter().zip(matrix.batch_strides).map(|(place, stride)| *place as i64 * stride).sum();
-    let position = matrix.first as i64 + batch + row as i64 * matrix.row_stride + column as i64 * matrix.column_stride;
-    position as usize
-}
-
-/// Every position of a batch.
-fn positions([outer, middle, inner]: [u64; BATCH_RANK]) -> Vec<[u64; BATCH_RANK]> {
-    let each = move |i: u64| [i / inner / middle, i / inner % middle, i % inner];
-    (0..outer * middle * inner).map(each).collect()
-}
-
-struct Case {
-    problem: Problem,
-    epilogue: Epilogue,
-    plan: Option<(Tile, u32)>,
-    /// What the host makes of a sum and the inputs.
-    finish: fn(f64, &[f64]) -> f64,
-}
-
-impl Case {
-    fn of(problem: Problem) -> Self {
-        Self { problem, epilogue: Epilogue::new(), plan: None, finish: |sum, _| sum }
-    }
-
-    fn plan(&self, device: &Device) -> Plan {
-        let (problem, epilogue) = (self.problem.clone(), self.epilogue.clone());
-        match self.plan {
-            None => Plan::new(problem, epilogue, device.limits()),
-            Some((tile, parts)) => Plan::with(problem, epilogue, device.limits(), Code::Simt(tile), parts),
-        }
-        .unwrap()
-    }
-}
-
-/// The elements of a matrix's memory, from 0 to its last.
-fn memory(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; BATCH_RANK], seed: usize) -> Vec<f64> {
-    let places = positions(batch).into_iter();
-    let of = |b| (0..rows).flat_map(move |i| (0..columns).map(move |j| place(matrix, b, i, j)));
-    let len = places.flat_map(of).max().map_or(1, |last| last + 1);
-    (0..len).map(|i| element(seed, i)).collect()
-}
-
-/// Runs a case and compares every element, and that nothing else was written.
-#[track_caller]
-fn check(device: &Device, case: &Case) {
-    let plan = case.plan(device);
-    let Problem { m, n, k, batch, a, b, c, ref inputs, .. } = case.problem;
-    let (left, right) = (memory(&a, m, k, batch, 1), memory(&b, k, n, batch, 2));
-    let others: Vec<_> = inputs.iter().zip(3..).map(|(input, seed)| memory(input, m, n, batch, seed)).collect();
-    let upload = |matrix: &Matrix, values: &[f64]| device.upload(&bytes_of(matrix.dtype, values)).unwrap();
-    let (on_a, on_b) = (upload(&a, &left), upload(&b, &right));
-    let on_others: Vec<_> = inputs.iter().zip(&others).map(|(input, values)| upload(input, values)).collect();
-    let mut expected = vec![f64::NAN; memory(&c, m, n, batch, 0).len() + 4];
-    for at in positions(batch) {
-        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-            let sum = (0..k).map(|l| left[place(&a, at, i, l)] * right[place(&b, at, l, j)]).sum();
-            let more: Vec<_> =
-                inputs.iter().zip(&others).map(|(input, values)| values[place(input, at, i, j)]).collect();
-            expected[place(&c, at, i, j)] = (case.finish)(sum, &more);
-        }
-    }
-    // What is not written stays as it is: every bit set.
-    let mut on_c = device.alloc::<u8>(expected.len() * c.dtype.bytes() as usize).unwrap();
-    on_c.fill_bytes(0xff).unwrap();
-    let views = on_others.iter().map(|buffer| buffer.as_view()).collect();
-    let operands = Operands { a: on_a.as_view(), b: on_b.as_view(), inputs: views, c: on_c.as_view_mut() };
-    launch(&device.default_stream(), &plan, operands, &mut Workspace::new()).unwrap_or_else(|e| panic!("{plan}: {e}"));
-    let untouched = values_of(c.dtype, &vec![0xff; c.dtype.bytes() as usize])[0];
-    let found = values_of(c.dtype, &on_c.download().unwrap());
-    for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
-        let expected = if expected.is_nan() { untouched } else { *expected };
-        assert!(found.to_bits() == expected.to_bits() || found == &expected, "{plan}: {found} at {i}, not {expected}");
-    }
-    for report in device.take_reports() {
-        let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();
-        assert!(findings.is_empty(), "{plan}: {}", findings.join("\n"));
-    }
-}
-
-/// The virtual GPU under all checks, and a GPU if there is one.
-fn on_every_device(test: impl Fn(&Device)) {
-    let checked = Device::virtual_gpu(Profile::H200);
-    checked.set_checks(Checks::All).unwrap();
-    test(&checked);
-    Device::all().into_iter().filter(|device| !device.is_virtual()).for_each(|device| test(&device));
-}
 
 const SHAPES: [(u64, u64, u64); 13] = [
     (1, 1, 1),
@@ -147,7 +29,7 @@ fn every_tile_is_exact_at_every_boundary() {
     on_every_device(|device| {
         for (m, n, k) in SHAPES {
             for tile in Tile::ALL {
-                let plan = Some((tile, 1));
+                let plan = Some((Code::Simt(tile), 1));
                 check(device, &Case { plan, ..Case::of(Problem::new(Dtype::F32, m, n, k)) });
             }
             check(device, &Case::of(Problem::new(Dtype::F32, m, n, k)));
@@ -187,7 +69,10 @@ fn a_batch_has_three_dimensions_in_which_a_matrix_may_repeat() {
         let b = Matrix { batch_strides: [0, kn, 0], ..plain.b };
         let c = Matrix { batch_strides: [6 * mn, 2 * mn, mn], ..plain.c };
         check(device, &Case::of(Problem { batch, a, b, c, ..plain.clone() }));
-        check(device, &Case { plan: Some((Tile::SMALL, 2)), ..Case::of(Problem { batch, a, b, c, ..plain.clone() }) });
+        check(
+            device,
+            &Case { plan: Some((Code::Simt(Tile::SMALL), 2)), ..Case::of(Problem { batch, a, b, c, ..plain.clone() }) },
+        );
         check(device, &Case::of(Problem { batch: [2, 0, 1], ..plain }));
     });
 }
@@ -197,7 +82,7 @@ fn sums_may_be_split_into_parts() {
     on_every_device(|device| {
         for (m, n, k) in [(5, 8, 300), (33, 35, 129), (16, 128, 64), (2, 2, 3)] {
             for (tile, parts) in [(Tile::FLAT, 3), (Tile::SMALL, 4), (Tile::MEDIUM, 2), (Tile::LARGE, 64)] {
-                let plan = Some((tile, parts));
+                let plan = Some((Code::Simt(tile), parts));
                 check(device, &Case { plan, ..Case::of(Problem::new(Dtype::F32, m, n, k)) });
             }
         }
@@ -236,7 +121,7 @@ fn an_epilogue_scales_adds_activates_and_adds_again() {
         let epilogue = Epilogue::new().scale(0.5).add().activate(Activation::Relu).add_scaled(-2.0);
         let finish = |sum: f64, more: &[f64]| (0.5 * sum + more[0]).max(0.0) - 2.0 * more[1];
         for bias in [column, row, Matrix { dtype: Dtype::Bf16, ..column }] {
-            for plan in [None, Some((Tile::SMALL, 2))] {
+            for plan in [None, Some((Code::Simt(Tile::SMALL), 2))] {
                 let problem = Problem { inputs: vec![bias, plain.c], ..plain.clone() };
                 check(device, &Case { problem, epilogue: epilogue.clone(), plan, finish });
             }

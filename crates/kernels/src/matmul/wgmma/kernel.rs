@@ -1,0 +1,383 @@
+//! The kernel for warpgroups: one thread copies ahead, one or two warpgroups multiply what is there, and blocks take tile
+//! after tile. The ladder `hgemm` comes to it step by step.
+
+use half::{bf16, f16};
+use warpfold_lang::{
+    Array, Cursor, Global, HalfOfPair, Kernel, Multiplicand, Operands, Pipeline, Sum, Swizzle, TensorMap, Tile, Tiles,
+    Val, Var, WarpgroupSums, block_idx, bulk_commit, bulk_wait, bulk_wait_read, cluster_block_rank, cluster_idx,
+    cluster_sync, fence_async, give_registers, grid_dim, kernel, lane_id, num_clusters, range, sync_threads,
+    sync_warpgroup, take_registers, thread_idx, tiles, var, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    when_else,
+};
+
+use super::maps::Lying;
+use super::tile::WgmmaTile;
+use crate::Dtype;
+use crate::matmul::accumulator::Accumulator;
+use crate::matmul::epilogue::MAX_SCALARS;
+use crate::matmul::finish::{Ending, Finish, Outputs, Position, STRIDES};
+use crate::matmul::problem::BATCH_RANK;
+use crate::matmul::simt::{MATRICES, SIZES, divide};
+
+/// What the kernel takes: maps of `a`, `b` and, where copies store it, the result; sizes and strides as the kernel for
+/// ordinary cores has them; the result, three inputs, their strides, the numbers of the launch.
+pub type Wgmma<T> = Kernel<(
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<bf16>,
+    [u32; SIZES],
+    [i64; MATRICES],
+    Global<u8>,
+    Global<u8>,
+    Global<u8>,
+    Global<u8>,
+    [i64; STRIDES],
+    [f64; MAX_SCALARS],
+)>;
+
+/// What decides on the code of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WgmmaConfiguration {
+    /// The type of both factors.
+    pub dtype: Dtype,
+    /// The tiles.
+    pub tile: WgmmaTile,
+    /// How both factors lie.
+    pub lying: [Lying; 2],
+    /// Whether there is a batch, so that maps have five dimensions in place of two.
+    pub is_batch: bool,
+    /// The result's type where copies store it: halves.
+    pub copied: Option<Dtype>,
+    /// Whether the sums of a stage are added up outside of the tensor cores, whose sums of 8-bit floats lose precision.
+    pub is_promoted: bool,
+    /// What is done to the sums.
+    pub ending: Ending,
+}
+
+/// A factor: how it is copied, and how it is multiplied.
+struct Factor<T> {
+    map: TensorMap<T>,
+    lying: Lying,
+    stages: Tiles<T>,
+    /// Whether the matrix is the same in each dimension of the batch.
+    batch: Vec<Val<i64>>,
+}
+
+/// A block's piece of work.
+#[derive(Clone)]
+struct Work {
+    row: Val<u32>,
+    column: Val<u32>,
+    part: Val<u32>,
+    begin: Val<u32>,
+    end: Val<u32>,
+    position: Position,
+}
+
+impl<T: Multiplicand> Factor<T> {
+    fn new(map: TensorMap<T>, lying: Lying, stages: u32, lines: u32, depth: u32, batch: Vec<Val<i64>>) -> Self {
+        let (rows, columns) = if lying == Lying::Steps { (lines, depth) } else { (depth, lines) };
+        Self { map, lying, stages: tiles(stages, rows, columns, Swizzle::Bytes128), batch }
+    }
+
+    fn lines_from(&self, tile: Tile<T>, first: Val<u32>, num: u32) -> Tile<T> {
+        if self.lying == Lying::Steps { tile.rows_from(first, num) } else { tile.columns_from(first, num) }
+    }
+
+    /// Copies lines from `line` on and steps from `step` on, into one block or into all of the cluster.
+    fn copy(
+        &self,
+        to: Tile<T>,
+        line: Val<u32>,
+        step: Val<u32>,
+        work: &Work,
+        at: (Pipeline, Cursor),
+        blocks: Option<u16>,
+    ) {
+        let barrier = at.0.full(at.1);
+        let (row, column) = if self.lying == Lying::Steps { (line, step) } else { (step, line) };
+        let [outer, middle, inner] = std::array::from_fn(|dim| match self.batch.get(dim) {
+            Some(stride) => stride.eq(0).select(0_u32, work.position.each[dim]),
+            None => Val::constant(0),
+        });
+        for (right, panel) in to.panels() {
+            match (self.batch.is_empty(), blocks) {
+                (true, None) => self.map.load(panel, [column + right, row], barrier),
+                (true, Some(blocks)) => self.map.load_multicast(panel, [column + right, row], barrier, blocks),
+                (false, None) => self.map.load(panel, [column + right, row, inner, middle, outer], barrier),
+                (false, Some(blocks)) => {
+                    self.map.load_multicast(panel, [column + right, row, inner, middle, outer], barrier, blocks);
+                }
+            }
+        }
+    }
+}
+
+/// Calls `body` for each piece of work of this block.
+fn each_work(tile: WgmmaTile, depth: u32, sizes: Array<u32, SIZES>, body: &dyn Fn(&Work)) {
+    let (m, n, k, part_len, parts) = (sizes.at(0), sizes.at(1), sizes.at(2), sizes.at(3), sizes.at(4));
+    debug_assert!(depth > 0, "a stage has steps");
+    let (rank, first, step) = match tile.cluster {
+        1 => (Val::constant(0), block_idx().x, grid_dim().x),
+        _ => (cluster_block_rank(), cluster_idx().x, num_clusters().x),
+    };
+    let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
+    let (down, across) = (tiles(m, tile.cluster * tile.rows()), tiles(n, tile.columns));
+    let of_product = down * across;
+    let all = of_product * parts * sizes.at(5) * sizes.at(6) * sizes.at(7);
+    range(first, all, step, |i| {
+        let (rest, i) = divide(i, of_product);
+        let (flat, part) = divide(rest, parts);
+        let (rest, inner) = divide(flat, sizes.at(7));
+        let (outer, middle) = divide(rest, sizes.at(6));
+        let (band, in_band) = divide(i, across * tile.band);
+        // The last band may have fewer rows.
+        let rows = (down - band * tile.band).min(tile.band);
+        let (column, row) = divide(in_band, rows);
+        let begin = part * part_len;
+        body(&Work {
+            row: ((band * tile.band + row) * tile.cluster + rank) * tile.rows(),
+            column: column * tile.columns,
+            part,
+            begin,
+            end: k.min(begin + part_len),
+            position: Position { flat, each: [outer, middle, inner] },
+        });
+    });
+}
+
+/// The kernel for factors of one type.
+#[must_use]
+pub fn wgmma<T: Multiplicand>(configuration: &WgmmaConfiguration) -> Wgmma<T>
+where
+    T::Sum: Accumulator + Sum,
+{
+    let WgmmaConfiguration { tile: shape, lying, is_batch, copied, is_promoted, ending, .. } = configuration.clone();
+    if let Err(rule) = shape.validate() {
+        panic!("{rule}");
+    }
+    let WgmmaTile { consumers, columns, stages, cluster, .. } = shape;
+    let depth = shape.depth(T::BYTES);
+    let body = move |a: TensorMap<T>,
+                     b: TensorMap<T>,
+                     c: TensorMap<bf16>,
+                     sizes: Array<u32, SIZES>,
+                     strides: Array<i64, MATRICES>,
+                     result: Global<u8>,
+                     x: Global<u8>,
+                     y: Global<u8>,
+                     z: Global<u8>,
+                     ends: Array<i64, STRIDES>,
+                     scalars: Array<f64, MAX_SCALARS>| {
+        // Shared-memory map
+        let repeats = |which: usize| {
+            let stride = |dim| strides.at(which * (3 + BATCH_RANK) + 3 + dim);
+            (0..if is_batch { BATCH_RANK } else { 0 }).map(stride).collect()
+        };
+        let of_a = Factor::new(a, lying[0], stages, shape.rows(), depth, repeats(0));
+        let of_b = Factor::new(b, lying[1], stages, columns, depth, repeats(1));
+        // Barriers
+        let pipeline = Pipeline::new(stages);
+        when(thread_idx().x.eq(0), || pipeline.init(1, 4 * consumers * cluster));
+        let sync_all = || if cluster > 1 { cluster_sync() } else { sync_threads() };
+        sync_all();
+        // Roles
+        let warpgroup = warpgroup_idx();
+        let at = pipeline.start();
+        // Main loop: the producer is one thread
+        let produce = || {
+            if consumers == 2 {
+                give_registers(40);
+            }
+            let shared_columns = columns / cluster;
+            let mine = if cluster > 1 { cluster_block_rank() * shared_columns } else { Val::constant(0) };
+            let copy = |work: &Work| {
+                range(work.begin, work.end, depth, |step| {
+                    pipeline.acquire(at);
+                    let (tile_a, tile_b) = (of_a.stages.at(at.stage()), of_b.stages.at(at.stage()));
+                    pipeline.full(at).arrive_expect(tile_a.bytes() + tile_b.bytes());
+                    of_a.copy(tile_a, work.row, step, work, (pipeline, at), None);
+                    let tile_b = of_b.lines_from(tile_b, mine, shared_columns);
+                    let blocks = (cluster > 1).then_some((1 << cluster) - 1);
+                    of_b.copy(tile_b, work.column + mine, step, work, (pipeline, at), blocks);
+                    at.advance();
+                });
+            };
+            when(thread_idx().x.eq(0), || each_work(shape, depth, sizes, &copy));
+        };
+        // Main loop: a consumer is a warpgroup with 64 rows
+        let consume = || {
+            if consumers == 2 {
+                take_registers(232);
+            }
+            let sums = WarpgroupSums::<T>::new(columns);
+            let totals = is_promoted.then(|| Totals::new(&sums));
+            let first = (warpgroup - 1) * 64;
+            let store = copied.map(|dtype| Store::new(dtype, consumers, columns));
+            each_work(shape, depth, sizes, &|work| {
+                totals.iter().for_each(Totals::clear);
+                range(work.begin, work.end, depth, |step| {
+                    pipeline.wait(at);
+                    let a = of_a.lines_from(of_a.stages.at(at.stage()), first, 64);
+                    let b = of_b.stages.at(at.stage());
+                    let factors = Operands { a, a_major: of_a.lying.major(), b, b_major: of_b.lying.major() };
+                    let keep = if is_promoted { Val::constant(false) } else { step.ne(work.begin) };
+                    wgmma_fence();
+                    sums.add_product(&factors, keep);
+                    wgmma_commit();
+                    wgmma_wait(0);
+                    release(pipeline, at, cluster);
+                    totals.iter().for_each(|totals| totals.add(&sums));
+                    at.advance();
+                });
+                // Epilogue
+                let bytes = ending.result_bytes() as i64;
+                let result = result.at(work.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
+                let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
+                let finish = Finish::<T::Sum>::new(&ending, outputs, [sizes.at(0), sizes.at(1)], work.position);
+                let pairs = totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums));
+                match &store {
+                    None => {
+                        for (row, column, pair) in pairs {
+                            finish.row(&pair, work.row + first + row, work.column + column);
+                        }
+                    }
+                    Some(store) => store.store(c, &finish, pairs, work, first, is_batch),
+                }
+            });
+            store.iter().for_each(Store::end);
+        };
+        when_else(warpgroup.eq(0), produce, consume);
+        if cluster > 1 {
+            // No block leaves while the other may still write to it.
+            cluster_sync();
+        }
+    };
+    let kernel = kernel(name::<T>(configuration), body).required_block(shape.threads()).min_blocks(1);
+    if cluster > 1 { kernel.cluster(cluster) } else { kernel }
+}
+
+fn name<T: Multiplicand>(configuration: &WgmmaConfiguration) -> String {
+    let WgmmaConfiguration { dtype, tile, lying, is_batch, copied, is_promoted, ending } = configuration;
+    let flag = |is: bool, name: &'static str| if is { name } else { "" };
+    format!(
+        "matmul_wgmma_{}x{}x{}_c{}_{dtype}_{}{}{}{}{}_{}",
+        tile.rows(),
+        tile.columns,
+        tile.stages,
+        tile.cluster,
+        lying[0].key(),
+        lying[1].key(),
+        flag(*is_batch, "_batch"),
+        flag(copied.is_some(), "_copied"),
+        flag(*is_promoted, "_promoted"),
+        ending.key()
+    )
+}
+
+/// Tells every block that copies into this stage that the warp is done with it.
+fn release(pipeline: Pipeline, at: Cursor, cluster: u32) {
+    if cluster == 1 {
+        when(lane_id().eq(0), || pipeline.empty(at).arrive());
+    } else {
+        when(lane_id().lt(cluster), || pipeline.empty(at).arrive_at(lane_id()));
+    }
+}
+
+/// Pairs of neighbours of a row, with their places in a warpgroup's 64 rows.
+type Pairs<S> = Vec<(Val<u32>, Val<u32>, [Val<S>; 2])>;
+
+/// Sums of the sums of stages.
+struct Totals<S: Sum> {
+    sums: Vec<Var<S>>,
+}
+
+impl<S: Accumulator + Sum> Totals<S> {
+    fn new<T: Multiplicand<Sum = S>>(sums: &WarpgroupSums<T>) -> Self {
+        Self { sums: (0..sums.columns() / 2).map(|_| var::<S>(Val::constant(S::ZERO))).collect() }
+    }
+
+    fn clear(&self) {
+        self.sums.iter().for_each(|sum| sum.set(Val::constant(S::ZERO)));
+    }
+
+    fn add<T: Multiplicand<Sum = S>>(&self, sums: &WarpgroupSums<T>) {
+        let values = sums.pairs().flat_map(|(_, _, pair)| pair);
+        self.sums.iter().zip(values).for_each(|(total, sum)| total.add_assign(sum));
+    }
+
+    fn pairs<T: Multiplicand<Sum = S>>(&self, sums: &WarpgroupSums<T>) -> Pairs<S> {
+        let totals = self.sums.chunks_exact(2).map(|pair| [pair[0].get(), pair[1].get()]);
+        sums.places().zip(totals).map(|((row, column), pair)| (row, column, pair)).collect()
+    }
+}
+
+/// Stores results of halves by copies: a tile of shared memory for each warpgroup that multiplies.
+enum Store {
+    F16(Tiles<f16>),
+    Bf16(Tiles<bf16>),
+}
+
+impl Store {
+    fn new(dtype: Dtype, consumers: u32, columns: u32) -> Self {
+        match dtype {
+            Dtype::F16 => Self::F16(tiles(consumers, 64, columns, Swizzle::Bytes128)),
+            Dtype::Bf16 => Self::Bf16(tiles(consumers, 64, columns, Swizzle::Bytes128)),
+            dtype => unreachable!("no plan has copies store {dtype}"),
+        }
+    }
+
+    fn store<S: Accumulator>(
+        &self,
+        c: TensorMap<bf16>,
+        finish: &Finish<'_, S>,
+        pairs: Pairs<S>,
+        work: &Work,
+        first: Val<u32>,
+        is_batch: bool,
+    ) {
+        match self {
+            Self::F16(tiles) => store_halves(*tiles, c, finish, pairs, work, first, is_batch),
+            Self::Bf16(tiles) => store_halves(*tiles, c, finish, pairs, work, first, is_batch),
+        }
+    }
+
+    /// Waits for the last copy, before the block ends.
+    fn end(&self) {
+        when(is_copying(), || bulk_wait(0));
+    }
+}
+
+/// Whether this thread starts its warpgroup's copies.
+fn is_copying() -> Val<bool> {
+    (thread_idx().x & 127).eq(0)
+}
+
+fn store_halves<S: Accumulator, H: HalfOfPair>(
+    tiles: Tiles<H>,
+    c: TensorMap<bf16>,
+    finish: &Finish<'_, S>,
+    pairs: Pairs<S>,
+    work: &Work,
+    first: Val<u32>,
+    is_batch: bool,
+) {
+    let tile = tiles.at(warpgroup_idx() - 1);
+    when(is_copying(), || bulk_wait_read(0));
+    sync_warpgroup();
+    let words = pairs.into_iter().map(|(row, column, pair)| {
+        let [left, right] = finish.pair(pair, work.row + first + row, work.column + column);
+        Val::<H::Pair>::from_f32(left.cast::<f32>(), right.cast::<f32>())
+    });
+    tile.store_pairs(&words.collect::<Vec<_>>());
+    fence_async();
+    sync_warpgroup();
+    when(is_copying(), || {
+        let [outer, middle, inner] = work.position.each;
+        for (right, panel) in tile.panels() {
+            let (panel, column, row) = (panel.reinterpret::<bf16>(), work.column + right, work.row + first);
+            if is_batch { c.store(panel, [column, row, inner, middle, outer]) } else { c.store(panel, [column, row]) }
+        }
+        bulk_commit();
+    });
+}

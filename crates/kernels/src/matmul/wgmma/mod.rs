@@ -1,0 +1,10 @@
+//! Products by warpgroups, from tiles that bulk copies bring (sm_90a).
+
+mod kernel;
+mod maps;
+mod tile;
+
+pub use kernel::{Wgmma, WgmmaConfiguration, wgmma};
+pub use maps::Lying;
+pub(super) use maps::{has_kernel, is_fine, layout};
+pub use tile::WgmmaTile;
