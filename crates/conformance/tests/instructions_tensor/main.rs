@@ -8,3 +8,4 @@ mod number;
 mod refused;
 mod shared_matrix;
 mod wgmma;
+mod wmma;

@@ -89,3 +89,26 @@ fn forms_of_wgmma_that_do_not_exist_are_refused() {
         refused(line);
     }
 }
+
+#[test]
+fn forms_of_wmma_that_do_not_exist_are_refused() {
+    for line in [
+        "wmma.load.a.sync.aligned.row.m16n16k16.shared.f32 {r0,r1,r2,r3,r4,r5,r6,r7}, [%tile];",
+        "wmma.load.a.sync.aligned.row.m16n16k8.shared.f16 {r0,r1,r2,r3}, [%tile];",
+        "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {r0,r1,r2,r3}, [%tile];",
+        "wmma.load.a.sync.aligned.m16n16k16.shared.f16 {r0,r1,r2,r3,r4,r5,r6,r7}, [%tile];",
+        "wmma.load.a.sync.aligned.col.m8n8k32.shared.s4 {r0}, [%tile];",
+        "wmma.load.d.sync.aligned.row.m16n16k16.shared.f32 {r0,r1,r2,r3,r4,r5,r6,r7}, [%tile];",
+        "wmma.load.a.sync.aligned.row.m16n16k16.local.f16 {r0,r1,r2,r3,r4,r5,r6,r7}, [%tile];",
+        "wmma.load.a.aligned.row.m16n16k16.shared.f16 {r0,r1,r2,r3,r4,r5,r6,r7}, [%tile];",
+        "wmma.store.c.sync.aligned.row.m16n16k16.shared.f32 [%tile], {r0,r1,r2,r3,r4,r5,r6,r7};",
+        "wmma.store.d.sync.aligned.row.m16n16k16.shared.bf16 [%tile], {r0,r1,r2,r3};",
+        "wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32 {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1}, {r0,r1}, {r0,r1,r2,r3,r4,r5,r6,r7};",
+        "wmma.mma.sync.aligned.row.col.m16n16k16.f16.bf16.bf16.f16 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1,r2,r3};",
+        "wmma.mma.sync.aligned.col.col.m8n8k32.s32.s4.s4.s32 {r0,r1}, {r0}, {r0}, {r0,r1};",
+        "wmma.mma.or.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {r0,r1}, {r0}, {r0}, {r0,r1};",
+        "wmma.mma.sync.aligned.row.m16n16k16.f32.f32 {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3,r4,r5,r6,r7};",
+    ] {
+        refused(line);
+    }
+}

@@ -416,7 +416,8 @@ pub(crate) fn space_of(
     })
 }
 
-fn handler(d: &Decoder, space: Space, is_load: bool) -> crate::exec::op::Handler {
+/// The handler of a load or store.
+pub(crate) fn handler(d: &Decoder, space: Space, is_load: bool) -> crate::exec::op::Handler {
     match (space, is_load, d.checked) {
         (Space::Global, true, false) => d.handler::<GlobalAccess<Load, false>>(),
         (Space::Global, true, true) => d.handler::<GlobalAccess<Load, true>>(),

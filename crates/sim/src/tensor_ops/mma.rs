@@ -220,13 +220,18 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let known = ["sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "s4", "u4", "b1", "rn"];
     d.expect_modifiers(inst, &[&known[..], &SHAPES].concat())?;
     d.expect_operands(inst, 4)?;
-    let (m, k) = shape(inst).ok_or_else(|| d.unsupported(inst, "no such shape"))?;
+    let size = shape(inst).ok_or_else(|| d.unsupported(inst, "no such shape"))?;
     let layouts: Vec<&str> =
         inst.modifiers.iter().map(|m| m.as_str()).filter(|m| matches!(*m, "row" | "col")).collect();
-    let (handler, elements, sums, ty) = form(d, inst, m, k)?;
     if layouts != ["row", "col"] {
         return Err(d.invalid(inst, "expected .row.col"));
     }
+    decode_as(d, inst, size)
+}
+
+/// Decodes an instruction whose operands are those of an `mma` of this M and K.
+pub(super) fn decode_as(d: &mut Decoder, inst: &Instruction, (m, k): (u32, u32)) -> Result<(), Error> {
+    let (handler, elements, sums, ty) = form(d, inst, m, k)?;
     if inst.has("rn") && ty != T::F64 {
         return Err(d.invalid(inst, "a rounding is for .f64 only"));
     }

@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in registers), [`product`] (the one routine
 //! behind them), [`mma`], [`matrix`] (moves between shared memory and fragments);
-//! then [`wgmma`], its [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work.
+//! then [`wgmma`], its [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work;
+//! then [`wmma`] and [`wmma_memory`].
 //!
 //! # Arithmetic
 //! Products are exact. Floats are added to the accumulator one after the other, in the order of K, each step rounded to the
@@ -23,6 +24,8 @@ pub(crate) mod product;
 pub(crate) mod queue;
 mod warpgroup;
 pub(crate) mod wgmma;
+pub(crate) mod wmma;
+pub(crate) mod wmma_memory;
 
 use warpfold_ptx::{Instruction, Opcode, Operand};
 
@@ -40,6 +43,10 @@ pub(crate) struct Tables {
     pub mma: Vec<mma::Mma>,
     /// Of `wgmma.mma_async`.
     pub wgmma: Vec<wgmma::Tile>,
+    /// Of `wmma.mma`.
+    pub wmma: Vec<wmma::Wmma>,
+    /// Where elements of `wmma.load` and `wmma.store` lie.
+    pub positions: Vec<wmma_memory::Position>,
     /// Waits for every `wgmma` in flight, if there can be one.
     pub finish: Option<Handler>,
 }
@@ -51,7 +58,9 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         Opcode::Ldmatrix | Opcode::Stmatrix => matrix::decode(d, inst),
         Opcode::Wgmma => wgmma::decode(d, inst),
         Opcode::Movmatrix => matrix::decode_transpose(d, inst),
-        _ => Err(d.unsupported(inst, "this tensor-core instruction is not executed")),
+        _ if inst.has("mma") => wmma::decode(d, inst),
+        _ if inst.has("load") || inst.has("store") => wmma_memory::decode(d, inst),
+        _ => Err(d.unsupported(inst, "no such wmma")),
     }
 }
 
