@@ -1,8 +1,10 @@
 //! Takes one synchronisation at a time away from every kernel of every ladder: the checks, or the result, must object.
 
 use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Profile};
+use warpfold_kernels::fold::{Extreme, Sum, fold_cluster};
 use warpfold_kernels::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
 use warpfold_kernels::{AnyKernel, Dtype};
+use warpfold_lang::{Global, block_idx, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, kernel, thread_idx};
 use warpfold_ptx::{Instruction, Module, Opcode, Statement};
 
 /// What is taken away.
@@ -24,7 +26,8 @@ struct Mutant {
 /// What an instruction can lose.
 fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
     let is_barrier = matches!(instruction.opcode, Opcode::Bar | Opcode::Barrier);
-    if matches!(instruction.opcode, Opcode::Fence | Opcode::Membar) || (is_barrier && instruction.has("sync")) {
+    let waits = is_barrier && (instruction.has("sync") || instruction.has("cluster"));
+    if matches!(instruction.opcode, Opcode::Fence | Opcode::Membar) || waits {
         return Some(Mutation::Delete);
     }
     ["acq_rel", "release", "acquire"].iter().any(|order| instruction.has(order)).then_some(Mutation::Relax)
@@ -161,6 +164,45 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
     }
     println!("{tried} mutants, {} of them unnoticed", survivors.len());
     assert!(tried >= 46, "the ladders had more synchronisations than {tried}");
+    assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+}
+
+/// Rows that a cluster shares, by a fold of its own: the sum of a row of `CLUSTER * 64 * 2` numbers, in every thread.
+fn sums_of_clusters() -> AnyKernel {
+    let body = |input: Global<i32>, output: Global<i32>| {
+        cluster_arrive_relaxed();
+        let thread = cluster_block_rank() * 64 + thread_idx().x;
+        let row = block_idx().x / CLUSTER;
+        let mine = input.at(row * (CLUSTER * 128) + thread * 2).get_vec::<2>();
+        cluster_wait();
+        let sum = fold_cluster(Sum::<i32>::new(), mine[0] + mine[1], 64, CLUSTER);
+        let largest = fold_cluster(Extreme::<i32>::max(), mine[0].max(mine[1]), 64, CLUSTER);
+        output.at(row * (CLUSTER * 64) + thread).set(sum + largest);
+    };
+    kernel("sums_of_clusters", body).required_block(64).cluster(CLUSTER).into()
+}
+
+/// Blocks of the clusters of [`sums_of_clusters`].
+const CLUSTER: u32 = 4;
+
+#[test]
+fn no_barrier_of_a_clusters_fold_can_be_taken_away_unnoticed() {
+    let device = checked_device();
+    const ROWS: usize = 3;
+    let row = CLUSTER as usize * 128;
+    let data: Vec<i32> = (0..(ROWS * row) as i32).map(|i| i * 7919 % 1013).collect();
+    let of_row = |row: &[i32]| row.iter().sum::<i32>() + row.iter().max().unwrap();
+    let expected: Vec<i32> = data.chunks(row).flat_map(|row| vec![of_row(row); row.len() / 2]).collect();
+    let input = device.upload(&data).unwrap();
+    let (count, survivors) = try_mutants(&device, &sums_of_clusters(), |function| {
+        let mut output = device.alloc::<i32>(ROWS * row / 2).unwrap();
+        let arguments = Arguments::new().input(&input).output(&mut output);
+        let config = LaunchConfig::new(ROWS as u32 * CLUSTER, 64);
+        let objection = objection(&device, function, config, &arguments);
+        drop(arguments);
+        objection.or_else(|| (output.download().unwrap() != expected).then(|| "wrong".to_owned()))
+    });
+    assert_eq!(count, 6, "an arrival and a wait at the start, and for each fold");
     assert!(survivors.is_empty(), "{}", survivors.join("\n"));
 }
 

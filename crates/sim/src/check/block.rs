@@ -24,6 +24,8 @@ pub(crate) struct BlockCheck {
     flights: InFlight,
     pub(super) grid: GridOrder,
     records: BlockRecords,
+    /// Some warp has passed the barrier of the cluster, so that every block of it has begun.
+    pub(super) peers_have_begun: bool,
     /// The strong write in progress: its instruction, its warp, and lanes of which it was told.
     announcing: Option<(u32, u32, u32)>,
 }
@@ -38,6 +40,7 @@ impl BlockCheck {
             flights: InFlight::default(),
             grid: GridOrder::new(),
             records: BlockRecords::new(),
+            peers_have_begun: false,
             announcing: None,
         }
     }
@@ -56,6 +59,7 @@ impl BlockCheck {
         self.flights.begin();
         self.grid.begin(block, launch.orders_blocks);
         self.records.begin(launch);
+        self.peers_have_begun = false;
         launch.locations.settle();
     }
 

@@ -112,11 +112,22 @@ impl BlockCheck {
         }
     }
 
-    /// The access as something that has to happen before the peer exits.
-    pub(crate) fn peer_use(&mut self, memory: &ClusterMemory, access: &Access, offsets: &[u32; 32]) -> PeerUse {
+    /// The access as something that has to happen after the peer has begun, and before it exits.
+    pub(crate) fn peer_use(
+        &mut self,
+        memory: &ClusterMemory,
+        access: &Access,
+        offsets: &[u32; 32],
+        findings: &mut Findings,
+    ) -> PeerUse {
         let lane = access.mask.trailing_zeros();
         let this = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
         let address = memory.base + u64::from(offsets[lane as usize]);
+        // A warp that knows anything of other blocks is taken to know of this one.
+        if !self.peers_have_begun && !self.grid.is_informed(access.warp) {
+            let rule = Rule::PeerMayNotHaveBegun;
+            findings.add(Found { rule, space: Space::Global, address, this, other: None, count: 1 });
+        }
         PeerUse { this, moment: self.grid.moment(access.warp), address }
     }
 
@@ -156,6 +167,7 @@ impl BlockCheck {
 
     /// A warp has waited at the barrier of the cluster.
     pub(crate) fn pass_cluster_barrier(&mut self, warp: u32) {
+        self.peers_have_begun = true;
         self.order.learn_phase(warp);
         self.grid.learn_phase(warp);
     }

@@ -34,6 +34,8 @@ pub(crate) enum Rule {
     OverwritesSource,
     /// A read of bytes that nothing wrote.
     Uninitialized,
+    /// An access to a peer's shared memory before anything tells that the peer has begun.
+    PeerMayNotHaveBegun,
     /// An access to a peer's shared memory that nothing orders before the peer's exit.
     PeerMayHaveExited,
     /// The checker ran out of room and records no more races between blocks.
@@ -51,6 +53,7 @@ impl Rule {
         match self {
             Self::Uninitialized => FindingKind::Uninitialized,
             Self::PeerMayHaveExited => FindingKind::UseAfterFree,
+            Self::PeerMayNotHaveBegun => FindingKind::InvalidSync,
             Self::ReadBeforeLanding | Self::WriteBeforeLanding | Self::OverwritesSource => FindingKind::MissingWait,
             Self::ReadAfterWrite
             | Self::WriteAfterRead
@@ -69,7 +72,9 @@ impl Rule {
 
     pub(crate) const fn severity(self) -> Severity {
         match self {
-            Self::SameValue | Self::WarpSynchronous | Self::UngatheredLanes => Severity::Warning,
+            Self::SameValue | Self::WarpSynchronous | Self::UngatheredLanes | Self::PeerMayNotHaveBegun => {
+                Severity::Warning
+            }
             Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets | Self::SplitWordsExhausted => {
                 Severity::Info
             }
@@ -115,6 +120,10 @@ impl Rule {
                 "overwrites bytes that an asynchronous copy may still be reading: no wait for it came before"
             }
             Self::Uninitialized => "reads bytes that nothing has written",
+            Self::PeerMayNotHaveBegun => {
+                "touches the shared memory of another block of the cluster before anything tells that the block has begun: \
+                 a barrier of the cluster would (CUDA programming guide, \"Distributed Shared Memory\")"
+            }
             Self::PeerMayHaveExited => {
                 "touches the shared memory of another block of the cluster, and nothing orders that before the block's exit"
             }

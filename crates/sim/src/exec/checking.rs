@@ -204,7 +204,7 @@ impl Machine {
         let values = (kind == Kind::Write).then_some(&values);
         let Checking { launch, block, findings } = &mut *checking;
         if let Some(memory) = self.cluster.peers[place.rank as usize].check.clone() {
-            let used = block.peer_use(&memory, &checked, offsets);
+            let used = block.peer_use(&memory, &checked, offsets, findings);
             block.cluster_access(launch, &memory, &checked, offsets, values, findings);
             let uses = &mut self.cluster.peers[place.rank as usize].uses;
             match uses.iter_mut().find(|before| before.is_by_warp_of(&used)) {

@@ -385,6 +385,9 @@ pub(crate) fn space_of(
     offset: &mut i64,
     place: Option<Place>,
 ) -> Result<Space, Error> {
+    if inst.has("shared::cluster") {
+        d.require(inst, 90)?;
+    }
     #[allow(clippy::cast_possible_wrap, reason = "addresses wrap")]
     if let Some(place) = place {
         let (start, space) = match place {
@@ -403,7 +406,6 @@ pub(crate) fn space_of(
     Ok(if named("global") || named("const") {
         Space::Global
     } else if inst.has("shared::cluster") {
-        d.require(inst, 90)?;
         Space::Cluster
     } else if named("shared") {
         Space::Shared

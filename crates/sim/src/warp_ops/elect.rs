@@ -29,6 +29,7 @@ impl LaneOp for Elect {
 
 /// Decodes `elect.sync d|p, members`.
 pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.require(inst, 90)?;
     d.expect_modifiers(inst, &["sync"])?;
     d.expect_operands(inst, 2)?;
     let b = d.src(inst, 1, T::B32)?;
