@@ -14,7 +14,7 @@ use crate::{Ending, device_choice};
 /// same run. On the virtual GPU by counters: sectors moved, of those that had to be.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv, histogram; without any all of them.
+    /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv, histogram, matmul; without any all of them.
     #[arg(value_name = "FAMILY")]
     families: Vec<String>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
@@ -47,7 +47,7 @@ impl Bench {
 fn text(device: &str, records: &[Record], copy: Option<f64>) -> String {
     let is_timed = records.iter().any(|record| record.time.is_some());
     let mut table = if is_timed {
-        Table::new(["case", "launches", "time", "least", "most", "GB/s", "of copy"])
+        Table::new(["case", "launches", "time", "least", "most", "GB/s", "of copy", "TFLOP/s", "of peer"])
     } else {
         Table::new(["case", "launches", "sectors loaded", "stored", "of ideal", "bank conflicts", "warp instructions"])
     };
@@ -65,6 +65,8 @@ fn text(device: &str, records: &[Record], copy: Option<f64>) -> String {
                     micros(time.most),
                     format!("{speed:.1}"),
                     share,
+                    record.teraflops_per_second().map_or_else(String::new, |speed| format!("{speed:.1}")),
+                    record.speed_of_peer().map_or_else(String::new, |times| format!("{times:.3}x")),
                 ]);
             }
             (None, counters) => {
@@ -98,6 +100,10 @@ fn json(device: &str, records: &[Record], copy: Option<f64>) -> serde_json::Valu
             "most_seconds": seconds(|t| t.most),
             "gigabytes_per_second": record.gigabytes_per_second(),
             "share_of_copy": copy.and_then(|copy| record.gigabytes_per_second().map(|speed| speed / copy)),
+            "teraflops_per_second": record.teraflops_per_second(),
+            "peer": record.peer.map(|peer| peer.name),
+            "peer_seconds": record.peer.map(|peer| peer.time.median.as_secs_f64()),
+            "speed_of_peer": record.speed_of_peer(),
             "counters": record.counters.as_ref().map(crate::json::Counters::from),
         })
     });

@@ -5,6 +5,7 @@
 //! memory of other users of cudarc; [`tensor_map`] encodes tensor maps. Graphs and peer access are absent.
 #![allow(unsafe_code, reason = "the driver's functions take raw handles and pointers")]
 
+mod cublas;
 mod device;
 mod driver;
 mod interop;
@@ -13,5 +14,6 @@ mod pinned;
 mod stream;
 mod tensor_map;
 
+pub use cublas::{Cublas, CublasProduct, CublasTypes};
 pub(crate) use device::CudaDevice;
 pub(crate) use driver::device_count;

@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind};
 /// A stream of the driver, with the context that it belongs to.
 #[derive(Debug)]
 pub(super) struct CudaStreamHandle {
-    context: Arc<Context>,
+    pub(super) context: Arc<Context>,
     pub(super) stream: Arc<CudaStream>,
 }
 
@@ -248,7 +248,7 @@ fn attributes(config: &LaunchConfig) -> Vec<sys::CUlaunchAttribute> {
 /// An event with a time.
 #[derive(Debug)]
 struct TimedEvent {
-    context: Arc<Context>,
+    pub(super) context: Arc<Context>,
     event: CudaEvent,
 }
 

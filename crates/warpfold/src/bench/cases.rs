@@ -32,6 +32,7 @@ pub const FAMILIES: &[&str] = &[
     "map",
     "gemv",
     "histogram",
+    "matmul",
 ];
 
 /// An operator at a shape.

@@ -1,5 +1,6 @@
 //! One case on a device: by events on a GPU, by counters on the virtual one.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use warpfold_device::{Counters, Device, LaunchConfig};
@@ -28,14 +29,32 @@ pub(super) fn measure(device: &Device, case: &Case) -> Result<Record, Error> {
         let reports = device.take_reports();
         let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
         let launches = reports.len() as u64;
-        return Ok(Record { family, case: name, bytes, launches, time: None, counters: Some(counters) });
+        return Ok(Record {
+            family,
+            case: name,
+            bytes,
+            launches,
+            time: None,
+            peer: None,
+            flops: None,
+            counters: Some(counters),
+        });
     }
     let time = timed(&queue, &mut workspace, &mut prepared, bytes)?;
-    Ok(Record { family, case: name, bytes, launches: prepared[0].launches(), time: Some(time), counters: None })
+    Ok(Record {
+        family,
+        case: name,
+        bytes,
+        launches: prepared[0].launches(),
+        time: Some(time),
+        peer: None,
+        flops: None,
+        counters: None,
+    })
 }
 
 /// The counters that records show, of several launches.
-fn added(mut sum: Counters, more: &Counters) -> Counters {
+pub(super) fn added(mut sum: Counters, more: &Counters) -> Counters {
     sum.global_load_sectors += more.global_load_sectors;
     sum.global_store_sectors += more.global_store_sectors;
     sum.global_load_requests += more.global_load_requests;
@@ -48,13 +67,12 @@ fn added(mut sum: Counters, more: &Counters) -> Counters {
 }
 
 fn timed(queue: &Queue, workspace: &mut Workspace, prepared: &mut [Prepared], bytes: u64) -> Result<Time, Error> {
-    let wait = wait();
     // About a millisecond a round at the speed of memory, so that the clock's grain does not show.
     let runs = (2_000_000_000 / bytes.max(1)).clamp(4, 64) as u32;
     let mut next = 0;
     let mut times = Vec::new();
     for round in 0..=ROUNDS {
-        queue.stream().launch(&wait, LaunchConfig::new(1, 1), (4_000_000_u64,))?;
+        wait_for(queue, 4_000_000)?;
         let start = queue.stream().record()?;
         for _ in 0..runs {
             prepared[next].run(queue, workspace)?;
@@ -70,6 +88,12 @@ fn timed(queue: &Queue, workspace: &mut Workspace, prepared: &mut [Prepared], by
     times.sort_unstable();
     let (least, most) = (times[0], times[times.len() - 1]);
     Ok(Time { median: times[times.len() / 2].max(Duration::from_nanos(1)), least, most })
+}
+
+/// Lets the device wait for so many clock cycles, so that what is enqueued behind stands in line.
+pub(super) fn wait_for(queue: &Queue, cycles: u64) -> Result<(), Error> {
+    static WAIT: LazyLock<Kernel<(u64,)>> = LazyLock::new(wait);
+    Ok(queue.stream().launch(&WAIT, LaunchConfig::new(1, 1), (cycles,))?)
 }
 
 /// A kernel that waits for so many clock cycles.

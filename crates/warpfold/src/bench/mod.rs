@@ -10,6 +10,7 @@
 mod cases;
 mod data;
 mod measure;
+mod products;
 
 use std::time::Duration;
 
@@ -29,10 +30,23 @@ pub struct Record {
     pub bytes: u64,
     /// Launches of one run of the operator.
     pub launches: u64,
+    /// Floating-point (or integer) operations, where they are what takes time.
+    pub flops: Option<u64>,
     /// Device time of one run; none on the virtual GPU.
     pub time: Option<Time>,
+    /// What the vendor's library takes for the same, in turns with ours; none where it is not installed.
+    pub peer: Option<Peer>,
     /// Counters of one run; on the virtual GPU only.
     pub counters: Option<Counters>,
+}
+
+/// Another implementation, measured on the same data in the same run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name.
+    pub name: &'static str,
+    /// Its time.
+    pub time: Time,
 }
 
 /// Device time of one run.
@@ -51,6 +65,18 @@ impl Record {
     #[must_use]
     pub fn gigabytes_per_second(&self) -> Option<f64> {
         self.time.map(|time| self.bytes as f64 / time.median.as_secs_f64() / 1e9)
+    }
+
+    /// Operations by the median time.
+    #[must_use]
+    pub fn teraflops_per_second(&self) -> Option<f64> {
+        Some(self.flops? as f64 / self.time?.median.as_secs_f64() / 1e12)
+    }
+
+    /// How many times as fast as the peer.
+    #[must_use]
+    pub fn speed_of_peer(&self) -> Option<f64> {
+        Some(self.peer?.time.median.as_secs_f64() / self.time?.median.as_secs_f64())
     }
 
     /// Sectors that were moved, by those that had to be.
@@ -73,6 +99,11 @@ pub fn run(device: &Device, families: &[String], mut each: impl FnMut(&Record)) 
     for case in cases::all(device.is_virtual()) {
         if families.is_empty() || families.iter().any(|name| name == case.family) {
             each(&measure::measure(device, &case)?);
+        }
+    }
+    if families.is_empty() || families.iter().any(|name| name == "matmul") {
+        for product in products::all(device.is_virtual()) {
+            each(&products::measure(device, product)?);
         }
     }
     Ok(())
