@@ -136,7 +136,10 @@ impl Plan {
         };
         let simt = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).map(Code::Simt);
         let wgmma: Vec<_> = match lying(&problem, limits) {
-            Some(_) => WgmmaTile::ALL.into_iter().map(Code::Wgmma).collect(),
+            Some(_) => {
+                let tiles = WgmmaTile::ALL.into_iter().filter(|tile| has_registers(*tile, problem.a.dtype));
+                tiles.map(Code::Wgmma).collect()
+            }
             None => Vec::new(),
         };
         // Tensor cores add in an order of their own: rows that shall not depend on their number all go the same way.
@@ -164,7 +167,8 @@ impl Plan {
     ) -> Result<Self, Error> {
         let work = check(&problem, &epilogue, limits)?;
         code.validate().map_err(refused)?;
-        if matches!(code, Code::Wgmma(_)) && lying(&problem, limits).is_none() {
+        let has_registers = |tile| has_registers(tile, problem.a.dtype);
+        if matches!(code, Code::Wgmma(tile) if lying(&problem, limits).is_none() || !has_registers(tile)) {
             return Err(refused(format!("{code} is not possible: {problem} as it lies, or the device")));
         }
         if num_parts == 0 || (num_parts > 1 && problem.rows == Rows::Invariant) {
@@ -287,7 +291,7 @@ impl Plan {
             lying: factors(&first).expect("plans with warpgroups are made for factors that copies bring"),
             is_batch: first.num_products() > 1,
             copied: is_copied.then_some(c.dtype),
-            is_promoted: matches!(a.dtype, Dtype::F8E4M3 | Dtype::F8E5M2),
+            is_promoted: is_promoted(a.dtype),
             ending: Ending::new(&first, &epilogue),
         }
     }
@@ -308,6 +312,16 @@ fn lying(problem: &Problem, limits: &Limits) -> Option<[Lying; 2]> {
     let has_products = problem.m > 0 && problem.n > 0 && problem.k > 0 && problem.num_products() > 0;
     let is_possible = limits.has_wgmma && wgmma::has_kernel(dtype) && !is_full_single && has_products;
     if is_possible { factors(problem) } else { None }
+}
+
+/// Whether the sums' sums of 8-bit floats leave room for the sums.
+fn has_registers(tile: WgmmaTile, dtype: Dtype) -> bool {
+    !is_promoted(dtype) || tile.columns <= 128
+}
+
+/// Whether sums of a stage are added up outside of the tensor cores: those keep about 14 bits of sums of 8-bit floats.
+fn is_promoted(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F8E4M3 | Dtype::F8E5M2)
 }
 
 /// Sums of 8 bytes leave no room for the largest tile.

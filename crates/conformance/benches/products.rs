@@ -1,0 +1,139 @@
+//! Times every plan that a product of matrices may have, for the constants of its cost model: needs a GPU.
+//!
+//! `cargo bench -p warpfold-conformance --bench products -- cuda:0 bf16 64x8192x8192 …` prints, for each shape (`c` has M x N,
+//! sums have K), every tile and number of parts with its time, what the model expected, and marks the plan that is chosen.
+//! The results of all plans are compared with those of the chosen one.
+
+use std::time::Duration;
+
+use warpfold_device::{Buffer, Device};
+use warpfold_kernels::matmul::{Code, Epilogue, Matrix, Operands, Plan, Problem, Singles, Tile, WgmmaTile, launch};
+use warpfold_kernels::{Dtype, Workspace};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let [device, dtype, shapes @ ..] = arguments.as_slice() else {
+        println!("nothing to time: give a device, an element type and shapes, such as cuda:0 bf16 64x8192x8192");
+        return;
+    };
+    let device = Device::parse(device).expect("the device is there");
+    let (dtype, singles) = match dtype.as_str() {
+        "tf32" => (Dtype::F32, Singles::Tf32),
+        name => (name.parse().expect("an element type"), Singles::Full),
+    };
+    for shape in shapes {
+        let sizes: Vec<u64> = shape.split('x').map(|size| size.parse().expect("a number")).collect();
+        let [m, n, k] = sizes[..] else { panic!("a shape is MxNxK, not {shape}") };
+        time_all(&device, dtype, singles, [m, n, k]);
+    }
+}
+
+/// A problem with the right matrix transposed, as weights lie.
+fn problem(dtype: Dtype, singles: Singles, [m, n, k]: [u64; 3]) -> Problem {
+    let b = Matrix::rows(dtype, k).transposed();
+    let c = Matrix::rows(if dtype == Dtype::I8 { Dtype::I32 } else { dtype }, n);
+    Problem { b, c, singles, ..Problem::new(dtype, m, n, k) }
+}
+
+struct Memory {
+    a: Buffer<u8>,
+    b: Buffer<u8>,
+    c: Buffer<u8>,
+}
+
+impl Memory {
+    fn new(device: &Device, problem: &Problem) -> Self {
+        let Problem { m, n, k, a, c, .. } = problem;
+        let filled = |len: u64| {
+            let value = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 / 8_388_608.0 - 1.0;
+            let bytes: Vec<u8> = match a.dtype {
+                Dtype::Bf16 => (0..len).flat_map(|i| half::bf16::from_f32(value(i)).to_le_bytes()).collect(),
+                Dtype::F16 => (0..len).flat_map(|i| half::f16::from_f32(value(i)).to_le_bytes()).collect(),
+                Dtype::F32 => (0..len).flat_map(|i| value(i).to_le_bytes()).collect(),
+                // Small numbers of eight bits, floats as well as integers.
+                _ => (0..len).map(|i| (value(i) * 50.0) as i8 as u8 & 0xb7).collect(),
+            };
+            device.upload(&bytes).expect("there is memory")
+        };
+        let c = device.alloc((m * n * c.dtype.bytes()) as usize).expect("there is memory");
+        Self { a: filled(m * k), b: filled(n * k), c }
+    }
+
+    fn run(&mut self, device: &Device, plan: &Plan, workspace: &mut Workspace) {
+        let operands =
+            Operands { a: self.a.as_view(), b: self.b.as_view(), inputs: Vec::new(), c: self.c.as_view_mut() };
+        launch(&device.default_stream(), plan, operands, workspace).expect("the plan runs");
+    }
+}
+
+fn time_all(device: &Device, dtype: Dtype, singles: Singles, sizes: [u64; 3]) {
+    let problem = problem(dtype, singles, sizes);
+    let chosen = Plan::new(problem.clone(), Epilogue::new(), device.limits()).expect("there is a plan");
+    println!("{chosen}");
+    let bytes = (problem.m * problem.k + problem.k * problem.n) * dtype.bytes();
+    let mut memories: Vec<_> =
+        (0..(256_u64 << 20).div_ceil(bytes).clamp(1, 4)).map(|_| Memory::new(device, &problem)).collect();
+    let mut workspace = Workspace::new();
+    memories[0].run(device, &chosen, &mut workspace);
+    let expected = memories[0].c.download().expect("the result is there");
+    let simt = Tile::ALL.into_iter().map(Code::Simt);
+    let mut timed = Vec::new();
+    for code in WgmmaTile::ALL.into_iter().map(Code::Wgmma).chain(simt) {
+        for parts in [1, 2, 3, 4, 8, 16] {
+            let Ok(plan) = Plan::with(problem.clone(), Epilogue::new(), device.limits(), code, parts) else { continue };
+            if plan.num_parts != parts || plan.clocks > 6.0 * chosen.clocks {
+                continue;
+            }
+            let time = time(device, &plan, &mut memories, &mut workspace);
+            let agrees =
+                close(plan.problem.c.dtype, &memories[0].c.download().expect("the result is there"), &expected);
+            timed.push((time, plan, agrees));
+        }
+    }
+    timed.sort_by_key(|(time, ..)| *time);
+    for (time, plan, agrees) in &timed {
+        let mark = if plan.code == chosen.code && plan.num_parts == chosen.num_parts { "<- chosen" } else { "" };
+        let wrong = if *agrees { "" } else { "WRONG" };
+        println!(
+            "  {:9.2} us  {:8.0} clocks expected  {} x{} {mark}{wrong}",
+            time.as_secs_f64() * 1e6,
+            plan.clocks,
+            plan.code,
+            plan.num_parts
+        );
+    }
+}
+
+/// The median of a few rounds of some runs.
+fn time(device: &Device, plan: &Plan, memories: &mut [Memory], workspace: &mut Workspace) -> Duration {
+    let stream = device.default_stream();
+    let mut times = Vec::new();
+    for _ in 0..4 {
+        let runs = 12;
+        let start = stream.record().expect("an event");
+        for i in 0..runs {
+            let num = memories.len();
+            memories[i % num].run(device, plan, workspace);
+        }
+        let end = stream.record().expect("an event");
+        times.push(end.elapsed_since(&start).expect("a time").unwrap_or_default() / runs as u32);
+    }
+    times.sort_unstable();
+    times[1]
+}
+
+/// Whether two results differ by rounding alone.
+fn close(dtype: Dtype, left: &[u8], right: &[u8]) -> bool {
+    let values = |bytes: &[u8]| -> Vec<f32> {
+        let two = |bytes: &[u8]| [bytes[0], bytes[1]];
+        match dtype {
+            Dtype::Bf16 => bytes.chunks(2).map(|b| half::bf16::from_le_bytes(two(b)).to_f32()).collect(),
+            Dtype::F16 => bytes.chunks(2).map(|b| half::f16::from_le_bytes(two(b)).to_f32()).collect(),
+            Dtype::F32 => bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect(),
+            _ => bytes.iter().map(|byte| f32::from(*byte)).collect(),
+        }
+    };
+    let (left, right) = (values(left), values(right));
+    let scale = right.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    left.iter().zip(&right).all(|(left, right)| (left - right).abs() <= 0.02 * scale)
+}
