@@ -1,4 +1,7 @@
 //! Proofs of asynchronous copies and barriers: the virtual GPU against references that share no code with it.
 
+mod bulk;
 mod copies;
 mod harness;
+mod mbarrier;
+mod tensor;

@@ -72,7 +72,7 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
         counters.sectors += pattern::sectors(&from, reads, u64::from(bytes));
     }
     let warp = m.warp as usize;
-    let copy = Copy { instruction: op.instruction, mask, bytes, source_bytes, from, to, group: [0; LANES] };
+    let copy = Copy { instruction: op.instruction, mask, bytes, source_bytes, from, to, group: [0; LANES], number: 0 };
     m.asynchronous.copies[warp].issue(copy);
 }
 
@@ -151,7 +151,13 @@ impl Machine {
     /// Threads of the current warp exit: what they have begun and not waited for never lands.
     pub(crate) fn abandon_copies(&mut self, mask: u32) {
         let warp = self.warp as usize;
-        for (copy, committed) in self.asynchronous.copies[warp].take_all(mask) {
+        // What an arrival at a barrier follows lands with it, whether the thread is still there or not.
+        let tracked = |lane: u32| {
+            let arrivals = self.asynchronous.arrivals.iter().filter(|a| (a.warp, a.lane) == (self.warp, lane));
+            arrivals.map(|a| a.issued).max().unwrap_or(0)
+        };
+        let tracked: [u64; LANES] = std::array::from_fn(|lane| tracked(u32::try_from(lane).expect("a lane")));
+        for (copy, committed) in self.asynchronous.copies[warp].take_untracked(mask, &tracked) {
             if !self.checked {
                 continue;
             }

@@ -1,26 +1,43 @@
 //! Asynchronous copies and the barriers that they complete on.
 //!
 //! - [`thread_copies`]: what `cp.async` has begun and nothing has waited for, by warp; [`cp_async`]: its instructions.
+//! - [`barrier_object`]: the bits of an mbarrier; [`mbarrier`]: its instructions.
+//! - [`bulk`] begins bulk copies, which [`transfers`] holds and moves; [`bulk_decode`] reads their many forms, [`tensor_box`] finds what
+//!   belongs to a box of a tensor, [`reduce`] combines instead of replacing.
+//! - [`settle`]: when copies land.
 //! - [`address`]: operands as full addresses; [`bytes`]: moving bytes of global memory.
 //!
 //! Asynchrony is real: data moves as late as the rules allow, at the wait that covers it, so that a missing wait gives a wrong
 //! value as well as a finding.
 
 pub(crate) mod address;
+pub(crate) mod barrier_object;
+mod bulk;
+mod bulk_decode;
 pub(crate) mod bytes;
 pub(crate) mod cp_async;
+pub(crate) mod mbarrier;
+pub(crate) mod reduce;
+pub(crate) mod settle;
+pub(crate) mod tensor_box;
 pub(crate) mod thread_copies;
+pub(crate) mod transfers;
 
-use thread_copies::WarpCopies;
+use thread_copies::{Arrival, WarpCopies};
+use transfers::Store;
 use warpfold_ptx::Instruction;
 
 use crate::Error;
 use crate::decode::Decoder;
+use crate::exec::row::LANES;
 
 /// Decodes `cp.async` and its kin.
 pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
-    if inst.has("bulk") || inst.has("mbarrier") || inst.has("reduce") {
-        return Err(d.unsupported(inst, "bulk copies and mbarriers are not executed"));
+    if inst.has("bulk") {
+        return bulk_decode::decode(d, inst);
+    }
+    if inst.has("mbarrier") {
+        return mbarrier::decode_copy_arrive(d, inst);
     }
     cp_async::decode(d, inst)
 }
@@ -30,6 +47,18 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
 pub(crate) struct Asynchronous {
     /// Copies by `cp.async`, by warp.
     pub(crate) copies: Vec<WarpCopies>,
+    /// Arrivals that follow such copies.
+    pub(crate) arrivals: Vec<Arrival>,
+    /// Bulk stores.
+    pub(crate) stores: Vec<Store>,
+    /// Bulk groups that each lane of each warp has committed.
+    pub(crate) bulk_groups: Vec<[u32; LANES]>,
+    /// The lanes of the last wait at an mbarrier whose phase is complete.
+    pub(crate) complete: u32,
+    /// The barriers at which its other lanes wait.
+    pub(crate) waited_for: Vec<u32>,
+    /// A phase was completed that somebody may wait for.
+    pub(crate) woken: bool,
 }
 
 impl Asynchronous {
@@ -37,5 +66,10 @@ impl Asynchronous {
     pub(crate) fn begin(&mut self, warps: usize) {
         self.copies.resize_with(warps, WarpCopies::default);
         self.copies.iter_mut().for_each(WarpCopies::begin);
+        self.arrivals.clear();
+        self.stores.clear();
+        self.bulk_groups.clear();
+        self.bulk_groups.resize(warps, [0; LANES]);
+        self.woken = false;
     }
 }

@@ -26,6 +26,21 @@ pub(crate) struct Copy {
     pub(crate) to: [u32; LANES],
     /// The group of each lane, counted by its commits.
     pub(crate) group: [u32; LANES],
+    /// Its number in the warp.
+    pub(crate) number: u64,
+}
+
+/// An arrival at a barrier of the block that follows all copies that a thread has begun so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// The thread's warp.
+    pub(crate) warp: u32,
+    /// And lane.
+    pub(crate) lane: u32,
+    /// Offset of the barrier.
+    pub(crate) barrier: u32,
+    /// Copies of the warp with lower numbers come before.
+    pub(crate) issued: u64,
 }
 
 /// The copies of one warp, oldest first.
@@ -34,6 +49,7 @@ pub(crate) struct WarpCopies {
     pending: VecDeque<Copy>,
     /// Groups that each lane has committed.
     committed: [u32; LANES],
+    issued: u64,
 }
 
 impl WarpCopies {
@@ -41,11 +57,23 @@ impl WarpCopies {
     pub(super) fn begin(&mut self) {
         self.pending.clear();
         self.committed = [0; LANES];
+        self.issued = 0;
     }
 
     /// Adds a copy to the lanes' open groups.
     pub(super) fn issue(&mut self, copy: Copy) {
-        self.pending.push_back(Copy { group: self.committed, ..copy });
+        self.pending.push_back(Copy { group: self.committed, number: self.issued, ..copy });
+        self.issued += 1;
+    }
+
+    /// The number of the next copy.
+    pub(super) fn issued(&self) -> u64 {
+        self.issued
+    }
+
+    /// Takes out what the lanes in `mask` have begun before the copy of this number.
+    pub(super) fn take_before(&mut self, mask: u32, number: u64) -> Vec<Copy> {
+        self.take(mask, |copy, _| copy.number < number)
     }
 
     /// Closes the open groups of the lanes in `mask`.
@@ -61,11 +89,12 @@ impl WarpCopies {
         self.take(mask, |copy, lane| u64::from(copy.group[lane]) + u64::from(keep) < u64::from(committed[lane]))
     }
 
-    /// Takes out whatever the lanes in `mask` have begun, and tells which of their lanes had committed it.
-    pub(crate) fn take_all(&mut self, mask: u32) -> Vec<(Copy, u32)> {
+    /// Takes out what the lanes in `mask` have begun from the copy on whose number is in `tracked`, and tells which of their
+    /// lanes had committed it.
+    pub(crate) fn take_untracked(&mut self, mask: u32, tracked: &[u64; LANES]) -> Vec<(Copy, u32)> {
         let committed = self.committed;
         let is_committed = |copy: &Copy, lane: usize| copy.group[lane] < committed[lane];
-        let taken = self.take(mask, |_, _| true);
+        let taken = self.take(mask, |copy, lane| copy.number >= tracked[lane]);
         let with_lanes = |copy: Copy| {
             let lanes = (0..LANES).fold(0, |all, lane| all | u32::from(is_committed(&copy, lane)) << lane);
             let lanes = lanes & copy.mask;

@@ -20,8 +20,8 @@ use super::shared::SharedShadow;
 pub(crate) struct BlockCheck {
     pub(super) block: u32,
     pub(super) order: BlockOrder,
-    shared: SharedShadow,
-    flights: InFlight,
+    pub(super) shared: SharedShadow,
+    pub(super) flights: InFlight,
     pub(super) grid: GridOrder,
     records: BlockRecords,
     /// Some warp has passed the barrier of the cluster, so that every block of it has begun.

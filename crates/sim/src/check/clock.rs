@@ -39,10 +39,15 @@ impl Known {
     }
 }
 
-/// What is known of each warp.
-pub(super) type Clock = [Known; 32];
+/// The agent of the first mbarrier; warps come before.
+pub(super) const AGENTS: u32 = 32;
+/// Up to where the accesses of the first warp lie before a proxy fence.
+pub(super) const PROXIED: usize = 64;
 
-pub(super) const NOTHING: Clock = [Known::all(0); 32];
+/// What is known of each warp, of the copies that each mbarrier tells of ([`AGENTS`]), and of proxy fences ([`PROXIED`]).
+pub(super) type Clock = [Known; 96];
+
+pub(super) const NOTHING: Clock = [Known::all(0); 96];
 
 pub(super) fn join(into: &mut Clock, from: &Clock) {
     for (a, b) in into.iter_mut().zip(from) {

@@ -45,7 +45,7 @@ impl ClusterMemory {
     }
 
     /// The addresses of offsets.
-    fn addresses(&self, offsets: &[u32; 32]) -> [u64; 32] {
+    pub(crate) fn addresses(&self, offsets: &[u32; 32]) -> [u64; 32] {
         offsets.map(|offset| self.base + u64::from(offset))
     }
 

@@ -32,6 +32,12 @@ pub(crate) enum Rule {
     WriteBeforeLanding,
     /// A write of bytes that an asynchronous copy still reads.
     OverwritesSource,
+    /// An ordinary access to the bytes of an mbarrier.
+    TouchesBarrier,
+    /// A read by the asynchronous proxy of what an ordinary write left, without a proxy fence.
+    UnfencedRead,
+    /// A write by the asynchronous proxy over what was ordinarily read or written, without a proxy fence.
+    UnfencedWrite,
     /// A read of bytes that nothing wrote.
     Uninitialized,
     /// An access to a peer's shared memory before anything tells that the peer has begun.
@@ -53,7 +59,8 @@ impl Rule {
         match self {
             Self::Uninitialized => FindingKind::Uninitialized,
             Self::PeerMayHaveExited => FindingKind::UseAfterFree,
-            Self::PeerMayNotHaveBegun => FindingKind::InvalidSync,
+            Self::PeerMayNotHaveBegun | Self::TouchesBarrier => FindingKind::InvalidSync,
+            Self::UnfencedRead | Self::UnfencedWrite => FindingKind::MissingProxyFence,
             Self::ReadBeforeLanding | Self::WriteBeforeLanding | Self::OverwritesSource => FindingKind::MissingWait,
             Self::ReadAfterWrite
             | Self::WriteAfterRead
@@ -72,9 +79,11 @@ impl Rule {
 
     pub(crate) const fn severity(self) -> Severity {
         match self {
-            Self::SameValue | Self::WarpSynchronous | Self::UngatheredLanes | Self::PeerMayNotHaveBegun => {
-                Severity::Warning
-            }
+            Self::SameValue
+            | Self::WarpSynchronous
+            | Self::UngatheredLanes
+            | Self::UnfencedWrite
+            | Self::PeerMayNotHaveBegun => Severity::Warning,
             Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets | Self::SplitWordsExhausted => {
                 Severity::Info
             }
@@ -83,6 +92,8 @@ impl Rule {
             | Self::WriteAfterWrite
             | Self::LanesCollide
             | Self::InsufficientScope
+            | Self::TouchesBarrier
+            | Self::UnfencedRead
             | Self::ReadBeforeLanding
             | Self::WriteBeforeLanding
             | Self::OverwritesSource
@@ -118,6 +129,16 @@ impl Rule {
             }
             Self::OverwritesSource => {
                 "overwrites bytes that an asynchronous copy may still be reading: no wait for it came before"
+            }
+            Self::TouchesBarrier => {
+                "touches the bytes of an mbarrier that has not been invalidated by other means than mbarrier instructions"
+            }
+            Self::UnfencedRead => {
+                "an asynchronous operation reads what ordinary stores have written, and no fence.proxy.async lies between"
+            }
+            Self::UnfencedWrite => {
+                "an asynchronous operation overwrites what ordinary accesses have read or written, and no fence.proxy.async \
+                 lies between"
             }
             Self::Uninitialized => "reads bytes that nothing has written",
             Self::PeerMayNotHaveBegun => {

@@ -1,4 +1,4 @@
-//! Bytes of shared memory in flight: asynchronous copies that still write or read them.
+//! Bytes of shared memory in flight: asynchronous copies that still write or read them, and live mbarriers.
 //!
 //! From issue to the wait that covers it a copy may touch its bytes at any time, so whoever else writes them races with it,
 //! and so does whoever reads what it writes (PTX ISA, "Asynchronous copy": both are undefined). That holds by the state
@@ -94,6 +94,15 @@ impl InFlight {
         }
     }
 
+    /// No barrier lies at this offset any more.
+    pub(super) fn end_barrier(&mut self, start: u32) {
+        let barrier = |f: &&Flight| f.start == start && f.kind == Kind::Atomic;
+        if let Some(flight) = self.flights.get(&(start / 4)).and_then(|all| all.iter().find(barrier)) {
+            let Flight { end, kind, side, .. } = *flight;
+            self.remove(start, end, kind, side.instr);
+        }
+    }
+
     /// The copy that an access to these bytes collides with.
     pub(super) fn look(&self, start: u32, end: u32, kind: Kind) -> Option<(Rule, Flight)> {
         let to = (end.div_ceil(4) as usize).min(self.words.len());
@@ -127,6 +136,7 @@ impl InFlight {
 /// What an access does to a copy in flight.
 fn rule(flying: Kind, access: Kind) -> Rule {
     match (flying, access) {
+        (Kind::Atomic, _) => Rule::TouchesBarrier,
         (Kind::Read, _) => Rule::OverwritesSource,
         (_, Kind::Read) => Rule::ReadBeforeLanding,
         _ => Rule::WriteBeforeLanding,

@@ -8,6 +8,7 @@
 //!   [`clock`] and what [`flags`] in memory carry.
 //! - [`shared`]: the shadow of shared memory, judged by [`visit`]. [`packed`] is its record, [`split`] holds words whose
 //!   bytes went different ways.
+//! - [`phases`]: order through mbarriers and bulk copies, and what proxy fences cover.
 //! - [`flight`]: what asynchronous copies still write or read.
 //! - [`reach`], [`grid`] and [`locations`]: happens-before between blocks.
 //! - [`contexts`], [`readers`], [`global`]: who touched global memory, lists of readers, and the shadow; [`numbers`] deals
@@ -20,7 +21,7 @@
 //!
 //! - [`cluster`]: the shared memory of a cluster's blocks, and their barrier.
 //!
-//! Absent on purpose: the asynchronous proxy, races between two warps of one block in global memory, addresses out of
+//! Absent on purpose: races between two warps of one block in global memory, addresses out of
 //! bounds (the interpreter finds those before it calls).
 
 mod access;
@@ -38,6 +39,7 @@ mod locations;
 mod numbers;
 mod order;
 mod packed;
+mod phases;
 mod quick;
 mod reach;
 mod readers;
@@ -48,12 +50,12 @@ mod tests;
 mod visit;
 
 #[cfg(test)]
-use self::findings::{Rule, Side};
+use self::findings::Rule;
 pub(crate) use self::{
     access::{Access, Kind, Scope, Semantics, Space, Strength, Values},
     block::BlockCheck,
     cluster::{ClusterMemory, PeerUse, Released, byte_of_block},
     contexts::{DeviceCheck, LaunchCheck},
-    findings::{Findings, Found},
+    findings::{Findings, Found, Side},
     global::GlobalShadow,
 };

@@ -15,14 +15,18 @@
 //! - when the records run out ([`MAX_CONTEXTS`] since the last whole-block barrier) the block forgets all of them; the
 //!   report says so.
 
+use std::collections::HashSet;
+
 use super::access::{Kind, Lanes, Semantics};
-use super::clock::{Clock, Known, NOTHING, join, join_boxed};
+use super::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
+use super::findings::Side;
 use super::flags::Flags;
+use super::phases::Barriers;
 
 /// Records kept at a time.
 pub(crate) const MAX_CONTEXTS: usize = 1 << 16;
 /// Numbers below this fit into the shadow's packed records.
-const MAX_ID: u32 = (1 << 20) - 2;
+const MAX_ID: u32 = (1 << 19) - 2;
 const CACHED: usize = 8;
 /// Barriers that a block has.
 const BARRIERS: usize = 16;
@@ -35,6 +39,8 @@ const PAST_PHASE: usize = BARRIERS + 1;
 pub(crate) struct Context {
     pub(crate) instr: u32,
     pub(crate) kind: Kind,
+    /// Warp and lane that began a bulk copy; its record names an agent.
+    pub(crate) by: Option<(u32, u32)>,
 }
 
 /// What orders two accesses.
@@ -76,8 +82,8 @@ pub(crate) struct BlockOrder {
     /// Records of the warp below this number are ordered before all of its lanes.
     synced: [u32; 32],
     /// `seen[w]`: what warp `w` knows of the others; only valid where `informed` has its bit.
-    seen: Box<[Clock; 32]>,
-    informed: u32,
+    pub(super) seen: Box<[Clock; 32]>,
+    pub(super) informed: u32,
     /// `lane_clocks[w][a][b]`: records of lane `b` that happened before lane `a`; valid where `lane_valid` has `w`'s bit.
     lane_clocks: Vec<[[u32; 32]; 32]>,
     lane_valid: u32,
@@ -89,8 +95,16 @@ pub(crate) struct BlockOrder {
     /// What the warp's strong reads saw: comes in with its next fence.
     pending: [Option<Box<Clock>>; 32],
     flags: Flags,
+    /// What mbarriers pass on.
+    pub(super) barriers: Barriers,
+    /// Records of each warp below lie before a proxy fence that every warp knows of.
+    pub(super) proxied: [u32; 32],
+    /// The first record of the block.
+    pub(super) block_base: u32,
+    /// Records of accesses by the other proxy.
+    pub(super) proxy_records: HashSet<u32>,
     /// Whether anything but whole-block barriers has ever ordered warps here.
-    partial_order: bool,
+    pub(super) partial_order: bool,
     /// Records ran out, and the block forgot them.
     has_forgotten: bool,
 }
@@ -118,6 +132,10 @@ impl BlockOrder {
             fenced: [const { None }; 32],
             pending: [const { None }; 32],
             flags: Flags::default(),
+            barriers: Barriers::default(),
+            proxied: [0; 32],
+            block_base: 1,
+            proxy_records: HashSet::new(),
             partial_order: false,
             has_forgotten: false,
         }
@@ -126,6 +144,10 @@ impl BlockOrder {
     /// Starts a block of `threads` threads; whatever the block before did is forgotten.
     pub(crate) fn begin(&mut self, threads: u32) {
         self.forget();
+        self.block_base = self.next;
+        self.proxied = [0; 32];
+        self.barriers.clear();
+        self.proxy_records.clear();
         self.warps = 0;
         self.lanes = [0; 32];
         for warp in 0..threads.div_ceil(32).min(32) {
@@ -161,6 +183,12 @@ impl BlockOrder {
 
     /// Orders everything recorded so far before everything to come.
     fn forget(&mut self) {
+        for warp in Lanes(self.informed) {
+            let seen = &self.seen[warp as usize][PROXIED..];
+            for (all, one) in self.proxied.iter_mut().zip(seen) {
+                *all = (*all).max(one.some);
+            }
+        }
         self.floor = self.next;
         self.contexts.clear();
         self.contexts_base = self.next;
@@ -178,6 +206,10 @@ impl BlockOrder {
         self.next = 1;
         self.floor = 1;
         self.contexts_base = 1;
+        self.block_base = 1;
+        self.proxied = [0; 32];
+        self.barriers.forget();
+        self.proxy_records.clear();
         self.event = [0; 32];
         self.synced = [0; 32];
         for row in self.cache.iter_mut() {
@@ -205,9 +237,36 @@ impl BlockOrder {
         }
         let id = self.next;
         self.next += 1;
-        self.contexts.push(Context { instr, kind });
+        self.contexts.push(Context { instr, kind, by: None });
         self.cache[warp as usize][instr as usize % CACHED] = (instr, id);
         id
+    }
+
+    /// The record of a bulk copy, which is no warp's.
+    pub(super) fn agent_record(&mut self, side: Side, kind: Kind) -> u32 {
+        if self.contexts.len() >= MAX_CONTEXTS {
+            self.forget();
+            self.has_forgotten = true;
+        }
+        let id = self.next;
+        self.next += 1;
+        self.contexts.push(Context { instr: side.instr, kind, by: Some((side.warp, side.lane)) });
+        id
+    }
+
+    /// The next record.
+    pub(super) const fn now(&self) -> u32 {
+        self.next
+    }
+
+    /// Ends the warp's current records.
+    pub(super) fn end_records(&mut self, warp: u32) {
+        self.event[warp as usize] = self.next;
+    }
+
+    /// What a record stands for, if that is still known.
+    pub(super) fn context_of(&self, id: u32) -> Option<Context> {
+        self.contexts.get(id.checked_sub(self.contexts_base)? as usize).copied()
     }
 
     /// What a record at or above the floor stands for.
@@ -246,7 +305,7 @@ impl BlockOrder {
     }
 
     /// What `lanes` of `warp` know, their own accesses included; ends the warp's current records.
-    fn stamp(&mut self, warp: u32, lanes: u32) -> Clock {
+    pub(super) fn stamp(&mut self, warp: u32, lanes: u32) -> Clock {
         let w = warp as usize;
         self.event[w] = self.next;
         let mut clock = if self.informed & 1 << warp != 0 { self.seen[w] } else { NOTHING };
@@ -275,10 +334,14 @@ impl BlockOrder {
     }
 
     /// `warp` learns what other warps did; `lanes` of it learn what lanes of its own did.
-    fn learn(&mut self, warp: u32, lanes: u32, clock: &Clock) {
+    pub(super) fn learn(&mut self, warp: u32, lanes: u32, clock: &Clock) {
         let w = warp as usize;
         let own = clock[w];
-        if clock.iter().enumerate().any(|(other, known)| other != w && known.some > self.floor) {
+        let is_news = |(other, known): (usize, &Known)| {
+            let old = if other < PROXIED { self.floor } else { self.proxied[other - PROXIED] };
+            other != w && known.some > old
+        };
+        if clock.iter().enumerate().any(is_news) {
             if self.informed & 1 << warp == 0 {
                 self.informed |= 1 << warp;
                 self.seen[w] = NOTHING;

@@ -1,11 +1,11 @@
 //! How a record of shared memory packs into 32 bits, and which records are settled at a glance.
 //!
-//! From the top: its number in [`BlockOrder`](super::order::BlockOrder) (20 bits, so that records stay below 2^31), strong
-//! or not (1), warp (5), lane (5).
+//! From the top: its number in [`BlockOrder`](super::order::BlockOrder) (19 bits, so that records stay below 2^31), strong
+//! or not (1), warp or agent of an mbarrier (6), lane (5).
 
-pub(super) const ID_SHIFT: u32 = 11;
-pub(super) const STRONG: u32 = 1 << 10;
-pub(super) const WARP: u32 = 0x3e0;
+pub(super) const ID_SHIFT: u32 = 12;
+pub(super) const STRONG: u32 = 1 << 11;
+pub(super) const WARP: u32 = 0x7e0;
 pub(super) const LANE: u32 = 0x1f;
 /// In place of a writer: the bytes' records are at the split words' index in `readers`, if `earlier` has the floor.
 pub(super) const SPLIT: u32 = i32::MAX as u32;

@@ -16,8 +16,9 @@
 use std::collections::HashMap;
 
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
+use super::clock::AGENTS;
 use super::findings::{Findings, Found, Rule, Side};
-use super::order::BlockOrder;
+use super::order::{BlockOrder, Context};
 use super::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
 use super::split::{Cell, SplitWords};
 use super::visit::Visit;
@@ -153,6 +154,46 @@ impl SharedShadow {
             self.earlier[words.clone()].fill(0);
             self.init[words].fill(0xf);
         }
+    }
+
+    /// Records that a bulk copy, record `id` of `agent`, has written a range of whole words over all that was there.
+    pub(super) fn landed_range(&mut self, order: &mut BlockOrder, (id, agent): (u32, u32), (start, end): (u32, u32)) {
+        if self.floor != order.floor() || self.generation != order.generation() {
+            self.follow(order);
+        }
+        let words = start as usize / 4..end as usize / 4;
+        self.writers[words.clone()].fill(id << ID_SHIFT | agent << 5);
+        self.readers[words.clone()].fill(0);
+        self.earlier[words.clone()].fill(0);
+        self.init[words].fill(0xf);
+    }
+
+    /// The first ordinary access to a range that an operation of the other proxy, begun by `warp`, comes after without a proxy
+    /// fence: the rule, the address, and who made the access, as far as that is still known.
+    pub(super) fn unfenced(
+        &self,
+        order: &BlockOrder,
+        warp: u32,
+        kind: Kind,
+        (start, end): (u32, u32),
+    ) -> Option<(Rule, u32, Option<Side>)> {
+        let is_bare = |record: u32| {
+            let is_record = record != 0 && record != SPLIT && warp_of(record) < AGENTS;
+            is_record
+                && !order.proxy_records.contains(&(record >> ID_SHIFT))
+                && !order.is_proxied(record >> ID_SHIFT, warp_of(record), warp)
+        };
+        for word in start as usize / 4..end as usize / 4 {
+            let writer = self.writers[word];
+            let others =
+                if kind == Kind::Read || writer == SPLIT { [0; 2] } else { [self.readers[word], self.earlier[word]] };
+            let rule = if kind == Kind::Read { Rule::UnfencedRead } else { Rule::UnfencedWrite };
+            if let Some(record) = [writer].into_iter().chain(others).find(|&record| is_bare(record)) {
+                let side = |c: Context| Side { instr: c.instr, block: 0, warp: warp_of(record), lane: record & LANE };
+                return Some((rule, word as u32 * 4, order.context_of(record >> ID_SHIFT).map(side)));
+            }
+        }
+        None
     }
 
     /// An access that is not among the most frequent ones, or needs a closer look.
@@ -424,11 +465,9 @@ impl SharedShadow {
                 space: Space::Shared,
                 address,
                 this,
-                other: Some(Side {
-                    instr: context.instr,
-                    block: visit.block,
-                    warp: warp_of(record),
-                    lane: record & LANE,
+                other: Some({
+                    let (warp, lane) = context.by.unwrap_or((warp_of(record), record & LANE));
+                    Side { instr: context.instr, block: visit.block, warp, lane }
                 }),
                 count: 1,
             });

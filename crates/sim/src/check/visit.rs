@@ -120,6 +120,11 @@ impl Visit<'_> {
                 false => Rule::WarpSynchronous,
             });
         }
+        if before.by.is_some() {
+            // Whoever has waited for the copy knows of it.
+            let reads = self.access.kind == Kind::Read;
+            return Some(if reads { Rule::ReadBeforeLanding } else { Rule::WriteBeforeLanding });
+        }
         let same_value = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
         Some(if same_value { Rule::SameValue } else { Rule::hazard(before.kind, self.access.kind) })
     }

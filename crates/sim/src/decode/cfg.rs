@@ -16,6 +16,7 @@ pub(super) fn successors(code: &Code, block: &Block) -> Vec<BlockId> {
         Terminator::WarpSync { next, .. } => vec![*next],
         Terminator::Barrier(barrier) => vec![barrier.next],
         Terminator::ClusterBarrier(barrier) => vec![barrier.next],
+        Terminator::MbarrierWait { next, .. } => vec![*next],
         Terminator::SetRegisters(set) => vec![set.next],
         Terminator::Return | Terminator::Exit | Terminator::Trap { .. } => Vec::new(),
     }

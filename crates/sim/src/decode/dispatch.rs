@@ -85,8 +85,9 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         | O::Vmax4
         | O::Vset4 => video::decode(d, inst),
         O::Cp => asynchronous::decode(d, inst),
+        O::Mbarrier => asynchronous::mbarrier::decode(d, inst),
         O::Mapa | O::Getctarank => distributed::decode(d, inst),
-        O::Multimem | O::Tensormap | O::Mbarrier | O::Clusterlaunchcontrol => {
+        O::Multimem | O::Tensormap | O::Clusterlaunchcontrol => {
             Err(d.unsupported(inst, "asynchronous copies and mbarriers are not executed"))
         }
         O::Tex | O::Tld4 | O::Txq | O::Istypep | O::Suld | O::Sust | O::Sured | O::Suq => {

@@ -50,6 +50,10 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
 /// Whether an instruction ends its basic block, so that its guard becomes a branch around it.
 pub(super) fn ends_block(inst: &Instruction) -> bool {
     use Opcode as O;
+    let waits = |m: &Name| m == "test_wait" || m == "try_wait";
+    if inst.opcode == O::Mbarrier && inst.modifiers.first().is_some_and(waits) {
+        return true;
+    }
     matches!(
         inst.opcode,
         O::Bar | O::Barrier | O::Shfl | O::Vote | O::Match | O::Redux | O::Elect | O::Setmaxnreg // wait for others
@@ -70,6 +74,15 @@ impl Decoder<'_> {
     pub(crate) fn exchange(&mut self, inst: &Instruction, op: Option<Op>, members: u32) -> Result<(), Error> {
         self.set_class(Class::WarpSync);
         self.end_waiting(inst, op, |op, next, instruction| Terminator::WarpSync { op, members, instruction, next })
+    }
+
+    /// Ends the block with a wait at an mbarrier.
+    pub(crate) fn mbarrier_wait(&mut self, inst: &Instruction, op: Op) -> Result<(), Error> {
+        self.end_waiting(inst, Some(op), |op, next, instruction| Terminator::MbarrierWait {
+            op: op.expect("a wait has its test"),
+            instruction,
+            next,
+        })
     }
 
     /// Ends the block with a terminator that waits: `op` lies behind the block, for the terminator to run, and what
@@ -178,7 +191,40 @@ fn set_registers(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     })
 }
 
+/// Fences between proxies, and the one behind `mbarrier.init`.
+fn proxy_fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.require(inst, 90)?;
+    let scopes = ["cta", "cluster", "gpu", "sys"];
+    let known: Vec<&str> = if inst.has("mbarrier_init") {
+        vec!["mbarrier_init", "release", "cluster"]
+    } else if inst.has("async") {
+        vec!["proxy", "async", "global", "shared::cta", "shared::cluster"]
+    } else {
+        [&["proxy", "tensormap::generic", "acquire", "release"][..], &scopes].concat()
+    };
+    d.expect_modifiers(inst, &known)?;
+    if inst.has("async") {
+        d.expect_operands(inst, 0)?;
+        if !inst.has("global") {
+            d.push(Op::new(d.handler::<fence::Proxy>()));
+        }
+        return Ok(());
+    }
+    if inst.has("acquire") && inst.has("tensormap::generic") {
+        // The map is read anew by each copy here.
+        d.expect_operands(inst, 2)?;
+    } else {
+        d.expect_operands(inst, 0)?;
+    }
+    let handler = if d.checked { d.handler::<fence::Fence<true>>() } else { d.handler::<fence::Fence<false>>() };
+    d.push(Op { dst: NONE, imm: scope_of(inst) as i64, ..Op::new(handler) });
+    Ok(())
+}
+
 fn fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    if ["async", "mbarrier_init", "tensormap::generic"].iter().any(|name| inst.has(name)) {
+        return proxy_fence(d, inst);
+    }
     d.expect_modifiers(
         inst,
         &["cta", "cluster", "gpu", "gl", "sys", "sc", "acq_rel", "acquire", "release", "proxy", "alias"],

@@ -7,6 +7,7 @@ use super::code::{BlockId, Code, Terminator};
 use super::frame;
 use super::geometry::Geometry;
 use super::machine::{Fault, Machine};
+use super::mbarrier_wait::Waits;
 use super::op::NONE;
 use super::registers::Registers;
 use super::row::{ALL_LANES, LANES, Row};
@@ -60,6 +61,8 @@ pub(crate) struct Block {
     pub(super) check: Option<BlockCheck>,
     /// Its copies under way.
     asynchronous: Asynchronous,
+    /// Parts that wait at mbarriers.
+    pub(super) waits: Waits,
     /// What it printed.
     pub output: String,
 }
@@ -106,6 +109,7 @@ impl Block {
             clock: 0,
             check: geometry.checked.then(|| BlockCheck::new(geometry.shared_bytes)),
             asynchronous: Asynchronous::default(),
+            waits: Waits::default(),
             output: String::new(),
         }
     }
@@ -121,6 +125,7 @@ impl Block {
         self.coordinates = Geometry::coordinates(index, geometry.grid);
         self.clock = 0;
         self.asynchronous.begin(self.warps.len());
+        self.waits.begin();
         self.partial.clear();
         self.cluster.fill(Arrival::default());
         self.registers.start(self.warps.len(), geometry.entry_registers);
@@ -149,7 +154,9 @@ impl Block {
     /// Runs until the block is done or everything in it has had its slice.
     pub(crate) fn turn(&mut self, m: &mut Machine, cx: &mut Context<'_>) -> Turn {
         self.lend(m);
+        m.check_arrivals_of_copies();
         let turn = self.run(m, cx);
+        m.progress |= std::mem::take(&mut self.waits.has_progressed);
         self.lend(m);
         turn
     }
@@ -170,9 +177,17 @@ impl Block {
         let mut pass = self.ready;
         loop {
             if pass == 0 {
+                let was_idle = self.ready == 0;
+                if self.unblock(m, was_idle) {
+                    pass = self.ready;
+                    if was_idle {
+                        continue;
+                    }
+                }
                 self.clock = m.clock;
                 return match self.ready {
                     0 if self.has_exited() => {
+                        m.end_copies();
                         self.end_registers(m);
                         Turn::Done
                     }
@@ -189,6 +204,9 @@ impl Block {
             }
             if !runnable {
                 self.ready &= !(1 << w);
+            }
+            if std::mem::take(&mut m.asynchronous.woken) {
+                self.wake_waiting();
             }
             // Warps that a barrier woke run in this pass, too.
             pass |= self.ready & !before;
@@ -278,6 +296,18 @@ impl Block {
                     match op {
                         Some(op) => run_ops(m, code, *op, *op + 1, mask),
                         None => self.warp_sync_done(w, m, *members, mask),
+                    }
+                    *next
+                }
+                Terminator::MbarrierWait { op, next, .. } => {
+                    run_ops(m, code, *op, *op + 1, mask);
+                    if m.stop {
+                        return Outcome::Stop;
+                    }
+                    if self.waits_at_mbarrier(w, m) {
+                        let part = &mut self.warps[w as usize].parts[i];
+                        (part.block, part.at_terminator, part.state) = (block, true, PartState::Mbarrier);
+                        return Outcome::Switch;
                     }
                     *next
                 }
@@ -419,6 +449,7 @@ impl Block {
             | Terminator::WarpSync { .. }
             | Terminator::Barrier(_)
             | Terminator::ClusterBarrier(_)
+            | Terminator::MbarrierWait { .. }
             | Terminator::SetRegisters(_) => unreachable!("run_part handles this terminator itself"),
         }
     }
@@ -518,6 +549,7 @@ impl Block {
 
     /// Lets every warp look again at what it waits for.
     pub(super) fn wake(&mut self) {
+        self.wake_waiting();
         for (w, warp) in self.warps.iter().enumerate() {
             self.ready |= u32::from(warp.live != 0) << w;
         }
@@ -529,9 +561,10 @@ impl Block {
     }
 
     /// Where something in the block waits for ever: instruction, linear thread.
-    pub(crate) fn stuck_at(&self, code: &Code) -> Option<(u32, u32, String)> {
-        for (w, warp) in self.warps.iter().enumerate() {
-            let Some(part) = warp.parts.first() else { continue };
+    pub(crate) fn stuck_at(&mut self, code: &Code) -> Option<(u32, u32, String)> {
+        for w in 0..self.warps.len() {
+            let waits = self.describe_wait(u32::try_from(w).expect("at most 32 warps"));
+            let Some(part) = self.warps[w].parts.first() else { continue };
             let thread = u32::try_from(w).expect("at most 32 warps") * 32 + part.mask.trailing_zeros();
             let b = &code.blocks[part.block as usize];
             return Some(match (&part.state, &b.terminator) {
@@ -540,6 +573,7 @@ impl Block {
                     thread,
                     format!("waits at barrier {id}, which not all expected threads can reach"),
                 ),
+                (PartState::Mbarrier, Terminator::MbarrierWait { instruction, .. }) => (*instruction, thread, waits),
                 (PartState::ClusterBarrier, Terminator::ClusterBarrier(barrier)) => (
                     barrier.instruction,
                     thread,

@@ -9,6 +9,7 @@ use super::block::{Block, Context, Turn};
 use super::geometry::Geometry;
 use super::machine::Machine;
 use super::memory_map::tagged;
+use crate::asynchronous::transfers::Load;
 use crate::check::{ClusterMemory, LaunchCheck, PeerUse, Released};
 
 /// One block's shared memory, as the blocks of its cluster see it.
@@ -20,6 +21,8 @@ pub(crate) struct Peer {
     pub exited: bool,
     /// What the checker knows of it, in a cluster of several blocks.
     pub check: Option<ClusterMemory>,
+    /// Copies that are to land there.
+    pub loads: Vec<Load>,
     /// The last uses of it by each warp of the others, for the checker.
     pub uses: Vec<PeerUse>,
 }
@@ -93,6 +96,7 @@ impl Resident {
             shared: block.memory(),
             exited: false,
             check: if has_peers { block.join_cluster(cx.geometry.shared_bytes) } else { None },
+            loads: Vec::new(),
             uses: Vec::new(),
         };
         self.cluster.peers = self.blocks.iter_mut().map(peer).collect();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::op::Op;
+use crate::asynchronous::reduce::Reduction;
 use crate::tensor_ops::Tables;
 
 /// Index into [`Code::blocks`].
@@ -29,6 +30,8 @@ pub(crate) struct Code {
     pub tensor: Arc<Tables>,
     /// Side lists of rows, targets and copies.
     pub lists: Vec<u32>,
+    /// Reductions that bulk copies name, by index.
+    pub reductions: Vec<Reduction>,
     /// Shared variables of the module, for the names of addresses.
     pub shared: Vec<Placed>,
     /// Name of the variable that stands for dynamic shared memory, if one is declared.
@@ -159,6 +162,15 @@ pub(crate) enum Terminator {
     },
     /// A block barrier.
     Barrier(Box<Barrier>),
+    /// A wait at an mbarrier: runs `op`, and goes on unless the phase is to be waited for.
+    MbarrierWait {
+        /// The test.
+        op: u32,
+        /// The instruction.
+        instruction: u32,
+        /// The block after it.
+        next: BlockId,
+    },
     /// The barrier of the cluster.
     ClusterBarrier(ClusterBarrier),
     /// `setmaxnreg`.

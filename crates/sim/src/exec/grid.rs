@@ -329,6 +329,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         scratch: Box::default(),
         function: 0,
         locals: code.functions.iter().map(|f| f.locals.clone()).collect(),
+        reductions: code.reductions.clone().into(),
         asynchronous: Asynchronous::default(),
     };
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
@@ -378,7 +379,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                     (seen_progress, idle_since) = (progress, executed);
                 }
                 if executed - idle_since > shared.options.patience {
-                    stuck(&cluster, &mut m, code, FindingKind::Deadlock);
+                    stuck(&mut cluster, &mut m, code, FindingKind::Deadlock);
                     shared.abort(&mut cluster);
                     break;
                 }
@@ -398,7 +399,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
             }
             Turn::Stuck => {
                 cluster.blocks.iter_mut().for_each(|block| block.stuck_barriers(&mut m));
-                stuck(&cluster, &mut m, code, FindingKind::Deadlock);
+                stuck(&mut cluster, &mut m, code, FindingKind::Deadlock);
                 shared.abort(&mut cluster);
             }
             Turn::Stopped => shared.abort(&mut cluster),
@@ -409,8 +410,8 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
 }
 
 /// Records that a cluster can never go on.
-fn stuck(cluster: &Resident, m: &mut Machine, code: &Code, kind: FindingKind) {
-    let at = cluster.blocks.iter().find_map(|block| Some((block.index, block.stuck_at(code)?)));
+fn stuck(cluster: &mut Resident, m: &mut Machine, code: &Code, kind: FindingKind) {
+    let at = cluster.blocks.iter_mut().find_map(|block| Some((block.index, block.stuck_at(code)?)));
     let nowhere = || (cluster.blocks[0].index, (0, 0, "nothing can run".to_owned()));
     let (block, (instruction, thread, rule)) = at.unwrap_or_else(nowhere);
     let fault = Fault { kind, severity: Severity::Error, instruction, block, thread, address: None, other: None, rule };

@@ -8,6 +8,7 @@ use super::code::Placed;
 use super::op::Op;
 use super::row::Row;
 use crate::asynchronous::Asynchronous;
+use crate::asynchronous::reduce::Reduction;
 use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::Tables;
@@ -139,6 +140,8 @@ pub(crate) struct Machine {
     pub function: u32,
     /// Local variables by function.
     pub locals: Vec<Vec<Placed>>,
+    /// Reductions that bulk copies name.
+    pub reductions: Arc<[Reduction]>,
     /// What the current block has begun and not finished.
     pub asynchronous: Asynchronous,
 }

@@ -2,6 +2,7 @@
 //!
 //! Reading order: [`row`], [`op`], [`code`], [`machine`], [`warp`], [`frame`], [`block`], [`cluster`], [`grid`].
 
+mod asynchronous_checks;
 pub(crate) mod barrier;
 pub(crate) mod block;
 pub(crate) mod checking;
@@ -13,6 +14,7 @@ pub(crate) mod geometry;
 pub(crate) mod grid;
 mod harvest;
 pub(crate) mod machine;
+mod mbarrier_wait;
 pub(crate) mod memory_map;
 pub(crate) mod op;
 mod registers;

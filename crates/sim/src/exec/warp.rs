@@ -61,6 +61,8 @@ pub(crate) enum PartState {
     Barrier(u32),
     /// It waits at the barrier of the cluster.
     ClusterBarrier,
+    /// It waits at an mbarrier.
+    Mbarrier,
     /// It waits for registers.
     Registers,
 }

@@ -18,6 +18,15 @@ impl<const CHECK: bool> LaneOp for Fence<CHECK> {
     }
 }
 
+/// `fence.proxy.async` for shared memory. Copies land at waits here, so that there is nothing to do but to tell the checks.
+pub(crate) struct Proxy;
+impl LaneOp for Proxy {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, _: &Op, _: u32) {
+        m.check_proxy_fence();
+    }
+}
+
 /// `nanosleep`: a sign that the thread waits for another.
 pub(crate) struct Sleep;
 impl LaneOp for Sleep {

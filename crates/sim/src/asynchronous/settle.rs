@@ -1,0 +1,96 @@
+//! When copies land: a wait at a barrier that could not succeed otherwise lets them.
+
+use super::barrier_object::Barrier;
+use super::thread_copies::Arrival;
+use crate::exec::cluster::Place;
+use crate::exec::machine::Machine;
+
+/// What is under way towards one barrier, in the order in which it is to land.
+enum Coming {
+    /// A bulk copy, by its place in the list of loads.
+    Load(usize),
+    /// The arrival behind a thread's `cp.async`, by its place in the list of arrivals.
+    Arrival(usize),
+}
+
+impl Machine {
+    /// Lets land what one of the barriers at these offsets waits for, if that completes its phase; true if one is complete.
+    pub(crate) fn settle(&mut self, barriers: &[u32]) -> bool {
+        barriers.iter().any(|&barrier| self.settle_barrier(barrier))
+    }
+
+    fn settle_barrier(&mut self, offset: u32) -> bool {
+        let place = Place { rank: self.cluster.rank, is_own: true, offset, shared: self.shared };
+        let Some(barrier) = Barrier::decode(self.barrier_bits(place)) else { return false };
+        let coming = self.coming(offset);
+        let Some(count) = self.enough(barrier, &coming) else { return false };
+        let (mut loads, mut arrivals) = (Vec::new(), Vec::new());
+        for one in &coming[..count] {
+            match one {
+                Coming::Load(at) => loads.push(*at),
+                Coming::Arrival(at) => arrivals.push(*at),
+            }
+        }
+        let mut barrier = barrier;
+        for arrival in take(&mut self.asynchronous.arrivals, &arrivals) {
+            self.land_arrival(&arrival);
+            barrier.pending -= 1;
+        }
+        let rank = self.cluster.rank as usize;
+        for load in take(&mut self.cluster.peers[rank].loads, &loads) {
+            self.land(&load);
+            self.check_load_lands(&load);
+            barrier.tx -= i32::try_from(load.bytes).expect("less than shared memory");
+        }
+        self.complete_phase(place, barrier)
+    }
+
+    /// What is under way towards a barrier.
+    fn coming(&self, offset: u32) -> Vec<Coming> {
+        let loads = &self.cluster.peers[self.cluster.rank as usize].loads;
+        let arrivals = (0..).zip(&self.asynchronous.arrivals).filter(|(_, a)| a.barrier == offset);
+        let loads = (0..).zip(loads).filter(|(_, load)| load.barrier == offset);
+        arrivals.map(|(at, _)| Coming::Arrival(at)).chain(loads.map(|(at, _)| Coming::Load(at))).collect()
+    }
+
+    /// How many of what is coming complete the phase.
+    fn enough(&self, barrier: Barrier, coming: &[Coming]) -> Option<usize> {
+        let loads = &self.cluster.peers[self.cluster.rank as usize].loads;
+        let (mut pending, mut tx) = (i64::from(barrier.pending), i64::from(barrier.tx));
+        for (n, one) in coming.iter().enumerate() {
+            match one {
+                Coming::Load(at) => tx -= i64::from(loads[*at].bytes),
+                Coming::Arrival(_) => pending -= 1,
+            }
+            if pending == 0 && tx == 0 {
+                return Some(n + 1);
+            }
+        }
+        None
+    }
+
+    /// A thread's copies by `cp.async` are done, so that its arrival counts.
+    fn land_arrival(&mut self, arrival: &Arrival) {
+        let Arrival { warp, lane, issued, .. } = *arrival;
+        let landed = self.asynchronous.copies[warp as usize].take_before(1 << lane, issued);
+        self.land_copies(&landed);
+        self.check_arrival_lands(arrival, &landed);
+    }
+}
+
+/// Takes the elements at these places, which are in order.
+fn take<T>(list: &mut Vec<T>, places: &[usize]) -> Vec<T> {
+    let mut taken = Vec::with_capacity(places.len());
+    let mut n = 0;
+    let mut rest = Vec::with_capacity(list.len() - places.len());
+    for (at, element) in std::mem::take(list).into_iter().enumerate() {
+        if places.get(n) == Some(&at) {
+            n += 1;
+            taken.push(element);
+        } else {
+            rest.push(element);
+        }
+    }
+    *list = rest;
+    taken
+}

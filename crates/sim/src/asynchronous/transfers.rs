@@ -1,0 +1,163 @@
+//! Bulk copies under way: loads that a barrier tells of, and stores in the groups of a thread.
+//!
+//! A load lands when a wait at its barrier could not succeed otherwise; a store reads shared memory and writes global memory at
+//! the wait that covers its group, or when its block is over.
+
+use super::bytes;
+use super::reduce::Reduction;
+use super::tensor_box::{Piece, TensorBox};
+use crate::exec::machine::Machine;
+use crate::tensor_map::Fill;
+
+/// A thread: its block, its warp and its lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Thread {
+    /// Linear index of the block.
+    pub(crate) block: u64,
+    /// Warp in it.
+    pub(crate) warp: u32,
+    /// Lane in that.
+    pub(crate) lane: u32,
+}
+
+/// Where global memory takes part in a copy.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// Bytes in a line.
+    Linear(u64),
+    /// A box of a tensor.
+    Tensor(Box<TensorBox>),
+    /// Bytes in the shared memory of a block of the cluster.
+    Shared(*mut u8, u32),
+}
+
+/// A copy into shared memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    /// The instruction.
+    pub(crate) instruction: u32,
+    /// Who began it.
+    pub(crate) by: Thread,
+    /// Where the bytes come from.
+    pub(crate) from: Place,
+    /// Where in the block's shared memory they go.
+    pub(crate) to: u32,
+    /// How many.
+    pub(crate) bytes: u32,
+    /// What is done with the bytes there, unless they are replaced.
+    pub(crate) reduction: Option<Reduction>,
+    /// The barrier that is told.
+    pub(crate) barrier: u32,
+    /// The checker of the block has been told that it comes.
+    pub(crate) is_noted: bool,
+}
+
+/// A copy out of shared memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    /// The instruction.
+    pub(crate) instruction: u32,
+    /// Who began it.
+    pub(crate) by: Thread,
+    /// Where the bytes come from.
+    pub(crate) from: u32,
+    /// Where they go.
+    pub(crate) to: Place,
+    /// How many.
+    pub(crate) bytes: u32,
+    /// What is done with the bytes there, unless they are replaced.
+    pub(crate) reduction: Option<Reduction>,
+    /// The group of its thread.
+    pub(crate) group: u32,
+    /// What was read, once it was.
+    pub(crate) read: Option<Vec<u8>>,
+}
+
+/// Calls for each piece of `bytes` bytes between global memory and an offset of shared memory.
+pub(crate) fn pieces(place: &Place, shared: u32, bytes: u32, mut each: impl FnMut(Piece)) {
+    match place {
+        Place::Linear(address) => each(Piece { global: Some(*address), shared, bytes }),
+        Place::Tensor(tensor) => tensor.pieces(shared, each),
+        Place::Shared(..) => {}
+    }
+}
+
+impl Machine {
+    /// Puts the bytes of a load into the current block's shared memory.
+    pub(super) fn land(&mut self, load: &Load) {
+        let shared = self.shared;
+        let mut buffer = vec![0; load.bytes as usize];
+        if let Place::Shared(memory, from) = load.from {
+            // SAFETY: the range was found inside the shared memory of a block of the cluster, which is still there.
+            unsafe { std::ptr::copy_nonoverlapping(memory.add(from as usize), buffer.as_mut_ptr(), buffer.len()) };
+        }
+        let fill = match &load.from {
+            Place::Tensor(tensor) => fill_pattern(tensor),
+            Place::Linear(_) | Place::Shared(..) => [0; 8],
+        };
+        let global = &mut self.global;
+        pieces(&load.from, load.to, load.bytes, |piece| {
+            let offset = (piece.shared - load.to) as usize;
+            let into = &mut buffer[offset..offset + piece.bytes as usize];
+            match piece.global {
+                Some(address) => {
+                    // What lies outside of every allocation was found when the copy began, and gives zeros.
+                    bytes::load(global, address, into);
+                }
+                None => into.iter_mut().enumerate().for_each(|(i, byte)| *byte = fill[(offset + i) % 8]),
+            }
+        });
+        // SAFETY: the range was found inside the block's shared memory when the copy began.
+        let to = unsafe { std::slice::from_raw_parts_mut(shared.add(load.to as usize), buffer.len()) };
+        match load.reduction {
+            Some(reduction) => reduction.apply(to, &buffer),
+            None => to.copy_from_slice(&buffer),
+        }
+        self.progress = true;
+    }
+
+    /// Lets a store read what it stores.
+    pub(super) fn read_source(&self, store: &mut Store) {
+        if store.read.is_none() {
+            // SAFETY: the range was found inside the block's shared memory when the copy began.
+            let from =
+                unsafe { std::slice::from_raw_parts(self.shared.add(store.from as usize), store.bytes as usize) };
+            store.read = Some(from.to_vec());
+        }
+    }
+
+    /// Lets a store write.
+    pub(super) fn write_target(&mut self, mut store: Store) {
+        self.read_source(&mut store);
+        let data = store.read.take().expect("it was read");
+        let global = &mut self.global;
+        pieces(&store.to, store.from, store.bytes, |piece| {
+            let offset = (piece.shared - store.from) as usize;
+            if let Some(address) = piece.global {
+                let from = &data[offset..offset + piece.bytes as usize];
+                match store.reduction {
+                    Some(reduction) => reduction.apply_global(global, address, from),
+                    None => bytes::store(global, address, from),
+                }
+            }
+        });
+        self.progress = true;
+    }
+}
+
+/// Eight bytes of what stands for elements beyond the edges, over and over.
+fn fill_pattern(tensor: &TensorBox) -> [u8; 8] {
+    use crate::tensor_map::TensorType as E;
+    if tensor.map.fill == Fill::Zero {
+        return [0; 8];
+    }
+    // NOTE: which NaN hardware takes is not documented; these are the canonical ones of PTX.
+    let two = |bits: u16| [bits; 4].map(u16::to_le_bytes).concat();
+    let bytes = match tensor.map.element {
+        E::F16 => two(0x7fff),
+        E::Bf16 => two(0x7fff),
+        E::F64 => 0x7fff_ffff_ffff_ffffu64.to_le_bytes().to_vec(),
+        _ => [0x7fff_ffffu32; 2].map(u32::to_le_bytes).concat(),
+    };
+    bytes.try_into().expect("eight bytes")
+}
