@@ -76,6 +76,7 @@ fn numbers(dtype: DType, values: impl Iterator<Item = f64>) -> Array {
         DType::I64 => Array::of(dtype, values.map(|x| x as i64)),
         DType::F32 => Array::of(dtype, values.map(|x| x as f32)),
         DType::F64 => Array::of(dtype, values),
-        DType::F16 | DType::Bf16 => panic!("half values are given as bits or through zero: use `bits` or u16"),
+        DType::F16 => Array::of(dtype, values.map(|x| half::f16::from_f64(x).to_bits())),
+        DType::Bf16 => Array::of(dtype, values.map(|x| half::bf16::from_f64(x).to_bits())),
     }
 }

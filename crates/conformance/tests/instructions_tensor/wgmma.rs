@@ -437,3 +437,89 @@ fn descriptors_beyond_shared_memory_are_found() {
         }
     }
 }
+
+const FENCE: &str = "wgmma.fence.sync.aligned;\n";
+
+/// What the checks find in the lines, as `severity: kind`.
+#[track_caller]
+fn findings(lines: impl Fn(&Form) -> String) -> Vec<String> {
+    let (form, mut proof) = ones();
+    proof.lines = form.prologue() + &lines(&form);
+    let report = proof.try_run(Checks::All).unwrap_or_else(|error| panic!("{error}")).report;
+    let mut kinds: Vec<String> =
+        report.findings.iter().map(|f| format!("{}: {}", f.severity.name(), f.kind.name())).collect();
+    kinds.dedup();
+    kinds
+}
+
+#[test]
+fn an_early_touch_of_a_register_in_flight_is_found() {
+    let read = "mov.b32 %word, d2;\n";
+    let write = "mov.b32 d3, 0;\n";
+    let product = |f: &Form| FENCE.to_owned() + &f.line();
+    assert_eq!(findings(|f| product(f) + COMMIT + WAIT + read + write), [""; 0]);
+    for touch in [read, write] {
+        assert_eq!(findings(|f| product(f) + COMMIT + touch + WAIT), ["error: missing_wait"]);
+        assert_eq!(findings(|f| product(f) + touch + COMMIT + WAIT), ["error: missing_wait"]);
+    }
+    let guarded = "setp.eq.u32 %more, %tid, 200;\n@%more mov.b32 d3, 0;\n";
+    assert_eq!(findings(|f| product(f) + COMMIT + guarded + WAIT), [""; 0], "no lane touches it");
+    let one_stays = "wgmma.wait_group.sync.aligned 1;\n";
+    assert_eq!(findings(|f| product(f) + COMMIT + one_stays + read + WAIT), ["error: missing_wait"]);
+    // The harness stores the accumulators itself.
+    assert_eq!(findings(|f| product(f) + COMMIT), ["warning: missing_wait", "error: missing_wait"]);
+    assert_eq!(findings(product), ["warning: missing_wait", "error: missing_wait"]);
+}
+
+#[test]
+fn a_missing_fence_is_found() {
+    let write = "mov.b32 d3, 0;\n";
+    let read = "mov.b32 %word, d3;\n";
+    let rest = |f: &Form| f.line() + COMMIT + WAIT;
+    assert_eq!(findings(|f| rest(f)), ["error: invalid_sync"]);
+    assert_eq!(findings(|f| FENCE.to_owned() + &rest(f) + &rest(f)), [""; 0], "of one shape");
+    assert_eq!(findings(|f| FENCE.to_owned() + &rest(f) + write + &rest(f)), ["error: invalid_sync"]);
+    assert_eq!(findings(|f| FENCE.to_owned() + &rest(f) + read + &rest(f)), ["warning: invalid_sync"]);
+    assert_eq!(findings(|f| FENCE.to_owned() + &rest(f) + write + FENCE + &rest(f)), [""; 0]);
+    let wider = |f: &Form| {
+        let accumulators = "{d0, d1, d2, d3, e0, e1, e2, e3}";
+        f.line().replace("m64n8", "m64n16").replace("{d0, d1, d2, d3}", accumulators)
+    };
+    let more = "mov.b32 e0, 0;\nmov.b32 e1, 0;\nmov.b32 e2, 0;\nmov.b32 e3, 0;\n";
+    let two = |f: &Form, between: &str| {
+        let first = format!(".reg .b32 e<4>;\nsub.u64 %db, %da, 0;\n{more}{FENCE}");
+        first + &f.line() + between + &wider(f) + COMMIT + WAIT
+    };
+    assert_eq!(findings(|f| two(f, "")), ["error: invalid_sync"], "of two shapes");
+    assert_eq!(findings(|f| two(f, FENCE)), [""; 0]);
+}
+
+#[test]
+fn a_warpgroup_that_does_not_act_together_is_found() {
+    let product = |f: &Form| FENCE.to_owned() + &f.line() + COMMIT + WAIT;
+    let one_warp = "setp.ge.u32 %more, %tid, 32;\n@%more bra $end;\n";
+    assert_eq!(findings(|f| one_warp.to_owned() + &product(f) + "$end:\n"), ["error: invalid_sync"]);
+    let own = "shr.u32 %at, %tid, 5;\nshl.b32 %at, %at, 3;\ncvt.u64.u32 %offset, %at;\nadd.u64 %db, %db, %offset;\n";
+    let found = findings(|f| own.replace("%db, %db", "%da, %da") + &product(f));
+    assert!(found.contains(&"error: invalid_sync".to_owned()), "{found:?}");
+    let two_ways = |f: &Form| {
+        let way = product(f);
+        format!("setp.ge.u32 %more, %tid, 64;\n@%more bra $other;\n{way}bra $end;\n$other:\n{way}$end:\n")
+    };
+    assert_eq!(findings(two_ways), ["error: invalid_sync"]);
+    let (form, mut proof) = ones();
+    proof.warps = 3;
+    proof.inputs.iter_mut().for_each(|register| register.values.truncate(96));
+    proof.lines = form.prologue() + &product(&form);
+    let report = proof.try_run(Checks::All).expect("it runs").report;
+    assert!(report.findings.iter().any(|f| f.kind == FindingKind::InvalidSync), "three warps are no warpgroup");
+}
+
+#[test]
+fn a_number_that_is_no_descriptor_is_found() {
+    let product = |f: &Form| FENCE.to_owned() + &f.line() + COMMIT + WAIT;
+    assert_eq!(findings(|f| "or.b64 %da, %da, 0x8000;\n".to_owned() + &product(f)), ["error: misaligned"]);
+    let by_lane = "cvt.u64.u32 %offset, %tid;\nand.b64 %offset, %offset, 1;\nadd.u64 %da, %da, %offset;\n";
+    let found = findings(|f| by_lane.to_owned() + &product(f));
+    assert!(found.contains(&"error: invalid_sync".to_owned()), "{found:?}");
+}

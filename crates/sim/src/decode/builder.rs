@@ -1,6 +1,6 @@
 //! The function being decoded: its scopes, its rows, its blocks and who reads and writes what.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use warpfold_ptx::{Name, ScalarType};
 
@@ -78,6 +78,8 @@ pub(crate) struct FunctionBuilder {
     pub events: Vec<Event>,
     /// The instruction being decoded has a guard.
     pub guarded: bool,
+    /// Names of registers that products in flight use, in a checked program.
+    pub watched: HashSet<Name>,
     /// The predicate that stands for the carry flag `CC.CF`, once used.
     pub carry: Option<u32>,
 }

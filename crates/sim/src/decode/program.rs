@@ -17,6 +17,7 @@ use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO
 use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
 use crate::layout::{bytes_of, invalid_variable, place};
+use crate::tensor_ops::rules::registers_of_products;
 
 /// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple of 128, so that
 /// every variable keeps its banks.
@@ -167,7 +168,11 @@ impl Decoder<'_> {
             // What the caller passes is written when the frame starts.
             self.define_slot(*slot);
         }
-        self.statements(function.body.as_deref().unwrap_or_default(), true)?;
+        let body = function.body.as_deref().unwrap_or_default();
+        if self.checked {
+            self.f.watched = registers_of_products(body);
+        }
+        self.statements(body, true)?;
         if !self.f.ended {
             self.end_block(if self.f.is_kernel { Terminator::Exit } else { Terminator::Return });
         }
@@ -379,6 +384,7 @@ impl Decoder<'_> {
         });
         self.f.block_count += 1;
         let index = self.current_instruction();
+        self.watch_registers(inst);
         dispatch::decode(self, inst)?;
         if inst.opcode != warpfold_ptx::Opcode::Bra {
             self.finish(inst, index)?;

@@ -18,6 +18,7 @@ use crate::check::{BlockCheck, ClusterMemory, LaunchCheck, PeerUse};
 use crate::report::{FindingKind, Severity};
 use crate::runtime;
 use crate::tensor_ops::queue;
+use crate::tensor_ops::rules::{self, Warpgroups};
 
 /// Basic blocks that a part runs before others get their turn.
 const SLICE: u32 = 4096;
@@ -63,6 +64,8 @@ pub(crate) struct Block {
     asynchronous: Asynchronous,
     /// Parts that wait at mbarriers.
     pub(super) waits: Waits,
+    /// What its warpgroups have executed, for the checks.
+    warpgroups: Warpgroups,
     /// What it printed.
     pub output: String,
 }
@@ -110,6 +113,7 @@ impl Block {
             check: geometry.checked.then(|| BlockCheck::new(geometry.shared_bytes)),
             asynchronous: Asynchronous::default(),
             waits: Waits::default(),
+            warpgroups: Warpgroups::default(),
             output: String::new(),
         }
     }
@@ -126,6 +130,7 @@ impl Block {
         self.clock = 0;
         self.asynchronous.begin(self.warps.len());
         self.waits.begin();
+        self.warpgroups.begin(self.warps.len());
         self.partial.clear();
         self.cluster.fill(Arrival::default());
         self.registers.start(self.warps.len(), geometry.entry_registers);
@@ -164,6 +169,7 @@ impl Block {
     /// Lends the block's copies and its part of the checker to the machine, or takes them back.
     fn lend(&mut self, m: &mut Machine) {
         std::mem::swap(&mut self.asynchronous, &mut m.asynchronous);
+        std::mem::swap(&mut self.warpgroups, &mut m.warpgroups);
         if let (Some(mine), Some(checking)) = (&mut self.check, &mut m.checking) {
             std::mem::swap(mine, &mut checking.block);
         }
@@ -502,6 +508,9 @@ impl Block {
             self.missed_barrier(w, part.mask, None, m);
         }
         m.abandon_copies(part.mask);
+        if m.checked && self.warps[w as usize].live == 0 {
+            rules::check_exit(m);
+        }
         for id in 0..BARRIERS {
             if self.barriers[id].open {
                 self.complete_barrier(id, m, cx.code);

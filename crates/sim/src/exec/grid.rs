@@ -19,6 +19,7 @@ use crate::asynchronous::Asynchronous;
 use crate::check::{BlockCheck, Findings, LaunchCheck};
 use crate::memory::Memory;
 use crate::report::{FindingKind, Severity};
+use crate::tensor_ops::rules::Warpgroups;
 use crate::{Arch, Checks, Error, KernelInfo, Launch, Options, Report};
 
 /// Blocks that one worker keeps resident at most when they wait for one another.
@@ -331,6 +332,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         locals: code.functions.iter().map(|f| f.locals.clone()).collect(),
         reductions: code.reductions.clone().into(),
         asynchronous: Asynchronous::default(),
+        warpgroups: Warpgroups::default(),
     };
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
     let mut trap = None;

@@ -14,6 +14,7 @@ use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::Tables;
 use crate::tensor_ops::product::Scratch;
 use crate::tensor_ops::queue::Queue;
+use crate::tensor_ops::rules::Warpgroups;
 
 /// Counters of the memory accesses of one instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -144,6 +145,8 @@ pub(crate) struct Machine {
     pub reductions: Arc<[Reduction]>,
     /// What the current block has begun and not finished.
     pub asynchronous: Asynchronous,
+    /// What the warpgroups of the current block have executed, for the checks.
+    pub warpgroups: Warpgroups,
 }
 
 /// Global memory as one worker sees it.

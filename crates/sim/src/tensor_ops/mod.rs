@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in registers), [`product`] (the one routine
 //! behind them), [`mma`], [`matrix`] (moves between shared memory and fragments);
-//! then [`wgmma`], its [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work;
+//! then [`wgmma`], its [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work, and [`rules`] of checked runs;
 //! then [`wmma`] and [`wmma_memory`].
 //!
 //! # Arithmetic
@@ -22,6 +22,7 @@ pub(crate) mod matrix;
 pub(crate) mod mma;
 pub(crate) mod product;
 pub(crate) mod queue;
+pub(crate) mod rules;
 mod warpgroup;
 pub(crate) mod wgmma;
 pub(crate) mod wmma;
@@ -86,6 +87,12 @@ impl Decoder<'_> {
         self.exchange(inst, Some(op), members)
     }
 }
+
+/// A handler that does nothing, for operations that only name an instruction.
+///
+/// # Safety
+/// None is needed.
+unsafe fn nothing(_: &mut Machine, _: &Op, _: u32) {}
 
 /// Notes if lanes are missing: what a `.aligned` instruction does without them is undefined.
 #[inline(always)]

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use super::rules::{self, Registers};
 use super::{expect_whole_warp, warpgroup};
 use crate::exec::machine::Machine;
 use crate::exec::op::{Handler, LaneOp, NONE, Op};
@@ -34,6 +35,8 @@ pub(crate) struct Queue {
     issued: Vec<Issued>,
     /// Where each group ends in `issued`.
     groups: Vec<usize>,
+    /// What checked runs know of the registers.
+    pub(super) registers: Registers,
 }
 
 impl Queue {
@@ -41,6 +44,18 @@ impl Queue {
     pub(crate) fn clear(&mut self) {
         self.issued.clear();
         self.groups.clear();
+        self.registers.clear();
+    }
+
+    /// What is in flight, oldest first.
+    pub(super) fn products(&self) -> impl Iterator<Item = &Issued> {
+        self.issued.iter()
+    }
+
+    /// What is in flight, and whether it was committed to a group.
+    pub(super) fn products_by_group(&self) -> impl Iterator<Item = (&Issued, bool)> {
+        let committed = self.groups.last().copied().unwrap_or(0);
+        self.issued.iter().enumerate().map(move |(at, issued)| (issued, at < committed))
     }
 
     /// Nothing is in flight.
@@ -70,8 +85,8 @@ unsafe fn carry_out(m: &mut Machine, count: usize) {
 
 /// `wgmma.mma_async`: `imm` is the index of its operands, `a` and `b` are the rows of the descriptors, `dst2` is the predicate
 /// `scale-d` and `c` whether it is negated.
-pub(super) struct Issue;
-impl LaneOp for Issue {
+pub(super) struct Issue<const CHECK: bool>;
+impl<const CHECK: bool> LaneOp for Issue<CHECK> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         expect_whole_warp(m, op, mask);
@@ -81,17 +96,23 @@ impl LaneOp for Issue {
             let adds = m.predicate(op.dst2) & 1 != op.c;
             let (tile, instruction) = (op.imm as u32, op.instruction);
             let issued = Issued { tile, instruction, a: descriptor(op.a), b: descriptor(op.b), adds };
+            if CHECK {
+                rules::check_issue(m, op, &issued);
+            }
             (*m.in_flight).issued.push(issued);
         }
     }
 }
 
 /// `wgmma.commit_group`.
-pub(super) struct Commit;
-impl LaneOp for Commit {
+pub(super) struct Commit<const CHECK: bool>;
+impl<const CHECK: bool> LaneOp for Commit<CHECK> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         expect_whole_warp(m, op, mask);
+        if CHECK {
+            rules::check_step(m, op);
+        }
         // SAFETY: the queue is the warp's.
         let queue = unsafe { &mut *m.in_flight };
         queue.groups.push(queue.issued.len());
@@ -99,11 +120,14 @@ impl LaneOp for Commit {
 }
 
 /// `wgmma.wait_group`: `imm` groups may stay in flight.
-pub(super) struct Wait;
-impl LaneOp for Wait {
+pub(super) struct Wait<const CHECK: bool>;
+impl<const CHECK: bool> LaneOp for Wait<CHECK> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         expect_whole_warp(m, op, mask);
+        if CHECK {
+            rules::check_step(m, op);
+        }
         // SAFETY: the queue is the warp's.
         let queue = unsafe { &mut *m.in_flight };
         let done = queue.groups.len().saturating_sub(op.imm as usize);

@@ -10,6 +10,7 @@ use super::descriptor::{Layout, Major};
 use super::element::{Element, types};
 use super::product::Sums;
 use super::queue::{Commit, Finish, Issue, Issued, Wait};
+use super::rules::Fence;
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::{Fault, Machine};
@@ -120,12 +121,12 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     match inst.modifiers.first().map(warpfold_ptx::Name::as_str) {
         Some("fence") => {
             plain(d, 0)?;
-            let op = Op::new(d.handler::<Nothing>());
+            let op = Op::new(if d.checked { d.handler::<Fence>() } else { d.handler::<Nothing>() });
             d.whole_warp(inst, op)
         }
         Some("commit_group") => {
             plain(d, 0)?;
-            let op = Op::new(d.handler::<Commit>());
+            let op = Op::new(if d.checked { d.handler::<Commit<true>>() } else { d.handler::<Commit<false>>() });
             d.whole_warp(inst, op)
         }
         Some("wait_group") => {
@@ -133,7 +134,8 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
             let groups = d.literal(inst, 0)?;
             let imm = i64::try_from(groups).ok().filter(|n| (0..8).contains(n));
             let imm = imm.ok_or_else(|| d.invalid(inst, "at most 7 groups may be pending"))?;
-            let op = Op { imm, ..Op::new(d.handler::<Wait>()) };
+            let wait = if d.checked { d.handler::<Wait<true>>() } else { d.handler::<Wait<false>>() };
+            let op = Op { imm, ..Op::new(wait) };
             d.whole_warp(inst, op)
         }
         Some("mma_async") => multiply(d, inst),
@@ -228,7 +230,8 @@ fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     }
     let n = u16::try_from(n).expect("at most 256");
     let tile = Tile { n, kind, major, negates, a, d: rows };
-    let (issue, finish) = (d.handler::<Issue>(), d.handler::<Finish>());
+    let issue = if d.checked { d.handler::<Issue<true>>() } else { d.handler::<Issue<false>>() };
+    let finish = d.handler::<Finish>();
     let tables = d.tensor_tables();
     tables.finish = Some(finish);
     tables.wgmma.push(tile);

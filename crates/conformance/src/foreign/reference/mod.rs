@@ -12,6 +12,7 @@ mod integers;
 mod rows;
 mod sums;
 mod synchronisation;
+mod tensor_cores;
 mod warps;
 
 use super::expect::Outcome;
@@ -111,6 +112,10 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("double_erf", floats::double_erf),
     ("double_large_angles", floats::double_large_angles),
     ("double_roundings", floats::double_roundings),
+    ("triton_matmul", tensor_cores::triton_matmul),
+    ("one_tile", tensor_cores::one_tile),
+    ("every_fourth_plus_one", tensor_cores::every_fourth_plus_one),
+    ("reversed", tensor_cores::reversed),
 ];
 
 /// The error function from a series of positive terms: no cancellation.

@@ -1,0 +1,49 @@
+//! Tensor cores, asynchronous copies and barriers of sm_80 and up.
+
+use half::f16;
+
+use crate::foreign::expect::{EPS32, Outcome, close, exact, sum_error, wide};
+use crate::foreign::run::Run;
+
+fn halves(bits: &[u16]) -> Vec<f64> {
+    bits.iter().map(|&b| f16::from_bits(b).to_f64()).collect()
+}
+
+/// `m` by `n` sums of `k` products, and the sums of the magnitudes; `b` gives an element by row and column.
+fn product(a: &[f64], b: impl Fn(usize, usize) -> f64, (m, n, k): (usize, usize, usize)) -> (Vec<f64>, Vec<f64>) {
+    let dot = |at: usize, f: fn(f64) -> f64| (0..k).map(|i| f(a[at / n * k + i] * b(i, at % n))).sum();
+    ((0..m * n).map(|at| dot(at, |p| p)).collect(), (0..m * n).map(|at| dot(at, f64::abs)).collect())
+}
+
+/// `(a, b, c, m, n, k, …)`, of f16: c = a b, summed in f32 and rounded once more.
+pub(super) fn triton_matmul(run: &Run<'_>) -> Outcome {
+    let (a, b) = (halves(&run.before::<u16>(0)), halves(&run.before::<u16>(1)));
+    let (m, n, k) = (run.size(3), run.size(4), run.size(5));
+    let (want, absolute) = product(&a, |i, j| b[i * n + j], (m, n, k));
+    close("c", &halves(&run.after::<u16>(2)), &want, |i| {
+        sum_error(k + 1, absolute[i]) + 2f64.powi(-11) * want[i].abs() + 2f64.powi(-25)
+    })
+}
+
+/// `(a, b, c)`: c = a b with b by columns; a has 16 rows and columns, c as many columns as fit.
+pub(super) fn one_tile(run: &Run<'_>) -> Outcome {
+    let (a, b) = (halves(&run.before::<u16>(0)), halves(&run.before::<u16>(1)));
+    let n = b.len() / 16;
+    let (want, absolute) = product(&a, |i, j| b[j * 16 + i], (16, n, 16));
+    close("c", &wide(&run.after::<f32>(2)), &want, |i| sum_error(17, absolute[i]) + EPS32 * want[i].abs())
+}
+
+/// `(input, output, tiles)`: one is added to every fourth number.
+pub(super) fn every_fourth_plus_one(run: &Run<'_>) -> Outcome {
+    let input = run.before::<f32>(0);
+    let want: Vec<u32> =
+        input.iter().enumerate().map(|(i, x)| (if i % 4 == 0 { x + 1.0 } else { *x }).to_bits()).collect();
+    let got: Vec<u32> = run.after::<f32>(1).iter().map(|x| x.to_bits()).collect();
+    exact("output", &got, &want)
+}
+
+/// `(input, output)`: in reverse order.
+pub(super) fn reversed(run: &Run<'_>) -> Outcome {
+    let want: Vec<i32> = run.before::<i32>(0).into_iter().rev().collect();
+    exact("output", &run.after::<i32>(1), &want)
+}
