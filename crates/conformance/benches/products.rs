@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use warpfold_device::{Buffer, Device};
-use warpfold_kernels::matmul::{Code, Epilogue, Matrix, Operands, Plan, Problem, Singles, Tile, WgmmaTile, launch};
+use warpfold_kernels::matmul::{Code, Epilogue, Matrix, Operands, Plan, Problem, Ready, Singles, Tile, WgmmaTile};
 use warpfold_kernels::{Dtype, Workspace};
 
 fn main() {
@@ -59,10 +59,10 @@ impl Memory {
         Self { a: filled(m * k), b: filled(n * k), c }
     }
 
-    fn run(&mut self, device: &Device, plan: &Plan, workspace: &mut Workspace) {
+    fn run(&mut self, device: &Device, ready: &Ready, workspace: &mut Workspace) {
         let operands =
             Operands { a: self.a.as_view(), b: self.b.as_view(), inputs: Vec::new(), c: self.c.as_view_mut() };
-        launch(&device.default_stream(), plan, operands, workspace).expect("the plan runs");
+        ready.launch(&device.default_stream(), operands, workspace).expect("the plan runs");
     }
 }
 
@@ -74,7 +74,8 @@ fn time_all(device: &Device, dtype: Dtype, singles: Singles, sizes: [u64; 3]) {
     let mut memories: Vec<_> =
         (0..(256_u64 << 20).div_ceil(bytes).clamp(1, 4)).map(|_| Memory::new(device, &problem)).collect();
     let mut workspace = Workspace::new();
-    memories[0].run(device, &chosen, &mut workspace);
+    let ready = |plan: &Plan| Ready::new(device, plan.clone()).expect("the plan's kernels load");
+    memories[0].run(device, &ready(&chosen), &mut workspace);
     let expected = memories[0].c.download().expect("the result is there");
     let simt = Tile::ALL.into_iter().map(Code::Simt);
     let mut timed = Vec::new();
@@ -84,7 +85,7 @@ fn time_all(device: &Device, dtype: Dtype, singles: Singles, sizes: [u64; 3]) {
             if plan.num_parts != parts || plan.clocks > 6.0 * chosen.clocks {
                 continue;
             }
-            let time = time(device, &plan, &mut memories, &mut workspace);
+            let time = time(device, &ready(&plan), &mut memories, &mut workspace);
             let agrees =
                 close(plan.problem.c.dtype, &memories[0].c.download().expect("the result is there"), &expected);
             timed.push((time, plan, agrees));
@@ -105,7 +106,7 @@ fn time_all(device: &Device, dtype: Dtype, singles: Singles, sizes: [u64; 3]) {
 }
 
 /// The median of a few rounds of some runs.
-fn time(device: &Device, plan: &Plan, memories: &mut [Memory], workspace: &mut Workspace) -> Duration {
+fn time(device: &Device, ready: &Ready, memories: &mut [Memory], workspace: &mut Workspace) -> Duration {
     let stream = device.default_stream();
     let mut times = Vec::new();
     for _ in 0..4 {
@@ -113,7 +114,7 @@ fn time(device: &Device, plan: &Plan, memories: &mut [Memory], workspace: &mut W
         let start = stream.record().expect("an event");
         for i in 0..runs {
             let num = memories.len();
-            memories[i % num].run(device, plan, workspace);
+            memories[i % num].run(device, ready, workspace);
         }
         let end = stream.record().expect("an event");
         times.push(end.elapsed_since(&start).expect("a time").unwrap_or_default() / runs as u32);

@@ -2,7 +2,7 @@
 
 use warpfold_kernels::layout::{Dim, Layout, broadcast_shape, dims};
 use warpfold_kernels::matmul::{
-    self, Activation, BATCH_RANK, Epilogue, MAX_INPUTS, Matrix, Operands, Plan, Problem, Rows, Singles,
+    Activation, BATCH_RANK, Epilogue, MAX_INPUTS, Matrix, Operands, Problem, Rows, Singles,
 };
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -232,14 +232,14 @@ impl Matmul {
             singles: self.singles,
         };
         let queue = left.queue();
-        let plan = Plan::new(problem, epilogue, left.device().limits())?;
+        let ready = queue.plans().product(left.device(), problem, epilogue)?;
         let operands = Operands {
             a: seen[0].tensor.memory.as_view(),
             b: seen[1].tensor.memory.as_view(),
             inputs: seen[2..].iter().map(|seen| seen.tensor.memory.as_view()).collect(),
             c: output.buffer.as_view_mut(),
         };
-        matmul::launch(queue.stream(), &plan, operands, &mut queue.workspace())?;
+        ready.launch(queue.stream(), operands, &mut queue.workspace())?;
         Ok(output.finish())
     }
 }

@@ -120,7 +120,7 @@ impl Activation {
 /// let causal = Epilogue::new().scale(0.125).apply("causal", |x, at, _| at.column.le(at.row).select(x, f32::NEG_INFINITY));
 /// assert_eq!(causal.num_inputs(), 0);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Epilogue {
     steps: Vec<Step>,
     scalars: Vec<f64>,
@@ -241,6 +241,24 @@ impl Epilogue {
         };
         let more = if self.more_inputs > 0 { format!("_i{}", self.more_inputs) } else { String::new() };
         self.steps.iter().map(step).collect::<String>() + &more
+    }
+}
+
+/// Equal in every bit of the numbers, so that equal ones may share what was made for one.
+impl PartialEq for Epilogue {
+    fn eq(&self, other: &Self) -> bool {
+        let bits = |epilogue: &Self| epilogue.scalars.iter().map(|scalar| scalar.to_bits()).collect::<Vec<_>>();
+        self.steps == other.steps && self.more_inputs == other.more_inputs && bits(self) == bits(other)
+    }
+}
+
+impl Eq for Epilogue {}
+
+impl Hash for Epilogue {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.steps.hash(state);
+        self.more_inputs.hash(state);
+        self.scalars.iter().for_each(|scalar| scalar.to_bits().hash(state));
     }
 }
 

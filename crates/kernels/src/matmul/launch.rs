@@ -1,16 +1,16 @@
 //! Launches a plan on buffers of the device.
 
 use half::{bf16, f16};
-use warpfold_device::{Arguments, Device, Function, Stream, TensorMap, View, ViewMut};
+use warpfold_device::{Arguments, Device, Function, Stream, TensorLayout, View, ViewMut};
 use warpfold_lang::{F8E4M3, F8E5M2};
 
 use super::epilogue::{Epilogue, MAX_INPUTS};
-use super::finish::{Ending, scalar_words, stride_words};
+use super::finish::{Ending, STRIDES, scalar_words, stride_words};
 use super::fold_parts::fold_parts;
 use super::plan::{Code, Plan};
 use super::problem::{Matrix, Problem, refused};
 use super::simt::{Configuration, matrix_words, simt, size_words};
-use super::wgmma::{Lying, WgmmaConfiguration, WgmmaTile, layout, wgmma};
+use super::wgmma::{Lying, WgmmaConfiguration, layout, wgmma};
 use crate::kept::Kept;
 use crate::{AnyKernel, Dtype, Error, Workspace};
 
@@ -92,95 +92,156 @@ fn prepare(device: &Device, plan: &Plan) -> Result<Vec<Function>, Error> {
     names(plan).into_iter().map(|name| KERNELS.prepare(device, name, make)).collect()
 }
 
-/// Computes the product that a plan was made for.
+/// Computes the product that a plan was made for. Whoever does so again and again keeps a [`Ready`].
 ///
 /// # Errors
 /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) if a memory does not hold all elements or is not aligned as the plan has
 /// it; what the device says.
 pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>, workspace: &mut Workspace) -> Result<(), Error> {
-    check(plan, &operands)?;
-    let Some(config) = plan.launch() else { return Ok(()) };
-    let functions = prepare(stream.device(), plan)?;
-    let Operands { a, b, inputs, mut c } = operands;
-    let problem = &plan.problem;
-    let sizes = bytes(&size_words(problem, plan.part, plan.num_parts).map(u32::to_le_bytes));
-    let part_stride = if plan.num_parts > 1 { plan.num_results() } else { 0 };
-    let matrices = bytes(&matrix_words(problem, part_stride).map(i64::to_le_bytes));
-    let multiply = |mut c: ViewMut<'_, u8>, inputs: &[View<'_, u8>], problem: &Problem, epilogue: &Epilogue| {
-        let arguments = match plan.code {
-            Code::Simt(_) => Arguments::new().input(a).input(b),
-            Code::Wgmma(tile) => with_maps(plan, tile, problem, [&a, &b], &mut c)?,
-        };
-        let arguments = with_ending(arguments.raw(&sizes, 4).raw(&matrices, 8), c, inputs, problem, epilogue);
-        Ok::<_, Error>(stream.launch_raw(&functions[0], config, &arguments)?)
-    };
-    let Some(fold) = plan.fold() else {
-        return multiply(c.reborrow(), &inputs, problem, &plan.epilogue);
-    };
-    let (mut words, _) = workspace.get(stream.device(), plan.workspace_words(), 0)?;
-    let (first, none) = plan.first();
-    multiply(words.reborrow().bytes(), &[], &first, &none)?;
-    let arguments = Arguments::new().input(words.as_view()).raw(&sizes, 4).value(part_stride as i64);
-    let arguments = with_ending(arguments, c, &inputs, problem, &plan.epilogue);
-    Ok(stream.launch_raw(&functions[1], fold, &arguments)?)
+    Ready::new(stream.device(), plan.clone())?.launch(stream, operands, workspace)
 }
 
-/// The maps of both factors, and of the result where copies store it.
-fn with_maps<'a>(
-    plan: &Plan,
-    tile: WgmmaTile,
-    problem: &Problem,
-    [a, b]: [&View<'a, u8>; 2],
-    c: &mut ViewMut<'_, u8>,
-) -> Result<Arguments<'a>, Error> {
-    let configuration = plan.wgmma_configuration(tile);
-    let Problem { m, n, k, .. } = *problem;
-    let batch = configuration.is_batch.then_some(problem.batch);
-    let depth = tile.depth(configuration.dtype.bytes() as u32);
-    let map = |view: &View<'a, u8>, matrix: &Matrix, lines: u64, lying: Lying, line_box: u32| {
-        let (matrix, sizes, box_rows) = match lying {
-            Lying::Steps => (*matrix, [lines, k], line_box),
-            Lying::Lines => (matrix.transposed(), [k, lines], depth),
-        };
-        let layout = layout(&matrix, sizes, batch, box_rows);
-        let first = matrix.first * matrix.dtype.bytes();
-        // A map of bytes will do for all 8-bit types, and the others differ in nothing but the reading of their bits.
-        Ok::<_, Error>(match matrix.dtype.bytes() {
-            1 => Map::Bytes(view.tensor_map_of(first, &layout)?),
-            2 => Map::Halves(view.tensor_map_of(first, &layout)?),
-            _ => Map::Singles(view.tensor_map_of(first, &layout)?),
+/// A plan with its kernels loaded, and everything that does not change from launch to launch.
+#[derive(Debug)]
+pub struct Ready {
+    plan: Plan,
+    functions: Vec<Function>,
+    /// Sizes and strides, as the kernels take them.
+    sizes: Vec<u8>,
+    matrices: Vec<u8>,
+    maps: Option<Maps>,
+    /// Strides and numbers at the end of the first launch, and of the last one.
+    endings: [Vec<u8>; 2],
+}
+
+/// The maps of a launch, but for the addresses.
+#[derive(Debug)]
+struct Maps {
+    a: MapOf,
+    b: MapOf,
+    /// Where copies store the result.
+    c: Option<MapOf>,
+}
+
+/// A map, but for the address of the memory.
+#[derive(Debug)]
+struct MapOf {
+    layout: TensorLayout,
+    /// Bytes before the first element.
+    first: u64,
+    element_bytes: u64,
+}
+
+impl Ready {
+    /// Loads the kernels of a plan.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn new(device: &Device, plan: Plan) -> Result<Self, Error> {
+        let functions = if plan.launch().is_some() { prepare(device, &plan)? } else { Vec::new() };
+        let (first, none) = plan.first();
+        let part_stride = if plan.num_parts > 1 { plan.num_results() } else { 0 };
+        Ok(Self {
+            functions,
+            sizes: bytes(&size_words(&plan.problem, plan.part, plan.num_parts).map(u32::to_le_bytes)),
+            matrices: bytes(&matrix_words(&plan.problem, part_stride).map(i64::to_le_bytes)),
+            maps: maps(&plan, &first),
+            endings: [ending(&first, &none), ending(&plan.problem, &plan.epilogue)],
+            plan,
         })
+    }
+
+    /// What it computes, and how.
+    #[must_use]
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Computes the product.
+    ///
+    /// # Errors
+    /// As [`launch`].
+    pub fn launch(&self, stream: &Stream, operands: Operands<'_>, workspace: &mut Workspace) -> Result<(), Error> {
+        let Self { plan, functions, sizes, matrices, endings, .. } = self;
+        check(plan, &operands)?;
+        let Some(config) = plan.launch() else { return Ok(()) };
+        let Operands { a, b, inputs, mut c } = operands;
+        let multiply = |mut c: ViewMut<'_, u8>, inputs: &[View<'_, u8>]| {
+            let arguments = match &self.maps {
+                None => Arguments::new().input(a).input(b),
+                Some(maps) => maps.arguments(&a, &b, &mut c)?,
+            };
+            let arguments = with_ending(arguments.raw(sizes, 4).raw(matrices, 8), c, inputs, &endings[0]);
+            Ok::<_, Error>(stream.launch_raw(&functions[0], config, &arguments)?)
+        };
+        let Some(fold) = plan.fold() else { return multiply(c.reborrow(), &inputs) };
+        let (mut words, _) = workspace.get(stream.device(), plan.workspace_words(), 0)?;
+        multiply(words.reborrow().bytes(), &[])?;
+        let part_stride = plan.num_results() as i64;
+        let arguments = Arguments::new().input(words.as_view()).raw(sizes, 4).value(part_stride);
+        let arguments = with_ending(arguments, c, &inputs, &endings[1]);
+        Ok(stream.launch_raw(&functions[1], fold, &arguments)?)
+    }
+}
+
+/// The maps of the launch that multiplies, whose problem is `first`; none for ordinary cores.
+fn maps(plan: &Plan, first: &Problem) -> Option<Maps> {
+    let Code::Wgmma(tile) = plan.code else { return None };
+    let configuration = plan.wgmma_configuration(tile);
+    let Problem { m, n, k, .. } = *first;
+    let batch = configuration.is_batch.then_some(first.batch);
+    let depth = tile.depth(configuration.dtype.bytes() as u32);
+    let of = |matrix: &Matrix, sizes: [u64; 2], box_rows: u32| MapOf {
+        layout: layout(matrix, sizes, batch, box_rows),
+        first: matrix.first * matrix.dtype.bytes(),
+        element_bytes: matrix.dtype.bytes(),
+    };
+    let factor = |matrix: &Matrix, lines: u64, lying: Lying, line_box: u32| match lying {
+        Lying::Steps => of(matrix, [lines, k], line_box),
+        Lying::Lines => of(&matrix.transposed(), [k, lines], depth),
     };
     let [lying_a, lying_b] = configuration.lying;
-    let arguments = Arguments::new();
-    let arguments = map(a, &problem.a, m, lying_a, tile.rows())?.add_to(arguments);
-    let shared_columns = tile.columns / tile.cluster;
-    let arguments = map(b, &problem.b.transposed(), n, lying_b, shared_columns)?.add_to(arguments);
-    if configuration.copied.is_none() {
-        // The kernel has the parameter and does not look at it.
-        return Ok(arguments.raw(&[0; 128], 64));
-    }
-    let layout = layout(&problem.c, [m, n], batch, 64);
-    let first = problem.c.first * problem.c.dtype.bytes();
-    let map = c.reborrow().into_tensor_map_of::<bf16>(first, &layout)?;
-    Ok(arguments.raw(map.bytes(), 64))
+    Some(Maps {
+        a: factor(&first.a, m, lying_a, tile.rows()),
+        b: factor(&first.b.transposed(), n, lying_b, tile.columns / tile.cluster),
+        c: configuration.copied.map(|_| of(&first.c, [m, n], 64)),
+    })
 }
 
-/// A map, by the size of its elements.
-enum Map<'a> {
-    Bytes(TensorMap<'a, u8>),
-    Halves(TensorMap<'a, bf16>),
-    Singles(TensorMap<'a, f32>),
+impl Maps {
+    fn arguments<'a>(
+        &self,
+        a: &View<'a, u8>,
+        b: &View<'a, u8>,
+        c: &mut ViewMut<'_, u8>,
+    ) -> Result<Arguments<'a>, Error> {
+        let arguments = self.b.add_to(self.a.add_to(Arguments::new(), a)?, b)?;
+        let Some(MapOf { layout, first, .. }) = &self.c else {
+            // The kernel has the parameter and does not look at it.
+            return Ok(arguments.raw(&[0; 128], 64));
+        };
+        // The launch holds the result's memory as another argument.
+        let map = c.reborrow().into_tensor_map_of::<bf16>(*first, layout)?;
+        Ok(arguments.raw(map.bytes(), 64))
+    }
 }
 
-impl<'a> Map<'a> {
-    fn add_to(&self, arguments: Arguments<'a>) -> Arguments<'a> {
-        match self {
-            Self::Bytes(map) => arguments.tensor_map(map),
-            Self::Halves(map) => arguments.tensor_map(map),
-            Self::Singles(map) => arguments.tensor_map(map),
-        }
+impl MapOf {
+    fn add_to<'a>(&self, arguments: Arguments<'a>, view: &View<'a, u8>) -> Result<Arguments<'a>, Error> {
+        let Self { layout, first, element_bytes } = self;
+        // A map of bytes will do for all 8-bit types, and so on: they differ in nothing but the reading of their bits.
+        Ok(match element_bytes {
+            1 => arguments.tensor_map(&view.tensor_map_of::<u8>(*first, layout)?),
+            2 => arguments.tensor_map(&view.tensor_map_of::<bf16>(*first, layout)?),
+            _ => arguments.tensor_map(&view.tensor_map_of::<f32>(*first, layout)?),
+        })
     }
+}
+
+/// Strides and numbers of a kernel's end.
+fn ending(problem: &Problem, epilogue: &Epilogue) -> Vec<u8> {
+    let strides = bytes(&stride_words(problem).map(i64::to_le_bytes));
+    [strides, bytes(&scalar_words(epilogue).map(f64::to_le_bytes))].concat()
 }
 
 /// Adds what a kernel takes for its end.
@@ -188,8 +249,7 @@ fn with_ending<'a>(
     arguments: Arguments<'a>,
     c: ViewMut<'a, u8>,
     inputs: &[View<'a, u8>],
-    problem: &Problem,
-    epilogue: &Epilogue,
+    ending: &[u8],
 ) -> Arguments<'a> {
     let mut arguments = arguments.output(c);
     for input in inputs {
@@ -198,8 +258,8 @@ fn with_ending<'a>(
     for _ in inputs.len()..MAX_INPUTS {
         arguments = arguments.value(0_u64);
     }
-    let strides = bytes(&stride_words(problem).map(i64::to_le_bytes));
-    arguments.raw(&strides, 8).raw(&bytes(&scalar_words(epilogue).map(f64::to_le_bytes)), 8)
+    let (strides, scalars) = ending.split_at(8 * STRIDES);
+    arguments.raw(strides, 8).raw(scalars, 8)
 }
 
 fn bytes<const B: usize>(words: &[[u8; B]]) -> Vec<u8> {

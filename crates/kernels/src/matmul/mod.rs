@@ -30,7 +30,7 @@ pub use accumulator::Accumulator;
 pub use epilogue::{Activation, Custom, Epilogue, Function, MAX_INPUTS, MAX_SCALARS, Place, Step};
 pub use finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES, scalar_words, stride_words};
 pub use fold_parts::{FoldParts, fold_parts};
-pub use launch::{Operands, kernels_of, launch};
+pub use launch::{Operands, Ready, kernels_of, launch};
 pub use load::{Along, Load};
 pub use plan::{Code, Plan};
 pub use problem::{BATCH_RANK, Matrix, Problem, Rows, Singles};
