@@ -13,8 +13,10 @@ use crate::Dtype;
 const LAUNCH: f64 = 5000.0;
 /// Bytes of memory that the device moves in a clock: 4.3 TB/s at 1.7 GHz.
 const BYTES: f64 = 2500.0;
-/// Clocks of a tile that its neighbours do not hide.
-const TENSOR_TILE: f64 = 600.0;
+/// Bytes that a block's copies bring in a clock.
+const BYTES_OF_BLOCK: f64 = 34.0;
+/// Bytes of parts' sums that are written, read and added in a clock.
+const BYTES_OF_SUMS: f64 = 300.0;
 /// Clocks until a block's first tile has come, and from its last sum to its end.
 const BLOCK: f64 = 2000.0;
 
@@ -41,32 +43,32 @@ fn tensor_lanes(dtype: Dtype) -> f64 {
     }
 }
 
-/// The part of that which the kernel reaches; the largest tile was measured: 820 TFLOP/s of bf16 at 8192^3, 750 at 4096^3
-/// (H200, driver 580, 2026-11-20).
+/// The part of that which the kernel reaches while it multiplies.
 fn tensor_efficiency(tile: WgmmaTile) -> f64 {
     match (tile.rows(), tile.columns) {
-        (128, 256) => 0.84,
-        (128, _) => 0.70,
-        (_, 128) => 0.45,
-        _ => 0.30,
+        (128, 256) => 0.87,
+        (128, _) => 0.85,
+        (_, 128) => 0.60,
+        _ => 0.39,
     }
 }
 
-/// Clocks of the kernel for warpgroups.
+/// Clocks of the kernel for warpgroups. Its constants were fitted to the times of all tiles at eight shapes of bf16, from
+/// 64 x 8192 x 8192 to 4096^3 (`cargo bench -p warpfold-conformance --bench products`, H200, driver 580, 2026-11-20).
 pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64 {
     let down = work.m.div_ceil((tile.cluster * tile.rows()).into()) * u64::from(tile.cluster);
     let blocks = down * work.n.div_ceil(tile.columns.into()) * work.products * num_parts;
     let depth = work.k.div_ceil(num_parts).max(1) as f64;
-    let products = f64::from(tile.rows()) * f64::from(tile.columns) * depth;
-    let alone = products / (tensor_lanes(work.dtype) * tensor_efficiency(tile));
-    // A block starts once; the end of a tile is hidden in part.
-    let computed = BLOCK + blocks.div_ceil(work.num_sms) as f64 * (alone + TENSOR_TILE);
-    let bytes =
-        (work.m * work.k + work.k * work.n) * work.products * work.dtype.bytes() + work.m * work.n * work.products * 2;
+    let area = f64::from(tile.rows()) * f64::from(tile.columns);
+    let alone = area * depth / (tensor_lanes(work.dtype) * tensor_efficiency(tile));
+    // The first tile's copies and the last one's stores stand alone; of the others a little shows.
+    let ends = 1000.0 + area / 8.0;
+    let computed = blocks.div_ceil(work.num_sms) as f64 * (alone + area / 16.0);
+    let factors = (work.m * work.k + work.k * work.n) * work.products * work.dtype.bytes();
+    let bytes = factors + work.m * work.n * work.products * 2;
     // Few blocks do not keep enough loads under way for all of the memory's speed.
-    let reach = (blocks as f64 / work.num_sms as f64).min(1.0);
-    let moved = BLOCK + bytes as f64 / (BYTES * reach);
-    LAUNCH + computed.max(moved) + split(work, num_parts)
+    let moved = bytes as f64 / BYTES.min(blocks as f64 * BYTES_OF_BLOCK);
+    LAUNCH + ends + computed.max(moved) + split(work, num_parts)
 }
 
 /// The part of the tensor cores' multiply-adds that so many clocks are.
@@ -75,10 +77,10 @@ pub(super) fn tensor_share_of_peak(work: &Work, clocks: f64) -> f64 {
     products / (clocks * tensor_lanes(work.dtype) * work.num_sms as f64)
 }
 
-/// Clocks that a split adds: a second launch and the traffic of its sums.
+/// Clocks that a split adds: a second launch, which reads the sums of all parts.
 fn split(work: &Work, num_parts: u64) -> f64 {
     let sums = (work.m * work.n * work.products) as f64 * 4.0;
-    if num_parts > 1 { LAUNCH + 2.0 * num_parts as f64 * sums / BYTES } else { 0.0 }
+    if num_parts > 1 { LAUNCH + num_parts as f64 * sums / BYTES_OF_SUMS } else { 0.0 }
 }
 
 /// Multiply-adds of a multiprocessor in a clock.
