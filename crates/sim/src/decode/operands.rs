@@ -338,9 +338,9 @@ impl Decoder<'_> {
         Ok(dst)
     }
 
-    /// Where dynamic shared memory starts: after the static variables, aligned to 16 bytes.
+    /// Where dynamic shared memory starts.
     pub(crate) fn dynamic_shared_start(&self) -> u32 {
-        self.code.static_shared.next_multiple_of(16)
+        self.code.dynamic_shared_start()
     }
 }
 

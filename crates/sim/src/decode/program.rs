@@ -110,7 +110,9 @@ impl Decoder<'_> {
     }
 
     fn place_shared_variable(&mut self, v: &Variable, name: &Name) -> Result<Place, Error> {
+        let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(1);
         let Some(bytes) = bytes_of(v) else {
+            self.code.dynamic_align = self.code.dynamic_align.max(align);
             self.code.dynamic_shared.get_or_insert_with(|| name.to_string());
             return Ok(Place::DynamicShared);
         };
@@ -119,7 +121,6 @@ impl Decoder<'_> {
         if bytes == 0 {
             return Ok(Place::DynamicShared);
         }
-        let align = v.align.unwrap_or(v.ty.bytes() * v.vector).max(1);
         let gap = if self.checked && !self.code.shared.is_empty() { RED_ZONE } else { 0 };
         let (offset, end) = place(self.code.static_shared + gap, align, bytes).ok_or_else(too_large)?;
         self.code.static_shared = end;

@@ -36,6 +36,8 @@ pub(crate) struct Code {
     pub shared: Vec<Placed>,
     /// Name of the variable that stands for dynamic shared memory, if one is declared.
     pub dynamic_shared: Option<String>,
+    /// The largest alignment that a variable for dynamic shared memory asks for; 0 without any.
+    pub dynamic_align: u32,
     /// Bytes of static shared memory, as laid out here.
     pub static_shared: u32,
     /// Whether the program calls `vprintf` or asserts.
@@ -70,6 +72,18 @@ pub(crate) struct InstructionInfo {
     pub is_branch: bool,
     /// What totals its memory counters and executions go to.
     pub class: Class,
+}
+
+impl Code {
+    /// The alignment of dynamic shared memory.
+    pub(crate) fn dynamic_align(&self) -> u32 {
+        self.dynamic_align.max(16)
+    }
+
+    /// Where dynamic shared memory starts: behind the static variables.
+    pub(crate) fn dynamic_shared_start(&self) -> u32 {
+        self.static_shared.next_multiple_of(self.dynamic_align())
+    }
 }
 
 /// Which totals an instruction counts towards.

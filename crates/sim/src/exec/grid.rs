@@ -163,7 +163,7 @@ fn geometry(
     }
     let cluster = cluster_of(kernel, arch, launch)?;
     let limit = crate::occupancy::limits(arch).shared_per_block;
-    let shared_bytes = kernel.static_shared.next_multiple_of(16).checked_add(launch.dynamic_shared);
+    let shared_bytes = kernel.static_shared.next_multiple_of(code.dynamic_align()).checked_add(launch.dynamic_shared);
     if shared_bytes.is_none_or(|b| b > limit) {
         return refuse(format!(
             "{} static and {} dynamic bytes of shared memory are over the limit of {limit}",
@@ -184,7 +184,7 @@ fn geometry(
         shared_bytes: if launch.dynamic_shared == 0 {
             code.static_shared
         } else {
-            code.static_shared.next_multiple_of(16) + launch.dynamic_shared
+            code.dynamic_shared_start() + launch.dynamic_shared
         },
         kernel: code.function_index[&kernel.name],
         multiprocessors: crate::occupancy::limits(arch).multiprocessors,
