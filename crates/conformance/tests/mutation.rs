@@ -30,6 +30,10 @@ fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
     if matches!(instruction.opcode, Opcode::Fence | Opcode::Membar) || waits {
         return Some(Mutation::Delete);
     }
+    let is_group = ["commit_group", "wait_group"].iter().any(|step| instruction.has(step));
+    if instruction.opcode == Opcode::Cp && is_group && !instruction.has("bulk") {
+        return Some(Mutation::Delete);
+    }
     ["acq_rel", "release", "acquire"].iter().any(|order| instruction.has(order)).then_some(Mutation::Relax)
 }
 

@@ -33,6 +33,8 @@ fn the_product_is_exact_for_whole_numbers_at_any_size() {
         ladder::vec4,
         ladder::warp_tile,
         ladder::double_buffer,
+        ladder::cp_async,
+        ladder::no_conflicts,
     ];
     assert_eq!(rungs.len(), LADDER.rungs.len());
     for device in Device::all() {

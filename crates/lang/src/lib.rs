@@ -78,8 +78,8 @@ pub use flow::{
 pub use kernel::{Body, Bounds, Built, Dims, Kernel, Threads, kernel, target};
 pub use memory::{
     Atomic, AtomicAdd, AtomicBits, Cache, ClusterSpace, Distributed, Global, GlobalSpace, Index, Local, LocalSpace,
-    Order, Pointer, Reduction, Scope, Shared, SharedSpace, Space, dynamic_shared, fence, fence_sequential, local,
-    shared, shared_named,
+    Order, Pointer, Reduction, Scope, Shared, SharedSpace, Space, commit_copies, dynamic_shared, fence,
+    fence_sequential, local, shared, shared_named, wait_for_copies,
 };
 pub use params::{Argument, Arguments, Array, Layout, Param, Params, Received, Sink, Slot};
 pub use print::{PrintArgs, Printable, print};

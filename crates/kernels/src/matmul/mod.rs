@@ -20,9 +20,11 @@ mod finish;
 mod fold_parts;
 mod launch;
 mod load;
+mod main_loop;
 mod plan;
 mod problem;
 mod simt;
+mod supply;
 mod tile;
 mod wgmma;
 
@@ -31,10 +33,11 @@ pub use epilogue::{Activation, Custom, Epilogue, Function, MAX_INPUTS, MAX_SCALA
 pub use finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES, scalar_words, stride_words};
 pub use fold_parts::{FoldParts, fold_parts};
 pub use launch::{Operands, Ready, kernels_of, launch};
-pub use load::{Along, Load};
+pub use load::Load;
 pub use plan::{Code, Plan};
 pub use problem::{BATCH_RANK, Matrix, Problem, Rows, Singles};
 pub use simt::{Configuration, Simt, simt};
+pub use supply::Along;
 pub use tile::Tile;
 pub use wgmma::{Lying, Wgmma, WgmmaConfiguration, WgmmaTile, wgmma};
 

@@ -1,13 +1,12 @@
 //! The product on ordinary cores: tiles of block, warp and thread, two stages in shared memory.
 
-use warpfold_lang::{
-    Array, Global, Kernel, Val, block_idx, dynamic_shared, kernel, lane_id, range, sync_threads, var, warp_id, when,
-};
+use warpfold_lang::{Array, Global, Kernel, Val, block_idx, dynamic_shared, kernel, when};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
-use super::finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES};
-use super::load::{Load, Loader, Ready};
+use super::finish::{Ending, Finish, Outputs, Position, STRIDES};
+use super::load::{Load, Loader};
+use super::main_loop::Sums;
 use super::problem::{BATCH_RANK, Problem};
 use super::tile::{PAD, Tile};
 
@@ -122,9 +121,7 @@ pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
         let (m, n, k) = (sizes.at(0), sizes.at(1), sizes.at(2));
         let begin = block.part * sizes.at(3);
         let end = k.min(begin + sizes.at(3));
-        let [my_row, my_column] = first_of_thread(tile);
-        let [thread_rows, thread_columns] = tile.thread;
-        let sums: Vec<_> = (0..thread_rows * thread_columns).map(|_| var::<A>(Val::constant(A::ZERO))).collect();
+        let sums = Sums::<A>::new(tile);
         when(begin.lt(end), || {
             let ready = |which: usize, memory: Global<u8>, first: Val<u32>, side: u32, lines: Val<u32>| {
                 let words = |i: usize| strides.at(which * (3 + BATCH_RANK) + i);
@@ -145,81 +142,15 @@ pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
             };
             let of_a = ready(0, a, block.row, tile.rows, m);
             let of_b = ready(1, b, block.column, tile.columns, n);
-            main_loop(tile, [&of_a, &of_b], [begin, end], [my_row, my_column], &sums);
+            sums.add_products([&of_a, &of_b], [begin, end]);
         });
         // Epilogue
         let bytes = ending.result_bytes() as i64;
         let result = result.at(block.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
         let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
         let finish = Finish::<A>::new(&ending, outputs, [m, n], block.position);
-        for (i, sums) in (0..thread_rows).zip(sums.chunks(thread_columns as usize)) {
-            let row = block.row + my_row + (i / 4 * (4 * tile.lanes_down()) + i % 4);
-            for (j, four) in (0..thread_columns / GROUP).zip(sums.chunks(GROUP as usize)) {
-                let column = block.column + my_column + j * (4 * tile.lanes_across);
-                finish.row(&four.iter().map(|sum| sum.get()).collect::<Vec<_>>(), row, column);
-            }
-        }
+        sums.finish(&finish, [block.row, block.column]);
     };
     const { assert!(MAX_INPUTS == 3, "the kernel has a parameter for each input") };
     kernel(name, body).required_block(tile.threads())
-}
-
-/// The first row and column of a thread in the block's tile.
-fn first_of_thread(tile: Tile) -> [Val<u32>; 2] {
-    let [rows, columns] = tile.warp();
-    let (warp, lane) = (warp_id(), lane_id());
-    let row = warp / tile.warps_across * rows + lane / tile.lanes_across * 4;
-    let column = warp % tile.warps_across * columns + lane % tile.lanes_across * 4;
-    [row, column]
-}
-
-/// Adds the products from `begin` to `end`, of which there is one at least: while a step is multiplied the next one is
-/// under way to registers, and goes to the other stage behind the arithmetic.
-fn main_loop<A: Accumulator>(
-    tile: Tile,
-    [of_a, of_b]: [&Ready<A>; 2],
-    [begin, end]: [Val<u32>; 2],
-    [my_row, my_column]: [Val<u32>; 2],
-    sums: &[warpfold_lang::Var<A>],
-) {
-    let depth = tile.depth;
-    let stages = [of_a, of_b].map(|ready| depth * ready.pitch());
-    let last = begin + (end - begin - 1) / depth * depth;
-    // Fragments
-    let [down, across] = [4 * tile.lanes_down(), 4 * tile.lanes_across];
-    let fragments = |stage: Val<u32>, l: u32| {
-        let group = |ready: &Ready<A>, size: u32, mine: Val<u32>, l: u32, groups: u32, apart: u32| -> Vec<Val<A>> {
-            let row = ready.tile().at(stage * size + mine);
-            (0..groups).flat_map(|i| A::get_four(row.at(l * ready.pitch() + i * apart))).collect()
-        };
-        let a = group(of_a, stages[0], my_row, l, tile.thread[0] / 4, down);
-        let b = group(of_b, stages[1], my_column, l, tile.thread[1] / 4, across);
-        (a, b)
-    };
-    // Main loop
-    let stage = var(0_u32);
-    of_a.store(Val::constant(0), &of_a.load(begin));
-    of_b.store(Val::constant(0), &of_b.load(begin));
-    sync_threads();
-    range(begin, end, depth, |step| {
-        let (current, other) = (stage.get(), stage.get() ^ 1);
-        let next = (step + depth).min(last);
-        let (next_a, next_b) = (of_a.load(next), of_b.load(next));
-        let mut acc: Vec<Val<A>> = sums.iter().map(|sum| sum.get()).collect();
-        let mut ahead = fragments(current, 0);
-        for l in 0..depth {
-            let (a, b) = ahead;
-            ahead = if l + 1 < depth { fragments(current, l + 1) } else { (Vec::new(), Vec::new()) };
-            for (a, acc) in a.iter().zip(acc.chunks_mut(b.len())) {
-                for (b, acc) in b.iter().zip(acc) {
-                    *acc = a.mul_add(*b, *acc);
-                }
-            }
-        }
-        sums.iter().zip(acc).for_each(|(sum, acc)| sum.set(acc));
-        of_a.store(other * stages[0], &next_a);
-        of_b.store(other * stages[1], &next_b);
-        stage.set(other);
-        sync_threads();
-    });
 }

@@ -23,7 +23,7 @@ pub struct Tile {
 }
 
 /// Words between rows of a tile in shared memory: stores of a transposed tile then go to as many banks as lanes.
-pub(super) const PAD: u32 = 4;
+pub(crate) const PAD: u32 = 4;
 
 impl Tile {
     /// For large results: 128 sums a thread.

@@ -9,6 +9,7 @@
 //! conformance suite's `language` test, which runs it.
 
 pub(crate) mod arithmetic;
+pub(crate) mod asynchronous;
 pub(crate) mod atomic;
 pub(crate) mod bits;
 pub(crate) mod bulk;

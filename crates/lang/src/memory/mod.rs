@@ -5,10 +5,12 @@
 
 mod array;
 mod atomic;
+mod copy;
 mod pointer;
 
 pub use array::{dynamic_shared, local, shared, shared_named};
 pub use atomic::{Atomic, AtomicAdd, AtomicBits, Reduction};
+pub use copy::{commit_copies, wait_for_copies};
 pub(crate) use pointer::Window;
 pub use pointer::{
     ClusterSpace, Distributed, Global, GlobalSpace, Index, Local, LocalSpace, Pointer, Shared, SharedSpace, Space,

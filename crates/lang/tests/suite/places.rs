@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 use warpfold_lang::{
     AtomicAdd, AtomicBits, Cache, Element, F16x2, FixedRegisters, Global, Kernel, Order, Pointer, Registers, Scope,
-    Space, Val, Word, dynamic_shared, fence, fence_sequential, kernel, local, shared, shared_named, sync_threads,
-    thread_idx, var,
+    Space, Val, Word, commit_copies, dynamic_shared, fence, fence_sequential, kernel, local, shared, shared_named,
+    sync_threads, thread_idx, var, wait_for_copies,
 };
 
 use super::Case;
@@ -14,6 +14,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new(caches()),
         Case::new(orders()),
         Case::new(arrays()),
+        Case::new(copies()),
         Case::new(indices()),
         Case::new(registers()),
         Case::new(predicates()),
@@ -31,6 +32,26 @@ pub(crate) fn cases() -> Vec<Case> {
     }
     each!(vectors: u8 16 i8 16 u16 8 i16 8 f16 8 bf16 8 u32 4 f32 4 F16x2 4 u64 2 f64 2);
     cases
+}
+
+/// Two groups of copies of every size.
+fn copies() -> Kernel<(Global<u32>, Global<f64>, u32)> {
+    kernel("copies", |words: Global<u32>, numbers: Global<f64>, len: Val<u32>| {
+        let thread = thread_idx().x;
+        let (tile, other) = (shared::<u32>(1024), shared::<f64>(256));
+        tile.at(thread * 4).copy_async::<4>(words.at(thread * 4));
+        tile.at(thread * 2 + 512).copy_async::<2>(words.at(thread * 2));
+        commit_copies();
+        tile.at(thread + 896).copy_async_or_zero::<1>(words.at(thread), thread.lt(len));
+        other.at(thread).copy_async_or_zero::<1>(numbers.at(thread), thread.lt(len));
+        commit_copies();
+        wait_for_copies(1);
+        sync_threads();
+        words.at(thread).set(tile.at(thread ^ 1).get());
+        wait_for_copies(0);
+        sync_threads();
+        numbers.at(thread).set(other.at(thread ^ 1).get());
+    })
 }
 
 fn vectors<T: Element, const WIDEST: usize>(name: &str) -> Kernel<(Global<T>, Global<T>, u32)> {

@@ -9,6 +9,8 @@ mod r04_tile_2d;
 mod r05_vec4;
 mod r06_warp_tile;
 mod r07_double_buffer;
+mod r08_cp_async;
+mod r09_no_conflicts;
 
 pub use r01_naive::naive;
 pub use r02_shared::shared;
@@ -17,6 +19,8 @@ pub use r04_tile_2d::tile_2d;
 pub use r05_vec4::vec4;
 pub use r06_warp_tile::warp_tile;
 pub use r07_double_buffer::double_buffer;
+pub use r08_cp_async::cp_async;
+pub use r09_no_conflicts::no_conflicts;
 
 use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel, Val};
@@ -184,6 +188,23 @@ const RUNGS: &[Rung] = &[
         changed: "The next tile comes while this one is multiplied, and goes to the other of two stages",
         claims: &[Claim::new(Metric::Barriers, Change::Falls)],
         launches: &[Launch::new(typed!(double_buffer), |size| launch_of(TILE_2D)(size))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "cp_async",
+        changed: "Asynchronous copies bring the next tile past the registers",
+        claims: &[Claim::new(Metric::Instructions, Change::Falls)],
+        launches: &[Launch::new(typed!(cp_async), |size| launch_of(TILE_2D)(size))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "no_conflicts",
+        changed: "Rows of the turned tile lie four words further apart",
+        claims: &[
+            Claim::new(Metric::StoreConflicts, Change::ToZero),
+            Claim::new(Metric::SharedWavefronts, Change::Falls),
+        ],
+        launches: &[Launch::new(typed!(no_conflicts), |size| launch_of(TILE_2D)(size))],
         finish: Finish::Nothing,
     },
 ];

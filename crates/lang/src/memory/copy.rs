@@ -1,0 +1,64 @@
+//! Copies from global to shared memory that run in the background, without registers: `cp.async`.
+
+use super::pointer::{Global, Shared};
+use crate::intrinsics::asynchronous;
+use crate::recorder::with;
+use crate::types::Element;
+use crate::{Operand, Val};
+
+/// Ends a group of copies: those that this thread began since the last group.
+#[track_caller]
+pub fn commit_copies() {
+    with(asynchronous::commit);
+}
+
+/// Waits until no more than so many of this thread's groups are under way: what older groups copied is there, for this
+/// thread. Others see it behind a barrier.
+#[track_caller]
+pub fn wait_for_copies(pending_groups: u32) {
+    with(|r| asynchronous::wait(r, pending_groups));
+}
+
+impl<T: Element> Shared<T> {
+    /// Begins to copy `N` neighbours here from global memory: together 4, 8 or 16 bytes, both addresses multiples of them.
+    /// They are there behind [`wait_for_copies`] of their group.
+    ///
+    /// ```
+    /// use warpfold_lang::{
+    ///     Arch, Global, Target, commit_copies, kernel, shared, sync_threads, thread_idx, wait_for_copies,
+    /// };
+    /// let reverse = kernel("reverse", |data: Global<f32>| {
+    ///     let (tile, thread) = (shared::<f32>(256), thread_idx().x);
+    ///     tile.at(thread).copy_async::<1>(data.at(thread));
+    ///     commit_copies();
+    ///     wait_for_copies(0);
+    ///     sync_threads();
+    ///     data.at(thread).set(tile.at(255 - thread).get());
+    /// });
+    /// let ptx = reverse.required_block(256).ptx(&Target::new(Arch::SM_80, (7, 0)))?;
+    /// assert!(ptx.contains("cp.async.ca.shared.global"));
+    /// # Ok::<(), warpfold_lang::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn copy_async<const N: usize>(self, from: Global<T>) {
+        const { check_copy(N, T::BYTES) };
+        with(|r| asynchronous::copy(r, self.location(), from.location(), N as u32 * T::BYTES, None));
+    }
+
+    /// Like [`Self::copy_async`] where the condition holds; elsewhere the neighbours become zeros (every bit), and global
+    /// memory is not touched.
+    #[track_caller]
+    pub fn copy_async_or_zero<const N: usize>(self, from: Global<T>, condition: impl Operand<bool>) {
+        const { check_copy(N, T::BYTES) };
+        let bytes = N as u32 * T::BYTES;
+        let source_bytes: Val<u32> = condition.val().select(bytes, 0_u32);
+        let (to, from, source_bytes) = (self.location(), from.location(), source_bytes.raw());
+        with(|r| asynchronous::copy(r, to, from, bytes, Some(source_bytes)));
+    }
+}
+
+/// The sizes that a copy can have.
+const fn check_copy(n: usize, bytes: u32) {
+    let total = n * bytes as usize;
+    assert!(matches!(total, 4 | 8 | 16), "an asynchronous copy takes 4, 8 or 16 bytes");
+}
