@@ -74,6 +74,9 @@ fn sizes_of(ladder: &Ladder, elements: &[usize]) -> Vec<usize> {
         (Sizes::Numbers(_), "sgemm" | "hgemm") => {
             PRODUCTS.iter().map(|text| ladder.parse_size(text).unwrap()).collect()
         }
+        (Sizes::Numbers(_), "conv") => ["1x16", "2x16", "3x16", "4x16", "5x32", "6x16", "7x32"]
+            .map(|text| ladder.parse_size(text).unwrap())
+            .to_vec(),
         (Sizes::Numbers(_), name) => panic!("no sizes to try {name} with"),
     }
 }

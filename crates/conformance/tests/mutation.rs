@@ -95,6 +95,7 @@ fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
         (Sizes::Elements, _) => {}
         (Sizes::Numbers(_), "sgemm") => return ladder.parse_size("130x70x70").unwrap(),
         (Sizes::Numbers(_), "hgemm") => return ladder.parse_size("130x300x400").unwrap(),
+        (Sizes::Numbers(_), "conv") => return ladder.parse_size("2x32").unwrap(),
         (Sizes::Numbers(_), name) => panic!("no size to try {name} with"),
     }
     let rounds = if ["grid_stride", "single_pass"].contains(&rung.name) { 2_200_003 } else { 5003 };

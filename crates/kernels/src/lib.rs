@@ -6,6 +6,7 @@
 //! [`fold`] carries any monoid through warp and block; [`gemm`] has the tiled matrix product that measures the virtual
 //! GPU's speed. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 
+pub mod conv;
 pub mod cross_entropy;
 pub mod elements;
 pub mod fold;

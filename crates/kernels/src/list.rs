@@ -1,7 +1,7 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, fold, gather, gemv, histogram, map, matmul, nms, operations, reductions, rowwise};
+use crate::{AnyKernel, conv, fold, gather, gemv, histogram, map, matmul, nms, operations, reductions, rowwise};
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
@@ -43,6 +43,7 @@ pub fn kernels() -> Vec<Listed> {
         ("rows", rowwise::operators::kernels()),
         ("reductions", few_reductions()),
         ("matmul", matmul::kernels()),
+        ("conv", conv::kernels()),
     ];
     for (place, kernels) in of_blocks {
         let listed = |(kernel, block)| Listed { kernel, place: place.to_owned(), block: [block, 1, 1] };

@@ -20,6 +20,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("gemv", "gemv/ladder"),
     ("histogram", "histogram/ladder"),
     ("sgemm", "gemm/ladder"),
+    ("conv", "conv/ladder"),
 ];
 
 /// The files of a ladder's rungs, in order.

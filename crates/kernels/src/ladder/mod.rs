@@ -45,6 +45,7 @@ pub const LADDERS: &[&Ladder] = &[
     &crate::gemv::LADDER,
     &crate::histogram::LADDER,
     &crate::gemm::LADDER,
+    &crate::conv::LADDER,
     &crate::hgemm::LADDER,
 ];
 

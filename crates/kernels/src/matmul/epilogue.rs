@@ -211,25 +211,6 @@ impl Epilogue {
         added + self.more_inputs
     }
 
-    /// Refuses what kernels have no room for.
-    pub(super) fn check(&self, accumulator: Dtype) -> Result<(), Error> {
-        let room = [(self.num_inputs(), MAX_INPUTS, "inputs"), (self.scalars.len(), MAX_SCALARS, "numbers")];
-        for (found, most, what) in room {
-            if found > most {
-                return Err(super::problem::refused(format!("an epilogue takes {most} {what} at most, not {found}")));
-            }
-        }
-        let is_for_f32 = |step: &Step| match step {
-            Step::Apply(_) => true,
-            Step::Activate(activation) => *activation != Activation::Relu && accumulator == Dtype::I32,
-            Step::Scale | Step::Add | Step::AddScaled => false,
-        };
-        if accumulator != Dtype::F32 && self.steps.iter().any(is_for_f32) {
-            return Err(ErrorKind::Unsupported { op: format!("the epilogue ({self})"), dtype: accumulator }.into());
-        }
-        Ok(())
-    }
-
     /// As part of a kernel's name: equal epilogues have equal names, and different ones different names.
     pub(super) fn key(&self) -> String {
         let step = |step: &Step| match step {
@@ -260,6 +241,25 @@ impl Hash for Epilogue {
         self.more_inputs.hash(state);
         self.scalars.iter().for_each(|scalar| scalar.to_bits().hash(state));
     }
+}
+
+/// Refuses what kernels have no room for.
+pub(crate) fn check(epilogue: &Epilogue, accumulator: Dtype) -> Result<(), Error> {
+    let room = [(epilogue.num_inputs(), MAX_INPUTS, "inputs"), (epilogue.scalars.len(), MAX_SCALARS, "numbers")];
+    for (found, most, what) in room {
+        if found > most {
+            return Err(super::problem::refused(format!("an epilogue takes {most} {what} at most, not {found}")));
+        }
+    }
+    let is_for_f32 = |step: &Step| match step {
+        Step::Apply(_) => true,
+        Step::Activate(activation) => *activation != Activation::Relu && accumulator == Dtype::I32,
+        Step::Scale | Step::Add | Step::AddScaled => false,
+    };
+    if accumulator != Dtype::F32 && epilogue.steps.iter().any(is_for_f32) {
+        return Err(ErrorKind::Unsupported { op: format!("the epilogue ({epilogue})"), dtype: accumulator }.into());
+    }
+    Ok(())
 }
 
 impl Custom {

@@ -245,7 +245,7 @@ fn ending(problem: &Problem, epilogue: &Epilogue) -> Vec<u8> {
 }
 
 /// Adds what a kernel takes for its end.
-fn with_ending<'a>(
+pub(crate) fn with_ending<'a>(
     arguments: Arguments<'a>,
     c: ViewMut<'a, u8>,
     inputs: &[View<'a, u8>],

@@ -41,6 +41,14 @@ pub use supply::Along;
 pub use tile::Tile;
 pub use wgmma::{Lying, Wgmma, WgmmaConfiguration, WgmmaTile, wgmma};
 
+pub(crate) use epilogue::check as check_epilogue;
+pub(crate) use launch::with_ending;
+pub(crate) use load::Loader;
+pub(crate) use main_loop::Sums;
+pub(crate) use simt::{Block, SIZES, size_words};
+pub(crate) use supply::{Supply, Unit, Units};
+pub(crate) use tile::PAD;
+
 use warpfold_device::{Device, Profile};
 
 use crate::{AnyKernel, Dtype};

@@ -5,7 +5,7 @@ use std::fmt;
 use warpfold_device::{LaunchConfig, Limits};
 
 use super::cost::{self, Work};
-use super::epilogue::Epilogue;
+use super::epilogue::{Epilogue, check as check_epilogue};
 use super::finish::Ending;
 use super::fold_parts;
 use super::load::Load;
@@ -331,7 +331,7 @@ fn has_room(tile: Tile, accumulator: Dtype) -> bool {
 
 fn check(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Result<Work, Error> {
     let accumulator = problem.accumulator()?;
-    epilogue.check(accumulator)?;
+    check_epilogue(epilogue, accumulator)?;
     let (expected, found) = (epilogue.num_inputs(), problem.inputs.len());
     if expected != found {
         return Err(refused(format!("the epilogue ({epilogue}) takes {expected} input(s), not {found}")));

@@ -43,7 +43,7 @@ pub struct Configuration {
 }
 
 /// Sizes as the kernels take them: `m`, `n`, `k`, products a part, parts, the batch.
-pub(super) fn size_words(problem: &Problem, part: u64, num_parts: u32) -> [u32; SIZES] {
+pub(crate) fn size_words(problem: &Problem, part: u64, num_parts: u32) -> [u32; SIZES] {
     let mut words = [0; SIZES];
     let sizes = [problem.m, problem.n, problem.k, part, num_parts.into()];
     for (word, size) in words.iter_mut().zip(sizes.into_iter().chain(problem.batch)) {
@@ -65,16 +65,16 @@ pub(super) fn matrix_words(problem: &Problem, part_stride: u64) -> [i64; MATRICE
 }
 
 /// Where a block is: its tile of the result, its part of the sums, its position in the batch.
-struct Block {
-    row: Val<u32>,
-    column: Val<u32>,
+pub(crate) struct Block {
+    pub(crate) row: Val<u32>,
+    pub(crate) column: Val<u32>,
     part: Val<u32>,
-    position: Position,
+    pub(crate) position: Position,
 }
 
 impl Block {
     /// Tiles of a row lie side by side in the grid, then those of a column, parts, and the batch.
-    fn this(tile: Tile, sizes: Array<u32, SIZES>) -> Self {
+    pub(crate) fn this(tile: Tile, sizes: Array<u32, SIZES>) -> Self {
         let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
         let (down, across) = (tiles(sizes.at(0), tile.rows), tiles(sizes.at(1), tile.columns));
         let (rest, column) = divide(block_idx().x, across);

@@ -1,0 +1,116 @@
+//! Launches a plan on buffers of the device.
+
+use warpfold_device::{Arguments, Stream, View, ViewMut};
+
+use super::direct::{self, direct};
+use super::implicit::{self, implicit};
+use super::plan::{Code, Plan};
+use super::problem::{Layout, Problem, refused};
+use crate::kept::Kept;
+use crate::matmul::{size_words, with_ending};
+use crate::{AnyKernel, Dtype, Error};
+
+/// The memory of a convolution, as bytes, from each tensor's first element on, at multiples of 16 bytes.
+#[derive(Debug)]
+pub struct Operands<'a> {
+    /// The images.
+    pub images: View<'a, u8>,
+    /// The filters.
+    pub filters: View<'a, u8>,
+    /// What the epilogue reads: a bias, and what is as large as the result.
+    pub inputs: Vec<View<'a, u8>>,
+    /// The result. It overlaps nothing else.
+    pub result: ViewMut<'a, u8>,
+}
+
+/// A kernel of this folder, for the table of those that are kept.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Kernel {
+    Direct(Dtype, direct::Configuration),
+    Implicit(Dtype, implicit::Configuration),
+}
+
+static KERNELS: Kept<Kernel> = Kept::new();
+
+fn make(kernel: &Kernel) -> AnyKernel {
+    match kernel {
+        Kernel::Direct(Dtype::F64, configuration) => direct::<f64>(configuration).into(),
+        Kernel::Direct(_, configuration) => direct::<f32>(configuration).into(),
+        Kernel::Implicit(Dtype::F64, configuration) => implicit::<f64>(configuration).into(),
+        Kernel::Implicit(_, configuration) => implicit::<f32>(configuration).into(),
+    }
+}
+
+fn kernel_of(plan: &Plan) -> Kernel {
+    match plan.code {
+        Code::Direct => Kernel::Direct(plan.accumulator(), plan.direct()),
+        Code::Implicit(tile) => Kernel::Implicit(plan.accumulator(), plan.implicit(tile)),
+    }
+}
+
+/// The kernels of a plan.
+#[must_use]
+pub fn kernels_of(plan: &Plan) -> Vec<AnyKernel> {
+    vec![make(&kernel_of(plan))]
+}
+
+/// Computes the convolution that a plan was made for.
+///
+/// # Errors
+/// [`ErrorKind::Operand`](crate::ErrorKind::Operand) if a memory is too short or not aligned; what the device says.
+pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>) -> Result<(), Error> {
+    check(&plan.problem, &operands)?;
+    let Some(config) = plan.launch() else { return Ok(()) };
+    let function = KERNELS.prepare(stream.device(), kernel_of(plan), make)?;
+    let problem = &plan.problem;
+    let product = plan.product();
+    let sizes: Vec<u8> = size_words(&product, product.k, 1).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let [height, width] = problem.size;
+    let image = [height, width, problem.result_size()[1]];
+    let image: Vec<u8> = image.iter().flat_map(|size| (*size as u32).to_le_bytes()).collect();
+    let strides: Vec<u8> = strides(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let Operands { images, filters, inputs, result } = operands;
+    let arguments = Arguments::new().input(images).input(filters).raw(&sizes, 4).raw(&image, 4).raw(&strides, 8);
+    let arguments = with_ending(arguments, result, &inputs, &product, &plan.epilogue);
+    Ok(stream.launch_raw(&function, config, &arguments)?)
+}
+
+/// Of the images from group to group and image to image, along channels, rows and columns; of the filters from group to
+/// group and filter to filter.
+fn strides(problem: &Problem) -> [i64; implicit::TENSORS] {
+    let Problem { channels, size: [height, width], filters, groups, .. } = *problem;
+    let [c, h, w] = match problem.layout {
+        Layout::Nchw => [height * width, width, 1],
+        Layout::Nhwc => [1, width * channels, channels],
+    };
+    let (of_group, depth) = (channels / groups, problem.depth());
+    [of_group * c, channels * height * width, c, h, w, filters / groups * depth, depth].map(|stride| stride as i64)
+}
+
+fn check(problem: &Problem, operands: &Operands<'_>) -> Result<(), Error> {
+    let Problem { dtype, result, images, channels, size: [height, width], filters, .. } = *problem;
+    if operands.inputs.len() != problem.num_inputs {
+        let (expected, found) = (problem.num_inputs, operands.inputs.len());
+        return Err(refused(format!("the epilogue takes {expected} input(s), not {found}")));
+    }
+    let results = problem.num_results();
+    let of_inputs = operands.inputs.iter().zip([filters, results]);
+    let inputs =
+        of_inputs.map(|(view, elements)| ("an input", elements * result.bytes(), view.num_bytes(), view.address()));
+    let named = [
+        ("the images", images * channels * height * width * dtype.bytes(), &operands.images),
+        ("the filters", filters * problem.depth() * dtype.bytes(), &operands.filters),
+    ];
+    let named = named.map(|(name, bytes, view)| (name, bytes, view.num_bytes(), view.address()));
+    let of_result = (operands.result.num_bytes(), operands.result.address());
+    let of_result = ("the result", results * result.bytes(), of_result.0, of_result.1);
+    for (name, needed, found, address) in named.into_iter().chain([of_result]).chain(inputs) {
+        if needed > found as u64 {
+            return Err(refused(format!("{name} need {needed} bytes, not {found}")));
+        }
+        if needed > 0 && !address.is_multiple_of(16) {
+            return Err(refused(format!("{name} do not begin at a multiple of 16 bytes")));
+        }
+    }
+    Ok(())
+}

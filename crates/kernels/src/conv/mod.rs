@@ -1,0 +1,69 @@
+//! Convolution of images with filters: `y[i, f, p, q] = sum over c, r, s of x[i, c, p u - a + r d, q v - b + s e] w[f, c, r, s]`
+//! with strides `u, v`, padding `a, b` (zeros) and dilations `d, e`; each group of filters sees its group of channels.
+//!
+//! Contract: any sizes, channels before or behind the pixels ([`Layout`]), floats of 16 to 64 bits. Sums are kept in `f32`
+//! (`f64` for `f64`), one chain in the order of channels, rows and columns of the filter (channels last where they lie
+//! behind the pixels), rounded once behind the [`Epilogue`](crate::matmul::Epilogue). Results repeat bit for bit.
+//!
+//! Accuracy: that of [`matmul`](crate::matmul) with a depth of channels times the filter's size.
+//!
+//! Start with [`Problem`], [`Plan::new`] and [`launch()`]. A convolution is a product of matrices whose one operand is never
+//! made: filters times pixels, with the main loop of `matmul` and a supply that gathers its tiles from the image
+//! (`implicit`). Groups of few filters take a thread an output (`direct`). The [ladder](LADDER) shows the way there.
+
+mod direct;
+mod gather;
+mod geometry;
+mod implicit;
+mod instance;
+mod launch;
+mod plan;
+mod problem;
+mod shape;
+
+pub mod ladder;
+
+pub use geometry::{Geometry, Order};
+pub use ladder::LADDER;
+pub use launch::{Operands, kernels_of, launch};
+pub use plan::{Code, Plan};
+pub use problem::{Layout, Problem, Window};
+
+use warpfold_device::{Device, Profile};
+
+use crate::matmul::{Activation, Epilogue};
+use crate::{AnyKernel, Dtype};
+
+/// Kernels of both kinds and layouts, with their blocks.
+pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+    let window = |padding| Window { stride: [2, 2], padding: [padding; 2], dilation: [1, 1] };
+    let problem = |dtype, layout, channels, groups| Problem {
+        dtype,
+        result: dtype,
+        layout,
+        images: 16,
+        channels,
+        size: [56, 56],
+        filters: 128,
+        filter: [3, 3],
+        groups,
+        window: window(1),
+        num_inputs: 1,
+    };
+    let layer = || Epilogue::new().add().activate(Activation::Relu);
+    let limits = Device::virtual_gpu(Profile::H200);
+    let chosen = [
+        problem(Dtype::F32, Layout::Nchw, 3, 1),
+        problem(Dtype::F32, Layout::Nhwc, 64, 1),
+        problem(Dtype::Bf16, Layout::Nchw, 64, 1),
+        problem(Dtype::F32, Layout::Nchw, 128, 128),
+        problem(Dtype::F16, Layout::Nhwc, 128, 128),
+    ];
+    chosen
+        .into_iter()
+        .flat_map(|problem| {
+            let plan = Plan::new(problem, layer(), limits.limits()).expect("it is possible");
+            kernels_of(&plan).into_iter().map(move |kernel| (kernel, plan.threads()))
+        })
+        .collect()
+}

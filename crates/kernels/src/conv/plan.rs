@@ -1,0 +1,153 @@
+//! Which kernel computes a convolution.
+
+use std::fmt;
+
+use warpfold_device::{LaunchConfig, Limits};
+
+use super::geometry::Geometry;
+use super::problem::{Problem, refused};
+use super::{direct, implicit};
+use crate::matmul::{self, Ending, Epilogue, Plan as ProductPlan, Rows, Tile};
+use crate::{Dtype, Error};
+
+/// The kernel of a plan. Those of tensor cores will be more of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// A thread an output.
+    Direct,
+    /// Tiles of a product of filters and pixels, on ordinary cores.
+    Implicit(Tile),
+}
+
+/// How a convolution is computed: a value to look at, to compare, and to replace by another with [`Plan::with`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What it is for.
+    pub problem: Problem,
+    /// What is done to the sums.
+    pub epilogue: Epilogue,
+    /// The kernel.
+    pub code: Code,
+}
+
+/// Filters of a group from which on tiles are worth their loads.
+const LEAST_FILTERS: u64 = 4;
+
+impl Plan {
+    /// Chooses: a thread an output for groups of few filters, else the tile that the cost model of products takes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for element types without kernels,
+    /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) for sizes that do not fit each other or the kernels.
+    pub fn new(problem: Problem, epilogue: Epilogue, limits: &Limits) -> Result<Self, Error> {
+        problem.check()?;
+        if problem.filters / problem.groups < LEAST_FILTERS {
+            return Self::with(problem, epilogue, Code::Direct);
+        }
+        let product = matmul::Problem { rows: Rows::Invariant, ..problem.product(problem.groups) };
+        let matmul::Code::Simt(tile) = ProductPlan::new(product, epilogue.clone(), limits)?.code;
+        Self::with(problem, epilogue, Code::Implicit(tile))
+    }
+
+    /// The plan with a kernel of one's own choice.
+    ///
+    /// # Errors
+    /// Those of [`Plan::new`], and [`ErrorKind::Operand`](crate::ErrorKind::Operand) for a tile that breaks a rule.
+    pub fn with(problem: Problem, epilogue: Epilogue, code: Code) -> Result<Self, Error> {
+        problem.check()?;
+        matmul::check_epilogue(&epilogue, accumulator(problem.dtype))?;
+        let (expected, found) = (epilogue.num_inputs(), problem.num_inputs);
+        if expected != found || found > 2 {
+            return Err(refused(format!(
+                "the epilogue ({epilogue}) takes {expected} input(s), not {found}; at most 2"
+            )));
+        }
+        if let Code::Implicit(tile) = code {
+            tile.validate().map_err(refused)?;
+        }
+        let plan = Self { problem, epilogue, code };
+        if plan.num_blocks() > i32::MAX as u64 {
+            return Err(refused(format!("{} is more than a grid has blocks for", plan.problem)));
+        }
+        Ok(plan)
+    }
+
+    /// The type that products are added up in.
+    pub(super) fn accumulator(&self) -> Dtype {
+        accumulator(self.problem.dtype)
+    }
+
+    /// The product that the kernel computes.
+    pub(super) fn product(&self) -> matmul::Problem {
+        match self.code {
+            Code::Direct => self.problem.product(1),
+            Code::Implicit(_) => self.problem.product(self.problem.groups),
+        }
+    }
+
+    fn num_blocks(&self) -> u64 {
+        match self.code {
+            Code::Direct => self.problem.num_results().div_ceil(direct::BLOCK.into()),
+            Code::Implicit(tile) => {
+                let product = self.product();
+                let tiles = product.m.div_ceil(tile.rows.into()) * product.n.div_ceil(tile.columns.into());
+                tiles * product.num_products()
+            }
+        }
+    }
+
+    /// Threads of a block.
+    #[must_use]
+    pub const fn threads(&self) -> u32 {
+        match self.code {
+            Code::Direct => direct::BLOCK,
+            Code::Implicit(tile) => tile.threads(),
+        }
+    }
+
+    /// The launch; none where there is no result.
+    #[must_use]
+    pub fn launch(&self) -> Option<LaunchConfig> {
+        let blocks = self.num_blocks();
+        let shared = match self.code {
+            Code::Direct => 0,
+            Code::Implicit(tile) => tile.shared_bytes(self.accumulator().bytes() as u32),
+        };
+        (blocks > 0).then(|| LaunchConfig::new(blocks as u32, self.threads()).dynamic_shared(shared))
+    }
+
+    pub(super) fn ending(&self) -> Ending {
+        Ending::new(&self.product(), &self.epilogue)
+    }
+
+    pub(super) fn direct(&self) -> direct::Configuration {
+        let Problem { dtype, filters, groups, .. } = self.problem;
+        let geometry = Geometry::of(&self.problem);
+        direct::Configuration { dtype, geometry, filters: (filters / groups) as u32, ending: self.ending() }
+    }
+
+    pub(super) fn implicit(&self, tile: Tile) -> implicit::Configuration {
+        let geometry = Geometry::of(&self.problem);
+        let is_last = geometry.order == super::Order::ChannelsLast;
+        // Channels of a pixel lie side by side only where they come last; those of all groups do then.
+        let wide_pixels = is_last && geometry.channels.is_multiple_of(4);
+        let wide_filters = geometry.depth().is_multiple_of(4);
+        let wide = [wide_pixels, wide_filters];
+        implicit::Configuration { dtype: self.problem.dtype, geometry, tile, wide, ending: self.ending() }
+    }
+}
+
+fn accumulator(dtype: Dtype) -> Dtype {
+    if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.problem)?;
+        match self.code {
+            Code::Direct => write!(f, "a thread an output")?,
+            Code::Implicit(tile) => write!(f, "tiles of {tile}, gathered")?,
+        }
+        write!(f, ", {} block(s) of {}", self.num_blocks(), self.threads())
+    }
+}

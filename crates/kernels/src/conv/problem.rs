@@ -1,0 +1,174 @@
+//! A convolution, as far as its plan needs to know it.
+
+use std::fmt;
+
+use crate::matmul::{BATCH_RANK, Matrix, Problem as Product, Rows};
+use crate::{Dtype, Error, ErrorKind};
+
+/// Where the channels lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Layout {
+    /// Before the pixels: images `[N, C, H, W]`, filters `[K, C, R, S]`.
+    #[default]
+    Nchw,
+    /// Behind the pixels: images `[N, H, W, C]`, filters `[K, R, S, C]`.
+    Nhwc,
+}
+
+/// How a filter walks over an image: down and across.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Window {
+    /// Pixels from one position of the filter to the next.
+    pub stride: [u32; 2],
+    /// Zeros on either side of the image.
+    pub padding: [u32; 2],
+    /// Pixels from one element of the filter to the next.
+    pub dilation: [u32; 2],
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { stride: [1, 1], padding: [0, 0], dilation: [1, 1] }
+    }
+}
+
+/// A convolution of tensors without gaps.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// The element type of images and filters.
+    pub dtype: Dtype,
+    /// The element type of the result, and of the epilogue's inputs.
+    pub result: Dtype,
+    /// Where the channels lie.
+    pub layout: Layout,
+    /// Images.
+    pub images: u64,
+    /// Channels of an image.
+    pub channels: u64,
+    /// Height and width of an image.
+    pub size: [u64; 2],
+    /// Filters: channels of the result.
+    pub filters: u64,
+    /// Height and width of a filter.
+    pub filter: [u64; 2],
+    /// Groups of channels, each with its filters.
+    pub groups: u64,
+    /// How the filters walk.
+    pub window: Window,
+    /// Inputs of the epilogue: the first is a bias, a number for each filter; a second one is as large as the result.
+    pub num_inputs: usize,
+}
+
+impl Problem {
+    /// Height and width of the result; none where the filter does not fit.
+    #[must_use]
+    pub fn result_size(&self) -> [u64; 2] {
+        [0, 1].map(|i| {
+            let Window { stride, padding, dilation } = self.window;
+            let reach = self.filter[i].max(1).saturating_sub(1) * u64::from(dilation[i]) + 1;
+            let room = (self.size[i] + 2 * u64::from(padding[i])).checked_sub(reach);
+            room.map_or(0, |room| room / u64::from(stride[i]) + 1)
+        })
+    }
+
+    /// Multiply-adds of a result.
+    #[must_use]
+    pub const fn depth(&self) -> u64 {
+        self.channels / self.groups * self.filter[0] * self.filter[1]
+    }
+
+    /// Elements of the result.
+    #[must_use]
+    pub fn num_results(&self) -> u64 {
+        self.images * self.filters * self.num_pixels()
+    }
+
+    /// Pixels of a channel of the result.
+    pub(super) fn num_pixels(&self) -> u64 {
+        self.result_size().iter().product()
+    }
+
+    /// Multiplications and additions.
+    #[must_use]
+    pub fn flops(&self) -> u64 {
+        2 * self.num_results() * self.depth()
+    }
+
+    /// Refuses what has no result.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let Window { stride, dilation, .. } = self.window;
+        if !matches!(self.dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
+            return Err(ErrorKind::Unsupported { op: "conv2d".to_owned(), dtype: self.dtype }.into());
+        }
+        if stride.contains(&0) || dilation.contains(&0) {
+            return Err(refused("strides and dilations are 1 at least".to_owned()));
+        }
+        if self.groups == 0 || !self.channels.is_multiple_of(self.groups) || !self.filters.is_multiple_of(self.groups) {
+            let Self { groups, channels, filters, .. } = self;
+            return Err(refused(format!("{groups} groups do not divide {channels} channels and {filters} filters")));
+        }
+        if self.filter.contains(&0) || self.size.contains(&0) {
+            return Err(refused("an image and a filter have a pixel at least".to_owned()));
+        }
+        if self.result_size().contains(&0) {
+            let ([h, w], [r, s]) = (self.size, self.filter);
+            return Err(refused(format!("a filter of {r} x {s} does not fit an image of {h} x {w}, padded")));
+        }
+        let image = self.channels.checked_mul(self.size[0]).and_then(|n| n.checked_mul(self.size[1]));
+        let counted = [self.images, self.filters, self.num_results() / self.images.max(1)];
+        let is_small = |n: u64| n <= i32::MAX as u64;
+        if !image.is_some_and(is_small) || !counted.into_iter().all(is_small) || !is_small(self.depth()) {
+            return Err(refused("an image has more elements than the kernels count".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The product of matrices that it is: filters times pixels where the channels lie before the pixels, else pixels times
+    /// filters, so that neighbours in a row of the result lie side by side. `groups` groups, each with its part of the
+    /// filters.
+    pub(super) fn product(&self, groups: u64) -> Product {
+        let (pixels, filters, all) = (self.num_pixels(), self.filters / groups.max(1), self.filters);
+        let image = (pixels * all) as i64;
+        let dtype = self.result;
+        let strides = |filter: u64, pixel: u64, image: i64| {
+            let (filter, pixel) = (filter as i64, pixel as i64);
+            let group = filters as i64 * filter;
+            let (row_stride, column_stride) = match self.layout {
+                Layout::Nchw => (filter, pixel),
+                Layout::Nhwc => (pixel, filter),
+            };
+            Matrix { dtype, first: 0, row_stride, column_stride, batch_strides: [group, image, 0], alignment: 16 }
+        };
+        let whole = match self.layout {
+            Layout::Nchw => strides(pixels, 1, image),
+            Layout::Nhwc => strides(1, all, image),
+        };
+        let inputs = [strides(1, 0, 0), whole][..self.num_inputs].to_vec();
+        let (m, n) = match self.layout {
+            Layout::Nchw => (filters, pixels),
+            Layout::Nhwc => (pixels, filters),
+        };
+        let operand = Matrix::rows(self.dtype, 0);
+        let batch: [u64; BATCH_RANK] = [groups, self.images, 1];
+        Product { m, n, k: self.depth(), batch, a: operand, b: operand, c: whole, inputs, rows: Rows::Planned }
+    }
+}
+
+pub(super) fn refused(reason: String) -> Error {
+    ErrorKind::Operand { operator: "conv2d", reason }.into()
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { images, channels, size: [h, w], filters, filter: [r, s], .. } = self;
+        match self.layout {
+            Layout::Nchw => write!(f, "{} [{images}, {channels}, {h}, {w}]", self.dtype)?,
+            Layout::Nhwc => write!(f, "{} [{images}, {h}, {w}, {channels}]", self.dtype)?,
+        }
+        write!(f, " with {filters} filters of {r} x {s}")?;
+        if self.groups > 1 {
+            write!(f, " in {} groups", self.groups)?;
+        }
+        Ok(())
+    }
+}

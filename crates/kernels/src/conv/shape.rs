@@ -1,0 +1,74 @@
+//! The sizes of a convolution in the rungs' kernels: images `n c h w`, filters `k r s`, strides, padding.
+
+use warpfold_lang::{Array, Global, Val};
+
+/// Words of the sizes: `n c h w k r s u v p q`, in the order of the catalogue, then height and width of the result.
+pub const WORDS: usize = 13;
+
+/// The sizes, while a kernel is recorded.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    words: Array<u32, WORDS>,
+}
+
+/// Where a pixel of the result looks at an image.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    image: Val<u32>,
+    /// The pixel in the result's channel.
+    pixel: Val<u32>,
+    corner: [Val<i32>; 2],
+}
+
+impl Shape {
+    pub(super) fn of(words: Array<u32, WORDS>) -> Self {
+        Self { words }
+    }
+
+    /// Filters: rows of the product.
+    pub(super) fn filters(self) -> Val<u32> {
+        self.words.at(4)
+    }
+
+    /// Elements of a filter: the length of a sum.
+    pub(super) fn depth(self) -> Val<u32> {
+        self.words.at(1) * self.words.at(5) * self.words.at(6)
+    }
+
+    /// Pixels of the result's channel.
+    fn pixels_of_image(self) -> Val<u32> {
+        self.words.at(11) * self.words.at(12)
+    }
+
+    /// Pixels of all images: columns of the product.
+    pub(super) fn pixels(self) -> Val<u32> {
+        self.words.at(0) * self.pixels_of_image()
+    }
+
+    /// Where a column of the product looks.
+    pub(super) fn place(self, column: Val<u32>) -> Place {
+        let image = column / self.pixels_of_image();
+        let pixel = column % self.pixels_of_image();
+        let corner = [pixel / self.words.at(12), pixel % self.words.at(12)];
+        let corner =
+            [0, 1].map(|i| (corner[i] * self.words.at(7 + i)).cast::<i32>() - self.words.at(9 + i).cast::<i32>());
+        Place { image, pixel, corner }
+    }
+
+    /// What an element of the filter meets there: zero outside the image, and where the condition does not hold.
+    pub(super) fn get(self, x: Global<f32>, at: Place, l: Val<u32>, condition: Val<bool>) -> Val<f32> {
+        let [channels, height, width] = [1, 2, 3].map(|word| self.words.at(word));
+        let (rest, column) = (l / self.words.at(6), l % self.words.at(6));
+        let (channel, row) = (rest / self.words.at(5), rest % self.words.at(5));
+        let row = (at.corner[0] + row.cast::<i32>()).cast::<u32>();
+        let column = (at.corner[1] + column.cast::<i32>()).cast::<u32>();
+        let position = ((at.image * channels + channel) * height + row) * width + column;
+        // Of a number below 0 the bits are those of a large one.
+        x.at(position).get_or(0.0, condition & row.lt(height) & column.lt(width))
+    }
+
+    /// The position of an element of the result.
+    pub(super) fn output(self, filter: Val<u32>, at: Place) -> Val<u32> {
+        (at.image * self.filters() + filter) * self.pixels_of_image() + at.pixel
+    }
+}

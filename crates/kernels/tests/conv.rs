@@ -1,0 +1,230 @@
+//! Convolution, on every device at hand and under every check: layouts, windows, groups, types, epilogues.
+
+use warpfold_device::{Checks, Device, Profile};
+use warpfold_kernels::conv::{Code, Layout, Operands, Plan, Problem, Window, launch};
+use warpfold_kernels::matmul::{Activation, Epilogue, Tile};
+use warpfold_kernels::{Dtype, ErrorKind};
+
+/// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
+fn element(seed: usize, i: usize) -> f64 {
+    ((i * 7919 + seed * 104_729) % 7) as f64 - 3.0
+}
+
+fn bytes_of(dtype: Dtype, values: &[f64]) -> Vec<u8> {
+    let one = |value: &f64| match dtype {
+        Dtype::F16 => half::f16::from_f64(*value).to_le_bytes().to_vec(),
+        Dtype::Bf16 => half::bf16::from_f64(*value).to_le_bytes().to_vec(),
+        Dtype::F32 => (*value as f32).to_le_bytes().to_vec(),
+        _ => value.to_le_bytes().to_vec(),
+    };
+    values.iter().flat_map(one).collect()
+}
+
+fn values_of(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
+    let one = |bytes: &[u8]| match dtype {
+        Dtype::F16 => half::f16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
+        Dtype::Bf16 => half::bf16::from_le_bytes(bytes.try_into().unwrap()).to_f64(),
+        Dtype::F32 => f32::from_le_bytes(bytes.try_into().unwrap()).into(),
+        _ => f64::from_le_bytes(bytes.try_into().unwrap()),
+    };
+    bytes.chunks(dtype.bytes() as usize).map(one).collect()
+}
+
+/// The position of an element of an image, a filter or the result, given its sizes.
+fn place(layout: Layout, [channels, height, width]: [u64; 3], [i, c, y, x]: [u64; 4]) -> usize {
+    let position = match layout {
+        Layout::Nchw => ((i * channels + c) * height + y) * width + x,
+        Layout::Nhwc => ((i * height + y) * width + x) * channels + c,
+    };
+    position as usize
+}
+
+/// The exact result, in the order of the result's memory.
+fn reference(problem: &Problem, images: &[f64], filters: &[f64], finish: impl Fn(f64, u64, usize) -> f64) -> Vec<f64> {
+    let Problem { layout, channels, size: [h, w], filters: k, filter: [r, s], groups, window, .. } = *problem;
+    let [p, q] = problem.result_size();
+    let mut result = vec![0.0; problem.num_results() as usize];
+    let of_group = channels / groups;
+    for index in 0..problem.num_results() {
+        let [image, filter, row, column] = [index / q / p / k, index / q / p % k, index / q % p, index % q];
+        let mut sum = 0.0;
+        for l in 0..of_group * r * s {
+            let (c, y, x) = (l / s / r, l / s % r, l % s);
+            let at = |i: usize, place: u64, tap: u64| {
+                let from = place * u64::from(window.stride[i]) + tap * u64::from(window.dilation[i]);
+                from.checked_sub(window.padding[i].into())
+            };
+            let (Some(y_in), Some(x_in)) = (at(0, row, y), at(1, column, x)) else { continue };
+            if y_in >= h || x_in >= w {
+                continue;
+            }
+            let channel = filter / (k / groups) * of_group + c;
+            let value = images[place(layout, [channels, h, w], [image, channel, y_in, x_in])];
+            sum += value * filters[place(layout, [of_group, r, s], [filter, c, y, x])];
+        }
+        let position = place(layout, [k, p, q], [image, filter, row, column]);
+        result[position] = finish(sum, filter, position);
+    }
+    result
+}
+
+struct Case {
+    problem: Problem,
+    epilogue: Epilogue,
+    code: Option<Code>,
+}
+
+/// Runs a case and compares every element. With two inputs the epilogue is `relu(sum + bias) + residual`.
+#[track_caller]
+fn check(device: &Device, case: &Case) {
+    let Case { problem, epilogue, code } = case;
+    let plan = match code {
+        None => Plan::new(problem.clone(), epilogue.clone(), device.limits()),
+        Some(code) => Plan::with(problem.clone(), epilogue.clone(), *code),
+    }
+    .unwrap_or_else(|e| panic!("{problem}: {e}"));
+    let some = |seed: usize, len: u64| (0..len as usize).map(|i| element(seed, i)).collect::<Vec<f64>>();
+    let images = some(1, problem.images * problem.channels * problem.size[0] * problem.size[1]);
+    let filters = some(2, problem.filters * problem.depth());
+    let (bias, residual) = (some(3, problem.filters), some(4, problem.num_results()));
+    let expected = reference(problem, &images, &filters, |sum, filter, position| match problem.num_inputs {
+        0 => sum,
+        1 => sum + bias[filter as usize],
+        _ => (sum + bias[filter as usize]).max(0.0) + residual[position],
+    });
+    let upload = |dtype: Dtype, values: &[f64]| device.upload(&bytes_of(dtype, values)).unwrap();
+    let (on_images, on_filters) = (upload(problem.dtype, &images), upload(problem.dtype, &filters));
+    let more = [upload(problem.result, &bias), upload(problem.result, &residual)];
+    let mut result = device.alloc::<u8>((problem.num_results() * problem.result.bytes()) as usize).unwrap();
+    result.fill_bytes(0xff).unwrap();
+    let operands = Operands {
+        images: on_images.as_view(),
+        filters: on_filters.as_view(),
+        inputs: more[..problem.num_inputs].iter().map(|buffer| buffer.as_view()).collect(),
+        result: result.as_view_mut(),
+    };
+    launch(&device.default_stream(), &plan, operands).unwrap_or_else(|e| panic!("{plan}: {e}"));
+    let found = values_of(problem.result, &result.download().unwrap());
+    for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        assert!(found == expected, "{plan}, {:?}: {found} at {i}, not {expected}", problem.window);
+    }
+    for report in device.take_reports() {
+        let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{plan}: {}", findings.join("\n"));
+    }
+}
+
+/// The virtual GPU under all checks, and a GPU if there is one.
+fn on_every_device(test: impl Fn(&Device)) {
+    let checked = Device::virtual_gpu(Profile::H200);
+    checked.set_checks(Checks::All).unwrap();
+    test(&checked);
+    Device::all().into_iter().filter(|device| !device.is_virtual()).for_each(|device| test(&device));
+}
+
+fn problem(layout: Layout, channels: u64, size: [u64; 2], filters: u64, filter: [u64; 2]) -> Problem {
+    Problem {
+        dtype: Dtype::F32,
+        result: Dtype::F32,
+        layout,
+        images: 2,
+        channels,
+        size,
+        filters,
+        filter,
+        groups: 1,
+        window: Window::default(),
+        num_inputs: 0,
+    }
+}
+
+const LAYOUTS: [Layout; 2] = [Layout::Nchw, Layout::Nhwc];
+
+#[test]
+fn every_window_is_exact_in_both_layouts() {
+    let windows =
+        [([1, 1], [0, 0], [1, 1]), ([2, 2], [1, 1], [1, 1]), ([1, 3], [2, 0], [1, 2]), ([2, 1], [4, 5], [3, 2])];
+    on_every_device(|device| {
+        for layout in LAYOUTS {
+            for (stride, padding, dilation) in windows {
+                for (channels, filters, filter) in [(3, 5, [3, 3]), (4, 8, [1, 2]), (8, 17, [2, 3]), (1, 1, [1, 1])] {
+                    let window = Window { stride, padding, dilation };
+                    let problem = Problem { window, ..problem(layout, channels, [9, 11], filters, filter) };
+                    check(device, &Case { problem, epilogue: Epilogue::new(), code: None });
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn every_kernel_gives_the_same_in_groups_and_without() {
+    on_every_device(|device| {
+        for layout in LAYOUTS {
+            for (channels, filters, groups) in [(12, 8, 1), (12, 8, 4), (6, 6, 6), (6, 12, 6), (8, 20, 2)] {
+                let window = Window { padding: [1, 1], ..Window::default() };
+                let problem = Problem { groups, window, ..problem(layout, channels, [7, 6], filters, [3, 3]) };
+                let codes =
+                    [Some(Code::Direct), Some(Code::Implicit(Tile::SMALL)), Some(Code::Implicit(Tile::LARGE)), None];
+                for code in codes {
+                    check(device, &Case { problem: problem.clone(), epilogue: Epilogue::new(), code });
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn bias_activation_and_residual_are_part_of_the_launch() {
+    on_every_device(|device| {
+        let layer = Epilogue::new().add().activate(Activation::Relu).add();
+        for layout in LAYOUTS {
+            for (groups, dtype) in
+                [(1, Dtype::F32), (4, Dtype::F32), (1, Dtype::Bf16), (1, Dtype::F16), (1, Dtype::F64)]
+            {
+                let problem = problem(layout, 4, [6, 5], 12, [2, 2]);
+                let problem = Problem { groups, dtype, result: dtype, ..problem };
+                let with = |num_inputs| Problem { num_inputs, ..problem.clone() };
+                check(device, &Case { problem: with(1), epilogue: Epilogue::new().add(), code: None });
+                check(device, &Case { problem: with(2), epilogue: layer.clone(), code: None });
+                check(device, &Case { problem: with(2), epilogue: layer.clone(), code: Some(Code::Direct) });
+            }
+        }
+    });
+}
+
+#[test]
+fn no_images_no_channels_and_no_filters_are_sizes_as_well() {
+    on_every_device(|device| {
+        for layout in LAYOUTS {
+            let plain = problem(layout, 4, [6, 5], 12, [2, 2]);
+            for problem in [
+                Problem { images: 0, ..plain.clone() },
+                Problem { channels: 0, ..plain.clone() },
+                Problem { filters: 0, ..plain.clone() },
+            ] {
+                check(device, &Case { problem, epilogue: Epilogue::new(), code: None });
+            }
+        }
+    });
+}
+
+#[test]
+fn what_no_kernel_does_is_refused() {
+    let limits = Device::virtual_gpu(Profile::H200);
+    let refused = |problem: Problem| match Plan::new(problem, Epilogue::new(), limits.limits()) {
+        Ok(plan) => panic!("{plan}"),
+        Err(error) => error.kind().clone(),
+    };
+    let plain = problem(Layout::Nchw, 4, [6, 5], 12, [2, 2]);
+    for bad in [
+        Problem { groups: 3, ..plain.clone() },
+        Problem { groups: 0, ..plain.clone() },
+        Problem { filter: [7, 1], ..plain.clone() },
+        Problem { window: Window { stride: [0, 1], ..Window::default() }, ..plain.clone() },
+        Problem { num_inputs: 1, ..plain.clone() },
+    ] {
+        assert!(matches!(refused(bad), ErrorKind::Operand { .. }));
+    }
+    assert!(matches!(refused(Problem { dtype: Dtype::I32, ..plain }), ErrorKind::Unsupported { .. }));
+}
