@@ -20,6 +20,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("gemv", "gemv/ladder"),
     ("histogram", "histogram/ladder"),
     ("sgemm", "gemm/ladder"),
+    ("hgemm", "hgemm/ladder"),
     ("conv", "conv/ladder"),
 ];
 

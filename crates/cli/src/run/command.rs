@@ -97,6 +97,21 @@ pub(super) struct Command {
     /// What is done to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.
     #[arg(long, value_name = "NAME")]
     activation: Option<String>,
+    /// Pixels from one position of a filter to the next, such as 2 or 2,1.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    stride: Option<Vec<usize>>,
+    /// Zeros on either side of an image, such as 1 or 1,0.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    padding: Option<Vec<usize>>,
+    /// Pixels from one element of a filter to the next, such as 2 or 1,2.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    dilation: Option<Vec<usize>>,
+    /// Groups of channels, each with its filters.
+    #[arg(long, value_name = "N")]
+    groups: Option<usize>,
+    /// Where channels lie: nchw or nhwc.
+    #[arg(long, value_name = "NAME")]
+    layout: Option<String>,
     /// The bits of a row do not depend on the rows beside it.
     #[arg(long)]
     #[serde(default)]
@@ -164,6 +179,11 @@ impl Command {
             transpose_b: flag(self.transpose_b),
             bias: flag(self.bias.is_some()),
             activation: self.activation.clone(),
+            stride: self.stride.clone(),
+            padding: self.padding.clone(),
+            dilation: self.dilation.clone(),
+            groups: self.groups,
+            layout: self.layout.clone(),
             batch_invariant: flag(self.batch_invariant),
         }
     }

@@ -10,6 +10,7 @@ mod shapes;
 mod suite;
 
 mod bad_input;
+mod convolution;
 mod elementwise;
 mod extremes;
 mod known;

@@ -230,6 +230,11 @@ fn options_as_json(options: &Options) -> Map<String, Json> {
     set("transpose-a", flag(options.transpose_a));
     set("transpose-b", flag(options.transpose_b));
     set("activation", options.activation.as_ref().map(|name| json!(name)));
+    set("stride", options.stride.as_ref().map(|s| json!(s)));
+    set("padding", options.padding.as_ref().map(|p| json!(p)));
+    set("dilation", options.dilation.as_ref().map(|d| json!(d)));
+    set("groups", options.groups.map(|g| json!(g)));
+    set("layout", options.layout.as_ref().map(|name| json!(name)));
     set("batch-invariant", flag(options.batch_invariant));
     map
 }

@@ -4,7 +4,7 @@ use super::answer::Expected;
 use super::array::Array;
 use super::axes::{self, Lanes, Refused};
 use super::dtype::Dtype;
-use super::{binary, extremes, histogram, matmul, matrix, moves, nms, reduce, rows, scale, scan, ternary, unary};
+use super::{binary, conv, extremes, histogram, matmul, matrix, moves, nms, reduce, rows, scale, scan, ternary, unary};
 
 /// The options of the command line, by their names there.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +49,16 @@ pub struct Options {
     pub bias: bool,
     /// A function of the result.
     pub activation: Option<String>,
+    /// Pixels from one position of a filter to the next.
+    pub stride: Option<Vec<usize>>,
+    /// Zeros on either side of an image.
+    pub padding: Option<Vec<usize>>,
+    /// Pixels from one element of a filter to the next.
+    pub dilation: Option<Vec<usize>>,
+    /// Groups of channels.
+    pub groups: Option<usize>,
+    /// Where channels lie.
+    pub layout: Option<String>,
     /// Rows do not feel one another.
     pub batch_invariant: bool,
 }
@@ -102,6 +112,7 @@ pub const OPERATORS: &[&str] = &[
     "softmax-v",
     "gemv",
     "matmul",
+    "conv2d",
     "histogram",
     "nms",
     "copy",
@@ -132,6 +143,7 @@ pub fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
         "abs-max-scale" | "quantize" => scale::expected(call),
         "softmax-v" | "gemv" => matrix::expected(call),
         "matmul" => matmul::expected(call),
+        "conv2d" => conv::expected(call),
         "histogram" => histogram::expected(call),
         "nms" => nms::expected(call),
         "copy" | "cast" | "transpose" | "gather" => moves::expected(call),

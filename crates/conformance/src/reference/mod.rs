@@ -24,6 +24,7 @@ pub mod binary;
 pub mod ternary;
 pub mod unary;
 
+mod conv;
 mod extremes;
 mod histogram;
 mod matmul;

@@ -7,7 +7,7 @@ use warpfold_device::{LaunchConfig, Limits};
 use super::geometry::Geometry;
 use super::problem::{Problem, refused};
 use super::{direct, implicit};
-use crate::matmul::{self, Ending, Epilogue, Plan as ProductPlan, Rows, Tile};
+use crate::matmul::{self, Ending, Epilogue, Tile};
 use crate::{Dtype, Error};
 
 /// The kernel of a plan. Those of tensor cores will be more of them.
@@ -44,8 +44,7 @@ impl Plan {
         if problem.filters / problem.groups < LEAST_FILTERS {
             return Self::with(problem, epilogue, Code::Direct);
         }
-        let product = matmul::Problem { rows: Rows::Invariant, ..problem.product(problem.groups) };
-        let matmul::Code::Simt(tile) = ProductPlan::new(product, epilogue.clone(), limits)?.code;
+        let tile = matmul::simt_tile(&problem.product(problem.groups), limits)?;
         Self::with(problem, epilogue, Code::Implicit(tile))
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::matmul::{BATCH_RANK, Matrix, Problem as Product, Rows};
+use crate::matmul::{BATCH_RANK, Matrix, Problem as Product, Rows, Singles};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Where the channels lie.
@@ -150,7 +150,8 @@ impl Problem {
         };
         let operand = Matrix::rows(self.dtype, 0);
         let batch: [u64; BATCH_RANK] = [groups, self.images, 1];
-        Product { m, n, k: self.depth(), batch, a: operand, b: operand, c: whole, inputs, rows: Rows::Planned }
+        let (rows, singles) = (Rows::default(), Singles::default());
+        Product { m, n, k: self.depth(), batch, a: operand, b: operand, c: whole, inputs, rows, singles }
     }
 }
 

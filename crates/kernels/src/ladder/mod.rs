@@ -45,8 +45,8 @@ pub const LADDERS: &[&Ladder] = &[
     &crate::gemv::LADDER,
     &crate::histogram::LADDER,
     &crate::gemm::LADDER,
-    &crate::conv::LADDER,
     &crate::hgemm::LADDER,
+    &crate::conv::LADDER,
 ];
 
 /// The ladder of this name.

@@ -45,6 +45,7 @@ pub(crate) use epilogue::check as check_epilogue;
 pub(crate) use launch::with_ending;
 pub(crate) use load::Loader;
 pub(crate) use main_loop::Sums;
+pub(crate) use plan::simt_tile;
 pub(crate) use simt::{Block, SIZES, size_words};
 pub(crate) use supply::{Supply, Unit, Units};
 pub(crate) use tile::PAD;

@@ -324,6 +324,16 @@ fn is_promoted(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F8E4M3 | Dtype::F8E5M2)
 }
 
+/// The tile of ordinary cores that the cost model takes for a product whose sums are not split.
+pub(crate) fn simt_tile(problem: &Problem, limits: &Limits) -> Result<Tile, Error> {
+    let Problem { m, n, k, a, .. } = *problem;
+    let (accumulator, products) = (problem.accumulator()?, problem.num_products());
+    let work = Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms: limits.num_sms.max(1).into() };
+    let tiles = Tile::ALL.into_iter().filter(|tile| has_room(*tile, accumulator));
+    let costs = tiles.map(|tile| (cost::clocks(&work, tile, 1), tile));
+    Ok(costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles").1)
+}
+
 /// Sums of 8 bytes leave no room for the largest tile.
 fn has_room(tile: Tile, accumulator: Dtype) -> bool {
     u64::from(tile.thread[0] * tile.thread[1]) * accumulator.bytes() <= 512

@@ -26,14 +26,16 @@ pub struct Tile {
 pub(crate) const PAD: u32 = 4;
 
 impl Tile {
-    /// For large results: 128 sums a thread.
+    /// For large results: 128 sums a thread, two blocks a multiprocessor, one of which is at work while the other waits. Of
+    /// 25 tiles the fastest at 2,048 and 4,096 rows and columns on an H200 (2026-11-20, driver 580): 48.2 TFLOP/s at 4,096,
+    /// where 256 threads with 128 x 256 outputs reach 46.3.
     pub const LARGE: Self =
-        Self { rows: 128, columns: 256, depth: 8, thread: [8, 16], lanes_across: 4, warps_across: 4 };
-    /// For results of some thousand rows and columns.
+        Self { rows: 128, columns: 128, depth: 8, thread: [16, 8], lanes_across: 8, warps_across: 2 };
+    /// For results of about a thousand rows and columns: 33.2 TFLOP/s at 1,024.
     pub const MEDIUM: Self =
-        Self { rows: 128, columns: 128, depth: 8, thread: [8, 8], lanes_across: 8, warps_across: 2 };
-    /// For small results, of which there are many tiles then.
-    pub const SMALL: Self = Self { rows: 64, columns: 64, depth: 16, thread: [4, 4], lanes_across: 8, warps_across: 2 };
+        Self { rows: 64, columns: 128, depth: 8, thread: [8, 8], lanes_across: 8, warps_across: 2 };
+    /// For small results, of which there are many tiles then: 14.7 TFLOP/s at 512.
+    pub const SMALL: Self = Self { rows: 32, columns: 32, depth: 16, thread: [4, 4], lanes_across: 8, warps_across: 1 };
     /// For few rows.
     pub const FLAT: Self = Self { rows: 16, columns: 128, depth: 16, thread: [4, 4], lanes_across: 8, warps_across: 4 };
 

@@ -80,6 +80,16 @@ options! {
     Bias "bias" bias: bool;
     /// What is done to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.
     Activation "activation" activation: String;
+    /// Pixels from one position of a filter to the next: one number, or one down and one across.
+    Stride "stride" stride: Vec<usize>;
+    /// Zeros on either side of an image, likewise.
+    Padding "padding" padding: Vec<usize>;
+    /// Pixels from one element of a filter to the next, likewise.
+    Dilation "dilation" dilation: Vec<usize>;
+    /// Groups of channels.
+    Groups "groups" groups: usize;
+    /// Where channels lie: nchw or nhwc.
+    Layout "layout" layout: String;
     /// The bits of a row do not depend on the rows beside it.
     BatchInvariant "batch-invariant" batch_invariant: bool;
 }

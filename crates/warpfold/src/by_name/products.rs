@@ -1,28 +1,99 @@
-//! Products of matrices by name.
+//! Products of matrices and convolutions by name.
 
 use warpfold_kernels::matmul::Activation;
 use warpfold_kernels::{Error, ErrorKind};
 
 use super::{Choice, Operator, Options};
-use crate::{Matmul, Tensor};
+use crate::{Conv2d, ImageLayout, Matmul, Tensor};
 
-pub(super) const OPERATORS: &[Operator] = &[Operator {
-    name: "matmul",
-    summary: "A [.., M, K], B [.., K, N][, C][, bias] → activation(αAB + βC + bias)",
-    inputs: (2, 4),
-    outputs: 1,
-    options: &[
-        Choice::TransposeA,
-        Choice::TransposeB,
-        Choice::Bias,
-        Choice::Activation,
-        Choice::Alpha,
-        Choice::Beta,
-        Choice::Dtype,
-        Choice::BatchInvariant,
-    ],
-    body: matmul,
-}];
+pub(super) const OPERATORS: &[Operator] = &[
+    Operator {
+        name: "matmul",
+        summary: "A [.., M, K], B [.., K, N][, C][, bias] → activation(αAB + βC + bias)",
+        inputs: (2, 4),
+        outputs: 1,
+        options: &[
+            Choice::TransposeA,
+            Choice::TransposeB,
+            Choice::Bias,
+            Choice::Activation,
+            Choice::Alpha,
+            Choice::Beta,
+            Choice::Dtype,
+            Choice::BatchInvariant,
+        ],
+        body: matmul,
+    },
+    Operator {
+        name: "conv2d",
+        summary: "X [N, C, H, W], filters [K, C, R, S][, bias [K]] → activation(X * filters + bias)",
+        inputs: (2, 3),
+        outputs: 1,
+        options: &[
+            Choice::Stride,
+            Choice::Padding,
+            Choice::Dilation,
+            Choice::Groups,
+            Choice::Layout,
+            Choice::Bias,
+            Choice::Activation,
+            Choice::Dtype,
+        ],
+        body: conv2d,
+    },
+];
+
+/// A number for each direction.
+fn both(operator: &Operator, option: Choice, numbers: Option<&Vec<usize>>, default: u32) -> Result<[u32; 2], Error> {
+    let expected = || ErrorKind::OptionOutOfRange {
+        op: operator.name.to_owned(),
+        option: option.name(),
+        expected: "of one number or two".to_owned(),
+    };
+    let number = |number: usize| u32::try_from(number).map_err(|_| Error::from(expected()));
+    match numbers.map(Vec::as_slice) {
+        None => Ok([default; 2]),
+        Some([one]) => Ok([number(*one)?; 2]),
+        Some([down, across]) => Ok([number(*down)?, number(*across)?]),
+        Some(_) => Err(expected().into()),
+    }
+}
+
+fn conv2d(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let (images, filters, bias) = match (inputs, options.bias) {
+        ([images, filters], None | Some(false)) => (images, filters, None),
+        ([images, filters, bias], Some(true)) => (images, filters, Some(bias)),
+        _ => {
+            let (op, found) = (operator.name.to_owned(), inputs.len());
+            let inputs = if options.bias == Some(true) { 3 } else { 2 };
+            return Err(ErrorKind::NumInputs { op, least: inputs, most: inputs, found }.into());
+        }
+    };
+    let layout = match options.layout.as_deref() {
+        None | Some("nchw") => ImageLayout::Nchw,
+        Some("nhwc") => ImageLayout::Nhwc,
+        Some(_) => {
+            let (op, expected) = (operator.name.to_owned(), "nchw or nhwc".to_owned());
+            return Err(ErrorKind::OptionOutOfRange { op, option: "layout", expected }.into());
+        }
+    };
+    let mut convolution = Conv2d::new()
+        .stride(both(operator, Choice::Stride, options.stride.as_ref(), 1)?)
+        .padding(both(operator, Choice::Padding, options.padding.as_ref(), 0)?)
+        .dilation(both(operator, Choice::Dilation, options.dilation.as_ref(), 1)?)
+        .groups(options.groups.unwrap_or(1))
+        .layout(layout);
+    if let Some(bias) = bias {
+        convolution = convolution.bias(bias);
+    }
+    if let Some(name) = &options.activation {
+        convolution = convolution.activation(Activation::named(name)?);
+    }
+    if let Some(dtype) = options.dtype {
+        convolution = convolution.dtype(dtype);
+    }
+    Ok(vec![convolution.run(images, filters)?])
+}
 
 /// The last two axes exchanged, where that is asked for.
 fn turned(tensor: &Tensor, is_turned: Option<bool>) -> Result<Tensor, Error> {

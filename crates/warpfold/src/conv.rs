@@ -1,0 +1,197 @@
+//! Convolution of images.
+
+use warpfold_kernels::conv::{self, Layout, Operands, Plan, Problem, Window};
+use warpfold_kernels::matmul::{Activation, Epilogue};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
+
+use crate::Tensor;
+use crate::tensor::Allocated;
+
+impl Tensor {
+    /// The convolution of images `[N, C, H, W]` with filters `[K, C, R, S]`, every pixel and no padding: see [`Conv2d`].
+    ///
+    /// # Errors
+    /// Those of [`Conv2d::run`].
+    pub fn conv2d(&self, filters: &Self) -> Result<Self, Error> {
+        Conv2d::new().run(self, filters)
+    }
+}
+
+/// A convolution (in fact a correlation, as in every such library) with what comes behind it, in one launch:
+/// `activation(images * filters + bias) + residual`.
+///
+/// ```
+/// use warpfold::{Conv2d, Device, Profile, Tensor};
+///
+/// let device = Device::virtual_gpu(Profile::H200);
+/// let image = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2])?;
+/// let ones = Tensor::from_slice(&device, &[1.0_f32; 9], &[1, 1, 3, 3])?;
+/// let sums = Conv2d::new().padding([1, 1]).run(&image, &ones)?;
+/// assert_eq!(sums.to_vec::<f32>()?, [10.0; 4]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Conv2d {
+    window: Window,
+    groups: Option<usize>,
+    layout: Layout,
+    bias: Option<Tensor>,
+    activation: Option<Activation>,
+    residual: Option<Tensor>,
+    dtype: Option<Dtype>,
+}
+
+impl Conv2d {
+    /// One group, every pixel, no padding, channels before the pixels.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Pixels from one position of the filter to the next, down and across.
+    #[must_use]
+    pub const fn stride(mut self, stride: [u32; 2]) -> Self {
+        self.window.stride = stride;
+        self
+    }
+
+    /// Zeros above and below, left and right.
+    #[must_use]
+    pub const fn padding(mut self, padding: [u32; 2]) -> Self {
+        self.window.padding = padding;
+        self
+    }
+
+    /// Pixels from one element of the filter to the next, down and across.
+    #[must_use]
+    pub const fn dilation(mut self, dilation: [u32; 2]) -> Self {
+        self.window.dilation = dilation;
+        self
+    }
+
+    /// Groups of channels, each with its filters: as many as channels for a depthwise convolution.
+    #[must_use]
+    pub const fn groups(mut self, groups: usize) -> Self {
+        self.groups = Some(groups);
+        self
+    }
+
+    /// Where the channels lie: with [`Layout::Nhwc`] images are `[N, H, W, C]`, filters `[K, R, S, C]`.
+    #[must_use]
+    pub const fn layout(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// Adds a number for each filter before the activation: `[K]`.
+    #[must_use]
+    pub fn bias(mut self, bias: &Tensor) -> Self {
+        self.bias = Some(bias.clone());
+        self
+    }
+
+    /// What is done to the sums.
+    #[must_use]
+    pub const fn activation(mut self, activation: Activation) -> Self {
+        self.activation = Some(activation);
+        self
+    }
+
+    /// Adds a tensor of the result's shape behind the activation. It needs a bias.
+    #[must_use]
+    pub fn residual(mut self, residual: &Tensor) -> Self {
+        self.residual = Some(residual.clone());
+        self
+    }
+
+    /// The element type of the result: that of the images unless said. Bias and residual have it as well.
+    #[must_use]
+    pub const fn dtype(mut self, dtype: Dtype) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+
+    /// Convolves.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ShapeMismatch`] for tensors that do not fit each other, [`ErrorKind::DtypeMismatch`],
+    /// [`ErrorKind::Unsupported`] unless they are floats of 16 to 64 bits, [`ErrorKind::Operand`] for filters that fit
+    /// nowhere and groups that divide nothing; what the device says.
+    pub fn run(&self, images: &Tensor, filters: &Tensor) -> Result<Tensor, Error> {
+        let mismatch = |left: &Tensor, right: &Tensor| {
+            Error::from(ErrorKind::ShapeMismatch { left: left.shape().to_vec(), right: right.shape().to_vec() })
+        };
+        filters.expect_dtype(images.dtype())?;
+        let (&[n, i, j, l], &[k, r, s, t]) = (images.shape(), filters.shape()) else {
+            return Err(mismatch(images, filters));
+        };
+        let ([channels, height, width], [of_group, down, across]) = match self.layout {
+            Layout::Nchw => ([i, j, l], [r, s, t]),
+            Layout::Nhwc => ([l, i, j], [t, r, s]),
+        };
+        let groups = self.groups.unwrap_or(1);
+        if of_group.checked_mul(groups) != Some(channels) {
+            return Err(mismatch(images, filters));
+        }
+        if self.residual.is_some() && self.bias.is_none() {
+            let reason = "a residual needs a bias before it".to_owned();
+            return Err(ErrorKind::Operand { operator: "conv2d", reason }.into());
+        }
+        let inputs: Vec<&Tensor> = self.bias.iter().chain(&self.residual).collect();
+        let result = self.dtype.unwrap_or(images.dtype());
+        let problem = Problem {
+            dtype: images.dtype(),
+            result,
+            layout: self.layout,
+            images: n as u64,
+            channels: channels as u64,
+            size: [height as u64, width as u64],
+            filters: k as u64,
+            filter: [down as u64, across as u64],
+            groups: groups as u64,
+            window: self.window,
+            num_inputs: inputs.len(),
+        };
+        let plan = Plan::new(problem.clone(), self.epilogue(), images.device().limits())?;
+        let [p, q] = problem.result_size().map(|size| size as usize);
+        let shape = match self.layout {
+            Layout::Nchw => [n, k, p, q],
+            Layout::Nhwc => [n, p, q, k],
+        };
+        for (input, expected) in inputs.iter().zip([&[k][..], &shape]) {
+            input.expect_dtype(result)?;
+            if input.shape() != expected {
+                let (left, right) = (input.shape().to_vec(), expected.to_vec());
+                return Err(ErrorKind::ShapeMismatch { left, right }.into());
+            }
+        }
+        let [images, filters] = [aligned(images)?, aligned(filters)?];
+        let inputs: Vec<Tensor> = inputs.into_iter().map(aligned).collect::<Result<_, _>>()?;
+        let mut output = Allocated::new(images.queue(), result, &shape)?;
+        let operands = Operands {
+            images: images.view()?,
+            filters: filters.view()?,
+            inputs: inputs.iter().map(Tensor::view).collect::<Result<_, _>>()?,
+            result: output.buffer.as_view_mut(),
+        };
+        conv::launch(images.queue().stream(), &plan, operands)?;
+        Ok(output.finish())
+    }
+
+    fn epilogue(&self) -> Epilogue {
+        let mut epilogue = Epilogue::new();
+        if self.bias.is_some() {
+            epilogue = epilogue.add();
+        }
+        if let Some(activation) = self.activation {
+            epilogue = epilogue.activate(activation);
+        }
+        if self.residual.is_some() { epilogue.add() } else { epilogue }
+    }
+}
+
+/// A tensor without gaps at a multiple of 16 bytes: itself, or a copy.
+fn aligned(tensor: &Tensor) -> Result<Tensor, Error> {
+    let is_fine = tensor.layout().is_contiguous() && tensor.address().is_multiple_of(16);
+    if is_fine { Ok(tensor.clone()) } else { tensor.copy() }
+}
