@@ -3,7 +3,8 @@
 use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Profile};
 use warpfold_kernels::fold::{Extreme, Sum, fold_cluster};
 use warpfold_kernels::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
-use warpfold_kernels::{AnyKernel, Dtype};
+use warpfold_kernels::matmul::{Epilogue, Tile};
+use warpfold_kernels::{AnyKernel, Dtype, Workspace, conv, matmul};
 use warpfold_lang::{Global, block_idx, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, kernel, thread_idx};
 use warpfold_ptx::{Instruction, Module, Opcode, Statement};
 
@@ -214,4 +215,77 @@ fn no_barrier_of_a_clusters_fold_can_be_taken_away_unnoticed() {
 fn wrong(instance: &dyn Instance, rung: &Rung) -> Option<String> {
     let verdict = instance.verdict(rung).unwrap();
     (!verdict.ok).then(|| format!("wrong by {}", verdict.max_error))
+}
+
+/// What the checks say of a run, if they object.
+fn objection_of_run(device: &Device, run: impl FnOnce() -> Result<(), warpfold_kernels::Error>) -> Option<String> {
+    drop(device.take_reports());
+    if let Err(error) = run() {
+        return Some(error.to_string());
+    }
+    let mut findings = device.take_reports().into_iter().flat_map(|launch| launch.report.findings);
+    findings.next().map(|finding| finding.to_string())
+}
+
+#[test]
+fn no_barrier_of_a_product_can_be_taken_away_unnoticed() {
+    let device = checked_device();
+    for (tile, parts, k) in [(Tile::SMALL, 2, 90), (Tile::MEDIUM, 1, 40), (Tile::LARGE, 1, 40), (Tile::FLAT, 1, 40)] {
+        let (m, n) = (70, 140);
+        let problem = matmul::Problem::new(Dtype::F32, m, n, k);
+        let code = matmul::Code::Simt(tile);
+        let plan = matmul::Plan::with(problem, Epilogue::new(), device.limits(), code, parts).unwrap();
+        let kernels = matmul::kernels_of(&plan);
+        let whole: Vec<_> = kernels.iter().map(|kernel| kernel.prepare(&device).unwrap()).collect();
+        let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
+        let (a, b) = (upload(m * k), upload(k * n));
+        let (count, survivors) = try_mutants(&device, &kernels[0], |function| {
+            let mut functions = whole.clone();
+            functions[0] = function.clone();
+            let mut c = device.alloc::<u8>((m * n * 4) as usize).unwrap();
+            let operands = matmul::Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
+            let stream = device.default_stream();
+            let ready = matmul::Ready::new(&device, plan.clone()).unwrap().with_functions(functions);
+            objection_of_run(&device, || ready.launch(&stream, operands, &mut Workspace::new()))
+        });
+        assert_eq!(count, 2, "{plan}");
+        assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+    }
+}
+
+#[test]
+fn no_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
+    let device = checked_device();
+    for layout in [conv::Layout::Nchw, conv::Layout::Nhwc] {
+        let problem = conv::Problem {
+            dtype: Dtype::F32,
+            result: Dtype::F32,
+            layout,
+            images: 1,
+            channels: 8,
+            size: [12, 12],
+            filters: 40,
+            filter: [3, 3],
+            groups: 1,
+            window: conv::Window::default(),
+            num_inputs: 0,
+        };
+        let code = conv::Code::Implicit(Tile::SMALL);
+        let plan = conv::Plan::with(problem.clone(), Epilogue::new(), code).unwrap();
+        let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
+        let (images, filters) = (upload(8 * 12 * 12), upload(problem.filters * problem.depth()));
+        let (count, survivors) = try_mutants(&device, &conv::kernels_of(&plan)[0], |function| {
+            let mut result = device.alloc::<u8>((problem.num_results() * 4) as usize).unwrap();
+            let operands = conv::Operands {
+                images: images.as_view(),
+                filters: filters.as_view(),
+                inputs: Vec::new(),
+                result: result.as_view_mut(),
+            };
+            let stream = device.default_stream();
+            objection_of_run(&device, || conv::launch_with(&stream, &plan, function, operands))
+        });
+        assert_eq!(count, 2, "{plan}");
+        assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+    }
 }

@@ -1,13 +1,13 @@
 //! Launches a plan on buffers of the device.
 
-use warpfold_device::{Arguments, Stream, View, ViewMut};
+use warpfold_device::{Arguments, Function, Stream, View, ViewMut};
 
 use super::direct::{self, direct};
 use super::implicit::{self, implicit};
 use super::plan::{Code, Plan};
 use super::problem::{Layout, Problem, refused};
 use crate::kept::Kept;
-use crate::matmul::{size_words, with_ending};
+use crate::matmul::{ending, size_words, with_ending};
 use crate::{AnyKernel, Dtype, Error};
 
 /// The memory of a convolution, as bytes, from each tensor's first element on, at multiples of 16 bytes.
@@ -59,9 +59,20 @@ pub fn kernels_of(plan: &Plan) -> Vec<AnyKernel> {
 /// # Errors
 /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) if a memory is too short or not aligned; what the device says.
 pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>) -> Result<(), Error> {
+    if plan.launch().is_none() {
+        return check(&plan.problem, &operands);
+    }
+    let function = KERNELS.prepare(stream.device(), kernel_of(plan), make)?;
+    launch_with(stream, plan, &function, operands)
+}
+
+/// The same with a function that stands in for that of [`kernels_of`]: tests put a changed one there.
+///
+/// # Errors
+/// Those of [`launch`].
+pub fn launch_with(stream: &Stream, plan: &Plan, function: &Function, operands: Operands<'_>) -> Result<(), Error> {
     check(&plan.problem, &operands)?;
     let Some(config) = plan.launch() else { return Ok(()) };
-    let function = KERNELS.prepare(stream.device(), kernel_of(plan), make)?;
     let problem = &plan.problem;
     let product = plan.product();
     let sizes: Vec<u8> = size_words(&product, product.k, 1).iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -71,8 +82,8 @@ pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>) -> Result<()
     let strides: Vec<u8> = strides(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
     let Operands { images, filters, inputs, result } = operands;
     let arguments = Arguments::new().input(images).input(filters).raw(&sizes, 4).raw(&image, 4).raw(&strides, 8);
-    let arguments = with_ending(arguments, result, &inputs, &product, &plan.epilogue);
-    Ok(stream.launch_raw(&function, config, &arguments)?)
+    let arguments = with_ending(arguments, result, &inputs, &ending(&product, &plan.epilogue));
+    Ok(stream.launch_raw(function, config, &arguments)?)
 }
 
 /// Of the images from group to group and image to image, along channels, rows and columns; of the filters from group to

@@ -25,7 +25,7 @@ pub mod ladder;
 
 pub use geometry::{Geometry, Order};
 pub use ladder::LADDER;
-pub use launch::{Operands, kernels_of, launch};
+pub use launch::{Operands, kernels_of, launch, launch_with};
 pub use plan::{Code, Plan};
 pub use problem::{Layout, Problem, Window};
 

@@ -151,6 +151,12 @@ impl Ready {
         })
     }
 
+    /// The same with functions that stand in for those of [`kernels_of`], in their order: tests put changed ones there.
+    #[must_use]
+    pub fn with_functions(self, functions: Vec<Function>) -> Self {
+        Self { functions, ..self }
+    }
+
     /// What it computes, and how.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
@@ -239,7 +245,7 @@ impl MapOf {
 }
 
 /// Strides and numbers of a kernel's end.
-fn ending(problem: &Problem, epilogue: &Epilogue) -> Vec<u8> {
+pub(crate) fn ending(problem: &Problem, epilogue: &Epilogue) -> Vec<u8> {
     let strides = bytes(&stride_words(problem).map(i64::to_le_bytes));
     [strides, bytes(&scalar_words(epilogue).map(f64::to_le_bytes))].concat()
 }

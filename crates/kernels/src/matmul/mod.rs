@@ -42,7 +42,7 @@ pub use tile::Tile;
 pub use wgmma::{Lying, Wgmma, WgmmaConfiguration, WgmmaTile, wgmma};
 
 pub(crate) use epilogue::check as check_epilogue;
-pub(crate) use launch::with_ending;
+pub(crate) use launch::{ending, with_ending};
 pub(crate) use load::Loader;
 pub(crate) use main_loop::Sums;
 pub(crate) use plan::simt_tile;
