@@ -45,6 +45,9 @@ pub struct Options {
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
     /// Warp instructions without any progress after which a run counts as deadlocked.
     pub patience: u64,
+    /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other number draws one. The same seed
+    /// on one worker gives the same run.
+    pub seed: u64,
     /// Called now and then with blocks finished and blocks in all.
     pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
@@ -57,6 +60,7 @@ impl Default for Options {
             per_instruction: false,
             output: None,
             patience: 50_000_000,
+            seed: 0,
             progress: None,
         }
     }
@@ -69,6 +73,7 @@ impl std::fmt::Debug for Options {
             .field("workers", &self.workers)
             .field("per_instruction", &self.per_instruction)
             .field("patience", &self.patience)
+            .field("seed", &self.seed)
             .finish_non_exhaustive()
     }
 }

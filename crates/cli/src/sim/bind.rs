@@ -55,25 +55,39 @@ impl Bindings {
     }
 
     fn bytes_of(&mut self, memory: &Memory, spec: &Spec) -> Result<Vec<u8>, Failure> {
-        let address = match spec {
-            Spec::Scalar { bytes, .. } | Spec::Bytes(bytes) => return Ok(bytes.clone()),
-            Spec::In(path) => upload(memory, path, &npy::read(path)?)?,
+        match spec {
+            Spec::Scalar { bytes, .. } | Spec::Bytes(bytes) => Ok(bytes.clone()),
+            Spec::Tensor(tensor) => {
+                let (address, dtype, shape) = self.place(memory, &tensor.array)?;
+                Ok(tensor.encode(address, dtype, &shape).map_err(Failure::usage)?.into())
+            }
+            Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => Ok(self.place(memory, spec)?.0.to_le_bytes().into()),
+        }
+    }
+
+    /// Places an array in memory: its address, its type and its shape.
+    fn place(&mut self, memory: &Memory, spec: &Spec) -> Result<(u64, Dtype, Vec<u64>), Failure> {
+        match spec {
+            Spec::In(path) => {
+                let array = npy::read(path)?;
+                Ok((upload(memory, path, &array)?, array.dtype, array.shape))
+            }
             Spec::Out { path, dtype, shape } => {
                 check_writable(path)?;
                 let bytes = npy::num_bytes(*dtype, shape).expect("the argument's form was checked");
                 let address = memory.allocate(bytes, &name(path))?;
                 self.output(path, *dtype, shape, address);
-                address
+                Ok((address, *dtype, shape.clone()))
             }
             Spec::InOut { from, to } => {
                 check_writable(to)?;
                 let array = npy::read(from)?;
                 let address = upload(memory, from, &array)?;
                 self.output(to, array.dtype, &array.shape, address);
-                address
+                Ok((address, array.dtype, array.shape))
             }
-        };
-        Ok(address.to_le_bytes().into())
+            Spec::Scalar { .. } | Spec::Bytes(_) | Spec::Tensor(_) => unreachable!("not an array"),
+        }
     }
 
     fn output(&mut self, path: &Path, dtype: Dtype, shape: &[u64], address: u64) {
@@ -143,6 +157,7 @@ fn check_type(index: usize, param: &ParamInfo, ty: Option<ScalarType>, spec: &Sp
         Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => ("the address of an array".to_owned(), 8),
         Spec::Scalar { text, bytes, .. } => (text.clone(), bytes.len() as u64),
         Spec::Bytes(bytes) => ("bytes=".to_owned(), bytes.len() as u64),
+        Spec::Tensor(_) => ("a tensor map".to_owned(), 128),
     };
     let number = index + 1;
     if u64::from(param.bytes) != bytes {
@@ -158,7 +173,7 @@ fn check_type(index: usize, param: &ParamInfo, ty: Option<ScalarType>, spec: &Sp
     let fits = match spec {
         Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => !is_float,
         Spec::Scalar { is_float: float, .. } => !(if *float { is_integer } else { is_float }),
-        Spec::Bytes(_) => true,
+        Spec::Bytes(_) | Spec::Tensor(_) => true,
     };
     if fits {
         return Ok(());

@@ -4,6 +4,7 @@ mod annotate;
 mod bind;
 mod report;
 mod spec;
+mod tensor;
 
 use std::io::{stderr, stdout};
 use std::path::{Path, PathBuf};
@@ -46,13 +47,18 @@ pub(crate) struct Sim {
     /// An argument; one for each parameter, in order.
     ///
     /// in=PATH.npy | out=PATH.npy,DTYPE,SHAPE (not initialised; saved after the run) | inout=IN.npy,OUT.npy | i32= u32=
-    /// i64= u64= f32= f64= | bytes=HEX. DTYPE is one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored
+    /// i64= u64= f32= f64= | bytes=HEX | tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of 128 bytes, with
+    /// ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32 ;l2=64|128|256 ;fill=nan as needed, or for im2col
+    /// ;lower= ;upper= ;channels= ;pixels= in place of the box. DTYPE is one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored
     /// as uint16), SHAPE is like 4x1024.
     #[arg(long = "arg", value_name = "SPEC", value_parser = Spec::parse)]
     arguments: Vec<Spec>,
     /// The architecture that the virtual GPU stands in for.
     #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
     arch: Arch,
+    /// The order in which asynchronous copies land: 0 is as late as the rules allow, other numbers draw one.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
     /// Which checks to run: none stops at what hardware traps, all finds races, uninitialised reads and more.
     #[arg(long, default_value = "none")]
     check: Check,
@@ -117,6 +123,7 @@ impl Sim {
         let options = Options {
             checks: self.check.into(),
             per_instruction: self.annotate,
+            seed: self.seed,
             output: Some(Arc::new(move |text: &str| match form {
                 Form::Table => printer.write(stdout(), text),
                 Form::Json => printer.write(stderr(), text),

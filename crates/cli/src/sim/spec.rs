@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use warpfold_kernels::Dtype;
 
+use super::tensor::Tensor;
 use crate::npy;
 
 /// One argument as the command line gives it.
@@ -19,13 +20,15 @@ pub(super) enum Spec {
     Scalar { text: String, bytes: Vec<u8>, is_float: bool },
     /// `bytes=HEX`
     Bytes(Vec<u8>),
+    /// `tensormap=ARRAY;box=SHAPE`
+    Tensor(Tensor),
 }
 
 impl Spec {
     /// Reads a form.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let forms = "in=PATH.npy, out=PATH.npy,DTYPE,SHAPE, inout=IN.npy,OUT.npy, i32=, u32=, i64=, u64=, f32=, f64= \
-                     or bytes=HEX";
+        let forms = "in=PATH.npy, out=PATH.npy,DTYPE,SHAPE, inout=IN.npy,OUT.npy, i32=, u32=, i64=, u64=, f32=, f64=, \
+                     bytes=HEX or tensormap=ARRAY;box=SHAPE";
         let (form, value) = text.split_once('=').ok_or_else(|| format!("expected {forms}"))?;
         match form {
             "in" => Ok(Self::In(path(value)?)),
@@ -38,6 +41,7 @@ impl Spec {
                 Ok(Self::InOut { from: path(from)?, to: path(to)? })
             }
             "bytes" => Ok(Self::Bytes(hex(value)?)),
+            "tensormap" => Ok(Self::Tensor(Tensor::parse(value)?)),
             "i32" => integer(text, value, i32::to_le_bytes),
             "u32" => integer(text, value, u32::to_le_bytes),
             "i64" => integer(text, value, i64::to_le_bytes),

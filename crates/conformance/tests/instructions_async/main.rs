@@ -4,4 +4,5 @@ mod bulk;
 mod copies;
 mod harness;
 mod mbarrier;
+mod seeds;
 mod tensor;

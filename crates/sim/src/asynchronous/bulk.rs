@@ -242,6 +242,7 @@ impl Machine {
                 self.cluster.wake |= 1 << rank;
             }
         }
+        self.land_early();
         Ok(())
     }
 
@@ -257,9 +258,23 @@ impl Machine {
         let by = Thread { block: self.block, warp: self.warp, lane: r.lane };
         let reduction = self.asynchronous_reduction(op, &to);
         let group = self.asynchronous.bulk_groups[self.warp as usize][r.lane as usize];
-        let store =
-            Store { instruction: op.instruction, by, from: from.offset, to, bytes, reduction, group, read: None };
+        let store = Store {
+            instruction: op.instruction,
+            by,
+            from: from.offset,
+            to,
+            bytes,
+            reduction,
+            group,
+            read: None,
+            is_early: false,
+        };
         self.check_store_begins(op, r.lane, &store);
+        let mut store = store;
+        if self.asynchronous.luck.one_in(2) {
+            self.read_source(&mut store);
+            store.is_early = true;
+        }
         self.asynchronous.stores.push(store);
         Ok(())
     }
@@ -327,7 +342,7 @@ impl Machine {
         };
         let mut stores = std::mem::take(&mut self.asynchronous.stores);
         for store in stores.iter_mut().filter(|store| is_covered(store)) {
-            if store.read.is_none() {
+            if store.read.is_none() || std::mem::take(&mut store.is_early) {
                 self.read_source(store);
                 self.check_store_has_read(store);
             }
@@ -346,7 +361,7 @@ impl Machine {
     /// The block is over: what it has not waited for is told of, and stores are done after all.
     pub(crate) fn end_copies(&mut self) {
         for store in std::mem::take(&mut self.asynchronous.stores) {
-            if store.read.is_none() {
+            if store.read.is_none() || store.is_early {
                 let rule = "the block exits while this copy may still be reading its shared memory".to_owned();
                 self.abandoned(store.instruction, store.by, store.from, rule);
             }

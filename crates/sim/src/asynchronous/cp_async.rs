@@ -72,8 +72,22 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
         counters.sectors += pattern::sectors(&from, reads, u64::from(bytes));
     }
     let warp = m.warp as usize;
-    let copy = Copy { instruction: op.instruction, mask, bytes, source_bytes, from, to, group: [0; LANES], number: 0 };
-    m.asynchronous.copies[warp].issue(copy);
+    let copy = Copy {
+        instruction: op.instruction,
+        mask,
+        bytes,
+        source_bytes,
+        from,
+        to,
+        group: [0; LANES],
+        number: 0,
+        is_early: false,
+    };
+    let is_early = m.asynchronous.luck.one_in(2);
+    if is_early {
+        m.land_copies(std::slice::from_ref(&copy));
+    }
+    m.asynchronous.copies[warp].issue(Copy { is_early, ..copy });
 }
 
 /// How much each lane writes and reads.

@@ -136,6 +136,11 @@ impl Machine {
         self.progress = true;
     }
 
+    /// Stores a barrier.
+    pub(super) fn write_barrier(&mut self, place: Place, barrier: Barrier) {
+        self.set_barrier(place, barrier.encode());
+    }
+
     /// Records that a thread uses a barrier against its rules.
     pub(super) fn barrier_fault(&mut self, op: &Op, (place, lane): (Place, u32), rule: String) {
         let address = if place.is_own { place.offset } else { in_block(place.rank, place.offset) };
@@ -217,6 +222,7 @@ unsafe fn wait(m: &mut Machine, op: &Op, mask: u32) {
         };
         (m.read::<u64>(op.a), parities)
     };
+    m.land_early();
     let mut complete = 0;
     m.asynchronous.waited_for.clear();
     for lane in (0..32u32).filter(|lane| mask >> lane & 1 != 0) {

@@ -4,7 +4,7 @@
 //! - [`barrier_object`]: the bits of an mbarrier; [`mbarrier`]: its instructions.
 //! - [`bulk`] begins bulk copies, which [`transfers`] holds and moves; [`bulk_decode`] reads their many forms, [`tensor_box`] finds what
 //!   belongs to a box of a tensor, [`reduce`] combines instead of replacing.
-//! - [`settle`]: when copies land.
+//! - [`settle`]: when copies land; [`luck`]: in which order, where a seed asks for another one.
 //! - [`address`]: operands as full addresses; [`bytes`]: moving bytes of global memory.
 //!
 //! Asynchrony is real: data moves as late as the rules allow, at the wait that covers it, so that a missing wait gives a wrong
@@ -16,6 +16,7 @@ mod bulk;
 mod bulk_decode;
 pub(crate) mod bytes;
 pub(crate) mod cp_async;
+pub(crate) mod luck;
 pub(crate) mod mbarrier;
 pub(crate) mod reduce;
 pub(crate) mod settle;
@@ -23,6 +24,7 @@ pub(crate) mod tensor_box;
 pub(crate) mod thread_copies;
 pub(crate) mod transfers;
 
+use luck::Luck;
 use thread_copies::{Arrival, WarpCopies};
 use transfers::Store;
 use warpfold_ptx::Instruction;
@@ -45,6 +47,8 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
 /// What a block has begun and not finished.
 #[derive(Debug, Default)]
 pub(crate) struct Asynchronous {
+    /// Draws of the order in which copies land.
+    pub(crate) luck: Luck,
     /// Copies by `cp.async`, by warp.
     pub(crate) copies: Vec<WarpCopies>,
     /// Arrivals that follow such copies.
@@ -63,7 +67,8 @@ pub(crate) struct Asynchronous {
 
 impl Asynchronous {
     /// Nothing is under way in a block of `warps` warps.
-    pub(crate) fn begin(&mut self, warps: usize) {
+    pub(crate) fn begin(&mut self, warps: usize, luck: Luck) {
+        self.luck = luck;
         self.copies.resize_with(warps, WarpCopies::default);
         self.copies.iter_mut().for_each(WarpCopies::begin);
         self.arrivals.clear();

@@ -22,7 +22,8 @@ impl Machine {
     fn settle_barrier(&mut self, offset: u32) -> bool {
         let place = Place { rank: self.cluster.rank, is_own: true, offset, shared: self.shared };
         let Some(barrier) = Barrier::decode(self.barrier_bits(place)) else { return false };
-        let coming = self.coming(offset);
+        let mut coming = self.coming(offset);
+        self.asynchronous.luck.shuffle(&mut coming);
         let Some(count) = self.enough(barrier, &coming) else { return false };
         let (mut loads, mut arrivals) = (Vec::new(), Vec::new());
         for one in &coming[..count] {
@@ -31,6 +32,8 @@ impl Machine {
                 Coming::Arrival(at) => arrivals.push(*at),
             }
         }
+        loads.sort_unstable();
+        arrivals.sort_unstable();
         let mut barrier = barrier;
         for arrival in take(&mut self.asynchronous.arrivals, &arrivals) {
             self.land_arrival(&arrival);
@@ -43,6 +46,29 @@ impl Machine {
             barrier.tx -= i32::try_from(load.bytes).expect("less than shared memory");
         }
         self.complete_phase(place, barrier)
+    }
+
+    /// Where a seed draws it, one of the copies towards the current block lands at once.
+    pub(super) fn land_early(&mut self) {
+        let rank = self.cluster.rank as usize;
+        let count = self.cluster.peers[rank].loads.len();
+        if count == 0 || !self.asynchronous.luck.one_in(2) {
+            return;
+        }
+        let at = self.asynchronous.luck.below(count);
+        let offset = self.cluster.peers[rank].loads[at].barrier;
+        let place = Place { rank: self.cluster.rank, is_own: true, offset, shared: self.shared };
+        // A copy whose barrier is gone, or whose bytes it cannot count, stays what it is: under way for ever.
+        let Some(mut barrier) = Barrier::decode(self.barrier_bits(place)) else { return };
+        let bytes = i64::from(self.cluster.peers[rank].loads[at].bytes);
+        if barrier.add_bytes(-bytes).is_err() {
+            return;
+        }
+        let load = self.cluster.peers[rank].loads.remove(at);
+        self.land(&load);
+        self.check_load_lands(&load);
+        self.write_barrier(place, barrier);
+        self.complete_phase(place, barrier);
     }
 
     /// What is under way towards a barrier.

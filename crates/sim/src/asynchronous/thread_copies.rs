@@ -28,6 +28,8 @@ pub(crate) struct Copy {
     pub(crate) group: [u32; LANES],
     /// Its number in the warp.
     pub(crate) number: u64,
+    /// Its data has moved already.
+    pub(crate) is_early: bool,
 }
 
 /// An arrival at a barrier of the block that follows all copies that a thread has begun so far.
@@ -124,7 +126,7 @@ impl WarpCopies {
 impl Machine {
     /// Moves the data of copies of the current block.
     pub(super) fn land_copies(&mut self, copies: &[Copy]) {
-        for copy in copies {
+        for copy in copies.iter().filter(|copy| !copy.is_early) {
             for lane in (0..LANES).filter(|lane| copy.mask >> lane & 1 != 0) {
                 let mut data = [0; 16];
                 let known =

@@ -71,6 +71,8 @@ pub(crate) struct Store {
     pub(crate) group: u32,
     /// What was read, once it was.
     pub(crate) read: Option<Vec<u8>>,
+    /// It was read before anybody waited for that.
+    pub(crate) is_early: bool,
 }
 
 /// Calls for each piece of `bytes` bytes between global memory and an offset of shared memory.

@@ -83,20 +83,23 @@ impl BlockCheck {
         values: Option<&Values<'_>>,
         findings: &mut Findings,
     ) {
-        if !self.flights.is_empty() {
-            self.collide(access, addresses, findings);
+        // A read that collides with a copy needs no second finding against the record of its beginning.
+        if !self.flights.is_empty() && self.collide(access, addresses, findings) && access.kind == Kind::Read {
+            return;
         }
         self.shared.access(&mut self.order, self.block, access, addresses, values, findings);
     }
 
     #[inline(never)]
-    fn collide(&mut self, access: &Access, addresses: &[u32; 32], findings: &mut Findings) {
-        if let Some((rule, flight, lane)) = self.flights.first_collision(access, addresses) {
+    fn collide(&mut self, access: &Access, addresses: &[u32; 32], findings: &mut Findings) -> bool {
+        let collision = self.flights.first_collision(access, addresses);
+        if let Some((rule, flight, lane)) = collision {
             let this = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
             let address = u64::from(addresses[lane as usize].max(flight.start));
             let other = Some(flight.side);
             findings.add(Found { rule, space: Space::Shared, address, this, other, count: 1 });
         }
+        collision.is_some()
     }
 
     /// A copy by each lane of a warp begins that will write shared memory; the access of the instruction, before.

@@ -103,6 +103,8 @@ pub(crate) struct BlockOrder {
     pub(super) block_base: u32,
     /// Records of accesses by the other proxy.
     pub(super) proxy_records: HashSet<u32>,
+    /// Records of accesses that a warp makes as a whole: they are every lane's.
+    pub(super) collective: HashSet<u32>,
     /// Whether anything but whole-block barriers has ever ordered warps here.
     pub(super) partial_order: bool,
     /// Records ran out, and the block forgot them.
@@ -136,6 +138,7 @@ impl BlockOrder {
             proxied: [0; 32],
             block_base: 1,
             proxy_records: HashSet::new(),
+            collective: HashSet::new(),
             partial_order: false,
             has_forgotten: false,
         }
@@ -148,6 +151,7 @@ impl BlockOrder {
         self.proxied = [0; 32];
         self.barriers.clear();
         self.proxy_records.clear();
+        self.collective.clear();
         self.warps = 0;
         self.lanes = [0; 32];
         for warp in 0..threads.div_ceil(32).min(32) {
@@ -210,6 +214,7 @@ impl BlockOrder {
         self.proxied = [0; 32];
         self.barriers.forget();
         self.proxy_records.clear();
+        self.collective.clear();
         self.event = [0; 32];
         self.synced = [0; 32];
         for row in self.cache.iter_mut() {

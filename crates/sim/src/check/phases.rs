@@ -217,6 +217,44 @@ impl BlockCheck {
         });
     }
 
+    /// A warp begins an operation of the other proxy that reads units of 16 bytes (an operand of `wgmma`): judged as
+    /// [`proxy_begins`](Self::proxy_begins) is.
+    pub(crate) fn warp_reads_begin(&mut self, instr: u32, warp: u32, units: &[u32], findings: &mut Findings) {
+        for &unit in units {
+            let side = Side { instr, block: self.block, warp, lane: 0 };
+            let range = (unit, unit + 16);
+            if let Some((rule, at, other)) = self.shared.unfenced(&self.order, warp, Kind::Read, range) {
+                let other = other.map(|other| Side { block: self.block, ..other });
+                findings.add(Found { rule, space: Space::Shared, address: at.into(), this: side, other, count: 1 });
+            }
+            self.proxy_flies(side, Kind::Read, range, findings);
+        }
+        self.warp_reads(instr, warp, units, findings);
+    }
+
+    /// The operation has read them, and the warp knows it.
+    pub(crate) fn warp_reads_end(&mut self, instr: u32, warp: u32, units: &[u32], findings: &mut Findings) {
+        for &unit in units {
+            self.flights.remove(unit, unit + 16, Kind::Read, instr);
+        }
+        self.warp_reads(instr, warp, units, findings);
+    }
+
+    /// Records reads of whole warps, which no lane makes for itself.
+    fn warp_reads(&mut self, instr: u32, warp: u32, units: &[u32], findings: &mut Findings) {
+        for some in units.chunks(32) {
+            let mut offsets = [some[0]; 32];
+            offsets[..some.len()].copy_from_slice(some);
+            let mask = u32::MAX >> (32 - some.len());
+            let strength = super::Strength::Weak;
+            let access = Access { instr, warp, mask, bytes: 16, kind: Kind::Read, strength };
+            self.shared.access(&mut self.order, self.block, &access, &offsets, None, findings);
+        }
+        let id = self.order.record(warp, instr, Kind::Read);
+        self.order.proxy_records.insert(id);
+        self.order.collective.insert(id);
+    }
+
     /// Calls with accesses of whole warps that together make up a range; all on behalf of one lane.
     fn each_chunk(
         &mut self,

@@ -103,6 +103,23 @@ impl Machine {
         }
     }
 
+    /// Checks that the current warp may begin an operation of the asynchronous proxy that reads units of 16 bytes of shared memory: the
+    /// operands of a `wgmma`. Until [`check_operands_read`](Self::check_operands_read) nobody may overwrite them.
+    pub(crate) fn check_operands_begin(&mut self, instruction: u32, units: &[u32]) {
+        let warp = self.warp;
+        if let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() {
+            block.warp_reads_begin(instruction, warp, units, findings);
+        }
+    }
+
+    /// Notes that such an operation has read the units that it began with, as the warp knows by its wait.
+    pub(crate) fn check_operands_read(&mut self, instruction: u32, units: &[u32]) {
+        let warp = self.warp;
+        if let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() {
+            block.warp_reads_end(instruction, warp, units, findings);
+        }
+    }
+
     /// Notes a `fence.proxy.async`.
     pub(crate) fn check_proxy_fence(&mut self) {
         let warp = self.warp;

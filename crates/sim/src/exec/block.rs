@@ -14,6 +14,7 @@ use super::row::{ALL_LANES, LANES, Row};
 use super::special::{clear_undefined, fill_constants, fill_specials};
 use super::warp::{Part, PartState, Warp};
 use crate::asynchronous::Asynchronous;
+use crate::asynchronous::luck::Luck;
 use crate::check::{BlockCheck, ClusterMemory, LaunchCheck, PeerUse};
 use crate::report::{FindingKind, Severity};
 use crate::runtime;
@@ -128,7 +129,7 @@ impl Block {
         self.index = index;
         self.coordinates = Geometry::coordinates(index, geometry.grid);
         self.clock = 0;
-        self.asynchronous.begin(self.warps.len());
+        self.asynchronous.begin(self.warps.len(), Luck::new(geometry.seed, index));
         self.waits.begin();
         self.warpgroups.begin(self.warps.len());
         self.partial.clear();

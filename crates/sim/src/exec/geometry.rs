@@ -25,6 +25,8 @@ pub(crate) struct Geometry {
     pub multiprocessors: u32,
     /// Which launch of the process it is.
     pub grid_id: u64,
+    /// The order in which copies land.
+    pub seed: u64,
     /// Whether the checks are on.
     pub checked: bool,
     /// Where a cooperative launch keeps the state of its grid barrier; null in other launches.

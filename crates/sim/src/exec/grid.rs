@@ -189,6 +189,7 @@ fn geometry(
         kernel: code.function_index[&kernel.name],
         multiprocessors: crate::occupancy::limits(arch).multiprocessors,
         grid_id: GRID_ID.fetch_add(1, Ordering::Relaxed),
+        seed: options.seed,
         checked: options.checks == Checks::All,
         grid_workspace: 0,
     })

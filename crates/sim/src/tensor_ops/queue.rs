@@ -76,6 +76,9 @@ unsafe fn carry_out(m: &mut Machine, count: usize) {
     for issued in queue.issued.drain(..count) {
         // SAFETY: passed on; calls and returns leave nothing in flight, so the frame is the one of the instruction.
         unsafe { warpgroup::multiply(m, &tables.wgmma[issued.tile as usize], &issued) };
+        if m.checked {
+            rules::check_operands_read(m, &tables.wgmma[issued.tile as usize], &issued);
+        }
     }
     for end in &mut queue.groups {
         *end = end.saturating_sub(count);
@@ -98,6 +101,7 @@ impl<const CHECK: bool> LaneOp for Issue<CHECK> {
             let issued = Issued { tile, instruction, a: descriptor(op.a), b: descriptor(op.b), adds };
             if CHECK {
                 rules::check_issue(m, op, &issued);
+                rules::check_operands_begin(m, &issued);
             }
             (*m.in_flight).issued.push(issued);
         }

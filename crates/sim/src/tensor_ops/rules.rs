@@ -5,6 +5,7 @@
 //!   `mma_async`, and between two of different shapes on one accumulator.
 //! - The four warps of a warpgroup execute the same sequence of `wgmma` instructions, with the same descriptors.
 //! - A descriptor has no bits outside its fields, and is the same in all lanes.
+//! - Nobody writes what a product in flight reads of shared memory, and ordinary stores there lie before a proxy fence.
 //! - Nothing is in flight when a warp exits.
 //!
 //! Accesses are told apart by register and warp, not by lane: an access of some lanes counts as one of all. An ordinary read before
@@ -18,6 +19,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use warpfold_ptx::{Instruction, Name, Opcode, Operand, Statement};
 
+use super::descriptor::Layout;
 use super::queue::Issued;
 use super::wgmma::{Kind, Tile};
 use crate::decode::{Decoder, Symbol};
@@ -131,6 +133,29 @@ fn step(m: &mut Machine, op: &Op, a: u64, b: u64) {
         };
         broken(m, op, FindingKind::InvalidSync, Severity::Error, Some(other), rule.to_owned());
     }
+}
+
+/// The units of 16 bytes of shared memory that a product of the current warp reads.
+fn units(m: &Machine, tile: &Tile, issued: &Issued) -> Vec<u32> {
+    let of = |(layout, first, count): (Layout, [u32; 2], [u32; 2])| {
+        let columns = move |row| (first[1]..first[1] + count[1]).map(move |unit| layout.unit(row, unit));
+        (first[0]..first[0] + count[0]).flat_map(columns)
+    };
+    let last = m.shared_bytes.saturating_sub(16);
+    tile.operands(m, issued).flat_map(of).filter(|&unit| unit <= last).collect()
+}
+
+/// Checks that a product may begin to read shared memory.
+pub(super) fn check_operands_begin(m: &mut Machine, issued: &Issued) {
+    let tables = std::sync::Arc::clone(&m.tensor);
+    let units = units(m, &tables.wgmma[issued.tile as usize], issued);
+    m.check_operands_begin(issued.instruction, &units);
+}
+
+/// Notes that a product has read shared memory, and that its warp knows it.
+pub(super) fn check_operands_read(m: &mut Machine, tile: &Tile, issued: &Issued) {
+    let units = units(m, tile, issued);
+    m.check_operands_read(issued.instruction, &units);
 }
 
 /// Checks `commit_group` and `wait_group`.
