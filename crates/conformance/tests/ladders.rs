@@ -118,6 +118,9 @@ fn every_rung_is_clean_under_every_check() {
     all_are_right(&reported(&device, ladder("reduce").unwrap(), SEVERAL_ROUNDS, Dtype::F32, Checks::All));
 }
 
+/// Rungs that buy what the virtual GPU does not count: hits of the second-level cache.
+const TIME_ALONE: &[(&str, &str)] = &[("hgemm", "tile_order")];
+
 #[test]
 fn every_rung_buys_what_it_claims() {
     let device = virtual_gpu();
@@ -130,7 +133,8 @@ fn every_rung_buys_what_it_claims() {
         let report = reported(&device, ladder, size, ladder.default_dtype(), Checks::None);
         for (rung, pair) in ladder.rungs[1..].iter().zip(report.rungs.windows(2)) {
             let [before, after] = [&pair[0], &pair[1]].map(|r| r.measured().expect("the virtual GPU counts"));
-            assert!(!rung.claims.is_empty(), "{}/{} claims nothing", ladder.name, rung.name);
+            let is_of_time = TIME_ALONE.contains(&(ladder.name, rung.name));
+            assert!(!rung.claims.is_empty() || is_of_time, "{}/{} claims nothing", ladder.name, rung.name);
             for claim in rung.claims {
                 let found = claim.describe(&before, &after);
                 assert!(claim.holds(&before, &after), "{}/{}: {:?}, {found}", ladder.name, rung.name, claim.change);

@@ -76,7 +76,8 @@ pub const LADDER: Ladder = Ladder {
     name: "hgemm",
     problem: "the product of two matrices of halves on tensor cores",
     sizes: Sizes::Numbers(SIZES),
-    default_size: pack([512; 3]),
+    // More tiles than multiprocessors, so that persistent blocks have several, and few steps for each.
+    default_size: pack([1536, 3072, 128]),
     max_size: usize::MAX,
     dtypes: &[Dtype::Bf16, Dtype::F16],
     rungs: RUNGS,
@@ -116,7 +117,7 @@ const RUNGS: &[Rung] = &[
     Rung {
         name: "large_tile",
         changed: "A tile of four times the area has twice the edges, and each of its bytes serves twice as long",
-        claims: &[Claim::new(Metric::Blocks, Change::DividedBy(2)), Claim::new(Metric::Barriers, Change::Falls)],
+        claims: &[Claim::new(Metric::Blocks, Change::DividedBy(4)), Claim::new(Metric::Barriers, Change::Falls)],
         launches: &[Launch::new(typed!(large_tile), |size| {
             block_of_tile(size, r03_large_tile::BLOCK_M, r03_large_tile::BLOCK_N, r03_large_tile::THREADS)
         })],
@@ -145,14 +146,14 @@ const RUNGS: &[Rung] = &[
     Rung {
         name: "persistent",
         changed: "A block takes tile after tile, and copies the next one while it stores the last",
-        claims: &[],
+        claims: &[Claim::new(Metric::Blocks, Change::Falls)],
         launches: &[Launch::new(typed!(persistent), |size| resident(size, 1))],
         finish: Finish::Nothing,
     },
     Rung {
         name: "multicast",
         changed: "Two blocks share their tile of b, each copying half of it into both",
-        claims: &[],
+        claims: &[Claim::new(Metric::LoadSectors, Change::Falls), Claim::new(Metric::LoadBytes, Change::Falls)],
         launches: &[Launch::new(typed!(multicast), |size| resident(size, r07_multicast::CLUSTER))],
         finish: Finish::Nothing,
     },
