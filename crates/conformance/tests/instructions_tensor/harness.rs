@@ -66,6 +66,8 @@ impl Proof {
              add.u64 %in, %in, %offset;\nadd.u64 %out, %out, %offset;\n",
         );
         text += &self.copy("load", "ld.global.b32 %word, [%offset];\nst.shared.b32 [%at], %word;\n");
+        // What ordinary stores wrote is read through the asynchronous proxy.
+        text += if self.lines.contains("wgmma") { "fence.proxy.async;\n" } else { "" };
         text += "bar.sync 0;\n";
         for (n, (name, bits)) in inputs.enumerate() {
             text += &format!("ld.global.b{bits} {name}, [%in+{}];\n", n * SLOT * self.threads());

@@ -523,3 +523,24 @@ fn a_number_that_is_no_descriptor_is_found() {
     let found = findings(|f| by_lane.to_owned() + &product(f));
     assert!(found.contains(&"error: invalid_sync".to_owned()), "{found:?}");
 }
+
+#[test]
+fn misuse_of_operands_in_shared_memory_is_found() {
+    let product = |f: &Form| FENCE.to_owned() + &f.line();
+    let store = "mov.b32 %word, 0x3f803f80;\nst.shared.b32 [%tile], %word;\n";
+    let order = "fence.proxy.async;\nbar.sync 0;\n";
+    let one = "setp.ne.u32 %more, %tid, 0;\n@%more bra $stored;\n".to_owned() + store + "$stored:\n";
+    let after = |between: &str| findings(|f| one.clone() + between + &product(f) + COMMIT + WAIT);
+    assert_eq!(after(order), [""; 0]);
+    assert_eq!(after("bar.sync 0;\n"), ["error: missing_proxy_fence"]);
+    let found = after("");
+    assert!(
+        found.iter().any(|f| f == "error: race") || found.iter().any(|f| f == "error: missing_proxy_fence"),
+        "{found:?}"
+    );
+    let early = findings(|f| product(f) + COMMIT + "bar.sync 0;\n" + &one + WAIT);
+    assert!(early.contains(&"error: missing_wait".to_owned()), "{early:?}");
+    assert_eq!(findings(|f| product(f) + COMMIT + WAIT + "bar.sync 0;\n" + &one), [""; 0]);
+    let beyond = findings(|f| format!("add.u64 %db, %db, {};\n", 1024 >> 4) + &product(f) + COMMIT + WAIT);
+    assert!(beyond.contains(&"error: out_of_bounds".to_owned()), "{beyond:?}");
+}

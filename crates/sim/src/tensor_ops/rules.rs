@@ -5,6 +5,7 @@
 //!   `mma_async`, and between two of different shapes on one accumulator.
 //! - The four warps of a warpgroup execute the same sequence of `wgmma` instructions, with the same descriptors.
 //! - A descriptor has no bits outside its fields, and is the same in all lanes.
+//! - Operands in shared memory lie inside variables.
 //! - Nobody writes what a product in flight reads of shared memory, and ordinary stores there lie before a proxy fence.
 //! - Nothing is in flight when a warp exits.
 //!
@@ -24,6 +25,7 @@ use super::queue::Issued;
 use super::wgmma::{Kind, Tile};
 use crate::decode::{Decoder, Symbol};
 use crate::exec::machine::{Fault, Machine};
+use crate::exec::memory_map::SHARED_WINDOW;
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::report::{FindingKind, Severity};
 
@@ -149,6 +151,15 @@ fn units(m: &Machine, tile: &Tile, issued: &Issued) -> Vec<u32> {
 pub(super) fn check_operands_begin(m: &mut Machine, issued: &Issued) {
     let tables = std::sync::Arc::clone(&m.tensor);
     let units = units(m, &tables.wgmma[issued.tile as usize], issued);
+    let holds = |unit: u32| m.shared_map.iter().any(|p| p.offset <= unit && unit + 16 <= p.offset + p.bytes);
+    if let Some(&outside) = units.iter().find(|unit| !holds(**unit)) {
+        let place = (SHARED_WINDOW + u64::from(outside), m.describe_shared(outside.into()));
+        let (block, thread, instruction) = (m.block, m.thread(0), issued.instruction);
+        let (kind, severity, address, other) = (FindingKind::OutOfBounds, Severity::Error, Some(place), None);
+        let rule = "a matrix descriptor that leads outside every shared variable".to_owned();
+        m.fault(Fault { kind, severity, instruction, block, thread, address, other, rule }, false);
+        return;
+    }
     m.check_operands_begin(issued.instruction, &units);
 }
 

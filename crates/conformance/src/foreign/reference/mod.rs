@@ -116,6 +116,9 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("one_tile", tensor_cores::one_tile),
     ("every_fourth_plus_one", tensor_cores::every_fourth_plus_one),
     ("reversed", tensor_cores::reversed),
+    ("cluster_neighbour", tensor_cores::cluster_neighbour),
+    ("plus_one", tensor_cores::plus_one),
+    ("ones", tensor_cores::ones),
 ];
 
 /// The error function from a series of positive terms: no cancellation.

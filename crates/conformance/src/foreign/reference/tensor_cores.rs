@@ -1,4 +1,4 @@
-//! Tensor cores, asynchronous copies and barriers of sm_80 and up.
+//! Tensor cores, asynchronous copies, barriers and clusters of sm_80 and up.
 
 use half::f16;
 
@@ -46,4 +46,23 @@ pub(super) fn every_fourth_plus_one(run: &Run<'_>) -> Outcome {
 pub(super) fn reversed(run: &Run<'_>) -> Outcome {
     let want: Vec<i32> = run.before::<i32>(0).into_iter().rev().collect();
     exact("output", &run.after::<i32>(1), &want)
+}
+
+/// `(input, output)`: each block of 128 adds what its neighbour in a cluster of two has.
+pub(super) fn cluster_neighbour(run: &Run<'_>) -> Outcome {
+    let input = run.before::<i32>(0);
+    let want: Vec<i32> = (0..input.len()).map(|i| input[i] + input[i ^ 128]).collect();
+    exact("output", &run.after::<i32>(1), &want)
+}
+
+/// `(input, output)`: one more.
+pub(super) fn plus_one(run: &Run<'_>) -> Outcome {
+    let want: Vec<i32> = run.before::<i32>(0).into_iter().map(|x| x + 1).collect();
+    exact("output", &run.after::<i32>(1), &want)
+}
+
+/// `(output)`: ones.
+pub(super) fn ones(run: &Run<'_>) -> Outcome {
+    let found = run.after::<i32>(0);
+    exact("output", &found, &vec![1; found.len()])
 }
