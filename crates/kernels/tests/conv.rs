@@ -2,7 +2,7 @@
 
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::conv::{Code, Layout, Operands, Plan, Problem, Window, launch};
-use warpfold_kernels::matmul::{Activation, Epilogue, Tile};
+use warpfold_kernels::matmul::{Activation, Epilogue, Tile, WgmmaTile};
 use warpfold_kernels::{Dtype, ErrorKind};
 
 /// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
@@ -80,7 +80,7 @@ fn check(device: &Device, case: &Case) {
     let Case { problem, epilogue, code } = case;
     let plan = match code {
         None => Plan::new(problem.clone(), epilogue.clone(), device.limits()),
-        Some(code) => Plan::with(problem.clone(), epilogue.clone(), *code),
+        Some(code) => Plan::with(problem.clone(), epilogue.clone(), device.limits(), *code),
     }
     .unwrap_or_else(|e| panic!("{problem}: {e}"));
     let some = |seed: usize, len: u64| (0..len as usize).map(|i| element(seed, i)).collect::<Vec<f64>>();
@@ -106,6 +106,8 @@ fn check(device: &Device, case: &Case) {
     launch(&device.default_stream(), &plan, operands).unwrap_or_else(|e| panic!("{plan}: {e}"));
     let found = values_of(problem.result, &result.download().unwrap());
     for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        // As the result's type has it.
+        let expected = &values_of(problem.result, &bytes_of(problem.result, &[*expected]))[0];
         assert!(found == expected, "{plan}, {:?}: {found} at {i}, not {expected}", problem.window);
     }
     for report in device.take_reports() {
@@ -114,8 +116,11 @@ fn check(device: &Device, case: &Case) {
     }
 }
 
-/// The virtual GPU under all checks, and a GPU if there is one.
+/// The device that the environment names, or the virtual GPU under all checks and every GPU there is.
 fn on_every_device(test: impl Fn(&Device)) {
+    if std::env::var_os("WARPFOLD_DEVICE").is_some() {
+        return test(&Device::from_env().expect("the device that WARPFOLD_DEVICE names is there"));
+    }
     let checked = Device::virtual_gpu(Profile::H200);
     checked.set_checks(Checks::All).unwrap();
     test(&checked);
@@ -190,6 +195,39 @@ fn bias_activation_and_residual_are_part_of_the_launch() {
                 check(device, &Case { problem: with(2), epilogue: layer.clone(), code: Some(Code::Direct) });
             }
         }
+    });
+}
+
+#[test]
+fn tensor_cores_take_halves_with_their_channels_last() {
+    let windows = [
+        ([1, 1], [0, 0], [1, 1], [3, 3]),
+        ([2, 2], [1, 1], [1, 1], [3, 3]),
+        ([1, 3], [2, 0], [1, 2], [2, 3]),
+        ([2, 1], [4, 5], [3, 2], [2, 3]),
+        ([1, 1], [0, 0], [1, 1], [1, 1]),
+    ];
+    on_every_device(|device| {
+        if !device.limits().has_wgmma {
+            return;
+        }
+        for (stride, padding, dilation, filter) in windows {
+            for (dtype, result) in [(Dtype::Bf16, Dtype::F32), (Dtype::F16, Dtype::F16)] {
+                for (channels, filters) in [(8, 17), (64, 24), (72, 130)] {
+                    let window = Window { stride, padding, dilation };
+                    let problem = problem(Layout::Nhwc, channels, [9, 11], filters, filter);
+                    let problem = Problem { dtype, result, window, ..problem };
+                    for tile in [WgmmaTile::SMALL, WgmmaTile::MEDIUM, WgmmaTile::LARGE] {
+                        let code = Some(Code::Wgmma(tile));
+                        check(device, &Case { problem: problem.clone(), epilogue: Epilogue::new(), code });
+                    }
+                }
+            }
+        }
+        let layer = Epilogue::new().add().activate(Activation::Relu).add();
+        let problem = problem(Layout::Nhwc, 16, [12, 10], 40, [3, 3]);
+        let problem = Problem { dtype: Dtype::Bf16, num_inputs: 2, ..problem };
+        check(device, &Case { problem, epilogue: layer, code: Some(Code::Wgmma(WgmmaTile::FLAT)) });
     });
 }
 

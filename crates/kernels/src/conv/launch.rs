@@ -6,8 +6,9 @@ use super::direct::{self, direct};
 use super::implicit::{self, implicit};
 use super::plan::{Code, Plan};
 use super::problem::{Layout, Problem, refused};
+use super::tensor;
 use crate::kept::Kept;
-use crate::matmul::{ending, size_words, with_ending};
+use crate::matmul::{self, WgmmaConfiguration, ending, size_words, with_ending};
 use crate::{AnyKernel, Dtype, Error};
 
 /// The memory of a convolution, as bytes, from each tensor's first element on, at multiples of 16 bytes.
@@ -28,6 +29,7 @@ pub struct Operands<'a> {
 enum Kernel {
     Direct(Dtype, direct::Configuration),
     Implicit(Dtype, implicit::Configuration),
+    Wgmma(WgmmaConfiguration),
 }
 
 static KERNELS: Kept<Kernel> = Kept::new();
@@ -38,6 +40,7 @@ fn make(kernel: &Kernel) -> AnyKernel {
         Kernel::Direct(_, configuration) => direct::<f32>(configuration).into(),
         Kernel::Implicit(Dtype::F64, configuration) => implicit::<f64>(configuration).into(),
         Kernel::Implicit(_, configuration) => implicit::<f32>(configuration).into(),
+        Kernel::Wgmma(configuration) => matmul::make_wgmma(configuration),
     }
 }
 
@@ -45,6 +48,7 @@ fn kernel_of(plan: &Plan) -> Kernel {
     match plan.code {
         Code::Direct => Kernel::Direct(plan.accumulator(), plan.direct()),
         Code::Implicit(tile) => Kernel::Implicit(plan.accumulator(), plan.implicit(tile)),
+        Code::Wgmma(tile) => Kernel::Wgmma(tensor::configuration(&plan.problem, &plan.epilogue, tile)),
     }
 }
 
@@ -75,13 +79,22 @@ pub fn launch_with(stream: &Stream, plan: &Plan, function: &Function, operands: 
     let Some(config) = plan.launch() else { return Ok(()) };
     let problem = &plan.problem;
     let product = plan.product();
-    let sizes: Vec<u8> = size_words(&product, product.k, 1).iter().flat_map(|word| word.to_le_bytes()).collect();
-    let [height, width] = problem.size;
-    let image = [height, width, problem.result_size()[1]];
-    let image: Vec<u8> = image.iter().flat_map(|size| (*size as u32).to_le_bytes()).collect();
-    let strides: Vec<u8> = strides(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
-    let Operands { images, filters, inputs, result } = operands;
-    let arguments = Arguments::new().input(images).input(filters).raw(&sizes, 4).raw(&image, 4).raw(&strides, 8);
+    let Operands { images, filters, inputs, mut result } = operands;
+    let arguments = match plan.code {
+        Code::Wgmma(tile) => {
+            let is_copied = tensor::configuration(problem, &plan.epilogue, tile).copied.is_some();
+            tensor::arguments(problem, tile, [&images, &filters], &mut result, is_copied)?
+        }
+        Code::Direct | Code::Implicit(_) => {
+            let sizes: Vec<u8> =
+                size_words(&product, product.k, 1).iter().flat_map(|word| word.to_le_bytes()).collect();
+            let [height, width] = problem.size;
+            let image = [height, width, problem.result_size()[1]];
+            let image: Vec<u8> = image.iter().flat_map(|size| (*size as u32).to_le_bytes()).collect();
+            let strides: Vec<u8> = strides(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
+            Arguments::new().input(images).input(filters).raw(&sizes, 4).raw(&image, 4).raw(&strides, 8)
+        }
+    };
     let arguments = with_ending(arguments, result, &inputs, &ending(&product, &plan.epilogue));
     Ok(stream.launch_raw(function, config, &arguments)?)
 }

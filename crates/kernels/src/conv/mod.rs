@@ -9,7 +9,8 @@
 //!
 //! Start with [`Problem`], [`Plan::new`] and [`launch()`]. A convolution is a product of matrices whose one operand is never
 //! made: filters times pixels, with the main loop of `matmul` and a supply that gathers its tiles from the image
-//! (`implicit`). Groups of few filters take a thread an output (`direct`). The [ladder](LADDER) shows the way there.
+//! (`implicit`), or for halves with their channels last the kernel for warpgroups (`tensor`). Groups of few filters take a
+//! thread an output (`direct`). The [ladder](LADDER) shows the way there.
 
 mod direct;
 mod gather;
@@ -20,6 +21,7 @@ mod launch;
 mod plan;
 mod problem;
 mod shape;
+mod tensor;
 
 pub mod ladder;
 
@@ -58,6 +60,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         problem(Dtype::Bf16, Layout::Nchw, 64, 1),
         problem(Dtype::F32, Layout::Nchw, 128, 128),
         problem(Dtype::F16, Layout::Nhwc, 128, 128),
+        problem(Dtype::Bf16, Layout::Nhwc, 64, 1),
+        problem(Dtype::F16, Layout::Nhwc, 72, 1),
     ];
     chosen
         .into_iter()

@@ -6,17 +6,19 @@ use warpfold_device::{LaunchConfig, Limits};
 
 use super::geometry::Geometry;
 use super::problem::{Problem, refused};
-use super::{direct, implicit};
-use crate::matmul::{self, Ending, Epilogue, Tile};
+use super::{direct, implicit, tensor};
+use crate::matmul::{self, Ending, Epilogue, Tile, WgmmaTile};
 use crate::{Dtype, Error};
 
-/// The kernel of a plan. Those of tensor cores will be more of them.
+/// The kernel of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
     /// A thread an output.
     Direct,
     /// Tiles of a product of filters and pixels, on ordinary cores.
     Implicit(Tile),
+    /// Tiles of a product of pixels and filters, on tensor cores.
+    Wgmma(WgmmaTile),
 }
 
 /// How a convolution is computed: a value to look at, to compare, and to replace by another with [`Plan::with`].
@@ -28,6 +30,8 @@ pub struct Plan {
     pub epilogue: Epilogue,
     /// The kernel.
     pub code: Code,
+    /// Multiprocessors of the device: as many blocks as stay, where blocks take tile after tile.
+    num_sms: u32,
 }
 
 /// Filters of a group from which on tiles are worth their loads.
@@ -42,17 +46,21 @@ impl Plan {
     pub fn new(problem: Problem, epilogue: Epilogue, limits: &Limits) -> Result<Self, Error> {
         problem.check()?;
         if problem.filters / problem.groups < LEAST_FILTERS {
-            return Self::with(problem, epilogue, Code::Direct);
+            return Self::with(problem, epilogue, limits, Code::Direct);
+        }
+        if tensor::is_possible(&problem, limits) {
+            let tile = matmul::wgmma_tile(&tensor::product(&problem), limits)?;
+            return Self::with(problem, epilogue, limits, Code::Wgmma(tile));
         }
         let tile = matmul::simt_tile(&problem.product(problem.groups), limits)?;
-        Self::with(problem, epilogue, Code::Implicit(tile))
+        Self::with(problem, epilogue, limits, Code::Implicit(tile))
     }
 
     /// The plan with a kernel of one's own choice.
     ///
     /// # Errors
     /// Those of [`Plan::new`], and [`ErrorKind::Operand`](crate::ErrorKind::Operand) for a tile that breaks a rule.
-    pub fn with(problem: Problem, epilogue: Epilogue, code: Code) -> Result<Self, Error> {
+    pub fn with(problem: Problem, epilogue: Epilogue, limits: &Limits, code: Code) -> Result<Self, Error> {
         problem.check()?;
         matmul::check_epilogue(&epilogue, accumulator(problem.dtype))?;
         let (expected, found) = (epilogue.num_inputs(), problem.num_inputs);
@@ -64,7 +72,13 @@ impl Plan {
         if let Code::Implicit(tile) = code {
             tile.validate().map_err(refused)?;
         }
-        let plan = Self { problem, epilogue, code };
+        if let Code::Wgmma(tile) = code {
+            tile.validate().map_err(refused)?;
+            if !tensor::is_possible(&problem, limits) {
+                return Err(refused(format!("{problem} is not possible on tensor cores, or the device has none")));
+            }
+        }
+        let plan = Self { problem, epilogue, code, num_sms: limits.num_sms.max(1) };
         if plan.num_blocks() > i32::MAX as u64 {
             return Err(refused(format!("{} is more than a grid has blocks for", plan.problem)));
         }
@@ -81,6 +95,7 @@ impl Plan {
         match self.code {
             Code::Direct => self.problem.product(1),
             Code::Implicit(_) => self.problem.product(self.problem.groups),
+            Code::Wgmma(_) => tensor::product(&self.problem),
         }
     }
 
@@ -92,6 +107,12 @@ impl Plan {
                 let tiles = product.m.div_ceil(tile.rows.into()) * product.n.div_ceil(tile.columns.into());
                 tiles * product.num_products()
             }
+            Code::Wgmma(tile) => {
+                let product = self.product();
+                let down = product.m.div_ceil((tile.cluster * tile.rows()).into());
+                let clusters = down * product.n.div_ceil(tile.columns.into());
+                clusters.min((self.num_sms / tile.cluster).max(1).into()) * u64::from(tile.cluster)
+            }
         }
     }
 
@@ -101,6 +122,7 @@ impl Plan {
         match self.code {
             Code::Direct => direct::BLOCK,
             Code::Implicit(tile) => tile.threads(),
+            Code::Wgmma(tile) => tile.threads(),
         }
     }
 
@@ -109,7 +131,8 @@ impl Plan {
     pub fn launch(&self) -> Option<LaunchConfig> {
         let blocks = self.num_blocks();
         let shared = match self.code {
-            Code::Direct => 0,
+            // That of warpgroups says itself what it needs.
+            Code::Direct | Code::Wgmma(_) => 0,
             Code::Implicit(tile) => tile.shared_bytes(self.accumulator().bytes() as u32),
         };
         (blocks > 0).then(|| LaunchConfig::new(blocks as u32, self.threads()).dynamic_shared(shared))
@@ -146,6 +169,7 @@ impl fmt::Display for Plan {
         match self.code {
             Code::Direct => write!(f, "a thread an output")?,
             Code::Implicit(tile) => write!(f, "tiles of {tile}, gathered")?,
+            Code::Wgmma(tile) => write!(f, "tiles of {tile}, on tensor cores")?,
         }
         write!(f, ", {} block(s) of {}", self.num_blocks(), self.threads())
     }

@@ -57,7 +57,8 @@ fn make(kernel: &Kernel) -> AnyKernel {
     }
 }
 
-fn make_wgmma(configuration: &WgmmaConfiguration) -> AnyKernel {
+/// The kernel for warpgroups, by the type of its factors.
+pub(crate) fn make_wgmma(configuration: &WgmmaConfiguration) -> AnyKernel {
     match configuration.dtype {
         Dtype::F16 => AnyKernel::from(wgmma::<f16>(configuration)),
         Dtype::Bf16 => AnyKernel::from(wgmma::<bf16>(configuration)),

@@ -39,14 +39,14 @@ pub use problem::{BATCH_RANK, Matrix, Problem, Rows, Singles};
 pub use simt::{Configuration, Simt, simt};
 pub use supply::Along;
 pub use tile::Tile;
-pub use wgmma::{Lying, Wgmma, WgmmaConfiguration, WgmmaTile, wgmma};
+pub use wgmma::{Lying, Walk, Wgmma, WgmmaConfiguration, WgmmaTile, wgmma};
 
 pub(crate) use epilogue::check as check_epilogue;
-pub(crate) use launch::{ending, with_ending};
+pub(crate) use launch::{ending, make_wgmma, with_ending};
 pub(crate) use load::Loader;
 pub(crate) use main_loop::Sums;
-pub(crate) use plan::simt_tile;
-pub(crate) use simt::{Block, SIZES, size_words};
+pub(crate) use plan::{simt_tile, wgmma_tile};
+pub(crate) use simt::{Block, MATRICES, SIZES, size_words};
 pub(crate) use supply::{Supply, Unit, Units};
 pub(crate) use tile::PAD;
 

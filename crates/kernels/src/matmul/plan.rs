@@ -292,6 +292,7 @@ impl Plan {
             is_batch: first.num_products() > 1,
             copied: is_copied.then_some(c.dtype),
             is_promoted: is_promoted(a.dtype),
+            walk: None,
             ending: Ending::new(&first, &epilogue),
         }
     }
@@ -331,6 +332,15 @@ pub(crate) fn simt_tile(problem: &Problem, limits: &Limits) -> Result<Tile, Erro
     let work = Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms: limits.num_sms.max(1).into() };
     let tiles = Tile::ALL.into_iter().filter(|tile| has_room(*tile, accumulator));
     let costs = tiles.map(|tile| (cost::clocks(&work, tile, 1), tile));
+    Ok(costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles").1)
+}
+
+/// The tile of tensor cores that the cost model takes for a product whose sums are not split.
+pub(crate) fn wgmma_tile(problem: &Problem, limits: &Limits) -> Result<WgmmaTile, Error> {
+    let Problem { m, n, k, a, .. } = *problem;
+    let (accumulator, products) = (problem.accumulator()?, problem.num_products());
+    let work = Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms: limits.num_sms.max(1).into() };
+    let costs = WgmmaTile::ALL.into_iter().map(|tile| (cost::tensor_clocks(&work, tile, 1), tile));
     Ok(costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles").1)
 }
 

@@ -3,14 +3,15 @@
 
 use half::{bf16, f16};
 use warpfold_lang::{
-    Array, Cursor, Global, HalfOfPair, Kernel, Multiplicand, Operands, Pipeline, Sum, Swizzle, TensorMap, Tile, Tiles,
-    Val, Var, WarpgroupSums, block_idx, bulk_commit, bulk_wait, bulk_wait_read, cluster_block_rank, cluster_idx,
+    Array, Cursor, Global, HalfOfPair, Kernel, Multiplicand, Operands, Pipeline, Sum, Swizzle, TensorMap, Tiles, Val,
+    Var, WarpgroupSums, block_idx, bulk_commit, bulk_wait, bulk_wait_read, cluster_block_rank, cluster_idx,
     cluster_sync, fence_async, give_registers, grid_dim, kernel, lane_id, num_clusters, range, sync_threads,
     sync_warpgroup, take_registers, thread_idx, tiles, var, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
     when_else,
 };
 
 use super::maps::Lying;
+use super::source::{Arrival, Factor, Source, Walk};
 use super::tile::WgmmaTile;
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
@@ -50,67 +51,20 @@ pub struct WgmmaConfiguration {
     pub copied: Option<Dtype>,
     /// Whether the sums of a stage are added up outside of the tensor cores, whose sums of 8-bit floats lose precision.
     pub is_promoted: bool,
+    /// For a convolution: how the filters walk; the left factor are pixels then, and the right one filters.
+    pub walk: Option<Walk>,
     /// What is done to the sums.
     pub ending: Ending,
 }
 
-/// A factor: how it is copied, and how it is multiplied.
-struct Factor<T> {
-    map: TensorMap<T>,
-    lying: Lying,
-    stages: Tiles<T>,
-    /// Whether the matrix is the same in each dimension of the batch.
-    batch: Vec<Val<i64>>,
-}
-
 /// A block's piece of work.
-#[derive(Clone)]
-struct Work {
+pub(super) struct Work {
     row: Val<u32>,
     column: Val<u32>,
     part: Val<u32>,
     begin: Val<u32>,
     end: Val<u32>,
-    position: Position,
-}
-
-impl<T: Multiplicand> Factor<T> {
-    fn new(map: TensorMap<T>, lying: Lying, stages: u32, lines: u32, depth: u32, batch: Vec<Val<i64>>) -> Self {
-        let (rows, columns) = if lying == Lying::Steps { (lines, depth) } else { (depth, lines) };
-        Self { map, lying, stages: tiles(stages, rows, columns, Swizzle::Bytes128), batch }
-    }
-
-    fn lines_from(&self, tile: Tile<T>, first: Val<u32>, num: u32) -> Tile<T> {
-        if self.lying == Lying::Steps { tile.rows_from(first, num) } else { tile.columns_from(first, num) }
-    }
-
-    /// Copies lines from `line` on and steps from `step` on, into one block or into all of the cluster.
-    fn copy(
-        &self,
-        to: Tile<T>,
-        line: Val<u32>,
-        step: Val<u32>,
-        work: &Work,
-        at: (Pipeline, Cursor),
-        blocks: Option<u16>,
-    ) {
-        let barrier = at.0.full(at.1);
-        let (row, column) = if self.lying == Lying::Steps { (line, step) } else { (step, line) };
-        let [outer, middle, inner] = std::array::from_fn(|dim| match self.batch.get(dim) {
-            Some(stride) => stride.eq(0).select(0_u32, work.position.each[dim]),
-            None => Val::constant(0),
-        });
-        for (right, panel) in to.panels() {
-            match (self.batch.is_empty(), blocks) {
-                (true, None) => self.map.load(panel, [column + right, row], barrier),
-                (true, Some(blocks)) => self.map.load_multicast(panel, [column + right, row], barrier, blocks),
-                (false, None) => self.map.load(panel, [column + right, row, inner, middle, outer], barrier),
-                (false, Some(blocks)) => {
-                    self.map.load_multicast(panel, [column + right, row, inner, middle, outer], barrier, blocks);
-                }
-            }
-        }
-    }
+    pub(super) position: Position,
 }
 
 /// Calls `body` for each piece of work of this block.
@@ -152,7 +106,8 @@ pub fn wgmma<T: Multiplicand>(configuration: &WgmmaConfiguration) -> Wgmma<T>
 where
     T::Sum: Accumulator + Sum,
 {
-    let WgmmaConfiguration { tile: shape, lying, is_batch, copied, is_promoted, ending, .. } = configuration.clone();
+    let WgmmaConfiguration { tile: shape, lying, is_batch, copied, is_promoted, walk, ending, .. } =
+        configuration.clone();
     if let Err(rule) = shape.validate() {
         panic!("{rule}");
     }
@@ -174,8 +129,12 @@ where
             let stride = |dim| strides.at(which * (3 + BATCH_RANK) + 3 + dim);
             (0..if is_batch { BATCH_RANK } else { 0 }).map(stride).collect()
         };
-        let of_a = Factor::new(a, lying[0], stages, shape.rows(), depth, repeats(0));
-        let of_b = Factor::new(b, lying[1], stages, columns, depth, repeats(1));
+        let [source_a, source_b] = match walk {
+            None => [Source::Matrix(repeats(0)), Source::Matrix(repeats(1))],
+            Some(walk) => Source::of_walk(walk, strides),
+        };
+        let of_a = Factor::new(a, lying[0], stages, shape.rows(), depth, source_a);
+        let of_b = Factor::new(b, lying[1], stages, columns, depth, source_b);
         // Barriers
         let pipeline = Pipeline::new(stages);
         when(thread_idx().x.eq(0), || pipeline.init(1, 4 * consumers * cluster));
@@ -196,10 +155,11 @@ where
                     pipeline.acquire(at);
                     let (tile_a, tile_b) = (of_a.stages.at(at.stage()), of_b.stages.at(at.stage()));
                     pipeline.full(at).arrive_expect(tile_a.bytes() + tile_b.bytes());
-                    of_a.copy(tile_a, work.row, step, work, (pipeline, at), None);
+                    let arrival = Arrival { pipeline, at, blocks: None };
+                    of_a.copy(tile_a, work.row, step, work, arrival);
                     let tile_b = of_b.lines_from(tile_b, mine, shared_columns);
                     let blocks = (cluster > 1).then_some((1 << cluster) - 1);
-                    of_b.copy(tile_b, work.column + mine, step, work, (pipeline, at), blocks);
+                    of_b.copy(tile_b, work.column + mine, step, work, Arrival { blocks, ..arrival });
                     at.advance();
                 });
             };
@@ -258,10 +218,10 @@ where
 }
 
 fn name<T: Multiplicand>(configuration: &WgmmaConfiguration) -> String {
-    let WgmmaConfiguration { dtype, tile, lying, is_batch, copied, is_promoted, ending } = configuration;
+    let WgmmaConfiguration { dtype, tile, lying, is_batch, copied, is_promoted, walk, ending } = configuration;
     let flag = |is: bool, name: &'static str| if is { name } else { "" };
     format!(
-        "matmul_wgmma_{}x{}x{}_c{}_{dtype}_{}{}{}{}{}_{}",
+        "matmul_wgmma_{}x{}x{}_c{}_{dtype}_{}{}{}{}{}{}_{}",
         tile.rows(),
         tile.columns,
         tile.stages,
@@ -271,6 +231,7 @@ fn name<T: Multiplicand>(configuration: &WgmmaConfiguration) -> String {
         flag(*is_batch, "_batch"),
         flag(copied.is_some(), "_copied"),
         flag(*is_promoted, "_promoted"),
+        walk.as_ref().map(Walk::key).unwrap_or_default(),
         ending.key()
     )
 }

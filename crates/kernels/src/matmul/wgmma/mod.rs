@@ -2,9 +2,11 @@
 
 mod kernel;
 mod maps;
+mod source;
 mod tile;
 
 pub use kernel::{Wgmma, WgmmaConfiguration, wgmma};
 pub use maps::Lying;
 pub(super) use maps::{has_kernel, is_fine, layout};
+pub use source::Walk;
 pub use tile::WgmmaTile;

@@ -1,0 +1,131 @@
+//! Where a factor's tiles come from: a matrix as it lies, or for a convolution the pixels under a filter's elements, and
+//! the filters.
+
+use warpfold_lang::{Array, Cursor, Multiplicand, Operand, Pipeline, Swizzle, TensorMap, Tile, Tiles, Val, tiles};
+
+use super::kernel::Work;
+use super::maps::Lying;
+use crate::matmul::simt::{MATRICES, divide};
+
+/// How filters walk over images whose channels lie behind the pixels: what the kernel knows when it is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Walk {
+    /// Stages of the sums that the channels of a filter's element take.
+    pub stages_of_channels: u32,
+    /// Elements of a filter's row.
+    pub filter_width: u32,
+    /// From position to position: down and across.
+    pub stride: [u32; 2],
+    /// Zeros before the image.
+    pub padding: [u32; 2],
+    /// From element to element of the filter.
+    pub dilation: [u32; 2],
+}
+
+impl Walk {
+    /// As part of a kernel's name.
+    pub(super) fn key(&self) -> String {
+        let Self { stages_of_channels, filter_width, stride: [u, v], padding: [a, b], dilation: [d, e] } = self;
+        format!("_conv{stages_of_channels}_{filter_width}_s{u}x{v}_p{a}x{b}_d{d}x{e}")
+    }
+}
+
+/// A factor: how it is copied, and how it is multiplied.
+pub(super) struct Factor<T> {
+    pub(super) map: TensorMap<T>,
+    pub(super) lying: Lying,
+    pub(super) stages: Tiles<T>,
+    pub(super) source: Source,
+}
+
+/// What a factor is.
+pub(super) enum Source {
+    /// A matrix; strides in the dimensions of a batch, if there is one.
+    Matrix(Vec<Val<i64>>),
+    /// The pixels that an element of the filters meets, one for each line: images by a map in im2col mode (PTX ISA,
+    /// "Im2col mode"). Height and width of the result.
+    Pixels(Walk, [Val<u32>; 2]),
+    /// Filters, one a line: channels, elements, filters.
+    Filters(Walk),
+}
+
+impl Source {
+    /// The sources of both factors of a convolution; height and width of the result stand in the first words of the strides.
+    pub(super) fn of_walk(walk: Walk, strides: Array<i64, MATRICES>) -> [Self; 2] {
+        [Self::Pixels(walk, [0, 1].map(|word| strides.at(word).cast())), Self::Filters(walk)]
+    }
+}
+
+/// Where a copy arrives: a stage's barrier, and the blocks of the cluster that it goes to, if to several.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) pipeline: Pipeline,
+    pub(super) at: Cursor,
+    pub(super) blocks: Option<u16>,
+}
+
+impl<T: Multiplicand> Factor<T> {
+    pub(super) fn new(map: TensorMap<T>, lying: Lying, stages: u32, lines: u32, depth: u32, source: Source) -> Self {
+        let (rows, columns) = if lying == Lying::Steps { (lines, depth) } else { (depth, lines) };
+        Self { map, lying, stages: tiles(stages, rows, columns, Swizzle::Bytes128), source }
+    }
+
+    pub(super) fn lines_from(&self, tile: Tile<T>, first: Val<u32>, num: u32) -> Tile<T> {
+        if self.lying == Lying::Steps { tile.rows_from(first, num) } else { tile.columns_from(first, num) }
+    }
+
+    /// Copies lines from `line` on and steps from `step` on, into one block or into several of the cluster.
+    pub(super) fn copy(&self, to: Tile<T>, line: Val<u32>, step: Val<u32>, work: &Work, arrival: Arrival) {
+        match &self.source {
+            Source::Matrix(batch) => {
+                let (row, column) = if self.lying == Lying::Steps { (line, step) } else { (step, line) };
+                for (right, panel) in to.panels() {
+                    let place = [column + right, row];
+                    if batch.is_empty() {
+                        self.load(panel, place, arrival);
+                        continue;
+                    }
+                    // Where the matrix repeats, its map has one position.
+                    let dim = |dim: usize| batch[dim].eq(0).select(0_u32, work.position.each[dim]);
+                    self.load(panel, [place[0], place[1], dim(2), dim(1), dim(0)], arrival);
+                }
+            }
+            Source::Pixels(walk, result) => self.copy_pixels(to, line, step, (walk, *result), arrival),
+            Source::Filters(walk) => {
+                let (element, channels) = divide(step / to.columns(), walk.stages_of_channels.val());
+                let (_, panel) = to.panels().next().expect("a tile has a panel");
+                self.load(panel, [channels * to.columns(), element, line], arrival);
+            }
+        }
+    }
+
+    /// One element of the filter: the box begins at the pixel of the first line, and the copy walks on by itself.
+    fn copy_pixels(
+        &self,
+        to: Tile<T>,
+        line: Val<u32>,
+        step: Val<u32>,
+        (walk, [height, width]): (&Walk, [Val<u32>; 2]),
+        arrival: Arrival,
+    ) {
+        let (rest, across) = divide(line, width);
+        let (image, down) = divide(rest, height);
+        let (element, channels) = divide(step / to.columns(), walk.stages_of_channels.val());
+        let (r, s) = divide(element, walk.filter_width.val());
+        let start = |place: Val<u32>, i: usize| place * walk.stride[i] - walk.padding[i];
+        let offset = |place: Val<u32>, i: usize| (place * walk.dilation[i]).cast::<u16>();
+        let at = [channels * to.columns(), start(across, 1), start(down, 0), image];
+        let (_, panel) = to.panels().next().expect("a tile has a panel");
+        let barrier = arrival.pipeline.full(arrival.at);
+        assert!(arrival.blocks.is_none(), "pixels go to one block");
+        self.map.load_im2col(panel, at, [offset(s, 1), offset(r, 0)], barrier);
+    }
+
+    fn load<const D: usize>(&self, panel: warpfold_lang::Shared<T>, at: [Val<u32>; D], arrival: Arrival) {
+        let barrier = arrival.pipeline.full(arrival.at);
+        match arrival.blocks {
+            None => self.map.load(panel, at, barrier),
+            Some(blocks) => self.map.load_multicast(panel, at, barrier, blocks),
+        }
+    }
+}
