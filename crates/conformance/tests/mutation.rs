@@ -289,7 +289,7 @@ fn no_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
             num_inputs: 0,
         };
         let code = conv::Code::Implicit(Tile::SMALL);
-        let plan = conv::Plan::with(problem.clone(), Epilogue::new(), code).unwrap();
+        let plan = conv::Plan::with(problem.clone(), Epilogue::new(), device.limits(), code).unwrap();
         let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
         let (images, filters) = (upload(8 * 12 * 12), upload(problem.filters * problem.depth()));
         let (count, survivors) = try_mutants(&device, &conv::kernels_of(&plan)[0], |function| {
