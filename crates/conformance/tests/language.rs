@@ -1,5 +1,7 @@
 //! What each operation of the kernel language computes, on every device at hand, against Rust's own arithmetic.
 
+#[path = "language/clusters.rs"]
+mod clusters;
 #[path = "language/eight_bits.rs"]
 mod eight_bits;
 #[path = "language/floats.rs"]

@@ -144,6 +144,7 @@ mod tests {
             static_shared: 0,
             max_threads: None,
             required_block: None,
+            required_cluster: None,
             registers: 0,
         }
     }

@@ -108,6 +108,8 @@ pub(crate) trait BackendModule: Debug + Send + Sync {
 /// An entry of loaded PTX; keeps its module alive.
 pub(crate) trait BackendFunction: Debug + Send + Sync + Any {
     fn info(&self) -> &FunctionInfo;
+    /// For a launch that was checked, with a cluster.
+    fn max_active_clusters(&self, config: &LaunchConfig) -> Result<u32, Error>;
 }
 
 /// Host memory for copies that do not block.

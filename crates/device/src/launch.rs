@@ -160,7 +160,15 @@ pub(crate) fn check(config: &LaunchConfig, function: &FunctionInfo, limits: &Lim
         }
         .into());
     }
-    let Some(cluster) = config.cluster else { return Ok(()) };
+    if config.programmatic && limits.max_cluster_blocks < 2 {
+        return invalid("programmatic dependent launches need sm_90 or later".to_owned());
+    }
+    if let (Some(cluster), Some(required)) = (config.cluster, function.required_cluster)
+        && cluster != required
+    {
+        return invalid(format!("the kernel requires a cluster of {required:?} (.reqnctapercluster)"));
+    }
+    let Some(cluster) = config.cluster.or(function.required_cluster) else { return Ok(()) };
     let blocks: u64 = cluster.iter().map(|&n| u64::from(n)).product();
     if blocks > 1 && limits.max_cluster_blocks < 2 {
         return invalid("clusters need sm_90 or later".to_owned());
@@ -208,6 +216,7 @@ mod tests {
             static_shared: 1024,
             max_threads: None,
             required_block: None,
+            required_cluster: None,
             registers: 16,
         }
     }

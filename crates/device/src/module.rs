@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::Error;
 use crate::backend::{BackendFunction, BackendModule};
 use crate::device::Device;
+use crate::launch::{LaunchConfig, LaunchSite};
+use crate::{Error, ErrorKind};
 
 /// PTX text loaded on a device. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -69,6 +70,24 @@ impl Function {
         &self.device
     }
 
+    /// How many of its clusters are resident at once at most, launched so; 0 where none fits. The virtual GPU reckons with the
+    /// registers that it estimates, and with one of several ways in which devices of its kind are made.
+    ///
+    /// # Errors
+    /// [`InvalidLaunch`](crate::ErrorKind::InvalidLaunch) for a launch without clusters or one that the device refuses.
+    pub fn max_active_clusters(&self, config: LaunchConfig) -> Result<u32, Error> {
+        let config = LaunchConfig { dynamic_shared: config.dynamic_shared.max(self.dynamic_shared), ..config };
+        let info = self.info();
+        crate::launch::check(&config, info, self.device.limits())?;
+        match config.cluster.or(info.required_cluster) {
+            Some(cluster) => self.imp.max_active_clusters(&LaunchConfig { cluster: Some(cluster), ..config }),
+            None => {
+                let (site, reason) = (LaunchSite::new(&info.name, &config), "it has no clusters".to_owned());
+                Err(ErrorKind::InvalidLaunch { site, reason }.into())
+            }
+        }
+    }
+
     pub(crate) fn imp(&self) -> &dyn BackendFunction {
         &*self.imp
     }
@@ -89,6 +108,8 @@ pub struct FunctionInfo {
     pub max_threads: Option<u32>,
     /// The block that it requires (`.reqntid`), where the device tells.
     pub required_block: Option<[u32; 3]>,
+    /// The cluster that it requires (`.reqnctapercluster`), where the device tells.
+    pub required_cluster: Option<[u32; 3]>,
     /// Registers a thread: those that the driver's compiler took, or on the virtual GPU an estimate.
     pub registers: u32,
 }

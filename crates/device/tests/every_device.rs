@@ -146,6 +146,74 @@ fn limits_of_device_and_kernel_hold_at_the_launch() {
     });
 }
 
+/// A kernel of clusters of two, and one of any.
+const CLUSTERS: &str = ".version 8.0\n.target sm_90\n.address_size 64
+.visible .entry pairs() .reqnctapercluster 2 { barrier.cluster.arrive; barrier.cluster.wait; ret; }
+.visible .entry any(.param .u64 out) {
+    .reg .u32 %r<4>; .reg .u64 %d<2>;
+    griddepcontrol.wait;
+    ld.param.u64 %d0, [out];
+    mov.u32 %r0, %ctaid.x;
+    mov.u32 %r1, %cluster_nctarank;
+    mad.wide.u32 %d1, %r0, 4, %d0;
+    st.global.u32 [%d1], %r1;
+    griddepcontrol.launch_dependents;
+    ret;
+}";
+
+#[test]
+fn clusters_and_programmatic_launches_are_made_or_refused_alike() {
+    on_every_device(|device| {
+        let stream = device.default_stream();
+        if device.limits().max_cluster_blocks < 2 {
+            let kernel = device.load(PTX)?.kernel("bounded")?;
+            let plain = LaunchConfig::new(4, 32);
+            for config in [plain.cluster(2), plain.programmatic()] {
+                let error = stream.launch_raw(&kernel, config, &Arguments::new()).expect_err("an old device");
+                assert!(error.to_string().ends_with("need sm_90 or later"), "{error}");
+            }
+            return Ok(());
+        }
+        let module = device.load(CLUSTERS)?;
+        let (pairs, any) = (module.kernel("pairs")?, module.kernel("any")?);
+        assert_eq!((pairs.info().required_cluster, any.info().required_cluster), (Some([2, 1, 1]), None));
+        stream.launch_raw(&pairs, LaunchConfig::new(4, 32), &Arguments::new())?;
+        let cannot = "cannot launch kernel pairs (grid 4x1x1, block 32x1x1): ";
+        refused(
+            stream.launch_raw(&pairs, LaunchConfig::new(4, 32).cluster(4), &Arguments::new()),
+            &format!("{cannot}the kernel requires a cluster of [2, 1, 1] (.reqnctapercluster)"),
+        );
+        refused(
+            stream.launch_raw(&pairs, LaunchConfig::new(3, 32), &Arguments::new()),
+            &format!(
+                "{}the grid is not a multiple of the cluster [2, 1, 1] in every dimension",
+                cannot.replace("4x1x1", "3x1x1")
+            ),
+        );
+        for (cluster, config) in [(1, LaunchConfig::new(16, 32)), (4, LaunchConfig::new(16, 32).cluster(4))] {
+            let mut out = device.alloc::<u32>(16)?;
+            let arguments = Arguments::new().output(&mut out);
+            stream.launch_raw(&any, config.programmatic(), &arguments)?;
+            drop(arguments);
+            assert_eq!(out.download()?, [cluster; 16], "on {device}");
+        }
+        // What a cluster takes of the device decides how many there can be.
+        let active = |blocks: u32, shared| {
+            any.max_active_clusters(LaunchConfig::new(16, 1024).cluster(blocks).dynamic_shared(shared))
+        };
+        let (two, eight, full) = (active(2, 0)?, active(8, 0)?, active(2, 227 << 10)?);
+        assert!(
+            two >= 4 * eight && eight >= 8 && (1..=device.limits().num_sms / 2).contains(&full),
+            "{two} {eight} {full}"
+        );
+        refused(
+            any.max_active_clusters(LaunchConfig::new(4, 32)),
+            "cannot launch kernel any (grid 4x1x1, block 32x1x1): it has no clusters",
+        );
+        device.synchronize()
+    });
+}
+
 #[test]
 fn arguments_of_the_wrong_number_are_refused_where_the_device_knows_them() {
     on_every_device(|device| {

@@ -146,6 +146,29 @@ pub fn occupancy(arch: Arch, usage: &Usage) -> Occupancy {
     }
 }
 
+/// Multiprocessors of each cluster of processors (GPC) that a cluster of blocks has to fit into, on an H100 or H200: 132 of them,
+/// spread as evenly as groups of two allow. Which ones are switched off differs from device to device; a driver knows of the
+/// one at hand.
+const SM_90_GROUPS: [u32; 8] = [18, 18, 16, 16, 16, 16, 16, 16];
+
+/// How many clusters of so many blocks are resident at once on the largest device of an architecture; 0 if none fits, or
+/// there are no clusters.
+///
+/// ```
+/// use warpfold_sim::{Arch, occupancy::{Usage, active_clusters}};
+/// let usage = Usage { threads: 1024, registers_per_thread: 64, static_shared: 0, dynamic_shared: 0 };
+/// assert_eq!(active_clusters(Arch::SM_90A, &usage, 2), 66);
+/// assert_eq!(active_clusters(Arch::SM_90A, &usage, 16), 8);
+/// ```
+#[must_use]
+pub fn active_clusters(arch: Arch, usage: &Usage, blocks: u32) -> u32 {
+    if arch.number != 90 || blocks == 0 {
+        return 0;
+    }
+    let per_sm = occupancy(arch, usage).blocks_per_sm;
+    SM_90_GROUPS.iter().map(|multiprocessors| multiprocessors * per_sm / blocks).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

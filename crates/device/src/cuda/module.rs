@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cudarc::driver::{DriverError, result, sys};
 
 use super::device::Context;
-use super::driver;
+use super::{driver, stream};
 use crate::backend::{BackendFunction, BackendModule};
-use crate::launch::LaunchConfig;
+use crate::launch::{LaunchConfig, LaunchSite};
 use crate::module::{FunctionInfo, Param, Places};
 use crate::{Error, ErrorKind};
 
@@ -85,7 +85,7 @@ impl BackendModule for JitModule {
             Err(e) => return Err(self.context.explain("looking up a kernel", e)),
         };
         let info = info(name, function).map_err(|e| self.context.explain("asking for a kernel's properties", e))?;
-        Ok(Arc::new(JitFunction { _module: self, function, info, allowed_shared: AtomicU32::new(0) }))
+        Ok(Arc::new(JitFunction { module: self, function, info, allowed_shared: AtomicU32::new(0) }))
     }
 
     fn global(&self, name: &str) -> Option<(u64, u64)> {
@@ -111,7 +111,7 @@ impl Drop for JitModule {
 /// A kernel of a loaded module.
 #[derive(Debug)]
 pub(super) struct JitFunction {
-    _module: Arc<JitModule>,
+    module: Arc<JitModule>,
     function: sys::CUfunction,
     info: FunctionInfo,
     /// Dynamic shared memory that launches may ask for so far, beyond the 48 KiB that need no permission.
@@ -144,7 +144,8 @@ impl JitFunction {
             set(A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)?;
             self.allowed_shared.fetch_max(config.dynamic_shared, Ordering::AcqRel);
         }
-        let blocks: u64 = config.cluster.map_or(1, |cluster| cluster.iter().map(|&n| u64::from(n)).product());
+        let cluster = config.cluster.or(self.info.required_cluster);
+        let blocks: u64 = cluster.map_or(1, |cluster| cluster.iter().map(|&n| u64::from(n)).product());
         if blocks > PORTABLE_CLUSTER_BLOCKS {
             set(A::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)?;
         }
@@ -155,6 +156,21 @@ impl JitFunction {
 impl BackendFunction for JitFunction {
     fn info(&self) -> &FunctionInfo {
         &self.info
+    }
+
+    fn max_active_clusters(&self, config: &LaunchConfig) -> Result<u32, Error> {
+        let context = &self.module.context;
+        context.bind()?;
+        let site = LaunchSite::new(&self.info.name, config);
+        let invalid = |e| ErrorKind::InvalidLaunch { site: site.clone(), reason: driver::text(e) };
+        self.allow(config).map_err(invalid)?;
+        let mut attributes = stream::attributes(config);
+        let launch = stream::launch_config(config, std::ptr::null_mut(), &mut attributes);
+        let mut clusters = 0;
+        // SAFETY: the function's module is loaded, the attributes outlive the call, and `clusters` is valid for a write.
+        let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const launch) };
+        status.result().map_err(invalid)?;
+        Ok(u32::try_from(clusters).unwrap_or(0))
     }
 }
 
@@ -170,8 +186,24 @@ fn info(name: &str, function: sys::CUfunction) -> Result<FunctionInfo, DriverErr
         static_shared: get(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
         max_threads: Some(get(A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?),
         required_block: None,
+        required_cluster: required_cluster(function),
         registers: get(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
     })
+}
+
+/// The cluster of `.reqnctapercluster`.
+fn required_cluster(function: sys::CUfunction) -> Option<[u32; 3]> {
+    use sys::CUfunction_attribute as A;
+    let of = |attribute| {
+        // SAFETY: the function is valid.
+        let value = unsafe { result::function::get_function_attribute(function, attribute) };
+        value.ok().and_then(|value| u32::try_from(value).ok()).filter(|value| *value != 0)
+    };
+    Some([
+        of(A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)?,
+        of(A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT)?,
+        of(A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)?,
+    ])
 }
 
 /// The parameters, where the driver tells (12.4 and later).

@@ -183,18 +183,7 @@ fn launch(
     arguments: &Arguments<'_>,
 ) -> Result<(), DriverError> {
     let mut attributes = attributes(config);
-    let launch = sys::CUlaunchConfig {
-        gridDimX: config.grid[0],
-        gridDimY: config.grid[1],
-        gridDimZ: config.grid[2],
-        blockDimX: config.block[0],
-        blockDimY: config.block[1],
-        blockDimZ: config.block[2],
-        sharedMemBytes: config.dynamic_shared,
-        hStream: stream,
-        attrs: attributes.as_mut_ptr(),
-        numAttrs: attributes.len() as c_uint,
-    };
+    let launch = launch_config(config, stream, &mut attributes);
     let bytes = arguments.bytes();
     let mut len = bytes.len();
     let mut buffer = [
@@ -220,7 +209,27 @@ fn launch(
     unsafe { sys::cuLaunchKernelEx(&raw const launch, function.raw(), one_by_one, at_once) }.result()
 }
 
-fn attributes(config: &LaunchConfig) -> Vec<sys::CUlaunchAttribute> {
+/// A launch as the driver wants it; the attributes must outlive it.
+pub(super) fn launch_config(
+    config: &LaunchConfig,
+    stream: sys::CUstream,
+    attributes: &mut [sys::CUlaunchAttribute],
+) -> sys::CUlaunchConfig {
+    sys::CUlaunchConfig {
+        gridDimX: config.grid[0],
+        gridDimY: config.grid[1],
+        gridDimZ: config.grid[2],
+        blockDimX: config.block[0],
+        blockDimY: config.block[1],
+        blockDimZ: config.block[2],
+        sharedMemBytes: config.dynamic_shared,
+        hStream: stream,
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as c_uint,
+    }
+}
+
+pub(super) fn attributes(config: &LaunchConfig) -> Vec<sys::CUlaunchAttribute> {
     let attribute = |id, set: &dyn Fn(&mut sys::CUlaunchAttributeValue)| {
         let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
         set(&mut value);

@@ -292,6 +292,7 @@ impl BackendModule for VirtualModule {
             static_shared: kernel.static_shared,
             max_threads: kernel.max_threads,
             required_block: kernel.required_block,
+            required_cluster: kernel.required_cluster,
             registers: kernel.registers,
         };
         Ok(Arc::new(VirtualFunction { program: self.program.clone(), info }))
@@ -317,6 +318,17 @@ struct VirtualFunction {
 impl BackendFunction for VirtualFunction {
     fn info(&self) -> &FunctionInfo {
         &self.info
+    }
+
+    fn max_active_clusters(&self, config: &LaunchConfig) -> Result<u32, Error> {
+        let usage = sim::occupancy::Usage {
+            threads: config.block.iter().product(),
+            registers_per_thread: self.info.registers,
+            static_shared: self.info.static_shared,
+            dynamic_shared: config.dynamic_shared,
+        };
+        let blocks = config.cluster.map_or(1, |cluster| cluster.iter().product());
+        Ok(sim::occupancy::active_clusters(self.program.arch(), &usage, blocks))
     }
 }
 
