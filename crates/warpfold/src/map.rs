@@ -148,16 +148,29 @@ impl Tensor {
     /// # Errors
     /// What the device says.
     pub fn copy(&self) -> Result<Self, Error> {
-        // Bits, so that nothing is rounded and every NaN stays what it is.
-        let bits = match self.dtype().bytes() {
-            1 => Dtype::U8,
-            2 => Dtype::U16,
-            4 => Dtype::U32,
-            _ => Dtype::U64,
-        };
+        let bits = bits_of(self.dtype());
         let copied = map_with(&*copy_of(bits), &[&Self { dtype: bits, ..self.clone() }])?.remove(0);
         Ok(Self { dtype: self.dtype(), ..copied })
     }
+}
+
+/// The unsigned integers of a type's size: copied as they are, nothing is rounded and every NaN stays what it is.
+const fn bits_of(dtype: Dtype) -> Dtype {
+    match dtype.bytes() {
+        1 => Dtype::U8,
+        2 => Dtype::U16,
+        4 => Dtype::U32,
+        _ => Dtype::U64,
+    }
+}
+
+/// Copies a tensor to the place of another one of its type and shape, whose memory nobody else sees.
+pub(crate) fn copy_into(from: &Tensor, to: &mut Tensor) -> Result<(), Error> {
+    let copy = copy_of(bits_of(from.dtype()));
+    let plan = copy.plan(&[from.layout()], &[to.layout()], &[from.address(), to.address()])?;
+    let (start, queue) = (to.first * to.dtype.bytes() as usize, to.queue.clone());
+    let memory = Arc::get_mut(&mut to.memory).ok_or(ErrorKind::SharedMemory)?;
+    copy.launch(queue.stream(), &plan, vec![from.view()?], vec![memory.view_mut(start..)?])
 }
 
 /// The copy of unsigned integers.

@@ -1,11 +1,12 @@
 //! Operators on rows: softmax, norms, scaling.
 
+use warpfold_device::View;
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{AnyRowWise, Outputs, RowOperator, RowWise};
+use warpfold_kernels::rowwise::{AnyRowWise, Outputs, Plan, RowOperator, RowWise};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::tensor::Allocated;
-use crate::{Axes, Tensor};
+use crate::{Axes, Queue, Tensor};
 
 /// What a norm takes beside its input.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,6 +19,19 @@ pub struct NormInputs<'a> {
     pub residual: Option<&'a Tensor>,
     /// What is added below the root: 1e-5 unless said.
     pub eps: Option<f64>,
+}
+
+impl<'a> NormInputs<'a> {
+    pub(crate) fn norm(self) -> Result<Norm, Error> {
+        if self.scale.is_none() && self.bias.is_some() {
+            return Err(ErrorKind::BiasWithoutScale.into());
+        }
+        Ok(Norm { eps: self.eps.unwrap_or(EPS), keep_sum: self.residual.is_some() })
+    }
+
+    pub(crate) fn columns(self) -> Vec<&'a Tensor> {
+        self.scale.into_iter().chain(self.bias).collect()
+    }
 }
 
 /// What layer norm gives.
@@ -109,14 +123,8 @@ impl Tensor {
     }
 
     fn norm(&self, op: fn(Norm) -> RowOp, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<[Vec<Self>; 2], Error> {
-        let NormInputs { scale, bias, residual, eps } = inputs;
-        if scale.is_none() && bias.is_some() {
-            return Err(ErrorKind::BiasWithoutScale.into());
-        }
-        let norm = Norm { eps: eps.unwrap_or(EPS), keep_sum: residual.is_some() };
-        let row_inputs: Vec<_> = std::iter::once(self).chain(residual).collect();
-        let columns: Vec<_> = scale.into_iter().chain(bias).collect();
-        let done = rows(op(norm), &row_inputs, &columns, axes)?;
+        let row_inputs: Vec<_> = std::iter::once(self).chain(inputs.residual).collect();
+        let done = rows(op(inputs.norm()?), &row_inputs, &inputs.columns(), axes)?;
         Ok([done.results, done.stats])
     }
 
@@ -183,83 +191,126 @@ pub(crate) fn rows(op: RowOp, inputs: &[&Tensor], columns: &[&Tensor], axes: Axe
     rows_with(&*operator, inputs, columns, axes)
 }
 
-fn rows_with(
+/// Runs a row operator along some axes together.
+pub(crate) fn rows_with(
     operator: &dyn AnyRowWise,
     inputs: &[&Tensor],
     columns: &[&Tensor],
     axes: Axes<'_>,
 ) -> Result<Done, Error> {
-    for (given, expected) in [(inputs, operator.inputs()), (columns, operator.columns())] {
-        if given.len() != expected.len() {
-            let (op, expected) = ("the row operator".to_owned(), expected.len());
-            return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: given.len() }.into());
-        }
-        given.iter().zip(expected).try_for_each(|(tensor, dtype)| tensor.expect_dtype(*dtype))?;
-    }
-    let first = inputs[0];
-    let axes = axes.resolve(first.rank())?;
-    let row_shape: Vec<usize> = axes.iter().map(|axis| first.shape()[*axis]).collect();
-    if let Some(column) = columns.iter().find(|column| column.shape() != row_shape) {
-        return Err(ErrorKind::ShapeMismatch { left: column.shape().to_vec(), right: row_shape }.into());
-    }
-    // Rows stand last while the operator runs.
-    let order: Vec<isize> = (0..first.rank())
-        .filter(|axis| !axes.contains(axis))
-        .chain(axes.iter().copied())
-        .map(|axis| axis as isize)
-        .collect();
-    let turned: Vec<Tensor> =
-        inputs.iter().map(|input| input.broadcast(first.shape())?.permute(&order)).collect::<Result<_, _>>()?;
-    let done = along_last(operator, turned, columns, first.rank() - axes.len())?;
-    let mut back = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(position, axis)| back[*axis as usize] = position as isize);
-    let keep = |stat: &Tensor| {
-        stat.keep_axes(Axes::Of(&axes.iter().map(|axis| *axis as isize).collect::<Vec<_>>()), first.rank())
-    };
-    Ok(Done {
-        results: done.results.iter().map(|result| result.permute(&back)).collect::<Result<_, _>>()?,
-        stats: done.stats.iter().map(keep).collect::<Result<_, _>>()?,
-    })
-}
-
-/// Runs it along the dimensions from `first_axis` on.
-fn along_last(
-    operator: &dyn AnyRowWise,
-    mut inputs: Vec<Tensor>,
-    columns: &[&Tensor],
-    first_axis: usize,
-) -> Result<Done, Error> {
-    let columns: Vec<Tensor> = columns.iter().map(|column| column.contiguous()).collect::<Result<_, _>>()?;
-    let column_addresses: Vec<u64> = columns.iter().map(Tensor::address).collect();
-    let target = inputs[0].queue().stream().device().target();
-    let plan_for = |inputs: &[Tensor]| {
-        let layouts: Vec<_> = inputs.iter().map(Tensor::layout).collect();
-        let addresses: Vec<_> = inputs.iter().map(Tensor::address).collect();
-        operator.plan(&layouts, &addresses, &column_addresses, first_axis, &target)
-    };
-    let plan = match plan_for(&inputs) {
-        Err(error) if *error.kind() == ErrorKind::RowsNotContiguous => {
-            inputs = inputs.iter().map(Tensor::contiguous).collect::<Result<_, _>>()?;
-            plan_for(&inputs)?
-        }
-        planned => planned?,
-    };
+    let along = Along::new(operator, inputs, columns, axes)?;
+    let turned = along.turned(inputs)?;
+    let (inputs, plan) = along.plan(turned)?;
     let first = &inputs[0];
-    let alloc = |dtypes: &[Dtype], shape: &[usize]| -> Result<Vec<Allocated>, Error> {
-        dtypes.iter().map(|dtype| Allocated::new(first.queue(), *dtype, shape)).collect()
-    };
-    let mut results = alloc(operator.results(), first.shape())?;
-    let mut stats = alloc(operator.stats(), &first.shape()[..first_axis])?;
-    let views: Vec<_> = inputs.iter().map(Tensor::view).collect::<Result<_, _>>()?;
-    let column_views: Vec<_> = columns.iter().map(Tensor::view).collect::<Result<_, _>>()?;
+    let mut results = along.alloc(operator.results(), first)?;
+    let mut stats = along.alloc_stats(first)?;
+    let views: Vec<_> = inputs.iter().map(|input| input.view().map(Some)).collect::<Result<_, _>>()?;
     let outputs = Outputs {
         results: results.iter_mut().map(|result| result.buffer.as_view_mut()).collect(),
         stats: stats.iter_mut().map(|stat| stat.buffer.as_view_mut()).collect(),
     };
-    let queue = first.queue();
-    operator.launch(queue.stream(), &plan, &views, &column_views, outputs, &mut queue.workspace())?;
-    Ok(Done {
-        results: results.into_iter().map(Allocated::finish).collect(),
-        stats: stats.into_iter().map(Allocated::finish).collect(),
-    })
+    along.launch(first.queue(), &plan, &views, outputs)?;
+    along.done(results, stats)
+}
+
+/// A row operator, the vectors along the row side by side, and the axes that rows lie along.
+pub(crate) struct Along<'a> {
+    operator: &'a dyn AnyRowWise,
+    columns: Vec<Tensor>,
+    rank: usize,
+    axes: Vec<usize>,
+    /// The axes with those of the rows last, as rows stand while the operator runs.
+    order: Vec<isize>,
+}
+
+impl<'a> Along<'a> {
+    /// If the operator takes these.
+    pub(crate) fn new(
+        operator: &'a dyn AnyRowWise,
+        inputs: &[&Tensor],
+        columns: &[&Tensor],
+        axes: Axes<'_>,
+    ) -> Result<Self, Error> {
+        for (given, expected) in [(inputs, operator.inputs()), (columns, operator.columns())] {
+            if given.len() != expected.len() {
+                let (op, expected) = ("the row operator".to_owned(), expected.len());
+                return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: given.len() }.into());
+            }
+            given.iter().zip(expected).try_for_each(|(tensor, dtype)| tensor.expect_dtype(*dtype))?;
+        }
+        let (shape, rank) = (inputs[0].shape(), inputs[0].rank());
+        let axes = axes.resolve(rank)?;
+        let row_shape: Vec<usize> = axes.iter().map(|axis| shape[*axis]).collect();
+        if let Some(column) = columns.iter().find(|column| column.shape() != row_shape) {
+            return Err(ErrorKind::ShapeMismatch { left: column.shape().to_vec(), right: row_shape }.into());
+        }
+        let kept = (0..rank).filter(|axis| !axes.contains(axis));
+        let order = kept.chain(axes.iter().copied()).map(|axis| axis as isize).collect();
+        let columns = columns.iter().map(|column| column.contiguous()).collect::<Result<_, _>>()?;
+        Ok(Self { operator, columns, rank, axes, order })
+    }
+
+    /// The inputs, repeated to the shape of the first, with rows last.
+    pub(crate) fn turned(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
+        inputs.iter().map(|input| input.broadcast(inputs[0].shape())?.permute(&self.order)).collect()
+    }
+
+    /// The first of the dimensions that rows lie along, once they stand last.
+    fn first_axis(&self) -> usize {
+        self.rank - self.axes.len()
+    }
+
+    /// The plan, and the inputs that it is for: copies where rows do not lie side by side.
+    pub(crate) fn plan(&self, mut inputs: Vec<Tensor>) -> Result<(Vec<Tensor>, Plan), Error> {
+        let column_addresses: Vec<u64> = self.columns.iter().map(Tensor::address).collect();
+        let target = inputs[0].queue().stream().device().target();
+        let plan_for = |inputs: &[Tensor]| {
+            let layouts: Vec<_> = inputs.iter().map(Tensor::layout).collect();
+            let addresses: Vec<_> = inputs.iter().map(Tensor::address).collect();
+            self.operator.plan(&layouts, &addresses, &column_addresses, self.first_axis(), &target)
+        };
+        match plan_for(&inputs) {
+            Err(error) if *error.kind() == ErrorKind::RowsNotContiguous => {
+                inputs = inputs.iter().map(Tensor::contiguous).collect::<Result<_, _>>()?;
+                let plan = plan_for(&inputs)?;
+                Ok((inputs, plan))
+            }
+            planned => planned.map(|plan| (inputs, plan)),
+        }
+    }
+
+    /// Memory of these types for results of the shape of a turned input.
+    pub(crate) fn alloc(&self, dtypes: &[Dtype], like: &Tensor) -> Result<Vec<Allocated>, Error> {
+        dtypes.iter().map(|dtype| Allocated::new(like.queue(), *dtype, like.shape())).collect()
+    }
+
+    /// Memory for the statistics of a turned input.
+    pub(crate) fn alloc_stats(&self, like: &Tensor) -> Result<Vec<Allocated>, Error> {
+        let shape = &like.shape()[..self.first_axis()];
+        self.operator.stats().iter().map(|dtype| Allocated::new(like.queue(), *dtype, shape)).collect()
+    }
+
+    /// Enqueues it.
+    pub(crate) fn launch(
+        &self,
+        queue: &Queue,
+        plan: &Plan,
+        inputs: &[Option<View<'_, u8>>],
+        outputs: Outputs<'_>,
+    ) -> Result<(), Error> {
+        let columns: Vec<_> = self.columns.iter().map(Tensor::view).collect::<Result<_, _>>()?;
+        self.operator.launch_in_place(queue.stream(), plan, inputs, &columns, outputs, &mut queue.workspace())
+    }
+
+    /// What was written, with the axes in their places.
+    pub(crate) fn done(&self, results: Vec<Allocated>, stats: Vec<Allocated>) -> Result<Done, Error> {
+        let mut back = vec![0; self.order.len()];
+        self.order.iter().enumerate().for_each(|(position, axis)| back[*axis as usize] = position as isize);
+        let axes: Vec<isize> = self.axes.iter().map(|axis| *axis as isize).collect();
+        let keep = |stat: Allocated| stat.finish().keep_axes(Axes::Of(&axes), self.rank);
+        Ok(Done {
+            results: results.into_iter().map(|result| result.finish().permute(&back)).collect::<Result<_, _>>()?,
+            stats: stats.into_iter().map(keep).collect::<Result<_, _>>()?,
+        })
+    }
 }

@@ -116,6 +116,10 @@ pub(super) struct Command {
     #[arg(long)]
     #[serde(default)]
     batch_invariant: bool,
+    /// Write the first result where the first input was, in the memory of the device.
+    #[arg(long)]
+    #[serde(default)]
+    in_place: bool,
     /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of uint16, f8e4m3 or
     /// f8e5m2 in one of uint8.
     #[arg(long, value_name = "DTYPES", value_delimiter = ',')]
@@ -227,8 +231,15 @@ impl Prepared<'_> {
             let shape: Vec<usize> = array.shape.iter().map(|size| *size as usize).collect();
             Tensor::from_bytes(queue, array.dtype, &array.data, &shape)
         };
-        let inputs: Vec<Tensor> = self.inputs.iter().map(upload).collect::<Result<_, _>>()?;
-        let outputs = self.operator.run(&inputs, &self.command.options())?;
+        let mut inputs: Vec<Tensor> = self.inputs.iter().map(upload).collect::<Result<_, _>>()?;
+        let options = self.command.options();
+        let outputs = match inputs.split_first_mut() {
+            Some((first, others)) if self.command.in_place => {
+                let rest = self.operator.run_in_place(first, others, &options)?;
+                std::iter::once(first.clone()).chain(rest).collect()
+            }
+            _ => self.operator.run(&inputs, &options)?,
+        };
         for (path, tensor) in self.command.outputs.iter().zip(&outputs) {
             let shape = tensor.shape().iter().map(|size| *size as u64).collect();
             npy::write(path, &Array { dtype: tensor.dtype(), shape, data: tensor.to_bytes()? })?;

@@ -37,15 +37,15 @@ pub trait AnyRowWise: std::fmt::Debug + Send + Sync {
     /// As [`RowWise::kernel`].
     fn kernel(&self, plan: &Plan) -> AnyKernel;
 
-    /// As [`RowWise::launch`].
+    /// As [`RowWise::launch_in_place`].
     ///
     /// # Errors
-    /// Those of [`RowWise::launch`].
-    fn launch(
+    /// Those of [`RowWise::launch_in_place`].
+    fn launch_in_place(
         &self,
         stream: &Stream,
         plan: &Plan,
-        inputs: &[View<'_, u8>],
+        inputs: &[Option<View<'_, u8>>],
         columns: &[View<'_, u8>],
         outputs: Outputs<'_>,
         workspace: &mut Workspace,
@@ -84,15 +84,15 @@ impl<O: RowOperator> AnyRowWise for RowWise<O> {
         Self::kernel(self, plan)
     }
 
-    fn launch(
+    fn launch_in_place(
         &self,
         stream: &Stream,
         plan: &Plan,
-        inputs: &[View<'_, u8>],
+        inputs: &[Option<View<'_, u8>>],
         columns: &[View<'_, u8>],
         outputs: Outputs<'_>,
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
-        Self::launch(self, stream, plan, inputs, columns, outputs, workspace)
+        Self::launch_in_place(self, stream, plan, inputs, columns, outputs, workspace)
     }
 }

@@ -139,18 +139,45 @@ impl<O: RowOperator> RowWise<O> {
         outputs: Outputs<'_>,
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
+        let inputs: Vec<_> = inputs.iter().cloned().map(Some).collect();
+        self.launch_in_place(stream, plan, &inputs, columns, outputs, workspace)
+    }
+
+    /// As [`RowWise::launch`]; an input that is `None` is the first result: same memory, same type, side by side in C
+    /// order. That is right for every operator: a row is in registers, or folded by a launch of its own, before any of it
+    /// is written, and each result is written by the thread that has read the item in its place.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn launch_in_place(
+        &self,
+        stream: &Stream,
+        plan: &Plan,
+        inputs: &[Option<View<'_, u8>>],
+        columns: &[View<'_, u8>],
+        outputs: Outputs<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
         let Some(config) = plan.launch else { return Ok(()) };
         let function = self.kernel(plan).prepare(stream.device())?;
+        let Outputs { results, stats } = outputs;
         let mut between = Vec::new();
         if let Shape::Long { fold, .. } = &plan.shape {
+            let of = |input: &Option<_>| input.clone().unwrap_or_else(|| results[0].as_view());
+            let inputs = inputs.iter().map(of).collect();
             between = self.fold_rows(stream, fold, plan.geometry.results, inputs, workspace)?;
         }
-        let Outputs { results, stats } = outputs;
+        let place = results.first().map_or(0, ViewMut::address);
         let mut arguments = Arguments::new();
-        for group in [inputs, columns] {
-            arguments = group.iter().fold(arguments, |arguments, view| arguments.input(view.clone()));
-            arguments = (group.len()..2).fold(arguments, |arguments, _| arguments.value(0_u64));
+        for input in inputs {
+            arguments = match input {
+                Some(input) => arguments.input(input.clone()),
+                None => arguments.value(place),
+            };
         }
+        arguments = (inputs.len()..2).fold(arguments, |arguments, _| arguments.value(0_u64));
+        arguments = columns.iter().fold(arguments, |arguments, view| arguments.input(view.clone()));
+        arguments = (columns.len()..2).fold(arguments, |arguments, _| arguments.value(0_u64));
         for group in [results, stats] {
             let missing = group.len()..2;
             arguments = group.into_iter().fold(arguments, Arguments::output);
@@ -173,13 +200,13 @@ impl<O: RowOperator> RowWise<O> {
         stream: &Stream,
         plan: &crate::fold::Plan,
         rows: u64,
-        inputs: &[View<'_, u8>],
+        inputs: Vec<View<'_, u8>>,
         workspace: &mut Workspace,
     ) -> Result<Vec<Buffer<u8>>, Error> {
         let of = |dtype: &Dtype| workspace.take_scratch(stream.device(), rows * dtype.bytes());
         let mut between: Vec<Buffer<u8>> = self.between.0.dtypes().iter().map(of).collect::<Result<_, _>>()?;
         let outputs = between.iter_mut().map(Buffer::as_view_mut).collect();
-        self.fold.launch(stream, plan, inputs.to_vec(), outputs, workspace)?;
+        self.fold.launch(stream, plan, inputs, outputs, workspace)?;
         Ok(between)
     }
 }

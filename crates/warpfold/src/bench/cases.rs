@@ -374,7 +374,7 @@ impl Prepared {
                     results: results.iter_mut().map(Buffer::as_view_mut).collect(),
                     stats: stats.iter_mut().map(Buffer::as_view_mut).collect(),
                 };
-                operator.launch(stream, plan, &[input.as_view()], &[], outputs, workspace)
+                operator.launch_in_place(stream, plan, &[Some(input.as_view())], &[], outputs, workspace)
             }
         }
     }

@@ -1,11 +1,14 @@
 //! The element-wise operations.
 
+use std::sync::Arc;
+
+use warpfold_kernels::map::AnyMap;
 use warpfold_kernels::operations::{Number, Operation, Options as Chosen, map_of};
-use warpfold_kernels::{Error, ErrorKind};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use super::{Choice, Operator, Options};
 use crate::Tensor;
-use crate::map::map_with;
+use crate::map::{map_into_first, map_with};
 
 macro_rules! operators {
     ($($name:literal $inputs:literal [$($choice:ident)*] $summary:literal;)*) => {
@@ -82,16 +85,32 @@ operators! {
     "cast" 1 [Dtype] "X → its elements in another type";
 }
 
-fn run(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+fn map(operator: &Operator, dtypes: &[Dtype], options: &Options) -> Result<Arc<dyn AnyMap>, Error> {
     let operation: Operation = operator.name.parse()?;
     let number = |value: Option<f64>, default: i64| value.map_or(Number::from(default), Number::from);
     let chosen = Chosen { dtype: options.dtype, alpha: number(options.alpha, 1), beta: number(options.beta, 0) };
-    let dtypes: Vec<_> = inputs.iter().map(Tensor::dtype).collect();
-    let map = map_of(operation, &dtypes, &chosen)?;
+    let map = map_of(operation, dtypes, &chosen)?;
     if map.inputs() != dtypes {
         return Err(ErrorKind::DtypeMismatch { left: dtypes[0], right: map.inputs()[0] }.into());
     }
+    Ok(map)
+}
+
+fn run(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let map = map(operator, &inputs.iter().map(Tensor::dtype).collect::<Vec<_>>(), options)?;
     map_with(&*map, &inputs.iter().collect::<Vec<_>>())
+}
+
+/// The same with the result in the place of the first input.
+pub(super) fn run_in_place(
+    operator: &Operator,
+    first: &mut Tensor,
+    others: &[Tensor],
+    options: &Options,
+) -> Result<Vec<Tensor>, Error> {
+    let dtypes: Vec<_> = std::iter::once(first.dtype()).chain(others.iter().map(Tensor::dtype)).collect();
+    map_into_first(&*map(operator, &dtypes, options)?, first, &others.iter().collect::<Vec<_>>())?;
+    Ok(Vec::new())
 }
 
 #[cfg(test)]

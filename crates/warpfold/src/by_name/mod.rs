@@ -60,6 +60,27 @@ impl Operator {
     }
 }
 
+impl Operator {
+    /// Runs it with its first result in the place of its first input, whose memory nobody else may see; gives the other
+    /// results.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OptionNotTaken`] for an operator that works on neither elements nor rows one by one,
+    /// [`ErrorKind::DtypeMismatch`] if the result is of another type, [`ErrorKind::SharedMemory`],
+    /// [`ErrorKind::OverlappingOutput`], and those of [`Operator::run`].
+    pub fn run_in_place(&self, first: &mut Tensor, others: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+        self.check(1 + others.len(), options)?;
+        let is_of = |family: &[Self]| family.iter().any(|operator| operator.name == self.name);
+        if is_of(rows::OPERATORS) {
+            return rows::run_in_place(self, first, others, options);
+        }
+        if is_of(elementwise::OPERATORS) {
+            return elementwise::run_in_place(self, first, others, options);
+        }
+        Err(ErrorKind::OptionNotTaken { op: self.name.to_owned(), option: "in-place" }.into())
+    }
+}
+
 /// Every operator, family by family.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
     [

@@ -5,6 +5,7 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use super::{Choice, Operator, Options};
 use crate::Tensor;
+use crate::in_place::rows_in_place;
 use crate::rowwise::{EPS, rows};
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -58,7 +59,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     },
 ];
 
-fn run(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+/// The operator with its options, and how many of its inputs lie along rows; the others belong to their positions.
+fn chosen(operator: &Operator, num_inputs: usize, options: &Options) -> Result<(RowOp, usize), Error> {
     let scale = options.alpha.unwrap_or(1.0);
     let norm = Norm { eps: options.eps.unwrap_or(EPS), keep_sum: false };
     let to = options.dtype.unwrap_or(Dtype::I8);
@@ -73,9 +75,27 @@ fn run(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<
     if matches!(op, RowOp::Quantize { .. }) && !matches!(to, Dtype::I8 | Dtype::F8E4M3 | Dtype::F8E5M2) {
         return Err(ErrorKind::Unsupported { op: operator.name.to_owned(), dtype: to }.into());
     }
-    let row_inputs = if matches!(op, RowOp::Softmax { .. } | RowOp::LogSoftmax { .. }) { inputs.len() } else { 1 };
+    Ok((op, if matches!(op, RowOp::Softmax { .. } | RowOp::LogSoftmax { .. }) { num_inputs } else { 1 }))
+}
+
+fn run(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let (op, row_inputs) = chosen(operator, inputs.len(), options)?;
     let inputs: Vec<&Tensor> = inputs.iter().collect();
     let (row_inputs, columns) = inputs.split_at(row_inputs);
     let done = rows(op, row_inputs, columns, options.axes_or_last())?;
+    Ok(done.results.into_iter().chain(done.stats).collect())
+}
+
+/// The same with the result in the place of the first input.
+pub(super) fn run_in_place(
+    operator: &Operator,
+    first: &mut Tensor,
+    others: &[Tensor],
+    options: &Options,
+) -> Result<Vec<Tensor>, Error> {
+    let (op, row_inputs) = chosen(operator, 1 + others.len(), options)?;
+    let others: Vec<&Tensor> = others.iter().collect();
+    let (row_inputs, columns) = others.split_at(row_inputs - 1);
+    let done = rows_in_place(op, first, row_inputs, columns, options.axes_or_last())?;
     Ok(done.results.into_iter().chain(done.stats).collect())
 }
