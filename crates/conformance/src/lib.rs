@@ -1,9 +1,10 @@
 //! Tests that run on every device at hand: foreign PTX with its references, the corpus that proves the checks of the
-//! virtual GPU, the proofs of single instructions, the cases that tell models of the hardware apart, and the reference of
-//! the operators.
+//! virtual GPU, the proofs of single instructions, kernels without one of their synchronisations, the cases that tell models
+//! of the hardware apart, and the reference of the operators.
 
 pub mod calibration;
 pub mod corpus;
 pub mod foreign;
 pub mod instructions;
+pub mod mutants;
 pub mod reference;

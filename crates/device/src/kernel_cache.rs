@@ -4,6 +4,7 @@
 //! made anew for each call (`sum(256)` twice) are built each time, but the same PTX text is loaded once.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,8 +39,19 @@ pub struct KernelCounts {
 pub(crate) struct KernelCache {
     kernels: Table<(u64, Bounds), Arc<Prepared>>,
     modules: Table<String, Arc<dyn BackendModule>>,
+    rewrite: Mutex<Rewrite>,
     built: AtomicU64,
     loaded: AtomicU64,
+}
+
+/// What is done to texts before they are loaded; nothing unless it is said.
+#[derive(Clone, Default)]
+struct Rewrite(Option<Arc<dyn Fn(&str) -> String + Send + Sync>>);
+
+impl fmt::Debug for Rewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Rewrite(_)" } else { "None" })
+    }
 }
 
 impl KernelCache {
@@ -47,7 +59,9 @@ impl KernelCache {
         self.kernels.get_or_insert((kernel.id(), *kernel.bounds()), || {
             let built = kernel.build(&device.target()).map_err(ErrorKind::Build)?;
             self.built.fetch_add(1, Ordering::Relaxed);
+            let rewrite = self.rewrite.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let ptx = built.module.to_string();
+            let ptx = rewrite.0.map_or_else(|| ptx.clone(), |rewrite| rewrite(&ptx));
             let module = self.modules.get_or_insert(ptx.clone(), || {
                 let module = device.backend().load(&ptx)?;
                 self.loaded.fetch_add(1, Ordering::Relaxed);
@@ -78,6 +92,26 @@ impl Device {
     pub fn prepare<Ps: Params>(&self, kernel: &Kernel<Ps>) -> Result<Function, Error> {
         let prepared = self.prepared(kernel)?;
         Ok(Function::new(self.clone(), prepared.function.clone(), prepared.dynamic_shared))
+    }
+
+    /// From here on passes the text of each kernel through a function before it is loaded: to look at it, or to try a variant
+    /// that has the same entry and parameters. Kernels that were loaded before stay as they are, and [`Device::load`] loads
+    /// what it is given.
+    ///
+    /// ```
+    /// use warpfold_device::{Device, LaunchConfig, Profile};
+    /// use warpfold_lang::{Global, kernel};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// device.rewrite_kernels(|text| text.replace(", 41;", ", 42;"));
+    /// let answer = kernel("answer", |output: Global<u32>| output.set(41));
+    /// let mut output = device.alloc::<u32>(1)?;
+    /// device.launch(&answer, LaunchConfig::new(1, 1), (&mut output,))?;
+    /// assert_eq!(output.download()?, [42]);
+    /// # Ok::<(), warpfold_device::Error>(())
+    /// ```
+    pub fn rewrite_kernels(&self, rewrite: impl Fn(&str) -> String + Send + Sync + 'static) {
+        *self.kernels().rewrite.lock().unwrap_or_else(PoisonError::into_inner) = Rewrite(Some(Arc::new(rewrite)));
     }
 
     /// How many kernels were built and loaded so far, those that [`Device::load`] loads not counted.

@@ -42,6 +42,6 @@ mod workspace;
 pub use any_kernel::AnyKernel;
 pub use dtype::{Dtype, LadderElement};
 pub use error::{Error, ErrorKind};
-pub use list::{Listed, kernels};
+pub use list::{Listed, Shipped, kernels};
 pub use ready::Ready;
 pub use workspace::Workspace;

@@ -1,7 +1,24 @@
 //! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, conv, fold, gather, gemv, histogram, map, matmul, nms, operations, reductions, rowwise};
+use crate::{AnyKernel, conv, fold, gather, gemv, histogram, matmul, nms, operations, reductions, rowwise};
+
+/// A kernel in one of the configurations that plans give it.
+#[derive(Debug, Clone)]
+pub struct Shipped {
+    /// The kernel.
+    pub kernel: AnyKernel,
+    /// The threads of its blocks.
+    pub block: u32,
+    /// Bytes of loads that a thread has under way at once, where its plan says so.
+    pub in_flight: Option<u64>,
+}
+
+impl From<(AnyKernel, u32)> for Shipped {
+    fn from((kernel, block): (AnyKernel, u32)) -> Self {
+        Self { kernel, block, in_flight: None }
+    }
+}
 
 /// A kernel and where it belongs.
 #[derive(Debug, Clone)]
@@ -12,6 +29,18 @@ pub struct Listed {
     pub place: String,
     /// The block it is launched with.
     pub block: [u32; 3],
+    /// Bytes of loads that a thread has under way at once, where its plan says so.
+    pub in_flight: Option<u64>,
+}
+
+impl Listed {
+    fn new(kernel: AnyKernel, place: &str, block: [u32; 3]) -> Self {
+        Self { kernel, place: place.to_owned(), block, in_flight: None }
+    }
+
+    fn shipped(Shipped { kernel, block, in_flight }: Shipped, place: &str) -> Self {
+        Self { in_flight, ..Self::new(kernel, place, [block, 1, 1]) }
+    }
 }
 
 /// Every kernel, ladder by ladder, each rung for each element type.
@@ -24,40 +53,36 @@ pub fn kernels() -> Vec<Listed> {
             for launch in rung.launches {
                 let block = (launch.config)(ladder.default_size).block;
                 let kernels = ladder.dtypes.iter().map(|dtype| (launch.kernel)(*dtype));
-                list.extend(kernels.map(|kernel| Listed { kernel, place: place.clone(), block }));
+                list.extend(kernels.map(|kernel| Listed::new(kernel, &place, block)));
             }
         }
     }
-    let shipped = [
-        ("gemv", [gemv::BLOCK, 1, 1], gemv::kernels()),
-        ("map", [map::BLOCK, 1, 1], operations::kernels()),
-        ("gather", [gather::BLOCK, 1, 1], gather::kernels()),
-    ];
-    for (place, block, kernels) in shipped {
-        list.extend(kernels.into_iter().map(|kernel| Listed { kernel, place: place.to_owned(), block }));
-    }
-    let of_blocks = [
+    let of_plans = [
+        ("gemv", gemv::kernels()),
+        ("map", operations::kernels()),
         ("histogram", histogram::kernels()),
         ("scan", fold::scan_kernels()),
-        ("segments", fold::segments_kernels()),
         ("rows", rowwise::operators::kernels()),
         ("reductions", few_reductions()),
-        ("matmul", matmul::kernels()),
-        ("conv", conv::kernels()),
     ];
-    for (place, kernels) in of_blocks {
-        let listed = |(kernel, block)| Listed { kernel, place: place.to_owned(), block: [block, 1, 1] };
-        list.extend(kernels.into_iter().map(listed));
+    for (place, kernels) in of_plans {
+        list.extend(kernels.into_iter().map(|shipped| Listed::shipped(shipped, place)));
     }
-    list.extend(nms::kernels().into_iter().map(|(block, kernel)| Listed { kernel, place: "nms".to_owned(), block }));
+    let gather = gather::kernels().into_iter();
+    list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
+    let of_blocks = [("segments", fold::segments_kernels()), ("matmul", matmul::kernels()), ("conv", conv::kernels())];
+    for (place, kernels) in of_blocks {
+        list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));
+    }
+    list.extend(nms::kernels().into_iter().map(|(block, kernel)| Listed::new(kernel, "nms", block)));
     list
 }
 
 /// A few of the kernels of reductions: all of them are assembled by the tests, but these are looked at.
-fn few_reductions() -> Vec<(AnyKernel, u32)> {
+fn few_reductions() -> Vec<Shipped> {
     const NAMES: [&str; 4] =
         ["sum_f32_f32_rows", "argmax_i8_i64_rows", "mean_var_f32_f32_rows", "log_sum_exp_f32_f32_columns"];
-    reductions::kernels().into_iter().filter(|(kernel, _)| NAMES.contains(&kernel.name())).collect()
+    reductions::kernels().into_iter().filter(|shipped| NAMES.contains(&shipped.kernel.name())).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use crate::Tensor;
 use crate::tensor::Allocated;
 
 impl Tensor {
-    /// `softmax(self) @ values` without the weights in memory: scores `[…, S, T]` and values `[…, T, D]` give `[…, S, D]`.
+    /// `softmax(self) @ values` without the weights in memory: scores `[…, S, T]` and values `[…, T, D]` give `[…, S, D]`, of
+    /// their type, or of eight-bit floats as `f32`.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};
@@ -20,8 +21,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`] for another element type
-    /// than f16, bf16 and f32.
+    /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`] for an element type
+    /// that is no float.
     pub fn softmax_v(&self, values: &Self) -> Result<Self, Error> {
         values.expect_dtype(self.dtype())?;
         let mismatch =
@@ -37,9 +38,9 @@ impl Tensor {
             return Err(ErrorKind::Empty("softmax-v".to_owned()).into());
         }
         let (scores, values) = (self.contiguous()?, values.contiguous()?);
-        let mut output = Allocated::new(self.queue(), self.dtype(), &[batch, &[*rows, *width]].concat())?;
         let problem =
             Problem { dtype: self.dtype(), batch: batch.iter().product(), rows: *rows, len: *len, width: *width };
+        let mut output = Allocated::new(self.queue(), problem.output(), &[batch, &[*rows, *width]].concat())?;
         let stream = self.queue().stream();
         softmax_v(stream, &problem, scores.view()?, values.view()?, output.buffer.as_view_mut())?;
         Ok(output.finish())

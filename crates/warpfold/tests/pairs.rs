@@ -1,6 +1,6 @@
 //! Operators of a pair of tensors, against plain loops in double precision; under every check.
 
-use warpfold::{Device, ErrorKind, Profile, Tensor};
+use warpfold::{Device, Dtype, ErrorKind, Profile, Tensor};
 use warpfold_device::Checks;
 
 fn device() -> Device {
@@ -77,6 +77,24 @@ fn softmax_times_values_of_any_sizes() {
                 "{got} for {expected} at {at} of {batch} {rows} {len} {width}"
             );
         }
+        is_clean(&device);
+    }
+}
+
+#[test]
+fn softmax_times_values_of_eight_bit_floats_is_that_of_their_values() {
+    let device = device();
+    let (rows, len, width) = (9, 130, 40);
+    for dtype in [Dtype::F8E4M3, Dtype::F8E5M2] {
+        let narrow = |n: usize, shape: &[usize]| {
+            let data: Vec<f32> = (0..n).map(|i| sample(i + n)).collect();
+            Tensor::from_slice(&device, &data, shape).unwrap().cast(dtype).unwrap()
+        };
+        let (scores, values) = (narrow(rows * len, &[rows, len]), narrow(len * width, &[len, width]));
+        let wide = |tensor: &Tensor| tensor.cast(Dtype::F32).unwrap();
+        let got = scores.softmax_v(&values).unwrap();
+        let expected = wide(&scores).softmax_v(&wide(&values)).unwrap();
+        assert_eq!((got.dtype(), got.to_bytes().unwrap()), (Dtype::F32, expected.to_bytes().unwrap()), "{dtype}");
         is_clean(&device);
     }
 }

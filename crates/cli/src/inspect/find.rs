@@ -11,6 +11,8 @@ pub(super) struct Found {
     pub place: String,
     pub kernel: AnyKernel,
     pub block: [u32; 3],
+    /// Bytes of loads that a thread has under way at once, where its plan says so.
+    pub in_flight: Option<u64>,
 }
 
 /// The kernel of an entry's name, of a place such as `reduce/naive`, or of a rung that no other ladder has.
@@ -60,5 +62,6 @@ fn of_place(all: &[Listed], place: &str, dtype: Option<Dtype>) -> Result<Found, 
 }
 
 fn found(listed: &Listed) -> Found {
-    Found { place: listed.place.clone(), kernel: listed.kernel.clone(), block: listed.block }
+    let Listed { place, kernel, block, in_flight } = listed.clone();
+    Found { place, kernel, block, in_flight }
 }

@@ -37,7 +37,7 @@ const PTX_VERSION: (u32, u32) = (8, 0);
 
 impl Inspect {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        let Found { place, kernel, block } = find::find(&self.kernel, self.dtype)?;
+        let Found { place, kernel, block, in_flight } = find::find(&self.kernel, self.dtype)?;
         let arch = warpfold_lang::Arch { number: self.target.number, specific: self.target.specific };
         let built = kernel.build(&Target::new(arch, PTX_VERSION)).map_err(Failure::unsupported)?;
         let text = built.ptx();
@@ -54,14 +54,23 @@ impl Inspect {
             static_shared: info.static_shared,
             dynamic_shared: u32::try_from(built.dynamic_shared_bytes).unwrap_or(u32::MAX),
         };
-        let occupied = |registers| occupancy_text(&occupancy::occupancy(self.target, &usage(registers)));
-        lines.push(format!("occupancy         {}", occupied(info.registers)));
+        let occupied = |registers| {
+            let occupancy = occupancy::occupancy(self.target, &usage(registers));
+            let threads = occupancy.blocks_per_sm * block.iter().product::<u32>();
+            let in_flight = in_flight.map(|bytes| bytes_text(bytes, threads));
+            (occupancy_text(&occupancy), in_flight)
+        };
+        let (occupancy, bytes) = occupied(info.registers);
+        lines.push(format!("occupancy         {occupancy}"));
+        lines.extend(bytes.map(|bytes| format!("loads under way   {bytes}")));
         match ptxas::assemble(&text, self.target)? {
             None => lines.push("ptxas             not found: name it in PTXAS, or put it on the path".to_owned()),
             Some(Err(complaint)) => lines.push(format!("ptxas             refuses the text: {complaint}")),
             Some(Ok(figures)) => {
                 lines.push(format!("ptxas             {figures}"));
-                lines.push(format!("occupancy, ptxas  {}", occupied(figures.registers)));
+                let (occupancy, bytes) = occupied(figures.registers);
+                lines.push(format!("occupancy, ptxas  {occupancy}"));
+                lines.extend(bytes.map(|bytes| format!("loads under way   {bytes}")));
             }
         }
         let comments: String = lines.iter().map(|line| format!("// {line}\n")).collect();
@@ -86,6 +95,12 @@ fn described(info: &KernelInfo, built: &Built, block: [u32; 3]) -> Vec<String> {
     parameters
         .chain([format!("threads a block   {threads} ({x}x{y}x{z})"), format!("shared memory     {shared}{dynamic}")])
         .collect()
+}
+
+/// What a plan has under way on a multiprocessor with so many threads; an H200 needs 48 KiB to be as fast as its memory.
+fn bytes_text(a_thread: u64, threads: u32) -> String {
+    let bytes = a_thread * u64::from(threads);
+    format!("{a_thread} bytes a thread, {:.1} KiB a multiprocessor", bytes as f64 / 1024.0)
 }
 
 fn occupancy_text(occupancy: &Occupancy) -> String {

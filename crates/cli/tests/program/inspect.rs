@@ -30,6 +30,16 @@ fn a_kernel_is_shown_with_what_it_takes() {
 }
 
 #[test]
+fn what_a_plan_has_under_way_is_shown() {
+    // Four loads of 16 bytes a thread, and six blocks of 256.
+    let outcome = inspect(&["sum_f32_f32_rows"]).ended_with(0);
+    outcome.has("// loads under way   64 bytes a thread, 96.0 KiB a multiprocessor");
+    // Of a rung no plan says it.
+    let rung = inspect(&["reduce/interleaved"]).ended_with(0);
+    assert!(!rung.stdout.contains("loads under way"), "{}", rung.stdout);
+}
+
+#[test]
 fn the_target_and_the_element_type_can_be_chosen() {
     let outcome = inspect(&["interleaved", "--target", "sm_80", "--dtype", "f32"]).ended_with(0);
     outcome.has(".target sm_80");

@@ -121,7 +121,10 @@ fn sum_columns<T: Element, O: Element<Acc = T::Acc>>(
         when(thread.lt(stride * lanes), || {
             mine.iter().for_each(|mine| mine.add_assign(mine.at(stride * lanes).get()));
         });
-        sync_threads();
+        // With one sum a lane, a thread stores what it has added itself.
+        if stride > 1 || width > 1 {
+            sync_threads();
+        }
     }
     // Epilogue: neighbouring threads store neighbouring columns.
     for start in (0..tile.columns()).step_by(BLOCK as usize) {

@@ -36,7 +36,7 @@ pub use split::{Split, split};
 
 use half::{bf16, f16};
 
-use crate::AnyKernel;
+use crate::{AnyKernel, Shipped};
 use ladder::planned;
 
 /// Threads a block.
@@ -51,21 +51,25 @@ pub const RESIDENT_BLOCKS: u32 = 3;
 pub const RESIDENT_BLOCKS_OF_LANES: u32 = 6;
 
 /// A kernel of each kind, narrow and wide, for the list of all kernels.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let wide = |width| Shape { lanes: 32, rows: 2, unroll: 1, width };
     let narrow = Shape { lanes: 4, rows: 1, unroll: 4, width: 1 };
     let tile = |lanes, width| Tile { lanes, width };
-    vec![
-        planned::<f32>(narrow).into(),
-        planned::<f64>(wide(2)).into(),
-        planned::<bf16>(wide(8)).into(),
-        split::<f32, f32>(4).into(),
-        split::<f16, f32>(8).into(),
-        split::<f64, f64>(1).into(),
-        columns::<f32, f32>(tile(32, 4)).into(),
-        columns::<f64, f64>(tile(1, 1)).into(),
-        columns::<f16, f16>(tile(256, 8)).into(),
-        finish::<f32>(32).into(),
-        finish::<bf16>(1).into(),
-    ]
+    // With the bytes of the matrix that a thread has under way.
+    let kernels: [(AnyKernel, Option<u32>); 11] = [
+        (planned::<f32>(narrow).into(), Some(16)),
+        (planned::<f64>(wide(2)).into(), Some(32)),
+        (planned::<bf16>(wide(8)).into(), Some(32)),
+        (split::<f32, f32>(4).into(), Some(16 * split::UNROLL)),
+        (split::<f16, f32>(8).into(), Some(16 * split::UNROLL)),
+        (split::<f64, f64>(1).into(), Some(8 * split::UNROLL)),
+        (columns::<f32, f32>(tile(32, 4)).into(), Some(16 * columns::UNROLL)),
+        (columns::<f64, f64>(tile(1, 1)).into(), Some(8 * columns::UNROLL)),
+        (columns::<f16, f16>(tile(256, 8)).into(), Some(16 * columns::UNROLL)),
+        (finish::<f32>(32).into(), None),
+        (finish::<bf16>(1).into(), None),
+    ];
+    let shipped =
+        |(kernel, in_flight): (_, Option<u32>)| Shipped { kernel, block: BLOCK, in_flight: in_flight.map(u64::from) };
+    kernels.into_iter().map(shipped).collect()
 }

@@ -27,16 +27,18 @@ pub use values::Value;
 
 use walk::for_each_value;
 
-use crate::AnyKernel;
+use crate::{AnyKernel, Shipped};
 
-/// Kernels for each width of a value, for the list of all kernels; with the threads of their blocks.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+/// Kernels for each width of a value, for the list of all kernels.
+pub(crate) fn kernels() -> Vec<Shipped> {
     use ladder::{BLOCK, LARGE_BLOCK};
-    vec![
+    let kernels: Vec<(AnyKernel, u32)> = vec![
         (ladder::copies::<u8>(LARGE_BLOCK, 32).into(), LARGE_BLOCK),
         (ladder::copies::<u16>(LARGE_BLOCK, 4).into(), LARGE_BLOCK),
         (ladder::copies::<u64>(LARGE_BLOCK, 1).into(), LARGE_BLOCK),
         (global::<u8>(BLOCK).into(), BLOCK),
         (global::<u64>(BLOCK).into(), BLOCK),
-    ]
+    ];
+    let shipped = |(kernel, block)| Shipped { kernel, block, in_flight: Some(walk::bytes_under_way(block)) };
+    kernels.into_iter().map(shipped).collect()
 }

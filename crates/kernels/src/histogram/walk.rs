@@ -9,6 +9,11 @@ pub(super) const fn vectors_under_way(block: u32) -> u32 {
     if block > 512 { 3 } else { 2 }
 }
 
+/// The same in bytes.
+pub(super) fn bytes_under_way(block: u32) -> u64 {
+    u64::from(16 * vectors_under_way(block))
+}
+
 /// Gives each of `len` values to `take`, in some thread of a grid of `block` threads a block.
 ///
 /// Values before the first multiple of 16 bytes, and those behind the last whole vector, go to the first threads.

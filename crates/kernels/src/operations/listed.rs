@@ -2,7 +2,8 @@
 
 use super::{Operation, Options, map_of};
 use crate::layout::Layout;
-use crate::{AnyKernel, Dtype};
+use crate::map::BLOCK;
+use crate::{Dtype, Shipped};
 
 /// How the tensors of a listed map lie.
 #[derive(Debug, Clone, Copy)]
@@ -37,11 +38,11 @@ const LISTED: &[(Operation, Dtype, Option<Dtype>, Lie)] = &[
 ];
 
 /// The kernels.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     LISTED.iter().map(|(operation, dtype, to, lie)| kernel(*operation, *dtype, *to, *lie)).collect()
 }
 
-fn kernel(operation: Operation, dtype: Dtype, to: Option<Dtype>, lie: Lie) -> AnyKernel {
+fn kernel(operation: Operation, dtype: Dtype, to: Option<Dtype>, lie: Lie) -> Shipped {
     let layout = |shape: &[usize], strides: &[isize]| {
         Layout::new(shape.to_vec(), strides.to_vec()).expect("a listed layout has few dimensions")
     };
@@ -61,5 +62,7 @@ fn kernel(operation: Operation, dtype: Dtype, to: Option<Dtype>, lie: Lie) -> An
     let map = map_of(operation, &vec![dtype; inputs], &Options { dtype: to, ..Options::default() });
     let map = map.expect("a listed operation exists for its type");
     let plan = map.plan(&layouts.iter().collect::<Vec<_>>(), &[&output], &addresses);
-    map.kernel(&plan.expect("a listed map has a plan"))
+    let plan = plan.expect("a listed map has a plan");
+    let in_flight = Some(plan.bytes_in_flight_a_thread(&vec![dtype; inputs]));
+    Shipped { kernel: map.kernel(&plan), block: BLOCK, in_flight }
 }

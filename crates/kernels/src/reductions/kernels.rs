@@ -2,7 +2,7 @@
 
 use super::{Options, Reduction, fold_of};
 use crate::layout::Layout;
-use crate::{AnyKernel, Dtype};
+use crate::{Dtype, Shipped};
 
 /// How a fold is asked for.
 #[derive(Clone, Copy)]
@@ -15,9 +15,9 @@ enum Shape {
     Long,
 }
 
-/// A kernel for each monoid, in the types whose code differs, with its threads a block.
+/// A kernel for each monoid, in the types whose code differs.
 #[must_use]
-pub fn kernels() -> Vec<(AnyKernel, u32)> {
+pub fn kernels() -> Vec<Shipped> {
     use {Dtype as D, Reduction as R, Shape as S};
     let all: &[(R, D, S)] = &[
         (R::Sum, D::F32, S::Rows),
@@ -57,7 +57,7 @@ pub fn kernels() -> Vec<(AnyKernel, u32)> {
     all.iter().map(|(reduction, dtype, shape)| kernel_of(*reduction, *dtype, *shape)).collect()
 }
 
-fn kernel_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> (AnyKernel, u32) {
+fn kernel_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> Shipped {
     let longest = if dtype == Dtype::I64 { Options::MAX_K / 2 } else { Options::MAX_K };
     let k = (reduction == Reduction::TopK).then_some(longest);
     let options = Options { k, ..Options::default() };
@@ -71,5 +71,6 @@ fn kernel_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> (AnyKernel, u3
     let inputs = reduction.inputs();
     let plan = fold.plan(&vec![&layout; inputs], &vec![0; inputs], &[axis]).expect("a fold of a million");
     let block = plan.launch.expect("there are results").block[0];
-    (fold.kernel(&plan), block)
+    let in_flight = Some(plan.bytes_in_flight_a_thread(&vec![dtype; inputs]));
+    Shipped { kernel: fold.kernel(&plan), block, in_flight }
 }

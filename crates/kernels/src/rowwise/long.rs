@@ -31,9 +31,14 @@ pub(super) const BLOCK: u32 = 256;
 const UNROLL: u32 = 4;
 
 impl Long {
+    /// Items that a thread loads before it uses the first.
+    pub(super) const fn items_a_thread(&self) -> u32 {
+        self.vector * UNROLL
+    }
+
     /// Items a block.
     pub(super) const fn tile(&self) -> u64 {
-        (BLOCK * self.vector * UNROLL) as u64
+        (BLOCK * self.items_a_thread()) as u64
     }
 }
 

@@ -50,6 +50,18 @@ pub struct Plan {
     pub(crate) geometry: Geometry,
 }
 
+impl Plan {
+    /// Bytes of rows that a thread has under way at once.
+    #[must_use]
+    pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
+        let items = match &self.shape {
+            Shape::OnChip(shape) => shape.groups * shape.vector,
+            Shape::Long { map, .. } => map.items_a_thread(),
+        };
+        dtypes.iter().map(|dtype| dtype.bytes() * u64::from(items)).sum()
+    }
+}
+
 /// What a plan is made for.
 pub(super) struct Problem<'a> {
     /// Whether blocks can share a row.

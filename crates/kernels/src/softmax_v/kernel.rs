@@ -20,8 +20,8 @@ fn element(dtype: Dtype, memory: Global<u8>, index: Val<u64>) -> Global<u8> {
 }
 
 /// Threads are `columns` columns of the values, a power of two from 32 to 256.
-pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, columns: u32) -> AnyKernel {
-    let with = Exponentials::<F>::new(dtype.bytes() <= 2);
+pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, to: Dtype, columns: u32) -> AnyKernel {
+    let with = Exponentials::<F>::new(to.bytes() <= 2);
     let body = move |scores: Global<u8>,
                      values: Global<u8>,
                      results: Global<u8>,
@@ -103,7 +103,7 @@ pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, columns: u32) -> AnyKernel {
                 let is_there = group.eq(0) & column.lt(width) & (first_row + row).lt(num_rows);
                 when(is_there, || {
                     let index = (product * num_rows + first_row + row).cast::<u64>() * width.cast::<u64>();
-                    store(dtype, element(dtype, results, index + column.cast::<u64>()), &[sum.get()], false);
+                    store(to, element(to, results, index + column.cast::<u64>()), &[sum.get()], false);
                 });
             }
         });

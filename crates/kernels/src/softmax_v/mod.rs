@@ -1,10 +1,11 @@
 //! Softmax of scores times values: `O = softmax(S) V`, the weights never written to memory.
 //!
 //! Shapes: scores `[batch, rows, len]`, values `[batch, len, width]`, results `[batch, rows, width]`, all side by side in
-//! C order. Element types f16, bf16, f32, f64, the same for all three; computed in f32 at least, in a fixed order. A block takes
-//! [`ROWS`] rows: each warp folds the softmax statistics of one of them, then all threads walk over the values once,
-//! with the weights of a run of positions in shared memory; threads are columns of the values, several runs side by side
-//! where there are fewer columns than threads. Scores are read twice, values once a block.
+//! C order. Element types f16, bf16, f32, f64, the same for all three, and eight-bit floats, whose results are f32; computed
+//! in f32 at least, in a fixed order. A block takes [`ROWS`] rows: each warp folds the softmax statistics of one of them,
+//! then all threads walk over the values once, with the weights of a run of positions in shared memory; threads are
+//! columns of the values, several runs side by side where there are fewer columns than threads. Scores are read twice,
+//! values once a block.
 
 mod kernel;
 
@@ -21,7 +22,7 @@ pub const ROWS: u32 = 8;
 /// Sizes of the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// Element type of scores, values and results.
+    /// Element type of scores and values.
     pub dtype: Dtype,
     /// Products side by side.
     pub batch: usize,
@@ -31,6 +32,17 @@ pub struct Problem {
     pub len: usize,
     /// Columns of the values.
     pub width: usize,
+}
+
+impl Problem {
+    /// Element type of the results.
+    #[must_use]
+    pub const fn output(&self) -> Dtype {
+        match self.dtype {
+            Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
+            dtype => dtype,
+        }
+    }
 }
 
 /// Enqueues `O = softmax(S) V`: one launch.
@@ -45,7 +57,7 @@ pub fn softmax_v(
     results: ViewMut<'_, u8>,
 ) -> Result<(), Error> {
     let Problem { dtype, batch, rows, len, width } = *problem;
-    if !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
+    if !dtype.is_float() {
         return Err(ErrorKind::Unsupported { op: "softmax-v".to_owned(), dtype }.into());
     }
     const LIMIT: u64 = i32::MAX as u64;
@@ -79,7 +91,8 @@ pub fn kernel_of(dtype: Dtype, columns: u32) -> AnyKernel {
 
 fn make(dtype: Dtype, columns: u32) -> AnyKernel {
     match dtype {
-        Dtype::F64 => kernel::softmax_v::<f64>(dtype, columns),
-        _ => kernel::softmax_v::<f32>(dtype, columns),
+        Dtype::F64 => kernel::softmax_v::<f64>(dtype, dtype, columns),
+        Dtype::F8E4M3 | Dtype::F8E5M2 => kernel::softmax_v::<f32>(dtype, Dtype::F32, columns),
+        _ => kernel::softmax_v::<f32>(dtype, dtype, columns),
     }
 }

@@ -11,7 +11,7 @@ use super::{AnyScan, Direction, Prefix, Scan, ScanOrder};
 use crate::elements::{Compute, Sink, Source};
 use crate::fold::{Extreme, Monoid, Nan, Product, Side, Sum};
 use crate::layout::Layout;
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
 /// A scan.
 ///
@@ -139,8 +139,8 @@ impl Row {
     }
 }
 
-/// Kernels of every kind, each of another type, for the list of all kernels; with the threads of their blocks.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+/// Kernels of every kind, each of another type, for the list of all kernels.
+pub(crate) fn kernels() -> Vec<Shipped> {
     use Direction::{Forward, Reverse};
     use Prefix::{Exclusive, Inclusive};
     let cases: [(_, _, &[usize], _, _, _); 9] = [
@@ -158,7 +158,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let scan = scan_of(cumulative, dtype, None).ok()?;
         let layout = Layout::contiguous(shape).ok()?;
         let plan = scan.plan(&[&layout], &[0, 0], axis, ScanOrder { prefix, direction }).ok()?;
-        Some((scan.kernel(&plan), plan.launch?.block[0]))
+        let in_flight = Some(plan.bytes_in_flight_a_thread(&[dtype]));
+        Some(Shipped { kernel: scan.kernel(&plan), block: plan.launch?.block[0], in_flight })
     };
     cases.map(kernel).map(|listed| listed.expect("these are planned")).into()
 }

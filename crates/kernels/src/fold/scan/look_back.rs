@@ -193,8 +193,8 @@ impl Place {
     }
 }
 
-/// The fold of all tiles of a row before one, in lane 0. `own` is the tile's aggregate, `first` the row's first node. For
-/// one warp, all of its lanes together.
+/// The fold of all tiles of a row before one, in lane 0. `own` is the tile's aggregate, which was shown, `first` the
+/// row's first node. For one warp, all of its lanes together.
 pub(crate) fn look_back<M: Monoid>(
     monoid: M,
     nodes: Nodes,
@@ -220,7 +220,6 @@ pub(crate) fn look_back<M: Monoid>(
         when(condition, || acc.set(seen.wait(identity)));
         acc.get()
     };
-    show(Level::Tile, tile, own);
     // All three at once: most often they are there.
     when(has_tile, || of_tile.look());
     when(has_group, || of_group.look());

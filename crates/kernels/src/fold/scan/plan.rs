@@ -50,6 +50,16 @@ pub struct ScanPlan {
 }
 
 impl ScanPlan {
+    /// Bytes of loads that a thread has under way at once.
+    #[must_use]
+    pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
+        let items = match &self.shape {
+            ScanShape::Rows(rows) => rows.vector * rows.unroll,
+            ScanShape::Columns(columns) => columns.vector * columns.unroll,
+        };
+        dtypes.iter().map(|dtype| dtype.bytes() * u64::from(items)).sum()
+    }
+
     /// Roundings at most between an item and a result that it is in, for a monoid of floats that rounds once in each
     /// `combine` and in each `push`.
     #[must_use]

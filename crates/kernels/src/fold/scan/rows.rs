@@ -11,7 +11,7 @@ use super::warp::{lane_before, last_lane, scan_warps};
 use super::{Direction, Prefix, Scan, ScanOrder, Step, scan_warp};
 use crate::elements::{Origin, Place, Run};
 use crate::fold::geometry::divide;
-use crate::fold::{Monoid, Position};
+use crate::fold::{Monoid, Position, fold_warp};
 use crate::{AnyKernel, Dtype};
 
 /// How many tiles a row has, and who takes them.
@@ -81,6 +81,12 @@ enum Further {
     AtMost(Val<u32>),
 }
 
+/// The fold of items side by side.
+fn fold_items<M: Monoid>(monoid: M, items: &[M::Item], first: Position) -> M::Acc {
+    let acc = monoid.lift(items[0], first);
+    items.iter().zip(0..).skip(1).fold(acc, |acc, (item, i)| monoid.push(acc, *item, first.plus(i)))
+}
+
 /// What one thread has of a row, while the kernel is built.
 struct Row<'a, M: Monoid> {
     scan: &'a Scan<M>,
@@ -99,7 +105,7 @@ struct Row<'a, M: Monoid> {
 /// Items side by side: in registers, or as four words in shared memory.
 enum Group<I> {
     Items(Vec<I>),
-    Parked(Shared<u32>),
+    Parked([Val<u32>; 4], Shared<u32>),
 }
 
 impl<M: Monoid> Row<'_, M> {
@@ -151,7 +157,7 @@ impl<M: Monoid> Row<'_, M> {
     }
 
     /// Loads the vectors of a tile, all before the first is used.
-    fn groups(&self, offsets: &[u32], first: Val<u64>) -> Vec<(Vec<M::Item>, Group<M::Item>)> {
+    fn groups(&self, offsets: &[u32], first: Val<u64>) -> Vec<Group<M::Item>> {
         let ScanRows { block, vector, .. } = *self.shape;
         // What lies behind the end of the row comes last in the order of the scan, so it does not matter what it is.
         let last = self.whole - u64::from(vector);
@@ -162,8 +168,7 @@ impl<M: Monoid> Row<'_, M> {
             offset => (inside, Further::AtMost(further.min(offset))),
         };
         if !self.shape.parks(self.scan.source.dtypes()) {
-            let items = offsets.iter().map(|offset| self.load(vector, at(offset)));
-            return items.map(|items| (items.clone(), Group::Items(items))).collect();
+            return offsets.iter().map(|offset| Group::Items(self.load(vector, at(offset)))).collect();
         }
         let dtype = self.scan.source.dtypes()[0];
         let words = offsets
@@ -174,9 +179,29 @@ impl<M: Monoid> Row<'_, M> {
         let park = |(words, i): (&[Val<u32>; 4], u32)| {
             let to = parked.at(i * 4 * block);
             to.set_vec(*words);
-            (self.unpack(words), Group::Parked(to))
+            Group::Parked(*words, to)
         };
         words.iter().zip(0..).map(park).collect()
+    }
+
+    /// The items of a group, as they were loaded, or again from where they wait.
+    fn items(&self, group: &Group<M::Item>, again: bool) -> Vec<M::Item> {
+        match group {
+            Group::Items(items) => items.clone(),
+            Group::Parked(words, _) if !again => self.unpack(words),
+            Group::Parked(_, from) => self.unpack(&from.get_vec::<4>()),
+        }
+    }
+
+    /// The fold of what the thread's vectors have, without the order of the scan: for a monoid that commutes.
+    fn total(&self, groups: &[Group<M::Item>], offsets: &[u32], first: Val<u64>) -> M::Acc {
+        let monoid = self.scan.monoid;
+        let of_group = |(group, offset): (&Group<M::Item>, &u32)| {
+            let (items, at) = (self.items(group, false), Position::new(first, u64::from(*offset)));
+            fold_items(monoid, &items, at)
+        };
+        let totals = groups.iter().zip(offsets).map(of_group).collect::<Vec<_>>();
+        totals.into_iter().reduce(|left, right| monoid.combine(left, right)).expect("a tile has a vector")
     }
 
     fn store(&self, values: Vec<M::Output>, at: (Val<u64>, Further)) {
@@ -197,26 +222,35 @@ impl<M: Monoid> Row<'_, M> {
         (after, result)
     }
 
-    /// Scans a tile. `before` is given the tile's aggregate, if anyone needs it, and gives the fold of all tiles before.
+    /// Scans a tile. `show` is given the aggregate of a tile that others wait for as soon as it is known; `before` is given
+    /// it, if anyone needs it, and gives the fold of all tiles before.
     fn tile(
         &self,
         tile: Val<u64>,
         of_warps: Option<(<M::Acc as Registers>::Pointers<SharedSpace>, Val<u32>)>,
+        show: impl Fn(M::Acc),
         before: impl FnOnce(M::Acc) -> Option<M::Acc>,
     ) -> M::Acc {
-        let ScanRows { block, vector, unroll, tail, .. } = *self.shape;
+        let ScanRows { block, vector, unroll, tail, tiles, .. } = *self.shape;
         let (monoid, width) = (self.scan.monoid, self.shape.width());
         // Load
         let first = tile * self.shape.tile() + self.first;
         let offsets: Vec<_> = (0..unroll).map(|u| u * width * vector).collect();
         let groups = self.groups(&offsets, first);
+        // Tiles that others wait for: their folds come first, and are shown before the scan.
+        let is_early = M::COMMUTES && tiles == Tiles::Split;
+        let early = is_early.then(|| {
+            let total = fold_warp(monoid, self.total(&groups, &offsets, first), 32);
+            let (memory, at) = of_warps.expect("a block has warps");
+            let (before, all) = scan_warps(monoid, total, block / 32, memory, at);
+            show(all);
+            (before, all)
+        });
         // Scan: vectors by threads, lanes, warps, tiles
         let mut ours: Option<M::Acc> = None;
         let mut prefixes = Vec::new();
-        for ((items, _), offset) in groups.iter().zip(&offsets) {
-            let at = Position::new(first, u64::from(*offset));
-            let acc = monoid.lift(items[0], at);
-            let acc = items.iter().zip(0..).skip(1).fold(acc, |acc, (item, i)| monoid.push(acc, *item, at.plus(i)));
+        for (group, offset) in groups.iter().zip(&offsets) {
+            let acc = fold_items(monoid, &self.items(group, is_early), Position::new(first, u64::from(*offset)));
             let scanned = scan_warp(monoid, acc, width);
             let of_lanes = lane_before(monoid, scanned, width);
             prefixes.push(ours.map_or(of_lanes, |ours| monoid.combine(ours, of_lanes)));
@@ -224,10 +258,14 @@ impl<M: Monoid> Row<'_, M> {
             ours = Some(ours.map_or(all, |ours| monoid.combine(ours, all)));
         }
         let ours = ours.expect("a tile has a vector");
-        let (of_warps, all) = match of_warps {
-            None => (None, ours),
-            Some((memory, first)) => {
+        let (of_warps, all) = match (early, of_warps) {
+            (Some((before, all)), _) => (Some(before), all),
+            (None, None) => (None, ours),
+            (None, Some((memory, first))) => {
                 let (before, all) = scan_warps(monoid, ours, block / 32, memory, first);
+                if tiles == Tiles::Split {
+                    show(all);
+                }
                 (Some(before), all)
             }
         };
@@ -237,11 +275,8 @@ impl<M: Monoid> Row<'_, M> {
         // Items of the row from this thread's first one on.
         let rest = self.whole.max(first) - first;
         let rest = rest.min(u64::from(u32::MAX)).cast::<u32>();
-        for (((_, group), offset), prefix) in groups.into_iter().zip(&offsets).zip(prefixes) {
-            let items = match group {
-                Group::Items(items) => items,
-                Group::Parked(words) => self.unpack(&words.get_vec::<4>()),
-            };
+        for ((group, offset), prefix) in groups.iter().zip(&offsets).zip(prefixes) {
+            let items = self.items(group, true);
             let mut acc = before.map_or(prefix, |before| monoid.combine(before, prefix));
             let mut results = Vec::new();
             for (item, i) in items.into_iter().zip(u64::from(*offset)..) {
@@ -324,7 +359,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
         let for_warps = |copies| (lanes > 32).then(|| monoid.identity().shared(copies * num_warps));
         match tiles {
             Tiles::One => {
-                own.tile(tile, for_warps(1).map(|memory| (memory, Val::constant(0))), |_| None);
+                own.tile(tile, for_warps(1).map(|memory| (memory, Val::constant(0))), drop, |_| None);
             }
             Tiles::Loop => {
                 // Two copies in turn: who writes one has passed the barrier behind the last read of it.
@@ -333,14 +368,15 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
                 range(0, words.tiles(), 1, |tile: Val<u64>| {
                     let copy = (tile.cast::<u32>() & 1) * num_warps;
                     let before = carry.get();
-                    let all = own.tile(tile, of_warps.map(|memory| (memory, copy)), |_| Some(before));
+                    let all = own.tile(tile, of_warps.map(|memory| (memory, copy)), drop, |_| Some(before));
                     carry.set(monoid.combine(before, all));
                 });
             }
             Tiles::Split => {
                 let (nodes, _) = begun.expect("tiles that blocks share have nodes");
                 let first = if kept == 0 { Val::constant(0) } else { row * nodes_of(words.tiles()) };
-                own.tile(tile, for_warps(1).map(|memory| (memory, Val::constant(0))), |all| {
+                let show = |all| when(thread.eq(0), || nodes.show(first + tile, all));
+                own.tile(tile, for_warps(1).map(|memory| (memory, Val::constant(0))), show, |all| {
                     let of_tiles = monoid.identity().shared(1);
                     when(warp_id().eq(0), || {
                         let before = look_back(monoid, nodes, first, words.tiles(), tile, all);

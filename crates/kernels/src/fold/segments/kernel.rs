@@ -248,8 +248,7 @@ impl<M: Monoid> Problem<'_, M> {
                     when(thread.eq(0), || self.finish(segment, acc));
                 });
             });
-            // The next round writes what this one has read.
-            sync_threads();
+            // What the next round writes, this one has read before the barriers of its own folds.
         });
     }
 }

@@ -7,10 +7,10 @@ use crate::cross_entropy::cross_entropy;
 use crate::fold;
 use crate::layout::Layout;
 use crate::rowwise::Shape;
-use crate::{AnyKernel, Dtype, softmax_v};
+use crate::{Dtype, Shipped, softmax_v};
 
 /// The kernels of clusters: rows that one block does not hold.
-fn of_clusters() -> Vec<(AnyKernel, u32)> {
+fn of_clusters() -> Vec<Shipped> {
     let norm = Norm { eps: 1e-5, keep_sum: false };
     let cases = [
         (RowOp::Softmax { scale: 1.0 }, Dtype::Bf16, 0, &[32_768, 50_257, 65_536, 131_072][..]),
@@ -22,8 +22,8 @@ fn of_clusters() -> Vec<(AnyKernel, u32)> {
     cases.into_iter().flat_map(|(op, dtype, columns, lens)| planned(op, dtype, columns, lens, Arch::SM_90)).collect()
 }
 
-/// The kernels of an operator at some lengths, with the threads of their blocks.
-fn planned(op: RowOp, dtype: Dtype, columns: usize, lens: &[usize], arch: Arch) -> Vec<(AnyKernel, u32)> {
+/// The kernels of an operator at some lengths.
+fn planned(op: RowOp, dtype: Dtype, columns: usize, lens: &[usize], arch: Arch) -> Vec<Shipped> {
     let columns = vec![dtype; columns];
     let operator = operator_of(op, Types { rows: &[dtype], columns: &columns }).expect("the type is supported");
     let kernel = |len: &usize| {
@@ -34,13 +34,14 @@ fn planned(op: RowOp, dtype: Dtype, columns: usize, lens: &[usize], arch: Arch) 
             Shape::OnChip(shape) => shape.block,
             Shape::Long { .. } => super::super::long::BLOCK,
         };
-        (operator.kernel(&plan), block)
+        let in_flight = Some(plan.bytes_in_flight_a_thread(&[dtype]));
+        Shipped { kernel: operator.kernel(&plan), block, in_flight }
     };
     lens.iter().map(kernel).collect()
 }
 
-/// The kernels with the threads of their blocks.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+/// All of them.
+pub(crate) fn kernels() -> Vec<Shipped> {
     let norm = Norm { eps: 1e-5, keep_sum: false };
     let (softmax, layer_norm) = (RowOp::Softmax { scale: 1.0 }, RowOp::LayerNorm(norm));
     let mut kernels = of_clusters();
@@ -63,9 +64,10 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let labels = Layout::new(vec![4096, 32_768], vec![1, 0]).expect("two dimensions");
     let plan = fold.plan(&[&logits, &labels], &[0, 0], &[1]).expect("it fits");
     let fold::Shape::Rows(shape) = &plan.shape else { unreachable!("rows are folded by rows") };
-    kernels.push((fold.kernel(&plan), shape.block));
+    let in_flight = Some(plan.bytes_in_flight_a_thread(&[Dtype::Bf16]));
+    kernels.push(Shipped { kernel: fold.kernel(&plan), block: shape.block, in_flight });
     for columns in [32, 256] {
-        kernels.push((softmax_v::kernel_of(Dtype::F32, columns), 32 * softmax_v::ROWS));
+        kernels.push((softmax_v::kernel_of(Dtype::F32, columns), 32 * softmax_v::ROWS).into());
     }
     kernels
 }

@@ -1,0 +1,89 @@
+//! Kernels without one of their synchronisations: what the checks have to object to.
+
+use warpfold_ptx::{Instruction, Item, Module, Opcode, Statement};
+
+/// What is taken away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutation {
+    /// The whole instruction: a barrier, a fence, a wait.
+    Delete,
+    /// Its order, down to relaxed.
+    Relax,
+}
+
+/// A module without one of its synchronisations.
+#[derive(Debug)]
+pub struct Mutant {
+    /// The instruction, as it was.
+    pub instruction: String,
+    /// What it has lost.
+    pub mutation: Mutation,
+    /// The text.
+    pub text: String,
+}
+
+/// What an instruction can lose. `bar.warp.sync` waits as well: lanes may run apart behind a branch.
+fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
+    let is_barrier = matches!(instruction.opcode, Opcode::Bar | Opcode::Barrier);
+    let waits = is_barrier && (instruction.has("sync") || instruction.has("cluster"));
+    if matches!(instruction.opcode, Opcode::Fence | Opcode::Membar) || waits {
+        return Some(Mutation::Delete);
+    }
+    ["acq_rel", "release", "acquire"].iter().any(|order| instruction.has(order)).then_some(Mutation::Relax)
+}
+
+/// Every module that differs from one by the loss of one synchronisation.
+///
+/// # Panics
+/// For a text that is no PTX.
+#[must_use]
+pub fn mutants(text: &str) -> Vec<Mutant> {
+    let module = warpfold_ptx::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let count = module.kernels().flat_map(|kernel| kernel.instructions()).filter(|i| mutation_of(i).is_some()).count();
+    (0..count).map(|n| mutant(module.clone(), n)).collect()
+}
+
+/// The module without its `n`-th synchronisation.
+fn mutant(mut module: Module, n: usize) -> Mutant {
+    let (mut left, mut found) = (n, None);
+    for item in &mut module.items {
+        if let Item::Function(function) = item {
+            mutate(function.body.iter_mut().flatten(), &mut left, &mut found);
+        }
+    }
+    let (instruction, mutation) = found.expect("there are more than n synchronisations");
+    Mutant { instruction, mutation, text: module.to_string() }
+}
+
+fn mutate<'a>(
+    statements: impl Iterator<Item = &'a mut Statement>,
+    left: &mut usize,
+    found: &mut Option<(String, Mutation)>,
+) {
+    for statement in statements {
+        match statement {
+            Statement::Scope(inner) => mutate(inner.iter_mut(), left, found),
+            Statement::Instruction(instruction) if found.is_none() => {
+                let Some(mutation) = mutation_of(instruction) else { continue };
+                if *left > 0 {
+                    *left -= 1;
+                    continue;
+                }
+                *found = Some((instruction.to_string(), mutation));
+                match mutation {
+                    Mutation::Delete => *statement = Statement::Scope(Vec::new()),
+                    Mutation::Relax => relax(instruction),
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn relax(instruction: &mut Instruction) {
+    for modifier in &mut instruction.modifiers {
+        if ["acq_rel", "release", "acquire"].iter().any(|order| modifier == order) {
+            *modifier = "relaxed".into();
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Takes one synchronisation at a time away from the kernels of the library's operators: the checks, or the result, must
+//! object.
+
+use std::sync::{Arc, Mutex};
+
+use warpfold::by_name::{self, Options};
+use warpfold::{Device, Dtype, Error, Profile, Tensor, reductions};
+use warpfold_conformance::mutants::{Mutant, mutants};
+use warpfold_device::Checks;
+
+/// An operator on a device: its results, as bytes.
+type Operator = fn(&Device) -> Result<Vec<u8>, Error>;
+
+fn checked_device() -> Device {
+    let device = Device::virtual_gpu(Profile::H200);
+    device.set_checks(Checks::All).unwrap();
+    device
+}
+
+/// Runs an operator on a new device whose kernels are rewritten: its results, or what is said against it.
+fn run(operator: Operator, rewrite: impl Fn(&str) -> String + Send + Sync + 'static) -> Result<Vec<u8>, String> {
+    let device = checked_device();
+    device.rewrite_kernels(rewrite);
+    let results = operator(&device).map_err(|error| error.to_string())?;
+    match device.take_reports().iter().flat_map(|report| &report.report.findings).next() {
+        Some(finding) => Err(finding.to_string()),
+        None => Ok(results),
+    }
+}
+
+/// The texts of the kernels that an operator launches, and its results.
+fn texts_of(name: &str, operator: Operator) -> (Vec<String>, Vec<u8>) {
+    let texts = Arc::new(Mutex::new(Vec::new()));
+    let seen = texts.clone();
+    let note = move |text: &str| {
+        seen.lock().unwrap().push(text.to_owned());
+        text.to_owned()
+    };
+    let results = run(operator, note).unwrap_or_else(|objection| panic!("{name} as it is: {objection}"));
+    let texts = texts.lock().unwrap().clone();
+    (texts, results)
+}
+
+/// Tries every mutant of every kernel of an operator; `equivalent` says which may go unnoticed: by a part of the entry's
+/// name, the number of the synchronisation in it, and why.
+#[track_caller]
+fn check(name: &str, least: usize, equivalent: &[(&str, usize, &str)], operator: Operator) {
+    let (texts, expected) = texts_of(name, operator);
+    let (mut tried, mut survivors) = (0, Vec::new());
+    for text in texts {
+        let entry = text.lines().find_map(|line| line.split_once(".entry ")).map_or("", |(_, entry)| entry);
+        let entry = entry.trim_end_matches(['(', ')', ' ']).to_owned();
+        for (number, Mutant { instruction, mutation, text: mutated }) in mutants(&text).into_iter().enumerate() {
+            tried += 1;
+            let whole = text.clone();
+            let result = run(operator, move |text| if text == whole { mutated.clone() } else { text.to_owned() });
+            let at = format!("{name}: {entry}, number {number}: {mutation:?} `{instruction}`");
+            match result {
+                Err(objection) => println!("{at}: {objection}"),
+                Ok(results) if results != expected => println!("{at}: the results differ"),
+                Ok(_) => match equivalent.iter().find(|(part, n, _)| entry.contains(part) && *n == number) {
+                    Some((.., why)) => println!("{at}: not needed: {why}"),
+                    None => survivors.push(at),
+                },
+            }
+        }
+    }
+    println!("{name}: {tried} mutants");
+    assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+    assert!(tried >= least, "{name} had more synchronisations than {tried}");
+}
+
+fn numbers(device: &Device, dtype: Dtype, shape: &[usize]) -> Result<Tensor, Error> {
+    let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 20) as i32 % 97 - 48;
+    let data: Vec<i32> = (0..shape.iter().product()).map(value).collect();
+    Tensor::from_slice(device, &data, shape)?.cast(dtype)
+}
+
+fn bytes_of(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
+    let bytes: Vec<Vec<u8>> = tensors.iter().map(Tensor::to_bytes).collect::<Result<_, _>>()?;
+    Ok(bytes.concat())
+}
+
+/// Runs an operator by its name over an axis.
+fn named(name: &str, inputs: &[Tensor], axis: isize) -> Result<Vec<u8>, Error> {
+    bytes_of(&by_name::run(name, inputs, &Options { axes: Some(vec![axis]), ..Options::default() })?)
+}
+
+#[test]
+fn folds_of_rows_need_all_that_their_blocks_wait_for() {
+    check("sum of one long row", 4, &[], |device| named("sum", &[numbers(device, Dtype::I32, &[70_001])?], 0));
+    check("argmax of rows by a block each", 1, &[], |device| {
+        named("argmax", &[numbers(device, Dtype::F32, &[3, 9000])?], 1)
+    });
+}
+
+#[test]
+fn folds_of_columns_need_all_that_their_blocks_wait_for() {
+    check("sum of columns that blocks share", 5, &[], |device| {
+        named("sum", &[numbers(device, Dtype::I32, &[3000, 40])?], 0)
+    });
+}
+
+#[test]
+fn scans_need_all_that_their_blocks_wait_for() {
+    check("scan of one long row", 3, &[], |device| named("cumsum", &[numbers(device, Dtype::I32, &[70_001])?], 0));
+    check("scan of rows by a block each", 1, &[], |device| {
+        named("cumsum", &[numbers(device, Dtype::I32, &[600, 5000])?], 1)
+    });
+    check("scan of columns that blocks share", 4, &[], |device| {
+        named("cumsum", &[numbers(device, Dtype::I32, &[3000, 40])?], 0)
+    });
+}
+
+#[test]
+fn segments_of_every_size_need_all_that_their_blocks_wait_for() {
+    check("sum of segments", 8, &[], |device| {
+        let sizes = [3, 0, 700, 5000, 1, 70_000, 40, 2500, 3000, 66_000];
+        let starts = sizes.iter().scan(0_i64, |start, size| {
+            *start += size;
+            Some(*start)
+        });
+        let offsets: Vec<i64> = std::iter::once(0).chain(starts).collect();
+        let len = *offsets.last().expect("there are offsets") as usize;
+        let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
+        let options = reductions::Options::default();
+        bytes_of(&numbers(device, Dtype::I32, &[len])?.segment_reduce(reductions::Reduction::Sum, &offsets, options)?)
+    });
+}
+
+#[test]
+fn rows_on_chip_need_all_that_their_threads_wait_for() {
+    check("softmax of a row in a block", 2, &[], |device| {
+        named("softmax", &[numbers(device, Dtype::F32, &[5, 3000])?], 1)
+    });
+    check("layer norm of a row in a cluster", 2, &[], |device| {
+        named("layer-norm", &[numbers(device, Dtype::F32, &[3, 40_000])?], 1)
+    });
+    check("softmax of a row in two launches", 4, &[], |device| {
+        named("softmax", &[numbers(device, Dtype::F32, &[1, 300_001])?], 1)
+    });
+}
+
+#[test]
+fn products_and_counts_need_all_that_their_threads_wait_for() {
+    check("matrix times vector, few long rows", 1, &[], |device| {
+        let inputs = [numbers(device, Dtype::F32, &[3, 9000])?, numbers(device, Dtype::F32, &[9000])?];
+        bytes_of(&by_name::run("gemv", &inputs, &Options::default())?)
+    });
+    check("vector times matrix", 2, &[], |device| {
+        let inputs = [numbers(device, Dtype::F32, &[900, 33])?, numbers(device, Dtype::F32, &[900])?];
+        bytes_of(&by_name::run("gemv", &inputs, &Options { transpose: Some(true), ..Options::default() })?)
+    });
+    let once = "columns that groups of threads share are one round, and nobody writes these sums again";
+    check("softmax times values", 4, &[("softmax_v_f32_64", 4, once)], |device| {
+        let inputs = [numbers(device, Dtype::F32, &[9, 130])?, numbers(device, Dtype::F32, &[130, 40])?];
+        bytes_of(&by_name::run("softmax-v", &inputs, &Options::default())?)
+    });
+    check("histogram", 2, &[], |device| {
+        let values = numbers(device, Dtype::U8, &[60_000])?;
+        bytes_of(&by_name::run("histogram", &[values], &Options { bins: Some(90), ..Options::default() })?)
+    });
+}
+
+#[test]
+fn boxes_are_suppressed_only_with_all_that_threads_wait_for() {
+    check("non-maximum suppression", 5, &[], |device| {
+        let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 16) as f32 / 6000.0;
+        let corners = (0..700).flat_map(|i| {
+            let (x, y) = (value(2 * i), value(2 * i + 1));
+            [x, y, x + 1.5, y + 1.5]
+        });
+        let boxes = Tensor::from_slice(device, &corners.collect::<Vec<_>>(), &[700, 4])?;
+        let scores = Tensor::from_slice(device, &(0..700).map(value).collect::<Vec<_>>(), &[700])?;
+        bytes_of(&by_name::run("nms", &[boxes, scores], &Options { threshold: Some(0.3), ..Options::default() })?)
+    });
+}
+
+#[test]
+fn tiles_that_turn_need_all_that_their_threads_wait_for() {
+    check("transpose", 1, &[], |device| {
+        bytes_of(&[numbers(device, Dtype::F32, &[70, 90])?.permute(&[1, 0])?.copy()?])
+    });
+}
