@@ -159,6 +159,6 @@ fn by_name(c: &Counters) -> BTreeMap<&'static str, u64> {
         shared_store_requests shared_store_wavefronts shared_store_bank_conflicts
         global_load_requests global_load_sectors global_load_bytes
         global_store_requests global_store_sectors global_store_bytes
-        local_requests global_atomics shared_atomics shared_atomic_bank_conflicts barriers warp_syncs
+        local_requests distributed_requests global_atomics shared_atomics shared_atomic_bank_conflicts barriers warp_syncs
     )
 }

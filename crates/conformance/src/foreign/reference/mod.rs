@@ -79,6 +79,7 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("count_above", atomics::count_above),
     ("grid_sync", synchronisation::grid_sync),
     ("spin_lock", synchronisation::spin_lock),
+    ("cluster_row_sum", synchronisation::cluster_row_sum),
     ("producer_consumer", synchronisation::producer_consumer),
     ("ticket_lock", synchronisation::ticket_lock),
     ("barrier_reductions", synchronisation::barrier_reductions),

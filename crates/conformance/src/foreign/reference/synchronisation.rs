@@ -26,6 +26,12 @@ pub(super) fn producer_consumer(run: &Run<'_>) -> Outcome {
     exact("output", &run.after::<i32>(1), &want)
 }
 
+/// `(input, output)`: the sum of what each cluster of four blocks has.
+pub(super) fn cluster_row_sum(run: &Run<'_>) -> Outcome {
+    let want: Vec<i32> = run.before::<i32>(0).chunks(4 * run.case.block[0] as usize).map(|r| r.iter().sum()).collect();
+    exact("output", &run.after::<i32>(1), &want)
+}
+
 /// `(next, serving, order, length)`: everybody was served in the order of the tickets.
 pub(super) fn ticket_lock(run: &Run<'_>) -> Outcome {
     let order = run.after::<u32>(2);
