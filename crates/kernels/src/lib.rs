@@ -3,8 +3,8 @@
 //! Start with [`ladder`]: what a ladder is, the list of [all of them](ladder::LADDERS), and how one is run and judged.
 //! Each operator has a folder with its formula, its sequential reference and its rungs: [`vector_add`], [`reduce`],
 //! [`softmax`], [`norm`], [`scale`], [`gemv`], [`histogram`]; [`nms`] has no ladder. [`row`] is what operators on rows have in common.
-//! [`fold`] carries any monoid through warp and block; [`gemm`] has the tiled matrix product that measures the virtual
-//! GPU's speed. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
+//! [`fold`] carries any monoid through warp and block; [`gemm`] and [`hgemm`] are ladders of products of matrices, [`matmul`]
+//! and [`conv`] what tensors use. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 
 pub mod conv;
 pub mod cross_entropy;

@@ -4,7 +4,7 @@
 //! multiples of 16 bytes ([`row_len`]), and what a row is filled up with is zero. `c` overlaps neither input. Each output
 //! is one chain of fused multiply-adds in the order of `l`, so every rung gives the same bits.
 //!
-//! The ladder shows how a product becomes fast; the product that tensors use is in `matmul`.
+//! The ladder shows how a product becomes fast; the product that tensors use is in [`matmul`](crate::matmul).
 
 mod instance;
 pub mod ladder;
