@@ -9,6 +9,8 @@
 //! - Nobody writes what a product in flight reads of shared memory, and ordinary stores there lie before a proxy fence.
 //! - Nothing is in flight when a warp exits.
 //!
+//! All four warps read all of B; to the checker each answers for a quarter, so that a mistake of one warp is found where it shows there.
+//!
 //! Accesses are told apart by register and warp, not by lane: an access of some lanes counts as one of all. An ordinary read before
 //! an `mma_async` without a fence between is a warning, as registers are renamed by no hardware that is known.
 //!
@@ -20,7 +22,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use warpfold_ptx::{Instruction, Name, Opcode, Operand, Statement};
 
-use super::descriptor::Layout;
+use super::descriptor::Major;
 use super::queue::Issued;
 use super::wgmma::{Kind, Tile};
 use crate::decode::{Decoder, Symbol};
@@ -137,14 +139,24 @@ fn step(m: &mut Machine, op: &Op, a: u64, b: u64) {
     }
 }
 
-/// The units of 16 bytes of shared memory that a product of the current warp reads.
+/// The units of 16 bytes of shared memory that the current warp answers for: its rows of A, and every fourth eight columns of B.
 fn units(m: &Machine, tile: &Tile, issued: &Issued) -> Vec<u32> {
-    let of = |(layout, first, count): (Layout, [u32; 2], [u32; 2])| {
-        let columns = move |row| (first[1]..first[1] + count[1]).map(move |unit| layout.unit(row, unit));
-        (first[0]..first[0] + count[0]).flat_map(columns)
-    };
     let last = m.shared_bytes.saturating_sub(16);
-    tile.operands(m, issued).flat_map(of).filter(|&unit| unit <= last).collect()
+    let quarter = m.warp % 4;
+    let mut units = Vec::new();
+    for (n, (layout, first, count)) in tile.operands(m, issued).enumerate() {
+        let is_b = n == usize::from(tile.a.is_none());
+        for row in first[0]..first[0] + count[0] {
+            for unit in first[1]..first[1] + count[1] {
+                let eight = if layout.major() == Major::K { row / 8 } else { unit };
+                let at = layout.unit(row, unit);
+                if (!is_b || eight % 4 == quarter) && at <= last {
+                    units.push(at);
+                }
+            }
+        }
+    }
+    units
 }
 
 /// Checks that a product may begin to read shared memory.
