@@ -14,7 +14,7 @@ use crate::{Ending, device_choice};
 /// same run. On the virtual GPU by counters: sectors moved, of those that had to be.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv, histogram, matmul; without any all of them.
+    /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv, histogram, matmul, conv; without any all of them.
     #[arg(value_name = "FAMILY")]
     families: Vec<String>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.

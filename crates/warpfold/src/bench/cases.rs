@@ -33,6 +33,7 @@ pub const FAMILIES: &[&str] = &[
     "gemv",
     "histogram",
     "matmul",
+    "conv",
 ];
 
 /// An operator at a shape.

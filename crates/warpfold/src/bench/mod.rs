@@ -8,6 +8,7 @@
 //! once, smaller, and the record says which sectors it moved and how many it had to.
 
 mod cases;
+mod convolutions;
 mod data;
 mod measure;
 mod products;
@@ -101,9 +102,15 @@ pub fn run(device: &Device, families: &[String], mut each: impl FnMut(&Record)) 
             each(&measure::measure(device, &case)?);
         }
     }
-    if families.is_empty() || families.iter().any(|name| name == "matmul") {
+    let is_asked = |family: &str| families.is_empty() || families.iter().any(|name| name == family);
+    if is_asked("matmul") {
         for product in products::all(device.is_virtual()) {
             each(&products::measure(device, product)?);
+        }
+    }
+    if is_asked("conv") {
+        for problem in convolutions::all(device.is_virtual()) {
+            each(&convolutions::measure(device, &problem)?);
         }
     }
     Ok(())
