@@ -71,7 +71,7 @@ pub(super) fn direct<A: Accumulator>(configuration: &Configuration) -> Convoluti
             let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
             let flat = image_idx.cast::<u32>();
             let position = Position { flat, each: [Val::constant(0), flat, Val::constant(0)] };
-            Finish::<A>::new(&ending, outputs, [m, n], position).one(sum.get(), row, column);
+            Finish::<A>::new(&ending, outputs, [m, n], position).inside(&[sum.get()], row, column);
         });
     };
     kernel(name, body).required_block(BLOCK)

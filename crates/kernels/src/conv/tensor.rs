@@ -65,6 +65,7 @@ pub(super) fn configuration(problem: &Problem, epilogue: &Epilogue, tile: WgmmaT
             padding: window.padding,
             dilation: window.dilation,
         }),
+        rows: tile.rows(),
         ending: Ending::new(&product(problem), epilogue),
     }
 }

@@ -83,6 +83,11 @@ impl Ending {
         self.result.dtype.bytes()
     }
 
+    /// Whether rows are whole groups of [`GROUP`].
+    pub(super) const fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
     /// As part of a kernel's name.
     #[must_use]
     pub fn key(&self) -> &str {
@@ -193,10 +198,10 @@ impl<'a, A: Accumulator> Finish<'a, A> {
         }
     }
 
-    /// Finishes and stores one value that is inside the result.
+    /// Finishes and stores the values of neighbours in a row that are inside the result.
     #[track_caller]
-    pub fn one(&self, value: Val<A>, row: Val<u32>, column: Val<u32>) {
-        self.group(&[value], row, column);
+    pub fn inside(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
+        self.group(values, row, column);
     }
 
     fn group(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {

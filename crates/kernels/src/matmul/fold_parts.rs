@@ -4,8 +4,9 @@ use warpfold_lang::{Array, Global, Kernel, Val, block_idx, kernel, range, thread
 
 use super::accumulator::Accumulator;
 use super::epilogue::MAX_SCALARS;
-use super::finish::{Ending, Finish, Outputs, Position, STRIDES};
+use super::finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES};
 use super::simt::SIZES;
+use crate::elements;
 
 /// Threads of a block.
 pub(super) const BLOCK: u32 = 256;
@@ -23,10 +24,16 @@ pub type FoldParts<A> = Kernel<(
     [f64; MAX_SCALARS],
 )>;
 
-/// A thread takes an element of the result.
+/// Neighbours of a row that a thread takes: a group where rows are whole groups.
+pub(super) const fn width(columns: u64) -> u32 {
+    if columns.is_multiple_of(GROUP as u64) { GROUP } else { 1 }
+}
+
+/// A thread takes an element of the result, or a group of neighbours.
 #[must_use]
 pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
     let ending = ending.clone();
+    let width = if ending.is_whole() { GROUP } else { 1 };
     let name = format!("matmul_fold_{}_{}", A::DTYPE, ending.key());
     let body = move |parts: Global<A>,
                      sizes: Array<u32, SIZES>,
@@ -39,14 +46,18 @@ pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
                      scalars: Array<f64, MAX_SCALARS>| {
         // Roles
         let (m, n) = (sizes.at(0), sizes.at(1));
-        let element = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
+        let thread = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
+        let element = thread * u64::from(width);
         when(element.lt(part_stride.cast::<u64>()), || {
             // Fold
-            let mine = parts.at(element);
-            let sum = var::<A>(mine.get());
+            let load = |part: Val<i64>| -> Vec<Val<A>> {
+                let place = parts.at(element).at(part * part_stride);
+                elements::load(A::DTYPE, place.reinterpret(), width, true)
+            };
+            let sums: Vec<_> = load(Val::constant(0)).into_iter().map(|first| var::<A>(first)).collect();
             range(1_u32, sizes.at(4), 1_u32, |part| {
-                let next = mine.at(part.cast::<i64>() * part_stride).get();
-                sum.update(|sum| sum + next);
+                let next = load(part.cast());
+                sums.iter().zip(next).for_each(|(sum, next)| sum.update(|sum| sum + next));
             });
             // Epilogue
             let row_of_all = element / n.cast::<u64>();
@@ -57,7 +68,7 @@ pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
             let each = [rest / sizes.at(6), rest % sizes.at(6), flat % sizes.at(7)];
             let outputs = Outputs { result, inputs: [x, y, z], strides, scalars };
             let finish = Finish::<A>::new(&ending, outputs, [m, n], Position { flat, each });
-            finish.one(sum.get(), row, column);
+            finish.inside(&sums.iter().map(|sum| sum.get()).collect::<Vec<_>>(), row, column);
         });
     };
     kernel(name, body).required_block(BLOCK)

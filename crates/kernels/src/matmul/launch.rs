@@ -209,7 +209,7 @@ fn maps(plan: &Plan, first: &Problem) -> Option<Maps> {
     };
     let [lying_a, lying_b] = configuration.lying;
     Some(Maps {
-        a: factor(&first.a, m, lying_a, tile.rows()),
+        a: factor(&first.a, m, lying_a, configuration.rows),
         b: factor(&first.b.transposed(), n, lying_b, tile.columns / tile.cluster),
         c: configuration.copied.map(|_| of(&first.c, [m, n], 64)),
     })

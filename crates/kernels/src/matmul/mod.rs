@@ -104,7 +104,9 @@ fn tensor_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
     let [a, b, c] = [halves.a, halves.b, halves.c].map(|matrix| Matrix { batch_strides: one, ..matrix });
     let batch = Problem { batch: [3, 1, 1], a, b, c, ..halves.clone() };
     let plain = WgmmaTile::ALL.into_iter().map(|tile| (halves.clone(), Epilogue::new(), tile, 1));
+    let few = Problem { m: 16, ..halves.clone() };
     let others = [
+        (few, Epilogue::new(), WgmmaTile::SMALL, 1),
         (with_layer.clone(), layer.clone(), WgmmaTile::LARGE, 1),
         (Problem { c: Matrix::rows(Dtype::F32, 4096), ..with_layer }, layer, WgmmaTile::MEDIUM, 1),
         (turned, Epilogue::new(), WgmmaTile::LARGE, 1),

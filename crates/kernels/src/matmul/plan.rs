@@ -229,7 +229,8 @@ impl Plan {
     #[must_use]
     pub fn fold(&self) -> Option<LaunchConfig> {
         let results = self.num_results();
-        let blocks = results.div_ceil(fold_parts::BLOCK.into());
+        let width = fold_parts::width(self.problem.n);
+        let blocks = results.div_ceil((fold_parts::BLOCK * width).into());
         (self.num_parts > 1 && blocks > 0).then(|| LaunchConfig::new(blocks as u32, fold_parts::BLOCK))
     }
 
@@ -285,14 +286,20 @@ impl Plan {
             && n.is_multiple_of(8)
             && wgmma::is_fine(&c, m, n, batch)
             && c.batch_strides_differ(batch);
+        let lying = factors(&first).expect("plans with warpgroups are made for factors that copies bring");
         WgmmaConfiguration {
             dtype: a.dtype,
             tile,
-            lying: factors(&first).expect("plans with warpgroups are made for factors that copies bring"),
+            lying,
             is_batch: first.num_products() > 1,
             copied: is_copied.then_some(c.dtype),
             is_promoted: is_promoted(a.dtype),
             walk: None,
+            rows: if lying[0] == Lying::Steps {
+                m.next_multiple_of(8).min(tile.rows().into()) as u32
+            } else {
+                tile.rows()
+            },
             ending: Ending::new(&first, &epilogue),
         }
     }

@@ -1,7 +1,10 @@
 //! Where a factor's tiles come from: a matrix as it lies, or for a convolution the pixels under a filter's elements, and
 //! the filters.
 
-use warpfold_lang::{Array, Cursor, Multiplicand, Operand, Pipeline, Swizzle, TensorMap, Tile, Tiles, Val, tiles};
+use warpfold_lang::{
+    Array, Cursor, Multiplicand, Operand, Pipeline, Swizzle, TensorMap, Tile, Tiles, Val, fence_async,
+    linear_thread_idx, range, tiles,
+};
 
 use super::kernel::Work;
 use super::maps::Lying;
@@ -68,6 +71,20 @@ impl<T: Multiplicand> Factor<T> {
     pub(super) fn new(map: TensorMap<T>, lying: Lying, stages: u32, lines: u32, depth: u32, source: Source) -> Self {
         let (rows, columns) = if lying == Lying::Steps { (lines, depth) } else { (depth, lines) };
         Self { map, lying, stages: tiles(stages, rows, columns, Swizzle::Bytes128), source }
+    }
+
+    /// Makes all lines of every stage from one on zero, by all threads of the block: no copy brings them.
+    pub(super) fn clear_from(&self, first: u32, threads: u32) {
+        let piece = 16 / T::BYTES;
+        for stage in 0..self.stages.len() {
+            let tile = self.stages.at(stage);
+            let pieces = tile.columns() / piece;
+            range(linear_thread_idx(), (tile.rows() - first) * pieces, threads, |i| {
+                let place = tile.at(i / pieces + first, i % pieces * piece);
+                place.reinterpret::<u32>().set_vec([0_u32; 4]);
+            });
+        }
+        fence_async();
     }
 
     pub(super) fn lines_from(&self, tile: Tile<T>, first: Val<u32>, num: u32) -> Tile<T> {
