@@ -16,7 +16,7 @@ const BYTES: f64 = 2500.0;
 /// Bytes that a block's copies bring in a clock.
 const BYTES_OF_BLOCK: f64 = 34.0;
 /// Bytes of parts' sums that are written, read and added in a clock.
-const BYTES_OF_SUMS: f64 = 300.0;
+const BYTES_OF_SUMS: f64 = 800.0;
 /// Clocks until a block's first tile has come, and from its last sum to its end.
 const BLOCK: f64 = 2000.0;
 
