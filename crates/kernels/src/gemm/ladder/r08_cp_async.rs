@@ -1,6 +1,6 @@
 //! Rung 8: copies that pass the registers by.
 //! Changed: threads begin asynchronous copies to the other stage, multiply, and wait for the copies behind that.
-//! Removes: the registers of the tile under way, and the instructions that store it.
+//! Removes: the registers of the tile under way.
 //! Measured: see `LADDER` (generated).
 //! Limit now: `a` is turned round by copies of 4 bytes, eight of which meet in a bank.
 
