@@ -62,8 +62,9 @@ impl LaneOp for Multiply {
         expect_whole_warp(m, op, mask);
         let tile = m.tensor.mma[op.imm as usize];
         let (blocks, depth, chunks) = (usize::from(tile.blocks), usize::from(tile.depth), usize::from(tile.counts.b));
+        let scratch = &raw mut *m.scratch;
         // SAFETY: nothing else refers to the scratch while a handler runs.
-        let scratch = unsafe { &mut *(&raw mut *m.scratch) };
+        let scratch = unsafe { &mut *scratch };
         let mut old = [[[0; LANES]; 2]; 2];
         let registers = tile.sums.registers();
         // SAFETY: the decoder checked the operands.

@@ -90,8 +90,9 @@ pub(super) unsafe fn multiply(m: &mut Machine, tile: &Tile, issued: &Issued) {
     let layout = Layout::new(issued.b, tile.major[1]);
     let depth = (256 / types[0].bits()) as usize;
     let registers = sums.registers();
+    let scratch = &raw mut *m.scratch;
     // SAFETY: nothing else refers to the scratch while a handler runs.
-    let scratch = unsafe { &mut *(&raw mut *m.scratch) };
+    let scratch = unsafe { &mut *scratch };
     // SAFETY: passed on; the operands are in bounds.
     unsafe {
         for half in 0..2 {

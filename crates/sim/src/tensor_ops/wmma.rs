@@ -87,8 +87,9 @@ impl LaneOp for Multiply {
         let tile = &tables.wmma[op.imm as usize];
         let [blocks_m, blocks_n] = tile.blocks;
         let chunks = tile.depth * tile.ty.bits() as usize / 128;
+        let scratch = &raw mut *m.scratch;
         // SAFETY: nothing else refers to the scratch while a handler runs.
-        let scratch = unsafe { &mut *(&raw mut *m.scratch) };
+        let scratch = unsafe { &mut *scratch };
         // SAFETY: the decoder checked the operands. Everything is read before anything is written: D may be C, A or B.
         unsafe {
             let block = |m: &Machine, rows: &[u32], blocks: usize, i: usize| {
