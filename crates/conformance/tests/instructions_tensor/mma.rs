@@ -233,9 +233,9 @@ fn infinities_and_nans_go_where_arithmetic_takes_them() {
             a[3][3] = f64::NEG_INFINITY;
         }
         let d = form.run(&a, &b, &c);
-        for row in 0..form.m {
-            for column in 0..N {
-                let found = form.c.decode(d[row][column]);
+        for (row, line) in d.iter().enumerate().take(form.m) {
+            for (column, bits) in line.iter().enumerate().take(N) {
+                let found = form.c.decode(*bits);
                 let expected = form.product(&a, &b, row, column).0;
                 assert!(
                     found == expected || found.is_nan() && expected.is_nan(),

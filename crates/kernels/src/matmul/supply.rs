@@ -57,7 +57,7 @@ impl<A: Accumulator> Units<A> {
         let num_units = lines * depth / width;
         let unit = |i: u32| {
             let number = thread_idx().x + i * threads;
-            let exists = (num_units % threads != 0).then(|| number.lt(num_units));
+            let exists = (!num_units.is_multiple_of(threads)).then(|| number.lt(num_units));
             let number = if exists.is_some() { number.min(num_units - 1) } else { number };
             let [line, deep] = match along {
                 Along::Depth => [number / (depth / width), number % (depth / width) * width],

@@ -20,10 +20,10 @@ fn place(r: &mut Recorder, map: Raw, coordinates: &[Raw]) -> ptx::Operand {
 }
 
 fn base(r: &mut Recorder, address: Raw) -> ptx::AddressBase {
-    match r.in_register(Type::U64, address) {
-        ptx::Operand::Name { name, .. } => ptx::AddressBase::Name(name),
-        _ => unreachable!("`in_register` names a register"),
-    }
+    let ptx::Operand::Name { name, .. } = r.in_register(Type::U64, address) else {
+        unreachable!("`in_register` names a register")
+    };
+    ptx::AddressBase::Name(name)
 }
 
 /// What is loaded of a tensor, and how.

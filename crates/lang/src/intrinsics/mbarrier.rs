@@ -28,10 +28,10 @@ pub(crate) fn arrive(r: &mut Recorder, barrier: Location) {
 /// `mbarrier.arrive` at a barrier of another block of the cluster, by its address in `shared::cluster`.
 pub(crate) fn arrive_remote(r: &mut Recorder, barrier: Raw) {
     r.require("an arrival at another block", 90, (8, 0));
-    let base = match r.in_register(Type::U32, barrier) {
-        ptx::Operand::Name { name, .. } => ptx::AddressBase::Name(name),
-        _ => unreachable!("`in_register` names a register"),
+    let ptx::Operand::Name { name, .. } = r.in_register(Type::U32, barrier) else {
+        unreachable!("`in_register` names a register")
     };
+    let base = ptx::AddressBase::Name(name);
     let address = ptx::Operand::Address(ptx::Address { base, offset: 0, coordinates: Vec::new() });
     // Without a scope it is a release for the block alone. With `.release.cluster` ptxas 13.0 puts a fence of the whole device
     // in front of every arrival: a product of 4096^3 bf16 went from 478 to more than 700 TFLOP/s without (H200, 2026-11-20).

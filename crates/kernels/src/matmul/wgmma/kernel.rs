@@ -219,11 +219,11 @@ where
             cluster_sync();
         }
     };
-    let kernel = kernel(name::<T>(configuration), body).required_block(shape.threads()).min_blocks(1);
+    let kernel = kernel(name(configuration), body).required_block(shape.threads()).min_blocks(1);
     if cluster > 1 { kernel.cluster(cluster) } else { kernel }
 }
 
-fn name<T: Multiplicand>(configuration: &WgmmaConfiguration) -> String {
+fn name(configuration: &WgmmaConfiguration) -> String {
     let WgmmaConfiguration { dtype, tile, lying, is_batch, copied, is_promoted, walk, rows, ending } = configuration;
     let flag = |is: bool, name: &'static str| if is { name } else { "" };
     format!(
