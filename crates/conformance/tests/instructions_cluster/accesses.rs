@@ -87,7 +87,7 @@ fn accesses_of_every_width_reach_a_peer() {
                  ld{space}{vector}.{ty} {value}, [{register}]; {back} {SYNC}"
             );
             // Everybody reads back what it left with its neighbour.
-            check(&body, |rank, thread| (rank * 64 ^ thread) & 255);
+            check(&body, |rank, thread| ((rank * 64) ^ thread) & 255);
             let own = body.replace(
                 &format!("ld{space}{vector}.{ty} {value}, [{register}];"),
                 &format!(
@@ -95,7 +95,7 @@ fn accesses_of_every_width_reach_a_peer() {
                 ),
             );
             // And finds what the one before left with it.
-            check(&own, |rank, thread| ((rank + 3) % 4 * 64 ^ thread) & 255);
+            check(&own, |rank, thread| (((rank + 3) % 4 * 64) ^ thread) & 255);
         }
     }
 }
