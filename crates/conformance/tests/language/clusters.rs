@@ -79,7 +79,7 @@ fn blocks_write_read_and_count_in_the_memory_of_their_peers() {
         let of = |rank: u32, thread: u32| (rank + BLOCKS - 1) % BLOCKS * 1000 + thread;
         for (i, value) in (0..).zip(out.download()?) {
             let (rank, thread) = (i / 64 % BLOCKS, i % 64);
-            let across = of((rank + 1) % BLOCKS ^ 1, thread ^ 1);
+            let across = of(((rank + 1) % BLOCKS) ^ 1, thread ^ 1);
             let expected = across * 7 + of(rank, thread & !1) + of(rank, thread | 1);
             assert_eq!(value, expected, "rank {rank}, thread {thread} on {device}");
         }
