@@ -76,7 +76,7 @@ fn names_that_mean_no_kernel_or_several_are_refused() {
 
 #[test]
 fn a_ptxas_that_is_named_but_does_not_run_is_an_error() {
-    let outcome = finish(program(&["inspect", "naive"]).env("PTXAS", "/no/such/ptxas")).ended_with(2);
+    let outcome = finish(program(&["inspect", "reduce/naive"]).env("PTXAS", "/no/such/ptxas")).ended_with(2);
     assert!(outcome.stderr.starts_with("error: cannot run /no/such/ptxas (PTXAS): "), "{}", outcome.stderr);
 }
 
