@@ -68,7 +68,7 @@ fn the_lowest_lane_of_the_members_is_elected() {
         );
         let leader = members.trailing_zeros();
         for (lane, value) in (0u32..).zip(run(&body, Sizes::row(1, 32, 1))) {
-            let expected = if (members >> lane) & 1 == 0 { 0 } else { leader | u32::from(lane == leader) * 64 };
+            let expected = if (members >> lane) & 1 == 0 { 0 } else { leader | (u32::from(lane == leader) * 64) };
             assert_eq!(value, expected, "lane {lane} of {members:#x}");
         }
     }

@@ -15,7 +15,7 @@ pub(crate) const SIZES: usize = 5 + BATCH_RANK;
 /// Words of the strides of both matrices, and of the parts of a split.
 pub(crate) const MATRICES: usize = 2 * (3 + BATCH_RANK) + 1;
 
-/// What the kernel takes: `a`, `b`, [sizes](size_words), [strides](matrix_words), and what its [end](Outputs) takes.
+/// What the kernel takes: `a`, `b`, sizes, strides, and what its [end](Outputs) takes.
 pub type Simt = Kernel<(
     Global<u8>,
     Global<u8>,

@@ -20,8 +20,8 @@ fn bytes_of(dtype: Dtype, values: &[f64]) -> Vec<u8> {
         Dtype::I32 => (*value as i32).to_le_bytes().to_vec(),
         Dtype::I8 => (*value as i8).to_le_bytes().to_vec(),
         Dtype::U8 => (value.abs() as u8).to_le_bytes().to_vec(),
-        Dtype::F8E4M3 => vec![F8E4M3::from_f32(*value as f32).to_bits() as u8],
-        Dtype::F8E5M2 => vec![F8E5M2::from_f32(*value as f32).to_bits() as u8],
+        Dtype::F8E4M3 => vec![F8E4M3::from_f32(*value as f32).to_bits()],
+        Dtype::F8E5M2 => vec![F8E5M2::from_f32(*value as f32).to_bits()],
         _ => panic!("no numbers of {dtype}"),
     };
     values.iter().flat_map(one).collect()

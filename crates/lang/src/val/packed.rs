@@ -21,7 +21,7 @@ impl Pair for Bf16x2 {
     type Half = bf16;
 }
 
-/// [`f16`] or [`bf16`], of which two fit a register.
+/// `f16` or `bf16`, of which two fit a register.
 pub trait HalfOfPair: ScalarFloat {
     /// Two of them.
     type Pair: Pair<Half = Self>;
