@@ -7,6 +7,7 @@ use warpfold_kernels::matmul::{
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
+use crate::map::copy_into;
 use crate::tensor::Allocated;
 
 impl Tensor {
@@ -171,6 +172,20 @@ impl Matmul {
         Ok((epilogue, inputs))
     }
 
+    /// Whether tensor cores gain more than a copy of a factor costs that does not lie for them: 2^28 products take ordinary
+    /// cores 12 us. Not where bits must not depend on the number of rows.
+    fn wants_copies(&self, left: &Tensor, shapes: &Shapes) -> bool {
+        const LEAST: usize = 1 << 28;
+        let is_narrow =
+            matches!(left.dtype(), Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 | Dtype::F8E5M2 | Dtype::I8 | Dtype::U8);
+        let is_single = left.dtype() == Dtype::F32 && self.singles == Singles::Tf32;
+        left.device().limits().has_wgmma
+            && (is_narrow || is_single)
+            && self.rows == Rows::Planned
+            && shapes.batch.iter().all(|size| *size == 1)
+            && shapes.m.saturating_mul(shapes.n).saturating_mul(shapes.k) >= LEAST
+    }
+
     /// Multiplies.
     ///
     /// # Errors
@@ -195,6 +210,13 @@ impl Matmul {
         });
         let mut seen = vec![a, b];
         seen.extend(more.collect::<Result<Vec<_>, _>>()?);
+        if self.wants_copies(left, &shapes) {
+            for (side, seen) in [Side::Left, Side::Right].into_iter().zip(&mut seen) {
+                if !seen.lies_for_copies(side) {
+                    *seen = seen.padded(side)?;
+                }
+            }
+        }
         if shapes.batch_dims(&seen, &whole).len() > BATCH_RANK {
             // More dimensions than the kernels walk: a copy of each tensor has one.
             seen = seen.into_iter().map(|seen| seen.copied()).collect::<Result<_, _>>()?;
@@ -246,6 +268,13 @@ impl Matmul {
 
 const _: () = assert!(MAX_INPUTS >= 3, "the standard epilogue adds three tensors");
 
+/// Which factor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
 /// A tensor as a batch of matrices.
 struct Seen {
     tensor: Tensor,
@@ -258,6 +287,39 @@ impl Seen {
         let [.., rows, columns] = *layout.shape() else { unreachable!("a matrix has two axes") };
         let layout = layout.broadcast(&[batch, &[rows, columns]].concat())?;
         Ok(Self { tensor: tensor.clone(), layout })
+    }
+
+    /// Whether bulk copies can bring its tiles: lines of elements without gaps, which begin at multiples of 16 bytes; of 16-bit
+    /// elements either way round, of others along the sums.
+    fn lies_for_copies(&self, side: Side) -> bool {
+        let bytes = self.tensor.dtype().bytes() as isize;
+        let [.., down, along] = *self.layout.strides() else { unreachable!("a matrix has two axes") };
+        let is_line = |step: isize, next: isize| step == 1 && next > 0 && (next * bytes) % 16 == 0;
+        let (rows, columns) = (is_line(along, down), is_line(down, along));
+        let fits = match side {
+            _ if bytes == 2 => rows || columns,
+            Side::Left => rows,
+            Side::Right => columns,
+        };
+        fits && self.tensor.address().is_multiple_of(16)
+    }
+
+    /// A copy that does.
+    fn padded(&self, side: Side) -> Result<Self, Error> {
+        let rank = self.layout.rank() as isize;
+        let is_turned = side == Side::Right && self.tensor.dtype().bytes() != 2;
+        let mut axes: Vec<isize> = (0..rank).collect();
+        if is_turned {
+            axes.swap(rank as usize - 2, rank as usize - 1);
+        }
+        let from = Tensor { layout: self.layout.clone(), ..self.tensor.clone() }.permute(&axes)?;
+        let mut shape = from.shape().to_vec();
+        let columns = shape[rank as usize - 1];
+        shape[rank as usize - 1] = columns.next_multiple_of(16 / from.dtype().bytes() as usize);
+        let mut to = Allocated::new(&from.queue, from.dtype(), &shape)?.finish().slice(-1, ..columns)?;
+        copy_into(&from, &mut to)?;
+        let tensor = to.permute(&axes)?;
+        Ok(Self { layout: tensor.layout().clone(), tensor })
     }
 
     /// The same elements without gaps.
