@@ -114,6 +114,7 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("double_large_angles", floats::double_large_angles),
     ("double_roundings", floats::double_roundings),
     ("triton_matmul", tensor_cores::triton_matmul),
+    ("triton_attention", tensor_cores::triton_attention),
     ("one_tile", tensor_cores::one_tile),
     ("every_fourth_plus_one", tensor_cores::every_fourth_plus_one),
     ("reversed", tensor_cores::reversed),

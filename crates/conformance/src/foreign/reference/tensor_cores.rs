@@ -25,6 +25,35 @@ pub(super) fn triton_matmul(run: &Run<'_>) -> Outcome {
     })
 }
 
+/// `(q, k, v, o, scale, length, …)`, of f16 and 64 dimensions: o = softmax(scale q kᵀ) v for each head.
+///
+/// The kernel rounds its weights (at most 1 before the division by their sum, which is at least 1) to f16 before the
+/// second product, and its scores pass through an exponential that turns an absolute error into a relative one.
+pub(super) fn triton_attention(run: &Run<'_>) -> Outcome {
+    const DIM: usize = 64;
+    let [q, k, v] = [0, 1, 2].map(|arg| halves(&run.before::<u16>(arg)));
+    let (scale, length, causal) = (f64::from(run.f32(4)), run.size(5), run.with("causal") == 1);
+    let row = |of: &[f64], at: usize| of[at * DIM..][..DIM].to_vec();
+    let (mut want, mut allowed) = (Vec::new(), Vec::new());
+    for at in 0..q.len() / DIM {
+        let first = at / length * length;
+        let keys = first..if causal { at + 1 } else { first + length };
+        let query = row(&q, at);
+        let score = |key: usize| scale * query.iter().zip(row(&k, key)).map(|(a, b)| a * b).sum::<f64>();
+        let scores: Vec<f64> = keys.clone().map(score).collect();
+        let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = scores.iter().map(|s| (s - largest).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        for d in 0..DIM {
+            let terms = || weights.iter().zip(keys.clone()).map(|(w, key)| w / total * v[key * DIM + d]);
+            let (sum, absolute) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
+            want.push(sum);
+            allowed.push(2f64.powi(-10) * absolute + 2f64.powi(-11) * sum.abs() + 2f64.powi(-25));
+        }
+    }
+    close("o", &halves(&run.after::<u16>(3)), &want, |i| allowed[i])
+}
+
 /// `(a, b, c)`: c = a b with b by columns; a has 16 rows and columns, c as many columns as fit.
 pub(super) fn one_tile(run: &Run<'_>) -> Outcome {
     let (a, b) = (halves(&run.before::<u16>(0)), halves(&run.before::<u16>(1)));
