@@ -17,9 +17,7 @@ use crate::asynchronous::Asynchronous;
 use crate::asynchronous::luck::Luck;
 use crate::check::{BlockCheck, ClusterMemory, LaunchCheck, PeerUse};
 use crate::report::{FindingKind, Severity};
-use crate::runtime;
-use crate::tensor_ops::queue;
-use crate::tensor_ops::rules::{self, Warpgroups};
+use crate::tensor_ops::rules::Warpgroups;
 
 /// Basic blocks that a part runs before others get their turn.
 const SLICE: u32 = 4096;
@@ -46,7 +44,7 @@ pub(crate) enum Turn {
 pub(crate) struct Block {
     /// Linear index in the grid.
     pub index: u64,
-    coordinates: [u32; 3],
+    pub(super) coordinates: [u32; 3],
     pub(super) warps: Vec<Warp>,
     /// Warps that may be able to run, a bit each.
     pub(super) ready: u32,
@@ -87,7 +85,7 @@ pub(crate) struct Context<'a> {
 }
 
 /// How running one part ended.
-enum Outcome {
+pub(super) enum Outcome {
     /// The part is gone, or waits; look for another.
     Switch,
     /// Its slice is over.
@@ -392,7 +390,7 @@ impl Block {
     }
 
     /// Splits part `i` by where its lanes go.
-    fn diverge(&mut self, w: u32, i: usize, join: BlockId, ways: &[(u32, BlockId)]) {
+    pub(super) fn diverge(&mut self, w: u32, i: usize, join: BlockId, ways: &[(u32, BlockId)]) {
         let warp = &mut self.warps[w as usize];
         let part = warp.parts.swap_remove(i);
         let join = warp.open_join(&part, join);
@@ -402,122 +400,6 @@ impl Block {
                 warp.parts.push(side);
             }
         }
-    }
-
-    /// Terminators after which the part is in another frame, or gone.
-    fn leave(&mut self, w: u32, i: usize, terminator: &Terminator, m: &mut Machine, cx: &mut Context<'_>) -> Outcome {
-        match terminator {
-            Terminator::Exit => self.exit(w, i, m, cx),
-            Terminator::Return => {
-                let warp = &mut self.warps[w as usize];
-                if warp.parts[i].callers.is_empty() {
-                    return self.exit(w, i, m, cx);
-                }
-                queue::finish(m, cx.code.tensor.finish);
-                let warp = &mut self.warps[w as usize];
-                let part = warp.parts.swap_remove(i);
-                let returned = frame::return_from(warp, part, cx.code);
-                let block = returned.block;
-                if let Some(part) = warp.arrive(returned, block) {
-                    warp.parts.push(part);
-                }
-                Outcome::Switch
-            }
-            Terminator::Trap { instruction } => {
-                let lane = self.warps[w as usize].parts[i].mask.trailing_zeros();
-                *cx.trap = Some((*instruction, self.index, w * 32 + lane));
-                m.stop = true;
-                Outcome::Stop
-            }
-            Terminator::Switch { index, targets, count, join, instruction } => {
-                self.switch(w, i, m, cx.code, (*index, *targets, *count, *join, *instruction))
-            }
-            Terminator::Call(call) => {
-                queue::finish(m, cx.code.tensor.finish);
-                let warp = &mut self.warps[w as usize];
-                match frame::call(warp, i, call, m, cx, self.coordinates) {
-                    frame::Called::Entered => Outcome::Switch,
-                    frame::Called::Runtime => {
-                        let stopped = runtime::call(m, warp, i, call, cx, &mut self.output);
-                        if stopped {
-                            return Outcome::Stop;
-                        }
-                        let part = warp.parts.swap_remove(i);
-                        if let Some(part) = warp.arrive(part, call.next) {
-                            warp.parts.push(part);
-                        }
-                        Outcome::Switch
-                    }
-                    frame::Called::Fault => Outcome::Stop,
-                }
-            }
-            Terminator::Jump(_)
-            | Terminator::Branch { .. }
-            | Terminator::WarpSync { .. }
-            | Terminator::Barrier(_)
-            | Terminator::ClusterBarrier(_)
-            | Terminator::MbarrierWait { .. }
-            | Terminator::SetRegisters(_) => unreachable!("run_part handles this terminator itself"),
-        }
-    }
-
-    fn switch(
-        &mut self,
-        w: u32,
-        i: usize,
-        m: &mut Machine,
-        code: &Code,
-        (index, targets, count, join, instruction): (u32, u32, u32, BlockId, u32),
-    ) -> Outcome {
-        let mask = self.warps[w as usize].parts[i].mask;
-        // SAFETY: the decoder gave the function this row.
-        let indices = unsafe { m.read::<u32>(index) };
-        let mut ways: Vec<(u32, BlockId)> = Vec::new();
-        for lane in lanes_of(mask) {
-            let Some(&to) =
-                code.lists[targets as usize..(targets + count) as usize].get(indices[lane as usize] as usize)
-            else {
-                let rule = format!("brx.idx index {} is outside its {count} targets", indices[lane as usize]);
-                self.fault(m, FindingKind::OutOfBounds, instruction, w, lane, rule);
-                m.stop = true;
-                return Outcome::Stop;
-            };
-            match ways.iter_mut().find(|(_, b)| *b == to) {
-                Some((lanes, _)) => *lanes |= 1 << lane,
-                None => ways.push((1 << lane, to)),
-            }
-        }
-        if ways.len() > 1 {
-            m.counters[instruction as usize].divergent += 1;
-            self.diverge(w, i, join, &ways);
-        } else {
-            let warp = &mut self.warps[w as usize];
-            let part = warp.parts.swap_remove(i);
-            if let Some(part) = warp.arrive(part, ways[0].1) {
-                warp.parts.push(part);
-            }
-        }
-        Outcome::Switch
-    }
-
-    fn exit(&mut self, w: u32, i: usize, m: &mut Machine, cx: &Context<'_>) -> Outcome {
-        let warp = &mut self.warps[w as usize];
-        let part = warp.parts.swap_remove(i);
-        warp.exit(part.mask);
-        m.progress = true;
-        if m.checked {
-            self.missed_barrier(w, part.mask, None, m);
-        }
-        m.abandon_copies(part.mask);
-        if m.checked && self.warps[w as usize].live == 0 {
-            rules::check_exit(m);
-        }
-        for id in 0..BARRIERS {
-            if self.barriers[id].open {
-                self.complete_barrier(id, m, cx.code);
-            }
-        }
-        Outcome::Switch
     }
 
     pub(super) fn fault(&self, m: &mut Machine, kind: FindingKind, instruction: u32, w: u32, lane: u32, rule: String) {

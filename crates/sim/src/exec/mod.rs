@@ -13,6 +13,7 @@ pub(crate) mod frame;
 pub(crate) mod geometry;
 pub(crate) mod grid;
 mod harvest;
+mod leave;
 pub(crate) mod machine;
 mod mbarrier_wait;
 pub(crate) mod memory_map;
