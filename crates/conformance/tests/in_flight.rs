@@ -21,7 +21,7 @@ const LIMITED_BY_MEMORY: &[&str] = &[
     "cummax_f32_f32_scan_columns",
     "softmax_bf16_on_chip_32x4x8",
     "softmax_bf16_on_chip_512x4x8",
-    "softmax_bf16_on_chip_4x256x4x8",
+    "softmax_bf16_on_chip_8x512x4x8",
     "softmax_bf16_long_8",
     "softmax_f32_on_chip_128x8x4",
     "softmax_f32_on_chip_1024x8x4",
