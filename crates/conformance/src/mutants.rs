@@ -1,6 +1,6 @@
 //! Kernels without one of their synchronisations: what the checks have to object to.
 
-use warpfold_ptx::{Instruction, Item, Module, Opcode, Statement};
+use warpfold_ptx::{Immediate, Instruction, Item, Module, Opcode, Operand, Statement};
 
 /// What is taken away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub enum Mutation {
     Delete,
     /// Its order, down to relaxed.
     Relax,
+    /// A wait at an mbarrier, which then finds what it waits for at once.
+    Pass,
 }
 
 /// A module without one of its synchronisations.
@@ -22,14 +24,25 @@ pub struct Mutant {
     pub text: String,
 }
 
+/// Orders of memory that can be relaxed.
+const ORDERS: &[&str] = &["acq_rel", "release", "acquire"];
+
 /// What an instruction can lose. `bar.warp.sync` waits as well: lanes may run apart behind a branch.
 fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
-    let is_barrier = matches!(instruction.opcode, Opcode::Bar | Opcode::Barrier);
-    let waits = is_barrier && (instruction.has("sync") || instruction.has("cluster"));
-    if matches!(instruction.opcode, Opcode::Fence | Opcode::Membar) || waits {
+    let has_one_of = |names: &[&str]| names.iter().any(|name| instruction.has(name));
+    let is_deleted = match instruction.opcode {
+        Opcode::Fence | Opcode::Membar => true,
+        Opcode::Bar | Opcode::Barrier => has_one_of(&["sync", "cluster"]),
+        Opcode::Mbarrier if has_one_of(&["try_wait", "test_wait"]) => return Some(Mutation::Pass),
+        Opcode::Mbarrier => instruction.has("arrive"),
+        Opcode::Wgmma => has_one_of(&["fence", "commit_group", "wait_group"]),
+        Opcode::Cp => has_one_of(&["commit_group", "wait_group", "wait_all"]),
+        _ => false,
+    };
+    if is_deleted {
         return Some(Mutation::Delete);
     }
-    ["acq_rel", "release", "acquire"].iter().any(|order| instruction.has(order)).then_some(Mutation::Relax)
+    has_one_of(ORDERS).then_some(Mutation::Relax)
 }
 
 /// Every module that differs from one by the loss of one synchronisation.
@@ -73,6 +86,7 @@ fn mutate<'a>(
                 match mutation {
                     Mutation::Delete => *statement = Statement::Scope(Vec::new()),
                     Mutation::Relax => relax(instruction),
+                    Mutation::Pass => pass(instruction),
                 }
             }
             _ => {}
@@ -80,9 +94,16 @@ fn mutate<'a>(
     }
 }
 
+fn pass(instruction: &mut Instruction) {
+    instruction.opcode = Opcode::Mov;
+    instruction.modifiers = vec!["pred".into()];
+    instruction.operands.truncate(1);
+    instruction.operands.push(Operand::Immediate(Immediate::Int(1)));
+}
+
 fn relax(instruction: &mut Instruction) {
     for modifier in &mut instruction.modifiers {
-        if ["acq_rel", "release", "acquire"].iter().any(|order| modifier == order) {
+        if ORDERS.iter().any(|order| modifier == order) {
             *modifier = "relaxed".into();
         }
     }

@@ -1,112 +1,12 @@
 //! Takes one synchronisation at a time away from every kernel of every ladder: the checks, or the result, must object.
 
+use warpfold_conformance::mutants::{Mutant, mutants};
 use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Profile};
 use warpfold_kernels::fold::{Extreme, Sum, fold_cluster};
 use warpfold_kernels::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
 use warpfold_kernels::matmul::{Epilogue, Tile, WgmmaTile};
 use warpfold_kernels::{AnyKernel, Dtype, Workspace, conv, matmul};
 use warpfold_lang::{Global, block_idx, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, kernel, thread_idx};
-use warpfold_ptx::{Instruction, Module, Opcode, Statement};
-
-/// What is taken away.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mutation {
-    /// The whole instruction: a barrier or a fence.
-    Delete,
-    /// Its order, down to relaxed.
-    Relax,
-    /// A wait, which then finds what it waits for at once.
-    Pass,
-}
-
-/// A kernel without one of its synchronisations.
-struct Mutant {
-    instruction: String,
-    mutation: Mutation,
-    text: String,
-}
-
-/// What an instruction can lose.
-fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
-    let is_barrier = matches!(instruction.opcode, Opcode::Bar | Opcode::Barrier);
-    let waits = is_barrier && (instruction.has("sync") || instruction.has("cluster"));
-    let has_one_of = |names: &[&str]| names.iter().any(|name| instruction.has(name));
-    let is_async = match instruction.opcode {
-        Opcode::Mbarrier if has_one_of(&["try_wait", "test_wait"]) => return Some(Mutation::Pass),
-        Opcode::Mbarrier => instruction.has("arrive"),
-        Opcode::Wgmma => has_one_of(&["fence", "commit_group", "wait_group"]),
-        Opcode::Cp => has_one_of(&["commit_group", "wait_group", "wait_all"]),
-        _ => false,
-    };
-    if matches!(instruction.opcode, Opcode::Fence | Opcode::Membar) || waits || is_async {
-        return Some(Mutation::Delete);
-    }
-    let is_group = ["commit_group", "wait_group"].iter().any(|step| instruction.has(step));
-    if instruction.opcode == Opcode::Cp && is_group && !instruction.has("bulk") {
-        return Some(Mutation::Delete);
-    }
-    ["acq_rel", "release", "acquire"].iter().any(|order| instruction.has(order)).then_some(Mutation::Relax)
-}
-
-fn mutants(kernel: &AnyKernel, device: &Device) -> Vec<Mutant> {
-    let module = kernel.build(&device.target()).unwrap_or_else(|e| panic!("{e}")).module;
-    let count = module.kernels().flat_map(|k| k.instructions()).filter(|i| mutation_of(i).is_some()).count();
-    (0..count).map(|n| mutant(module.clone(), n)).collect()
-}
-
-/// The module without its `n`-th synchronisation.
-fn mutant(mut module: Module, n: usize) -> Mutant {
-    let mut left = n;
-    let mut found = None;
-    for item in &mut module.items {
-        if let warpfold_ptx::Item::Function(function) = item {
-            mutate(function.body.iter_mut().flatten(), &mut left, &mut found);
-        }
-    }
-    let (instruction, mutation) = found.expect("there are more than n synchronisations");
-    Mutant { instruction, mutation, text: module.to_string() }
-}
-
-fn mutate<'a>(
-    statements: impl Iterator<Item = &'a mut Statement>,
-    left: &mut usize,
-    found: &mut Option<(String, Mutation)>,
-) {
-    for statement in statements {
-        match statement {
-            Statement::Scope(inner) => mutate(inner.iter_mut(), left, found),
-            Statement::Instruction(instruction) if found.is_none() => {
-                let Some(mutation) = mutation_of(instruction) else { continue };
-                if *left > 0 {
-                    *left -= 1;
-                    continue;
-                }
-                *found = Some((instruction.to_string(), mutation));
-                match mutation {
-                    Mutation::Delete => *statement = Statement::Scope(Vec::new()),
-                    Mutation::Relax => relax(instruction),
-                    Mutation::Pass => pass(instruction),
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-fn pass(instruction: &mut Instruction) {
-    instruction.opcode = Opcode::Mov;
-    instruction.modifiers = vec!["pred".into()];
-    instruction.operands.truncate(1);
-    instruction.operands.push(warpfold_ptx::Operand::Immediate(warpfold_ptx::Immediate::Int(1)));
-}
-
-fn relax(instruction: &mut Instruction) {
-    for modifier in &mut instruction.modifiers {
-        if ["acq_rel", "release", "acquire"].iter().any(|order| modifier == order) {
-            *modifier = "relaxed".into();
-        }
-    }
-}
 
 /// A size at which every part of a rung has work: several blocks, and several rounds where a thread takes rounds.
 fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
@@ -139,7 +39,8 @@ fn try_mutants(
 ) -> (usize, Vec<String>) {
     let whole = kernel.prepare(device).unwrap();
     assert_eq!(objection(&whole), None, "{} as it is", kernel.name());
-    let mutants = mutants(kernel, device);
+    let built = kernel.build(&device.target()).unwrap_or_else(|e| panic!("{e}"));
+    let mutants = mutants(&built.ptx());
     let count = mutants.len();
     let mut survivors = Vec::new();
     for Mutant { instruction, mutation, text } in mutants {
