@@ -69,11 +69,6 @@ impl BlockCheck {
         self.shared.begin(true);
     }
 
-    /// Something that is not judged here, such as an asynchronous copy, wrote these bytes of the block's shared memory.
-    pub(crate) fn mark_shared_written(&mut self, offset: u32, bytes: u32) {
-        self.shared.mark_written(offset, bytes);
-    }
-
     /// A warp accesses shared memory at byte offsets that are in bounds.
     #[inline(always)]
     pub(crate) fn shared_access(

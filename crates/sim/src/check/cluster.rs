@@ -48,11 +48,6 @@ impl ClusterMemory {
     pub(crate) fn addresses(&self, offsets: &[u32; 32]) -> [u64; 32] {
         offsets.map(|offset| self.base + u64::from(offset))
     }
-
-    /// The host, or an asynchronous copy, wrote these bytes.
-    pub(crate) fn mark_written(&self, offset: u32, bytes: u32) {
-        self.shadow.mark_written(self.base + u64::from(offset), u64::from(bytes));
-    }
 }
 
 /// What a barrier of the cluster passes on from those who arrived.

@@ -71,13 +71,6 @@ impl SharedShadow {
         self.init.fill(if all_written { 0xf } else { 0 });
     }
 
-    /// Something that is not judged here, such as an asynchronous copy, wrote these bytes.
-    pub(crate) fn mark_written(&mut self, offset: u32, bytes: u32) {
-        for byte in offset..offset + bytes {
-            self.init[byte as usize / 4] |= 1 << (byte % 4);
-        }
-    }
-
     /// Forgets what happened before the block's floor; true if the block had to raise it for lack of records.
     #[inline(never)]
     fn follow(&mut self, order: &mut BlockOrder) -> bool {

@@ -174,16 +174,6 @@ impl Machine {
         self.cluster.peers.get(self.cluster.rank as usize)?.check.clone()
     }
 
-    /// Notes that something which is not judged, such as an asynchronous copy, wrote `bytes` bytes from a place on.
-    #[allow(dead_code, reason = "what writes that way is decoded elsewhere")]
-    pub(crate) fn mark_written(&mut self, place: Place, bytes: u32) {
-        let Some(checking) = &mut self.checking else { return };
-        match self.cluster.peers.get(place.rank as usize).and_then(|peer| peer.check.as_ref()) {
-            Some(memory) => memory.mark_written(place.offset, bytes),
-            None => checking.block.mark_shared_written(place.offset, bytes),
-        }
-    }
-
     /// Checks a warp's access to the shared memory of a peer, before its values move; the lanes are in bounds.
     pub(crate) fn check_peer(
         &mut self,
