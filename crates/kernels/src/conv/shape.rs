@@ -32,7 +32,17 @@ impl Shape {
 
     /// Elements of a filter: the length of a sum.
     pub(super) fn depth(self) -> Val<u32> {
-        self.words.at(1) * self.words.at(5) * self.words.at(6)
+        self.channels() * self.elements()
+    }
+
+    /// Channels of an image.
+    pub(super) fn channels(self) -> Val<u32> {
+        self.words.at(1)
+    }
+
+    /// Elements of a filter's channel.
+    pub(super) fn elements(self) -> Val<u32> {
+        self.words.at(5) * self.words.at(6)
     }
 
     /// Pixels of the result's channel.
@@ -70,5 +80,27 @@ impl Shape {
     /// The position of an element of the result.
     pub(super) fn output(self, filter: Val<u32>, at: Place) -> Val<u32> {
         (at.image * self.filters() + filter) * self.pixels_of_image() + at.pixel
+    }
+
+    /// Where an element of a filter's channel lies, as a copy in im2col mode takes it: across and down.
+    pub(super) fn offsets(self, element: Val<u32>) -> [Val<u16>; 2] {
+        let width = self.words.at(6);
+        [element % width, element / width].map(Val::cast::<u16>)
+    }
+
+    /// Stores neighbours of a pixel's results, where they are inside, with the filters side by side.
+    pub(super) fn set_pair(self, y: Global<f32>, pixel: Val<u32>, filter: Val<u32>, pair: [Val<f32>; 2]) {
+        for (filter, sum) in [filter, filter + 1].into_iter().zip(pair) {
+            let is_inside = pixel.lt(self.pixels()) & filter.lt(self.filters());
+            y.at(pixel * self.filters() + filter).set_if(sum, is_inside);
+        }
+    }
+}
+
+impl Place {
+    /// The first pixel under the filter with a channel, as a copy in im2col mode takes it: innermost dimension first.
+    pub(super) fn coordinates(self, channel: Val<u32>) -> [Val<u32>; 4] {
+        let [down, across] = self.corner.map(Val::cast::<u32>);
+        [channel, across, down, self.image]
     }
 }

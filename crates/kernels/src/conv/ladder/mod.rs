@@ -2,15 +2,21 @@
 //!
 //! Its problems are the seven of the catalogue, by number; a second number says how many times smaller each of images,
 //! height, width and filters is. `--size 3x8` is the third at an eighth.
+//!
+//! Images and filters are the same `f32` numbers for every rung. Those before `wgmma_im2col` take them as `[N, C, H, W]` and
+//! `[K, C, R, S]`. It takes `[N, H, W, C]` and `[K, R, S, C]`, with zeros for channels up to a multiple of [`PIECE`], leaves
+//! `[N, P, Q, K]`, and multiplies them without their low 13 bits (tf32), which its results are judged by.
 
 mod r01_naive;
 mod r02_im2col;
 mod r03_implicit_gemm;
+mod r04_wgmma_im2col;
 
 pub use super::shape::WORDS;
 pub use r01_naive::naive;
 pub use r02_im2col::{columns, im2col};
 pub use r03_implicit_gemm::implicit_gemm;
+pub use r04_wgmma_im2col::{WgmmaIm2col, wgmma_im2col};
 
 use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel};
@@ -24,6 +30,31 @@ pub type Conv = Kernel<(Global<f32>, Global<f32>, Global<f32>, [u32; WORDS])>;
 
 /// Filters and pixels of a block; it has as many threads as a tile has outputs.
 const TILE: u32 = 16;
+
+/// What a rung takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Data {
+    /// Channels before the pixels; products of whole `f32`.
+    ChannelsFirst,
+    /// Channels behind the pixels, whole pieces of them; products in tf32.
+    ChannelsLast,
+    /// The same, by tensor maps.
+    Maps,
+}
+
+/// What a rung takes, by its name.
+pub(super) fn data_of(rung: &str) -> Data {
+    match rung {
+        "wgmma_im2col" => Data::Maps,
+        _ => Data::ChannelsFirst,
+    }
+}
+
+/// Channels of 16 bytes: copies bring no fewer.
+pub const PIECE: u32 = 4;
+
+/// Channels that the maps' copies bring, of so many pixels or filters.
+pub(super) const BOX: [u32; 2] = [r04_wgmma_im2col::CHANNELS, r04_wgmma_im2col::TILE];
 
 /// The catalogue's problems: images, channels, height, width, filters, their height and width, strides, padding.
 pub const PROBLEMS: [[u32; 11]; 7] = [
@@ -53,6 +84,14 @@ fn tiles_of(size: usize, rows: fn(&[u32; WORDS]) -> u32) -> LaunchConfig {
     let sizes = sizes_of(size);
     let pixels = sizes[0] * sizes[11] * sizes[12];
     LaunchConfig::new((pixels.div_ceil(TILE), rows(&sizes).div_ceil(TILE)), (TILE, TILE))
+}
+
+/// A launch over columns of pixels and rows of filters in the tiles of tensor cores.
+fn tiles_of_warpgroups(size: usize) -> LaunchConfig {
+    use r04_wgmma_im2col::{THREADS, TILE};
+    let sizes = sizes_of(size);
+    let pixels = sizes[0] * sizes[11] * sizes[12];
+    LaunchConfig::new((pixels.div_ceil(TILE), sizes[4].div_ceil(TILE)), THREADS)
 }
 
 fn filters(sizes: &[u32; WORDS]) -> u32 {
@@ -124,6 +163,17 @@ const RUNGS: &[Rung] = &[
         changed: "The block gathers its tile of that matrix from the images, and nobody makes it",
         claims: &[Claim::new(Metric::Steps, Change::DividedBy(2)), Claim::new(Metric::StoreBytes, Change::Falls)],
         launches: &[Launch::new(typed!(implicit_gemm), |size| tiles_of(size, filters))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "wgmma_im2col",
+        changed: "Copies gather NHWC images for tensor cores, which multiply them in tf32",
+        claims: &[
+            Claim::new(Metric::Instructions, Change::Falls),
+            Claim::new(Metric::SharedAccesses, Change::Falls),
+            Claim::new(Metric::Blocks, Change::Falls),
+        ],
+        launches: &[Launch::new(typed!(wgmma_im2col), tiles_of_warpgroups)],
         finish: Finish::Nothing,
     },
 ];

@@ -1,0 +1,68 @@
+//! Rung 4: a warpgroup multiplies tiles that copies gather, from channels that lie side by side.
+//! Changed: images and filters are `NHWC`, in tf32; a map in im2col mode walks over the pixels of each element of a filter.
+//! Removes: every address, division and bounds check of the gathering, and the sums' turns on ordinary cores.
+//! Measured: see `LADDER` (generated).
+//! Limit now: tensor cores wait while tiles are copied, and of 32 channels of a copy an image with colours has 4.
+
+use warpfold_lang::{
+    Array, Barriers, Global, Kernel, Major, Operands, Swizzle, TensorMap, WarpgroupSums, barriers, block_idx, kernel,
+    range, sync_threads, thread_idx, tile, var, wgmma_commit, wgmma_fence, wgmma_wait, when,
+};
+
+use crate::conv::shape::{Shape, WORDS};
+
+/// Pixels of a block, and its filters.
+pub(super) const TILE: u32 = 64;
+/// Channels of a copy.
+pub(super) const CHANNELS: u32 = 32;
+pub(super) const THREADS: u32 = 128;
+
+/// What the kernel takes: images by a map in im2col mode, filters, what it writes, sizes.
+pub type WgmmaIm2col = Kernel<(TensorMap<f32>, TensorMap<f32>, Global<f32>, [u32; WORDS])>;
+
+/// Each block computes a tile of pixels and filters, one element of the filters after the other.
+#[must_use]
+pub fn wgmma_im2col() -> WgmmaIm2col {
+    let body = |x: TensorMap<f32>, weights: TensorMap<f32>, y: Global<f32>, words: Array<u32, WORDS>| {
+        // Shared-memory map
+        let tile_x = tile::<f32>(TILE, CHANNELS, Swizzle::Bytes128);
+        let tile_w = tile::<f32>(TILE, CHANNELS, Swizzle::Bytes128);
+        // Barriers
+        let full = barriers(1).at(0);
+        // Roles
+        let shape = Shape::of(words);
+        let (pixel, filter) = (block_idx().x * TILE, block_idx().y * TILE);
+        let at = shape.place(pixel);
+        let copies = thread_idx().x.eq(0);
+        when(copies, || {
+            full.init(1);
+            Barriers::publish();
+        });
+        sync_threads();
+        let sums = WarpgroupSums::<f32>::new(TILE);
+        let parity = var(0);
+        // Main loop
+        range(0, shape.elements(), 1, |element| {
+            range(0, shape.channels(), CHANNELS, |channel| {
+                when(copies, || {
+                    full.arrive_expect(tile_x.bytes() + tile_w.bytes());
+                    x.load_im2col(tile_x.at(0, 0), at.coordinates(channel), shape.offsets(element), full);
+                    weights.load(tile_w.at(0, 0), [channel, element, filter], full);
+                });
+                full.wait(parity);
+                parity.set(parity.get() ^ 1);
+                wgmma_fence();
+                let factors = Operands { a: tile_x, a_major: Major::K, b: tile_w, b_major: Major::K };
+                sums.add_product(&factors, (element | channel).ne(0));
+                wgmma_commit();
+                wgmma_wait(0);
+                sync_threads();
+            });
+        });
+        // Epilogue
+        for (row, column, pair) in sums.pairs() {
+            shape.set_pair(y, pixel + row, filter + column, pair);
+        }
+    };
+    kernel("conv_wgmma_im2col", body).required_block(THREADS).min_blocks(1)
+}
