@@ -16,10 +16,10 @@ pub use super::shape::WORDS;
 pub use r01_naive::naive;
 pub use r02_im2col::{columns, im2col};
 pub use r03_implicit_gemm::implicit_gemm;
-pub use r04_wgmma_im2col::{WgmmaIm2col, wgmma_im2col};
+pub use r04_wgmma_im2col::wgmma_im2col;
 
 use warpfold_device::LaunchConfig;
-use warpfold_lang::{Global, Kernel};
+use warpfold_lang::{Global, Kernel, TensorMap};
 
 use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Numbers, Rung, Sizes, pack, unpack};
@@ -27,6 +27,9 @@ use crate::{AnyKernel, Dtype};
 
 /// What every kernel takes: images (or the matrix made of them), filters, what it writes, sizes.
 pub type Conv = Kernel<(Global<f32>, Global<f32>, Global<f32>, [u32; WORDS])>;
+
+/// What a kernel takes whose copies gather: images by a map in im2col mode, filters, what it writes, sizes.
+pub type ConvOfMaps = Kernel<(TensorMap<f32>, TensorMap<f32>, Global<f32>, [u32; WORDS])>;
 
 /// Filters and pixels of a block; it has as many threads as a tile has outputs.
 const TILE: u32 = 16;

@@ -5,24 +5,21 @@
 //! Limit now: tensor cores wait while tiles are copied, and of 32 channels of a copy an image with colours has 4.
 
 use warpfold_lang::{
-    Array, Barriers, Global, Kernel, Major, Operands, Swizzle, TensorMap, WarpgroupSums, barriers, block_idx, kernel,
-    range, sync_threads, thread_idx, tile, var, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    Array, Barriers, Global, Major, Operands, Swizzle, TensorMap, WarpgroupSums, barriers, block_idx, kernel, range,
+    sync_threads, thread_idx, tile, var, wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
+use super::ConvOfMaps;
 use crate::conv::shape::{Shape, WORDS};
 
-/// Pixels of a block, and its filters.
+/// Pixels and filters of a block; channels of a copy.
 pub(super) const TILE: u32 = 64;
-/// Channels of a copy.
 pub(super) const CHANNELS: u32 = 32;
 pub(super) const THREADS: u32 = 128;
 
-/// What the kernel takes: images by a map in im2col mode, filters, what it writes, sizes.
-pub type WgmmaIm2col = Kernel<(TensorMap<f32>, TensorMap<f32>, Global<f32>, [u32; WORDS])>;
-
 /// Each block computes a tile of pixels and filters, one element of the filters after the other.
 #[must_use]
-pub fn wgmma_im2col() -> WgmmaIm2col {
+pub fn wgmma_im2col() -> ConvOfMaps {
     let body = |x: TensorMap<f32>, weights: TensorMap<f32>, y: Global<f32>, words: Array<u32, WORDS>| {
         // Shared-memory map
         let tile_x = tile::<f32>(TILE, CHANNELS, Swizzle::Bytes128);
@@ -60,9 +57,7 @@ pub fn wgmma_im2col() -> WgmmaIm2col {
             });
         });
         // Epilogue
-        for (row, column, pair) in sums.pairs() {
-            shape.set_pair(y, pixel + row, filter + column, pair);
-        }
+        sums.pairs().for_each(|(row, column, pair)| shape.set_pair(y, pixel + row, filter + column, pair));
     };
     kernel("conv_wgmma_im2col", body).required_block(THREADS).min_blocks(1)
 }
