@@ -32,7 +32,7 @@ impl Shape {
 
     /// Elements of a filter: the length of a sum.
     pub(super) fn depth(self) -> Val<u32> {
-        self.channels() * self.elements()
+        self.channels() * self.words.at(5) * self.words.at(6)
     }
 
     /// Channels of an image.
