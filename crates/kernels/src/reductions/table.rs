@@ -63,10 +63,7 @@ pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], to: &[Dtype], options
         Reduction::Any => row.truth(Extreme::max()),
         Reduction::All => row.truth(Extreme::min()),
         Reduction::CountNonzero => row.count(),
-        Reduction::ArgMin | Reduction::ArgMax => match from {
-            _ if is_narrow(from) => row.position(row.arg_extreme::<i32>().of_narrow()),
-            _ => in_compute_type!(from, row.position_in()),
-        },
+        Reduction::ArgMin | Reduction::ArgMax => in_compute_type!(from, row.position()),
         // As far as the result goes, so do the elements: integers of more than 16 bits are exact in `f64` only.
         Reduction::LogSumExp if row.has(Dtype::F64) => row.log_sum_exp::<f64>(),
         Reduction::LogSumExp => row.log_sum_exp::<f32>(),
@@ -232,16 +229,9 @@ impl Row<'_> {
         self.fold(Counted(Count), ones, Sink::one::<i64>(self.to[0]).after(|(count, _)| count))
     }
 
-    const fn arg_extreme<C: Compute>(self) -> ArgExtreme<C> {
+    fn position<C: Compute>(self) -> Arc<dyn AnyFold> {
         let ties = if self.options.last { Ties::Last } else { Ties::First };
-        ArgExtreme::new(self.side(), self.nan(), ties)
-    }
-
-    fn position_in<C: Compute>(self) -> Arc<dyn AnyFold> {
-        self.position(self.arg_extreme::<C>())
-    }
-
-    fn position<C: Compute>(self, monoid: ArgExtreme<C>) -> Arc<dyn AnyFold> {
+        let monoid = ArgExtreme::<C>::new(self.side(), self.nan(), ties);
         self.fold_in_order(monoid, Source::one::<C>(self.from), Sink::one::<u64>(self.to[0]))
     }
 

@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
-use warpfold_lang::{Ordered, Registers, Type, Val};
+use warpfold_lang::{Ordered, Registers, Val, vars, when};
 
 use super::side::nan;
-use super::{Nan, Side, Ties, pairwise};
+use super::{Extreme, Nan, Side, Ties, pairwise};
 use crate::fold::{Monoid, Position};
 
 /// The position of the largest or the smallest item, the first of equals unless [`ArgExtreme::last`] is asked for.
@@ -15,14 +15,13 @@ use crate::fold::{Monoid, Position};
 /// equal. Of nothing the position is 0: users expect an error, see
 /// [`reductions::check_len`](crate::reductions::check_len).
 ///
-/// In a thread positions increase, so an item costs comparisons of values only; where items are known to have at most 16
-/// bits ([`ArgExtreme::of_narrow`]), value and position share a register, and an item costs two instructions.
+/// In a thread positions increase, so an item costs comparisons of values only. Of many items side by side only their
+/// extreme is compared with what was found before; which of them it is matters where it replaces that, which is seldom.
 #[derive(Debug, Clone, Copy)]
 pub struct ArgExtreme<T> {
     side: Side,
     nan: Nan,
     ties: Ties,
-    is_narrow: bool,
     ty: PhantomData<fn() -> T>,
 }
 
@@ -30,12 +29,14 @@ pub struct ArgExtreme<T> {
 const NONE: u64 = u64::MAX;
 /// The same among items that are taken together.
 const NO_ITEM: u32 = u32::MAX;
+/// From so many items on, their extreme is found first: elements of 16 bits and fewer, of which memory brings the most.
+const MANY: usize = 8;
 
 impl<T> ArgExtreme<T> {
     /// The extreme on a side.
     #[must_use]
     pub const fn new(side: Side, nan: Nan, ties: Ties) -> Self {
-        Self { side, nan, ties, is_narrow: false, ty: PhantomData }
+        Self { side, nan, ties, ty: PhantomData }
     }
 
     /// The first of the largest.
@@ -65,15 +66,6 @@ impl<T> ArgExtreme<T> {
     }
 }
 
-impl ArgExtreme<i32> {
-    /// The same, for items that fit 17 bits with their sign: what the integers of 8 and 16 bits are.
-    #[must_use]
-    pub const fn of_narrow(mut self) -> Self {
-        self.is_narrow = true;
-        self
-    }
-}
-
 impl<T: Ordered> ArgExtreme<T> {
     /// Whether `a` is more extreme than `b`, NaN included.
     #[track_caller]
@@ -98,21 +90,21 @@ impl<T: Ordered> ArgExtreme<T> {
         }
     }
 
-    /// Finds the extreme among items that share a register with their numbers: as one comparison each.
-    fn push_narrow(self, acc: (Val<T>, Val<u64>), items: &[Val<T>], first: Position) -> (Val<T>, Val<u64>) {
-        let last = items.len() as i32 - 1;
-        // Of equal values the number decides: the key's low bits go the way of the side.
-        let counts_down = (self.side == Side::Largest) == (self.ties == Ties::First);
-        let code = |i: i32| if counts_down { last - i } else { i };
-        let keys: Vec<_> = items.iter().zip(0..).map(|(item, i)| item.cast::<i32>().mul_add(256, code(i))).collect();
-        let best = pairwise(&keys, |a, b| match self.side {
-            Side::Largest => a.max(b),
-            Side::Smallest => a.min(b),
+    /// Finds the extreme of many items first, and its position only if it replaces what was found before them.
+    fn push_many(self, acc: (Val<T>, Val<u64>), items: &[Val<T>], first: Position) -> (Val<T>, Val<u64>) {
+        let extreme = Extreme::new(self.side, self.nan);
+        let best = pairwise(items, |a, b| extreme.combine(a, b));
+        let found = vars(acc);
+        when(self.replaces(best, acc.0), || {
+            let select = |i: Val<u32>, (number, item): (u32, &Val<T>)| self.beats(best, *item).select(i, number);
+            let (numbered, none) = ((0_u32..).zip(items), Val::constant(0));
+            let i = match self.ties {
+                Ties::First => numbered.collect::<Vec<_>>().into_iter().rev().fold(none, select),
+                Ties::Last => numbered.fold(none, select),
+            };
+            found.set((best, first.index() + i.cast::<u64>()));
         });
-        let (value, code) = ((best >> 8).cast::<T>(), best & 0xff);
-        let i = if counts_down { Val::constant(last) - code } else { code };
-        let position = first.index() + i.cast::<u32>().cast::<u64>();
-        Registers::select(self.replaces(value, acc.0), (value, position), acc)
+        found.get()
     }
 }
 
@@ -176,8 +168,8 @@ impl<T: Ordered> Monoid for ArgExtreme<T> {
         if items.len() == 1 {
             return self.push(acc, items[0], first);
         }
-        if self.is_narrow && T::TYPE == Type::I32 && items.len() <= 256 {
-            return self.push_narrow(acc, items, first);
+        if items.len() >= MANY {
+            return self.push_many(acc, items, first);
         }
         let nothing = (acc.0, Val::constant(NO_ITEM));
         let (value, i) = items.iter().zip(0_u32..).fold(nothing, |found, (item, i)| {
