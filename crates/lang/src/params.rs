@@ -3,7 +3,7 @@
 //! A kernel's type lists its parameters, for example `Kernel<(Global<f32>, u32)>`. Three traits connect the sides:
 //!
 //! - [`Param`]: a parameter type: [`Global<T>`](crate::Global), and the scalars `u8`…`u64`, `i8`…`i64`, `f16`,
-//!   `bf16`, `f32`, `f64`, and arrays of these scalars. [`Params`] is a tuple of one to twelve of them and knows the [`Layout`].
+//!   `bf16`, `f32`, `f64`, and arrays of them. [`Params`] is a tuple of one to twelve of them and knows the [`Layout`].
 //! - [`Received`]: what the kernel's closure gets for it: `Global<T>` for `Global<T>`, `Val<T>` for a scalar `T`.
 //! - [`Argument<P, S>`]: a host value that may be passed for parameter `P` into a [`Sink`] `S`.
 //!   [`Arguments<Ps, S>`] is a tuple of them. Scalars are arguments for themselves with every sink.
@@ -88,6 +88,14 @@ impl<T: Param + Scalar, const N: usize> Param for [T; N] {
     const LEN: Option<u32> = Some(N as u32);
 }
 
+/// Several pointers, passed as an array: inputs of which there may be fewer. Untyped launches alone have them.
+impl<T: Element, const N: usize> Param for [Global<T>; N] {
+    const PTX_TYPE: ScalarType = ScalarType::U64;
+    const BYTES: u32 = 8 * N as u32;
+    const ALIGN: u32 = 8;
+    const LEN: Option<u32> = Some(N as u32);
+}
+
 impl<T: Element> Param for Global<T> {
     const PTX_TYPE: ScalarType = ScalarType::U64;
     const BYTES: u32 = 8;
@@ -111,6 +119,18 @@ impl<T: Element> Received for Global<T> {
             intrinsics::memory::load_param(r, position, 0, Type::U64)
         });
         Self::new(Val::from_raw(address))
+    }
+}
+
+impl<T: Element, const N: usize> Received for [Global<T>; N] {
+    type Param = Self;
+
+    fn receive(position: usize) -> Self {
+        with(|r| declare::<Self>(r, position));
+        std::array::from_fn(|i| {
+            let address = with(|r| intrinsics::memory::load_param(r, position, 8 * i as i64, Type::U64));
+            Global::new(Val::from_raw(address))
+        })
     }
 }
 

@@ -32,8 +32,8 @@ impl Tensor {
     }
 }
 
-/// A product with what comes behind it, in one launch: `activation(alpha A B + beta C + bias) + residual`, or an
-/// [`Epilogue`] of one's own.
+/// A product with what comes behind it, in one launch: `activation(alpha A B + beta C + bias) + residual`, with
+/// [scales](Matmul::scale_a) read from the device if there are any, or an [`Epilogue`] of one's own.
 ///
 /// ```
 /// use warpfold::{Activation, Device, Matmul, Profile, Tensor};
@@ -59,6 +59,9 @@ pub struct Matmul {
 /// The parts of the standard epilogue.
 #[derive(Debug, Clone, Default)]
 struct Standard {
+    scale_a: Option<Tensor>,
+    scale_b: Option<Tensor>,
+    scale_result: Option<Tensor>,
     alpha: Option<f64>,
     scaled: Option<(f64, Tensor)>,
     bias: Option<Tensor>,
@@ -71,6 +74,44 @@ impl Matmul {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What the elements of the left matrix are to be multiplied by, `f32` in the device's memory: one number,
+    /// or `[M]` or `[.., M, 1]`, a number for each row (`[.., 1, 1]`: for each product of a batch). Kernels multiply the sums by it, before all else. As it is read when the
+    /// kernel runs, a graph that is played again takes what is there then.
+    ///
+    /// ```
+    /// use warpfold::{Device, Dtype, Matmul, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let eighth = |numbers: &[f32], shape| Tensor::from_slice(&device, numbers, shape)?.cast(Dtype::F8E4M3);
+    /// let (a, b) = (eighth(&[1.0, 2.0, 3.0, 4.0], &[2, 2])?, eighth(&[2.0, 1.0], &[2, 1])?);
+    /// let rows = Tensor::from_slice(&device, &[0.5_f32, 10.0], &[2])?;
+    /// let all = Tensor::from_slice(&device, &[2.0_f32], &[1])?;
+    /// let product = Matmul::new().scale_a(&rows).scale_b(&all).dtype(Dtype::F32).run(&a, &b)?;
+    /// assert_eq!(product.to_vec::<f32>()?, [4.0, 200.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    #[must_use]
+    pub fn scale_a(mut self, scale: &Tensor) -> Self {
+        self.standard.scale_a = Some(scale.clone());
+        self
+    }
+
+    /// The same of the right matrix: one number, or `[N]` or `[.., 1, N]`, a number for each column. The sums are multiplied by
+    /// it behind the left one's.
+    #[must_use]
+    pub fn scale_b(mut self, scale: &Tensor) -> Self {
+        self.standard.scale_b = Some(scale.clone());
+        self
+    }
+
+    /// What the result is multiplied by behind all else, one `f32` in the device's memory: brings it into the range of eight
+    /// bits.
+    #[must_use]
+    pub fn scale_result(mut self, scale: &Tensor) -> Self {
+        self.standard.scale_result = Some(scale.clone());
+        self
     }
 
     /// The factor of the product.
@@ -139,35 +180,50 @@ impl Matmul {
         self
     }
 
-    /// The steps, and the tensors that they take.
-    fn steps(&self) -> Result<(Epilogue, Vec<&Tensor>), Error> {
-        let Standard { alpha, scaled, bias, activation, residual } = &self.standard;
+    /// The steps, and the tensors that they take, as large as the result.
+    fn steps(&self, shapes: &Shapes) -> Result<(Epilogue, Vec<Seen>), Error> {
+        let Standard { scale_a, scale_b, scale_result, alpha, scaled, bias, activation, residual } = &self.standard;
+        let whole = |input: &Tensor| {
+            let broadcast = input.layout().broadcast(&shapes.result)?;
+            Seen::new(input, shapes.result_as(&broadcast)?, &shapes.batch)
+        };
         if !self.epilogue.steps().is_empty() {
-            let is_plain = alpha.is_none() && scaled.is_none() && bias.is_none();
-            if !is_plain || activation.is_some() || residual.is_some() {
-                let reason = "an epilogue of one's own takes the place of alpha, bias, activation and the like";
+            let tensors = [scale_a, scale_b, scale_result, bias, residual];
+            let is_plain = alpha.is_none() && scaled.is_none() && activation.is_none();
+            if !is_plain || tensors.into_iter().any(Option::is_some) {
+                let reason = "an epilogue of one's own takes the place of scales, alpha, bias, activation and the like";
                 return Err(ErrorKind::Operand { operator: "matmul", reason: reason.to_owned() }.into());
             }
-            return Ok((self.epilogue.clone(), self.inputs.iter().collect()));
+            return Ok((self.epilogue.clone(), self.inputs.iter().map(whole).collect::<Result<_, _>>()?));
         }
         let (mut epilogue, mut inputs) = (Epilogue::new(), Vec::new());
+        for (scale, of) in [(scale_a, ScaleOf::Rows), (scale_b, ScaleOf::Columns)] {
+            if let Some(scale) = scale {
+                epilogue = epilogue.multiply();
+                inputs.push(shapes.scale(scale, of)?);
+            }
+        }
         if let Some(alpha) = alpha {
             epilogue = epilogue.scale(*alpha);
         }
         if let Some((beta, c)) = scaled {
             epilogue = epilogue.add_scaled(*beta);
-            inputs.push(c);
+            inputs.push(whole(c)?);
         }
         if let Some(bias) = bias {
             epilogue = epilogue.add();
-            inputs.push(bias);
+            inputs.push(whole(bias)?);
         }
         if let Some(activation) = activation {
             epilogue = epilogue.activate(*activation);
         }
         if let Some(residual) = residual {
             epilogue = epilogue.add();
-            inputs.push(residual);
+            inputs.push(whole(residual)?);
+        }
+        if let Some(scale) = scale_result {
+            epilogue = epilogue.multiply();
+            inputs.push(shapes.scale(scale, ScaleOf::All)?);
         }
         Ok((epilogue, inputs))
     }
@@ -189,12 +245,12 @@ impl Matmul {
     /// Multiplies.
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] for matrices, batches or inputs that do not fit each other, also for tensors without
+    /// [`ErrorKind::ShapeMismatch`] for matrices, batches, scales or inputs that do not fit each other, also for tensors without
     /// axes; [`ErrorKind::DtypeMismatch`]; [`ErrorKind::Unsupported`] for `bool` and wide integers, and for epilogues that
-    /// the type of the sums does not have; what the device says.
+    /// the type of the sums does not have (scales are for sums of floats), and scales that are not `f32`; what the device says.
     pub fn run(&self, left: &Tensor, right: &Tensor) -> Result<Tensor, Error> {
         let shapes = Shapes::of(left.shape(), right.shape())?;
-        let (epilogue, inputs) = self.steps()?;
+        let (epilogue, inputs) = self.steps(&shapes)?;
         let dtype = self.dtype.unwrap_or(match left.dtype() {
             dtype if dtype.is_integer() => Dtype::I32,
             Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
@@ -204,12 +260,8 @@ impl Matmul {
         let b = Seen::new(right, shapes.right_as(right.layout())?, &shapes.batch)?;
         let mut output = Allocated::new(left.queue(), dtype, &shapes.result)?;
         let whole = shapes.result_as(&output.layout)?;
-        let more = inputs.iter().map(|input| {
-            let broadcast = input.layout().broadcast(&shapes.result)?;
-            Seen::new(input, shapes.result_as(&broadcast)?, &shapes.batch)
-        });
         let mut seen = vec![a, b];
-        seen.extend(more.collect::<Result<Vec<_>, _>>()?);
+        seen.extend(inputs);
         if self.wants_copies(left, &shapes) {
             for (side, seen) in [Side::Left, Side::Right].into_iter().zip(&mut seen) {
                 if !seen.lies_for_copies(side) {
@@ -266,7 +318,7 @@ impl Matmul {
     }
 }
 
-const _: () = assert!(MAX_INPUTS >= 3, "the standard epilogue adds three tensors");
+const _: () = assert!(MAX_INPUTS >= 6, "the standard epilogue takes three scales and adds three tensors");
 
 /// Which factor.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -330,6 +382,14 @@ impl Seen {
     }
 }
 
+/// What a scale has numbers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScaleOf {
+    Rows,
+    Columns,
+    All,
+}
+
 /// What two shapes make of a product.
 struct Shapes {
     m: usize,
@@ -386,6 +446,32 @@ impl Shapes {
     fn result_as(&self, layout: &Layout) -> Result<Layout, Error> {
         let with_column = if self.is_column { Self::with_axis(layout, 0)? } else { layout.clone() };
         if self.is_row { Self::with_axis(&with_column, 1) } else { Ok(with_column) }
+    }
+
+    /// A scale as large as the result.
+    fn scale(&self, scale: &Tensor, of: ScaleOf) -> Result<Seen, Error> {
+        if scale.dtype() != Dtype::F32 {
+            return Err(ErrorKind::Unsupported { op: "a scale of matmul".to_owned(), dtype: scale.dtype() }.into());
+        }
+        let (lines, from_end) = match of {
+            ScaleOf::Rows => ([self.m, 1], 0),
+            ScaleOf::Columns => ([1, self.n], 1),
+            ScaleOf::All => ([1, 1], 0),
+        };
+        let fits = |shape: [usize; 2]| shape.iter().zip(lines).all(|(size, most)| *size == most || *size == 1);
+        let mismatch = || {
+            let expected = [&self.batch[..], &lines].concat();
+            Error::from(ErrorKind::ShapeMismatch { left: expected, right: scale.shape().to_vec() })
+        };
+        let layout = match scale.shape() {
+            shape if shape.iter().all(|size| *size == 1) => Layout::new(vec![1, 1], vec![0, 0])?,
+            [len] if *len == lines[from_end] => Self::with_axis(scale.layout(), from_end)?,
+            [.., rows, columns] if fits([*rows, *columns]) => scale.layout().clone(),
+            _ => return Err(mismatch()),
+        };
+        let [rows, columns] = [self.m, self.n];
+        let layout = layout.broadcast(&[&self.batch[..], &[rows, columns]].concat()).map_err(|_| mismatch())?;
+        Ok(Seen { tensor: scale.clone(), layout })
     }
 
     /// The dimensions of the batch that all tensors walk together; strides of the result come last.

@@ -91,6 +91,15 @@ pub(super) struct Command {
     #[arg(long)]
     #[serde(default)]
     transpose_b: bool,
+    /// Scales of the left matrix: one number, or one for each row.
+    #[arg(long, value_name = "IN.npy")]
+    scale_a: Option<PathBuf>,
+    /// Scales of the right matrix: one number, or one for each column.
+    #[arg(long, value_name = "IN.npy")]
+    scale_b: Option<PathBuf>,
+    /// One number that the result is multiplied by, behind all else.
+    #[arg(long, value_name = "IN.npy")]
+    scale_result: Option<PathBuf>,
     /// Another input, which is added before the activation.
     #[arg(long, value_name = "IN.npy")]
     bias: Option<PathBuf>,
@@ -181,6 +190,9 @@ impl Command {
             beta: self.beta,
             transpose_a: flag(self.transpose_a),
             transpose_b: flag(self.transpose_b),
+            scale_a: flag(self.scale_a.is_some()),
+            scale_b: flag(self.scale_b.is_some()),
+            scale_result: flag(self.scale_result.is_some()),
             bias: flag(self.bias.is_some()),
             activation: self.activation.clone(),
             stride: self.stride.clone(),
@@ -195,8 +207,9 @@ impl Command {
     /// Says before a device is looked for what is wrong with names and files.
     pub(super) fn prepare(&self) -> Result<Prepared<'_>, Failure> {
         let operator = by_name::find(self.op())?;
-        // A bias comes last.
-        let paths: Vec<&PathBuf> = self.inputs.iter().chain(&self.bias).collect();
+        // Those that options name come behind, the bias last.
+        let scales = self.scale_a.iter().chain(&self.scale_b).chain(&self.scale_result);
+        let paths: Vec<&PathBuf> = self.inputs.iter().chain(scales).chain(&self.bias).collect();
         operator.check(paths.len(), &self.options())?;
         let (given, most) = (self.outputs.len(), operator.outputs);
         if given == 0 || given > most {

@@ -146,3 +146,41 @@ fn matmul_with_everything_behind_it() {
     suite.add("matmul", &[&a, &b, &wrong], Options { bias: true, ..Options::default() });
     suite.run();
 }
+
+#[test]
+fn matmul_of_scaled_eight_bit_floats() {
+    let mut suite = Suite::new("matmul_scales");
+    let (m, n, k) = (17, 32, 48);
+    let with = |scale_a: bool, scale_b: bool| Options { scale_a, scale_b, transpose_b: true, ..Options::default() };
+    for dtype in [Dtype::F8E4M3, Dtype::F8E5M2, Dtype::Bf16] {
+        let [a, b] = pair(&mut suite, dtype, [m, n, k], &with(true, true), Fill::Even);
+        let mut scale = |shape: &[usize], seed| suite.input(F32, shape, Fill::Positive, seed);
+        let (one, rows, columns) = (scale(&[], 3), scale(&[m, 1], 4), scale(&[n], 5));
+        let (one_of_two, flat_rows, wrong) = (scale(&[1, 1], 6), scale(&[m], 7), scale(&[k], 8));
+        suite.add("matmul", &[&a, &b, &one], with(true, false));
+        suite.add("matmul", &[&a, &b, &one, &one_of_two], with(true, true));
+        suite.add("matmul", &[&a, &b, &rows, &columns], Options { dtype: Some(Dtype::Bf16), ..with(true, true) });
+        suite.add("matmul", &[&a, &b, &flat_rows, &one], with(true, true));
+        // Columns' scales are not rows', and nothing fits neither.
+        suite.add("matmul", &[&a, &b, &columns, &columns], with(true, true));
+        suite.add("matmul", &[&a, &b, &rows], with(false, true));
+        suite.add("matmul", &[&a, &b, &wrong], with(true, false));
+        let c = suite.input(F32, &[m, n], Fill::Even, 9);
+        let bias = suite.input(F32, &[n], Fill::Even, 10);
+        let all = Options { scale_result: true, bias: true, beta: Some(-0.5), alpha: Some(3.0), ..with(true, true) };
+        suite.add("matmul", &[&a, &b, &c, &rows, &columns, &one, &bias], all.clone());
+        suite.add("matmul", &[&a, &b, &c, &rows, &columns, &rows, &bias], all);
+        let narrow = suite.input(Dtype::Bf16, &[m], Fill::Positive, 11);
+        suite.add("matmul", &[&a, &b, &narrow], with(true, false));
+    }
+    let (a, b) =
+        (suite.input(Dtype::Bf16, &[3, 4, 5], Fill::Even, 1), suite.input(Dtype::Bf16, &[5, 6], Fill::Even, 2));
+    for shape in [&[3, 4, 1][..], &[4, 1], &[3, 1, 1], &[2, 4, 1]] {
+        let scale = suite.input(F32, shape, Fill::Positive, 3);
+        suite.add("matmul", &[&a, &b, &scale], Options { scale_a: true, ..Options::default() });
+    }
+    let (a, b) = (suite.input(Dtype::I8, &[3, 4], Fill::Small, 1), suite.input(Dtype::I8, &[4, 2], Fill::Small, 2));
+    let one = suite.input(F32, &[1], Fill::Positive, 3);
+    suite.add("matmul", &[&a, &b, &one], Options { scale_a: true, ..Options::default() });
+    suite.run();
+}

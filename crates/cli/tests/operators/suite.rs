@@ -168,9 +168,12 @@ impl Suite {
             line.insert("input-dtype".to_owned(), if let [one] = names[..] { json!(one) } else { json!(names) });
         }
         line.insert("op".to_owned(), json!(case.op));
-        let (inputs, bias) = inputs.split_at(inputs.len() - usize::from(case.options.bias));
-        if let [bias] = bias {
-            line.insert("bias".to_owned(), json!(bias));
+        let Options { scale_a, scale_b, scale_result, bias, .. } = case.options;
+        let names = [(scale_a, "scale-a"), (scale_b, "scale-b"), (scale_result, "scale-result"), (bias, "bias")];
+        let named: Vec<_> = names.into_iter().filter(|(is_given, _)| *is_given).map(|(_, name)| name).collect();
+        let (inputs, others) = inputs.split_at(inputs.len() - named.len());
+        for (name, path) in named.into_iter().zip(others) {
+            line.insert(name.to_owned(), json!(path));
         }
         line.insert("inputs".to_owned(), json!(inputs));
         line.insert("outputs".to_owned(), json!(outputs));

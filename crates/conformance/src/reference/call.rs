@@ -45,6 +45,12 @@ pub struct Options {
     pub transpose_a: bool,
     /// The right matrices are taken transposed.
     pub transpose_b: bool,
+    /// An input behind the matrices has scales of the left one.
+    pub scale_a: bool,
+    /// The next input has scales of the right one.
+    pub scale_b: bool,
+    /// The next input has the scale of the result.
+    pub scale_result: bool,
     /// The last input is a bias.
     pub bias: bool,
     /// A function of the result.

@@ -111,6 +111,20 @@ fn element(array: &Array, place: &[usize]) -> f64 {
     array.values[flat].float()
 }
 
+/// A scale of lines, as an array that can be broadcast to the result; nothing if it does not fit.
+fn as_lines(scale: &Array, lines: [usize; 2], full: &[usize]) -> Option<Array> {
+    let shape = match &scale.shape[..] {
+        shape if shape.iter().all(|size| *size == 1) => vec![],
+        [len] => lines.contains(len).then(|| lines.to_vec())?,
+        [.., rows, columns] if [*rows, *columns].iter().zip(lines).all(|(size, most)| [1, most].contains(size)) => {
+            scale.shape.clone()
+        }
+        _ => return None,
+    };
+    let fits = scale.dtype == Dtype::F32 && broadcast(&shape, full).is_some_and(|shape| shape == full);
+    fits.then(|| Array { shape, ..scale.clone() })
+}
+
 /// The position of an element in C order.
 pub(super) fn place_of(shape: &[usize], flat: usize) -> Vec<usize> {
     let mut rest = flat;
@@ -122,11 +136,12 @@ pub(super) fn place_of(shape: &[usize], flat: usize) -> Vec<usize> {
 /// The result of a product.
 pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     let options = call.options;
-    let (others, bias) = match (options.bias, call.inputs) {
-        (true, [others @ .., bias]) => (others, Some(*bias)),
-        (_, others) => (others, None),
-    };
-    let (a, b, c) = match others {
+    let flags = [options.scale_a, options.scale_b, options.scale_result, options.bias];
+    let num_named = flags.iter().filter(|flag| **flag).count();
+    let (matrices_of, named) = call.inputs.split_at(call.inputs.len().saturating_sub(num_named));
+    let mut named = named.iter().copied();
+    let [scale_a, scale_b, scale_result, bias] = flags.map(|flag| if flag { named.next() } else { None });
+    let (a, b, c) = match matrices_of {
         [a, b] => (*a, *b, None),
         [a, b, c] => (*a, *b, Some(*c)),
         _ => return Refused::because("matmul takes two matrices and one more tensor"),
@@ -169,6 +184,17 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
         }
     }
     let full: Vec<usize> = batch.iter().copied().chain([left.rows, right.columns]).collect();
+    let scales = [(scale_a, [left.rows, 1]), (scale_b, [1, right.columns]), (scale_result, [1, 1])];
+    if is_whole && num_named > usize::from(options.bias) {
+        return refused("scales of integers");
+    }
+    let mut shaped = Vec::new();
+    for (scale, lines) in scales {
+        match scale.map(|scale| as_lines(scale, lines, &full)) {
+            Some(None) => return refused("a scale that does not fit"),
+            found => shaped.push(found.flatten()),
+        }
+    }
     let answer = |flat: usize| {
         let at = place_of(&full, flat);
         let [at_batch @ .., row, column] = &at[..] else { unreachable!("a result has rows and columns") };
@@ -183,9 +209,17 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
             let sum = Dtype::I32.wrap(sum);
             return Answer::int(dtype.wrap(if activation.is_some() { sum.max(0) } else { sum }));
         }
-        let sum = chain(a.dtype, pairs).then(a.dtype, options.alpha.unwrap_or(1.0), 0.0);
+        let scale = |which: usize| shaped[which].as_ref().map_or(1.0, |scale| element(scale, &at));
+        let sum = chain(a.dtype, pairs).then(a.dtype, scale(0), 0.0).then(a.dtype, scale(1), 0.0);
+        let sum = sum.then(a.dtype, options.alpha.unwrap_or(1.0), 0.0);
         let sum = sum.then(a.dtype, 1.0, options.beta.unwrap_or(1.0) * more(c));
-        sum.then(a.dtype, 1.0, more(bias)).activated(activation, a.dtype)
+        match sum.then(a.dtype, 1.0, more(bias)).activated(activation, a.dtype) {
+            Answer::Near { value, error } if scale_result.is_some() => {
+                let Near { value, error } = Near { value, error }.then(a.dtype, scale(2), 0.0);
+                Answer::near(value, error)
+            }
+            answer => answer,
+        }
     };
     let answers = (0..full.iter().product()).map(answer).collect();
     Ok(vec![Expected::new(dtype, &shape, answers)])

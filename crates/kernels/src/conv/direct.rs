@@ -7,7 +7,7 @@ use super::geometry::{Geometry, Order, Tap};
 use super::implicit::{Convolution, IMAGE, TENSORS};
 use crate::Dtype;
 use crate::elements;
-use crate::matmul::{Accumulator, Ending, Finish, MAX_SCALARS, Outputs, Position, SIZES, STRIDES};
+use crate::matmul::{Accumulator, Ending, Finish, MAX_INPUTS, MAX_SCALARS, Outputs, Position, SIZES, STRIDES};
 
 /// Threads of a block.
 pub(super) const BLOCK: u32 = 256;
@@ -32,9 +32,7 @@ pub(super) fn direct<A: Accumulator>(configuration: &Configuration) -> Convoluti
                      image: Array<u32, IMAGE>,
                      strides: Array<i64, TENSORS>,
                      result: Global<u8>,
-                     x: Global<u8>,
-                     y: Global<u8>,
-                     z: Global<u8>,
+                     inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
         // Roles
@@ -68,7 +66,7 @@ pub(super) fn direct<A: Accumulator>(configuration: &Configuration) -> Convoluti
             };
             range(0_u32, geometry.depth(), 1_u32, |l| add(l, geometry.tap(l)));
             // Epilogue
-            let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
+            let outputs = Outputs { result, inputs, strides: ends, scalars };
             let flat = image_idx.cast::<u32>();
             let position = Position { flat, each: [Val::constant(0), flat, Val::constant(0)] };
             Finish::<A>::new(&ending, outputs, [m, n], position).inside(&[sum.get()], row, column);

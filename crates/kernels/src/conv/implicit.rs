@@ -6,8 +6,8 @@ use super::gather::{Image, Pixels};
 use super::geometry::{Geometry, Order};
 use crate::Dtype;
 use crate::matmul::{
-    Accumulator, Along, Block, Ending, Finish, Load, Loader, MAX_SCALARS, Outputs, PAD, SIZES, STRIDES, Sums, Supply,
-    Tile, Units,
+    Accumulator, Along, Block, Ending, Finish, Load, Loader, MAX_INPUTS, MAX_SCALARS, Outputs, PAD, SIZES, STRIDES,
+    Sums, Supply, Tile, Units,
 };
 
 /// Words of the sizes beside those of a product: height and width of the image, width of the result.
@@ -25,9 +25,7 @@ pub(super) type Convolution = Kernel<(
     [u32; IMAGE],
     [i64; TENSORS],
     Global<u8>,
-    Global<u8>,
-    Global<u8>,
-    Global<u8>,
+    [Global<u8>; MAX_INPUTS],
     [i64; STRIDES],
     [f64; MAX_SCALARS],
 )>;
@@ -58,9 +56,7 @@ pub(super) fn implicit<A: Accumulator>(configuration: &Configuration) -> Convolu
                      image: Array<u32, IMAGE>,
                      strides: Array<i64, TENSORS>,
                      result: Global<u8>,
-                     x: Global<u8>,
-                     y: Global<u8>,
-                     z: Global<u8>,
+                     inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
         // Shared-memory map
@@ -105,7 +101,7 @@ pub(super) fn implicit<A: Accumulator>(configuration: &Configuration) -> Convolu
             sums.add_products(supplies, [Val::constant(0), Val::constant(geometry.depth())]);
         }
         // Epilogue
-        let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
+        let outputs = Outputs { result, inputs, strides: ends, scalars };
         let finish = Finish::<A>::new(&ending, outputs, lines, block.position);
         sums.finish(&finish, first);
     };

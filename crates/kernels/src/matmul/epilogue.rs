@@ -10,8 +10,8 @@ use warpfold_lang::Val;
 use crate::operations::Operation;
 use crate::{Dtype, Error, ErrorKind};
 
-/// Inputs of an epilogue at most.
-pub const MAX_INPUTS: usize = 3;
+/// Inputs of an epilogue at most: scales of both factors and of the result, and three tensors that are added.
+pub const MAX_INPUTS: usize = 6;
 /// Numbers of the launch that an epilogue takes at most.
 pub const MAX_SCALARS: usize = 4;
 
@@ -42,6 +42,8 @@ pub struct Custom {
 pub enum Step {
     /// The value times the next number of the launch.
     Scale,
+    /// The value times the element of the next input; of sums of floats only.
+    Multiply,
     /// The value plus the element of the next input.
     Add,
     /// The value plus the element of the next input times the next number of the launch.
@@ -143,6 +145,13 @@ impl Epilogue {
         self
     }
 
+    /// Then: times the next input (a scale for each row, for each column, or for all: by strides of 0).
+    #[must_use]
+    pub fn multiply(mut self) -> Self {
+        self.steps.push(Step::Multiply);
+        self
+    }
+
     /// Then: plus the next input (a bias, a residual).
     #[must_use]
     pub fn add(mut self) -> Self {
@@ -185,7 +194,7 @@ impl Epilogue {
         self
     }
 
-    /// Gives functions so many inputs beside those that steps add.
+    /// Gives functions so many inputs beside those that steps take.
     #[must_use]
     pub const fn with_inputs(mut self, more: usize) -> Self {
         self.more_inputs += more;
@@ -207,14 +216,15 @@ impl Epilogue {
     /// How many inputs it reads.
     #[must_use]
     pub fn num_inputs(&self) -> usize {
-        let added = self.steps.iter().filter(|step| matches!(step, Step::Add | Step::AddScaled)).count();
-        added + self.more_inputs
+        let takes_input = |step: &&Step| matches!(step, Step::Multiply | Step::Add | Step::AddScaled);
+        self.steps.iter().filter(takes_input).count() + self.more_inputs
     }
 
     /// As part of a kernel's name: equal epilogues have equal names, and different ones different names.
     pub(super) fn key(&self) -> String {
         let step = |step: &Step| match step {
             Step::Scale => "_s".to_owned(),
+            Step::Multiply => "_m".to_owned(),
             Step::Add => "_a".to_owned(),
             Step::AddScaled => "_as".to_owned(),
             Step::Activate(activation) => format!("_{}", activation.name().replace('-', "_")),
@@ -253,6 +263,7 @@ pub(crate) fn check(epilogue: &Epilogue, accumulator: Dtype) -> Result<(), Error
     }
     let is_for_f32 = |step: &Step| match step {
         Step::Apply(_) => true,
+        Step::Multiply => accumulator == Dtype::I32,
         Step::Activate(activation) => *activation != Activation::Relu && accumulator == Dtype::I32,
         Step::Scale | Step::Add | Step::AddScaled => false,
     };
@@ -304,6 +315,7 @@ impl fmt::Display for Epilogue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.steps.iter().map(|step| match step {
             Step::Scale => "scale",
+            Step::Multiply => "multiply",
             Step::Add => "add",
             Step::AddScaled => "add scaled",
             Step::Activate(activation) => activation.name(),

@@ -3,7 +3,7 @@
 //! Every main loop uses it, whatever multiplies: the kernel receives [`Outputs`] behind its own parameters, makes a
 //! [`Finish`] for its position in the batch, and gives it neighbours of a row with [`Finish::row`].
 
-use warpfold_lang::{Array, Global, Val, when, when_else};
+use warpfold_lang::{Array, Global, Val, when};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{Epilogue, MAX_INPUTS, MAX_SCALARS, Place, Step};
@@ -36,6 +36,8 @@ enum Walk {
     Strided,
     /// One element for the whole row.
     Same,
+    /// One element for the whole matrix.
+    One,
 }
 
 /// The end of a kernel, when it is built: steps, element types, and what is known of the strides.
@@ -55,6 +57,7 @@ impl Ending {
     pub fn new(problem: &Problem, epilogue: &Epilogue) -> Self {
         let access = |matrix: &Matrix| {
             let walk = match matrix.column_stride {
+                0 if matrix.row_stride == 0 => Walk::One,
                 0 => Walk::Same,
                 _ if matrix.groups_are_wide(problem.n, GROUP.into()) => Walk::Wide,
                 _ => Walk::Strided,
@@ -69,6 +72,7 @@ impl Ending {
                 Walk::Wide => "w",
                 Walk::Strided => "s",
                 Walk::Same => "r",
+                Walk::One => "o",
             };
             format!("{}{walk}", access.dtype)
         };
@@ -95,13 +99,13 @@ impl Ending {
     }
 }
 
-/// What a kernel receives for its end: the memory of the result and of up to three inputs, where their elements lie, and
+/// What a kernel receives for its end: the memory of the result and of inputs, where their elements lie, and
 /// the numbers of the launch.
 #[derive(Debug, Clone, Copy)]
 pub struct Outputs {
     /// The result's memory.
     pub result: Global<u8>,
-    /// The inputs' memory; the same as the result's where there are fewer.
+    /// The inputs' memory; anything where there are fewer.
     pub inputs: [Global<u8>; MAX_INPUTS],
     /// For the result and each input: first element, strides of rows, columns and batch.
     pub strides: Array<i64, STRIDES>,
@@ -152,8 +156,16 @@ pub struct Finish<'a, A: Accumulator> {
     sizes: [Val<u32>; 2],
     flat: Val<u32>,
     result: Tensor,
-    inputs: Vec<Tensor>,
+    inputs: Vec<Input<A>>,
     scalars: Vec<Val<A>>,
+}
+
+/// What the epilogue reads.
+#[derive(Debug)]
+struct Input<A: Accumulator> {
+    tensor: Tensor,
+    /// Its element, if it has one for the whole matrix.
+    one: Option<Val<A>>,
 }
 
 impl<'a, A: Accumulator> Finish<'a, A> {
@@ -178,7 +190,7 @@ impl<'a, A: Accumulator> Finish<'a, A> {
             sizes: [m, n],
             flat: position.flat,
             result: tensor(0, ending.result, outputs.result),
-            inputs: inputs.map(|(index, (access, memory))| tensor(index + 1, *access, memory)).collect(),
+            inputs: inputs.map(|(index, (access, memory))| Input::new(tensor(index + 1, *access, memory))).collect(),
             scalars: (0..num_scalars).map(|i| outputs.scalars.at(i).cast()).collect(),
         }
     }
@@ -205,12 +217,17 @@ impl<'a, A: Accumulator> Finish<'a, A> {
     }
 
     fn group(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
-        self.result.store(&self.finished(values, row, column), row, column);
+        let inputs = self.inputs_at(values.len(), row, column);
+        self.result.store(&self.finished(values, &inputs, row, column), row, column);
     }
 
-    /// What neighbours in a row that are inside the result become.
-    fn finished(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) -> Vec<Val<A>> {
-        let inputs: Vec<_> = self.inputs.iter().map(|input| input.load::<A>(values.len(), row, column)).collect();
+    /// For neighbours in a row that are inside the result: what each input has there.
+    fn inputs_at(&self, len: usize, row: Val<u32>, column: Val<u32>) -> Vec<Vec<Val<A>>> {
+        self.inputs.iter().map(|input| input.load(len, row, column)).collect()
+    }
+
+    /// What neighbours in a row become.
+    fn finished(&self, values: &[Val<A>], inputs: &[Vec<Val<A>>], row: Val<u32>, column: Val<u32>) -> Vec<Val<A>> {
         (0_u32..)
             .zip(values)
             .map(|(j, value)| {
@@ -225,25 +242,19 @@ impl<'a, A: Accumulator> Finish<'a, A> {
     #[track_caller]
     #[must_use]
     pub fn pair(&self, values: [Val<A>; 2], row: Val<u32>, column: Val<u32>) -> [Val<A>; 2] {
-        let two = |values: Vec<Val<A>>| [values[0], values[1]];
-        if self.reads_nothing() {
-            return two(self.finished(&values, row, column));
-        }
+        // No branch: what is outside reads the last row or column, so that all loads of a thread may be under way at once.
         let [m, n] = self.sizes;
-        if self.ending.is_whole {
-            let inside = row.lt(m) & column.lt(n);
-            return when_else(inside, || two(self.finished(&values, row, column)), || values);
-        }
-        std::array::from_fn(|i| {
-            let column = column + i as u32;
-            let inside = row.lt(m) & column.lt(n);
-            when_else(inside, || self.finished(&[values[i]], row, column)[0], || values[i])
-        })
-    }
-
-    /// Whether there is nothing to read, and so nothing outside of the result.
-    fn reads_nothing(&self) -> bool {
-        self.inputs.is_empty()
+        let inside = |column: Val<u32>, len: u32| self.inputs_at(len as usize, row.min(m - 1), column.min(n - len));
+        let inputs = match self.inputs.as_slice() {
+            [] => Vec::new(),
+            _ if self.ending.is_whole => inside(column, 2),
+            _ => {
+                let [left, right] = [0, 1].map(|j| inside(column + j, 1));
+                left.into_iter().zip(right).map(|(left, right)| [left, right].concat()).collect()
+            }
+        };
+        let finished = self.finished(&values, &inputs, row, column);
+        [finished[0], finished[1]]
     }
 
     /// A sum's way through the steps.
@@ -254,11 +265,24 @@ impl<'a, A: Accumulator> Finish<'a, A> {
         let mut scalar = || *next_scalar.next().expect("an epilogue counts its numbers");
         self.ending.steps.iter().fold(sum, |value, step| match step {
             Step::Scale => value * scalar(),
+            Step::Multiply => value * input(),
             Step::Add => value + input(),
             Step::AddScaled => input().mul_add(scalar(), value),
             Step::Activate(activation) => A::activate(*activation, value),
             Step::Apply(function) => A::call(function, value, place, inputs),
         })
+    }
+}
+
+impl<A: Accumulator> Input<A> {
+    fn new(tensor: Tensor) -> Self {
+        let origin = Val::constant(0);
+        let one = (tensor.access.walk == Walk::One).then(|| tensor.load(1, origin, origin)[0]);
+        Self { tensor, one }
+    }
+
+    fn load(&self, len: usize, row: Val<u32>, column: Val<u32>) -> Vec<Val<A>> {
+        self.one.map_or_else(|| self.tensor.load(len, row, column), |one| vec![one; len])
     }
 }
 
@@ -270,7 +294,7 @@ impl Tensor {
         let place = match self.access.walk {
             Walk::Wide => row + column.cast::<i64>(),
             Walk::Strided => column.cast::<i64>().mul_add(along, row),
-            Walk::Same => row,
+            Walk::Same | Walk::One => row,
         };
         self.first.at(place * bytes)
     }
@@ -282,7 +306,7 @@ impl Tensor {
             Walk::Strided => {
                 (0..len as u32).flat_map(|j| elements::load(dtype, self.at(row, column + j), 1, false)).collect()
             }
-            Walk::Same => vec![elements::load(dtype, self.at(row, column), 1, false)[0]; len],
+            Walk::Same | Walk::One => vec![elements::load(dtype, self.at(row, column), 1, false)[0]; len],
         }
     }
 

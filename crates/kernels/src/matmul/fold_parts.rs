@@ -3,7 +3,7 @@
 use warpfold_lang::{Array, Global, Kernel, Val, block_idx, kernel, range, thread_idx, var, when};
 
 use super::accumulator::Accumulator;
-use super::epilogue::MAX_SCALARS;
+use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
 use super::finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES};
 use super::simt::SIZES;
 use crate::elements;
@@ -12,17 +12,8 @@ use crate::elements;
 pub(super) const BLOCK: u32 = 256;
 
 /// What the kernel takes: the parts' sums, sizes, elements of a part, and what its [end](Outputs) takes.
-pub type FoldParts<A> = Kernel<(
-    Global<A>,
-    [u32; SIZES],
-    i64,
-    Global<u8>,
-    Global<u8>,
-    Global<u8>,
-    Global<u8>,
-    [i64; STRIDES],
-    [f64; MAX_SCALARS],
-)>;
+pub type FoldParts<A> =
+    Kernel<(Global<A>, [u32; SIZES], i64, Global<u8>, [Global<u8>; MAX_INPUTS], [i64; STRIDES], [f64; MAX_SCALARS])>;
 
 /// Neighbours of a row that a thread takes: a group where rows are whole groups.
 pub(super) const fn width(columns: u64) -> u32 {
@@ -39,9 +30,7 @@ pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
                      sizes: Array<u32, SIZES>,
                      part_stride: Val<i64>,
                      result: Global<u8>,
-                     x: Global<u8>,
-                     y: Global<u8>,
-                     z: Global<u8>,
+                     inputs: [Global<u8>; MAX_INPUTS],
                      strides: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
         // Roles
@@ -66,7 +55,7 @@ pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
             let row = (row_of_all - flat.cast::<u64>() * m.cast::<u64>()).cast::<u32>();
             let rest = flat / sizes.at(7);
             let each = [rest / sizes.at(6), rest % sizes.at(6), flat % sizes.at(7)];
-            let outputs = Outputs { result, inputs: [x, y, z], strides, scalars };
+            let outputs = Outputs { result, inputs, strides, scalars };
             let finish = Finish::<A>::new(&ending, outputs, [m, n], Position { flat, each });
             finish.inside(&sums.iter().map(|sum| sum.get()).collect::<Vec<_>>(), row, column);
         });

@@ -258,13 +258,7 @@ pub(crate) fn with_ending<'a>(
     inputs: &[View<'a, u8>],
     ending: &[u8],
 ) -> Arguments<'a> {
-    let mut arguments = arguments.output(c);
-    for input in inputs {
-        arguments = arguments.input(input.clone());
-    }
-    for _ in inputs.len()..MAX_INPUTS {
-        arguments = arguments.value(0_u64);
-    }
+    let arguments = arguments.output(c).inputs(inputs.iter().cloned(), MAX_INPUTS);
     let (strides, scalars) = ending.split_at(8 * STRIDES);
     arguments.raw(strides, 8).raw(scalars, 8)
 }

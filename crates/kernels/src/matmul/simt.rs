@@ -22,9 +22,7 @@ pub type Simt = Kernel<(
     [u32; SIZES],
     [i64; MATRICES],
     Global<u8>,
-    Global<u8>,
-    Global<u8>,
-    Global<u8>,
+    [Global<u8>; MAX_INPUTS],
     [i64; STRIDES],
     [f64; MAX_SCALARS],
 )>;
@@ -107,9 +105,7 @@ pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
                      sizes: Array<u32, SIZES>,
                      strides: Array<i64, MATRICES>,
                      result: Global<u8>,
-                     x: Global<u8>,
-                     y: Global<u8>,
-                     z: Global<u8>,
+                     inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
         // Shared-memory map
@@ -147,10 +143,9 @@ pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
         // Epilogue
         let bytes = ending.result_bytes() as i64;
         let result = result.at(block.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
-        let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
+        let outputs = Outputs { result, inputs, strides: ends, scalars };
         let finish = Finish::<A>::new(&ending, outputs, [m, n], block.position);
         sums.finish(&finish, [block.row, block.column]);
     };
-    const { assert!(MAX_INPUTS == 3, "the kernel has a parameter for each input") };
     kernel(name, body).required_block(tile.threads())
 }

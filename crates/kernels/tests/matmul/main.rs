@@ -202,6 +202,7 @@ fn what_no_kernel_does_is_refused() {
     assert!(matches!(refused(of(Dtype::F32), Epilogue::new().add()), ErrorKind::Operand { .. }));
     let gelu = Epilogue::new().activate(Activation::Gelu);
     assert!(matches!(refused(of(Dtype::I32), gelu), ErrorKind::Unsupported { .. }));
+    assert!(matches!(refused(of(Dtype::I32), Epilogue::new().multiply()), ErrorKind::Unsupported { .. }));
     let own = Epilogue::new().apply("twice", |x, _, _| x * 2.0);
     assert!(matches!(refused(of(Dtype::F64), own), ErrorKind::Unsupported { .. }));
     let huge = Problem { m: 1 << 40, ..of(Dtype::F32) };

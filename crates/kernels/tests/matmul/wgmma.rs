@@ -149,6 +149,24 @@ fn an_epilogue_reads_its_inputs_inside_the_result_only() {
 }
 
 #[test]
+fn an_epilogue_multiplies_by_scales_of_rows_columns_and_all() {
+    on_every_device(|device| {
+        for (m, n, to) in [(70, 72, Dtype::Bf16), (65, 73, Dtype::F32)] {
+            let plain = problem(Dtype::F8E4M3, to, m, n, 64);
+            let columns = Matrix { row_stride: 0, ..Matrix::rows(Dtype::F32, n) };
+            let rows = Matrix { row_stride: 1, column_stride: 0, ..columns };
+            let one = Matrix { column_stride: 0, ..columns };
+            let epilogue = Epilogue::new().multiply().multiply().add().multiply();
+            let finish = |sum: f64, more: &[f64]| (sum * more[0] * more[1] + more[2]) * more[3];
+            for (tile, parts) in [(WgmmaTile::MEDIUM, 1), (WgmmaTile::FLAT, 2)] {
+                let problem = Problem { inputs: vec![rows, columns, columns, one], ..plain.clone() };
+                check(device, tile, parts, Case { epilogue: epilogue.clone(), finish, ..Case::of(problem) });
+            }
+        }
+    });
+}
+
+#[test]
 fn plans_take_tensor_cores_where_they_can() {
     on_every_device(|device| {
         for (m, n, k) in [(1, 4096, 4096), (256, 512, 64), (40, 40, 40)] {

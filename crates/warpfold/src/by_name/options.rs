@@ -76,6 +76,12 @@ options! {
     TransposeA "transpose-a" transpose_a: bool;
     /// The right matrix by its columns.
     TransposeB "transpose-b" transpose_b: bool;
+    /// An input behind the matrices has scales of the left one: one number, or one for each row.
+    ScaleA "scale-a" scale_a: bool;
+    /// The next input has scales of the right one: one number, or one for each column.
+    ScaleB "scale-b" scale_b: bool;
+    /// The next input has one number that the result is multiplied by.
+    ScaleResult "scale-result" scale_result: bool;
     /// The last input is a bias.
     Bias "bias" bias: bool;
     /// What is done to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.

@@ -9,12 +9,15 @@ use crate::{Conv2d, ImageLayout, Matmul, Tensor};
 pub(super) const OPERATORS: &[Operator] = &[
     Operator {
         name: "matmul",
-        summary: "A [.., M, K], B [.., K, N][, C][, bias] → activation(αAB + βC + bias)",
-        inputs: (2, 4),
+        summary: "A [.., M, K], B [.., K, N][, C][, scales][, bias] → activation(αAB + βC + bias)",
+        inputs: (2, 7),
         outputs: 1,
         options: &[
             Choice::TransposeA,
             Choice::TransposeB,
+            Choice::ScaleA,
+            Choice::ScaleB,
+            Choice::ScaleResult,
             Choice::Bias,
             Choice::Activation,
             Choice::Alpha,
@@ -107,23 +110,34 @@ fn turned(tensor: &Tensor, is_turned: Option<bool>) -> Result<Tensor, Error> {
 }
 
 fn matmul(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
-    let (bias, others) = match options.bias {
-        Some(true) => inputs.split_last().map_or((None, inputs), |(bias, others)| (Some(bias), others)),
-        _ => (None, inputs),
-    };
-    let (left, right, c) = match others {
+    // The matrices first, then what options stand for, in their order.
+    let flags = [options.scale_a, options.scale_b, options.scale_result, options.bias];
+    let num_named = flags.iter().filter(|flag| **flag == Some(true)).count();
+    let (matrices, named) = inputs.split_at(inputs.len().saturating_sub(num_named));
+    let (left, right, c) = match matrices {
         [left, right] => (left, right, None),
         [left, right, c] => (left, right, Some(c)),
         _ => {
-            let (op, found) = (operator.name.to_owned(), others.len());
-            return Err(ErrorKind::NumInputs { op, least: 2, most: 3, found }.into());
+            let (op, found, least) = (operator.name.to_owned(), inputs.len(), 2 + num_named);
+            return Err(ErrorKind::NumInputs { op, least, most: least + 1, found }.into());
         }
     };
+    let mut named = named.iter();
+    let [scale_a, scale_b, scale_result, bias] = flags.map(|flag| if flag == Some(true) { named.next() } else { None });
     if options.beta.is_some() && c.is_none() {
         let (op, expected) = (operator.name.to_owned(), "only with a third input".to_owned());
         return Err(ErrorKind::OptionOutOfRange { op, option: "beta", expected }.into());
     }
     let mut product = Matmul::new();
+    if let Some(scale) = scale_a {
+        product = product.scale_a(scale);
+    }
+    if let Some(scale) = scale_b {
+        product = product.scale_b(scale);
+    }
+    if let Some(scale) = scale_result {
+        product = product.scale_result(scale);
+    }
     if let Some(alpha) = options.alpha {
         product = product.alpha(alpha);
     }

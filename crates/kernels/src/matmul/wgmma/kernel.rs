@@ -15,13 +15,13 @@ use super::source::{Arrival, Factor, Source, Walk};
 use super::tile::WgmmaTile;
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
-use crate::matmul::epilogue::MAX_SCALARS;
+use crate::matmul::epilogue::{MAX_INPUTS, MAX_SCALARS};
 use crate::matmul::finish::{Ending, Finish, Outputs, Position, STRIDES};
 use crate::matmul::problem::BATCH_RANK;
 use crate::matmul::simt::{MATRICES, SIZES, divide};
 
 /// What the kernel takes: maps of `a`, `b` and, where copies store it, the result; sizes and strides as the kernel for
-/// ordinary cores has them; the result, three inputs, their strides, the numbers of the launch.
+/// ordinary cores has them; the result, inputs of the epilogue, their strides, the numbers of the launch.
 pub type Wgmma<T> = Kernel<(
     TensorMap<T>,
     TensorMap<T>,
@@ -29,9 +29,7 @@ pub type Wgmma<T> = Kernel<(
     [u32; SIZES],
     [i64; MATRICES],
     Global<u8>,
-    Global<u8>,
-    Global<u8>,
-    Global<u8>,
+    [Global<u8>; MAX_INPUTS],
     [i64; STRIDES],
     [f64; MAX_SCALARS],
 )>;
@@ -122,9 +120,7 @@ where
                      sizes: Array<u32, SIZES>,
                      strides: Array<i64, MATRICES>,
                      result: Global<u8>,
-                     x: Global<u8>,
-                     y: Global<u8>,
-                     z: Global<u8>,
+                     inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
         // Shared-memory map
@@ -199,7 +195,7 @@ where
                 // Epilogue
                 let bytes = ending.result_bytes() as i64;
                 let result = result.at(work.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
-                let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
+                let outputs = Outputs { result, inputs, strides: ends, scalars };
                 let finish = Finish::<T::Sum>::new(&ending, outputs, [sizes.at(0), sizes.at(1)], work.position);
                 let pairs = totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums));
                 match &store {
