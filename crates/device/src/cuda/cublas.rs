@@ -34,25 +34,29 @@ pub enum CublasTypes {
     Bf16,
     /// `i8` to `i32`.
     I8,
+    /// `f8e4m3`, summed in `f32`, to `bf16`; [`CublasLt`](super::CublasLt) has it.
+    F8E4M3,
 }
 
 impl CublasTypes {
     /// `cudaDataType` of factors and result, `cublasComputeType_t` (`library_types.h`, `cublas_api.h`).
-    const fn codes(self) -> (c_int, c_int, c_int) {
+    pub(super) const fn codes(self) -> (c_int, c_int, c_int) {
         match self {
             Self::F32 => (0, 0, 68),
             Self::Tf32 => (0, 0, 77),
             Self::F16 => (2, 2, 68),
             Self::Bf16 => (14, 14, 68),
             Self::I8 => (3, 10, 72),
+            Self::F8E4M3 => (28, 14, 68),
         }
     }
 
-    const fn bytes(self) -> (usize, usize) {
+    pub(super) const fn bytes(self) -> (usize, usize) {
         match self {
             Self::F32 | Self::Tf32 => (4, 4),
             Self::F16 | Self::Bf16 => (2, 2),
             Self::I8 => (1, 4),
+            Self::F8E4M3 => (1, 2),
         }
     }
 }
@@ -136,16 +140,7 @@ impl Cublas {
         c: &mut ViewMut<'_, u8>,
     ) -> Result<(), Error> {
         let CublasProduct { m, n, k, b_is_transposed, types } = product;
-        let (factor, result) = types.bytes();
-        for (what, expected, found) in [
-            ("the left matrix", m * k * factor, a.num_bytes()),
-            ("the right matrix", k * n * factor, b.num_bytes()),
-            ("the result", m * n * result, c.num_bytes()),
-        ] {
-            if found < expected {
-                return Err(ErrorKind::LengthMismatch { what, expected, found }.into());
-            }
-        }
+        check_sizes(product, types.bytes(), [a.num_bytes(), b.num_bytes(), c.num_bytes()])?;
         for (memory, access) in [(a.memory(), Access::Read), (b.memory(), Access::Read), (c.memory(), Access::Write)] {
             memory.order(self.stream.imp(), access)?;
         }
@@ -190,7 +185,25 @@ impl Cublas {
     }
 }
 
-fn failed(status: c_int) -> Error {
+/// Refuses memory that does not hold matrices with elements of so many bytes.
+pub(super) fn check_sizes(
+    CublasProduct { m, n, k, .. }: CublasProduct,
+    (factor, result): (usize, usize),
+    [a, b, c]: [usize; 3],
+) -> Result<(), Error> {
+    for (what, expected, found) in [
+        ("the left matrix", m * k * factor, a),
+        ("the right matrix", k * n * factor, b),
+        ("the result", m * n * result, c),
+    ] {
+        if found < expected {
+            return Err(ErrorKind::LengthMismatch { what, expected, found }.into());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn failed(status: c_int) -> Error {
     let (code, message) = (format!("cublasStatus {status}"), "see cublasStatus_t".to_owned());
     ErrorKind::Driver { call: "multiplying with cuBLAS", code, message }.into()
 }

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "the driver's functions take raw handles and pointers")]
 
 mod cublas;
+mod cublas_lt;
 mod device;
 mod driver;
 mod interop;
@@ -15,5 +16,6 @@ mod stream;
 mod tensor_map;
 
 pub use cublas::{Cublas, CublasProduct, CublasTypes};
+pub use cublas_lt::CublasLt;
 pub(crate) use device::CudaDevice;
 pub(crate) use driver::device_count;

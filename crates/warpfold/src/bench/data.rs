@@ -2,6 +2,7 @@
 
 use warpfold_device::Buffer;
 use warpfold_kernels::Dtype;
+use warpfold_lang::{F8E4M3, F8E5M2};
 
 use crate::{Error, Queue};
 
@@ -34,6 +35,8 @@ fn pattern(dtype: Dtype, bytes: usize) -> Vec<u8> {
         Dtype::F64 => (0..len).flat_map(|i| f64::from(float(i)).to_le_bytes()).collect(),
         Dtype::F16 => (0..len).flat_map(|i| half::f16::from_f32(float(i)).to_le_bytes()).collect(),
         Dtype::Bf16 => (0..len).flat_map(|i| half::bf16::from_f32(float(i)).to_le_bytes()).collect(),
+        Dtype::F8E4M3 => (0..len).map(|i| F8E4M3::from_f32(float(i)).to_bits()).collect(),
+        Dtype::F8E5M2 => (0..len).map(|i| F8E5M2::from_f32(float(i)).to_bits()).collect(),
         Dtype::I64 | Dtype::U64 => (0..len).flat_map(|i| u64::from(random(i)).to_le_bytes()).collect(),
         _ => (0..bytes).map(|i| random(i) as u8).collect(),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warpfold_device::{Buffer, Counters, Cublas, CublasProduct, CublasTypes, Device};
+use warpfold_device::{Buffer, Counters, Cublas, CublasLt, CublasProduct, CublasTypes, Device, Stream};
 use warpfold_kernels::matmul::{Epilogue, Matrix, Operands, Plan, Problem, Ready, Singles};
 use warpfold_kernels::{Dtype, Error, Workspace};
 
@@ -47,7 +47,9 @@ pub(super) fn all(is_virtual: bool) -> Vec<Product> {
     for size in [4096, 8192] {
         add(Dtype::F32, Singles::Tf32, [size; 3], true);
     }
-    add(Dtype::F8E4M3, full, [8192; 3], true);
+    for size in [4096, 8192] {
+        add(Dtype::F8E4M3, full, [size; 3], true);
+    }
     add(Dtype::I8, full, [8192; 3], true);
     products
 }
@@ -82,11 +84,41 @@ impl Product {
             (Dtype::F16, _) => CublasTypes::F16,
             (Dtype::Bf16, _) => CublasTypes::Bf16,
             (Dtype::I8, _) => CublasTypes::I8,
-            // Its products of 8-bit floats are in another library, with another interface.
+            (Dtype::F8E4M3, _) => CublasTypes::F8E4M3,
             _ => return None,
         };
         let [m, n, k] = self.sizes.map(|size| size as usize);
         Some(CublasProduct { m, n, k, b_is_transposed: self.is_transposed, types })
+    }
+}
+
+/// The vendor's library that has a product.
+enum Library {
+    Cublas(Cublas, CublasProduct),
+    CublasLt(CublasLt),
+}
+
+impl Library {
+    fn load(stream: &Stream, product: CublasProduct) -> Option<Self> {
+        match product.types {
+            CublasTypes::F8E4M3 => CublasLt::load(stream, product).map(Self::CublasLt),
+            _ => Cublas::load(stream).map(|library| Self::Cublas(library, product)),
+        }
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Cublas(..) => "cuBLAS",
+            Self::CublasLt(_) => "cublasLt",
+        }
+    }
+
+    fn multiply(&mut self, Prepared { a, b, c }: &mut Prepared) -> Result<(), Error> {
+        let (a, b, mut c) = (a.as_view(), b.as_view(), c.as_view_mut());
+        Ok(match self {
+            Self::Cublas(library, product) => library.multiply(*product, &a, &b, &mut c)?,
+            Self::CublasLt(library) => library.multiply(&a, &b, &mut c)?,
+        })
     }
 }
 
@@ -136,19 +168,17 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
         let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
         return Ok(Record { counters: Some(counters), ..record });
     }
-    let library = product.peer().and_then(|peer| Some((peer, Cublas::load(queue.stream())?)));
+    let mut library = product.peer().and_then(|peer| Library::load(queue.stream(), peer));
     // About ten milliseconds a round.
     let runs = (8_000_000_000_000 / plan.problem.flops().max(1)).clamp(3, 100) as usize;
     let (mut times, mut peers) = (Vec::new(), Vec::new());
     for _ in 0..=ROUNDS {
         times.push(round(&queue, runs, &mut prepared, &mut ours)?);
-        if let Some((peer, library)) = &library {
-            peers.push(round(&queue, runs, &mut prepared, &mut |Prepared { a, b, c }| {
-                Ok(library.multiply(*peer, &a.as_view(), &b.as_view(), &mut c.as_view_mut())?)
-            })?);
+        if let Some(library) = &mut library {
+            peers.push(round(&queue, runs, &mut prepared, &mut |prepared| library.multiply(prepared))?);
         }
     }
-    let peer = library.map(|_| Peer { name: "cuBLAS", time: summary(peers) });
+    let peer = library.map(|library| Peer { name: library.name(), time: summary(peers) });
     Ok(Record { time: Some(summary(times)), peer, ..record })
 }
 
