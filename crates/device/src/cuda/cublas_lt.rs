@@ -155,7 +155,6 @@ impl CublasLt {
             let mut choice = Choice { algorithm: [0; 8], workspace_bytes: 0, status: 0, waves: 0.0, reserved: [0; 4] };
             let mut found = 0;
             let status = choose(self.handle, operation, b, a, c, c, preference, 1, &raw mut choice, &raw mut found);
-            drop(choose);
             if status != 0 || found == 0 || choice.status != 0 {
                 return Err(failed(status.max(choice.status)));
             }
