@@ -115,10 +115,11 @@ impl Library {
 
     fn multiply(&mut self, Prepared { a, b, c }: &mut Prepared) -> Result<(), Error> {
         let (a, b, mut c) = (a.as_view(), b.as_view(), c.as_view_mut());
-        Ok(match self {
-            Self::Cublas(library, product) => library.multiply(*product, &a, &b, &mut c)?,
-            Self::CublasLt(library) => library.multiply(&a, &b, &mut c)?,
-        })
+        let done = match self {
+            Self::Cublas(library, product) => library.multiply(*product, &a, &b, &mut c),
+            Self::CublasLt(library) => library.multiply(&a, &b, &mut c),
+        };
+        Ok(done?)
     }
 }
 
