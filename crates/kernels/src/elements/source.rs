@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpfold_lang::{Global, Val};
+use warpfold_lang::{Global, Shared, Val};
 
 use super::Compute;
 use super::load::{load, of_long, of_word};
@@ -34,6 +34,13 @@ pub enum Run {
 pub enum Origin {
     /// The memory of the device.
     Global(Place),
+    /// The memory of the block, where elements lie side by side; to be read as wide as can be, or one by one.
+    Shared {
+        /// The first of them.
+        pointer: Shared<u8>,
+        /// Whether they lie at a multiple of what they take together or of 16 bytes.
+        wide: bool,
+    },
     /// A register with as many elements as fit 4 bytes, or fewer, the first in its low bits.
     Word(Val<u32>),
     /// A register with an element of 8 bytes.
@@ -66,6 +73,7 @@ impl<C: Compute> Source<Val<C>> {
         let load = move |origins: &[Origin], n| match origins[0] {
             Origin::Global(Place { pointer, run: Run::Same }) => vec![load(dtype, pointer, 1, false)[0]; n as usize],
             Origin::Global(Place { pointer, run }) => load(dtype, pointer, n, run == Run::Wide),
+            Origin::Shared { pointer, wide } => load(dtype, pointer, n, wide),
             Origin::Word(word) => of_word(dtype, word, n),
             Origin::Long(word) => vec![of_long(dtype, word)],
         };

@@ -13,6 +13,7 @@ mod operator;
 pub mod operators;
 mod plan;
 mod run;
+mod stage;
 
 pub use any::AnyRowWise;
 pub use held::{Columns, Held};

@@ -1,9 +1,16 @@
-//! The kernel that holds rows in registers: each element is read once, and each result written once.
+//! The kernel that holds rows on chip, in registers or in shared memory: each element is read once, and each result written
+//! once.
 
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, thread_idx, when};
+use std::rc::Rc;
 
+use warpfold_lang::{
+    Array, Global, Shared, Val, block_idx, cluster_block_rank, dynamic_shared, kernel, thread_idx, when,
+};
+
+use super::held::{Items, Of, Parts};
+use super::stage::{GRAIN, Piece, bring};
 use super::{Columns, Held, RowOperator, RowWise};
-use crate::elements::{Place, Run};
+use crate::elements::{Origin, Place, Run};
 use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
 use crate::row::Team;
 use crate::{AnyKernel, Dtype};
@@ -17,24 +24,43 @@ pub struct OnChip {
     pub cluster: u32,
     /// Threads a row, a power of two: up to 32, the block, or the cluster.
     pub lanes: u32,
-    /// Groups of neighbours that a thread holds.
-    pub groups: u32,
     /// Items a group; it divides the row's length.
     pub vector: u32,
-    /// Whether the row has every group of every thread.
-    pub exact: bool,
+    /// Where rows are.
+    pub home: Home,
     /// How neighbours of the row inputs lie.
     pub runs: [Run; MAX_INPUTS],
     /// How neighbours of the vectors along the row lie.
     pub column_runs: [Run; MAX_INPUTS],
-    /// Whether the vectors along the row are loaded together with it.
-    pub early_columns: bool,
     /// Whether results can be stored as wide as can be.
     pub wide_out: bool,
     /// Kept dimensions.
     pub kept: usize,
     /// Whether positions have 32 bits.
     pub small: bool,
+}
+
+/// Where a row is on chip.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Home {
+    /// In the registers of up to a block, converted to what is computed in.
+    Registers {
+        /// Groups of neighbours that a thread holds.
+        groups: u32,
+        /// Whether the row has every group of every thread.
+        exact: bool,
+        /// Whether the vectors along the row are loaded together with it.
+        early_columns: bool,
+    },
+    /// In the shared memory of a block, or of a cluster whose blocks have a part each, as it is in the memory of the device.
+    Shared {
+        /// Groups that a thread reads before it uses the first.
+        unroll: u32,
+        /// Blocks that are to be on a multiprocessor together.
+        blocks: u32,
+        /// Whether rows begin and end at multiples of 16 bytes.
+        is_whole: bool,
+    },
 }
 
 impl OnChip {
@@ -55,6 +81,12 @@ impl OnChip {
     }
 }
 
+/// Items of a part of a row of `len` that one of `cluster` blocks has; the last one has fewer. Parts begin at multiples of 16 items,
+/// so at multiples of 16 bytes if the row does.
+pub(super) const fn part_len(len: u64, cluster: u64) -> u64 {
+    len.div_ceil(16 * cluster) * 16
+}
+
 /// The places `i` elements behind these addresses.
 pub(super) fn places(bases: &[Global<u8>], dtypes: &[Dtype], runs: &[Run], i: Val<u64>) -> Vec<Place> {
     let place = |((base, dtype), run): ((&Global<u8>, &Dtype), &Run)| Place {
@@ -66,10 +98,8 @@ pub(super) fn places(bases: &[Global<u8>], dtypes: &[Dtype], runs: &[Run], i: Va
 
 pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) -> AnyKernel {
     let RowWise { operator, source, columns, sink, stats, .. } = rowwise.clone();
-    let OnChip {
-        cluster, lanes, groups, vector, exact, runs, column_runs, early_columns, wide_out, kept, small, ..
-    } = *shape;
-    let (team, rows_a_block) = (shape.team(), shape.rows());
+    let OnChip { block, cluster, lanes, vector, runs, column_runs, wide_out, kept, small, .. } = *shape;
+    let (team, rows_a_block, home) = (shape.team(), shape.rows(), shape.home.clone());
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
                      col0: Global<u8>,
@@ -83,7 +113,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
         team.begin();
         let words = Words(words);
         let inputs = &[in0, in1][..source.dtypes().len()];
-        let column_inputs = &[col0, col1][..columns.dtypes().len()];
+        let column_inputs = [col0, col1][..columns.dtypes().len()].to_vec();
         let outputs = &[out0, out1][..sink.dtypes().len()];
         let own = if rows_a_block == 1 { Val::constant(0) } else { thread_idx().x >> lanes.ilog2() };
         let block_of_rows = if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x };
@@ -97,41 +127,121 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
         let bases: Vec<_> = (inputs.iter().zip(offsets).zip(source.dtypes()))
             .map(|((input, offset), dtype)| input.at(offset * dtype.bytes()))
             .collect();
-        let positions: Vec<Val<u32>> = (0..groups).map(|g| (team.thread() + g * lanes) * vector).collect();
-        let has = (!exact).then(|| positions.iter().map(|i| i.lt(len)).collect::<Vec<_>>());
-        // What the row does not have is read from its end, and passed over.
-        let from = |i: &Val<u32>| if exact { *i } else { i.min(len - vector) }.cast::<u64>();
-        let items =
-            positions.iter().flat_map(|i| source.load(&places(&bases, source.dtypes(), &runs, from(i)), vector));
-        let items: Vec<_> = items.collect();
-        let along =
-            |i: &Val<u32>| columns.load(&places(column_inputs, columns.dtypes(), &column_runs, from(i)), vector);
-        // Early, so that they come together with the row, where registers last; else from the cache when they are used.
-        let early: Option<Vec<Vec<_>>> = early_columns.then(|| positions.iter().map(along).collect());
-        let group_of = |group: usize| early.as_ref().map_or_else(|| along(&positions[group]), |all| all[group].clone());
-        let held = Held { items, vector: vector as usize, positions: positions.clone(), has, len, team };
+        let of = Of { len, vector, team };
+        let along = columns.clone();
+        let column_group =
+            move |i: Val<u64>| along.load(&places(&column_inputs, along.dtypes(), &column_runs, i), vector);
+        let (items, columns, parts) = match home {
+            Home::Registers { groups, exact, early_columns } => {
+                let positions: Vec<Val<u32>> = (0..groups).map(|g| (team.thread() + g * lanes) * vector).collect();
+                let has = (!exact).then(|| positions.iter().map(|i| i.lt(len)).collect::<Vec<_>>());
+                // What the row does not have is read from its end, and passed over.
+                let from = move |i: Val<u32>| if exact { i } else { i.min(len - vector) }.cast::<u64>();
+                let group = |i: &Val<u32>| source.load(&places(&bases, source.dtypes(), &runs, from(*i)), vector);
+                let items = Items::Kept(positions.iter().map(group).collect());
+                // Early, so that they come together with the row, where registers last; else from the cache when they are used.
+                let columns = if early_columns {
+                    Items::Kept(positions.iter().map(|i| column_group(from(*i))).collect())
+                } else {
+                    Items::Again(Rc::new(move |i| column_group(from(i))))
+                };
+                (items, columns, Parts::Fixed { positions, has, of })
+            }
+            Home::Shared { unroll, is_whole, .. } => {
+                let (start, end) = part_of(len, cluster);
+                let origins = staged(&bases, source.dtypes(), &runs, (start, end), is_whole, block);
+                let source = source.clone();
+                let items = move |i: Val<u32>| source.load_from(&origins(i - start), vector);
+                let columns = Items::Again(Rc::new(move |i: Val<u32>| column_group(i.cast())) as Rc<dyn Fn(_) -> _>);
+                let parts = Parts::Counted { start, end, unroll, thread: thread_idx().x, threads: block, of };
+                (Items::Again(Rc::new(items)), columns, parts)
+            }
+        };
         // Compute
         team.gather();
-        let (results, row_stats) = operator.on_chip(&held, &Columns { load: &group_of });
+        let (results, row_stats) = operator.on_chip(&Held { items, parts }, &Columns(columns));
         // Store
         let first = row * words.len();
-        for (group, results) in results.items.chunks(vector as usize).enumerate() {
-            let is_there = held.has.as_ref().map_or(is_row, |has| has[group] & is_row);
+        results.for_each(|position, has, results| {
+            let is_there = has.map_or(is_row, |has| has & is_row);
             when(is_there, || {
-                let i = first + held.positions[group].cast::<u64>();
+                let i = first + position.cast::<u64>();
                 let to: Vec<_> =
                     outputs.iter().zip(sink.dtypes()).map(|(output, dtype)| output.at(i * dtype.bytes())).collect();
                 sink.store(&to, results, wide_out);
             });
-        }
+        });
         if !stats.dtypes().is_empty() {
             let stat_outputs = &[stat0, stat1][..stats.dtypes().len()];
             when(is_row & team.thread().eq(0), || stats.store_at(stat_outputs, row, row_stats));
         }
     };
-    let exactly = if exact { "" } else { "_part" };
-    let by = if cluster > 1 { format!("{cluster}x{}", shape.block) } else { lanes.to_string() };
-    let kernel = kernel(format!("{}_on_chip_{by}x{groups}x{vector}{exactly}", rowwise.name), body);
-    let kernel = kernel.required_block(shape.block);
+    let by = if cluster > 1 { format!("{cluster}x{block}") } else { lanes.to_string() };
+    let held = match shape.home {
+        Home::Registers { groups, exact: true, .. } => format!("on_chip_{by}x{groups}x{vector}"),
+        Home::Registers { groups, exact: false, .. } => format!("on_chip_{by}x{groups}x{vector}_part"),
+        Home::Shared { unroll, is_whole: true, .. } => format!("in_shared_{by}x{unroll}x{vector}"),
+        Home::Shared { unroll, is_whole: false, .. } => format!("in_shared_{by}x{unroll}x{vector}_part"),
+    };
+    let kernel = kernel(format!("{}_{held}", rowwise.name), body).required_block(block);
+    let kernel = match shape.home {
+        Home::Shared { blocks, .. } => kernel.min_blocks(blocks),
+        Home::Registers { .. } => kernel,
+    };
     if cluster > 1 { kernel.cluster(cluster).into() } else { kernel.into() }
+}
+
+/// Where the block's part of a row starts, and where it ends.
+fn part_of(len: Val<u32>, cluster: u32) -> (Val<u32>, Val<u32>) {
+    if cluster == 1 {
+        return (Val::constant(0), len);
+    }
+    let part = ((len + (16 * cluster - 1)) >> (16 * cluster).ilog2()) << 4;
+    let start = cluster_block_rank() * part;
+    (start, (start + part).min(len))
+}
+
+/// Brings a part of each row input into shared memory; where the elements at a position of the part are from then on.
+fn staged(
+    bases: &[Global<u8>],
+    dtypes: &[Dtype],
+    runs: &[Run],
+    (start, end): (Val<u32>, Val<u32>),
+    is_whole: bool,
+    threads: u32,
+) -> impl Fn(Val<u32>) -> Vec<Origin> + 'static {
+    let mut room = dynamic_shared::<u8>(GRAIN);
+    let mut pieces = Vec::new();
+    let len = end - start;
+    for ((base, dtype), _) in bases.iter().zip(dtypes).zip(runs).filter(|(_, run)| **run != Run::Same) {
+        pieces.push(Piece {
+            dtype: *dtype,
+            from: base.at(start.cast::<u64>() * dtype.bytes()),
+            to: room,
+            len,
+            is_whole,
+        });
+        let beside = if is_whole { 0 } else { GRAIN };
+        room = room.at(((len * dtype.bytes() as u32 + (GRAIN - 1)) & !(GRAIN - 1)) + beside);
+    }
+    let mut places = bring(&pieces, threads).into_iter();
+    let of_input = |((base, dtype), run): ((&Global<u8>, &Dtype), &Run)| {
+        (
+            *base,
+            *dtype,
+            *run,
+            match run {
+                Run::Same => None,
+                Run::Wide | Run::Narrow => places.next(),
+            },
+        )
+    };
+    let inputs: Vec<_> = bases.iter().zip(dtypes).zip(runs).map(of_input).collect();
+    move |i| {
+        let origin = |&(base, dtype, run, place): &(_, Dtype, _, Option<Shared<u8>>)| match place {
+            Some(place) => Origin::Shared { pointer: place.at(i * dtype.bytes() as u32), wide: run == Run::Wide },
+            None => Origin::Global(Place { pointer: base, run }),
+        };
+        inputs.iter().map(origin).collect()
+    }
 }

@@ -7,8 +7,8 @@ use crate::fold::Monoid;
 
 /// How the elements of a row become its results.
 ///
-/// It is written twice, once for each place that a row can have: [`on_chip`](RowOperator::on_chip) has the whole row in
-/// registers, and may fold it as often as it likes; [`apply`](RowOperator::apply) sees one item, with what a fold of
+/// It is written twice, once for each place that a row can have: [`on_chip`](RowOperator::on_chip) has the whole row on
+/// chip, and may fold it as often as it likes; [`apply`](RowOperator::apply) sees one item, with what a fold of
 /// [`monoid`](RowOperator::monoid) over the row gave before.
 pub trait RowOperator: Copy + Send + Sync + 'static {
     /// An item of a row.
@@ -25,10 +25,10 @@ pub trait RowOperator: Copy + Send + Sync + 'static {
     /// The fold that gives the statistics.
     fn monoid(self) -> Self::Monoid;
 
-    /// The results of a row in registers, and its statistics.
-    fn on_chip(self, row: &Held<Self::Item>, columns: &Columns<'_, Self::Columns>) -> (Held<Self::Out>, Self::Stats) {
+    /// The results of a row on chip, and its statistics.
+    fn on_chip(self, row: &Held<Self::Item>, columns: &Columns<Self::Columns>) -> (Held<Self::Out>, Self::Stats) {
         let stats = row.fold(self.monoid());
-        (row.map(columns, |item, columns| self.apply(item, stats, columns)), stats)
+        (row.map(columns, move |item, columns| self.apply(item, stats, columns)), stats)
     }
 
     /// The result of one item.

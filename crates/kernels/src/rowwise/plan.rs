@@ -3,14 +3,15 @@
 use warpfold_device::LaunchConfig;
 
 use super::long::{self, Long};
-use super::on_chip::OnChip;
+use super::on_chip::{Home, OnChip, part_len};
+use super::stage::GRAIN;
 use crate::elements::Run;
 use crate::fold::geometry::{Geometry, MAX_INPUTS, run};
 use crate::fold::{self};
 use crate::layout::{Layout, dims};
 use crate::{Dtype, Error, ErrorKind};
 
-/// Items that a thread holds: with f32 in registers, and as many results, a block of 1,024 threads still fits.
+/// Items that a thread holds in registers: with f32, and as many results, a block of 1,024 threads still fits.
 const MAX_HELD: u32 = 32;
 
 /// The same where vectors along the row come with it.
@@ -18,18 +19,25 @@ const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
-/// Rows beyond what a block of so many threads holds are shared by a cluster, where there are any. (Of 16,384 rows of 32,768
-/// bf16 a cluster of smaller blocks reached 2,999 to 3,448 GB/s, one block 3,246 to 4,018: H200, 2026-11-20.)
-const ALONE: u64 = 1024;
-/// Blocks of clusters have so many threads as long as that takes no more than [`MAX_CLUSTER`] blocks.
-const CLUSTER_THREADS: [u64; 3] = [256, 512, 1024];
+/// Rows that fewer threads hold in registers than this stay there.
+const MOST_THREADS: u64 = 512;
+/// Threads of blocks that have rows in shared memory.
+const SHARING: u32 = 256;
+/// Items that such a thread reads before it uses the first.
+const READ: u32 = 32;
+/// Such blocks that are to be on a multiprocessor: while one loads another computes and a third one stores. Rows for which there
+/// is no room so are shared by more blocks of a cluster; then there are fewer.
+const BLOCKS: [u32; 3] = [3, 2, 1];
+/// Shared memory that a block takes beside the row: for folds and a barrier, and what the device itself reserves (CUDA
+/// programming guide, "Shared Memory" of compute capability 8.x and 9.0).
+const BESIDE: u32 = 1024 + 1024;
 /// Blocks that a cluster may have on every device that has clusters (CUDA programming guide, "Thread Block Clusters").
-const MAX_CLUSTER: u64 = 8;
+const MAX_CLUSTER: u32 = 8;
 
 /// Which kernels run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
-    /// Rows in registers.
+    /// Rows in registers or shared memory.
     OnChip(OnChip),
     /// A fold over each row, then a map.
     Long {
@@ -55,10 +63,11 @@ impl Plan {
     #[must_use]
     pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
         let items = match &self.shape {
-            Shape::OnChip(shape) => shape.groups * shape.vector,
-            Shape::Long { map, .. } => map.items_a_thread(),
+            Shape::OnChip(OnChip { home: Home::Registers { groups, .. }, vector, .. }) => u64::from(groups * vector),
+            Shape::OnChip(shape) => self.geometry.len / u64::from(shape.lanes),
+            Shape::Long { map, .. } => map.items_a_thread().into(),
         };
-        dtypes.iter().map(|dtype| dtype.bytes() * u64::from(items)).sum()
+        dtypes.iter().map(|dtype| dtype.bytes() * items).sum()
     }
 }
 
@@ -66,6 +75,8 @@ impl Plan {
 pub(super) struct Problem<'a> {
     /// Whether blocks can share a row.
     pub(super) has_clusters: bool,
+    /// Shared memory that a block can have.
+    pub(super) shared_bytes: u32,
     pub(super) dtypes: &'a [Dtype],
     pub(super) column_dtypes: &'a [Dtype],
     pub(super) out_dtypes: &'a [Dtype],
@@ -91,17 +102,18 @@ pub(super) fn plan(
     }
     let strides = along.first().map_or_else(|| vec![1; problem.dtypes.len()], |dim| dim.strides.clone());
     let geometry = Geometry { results, len, part_len: len, kept, folded: along };
-    // The widest access that every row's start allows, or single elements.
-    let starts_at = |vector: u64| {
-        let aligned = |input: usize| {
-            let bytes = problem.dtypes[input].bytes();
-            let access = (vector * bytes).min(16);
-            let rows = geometry.kept.iter().all(|d| (d.strides[input].unsigned_abs() * bytes).is_multiple_of(access));
-            strides[input] == 0 || (problem.addresses[input].is_multiple_of(access) && rows)
-        };
-        len.is_multiple_of(vector) && (0..problem.dtypes.len()).all(aligned)
+    // Whether every row of an input starts at a multiple of so many bytes.
+    let starts_at = |input: usize, access: u64| {
+        let bytes = problem.dtypes[input].bytes();
+        let rows = geometry.kept.iter().all(|d| (d.strides[input].unsigned_abs() * bytes).is_multiple_of(access));
+        strides[input] == 0 || (problem.addresses[input].is_multiple_of(access) && rows)
     };
-    let vector = [16, 8, 4, 2].into_iter().filter(|v| *v <= problem.vector_len).find(|v| starts_at((*v).into()));
+    let inputs = || problem.dtypes.iter().map(|dtype| dtype.bytes()).enumerate();
+    // The widest access that every row's start allows, or single elements.
+    let allows = |vector: u64| {
+        len.is_multiple_of(vector) && inputs().all(|(input, bytes)| starts_at(input, (vector * bytes).min(16)))
+    };
+    let vector = [16, 8, 4, 2].into_iter().filter(|v| *v <= problem.vector_len).find(|v| allows((*v).into()));
     let vector = vector.unwrap_or(1);
     let runs = std::array::from_fn(|i| strides.get(i).map_or(Run::Narrow, |stride| run(*stride, vector > 1)));
     let column_wide = |i: usize| {
@@ -113,26 +125,14 @@ pub(super) fn plan(
     let wide_out = problem.out_dtypes.iter().all(|dtype| len.is_multiple_of((16 / dtype.bytes()).min(vector.into())));
     let (kept_rank, small) = (geometry.kept.len(), results.max(len) < 1 << 32);
     let is_empty = results == 0 || len == 0;
-    let most = if problem.column_dtypes.is_empty() { MAX_HELD } else { MAX_HELD_WITH_COLUMNS };
-    if let Some(Threads { cluster, block, lanes, groups }) =
-        on_chip(len.max(1), vector, most / vector, problem.has_clusters)
-    {
-        let shape = OnChip {
-            block,
-            cluster,
-            lanes,
-            groups,
-            vector,
-            exact: len == u64::from(lanes) * u64::from(groups * vector),
-            runs,
-            column_runs,
-            early_columns: (1 + problem.column_dtypes.len() as u32) * groups * vector <= MAX_WITH_COLUMNS,
-            wide_out,
-            kept: kept_rank,
-            small,
-        };
+    let is_whole = inputs().all(|(input, bytes)| {
+        strides[input] == 0 || (starts_at(input, GRAIN.into()) && (len * bytes).is_multiple_of(GRAIN.into()))
+    });
+    let threads = on_chip(problem, len.max(1), vector, &runs, is_whole);
+    if let Some(Threads { cluster, block, lanes, home, shared }) = threads {
+        let shape = OnChip { block, cluster, lanes, vector, home, runs, column_runs, wide_out, kept: kept_rank, small };
         let blocks = results.div_ceil(u64::from(shape.rows())).saturating_mul(cluster.into());
-        let launch = launch(blocks, block, is_empty)?;
+        let launch = launch(blocks, block, is_empty)?.map(|launch| launch.dynamic_shared(shared));
         return Ok(Plan { shape: Shape::OnChip(shape), launch, geometry });
     }
     let map = Long { vector, runs, column_runs, wide_out, kept: kept_rank, small };
@@ -146,7 +146,7 @@ fn product(dims: &[crate::layout::Dim]) -> u64 {
     dims.iter().map(|dim| dim.size).product()
 }
 
-/// The threads that hold a row.
+/// The threads that hold a row, and where.
 struct Threads {
     /// Blocks a cluster.
     cluster: u32,
@@ -154,36 +154,43 @@ struct Threads {
     block: u32,
     /// Threads a row.
     lanes: u32,
-    /// Groups that each of them holds.
-    groups: u32,
+    home: Home,
+    /// Bytes of shared memory.
+    shared: u32,
 }
 
-/// Threads that hold a row in registers, with so many groups a thread at most.
-fn on_chip(len: u64, vector: u32, most: u32, has_clusters: bool) -> Option<Threads> {
-    let groups = len / u64::from(vector);
-    let most = u64::from(most);
-    let of = |cluster: u64, block: u64, lanes: u64| Threads {
-        cluster: cluster as u32,
-        block: block as u32,
-        lanes: lanes as u32,
-        groups: groups.div_ceil(lanes) as u32,
+/// Threads that hold a row of `len` in registers, or in shared memory.
+fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS], is_whole: bool) -> Option<Threads> {
+    let (groups, num_columns) = (len / u64::from(vector), problem.column_dtypes.len() as u32);
+    let most = if num_columns == 0 { MAX_HELD } else { MAX_HELD_WITH_COLUMNS } / vector;
+    let threads = |lanes: u64| {
+        let a_thread = groups.div_ceil(lanes) as u32;
+        let early_columns = (1 + num_columns) * a_thread * vector <= MAX_WITH_COLUMNS;
+        let exact = len == lanes * u64::from(a_thread * vector);
+        let home = Home::Registers { groups: a_thread, exact, early_columns };
+        Threads { cluster: 1, block: lanes.max(128) as u32, lanes: lanes as u32, home, shared: 0 }
     };
-    if groups <= 32 * most {
-        return Some(of(1, 128, groups.next_power_of_two().min(32)));
+    if groups <= 32 * u64::from(most) {
+        return Some(threads(groups.next_power_of_two().min(32)));
     }
     // Few groups a thread, so that the loads of several blocks overlap; but not more threads than they are worth.
-    let fits = |threads: u64| groups.div_ceil(threads) <= most;
-    if has_clusters && !fits(ALONE) {
-        let shared = |block: u64| {
-            let cluster = groups.div_ceil(block * most).next_power_of_two();
-            (cluster <= MAX_CLUSTER).then(|| of(cluster.max(2), block, cluster.max(2) * block))
-        };
-        if let Some(threads) = CLUSTER_THREADS.into_iter().find_map(shared) {
-            return Some(threads);
-        }
+    let fits = |threads: u64| groups.div_ceil(threads) <= most.into();
+    if let Some(lanes) = [128, 256, MOST_THREADS].into_iter().find(|threads| fits(*threads)) {
+        return Some(threads(lanes));
     }
-    let threads = [128, 256, 512, 1024].into_iter().find(|threads| fits(*threads))?;
-    Some(of(1, threads, threads))
+    let shared = |cluster: u32| {
+        let part = part_len(len, cluster.into());
+        let staged = problem.dtypes.iter().zip(runs).filter(|(_, run)| **run != Run::Same);
+        staged.map(|(dtype, _)| part * dtype.bytes() + u64::from(GRAIN)).sum::<u64>()
+    };
+    let clusters = if problem.has_clusters { MAX_CLUSTER } else { 1 };
+    let clusters = (0..=clusters.ilog2()).map(|log| 1 << log);
+    // A multiprocessor has 1 KiB more than a block can have, which the first block's reserve takes.
+    let room = |blocks: u32| u64::from((problem.shared_bytes + 1024) / blocks - BESIDE);
+    let fit = |blocks: u32| clusters.clone().find(|cluster| shared(*cluster) <= room(blocks)).map(|c| (c, blocks));
+    let (cluster, blocks) = BLOCKS.into_iter().find_map(fit)?;
+    let home = Home::Shared { unroll: (READ / vector).max(1), blocks, is_whole };
+    Some(Threads { cluster, block: SHARING, lanes: cluster * SHARING, home, shared: shared(cluster) as u32 })
 }
 
 fn launch(blocks: u64, block: u32, is_empty: bool) -> Result<Option<LaunchConfig>, Error> {

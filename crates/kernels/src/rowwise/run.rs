@@ -100,6 +100,7 @@ impl<O: RowOperator> RowWise<O> {
         let widest = |dtypes: &[Dtype]| dtypes.iter().map(|dtype| dtype.bytes()).max().unwrap_or(1);
         let problem = Problem {
             has_clusters: target.has(90, (8, 0)),
+            shared_bytes: target.limits.max_shared_bytes,
             dtypes: self.inputs(),
             column_dtypes: self.columns(),
             out_dtypes: self.results(),
@@ -144,7 +145,7 @@ impl<O: RowOperator> RowWise<O> {
     }
 
     /// As [`RowWise::launch`]; an input that is `None` is the first result: same memory, same type, side by side in C
-    /// order. That is right for every operator: a row is in registers, or folded by a launch of its own, before any of it
+    /// order. That is right for every operator: a row is on chip, or folded by a launch of its own, before any of it
     /// is written, and each result is written by the thread that has read the item in its place.
     ///
     /// # Errors

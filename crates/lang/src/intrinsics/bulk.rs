@@ -53,6 +53,14 @@ pub(crate) fn load(r: &mut Recorder, to: Location, from: Source<'_>, barrier: Lo
     r.push(Opcode::Cp, &modifiers, operands);
 }
 
+/// `cp.async.bulk` of so many bytes from global to shared memory.
+pub(crate) fn copy(r: &mut Recorder, to: Location, from: Location, bytes: Raw, barrier: Location) {
+    require(r);
+    let modifiers = ["async", "bulk", "shared::cluster", "global", "mbarrier::complete_tx::bytes"];
+    let operands = vec![address(r, to), address(r, from), r.operand(Type::U32, bytes), address(r, barrier)];
+    r.push(Opcode::Cp, &modifiers, operands);
+}
+
 /// `cp.async.bulk.tensor` from shared to global memory.
 pub(crate) fn store(r: &mut Recorder, map: Raw, coordinates: &[Raw], from: Location) {
     require(r);

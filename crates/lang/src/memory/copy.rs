@@ -1,8 +1,9 @@
-//! Copies from global to shared memory that run in the background, without registers: `cp.async`.
+//! Copies from global to shared memory that run in the background, without registers: `cp.async`, `cp.async.bulk`.
 
 use super::pointer::{Global, Shared};
-use crate::intrinsics::asynchronous;
+use crate::intrinsics::{asynchronous, bulk};
 use crate::recorder::with;
+use crate::tile::Barrier;
 use crate::types::Element;
 use crate::{Operand, Val};
 
@@ -54,6 +55,34 @@ impl<T: Element> Shared<T> {
         let source_bytes: Val<u32> = condition.val().select(bytes, 0_u32);
         let (to, from, source_bytes) = (self.location(), from.location(), source_bytes.raw());
         with(|r| asynchronous::copy(r, to, from, bytes, Some(source_bytes)));
+    }
+
+    /// Begins to copy so many bytes here from global memory; for one thread (sm_90). They arrive at the barrier, which has
+    /// to [expect](Barrier::arrive_expect) them. Both addresses and the number are multiples of 16.
+    ///
+    /// ```
+    /// use warpfold_lang::{Arch, Barriers, Global, Target, barriers, kernel, shared, sync_threads, thread_idx, when};
+    /// let reverse = kernel("reverse", |data: Global<f32>| {
+    ///     let (tile, thread, arrived) = (shared::<f32>(256), thread_idx().x, barriers(1));
+    ///     when(thread.eq(0), || {
+    ///         arrived.init(1);
+    ///         Barriers::publish();
+    ///         arrived.at(0).arrive_expect(1024);
+    ///         tile.copy_bulk(data, 1024, arrived.at(0));
+    ///     });
+    ///     sync_threads();
+    ///     arrived.at(0).wait(0);
+    ///     data.at(thread).set(tile.at(255 - thread).get());
+    /// });
+    /// let ptx = reverse.required_block(256).ptx(&Target::new(Arch::SM_90, (8, 0)))?;
+    /// assert!(ptx.contains("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"));
+    /// # Ok::<(), warpfold_lang::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn copy_bulk(self, from: Global<T>, bytes: impl Operand<u32>, barrier: Barrier) {
+        let bytes = bytes.val().raw();
+        let (to, from, barrier) = (self.location(), from.location(), barrier.place().location());
+        with(|r| bulk::copy(r, to, from, bytes, barrier));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Layer norm: `(x - mean) / sqrt(variance + eps) * scale + bias` of each row (Ba, Kiros, Hinton: Layer Normalization,
 //! 2016).
 //!
-//! A row on chip takes two passes over registers, so that the variance is that of the distances from
+//! A row on chip takes two passes, so that the variance is that of the distances from
 //! the mean; a longer one is folded by Welford's method in double precision. The variance is the mean of the squared distances.
 
 use warpfold_lang::Val;
@@ -94,12 +94,12 @@ impl<F: RowFloat> RowOperator for LayerNorm<F> {
         MeanRstd { eps: self.eps }
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, columns: &Columns<'_, Self::Columns>) -> (Held<Self::Out>, Stats<F>) {
+    fn on_chip(self, row: &Held<Val<F>>, columns: &Columns<Self::Columns>) -> (Held<Self::Out>, Stats<F>) {
         let len = row.len().cast::<F>();
         let mean = row.fold(Sum::<F>::new()) / len;
-        let variance = row.each(|x| (x - mean) * (x - mean)).fold(Sum::<F>::new()) / len;
+        let variance = row.each(move |x| (x - mean) * (x - mean)).fold(Sum::<F>::new()) / len;
         let rstd = (variance + Val::constant(self.eps)).sqrt().recip();
-        (row.map(columns, |x, columns| (self.result(x - mean, rstd, columns), x)), (mean, rstd))
+        (row.map(columns, move |x, columns| (self.result(x - mean, rstd, columns), x)), (mean, rstd))
     }
 
     fn apply(self, item: Val<F>, (mean, rstd): Stats<F>, columns: Self::Columns) -> Self::Out {

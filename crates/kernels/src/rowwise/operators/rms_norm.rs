@@ -76,10 +76,10 @@ impl<F: RowFloat> RowOperator for RmsNorm<F> {
         RootMeanSquare { eps: self.eps }
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, columns: &Columns<'_, Self::Columns>) -> (Held<Self::Out>, Val<F>) {
+    fn on_chip(self, row: &Held<Val<F>>, columns: &Columns<Self::Columns>) -> (Held<Self::Out>, Val<F>) {
         let mean = row.each(|x| x * x).fold(Sum::<F>::new()) / row.len().cast::<F>();
         let rstd = (mean + Val::constant(self.eps)).sqrt().recip();
-        (row.map(columns, |x, columns| (self.result(x, rstd, columns), x)), rstd)
+        (row.map(columns, move |x, columns| (self.result(x, rstd, columns), x)), rstd)
     }
 
     fn apply(self, item: Val<F>, rstd: Val<F>, columns: Self::Columns) -> Self::Out {

@@ -23,11 +23,20 @@ type Stats<F> = (Val<F>, Val<F>);
 
 /// The exponentials of a row relative to its largest element; that element and their sum.
 fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held<Val<F>>, Stats<F>) {
-    let largest = row.fold(Extreme::<F>::max());
-    let shift = with.shift(largest);
-    let exponentials = row.each(|x| with.exp(x - shift));
-    let sum = exponentials.fold(Sum::<F>::new());
-    (exponentials, (largest, sum))
+    let relative_to = |largest| {
+        let shift = with.shift(largest);
+        row.each(move |x| with.exp(x - shift))
+    };
+    if row.is_kept() {
+        let largest = row.fold(Extreme::<F>::max());
+        let exponentials = relative_to(largest);
+        let sum = exponentials.fold(Sum::<F>::new());
+        (exponentials, (largest, sum))
+    } else {
+        // One fold tells both, where each has to read the row and make the exponentials again.
+        let stats = row.fold(with);
+        (relative_to(stats.0), stats)
+    }
 }
 
 impl<F: RowFloat> RowOperator for Softmax<F> {
@@ -41,10 +50,10 @@ impl<F: RowFloat> RowOperator for Softmax<F> {
         self.0
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, _: &Columns<'_, ()>) -> (Held<Val<F>>, Stats<F>) {
+    fn on_chip(self, row: &Held<Val<F>>, _: &Columns<()>) -> (Held<Val<F>>, Stats<F>) {
         let (exponentials, stats) = exponentials(self.0, row);
         let factor = stats.1.recip();
-        (exponentials.each(|e| e * factor), stats)
+        (exponentials.each(move |e| e * factor), stats)
     }
 
     fn apply(self, item: Val<F>, (largest, sum): Stats<F>, (): ()) -> Val<F> {
@@ -63,10 +72,10 @@ impl<F: RowFloat> RowOperator for LogSoftmax<F> {
         self.0
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, _: &Columns<'_, ()>) -> (Held<Val<F>>, Stats<F>) {
+    fn on_chip(self, row: &Held<Val<F>>, _: &Columns<()>) -> (Held<Val<F>>, Stats<F>) {
         let (_, stats) = exponentials(self.0, row);
         let (shift, log_sum) = (self.0.shift(stats.0), stats.1.ln());
-        (row.each(|x| x - shift - log_sum), stats)
+        (row.each(move |x| x - shift - log_sum), stats)
     }
 
     fn apply(self, item: Val<F>, (largest, sum): Stats<F>, (): ()) -> Val<F> {
