@@ -17,6 +17,7 @@ mod stage;
 
 pub use any::AnyRowWise;
 pub use held::{Columns, Held};
+pub use on_chip::{Home, OnChip};
 pub use operator::RowOperator;
 pub use plan::{Plan, Shape};
 pub use run::{Outputs, RowWise};

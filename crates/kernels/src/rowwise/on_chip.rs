@@ -60,6 +60,8 @@ pub enum Home {
         blocks: u32,
         /// Whether rows begin and end at multiples of 16 bytes.
         is_whole: bool,
+        /// Bytes of shared memory a block.
+        bytes: u32,
     },
 }
 
@@ -72,6 +74,14 @@ impl OnChip {
             32 => Team::Warp,
             lanes if lanes < 32 => Team::Lanes(lanes),
             threads => Team::Block(threads),
+        }
+    }
+
+    /// Shared memory a block, beside what the kernel declares.
+    pub(super) const fn shared_bytes(&self) -> u32 {
+        match self.home {
+            Home::Registers { .. } => 0,
+            Home::Shared { bytes, .. } => bytes,
         }
     }
 
@@ -147,9 +157,10 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
                 };
                 (items, columns, Parts::Fixed { positions, has, of })
             }
-            Home::Shared { unroll, is_whole, .. } => {
+            Home::Shared { unroll, is_whole, bytes, .. } => {
                 let (start, end) = part_of(len, cluster);
-                let origins = staged(&bases, source.dtypes(), &runs, (start, end), is_whole, block);
+                let pieces = Pieces { bases: &bases, dtypes: source.dtypes(), runs: &runs, start, end, is_whole };
+                let origins = pieces.staged(dynamic_shared::<u8>(bytes), block);
                 let source = source.clone();
                 let items = move |i: Val<u32>| source.load_from(&origins(i - start), vector);
                 let columns = Items::Again(Rc::new(move |i: Val<u32>| column_group(i.cast())) as Rc<dyn Fn(_) -> _>);
@@ -201,47 +212,41 @@ fn part_of(len: Val<u32>, cluster: u32) -> (Val<u32>, Val<u32>) {
     (start, (start + part).min(len))
 }
 
-/// Brings a part of each row input into shared memory; where the elements at a position of the part are from then on.
-fn staged(
-    bases: &[Global<u8>],
-    dtypes: &[Dtype],
-    runs: &[Run],
-    (start, end): (Val<u32>, Val<u32>),
+/// A part of each row input.
+struct Pieces<'a> {
+    bases: &'a [Global<u8>],
+    dtypes: &'a [Dtype],
+    runs: &'a [Run],
+    start: Val<u32>,
+    end: Val<u32>,
     is_whole: bool,
-    threads: u32,
-) -> impl Fn(Val<u32>) -> Vec<Origin> + 'static {
-    let mut room = dynamic_shared::<u8>(GRAIN);
-    let mut pieces = Vec::new();
-    let len = end - start;
-    for ((base, dtype), _) in bases.iter().zip(dtypes).zip(runs).filter(|(_, run)| **run != Run::Same) {
-        pieces.push(Piece {
-            dtype: *dtype,
-            from: base.at(start.cast::<u64>() * dtype.bytes()),
-            to: room,
-            len,
-            is_whole,
-        });
-        let beside = if is_whole { 0 } else { GRAIN };
-        room = room.at(((len * dtype.bytes() as u32 + (GRAIN - 1)) & !(GRAIN - 1)) + beside);
-    }
-    let mut places = bring(&pieces, threads).into_iter();
-    let of_input = |((base, dtype), run): ((&Global<u8>, &Dtype), &Run)| {
-        (
-            *base,
-            *dtype,
-            *run,
-            match run {
-                Run::Same => None,
-                Run::Wide | Run::Narrow => places.next(),
-            },
-        )
-    };
-    let inputs: Vec<_> = bases.iter().zip(dtypes).zip(runs).map(of_input).collect();
-    move |i| {
-        let origin = |&(base, dtype, run, place): &(_, Dtype, _, Option<Shared<u8>>)| match place {
-            Some(place) => Origin::Shared { pointer: place.at(i * dtype.bytes() as u32), wide: run == Run::Wide },
-            None => Origin::Global(Place { pointer: base, run }),
+}
+
+impl Pieces<'_> {
+    /// Brings them into shared memory; where the elements at a position of the part are from then on.
+    fn staged(&self, mut room: Shared<u8>, threads: u32) -> impl Fn(Val<u32>) -> Vec<Origin> + 'static {
+        let Self { bases, dtypes, runs, start, end, is_whole } = *self;
+        let len = end - start;
+        let inputs = || bases.iter().copied().zip(dtypes.iter().copied()).zip(runs.iter().copied());
+        let mut pieces = Vec::new();
+        for ((base, dtype), _) in inputs().filter(|(_, run)| *run != Run::Same) {
+            let from = base.at(start.cast::<u64>() * dtype.bytes());
+            pieces.push(Piece { dtype, from, to: room, len, is_whole });
+            let beside = if is_whole { 0 } else { GRAIN };
+            room = room.at(((len * dtype.bytes() as u32 + (GRAIN - 1)) & !(GRAIN - 1)) + beside);
+        }
+        let mut places = bring(&pieces, threads).into_iter();
+        let place = |((base, dtype), run)| match run {
+            Run::Same => (base, dtype, run, None),
+            Run::Wide | Run::Narrow => (base, dtype, run, places.next()),
         };
-        inputs.iter().map(origin).collect()
+        let places: Vec<_> = inputs().map(place).collect();
+        move |i| {
+            let origin = |&(base, dtype, run, place): &(_, Dtype, _, Option<Shared<u8>>)| match place {
+                Some(place) => Origin::Shared { pointer: place.at(i * dtype.bytes() as u32), wide: run == Run::Wide },
+                None => Origin::Global(Place { pointer: base, run }),
+            };
+            places.iter().map(origin).collect()
+        }
     }
 }

@@ -129,10 +129,10 @@ pub(super) fn plan(
         strides[input] == 0 || (starts_at(input, GRAIN.into()) && (len * bytes).is_multiple_of(GRAIN.into()))
     });
     let threads = on_chip(problem, len.max(1), vector, &runs, is_whole);
-    if let Some(Threads { cluster, block, lanes, home, shared }) = threads {
+    if let Some(Threads { cluster, block, lanes, home }) = threads {
         let shape = OnChip { block, cluster, lanes, vector, home, runs, column_runs, wide_out, kept: kept_rank, small };
         let blocks = results.div_ceil(u64::from(shape.rows())).saturating_mul(cluster.into());
-        let launch = launch(blocks, block, is_empty)?.map(|launch| launch.dynamic_shared(shared));
+        let launch = launch(blocks, block, is_empty)?.map(|launch| launch.dynamic_shared(shape.shared_bytes()));
         return Ok(Plan { shape: Shape::OnChip(shape), launch, geometry });
     }
     let map = Long { vector, runs, column_runs, wide_out, kept: kept_rank, small };
@@ -155,8 +155,6 @@ struct Threads {
     /// Threads a row.
     lanes: u32,
     home: Home,
-    /// Bytes of shared memory.
-    shared: u32,
 }
 
 /// Threads that hold a row of `len` in registers, or in shared memory.
@@ -168,7 +166,7 @@ fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS
         let early_columns = (1 + num_columns) * a_thread * vector <= MAX_WITH_COLUMNS;
         let exact = len == lanes * u64::from(a_thread * vector);
         let home = Home::Registers { groups: a_thread, exact, early_columns };
-        Threads { cluster: 1, block: lanes.max(128) as u32, lanes: lanes as u32, home, shared: 0 }
+        Threads { cluster: 1, block: lanes.max(128) as u32, lanes: lanes as u32, home }
     };
     if groups <= 32 * u64::from(most) {
         return Some(threads(groups.next_power_of_two().min(32)));
@@ -189,8 +187,8 @@ fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS
     let room = |blocks: u32| u64::from((problem.shared_bytes + 1024) / blocks - BESIDE);
     let fit = |blocks: u32| clusters.clone().find(|cluster| shared(*cluster) <= room(blocks)).map(|c| (c, blocks));
     let (cluster, blocks) = BLOCKS.into_iter().find_map(fit)?;
-    let home = Home::Shared { unroll: (READ / vector).max(1), blocks, is_whole };
-    Some(Threads { cluster, block: SHARING, lanes: cluster * SHARING, home, shared: shared(cluster) as u32 })
+    let home = Home::Shared { unroll: (READ / vector).max(1), blocks, is_whole, bytes: shared(cluster) as u32 };
+    Some(Threads { cluster, block: SHARING, lanes: cluster * SHARING, home })
 }
 
 fn launch(blocks: u64, block: u32, is_empty: bool) -> Result<Option<LaunchConfig>, Error> {
