@@ -191,8 +191,9 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
     let held = match shape.home {
         Home::Registers { groups, exact: true, .. } => format!("on_chip_{by}x{groups}x{vector}"),
         Home::Registers { groups, exact: false, .. } => format!("on_chip_{by}x{groups}x{vector}_part"),
-        Home::Shared { unroll, is_whole: true, .. } => format!("in_shared_{by}x{unroll}x{vector}"),
-        Home::Shared { unroll, is_whole: false, .. } => format!("in_shared_{by}x{unroll}x{vector}_part"),
+        Home::Shared { unroll, blocks, is_whole, .. } => {
+            format!("in_shared_{by}x{unroll}x{vector}_{blocks}{}", if is_whole { "" } else { "_part" })
+        }
     };
     let kernel = kernel(format!("{}_{held}", rowwise.name), body).required_block(block);
     let kernel = match shape.home {

@@ -19,15 +19,17 @@ const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
-/// Rows that fewer threads hold in registers than this stay there.
+/// Rows that more threads would have to hold in registers are held in shared memory. (Of 16,384 bf16 registers of 512 threads
+/// reached 3,935 to 4,191 GB/s, shared memory 3,950 to 4,140; of 32,768 registers of 1,024 threads 3,236 to 4,016, shared memory
+/// 3,948 to 4,158: softmax and norms, H200, 2026-11-20.)
 const MOST_THREADS: u64 = 512;
-/// Threads of blocks that have rows in shared memory.
-const SHARING: u32 = 256;
+/// Threads of blocks that have rows in shared memory, and how many such blocks are to be on a multiprocessor, if they fit: while
+/// one loads, another computes and stores.
+const SHARING: (u32, &[u32]) = (1024, &[2, 1]);
+/// The same where vectors along the row take registers as well (3,840 GB/s; with 1,024 threads 3,789).
+const SHARING_WITH_COLUMNS: (u32, &[u32]) = (512, &[3, 2, 1]);
 /// Items that such a thread reads before it uses the first.
-const READ: u32 = 32;
-/// Such blocks that are to be on a multiprocessor: while one loads another computes and a third one stores. Rows for which there
-/// is no room so are shared by more blocks of a cluster; then there are fewer.
-const BLOCKS: [u32; 3] = [3, 2, 1];
+const READ: u32 = 16;
 /// Shared memory that a block takes beside the row: for folds and a barrier, and what the device itself reserves (CUDA
 /// programming guide, "Shared Memory" of compute capability 8.x and 9.0).
 const BESIDE: u32 = 1024 + 1024;
@@ -176,6 +178,9 @@ fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS
     if let Some(lanes) = [128, 256, MOST_THREADS].into_iter().find(|threads| fits(*threads)) {
         return Some(threads(lanes));
     }
+    if runs[..problem.dtypes.len()].iter().all(|run| *run == Run::Same) {
+        return None;
+    }
     let shared = |cluster: u32| {
         let part = part_len(len, cluster.into());
         let staged = problem.dtypes.iter().zip(runs).filter(|(_, run)| **run != Run::Same);
@@ -185,10 +190,11 @@ fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS
     let clusters = (0..=clusters.ilog2()).map(|log| 1 << log);
     // A multiprocessor has 1 KiB more than a block can have, which the first block's reserve takes.
     let room = |blocks: u32| u64::from((problem.shared_bytes + 1024) / blocks - BESIDE);
-    let fit = |blocks: u32| clusters.clone().find(|cluster| shared(*cluster) <= room(blocks)).map(|c| (c, blocks));
-    let (cluster, blocks) = BLOCKS.into_iter().find_map(fit)?;
+    let (block, counts) = if num_columns == 0 { SHARING } else { SHARING_WITH_COLUMNS };
+    let fit = |cluster: u32| counts.iter().find(|n| shared(cluster) <= room(**n)).map(|blocks| (cluster, *blocks));
+    let (cluster, blocks) = clusters.into_iter().find_map(fit)?;
     let home = Home::Shared { unroll: (READ / vector).max(1), blocks, is_whole, bytes: shared(cluster) as u32 };
-    Some(Threads { cluster, block: SHARING, lanes: cluster * SHARING, home })
+    Some(Threads { cluster, block, lanes: cluster * block, home })
 }
 
 fn launch(blocks: u64, block: u32, is_empty: bool) -> Result<Option<LaunchConfig>, Error> {

@@ -9,12 +9,12 @@ use crate::layout::Layout;
 use crate::rowwise::Shape;
 use crate::{Dtype, Shipped, softmax_v};
 
-/// The kernels of clusters: rows that one block does not hold.
-fn of_clusters() -> Vec<Shipped> {
+/// The kernels of rows in shared memory, of a block or of a cluster.
+fn in_shared() -> Vec<Shipped> {
     let norm = Norm { eps: 1e-5, keep_sum: false };
     let cases = [
-        (RowOp::Softmax { scale: 1.0 }, Dtype::Bf16, 0, &[32_768, 50_257, 65_536, 131_072][..]),
-        (RowOp::LogSoftmax { scale: 1.0 }, Dtype::F32, 0, &[32_768]),
+        (RowOp::Softmax { scale: 1.0 }, Dtype::Bf16, 0, &[32_768, 50_257, 65_536, 131_072, 262_144][..]),
+        (RowOp::LogSoftmax { scale: 1.0 }, Dtype::F32, 0, &[65_536]),
         (RowOp::LayerNorm(norm), Dtype::Bf16, 2, &[32_768, 131_072]),
         (RowOp::RmsNorm(norm), Dtype::Bf16, 1, &[65_536]),
         (RowOp::Quantize { to: Dtype::F8E4M3 }, Dtype::Bf16, 0, &[65_536]),
@@ -44,14 +44,12 @@ fn planned(op: RowOp, dtype: Dtype, columns: usize, lens: &[usize], arch: Arch) 
 pub(crate) fn kernels() -> Vec<Shipped> {
     let norm = Norm { eps: 1e-5, keep_sum: false };
     let (softmax, layer_norm) = (RowOp::Softmax { scale: 1.0 }, RowOp::LayerNorm(norm));
-    let mut kernels = of_clusters();
+    let mut kernels = in_shared();
     for (op, dtype, columns, lens) in [
-        (softmax, Dtype::Bf16, 0, &[64, 1024, 16_384, 32_768, 65_536][..]),
-        (softmax, Dtype::F32, 0, &[1001, 4096, 32_768]),
+        (softmax, Dtype::Bf16, 0, &[64, 1024, 16_384, 131_072][..]),
+        (softmax, Dtype::F32, 0, &[1001, 4096]),
         (RowOp::LogSoftmax { scale: 0.5 }, Dtype::F64, 0, &[512]),
-        // NOTE: 16,384 and more, in blocks of 1,024 threads, are left out: ptxas spills 8 and 40 bytes in its own slow paths
-        // of reciprocal and quotient, which only subnormal numbers take.
-        (layer_norm, Dtype::F32, 2, &[1024, 8192, 40_000]),
+        (layer_norm, Dtype::F32, 2, &[1024, 8192, 16_384, 100_000]),
         (RowOp::RmsNorm(norm), Dtype::Bf16, 1, &[4096]),
         (RowOp::AbsMaxScale, Dtype::F32, 0, &[128]),
         (RowOp::Quantize { to: Dtype::I8 }, Dtype::Bf16, 0, &[4096]),

@@ -1,0 +1,222 @@
+//! Times every way to hold a row on chip, for the constants of the plan of row operators: needs a GPU.
+//!
+//! `cargo bench -p warpfold-conformance --bench rows -- cuda:0 softmax bf16 16384x32768 …` prints for each shape (rows x items) the
+//! bytes a second of a copy and of each place and number of threads, and marks those that the plan chose. Results are compared
+//! with those of the plan. `layer-norm+2` gives the norm a scale and a bias.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use warpfold_device::{Buffer, Device, LaunchConfig};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
+use warpfold_kernels::rowwise::{AnyRowWise, Home, OnChip, Outputs, Plan, Shape};
+use warpfold_kernels::{Dtype, Workspace};
+use warpfold_lang::{Kernel, Val, clock, kernel, loop_until_left};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let [device, op, dtype, shapes @ ..] = arguments.as_slice() else {
+        println!(
+            "nothing to time: give a device, an operator, a type and shapes, such as cuda:0 softmax bf16 16384x32768"
+        );
+        return;
+    };
+    let device = Device::parse(device).expect("the device is there");
+    let dtype: Dtype = dtype.parse().expect("an element type");
+    let (op, num_columns) = op.split_once('+').map_or((op.as_str(), 0), |(op, n)| (op, n.parse().expect("a number")));
+    let norm = Norm { eps: 1e-5, keep_sum: false };
+    let op = match op {
+        "softmax" => RowOp::Softmax { scale: 1.0 },
+        "layer-norm" => RowOp::LayerNorm(norm),
+        "rms-norm" => RowOp::RmsNorm(norm),
+        "quantize" => RowOp::Quantize { to: Dtype::I8 },
+        other => panic!("no operator {other} here"),
+    };
+    let operator =
+        operator_of(op, Types { rows: &[dtype], columns: &vec![dtype; num_columns] }).expect("the type is known");
+    for shape in shapes {
+        let (rows, len) = shape.split_once('x').expect("a shape is ROWSxITEMS");
+        let (rows, len) = (rows.parse().expect("a number"), len.parse().expect("a number"));
+        time_all(&device, &operator, dtype, num_columns, [rows, len]);
+    }
+}
+
+/// An operator's memory, with results that are renewed where they are compared.
+struct Memory {
+    input: Buffer<u8>,
+    columns: Vec<Buffer<u8>>,
+    results: Vec<Buffer<u8>>,
+    stats: Vec<Buffer<u8>>,
+}
+
+impl Memory {
+    fn new(
+        device: &Device,
+        operator: &dyn AnyRowWise,
+        dtype: Dtype,
+        num_columns: usize,
+        [rows, len]: [usize; 2],
+    ) -> Self {
+        let filled = |len: usize| {
+            let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 4_194_304.0 - 2.0;
+            let all = len * dtype.bytes() as usize;
+            // A prime number of values, again and again.
+            let len = len.min(1_048_573);
+            let mut bytes: Vec<u8> = match dtype {
+                Dtype::Bf16 => (0..len).flat_map(|i| half::bf16::from_f32(value(i)).to_le_bytes()).collect(),
+                Dtype::F16 => (0..len).flat_map(|i| half::f16::from_f32(value(i)).to_le_bytes()).collect(),
+                Dtype::F32 => (0..len).flat_map(|i| value(i).to_le_bytes()).collect(),
+                other => panic!("no values of {other} here"),
+            };
+            bytes = bytes.iter().copied().cycle().take(all).collect();
+            device.upload(&bytes).expect("there is memory")
+        };
+        let alloc = |dtype: &Dtype, len: usize| device.alloc(len * dtype.bytes() as usize).expect("there is memory");
+        Self {
+            input: filled(rows * len),
+            columns: (0..num_columns).map(|_| filled(len)).collect(),
+            results: operator.results().iter().map(|dtype| alloc(dtype, rows * len)).collect(),
+            stats: operator.stats().iter().map(|dtype| alloc(dtype, rows)).collect(),
+        }
+    }
+
+    fn run(&mut self, device: &Device, operator: &dyn AnyRowWise, plan: &Plan, workspace: &mut Workspace) {
+        let outputs = Outputs {
+            results: self.results.iter_mut().map(Buffer::as_view_mut).collect(),
+            stats: self.stats.iter_mut().map(Buffer::as_view_mut).collect(),
+        };
+        let columns: Vec<_> = self.columns.iter().map(Buffer::as_view).collect();
+        let inputs = [Some(self.input.as_view())];
+        let stream = device.default_stream();
+        operator.launch_in_place(&stream, plan, &inputs, &columns, outputs, workspace).expect("the plan runs");
+    }
+
+    /// The first results, as they are in memory.
+    fn sample(&mut self) -> Vec<u8> {
+        let result = &mut self.results[0];
+        let bytes = result.len().min(1 << 22);
+        let stream = result.device().default_stream();
+        let mut sample = vec![0; bytes];
+        stream.copy_to_host(result.view(..bytes).expect("it has so many"), &mut sample).expect("it can be read");
+        result.fill_bytes(0xff).expect("it can be written");
+        sample
+    }
+}
+
+fn time_all(
+    device: &Device,
+    operator: &Arc<dyn AnyRowWise>,
+    dtype: Dtype,
+    num_columns: usize,
+    [rows, len]: [usize; 2],
+) {
+    let operator = &**operator;
+    let mut memory = Memory::new(device, operator, dtype, num_columns, [rows, len]);
+    let layout = Layout::contiguous(&[rows, len]).expect("two dimensions");
+    let addresses: Vec<_> = memory.columns.iter().map(Buffer::address).collect();
+    let chosen = operator.plan(&[&layout], &[memory.input.address()], &addresses, 1, &device.target());
+    let chosen = chosen.expect("rows are runs");
+    let mut workspace = Workspace::new();
+    memory.run(device, operator, &chosen, &mut workspace);
+    let expected = memory.sample();
+    let bytes = memory.input.len() + memory.results.iter().map(Buffer::len).sum::<usize>();
+    let rate = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
+    let copy = {
+        let mut to = device.alloc::<u8>(memory.input.len()).expect("there is memory");
+        let stream = device.default_stream();
+        let time = time(device, bytes, || stream.copy(to.as_view_mut(), memory.input.as_view()).expect("it is copied"));
+        2.0 * memory.input.len() as f64 / time.as_secs_f64() / 1e9
+    };
+    println!("{} {num_columns} {dtype} {rows}x{len}: copy {copy:.0} GB/s", operator.kernel(&chosen).name());
+    let mut plans = vec![chosen.clone()];
+    plans.extend(others(&chosen, dtype, len as u64, rows as u32));
+    for plan in plans {
+        let time = time(device, bytes, || memory.run(device, operator, &plan, &mut workspace));
+        let mark = if plan == chosen { " <- chosen" } else { "" };
+        let agrees = if close(operator.results()[0], &memory.sample(), &expected) { "" } else { " WRONG" };
+        let (name, blocks) = match &plan.shape {
+            Shape::OnChip(OnChip { home: Home::Shared { blocks, .. }, .. }) => (operator.kernel(&plan), *blocks),
+            _ => (operator.kernel(&plan), 0),
+        };
+        let us = time.as_secs_f64() * 1e6;
+        println!("  {:7.0} GB/s {us:9.2} us  {} {blocks}{mark}{agrees}", rate(time), name.name());
+    }
+}
+
+/// The same rows held in other ways.
+fn others(chosen: &Plan, dtype: Dtype, len: u64, rows: u32) -> Vec<Plan> {
+    let (Shape::OnChip(shape), Some(launch)) = (&chosen.shape, chosen.launch) else { return Vec::new() };
+    let with = |cluster: u32, block: u32, home: Home, shared: u32| {
+        let shape = OnChip { cluster, block, lanes: cluster * block, home, ..shape.clone() };
+        let mut launch = launch;
+        (launch.grid, launch.block, launch.dynamic_shared) = ([rows * cluster, 1, 1], [block, 1, 1], shared);
+        let mut plan = chosen.clone();
+        (plan.shape, plan.launch) = (Shape::OnChip(shape), Some(launch));
+        plan
+    };
+    let vector = u64::from(shape.vector);
+    let mut plans = Vec::new();
+    for block in [256, 512, 1024] {
+        let groups = (len / vector).div_ceil(block.into());
+        if (groups * vector) <= 32 {
+            let exact = groups * vector * u64::from(block) == len;
+            let home = Home::Registers { groups: groups as u32, exact, early_columns: false };
+            plans.push(with(1, block, home, 0));
+        }
+        for cluster in [1_u32, 2, 4, 8, 16] {
+            let part = len.div_ceil(u64::from(16 * cluster)) * 16 * dtype.bytes() + 16;
+            let blocks = (228 * 1024 / (part + 2048)).min(u64::from(2048 / block)).min(4) as u32;
+            if blocks == 0 || part < 16 * 1024 {
+                continue;
+            }
+            for items in [16, 32] {
+                let is_whole = (len * dtype.bytes()).is_multiple_of(16);
+                let home = Home::Shared { unroll: (items / shape.vector).max(1), blocks, is_whole, bytes: part as u32 };
+                plans.push(with(cluster, block, home, part as u32));
+            }
+        }
+    }
+    plans.retain(|plan| plan != chosen);
+    plans
+}
+
+/// Waits for so many clock cycles.
+static WAIT: LazyLock<Kernel<(u64,)>> = LazyLock::new(|| {
+    kernel("wait", |cycles: Val<u64>| {
+        let start = clock();
+        loop_until_left(|waiting| waiting.leave_if((clock() - start).ge(cycles)));
+    })
+});
+
+/// The median of a few rounds of some runs.
+fn time(device: &Device, bytes: usize, mut run: impl FnMut()) -> Duration {
+    let stream = device.default_stream();
+    let runs = (2_000_000_000 / bytes).clamp(4, 100) as u32;
+    run();
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        // What is enqueued behind a kernel that waits stands in line, so that no time of the host's shows.
+        stream.launch(&WAIT, LaunchConfig::new(1, 1), (1_000_000,)).expect("it waits");
+        let start = stream.record().expect("an event");
+        (0..runs).for_each(|_| run());
+        let end = stream.record().expect("an event");
+        times.push(end.elapsed_since(&start).expect("a time").unwrap_or_default() / runs);
+    }
+    times.sort_unstable();
+    times[2]
+}
+
+/// Whether two results differ by rounding alone.
+fn close(dtype: Dtype, left: &[u8], right: &[u8]) -> bool {
+    let values = |bytes: &[u8]| -> Vec<f32> {
+        match dtype {
+            Dtype::Bf16 => bytes.chunks(2).map(|b| half::bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
+            Dtype::F16 => bytes.chunks(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
+            Dtype::F32 => bytes.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+            _ => bytes.iter().map(|byte| f32::from(byte.cast_signed())).collect(),
+        }
+    };
+    let (left, right) = (values(left), values(right));
+    left.iter().zip(&right).all(|(left, right)| (left - right).abs() <= 0.01 * right.abs())
+}
