@@ -1,7 +1,7 @@
 //! Operators on rows of every length, against plain loops in double precision; under every check.
 
 use warpfold::{Axes, Device, NormInputs, Profile, Tensor};
-use warpfold_device::Checks;
+use warpfold_device::{Checks, Severity};
 
 fn device() -> Device {
     let device = Device::virtual_gpu(Profile::H200);
@@ -11,7 +11,9 @@ fn device() -> Device {
 
 fn is_clean(device: &Device) {
     for report in device.take_reports() {
-        assert!(report.report.findings.is_empty(), "{}: {:?}", report.kernel, report.report.findings);
+        // Information is not an objection: of long rows of 16-bit items it says that records of single bytes were too many.
+        let findings: Vec<_> = report.report.findings.iter().filter(|f| f.severity > Severity::Info).collect();
+        assert!(findings.is_empty(), "{}: {findings:?}", report.kernel);
     }
 }
 
@@ -20,8 +22,10 @@ fn sample(i: usize) -> f32 {
 }
 
 /// Rows around every change of plan: lanes, groups, blocks, and more than registers hold.
-const LENS: &[usize] =
-    &[1, 2, 3, 31, 32, 33, 64, 100, 127, 128, 129, 255, 256, 1000, 1024, 1025, 2048, 4096, 4099, 8192, 33_000, 40_001];
+const LENS: &[usize] = &[
+    1, 2, 3, 31, 32, 33, 64, 100, 127, 128, 129, 255, 256, 1000, 1024, 1025, 2048, 4096, 4099, 8192, 16_384, 33_000,
+    40_001,
+];
 
 #[track_caller]
 fn close(got: &[f32], expected: &[f64], bound: f64, what: &str) {
@@ -119,7 +123,7 @@ fn norms_of_rows_of_every_length() {
 /// Rows that a cluster shares, or that take two launches where there are no clusters, up to those that no cluster holds.
 #[test]
 fn long_rows_come_out_the_same_with_and_without_clusters() {
-    for len in [16_385, 32_768, 50_257, 65_544, 131_072, 262_145] {
+    for len in [16_385, 28_160, 28_172, 50_257, 57_090, 131_072, 456_705] {
         let data: Vec<f32> = (0..2 * len).map(sample).collect();
         let wide: Vec<f64> = data.iter().map(|x| f64::from(*x)).collect();
         let expected: Vec<f64> = wide.chunks(len).flat_map(softmax).collect();

@@ -30,9 +30,9 @@ const SHARING: (u32, &[u32]) = (1024, &[2, 1]);
 const SHARING_WITH_COLUMNS: (u32, &[u32]) = (512, &[3, 2, 1]);
 /// Items that such a thread reads before it uses the first.
 const READ: u32 = 16;
-/// Shared memory that a block takes beside the row: for folds and a barrier, and what the device itself reserves (CUDA
-/// programming guide, "Shared Memory" of compute capability 8.x and 9.0).
-const BESIDE: u32 = 1024 + 1024;
+/// Shared memory that a block takes beside the row: for folds (two of 16 bytes a warp of the largest cluster) and a barrier; and
+/// what the device itself reserves (CUDA programming guide, "Shared Memory" of compute capability 8.x and 9.0).
+const BESIDE: u32 = 8192 + 1024;
 /// Blocks that a cluster may have on every device that has clusters (CUDA programming guide, "Thread Block Clusters").
 const MAX_CLUSTER: u32 = 8;
 
