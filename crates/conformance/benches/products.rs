@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use warpfold_device::{Buffer, Device};
-use warpfold_kernels::matmul::{Code, Epilogue, Matrix, Operands, Plan, Problem, Ready, Singles, Tile, WgmmaTile};
+use warpfold_kernels::matmul::{
+    Code, Epilogue, Matrix, MmaTile, Operands, Plan, Problem, Ready, Singles, Tile, WgmmaTile,
+};
 use warpfold_kernels::{Dtype, Workspace};
 
 fn main() {
@@ -79,7 +81,8 @@ fn time_all(device: &Device, dtype: Dtype, singles: Singles, sizes: [u64; 3]) {
     let expected = memories[0].c.download().expect("the result is there");
     let simt = Tile::ALL.into_iter().map(Code::Simt);
     let mut timed = Vec::new();
-    for code in WgmmaTile::ALL.into_iter().map(Code::Wgmma).chain(simt) {
+    let mma = MmaTile::ALL.into_iter().map(Code::Mma);
+    for code in WgmmaTile::ALL.into_iter().map(Code::Wgmma).chain(mma).chain(simt) {
         for parts in [1, 2, 3, 4, 8, 16] {
             let Ok(plan) = Plan::with(problem.clone(), Epilogue::new(), device.limits(), code, parts) else { continue };
             if plan.num_parts != parts || plan.clocks > 6.0 * chosen.clocks {

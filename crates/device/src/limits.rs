@@ -11,6 +11,9 @@ pub struct Limits {
     pub max_grid: [u32; 3],
     /// Blocks a cluster, sizes that are not portable included; 1 where there are no clusters.
     pub max_cluster_blocks: u32,
+    /// Whether warps multiply matrices of halves, tf32 and 8-bit integers, and copies run in the background (`mma.sync`,
+    /// `cp.async`: sm_80 on).
+    pub has_mma: bool,
     /// Whether warpgroups multiply matrices (`wgmma`: sm_90a alone).
     pub has_wgmma: bool,
     /// Bytes of shared memory a block without opting in.

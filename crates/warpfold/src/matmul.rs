@@ -232,11 +232,14 @@ impl Matmul {
     /// cores 12 us. Not where bits must not depend on the number of rows.
     fn wants_copies(&self, left: &Tensor, shapes: &Shapes) -> bool {
         const LEAST: usize = 1 << 28;
-        let is_narrow =
-            matches!(left.dtype(), Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 | Dtype::F8E5M2 | Dtype::I8 | Dtype::U8);
-        let is_single = left.dtype() == Dtype::F32 && self.singles == Singles::Tf32;
-        left.device().limits().has_wgmma
-            && (is_narrow || is_single)
+        let limits = left.device().limits();
+        let has_products = match left.dtype() {
+            Dtype::F16 | Dtype::Bf16 | Dtype::I8 | Dtype::U8 => limits.has_mma,
+            Dtype::F32 => limits.has_mma && self.singles == Singles::Tf32,
+            Dtype::F8E4M3 | Dtype::F8E5M2 => limits.has_wgmma,
+            _ => false,
+        };
+        has_products
             && self.rows == Rows::Planned
             && shapes.batch.iter().all(|size| *size == 1)
             && shapes.m.saturating_mul(shapes.n).saturating_mul(shapes.k) >= LEAST

@@ -205,6 +205,7 @@ fn properties(cuda: &Arc<CudaContext>) -> Result<Properties, Error> {
             (_, 9 | 10) => 16,
             _ => 8,
         },
+        has_mma: arch.number >= 80,
         has_wgmma: arch == Arch { number: 90, specific: true },
         shared_bytes_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
         shared_bytes_per_block_optin: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,

@@ -45,6 +45,7 @@ impl Profile {
             max_block: [1024, 1024, 64],
             max_grid: [0x7fff_ffff, 65_535, 65_535],
             max_cluster_blocks: 1,
+            has_mma: true,
             has_wgmma: false,
             shared_bytes_per_block: 48 << 10,
             shared_bytes_per_block_optin: 163 << 10,

@@ -5,6 +5,7 @@
 //! launch and the traffic of its sums. The constants are estimates for an H100/H200, to be replaced by measurements where a
 //! choice turns out wrong.
 
+use super::mma::MmaTile;
 use super::tile::Tile;
 use super::wgmma::WgmmaTile;
 use crate::Dtype;
@@ -13,6 +14,8 @@ use crate::Dtype;
 const LAUNCH: f64 = 5000.0;
 /// Bytes of memory that the device moves in a clock: 4.3 TB/s at 1.7 GHz.
 const BYTES: f64 = 2500.0;
+/// The same of an A100: 2.0 TB/s at 1.41 GHz (data sheet), of which copies reach nine tenths.
+const BYTES_OF_A100: f64 = 1300.0;
 /// Bytes that a block's copies bring in a clock.
 const BYTES_OF_BLOCK: f64 = 34.0;
 /// Bytes of parts' sums that are written, read and added in a clock.
@@ -31,15 +34,21 @@ pub(super) struct Work {
     pub dtype: Dtype,
     pub accumulator: Dtype,
     pub num_sms: u64,
+    /// Whether the device is an H100 or H200; else it is taken for an A100.
+    pub has_wgmma: bool,
 }
 
-/// Multiply-adds that the tensor cores of a multiprocessor do in a clock (H100 data sheet: 989 TFLOP/s of halves on 132
-/// multiprocessors at 1.83 GHz).
-fn tensor_lanes(dtype: Dtype) -> f64 {
-    match dtype.bytes() {
-        1 => 4096.0,
-        2 => 2048.0,
-        _ => 1024.0,
+impl Work {
+    /// Multiply-adds that the tensor cores of a multiprocessor do in a clock: 989 TFLOP/s of halves on 132 multiprocessors at
+    /// 1.83 GHz (H100 data sheet), 312 on 108 at 1.41 GHz (A100 data sheet).
+    fn tensor_lanes(&self) -> f64 {
+        let of_halves = if self.has_wgmma { 2048.0 } else { 1024.0 };
+        of_halves * 2.0 / self.dtype.bytes() as f64
+    }
+
+    /// Bytes of memory that the device moves in a clock.
+    fn bytes_of_memory(&self) -> f64 {
+        if self.has_wgmma { BYTES } else { BYTES_OF_A100 }
     }
 }
 
@@ -60,7 +69,7 @@ pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
     let blocks = down * work.n.div_ceil(tile.columns.into()) * work.products * num_parts;
     let depth = work.k.div_ceil(num_parts).max(1) as f64;
     let area = f64::from(tile.rows()) * f64::from(tile.columns);
-    let alone = area * depth / (tensor_lanes(work.dtype) * tensor_efficiency(tile));
+    let alone = area * depth / (work.tensor_lanes() * tensor_efficiency(tile));
     // The first tile's copies and the last one's stores stand alone; of the others a little shows.
     let ends = 1000.0 + area / 8.0;
     let computed = blocks.div_ceil(work.num_sms) as f64 * (alone + area / 16.0);
@@ -71,10 +80,35 @@ pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
     LAUNCH + ends + computed.max(moved) + split(work, num_parts)
 }
 
+/// The part of the tensor cores' multiply-adds that the kernel for warps reaches: less on Hopper, whose tensor cores no warp
+/// alone keeps busy.
+fn warp_efficiency(work: &Work, tile: MmaTile) -> f64 {
+    let of_tile = match tile.warp {
+        [64, 64] => 0.85,
+        [32, 32] => 0.55,
+        _ => 0.35,
+    };
+    if work.has_wgmma { 0.6 * of_tile } else { of_tile }
+}
+
+/// Clocks of the kernel for warps: as that for ordinary cores, with tensor cores' rate, and the memory's where that is more.
+pub(super) fn warp_clocks(work: &Work, tile: MmaTile, num_parts: u64) -> f64 {
+    let tiles = work.m.div_ceil(tile.rows().into()) * work.n.div_ceil(tile.columns().into()) * work.products;
+    let blocks = tiles * num_parts;
+    let depth = work.k.div_ceil(num_parts).max(1) as f64;
+    let area = f64::from(tile.rows()) * f64::from(tile.columns());
+    let alone = area * depth / (work.tensor_lanes() * warp_efficiency(work, tile)) + area / 16.0;
+    let computed = blocks.div_ceil(work.num_sms) as f64 * alone;
+    let factors = (work.m * work.k + work.k * work.n) * work.products * work.dtype.bytes();
+    let bytes = factors + work.m * work.n * work.products * 2;
+    let moved = bytes as f64 / work.bytes_of_memory().min(blocks as f64 * BYTES_OF_BLOCK);
+    LAUNCH + BLOCK + computed.max(moved) + split(work, num_parts)
+}
+
 /// The part of the tensor cores' multiply-adds that so many clocks are.
 pub(super) fn tensor_share_of_peak(work: &Work, clocks: f64) -> f64 {
     let products = work.m as f64 * work.n as f64 * work.k as f64 * work.products as f64;
-    products / (clocks * tensor_lanes(work.dtype) * work.num_sms as f64)
+    products / (clocks * work.tensor_lanes() * work.num_sms as f64)
 }
 
 /// Clocks that a split adds: a second launch, which reads the sums of all parts.

@@ -7,6 +7,7 @@ use warpfold_lang::{F8E4M3, F8E5M2};
 use super::epilogue::{Epilogue, MAX_INPUTS};
 use super::finish::{Ending, STRIDES, scalar_words, stride_words};
 use super::fold_parts::fold_parts;
+use super::mma::{MmaConfiguration, mma};
 use super::plan::{Code, Plan};
 use super::problem::{Matrix, Problem, refused};
 use super::simt::{Configuration, matrix_words, simt, size_words};
@@ -31,6 +32,7 @@ pub struct Operands<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Kernel {
     Simt(Dtype, Configuration),
+    Mma(MmaConfiguration),
     Wgmma(WgmmaConfiguration),
     Fold(Dtype, Ending),
 }
@@ -52,8 +54,21 @@ macro_rules! for_accumulator {
 fn make(kernel: &Kernel) -> AnyKernel {
     match kernel {
         Kernel::Simt(accumulator, configuration) => for_accumulator!(*accumulator, simt(configuration)),
+        Kernel::Mma(configuration) => make_mma(configuration),
         Kernel::Wgmma(configuration) => make_wgmma(configuration),
         Kernel::Fold(accumulator, ending) => for_accumulator!(*accumulator, fold_parts(ending)),
+    }
+}
+
+/// The kernel for warps, by the type of its factors.
+fn make_mma(configuration: &MmaConfiguration) -> AnyKernel {
+    match configuration.dtype {
+        Dtype::F16 => AnyKernel::from(mma::<f16>(configuration)),
+        Dtype::Bf16 => AnyKernel::from(mma::<bf16>(configuration)),
+        Dtype::F32 => AnyKernel::from(mma::<f32>(configuration)),
+        Dtype::I8 => AnyKernel::from(mma::<i8>(configuration)),
+        Dtype::U8 => AnyKernel::from(mma::<u8>(configuration)),
+        dtype => unreachable!("no plan multiplies {dtype} by warps"),
     }
 }
 
@@ -81,6 +96,7 @@ fn names(plan: &Plan) -> Vec<Kernel> {
     let accumulator = plan.accumulator();
     let mut names = vec![match plan.code {
         Code::Simt(tile) => Kernel::Simt(accumulator, plan.configuration(tile)),
+        Code::Mma(tile) => Kernel::Mma(plan.mma_configuration(tile)),
         Code::Wgmma(tile) => Kernel::Wgmma(plan.wgmma_configuration(tile)),
     }];
     if plan.num_parts > 1 {

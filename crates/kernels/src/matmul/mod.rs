@@ -21,12 +21,14 @@ mod fold_parts;
 mod launch;
 mod load;
 mod main_loop;
+mod mma;
 mod plan;
 mod problem;
 mod simt;
 mod supply;
 mod tile;
 mod wgmma;
+mod work;
 
 pub use accumulator::Accumulator;
 pub use epilogue::{Activation, Custom, Epilogue, Function, MAX_INPUTS, MAX_SCALARS, Place, Step};
@@ -34,6 +36,7 @@ pub use finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES, scalar_words
 pub use fold_parts::{FoldParts, fold_parts};
 pub use launch::{Operands, Ready, kernels_of, launch};
 pub use load::Load;
+pub use mma::{MmaConfiguration, MmaTile, Pieces, mma};
 pub use plan::{Code, Plan};
 pub use problem::{BATCH_RANK, Matrix, Problem, Rows, Singles};
 pub use simt::{Configuration, Simt, simt};
@@ -79,7 +82,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     ];
     let simt = chosen.into_iter().map(|(problem, epilogue, tile, parts)| (problem, epilogue, Code::Simt(tile), parts));
     let limits = Device::virtual_gpu(Profile::H200);
-    simt.chain(tensor_plans())
+    simt.chain(warp_plans())
+        .chain(tensor_plans())
         .flat_map(|(problem, epilogue, code, parts)| {
             let plan = Plan::with(problem, epilogue, limits.limits(), code, parts).expect("it is possible");
             let blocks = [code.threads(), fold_parts::BLOCK];
@@ -88,17 +92,49 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         .collect()
 }
 
+/// A product of factors with steps side by side.
+fn of_steps(dtype: Dtype, to: Dtype) -> Problem {
+    let b = Matrix::rows(dtype, 4096).transposed();
+    let c = Matrix::rows(to, 4096);
+    Problem { b, c, singles: Singles::Tf32, ..Problem::new(dtype, 4096, 4096, 4096) }
+}
+
+/// One of halves with a whole layer behind it.
+fn with_layer() -> (Problem, Epilogue) {
+    let halves = of_steps(Dtype::Bf16, Dtype::Bf16);
+    let bias = Matrix { row_stride: 0, ..Matrix::rows(Dtype::F32, 4096) };
+    let layer = Epilogue::new().scale(1.0).add().activate(Activation::Gelu).add();
+    (Problem { inputs: vec![bias, halves.c], ..halves }, layer)
+}
+
+/// What warps multiply: every tile, type, layout and piece.
+fn warp_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
+    let halves = of_steps(Dtype::Bf16, Dtype::Bf16);
+    let turned = Problem { a: halves.b, b: halves.a, ..halves.clone() };
+    // Rows whose rest is copied by 4 bytes.
+    let (k, row) = (4094, Matrix::rows(Dtype::Bf16, 4094));
+    let odd = Problem { k, a: row, b: row.transposed(), ..halves.clone() };
+    let (layer, epilogue) = with_layer();
+    let none = Epilogue::new;
+    let plans = MmaTile::ALL.into_iter().map(|tile| (halves.clone(), none(), tile, 1));
+    let others = [
+        (turned.clone(), none(), MmaTile::LARGE, 1),
+        (turned, none(), MmaTile::FLAT, 1),
+        (odd, none(), MmaTile::LARGE, 1),
+        (layer, epilogue, MmaTile::LARGE, 1),
+        (of_steps(Dtype::F16, Dtype::F32), none(), MmaTile::SMALL, 4),
+        (of_steps(Dtype::F32, Dtype::F32), none(), MmaTile::LARGE, 1),
+        (of_steps(Dtype::I8, Dtype::I32), none(), MmaTile::LARGE, 1),
+        (of_steps(Dtype::U8, Dtype::I32), none(), MmaTile::MEDIUM, 1),
+    ];
+    plans.chain(others).map(|(problem, epilogue, tile, parts)| (problem, epilogue, Code::Mma(tile), parts)).collect()
+}
+
 /// What warpgroups multiply: every tile, type, layout and end.
 fn tensor_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
-    let of = |dtype: Dtype, to: Dtype| {
-        let b = Matrix::rows(dtype, 4096).transposed();
-        let c = Matrix::rows(to, 4096);
-        Problem { b, c, singles: Singles::Tf32, ..Problem::new(dtype, 4096, 4096, 4096) }
-    };
+    let of = of_steps;
     let halves = of(Dtype::Bf16, Dtype::Bf16);
-    let layer = Epilogue::new().scale(1.0).add().activate(Activation::Gelu).add();
-    let bias = Matrix { row_stride: 0, ..Matrix::rows(Dtype::F32, 4096) };
-    let with_layer = Problem { inputs: vec![bias, halves.c], ..halves.clone() };
+    let (with_layer, layer) = with_layer();
     let turned = Problem { a: halves.b, b: halves.a, ..halves.clone() };
     let one = [4096 * 4096, 0, 0];
     let [a, b, c] = [halves.a, halves.b, halves.c].map(|matrix| Matrix { batch_strides: one, ..matrix });

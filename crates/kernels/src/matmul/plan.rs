@@ -9,6 +9,7 @@ use super::epilogue::{Epilogue, check as check_epilogue};
 use super::finish::Ending;
 use super::fold_parts;
 use super::load::Load;
+use super::mma::{self, MmaConfiguration, MmaTile, Pieces};
 use super::problem::{BATCH_RANK, Matrix, Problem, Rows, Singles, refused};
 use super::simt::Configuration;
 use super::tile::Tile;
@@ -20,6 +21,8 @@ use crate::{Dtype, Error};
 pub enum Code {
     /// Ordinary cores.
     Simt(Tile),
+    /// Tensor cores, driven by warps (sm_80 on).
+    Mma(MmaTile),
     /// Tensor cores, driven by warpgroups (sm_90a).
     Wgmma(WgmmaTile),
 }
@@ -28,6 +31,7 @@ impl Code {
     fn validate(self) -> Result<(), String> {
         match self {
             Self::Simt(tile) => tile.validate(),
+            Self::Mma(tile) => tile.validate(),
             Self::Wgmma(tile) => tile.validate(),
         }
     }
@@ -36,6 +40,7 @@ impl Code {
     fn depth(self, dtype: Dtype) -> u32 {
         match self {
             Self::Simt(tile) => tile.depth,
+            Self::Mma(tile) => tile.depth(dtype.bytes() as u32),
             Self::Wgmma(tile) => tile.depth(dtype.bytes() as u32),
         }
     }
@@ -44,6 +49,7 @@ impl Code {
     fn sides(self) -> [u32; 2] {
         match self {
             Self::Simt(tile) => [tile.rows, tile.columns],
+            Self::Mma(tile) => [tile.rows(), tile.columns()],
             Self::Wgmma(tile) => [tile.rows(), tile.columns],
         }
     }
@@ -51,6 +57,7 @@ impl Code {
     pub(super) fn threads(self) -> u32 {
         match self {
             Self::Simt(tile) => tile.threads(),
+            Self::Mma(tile) => tile.threads(),
             Self::Wgmma(tile) => tile.threads(),
         }
     }
@@ -58,6 +65,7 @@ impl Code {
     fn clocks(self, work: &Work, num_parts: u64) -> f64 {
         match self {
             Self::Simt(tile) => cost::clocks(work, tile, num_parts),
+            Self::Mma(tile) => cost::warp_clocks(work, tile, num_parts),
             Self::Wgmma(tile) => cost::tensor_clocks(work, tile, num_parts),
         }
     }
@@ -65,7 +73,7 @@ impl Code {
     fn share_of_peak(self, work: &Work, clocks: f64) -> f64 {
         match self {
             Self::Simt(_) => cost::share_of_peak(work, clocks),
-            Self::Wgmma(_) => cost::tensor_share_of_peak(work, clocks),
+            Self::Mma(_) | Self::Wgmma(_) => cost::tensor_share_of_peak(work, clocks),
         }
     }
 }
@@ -74,6 +82,7 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simt(tile) => tile.fmt(f),
+            Self::Mma(tile) => write!(f, "{tile}, on tensor cores"),
             Self::Wgmma(tile) => write!(f, "{tile}, on tensor cores"),
         }
     }
@@ -142,9 +151,15 @@ impl Plan {
             }
             None => Vec::new(),
         };
-        // Tensor cores add in an order of their own: rows that shall not depend on their number all go the same way.
-        let takes_simt = wgmma.is_empty() || problem.rows == Rows::Planned;
-        let codes = simt.filter(|_| takes_simt).chain(wgmma);
+        let mma = match pieces(&problem, limits) {
+            Some(_) => MmaTile::ALL.map(Code::Mma).to_vec(),
+            None => Vec::new(),
+        };
+        // Each way adds in an order of its own: rows that shall not depend on their number all go the same one.
+        let is_planned = problem.rows == Rows::Planned;
+        let takes_mma = wgmma.is_empty() || is_planned;
+        let takes_simt = (wgmma.is_empty() && mma.is_empty()) || is_planned;
+        let codes = simt.filter(|_| takes_simt).chain(mma.into_iter().filter(|_| takes_mma)).chain(wgmma);
         let candidates = codes.flat_map(|code| {
             let splits = (0..=most.ilog2()).map(|i| 1_u64 << i);
             splits.map(|num_parts| (code.clocks(&work, num_parts), code, num_parts)).collect::<Vec<_>>()
@@ -169,6 +184,9 @@ impl Plan {
         code.validate().map_err(refused)?;
         let has_registers = |tile| has_registers(tile, problem.a.dtype);
         if matches!(code, Code::Wgmma(tile) if lying(&problem, limits).is_none() || !has_registers(tile)) {
+            return Err(refused(format!("{code} is not possible: {problem} as it lies, or the device")));
+        }
+        if matches!(code, Code::Mma(_)) && pieces(&problem, limits).is_none() {
             return Err(refused(format!("{code} is not possible: {problem} as it lies, or the device")));
         }
         if num_parts == 0 || (num_parts > 1 && problem.rows == Rows::Invariant) {
@@ -213,6 +231,8 @@ impl Plan {
                 let bytes = tile.shared_bytes(self.accumulator().bytes() as u32);
                 LaunchConfig::new(blocks as u32, tile.threads()).dynamic_shared(bytes)
             }
+            // It says itself what shared memory it needs, as that of warpgroups does.
+            Code::Mma(tile) => LaunchConfig::new(blocks as u32, tile.threads()),
             Code::Wgmma(tile) => {
                 let Problem { m, n, .. } = self.problem;
                 let clusters = m.div_ceil((tile.cluster * tile.rows()).into())
@@ -277,6 +297,15 @@ impl Plan {
         Configuration { tile, loads, has_rest, ending: Ending::new(&first, &epilogue) }
     }
 
+    /// What decides on the code of a kernel for warps.
+    pub(super) fn mma_configuration(&self, tile: MmaTile) -> MmaConfiguration {
+        let (first, epilogue) = self.first();
+        let dtype = first.a.dtype;
+        let pieces = pieces_of(&first).expect("plans with warps are made for factors that they can copy");
+        let has_rest = !first.k.is_multiple_of(tile.depth(dtype.bytes() as u32).into());
+        MmaConfiguration { dtype, tile, pieces, has_rest, ending: Ending::new(&first, &epilogue) }
+    }
+
     /// What decides on the code of a kernel for warpgroups.
     pub(super) fn wgmma_configuration(&self, tile: WgmmaTile) -> WgmmaConfiguration {
         let (first, epilogue) = self.first();
@@ -307,19 +336,38 @@ impl Plan {
 
 /// How both factors lie, if copies can bring their tiles.
 fn factors(problem: &Problem) -> Option<[Lying; 2]> {
-    let Problem { m, n, k, batch, ref a, ref b, .. } = *problem;
-    // What one row alone would allow must not be taken where bits may not depend on the number of rows.
-    let m = if problem.rows == Rows::Invariant { m.max(2) } else { m };
-    Some([Lying::of(a, m, k, batch)?, Lying::of(&b.transposed(), n, k, batch)?])
+    let Problem { n, k, batch, ref a, ref b, .. } = *problem;
+    Some([Lying::of(a, rows_of(problem), k, batch)?, Lying::of(&b.transposed(), n, k, batch)?])
+}
+
+/// The rows that decide on the layout: what one row alone would allow must not be taken where bits may not depend on the
+/// number of rows.
+fn rows_of(problem: &Problem) -> u64 {
+    if problem.rows == Rows::Invariant { problem.m.max(2) } else { problem.m }
 }
 
 /// The same, if there is a kernel for warpgroups and the device has them.
 fn lying(problem: &Problem, limits: &Limits) -> Option<[Lying; 2]> {
-    let dtype = problem.a.dtype;
-    let is_full_single = dtype == Dtype::F32 && problem.singles == Singles::Full;
-    let has_products = problem.m > 0 && problem.n > 0 && problem.k > 0 && problem.num_products() > 0;
-    let is_possible = limits.has_wgmma && wgmma::has_kernel(dtype) && !is_full_single && has_products;
+    let is_possible = limits.has_wgmma && wgmma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem);
     if is_possible { factors(problem) } else { None }
+}
+
+/// The pieces that threads copy of both factors, if there are some.
+fn pieces_of(problem: &Problem) -> Option<[Pieces; 2]> {
+    let Problem { n, k, batch, ref a, ref b, .. } = *problem;
+    Some([Pieces::of(a, rows_of(problem), k, batch)?, Pieces::of(&b.transposed(), n, k, batch)?])
+}
+
+/// The same, if there is a kernel for warps and the device runs it.
+fn pieces(problem: &Problem, limits: &Limits) -> Option<[Pieces; 2]> {
+    let is_possible = limits.has_mma && mma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem);
+    if is_possible { pieces_of(problem) } else { None }
+}
+
+/// Whether there are products, and tensor cores may do them: factors of `f32` only where tf32 will do.
+fn suits_tensor_cores(problem: &Problem) -> bool {
+    let is_full_single = problem.a.dtype == Dtype::F32 && problem.singles == Singles::Full;
+    !is_full_single && problem.m > 0 && problem.n > 0 && problem.k > 0 && problem.num_products() > 0
 }
 
 /// Whether the sums' sums of 8-bit floats leave room for the sums.
@@ -336,7 +384,8 @@ fn is_promoted(dtype: Dtype) -> bool {
 pub(crate) fn simt_tile(problem: &Problem, limits: &Limits) -> Result<Tile, Error> {
     let Problem { m, n, k, a, .. } = *problem;
     let (accumulator, products) = (problem.accumulator()?, problem.num_products());
-    let work = Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms: limits.num_sms.max(1).into() };
+    let (num_sms, has_wgmma) = (limits.num_sms.max(1).into(), limits.has_wgmma);
+    let work = Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms, has_wgmma };
     let tiles = Tile::ALL.into_iter().filter(|tile| has_room(*tile, accumulator));
     let costs = tiles.map(|tile| (cost::clocks(&work, tile, 1), tile));
     Ok(costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles").1)
@@ -346,7 +395,8 @@ pub(crate) fn simt_tile(problem: &Problem, limits: &Limits) -> Result<Tile, Erro
 pub(crate) fn wgmma_tile(problem: &Problem, limits: &Limits) -> Result<WgmmaTile, Error> {
     let Problem { m, n, k, a, .. } = *problem;
     let (accumulator, products) = (problem.accumulator()?, problem.num_products());
-    let work = Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms: limits.num_sms.max(1).into() };
+    let (num_sms, has_wgmma) = (limits.num_sms.max(1).into(), limits.has_wgmma);
+    let work = Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms, has_wgmma };
     let costs = WgmmaTile::ALL.into_iter().map(|tile| (cost::tensor_clocks(&work, tile, 1), tile));
     Ok(costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles").1)
 }
@@ -369,7 +419,8 @@ fn check(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Result<Work
         return Err(refused(format!("{size} rows, columns or products of a batch are more than the kernels count")));
     }
     let products = problem.num_products();
-    Ok(Work { m, n, k, products, dtype: problem.a.dtype, accumulator, num_sms: limits.num_sms.max(1).into() })
+    let (num_sms, has_wgmma) = (limits.num_sms.max(1).into(), limits.has_wgmma);
+    Ok(Work { m, n, k, products, dtype: problem.a.dtype, accumulator, num_sms, has_wgmma })
 }
 
 impl fmt::Display for Plan {

@@ -122,13 +122,23 @@ pub(crate) fn check(device: &Device, case: &Case) {
     }
 }
 
-/// The device that the environment names, or the virtual GPU under all checks and every GPU there is.
+/// A virtual GPU under all checks.
+pub(crate) fn checked(profile: Profile) -> Device {
+    let device = Device::virtual_gpu(profile);
+    device.set_checks(Checks::All).unwrap();
+    device
+}
+
+/// The device that the environment names, or the virtual H200 under all checks and every GPU there is.
 pub(crate) fn on_every_device(test: impl Fn(&Device)) {
+    on_every_device_and(Profile::H200, test);
+}
+
+/// The same with a profile of one's choice for the virtual GPU.
+pub(crate) fn on_every_device_and(profile: Profile, test: impl Fn(&Device)) {
     if std::env::var_os("WARPFOLD_DEVICE").is_some() {
         return test(&Device::from_env().expect("the device that WARPFOLD_DEVICE names is there"));
     }
-    let checked = Device::virtual_gpu(Profile::H200);
-    checked.set_checks(Checks::All).unwrap();
-    test(&checked);
+    test(&checked(profile));
     Device::all().into_iter().filter(|device| !device.is_virtual()).for_each(|device| test(&device));
 }

@@ -1,6 +1,7 @@
 //! Products of matrices, on every device at hand and under every check: layouts, batches, splits, types, epilogues.
 
 mod case;
+mod mma;
 mod wgmma;
 
 use case::{Case, check, on_every_device};

@@ -46,15 +46,21 @@ impl<T: Element> Shared<T> {
         with(|r| asynchronous::copy(r, self.location(), from.location(), N as u32 * T::BYTES, None));
     }
 
+    /// Like [`Self::copy_async`], of the first so many bytes; the others become zeros. Where there are none, global memory is
+    /// not touched.
+    #[track_caller]
+    pub fn copy_async_first<const N: usize>(self, from: Global<T>, bytes: impl Operand<u32>) {
+        const { check_copy(N, T::BYTES) };
+        let (to, from, source_bytes) = (self.location(), from.location(), bytes.val().raw());
+        with(|r| asynchronous::copy(r, to, from, N as u32 * T::BYTES, Some(source_bytes)));
+    }
+
     /// Like [`Self::copy_async`] where the condition holds; elsewhere the neighbours become zeros (every bit), and global
     /// memory is not touched.
     #[track_caller]
     pub fn copy_async_or_zero<const N: usize>(self, from: Global<T>, condition: impl Operand<bool>) {
-        const { check_copy(N, T::BYTES) };
-        let bytes = N as u32 * T::BYTES;
-        let source_bytes: Val<u32> = condition.val().select(bytes, 0_u32);
-        let (to, from, source_bytes) = (self.location(), from.location(), source_bytes.raw());
-        with(|r| asynchronous::copy(r, to, from, bytes, Some(source_bytes)));
+        let bytes: Val<u32> = condition.val().select(N as u32 * T::BYTES, 0_u32);
+        self.copy_async_first::<N>(from, bytes);
     }
 
     /// Begins to copy so many bytes here from global memory; for one thread (sm_90). They arrive at the barrier, which has

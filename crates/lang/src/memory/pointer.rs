@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::{Cache, Order, Scope};
 use crate::intrinsics::convert;
 use crate::intrinsics::memory::{self, Base, Location, Otherwise};
-use crate::intrinsics::sync;
+use crate::intrinsics::{logic, sync};
 use crate::recorder::{Raw, with};
 use crate::types::{Element, Number, Scalar, Type};
 use crate::{Operand, Val, Var};
@@ -274,6 +274,18 @@ impl<T: Element> Global<T> {
 
     pub(crate) const fn new(address: Val<u64>) -> Self {
         Self::from_base(Base::Register(address.raw()))
+    }
+}
+
+impl Shared<u8> {
+    /// The pointer whose address differs in these bits.
+    #[track_caller]
+    pub(crate) fn exclusive_or(self, bits: u32) -> Self {
+        let address = with(|r| {
+            let address = memory::whole_address(r, self.location());
+            logic::xor(r, Type::U32, address, Raw::Const(bits.into()))
+        });
+        Self::from_base(Base::Register(address))
     }
 }
 

@@ -27,18 +27,38 @@ impl<T, const N: usize> Clone for Fragment<T, N> {
 impl<T, const N: usize> Copy for Fragment<T, N> {}
 
 impl<T, const N: usize> Fragment<T, N> {
-    const fn new(registers: [Raw; N]) -> Self {
+    pub(super) const fn new(registers: [Raw; N]) -> Self {
         Self { registers, element: PhantomData }
     }
 }
 
 /// Which of the four 8 x 8 matrices is the lower one of the 16 rows, and which the later along `k`.
 #[derive(Clone, Copy)]
-enum Order {
+pub(super) enum Order {
     /// A: rows first.
     RowsFirst,
     /// B: `k` first.
     StepsFirst,
+}
+
+/// Which row of which of four matrices a lane points to: matrix `j` is the one that lanes `8 j` to `8 j + 7` point to.
+pub(super) struct Lanes {
+    pub(super) row: Val<u32>,
+    /// 1 in the lower matrices.
+    pub(super) of_lines: Val<u32>,
+    /// 1 in the later ones along `k`.
+    pub(super) of_steps: Val<u32>,
+}
+
+impl Lanes {
+    pub(super) fn new(order: Order) -> Self {
+        let lane = lane_id();
+        let (row, middle, high) = (lane & 7, (lane >> 3) & 1, lane >> 4);
+        match order {
+            Order::RowsFirst => Self { row, of_lines: middle, of_steps: high },
+            Order::StepsFirst => Self { row, of_lines: high, of_steps: middle },
+        }
+    }
 }
 
 impl<T: Multiplicand> Tile<T> {
@@ -58,19 +78,14 @@ impl<T: Multiplicand> Tile<T> {
         [Fragment::new([low, low_late]), Fragment::new([high, high_late])]
     }
 
-    /// Each lane points to one of the 32 rows of 16 bytes; matrix `j` is the one that lanes `8 j` to `8 j + 7` point to.
+    /// Each lane points to one of the 32 rows of 16 bytes.
     fn matrices(self, major: Major, order: Order, position: Val<u32>, k: Val<u32>) -> [Raw; 4] {
         check_major::<T>(major);
-        let lane = lane_id();
-        let (low, middle, high) = (lane & 7, (lane >> 3) & 1, lane >> 4);
-        let (of_rows, of_steps) = match order {
-            Order::RowsFirst => (middle, high),
-            Order::StepsFirst => (high, middle),
-        };
+        let Lanes { row, of_lines, of_steps } = Lanes::new(order);
         let half = T::STEP / 2;
         let pointer = match major {
-            Major::K => self.at(position + low + of_rows * 8, k + of_steps * half),
-            Major::Mn => self.at(k + low + of_steps * half, position + of_rows * 8),
+            Major::K => self.at(position + row + of_lines * 8, k + of_steps * half),
+            Major::Mn => self.at(k + row + of_steps * half, position + of_lines * 8),
         };
         with(|r| matrix::load_matrices(r, pointer.location(), major == Major::Mn))
     }

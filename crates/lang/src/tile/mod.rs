@@ -2,7 +2,8 @@
 //!
 //! - [`Tile`]: rows and columns in shared memory, with the [`Swizzle`] under which copies write them and tensor cores
 //!   read them. Everything else takes tiles, so a layout is said once, where the tile is declared.
-//! - [`Fragment`] and [`WarpSums`]: `mma.sync`, a warp's products of tiles in its registers.
+//! - [`Fragment`] and [`WarpSums`]: `mma.sync`, a warp's products of tiles in its registers; [`LinesOfA`] and [`LinesOfB`]
+//!   give the fragments of tile after tile.
 //! - [`WarpgroupSums`]: `wgmma`, the products of four warps, straight from shared memory, in the background (sm_90a).
 //! - [`TensorMap`]: a tensor in the memory of the device, from and to which one thread copies whole tiles (sm_90).
 //! - [`Barrier`]: the `mbarrier` that copies and threads arrive at; [`Pipeline`]: a ring of stages with two for each.
@@ -12,6 +13,7 @@
 
 mod barrier;
 mod fragment;
+mod lines;
 mod map;
 mod multiplicand;
 mod pipeline;
@@ -20,6 +22,7 @@ mod warpgroup;
 
 pub use barrier::{Barrier, Barriers, barriers, fence_async};
 pub use fragment::{Fragment, WarpSums};
+pub use lines::{LinesOfA, LinesOfB};
 pub use map::{TensorMap, bulk_commit, bulk_wait, bulk_wait_read};
 pub use multiplicand::{Multiplicand, Sum};
 pub use pipeline::{Cursor, Pipeline};

@@ -16,9 +16,10 @@ use super::tile::WgmmaTile;
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
 use crate::matmul::epilogue::{MAX_INPUTS, MAX_SCALARS};
-use crate::matmul::finish::{Ending, Finish, Outputs, Position, STRIDES};
+use crate::matmul::finish::{Ending, Finish, Outputs, STRIDES};
 use crate::matmul::problem::BATCH_RANK;
-use crate::matmul::simt::{MATRICES, SIZES, divide};
+use crate::matmul::simt::{MATRICES, SIZES};
+use crate::matmul::work::{Bands, Work};
 
 /// What the kernel takes: maps of `a`, `b` and, where copies store it, the result; sizes and strides as the kernel for
 /// ordinary cores has them; the result, inputs of the epilogue, their strides, the numbers of the launch.
@@ -58,47 +59,15 @@ pub struct WgmmaConfiguration {
     pub ending: Ending,
 }
 
-/// A block's piece of work.
-pub(super) struct Work {
-    row: Val<u32>,
-    column: Val<u32>,
-    part: Val<u32>,
-    begin: Val<u32>,
-    end: Val<u32>,
-    pub(super) position: Position,
-}
-
 /// Calls `body` for each piece of work of this block.
-fn each_work(tile: WgmmaTile, depth: u32, sizes: Array<u32, SIZES>, body: &dyn Fn(&Work)) {
-    let (m, n, k, part_len, parts) = (sizes.at(0), sizes.at(1), sizes.at(2), sizes.at(3), sizes.at(4));
-    debug_assert!(depth > 0, "a stage has steps");
-    let (rank, first, step) = match tile.cluster {
+fn each_work(tile: WgmmaTile, sizes: Array<u32, SIZES>, body: &dyn Fn(&Work)) {
+    let WgmmaTile { columns, cluster, band, .. } = tile;
+    let bands = Bands::new([tile.rows(), columns], cluster, band, sizes);
+    let (rank, first, step) = match cluster {
         1 => (Val::constant(0), block_idx().x, grid_dim().x),
         _ => (cluster_block_rank(), cluster_idx().x, num_clusters().x),
     };
-    let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
-    let (down, across) = (tiles(m, tile.cluster * tile.rows()), tiles(n, tile.columns));
-    let of_product = down * across;
-    let all = of_product * parts * sizes.at(5) * sizes.at(6) * sizes.at(7);
-    range(first, all, step, |i| {
-        let (rest, i) = divide(i, of_product);
-        let (flat, part) = divide(rest, parts);
-        let (rest, inner) = divide(flat, sizes.at(7));
-        let (outer, middle) = divide(rest, sizes.at(6));
-        let (band, in_band) = divide(i, across * tile.band);
-        // The last band may have fewer rows.
-        let rows = (down - band * tile.band).min(tile.band);
-        let (column, row) = divide(in_band, rows);
-        let begin = part * part_len;
-        body(&Work {
-            row: ((band * tile.band + row) * tile.cluster + rank) * tile.rows(),
-            column: column * tile.columns,
-            part,
-            begin,
-            end: k.min(begin + part_len),
-            position: Position { flat, each: [outer, middle, inner] },
-        });
-    });
+    range(first, bands.num(), step, |i| body(&bands.work(i, rank)));
 }
 
 /// The kernel for factors of one type.
@@ -165,7 +134,7 @@ where
                     at.advance();
                 });
             };
-            when(thread_idx().x.eq(0), || each_work(shape, depth, sizes, &copy));
+            when(thread_idx().x.eq(0), || each_work(shape, sizes, &copy));
         };
         // Main loop: a consumer is a warpgroup with 64 rows
         let consume = || {
@@ -176,7 +145,7 @@ where
             let totals = is_promoted.then(|| Totals::new(&sums));
             let first = (warpgroup - 1) * 64;
             let store = copied.map(|dtype| Store::new(dtype, consumers, columns));
-            each_work(shape, depth, sizes, &|work| {
+            each_work(shape, sizes, &|work| {
                 totals.iter().for_each(Totals::clear);
                 range(work.begin, work.end, depth, |step| {
                     pipeline.wait(at);

@@ -17,7 +17,7 @@ pub enum Lying {
 
 impl Lying {
     /// As the language names it.
-    pub(super) const fn major(self) -> Major {
+    pub(in crate::matmul) const fn major(self) -> Major {
         match self {
             Self::Steps => Major::K,
             Self::Lines => Major::Mn,
@@ -37,7 +37,7 @@ impl Lying {
     }
 
     /// As part of a kernel's name.
-    pub(super) const fn key(self) -> &'static str {
+    pub(in crate::matmul) const fn key(self) -> &'static str {
         match self {
             Self::Steps => "k",
             Self::Lines => "mn",

@@ -6,9 +6,9 @@ use warpfold_lang::{
     linear_thread_idx, range, tiles,
 };
 
-use super::kernel::Work;
 use super::maps::Lying;
 use crate::matmul::simt::{MATRICES, divide};
+use crate::matmul::work::Work;
 
 /// How filters walk over images whose channels lie behind the pixels: what the kernel knows when it is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

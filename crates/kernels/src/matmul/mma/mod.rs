@@ -1,0 +1,17 @@
+//! Products by warps, from tiles that threads copy in the background (`cp.async`, `ldmatrix`, `mma.sync`: sm_80 on).
+
+mod kernel;
+mod pieces;
+mod source;
+mod tile;
+
+pub use kernel::{MmaConfiguration, mma};
+pub use pieces::Pieces;
+pub use tile::MmaTile;
+
+use crate::Dtype;
+
+/// Whether there is a kernel for elements of a type.
+pub(super) const fn has_kernel(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::I8 | Dtype::U8 | Dtype::F32)
+}

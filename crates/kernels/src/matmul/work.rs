@@ -1,0 +1,67 @@
+//! Which tile of the result, of which product and which part of its sums, is a block's work: the order for tensor cores.
+
+use warpfold_lang::{Array, Val};
+
+use super::finish::Position;
+use super::simt::{SIZES, divide};
+
+/// Tiles of the result in bands of a few rows, column by column within a band: what runs at once shares rows and columns.
+pub(super) struct Bands {
+    /// Rows and columns of a block.
+    block: [u32; 2],
+    /// Blocks, one below the other, that take their tiles together.
+    cluster: u32,
+    /// Rows of clusters that a band has.
+    band: u32,
+    sizes: Array<u32, SIZES>,
+    /// Rows of clusters, and columns of blocks.
+    down: Val<u32>,
+    across: Val<u32>,
+}
+
+/// A block's piece of work.
+pub(super) struct Work {
+    pub(super) row: Val<u32>,
+    pub(super) column: Val<u32>,
+    pub(super) part: Val<u32>,
+    /// The first of its steps of the sums, and the one behind the last.
+    pub(super) begin: Val<u32>,
+    pub(super) end: Val<u32>,
+    pub(super) position: Position,
+}
+
+impl Bands {
+    pub(super) fn new(block: [u32; 2], cluster: u32, band: u32, sizes: Array<u32, SIZES>) -> Self {
+        let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
+        let (down, across) = (tiles(sizes.at(0), cluster * block[0]), tiles(sizes.at(1), block[1]));
+        Self { block, cluster, band, sizes, down, across }
+    }
+
+    /// Pieces of work, each for a cluster.
+    pub(super) fn num(&self) -> Val<u32> {
+        self.down * self.across * self.sizes.at(4) * self.sizes.at(5) * self.sizes.at(6) * self.sizes.at(7)
+    }
+
+    /// The work number `i` of the block with a rank in its cluster.
+    pub(super) fn work(&self, i: Val<u32>, rank: Val<u32>) -> Work {
+        let Self { block: [block_m, block_n], cluster, band: most, sizes, down, across } = *self;
+        let (k, part_len, parts) = (sizes.at(2), sizes.at(3), sizes.at(4));
+        let (rest, i) = divide(i, down * across);
+        let (flat, part) = divide(rest, parts);
+        let (rest, inner) = divide(flat, sizes.at(7));
+        let (outer, middle) = divide(rest, sizes.at(6));
+        let (band, in_band) = divide(i, across * most);
+        // The last band may have fewer rows.
+        let rows = (down - band * most).min(most);
+        let (column, row) = divide(in_band, rows);
+        let begin = part * part_len;
+        Work {
+            row: ((band * most + row) * cluster + rank) * block_m,
+            column: column * block_n,
+            part,
+            begin,
+            end: k.min(begin + part_len),
+            position: Position { flat, each: [outer, middle, inner] },
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Lines of a ring of tiles that a warp multiplies: where its lanes point to, computed once and not at every step.
+
+use std::fmt;
+
+use super::fragment::{Fragment, Lanes, Order, check_major};
+use super::multiplicand::Multiplicand;
+use super::shared::{Major, Tiles};
+use crate::intrinsics::matrix;
+use crate::memory::Shared;
+use crate::recorder::{Raw, with};
+use crate::{ErrorKind, Operand, Val};
+
+/// A warp's rows of A in each tile of a ring; [`LinesOfB`] for columns of B.
+///
+/// The part of the addresses that does not change from stage to stage is computed where it is made, so that a fragment costs
+/// no arithmetic but an addition for every 32 bytes of a stage: make it before the loop over stages.
+pub struct LinesOfA<T>(Lines<T>);
+
+/// A warp's columns of B in each tile of a ring; see [`LinesOfA`].
+pub struct LinesOfB<T>(Lines<T>);
+
+/// What both are.
+struct Lines<T> {
+    tiles: Tiles<T>,
+    major: Major,
+    num: u32,
+    /// Where the lane points to in the current tile, for each 32 bytes of a panel's row.
+    starts: Vec<Shared<u8>>,
+}
+
+impl<T: Multiplicand> Tiles<T> {
+    /// The share number `share` of the rows of A, `num` rows each: a power of two from 16 on that divides them all.
+    #[track_caller]
+    #[must_use]
+    pub fn lines_of_a(self, major: Major, share: impl Operand<u32>, num: u32) -> LinesOfA<T> {
+        LinesOfA(Lines::new(self, major, Order::RowsFirst, share.val(), num))
+    }
+
+    /// The share number `share` of the columns of B; see [`Self::lines_of_a`].
+    #[track_caller]
+    #[must_use]
+    pub fn lines_of_b(self, major: Major, share: impl Operand<u32>, num: u32) -> LinesOfB<T> {
+        LinesOfB(Lines::new(self, major, Order::StepsFirst, share.val(), num))
+    }
+}
+
+impl<T: Multiplicand> LinesOfA<T> {
+    /// The same lines of another tile.
+    #[track_caller]
+    #[must_use]
+    pub fn of_tile(&self, index: impl Operand<u32>) -> Self {
+        Self(self.0.of_tile(index))
+    }
+
+    /// 16 of the rows, from `line` on, and one step of `k` from `k` on: multiples of 16 and of the step.
+    #[track_caller]
+    #[must_use]
+    pub fn fragment(&self, line: u32, k: u32) -> Fragment<T, 4> {
+        Fragment::new(self.0.load(line, k))
+    }
+}
+
+impl<T: Multiplicand> LinesOfB<T> {
+    /// The same lines of another tile.
+    #[track_caller]
+    #[must_use]
+    pub fn of_tile(&self, index: impl Operand<u32>) -> Self {
+        Self(self.0.of_tile(index))
+    }
+
+    /// Two times 8 of the columns, from `line` on; see [`LinesOfA::fragment`].
+    #[track_caller]
+    #[must_use]
+    pub fn fragments(&self, line: u32, k: u32) -> [Fragment<T, 2>; 2] {
+        let [low, low_late, high, high_late] = self.0.load(line, k);
+        [Fragment::new([low, low_late]), Fragment::new([high, high_late])]
+    }
+}
+
+impl<T: Multiplicand> Lines<T> {
+    fn new(tiles: Tiles<T>, major: Major, order: Order, share: Val<u32>, num: u32) -> Self {
+        check_major::<T>(major);
+        let tile = tiles.at(0);
+        let all = if major == Major::K { tile.rows() } else { tile.columns() };
+        with(|r| {
+            if !num.is_power_of_two() || num < 16 || !all.is_multiple_of(num) {
+                let (what, value) = ("the lines that a warp multiplies".to_owned(), num.to_string());
+                r.fail(ErrorKind::OutOfRange {
+                    what,
+                    value,
+                    expected: format!("a power of two from 16 on that divides {all}"),
+                });
+            }
+        });
+        let first = share * num;
+        let lanes = Lanes::new(order);
+        // The later ones of the step's 32 bytes, or of 16 lines, are the next piece of 16 bytes.
+        let place = match major {
+            Major::K => tile.at(first + lanes.row + lanes.of_lines * 8, lanes.of_steps * (T::STEP / 2)),
+            Major::Mn => tile.at(lanes.row + lanes.of_steps * (T::STEP / 2), first + lanes.of_lines * 8),
+        };
+        // Tiles begin at multiples of the swizzle's period, which lines and steps keep to: so their bits of the address stand
+        // apart, and the swizzled address of another step differs from this one by an exclusive or.
+        let start = place.reinterpret::<u8>();
+        let starts = match (major, num * T::BYTES) {
+            (Major::Mn, width) if width < tile.swizzle().bytes() => width / 32,
+            _ => tile.swizzle().bytes() / 32,
+        };
+        let starts = (0..starts).map(|i| if i == 0 { start } else { start.exclusive_or(32 * i) }).collect();
+        Self { tiles, major, num, starts }
+    }
+
+    fn of_tile(&self, index: impl Operand<u32>) -> Self {
+        let offset = index.val() * self.tiles.at(0).bytes();
+        let starts = self.starts.iter().map(|start| start.at(offset)).collect();
+        Self { starts, ..*self }
+    }
+
+    fn load(&self, line: u32, k: u32) -> [Raw; 4] {
+        let (tile, width) = (self.tiles.at(0), self.tiles.at(0).swizzle().bytes());
+        let is_whole = line.is_multiple_of(16) && line < self.num && k.is_multiple_of(T::STEP);
+        with(|r| {
+            if !is_whole {
+                r.fail(ErrorKind::Misuse(format!("line {line} and step {k} begin no fragment")));
+            }
+        });
+        let (row, bytes) = if self.major == Major::K { (line, k * T::BYTES) } else { (k, line * T::BYTES) };
+        let (panel, in_panel) = (bytes / width, bytes % width);
+        let pointer = self.starts[(in_panel / 32) as usize].at(row * width + panel * tile.rows() * width);
+        with(|r| matrix::load_matrices(r, pointer.location(), self.major == Major::Mn))
+    }
+}
+
+impl<T: Multiplicand> fmt::Debug for LinesOfA<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LinesOfA({} of {:?})", self.0.num, self.0.tiles)
+    }
+}
+
+impl<T: Multiplicand> fmt::Debug for LinesOfB<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LinesOfB({} of {:?})", self.0.num, self.0.tiles)
+    }
+}
