@@ -4,7 +4,7 @@ use warpfold_conformance::mutants::{Mutant, mutants};
 use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Profile};
 use warpfold_kernels::fold::{Extreme, Sum, fold_cluster};
 use warpfold_kernels::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
-use warpfold_kernels::matmul::{Epilogue, Tile, WgmmaTile};
+use warpfold_kernels::matmul::{Epilogue, MmaTile, Tile, WgmmaTile};
 use warpfold_kernels::{AnyKernel, Dtype, Workspace, conv, matmul};
 use warpfold_lang::{Global, block_idx, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, kernel, thread_idx};
 
@@ -172,46 +172,58 @@ fn no_barrier_of_a_product_can_be_taken_away_unnoticed() {
     }
 }
 
+/// Tries the mutants of a product of bf16 on tensor cores: how many there are. It has every stage several times.
+fn try_product(device: &Device, code: matmul::Code, result: Dtype) -> usize {
+    let (m, n, k) = (24, 136, 64 * 20);
+    let b = matmul::Matrix::rows(Dtype::Bf16, k).transposed();
+    let c = matmul::Matrix::rows(result, n);
+    let problem = matmul::Problem { b, c, ..matmul::Problem::new(Dtype::Bf16, m, n, k) };
+    let plan = matmul::Plan::with(problem, Epilogue::new(), device.limits(), code, 1).unwrap();
+    let upload = |len: u64, value: fn(u64) -> f32| {
+        let values: Vec<_> = (0..len).map(|i| half::bf16::from_f32(value(i))).collect();
+        device.upload(&values).unwrap().into_bytes()
+    };
+    let (a, b) = (upload(m * k, |i| (i * 7919 % 5) as f32), upload(k * n, |i| (i * 104_729 % 7) as f32 - 3.0));
+    let mut expected = None;
+    let (count, survivors) = try_mutants(device, &matmul::kernels_of(&plan)[0], |function| {
+        let mut c = device.alloc::<u8>((m * n * result.bytes()) as usize).unwrap();
+        let operands = matmul::Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
+        let stream = device.default_stream();
+        let ready = matmul::Ready::new(device, plan.clone()).unwrap().with_functions(vec![function.clone()]);
+        let objection = objection_of_run(device, || ready.launch(&stream, operands, &mut Workspace::new()));
+        objection.or_else(|| {
+            // The kernel as it is comes first.
+            let found = c.download().unwrap();
+            let right = expected.get_or_insert_with(|| found.clone());
+            (found != *right).then(|| "wrong".to_owned())
+        })
+    });
+    assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+    count
+}
+
 #[test]
-fn no_wait_arrival_or_fence_of_a_product_on_tensor_cores_can_be_taken_away_unnoticed() {
+fn no_wait_arrival_or_fence_of_a_product_by_warpgroups_can_be_taken_away_unnoticed() {
     let device = checked_device();
-    let mut tried = 0;
-    for (tile, result) in [
+    let tiles = [
         (WgmmaTile::LARGE, Dtype::Bf16),
         (WgmmaTile::ALONE, Dtype::Bf16),
         (WgmmaTile::MEDIUM, Dtype::F32),
         (WgmmaTile::SMALL, Dtype::F32),
-    ] {
-        // Several tiles for a block, and every stage several times.
-        let (m, n, k) = (24, 136, 64 * 20);
-        let b = matmul::Matrix::rows(Dtype::Bf16, k).transposed();
-        let c = matmul::Matrix::rows(result, n);
-        let problem = matmul::Problem { b, c, ..matmul::Problem::new(Dtype::Bf16, m, n, k) };
-        let code = matmul::Code::Wgmma(tile);
-        let plan = matmul::Plan::with(problem, Epilogue::new(), device.limits(), code, 1).unwrap();
-        let upload = |len: u64, value: fn(u64) -> f32| {
-            let values: Vec<_> = (0..len).map(|i| half::bf16::from_f32(value(i))).collect();
-            device.upload(&values).unwrap().into_bytes()
-        };
-        let (a, b) = (upload(m * k, |i| (i * 7919 % 5) as f32), upload(k * n, |i| (i * 104_729 % 7) as f32 - 3.0));
-        let mut expected = None;
-        let (count, survivors) = try_mutants(&device, &matmul::kernels_of(&plan)[0], |function| {
-            let mut c = device.alloc::<u8>((m * n * result.bytes()) as usize).unwrap();
-            let operands = matmul::Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
-            let stream = device.default_stream();
-            let ready = matmul::Ready::new(&device, plan.clone()).unwrap().with_functions(vec![function.clone()]);
-            let objection = objection_of_run(&device, || ready.launch(&stream, operands, &mut Workspace::new()));
-            objection.or_else(|| {
-                // The kernel as it is comes first.
-                let found = c.download().unwrap();
-                let right = expected.get_or_insert_with(|| found.clone());
-                (found != *right).then(|| "wrong".to_owned())
-            })
-        });
-        tried += count;
-        assert!(survivors.is_empty(), "{}", survivors.join("\n"));
-    }
+    ];
+    let tried: usize =
+        tiles.into_iter().map(|(tile, result)| try_product(&device, matmul::Code::Wgmma(tile), result)).sum();
     assert!(tried >= 40, "the kernels had more synchronisations than {tried}");
+}
+
+#[test]
+fn no_wait_group_or_barrier_of_a_product_by_warps_can_be_taken_away_unnoticed() {
+    let device = checked_device();
+    for tile in MmaTile::ALL {
+        // A group for each stage that is copied ahead; a group, a wait and a barrier for each step.
+        let tried = try_product(&device, matmul::Code::Mma(tile), Dtype::F32);
+        assert_eq!(tried as u32, tile.stages - 1 + 3, "{tile}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A product to be computed on a device and on the host.
 
-use warpfold_device::{Checks, Device, Profile};
+use warpfold_device::{Checks, Counters, Device, Profile};
 use warpfold_kernels::matmul::{BATCH_RANK, Code, Epilogue, Matrix, Operands, Plan, Problem, launch};
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::{F8E4M3, F8E5M2};
@@ -84,9 +84,9 @@ fn memory(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; BATCH_RANK], se
     (0..len).map(|i| if is_signed { element(seed, i) } else { element(seed, i).abs() }).collect()
 }
 
-/// Runs a case and compares every element, and that nothing else was written.
+/// Runs a case and compares every element, and that nothing else was written: gives what the virtual GPU counted.
 #[track_caller]
-pub(crate) fn check(device: &Device, case: &Case) {
+pub(crate) fn check(device: &Device, case: &Case) -> Vec<Counters> {
     let plan = case.plan(device);
     let Problem { m, n, k, batch, a, b, c, ref inputs, .. } = case.problem;
     let (left, right) = (memory(&a, m, k, batch, 1), memory(&b, k, n, batch, 2));
@@ -116,10 +116,13 @@ pub(crate) fn check(device: &Device, case: &Case) {
         let expected = if expected.is_nan() { untouched } else { *expected };
         assert!(found.to_bits() == expected.to_bits() || found == &expected, "{plan}: {found} at {i}, not {expected}");
     }
-    for report in device.take_reports() {
-        let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();
+    let reports = device.take_reports().into_iter().map(|launch| launch.report);
+    let counters = reports.map(|report| {
+        let findings: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
         assert!(findings.is_empty(), "{plan}: {}", findings.join("\n"));
-    }
+        report.counters
+    });
+    counters.collect()
 }
 
 /// A virtual GPU under all checks.

@@ -1,6 +1,6 @@
 //! Products by warps, on tensor cores of every architecture: every tile, layout, type and end, around every boundary.
 
-use warpfold_device::{Device, Profile};
+use warpfold_device::{Counters, Device, Profile};
 use warpfold_kernels::Dtype;
 use warpfold_kernels::matmul::{Activation, Code, Epilogue, Matrix, MmaTile, Plan, Problem, Singles};
 
@@ -12,8 +12,8 @@ fn on_every_device(test: impl Fn(&Device)) {
 }
 
 #[track_caller]
-fn check(device: &Device, tile: MmaTile, parts: u32, case: Case) {
-    case::check(device, &Case { plan: Some((Code::Mma(tile), parts)), ..case });
+fn check(device: &Device, tile: MmaTile, parts: u32, case: Case) -> Vec<Counters> {
+    case::check(device, &Case { plan: Some((Code::Mma(tile), parts)), ..case })
 }
 
 /// Rows at multiples of so many bytes, whatever their length.
@@ -68,6 +68,27 @@ fn factors_of_halves_lie_either_way_and_come_in_pieces_as_large_as_they_allow() 
             }
         }
     });
+}
+
+#[test]
+fn neither_copies_nor_fragments_of_a_tile_meet_in_a_bank() {
+    let device = checked(Profile::A100);
+    let (m, n, k) = (256, 256, 128);
+    let plain = problem(Dtype::Bf16, Dtype::F32, (m, n, k));
+    let turned =
+        Problem { a: Matrix::rows(Dtype::Bf16, m).transposed(), b: Matrix::rows(Dtype::Bf16, n), ..plain.clone() };
+    let bytes = problem(Dtype::I8, Dtype::I32, (m, n, k));
+    for problem in [plain, turned, bytes] {
+        for tile in MmaTile::ALL {
+            let [counters] = check(&device, tile, 1, Case::of(problem.clone()))[..] else { panic!("a launch") };
+            assert!(counters.shared_load_requests > 0);
+            assert_eq!(
+                counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts,
+                0,
+                "{tile}: {problem}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -1,12 +1,10 @@
-//! The kernel for warps: all threads copy a few stages ahead, and each warp multiplies its lines of the stage at hand.
+//! The kernel for warps: the main loop on matrices as they lie.
 
-use warpfold_lang::{
-    Array, Global, Multiplicand, Sum, Val, WarpSums, block_idx, commit_copies, kernel, range, sync_threads, var,
-    wait_for_copies, warp_id, when,
-};
+use warpfold_lang::{Array, Global, Multiplicand, Sum, Val, block_idx, kernel};
 
+use super::main_loop::WarpTile;
 use super::pieces::Pieces;
-use super::source::{Factor, Strided};
+use super::ring::{Ring, Strided};
 use super::tile::MmaTile;
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
@@ -41,8 +39,6 @@ where
     if let Err(rule) = shape.validate() {
         panic!("{rule}");
     }
-    let MmaTile { warp: [warp_m, warp_n], warps, stages, band, .. } = shape;
-    let depth = shape.depth(T::BYTES);
     let body = move |a: Global<u8>,
                      b: Global<u8>,
                      sizes: Array<u32, SIZES>,
@@ -55,67 +51,29 @@ where
                      scalars: Array<f64, MAX_SCALARS>| {
         // Shared-memory map
         let sides = [shape.rows(), shape.columns()];
-        let [of_a, of_b] = [0, 1].map(|i| Factor::<T>::new(pieces[i], stages, sides[i], depth, shape.threads()));
+        let rings = [0, 1].map(|i| Ring::<T>::new(pieces[i], shape, sides[i]));
         // Roles
-        let work = Bands::new(sides, 1, band, sizes).work(block_idx().x, Val::constant(0));
-        let (warp_row, warp_column) = (warp_id() / warps[1], warp_id() % warps[1]);
-        let lines_a = of_a.tiles.lines_of_a(of_a.pieces.major(), warp_row, warp_m);
-        let lines_b = of_b.tiles.lines_of_b(of_b.pieces.major(), warp_column, warp_n);
-        let strided = |which: usize, factor: Factor<T>, memory: Global<u8>, lines: [Val<u32>; 2]| {
+        let work = Bands::new(sides, 1, shape.band, sizes).work(block_idx().x, Val::constant(0));
+        let (first, lines) = ([work.row, work.column], [sizes.at(0), sizes.at(1)]);
+        let strided = |which: usize, ring: Ring<T>, memory: Global<u8>| {
             let word = |i: usize| strides.at(which * (3 + BATCH_RANK) + i);
-            let of_batch =
+            let in_batch =
                 |first: Val<i64>, dim: usize| work.position.each[dim].cast::<i64>().mul_add(word(3 + dim), first);
-            let first = memory.reinterpret::<T>().at((0..BATCH_RANK).fold(word(0), of_batch));
-            Strided::new(factor, first, [word(1), word(2)], lines, has_rest.then_some(work.end))
+            let memory = memory.reinterpret::<T>().at((0..BATCH_RANK).fold(word(0), in_batch));
+            let end = has_rest.then_some(work.end);
+            Strided::new(ring, memory, [word(1), word(2)], [first[which], lines[which]], end)
         };
-        let of_a = strided(0, of_a, a, [work.row, sizes.at(0)]);
-        let of_b = strided(1, of_b, b, [work.column, sizes.at(1)]);
+        let [ring_a, ring_b] = rings;
+        let (of_a, of_b) = (strided(0, ring_a, a), strided(1, ring_b, b));
         // Main loop
-        let copy = |stage: Val<u32>, step: Val<u32>| {
-            when(step.lt(work.end), || {
-                of_a.copy(stage, step);
-                of_b.copy(stage, step);
-            });
-            // A group for every stage, also where there is nothing left to copy, so that waits can count.
-            commit_copies();
-        };
-        let ahead = stages - 1;
-        for stage in 0..ahead {
-            copy(Val::constant(stage), work.begin + stage * depth);
-        }
-        let sums: Vec<Vec<WarpSums<T>>> =
-            (0..warp_m / 16).map(|_| (0..warp_n / 8).map(|_| WarpSums::zero()).collect()).collect();
-        let (full, empty) = (var(0_u32), var(ahead));
-        range(work.begin, work.end, depth, |step| {
-            wait_for_copies(ahead - 1);
-            // The stage is there for all, and the one before it nobody reads any more.
-            sync_threads();
-            copy(empty.get(), step + ahead * depth);
-            let (a, b) = (lines_a.of_tile(full), lines_b.of_tile(full));
-            for step in (0..depth).step_by(T::STEP as usize) {
-                let left: Vec<_> = (0..warp_m / 16).map(|i| a.fragment(16 * i, step)).collect();
-                let right: Vec<_> = (0..warp_n / 16).flat_map(|j| b.fragments(16 * j, step)).collect();
-                for (row_of_sums, a) in sums.iter().zip(left) {
-                    row_of_sums.iter().zip(&right).for_each(|(sums, b)| sums.add_product(a, *b));
-                }
-            }
-            for stage in [full, empty] {
-                stage.set(stage.get().eq(ahead).select(0_u32, stage.get() + 1));
-            }
-        });
+        let sums = WarpTile::new(shape);
+        sums.add_products([&of_a, &of_b], [work.begin, work.end]);
         // Epilogue
         let bytes = ending.result_bytes() as i64;
         let result = result.at(work.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
         let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
-        let finish = Finish::<T::Sum>::new(&ending, outputs, [sizes.at(0), sizes.at(1)], work.position);
-        let (row, column) = (work.row + warp_row * warp_m, work.column + warp_column * warp_n);
-        for (i, row_of_sums) in (0..).zip(sums) {
-            for (j, sums) in (0..).zip(row_of_sums) {
-                for (down, along, pair) in sums.pairs() {
-                    finish.row(&pair, row + 16 * i + down, column + 8 * j + along);
-                }
-            }
-        }
+        let finish = Finish::<T::Sum>::new(&ending, outputs, lines, work.position);
+        sums.finish(&finish, first);
     };
     kernel(name(configuration), body).required_block(shape.threads()).min_blocks(1)
 }

@@ -1,8 +1,9 @@
 //! Products by warps, from tiles that threads copy in the background (`cp.async`, `ldmatrix`, `mma.sync`: sm_80 on).
 
 mod kernel;
+mod main_loop;
 mod pieces;
-mod source;
+mod ring;
 mod tile;
 
 pub use kernel::{MmaConfiguration, mma};

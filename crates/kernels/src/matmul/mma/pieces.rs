@@ -1,7 +1,5 @@
 //! How a factor comes to shared memory in pieces of a few bytes: which way round, and how large they may be.
 
-use warpfold_lang::Major;
-
 use crate::matmul::problem::{BATCH_RANK, Matrix};
 use crate::matmul::wgmma::Lying;
 
@@ -34,10 +32,6 @@ impl Pieces {
     /// As part of a kernel's name.
     pub(super) fn key(self) -> String {
         format!("{}{}", self.lying.key(), self.bytes)
-    }
-
-    pub(super) const fn major(self) -> Major {
-        self.lying.major()
     }
 }
 
