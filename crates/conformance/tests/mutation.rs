@@ -227,9 +227,14 @@ fn no_wait_group_or_barrier_of_a_product_by_warps_can_be_taken_away_unnoticed() 
 }
 
 #[test]
-fn no_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
+fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
     let device = checked_device();
-    for layout in [conv::Layout::Nchw, conv::Layout::Nhwc] {
+    let small = MmaTile::SMALL;
+    for (layout, code, expected) in [
+        (conv::Layout::Nchw, conv::Code::Implicit(Tile::SMALL), 2),
+        (conv::Layout::Nhwc, conv::Code::Implicit(Tile::SMALL), 2),
+        (conv::Layout::Nhwc, conv::Code::Mma(small), small.stages as usize - 1 + 3),
+    ] {
         let problem = conv::Problem {
             dtype: Dtype::F32,
             result: Dtype::F32,
@@ -241,9 +246,9 @@ fn no_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
             filter: [3, 3],
             groups: 1,
             window: conv::Window::default(),
+            singles: matmul::Singles::Tf32,
             num_inputs: 0,
         };
-        let code = conv::Code::Implicit(Tile::SMALL);
         let plan = conv::Plan::with(problem.clone(), Epilogue::new(), device.limits(), code).unwrap();
         let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
         let (images, filters) = (upload(8 * 12 * 12), upload(problem.filters * problem.depth()));
@@ -258,7 +263,7 @@ fn no_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
             let stream = device.default_stream();
             objection_of_run(&device, || conv::launch_with(&stream, &plan, function, operands))
         });
-        assert_eq!(count, 2, "{plan}");
+        assert_eq!(count, expected, "{plan}");
         assert!(survivors.is_empty(), "{}", survivors.join("\n"));
     }
 }

@@ -2,7 +2,7 @@
 
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::conv::{Code, Layout, Operands, Plan, Problem, Window, launch};
-use warpfold_kernels::matmul::{Activation, Epilogue, Tile, WgmmaTile};
+use warpfold_kernels::matmul::{Activation, Epilogue, MmaTile, Singles, Tile, WgmmaTile};
 use warpfold_kernels::{Dtype, ErrorKind};
 
 /// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
@@ -116,12 +116,17 @@ fn check(device: &Device, case: &Case) {
     }
 }
 
-/// The device that the environment names, or the virtual GPU under all checks and every GPU there is.
+/// The device that the environment names, or the virtual H200 under all checks and every GPU there is.
 fn on_every_device(test: impl Fn(&Device)) {
+    on_every_device_and(Profile::H200, test);
+}
+
+/// The same with a profile of one's choice for the virtual GPU.
+fn on_every_device_and(profile: Profile, test: impl Fn(&Device)) {
     if std::env::var_os("WARPFOLD_DEVICE").is_some() {
         return test(&Device::from_env().expect("the device that WARPFOLD_DEVICE names is there"));
     }
-    let checked = Device::virtual_gpu(Profile::H200);
+    let checked = Device::virtual_gpu(profile);
     checked.set_checks(Checks::All).unwrap();
     test(&checked);
     Device::all().into_iter().filter(|device| !device.is_virtual()).for_each(|device| test(&device));
@@ -139,6 +144,7 @@ fn problem(layout: Layout, channels: u64, size: [u64; 2], filters: u64, filter: 
         filter,
         groups: 1,
         window: Window::default(),
+        singles: Singles::Full,
         num_inputs: 0,
     }
 }
@@ -229,6 +235,53 @@ fn tensor_cores_take_halves_with_their_channels_last() {
         let problem = Problem { dtype: Dtype::Bf16, num_inputs: 2, ..problem };
         check(device, &Case { problem, epilogue: layer, code: Some(Code::Wgmma(WgmmaTile::FLAT)) });
     });
+}
+
+#[test]
+fn warps_gather_pixels_in_pieces_as_large_as_channels_allow() {
+    let windows = [
+        ([1, 1], [0, 0], [1, 1], [3, 3]),
+        ([2, 2], [1, 1], [1, 1], [3, 3]),
+        ([1, 3], [2, 0], [1, 2], [2, 3]),
+        ([2, 1], [4, 5], [3, 2], [2, 3]),
+        ([1, 1], [0, 0], [1, 1], [1, 1]),
+    ];
+    on_every_device_and(Profile::A100, |device| {
+        for (stride, padding, dilation, filter) in windows {
+            for (dtype, result, channels, filters, tile) in [
+                (Dtype::Bf16, Dtype::F32, 8, 17, MmaTile::SMALL),
+                (Dtype::F16, Dtype::F16, 72, 130, MmaTile::LARGE),
+                (Dtype::Bf16, Dtype::Bf16, 6, 40, MmaTile::FLAT),
+                (Dtype::F32, Dtype::F32, 3, 20, MmaTile::MEDIUM),
+            ] {
+                let window = Window { stride, padding, dilation };
+                let problem = problem(Layout::Nhwc, channels, [9, 11], filters, filter);
+                let problem = Problem { dtype, result, window, singles: Singles::Tf32, ..problem };
+                check(device, &Case { problem, epilogue: Epilogue::new(), code: Some(Code::Mma(tile)) });
+            }
+        }
+        let layer = Epilogue::new().add().activate(Activation::Relu).add();
+        for groups in [1, 2, 4] {
+            let problem = problem(Layout::Nhwc, 16, [12, 10], 40, [3, 3]);
+            let problem = Problem { dtype: Dtype::Bf16, groups, num_inputs: 2, ..problem };
+            check(device, &Case { problem, epilogue: layer.clone(), code: Some(Code::Mma(MmaTile::SMALL)) });
+        }
+    });
+}
+
+#[test]
+fn plans_take_tensor_cores_where_they_can() {
+    let (ampere, hopper) = (Device::virtual_gpu(Profile::A100), Device::virtual_gpu(Profile::H200));
+    let code = |device: &Device, problem: Problem| Plan::new(problem, Epilogue::new(), device.limits()).unwrap().code;
+    let of = |dtype, channels| Problem { dtype, ..problem(Layout::Nhwc, channels, [56, 56], 64, [3, 3]) };
+    for problem in [of(Dtype::Bf16, 64), of(Dtype::F16, 6), Problem { singles: Singles::Tf32, ..of(Dtype::F32, 3) }] {
+        assert!(matches!(code(&ampere, problem.clone()), Code::Mma(_)), "{problem}");
+    }
+    assert!(matches!(code(&hopper, of(Dtype::Bf16, 64)), Code::Wgmma(_)));
+    assert!(matches!(code(&hopper, of(Dtype::Bf16, 6)), Code::Mma(_)));
+    for problem in [of(Dtype::Bf16, 3), of(Dtype::F32, 64), Problem { layout: Layout::Nchw, ..of(Dtype::Bf16, 64) }] {
+        assert!(matches!(code(&ampere, problem.clone()), Code::Implicit(_)), "{problem}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Convolution of images.
 
 use warpfold_kernels::conv::{self, Layout, Operands, Plan, Problem, Window};
-use warpfold_kernels::matmul::{Activation, Epilogue};
+use warpfold_kernels::matmul::{Activation, Epilogue, Singles};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
@@ -39,6 +39,7 @@ pub struct Conv2d {
     activation: Option<Activation>,
     residual: Option<Tensor>,
     dtype: Option<Dtype>,
+    singles: Singles,
 }
 
 impl Conv2d {
@@ -111,6 +112,14 @@ impl Conv2d {
         self
     }
 
+    /// Images and filters of `f32` may go to tensor cores without their low 13 bits (tf32), where the device has them and the
+    /// channels lie behind the pixels.
+    #[must_use]
+    pub const fn tf32(mut self) -> Self {
+        self.singles = Singles::Tf32;
+        self
+    }
+
     /// Convolves.
     ///
     /// # Errors
@@ -150,6 +159,7 @@ impl Conv2d {
             filter: [down as u64, across as u64],
             groups: groups as u64,
             window: self.window,
+            singles: self.singles,
             num_inputs: inputs.len(),
         };
         let plan = Plan::new(problem.clone(), self.epilogue(), images.device().limits())?;

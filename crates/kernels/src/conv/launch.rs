@@ -1,5 +1,6 @@
 //! Launches a plan on buffers of the device.
 
+use half::{bf16, f16};
 use warpfold_device::{Arguments, Function, Stream, View, ViewMut};
 
 use super::direct::{self, direct};
@@ -7,6 +8,7 @@ use super::implicit::{self, implicit};
 use super::plan::{Code, Plan};
 use super::problem::{Layout, Problem, refused};
 use super::tensor;
+use super::warps::{self, warps};
 use crate::kept::Kept;
 use crate::matmul::{self, WgmmaConfiguration, ending, size_words, with_ending};
 use crate::{AnyKernel, Dtype, Error};
@@ -29,6 +31,7 @@ pub struct Operands<'a> {
 enum Kernel {
     Direct(Dtype, direct::Configuration),
     Implicit(Dtype, implicit::Configuration),
+    Mma(warps::Configuration),
     Wgmma(WgmmaConfiguration),
 }
 
@@ -40,6 +43,11 @@ fn make(kernel: &Kernel) -> AnyKernel {
         Kernel::Direct(_, configuration) => direct::<f32>(configuration).into(),
         Kernel::Implicit(Dtype::F64, configuration) => implicit::<f64>(configuration).into(),
         Kernel::Implicit(_, configuration) => implicit::<f32>(configuration).into(),
+        Kernel::Mma(configuration) => match configuration.dtype {
+            Dtype::F16 => warps::<f16>(configuration).into(),
+            Dtype::Bf16 => warps::<bf16>(configuration).into(),
+            _ => warps::<f32>(configuration).into(),
+        },
         Kernel::Wgmma(configuration) => matmul::make_wgmma(configuration),
     }
 }
@@ -48,6 +56,7 @@ fn kernel_of(plan: &Plan) -> Kernel {
     match plan.code {
         Code::Direct => Kernel::Direct(plan.accumulator(), plan.direct()),
         Code::Implicit(tile) => Kernel::Implicit(plan.accumulator(), plan.implicit(tile)),
+        Code::Mma(tile) => Kernel::Mma(warps::configuration(&plan.problem, tile, plan.ending())),
         Code::Wgmma(tile) => Kernel::Wgmma(tensor::configuration(&plan.problem, &plan.epilogue, tile)),
     }
 }
@@ -79,6 +88,7 @@ pub fn launch_with(stream: &Stream, plan: &Plan, function: &Function, operands: 
     let Some(config) = plan.launch() else { return Ok(()) };
     let problem = &plan.problem;
     let product = plan.product();
+    let sizes = size_words(&product, product.k, 1);
     let Operands { images, filters, inputs, mut result } = operands;
     let arguments = match plan.code {
         Code::Wgmma(tile) => {
@@ -86,17 +96,23 @@ pub fn launch_with(stream: &Stream, plan: &Plan, function: &Function, operands: 
             tensor::arguments(problem, tile, [&images, &filters], &mut result, is_copied)?
         }
         Code::Direct | Code::Implicit(_) => {
-            let sizes: Vec<u8> =
-                size_words(&product, product.k, 1).iter().flat_map(|word| word.to_le_bytes()).collect();
             let [height, width] = problem.size;
-            let image = [height, width, problem.result_size()[1]];
-            let image: Vec<u8> = image.iter().flat_map(|size| (*size as u32).to_le_bytes()).collect();
+            let image = [height, width, problem.result_size()[1]].map(|size| size as u32);
+            let arguments = Arguments::new().input(images).input(filters).raw(&bytes_of(&sizes), 4);
             let strides: Vec<u8> = strides(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
-            Arguments::new().input(images).input(filters).raw(&sizes, 4).raw(&image, 4).raw(&strides, 8)
+            arguments.raw(&bytes_of(&image), 4).raw(&strides, 8)
+        }
+        Code::Mma(_) => {
+            let image = warps::image_words(problem);
+            Arguments::new().input(images).input(filters).raw(&bytes_of(&sizes), 4).raw(&bytes_of(&image), 4)
         }
     };
     let arguments = with_ending(arguments, result, &inputs, &ending(&product, &plan.epilogue));
     Ok(stream.launch_raw(function, config, &arguments)?)
+}
+
+fn bytes_of(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// Of the images from group to group and image to image, along channels, rows and columns; of the filters from group to

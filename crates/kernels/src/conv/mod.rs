@@ -9,7 +9,8 @@
 //!
 //! Start with [`Problem`], [`Plan::new`] and [`launch()`]. A convolution is a product of matrices whose one operand is never
 //! made: filters times pixels, with the main loop of `matmul` and a supply that gathers its tiles from the image
-//! (`implicit`), or for halves with their channels last the kernel for warpgroups (`tensor`). Groups of few filters take a
+//! (`implicit`), or on tensor cores, for halves and tf32 with their channels last, that for warps (`warps`) or for halves the
+//! kernel for warpgroups (`tensor`). Groups of few filters take a
 //! thread an output (`direct`). The [ladder](LADDER) shows the way there.
 
 mod direct;
@@ -22,6 +23,7 @@ mod plan;
 mod problem;
 mod shape;
 mod tensor;
+mod warps;
 
 pub mod ladder;
 
@@ -33,7 +35,7 @@ pub use problem::{Layout, Problem, Window};
 
 use warpfold_device::{Device, Profile};
 
-use crate::matmul::{Activation, Epilogue};
+use crate::matmul::{Activation, Epilogue, MmaTile, Singles};
 use crate::{AnyKernel, Dtype};
 
 /// Kernels of both kinds and layouts, with their blocks.
@@ -50,6 +52,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         filter: [3, 3],
         groups,
         window: window(1),
+        singles: Singles::Full,
         num_inputs: 1,
     };
     let layer = || Epilogue::new().add().activate(Activation::Relu);
@@ -63,10 +66,19 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         problem(Dtype::Bf16, Layout::Nhwc, 64, 1),
         problem(Dtype::F16, Layout::Nhwc, 72, 1),
     ];
-    chosen
-        .into_iter()
-        .flat_map(|problem| {
-            let plan = Plan::new(problem, layer(), limits.limits()).expect("it is possible");
+    let in_tf32 = Problem { singles: Singles::Tf32, ..problem(Dtype::F32, Layout::Nhwc, 3, 1) };
+    let by_warps = [
+        (problem(Dtype::Bf16, Layout::Nhwc, 64, 1), MmaTile::MEDIUM),
+        (problem(Dtype::F16, Layout::Nhwc, 12, 2), MmaTile::SMALL),
+        (in_tf32, MmaTile::SMALL),
+    ];
+    let planned = chosen.into_iter().map(|problem| Plan::new(problem, layer(), limits.limits()));
+    let by_warps =
+        by_warps.into_iter().map(|(problem, tile)| Plan::with(problem, layer(), limits.limits(), Code::Mma(tile)));
+    planned
+        .chain(by_warps)
+        .flat_map(|plan| {
+            let plan = plan.expect("it is possible");
             kernels_of(&plan).into_iter().map(move |kernel| (kernel, plan.threads()))
         })
         .collect()

@@ -6,8 +6,8 @@ use warpfold_device::{LaunchConfig, Limits};
 
 use super::geometry::Geometry;
 use super::problem::{Problem, refused};
-use super::{direct, implicit, tensor};
-use crate::matmul::{self, Ending, Epilogue, Tile, WgmmaTile};
+use super::{direct, implicit, tensor, warps};
+use crate::matmul::{self, Ending, Epilogue, MmaTile, Tile, WgmmaTile};
 use crate::{Dtype, Error};
 
 /// The kernel of a plan.
@@ -17,7 +17,9 @@ pub enum Code {
     Direct,
     /// Tiles of a product of filters and pixels, on ordinary cores.
     Implicit(Tile),
-    /// Tiles of a product of pixels and filters, on tensor cores.
+    /// Tiles of a product of pixels and filters, on tensor cores, by warps.
+    Mma(MmaTile),
+    /// The same by warpgroups.
     Wgmma(WgmmaTile),
 }
 
@@ -38,7 +40,8 @@ pub struct Plan {
 const LEAST_FILTERS: u64 = 4;
 
 impl Plan {
-    /// Chooses: a thread an output for groups of few filters, else the tile that the cost model of products takes.
+    /// Chooses: a thread an output for groups of few filters, else the tile that the cost model of products takes, on tensor
+    /// cores where that is possible.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for element types without kernels,
@@ -51,6 +54,10 @@ impl Plan {
         if tensor::is_possible(&problem, limits) {
             let tile = matmul::wgmma_tile(&tensor::product(&problem), limits)?;
             return Self::with(problem, epilogue, limits, Code::Wgmma(tile));
+        }
+        if warps::is_possible(&problem, limits) {
+            let tile = matmul::mma_tile(&warps::product(&problem), limits)?;
+            return Self::with(problem, epilogue, limits, Code::Mma(tile));
         }
         let tile = matmul::simt_tile(&problem.product(problem.groups), limits)?;
         Self::with(problem, epilogue, limits, Code::Implicit(tile))
@@ -69,14 +76,14 @@ impl Plan {
                 "the epilogue ({epilogue}) takes {expected} input(s), not {found}; at most 2"
             )));
         }
-        if let Code::Implicit(tile) = code {
-            tile.validate().map_err(refused)?;
-        }
-        if let Code::Wgmma(tile) = code {
-            tile.validate().map_err(refused)?;
-            if !tensor::is_possible(&problem, limits) {
-                return Err(refused(format!("{problem} is not possible on tensor cores, or the device has none")));
-            }
+        let is_possible = match code {
+            Code::Direct => Ok(true),
+            Code::Implicit(tile) => tile.validate().map(|()| true),
+            Code::Mma(tile) => tile.validate().map(|()| warps::is_possible(&problem, limits)),
+            Code::Wgmma(tile) => tile.validate().map(|()| tensor::is_possible(&problem, limits)),
+        };
+        if !is_possible.map_err(refused)? {
+            return Err(refused(format!("{problem} is not possible on tensor cores, or the device has none")));
         }
         let plan = Self { problem, epilogue, code, num_sms: limits.num_sms.max(1) };
         if plan.num_blocks() > i32::MAX as u64 {
@@ -95,6 +102,7 @@ impl Plan {
         match self.code {
             Code::Direct => self.problem.product(1),
             Code::Implicit(_) => self.problem.product(self.problem.groups),
+            Code::Mma(_) => warps::product(&self.problem),
             Code::Wgmma(_) => tensor::product(&self.problem),
         }
     }
@@ -102,11 +110,8 @@ impl Plan {
     fn num_blocks(&self) -> u64 {
         match self.code {
             Code::Direct => self.problem.num_results().div_ceil(direct::BLOCK.into()),
-            Code::Implicit(tile) => {
-                let product = self.product();
-                let tiles = product.m.div_ceil(tile.rows.into()) * product.n.div_ceil(tile.columns.into());
-                tiles * product.num_products()
-            }
+            Code::Implicit(tile) => self.tiles(tile.rows, tile.columns),
+            Code::Mma(tile) => self.tiles(tile.rows(), tile.columns()),
             Code::Wgmma(tile) => {
                 let product = self.product();
                 let down = product.m.div_ceil((tile.cluster * tile.rows()).into());
@@ -116,12 +121,18 @@ impl Plan {
         }
     }
 
+    fn tiles(&self, rows: u32, columns: u32) -> u64 {
+        let product = self.product();
+        product.m.div_ceil(rows.into()) * product.n.div_ceil(columns.into()) * product.num_products()
+    }
+
     /// Threads of a block.
     #[must_use]
     pub const fn threads(&self) -> u32 {
         match self.code {
             Code::Direct => direct::BLOCK,
             Code::Implicit(tile) => tile.threads(),
+            Code::Mma(tile) => tile.threads(),
             Code::Wgmma(tile) => tile.threads(),
         }
     }
@@ -131,8 +142,8 @@ impl Plan {
     pub fn launch(&self) -> Option<LaunchConfig> {
         let blocks = self.num_blocks();
         let shared = match self.code {
-            // That of warpgroups says itself what it needs.
-            Code::Direct | Code::Wgmma(_) => 0,
+            // Those for tensor cores say themselves what they need.
+            Code::Direct | Code::Mma(_) | Code::Wgmma(_) => 0,
             Code::Implicit(tile) => tile.shared_bytes(self.accumulator().bytes() as u32),
         };
         (blocks > 0).then(|| LaunchConfig::new(blocks as u32, self.threads()).dynamic_shared(shared))
@@ -169,6 +180,7 @@ impl fmt::Display for Plan {
         match self.code {
             Code::Direct => write!(f, "a thread an output")?,
             Code::Implicit(tile) => write!(f, "tiles of {tile}, gathered")?,
+            Code::Mma(tile) => write!(f, "tiles of {tile}, on tensor cores")?,
             Code::Wgmma(tile) => write!(f, "tiles of {tile}, on tensor cores")?,
         }
         write!(f, ", {} block(s) of {}", self.num_blocks(), self.threads())

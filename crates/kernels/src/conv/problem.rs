@@ -55,6 +55,8 @@ pub struct Problem {
     pub groups: u64,
     /// How the filters walk.
     pub window: Window,
+    /// How exactly images and filters of `f32` are taken.
+    pub singles: Singles,
     /// Inputs of the epilogue: the first is a bias, a number for each filter; a second one is as large as the result.
     pub num_inputs: usize,
 }
@@ -150,7 +152,7 @@ impl Problem {
         };
         let operand = Matrix::rows(self.dtype, 0);
         let batch: [u64; BATCH_RANK] = [groups, self.images, 1];
-        let (rows, singles) = (Rows::default(), Singles::default());
+        let (rows, singles) = (Rows::default(), self.singles);
         Product { m, n, k: self.depth(), batch, a: operand, b: operand, c: whole, inputs, rows, singles }
     }
 }

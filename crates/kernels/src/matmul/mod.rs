@@ -48,10 +48,12 @@ pub(crate) use epilogue::check as check_epilogue;
 pub(crate) use launch::{ending, make_wgmma, with_ending};
 pub(crate) use load::Loader;
 pub(crate) use main_loop::Sums;
-pub(crate) use plan::{simt_tile, wgmma_tile};
+pub(crate) use mma::{Feed, Ring, Strided, WarpTile};
+pub(crate) use plan::{mma_tile, simt_tile, wgmma_tile};
 pub(crate) use simt::{Block, MATRICES, SIZES, size_words};
 pub(crate) use supply::{Supply, Unit, Units};
 pub(crate) use tile::PAD;
+pub(crate) use work::Bands;
 
 use warpfold_device::{Device, Profile};
 

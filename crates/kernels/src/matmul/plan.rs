@@ -382,23 +382,33 @@ fn is_promoted(dtype: Dtype) -> bool {
 
 /// The tile of ordinary cores that the cost model takes for a product whose sums are not split.
 pub(crate) fn simt_tile(problem: &Problem, limits: &Limits) -> Result<Tile, Error> {
-    let Problem { m, n, k, a, .. } = *problem;
-    let (accumulator, products) = (problem.accumulator()?, problem.num_products());
-    let (num_sms, has_wgmma) = (limits.num_sms.max(1).into(), limits.has_wgmma);
-    let work = Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms, has_wgmma };
-    let tiles = Tile::ALL.into_iter().filter(|tile| has_room(*tile, accumulator));
-    let costs = tiles.map(|tile| (cost::clocks(&work, tile, 1), tile));
-    Ok(costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles").1)
+    let work = work_of(problem, limits)?;
+    let tiles = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator));
+    Ok(least(tiles.map(|tile| (cost::clocks(&work, tile, 1), tile))))
 }
 
-/// The tile of tensor cores that the cost model takes for a product whose sums are not split.
+/// That of warps on tensor cores.
+pub(crate) fn mma_tile(problem: &Problem, limits: &Limits) -> Result<MmaTile, Error> {
+    let work = work_of(problem, limits)?;
+    Ok(least(MmaTile::ALL.into_iter().map(|tile| (cost::warp_clocks(&work, tile, 1), tile))))
+}
+
+/// That of warpgroups.
 pub(crate) fn wgmma_tile(problem: &Problem, limits: &Limits) -> Result<WgmmaTile, Error> {
+    let work = work_of(problem, limits)?;
+    Ok(least(WgmmaTile::ALL.into_iter().map(|tile| (cost::tensor_clocks(&work, tile, 1), tile))))
+}
+
+/// What costs the fewest clocks.
+fn least<T>(costs: impl Iterator<Item = (f64, T)>) -> T {
+    costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles").1
+}
+
+fn work_of(problem: &Problem, limits: &Limits) -> Result<Work, Error> {
     let Problem { m, n, k, a, .. } = *problem;
     let (accumulator, products) = (problem.accumulator()?, problem.num_products());
     let (num_sms, has_wgmma) = (limits.num_sms.max(1).into(), limits.has_wgmma);
-    let work = Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms, has_wgmma };
-    let costs = WgmmaTile::ALL.into_iter().map(|tile| (cost::tensor_clocks(&work, tile, 1), tile));
-    Ok(costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles").1)
+    Ok(Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms, has_wgmma })
 }
 
 /// Sums of 8 bytes leave no room for the largest tile.
@@ -418,9 +428,7 @@ fn check(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Result<Work
     if let Some(size) = sizes.into_iter().find(|size| *size > 1 << 31) {
         return Err(refused(format!("{size} rows, columns or products of a batch are more than the kernels count")));
     }
-    let products = problem.num_products();
-    let (num_sms, has_wgmma) = (limits.num_sms.max(1).into(), limits.has_wgmma);
-    Ok(Work { m, n, k, products, dtype: problem.a.dtype, accumulator, num_sms, has_wgmma })
+    work_of(problem, limits)
 }
 
 impl fmt::Display for Plan {

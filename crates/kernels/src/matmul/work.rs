@@ -6,7 +6,7 @@ use super::finish::Position;
 use super::simt::{SIZES, divide};
 
 /// Tiles of the result in bands of a few rows, column by column within a band: what runs at once shares rows and columns.
-pub(super) struct Bands {
+pub(crate) struct Bands {
     /// Rows and columns of a block.
     block: [u32; 2],
     /// Blocks, one below the other, that take their tiles together.
@@ -20,30 +20,30 @@ pub(super) struct Bands {
 }
 
 /// A block's piece of work.
-pub(super) struct Work {
-    pub(super) row: Val<u32>,
-    pub(super) column: Val<u32>,
-    pub(super) part: Val<u32>,
+pub(crate) struct Work {
+    pub(crate) row: Val<u32>,
+    pub(crate) column: Val<u32>,
+    pub(crate) part: Val<u32>,
     /// The first of its steps of the sums, and the one behind the last.
-    pub(super) begin: Val<u32>,
-    pub(super) end: Val<u32>,
-    pub(super) position: Position,
+    pub(crate) begin: Val<u32>,
+    pub(crate) end: Val<u32>,
+    pub(crate) position: Position,
 }
 
 impl Bands {
-    pub(super) fn new(block: [u32; 2], cluster: u32, band: u32, sizes: Array<u32, SIZES>) -> Self {
+    pub(crate) fn new(block: [u32; 2], cluster: u32, band: u32, sizes: Array<u32, SIZES>) -> Self {
         let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
         let (down, across) = (tiles(sizes.at(0), cluster * block[0]), tiles(sizes.at(1), block[1]));
         Self { block, cluster, band, sizes, down, across }
     }
 
     /// Pieces of work, each for a cluster.
-    pub(super) fn num(&self) -> Val<u32> {
+    pub(crate) fn num(&self) -> Val<u32> {
         self.down * self.across * self.sizes.at(4) * self.sizes.at(5) * self.sizes.at(6) * self.sizes.at(7)
     }
 
     /// The work number `i` of the block with a rank in its cluster.
-    pub(super) fn work(&self, i: Val<u32>, rank: Val<u32>) -> Work {
+    pub(crate) fn work(&self, i: Val<u32>, rank: Val<u32>) -> Work {
         let Self { block: [block_m, block_n], cluster, band: most, sizes, down, across } = *self;
         let (k, part_len, parts) = (sizes.at(2), sizes.at(3), sizes.at(4));
         let (rest, i) = divide(i, down * across);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use warpfold_device::{Counters, Device};
 use warpfold_kernels::conv::ladder::PROBLEMS;
 use warpfold_kernels::conv::{self, Layout, Operands, Plan, Problem, Window};
-use warpfold_kernels::matmul::Epilogue;
+use warpfold_kernels::matmul::{Epilogue, Singles};
 use warpfold_kernels::{Dtype, Error};
 
 use super::data::filled;
@@ -31,6 +31,7 @@ pub(super) fn all(is_virtual: bool) -> Vec<Problem> {
             filter: [r, s].map(u64::from),
             groups: 1,
             window: Window { stride: [u, v], padding: [p, q], dilation: [1, 1] },
+            singles: Singles::Full,
             num_inputs: 0,
         }
     };

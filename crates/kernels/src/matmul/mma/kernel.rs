@@ -82,10 +82,5 @@ fn name(configuration: &MmaConfiguration) -> String {
     let MmaConfiguration { dtype, tile, pieces, has_rest, ending } = configuration;
     let [a, b] = pieces.map(Pieces::key);
     let rest = if *has_rest { "_rest" } else { "" };
-    let (rows, columns, [warp_rows, warp_columns]) = (tile.rows(), tile.columns(), tile.warp);
-    let key = ending.key();
-    format!(
-        "matmul_mma_{rows}x{columns}_{warp_rows}x{warp_columns}_{}x{}_{dtype}_{a}_{b}{rest}_{key}",
-        tile.step_bytes, tile.stages
-    )
+    format!("matmul_mma_{}_{dtype}_{a}_{b}{rest}_{}", tile.key(), ending.key())
 }

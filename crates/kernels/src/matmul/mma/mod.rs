@@ -7,7 +7,9 @@ mod ring;
 mod tile;
 
 pub use kernel::{MmaConfiguration, mma};
+pub(crate) use main_loop::{Feed, WarpTile};
 pub use pieces::Pieces;
+pub(crate) use ring::{Ring, Strided};
 pub use tile::MmaTile;
 
 use crate::Dtype;

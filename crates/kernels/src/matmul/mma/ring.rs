@@ -59,6 +59,12 @@ impl<T: Multiplicand> Ring<T> {
         self.rows.iter().map(|(row, _)| *row)
     }
 
+    /// Steps of the sums that a stage has.
+    pub(crate) fn depth(&self) -> u32 {
+        let tile = self.tiles.at(0);
+        if matches!(self.pieces.lying, Lying::Steps) { tile.columns() } else { tile.rows() }
+    }
+
     /// Bytes of a piece.
     pub(crate) const fn piece_bytes(&self) -> u32 {
         self.pieces.bytes

@@ -62,6 +62,12 @@ impl MmaTile {
         self.stages * self.step_bytes * (self.rows() + self.columns())
     }
 
+    /// As part of a kernel's name.
+    pub(crate) fn key(self) -> String {
+        let ([rows, columns], [warp_rows, warp_columns]) = ([self.rows(), self.columns()], self.warp);
+        format!("{rows}x{columns}_{warp_rows}x{warp_columns}_{}x{}", self.step_bytes, self.stages)
+    }
+
     /// Says what does not fit, if something does not.
     ///
     /// # Errors

@@ -1,0 +1,202 @@
+//! Convolution on tensor cores by warps (sm_80 on): the main loop of `matmul`, whose left factor threads gather from the
+//! images, a piece of a pixel's channels at a time.
+//!
+//! Pixels of all images are rows of the product, the filters of a group its columns. Steps of the sums are a filter's
+//! elements, each with its channels; pieces beside the image and behind the last step are zeros.
+
+use warpfold_device::Limits;
+use warpfold_lang::{Array, Global, Kernel, Multiplicand, Sum, Val, block_idx, kernel};
+
+use super::geometry::Geometry;
+use super::problem::{Layout, Problem};
+use crate::Dtype;
+use crate::matmul::{
+    self, Accumulator, Bands, Ending, Feed, Finish, Lying, MAX_SCALARS, Matrix, MmaTile, Outputs, Pieces, Ring, SIZES,
+    STRIDES, Singles, Strided, WarpTile,
+};
+
+/// Words of the sizes beside those of a product: height and width of the image, channels of all groups, pixels of the
+/// result, of which so many are a row.
+const IMAGE: usize = 5;
+
+/// What the kernel takes: images, filters, sizes of the product and the image, and what its [end](Outputs) takes.
+pub(super) type Warps = Kernel<(
+    Global<u8>,
+    Global<u8>,
+    [u32; SIZES],
+    [u32; IMAGE],
+    Global<u8>,
+    Global<u8>,
+    Global<u8>,
+    Global<u8>,
+    [i64; STRIDES],
+    [f64; MAX_SCALARS],
+)>;
+
+/// What decides on the code of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Configuration {
+    pub(super) dtype: Dtype,
+    pub(super) geometry: Geometry,
+    pub(super) tile: MmaTile,
+    /// Bytes of channels that lie side by side wherever a pixel, or an element of a filter, begins.
+    pub(super) piece: u32,
+    pub(super) ending: Ending,
+}
+
+/// Whether tensor cores can do it: halves, or singles in tf32, with the channels last, pieces of 4 bytes at least.
+pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
+    let Problem { dtype, layout, images, channels, size: [height, width], filters, window, singles, .. } = *problem;
+    let has_products = match dtype {
+        Dtype::F16 | Dtype::Bf16 => true,
+        Dtype::F32 => singles == Singles::Tf32,
+        _ => false,
+    };
+    // Where an element of a filter lies from the first one, inside the image, is counted in 32 bits.
+    let [down, across] = window.padding.map(u64::from);
+    let reach = ((height + down) * width + width + across).checked_mul(channels);
+    limits.has_mma
+        && has_products
+        && reach.is_some_and(|reach| reach < 1 << 32)
+        && layout == Layout::Nhwc
+        && images > 0
+        && channels > 0
+        && filters > 0
+        && piece(problem).is_some()
+        && images * problem.num_pixels() < 1 << 31
+}
+
+/// The largest piece of a group's channels.
+fn piece(problem: &Problem) -> Option<u32> {
+    let bytes = problem.channels / problem.groups * problem.dtype.bytes();
+    [16, 8, 4].into_iter().find(|piece| bytes.is_multiple_of(u64::from(*piece)))
+}
+
+/// The product that the kernel computes: pixels of all images times the filters of each group.
+pub(super) fn product(problem: &Problem) -> matmul::Problem {
+    let Problem { dtype, result, images, filters, groups, .. } = *problem;
+    let (m, n) = (images * problem.num_pixels(), filters / groups);
+    let whole = Matrix { batch_strides: [n as i64, 0, 0], ..Matrix::rows(result, filters) };
+    let inputs = [Matrix { row_stride: 0, ..whole }, whole][..problem.num_inputs].to_vec();
+    let batch = [groups, 1, 1];
+    matmul::Problem { c: whole, inputs, batch, ..matmul::Problem::new(dtype, m, n, problem.depth()) }
+}
+
+pub(super) fn configuration(problem: &Problem, tile: MmaTile, ending: Ending) -> Configuration {
+    let piece = piece(problem).expect("plans with warps are made for channels that they can copy");
+    Configuration { dtype: problem.dtype, geometry: Geometry::of(problem), tile, piece, ending }
+}
+
+/// The sizes beside those of the product, as the kernel takes them.
+pub(super) fn image_words(problem: &Problem) -> [u32; IMAGE] {
+    let ([height, width], [rows, row]) = (problem.size, problem.result_size());
+    [height, width, problem.channels, rows * row, row].map(|size| size as u32)
+}
+
+/// The pixels of a block's tile of the result under each element of the filters.
+struct Pixels<T> {
+    ring: Ring<T>,
+    geometry: Geometry,
+    /// Height and width of an image, and its channels.
+    image: [Val<u32>; 3],
+    /// For each of the thread's pieces the pixel under the filter's first element, which may be outside, and where it lies.
+    corners: Vec<([Val<i32>; 2], Global<T>)>,
+    has_rest: bool,
+}
+
+impl<T: Multiplicand> Pixels<T> {
+    /// The pixels from `first` on, of `num` in all; of those beyond the last nothing is stored.
+    fn new(
+        ring: Ring<T>,
+        geometry: Geometry,
+        images: Global<T>,
+        image: Array<u32, IMAGE>,
+        [first, num]: [Val<u32>; 2],
+    ) -> Self {
+        let [height, width, channels, of_image, row] = [0, 1, 2, 3, 4].map(|word| image.at(word));
+        let corner = |line: Val<u32>| {
+            let pixel = (first + line).min(num - 1);
+            let image = pixel / of_image;
+            let corner = geometry.corner(pixel - image * of_image, row);
+            let in_image = (corner[0] * width.cast::<i32>() + corner[1]).cast::<i64>();
+            let of_images = image.cast::<i64>() * (height * width).cast::<i64>();
+            (corner, images.at((of_images + in_image) * channels.cast::<i64>()))
+        };
+        let corners = ring.rows().map(corner).collect();
+        let has_rest = !geometry.depth().is_multiple_of(ring.depth());
+        Self { ring, geometry, image: [height, width, channels], corners, has_rest }
+    }
+}
+
+impl<T: Multiplicand> Feed<T> for Pixels<T> {
+    fn ring(&self) -> &Ring<T> {
+        &self.ring
+    }
+
+    fn copy(&self, stage: Val<u32>, step: Val<u32>) {
+        let [height, width, channels] = self.image;
+        let l = step + self.ring.column;
+        // All of the thread's pieces are of one element of the filter.
+        let tap = self.geometry.tap(l);
+        let [down, across] = [0, 1].map(|i| tap.place[i] * self.geometry.window.dilation[i]);
+        let offset = (down * width + across) * channels + tap.channel;
+        let whole: Val<u32> = if self.has_rest {
+            l.lt(self.geometry.depth()).select(self.ring.piece_bytes(), 0_u32)
+        } else {
+            Val::constant(self.ring.piece_bytes())
+        };
+        let pieces = self.corners.iter().map(|([row, column], corner)| {
+            // Of a number below 0 the bits are those of a large one.
+            let [row, column] = [row.cast::<u32>() + down, column.cast::<u32>() + across];
+            let inside = row.lt(height) & column.lt(width);
+            (corner.at(offset), inside.select(whole, 0_u32))
+        });
+        self.ring.copy(stage, pieces);
+    }
+}
+
+/// Each block computes a tile of pixels and filters of a group.
+pub(super) fn warps<T: Multiplicand>(configuration: &Configuration) -> Warps
+where
+    T::Sum: Accumulator + Sum,
+{
+    let Configuration { dtype, geometry, tile, piece, ending } = configuration.clone();
+    if let Err(rule) = tile.validate() {
+        panic!("{rule}");
+    }
+    let name = format!("conv_mma_{}_{dtype}_{piece}_{}_{}", tile.key(), geometry.key(), ending.key());
+    let body = move |images: Global<u8>,
+                     filters: Global<u8>,
+                     sizes: Array<u32, SIZES>,
+                     image: Array<u32, IMAGE>,
+                     result: Global<u8>,
+                     x: Global<u8>,
+                     y: Global<u8>,
+                     z: Global<u8>,
+                     ends: Array<i64, STRIDES>,
+                     scalars: Array<f64, MAX_SCALARS>| {
+        // Shared-memory map
+        let sides = [tile.rows(), tile.columns()];
+        let [of_pixels, of_filters] =
+            sides.map(|side| Ring::<T>::new(Pieces { lying: Lying::Steps, bytes: piece }, tile, side));
+        // Roles
+        let work = Bands::new(sides, 1, tile.band, sizes).work(block_idx().x, Val::constant(0));
+        let (first, lines) = ([work.row, work.column], [sizes.at(0), sizes.at(1)]);
+        let group = work.position.flat;
+        let depth = geometry.depth();
+        let images = images.reinterpret::<T>().at(group * geometry.channels);
+        let pixels = Pixels::new(of_pixels, geometry, images, image, [first[0], lines[0]]);
+        let filters = filters.reinterpret::<T>().at((group * lines[1]).cast::<i64>() * i64::from(depth));
+        let end = pixels.has_rest.then(|| Val::constant(depth));
+        let strides = [i64::from(depth), 1].map(Val::constant);
+        let filters = Strided::new(of_filters, filters, strides, [first[1], lines[1]], end);
+        // Main loop
+        let sums = WarpTile::new(tile);
+        sums.add_products([&pixels, &filters], [Val::constant(0), Val::constant(depth)]);
+        // Epilogue
+        let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
+        let finish = Finish::<T::Sum>::new(&ending, outputs, lines, work.position);
+        sums.finish(&finish, first);
+    };
+    kernel(name, body).required_block(tile.threads()).min_blocks(1)
+}
