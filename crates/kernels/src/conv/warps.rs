@@ -11,8 +11,8 @@ use super::geometry::Geometry;
 use super::problem::{Layout, Problem};
 use crate::Dtype;
 use crate::matmul::{
-    self, Accumulator, Bands, Ending, Feed, Finish, Lying, MAX_SCALARS, Matrix, MmaTile, Outputs, Pieces, Ring, SIZES,
-    STRIDES, Singles, Strided, WarpTile,
+    self, Accumulator, Bands, Ending, Feed, Finish, Lying, MAX_INPUTS, MAX_SCALARS, Matrix, MmaTile, Outputs, Pieces,
+    Ring, SIZES, STRIDES, Singles, Strided, WarpTile,
 };
 
 /// Words of the sizes beside those of a product: height and width of the image, channels of all groups, pixels of the
@@ -26,9 +26,7 @@ pub(super) type Warps = Kernel<(
     [u32; SIZES],
     [u32; IMAGE],
     Global<u8>,
-    Global<u8>,
-    Global<u8>,
-    Global<u8>,
+    [Global<u8>; MAX_INPUTS],
     [i64; STRIDES],
     [f64; MAX_SCALARS],
 )>;
@@ -170,9 +168,7 @@ where
                      sizes: Array<u32, SIZES>,
                      image: Array<u32, IMAGE>,
                      result: Global<u8>,
-                     x: Global<u8>,
-                     y: Global<u8>,
-                     z: Global<u8>,
+                     inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
         // Shared-memory map
@@ -194,7 +190,7 @@ where
         let sums = WarpTile::new(tile);
         sums.add_products([&pixels, &filters], [Val::constant(0), Val::constant(depth)]);
         // Epilogue
-        let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
+        let outputs = Outputs { result, inputs, strides: ends, scalars };
         let finish = Finish::<T::Sum>::new(&ending, outputs, lines, work.position);
         sums.finish(&finish, first);
     };

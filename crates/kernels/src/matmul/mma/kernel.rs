@@ -8,7 +8,7 @@ use super::ring::{Ring, Strided};
 use super::tile::MmaTile;
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
-use crate::matmul::epilogue::MAX_SCALARS;
+use crate::matmul::epilogue::{MAX_INPUTS, MAX_SCALARS};
 use crate::matmul::finish::{Ending, Finish, Outputs, STRIDES};
 use crate::matmul::problem::BATCH_RANK;
 use crate::matmul::simt::{MATRICES, SIZES, Simt};
@@ -44,9 +44,7 @@ where
                      sizes: Array<u32, SIZES>,
                      strides: Array<i64, MATRICES>,
                      result: Global<u8>,
-                     x: Global<u8>,
-                     y: Global<u8>,
-                     z: Global<u8>,
+                     inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
         // Shared-memory map
@@ -71,7 +69,7 @@ where
         // Epilogue
         let bytes = ending.result_bytes() as i64;
         let result = result.at(work.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
-        let outputs = Outputs { result, inputs: [x, y, z], strides: ends, scalars };
+        let outputs = Outputs { result, inputs, strides: ends, scalars };
         let finish = Finish::<T::Sum>::new(&ending, outputs, lines, work.position);
         sums.finish(&finish, first);
     };
