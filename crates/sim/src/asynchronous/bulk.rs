@@ -86,10 +86,17 @@ unsafe fn begin(m: &mut Machine, op: &Op, mask: u32) {
 }
 
 /// A request broke a rule, which is recorded.
-struct Refused;
+pub(super) struct Refused;
 
 impl Machine {
-    fn refuse<V>(&mut self, op: &Op, kind: FindingKind, lane: u32, address: u64, rule: String) -> Result<V, Refused> {
+    pub(super) fn refuse<V>(
+        &mut self,
+        op: &Op,
+        kind: FindingKind,
+        lane: u32,
+        address: u64,
+        rule: String,
+    ) -> Result<V, Refused> {
         address_fault(self, op, kind, lane, address, rule);
         Err(Refused)
     }
@@ -172,10 +179,17 @@ impl Machine {
     }
 
     /// A range of shared memory of some block of the cluster.
-    fn shared_side(&mut self, op: &Op, lane: u32, address: u64, bytes: u32, align: u32) -> Result<Memory, Refused> {
+    pub(super) fn shared_side(
+        &mut self,
+        op: &Op,
+        lane: u32,
+        address: u64,
+        bytes: u32,
+        align: u32,
+    ) -> Result<Memory, Refused> {
         let shown = SHARED_WINDOW.wrapping_add(address);
         let Some(memory) = u32::try_from(address).ok().and_then(|address| self.place(address)) else {
-            let rule = "a bulk copy to or from shared memory of no block of the cluster".to_owned();
+            let rule = "an asynchronous copy to or from shared memory of no block of the cluster".to_owned();
             return self.refuse(op, FindingKind::OutOfBounds, lane, shown, rule);
         };
         if !memory.offset.is_multiple_of(align) {
@@ -183,13 +197,14 @@ impl Machine {
             return self.refuse(op, FindingKind::Misaligned, lane, shown, rule);
         }
         if memory.offset.checked_add(bytes).is_none_or(|end| end > self.shared_bytes) {
-            let rule = format!("a bulk copy of {bytes} bytes outside the {} bytes of shared memory", self.shared_bytes);
+            let size = self.shared_bytes;
+            let rule = format!("an asynchronous copy of {bytes} bytes outside the {size} bytes of shared memory");
             return self.refuse(op, FindingKind::OutOfBounds, lane, shown, rule);
         }
         let (start, end) = (memory.offset, memory.offset + bytes);
         let holds = |p: &crate::exec::code::Placed| p.offset <= start && end <= p.offset + p.bytes;
         if self.checked && bytes != 0 && !self.shared_map.iter().any(holds) {
-            let rule = format!("a bulk copy of {bytes} bytes outside every shared variable");
+            let rule = format!("an asynchronous copy of {bytes} bytes outside every shared variable");
             return self.refuse(op, FindingKind::OutOfBounds, lane, shown, rule);
         }
         Ok(memory)
@@ -208,42 +223,55 @@ impl Machine {
             self.global_side(op, r)?
         };
         let to = self.shared_side(op, r.lane, r.shared, bytes, if is_tensor { 128 } else { 16 })?;
-        let Some(barrier) = self.barrier_place(op, r.barrier, r.lane) else { return Err(Refused) };
-        let multicast = op.imm & MULTICAST != 0;
-        if barrier.rank != to.rank {
-            let rule = "the barrier of a bulk copy must lie in the block that the copy goes to".to_owned();
-            return self.refuse(op, FindingKind::InvalidSync, r.lane, SHARED_WINDOW.wrapping_add(r.barrier), rule);
-        }
+        let barrier = self.barrier_beside(op, r.lane, r.barrier, to)?;
         self.count_bulk(op, &from, bytes);
-        let by = Thread { block: self.block, warp: self.warp, lane: r.lane };
-        let reduction = self.asynchronous_reduction(op, &from);
-        let load = Load {
-            instruction: op.instruction,
-            by,
-            from,
-            to: to.offset,
-            bytes,
-            reduction,
-            barrier: barrier.offset,
-            is_noted: false,
-        };
+        let reduction = self.asynchronous_reduction(op, r.lane, &from)?;
+        let load = self.load(op, r.lane, (from, to.offset, bytes), reduction, barrier);
         self.check_load_begins(op, r.lane, &load);
-        let ranks = if multicast { r.blocks } else { 1 << to.rank };
+        let ranks = if op.imm & MULTICAST != 0 { r.blocks } else { 1 << to.rank };
         for rank in (0..32).filter(|rank| ranks >> rank & 1 != 0) {
             let Some(peer) = self.cluster.peers.get(rank as usize).filter(|peer| !peer.exited) else {
                 let rule = format!("a multicast to rank {rank} of the cluster, which has no such block any more");
                 return self.refuse(op, FindingKind::UseAfterFree, r.lane, SHARED_WINDOW.wrapping_add(r.shared), rule);
             };
             debug_assert!(!peer.shared.is_null(), "a resident block has memory");
-            self.check_load_lands_in(op, r.lane, &load, rank);
-            let is_noted = rank == self.cluster.rank;
-            self.cluster.peers[rank as usize].loads.push(Load { is_noted, ..load.clone() });
-            if rank != self.cluster.rank {
-                self.cluster.wake |= 1 << rank;
-            }
+            self.send(op, load.clone(), rank);
         }
         self.land_early();
         Ok(())
+    }
+
+    /// The offset of a barrier, which must lie in the block that the copy goes to.
+    pub(super) fn barrier_beside(&mut self, op: &Op, lane: u32, address: u64, to: Memory) -> Result<u32, Refused> {
+        let Some(barrier) = self.barrier_place(op, address, lane) else { return Err(Refused) };
+        if barrier.rank != to.rank {
+            let rule = "the barrier of an asynchronous copy must lie in the block that the copy goes to".to_owned();
+            return self.refuse(op, FindingKind::InvalidSync, lane, SHARED_WINDOW.wrapping_add(address), rule);
+        }
+        Ok(barrier.offset)
+    }
+
+    /// A copy that a lane of the current warp begins.
+    pub(super) fn load(
+        &self,
+        op: &Op,
+        lane: u32,
+        (from, to, bytes): (Place, u32, u32),
+        reduction: Option<Reduction>,
+        barrier: u32,
+    ) -> Load {
+        let by = Thread { block: self.block, warp: self.warp, lane };
+        Load { instruction: op.instruction, by, from, to, bytes, reduction, barrier, is_noted: false }
+    }
+
+    /// Sends a copy to the shared memory of a block that has not exited.
+    pub(super) fn send(&mut self, op: &Op, load: Load, rank: u32) {
+        self.check_load_lands_in(op, &load, rank);
+        let is_noted = rank == self.cluster.rank;
+        self.cluster.peers[rank as usize].loads.push(Load { is_noted, ..load });
+        if !is_noted {
+            self.cluster.wake |= 1 << rank;
+        }
     }
 
     fn begin_store(&mut self, op: &Op, r: &Request) -> Result<(), Refused> {
@@ -256,7 +284,7 @@ impl Machine {
         }
         self.count_bulk(op, &to, bytes);
         let by = Thread { block: self.block, warp: self.warp, lane: r.lane };
-        let reduction = self.asynchronous_reduction(op, &to);
+        let reduction = self.asynchronous_reduction(op, r.lane, &to)?;
         let group = self.asynchronous.bulk_groups[self.warp as usize][r.lane as usize];
         let store = Store {
             instruction: op.instruction,
@@ -279,13 +307,25 @@ impl Machine {
         Ok(())
     }
 
-    /// The reduction that an instruction names, on the elements of its tensor.
-    fn asynchronous_reduction(&self, op: &Op, place: &Place) -> Option<Reduction> {
-        let index = usize::try_from(op.imm >> REDUCTION_SHIFT).unwrap_or(0).checked_sub(1)?;
+    /// The reduction that an instruction names, if it names one, on the elements of its tensor.
+    pub(super) fn asynchronous_reduction(
+        &mut self,
+        op: &Op,
+        lane: u32,
+        place: &Place,
+    ) -> Result<Option<Reduction>, Refused> {
+        let index = usize::try_from(op.imm >> REDUCTION_SHIFT).unwrap_or(0);
+        let Some(index) = index.checked_sub(1) else { return Ok(None) };
         let reduction = self.reductions[index];
-        match place {
-            Place::Tensor(tensor) => reduction.on(tensor.map.element),
-            Place::Linear(_) | Place::Shared(..) => Some(reduction),
+        let Place::Tensor(tensor) = place else { return Ok(Some(reduction)) };
+        let element = tensor.map.element;
+        let address = tensor.map.address;
+        match reduction.on(element) {
+            Some(reduction) => Ok(Some(reduction)),
+            None => {
+                let rule = format!("there is no such reduction of a tensor of {element:?}");
+                self.refuse(op, FindingKind::InvalidSync, lane, address, rule)
+            }
         }
     }
 
@@ -303,7 +343,7 @@ impl Machine {
             }
         });
         let counters = &mut self.counters[op.instruction as usize];
-        counters.global_requests += u64::from(!matches!(place, Place::Shared(..)));
+        counters.global_requests += u64::from(!matches!(place, Place::Shared(..) | Place::Held(_)));
         counters.global_bytes += moved;
         counters.sectors += sectors;
     }

@@ -95,6 +95,17 @@ impl Reduction {
         Ok(Self { operation, ty })
     }
 
+    /// The reduction that `red.async` names.
+    pub(super) fn of_thread(d: &Decoder, inst: &Instruction) -> Result<Self, Error> {
+        // ptxas takes a sum of .s64, too, which is that of .u64.
+        match Self::decode(d, inst, false) {
+            Err(_) if inst.has("add") && d.ty(inst, 0)? == T::S64 => {
+                Ok(Self { operation: Operation::Add, ty: T::U64 })
+            }
+            other => other,
+        }
+    }
+
     /// For tensors: the type is that of the map.
     pub(super) fn of_tensor(d: &Decoder, inst: &Instruction) -> Result<Self, Error> {
         let named = OPERATIONS.iter().find(|(name, _)| inst.has(name));

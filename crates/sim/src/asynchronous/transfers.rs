@@ -1,4 +1,4 @@
-//! Bulk copies under way: loads that a barrier tells of, and stores in the groups of a thread.
+//! Copies under way: loads into shared memory that a barrier tells of, and bulk stores in the groups of a thread.
 //!
 //! A load lands when a wait at its barrier could not succeed otherwise; a store reads shared memory and writes global memory at
 //! the wait that covers its group, or when its block is over.
@@ -6,6 +6,7 @@
 use super::bytes;
 use super::reduce::Reduction;
 use super::tensor_box::{Piece, TensorBox};
+use crate::check::Kind;
 use crate::exec::machine::Machine;
 use crate::tensor_map::Fill;
 
@@ -29,6 +30,8 @@ pub(crate) enum Place {
     Tensor(Box<TensorBox>),
     /// Bytes in the shared memory of a block of the cluster.
     Shared(*mut u8, u32),
+    /// Bytes that the thread had in registers, of which the copy moves the first ones.
+    Held([u8; 16]),
 }
 
 /// A copy into shared memory.
@@ -80,7 +83,14 @@ pub(crate) fn pieces(place: &Place, shared: u32, bytes: u32, mut each: impl FnMu
     match place {
         Place::Linear(address) => each(Piece { global: Some(*address), shared, bytes }),
         Place::Tensor(tensor) => tensor.pieces(shared, each),
-        Place::Shared(..) => {}
+        Place::Shared(..) | Place::Held(_) => {}
+    }
+}
+
+impl Load {
+    /// What it does to the bytes that it comes to.
+    pub(crate) const fn kind(&self) -> Kind {
+        if self.reduction.is_some() { Kind::Atomic } else { Kind::Write }
     }
 }
 
@@ -89,13 +99,17 @@ impl Machine {
     pub(super) fn land(&mut self, load: &Load) {
         let shared = self.shared;
         let mut buffer = vec![0; load.bytes as usize];
-        if let Place::Shared(memory, from) = load.from {
-            // SAFETY: the range was found inside the shared memory of a block of the cluster, which is still there.
-            unsafe { std::ptr::copy_nonoverlapping(memory.add(from as usize), buffer.as_mut_ptr(), buffer.len()) };
+        match &load.from {
+            Place::Shared(memory, from) => {
+                // SAFETY: the range was found inside the shared memory of a block of the cluster, which is still there.
+                unsafe { std::ptr::copy_nonoverlapping(memory.add(*from as usize), buffer.as_mut_ptr(), buffer.len()) };
+            }
+            Place::Held(bytes) => buffer.copy_from_slice(&bytes[..load.bytes as usize]),
+            Place::Linear(_) | Place::Tensor(_) => {}
         }
         let fill = match &load.from {
             Place::Tensor(tensor) => fill_pattern(tensor),
-            Place::Linear(_) | Place::Shared(..) => [0; 8],
+            Place::Linear(_) | Place::Shared(..) | Place::Held(_) => [0; 8],
         };
         let global = &mut self.global;
         pieces(&load.from, load.to, load.bytes, |piece| {

@@ -103,7 +103,7 @@ impl BlockCheck {
         for lane in Lanes(access.mask) {
             let start = addresses[lane as usize];
             let side = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
-            let flight = Flight { start, end: start + access.bytes, kind: access.kind, side };
+            let flight = Flight { start, end: start + access.bytes, hold: access.kind.into(), side };
             self.flights.add(flight);
         }
     }
@@ -112,7 +112,7 @@ impl BlockCheck {
     pub(crate) fn copy_lands(&mut self, access: &Access, addresses: &[u32; 32]) {
         for lane in Lanes(access.mask) {
             let start = addresses[lane as usize];
-            self.flights.remove(start, start + access.bytes, access.kind, access.instr);
+            self.flights.remove(start, start + access.bytes, access.kind.into(), access.instr);
         }
         self.shared.landed(&mut self.order, access, addresses);
     }

@@ -2,7 +2,7 @@
 //!
 //! From issue to the wait that covers it a copy may touch its bytes at any time, so whoever else writes them races with it,
 //! and so does whoever reads what it writes (PTX ISA, "Asynchronous copy": both are undefined). That holds by the state
-//! alone: an access that is ordered before the copy was made before it.
+//! alone: an access that is ordered before the copy was made before it. Reductions may meet one another, and atomics.
 //!
 //! What can be missed: of several copies in flight over one word, a finding names one.
 
@@ -11,8 +11,36 @@ use std::collections::HashMap;
 use super::access::{Access, Kind, Lanes};
 use super::findings::{Rule, Side};
 
-/// A word that some copy writes.
+/// A word that some copy does more to than read it, or of a barrier.
 const WRITTEN: u8 = 0x80;
+
+/// What a copy does to bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Reads,
+    Writes,
+    /// It combines with what is there, in one step as far as others can see.
+    Reduces,
+    /// No copy: an mbarrier lies there.
+    Barrier,
+}
+
+impl From<Kind> for Hold {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Read => Self::Reads,
+            Kind::Write => Self::Writes,
+            Kind::Atomic => Self::Reduces,
+        }
+    }
+}
+
+impl Hold {
+    /// Whether an access of this kind does harm to what is held, or is harmed.
+    fn collides(self, access: Self) -> bool {
+        !matches!((self, access), (Self::Reads, Self::Reads) | (Self::Reduces, Self::Reduces))
+    }
+}
 
 /// One copy's hold on a range of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +49,7 @@ pub(crate) struct Flight {
     pub(crate) start: u32,
     pub(crate) end: u32,
     /// What the copy does there.
-    pub(crate) kind: Kind,
+    pub(crate) hold: Hold,
     /// Who began it.
     pub(super) side: Side,
 }
@@ -60,10 +88,9 @@ impl InFlight {
         if self.words.len() < last {
             self.words.resize(last, 0);
         }
-        let hit = self.look(flight.start, flight.end, flight.kind);
-        let writes = flight.kind != Kind::Read;
+        let hit = self.look(flight.start, flight.end, flight.hold);
         for word in &mut self.words[flight.start as usize / 4..last] {
-            if writes {
+            if flight.hold != Hold::Reads {
                 *word |= WRITTEN;
             } else if *word & !WRITTEN < !WRITTEN {
                 *word += 1;
@@ -76,18 +103,21 @@ impl InFlight {
     }
 
     /// A copy has landed, or has read all that it reads.
-    pub(super) fn remove(&mut self, start: u32, end: u32, kind: Kind, instr: u32) {
+    pub(super) fn remove(&mut self, start: u32, end: u32, hold: Hold, instr: u32) {
         let Some(list) = self.flights.get_mut(&(start / 4)) else { return };
-        let found = list.iter().position(|f| (f.start, f.end, f.kind, f.side.instr) == (start, end, kind, instr));
+        let found = list.iter().position(|f| (f.start, f.end, f.hold, f.side.instr) == (start, end, hold, instr));
         let Some(at) = found else { return };
         list.swap_remove(at);
         if list.is_empty() {
             self.flights.remove(&(start / 4));
         }
         self.count -= 1;
-        for word in &mut self.words[start as usize / 4..end.div_ceil(4) as usize] {
-            if kind != Kind::Read {
-                *word &= !WRITTEN;
+        for word in start / 4..end.div_ceil(4) {
+            // Of reductions others may be under way.
+            let stays = hold == Hold::Reduces && self.find(word * 4, word * 4 + 4, Hold::Reads).is_some();
+            let word = &mut self.words[word as usize];
+            if hold != Hold::Reads {
+                *word &= if stays { u8::MAX } else { !WRITTEN };
             } else if *word & !WRITTEN != 0 {
                 *word -= 1;
             }
@@ -96,31 +126,30 @@ impl InFlight {
 
     /// No barrier lies at this offset any more.
     pub(super) fn end_barrier(&mut self, start: u32) {
-        let barrier = |f: &&Flight| f.start == start && f.kind == Kind::Atomic;
+        let barrier = |f: &&Flight| f.start == start && f.hold == Hold::Barrier;
         if let Some(flight) = self.flights.get(&(start / 4)).and_then(|all| all.iter().find(barrier)) {
-            let Flight { end, kind, side, .. } = *flight;
-            self.remove(start, end, kind, side.instr);
+            let Flight { end, hold, side, .. } = *flight;
+            self.remove(start, end, hold, side.instr);
         }
     }
 
     /// The copy that an access to these bytes collides with.
-    pub(super) fn look(&self, start: u32, end: u32, kind: Kind) -> Option<(Rule, Flight)> {
+    pub(super) fn look(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
         let to = (end.div_ceil(4) as usize).min(self.words.len());
         let from = start as usize / 4;
-        let harm = |word: u8| word & WRITTEN != 0 || (kind != Kind::Read && word != 0);
+        let harm = |word: u8| word & WRITTEN != 0 || (access != Hold::Reads && word != 0);
         if from >= to || !self.words[from..to].iter().any(|&word| harm(word)) {
             return None;
         }
-        self.find(start, end, kind)
+        self.find(start, end, access)
     }
 
     #[cold]
-    fn find(&self, start: u32, end: u32, kind: Kind) -> Option<(Rule, Flight)> {
+    fn find(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
         let lowest = start.saturating_sub(self.longest) / 4;
         (lowest..end.div_ceil(4)).filter_map(|word| self.flights.get(&word)).flatten().find_map(|flight| {
             let overlaps = flight.start < end && start < flight.end;
-            let harms = kind != Kind::Read || flight.kind != Kind::Read;
-            (overlaps && harms).then(|| (rule(flight.kind, kind), *flight))
+            (overlaps && flight.hold.collides(access)).then(|| (rule(flight.hold, access), *flight))
         })
     }
 
@@ -128,17 +157,17 @@ impl InFlight {
     pub(super) fn first_collision(&self, access: &Access, addresses: &[u32; 32]) -> Option<(Rule, Flight, u32)> {
         Lanes(access.mask).find_map(|lane| {
             let start = addresses[lane as usize];
-            self.look(start, start + access.bytes, access.kind).map(|(rule, flight)| (rule, flight, lane))
+            self.look(start, start + access.bytes, access.kind.into()).map(|(rule, flight)| (rule, flight, lane))
         })
     }
 }
 
 /// What an access does to a copy in flight.
-fn rule(flying: Kind, access: Kind) -> Rule {
+fn rule(flying: Hold, access: Hold) -> Rule {
     match (flying, access) {
-        (Kind::Atomic, _) => Rule::TouchesBarrier,
-        (Kind::Read, _) => Rule::OverwritesSource,
-        (_, Kind::Read) => Rule::ReadBeforeLanding,
+        (Hold::Barrier, _) => Rule::TouchesBarrier,
+        (Hold::Reads, _) => Rule::OverwritesSource,
+        (_, Hold::Reads) => Rule::ReadBeforeLanding,
         _ => Rule::WriteBeforeLanding,
     }
 }
@@ -147,31 +176,44 @@ fn rule(flying: Kind, access: Kind) -> Rule {
 mod tests {
     use super::*;
 
-    fn flight(start: u32, end: u32, kind: Kind) -> Flight {
-        Flight { start, end, kind, side: Side { instr: start, block: 0, warp: 0, lane: 0 } }
+    fn flight(start: u32, end: u32, hold: Hold) -> Flight {
+        Flight { start, end, hold, side: Side { instr: start, block: 0, warp: 0, lane: 0 } }
     }
 
     #[test]
     fn a_landing_copy_is_touched_by_nobody() {
         let mut all = InFlight::default();
-        assert_eq!(all.add(flight(16, 32, Kind::Write)), None);
-        let hit = |all: &InFlight, start, end, kind| all.look(start, end, kind).map(|(rule, _)| rule);
-        assert_eq!(hit(&all, 0, 16, Kind::Write), None);
-        assert_eq!(hit(&all, 28, 36, Kind::Read), Some(Rule::ReadBeforeLanding));
-        assert_eq!(hit(&all, 31, 32, Kind::Write), Some(Rule::WriteBeforeLanding));
-        all.remove(16, 32, Kind::Write, 16);
-        assert_eq!(hit(&all, 28, 36, Kind::Read), None);
+        assert_eq!(all.add(flight(16, 32, Hold::Writes)), None);
+        let hit = |all: &InFlight, start, end, hold| all.look(start, end, hold).map(|(rule, _)| rule);
+        assert_eq!(hit(&all, 0, 16, Hold::Writes), None);
+        assert_eq!(hit(&all, 28, 36, Hold::Reads), Some(Rule::ReadBeforeLanding));
+        assert_eq!(hit(&all, 31, 32, Hold::Writes), Some(Rule::WriteBeforeLanding));
+        all.remove(16, 32, Hold::Writes, 16);
+        assert_eq!(hit(&all, 28, 36, Hold::Reads), None);
         assert!(all.is_empty());
     }
 
     #[test]
     fn bytes_that_copies_read_may_be_read_but_not_written() {
         let mut all = InFlight::default();
-        assert_eq!(all.add(flight(0, 64, Kind::Read)), None);
-        assert_eq!(all.add(flight(32, 64, Kind::Read)), None);
-        assert_eq!(all.look(40, 44, Kind::Read), None);
-        all.remove(0, 64, Kind::Read, 0);
-        assert_eq!(all.look(0, 4, Kind::Write), None);
-        assert_eq!(all.look(32, 36, Kind::Write).map(|(rule, _)| rule), Some(Rule::OverwritesSource));
+        assert_eq!(all.add(flight(0, 64, Hold::Reads)), None);
+        assert_eq!(all.add(flight(32, 64, Hold::Reads)), None);
+        assert_eq!(all.look(40, 44, Hold::Reads), None);
+        all.remove(0, 64, Hold::Reads, 0);
+        assert_eq!(all.look(0, 4, Hold::Writes), None);
+        assert_eq!(all.look(32, 36, Hold::Writes).map(|(rule, _)| rule), Some(Rule::OverwritesSource));
+    }
+
+    #[test]
+    fn reductions_meet_but_nothing_else_comes_between() {
+        let mut all = InFlight::default();
+        assert_eq!(all.add(flight(0, 4, Hold::Reduces)), None);
+        assert_eq!(all.add(Flight { side: Side { instr: 9, block: 1, warp: 0, lane: 0 }, ..flight(0, 4, Hold::Reduces) }), None);
+        all.remove(0, 4, Hold::Reduces, 9);
+        assert_eq!(all.look(0, 4, Hold::Reads).map(|(rule, _)| rule), Some(Rule::ReadBeforeLanding));
+        assert_eq!(all.look(0, 4, Hold::Writes).map(|(rule, _)| rule), Some(Rule::WriteBeforeLanding));
+        assert_eq!(all.look(0, 4, Hold::Reduces), None);
+        all.remove(0, 4, Hold::Reduces, 0);
+        assert_eq!(all.look(0, 4, Hold::Writes), None);
     }
 }

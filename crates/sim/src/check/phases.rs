@@ -17,9 +17,9 @@ use super::access::{Access, Kind, Lanes, Scope, Semantics};
 use super::block::BlockCheck;
 use super::clock::{AGENTS, Clock, Known, NOTHING, PROXIED, join};
 use super::findings::{Findings, Found, Rule, Side};
-use super::flight::Flight;
+use super::flight::{Flight, Hold};
 use super::order::{BlockOrder, Ordered};
-use super::{LaunchCheck, Space};
+use super::{LaunchCheck, Space, Strength};
 
 /// One mbarrier.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl BlockCheck {
             let start = offsets[lane as usize];
             let side = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
             self.flights.end_barrier(start);
-            self.flights.add(Flight { start, end: start + 8, kind: Kind::Atomic, side });
+            self.flights.add(Flight { start, end: start + 8, hold: Hold::Barrier, side });
             self.order.barriers.0.remove(&start);
             let id = self.order.record(access.warp, access.instr, Kind::Write);
             self.order.barriers.at(start).made = Some((side, id));
@@ -195,23 +195,23 @@ impl BlockCheck {
 
     /// The part of [`proxy_begins`](Self::proxy_begins) for a copy that another block began.
     pub(crate) fn proxy_flies(&mut self, side: Side, kind: Kind, (start, end): (u32, u32), findings: &mut Findings) {
-        if let Some((rule, flight)) = self.flights.add(Flight { start, end, kind, side }) {
+        if let Some((rule, flight)) = self.flights.add(Flight { start, end, hold: kind.into(), side }) {
             let address = u64::from(start.max(flight.start));
             let other = Some(flight.side);
             findings.add(Found { rule, space: Space::Shared, address, this: side, other, count: 1 });
         }
     }
 
-    /// A bulk copy has written a range, and the barrier at `barrier` tells of it.
-    pub(crate) fn bulk_lands(&mut self, side: Side, (start, end): (u32, u32), barrier: u32) {
-        self.flights.remove(start, end, Kind::Write, side.instr);
+    /// A copy has written a range or combined with it, and the barrier at `barrier` tells of it.
+    pub(crate) fn copy_lands_for(&mut self, side: Side, kind: Kind, (start, end): (u32, u32), barrier: u32) {
+        self.flights.remove(start, end, kind.into(), side.instr);
         let (id, agent) = self.order.copy_record(barrier, side, Kind::Write);
         self.shared.landed_range(&mut self.order, (id, agent), (start, end));
     }
 
     /// An operation of the other proxy has read a range, and its lane knows it.
     pub(crate) fn proxy_has_read(&mut self, side: Side, range: (u32, u32), findings: &mut Findings) {
-        self.flights.remove(range.0, range.1, Kind::Read, side.instr);
+        self.flights.remove(range.0, range.1, Hold::Reads, side.instr);
         self.each_chunk(side, Kind::Read, range, |check, access, offsets| {
             check.shared.access(&mut check.order, check.block, access, offsets, None, findings);
         });
@@ -235,7 +235,7 @@ impl BlockCheck {
     /// The operation has read them, and the warp knows it.
     pub(crate) fn warp_reads_end(&mut self, instr: u32, warp: u32, units: &[u32], findings: &mut Findings) {
         for &unit in units {
-            self.flights.remove(unit, unit + 16, Kind::Read, instr);
+            self.flights.remove(unit, unit + 16, Hold::Reads, instr);
         }
         self.warp_reads(instr, warp, units, findings);
     }
@@ -246,7 +246,7 @@ impl BlockCheck {
             let mut offsets = [some[0]; 32];
             offsets[..some.len()].copy_from_slice(some);
             let mask = u32::MAX >> (32 - some.len());
-            let strength = super::Strength::Weak;
+            let strength = Strength::Weak;
             let access = Access { instr, warp, mask, bytes: 16, kind: Kind::Read, strength };
             self.shared.access(&mut self.order, self.block, &access, &offsets, None, findings);
         }
@@ -267,7 +267,10 @@ impl BlockCheck {
         let mut at = start;
         while at < end {
             let bytes = if (end - at) >= 16 && at.is_multiple_of(16) { 16 } else { 4 };
-            let strength = super::Strength::Weak;
+            let strength = match kind {
+                Kind::Atomic => Strength::Strong(Semantics::Relaxed, Scope::Gpu),
+                Kind::Read | Kind::Write => Strength::Weak,
+            };
             let access = Access { instr: side.instr, warp: side.warp, mask: bit, bytes, kind, strength };
             let mut offsets = [0; 32];
             offsets[side.lane as usize] = at;
@@ -283,7 +286,7 @@ impl BlockCheck {
         for lane in Lanes(access.mask) {
             let start = addresses[lane as usize];
             let end = start + access.bytes;
-            self.flights.remove(start, end, access.kind, access.instr);
+            self.flights.remove(start, end, access.kind.into(), access.instr);
             let side = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
             let record = self.order.copy_record(barrier, side, Kind::Write);
             self.shared.landed_range(&mut self.order, record, (start, end));

@@ -41,6 +41,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         }
         O::Cvt => convert::decode(d, inst),
         O::Mov | O::Cvta | O::Isspacep => moves::decode(d, inst),
+        O::St | O::Red if inst.has("async") => asynchronous::thread_stores::decode(d, inst),
         O::Ld | O::Ldu | O::St | O::Prefetch | O::Prefetchu | O::Applypriority | O::Discard | O::Createpolicy => {
             access::decode(d, inst)
         }

@@ -144,24 +144,30 @@ impl Machine {
     }
 
     /// Checks what a load writes of the shared memory of a block of the cluster, as it begins.
-    pub(crate) fn check_load_lands_in(&mut self, op: &Op, lane: u32, load: &Load, rank: u32) {
+    pub(crate) fn check_load_lands_in(&mut self, op: &Op, load: &Load, rank: u32) {
         if self.checking.is_none() {
             return;
         }
         let memory = self.cluster_memory(rank);
         let is_own = rank == self.cluster.rank;
-        let warp = self.warp;
         let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut() else { return };
         let range = (load.to, load.to + load.bytes);
-        if is_own {
-            block.proxy_begins(side(load.instruction, load.by), Kind::Write, range, findings);
+        let (kind, by) = (load.kind(), (load.by.warp, load.by.lane));
+        let strength = if kind == Kind::Atomic { STRONG } else { Strength::Weak };
+        if is_own && matches!(load.from, transfers::Place::Held(_)) {
+            // A store of a thread is no operation of the other proxy.
+            let access = one_lane(op.instruction, by, load.bytes, kind, strength);
+            block.copy_begins(&access, &[load.to; 32], findings);
+        } else if is_own {
+            block.proxy_begins(side(load.instruction, load.by), kind, range, findings);
         }
         let Some(memory) = memory else { return };
-        for at in (range.0..range.1).step_by(16) {
-            let access = one_lane(op.instruction, (warp, lane), 16, Kind::Write, Strength::Weak);
+        let bytes = load.bytes.min(16);
+        for at in (range.0..range.1).step_by(bytes as usize) {
+            let access = one_lane(op.instruction, by, bytes, kind, strength);
             block.cluster_access(launch, &memory, &access, &[at; 32], None, findings);
         }
-        let access = one_lane(op.instruction, (warp, lane), 8, Kind::Atomic, STRONG);
+        let access = one_lane(op.instruction, by, 8, Kind::Atomic, STRONG);
         block.release_to_cluster(launch, &access, &memory.addresses(&[load.barrier; 32]));
     }
 
@@ -173,7 +179,7 @@ impl Machine {
             load.is_noted = true;
             if load.by.block != own {
                 let range = (load.to, load.to + load.bytes);
-                block.proxy_flies(side(load.instruction, load.by), Kind::Write, range, findings);
+                block.proxy_flies(side(load.instruction, load.by), load.kind(), range, findings);
             }
         }
     }
@@ -188,7 +194,7 @@ impl Machine {
         {
             block.proxy_has_read(by, (offset, offset + load.bytes), findings);
         }
-        block.bulk_lands(by, (load.to, load.to + load.bytes), load.barrier);
+        block.copy_lands_for(by, load.kind(), (load.to, load.to + load.bytes), load.barrier);
     }
 
     /// Notes that an arrival behind copies by `cp.async` counts.
