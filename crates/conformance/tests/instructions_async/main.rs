@@ -6,3 +6,4 @@ mod harness;
 mod mbarrier;
 mod seeds;
 mod tensor;
+mod tensor_maps;

@@ -10,7 +10,7 @@ use crate::harness::bytes;
 /// Shared memory of the copies, and how much of it is shown.
 const ROOM: usize = 32 * 1024;
 
-fn map(element: TensorType, dims: &[u64], strides: &[u64], box_dims: &[u32]) -> TensorMap {
+pub(crate) fn map(element: TensorType, dims: &[u64], strides: &[u64], box_dims: &[u32]) -> TensorMap {
     TensorMap {
         element,
         address: 0,
@@ -25,14 +25,14 @@ fn map(element: TensorType, dims: &[u64], strides: &[u64], box_dims: &[u32]) -> 
     }
 }
 
-struct Run {
-    shared: Vec<u8>,
+pub(crate) struct Run {
+    pub(crate) shared: Vec<u8>,
     global: Vec<u8>,
     report: Report,
 }
 
 /// Runs a load of the box at `at` (and, with `stores`, a store of what was loaded to `to`).
-fn run(map: &TensorMap, global: &[u8], at: &[i32], offsets: &[u16], to: Option<&[i32]>) -> Run {
+pub(crate) fn run(map: &TensorMap, global: &[u8], at: &[i32], offsets: &[u16], to: Option<&[i32]>) -> Run {
     let rank = map.dims.len();
     let list = |values: &[i32]| values.iter().map(i32::to_string).collect::<Vec<_>>().join(", ");
     let is_im2col = matches!(map.mode, MapMode::Im2col { .. });
@@ -103,7 +103,7 @@ fn steps(map: &TensorMap) -> Vec<u64> {
     (0..box_dims.len()).map(|d| u64::from(box_dims[d].div_ceil(step(d)))).collect()
 }
 
-fn box_bytes(map: &TensorMap) -> u64 {
+pub(crate) fn box_bytes(map: &TensorMap) -> u64 {
     match &map.mode {
         MapMode::Tile { .. } => steps(map).iter().product::<u64>() * u64::from(map.element.bytes()),
         MapMode::Im2col { channels_per_pixel, pixels_per_column, .. } => {
@@ -225,6 +225,47 @@ fn the_fill_may_be_a_number_that_is_none() {
     let word = |n: usize| u32::from_le_bytes(run.shared[n * 4..n * 4 + 4].try_into().unwrap());
     assert_eq!(word(0).to_le_bytes(), global[3 * 80 + 64..][..4]);
     assert!((4..16).all(|n| f32::from_bits(word(n)).is_nan()), "{:x?}", (0..16).map(word).collect::<Vec<_>>());
+}
+
+#[test]
+fn loads_of_rounded_types_round_and_flush() {
+    // Ten bits of fraction are left: of two neighbours the nearer one, of two equally near ones the one whose last bit is 0.
+    let rounded = |value: f32| {
+        if !value.is_finite() {
+            return value;
+        }
+        let step = 2f64.powi((f64::from(value.abs()).log2().floor() as i32).max(-126) - 10);
+        ((f64::from(value) / step).round_ties_even() * step) as f32
+    };
+    let flushed = |value: f32| if value.is_subnormal() { 0f32.copysign(value) } else { value };
+    let map = |element| map(element, &[64], &[], &[64]);
+    let mut values: Vec<f32> = bytes(4 * 44, 8).chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    values.extend([
+        0.0,
+        -0.0,
+        1.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MIN_POSITIVE,
+        f32::MIN_POSITIVE / 3.0,
+    ]);
+    let ties =
+        [0x3f80_1000u32, 0x3f80_3000, 0xbf80_0fff, 0xbf80_1001, 0x3fff_f000, 0x7f7f_ffff, 0x0000_1000, 0x8000_3000];
+    values.extend(ties.map(f32::from_bits));
+    values.resize(64, 1.5);
+    let global: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    type Expected<'a> = &'a dyn Fn(f32) -> f32;
+    let cases: [(TensorType, Expected<'_>); 3] =
+        [(TensorType::Tf32, &rounded), (TensorType::F32Ftz, &flushed), (TensorType::Tf32Ftz, &|v| rounded(flushed(v)))];
+    for (element, expected) in cases {
+        let run = run(&map(element), &global, &[0], &[], None);
+        assert!(run.report.findings.is_empty(), "{:#?}", run.report.findings);
+        for (value, found) in values.iter().zip(run.shared.chunks(4)) {
+            let found = f32::from_le_bytes(found.try_into().unwrap());
+            assert_eq!(found.to_bits(), expected(*value).to_bits(), "{element:?} of {:#x}", value.to_bits());
+        }
+    }
 }
 
 #[test]

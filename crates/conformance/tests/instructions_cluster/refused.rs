@@ -26,6 +26,8 @@ fn what_needs_a_later_target_is_refused() {
         "griddepcontrol.wait;",
         "setmaxnreg.dec.sync.aligned.u32 40;",
         "elect.sync %r1|%p0, -1;",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r2, [%r3];",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r1], %r2, [%r3];",
     ] {
         refused("sm_80", line);
     }
@@ -55,6 +57,18 @@ fn forms_that_the_isa_does_not_have_are_refused() {
         "setmaxnreg.inc.dec.sync.aligned.u32 40;",
         "setmaxnreg.inc.aligned.u32 40;",
         "elect.sync %r1, -1;",
+        "st.async.shared::cluster.b32 [%r1], %r2, [%r3];",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b16 [%r1], %r2, [%r3];",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b64 [%r1], {%d1, %d2, %d3, %d4}, [%r3];",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%r1], %r2, [%r3];",
+        "st.async.release.gpu.global.b32 [%d1], %r2;",
+        "red.async.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r1], %r2, [%r3];",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.f32 [%r1], %f2, [%r3];",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.and.b64 [%r1], %d2, [%r3];",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.min.u64 [%r1], %d2, [%r3];",
+        "multimem.red.relaxed.gpu.global.add.u32 [%d1], %r1;",
+        "fence.acquire.sync_restrict::shared::cta.cluster;",
+        "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.gpu;",
     ] {
         refused("sm_90a", line);
     }

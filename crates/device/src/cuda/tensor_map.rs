@@ -17,8 +17,11 @@ const fn element(element: TensorType) -> sys::CUtensorMapDataType {
         TensorType::I64 => Type::CU_TENSOR_MAP_DATA_TYPE_INT64,
         TensorType::F16 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
         TensorType::F32 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        TensorType::F32Ftz => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ,
         TensorType::F64 => Type::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
         TensorType::Bf16 => Type::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        TensorType::Tf32 => Type::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
+        TensorType::Tf32Ftz => Type::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ,
     }
 }
 

@@ -116,7 +116,10 @@ impl Machine {
                     true
                 })
             }
-            (Window::Global, _) => super::bytes::load(&mut self.global, address, &mut object),
+            (Window::Global, _) => {
+                self.check_map_used(op.instruction, lane, address);
+                super::bytes::load(&mut self.global, address, &mut object)
+            }
             (Window::Shared | Window::Local, _) => false,
         };
         if !found {
@@ -166,7 +169,7 @@ impl Machine {
         Ok((Place::Tensor(Box::new(tensor)), bytes))
     }
 
-    fn in_global(&mut self, op: &Op, lane: u32, address: u64, bytes: u32) -> Result<(), Refused> {
+    pub(super) fn in_global(&mut self, op: &Op, lane: u32, address: u64, bytes: u32) -> Result<(), Refused> {
         if bytes == 0 || self.global.locate(address, bytes.into()).is_some() {
             return Ok(());
         }
@@ -175,7 +178,7 @@ impl Machine {
         } else {
             (FindingKind::OutOfBounds, "outside every allocation")
         };
-        self.refuse(op, kind, lane, address, format!("a bulk copy of {bytes} bytes {what}"))
+        self.refuse(op, kind, lane, address, format!("an access of {bytes} bytes {what}"))
     }
 
     /// A range of shared memory of some block of the cluster.
@@ -189,22 +192,22 @@ impl Machine {
     ) -> Result<Memory, Refused> {
         let shown = SHARED_WINDOW.wrapping_add(address);
         let Some(memory) = u32::try_from(address).ok().and_then(|address| self.place(address)) else {
-            let rule = "an asynchronous copy to or from shared memory of no block of the cluster".to_owned();
+            let rule = "an address in the shared memory of no block of the cluster".to_owned();
             return self.refuse(op, FindingKind::OutOfBounds, lane, shown, rule);
         };
         if !memory.offset.is_multiple_of(align) {
-            let rule = format!("the shared memory of this copy must be aligned to {align} bytes");
+            let rule = format!("the shared memory of this instruction must be aligned to {align} bytes");
             return self.refuse(op, FindingKind::Misaligned, lane, shown, rule);
         }
         if memory.offset.checked_add(bytes).is_none_or(|end| end > self.shared_bytes) {
             let size = self.shared_bytes;
-            let rule = format!("an asynchronous copy of {bytes} bytes outside the {size} bytes of shared memory");
+            let rule = format!("an access of {bytes} bytes outside the {size} bytes of shared memory");
             return self.refuse(op, FindingKind::OutOfBounds, lane, shown, rule);
         }
         let (start, end) = (memory.offset, memory.offset + bytes);
         let holds = |p: &crate::exec::code::Placed| p.offset <= start && end <= p.offset + p.bytes;
         if self.checked && bytes != 0 && !self.shared_map.iter().any(holds) {
-            let rule = format!("an asynchronous copy of {bytes} bytes outside every shared variable");
+            let rule = format!("an access of {bytes} bytes outside every shared variable");
             return self.refuse(op, FindingKind::OutOfBounds, lane, shown, rule);
         }
         Ok(memory)
@@ -224,10 +227,10 @@ impl Machine {
         };
         let to = self.shared_side(op, r.lane, r.shared, bytes, if is_tensor { 128 } else { 16 })?;
         let barrier = self.barrier_beside(op, r.lane, r.barrier, to)?;
-        self.count_bulk(op, &from, bytes);
+        let span = self.count_bulk(op, &from, bytes);
         let reduction = self.asynchronous_reduction(op, r.lane, &from)?;
-        let load = self.load(op, r.lane, (from, to.offset, bytes), reduction, barrier);
-        self.check_load_begins(op, r.lane, &load);
+        let load = Load { span, ..self.load(op, r.lane, (from, to.offset, bytes), reduction, barrier) };
+        self.check_load_begins(&load);
         let ranks = if op.imm & MULTICAST != 0 { r.blocks } else { 1 << to.rank };
         for rank in (0..32).filter(|rank| ranks >> rank & 1 != 0) {
             let Some(peer) = self.cluster.peers.get(rank as usize).filter(|peer| !peer.exited) else {
@@ -261,7 +264,7 @@ impl Machine {
         barrier: u32,
     ) -> Load {
         let by = Thread { block: self.block, warp: self.warp, lane };
-        Load { instruction: op.instruction, by, from, to, bytes, reduction, barrier, is_noted: false }
+        Load { instruction: op.instruction, by, from, to, bytes, reduction, span: (0, 0), barrier, is_noted: false }
     }
 
     /// Sends a copy to the shared memory of a block that has not exited.
@@ -282,7 +285,7 @@ impl Machine {
             let rule = "a bulk store reads the shared memory of its own block only".to_owned();
             return self.refuse(op, FindingKind::OutOfBounds, r.lane, SHARED_WINDOW.wrapping_add(r.shared), rule);
         }
-        self.count_bulk(op, &to, bytes);
+        let span = self.count_bulk(op, &to, bytes);
         let by = Thread { block: self.block, warp: self.warp, lane: r.lane };
         let reduction = self.asynchronous_reduction(op, r.lane, &to)?;
         let group = self.asynchronous.bulk_groups[self.warp as usize][r.lane as usize];
@@ -293,11 +296,12 @@ impl Machine {
             to,
             bytes,
             reduction,
+            span,
             group,
             read: None,
             is_early: false,
         };
-        self.check_store_begins(op, r.lane, &store);
+        self.check_store_begins(&store);
         let mut store = store;
         if self.asynchronous.luck.one_in(2) {
             self.read_source(&mut store);
@@ -329,12 +333,14 @@ impl Machine {
         }
     }
 
-    /// Counts requests, bytes and sectors of global memory.
-    fn count_bulk(&mut self, op: &Op, place: &Place, bytes: u32) {
+    /// Counts requests, bytes and sectors of global memory; gives the first byte and the one past the last.
+    fn count_bulk(&mut self, op: &Op, place: &Place, bytes: u32) -> (u64, u64) {
         let (mut moved, mut sectors) = (0u64, 0u64);
         let mut last = u64::MAX;
+        let mut span = (u64::MAX, 0);
         pieces(place, 0, bytes, |piece| {
             if let Some(address) = piece.global {
+                span = (address.min(span.0), span.1.max(address + u64::from(piece.bytes)));
                 moved += u64::from(piece.bytes);
                 sectors += pattern::range_sectors(address, address + u64::from(piece.bytes));
                 // Chunks of a row may share a sector.
@@ -346,6 +352,7 @@ impl Machine {
         counters.global_requests += u64::from(!matches!(place, Place::Shared(..) | Place::Held(_)));
         counters.global_bytes += moved;
         counters.sectors += sectors;
+        span
     }
 }
 

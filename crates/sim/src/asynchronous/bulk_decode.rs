@@ -17,7 +17,7 @@ use crate::memory_ops::moves::Copy;
 
 const DIMS: [&str; 5] = ["1d", "2d", "3d", "4d", "5d"];
 const BARRIER: &str = "mbarrier::complete_tx::bytes";
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 18] = [
     "async",
     "bulk",
     "tensor",
@@ -36,8 +36,9 @@ const KNOWN: [&str; 19] = [
     "bulk_group",
     "multicast::cluster",
     "L2::cache_hint",
-    "prefetch",
 ];
+/// What prefetches have besides `.tensor` and its dimensions.
+const PREFETCHES: [&str; 8] = ["async", "bulk", "prefetch", "L2", "global", "tile", "im2col", "L2::cache_hint"];
 const REDUCES: [&str; 10] = ["reduce", "add", "min", "max", "inc", "dec", "and", "or", "xor", "noftz"];
 
 /// Decodes `cp.async.bulk…` and `cp.reduce.async.bulk…`.
@@ -59,14 +60,12 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         d.push(Op { imm, dst2: u32::from(inst.has("read")), ..Op::new(d.handler::<Wait>()) });
         return Ok(());
     }
+    if inst.has("prefetch") {
+        return prefetch(d, inst);
+    }
     let known = if inst.has("reduce") { [&KNOWN[..], &REDUCES].concat() } else { KNOWN.to_vec() };
     d.expect_modifiers(inst, &known)?;
-    if inst.has("prefetch") {
-        // There is no cache to fetch into. The operands are read, so that what is not declared is refused.
-        prefetch(d, inst)
-    } else {
-        copy(d, inst)
-    }
+    copy(d, inst)
 }
 
 /// How many dimensions the instruction names; 0 without `.tensor`.
@@ -79,16 +78,40 @@ fn rank(d: &Decoder, inst: &Instruction) -> Result<usize, Error> {
     }
 }
 
+/// There is no cache to fetch into. The operands are read, so that what is not declared is refused.
 fn prefetch(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
-    if rank(d, inst)? == 0 {
+    d.expect_modifiers(inst, &[&PREFETCHES[..], &["tensor"], &DIMS].concat())?;
+    let rank = rank(d, inst)?;
+    let im2col = inst.has("im2col");
+    if !inst.has("L2") || !inst.has("global") || (im2col && rank < 3) || (rank == 0 && inst.has("tile")) {
+        return Err(d.invalid(inst, "expected .L2.global, and a mode that goes with the dimensions"));
+    }
+    let mut next = 1;
+    if rank == 0 {
         address_row(d, inst, 0, Space::Global)?;
         d.src(inst, 1, T::U32)?;
+        next += 1;
     } else {
         let Operand::Address(address) = d.operand(inst, 0)?.clone() else {
             return Err(d.invalid(inst, "expected [map, {coordinates}]"));
         };
         map_row(d, inst, &address)?;
+        for coordinate in vector(d, inst, &address.coordinates, rank)? {
+            d.source(inst, coordinate, T::S32)?;
+        }
     }
+    if im2col {
+        let offsets = d.operand(inst, next)?.clone();
+        for offset in vector(d, inst, &[offsets], rank - 2)? {
+            d.source(inst, offset, T::U16)?;
+        }
+        next += 1;
+    }
+    if inst.has("L2::cache_hint") {
+        d.src(inst, next, T::B64)?;
+        next += 1;
+    }
+    d.expect_operands(inst, next)?;
     d.push(Op::new(d.handler::<Nothing>()));
     Ok(())
 }

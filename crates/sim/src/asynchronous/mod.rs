@@ -5,6 +5,7 @@
 //! - [`bulk`] begins bulk copies, which [`transfers`] holds and moves; [`bulk_decode`] reads their many forms, [`tensor_box`] finds what
 //!   belongs to a box of a tensor, [`reduce`] combines instead of replacing.
 //! - [`thread_stores`]: `st.async` and `red.async`, which land as bulk copies do.
+//! - [`tensormap`]: tensor maps that a kernel changes.
 //! - [`settle`]: when copies land; [`luck`]: in which order, where a seed asks for another one.
 //! - [`address`]: operands as full addresses; [`bytes`]: moving bytes of global memory.
 //!
@@ -22,6 +23,7 @@ pub(crate) mod mbarrier;
 pub(crate) mod reduce;
 pub(crate) mod settle;
 pub(crate) mod tensor_box;
+pub(crate) mod tensormap;
 pub(crate) mod thread_copies;
 pub(crate) mod thread_stores;
 pub(crate) mod transfers;

@@ -99,9 +99,7 @@ impl Reduction {
     pub(super) fn of_thread(d: &Decoder, inst: &Instruction) -> Result<Self, Error> {
         // ptxas takes a sum of .s64, too, which is that of .u64.
         match Self::decode(d, inst, false) {
-            Err(_) if inst.has("add") && d.ty(inst, 0)? == T::S64 => {
-                Ok(Self { operation: Operation::Add, ty: T::U64 })
-            }
+            Err(_) if inst.has("add") && d.ty(inst, 0)? == T::S64 => Ok(Self { operation: Operation::Add, ty: T::U64 }),
             other => other,
         }
     }
@@ -128,9 +126,9 @@ impl Reduction {
             E::I64 => T::S64,
             E::F16 => T::F16,
             E::Bf16 => T::Bf16,
-            E::F32 => T::F32,
+            E::F32 | E::F32Ftz => T::F32,
             E::F64 => T::F64,
-            E::U8 | E::U16 => return None,
+            E::U8 | E::U16 | E::Tf32 | E::Tf32Ftz => return None,
         };
         let is_float = matches!(ty, T::F16 | T::Bf16 | T::F32 | T::F64);
         let fits = match self.operation {

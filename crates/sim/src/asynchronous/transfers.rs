@@ -49,6 +49,8 @@ pub(crate) struct Load {
     pub(crate) bytes: u32,
     /// What is done with the bytes there, unless they are replaced.
     pub(crate) reduction: Option<Reduction>,
+    /// The first byte of global memory that it reads, and the one past the last.
+    pub(crate) span: (u64, u64),
     /// The barrier that is told.
     pub(crate) barrier: u32,
     /// The checker of the block has been told that it comes.
@@ -70,6 +72,8 @@ pub(crate) struct Store {
     pub(crate) bytes: u32,
     /// What is done with the bytes there, unless they are replaced.
     pub(crate) reduction: Option<Reduction>,
+    /// The first byte of global memory that it writes, and the one past the last.
+    pub(crate) span: (u64, u64),
     /// The group of its thread.
     pub(crate) group: u32,
     /// What was read, once it was.
@@ -123,6 +127,9 @@ impl Machine {
                 None => into.iter_mut().enumerate().for_each(|(i, byte)| *byte = fill[(offset + i) % 8]),
             }
         });
+        if let Place::Tensor(tensor) = &load.from {
+            tensor.map.element.loaded(&mut buffer);
+        }
         // SAFETY: the range was found inside the block's shared memory when the copy began.
         let to = unsafe { std::slice::from_raw_parts_mut(shared.add(load.to as usize), buffer.len()) };
         match load.reduction {

@@ -27,6 +27,8 @@ pub(super) struct Visit<'a> {
     pub(super) values: Option<&'a Values<'a>>,
     pub(super) findings: &'a mut Findings,
     pub(super) block: u32,
+    /// A bulk copy makes it, in the asynchronous proxy.
+    pub(super) by_proxy: bool,
 }
 
 /// An earlier access of another block that a cell tells of.
@@ -256,6 +258,7 @@ impl Visit<'_> {
             kind: self.access.kind,
             strength: Reached::of(self.access),
             lane_bytes,
+            by_proxy: self.by_proxy,
         };
         self.records.id(self.launch, &record)
     }

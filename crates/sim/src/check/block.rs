@@ -132,7 +132,36 @@ impl BlockCheck {
             self.begin_strong(launch, access);
         }
         let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
-        Visit { launch, grid, records, shadow, access, values, findings, block }.run(addresses);
+        Visit { launch, grid, records, shadow, access, values, findings, block, by_proxy: false }.run(addresses);
+    }
+
+    /// A lane's bulk copy accesses `bytes` bytes of one allocation; `begins` says that it does not end, but begin.
+    pub(crate) fn proxy_global_access(
+        &mut self,
+        launch: &LaunchCheck,
+        shadow: &GlobalShadow,
+        access: &Access,
+        (start, bytes): (u64, u64),
+        findings: &mut Findings,
+        begins: bool,
+    ) {
+        if access.is_strong() {
+            self.begin_strong(launch, access);
+        }
+        let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
+        let mut visit = Visit { launch, grid, records, shadow, access, values: None, findings, block, by_proxy: true };
+        if begins {
+            visit.judge_proxy(start, bytes);
+        }
+        let (mut at, end) = (start, start + bytes);
+        while at < end {
+            // Words of 16 bytes as far as that goes.
+            let size = [16, 8, 4, 2, 1].into_iter().find(|&n| at.is_multiple_of(n) && at + n <= end).unwrap_or(1);
+            let access = Access { bytes: size as u32, ..*access };
+            Visit { access: &access, grid: visit.grid, records: visit.records, findings: visit.findings, ..visit }
+                .run(&[at; 32]);
+            at += size;
+        }
     }
 
     /// A strong access is about to begin, so those before are done; but for other lanes of one that goes to several

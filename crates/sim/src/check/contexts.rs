@@ -7,6 +7,8 @@ use super::access::{Access, Kind, Space, Strength};
 use super::findings::{Findings, Found, Rule, Side};
 use super::global::SplitWriters;
 use super::locations::Locations;
+use super::maps::ChangedMaps;
+use super::proxies::ProxyFences;
 use super::reach::Moment;
 use super::readers::Readers;
 
@@ -33,6 +35,8 @@ pub(super) struct Record {
     /// Bytes a lane, if neighbouring lanes share the word under the name of the first; 4 for a lane with the whole word;
     /// [`PARTS`] if lanes touched parts one by one, and the last one is named.
     pub(super) lane_bytes: u32,
+    /// A bulk copy made it, in the asynchronous proxy.
+    pub(super) by_proxy: bool,
 }
 
 /// How strong an access is as another block sees it.
@@ -60,7 +64,7 @@ struct Entry {
     instr: AtomicU32,
     block: AtomicU32,
     tick: AtomicU32,
-    /// 0 if unused; else kind, bytes, warp, strength, bytes a lane. A list has its last record, what is before it and its
+    /// 0 if unused; else kind, bytes, warp, strength, bytes a lane, proxy. A list has its last record, what is before it and its
     /// length in the other fields, and here `LIST` and when to clear it out.
     info: AtomicU32,
 }
@@ -119,6 +123,8 @@ pub(crate) struct LaunchCheck {
     exhausted: AtomicBool,
     pub(super) locations: Locations,
     pub(super) split: SplitWriters,
+    pub(super) proxy_fences: ProxyFences,
+    pub(super) maps: ChangedMaps,
     /// Whether the program has any instruction that could order blocks.
     pub(super) orders_blocks: bool,
 }
@@ -134,6 +140,8 @@ impl LaunchCheck {
             exhausted: AtomicBool::new(false),
             locations: Locations::default(),
             split: SplitWriters::default(),
+            proxy_fences: ProxyFences::default(),
+            maps: ChangedMaps::default(),
             orders_blocks,
         }
     }
@@ -181,7 +189,9 @@ impl LaunchCheck {
             Reached::Narrow => 1,
             Reached::Wide => 2,
         };
-        let info = kind | record.bytes << 2 | record.at.warp << 6 | strength << 11 | record.lane_bytes << 13;
+        let proxy = u32::from(record.by_proxy);
+        let info =
+            kind | record.bytes << 2 | record.at.warp << 6 | strength << 11 | record.lane_bytes << 13 | proxy << 16;
         let entry = self.place(id);
         entry.instr.store(record.instr, Ordering::Relaxed);
         entry.block.store(record.at.block, Ordering::Relaxed);
@@ -234,7 +244,8 @@ impl LaunchCheck {
                 1 => Reached::Narrow,
                 _ => Reached::Wide,
             },
-            lane_bytes: info >> 13,
+            lane_bytes: info >> 13 & 7,
+            by_proxy: info >> 16 & 1 != 0,
         })
     }
 }

@@ -38,6 +38,8 @@ pub(crate) enum Rule {
     UnfencedRead,
     /// A write by the asynchronous proxy over what was ordinarily read or written, without a proxy fence.
     UnfencedWrite,
+    /// A tensor map that the launch has changed, and copies use without the fences of its proxy.
+    UnfencedMap,
     /// A read of bytes that nothing wrote.
     Uninitialized,
     /// An access to a peer's shared memory before anything tells that the peer has begun.
@@ -60,7 +62,7 @@ impl Rule {
             Self::Uninitialized => FindingKind::Uninitialized,
             Self::PeerMayHaveExited => FindingKind::UseAfterFree,
             Self::PeerMayNotHaveBegun | Self::TouchesBarrier => FindingKind::InvalidSync,
-            Self::UnfencedRead | Self::UnfencedWrite => FindingKind::MissingProxyFence,
+            Self::UnfencedRead | Self::UnfencedWrite | Self::UnfencedMap => FindingKind::MissingProxyFence,
             Self::ReadBeforeLanding | Self::WriteBeforeLanding | Self::OverwritesSource => FindingKind::MissingWait,
             Self::ReadAfterWrite
             | Self::WriteAfterRead
@@ -94,6 +96,7 @@ impl Rule {
             | Self::InsufficientScope
             | Self::TouchesBarrier
             | Self::UnfencedRead
+            | Self::UnfencedMap
             | Self::ReadBeforeLanding
             | Self::WriteBeforeLanding
             | Self::OverwritesSource
@@ -139,6 +142,10 @@ impl Rule {
             Self::UnfencedWrite => {
                 "an asynchronous operation overwrites what ordinary accesses have read or written, and no fence.proxy.async \
                  lies between"
+            }
+            Self::UnfencedMap => {
+                "copies by a tensor map that this launch has changed: a fence.proxy.tensormap::generic.release behind the change \
+                 (or tensormap.cp_fenceproxy), and an .acquire of the map's address before the copy, are needed"
             }
             Self::Uninitialized => "reads bytes that nothing has written",
             Self::PeerMayNotHaveBegun => {

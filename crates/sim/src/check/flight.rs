@@ -208,7 +208,10 @@ mod tests {
     fn reductions_meet_but_nothing_else_comes_between() {
         let mut all = InFlight::default();
         assert_eq!(all.add(flight(0, 4, Hold::Reduces)), None);
-        assert_eq!(all.add(Flight { side: Side { instr: 9, block: 1, warp: 0, lane: 0 }, ..flight(0, 4, Hold::Reduces) }), None);
+        assert_eq!(
+            all.add(Flight { side: Side { instr: 9, block: 1, warp: 0, lane: 0 }, ..flight(0, 4, Hold::Reduces) }),
+            None
+        );
         all.remove(0, 4, Hold::Reduces, 9);
         assert_eq!(all.look(0, 4, Hold::Reads).map(|(rule, _)| rule), Some(Rule::ReadBeforeLanding));
         assert_eq!(all.look(0, 4, Hold::Writes).map(|(rule, _)| rule), Some(Rule::WriteBeforeLanding));

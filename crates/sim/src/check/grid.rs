@@ -75,6 +75,8 @@ pub(super) struct GridOrder {
     tick: u32,
     /// Whether any access carries the present tick.
     dirty: bool,
+    /// Accesses of the block below this tick lie before a proxy fence.
+    proxy_fence: u32,
     /// Per warp: accesses of the whole block below this tick are ordered before it.
     all: [u32; 32],
     /// Per warp: its lanes' accesses below this tick are gathered.
@@ -127,6 +129,7 @@ impl GridOrder {
             block: 0,
             tick: 0,
             dirty: false,
+            proxy_fence: 0,
             all: [0; 32],
             gathered: [0; 32],
             known: [const { None }; 32],
@@ -147,6 +150,7 @@ impl GridOrder {
         self.block = block;
         self.tick = 0;
         self.dirty = false;
+        self.proxy_fence = 0;
         self.all = [0; 32];
         self.gathered = [0; 32];
         for warp in Lanes(std::mem::take(&mut self.busy)) {
@@ -187,6 +191,17 @@ impl GridOrder {
             self.dirty = false;
         }
         self.tick
+    }
+
+    /// A fence between the proxies; the tick below which it covers the block's accesses.
+    pub(super) fn proxy_fence(&mut self) -> u32 {
+        self.proxy_fence = self.stamp();
+        self.proxy_fence
+    }
+
+    /// The tick below which proxy fences cover the block's accesses.
+    pub(super) const fn proxy_fence_tick(&self) -> u32 {
+        self.proxy_fence
     }
 
     /// How far a release by `lanes` of `warp` covers its block.

@@ -9,7 +9,8 @@
 //! - [`shared`]: the shadow of shared memory, judged by [`visit`]. [`packed`] is its record, [`split`] holds words whose
 //!   bytes went different ways.
 //! - [`phases`]: order through mbarriers and bulk copies, and what proxy fences cover.
-//! - [`flight`]: what asynchronous copies still write or read.
+//! - [`flight`]: what asynchronous copies still write or read of shared memory. [`proxies`]: what of global memory they must not
+//!   touch without a proxy fence; [`maps`]: the same for tensor maps that kernels change.
 //! - [`reach`], [`grid`] and [`locations`]: happens-before between blocks.
 //! - [`contexts`], [`readers`], [`global`]: who touched global memory, lists of readers, and the shadow; [`numbers`] deals
 //!   out their numbers; [`quick`] and [`between`] judge accesses by them.
@@ -36,10 +37,12 @@ mod flight;
 mod global;
 mod grid;
 mod locations;
+mod maps;
 mod numbers;
 mod order;
 mod packed;
 mod phases;
+mod proxies;
 mod quick;
 mod reach;
 mod readers;
@@ -49,13 +52,11 @@ mod split;
 mod tests;
 mod visit;
 
-#[cfg(test)]
-use self::findings::Rule;
 pub(crate) use self::{
     access::{Access, Kind, Scope, Semantics, Space, Strength, Values},
     block::BlockCheck,
     cluster::{ClusterMemory, PeerUse, Released, byte_of_block},
     contexts::{DeviceCheck, LaunchCheck},
-    findings::{Findings, Found, Side},
+    findings::{Findings, Found, Rule, Side},
     global::GlobalShadow,
 };

@@ -54,7 +54,8 @@ impl BlockRecords {
 
     /// The number for a record, 0 when there are no more.
     pub(super) fn id(&mut self, launch: &LaunchCheck, record: &Record) -> u32 {
-        let shape = record.bytes | record.lane_bytes << 4;
+        // A tensor copy reads its map and writes its tensor.
+        let shape = record.bytes | record.lane_bytes << 4 | u32::from(record.by_proxy) << 8;
         let slot = record.instr as usize % CACHED;
         let cached = self.cache[record.at.warp as usize][slot];
         if cached.id >= self.start

@@ -175,9 +175,14 @@ impl BlockCheck {
         self.order.pass_mbarrier(warp, lanes, offset, parity);
     }
 
-    /// `fence.proxy.async` by lanes of a warp.
-    pub(crate) fn proxy_fence(&mut self, warp: u32) {
-        self.order.proxy_fence(warp);
+    /// `fence.proxy.async` by lanes of a warp, for shared memory, for global memory or for both.
+    pub(crate) fn proxy_fence(&mut self, launch: &LaunchCheck, warp: u32, shared: bool, global: bool) {
+        if shared {
+            self.order.proxy_fence(warp);
+        }
+        if global {
+            launch.proxy_fences.add(self.block, self.grid.proxy_fence());
+        }
     }
 
     /// An asynchronous operation of the other proxy begins to read or write a range of the block's shared memory on behalf of a lane: it

@@ -88,9 +88,9 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         O::Cp => asynchronous::decode(d, inst),
         O::Mbarrier => asynchronous::mbarrier::decode(d, inst),
         O::Mapa | O::Getctarank => distributed::decode(d, inst),
-        O::Multimem | O::Tensormap | O::Clusterlaunchcontrol => {
-            Err(d.unsupported(inst, "asynchronous copies and mbarriers are not executed"))
-        }
+        O::Tensormap => asynchronous::tensormap::decode(d, inst),
+        O::Multimem => Err(d.unsupported(inst, "multimem addresses need several devices")),
+        O::Clusterlaunchcontrol => Err(d.unsupported(inst, "clusterlaunchcontrol exists from sm_100 on")),
         O::Tex | O::Tld4 | O::Txq | O::Istypep | O::Suld | O::Sust | O::Sured | O::Suq => {
             Err(d.unsupported(inst, "textures and surfaces are not executed"))
         }

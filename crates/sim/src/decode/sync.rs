@@ -4,9 +4,10 @@ use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
 
 use super::Decoder;
 use crate::Error;
+use crate::asynchronous::address::address_row;
 use crate::exec::code::{Barrier, BarrierKind, BlockId, Class, ClusterBarrier, SetRegisters, Terminator};
 use crate::exec::op::{NONE, Op};
-use crate::memory_ops::access::{Nothing, scope_of};
+use crate::memory_ops::access::{Nothing, Space, scope_of};
 use crate::warp_ops::{elect, fence, matching, redux, shuffle, vote};
 
 /// Decodes a synchronising instruction. The guard of those that end a block was turned into a branch around them.
@@ -52,6 +53,9 @@ pub(super) fn ends_block(inst: &Instruction) -> bool {
     use Opcode as O;
     let waits = |m: &Name| m == "test_wait" || m == "try_wait";
     if inst.opcode == O::Mbarrier && inst.modifiers.first().is_some_and(waits) {
+        return true;
+    }
+    if inst.opcode == O::Tensormap && inst.has("cp_fenceproxy") {
         return true;
     }
     matches!(
@@ -203,21 +207,39 @@ fn proxy_fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         [&["proxy", "tensormap::generic", "acquire", "release"][..], &scopes].concat()
     };
     d.expect_modifiers(inst, &known)?;
+    if inst.opcode == Opcode::Membar {
+        return Err(d.invalid(inst, "such a fence is a fence.proxy"));
+    }
     if inst.has("async") {
         d.expect_operands(inst, 0)?;
-        if !inst.has("global") {
-            d.push(Op::new(d.handler::<fence::Proxy>()));
-        }
+        let spaces = match (inst.has("global"), inst.has("shared::cta") || inst.has("shared::cluster")) {
+            (true, false) => fence::GLOBAL,
+            (false, true) => fence::SHARED,
+            _ => fence::GLOBAL | fence::SHARED,
+        };
+        d.push(Op { imm: spaces, ..Op::new(d.handler::<fence::Proxy>()) });
         return Ok(());
     }
-    if inst.has("acquire") && inst.has("tensormap::generic") {
-        // The map is read anew by each copy here.
-        d.expect_operands(inst, 2)?;
-    } else {
-        d.expect_operands(inst, 0)?;
+    let of_maps = inst.has("tensormap::generic");
+    if of_maps && (inst.has("acquire") == inst.has("release") || !scopes.iter().any(|scope| inst.has(scope))) {
+        return Err(d.invalid(inst, "expected .acquire or .release, and a scope"));
     }
     let handler = if d.checked { d.handler::<fence::Fence<true>>() } else { d.handler::<fence::Fence<false>>() };
     d.push(Op { dst: NONE, imm: scope_of(inst) as i64, ..Op::new(handler) });
+    if of_maps && inst.has("acquire") {
+        // The map is read anew by each copy here, so that only the checks have to know.
+        d.expect_operands(inst, 2)?;
+        if d.literal(inst, 1)? != 128 {
+            return Err(d.invalid(inst, "a tensor map has 128 bytes"));
+        }
+        let a = address_row(d, inst, 0, Space::Generic)?;
+        d.push(Op { a, ..Op::new(d.handler::<fence::AcquireMap>()) });
+        return Ok(());
+    }
+    d.expect_operands(inst, 0)?;
+    if of_maps {
+        d.push(Op::new(d.handler::<fence::ReleaseMaps>()));
+    }
     Ok(())
 }
 
@@ -225,10 +247,22 @@ fn fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if ["async", "mbarrier_init", "tensormap::generic"].iter().any(|name| inst.has(name)) {
         return proxy_fence(d, inst);
     }
-    d.expect_modifiers(
-        inst,
-        &["cta", "cluster", "gpu", "gl", "sys", "sc", "acq_rel", "acquire", "release", "proxy", "alias"],
-    )?;
+    let known = ["cta", "cluster", "gpu", "gl", "sys", "sc", "acq_rel", "acquire", "release", "proxy", "alias"];
+    let restricted = [("acquire", "sync_restrict::shared::cluster"), ("release", "sync_restrict::shared::cta")];
+    let restriction = restricted.iter().find(|(_, name)| inst.has(name));
+    if let Some((order, name)) = restriction {
+        // The restriction frees hardware of work: here the fence is one without it.
+        d.require(inst, 90)?;
+        d.expect_modifiers(inst, &["cluster", "proxy", "async::generic", order, name])?;
+        if !inst.has(order) || !inst.has("cluster") || inst.has("proxy") != inst.has("async::generic") {
+            return Err(d.invalid(inst, format!("expected .{order}.{name}.cluster")));
+        }
+        if inst.has("proxy") {
+            d.push(Op { imm: fence::SHARED, ..Op::new(d.handler::<fence::Proxy>()) });
+        }
+    } else {
+        d.expect_modifiers(inst, &known)?;
+    }
     let handler = if d.checked { d.handler::<fence::Fence<true>>() } else { d.handler::<fence::Fence<false>>() };
     d.push(Op { dst: NONE, imm: scope_of(inst) as i64, ..Op::new(handler) });
     Ok(())

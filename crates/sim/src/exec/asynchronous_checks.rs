@@ -13,7 +13,7 @@ fn one_lane(instr: u32, by: (u32, u32), bytes: u32, kind: Kind, strength: Streng
     Checked { instr, warp: by.0, mask: 1 << by.1, bytes, kind, strength }
 }
 
-fn side(instruction: u32, by: Thread) -> Side {
+pub(super) fn side(instruction: u32, by: Thread) -> Side {
     let block = u32::try_from(by.block).unwrap_or(u32::MAX);
     Side { instr: instruction, block, warp: by.warp, lane: by.lane }
 }
@@ -120,16 +120,73 @@ impl Machine {
         }
     }
 
-    /// Notes a `fence.proxy.async`.
-    pub(crate) fn check_proxy_fence(&mut self) {
+    /// Notes a `fence.proxy.async`, and for which memories.
+    pub(crate) fn check_proxy_fence(&mut self, shared: bool, global: bool) {
         let warp = self.warp;
-        if let Some(checking) = &mut self.checking {
-            checking.block.proxy_fence(warp);
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
+            block.proxy_fence(launch, warp, shared, global);
+        }
+    }
+
+    /// The thread of a lane of the current warp at an instruction.
+    fn here(&self, instruction: u32, lane: u32) -> Side {
+        side(instruction, Thread { block: self.block, warp: self.warp, lane })
+    }
+
+    /// Checks that a lane may change the tensor map at a device address.
+    pub(crate) fn check_map_changed(&mut self, instruction: u32, lane: u32, address: u64) {
+        let by = self.here(instruction, lane);
+        let Some(allocation) = self.global.allocation(address) else { return };
+        let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut() else { return };
+        for at in (address..address + 128).step_by(16) {
+            let access = one_lane(instruction, (by.warp, lane), 16, Kind::Write, Strength::Weak);
+            block.global_access(launch, allocation.shadow(), &access, &[at; 32], None, findings);
+        }
+        block.map_changes(launch, by, address);
+    }
+
+    /// Checks that a lane may copy by the tensor map at a device address.
+    pub(crate) fn check_map_used(&mut self, instruction: u32, lane: u32, address: u64) {
+        let by = self.here(instruction, lane);
+        let Some(allocation) = self.global.allocation(address) else { return };
+        let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut() else { return };
+        for at in (address..address + 128).step_by(16) {
+            let access = one_lane(instruction, (by.warp, lane), 16, Kind::Read, Strength::Weak);
+            block.global_access(launch, allocation.shadow(), &access, &[at; 32], None, findings);
+        }
+        block.map_used(launch, by, address, findings);
+    }
+
+    /// Notes that a thread released the tensor maps that it changed.
+    pub(crate) fn check_maps_released(&mut self) {
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
+            block.maps_released(launch);
+        }
+    }
+
+    /// Notes that a thread acquired the tensor map at an address.
+    pub(crate) fn check_map_acquired(&mut self, address: u64) {
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
+            block.map_acquired(launch, address);
+        }
+    }
+
+    /// Checks a lane's access to an object of whole 16 bytes in the own shared memory, by other means than loads and stores.
+    pub(crate) fn check_shared_object(&mut self, instruction: u32, lane: u32, (start, bytes): (u32, u32), kind: Kind) {
+        let own = self.cluster_memory(self.cluster.rank);
+        let warp = self.warp;
+        let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut() else { return };
+        for at in (start..start + bytes).step_by(16) {
+            let access = one_lane(instruction, (warp, lane), 16, kind, Strength::Weak);
+            block.shared_access(&access, &[at; 32], None, findings);
+            if let Some(own) = &own {
+                block.cluster_access(launch, own, &access, &[at; 32], None, findings);
+            }
         }
     }
 
     /// Checks what a load reads of global memory, as it begins.
-    pub(crate) fn check_load_begins(&mut self, op: &Op, lane: u32, load: &Load) {
+    pub(crate) fn check_load_begins(&mut self, load: &Load) {
         if self.checking.is_none() {
             return;
         }
@@ -140,7 +197,7 @@ impl Machine {
             let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() else { return };
             block.proxy_begins(side(load.instruction, load.by), Kind::Read, range, findings);
         }
-        self.check_global_pieces(op.instruction, (self.warp, lane), &load.from, load.bytes, Kind::Read);
+        self.check_global_pieces(load.instruction, load.by, &load.from, load.bytes, Kind::Read, true);
     }
 
     /// Checks what a load writes of the shared memory of a block of the cluster, as it begins.
@@ -215,12 +272,12 @@ impl Machine {
     }
 
     /// Checks that a store may begin to read.
-    pub(crate) fn check_store_begins(&mut self, op: &Op, lane: u32, store: &Store) {
+    pub(crate) fn check_store_begins(&mut self, store: &Store) {
         let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() else { return };
         let range = (store.from, store.from + store.bytes);
         block.proxy_begins(side(store.instruction, store.by), Kind::Read, range, findings);
         let kind = if store.reduction.is_some() { Kind::Atomic } else { Kind::Write };
-        self.check_global_pieces(op.instruction, (self.warp, lane), &store.to, store.bytes, kind);
+        self.check_global_pieces(store.instruction, store.by, &store.to, store.bytes, kind, true);
     }
 
     /// Notes that a store has read, and its thread knows it.
@@ -233,28 +290,31 @@ impl Machine {
     /// Checks what a store writes of global memory, as it does.
     pub(crate) fn check_store_lands(&mut self, store: &Store) {
         let kind = if store.reduction.is_some() { Kind::Atomic } else { Kind::Write };
-        let by = (store.by.warp, store.by.lane);
-        self.check_global_pieces(store.instruction, by, &store.to, store.bytes, kind);
+        self.check_global_pieces(store.instruction, store.by, &store.to, store.bytes, kind, false);
     }
 
     /// Checks a lane's access to the pieces of a copy in global memory.
-    fn check_global_pieces(&mut self, instr: u32, by: (u32, u32), place: &transfers::Place, bytes: u32, kind: Kind) {
-        let Some(mut checking) = self.checking.take() else { return };
+    fn check_global_pieces(
+        &mut self,
+        instr: u32,
+        by: Thread,
+        place: &transfers::Place,
+        bytes: u32,
+        kind: Kind,
+        begins: bool,
+    ) {
+        if begins && self.checking.is_some() {
+            self.check_flights_of_copy(instr, by, place, bytes, kind);
+        }
+        let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut() else { return };
         let strength = if kind == Kind::Atomic { STRONG } else { Strength::Weak };
-        let Checking { launch, block, findings } = &mut *checking;
+        let access = one_lane(instr, (by.warp, by.lane), 16, kind, strength);
         let global = &self.global;
         transfers::pieces(place, 0, bytes, |piece| {
             let Some(start) = piece.global else { return };
             let Some(allocation) = global.allocation(start) else { return };
-            let (mut at, end) = (start, start + u64::from(piece.bytes));
-            while at < end {
-                // Whole words of 16 bytes go together as one lane each of a warp; what is left goes alone.
-                let size = [16, 8, 4, 2, 1].into_iter().find(|&n| at.is_multiple_of(n) && at + n <= end).unwrap_or(1);
-                let access = one_lane(instr, by, u32::try_from(size).expect("at most 16"), kind, strength);
-                block.global_access(launch, allocation.shadow(), &access, &[at; 32], None, findings);
-                at += size;
-            }
+            let range = (start, u64::from(piece.bytes));
+            block.proxy_global_access(launch, allocation.shadow(), &access, range, findings, begins);
         });
-        self.checking = Some(checking);
     }
 }

@@ -158,6 +158,9 @@ impl Block {
     /// Runs until the block is done or everything in it has had its slice.
     pub(crate) fn turn(&mut self, m: &mut Machine, cx: &mut Context<'_>) -> Turn {
         self.lend(m);
+        m.shared = self.shared.as_mut_ptr().cast();
+        m.shared_bytes = cx.geometry.shared_bytes;
+        m.block = self.index;
         m.check_arrivals_of_copies();
         let turn = self.run(m, cx);
         m.progress |= std::mem::take(&mut self.waits.has_progressed);
@@ -175,9 +178,6 @@ impl Block {
     }
 
     fn run(&mut self, m: &mut Machine, cx: &mut Context<'_>) -> Turn {
-        m.shared = self.shared.as_mut_ptr().cast();
-        m.shared_bytes = cx.geometry.shared_bytes;
-        m.block = self.index;
         m.clock = self.clock;
         let mut pass = self.ready;
         loop {

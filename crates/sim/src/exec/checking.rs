@@ -117,6 +117,7 @@ impl Machine {
 
     #[inline(always)]
     fn global_checked(&mut self, op: &Op, access: Access, kind: Kind, at: &[u64; LANES], mask: u32) {
+        self.check_global_flights((op.instruction, kind), access.bytes(), at, mask);
         let Some(mut checking) = self.checking.take() else { return };
         let mut rest = mask;
         while rest != 0 {

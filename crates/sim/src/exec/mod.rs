@@ -9,6 +9,7 @@ pub(crate) mod checking;
 pub(crate) mod cluster;
 mod cluster_barrier;
 pub(crate) mod code;
+mod flight_checks;
 pub(crate) mod frame;
 pub(crate) mod geometry;
 pub(crate) mod grid;

@@ -239,16 +239,34 @@ const SPACE: &[&str] = &[
     "v4",
 ];
 
+/// Of `prefetch`, `prefetchu`, `applypriority` and `discard`.
+const HINTS: &[&str] =
+    &["global", "local", "const", "param", "tensormap", "L1", "L2", "L2::evict_last", "L2::evict_normal"];
+/// Of `createpolicy`.
+const POLICIES: &[&str] = &[
+    "fractional",
+    "range",
+    "cvt",
+    "global",
+    "L2",
+    "L2::evict_last",
+    "L2::evict_normal",
+    "L2::evict_first",
+    "L2::evict_unchanged",
+];
+
 /// Decodes loads, stores and prefetches.
 pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     match inst.opcode {
         Opcode::Prefetch | Opcode::Prefetchu | Opcode::Applypriority | Opcode::Discard => {
+            d.expect_modifiers(inst, HINTS)?;
             let op = Op::new(d.handler::<Nothing>());
             d.push(op);
             Ok(())
         }
         Opcode::Createpolicy => {
             // A cache policy is opaque, and there is no cache: any value serves.
+            d.expect_modifiers(inst, POLICIES)?;
             let dst = d.dst(inst, 0, T::B64)?;
             let a = d.constant(0, T::B64);
             let handler = d.handler::<crate::memory_ops::moves::Copy<u64>>();

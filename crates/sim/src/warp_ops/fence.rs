@@ -5,6 +5,7 @@
 
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, Op};
+use crate::exec::row::LANES;
 
 /// `membar`, `fence`: `imm` holds the scope. The checks take a fence that only acquires or releases for one that does both.
 pub(crate) struct Fence<const CHECK: bool>;
@@ -18,12 +19,39 @@ impl<const CHECK: bool> LaneOp for Fence<CHECK> {
     }
 }
 
-/// `fence.proxy.async` for shared memory. Copies land at waits here, so that there is nothing to do but to tell the checks.
+/// A proxy fence covers shared memory.
+pub(crate) const SHARED: i64 = 1;
+/// It covers global memory.
+pub(crate) const GLOBAL: i64 = 2;
+
+/// `fence.proxy.async`; `imm` says for which memories. Copies land at waits here, so that there is nothing to do but to tell the checks.
 pub(crate) struct Proxy;
 impl LaneOp for Proxy {
     #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, _: u32) {
+        m.check_proxy_fence(op.imm & SHARED != 0, op.imm & GLOBAL != 0);
+    }
+}
+
+/// What `fence.proxy.tensormap::generic.release` is beyond a fence.
+pub(crate) struct ReleaseMaps;
+impl LaneOp for ReleaseMaps {
+    #[inline(always)]
     unsafe fn run(m: &mut Machine, _: &Op, _: u32) {
-        m.check_proxy_fence();
+        m.check_maps_released();
+    }
+}
+
+/// What `fence.proxy.tensormap::generic.acquire` is beyond a fence: `a` the map's address.
+pub(crate) struct AcquireMap;
+impl LaneOp for AcquireMap {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand.
+        let at = unsafe { m.read::<u64>(op.a) };
+        for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
+            m.check_map_acquired(at[lane]);
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tensor maps: what bulk tensor copies know of a tensor, the rules that a map keeps, and 128 bytes that hold it.
 //!
 //! Field names and rules are those of `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` (CUDA driver API, "Tensor Map
-//! Object Management"; PTX ISA, "Tensors"). The bytes are of our own making, as the driver's are not documented: they keep the
-//! address as it is, so that what a copy touches can be checked.
+//! Object Management"; PTX ISA, "Tensors"). [`object`] has the bytes.
+
+pub(crate) mod object;
 
 /// The element type of a tensor map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,22 +17,15 @@ pub enum TensorType {
     I64,
     F16,
     F32,
+    /// `f32` whose subnormal numbers are loaded as zeros.
+    F32Ftz,
     F64,
     Bf16,
+    /// `f32` that is rounded to the ten bits of a TF32's fraction when it is loaded.
+    Tf32,
+    /// Both.
+    Tf32Ftz,
 }
-
-const TYPES: [TensorType; 10] = [
-    TensorType::U8,
-    TensorType::U16,
-    TensorType::U32,
-    TensorType::I32,
-    TensorType::U64,
-    TensorType::I64,
-    TensorType::F16,
-    TensorType::F32,
-    TensorType::F64,
-    TensorType::Bf16,
-];
 
 impl TensorType {
     /// Bytes of an element.
@@ -40,7 +34,7 @@ impl TensorType {
         match self {
             Self::U8 => 1,
             Self::U16 | Self::F16 | Self::Bf16 => 2,
-            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::U32 | Self::I32 | Self::F32 | Self::F32Ftz | Self::Tf32 | Self::Tf32Ftz => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
         }
     }
@@ -48,7 +42,35 @@ impl TensorType {
     /// Whether it is a floating-point type.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F16 | Self::F32 | Self::F64 | Self::Bf16)
+        match self {
+            Self::F16 | Self::F32 | Self::F32Ftz | Self::F64 | Self::Bf16 | Self::Tf32 | Self::Tf32Ftz => true,
+            Self::U8 | Self::U16 | Self::U32 | Self::I32 | Self::U64 | Self::I64 => false,
+        }
+    }
+
+    /// What a load makes of the elements in `bytes`.
+    ///
+    /// NOTE: how TF32 is rounded is not documented; to nearest, ties to even, with infinities and NaNs left alone, is what others
+    /// have found of hardware (Triton's interpreter of tensor descriptors does the same).
+    pub(crate) fn loaded(self, bytes: &mut [u8]) {
+        let (flushes, rounds) = match self {
+            Self::F32Ftz => (true, false),
+            Self::Tf32 => (false, true),
+            Self::Tf32Ftz => (true, true),
+            Self::U8 | Self::U16 | Self::U32 | Self::I32 | Self::U64 | Self::I64 => return,
+            Self::F16 | Self::F32 | Self::F64 | Self::Bf16 => return,
+        };
+        for element in bytes.as_chunks_mut::<4>().0 {
+            let mut bits = u32::from_le_bytes(*element);
+            let value = f32::from_bits(bits);
+            if flushes && value.is_subnormal() {
+                bits &= 1 << 31;
+            }
+            if rounds && value.is_finite() {
+                bits = (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff;
+            }
+            *element = bits.to_le_bytes();
+        }
     }
 }
 
@@ -284,120 +306,11 @@ impl TensorMap {
     }
 }
 
-/// Marks the bytes as ours.
-const MAGIC: [u8; 4] = *b"wftm";
-
-/// Writes fields one behind the other.
-struct Writer([u8; 128], usize);
-
-impl Writer {
-    fn put(&mut self, bytes: &[u8]) {
-        self.0[self.1..self.1 + bytes.len()].copy_from_slice(bytes);
-        self.1 += bytes.len();
-    }
-}
-
-/// Reads them back.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let (head, tail) = self.0.split_at(N);
-        self.0 = tail;
-        head.try_into().expect("as many bytes as were split off")
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.take::<1>()[0]
-    }
-}
-
-impl TensorMap {
-    /// The map as a kernel's parameter.
-    ///
-    /// # Errors
-    /// As [`Self::check`].
-    pub fn encode(&self) -> Result<[u8; 128], TensorMapError> {
-        self.check()?;
-        let mut to = Writer([0; 128], 0);
-        let kind = TYPES.iter().position(|ty| *ty == self.element).expect("the list has every type");
-        to.put(&MAGIC);
-        to.put(&[kind as u8, self.dims.len() as u8, self.interleave as u8, self.swizzle as u8]);
-        to.put(&[self.fill as u8, self.l2_promotion as u8, u8::from(matches!(self.mode, MapMode::Im2col { .. })), 0]);
-        to.put(&self.address.to_le_bytes());
-        // A dimension of 2^32 does not fit 32 bits; none is 0.
-        self.dims.iter().for_each(|size| to.put(&((size - 1) as u32).to_le_bytes()));
-        self.strides.iter().for_each(|stride| to.put(&stride.to_le_bytes()));
-        self.element_strides.iter().for_each(|stride| to.put(&[*stride as u8]));
-        match &self.mode {
-            MapMode::Tile { box_dims } => box_dims.iter().for_each(|size| to.put(&(*size as u16).to_le_bytes())),
-            MapMode::Im2col { lower, upper, channels_per_pixel, pixels_per_column } => {
-                lower.iter().chain(upper).for_each(|offset| to.put(&(*offset as i16).to_le_bytes()));
-                to.put(&(*channels_per_pixel as u16).to_le_bytes());
-                to.put(&(*pixels_per_column as u16).to_le_bytes());
-            }
-        }
-        Ok(to.0)
-    }
-
-    /// The map that [`Self::encode`] wrote.
-    ///
-    /// # Errors
-    /// If the bytes are no map.
-    pub fn decode(bytes: &[u8; 128]) -> Result<Self, TensorMapError> {
-        let mut from = Reader(bytes);
-        let not_ours = || TensorMapError {
-            what: "a tensor map".to_owned(),
-            found: "128 other bytes".to_owned(),
-            expected: "what the virtual GPU encoded".to_owned(),
-        };
-        let magic: [u8; 4] = from.take();
-        let [kind, rank, interleave, swizzle, fill, l2_promotion, im2col, _] = from.take();
-        if magic != MAGIC || kind as usize >= TYPES.len() || !(1..=5).contains(&rank) {
-            return Err(not_ours());
-        }
-        let rank = rank as usize;
-        let address = u64::from_le_bytes(from.take());
-        let dims = (0..rank).map(|_| u64::from(u32::from_le_bytes(from.take())) + 1).collect();
-        let strides = (1..rank).map(|_| u64::from_le_bytes(from.take())).collect();
-        let element_strides = (0..rank).map(|_| from.byte().into()).collect();
-        let mut number = || u16::from_le_bytes(from.take());
-        let mode = if im2col == 0 {
-            MapMode::Tile { box_dims: (0..rank).map(|_| number().into()).collect() }
-        } else {
-            let spatial = rank.saturating_sub(2);
-            let mut corner = || (0..spatial).map(|_| number().cast_signed().into()).collect();
-            let (lower, upper) = (corner(), corner());
-            MapMode::Im2col { lower, upper, channels_per_pixel: number().into(), pixels_per_column: number().into() }
-        };
-        let map = Self {
-            element: TYPES[kind as usize],
-            address,
-            dims,
-            strides,
-            mode,
-            element_strides,
-            interleave: *[Interleave::None, Interleave::Bytes16, Interleave::Bytes32]
-                .get(interleave as usize)
-                .ok_or_else(not_ours)?,
-            swizzle: *[MapSwizzle::None, MapSwizzle::Bytes32, MapSwizzle::Bytes64, MapSwizzle::Bytes128]
-                .get(swizzle as usize)
-                .ok_or_else(not_ours)?,
-            l2_promotion: *[L2Promotion::None, L2Promotion::Bytes64, L2Promotion::Bytes128, L2Promotion::Bytes256]
-                .get(l2_promotion as usize)
-                .ok_or_else(not_ours)?,
-            fill: *[Fill::Zero, Fill::NanRequestZeroFma].get(fill as usize).ok_or_else(not_ours)?,
-        };
-        map.check()?;
-        Ok(map)
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn matrix() -> TensorMap {
+    pub(super) fn matrix() -> TensorMap {
         TensorMap {
             element: TensorType::Bf16,
             address: 0x1000,
@@ -412,7 +325,7 @@ mod tests {
         }
     }
 
-    fn image() -> TensorMap {
+    pub(super) fn image() -> TensorMap {
         TensorMap {
             dims: vec![64, 20, 10, 4, 2],
             strides: vec![128, 128 * 20, 128 * 200, 128 * 800],
@@ -425,14 +338,6 @@ mod tests {
             element_strides: vec![1, 2, 8, 1, 1],
             ..matrix()
         }
-    }
-
-    #[test]
-    fn what_is_encoded_is_decoded() {
-        for map in [matrix(), image()] {
-            assert_eq!(TensorMap::decode(&map.encode().expect("it keeps the rules")), Ok(map));
-        }
-        assert!(TensorMap::decode(&[0; 128]).is_err());
     }
 
     #[test]
@@ -469,5 +374,28 @@ mod tests {
     fn the_extent_ends_behind_the_last_element() {
         let map = TensorMap { dims: vec![10, 3], strides: vec![32], ..matrix() };
         assert_eq!(map.extent(), (0x1000, 0x1000 + 64 + 20));
+    }
+
+    #[test]
+    fn loads_round_and_flush_as_the_type_says() {
+        let check = |element: TensorType, before: u32, after: u32| {
+            let mut bytes = before.to_le_bytes();
+            element.loaded(&mut bytes);
+            assert_eq!(u32::from_le_bytes(bytes), after, "{element:?} {before:#x}");
+        };
+        for element in [TensorType::Tf32, TensorType::Tf32Ftz] {
+            // Ties go to even, carries reach the exponent, and what is not finite stays.
+            check(element, 0x3f80_1000, 0x3f80_0000);
+            check(element, 0x3f80_3000, 0x3f80_4000);
+            check(element, 0xbf80_1001, 0xbf80_2000);
+            check(element, 0x3fff_ffff, 0x4000_0000);
+            check(element, 0x7f80_0001, 0x7f80_0001);
+            check(element, 0xff80_0000, 0xff80_0000);
+        }
+        check(TensorType::Tf32, 0x8040_0000, 0x8040_0000);
+        check(TensorType::Tf32Ftz, 0x8040_0000, 0x8000_0000);
+        check(TensorType::F32Ftz, 0x0000_0001, 0);
+        check(TensorType::F32Ftz, 0x3f80_1001, 0x3f80_1001);
+        check(TensorType::F32, 0x0000_0001, 0x0000_0001);
     }
 }
