@@ -14,9 +14,14 @@
 //!   fence by another warp), and a warp sync a fence, which the ISA promises less clearly;
 //! - when the records run out ([`MAX_CONTEXTS`] since the last whole-block barrier) the block forgets all of them; the
 //!   report says so.
+//!
+//! What the barriers of the block and of its cluster pass on is in [`barriers`].
+
+mod barriers;
 
 use std::collections::HashSet;
 
+use self::barriers::{Arrivals, BARRIERS};
 use super::access::{Kind, Lanes, Semantics};
 use super::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
 use super::findings::Side;
@@ -28,12 +33,6 @@ pub(crate) const MAX_CONTEXTS: usize = 1 << 16;
 /// Numbers below this fit into the shadow's packed records.
 const MAX_ID: u32 = (1 << 19) - 2;
 const CACHED: usize = 8;
-/// Barriers that a block has.
-const BARRIERS: usize = 16;
-/// Behind those, the barrier of the cluster: arrivals in its present phase, and in the one before.
-const PHASE: usize = BARRIERS;
-const PAST_PHASE: usize = BARRIERS + 1;
-
 /// What one record stands for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context {
@@ -52,14 +51,6 @@ pub(crate) enum Ordered {
     InLockstep,
     /// Nothing.
     No,
-}
-
-/// What the warps that have arrived at one barrier bring along.
-#[derive(Debug, Clone)]
-struct Arrivals {
-    clock: Clock,
-    fenced: Option<Box<Clock>>,
-    pending: Option<Box<Clock>>,
 }
 
 /// The clocks of one block.
@@ -113,7 +104,6 @@ pub(crate) struct BlockOrder {
 
 impl BlockOrder {
     pub(crate) fn new() -> Self {
-        let none = Arrivals { clock: NOTHING, fenced: None, pending: None };
         Self {
             next: 1,
             floor: 1,
@@ -129,7 +119,7 @@ impl BlockOrder {
             informed: 0,
             lane_clocks: Vec::new(),
             lane_valid: 0,
-            arrivals: vec![none; BARRIERS + 2],
+            arrivals: vec![Arrivals::NONE; BARRIERS + 2],
             phase_is_relaxed: false,
             fenced: [const { None }; 32],
             pending: [const { None }; 32],
@@ -166,11 +156,7 @@ impl BlockOrder {
         self.flags.clear();
         self.fenced.fill(None);
         self.pending.fill(None);
-        for arrival in &mut self.arrivals {
-            arrival.clock = NOTHING;
-            arrival.fenced = None;
-            arrival.pending = None;
-        }
+        self.arrivals.fill(Arrivals::NONE);
     }
 
     pub(crate) const fn floor(&self) -> u32 {
@@ -389,98 +375,6 @@ impl BlockOrder {
         }
         for lane in Lanes(mask) {
             clocks[lane as usize] = joined;
-        }
-    }
-
-    /// `warp` arrives at the barrier of the cluster.
-    pub(super) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
-        if releases {
-            return self.arrive_at(PHASE, warp);
-        }
-        self.phase_is_relaxed = true;
-        if let Some(fenced) = &self.fenced[warp as usize] {
-            join(&mut self.arrivals[PHASE].clock, fenced);
-        }
-    }
-
-    /// The phase of the cluster's barrier is over. `all_wait` says that every warp that is still alive waits for it.
-    pub(super) fn end_phase(&mut self, all_wait: bool) {
-        let none = Arrivals { clock: NOTHING, fenced: None, pending: None };
-        if all_wait && !self.phase_is_relaxed {
-            self.arrivals[PAST_PHASE] = none;
-            self.complete_at(PHASE, self.warps, true);
-        } else {
-            self.partial_order = true;
-            self.arrivals[PAST_PHASE] = std::mem::replace(&mut self.arrivals[PHASE], none);
-        }
-        self.phase_is_relaxed = false;
-    }
-
-    /// `warp` has waited for the phase that is over.
-    pub(super) fn learn_phase(&mut self, warp: u32) {
-        let Arrivals { clock, fenced, pending } = self.arrivals[PAST_PHASE].clone();
-        self.pass_on(1 << warp, &clock, fenced.as_deref(), pending.as_deref());
-    }
-
-    /// `warp` arrives at a barrier, whether it waits there or not.
-    pub(crate) fn arrive(&mut self, barrier: u32, warp: u32) {
-        self.arrive_at(barrier as usize % BARRIERS, warp);
-    }
-
-    fn arrive_at(&mut self, b: usize, warp: u32) {
-        let w = warp as usize;
-        if self.informed & 1 << warp != 0 {
-            join(&mut self.arrivals[b].clock, &self.seen[w]);
-        }
-        self.arrivals[b].clock[w] = Known::all(self.next);
-        self.event[w] = self.next;
-        if let Some(fenced) = &mut self.fenced[w] {
-            fenced[w] = fenced[w].gathered();
-            join_boxed(&mut self.arrivals[b].fenced, fenced);
-        }
-        if let Some(pending) = &self.pending[w] {
-            join_boxed(&mut self.arrivals[b].pending, pending);
-        }
-    }
-
-    /// All expected warps have arrived: `receivers` (a mask of warps) go on. `whole_block` says that every warp of the
-    /// block that is still alive took part.
-    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
-        self.complete_at(barrier as usize % BARRIERS, receivers, whole_block);
-    }
-
-    fn complete_at(&mut self, b: usize, receivers: u32, whole_block: bool) {
-        let none = Arrivals { clock: NOTHING, fenced: None, pending: None };
-        let arrivals = std::mem::replace(&mut self.arrivals[b], none);
-        let generation = self.generation;
-        let (mut fenced, mut pending) = (arrivals.fenced.as_deref(), arrivals.pending.as_deref());
-        let clock = if whole_block {
-            self.forget();
-            NOTHING
-        } else {
-            self.partial_order = true;
-            arrivals.clock
-        };
-        if generation != self.generation {
-            (fenced, pending) = (None, None);
-        }
-        if !whole_block || fenced.is_some() || pending.is_some() {
-            self.pass_on(receivers, &clock, fenced, pending);
-        }
-    }
-
-    /// `receivers` learn what those who arrived at a barrier brought along.
-    fn pass_on(&mut self, receivers: u32, clock: &Clock, fenced: Option<&Clock>, pending: Option<&Clock>) {
-        for warp in Lanes(receivers) {
-            let w = warp as usize;
-            self.learn(warp, 0, clock);
-            self.synced[w] = self.synced[w].max(clock[w].all);
-            if let Some(fenced) = fenced {
-                join_boxed(&mut self.fenced[w], fenced);
-            }
-            if let Some(pending) = pending {
-                join_boxed(&mut self.pending[w], pending);
-            }
         }
     }
 

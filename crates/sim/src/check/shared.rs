@@ -13,6 +13,8 @@
 //! barrier or release of the launch; of several lanes of one warp that read a word, all but two; a lane's weak access
 //! hidden by its own later strong one; and, with a finding that says so, words beyond the room for split words.
 
+mod judge;
+
 use std::collections::HashMap;
 
 use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
@@ -408,100 +410,6 @@ impl SharedShadow {
             visit.insert_reader(cell, me);
         }
         true
-    }
-
-    /// The general case: one lane, word by word or byte by byte, with findings.
-    #[inline(never)]
-    fn judge_lane(&mut self, visit: &Visit<'_>, lane: u32, findings: &mut Findings) {
-        let access = visit.access;
-        let address = u64::from(visit.addresses[lane as usize]);
-        let mut worst: Option<(Rule, u32, u64)> = None;
-        let mut uninitialized = None;
-        let mut at = address;
-        while at < address + u64::from(access.bytes) {
-            let word = at as usize / 4;
-            let bytes = (address + u64::from(access.bytes) - at).min(4 - at % 4) as u32;
-            let mask = ((1u32 << bytes) - 1) << (at % 4);
-            let init = &mut self.init[word];
-            let missing = mask & !u32::from(*init);
-            if access.kind != Kind::Write && missing != 0 && uninitialized.is_none() {
-                uninitialized = Some(word as u64 * 4 + u64::from(missing.trailing_zeros()));
-            }
-            if access.kind != Kind::Read {
-                *init |= mask as u8;
-            }
-            for (rule, record, byte) in self.judge_word(visit, word, mask, lane).into_iter().flatten() {
-                if worst.is_none_or(|(most, ..)| rule.severity() > most.severity()) {
-                    worst = Some((rule, record, word as u64 * 4 + byte));
-                }
-            }
-            at += u64::from(bytes);
-        }
-        if self.split.take_refused() {
-            findings.add(limit(Rule::SplitWordsExhausted, visit.block, access));
-        }
-        let this = Side { instr: access.instr, block: visit.block, warp: access.warp, lane };
-        if let Some(address) = uninitialized {
-            findings.add(Found {
-                rule: Rule::Uninitialized,
-                space: Space::Shared,
-                address,
-                this,
-                other: None,
-                count: 1,
-            });
-        }
-        if let Some((rule, record, address)) = worst {
-            let context = visit.order.context(record >> ID_SHIFT);
-            findings.add(Found {
-                rule,
-                space: Space::Shared,
-                address,
-                this,
-                other: Some({
-                    let (warp, lane) = context.by.unwrap_or((warp_of(record), record & LANE));
-                    Side { instr: context.instr, block: visit.block, warp, lane }
-                }),
-                count: 1,
-            });
-        }
-    }
-
-    /// Judges and records the bytes of `mask` in one word; the worst conflict with its byte.
-    fn judge_word(&mut self, visit: &Visit<'_>, word: usize, mask: u32, lane: u32) -> [Option<(Rule, u32, u64)>; 4] {
-        let mut found = [None; 4];
-        let crowds = visit.order.partial_order().then_some(&mut self.crowd);
-        let mut cell = Cell { writer: self.writers[word], reader: self.readers[word], earlier: self.earlier[word] };
-        let is_split = cell.writer == SPLIT && cell.earlier == self.floor;
-        if cell.writer == SPLIT && !is_split {
-            cell = Cell::default();
-        }
-        if !is_split && mask == 0xf {
-            found[0] = visit.judge(&mut cell, crowds, word as u32, lane).map(|(rule, record)| (rule, record, 0));
-            self.writers[word] = cell.writer;
-            self.readers[word] = cell.reader;
-            self.earlier[word] = cell.earlier;
-            return found;
-        }
-        let place = if is_split {
-            cell.reader
-        } else {
-            let Some(place) = self.split.split(cell) else { return found };
-            self.writers[word] = SPLIT;
-            self.readers[word] = place;
-            self.earlier[word] = self.floor;
-            place
-        };
-        let cells = self.split.bytes(place);
-        let mut crowds = crowds;
-        for byte in Lanes(mask) {
-            let key = 1 << 31 | (word as u32) << 2 | byte;
-            let crowd = crowds.as_deref_mut();
-            found[byte as usize] = visit
-                .judge(&mut cells[byte as usize], crowd, key, lane)
-                .map(|(rule, record)| (rule, record, u64::from(byte)));
-        }
-        found
     }
 
     /// Bytes of shadow state, split words and pushed-out readers left out.

@@ -23,4 +23,5 @@ mod registers;
 mod rendezvous;
 pub(crate) mod row;
 pub(crate) mod special;
+mod stuck;
 pub(crate) mod warp;

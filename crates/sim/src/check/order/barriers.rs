@@ -1,0 +1,116 @@
+//! What the barriers of a block, and that of its cluster, pass on from the warps that arrive to those that go on.
+
+use super::super::access::Lanes;
+use super::super::clock::{Clock, Known, NOTHING, join, join_boxed};
+use super::BlockOrder;
+
+/// Barriers that a block has.
+pub(super) const BARRIERS: usize = 16;
+/// Behind those, the barrier of the cluster: arrivals in its present phase, and in the one before.
+const PHASE: usize = BARRIERS;
+const PAST_PHASE: usize = BARRIERS + 1;
+
+/// What the warps that have arrived at one barrier bring along.
+#[derive(Debug, Clone)]
+pub(super) struct Arrivals {
+    clock: Clock,
+    fenced: Option<Box<Clock>>,
+    pending: Option<Box<Clock>>,
+}
+
+impl Arrivals {
+    /// Nobody has arrived.
+    pub(super) const NONE: Self = Self { clock: NOTHING, fenced: None, pending: None };
+}
+
+impl BlockOrder {
+    /// `warp` arrives at the barrier of the cluster.
+    pub(in crate::check) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
+        if releases {
+            return self.arrive_at(PHASE, warp);
+        }
+        self.phase_is_relaxed = true;
+        if let Some(fenced) = &self.fenced[warp as usize] {
+            join(&mut self.arrivals[PHASE].clock, fenced);
+        }
+    }
+
+    /// The phase of the cluster's barrier is over. `all_wait` says that every warp that is still alive waits for it.
+    pub(in crate::check) fn end_phase(&mut self, all_wait: bool) {
+        if all_wait && !self.phase_is_relaxed {
+            self.arrivals[PAST_PHASE] = Arrivals::NONE;
+            self.complete_at(PHASE, self.warps, true);
+        } else {
+            self.partial_order = true;
+            self.arrivals[PAST_PHASE] = std::mem::replace(&mut self.arrivals[PHASE], Arrivals::NONE);
+        }
+        self.phase_is_relaxed = false;
+    }
+
+    /// `warp` has waited for the phase that is over.
+    pub(in crate::check) fn learn_phase(&mut self, warp: u32) {
+        let Arrivals { clock, fenced, pending } = self.arrivals[PAST_PHASE].clone();
+        self.pass_on(1 << warp, &clock, fenced.as_deref(), pending.as_deref());
+    }
+
+    /// `warp` arrives at a barrier, whether it waits there or not.
+    pub(crate) fn arrive(&mut self, barrier: u32, warp: u32) {
+        self.arrive_at(barrier as usize % BARRIERS, warp);
+    }
+
+    fn arrive_at(&mut self, b: usize, warp: u32) {
+        let w = warp as usize;
+        if self.informed & 1 << warp != 0 {
+            join(&mut self.arrivals[b].clock, &self.seen[w]);
+        }
+        self.arrivals[b].clock[w] = Known::all(self.next);
+        self.event[w] = self.next;
+        if let Some(fenced) = &mut self.fenced[w] {
+            fenced[w] = fenced[w].gathered();
+            join_boxed(&mut self.arrivals[b].fenced, fenced);
+        }
+        if let Some(pending) = &self.pending[w] {
+            join_boxed(&mut self.arrivals[b].pending, pending);
+        }
+    }
+
+    /// All expected warps have arrived: `receivers` (a mask of warps) go on. `whole_block` says that every warp of the
+    /// block that is still alive took part.
+    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
+        self.complete_at(barrier as usize % BARRIERS, receivers, whole_block);
+    }
+
+    fn complete_at(&mut self, b: usize, receivers: u32, whole_block: bool) {
+        let arrivals = std::mem::replace(&mut self.arrivals[b], Arrivals::NONE);
+        let generation = self.generation;
+        let (mut fenced, mut pending) = (arrivals.fenced.as_deref(), arrivals.pending.as_deref());
+        let clock = if whole_block {
+            self.forget();
+            NOTHING
+        } else {
+            self.partial_order = true;
+            arrivals.clock
+        };
+        if generation != self.generation {
+            (fenced, pending) = (None, None);
+        }
+        if !whole_block || fenced.is_some() || pending.is_some() {
+            self.pass_on(receivers, &clock, fenced, pending);
+        }
+    }
+
+    /// `receivers` learn what those who arrived at a barrier brought along.
+    fn pass_on(&mut self, receivers: u32, clock: &Clock, fenced: Option<&Clock>, pending: Option<&Clock>) {
+        for warp in Lanes(receivers) {
+            let w = warp as usize;
+            self.learn(warp, 0, clock);
+            self.synced[w] = self.synced[w].max(clock[w].all);
+            if let Some(fenced) = fenced {
+                join_boxed(&mut self.fenced[w], fenced);
+            }
+            if let Some(pending) = pending {
+                join_boxed(&mut self.pending[w], pending);
+            }
+        }
+    }
+}
