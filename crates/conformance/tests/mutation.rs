@@ -260,8 +260,8 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
                 inputs: Vec::new(),
                 result: result.as_view_mut(),
             };
-            let stream = device.default_stream();
-            objection_of_run(&device, || conv::launch_with(&stream, &plan, function, operands))
+            let (stream, functions) = (device.default_stream(), std::slice::from_ref(function));
+            objection_of_run(&device, || conv::launch_with(&stream, &plan, functions, operands, &mut Workspace::new()))
         });
         assert_eq!(count, expected, "{plan}");
         assert!(survivors.is_empty(), "{}", survivors.join("\n"));

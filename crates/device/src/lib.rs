@@ -56,7 +56,7 @@ mod virtual_gpu;
 pub use activity::{Activity, ActivityKind, ActivityTime};
 pub use arguments::Arguments;
 pub use buffer::{Buffer, View, ViewMut};
-pub use cuda::{Cublas, CublasLt, CublasProduct, CublasTypes};
+pub use cuda::{Cublas, CublasLt, CublasProduct, CublasTypes, Cudnn, CudnnConvolution, CudnnTypes};
 pub use device::{Device, DeviceKind, DriverVersion};
 pub use element::Element;
 pub use error::{Error, ErrorKind};

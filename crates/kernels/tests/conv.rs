@@ -3,7 +3,7 @@
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::conv::{Code, Layout, Operands, Plan, Problem, Window, launch};
 use warpfold_kernels::matmul::{Activation, Epilogue, MmaTile, Singles, Tile, WgmmaTile};
-use warpfold_kernels::{Dtype, ErrorKind};
+use warpfold_kernels::{Dtype, ErrorKind, Workspace};
 
 /// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
 fn element(seed: usize, i: usize) -> f64 {
@@ -74,15 +74,45 @@ struct Case {
     code: Option<Code>,
 }
 
+impl Case {
+    #[track_caller]
+    fn plan(&self, device: &Device) -> Plan {
+        let Self { problem, epilogue, code } = self;
+        match code {
+            None => Plan::new(problem.clone(), epilogue.clone(), device.limits()),
+            Some(code) => Plan::with(problem.clone(), epilogue.clone(), device.limits(), *code),
+        }
+        .unwrap_or_else(|e| panic!("{problem}: {e}"))
+    }
+}
+
+/// The result on a device, under whose checks the launches are clean.
+#[track_caller]
+fn run(device: &Device, plan: &Plan, [images, filters, bias, residual]: [&[f64]; 4]) -> Vec<f64> {
+    let problem = &plan.problem;
+    let upload = |dtype: Dtype, values: &[f64]| device.upload(&bytes_of(dtype, values)).unwrap();
+    let (on_images, on_filters) = (upload(problem.dtype, images), upload(problem.dtype, filters));
+    let more = [upload(problem.result, bias), upload(problem.result, residual)];
+    let mut result = device.alloc::<u8>((problem.num_results() * problem.result.bytes()) as usize).unwrap();
+    result.fill_bytes(0xff).unwrap();
+    let operands = Operands {
+        images: on_images.as_view(),
+        filters: on_filters.as_view(),
+        inputs: more[..problem.num_inputs].iter().map(|buffer| buffer.as_view()).collect(),
+        result: result.as_view_mut(),
+    };
+    launch(&device.default_stream(), plan, operands, &mut Workspace::new()).unwrap_or_else(|e| panic!("{plan}: {e}"));
+    for report in device.take_reports() {
+        let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{plan}: {}", findings.join("\n"));
+    }
+    values_of(problem.result, &result.download().unwrap())
+}
+
 /// Runs a case and compares every element. With two inputs the epilogue is `relu(sum + bias) + residual`.
 #[track_caller]
 fn check(device: &Device, case: &Case) {
-    let Case { problem, epilogue, code } = case;
-    let plan = match code {
-        None => Plan::new(problem.clone(), epilogue.clone(), device.limits()),
-        Some(code) => Plan::with(problem.clone(), epilogue.clone(), device.limits(), *code),
-    }
-    .unwrap_or_else(|e| panic!("{problem}: {e}"));
+    let (problem, plan) = (&case.problem, case.plan(device));
     let some = |seed: usize, len: u64| (0..len as usize).map(|i| element(seed, i)).collect::<Vec<f64>>();
     let images = some(1, problem.images * problem.channels * problem.size[0] * problem.size[1]);
     let filters = some(2, problem.filters * problem.depth());
@@ -92,27 +122,39 @@ fn check(device: &Device, case: &Case) {
         1 => sum + bias[filter as usize],
         _ => (sum + bias[filter as usize]).max(0.0) + residual[position],
     });
-    let upload = |dtype: Dtype, values: &[f64]| device.upload(&bytes_of(dtype, values)).unwrap();
-    let (on_images, on_filters) = (upload(problem.dtype, &images), upload(problem.dtype, &filters));
-    let more = [upload(problem.result, &bias), upload(problem.result, &residual)];
-    let mut result = device.alloc::<u8>((problem.num_results() * problem.result.bytes()) as usize).unwrap();
-    result.fill_bytes(0xff).unwrap();
-    let operands = Operands {
-        images: on_images.as_view(),
-        filters: on_filters.as_view(),
-        inputs: more[..problem.num_inputs].iter().map(|buffer| buffer.as_view()).collect(),
-        result: result.as_view_mut(),
-    };
-    launch(&device.default_stream(), &plan, operands).unwrap_or_else(|e| panic!("{plan}: {e}"));
-    let found = values_of(problem.result, &result.download().unwrap());
+    let found = run(device, &plan, [&images, &filters, &bias, &residual]);
     for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
         // As the result's type has it.
         let expected = &values_of(problem.result, &bytes_of(problem.result, &[*expected]))[0];
         assert!(found == expected, "{plan}, {:?}: {found} at {i}, not {expected}", problem.window);
     }
-    for report in device.take_reports() {
-        let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();
-        assert!(findings.is_empty(), "{plan}: {}", findings.join("\n"));
+}
+
+/// Runs a case on numbers that no type has exactly, one of them infinite, and compares with the error's bound.
+#[track_caller]
+fn check_bounds(device: &Device, problem: &Problem, code: Code) {
+    let case = Case { problem: problem.clone(), epilogue: Epilogue::new(), code: Some(code) };
+    let (dtype, plan) = (problem.dtype, case.plan(device));
+    let some = |seed: usize, len: u64| {
+        let values: Vec<_> = (0..len as usize).map(|i| ((i * 7919 + seed) as f64).sin() + 0.01).collect();
+        values_of(dtype, &bytes_of(dtype, &values))
+    };
+    let mut images = some(1, problem.images * problem.channels * problem.size[0] * problem.size[1]);
+    let filters = some(2, problem.filters * problem.depth());
+    let middle = images.len() / 2;
+    images[middle] = f64::INFINITY;
+    let absolute = |values: &[f64]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
+    let expected = reference(problem, &images, &filters, |sum, _, _| sum);
+    let magnitudes = reference(problem, &absolute(&images), &absolute(&filters), |sum, _, _| sum);
+    let found = run(device, &plan, [&images, &filters, &[], &[]]);
+    // What the low bits of both factors are worth, then sums that tensor cores may truncate, then the result's type.
+    let of_factors = if dtype == Dtype::F32 { 2.0_f64.powi(-9) } else { 0.0 };
+    let of_sums = 2.0 * problem.depth() as f64 * f64::from(f32::EPSILON);
+    let of_result = if problem.result == Dtype::Bf16 { 2.0_f64.powi(-8) } else { 0.0 };
+    for (i, ((found, expected), magnitude)) in found.iter().zip(&expected).zip(magnitudes).enumerate() {
+        let bound = (of_factors + of_sums * 1.01 + of_result) * magnitude;
+        let is_right = if expected.is_finite() { (found - expected).abs() <= bound } else { !found.is_finite() };
+        assert!(is_right, "{plan}, {:?}: {found} at {i}, not {expected}", problem.window);
     }
 }
 
@@ -237,6 +279,98 @@ fn tensor_cores_take_halves_with_their_channels_last() {
     });
 }
 
+/// Windows whose rows count as one element where channels are few, and others.
+const WINDOWS: [([u32; 2], [u32; 2], [u32; 2], [u64; 2]); 5] = [
+    ([1, 1], [0, 0], [1, 1], [3, 3]),
+    ([2, 2], [1, 1], [1, 1], [3, 3]),
+    ([2, 4], [0, 3], [2, 1], [2, 7]),
+    ([1, 3], [2, 1], [1, 2], [2, 3]),
+    ([1, 1], [0, 0], [1, 1], [1, 1]),
+];
+
+#[test]
+fn tensor_cores_take_any_channels_in_both_layouts() {
+    on_every_device(|device| {
+        if !device.limits().has_wgmma {
+            return;
+        }
+        let tiles = [WgmmaTile::NARROW, WgmmaTile::SMALL, WgmmaTile::MEDIUM].into_iter().cycle();
+        let mut tiles = tiles.map(|tile| Some(Code::Wgmma(tile)));
+        for (stride, padding, dilation, filter) in WINDOWS {
+            for layout in LAYOUTS {
+                for (dtype, result) in [(Dtype::F32, Dtype::F32), (Dtype::Bf16, Dtype::Bf16), (Dtype::F16, Dtype::F32)]
+                {
+                    for (channels, filters) in [(3, 17), (1, 64), (20, 65), (40, 3)] {
+                        let window = Window { stride, padding, dilation };
+                        let problem = problem(layout, channels, [9, 11], filters, filter);
+                        let problem = Problem { dtype, result, window, singles: Singles::Tf32, ..problem };
+                        let code = tiles.next().expect("they repeat");
+                        check(device, &Case { problem, epilogue: Epilogue::new(), code });
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn tensor_cores_stay_within_the_bound_and_see_nothing_beside_the_filter() {
+    on_every_device(|device| {
+        if !device.limits().has_wgmma {
+            return;
+        }
+        for (stride, padding, dilation, filter) in WINDOWS {
+            for (layout, channels, dtype) in [
+                (Layout::Nchw, 3, Dtype::F32),
+                (Layout::Nhwc, 3, Dtype::Bf16),
+                (Layout::Nhwc, 8, Dtype::Bf16),
+                (Layout::Nchw, 36, Dtype::Bf16),
+            ] {
+                let window = Window { stride, padding, dilation };
+                let problem = problem(layout, channels, [10, 13], 66, filter);
+                let problem = Problem { dtype, result: dtype, window, singles: Singles::Tf32, ..problem };
+                check_bounds(device, &problem, Code::Wgmma(WgmmaTile::FLAT));
+            }
+        }
+    });
+}
+
+#[test]
+fn epilogues_follow_tensor_cores_into_planes() {
+    on_every_device(|device| {
+        if !device.limits().has_wgmma {
+            return;
+        }
+        let layer = Epilogue::new().add().activate(Activation::Relu).add();
+        for (dtype, images, filters) in [(Dtype::F32, 3, 40), (Dtype::Bf16, 5, 7)] {
+            let plain = problem(Layout::Nchw, 5, [9, 8], filters, [3, 2]);
+            let problem = Problem { dtype, result: dtype, images, num_inputs: 2, singles: Singles::Tf32, ..plain };
+            let code = Some(Code::Wgmma(WgmmaTile::MEDIUM));
+            check(device, &Case { problem, epilogue: layer.clone(), code });
+        }
+    });
+}
+
+#[test]
+fn plans_lay_large_images_for_tensor_cores_and_keep_singles_whole_unless_told() {
+    let device = Device::virtual_gpu(Profile::H200);
+    let layer = |layout, dtype, singles| {
+        let problem = problem(layout, 64, [56, 56], 64, [3, 3]);
+        let problem = Problem { images: 32, dtype, result: dtype, singles, ..problem };
+        Plan::new(problem, Epilogue::new(), device.limits()).unwrap()
+    };
+    let is_wgmma = |plan: &Plan| matches!(plan.code, Code::Wgmma(_));
+    let whole = layer(Layout::Nhwc, Dtype::F32, Singles::Full);
+    assert!(!is_wgmma(&whole), "{whole}");
+    for (layout, dtype) in
+        [(Layout::Nchw, Dtype::F32), (Layout::Nhwc, Dtype::F32), (Layout::Nchw, Dtype::F16), (Layout::Nhwc, Dtype::F16)]
+    {
+        let plan = layer(layout, dtype, Singles::Tf32);
+        assert!(is_wgmma(&plan), "{plan}");
+        assert_eq!(plan.workspace_bytes() > 0, layout == Layout::Nchw, "{plan}");
+    }
+}
+
 #[test]
 fn warps_gather_pixels_in_pieces_as_large_as_channels_allow() {
     let windows = [
@@ -277,8 +411,9 @@ fn plans_take_tensor_cores_where_they_can() {
     for problem in [of(Dtype::Bf16, 64), of(Dtype::F16, 6), Problem { singles: Singles::Tf32, ..of(Dtype::F32, 3) }] {
         assert!(matches!(code(&ampere, problem.clone()), Code::Mma(_)), "{problem}");
     }
-    assert!(matches!(code(&hopper, of(Dtype::Bf16, 64)), Code::Wgmma(_)));
-    assert!(matches!(code(&hopper, of(Dtype::Bf16, 6)), Code::Mma(_)));
+    for problem in [of(Dtype::Bf16, 64), of(Dtype::Bf16, 6)] {
+        assert!(matches!(code(&hopper, problem.clone()), Code::Mma(_) | Code::Wgmma(_)), "{problem}");
+    }
     for problem in [of(Dtype::Bf16, 3), of(Dtype::F32, 64), Problem { layout: Layout::Nchw, ..of(Dtype::Bf16, 64) }] {
         assert!(matches!(code(&ampere, problem.clone()), Code::Implicit(_)), "{problem}");
     }

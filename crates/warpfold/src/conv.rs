@@ -113,7 +113,7 @@ impl Conv2d {
     }
 
     /// Images and filters of `f32` may go to tensor cores without their low 13 bits (tf32), where the device has them and the
-    /// channels lie behind the pixels.
+    /// plan finds it worth what it takes to lay them so: with their channels last.
     #[must_use]
     pub const fn tf32(mut self) -> Self {
         self.singles = Singles::Tf32;
@@ -184,7 +184,7 @@ impl Conv2d {
             inputs: inputs.iter().map(Tensor::view).collect::<Result<_, _>>()?,
             result: output.buffer.as_view_mut(),
         };
-        conv::launch(images.queue().stream(), &plan, operands)?;
+        conv::launch(images.queue().stream(), &plan, operands, &mut images.queue().workspace())?;
         Ok(output.finish())
     }
 

@@ -7,6 +7,7 @@
 
 mod cublas;
 mod cublas_lt;
+mod cudnn;
 mod device;
 mod driver;
 mod interop;
@@ -17,5 +18,6 @@ mod tensor_map;
 
 pub use cublas::{Cublas, CublasProduct, CublasTypes};
 pub use cublas_lt::CublasLt;
+pub use cudnn::{Cudnn, CudnnConvolution, CudnnTypes};
 pub(crate) use device::CudaDevice;
 pub(crate) use driver::device_count;

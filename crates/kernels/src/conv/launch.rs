@@ -5,13 +5,15 @@ use warpfold_device::{Arguments, Function, Stream, View, ViewMut};
 
 use super::direct::{self, direct};
 use super::implicit::{self, implicit};
-use super::plan::{Code, Plan};
+use super::lay::{self, lay};
+use super::plan::{ALIGNMENT, Code, Plan};
 use super::problem::{Layout, Problem, refused};
+use super::sight::Sight;
 use super::tensor;
 use super::warps::{self, warps};
 use crate::kept::Kept;
 use crate::matmul::{self, WgmmaConfiguration, ending, size_words, with_ending};
-use crate::{AnyKernel, Dtype, Error};
+use crate::{AnyKernel, Dtype, Error, Workspace};
 
 /// The memory of a convolution, as bytes, from each tensor's first element on, at multiples of 16 bytes.
 #[derive(Debug)]
@@ -33,6 +35,7 @@ enum Kernel {
     Implicit(Dtype, implicit::Configuration),
     Mma(warps::Configuration),
     Wgmma(WgmmaConfiguration),
+    Lay(lay::Configuration),
 }
 
 static KERNELS: Kept<Kernel> = Kept::new();
@@ -49,42 +52,90 @@ fn make(kernel: &Kernel) -> AnyKernel {
             _ => warps::<f32>(configuration).into(),
         },
         Kernel::Wgmma(configuration) => matmul::make_wgmma(configuration),
+        Kernel::Lay(configuration) => lay(*configuration).into(),
     }
 }
 
-fn kernel_of(plan: &Plan) -> Kernel {
-    match plan.code {
+fn names(plan: &Plan) -> Vec<Kernel> {
+    let laying = plan.laying().map(|(configuration, _)| Kernel::Lay(configuration));
+    let convolving = match plan.code {
         Code::Direct => Kernel::Direct(plan.accumulator(), plan.direct()),
         Code::Implicit(tile) => Kernel::Implicit(plan.accumulator(), plan.implicit(tile)),
         Code::Mma(tile) => Kernel::Mma(warps::configuration(&plan.problem, tile, plan.ending())),
         Code::Wgmma(tile) => Kernel::Wgmma(tensor::configuration(&plan.problem, &plan.epilogue, tile)),
-    }
+    };
+    laying.into_iter().chain([convolving]).collect()
 }
 
-/// The kernels of a plan.
+/// The kernels of a plan, in the order of their launches.
 #[must_use]
 pub fn kernels_of(plan: &Plan) -> Vec<AnyKernel> {
-    vec![make(&kernel_of(plan))]
+    names(plan).iter().map(make).collect()
 }
 
 /// Computes the convolution that a plan was made for.
 ///
 /// # Errors
 /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) if a memory is too short or not aligned; what the device says.
-pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>) -> Result<(), Error> {
+pub fn launch(stream: &Stream, plan: &Plan, operands: Operands<'_>, workspace: &mut Workspace) -> Result<(), Error> {
     if plan.launch().is_none() {
         return check(&plan.problem, &operands);
     }
-    let function = KERNELS.prepare(stream.device(), kernel_of(plan), make)?;
-    launch_with(stream, plan, &function, operands)
+    let prepare = |name| KERNELS.prepare(stream.device(), name, make);
+    let functions = names(plan).into_iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
+    launch_with(stream, plan, &functions, operands, workspace)
 }
 
-/// The same with a function that stands in for that of [`kernels_of`]: tests put a changed one there.
+/// The same with functions that stand in for those of [`kernels_of`], in their order: tests put changed ones there.
 ///
 /// # Errors
 /// Those of [`launch`].
-pub fn launch_with(stream: &Stream, plan: &Plan, function: &Function, operands: Operands<'_>) -> Result<(), Error> {
+pub fn launch_with(
+    stream: &Stream,
+    plan: &Plan,
+    functions: &[Function],
+    operands: Operands<'_>,
+    workspace: &mut Workspace,
+) -> Result<(), Error> {
     check(&plan.problem, &operands)?;
+    let Some(function) = functions.last() else { return Ok(()) };
+    let Some((configuration, config)) = plan.laying() else { return convolve(stream, plan, function, operands) };
+    let bytes = plan.workspace_bytes();
+    let mut buffer = workspace.take_scratch(stream.device(), bytes)?;
+    let of_images = Sight::of(&plan.problem).bytes()[0].next_multiple_of(ALIGNMENT);
+    {
+        let (to_images, to_filters) = buffer.split_at_mut(of_images as usize)?;
+        let arguments = Arguments::new().input(operands.images.clone()).input(operands.filters.clone());
+        let arguments = arguments.output(to_images).output(to_filters);
+        stream.launch_raw(&functions[0], config, &laying_arguments(&plan.problem, configuration, arguments))?;
+    }
+    let (images, filters) = buffer.as_view().split_at(of_images as usize)?;
+    let Operands { inputs, result, .. } = operands;
+    convolve(stream, plan, function, Operands { images, filters, inputs, result })?;
+    workspace.give_scratch(buffer);
+    Ok(())
+}
+
+/// Blocks for the images, sizes and strides of both tensors.
+fn laying_arguments<'a>(
+    problem: &Problem,
+    configuration: lay::Configuration,
+    arguments: Arguments<'a>,
+) -> Arguments<'a> {
+    let sight = Sight::of(problem);
+    let sizes: Vec<u8> = sight.laying_sizes(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
+    let of_tensor = |size| {
+        let [c, h, w] = steps(problem.layout, problem.channels, size);
+        [problem.channels * size[0] * size[1], c, h, w]
+    };
+    let strides = [problem.size, problem.filter].map(of_tensor).concat();
+    let strides: Vec<u8> = strides.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let blocks = configuration.num_blocks(sight.pixels()[0]) as u32;
+    arguments.value(blocks).raw(&sizes, 4).raw(&strides, 8)
+}
+
+/// The launch that convolves, of images and filters that lie as it takes them.
+fn convolve(stream: &Stream, plan: &Plan, function: &Function, operands: Operands<'_>) -> Result<(), Error> {
     let Some(config) = plan.launch() else { return Ok(()) };
     let problem = &plan.problem;
     let product = plan.product();
@@ -119,12 +170,17 @@ fn bytes_of(words: &[u32]) -> Vec<u8> {
 /// group and filter to filter.
 fn strides(problem: &Problem) -> [i64; implicit::TENSORS] {
     let Problem { channels, size: [height, width], filters, groups, .. } = *problem;
-    let [c, h, w] = match problem.layout {
-        Layout::Nchw => [height * width, width, 1],
-        Layout::Nhwc => [1, width * channels, channels],
-    };
+    let [c, h, w] = steps(problem.layout, channels, [height, width]);
     let (of_group, depth) = (channels / groups, problem.depth());
     [of_group * c, channels * height * width, c, h, w, filters / groups * depth, depth].map(|stride| stride as i64)
+}
+
+/// Elements from one channel, row and column to the next.
+const fn steps(layout: Layout, channels: u64, [height, width]: [u64; 2]) -> [u64; 3] {
+    match layout {
+        Layout::Nchw => [height * width, width, 1],
+        Layout::Nhwc => [1, width * channels, channels],
+    }
 }
 
 fn check(problem: &Problem, operands: &Operands<'_>) -> Result<(), Error> {

@@ -9,9 +9,9 @@
 //!
 //! Start with [`Problem`], [`Plan::new`] and [`launch()`]. A convolution is a product of matrices whose one operand is never
 //! made: filters times pixels, with the main loop of `matmul` and a supply that gathers its tiles from the image
-//! (`implicit`), or on tensor cores, for halves and tf32 with their channels last, that for warps (`warps`) or for halves the
-//! kernel for warpgroups (`tensor`). Groups of few filters take a
-//! thread an output (`direct`). The [ladder](LADDER) shows the way there.
+//! (`implicit`), or on tensor cores, for halves and tf32, that for warps where channels lie last (`warps`) or the kernel for
+//! warpgroups (`tensor`), for which images and filters are laid anew first (`lay`) where copies cannot gather them as they
+//! lie (`sight`). Groups of few filters take a thread an output (`direct`). The [ladder](LADDER) shows the way there.
 
 mod direct;
 mod gather;
@@ -19,9 +19,11 @@ mod geometry;
 mod implicit;
 mod instance;
 mod launch;
+mod lay;
 mod plan;
 mod problem;
 mod shape;
+mod sight;
 mod tensor;
 mod warps;
 
@@ -35,7 +37,7 @@ pub use problem::{Layout, Problem, Window};
 
 use warpfold_device::{Device, Profile};
 
-use crate::matmul::{Activation, Epilogue, MmaTile, Singles};
+use crate::matmul::{Activation, Epilogue, MmaTile, Singles, WgmmaTile};
 use crate::{AnyKernel, Dtype};
 
 /// Kernels of both kinds and layouts, with their blocks.
@@ -55,6 +57,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         singles: Singles::Full,
         num_inputs: 1,
     };
+    let tf32 = |problem| Problem { singles: Singles::Tf32, ..problem };
     let layer = || Epilogue::new().add().activate(Activation::Relu);
     let limits = Device::virtual_gpu(Profile::H200);
     let chosen = [
@@ -64,22 +67,24 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         problem(Dtype::F32, Layout::Nchw, 128, 128),
         problem(Dtype::F16, Layout::Nhwc, 128, 128),
         problem(Dtype::Bf16, Layout::Nhwc, 64, 1),
-        problem(Dtype::F16, Layout::Nhwc, 72, 1),
     ];
-    let in_tf32 = Problem { singles: Singles::Tf32, ..problem(Dtype::F32, Layout::Nhwc, 3, 1) };
-    let by_warps = [
-        (problem(Dtype::Bf16, Layout::Nhwc, 64, 1), MmaTile::MEDIUM),
-        (problem(Dtype::F16, Layout::Nhwc, 12, 2), MmaTile::SMALL),
-        (in_tf32, MmaTile::SMALL),
+    let told = [
+        (problem(Dtype::Bf16, Layout::Nhwc, 64, 1), Code::Mma(MmaTile::MEDIUM)),
+        (problem(Dtype::F16, Layout::Nhwc, 12, 2), Code::Mma(MmaTile::SMALL)),
+        (tf32(problem(Dtype::F32, Layout::Nhwc, 3, 1)), Code::Mma(MmaTile::SMALL)),
+        (problem(Dtype::F16, Layout::Nhwc, 72, 1), Code::Wgmma(WgmmaTile::ALONE)),
+        (problem(Dtype::Bf16, Layout::Nhwc, 3, 1), Code::Wgmma(WgmmaTile::NARROW)),
+        (tf32(problem(Dtype::F32, Layout::Nhwc, 16, 1)), Code::Wgmma(WgmmaTile::SMALL)),
+        (tf32(problem(Dtype::F32, Layout::Nchw, 20, 1)), Code::Wgmma(WgmmaTile::FLAT)),
     ];
     let planned = chosen.into_iter().map(|problem| Plan::new(problem, layer(), limits.limits()));
-    let by_warps =
-        by_warps.into_iter().map(|(problem, tile)| Plan::with(problem, layer(), limits.limits(), Code::Mma(tile)));
+    let told = told.into_iter().map(|(problem, code)| Plan::with(problem, layer(), limits.limits(), code));
     planned
-        .chain(by_warps)
+        .chain(told)
         .flat_map(|plan| {
             let plan = plan.expect("it is possible");
-            kernels_of(&plan).into_iter().map(move |kernel| (kernel, plan.threads()))
+            let before = plan.laying().map(|_| lay::BLOCK);
+            kernels_of(&plan).into_iter().zip(before.into_iter().chain([plan.threads()]))
         })
         .collect()
 }

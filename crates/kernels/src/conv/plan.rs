@@ -6,7 +6,8 @@ use warpfold_device::{LaunchConfig, Limits};
 
 use super::geometry::Geometry;
 use super::problem::{Problem, refused};
-use super::{direct, implicit, tensor, warps};
+use super::sight::Sight;
+use super::{direct, implicit, lay, tensor, warps};
 use crate::matmul::{self, Ending, Epilogue, MmaTile, Tile, WgmmaTile};
 use crate::{Dtype, Error};
 
@@ -36,12 +37,15 @@ pub struct Plan {
     num_sms: u32,
 }
 
+/// What images and filters that are laid anew begin at multiples of.
+pub(super) const ALIGNMENT: u64 = 256;
+
 /// Filters of a group from which on tiles are worth their loads.
 const LEAST_FILTERS: u64 = 4;
 
 impl Plan {
-    /// Chooses: a thread an output for groups of few filters, else the tile that the cost model of products takes, on tensor
-    /// cores where that is possible.
+    /// Chooses: a thread an output for groups of few filters, else what the cost model of products says is the fastest, with
+    /// what it costs to lay images and filters so that tensor cores take them.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for element types without kernels,
@@ -51,16 +55,18 @@ impl Plan {
         if problem.filters / problem.groups < LEAST_FILTERS {
             return Self::with(problem, epilogue, limits, Code::Direct);
         }
-        if tensor::is_possible(&problem, limits) {
-            let tile = matmul::wgmma_tile(&tensor::product(&problem), limits)?;
-            return Self::with(problem, epilogue, limits, Code::Wgmma(tile));
-        }
+        let (clocks, tile) = matmul::simt_tile(&problem.product(problem.groups), limits)?;
+        let mut choices = vec![(clocks, Code::Implicit(tile))];
         if warps::is_possible(&problem, limits) {
-            let tile = matmul::mma_tile(&warps::product(&problem), limits)?;
-            return Self::with(problem, epilogue, limits, Code::Mma(tile));
+            let (clocks, tile) = warps::choice(&problem, limits)?;
+            choices.push((clocks, Code::Mma(tile)));
         }
-        let tile = matmul::simt_tile(&problem.product(problem.groups), limits)?;
-        Self::with(problem, epilogue, limits, Code::Implicit(tile))
+        if tensor::is_possible(&problem, limits) {
+            let (clocks, tile) = tensor::choice(&problem, limits)?;
+            choices.push((clocks, Code::Wgmma(tile)));
+        }
+        let (_, code) = choices.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).expect("there is always one");
+        Self::with(problem, epilogue, limits, code)
     }
 
     /// The plan with a kernel of one's own choice.
@@ -126,6 +132,28 @@ impl Plan {
         product.m.div_ceil(rows.into()) * product.n.div_ceil(columns.into()) * product.num_products()
     }
 
+    /// Bytes between the launches: images and filters as tensor cores take them, where they do not lie so.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> u64 {
+        match self.code {
+            Code::Wgmma(_) if Sight::of(&self.problem).is_laid() => {
+                Sight::of(&self.problem).bytes().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).iter().sum()
+            }
+            _ => 0,
+        }
+    }
+
+    /// The launch that lays images and filters anew, where there is one.
+    pub(super) fn laying(&self) -> Option<(lay::Configuration, LaunchConfig)> {
+        if self.workspace_bytes() == 0 {
+            return None;
+        }
+        let sight = Sight::of(&self.problem);
+        let configuration = sight.laying(self.problem.channels);
+        let blocks: u64 = sight.pixels().into_iter().map(|pixels| configuration.num_blocks(pixels)).sum();
+        Some((configuration, LaunchConfig::new(blocks as u32, lay::BLOCK)))
+    }
+
     /// Threads of a block.
     #[must_use]
     pub const fn threads(&self) -> u32 {
@@ -181,7 +209,10 @@ impl fmt::Display for Plan {
             Code::Direct => write!(f, "a thread an output")?,
             Code::Implicit(tile) => write!(f, "tiles of {tile}, gathered")?,
             Code::Mma(tile) => write!(f, "tiles of {tile}, on tensor cores")?,
-            Code::Wgmma(tile) => write!(f, "tiles of {tile}, on tensor cores")?,
+            Code::Wgmma(tile) => {
+                let laid = if Sight::of(&self.problem).is_laid() { ", laid anew first" } else { "" };
+                write!(f, "tiles of {tile}, on tensor cores{laid}")?;
+            }
         }
         write!(f, ", {} block(s) of {}", self.num_blocks(), self.threads())
     }

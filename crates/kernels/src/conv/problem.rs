@@ -164,9 +164,11 @@ pub(super) fn refused(reason: String) -> Error {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { images, channels, size: [h, w], filters, filter: [r, s], .. } = self;
+        let is_tf32 = self.dtype == Dtype::F32 && self.singles == Singles::Tf32;
+        let dtype = if is_tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
         match self.layout {
-            Layout::Nchw => write!(f, "{} [{images}, {channels}, {h}, {w}]", self.dtype)?,
-            Layout::Nhwc => write!(f, "{} [{images}, {h}, {w}, {channels}]", self.dtype)?,
+            Layout::Nchw => write!(f, "{dtype} [{images}, {channels}, {h}, {w}]")?,
+            Layout::Nhwc => write!(f, "{dtype} [{images}, {h}, {w}, {channels}]")?,
         }
         write!(f, " with {filters} filters of {r} x {s}")?;
         if self.groups > 1 {

@@ -2,55 +2,77 @@
 //! gathers from the images.
 //!
 //! Pixels of all images are rows of the product, filters its columns. Steps of the sums are the filter's elements, each in
-//! stages of 64 channels; what lies beside an image or behind its channels the copy fills with zeros.
-
-use warpfold_device::{Arguments, Limits, MapMode, MapSwizzle, TensorLayout, View, ViewMut};
+//! stages of its channels; what lies beside an image or behind its channels the copy fills with zeros. How images and filters
+//! have to lie for that, and whether they are laid anew first, is a [`Sight`].
 
 use half::bf16;
+use warpfold_device::{Arguments, Limits, MapMode, MapSwizzle, TensorLayout, View, ViewMut};
 
 use super::problem::{Layout, Problem};
-use crate::matmul::{self, BATCH_RANK, Ending, Epilogue, Lying, MATRICES, Matrix, Walk, WgmmaConfiguration, WgmmaTile};
+use super::sight::Sight;
+use crate::matmul::{
+    self, BATCH_RANK, Ending, Epilogue, Lying, MATRICES, Matrix, Singles, Walk, WgmmaConfiguration, WgmmaTile,
+};
 use crate::{Dtype, Error};
 
-/// Channels of a stage: halves in 128 bytes.
-const CHANNELS: u64 = 64;
-
-/// Whether tensor cores can do it: halves with the channels last, in one group, and a window that a copy can walk (CUDA
+/// Whether tensor cores can do it: halves, or singles in tf32, in one group, and a window that a copy can walk (CUDA
 /// driver API, `cuTensorMapEncodeIm2col`; PTX ISA, "Im2col mode").
 pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
-    let Problem { dtype, layout, images, channels, filters, filter, groups, window, .. } = *problem;
+    let Problem { dtype, singles, images, channels, filters, filter, groups, window, .. } = *problem;
     let corners = [0, 1].map(|i| {
         let reach = (filter[i].max(1) - 1) as i64 * i64::from(window.dilation[i]);
         let padding = i64::from(window.padding[i]);
         let is_corner = |offset: i64| (-128..128).contains(&offset);
         is_corner(-padding) && is_corner(padding - reach) && reach <= 255
     });
+    let is_type = match dtype {
+        Dtype::F16 | Dtype::Bf16 => true,
+        Dtype::F32 => singles == Singles::Tf32,
+        _ => false,
+    };
     let has_products = images > 0 && channels > 0 && filters > 0;
     limits.has_wgmma
-        && matches!(dtype, Dtype::F16 | Dtype::Bf16)
-        && layout == Layout::Nhwc
+        && is_type
         && groups == 1
-        && channels.is_multiple_of(8)
         && window.stride.into_iter().all(|stride| stride <= 8)
         && corners.into_iter().all(|is_fine| is_fine)
         && has_products
         && images * problem.num_pixels() < 1 << 31
+        // Planes are found by counting results.
+        && (problem.layout == Layout::Nhwc || problem.num_results() < 1 << 32)
+        && Sight::of(problem).pixels().into_iter().all(|pixels| pixels < 1 << 31)
 }
 
 /// The product that the kernel computes: pixels of all images times filters, over the channels of each stage of each element
-/// of a filter.
+/// of a filter. Rows of a result of planes count its pixels image by image, which its strides do not say.
 pub(super) fn product(problem: &Problem) -> matmul::Problem {
-    let Problem { dtype, result, images, channels, filters, filter, .. } = *problem;
+    let Problem { dtype, result, layout, images, filters, .. } = *problem;
     let m = images * problem.num_pixels();
-    let k = filter[0] * filter[1] * channels.div_ceil(CHANNELS) * CHANNELS;
-    let whole = Matrix::rows(result, filters);
-    let inputs = [Matrix { row_stride: 0, ..whole }, whole][..problem.num_inputs].to_vec();
+    let k = Sight::of(problem).depth();
+    let whole = match layout {
+        Layout::Nhwc => Matrix::rows(result, filters),
+        Layout::Nchw => {
+            Matrix { row_stride: 1, column_stride: problem.num_pixels() as i64, ..Matrix::rows(result, filters) }
+        }
+    };
+    let bias = Matrix { row_stride: 0, column_stride: 1, ..whole };
+    let inputs = [bias, whole][..problem.num_inputs].to_vec();
     matmul::Problem { c: whole, inputs, ..matmul::Problem::new(dtype, m, filters, k) }
 }
 
+/// The tile that the cost model takes, and the clocks of all launches.
+pub(super) fn choice(problem: &Problem, limits: &Limits) -> Result<(f64, WgmmaTile), Error> {
+    let sight = Sight::of(problem);
+    let bytes = sight.bytes().into_iter().sum();
+    let (clocks, tile) = matmul::wgmma_tile(&product(problem), bytes, limits)?;
+    Ok((clocks + if sight.is_laid() { matmul::copy_clocks(bytes) } else { 0.0 }, tile))
+}
+
 pub(super) fn configuration(problem: &Problem, epilogue: &Epilogue, tile: WgmmaTile) -> WgmmaConfiguration {
-    let Problem { dtype, result, channels, filters, filter, window, .. } = *problem;
-    let is_copied = matches!(result, Dtype::F16 | Dtype::Bf16) && filters.is_multiple_of(8);
+    let Problem { dtype, result, layout, filters, window, .. } = *problem;
+    let is_copied = layout == Layout::Nhwc && matches!(result, Dtype::F16 | Dtype::Bf16) && filters.is_multiple_of(8);
+    let sight = Sight::of(problem);
+    let of_rows = |walk: [u32; 2], across: u32| [walk[0], if sight.is_merged() { across } else { walk[1] }];
     WgmmaConfiguration {
         dtype,
         tile,
@@ -59,11 +81,13 @@ pub(super) fn configuration(problem: &Problem, epilogue: &Epilogue, tile: WgmmaT
         copied: is_copied.then_some(result),
         is_promoted: false,
         walk: Some(Walk {
-            stages_of_channels: channels.div_ceil(CHANNELS) as u32,
-            filter_width: filter[1] as u32,
-            stride: window.stride,
-            padding: window.padding,
-            dilation: window.dilation,
+            row_bytes: sight.row_bytes(),
+            stages_of_channels: sight.stages() as u32,
+            filter_width: sight.filter()[1] as u32,
+            stride: of_rows(window.stride, 1),
+            padding: of_rows(window.padding, 0),
+            dilation: of_rows(window.dilation, 1),
+            has_planes: layout == Layout::Nchw,
         }),
         rows: tile.rows(),
         ending: Ending::new(&product(problem), epilogue),
@@ -72,33 +96,54 @@ pub(super) fn configuration(problem: &Problem, epilogue: &Epilogue, tile: WgmmaT
 
 /// The images' map: a pixel's channels of a stage for each row of a tile.
 fn images_map(problem: &Problem, tile: WgmmaTile) -> TensorLayout {
-    let Problem { images, channels, size: [height, width], filter, window, .. } = *problem;
-    let lower = [1, 0].map(|i| -(window.padding[i] as i32));
-    let upper = [1, 0].map(|i| window.padding[i] as i32 - (filter[i] as i32 - 1) * window.dilation[i] as i32);
+    let Problem { images, size: [height, _], window, .. } = *problem;
+    let sight = Sight::of(problem);
+    let walk = |i: usize, padding: u32| {
+        let reach = (sight.filter()[i] as i32 - 1) * window.dilation[i] as i32;
+        (-(padding as i32), padding as i32 - reach)
+    };
+    let (down, across) = (walk(0, window.padding[0]), walk(1, window.padding[1]));
+    let across = if sight.is_merged() { (0, 0) } else { across };
+    let pitch = sight.width() * sight.channels();
+    // Where a row of the filter is one pixel, its pixels overlap.
+    let (width, step, stride) = match sight.is_merged() {
+        true => (problem.result_size()[1], u64::from(window.stride[1]) * sight.channels(), 1),
+        false => (sight.width(), sight.channels(), window.stride[1]),
+    };
+    let elements = sight.row_bytes() / problem.dtype.bytes() as u32;
     TensorLayout {
         mode: MapMode::Im2col {
-            lower: lower.to_vec(),
-            upper: upper.to_vec(),
-            channels_per_pixel: CHANNELS as u32,
+            lower: vec![across.0, down.0],
+            upper: vec![across.1, down.1],
+            channels_per_pixel: elements,
             pixels_per_column: tile.rows(),
         },
-        element_strides: vec![1, window.stride[1], window.stride[0], 1],
+        element_strides: vec![1, stride, window.stride[0], 1],
         ..TensorLayout::tiled(
-            &[channels, width, height, images],
-            &[channels, width * channels, height * width * channels],
+            &[sight.line(), width, height, images],
+            &[step, pitch, height * pitch],
             &[1; 4],
-            MapSwizzle::Bytes128,
+            swizzle(sight.row_bytes()),
         )
     }
 }
 
 /// The filters' map: channels of a stage, one element, as many filters as a block copies.
 fn filters_map(problem: &Problem, tile: WgmmaTile) -> TensorLayout {
-    let Problem { channels, filters, filter, .. } = *problem;
-    let elements = filter[0] * filter[1];
-    let boxes = [CHANNELS as u32, 1, tile.columns / tile.cluster];
-    let strides = [channels, elements * channels];
-    TensorLayout::tiled(&[channels, elements, filters], &strides, &boxes, MapSwizzle::Bytes128)
+    let sight = Sight::of(problem);
+    let [rows, columns] = sight.filter();
+    let elements = rows * columns;
+    let boxes = [sight.row_bytes() / problem.dtype.bytes() as u32, 1, tile.columns / tile.cluster];
+    let strides = [sight.filter_pitch(), elements * sight.filter_pitch()];
+    TensorLayout::tiled(&[sight.line(), elements, problem.filters], &strides, &boxes, swizzle(sight.row_bytes()))
+}
+
+fn swizzle(row_bytes: u32) -> MapSwizzle {
+    match row_bytes {
+        32 => MapSwizzle::Bytes32,
+        64 => MapSwizzle::Bytes64,
+        _ => MapSwizzle::Bytes128,
+    }
 }
 
 /// The maps, sizes and strides that the kernel takes.
@@ -110,11 +155,18 @@ pub(super) fn arguments<'a>(
     is_copied: bool,
 ) -> Result<Arguments<'a>, Error> {
     let product = product(problem);
-    let arguments = Arguments::new()
-        .tensor_map(&images.tensor_map_of::<bf16>(0, &images_map(problem, tile))?)
-        .tensor_map(&filters.tensor_map_of::<bf16>(0, &filters_map(problem, tile))?);
+    let (of_images, of_filters) = (images_map(problem, tile), filters_map(problem, tile));
+    let arguments = match problem.dtype {
+        Dtype::F32 => Arguments::new()
+            .tensor_map(&images.tensor_map_of::<f32>(0, &of_images)?)
+            .tensor_map(&filters.tensor_map_of::<f32>(0, &of_filters)?),
+        // A map of any halves will do for both.
+        _ => Arguments::new()
+            .tensor_map(&images.tensor_map_of::<bf16>(0, &of_images)?)
+            .tensor_map(&filters.tensor_map_of::<bf16>(0, &of_filters)?),
+    };
     let arguments = if is_copied {
-        let rows = TensorLayout::matrix(product.m, product.n, product.n, 64, CHANNELS as u32, MapSwizzle::Bytes128);
+        let rows = TensorLayout::matrix(product.m, product.n, product.n, 64, 64, MapSwizzle::Bytes128);
         // The launch holds the result's memory as another argument.
         arguments.raw(result.reborrow().into_tensor_map_of::<bf16>(0, &rows)?.bytes(), 64)
     } else {

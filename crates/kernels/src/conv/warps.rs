@@ -9,11 +9,11 @@ use warpfold_lang::{Array, Global, Kernel, Multiplicand, Sum, Val, block_idx, ke
 
 use super::geometry::Geometry;
 use super::problem::{Layout, Problem};
-use crate::Dtype;
 use crate::matmul::{
     self, Accumulator, Bands, Ending, Feed, Finish, Lying, MAX_INPUTS, MAX_SCALARS, Matrix, MmaTile, Outputs, Pieces,
     Ring, SIZES, STRIDES, Singles, Strided, WarpTile,
 };
+use crate::{Dtype, Error};
 
 /// Words of the sizes beside those of a product: height and width of the image, channels of all groups, pixels of the
 /// result, of which so many are a row.
@@ -78,6 +78,13 @@ pub(super) fn product(problem: &Problem) -> matmul::Problem {
     let inputs = [Matrix { row_stride: 0, ..whole }, whole][..problem.num_inputs].to_vec();
     let batch = [groups, 1, 1];
     matmul::Problem { c: whole, inputs, batch, ..matmul::Problem::new(dtype, m, n, problem.depth()) }
+}
+
+/// The tile that the cost model takes, and its clocks.
+pub(super) fn choice(problem: &Problem, limits: &Limits) -> Result<(f64, MmaTile), Error> {
+    let Problem { dtype, images, channels, size: [height, width], filters, .. } = *problem;
+    let factors = images * channels * height * width + filters * problem.depth();
+    matmul::mma_tile(&product(problem), factors * dtype.bytes(), limits)
 }
 
 pub(super) fn configuration(problem: &Problem, tile: MmaTile, ending: Ending) -> Configuration {

@@ -33,6 +33,8 @@ pub(super) struct Work {
     /// The type of the factors.
     pub dtype: Dtype,
     pub accumulator: Dtype,
+    /// Bytes of both factors in memory.
+    pub factors: u64,
     pub num_sms: u64,
     /// Whether the device is an H100 or H200; else it is taken for an A100.
     pub has_wgmma: bool,
@@ -56,7 +58,8 @@ impl Work {
 fn tensor_efficiency(tile: WgmmaTile) -> f64 {
     match (tile.rows(), tile.columns) {
         (128, 256) => 0.87,
-        (128, _) => 0.85,
+        (128, 128) => 0.85,
+        (128, _) => 0.55,
         (_, 128) => 0.60,
         _ => 0.39,
     }
@@ -73,8 +76,7 @@ pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
     // The first tile's copies and the last one's stores stand alone; of the others a little shows.
     let ends = 1000.0 + area / 8.0;
     let computed = blocks.div_ceil(work.num_sms) as f64 * (alone + area / 16.0);
-    let factors = (work.m * work.k + work.k * work.n) * work.products * work.dtype.bytes();
-    let bytes = factors + work.m * work.n * work.products * 2;
+    let bytes = work.factors + work.m * work.n * work.products * 2;
     // Few blocks do not keep enough loads under way for all of the memory's speed.
     let moved = bytes as f64 / BYTES.min(blocks as f64 * BYTES_OF_BLOCK);
     LAUNCH + ends + computed.max(moved) + split(work, num_parts)
@@ -99,8 +101,7 @@ pub(super) fn warp_clocks(work: &Work, tile: MmaTile, num_parts: u64) -> f64 {
     let area = f64::from(tile.rows()) * f64::from(tile.columns());
     let alone = area * depth / (work.tensor_lanes() * warp_efficiency(work, tile)) + area / 16.0;
     let computed = blocks.div_ceil(work.num_sms) as f64 * alone;
-    let factors = (work.m * work.k + work.k * work.n) * work.products * work.dtype.bytes();
-    let bytes = factors + work.m * work.n * work.products * 2;
+    let bytes = work.factors + work.m * work.n * work.products * 2;
     let moved = bytes as f64 / work.bytes_of_memory().min(blocks as f64 * BYTES_OF_BLOCK);
     LAUNCH + BLOCK + computed.max(moved) + split(work, num_parts)
 }
@@ -109,6 +110,11 @@ pub(super) fn warp_clocks(work: &Work, tile: MmaTile, num_parts: u64) -> f64 {
 pub(super) fn tensor_share_of_peak(work: &Work, clocks: f64) -> f64 {
     let products = work.m as f64 * work.n as f64 * work.k as f64 * work.products as f64;
     products / (clocks * work.tensor_lanes() * work.num_sms as f64)
+}
+
+/// Clocks of a launch that lays tensors of so many bytes anew.
+pub(crate) fn copy_clocks(bytes: u64) -> f64 {
+    LAUNCH + 2.0 * bytes as f64 / BYTES
 }
 
 /// Clocks that a split adds: a second launch, which reads the sums of all parts.

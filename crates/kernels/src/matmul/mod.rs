@@ -44,6 +44,7 @@ pub use supply::Along;
 pub use tile::Tile;
 pub use wgmma::{Lying, Walk, Wgmma, WgmmaConfiguration, WgmmaTile, wgmma};
 
+pub(crate) use cost::copy_clocks;
 pub(crate) use epilogue::check as check_epilogue;
 pub(crate) use launch::{ending, make_wgmma, with_ending};
 pub(crate) use load::Loader;

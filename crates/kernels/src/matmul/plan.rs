@@ -380,35 +380,37 @@ fn is_promoted(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F8E4M3 | Dtype::F8E5M2)
 }
 
-/// The tile of ordinary cores that the cost model takes for a product whose sums are not split.
-pub(crate) fn simt_tile(problem: &Problem, limits: &Limits) -> Result<Tile, Error> {
+/// The tile of ordinary cores that the cost model takes for a product whose sums are not split, and its clocks.
+pub(crate) fn simt_tile(problem: &Problem, limits: &Limits) -> Result<(f64, Tile), Error> {
     let work = work_of(problem, limits)?;
     let tiles = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator));
     Ok(least(tiles.map(|tile| (cost::clocks(&work, tile, 1), tile))))
 }
 
-/// That of warps on tensor cores.
-pub(crate) fn mma_tile(problem: &Problem, limits: &Limits) -> Result<MmaTile, Error> {
-    let work = work_of(problem, limits)?;
+/// That of warps on tensor cores, for factors of so many bytes that are gathered, some of them again and again.
+pub(crate) fn mma_tile(problem: &Problem, factors: u64, limits: &Limits) -> Result<(f64, MmaTile), Error> {
+    let work = Work { factors, ..work_of(problem, limits)? };
     Ok(least(MmaTile::ALL.into_iter().map(|tile| (cost::warp_clocks(&work, tile, 1), tile))))
 }
 
 /// That of warpgroups.
-pub(crate) fn wgmma_tile(problem: &Problem, limits: &Limits) -> Result<WgmmaTile, Error> {
-    let work = work_of(problem, limits)?;
-    Ok(least(WgmmaTile::ALL.into_iter().map(|tile| (cost::tensor_clocks(&work, tile, 1), tile))))
+pub(crate) fn wgmma_tile(problem: &Problem, factors: u64, limits: &Limits) -> Result<(f64, WgmmaTile), Error> {
+    let work = Work { factors, ..work_of(problem, limits)? };
+    Ok(least(WgmmaTile::OF_CONVOLUTIONS.into_iter().map(|tile| (cost::tensor_clocks(&work, tile, 1), tile))))
 }
 
 /// What costs the fewest clocks.
-fn least<T>(costs: impl Iterator<Item = (f64, T)>) -> T {
-    costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles").1
+fn least<T>(costs: impl Iterator<Item = (f64, T)>) -> (f64, T) {
+    costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles")
 }
 
 fn work_of(problem: &Problem, limits: &Limits) -> Result<Work, Error> {
     let Problem { m, n, k, a, .. } = *problem;
     let (accumulator, products) = (problem.accumulator()?, problem.num_products());
     let (num_sms, has_wgmma) = (limits.num_sms.max(1).into(), limits.has_wgmma);
-    Ok(Work { m, n, k, products, dtype: a.dtype, accumulator, num_sms, has_wgmma })
+    let factors = [m, n].iter().map(|lines| lines.saturating_mul(k)).fold(0, u64::saturating_add);
+    let factors = factors.saturating_mul(products).saturating_mul(a.dtype.bytes());
+    Ok(Work { m, n, k, products, dtype: a.dtype, accumulator, factors, num_sms, has_wgmma })
 }
 
 /// Sums of 8 bytes leave no room for the largest tile.

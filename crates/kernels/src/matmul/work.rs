@@ -42,6 +42,21 @@ impl Bands {
         self.down * self.across * self.sizes.at(4) * self.sizes.at(5) * self.sizes.at(6) * self.sizes.at(7)
     }
 
+    /// The work number `i` of one product in one part, all columns of a row side by side: for rows that are gathered, and
+    /// with a single division, which one thread alone waits for.
+    pub(crate) fn row_by_row(&self, i: Val<u32>, rank: Val<u32>) -> Work {
+        let (row, column) = divide(i, self.across);
+        let none = Val::constant(0);
+        Work {
+            row: (row * self.cluster + rank) * self.block[0],
+            column: column * self.block[1],
+            part: none,
+            begin: none,
+            end: self.sizes.at(2),
+            position: Position { flat: none, each: [none; 3] },
+        }
+    }
+
     /// The work number `i` of the block with a rank in its cluster.
     pub(crate) fn work(&self, i: Val<u32>, rank: Val<u32>) -> Work {
         let Self { block: [block_m, block_n], cluster, band: most, sizes, down, across } = *self;

@@ -1,24 +1,27 @@
-//! Convolutions of halves with their channels last, and of `f32`: the catalogue's problems that such layers have.
+//! Convolutions: the catalogue's problems in every type that has kernels of its own, timed in turns with the vendor's library
+//! where it is installed, on the same data.
 
-use std::time::Duration;
-
-use warpfold_device::{Counters, Device};
+use warpfold_device::{Buffer, Counters, Cudnn, CudnnConvolution, CudnnTypes, Device};
 use warpfold_kernels::conv::ladder::PROBLEMS;
 use warpfold_kernels::conv::{self, Layout, Operands, Plan, Problem, Window};
 use warpfold_kernels::matmul::{Epilogue, Singles};
-use warpfold_kernels::{Dtype, Error};
+use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::data::filled;
-use super::measure::{added, wait_for};
-use super::{Record, Time};
+use super::measure::added;
+use super::products::{round, summary};
+use super::{Peer, Record};
 use crate::Queue;
 
 /// Rounds whose median counts.
 const ROUNDS: usize = 7;
 
-/// Every problem in `f32`, and those whose channels copies can bring in `bf16`; on the virtual GPU smaller ones.
+/// A layer of a residual network, and its pointwise one, beside those of the catalogue.
+const LAYERS: [[u32; 11]; 2] = [[64, 256, 56, 56, 256, 3, 3, 1, 1, 1, 1], [64, 1024, 28, 28, 256, 1, 1, 1, 1, 0, 0]];
+
+/// Every problem in `f32`, in tf32 and in `bf16`, as such data mostly lies; on the virtual GPU smaller ones.
 pub(super) fn all(is_virtual: bool) -> Vec<Problem> {
-    let of = |dtype, layout, [n, c, h, w, k, r, s, u, v, p, q]: [u32; 11]| {
+    let of = |dtype, singles, layout, [n, c, h, w, k, r, s, u, v, p, q]: [u32; 11]| {
         let smaller = |size: u32, least: u32| if is_virtual { size.div_ceil(8).max(least) } else { size };
         Problem {
             dtype,
@@ -31,15 +34,56 @@ pub(super) fn all(is_virtual: bool) -> Vec<Problem> {
             filter: [r, s].map(u64::from),
             groups: 1,
             window: Window { stride: [u, v], padding: [p, q], dilation: [1, 1] },
-            singles: Singles::Full,
+            singles,
             num_inputs: 0,
         }
     };
-    let singles = PROBLEMS.iter().map(|sizes| of(Dtype::F32, Layout::Nchw, *sizes));
-    // A layer of a residual network, and its pointwise one, beside those of the catalogue.
-    let layers = [[64, 256, 56, 56, 256, 3, 3, 1, 1, 1, 1], [64, 1024, 28, 28, 256, 1, 1, 1, 1, 0, 0]];
-    let halves = PROBLEMS.iter().filter(|sizes| sizes[1] % 8 == 0).chain(&layers);
-    singles.chain(halves.map(|sizes| of(Dtype::Bf16, Layout::Nhwc, *sizes))).collect()
+    let catalogue = PROBLEMS.iter();
+    let (full, tf32) = (Singles::Full, Singles::Tf32);
+    let mut problems: Vec<_> = catalogue.clone().map(|sizes| of(Dtype::F32, full, Layout::Nchw, *sizes)).collect();
+    problems.extend(catalogue.clone().map(|sizes| of(Dtype::F32, tf32, Layout::Nchw, *sizes)));
+    problems.extend(catalogue.chain(&LAYERS).map(|sizes| of(Dtype::Bf16, full, Layout::Nhwc, *sizes)));
+    let [layer, _] = LAYERS;
+    problems.push(of(Dtype::F16, full, Layout::Nhwc, layer));
+    problems.push(of(Dtype::Bf16, full, Layout::Nchw, layer));
+    problems.push(of(Dtype::F32, tf32, Layout::Nhwc, layer));
+    problems
+}
+
+/// The same for the vendor's library, if it has such types.
+fn peer(problem: &Problem) -> Option<CudnnConvolution> {
+    let types = match (problem.dtype, problem.singles) {
+        (Dtype::F32, Singles::Full) => CudnnTypes::F32,
+        (Dtype::F32, Singles::Tf32) => CudnnTypes::Tf32,
+        (Dtype::F16, _) => CudnnTypes::F16,
+        (Dtype::Bf16, _) => CudnnTypes::Bf16,
+        _ => return None,
+    };
+    let Problem { images, channels, size, filters, filter, window, layout, .. } = *problem;
+    let Window { stride, padding, dilation } = window;
+    let [size, filter, result] = [size, filter, problem.result_size()].map(|sizes| sizes.map(|size| size as usize));
+    let [images, channels, filters] = [images, channels, filters].map(|size| size as usize);
+    let channels_last = layout == Layout::Nhwc;
+    Some(CudnnConvolution {
+        images,
+        channels,
+        size,
+        filters,
+        filter,
+        result,
+        stride,
+        padding,
+        dilation,
+        channels_last,
+        types,
+    })
+}
+
+/// Inputs and result of a run.
+struct Prepared {
+    images: Buffer<u8>,
+    filters: Buffer<u8>,
+    result: Buffer<u8>,
 }
 
 pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Error> {
@@ -47,21 +91,35 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
     let plan = Plan::new(problem.clone(), Epilogue::new(), device.limits())?;
     let Problem { dtype, images, channels, size: [h, w], filters, .. } = *problem;
     let (pixels, weights, results) = (images * channels * h * w, filters * problem.depth(), problem.num_results());
-    let (x, y) = (filled(&queue, dtype, pixels)?, filled(&queue, dtype, weights)?);
-    let mut result = device.alloc::<u8>((results * dtype.bytes()) as usize)?;
-    let mut run = || {
-        let operands =
-            Operands { images: x.as_view(), filters: y.as_view(), inputs: Vec::new(), result: result.as_view_mut() };
-        conv::launch(queue.stream(), &plan, operands)
+    let bytes = (pixels + weights + results) * dtype.bytes();
+    // As many copies as no cache holds.
+    let copies = if device.is_virtual() { 1 } else { (512_u64 << 20).div_ceil(bytes).clamp(1, 16) };
+    let prepare = |_| {
+        Ok(Prepared {
+            images: filled(&queue, dtype, pixels)?,
+            filters: filled(&queue, dtype, weights)?,
+            result: device.alloc::<u8>((results * dtype.bytes()) as usize)?,
+        })
+    };
+    let mut prepared = (0..copies).map(prepare).collect::<Result<Vec<_>, Error>>()?;
+    let mut workspace = Workspace::new();
+    let mut ours = |Prepared { images, filters, result }: &mut Prepared| {
+        let operands = Operands {
+            images: images.as_view(),
+            filters: filters.as_view(),
+            inputs: Vec::new(),
+            result: result.as_view_mut(),
+        };
+        conv::launch(queue.stream(), &plan, operands, &mut workspace)
     };
     drop(device.take_reports());
-    run()?;
+    ours(&mut prepared[0])?;
     let record = Record {
         family: "conv",
         case: format!("conv2d {problem}, strides {:?}", problem.window.stride),
-        bytes: (pixels + weights + results) * dtype.bytes(),
+        bytes,
         flops: Some(problem.flops()),
-        launches: 1,
+        launches: if plan.workspace_bytes() > 0 { 2 } else { 1 },
         time: None,
         peer: None,
         counters: None,
@@ -71,22 +129,19 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
         let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
         return Ok(Record { counters: Some(counters), ..record });
     }
-    let runs = (4_000_000_000_000 / problem.flops().max(1)).clamp(2, 50) as u32;
-    let mut times: Vec<Duration> = Vec::new();
-    for round in 0..=ROUNDS {
-        wait_for(&queue, 4_000_000)?;
-        let start = queue.stream().record()?;
-        for _ in 0..runs {
-            run()?;
-        }
-        let end = queue.stream().record()?;
-        // The first round warms up.
-        if round > 0 {
-            times.push(end.elapsed_since(&start)?.unwrap_or_default() / runs);
+    // Where it has no algorithm, there is nothing to compare with.
+    let mut library = peer(problem).and_then(|peer| Cudnn::load(queue.stream(), peer).ok().flatten());
+    // About ten milliseconds a round.
+    let runs = (4_000_000_000_000 / problem.flops().max(1)).clamp(2, 50) as usize;
+    let (mut times, mut peers) = (Vec::new(), Vec::new());
+    for _ in 0..=ROUNDS {
+        times.push(round(&queue, runs, &mut prepared, &mut ours)?);
+        if let Some(library) = &mut library {
+            peers.push(round(&queue, runs, &mut prepared, &mut |Prepared { images, filters, result }| {
+                Ok(library.convolve(&images.as_view(), &filters.as_view(), &mut result.as_view_mut())?)
+            })?);
         }
     }
-    times.sort_unstable();
-    let (least, most) = (times[0], times[times.len() - 1]);
-    let time = Time { median: times[times.len() / 2].max(Duration::from_nanos(1)), least, most };
-    Ok(Record { time: Some(time), ..record })
+    let peer = library.map(|_| Peer { name: "cuDNN", time: summary(peers) });
+    Ok(Record { time: Some(summary(times)), peer, ..record })
 }

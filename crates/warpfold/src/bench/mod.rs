@@ -35,7 +35,8 @@ pub struct Record {
     pub flops: Option<u64>,
     /// Device time of one run; none on the virtual GPU.
     pub time: Option<Time>,
-    /// What the vendor's library takes for the same, in turns with ours; none where it is not installed.
+    /// What the vendor's library takes for the same, in turns with ours; none where it is not installed, or does not
+    /// have it.
     pub peer: Option<Peer>,
     /// Counters of one run; on the virtual GPU only.
     pub counters: Option<Counters>,

@@ -184,11 +184,11 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
 }
 
 /// The time of a run, of so many in a row.
-fn round(
+pub(super) fn round<P>(
     queue: &Queue,
     runs: usize,
-    prepared: &mut [Prepared],
-    run: &mut dyn FnMut(&mut Prepared) -> Result<(), Error>,
+    prepared: &mut [P],
+    run: &mut dyn FnMut(&mut P) -> Result<(), Error>,
 ) -> Result<Duration, Error> {
     wait_for(queue, 4_000_000)?;
     let start = queue.stream().record()?;
@@ -201,7 +201,7 @@ fn round(
 }
 
 /// Of the rounds behind the first, which warms up.
-fn summary(times: Vec<Duration>) -> Time {
+pub(super) fn summary(times: Vec<Duration>) -> Time {
     let mut times = times[1..].to_vec();
     times.sort_unstable();
     let (least, most) = (times[0], times[times.len() - 1]);

@@ -12,7 +12,7 @@ use warpfold_lang::{
 
 use super::maps::Lying;
 use super::source::{Arrival, Factor, Source, Walk};
-use super::tile::WgmmaTile;
+use super::tile::{ROW_BYTES, WgmmaTile};
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
 use crate::matmul::epilogue::{MAX_INPUTS, MAX_SCALARS};
@@ -60,14 +60,15 @@ pub struct WgmmaConfiguration {
 }
 
 /// Calls `body` for each piece of work of this block.
-fn each_work(tile: WgmmaTile, sizes: Array<u32, SIZES>, body: &dyn Fn(&Work)) {
+fn each_work(tile: WgmmaTile, is_gathered: bool, sizes: Array<u32, SIZES>, body: &dyn Fn(&Work)) {
     let WgmmaTile { columns, cluster, band, .. } = tile;
     let bands = Bands::new([tile.rows(), columns], cluster, band, sizes);
     let (rank, first, step) = match cluster {
         1 => (Val::constant(0), block_idx().x, grid_dim().x),
         _ => (cluster_block_rank(), cluster_idx().x, num_clusters().x),
     };
-    range(first, bands.num(), step, |i| body(&bands.work(i, rank)));
+    let work = |i| if is_gathered { bands.row_by_row(i, rank) } else { bands.work(i, rank) };
+    range(first, bands.num(), step, |i| body(&work(i)));
 }
 
 /// The kernel for factors of one type.
@@ -81,8 +82,10 @@ where
     if let Err(rule) = shape.validate() {
         panic!("{rule}");
     }
-    let WgmmaTile { consumers, columns, stages, cluster, .. } = shape;
-    let depth = shape.depth(T::BYTES);
+    let WgmmaTile { consumers, columns, cluster, .. } = shape;
+    // Stages with shorter rows are as many more.
+    let row_bytes = walk.map_or(ROW_BYTES, |walk| walk.row_bytes);
+    let (depth, stages) = (row_bytes / T::BYTES, shape.stages * (ROW_BYTES / row_bytes));
     let body = move |a: TensorMap<T>,
                      b: TensorMap<T>,
                      c: TensorMap<bf16>,
@@ -122,19 +125,20 @@ where
             let shared_columns = columns / cluster;
             let mine = if cluster > 1 { cluster_block_rank() * shared_columns } else { Val::constant(0) };
             let copy = |work: &Work| {
+                let (first_a, first_b) = (of_a.line(work.row), of_b.line(work.column + mine));
                 range(work.begin, work.end, depth, |step| {
                     pipeline.acquire(at);
                     let (tile_a, tile_b) = (of_a.stages.at(at.stage()), of_b.stages.at(at.stage()));
                     pipeline.full(at).arrive_expect(rows * depth * T::BYTES + tile_b.bytes());
                     let arrival = Arrival { pipeline, at, blocks: None };
-                    of_a.copy(tile_a, work.row, step, work, arrival);
+                    of_a.copy(tile_a, first_a, step, work, arrival);
                     let tile_b = of_b.lines_from(tile_b, mine, shared_columns);
                     let blocks = (cluster > 1).then_some((1 << cluster) - 1);
-                    of_b.copy(tile_b, work.column + mine, step, work, Arrival { blocks, ..arrival });
+                    of_b.copy(tile_b, first_b, step, work, Arrival { blocks, ..arrival });
                     at.advance();
                 });
             };
-            when(thread_idx().x.eq(0), || each_work(shape, sizes, &copy));
+            when(thread_idx().x.eq(0), || each_work(shape, walk.is_some(), sizes, &copy));
         };
         // Main loop: a consumer is a warpgroup with 64 rows
         let consume = || {
@@ -145,7 +149,7 @@ where
             let totals = is_promoted.then(|| Totals::new(&sums));
             let first = (warpgroup - 1) * 64;
             let store = copied.map(|dtype| Store::new(dtype, consumers, columns));
-            each_work(shape, sizes, &|work| {
+            each_work(shape, walk.is_some(), sizes, &|work| {
                 totals.iter().for_each(Totals::clear);
                 range(work.begin, work.end, depth, |step| {
                     pipeline.wait(at);
@@ -167,13 +171,23 @@ where
                 let outputs = Outputs { result, inputs, strides: ends, scalars };
                 let finish = Finish::<T::Sum>::new(&ending, outputs, [sizes.at(0), sizes.at(1)], work.position);
                 let pairs = totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums));
-                match &store {
-                    None => {
+                match (&store, walk) {
+                    (None, Some(walk)) if walk.has_planes => {
+                        let pixels = strides.at(0).cast::<u32>() * strides.at(1).cast::<u32>();
+                        finish_planes(
+                            &finish,
+                            pairs,
+                            [work.row + first, work.column],
+                            [sizes.at(0), sizes.at(1)],
+                            pixels,
+                        );
+                    }
+                    (None, _) => {
                         for (row, column, pair) in pairs {
                             finish.row(&pair, work.row + first + row, work.column + column);
                         }
                     }
-                    Some(store) => store.store(c, &finish, pairs, work, first, is_batch),
+                    (Some(store), _) => store.store(c, &finish, pairs, work, first, is_batch),
                 }
             });
             store.iter().for_each(Store::end);
@@ -186,6 +200,26 @@ where
     };
     let kernel = kernel(name(configuration), body).required_block(shape.threads()).min_blocks(1);
     if cluster > 1 { kernel.cluster(cluster) } else { kernel }
+}
+
+/// Stores the results of pixels of image after image, each of whose channels is a plane of `pixels`.
+fn finish_planes<S: Accumulator>(
+    finish: &Finish<'_, S>,
+    pairs: Pairs<S>,
+    [row, column]: [Val<u32>; 2],
+    [m, n]: [Val<u32>; 2],
+    pixels: Val<u32>,
+) {
+    // A thread has two rows. Between the pixels of two images lie the planes of the other channels.
+    let other_planes = pixels * (n - 1);
+    let places: Vec<_> = pairs.iter().take(2).map(|(down, ..)| row + *down).collect();
+    let places: Vec<_> = places.into_iter().map(|row| (row, row / pixels * other_planes + row)).collect();
+    for (i, (_, right, pair)) in pairs.into_iter().enumerate() {
+        let (row, place) = places[i % 2];
+        for (column, value) in [column + right, column + right + 1].into_iter().zip(pair) {
+            when(row.lt(m) & column.lt(n), || finish.inside(&[value], place, column));
+        }
+    }
 }
 
 fn name(configuration: &WgmmaConfiguration) -> String {

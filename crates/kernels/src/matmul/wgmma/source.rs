@@ -13,6 +13,8 @@ use crate::matmul::work::Work;
 /// How filters walk over images whose channels lie behind the pixels: what the kernel knows when it is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Walk {
+    /// Bytes of a row of a stage, one swizzle long: 32, 64 or 128.
+    pub row_bytes: u32,
     /// Stages of the sums that the channels of a filter's element take.
     pub stages_of_channels: u32,
     /// Elements of a filter's row.
@@ -23,13 +25,26 @@ pub struct Walk {
     pub padding: [u32; 2],
     /// From element to element of the filter.
     pub dilation: [u32; 2],
+    /// Whether the result's channels are planes, so that rows of the product are pixels of image after image.
+    pub has_planes: bool,
 }
 
 impl Walk {
     /// As part of a kernel's name.
     pub(super) fn key(&self) -> String {
-        let Self { stages_of_channels, filter_width, stride: [u, v], padding: [a, b], dilation: [d, e] } = self;
-        format!("_conv{stages_of_channels}_{filter_width}_s{u}x{v}_p{a}x{b}_d{d}x{e}")
+        let Self { row_bytes, stages_of_channels, filter_width, .. } = self;
+        let Self { stride: [u, v], padding: [a, b], dilation: [d, e], has_planes, .. } = self;
+        let planes = if *has_planes { "_planes" } else { "" };
+        format!("_conv{row_bytes}_{stages_of_channels}_{filter_width}_s{u}x{v}_p{a}x{b}_d{d}x{e}{planes}")
+    }
+
+    /// How a stage's tiles are swizzled.
+    pub(super) const fn swizzle(&self) -> Swizzle {
+        match self.row_bytes {
+            32 => Swizzle::Bytes32,
+            64 => Swizzle::Bytes64,
+            _ => Swizzle::Bytes128,
+        }
     }
 }
 
@@ -59,6 +74,14 @@ impl Source {
     }
 }
 
+/// The first line of a copy.
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    number: Val<u32>,
+    /// Of pixels: the corner of what the filter sees there, across and down, and the image.
+    pixel: Option<[Val<u32>; 3]>,
+}
+
 /// Where a copy arrives: a stage's barrier, and the blocks of the cluster that it goes to, if to several.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
@@ -70,7 +93,11 @@ pub(super) struct Arrival {
 impl<T: Multiplicand> Factor<T> {
     pub(super) fn new(map: TensorMap<T>, lying: Lying, stages: u32, lines: u32, depth: u32, source: Source) -> Self {
         let (rows, columns) = if lying == Lying::Steps { (lines, depth) } else { (depth, lines) };
-        Self { map, lying, stages: tiles(stages, rows, columns, Swizzle::Bytes128), source }
+        let swizzle = match &source {
+            Source::Matrix(_) => Swizzle::Bytes128,
+            Source::Pixels(walk, _) | Source::Filters(walk) => walk.swizzle(),
+        };
+        Self { map, lying, stages: tiles(stages, rows, columns, swizzle), source }
     }
 
     /// Makes all lines of every stage from one on zero, by all threads of the block: no copy brings them.
@@ -91,8 +118,29 @@ impl<T: Multiplicand> Factor<T> {
         if self.lying == Lying::Steps { tile.rows_from(first, num) } else { tile.columns_from(first, num) }
     }
 
-    /// Copies lines from `line` on and steps from `step` on, into one block or into several of the cluster.
-    pub(super) fn copy(&self, to: Tile<T>, line: Val<u32>, step: Val<u32>, work: &Work, arrival: Arrival) {
+    /// The line with a number: once for all steps, since it divides.
+    pub(super) fn line(&self, number: Val<u32>) -> Line {
+        let pixel = match &self.source {
+            Source::Pixels(walk, [height, width]) => {
+                let (rest, across) = divide(number, *width);
+                let (image, down) = divide(rest, *height);
+                let start = |place: Val<u32>, i: usize| place * walk.stride[i] - walk.padding[i];
+                Some([start(across, 1), start(down, 0), image])
+            }
+            Source::Matrix(_) | Source::Filters(_) => None,
+        };
+        Line { number, pixel }
+    }
+
+    /// Copies lines from one on and steps from `step` on, into one block or into several of the cluster.
+    pub(super) fn copy(
+        &self,
+        to: Tile<T>,
+        Line { number: line, pixel }: Line,
+        step: Val<u32>,
+        work: &Work,
+        arrival: Arrival,
+    ) {
         match &self.source {
             Source::Matrix(batch) => {
                 let (row, column) = if self.lying == Lying::Steps { (line, step) } else { (step, line) };
@@ -107,9 +155,12 @@ impl<T: Multiplicand> Factor<T> {
                     self.load(panel, [place[0], place[1], dim(2), dim(1), dim(0)], arrival);
                 }
             }
-            Source::Pixels(walk, result) => self.copy_pixels(to, line, step, (walk, *result), arrival),
+            Source::Pixels(walk, _) => {
+                let corner = pixel.expect("lines of pixels have one");
+                self.copy_pixels(to, corner, step, walk, arrival);
+            }
             Source::Filters(walk) => {
-                let (element, channels) = divide(step / to.columns(), walk.stages_of_channels.val());
+                let (element, channels) = divide_by(step / to.columns(), walk.stages_of_channels);
                 let (_, panel) = to.panels().next().expect("a tile has a panel");
                 self.load(panel, [channels * to.columns(), element, line], arrival);
             }
@@ -120,18 +171,15 @@ impl<T: Multiplicand> Factor<T> {
     fn copy_pixels(
         &self,
         to: Tile<T>,
-        line: Val<u32>,
+        [across, down, image]: [Val<u32>; 3],
         step: Val<u32>,
-        (walk, [height, width]): (&Walk, [Val<u32>; 2]),
+        walk: &Walk,
         arrival: Arrival,
     ) {
-        let (rest, across) = divide(line, width);
-        let (image, down) = divide(rest, height);
-        let (element, channels) = divide(step / to.columns(), walk.stages_of_channels.val());
-        let (r, s) = divide(element, walk.filter_width.val());
-        let start = |place: Val<u32>, i: usize| place * walk.stride[i] - walk.padding[i];
+        let (element, channels) = divide_by(step / to.columns(), walk.stages_of_channels);
+        let (r, s) = divide_by(element, walk.filter_width);
         let offset = |place: Val<u32>, i: usize| (place * walk.dilation[i]).cast::<u16>();
-        let at = [channels * to.columns(), start(across, 1), start(down, 0), image];
+        let at = [channels * to.columns(), across, down, image];
         let (_, panel) = to.panels().next().expect("a tile has a panel");
         let barrier = arrival.pipeline.full(arrival.at);
         assert!(arrival.blocks.is_none(), "pixels go to one block");
@@ -145,4 +193,9 @@ impl<T: Multiplicand> Factor<T> {
             Some(blocks) => self.map.load_multicast(panel, at, barrier, blocks),
         }
     }
+}
+
+/// [`divide`] by a number that the kernel is built for.
+fn divide_by(number: Val<u32>, by: u32) -> (Val<u32>, Val<u32>) {
+    if by == 1 { (number, Val::constant(0)) } else { divide(number, by.val()) }
 }

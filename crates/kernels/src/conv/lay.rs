@@ -1,0 +1,231 @@
+//! Images and filters laid anew as copies for tensor cores take them: channels last, as many as whole pieces have, and zeros
+//! where there is nothing.
+//!
+//! One launch does both. Neighbours in a warp take neighbouring pixels, so that planes of channels are read in runs. Few
+//! channels a thread writes as they are; of many a tile turns in shared memory, so that they are written in runs as well.
+
+use warpfold_lang::{
+    Array, Global, Kernel, Number, Operand, Shared, Val, block_idx, kernel, shared_named, sync_threads, thread_idx,
+    when, when_else,
+};
+
+/// Threads of a block.
+pub(super) const BLOCK: u32 = 256;
+const WARPS: u32 = BLOCK / 32;
+/// Pixels of a tile.
+const PIXELS: u32 = 64;
+/// Bytes of a tile's channels of a pixel.
+const TILE_BYTES: u32 = 128;
+/// Words of the sizes of a tensor: height and width before, width behind, zeros before a row, pixels behind.
+pub(super) const SIZES: usize = 5;
+/// Words of the strides of a tensor before: of images, channels, rows, columns.
+pub(super) const STRIDES: usize = 4;
+
+/// What the kernel takes: two tensors, where they go, blocks for the first one, sizes and strides of both.
+pub(super) type Lay =
+    Kernel<(Global<u8>, Global<u8>, Global<u8>, Global<u8>, u32, [u32; 2 * SIZES], [i64; 2 * STRIDES])>;
+
+/// What decides on the code of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Configuration {
+    /// Bytes of an element: 2 or 4.
+    pub(super) element_bytes: u32,
+    /// Channels before.
+    pub(super) channels: u32,
+    /// Channels behind: 8 bytes, or a multiple of 16.
+    pub(super) padded: u32,
+}
+
+impl Configuration {
+    const fn pixel_bytes(self) -> u32 {
+        self.padded * self.element_bytes
+    }
+
+    /// Whether a thread writes all channels of a pixel.
+    const fn is_direct(self) -> bool {
+        self.pixel_bytes() <= 32
+    }
+
+    /// Channels of a tile.
+    const fn tile_channels(self) -> u32 {
+        TILE_BYTES / self.element_bytes
+    }
+
+    /// Tiles side by side over the channels of a pixel.
+    const fn across(self) -> u32 {
+        self.padded.div_ceil(self.tile_channels())
+    }
+
+    /// Blocks for so many pixels.
+    pub(super) fn num_blocks(self, pixels: u64) -> u64 {
+        if self.is_direct() {
+            pixels.div_ceil(BLOCK.into())
+        } else {
+            pixels.div_ceil(PIXELS.into()) * u64::from(self.across())
+        }
+    }
+}
+
+/// A tensor and where it goes, while the kernel is recorded.
+struct Job {
+    configuration: Configuration,
+    from: Global<u8>,
+    to: Global<u8>,
+    /// The block's number among those of the tensor.
+    block: Val<u32>,
+    sizes: [Val<u32>; SIZES],
+    strides: [Val<i64>; STRIDES],
+}
+
+/// The kernel.
+pub(super) fn lay(configuration: Configuration) -> Lay {
+    let Configuration { element_bytes, channels, padded } = configuration;
+    let body = move |first: Global<u8>,
+                     second: Global<u8>,
+                     to_first: Global<u8>,
+                     to_second: Global<u8>,
+                     blocks: Val<u32>,
+                     sizes: Array<u32, { 2 * SIZES }>,
+                     strides: Array<i64, { 2 * STRIDES }>| {
+        let job = |which: usize, from, to, block| Job {
+            configuration,
+            from,
+            to,
+            block,
+            sizes: std::array::from_fn(|i| sizes.at(which * SIZES + i)),
+            strides: std::array::from_fn(|i| strides.at(which * STRIDES + i)),
+        };
+        let block = block_idx().x;
+        when_else(
+            block.lt(blocks),
+            || job(0, first, to_first, block).run(),
+            || job(1, second, to_second, block - blocks).run(),
+        );
+    };
+    kernel(format!("conv_lay_{element_bytes}_c{channels}_{padded}"), body).required_block(BLOCK)
+}
+
+/// A pixel where it goes, and where it comes from.
+struct Pixel {
+    /// Its number among those that are written.
+    number: Val<u32>,
+    exists: Val<bool>,
+    /// Whether it is no zero.
+    is_inside: Val<bool>,
+    /// Elements before its first channel.
+    first: Val<i64>,
+}
+
+impl Job {
+    fn run(&self) {
+        match (self.configuration.is_direct(), self.configuration.element_bytes) {
+            (true, 2) => self.write_pixel::<u16>(),
+            (true, _) => self.write_pixel::<u32>(),
+            (false, 2) => self.turn::<u16>(),
+            (false, _) => self.turn::<u32>(),
+        }
+    }
+
+    fn pixel(&self, number: Val<u32>) -> Pixel {
+        let [height, width, width_behind, left, pixels] = self.sizes;
+        let rows = number / width_behind;
+        let column = number - rows * width_behind - left;
+        let image = rows / height;
+        let row = rows - image * height;
+        let [of_image, _, of_row, of_column] = self.strides;
+        let exists = number.lt(pixels);
+        // Of a number below 0 the bits are those of a large one.
+        let is_inside = exists & column.lt(width);
+        let first = image.cast::<i64>() * of_image + row.cast::<i64>() * of_row + column.cast::<i64>() * of_column;
+        Pixel { number, exists, is_inside, first }
+    }
+
+    /// A channel of a pixel, or zero.
+    fn get<E: Number>(&self, pixel: &Pixel, channel: Val<u32>) -> Val<E>
+    where
+        Val<E>: Operand<E>,
+    {
+        let Configuration { element_bytes, channels, .. } = self.configuration;
+        let place = channel.cast::<i64>() * self.strides[1] + pixel.first;
+        let from = self.from.at(place * i64::from(element_bytes)).reinterpret::<E>();
+        from.get_or(Val::constant(E::ZERO), pixel.is_inside & channel.lt(channels))
+    }
+
+    /// Where a channel of a pixel goes.
+    fn place(&self, pixel: Val<u32>, channel: Val<u32>) -> Global<u32> {
+        let Configuration { element_bytes, padded, .. } = self.configuration;
+        let behind = pixel.cast::<u64>() * u64::from(padded) + channel.cast::<u64>();
+        self.to.at(behind * u64::from(element_bytes)).reinterpret::<u32>()
+    }
+
+    /// A thread writes a pixel.
+    fn write_pixel<E: Number>(&self)
+    where
+        Val<E>: Operand<E>,
+    {
+        let pixel = self.pixel(self.block * BLOCK + thread_idx().x);
+        when(pixel.exists, || {
+            let channels = 0..self.configuration.padded;
+            let values: Vec<_> = channels.map(|channel| self.get::<E>(&pixel, Val::constant(channel))).collect();
+            let words = words(&values);
+            let to = self.place(pixel.number, Val::constant(0));
+            match *words.as_slice() {
+                [a, b] => to.set_vec([a, b]),
+                _ => {
+                    for (i, four) in (0_u32..).zip(words.chunks_exact(4)) {
+                        to.at(4 * i).set_vec([four[0], four[1], four[2], four[3]]);
+                    }
+                }
+            }
+        });
+    }
+
+    /// A block turns a tile: planes on one side, pixels on the other.
+    fn turn<E: Number>(&self)
+    where
+        Val<E>: Operand<E>,
+    {
+        let Configuration { element_bytes, padded, .. } = self.configuration;
+        let (channels, across) = (self.configuration.tile_channels(), self.configuration.across());
+        // Shared-memory map: a word more than a plane's pixels, so that neither side meets a bank twice.
+        let pitch = PIXELS + 4 / element_bytes;
+        let tile: Shared<E> = shared_named::<E>("tile", channels * pitch);
+        // Roles
+        let first = self.block / across * PIXELS;
+        let first_channel = self.block % across * channels;
+        let (warp, lane) = (thread_idx().x / 32, thread_idx().x % 32);
+        // Load: all loads before the first store.
+        let ats: Vec<_> = (0..PIXELS / 32).map(|i| lane + 32 * i).collect();
+        let pixels: Vec<_> = ats.iter().map(|at| self.pixel(first + *at)).collect();
+        let mut loaded = Vec::new();
+        for row in (0..channels / WARPS).map(|i| warp + i * WARPS) {
+            for (at, pixel) in ats.iter().zip(&pixels) {
+                loaded.push((row * pitch + *at, self.get::<E>(pixel, first_channel + row)));
+            }
+        }
+        for (place, value) in loaded {
+            tile.at(place).set(value);
+        }
+        sync_threads();
+        // Store: a thread has 16 bytes of a pixel's channels.
+        let (pieces, elements) = (TILE_BYTES / 16, 16 / element_bytes);
+        for i in 0..PIXELS * pieces / BLOCK {
+            let at = thread_idx().x / pieces + i * (BLOCK / pieces);
+            let channel = thread_idx().x % pieces * elements;
+            when((first + at).lt(self.sizes[4]) & (first_channel + channel).lt(padded), || {
+                let values: Vec<_> = (0..elements).map(|j| tile.at((channel + j) * pitch + at).get()).collect();
+                let words = words(&values);
+                self.place(first + at, first_channel + channel).set_vec([words[0], words[1], words[2], words[3]]);
+            });
+        }
+    }
+}
+
+/// Elements of 2 or 4 bytes as words.
+fn words<E: Number>(values: &[Val<E>]) -> Vec<Val<u32>>
+where
+    Val<E>: Operand<E>,
+{
+    let words: Vec<_> = values.iter().map(|value| value.cast::<u32>()).collect();
+    if E::BYTES == 4 { words } else { words.chunks_exact(2).map(|pair| pair[0] | (pair[1] << 16)).collect() }
+}
