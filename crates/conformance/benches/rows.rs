@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p warpfold-conformance --bench rows -- cuda:0 softmax bf16 16384x32768 …` prints for each shape (rows x items) the
 //! bytes a second of a copy and of each place and number of threads, and marks those that the plan chose. Results are compared
-//! with those of the plan. `layer-norm+2` gives the norm a scale and a bias.
+//! with those of the plan. `layer-norm+2` gives the norm a scale and a bias; `~ring` among the shapes leaves, of those behind it, only the
+//! ways whose kernel is named so.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use warpfold_device::{Buffer, Device, LaunchConfig};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{AnyRowWise, Home, OnChip, Outputs, Plan, Shape};
+use warpfold_kernels::rowwise::{AnyRowWise, Home, OnChip, Outputs, Plan, Shape, Way};
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::{Kernel, Val, clock, kernel, loop_until_left};
 
@@ -35,10 +36,15 @@ fn main() {
     };
     let operator =
         operator_of(op, Types { rows: &[dtype], columns: &vec![dtype; num_columns] }).expect("the type is known");
+    let mut only = "";
     for shape in shapes {
+        if let Some(part) = shape.strip_prefix('~') {
+            only = part;
+            continue;
+        }
         let (rows, len) = shape.split_once('x').expect("a shape is ROWSxITEMS");
         let (rows, len) = (rows.parse().expect("a number"), len.parse().expect("a number"));
-        time_all(&device, &operator, dtype, num_columns, [rows, len]);
+        time_all(&device, &operator, dtype, num_columns, [rows, len], only);
     }
 }
 
@@ -110,6 +116,7 @@ fn time_all(
     dtype: Dtype,
     num_columns: usize,
     [rows, len]: [usize; 2],
+    only: &str,
 ) {
     let operator = &**operator;
     let mut memory = Memory::new(device, operator, dtype, num_columns, [rows, len]);
@@ -130,7 +137,8 @@ fn time_all(
     };
     println!("{} {num_columns} {dtype} {rows}x{len}: copy {copy:.0} GB/s", operator.kernel(&chosen).name());
     let mut plans = vec![chosen.clone()];
-    plans.extend(others(&chosen, dtype, len as u64, rows as u32));
+    let others = others(&chosen, dtype, len as u64, rows as u32).into_iter();
+    plans.extend(others.filter(|plan| operator.kernel(plan).name().contains(only)));
     for plan in plans {
         let time = time(device, bytes, || memory.run(device, operator, &plan, &mut workspace));
         let mark = if plan == chosen { " <- chosen" } else { "" };
@@ -172,9 +180,24 @@ fn others(chosen: &Plan, dtype: Dtype, len: u64, rows: u32) -> Vec<Plan> {
             }
             for items in [16, 32] {
                 let is_whole = (len * dtype.bytes()).is_multiple_of(16);
-                let home = Home::Shared { unroll: (items / shape.vector).max(1), blocks, is_whole, bytes: part as u32 };
+                let unroll = (items / shape.vector).max(1);
+                let home = Home::Shared { unroll, blocks, way: Way::AtOnce { is_whole }, bytes: part as u32 };
                 plans.push(with(cluster, block, home, part as u32));
             }
+        }
+    }
+    for (block, items, blocks) in [256, 512, 1024]
+        .into_iter()
+        .flat_map(|block| [8, 16, 32].into_iter().flat_map(move |items| [1, 2, 3].map(|blocks| (block, items, blocks))))
+    {
+        let tile = u64::from(block * items) * dtype.bytes();
+        let (tiles, slots) = ((len * dtype.bytes()).div_ceil(tile), (228 * 1024 / blocks - 5 * 1024) / tile);
+        let fits =
+            (len * dtype.bytes()).is_multiple_of(16) && items >= shape.vector && u64::from(block) * blocks <= 2048;
+        for slots in [tiles + 1, tiles + 2, tiles + 4, tiles + 8].into_iter().filter(|more| fits && *more <= slots) {
+            let bytes = (slots * tile) as u32;
+            let (unroll, way) = (items / shape.vector, Way::Ring(slots as u32));
+            plans.push(with(1, block, Home::Shared { unroll, blocks: blocks as u32, way, bytes }, bytes));
         }
     }
     plans.retain(|plan| plan != chosen);

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use warpfold_lang::{Registers, Val, range, vars};
+use warpfold_lang::{Registers, Val, vars};
 
 use crate::fold::{Monoid, Position};
 use crate::row::Team;
@@ -12,21 +12,30 @@ use crate::row::Team;
 #[derive(Debug, Clone)]
 pub struct Held<I> {
     pub(super) items: Items<I>,
-    pub(super) parts: Parts,
+    pub(super) groups: Groups,
 }
 
 /// Something that a thread has group by group: neighbours of a row, or what belongs to their positions.
 pub(super) enum Items<I> {
     /// In registers.
     Kept(Rc<[Vec<I>]>),
-    /// Made at each use, for a group whose first item has this position.
-    Again(Rc<dyn Fn(Val<u32>) -> Vec<I>>),
+    /// Made at each use.
+    Again(Rc<dyn Fn(At) -> Vec<I>>),
+}
+
+/// Where a group is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct At {
+    /// The position of its first item in the row.
+    pub(super) position: Val<u32>,
+    /// The number of that item among those in shared memory.
+    pub(super) place: Val<u32>,
 }
 
 /// Which groups a thread has of a row.
 #[derive(Debug, Clone)]
-pub(super) enum Parts {
-    /// Some, known when the kernel is built.
+pub(super) enum Groups {
+    /// Some in registers, known when the kernel is built.
     Fixed {
         /// The position of each group's first item.
         positions: Vec<Val<u32>>,
@@ -34,25 +43,29 @@ pub(super) enum Parts {
         has: Option<Vec<Val<bool>>>,
         of: Of,
     },
-    /// From `start` to `end` every thread of a block in turn.
-    Counted {
-        start: Val<u32>,
-        end: Val<u32>,
-        /// Groups that a thread takes before it uses the first.
-        unroll: u32,
-        /// This thread and those of its block.
-        thread: Val<u32>,
-        threads: u32,
-        of: Of,
-    },
+    /// Its share of what is in shared memory.
+    Walked { walk: Rc<dyn Walk>, of: Of },
+}
+
+/// A way over a row in shared memory.
+pub(super) trait Walk: std::fmt::Debug {
+    /// Records `body` for several groups that a thread takes together, and for what is left over.
+    fn each(&self, pass: Pass, body: &dyn Fn(&[At]));
+}
+
+/// What a way over a row is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// For a fold: others follow.
+    Fold,
+    /// For the results: what was read may be overwritten.
+    Last,
 }
 
 /// What a row is, and who shares it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Of {
     pub(super) len: Val<u32>,
-    /// Items side by side.
-    pub(super) vector: u32,
     pub(super) team: Team,
 }
 
@@ -68,7 +81,7 @@ impl<I: Registers + 'static> Held<I> {
     #[track_caller]
     pub fn fold<M: Monoid<Item = I>>(&self, monoid: M) -> M::Output {
         assert!(M::COMMUTES, "a row on chip is not in order");
-        let of = self.parts.of();
+        let of = self.groups.of();
         let acc = match &self.items {
             Items::Kept(groups) => self.fold_kept(monoid, groups),
             Items::Again(items) => self.fold_again(monoid, &**items),
@@ -77,7 +90,9 @@ impl<I: Registers + 'static> Held<I> {
     }
 
     fn fold_kept<M: Monoid<Item = I>>(&self, monoid: M, groups: &[Vec<I>]) -> M::Acc {
-        let Parts::Fixed { positions, has, .. } = &self.parts else { unreachable!("registers are counted in advance") };
+        let Groups::Fixed { positions, has, .. } = &self.groups else {
+            unreachable!("registers are counted in advance")
+        };
         let mut acc: Option<M::Acc> = None;
         for (group, items) in groups.iter().enumerate() {
             let at = |i: u64| Position::new(positions[group].cast(), i);
@@ -92,16 +107,17 @@ impl<I: Registers + 'static> Held<I> {
         acc.expect("a thread holds an item")
     }
 
-    fn fold_again<M: Monoid<Item = I>>(&self, monoid: M, items: &dyn Fn(Val<u32>) -> Vec<I>) -> M::Acc {
+    fn fold_again<M: Monoid<Item = I>>(&self, monoid: M, items: &dyn Fn(At) -> Vec<I>) -> M::Acc {
         let acc = vars(monoid.identity());
-        self.parts.each_tile(|positions| {
-            let groups: Vec<_> = positions.iter().map(|position| items(*position)).collect();
+        self.groups.walk().each(Pass::Fold, &|taken| {
+            let groups: Vec<_> = taken.iter().map(|at| items(*at)).collect();
+            let first = |at: &At| Position::new(at.position.cast(), 0);
             if M::USES_POSITION {
-                for (position, items) in positions.iter().zip(groups) {
-                    acc.set(monoid.push_all(acc.get(), &items, Position::new(position.cast(), 0)));
+                for (at, items) in taken.iter().zip(groups) {
+                    acc.set(monoid.push_all(acc.get(), &items, first(at)));
                 }
             } else {
-                acc.set(monoid.push_all(acc.get(), &groups.concat(), Position::new(positions[0].cast(), 0)));
+                acc.set(monoid.push_all(acc.get(), &groups.concat(), first(&taken[0])));
             }
         });
         acc.get()
@@ -110,7 +126,7 @@ impl<I: Registers + 'static> Held<I> {
     /// Items of the row.
     #[must_use]
     pub const fn len(&self) -> Val<u32> {
-        self.parts.of().len
+        self.groups.of().len
     }
 
     /// Whether items are in registers, so that nothing that was made of them is made again.
@@ -126,17 +142,16 @@ impl<I: Registers + 'static> Held<I> {
         let changed = move |items: &[I], columns: Vec<C>| items.iter().zip(columns).map(|(i, c)| f(*i, c)).collect();
         let items = match &self.items {
             Items::Kept(groups) => {
-                let group = |(number, items): (usize, &Vec<I>)| {
-                    changed(items, columns.0.group(number, self.parts.position(number)))
-                };
+                let group =
+                    |(number, items): (usize, &Vec<I>)| changed(items, columns.0.group(number, self.groups.at(number)));
                 Items::Kept(groups.iter().enumerate().map(group).collect())
             }
             Items::Again(items) => {
                 let (items, columns) = (items.clone(), columns.0.clone());
-                Items::Again(Rc::new(move |position| changed(&items(position), columns.group(0, position))))
+                Items::Again(Rc::new(move |at| changed(&items(at), columns.group(0, at))))
             }
         };
-        Held { items, parts: self.parts.clone() }
+        Held { items, groups: self.groups.clone() }
     }
 
     /// Each item changed.
@@ -148,65 +163,59 @@ impl<I: Registers + 'static> Held<I> {
             Items::Kept(groups) => Items::Kept(groups.iter().cloned().map(changed).collect()),
             Items::Again(items) => {
                 let items = items.clone();
-                Items::Again(Rc::new(move |position| changed(items(position))))
+                Items::Again(Rc::new(move |at| changed(items(at))))
             }
         };
-        Held { items, parts: self.parts.clone() }
+        Held { items, groups: self.groups.clone() }
     }
 
-    /// Does something with each group: its position, whether the row has it (`None` if it is known to), its items.
+    /// Does something with each group for the last time: its position, whether the row has it (`None` if it is known to), its
+    /// items.
     pub(super) fn for_each(&self, body: impl Fn(Val<u32>, Option<Val<bool>>, &[I])) {
-        match (&self.items, &self.parts) {
-            (Items::Kept(groups), Parts::Fixed { positions, has, .. }) => {
+        match (&self.items, &self.groups) {
+            (Items::Kept(groups), Groups::Fixed { positions, has, .. }) => {
                 for (number, items) in groups.iter().enumerate() {
                     body(positions[number], has.as_ref().map(|has| has[number]), items);
                 }
             }
-            (items, parts) => parts.each_tile(|positions| {
-                let groups: Vec<_> = positions.iter().map(|position| items.group(0, *position)).collect();
-                positions.iter().zip(groups).for_each(|(position, items)| body(*position, None, &items));
+            (items, groups) => groups.walk().each(Pass::Last, &|taken| {
+                let groups: Vec<_> = taken.iter().map(|at| items.group(0, *at)).collect();
+                taken.iter().zip(groups).for_each(|(at, items)| body(at.position, None, &items));
             }),
         }
     }
 }
 
 impl<I: Clone> Items<I> {
-    /// A group, by number or by position.
-    fn group(&self, number: usize, position: Val<u32>) -> Vec<I> {
+    /// A group, by its number or by where it is.
+    fn group(&self, number: usize, at: At) -> Vec<I> {
         match self {
             Self::Kept(groups) => groups[number].clone(),
-            Self::Again(items) => items(position),
+            Self::Again(items) => items(at),
         }
     }
 }
 
-impl Parts {
+impl Groups {
     const fn of(&self) -> Of {
         match self {
-            Self::Fixed { of, .. } | Self::Counted { of, .. } => *of,
+            Self::Fixed { of, .. } | Self::Walked { of, .. } => *of,
         }
     }
 
-    /// The position of the group of a number.
-    fn position(&self, number: usize) -> Val<u32> {
+    /// Where the group of a number is.
+    fn at(&self, number: usize) -> At {
         match self {
-            Self::Fixed { positions, .. } => positions[number],
-            Self::Counted { .. } => unreachable!("groups that are counted at run time have no numbers"),
+            Self::Fixed { positions, .. } => At { position: positions[number], place: positions[number] },
+            Self::Walked { .. } => unreachable!("groups that are counted at run time have no numbers"),
         }
     }
 
-    /// Does something with the positions of groups that are taken together, until there are no more. Recorded twice: for
-    /// as many as are taken at once, and for one.
-    fn each_tile(&self, body: impl Fn(&[Val<u32>])) {
-        let Self::Counted { start, end, unroll, thread, threads, of } = *self else {
-            unreachable!("registers hold what is not made again")
-        };
-        let round = threads * of.vector;
-        let tile = round * unroll;
-        let whole = (end - start) & !(tile - 1);
-        let mine = start + thread * of.vector;
-        range(mine, start + whole, tile, |i| body(&(0..unroll).map(|u| i + u * round).collect::<Vec<_>>()));
-        range(mine + whole, end, round, |i| body(&[i]));
+    fn walk(&self) -> &dyn Walk {
+        match self {
+            Self::Walked { walk, .. } => &**walk,
+            Self::Fixed { .. } => unreachable!("registers hold what is not made again"),
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use warpfold_lang::{
     Array, Global, Shared, Val, block_idx, cluster_block_rank, dynamic_shared, kernel, thread_idx, when,
 };
 
-use super::held::{Items, Of, Parts};
-use super::stage::{GRAIN, Piece, bring};
+use super::held::{At, Groups, Items, Of};
+use super::ring::{Ring, Rows, Tiling};
+use super::stage::{GRAIN, Piece, Span, bring};
 use super::{Columns, Held, RowOperator, RowWise};
 use crate::elements::{Origin, Place, Run};
 use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
@@ -58,11 +59,23 @@ pub enum Home {
         unroll: u32,
         /// Blocks that are to be on a multiprocessor together.
         blocks: u32,
-        /// Whether rows begin and end at multiples of 16 bytes.
-        is_whole: bool,
+        /// How rows come there.
+        way: Way,
         /// Bytes of shared memory a block.
         bytes: u32,
     },
+}
+
+/// How rows come to shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// A block has one row, or a part of one, and waits for all of it.
+    AtOnce {
+        /// Whether rows begin and end at multiples of 16 bytes.
+        is_whole: bool,
+    },
+    /// A block has row after row, which go through a ring of so many tiles; rows begin and end at multiples of 16 bytes.
+    Ring(u32),
 }
 
 impl OnChip {
@@ -125,24 +138,52 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
         let inputs = &[in0, in1][..source.dtypes().len()];
         let column_inputs = [col0, col1][..columns.dtypes().len()].to_vec();
         let outputs = &[out0, out1][..sink.dtypes().len()];
-        let own = if rows_a_block == 1 { Val::constant(0) } else { thread_idx().x >> lanes.ilog2() };
-        let block_of_rows = if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x };
-        let row = block_of_rows.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
-        let is_row = if rows_a_block == 1 { Val::constant(true) } else { row.lt(words.results()) };
-        // Threads beyond the last row compute it as well, so that the lanes of a warp stay together.
-        let row = if rows_a_block == 1 { row } else { row.min(words.results() - 1) };
-        let len = words.len().cast::<u32>();
-        // Load
-        let offsets = words.kept(kept).offsets(row, inputs.len(), small);
-        let bases: Vec<_> = (inputs.iter().zip(offsets).zip(source.dtypes()))
-            .map(|((input, offset), dtype)| input.at(offset * dtype.bytes()))
-            .collect();
-        let of = Of { len, vector, team };
+        let bases = {
+            let (inputs, dtypes) = (inputs.to_vec(), source.dtypes().to_vec());
+            move |row: Val<u64>| -> Vec<Global<u8>> {
+                let offsets = words.kept(kept).offsets(row, inputs.len(), small);
+                inputs
+                    .iter()
+                    .zip(offsets)
+                    .zip(&dtypes)
+                    .map(|((i, offset), dtype)| i.at(offset * dtype.bytes()))
+                    .collect()
+            }
+        };
+        let of = || Of { len: words.len().cast::<u32>(), team };
         let along = columns.clone();
         let column_group =
             move |i: Val<u64>| along.load(&places(&column_inputs, along.dtypes(), &column_runs, i), vector);
-        let (items, columns, parts) = match home {
+        let finish = |row: Val<u64>, is_row: Val<bool>, items, columns, groups| {
+            // Compute
+            team.gather();
+            let (results, row_stats) = operator.on_chip(&Held { items, groups }, &Columns(columns));
+            // Store
+            let first = row * words.len();
+            results.for_each(|position, has, results| {
+                let is_there = has.map_or(is_row, |has| has & is_row);
+                when(is_there, || {
+                    let i = first + position.cast::<u64>();
+                    let to: Vec<_> =
+                        outputs.iter().zip(sink.dtypes()).map(|(output, dtype)| output.at(i * dtype.bytes())).collect();
+                    sink.store(&to, results, wide_out);
+                });
+            });
+            if !stats.dtypes().is_empty() {
+                let stat_outputs = &[stat0, stat1][..stats.dtypes().len()];
+                when(is_row & team.thread().eq(0), || stats.store_at(stat_outputs, row, row_stats));
+            }
+        };
+        // Load
+        match home {
             Home::Registers { groups, exact, early_columns } => {
+                let own = if rows_a_block == 1 { Val::constant(0) } else { thread_idx().x >> lanes.ilog2() };
+                let row = block_idx().x.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
+                let is_row = if rows_a_block == 1 { Val::constant(true) } else { row.lt(words.results()) };
+                // Threads beyond the last row compute it as well, so that the lanes of a warp stay together.
+                let row = if rows_a_block == 1 { row } else { row.min(words.results() - 1) };
+                let of = of();
+                let (len, bases) = (of.len, bases(row));
                 let positions: Vec<Val<u32>> = (0..groups).map(|g| (team.thread() + g * lanes) * vector).collect();
                 let has = (!exact).then(|| positions.iter().map(|i| i.lt(len)).collect::<Vec<_>>());
                 // What the row does not have is read from its end, and passed over.
@@ -153,46 +194,67 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
                 let columns = if early_columns {
                     Items::Kept(positions.iter().map(|i| column_group(from(*i))).collect())
                 } else {
-                    Items::Again(Rc::new(move |i| column_group(from(i))))
+                    Items::Again(Rc::new(move |at: At| column_group(from(at.position))))
                 };
-                (items, columns, Parts::Fixed { positions, has, of })
+                finish(row, is_row, items, columns, Groups::Fixed { positions, has, of });
             }
-            Home::Shared { unroll, is_whole, bytes, .. } => {
-                let (start, end) = part_of(len, cluster);
-                let pieces = Pieces { bases: &bases, dtypes: source.dtypes(), runs: &runs, start, end, is_whole };
-                let origins = pieces.staged(dynamic_shared::<u8>(bytes), block);
-                let source = source.clone();
-                let items = move |i: Val<u32>| source.load_from(&origins(i - start), vector);
-                let columns = Items::Again(Rc::new(move |i: Val<u32>| column_group(i.cast())) as Rc<dyn Fn(_) -> _>);
-                let parts = Parts::Counted { start, end, unroll, thread: thread_idx().x, threads: block, of };
-                (Items::Again(Rc::new(items)), columns, parts)
+            Home::Shared { unroll, way, bytes, .. } => {
+                let of = of();
+                let (len, room) = (of.len, dynamic_shared::<u8>(bytes));
+                let columns =
+                    Items::Again(Rc::new(move |at: At| column_group(at.position.cast())) as Rc<dyn Fn(_) -> _>);
+                let all = source.dtypes().iter().copied().enumerate();
+                let staged: Vec<_> = all.filter(|(input, _)| runs[*input] != Run::Same).collect();
+                // What is read of a row that begins there, the staged inputs from these places.
+                let items = |bases: Vec<Global<u8>>, places: Vec<(usize, Shared<u8>)>| {
+                    let source = source.clone();
+                    let load = move |at: At| {
+                        let mut origins: Vec<_> = (bases.iter().zip(runs))
+                            .map(|(base, run)| Origin::Global(Place { pointer: *base, run }))
+                            .collect();
+                        for (input, place) in &places {
+                            let pointer = place.at(at.place * source.dtypes()[*input].bytes() as u32);
+                            origins[*input] = Origin::Shared { pointer, wide: runs[*input] == Run::Wide };
+                        }
+                        source.load_from(&origins, vector)
+                    };
+                    Items::Again(Rc::new(load) as Rc<dyn Fn(_) -> _>)
+                };
+                match way {
+                    Way::AtOnce { is_whole } => {
+                        let row = if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x }.cast();
+                        let bases = bases(row);
+                        let (start, end) = part_of(len, cluster);
+                        let pieces = pieces(&bases, &staged, room, (start, end), is_whole);
+                        let places = staged.iter().map(|(input, _)| *input).zip(bring(&pieces, block)).collect();
+                        let walk = Rc::new(Span { start, end, threads: block, vector, unroll });
+                        finish(row, Val::constant(true), items(bases, places), columns, Groups::Walked { walk, of });
+                    }
+                    Way::Ring(slots) => {
+                        let tiling = Tiling { slots, threads: block, vector, unroll };
+                        let staged = Ring::staged(tiling, &staged, room);
+                        let places: Vec<_> = staged.iter().map(|staged| (staged.input, staged.to)).collect();
+                        let rows = Rows { bases: Box::new(bases.clone()), len, rows: words.results(), staged };
+                        Ring::begin(tiling, rows).for_each_row(|row, walk| {
+                            let items = items(bases(row), places);
+                            finish(row, Val::constant(true), items, columns, Groups::Walked { walk, of });
+                        });
+                    }
+                }
             }
-        };
-        // Compute
-        team.gather();
-        let (results, row_stats) = operator.on_chip(&Held { items, parts }, &Columns(columns));
-        // Store
-        let first = row * words.len();
-        results.for_each(|position, has, results| {
-            let is_there = has.map_or(is_row, |has| has & is_row);
-            when(is_there, || {
-                let i = first + position.cast::<u64>();
-                let to: Vec<_> =
-                    outputs.iter().zip(sink.dtypes()).map(|(output, dtype)| output.at(i * dtype.bytes())).collect();
-                sink.store(&to, results, wide_out);
-            });
-        });
-        if !stats.dtypes().is_empty() {
-            let stat_outputs = &[stat0, stat1][..stats.dtypes().len()];
-            when(is_row & team.thread().eq(0), || stats.store_at(stat_outputs, row, row_stats));
         }
     };
     let by = if cluster > 1 { format!("{cluster}x{block}") } else { lanes.to_string() };
     let held = match shape.home {
         Home::Registers { groups, exact: true, .. } => format!("on_chip_{by}x{groups}x{vector}"),
         Home::Registers { groups, exact: false, .. } => format!("on_chip_{by}x{groups}x{vector}_part"),
-        Home::Shared { unroll, blocks, is_whole, .. } => {
-            format!("in_shared_{by}x{unroll}x{vector}_{blocks}{}", if is_whole { "" } else { "_part" })
+        Home::Shared { unroll, blocks, way, .. } => {
+            let way = match way {
+                Way::AtOnce { is_whole: true } => String::new(),
+                Way::AtOnce { is_whole: false } => "_part".to_owned(),
+                Way::Ring(slots) => format!("_ring{slots}"),
+            };
+            format!("in_shared_{by}x{unroll}x{vector}_{blocks}{way}")
         }
     };
     let kernel = kernel(format!("{}_{held}", rowwise.name), body).required_block(block);
@@ -213,41 +275,21 @@ fn part_of(len: Val<u32>, cluster: u32) -> (Val<u32>, Val<u32>) {
     (start, (start + part).min(len))
 }
 
-/// A part of each row input.
-struct Pieces<'a> {
-    bases: &'a [Global<u8>],
-    dtypes: &'a [Dtype],
-    runs: &'a [Run],
-    start: Val<u32>,
-    end: Val<u32>,
+/// The part from `start` to `end` of each of these inputs of a row.
+fn pieces(
+    bases: &[Global<u8>],
+    staged: &[(usize, Dtype)],
+    mut room: Shared<u8>,
+    (start, end): (Val<u32>, Val<u32>),
     is_whole: bool,
-}
-
-impl Pieces<'_> {
-    /// Brings them into shared memory; where the elements at a position of the part are from then on.
-    fn staged(&self, mut room: Shared<u8>, threads: u32) -> impl Fn(Val<u32>) -> Vec<Origin> + 'static {
-        let Self { bases, dtypes, runs, start, end, is_whole } = *self;
-        let len = end - start;
-        let inputs = || bases.iter().copied().zip(dtypes.iter().copied()).zip(runs.iter().copied());
-        let mut pieces = Vec::new();
-        for ((base, dtype), _) in inputs().filter(|(_, run)| *run != Run::Same) {
-            let from = base.at(start.cast::<u64>() * dtype.bytes());
-            pieces.push(Piece { dtype, from, to: room, len, is_whole });
-            let beside = if is_whole { 0 } else { GRAIN };
-            room = room.at(((len * dtype.bytes() as u32 + (GRAIN - 1)) & !(GRAIN - 1)) + beside);
-        }
-        let mut places = bring(&pieces, threads).into_iter();
-        let place = |((base, dtype), run)| match run {
-            Run::Same => (base, dtype, run, None),
-            Run::Wide | Run::Narrow => (base, dtype, run, places.next()),
-        };
-        let places: Vec<_> = inputs().map(place).collect();
-        move |i| {
-            let origin = |&(base, dtype, run, place): &(_, Dtype, _, Option<Shared<u8>>)| match place {
-                Some(place) => Origin::Shared { pointer: place.at(i * dtype.bytes() as u32), wide: run == Run::Wide },
-                None => Origin::Global(Place { pointer: base, run }),
-            };
-            places.iter().map(origin).collect()
-        }
-    }
+) -> Vec<Piece> {
+    let len = end - start;
+    let piece = |(input, dtype): &(usize, Dtype)| {
+        let from = bases[*input].at(start.cast::<u64>() * dtype.bytes());
+        let piece = Piece { dtype: *dtype, from, to: room, len, is_whole };
+        let beside = if is_whole { 0 } else { GRAIN };
+        room = room.at(((len * dtype.bytes() as u32 + (GRAIN - 1)) & !(GRAIN - 1)) + beside);
+        piece
+    };
+    staged.iter().map(piece).collect()
 }

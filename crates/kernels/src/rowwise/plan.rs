@@ -3,7 +3,7 @@
 use warpfold_device::LaunchConfig;
 
 use super::long::{self, Long};
-use super::on_chip::{Home, OnChip, part_len};
+use super::on_chip::{Home, OnChip, Way, part_len};
 use super::stage::GRAIN;
 use crate::elements::Run;
 use crate::fold::geometry::{Geometry, MAX_INPUTS, run};
@@ -30,6 +30,8 @@ const SHARING: (u32, &[u32]) = (1024, &[2, 1]);
 const SHARING_WITH_COLUMNS: (u32, &[u32]) = (512, &[3, 2, 1]);
 /// Items that such a thread reads before it uses the first.
 const READ: u32 = 16;
+/// Rings: threads, items that each has of a tile, and blocks on a multiprocessor.
+const RINGS: [(u32, u32, u32); 2] = [(512, 16, 2), (1024, 8, 1)];
 /// Shared memory that a block takes beside the row: for folds (two of 16 bytes a warp of the largest cluster) and a barrier; and
 /// what the device itself reserves (CUDA programming guide, "Shared Memory" of compute capability 8.x and 9.0).
 const BESIDE: u32 = 8192 + 1024;
@@ -61,6 +63,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The launch on so many multiprocessors: blocks that have row after row are no more than fit.
+    pub(super) fn launch_on(&self, num_sms: u32) -> Option<LaunchConfig> {
+        let mut launch = self.launch?;
+        if let Shape::OnChip(OnChip { home: Home::Shared { blocks, way: Way::Ring(_), .. }, .. }) = self.shape {
+            launch.grid[0] = launch.grid[0].min(num_sms * blocks);
+        }
+        Some(launch)
+    }
+
     /// Bytes of rows that a thread has under way at once.
     #[must_use]
     pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
@@ -181,6 +192,12 @@ fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS
     if runs[..problem.dtypes.len()].iter().all(|run| *run == Run::Same) {
         return None;
     }
+    if problem.has_clusters
+        && is_whole
+        && let Some(threads) = in_ring(problem, len, vector, runs)
+    {
+        return Some(threads);
+    }
     let shared = |cluster: u32| {
         let part = part_len(len, cluster.into());
         let staged = problem.dtypes.iter().zip(runs).filter(|(_, run)| **run != Run::Same);
@@ -193,8 +210,26 @@ fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS
     let (block, counts) = if num_columns == 0 { SHARING } else { SHARING_WITH_COLUMNS };
     let fit = |cluster: u32| counts.iter().find(|n| shared(cluster) <= room(**n)).map(|blocks| (cluster, *blocks));
     let (cluster, blocks) = clusters.into_iter().find_map(fit)?;
-    let home = Home::Shared { unroll: (READ / vector).max(1), blocks, is_whole, bytes: shared(cluster) as u32 };
+    let home = Home::Shared {
+        unroll: (READ / vector).max(1),
+        blocks,
+        way: Way::AtOnce { is_whole },
+        bytes: shared(cluster) as u32,
+    };
     Some(Threads { cluster, block, lanes: cluster * block, home })
+}
+
+/// Threads that have row after row in a ring.
+fn in_ring(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS]) -> Option<Threads> {
+    let staged = problem.dtypes.iter().zip(runs).filter(|(_, run)| **run != Run::Same);
+    let bytes: u64 = staged.map(|(dtype, _)| dtype.bytes()).sum();
+    RINGS.into_iter().find_map(|(block, items, blocks)| {
+        let unroll = (items / vector).max(1);
+        let tile = u64::from(block * vector * unroll);
+        let slots = u64::from((problem.shared_bytes + 1024) / blocks - BESIDE) / (tile * bytes);
+        let home = Home::Shared { unroll, blocks, way: Way::Ring(slots as u32), bytes: (slots * tile * bytes) as u32 };
+        (len.div_ceil(tile) + 2 <= slots).then_some(Threads { cluster: 1, block, lanes: block, home })
+    })
 }
 
 fn launch(blocks: u64, block: u32, is_empty: bool) -> Result<Option<LaunchConfig>, Error> {

@@ -18,6 +18,8 @@ pub(crate) enum Function {
     RcpApprox,
     RsqrtApprox,
     Ex2Approx,
+    /// Subnormal operands and results are zero; for `f32`.
+    Ex2Flushed,
     Lg2Approx,
     SinApprox,
     CosApprox,
@@ -30,7 +32,7 @@ impl Function {
             Self::Sqrt | Self::SqrtApprox => Opcode::Sqrt,
             Self::Rcp | Self::RcpApprox => Opcode::Rcp,
             Self::RsqrtApprox => Opcode::Rsqrt,
-            Self::Ex2Approx => Opcode::Ex2,
+            Self::Ex2Approx | Self::Ex2Flushed => Opcode::Ex2,
             Self::Lg2Approx => Opcode::Lg2,
             Self::SinApprox => Opcode::Sin,
             Self::CosApprox => Opcode::Cos,
@@ -45,9 +47,10 @@ pub(crate) fn function(r: &mut Recorder, function: Function, ty: Type, a: Raw) -
     let modifiers: &[_] = match (function, ty) {
         (Function::Sqrt | Function::Rcp, Type::F32 | Type::F64) => &["rn"],
         (Function::RsqrtApprox, Type::F64) => &["approx"],
+        (Function::Ex2Flushed, Type::F32) => &["approx", "ftz"],
         (Function::Ex2Approx, _) if bf16 => &["approx", "ftz"],
         (Function::Ex2Approx | Function::TanhApprox, _) if ty.is_half() => &["approx"],
-        (Function::Sqrt | Function::Rcp, _) | (_, Type::F64) => return missing(r, function, ty),
+        (Function::Sqrt | Function::Rcp | Function::Ex2Flushed, _) | (_, Type::F64) => return missing(r, function, ty),
         (_, Type::F32) => &["approx"],
         _ => return missing(r, function, ty),
     };

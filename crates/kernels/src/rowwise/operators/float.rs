@@ -29,7 +29,8 @@ impl RowFloat for f64 {
 /// softmax, 2018). A NaN makes the sum NaN; of nothing but −∞ the sum is 0.
 #[derive(Debug)]
 pub struct Exponentials<F> {
-    /// Whether results are rounded to 16 bits: an error of 2^-22 + |x| 2^-23 does not show there.
+    /// Whether results are rounded to 16 bits: an error of 2^-22 + |x| 2^-23 does not show there. Exponentials below 2^-126
+    /// are 0 then.
     pub for_halves: bool,
     float: PhantomData<fn() -> F>,
 }

@@ -3,7 +3,7 @@
 //! What is largest is taken away first, so that no exponential overflows. A NaN or +∞ in a row makes the row NaN, and so
 //! does a row of nothing but −∞, as in PyTorch. The error of a result is at most a few ulp of the type that is computed
 //! in, plus that of a tree sum of the row, plus the final rounding; for 16-bit results exponentials have an error of
-//! 2^-22 + |x| 2^-23.
+//! 2^-22 + |x| 2^-23, and are 0 below 2^-126.
 
 use warpfold_lang::Val;
 
