@@ -7,6 +7,10 @@ use warpfold::by_name::{self, Options};
 use warpfold::{Device, Dtype, Error, Profile, Tensor, reductions};
 use warpfold_conformance::mutants::{Mutant, mutants};
 use warpfold_device::Checks;
+use warpfold_kernels::Workspace;
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::rowwise::Outputs;
+use warpfold_kernels::rowwise::operators::{RowOp, Types, operator_of};
 
 /// An operator on a device: its results, as bytes.
 type Operator = fn(&Device) -> Result<Vec<u8>, Error>;
@@ -134,8 +138,9 @@ fn rows_on_chip_need_all_that_their_threads_wait_for() {
         named("softmax", &[numbers(device, Dtype::F32, &[5, 3000])?], 1)
     });
     let unseen = "the checker takes a barrier to be there for copies as soon as it is for its thread";
-    check("softmax of a row in shared memory", 4, &[("in_shared", 0, unseen)], |device| {
-        named("softmax", &[numbers(device, Dtype::F32, &[3, 17_000])?], 1)
+    check("softmax of rows in a ring", 6, &[("in_shared", 0, unseen)], softmax_by_one_block);
+    check("softmax of an odd row in shared memory", 4, &[("in_shared", 0, unseen)], |device| {
+        named("softmax", &[numbers(device, Dtype::F32, &[3, 17_001])?], 1)
     });
     check("layer norm of an odd row in a cluster", 4, &[("in_shared", 1, unseen)], |device| {
         named("layer-norm", &[numbers(device, Dtype::F32, &[2, 60_001])?], 1)
@@ -143,6 +148,21 @@ fn rows_on_chip_need_all_that_their_threads_wait_for() {
     check("softmax of a row in two launches", 4, &[], |device| {
         named("softmax", &[numbers(device, Dtype::F32, &[1, 500_001])?], 1)
     });
+}
+
+/// Softmax of more rows than blocks: rows of one block go through its ring of tiles.
+fn softmax_by_one_block(device: &Device) -> Result<Vec<u8>, Error> {
+    let (rows, len) = (4, 17_000);
+    let layout = Layout::contiguous(&[rows, len])?;
+    let values: Vec<f32> = (0..rows * len).map(|i| (i % 97) as f32 / 9.0).collect();
+    let (input, mut output) = (device.upload(&values)?, device.alloc::<f32>(rows * len)?);
+    let operator = operator_of(RowOp::Softmax { scale: 1.0 }, Types { rows: &[Dtype::F32], columns: &[] })?;
+    let mut plan = operator.plan(&[&layout], &[input.address()], &[], 1, &device.target())?;
+    plan.launch.as_mut().expect("there are rows").grid = [1, 1, 1];
+    let outputs = Outputs { results: vec![output.as_view_mut().bytes()], stats: Vec::new() };
+    let inputs = [Some(input.as_view().bytes())];
+    operator.launch_in_place(&device.default_stream(), &plan, &inputs, &[], outputs, &mut Workspace::new())?;
+    Ok(output.download()?.iter().flat_map(|value: &f32| value.to_le_bytes()).collect())
 }
 
 #[test]

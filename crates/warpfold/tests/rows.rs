@@ -170,6 +170,30 @@ fn quantised_rows_come_back() {
     }
 }
 
+/// More rows than blocks that fit the device, so that blocks have several: of each the bits that it has alone.
+#[test]
+fn rows_do_not_depend_on_those_that_went_through_the_block_before() {
+    let device = device();
+    let (rows, kinds, len) = (600, 7, 17_000);
+    let data: Vec<f32> =
+        (0..rows * len).map(|i| sample(i % (kinds * len)) * ((i / len % kinds) as f32 + 0.5)).collect();
+    for dtype in [warpfold::Dtype::F32, warpfold::Dtype::Bf16] {
+        let all = Tensor::from_slice(&device, &data, &[rows, len]).unwrap().cast(dtype).unwrap();
+        let few = all.slice(0, 0..kinds as isize).unwrap();
+        let softmax = |x: &Tensor| x.softmax(Axes::Of(&[-1])).unwrap().to_bytes().unwrap();
+        let norm =
+            |x: &Tensor| x.layer_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap().result.to_bytes().unwrap();
+        for (name, operator) in [("softmax", &softmax as &dyn Fn(&Tensor) -> Vec<u8>), ("layer norm", &norm)] {
+            let (all, few) = (operator(&all), operator(&few));
+            let row = few.len() / kinds;
+            for (number, bytes) in all.chunks(row).enumerate() {
+                assert!(bytes == &few[number % kinds * row..][..row], "{name} of {dtype}, row {number}");
+            }
+        }
+        is_clean(&device);
+    }
+}
+
 /// Each element is read once and each result written once, in whole sectors.
 #[test]
 fn a_row_that_fits_the_chip_is_read_and_written_once() {

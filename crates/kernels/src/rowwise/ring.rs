@@ -1,11 +1,12 @@
 //! Rows that go through shared memory tile by tile: a ring of tiles, so that rows to come are loaded while one is folded and
 //! stored (sm_90).
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use warpfold_lang::{
-    Barriers, Global, Shared, Val, Var, barriers, block_idx, grid_dim, range, sync_threads, thread_idx, var, when,
-    when_else,
+    Barriers, Global, Shared, Val, Var, barriers, block_idx, fence_async, grid_dim, range, sync_threads, thread_idx,
+    var, when, when_else,
 };
 
 use super::held::{At, Pass, Walk};
@@ -67,6 +68,8 @@ pub(super) struct Ring {
     parity: Var<u32>,
     /// The row and the tile that the first thread loads next.
     ahead: (Var<u64>, Var<u32>),
+    /// Whether the row's first pass, which waits for tiles to arrive, is recorded.
+    is_there: Cell<bool>,
 }
 
 impl Ring {
@@ -84,7 +87,15 @@ impl Ring {
     pub(super) fn begin(tiling: Tiling, rows: Rows) -> Self {
         let row = var(block_idx().x.cast::<u64>());
         let arrived = barriers(tiling.slots);
-        let ring = Self { tiling, rows, arrived, first: var(0), parity: var(0), ahead: (row, var(0)) };
+        let ring = Self {
+            tiling,
+            rows,
+            arrived,
+            first: var(0),
+            parity: var(0),
+            ahead: (row, var(0)),
+            is_there: Cell::new(false),
+        };
         when(thread_idx().x.eq(0), || {
             arrived.init(1);
             Barriers::publish();
@@ -139,21 +150,26 @@ impl Walk for Ring {
     fn each(&self, pass: Pass, body: &dyn Fn(&[At])) {
         let Tiling { slots, vector, unroll, .. } = self.tiling;
         let (tile, round, mine) = (self.tiling.tile(), self.tiling.round(), thread_idx().x * vector);
-        let (first, parity) = (self.first.get(), self.parity.get());
+        let (first, parity, is_there) = (self.first.get(), self.parity.get(), self.is_there.replace(true));
         range(0_u32, self.num_tiles(), 1, |number| {
             let slot = first + number;
             let turns = slot.ge(slots);
             let slot = turns.select::<u32>(slot - slots, slot);
-            self.arrived.at(slot).wait(parity ^ turns.cast::<u32>());
+            if !is_there {
+                self.arrived.at(slot).wait(parity ^ turns.cast::<u32>());
+            }
             let (start, place) = (number * tile, slot * tile);
             let at = |i: Val<u32>| At { position: start + i, place: place + i };
             let len = self.rows.len - start;
             let whole = || body(&(0..unroll).map(|u| at(mine + u * round)).collect::<Vec<_>>());
             when_else(len.ge(tile), whole, || range(mine, len, round, |i| body(&[at(i)])));
             if pass == Pass::Last {
-                // Everyone has read the tile.
+                // Everyone has read the tile, and the copy is to know that.
                 sync_threads();
-                when(thread_idx().x.eq(0), || self.load_next(slot));
+                when(thread_idx().x.eq(0), || {
+                    fence_async();
+                    self.load_next(slot);
+                });
             }
         });
     }
