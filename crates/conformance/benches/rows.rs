@@ -152,52 +152,39 @@ fn time_all(
     }
 }
 
-/// The same rows held in other ways.
+/// The same rows held in other ways, by a block each.
 fn others(chosen: &Plan, dtype: Dtype, len: u64, rows: u32) -> Vec<Plan> {
     let (Shape::OnChip(shape), Some(launch)) = (&chosen.shape, chosen.launch) else { return Vec::new() };
-    let with = |cluster: u32, block: u32, home: Home, shared: u32| {
-        let shape = OnChip { cluster, block, lanes: cluster * block, home, ..shape.clone() };
+    let with = |block: u32, home: Home, shared: u32| {
+        let shape = OnChip { cluster: 1, block, lanes: block, home, ..shape.clone() };
         let mut launch = launch;
-        (launch.grid, launch.block, launch.dynamic_shared) = ([rows * cluster, 1, 1], [block, 1, 1], shared);
+        (launch.grid, launch.block, launch.dynamic_shared) = ([rows, 1, 1], [block, 1, 1], shared);
         let mut plan = chosen.clone();
         (plan.shape, plan.launch) = (Shape::OnChip(shape), Some(launch));
         plan
     };
-    let vector = u64::from(shape.vector);
+    let (vector, row_bytes) = (shape.vector, len * dtype.bytes());
+    let is_whole = row_bytes.is_multiple_of(16);
     let mut plans = Vec::new();
     for block in [256, 512, 1024] {
-        let groups = (len / vector).div_ceil(block.into());
-        if (groups * vector) <= 32 {
-            let exact = groups * vector * u64::from(block) == len;
-            let home = Home::Registers { groups: groups as u32, exact, early_columns: false };
-            plans.push(with(1, block, home, 0));
+        let groups = (len / u64::from(vector)).div_ceil(block.into()) as u32;
+        if groups * vector <= 32 {
+            let exact = u64::from(groups * vector * block) == len;
+            plans.push(with(block, Home::Registers { groups, exact, early_columns: false }, 0));
         }
-        for cluster in [1_u32, 2, 4, 8, 16] {
-            let part = len.div_ceil(u64::from(16 * cluster)) * 16 * dtype.bytes() + 16;
-            let blocks = (228 * 1024 / (part + 2048)).min(u64::from(2048 / block)).min(4) as u32;
-            if blocks == 0 || part < 16 * 1024 {
-                continue;
+        for (items, blocks) in [8, 16, 32].into_iter().flat_map(|items| [1, 2, 3].map(|blocks| (items, blocks))) {
+            let room = u64::from((228 << 10) / blocks - (5 << 10));
+            let (unroll, tile) = ((items / vector).max(1), u64::from(block * items.max(vector)) * dtype.bytes());
+            let bytes = row_bytes.next_multiple_of(16) + 16;
+            if block * blocks <= 2048 && bytes <= room {
+                let home = Home::Shared { unroll, blocks, way: Way::AtOnce { is_whole }, bytes: bytes as u32 };
+                plans.push(with(block, home, bytes as u32));
             }
-            for items in [16, 32] {
-                let is_whole = (len * dtype.bytes()).is_multiple_of(16);
-                let unroll = (items / shape.vector).max(1);
-                let home = Home::Shared { unroll, blocks, way: Way::AtOnce { is_whole }, bytes: part as u32 };
-                plans.push(with(cluster, block, home, part as u32));
+            let slots = room / tile;
+            if block * blocks <= 2048 && is_whole && row_bytes.div_ceil(tile) < slots {
+                let (way, bytes) = (Way::Ring(slots as u32), (slots * tile) as u32);
+                plans.push(with(block, Home::Shared { unroll, blocks, way, bytes }, bytes));
             }
-        }
-    }
-    for (block, items, blocks) in [256, 512, 1024]
-        .into_iter()
-        .flat_map(|block| [8, 16, 32].into_iter().flat_map(move |items| [1, 2, 3].map(|blocks| (block, items, blocks))))
-    {
-        let tile = u64::from(block * items) * dtype.bytes();
-        let (tiles, slots) = ((len * dtype.bytes()).div_ceil(tile), (228 * 1024 / blocks - 5 * 1024) / tile);
-        let fits =
-            (len * dtype.bytes()).is_multiple_of(16) && items >= shape.vector && u64::from(block) * blocks <= 2048;
-        for slots in [tiles + 1, tiles + 2, tiles + 4, tiles + 8].into_iter().filter(|more| fits && *more <= slots) {
-            let bytes = (slots * tile) as u32;
-            let (unroll, way) = (items / shape.vector, Way::Ring(slots as u32));
-            plans.push(with(1, block, Home::Shared { unroll, blocks: blocks as u32, way, bytes }, bytes));
         }
     }
     plans.retain(|plan| plan != chosen);

@@ -3,9 +3,7 @@
 
 use std::rc::Rc;
 
-use warpfold_lang::{
-    Array, Global, Shared, Val, block_idx, cluster_block_rank, dynamic_shared, kernel, thread_idx, when,
-};
+use warpfold_lang::{Array, Global, Shared, Val, block_idx, dynamic_shared, kernel, thread_idx, when};
 
 use super::held::{At, Groups, Items, Of};
 use super::ring::{Ring, Rows, Tiling};
@@ -44,7 +42,7 @@ pub struct OnChip {
 /// Where a row is on chip.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Home {
-    /// In the registers of up to a block, converted to what is computed in.
+    /// In the registers of up to a cluster, converted to what is computed in.
     Registers {
         /// Groups of neighbours that a thread holds.
         groups: u32,
@@ -53,7 +51,7 @@ pub enum Home {
         /// Whether the vectors along the row are loaded together with it.
         early_columns: bool,
     },
-    /// In the shared memory of a block, or of a cluster whose blocks have a part each, as it is in the memory of the device.
+    /// In the shared memory of a block, as it is in the memory of the device.
     Shared {
         /// Groups that a thread reads before it uses the first.
         unroll: u32,
@@ -61,7 +59,7 @@ pub enum Home {
         blocks: u32,
         /// How rows come there.
         way: Way,
-        /// Bytes of shared memory a block.
+        /// Bytes of shared memory.
         bytes: u32,
     },
 }
@@ -69,12 +67,12 @@ pub enum Home {
 /// How rows come to shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// A block has one row, or a part of one, and waits for all of it.
+    /// A block has one row, and waits for all of it.
     AtOnce {
         /// Whether rows begin and end at multiples of 16 bytes.
         is_whole: bool,
     },
-    /// A block has row after row, which go through a ring of so many tiles; rows begin and end at multiples of 16 bytes.
+    /// A block has a few rows, which go through a ring of so many tiles; they begin and end at multiples of 16 bytes.
     Ring(u32),
 }
 
@@ -102,12 +100,6 @@ impl OnChip {
     pub(super) const fn rows(&self) -> u32 {
         if self.cluster > 1 { 1 } else { self.block / self.lanes }
     }
-}
-
-/// Items of a part of a row of `len` that one of `cluster` blocks has; the last one has fewer. Parts begin at multiples of 16 items,
-/// so at multiples of 16 bytes if the row does.
-pub(super) const fn part_len(len: u64, cluster: u64) -> u64 {
-    len.div_ceil(16 * cluster) * 16
 }
 
 /// The places `i` elements behind these addresses.
@@ -178,7 +170,8 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
         match home {
             Home::Registers { groups, exact, early_columns } => {
                 let own = if rows_a_block == 1 { Val::constant(0) } else { thread_idx().x >> lanes.ilog2() };
-                let row = block_idx().x.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
+                let block_of_rows = if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x };
+                let row = block_of_rows.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
                 let is_row = if rows_a_block == 1 { Val::constant(true) } else { row.lt(words.results()) };
                 // Threads beyond the last row compute it as well, so that the lanes of a warp stay together.
                 let row = if rows_a_block == 1 { row } else { row.min(words.results() - 1) };
@@ -222,12 +215,11 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
                 };
                 match way {
                     Way::AtOnce { is_whole } => {
-                        let row = if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x }.cast();
+                        let row = block_idx().x.cast();
                         let bases = bases(row);
-                        let (start, end) = part_of(len, cluster);
-                        let pieces = pieces(&bases, &staged, room, (start, end), is_whole);
+                        let pieces = pieces(&bases, &staged, room, len, is_whole);
                         let places = staged.iter().map(|(input, _)| *input).zip(bring(&pieces, block)).collect();
-                        let walk = Rc::new(Span { start, end, threads: block, vector, unroll });
+                        let walk = Rc::new(Span { len, threads: block, vector, unroll });
                         finish(row, Val::constant(true), items(bases, places), columns, Groups::Walked { walk, of });
                     }
                     Way::Ring(slots) => {
@@ -265,28 +257,16 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
     if cluster > 1 { kernel.cluster(cluster).into() } else { kernel.into() }
 }
 
-/// Where the block's part of a row starts, and where it ends.
-fn part_of(len: Val<u32>, cluster: u32) -> (Val<u32>, Val<u32>) {
-    if cluster == 1 {
-        return (Val::constant(0), len);
-    }
-    let part = ((len + (16 * cluster - 1)) >> (16 * cluster).ilog2()) << 4;
-    let start = cluster_block_rank() * part;
-    (start, (start + part).min(len))
-}
-
-/// The part from `start` to `end` of each of these inputs of a row.
+/// Each of these inputs of a row.
 fn pieces(
     bases: &[Global<u8>],
     staged: &[(usize, Dtype)],
     mut room: Shared<u8>,
-    (start, end): (Val<u32>, Val<u32>),
+    len: Val<u32>,
     is_whole: bool,
 ) -> Vec<Piece> {
-    let len = end - start;
     let piece = |(input, dtype): &(usize, Dtype)| {
-        let from = bases[*input].at(start.cast::<u64>() * dtype.bytes());
-        let piece = Piece { dtype: *dtype, from, to: room, len, is_whole };
+        let piece = Piece { dtype: *dtype, from: bases[*input], to: room, len, is_whole };
         let beside = if is_whole { 0 } else { GRAIN };
         room = room.at(((len * dtype.bytes() as u32 + (GRAIN - 1)) & !(GRAIN - 1)) + beside);
         piece

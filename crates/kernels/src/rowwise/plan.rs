@@ -3,7 +3,7 @@
 use warpfold_device::LaunchConfig;
 
 use super::long::{self, Long};
-use super::on_chip::{Home, OnChip, Way, part_len};
+use super::on_chip::{Home, OnChip, Way};
 use super::stage::GRAIN;
 use crate::elements::Run;
 use crate::fold::geometry::{Geometry, MAX_INPUTS, run};
@@ -19,24 +19,37 @@ const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
-/// Rows that more threads would have to hold in registers are held in shared memory. (Of 16,384 bf16 registers of 512 threads
-/// reached 3,935 to 4,191 GB/s, shared memory 3,950 to 4,140; of 32,768 registers of 1,024 threads 3,236 to 4,016, shared memory
-/// 3,948 to 4,158: softmax and norms, H200, 2026-11-20.)
+/// Rows that more threads of one block would have to hold in registers are held in shared memory, if it has room. (Of 16,384 bf16
+/// registers of 512 threads reached 3,935 to 4,191 GB/s, shared memory 3,950 to 4,140; of 32,768 registers of 1,024 threads 3,236
+/// to 4,016, shared memory 3,974 to 4,157: softmax and norms, H200, 2026-11-20, as the figures below.)
 const MOST_THREADS: u64 = 512;
-/// Threads of blocks that have rows in shared memory, and how many such blocks are to be on a multiprocessor, if they fit: while
-/// one loads, another computes and stores.
-const SHARING: (u32, &[u32]) = (1024, &[2, 1]);
+/// How a block holds a row in shared memory: threads, items that each reads before it uses the first, and how many such blocks are
+/// to be on a multiprocessor, so that one loads while another computes and stores.
+type Sharing = (u32, u32, &'static [u32]);
+/// For rows that can be read by 16 bytes.
+const SHARING: Sharing = (1024, 16, &[2]);
 /// The same where vectors along the row take registers as well (3,840 GB/s; with 1,024 threads 3,789).
-const SHARING_WITH_COLUMNS: (u32, &[u32]) = (512, &[3, 2, 1]);
-/// Items that such a thread reads before it uses the first.
-const READ: u32 = 16;
-/// Rings: threads, items that each has of a tile, and blocks on a multiprocessor.
-const RINGS: [(u32, u32, u32); 2] = [(512, 16, 2), (1024, 8, 1)];
-/// Shared memory that a block takes beside the row: for folds (two of 16 bytes a warp of the largest cluster) and a barrier; and
-/// what the device itself reserves (CUDA programming guide, "Shared Memory" of compute capability 8.x and 9.0).
-const BESIDE: u32 = 8192 + 1024;
+const SHARING_WITH_COLUMNS: Sharing = (512, 16, &[3, 2]);
+/// For rows of which some begin elsewhere (3,163 GB/s for 32,767 items; with 512 threads 2,933, with 1,024 2,452).
+const SHARING_NARROW: Sharing = (256, 16, &[3, 2, 1]);
+/// For rows beside which no other has room.
+const ALONE: Sharing = (1024, 16, &[1]);
+/// A ring beside which no other block has room: threads, and items that each has of a tile. (Of 65,536 bf16 3,803 to 3,964 GB/s; a
+/// row at once 3,391 to 3,908. Of 32,768, of which two blocks have room, the two at once are faster but for RMS norm.)
+const RING: (u32, u32) = (1024, 8);
+/// Tiles of a ring that are loaded ahead at least.
+const AHEAD: u64 = 2;
+/// Rows that a block has in its ring, one after the other: with more, some multiprocessors end long before others (3 rows 3,803
+/// to 3,964 GB/s, 6 rows 3,759 to 3,908).
+const RING_ROWS: u32 = 3;
+/// Shared memory that a block takes beside the row: for folds (four of 32 bytes a warp) and barriers; and what the device itself
+/// reserves (CUDA programming guide, "Shared Memory" of compute capability 8.x and 9.0).
+const BESIDE: u32 = 4096 + 1024;
+/// Rows for which one block has no room are shared by a cluster, in registers; its blocks have so many threads as long as that takes
+/// no more than [`MAX_CLUSTER`] blocks.
+const CLUSTER_THREADS: [u64; 3] = [256, 512, 1024];
 /// Blocks that a cluster may have on every device that has clusters (CUDA programming guide, "Thread Block Clusters").
-const MAX_CLUSTER: u32 = 8;
+const MAX_CLUSTER: u64 = 8;
 
 /// Which kernels run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,20 +76,27 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The launch on so many multiprocessors: blocks that have row after row are no more than fit.
+    /// The launch on so many multiprocessors: where blocks have several rows, no fewer of them than multiprocessors.
     pub(super) fn launch_on(&self, num_sms: u32) -> Option<LaunchConfig> {
         let mut launch = self.launch?;
-        if let Shape::OnChip(OnChip { home: Home::Shared { blocks, way: Way::Ring(_), .. }, .. }) = self.shape {
-            launch.grid[0] = launch.grid[0].min(num_sms * blocks);
+        if let Shape::OnChip(OnChip { home: Home::Shared { way: Way::Ring(_), .. }, .. }) = self.shape {
+            let rows = launch.grid[0];
+            launch.grid[0] = rows.div_ceil(RING_ROWS).max(rows.min(num_sms));
         }
         Some(launch)
     }
 
-    /// Bytes of rows that a thread has under way at once.
+    /// Bytes of rows that a thread has under way at once; beside a row in a ring, those of rows to come.
     #[must_use]
     pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
         let items = match &self.shape {
             Shape::OnChip(OnChip { home: Home::Registers { groups, .. }, vector, .. }) => u64::from(groups * vector),
+            Shape::OnChip(OnChip {
+                home: Home::Shared { way: Way::Ring(slots), unroll, .. }, lanes, vector, ..
+            }) => {
+                let each = u64::from(vector * unroll);
+                (u64::from(*slots) - self.geometry.len.div_ceil(each * u64::from(*lanes))) * each
+            }
             Shape::OnChip(shape) => self.geometry.len / u64::from(shape.lanes),
             Shape::Long { map, .. } => map.items_a_thread().into(),
         };
@@ -173,63 +193,65 @@ struct Threads {
 /// Threads that hold a row of `len` in registers, or in shared memory.
 fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS], is_whole: bool) -> Option<Threads> {
     let (groups, num_columns) = (len / u64::from(vector), problem.column_dtypes.len() as u32);
-    let most = if num_columns == 0 { MAX_HELD } else { MAX_HELD_WITH_COLUMNS } / vector;
-    let threads = |lanes: u64| {
+    let most = if num_columns == 0 { MAX_HELD } else { MAX_HELD_WITH_COLUMNS };
+    let most = u64::from(most / vector);
+    let in_registers = |cluster: u64, block: u64, lanes: u64| {
         let a_thread = groups.div_ceil(lanes) as u32;
         let early_columns = (1 + num_columns) * a_thread * vector <= MAX_WITH_COLUMNS;
         let exact = len == lanes * u64::from(a_thread * vector);
         let home = Home::Registers { groups: a_thread, exact, early_columns };
-        Threads { cluster: 1, block: lanes.max(128) as u32, lanes: lanes as u32, home }
+        Threads { cluster: cluster as u32, block: block as u32, lanes: lanes as u32, home }
     };
-    if groups <= 32 * u64::from(most) {
-        return Some(threads(groups.next_power_of_two().min(32)));
+    if groups <= 32 * most {
+        return Some(in_registers(1, 128, groups.next_power_of_two().min(32)));
     }
     // Few groups a thread, so that the loads of several blocks overlap; but not more threads than they are worth.
-    let fits = |threads: u64| groups.div_ceil(threads) <= most.into();
-    if let Some(lanes) = [128, 256, MOST_THREADS].into_iter().find(|threads| fits(*threads)) {
-        return Some(threads(lanes));
+    let fits = |threads: &u64| groups.div_ceil(*threads) <= most;
+    if let Some(threads) = [128, 256, MOST_THREADS].into_iter().find(fits) {
+        return Some(in_registers(1, threads, threads));
     }
-    if runs[..problem.dtypes.len()].iter().all(|run| *run == Run::Same) {
-        return None;
-    }
-    if problem.has_clusters
-        && is_whole
-        && let Some(threads) = in_ring(problem, len, vector, runs)
-    {
-        return Some(threads);
-    }
-    let shared = |cluster: u32| {
-        let part = part_len(len, cluster.into());
-        let staged = problem.dtypes.iter().zip(runs).filter(|(_, run)| **run != Run::Same);
-        staged.map(|(dtype, _)| part * dtype.bytes() + u64::from(GRAIN)).sum::<u64>()
+    let of_cluster = |block: u64| {
+        let cluster = groups.div_ceil(block * most).next_power_of_two().max(2);
+        (cluster <= MAX_CLUSTER).then(|| in_registers(cluster, block, cluster * block))
     };
-    let clusters = if problem.has_clusters { MAX_CLUSTER } else { 1 };
-    let clusters = (0..=clusters.ilog2()).map(|log| 1 << log);
-    // A multiprocessor has 1 KiB more than a block can have, which the first block's reserve takes.
-    let room = |blocks: u32| u64::from((problem.shared_bytes + 1024) / blocks - BESIDE);
-    let (block, counts) = if num_columns == 0 { SHARING } else { SHARING_WITH_COLUMNS };
-    let fit = |cluster: u32| counts.iter().find(|n| shared(cluster) <= room(**n)).map(|blocks| (cluster, *blocks));
-    let (cluster, blocks) = clusters.into_iter().find_map(fit)?;
-    let home = Home::Shared {
-        unroll: (READ / vector).max(1),
-        blocks,
-        way: Way::AtOnce { is_whole },
-        bytes: shared(cluster) as u32,
-    };
-    Some(Threads { cluster, block, lanes: cluster * block, home })
+    in_shared(problem, len, vector, runs, is_whole)
+        .or_else(|| if problem.has_clusters { CLUSTER_THREADS.into_iter().find_map(of_cluster) } else { None })
 }
 
-/// Threads that have row after row in a ring.
-fn in_ring(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS]) -> Option<Threads> {
+/// Threads that hold a row in the shared memory of their block.
+fn in_shared(
+    problem: &Problem<'_>,
+    len: u64,
+    vector: u32,
+    runs: &[Run; MAX_INPUTS],
+    is_whole: bool,
+) -> Option<Threads> {
     let staged = problem.dtypes.iter().zip(runs).filter(|(_, run)| **run != Run::Same);
-    let bytes: u64 = staged.map(|(dtype, _)| dtype.bytes()).sum();
-    RINGS.into_iter().find_map(|(block, items, blocks)| {
-        let unroll = (items / vector).max(1);
-        let tile = u64::from(block * vector * unroll);
-        let slots = u64::from((problem.shared_bytes + 1024) / blocks - BESIDE) / (tile * bytes);
-        let home = Home::Shared { unroll, blocks, way: Way::Ring(slots as u32), bytes: (slots * tile * bytes) as u32 };
-        (len.div_ceil(tile) + 2 <= slots).then_some(Threads { cluster: 1, block, lanes: block, home })
-    })
+    let (num_staged, item_bytes) = staged.fold((0, 0), |(num, bytes), (dtype, _)| (num + 1, bytes + dtype.bytes()));
+    // A multiprocessor has 1 KiB more than a block can have, which the first block's reserve takes.
+    let room = |blocks: u32| u64::from((problem.shared_bytes + 1024) / blocks - BESIDE);
+    let with = |block: u32, items: u32, blocks: u32, way: Way, bytes: u64| {
+        let home = Home::Shared { unroll: (items / vector).max(1), blocks, way, bytes: bytes as u32 };
+        Threads { cluster: 1, block, lanes: block, home }
+    };
+    // Of each input as much again as it may lie beside a multiple of what copies move.
+    let at_once = |(block, items, counts): Sharing| {
+        let bytes = len.next_multiple_of(GRAIN.into()) * item_bytes + num_staged * u64::from(GRAIN);
+        let blocks = counts.iter().find(|blocks| bytes <= room(**blocks))?;
+        Some(with(block, items, *blocks, Way::AtOnce { is_whole }, bytes))
+    };
+    let in_ring = |(block, items): (u32, u32)| {
+        let tile = u64::from(block * items.max(vector));
+        let slots = room(1) / (tile * item_bytes);
+        let fits = problem.has_clusters && is_whole && len.div_ceil(tile) + AHEAD <= slots;
+        fits.then(|| with(block, items, 1, Way::Ring(slots as u32), slots * tile * item_bytes))
+    };
+    match (num_staged, vector) {
+        (0, _) => None,
+        (_, 1) => at_once(SHARING_NARROW),
+        _ if problem.column_dtypes.is_empty() => at_once(SHARING).or_else(|| in_ring(RING)).or_else(|| at_once(ALONE)),
+        _ => at_once(SHARING_WITH_COLUMNS).or_else(|| in_ring(RING)).or_else(|| at_once(ALONE)),
+    }
 }
 
 fn launch(blocks: u64, block: u32, is_empty: bool) -> Result<Option<LaunchConfig>, Error> {

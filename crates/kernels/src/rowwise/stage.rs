@@ -11,11 +11,10 @@ use crate::Dtype;
 /// Bytes that copies move at once, at multiples of which they begin and end.
 pub(super) const GRAIN: u32 = 16;
 
-/// From `start` to `end` of a row, dealt out to the threads of a block in turn.
+/// A row, dealt out to the threads of a block in turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
-    pub(super) start: Val<u32>,
-    pub(super) end: Val<u32>,
+    pub(super) len: Val<u32>,
     pub(super) threads: u32,
     /// Items side by side.
     pub(super) vector: u32,
@@ -25,13 +24,13 @@ pub(super) struct Span {
 
 impl Walk for Span {
     fn each(&self, _: Pass, body: &dyn Fn(&[At])) {
-        let Self { start, end, threads, vector, unroll } = *self;
+        let Self { len, threads, vector, unroll } = *self;
         let (round, tile) = (threads * vector, threads * vector * unroll);
-        let whole = (end - start) & !(tile - 1);
-        let mine = start + thread_idx().x * vector;
-        let at = |position: Val<u32>| At { position, place: position - start };
-        range(mine, start + whole, tile, |i| body(&(0..unroll).map(|u| at(i + u * round)).collect::<Vec<_>>()));
-        range(mine + whole, end, round, |i| body(&[at(i)]));
+        let whole = len & !(tile - 1);
+        let mine = thread_idx().x * vector;
+        let at = |position: Val<u32>| At { position, place: position };
+        range(mine, whole, tile, |i| body(&(0..unroll).map(|u| at(i + u * round)).collect::<Vec<_>>()));
+        range(mine + whole, len, round, |i| body(&[at(i)]));
     }
 }
 
