@@ -1,5 +1,7 @@
 //! Two matrices on a device, and their product.
 
+use std::cell::OnceCell;
+
 use warpfold_device::{Arguments, Device};
 
 use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples, unpack};
@@ -23,6 +25,8 @@ struct Product {
     /// `m`, `n`, `k`.
     sizes: [usize; 3],
     elements: [Vec<f32>; 2],
+    /// What [`Self::expected`] gives.
+    expected: OnceCell<Vec<[f64; 2]>>,
     a: Guarded<f32>,
     b: Guarded<f32>,
     c: Guarded<f32>,
@@ -40,6 +44,7 @@ impl Product {
             b: Guarded::of(device, "b", &filled_up(&b, n), guards)?,
             c: Guarded::new(device, "c", m * row_len(n), guards)?,
             elements: [a, b],
+            expected: OnceCell::new(),
         })
     }
 
@@ -50,6 +55,24 @@ impl Product {
         let step = (m * n * k).div_ceil(MOST).max(1);
         // The last row is always among them.
         (0..m).rev().step_by(step)
+    }
+
+    /// Of every element in those rows what it should be, and the sum of the magnitudes behind it; the same for every rung.
+    fn expected(&self) -> &[[f64; 2]] {
+        let [_, n, k] = self.sizes;
+        let [a, b] = &self.elements;
+        let sums_of = |row: usize| {
+            let mut sums = vec![[0.0_f64; 2]; n];
+            for (left, row_of_b) in a[row * k..][..k].iter().zip(b.chunks(n)) {
+                for ([sum, magnitude], right) in sums.iter_mut().zip(row_of_b) {
+                    let product = f64::from(*left) * f64::from(*right);
+                    *sum += product;
+                    *magnitude += product.abs();
+                }
+            }
+            sums
+        };
+        self.expected.get_or_init(|| self.rows_to_compare().flat_map(sums_of).collect())
     }
 }
 
@@ -76,21 +99,12 @@ impl Instance for Product {
         let [_, n, k] = self.sizes;
         let (results, intact) = self.c.read()?;
         let intact = intact && self.a.is_intact()? && self.b.is_intact()?;
-        let [a, b] = &self.elements;
         let mut verdict = Verdict { ok: intact, max_error: 0.0 };
-        for row in self.rows_to_compare() {
-            let (mut sums, mut magnitudes) = (vec![0.0_f64; n], vec![0.0_f64; n]);
-            for (left, row_of_b) in a[row * k..][..k].iter().zip(b.chunks(n)) {
-                for ((sum, magnitude), right) in sums.iter_mut().zip(&mut magnitudes).zip(row_of_b) {
-                    let product = f64::from(*left) * f64::from(*right);
-                    *sum += product;
-                    *magnitude += product.abs();
-                }
-            }
-            for ((result, sum), magnitude) in results[row * row_len(n)..].iter().zip(sums).zip(magnitudes) {
+        for (row, expected) in self.rows_to_compare().zip(self.expected().chunks(n)) {
+            for (result, [sum, magnitude]) in results[row * row_len(n)..].iter().zip(expected) {
                 let error = (f64::from(*result) - sum).abs();
                 // Written so that a NaN is wrong.
-                verdict.ok &= error <= sum_error_bound(k as u64 + 1, f32::UNIT_ROUNDOFF, magnitude);
+                verdict.ok &= error <= sum_error_bound(k as u64 + 1, f32::UNIT_ROUNDOFF, *magnitude);
                 verdict.max_error = verdict.max_error.max(error);
             }
         }

@@ -1,5 +1,7 @@
 //! Two matrices of halves on a device, and their product.
 
+use std::cell::OnceCell;
+
 use warpfold_device::{Arguments, Device, MapSwizzle, TensorLayout};
 
 use super::block::{Half, pitch};
@@ -22,6 +24,8 @@ struct Product<T: LadderElement> {
     sizes: [usize; 3],
     /// `a` and `b`, without what is between their rows.
     elements: [Vec<T>; 2],
+    /// What [`Self::expected`] gives.
+    expected: OnceCell<Vec<[f64; 2]>>,
     a: Guarded<T>,
     b: Guarded<T>,
     c: Guarded<T>,
@@ -53,6 +57,7 @@ impl<T: LadderElement + Half> Product<T> {
             b: Guarded::of(device, "b", &spread(&b, k), guards)?,
             c: Guarded::new(device, "c", m * padded(n), guards)?,
             elements: [a, b],
+            expected: OnceCell::new(),
         })
     }
 
@@ -61,6 +66,20 @@ impl<T: LadderElement + Half> Product<T> {
     fn step(&self) -> usize {
         const MOST: usize = 1 << 24;
         self.sizes.iter().product::<usize>().div_ceil(MOST) | 1
+    }
+
+    /// Of every [`step`](Self::step)th element what it should be, and the sum of the magnitudes behind it; the same for every rung.
+    fn expected(&self) -> &[[f64; 2]] {
+        let [m, n, k] = self.sizes;
+        let [a, b] = &self.elements;
+        let element = |at: usize| {
+            let (left, right) = (&a[at / n * k..][..k], &b[at % n * k..][..k]);
+            left.iter().zip(right).fold([0.0, 0.0], |[sum, magnitude], (left, right)| {
+                let product = left.as_f64() * right.as_f64();
+                [sum + product, magnitude + product.abs()]
+            })
+        };
+        self.expected.get_or_init(|| (0..m * n).step_by(self.step()).map(element).collect())
     }
 
     /// A map whose box has 64 columns.
@@ -97,26 +116,16 @@ impl<T: LadderElement + Half> Instance for Product<T> {
         let [_, n, k] = self.sizes;
         let (results, intact) = self.c.read()?;
         let intact = intact && self.a.is_intact()? && self.b.is_intact()?;
-        let [a, b] = &self.elements;
         let mut verdict = Verdict { ok: intact, max_error: 0.0 };
-        for (row, results) in results.chunks(padded(n)).enumerate() {
-            // What no thread stored is still poison.
-            verdict.ok &= results[..n].iter().all(|result| result.as_f64().is_finite());
-            let first = (self.step() - row * n % self.step()) % self.step();
-            for column in (first..n).step_by(self.step()) {
-                let (left, right) = (&a[row * k..][..k], &b[column * k..][..k]);
-                let (mut sum, mut magnitude) = (0.0, 0.0);
-                for (left, right) in left.iter().zip(right) {
-                    let product = left.as_f64() * right.as_f64();
-                    sum += product;
-                    magnitude += product.abs();
-                }
-                let error = (results[column].as_f64() - sum).abs();
-                let of_sums = 2.0 * k as f64 * f64::from(f32::EPSILON) * magnitude;
-                // Written so that a NaN is wrong.
-                verdict.ok &= error <= of_sums + T::UNIT_ROUNDOFF * (sum.abs() + of_sums) + T::SMALLEST;
-                verdict.max_error = verdict.max_error.max(error);
-            }
+        // What no thread stored is still poison.
+        verdict.ok &= results.chunks(padded(n)).flat_map(|row| &row[..n]).all(|result| result.as_f64().is_finite());
+        for (place, [sum, magnitude]) in self.expected().iter().enumerate() {
+            let at = place * self.step();
+            let error = (results[at / n * padded(n) + at % n].as_f64() - sum).abs();
+            let of_sums = 2.0 * k as f64 * f64::from(f32::EPSILON) * magnitude;
+            // Written so that a NaN is wrong.
+            verdict.ok &= error <= of_sums + T::UNIT_ROUNDOFF * (sum.abs() + of_sums) + T::SMALLEST;
+            verdict.max_error = verdict.max_error.max(error);
         }
         Ok(verdict)
     }

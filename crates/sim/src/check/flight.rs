@@ -54,6 +54,13 @@ pub(crate) struct Flight {
     pub(super) side: Side,
 }
 
+/// Units of 16 bytes that one operation of a whole warp reads.
+#[derive(Debug)]
+struct Operands {
+    units: Vec<u32>,
+    side: Side,
+}
+
 /// All copies in flight in one block.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
@@ -61,6 +68,8 @@ pub(super) struct InFlight {
     words: Vec<u8>,
     /// Ranges by their first word.
     flights: HashMap<u32, Vec<Flight>>,
+    /// What operations of warps read, a few at a time.
+    operands: Vec<Operands>,
     count: usize,
     /// The longest range so far.
     longest: u32,
@@ -72,6 +81,7 @@ impl InFlight {
         if self.count != 0 {
             self.words.fill(0);
             self.flights.clear();
+            self.operands.clear();
             self.count = 0;
         }
     }
@@ -100,6 +110,36 @@ impl InFlight {
         self.flights.entry(flight.start / 4).or_default().push(flight);
         self.count += 1;
         hit
+    }
+
+    /// An operation of a warp begins that reads units of 16 bytes; the first copy that it collides with.
+    pub(super) fn add_operands(&mut self, side: Side, units: &[u32]) -> Option<(Rule, Flight)> {
+        let hit = units.iter().find_map(|&unit| self.look(unit, unit + 16, Hold::Reads));
+        let last = units.iter().max().map_or(0, |unit| unit / 4 + 4) as usize;
+        if self.words.len() < last {
+            self.words.resize(last, 0);
+        }
+        for &unit in units {
+            for word in &mut self.words[unit as usize / 4..][..4] {
+                *word += u8::from(*word & !WRITTEN < !WRITTEN);
+            }
+        }
+        self.operands.push(Operands { units: units.to_vec(), side });
+        self.count += 1;
+        hit
+    }
+
+    /// It has read them.
+    pub(super) fn remove_operands(&mut self, instr: u32, warp: u32, units: &[u32]) {
+        let is_it = |o: &Operands| (o.side.instr, o.side.warp) == (instr, warp) && o.units == units;
+        let Some(at) = self.operands.iter().position(is_it) else { return };
+        self.operands.remove(at);
+        self.count -= 1;
+        for &unit in units {
+            for word in &mut self.words[unit as usize / 4..][..4] {
+                *word -= u8::from(*word & !WRITTEN != 0);
+            }
+        }
     }
 
     /// A copy has landed, or has read all that it reads.
@@ -147,9 +187,13 @@ impl InFlight {
     #[cold]
     fn find(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
         let lowest = start.saturating_sub(self.longest) / 4;
-        (lowest..end.div_ceil(4)).filter_map(|word| self.flights.get(&word)).flatten().find_map(|flight| {
+        let copies = (lowest..end.div_ceil(4)).filter_map(|word| self.flights.get(&word)).flatten().copied();
+        let operands = self.operands.iter().flat_map(|Operands { units, side }| {
+            units.iter().map(|&unit| Flight { start: unit, end: unit + 16, hold: Hold::Reads, side: *side })
+        });
+        copies.chain(operands).find_map(|flight| {
             let overlaps = flight.start < end && start < flight.end;
-            (overlaps && flight.hold.collides(access)).then(|| (rule(flight.hold, access), *flight))
+            (overlaps && flight.hold.collides(access)).then(|| (rule(flight.hold, access), flight))
         })
     }
 

@@ -225,23 +225,24 @@ impl BlockCheck {
     /// A warp begins an operation of the other proxy that reads units of 16 bytes (an operand of `wgmma`): judged as
     /// [`proxy_begins`](Self::proxy_begins) is.
     pub(crate) fn warp_reads_begin(&mut self, instr: u32, warp: u32, units: &[u32], findings: &mut Findings) {
+        let this = Side { instr, block: self.block, warp, lane: 0 };
+        let mut add = |rule, address: u32, other| {
+            findings.add(Found { rule, space: Space::Shared, address: address.into(), this, other, count: 1 });
+        };
         for &unit in units {
-            let side = Side { instr, block: self.block, warp, lane: 0 };
-            let range = (unit, unit + 16);
-            if let Some((rule, at, other)) = self.shared.unfenced(&self.order, warp, Kind::Read, range) {
-                let other = other.map(|other| Side { block: self.block, ..other });
-                findings.add(Found { rule, space: Space::Shared, address: at.into(), this: side, other, count: 1 });
+            if let Some((rule, at, other)) = self.shared.unfenced(&self.order, warp, Kind::Read, (unit, unit + 16)) {
+                add(rule, at, other.map(|other| Side { block: self.block, ..other }));
             }
-            self.proxy_flies(side, Kind::Read, range, findings);
+        }
+        if let Some((rule, flight)) = self.flights.add_operands(this, units) {
+            add(rule, flight.start, Some(flight.side));
         }
         self.warp_reads(instr, warp, units, findings);
     }
 
     /// The operation has read them, and the warp knows it.
     pub(crate) fn warp_reads_end(&mut self, instr: u32, warp: u32, units: &[u32], findings: &mut Findings) {
-        for &unit in units {
-            self.flights.remove(unit, unit + 16, Hold::Reads, instr);
-        }
+        self.flights.remove_operands(instr, warp, units);
         self.warp_reads(instr, warp, units, findings);
     }
 
