@@ -7,7 +7,7 @@
 //! - [`order`]: happens-before inside a block (warps, lanes, barriers, fences, release and acquire), by the clocks of
 //!   [`clock`] and what [`flags`] in memory carry.
 //! - [`shared`]: the shadow of shared memory, judged by [`visit`]. [`packed`] is its record, [`split`] holds words whose
-//!   bytes went different ways.
+//!   bytes went different ways, [`marks`] a set of records.
 //! - [`phases`]: order through mbarriers and bulk copies, and what proxy fences cover.
 //! - [`flight`]: what asynchronous copies still write or read of shared memory. [`proxies`]: what of global memory they must not
 //!   touch without a proxy fence; [`maps`]: the same for tensor maps that kernels change.
@@ -38,6 +38,7 @@ mod global;
 mod grid;
 mod locations;
 mod maps;
+mod marks;
 mod numbers;
 mod order;
 mod packed;

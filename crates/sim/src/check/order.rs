@@ -19,13 +19,12 @@
 
 mod barriers;
 
-use std::collections::HashSet;
-
 use self::barriers::{Arrivals, BARRIERS};
 use super::access::{Kind, Lanes, Semantics};
 use super::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
 use super::findings::Side;
 use super::flags::Flags;
+use super::marks::Marks;
 use super::phases::Barriers;
 
 /// Records kept at a time.
@@ -93,9 +92,9 @@ pub(crate) struct BlockOrder {
     /// The first record of the block.
     pub(super) block_base: u32,
     /// Records of accesses by the other proxy.
-    pub(super) proxy_records: HashSet<u32>,
+    pub(super) proxy_records: Marks,
     /// Records of accesses that a warp makes as a whole: they are every lane's.
-    pub(super) collective: HashSet<u32>,
+    pub(super) collective: Marks,
     /// Whether anything but whole-block barriers has ever ordered warps here.
     pub(super) partial_order: bool,
     /// Records ran out, and the block forgot them.
@@ -127,8 +126,8 @@ impl BlockOrder {
             barriers: Barriers::default(),
             proxied: [0; 32],
             block_base: 1,
-            proxy_records: HashSet::new(),
-            collective: HashSet::new(),
+            proxy_records: Marks::default(),
+            collective: Marks::default(),
             partial_order: false,
             has_forgotten: false,
         }
@@ -140,8 +139,8 @@ impl BlockOrder {
         self.block_base = self.next;
         self.proxied = [0; 32];
         self.barriers.clear();
-        self.proxy_records.clear();
-        self.collective.clear();
+        self.proxy_records.begin(self.next);
+        self.collective.begin(self.next);
         self.warps = 0;
         self.lanes = [0; 32];
         for warp in 0..threads.div_ceil(32).min(32) {
@@ -199,8 +198,8 @@ impl BlockOrder {
         self.block_base = 1;
         self.proxied = [0; 32];
         self.barriers.forget();
-        self.proxy_records.clear();
-        self.collective.clear();
+        self.proxy_records.begin(self.next);
+        self.collective.begin(self.next);
         self.event = [0; 32];
         self.synced = [0; 32];
         for row in self.cache.iter_mut() {

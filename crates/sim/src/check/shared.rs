@@ -175,7 +175,7 @@ impl SharedShadow {
         let is_bare = |record: u32| {
             let is_record = record != 0 && record != SPLIT && warp_of(record) < AGENTS;
             is_record
-                && !order.proxy_records.contains(&(record >> ID_SHIFT))
+                && !order.proxy_records.contains(record >> ID_SHIFT)
                 && !order.is_proxied(record >> ID_SHIFT, warp_of(record), warp)
         };
         for word in start as usize / 4..end as usize / 4 {

@@ -102,7 +102,7 @@ impl Visit<'_> {
         }
         match self.order.ordered(id, warp_of(record), record & LANE, self.access.warp, lane) {
             Ordered::Yes => return None,
-            Ordered::InLockstep if self.order.collective.contains(&id) => return None,
+            Ordered::InLockstep if self.order.collective.contains(id) => return None,
             Ordered::InLockstep => return Some(Rule::UngatheredLanes),
             Ordered::No => {}
         }
@@ -110,7 +110,7 @@ impl Visit<'_> {
         let both_store = before.kind == Kind::Write && self.access.kind == Kind::Write;
         let other = record & LANE;
         if same_warp(record, me) {
-            if self.order.collective.contains(&id) {
+            if self.order.collective.contains(id) {
                 return None;
             }
             let same_execution = both_store
