@@ -5,14 +5,18 @@
 
 use std::time::Instant;
 
+use half::bf16;
 use warpfold::{Axes, Device, Profile, Tensor};
 use warpfold_device::{Arguments, LaunchConfig};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Fold, Sum};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::matmul::{
+    Code, Epilogue, MAX_INPUTS, MAX_SCALARS, Operands, Plan, Problem, Ready, STRIDES, Simt, Wgmma,
+};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
-use warpfold_kernels::{Dtype, Workspace};
-use warpfold_lang::{Val, kernel};
+use warpfold_kernels::{AnyKernel, Dtype, Workspace};
+use warpfold_lang::{Array, Global, TensorMap, Val, kernel};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -28,6 +32,74 @@ fn micros(mut call: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure>
         least = least.min(start.elapsed().as_secs_f64() * 1e6 / f64::from(CALLS));
     }
     Ok(least)
+}
+
+/// A product of two matrices of 64 x 64 through the interface. The kernel's own time is what the launch of the plan by itself
+/// takes more than that of kernels with the same parameters that do nothing.
+fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
+    const SIDE: usize = 64;
+    let matrix = || Tensor::from_slice(device, &[1.0_f32; SIDE * SIDE], &[SIDE, SIDE])?.cast(dtype);
+    let (a, b) = (matrix()?, matrix()?);
+    let interface = micros(|| {
+        let _: () = drop(a.matmul(&b)?);
+        Ok(())
+    })?;
+    let side = SIDE as u64;
+    let plan = Plan::new(Problem::new(dtype, side, side, side), Epilogue::new(), device.limits())?;
+    if plan.num_parts != 1 {
+        return Err(format!("{plan}: one launch is expected").into());
+    }
+    let empty = match plan.code {
+        Code::Simt(_) => AnyKernel::from(empty_simt()),
+        Code::Wgmma(_) => AnyKernel::from(empty_wgmma()),
+    };
+    let bytes = SIDE * SIDE * dtype.bytes() as usize;
+    let (a, b, mut c) = (device.upload(&vec![0_u8; bytes])?, device.upload(&vec![0_u8; bytes])?, device.alloc(bytes)?);
+    let mut alone = |ready: Ready| {
+        let mut workspace = Workspace::new();
+        micros(|| {
+            let operands = Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
+            Ok(ready.launch(&device.default_stream(), operands, &mut workspace)?)
+        })
+    };
+    let runs = alone(Ready::new(device, plan.clone())?)?;
+    let empty = alone(Ready::new(device, plan)?.with_functions(vec![empty.prepare(device)?]))?;
+    println!(
+        "Tensor::matmul of 64^3 {dtype:<8}  {interface:8.2} us: the interface takes {:.2}, a launch of the plan {empty:.2}",
+        interface - runs + empty
+    );
+    Ok(())
+}
+
+/// A kernel that takes what the product on ordinary cores takes.
+fn empty_simt() -> Simt {
+    kernel(
+        "empty_simt",
+        |_: Global<u8>,
+         _: Global<u8>,
+         _: Array<u32, 8>,
+         _: Array<i64, 13>,
+         _: Global<u8>,
+         _: [Global<u8>; MAX_INPUTS],
+         _: Array<i64, STRIDES>,
+         _: Array<f64, MAX_SCALARS>| {},
+    )
+}
+
+/// A kernel that takes what the product on tensor cores takes.
+fn empty_wgmma() -> Wgmma<bf16> {
+    kernel(
+        "empty_wgmma",
+        |_: TensorMap<bf16>,
+         _: TensorMap<bf16>,
+         _: TensorMap<bf16>,
+         _: Array<u32, 8>,
+         _: Array<i64, 13>,
+         _: Global<u8>,
+         _: [Global<u8>; MAX_INPUTS],
+         _: Array<i64, STRIDES>,
+         _: Array<f64, MAX_SCALARS>| {},
+    )
 }
 
 fn main() -> Result<(), Failure> {
@@ -57,6 +129,8 @@ fn main() -> Result<(), Failure> {
         Ok(())
     })?;
     println!("Tensor::softmax of one element   {softmax:8.2} us");
+    product(&device, Dtype::F32)?;
+    product(&device, Dtype::Bf16)?;
 
     let source = || Source::one::<f32>(Dtype::F32);
     let layout = Layout::contiguous(&[64, 4096])?;

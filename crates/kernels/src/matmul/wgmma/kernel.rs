@@ -5,9 +5,9 @@ use half::{bf16, f16};
 use warpfold_lang::{
     Array, Cursor, Global, HalfOfPair, Kernel, Multiplicand, Operands, Pipeline, Sum, Swizzle, TensorMap, Tiles, Val,
     Var, WarpgroupSums, block_idx, bulk_commit, bulk_wait, bulk_wait_read, cluster_block_rank, cluster_idx,
-    cluster_sync, fence_async, give_registers, grid_dim, kernel, lane_id, num_clusters, range, sync_threads,
-    sync_warpgroup, take_registers, thread_idx, tiles, var, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
-    when_else,
+    cluster_sync, fence_async, give_registers, grid_dim, kernel, lane_id, launch_dependents, num_clusters, range,
+    sync_threads, sync_warpgroup, take_registers, thread_idx, tiles, var, wait_for_dependencies, warpgroup_idx,
+    wgmma_commit, wgmma_fence, wgmma_wait, when, when_else,
 };
 
 use super::maps::Lying;
@@ -108,12 +108,19 @@ where
         let of_b = Factor::new(b, lying[1], stages, columns, depth, source_b);
         // Barriers
         let pipeline = Pipeline::new(stages);
-        when(thread_idx().x.eq(0), || pipeline.init(1, 4 * consumers * cluster));
+        when(thread_idx().x.eq(0), || {
+            pipeline.init(1, 4 * consumers * cluster);
+            a.prefetch();
+            b.prefetch();
+        });
         if rows < shape.rows() {
             of_a.clear_from(rows, shape.threads());
         }
         let sync_all = || if cluster > 1 { cluster_sync() } else { sync_threads() };
         sync_all();
+        // What lies above runs while the launch before this one ends; all memory is behind this line.
+        wait_for_dependencies();
+        launch_dependents();
         // Roles
         let warpgroup = warpgroup_idx();
         let at = pipeline.start();
