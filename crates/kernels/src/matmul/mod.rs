@@ -153,6 +153,7 @@ fn tensor_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
         (of(Dtype::F16, Dtype::F32), Epilogue::new(), WgmmaTile::FLAT, 4),
         (of(Dtype::F32, Dtype::F32), Epilogue::new(), WgmmaTile::LARGE, 1),
         (of(Dtype::F8E4M3, Dtype::Bf16), Epilogue::new(), WgmmaTile::MEDIUM, 1),
+        (of(Dtype::F8E4M3, Dtype::Bf16), Epilogue::new(), WgmmaTile::WIDE, 1),
         (of(Dtype::F8E5M2, Dtype::F32), Epilogue::new(), WgmmaTile::FLAT, 1),
         (of(Dtype::I8, Dtype::I32), Epilogue::new(), WgmmaTile::LARGE, 1),
         (of(Dtype::U8, Dtype::I32), Epilogue::new(), WgmmaTile::SMALL, 1),

@@ -383,7 +383,7 @@ fn suits_tensor_cores(problem: &Problem) -> bool {
 
 /// Whether the sums' sums of 8-bit floats leave room for the sums.
 fn has_registers(tile: WgmmaTile, dtype: Dtype) -> bool {
-    !is_promoted(dtype) || tile.columns <= 128
+    !is_promoted(dtype) || tile.columns <= 192
 }
 
 /// Whether sums of a stage are added up outside of the tensor cores: those keep about 14 bits of sums of 8-bit floats.

@@ -90,6 +90,7 @@ fn every_type_has_its_products() {
                 }
             }
         }
+        check(device, WgmmaTile::WIDE, 1, Case::of(problem(Dtype::F8E4M3, Dtype::Bf16, 70, 200, 300)));
     });
 }
 

@@ -157,6 +157,11 @@ where
             let first = (warpgroup - 1) * 64;
             let store = copied.map(|dtype| Store::new(dtype, consumers, columns));
             each_work(shape, walk.is_some(), sizes, &|work| {
+                // What the epilogue reads once for all is under way while the sums are made.
+                let bytes = ending.result_bytes() as i64;
+                let result = result.at(work.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
+                let outputs = Outputs { result, inputs, strides: ends, scalars };
+                let finish = Finish::<T::Sum>::new(&ending, outputs, [sizes.at(0), sizes.at(1)], work.position);
                 totals.iter().for_each(Totals::clear);
                 range(work.begin, work.end, depth, |step| {
                     pipeline.wait(at);
@@ -173,10 +178,6 @@ where
                     at.advance();
                 });
                 // Epilogue
-                let bytes = ending.result_bytes() as i64;
-                let result = result.at(work.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
-                let outputs = Outputs { result, inputs, strides: ends, scalars };
-                let finish = Finish::<T::Sum>::new(&ending, outputs, [sizes.at(0), sizes.at(1)], work.position);
                 let pairs = totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums));
                 match (&store, walk) {
                     (None, Some(walk)) if walk.has_planes => {

@@ -23,12 +23,18 @@ pub struct WgmmaTile {
 impl WgmmaTile {
     /// For large results: `tile_order`, the last rung of the ladder `hgemm`.
     pub const LARGE: Self = Self { consumers: 2, columns: 256, stages: 3, cluster: 2, band: 8 };
+    /// For large results of 8-bit floats, whose sums are kept twice: it loads a sixth less than 128 columns do. 8192^3 of f8e4m3
+    /// takes 714 us, by [`ALONE`](Self::ALONE) 775 (H200, 2026-11-20).
+    pub const WIDE: Self = Self { columns: 192, stages: 4, cluster: 1, ..Self::LARGE };
     /// For results of a few thousand rows and columns.
     pub const MEDIUM: Self = Self { consumers: 2, columns: 128, stages: 5, cluster: 2, band: 8 };
     /// The same without a neighbour.
     pub const ALONE: Self = Self { cluster: 1, ..Self::MEDIUM };
     /// For few rows, or few tiles.
     pub const FLAT: Self = Self { consumers: 1, columns: 128, stages: 6, cluster: 1, band: 8 };
+    /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them. At 128 x 8192 x 8192 39 us, where
+    /// [`FLAT`](Self::FLAT) takes 47 (H200, 2026-11-20).
+    pub const PAIR: Self = Self { stages: 8, cluster: 2, ..Self::FLAT };
     /// For very few tiles.
     pub const SMALL: Self = Self { consumers: 1, columns: 64, stages: 8, cluster: 1, band: 8 };
 
@@ -41,7 +47,8 @@ impl WgmmaTile {
         [Self { cluster: 1, ..Self::LARGE }, Self::ALONE, Self::NARROW, Self::FLAT, Self::SMALL];
 
     /// Every one that products of matrices take, the largest first.
-    pub const ALL: [Self; 5] = [Self::LARGE, Self::MEDIUM, Self::ALONE, Self::FLAT, Self::SMALL];
+    pub const ALL: [Self; 7] =
+        [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::ALONE, Self::PAIR, Self::FLAT, Self::SMALL];
 
     /// Rows of a block.
     #[must_use]
