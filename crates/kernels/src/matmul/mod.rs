@@ -123,7 +123,7 @@ fn warp_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
     let others = [
         (turned.clone(), none(), MmaTile::LARGE, 1),
         (turned, none(), MmaTile::FLAT, 1),
-        (odd, none(), MmaTile::LARGE, 1),
+        (odd, none(), MmaTile::SMALL, 1),
         (layer, epilogue, MmaTile::LARGE, 1),
         (of_steps(Dtype::F16, Dtype::F32), none(), MmaTile::SMALL, 4),
         (of_steps(Dtype::F32, Dtype::F32), none(), MmaTile::LARGE, 1),

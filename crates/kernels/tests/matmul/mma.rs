@@ -73,7 +73,7 @@ fn factors_of_halves_lie_either_way_and_come_in_pieces_as_large_as_they_allow() 
 #[test]
 fn neither_copies_nor_fragments_of_a_tile_meet_in_a_bank() {
     let device = checked(Profile::A100);
-    let (m, n, k) = (256, 256, 128);
+    let (m, n, k) = (128, 256, 128);
     let plain = problem(Dtype::Bf16, Dtype::F32, (m, n, k));
     let turned =
         Problem { a: Matrix::rows(Dtype::Bf16, m).transposed(), b: Matrix::rows(Dtype::Bf16, n), ..plain.clone() };

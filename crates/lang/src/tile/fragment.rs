@@ -5,9 +5,10 @@ use std::marker::PhantomData;
 
 use super::multiplicand::{Multiplicand, Sum};
 use super::shared::{Major, Tile};
+use crate::intrinsics::convert;
 use crate::intrinsics::matrix::{self, Product};
 use crate::recorder::{Raw, Reg, with};
-use crate::types::{Number, Scalar};
+use crate::types::{Number, Scalar, Type};
 use crate::{ErrorKind, HalfOfPair, Operand, Shared, Val, lane_id};
 
 /// 8 rows by 32 bytes of `k` for each two of its `N` registers: a piece of A (`N` = 4: 16 rows) or of B
@@ -29,6 +30,40 @@ impl<T, const N: usize> Copy for Fragment<T, N> {}
 impl<T, const N: usize> Fragment<T, N> {
     pub(super) const fn new(registers: [Raw; N]) -> Self {
         Self { registers, element: PhantomData }
+    }
+}
+
+/// Registers of a fragment that changes; see [`Fragment::var`].
+#[derive(Debug)]
+pub struct FragmentVar<T, const N: usize> {
+    registers: [Reg; N],
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T, const N: usize> Fragment<T, N> {
+    /// A variable that begins as this fragment: to load the next one while this is multiplied.
+    #[track_caller]
+    #[must_use]
+    pub fn var(self) -> FragmentVar<T, N> {
+        let registers = self.registers.map(|word| with(|r| convert::copy(r, Type::U32, word)));
+        FragmentVar { registers, element: PhantomData }
+    }
+}
+
+impl<T, const N: usize> FragmentVar<T, N> {
+    /// The fragment at this moment; later changes do not show in it.
+    #[track_caller]
+    #[must_use]
+    pub fn get(&self) -> Fragment<T, N> {
+        Fragment::new(self.registers.map(|word| Raw::Reg(with(|r| convert::copy(r, Type::U32, Raw::Reg(word))))))
+    }
+
+    /// Changes it.
+    #[track_caller]
+    pub fn set(&self, fragment: Fragment<T, N>) {
+        for (register, word) in self.registers.iter().zip(fragment.registers) {
+            with(|r| convert::assign(r, Type::U32, *register, word));
+        }
     }
 }
 

@@ -21,7 +21,7 @@ mod shared;
 mod warpgroup;
 
 pub use barrier::{Barrier, Barriers, barriers, fence_async};
-pub use fragment::{Fragment, WarpSums};
+pub use fragment::{Fragment, FragmentVar, WarpSums};
 pub use lines::{LinesOfA, LinesOfB};
 pub use map::{TensorMap, bulk_commit, bulk_wait, bulk_wait_read};
 pub use multiplicand::{Multiplicand, Sum};

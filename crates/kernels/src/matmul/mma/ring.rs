@@ -7,14 +7,19 @@ use super::pieces::Pieces;
 use super::tile::{MmaTile, swizzle};
 use crate::matmul::wgmma::Lying;
 
-/// A factor's ring of tiles, and this thread's pieces of each.
+/// A factor's ring of tiles, and this thread's pieces of each: in one column, in rows as far apart as the block's threads
+/// take together.
 pub(crate) struct Ring<T> {
     pieces: Pieces,
     pub(super) tiles: Tiles<T>,
-    /// The first column of the pieces in the tile, which is the same for all.
+    /// The first column of the pieces in the tile.
     pub(crate) column: Val<u32>,
-    /// Their rows, and where they go in the first tile.
-    rows: Vec<(Val<u32>, Shared<T>)>,
+    /// The row of the first one.
+    row: Val<u32>,
+    /// From row to row.
+    together: u32,
+    /// Where pieces go in the first tile.
+    to: Vec<Shared<u8>>,
     /// Whether the thread has a piece, where not all have.
     has_one: Option<Val<bool>>,
 }
@@ -22,10 +27,12 @@ pub(crate) struct Ring<T> {
 /// A factor whose lines and steps lie in memory at strides.
 pub(crate) struct Strided<T> {
     ring: Ring<T>,
-    /// From step to step.
-    stride: Val<i64>,
-    /// Where the pieces come from at the first step of all, and how many of their bytes are inside the factor's lines.
-    from: Vec<(Global<T>, Val<u32>)>,
+    /// Where the first piece comes from, at the first step of all.
+    first: Global<T>,
+    /// From step to step, and from piece to piece.
+    strides: [Val<i64>; 2],
+    /// The piece's first line, and how many there are in all.
+    lines: [Val<u32>; 2],
     /// Where the sums end, if a stage may reach beyond it.
     end: Option<Val<u32>>,
 }
@@ -35,18 +42,20 @@ impl<T: Multiplicand> Ring<T> {
     pub(crate) fn new(pieces: Pieces, tile: MmaTile, lines: u32) -> Self {
         let (stages, depth, threads) = (tile.stages, tile.depth(T::BYTES), tile.threads());
         let (rows, columns) = if pieces.lying == Lying::Steps { (lines, depth) } else { (depth, lines) };
-        let tiles = tiles(stages, rows, columns, swizzle(columns * T::BYTES));
+        let swizzle = swizzle(columns * T::BYTES);
+        let tiles = tiles(stages, rows, columns, swizzle);
         let width = pieces.bytes / T::BYTES;
         let of_row = columns / width;
-        let (first, column) = (linear_thread_idx() / of_row, linear_thread_idx() % of_row * width);
-        // Everything is a power of two.
+        let (row, column) = (linear_thread_idx() / of_row, linear_thread_idx() % of_row * width);
+        // Everything is a power of two. The swizzle begins anew after 8 rows: from there on addresses differ by a constant.
         let together = threads / of_row;
-        let place = |i: u32| {
-            let row = first + i * together;
-            (row, tiles.at(0).at(row, column))
-        };
-        let has_one = (rows < together).then(|| first.lt(rows));
-        Self { pieces, tiles, column, rows: (0..rows.div_ceil(together)).map(place).collect(), has_one }
+        let period = (8 / together).max(1);
+        let first = |i: u32| tiles.at(0).at(row + i * together, column).reinterpret::<u8>();
+        let firsts: Vec<_> = (0..period).map(first).collect();
+        let to = |i: u32| firsts[(i % period) as usize].at((i - i % period) * together * swizzle.bytes());
+        let has_one = (rows < together).then(|| row.lt(rows));
+        let to = (0..rows.div_ceil(together)).map(to).collect();
+        Self { pieces, tiles, column, row, together, to, has_one }
     }
 
     /// What lies along the tiles' columns.
@@ -56,7 +65,7 @@ impl<T: Multiplicand> Ring<T> {
 
     /// The rows of the pieces in the tile.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Val<u32>> {
-        self.rows.iter().map(|(row, _)| *row)
+        (0..).zip(&self.to).map(|(i, _)| self.row + i * self.together)
     }
 
     /// Steps of the sums that a stage has.
@@ -79,8 +88,8 @@ impl<T: Multiplicand> Ring<T> {
     pub(crate) fn copy(&self, stage: Val<u32>, from: impl Iterator<Item = (Global<T>, Val<u32>)>) {
         let start = stage * self.tiles.at(0).bytes();
         let copy = || {
-            for ((_, to), (from, bytes)) in self.rows.iter().zip(from) {
-                let (to, from) = (to.reinterpret::<u8>().at(start).reinterpret::<u32>(), from.reinterpret::<u32>());
+            for (to, (from, bytes)) in self.to.iter().zip(from) {
+                let (to, from) = (to.at(start).reinterpret::<u32>(), from.reinterpret::<u32>());
                 match self.pieces.bytes {
                     16 => to.copy_async_first::<4>(from, bytes),
                     8 => to.copy_async_first::<2>(from, bytes),
@@ -104,21 +113,18 @@ impl<T: Multiplicand> Strided<T> {
         [line, lines]: [Val<u32>; 2],
         end: Option<Val<u32>>,
     ) -> Self {
-        let (width, whole) = (ring.width(), ring.pieces.bytes);
-        let from = |row: Val<u32>| match ring.pieces.lying {
-            Lying::Steps => {
-                let line = line + row;
-                let from = first.at(line.cast::<i64>() * of_lines).at(ring.column);
-                (from, line.lt(lines).select(whole, 0_u32))
-            }
-            Lying::Lines => {
-                let line = line + ring.column;
-                let from = first.at(row.cast::<i64>() * of_steps).at(line);
-                (from, left(line, lines, width) * T::BYTES)
-            }
+        // Along the columns elements lie side by side.
+        let (line, of_rows) = match ring.pieces.lying {
+            Lying::Steps => (line + ring.row, of_lines),
+            Lying::Lines => (line + ring.column, of_steps),
         };
-        let from = ring.rows().map(from).collect();
-        Self { ring, stride: of_steps, from, end }
+        let [row, column] = match ring.pieces.lying {
+            Lying::Steps => [line, ring.column],
+            Lying::Lines => [ring.row, line],
+        };
+        let first = first.at(row.cast::<i64>() * of_rows).at(column);
+        let of_pieces = of_rows * i64::from(ring.together);
+        Self { ring, first, strides: [of_steps, of_pieces], lines: [line, lines], end }
     }
 }
 
@@ -128,18 +134,29 @@ impl<T: Multiplicand> Feed<T> for Strided<T> {
     }
 
     fn copy(&self, stage: Val<u32>, step: Val<u32>) {
-        let ring = &self.ring;
-        let limit = |row: Val<u32>, bytes: Val<u32>| match (self.end, ring.pieces.lying) {
-            (None, _) => bytes,
-            (Some(end), Lying::Steps) => bytes.min(left(step + ring.column, end, ring.width()) * T::BYTES),
-            (Some(end), Lying::Lines) => (step + row).lt(end).select(bytes, 0_u32),
+        let Self { ring, first, strides: [of_steps, of_pieces], lines: [line, lines], end } = self;
+        let (width, whole) = (ring.width(), ring.pieces.bytes);
+        let in_row = |first: Val<u32>, end: Val<u32>| left(first, end, width) * T::BYTES;
+        let mut from = match ring.pieces.lying {
+            Lying::Steps => first.at(step),
+            Lying::Lines => first.at(step.cast::<i64>() * *of_steps),
         };
-        let offset = match ring.pieces.lying {
-            Lying::Steps => step.cast::<i64>(),
-            Lying::Lines => step.cast::<i64>() * self.stride,
+        // The part of a piece that is inside is the same for all; what differs is whether the row is there.
+        let (bytes, rows): (Val<u32>, _) = match ring.pieces.lying {
+            Lying::Steps => {
+                let bytes = end.map_or(Val::constant(whole), |end| in_row(step + ring.column, end));
+                (bytes, Some((*line, *lines)))
+            }
+            Lying::Lines => (in_row(*line, *lines), end.map(|end| (step + ring.row, end))),
         };
-        let pieces = ring.rows().zip(&self.from);
-        ring.copy(stage, pieces.map(|(row, (from, bytes))| (from.at(offset), limit(row, *bytes))));
+        let piece = |i: u32| {
+            if i > 0 {
+                from = from.at(*of_pieces);
+            }
+            let bytes = rows.map_or(bytes, |(row, end)| (row + i * ring.together).lt(end).select(bytes, 0_u32));
+            (from, bytes)
+        };
+        ring.copy(stage, (0..).map(piece));
     }
 }
 

@@ -21,16 +21,18 @@ pub struct MmaTile {
 
 impl MmaTile {
     /// For large results.
-    pub const LARGE: Self = Self { warp: [64, 64], warps: [2, 4], step_bytes: 64, stages: 4, band: 8 };
+    pub const LARGE: Self = Self { warp: [64, 64], warps: [2, 4], step_bytes: 128, stages: 3, band: 8 };
     /// For results of a few thousand rows and columns.
     pub const MEDIUM: Self = Self { warp: [64, 64], warps: [2, 2], step_bytes: 64, stages: 4, band: 8 };
-    /// For few tiles.
-    pub const SMALL: Self = Self { warp: [32, 32], warps: [2, 2], step_bytes: 128, stages: 3, band: 8 };
-    /// For few rows.
-    pub const FLAT: Self = Self { warp: [16, 32], warps: [1, 4], step_bytes: 128, stages: 4, band: 8 };
+    /// For fewer tiles than that leaves.
+    pub const WIDE: Self = Self { warp: [32, 64], warps: [2, 2], step_bytes: 128, stages: 3, band: 8 };
+    /// For very few tiles.
+    pub const SMALL: Self = Self { warp: [32, 32], warps: [2, 2], step_bytes: 128, stages: 4, band: 8 };
+    /// For few rows: as much under way as keeps memory busy.
+    pub const FLAT: Self = Self { warp: [16, 16], warps: [1, 4], step_bytes: 128, stages: 8, band: 8 };
 
     /// Every one, the largest first.
-    pub const ALL: [Self; 4] = [Self::LARGE, Self::MEDIUM, Self::SMALL, Self::FLAT];
+    pub const ALL: [Self; 5] = [Self::LARGE, Self::MEDIUM, Self::WIDE, Self::SMALL, Self::FLAT];
 
     /// Rows of a block.
     #[must_use]
