@@ -21,8 +21,25 @@ pub(crate) trait Feed<T> {
     fn copy(&self, stage: Val<u32>, step: Val<u32>);
 }
 
-/// Pieces of A and of B in registers.
-type Fragments<T> = (Vec<Fragment<T, 4>>, Vec<Fragment<T, 2>>);
+/// What a warp multiplies in a step: its lines of both factors.
+struct Fragments<T> {
+    of_a: Vec<Fragment<T, 4>>,
+    of_b: Vec<Fragment<T, 2>>,
+}
+
+/// Registers for that of a stage's first step.
+struct First<T> {
+    of_a: Vec<FragmentVar<T, 4>>,
+    of_b: Vec<FragmentVar<T, 2>>,
+}
+
+/// A warp's lines of both factors in the ring of stages, or in one of them.
+struct Lines<T> {
+    of_a: LinesOfA<T>,
+    of_b: LinesOfB<T>,
+    /// How many there are of each.
+    num: [u32; 2],
+}
 
 /// The sums of a warp: its share of the block's tile.
 pub(crate) struct WarpTile<T: Multiplicand> {
@@ -44,10 +61,7 @@ impl<T: Multiplicand> WarpTile<T> {
 
     /// Adds the products from `begin` to `end`, of which there is one at least.
     pub(crate) fn add_products(&self, [a, b]: [&dyn Feed<T>; 2], [begin, end]: [Val<u32>; 2]) {
-        let Self { tile: MmaTile { warp: [rows, columns], stages, .. }, warp, sums } = self;
-        let depth = self.tile.depth(T::BYTES);
-        let lines_a = a.ring().tiles.lines_of_a(a.ring().major(), warp[0], *rows);
-        let lines_b = b.ring().tiles.lines_of_b(b.ring().major(), warp[1], *columns);
+        let (depth, ahead) = (self.tile.depth(T::BYTES), self.tile.stages - 1);
         let copy = |stage: Val<u32>, step: Val<u32>| {
             when(step.lt(end), || {
                 a.copy(stage, step);
@@ -56,56 +70,48 @@ impl<T: Multiplicand> WarpTile<T> {
             // A group for every stage, also where there is nothing left to copy, so that waits can count.
             commit_copies();
         };
-        let load = |(a, b): (&LinesOfA<T>, &LinesOfB<T>), step: u32| -> Fragments<T> {
-            let left = (0..rows / 16).map(|i| a.fragment(16 * i, step)).collect();
-            (left, (0..columns / 16).flat_map(|j| b.fragments(16 * j, step)).collect())
-        };
-        let multiply = |(left, right): &Fragments<T>| {
-            for (row_of_sums, a) in sums.iter().zip(left) {
-                row_of_sums.iter().zip(right).for_each(|(sums, b)| sums.add_product(*a, *b));
-            }
-        };
-        let ahead = stages - 1;
-        for stage in 0..ahead {
-            copy(Val::constant(stage), begin + stage * depth);
-        }
-        // The next stage is there for all, and the one before it nobody reads any more.
+        // Behind it the next stage is there for all, and the one before it nobody reads any more.
         let wait = || {
             wait_for_copies(ahead - 1);
             sync_threads();
         };
+        let lines = Lines::new(self.tile, self.warp, [a.ring(), b.ring()]);
+        for stage in 0..ahead {
+            copy(Val::constant(stage), begin + stage * depth);
+        }
         wait();
         let (full, empty) = (var(0_u32), var(ahead));
-        let advance = |stage: Var<u32>| stage.set(stage.get().eq(ahead).select(0_u32, stage.get() + 1));
-        let (left, right) = load((&lines_a, &lines_b), 0);
-        let first_a: Vec<_> = left.into_iter().map(Fragment::var).collect();
-        let first_b: Vec<_> = right.into_iter().map(Fragment::var).collect();
-        // Multiplies the stage at hand, while the fragments of the step behind are loaded; `next` gives those of the next stage.
-        let multiply_stage = |next: &dyn Fn()| {
-            let (a, b) = (lines_a.of_tile(full), lines_b.of_tile(full));
-            let mut now: Fragments<T> =
-                (first_a.iter().map(FragmentVar::get).collect(), first_b.iter().map(FragmentVar::get).collect());
-            for step in (T::STEP..depth).step_by(T::STEP as usize) {
-                let then = load((&a, &b), step);
-                multiply(&now);
-                now = then;
-            }
-            next();
-            multiply(&now);
-        };
+        let first = lines.load(0).var();
         let last = begin + (end - begin - 1) / depth * depth;
         range(begin, last, depth, |step| {
             copy(empty.get(), step + ahead * depth);
-            multiply_stage(&|| {
+            self.multiply_stage(&lines.of_stage(full), first.get(), || {
                 wait();
-                advance(full);
-                advance(empty);
-                let (left, right) = load((&lines_a.of_tile(full), &lines_b.of_tile(full)), 0);
-                first_a.iter().zip(left).for_each(|(first, next)| first.set(next));
-                first_b.iter().zip(right).for_each(|(first, next)| first.set(next));
+                for stage in [full, empty] {
+                    stage.set(stage.get().eq(ahead).select(0_u32, stage.get() + 1));
+                }
+                first.set(lines.of_stage(full).load(0));
             });
         });
-        multiply_stage(&|| ());
+        self.multiply_stage(&lines.of_stage(full), first.get(), || ());
+    }
+
+    /// Multiplies a stage, while the fragments of the step behind are loaded: those of the next stage's first step by `next`.
+    fn multiply_stage(&self, stage: &Lines<T>, first: Fragments<T>, next: impl FnOnce()) {
+        let mut now = first;
+        for step in (T::STEP..self.tile.depth(T::BYTES)).step_by(T::STEP as usize) {
+            let then = stage.load(step);
+            self.multiply(&now);
+            now = then;
+        }
+        next();
+        self.multiply(&now);
+    }
+
+    fn multiply(&self, fragments: &Fragments<T>) {
+        for (row_of_sums, a) in self.sums.iter().zip(&fragments.of_a) {
+            row_of_sums.iter().zip(&fragments.of_b).for_each(|(sums, b)| sums.add_product(*a, *b));
+        }
     }
 
     /// Finishes and stores the sums of a block whose tile begins at this row and column.
@@ -121,5 +127,42 @@ impl<T: Multiplicand> WarpTile<T> {
                 }
             }
         }
+    }
+}
+
+impl<T: Multiplicand> Lines<T> {
+    fn new(tile: MmaTile, [down, along]: [Val<u32>; 2], [a, b]: [&Ring<T>; 2]) -> Self {
+        let num = tile.warp;
+        let of_a = a.tiles.lines_of_a(a.major(), down, num[0]);
+        Self { of_a, of_b: b.tiles.lines_of_b(b.major(), along, num[1]), num }
+    }
+
+    fn of_stage(&self, stage: Var<u32>) -> Self {
+        Self { of_a: self.of_a.of_tile(stage), of_b: self.of_b.of_tile(stage), num: self.num }
+    }
+
+    /// Loads what is multiplied in a step.
+    fn load(&self, step: u32) -> Fragments<T> {
+        let of_a = (0..self.num[0] / 16).map(|i| self.of_a.fragment(16 * i, step)).collect();
+        Fragments { of_a, of_b: (0..self.num[1] / 16).flat_map(|j| self.of_b.fragments(16 * j, step)).collect() }
+    }
+}
+
+impl<T> Fragments<T> {
+    fn var(self) -> First<T> {
+        let of_a = self.of_a.into_iter().map(Fragment::var).collect();
+        First { of_a, of_b: self.of_b.into_iter().map(Fragment::var).collect() }
+    }
+}
+
+impl<T> First<T> {
+    fn get(&self) -> Fragments<T> {
+        let of_a = self.of_a.iter().map(FragmentVar::get).collect();
+        Fragments { of_a, of_b: self.of_b.iter().map(FragmentVar::get).collect() }
+    }
+
+    fn set(&self, next: Fragments<T>) {
+        self.of_a.iter().zip(next.of_a).for_each(|(first, next)| first.set(next));
+        self.of_b.iter().zip(next.of_b).for_each(|(first, next)| first.set(next));
     }
 }
