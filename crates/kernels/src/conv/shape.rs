@@ -1,6 +1,6 @@
 //! The sizes of a convolution in the rungs' kernels: images `n c h w`, filters `k r s`, strides, padding.
 
-use warpfold_lang::{Array, Global, Val};
+use warpfold_lang::{Array, Global, Shared, Val};
 
 /// Words of the sizes: `n c h w k r s u v p q`, in the order of the catalogue, then height and width of the result.
 pub const WORDS: usize = 13;
@@ -77,6 +77,24 @@ impl Shape {
         x.at(position).get_or(0.0, condition & row.lt(height) & column.lt(width))
     }
 
+    /// Begins to copy the four channels that a step begins, of images whose channels are behind the pixels; zeros where they
+    /// are not there.
+    pub(super) fn copy_channels(self, x: Global<f32>, at: Place, l: Val<u32>, to: Shared<f32>) {
+        let [images, channels, height, width] = [0, 1, 2, 3].map(|word| self.words.at(word));
+        let (element, channel) = (l / channels, l % channels);
+        let row = (at.corner[0] + (element / self.words.at(6)).cast::<i32>()).cast::<u32>();
+        let column = (at.corner[1] + (element % self.words.at(6)).cast::<i32>()).cast::<u32>();
+        let is_there = at.image.lt(images) & row.lt(height) & column.lt(width) & l.lt(self.depth());
+        let position = ((at.image * height + row) * width + column) * channels + channel;
+        to.copy_async_or_zero::<4>(x.at(position), is_there);
+    }
+
+    /// Begins to copy four of a filter's weights; zeros where they are not there.
+    pub(super) fn copy_weights(self, weights: Global<f32>, filter: Val<u32>, l: Val<u32>, to: Shared<f32>) {
+        let is_there = filter.lt(self.filters()) & l.lt(self.depth());
+        to.copy_async_or_zero::<4>(weights.at(filter * self.depth() + l), is_there);
+    }
+
     /// The position of an element of the result.
     pub(super) fn output(self, filter: Val<u32>, at: Place) -> Val<u32> {
         (at.image * self.filters() + filter) * self.pixels_of_image() + at.pixel
@@ -88,11 +106,21 @@ impl Shape {
         [element % width, element / width].map(Val::cast::<u16>)
     }
 
-    /// Stores neighbours of a pixel's results, where they are inside, with the filters side by side.
-    pub(super) fn set_pair(self, y: Global<f32>, pixel: Val<u32>, filter: Val<u32>, pair: [Val<f32>; 2]) {
-        for (filter, sum) in [filter, filter + 1].into_iter().zip(pair) {
-            let is_inside = pixel.lt(self.pixels()) & filter.lt(self.filters());
-            y.at(pixel * self.filters() + filter).set_if(sum, is_inside);
+    /// Stores the sums of a tile that begins at a pixel and a filter, neighbours of a row each, where they are inside, with the
+    /// filters side by side.
+    pub(super) fn set_pairs(
+        self,
+        y: Global<f32>,
+        pixel: Val<u32>,
+        filter: Val<u32>,
+        pairs: impl IntoIterator<Item = (Val<u32>, Val<u32>, [Val<f32>; 2])>,
+    ) {
+        for (row, column, pair) in pairs {
+            let (pixel, filter) = (pixel + row, filter + column);
+            for (filter, sum) in [filter, filter + 1].into_iter().zip(pair) {
+                let is_inside = pixel.lt(self.pixels()) & filter.lt(self.filters());
+                y.at(pixel * self.filters() + filter).set_if(sum, is_inside);
+            }
         }
     }
 }

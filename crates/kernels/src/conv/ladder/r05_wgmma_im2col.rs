@@ -1,6 +1,6 @@
-//! Rung 4: a warpgroup multiplies tiles that copies gather, from channels that lie side by side.
-//! Changed: images and filters are `NHWC`, in tf32; a map in im2col mode walks over the pixels of each element of a filter.
-//! Removes: every address, division and bounds check of the gathering, and the sums' turns on ordinary cores.
+//! Rung 5: a warpgroup multiplies tiles that bulk copies gather.
+//! Changed: a map in im2col mode walks over the pixels of each element of a filter, and one thread starts its copies.
+//! Removes: every address, division and bounds check of the gathering, and the fragments' way through registers.
 //! Measured: see `LADDER` (generated).
 //! Limit now: tensor cores wait while tiles are copied, and of 32 channels of a copy an image with colours has 4.
 
@@ -12,26 +12,25 @@ use warpfold_lang::{
 use super::ConvOfMaps;
 use crate::conv::shape::{Shape, WORDS};
 
-/// Pixels and filters of a block; channels of a copy.
+/// Pixels and filters of a block; steps of a stage.
 pub(super) const TILE: u32 = 64;
-pub(super) const CHANNELS: u32 = 32;
+pub(super) const DEPTH: u32 = 32;
 pub(super) const THREADS: u32 = 128;
 
-/// Each block computes a tile of pixels and filters, one element of the filters after the other.
+/// Each block computes a tile of filters and pixels from tiles of the filters and of what they look at.
 #[must_use]
 pub fn wgmma_im2col() -> ConvOfMaps {
     let body = |x: TensorMap<f32>, weights: TensorMap<f32>, y: Global<f32>, words: Array<u32, WORDS>| {
         // Shared-memory map
-        let tile_x = tile::<f32>(TILE, CHANNELS, Swizzle::Bytes128);
-        let tile_w = tile::<f32>(TILE, CHANNELS, Swizzle::Bytes128);
+        let tile_x = tile::<f32>(TILE, DEPTH, Swizzle::Bytes128);
+        let tile_w = tile::<f32>(TILE, DEPTH, Swizzle::Bytes128);
         // Barriers
         let full = barriers(1).at(0);
         // Roles
         let shape = Shape::of(words);
         let (pixel, filter) = (block_idx().x * TILE, block_idx().y * TILE);
         let at = shape.place(pixel);
-        let copies = thread_idx().x.eq(0);
-        when(copies, || {
+        when(thread_idx().x.eq(0), || {
             full.init(1);
             Barriers::publish();
         });
@@ -40,8 +39,8 @@ pub fn wgmma_im2col() -> ConvOfMaps {
         let parity = var(0);
         // Main loop
         range(0, shape.elements(), 1, |element| {
-            range(0, shape.channels(), CHANNELS, |channel| {
-                when(copies, || {
+            range(0, shape.channels(), DEPTH, |channel| {
+                when(thread_idx().x.eq(0), || {
                     full.arrive_expect(tile_x.bytes() + tile_w.bytes());
                     x.load_im2col(tile_x.at(0, 0), at.coordinates(channel), shape.offsets(element), full);
                     weights.load(tile_w.at(0, 0), [channel, element, filter], full);
@@ -57,7 +56,7 @@ pub fn wgmma_im2col() -> ConvOfMaps {
             });
         });
         // Epilogue
-        sums.pairs().for_each(|(row, column, pair)| shape.set_pair(y, pixel + row, filter + column, pair));
+        shape.set_pairs(y, pixel, filter, sums.pairs());
     };
     kernel("conv_wgmma_im2col", body).required_block(THREADS).min_blocks(1)
 }
