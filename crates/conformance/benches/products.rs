@@ -1,7 +1,7 @@
 //! Times every plan that a product of matrices may have, for the constants of its cost model: needs a GPU.
 //!
 //! `cargo bench -p warpfold-conformance --bench products -- cuda:0 bf16 64x8192x8192 …` prints, for each shape (`c` has M x N,
-//! sums have K), every tile and number of parts with its time, what the model expected, and marks the plan that is chosen.
+//! sums have K; with `nn` behind it, `b` lies in rows), every tile and number of parts with its time, what the model expected, and marks the plan that is chosen.
 //! The results of all plans are compared with those of the chosen one.
 
 use std::time::Duration;
@@ -24,15 +24,19 @@ fn main() {
         name => (name.parse().expect("an element type"), Singles::Full),
     };
     for shape in shapes {
+        let (shape, is_transposed) = match shape.strip_suffix("nn") {
+            Some(shape) => (shape, false),
+            None => (shape.as_str(), true),
+        };
         let sizes: Vec<u64> = shape.split('x').map(|size| size.parse().expect("a number")).collect();
         let [m, n, k] = sizes[..] else { panic!("a shape is MxNxK, not {shape}") };
-        time_all(&device, dtype, singles, [m, n, k]);
+        time_all(&device, problem(dtype, singles, [m, n, k], is_transposed));
     }
 }
 
-/// A problem with the right matrix transposed, as weights lie.
-fn problem(dtype: Dtype, singles: Singles, [m, n, k]: [u64; 3]) -> Problem {
-    let b = Matrix::rows(dtype, k).transposed();
+/// A problem, mostly with the right matrix transposed, as weights lie.
+fn problem(dtype: Dtype, singles: Singles, [m, n, k]: [u64; 3], is_transposed: bool) -> Problem {
+    let b = if is_transposed { Matrix::rows(dtype, k).transposed() } else { Matrix::rows(dtype, n) };
     let c = Matrix::rows(if dtype == Dtype::I8 { Dtype::I32 } else { dtype }, n);
     Problem { b, c, singles, ..Problem::new(dtype, m, n, k) }
 }
@@ -68,8 +72,8 @@ impl Memory {
     }
 }
 
-fn time_all(device: &Device, dtype: Dtype, singles: Singles, sizes: [u64; 3]) {
-    let problem = problem(dtype, singles, sizes);
+fn time_all(device: &Device, problem: Problem) {
+    let dtype = problem.a.dtype;
     let chosen = Plan::new(problem.clone(), Epilogue::new(), device.limits()).expect("there is a plan");
     println!("{chosen}");
     let bytes = (problem.m * problem.k + problem.k * problem.n) * dtype.bytes();

@@ -5,7 +5,7 @@ use warpfold_lang::{Global, Val};
 use super::geometry::{Geometry, Tap};
 use crate::Dtype;
 use crate::elements;
-use crate::matmul::{Accumulator, Supply, Unit, Units};
+use crate::matmul::{Accumulator, Bring, Supply, Unit, Units};
 
 /// An image at a block's place in the batch, as kernels see it.
 #[derive(Clone, Copy)]
@@ -75,9 +75,11 @@ impl<A: Accumulator> Supply<A> for Pixels<A> {
         &self.units
     }
 
-    fn load_unit(&self, index: usize, unit: &Unit, step: Val<u32>) -> Vec<Val<A>> {
-        let l = step + unit.deep;
-        let more = self.has_rest.then(|| l.lt(self.image.geometry.depth()));
-        self.image.get(self.corners[index], self.image.geometry.tap(l), more, self.width)
+    fn tile_at(&self, step: Val<u32>) -> Bring<'_, A> {
+        Box::new(move |index, _| {
+            let l = step + self.units.units[index].deep;
+            let more = self.has_rest.then(|| l.lt(self.image.geometry.depth()));
+            Some(self.image.get(self.corners[index], self.image.geometry.tap(l), more, self.width))
+        })
     }
 }

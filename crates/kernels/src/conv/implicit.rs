@@ -6,8 +6,8 @@ use super::gather::{Image, Pixels};
 use super::geometry::{Geometry, Order};
 use crate::Dtype;
 use crate::matmul::{
-    Accumulator, Along, Block, Ending, Finish, Load, Loader, MAX_INPUTS, MAX_SCALARS, Outputs, PAD, SIZES, STRIDES,
-    Sums, Supply, Tile, Units,
+    Accumulator, Along, Block, Ending, Finish, Load, Loader, MAX_INPUTS, MAX_SCALARS, Outputs, SIZES, STRIDES, Sums,
+    Supply, Tile, Units,
 };
 
 /// Words of the sizes beside those of a product: height and width of the image, width of the result.
@@ -61,7 +61,7 @@ pub(super) fn implicit<A: Accumulator>(configuration: &Configuration) -> Convolu
                      scalars: Array<f64, MAX_SCALARS>| {
         // Shared-memory map
         let sides = [tile.rows, tile.columns];
-        let tiles = sides.map(|side| dynamic_shared::<A>(2 * tile.depth * (side + PAD)));
+        let tiles = sides.map(|side| dynamic_shared::<A>(tile.elements(side)));
         // Roles: filters are rows where the channels lie before the pixels.
         let (of_filters, of_pixels) = if geometry.order == Order::ChannelsFirst { (0, 1) } else { (1, 0) };
         let block = Block::this(tile, sizes);
@@ -84,7 +84,7 @@ pub(super) fn implicit<A: Accumulator>(configuration: &Configuration) -> Convolu
         let of_block = [first[of_pixels], lines[of_pixels], row_len];
         let pixels = Pixels::new(image, units, of_block, width, has_rest);
         let loader = Loader {
-            load: Load { dtype, along: Along::Depth, wide: wide_filters },
+            load: Load { dtype, along: Along::Depth, wide: wide_filters, copied: false },
             sides: [sides[of_filters], tile.depth],
             threads: tile.threads(),
             first: filters.at(group * strides.at(5) * bytes),

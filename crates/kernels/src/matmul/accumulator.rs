@@ -1,6 +1,6 @@
 //! The types that products are added up in.
 
-use warpfold_lang::{Shared, Val, WideFloat};
+use warpfold_lang::{Global, Shared, Val, WideFloat};
 
 use super::epilogue::{Activation, Custom, Place};
 use crate::elements::Compute;
@@ -20,6 +20,9 @@ pub trait Accumulator: Compute {
     /// Stores four neighbours in shared memory, 16 bytes at a time.
     #[doc(hidden)]
     fn set_four(place: Shared<Self>, values: [Val<Self>; 4], condition: Option<Val<bool>>);
+    /// Begins to copy four neighbours, or to make them zero where a condition does not hold.
+    #[doc(hidden)]
+    fn copy_four(to: Shared<Self>, from: Global<Self>, condition: Option<Val<bool>>);
 }
 
 impl Accumulator for f32 {
@@ -37,6 +40,10 @@ impl Accumulator for f32 {
 
     fn set_four(place: Shared<Self>, values: [Val<Self>; 4], condition: Option<Val<bool>>) {
         place.set_vec_if(values, condition.unwrap_or(Val::constant(true)));
+    }
+
+    fn copy_four(to: Shared<Self>, from: Global<Self>, condition: Option<Val<bool>>) {
+        copy::<Self, 4>(to, from, condition);
     }
 }
 
@@ -59,6 +66,10 @@ impl Accumulator for f64 {
         place.set_vec_if([a, b], condition);
         place.at(2).set_vec_if([c, d], condition);
     }
+
+    fn copy_four(to: Shared<Self>, from: Global<Self>, condition: Option<Val<bool>>) {
+        [0, 2].into_iter().for_each(|i| copy::<Self, 2>(to.at(i), from.at(i), condition));
+    }
 }
 
 impl Accumulator for i32 {
@@ -77,6 +88,17 @@ impl Accumulator for i32 {
 
     fn set_four(place: Shared<Self>, values: [Val<Self>; 4], condition: Option<Val<bool>>) {
         place.set_vec_if(values, condition.unwrap_or(Val::constant(true)));
+    }
+
+    fn copy_four(to: Shared<Self>, from: Global<Self>, condition: Option<Val<bool>>) {
+        copy::<Self, 4>(to, from, condition);
+    }
+}
+
+fn copy<A: Compute, const N: usize>(to: Shared<A>, from: Global<A>, condition: Option<Val<bool>>) {
+    match condition {
+        None => to.copy_async::<N>(from),
+        Some(condition) => to.copy_async_or_zero::<N>(from, condition),
     }
 }
 

@@ -145,9 +145,9 @@ fn lanes(accumulator: Dtype) -> f64 {
 /// 4096^3 (H200, driver 580, 2026-11-20).
 fn efficiency(tile: Tile) -> f64 {
     match tile.thread {
-        [16, 8] | [8, 16] => 0.82,
-        [8, 8] => 0.74,
-        _ => 0.47,
+        [16, 8] | [8, 16] => 0.79,
+        [8, 8] => 0.805,
+        _ => 0.45,
     }
 }
 

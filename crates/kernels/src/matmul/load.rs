@@ -1,10 +1,10 @@
 //! Matrices whose elements lie at strides, as the main loop takes them.
 
-use warpfold_lang::{Global, Shared, Val};
+use warpfold_lang::{Global, Shared, Val, when};
 
 use super::accumulator::Accumulator;
 use super::problem::Matrix;
-use super::supply::{Along, Supply, Unit, Units};
+use super::supply::{Along, Bring, Supply, Unit, Units};
 use crate::Dtype;
 use crate::elements;
 
@@ -20,13 +20,19 @@ pub struct Load {
     pub along: Along,
     /// Whether a thread takes four of them at once.
     pub wide: bool,
+    /// Whether they are copied in the background; else they go by way of registers.
+    pub copied: bool,
 }
 
 impl Load {
     /// The best way to read a matrix whose rows are lines, of so many lines, each of `k` elements.
     pub(crate) fn of(matrix: &Matrix, lines: u64, k: u64) -> Self {
-        let dtype = matrix.dtype;
-        let load = |along, wide| Self { dtype, along, wide };
+        let copied = is_kept(matrix.dtype) && is_near(matrix);
+        let load = |along, wide| {
+            // What is copied along the sums goes to as many rows of shared memory as it has elements, and so one by one.
+            let wide = wide && !(copied && along == Along::Depth);
+            Self { dtype: matrix.dtype, along, wide, copied }
+        };
         if matrix.groups_are_wide(k, WIDTH.into()) {
             load(Along::Depth, true)
         } else if matrix.transposed().groups_are_wide(lines, WIDTH.into()) {
@@ -38,15 +44,28 @@ impl Load {
         }
     }
 
-    /// As part of a kernel's name: `f32_dw`.
+    /// As part of a kernel's name: `f32_dc`.
     pub(crate) fn key(self) -> String {
         let along = if self.along == Along::Depth { "d" } else { "l" };
-        format!("{}_{along}{}", self.dtype, if self.wide { "w" } else { "" })
+        let flag = |is: bool, key: &'static str| if is { key } else { "" };
+        format!("{}_{along}{}{}", self.dtype, flag(self.wide, "w"), flag(self.copied, "c"))
     }
 
     fn width(self) -> u32 {
         if self.wide { WIDTH } else { 1 }
     }
+}
+
+/// Whether elements are multiplied as they lie, so that they can be copied.
+fn is_kept(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F32 | Dtype::F64 | Dtype::I32)
+}
+
+/// Whether 32 bits count the bytes of any tile: so a thread keeps the places of its copies in half the registers.
+fn is_near(matrix: &Matrix) -> bool {
+    let Matrix { row_stride, column_stride, .. } = *matrix;
+    let reach = i128::from(row_stride.max(column_stride)) * 1024 * i128::from(matrix.dtype.bytes());
+    row_stride.min(column_stride) >= 0 && reach < 1 << 32
 }
 
 /// A tile's place in both memories, while a kernel is recorded.
@@ -61,7 +80,7 @@ pub(crate) struct Loader<A: Accumulator> {
     pub(crate) strides: [Val<i64>; 2],
     /// The block's first line, and how many lines there are.
     pub(crate) lines: [Val<u32>; 2],
-    /// Two stages of `depth` rows of all lines.
+    /// Stages of `depth` rows of all lines.
     pub(crate) tile: Shared<A>,
     /// Where sums end, if a step may reach beyond it.
     pub(crate) end: Option<Val<u32>>,
@@ -71,8 +90,15 @@ pub(crate) struct Loader<A: Accumulator> {
 pub(crate) struct Strided<A: Accumulator> {
     loader: Loader<A>,
     units: Units<A>,
-    /// Where the line of each unit begins. Beyond the last line it is the last: what comes of it is not stored.
-    lines: Vec<Global<u8>>,
+    places: Places,
+}
+
+/// Where a thread's units begin. Beyond the last line it is the last: what comes of it is not stored.
+enum Places {
+    /// The line of each unit.
+    Lines(Vec<Global<u8>>),
+    /// The block's first line, and the bytes from there to each unit.
+    Bytes(Global<u8>, Vec<Val<u32>>),
 }
 
 impl<A: Accumulator> Loader<A> {
@@ -82,13 +108,53 @@ impl<A: Accumulator> Loader<A> {
         let units = Units::new(self.load.along, width, self.sides, self.threads, self.tile);
         let [first, num_lines] = self.lines;
         let last = if self.load.along == Along::Lines { num_lines - width } else { num_lines - 1 };
-        let line = |unit: &Unit| self.at(self.first, (first + unit.line).min(last).cast::<i64>() * self.strides[0]);
-        let lines = units.units.iter().map(line).collect();
-        Strided { units, lines, loader: self }
+        let line = |unit: &Unit| (first + unit.line).min(last);
+        let at = |line: Val<u32>| self.at(self.first, line.cast::<i64>() * self.strides[0]);
+        let places = if self.load.copied {
+            let bytes = self.load.dtype.bytes() as u32;
+            let [along, deep] = self.strides.map(|stride| stride.cast::<u32>() * bytes);
+            let offset = |unit: &Unit| (line(unit) - first) * along + unit.deep * deep;
+            Places::Bytes(at(first), units.units.iter().map(offset).collect())
+        } else {
+            Places::Lines(units.units.iter().map(|unit| at(line(unit))).collect())
+        };
+        Strided { units, places, loader: self }
     }
 
     fn at(&self, from: Global<u8>, elements: Val<i64>) -> Global<u8> {
         from.at(elements * self.load.dtype.bytes() as i64)
+    }
+}
+
+impl<A: Accumulator> Strided<A> {
+    fn copy_unit(&self, unit: &Unit, step: Val<u32>, from: Global<u8>, to: Shared<A>) {
+        let Loader { load, end, .. } = &self.loader;
+        let from = from.reinterpret::<A>();
+        let inside = end.map(|end| (step + unit.deep).lt(end));
+        let copy = || match (load.wide, inside) {
+            (true, inside) => A::copy_four(to, from, inside),
+            (false, Some(inside)) => to.copy_async_or_zero::<1>(from, inside),
+            (false, None) => to.copy_async::<1>(from),
+        };
+        match unit.exists {
+            None => copy(),
+            Some(exists) => when(exists, copy),
+        }
+    }
+
+    fn load_unit(&self, unit: &Unit, step: Val<u32>, line: Global<u8>) -> Vec<Val<A>> {
+        let Loader { load, strides, end, .. } = &self.loader;
+        let deep = step + unit.deep;
+        // Beyond the end the last element is loaded in place of none.
+        let last = if load.along == Along::Depth { load.width() } else { 1 };
+        let inside = end.map(|end| deep.lt(end));
+        let deep = end.map_or(deep, |end| deep.min(end - last));
+        let from = self.loader.at(line, deep.cast::<i64>() * strides[1]);
+        let values = elements::load::<A, _>(load.dtype, from, load.width(), load.wide);
+        match inside {
+            None => values,
+            Some(inside) => values.into_iter().map(|value| inside.select::<A>(value, A::ZERO)).collect(),
+        }
     }
 }
 
@@ -97,18 +163,21 @@ impl<A: Accumulator> Supply<A> for Strided<A> {
         &self.units
     }
 
-    fn load_unit(&self, index: usize, unit: &Unit, step: Val<u32>) -> Vec<Val<A>> {
-        let Loader { load, strides, end, .. } = &self.loader;
-        let deep = step + unit.deep;
-        // Beyond the end the last element is loaded in place of none.
-        let last = if load.along == Along::Depth { load.width() } else { 1 };
-        let inside = end.map(|end| deep.lt(end));
-        let deep = end.map_or(deep, |end| deep.min(end - last));
-        let from = self.loader.at(self.lines[index], deep.cast::<i64>() * strides[1]);
-        let values = elements::load::<A, _>(load.dtype, from, load.width(), load.wide);
-        match inside {
-            None => values,
-            Some(inside) => values.into_iter().map(|value| inside.select::<A>(value, A::ZERO)).collect(),
+    fn copies(&self) -> bool {
+        self.loader.load.copied
+    }
+
+    fn tile_at(&self, step: Val<u32>) -> Bring<'_, A> {
+        let units = &self.units.units;
+        match &self.places {
+            Places::Lines(lines) => Box::new(move |index, _| Some(self.load_unit(&units[index], step, lines[index]))),
+            Places::Bytes(first, offsets) => {
+                let first = self.loader.at(*first, step.cast::<i64>() * self.loader.strides[1]);
+                Box::new(move |index, to| {
+                    self.copy_unit(&units[index], step, first.at(offsets[index]), to);
+                    None
+                })
+            }
         }
     }
 }

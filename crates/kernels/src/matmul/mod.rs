@@ -52,8 +52,7 @@ pub(crate) use main_loop::Sums;
 pub(crate) use mma::{Feed, Ring, Strided, WarpTile};
 pub(crate) use plan::{mma_tile, simt_tile, wgmma_tile};
 pub(crate) use simt::{Block, MATRICES, SIZES, size_words};
-pub(crate) use supply::{Supply, Unit, Units};
-pub(crate) use tile::PAD;
+pub(crate) use supply::{Bring, Supply, Unit, Units};
 pub(crate) use work::Bands;
 
 use warpfold_device::{Device, Profile};

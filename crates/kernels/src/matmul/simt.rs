@@ -1,4 +1,4 @@
-//! The product on ordinary cores: tiles of block, warp and thread, two stages in shared memory.
+//! The product on ordinary cores: tiles of block, warp and thread, stages in shared memory.
 
 use warpfold_lang::{Array, Global, Kernel, Val, block_idx, dynamic_shared, kernel, when};
 
@@ -8,7 +8,7 @@ use super::finish::{Ending, Finish, Outputs, Position, STRIDES};
 use super::load::{Load, Loader};
 use super::main_loop::Sums;
 use super::problem::{BATCH_RANK, Problem};
-use super::tile::{PAD, Tile};
+use super::tile::Tile;
 
 /// Words of the sizes that the kernels take.
 pub(crate) const SIZES: usize = 5 + BATCH_RANK;
@@ -110,8 +110,7 @@ pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
                      scalars: Array<f64, MAX_SCALARS>| {
         // Shared-memory map
         let depth = tile.depth;
-        let pitches = [tile.rows + PAD, tile.columns + PAD];
-        let tiles = pitches.map(|pitch| dynamic_shared::<A>(2 * depth * pitch));
+        let tiles = [tile.rows, tile.columns].map(|side| dynamic_shared::<A>(tile.elements(side)));
         // Roles
         let block = Block::this(tile, sizes);
         let (m, n, k) = (sizes.at(0), sizes.at(1), sizes.at(2));

@@ -1,4 +1,4 @@
-//! Tiles from global memory to shared memory, by way of registers, so that the next one is under way during arithmetic.
+//! Tiles from global memory to shared memory: by copies in the background, or by way of registers where elements change.
 
 use warpfold_lang::{Shared, Val, thread_idx};
 
@@ -21,8 +21,11 @@ pub(crate) struct Unit {
     pub(crate) line: Val<u32>,
     /// Its depth.
     pub(crate) deep: Val<u32>,
+    /// Lines and steps from the thread's first unit, where every thread has the same ones from unit to unit: so addresses
+    /// differ by constants.
+    pub(crate) apart: Option<[u32; 2]>,
     /// Whether the thread has such a unit at all; unknown if all have.
-    exists: Option<Val<bool>>,
+    pub(crate) exists: Option<Val<bool>>,
 }
 
 /// How a tile comes to shared memory: which elements a thread brings, and where they go.
@@ -33,55 +36,74 @@ pub(crate) struct Units<A: Accumulator> {
     along: Along,
     /// Elements from one row to the next in shared memory: a row has all lines at one depth.
     pub(crate) pitch: u32,
-    /// Two stages, one behind the other.
+    /// Stages, one behind the other.
     pub(crate) tile: Shared<A>,
 }
+
+/// Brings a unit of a tile: begins to copy it to its place, or loads it, and what is returned is to be stored there.
+pub(crate) type Bring<'a, A> = Box<dyn Fn(usize, Shared<A>) -> Option<Vec<Val<A>>> + 'a>;
 
 /// One of the two matrices, as the main loop sees it.
 pub(crate) trait Supply<A: Accumulator> {
     /// How its tiles come to shared memory.
     fn units(&self) -> &Units<A>;
 
-    /// Loads the elements of a unit from the tile whose sums begin at `step`.
-    fn load_unit(&self, index: usize, unit: &Unit, step: Val<u32>) -> Vec<Val<A>>;
-
-    /// Loads the thread's part of the tile whose sums begin at `step`.
-    fn load(&self, step: Val<u32>) -> Vec<Vec<Val<A>>> {
-        self.units().units.iter().enumerate().map(|(index, unit)| self.load_unit(index, unit, step)).collect()
+    /// Whether units are copied.
+    fn copies(&self) -> bool {
+        false
     }
+
+    /// The way of the tile whose sums begin at `step`.
+    fn tile_at(&self, step: Val<u32>) -> Bring<'_, A>;
 }
 
 impl<A: Accumulator> Units<A> {
     /// Shares a tile of so many lines and so much depth out to threads, `width` elements (1 or 4) at a time.
     pub(crate) fn new(along: Along, width: u32, [lines, depth]: [u32; 2], threads: u32, tile: Shared<A>) -> Self {
         let num_units = lines * depth / width;
+        // Units side by side along the direction, before the next row of them begins.
+        let per_row = if along == Along::Depth { depth } else { lines } / width;
+        let place = |number: Val<u32>| match along {
+            Along::Depth => [number / per_row, number % per_row * width],
+            Along::Lines => [number % per_row * width, number / per_row],
+        };
+        let first = place(thread_idx().x);
         let unit = |i: u32| {
+            if num_units.is_multiple_of(threads) && threads.is_multiple_of(per_row) {
+                let rows = i * (threads / per_row);
+                let apart = if along == Along::Depth { [rows, 0] } else { [0, rows] };
+                return Unit { line: first[0] + apart[0], deep: first[1] + apart[1], apart: Some(apart), exists: None };
+            }
             let number = thread_idx().x + i * threads;
             let exists = (!num_units.is_multiple_of(threads)).then(|| number.lt(num_units));
             let number = if exists.is_some() { number.min(num_units - 1) } else { number };
-            let [line, deep] = match along {
-                Along::Depth => [number / (depth / width), number % (depth / width) * width],
-                Along::Lines => [number % (lines / width) * width, number / (lines / width)],
-            };
-            Unit { line, deep, exists }
+            let [line, deep] = place(number);
+            Unit { line, deep, apart: None, exists }
         };
         let units = (0..num_units.div_ceil(threads)).map(unit).collect();
         Self { units, along, pitch: lines + PAD, tile }
     }
 
-    /// Stores what was loaded to the stage that begins at an element.
-    pub(crate) fn store(&self, stage: Val<u32>, loaded: &[Vec<Val<A>>]) {
-        for (unit, values) in self.units.iter().zip(loaded) {
-            let place = self.tile.at(stage + unit.deep * self.pitch + unit.line);
-            match (self.along, values.as_slice()) {
-                (Along::Lines, [a, b, c, d]) => A::set_four(place, [*a, *b, *c, *d], unit.exists),
-                (_, values) => {
-                    for (i, value) in (0_u32..).zip(values) {
-                        let place = place.at(i * self.pitch);
-                        match unit.exists {
-                            None => place.set(*value),
-                            Some(exists) => place.set_if(*value, exists),
-                        }
+    /// The place of a unit in the stage that begins at an element.
+    pub(crate) fn place(&self, stage: Val<u32>, index: usize) -> Shared<A> {
+        let at = |unit: &Unit| self.tile.at(stage + unit.deep * self.pitch + unit.line);
+        match self.units[index].apart {
+            None => at(&self.units[index]),
+            Some([lines, steps]) => at(&self.units[0]).at(steps * self.pitch + lines),
+        }
+    }
+
+    /// Stores a unit that was loaded at its place.
+    pub(crate) fn store(&self, index: usize, place: Shared<A>, values: &[Val<A>]) {
+        let exists = self.units[index].exists;
+        match (self.along, values) {
+            (Along::Lines, [a, b, c, d]) => A::set_four(place, [*a, *b, *c, *d], exists),
+            (_, values) => {
+                for (i, value) in (0_u32..).zip(values) {
+                    let place = place.at(i * self.pitch);
+                    match exists {
+                        None => place.set(*value),
+                        Some(exists) => place.set_if(*value, exists),
                     }
                 }
             }

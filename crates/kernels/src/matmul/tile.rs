@@ -25,16 +25,18 @@ pub struct Tile {
 /// Words between rows of a tile in shared memory: stores of a transposed tile then go to as many banks as lanes.
 pub(crate) const PAD: u32 = 4;
 
+/// Tiles in shared memory: one is multiplied, the next one is there, and one is under way.
+pub(crate) const STAGES: u32 = 3;
+
 impl Tile {
-    /// For large results: 128 sums a thread, two blocks a multiprocessor, one of which is at work while the other waits. Of
-    /// 25 tiles the fastest at 2,048 and 4,096 rows and columns on an H200 (2026-11-20, driver 580): 48.2 TFLOP/s at 4,096,
-    /// where 256 threads with 128 x 256 outputs reach 46.3.
+    /// For large results: 128 sums a thread, 51.2 TFLOP/s at 4,096 rows and columns on an H200 (2026-11-20, driver 580). Of some
+    /// thirty tiles and shapes of threads the fastest there.
     pub const LARGE: Self =
-        Self { rows: 128, columns: 128, depth: 8, thread: [16, 8], lanes_across: 8, warps_across: 2 };
-    /// For results of about a thousand rows and columns: 33.2 TFLOP/s at 1,024.
+        Self { rows: 256, columns: 128, depth: 16, thread: [8, 16], lanes_across: 4, warps_across: 2 };
+    /// For results of one to two thousand rows and columns: 38.2 TFLOP/s at 1,024, 48.0 at 2,048.
     pub const MEDIUM: Self =
-        Self { rows: 64, columns: 128, depth: 8, thread: [8, 8], lanes_across: 8, warps_across: 2 };
-    /// For small results, of which there are many tiles then: 14.7 TFLOP/s at 512.
+        Self { rows: 64, columns: 128, depth: 16, thread: [8, 8], lanes_across: 8, warps_across: 2 };
+    /// For small results, of which there are many tiles then: 18.0 TFLOP/s at 512.
     pub const SMALL: Self = Self { rows: 32, columns: 32, depth: 16, thread: [4, 4], lanes_across: 8, warps_across: 1 };
     /// For few rows.
     pub const FLAT: Self = Self { rows: 16, columns: 128, depth: 16, thread: [4, 4], lanes_across: 8, warps_across: 4 };
@@ -60,10 +62,15 @@ impl Tile {
         [self.lanes_down() * self.thread[0], self.lanes_across * self.thread[1]]
     }
 
-    /// Bytes of shared memory: two stages.
+    /// Elements of shared memory for a side's stages.
+    pub(crate) const fn elements(self, side: u32) -> u32 {
+        STAGES * self.depth * (side + PAD)
+    }
+
+    /// Bytes of shared memory.
     #[must_use]
     pub const fn shared_bytes(self, element_bytes: u32) -> u32 {
-        2 * self.depth * (self.rows + PAD + self.columns + PAD) * element_bytes
+        (self.elements(self.rows) + self.elements(self.columns)) * element_bytes
     }
 
     /// Says what does not fit, if something does not.
