@@ -57,21 +57,31 @@ pub(crate) trait Supply<A: Accumulator> {
     fn tile_at(&self, step: Val<u32>) -> Bring<'_, A>;
 }
 
+/// Steps of a line that neighbouring threads bring, before they go on to the next line: these and four lines lie in all banks
+/// of shared memory, each in one.
+const STEPS: u32 = 32 / PAD;
+
 impl<A: Accumulator> Units<A> {
     /// Shares a tile of so many lines and so much depth out to threads, `width` elements (1 or 4) at a time.
     pub(crate) fn new(along: Along, width: u32, [lines, depth]: [u32; 2], threads: u32, tile: Shared<A>) -> Self {
         let num_units = lines * depth / width;
+        let deep = if depth.is_multiple_of(STEPS) { STEPS } else { depth };
         // Units side by side along the direction, before the next row of them begins.
-        let per_row = if along == Along::Depth { depth } else { lines } / width;
-        let place = |number: Val<u32>| match along {
-            Along::Depth => [number / per_row, number % per_row * width],
-            Along::Lines => [number % per_row * width, number / per_row],
+        let per_row = if along == Along::Depth { deep } else { lines } / width;
+        let place = |number: Val<u32>| {
+            let (row, side) = (number / per_row, number % per_row * width);
+            match along {
+                Along::Depth => [row % lines, side + row / lines * deep],
+                Along::Lines => [side, row],
+            }
         };
         let first = place(thread_idx().x);
+        let rows = threads / per_row;
+        let is_even = num_units.is_multiple_of(threads) && threads.is_multiple_of(per_row);
         let unit = |i: u32| {
-            if num_units.is_multiple_of(threads) && threads.is_multiple_of(per_row) {
-                let rows = i * (threads / per_row);
-                let apart = if along == Along::Depth { [rows, 0] } else { [0, rows] };
+            if is_even && (along == Along::Lines || lines.is_multiple_of(rows)) {
+                let rows = i * rows;
+                let apart = if along == Along::Depth { [rows % lines, rows / lines * deep] } else { [0, rows] };
                 return Unit { line: first[0] + apart[0], deep: first[1] + apart[1], apart: Some(apart), exists: None };
             }
             let number = thread_idx().x + i * threads;
