@@ -1,8 +1,8 @@
 //! The kernel that folds segments of any sizes, short ones by lanes, longer ones by warps and blocks, huge ones in parts.
 
 use warpfold_lang::{
-    Array, Global, Registers, Shared, Val, Vars, ballot, block_idx, kernel, lane_id, range, shared_named, sync_threads,
-    thread_idx, var, vars, warp_id, when, when_else, while_loop,
+    Array, Global, Registers, Shared, Val, Vars, ballot, block_idx, grid_dim, kernel, lane_id, range, shared_named,
+    sync_threads, thread_idx, var, vars, warp_id, when, when_else, while_loop,
 };
 
 use crate::elements::{Place, Run};
@@ -42,6 +42,15 @@ pub struct Segments {
     pub shares: bool,
 }
 
+impl Segments {
+    /// Whether blocks take segments again and again. A thread that folds a segment alone has little under way at once, and
+    /// gains from what it asks for ahead: of 67,108,864 segments of 4 f32 an H200 (2026-11-20, driver 580) folded 3,037 GB/s
+    /// by six such blocks a multiprocessor, 2,412 by blocks that come and go. Where more lanes share one it loses.
+    pub(super) const fn walks(&self) -> bool {
+        self.lanes == 1
+    }
+}
+
 /// A segment: where it starts, and its items.
 #[derive(Clone, Copy)]
 struct Segment {
@@ -69,18 +78,35 @@ impl<M: Monoid> Problem<'_, M> {
         self.words.at(1)
     }
 
-    fn offset(&self, i: Val<u64>) -> Val<u64> {
-        let offset = match self.shape.offsets {
-            Dtype::I32 => self.offsets.reinterpret::<i32>().at(i).get().cast::<i64>(),
+    /// An offset as it lies in memory, with as many bits as it has.
+    fn raw_offset(&self, i: Val<u64>) -> Val<i64> {
+        match self.shape.offsets {
+            Dtype::I32 => self.offsets.reinterpret::<i32>().at(i).get().cast(),
             _ => self.offsets.reinterpret::<i64>().at(i).get(),
-        };
-        // Nothing outside of the tensor is read, whatever an offset says.
+        }
+    }
+
+    fn offset(&self, i: Val<u64>) -> Val<u64> {
+        self.inside(self.raw_offset(i))
+    }
+
+    /// Nothing outside of the tensor is read, whatever an offset says.
+    fn inside(&self, offset: Val<i64>) -> Val<u64> {
         offset.cast::<u64>().min(self.len())
     }
 
+    /// The offsets that a segment lies between, as they lie in memory.
+    fn ends(&self, number: Val<u64>) -> [Val<i64>; 2] {
+        [self.raw_offset(number), self.raw_offset(number + 1_u64)]
+    }
+
+    fn between(&self, number: Val<u64>, [start, end]: [Val<i64>; 2]) -> Segment {
+        let start = self.inside(start);
+        Segment { number, start, len: self.inside(end).max(start) - start }
+    }
+
     fn segment(&self, number: Val<u64>) -> Segment {
-        let start = self.offset(number);
-        Segment { number, start, len: self.offset(number + 1_u64).max(start) - start }
+        self.between(number, self.ends(number))
     }
 
     /// The item at a position of the whole, and so many further on.
@@ -140,55 +166,79 @@ impl<M: Monoid> Problem<'_, M> {
         self.fold.sink.store_at(outputs, segment.number, self.fold.monoid.finish(acc, segment.len));
     }
 
-    /// Folds the segments of one block: those of its lanes at once, and what is too long for them in turn.
-    fn segments(&self, block: Val<u64>) {
+    /// Folds the segments of one block of `blocks`, as many at a time as its lanes take: short ones at once, and what is
+    /// too long for them in turn. Where the next ones lie is asked for before the items of these, so that both are under
+    /// way together.
+    fn segments(&self, block: Val<u64>, blocks: Val<u64>) {
         let Segments { lanes, unroll, long_unroll, shares, .. } = *self.shape;
         let (monoid, thread) = (self.fold.monoid, thread_idx().x);
+        let each = BLOCK / lanes;
         let zero = Val::constant(0_u64);
-        let (medium, long) = (PutOff::new("medium", BLOCK / lanes), PutOff::new("long", BLOCK / lanes));
-        when(thread.eq(0), || {
-            medium.count.set(0);
-            long.count.set(0);
+        let (medium, long) = (PutOff::new("medium", each), PutOff::new("long", each));
+        when(thread.lt(COPIES), || {
+            medium.count(thread).set(0);
+            long.count(thread).set(0);
         });
-        // Lanes
-        let first = block * u64::from(BLOCK / lanes);
+        sync_threads();
         let own = if lanes == 1 { thread } else { thread >> lanes.ilog2() };
-        let number = first + own.cast::<u64>();
-        let segment = self.segment(number.min(self.num_segments() - 1));
-        let is_short = segment.len.le(SHORT * u64::from(lanes));
-        // Lanes whose segment is put off fold nothing, so that the warp stays together.
-        let end = is_short.select::<u64>(segment.len, 0);
         let lane = if lanes == 1 { Val::constant(0) } else { thread & (lanes - 1) };
-        let acc = fold_warp(monoid, self.share(segment, [zero, end], lane, lanes, unroll), lanes);
-        sync_threads();
-        when(lane.eq(0) & number.lt(self.num_segments()), || {
-            when_else(
-                is_short,
-                || self.finish(segment, acc),
-                || {
-                    when(segment.len.le(MEDIUM), || medium.add(own));
-                    let is_huge = if shares { segment.len.gt(HUGE) } else { Val::constant(false) };
-                    when(segment.len.gt(MEDIUM) & !is_huge, || long.add(own));
-                },
-            );
-        });
-        sync_threads();
-        // Warps
-        range(warp_id(), medium.count.get(), BLOCK / 32, |i| {
-            let segment = self.segment(first + medium.numbers.at(i).get().cast::<u64>());
-            let lane = thread & 31;
-            let acc = self.share(segment, [zero, segment.len], lane, 32, long_unroll);
-            let acc = fold_warp(monoid, acc, 32);
-            when(lane.eq(0), || self.finish(segment, acc));
-        });
-        // Block
-        range(0, long.count.get(), 1, |i: Val<u32>| {
-            let segment = self.segment(first + long.numbers.at(i).get().cast::<u64>());
-            let acc = self.share(segment, [zero, segment.len], thread, BLOCK, long_unroll);
-            let acc = fold_block(monoid, acc, BLOCK);
-            when(thread.eq(0), || self.finish(segment, acc));
-            // The next round writes what this one has read.
+        let turns = (self.num_segments() + u64::from(each - 1)) >> each.ilog2();
+        let number = |turn: Val<u64>| turn * u64::from(each) + own.cast::<u64>();
+        let fold = |turn: Val<u64>, segment: Segment, copy: [Val<u32>; 2]| {
+            let [copy, next_copy] = copy;
+            // Lanes
+            let is_short = segment.len.le(SHORT * u64::from(lanes));
+            // Lanes whose segment is put off fold nothing, so that the warp stays together.
+            let end = is_short.select::<u64>(segment.len, 0);
+            let acc = fold_warp(monoid, self.share(segment, [zero, end], lane, lanes, unroll), lanes);
+            when(lane.eq(0) & segment.number.lt(self.num_segments()), || {
+                when_else(
+                    is_short,
+                    || self.finish(segment, acc),
+                    || {
+                        when(segment.len.le(MEDIUM), || medium.add(copy, own));
+                        let is_huge = if shares { segment.len.gt(HUGE) } else { Val::constant(false) };
+                        when(segment.len.gt(MEDIUM) & !is_huge, || long.add(copy, own));
+                    },
+                );
+            });
+            // The copy of the next turn, which all have read before the last barrier.
+            when(thread.eq(0), || {
+                medium.count(next_copy).set(0);
+                long.count(next_copy).set(0);
+            });
             sync_threads();
+            let put_off = |number: Val<u32>| self.segment(turn * u64::from(each) + number.cast::<u64>());
+            // Warps
+            range(warp_id(), medium.count(copy).get(), BLOCK / 32, |i| {
+                let segment = put_off(medium.number(copy, i));
+                let lane = thread & 31;
+                let acc = self.share(segment, [zero, segment.len], lane, 32, long_unroll);
+                let acc = fold_warp(monoid, acc, 32);
+                when(lane.eq(0), || self.finish(segment, acc));
+            });
+            // Block
+            range(0, long.count(copy).get(), 1, |i: Val<u32>| {
+                let segment = put_off(long.number(copy, i));
+                let acc = self.share(segment, [zero, segment.len], thread, BLOCK, long_unroll);
+                let acc = fold_block(monoid, acc, BLOCK);
+                when(thread.eq(0), || self.finish(segment, acc));
+                // The next round writes what this one has read.
+                sync_threads();
+            });
+        };
+        let ends = |turn| self.ends(number(turn).min(self.num_segments() - 1));
+        if !self.shape.walks() {
+            let segment = self.between(number(block), ends(block));
+            return fold(block, segment, [0, 1].map(Val::constant));
+        }
+        let (ahead, copy) = (vars(ends(block)), var(0_u32));
+        range(block, turns, blocks, |turn| {
+            let segment = self.between(number(turn), ahead.get());
+            ahead.set(ends(turn + blocks));
+            let copy_now = copy.get();
+            copy.set((copy_now + 1).lt(COPIES).select::<u32>(copy_now + 1, 0));
+            fold(turn, segment, [copy_now, copy.get()]);
         });
     }
 
@@ -253,19 +303,32 @@ impl<M: Monoid> Problem<'_, M> {
     }
 }
 
-/// Segments of the block that its lanes have put off, in any order: each is folded by itself.
+/// Turns whose lists are in use at once: one is written while others are still read, and one made ready.
+const COPIES: u32 = 3;
+
+/// Segments of the block that its lanes have put off, in any order: each is folded by itself. One list a turn.
 struct PutOff {
-    count: Shared<u32>,
+    counts: Shared<u32>,
     numbers: Shared<u32>,
+    len: u32,
 }
 
 impl PutOff {
     fn new(name: &str, len: u32) -> Self {
-        Self { count: shared_named(&format!("num_{name}"), 1), numbers: shared_named(name, len) }
+        let numbers = shared_named(name, COPIES * len);
+        Self { counts: shared_named(&format!("num_{name}"), COPIES), numbers, len }
     }
 
-    fn add(&self, number: Val<u32>) {
-        self.numbers.at(self.count.atomic().add(1)).set(number);
+    fn count(&self, copy: Val<u32>) -> Shared<u32> {
+        self.counts.at(copy)
+    }
+
+    fn add(&self, copy: Val<u32>, number: Val<u32>) {
+        self.numbers.at(copy * self.len + self.count(copy).atomic().add(1)).set(number);
+    }
+
+    fn number(&self, copy: Val<u32>, i: Val<u32>) -> Val<u32> {
+        self.numbers.at(copy * self.len + i).get()
     }
 }
 
@@ -280,16 +343,17 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, shape: &Segments) -> AnyKerne
                      tickets: Global<u32>,
                      offsets: Global<u8>,
                      words: Array<u64, WORDS>| {
-        // Contract: the grid has the blocks for parts, then a block for each `BLOCK / lanes` segments.
+        // Contract: the grid has the blocks for parts, then any number of blocks for segments.
         let (inputs, outputs) = ([in0, in1], [out0, out1]);
         let problem = Problem { fold: &fold, shape: &shape, inputs, outputs, offsets, words };
         let block = block_idx().x.cast::<u64>();
+        let blocks = grid_dim().x.cast::<u64>();
         if !shape.shares {
-            return problem.segments(block);
+            return problem.segments(block, blocks);
         }
         let helpers = words.at(2);
         let parts = || problem.parts(block, workspace, tickets);
-        when_else(block.lt(helpers), parts, || problem.segments(block - helpers));
+        when_else(block.lt(helpers), parts, || problem.segments(block - helpers, blocks - helpers));
     };
     kernel(name, body).required_block(BLOCK).into()
 }

@@ -67,7 +67,7 @@ impl<M: Monoid> Fold<M> {
     ) -> Result<(), Error> {
         assert_eq!(inputs.len(), self.source.dtypes().len(), "one view for each input");
         assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
-        let Some(config) = plan.launch else { return Ok(()) };
+        let Some(config) = plan.launch_on(stream.device().limits()) else { return Ok(()) };
         let (words, tickets) = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
         let operands = Operands { inputs, outputs, words, tickets: Some(tickets), offsets: Some(offsets) };
         launch(stream, &self.segments_kernel(plan), config, operands, &plan.words)

@@ -1,6 +1,6 @@
 //! From numbers of segments and items to the kernel and the launch.
 
-use warpfold_device::LaunchConfig;
+use warpfold_device::{LaunchConfig, Limits};
 use warpfold_lang::Registers;
 
 use super::Segments;
@@ -12,6 +12,9 @@ use crate::{Dtype, Error, ErrorKind};
 
 /// Items of an average segment for each of the lanes that fold it.
 const ITEMS: u64 = 16;
+
+/// Blocks a multiprocessor that take segments again and again.
+const RESIDENT: u32 = 6;
 
 /// How the fold of segments is carried out. A value: it can be printed and compared; it decides the order of the fold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +28,19 @@ pub struct SegmentsPlan {
     /// Counters, zero before and behind the launch.
     pub tickets: u64,
     pub(crate) words: [u64; WORDS],
+}
+
+impl SegmentsPlan {
+    /// The launch on a device of these limits: beside the blocks for parts only as many as are resident at once. Which
+    /// block takes which segment changes nothing of the results.
+    #[must_use]
+    pub fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
+        let mut config = self.launch?;
+        if self.shape.walks() {
+            config.grid[0] = config.grid[0].min(self.words[2] as u32 + RESIDENT * limits.num_sms);
+        }
+        Some(config)
+    }
 }
 
 fn refuse<T>(reason: String) -> Result<T, Error> {
