@@ -1,20 +1,18 @@
 //! The scan whose threads stand along a kept dimension: columns of a matrix, walked row by row.
 
 use warpfold_lang::{
-    Array, Global, Registers, SharedSpace, Val, Vars, block_idx, kernel, lane_id, linear_thread_idx, range,
-    sync_threads, vars, warp_id, when,
+    Array, Global, Registers, SharedSpace, Val, block_idx, kernel, lane_id, sync_threads, vars, warp_id, when,
 };
 
 use super::geometry::{RESULTS, WORDS, Words};
-use super::look_back::{Level, Nodes, Place as Tile, RADIX, Seen, nodes_of, num_words};
+use super::look_back::{Level, Nodes, Place as Tile, RADIX, Seen, nodes_of};
+use super::stage::{SLOTS, Stage, copied_bytes};
+use super::walk::Queue;
 use super::{Direction, Prefix, Scan, ScanOrder, Step, Tiles};
 use crate::elements::{Place, Run};
 use crate::fold::geometry::{MAX_INPUTS, divide};
 use crate::fold::{Monoid, Position};
 use crate::{AnyKernel, Dtype};
-
-/// Bytes of rows that may wait in shared memory: of the 48 KiB that every block may have, the rest is for accumulators.
-const PARKED_BYTES: u64 = 36 << 10;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,6 +29,8 @@ pub struct ScanColumns {
     pub kept: usize,
     /// Tiles a column.
     pub tiles: Tiles,
+    /// Blocks that shall fit a multiprocessor, where blocks share columns.
+    pub resident: u32,
     /// Whether positions have 32 bits.
     pub small: bool,
     /// What is given for each item.
@@ -39,89 +39,146 @@ pub struct ScanColumns {
 
 impl ScanColumns {
     /// Rows a tile.
-    const fn tile(&self) -> u64 {
+    pub(crate) const fn tile(&self) -> u64 {
         self.warps as u64 * self.unroll as u64
     }
-}
 
-/// Items of a block's threads in shared memory.
-struct Parked<I: Registers> {
-    memory: I::Pointers<SharedSpace>,
-    /// The number of the thread.
-    first: Val<u32>,
-    block: u32,
-}
-
-impl<I: Registers> Parked<I> {
-    fn item(&self, i: u32) -> I {
-        I::load(self.memory, self.first + i * self.block)
+    /// Bytes of a thread's columns that can be copied in the background.
+    pub(crate) fn copied_bytes(&self, inputs: &[Dtype]) -> Option<u32> {
+        copied_bytes(inputs, self.vector).filter(|_| self.runs[0] != Run::Same && self.tiles != Tiles::One)
     }
 }
 
 type Slots<A> = Vec<<A as Registers>::Pointers<SharedSpace>>;
 
-/// What one thread has of its columns, while the kernel is built.
-struct Strip<'a, M: Monoid> {
+/// What one thread knows of all columns, while the kernel is built.
+struct Columns<'a, M: Monoid> {
     scan: &'a Scan<M>,
     shape: &'a ScanColumns,
     words: Words,
-    /// Where the first column of the thread begins.
-    inputs: Vec<Global<u8>>,
-    outputs: Vec<Global<u8>>,
-    /// Whether they are columns; else copies of the last ones, whose results nobody wants.
-    is_column: Val<bool>,
+    inputs: [Global<u8>; MAX_INPUTS],
+    outputs: [Global<u8>; 2],
     /// Memory of the warps' accumulators, one array a column of the thread.
     of_warps: Slots<M::Acc>,
 }
 
-impl<M: Monoid> Strip<'_, M> {
-    /// Where the row lies that comes so many behind a position.
-    fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, at: (Val<u64>, Val<u32>)) -> Global<u8> {
-        let memory = self.shape.order.locate(self.words.len(), at.0, 1);
-        let first = self.words.along_axis(base, operand, Step::Any, dtype.bytes(), memory);
-        let bytes = dtype.bytes() as i64 * if self.shape.order.direction == Direction::Forward { 1 } else { -1 };
-        first.at(self.words.axis(operand) * bytes * at.1.cast::<i64>())
+/// The columns of a block, and what one thread has of them.
+struct Strip<'a, M: Monoid> {
+    all: &'a Columns<'a, M>,
+    /// Where the first column of the thread begins.
+    inputs: Vec<Global<u8>>,
+    outputs: Vec<Global<u8>>,
+    /// The number of that column.
+    column: Val<u64>,
+    /// Whether they are columns; else copies of the last ones, whose results nobody wants.
+    is_column: Val<bool>,
+}
+
+/// A tile of some columns among the nodes.
+struct Node {
+    nodes: Nodes,
+    /// Tiles of a column, and columns in all.
+    tiles: Val<u64>,
+    columns: Val<u64>,
+    /// The thread's first column.
+    column: Val<u64>,
+}
+
+/// A look back from a tile: at this warp's share of the tiles and groups before it, and at the prefix before those.
+struct LookBack {
+    node: Node,
+    place: Tile,
+    tiles: Vec<Looked>,
+    groups: Vec<Looked>,
+    prefix: Looked,
+}
+
+/// Nodes that a thread has looked at, one a column, if they are there at all.
+struct Looked {
+    is_there: Val<bool>,
+    columns: Vec<Seen>,
+}
+
+/// Waits until all of them are there.
+fn wait_for<'a>(nodes: impl IntoIterator<Item = &'a Looked>) {
+    let each = |node: &'a Looked| node.columns.iter().map(|seen| (node.is_there, seen));
+    Seen::wait_for_all(&nodes.into_iter().flat_map(each).collect::<Vec<_>>());
+}
+
+impl Node {
+    fn number(&self, level: Level, i: Val<u64>, v: usize) -> Val<u64> {
+        level.number(self.tiles, i) * self.columns + self.column + v as u64
+    }
+}
+
+impl<M: Monoid> Columns<'_, M> {
+    const fn width(&self) -> u32 {
+        32 * self.shape.vector
     }
 
-    fn load(&self, at: (Val<u64>, Val<u32>)) -> Vec<M::Item> {
-        let place = |(input, dtype): (usize, &Dtype)| Place {
-            pointer: self.place(self.inputs[input], input, *dtype, at),
-            run: self.shape.runs[input],
+    /// Strips at each outer position.
+    fn strips(&self) -> Val<u64> {
+        let num_columns = self.words.size(self.shape.kept - 1);
+        (num_columns + u64::from(self.width() - 1)) >> self.width().ilog2()
+    }
+
+    fn strip(&self, number: Val<u64>) -> Strip<'_, M> {
+        let ScanColumns { kept, small, vector, .. } = *self.shape;
+        let num_columns = self.words.size(kept - 1);
+        let (outer, inner) = if kept == 1 { (Val::constant(0), number) } else { divide(number, self.strips(), small) };
+        let column = inner * u64::from(self.width()) + (lane_id() * vector).cast::<u64>();
+        let is_column = column.lt(num_columns);
+        // Threads beyond the last column scan the last ones as well and store nothing.
+        let column = column.min(num_columns - u64::from(vector));
+        let offsets = self.words.offsets(kept - 1, outer, small);
+        let at = |pointer: &Global<u8>, dtype: &Dtype, operand: usize| {
+            pointer.at(column.mul_add(self.words.stride(kept - 1, operand), offsets[operand]) * dtype.bytes())
         };
-        let places: Vec<_> = self.scan.source.dtypes().iter().enumerate().map(place).collect();
-        self.scan.source.load(&places, self.shape.vector)
-    }
-
-    fn store(&self, at: (Val<u64>, Val<u32>), values: &[M::Output]) {
-        let to = |(output, dtype): (&Global<u8>, &Dtype)| self.place(*output, RESULTS, *dtype, at);
-        let to: Vec<_> = self.outputs.iter().zip(self.scan.sink.dtypes()).map(to).collect();
-        self.scan.sink.store(&to, values, values.len() > 1);
-    }
-
-    /// Leaves the rows of a tile in shared memory, as in registers they would keep other blocks from running while this
-    /// one waits for others; `None` if there is no room, or nothing to wait for.
-    fn park(&self, rows: &[Vec<M::Item>]) -> Option<Parked<M::Item>> {
-        let items = rows.len() as u32 * self.shape.vector;
-        let block = 32 * self.shape.warps;
-        let bytes = 4 * num_words(rows[0][0]) * u64::from(items * block);
-        if self.shape.tiles != Tiles::Split || bytes > PARKED_BYTES {
-            return None;
+        let inputs = self.inputs.iter().zip(self.scan.source.dtypes()).zip(0..);
+        let outputs = self.outputs.iter().zip(self.scan.sink.dtypes());
+        Strip {
+            all: self,
+            inputs: inputs.map(|((pointer, dtype), i)| at(pointer, dtype, i)).collect(),
+            outputs: outputs.map(|(pointer, dtype)| at(pointer, dtype, RESULTS)).collect(),
+            column: outer.mul_add(num_columns, column),
+            is_column,
         }
-        let parked = Parked { memory: rows[0][0].shared(items * block), first: linear_thread_idx(), block };
-        for (item, i) in rows.iter().flatten().zip(0..) {
-            item.store(parked.memory, parked.first + i * block);
-        }
-        Some(parked)
     }
 
-    /// From what each warp has: the folds of the warps before, and of all, one a column. `copy` of the memory must not be
-    /// read any more.
-    fn over_warps(&self, accs: &[M::Acc], copy: Val<u32>) -> Vec<(M::Acc, M::Acc)> {
+    /// The first row of the warp in a tile.
+    fn first(&self, tile: Val<u64>) -> Val<u64> {
+        tile * self.shape.tile() + (warp_id() * self.shape.unroll).cast::<u64>()
+    }
+
+    fn stage(&self) -> Stage<'_, M::Item> {
+        let ScanColumns { warps, unroll, tiles, .. } = *self.shape;
+        let source = &self.scan.source;
+        // In a tree more blocks with one tile each are better: they wait for one another more often.
+        let slots = if tiles == Tiles::Loop { SLOTS } else { 1 };
+        Stage::new(source, 32 * warps, unroll, slots, self.shape.copied_bytes(source.dtypes()))
+    }
+
+    /// The folds of the rows of a warp, one a column of the thread.
+    fn fold(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>) -> Vec<M::Acc> {
+        let (monoid, row) = (self.scan.monoid, items(0));
+        let lift = |item: &M::Item| monoid.lift(*item, Position::new(first, 0));
+        let mut accs: Vec<_> = row.iter().map(lift).collect();
+        for u in 1..self.shape.unroll {
+            for (acc, item) in accs.iter_mut().zip(items(u)) {
+                *acc = monoid.push(*acc, item, Position::new(first, u.into()));
+            }
+        }
+        accs
+    }
+
+    /// From what each warp has: the folds of the warps before, and of all, one an accumulator. The memory must not be read
+    /// any more.
+    fn over_warps(&self, accs: &[M::Acc]) -> Vec<(M::Acc, M::Acc)> {
         let (monoid, warps) = (self.scan.monoid, self.shape.warps);
         if warps == 1 {
             return accs.iter().map(|acc| (monoid.identity(), *acc)).collect();
         }
-        let at = |warp: Val<u32>| (copy * warps + warp) * 32 + lane_id();
+        let at = |warp: Val<u32>| warp * 32 + lane_id();
         accs.iter().zip(&self.of_warps).for_each(|(acc, memory)| acc.store(*memory, at(warp_id())));
         sync_threads();
         let fold = |memory| {
@@ -133,146 +190,234 @@ impl<M: Monoid> Strip<'_, M> {
             }
             (before, all)
         };
-        self.of_warps.iter().map(|memory| fold(*memory)).collect()
+        self.of_warps.iter().take(accs.len()).map(|memory| fold(*memory)).collect()
     }
 
-    /// Scans a tile; `before` is given its aggregates and gives the folds of all tiles before. Gives the aggregates.
-    fn tile(
-        &self,
-        tile: Val<u64>,
-        copy: Val<u32>,
-        before: impl FnOnce(&[M::Acc]) -> Option<Vec<M::Acc>>,
-    ) -> Vec<M::Acc> {
-        let ScanColumns { vector, unroll, order, .. } = *self.shape;
-        let monoid = self.scan.monoid;
-        // Load
-        let first = tile * self.shape.tile() + (warp_id() * unroll).cast::<u64>();
-        // What lies behind the last row comes last in the order of the scan, so it does not matter what it is.
-        let last = self.words.len() - 1_u64;
-        let inside = first.min(last);
-        let further = (last - inside).min(u64::from(unroll)).cast::<u32>();
-        let rows: Vec<_> = (0..unroll).map(|u| self.load((inside, further.min(u)))).collect();
-        let parked = self.park(&rows);
-        // Scan: rows by threads, warps, tiles
-        let own = (0..vector as usize).map(|v| {
-            let acc = monoid.lift(rows[0][v], Position::new(first, 0));
-            let rest = rows.iter().zip(0..).skip(1);
-            rest.fold(acc, |acc, (row, u)| monoid.push(acc, row[v], Position::new(first, u)))
-        });
-        let (of_warps, all): (Vec<_>, Vec<_>) = self.over_warps(&own.collect::<Vec<_>>(), copy).into_iter().unzip();
-        // Epilogue
-        let mut accs = match before(&all) {
-            None => of_warps,
-            Some(of_tiles) => of_tiles.iter().zip(of_warps).map(|(tiles, own)| monoid.combine(*tiles, own)).collect(),
+    fn combine(&self, left: &[M::Acc], right: &[M::Acc]) -> Vec<M::Acc> {
+        left.iter().zip(right).map(|(left, right)| self.scan.monoid.combine(*left, *right)).collect()
+    }
+
+    /// The only tile of some columns.
+    fn one(&self) {
+        let strip = self.strip(block_idx().x.cast());
+        let first = self.first(Val::constant(0));
+        let rows: Vec<_> = strip.rows(first).map(|at| strip.load(at)).collect();
+        let items = |u: u32| rows[u as usize].clone();
+        let own = self.over_warps(&self.fold(items, first));
+        strip.finish(items, first, own.into_iter().map(|(before, _)| before).collect());
+    }
+
+    /// Tiles of columns that blocks share.
+    fn share(&self, marks: Global<u64>) {
+        let ScanColumns { kept, small, vector, tiles, .. } = *self.shape;
+        let (words, monoid) = (self.words, self.scan.monoid);
+        let all_strips = (0..kept - 1).fold(self.strips(), |strips, dim| strips * words.size(dim));
+        let stage = self.stage();
+        let queue = Queue::begin(marks, (all_strips * words.tiles()).cast(), stage.slots());
+        let nodes = queue.nodes(words.rows() * nodes_of(words.tiles()));
+        // Tiles of all strips in turn, so that a tile comes long after the one before it.
+        let place = |ticket: Val<u32>| {
+            let (tile, strip) = divide(ticket.cast::<u64>(), all_strips, small);
+            (tile, self.strip(strip))
         };
-        // Rows from this warp's first one on.
-        let rest = (self.words.len().max(first) - first).min(u64::from(unroll)).cast::<u32>();
-        for (row, u) in rows.iter().zip(0_u64..) {
-            let mut results = Vec::new();
-            for (v, acc) in accs.iter_mut().enumerate() {
-                let item = parked.as_ref().map_or(row[v], |parked| parked.item(u as u32 * vector + v as u32));
-                let after = monoid.push(*acc, item, Position::new(first, u));
-                results.push(match order.prefix {
-                    Prefix::Inclusive => monoid.finish(after, first + (u + 1)),
-                    Prefix::Exclusive => monoid.finish(*acc, first + u),
-                });
-                *acc = after;
-            }
-            let u = u as u32;
-            when(self.is_column & rest.gt(u), || self.store((first, Val::constant(u)), &results));
-        }
-        all
-    }
-}
-
-/// The nodes of a thread's columns.
-struct Tree {
-    nodes: Nodes,
-    /// Columns in all, and the number of this thread's first one.
-    columns: Val<u64>,
-    column: Val<u64>,
-}
-
-impl Tree {
-    fn node(&self, tiles: Val<u64>, level: Level, i: Val<u64>, v: usize) -> Val<u64> {
-        level.number(tiles, i) * self.columns + self.column + v as u64
+        let node =
+            |strip: &Strip<'_, M>| Node { nodes, tiles: words.tiles(), columns: words.rows(), column: strip.column };
+        // Of the tile that was shown last: the folds of the warps before, and of all of it.
+        let shown: Vec<_> = (0..vector).map(|_| vars((monoid.identity(), monoid.identity()))).collect();
+        queue.walk(
+            |ticket, slot| {
+                let (tile, strip) = place(ticket);
+                strip.take(&stage, slot, self.first(tile));
+            },
+            |last| stage.wait(last),
+            |ticket, is_tile| {
+                let (tile, strip) = place(ticket);
+                let look_back = strip.look(node(&strip), tile, is_tile);
+                (look_back, shown.iter().map(|shown| shown.get()).unzip::<_, _, Vec<_>, Vec<_>>())
+            },
+            |ticket, slot| {
+                let (tile, strip) = place(ticket);
+                let own = self.fold(|u| stage.items(slot, u), self.first(tile));
+                let own = self.over_warps(&own);
+                let all: Vec<_> = own.iter().map(|(_, all)| *all).collect();
+                if tiles == Tiles::Split {
+                    strip.show(&node(&strip), Level::Tile, tile, &all);
+                }
+                shown.iter().zip(own).for_each(|(shown, own)| shown.set(own));
+            },
+            |ticket, slot, (look_back, (of_warps, own))| {
+                let (tile, strip) = place(ticket);
+                let before = self.combine(&strip.finish_look(&look_back, &own), &of_warps);
+                strip.finish(|u| stage.items(slot, u), self.first(tile), before);
+            },
+            |ticket| {
+                let (tile, strip) = place(ticket);
+                if tiles == Tiles::Split {
+                    when(Tile::new(tile).ends_group(), || strip.settle(node(&strip), tile));
+                }
+            },
+        );
     }
 }
 
 impl<M: Monoid> Strip<'_, M> {
+    /// Where the row lies that comes so many behind a position.
+    fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, at: (Val<u64>, Val<u32>)) -> Global<u8> {
+        let Columns { words, shape: ScanColumns { order, .. }, .. } = *self.all;
+        let memory = order.locate(words.len(), at.0, 1);
+        let first = words.along_axis(base, operand, Step::Any, dtype.bytes(), memory);
+        let bytes = dtype.bytes() as i64 * if order.direction == Direction::Forward { 1 } else { -1 };
+        first.at(words.axis(operand) * bytes * at.1.cast::<i64>())
+    }
+
+    /// Where the rows of a warp lie in a tile.
+    fn rows(&self, first: Val<u64>) -> impl Iterator<Item = (Val<u64>, Val<u32>)> + use<M> {
+        let unroll = self.all.shape.unroll;
+        // What lies behind the last row comes last in the order of the scan, so it does not matter what it is.
+        let last = self.all.words.len() - 1_u64;
+        let inside = first.min(last);
+        let further = (last - inside).min(u64::from(unroll)).cast::<u32>();
+        (0..unroll).map(move |u| (inside, further.min(u)))
+    }
+
+    fn load(&self, at: (Val<u64>, Val<u32>)) -> Vec<M::Item> {
+        let ScanColumns { runs, vector, .. } = *self.all.shape;
+        let source = &self.all.scan.source;
+        let place = |(input, dtype): (usize, &Dtype)| Place {
+            pointer: self.place(self.inputs[input], input, *dtype, at),
+            run: runs[input],
+        };
+        source.load(&source.dtypes().iter().enumerate().map(place).collect::<Vec<_>>(), vector)
+    }
+
+    /// Takes the rows of a tile into a slot.
+    fn take(&self, stage: &Stage<'_, M::Item>, slot: Val<u32>, first: Val<u64>) {
+        let dtype = self.all.scan.source.dtypes()[0];
+        for (at, u) in self.rows(first).zip(0..) {
+            stage.take(slot, u, || self.place(self.inputs[0], 0, dtype, at), || self.load(at));
+        }
+    }
+
+    fn store(&self, at: (Val<u64>, Val<u32>), values: &[M::Output]) {
+        let sink = &self.all.scan.sink;
+        let to = |(output, dtype): (&Global<u8>, &Dtype)| self.place(*output, RESULTS, *dtype, at);
+        let to: Vec<_> = self.outputs.iter().zip(sink.dtypes()).map(to).collect();
+        sink.store(&to, values, values.len() > 1);
+    }
+
+    /// Stores the results of a tile; `accs` are the folds of all before the warp's rows.
+    fn finish(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>, mut accs: Vec<M::Acc>) {
+        let Columns { scan: Scan { monoid, .. }, shape: ScanColumns { unroll, order, .. }, words, .. } = self.all;
+        // Rows from this warp's first one on.
+        let rest = (words.len().max(first) - first).min(u64::from(*unroll)).cast::<u32>();
+        for u in 0..*unroll {
+            let mut results = Vec::new();
+            for (acc, item) in accs.iter_mut().zip(items(u)) {
+                let after = monoid.push(*acc, item, Position::new(first, u.into()));
+                results.push(match order.prefix {
+                    Prefix::Inclusive => monoid.finish(after, first + u64::from(u + 1)),
+                    Prefix::Exclusive => monoid.finish(*acc, first + u64::from(u)),
+                });
+                *acc = after;
+            }
+            when(self.is_column & rest.gt(u), || self.store((first, Val::constant(u)), &results));
+        }
+    }
+
     /// Leaves accumulators at a node of each column; the first warp does.
-    fn show(&self, tree: &Tree, level: Level, i: Val<u64>, accs: &[M::Acc]) {
+    fn show(&self, node: &Node, level: Level, i: Val<u64>, accs: &[M::Acc]) {
         when(warp_id().eq(0) & self.is_column, || {
             for (v, acc) in accs.iter().enumerate() {
-                tree.nodes.show(tree.node(self.words.tiles(), level, i, v), *acc);
+                node.nodes.show(node.number(level, i, v), *acc);
             }
         });
     }
 
-    /// Looks at this warp's share of `count` nodes, less than [`RADIX`]: those of each column.
-    fn look(&self, tree: &Tree, level: Level, first: Val<u64>, count: Val<u32>) -> Vec<(Val<bool>, Vec<Seen>)> {
-        let ScanColumns { warps, vector, .. } = *self.shape;
-        let each = RADIX / warps;
+    /// This warp's share of `count` nodes of a level from `first` on.
+    fn share(&self, node: &Node, level: Level, first: Val<u64>, count: Val<u32>) -> Vec<Looked> {
+        let each = RADIX / self.all.shape.warps;
         let look = |i: u32| {
             let i = warp_id() * each + i;
-            let node = |v| tree.node(self.words.tiles(), level, first + i.cast::<u64>(), v);
-            let seen: Vec<_> =
-                (0..vector as usize).map(|v| tree.nodes.seen(node(v), self.scan.monoid.identity())).collect();
-            when(i.lt(count), || seen.iter().for_each(Seen::look));
-            (i.lt(count), seen)
+            self.seen(node, level, first + i.cast::<u64>(), i.lt(count))
         };
         (0..each).map(look).collect()
     }
 
-    /// The folds of nodes that all warps have looked at.
-    fn gather(&self, nodes: &[(Val<bool>, Vec<Seen>)]) -> Vec<M::Acc> {
-        let monoid = self.scan.monoid;
-        let accs: Vec<Vars<M::Acc>> = (0..self.shape.vector).map(|_| vars(monoid.identity())).collect();
-        for (is_node, seen) in nodes {
-            when(*is_node, || {
-                for (acc, seen) in accs.iter().zip(seen) {
-                    acc.set(monoid.combine(acc.get(), seen.wait(monoid.identity())));
-                }
-            });
+    /// Looks at a node of each column, where it `is_there`.
+    fn seen(&self, node: &Node, level: Level, i: Val<u64>, is_there: Val<bool>) -> Looked {
+        let seen = |v| node.nodes.seen(node.number(level, i, v), self.all.scan.monoid.identity());
+        let columns: Vec<_> = (0..self.all.shape.vector as usize).map(seen).collect();
+        when(is_there, || columns.iter().for_each(Seen::look));
+        Looked { is_there, columns }
+    }
+
+    /// Looks back from a tile, where it `is_tile`: at everything at once, as most often it is there.
+    fn look(&self, node: Node, tile: Val<u64>, is_tile: Val<bool>) -> LookBack {
+        let place = Tile::new(tile);
+        if self.all.shape.tiles == Tiles::Loop {
+            let prefix = self.seen(&node, Level::Tile, tile, is_tile & tile.ne(0));
+            return LookBack { node, place, tiles: Vec::new(), groups: Vec::new(), prefix };
         }
+        let (first_tile, first_group) = place.firsts();
+        let among = |count: Val<u32>| is_tile.select::<u32>(count, 0);
+        LookBack {
+            tiles: self.share(&node, Level::Tile, first_tile, among(place.in_group)),
+            groups: self.share(&node, Level::Group, first_group, among(place.in_groups)),
+            prefix: self.seen(&node, Level::Prefix, place.groups, is_tile & place.groups.ne(0)),
+            place,
+            node,
+        }
+    }
+
+    /// The folds of nodes that one warp has looked at and that are there, one a column.
+    fn fold_nodes(&self, nodes: &[Looked]) -> Vec<M::Acc> {
+        let monoid = self.all.scan.monoid;
+        let mut accs = vec![monoid.identity(); self.all.shape.vector as usize];
+        for Looked { is_there, columns } in nodes {
+            for (acc, seen) in accs.iter_mut().zip(columns) {
+                let with = monoid.combine(*acc, seen.get(*acc));
+                *acc = M::Acc::select(*is_there, with, *acc);
+            }
+        }
+        accs
+    }
+
+    /// The folds of nodes that all warps have looked at, of each list.
+    fn gather<const N: usize>(&self, lists: [&[Looked]; N]) -> [Vec<M::Acc>; N] {
+        wait_for(lists.iter().copied().flatten());
+        let accs: Vec<_> = lists.iter().flat_map(|nodes| self.fold_nodes(nodes)).collect();
         // Other warps may still read what they last had there.
         sync_threads();
-        let accs: Vec<_> = accs.into_iter().map(Vars::get).collect();
-        self.over_warps(&accs, Val::constant(0)).into_iter().map(|(_, all)| all).collect()
+        let mut all = self.all.over_warps(&accs).into_iter().map(|(_, all)| all);
+        lists.map(|_| all.by_ref().take(self.all.shape.vector as usize).collect())
     }
 
     /// The folds of all tiles before; `own` are the tile's aggregates. All threads come here together.
-    fn look_back(&self, tree: &Tree, tile: Val<u64>, own: &[M::Acc]) -> Vec<M::Acc> {
-        let monoid = self.scan.monoid;
-        let combine = |left: &[M::Acc], right: &[M::Acc]| -> Vec<_> {
-            left.iter().zip(right).map(|(left, right)| monoid.combine(*left, *right)).collect()
-        };
+    fn finish_look(&self, look: &LookBack, own: &[M::Acc]) -> Vec<M::Acc> {
+        let LookBack { node, place, .. } = look;
+        if self.all.shape.tiles == Tiles::Loop {
+            wait_for([&look.prefix]);
+            let before = self.fold_nodes(std::slice::from_ref(&look.prefix));
+            when((place.tile + 1_u64).lt(node.tiles), || {
+                self.show(node, Level::Tile, place.tile + 1_u64, &self.all.combine(&before, own));
+            });
+            return before;
+        }
+        let [before_in_group, groups] = self.gather([&look.tiles, &look.groups]);
+        wait_for([&look.prefix]);
+        let before = self.all.combine(&self.fold_nodes(std::slice::from_ref(&look.prefix)), &groups);
+        when(place.ends_groups(node.tiles), || {
+            let whole_group = self.all.combine(&before_in_group, own);
+            self.show(node, Level::Prefix, place.groups + 1_u64, &self.all.combine(&before, &whole_group));
+        });
+        self.all.combine(&before, &before_in_group)
+    }
+
+    /// Shows the fold of the group that a tile ends, once all of its tiles are shown. All threads come here together.
+    fn settle(&self, node: Node, tile: Val<u64>) {
         let place = Tile::new(tile);
-        let (first_tile, first_group) = place.firsts();
-        self.show(tree, Level::Tile, tile, own);
-        // All of them at once: most often they are there.
-        let tiles = self.look(tree, Level::Tile, first_tile, place.in_group);
-        let groups = self.look(tree, Level::Group, first_group, place.in_groups);
-        let before_in_group = self.gather(&tiles);
-        let with_own = combine(&before_in_group, own);
-        // Shown before any wait for other groups, which would make a chain of all groups.
-        when(place.ends_group(), || self.show(tree, Level::Group, place.group, &with_own));
-        let groups = self.gather(&groups);
-        let prefixes: Vec<Vars<M::Acc>> = own.iter().map(|_| vars(monoid.identity())).collect();
-        when(place.groups.ne(0), || {
-            for (v, prefix) in prefixes.iter().enumerate() {
-                let node = tree.node(self.words.tiles(), Level::Prefix, place.groups, v);
-                let seen = tree.nodes.seen(node, monoid.identity());
-                seen.look();
-                prefix.set(seen.wait(monoid.identity()));
-            }
-        });
-        let prefixes: Vec<_> = prefixes.into_iter().map(Vars::get).collect();
-        let before = combine(&prefixes, &groups);
-        when(place.ends_groups(self.words.tiles()), || {
-            self.show(tree, Level::Prefix, place.groups + 1_u64, &combine(&before, &with_own));
-        });
-        combine(&before, &before_in_group)
+        let [group] = self.gather([&self.share(&node, Level::Tile, place.firsts().0, Val::constant(RADIX))]);
+        self.show(&node, Level::Group, place.group, &group);
     }
 }
 
@@ -285,63 +430,22 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanColumns) -> AnyKe
                      out1: Global<u8>,
                      marks: Global<u64>,
                      words: Array<u64, WORDS>| {
-        // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, or for each tile of
-        // those.
-        let words = Words(words);
-        let ScanColumns { vector, kept, tiles, small, warps, .. } = shape;
-        let (monoid, width) = (scan.monoid, 32 * vector);
-        let num_columns = words.size(kept - 1);
-        let strips = (num_columns + u64::from(width - 1)) >> width.ilog2();
-        let all_strips = (0..kept - 1).fold(strips, |strips, dim| strips * words.size(dim));
-        let begun = (tiles == Tiles::Split).then(|| Nodes::begin(marks, words.rows() * nodes_of(words.tiles())));
-        let (tile, strip) = match tiles {
-            // Tiles of all strips in turn, so that a tile comes long after the one before it.
-            Tiles::Split => {
-                let (_, ticket) = begun.expect("tiles that blocks share have tickets");
-                divide(ticket.cast::<u64>(), all_strips, small)
-            }
-            Tiles::One | Tiles::Loop => (Val::constant(0), block_idx().x.cast()),
-        };
-        let (outer, inner) = if kept == 1 { (Val::constant(0), strip) } else { divide(strip, strips, small) };
-        let column = inner * u64::from(width) + (lane_id() * vector).cast::<u64>();
-        let is_column = column.lt(num_columns);
-        // Threads beyond the last column scan the last ones as well and store nothing.
-        let column = column.min(num_columns - u64::from(vector));
-        let offsets = words.offsets(kept - 1, outer, small);
-        let at = |pointer: Global<u8>, dtype: &Dtype, operand: usize| {
-            pointer.at(column.mul_add(words.stride(kept - 1, operand), offsets[operand]) * dtype.bytes())
-        };
-        let inputs = [in0, in1].into_iter().zip(scan.source.dtypes()).zip(0..).map(|((p, dtype), i)| at(p, dtype, i));
-        let outputs = [out0, out1].into_iter().zip(scan.sink.dtypes()).map(|(p, dtype)| at(p, dtype, RESULTS));
-        let copies = if tiles == Tiles::Loop { 2 } else { 1 };
-        let of_warps = (0..vector).filter(|_| warps > 1).map(|_| monoid.identity().shared(copies * block));
-        let strip_of = Strip {
+        // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, or any number of
+        // blocks that share the tiles of those.
+        let of_warps = |_| scan.monoid.identity().shared(block);
+        // A look back gathers two lists at once.
+        let lists = if shape.tiles == Tiles::Split { 2 } else { 1 };
+        let columns = Columns {
             scan: &scan,
             shape: &shape,
-            words,
-            inputs: inputs.collect(),
-            outputs: outputs.collect(),
-            is_column,
-            of_warps: of_warps.collect(),
+            words: Words(words),
+            inputs: [in0, in1],
+            outputs: [out0, out1],
+            of_warps: (0..lists * shape.vector).filter(|_| shape.warps > 1).map(of_warps).collect(),
         };
-        match tiles {
-            Tiles::One => drop(strip_of.tile(tile, Val::constant(0), |_| None)),
-            Tiles::Loop => {
-                let carry: Vec<Vars<M::Acc>> = (0..vector).map(|_| vars(monoid.identity())).collect();
-                range(0, words.tiles(), 1, |tile: Val<u64>| {
-                    let before: Vec<_> = carry.iter().map(|carry| carry.get()).collect();
-                    // Two copies in turn: who writes one has passed the barrier behind the last read of it.
-                    let all = strip_of.tile(tile, tile.cast::<u32>() & 1, |_| Some(before.clone()));
-                    for ((carry, before), all) in carry.iter().zip(before).zip(all) {
-                        carry.set(monoid.combine(before, all));
-                    }
-                });
-            }
-            Tiles::Split => {
-                let (nodes, _) = begun.expect("tiles that blocks share have nodes");
-                let tree = Tree { nodes, columns: words.rows(), column: outer.mul_add(num_columns, column) };
-                strip_of.tile(tile, Val::constant(0), |own| Some(strip_of.look_back(&tree, tile, own)));
-            }
+        match shape.tiles {
+            Tiles::One => columns.one(),
+            Tiles::Loop | Tiles::Split => columns.share(marks),
         }
     };
     kernel(name, body).required_block(block).into()

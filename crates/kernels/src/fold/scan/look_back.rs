@@ -1,8 +1,8 @@
 //! The scan over tiles that blocks share, in the launch that makes them: tickets, and a tree of fixed radix.
 //!
-//! After Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016): a block takes its tile
-//! by a ticket, so that all tiles before it belong to blocks that have begun, and no wait can be for a block that waits
-//! for room. What deviates: which nodes a prefix is made of is fixed (see the module above), so that its bits are.
+//! After Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016). What deviates: how a
+//! prefix is put together is fixed (see the module above), so that its bits are; where its pieces come from is not. The
+//! fold of a group may be read from its node, or folded once more from the nodes of its tiles, in the same order.
 //!
 //! Nodes of a row with `tiles` tiles:
 //! - one a tile, its aggregate;
@@ -15,17 +15,14 @@
 //! has other marks. So nothing has to be cleared, and a launch may be recorded and replayed.
 
 use warpfold_lang::{
-    Element, Global, MapRegisters, Order, Registers, Scope, Val, Var, grid_dim, join_words, lane_id, loop_until_left,
-    shared_named, split_words, sync_threads, thread_idx, var, vars, when,
+    Element, Global, Lanes, MapRegisters, Order, Registers, Scope, SharedSpace, Val, Var, join_words, lane_id,
+    loop_until_left, split_words, sync_threads, thread_idx, var, vars, warp_id, when,
 };
 
 use crate::fold::{Monoid, fold_warp};
 
 /// Nodes that share one of the next level.
 pub(crate) const RADIX: u32 = 32;
-
-/// Words in front of the nodes: the number of the launch, in the high half, and the tickets drawn.
-pub(crate) const COUNTERS: u64 = 1;
 
 /// Nodes of a row.
 pub(crate) const fn num_nodes(tiles: u64) -> u64 {
@@ -60,11 +57,11 @@ pub(crate) fn num_words<A: Registers>(acc: A) -> u64 {
 /// The nodes of all rows, in one launch.
 #[derive(Clone, Copy)]
 pub(crate) struct Nodes {
-    memory: Global<u64>,
+    pub(super) memory: Global<u64>,
     /// How many there are: the first words of all lie side by side, then the second ones.
-    num: Val<u64>,
+    pub(super) num: Val<u64>,
     /// The launch's mark.
-    mark: Val<u32>,
+    pub(super) mark: Val<u32>,
 }
 
 /// A node that a thread has looked at, and may look at again.
@@ -75,26 +72,6 @@ pub(crate) struct Seen {
 }
 
 impl Nodes {
-    /// The launch's nodes, and the block's ticket: the next number that no block has. All threads of the block come here
-    /// together.
-    pub(crate) fn begin(memory: Global<u64>, num: Val<u64>) -> (Self, Val<u32>) {
-        let drawn = shared_named::<u64>("ticket", 1);
-        when(thread_idx().x.eq(0), || {
-            let before = memory.atomic().add(1);
-            drawn.set(before);
-            let blocks = grid_dim().x;
-            // Everyone has the number of this launch; the next one is one more, and its tickets begin at zero.
-            when(before.cast::<u32>().eq(blocks - 1), || {
-                memory.reduction().add((1_u64 << 32) - blocks.cast::<u64>());
-            });
-        });
-        sync_threads();
-        let drawn = drawn.get();
-        // Memory that no launch has used is zero, and no mark.
-        let mark = (drawn >> 32).cast::<u32>() + 1;
-        (Self { memory: memory.at(COUNTERS), num, mark }, drawn.cast())
-    }
-
     /// Leaves an accumulator at a node; for one thread.
     pub(crate) fn show<A: Registers>(&self, node: Val<u64>, acc: A) {
         for (word, i) in split_words(acc).into_iter().zip(0_u64..) {
@@ -131,10 +108,24 @@ impl Seen {
 
     /// Looks again until the node is there; it was looked at before.
     pub(crate) fn wait<A: Registers>(&self, like: A) -> A {
+        Self::wait_for_all(&[(Val::constant(true), self)]);
+        self.get(like)
+    }
+
+    /// Looks again at those that there are to be and are not yet, all at once, until all are; they were looked at before.
+    pub(crate) fn wait_for_all(nodes: &[(Val<bool>, &Self)]) {
         loop_until_left(|waiting| {
-            waiting.leave_if(self.is_there());
-            self.look();
+            let missing: Vec<_> = nodes.iter().map(|(is_node, seen)| *is_node & !seen.is_there()).collect();
+            let is_any = missing.iter().copied().reduce(|any, one| any | one);
+            waiting.leave_if(!is_any.unwrap_or(Val::constant(false)));
+            for (is_missing, (_, seen)) in missing.iter().zip(nodes) {
+                when(*is_missing, || seen.look());
+            }
         });
+    }
+
+    /// What the node has, once it is there.
+    pub(crate) fn get<A: Registers>(&self, like: A) -> A {
         join_words(like, &self.words.iter().map(|word| word.get().cast()).collect::<Vec<_>>())
     }
 }
@@ -193,45 +184,109 @@ impl Place {
     }
 }
 
-/// The fold of all tiles of a row before one, in lane 0. `own` is the tile's aggregate, which was shown, `first` the
-/// row's first node. For one warp, all of its lanes together.
-pub(crate) fn look_back<M: Monoid>(
-    monoid: M,
+/// A look back from a tile of a row, begun by all warps of a block and to be finished by them together.
+pub(crate) struct LookBack {
     nodes: Nodes,
     first: Val<u64>,
     tiles: Val<u64>,
-    tile: Val<u64>,
-    own: M::Acc,
-) -> M::Acc {
-    let (place, lane) = (Place::new(tile), lane_id());
-    let identity = monoid.identity();
-    let number = |level: Level, i| first + level.number(tiles, i);
-    let show = |level, i, acc| when(lane.eq(0), || nodes.show(number(level, i), acc));
-    let (first_tile, first_group) = place.firsts();
-    // Each lane has a tile of the group, a group of the groups, and the first one the prefix.
-    let of_tile = nodes.seen(number(Level::Tile, first_tile + lane.cast::<u64>()), identity);
-    let of_group = nodes.seen(number(Level::Group, first_group + lane.cast::<u64>()), identity);
-    let of_prefix = nodes.seen(number(Level::Prefix, place.groups), identity);
-    let has_tile = lane.lt(place.in_group);
-    let has_group = lane.lt(place.in_groups);
-    let has_prefix = lane.eq(0) & place.groups.ne(0);
-    let wait_for = |seen: &Seen, condition| {
-        let acc = vars(identity);
-        when(condition, || acc.set(seen.wait(identity)));
-        acc.get()
-    };
-    // All three at once: most often they are there.
-    when(has_tile, || of_tile.look());
-    when(has_group, || of_group.look());
-    when(has_prefix, || of_prefix.look());
-    let before_in_group = fold_warp(monoid, wait_for(&of_tile, has_tile), RADIX);
-    let with_own = monoid.combine(before_in_group, own);
-    // Shown before any wait for other groups, which would make a chain of all groups.
-    when(place.ends_group(), || show(Level::Group, place.group, with_own));
-    let groups = fold_warp(monoid, wait_for(&of_group, has_group), RADIX);
-    let before = monoid.combine(wait_for(&of_prefix, has_prefix), groups);
-    when(place.ends_groups(tiles), || {
-        show(Level::Prefix, place.groups + 1_u64, monoid.combine(before, with_own));
-    });
-    monoid.combine(before, before_in_group)
+    place: Place,
+    /// Groups whose tiles a warp each looks at: their own nodes may not be there yet.
+    near: u32,
+    of_tile: Seen,
+    of_group: Seen,
+    of_prefix: Seen,
+}
+
+impl LookBack {
+    /// Accumulators in shared memory that a look back takes: one a group, what lies before in the tile's own, and the
+    /// prefix.
+    pub(crate) const SLOTS: u32 = RADIX + 2;
+
+    /// Looks, where it `is_tile`, at what `warps` warps need to know: `first` is the row's first node.
+    pub(crate) fn begin<A: Registers>(
+        nodes: Nodes,
+        [first, tiles, tile]: [Val<u64>; 3],
+        is_tile: Val<bool>,
+        warps: u32,
+        like: A,
+    ) -> Self {
+        let (place, lane, warp) = (Place::new(tile), lane_id(), warp_id());
+        let number = |level: Level, i| first + level.number(tiles, i);
+        let (first_tile, first_group) = place.firsts();
+        let lane_of = |i: Val<u64>| i + lane.cast::<u64>();
+        // The first warp looks at the tile's own group, each of the others at one before it.
+        let back = (warp.min(place.in_groups) << RADIX.ilog2()).cast::<u64>();
+        let this = Self {
+            nodes,
+            first,
+            tiles,
+            near: warps - 1,
+            of_tile: nodes.seen(number(Level::Tile, lane_of(first_tile - back)), like),
+            of_group: nodes.seen(number(Level::Group, lane_of(first_group)), like),
+            of_prefix: nodes.seen(number(Level::Prefix, place.groups), like),
+            place,
+        };
+        when(is_tile, || {
+            when(this.has_tile(), || this.of_tile.look());
+            when(this.has_group(), || this.of_group.look());
+            when(this.has_prefix(), || this.of_prefix.look());
+        });
+        this
+    }
+
+    fn has_tile(&self) -> Val<bool> {
+        let is_own = warp_id().eq(0);
+        (is_own & lane_id().lt(self.place.in_group)) | (!is_own & warp_id().le(self.place.in_groups))
+    }
+
+    fn has_group(&self) -> Val<bool> {
+        warp_id().eq(0) & (lane_id() + self.near).lt(self.place.in_groups)
+    }
+
+    fn has_prefix(&self) -> Val<bool> {
+        thread_idx().x.eq(0) & self.place.groups.ne(0)
+    }
+
+    /// The fold of all tiles of the row before this one, in every thread. `own` is the tile's aggregate, which was shown;
+    /// the memory must not be read any more.
+    pub(crate) fn finish<M: Monoid>(
+        &self,
+        monoid: M,
+        own: M::Acc,
+        memory: <M::Acc as Registers>::Pointers<SharedSpace>,
+    ) -> M::Acc {
+        let (place, lane) = (&self.place, lane_id());
+        let identity = monoid.identity();
+        let show = |level: Level, i, acc| self.nodes.show(self.first + level.number(self.tiles, i), acc);
+        let wait_for = |seen: &Seen, condition| {
+            let acc = vars(identity);
+            when(condition, || acc.set(seen.wait(identity)));
+            acc.get()
+        };
+        let [of_own, of_prefix] = [RADIX, RADIX + 1];
+        let tiles = wait_for(&self.of_tile, self.has_tile());
+        let group = fold_warp(monoid, tiles, RADIX);
+        let is_own = warp_id().eq(0);
+        let to = is_own.select::<u32>(of_own, place.in_groups - warp_id());
+        when(lane.eq(0) & (is_own | warp_id().le(place.in_groups)), || group.store(memory, to));
+        let whole_group = vars(identity);
+        when(is_own, || {
+            when(place.ends_group(), || {
+                let all = fold_warp(monoid, M::Acc::select(lane.eq(RADIX - 1), own, tiles), RADIX);
+                when(lane.eq(0), || show(Level::Group, place.group, all));
+                whole_group.set(all);
+            });
+            when(self.has_group(), || self.of_group.wait(identity).store(memory, lane));
+            when(lane.eq(0), || wait_for(&self.of_prefix, self.has_prefix()).store(memory, of_prefix));
+        });
+        sync_threads();
+        let groups = vars(identity);
+        when(lane.lt(place.in_groups), || groups.set(M::Acc::load(memory, lane)));
+        let groups = Lanes::all_lanes().shfl(fold_warp(monoid, groups.get(), RADIX), 0);
+        let before = monoid.combine(M::Acc::load(memory, of_prefix), groups);
+        when(thread_idx().x.eq(0) & place.ends_groups(self.tiles), || {
+            show(Level::Prefix, place.groups + 1_u64, monoid.combine(before, whole_group.get()));
+        });
+        monoid.combine(before, M::Acc::load(memory, of_own))
+    }
 }

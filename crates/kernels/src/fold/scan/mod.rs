@@ -1,19 +1,20 @@
 //! Scans: for every item the fold of all items up to it, over any [`Monoid`](super::Monoid), along one axis, in one launch.
 //!
 //! A [`Scan`] is what users hold, a [`ScanPlan`] how it is carried out. `rows` stands its threads along the axis: groups
-//! of lanes take short rows, blocks long ones, and several blocks share a row by [`look_back`](self); `columns` stands
-//! them along a kept dimension. [`scan_warp`] is the level of a warp. [`Cumulative`] has the scans that users expect, by
-//! name.
+//! of lanes take short rows, blocks long ones; `columns` stands them along a kept dimension. Blocks share what is longer:
+//! by `walk` each takes tile after tile, by `stage` the next ones are on their way meanwhile, and by `look_back` it learns
+//! what lies before one. [`scan_warp`] is the level of a warp. [`Cumulative`] has the scans that users expect, by name.
 //!
 //! **Order.** The order of every prefix is fixed by shape and plan, so its bits never depend on timing. Decoupled
 //! look-back as published (Merrill and Garland, 2016) adds up whatever its predecessors have ready, which differs from
 //! run to run; waiting for the predecessor's prefix would be fixed but slow, one hop through memory a tile. Here tiles
 //! stand in a tree of radix 32: a tile adds the aggregates of its group before it, those of the groups before in its
-//! group of groups, and a prefix that is handed on once in 1024 tiles.
+//! group of groups, and a prefix that is handed on once in 1024 tiles. Only where there are so many columns that a tile
+//! comes long after the one before it, prefixes are handed on from tile to tile.
 //!
 //! **Accuracy.** A sum of floats is off by at most a rounding of all magnitudes in it for each step that leads to it, and
-//! [`ScanPlan::depth`] counts those: some thirty, and one for each tile that a block walks or for each 1024 tiles that blocks
-//! share.
+//! [`ScanPlan::depth`] counts those: some thirty, and one for each tile that hands a prefix on or for each 1024 tiles of a
+//! tree.
 
 mod columns;
 mod cumulative;
@@ -22,6 +23,8 @@ mod look_back;
 mod plan;
 mod rows;
 mod run;
+mod stage;
+mod walk;
 mod warp;
 
 pub use columns::ScanColumns;

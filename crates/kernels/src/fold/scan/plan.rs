@@ -1,10 +1,12 @@
 //! From the shape of a scan to the kernel and the launch. As for folds, the rules never look at the device: the order of
 //! a scan is part of its contract.
 
-use warpfold_device::LaunchConfig;
+use warpfold_device::{LaunchConfig, Limits};
 
 use super::geometry::{Geometry, OPERANDS, RESULTS, Step};
-use super::look_back::{COUNTERS, RADIX, num_nodes};
+use super::look_back::{RADIX, num_nodes};
+use super::stage::copied_bytes;
+use super::walk::COUNTERS;
 use super::{Direction, ScanColumns, ScanOrder, ScanRows, Tiles};
 use crate::elements::Run;
 use crate::layout::{Dim, Layout, dims};
@@ -14,11 +16,21 @@ use crate::{Dtype, Error, ErrorKind};
 const ENOUGH_BLOCKS: u64 = 512;
 /// Tiles that fill a GPU where blocks share rows.
 const ENOUGH_TILES: u64 = 256;
+/// Strips of columns whose tiles come so long after one another that a prefix is handed on without a wait.
+const ENOUGH_STRIPS: u64 = 256;
 /// Threads of a block that scans rows.
 const BLOCK: u32 = 256;
-/// Blocks that fit a multiprocessor where they share rows: they wait for one another most of their time. Of one row of
-/// 1 GiB an H200 (2026-11-20, driver 580) scanned 2,980 GB/s with four of them, by the registers that ptxas chose.
-const RESIDENT: u32 = 5;
+/// Threads of one where blocks share rows.
+const SHARED_BLOCK: u32 = 512;
+/// Bytes of a tile that blocks share.
+const TILE_BYTES: u32 = 64 << 10;
+/// Vectors that a thread has of one at most.
+const MOST_VECTORS: u32 = 16;
+/// Bytes of a tile of columns that hands prefixes on.
+const COLUMNS_TILE_BYTES: u32 = 32 << 10;
+/// Rows that a warp has of a tile of columns in a tree, and bytes of such tiles a multiprocessor.
+const MOST_ROWS: u32 = 32;
+const TREE_BYTES: u32 = 160 << 10;
 /// Bytes that a thread of a block holds: 256 threads x 8 blocks x 64 bytes are 128 KiB in flight a multiprocessor.
 const BYTES: u32 = 64;
 /// Vectors that a thread holds at most: each is a scan of its warp.
@@ -50,6 +62,20 @@ pub struct ScanPlan {
 }
 
 impl ScanPlan {
+    /// The launch on a device of these limits: where blocks share tiles, only as many as are resident at once. Which
+    /// block takes which tile changes nothing of the results.
+    #[must_use]
+    pub fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
+        let mut config = self.launch?;
+        let resident = match &self.shape {
+            ScanShape::Rows(ScanRows { tiles: Tiles::Split, resident, .. }) => *resident,
+            ScanShape::Columns(columns) if columns.tiles != Tiles::One => columns.resident,
+            _ => return Some(config),
+        };
+        config.grid[0] = config.grid[0].min(limits.num_sms * resident);
+        Some(config)
+    }
+
     /// Bytes of loads that a thread has under way at once.
     #[must_use]
     pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
@@ -174,21 +200,23 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error
     let vectors = len / u64::from(vector);
     // Short rows: a group of lanes each. Long ones, or a few: a block each.
     let is_long = vectors > 32 * 8 || (vectors > 64 && rows < ENOUGH_BLOCKS / 2);
-    let lanes = if is_long { BLOCK } else { vectors.next_power_of_two().clamp(1, 32) as u32 };
+    let is_shared = is_long && rows < ENOUGH_BLOCKS;
+    let copied = copied_bytes(problem.inputs, vector).filter(|_| is_shared && steps[0] == Step::Unit);
+    let block = if copied.is_some() { SHARED_BLOCK } else { BLOCK };
+    let lanes = if is_long { block } else { vectors.next_power_of_two().clamp(1, 32) as u32 };
     let a_vector = vector * problem.item_registers + problem.registers;
     let most = (BYTES * widest / (16 * vector)).min(REGISTERS / a_vector).clamp(1, VECTORS);
-    let parks = vector > 1 && matches!(problem.inputs, [dtype] if u64::from(vector) * dtype.bytes() == 16);
-    let most = if parks && lanes == BLOCK && rows < ENOUGH_BLOCKS {
-        // Blocks will share rows. Tiles are large, as each costs a look back, but not too few to fill a GPU.
-        let fit = (REGISTERS.saturating_sub(vector * problem.item_registers) / problem.registers).min(VECTORS);
-        let enough = vectors * rows / (u64::from(BLOCK) * ENOUGH_TILES);
-        enough.clamp(most.into(), fit.max(most).into()) as u32
+    let most = if let Some(bytes) = copied {
+        // Tiles are large, as each costs a look back, but not too few to fill a GPU.
+        let fit = (TILE_BYTES / (block * bytes)).min(REGISTERS / problem.registers).clamp(1, MOST_VECTORS);
+        let enough = vectors * rows / (u64::from(block) * ENOUGH_TILES);
+        enough.clamp(most.min(fit).into(), fit.into()) as u32
     } else {
         most
     };
     let unroll = unroll(vectors.div_ceil(lanes.into()), most);
     let mut shape = ScanRows {
-        block: BLOCK,
+        block,
         lanes,
         vector,
         unroll,
@@ -198,25 +226,24 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error
         kept: geometry.kept.len(),
         small: true,
         order: problem.order,
-        resident: 1,
+        resident: 4,
     };
     geometry.tiles = vectors.div_ceil(u64::from(lanes * unroll)).max(1);
-    let (mut blocks, mut nodes) = (rows.div_ceil(u64::from(BLOCK / lanes)), 0);
+    let (mut blocks, mut nodes) = (rows.div_ceil(u64::from(block / lanes)), 0);
     if geometry.tiles > 1 {
         shape.tiles = Tiles::Loop;
-        if is_long && rows < ENOUGH_BLOCKS {
+        if is_shared {
             shape.tiles = Tiles::Split;
-            shape.resident = match widest {
-                _ if !parks || problem.registers > 1 => 1,
-                2 | 16 => RESIDENT - 1,
-                _ => RESIDENT,
-            };
+            if let Some(bytes) = copied {
+                // Smaller tiles, more blocks.
+                shape.resident = (TILE_BYTES / (block * unroll * bytes)).clamp(1, 4);
+            }
             blocks = rows * geometry.tiles;
             nodes = num_nodes(geometry.tiles) * rows;
         }
     }
     shape.small = is_small(&geometry);
-    finish(problem, ScanShape::Rows(shape), geometry, blocks, BLOCK, nodes)
+    finish(problem, ScanShape::Rows(shape), geometry, blocks, block, nodes)
 }
 
 fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error> {
@@ -226,15 +253,17 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Er
     others.push(&geometry.axis);
     let outer_size: u64 = outer.iter().map(|dim: &Dim| dim.size).product();
     let blocks_of = |vector: u32| outer_size * inner.size.div_ceil(32 * u64::from(vector));
-    // As many columns a thread as one aligned access gives, while registers and blocks last; where blocks have to share
-    // columns, as few as make whole lines of a warp: each column is looked back for by itself.
+    // As many columns a thread as one aligned access gives, while registers and blocks last. Of long columns 8 bytes: each
+    // column is looked back for by itself.
     let registers = problem.item_registers.max(problem.registers);
     let most = vector_of(problem).min(REGISTERS / (MIN_COLUMN_ROWS * registers)).min(4);
     let widest = problem.inputs.iter().chain(problem.outputs).map(|dtype| dtype.bytes()).max().unwrap_or(1);
     let is_good = |vector: &u32| {
-        inner.size.is_multiple_of(u64::from(*vector))
-            && is_aligned(problem, *vector, &others)
-            && (blocks_of(*vector) >= ENOUGH_BLOCKS || *vector == 2 && widest <= 2)
+        let (strips, bytes) = (blocks_of(*vector), u64::from(*vector) * widest);
+        let is_short = len * u64::from(vector * registers) <= u64::from(8 * REGISTERS);
+        let is_enough =
+            if is_short { strips >= ENOUGH_BLOCKS } else { bytes <= 8 && strips >= ENOUGH_STRIPS || bytes <= 4 };
+        inner.size.is_multiple_of(u64::from(*vector)) && is_aligned(problem, *vector, &others) && is_enough
     };
     let vector = [4, 2].into_iter().filter(|vector| *vector <= most).find(is_good).unwrap_or(1);
     let mut runs = [Run::Narrow; OPERANDS];
@@ -245,31 +274,41 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Er
             _ => Run::Narrow,
         };
     }
-    let warps = len.next_power_of_two().clamp(1, 8) as u32;
-    let unroll =
-        unroll(len.div_ceil(warps.into()), (REGISTERS / (vector * registers * if widest > 4 { 2 } else { 1 })).max(1));
     let mut blocks = blocks_of(vector);
-    geometry.tiles = len.div_ceil(u64::from(warps * unroll)).max(1);
-    let (mut tiles, mut nodes) = (Tiles::One, 0);
-    if geometry.tiles > 1 {
-        tiles = Tiles::Loop;
-        if blocks < ENOUGH_BLOCKS && geometry.tiles > 2 {
-            tiles = Tiles::Split;
-            nodes = num_nodes(geometry.tiles) * geometry.rows;
-            blocks *= geometry.tiles;
-        }
-    }
-    let shape = ScanColumns {
-        warps,
+    let mut shape = ScanColumns {
+        warps: len.next_power_of_two().clamp(1, 8) as u32,
         vector,
-        unroll,
+        unroll: (REGISTERS / (vector * registers * if widest > 4 { 2 } else { 1 })).max(1),
         runs: [runs[0], runs[1]],
         kept: geometry.kept.len(),
-        tiles,
-        small: is_small(&geometry),
+        tiles: Tiles::One,
+        resident: 4,
+        small: true,
         order: problem.order,
     };
-    finish(problem, ScanShape::Columns(shape), geometry, blocks, 32 * warps, nodes)
+    let mut nodes = 0;
+    if len > shape.tile() {
+        shape.tiles = if blocks >= ENOUGH_STRIPS { Tiles::Loop } else { Tiles::Split };
+        if let Some(bytes) = shape.copied_bytes(problem.inputs) {
+            let warp_bytes = 32 * bytes;
+            // Columns in a tree have high tiles, as each node is one column's.
+            (shape.unroll, shape.resident) = match shape.tiles {
+                Tiles::Split => (MOST_ROWS, (TREE_BYTES / (shape.warps * warp_bytes * MOST_ROWS)).clamp(1, 3)),
+                _ => (COLUMNS_TILE_BYTES / (shape.warps * warp_bytes), 2),
+            };
+            let enough = len * blocks / (u64::from(shape.warps) * ENOUGH_TILES);
+            shape.unroll = enough.clamp(shape.unroll.min(8).into(), shape.unroll.into()) as u32;
+        }
+    }
+    shape.unroll = unroll(len.div_ceil(shape.warps.into()), shape.unroll);
+    geometry.tiles = len.div_ceil(shape.tile()).max(1);
+    if shape.tiles != Tiles::One {
+        nodes = num_nodes(geometry.tiles) * geometry.rows;
+        blocks *= geometry.tiles;
+    }
+    shape.small = is_small(&geometry);
+    let block = 32 * shape.warps;
+    finish(problem, ScanShape::Columns(shape), geometry, blocks, block, nodes)
 }
 
 /// `nodes`: accumulators of blocks that share rows.

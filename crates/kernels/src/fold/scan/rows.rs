@@ -1,15 +1,17 @@
 //! The scan whose threads stand along the axis: groups of lanes, or blocks, that walk a row tile by tile or share it.
 
 use warpfold_lang::{
-    Array, Global, Registers, Shared, SharedSpace, Val, Vars, block_idx, join_words, kernel, lane_id, range, shared,
-    sync_threads, thread_idx, vars, warp_id, when,
+    Array, Global, Registers, SharedSpace, Val, Vars, block_idx, kernel, lane_id, range, thread_idx, vars, warp_id,
+    when,
 };
 
 use super::geometry::{OPERANDS, RESULTS, WORDS, Words};
-use super::look_back::{Nodes, look_back, nodes_of};
+use super::look_back::{LookBack, nodes_of};
+use super::stage::{SLOTS, Stage, copied_bytes};
+use super::walk::Queue;
 use super::warp::{lane_before, last_lane, scan_warps};
 use super::{Direction, Prefix, Scan, ScanOrder, Step, scan_warp};
-use crate::elements::{Origin, Place, Run};
+use crate::elements::{Place, Run};
 use crate::fold::geometry::divide;
 use crate::fold::{Monoid, Position, fold_warp};
 use crate::{AnyKernel, Dtype};
@@ -19,9 +21,9 @@ use crate::{AnyKernel, Dtype};
 pub enum Tiles {
     /// One.
     One,
-    /// Several, one after the other by the same threads.
+    /// Several, one after the other: what lies before is handed on from tile to tile.
     Loop,
-    /// Several, each by a block of its own.
+    /// Several at once, by blocks that look at each other's through a tree.
     Split,
 }
 
@@ -48,7 +50,7 @@ pub struct ScanRows {
     pub small: bool,
     /// What is given for each item.
     pub order: ScanOrder,
-    /// Blocks that have to fit a multiprocessor.
+    /// Blocks that shall fit a multiprocessor, where blocks share rows.
     pub resident: u32,
 }
 
@@ -58,12 +60,9 @@ impl ScanRows {
         self.lanes as u64 * self.vector as u64 * self.unroll as u64
     }
 
-    /// Whether vectors wait in shared memory while the block waits for others: in registers they would leave room for
-    /// half as many blocks.
-    fn parks(&self, inputs: &[Dtype]) -> bool {
-        let [dtype] = inputs else { return false };
-        let is_full = u64::from(self.vector) * dtype.bytes() == 16;
-        is_full && self.steps[0] == Step::Unit && self.tiles == Tiles::Split
+    /// Bytes of vectors that can be copied in the background.
+    pub(crate) fn copied_bytes(&self, inputs: &[Dtype]) -> Option<u32> {
+        copied_bytes(inputs, self.vector).filter(|_| self.steps[0] == Step::Unit)
     }
 
     /// Lanes that scan by shuffles.
@@ -87,47 +86,156 @@ fn fold_items<M: Monoid>(monoid: M, items: &[M::Item], first: Position) -> M::Ac
     items.iter().zip(0..).skip(1).fold(acc, |acc, (item, i)| monoid.push(acc, *item, first.plus(i)))
 }
 
-/// What one thread has of a row, while the kernel is built.
-struct Row<'a, M: Monoid> {
+/// What one thread has of the rows, while the kernel is built.
+struct Rows<'a, M: Monoid> {
     scan: &'a Scan<M>,
     shape: &'a ScanRows,
     words: Words,
-    inputs: Vec<Global<u8>>,
-    outputs: Vec<Global<u8>>,
-    /// Whether it is a row; else a copy of the last one, whose results nobody wants.
-    is_row: Val<bool>,
+    inputs: [Global<u8>; 2],
+    outputs: [Global<u8>; 2],
     /// The first item of the thread in a tile.
     first: Val<u64>,
     /// Items in whole vectors.
     whole: Val<u64>,
 }
 
-/// Items side by side: in registers, or as four words in shared memory.
-enum Group<I> {
-    Items(Vec<I>),
-    Parked([Val<u32>; 4], Shared<u32>),
+/// One of them.
+struct Row<'a, M: Monoid> {
+    rows: &'a Rows<'a, M>,
+    inputs: Vec<Global<u8>>,
+    outputs: Vec<Global<u8>>,
+    /// Whether it is a row; else a copy of the last one, whose results nobody wants.
+    is_row: Val<bool>,
+}
+
+impl<M: Monoid> Rows<'_, M> {
+    /// The row of a number; threads beyond the last row scan it as well, so that the lanes of a warp stay together.
+    fn row(&self, row: Val<u64>) -> Row<'_, M> {
+        let ScanRows { block, lanes, kept, small, .. } = *self.shape;
+        let is_alone = block == lanes;
+        let is_row = if is_alone { Val::constant(true) } else { row.lt(self.words.rows()) };
+        let inside = if is_alone { row } else { row.min(self.words.rows() - 1) };
+        let offsets = self.words.offsets(kept, inside, small);
+        let at = |pointer: &Global<u8>, dtype: &Dtype, operand: usize| pointer.at(offsets[operand] * dtype.bytes());
+        let inputs = self.inputs.iter().zip(self.scan.source.dtypes()).zip(0..);
+        let outputs = self.outputs.iter().zip(self.scan.sink.dtypes());
+        Row {
+            rows: self,
+            inputs: inputs.map(|((pointer, dtype), i)| at(pointer, dtype, i)).collect(),
+            outputs: outputs.map(|(pointer, dtype)| at(pointer, dtype, RESULTS)).collect(),
+            is_row,
+        }
+    }
+
+    /// The thread's first item in a tile.
+    fn first(&self, tile: Val<u64>) -> Val<u64> {
+        tile * self.shape.tile() + self.first
+    }
+
+    /// How far behind the first one the thread's vectors begin.
+    fn offsets(&self) -> impl Iterator<Item = u32> + use<M> {
+        let step = self.shape.width() * self.shape.vector;
+        (0..self.shape.unroll).map(move |u| u * step)
+    }
+
+    /// What lies before each vector of the warp's part of a tile in that part, and the fold of all of it. `items` gives a
+    /// vector.
+    fn scan_vectors(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>) -> (Vec<M::Acc>, M::Acc) {
+        let (monoid, width) = (self.scan.monoid, self.shape.width());
+        let mut ours: Option<M::Acc> = None;
+        let mut prefixes = Vec::new();
+        for (offset, u) in self.offsets().zip(0..) {
+            let acc = fold_items(monoid, &items(u), Position::new(first, u64::from(offset)));
+            let scanned = scan_warp(monoid, acc, width);
+            let of_lanes = lane_before(monoid, scanned, width);
+            prefixes.push(ours.map_or(of_lanes, |ours| monoid.combine(ours, of_lanes)));
+            let all = last_lane(scanned, width);
+            ours = Some(ours.map_or(all, |ours| monoid.combine(ours, all)));
+        }
+        (prefixes, ours.expect("a tile has a vector"))
+    }
+
+    /// The fold of the warp's part of a tile, in its first lane: by shuffles once, if the order of the items may change.
+    fn fold_vectors(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>) -> M::Acc {
+        let monoid = self.scan.monoid;
+        let fold = |(offset, u): (u32, u32)| {
+            let acc = fold_items(monoid, &items(u), Position::new(first, u64::from(offset)));
+            if M::COMMUTES { acc } else { fold_warp(monoid, acc, 32) }
+        };
+        let ours = self.offsets().zip(0..).map(fold).collect::<Vec<_>>();
+        let ours = ours.into_iter().reduce(|left, right| monoid.combine(left, right)).expect("a tile has a vector");
+        if M::COMMUTES { fold_warp(monoid, ours, 32) } else { ours }
+    }
+
+    /// Scans the tiles that blocks share.
+    fn share(&self, marks: Global<u64>) {
+        let ScanRows { block, unroll, kept, small, .. } = *self.shape;
+        let (scan, words, monoid, warps) = (self.scan, self.words, self.scan.monoid, block / 32);
+        let stage = Stage::new(&scan.source, block, unroll, SLOTS, self.shape.copied_bytes(scan.source.dtypes()));
+        let queue = Queue::begin(marks, (words.rows() * words.tiles()).cast(), stage.slots());
+        let nodes = queue.nodes(words.rows() * nodes_of(words.tiles()));
+        let items = |slot, u| self.shape.order.turn(stage.items(slot, u));
+        let (of_warps, of_tiles) = (monoid.identity().shared(warps), monoid.identity().shared(LookBack::SLOTS));
+        // Tiles of all rows in turn, so that a tile comes long after the one before it.
+        let place = |ticket: Val<u32>| match (ticket.cast::<u64>(), kept) {
+            (ticket, 0) => (ticket, Val::constant(0)),
+            (ticket, _) => divide(ticket, words.rows(), small),
+        };
+        let node = |row: Val<u64>| if kept == 0 { Val::constant(0) } else { row * nodes_of(words.tiles()) };
+        // Of the tile that was shown last: the folds of the warps before, and of all of it.
+        let shown = vars((monoid.identity(), monoid.identity()));
+        queue.walk(
+            |ticket, slot| {
+                let (tile, row) = place(ticket);
+                self.row(row).take(&stage, slot, self.first(tile));
+            },
+            |last| stage.wait(last),
+            |ticket, is_tile| {
+                let (tile, row) = place(ticket);
+                let nodes_of_tile = [node(row), words.tiles(), tile];
+                (LookBack::begin(nodes, nodes_of_tile, is_tile, warps, monoid.identity()), shown.get())
+            },
+            |ticket, slot| {
+                let (tile, row) = place(ticket);
+                let ours = self.fold_vectors(|u| items(slot, u), self.first(tile));
+                let (before, all) = scan_warps(monoid, ours, warps, of_warps, Val::constant(0));
+                when(thread_idx().x.eq(0), || nodes.show(node(row) + tile, all));
+                shown.set((before, all));
+            },
+            |ticket, slot, (look_back, (of_warps, own))| {
+                let (tile, row) = place(ticket);
+                let first = self.first(tile);
+                let (prefixes, _) = self.scan_vectors(|u| items(slot, u), first);
+                let before = monoid.combine(look_back.finish(monoid, own, of_tiles), of_warps);
+                self.row(row).finish(|u| items(slot, u), first, &prefixes, Some(before));
+            },
+            |_| {},
+        );
+    }
 }
 
 impl<M: Monoid> Row<'_, M> {
     /// Where the `n` items lie that come `further` behind a position.
     fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, n: u32, at: (Val<u64>, Further)) -> Global<u8> {
         let (position, further) = at;
-        let step = self.shape.steps[operand];
-        let memory = self.shape.order.locate(self.words.len(), position, n);
-        let pointer = self.words.along_axis(base, operand, step, dtype.bytes(), memory);
-        let bytes = dtype.bytes() as i64 * if self.shape.order.direction == Direction::Forward { 1 } else { -1 };
+        let Rows { shape: ScanRows { steps, order, .. }, words, .. } = *self.rows;
+        let step = steps[operand];
+        let memory = order.locate(words.len(), position, n);
+        let pointer = words.along_axis(base, operand, step, dtype.bytes(), memory);
+        let bytes = dtype.bytes() as i64 * if order.direction == Direction::Forward { 1 } else { -1 };
         match (step, further) {
             (Step::Zero, _) | (_, Further::Items(0)) => pointer,
             (Step::Unit, Further::Items(items)) => pointer.at(i64::from(items) * bytes),
             (Step::Unit, Further::AtMost(items)) => pointer.at(items.cast::<i64>() * bytes),
-            (Step::Any, Further::Items(items)) => pointer.at(self.words.axis(operand) * (i64::from(items) * bytes)),
-            (Step::Any, Further::AtMost(items)) => pointer.at(self.words.axis(operand) * (items.cast::<i64>() * bytes)),
+            (Step::Any, Further::Items(items)) => pointer.at(words.axis(operand) * (i64::from(items) * bytes)),
+            (Step::Any, Further::AtMost(items)) => pointer.at(words.axis(operand) * (items.cast::<i64>() * bytes)),
         }
     }
 
-    /// `n` items that come `further` behind a position.
+    /// `n` items that come `further` behind a position, as they lie in memory.
     fn load(&self, n: u32, at: (Val<u64>, Further)) -> Vec<M::Item> {
-        let ScanRows { vector, steps, order, .. } = *self.shape;
+        let ScanRows { vector, steps, .. } = *self.rows.shape;
+        let source = &self.rows.scan.source;
         let place = |(input, dtype): (usize, &Dtype)| {
             let run = match steps[input] {
                 Step::Zero => Run::Same,
@@ -136,169 +244,110 @@ impl<M: Monoid> Row<'_, M> {
             };
             Place { pointer: self.place(self.inputs[input], input, *dtype, n, at), run }
         };
-        let places: Vec<_> = self.scan.source.dtypes().iter().enumerate().map(place).collect();
-        order.turn(self.scan.source.load(&places, n))
+        source.load(&source.dtypes().iter().enumerate().map(place).collect::<Vec<_>>(), n)
     }
 
-    /// The same items as [`Row::load`] gives, from the words that they share.
-    fn unpack(&self, words: &[Val<u32>]) -> Vec<M::Item> {
-        let source = &self.scan.source;
-        let items: Vec<_> = match source.dtypes()[0].bytes() {
-            8 => {
-                let longs = words.chunks(2).map(|halves| join_words(Val::constant(0_u64), halves));
-                longs.flat_map(|long| source.load_from(&[Origin::Long(long)], 1)).collect()
-            }
-            bytes => {
-                let each = 4 / bytes as u32;
-                words.iter().flat_map(|word| source.load_from(&[Origin::Word(*word)], each)).collect()
-            }
-        };
-        self.shape.order.turn(items)
-    }
-
-    /// Loads the vectors of a tile, all before the first is used.
-    fn groups(&self, offsets: &[u32], first: Val<u64>) -> Vec<Group<M::Item>> {
-        let ScanRows { block, vector, .. } = *self.shape;
+    /// Where the vectors of a tile lie.
+    fn vectors(&self, first: Val<u64>) -> impl Iterator<Item = (Val<u64>, Further)> + use<M> {
         // What lies behind the end of the row comes last in the order of the scan, so it does not matter what it is.
-        let last = self.whole - u64::from(vector);
+        let last = self.rows.whole - u64::from(self.rows.shape.vector);
         let inside = first.min(last);
         let further = (last - inside).min(u64::from(u32::MAX >> 1)).cast::<u32>();
-        let at = |offset: &u32| match *offset {
+        self.rows.offsets().map(move |offset| match offset {
             0 => (inside, Further::Items(0)),
             offset => (inside, Further::AtMost(further.min(offset))),
-        };
-        if !self.shape.parks(self.scan.source.dtypes()) {
-            return offsets.iter().map(|offset| Group::Items(self.load(vector, at(offset)))).collect();
-        }
-        let dtype = self.scan.source.dtypes()[0];
-        let words = offsets
-            .iter()
-            .map(|offset| self.place(self.inputs[0], 0, dtype, vector, at(offset)).reinterpret::<u32>().get_vec::<4>());
-        let words: Vec<_> = words.collect();
-        let parked = shared::<u32>(4 * block * offsets.len() as u32).at(thread_idx().x * 4);
-        let park = |(words, i): (&[Val<u32>; 4], u32)| {
-            let to = parked.at(i * 4 * block);
-            to.set_vec(*words);
-            Group::Parked(*words, to)
-        };
-        words.iter().zip(0..).map(park).collect()
+        })
     }
 
-    /// The items of a group, as they were loaded, or again from where they wait.
-    fn items(&self, group: &Group<M::Item>, again: bool) -> Vec<M::Item> {
-        match group {
-            Group::Items(items) => items.clone(),
-            Group::Parked(words, _) if !again => self.unpack(words),
-            Group::Parked(_, from) => self.unpack(&from.get_vec::<4>()),
+    /// Takes the vectors of a tile into a slot.
+    fn take(&self, stage: &Stage<'_, M::Item>, slot: Val<u32>, first: Val<u64>) {
+        let (n, dtype) = (self.rows.shape.vector, self.rows.scan.source.dtypes()[0]);
+        for (at, u) in self.vectors(first).zip(0..) {
+            stage.take(slot, u, || self.place(self.inputs[0], 0, dtype, n, at), || self.load(n, at));
         }
-    }
-
-    /// The fold of what the thread's vectors have, without the order of the scan: for a monoid that commutes.
-    fn total(&self, groups: &[Group<M::Item>], offsets: &[u32], first: Val<u64>) -> M::Acc {
-        let monoid = self.scan.monoid;
-        let of_group = |(group, offset): (&Group<M::Item>, &u32)| {
-            let (items, at) = (self.items(group, false), Position::new(first, u64::from(*offset)));
-            fold_items(monoid, &items, at)
-        };
-        let totals = groups.iter().zip(offsets).map(of_group).collect::<Vec<_>>();
-        totals.into_iter().reduce(|left, right| monoid.combine(left, right)).expect("a tile has a vector")
     }
 
     fn store(&self, values: Vec<M::Output>, at: (Val<u64>, Further)) {
         let n = values.len() as u32;
+        let sink = &self.rows.scan.sink;
         let to = |(output, dtype): (&Global<u8>, &Dtype)| self.place(*output, RESULTS, *dtype, n, at);
-        let to: Vec<_> = self.outputs.iter().zip(self.scan.sink.dtypes()).map(to).collect();
-        self.scan.sink.store(&to, &self.shape.order.turn(values), n > 1);
+        let to: Vec<_> = self.outputs.iter().zip(sink.dtypes()).map(to).collect();
+        sink.store(&to, &self.rows.shape.order.turn(values), n > 1);
     }
 
     /// Takes in an item, and gives what the prefix of its position finishes to.
     fn step(&self, acc: M::Acc, item: M::Item, first: Val<u64>, i: u64) -> (M::Acc, M::Output) {
-        let monoid = self.scan.monoid;
+        let monoid = self.rows.scan.monoid;
         let after = monoid.push(acc, item, Position::new(first, i));
-        let result = match self.shape.order.prefix {
+        let result = match self.rows.shape.order.prefix {
             Prefix::Inclusive => monoid.finish(after, first + (i + 1)),
             Prefix::Exclusive => monoid.finish(acc, first + i),
         };
         (after, result)
     }
 
-    /// Scans a tile. `show` is given the aggregate of a tile that others wait for as soon as it is known; `before` is given
-    /// it, if anyone needs it, and gives the fold of all tiles before.
+    /// Scans a tile that no other block waits for; `before` is the fold of all tiles before, if there are any. Gives the
+    /// tile's aggregate.
     fn tile(
         &self,
         tile: Val<u64>,
         of_warps: Option<(<M::Acc as Registers>::Pointers<SharedSpace>, Val<u32>)>,
-        show: impl Fn(M::Acc),
-        before: impl FnOnce(M::Acc) -> Option<M::Acc>,
+        before: Option<M::Acc>,
     ) -> M::Acc {
-        let ScanRows { block, vector, unroll, tail, tiles, .. } = *self.shape;
-        let (monoid, width) = (self.scan.monoid, self.shape.width());
+        let Rows { scan: Scan { monoid, .. }, shape: ScanRows { block, vector, order, .. }, .. } = *self.rows;
         // Load
-        let first = tile * self.shape.tile() + self.first;
-        let offsets: Vec<_> = (0..unroll).map(|u| u * width * vector).collect();
-        let groups = self.groups(&offsets, first);
-        // Tiles that others wait for: their folds come first, and are shown before the scan.
-        let is_early = M::COMMUTES && tiles == Tiles::Split;
-        let early = is_early.then(|| {
-            let total = fold_warp(monoid, self.total(&groups, &offsets, first), 32);
-            let (memory, at) = of_warps.expect("a block has warps");
-            let (before, all) = scan_warps(monoid, total, block / 32, memory, at);
-            show(all);
-            (before, all)
-        });
+        let first = self.rows.first(tile);
+        let groups: Vec<_> = self.vectors(first).map(|at| order.turn(self.load(*vector, at))).collect();
         // Scan: vectors by threads, lanes, warps, tiles
-        let mut ours: Option<M::Acc> = None;
-        let mut prefixes = Vec::new();
-        for (group, offset) in groups.iter().zip(&offsets) {
-            let acc = fold_items(monoid, &self.items(group, is_early), Position::new(first, u64::from(*offset)));
-            let scanned = scan_warp(monoid, acc, width);
-            let of_lanes = lane_before(monoid, scanned, width);
-            prefixes.push(ours.map_or(of_lanes, |ours| monoid.combine(ours, of_lanes)));
-            let all = last_lane(scanned, width);
-            ours = Some(ours.map_or(all, |ours| monoid.combine(ours, all)));
-        }
-        let ours = ours.expect("a tile has a vector");
-        let (of_warps, all) = match (early, of_warps) {
-            (Some((before, all)), _) => (Some(before), all),
-            (None, None) => (None, ours),
-            (None, Some((memory, first))) => {
-                let (before, all) = scan_warps(monoid, ours, block / 32, memory, first);
-                if tiles == Tiles::Split {
-                    show(all);
-                }
+        let items = |u: u32| groups[u as usize].clone();
+        let (prefixes, ours) = self.rows.scan_vectors(items, first);
+        let (of_warps, all) = match of_warps {
+            None => (None, ours),
+            Some((memory, first)) => {
+                let (before, all) = scan_warps(*monoid, ours, block / 32, memory, first);
                 (Some(before), all)
             }
         };
-        let of_tiles = before(all);
         // Epilogue
-        let before = [of_tiles, of_warps].into_iter().flatten().reduce(|left, right| monoid.combine(left, right));
+        let before = [before, of_warps].into_iter().flatten().reduce(|left, right| monoid.combine(left, right));
+        self.finish(items, first, &prefixes, before);
+        all
+    }
+
+    /// Stores the results of a tile: `before` is all before the warp's part, `prefixes` what lies in it before each vector.
+    fn finish(
+        &self,
+        items: impl Fn(u32) -> Vec<M::Item>,
+        first: Val<u64>,
+        prefixes: &[M::Acc],
+        before: Option<M::Acc>,
+    ) {
+        let Rows { shape: ScanRows { vector, tail, .. }, whole, .. } = *self.rows;
         // Items of the row from this thread's first one on.
-        let rest = self.whole.max(first) - first;
+        let rest = whole.max(first) - first;
         let rest = rest.min(u64::from(u32::MAX)).cast::<u32>();
-        for ((group, offset), prefix) in groups.iter().zip(&offsets).zip(prefixes) {
-            let items = self.items(group, true);
-            let mut acc = before.map_or(prefix, |before| monoid.combine(before, prefix));
+        for ((offset, u), prefix) in self.rows.offsets().zip(0..).zip(prefixes) {
+            let mut acc = before.map_or(*prefix, |before| self.rows.scan.monoid.combine(before, *prefix));
             let mut results = Vec::new();
-            for (item, i) in items.into_iter().zip(u64::from(*offset)..) {
+            for (item, i) in items(u).into_iter().zip(u64::from(offset)..) {
                 let (after, result) = self.step(acc, item, first, i);
                 acc = after;
                 results.push(result);
             }
-            when(self.is_row & rest.gt(*offset), || {
-                self.store(results, (first, Further::Items(*offset)));
-                if tail {
+            when(self.is_row & rest.gt(offset), || {
+                self.store(results, (first, Further::Items(offset)));
+                if *tail {
                     // The thread with the last whole vector goes on to the end of the row.
-                    when(rest.eq(*offset + vector), || self.tail(acc));
+                    when(rest.eq(offset + vector), || self.tail(acc));
                 }
             });
         }
-        all
     }
 
     /// From the last whole vector to the end of the row.
     fn tail(&self, acc: M::Acc) {
         let acc = vars(acc);
-        range(self.whole, self.words.len(), 1, |i| {
+        range(self.rows.whole, self.rows.words.len(), 1, |i| {
             let item = self.load(1, (i, Further::Items(0)))[0];
             let (after, result) = self.step(acc.get(), item, i, 0);
             acc.set(after);
@@ -308,7 +357,7 @@ impl<M: Monoid> Row<'_, M> {
 }
 
 pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKernel {
-    let (name, block, resident) = (format!("{}_scan_rows", scan.name), shape.block, shape.resident);
+    let (name, block) = (format!("{}_scan_rows", scan.name), shape.block);
     let (scan, shape) = (scan.clone(), shape.clone());
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
@@ -316,78 +365,43 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
                      out1: Global<u8>,
                      marks: Global<u64>,
                      words: Array<u64, WORDS>| {
-        // Contract: the grid has in x a block for each `block / lanes` rows, or for each tile of each row.
+        // Contract: the grid has in x a block for each `block / lanes` rows, or any number of blocks that share tiles.
         let words = Words(words);
-        let ScanRows { lanes, vector, tail, tiles, kept, small, .. } = shape;
+        let ScanRows { lanes, vector, tail, tiles, .. } = shape;
         let (monoid, width) = (scan.monoid, shape.width());
-        let thread = thread_idx().x;
-        let groups = block / lanes;
-        let begun = (tiles == Tiles::Split).then(|| Nodes::begin(marks, words.rows() * nodes_of(words.tiles())));
-        let (row, tile) = match tiles {
-            // Tiles of all rows in turn, so that a tile comes long after the one before it.
-            Tiles::Split => {
-                let ticket = begun.expect("tiles that blocks share have tickets").1.cast::<u64>();
-                let (tile, row) =
-                    if kept == 0 { (ticket, Val::constant(0)) } else { divide(ticket, words.rows(), small) };
-                (row, tile)
-            }
-            Tiles::One | Tiles::Loop if groups == 1 => (block_idx().x.cast(), Val::constant(0)),
-            Tiles::One | Tiles::Loop => {
-                let own = (thread >> lanes.ilog2()).cast::<u64>();
-                (block_idx().x.cast::<u64>() * u64::from(groups) + own, Val::constant(0))
-            }
-        };
-        let is_row = if groups == 1 { Val::constant(true) } else { row.lt(words.rows()) };
-        // Threads beyond the last row scan it as well, so that the lanes of a warp stay together.
-        let inside = if groups == 1 { row } else { row.min(words.rows() - 1) };
-        let offsets = words.offsets(kept, inside, small);
-        let at = |pointer: Global<u8>, dtype: &Dtype, operand: usize| pointer.at(offsets[operand] * dtype.bytes());
-        let inputs = [in0, in1].into_iter().zip(scan.source.dtypes()).zip(0..).map(|((p, dtype), i)| at(p, dtype, i));
-        let outputs = [out0, out1].into_iter().zip(scan.sink.dtypes()).map(|(p, dtype)| at(p, dtype, RESULTS));
         let of_warp = if lanes > 32 { warp_id() * (shape.tile() as u32 / (lanes / 32)) } else { Val::constant(0) };
-        let own = Row {
+        let rows = Rows {
             scan: &scan,
             shape: &shape,
             words,
-            inputs: inputs.collect(),
-            outputs: outputs.collect(),
-            is_row,
+            inputs: [in0, in1],
+            outputs: [out0, out1],
             first: (of_warp + (lane_id() & (width - 1)) * vector).cast(),
             whole: if tail { words.len() & !u64::from(vector - 1) } else { words.len() },
         };
+        if tiles == Tiles::Split {
+            return rows.share(marks);
+        }
+        let block_of_rows = block_idx().x.cast::<u64>();
+        let row = rows.row(match block / lanes {
+            1 => block_of_rows,
+            groups => block_of_rows * u64::from(groups) + (thread_idx().x >> lanes.ilog2()).cast::<u64>(),
+        });
         let num_warps = block / 32;
         let for_warps = |copies| (lanes > 32).then(|| monoid.identity().shared(copies * num_warps));
-        match tiles {
-            Tiles::One => {
-                own.tile(tile, for_warps(1).map(|memory| (memory, Val::constant(0))), drop, |_| None);
-            }
-            Tiles::Loop => {
-                // Two copies in turn: who writes one has passed the barrier behind the last read of it.
-                let of_warps = for_warps(2);
-                let carry: Vars<M::Acc> = vars(monoid.identity());
-                range(0, words.tiles(), 1, |tile: Val<u64>| {
-                    let copy = (tile.cast::<u32>() & 1) * num_warps;
-                    let before = carry.get();
-                    let all = own.tile(tile, of_warps.map(|memory| (memory, copy)), drop, |_| Some(before));
-                    carry.set(monoid.combine(before, all));
-                });
-            }
-            Tiles::Split => {
-                let (nodes, _) = begun.expect("tiles that blocks share have nodes");
-                let first = if kept == 0 { Val::constant(0) } else { row * nodes_of(words.tiles()) };
-                let show = |all| when(thread.eq(0), || nodes.show(first + tile, all));
-                own.tile(tile, for_warps(1).map(|memory| (memory, Val::constant(0))), show, |all| {
-                    let of_tiles = monoid.identity().shared(1);
-                    when(warp_id().eq(0), || {
-                        let before = look_back(monoid, nodes, first, words.tiles(), tile, all);
-                        when(lane_id().eq(0), || before.store(of_tiles, 0_u32));
-                    });
-                    sync_threads();
-                    Some(M::Acc::load(of_tiles, 0_u32))
-                });
-            }
+        if tiles == Tiles::One {
+            row.tile(Val::constant(0), for_warps(1).map(|memory| (memory, Val::constant(0))), None);
+            return;
         }
+        // Two copies in turn: who writes one has passed the barrier behind the last read of it.
+        let of_warps = for_warps(2);
+        let carry: Vars<M::Acc> = vars(monoid.identity());
+        range(0, words.tiles(), 1, |tile: Val<u64>| {
+            let copy = (tile.cast::<u32>() & 1) * num_warps;
+            let before = carry.get();
+            let all = row.tile(tile, of_warps.map(|memory| (memory, copy)), Some(before));
+            carry.set(monoid.combine(before, all));
+        });
     };
-    // Saying how many blocks shall fit keeps ptxas from spilling for more of them.
-    kernel(name, body).required_block(block).min_blocks(resident).into()
+    kernel(name, body).required_block(block).into()
 }

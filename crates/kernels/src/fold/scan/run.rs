@@ -115,7 +115,7 @@ impl<M: Monoid> Scan<M> {
     ) -> Result<(), Error> {
         assert_eq!(inputs.len(), self.source.dtypes().len(), "one view for each input");
         assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
-        let Some(config) = plan.launch else { return Ok(()) };
+        let Some(config) = plan.launch_on(stream.device().limits()) else { return Ok(()) };
         let words = workspace.marks(stream.device(), plan.marks)?;
         let operands = Operands { inputs, outputs, words, tickets: None, offsets: None };
         launch(stream, &self.kernel(plan), config, operands, &plan.geometry.words())
