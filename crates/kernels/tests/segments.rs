@@ -155,6 +155,19 @@ fn many_segments_of_like_size() {
 }
 
 #[test]
+fn more_tiny_segments_than_blocks_take_at_once() {
+    for mut bench in Bench::all() {
+        // Some in each block's turns are put off: to warps, and to the block.
+        let size = |i: usize| match (i % 997, i % 99_991) {
+            (_, 7) => 2500,
+            (5, _) => 70 + i % 50,
+            _ => i % 4,
+        };
+        bench.check(&(0..650_000).map(size).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn tiny_and_huge_segments_in_one_launch() {
     for mut bench in Bench::all() {
         let mut mixed: Vec<usize> = (0..300).map(|i| SIZES[i * 7 % 17]).collect();
