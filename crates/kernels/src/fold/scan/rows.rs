@@ -403,5 +403,6 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
             carry.set(monoid.combine(before, all));
         });
     };
-    kernel(name, body).required_block(block).into()
+    // Saying that one block is enough keeps ptxas from spilling for more of them.
+    kernel(name, body).required_block(block).min_blocks(1).into()
 }
