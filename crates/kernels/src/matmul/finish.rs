@@ -3,7 +3,7 @@
 //! Every main loop uses it, whatever multiplies: the kernel receives [`Outputs`] behind its own parameters, makes a
 //! [`Finish`] for its position in the batch, and gives it neighbours of a row with [`Finish::row`].
 
-use warpfold_lang::{Array, Global, Val, when};
+use warpfold_lang::{Array, Global, Registers, Val, when, when_else};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{Epilogue, MAX_INPUTS, MAX_SCALARS, Place, Step};
@@ -39,6 +39,17 @@ enum Walk {
     /// One element for the whole matrix.
     One,
 }
+
+impl Walk {
+    /// Whether each column has an element of its own.
+    const fn is_of_columns(self) -> bool {
+        matches!(self, Self::Wide | Self::Strided)
+    }
+}
+
+/// Inputs with an element for each column whose loads a thread may have under way at once, for all of its sums: with two,
+/// ptxas spills where a thread has 128 sums.
+const MOST_AT_ONCE: usize = 1;
 
 /// The end of a kernel, when it is built: steps, element types, and what is known of the strides.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -242,19 +253,30 @@ impl<'a, A: Accumulator> Finish<'a, A> {
     #[track_caller]
     #[must_use]
     pub fn pair(&self, values: [Val<A>; 2], row: Val<u32>, column: Val<u32>) -> [Val<A>; 2] {
-        // No branch: what is outside reads the last row or column, so that all loads of a thread may be under way at once.
+        if self.ending.is_whole || self.inputs.is_empty() {
+            return self.neighbours(values, row, column);
+        }
+        let [[left], [right]] = [0, 1].map(|j| self.neighbours([values[j]], row, column + j as u32));
+        [left, right]
+    }
+
+    /// What neighbours become that are inside the result together, or outside.
+    fn neighbours<const N: usize>(&self, values: [Val<A>; N], row: Val<u32>, column: Val<u32>) -> [Val<A>; N]
+    where
+        [Val<A>; N]: Registers,
+    {
         let [m, n] = self.sizes;
-        let inside = |column: Val<u32>, len: u32| self.inputs_at(len as usize, row.min(m - 1), column.min(n - len));
-        let inputs = match self.inputs.as_slice() {
-            [] => Vec::new(),
-            _ if self.ending.is_whole => inside(column, 2),
-            _ => {
-                let [left, right] = [0, 1].map(|j| inside(column + j, 1));
-                left.into_iter().zip(right).map(|(left, right)| [left, right].concat()).collect()
-            }
+        let with_inputs_at = |down: Val<u32>, right: Val<u32>| -> [Val<A>; N] {
+            let finished = self.finished(&values, &self.inputs_at(N, down, right), row, column);
+            std::array::from_fn(|j| finished[j])
         };
-        let finished = self.finished(&values, &inputs, row, column);
-        [finished[0], finished[1]]
+        let matrices = self.inputs.iter().filter(|input| input.tensor.access.walk.is_of_columns()).count();
+        match matrices {
+            _ if self.inputs.is_empty() => with_inputs_at(row, column),
+            // No branch: what is outside reads the last row or column, so that all loads of a thread may be under way at once.
+            0..=MOST_AT_ONCE => with_inputs_at(row.min(m - 1), column.min(n - N as u32)),
+            _ => when_else(row.lt(m) & column.lt(n), || with_inputs_at(row, column), || values),
+        }
     }
 
     /// A sum's way through the steps.
