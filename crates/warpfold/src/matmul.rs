@@ -245,6 +245,26 @@ impl Matmul {
             && shapes.m.saturating_mul(shapes.n).saturating_mul(shapes.k) >= LEAST
     }
 
+    /// The product of one row or one column, with nothing behind it: [`Tensor::gemv`] reads a matrix at the memory's full speed,
+    /// which tiles that start together do not reach.
+    fn by_gemv(&self, left: &Tensor, right: &Tensor, shapes: &Shapes) -> Result<Option<Tensor>, Error> {
+        let Shapes { m, n, k, .. } = *shapes;
+        let is_float = matches!(left.dtype(), Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
+        let is_product = is_float && left.dtype() == right.dtype() && shapes.batch.is_empty() && k > 0;
+        let is_alone = self.rows == Rows::Planned && self.dtype.is_none_or(|dtype| dtype == left.dtype());
+        let (matrix, vector) = match () {
+            () if !is_product || !is_alone => return Ok(None),
+            () if n == 1 && m > 0 => (left.reshape(&[m, k])?, right.reshape(&[k])?),
+            () if m == 1 && n > 0 && right.layout().rank() == 2 => (right.transpose()?, left.reshape(&[k])?),
+            () => return Ok(None),
+        };
+        // Any other matrix would be copied first.
+        if !matrix.layout().strides().contains(&1) {
+            return Ok(None);
+        }
+        Ok(Some(matrix.gemv(&vector)?.reshape(&shapes.result)?))
+    }
+
     /// Multiplies.
     ///
     /// # Errors
@@ -254,6 +274,11 @@ impl Matmul {
     pub fn run(&self, left: &Tensor, right: &Tensor) -> Result<Tensor, Error> {
         let shapes = Shapes::of(left.shape(), right.shape())?;
         let (epilogue, inputs) = self.steps(&shapes)?;
+        if epilogue.steps().is_empty()
+            && let Some(product) = self.by_gemv(left, right, &shapes)?
+        {
+            return Ok(product);
+        }
         let dtype = self.dtype.unwrap_or(match left.dtype() {
             dtype if dtype.is_integer() => Dtype::I32,
             Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
