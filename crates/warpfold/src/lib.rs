@@ -28,6 +28,7 @@ mod in_place;
 mod loss;
 mod map;
 mod matmul;
+mod matrices;
 mod products;
 mod queue;
 mod ready;

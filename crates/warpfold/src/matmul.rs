@@ -1,13 +1,13 @@
 //! Products of matrices, and of batches of them.
 
-use warpfold_kernels::layout::{Dim, Layout, broadcast_shape, dims};
+use warpfold_kernels::layout::Layout;
 use warpfold_kernels::matmul::{
     Activation, BATCH_RANK, Epilogue, MAX_INPUTS, Matrix, Operands, Problem, Rows, Singles,
 };
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
-use crate::map::copy_into;
+use crate::matrices::{ScaleOf, Seen, Shapes, Side};
 use crate::tensor::Allocated;
 
 impl Tensor {
@@ -265,6 +265,42 @@ impl Matmul {
         Ok(Some(matrix.gemv(&vector)?.reshape(&shapes.result)?))
     }
 
+    /// The problem of the matrices that were seen, the factors first; the result lies in memory of its own.
+    fn problem(&self, shapes: &Shapes, seen: &[Seen], whole: &Layout, dtype: Dtype) -> Problem {
+        let batch_dims = shapes.batch_dims(seen, whole);
+        let matrix = |index: usize, layout: &Layout, tensor: Option<&Tensor>, dtype: Dtype| {
+            let [.., down, along] = *layout.strides() else { unreachable!("a matrix has two axes") };
+            let mut batch_strides = [0; BATCH_RANK];
+            for (place, dim) in batch_strides.iter_mut().rev().zip(batch_dims.iter().rev()) {
+                *place = dim.strides[index];
+            }
+            let (first, address) = tensor.map_or((0, 0), |tensor| (tensor.first as u64, tensor.address()));
+            let alignment = 1 << (address | 16).trailing_zeros();
+            let (row_stride, column_stride) = (down as i64, along as i64);
+            Matrix { dtype, first, row_stride, column_stride, batch_strides, alignment }
+        };
+        let of = |index: usize| {
+            let Seen { tensor, layout } = &seen[index];
+            matrix(index, layout, Some(tensor), tensor.dtype())
+        };
+        let mut batch = [1; BATCH_RANK];
+        for (place, dim) in batch.iter_mut().rev().zip(batch_dims.iter().rev()) {
+            *place = dim.size;
+        }
+        Problem {
+            m: shapes.m as u64,
+            n: shapes.n as u64,
+            k: shapes.k as u64,
+            batch,
+            a: of(0),
+            b: of(1),
+            c: matrix(seen.len(), whole, None, dtype),
+            inputs: (2..seen.len()).map(of).collect(),
+            rows: self.rows,
+            singles: self.singles,
+        }
+    }
+
     /// Multiplies.
     ///
     /// # Errors
@@ -301,38 +337,7 @@ impl Matmul {
             // More dimensions than the kernels walk: a copy of each tensor has one.
             seen = seen.into_iter().map(|seen| seen.copied()).collect::<Result<_, _>>()?;
         }
-        let batch_dims = shapes.batch_dims(&seen, &whole);
-        let matrix = |index: usize, layout: &Layout, tensor: Option<&Tensor>, dtype: Dtype| {
-            let [.., down, along] = *layout.strides() else { unreachable!("a matrix has two axes") };
-            let mut batch_strides = [0; BATCH_RANK];
-            for (place, dim) in batch_strides.iter_mut().rev().zip(batch_dims.iter().rev()) {
-                *place = dim.strides[index];
-            }
-            let (first, address) = tensor.map_or((0, 0), |tensor| (tensor.first as u64, tensor.address()));
-            let alignment = 1 << (address | 16).trailing_zeros();
-            let (row_stride, column_stride) = (down as i64, along as i64);
-            Matrix { dtype, first, row_stride, column_stride, batch_strides, alignment }
-        };
-        let of = |index: usize| {
-            let Seen { tensor, layout } = &seen[index];
-            matrix(index, layout, Some(tensor), tensor.dtype())
-        };
-        let mut batch = [1; BATCH_RANK];
-        for (place, dim) in batch.iter_mut().rev().zip(batch_dims.iter().rev()) {
-            *place = dim.size;
-        }
-        let problem = Problem {
-            m: shapes.m as u64,
-            n: shapes.n as u64,
-            k: shapes.k as u64,
-            batch,
-            a: of(0),
-            b: of(1),
-            c: matrix(seen.len(), &whole, None, dtype),
-            inputs: (2..seen.len()).map(of).collect(),
-            rows: self.rows,
-            singles: self.singles,
-        };
+        let problem = self.problem(&shapes, &seen, &whole, dtype);
         let queue = left.queue();
         let ready = queue.plans().product(left.device(), problem, epilogue)?;
         let operands = Operands {
@@ -347,172 +352,3 @@ impl Matmul {
 }
 
 const _: () = assert!(MAX_INPUTS >= 6, "the standard epilogue takes three scales and adds three tensors");
-
-/// Which factor.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Left,
-    Right,
-}
-
-/// A tensor as a batch of matrices.
-struct Seen {
-    tensor: Tensor,
-    layout: Layout,
-}
-
-impl Seen {
-    /// A tensor's layout with the axes of the batch, repeated where they are missing.
-    fn new(tensor: &Tensor, layout: Layout, batch: &[usize]) -> Result<Self, Error> {
-        let [.., rows, columns] = *layout.shape() else { unreachable!("a matrix has two axes") };
-        let layout = layout.broadcast(&[batch, &[rows, columns]].concat())?;
-        Ok(Self { tensor: tensor.clone(), layout })
-    }
-
-    /// Whether bulk copies can bring its tiles: lines of elements without gaps, which begin at multiples of 16 bytes; of 16-bit
-    /// elements either way round, of others along the sums.
-    fn lies_for_copies(&self, side: Side) -> bool {
-        let bytes = self.tensor.dtype().bytes() as isize;
-        let [.., down, along] = *self.layout.strides() else { unreachable!("a matrix has two axes") };
-        let is_line = |step: isize, next: isize| step == 1 && next > 0 && (next * bytes) % 16 == 0;
-        let (rows, columns) = (is_line(along, down), is_line(down, along));
-        let fits = match side {
-            _ if bytes == 2 => rows || columns,
-            Side::Left => rows,
-            Side::Right => columns,
-        };
-        fits && self.tensor.address().is_multiple_of(16)
-    }
-
-    /// A copy that does.
-    fn padded(&self, side: Side) -> Result<Self, Error> {
-        let rank = self.layout.rank() as isize;
-        let is_turned = side == Side::Right && self.tensor.dtype().bytes() != 2;
-        let mut axes: Vec<isize> = (0..rank).collect();
-        if is_turned {
-            axes.swap(rank as usize - 2, rank as usize - 1);
-        }
-        let from = Tensor { layout: self.layout.clone(), ..self.tensor.clone() }.permute(&axes)?;
-        let mut shape = from.shape().to_vec();
-        let columns = shape[rank as usize - 1];
-        shape[rank as usize - 1] = columns.next_multiple_of(16 / from.dtype().bytes() as usize);
-        let mut to = Allocated::new(&from.queue, from.dtype(), &shape)?.finish().slice(-1, ..columns)?;
-        copy_into(&from, &mut to)?;
-        let tensor = to.permute(&axes)?;
-        Ok(Self { layout: tensor.layout().clone(), tensor })
-    }
-
-    /// The same elements without gaps.
-    fn copied(self) -> Result<Self, Error> {
-        let tensor = Tensor { layout: self.layout, ..self.tensor }.contiguous()?;
-        let layout = tensor.layout().clone();
-        Ok(Self { tensor, layout })
-    }
-}
-
-/// What a scale has numbers for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ScaleOf {
-    Rows,
-    Columns,
-    All,
-}
-
-/// What two shapes make of a product.
-struct Shapes {
-    m: usize,
-    n: usize,
-    k: usize,
-    batch: Vec<usize>,
-    /// The result, without the axes that a left row and a right column do not have.
-    result: Vec<usize>,
-    is_row: bool,
-    is_column: bool,
-}
-
-impl Shapes {
-    fn of(left: &[usize], right: &[usize]) -> Result<Self, Error> {
-        let mismatch = || Error::from(ErrorKind::ShapeMismatch { left: left.to_vec(), right: right.to_vec() });
-        let (batch_left, m, k, is_row) = match left {
-            [] => return Err(mismatch()),
-            [k] => (&[][..], 1, *k, true),
-            [batch @ .., m, k] => (batch, *m, *k, false),
-        };
-        let (batch_right, k_right, n, is_column) = match right {
-            [] => return Err(mismatch()),
-            [k] => (&[][..], *k, 1, true),
-            [batch @ .., k, n] => (batch, *k, *n, false),
-        };
-        if k != k_right {
-            return Err(mismatch());
-        }
-        let batch = broadcast_shape(&[batch_left, batch_right]).map_err(|_| mismatch())?;
-        let mut result = batch.clone();
-        result.extend((!is_row).then_some(m));
-        result.extend((!is_column).then_some(n));
-        Ok(Self { m, n, k, batch, result, is_row, is_column })
-    }
-
-    /// A layout with an axis of size 1 at a place counted from the end.
-    fn with_axis(layout: &Layout, from_end: usize) -> Result<Layout, Error> {
-        let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
-        let place = shape.len() - from_end;
-        shape.insert(place, 1);
-        strides.insert(place, 0);
-        Layout::new(shape, strides)
-    }
-
-    fn left_as(&self, layout: &Layout) -> Result<Layout, Error> {
-        if self.is_row { Self::with_axis(layout, 1) } else { Ok(layout.clone()) }
-    }
-
-    fn right_as(&self, layout: &Layout) -> Result<Layout, Error> {
-        if self.is_column { Self::with_axis(layout, 0) } else { Ok(layout.clone()) }
-    }
-
-    /// A layout of the result's shape, as that of matrices.
-    fn result_as(&self, layout: &Layout) -> Result<Layout, Error> {
-        let with_column = if self.is_column { Self::with_axis(layout, 0)? } else { layout.clone() };
-        if self.is_row { Self::with_axis(&with_column, 1) } else { Ok(with_column) }
-    }
-
-    /// A scale as large as the result.
-    fn scale(&self, scale: &Tensor, of: ScaleOf) -> Result<Seen, Error> {
-        if scale.dtype() != Dtype::F32 {
-            return Err(ErrorKind::Unsupported { op: "a scale of matmul".to_owned(), dtype: scale.dtype() }.into());
-        }
-        let (lines, from_end) = match of {
-            ScaleOf::Rows => ([self.m, 1], 0),
-            ScaleOf::Columns => ([1, self.n], 1),
-            ScaleOf::All => ([1, 1], 0),
-        };
-        let fits = |shape: [usize; 2]| shape.iter().zip(lines).all(|(size, most)| *size == most || *size == 1);
-        let mismatch = || {
-            let expected = [&self.batch[..], &lines].concat();
-            Error::from(ErrorKind::ShapeMismatch { left: expected, right: scale.shape().to_vec() })
-        };
-        let layout = match scale.shape() {
-            shape if shape.iter().all(|size| *size == 1) => Layout::new(vec![1, 1], vec![0, 0])?,
-            [len] if *len == lines[from_end] => Self::with_axis(scale.layout(), from_end)?,
-            [.., rows, columns] if fits([*rows, *columns]) => scale.layout().clone(),
-            _ => return Err(mismatch()),
-        };
-        let [rows, columns] = [self.m, self.n];
-        let layout = layout.broadcast(&[&self.batch[..], &[rows, columns]].concat()).map_err(|_| mismatch())?;
-        Ok(Seen { tensor: scale.clone(), layout })
-    }
-
-    /// The dimensions of the batch that all tensors walk together; strides of the result come last.
-    fn batch_dims(&self, seen: &[Seen], whole: &Layout) -> Vec<Dim> {
-        let layouts: Vec<&Layout> = seen.iter().map(|seen| &seen.layout).chain([whole]).collect();
-        let of_batch: Vec<Layout> = layouts
-            .into_iter()
-            .map(|layout| {
-                let rank = self.batch.len();
-                let strides = layout.strides()[..rank].to_vec();
-                Layout::new(self.batch.clone(), strides).expect("a part of a layout is one")
-            })
-            .collect();
-        dims(&of_batch.iter().collect::<Vec<_>>(), |_| true)
-    }
-}

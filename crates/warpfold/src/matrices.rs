@@ -1,0 +1,177 @@
+//! Tensors as batches of matrices: what shapes make of a product, and how factors lie.
+
+use warpfold_kernels::layout::{Dim, Layout, broadcast_shape, dims};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
+
+use crate::Tensor;
+use crate::map::copy_into;
+use crate::tensor::Allocated;
+
+/// Which factor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+/// A tensor as a batch of matrices.
+pub(crate) struct Seen {
+    pub(crate) tensor: Tensor,
+    pub(crate) layout: Layout,
+}
+
+impl Seen {
+    /// A tensor's layout with the axes of the batch, repeated where they are missing.
+    pub(crate) fn new(tensor: &Tensor, layout: Layout, batch: &[usize]) -> Result<Self, Error> {
+        let [.., rows, columns] = *layout.shape() else { unreachable!("a matrix has two axes") };
+        let layout = layout.broadcast(&[batch, &[rows, columns]].concat())?;
+        Ok(Self { tensor: tensor.clone(), layout })
+    }
+
+    /// Whether bulk copies can bring its tiles: lines of elements without gaps, which begin at multiples of 16 bytes; of 16-bit
+    /// elements either way round, of others along the sums.
+    pub(crate) fn lies_for_copies(&self, side: Side) -> bool {
+        let bytes = self.tensor.dtype().bytes() as isize;
+        let [.., down, along] = *self.layout.strides() else { unreachable!("a matrix has two axes") };
+        let is_line = |step: isize, next: isize| step == 1 && next > 0 && (next * bytes) % 16 == 0;
+        let (rows, columns) = (is_line(along, down), is_line(down, along));
+        let fits = match side {
+            _ if bytes == 2 => rows || columns,
+            Side::Left => rows,
+            Side::Right => columns,
+        };
+        fits && self.tensor.address().is_multiple_of(16)
+    }
+
+    /// A copy that does.
+    pub(crate) fn padded(&self, side: Side) -> Result<Self, Error> {
+        let rank = self.layout.rank() as isize;
+        let is_turned = side == Side::Right && self.tensor.dtype().bytes() != 2;
+        let mut axes: Vec<isize> = (0..rank).collect();
+        if is_turned {
+            axes.swap(rank as usize - 2, rank as usize - 1);
+        }
+        let from = Tensor { layout: self.layout.clone(), ..self.tensor.clone() }.permute(&axes)?;
+        let mut shape = from.shape().to_vec();
+        let columns = shape[rank as usize - 1];
+        shape[rank as usize - 1] = columns.next_multiple_of(16 / from.dtype().bytes() as usize);
+        let mut to = Allocated::new(&from.queue, from.dtype(), &shape)?.finish().slice(-1, ..columns)?;
+        copy_into(&from, &mut to)?;
+        let tensor = to.permute(&axes)?;
+        Ok(Self { layout: tensor.layout().clone(), tensor })
+    }
+
+    /// The same elements without gaps.
+    pub(crate) fn copied(self) -> Result<Self, Error> {
+        let tensor = Tensor { layout: self.layout, ..self.tensor }.contiguous()?;
+        let layout = tensor.layout().clone();
+        Ok(Self { tensor, layout })
+    }
+}
+
+/// What a scale has numbers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScaleOf {
+    Rows,
+    Columns,
+    All,
+}
+
+/// What two shapes make of a product.
+pub(crate) struct Shapes {
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    pub(crate) k: usize,
+    pub(crate) batch: Vec<usize>,
+    /// The result, without the axes that a left row and a right column do not have.
+    pub(crate) result: Vec<usize>,
+    is_row: bool,
+    is_column: bool,
+}
+
+impl Shapes {
+    pub(crate) fn of(left: &[usize], right: &[usize]) -> Result<Self, Error> {
+        let mismatch = || Error::from(ErrorKind::ShapeMismatch { left: left.to_vec(), right: right.to_vec() });
+        let (batch_left, m, k, is_row) = match left {
+            [] => return Err(mismatch()),
+            [k] => (&[][..], 1, *k, true),
+            [batch @ .., m, k] => (batch, *m, *k, false),
+        };
+        let (batch_right, k_right, n, is_column) = match right {
+            [] => return Err(mismatch()),
+            [k] => (&[][..], *k, 1, true),
+            [batch @ .., k, n] => (batch, *k, *n, false),
+        };
+        if k != k_right {
+            return Err(mismatch());
+        }
+        let batch = broadcast_shape(&[batch_left, batch_right]).map_err(|_| mismatch())?;
+        let mut result = batch.clone();
+        result.extend((!is_row).then_some(m));
+        result.extend((!is_column).then_some(n));
+        Ok(Self { m, n, k, batch, result, is_row, is_column })
+    }
+
+    /// A layout with an axis of size 1 at a place counted from the end.
+    fn with_axis(layout: &Layout, from_end: usize) -> Result<Layout, Error> {
+        let (mut shape, mut strides) = (layout.shape().to_vec(), layout.strides().to_vec());
+        let place = shape.len() - from_end;
+        shape.insert(place, 1);
+        strides.insert(place, 0);
+        Layout::new(shape, strides)
+    }
+
+    pub(crate) fn left_as(&self, layout: &Layout) -> Result<Layout, Error> {
+        if self.is_row { Self::with_axis(layout, 1) } else { Ok(layout.clone()) }
+    }
+
+    pub(crate) fn right_as(&self, layout: &Layout) -> Result<Layout, Error> {
+        if self.is_column { Self::with_axis(layout, 0) } else { Ok(layout.clone()) }
+    }
+
+    /// A layout of the result's shape, as that of matrices.
+    pub(crate) fn result_as(&self, layout: &Layout) -> Result<Layout, Error> {
+        let with_column = if self.is_column { Self::with_axis(layout, 0)? } else { layout.clone() };
+        if self.is_row { Self::with_axis(&with_column, 1) } else { Ok(with_column) }
+    }
+
+    /// A scale as large as the result.
+    pub(crate) fn scale(&self, scale: &Tensor, of: ScaleOf) -> Result<Seen, Error> {
+        if scale.dtype() != Dtype::F32 {
+            return Err(ErrorKind::Unsupported { op: "a scale of matmul".to_owned(), dtype: scale.dtype() }.into());
+        }
+        let (lines, from_end) = match of {
+            ScaleOf::Rows => ([self.m, 1], 0),
+            ScaleOf::Columns => ([1, self.n], 1),
+            ScaleOf::All => ([1, 1], 0),
+        };
+        let fits = |shape: [usize; 2]| shape.iter().zip(lines).all(|(size, most)| *size == most || *size == 1);
+        let mismatch = || {
+            let expected = [&self.batch[..], &lines].concat();
+            Error::from(ErrorKind::ShapeMismatch { left: expected, right: scale.shape().to_vec() })
+        };
+        let layout = match scale.shape() {
+            shape if shape.iter().all(|size| *size == 1) => Layout::new(vec![1, 1], vec![0, 0])?,
+            [len] if *len == lines[from_end] => Self::with_axis(scale.layout(), from_end)?,
+            [.., rows, columns] if fits([*rows, *columns]) => scale.layout().clone(),
+            _ => return Err(mismatch()),
+        };
+        let [rows, columns] = [self.m, self.n];
+        let layout = layout.broadcast(&[&self.batch[..], &[rows, columns]].concat()).map_err(|_| mismatch())?;
+        Ok(Seen { tensor: scale.clone(), layout })
+    }
+
+    /// The dimensions of the batch that all tensors walk together; strides of the result come last.
+    pub(crate) fn batch_dims(&self, seen: &[Seen], whole: &Layout) -> Vec<Dim> {
+        let layouts: Vec<&Layout> = seen.iter().map(|seen| &seen.layout).chain([whole]).collect();
+        let of_batch: Vec<Layout> = layouts
+            .into_iter()
+            .map(|layout| {
+                let rank = self.batch.len();
+                let strides = layout.strides()[..rank].to_vec();
+                Layout::new(self.batch.clone(), strides).expect("a part of a layout is one")
+            })
+            .collect();
+        dims(&of_batch.iter().collect::<Vec<_>>(), |_| true)
+    }
+}
