@@ -355,6 +355,5 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, shape: &Segments) -> AnyKerne
         let parts = || problem.parts(block, workspace, tickets);
         when_else(block.lt(helpers), parts, || problem.segments(block - helpers, blocks - helpers));
     };
-    // Saying that one block is enough keeps ptxas from spilling for more of them.
-    kernel(name, body).required_block(BLOCK).min_blocks(1).into()
+    kernel(name, body).required_block(BLOCK).into()
 }
