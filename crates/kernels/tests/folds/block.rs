@@ -4,6 +4,8 @@ use warpfold_device::{Device, LaunchConfig};
 use warpfold_kernels::fold::{ArgExtreme, Extreme, Monoid, Position, Product, Sum, fold_block};
 use warpfold_lang::{Element, Global, Kernel, Val, block_idx, kernel, thread_idx, when};
 
+use crate::affine::Affine;
+
 /// Threads a block: one warp, and numbers of warps that are and are not powers of two.
 const THREADS: [u32; 6] = [32, 64, 96, 256, 992, 1024];
 
@@ -83,38 +85,12 @@ fn arg_max_is_the_first_position_of_the_largest() {
     check(ArgExtreme::<i32>::max(), |_| 7, first_largest);
 }
 
-/// `x -> a * x + b`, composed: associative, and nothing else.
-#[derive(Clone, Copy)]
-struct Affine;
-
-impl Monoid for Affine {
-    type Item = Val<u32>;
-    type Acc = (Val<u32>, Val<u32>);
-    type Output = Val<u32>;
-    const COMMUTES: bool = false;
-
-    fn identity(self) -> Self::Acc {
-        (Val::constant(1), Val::constant(0))
-    }
-
-    fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
-        (left.0 * right.0, left.1.mul_add(right.0, right.1))
-    }
-
-    fn lift(self, element: Val<u32>, position: Position) -> Self::Acc {
-        (element, position.index().cast())
-    }
-
-    fn finish(self, acc: Self::Acc, _: Val<u64>) -> Val<u32> {
-        acc.1
-    }
-}
-
 #[test]
 fn a_combine_that_does_not_commute_is_folded_in_order() {
     let element = |i| scattered(i) as u32 | 1;
     check(Affine, element, |block| {
-        block.iter().zip(0_u32..).fold(0_u32, |x, (a, b)| x.wrapping_mul(*a).wrapping_add(b))
+        let all = block.iter().zip(0_u32..).fold(0_u32, |x, (a, b)| x.wrapping_mul(*a).wrapping_add(b));
+        all.wrapping_add(block.len() as u32)
     });
 }
 

@@ -2,37 +2,11 @@
 
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::elements::{Sink, Source};
-use warpfold_kernels::fold::{Fold, Monoid, Position, Shape, Sum};
+use warpfold_kernels::fold::{Fold, Monoid, Shape, Sum};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::{Dtype, Workspace};
-use warpfold_lang::Val;
 
-/// `x -> a * x + b`, composed: associative, and nothing else. Feels every change of order.
-#[derive(Clone, Copy)]
-struct Affine;
-
-impl Monoid for Affine {
-    type Item = Val<u32>;
-    type Acc = (Val<u32>, Val<u32>);
-    type Output = Val<u32>;
-    const COMMUTES: bool = false;
-
-    fn identity(self) -> Self::Acc {
-        (Val::constant(1), Val::constant(0))
-    }
-
-    fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
-        (left.0 * right.0, left.1.mul_add(right.0, right.1))
-    }
-
-    fn lift(self, item: Val<u32>, position: Position) -> Self::Acc {
-        (item, position.index().cast())
-    }
-
-    fn finish(self, acc: Self::Acc, count: Val<u64>) -> Val<u32> {
-        acc.1 + count.cast::<u32>()
-    }
-}
+use crate::affine::Affine;
 
 fn scattered(i: usize) -> u32 {
     (i as u32).wrapping_mul(2_654_435_761) >> 7 | 1

@@ -6,7 +6,9 @@ use warpfold_kernels::fold::{Monoid, Position, Scan, ScanOrder};
 use warpfold_kernels::layout::Layout;
 use warpfold_lang::Val;
 
-use crate::bench::{Affine, Bench, affine, compare, expected, orders, scattered};
+use crate::affine::Affine;
+
+use super::bench::{Bench, affine, compare, expected, orders, scattered};
 
 #[test]
 fn long_axes_are_shared_by_blocks() {
