@@ -1,4 +1,4 @@
-//! A monoid that feels what a fold does wrong.
+//! A monoid that feels what a fold does wrong, its fold by a loop, and items for it.
 
 use warpfold_kernels::fold::{Monoid, Position};
 use warpfold_lang::Val;
@@ -28,4 +28,15 @@ impl Monoid for Affine {
     fn finish(self, acc: Self::Acc, count: Val<u64>) -> Val<u32> {
         acc.1 + count.cast::<u32>()
     }
+}
+
+/// The fold of all items by a loop.
+pub(crate) fn affine(items: &[u32]) -> u32 {
+    let end = items.iter().zip(0_u32..).fold(0_u32, |x, (a, i)| x.wrapping_mul(*a).wrapping_add(i));
+    end.wrapping_add(items.len() as u32)
+}
+
+/// Odd numbers without a pattern: none makes the items before it count for nothing.
+pub(crate) fn scattered(i: usize) -> u32 {
+    (i as u32).wrapping_mul(2_654_435_761) >> 7 | 1
 }

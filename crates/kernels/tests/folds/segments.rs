@@ -6,19 +6,10 @@ use warpfold_kernels::fold::{Fold, Monoid, Sum};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::{Dtype, ErrorKind, Workspace};
 
-use crate::affine::Affine;
-
-fn affine(items: &[u32]) -> u32 {
-    let end = items.iter().zip(0_u32..).fold(0_u32, |x, (a, i)| x.wrapping_mul(*a).wrapping_add(i));
-    end.wrapping_add(items.len() as u32)
-}
+use crate::affine::{Affine, affine, scattered};
 
 fn sum(items: &[u32]) -> u32 {
     items.iter().fold(0, |sum, x| sum.wrapping_add(*x))
-}
-
-fn scattered(i: usize) -> u32 {
-    (i as u32).wrapping_mul(2_654_435_761) >> 7 | 1
 }
 
 /// Offsets of segments of these sizes, the first of which starts at `first`.

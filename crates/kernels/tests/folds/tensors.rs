@@ -6,11 +6,7 @@ use warpfold_kernels::fold::{Fold, Monoid, Shape, Sum};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::{Dtype, Workspace};
 
-use crate::affine::Affine;
-
-fn scattered(i: usize) -> u32 {
-    (i as u32).wrapping_mul(2_654_435_761) >> 7 | 1
-}
+use crate::affine::{Affine, affine, scattered};
 
 /// The positions of a layout's elements in memory, in C order.
 fn walk(layout: &Layout) -> Vec<(Vec<usize>, isize)> {
@@ -82,16 +78,12 @@ impl Bench {
         let furthest =
             walk(layout).iter().map(|(_, offset)| first.checked_add_signed(*offset).unwrap()).max().unwrap_or(0);
         let memory: Vec<u32> = (0..=furthest).map(scattered).collect();
-        let (sum, affine) = (self.sum.clone(), self.affine.clone());
-        let (plan, sums) = self.run(&sum, layout, &memory, first, axes);
+        let (of_sum, of_affine) = (self.sum.clone(), self.affine.clone());
+        let (plan, sums) = self.run(&of_sum, layout, &memory, first, axes);
         let by_loop = |elements: &[u32]| elements.iter().fold(0_u32, |sum, x| sum.wrapping_add(*x));
         assert_eq!(sums, expected(layout, &memory, first, axes, by_loop), "sum {layout:?} {first} {axes:?} {plan:?}");
-        let (plan, composed) = self.run(&affine, layout, &memory, first, axes);
-        let by_loop = |elements: &[u32]| {
-            let end = elements.iter().zip(0_u32..).fold(0_u32, |x, (a, b)| x.wrapping_mul(*a).wrapping_add(b));
-            end.wrapping_add(elements.len() as u32)
-        };
-        let all = expected(layout, &memory, first, axes, by_loop);
+        let (plan, composed) = self.run(&of_affine, layout, &memory, first, axes);
+        let all = expected(layout, &memory, first, axes, affine);
         assert_eq!(composed, all, "affine {layout:?} {first} {axes:?} {plan:?}");
     }
 }

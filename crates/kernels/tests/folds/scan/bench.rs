@@ -8,7 +8,7 @@ use warpfold_kernels::fold::{Direction, Monoid, Prefix, Scan, ScanOrder, ScanPla
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::{Dtype, Workspace};
 
-use crate::affine::Affine;
+use crate::affine::{Affine, scattered};
 
 /// Its prefixes, one for each item.
 pub(crate) fn affine(items: &[u32], prefix: Prefix) -> Vec<u32> {
@@ -29,10 +29,6 @@ pub(crate) fn sums(items: &[u32], prefix: Prefix) -> Vec<u32> {
         if prefix == Prefix::Inclusive { sum } else { before }
     };
     items.iter().map(step).collect()
-}
-
-pub(crate) fn scattered(i: usize) -> u32 {
-    (i as u32).wrapping_mul(2_654_435_761) >> 7 | 1
 }
 
 pub(crate) fn orders() -> [ScanOrder; 4] {

@@ -5,7 +5,8 @@ use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Scan, ScanOrder, Sum};
 use warpfold_kernels::layout::Layout;
 
-use super::bench::{Bench, expected, orders, scattered, sums};
+use super::bench::{Bench, expected, orders, sums};
+use crate::affine::scattered;
 
 #[test]
 fn every_axis_of_small_tensors_is_scanned_in_order() {

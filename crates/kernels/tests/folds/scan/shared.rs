@@ -6,9 +6,9 @@ use warpfold_kernels::fold::{Monoid, Position, Scan, ScanOrder};
 use warpfold_kernels::layout::Layout;
 use warpfold_lang::Val;
 
-use crate::affine::Affine;
+use crate::affine::{Affine, scattered};
 
-use super::bench::{Bench, affine, compare, expected, orders, scattered};
+use super::bench::{Bench, affine, compare, expected, orders};
 
 #[test]
 fn long_axes_are_shared_by_blocks() {

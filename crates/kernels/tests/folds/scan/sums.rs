@@ -5,7 +5,8 @@ use warpfold_kernels::fold::{Cumulative, ScanOrder, ScanPlan, scan_of};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::{Dtype, Workspace};
 
-use super::bench::{lines, scattered};
+use super::bench::lines;
+use crate::affine::scattered;
 
 /// Floats of both signs over many orders of magnitude.
 fn floats(len: usize) -> Vec<f32> {

@@ -7,7 +7,7 @@ use warpfold_kernels::layout::Layout;
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::Val;
 
-use super::bench::scattered;
+use crate::affine::scattered;
 
 #[test]
 fn two_inputs_are_scanned_together() {
