@@ -3,6 +3,7 @@
 use super::reduce::Reduction;
 use super::tensor_box::TensorBox;
 use super::transfers::{Load, Place, Store, Thread, pieces};
+use crate::check::Kind;
 use crate::exec::cluster::Place as Memory;
 use crate::exec::machine::Machine;
 use crate::exec::memory_map::{SHARED_WINDOW, Window, window};
@@ -117,7 +118,7 @@ impl Machine {
                 })
             }
             (Window::Global, _) => {
-                self.check_map_used(op.instruction, lane, address);
+                self.check_map(op.instruction, lane, address, Kind::Read);
                 super::bytes::load(&mut self.global, address, &mut object)
             }
             (Window::Shared | Window::Local, _) => false,

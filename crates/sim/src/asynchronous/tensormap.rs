@@ -123,7 +123,7 @@ impl Machine {
     }
 
     fn put_map(&mut self, op: &Op, lane: u32, address: u64, object: &[u8; BYTES]) {
-        self.check_map_changed(op.instruction, lane, address);
+        self.check_map(op.instruction, lane, address, Kind::Write);
         bytes::store(&mut self.global, address, object);
     }
 }

@@ -133,28 +133,19 @@ impl Machine {
         side(instruction, Thread { block: self.block, warp: self.warp, lane })
     }
 
-    /// Checks that a lane may change the tensor map at a device address.
-    pub(crate) fn check_map_changed(&mut self, instruction: u32, lane: u32, address: u64) {
+    /// Checks that a lane may change the tensor map at a device address, or copy by it.
+    pub(crate) fn check_map(&mut self, instruction: u32, lane: u32, address: u64, kind: Kind) {
         let by = self.here(instruction, lane);
         let Some(allocation) = self.global.allocation(address) else { return };
         let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut() else { return };
         for at in (address..address + 128).step_by(16) {
-            let access = one_lane(instruction, (by.warp, lane), 16, Kind::Write, Strength::Weak);
+            let access = one_lane(instruction, (by.warp, lane), 16, kind, Strength::Weak);
             block.global_access(launch, allocation.shadow(), &access, &[at; 32], None, findings);
         }
-        block.map_changes(launch, by, address);
-    }
-
-    /// Checks that a lane may copy by the tensor map at a device address.
-    pub(crate) fn check_map_used(&mut self, instruction: u32, lane: u32, address: u64) {
-        let by = self.here(instruction, lane);
-        let Some(allocation) = self.global.allocation(address) else { return };
-        let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut() else { return };
-        for at in (address..address + 128).step_by(16) {
-            let access = one_lane(instruction, (by.warp, lane), 16, Kind::Read, Strength::Weak);
-            block.global_access(launch, allocation.shadow(), &access, &[at; 32], None, findings);
+        match kind {
+            Kind::Read => block.map_used(launch, by, address, findings),
+            Kind::Write | Kind::Atomic => block.map_changes(launch, by, address),
         }
-        block.map_used(launch, by, address, findings);
     }
 
     /// Notes that a thread released the tensor maps that it changed.
