@@ -6,7 +6,7 @@ use warpfold_device::{Arguments, Function, Stream, View, ViewMut};
 use super::direct::{self, direct};
 use super::implicit::{self, implicit};
 use super::lay::{self, lay};
-use super::plan::{ALIGNMENT, Code, Plan};
+use super::plan::{Code, Plan};
 use super::problem::{Layout, Problem, refused};
 use super::sight::Sight;
 use super::tensor;
@@ -100,9 +100,8 @@ pub fn launch_with(
     check(&plan.problem, &operands)?;
     let Some(function) = functions.last() else { return Ok(()) };
     let Some((configuration, config)) = plan.laying() else { return convolve(stream, plan, function, operands) };
-    let bytes = plan.workspace_bytes();
-    let mut buffer = workspace.take_scratch(stream.device(), bytes)?;
-    let of_images = Sight::of(&plan.problem).bytes()[0].next_multiple_of(ALIGNMENT);
+    let [of_images, of_filters] = plan.bytes_between();
+    let mut buffer = workspace.take_scratch(stream.device(), of_images + of_filters)?;
     {
         let (to_images, to_filters) = buffer.split_at_mut(of_images as usize)?;
         let arguments = Arguments::new().input(operands.images.clone()).input(operands.filters.clone());

@@ -38,7 +38,7 @@ pub struct Plan {
 }
 
 /// What images and filters that are laid anew begin at multiples of.
-pub(super) const ALIGNMENT: u64 = 256;
+const ALIGNMENT: u64 = 256;
 
 /// Filters of a group from which on tiles are worth their loads.
 const LEAST_FILTERS: u64 = 4;
@@ -132,23 +132,26 @@ impl Plan {
         product.m.div_ceil(rows.into()) * product.n.div_ceil(columns.into()) * product.num_products()
     }
 
+    /// How images and filters are laid anew, where they are.
+    fn laid(&self) -> Option<Sight> {
+        let is_possible = matches!(self.code, Code::Wgmma(_));
+        is_possible.then(|| Sight::of(&self.problem)).filter(Sight::is_laid)
+    }
+
+    /// Bytes of images and of filters between the launches, as tensor cores take them, where they do not lie so.
+    pub(super) fn bytes_between(&self) -> [u64; 2] {
+        self.laid().map_or([0; 2], |sight| sight.bytes().map(|bytes| bytes.next_multiple_of(ALIGNMENT)))
+    }
+
     /// Bytes between the launches: images and filters as tensor cores take them, where they do not lie so.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
-        match self.code {
-            Code::Wgmma(_) if Sight::of(&self.problem).is_laid() => {
-                Sight::of(&self.problem).bytes().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).iter().sum()
-            }
-            _ => 0,
-        }
+        self.bytes_between().iter().sum()
     }
 
     /// The launch that lays images and filters anew, where there is one.
     pub(super) fn laying(&self) -> Option<(lay::Configuration, LaunchConfig)> {
-        if self.workspace_bytes() == 0 {
-            return None;
-        }
-        let sight = Sight::of(&self.problem);
+        let sight = self.laid().filter(|sight| sight.bytes() != [0; 2])?;
         let configuration = sight.laying(self.problem.channels);
         let blocks: u64 = sight.pixels().into_iter().map(|pixels| configuration.num_blocks(pixels)).sum();
         Some((configuration, LaunchConfig::new(blocks as u32, lay::BLOCK)))
@@ -210,7 +213,7 @@ impl fmt::Display for Plan {
             Code::Implicit(tile) => write!(f, "tiles of {tile}, gathered")?,
             Code::Mma(tile) => write!(f, "tiles of {tile}, on tensor cores")?,
             Code::Wgmma(tile) => {
-                let laid = if Sight::of(&self.problem).is_laid() { ", laid anew first" } else { "" };
+                let laid = self.laid().map_or("", |_| ", laid anew first");
                 write!(f, "tiles of {tile}, on tensor cores{laid}")?;
             }
         }
