@@ -4,7 +4,7 @@ use warpfold_lang::{Shared, Val, Var, commit_copies, lane_id, range, sync_thread
 
 use super::accumulator::Accumulator;
 use super::finish::{Finish, GROUP};
-use super::supply::Supply;
+use super::supply::{Bring, Supply};
 use super::tile::{STAGES, Tile};
 
 /// Steps of the sums from a load to its store: the clocks that a load takes.
@@ -20,6 +20,27 @@ pub(crate) struct Sums<A: Accumulator> {
 
 /// A thread's rows of `a` and columns of `b` at one step of the sums.
 type Fragments<A> = [Vec<Val<A>>; 2];
+
+/// What a thread loaded of a tile by way of registers, and its place.
+struct Loaded<A: Accumulator> {
+    /// Which factor's.
+    which: usize,
+    /// Which of the thread's units.
+    index: usize,
+    place: Shared<A>,
+    values: Vec<Val<A>>,
+}
+
+/// Adds the products of one step, to and fro: so each shares a factor with the one before, which is not read from registers
+/// again.
+fn multiply<A: Accumulator>(acc: &mut [Val<A>], [a, b]: &Fragments<A>) {
+    for (i, (a, acc)) in a.iter().zip(acc.chunks_mut(b.len())).enumerate() {
+        for j in 0..b.len() {
+            let j = if i % 2 == 0 { j } else { b.len() - 1 - j };
+            acc[j] = a.mul_add(b[j], acc[j]);
+        }
+    }
+}
 
 impl<A: Accumulator> Sums<A> {
     /// Zeros, for the thread's place in the block.
@@ -56,11 +77,11 @@ impl<A: Accumulator> Sums<A> {
         };
         let pieces: Vec<(usize, usize)> =
             (0..2).flat_map(|which| (0..units[which].units.len()).map(move |index| (which, index))).collect();
-        let bring = |tiles: &[_; 2], stage: Val<u32>, (which, index): (usize, usize)| {
-            let bring: &super::supply::Bring<'_, A> = &tiles[which];
+        let bring = |tiles: &[Bring<'_, A>; 2], stage: Val<u32>, (which, index): (usize, usize)| {
             let place = units[which].place(stage * sizes[which], index);
-            bring(index, place).map(|values| (which, place, values))
+            tiles[which](index, place).map(|values| Loaded { which, index, place, values })
         };
+        let store = |loaded: &Loaded<A>| units[loaded.which].store(loaded.index, loaded.place, &loaded.values);
         // Fragments
         let apart = [4 * self.tile.lanes_down(), 4 * self.tile.lanes_across];
         let fragments = |stage: Val<u32>, l: u32| -> Fragments<A> {
@@ -74,8 +95,7 @@ impl<A: Accumulator> Sums<A> {
         for ahead in 0..STAGES - 1 {
             let tiles = supplies.map(|supply| supply.tile_at((begin + ahead * depth).min(last)));
             for piece in &pieces {
-                let loaded = bring(&tiles, Val::constant(ahead), *piece);
-                loaded.into_iter().for_each(|(which, place, values)| units[which].store(piece.1, place, &values));
+                bring(&tiles, Val::constant(ahead), *piece).iter().for_each(store);
             }
             commit();
         }
@@ -87,37 +107,25 @@ impl<A: Accumulator> Sums<A> {
             let after = |stage: Val<u32>| stage.eq(STAGES - 1).select(0_u32, stage + 1);
             let (next, free) = (after(current), after(after(current)));
             let tiles = supplies.map(|supply| supply.tile_at((step + (STAGES - 1) * depth).min(last)));
-            let mut loaded: Vec<(u32, usize, usize, Shared<A>, Vec<Val<A>>)> = Vec::new();
+            // What is loaded, and the step beside which it is stored.
+            let mut loaded: Vec<(u32, Loaded<A>)> = Vec::new();
             let mut acc: Vec<Val<A>> = self.sums.iter().map(|sum| sum.get()).collect();
             let mut ahead: Fragments<A> = held.each_ref().map(|side| side.iter().map(|value| value.get()).collect());
             for l in 0..depth {
                 let share = |l: u32| pieces.len() * l as usize / (depth - 1) as usize;
-                loaded.extend(pieces[share(l)..share((l + 1).min(depth - 1))].iter().filter_map(|piece| {
-                    let (which, place, values) = bring(&tiles, free, *piece)?;
-                    Some((l + LATENCY, which, piece.1, place, values))
-                }));
+                let now = &pieces[share(l)..share((l + 1).min(depth - 1))];
+                loaded.extend(now.iter().filter_map(|piece| Some((l + LATENCY, bring(&tiles, free, *piece)?))));
                 let is_last = l + 1 == depth;
-                loaded.retain(|(due, which, index, place, values)| {
-                    let is_due = *due <= l || is_last;
-                    if is_due {
-                        units[*which].store(*index, *place, values);
-                    }
-                    !is_due
-                });
+                for (_, loaded) in loaded.extract_if(.., |(due, _)| *due <= l || is_last) {
+                    store(&loaded);
+                }
                 // The last step begins with the next tile's fragments.
                 if is_last {
                     commit();
                     arrive();
                 }
                 let (of, l) = if is_last { (next, 0) } else { (current, l + 1) };
-                let [a, b] = std::mem::replace(&mut ahead, fragments(of, l));
-                for (i, (a, acc)) in a.iter().zip(acc.chunks_mut(b.len())).enumerate() {
-                    for j in 0..b.len() {
-                        // To and fro: so each shares a factor with the one before, which is not read from registers again.
-                        let j = if i % 2 == 0 { j } else { b.len() - 1 - j };
-                        acc[j] = a.mul_add(b[j], acc[j]);
-                    }
-                }
+                multiply(&mut acc, &std::mem::replace(&mut ahead, fragments(of, l)));
             }
             self.sums.iter().zip(acc).for_each(|(sum, acc)| sum.set(acc));
             held.iter().flatten().zip(ahead.into_iter().flatten()).for_each(|(held, value)| held.set(value));

@@ -111,9 +111,8 @@ impl Ring {
         let (rows, tiles) = (self.rows.rows, self.num_tiles());
         range(block_idx().x.cast::<u64>(), rows, grid_dim().x.cast::<u64>(), |row| {
             body(row, Rc::new(self));
-            let next = first.get() + tiles;
-            let turns = next.ge(slots);
-            first.set(turns.select::<u32>(next - slots, next));
+            let (next, turns) = turned(first.get() + tiles, slots);
+            first.set(next);
             parity.set(parity.get() ^ turns.cast::<u32>());
         });
     }
@@ -146,15 +145,19 @@ impl Ring {
     }
 }
 
+/// A slot counted beyond the last one at most once round, and whether it was.
+fn turned(slot: Val<u32>, slots: u32) -> (Val<u32>, Val<bool>) {
+    let turns = slot.ge(slots);
+    (turns.select::<u32>(slot - slots, slot), turns)
+}
+
 impl Walk for Ring {
     fn each(&self, pass: Pass, body: &dyn Fn(&[At])) {
         let Tiling { slots, vector, unroll, .. } = self.tiling;
         let (tile, round, mine) = (self.tiling.tile(), self.tiling.round(), thread_idx().x * vector);
         let (first, parity, is_there) = (self.first.get(), self.parity.get(), self.is_there.replace(true));
         range(0_u32, self.num_tiles(), 1, |number| {
-            let slot = first + number;
-            let turns = slot.ge(slots);
-            let slot = turns.select::<u32>(slot - slots, slot);
+            let (slot, turns) = turned(first + number, slots);
             if !is_there {
                 self.arrived.at(slot).wait(parity ^ turns.cast::<u32>());
             }
