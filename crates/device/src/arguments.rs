@@ -161,6 +161,7 @@ mod tests {
             required_block: None,
             required_cluster: None,
             registers: 0,
+            programmatic: false,
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::arguments::Arguments;
 use crate::device::{DeviceKind, DriverVersion};
-use crate::launch::LaunchConfig;
+use crate::launch::{Begin, LaunchConfig};
 use crate::limits::Limits;
 use crate::module::FunctionInfo;
 use crate::{Error, ErrorKind};
@@ -80,6 +80,7 @@ pub(crate) trait BackendStream: Debug + Send + Sync + Any {
         &self,
         function: &dyn BackendFunction,
         config: &LaunchConfig,
+        begin: Begin,
         arguments: &Arguments<'_>,
         clock: Clock,
     ) -> Result<Option<Span>, Error>;

@@ -13,18 +13,8 @@ use warpfold_lang::{Bounds, Built, Kernel, Params, Threads};
 
 use crate::backend::{BackendFunction, BackendModule};
 use crate::device::Device;
-use crate::module::{Function, FunctionInfo};
+use crate::module::{Function, FunctionInfo, Prepared};
 use crate::{Error, ErrorKind};
-
-/// A kernel ready to launch.
-#[derive(Debug)]
-pub(crate) struct Prepared {
-    pub(crate) function: Arc<dyn BackendFunction>,
-    /// What the device knows about it, and what the kernel itself promises.
-    pub(crate) info: FunctionInfo,
-    /// Dynamic shared memory that each launch needs at least.
-    pub(crate) dynamic_shared: u32,
-}
 
 /// How much a device has built and loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +62,14 @@ impl KernelCache {
     }
 }
 
-fn prepared(function: Arc<dyn BackendFunction>, built: &Built) -> Result<Prepared, Error> {
-    let mut info = function.info().clone();
+fn prepared(imp: Arc<dyn BackendFunction>, built: &Built) -> Result<Prepared, Error> {
+    let mut info = FunctionInfo { programmatic: built.waits_for_dependencies, ..imp.info().clone() };
     if let Threads::Required(block) = built.bounds.threads {
         info.required_block = Some(block);
     }
     // The language refuses more shared memory than the target has, so this fits.
     let dynamic_shared = u32::try_from(built.dynamic_shared_bytes).unwrap_or(u32::MAX);
-    Ok(Prepared { function, info, dynamic_shared })
+    Ok(Prepared { imp, info, dynamic_shared })
 }
 
 /// Kernels.
@@ -90,8 +80,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Build`], [`ErrorKind::Jit`], [`ErrorKind::Load`].
     pub fn prepare<Ps: Params>(&self, kernel: &Kernel<Ps>) -> Result<Function, Error> {
-        let prepared = self.prepared(kernel)?;
-        Ok(Function::new(self.clone(), prepared.function.clone(), prepared.dynamic_shared))
+        Ok(Function::new(self.clone(), self.prepared(kernel)?))
     }
 
     /// From here on passes the text of each kernel through a function before it is loaded: to look at it, or to try a variant

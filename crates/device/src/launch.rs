@@ -55,9 +55,6 @@ pub struct LaunchConfig {
     pub cluster: Option<[u32; 3]>,
     /// All blocks are resident at once, so that they may wait for one another.
     pub cooperative: bool,
-    /// The launch may begin while the one before it in the stream still runs (programmatic dependent launch): the
-    /// kernel waits with `griddepcontrol.wait` before it reads what that one wrote. The virtual GPU runs them in turn.
-    pub programmatic: bool,
 }
 
 impl LaunchConfig {
@@ -65,7 +62,7 @@ impl LaunchConfig {
     #[must_use]
     pub fn new(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Self {
         let (Dim3(grid), Dim3(block)) = (grid.into(), block.into());
-        Self { grid, block, dynamic_shared: 0, cluster: None, cooperative: false, programmatic: false }
+        Self { grid, block, dynamic_shared: 0, cluster: None, cooperative: false }
     }
 
     /// One thread an element, in blocks of `block` threads. More blocks than a grid can have become a grid that no
@@ -94,16 +91,26 @@ impl LaunchConfig {
         Self { cooperative: true, ..self }
     }
 
-    /// As a programmatic dependent launch.
-    #[must_use]
-    pub fn programmatic(self) -> Self {
-        Self { programmatic: true, ..self }
-    }
-
     /// Threads a block.
     #[must_use]
     pub fn num_threads(&self) -> u64 {
         self.block.iter().map(|&n| u64::from(n)).product()
+    }
+}
+
+/// When a launch begins. It follows from the kernel: see [`FunctionInfo::programmatic`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// When all that its stream was given before is done.
+    InTurn,
+    /// While the launch before it in the stream still runs, where the device likes (programmatic dependent launch).
+    Early,
+}
+
+impl Begin {
+    /// Cooperative launches begin in turn: nothing that the driver documents says that they may begin early.
+    pub(crate) fn of(function: &FunctionInfo, config: &LaunchConfig) -> Self {
+        if function.programmatic && !config.cooperative { Self::Early } else { Self::InTurn }
     }
 }
 
@@ -160,7 +167,7 @@ pub(crate) fn check(config: &LaunchConfig, function: &FunctionInfo, limits: &Lim
         }
         .into());
     }
-    if config.programmatic && limits.max_cluster_blocks < 2 {
+    if function.programmatic && limits.max_cluster_blocks < 2 {
         return invalid("programmatic dependent launches need sm_90 or later".to_owned());
     }
     if let (Some(cluster), Some(required)) = (config.cluster, function.required_cluster)
@@ -218,6 +225,7 @@ mod tests {
             required_block: None,
             required_cluster: None,
             registers: 16,
+            programmatic: false,
         }
     }
 

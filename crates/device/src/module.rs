@@ -24,7 +24,9 @@ impl Module {
     /// # Errors
     /// [`ErrorKind::UnknownKernel`](crate::ErrorKind::UnknownKernel).
     pub fn kernel(&self, name: &str) -> Result<Function, Error> {
-        Ok(Function::new(self.device.clone(), self.imp.clone().function(name)?, 0))
+        let imp = self.imp.clone().function(name)?;
+        let info = imp.info().clone();
+        Ok(Function::new(self.device.clone(), Arc::new(Prepared { imp, info, dynamic_shared: 0 })))
     }
 
     /// Device address and bytes of a module variable.
@@ -44,24 +46,41 @@ impl Module {
 #[derive(Debug, Clone)]
 pub struct Function {
     device: Device,
-    imp: Arc<dyn BackendFunction>,
+    prepared: Arc<Prepared>,
+}
+
+/// A kernel ready to launch.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    pub(crate) imp: Arc<dyn BackendFunction>,
+    /// What the device knows about it, and what the kernel itself promises.
+    pub(crate) info: FunctionInfo,
     /// Bytes of dynamic shared memory that every launch of it gets, whatever it asks for.
-    dynamic_shared: u32,
+    pub(crate) dynamic_shared: u32,
 }
 
 impl Function {
-    pub(crate) fn new(device: Device, imp: Arc<dyn BackendFunction>, dynamic_shared: u32) -> Self {
-        Self { device, imp, dynamic_shared }
+    pub(crate) fn new(device: Device, prepared: Arc<Prepared>) -> Self {
+        Self { device, prepared }
     }
 
-    pub(crate) fn dynamic_shared(&self) -> u32 {
-        self.dynamic_shared
+    pub(crate) fn prepared(&self) -> &Prepared {
+        &self.prepared
     }
 
     /// What is known about it.
     #[must_use]
     pub fn info(&self) -> &FunctionInfo {
-        self.imp.info()
+        &self.prepared.info
+    }
+
+    /// Promises for PTX that was written elsewhere what [is known](FunctionInfo::programmatic) of kernels in the language: that
+    /// every thread executes `griddepcontrol.wait` before it accesses global memory (sm_90 and later).
+    #[must_use]
+    pub fn programmatic(self) -> Self {
+        let mut prepared = Arc::unwrap_or_clone(self.prepared);
+        prepared.info.programmatic = true;
+        Self { prepared: Arc::new(prepared), ..self }
     }
 
     /// The device it is loaded on.
@@ -76,20 +95,16 @@ impl Function {
     /// # Errors
     /// [`InvalidLaunch`](crate::ErrorKind::InvalidLaunch) for a launch without clusters or one that the device refuses.
     pub fn max_active_clusters(&self, config: LaunchConfig) -> Result<u32, Error> {
-        let config = LaunchConfig { dynamic_shared: config.dynamic_shared.max(self.dynamic_shared), ..config };
+        let config = LaunchConfig { dynamic_shared: config.dynamic_shared.max(self.prepared.dynamic_shared), ..config };
         let info = self.info();
         crate::launch::check(&config, info, self.device.limits())?;
         match config.cluster.or(info.required_cluster) {
-            Some(cluster) => self.imp.max_active_clusters(&LaunchConfig { cluster: Some(cluster), ..config }),
+            Some(cluster) => self.prepared.imp.max_active_clusters(&LaunchConfig { cluster: Some(cluster), ..config }),
             None => {
                 let (site, reason) = (LaunchSite::new(&info.name, &config), "it has no clusters".to_owned());
                 Err(ErrorKind::InvalidLaunch { site, reason }.into())
             }
         }
-    }
-
-    pub(crate) fn imp(&self) -> &dyn BackendFunction {
-        &*self.imp
     }
 }
 
@@ -112,6 +127,11 @@ pub struct FunctionInfo {
     pub required_cluster: Option<[u32; 3]>,
     /// Registers a thread: those that the driver's compiler took, or on the virtual GPU an estimate.
     pub registers: u32,
+    /// Whether each launch may begin while the one before it in its stream still runs, as the kernel itself waits for that one
+    /// to end (programmatic dependent launch). Kernels in the language that
+    /// [wait](warpfold_lang::wait_for_dependencies) do; for others it is [said](Function::programmatic). Cooperative launches
+    /// begin in turn all the same, as do all launches of the virtual GPU.
+    pub programmatic: bool,
 }
 
 /// Whose count a parameter's offset is.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use crate::activity::ActivityKind;
 use crate::arguments::Arguments;
-use crate::backend::{BackendFunction, BackendStream, Clock, Span};
+use crate::backend::{BackendStream, Clock, Span};
 use crate::buffer::{View, ViewMut};
 use crate::device::Device;
 use crate::element::Element;
 use crate::event::Event;
 use crate::host_buffer::HostBuffer;
-use crate::launch::{self, LaunchConfig, LaunchSite};
+use crate::launch::{self, Begin, LaunchConfig, LaunchSite};
 use crate::memory::Access;
-use crate::module::{Function, FunctionInfo};
+use crate::module::{Function, Prepared};
 use crate::{Error, ErrorKind};
 
 /// An order of copies and launches on one device. Cheap to clone; clones are the same stream.
@@ -173,20 +173,19 @@ impl Stream {
         config: LaunchConfig,
         arguments: &Arguments<'_>,
     ) -> Result<(), Error> {
-        let info = function.info();
-        self.device.expect_same(function.device(), || format!("kernel {}", info.name))?;
-        let config = LaunchConfig { dynamic_shared: config.dynamic_shared.max(function.dynamic_shared()), ..config };
-        self.run_kernel(function.imp(), info, config, arguments)
+        self.device.expect_same(function.device(), || format!("kernel {}", function.info().name))?;
+        self.run_kernel(function.prepared(), config, arguments)
     }
 
-    /// Launches a kernel of this device, checked against `info`.
+    /// Launches a kernel of this device.
     pub(crate) fn run_kernel(
         &self,
-        function: &dyn BackendFunction,
-        info: &FunctionInfo,
+        kernel: &Prepared,
         config: LaunchConfig,
         arguments: &Arguments<'_>,
     ) -> Result<(), Error> {
+        let Prepared { imp, info, dynamic_shared } = kernel;
+        let config = LaunchConfig { dynamic_shared: config.dynamic_shared.max(*dynamic_shared), ..config };
         launch::check(&config, info, self.device.limits())?;
         arguments
             .check(info)
@@ -197,7 +196,7 @@ impl Stream {
             memory.order(&self.imp, *access)?;
         }
         let clock = self.device.activity().clock();
-        let span = self.imp.launch(function, &config, arguments, clock)?;
+        let span = self.imp.launch(&**imp, &config, Begin::of(info, &config), arguments, clock)?;
         self.device.activity().add(ActivityKind::Kernel(info.name.clone()), 0, span);
         Ok(())
     }

@@ -87,8 +87,7 @@ impl Stream {
         let prepared = self.device().prepared(kernel)?;
         let mut packet = Packet { arguments: Arguments::new() };
         arguments.pass_all(&mut packet)?;
-        let config = LaunchConfig { dynamic_shared: config.dynamic_shared.max(prepared.dynamic_shared), ..config };
-        self.run_kernel(&*prepared.function, &prepared.info, config, &packet.arguments)
+        self.run_kernel(&prepared, config, &packet.arguments)
     }
 }
 

@@ -168,7 +168,7 @@ fn clusters_and_programmatic_launches_are_made_or_refused_alike() {
         if device.limits().max_cluster_blocks < 2 {
             let kernel = device.load(PTX)?.kernel("bounded")?;
             let plain = LaunchConfig::new(4, 32);
-            for config in [plain.cluster(2), plain.programmatic()] {
+            for (kernel, config) in [(kernel.clone(), plain.cluster(2)), (kernel.programmatic(), plain)] {
                 let error = stream.launch_raw(&kernel, config, &Arguments::new()).expect_err("an old device");
                 assert!(error.to_string().ends_with("need sm_90 or later"), "{error}");
             }
@@ -193,7 +193,8 @@ fn clusters_and_programmatic_launches_are_made_or_refused_alike() {
         for (cluster, config) in [(1, LaunchConfig::new(16, 32)), (4, LaunchConfig::new(16, 32).cluster(4))] {
             let mut out = device.alloc::<u32>(16)?;
             let arguments = Arguments::new().output(&mut out);
-            stream.launch_raw(&any, config.programmatic(), &arguments)?;
+            stream.launch_raw(&any, config, &arguments)?;
+            stream.launch_raw(&any.clone().programmatic(), config, &arguments)?;
             drop(arguments);
             assert_eq!(out.download()?, [cluster; 16], "on {device}");
         }

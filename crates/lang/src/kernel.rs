@@ -254,6 +254,7 @@ impl<Args: Params> Kernel<Args> {
             bounds: self.bounds,
             static_shared_bytes: recording.static_shared_bytes,
             dynamic_shared_bytes: recording.dynamic_shared_bytes,
+            waits_for_dependencies: recording.waits_for_dependencies,
         })
     }
 }
@@ -301,6 +302,8 @@ pub struct Built {
     pub static_shared_bytes: u64,
     /// Shared memory that the launch has to give, in bytes.
     pub dynamic_shared_bytes: u64,
+    /// Whether it [waits](crate::wait_for_dependencies) for the launches before it, so that it may begin while they run.
+    pub waits_for_dependencies: bool,
 }
 
 impl Built {

@@ -82,6 +82,7 @@ pub(crate) struct Recorder {
     pub(crate) dynamic_shared: Option<Symbol>,
     pub(crate) static_shared_bytes: u64,
     pub(crate) dynamic_shared_bytes: u64,
+    pub(crate) waits_for_dependencies: bool,
     version: (u32, u32),
     error: Option<Error>,
 }
@@ -91,6 +92,7 @@ pub(crate) struct Recording {
     pub(crate) module: ptx::Module,
     pub(crate) static_shared_bytes: u64,
     pub(crate) dynamic_shared_bytes: u64,
+    pub(crate) waits_for_dependencies: bool,
 }
 
 thread_local! {
@@ -149,6 +151,7 @@ impl Recorder {
             dynamic_shared: None,
             static_shared_bytes: 0,
             dynamic_shared_bytes: 0,
+            waits_for_dependencies: false,
             version: target.arch.min_ptx_version(),
             error: None,
         };
@@ -317,6 +320,11 @@ impl Recorder {
         ptx::Guard { predicate: name, negated }
     }
 
+    /// What has been recorded so far outside of branches and loops; nothing inside of one.
+    pub(crate) fn straight_line(&self) -> Option<&[Statement]> {
+        (self.open_scopes.len() == 1).then_some(&self.body)
+    }
+
     /// A number for the labels of one construct.
     pub(crate) fn label_number(&mut self) -> u32 {
         self.num_labels += 1;
@@ -379,6 +387,7 @@ impl Recorder {
             module: intrinsics::entry::module(self.version, &self.target, items),
             static_shared_bytes: self.static_shared_bytes,
             dynamic_shared_bytes: self.dynamic_shared_bytes,
+            waits_for_dependencies: self.waits_for_dependencies,
         })
     }
 

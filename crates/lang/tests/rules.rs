@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use warpfold_lang::{
     Arch, Cache, Error, ErrorKind, F8E4M3, F16x2, Global, Kernel, Lanes, NamedBarrier, Order, Params, Scope, Slot,
-    Target, Val, block_dim, dynamic_shared, kernel, lane_id, print, range, shared, shared_named, shfl_down, target,
-    thread_idx, var, warp_id, when,
+    Target, Val, block_dim, dynamic_shared, exit, kernel, lane_id, overlap_launches, print, range, shared,
+    shared_named, shfl_down, target, thread_idx, var, wait_for_dependencies, warp_id, when,
 };
 use warpfold_ptx::{Opcode, ScalarType};
 
@@ -275,6 +275,48 @@ fn a_print_that_does_not_fit_its_arguments_is_an_error() {
 #[track_caller]
 fn check_kernel_error<Args: Params>(kernel: &Kernel<Args>, expected: &ErrorKind) {
     assert_eq!(kernel.build(&SM_80).expect_err("the kernel breaks a rule").kind(), expected);
+}
+
+#[test]
+fn a_kernel_overlaps_launches_where_the_target_has_them_and_says_so() {
+    let own = kernel("own", |data: Global<u32>| {
+        let cell = shared::<u32>(1);
+        cell.set(thread_idx().x);
+        overlap_launches();
+        data.set(cell.get());
+    });
+    let built = own.build(&SM_90A).unwrap();
+    assert!(built.waits_for_dependencies);
+    let text = built.ptx();
+    let (stores, [early, wait]) = (["st.shared", "st.global"], ["launch_dependents;", "griddepcontrol.wait;"]);
+    let places = [stores[0], early, wait, stores[1]].map(|part| text.find(part).expect(part));
+    assert!(places.is_sorted(), "{text}");
+    let built = own.build(&SM_80).unwrap();
+    assert!(!built.waits_for_dependencies && !built.ptx().contains("griddepcontrol"));
+    assert!(build(|_, _| wait_for_dependencies(), &SM_80).is_err());
+}
+
+#[test]
+fn a_wait_that_some_threads_or_accesses_come_before_is_an_error() {
+    let late: [fn(Global<u32>, Val<u32>); 4] = [
+        |data, _| {
+            data.set(1);
+            wait_for_dependencies();
+        },
+        |data, _| {
+            data.prefetch();
+            wait_for_dependencies();
+        },
+        |_, x| when(x.gt(3), wait_for_dependencies),
+        |_, x| {
+            when(x.gt(3), exit);
+            wait_for_dependencies();
+        },
+    ];
+    for body in late {
+        let error = build(body, &SM_90A).expect_err("the wait comes late");
+        assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use cudarc::driver::{DriverError, result, sys};
 use super::device::Context;
 use super::{driver, stream};
 use crate::backend::{BackendFunction, BackendModule};
-use crate::launch::{LaunchConfig, LaunchSite};
+use crate::launch::{Begin, LaunchConfig, LaunchSite};
 use crate::module::{FunctionInfo, Param, Places};
 use crate::{Error, ErrorKind};
 
@@ -164,7 +164,7 @@ impl BackendFunction for JitFunction {
         let site = LaunchSite::new(&self.info.name, config);
         let invalid = |e| ErrorKind::InvalidLaunch { site: site.clone(), reason: driver::text(e) };
         self.allow(config).map_err(invalid)?;
-        let mut attributes = stream::attributes(config);
+        let mut attributes = stream::attributes(config, Begin::InTurn);
         let launch = stream::launch_config(config, std::ptr::null_mut(), &mut attributes);
         let mut clusters = 0;
         // SAFETY: the function's module is loaded, the attributes outlive the call, and `clusters` is valid for a write.
@@ -188,6 +188,7 @@ fn info(name: &str, function: sys::CUfunction) -> Result<FunctionInfo, DriverErr
         required_block: None,
         required_cluster: required_cluster(function),
         registers: get(A::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+        programmatic: false,
     })
 }
 

@@ -13,7 +13,7 @@ use super::module::JitFunction;
 use super::pinned::Pinned;
 use crate::arguments::Arguments;
 use crate::backend::{BackendEvent, BackendFunction, BackendHostMemory, BackendStream, Clock, Span, mixed};
-use crate::launch::{LaunchConfig, LaunchSite};
+use crate::launch::{Begin, LaunchConfig, LaunchSite};
 use crate::module::Param;
 use crate::{Error, ErrorKind};
 
@@ -134,6 +134,7 @@ impl BackendStream for CudaStreamHandle {
         &self,
         function: &dyn BackendFunction,
         config: &LaunchConfig,
+        begin: Begin,
         arguments: &Arguments<'_>,
         clock: Clock,
     ) -> Result<Option<Span>, Error> {
@@ -146,7 +147,7 @@ impl BackendStream for CudaStreamHandle {
         };
         function.allow(config).map_err(invalid)?;
         let start = if clock == Clock::On { Some(self.record()?) } else { None };
-        launch(function, self.raw(), config, arguments).map_err(invalid)?;
+        launch(function, self.raw(), config, begin, arguments).map_err(invalid)?;
         self.context.remember(self.raw() as usize, site);
         Ok(match start {
             Some(start) => Some(Span { start, end: self.record()? }),
@@ -180,9 +181,10 @@ fn launch(
     function: &JitFunction,
     stream: sys::CUstream,
     config: &LaunchConfig,
+    begin: Begin,
     arguments: &Arguments<'_>,
 ) -> Result<(), DriverError> {
-    let mut attributes = attributes(config);
+    let mut attributes = attributes(config, begin);
     let launch = launch_config(config, stream, &mut attributes);
     let bytes = arguments.bytes();
     let mut len = bytes.len();
@@ -229,7 +231,7 @@ pub(super) fn launch_config(
     }
 }
 
-pub(super) fn attributes(config: &LaunchConfig) -> Vec<sys::CUlaunchAttribute> {
+pub(super) fn attributes(config: &LaunchConfig, begin: Begin) -> Vec<sys::CUlaunchAttribute> {
     let attribute = |id, set: &dyn Fn(&mut sys::CUlaunchAttributeValue)| {
         let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
         set(&mut value);
@@ -247,7 +249,7 @@ pub(super) fn attributes(config: &LaunchConfig) -> Vec<sys::CUlaunchAttribute> {
         let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
         attributes.push(attribute(id, &|value| value.cooperative = 1));
     }
-    if config.programmatic {
+    if begin == Begin::Early {
         let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         attributes.push(attribute(id, &|value| value.programmaticStreamSerializationAllowed = 1));
     }

@@ -16,7 +16,7 @@ use crate::backend::{
     mixed,
 };
 use crate::device::DeviceKind;
-use crate::launch::{LaunchConfig, LaunchSite};
+use crate::launch::{Begin, LaunchConfig, LaunchSite};
 use crate::limits::Limits;
 use crate::module::{FunctionInfo, Param, Places};
 use crate::{Error, ErrorKind};
@@ -234,6 +234,7 @@ impl BackendStream for VirtualStream {
         &self,
         function: &dyn BackendFunction,
         config: &LaunchConfig,
+        _begin: Begin,
         arguments: &Arguments<'_>,
         _clock: Clock,
     ) -> Result<Option<Span>, Error> {
@@ -294,6 +295,7 @@ impl BackendModule for VirtualModule {
             required_block: kernel.required_block,
             required_cluster: kernel.required_cluster,
             registers: kernel.registers,
+            programmatic: false,
         };
         Ok(Arc::new(VirtualFunction { program: self.program.clone(), info }))
     }

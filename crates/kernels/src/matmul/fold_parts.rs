@@ -1,9 +1,6 @@
 //! Adds the sums of the parts of a split product, in the order of the parts, and finishes them.
 
-use warpfold_lang::{
-    Array, Global, Kernel, Val, block_idx, kernel, launch_dependents, range, thread_idx, var, wait_for_dependencies,
-    when,
-};
+use warpfold_lang::{Array, Global, Kernel, Val, block_idx, kernel, overlap_launches, range, thread_idx, var, when};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
@@ -18,15 +15,6 @@ pub(super) const BLOCK: u32 = 256;
 pub type FoldParts<A> =
     Kernel<(Global<A>, [u32; SIZES], i64, Global<u8>, [Global<u8>; MAX_INPUTS], [i64; STRIDES], [f64; MAX_SCALARS])>;
 
-/// What decides on the code of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FoldConfiguration {
-    /// Whether it is launched while the launch before it ends, and waits for that by itself (sm_90).
-    pub is_early: bool,
-    /// What is done to the sums.
-    pub ending: Ending,
-}
-
 /// Neighbours of a row that a thread takes: a group where rows are whole groups.
 pub(super) const fn width(columns: u64) -> u32 {
     if columns.is_multiple_of(GROUP as u64) { GROUP } else { 1 }
@@ -34,11 +22,10 @@ pub(super) const fn width(columns: u64) -> u32 {
 
 /// A thread takes an element of the result, or a group of neighbours.
 #[must_use]
-pub fn fold_parts<A: Accumulator>(configuration: &FoldConfiguration) -> FoldParts<A> {
-    let FoldConfiguration { is_early, ending } = configuration.clone();
+pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
+    let ending = ending.clone();
     let width = if ending.is_whole() { GROUP } else { 1 };
-    let early = if is_early { "_early" } else { "" };
-    let name = format!("matmul_fold{early}_{}_{}", A::DTYPE, ending.key());
+    let name = format!("matmul_fold_{}_{}", A::DTYPE, ending.key());
     let body = move |parts: Global<A>,
                      sizes: Array<u32, SIZES>,
                      part_stride: Val<i64>,
@@ -46,14 +33,11 @@ pub fn fold_parts<A: Accumulator>(configuration: &FoldConfiguration) -> FoldPart
                      inputs: [Global<u8>; MAX_INPUTS],
                      strides: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
+        overlap_launches();
         // Roles
         let (m, n) = (sizes.at(0), sizes.at(1));
         let thread = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
         let element = thread * u64::from(width);
-        if is_early {
-            wait_for_dependencies();
-            launch_dependents();
-        }
         when(element.lt(part_stride.cast::<u64>()), || {
             // Fold
             let load = |part: Val<i64>| -> Vec<Val<A>> {

@@ -5,8 +5,8 @@ use warpfold_device::{Arguments, Device, Function, Stream, TensorLayout, View, V
 use warpfold_lang::{F8E4M3, F8E5M2};
 
 use super::epilogue::{Epilogue, MAX_INPUTS};
-use super::finish::{STRIDES, scalar_words, stride_words};
-use super::fold_parts::{FoldConfiguration, fold_parts};
+use super::finish::{Ending, STRIDES, scalar_words, stride_words};
+use super::fold_parts::fold_parts;
 use super::mma::{MmaConfiguration, mma};
 use super::plan::{Code, Plan};
 use super::problem::{Matrix, Problem, refused};
@@ -34,7 +34,7 @@ enum Kernel {
     Simt(Dtype, Configuration),
     Mma(MmaConfiguration),
     Wgmma(WgmmaConfiguration),
-    Fold(Dtype, FoldConfiguration),
+    Fold(Dtype, Ending),
 }
 
 static KERNELS: Kept<Kernel> = Kept::new();
@@ -56,7 +56,7 @@ fn make(kernel: &Kernel) -> AnyKernel {
         Kernel::Simt(accumulator, configuration) => for_accumulator!(*accumulator, simt(configuration)),
         Kernel::Mma(configuration) => make_mma(configuration),
         Kernel::Wgmma(configuration) => make_wgmma(configuration),
-        Kernel::Fold(accumulator, configuration) => for_accumulator!(*accumulator, fold_parts(configuration)),
+        Kernel::Fold(accumulator, ending) => for_accumulator!(*accumulator, fold_parts(ending)),
     }
 }
 
@@ -100,7 +100,7 @@ fn names(plan: &Plan) -> Vec<Kernel> {
         Code::Wgmma(tile) => Kernel::Wgmma(plan.wgmma_configuration(tile)),
     }];
     if plan.num_parts > 1 {
-        names.push(Kernel::Fold(accumulator, plan.fold_configuration()));
+        names.push(Kernel::Fold(accumulator, plan.fold_ending()));
     }
     names
 }

@@ -33,7 +33,7 @@ mod work;
 pub use accumulator::Accumulator;
 pub use epilogue::{Activation, Custom, Epilogue, Function, MAX_INPUTS, MAX_SCALARS, Place, Step};
 pub use finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES, scalar_words, stride_words};
-pub use fold_parts::{FoldConfiguration, FoldParts, fold_parts};
+pub use fold_parts::{FoldParts, fold_parts};
 pub use launch::{Operands, Ready, kernels_of, launch};
 pub use load::Load;
 pub use mma::{MmaConfiguration, MmaTile, Pieces, mma};

@@ -7,7 +7,7 @@ use warpfold_device::{LaunchConfig, Limits};
 use super::cost::{self, Work};
 use super::epilogue::{Epilogue, check as check_epilogue};
 use super::finish::Ending;
-use super::fold_parts::{self, FoldConfiguration};
+use super::fold_parts;
 use super::load::Load;
 use super::mma::{self, MmaConfiguration, MmaTile, Pieces};
 use super::problem::{BATCH_RANK, Matrix, Problem, Rows, Singles, refused};
@@ -240,7 +240,7 @@ impl Plan {
                     * self.problem.num_products()
                     * u64::from(self.num_parts);
                 let resident = u64::from(self.num_sms / tile.cluster).max(1);
-                LaunchConfig::new(clusters.min(resident) as u32 * tile.cluster, tile.threads()).programmatic()
+                LaunchConfig::new(clusters.min(resident) as u32 * tile.cluster, tile.threads())
             }
         })
     }
@@ -251,8 +251,7 @@ impl Plan {
         let results = self.num_results();
         let width = fold_parts::width(self.problem.n);
         let blocks = results.div_ceil((fold_parts::BLOCK * width).into());
-        let plain = (self.num_parts > 1 && blocks > 0).then(|| LaunchConfig::new(blocks as u32, fold_parts::BLOCK))?;
-        Some(if self.is_early() { plain.programmatic() } else { plain })
+        (self.num_parts > 1 && blocks > 0).then(|| LaunchConfig::new(blocks as u32, fold_parts::BLOCK))
     }
 
     /// Elements of the result.
@@ -289,14 +288,9 @@ impl Plan {
         (Problem { c, inputs: Vec::new(), ..self.problem.clone() }, Epilogue::new())
     }
 
-    /// Whether its launches begin while those before them end: kernels for warpgroups know how to wait for them.
-    const fn is_early(&self) -> bool {
-        matches!(self.code, Code::Wgmma(_))
-    }
-
     /// What decides on the code of the kernel that adds the sums of the parts.
-    pub(super) fn fold_configuration(&self) -> FoldConfiguration {
-        FoldConfiguration { is_early: self.is_early(), ending: Ending::new(&self.problem, &self.epilogue) }
+    pub(super) fn fold_ending(&self) -> Ending {
+        Ending::new(&self.problem, &self.epilogue)
     }
 
     /// What decides on the code of a kernel for ordinary cores.

@@ -164,9 +164,23 @@ pub(crate) fn nanosleep(r: &mut Recorder, nanoseconds: Raw) {
     r.push(Opcode::Nanosleep, &["u32"], vec![operand]);
 }
 
+/// Whether a wait for other launches behind this statement is too late: a thread may have left, or have accessed global memory.
+fn is_late(statement: &ptx::Statement) -> bool {
+    let reaches = |i: &ptx::Instruction| matches!(i.opcode, Opcode::Exit | Opcode::Ret) || i.has("global");
+    if let ptx::Statement::Scope(inner) = statement {
+        return inner.iter().any(is_late);
+    }
+    matches!(statement, ptx::Statement::Instruction(i) if reaches(i))
+}
+
 /// `griddepcontrol.wait`
 pub(crate) fn wait_for_dependencies(r: &mut Recorder) {
     r.require("griddepcontrol", 90, (7, 8));
+    if r.straight_line().is_none_or(|before| before.iter().any(is_late)) {
+        let rule = "a kernel waits for the launches before it in every thread, before it accesses global memory";
+        r.fail(ErrorKind::Misuse(rule.to_owned()));
+    }
+    r.waits_for_dependencies = true;
     r.push(Opcode::Griddepcontrol, &["wait"], vec![]);
 }
 
