@@ -1,6 +1,8 @@
 //! What to run: grid, block, parameters, and how to run it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::check::Past;
 
 /// One launch of a kernel.
 #[derive(Debug, Clone)]
@@ -19,6 +21,40 @@ pub struct Launch {
     pub params: Vec<u8>,
     /// All blocks are co-resident, so that they may wait for one another.
     pub cooperative: bool,
+    /// It may begin before the launch before it in its [`Stream`] is over: a programmatic dependent launch. It runs behind that
+    /// one all the same; the checks find what a missing `griddepcontrol.wait` would let happen.
+    pub programmatic: bool,
+}
+
+/// An order of launches, each behind the one before; clones are the same stream. It knows what programmatic launches may
+/// overlap, as far as that was checked.
+#[derive(Clone, Default)]
+pub struct Stream(Arc<Mutex<Vec<Arc<Past>>>>);
+
+impl Stream {
+    /// Everything that was launched so far is over and seen before anything that comes.
+    pub fn settle(&self) {
+        self.leave_open(Vec::new());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Past>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a programmatic launch may overlap.
+    pub(crate) fn open(&self) -> Vec<Arc<Past>> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn leave_open(&self, launches: Vec<Arc<Past>>) {
+        *self.lock() = launches;
+    }
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Stream").field(&self.lock().len()).finish()
+    }
 }
 
 /// Which checks to run.
@@ -48,6 +84,8 @@ pub struct Options {
     /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other number draws one. The same seed
     /// on one worker gives the same run.
     pub seed: u64,
+    /// The launches that it comes behind; without, a launch overlaps none.
+    pub stream: Option<Stream>,
     /// Called now and then with blocks finished and blocks in all.
     pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
@@ -61,6 +99,7 @@ impl Default for Options {
             output: None,
             patience: 50_000_000,
             seed: 0,
+            stream: None,
             progress: None,
         }
     }
@@ -74,6 +113,7 @@ impl std::fmt::Debug for Options {
             .field("per_instruction", &self.per_instruction)
             .field("patience", &self.patience)
             .field("seed", &self.seed)
+            .field("stream", &self.stream)
             .finish_non_exhaustive()
     }
 }

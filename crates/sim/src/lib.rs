@@ -39,7 +39,7 @@ mod warp_ops;
 
 pub use arch::{Arch, UnknownArch};
 pub use error::Error;
-pub use launch::{Checks, Launch, Options};
+pub use launch::{Checks, Launch, Options, Stream};
 pub use layout::ParamInfo;
 pub use memory::Memory;
 pub use program::{KernelInfo, Program};

@@ -133,7 +133,7 @@ pub enum FindingKind {
     Deadlock,
     /// A synchronising instruction used against its rules (mask without the executing lane, bad thread count …).
     InvalidSync,
-    /// Bytes that an asynchronous copy is still writing or reading, or a copy that nothing ever waits for.
+    /// Bytes that an asynchronous copy or a launch before is still writing or reading, or a copy that nothing ever waits for.
     MissingWait,
     /// Bytes that went from ordinary accesses to the asynchronous proxy without a proxy fence.
     MissingProxyFence,

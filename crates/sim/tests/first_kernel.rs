@@ -52,6 +52,7 @@ fn a_kernel_doubles_its_input() {
         dynamic_shared: 0,
         params,
         cooperative: false,
+        programmatic: false,
     };
     let report = program.launch(&memory, &launch, &Options::default()).unwrap();
     let mut out = vec![0; n as usize * 4];

@@ -31,6 +31,7 @@ fn workspace(cooperative: bool) -> u64 {
         dynamic_shared: 0,
         params: out.to_le_bytes().to_vec(),
         cooperative,
+        programmatic: false,
     };
     let used = memory.used();
     program.launch(&memory, &launch, &Options::default()).unwrap();

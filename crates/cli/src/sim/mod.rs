@@ -116,6 +116,7 @@ impl Sim {
             dynamic_shared: self.shared,
             params: params.to_vec(),
             cooperative: false,
+            programmatic: false,
         };
         let progress = Progress::new();
         progress.begin(&self.entry);

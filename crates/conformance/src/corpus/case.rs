@@ -44,6 +44,8 @@ pub struct Case {
     pub shared_bytes: u32,
     /// Whether all blocks have to be resident at once.
     pub is_cooperative: bool,
+    /// Whether it is launched a second time, which may overlap the first.
+    pub is_programmatic: bool,
     /// One for each parameter.
     pub args: Vec<Argument>,
     /// The planted defect; `None` in a correct kernel.
@@ -145,6 +147,7 @@ impl Case {
             block: 0,
             shared_bytes: 0,
             is_cooperative: false,
+            is_programmatic: false,
             args: Vec::new(),
             fault: parse_annotations(text)?,
         };
@@ -178,6 +181,7 @@ impl Case {
                 Some(("block", size)) => self.block = number(size)?,
                 Some(("shared", size)) => self.shared_bytes = number(size)?,
                 None if word == "cooperative" => self.is_cooperative = true,
+                None if word == "programmatic" => self.is_programmatic = true,
                 _ => return Err(format!("unknown launch setting '{word}'")),
             }
         }

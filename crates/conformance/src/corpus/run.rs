@@ -1,6 +1,6 @@
 //! Runs one file of the corpus on the virtual GPU.
 
-use warpfold_sim::{Arch, Checks, Launch, Memory, Options, Program};
+use warpfold_sim::{Arch, Checks, Launch, Memory, Options, Program, Stream};
 
 use super::case::{Argument, Case, Content};
 use super::values::Width;
@@ -28,7 +28,7 @@ pub fn run(case: &Case, workers: usize, checks: Checks) -> Result<Outcome, Strin
         params[start..start + len].copy_from_slice(&word.to_le_bytes()[..len]);
         addresses.push(word);
     }
-    let launch = Launch {
+    let mut launch = Launch {
         kernel: case.kernel.clone(),
         grid: [case.grid, 1, 1],
         block: [case.block, 1, 1],
@@ -36,11 +36,23 @@ pub fn run(case: &Case, workers: usize, checks: Checks) -> Result<Outcome, Strin
         dynamic_shared: case.shared_bytes,
         params,
         cooperative: case.is_cooperative,
+        programmatic: false,
     };
     // The longest wait in the corpus is far below a million instructions; the default would make each deadlock slow.
-    let options =
-        Options { checks, workers: Some(workers), per_instruction: true, patience: 1_000_000, ..Options::default() };
-    let report = program.launch(&memory, &launch, &options).map_err(text)?;
+    let options = Options {
+        checks,
+        workers: Some(workers),
+        per_instruction: true,
+        patience: 1_000_000,
+        stream: Some(Stream::default()),
+        ..Options::default()
+    };
+    let mut report = program.launch(&memory, &launch, &options).map_err(text)?;
+    if case.is_programmatic {
+        launch.programmatic = true;
+        let second = program.launch(&memory, &launch, &options).map_err(text)?;
+        report.findings.extend(second.findings);
+    }
 
     let read = |(argument, &address): (&Argument, &u64)| read_back(&memory, argument, address);
     let buffers = case.args.iter().zip(&addresses).map(read).collect::<Result<_, _>>().map_err(text)?;

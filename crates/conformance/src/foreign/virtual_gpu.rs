@@ -38,6 +38,7 @@ pub fn run(case: &Case, file: &str, checks: Checks) -> Result<Report, String> {
         dynamic_shared: case.shared,
         params: std::mem::take(&mut bound.params),
         cooperative: case.cooperative,
+        programmatic: false,
     };
     let report = program.launch(&memory, &launch, &options).map_err(|e| e.to_string())?;
     if report.aborted {

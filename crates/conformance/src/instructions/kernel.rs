@@ -44,6 +44,7 @@ pub fn run<const I: usize, const O: usize>(
         dynamic_shared: 0,
         params,
         cooperative: false,
+        programmatic: false,
     };
     let report = program.launch(&memory, &launch, &Options { workers: Some(1), ..Options::default() })?;
     assert!(report.findings.is_empty(), "`{text}`: {:?}", report.findings);

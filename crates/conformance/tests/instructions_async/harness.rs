@@ -41,6 +41,7 @@ impl Proof<'_> {
             dynamic_shared: 0,
             params: [input.to_le_bytes(), output.to_le_bytes()].concat(),
             cooperative: false,
+            programmatic: false,
         };
         let report = program.launch(&memory, &launch, options)?;
         let mut data = vec![0; self.output_bytes];

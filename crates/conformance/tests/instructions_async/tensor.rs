@@ -86,6 +86,7 @@ pub(crate) fn run(map: &TensorMap, global: &[u8], at: &[i32], offsets: &[u16], t
         dynamic_shared: 0,
         params,
         cooperative: false,
+        programmatic: false,
     };
     let options = Options { checks: Checks::All, workers: Some(1), ..Options::default() };
     let report = program.launch(&memory, &launch, &options).unwrap();

@@ -85,6 +85,7 @@ pub(crate) fn launch(text: &str, arch: Arch, sizes: Sizes) -> Result<(Vec<u32>, 
         dynamic_shared: 0,
         params: output.to_le_bytes().to_vec(),
         cooperative: false,
+        programmatic: false,
     };
     let report = program.launch(&memory, &launch, &Options { checks: Checks::All, ..Options::default() })?;
     let mut data = vec![0; sizes.threads() * 4];

@@ -117,6 +117,7 @@ impl Proof {
             dynamic_shared: 0,
             params: [inputs, results, image].iter().flat_map(|a| a.to_le_bytes()).collect(),
             cooperative: false,
+            programmatic: false,
         };
         let options = Options { workers: Some(1), checks, ..Options::default() };
         let report = program.launch(&memory, &launch, &options)?;

@@ -238,6 +238,7 @@ impl Visit<'_> {
             id,
             own: self.records.own(),
             from: self.launch.first,
+            keeps: self.launch.overlap.kept_from(self.launch.first),
             lists: self.launch.orders_blocks,
             exact: !self.records.scattered,
             joined: self.records.lists.last_by(id),
@@ -259,6 +260,7 @@ impl Visit<'_> {
             strength: Reached::of(self.access),
             lane_bytes,
             by_proxy: self.by_proxy,
+            is_late: self.grid.dependents_may_run(),
         };
         self.records.id(self.launch, &record)
     }

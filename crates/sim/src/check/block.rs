@@ -3,6 +3,7 @@
 use super::access::{Access, Kind, Lanes, Scope, Space, Strength, Values};
 use super::between::Visit;
 use super::contexts::LaunchCheck;
+use super::dependence::Waits;
 use super::findings::{Findings, Found, Side};
 use super::flight::{Flight, InFlight};
 use super::global::GlobalShadow;
@@ -24,6 +25,7 @@ pub(crate) struct BlockCheck {
     pub(super) flights: InFlight,
     pub(super) grid: GridOrder,
     records: BlockRecords,
+    pub(super) waits: Waits,
     /// Some warp has passed the barrier of the cluster, so that every block of it has begun.
     pub(super) peers_have_begun: bool,
     /// The strong write in progress: its instruction, its warp, and lanes of which it was told.
@@ -40,6 +42,7 @@ impl BlockCheck {
             flights: InFlight::default(),
             grid: GridOrder::new(),
             records: BlockRecords::new(),
+            waits: Waits::default(),
             peers_have_begun: false,
             announcing: None,
         }
@@ -59,6 +62,7 @@ impl BlockCheck {
         self.flights.begin();
         self.grid.begin(block, launch.orders_blocks);
         self.records.begin(launch);
+        self.waits.begin();
         self.peers_have_begun = false;
         launch.locations.settle();
     }
@@ -131,6 +135,9 @@ impl BlockCheck {
         if access.is_strong() {
             self.begin_strong(launch, access);
         }
+        if launch.overlap.concerns(access, &self.waits) {
+            self.judge_early(launch, shadow, access, (addresses, access.bytes.into()), findings);
+        }
         let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
         Visit { launch, grid, records, shadow, access, values, findings, block, by_proxy: false }.run(addresses);
     }
@@ -147,6 +154,9 @@ impl BlockCheck {
     ) {
         if access.is_strong() {
             self.begin_strong(launch, access);
+        }
+        if begins && launch.overlap.concerns(access, &self.waits) {
+            self.judge_early(launch, shadow, access, (&[start; 32], bytes), findings);
         }
         let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
         let mut visit = Visit { launch, grid, records, shadow, access, values: None, findings, block, by_proxy: true };
@@ -205,6 +215,9 @@ impl BlockCheck {
         if space == Space::Global {
             launch.locations.settle();
             self.announcing = None;
+            if access.kind != Kind::Write && !launch.overlap.is_nothing() {
+                self.learn_of_earlier_launches(launch, access.mask, addresses);
+            }
         }
         let inside = self.order.has_released();
         let between = space == Space::Global && self.grid.has_released(&launch.locations);

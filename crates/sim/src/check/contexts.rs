@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::access::{Access, Kind, Space, Strength};
+use super::dependence::Overlap;
 use super::findings::{Findings, Found, Rule, Side};
 use super::global::SplitWriters;
 use super::locations::Locations;
@@ -37,6 +38,8 @@ pub(super) struct Record {
     pub(super) lane_bytes: u32,
     /// A bulk copy made it, in the asynchronous proxy.
     pub(super) by_proxy: bool,
+    /// The block had let dependent launches begin.
+    pub(super) is_late: bool,
 }
 
 /// How strong an access is as another block sees it.
@@ -64,8 +67,8 @@ struct Entry {
     instr: AtomicU32,
     block: AtomicU32,
     tick: AtomicU32,
-    /// 0 if unused; else kind, bytes, warp, strength, bytes a lane, proxy. A list has its last record, what is before it and its
-    /// length in the other fields, and here `LIST` and when to clear it out.
+    /// 0 if unused; else kind, bytes, warp, strength, bytes a lane, proxy, late. A list has its last record, what is before it and
+    /// its length in the other fields, and here `LIST` and when to clear it out.
     info: AtomicU32,
 }
 
@@ -127,6 +130,7 @@ pub(crate) struct LaunchCheck {
     pub(super) maps: ChangedMaps,
     /// Whether the program has any instruction that could order blocks.
     pub(super) orders_blocks: bool,
+    pub(super) overlap: Overlap,
 }
 
 impl LaunchCheck {
@@ -143,7 +147,13 @@ impl LaunchCheck {
             proxy_fences: ProxyFences::default(),
             maps: ChangedMaps::default(),
             orders_blocks,
+            overlap: Overlap::default(),
         }
+    }
+
+    /// Whether its numbers go on from those of an earlier launch.
+    pub(super) fn continues(&self, earlier: &Self) -> bool {
+        Arc::ptr_eq(&self.next, &earlier.next)
     }
 
     /// A batch of unused numbers.
@@ -189,9 +199,9 @@ impl LaunchCheck {
             Reached::Narrow => 1,
             Reached::Wide => 2,
         };
-        let proxy = u32::from(record.by_proxy);
-        let info =
-            kind | record.bytes << 2 | record.at.warp << 6 | strength << 11 | record.lane_bytes << 13 | proxy << 16;
+        let (proxy, late) = (u32::from(record.by_proxy), u32::from(record.is_late));
+        let place = record.bytes << 2 | record.at.warp << 6 | record.lane_bytes << 13;
+        let info = kind | place | strength << 11 | proxy << 16 | late << 17;
         let entry = self.place(id);
         entry.instr.store(record.instr, Ordering::Relaxed);
         entry.block.store(record.at.block, Ordering::Relaxed);
@@ -246,6 +256,7 @@ impl LaunchCheck {
             },
             lane_bytes: info >> 13 & 7,
             by_proxy: info >> 16 & 1 != 0,
+            is_late: info >> 17 & 1 != 0,
         })
     }
 }

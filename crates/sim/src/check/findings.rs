@@ -32,6 +32,12 @@ pub(crate) enum Rule {
     WriteBeforeLanding,
     /// A write of bytes that an asynchronous copy still reads.
     OverwritesSource,
+    /// A read of what a launch before wrote, which nothing waited for.
+    EarlyRead,
+    /// A write over what a launch before wrote, which nothing waited for.
+    EarlyWrite,
+    /// A write over what a launch before may still read, which nothing waited for.
+    EarlyOverwrite,
     /// An ordinary access to the bytes of an mbarrier.
     TouchesBarrier,
     /// A read by the asynchronous proxy of what an ordinary write left, without a proxy fence.
@@ -63,7 +69,12 @@ impl Rule {
             Self::PeerMayHaveExited => FindingKind::UseAfterFree,
             Self::PeerMayNotHaveBegun | Self::TouchesBarrier => FindingKind::InvalidSync,
             Self::UnfencedRead | Self::UnfencedWrite | Self::UnfencedMap => FindingKind::MissingProxyFence,
-            Self::ReadBeforeLanding | Self::WriteBeforeLanding | Self::OverwritesSource => FindingKind::MissingWait,
+            Self::ReadBeforeLanding
+            | Self::WriteBeforeLanding
+            | Self::OverwritesSource
+            | Self::EarlyRead
+            | Self::EarlyWrite
+            | Self::EarlyOverwrite => FindingKind::MissingWait,
             Self::ReadAfterWrite
             | Self::WriteAfterRead
             | Self::WriteAfterWrite
@@ -100,6 +111,9 @@ impl Rule {
             | Self::ReadBeforeLanding
             | Self::WriteBeforeLanding
             | Self::OverwritesSource
+            | Self::EarlyRead
+            | Self::EarlyWrite
+            | Self::EarlyOverwrite
             | Self::Uninitialized
             | Self::PeerMayHaveExited => Severity::Error,
         }
@@ -132,6 +146,17 @@ impl Rule {
             }
             Self::OverwritesSource => {
                 "overwrites bytes that an asynchronous copy may still be reading: no wait for it came before"
+            }
+            Self::EarlyRead => {
+                "reads bytes that a launch before this one writes, which may still run: no griddepcontrol.wait came before"
+            }
+            Self::EarlyWrite => {
+                "overwrites bytes that a launch before this one writes, which may still run: no griddepcontrol.wait came \
+                 before"
+            }
+            Self::EarlyOverwrite => {
+                "overwrites bytes that a launch before this one reads, which may still run: no griddepcontrol.wait came \
+                 before"
             }
             Self::TouchesBarrier => {
                 "touches the bytes of an mbarrier that has not been invalidated by other means than mbarrier instructions"

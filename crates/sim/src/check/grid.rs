@@ -77,6 +77,8 @@ pub(super) struct GridOrder {
     dirty: bool,
     /// Accesses of the block below this tick lie before a proxy fence.
     proxy_fence: u32,
+    /// A thread has executed `griddepcontrol.launch_dependents`.
+    dependents_may_run: bool,
     /// Per warp: accesses of the whole block below this tick are ordered before it.
     all: [u32; 32],
     /// Per warp: its lanes' accesses below this tick are gathered.
@@ -130,6 +132,7 @@ impl GridOrder {
             tick: 0,
             dirty: false,
             proxy_fence: 0,
+            dependents_may_run: false,
             all: [0; 32],
             gathered: [0; 32],
             known: [const { None }; 32],
@@ -151,6 +154,7 @@ impl GridOrder {
         self.tick = 0;
         self.dirty = false;
         self.proxy_fence = 0;
+        self.dependents_may_run = false;
         self.all = [0; 32];
         self.gathered = [0; 32];
         for warp in Lanes(std::mem::take(&mut self.busy)) {
@@ -182,6 +186,25 @@ impl GridOrder {
     /// Whether the warp knows anything of other blocks.
     pub(super) const fn is_informed(&self, warp: u32) -> bool {
         self.known[warp as usize].is_some()
+    }
+
+    /// Whether any warp does.
+    pub(super) fn knows_of_others(&self) -> bool {
+        self.known.iter().any(Option::is_some)
+    }
+
+    /// Whether launches that depend on this one may run, as far as the block goes.
+    pub(super) const fn dependents_may_run(&self) -> bool {
+        self.dependents_may_run
+    }
+
+    /// The block lets dependent launches begin; whether it does for the first time, and knows nothing of other blocks yet.
+    pub(super) fn launch_dependents(&mut self) -> bool {
+        if std::mem::replace(&mut self.dependents_may_run, true) {
+            return false;
+        }
+        self.stamp();
+        !self.knows_of_others()
     }
 
     /// A tick above that of every access so far.

@@ -14,6 +14,7 @@
 //! - [`reach`], [`grid`] and [`locations`]: happens-before between blocks.
 //! - [`contexts`], [`readers`], [`global`]: who touched global memory, lists of readers, and the shadow; [`numbers`] deals
 //!   out their numbers; [`quick`] and [`between`] judge accesses by them.
+//! - [`dependence`]: what a programmatic launch does before it waits for the one before it.
 //!
 //! Model: FastTrack (Flanagan and Freund, PLDI 2009): a location remembers its last write and, until they are concurrent,
 //! its last read; vector clocks say what an access knows of. The rules are those of the PTX ISA, chapter "Memory
@@ -31,6 +32,7 @@ mod block;
 mod clock;
 mod cluster;
 mod contexts;
+mod dependence;
 mod findings;
 mod flags;
 mod flight;
@@ -58,6 +60,7 @@ pub(crate) use self::{
     block::BlockCheck,
     cluster::{ClusterMemory, PeerUse, Released, byte_of_block},
     contexts::{DeviceCheck, LaunchCheck},
+    dependence::Past,
     findings::{Findings, Found, Rule, Side},
     global::GlobalShadow,
 };

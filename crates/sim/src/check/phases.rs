@@ -210,8 +210,9 @@ impl BlockCheck {
     /// A copy has written a range or combined with it, and the barrier at `barrier` tells of it.
     pub(crate) fn copy_lands_for(&mut self, side: Side, kind: Kind, (start, end): (u32, u32), barrier: u32) {
         self.flights.remove(start, end, kind.into(), side.instr);
-        let (id, agent) = self.order.copy_record(barrier, side, Kind::Write);
-        self.shared.landed_range(&mut self.order, (id, agent), (start, end));
+        let record = self.order.copy_record(barrier, side, Kind::Write);
+        self.copy_passes_on_waits(record, side);
+        self.shared.landed_range(&mut self.order, record, (start, end));
     }
 
     /// An operation of the other proxy has read a range, and its lane knows it.
@@ -295,6 +296,7 @@ impl BlockCheck {
             self.flights.remove(start, end, access.kind.into(), access.instr);
             let side = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
             let record = self.order.copy_record(barrier, side, Kind::Write);
+            self.copy_passes_on_waits(record, side);
             self.shared.landed_range(&mut self.order, record, (start, end));
         }
     }

@@ -14,6 +14,8 @@ pub(super) struct Reads {
     pub(super) id: u32,
     pub(super) own: Own,
     pub(super) from: u32,
+    /// Writers from here on are kept: of launches that this one may overlap, and its own.
+    pub(super) keeps: u32,
     /// Several readers of a word are in a list.
     pub(super) lists: bool,
     /// All numbers of the block are in `own`.
@@ -52,9 +54,12 @@ pub(super) fn same_but_lanes(cells: &[AtomicU64; 32]) -> Option<Cell> {
 #[inline(always)]
 pub(super) fn after_read(cell: Cell, lane: u32, reads: &Reads) -> Option<Cell> {
     let (reader, several) = reads.after(cell)?;
-    let after = if cell.is_written_before(reads.from) {
+    let after = if cell.is_written_before(reads.keeps) {
         Cell::WRITTEN
-    } else if cell.init() == WORD && reads.own.has(cell.writer()) && !cell.is_strong() {
+    } else if cell.init() == WORD
+        && (cell.writer() < reads.from || reads.own.has(cell.writer()))
+        && !cell.is_strong()
+    {
         cell
     } else {
         return None;

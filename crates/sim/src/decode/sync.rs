@@ -30,14 +30,16 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         }
         Opcode::Setmaxnreg => set_registers(d, inst),
         Opcode::Griddepcontrol => {
-            // Launches run one after the other here: what a launch depends on is over and seen before it begins.
+            // Launches run one after the other here, so that only the checks have to know.
             d.require(inst, 90)?;
             d.expect_modifiers(inst, &["wait", "launch_dependents"])?;
             d.expect_operands(inst, 0)?;
-            if inst.has("wait") == inst.has("launch_dependents") {
-                return Err(d.invalid(inst, "expected .wait or .launch_dependents"));
-            }
-            d.push(Op::new(d.handler::<Nothing>()));
+            let handler = match (inst.has("wait"), inst.has("launch_dependents")) {
+                (true, false) => d.handler::<fence::WaitForDependencies>(),
+                (false, true) => d.handler::<fence::LaunchDependents>(),
+                _ => return Err(d.invalid(inst, "expected .wait or .launch_dependents")),
+            };
+            d.push(Op::new(handler));
             Ok(())
         }
         Opcode::Pmevent => {

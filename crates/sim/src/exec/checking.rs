@@ -391,6 +391,21 @@ impl Machine {
         }
     }
 
+    /// Notes that lanes waited for the launches that theirs may overlap.
+    pub(crate) fn check_dependencies_waited_for(&mut self, op: &Op, mask: u32) {
+        let warp = self.warp;
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
+            block.wait_for_dependencies(launch, op.instruction, warp, mask);
+        }
+    }
+
+    /// Notes that the block lets launches begin that may overlap this one.
+    pub(crate) fn check_dependents_launched(&mut self) {
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
+            block.launch_dependents(launch);
+        }
+    }
+
     /// Notes that lanes synchronised: `members` are the masks they named, by lane.
     pub(crate) fn check_warp_sync(&mut self, members: &[u32; LANES], mask: u32, live: u32) {
         let warp = self.warp;

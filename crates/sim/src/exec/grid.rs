@@ -82,10 +82,14 @@ pub(crate) fn launch(
     let clusters = blocks / geometry.cluster_blocks();
     let workers = workers.clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX));
     let mut device_check = geometry.checked.then(|| memory.device_check.lock().unwrap_or_else(PoisonError::into_inner));
-    let check = device_check
-        .as_mut()
-        .map(|d| Arc::new(d.begin(code.orders_blocks, || live.iter().for_each(|a| a.forget_accesses()))));
-    let shared = Shared {
+    let check = device_check.as_mut().map(|d| {
+        let mut check = d.begin(code.orders_blocks, || live.iter().for_each(|a| a.forget_accesses()));
+        if let Some(stream) = options.stream.as_ref().filter(|_| launch.programmatic) {
+            check.overlap(stream.open());
+        }
+        Arc::new(check)
+    });
+    let mut shared = Shared {
         code,
         geometry: &geometry,
         options,
@@ -119,6 +123,10 @@ pub(crate) fn launch(
         (Some(device), Some(check)) => device.end(check, &mut harvests[0].found),
         // What an unchecked launch wrote is not known.
         _ => live.iter().for_each(|a| a.mark_unknown()),
+    }
+    if let Some(stream) = &options.stream {
+        let check = shared.check.take().and_then(Arc::into_inner);
+        stream.leave_open(check.map(|check| check.into_past(blocks)).unwrap_or_default());
     }
     let view = view();
     let describe = |address| describe(address, &shared.shared_map, &view);

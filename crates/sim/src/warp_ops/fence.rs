@@ -1,4 +1,4 @@
-//! Fences, and `nanosleep`.
+//! Fences, the order of programmatic launches, and `nanosleep`.
 //!
 //! Inside a block a fence has nothing to do: one host thread runs it, in order. Towards blocks on other host threads it
 //! is a host fence of the strongest kind.
@@ -52,6 +52,24 @@ impl LaneOp for AcquireMap {
         for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
             m.check_map_acquired(at[lane]);
         }
+    }
+}
+
+/// `griddepcontrol.wait`: what the launch depends on is over and seen before it begins.
+pub(crate) struct WaitForDependencies;
+impl LaneOp for WaitForDependencies {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        m.check_dependencies_waited_for(op, mask);
+    }
+}
+
+/// `griddepcontrol.launch_dependents`: the next launch begins when this one is over.
+pub(crate) struct LaunchDependents;
+impl LaneOp for LaunchDependents {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, _: &Op, _: u32) {
+        m.check_dependents_launched();
     }
 }
 

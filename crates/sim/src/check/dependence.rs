@@ -1,0 +1,285 @@
+//! Programmatic dependent launches: what a launch does before `griddepcontrol.wait` puts it behind the launch before it.
+//!
+//! Such a launch may begin once every block of the one before has executed `griddepcontrol.launch_dependents` or exited, and
+//! nothing that one wrote need be seen until a wait (PTX ISA, "griddepcontrol"; CUDA programming guide, "Programmatic Dependent
+//! Launch"). The shadow of global memory still tells what the last launches did, under the numbers of their records; so a
+//! launch that may overlap others holds on to these ([`Past`]), and an access that no wait orders is judged by them first.
+//! A wait is an event of its lane with a record of its own: what happens after it in the sense of [`order`](super::order)
+//! lies behind it. If no thread of a launch waited, what it could overlap stays open for the launch behind it.
+//!
+//! A read of the launch before must not be overwritten only if it lies behind the block's `launch_dependents`: reads before
+//! are over when a dependent begins. And only if every block executed that before it learnt of another block, so that none
+//! can have waited for the read.
+//!
+//! What can be missed:
+//! - what an earlier launch did to a word that any thread of the present one has written since, or read by one that the present
+//!   one has read; and of several readers all but some;
+//! - a wait by one thread counts for the warps that only lockstep gathers behind it, and, once a block has learnt of another, a wait
+//!   anywhere in the launch for all of the block; a wait ends all overlap, also with launches that the one before did not wait for;
+//! - a wait anywhere in a launch ends what it overlaps for the next one, though that may begin before the wait;
+//! - what the launch learns through a flag of an earlier one counts for all of its threads.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::access::{Access, Kind, Lanes, Space};
+use super::between::WORD;
+use super::block::BlockCheck;
+use super::contexts::{LaunchCheck, Reached, Record};
+use super::findings::{Findings, Found, Rule, Side};
+use super::global::{Cell, GlobalShadow};
+use super::grid::join;
+use super::order::{BlockOrder, Ordered};
+use super::reach::Reach;
+use super::readers::each;
+
+/// Launches that one may overlap at most; older ones are forgotten.
+const MOST: usize = 8;
+
+/// A launch that later ones of its stream may overlap.
+#[derive(Debug)]
+pub(crate) struct Past {
+    launch: LaunchCheck,
+    /// Reads behind `launch_dependents` may come after anything that a dependent does.
+    reads_linger: bool,
+}
+
+/// What a launch may overlap, and what it does about that.
+#[derive(Debug, Default)]
+pub(super) struct Overlap {
+    /// The latest last.
+    before: Vec<Arc<Past>>,
+    /// The first number of the oldest.
+    from: u32,
+    /// What of each was learnt through locations at which it released something.
+    learnt: Mutex<Vec<Option<Arc<Reach>>>>,
+    /// Some thread has waited for the launch before, or learnt of it in another way.
+    has_waited: AtomicBool,
+    /// Blocks that let dependents begin before they knew of other blocks.
+    triggered: AtomicU64,
+}
+
+impl LaunchCheck {
+    /// The launch may overlap these, which count if they are of the same numbering.
+    pub(crate) fn overlap(&mut self, mut before: Vec<Arc<Past>>) {
+        before.retain(|past| self.continues(&past.launch));
+        let overlap = &mut self.overlap;
+        overlap.from = before.first().map_or(0, |past| past.launch.first);
+        *overlap.learnt.get_mut().unwrap_or_else(PoisonError::into_inner) = vec![None; before.len()];
+        overlap.before = before;
+    }
+
+    /// What the launch behind this one may overlap; this one had so many blocks.
+    pub(crate) fn into_past(mut self, blocks: u64) -> Vec<Arc<Past>> {
+        let mut before = std::mem::take(&mut self.overlap.before);
+        if *self.overlap.has_waited.get_mut() {
+            before.clear();
+        }
+        before.drain(..before.len().saturating_sub(MOST - 1));
+        let reads_linger = *self.overlap.triggered.get_mut() == blocks;
+        before.push(Arc::new(Past { launch: self, reads_linger }));
+        before
+    }
+}
+
+impl Overlap {
+    /// Whether there is nothing that the launch may overlap.
+    #[inline(always)]
+    pub(super) const fn is_nothing(&self) -> bool {
+        self.from == 0
+    }
+
+    /// From where on numbers of writers mean something to a launch that begins with `first`.
+    #[inline(always)]
+    pub(super) const fn kept_from(&self, first: u32) -> u32 {
+        if self.is_nothing() { first } else { self.from }
+    }
+
+    /// Whether accesses have to be judged, as far as is known of the block's waits.
+    #[inline(always)]
+    pub(super) const fn concerns(&self, access: &Access, waits: &Waits) -> bool {
+        !self.is_nothing() && access.mask & !waits.behind[access.warp as usize] != 0
+    }
+
+    /// A strong read of an address: it may synchronise with what an earlier launch released there.
+    fn learn(&self, address: u64) {
+        for (n, past) in self.before.iter().enumerate() {
+            if let Some(reach) = past.launch.locations.observed(address, u64::MAX) {
+                let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+                join(&mut learnt[n], Some(&reach));
+                self.has_waited.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The record of an earlier launch that `id` stands for, if nothing in memory told of it.
+    fn record(&self, id: u32) -> Option<(&Past, Record)> {
+        let n = self.before.iter().rposition(|past| past.launch.first < id)?;
+        let record = self.before[n].launch.get(id)?;
+        let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = learnt[n].as_ref().is_some_and(|reach| reach.knows(record.at, 0).is_some());
+        (!is_known).then_some((&self.before[n], record))
+    }
+
+    /// What the access, which begins with record `first`, does to the bytes of `mask` in a word.
+    fn conflict(&self, access: &Access, first: u32, cell: Cell, address: u64, mask: u32) -> Option<Rule> {
+        let mine = Reached::of(access);
+        let meets = |record: &Record| {
+            record.bytes & mask != 0 && (record.strength, mine) != (Reached::Wide, Reached::Wide)
+        };
+        let of_write = if access.kind == Kind::Read { Rule::EarlyRead } else { Rule::EarlyWrite };
+        let is_written = |id: u32| self.record(id).is_some_and(|(_, record)| meets(&record));
+        let writer = cell.writer();
+        if (self.from..first).contains(&writer) {
+            let split = self.before.iter().find(|past| past.launch.first == writer);
+            let written = match split {
+                Some(past) => {
+                    let writers = past.launch.split.get(address);
+                    Lanes(mask).any(|byte| is_written(writers[byte as usize].id))
+                }
+                None => is_written(writer),
+            };
+            if written {
+                return Some(of_write);
+            }
+        }
+        let reader = cell.reader();
+        if access.kind == Kind::Read || !(self.from..first).contains(&reader) {
+            return None;
+        }
+        let past = self.before.iter().rfind(|past| past.launch.first < reader)?;
+        each(&past.launch, reader).find_map(|id| {
+            let (past, record) = self.record(id).filter(|(_, record)| meets(record))?;
+            match record.kind {
+                Kind::Write | Kind::Atomic => Some(of_write),
+                Kind::Read => (record.is_late && past.reads_linger).then_some(Rule::EarlyOverwrite),
+            }
+        })
+    }
+}
+
+/// What of a block lies behind a wait.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    /// Per warp: lanes that are known to.
+    behind: [u32; 32],
+    events: Vec<Event>,
+    /// Of the order's numbering, when the first event came.
+    generation: u32,
+}
+
+/// The first wait of some lanes of a warp; or, by the agent of an mbarrier, a copy by a thread behind a wait.
+#[derive(Debug)]
+struct Event {
+    record: u32,
+    agent: u32,
+    lanes: u32,
+}
+
+impl Waits {
+    pub(super) fn begin(&mut self) {
+        self.behind = [0; 32];
+        self.events.clear();
+    }
+
+    fn add(&mut self, order: &BlockOrder, record: u32, agent: u32, lanes: u32) {
+        if self.events.is_empty() {
+            self.generation = order.generation();
+        }
+        let known = self.events.iter().filter(|event| event.agent == agent).fold(0, |all, event| all | event.lanes);
+        if lanes & !known != 0 {
+            self.events.push(Event { record, agent, lanes: lanes & !known });
+        }
+    }
+
+    /// Lanes of `mask` that no wait of the block is known to come before.
+    fn open(&mut self, order: &BlockOrder, warp: u32, mask: u32) -> u32 {
+        let behind = &mut self.behind[warp as usize];
+        if mask & !*behind == 0 || self.events.is_empty() {
+            return mask & !*behind;
+        }
+        let comes_before = |event: &Event, lane: u32| {
+            // Among other warps all lanes are alike, as lockstep will do.
+            let lanes = if event.agent == warp { event.lanes } else { 1 };
+            Lanes(lanes).any(|other| order.ordered(event.record, event.agent, other, warp, lane) != Ordered::No)
+        };
+        for lane in Lanes(mask & !*behind) {
+            // Numbers that began anew have left all events behind.
+            if self.generation != order.generation() || self.events.iter().any(|event| comes_before(event, lane)) {
+                *behind |= 1 << lane;
+            }
+        }
+        mask & !*behind
+    }
+}
+
+impl BlockCheck {
+    /// `griddepcontrol.wait` by lanes of a warp.
+    pub(crate) fn wait_for_dependencies(&mut self, launch: &LaunchCheck, instr: u32, warp: u32, mask: u32) {
+        launch.overlap.has_waited.store(true, Ordering::Relaxed);
+        if !launch.overlap.is_nothing() {
+            let record = self.order.record(warp, instr, Kind::Read);
+            self.waits.add(&self.order, record, warp, mask);
+            self.waits.behind[warp as usize] |= mask;
+        }
+    }
+
+    /// `griddepcontrol.launch_dependents` by any thread.
+    pub(crate) fn launch_dependents(&mut self, launch: &LaunchCheck) {
+        if self.grid.launch_dependents() {
+            launch.overlap.triggered.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A copy by `by` has landed, under the record of an mbarrier's agent: it passes on that its thread lies behind a wait.
+    pub(super) fn copy_passes_on_waits(&mut self, (record, agent): (u32, u32), by: Side) {
+        if !self.waits.events.is_empty()
+            && by.block == self.block
+            && self.waits.open(&self.order, by.warp, 1 << by.lane) == 0
+        {
+            self.waits.add(&self.order, record, agent, 1);
+        }
+    }
+
+    /// A strong read of global memory has read.
+    pub(super) fn learn_of_earlier_launches(&self, launch: &LaunchCheck, mask: u32, addresses: &[u64; 32]) {
+        for lane in Lanes(mask) {
+            launch.overlap.learn(addresses[lane as usize]);
+        }
+    }
+
+    /// Judges an access of `bytes` bytes a lane by what the launches before it did, where no wait orders it behind them.
+    #[inline(never)]
+    pub(super) fn judge_early(
+        &mut self,
+        launch: &LaunchCheck,
+        shadow: &GlobalShadow,
+        access: &Access,
+        (addresses, bytes): (&[u64; 32], u64),
+        findings: &mut Findings,
+    ) {
+        let overlap = &launch.overlap;
+        let open = self.waits.open(&self.order, access.warp, access.mask);
+        if open == 0 || (overlap.has_waited.load(Ordering::Relaxed) && self.grid.knows_of_others()) {
+            return;
+        }
+        for lane in Lanes(open) {
+            let start = addresses[lane as usize];
+            let (mut at, end) = (start, start + bytes);
+            while at < end {
+                let word = at & !3;
+                let next = end.min(word + 4);
+                let mask = ((1u32 << (next - word)) - 1) & (WORD << (at - word));
+                let cell = Cell(shadow.cell(shadow.word(at)).load(Ordering::Acquire));
+                if !cell.is_old(overlap.from)
+                    && let Some(rule) = overlap.conflict(access, launch.first, cell, word, mask)
+                {
+                    let this = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
+                    findings.add(Found { rule, space: Space::Global, address: at, this, other: None, count: 1 });
+                    break;
+                }
+                at = next;
+            }
+        }
+    }
+}
