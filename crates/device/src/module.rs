@@ -130,7 +130,7 @@ pub struct FunctionInfo {
     /// Whether each launch may begin while the one before it in its stream still runs, as the kernel itself waits for that one
     /// to end (programmatic dependent launch). Kernels in the language that
     /// [wait](warpfold_lang::wait_for_dependencies) do; for others it is [said](Function::programmatic). Cooperative launches
-    /// begin in turn all the same, as do all launches of the virtual GPU.
+    /// begin in turn all the same, as do all launches of the virtual GPU; its checks find what a missing wait would do.
     pub programmatic: bool,
 }
 

@@ -129,7 +129,8 @@ fn load(
     memory.fill(output, 0, bytes)?;
     let params = [&old[..], &tensor.to_le_bytes(), &object.to_le_bytes(), &output.to_le_bytes()].concat();
     let (kernel, grid, block, cluster) = ("copy".into(), [1; 3], [32, 1, 1], [1; 3]);
-    let launch = Launch { kernel, grid, block, cluster, dynamic_shared: 0, params, cooperative: false, programmatic: false };
+    let launch =
+        Launch { kernel, grid, block, cluster, dynamic_shared: 0, params, cooperative: false, programmatic: false };
     let options = Options { checks: Checks::All, workers: Some(1), ..Options::default() };
     let report = program.launch(&memory, &launch, &options)?;
     let mut data = vec![0; usize::try_from(bytes).unwrap()];

@@ -52,8 +52,9 @@ impl VirtualGpu {
             options: Mutex::new(sim::Options::default()),
             reports: Mutex::new(Reports::default()),
             running: Mutex::new(()),
+            waits: AtomicU64::new(0),
         });
-        Self { stream: Arc::new(VirtualStream { machine: machine.clone() }), machine }
+        Self { stream: Arc::new(VirtualStream::new(&machine)), machine }
     }
 
     pub(super) fn machine(&self) -> &Machine {
@@ -69,6 +70,8 @@ pub(super) struct Machine {
     reports: Mutex<Reports>,
     /// Held during a launch, so that launches of several threads run one after the other.
     running: Mutex<()>,
+    /// Counts the times that the host waited for anything; it then counts as having waited for everything.
+    waits: AtomicU64,
 }
 
 /// What launches told, the latest last.
@@ -87,7 +90,18 @@ impl Machine {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn launch(&self, function: &VirtualFunction, config: &LaunchConfig, params: &[u8]) -> Result<(), Error> {
+    /// The host waits.
+    fn wait(&self) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn launch(
+        &self,
+        function: &VirtualFunction,
+        config: &LaunchConfig,
+        (stream, begin): (&sim::Stream, Begin),
+        params: &[u8],
+    ) -> Result<(), Error> {
         let site = LaunchSite::new(&function.info.name, config);
         let launch = sim::Launch {
             kernel: site.kernel.clone(),
@@ -97,8 +111,9 @@ impl Machine {
             dynamic_shared: config.dynamic_shared,
             params: params.to_vec(),
             cooperative: config.cooperative,
+            programmatic: begin == Begin::Early,
         };
-        let options = self.options().clone();
+        let options = sim::Options { stream: Some(stream.clone()), ..self.options().clone() };
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let report = function.program.launch(&self.memory, &launch, &options);
         drop(running);
@@ -153,7 +168,7 @@ impl Backend for VirtualGpu {
     }
 
     fn new_stream(&self) -> Result<Arc<dyn BackendStream>, Error> {
-        Ok(Arc::new(VirtualStream { machine: self.machine.clone() }))
+        Ok(Arc::new(VirtualStream::new(&self.machine)))
     }
 
     fn allocate(&self, bytes: u64, name: &str) -> Result<u64, Error> {
@@ -191,6 +206,7 @@ impl Backend for VirtualGpu {
     }
 
     fn synchronize(&self) -> Result<(), Error> {
+        self.machine.wait();
         Ok(())
     }
 }
@@ -200,18 +216,37 @@ fn host_access(e: sim::Error) -> Error {
 }
 
 /// A stream: everything given to it is done when the call returns, so there is nothing to wait for.
+///
+/// Only the checks tell a launch that may overlap the one before it from one that may not. All but launches and records of
+/// events lies between two launches as something that the second one waits for.
 #[derive(Debug)]
 struct VirtualStream {
     machine: Arc<Machine>,
+    launches: sim::Stream,
+    /// The waits of the host that the launches know of.
+    waits: AtomicU64,
+}
+
+impl VirtualStream {
+    fn new(machine: &Arc<Machine>) -> Self {
+        Self { machine: machine.clone(), launches: sim::Stream::default(), waits: AtomicU64::new(0) }
+    }
+
+    /// The memory, for something that waits for the launches so far, and for which those to come wait.
+    fn memory(&self) -> &sim::Memory {
+        self.launches.settle();
+        &self.machine.memory
+    }
 }
 
 impl BackendStream for VirtualStream {
     fn upload(&self, to: u64, from: &[u8], _clock: Clock) -> Result<Option<Span>, Error> {
-        self.machine.memory.write(to, from).map(|()| None).map_err(host_access)
+        self.memory().write(to, from).map(|()| None).map_err(host_access)
     }
 
     fn download(&self, from: u64, to: &mut [u8], _clock: Clock) -> Result<Option<Span>, Error> {
-        self.machine.memory.read(from, to).map(|()| None).map_err(host_access)
+        self.machine.wait();
+        self.memory().read(from, to).map(|()| None).map_err(host_access)
     }
 
     fn send(&self, to: u64, from: &dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
@@ -223,49 +258,59 @@ impl BackendStream for VirtualStream {
     }
 
     fn fill(&self, address: u64, byte: u8, bytes: u64, _clock: Clock) -> Result<Option<Span>, Error> {
-        self.machine.memory.fill(address, byte, bytes).map(|()| None).map_err(host_access)
+        self.memory().fill(address, byte, bytes).map(|()| None).map_err(host_access)
     }
 
     fn copy(&self, to: u64, from: u64, bytes: u64, _clock: Clock) -> Result<Option<Span>, Error> {
-        self.machine.memory.copy(to, from, bytes).map(|()| None).map_err(host_access)
+        self.memory().copy(to, from, bytes).map(|()| None).map_err(host_access)
     }
 
     fn launch(
         &self,
         function: &dyn BackendFunction,
         config: &LaunchConfig,
-        _begin: Begin,
+        begin: Begin,
         arguments: &Arguments<'_>,
         _clock: Clock,
     ) -> Result<Option<Span>, Error> {
         let any: &dyn Any = function;
         let function = any.downcast_ref().ok_or_else(|| mixed("the kernel", &self.machine.properties))?;
-        self.machine.launch(function, config, arguments.bytes()).map(|()| None)
+        let waits = self.machine.waits.load(Ordering::Relaxed);
+        if self.waits.swap(waits, Ordering::Relaxed) != waits {
+            self.launches.settle();
+        }
+        self.machine.launch(function, config, (&self.launches, begin), arguments.bytes()).map(|()| None)
     }
 
     fn record(&self) -> Result<Box<dyn BackendEvent>, Error> {
-        Ok(Box::new(Reached))
+        Ok(Box::new(Reached { machine: self.machine.clone() }))
     }
 
     fn wait(&self, _event: &dyn BackendEvent) -> Result<(), Error> {
+        self.launches.settle();
         Ok(())
     }
 
     fn follow(&self, _other: &dyn BackendStream) -> Result<(), Error> {
+        self.launches.settle();
         Ok(())
     }
 
     fn synchronize(&self) -> Result<(), Error> {
+        self.machine.wait();
         Ok(())
     }
 }
 
 /// A point that the stream has reached by the time it is recorded.
 #[derive(Debug)]
-struct Reached;
+struct Reached {
+    machine: Arc<Machine>,
+}
 
 impl BackendEvent for Reached {
     fn synchronize(&self) -> Result<(), Error> {
+        self.machine.wait();
         Ok(())
     }
 

@@ -5,18 +5,17 @@
 //! Launch"). The shadow of global memory still tells what the last launches did, under the numbers of their records; so a
 //! launch that may overlap others holds on to these ([`Past`]), and an access that no wait orders is judged by them first.
 //! A wait is an event of its lane with a record of its own: what happens after it in the sense of [`order`](super::order)
-//! lies behind it. If no thread of a launch waited, what it could overlap stays open for the launch behind it.
+//! lies behind it. What a launch could overlap stays open for the one behind it, if no thread of it waited, or every block let
+//! dependents begin before.
 //!
-//! A read of the launch before must not be overwritten only if it lies behind the block's `launch_dependents`: reads before
-//! are over when a dependent begins. And only if every block executed that before it learnt of another block, so that none
-//! can have waited for the read.
+//! Reads of the launch before are over when this one begins, but those behind the block's `launch_dependents`; and these are, too,
+//! if a block executed that instruction behind what it learnt of another one, which may have been the read.
 //!
 //! What can be missed:
 //! - what an earlier launch did to a word that any thread of the present one has written since, or read by one that the present
 //!   one has read; and of several readers all but some;
 //! - a wait by one thread counts for the warps that only lockstep gathers behind it, and, once a block has learnt of another, a wait
 //!   anywhere in the launch for all of the block; a wait ends all overlap, also with launches that the one before did not wait for;
-//! - a wait anywhere in a launch ends what it overlaps for the next one, though that may begin before the wait;
 //! - what the launch learns through a flag of an earlier one counts for all of its threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,10 +52,14 @@ pub(super) struct Overlap {
     from: u32,
     /// What of each was learnt through locations at which it released something.
     learnt: Mutex<Vec<Option<Arc<Reach>>>>,
-    /// Some thread has waited for the launch before, or learnt of it in another way.
+    /// Some thread has learnt so.
+    has_learnt: AtomicBool,
+    /// Some thread has waited.
     has_waited: AtomicBool,
-    /// Blocks that let dependents begin before they knew of other blocks.
+    /// Blocks that let dependents begin, and knew of no other block.
     triggered: AtomicU64,
+    /// Those of them that did so before they waited.
+    triggered_first: AtomicU64,
 }
 
 impl LaunchCheck {
@@ -72,11 +75,13 @@ impl LaunchCheck {
     /// What the launch behind this one may overlap; this one had so many blocks.
     pub(crate) fn into_past(mut self, blocks: u64) -> Vec<Arc<Past>> {
         let mut before = std::mem::take(&mut self.overlap.before);
-        if *self.overlap.has_waited.get_mut() {
+        let Overlap { has_learnt, has_waited, triggered, triggered_first, .. } = &mut self.overlap;
+        let ends_after = *has_waited.get_mut() && *triggered_first.get_mut() != blocks;
+        if ends_after || *has_learnt.get_mut() {
             before.clear();
         }
         before.drain(..before.len().saturating_sub(MOST - 1));
-        let reads_linger = *self.overlap.triggered.get_mut() == blocks;
+        let reads_linger = *triggered.get_mut() == blocks;
         before.push(Arc::new(Past { launch: self, reads_linger }));
         before
     }
@@ -107,7 +112,7 @@ impl Overlap {
             if let Some(reach) = past.launch.locations.observed(address, u64::MAX) {
                 let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
                 join(&mut learnt[n], Some(&reach));
-                self.has_waited.store(true, Ordering::Relaxed);
+                self.has_learnt.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -124,9 +129,8 @@ impl Overlap {
     /// What the access, which begins with record `first`, does to the bytes of `mask` in a word.
     fn conflict(&self, access: &Access, first: u32, cell: Cell, address: u64, mask: u32) -> Option<Rule> {
         let mine = Reached::of(access);
-        let meets = |record: &Record| {
-            record.bytes & mask != 0 && (record.strength, mine) != (Reached::Wide, Reached::Wide)
-        };
+        let meets =
+            |record: &Record| record.bytes & mask != 0 && (record.strength, mine) != (Reached::Wide, Reached::Wide);
         let of_write = if access.kind == Kind::Read { Rule::EarlyRead } else { Rule::EarlyWrite };
         let is_written = |id: u32| self.record(id).is_some_and(|(_, record)| meets(&record));
         let writer = cell.writer();
@@ -166,6 +170,8 @@ pub(super) struct Waits {
     events: Vec<Event>,
     /// Of the order's numbering, when the first event came.
     generation: u32,
+    /// Some thread of the block has waited.
+    has_waited: bool,
 }
 
 /// The first wait of some lanes of a warp; or, by the agent of an mbarrier, a copy by a thread behind a wait.
@@ -180,6 +186,7 @@ impl Waits {
     pub(super) fn begin(&mut self) {
         self.behind = [0; 32];
         self.events.clear();
+        self.has_waited = false;
     }
 
     fn add(&mut self, order: &BlockOrder, record: u32, agent: u32, lanes: u32) {
@@ -217,6 +224,7 @@ impl BlockCheck {
     /// `griddepcontrol.wait` by lanes of a warp.
     pub(crate) fn wait_for_dependencies(&mut self, launch: &LaunchCheck, instr: u32, warp: u32, mask: u32) {
         launch.overlap.has_waited.store(true, Ordering::Relaxed);
+        self.waits.has_waited = true;
         if !launch.overlap.is_nothing() {
             let record = self.order.record(warp, instr, Kind::Read);
             self.waits.add(&self.order, record, warp, mask);
@@ -228,6 +236,7 @@ impl BlockCheck {
     pub(crate) fn launch_dependents(&mut self, launch: &LaunchCheck) {
         if self.grid.launch_dependents() {
             launch.overlap.triggered.fetch_add(1, Ordering::Relaxed);
+            launch.overlap.triggered_first.fetch_add(u64::from(!self.waits.has_waited), Ordering::Relaxed);
         }
     }
 

@@ -56,10 +56,7 @@ pub(super) fn after_read(cell: Cell, lane: u32, reads: &Reads) -> Option<Cell> {
     let (reader, several) = reads.after(cell)?;
     let after = if cell.is_written_before(reads.keeps) {
         Cell::WRITTEN
-    } else if cell.init() == WORD
-        && (cell.writer() < reads.from || reads.own.has(cell.writer()))
-        && !cell.is_strong()
-    {
+    } else if cell.init() == WORD && (cell.writer() < reads.from || reads.own.has(cell.writer())) && !cell.is_strong() {
         cell
     } else {
         return None;

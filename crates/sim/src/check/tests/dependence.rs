@@ -251,6 +251,24 @@ fn what_a_launch_without_a_wait_may_overlap_stays_open_for_the_next() {
 }
 
 #[test]
+fn a_launch_that_lets_dependents_begin_before_it_waits_leaves_open_what_it_waits_for() {
+    for first in [true, false] {
+        let mut all = Launches::new(1);
+        all.rig.global(0, &write(1));
+        all.next();
+        if first {
+            all.trigger(0);
+        }
+        all.wait(0, 0, ALL);
+        all.trigger(0);
+        all.rig.global(0, &read(2));
+        all.next();
+        all.rig.global(0, &read(3));
+        all.rig.finds(if first { &[READ] } else { &[] });
+    }
+}
+
+#[test]
 fn a_launch_whose_numbers_began_anew_overlaps_nothing() {
     let mut all = Launches::new(1);
     all.rig.global(0, &write(1));
