@@ -11,7 +11,7 @@ use warpfold_kernels::Dtype;
 use crate::failure::Failure;
 use crate::npy::{self, Array};
 
-/// An operator, its files, its options.
+/// An operator, its files, its options; in JSON an option's name has `-` or `_`.
 #[derive(Debug, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Command {
@@ -26,6 +26,7 @@ pub(super) struct Command {
     outputs: Vec<PathBuf>,
     /// Axes to work along, such as 0,-1. Unless given all of them, or the last for softmax, norms, scans and top-k.
     #[arg(long, value_name = "AXES", value_delimiter = ',', allow_hyphen_values = true)]
+    #[serde(default, deserialize_with = "one_or_more")]
     axes: Option<Vec<isize>>,
     /// Keep folded axes, of size 1.
     #[arg(long)]
@@ -55,14 +56,14 @@ pub(super) struct Command {
     dtype: Option<Dtype>,
     /// Pass over NaN.
     #[arg(long)]
-    #[serde(default)]
+    #[serde(default, alias = "ignore_nan")]
     ignore_nan: bool,
     /// What is subtracted from the count in the divisor of a variance.
     #[arg(long, value_name = "N")]
     ddof: Option<usize>,
     /// Take the mean first, then the distances from it.
     #[arg(long)]
-    #[serde(default)]
+    #[serde(default, alias = "two_pass")]
     two_pass: bool,
     /// Bins of a histogram.
     #[arg(long, value_name = "N")]
@@ -72,6 +73,7 @@ pub(super) struct Command {
     threshold: Option<f64>,
     /// The label that has no loss.
     #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
+    #[serde(alias = "ignore_index")]
     ignore_index: Option<i64>,
     /// Take the matrix by its columns.
     #[arg(long)]
@@ -85,20 +87,23 @@ pub(super) struct Command {
     beta: Option<f64>,
     /// Take the left matrix by its columns.
     #[arg(long)]
-    #[serde(default)]
+    #[serde(default, alias = "transpose_a")]
     transpose_a: bool,
     /// Take the right matrix by its columns.
     #[arg(long)]
-    #[serde(default)]
+    #[serde(default, alias = "transpose_b")]
     transpose_b: bool,
     /// Scales of the left matrix: one number, or one for each row.
     #[arg(long, value_name = "IN.npy")]
+    #[serde(alias = "scale_a")]
     scale_a: Option<PathBuf>,
     /// Scales of the right matrix: one number, or one for each column.
     #[arg(long, value_name = "IN.npy")]
+    #[serde(alias = "scale_b")]
     scale_b: Option<PathBuf>,
     /// One number that the result is multiplied by, behind all else.
     #[arg(long, value_name = "IN.npy")]
+    #[serde(alias = "scale_result")]
     scale_result: Option<PathBuf>,
     /// Another input, which is added before the activation.
     #[arg(long, value_name = "IN.npy")]
@@ -108,12 +113,15 @@ pub(super) struct Command {
     activation: Option<String>,
     /// Pixels from one position of a filter to the next, such as 2 or 2,1.
     #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "one_or_more")]
     stride: Option<Vec<usize>>,
     /// Zeros on either side of an image, such as 1 or 1,0.
     #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "one_or_more")]
     padding: Option<Vec<usize>>,
     /// Pixels from one element of a filter to the next, such as 2 or 1,2.
     #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "one_or_more")]
     dilation: Option<Vec<usize>>,
     /// Groups of channels, each with its filters.
     #[arg(long, value_name = "N")]
@@ -123,16 +131,16 @@ pub(super) struct Command {
     layout: Option<String>,
     /// The bits of a row do not depend on the rows beside it.
     #[arg(long)]
-    #[serde(default)]
+    #[serde(default, alias = "batch_invariant")]
     batch_invariant: bool,
     /// Write the first result where the first input was, in the memory of the device.
     #[arg(long)]
-    #[serde(default)]
+    #[serde(default, alias = "in_place")]
     in_place: bool,
     /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of uint16, f8e4m3 or
     /// f8e5m2 in one of uint8.
     #[arg(long, value_name = "DTYPES", value_delimiter = ',')]
-    #[serde(default, deserialize_with = "one_or_more_dtypes")]
+    #[serde(default, deserialize_with = "dtypes", alias = "input_dtype")]
     input_dtype: Vec<Dtype>,
 }
 
@@ -141,17 +149,29 @@ fn dtype<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dtype>, D::Error> 
     name.map(|name| name.parse().map_err(serde::de::Error::custom)).transpose()
 }
 
-fn one_or_more_dtypes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Dtype>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Names {
-        One(String),
-        More(Vec<String>),
+/// What JSON may spell as one or as a list of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore<T> {
+    One(T),
+    More(Vec<T>),
+}
+
+impl<T> From<OneOrMore<T>> for Vec<T> {
+    fn from(these: OneOrMore<T>) -> Self {
+        match these {
+            OneOrMore::One(one) => vec![one],
+            OneOrMore::More(more) => more,
+        }
     }
-    let names = match Names::deserialize(from)? {
-        Names::One(name) => vec![name],
-        Names::More(names) => names,
-    };
+}
+
+fn one_or_more<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<Vec<T>>, D::Error> {
+    Ok(Option::<OneOrMore<T>>::deserialize(from)?.map(Vec::from))
+}
+
+fn dtypes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Dtype>, D::Error> {
+    let names: Vec<String> = one_or_more(from)?.unwrap_or_default();
     names.iter().map(|name| name.parse().map_err(serde::de::Error::custom)).collect()
 }
 

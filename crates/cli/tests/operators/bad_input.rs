@@ -172,3 +172,22 @@ fn a_single_command_does_what_the_batch_does() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(npy::read(&folder.join("out.npy"), F32).expect("a result").values[0].int(), 66);
 }
+
+#[test]
+fn a_line_may_spell_options_with_underscores_and_one_axis_without_brackets() {
+    let folder = files("spelling");
+    let path = |name: &str| folder.join(format!("{name}.npy")).display().to_string();
+    let spell = |axes: Json, option: &str| {
+        let (inputs, outputs) = ([path("matrix")], [path("out")]);
+        json!({"op": "max", "inputs": inputs, "outputs": outputs, "axes": axes, option: true}).to_string()
+    };
+    let lines = [spell(json!(-1), "ignore_nan"), spell(json!([-1]), "ignore-nan"), spell(json!("x"), "ignore-nan")];
+    let batch = folder.join("batch.jsonl");
+    fs::write(&batch, lines.join("\n")).expect("the batch can be written");
+    let output = program::command().args(["run", "--batch"]).arg(&batch).output().expect("the program starts");
+    let stdout = String::from_utf8(output.stdout).expect("the program writes UTF-8");
+    let are_ok: Vec<_> = stdout.lines().map(|line| line.contains("\"ok\":true")).collect();
+    assert_eq!(are_ok, [true, true, false], "{stdout}");
+    let maxima = npy::read(&folder.join("out.npy"), F32).expect("a result");
+    assert_eq!(maxima.values.iter().map(|v| v.float()).collect::<Vec<_>>(), [3.0, 7.0, 11.0]);
+}

@@ -113,7 +113,12 @@ fn is_unit(dim: &Dim) -> bool {
 fn is_columns(geometry: &Geometry) -> bool {
     let Some(inner) = geometry.kept.last() else { return false };
     let rows_are_runs = geometry.folded.last().is_none_or(|dim| is_unit(dim) && dim.size > 8);
-    is_unit(inner) && inner.strides.contains(&1) && inner.size >= 8 && !rows_are_runs && geometry.len > 0
+    is_unit(inner)
+        && inner.strides.contains(&1)
+        && inner.size >= 8
+        && !rows_are_runs
+        && geometry.len > 0
+        && geometry.results > 0
 }
 
 /// Whether accesses of `vector` elements from every position that the other dimensions lead to are aligned.

@@ -147,7 +147,8 @@ fn long_rows_are_shared_by_blocks_and_many_columns_by_threads() {
 fn a_fold_of_nothing_is_the_identity() {
     let mut bench = Bench::new();
     let sum = bench.sum.clone();
-    for (shape, axes, results) in [(&[0][..], &[0][..], 1), (&[3, 0], &[1], 3), (&[0, 3], &[0], 3), (&[0, 3], &[1], 0)]
+    for (shape, axes, results) in
+        [(&[0][..], &[0][..], 1), (&[3, 0], &[1], 3), (&[0, 3], &[0], 3), (&[0, 3], &[1], 0), (&[0, 100, 9], &[1], 0)]
     {
         let layout = Layout::contiguous(shape).unwrap();
         let (_, sums) = bench.run(&sum, &layout, &[9], 0, axes);
