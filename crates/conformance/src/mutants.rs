@@ -1,5 +1,10 @@
 //! Kernels without one of their synchronisations: what the checks have to object to.
+//!
+//! `griddepcontrol.launch_dependents` stays: without it the next launch begins later, and nothing else can differ. Without its
+//! `griddepcontrol.wait` a kernel goes wrong only behind a launch that touches the same memory: see [`touch`].
 
+use warpfold_device::{Buffer, Element, Error, LaunchConfig};
+use warpfold_lang::{Global, kernel};
 use warpfold_ptx::{Immediate, Instruction, Item, Module, Opcode, Operand, Statement};
 
 /// What is taken away.
@@ -32,6 +37,7 @@ fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
     let has_one_of = |names: &[&str]| names.iter().any(|name| instruction.has(name));
     let is_deleted = match instruction.opcode {
         Opcode::Fence | Opcode::Membar => true,
+        Opcode::Griddepcontrol => instruction.has("wait"),
         Opcode::Bar | Opcode::Barrier => has_one_of(&["sync", "cluster"]),
         Opcode::Mbarrier if has_one_of(&["try_wait", "test_wait"]) => return Some(Mutation::Pass),
         Opcode::Mbarrier => instruction.has("arrive"),
@@ -43,6 +49,17 @@ fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
         return Some(Mutation::Delete);
     }
     has_one_of(ORDERS).then_some(Mutation::Relax)
+}
+
+/// Launches a kernel that writes the first byte of a buffer, as it was: a launch behind it that reads all of the buffer has to
+/// wait for it.
+///
+/// # Errors
+/// What the device says.
+pub fn touch<T: Element>(buffer: &mut Buffer<T>) -> Result<(), Error> {
+    let body = |bytes: Global<u8>| bytes.at(0).set(bytes.at(0).get());
+    let device = buffer.device().clone();
+    device.launch(&kernel("touch", body), LaunchConfig::new(1, 1), (&mut buffer.as_view_mut().bytes(),))
 }
 
 /// Every module that differs from one by the loss of one synchronisation.

@@ -1,7 +1,7 @@
 //! Takes one synchronisation at a time away from every kernel of every ladder: the checks, or the result, must object.
 
-use warpfold_conformance::mutants::{Mutant, mutants};
-use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Profile};
+use warpfold_conformance::mutants::{Mutant, mutants, touch};
+use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Limits, Profile};
 use warpfold_kernels::fold::{Extreme, Sum, fold_cluster};
 use warpfold_kernels::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
 use warpfold_kernels::matmul::{Epilogue, MmaTile, Tile, WgmmaTile};
@@ -31,6 +31,16 @@ fn objection(device: &Device, function: &Function, config: LaunchConfig, argumen
     findings.first().map(ToString::to_string)
 }
 
+/// Synchronisations that may go unnoticed, by parts of what is said of them, and why.
+const EQUIVALENT: [([&str; 2], &str); 5] = [
+    (["", "fence.mbarrier_init"], "the barrier behind it releases as well"),
+    (["hgemm_tma_store", "number 10"], ONCE),
+    (["hgemm_tma_store", "number 11"], ONCE),
+    (["hgemm_tile_order", "number 10"], ONCE),
+    (["hgemm_tile_order", "number 11"], ONCE),
+];
+const ONCE: &str = "at this size no block has a second tile; the library's product is tried with one";
+
 /// Tries a kernel as it is, then each of its mutants; gives how many there are and those that nobody objects to.
 fn try_mutants(
     device: &Device,
@@ -43,12 +53,14 @@ fn try_mutants(
     let mutants = mutants(&built.ptx());
     let count = mutants.len();
     let mut survivors = Vec::new();
-    for Mutant { instruction, mutation, text } in mutants {
-        let function = device.load(&text).unwrap().kernel(kernel.name()).unwrap();
-        let at = format!("{}: {mutation:?} `{instruction}`", kernel.name());
-        match objection(&function) {
-            Some(objection) => println!("{at}: {objection}"),
-            None => survivors.push(at),
+    for (number, Mutant { instruction, mutation, text }) in mutants.into_iter().enumerate() {
+        let function = whole.rewritten(&text).unwrap();
+        let at = format!("{}, number {number}: {mutation:?} `{instruction}`", kernel.name());
+        let equivalent = EQUIVALENT.iter().find(|(parts, _)| parts.iter().all(|part| at.contains(part)));
+        match (objection(&function), equivalent) {
+            (Some(objection), _) => println!("{at}: {objection}"),
+            (None, Some((_, why))) => println!("{at}: not needed: {why}"),
+            (None, None) => survivors.push(at),
         }
     }
     (count, survivors)
@@ -155,12 +167,12 @@ fn objection_of_run(device: &Device, run: impl FnOnce() -> Result<(), warpfold_k
 #[test]
 fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unnoticed() {
     let device = checked_device();
-    // Three commits and three waits for copies, and two barriers; halves go by way of registers.
+    // Three commits and three waits for copies, and two barriers; halves go by way of registers. What adds parts waits for them.
     let cases = [
-        (Dtype::F32, Tile::SMALL, 2, 90, 8),
-        (Dtype::F32, Tile::MEDIUM, 1, 40, 8),
-        (Dtype::F32, Tile::LARGE, 1, 40, 8),
-        (Dtype::F16, Tile::FLAT, 1, 40, 2),
+        (Dtype::F32, Tile::SMALL, 2, 90, vec![8, 1]),
+        (Dtype::F32, Tile::MEDIUM, 1, 40, vec![8]),
+        (Dtype::F32, Tile::LARGE, 1, 40, vec![8]),
+        (Dtype::F16, Tile::FLAT, 1, 40, vec![2]),
     ];
     for (dtype, tile, parts, k, expected) in cases {
         let (m, n) = (70, 140);
@@ -170,36 +182,45 @@ fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unn
         let kernels = matmul::kernels_of(&plan);
         let whole: Vec<_> = kernels.iter().map(|kernel| kernel.prepare(&device).unwrap()).collect();
         let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
-        let (a, b) = (upload(m * k), upload(k * n));
-        let (count, survivors) = try_mutants(&device, &kernels[0], |function| {
-            let mut functions = whole.clone();
-            functions[0] = function.clone();
-            let mut c = device.alloc::<u8>((m * n * 4) as usize).unwrap();
-            let operands = matmul::Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
-            let stream = device.default_stream();
-            let ready = matmul::Ready::new(&device, plan.clone()).unwrap().with_functions(functions);
-            objection_of_run(&device, || ready.launch(&stream, operands, &mut Workspace::new()))
-        });
-        assert_eq!(count, expected, "{plan}");
-        assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+        let (mut a, b) = (upload(m * k), upload(k * n));
+        let mut counts = Vec::new();
+        for (mutated, kernel) in kernels.iter().enumerate() {
+            let (count, survivors) = try_mutants(&device, kernel, |function| {
+                let mut functions = whole.clone();
+                functions[mutated] = function.clone();
+                let mut c = device.alloc::<u8>((m * n * 4) as usize).unwrap();
+                touch(&mut a).unwrap();
+                let operands =
+                    matmul::Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
+                let stream = device.default_stream();
+                let ready = matmul::Ready::new(&device, plan.clone()).unwrap().with_functions(functions);
+                objection_of_run(&device, || ready.launch(&stream, operands, &mut Workspace::new()))
+            });
+            counts.push(count);
+            assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+        }
+        assert_eq!(counts, expected, "{plan}");
     }
 }
 
-/// Tries the mutants of a product of bf16 on tensor cores: how many there are. It has every stage several times.
-fn try_product(device: &Device, code: matmul::Code, result: Dtype) -> usize {
-    let (m, n, k) = (24, 136, 64 * 20);
+/// Tries the mutants of a product of bf16 on tensor cores: how many there are. It has every stage several times, and two tiles
+/// of so many columns, which on a device of one multiprocessor one block takes in turn if it takes several at all.
+fn try_product(device: &Device, code: matmul::Code, columns: u32, result: Dtype) -> usize {
+    let (m, n, k) = (24, u64::from(columns) + 8, 64 * 20);
+    let limits = Limits { num_sms: 1, ..*device.limits() };
     let b = matmul::Matrix::rows(Dtype::Bf16, k).transposed();
     let c = matmul::Matrix::rows(result, n);
     let problem = matmul::Problem { b, c, ..matmul::Problem::new(Dtype::Bf16, m, n, k) };
-    let plan = matmul::Plan::with(problem, Epilogue::new(), device.limits(), code, 1).unwrap();
+    let plan = matmul::Plan::with(problem, Epilogue::new(), &limits, code, 1).unwrap();
     let upload = |len: u64, value: fn(u64) -> f32| {
         let values: Vec<_> = (0..len).map(|i| half::bf16::from_f32(value(i))).collect();
         device.upload(&values).unwrap().into_bytes()
     };
-    let (a, b) = (upload(m * k, |i| (i * 7919 % 5) as f32), upload(k * n, |i| (i * 104_729 % 7) as f32 - 3.0));
+    let (mut a, b) = (upload(m * k, |i| (i * 7919 % 5) as f32), upload(k * n, |i| (i * 104_729 % 7) as f32 - 3.0));
     let mut expected = None;
     let (count, survivors) = try_mutants(device, &matmul::kernels_of(&plan)[0], |function| {
         let mut c = device.alloc::<u8>((m * n * result.bytes()) as usize).unwrap();
+        touch(&mut a).unwrap();
         let operands = matmul::Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
         let stream = device.default_stream();
         let ready = matmul::Ready::new(device, plan.clone()).unwrap().with_functions(vec![function.clone()]);
@@ -224,8 +245,10 @@ fn no_wait_arrival_or_fence_of_a_product_by_warpgroups_can_be_taken_away_unnotic
         (WgmmaTile::MEDIUM, Dtype::F32),
         (WgmmaTile::SMALL, Dtype::F32),
     ];
-    let tried: usize =
-        tiles.into_iter().map(|(tile, result)| try_product(&device, matmul::Code::Wgmma(tile), result)).sum();
+    let tried: usize = tiles
+        .into_iter()
+        .map(|(tile, result)| try_product(&device, matmul::Code::Wgmma(tile), tile.columns, result))
+        .sum();
     assert!(tried >= 40, "the kernels had more synchronisations than {tried}");
 }
 
@@ -234,7 +257,7 @@ fn no_wait_group_or_barrier_of_a_product_by_warps_can_be_taken_away_unnoticed() 
     let device = checked_device();
     for tile in MmaTile::ALL {
         // A group for each stage that is copied ahead, and one for each step; a wait and a barrier before the first, and in it.
-        let tried = try_product(&device, matmul::Code::Mma(tile), Dtype::F32);
+        let tried = try_product(&device, matmul::Code::Mma(tile), 128, Dtype::F32);
         assert_eq!(tried as u32, tile.stages - 1 + 5, "{tile}");
     }
 }
@@ -264,9 +287,10 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
         };
         let plan = conv::Plan::with(problem.clone(), Epilogue::new(), device.limits(), code).unwrap();
         let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
-        let (images, filters) = (upload(8 * 12 * 12), upload(problem.filters * problem.depth()));
+        let (mut images, filters) = (upload(8 * 12 * 12), upload(problem.filters * problem.depth()));
         let (count, survivors) = try_mutants(&device, &conv::kernels_of(&plan)[0], |function| {
             let mut result = device.alloc::<u8>((problem.num_results() * 4) as usize).unwrap();
+            touch(&mut images).unwrap();
             let operands = conv::Operands {
                 images: images.as_view(),
                 filters: filters.as_view(),

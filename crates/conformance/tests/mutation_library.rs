@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex};
 
 use warpfold::by_name::{self, Options};
-use warpfold::{Device, Dtype, Error, Profile, Tensor, reductions};
-use warpfold_conformance::mutants::{Mutant, mutants};
+use warpfold::{Device, Dtype, Error, Profile, Queue, Tensor, TensorElement, reductions};
+use warpfold_conformance::mutants::{Mutant, mutants, touch};
 use warpfold_device::Checks;
 use warpfold_kernels::Workspace;
 use warpfold_kernels::layout::Layout;
@@ -74,10 +74,17 @@ fn check(name: &str, least: usize, equivalent: &[(&str, usize, &str)], operator:
     assert!(tried >= least, "{name} had more synchronisations than {tried}");
 }
 
+/// A tensor that a launch has written last, so that the next one has to wait for it.
+fn launched<T: TensorElement>(device: &Device, elements: &[T], shape: &[usize]) -> Result<Tensor, Error> {
+    let mut buffer = device.upload(elements)?;
+    touch(&mut buffer)?;
+    Tensor::from_buffer(&Queue::of(device), buffer, shape)
+}
+
 fn numbers(device: &Device, dtype: Dtype, shape: &[usize]) -> Result<Tensor, Error> {
     let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 20) as i32 % 97 - 48;
     let data: Vec<i32> = (0..shape.iter().product()).map(value).collect();
-    Tensor::from_slice(device, &data, shape)?.cast(dtype)
+    launched(device, &data, shape)?.cast(dtype)
 }
 
 fn bytes_of(tensors: &[Tensor]) -> Result<Vec<u8>, Error> {
@@ -155,7 +162,8 @@ fn softmax_by_one_block(device: &Device) -> Result<Vec<u8>, Error> {
     let (rows, len) = (4, 30_000);
     let layout = Layout::contiguous(&[rows, len])?;
     let values: Vec<f32> = (0..rows * len).map(|i| (i % 97) as f32 / 9.0).collect();
-    let (input, mut output) = (device.upload(&values)?, device.alloc::<f32>(rows * len)?);
+    let (mut input, mut output) = (device.upload(&values)?, device.alloc::<f32>(rows * len)?);
+    touch(&mut input)?;
     let operator = operator_of(RowOp::Softmax { scale: 1.0 }, Types { rows: &[Dtype::F32], columns: &[] })?;
     let mut plan = operator.plan(&[&layout], &[input.address()], &[], 1, &device.target())?;
     plan.launch.as_mut().expect("there are rows").grid = [1, 1, 1];
@@ -195,7 +203,7 @@ fn boxes_are_suppressed_only_with_all_that_threads_wait_for() {
             [x, y, x + 1.5, y + 1.5]
         });
         let boxes = Tensor::from_slice(device, &corners.collect::<Vec<_>>(), &[700, 4])?;
-        let scores = Tensor::from_slice(device, &(0..700).map(value).collect::<Vec<_>>(), &[700])?;
+        let scores = launched(device, &(0..700).map(value).collect::<Vec<_>>(), &[700])?;
         bytes_of(&by_name::run("nms", &[boxes, scores], &Options { threshold: Some(0.3), ..Options::default() })?)
     });
 }

@@ -83,6 +83,17 @@ impl Function {
         Self { prepared: Arc::new(prepared), ..self }
     }
 
+    /// The function with other code for the same entry and parameters, to try a variant of it: with the dynamic shared memory that
+    /// each launch gets, and all that is known of the kernel.
+    ///
+    /// # Errors
+    /// As [`Device::load`] and [`Module::kernel`].
+    pub fn rewritten(&self, ptx: &str) -> Result<Self, Error> {
+        let imp = self.device.load(ptx)?.imp.function(&self.info().name)?;
+        let prepared = Prepared { imp, ..Prepared::clone(&self.prepared) };
+        Ok(Self { device: self.device.clone(), prepared: Arc::new(prepared) })
+    }
+
     /// The device it is loaded on.
     #[must_use]
     pub fn device(&self) -> &Device {
