@@ -62,7 +62,15 @@ pub fn touch<T: Element>(buffer: &mut Buffer<T>) -> Result<(), Error> {
     device.launch(&kernel("touch", body), LaunchConfig::new(1, 1), (&mut buffer.as_view_mut().bytes(),))
 }
 
-/// Every module that differs from one by the loss of one synchronisation.
+impl Mutant {
+    /// Whether what it has lost is a wait for the launch before.
+    #[must_use]
+    pub fn overlaps(&self) -> bool {
+        self.instruction.starts_with("griddepcontrol")
+    }
+}
+
+/// Every module that differs from one by the loss of one synchronisation; those that no longer wait for the launch before come last.
 ///
 /// # Panics
 /// For a text that is no PTX.
@@ -70,7 +78,9 @@ pub fn touch<T: Element>(buffer: &mut Buffer<T>) -> Result<(), Error> {
 pub fn mutants(text: &str) -> Vec<Mutant> {
     let module = warpfold_ptx::parse(text).unwrap_or_else(|error| panic!("{error}"));
     let count = module.kernels().flat_map(|kernel| kernel.instructions()).filter(|i| mutation_of(i).is_some()).count();
-    (0..count).map(|n| mutant(module.clone(), n)).collect()
+    let mut mutants: Vec<Mutant> = (0..count).map(|n| mutant(module.clone(), n)).collect();
+    mutants.sort_by_key(Mutant::overlaps);
+    mutants
 }
 
 /// The module without its `n`-th synchronisation.

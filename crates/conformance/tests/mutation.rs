@@ -41,7 +41,8 @@ const EQUIVALENT: [([&str; 2], &str); 5] = [
 ];
 const ONCE: &str = "at this size no block has a second tile; the library's product is tried with one";
 
-/// Tries a kernel as it is, then each of its mutants; gives how many there are and those that nobody objects to.
+/// Tries a kernel as it is, then each of its mutants; gives how many there are, but for that without a wait for the launch before,
+/// and those that nobody objects to.
 fn try_mutants(
     device: &Device,
     kernel: &AnyKernel,
@@ -51,7 +52,7 @@ fn try_mutants(
     assert_eq!(objection(&whole), None, "{} as it is", kernel.name());
     let built = kernel.build(&device.target()).unwrap_or_else(|e| panic!("{e}"));
     let mutants = mutants(&built.ptx());
-    let count = mutants.len();
+    let count = mutants.iter().filter(|mutant| !mutant.overlaps()).count();
     let mut survivors = Vec::new();
     for (number, Mutant { instruction, mutation, text }) in mutants.into_iter().enumerate() {
         let function = whole.rewritten(&text).unwrap();
@@ -94,8 +95,12 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
                     instance.reset(rung).unwrap();
                     let objections = rung.launches.iter().enumerate().find_map(|(launch_idx, launch)| {
                         let function = if launch_idx == mutated { function } else { &whole[launch_idx] };
-                        let arguments = instance.arguments(rung, launch_idx).unwrap();
-                        objection(&device, function, (launch.config)(size), &arguments)
+                        // What waits for the launch before meets itself there.
+                        let times = if function.info().programmatic { 2 } else { 1 };
+                        (0..times).find_map(|_| {
+                            let arguments = instance.arguments(rung, launch_idx).unwrap();
+                            objection(&device, function, (launch.config)(size), &arguments)
+                        })
                     });
                     objections.or_else(|| wrong(&*instance, rung))
                 });
@@ -167,9 +172,9 @@ fn objection_of_run(device: &Device, run: impl FnOnce() -> Result<(), warpfold_k
 #[test]
 fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unnoticed() {
     let device = checked_device();
-    // Three commits and three waits for copies, and two barriers; halves go by way of registers. What adds parts waits for them.
+    // Three commits and three waits for copies, and two barriers; halves go by way of registers. What adds parts has none.
     let cases = [
-        (Dtype::F32, Tile::SMALL, 2, 90, vec![8, 1]),
+        (Dtype::F32, Tile::SMALL, 2, 90, vec![8, 0]),
         (Dtype::F32, Tile::MEDIUM, 1, 40, vec![8]),
         (Dtype::F32, Tile::LARGE, 1, 40, vec![8]),
         (Dtype::F16, Tile::FLAT, 1, 40, vec![2]),
@@ -189,12 +194,14 @@ fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unn
                 let mut functions = whole.clone();
                 functions[mutated] = function.clone();
                 let mut c = device.alloc::<u8>((m * n * 4) as usize).unwrap();
+                let mut workspace = Workspace::new();
+                workspace.get(&device, m * n * u64::from(parts), 1).unwrap();
                 touch(&mut a).unwrap();
                 let operands =
                     matmul::Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
                 let stream = device.default_stream();
                 let ready = matmul::Ready::new(&device, plan.clone()).unwrap().with_functions(functions);
-                objection_of_run(&device, || ready.launch(&stream, operands, &mut Workspace::new()))
+                objection_of_run(&device, || ready.launch(&stream, operands, &mut workspace))
             });
             counts.push(count);
             assert!(survivors.is_empty(), "{}", survivors.join("\n"));
@@ -206,7 +213,7 @@ fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unn
 /// Tries the mutants of a product of bf16 on tensor cores: how many there are. It has every stage several times, and two tiles
 /// of so many columns, which on a device of one multiprocessor one block takes in turn if it takes several at all.
 fn try_product(device: &Device, code: matmul::Code, columns: u32, result: Dtype) -> usize {
-    let (m, n, k) = (24, u64::from(columns) + 8, 64 * 20);
+    let (m, n, k) = (24, u64::from(columns) + 8, 64 * 10);
     let limits = Limits { num_sms: 1, ..*device.limits() };
     let b = matmul::Matrix::rows(Dtype::Bf16, k).transposed();
     let c = matmul::Matrix::rows(result, n);
