@@ -1,7 +1,7 @@
 //! Convolution, on every device at hand and under every check: layouts, windows, groups, types, epilogues.
 
 use warpfold_device::{Checks, Device, Profile};
-use warpfold_kernels::conv::{Code, Layout, Operands, Plan, Problem, Window, launch};
+use warpfold_kernels::conv::{Code, Layout, Operands, PatchTile, Plan, Problem, Window, launch};
 use warpfold_kernels::matmul::{Activation, Epilogue, MmaTile, Singles, Tile, WgmmaTile};
 use warpfold_kernels::{Dtype, ErrorKind, Workspace};
 
@@ -223,6 +223,37 @@ fn every_kernel_gives_the_same_in_groups_and_without() {
                     check(device, &Case { problem: problem.clone(), epilogue: Epilogue::new(), code });
                 }
             }
+        }
+    });
+}
+
+#[test]
+fn patches_serve_every_row_of_the_filters() {
+    let windows = [
+        ([1, 1], [0, 0], [1, 1], [3, 3]),
+        ([2, 2], [1, 1], [1, 1], [3, 3]),
+        ([1, 3], [2, 0], [1, 2], [2, 4]),
+        ([2, 1], [4, 5], [3, 2], [1, 1]),
+        ([2, 2], [3, 3], [1, 1], [7, 7]),
+    ];
+    on_every_device(|device| {
+        let mut tiles = PatchTile::ALL.into_iter().map(Code::Patches).cycle();
+        for (stride, padding, dilation, filter) in windows {
+            for layout in LAYOUTS {
+                for (dtype, channels, filters) in
+                    [(Dtype::F32, 3, 32), (Dtype::F32, 5, 17), (Dtype::Bf16, 3, 40), (Dtype::F16, 1, 70)]
+                {
+                    let window = Window { stride, padding, dilation };
+                    let problem = problem(layout, channels, [19, 35], filters, filter);
+                    let problem = Problem { window, dtype, ..problem };
+                    check(device, &Case { problem, epilogue: Epilogue::new(), code: tiles.next() });
+                }
+            }
+        }
+        let layer = Epilogue::new().add().activate(Activation::Relu).add();
+        for layout in LAYOUTS {
+            let problem = Problem { num_inputs: 2, images: 50, ..problem(layout, 2, [6, 7], 12, [2, 3]) };
+            check(device, &Case { problem, epilogue: layer.clone(), code: tiles.next() });
         }
     });
 }

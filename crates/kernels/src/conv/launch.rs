@@ -6,6 +6,7 @@ use warpfold_device::{Arguments, Function, Stream, View, ViewMut};
 use super::direct::{self, direct};
 use super::implicit::{self, implicit};
 use super::lay::{self, lay};
+use super::patches::{self, patches};
 use super::plan::{Code, Plan};
 use super::problem::{Layout, Problem, refused};
 use super::sight::Sight;
@@ -33,6 +34,7 @@ pub struct Operands<'a> {
 enum Kernel {
     Direct(Dtype, direct::Configuration),
     Implicit(Dtype, implicit::Configuration),
+    Patches(patches::Configuration),
     Mma(warps::Configuration),
     Wgmma(WgmmaConfiguration),
     Lay(lay::Configuration),
@@ -46,6 +48,7 @@ fn make(kernel: &Kernel) -> AnyKernel {
         Kernel::Direct(_, configuration) => direct::<f32>(configuration).into(),
         Kernel::Implicit(Dtype::F64, configuration) => implicit::<f64>(configuration).into(),
         Kernel::Implicit(_, configuration) => implicit::<f32>(configuration).into(),
+        Kernel::Patches(configuration) => patches(configuration).into(),
         Kernel::Mma(configuration) => match configuration.dtype {
             Dtype::F16 => warps::<f16>(configuration).into(),
             Dtype::Bf16 => warps::<bf16>(configuration).into(),
@@ -61,6 +64,7 @@ fn names(plan: &Plan) -> Vec<Kernel> {
     let convolving = match plan.code {
         Code::Direct => Kernel::Direct(plan.accumulator(), plan.direct()),
         Code::Implicit(tile) => Kernel::Implicit(plan.accumulator(), plan.implicit(tile)),
+        Code::Patches(tile) => Kernel::Patches(plan.patches(tile)),
         Code::Mma(tile) => Kernel::Mma(warps::configuration(&plan.problem, tile, plan.ending())),
         Code::Wgmma(tile) => Kernel::Wgmma(tensor::configuration(&plan.problem, &plan.epilogue, tile)),
     };
@@ -145,7 +149,7 @@ fn convolve(stream: &Stream, plan: &Plan, function: &Function, operands: Operand
             let is_copied = tensor::configuration(problem, &plan.epilogue, tile).copied.is_some();
             tensor::arguments(problem, tile, [&images, &filters], &mut result, is_copied)?
         }
-        Code::Direct | Code::Implicit(_) => {
+        Code::Direct | Code::Implicit(_) | Code::Patches(_) => {
             let [height, width] = problem.size;
             let image = [height, width, problem.result_size()[1]].map(|size| size as u32);
             let arguments = Arguments::new().input(images).input(filters).raw(&bytes_of(&sizes), 4);

@@ -20,6 +20,7 @@ mod implicit;
 mod instance;
 mod launch;
 mod lay;
+mod patches;
 mod plan;
 mod problem;
 mod shape;
@@ -32,6 +33,7 @@ pub mod ladder;
 pub use geometry::{Geometry, Order};
 pub use ladder::LADDER;
 pub use launch::{Operands, kernels_of, launch, launch_with};
+pub use patches::PatchTile;
 pub use plan::{Code, Plan};
 pub use problem::{Layout, Problem, Window};
 

@@ -7,6 +7,7 @@ use warpfold_device::{LaunchConfig, Limits};
 use super::geometry::Geometry;
 use super::problem::{Problem, refused};
 use super::sight::Sight;
+use super::patches::{self, PatchTile};
 use super::{direct, implicit, lay, tensor, warps};
 use crate::matmul::{self, Ending, Epilogue, MmaTile, Tile, WgmmaTile};
 use crate::{Dtype, Error};
@@ -18,6 +19,8 @@ pub enum Code {
     Direct,
     /// Tiles of a product of filters and pixels, on ordinary cores.
     Implicit(Tile),
+    /// Patches of the images under all elements of the filters, on ordinary cores.
+    Patches(PatchTile),
     /// Tiles of a product of pixels and filters, on tensor cores, by warps.
     Mma(MmaTile),
     /// The same by warpgroups.
@@ -85,6 +88,7 @@ impl Plan {
         let is_possible = match code {
             Code::Direct => Ok(true),
             Code::Implicit(tile) => tile.validate().map(|()| true),
+            Code::Patches(tile) => tile.validate().map(|()| patches::is_possible(&problem, tile, limits)),
             Code::Mma(tile) => tile.validate().map(|()| warps::is_possible(&problem, limits)),
             Code::Wgmma(tile) => tile.validate().map(|()| tensor::is_possible(&problem, limits)),
         };
@@ -106,7 +110,7 @@ impl Plan {
     /// The product that the kernel computes.
     pub(super) fn product(&self) -> matmul::Problem {
         match self.code {
-            Code::Direct => self.problem.product(1),
+            Code::Direct | Code::Patches(_) => self.problem.product(1),
             Code::Implicit(_) => self.problem.product(self.problem.groups),
             Code::Mma(_) => warps::product(&self.problem),
             Code::Wgmma(_) => tensor::product(&self.problem),
@@ -117,6 +121,7 @@ impl Plan {
         match self.code {
             Code::Direct => self.problem.num_results().div_ceil(direct::BLOCK.into()),
             Code::Implicit(tile) => self.tiles(tile.rows, tile.columns),
+            Code::Patches(tile) => patches::num_blocks(&self.problem, tile, self.num_sms),
             Code::Mma(tile) => self.tiles(tile.rows(), tile.columns()),
             Code::Wgmma(tile) => {
                 let product = self.product();
@@ -163,6 +168,7 @@ impl Plan {
         match self.code {
             Code::Direct => direct::BLOCK,
             Code::Implicit(tile) => tile.threads(),
+            Code::Patches(tile) => tile.threads(),
             Code::Mma(tile) => tile.threads(),
             Code::Wgmma(tile) => tile.threads(),
         }
@@ -176,6 +182,7 @@ impl Plan {
             // Those for tensor cores say themselves what they need.
             Code::Direct | Code::Mma(_) | Code::Wgmma(_) => 0,
             Code::Implicit(tile) => tile.shared_bytes(self.accumulator().bytes() as u32),
+            Code::Patches(tile) => patches::shared_bytes(&self.problem, tile) as u32,
         };
         (blocks > 0).then(|| LaunchConfig::new(blocks as u32, self.threads()).dynamic_shared(shared))
     }
@@ -188,6 +195,12 @@ impl Plan {
         let Problem { dtype, filters, groups, .. } = self.problem;
         let geometry = Geometry::of(&self.problem);
         direct::Configuration { dtype, geometry, filters: (filters / groups) as u32, ending: self.ending() }
+    }
+
+    pub(super) fn patches(&self, tile: PatchTile) -> patches::Configuration {
+        let Problem { dtype, filters, .. } = self.problem;
+        let geometry = Geometry::of(&self.problem);
+        patches::Configuration { dtype, geometry, tile, filters: filters as u32, ending: self.ending() }
     }
 
     pub(super) fn implicit(&self, tile: Tile) -> implicit::Configuration {
@@ -211,6 +224,7 @@ impl fmt::Display for Plan {
         match self.code {
             Code::Direct => write!(f, "a thread an output")?,
             Code::Implicit(tile) => write!(f, "tiles of {tile}, gathered")?,
+            Code::Patches(tile) => write!(f, "patches under tiles of {tile}")?,
             Code::Mma(tile) => write!(f, "tiles of {tile}, on tensor cores")?,
             Code::Wgmma(tile) => {
                 let laid = self.laid().map_or("", |_| ", laid anew first");
