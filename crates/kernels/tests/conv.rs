@@ -259,6 +259,34 @@ fn patches_serve_every_row_of_the_filters() {
 }
 
 #[test]
+fn planes_are_walked_one_element_of_the_filters_after_the_other() {
+    let windows = [
+        ([1, 1], [0, 0], [1, 1], [3, 3]),
+        ([2, 2], [1, 1], [1, 1], [3, 3]),
+        ([1, 3], [2, 0], [1, 2], [2, 4]),
+        ([2, 1], [4, 5], [3, 2], [1, 1]),
+    ];
+    on_every_device(|device| {
+        let tiles = [Tile::MEDIUM, Tile::SMALL, Tile::LARGE];
+        let mut tiles =
+            tiles.into_iter().flat_map(|tile| [Code::Planes(tile, true), Code::Planes(tile, false)]).cycle();
+        for (stride, padding, dilation, filter) in windows {
+            for (channels, filters) in [(16, 17), (32, 40), (48, 3)] {
+                let window = Window { stride, padding, dilation };
+                let problem =
+                    Problem { window, images: 3, ..problem(Layout::Nchw, channels, [9, 11], filters, filter) };
+                check(device, &Case { problem, epilogue: Epilogue::new(), code: tiles.next() });
+            }
+        }
+        let layer = Epilogue::new().add().activate(Activation::Relu).add();
+        for size in [[5, 5], [7, 6]] {
+            let problem = Problem { num_inputs: 2, images: 7, ..problem(Layout::Nchw, 16, size, 12, [2, 3]) };
+            check(device, &Case { problem, epilogue: layer.clone(), code: tiles.next() });
+        }
+    });
+}
+
+#[test]
 fn bias_activation_and_residual_are_part_of_the_launch() {
     on_every_device(|device| {
         let layer = Epilogue::new().add().activate(Activation::Relu).add();

@@ -8,6 +8,7 @@ use super::implicit::{self, implicit};
 use super::lay::{self, lay};
 use super::patches::{self, patches};
 use super::plan::{Code, Plan};
+use super::planes::{self, planes};
 use super::problem::{Layout, Problem, refused};
 use super::sight::Sight;
 use super::tensor;
@@ -34,6 +35,7 @@ pub struct Operands<'a> {
 enum Kernel {
     Direct(Dtype, direct::Configuration),
     Implicit(Dtype, implicit::Configuration),
+    Planes(planes::Configuration),
     Patches(patches::Configuration),
     Mma(warps::Configuration),
     Wgmma(WgmmaConfiguration),
@@ -48,6 +50,7 @@ fn make(kernel: &Kernel) -> AnyKernel {
         Kernel::Direct(_, configuration) => direct::<f32>(configuration).into(),
         Kernel::Implicit(Dtype::F64, configuration) => implicit::<f64>(configuration).into(),
         Kernel::Implicit(_, configuration) => implicit::<f32>(configuration).into(),
+        Kernel::Planes(configuration) => planes(configuration).into(),
         Kernel::Patches(configuration) => patches(configuration).into(),
         Kernel::Mma(configuration) => match configuration.dtype {
             Dtype::F16 => warps::<f16>(configuration).into(),
@@ -64,6 +67,7 @@ fn names(plan: &Plan) -> Vec<Kernel> {
     let convolving = match plan.code {
         Code::Direct => Kernel::Direct(plan.accumulator(), plan.direct()),
         Code::Implicit(tile) => Kernel::Implicit(plan.accumulator(), plan.implicit(tile)),
+        Code::Planes(tile, copied) => Kernel::Planes(plan.planes(tile, copied)),
         Code::Patches(tile) => Kernel::Patches(plan.patches(tile)),
         Code::Mma(tile) => Kernel::Mma(warps::configuration(&plan.problem, tile, plan.ending())),
         Code::Wgmma(tile) => Kernel::Wgmma(tensor::configuration(&plan.problem, &plan.epilogue, tile)),
@@ -110,21 +114,26 @@ pub fn launch_with(
         let (to_images, to_filters) = buffer.split_at_mut(of_images as usize)?;
         let arguments = Arguments::new().input(operands.images.clone()).input(operands.filters.clone());
         let arguments = arguments.output(to_images).output(to_filters);
-        stream.launch_raw(&functions[0], config, &laying_arguments(&plan.problem, configuration, arguments))?;
+        stream.launch_raw(&functions[0], config, &laying_arguments(plan, configuration, arguments))?;
     }
-    let (images, filters) = buffer.as_view().split_at(of_images as usize)?;
-    let Operands { inputs, result, .. } = operands;
+    let (laid, filters) = buffer.as_view().split_at(of_images as usize)?;
+    let Operands { images, inputs, result, .. } = operands;
+    let images = if of_images > 0 { laid } else { images };
     convolve(stream, plan, function, Operands { images, filters, inputs, result })?;
     workspace.give_scratch(buffer);
     Ok(())
 }
 
 /// Blocks for the images, sizes and strides of both tensors.
-fn laying_arguments<'a>(
-    problem: &Problem,
-    configuration: lay::Configuration,
-    arguments: Arguments<'a>,
-) -> Arguments<'a> {
+fn laying_arguments<'a>(plan: &Plan, configuration: lay::Configuration, arguments: Arguments<'a>) -> Arguments<'a> {
+    let problem = &plan.problem;
+    if let Code::Planes(..) = plan.code {
+        let (sizes, strides) = planes::laid_sizes(problem);
+        let sizes = [[0; lay::SIZES], sizes].concat();
+        let strides: Vec<u8> =
+            [[0; lay::STRIDES], strides].concat().iter().flat_map(|word| word.to_le_bytes()).collect();
+        return arguments.value(0_u32).raw(&bytes_of(&sizes), 4).raw(&strides, 8);
+    }
     let sight = Sight::of(problem);
     let sizes: Vec<u8> = sight.laying_sizes(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
     let of_tensor = |size| {
@@ -156,7 +165,7 @@ fn convolve(stream: &Stream, plan: &Plan, function: &Function, operands: Operand
             let strides: Vec<u8> = strides(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
             arguments.raw(&bytes_of(&image), 4).raw(&strides, 8)
         }
-        Code::Mma(_) => {
+        Code::Mma(_) | Code::Planes(..) => {
             let image = warps::image_words(problem);
             Arguments::new().input(images).input(filters).raw(&bytes_of(&sizes), 4).raw(&bytes_of(&image), 4)
         }

@@ -22,6 +22,7 @@ mod launch;
 mod lay;
 mod patches;
 mod plan;
+mod planes;
 mod problem;
 mod shape;
 mod sight;

@@ -83,7 +83,10 @@ impl PatchTile {
     /// The broken rule, in words.
     pub fn validate(self) -> Result<(), String> {
         let rules = [
-            (self.lanes_across.is_power_of_two() && self.lanes_across <= 32, "lanes across are a power of two up to 32"),
+            (
+                self.lanes_across.is_power_of_two() && self.lanes_across <= 32,
+                "lanes across are a power of two up to 32",
+            ),
             (!self.warps.contains(&0) && self.threads() <= 512, "a block has 32 to 512 threads"),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
@@ -148,9 +151,8 @@ struct Shape {
 impl Shape {
     fn of(geometry: Geometry, tile: PatchTile) -> Self {
         let ([rows, columns], window) = (tile.pixels(), geometry.window);
-        let side = |i: usize, pixels: u32| {
-            (pixels - 1) * window.stride[i] + (geometry.filter[i] - 1) * window.dilation[i] + 1
-        };
+        let side =
+            |i: usize, pixels: u32| (pixels - 1) * window.stride[i] + (geometry.filter[i] - 1) * window.dilation[i] + 1;
         let sides = [side(0, rows), side(1, columns)];
         let of_place = sides[1].div_ceil(window.stride[1]);
         let of_row = of_place * window.stride[1];
@@ -360,7 +362,11 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
                         let values: Vec<_> = four.iter().map(|sum| sum.get()).collect();
                         if !is_first && num_filters.is_multiple_of(4) {
                             let store = || finish.inside(&values, pixel, filter);
-                            if has_rest { when(filter.lt(num_filters), store) } else { store() }
+                            if has_rest {
+                                when(filter.lt(num_filters), store)
+                            } else {
+                                store()
+                            }
                             continue;
                         }
                         for (i, value) in (0..).zip(values) {

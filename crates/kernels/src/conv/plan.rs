@@ -5,10 +5,10 @@ use std::fmt;
 use warpfold_device::{LaunchConfig, Limits};
 
 use super::geometry::Geometry;
+use super::patches::{self, PatchTile};
 use super::problem::{Problem, refused};
 use super::sight::Sight;
-use super::patches::{self, PatchTile};
-use super::{direct, implicit, lay, tensor, warps};
+use super::{direct, implicit, lay, planes, tensor, warps};
 use crate::matmul::{self, Ending, Epilogue, MmaTile, Tile, WgmmaTile};
 use crate::{Dtype, Error};
 
@@ -19,6 +19,8 @@ pub enum Code {
     Direct,
     /// Tiles of a product of filters and pixels, on ordinary cores.
     Implicit(Tile),
+    /// The same of planes, over one element of the filters after the other.
+    Planes(Tile, bool),
     /// Patches of the images under all elements of the filters, on ordinary cores.
     Patches(PatchTile),
     /// Tiles of a product of pixels and filters, on tensor cores, by warps.
@@ -88,6 +90,7 @@ impl Plan {
         let is_possible = match code {
             Code::Direct => Ok(true),
             Code::Implicit(tile) => tile.validate().map(|()| true),
+            Code::Planes(tile, _) => tile.validate().map(|()| planes::is_possible(&problem, tile)),
             Code::Patches(tile) => tile.validate().map(|()| patches::is_possible(&problem, tile, limits)),
             Code::Mma(tile) => tile.validate().map(|()| warps::is_possible(&problem, limits)),
             Code::Wgmma(tile) => tile.validate().map(|()| tensor::is_possible(&problem, limits)),
@@ -112,6 +115,7 @@ impl Plan {
         match self.code {
             Code::Direct | Code::Patches(_) => self.problem.product(1),
             Code::Implicit(_) => self.problem.product(self.problem.groups),
+            Code::Planes(..) => planes::product(&self.problem),
             Code::Mma(_) => warps::product(&self.problem),
             Code::Wgmma(_) => tensor::product(&self.problem),
         }
@@ -120,7 +124,7 @@ impl Plan {
     fn num_blocks(&self) -> u64 {
         match self.code {
             Code::Direct => self.problem.num_results().div_ceil(direct::BLOCK.into()),
-            Code::Implicit(tile) => self.tiles(tile.rows, tile.columns),
+            Code::Implicit(tile) | Code::Planes(tile, _) => self.tiles(tile.rows, tile.columns),
             Code::Patches(tile) => patches::num_blocks(&self.problem, tile, self.num_sms),
             Code::Mma(tile) => self.tiles(tile.rows(), tile.columns()),
             Code::Wgmma(tile) => {
@@ -145,6 +149,9 @@ impl Plan {
 
     /// Bytes of images and of filters between the launches, as tensor cores take them, where they do not lie so.
     pub(super) fn bytes_between(&self) -> [u64; 2] {
+        if let Code::Planes(..) = self.code {
+            return [0, planes::laid_bytes(&self.problem)];
+        }
         self.laid().map_or([0; 2], |sight| sight.bytes().map(|bytes| bytes.next_multiple_of(ALIGNMENT)))
     }
 
@@ -156,6 +163,11 @@ impl Plan {
 
     /// The launch that lays images and filters anew, where there is one.
     pub(super) fn laying(&self) -> Option<(lay::Configuration, LaunchConfig)> {
+        if let Code::Planes(..) = self.code {
+            let configuration = planes::laying(&self.problem);
+            let blocks = configuration.num_blocks(self.problem.depth());
+            return Some((configuration, LaunchConfig::new(blocks as u32, lay::BLOCK)));
+        }
         let sight = self.laid().filter(|sight| sight.bytes() != [0; 2])?;
         let configuration = sight.laying(self.problem.channels);
         let blocks: u64 = sight.pixels().into_iter().map(|pixels| configuration.num_blocks(pixels)).sum();
@@ -167,7 +179,7 @@ impl Plan {
     pub const fn threads(&self) -> u32 {
         match self.code {
             Code::Direct => direct::BLOCK,
-            Code::Implicit(tile) => tile.threads(),
+            Code::Implicit(tile) | Code::Planes(tile, _) => tile.threads(),
             Code::Patches(tile) => tile.threads(),
             Code::Mma(tile) => tile.threads(),
             Code::Wgmma(tile) => tile.threads(),
@@ -181,7 +193,7 @@ impl Plan {
         let shared = match self.code {
             // Those for tensor cores say themselves what they need.
             Code::Direct | Code::Mma(_) | Code::Wgmma(_) => 0,
-            Code::Implicit(tile) => tile.shared_bytes(self.accumulator().bytes() as u32),
+            Code::Implicit(tile) | Code::Planes(tile, _) => tile.shared_bytes(self.accumulator().bytes() as u32),
             Code::Patches(tile) => patches::shared_bytes(&self.problem, tile) as u32,
         };
         (blocks > 0).then(|| LaunchConfig::new(blocks as u32, self.threads()).dynamic_shared(shared))
@@ -195,6 +207,11 @@ impl Plan {
         let Problem { dtype, filters, groups, .. } = self.problem;
         let geometry = Geometry::of(&self.problem);
         direct::Configuration { dtype, geometry, filters: (filters / groups) as u32, ending: self.ending() }
+    }
+
+    pub(super) fn planes(&self, tile: Tile, copied: bool) -> planes::Configuration {
+        let geometry = Geometry::of(&self.problem);
+        planes::Configuration { geometry, tile, filters: self.problem.filters as u32, ending: self.ending(), copied }
     }
 
     pub(super) fn patches(&self, tile: PatchTile) -> patches::Configuration {
@@ -224,6 +241,7 @@ impl fmt::Display for Plan {
         match self.code {
             Code::Direct => write!(f, "a thread an output")?,
             Code::Implicit(tile) => write!(f, "tiles of {tile}, gathered")?,
+            Code::Planes(tile, copied) => write!(f, "tiles of {tile}, of planes {copied}")?,
             Code::Patches(tile) => write!(f, "patches under tiles of {tile}")?,
             Code::Mma(tile) => write!(f, "tiles of {tile}, on tensor cores")?,
             Code::Wgmma(tile) => {

@@ -17,7 +17,7 @@ use crate::{Dtype, Error};
 
 /// Words of the sizes beside those of a product: height and width of the image, channels of all groups, pixels of the
 /// result, of which so many are a row.
-const IMAGE: usize = 5;
+pub(super) const IMAGE: usize = 5;
 
 /// What the kernel takes: images, filters, sizes of the product and the image, and what its [end](Outputs) takes.
 pub(super) type Warps = Kernel<(

@@ -221,6 +221,11 @@ impl<'a, A: Accumulator> Finish<'a, A> {
         }
     }
 
+    /// Whether groups of [`GROUP`] neighbours in a row of the result are stored as one.
+    pub(super) fn is_wide(&self) -> bool {
+        self.ending.is_whole && self.ending.result.walk == Walk::Wide
+    }
+
     /// Finishes and stores the values of neighbours in a row that are inside the result.
     #[track_caller]
     pub fn inside(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {

@@ -1,6 +1,8 @@
 //! The main loop on ordinary cores: a thread's sums, and how products are added to them from tiles in shared memory.
 
-use warpfold_lang::{Shared, Val, Var, commit_copies, lane_id, range, sync_threads, var, wait_for_copies, warp_id};
+use warpfold_lang::{
+    Shared, Val, Var, commit_copies, lane_id, range, sync_threads, var, wait_for_copies, warp_id, when,
+};
 
 use super::accumulator::Accumulator;
 use super::finish::{Finish, GROUP};
@@ -137,13 +139,46 @@ impl<A: Accumulator> Sums<A> {
     }
 
     /// Finishes and stores them, in a block's tile that begins at a row and a column of the result.
-    pub(crate) fn finish(&self, finish: &Finish<'_, A>, [block_row, block_column]: [Val<u32>; 2]) {
+    pub(crate) fn finish(&self, finish: &Finish<'_, A>, first: [Val<u32>; 2]) {
+        self.each_group(first, |values, row, column| finish.row(values, row, column));
+    }
+
+    /// The same where a column's elements lie at a place of its own, as far as it is inside the result's `m` and `n`.
+    pub(crate) fn finish_planes(
+        &self,
+        finish: &Finish<'_, A>,
+        first: [Val<u32>; 2],
+        [m, n]: [Val<u32>; 2],
+        place: impl Fn(Val<u32>) -> Val<u32>,
+    ) {
+        let len = if finish.is_wide() { GROUP } else { 1 };
+        let first_column = first[1] + self.mine[1];
+        let groups = (0..self.tile.thread[1] / GROUP).map(|j| first_column + j * (4 * self.tile.lanes_across));
+        let columns = groups.flat_map(|column| (0..GROUP).step_by(len as usize).map(move |i| column + i));
+        let places: Vec<_> = columns.map(|column| (column.lt(n), place(column))).collect();
+        let num = self.tile.thread[1] / len;
+        let mut next = 0;
+        self.each_group(first, |values, row, _| {
+            for values in values.chunks(len as usize) {
+                let (exists, place) = places[next % num as usize];
+                next += 1;
+                when(row.lt(m) & exists, || finish.inside(values, row, place));
+            }
+        });
+    }
+
+    /// Neighbours in a row, row by row, each with its row and column.
+    fn each_group(
+        &self,
+        [block_row, block_column]: [Val<u32>; 2],
+        mut each: impl FnMut(&[Val<A>], Val<u32>, Val<u32>),
+    ) {
         let [rows, columns] = self.tile.thread;
         for (i, sums) in (0..rows).zip(self.sums.chunks(columns as usize)) {
             let row = block_row + self.mine[0] + (i / 4 * (4 * self.tile.lanes_down()) + i % 4);
             for (j, four) in (0..columns / GROUP).zip(sums.chunks(GROUP as usize)) {
                 let column = block_column + self.mine[1] + j * (4 * self.tile.lanes_across);
-                finish.row(&four.iter().map(|sum| sum.get()).collect::<Vec<_>>(), row, column);
+                each(&four.iter().map(|sum| sum.get()).collect::<Vec<_>>(), row, column);
             }
         }
     }

@@ -1,0 +1,197 @@
+//! Convolution of planes on ordinary cores: the product of filters and the pixels of all images, over one element of the
+//! filters after the other, and over all channels of each.
+//!
+//! So a step of the sums has a single element of the filters, and a thread, which brings channels of one pixel, looks once
+//! where that is and whether it is inside. The filters are laid anew first, those of a channel side by side. Channels are a
+//! multiple of a step's.
+
+use warpfold_lang::{Array, Global, Val, dynamic_shared, kernel};
+
+use super::geometry::{Geometry, Order};
+use super::lay;
+use super::problem::{Layout, Problem};
+use super::warps::{IMAGE, Warps};
+use crate::Dtype;
+use crate::matmul::{
+    self, Along, Block, Bring, Ending, Finish, Load, Loader, MAX_INPUTS, MAX_SCALARS, Matrix, Outputs, SIZES, STRIDES,
+    Sums, Supply, Tile, Units,
+};
+
+/// What decides on the code of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Configuration {
+    pub(super) geometry: Geometry,
+    pub(super) tile: Tile,
+    /// Filters in all.
+    pub(super) filters: u32,
+    pub(super) ending: Ending,
+    pub(super) copied: bool,
+}
+
+/// Whether singles lie so: in planes, in one group, channels in whole steps, and a thread for each pixel of a tile at least.
+pub(super) fn is_possible(problem: &Problem, tile: Tile) -> bool {
+    let Problem { dtype, layout, images, channels, size: [height, width], filters, groups, .. } = *problem;
+    dtype == Dtype::F32
+        && layout == Layout::Nchw
+        && groups == 1
+        && filters > 0
+        && channels > 0
+        && channels.is_multiple_of(tile.depth.into())
+        && tile.threads().is_multiple_of(tile.columns)
+        // The bytes of an image are counted in 32 bits.
+        && channels * height * width < 1 << 30
+        && images * problem.num_pixels() < 1 << 31
+        // Planes are found by counting results.
+        && problem.num_results() < 1 << 32
+        && padded(problem) * problem.depth() < 1 << 31
+}
+
+/// The product that the kernel computes: filters times pixels of all images, which columns count image by image, as strides
+/// do not say.
+pub(super) fn product(problem: &Problem) -> matmul::Problem {
+    let Problem { dtype, result, images, filters, .. } = *problem;
+    let pixels = problem.num_pixels();
+    let whole = Matrix { row_stride: pixels as i64, ..Matrix::rows(result, pixels) };
+    let bias = Matrix { row_stride: 1, column_stride: 0, ..whole };
+    let inputs = [bias, whole][..problem.num_inputs].to_vec();
+    matmul::Problem { c: whole, inputs, ..matmul::Problem::new(dtype, filters, images * pixels, problem.depth()) }
+}
+
+/// Filters side by side where they are laid anew.
+fn padded(problem: &Problem) -> u64 {
+    problem.filters.next_multiple_of(4)
+}
+
+/// Bytes of the filters laid anew.
+pub(super) fn laid_bytes(problem: &Problem) -> u64 {
+    padded(problem) * problem.depth() * 4
+}
+
+/// How filters are laid anew: as an image of as many rows as a filter has elements, whose channels are the filters.
+pub(super) fn laying(problem: &Problem) -> lay::Configuration {
+    lay::Configuration { element_bytes: 4, channels: problem.filters as u32, padded: padded(problem) as u32 }
+}
+
+/// The sizes and strides of that image.
+pub(super) fn laid_sizes(problem: &Problem) -> ([u32; lay::SIZES], [u64; lay::STRIDES]) {
+    let (channels, depth) = (problem.channels, problem.depth());
+    let elements = depth / channels;
+    ([elements, channels, channels, 0, depth].map(|size| size as u32), [0, depth, 1, elements])
+}
+
+/// Pixels of a thread under each element of the filters.
+struct Pixels {
+    units: Units<f32>,
+    geometry: Geometry,
+    /// Height and width of an image.
+    size: [Val<u32>; 2],
+    /// The pixel under the filters' first element, which may be outside, and where its first channel that the thread brings is.
+    corner: [Val<u32>; 2],
+    from: Global<f32>,
+    copied: bool,
+}
+
+impl Pixels {
+    /// The pixels from `first` on, of `num` in all; of those beyond the last nothing is stored.
+    fn new(
+        units: Units<f32>,
+        geometry: Geometry,
+        images: Global<f32>,
+        image: Array<u32, IMAGE>,
+        [first, num]: [Val<u32>; 2],
+        copied: bool,
+    ) -> Self {
+        let [height, width, channels, of_image, row] = [0, 1, 2, 3, 4].map(|word| image.at(word));
+        let mine = &units.units[0];
+        let pixel = (first + mine.line).min(num - 1);
+        let image = pixel / of_image;
+        let corner = geometry.corner(pixel - image * of_image, row);
+        let plane = (image * channels + mine.deep).cast::<i64>() * (height * width).cast::<i64>();
+        let in_plane = (corner[0] * width.cast::<i32>() + corner[1]).cast::<i64>();
+        let (from, corner) = (images.at(plane + in_plane), corner.map(Val::cast::<u32>));
+        Self { units, geometry, size: [height, width], corner, from, copied }
+    }
+}
+
+impl Supply<f32> for Pixels {
+    fn units(&self) -> &Units<f32> {
+        &self.units
+    }
+
+    fn copies(&self) -> bool {
+        true
+    }
+
+    fn tile_at(&self, step: Val<u32>) -> Bring<'_, f32> {
+        let Geometry { window, .. } = self.geometry;
+        // All of a step's channels are of one element of the filters.
+        let tap = self.geometry.tap(step);
+        let [down, across] = [0, 1].map(|i| tap.place[i] * window.dilation[i]);
+        let [height, width] = self.size;
+        // Of a number below 0 the bits are those of a large one.
+        let inside = (self.corner[0] + down).lt(height) & (self.corner[1] + across).lt(width);
+        let plane = height * width;
+        let offset = tap.channel * plane + down * width + across;
+        Box::new(move |index, to| {
+            let deep = self.units.units[index].apart.map_or(0, |[_, deep]| deep);
+            let from = self.from.at(offset + plane * deep);
+            if !self.copied {
+                return Some(vec![from.get_or(0.0, inside)]);
+            }
+            to.copy_async_or_zero::<1>(from, inside);
+            None
+        })
+    }
+}
+
+/// Each block computes a tile of filters and pixels.
+pub(super) fn planes(configuration: &Configuration) -> Warps {
+    let Configuration { geometry, tile, filters: num_filters, ending, copied } = configuration.clone();
+    if let Err(rule) = tile.validate() {
+        panic!("{rule}");
+    }
+    let geometry = Geometry { order: Order::ChannelsLast, ..geometry };
+    let [rows, columns, depth] = [tile.rows, tile.columns, tile.depth];
+    let key = format!("{rows}x{columns}x{depth}_f{num_filters}_{}_{}_{copied}", geometry.key(), ending.key());
+    let body = move |images: Global<u8>,
+                     filters: Global<u8>,
+                     sizes: Array<u32, SIZES>,
+                     image: Array<u32, IMAGE>,
+                     result: Global<u8>,
+                     inputs: [Global<u8>; MAX_INPUTS],
+                     ends: Array<i64, STRIDES>,
+                     scalars: Array<f64, MAX_SCALARS>| {
+        // Shared-memory map
+        let sides = [tile.rows, tile.columns];
+        let tiles = sides.map(|side| dynamic_shared::<f32>(tile.elements(side)));
+        // Roles
+        let block = Block::this(tile, sizes);
+        let lines = [sizes.at(0), sizes.at(1)];
+        let units = Units::new(Along::Lines, 1, [tile.columns, tile.depth], tile.threads(), tiles[1]);
+        let images = images.reinterpret::<f32>();
+        let pixels = Pixels::new(units, geometry, images, image, [block.column, lines[1]], copied);
+        let padded = num_filters.next_multiple_of(4);
+        let loader = Loader {
+            load: Load { dtype: Dtype::F32, along: Along::Lines, wide: true, copied: true },
+            sides: [tile.rows, tile.depth],
+            threads: tile.threads(),
+            first: filters,
+            strides: [1, i64::from(padded)].map(Val::constant),
+            lines: [block.row, Val::constant(padded)],
+            tile: tiles[0],
+            end: None,
+        };
+        let filters = loader.ready();
+        // Main loop
+        let sums = Sums::<f32>::new(tile);
+        sums.add_products([&filters, &pixels], [Val::constant(0), Val::constant(geometry.depth())]);
+        // Epilogue
+        let outputs = Outputs { result, inputs, strides: ends, scalars };
+        let finish = Finish::<f32>::new(&ending, outputs, lines, block.position);
+        let of_image = image.at(3);
+        // Between the pixels of two images lie the planes of the other filters.
+        let place = |pixel: Val<u32>| pixel / of_image * (of_image * (num_filters - 1)) + pixel;
+        sums.finish_planes(&finish, [block.row, block.column], lines, place);
+    };
+    kernel(format!("conv_planes_{key}"), body).required_block(tile.threads())
+}
