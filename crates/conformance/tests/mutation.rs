@@ -273,18 +273,22 @@ fn no_wait_group_or_barrier_of_a_product_by_warps_can_be_taken_away_unnoticed() 
 fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
     let device = checked_device();
     let small = MmaTile::SMALL;
-    for (layout, code, expected) in [
-        (conv::Layout::Nchw, conv::Code::Implicit(Tile::SMALL), 2),
-        (conv::Layout::Nhwc, conv::Code::Implicit(Tile::SMALL), 2),
-        (conv::Layout::Nhwc, conv::Code::Mma(small), small.stages as usize - 1 + 5),
+    let (of_planes, behind) = (conv::Layout::Nchw, conv::Layout::Nhwc);
+    for (layout, images, channels, size, code, expected) in [
+        (of_planes, 1, 8, [12, 12], conv::Code::Implicit(Tile::SMALL), 2),
+        (behind, 1, 8, [12, 12], conv::Code::Implicit(Tile::SMALL), 2),
+        (behind, 1, 8, [12, 12], conv::Code::Mma(small), small.stages as usize - 1 + 5),
+        (of_planes, 1, 16, [12, 12], conv::Code::Planes(Tile::SMALL), 8),
+        // Blocks take several tiles.
+        (of_planes, 300, 1, [3, 4], conv::Code::Patches(conv::PatchTile::WIDE), 2),
     ] {
         let problem = conv::Problem {
             dtype: Dtype::F32,
             result: Dtype::F32,
             layout,
-            images: 1,
-            channels: 8,
-            size: [12, 12],
+            images,
+            channels,
+            size,
             filters: 40,
             filter: [3, 3],
             groups: 1,
@@ -294,8 +298,11 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
         };
         let plan = conv::Plan::with(problem.clone(), Epilogue::new(), device.limits(), code).unwrap();
         let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
-        let (mut images, filters) = (upload(8 * 12 * 12), upload(problem.filters * problem.depth()));
-        let (count, survivors) = try_mutants(&device, &conv::kernels_of(&plan)[0], |function| {
+        let mut images = upload(images * channels * size[0] * size[1]);
+        let filters = upload(problem.filters * problem.depth());
+        let kernels = conv::kernels_of(&plan);
+        let whole: Vec<_> = kernels.iter().map(|kernel| kernel.prepare(&device).unwrap()).collect();
+        let (count, survivors) = try_mutants(&device, kernels.last().unwrap(), |function| {
             let mut result = device.alloc::<u8>((problem.num_results() * 4) as usize).unwrap();
             touch(&mut images).unwrap();
             let operands = conv::Operands {
@@ -304,8 +311,9 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
                 inputs: Vec::new(),
                 result: result.as_view_mut(),
             };
-            let (stream, functions) = (device.default_stream(), std::slice::from_ref(function));
-            objection_of_run(&device, || conv::launch_with(&stream, &plan, functions, operands, &mut Workspace::new()))
+            let (stream, mut functions) = (device.default_stream(), whole.clone());
+            *functions.last_mut().unwrap() = function.clone();
+            objection_of_run(&device, || conv::launch_with(&stream, &plan, &functions, operands, &mut Workspace::new()))
         });
         assert_eq!(count, expected, "{plan}");
         assert!(survivors.is_empty(), "{}", survivors.join("\n"));

@@ -67,7 +67,7 @@ fn names(plan: &Plan) -> Vec<Kernel> {
     let convolving = match plan.code {
         Code::Direct => Kernel::Direct(plan.accumulator(), plan.direct()),
         Code::Implicit(tile) => Kernel::Implicit(plan.accumulator(), plan.implicit(tile)),
-        Code::Planes(tile, copied) => Kernel::Planes(plan.planes(tile, copied)),
+        Code::Planes(tile) => Kernel::Planes(plan.planes(tile)),
         Code::Patches(tile) => Kernel::Patches(plan.patches(tile)),
         Code::Mma(tile) => Kernel::Mma(warps::configuration(&plan.problem, tile, plan.ending())),
         Code::Wgmma(tile) => Kernel::Wgmma(tensor::configuration(&plan.problem, &plan.epilogue, tile)),
@@ -127,7 +127,7 @@ pub fn launch_with(
 /// Blocks for the images, sizes and strides of both tensors.
 fn laying_arguments<'a>(plan: &Plan, configuration: lay::Configuration, arguments: Arguments<'a>) -> Arguments<'a> {
     let problem = &plan.problem;
-    if let Code::Planes(..) = plan.code {
+    if let Code::Planes(_) = plan.code {
         let (sizes, strides) = planes::laid_sizes(problem);
         let sizes = [[0; lay::SIZES], sizes].concat();
         let strides: Vec<u8> =
@@ -165,7 +165,7 @@ fn convolve(stream: &Stream, plan: &Plan, function: &Function, operands: Operand
             let strides: Vec<u8> = strides(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
             arguments.raw(&bytes_of(&image), 4).raw(&strides, 8)
         }
-        Code::Mma(_) | Code::Planes(..) => {
+        Code::Mma(_) | Code::Planes(_) => {
             let image = warps::image_words(problem);
             Arguments::new().input(images).input(filters).raw(&bytes_of(&sizes), 4).raw(&bytes_of(&image), 4)
         }

@@ -9,9 +9,9 @@
 //!
 //! Start with [`Problem`], [`Plan::new`] and [`launch()`]. A convolution is a product of matrices whose one operand is never
 //! made: filters times pixels, with the main loop of `matmul` and a supply that gathers its tiles from the image
-//! (`implicit`), or on tensor cores, for halves and tf32, that for warps where channels lie last (`warps`) or the kernel for
+//! (`implicit`; of planes with many channels over one element of the filters after the other, `planes`), or on tensor cores, for halves and tf32, that for warps where channels lie last (`warps`) or the kernel for
 //! warpgroups (`tensor`), for which images and filters are laid anew first (`lay`) where copies cannot gather them as they
-//! lie (`sight`). Groups of few filters take a thread an output (`direct`). The [ladder](LADDER) shows the way there.
+//! lie (`sight`). Few channels come to shared memory once for all elements of the filters (`patches`). Groups of few filters take a thread an output (`direct`). The [ladder](LADDER) shows the way there.
 
 mod direct;
 mod gather;
@@ -20,6 +20,7 @@ mod implicit;
 mod instance;
 mod launch;
 mod lay;
+mod patch_tile;
 mod patches;
 mod plan;
 mod planes;
@@ -34,13 +35,13 @@ pub mod ladder;
 pub use geometry::{Geometry, Order};
 pub use ladder::LADDER;
 pub use launch::{Operands, kernels_of, launch, launch_with};
-pub use patches::PatchTile;
+pub use patch_tile::PatchTile;
 pub use plan::{Code, Plan};
 pub use problem::{Layout, Problem, Window};
 
 use warpfold_device::{Device, Profile};
 
-use crate::matmul::{Activation, Epilogue, MmaTile, Singles, WgmmaTile};
+use crate::matmul::{Activation, Epilogue, MmaTile, Singles, Tile, WgmmaTile};
 use crate::{AnyKernel, Dtype};
 
 /// Kernels of both kinds and layouts, with their blocks.
@@ -66,12 +67,16 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let chosen = [
         problem(Dtype::F32, Layout::Nchw, 3, 1),
         problem(Dtype::F32, Layout::Nhwc, 64, 1),
+        problem(Dtype::F32, Layout::Nchw, 20, 1),
         problem(Dtype::Bf16, Layout::Nchw, 64, 1),
         problem(Dtype::F32, Layout::Nchw, 128, 128),
         problem(Dtype::F16, Layout::Nhwc, 128, 128),
         problem(Dtype::Bf16, Layout::Nhwc, 64, 1),
     ];
     let told = [
+        (problem(Dtype::F32, Layout::Nchw, 64, 1), Code::Planes(Tile::LARGE)),
+        (problem(Dtype::F32, Layout::Nchw, 3, 1), Code::Patches(PatchTile::WIDE)),
+        (problem(Dtype::Bf16, Layout::Nhwc, 3, 1), Code::Patches(PatchTile::BEHIND)),
         (problem(Dtype::Bf16, Layout::Nhwc, 64, 1), Code::Mma(MmaTile::MEDIUM)),
         (problem(Dtype::F16, Layout::Nhwc, 12, 2), Code::Mma(MmaTile::SMALL)),
         (tf32(problem(Dtype::F32, Layout::Nhwc, 3, 1)), Code::Mma(MmaTile::SMALL)),

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 
 use half::f16;
-use warpfold_device::Limits;
 use warpfold_lang::{
     Array, Global, Shared, Val, Var, block_idx, dynamic_shared, grid_dim, kernel, lane_id, range, sync_threads,
     thread_idx, var, warp_id, when,
@@ -16,92 +15,14 @@ use warpfold_lang::{
 
 use super::geometry::{Geometry, Order};
 use super::implicit::{Convolution, IMAGE, TENSORS};
-use super::problem::Problem;
+use super::patch_tile::{FILTERS, PatchTile, ROWS, Shape};
 use crate::Dtype;
 use crate::matmul::{Ending, Finish, MAX_INPUTS, MAX_SCALARS, Outputs, Position, SIZES, STRIDES};
 
-/// Filters of a thread, in groups of four.
-const FILTERS: u32 = 8;
-/// Pixels of a thread, one below the other.
-const ROWS: u32 = 8;
-/// Words between rows of filters in shared memory: stores of one behind the other then go to several banks.
-const PAD: u32 = 4;
 /// Loads that a thread has under way while a patch is brought.
 const LOADS: u32 = 8;
 /// Elements of a filter that stand in the loop's body.
 const UNROLLED: u32 = 16;
-
-/// What a block takes of the result: pixels of a rectangle, and filters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PatchTile {
-    /// Lanes of a warp that stand side by side over a row of pixels; others have other filters.
-    pub lanes_across: u32,
-    /// Warps over filters, rows and columns.
-    pub warps: [u32; 3],
-}
-
-impl PatchTile {
-    /// Every one.
-    pub const ALL: [Self; 4] = [
-        Self { lanes_across: 8, warps: [1, 1, 7] },
-        Self { lanes_across: 32, warps: [4, 2, 1] },
-        Self { lanes_across: 16, warps: [2, 2, 2] },
-        Self { lanes_across: 8, warps: [2, 1, 7] },
-    ];
-
-    /// Threads of a block.
-    #[must_use]
-    pub const fn threads(self) -> u32 {
-        let [filters, rows, columns] = self.warps;
-        32 * filters * rows * columns
-    }
-
-    const fn lanes_of_filters(self) -> u32 {
-        32 / self.lanes_across
-    }
-
-    /// Filters of a block.
-    #[must_use]
-    pub const fn filters(self) -> u32 {
-        self.warps[0] * self.lanes_of_filters() * FILTERS
-    }
-
-    /// Rows and columns of pixels of a block.
-    #[must_use]
-    pub const fn pixels(self) -> [u32; 2] {
-        [self.warps[1] * ROWS, self.warps[2] * self.lanes_across]
-    }
-
-    /// Blocks that fit a multiprocessor: a thread has 128 registers.
-    pub(super) fn resident(self) -> u32 {
-        (512 / self.threads()).max(1)
-    }
-
-    /// Says what does not fit, if something does not.
-    ///
-    /// # Errors
-    /// The broken rule, in words.
-    pub fn validate(self) -> Result<(), String> {
-        let rules = [
-            (
-                self.lanes_across.is_power_of_two() && self.lanes_across <= 32,
-                "lanes across are a power of two up to 32",
-            ),
-            (!self.warps.contains(&0) && self.threads() <= 512, "a block has 32 to 512 threads"),
-        ];
-        match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, rule)) => Err(format!("{self}: {rule}")),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::fmt::Display for PatchTile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [rows, columns] = self.pixels();
-        write!(f, "{rows}x{columns} pixels, {} filters, {} lanes across", self.filters(), self.lanes_across)
-    }
-}
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,71 +33,6 @@ pub(super) struct Configuration {
     /// Filters in all.
     pub(super) filters: u32,
     pub(super) ending: Ending,
-}
-
-/// Whether a block has room, for problems of one group that are added up in `f32`.
-pub(super) fn is_possible(problem: &Problem, tile: PatchTile, limits: &Limits) -> bool {
-    let Problem { dtype, images, channels, filters, filter, groups, window, .. } = *problem;
-    let ([rows, columns], [height, width]) = (tile.pixels(), problem.result_size());
-    let tiles = images.saturating_mul(height.div_ceil(rows.into())).saturating_mul(width.div_ceil(columns.into()));
-    dtype != Dtype::F64
-        && groups == 1
-        && channels > 0
-        && filters.saturating_mul(problem.depth()) < 1 << 31
-        && tiles < 1 << 31
-        && [0, 1].iter().all(|i| window.stride[*i] <= 16 && (filter[*i] - 1) * u64::from(window.dilation[*i]) < 1024)
-        && shared_bytes(problem, tile) <= limits.shared_bytes_per_block_optin.into()
-}
-
-/// Blocks that have the same filters take tiles in turns.
-pub(super) fn num_blocks(problem: &Problem, tile: PatchTile, num_sms: u32) -> u64 {
-    let ([rows, columns], [height, width]) = (tile.pixels(), problem.result_size());
-    let tiles = problem.images * height.div_ceil(rows.into()) * width.div_ceil(columns.into());
-    let of_filters = problem.filters.div_ceil(tile.filters().into());
-    tiles.min(u64::from(num_sms * tile.resident()).div_ceil(of_filters.max(1))) * of_filters
-}
-
-/// A patch, and the filters, in shared memory.
-#[derive(Clone, Copy)]
-struct Shape {
-    geometry: Geometry,
-    /// Rows and columns of a patch.
-    sides: [u32; 2],
-    /// Words of the columns at the same place in a stride, of a row, and of a channel.
-    pitches: [u32; 3],
-    /// Words of the elements of all filters at the same place.
-    filters: u32,
-}
-
-impl Shape {
-    fn of(geometry: Geometry, tile: PatchTile) -> Self {
-        let ([rows, columns], window) = (tile.pixels(), geometry.window);
-        let side =
-            |i: usize, pixels: u32| (pixels - 1) * window.stride[i] + (geometry.filter[i] - 1) * window.dilation[i] + 1;
-        let sides = [side(0, rows), side(1, columns)];
-        let of_place = sides[1].div_ceil(window.stride[1]);
-        let of_row = of_place * window.stride[1];
-        Self { geometry, sides, pitches: [of_place, of_row, of_row * sides[0]], filters: tile.filters() + PAD }
-    }
-
-    /// Words of a patch, and of the filters.
-    fn words(&self) -> [u64; 2] {
-        let (channels, depth) = (self.geometry.channels, self.geometry.depth());
-        [u64::from(self.pitches[2]) * u64::from(channels), u64::from(self.filters) * u64::from(depth)]
-    }
-
-    /// Where a column of a patch lies in its row.
-    fn column(&self, column: Val<u32>) -> Val<u32> {
-        match self.geometry.window.stride[1] {
-            1 => column,
-            stride => (column % stride) * self.pitches[0] + column / stride,
-        }
-    }
-}
-
-/// Bytes of shared memory.
-pub(super) fn shared_bytes(problem: &Problem, tile: PatchTile) -> u64 {
-    Shape::of(Geometry::of(problem), tile).words().iter().map(|words| 4 * words.next_multiple_of(4)).sum()
 }
 
 /// An element as it is added up, or zero where a condition does not hold.
@@ -281,7 +137,7 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
                      scalars: Array<f64, MAX_SCALARS>| {
         // Shared-memory map
         let shape = Shape::of(geometry, tile);
-        let [patch, weights] = shape.words().map(|words| dynamic_shared::<f32>((words as u32).next_multiple_of(4)));
+        let [patch, weights] = shape.words().map(|words| dynamic_shared::<f32>(words as u32));
         // Roles
         let (threads, bytes) = (tile.threads(), dtype.bytes() as u32);
         let of_filters = num_filters.div_ceil(tile.filters());

@@ -5,17 +5,18 @@
 //! where that is and whether it is inside. The filters are laid anew first, those of a channel side by side. Channels are a
 //! multiple of a step's.
 
+use warpfold_device::Limits;
 use warpfold_lang::{Array, Global, Val, dynamic_shared, kernel};
 
 use super::geometry::{Geometry, Order};
 use super::lay;
 use super::problem::{Layout, Problem};
 use super::warps::{IMAGE, Warps};
-use crate::Dtype;
 use crate::matmul::{
     self, Along, Block, Bring, Ending, Finish, Load, Loader, MAX_INPUTS, MAX_SCALARS, Matrix, Outputs, SIZES, STRIDES,
     Sums, Supply, Tile, Units,
 };
+use crate::{Dtype, Error};
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,7 +26,6 @@ pub(super) struct Configuration {
     /// Filters in all.
     pub(super) filters: u32,
     pub(super) ending: Ending,
-    pub(super) copied: bool,
 }
 
 /// Whether singles lie so: in planes, in one group, channels in whole steps, and a thread for each pixel of a tile at least.
@@ -55,6 +55,12 @@ pub(super) fn product(problem: &Problem) -> matmul::Problem {
     let bias = Matrix { row_stride: 1, column_stride: 0, ..whole };
     let inputs = [bias, whole][..problem.num_inputs].to_vec();
     matmul::Problem { c: whole, inputs, ..matmul::Problem::new(dtype, filters, images * pixels, problem.depth()) }
+}
+
+/// The tile that the cost model takes, and the clocks of both launches.
+pub(super) fn choice(problem: &Problem, limits: &Limits) -> Result<Option<(f64, Tile)>, Error> {
+    let (clocks, tile) = matmul::simt_tile(&product(problem), limits)?;
+    Ok(is_possible(problem, tile).then(|| (clocks + matmul::copy_clocks(laid_bytes(problem)), tile)))
 }
 
 /// Filters side by side where they are laid anew.
@@ -88,7 +94,6 @@ struct Pixels {
     /// The pixel under the filters' first element, which may be outside, and where its first channel that the thread brings is.
     corner: [Val<u32>; 2],
     from: Global<f32>,
-    copied: bool,
 }
 
 impl Pixels {
@@ -99,7 +104,6 @@ impl Pixels {
         images: Global<f32>,
         image: Array<u32, IMAGE>,
         [first, num]: [Val<u32>; 2],
-        copied: bool,
     ) -> Self {
         let [height, width, channels, of_image, row] = [0, 1, 2, 3, 4].map(|word| image.at(word));
         let mine = &units.units[0];
@@ -109,7 +113,7 @@ impl Pixels {
         let plane = (image * channels + mine.deep).cast::<i64>() * (height * width).cast::<i64>();
         let in_plane = (corner[0] * width.cast::<i32>() + corner[1]).cast::<i64>();
         let (from, corner) = (images.at(plane + in_plane), corner.map(Val::cast::<u32>));
-        Self { units, geometry, size: [height, width], corner, from, copied }
+        Self { units, geometry, size: [height, width], corner, from }
     }
 }
 
@@ -134,11 +138,7 @@ impl Supply<f32> for Pixels {
         let offset = tap.channel * plane + down * width + across;
         Box::new(move |index, to| {
             let deep = self.units.units[index].apart.map_or(0, |[_, deep]| deep);
-            let from = self.from.at(offset + plane * deep);
-            if !self.copied {
-                return Some(vec![from.get_or(0.0, inside)]);
-            }
-            to.copy_async_or_zero::<1>(from, inside);
+            to.copy_async_or_zero::<1>(self.from.at(offset + plane * deep), inside);
             None
         })
     }
@@ -146,13 +146,13 @@ impl Supply<f32> for Pixels {
 
 /// Each block computes a tile of filters and pixels.
 pub(super) fn planes(configuration: &Configuration) -> Warps {
-    let Configuration { geometry, tile, filters: num_filters, ending, copied } = configuration.clone();
+    let Configuration { geometry, tile, filters: num_filters, ending } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
     let geometry = Geometry { order: Order::ChannelsLast, ..geometry };
-    let [rows, columns, depth] = [tile.rows, tile.columns, tile.depth];
-    let key = format!("{rows}x{columns}x{depth}_f{num_filters}_{}_{}_{copied}", geometry.key(), ending.key());
+    let Tile { rows, columns, thread: [down, across], .. } = tile;
+    let key = format!("{rows}x{columns}_{down}x{across}_f{num_filters}_{}_{}", geometry.key(), ending.key());
     let body = move |images: Global<u8>,
                      filters: Global<u8>,
                      sizes: Array<u32, SIZES>,
@@ -169,7 +169,7 @@ pub(super) fn planes(configuration: &Configuration) -> Warps {
         let lines = [sizes.at(0), sizes.at(1)];
         let units = Units::new(Along::Lines, 1, [tile.columns, tile.depth], tile.threads(), tiles[1]);
         let images = images.reinterpret::<f32>();
-        let pixels = Pixels::new(units, geometry, images, image, [block.column, lines[1]], copied);
+        let pixels = Pixels::new(units, geometry, images, image, [block.column, lines[1]]);
         let padded = num_filters.next_multiple_of(4);
         let loader = Loader {
             load: Load { dtype: Dtype::F32, along: Along::Lines, wide: true, copied: true },

@@ -65,6 +65,12 @@ pub(super) fn choice(problem: &Problem, limits: &Limits) -> Result<(f64, WgmmaTi
     let sight = Sight::of(problem);
     let bytes = sight.bytes().into_iter().sum();
     let (clocks, tile) = matmul::wgmma_tile(&product(problem), bytes, limits)?;
+    let rows = problem.images * problem.num_pixels() * sight.filter()[0] * sight.stages();
+    let rows = rows.div_ceil(limits.num_sms.max(1).into()) as f64;
+    // Rows that overlap wait for the unit that copies: 8.4 to 13 clocks each of halves and 12.5 to 15.5 of singles, at the four
+    // problems of three channels in the catalogue (H200, driver 580, 2026-11-20).
+    let of_row = if sight.is_merged() { 5.0 + 2.0 * problem.dtype.bytes() as f64 } else { 0.0 };
+    let clocks = clocks.max(rows * of_row);
     Ok((clocks + if sight.is_laid() { matmul::copy_clocks(bytes) } else { 0.0 }, tile))
 }
 
