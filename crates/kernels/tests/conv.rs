@@ -1,6 +1,7 @@
 //! Convolution, on every device at hand and under every check: layouts, windows, groups, types, epilogues.
 
 use warpfold_device::{Checks, Device, Profile};
+use warpfold_kernels::conv::ladder::PROBLEMS;
 use warpfold_kernels::conv::{Code, Layout, Operands, PatchTile, Plan, Problem, Window, launch};
 use warpfold_kernels::matmul::{Activation, Epilogue, MmaTile, Singles, Tile, WgmmaTile};
 use warpfold_kernels::{Dtype, ErrorKind, Workspace};
@@ -473,8 +474,37 @@ fn plans_take_tensor_cores_where_they_can() {
     for problem in [of(Dtype::Bf16, 64), of(Dtype::Bf16, 6)] {
         assert!(matches!(code(&hopper, problem.clone()), Code::Mma(_) | Code::Wgmma(_)), "{problem}");
     }
-    for problem in [of(Dtype::Bf16, 3), of(Dtype::F32, 64), Problem { layout: Layout::Nchw, ..of(Dtype::Bf16, 64) }] {
+    for problem in [of(Dtype::F32, 64), Problem { layout: Layout::Nchw, ..of(Dtype::Bf16, 64) }] {
         assert!(matches!(code(&ampere, problem.clone()), Code::Implicit(_)), "{problem}");
+    }
+    let few = of(Dtype::Bf16, 3);
+    assert!(matches!(code(&ampere, few.clone()), Code::Patches(_)), "{few}");
+}
+
+#[test]
+fn plans_of_the_catalogues_problems_are_the_fastest_that_were_timed() {
+    let device = Device::virtual_gpu(Profile::H200);
+    let code = |number: usize, dtype: Dtype, singles: Singles, layout: Layout| {
+        let [n, c, h, w, k, r, s, u, v, ..] = PROBLEMS[number - 1].map(u64::from);
+        let window = Window { stride: [u as u32, v as u32], ..Window::default() };
+        let problem = problem(layout, c, [h, w], k, [r, s]);
+        let problem = Problem { images: n, dtype, result: dtype, singles, window, ..problem };
+        Plan::new(problem, Epilogue::new(), device.limits()).unwrap().code
+    };
+    let (few, deep) = (Code::Patches(PatchTile::SQUARE), Code::Patches(PatchTile::DEEP));
+    let wide = Code::Patches(PatchTile::WIDE);
+    let [medium, large] = [Tile::MEDIUM, Tile::LARGE].map(Code::Planes);
+    for (number, expected) in [(1, few), (2, medium), (3, medium), (4, deep), (5, deep), (6, large), (7, wide)] {
+        assert_eq!(code(number, Dtype::F32, Singles::Full, Layout::Nchw), expected, "f32, {number}");
+    }
+    for (number, expected) in [(1, Some(few)), (2, None), (3, None), (4, None), (5, None), (6, None), (7, Some(wide))] {
+        let found = code(number, Dtype::F32, Singles::Tf32, Layout::Nchw);
+        assert!(expected.map_or(matches!(found, Code::Wgmma(_)), |code| code == found), "tf32, {number}: {found:?}");
+    }
+    let behind = Code::Patches(PatchTile::BEHIND);
+    for (number, expected) in [(1, Some(few)), (4, None), (5, None), (7, Some(behind))] {
+        let found = code(number, Dtype::Bf16, Singles::Full, Layout::Nhwc);
+        assert!(expected.map_or(matches!(found, Code::Wgmma(_)), |code| code == found), "bf16, {number}: {found:?}");
     }
 }
 

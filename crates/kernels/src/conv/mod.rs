@@ -2,8 +2,8 @@
 //! with strides `u, v`, padding `a, b` (zeros) and dilations `d, e`; each group of filters sees its group of channels.
 //!
 //! Contract: any sizes, channels before or behind the pixels ([`Layout`]), floats of 16 to 64 bits. Sums are kept in `f32`
-//! (`f64` for `f64`), one chain in the order of channels, rows and columns of the filter (channels last where they lie
-//! behind the pixels), rounded once behind the [`Epilogue`]. Results repeat bit for bit.
+//! (`f64` for `f64`), one chain over the elements of a filter in the order of the plan's kernel, rounded once behind the
+//! [`Epilogue`]. Results repeat bit for bit.
 //!
 //! Accuracy: that of [`matmul`](crate::matmul) with a depth of channels times the filter's size.
 //!

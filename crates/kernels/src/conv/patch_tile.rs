@@ -174,12 +174,12 @@ pub(super) fn is_possible(problem: &Problem, tile: PatchTile, limits: &Limits) -
 }
 
 /// Clocks of a multiply-add of a warp's lane, an element of a patch, a whole sector of the result and one of which a warp has
-/// a part; fitted to the times of twelve tiles at five problems of three channels in `f32` and `bf16`, which they meet within a
+/// a part; fitted to the times of twelve tiles at five problems of three channels in `f32` and `bf16`, most of which they meet within a
 /// tenth (`cargo bench -p warpfold-conformance --bench convolutions`, H200, driver 580, 2026-11-20).
 const PRODUCT: f64 = 0.01;
 const ELEMENT: f64 = 0.88;
 const SECTOR: f64 = 0.8;
-const PART: f64 = 6.0;
+const PART: f64 = 5.0;
 
 /// Clocks of a tile's stores.
 fn store_clocks(problem: &Problem, tile: PatchTile) -> f64 {
