@@ -108,6 +108,50 @@ fn a_finding_that_does_not_end_the_run_is_in_the_report_and_names_the_buffer() -
     Ok(())
 }
 
+/// Scales twice, the second time as a kernel that promises to wait and does not; what happens between the launches, and what is
+/// said of the second one.
+#[track_caller]
+fn findings_behind(
+    between: impl FnOnce(&Device, &warpfold_device::Buffer<u32>) -> Result<(), Error>,
+) -> Result<Vec<String>, Error> {
+    let device = gpu();
+    device.set_checks(Checks::All)?;
+    let mut data = device.upload(&[1_u32; 64])?;
+    scale(&device, &mut data, 2)?;
+    between(&device, &data)?;
+    let kernel = device.load(PTX)?.kernel("scale")?.programmatic();
+    let arguments = Arguments::new().output(&mut data).value(2_u32).value(64_u32);
+    device.default_stream().launch_raw(&kernel, LaunchConfig::for_elements(64, 128), &arguments)?;
+    let findings = device.last_report().expect("it ran").report.findings;
+    Ok(findings.iter().map(|finding| format!("{}, {}", finding.kind.name(), finding.rule)).collect())
+}
+
+#[test]
+fn a_launch_that_may_overlap_is_found_to_touch_what_nothing_waited_for() -> Result<(), Error> {
+    let missing = |verb: &str| {
+        let rule = format!("{verb} bytes that a launch before this one writes, which may still run");
+        format!("missing_wait, {rule}: no griddepcontrol.wait came before")
+    };
+    let expected = [missing("reads"), missing("overwrites")];
+    assert_eq!(findings_behind(|_, _| Ok(()))?, expected);
+    assert_eq!(findings_behind(|device, _| device.default_stream().record().map(drop))?, expected);
+    assert_eq!(findings_behind(|device, _| device.alloc::<u32>(1).map(drop))?, expected);
+    Ok(())
+}
+
+#[test]
+fn a_launch_behind_anything_but_a_launch_overlaps_none() -> Result<(), Error> {
+    let none: [String; 0] = [];
+    assert_eq!(findings_behind(|device, _| device.synchronize())?, none);
+    assert_eq!(findings_behind(|device, _| device.new_stream()?.synchronize())?, none);
+    assert_eq!(findings_behind(|device, _| device.default_stream().record()?.synchronize())?, none);
+    assert_eq!(findings_behind(|device, _| device.default_stream().wait(&device.new_stream()?.record()?))?, none);
+    assert_eq!(findings_behind(|_, data| data.download().map(drop))?, none);
+    assert_eq!(findings_behind(|device, _| device.upload(&[0_u8]).map(drop))?, none);
+    assert_eq!(findings_behind(|device, _| device.alloc::<u8>(1)?.fill_bytes(0))?, none);
+    Ok(())
+}
+
 #[test]
 fn reports_come_in_order_with_their_launches_and_are_taken_once() -> Result<(), Error> {
     let device = gpu();

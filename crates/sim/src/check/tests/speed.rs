@@ -63,6 +63,26 @@ fn the_cost_of_common_accesses_is_printed_in_release_builds() {
         });
         rig.finds(&[]);
     }
+    for (name, waits) in [("global read, before any wait", false), ("global read, behind a wait", true)] {
+        let mut rig = Rig::new(1, 32);
+        let mut device = DeviceCheck::default();
+        rig.launch = device.begin(true, || {});
+        rig.global(0, &write(1).at(|lane| 4096 + lane * 4));
+        let past = std::mem::replace(&mut rig.launch, device.begin(true, || {}));
+        rig.launch.overlap(past.into_past(1));
+        rig.blocks[0].begin(&rig.launch, 0, 32);
+        if waits {
+            rig.blocks[0].wait_for_dependencies(&rig.launch, 1, 0, ALL);
+        }
+        let Step { access, addresses, .. } = read(2);
+        let addresses = &addresses.map(|at| at + BASE);
+        fastest(name, || {
+            for _ in 0..ROUNDS * 8 {
+                rig.blocks[0].global_access(&rig.launch, &rig.shadow, &access, addresses, None, &mut rig.findings);
+            }
+        });
+        rig.finds(&[]);
+    }
     for (name, step) in [("global read, of older launches", read(1)), ("global write, of older launches", write(2))] {
         let mut device = DeviceCheck::default();
         let mut rig = Rig::new(1, 32);
