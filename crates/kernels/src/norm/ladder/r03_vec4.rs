@@ -8,7 +8,7 @@ use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, vars, when};
 
 use super::LayerNorm;
 use crate::fold::Welford;
-use crate::row::{Held, Row, RowElement, Team};
+use crate::row::{InRegisters, Row, RowElement, Team};
 
 /// Each block takes a row, and holds `held` elements of it a thread.
 #[must_use]
@@ -29,8 +29,8 @@ pub fn vec4<T: RowElement>(block: u32, held: u32) -> LayerNorm<T> {
             let (input, output) = (Row::of(input, row, row_len), Row::of(output, row, row_len));
             let [scale, bias] = [scale, bias].map(|vector| Row::only(vector, row_len));
             // Mean and variance
-            let kept = Held::load(input, team, held, 0.0);
-            let [scales, biases] = [scale, bias].map(|vector| Held::load(vector, team, held, 0.0));
+            let kept = InRegisters::load(input, team, held, 0.0);
+            let [scales, biases] = [scale, bias].map(|vector| InRegisters::load(vector, team, held, 0.0));
             let seen = vars(Welford::lift_all(kept.values(), kept.count(), |n| kept.has(n)));
             input.each_behind(kept.capacity(), team, |_, x| {
                 x.iter().for_each(|x| seen.set(Welford::push_one(seen.get(), *x)));

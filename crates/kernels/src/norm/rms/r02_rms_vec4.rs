@@ -8,7 +8,7 @@ use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, var, when};
 
 use super::RmsNorm;
 use crate::fold::Sum;
-use crate::row::{Held, Row, RowElement, Team};
+use crate::row::{InRegisters, Row, RowElement, Team};
 
 /// Each block takes a row, and holds `held` elements of it a thread.
 #[must_use]
@@ -27,7 +27,7 @@ pub fn rms_vec4<T: RowElement>(block: u32, held: u32) -> RmsNorm<T> {
             let (input, output) = (Row::of(input, row, row_len), Row::of(output, row, row_len));
             let scale = Row::only(scale, row_len);
             // Sum of squares
-            let [kept, scales] = [input, scale].map(|row| Held::load(row, team, held, 0.0));
+            let [kept, scales] = [input, scale].map(|row| InRegisters::load(row, team, held, 0.0));
             let squares = var(0.0);
             let see = |x: &Val<f32>| squares.set(x.mul_add(*x, squares.get()));
             kept.values().iter().for_each(see);

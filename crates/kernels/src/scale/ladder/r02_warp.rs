@@ -8,7 +8,7 @@ use warpfold_lang::{Global, Val, block_idx, kernel, lane_id, var, warp_id, when}
 
 use super::RowScale;
 use crate::fold::Extreme;
-use crate::row::{Held, Row, RowElement, Team};
+use crate::row::{InRegisters, Row, RowElement, Team};
 
 /// Each warp of a block takes a row, and reads twice what 16 bytes a lane do not hold.
 #[must_use]
@@ -21,7 +21,7 @@ pub fn warp<T: RowElement>(block: u32) -> RowScale<T> {
             when(row.lt(num_rows), || {
                 let (input, output) = (Row::of(input, row, row_len), Row::of(output, row, row_len));
                 // Largest
-                let kept = Held::load(input, team, T::WIDTH, 0.0);
+                let kept = InRegisters::load(input, team, T::WIDTH, 0.0);
                 let largest = var(0.0);
                 let see = |x: &Val<f32>| largest.set(x.abs().max_nan(largest.get()));
                 kept.values().iter().for_each(see);

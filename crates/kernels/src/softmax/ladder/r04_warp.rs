@@ -8,7 +8,7 @@ use warpfold_lang::{Global, Val, block_idx, kernel, vars, warp_id, when};
 
 use super::RowSoftmax;
 use crate::fold::OnlineSoftmax;
-use crate::row::{Held, Row, RowElement, Team};
+use crate::row::{InRegisters, Row, RowElement, Team};
 
 /// Each warp of a block takes a row, and holds `held` elements of it a lane.
 #[must_use]
@@ -20,7 +20,7 @@ pub fn warp<T: RowElement>(block: u32, held: u32) -> RowSoftmax<T> {
         when(row.lt(num_rows), || {
             let (input, output) = (Row::of(input, row, row_len), Row::of(output, row, row_len));
             // Largest and sum
-            let kept = Held::load(input, team, held, f32::NEG_INFINITY);
+            let kept = InRegisters::load(input, team, held, f32::NEG_INFINITY);
             let (first, exponentials) = OnlineSoftmax::lift_all(kept.values());
             let seen = vars(first);
             input.each_behind(kept.capacity(), team, |_, x| seen.set(OnlineSoftmax::push_all(seen.get(), x)));

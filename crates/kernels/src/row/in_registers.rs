@@ -9,14 +9,14 @@ use super::{Row, RowElement, Team};
 /// Of a row that can be accessed by 16 bytes, a thread holds groups of neighbours; of any other one, single elements that
 /// lie a team apart. Either way those that the row has come first.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct InRegisters {
     values: Vec<Val<f32>>,
     /// How many of them the row has; it may be more than there are.
     count: Val<u32>,
     team: Team,
 }
 
-impl Held {
+impl InRegisters {
     /// Loads `num` values a thread, a multiple of [`RowElement::WIDTH`], all before the first is used. Behind the end of
     /// the row they are the default, which has to be a value of the element type.
     #[track_caller]
