@@ -80,13 +80,27 @@ impl<I: Registers + 'static> Held<I> {
     /// For a monoid that does not commute: neighbours along the row are not neighbours among the threads.
     #[track_caller]
     pub fn fold<M: Monoid<Item = I>>(&self, monoid: M) -> M::Output {
+        self.fold_together(monoid, self.fold_own(monoid))
+    }
+
+    /// The first half of a fold: of what this thread has of the row.
+    ///
+    /// # Panics
+    /// As [`fold`](Self::fold).
+    #[track_caller]
+    pub fn fold_own<M: Monoid<Item = I>>(&self, monoid: M) -> M::Acc {
         assert!(M::COMMUTES, "a row on chip is not in order");
-        let of = self.groups.of();
-        let acc = match &self.items {
+        match &self.items {
             Items::Kept(groups) => self.fold_kept(monoid, groups),
             Items::Again(items) => self.fold_again(monoid, &**items),
-        };
-        monoid.finish(of.team.fold(monoid, acc), of.len.cast())
+        }
+    }
+
+    /// The second half of a fold: of what the threads that share the row have found, in each of them. All come here together.
+    #[track_caller]
+    pub fn fold_together<M: Monoid>(&self, monoid: M, own: M::Acc) -> M::Output {
+        let of = self.groups.of();
+        monoid.finish(of.team.fold(monoid, own), of.len.cast())
     }
 
     fn fold_kept<M: Monoid<Item = I>>(&self, monoid: M, groups: &[Vec<I>]) -> M::Acc {

@@ -21,22 +21,18 @@ pub struct LogSoftmax<F>(pub Exponentials<F>);
 
 type Stats<F> = (Val<F>, Val<F>);
 
-/// The exponentials of a row relative to its largest element; that element and their sum.
-fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held<Val<F>>, Stats<F>) {
-    let relative_to = |largest| {
-        let shift = with.shift(largest);
-        row.each(move |x| with.exp(x - shift))
-    };
-    if row.is_kept() {
-        let largest = row.fold(Extreme::<F>::max());
-        let exponentials = relative_to(largest);
-        let sum = exponentials.fold(Sum::<F>::new());
-        (exponentials, (largest, sum))
-    } else {
-        // One fold tells both, where each has to read the row and make the exponentials again.
-        let stats = row.fold(with);
-        (relative_to(stats.0), stats)
-    }
+/// The exponentials of a row in registers, relative to the largest element that their thread has; that element, and the row's
+/// statistics. Threads meet once, not twice as they would to agree on the largest element first.
+fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held<Val<F>>, Val<F>, Stats<F>) {
+    let largest = row.fold_own(Extreme::<F>::max());
+    let exponentials = relative_to(with, row, largest);
+    let sum = exponentials.fold_own(Sum::<F>::new());
+    (exponentials, largest, row.fold_together(with, (largest, sum)))
+}
+
+fn relative_to<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>, largest: Val<F>) -> Held<Val<F>> {
+    let shift = with.shift(largest);
+    row.each(move |x| with.exp(x - shift))
 }
 
 impl<F: RowFloat> RowOperator for Softmax<F> {
@@ -51,8 +47,15 @@ impl<F: RowFloat> RowOperator for Softmax<F> {
     }
 
     fn on_chip(self, row: &Held<Val<F>>, _: &Columns<()>) -> (Held<Val<F>>, Stats<F>) {
-        let (exponentials, stats) = exponentials(self.0, row);
-        let factor = stats.1.recip();
+        let with = self.0;
+        let (exponentials, factor, stats) = if row.is_kept() {
+            let (exponentials, own, stats) = exponentials(with, row);
+            (exponentials, with.exp(own - with.shift(stats.0)) * stats.1.recip(), stats)
+        } else {
+            // What is not in registers is read and made again by each fold: one tells both.
+            let stats = row.fold(with);
+            (relative_to(with, row, stats.0), stats.1.recip(), stats)
+        };
         (exponentials.each(move |e| e * factor), stats)
     }
 
@@ -73,7 +76,7 @@ impl<F: RowFloat> RowOperator for LogSoftmax<F> {
     }
 
     fn on_chip(self, row: &Held<Val<F>>, _: &Columns<()>) -> (Held<Val<F>>, Stats<F>) {
-        let (_, stats) = exponentials(self.0, row);
+        let stats = if row.is_kept() { exponentials(self.0, row).2 } else { row.fold(self.0) };
         let (shift, log_sum) = (self.0.shift(stats.0), stats.1.ln());
         (row.each(move |x| x - shift - log_sum), stats)
     }
