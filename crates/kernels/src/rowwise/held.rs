@@ -149,6 +149,12 @@ impl<I: Registers + 'static> Held<I> {
         matches!(self.items, Items::Kept(_))
     }
 
+    /// Whether several warps share the row, so that they wait for each other in each fold.
+    #[must_use]
+    pub const fn is_of_warps(&self) -> bool {
+        matches!(self.groups.of().team, Team::Block(_) | Team::Cluster { .. })
+    }
+
     /// Each item with what belongs to its position, changed.
     #[track_caller]
     #[must_use]

@@ -19,10 +19,13 @@ const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
-/// Rows that more threads of one block would have to hold in registers are held in shared memory, if it has room. (Of 16,384 bf16
-/// registers of 512 threads reached 3,935 to 4,191 GB/s, shared memory 3,950 to 4,140; of 32,768 registers of 1,024 threads 3,236
-/// to 4,016, shared memory 3,974 to 4,157: softmax and norms, H200, 2026-11-20, as the figures below.)
-const MOST_THREADS: u64 = 512;
+/// Blocks that hold a row in registers, and how many items a thread may have there: the first that is enough. (Softmax of 4,096 bf16
+/// 4,058 GB/s with 128 threads, 4,036 with 256; of 8,192 4,155 with 256, 4,190 with 512, 3,000 with 1,024; a copy of as many bytes
+/// 4,182 and 4,192 in the same run. Fewer blocks on a multiprocessor than have room were never faster. H200, 2026-11-21.)
+/// Rows that take more are held in shared memory, if it has room. (Of 16,384 registers of 512 threads reached 4,164 to 4,218 GB/s,
+/// shared memory 3,940 to 4,140; of 32,768 registers of 1,024 threads 3,236 to 4,016, shared memory 3,974 to 4,157: softmax and
+/// norms, H200, 2026-11-20, as the figures below.)
+const BLOCKS: [(u64, u32); 3] = [(128, MAX_HELD), (256, 24), (512, MAX_HELD)];
 /// How a block holds a row in shared memory: threads, items that each reads before it uses the first, and how many such blocks are
 /// to be on a multiprocessor, so that one loads while another computes and stores.
 type Sharing = (u32, u32, &'static [u32]);
@@ -194,7 +197,7 @@ struct Threads {
 fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS], is_whole: bool) -> Option<Threads> {
     let (groups, num_columns) = (len / u64::from(vector), problem.column_dtypes.len() as u32);
     let most = if num_columns == 0 { MAX_HELD } else { MAX_HELD_WITH_COLUMNS };
-    let most = u64::from(most / vector);
+    let groups_of = |items: u32| u64::from(most.min(items) / vector);
     let in_registers = |cluster: u64, block: u64, lanes: u64| {
         let a_thread = groups.div_ceil(lanes) as u32;
         let early_columns = (1 + num_columns) * a_thread * vector <= MAX_WITH_COLUMNS;
@@ -202,16 +205,15 @@ fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS
         let home = Home::Registers { groups: a_thread, exact, early_columns };
         Threads { cluster: cluster as u32, block: block as u32, lanes: lanes as u32, home }
     };
-    if groups <= 32 * most {
+    if groups <= 32 * groups_of(most) {
         return Some(in_registers(1, 128, groups.next_power_of_two().min(32)));
     }
     // Few groups a thread, so that the loads of several blocks overlap; but not more threads than they are worth.
-    let fits = |threads: &u64| groups.div_ceil(*threads) <= most;
-    if let Some(threads) = [128, 256, MOST_THREADS].into_iter().find(fits) {
+    if let Some((threads, _)) = BLOCKS.into_iter().find(|(threads, items)| groups <= threads * groups_of(*items)) {
         return Some(in_registers(1, threads, threads));
     }
     let of_cluster = |block: u64| {
-        let cluster = groups.div_ceil(block * most).next_power_of_two().max(2);
+        let cluster = groups.div_ceil(block * groups_of(most)).next_power_of_two().max(2);
         (cluster <= MAX_CLUSTER).then(|| in_registers(cluster, block, cluster * block))
     };
     in_shared(problem, len, vector, runs, is_whole)

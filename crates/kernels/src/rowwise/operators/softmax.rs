@@ -21,18 +21,29 @@ pub struct LogSoftmax<F>(pub Exponentials<F>);
 
 type Stats<F> = (Val<F>, Val<F>);
 
-/// The exponentials of a row in registers, relative to the largest element that their thread has; that element, and the row's
-/// statistics. Threads meet once, not twice as they would to agree on the largest element first.
+/// The exponentials of a row, each relative to what its thread takes for the largest element; that element; the row's
+/// statistics.
 fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held<Val<F>>, Val<F>, Stats<F>) {
-    let largest = row.fold_own(Extreme::<F>::max());
-    let exponentials = relative_to(with, row, largest);
-    let sum = exponentials.fold_own(Sum::<F>::new());
-    (exponentials, largest, row.fold_together(with, (largest, sum)))
-}
-
-fn relative_to<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>, largest: Val<F>) -> Held<Val<F>> {
-    let shift = with.shift(largest);
-    row.each(move |x| with.exp(x - shift))
+    let relative_to = |largest| {
+        let shift = with.shift(largest);
+        row.each(move |x| with.exp(x - shift))
+    };
+    if !row.is_kept() {
+        // One fold tells both, where each has to read the row and make the exponentials again.
+        let stats = row.fold(with);
+        return (relative_to(stats.0), stats.0, stats);
+    }
+    let own = row.fold_own(Extreme::<F>::max());
+    if row.is_of_warps() {
+        // Relative to the thread's own, so that warps wait for each other once, not once for either.
+        let exponentials = relative_to(own);
+        let sum = exponentials.fold_own(Sum::<F>::new());
+        return (exponentials, own, row.fold_together(with, (own, sum)));
+    }
+    let largest = row.fold_together(Extreme::<F>::max(), own);
+    let exponentials = relative_to(largest);
+    let sum = exponentials.fold(Sum::<F>::new());
+    (exponentials, largest, (largest, sum))
 }
 
 impl<F: RowFloat> RowOperator for Softmax<F> {
@@ -47,15 +58,8 @@ impl<F: RowFloat> RowOperator for Softmax<F> {
     }
 
     fn on_chip(self, row: &Held<Val<F>>, _: &Columns<()>) -> (Held<Val<F>>, Stats<F>) {
-        let with = self.0;
-        let (exponentials, factor, stats) = if row.is_kept() {
-            let (exponentials, own, stats) = exponentials(with, row);
-            (exponentials, with.exp(own - with.shift(stats.0)) * stats.1.recip(), stats)
-        } else {
-            // What is not in registers is read and made again by each fold: one tells both.
-            let stats = row.fold(with);
-            (relative_to(with, row, stats.0), stats.1.recip(), stats)
-        };
+        let (exponentials, largest, stats) = exponentials(self.0, row);
+        let factor = self.0.exp(largest - self.0.shift(stats.0)) * stats.1.recip();
         (exponentials.each(move |e| e * factor), stats)
     }
 
@@ -76,7 +80,7 @@ impl<F: RowFloat> RowOperator for LogSoftmax<F> {
     }
 
     fn on_chip(self, row: &Held<Val<F>>, _: &Columns<()>) -> (Held<Val<F>>, Stats<F>) {
-        let stats = if row.is_kept() { exponentials(self.0, row).2 } else { row.fold(self.0) };
+        let (.., stats) = exponentials(self.0, row);
         let (shift, log_sum) = (self.0.shift(stats.0), stats.1.ln());
         (row.each(move |x| x - shift - log_sum), stats)
     }
