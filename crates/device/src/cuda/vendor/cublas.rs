@@ -1,15 +1,11 @@
-//! NVIDIA's own matrix product, loaded at run time where it is installed: something to be measured against, in the same run
-//! and on the same data. Nothing of the product needs it.
+//! cuBLAS: matrix products.
 
 use std::ffi::{c_int, c_void};
 
-use libloading::{Library, Symbol};
-
-use super::stream::CudaStreamHandle;
+use super::{Handle, Owned, Vendor, check_bytes};
+use crate::Error;
 use crate::buffer::{View, ViewMut};
-use crate::memory::Access;
 use crate::stream::Stream;
-use crate::{Error, ErrorKind};
 
 /// Names of the library, the newest first.
 const NAMES: [&str; 6] = [
@@ -51,7 +47,7 @@ impl CublasTypes {
         }
     }
 
-    pub(super) const fn bytes(self) -> (usize, usize) {
+    const fn bytes(self) -> (usize, usize) {
         match self {
             Self::F32 | Self::Tf32 => (4, 4),
             Self::F16 | Self::Bf16 => (2, 2),
@@ -76,11 +72,22 @@ pub struct CublasProduct {
     pub types: CublasTypes,
 }
 
-type Create = unsafe extern "C" fn(*mut *mut c_void) -> c_int;
-type Destroy = unsafe extern "C" fn(*mut c_void) -> c_int;
-type SetStream = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+impl CublasProduct {
+    /// Refuses memory that does not hold the matrices.
+    pub(super) fn check(&self, a: &View<'_, u8>, b: &View<'_, u8>, c: &ViewMut<'_, u8>) -> Result<(), Error> {
+        let Self { m, n, k, .. } = *self;
+        let (factor, result) = self.types.bytes();
+        check_bytes([
+            ("the left matrix", m * k * factor, a.num_bytes()),
+            ("the right matrix", k * n * factor, b.num_bytes()),
+            ("the result", m * n * result, c.num_bytes()),
+        ])
+    }
+}
+
+type SetStream = unsafe extern "C" fn(Handle, *mut c_void) -> c_int;
 type Gemm = unsafe extern "C" fn(
-    *mut c_void,
+    Handle,
     c_int,
     c_int,
     c_int,
@@ -104,34 +111,32 @@ type Gemm = unsafe extern "C" fn(
 /// The library, with a handle that works on one stream.
 #[derive(Debug)]
 pub struct Cublas {
-    library: Library,
-    handle: *mut c_void,
-    stream: Stream,
+    handle: Owned,
+    gemm: Gemm,
+    // Behind what it created, so that it is unloaded last.
+    vendor: Vendor,
 }
 
 impl Cublas {
     /// Loads the library for a stream of a GPU; nothing where it is not installed, or on the virtual GPU.
     #[must_use]
     pub fn load(stream: &Stream) -> Option<Self> {
-        let imp = CudaStreamHandle::of(&**stream.imp())?;
-        imp.context.bind().ok()?;
-        // SAFETY: the vendor's library has no requirements on when it is loaded.
-        let library = NAMES.iter().find_map(|name| unsafe { Library::new(*name) }.ok())?;
-        let mut handle = std::ptr::null_mut();
+        let vendor = Vendor::load("cuBLAS", &NAMES, stream)?;
         // SAFETY: the types are those of the functions in `cublas_api.h`; the context is current on this thread, the stream
-        // belongs to it and is kept alive by `stream`.
-        let is_ready = unsafe {
-            let create: Symbol<'_, Create> = library.get(b"cublasCreate_v2").ok()?;
-            let set_stream: Symbol<'_, SetStream> = library.get(b"cublasSetStream_v2").ok()?;
-            create(&raw mut handle) == 0 && set_stream(handle, imp.raw().cast()) == 0
-        };
-        is_ready.then(|| Self { library, handle, stream: stream.clone() })
+        // belongs to it and is kept alive by `vendor`.
+        unsafe {
+            let handle = vendor.create("cublasCreate_v2", "cublasDestroy_v2").ok()?;
+            let set_stream: SetStream = vendor.function("cublasSetStream_v2").ok()?;
+            let gemm = vendor.function("cublasGemmEx").ok()?;
+            (set_stream(handle.handle, vendor.stream()) == 0).then_some(Self { handle, gemm, vendor })
+        }
     }
 
     /// Enqueues `c = a b`.
     ///
     /// # Errors
-    /// [`ErrorKind::LengthMismatch`] for memory that is too small, [`ErrorKind::Driver`] with the library's status.
+    /// [`ErrorKind::LengthMismatch`](crate::ErrorKind::LengthMismatch) for memory that is too small,
+    /// [`ErrorKind::Driver`](crate::ErrorKind::Driver) with the library's status.
     pub fn multiply(
         &self,
         product: CublasProduct,
@@ -140,10 +145,8 @@ impl Cublas {
         c: &mut ViewMut<'_, u8>,
     ) -> Result<(), Error> {
         let CublasProduct { m, n, k, b_is_transposed, types } = product;
-        check_sizes(product, types.bytes(), [a.num_bytes(), b.num_bytes(), c.num_bytes()])?;
-        for (memory, access) in [(a.memory(), Access::Read), (b.memory(), Access::Read), (c.memory(), Access::Write)] {
-            memory.order(self.stream.imp(), access)?;
-        }
+        product.check(a, b, c)?;
+        self.vendor.order([a, b], &[c])?;
         let (factor, result, compute) = types.codes();
         let [rows, columns, depth] = [m, n, k].map(|size| c_int::try_from(size).unwrap_or(c_int::MAX));
         // In its columns-first order the result is c transposed: b transposed times a transposed.
@@ -156,11 +159,10 @@ impl Cublas {
         // SAFETY: the type is that of the function in `cublas_api.h`, the handle is alive, every matrix lies inside memory of
         // the device that was compared above, and alpha and beta are of the compute type.
         let status = unsafe {
-            let gemm: Symbol<'_, Gemm> = self.library.get(b"cublasGemmEx").map_err(|_| failed(-1))?;
             let (left, right, to) =
                 (b.address() as *const c_void, a.address() as *const c_void, c.address() as *mut c_void);
-            gemm(
-                self.handle,
+            (self.gemm)(
+                self.handle.handle,
                 transpose_b,
                 0,
                 columns,
@@ -181,40 +183,6 @@ impl Cublas {
                 -1,
             )
         };
-        if status == 0 { Ok(()) } else { Err(failed(status)) }
-    }
-}
-
-/// Refuses memory that does not hold matrices with elements of so many bytes.
-pub(super) fn check_sizes(
-    CublasProduct { m, n, k, .. }: CublasProduct,
-    (factor, result): (usize, usize),
-    [a, b, c]: [usize; 3],
-) -> Result<(), Error> {
-    for (what, expected, found) in [
-        ("the left matrix", m * k * factor, a),
-        ("the right matrix", k * n * factor, b),
-        ("the result", m * n * result, c),
-    ] {
-        if found < expected {
-            return Err(ErrorKind::LengthMismatch { what, expected, found }.into());
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn failed(status: c_int) -> Error {
-    let (code, message) = (format!("cublasStatus {status}"), "see cublasStatus_t".to_owned());
-    ErrorKind::Driver { call: "multiplying with cuBLAS", code, message }.into()
-}
-
-impl Drop for Cublas {
-    fn drop(&mut self) {
-        // SAFETY: the handle came from `cublasCreate_v2` and is not used again.
-        unsafe {
-            if let Ok(destroy) = self.library.get::<Destroy>(b"cublasDestroy_v2") {
-                destroy(self.handle);
-            }
-        }
+        self.vendor.check("cublasGemmEx", status)
     }
 }
