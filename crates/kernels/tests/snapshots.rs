@@ -64,3 +64,19 @@ fn what_is_printed_parses_back_to_the_same_tree() {
         assert_eq!(parsed, built.module, "{}", file.display());
     }
 }
+
+/// A kernel that waits for the launches before it may begin while they end: see `wait_for_dependencies`.
+#[test]
+fn every_kernel_of_an_operator_waits_for_the_launches_before_it() {
+    let mut tried = 0;
+    for listed in kernels() {
+        // Rungs of ladders are as their lessons have them, and what clears the counts of a histogram is no kernel.
+        if listed.place.contains('/') || listed.place == "histogram" {
+            continue;
+        }
+        let built = listed.kernel.build(&TARGETS[1]).unwrap_or_else(|error| panic!("{error}"));
+        assert!(built.waits_for_dependencies, "{} of {}", built.entry, listed.place);
+        tried += 1;
+    }
+    assert!(tried > 50, "{tried} kernels of operators");
+}

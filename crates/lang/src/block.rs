@@ -3,7 +3,7 @@
 use crate::intrinsics::special::{self, Register};
 use crate::intrinsics::sync::{self, Census};
 use crate::intrinsics::{arithmetic, logic};
-use crate::kernel::{Threads, target};
+use crate::kernel::Threads;
 use crate::recorder::{Computed, Raw, Recorder, with};
 use crate::types::Type;
 use crate::{Operand, Val};
@@ -196,28 +196,15 @@ pub fn nanosleep(nanoseconds: impl Operand<u32>) {
     with(|r| sync::nanosleep(r, nanoseconds));
 }
 
-/// Lets launches overlap: the next launch in the stream may begin while this one runs, and this one waits here, in every
-/// thread, until the one before it has ended. Written at the start of a kernel it hides what launches cost one another; on
-/// targets before sm_90 it records nothing, so that one kernel serves all of them.
+/// Waits until the launches that this one depends on have ended and all that they wrote is visible (`griddepcontrol.wait`).
+/// Records nothing for targets before sm_90, where that is so when a launch begins.
 ///
-/// It is [`launch_dependents`], then [`wait_for_dependencies`], and whoever launches the kernel need not know of it: see there.
-#[track_caller]
-pub fn overlap_launches() {
-    if target().has(90, (7, 8)) {
-        launch_dependents();
-        wait_for_dependencies();
-    }
-}
-
-/// Waits until the launches that this one depends on have ended and all that they wrote is visible (`griddepcontrol.wait`;
-/// sm_90).
-///
-/// A kernel in which this was recorded is launched as a *programmatic dependent launch*: its blocks may begin when those of the
-/// launch before have called [`launch_dependents`] or ended. So the wait must be passed by **every thread**, and **before it
-/// accesses global memory** in any way: loads and stores, atomics, tickets and counters of a workspace, prefetches, bulk copies. Then
-/// order is transitive: a launch has not ended before all its threads have waited for the one before it, and so whoever
-/// waits for it has waited for all. What may come before: reading parameters and special registers, preparing shared memory and
-/// mbarriers, prefetching the descriptor of a tensor map that is a parameter, barriers.
+/// A kernel that waits is launched as a *programmatic dependent launch*, and whoever launches it need not know of it: its blocks begin
+/// while those of the launch before still end, which hides what launches cost one another. So the wait must be passed by **every
+/// thread**, and **before it accesses global memory** in any way: loads and stores, atomics, tickets and counters of a workspace,
+/// prefetches, bulk copies. Then order is transitive: a launch has not ended before all its threads have waited for the one
+/// before it, and so whoever waits for it has waited for all. What may come before: reading parameters and special registers,
+/// preparing shared memory and mbarriers, prefetching the descriptor of a tensor map that is a parameter, barriers.
 /// A wait inside a branch or a loop, or behind an access of global memory or a thread's end, is an
 /// [error](crate::ErrorKind::Misuse).
 ///
@@ -227,10 +214,12 @@ pub fn wait_for_dependencies() {
     with(sync::wait_for_dependencies);
 }
 
-/// Allows the launch behind this one to begin once all blocks have said so or ended (`griddepcontrol.launch_dependents`; sm_90).
+/// Allows the launch behind this one to begin once all blocks have said so or ended (`griddepcontrol.launch_dependents`), instead
+/// of once all have ended. Records nothing for targets before sm_90.
 ///
 /// Nothing follows from it for correctness, as that launch [waits](wait_for_dependencies) for the end of this one. Its blocks take
-/// the room that is left, never that of blocks of this launch: those have all begun.
+/// the room that is left, never that of blocks of this launch: those have all begun. That they lie there waiting has a price, so
+/// measure before use.
 #[track_caller]
 pub fn launch_dependents() {
     with(sync::launch_dependents);

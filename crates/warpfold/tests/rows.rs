@@ -1,11 +1,15 @@
 //! Operators on rows of every length, against plain loops in double precision; under every check.
 
-use warpfold::{Axes, Device, NormInputs, Profile, Tensor};
+use warpfold::{Axes, Device, Dtype, NormInputs, Profile, Queue, Tensor};
 use warpfold_device::{Checks, Severity};
 use warpfold_kernels::Workspace;
+use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::map::Map;
+use warpfold_kernels::operations::{Operation, Options};
 use warpfold_kernels::rowwise::Outputs;
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
+use warpfold_lang::{launch_dependents, nanosleep};
 
 fn device() -> Device {
     let device = Device::virtual_gpu(Profile::H200);
@@ -183,7 +187,7 @@ fn rows_do_not_depend_on_those_that_went_through_the_block_before() {
     let (layout, input) = (Layout::contiguous(&[rows, len]).unwrap(), device.upload(&data).unwrap());
     let norm = Norm { eps: 1e-5, keep_sum: false };
     for op in [RowOp::Softmax { scale: 1.0 }, RowOp::LayerNorm(norm)] {
-        let operator = operator_of(op, Types { rows: &[warpfold::Dtype::F32], columns: &[] }).unwrap();
+        let operator = operator_of(op, Types { rows: &[Dtype::F32], columns: &[] }).unwrap();
         let mut plan = operator.plan(&[&layout], &[input.address()], &[], 1, &device.target()).unwrap();
         let mut results = Vec::new();
         for blocks in [rows as u32, 3, 2, 1] {
@@ -220,5 +224,76 @@ fn a_row_that_fits_the_chip_is_read_and_written_once() {
         let sectors = (rows * len * 4 / 32) as u64;
         assert_eq!((counters.global_load_sectors, counters.global_store_sectors), (sectors, sectors), "{len}");
         assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0, "{len}");
+    }
+}
+
+/// How the launches of a chain follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Each when the one before is done.
+    InTurn,
+    /// As the stream has them.
+    InLine,
+    /// In turns on two streams.
+    OnTwoStreams,
+}
+
+/// Goes through operators of every family round by round, each with the results of those before. A launch between them lets the next
+/// one begin and writes only later, what that one has to wait for. The sine of sums keeps results from settling, so that one
+/// that was read too early shows in the last bits. Nothing is freed between launches.
+fn chain(first: &Tensor, rounds: usize, pace: Pace) -> Vec<f32> {
+    let rows: Axes<'_> = Axes::Of(&[-1]);
+    let of = |operation, x: &Tensor, others: &[&Tensor]| x.elementwise(operation, others, &Options::default());
+    let queues = [(); 2].map(|()| Queue::new(first.device().new_stream().unwrap()));
+    let late = |x| {
+        launch_dependents();
+        nanosleep(20_000);
+        x
+    };
+    let late = Map::new("late", Source::one::<f32>(Dtype::F32).map(late), Sink::one::<f32>(Dtype::F32));
+    let mut kept = vec![first.clone()];
+    let mut then = |x: Result<Tensor, warpfold::Error>| {
+        kept.push(x.unwrap().map(&[], &late).unwrap().remove(0));
+        let x = kept.last().unwrap();
+        match pace {
+            Pace::InTurn => x.device().synchronize().unwrap(),
+            Pace::InLine => {}
+            Pace::OnTwoStreams => return x.on(&queues[kept.len() % 2]),
+        }
+        x.clone()
+    };
+    let mut x = first.clone();
+    for _ in 0..rounds {
+        let weights = then(x.softmax(rows));
+        let normed = then(x.layer_norm(rows, NormInputs::default()).map(|normed| normed.result));
+        let along = then(normed.cumsum(1));
+        let down = then(along.cumsum(0));
+        let turned = then(down.transpose().and_then(|turned| turned.contiguous()));
+        let of_columns = then(turned.mean(rows));
+        let products = then(weights.matmul(&of_columns));
+        let square = then(weights.matmul(&turned));
+        let largest = then(square.max(Axes::All));
+        let mixed = then(of(Operation::Add, &down, &[&products.unsqueeze(1).unwrap()]));
+        let mixed = then(of(Operation::Add, &mixed, &[&largest]));
+        x = then(of(Operation::Sin, &mixed, &[]));
+    }
+    x.to_vec().unwrap()
+}
+
+/// On a GPU launches begin before those ahead of them in the stream have ended: a kernel that did not wait would read too early.
+#[test]
+fn launches_that_overlap_give_the_bits_of_launches_in_turn() {
+    for device in Device::all() {
+        let rounds = if device.is_virtual() { 2 } else { 100 };
+        // Few rows, and rows that blocks and clusters share.
+        for shape in [[48, 96], [4, 40_004]] {
+            for (seed, pace) in [Pace::InLine, Pace::OnTwoStreams].into_iter().enumerate() {
+                let data: Vec<f32> = (0..shape[0] * shape[1]).map(|i| sample(i + seed)).collect();
+                let x = Tensor::from_slice(&device, &data, &shape).unwrap();
+                // First, so that memory that was used before does not hold what is to be found there.
+                let found = chain(&x, rounds, pace);
+                assert_eq!(found, chain(&x, rounds, Pace::InTurn), "{shape:?} {pace:?} on {device}");
+            }
+        }
     }
 }

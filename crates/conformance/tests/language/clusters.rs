@@ -184,7 +184,6 @@ fn what_clusters_need_is_a_typed_error_on_older_targets() {
     refused("relaxed", |_| cluster_arrive_relaxed());
     refused("peer", |out| out.set(shared::<u32>(1).in_block(0).get()));
     refused("elect", |out| when(Lanes::all_lanes().elect(), || out.set(1)));
-    refused("depends", |_| wait_for_dependencies());
     refused("registers", |_| give_registers(40));
     let unbounded: Kernel<(Global<u32>,)> = kernel("unbounded", |_: Global<u32>| give_registers(40));
     let error = unbounded.build(&Target::new(Arch::SM_90A, (8, 0))).expect_err("no bounds");

@@ -1,6 +1,6 @@
 //! Convolution with a thread an output: for groups of few filters, whose products fill no tile.
 
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, thread_idx, var, when};
+use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, thread_idx, var, wait_for_dependencies, when};
 
 use super::gather::Image;
 use super::geometry::{Geometry, Order, Tap};
@@ -35,6 +35,7 @@ pub(super) fn direct<A: Accumulator>(configuration: &Configuration) -> Convoluti
                      inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
+        wait_for_dependencies();
         // Roles
         let (m, n) = (sizes.at(0), sizes.at(1));
         let element = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();

@@ -1,6 +1,6 @@
 //! Convolution as a product of matrices of which one is gathered from the images, tile by tile.
 
-use warpfold_lang::{Array, Global, Kernel, Val, dynamic_shared, kernel};
+use warpfold_lang::{Array, Global, Kernel, Val, dynamic_shared, kernel, wait_for_dependencies};
 
 use super::gather::{Image, Pixels};
 use super::geometry::{Geometry, Order};
@@ -59,6 +59,7 @@ pub(super) fn implicit<A: Accumulator>(configuration: &Configuration) -> Convolu
                      inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
+        wait_for_dependencies();
         // Shared-memory map
         let sides = [tile.rows, tile.columns];
         let tiles = sides.map(|side| dynamic_shared::<A>(tile.elements(side)));

@@ -6,7 +6,7 @@
 
 use warpfold_lang::{
     Array, Global, Kernel, Number, Operand, Shared, Val, block_idx, kernel, shared_named, sync_threads, thread_idx,
-    when, when_else,
+    wait_for_dependencies, when, when_else,
 };
 
 /// Threads of a block.
@@ -87,6 +87,7 @@ pub(super) fn lay(configuration: Configuration) -> Lay {
                      blocks: Val<u32>,
                      sizes: Array<u32, { 2 * SIZES }>,
                      strides: Array<i64, { 2 * STRIDES }>| {
+        wait_for_dependencies();
         let job = |which: usize, from, to, block| Job {
             configuration,
             from,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use half::f16;
 use warpfold_lang::{
     Array, Global, Shared, Val, Var, block_idx, dynamic_shared, grid_dim, kernel, lane_id, range, sync_threads,
-    thread_idx, var, warp_id, when,
+    thread_idx, var, wait_for_dependencies, warp_id, when,
 };
 
 use super::geometry::{Geometry, Order};
@@ -135,6 +135,7 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
                      inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
+        wait_for_dependencies();
         // Shared-memory map
         let shape = Shape::of(geometry, tile);
         let [patch, weights] = shape.words().map(|words| dynamic_shared::<f32>(words as u32));

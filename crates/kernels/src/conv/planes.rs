@@ -6,7 +6,7 @@
 //! multiple of a step's.
 
 use warpfold_device::Limits;
-use warpfold_lang::{Array, Global, Val, dynamic_shared, kernel};
+use warpfold_lang::{Array, Global, Val, dynamic_shared, kernel, wait_for_dependencies};
 
 use super::geometry::{Geometry, Order};
 use super::lay;
@@ -161,6 +161,7 @@ pub(super) fn planes(configuration: &Configuration) -> Warps {
                      inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
+        wait_for_dependencies();
         // Shared-memory map
         let sides = [tile.rows, tile.columns];
         let tiles = sides.map(|side| dynamic_shared::<f32>(tile.elements(side)));

@@ -5,7 +5,7 @@
 //! elements, each with its channels; pieces beside the image and behind the last step are zeros.
 
 use warpfold_device::Limits;
-use warpfold_lang::{Array, Global, Kernel, Multiplicand, Sum, Val, block_idx, kernel};
+use warpfold_lang::{Array, Global, Kernel, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
 
 use super::geometry::Geometry;
 use super::problem::{Layout, Problem};
@@ -178,6 +178,7 @@ where
                      inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
+        wait_for_dependencies();
         // Shared-memory map
         let sides = [tile.rows(), tile.columns()];
         let [of_pixels, of_filters] =

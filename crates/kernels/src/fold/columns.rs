@@ -2,7 +2,7 @@
 
 use warpfold_lang::{
     Array, Global, Order, Registers, Val, Vars, block_idx, grid_dim, kernel, lane_id, range, shared_named,
-    sync_threads, vars, warp_id, when,
+    sync_threads, vars, wait_for_dependencies, warp_id, when,
 };
 
 use super::geometry::{MAX_INPUTS, WORDS, Words};
@@ -49,6 +49,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKern
                      workspace: Global<u64>,
                      tickets: Global<u32>,
                      words: Array<u64, WORDS>| {
+        wait_for_dependencies();
         // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, in y one a part.
         let words = Words(words);
         let inputs = &[in0, in1][..source.dtypes().len()];

@@ -1,6 +1,6 @@
 //! The fold whose threads stand along the folded dimension: full reductions, rows, and whatever has no better order.
 
-use warpfold_lang::{Array, Global, Val, block_idx, grid_dim, kernel, thread_idx, when};
+use warpfold_lang::{Array, Global, Val, block_idx, grid_dim, kernel, thread_idx, wait_for_dependencies, when};
 
 use super::geometry::{MAX_INPUTS, WORDS, Words};
 use super::grid::{Parts, fold_parts};
@@ -44,6 +44,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, rows: &Rows) -> AnyKernel {
                      workspace: Global<u64>,
                      tickets: Global<u32>,
                      words: Array<u64, WORDS>| {
+        wait_for_dependencies();
         // Contract: the grid has a block for `block / lanes` rows in x, and one a part in y.
         let words = Words(words);
         let inputs = &[in0, in1][..source.dtypes().len()];

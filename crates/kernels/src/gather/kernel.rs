@@ -1,6 +1,8 @@
 //! The kernel that copies rows: a group of threads a row, several accesses in flight each.
 
-use warpfold_lang::{Element, Global, Number, Operand, Val, block_idx, kernel, range, thread_idx, when};
+use warpfold_lang::{
+    Element, Global, Number, Operand, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when,
+};
 
 use crate::elements::load;
 use crate::{AnyKernel, Dtype};
@@ -32,6 +34,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                      row_stride: Val<i64>,
                      accesses: Val<u64>,
                      part: Val<u64>| {
+        wait_for_dependencies();
         // Contract: the grid has a block for `BLOCK / lanes` rows in x, and one for each `part` accesses of a row in y.
         let (slot, lane) = (thread_idx().x >> lanes.ilog2(), thread_idx().x & (lanes - 1));
         let position = block_idx().x.cast::<u64>() * u64::from(BLOCK / lanes) + slot.cast::<u64>();

@@ -2,7 +2,7 @@
 
 use warpfold_lang::{
     Global, Kernel, Number, Val, Var, block_idx, halving, kernel, range, shared_named, sync_threads, thread_idx, var,
-    when,
+    wait_for_dependencies, when,
 };
 
 use super::element::stream;
@@ -53,6 +53,7 @@ pub fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O
                      num_columns: Val<u64>,
                      part: Val<u64>,
                      row_stride: Val<i64>| {
+        wait_for_dependencies();
         let first = block_idx().y.cast::<u64>() * part;
         let rows = (first, (first + part).min(num_rows));
         let weigh = |row: Val<u64>| {
@@ -70,6 +71,7 @@ pub fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O
 pub fn finish<T: Element>(lanes: u32) -> Finish<T::Acc, T> {
     let name = format!("gemv_finish_{}_to_{}_l{lanes}", <T::Acc as Element>::DTYPE, T::DTYPE);
     let body = move |terms: Global<T::Acc>, sums: Global<T>, num_terms: Val<u64>, num_sums: Val<u64>| {
+        wait_for_dependencies();
         let rows = (Val::constant(0), num_terms);
         sum_columns(Tile { lanes, width: 1 }, rows, num_sums, |row| (terms.at(row * num_sums), None), sums);
     };

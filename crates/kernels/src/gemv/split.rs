@@ -1,6 +1,6 @@
 //! A row by a whole block, or by several: few long rows.
 
-use warpfold_lang::{Global, Kernel, Val, block_idx, grid_dim, kernel, thread_idx, when};
+use warpfold_lang::{Global, Kernel, Val, block_idx, grid_dim, kernel, thread_idx, wait_for_dependencies, when};
 
 use super::dot::{Share, dots};
 use super::{BLOCK, Element, RESIDENT_BLOCKS};
@@ -23,6 +23,7 @@ pub fn split<T: Element, O: Element<Acc = T::Acc>>(width: u32) -> Split<T, O> {
                      num_columns: Val<u64>,
                      part: Val<u32>,
                      row_stride: Val<i64>| {
+        wait_for_dependencies();
         // Roles
         let row = block_idx().x;
         let first = block_idx().y.mul_wide(part);

@@ -1,6 +1,8 @@
 //! The map whose threads walk all tensors in the order of the output's memory, a few neighbours each.
 
-use warpfold_lang::{Array, Global, Operand, Val, block_idx, kernel, range, thread_idx, when, when_else};
+use warpfold_lang::{
+    Array, Global, Operand, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else,
+};
 
 use super::Map;
 use super::geometry::{MAX_INPUTS, Step, WORDS, Words};
@@ -36,6 +38,7 @@ pub(super) fn kernel_of<I: Copy + 'static, O: Copy + 'static>(map: &Map<I, O>, s
                      out0: Global<u8>,
                      out1: Global<u8>,
                      words: Array<u64, WORDS>| {
+        wait_for_dependencies();
         let (inputs, outputs) = (&[in0, in1, in2][..map.inputs()], &[out0, out1][..map.outputs()]);
         let walk = Walk { map: &map, strips: &strips, words: Words(words), inputs, outputs };
         if strips.small { walk.run::<u32>() } else { walk.run::<u64>() }

@@ -7,7 +7,7 @@
 
 use warpfold_lang::{
     Array, Global, Number, Operand, Shared, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads,
-    thread_idx, when, when_else,
+    thread_idx, wait_for_dependencies, when, when_else,
 };
 
 use super::Map;
@@ -61,6 +61,7 @@ pub(super) fn kernel_of<I: Copy + 'static, O: Copy + 'static>(map: &Map<I, O>, t
                      out0: Global<u8>,
                      out1: Global<u8>,
                      words: Array<u64, WORDS>| {
+        wait_for_dependencies();
         // Contract: the grid has a block for each tile.
         let words = Words(words);
         let (inputs, outputs) = (&[in0, in1, in2][..map.inputs()], &[out0, out1][..map.outputs()]);

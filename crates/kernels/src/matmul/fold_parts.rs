@@ -1,6 +1,8 @@
 //! Adds the sums of the parts of a split product, in the order of the parts, and finishes them.
 
-use warpfold_lang::{Array, Global, Kernel, Val, block_idx, kernel, overlap_launches, range, thread_idx, var, when};
+use warpfold_lang::{
+    Array, Global, Kernel, Val, block_idx, kernel, range, thread_idx, var, wait_for_dependencies, when,
+};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
@@ -33,7 +35,7 @@ pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
                      inputs: [Global<u8>; MAX_INPUTS],
                      strides: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
-        overlap_launches();
+        wait_for_dependencies();
         // Roles
         let (m, n) = (sizes.at(0), sizes.at(1));
         let thread = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();

@@ -1,6 +1,6 @@
 //! The product on ordinary cores: tiles of block, warp and thread, stages in shared memory.
 
-use warpfold_lang::{Array, Global, Kernel, Val, block_idx, dynamic_shared, kernel, when};
+use warpfold_lang::{Array, Global, Kernel, Val, block_idx, dynamic_shared, kernel, wait_for_dependencies, when};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
@@ -108,6 +108,7 @@ pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
                      inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
+        wait_for_dependencies();
         // Shared-memory map
         let depth = tile.depth;
         let tiles = [tile.rows, tile.columns].map(|side| dynamic_shared::<A>(tile.elements(side)));

@@ -1,7 +1,8 @@
 //! A bit for each pair of boxes: whether the first, if it is kept, suppresses the second.
 
 use warpfold_lang::{
-    Global, Kernel, Shared, Val, block_idx, kernel, range, shared_named, sync_threads, thread_idx, var, when,
+    Global, Kernel, Shared, Val, block_idx, kernel, range, shared_named, sync_threads, thread_idx, var,
+    wait_for_dependencies, when,
 };
 
 use super::GROUP;
@@ -21,6 +22,7 @@ pub fn overlaps() -> Overlaps {
                 num_words: Val<u32>,
                 first: Val<u32>,
                 threshold: Val<f32>| {
+        wait_for_dependencies();
         // Shared-memory map
         let others = [0; 4].map(|_| shared_named::<f32>("others", GROUP));
         // Roles

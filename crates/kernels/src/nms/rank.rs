@@ -1,7 +1,8 @@
 //! The place of each box in the order of the scores, by counting the boxes before it.
 
 use warpfold_lang::{
-    Global, Kernel, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads, thread_idx, var, warp_id, when,
+    Global, Kernel, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads, thread_idx, var,
+    wait_for_dependencies, warp_id, when,
 };
 
 use super::GROUP;
@@ -24,6 +25,7 @@ pub fn rank() -> Rank {
                 order: Global<u32>,
                 suppressed: Global<u64>,
                 num_boxes: Val<u32>| {
+        wait_for_dependencies();
         // Shared-memory map
         let keys = shared_named::<u64>("keys", BLOCK);
         let counts = shared_named::<u32>("counts", BLOCK);

@@ -1,7 +1,8 @@
 //! Which boxes are kept: one block walks over them, 64 at a time.
 
 use warpfold_lang::{
-    Global, Kernel, Val, kernel, loop_until_left, range, shared_named, sync_threads, thread_idx, var, when,
+    Global, Kernel, Val, kernel, loop_until_left, range, shared_named, sync_threads, thread_idx, var,
+    wait_for_dependencies, when,
 };
 
 use super::GROUP;
@@ -28,6 +29,7 @@ pub fn sweep() -> Sweep {
                 num_words: Val<u32>,
                 first: Val<u32>,
                 end: Val<u32>| {
+        wait_for_dependencies();
         // Shared-memory map
         let within = shared_named::<u64>("within", GROUP);
         // Roles

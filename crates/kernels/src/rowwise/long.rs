@@ -1,6 +1,6 @@
 //! The kernel that maps long rows, after a fold has told what there is to know of each.
 
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, thread_idx, when, when_else};
+use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else};
 
 use super::on_chip::places;
 use super::{RowOperator, RowWise};
@@ -57,6 +57,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> A
                      between0: Global<u8>,
                      between1: Global<u8>,
                      words: Array<u64, WORDS>| {
+        wait_for_dependencies();
         // Contract: the grid has a block for each tile of each row.
         let words = Words(words);
         let inputs = &[in0, in1][..source.dtypes().len()];

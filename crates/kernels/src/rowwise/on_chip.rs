@@ -3,7 +3,9 @@
 
 use std::rc::Rc;
 
-use warpfold_lang::{Array, Global, Shared, Val, block_idx, dynamic_shared, kernel, thread_idx, when};
+use warpfold_lang::{
+    Array, Global, Shared, Val, block_idx, dynamic_shared, kernel, thread_idx, wait_for_dependencies, when,
+};
 
 use super::held::{At, Groups, Items, Of};
 use super::ring::{Ring, Rows, Tiling};
@@ -126,6 +128,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
                      words: Array<u64, WORDS>| {
         // Contract: the grid has a block for `block / lanes` rows, or a cluster for each row.
         team.begin();
+        wait_for_dependencies();
         let words = Words(words);
         let inputs = &[in0, in1][..source.dtypes().len()];
         let column_inputs = [col0, col1][..columns.dtypes().len()].to_vec();

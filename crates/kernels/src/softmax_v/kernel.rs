@@ -2,7 +2,7 @@
 
 use warpfold_lang::{
     Global, Val, Var, block_idx, kernel, lane_id, range, shared_named, shfl, sync_threads, thread_idx, var, vars,
-    warp_id, when,
+    wait_for_dependencies, warp_id, when,
 };
 
 use super::ROWS;
@@ -28,6 +28,7 @@ pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, to: Dtype, columns: u32) -> A
                      num_rows: Val<u32>,
                      len: Val<u32>,
                      width: Val<u32>| {
+        wait_for_dependencies();
         // Contract: a grid of a block for each ROWS rows of each product.
         let groups = THREADS / columns;
         // Shared-memory map

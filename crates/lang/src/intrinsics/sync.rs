@@ -173,19 +173,30 @@ fn is_late(statement: &ptx::Statement) -> bool {
     matches!(statement, ptx::Statement::Instruction(i) if reaches(i))
 }
 
+/// Whether launches can overlap.
+fn has_dependent_launches(r: &mut Recorder) -> bool {
+    let has = r.target.has(90, (7, 8));
+    if has {
+        r.require("griddepcontrol", 90, (7, 8));
+    }
+    has
+}
+
 /// `griddepcontrol.wait`
 pub(crate) fn wait_for_dependencies(r: &mut Recorder) {
-    r.require("griddepcontrol", 90, (7, 8));
     if r.straight_line().is_none_or(|before| before.iter().any(is_late)) {
         let rule = "a kernel waits for the launches before it in every thread, before it accesses global memory";
         r.fail(ErrorKind::Misuse(rule.to_owned()));
     }
-    r.waits_for_dependencies = true;
-    r.push(Opcode::Griddepcontrol, &["wait"], vec![]);
+    if has_dependent_launches(r) {
+        r.waits_for_dependencies = true;
+        r.push(Opcode::Griddepcontrol, &["wait"], vec![]);
+    }
 }
 
 /// `griddepcontrol.launch_dependents`
 pub(crate) fn launch_dependents(r: &mut Recorder) {
-    r.require("griddepcontrol", 90, (7, 8));
-    r.push(Opcode::Griddepcontrol, &["launch_dependents"], vec![]);
+    if has_dependent_launches(r) {
+        r.push(Opcode::Griddepcontrol, &["launch_dependents"], vec![]);
+    }
 }

@@ -1,7 +1,8 @@
 //! The scan whose threads stand along a kept dimension: columns of a matrix, walked row by row.
 
 use warpfold_lang::{
-    Array, Global, Registers, SharedSpace, Val, block_idx, kernel, lane_id, sync_threads, vars, warp_id, when,
+    Array, Global, Registers, SharedSpace, Val, block_idx, kernel, lane_id, sync_threads, vars, wait_for_dependencies,
+    warp_id, when,
 };
 
 use super::geometry::{RESULTS, WORDS, Words};
@@ -430,6 +431,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanColumns) -> AnyKe
                      out1: Global<u8>,
                      marks: Global<u64>,
                      words: Array<u64, WORDS>| {
+        wait_for_dependencies();
         // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, or any number of
         // blocks that share the tiles of those.
         let of_warps = |_| scan.monoid.identity().shared(block);

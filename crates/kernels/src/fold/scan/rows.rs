@@ -1,8 +1,8 @@
 //! The scan whose threads stand along the axis: groups of lanes, or blocks, that walk a row tile by tile or share it.
 
 use warpfold_lang::{
-    Array, Global, Registers, SharedSpace, Val, Vars, block_idx, kernel, lane_id, range, thread_idx, vars, warp_id,
-    when,
+    Array, Global, Registers, SharedSpace, Val, Vars, block_idx, kernel, lane_id, range, thread_idx, vars,
+    wait_for_dependencies, warp_id, when,
 };
 
 use super::geometry::{OPERANDS, RESULTS, WORDS, Words};
@@ -365,6 +365,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
                      out1: Global<u8>,
                      marks: Global<u64>,
                      words: Array<u64, WORDS>| {
+        wait_for_dependencies();
         // Contract: the grid has in x a block for each `block / lanes` rows, or any number of blocks that share tiles.
         let words = Words(words);
         let ScanRows { lanes, vector, tail, tiles, .. } = shape;

@@ -2,7 +2,7 @@
 
 use warpfold_lang::{
     Array, Global, Registers, Shared, Val, Vars, ballot, block_idx, grid_dim, kernel, lane_id, range, shared_named,
-    sync_threads, thread_idx, var, vars, warp_id, when, when_else, while_loop,
+    sync_threads, thread_idx, var, vars, wait_for_dependencies, warp_id, when, when_else, while_loop,
 };
 
 use crate::elements::{Place, Run};
@@ -344,6 +344,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, shape: &Segments) -> AnyKerne
                      tickets: Global<u32>,
                      offsets: Global<u8>,
                      words: Array<u64, WORDS>| {
+        wait_for_dependencies();
         // Contract: the grid has the blocks for parts, then any number of blocks for segments.
         let (inputs, outputs) = ([in0, in1], [out0, out1]);
         let problem = Problem { fold: &fold, shape: &shape, inputs, outputs, offsets, words };

@@ -4,7 +4,7 @@
 //! Measured: see `LADDER` (generated).
 //! Limit now: memory; a plan shares few long rows out to several blocks, by another kernel.
 
-use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, when};
+use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, wait_for_dependencies, when};
 
 use super::Rows;
 use crate::fold::{Sum, fold_warp};
@@ -22,6 +22,7 @@ pub fn planned<T: Element>(shape: Shape) -> Rows<T> {
                      num_rows: Val<u64>,
                      num_columns: Val<u32>,
                      row_stride: Val<i64>| {
+        wait_for_dependencies();
         // Contract
         assert!(lanes.is_power_of_two() && lanes <= 32, "a power of two of lanes up to 32 shares a row, not {lanes}");
         // Roles

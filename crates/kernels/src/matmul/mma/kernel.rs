@@ -1,6 +1,6 @@
 //! The kernel for warps: the main loop on matrices as they lie.
 
-use warpfold_lang::{Array, Global, Multiplicand, Sum, Val, block_idx, kernel};
+use warpfold_lang::{Array, Global, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
 
 use super::main_loop::WarpTile;
 use super::pieces::Pieces;
@@ -47,6 +47,7 @@ where
                      inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
+        wait_for_dependencies();
         // Shared-memory map
         let sides = [shape.rows(), shape.columns()];
         let rings = [0, 1].map(|i| Ring::<T>::new(pieces[i], shape, sides[i]));
