@@ -218,7 +218,11 @@ fn boxes_are_suppressed_only_with_all_that_threads_wait_for() {
 }
 
 #[test]
-fn tiles_that_turn_need_all_that_their_threads_wait_for() {
+fn what_moves_elements_needs_all_that_its_threads_wait_for() {
+    check("rows by index", 0, &[], |device| {
+        let rows = numbers(device, Dtype::F32, &[9, 40])?;
+        bytes_of(&[rows.gather(&launched(device, &[3_i64, 0, 8, 3], &[4])?)?])
+    });
     check("transpose", 1, &[], |device| {
         bytes_of(&[numbers(device, Dtype::F32, &[70, 90])?.permute(&[1, 0])?.copy()?])
     });
