@@ -284,7 +284,7 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
         (of_planes, 300, 1, [3, 4], conv::Code::Patches(conv::PatchTile::WIDE), 2),
         (of_planes, 1, 8, [12, 12], conv::Code::Direct, 0),
         // Images and filters are laid anew first.
-        (of_planes, 1, 64, [6, 6], conv::Code::Wgmma(WgmmaTile::SMALL), 9),
+        (of_planes, 1, 64, [6, 6], conv::Code::Wgmma(WgmmaTile::SMALL), 11),
     ] {
         let problem = conv::Problem {
             dtype: Dtype::F32,
@@ -303,7 +303,7 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
         let plan = conv::Plan::with(problem.clone(), Epilogue::new(), device.limits(), code).unwrap();
         let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
         let mut images = upload(images * channels * size[0] * size[1]);
-        let filters = upload(problem.filters * problem.depth());
+        let mut filters = upload(problem.filters * problem.depth());
         let kernels = conv::kernels_of(&plan);
         let whole: Vec<_> = kernels.iter().map(|kernel| kernel.prepare(&device).unwrap()).collect();
         let mut tried = 0;
@@ -311,6 +311,7 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
             let (count, survivors) = try_mutants(&device, kernel, |function| {
                 let mut result = device.alloc::<u8>((problem.num_results() * 4) as usize).unwrap();
                 touch(&mut images).unwrap();
+                touch(&mut filters).unwrap();
                 let operands = conv::Operands {
                     images: images.as_view(),
                     filters: filters.as_view(),

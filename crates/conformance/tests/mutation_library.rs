@@ -8,6 +8,7 @@ use warpfold::{Device, Dtype, Error, Profile, Queue, Tensor, TensorElement, redu
 use warpfold_conformance::mutants::{Mutant, mutants, touch};
 use warpfold_device::Checks;
 use warpfold_kernels::Workspace;
+use warpfold_kernels::gather;
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::rowwise::Outputs;
 use warpfold_kernels::rowwise::operators::{RowOp, Types, operator_of};
@@ -217,12 +218,27 @@ fn boxes_are_suppressed_only_with_all_that_threads_wait_for() {
     });
 }
 
+/// Takes rows by index. The tensor's operator, which looks for bad positions on the host, has no launch right before it.
+fn rows_by_index(device: &Device) -> Result<Vec<u8>, Error> {
+    let (rows, row_bytes) = (9, 160);
+    let problem = gather::Problem { indices: Dtype::I64, count: 4, rows, row_bytes, row_stride: row_bytes as i64 };
+    let (indices, mut bad) = (device.upload(&[3_i64, 0, 8, 3])?, device.upload(&[gather::NO_BAD_POSITION])?);
+    let bytes: Vec<u8> = (0..rows * row_bytes).map(|i| (i % 251) as u8).collect();
+    let (mut table, mut output) = (device.upload(&bytes)?, device.alloc::<u8>(4 * row_bytes as usize)?);
+    let plan = gather::plan(&problem, table.address(), output.address())?;
+    touch(&mut table)?;
+    let (stream, indices) = (device.default_stream(), indices.as_view().bytes());
+    gather::launch(&stream, &plan, indices, table.as_view(), output.as_view_mut(), bad.as_view_mut())?;
+    Ok(output.download()?)
+}
+
 #[test]
-fn what_moves_elements_needs_all_that_its_threads_wait_for() {
-    check("rows by index", 0, &[], |device| {
-        let rows = numbers(device, Dtype::F32, &[9, 40])?;
-        bytes_of(&[rows.gather(&launched(device, &[3_i64, 0, 8, 3], &[4])?)?])
-    });
+fn rows_by_index_need_all_that_their_threads_wait_for() {
+    check("rows by index", 1, &[], rows_by_index);
+}
+
+#[test]
+fn tiles_that_turn_need_all_that_their_threads_wait_for() {
     check("transpose", 1, &[], |device| {
         bytes_of(&[numbers(device, Dtype::F32, &[70, 90])?.permute(&[1, 0])?.copy()?])
     });
