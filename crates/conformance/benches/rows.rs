@@ -1,8 +1,8 @@
 //! Times every way to hold a row on chip, for the constants of the plan of row operators: needs a GPU.
 //!
 //! `cargo bench -p warpfold-conformance --bench rows -- cuda:0 softmax bf16 16384x32768 …` prints for each shape (rows x items) the
-//! bytes a second of a copy and of each place and number of threads, and marks those that the plan chose. Results are compared
-//! with those of the plan. `layer-norm+2` gives the norm a scale and a bias; `~ring` among the shapes leaves, of those behind it, only the
+//! bytes a second of a copy and of each place and number of threads, timed in turns, and marks those that the plan chose. Results are
+//! compared with those of the plan. `layer-norm+2` gives the norm a scale and a bias; `~ring` among the shapes leaves, of those behind it, only the
 //! ways whose kernel is named so.
 
 use std::sync::{Arc, LazyLock};
@@ -69,14 +69,20 @@ impl Memory {
             let all = len * dtype.bytes() as usize;
             // A prime number of values, again and again.
             let len = len.min(1_048_573);
-            let mut bytes: Vec<u8> = match dtype {
+            let part: Vec<u8> = match dtype {
                 Dtype::Bf16 => (0..len).flat_map(|i| half::bf16::from_f32(value(i)).to_le_bytes()).collect(),
                 Dtype::F16 => (0..len).flat_map(|i| half::f16::from_f32(value(i)).to_le_bytes()).collect(),
                 Dtype::F32 => (0..len).flat_map(|i| value(i).to_le_bytes()).collect(),
                 other => panic!("no values of {other} here"),
             };
-            bytes = bytes.iter().copied().cycle().take(all).collect();
-            device.upload(&bytes).expect("there is memory")
+            let part = device.upload(&part).expect("there is memory");
+            let (stream, mut filled) = (device.default_stream(), device.alloc::<u8>(all).expect("there is memory"));
+            for start in (0..all).step_by(part.len()) {
+                let end = all.min(start + part.len());
+                let to = filled.view_mut(start..end).expect("it has so many");
+                stream.copy(to, part.view(..end - start).expect("it has so many")).expect("it is copied");
+            }
+            filled
         };
         let alloc = |dtype: &Dtype, len: usize| device.alloc(len * dtype.bytes() as usize).expect("there is memory");
         Self {
@@ -129,23 +135,35 @@ fn time_all(
     let expected = memory.sample();
     let bytes = memory.input.len() + memory.results.iter().map(Buffer::len).sum::<usize>();
     let rate = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
-    let copy = {
-        let mut to = device.alloc::<u8>(memory.input.len()).expect("there is memory");
-        let stream = device.default_stream();
-        let time = time(device, bytes, || stream.copy(to.as_view_mut(), memory.input.as_view()).expect("it is copied"));
-        2.0 * memory.input.len() as f64 / time.as_secs_f64() / 1e9
-    };
-    println!("{} {num_columns} {dtype} {rows}x{len}: copy {copy:.0} GB/s", operator.kernel(&chosen).name());
     let mut plans = vec![chosen.clone()];
     let others = others(&chosen, dtype, len as u64, rows as u32).into_iter();
     plans.extend(others.filter(|plan| operator.kernel(plan).name().contains(only)));
-    for plan in plans {
-        let time = time(device, bytes, || memory.run(device, operator, &plan, &mut workspace));
-        let mark = if plan == chosen { " <- chosen" } else { "" };
-        let agrees = if close(operator.results()[0], &memory.sample(), &expected) { "" } else { " WRONG" };
+    let mut timed: Vec<_> = (plans.iter())
+        .map(|plan| {
+            memory.run(device, operator, plan, &mut workspace);
+            let agrees = close(operator.results()[0], &memory.sample(), &expected);
+            (plan, if agrees { "" } else { " WRONG" }, Vec::new())
+        })
+        .collect();
+    // In turns, so that what the device does from second to second is the same for all.
+    let (stream, mut copies) = (device.default_stream(), Vec::new());
+    let mut to = device.alloc::<u8>(memory.input.len()).expect("there is memory");
+    for _ in 0..ROUNDS {
+        let copy = || stream.copy(to.as_view_mut(), memory.input.as_view()).expect("it is copied");
+        copies.push(time(device, bytes, copy));
+        for (plan, _, times) in &mut timed {
+            times.push(time(device, bytes, || memory.run(device, operator, plan, &mut workspace)));
+        }
+    }
+    let name = operator.kernel(&chosen).name().to_owned();
+    let copy = 2.0 * memory.input.len() as f64 / median(copies).as_secs_f64() / 1e9;
+    println!("{name} {num_columns} {dtype} {rows}x{len}: copy {copy:.0} GB/s");
+    for (plan, agrees, times) in timed {
+        let time = median(times);
+        let mark = if *plan == chosen { " <- chosen" } else { "" };
         let (name, blocks) = match &plan.shape {
-            Shape::OnChip(OnChip { home: Home::Shared { blocks, .. }, .. }) => (operator.kernel(&plan), *blocks),
-            _ => (operator.kernel(&plan), 0),
+            Shape::OnChip(OnChip { home: Home::Shared { blocks, .. }, .. }) => (operator.kernel(plan), *blocks),
+            _ => (operator.kernel(plan), 0),
         };
         let us = time.as_secs_f64() * 1e6;
         println!("  {:7.0} GB/s {us:9.2} us  {} {blocks}{mark}{agrees}", rate(time), name.name());
@@ -166,13 +184,13 @@ fn others(chosen: &Plan, dtype: Dtype, len: u64, rows: u32) -> Vec<Plan> {
     let (vector, row_bytes) = (shape.vector, len * dtype.bytes());
     let is_whole = row_bytes.is_multiple_of(16);
     let mut plans = Vec::new();
-    for block in [256, 512, 1024] {
+    for block in [128, 256, 512, 1024] {
         let groups = (len / u64::from(vector)).div_ceil(block.into()) as u32;
         if groups * vector <= 32 {
             let exact = u64::from(groups * vector * block) == len;
             plans.push(with(block, Home::Registers { groups, exact, early_columns: false }, 0));
         }
-        for (items, blocks) in [8, 16, 32].into_iter().flat_map(|items| [1, 2, 3].map(|blocks| (items, blocks))) {
+        for (items, blocks) in [8, 16, 32].into_iter().flat_map(|items| [1, 2, 3, 4].map(|blocks| (items, blocks))) {
             let room = u64::from((228 << 10) / blocks - (5 << 10));
             let (unroll, tile) = ((items / vector).max(1), u64::from(block * items.max(vector)) * dtype.bytes());
             let bytes = row_bytes.next_multiple_of(16) + 16;
@@ -199,22 +217,24 @@ static WAIT: LazyLock<Kernel<(u64,)>> = LazyLock::new(|| {
     })
 });
 
-/// The median of a few rounds of some runs.
+/// How often each way is timed.
+const ROUNDS: usize = 7;
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// The time that a run takes among some, one behind the other.
 fn time(device: &Device, bytes: usize, mut run: impl FnMut()) -> Duration {
     let stream = device.default_stream();
     let runs = (2_000_000_000 / bytes).clamp(4, 100) as u32;
-    run();
-    let mut times = Vec::new();
-    for _ in 0..5 {
-        // What is enqueued behind a kernel that waits stands in line, so that no time of the host's shows.
-        stream.launch(&WAIT, LaunchConfig::new(1, 1), (1_000_000,)).expect("it waits");
-        let start = stream.record().expect("an event");
-        (0..runs).for_each(|_| run());
-        let end = stream.record().expect("an event");
-        times.push(end.elapsed_since(&start).expect("a time").unwrap_or_default() / runs);
-    }
-    times.sort_unstable();
-    times[2]
+    // What is enqueued behind a kernel that waits stands in line, so that no time of the host's shows.
+    stream.launch(&WAIT, LaunchConfig::new(1, 1), (1_000_000,)).expect("it waits");
+    let start = stream.record().expect("an event");
+    (0..runs).for_each(|_| run());
+    let end = stream.record().expect("an event");
+    end.elapsed_since(&start).expect("a time").unwrap_or_default() / runs
 }
 
 /// Whether two results differ by rounding alone.

@@ -37,8 +37,10 @@ const SHARING_WITH_COLUMNS: Sharing = (512, 16, &[3, 2]);
 const SHARING_NARROW: Sharing = (256, 16, &[3, 2, 1]);
 /// For rows beside which no other has room.
 const ALONE: Sharing = (1024, 16, &[1]);
-/// A ring beside which no other block has room: threads, and items that each has of a tile. (Of 65,536 bf16 3,803 to 3,964 GB/s; a
-/// row at once 3,391 to 3,908. Of 32,768, of which two blocks have room, the two at once are faster but for RMS norm.)
+/// A ring beside which no other block has room: threads, and items that each has of a tile. (Of 65,536 bf16 softmax, RMS norm and
+/// layer norm 3,924, 4,000 and 4,033 GB/s; 512 threads of 16 items 3,973, 3,631 and 4,058, of a ring of ten tiles 4,004, 4,047 and
+/// 3,939; 1,024 threads of 16 items 3,986, 4,028 and 3,594; a row at once 3,391 to 3,908. Of 32,768, of which two blocks have room, the
+/// two at once are faster. 2026-11-21.)
 const RING: (u32, u32) = (1024, 8);
 /// Tiles of a ring that are loaded ahead at least.
 const AHEAD: u64 = 2;
