@@ -1,5 +1,6 @@
 //! Operators on rows of every length, against plain loops in double precision; under every check.
 
+use half::bf16;
 use warpfold::{Axes, Device, Dtype, NormInputs, Profile, Queue, Tensor};
 use warpfold_device::{Checks, Severity};
 use warpfold_kernels::Workspace;
@@ -66,6 +67,33 @@ fn softmax_of_rows_of_every_length() {
             close(&y.to_vec::<f32>().unwrap(), &logs, 1e-5, &format!("log-softmax {rows} x {len}"));
             is_clean(&device);
         }
+    }
+}
+
+/// Where warps share a row of halves, each thread begins with what it has found largest itself: nothing, at worst.
+#[test]
+fn softmax_of_halves_goes_by_the_largest_of_the_row() {
+    let device = device();
+    for len in [4096, 8200] {
+        let low = |i: usize| if i == len - 3 { 2.0 } else { -1e30 };
+        let some = |i: usize| if i.is_multiple_of(5) { sample(i) } else { f32::NEG_INFINITY };
+        let rows = [&sample as &dyn Fn(usize) -> f32, &low, &some];
+        let data: Vec<f32> =
+            rows.iter().flat_map(|row| (0..len).map(row)).map(|x| bf16::from_f32(x).to_f32()).collect();
+        let wide: Vec<f64> = data.iter().map(|x| f64::from(*x)).collect();
+        let expected: Vec<f64> = wide.chunks(len).flat_map(softmax).collect();
+        let of = |data: &[f32]| {
+            let x = Tensor::from_slice(&device, data, &[data.len() / len, len]).unwrap().cast(Dtype::Bf16).unwrap();
+            x.softmax(Axes::Of(&[-1])).unwrap().cast(Dtype::F32).unwrap().to_vec::<f32>().unwrap()
+        };
+        close(&of(&data), &expected, 5e-3, &format!("softmax of {len} halves"));
+        for special in [f32::NAN, f32::INFINITY] {
+            let mut row = data[..len].to_vec();
+            row[len / 2] = special;
+            assert!(of(&row).iter().all(|y| y.is_nan()), "{special} among {len}");
+        }
+        assert!(of(&vec![f32::NEG_INFINITY; len]).iter().all(|y| y.is_nan()), "nothing but -inf, {len}");
+        is_clean(&device);
     }
 }
 
