@@ -79,6 +79,10 @@ struct Sums {
 }
 
 impl Sums {
+    fn new(shape: Shape, apart: u32, weights: Shared<f32>, patch: Shared<f32>) -> Self {
+        Self { shape, apart, weights, patch, sums: (0..FILTERS * ROWS).map(|_| var::<f32>(0.0)).collect() }
+    }
+
     /// Adds the products of a channel and column of the filters: of all rows.
     fn add(&self, acc: &mut [Val<f32>], l: Val<u32>) {
         let Shape { geometry, pitches, filters, .. } = self.shape;
@@ -99,13 +103,13 @@ impl Sums {
         }
     }
 
+    /// Sums up all products of a tile.
     fn add_all(&self) {
-        let geometry = self.shape.geometry;
-        let steps = geometry.channels * geometry.filter[1];
-        let at_once = (1..=steps).rev().find(|n| {
-            steps.is_multiple_of(*n) && n * geometry.filter[0] <= if *n == steps { 2 * UNROLLED } else { UNROLLED }
-        });
-        let at_once = at_once.unwrap_or(1);
+        let Geometry { channels, filter: [rows, columns], .. } = self.shape.geometry;
+        let steps = channels * columns;
+        // All of them without a loop, if they are few.
+        let most = |n: u32| if n == steps { 2 * UNROLLED } else { UNROLLED };
+        let at_once = (1..=steps).rev().find(|n| steps.is_multiple_of(*n) && n * rows <= most(*n)).unwrap_or(1);
         self.sums.iter().for_each(|sum| sum.set(0.0));
         range(0_u32, steps, at_once, |l| {
             let mut acc: Vec<Val<f32>> = self.sums.iter().map(|sum| sum.get()).collect();
@@ -117,7 +121,120 @@ impl Sums {
     }
 }
 
-/// The kernel.
+/// What a thread takes of each tile, and of which filters.
+struct Roles {
+    tile: PatchTile,
+    /// Filters in all.
+    num_filters: u32,
+    /// The block's first filter, and the thread's from there on.
+    first_filter: Val<u32>,
+    filter: Val<u32>,
+    /// The thread's first pixel in a tile.
+    row: Val<u32>,
+    column: Val<u32>,
+}
+
+impl Roles {
+    fn new(tile: PatchTile, num_filters: u32, tile_of_filters: Val<u32>) -> Self {
+        let PatchTile { lanes_across, warps: [over_filters, down, _] } = tile;
+        let first_filter = tile_of_filters * tile.filters();
+        let (warp, lane) = (warp_id(), lane_id());
+        let filter = warp % over_filters * (FILTERS * tile.lanes_of_filters()) + lane / lanes_across * 4;
+        let row = warp / over_filters % down * ROWS;
+        let column = warp / (over_filters * down) * lanes_across + lane % lanes_across;
+        Self { tile, num_filters, first_filter, filter, row, column }
+    }
+
+    /// Filters from one group of four to the next.
+    const fn apart(&self) -> u32 {
+        4 * self.tile.lanes_of_filters()
+    }
+
+    /// Does what is to be done with a filter, if there is such a one.
+    fn when_there(&self, filter: Val<u32>, body: impl FnOnce()) {
+        if self.num_filters.is_multiple_of(self.tile.filters()) {
+            body();
+        } else {
+            when(filter.lt(self.num_filters), body);
+        }
+    }
+
+    /// Finishes and stores the sums of the filters at a pixel.
+    fn store(&self, finish: &Finish<'_, f32>, order: Order, sums: &[Var<f32>], pixel: Val<u32>) {
+        for (group, four) in (0..).zip(sums.chunks_exact(4)) {
+            let filter = self.first_filter + self.filter + group * self.apart();
+            let values: Vec<_> = four.iter().map(|sum| sum.get()).collect();
+            if order == Order::ChannelsLast && self.num_filters.is_multiple_of(4) {
+                self.when_there(filter, || finish.inside(&values, pixel, filter));
+                continue;
+            }
+            for (i, value) in (0..).zip(values) {
+                let filter = filter + i;
+                let [row, column] = if order == Order::ChannelsFirst { [filter, pixel] } else { [pixel, filter] };
+                self.when_there(filter, || finish.inside(&[value], row, column));
+            }
+        }
+    }
+}
+
+/// The images, while the kernel is recorded.
+struct Images {
+    dtype: Dtype,
+    memory: Global<u8>,
+    /// Height and width.
+    size: [Val<u32>; 2],
+    /// From one image, channel, row, column to the next.
+    of_image: Val<i64>,
+    strides: [Val<u32>; 3],
+}
+
+impl Images {
+    /// All threads bring the patch of an image under the tile that begins at a pixel.
+    fn bring(&self, shape: &Shape, threads: u32, image: Val<u32>, pixel: [Val<u32>; 2], patch: Shared<f32>) {
+        let Shape { geometry, sides: [rows, columns], pitches, .. } = *shape;
+        let bytes = self.dtype.bytes() as u32;
+        let [top, left] = [0, 1].map(|i| pixel[i] * geometry.window.stride[i] - geometry.window.padding[i]);
+        let first = self.memory.at(image.cast::<i64>() * self.of_image * i64::from(bytes));
+        let [of_channel, of_row, of_column] = self.strides;
+        fill(threads, geometry.channels * rows * columns, patch, |i, exists| {
+            let [channel, row, column] = match geometry.order {
+                Order::ChannelsFirst => {
+                    let [rest, column] = divide(i, columns);
+                    let [channel, row] = divide(rest, rows);
+                    [channel, row, column]
+                }
+                Order::ChannelsLast => {
+                    let [rest, channel] = divide(i, geometry.channels);
+                    let [row, column] = divide(rest, columns);
+                    [channel, row, column]
+                }
+            };
+            let (y, x) = (top + row, left + column);
+            // Of a number below 0 the bits are those of a large one.
+            let inside = exists & y.lt(self.size[0]) & x.lt(self.size[1]);
+            let offset = channel * of_channel + y * of_row + x * of_column;
+            let value = get(self.dtype, first.at(offset.cast::<u64>() * u64::from(bytes)), inside);
+            (channel * pitches[2] + row * pitches[1] + shape.column(column), value)
+        });
+    }
+}
+
+/// All threads bring the block's filters: those of a channel, column and row side by side.
+fn bring_filters(dtype: Dtype, shape: &Shape, roles: &Roles, filters: Global<u8>, weights: Shared<f32>) {
+    let Shape { geometry, filters: pitch, .. } = *shape;
+    let ([rows, columns], depth, bytes) = (geometry.filter, geometry.depth(), dtype.bytes() as u32);
+    let of_block = filters.at((roles.first_filter * depth).cast::<i64>() * i64::from(bytes));
+    fill(roles.tile.threads(), roles.tile.filters() * depth, weights, |i, exists| {
+        let [filter, l] = divide(i, depth);
+        let tap = geometry.tap(l);
+        let [row, column] = tap.place;
+        let place = ((tap.channel * columns + column) * rows + row) * pitch + filter;
+        let exists = exists & (roles.first_filter + filter).lt(roles.num_filters);
+        (place, get(dtype, of_block.at(i * bytes), exists))
+    });
+}
+
+/// Each block computes the results of its filters in tile after tile.
 pub(super) fn patches(configuration: &Configuration) -> Convolution {
     let Configuration { dtype, geometry, tile, filters: num_filters, ending } = configuration.clone();
     if let Err(rule) = tile.validate() {
@@ -140,66 +257,30 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
         let shape = Shape::of(geometry, tile);
         let [patch, weights] = shape.words().map(|words| dynamic_shared::<f32>(words as u32));
         // Roles
-        let (threads, bytes) = (tile.threads(), dtype.bytes() as u32);
         let of_filters = num_filters.div_ceil(tile.filters());
         let [first_block, tile_of_filters] = divide(block_idx().x, of_filters);
-        let first_filter = tile_of_filters * tile.filters();
-        let (warp, lane) = (warp_id(), lane_id());
-        let my_filter = warp % over_filters * (FILTERS * tile.lanes_of_filters()) + lane / lanes_across * 4;
-        let my_row = warp / over_filters % down * ROWS;
-        let my_column = warp / (over_filters * down) * lanes_across + lane % lanes_across;
-        let is_first = geometry.order == Order::ChannelsFirst;
-        let [rows, columns] = geometry.filter;
-        let sums = Sums {
-            shape,
-            apart: 4 * tile.lanes_of_filters(),
-            weights: weights.at(my_filter),
-            patch: patch.at(my_row * (geometry.window.stride[0] * shape.pitches[1]) + my_column),
-            sums: (0..FILTERS * ROWS).map(|_| var::<f32>(0.0)).collect(),
+        let roles = Roles::new(tile, num_filters, tile_of_filters);
+        let mine = roles.row * (geometry.window.stride[0] * shape.pitches[1]) + roles.column;
+        let sums = Sums::new(shape, roles.apart(), weights.at(roles.filter), patch.at(mine));
+        let images = Images {
+            dtype,
+            memory: images,
+            size: [image.at(0), image.at(1)],
+            of_image: strides.at(1),
+            strides: [2, 3, 4].map(|word| strides.at(word).cast()),
         };
-        // Filters
-        let depth = geometry.depth();
-        let of_block = filters.at((first_filter * depth).cast::<i64>() * i64::from(bytes));
-        fill(threads, tile.filters() * depth, weights, |i, exists| {
-            let [filter, l] = divide(i, depth);
-            let tap = geometry.tap(l);
-            let [row, column] = tap.place;
-            let place = ((tap.channel * columns + column) * rows + row) * shape.filters + filter;
-            (place, get(dtype, of_block.at(i * bytes), exists & (first_filter + filter).lt(num_filters)))
-        });
+        bring_filters(dtype, &shape, &roles, filters, weights);
         // Tiles
-        let (height, width) = (image.at(0), image.at(1));
-        let row_len = image.at(2);
-        let (m, n, num_images) = (sizes.at(0), sizes.at(1), sizes.at(6));
-        let num_rows = if is_first { n } else { m } / row_len;
+        let (m, n, num_images, width) = (sizes.at(0), sizes.at(1), sizes.at(6), image.at(2));
+        let height = if geometry.order == Order::ChannelsFirst { n } else { m } / width;
         let [tile_rows, tile_columns] = tile.pixels();
-        let tiles = [(num_rows - 1) / tile_rows + 1, (row_len - 1) / tile_columns + 1];
+        let tiles = [(height - 1) / tile_rows + 1, (width - 1) / tile_columns + 1];
         range(first_block, num_images * tiles[0] * tiles[1], grid_dim().x / of_filters, |number| {
             let rest = number / tiles[1];
             let image_idx = rest / tiles[0];
-            let place = [(rest - image_idx * tiles[0]) * tile_rows, (number - rest * tiles[1]) * tile_columns];
-            // Patch
-            let [top, left] = [0, 1].map(|i| place[i] * geometry.window.stride[i] - geometry.window.padding[i]);
-            let first = images.at(image_idx.cast::<i64>() * strides.at(1) * i64::from(bytes));
-            let [of_channel, of_row, of_column] = [2, 3, 4].map(|word| strides.at(word).cast::<u32>());
+            let first = [(rest - image_idx * tiles[0]) * tile_rows, (number - rest * tiles[1]) * tile_columns];
             sync_threads();
-            fill(threads, geometry.channels * shape.sides[0] * shape.sides[1], patch, |i, exists| {
-                let (channel, row, column) = if is_first {
-                    let [rest, column] = divide(i, shape.sides[1]);
-                    let [channel, row] = divide(rest, shape.sides[0]);
-                    (channel, row, column)
-                } else {
-                    let [rest, channel] = divide(i, geometry.channels);
-                    let [row, column] = divide(rest, shape.sides[1]);
-                    (channel, row, column)
-                };
-                let (y, x) = (top + row, left + column);
-                // Of a number below 0 the bits are those of a large one.
-                let inside = exists & y.lt(height) & x.lt(width);
-                let offset = channel * of_channel + y * of_row + x * of_column;
-                let value = get(dtype, first.at(offset.cast::<u64>() * u64::from(bytes)), inside);
-                (channel * shape.pitches[2] + row * shape.pitches[1] + shape.column(column), value)
-            });
+            images.bring(&shape, tile.threads(), image_idx, first, patch);
             sync_threads();
             // Main loop
             sums.add_all();
@@ -208,32 +289,10 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
             let none = Val::constant(0);
             let position = Position { flat: image_idx, each: [none, image_idx, none] };
             let finish = Finish::<f32>::new(&ending, outputs, [m, n], position);
-            let has_rest = !num_filters.is_multiple_of(tile.filters());
-            let x = place[1] + my_column;
+            let x = first[1] + roles.column;
             for (j, sums) in (0..ROWS).zip(sums.sums.chunks_exact(FILTERS as usize)) {
-                let y = place[0] + my_row + j;
-                when(y.lt(num_rows) & x.lt(row_len), || {
-                    let pixel = y * row_len + x;
-                    for (group, four) in (0..).zip(sums.chunks_exact(4)) {
-                        let filter = first_filter + my_filter + group * (4 * tile.lanes_of_filters());
-                        let values: Vec<_> = four.iter().map(|sum| sum.get()).collect();
-                        if !is_first && num_filters.is_multiple_of(4) {
-                            let store = || finish.inside(&values, pixel, filter);
-                            if has_rest {
-                                when(filter.lt(num_filters), store)
-                            } else {
-                                store()
-                            }
-                            continue;
-                        }
-                        for (i, value) in (0..).zip(values) {
-                            let filter = filter + i;
-                            let [row, column] = if is_first { [filter, pixel] } else { [pixel, filter] };
-                            let store = || finish.inside(&[value], row, column);
-                            if has_rest { when(filter.lt(num_filters), store) } else { store() }
-                        }
-                    }
-                });
+                let y = first[0] + roles.row + j;
+                when(y.lt(height) & x.lt(width), || roles.store(&finish, geometry.order, sums, y * width + x));
             }
         });
     };
