@@ -135,9 +135,10 @@ impl Shape {
     }
 }
 
-/// Bytes of shared memory.
+/// Bytes of shared memory: of a patch that is read, one that is brought, and the filters.
 pub(super) fn shared_bytes(problem: &Problem, tile: PatchTile) -> u64 {
-    4 * Shape::of(Geometry::of(problem), tile).words().iter().sum::<u64>()
+    let [of_patch, of_filters] = Shape::of(Geometry::of(problem), tile).words();
+    4 * (2 * of_patch + of_filters)
 }
 
 /// Blocks that fit a multiprocessor.

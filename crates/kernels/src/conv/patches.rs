@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use half::f16;
 use warpfold_lang::{
-    Array, Global, Shared, Val, Var, block_idx, dynamic_shared, grid_dim, kernel, lane_id, range, sync_threads,
-    thread_idx, var, wait_for_dependencies, warp_id, when,
+    Array, Global, Shared, Val, Var, block_idx, commit_copies, dynamic_shared, grid_dim, kernel, lane_id, range,
+    sync_threads, thread_idx, var, wait_for_copies, wait_for_dependencies, warp_id, when,
 };
 
 use super::geometry::{Geometry, Order};
@@ -19,8 +19,9 @@ use super::patch_tile::{FILTERS, PatchTile, ROWS, Shape};
 use crate::Dtype;
 use crate::matmul::{Ending, Finish, MAX_INPUTS, MAX_SCALARS, Outputs, Position, SIZES, STRIDES};
 
-/// Loads that a thread has under way while a patch is brought.
+/// Loads that a thread has under way while a patch is brought, and copies without a loop.
 const LOADS: u32 = 8;
+const COPIES: u32 = 32;
 /// Elements of a filter that stand in the loop's body.
 const UNROLLED: u32 = 16;
 
@@ -46,19 +47,43 @@ fn get(dtype: Dtype, from: Global<u8>, condition: Val<bool>) -> Val<f32> {
     }
 }
 
-/// All threads bring so many elements: of each its number says what it is and where it goes.
-fn fill(threads: u32, num: u32, to: Shared<f32>, element: impl Fn(Val<u32>, Val<bool>) -> (Val<u32>, Val<f32>)) {
-    let at_once = num.div_ceil(threads).min(LOADS);
+/// An element that is brought to shared memory.
+struct Element {
+    /// Where it goes.
+    place: Val<u32>,
+    from: Global<u8>,
+    /// Whether it is no zero.
+    inside: Val<bool>,
+}
+
+/// Whether elements are copied in the background: what does not change on the way.
+fn is_copied(dtype: Dtype) -> bool {
+    dtype == Dtype::F32
+}
+
+/// All threads bring so many elements, each of which is known by its number: singles by copies in the background, others by way
+/// of registers.
+fn bring(dtype: Dtype, threads: u32, num: u32, to: Shared<f32>, element: impl Fn(Val<u32>) -> Element) {
+    let is_copied = is_copied(dtype);
+    let at_once = num.div_ceil(threads).min(if is_copied { COPIES } else { LOADS });
     range(thread_idx().x, num, at_once * threads, |first| {
-        let bring = |i: u32| {
+        let mut loaded = Vec::new();
+        for i in 0..at_once {
             let number = first + i * threads;
-            let exists = number.lt(num);
-            (exists, element(number, exists))
-        };
+            // All threads have it where elements are brought at once.
+            let exists = (num < (i + 1) * threads || num > at_once * threads).then(|| number.lt(num));
+            let Element { place, from, inside } = element(number);
+            let to = to.at(place);
+            if is_copied {
+                let copy = || to.copy_async_or_zero::<1>(from.reinterpret::<f32>(), inside);
+                exists.map_or_else(copy, |exists| when(exists, copy));
+            } else {
+                loaded.push((to, exists, get(dtype, from, exists.map_or(inside, |exists| exists & inside))));
+            }
+        }
         // All loads before the first store.
-        let brought: Vec<_> = (0..at_once).map(bring).collect();
-        for (exists, (place, value)) in brought {
-            to.at(place).set_if(value, exists);
+        for (to, exists, value) in loaded {
+            exists.map_or_else(|| to.set(value), |exists| to.set_if(value, exists));
         }
     });
 }
@@ -84,11 +109,11 @@ impl Sums {
     }
 
     /// Adds the products of a channel and column of the filters: of all rows.
-    fn add(&self, acc: &mut [Val<f32>], l: Val<u32>) {
+    fn add(&self, acc: &mut [Val<f32>], stage: Val<u32>, l: Val<u32>) {
         let Shape { geometry, pitches, filters, .. } = self.shape;
         let Geometry { filter: [rows, columns], window, .. } = geometry;
         let [channel, column] = divide(l, columns);
-        let patch = self.patch.at(channel * pitches[2] + self.shape.column(column * window.dilation[1]));
+        let patch = self.patch.at(stage + channel * pitches[2] + self.shape.column(column * window.dilation[1]));
         let weights = self.weights.at(l * (rows * filters));
         let mut pixels = BTreeMap::new();
         for row in 0..rows {
@@ -103,8 +128,8 @@ impl Sums {
         }
     }
 
-    /// Sums up all products of a tile.
-    fn add_all(&self) {
+    /// Sums up all products of a tile, whose patch begins at an element.
+    fn add_all(&self, stage: Val<u32>) {
         let Geometry { channels, filter: [rows, columns], .. } = self.shape.geometry;
         let steps = channels * columns;
         // All of them without a loop, if they are few.
@@ -114,7 +139,7 @@ impl Sums {
         range(0_u32, steps, at_once, |l| {
             let mut acc: Vec<Val<f32>> = self.sums.iter().map(|sum| sum.get()).collect();
             for i in 0..at_once {
-                self.add(&mut acc, if at_once == steps { Val::constant(i) } else { l + i });
+                self.add(&mut acc, stage, if at_once == steps { Val::constant(i) } else { l + i });
             }
             self.sums.iter().zip(acc).for_each(|(sum, acc)| sum.set(acc));
         });
@@ -196,7 +221,7 @@ impl Images {
         let [top, left] = [0, 1].map(|i| pixel[i] * geometry.window.stride[i] - geometry.window.padding[i]);
         let first = self.memory.at(image.cast::<i64>() * self.of_image * i64::from(bytes));
         let [of_channel, of_row, of_column] = self.strides;
-        fill(threads, geometry.channels * rows * columns, patch, |i, exists| {
+        bring(self.dtype, threads, geometry.channels * rows * columns, patch, |i| {
             let [channel, row, column] = match geometry.order {
                 Order::ChannelsFirst => {
                     let [rest, column] = divide(i, columns);
@@ -211,10 +236,10 @@ impl Images {
             };
             let (y, x) = (top + row, left + column);
             // Of a number below 0 the bits are those of a large one.
-            let inside = exists & y.lt(self.size[0]) & x.lt(self.size[1]);
+            let inside = y.lt(self.size[0]) & x.lt(self.size[1]);
             let offset = channel * of_channel + y * of_row + x * of_column;
-            let value = get(self.dtype, first.at(offset.cast::<u64>() * u64::from(bytes)), inside);
-            (channel * pitches[2] + row * pitches[1] + shape.column(column), value)
+            let from = first.at(offset.cast::<u64>() * u64::from(bytes));
+            Element { place: channel * pitches[2] + row * pitches[1] + shape.column(column), from, inside }
         });
     }
 }
@@ -224,13 +249,13 @@ fn bring_filters(dtype: Dtype, shape: &Shape, roles: &Roles, filters: Global<u8>
     let Shape { geometry, filters: pitch, .. } = *shape;
     let ([rows, columns], depth, bytes) = (geometry.filter, geometry.depth(), dtype.bytes() as u32);
     let of_block = filters.at((roles.first_filter * depth).cast::<i64>() * i64::from(bytes));
-    fill(roles.tile.threads(), roles.tile.filters() * depth, weights, |i, exists| {
+    bring(dtype, roles.tile.threads(), roles.tile.filters() * depth, weights, |i| {
         let [filter, l] = divide(i, depth);
         let tap = geometry.tap(l);
         let [row, column] = tap.place;
         let place = ((tap.channel * columns + column) * rows + row) * pitch + filter;
-        let exists = exists & (roles.first_filter + filter).lt(roles.num_filters);
-        (place, get(dtype, of_block.at(i * bytes), exists))
+        let inside = (roles.first_filter + filter).lt(roles.num_filters);
+        Element { place, from: of_block.at(i * bytes), inside }
     });
 }
 
@@ -255,7 +280,8 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
         wait_for_dependencies();
         // Shared-memory map
         let shape = Shape::of(geometry, tile);
-        let [patch, weights] = shape.words().map(|words| dynamic_shared::<f32>(words as u32));
+        let [of_patch, of_filters] = shape.words().map(|words| words as u32);
+        let (patch, weights) = (dynamic_shared::<f32>(2 * of_patch), dynamic_shared::<f32>(of_filters));
         // Roles
         let of_filters = num_filters.div_ceil(tile.filters());
         let [first_block, tile_of_filters] = divide(block_idx().x, of_filters);
@@ -275,15 +301,33 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
         let height = if geometry.order == Order::ChannelsFirst { n } else { m } / width;
         let [tile_rows, tile_columns] = tile.pixels();
         let tiles = [(height - 1) / tile_rows + 1, (width - 1) / tile_columns + 1];
-        range(first_block, num_images * tiles[0] * tiles[1], grid_dim().x / of_filters, |number| {
+        let (end, next) = (num_images * tiles[0] * tiles[1], grid_dim().x / of_filters);
+        let place = |number: Val<u32>| {
             let rest = number / tiles[1];
-            let image_idx = rest / tiles[0];
-            let first = [(rest - image_idx * tiles[0]) * tile_rows, (number - rest * tiles[1]) * tile_columns];
+            let image = rest / tiles[0];
+            (image, [(rest - image * tiles[0]) * tile_rows, (number - rest * tiles[1]) * tile_columns])
+        };
+        let bring = |number: Val<u32>, stage: Val<u32>| {
+            let (image, first) = place(number);
+            when(number.lt(end), || images.bring(&shape, tile.threads(), image, first, patch.at(stage)));
+            if is_copied(dtype) {
+                commit_copies();
+            }
+        };
+        let stage = var(0_u32);
+        bring(first_block, stage.get());
+        range(first_block, end, next, |number| {
+            let (image_idx, first) = place(number);
+            let (current, free) = (stage.get(), Val::<u32>::constant(of_patch) - stage.get());
+            // Behind it the patch is there, for all threads, and the one before may be overwritten.
+            if is_copied(dtype) {
+                wait_for_copies(0);
+            }
             sync_threads();
-            images.bring(&shape, tile.threads(), image_idx, first, patch);
-            sync_threads();
+            bring(number + next, free);
             // Main loop
-            sums.add_all();
+            sums.add_all(current);
+            stage.set(free);
             // Epilogue
             let outputs = Outputs { result, inputs, strides: ends, scalars };
             let none = Val::constant(0);
