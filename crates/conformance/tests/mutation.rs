@@ -281,7 +281,7 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
         (behind, 1, 8, [12, 12], conv::Code::Mma(small), small.stages as usize - 1 + 5),
         (of_planes, 1, 16, [12, 12], conv::Code::Planes(Tile::SMALL), 10),
         // Blocks take several tiles.
-        (of_planes, 300, 1, [3, 4], conv::Code::Patches(conv::PatchTile::WIDE), 2),
+        (of_planes, 300, 1, [3, 4], conv::Code::Patches(conv::PatchTile::WIDE), 4),
         (of_planes, 1, 8, [12, 12], conv::Code::Direct, 0),
         // Images and filters are laid anew first.
         (of_planes, 1, 64, [6, 6], conv::Code::Wgmma(WgmmaTile::SMALL), 11),
