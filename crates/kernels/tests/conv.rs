@@ -247,7 +247,10 @@ fn patches_serve_every_row_of_the_filters() {
                     let window = Window { stride, padding, dilation };
                     let problem = problem(layout, channels, [19, 35], filters, filter);
                     let problem = Problem { window, dtype, ..problem };
-                    check(device, &Case { problem, epilogue: Epilogue::new(), code: tiles.next() });
+                    // The widest has no room for everything.
+                    let plan = |code| Plan::with(problem.clone(), Epilogue::new(), device.limits(), code);
+                    let code = tiles.find(|code| plan(*code).is_ok());
+                    check(device, &Case { problem, epilogue: Epilogue::new(), code });
                 }
             }
         }
@@ -492,7 +495,7 @@ fn plans_of_the_catalogues_problems_are_the_fastest_that_were_timed() {
         Plan::new(problem, Epilogue::new(), device.limits()).unwrap().code
     };
     let (few, deep) = (Code::Patches(PatchTile::SQUARE), Code::Patches(PatchTile::DEEP));
-    let wide = Code::Patches(PatchTile::WIDE);
+    let wide = Code::Patches(PatchTile::ROW);
     let [medium, large] = [Tile::MEDIUM, Tile::LARGE].map(Code::Planes);
     for (number, expected) in [(1, few), (2, medium), (3, medium), (4, deep), (5, deep), (6, large), (7, wide)] {
         assert_eq!(code(number, Dtype::F32, Singles::Full, Layout::Nchw), expected, "f32, {number}");

@@ -27,20 +27,21 @@ pub struct PatchTile {
 }
 
 impl PatchTile {
-    /// 16 x 16 pixels and 32 filters: 128 x 3 x 225 x 225 `f32` with 32 filters of 3 x 3 and strides of 2 took 160.4 us by it,
-    /// 180 us by others (this one and those below: H200, driver 580, 2026-11-20).
+    /// 16 x 16 pixels and 32 filters.
     pub const SQUARE: Self = Self { lanes_across: 16, warps: [2, 2, 1] };
-    /// The same pixels and 64 filters: 128 x 3 x 230 x 230 `f32` with 64 filters of 7 x 7 and strides of 2 took 808.9 us by it,
-    /// 837.7 us by the one above.
+    /// The same pixels and 64 filters: 128 x 3 x 230 x 230 `f32` with 64 filters of 7 x 7 and strides of 2 took 764.6 us by it,
+    /// 831.0 us by the one above (H200, driver 580, 2026-11-21; those below as well).
     pub const DEEP: Self = Self { lanes_across: 16, warps: [4, 2, 1] };
     /// 16 x 32 pixels, of which a warp has few side by side, for results whose channels lie behind the pixels: 223 x 223 of
-    /// `bf16` with 32 channels took 355.2 us by it, 377.1 us by the first.
+    /// `bf16` with 32 channels took 358.0 us by it, 373.7 us by the first.
     pub const BEHIND: Self = Self { lanes_across: 8, warps: [1, 2, 4] };
-    /// 8 x 64 pixels, for planes whose rows begin anywhere: those of 223 x 223 `f32` took 725.4 us by it, 1,128 us by the first.
+    /// 8 x 64 pixels, for planes whose rows begin anywhere: those of 223 x 223 `f32` took 727.6 us by it, 1,208 us by the first.
     pub const WIDE: Self = Self { lanes_across: 32, warps: [4, 1, 2] };
+    /// 8 x 224 pixels and 16 filters, for such planes with long rows: 532.7 us.
+    pub const ROW: Self = Self { lanes_across: 32, warps: [2, 1, 7] };
 
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::SQUARE, Self::DEEP, Self::BEHIND, Self::WIDE];
+    pub const ALL: [Self; 5] = [Self::SQUARE, Self::DEEP, Self::BEHIND, Self::WIDE, Self::ROW];
 
     /// Threads of a block.
     #[must_use]
@@ -174,27 +175,34 @@ pub(super) fn is_possible(problem: &Problem, tile: PatchTile, limits: &Limits) -
         && shared_bytes(problem, tile) <= limits.shared_bytes_per_block_optin.into()
 }
 
-/// Clocks of a multiply-add of a warp's lane, an element of a patch, a whole sector of the result and one of which a warp has
-/// a part; fitted to the times of twelve tiles at five problems of three channels in `f32` and `bf16`, most of which they meet within a
-/// tenth (`cargo bench -p warpfold-conformance --bench convolutions`, H200, driver 580, 2026-11-20).
+/// Clocks of a multiply-add, of an element of a patch by way of registers and by a copy, and of a whole sector of the result;
+/// then, where rows begin anywhere, those of the ends of a block's row, parts of sectors each, and of a joint between two warps
+/// in it. Fitted to the times of ten tiles at five problems of three channels in `f32` and `bf16`, most of which they meet
+/// within a tenth (`cargo bench -p warpfold-conformance --bench convolutions`, H200, driver 580, 2026-11-20 and 21).
 const PRODUCT: f64 = 0.01;
 const ELEMENT: f64 = 0.88;
+const COPY: f64 = 0.65;
 const SECTOR: f64 = 0.8;
-const PART: f64 = 5.0;
+const ENDS: f64 = 14.0;
+const JOINT: f64 = 1.5;
 
 /// Clocks of a tile's stores.
 fn store_clocks(problem: &Problem, tile: PatchTile) -> f64 {
-    let ([rows, columns], [_, row]) = (tile.pixels(), problem.result_size());
-    let elements = f64::from(rows * columns * tile.filters());
-    let bytes = problem.result.bytes();
-    let (side_by_side, is_whole) = match problem.layout {
-        Layout::Nchw => (tile.lanes_across, (row * bytes).is_multiple_of(32)),
-        // What lies beside it another warp stores at once.
-        Layout::Nhwc => (4 * tile.lanes_of_filters(), true),
-    };
-    let sectors = u64::from(side_by_side) * bytes;
-    let parts = if is_whole && (sectors >= 32 || problem.layout == Layout::Nhwc) { 0.0 } else { 2.0 };
-    elements / f64::from(side_by_side) * ((sectors as f64 / 32.0).max(1.0) * SECTOR + parts * PART)
+    let ([rows, columns], bytes) = (tile.pixels(), problem.result.bytes());
+    let of_sectors = |elements: u32| (f64::from(elements) * bytes as f64 / 32.0).max(1.0) * SECTOR;
+    match problem.layout {
+        Layout::Nchw => {
+            let is_whole = (problem.result_size()[1] * bytes).is_multiple_of(32)
+                && (u64::from(tile.lanes_across) * bytes).is_multiple_of(32);
+            let ends = if is_whole { 0.0 } else { ENDS + f64::from(tile.warps[2] - 1) * JOINT };
+            f64::from(rows * tile.filters()) * (of_sectors(columns) + ends)
+        }
+        // What lies beside a group of filters another warp stores at once.
+        Layout::Nhwc => {
+            let side_by_side = 4 * tile.lanes_of_filters();
+            f64::from(rows * columns * tile.filters() / side_by_side) * of_sectors(side_by_side)
+        }
+    }
 }
 
 /// Clocks of a tile in all.
@@ -204,7 +212,8 @@ pub(super) fn clocks(problem: &Problem, tile: PatchTile, limits: &Limits) -> f64
     let elements = f64::from(shape.sides[0]) * f64::from(shape.sides[1]) * problem.channels as f64;
     // With fewer warps at work, less of their waits is hidden.
     let alone = f64::from(tile.resident()) / f64::from(fit(problem, tile, limits));
-    let of_tile = (products * PRODUCT + elements * ELEMENT) * alone + store_clocks(problem, tile);
+    let of_element = if problem.dtype == Dtype::F32 { COPY } else { ELEMENT };
+    let of_tile = (products * PRODUCT + elements * of_element) * alone + store_clocks(problem, tile);
     let num: u64 = tiles(problem, tile).into_iter().product();
     let waves = num.div_ceil(u64::from(limits.num_sms.max(1)));
     copy_clocks(0) + waves as f64 * of_tile

@@ -105,7 +105,7 @@ impl Plan {
             Code::Wgmma(tile) => tile.validate().map(|()| tensor::is_possible(&problem, limits)),
         };
         if !is_possible.map_err(refused)? {
-            return Err(refused(format!("{problem} is not possible on tensor cores, or the device has none")));
+            return Err(refused(format!("{problem} is none for such a kernel, or not on this device")));
         }
         let plan = Self { problem, epilogue, code, num_sms: limits.num_sms.max(1) };
         if plan.num_blocks() > i32::MAX as u64 {
