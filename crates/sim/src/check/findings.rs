@@ -58,8 +58,6 @@ pub(crate) enum Rule {
     OrderCoarsened,
     /// The checker ran out of room and forgot what a block did to its shared memory so far.
     BlockForgets,
-    /// The checker ran out of room for words of shared memory whose bytes have different histories.
-    SplitWordsExhausted,
 }
 
 impl Rule {
@@ -85,8 +83,7 @@ impl Rule {
             | Self::InsufficientScope
             | Self::RecordsExhausted
             | Self::OrderCoarsened
-            | Self::BlockForgets
-            | Self::SplitWordsExhausted => FindingKind::Race,
+            | Self::BlockForgets => FindingKind::Race,
         }
     }
 
@@ -97,9 +94,7 @@ impl Rule {
             | Self::UngatheredLanes
             | Self::UnfencedWrite
             | Self::PeerMayNotHaveBegun => Severity::Warning,
-            Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets | Self::SplitWordsExhausted => {
-                Severity::Info
-            }
+            Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets => Severity::Info,
             Self::ReadAfterWrite
             | Self::WriteAfterRead
             | Self::WriteAfterWrite
@@ -190,10 +185,6 @@ impl Rule {
             Self::BlockForgets => {
                 "a block went so long without a barrier of the whole block that the checker ran out of records: races \
                  with what it did in shared memory before this go unseen"
-            }
-            Self::SplitWordsExhausted => {
-                "more words of shared memory are accessed in parts than the checker has room for: races in the rest of \
-                 them go unseen until the next barrier of the whole block"
             }
         }
     }

@@ -11,7 +11,7 @@
 //! the write before it among them, so that a later plain access meets it.
 //! What can be missed, besides what [`BlockOrder`] misses: the third-last warp that read a word before the first named
 //! barrier or release of the launch; of several lanes of one warp that read a word, all but two; a lane's weak access
-//! hidden by its own later strong one; and, with a finding that says so, words beyond the room for split words.
+//! hidden by its own later strong one.
 
 mod judge;
 
@@ -61,7 +61,7 @@ impl SharedShadow {
             readers: vec![0; words],
             earlier: vec![0; words],
             init: vec![0; words],
-            split: SplitWords::new(words),
+            split: SplitWords::default(),
             crowd: HashMap::new(),
             floor: 0,
             generation: 0,
@@ -106,7 +106,7 @@ impl SharedShadow {
         }
         let id = order.record(access.warp, access.instr, access.kind);
         if (self.floor != order.floor() || self.generation != order.generation()) && self.follow(order) {
-            findings.add(limit(Rule::BlockForgets, block, access));
+            findings.add(forgets(block, access));
         }
         let strong = if access.is_strong() { STRONG } else { 0 };
         let base = id << ID_SHIFT | strong | access.warp << 5;
@@ -419,8 +419,8 @@ impl SharedShadow {
     }
 }
 
-/// The finding that the checker came to a limit; it has no address, which in global memory is 0.
-const fn limit(rule: Rule, block: u32, access: &Access) -> Found {
+/// The finding that a block forgot what it did; it has no address, which in global memory is 0.
+const fn forgets(block: u32, access: &Access) -> Found {
     let this = Side { instr: access.instr, block, warp: access.warp, lane: access.mask.trailing_zeros() };
-    Found { rule, space: Space::Global, address: 0, this, other: None, count: 1 }
+    Found { rule: Rule::BlockForgets, space: Space::Global, address: 0, this, other: None, count: 1 }
 }

@@ -1,8 +1,7 @@
 //! Words of shared memory whose bytes have different histories: one cell a byte, until the next whole-block barrier.
 //!
-//! There is room for [`SplitWords::limit`] words, so that the shadow keeps within its 8 bytes a byte (beyond a constant
-//! of 96 KiB); words that a kernel splits beyond that between two barriers go unchecked, and the
-//! report says so.
+//! A word is split once until then, so these cells take at most 12 bytes a byte of shared memory, and only where a kernel
+//! uses parts of words.
 
 /// The records of one word or byte: last writer, last reader, a reader before it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,37 +12,22 @@ pub(super) struct Cell {
 }
 
 /// Words whose bytes are recorded one by one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SplitWords {
     cells: Vec<[Cell; 4]>,
-    limit: usize,
-    has_refused: bool,
 }
 
 impl SplitWords {
-    pub(super) fn new(words: usize) -> Self {
-        Self { cells: Vec::new(), limit: (words / 3).max(2048), has_refused: false }
-    }
-
     /// All words are whole again.
     pub(super) fn clear(&mut self) {
         self.cells.clear();
     }
 
-    /// Splits a word whose bytes so far all have the records of `whole`; `None` when there is no room.
-    pub(super) fn split(&mut self, whole: Cell) -> Option<u32> {
-        if self.cells.len() >= self.limit {
-            self.has_refused = true;
-            return None;
-        }
-        let place = u32::try_from(self.cells.len()).ok()?;
+    /// Splits a word whose bytes so far all have the records of `whole`; gives its place.
+    pub(super) fn split(&mut self, whole: Cell) -> u32 {
+        let place = u32::try_from(self.cells.len()).expect("shared memory has fewer words");
         self.cells.push([whole; 4]);
-        Some(place)
-    }
-
-    /// Whether a word was refused since this was last asked.
-    pub(super) const fn take_refused(&mut self) -> bool {
-        std::mem::replace(&mut self.has_refused, false)
+        place
     }
 
     pub(super) fn bytes(&mut self, place: u32) -> &mut [Cell; 4] {

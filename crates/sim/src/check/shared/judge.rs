@@ -5,7 +5,7 @@ use super::super::findings::{Findings, Found, Rule, Side};
 use super::super::packed::{ID_SHIFT, LANE, SPLIT, warp_of};
 use super::super::split::Cell;
 use super::super::visit::Visit;
-use super::{SharedShadow, limit};
+use super::SharedShadow;
 
 impl SharedShadow {
     /// Judges and records what a lane does.
@@ -34,9 +34,6 @@ impl SharedShadow {
                 }
             }
             at += u64::from(bytes);
-        }
-        if self.split.take_refused() {
-            findings.add(limit(Rule::SplitWordsExhausted, visit.block, access));
         }
         let this = Side { instr: access.instr, block: visit.block, warp: access.warp, lane };
         if let Some(address) = uninitialized {
@@ -84,7 +81,7 @@ impl SharedShadow {
         let place = if is_split {
             cell.reader
         } else {
-            let Some(place) = self.split.split(cell) else { return found };
+            let place = self.split.split(cell);
             self.writers[word] = SPLIT;
             self.readers[word] = place;
             self.earlier[word] = self.floor;
