@@ -51,7 +51,7 @@ fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
     }
     let empty = match plan.code {
         Code::Simt(_) => AnyKernel::from(empty_simt()),
-        Code::Wgmma(_) => AnyKernel::from(empty_wgmma()),
+        Code::Wgmma(_) | Code::Turned(_) => AnyKernel::from(empty_wgmma()),
         Code::Mma(_) => return Err(format!("{plan}: an H200 has warpgroups' products").into()),
     };
     let bytes = SIDE * SIDE * dtype.bytes() as usize;

@@ -86,7 +86,11 @@ fn time_all(device: &Device, problem: Problem) {
     let simt = Tile::ALL.into_iter().map(Code::Simt);
     let mut timed = Vec::new();
     let mma = MmaTile::ALL.into_iter().map(Code::Mma);
-    for code in WgmmaTile::ALL.into_iter().map(Code::Wgmma).chain(mma).chain(simt) {
+    let few = [WgmmaTile::DEEP, WgmmaTile { split: 2, ..WgmmaTile::DEEP }, WgmmaTile::TALL];
+    let columns = problem.m.next_multiple_of(if dtype.bytes() == 1 { 16 } else { 8 }).min(32) as u32;
+    let turned = [1, 2].map(|split| Code::Turned(WgmmaTile::turned(columns, split)));
+    let wgmma = WgmmaTile::ALL.into_iter().chain(few).map(Code::Wgmma).chain(turned);
+    for code in wgmma.chain(mma).chain(simt) {
         for parts in [1, 2, 3, 4, 8, 16] {
             let Ok(plan) = Plan::with(problem.clone(), Epilogue::new(), device.limits(), code, parts) else { continue };
             if plan.num_parts != parts || plan.clocks > 6.0 * chosen.clocks {

@@ -213,13 +213,13 @@ fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unn
 
 /// Tries the mutants of a product of bf16 on tensor cores: how many there are. It has every stage several times, and two tiles
 /// of so many columns, which on a device of one multiprocessor one block takes in turn if it takes several at all.
-fn try_product(device: &Device, code: matmul::Code, columns: u32, result: Dtype) -> usize {
-    let (m, n, k) = (24, u64::from(columns) + 8, 64 * 10);
+fn try_product(device: &Device, (code, parts): (matmul::Code, u32), columns: u32, result: Dtype) -> usize {
+    let (m, n, k) = (24, u64::from(columns) + 8, u64::from(parts * parts) * 64 * 10);
     let limits = Limits { num_sms: 1, ..*device.limits() };
     let b = matmul::Matrix::rows(Dtype::Bf16, k).transposed();
     let c = matmul::Matrix::rows(result, n);
     let problem = matmul::Problem { b, c, ..matmul::Problem::new(Dtype::Bf16, m, n, k) };
-    let plan = matmul::Plan::with(problem, Epilogue::new(), &limits, code, 1).unwrap();
+    let plan = matmul::Plan::with(problem, Epilogue::new(), &limits, code, parts).unwrap();
     let upload = |len: u64, value: fn(u64) -> f32| {
         let values: Vec<_> = (0..len).map(|i| half::bf16::from_f32(value(i))).collect();
         device.upload(&values).unwrap().into_bytes()
@@ -255,9 +255,16 @@ fn no_wait_arrival_or_fence_of_a_product_by_warpgroups_can_be_taken_away_unnotic
     ];
     let tried: usize = tiles
         .into_iter()
-        .map(|(tile, result)| try_product(&device, matmul::Code::Wgmma(tile), tile.columns, result))
+        .map(|(tile, result)| try_product(&device, (matmul::Code::Wgmma(tile), 1), tile.columns, result))
         .sum();
     assert!(tried >= 40, "the kernels had more synchronisations than {tried}");
+    // Blocks that share a tile: the exchange of their sums, too.
+    let shared = [
+        (matmul::Code::Wgmma(WgmmaTile { stages: 2, ..WgmmaTile::TALL }), Dtype::Bf16),
+        (matmul::Code::Turned(WgmmaTile { stages: 2, ..WgmmaTile::turned(24, 2) }), Dtype::Bf16),
+    ];
+    let tried: usize = shared.into_iter().map(|(code, result)| try_product(&device, (code, 2), 64, result)).sum();
+    assert!(tried >= 20, "the kernels had more synchronisations than {tried}");
 }
 
 #[test]
@@ -265,7 +272,7 @@ fn no_wait_group_or_barrier_of_a_product_by_warps_can_be_taken_away_unnoticed() 
     let device = checked_device();
     for tile in MmaTile::ALL {
         // A group for each stage that is copied ahead, and one for each step; a wait and a barrier before the first, and in it.
-        let tried = try_product(&device, matmul::Code::Mma(tile), 128, Dtype::F32);
+        let tried = try_product(&device, (matmul::Code::Mma(tile), 1), 128, Dtype::F32);
         assert_eq!(tried as u32, tile.stages - 1 + 5, "{tile}");
     }
 }

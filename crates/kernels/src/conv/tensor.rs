@@ -96,6 +96,7 @@ pub(super) fn configuration(problem: &Problem, epilogue: &Epilogue, tile: WgmmaT
             has_planes: layout == Layout::Nchw,
         }),
         rows: tile.rows(),
+        read_once: [false; 2],
         ending: Ending::new(&product(problem), epilogue),
     }
 }

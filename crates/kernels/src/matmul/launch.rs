@@ -97,9 +97,9 @@ fn names(plan: &Plan) -> Vec<Kernel> {
     let mut names = vec![match plan.code {
         Code::Simt(tile) => Kernel::Simt(accumulator, plan.configuration(tile)),
         Code::Mma(tile) => Kernel::Mma(plan.mma_configuration(tile)),
-        Code::Wgmma(tile) => Kernel::Wgmma(plan.wgmma_configuration(tile)),
+        Code::Wgmma(tile) | Code::Turned(tile) => Kernel::Wgmma(plan.wgmma_configuration(tile)),
     }];
-    if plan.num_parts > 1 {
+    if plan.has_fold() {
         names.push(Kernel::Fold(accumulator, plan.fold_ending()));
     }
     names
@@ -157,11 +157,11 @@ impl Ready {
     pub fn new(device: &Device, plan: Plan) -> Result<Self, Error> {
         let functions = if plan.launch().is_some() { prepare(device, &plan)? } else { Vec::new() };
         let (first, none) = plan.first();
-        let part_stride = if plan.num_parts > 1 { plan.num_results() } else { 0 };
+        let part_stride = if plan.has_fold() { plan.num_results() } else { 0 };
         Ok(Self {
             functions,
-            sizes: bytes(&size_words(&plan.problem, plan.part, plan.num_parts).map(u32::to_le_bytes)),
-            matrices: bytes(&matrix_words(&plan.problem, part_stride).map(i64::to_le_bytes)),
+            sizes: bytes(&size_words(&first, plan.part, plan.num_parts).map(u32::to_le_bytes)),
+            matrices: bytes(&matrix_words(&first, part_stride).map(i64::to_le_bytes)),
             maps: maps(&plan, &first),
             endings: [ending(&first, &none), ending(&plan.problem, &plan.epilogue)],
             plan,
@@ -189,6 +189,7 @@ impl Ready {
         check(plan, &operands)?;
         let Some(config) = plan.launch() else { return Ok(()) };
         let Operands { a, b, inputs, mut c } = operands;
+        let (a, b) = if matches!(plan.code, Code::Turned(_)) { (b, a) } else { (a, b) };
         let multiply = |mut c: ViewMut<'_, u8>, inputs: &[View<'_, u8>]| {
             let arguments = match &self.maps {
                 None => Arguments::new().input(a).input(b),
@@ -209,11 +210,11 @@ impl Ready {
 
 /// The maps of the launch that multiplies, whose problem is `first`; none for ordinary cores.
 fn maps(plan: &Plan, first: &Problem) -> Option<Maps> {
-    let Code::Wgmma(tile) = plan.code else { return None };
+    let (Code::Wgmma(tile) | Code::Turned(tile)) = plan.code else { return None };
     let configuration = plan.wgmma_configuration(tile);
     let Problem { m, n, k, .. } = *first;
     let batch = configuration.is_batch.then_some(first.batch);
-    let depth = tile.depth(configuration.dtype.bytes() as u32);
+    let depth = tile.depth(configuration.dtype.bytes() as u32) / tile.panels;
     let of = |matrix: &Matrix, sizes: [u64; 2], box_rows: u32| MapOf {
         layout: layout(matrix, sizes, batch, box_rows),
         first: matrix.first * matrix.dtype.bytes(),

@@ -144,7 +144,9 @@ fn tensor_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
     let plain = WgmmaTile::ALL.into_iter().map(|tile| (halves.clone(), Epilogue::new(), tile, 1));
     let few = Problem { m: 16, ..halves.clone() };
     let others = [
-        (few, Epilogue::new(), WgmmaTile::SMALL, 1),
+        (few.clone(), Epilogue::new(), WgmmaTile::SMALL, 1),
+        (few.clone(), Epilogue::new(), WgmmaTile::DEEP, 1),
+        (few.clone(), Epilogue::new(), WgmmaTile::TALL, 2),
         (with_layer.clone(), layer.clone(), WgmmaTile::LARGE, 1),
         (Problem { c: Matrix::rows(Dtype::F32, 4096), ..with_layer }, layer, WgmmaTile::MEDIUM, 1),
         (turned, Epilogue::new(), WgmmaTile::LARGE, 1),
@@ -158,5 +160,6 @@ fn tensor_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
         (of(Dtype::U8, Dtype::I32), Epilogue::new(), WgmmaTile::SMALL, 1),
     ];
     let code = |(problem, epilogue, tile, parts)| (problem, epilogue, Code::Wgmma(tile), parts);
-    plain.chain(others).map(code).collect()
+    let turned = [1, 2].map(|split| (few.clone(), Epilogue::new(), Code::Turned(WgmmaTile::turned(16, split)), split));
+    plain.chain(others).map(code).chain(turned).collect()
 }

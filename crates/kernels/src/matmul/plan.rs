@@ -5,7 +5,7 @@ use std::fmt;
 use warpfold_device::{LaunchConfig, Limits};
 
 use super::cost::{self, Work};
-use super::epilogue::{Epilogue, check as check_epilogue};
+use super::epilogue::{Epilogue, Step, check as check_epilogue};
 use super::finish::Ending;
 use super::fold_parts;
 use super::load::Load;
@@ -25,6 +25,9 @@ pub enum Code {
     Mma(MmaTile),
     /// Tensor cores, driven by warpgroups (sm_90a).
     Wgmma(WgmmaTile),
+    /// The same for few rows, which stand in the tile's columns: columns of the right factor stand in its rows, so that stages
+    /// hold little else. No epilogue of one's own, which would see rows and columns exchanged.
+    Turned(WgmmaTile),
 }
 
 impl Code {
@@ -32,7 +35,7 @@ impl Code {
         match self {
             Self::Simt(tile) => tile.validate(),
             Self::Mma(tile) => tile.validate(),
-            Self::Wgmma(tile) => tile.validate(),
+            Self::Wgmma(tile) | Self::Turned(tile) => tile.validate(),
         }
     }
 
@@ -41,7 +44,7 @@ impl Code {
         match self {
             Self::Simt(tile) => tile.depth,
             Self::Mma(tile) => tile.depth(dtype.bytes() as u32),
-            Self::Wgmma(tile) => tile.depth(dtype.bytes() as u32),
+            Self::Wgmma(tile) | Self::Turned(tile) => tile.depth(dtype.bytes() as u32),
         }
     }
 
@@ -51,6 +54,7 @@ impl Code {
             Self::Simt(tile) => [tile.rows, tile.columns],
             Self::Mma(tile) => [tile.rows(), tile.columns()],
             Self::Wgmma(tile) => [tile.rows(), tile.columns],
+            Self::Turned(tile) => [tile.columns, tile.rows()],
         }
     }
 
@@ -58,8 +62,25 @@ impl Code {
         match self {
             Self::Simt(tile) => tile.threads(),
             Self::Mma(tile) => tile.threads(),
-            Self::Wgmma(tile) => tile.threads(),
+            Self::Wgmma(tile) | Self::Turned(tile) => tile.threads(),
         }
+    }
+
+    /// The parts that the launch adds by itself, where it is bound to a number of them.
+    const fn own_parts(self) -> Option<u64> {
+        match self {
+            Self::Turned(tile) => Some(tile.split as u64),
+            Self::Wgmma(tile) if tile.split > 1 => Some(tile.split as u64),
+            Self::Simt(_) | Self::Mma(_) | Self::Wgmma(_) => None,
+        }
+    }
+
+    /// Steps of a part of the sums, and how many parts there are then: parts are whole steps, so that only the last one may have
+    /// a rest.
+    fn parts(self, problem: &Problem, wanted: u64) -> (u64, u64) {
+        let depth = self.depth(problem.a.dtype);
+        let part = problem.k.div_ceil(wanted).next_multiple_of(depth.into()).max(1);
+        (part, problem.k.div_ceil(part).max(1))
     }
 
     fn clocks(self, work: &Work, num_parts: u64) -> f64 {
@@ -67,13 +88,14 @@ impl Code {
             Self::Simt(tile) => cost::clocks(work, tile, num_parts),
             Self::Mma(tile) => cost::warp_clocks(work, tile, num_parts),
             Self::Wgmma(tile) => cost::tensor_clocks(work, tile, num_parts),
+            Self::Turned(tile) => cost::turned_clocks(work, tile, num_parts),
         }
     }
 
     fn share_of_peak(self, work: &Work, clocks: f64) -> f64 {
         match self {
             Self::Simt(_) => cost::share_of_peak(work, clocks),
-            Self::Mma(_) | Self::Wgmma(_) => cost::tensor_share_of_peak(work, clocks),
+            Self::Mma(_) | Self::Wgmma(_) | Self::Turned(_) => cost::tensor_share_of_peak(work, clocks),
         }
     }
 }
@@ -84,6 +106,7 @@ impl fmt::Display for Code {
             Self::Simt(tile) => tile.fmt(f),
             Self::Mma(tile) => write!(f, "{tile}, on tensor cores"),
             Self::Wgmma(tile) => write!(f, "{tile}, on tensor cores"),
+            Self::Turned(tile) => write!(f, "{tile}, on tensor cores, turned"),
         }
     }
 }
@@ -111,6 +134,13 @@ pub struct Plan {
 
 /// The most parts that sums are split into.
 const MAX_PARTS: u64 = 64;
+
+/// Bytes of a factor that no second-level cache keeps beside others from launch to launch. Told that they come once, it keeps
+/// the other factor better: of 64 rows of 8,192 x 8,192 weights that is 0.7 us in 37 (H200, 2026-11-21).
+const READ_ONCE_BYTES: u64 = 32 << 20;
+
+/// Rows that one tile, or a cluster's two, have of a product that waits for its weights alone, at most.
+const FEW_ROWS: u64 = 128;
 
 /// Products that a part has at least: fewer are not worth the traffic of their sums.
 const LEAST_PART: u64 = 128;
@@ -147,7 +177,7 @@ impl Plan {
         let wgmma: Vec<_> = match lying(&problem, limits) {
             Some(_) => {
                 let tiles = WgmmaTile::ALL.into_iter().filter(|tile| has_registers(*tile, problem.a.dtype));
-                tiles.map(Code::Wgmma).collect()
+                tiles.map(Code::Wgmma).chain(of_few_rows(&problem, &epilogue)).collect()
             }
             None => Vec::new(),
         };
@@ -161,8 +191,11 @@ impl Plan {
         let takes_simt = (wgmma.is_empty() && mma.is_empty()) || is_planned;
         let codes = simt.filter(|_| takes_simt).chain(mma.into_iter().filter(|_| takes_mma)).chain(wgmma);
         let candidates = codes.flat_map(|code| {
-            let splits = (0..=most.ilog2()).map(|i| 1_u64 << i);
-            splits.map(|num_parts| (code.clocks(&work, num_parts), code, num_parts)).collect::<Vec<_>>()
+            let splits = match code.own_parts() {
+                Some(parts) => vec![parts],
+                None => (0..=most.ilog2()).map(|i| 1_u64 << i).collect(),
+            };
+            splits.into_iter().map(|num_parts| (code.clocks(&work, num_parts), code, num_parts)).collect::<Vec<_>>()
         });
         let (_, code, num_parts) = candidates.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles");
         Self::made(problem, epilogue, work, (code, num_parts as u32))
@@ -182,8 +215,12 @@ impl Plan {
     ) -> Result<Self, Error> {
         let work = check(&problem, &epilogue, limits)?;
         code.validate().map_err(refused)?;
-        let has_registers = |tile| has_registers(tile, problem.a.dtype);
-        if matches!(code, Code::Wgmma(tile) if lying(&problem, limits).is_none() || !has_registers(tile)) {
+        let is_possible = match code {
+            Code::Wgmma(tile) => lying(&problem, limits).is_some() && has_registers(tile, problem.a.dtype),
+            Code::Turned(tile) => lying(&problem, limits).is_some() && can_turn(tile, &problem, &epilogue),
+            Code::Simt(_) | Code::Mma(_) => true,
+        };
+        if !is_possible {
             return Err(refused(format!("{code} is not possible: {problem} as it lies, or the device")));
         }
         if matches!(code, Code::Mma(_)) && pieces(&problem, limits).is_none() {
@@ -196,10 +233,11 @@ impl Plan {
     }
 
     fn made(problem: Problem, epilogue: Epilogue, work: Work, (code, num_parts): (Code, u32)) -> Result<Self, Error> {
-        // Parts of whole steps, so that only the last one may have a rest.
-        let depth = code.depth(problem.a.dtype);
-        let part = problem.k.div_ceil(num_parts.into()).next_multiple_of(depth.into()).max(1);
-        let num_parts = problem.k.div_ceil(part).max(1) as u32;
+        let (part, num_parts) = code.parts(&problem, num_parts.into());
+        if code.own_parts().is_some_and(|own| own != num_parts) {
+            return Err(refused(format!("{code}: {num_parts} part(s) of {problem} are not one for each block")));
+        }
+        let num_parts = num_parts as u32;
         let clocks = code.clocks(&work, num_parts.into());
         let share_of_peak = code.share_of_peak(&work, clocks);
         let num_sms = work.num_sms as u32;
@@ -233,25 +271,33 @@ impl Plan {
             }
             // It says itself what shared memory it needs, as that of warpgroups does.
             Code::Mma(tile) => LaunchConfig::new(blocks as u32, tile.threads()),
-            Code::Wgmma(tile) => {
-                let Problem { m, n, .. } = self.problem;
-                let clusters = m.div_ceil((tile.cluster * tile.rows()).into())
+            Code::Wgmma(tile) | Code::Turned(tile) => {
+                let Problem { m, n, .. } = self.first().0;
+                let tiles = m.div_ceil((tile.cluster * tile.rows()).into())
                     * n.div_ceil(tile.columns.into())
-                    * self.problem.num_products()
-                    * u64::from(self.num_parts);
-                let resident = u64::from(self.num_sms / tile.cluster).max(1);
-                LaunchConfig::new(clusters.min(resident) as u32 * tile.cluster, tile.threads())
+                    * self.problem.num_products();
+                let clusters = match self.code.own_parts() {
+                    // Blocks come as others go: the slowest multiprocessor then does less.
+                    Some(_) => tiles,
+                    None => (tiles * u64::from(self.num_parts)).min(u64::from(self.num_sms / tile.cluster).max(1)),
+                };
+                LaunchConfig::new(clusters as u32 * tile.cluster * tile.split, tile.threads())
             }
         })
     }
 
-    /// The launch that adds the sums of the parts, if there are several.
+    /// Whether a second launch adds the sums of the parts.
+    pub(super) const fn has_fold(&self) -> bool {
+        self.num_parts > 1 && self.code.own_parts().is_none()
+    }
+
+    /// The launch that adds the sums of the parts, if there are several and the first one does not.
     #[must_use]
     pub fn fold(&self) -> Option<LaunchConfig> {
         let results = self.num_results();
         let width = fold_parts::width(self.problem.n);
         let blocks = results.div_ceil((fold_parts::BLOCK * width).into());
-        (self.num_parts > 1 && blocks > 0).then(|| LaunchConfig::new(blocks as u32, fold_parts::BLOCK))
+        (self.has_fold() && blocks > 0).then(|| LaunchConfig::new(blocks as u32, fold_parts::BLOCK))
     }
 
     /// Elements of the result.
@@ -264,7 +310,7 @@ impl Plan {
     #[must_use]
     pub fn workspace_words(&self) -> u64 {
         let bytes = u64::from(self.num_parts) * self.num_results() * self.accumulator().bytes();
-        if self.num_parts > 1 { bytes.div_ceil(8) } else { 0 }
+        if self.has_fold() { bytes.div_ceil(8) } else { 0 }
     }
 
     /// The additions that a sum goes through at most: its share of the error bound.
@@ -275,7 +321,10 @@ impl Plan {
 
     /// The problem of the launch that multiplies: where the sums are split, its result are sums in the workspace.
     pub(super) fn first(&self) -> (Problem, Epilogue) {
-        if self.num_parts == 1 {
+        if matches!(self.code, Code::Turned(_)) {
+            return (self.problem.turned(), self.epilogue.clone());
+        }
+        if !self.has_fold() {
             return (self.problem.clone(), self.epilogue.clone());
         }
         let Problem { m, n, batch, .. } = self.problem;
@@ -318,6 +367,8 @@ impl Plan {
         // Copies store whole groups of 16 bytes: on an H200 they overwrite what lies behind a row that ends inside of one.
         let is_copied = matches!(c.dtype, Dtype::F16 | Dtype::Bf16)
             && n.is_multiple_of(8)
+            && tile.split == 1
+            && tile.columns.is_multiple_of(64)
             && wgmma::is_fine(&c, m, n, batch)
             && c.batch_strides_differ(batch);
         let lying = factors(&first).expect("plans with warpgroups are made for factors that copies bring");
@@ -334,6 +385,10 @@ impl Plan {
             } else {
                 tile.rows()
             },
+            read_once: [(m, n), (n, m)].map(|(lines, others)| {
+                let bytes = lines * first.k * a.dtype.bytes();
+                first.num_products() == 1 && others <= FEW_ROWS && bytes >= READ_ONCE_BYTES
+            }),
             ending: Ending::new(&first, &epilogue),
         }
     }
@@ -375,9 +430,48 @@ fn suits_tensor_cores(problem: &Problem) -> bool {
     !is_full_single && problem.m > 0 && problem.n > 0 && problem.k > 0 && problem.num_products() > 0
 }
 
-/// Whether the sums' sums of 8-bit floats leave room for the sums.
+/// What warpgroups do for few rows beside their other tiles: where the sums are long enough to fill a ring of stages, and
+/// parts of them are one for each block. Each has an order of its own, but for what does not split them.
+fn of_few_rows(problem: &Problem, epilogue: &Epilogue) -> Vec<Code> {
+    let dtype = problem.a.dtype;
+    let tiles = WgmmaTile::of_few_rows(problem.m).iter().copied().filter(|tile| has_registers(*tile, dtype));
+    let columns = problem.m.next_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 });
+    let turned = [1, 2].map(|split| WgmmaTile::turned(columns.min(MOST_TURNED) as u32, split));
+    let turned = turned.into_iter().filter(|tile| columns <= MOST_TURNED && can_turn(*tile, problem, epilogue));
+    let is_long = |code: &Code, stages: u32, parts: u64| {
+        let depth = u64::from(stages * code.depth(dtype));
+        problem.k >= depth * parts && code.parts(problem, parts).1 == parts
+    };
+    let is_possible = |code: &Code| match *code {
+        Code::Wgmma(tile) | Code::Turned(tile) => {
+            is_long(code, tile.stages, tile.split.into())
+                && (problem.rows == Rows::Planned || code.own_parts().is_none())
+        }
+        Code::Simt(_) | Code::Mma(_) => false,
+    };
+    tiles.map(Code::Wgmma).chain(turned.map(Code::Turned)).filter(is_possible).collect()
+}
+
+/// The most rows that stand in the columns of a tile.
+const MOST_TURNED: u64 = 32;
+
+/// Whether a product can be computed turned: rows then lie as steps, and nothing looks at places of the result.
+fn can_turn(tile: WgmmaTile, problem: &Problem, epilogue: &Epilogue) -> bool {
+    let dtype = problem.a.dtype;
+    has_registers(tile, dtype)
+        && tile.columns.is_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 })
+        && factors(problem).is_some_and(|lying| lying[0] == Lying::Steps)
+        && !epilogue.steps().iter().any(|step| matches!(step, Step::Apply(_)))
+}
+
+/// Whether elements are integers of eight bits, of which products have a multiple of 16 columns.
+const fn is_eight_bits(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::I8 | Dtype::U8)
+}
+
+/// Whether the sums' sums of 8-bit floats leave room for the sums, and are taken often enough.
 fn has_registers(tile: WgmmaTile, dtype: Dtype) -> bool {
-    !is_promoted(dtype) || tile.columns <= 192
+    !is_promoted(dtype) || (tile.columns <= 192 && tile.panels == 1)
 }
 
 /// Whether sums of a stage are added up outside of the tensor cores: those keep about 14 bits of sums of 8-bit floats.

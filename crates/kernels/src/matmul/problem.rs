@@ -148,6 +148,13 @@ impl Problem {
         }
     }
 
+    /// The problem whose result is this one's with rows and columns exchanged.
+    pub(super) fn turned(&self) -> Self {
+        let [a, b, c] = [self.b, self.a, self.c].map(Matrix::transposed);
+        let inputs = self.inputs.iter().copied().map(Matrix::transposed).collect();
+        Self { m: self.n, n: self.m, a, b, c, inputs, ..*self }
+    }
+
     /// Products of the batch.
     #[must_use]
     pub fn num_products(&self) -> u64 {

@@ -13,6 +13,8 @@ pub(crate) struct Bands {
     cluster: u32,
     /// Rows of clusters that a band has.
     band: u32,
+    /// Whether the blocks of a cluster take parts of one tile's sums in place of tiles.
+    is_split: bool,
     sizes: Array<u32, SIZES>,
     /// Rows of clusters, and columns of blocks.
     down: Val<u32>,
@@ -34,12 +36,18 @@ impl Bands {
     pub(crate) fn new(block: [u32; 2], cluster: u32, band: u32, sizes: Array<u32, SIZES>) -> Self {
         let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
         let (down, across) = (tiles(sizes.at(0), cluster * block[0]), tiles(sizes.at(1), block[1]));
-        Self { block, cluster, band, sizes, down, across }
+        Self { block, cluster, band, is_split: false, sizes, down, across }
+    }
+
+    /// The same where the blocks of a cluster share each tile, the part of its sums being a block's rank.
+    pub(crate) fn split(self) -> Self {
+        Self { is_split: true, ..self }
     }
 
     /// Pieces of work, each for a cluster.
     pub(crate) fn num(&self) -> Val<u32> {
-        self.down * self.across * self.sizes.at(4) * self.sizes.at(5) * self.sizes.at(6) * self.sizes.at(7)
+        let parts = if self.is_split { Val::constant(1) } else { self.sizes.at(4) };
+        self.down * self.across * parts * self.sizes.at(5) * self.sizes.at(6) * self.sizes.at(7)
     }
 
     /// The work number `i` of one product in one part, all columns of a row side by side: for rows that are gathered, and
@@ -59,10 +67,15 @@ impl Bands {
 
     /// The work number `i` of the block with a rank in its cluster.
     pub(crate) fn work(&self, i: Val<u32>, rank: Val<u32>) -> Work {
-        let Self { block: [block_m, block_n], cluster, band: most, sizes, down, across } = *self;
+        let Self { block: [block_m, block_n], cluster, band: most, is_split, sizes, down, across } = *self;
         let (k, part_len, parts) = (sizes.at(2), sizes.at(3), sizes.at(4));
         let (rest, i) = divide(i, down * across);
-        let (flat, part) = divide(rest, parts);
+        let (flat, part, rank) = if is_split {
+            (rest, rank, Val::constant(0))
+        } else {
+            let (flat, part) = divide(rest, parts);
+            (flat, part, rank)
+        };
         let (rest, inner) = divide(flat, sizes.at(7));
         let (outer, middle) = divide(rest, sizes.at(6));
         let (band, in_band) = divide(i, across * most);

@@ -2,7 +2,7 @@
 
 use warpfold_device::Device;
 use warpfold_kernels::Dtype;
-use warpfold_kernels::matmul::{Activation, Code, Epilogue, Matrix, Problem, Singles, WgmmaTile};
+use warpfold_kernels::matmul::{Activation, Code, Epilogue, Matrix, Plan, Problem, Rows, Singles, WgmmaTile};
 
 use crate::case::{self, Case};
 
@@ -112,6 +112,132 @@ fn sums_may_be_split_into_parts() {
         for parts in [2, 3, 7] {
             check(device, WgmmaTile::FLAT, parts, Case::of(problem(Dtype::Bf16, Dtype::Bf16, 33, 130, 600)));
             check(device, WgmmaTile::MEDIUM, parts, Case::of(problem(Dtype::F16, Dtype::F32, 130, 70, 449)));
+        }
+    });
+}
+
+/// Factors with steps of the sums side by side.
+fn of_steps(dtype: Dtype, to: Dtype, m: u64, n: u64, k: u64) -> Problem {
+    Problem { b: padded(dtype, k).transposed(), ..problem(dtype, to, m, n, k) }
+}
+
+#[test]
+fn few_rows_stand_in_a_tile_s_columns() {
+    on_every_device(|device| {
+        let turned = |columns, split| (Code::Turned(WgmmaTile::turned(columns, split)), split);
+        for (m, n, k, split) in [(1_u64, 130, 600, 2), (9, 65, 257, 2), (31, 70, 1030, 1)] {
+            let plan = turned(m.next_multiple_of(8) as u32, split);
+            for to in [Dtype::Bf16, Dtype::F32] {
+                case::check(device, &Case { plan: Some(plan), ..Case::of(of_steps(Dtype::Bf16, to, m, n, k)) });
+            }
+        }
+        // More of them than columns, a right factor that lies in rows, integers.
+        let many = Case { plan: Some(turned(8, 2)), ..Case::of(of_steps(Dtype::F16, Dtype::F32, 20, 70, 300)) };
+        let rows = Case { plan: Some(turned(16, 2)), ..Case::of(problem(Dtype::Bf16, Dtype::Bf16, 10, 72, 300)) };
+        let integers = Case { plan: Some(turned(16, 1)), ..Case::of(of_steps(Dtype::I8, Dtype::I32, 3, 70, 600)) };
+        for case in [many, rows, integers] {
+            case::check(device, &case);
+        }
+    });
+}
+
+#[test]
+fn blocks_of_a_cluster_share_a_tile_s_sums() {
+    on_every_device(|device| {
+        for (m, n, k) in [(3, 65, 300), (100, 130, 257)] {
+            for tile in [WgmmaTile::TALL, WgmmaTile { split: 2, ..WgmmaTile::DEEP }] {
+                check(device, tile, 2, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k)));
+            }
+        }
+        let lines = problem(Dtype::F16, Dtype::F32, 70, 72, 300);
+        check(device, WgmmaTile::TALL, 2, Case::of(Problem { a: padded(Dtype::F16, 70).transposed(), ..lines }));
+    });
+}
+
+#[test]
+fn a_stage_may_have_several_panels() {
+    on_every_device(|device| {
+        for (m, n, k) in [(63, 65, 257), (100, 130, 400)] {
+            for tile in [WgmmaTile::DEEP, WgmmaTile { stages: 4, panels: 2, ..WgmmaTile::PAIR }] {
+                check(device, tile, 1, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k)));
+            }
+        }
+        check(device, WgmmaTile::DEEP, 1, Case::of(problem(Dtype::Bf16, Dtype::F32, 60, 72, 300)));
+        check(device, WgmmaTile::DEEP, 2, Case::of(problem(Dtype::Bf16, Dtype::F32, 60, 72, 600)));
+    });
+}
+
+#[test]
+fn a_turned_product_has_the_same_batches_and_ends() {
+    on_every_device(|device| {
+        let (m, n, k) = (10, 72, 600);
+        let plain = of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k);
+        let bias = Matrix { row_stride: 0, ..Matrix::rows(Dtype::F32, n) };
+        let rows = Matrix { row_stride: 1, column_stride: 0, ..bias };
+        let problem = Problem { inputs: vec![bias, rows, Matrix::rows(Dtype::Bf16, n)], ..plain.clone() };
+        let epilogue = Epilogue::new().scale(0.5).add().multiply().activate(Activation::Relu).add();
+        let finish = |sum: f64, more: &[f64]| ((0.5 * sum + more[0]) * more[1]).max(0.0) + more[2];
+        let (mk, mn) = ((m * k) as i64, (m * n) as i64);
+        let a = Matrix { batch_strides: [0, 0, mk], ..plain.a };
+        let c = Matrix { batch_strides: [0, 0, mn], ..plain.c };
+        for split in [1, 2] {
+            let plan = Some((Code::Turned(WgmmaTile::turned(16, split)), split));
+            let batch = Problem { batch: [1, 1, 3], a, c, ..plain.clone() };
+            case::check(device, &Case { plan, ..Case::of(batch) });
+            case::check(device, &Case { plan, epilogue: epilogue.clone(), finish, ..Case::of(problem.clone()) });
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_turned_or_shared_is_refused() {
+    on_every_device(|device| {
+        let plan = |problem: &Problem, epilogue: &Epilogue, code, parts| {
+            Plan::with(problem.clone(), epilogue.clone(), device.limits(), code, parts).map(|plan| plan.num_parts)
+        };
+        let (plain, none) = (of_steps(Dtype::Bf16, Dtype::Bf16, 8, 64, 2048), Epilogue::new());
+        let turned = |split| Code::Turned(WgmmaTile::turned(8, split));
+        assert_eq!(plan(&plain, &none, turned(2), 2).unwrap(), 2);
+        assert!(plan(&plain, &none, turned(2), 1).is_err(), "two blocks share the sums");
+        assert!(plan(&plain, &none, turned(1), 2).is_err(), "one block has all of them");
+        let short = of_steps(Dtype::Bf16, Dtype::Bf16, 8, 64, 200);
+        assert!(plan(&short, &none, turned(2), 2).is_err(), "the second block would have none");
+        let lines = Problem { a: padded(Dtype::Bf16, 8).transposed(), ..plain.clone() };
+        assert!(plan(&lines, &none, turned(1), 1).is_err(), "rows do not lie as steps");
+        let own = Epilogue::new().apply("own", |value, _, _| value);
+        assert!(plan(&plain, &own, turned(1), 1).is_err(), "the function would see rows for columns");
+        let floats = of_steps(Dtype::F8E4M3, Dtype::F32, 8, 64, 2048);
+        assert!(plan(&floats, &none, turned(1), 1).is_err(), "sums of long stages of 8-bit floats lose precision");
+        let integers = of_steps(Dtype::I8, Dtype::I32, 8, 64, 2048);
+        assert!(plan(&integers, &none, turned(1), 1).is_err(), "their products have 16 columns at least");
+    });
+}
+
+#[test]
+fn few_rows_of_large_weights_go_their_own_ways() {
+    on_every_device(|device| {
+        let code = |m, n, k| {
+            let problem = of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k);
+            let invariant = Problem { rows: Rows::Invariant, ..problem.clone() };
+            let plan = |problem| Plan::new(problem, Epilogue::new(), device.limits()).unwrap();
+            // What splits the sums, or may add in another order, is not for rows whose bits shall not depend on their number.
+            assert!(plan(invariant.clone()).num_parts == 1 && !matches!(plan(invariant).code, Code::Turned(_)));
+            plan(problem).code
+        };
+        for m in [2, 16, 32] {
+            assert!(matches!(code(m, 8192, 8192), Code::Turned(WgmmaTile { split: 1, .. })));
+            assert!(matches!(code(m, 4096, 14_336), Code::Turned(WgmmaTile { split: 2, .. })));
+        }
+        assert_eq!(code(64, 8192, 8192), Code::Wgmma(WgmmaTile::DEEP));
+        assert_eq!(code(64, 2048, 8192), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
+        assert_eq!(code(64, 4096, 14_336), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
+        assert_eq!(code(128, 8192, 8192), Code::Wgmma(WgmmaTile::PAIR));
+        assert_eq!(code(128, 4096, 14_336), Code::Wgmma(WgmmaTile::TALL));
+        // Small blocks come as others go.
+        assert!(matches!(code(1, 28_672, 8192), Code::Mma(_)));
+        for m in [256, 512] {
+            let Code::Wgmma(tile) = code(m, 8192, 8192) else { panic!("warpgroups multiply") };
+            assert!(WgmmaTile::ALL.contains(&tile), "{m}: {tile}");
         }
     });
 }

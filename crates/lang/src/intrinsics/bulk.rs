@@ -35,7 +35,12 @@ pub(crate) struct Source<'a> {
     pub(crate) coordinates: &'a [Raw],
     /// For a map in im2col mode: the filter's offsets, `u16`, innermost dimension first.
     pub(crate) offsets: Option<&'a [Raw]>,
+    /// Whether the second-level cache shall give it up first.
+    pub(crate) is_read_once: bool,
 }
+
+/// The cache policy that `createpolicy.fractional.L2::evict_first` makes for all of what is read.
+const EVICT_FIRST: u64 = 0x12f0_0000_0000_0000;
 
 /// `cp.async.bulk.tensor` from global to shared memory. With a mask of blocks of the cluster, into all of them.
 pub(crate) fn load(r: &mut Recorder, to: Location, from: Source<'_>, barrier: Location, blocks: Option<Raw>) {
@@ -45,11 +50,13 @@ pub(crate) fn load(r: &mut Recorder, to: Location, from: Source<'_>, barrier: Lo
     let mut modifiers = vec!["async", "bulk", "tensor", dims, "shared::cluster", "global", mode];
     modifiers.push("mbarrier::complete_tx::bytes");
     modifiers.extend(blocks.map(|_| "multicast::cluster"));
+    modifiers.extend(from.is_read_once.then_some("L2::cache_hint"));
     let mut operands = vec![address(r, to), place(r, from.map, from.coordinates), address(r, barrier)];
     if let Some(offsets) = from.offsets {
         operands.push(ptx::Operand::Vector(offsets.iter().map(|o| r.in_register(Type::U16, *o)).collect()));
     }
     operands.extend(blocks.map(|mask| r.in_register(Type::U16, mask)));
+    operands.extend(from.is_read_once.then(|| r.in_register(Type::U64, Raw::Const(EVICT_FIRST))));
     r.push(Opcode::Cp, &modifiers, operands);
 }
 

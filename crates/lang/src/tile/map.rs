@@ -22,6 +22,7 @@ use crate::{ErrorKind, Operand, Val};
 /// first. Copies are started by one thread.
 pub struct TensorMap<T> {
     address: Val<u64>,
+    is_read_once: bool,
     element: PhantomData<fn() -> T>,
 }
 
@@ -40,11 +41,18 @@ impl<T: Element> Received for TensorMap<T> {
             crate::params::declare::<Self>(r, position);
             memory::param_address(r, position)
         });
-        Self { address: Val::from_raw(address), element: PhantomData }
+        Self { address: Val::from_raw(address), is_read_once: false, element: PhantomData }
     }
 }
 
 impl<T: Element> TensorMap<T> {
+    /// The map whose loads tell the second-level cache to give up what they brought before all else: for a tensor that every
+    /// launch reads once, beside others that it reads again and again.
+    #[must_use]
+    pub const fn read_once(self) -> Self {
+        Self { is_read_once: true, ..self }
+    }
+
     /// Brings the map itself near: at the start of a kernel.
     #[track_caller]
     pub fn prefetch(self) {
@@ -56,7 +64,7 @@ impl<T: Element> TensorMap<T> {
     #[track_caller]
     pub fn load<const D: usize>(self, to: Shared<T>, at: [impl Index; D], barrier: Barrier) {
         let at = coordinates(at);
-        let source = Source { map: self.address.raw(), coordinates: &at, offsets: None };
+        let source = self.source(&at, None);
         with(|r| bulk::load(r, to.location(), source, barrier.place().location(), None));
     }
 
@@ -71,7 +79,7 @@ impl<T: Element> TensorMap<T> {
         blocks: impl Operand<u16>,
     ) {
         let at = coordinates(at);
-        let source = Source { map: self.address.raw(), coordinates: &at, offsets: None };
+        let source = self.source(&at, None);
         let blocks = blocks.val().raw();
         with(|r| bulk::load(r, to.location(), source, barrier.place().location(), Some(blocks)));
     }
@@ -92,7 +100,7 @@ impl<T: Element> TensorMap<T> {
                 r.fail(ErrorKind::Misuse(format!("{O} offsets for {D} coordinates: im2col has two fewer, from 3 on")));
             }
         });
-        let source = Source { map: self.address.raw(), coordinates: &at, offsets: Some(&offsets) };
+        let source = self.source(&at, Some(&offsets));
         with(|r| bulk::load(r, to.location(), source, barrier.place().location(), None));
     }
 
@@ -120,6 +128,10 @@ impl<T: Element> TensorMap<T> {
         for (right, panel) in to.panels() {
             self.load_multicast(panel, [column + right, row], barrier, blocks);
         }
+    }
+
+    fn source<'a>(self, coordinates: &'a [Raw], offsets: Option<&'a [Raw]>) -> Source<'a> {
+        Source { map: self.address.raw(), coordinates, offsets, is_read_once: self.is_read_once }
     }
 
     /// Starts to store the box at these coordinates from shared memory; [`bulk_commit`] and [`bulk_wait`] tell when it is done.

@@ -172,13 +172,13 @@ fn copied() -> Kernel<(TensorMap<bf16>, TensorMap<bf16>, u32)> {
         sync_threads();
         when(linear_thread_idx().eq(0), || {
             full.arrive_expect(through.bytes());
-            from.load_tile(through, row, 64, full);
+            from.read_once().load_tile(through, row, 64, full);
             full.wait(0);
             to.store_tile(through, row, 64);
             bulk_commit();
             bulk_wait_read(0);
             full.arrive_expect(3 * through.bytes() / 2);
-            from.load_tile_multicast(through, row, 64, full, 1);
+            from.read_once().load_tile_multicast(through, row, 64, full, 1);
             let (_, first) = through.panels().next().expect("a tile has a panel");
             from.load_im2col(first, [0, -1, -1, 0], [2_u16, 1], full);
             full.wait(1);

@@ -10,6 +10,7 @@ use warpfold_lang::{
     wgmma_commit, wgmma_fence, wgmma_wait, when, when_else,
 };
 
+use super::exchange::Exchange;
 use super::maps::Lying;
 use super::source::{Arrival, Factor, Source, Walk};
 use super::tile::{ROW_BYTES, WgmmaTile};
@@ -55,15 +56,18 @@ pub struct WgmmaConfiguration {
     /// Rows of the left factor that copies bring, a multiple of 8: where there are fewer than a tile has, the others are zero
     /// from the start. (Copies of rows outside of a matrix take their time: 16 rows took 1.3 times as long as 64.)
     pub rows: u32,
+    /// Which factors pass by once and are too large for a cache to keep.
+    pub read_once: [bool; 2],
     /// What is done to the sums.
     pub ending: Ending,
 }
 
 /// Calls `body` for each piece of work of this block.
 fn each_work(tile: WgmmaTile, is_gathered: bool, sizes: Array<u32, SIZES>, body: &dyn Fn(&Work)) {
-    let WgmmaTile { columns, cluster, band, .. } = tile;
+    let WgmmaTile { columns, cluster, split, band, .. } = tile;
     let bands = Bands::new([tile.rows(), columns], cluster, band, sizes);
-    let (rank, first, step) = match cluster {
+    let bands = if split > 1 { bands.split() } else { bands };
+    let (rank, first, step) = match cluster * split {
         1 => (Val::constant(0), block_idx().x, grid_dim().x),
         _ => (cluster_block_rank(), cluster_idx().x, num_clusters().x),
     };
@@ -77,12 +81,13 @@ pub fn wgmma<T: Multiplicand>(configuration: &WgmmaConfiguration) -> Wgmma<T>
 where
     T::Sum: Accumulator + Sum,
 {
-    let WgmmaConfiguration { tile: shape, lying, is_batch, copied, is_promoted, walk, rows, ending, .. } =
+    let WgmmaConfiguration { tile: shape, lying, is_batch, copied, is_promoted, walk, rows, read_once, ending, .. } =
         configuration.clone();
     if let Err(rule) = shape.validate() {
         panic!("{rule}");
     }
-    let WgmmaTile { consumers, columns, cluster, .. } = shape;
+    let WgmmaTile { consumers, columns, cluster, panels, split, .. } = shape;
+    let blocks = cluster * split;
     // Stages with shorter rows are as many more.
     let row_bytes = walk.map_or(ROW_BYTES, |walk| walk.row_bytes);
     let (depth, stages) = (row_bytes / T::BYTES, shape.stages * (ROW_BYTES / row_bytes));
@@ -104,8 +109,9 @@ where
             None => [Source::Matrix(repeats(0)), Source::Matrix(repeats(1))],
             Some(walk) => Source::of_walk(walk, strides),
         };
-        let of_a = Factor::new(a, lying[0], stages, shape.rows(), depth, source_a);
-        let of_b = Factor::new(b, lying[1], stages, columns, depth, source_b);
+        let [a, b] = [(a, read_once[0]), (b, read_once[1])].map(|(map, once)| if once { map.read_once() } else { map });
+        let of_a = Factor::new(a, lying[0], [stages, panels], [shape.rows(), depth], source_a);
+        let of_b = Factor::new(b, lying[1], [stages, panels], [columns, depth], source_b);
         // Barriers
         let pipeline = Pipeline::new(stages);
         when(thread_idx().x.eq(0), || {
@@ -116,7 +122,7 @@ where
         if rows < shape.rows() {
             of_a.clear_from(rows, shape.threads());
         }
-        let sync_all = || if cluster > 1 { cluster_sync() } else { sync_threads() };
+        let sync_all = || if blocks > 1 { cluster_sync() } else { sync_threads() };
         sync_all();
         // What lies above runs while the launch before this one ends; all memory is behind this line.
         wait_for_dependencies();
@@ -133,15 +139,17 @@ where
             let mine = if cluster > 1 { cluster_block_rank() * shared_columns } else { Val::constant(0) };
             let copy = |work: &Work| {
                 let (first_a, first_b) = (of_a.line(work.row), of_b.line(work.column + mine));
-                range(work.begin, work.end, depth, |step| {
+                range(work.begin, work.end, panels * depth, |step| {
                     pipeline.acquire(at);
-                    let (tile_a, tile_b) = (of_a.stages.at(at.stage()), of_b.stages.at(at.stage()));
-                    pipeline.full(at).arrive_expect(rows * depth * T::BYTES + tile_b.bytes());
+                    pipeline.full(at).arrive_expect(panels * (rows + columns) * depth * T::BYTES);
                     let arrival = Arrival { pipeline, at, blocks: None };
-                    of_a.copy(tile_a, first_a, step, work, arrival);
-                    let tile_b = of_b.lines_from(tile_b, mine, shared_columns);
                     let blocks = (cluster > 1).then_some((1 << cluster) - 1);
-                    of_b.copy(tile_b, first_b, step, work, Arrival { blocks, ..arrival });
+                    for panel in 0..panels {
+                        let step = if panel == 0 { step } else { step + panel * depth };
+                        of_a.copy(of_a.panel(at, panel), first_a, step, work, arrival);
+                        let tile_b = of_b.lines_from(of_b.panel(at, panel), mine, shared_columns);
+                        of_b.copy(tile_b, first_b, step, work, Arrival { blocks, ..arrival });
+                    }
                     at.advance();
                 });
             };
@@ -155,6 +163,7 @@ where
             let sums = WarpgroupSums::<T>::new(columns);
             let totals = is_promoted.then(|| Totals::new(&sums));
             let first = (warpgroup - 1) * 64;
+            let exchange = (split > 1).then(|| Exchange::new(shape));
             let store = copied.map(|dtype| Store::new(dtype, consumers, columns));
             each_work(shape, walk.is_some(), sizes, &|work| {
                 // What the epilogue reads once for all is under way while the sums are made.
@@ -163,14 +172,19 @@ where
                 let outputs = Outputs { result, inputs, strides: ends, scalars };
                 let finish = Finish::<T::Sum>::new(&ending, outputs, [sizes.at(0), sizes.at(1)], work.position);
                 totals.iter().for_each(Totals::clear);
-                range(work.begin, work.end, depth, |step| {
+                range(work.begin, work.end, panels * depth, |step| {
                     pipeline.wait(at);
-                    let a = of_a.lines_from(of_a.stages.at(at.stage()), first, 64);
-                    let b = of_b.stages.at(at.stage());
-                    let factors = Operands { a, a_major: of_a.lying.major(), b, b_major: of_b.lying.major() };
+                    let factors = (0..panels).map(|panel| {
+                        let a = of_a.lines_from(of_a.panel(at, panel), first, 64);
+                        let b = of_b.panel(at, panel);
+                        Operands { a, a_major: of_a.lying.major(), b, b_major: of_b.lying.major() }
+                    });
+                    let factors: Vec<_> = factors.collect();
                     let keep = if is_promoted { Val::constant(false) } else { step.ne(work.begin) };
                     wgmma_fence();
-                    sums.add_product(&factors, keep);
+                    for (panel, factors) in factors.iter().enumerate() {
+                        sums.add_product(factors, if panel == 0 { keep } else { Val::constant(true) });
+                    }
                     wgmma_commit();
                     wgmma_wait(0);
                     release(pipeline, at, cluster);
@@ -179,7 +193,7 @@ where
                 });
                 // Epilogue
                 let pairs = totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums));
-                match (&store, walk) {
+                let finish_pairs = |pairs: Pairs<T::Sum>| match (&store, walk) {
                     (None, Some(walk)) if walk.has_planes => {
                         let pixels = strides.at(0).cast::<u32>() * strides.at(1).cast::<u32>();
                         finish_planes(
@@ -196,6 +210,10 @@ where
                         }
                     }
                     (Some(store), _) => store.store(c, &finish, pairs, work, first, is_batch),
+                };
+                match exchange {
+                    Some(exchange) => exchange.fold(&pairs, finish_pairs),
+                    None => finish_pairs(pairs),
                 }
             });
             store.iter().for_each(Store::end);
@@ -207,7 +225,7 @@ where
         }
     };
     let kernel = kernel(name(configuration), body).required_block(shape.threads()).min_blocks(1);
-    if cluster > 1 { kernel.cluster(cluster) } else { kernel }
+    if blocks > 1 { kernel.cluster(blocks) } else { kernel }
 }
 
 /// Stores the results of pixels of image after image, each of whose channels is a plane of `pixels`.
@@ -231,14 +249,17 @@ fn finish_planes<S: Accumulator>(
 }
 
 fn name(configuration: &WgmmaConfiguration) -> String {
-    let WgmmaConfiguration { dtype, tile, lying, is_batch, copied, is_promoted, walk, rows, ending } = configuration;
+    let WgmmaConfiguration { dtype, tile, lying, is_batch, copied, is_promoted, walk, rows, read_once, ending } =
+        configuration;
     let flag = |is: bool, name: &'static str| if is { name } else { "" };
     format!(
-        "matmul_wgmma_{}x{}x{}_c{}_{dtype}_{}{}{}{}{}{}_{}",
+        "matmul_wgmma_{}x{}x{}_c{}{}{}_{dtype}_{}{}{}{}{}{}{}_{}",
         tile.rows(),
         tile.columns,
         tile.stages,
         tile.cluster,
+        if tile.panels > 1 { format!("_p{}", tile.panels) } else { String::new() },
+        if tile.split > 1 { format!("_s{}", tile.split) } else { String::new() },
         lying[0].key(),
         lying[1].key(),
         flag(*is_batch, "_batch"),
@@ -246,6 +267,12 @@ fn name(configuration: &WgmmaConfiguration) -> String {
         flag(*is_promoted, "_promoted"),
         if *rows < tile.rows() { format!("_m{rows}") } else { String::new() }
             + &walk.as_ref().map(Walk::key).unwrap_or_default(),
+        match read_once {
+            [false, false] => "",
+            [true, false] => "_once_a",
+            [false, true] => "_once_b",
+            [true, true] => "_once",
+        },
         ending.key()
     )
 }
@@ -260,7 +287,7 @@ fn release(pipeline: Pipeline, at: Cursor, cluster: u32) {
 }
 
 /// Pairs of neighbours of a row, with their places in a warpgroup's 64 rows.
-type Pairs<S> = Vec<(Val<u32>, Val<u32>, [Val<S>; 2])>;
+pub(super) type Pairs<S> = Vec<(Val<u32>, Val<u32>, [Val<S>; 2])>;
 
 /// Sums of the sums of stages.
 struct Totals<S: Sum> {

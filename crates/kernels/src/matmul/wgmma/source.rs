@@ -52,8 +52,9 @@ impl Walk {
 pub(super) struct Factor<T> {
     pub(super) map: TensorMap<T>,
     pub(super) lying: Lying,
-    pub(super) stages: Tiles<T>,
-    pub(super) source: Source,
+    stages: Tiles<T>,
+    panels: u32,
+    source: Source,
 }
 
 /// What a factor is.
@@ -91,13 +92,24 @@ pub(super) struct Arrival {
 }
 
 impl<T: Multiplicand> Factor<T> {
-    pub(super) fn new(map: TensorMap<T>, lying: Lying, stages: u32, lines: u32, depth: u32, source: Source) -> Self {
+    pub(super) fn new(
+        map: TensorMap<T>,
+        lying: Lying,
+        [stages, panels]: [u32; 2],
+        [lines, depth]: [u32; 2],
+        source: Source,
+    ) -> Self {
         let (rows, columns) = if lying == Lying::Steps { (lines, depth) } else { (depth, lines) };
         let swizzle = match &source {
             Source::Matrix(_) => Swizzle::Bytes128,
             Source::Pixels(walk, _) | Source::Filters(walk) => walk.swizzle(),
         };
-        Self { map, lying, stages: tiles(stages, rows, columns, swizzle), source }
+        Self { map, lying, stages: tiles(stages * panels, rows, columns, swizzle), panels, source }
+    }
+
+    /// A panel of the stage at which a thread is.
+    pub(super) fn panel(&self, at: Cursor, panel: u32) -> Tile<T> {
+        self.stages.at(if self.panels == 1 { at.stage() } else { at.stage() * self.panels + panel })
     }
 
     /// Makes all lines of every stage from one on zero, by all threads of the block: no copy brings them.

@@ -18,28 +18,37 @@ pub struct WgmmaTile {
     pub cluster: u32,
     /// Rows of clusters that are gone through together, column by column: what runs at once shares rows and columns.
     pub band: u32,
+    /// Pieces of 128 bytes of a line that a stage has: where a product waits for memory, long ones are brought faster.
+    pub panels: u32,
+    /// Blocks of a cluster that share a tile, each with a part of its sums: 1 or 2, and 1 where they share columns of `b`.
+    pub split: u32,
 }
 
 impl WgmmaTile {
     /// For large results: `tile_order`, the last rung of the ladder `hgemm`.
-    pub const LARGE: Self = Self { consumers: 2, columns: 256, stages: 3, cluster: 2, band: 8 };
+    pub const LARGE: Self = Self { consumers: 2, columns: 256, stages: 3, cluster: 2, band: 8, panels: 1, split: 1 };
     /// For large results of 8-bit floats, whose sums are kept twice: it loads a sixth less than 128 columns do. 8192^3 of f8e4m3
     /// takes 714 us, by [`ALONE`](Self::ALONE) 775 (H200, 2026-11-20).
     pub const WIDE: Self = Self { columns: 192, stages: 4, cluster: 1, ..Self::LARGE };
     /// For results of a few thousand rows and columns.
-    pub const MEDIUM: Self = Self { consumers: 2, columns: 128, stages: 5, cluster: 2, band: 8 };
+    pub const MEDIUM: Self = Self { consumers: 2, columns: 128, stages: 5, cluster: 2, band: 8, panels: 1, split: 1 };
     /// The same without a neighbour.
     pub const ALONE: Self = Self { cluster: 1, ..Self::MEDIUM };
     /// For few rows, or few tiles.
-    pub const FLAT: Self = Self { consumers: 1, columns: 128, stages: 6, cluster: 1, band: 8 };
+    pub const FLAT: Self = Self { consumers: 1, columns: 128, stages: 6, cluster: 1, band: 8, panels: 1, split: 1 };
     /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them. At 128 x 8192 x 8192 39 us, where
     /// [`FLAT`](Self::FLAT) takes 47 (H200, 2026-11-20).
     pub const PAIR: Self = Self { stages: 8, cluster: 2, ..Self::FLAT };
     /// For very few tiles.
-    pub const SMALL: Self = Self { consumers: 1, columns: 64, stages: 8, cluster: 1, band: 8 };
+    pub const SMALL: Self = Self { consumers: 1, columns: 64, stages: 8, cluster: 1, band: 8, panels: 1, split: 1 };
+
+    /// For up to 64 rows: 35.9 us at 64 x 8192 x 8192, where [`SMALL`](Self::SMALL) takes 37.1 (H200, 2026-11-21).
+    pub const DEEP: Self = Self { stages: 3, panels: 4, ..Self::SMALL };
+    /// For more, up to 128, and few columns: 35.1 us at 128 x 4096 x 14336, where two launches of other tiles take 41.0.
+    pub const TALL: Self = Self { consumers: 2, columns: 64, stages: 4, cluster: 1, band: 8, panels: 2, split: 2 };
 
     /// For the few filters of a convolution.
-    pub const NARROW: Self = Self { consumers: 2, columns: 64, stages: 8, cluster: 1, band: 8 };
+    pub const NARROW: Self = Self { consumers: 2, columns: 64, stages: 8, cluster: 1, band: 8, panels: 1, split: 1 };
 
     /// Every one that convolutions take, the largest first. Blocks that share filters wait for each other: on an H200 pairs
     /// took up to 1.25 times as long (49 x 35 x 35 x 128, 384 filters of 3 x 3, 2026-11-20).
@@ -50,6 +59,23 @@ impl WgmmaTile {
     pub const ALL: [Self; 7] =
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::ALONE, Self::PAIR, Self::FLAT, Self::SMALL];
 
+    /// Those that products of so few rows may take beside them.
+    pub(in crate::matmul) fn of_few_rows(rows: u64) -> &'static [Self] {
+        const UP_TO_64: [WgmmaTile; 2] = [WgmmaTile::DEEP, WgmmaTile { split: 2, ..WgmmaTile::DEEP }];
+        match rows {
+            0..=64 => &UP_TO_64,
+            65..=128 => &[Self::TALL],
+            _ => &[],
+        }
+    }
+
+    /// The tile of a turned product, in whose columns up to 32 rows stand: so many of them, and blocks that share its sums. A
+    /// multiprocessor has room for two of the smallest, so that a launch's blocks are there when those before them end.
+    #[must_use]
+    pub const fn turned(columns: u32, split: u32) -> Self {
+        Self { columns, stages: if columns <= 8 { 3 } else { 4 }, split, ..Self::DEEP }
+    }
+
     /// Rows of a block.
     #[must_use]
     pub const fn rows(self) -> u32 {
@@ -59,7 +85,7 @@ impl WgmmaTile {
     /// Steps of the sums that a stage has, for elements of so many bytes.
     #[must_use]
     pub const fn depth(self, element_bytes: u32) -> u32 {
-        ROW_BYTES / element_bytes
+        self.panels * ROW_BYTES / element_bytes
     }
 
     /// Threads of a block: a warpgroup that copies, and those that multiply.
@@ -68,10 +94,16 @@ impl WgmmaTile {
         128 * (1 + self.consumers)
     }
 
-    /// Bytes of shared memory: the stages, and the tile of halves that a copy stores.
+    /// Sums that a block receives from the other one that shares its tile: four of each thread for every other group of columns.
+    pub(super) const fn received(self) -> u32 {
+        (self.split - 1) * (self.columns / 8).div_ceil(2) * 512 * self.consumers
+    }
+
+    /// Bytes of shared memory: the stages, and the tile of halves that a copy stores or the sums of other blocks.
     #[must_use]
     pub const fn shared_bytes(self) -> u32 {
-        self.stages * ROW_BYTES * (self.rows() + self.columns) + 2 * self.rows() * self.columns
+        let end = if self.split > 1 { 4 * self.received() } else { 2 * self.rows() * self.columns };
+        self.stages * self.panels * ROW_BYTES * (self.rows() + self.columns) + end
     }
 
     /// Says what does not fit, if something does not.
@@ -82,10 +114,13 @@ impl WgmmaTile {
         let rules = [
             ((1..=2).contains(&self.consumers), "one or two warpgroups multiply"),
             ((1..=2).contains(&self.cluster), "a cluster has one or two blocks"),
+            ((1..=2).contains(&self.split), "one or two blocks share a tile's sums"),
+            (self.cluster == 1 || self.split == 1, "blocks share columns, or a tile"),
             (
-                self.columns.is_multiple_of(64 * self.cluster) && (64..=256).contains(&self.columns),
-                "columns are a multiple of 64 a block of the cluster, up to 256",
+                self.columns.is_multiple_of(8 * self.cluster) && (8..=256).contains(&self.columns),
+                "columns are a multiple of 8 a block of the cluster, up to 256",
             ),
+            (self.panels >= 1, "a stage has a panel"),
             (self.stages >= 2, "there are two stages at least"),
             (self.band >= 1, "a band has a row"),
             // Less a KiB for barriers.
@@ -101,7 +136,11 @@ impl WgmmaTile {
 impl fmt::Display for WgmmaTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{} in {} stages", self.rows(), self.columns, self.stages)?;
-        if self.cluster > 1 { write!(f, ", clusters of {}", self.cluster) } else { Ok(()) }
+        match (self.cluster, self.split) {
+            (1, 1) => Ok(()),
+            (1, split) => write!(f, ", sums shared by clusters of {split}"),
+            (cluster, _) => write!(f, ", clusters of {cluster}"),
+        }
     }
 }
 
@@ -111,7 +150,10 @@ mod tests {
 
     #[test]
     fn every_tile_keeps_the_rules() {
-        for tile in WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_CONVOLUTIONS) {
+        let few = [1, 128].into_iter().flat_map(|rows| WgmmaTile::of_few_rows(rows).to_vec());
+        let turned =
+            [8, 16, 24, 32].into_iter().flat_map(|columns| [1, 2].map(|split| WgmmaTile::turned(columns, split)));
+        for tile in WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_CONVOLUTIONS).chain(few).chain(turned) {
             assert_eq!(tile.validate(), Ok(()));
         }
         let broken = WgmmaTile { stages: 4, ..WgmmaTile::LARGE };

@@ -1,0 +1,57 @@
+//! Sums in two parts, added by the two blocks of a cluster that share a tile: each finishes every other group of columns.
+
+use warpfold_lang::{Shared, Val, cluster_block_rank, cluster_sync, dynamic_shared, thread_idx, warpgroup_idx, when};
+
+use super::kernel::Pairs;
+use super::tile::WgmmaTile;
+use crate::matmul::accumulator::Accumulator;
+
+/// Where a block receives the other part of the sums that it finishes.
+#[derive(Clone, Copy)]
+pub(super) struct Exchange<S> {
+    consumers: u32,
+    /// Four sums of each thread for each group of eight columns that the block finishes.
+    received: Shared<S>,
+}
+
+impl<S: Accumulator> Exchange<S> {
+    pub(super) fn new(tile: WgmmaTile) -> Self {
+        Self { consumers: tile.consumers, received: dynamic_shared(tile.received()) }
+    }
+
+    /// Gives every other group of columns to the other block, which finishes it, and the sums of both parts of the rest to `finish`.
+    /// All warps of the cluster that have not ended wait for each other in between: those that copy do not come here.
+    pub(super) fn fold(self, pairs: &Pairs<S>, finish: impl Fn(Pairs<S>)) {
+        let rank = cluster_block_rank();
+        // A thread has two rows of eight columns: two pairs.
+        let groups: Vec<_> = pairs.chunks_exact(2).collect();
+        let of_block = |block: u32| (0..).zip(groups.iter().skip(block as usize).step_by(2));
+        for other in 0..2 {
+            when(rank.ne(other), || {
+                for (i, group) in of_block(other) {
+                    let ([a, b], [c, d]) = (group[0].2, group[1].2);
+                    self.place(i).in_block(other).set_vec([a, b, c, d]);
+                }
+            });
+        }
+        cluster_sync();
+        for block in 0..2 {
+            when(rank.eq(block), || {
+                let finished = of_block(block).flat_map(|(i, group)| {
+                    let [a, b, c, d] = self.place(i).get_vec::<4>();
+                    let added = |(row, column, [left, right]): (_, _, [Val<S>; 2]), [a, b]: [Val<S>; 2]| {
+                        (row, column, [left + a, right + b])
+                    };
+                    [added(group[0], [a, b]), added(group[1], [c, d])]
+                });
+                finish(finished.collect());
+            });
+        }
+    }
+
+    /// Where a thread's sums of a group of columns arrive.
+    fn place(self, group: u32) -> Shared<S> {
+        let (thread, warpgroup) = (thread_idx().x & 127, warpgroup_idx() - 1);
+        self.received.at((group * self.consumers + warpgroup) * 512 + thread * 4)
+    }
+}
