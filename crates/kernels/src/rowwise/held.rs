@@ -39,6 +39,8 @@ pub(super) enum Groups {
     Fixed {
         /// The position of each group's first item.
         positions: Vec<Val<u32>>,
+        /// From one to the next.
+        step: u32,
         /// Whether the row has each group; `None` where it has all.
         has: Option<Vec<Val<bool>>>,
         of: Of,
@@ -189,18 +191,18 @@ impl<I: Registers + 'static> Held<I> {
         Held { items, groups: self.groups.clone() }
     }
 
-    /// Does something with each group for the last time: its position, whether the row has it (`None` if it is known to), its
-    /// items.
-    pub(super) fn for_each(&self, body: impl Fn(Val<u32>, Option<Val<bool>>, &[I])) {
+    /// Does something with each group for the last time: where it is, so far behind a position, whether the row has it (`None`
+    /// if it is known to), its items.
+    pub(super) fn for_each(&self, body: impl Fn((Val<u32>, u32), Option<Val<bool>>, &[I])) {
         match (&self.items, &self.groups) {
-            (Items::Kept(groups), Groups::Fixed { positions, has, .. }) => {
+            (Items::Kept(groups), Groups::Fixed { positions, step, has, .. }) => {
                 for (number, items) in groups.iter().enumerate() {
-                    body(positions[number], has.as_ref().map(|has| has[number]), items);
+                    body((positions[0], number as u32 * step), has.as_ref().map(|has| has[number]), items);
                 }
             }
             (items, groups) => groups.walk().each(Pass::Last, &|taken| {
                 let groups: Vec<_> = taken.iter().map(|at| items.group(0, *at)).collect();
-                taken.iter().zip(groups).for_each(|(at, items)| body(at.position, None, &items));
+                taken.iter().zip(groups).for_each(|(at, items)| body((at.position, 0), None, &items));
             }),
         }
     }

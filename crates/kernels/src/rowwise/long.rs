@@ -79,8 +79,8 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> A
             .map(|((input, offset), dtype)| input.at(offset * dtype.bytes()))
             .collect();
         let load = |i: Val<u64>| {
-            let items = source.load(&places(&bases, source.dtypes(), &runs, i), vector);
-            (items, columns.load(&places(column_inputs, columns.dtypes(), &column_runs, i), vector))
+            let items = source.load(&places(&bases, source.dtypes(), &runs, (i, 0)), vector);
+            (items, columns.load(&places(column_inputs, columns.dtypes(), &column_runs, (i, 0)), vector))
         };
         // Compute and store
         let first = row * words.len();

@@ -104,10 +104,10 @@ impl OnChip {
     }
 }
 
-/// The places `i` elements behind these addresses.
-pub(super) fn places(bases: &[Global<u8>], dtypes: &[Dtype], runs: &[Run], i: Val<u64>) -> Vec<Place> {
+/// The places so many elements behind these addresses, and then so many more.
+pub(super) fn places(bases: &[Global<u8>], dtypes: &[Dtype], runs: &[Run], (i, more): (Val<u64>, u32)) -> Vec<Place> {
     let place = |((base, dtype), run): ((&Global<u8>, &Dtype), &Run)| Place {
-        pointer: if *run == Run::Same { *base } else { base.at(i * dtype.bytes()) },
+        pointer: if *run == Run::Same { *base } else { base.at(i * dtype.bytes()).at(u64::from(more) * dtype.bytes()) },
         run: *run,
     };
     bases.iter().zip(dtypes).zip(runs).map(place).collect()
@@ -148,19 +148,21 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
         let of = || Of { len: words.len().cast::<u32>(), team };
         let along = columns.clone();
         let column_group =
-            move |i: Val<u64>| along.load(&places(&column_inputs, along.dtypes(), &column_runs, i), vector);
+            move |i: (Val<u64>, u32)| along.load(&places(&column_inputs, along.dtypes(), &column_runs, i), vector);
         let finish = |row: Val<u64>, is_row: Val<bool>, items, columns, groups| {
             // Compute
             team.gather();
             let (results, row_stats) = operator.on_chip(&Held { items, groups }, &Columns(columns));
             // Store
             let first = row * words.len();
-            results.for_each(|position, has, results| {
+            results.for_each(|(position, more), has, results| {
                 let is_there = has.map_or(is_row, |has| has & is_row);
                 when(is_there, || {
                     let i = first + position.cast::<u64>();
-                    let to: Vec<_> =
-                        outputs.iter().zip(sink.dtypes()).map(|(output, dtype)| output.at(i * dtype.bytes())).collect();
+                    let place = |(output, dtype): (&Global<u8>, &Dtype)| {
+                        output.at(i * dtype.bytes()).at(u64::from(more) * dtype.bytes())
+                    };
+                    let to: Vec<_> = outputs.iter().zip(sink.dtypes()).map(place).collect();
                     sink.store(&to, results, wide_out);
                 });
             });
@@ -180,25 +182,28 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
                 let row = if rows_a_block == 1 { row } else { row.min(words.results() - 1) };
                 let of = of();
                 let (len, bases) = (of.len, bases(row));
-                let positions: Vec<Val<u32>> = (0..groups).map(|g| (team.thread() + g * lanes) * vector).collect();
+                // Each behind the first by what is known while recording, so that one register serves all addresses.
+                let (mine, step) = (team.thread() * vector, lanes * vector);
+                let positions: Vec<Val<u32>> = (0..groups).map(|g| mine + g * step).collect();
                 let has = (!exact).then(|| positions.iter().map(|i| i.lt(len)).collect::<Vec<_>>());
                 // What the row does not have is read from its end, and passed over.
                 let from = move |i: Val<u32>| if exact { i } else { i.min(len - vector) }.cast::<u64>();
-                let group = |i: &Val<u32>| source.load(&places(&bases, source.dtypes(), &runs, from(*i)), vector);
-                let items = Items::Kept(positions.iter().map(group).collect());
+                let of_group = |g: u32| if exact { (from(mine), g * step) } else { (from(positions[g as usize]), 0) };
+                let group = |g| source.load(&places(&bases, source.dtypes(), &runs, of_group(g)), vector);
+                let items = Items::Kept((0..groups).map(group).collect());
                 // Early, so that they come together with the row, where registers last; else from the cache when they are used.
                 let columns = if early_columns {
-                    Items::Kept(positions.iter().map(|i| column_group(from(*i))).collect())
+                    Items::Kept((0..groups).map(|g| column_group(of_group(g))).collect())
                 } else {
-                    Items::Again(Rc::new(move |at: At| column_group(from(at.position))))
+                    Items::Again(Rc::new(move |at: At| column_group((from(at.position), 0))))
                 };
-                finish(row, is_row, items, columns, Groups::Fixed { positions, has, of });
+                finish(row, is_row, items, columns, Groups::Fixed { positions, step, has, of });
             }
             Home::Shared { unroll, way, bytes, .. } => {
                 let of = of();
                 let (len, room) = (of.len, dynamic_shared::<u8>(bytes));
                 let columns =
-                    Items::Again(Rc::new(move |at: At| column_group(at.position.cast())) as Rc<dyn Fn(_) -> _>);
+                    Items::Again(Rc::new(move |at: At| column_group((at.position.cast(), 0))) as Rc<dyn Fn(_) -> _>);
                 let all = source.dtypes().iter().copied().enumerate();
                 let staged: Vec<_> = all.filter(|(input, _)| runs[*input] != Run::Same).collect();
                 // What is read of a row that begins there, the staged inputs from these places.
