@@ -541,8 +541,21 @@ fn what_no_kernel_does_is_refused() {
         Problem { filter: [7, 1], ..plain.clone() },
         Problem { window: Window { stride: [0, 1], ..Window::default() }, ..plain.clone() },
         Problem { num_inputs: 1, ..plain.clone() },
+        // Places beside the image, and bytes of a filter, that 32 bits do not count.
+        Problem {
+            window: Window { padding: [1 << 31, 0], stride: [1 << 31, 1], ..Window::default() },
+            ..plain.clone()
+        },
+        Problem { dtype: Dtype::F64, result: Dtype::F64, ..problem(Layout::Nchw, 1 << 29, [1, 1], 1, [1, 1]) },
     ] {
         assert!(matches!(refused(bad), ErrorKind::Operand { .. }));
+    }
+    let window = Window { padding: [1 << 18, 0], dilation: [1 << 18, 1], ..Window::default() };
+    let far = Problem { window, ..problem(Layout::Nchw, 16, [2, 1 << 14], 12, [3, 1]) };
+    let no_tile = PatchTile { lanes_across: 0, ..PatchTile::SQUARE };
+    for code in [Code::Planes(Tile::SMALL), Code::Patches(no_tile)] {
+        let plan = Plan::with(far.clone(), Epilogue::new(), limits.limits(), code);
+        assert!(matches!(plan.map_err(|error| error.kind().clone()), Err(ErrorKind::Operand { .. })), "{code:?}");
     }
     assert!(matches!(refused(Problem { dtype: Dtype::I32, ..plain }), ErrorKind::Unsupported { .. }));
 }

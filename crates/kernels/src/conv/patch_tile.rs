@@ -47,7 +47,7 @@ impl PatchTile {
     #[must_use]
     pub const fn threads(self) -> u32 {
         let [filters, rows, columns] = self.warps;
-        32 * filters * rows * columns
+        32_u32.saturating_mul(filters).saturating_mul(rows).saturating_mul(columns)
     }
 
     /// Lanes of a warp that have other filters.
@@ -85,7 +85,7 @@ impl PatchTile {
             (!self.warps.contains(&0) && self.threads() <= 512, "a block has 32 to 512 threads"),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, rule)) => Err(format!("{self}: {rule}")),
+            Some((_, rule)) => Err(format!("{self:?}: {rule}")),
             None => Ok(()),
         }
     }
@@ -170,6 +170,8 @@ pub(super) fn is_possible(problem: &Problem, tile: PatchTile, limits: &Limits) -
         && channels > 0
         && filters.saturating_mul(problem.depth()) < 1 << 31
         && tiles(problem, tile)[0] < 1 << 31
+        // All rows of a filter stand in the kernel's code, each with 64 multiply-adds.
+        && filter[0] <= 32
         && is_near(0)
         && is_near(1)
         && shared_bytes(problem, tile) <= limits.shared_bytes_per_block_optin.into()

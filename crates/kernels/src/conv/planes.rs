@@ -30,7 +30,8 @@ pub(super) struct Configuration {
 
 /// Whether singles lie so: in planes, in one group, channels in whole steps, and a thread for each pixel of a tile at least.
 pub(super) fn is_possible(problem: &Problem, tile: Tile) -> bool {
-    let Problem { dtype, layout, images, channels, size: [height, width], filters, groups, .. } = *problem;
+    let Problem { dtype, layout, images, channels, size: [height, width], filters, groups, window, .. } = *problem;
+    let [down, across] = window.padding.map(u64::from);
     dtype == Dtype::F32
         && layout == Layout::Nchw
         && groups == 1
@@ -40,6 +41,8 @@ pub(super) fn is_possible(problem: &Problem, tile: Tile) -> bool {
         && tile.threads().is_multiple_of(tile.columns)
         // The bytes of an image are counted in 32 bits.
         && channels * height * width < 1 << 30
+        // Where a filter's element lies from the first one, inside the image, is counted in 32 bits.
+        && (height + down) * width + width + across < 1 << 31
         && images * problem.num_pixels() < 1 << 31
         // Planes are found by counting results.
         && problem.num_results() < 1 << 32

@@ -66,11 +66,16 @@ impl Problem {
     #[must_use]
     pub fn result_size(&self) -> [u64; 2] {
         [0, 1].map(|i| {
-            let Window { stride, padding, dilation } = self.window;
-            let reach = self.filter[i].max(1).saturating_sub(1) * u64::from(dilation[i]) + 1;
-            let room = (self.size[i] + 2 * u64::from(padding[i])).checked_sub(reach);
+            let Window { stride, dilation, .. } = self.window;
+            let reach = (self.filter[i].max(1) - 1).saturating_mul(dilation[i].into()).saturating_add(1);
+            let room = self.padded(i).checked_sub(reach);
             room.map_or(0, |room| room / u64::from(stride[i]) + 1)
         })
+    }
+
+    /// Height or width of an image with its padding.
+    fn padded(&self, i: usize) -> u64 {
+        self.size[i].saturating_add(2 * u64::from(self.window.padding[i]))
     }
 
     /// Multiply-adds of a result.
@@ -116,13 +121,25 @@ impl Problem {
             let ([h, w], [r, s]) = (self.size, self.filter);
             return Err(refused(format!("a filter of {r} x {s} does not fit an image of {h} x {w}, padded")));
         }
-        let image = self.channels.checked_mul(self.size[0]).and_then(|n| n.checked_mul(self.size[1]));
-        let counted = [self.images, self.filters, self.num_results() / self.images.max(1)];
-        let is_small = |n: u64| n <= i32::MAX as u64;
-        if !image.is_some_and(is_small) || !counted.into_iter().all(is_small) || !is_small(self.depth()) {
+        if !self.is_counted() {
             return Err(refused("an image has more elements than the kernels count".to_owned()));
         }
         Ok(())
+    }
+
+    /// Whether 32 bits count what the kernels count in them: the elements of an image and of its result, places beside the
+    /// image, the bytes of a filter.
+    fn is_counted(&self) -> bool {
+        let Self { dtype, images, channels, size: [h, w], filters, filter: [r, s], groups, .. } = *self;
+        let [p, q] = self.result_size();
+        let fits = |factors: &[u64], most: u64| {
+            let product = factors.iter().try_fold(1_u64, |product, factor| product.checked_mul(*factor));
+            product.is_some_and(|product| product <= most)
+        };
+        let signed =
+            [&[h, w, channels][..], &[p, q, filters], &[self.padded(0)], &[self.padded(1)], &[images], &[filters]];
+        signed.into_iter().all(|factors| fits(factors, i32::MAX as u64))
+            && fits(&[r, s, channels / groups, dtype.bytes()], u32::MAX.into())
     }
 
     /// The product of matrices that it is: filters times pixels where the channels lie before the pixels, else pixels times

@@ -55,7 +55,7 @@ pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
     let reach = ((height + down) * width + width + across).checked_mul(channels);
     limits.has_mma
         && has_products
-        && reach.is_some_and(|reach| reach < 1 << 32)
+        && reach.is_some_and(|reach| reach < 1 << 31)
         && layout == Layout::Nhwc
         && images > 0
         && channels > 0
