@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use warpfold_conformance::elements::are_close;
 use warpfold_device::{Buffer, Device};
 use warpfold_kernels::conv::ladder::PROBLEMS;
 use warpfold_kernels::conv::{Code, Layout, Operands, PatchTile, Plan, Problem, Window, launch};
@@ -105,7 +106,7 @@ fn time_all(device: &Device, problem: &Problem) {
         memory.result.fill_bytes(0xff).expect("it can be filled");
         memory.run(device, &plan, &mut workspace);
         let found = memory.end(device);
-        let agrees = expected.as_ref().is_none_or(|expected| close(problem.dtype, &found, expected));
+        let agrees = expected.as_ref().is_none_or(|expected| are_close(problem.dtype, &found, expected));
         expected.get_or_insert(found);
         timed.push((time(device, || memory.run(device, &plan, &mut workspace)), plan, agrees));
     }
@@ -130,19 +131,4 @@ fn time(device: &Device, mut run: impl FnMut()) -> Duration {
     }
     times.sort_unstable();
     times[2]
-}
-
-/// Whether two results differ by rounding alone.
-fn close(dtype: Dtype, left: &[u8], right: &[u8]) -> bool {
-    let values = |bytes: &[u8]| -> Vec<f32> {
-        let two = |bytes: &[u8]| [bytes[0], bytes[1]];
-        match dtype {
-            Dtype::Bf16 => bytes.chunks(2).map(|b| half::bf16::from_le_bytes(two(b)).to_f32()).collect(),
-            Dtype::F16 => bytes.chunks(2).map(|b| half::f16::from_le_bytes(two(b)).to_f32()).collect(),
-            _ => bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect(),
-        }
-    };
-    let (left, right) = (values(left), values(right));
-    let scale = right.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
-    left.iter().zip(&right).all(|(left, right)| (left - right).abs() <= 0.02 * scale)
 }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use warpfold_conformance::elements::are_close;
 use warpfold_device::{Buffer, Device};
 use warpfold_kernels::matmul::{
     Code, Epilogue, Matrix, MmaTile, Operands, Plan, Problem, Ready, Singles, Tile, WgmmaTile,
@@ -98,7 +99,7 @@ fn time_all(device: &Device, problem: Problem) {
             }
             let time = time(device, &ready(&plan), &mut memories, &mut workspace);
             let agrees =
-                close(plan.problem.c.dtype, &memories[0].c.download().expect("the result is there"), &expected);
+                are_close(plan.problem.c.dtype, &memories[0].c.download().expect("the result is there"), &expected);
             timed.push((time, plan, agrees));
         }
     }
@@ -132,20 +133,4 @@ fn time(device: &Device, ready: &Ready, memories: &mut [Memory], workspace: &mut
     }
     times.sort_unstable();
     times[1]
-}
-
-/// Whether two results differ by rounding alone.
-fn close(dtype: Dtype, left: &[u8], right: &[u8]) -> bool {
-    let values = |bytes: &[u8]| -> Vec<f32> {
-        let two = |bytes: &[u8]| [bytes[0], bytes[1]];
-        match dtype {
-            Dtype::Bf16 => bytes.chunks(2).map(|b| half::bf16::from_le_bytes(two(b)).to_f32()).collect(),
-            Dtype::F16 => bytes.chunks(2).map(|b| half::f16::from_le_bytes(two(b)).to_f32()).collect(),
-            Dtype::F32 => bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect(),
-            _ => bytes.iter().map(|byte| f32::from(*byte)).collect(),
-        }
-    };
-    let (left, right) = (values(left), values(right));
-    let scale = right.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
-    left.iter().zip(&right).all(|(left, right)| (left - right).abs() <= 0.02 * scale)
 }

@@ -8,6 +8,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use warpfold_conformance::elements::values_of;
 use warpfold_device::{Buffer, Device, LaunchConfig};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
@@ -239,14 +240,6 @@ fn time(device: &Device, bytes: usize, mut run: impl FnMut()) -> Duration {
 
 /// Whether two results differ by rounding alone.
 fn close(dtype: Dtype, left: &[u8], right: &[u8]) -> bool {
-    let values = |bytes: &[u8]| -> Vec<f32> {
-        match dtype {
-            Dtype::Bf16 => bytes.chunks(2).map(|b| half::bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-            Dtype::F16 => bytes.chunks(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32()).collect(),
-            Dtype::F32 => bytes.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
-            _ => bytes.iter().map(|byte| f32::from(byte.cast_signed())).collect(),
-        }
-    };
-    let (left, right) = (values(left), values(right));
+    let (left, right) = (values_of(dtype, left), values_of(dtype, right));
     left.iter().zip(&right).all(|(left, right)| (left - right).abs() <= 0.01 * right.abs())
 }

@@ -8,10 +8,18 @@
 //! Accuracy: that of [`matmul`](crate::matmul) with a depth of channels times the filter's size.
 //!
 //! Start with [`Problem`], [`Plan::new`] and [`launch()`]. A convolution is a product of matrices whose one operand is never
-//! made: filters times pixels, with the main loop of `matmul` and a supply that gathers its tiles from the image
-//! (`implicit`; of planes with many channels over one element of the filters after the other, `planes`), or on tensor cores, for halves and tf32, that for warps where channels lie last (`warps`) or the kernel for
-//! warpgroups (`tensor`), for which images and filters are laid anew first (`lay`) where copies cannot gather them as they
-//! lie (`sight`). Few channels come to shared memory once for all elements of the filters (`patches`). Groups of few filters take a thread an output (`direct`). The [ladder](LADDER) shows the way there.
+//! made: filters times pixels. Its kernels, on ordinary cores
+//! - `direct`: a thread an output, for groups of few filters;
+//! - `implicit`: the main loop of `matmul` with a supply that gathers its tiles from the image;
+//! - `planes`: the same of planes with many channels, over one element of the filters after the other;
+//! - `patches`: few channels come to shared memory once for all elements of the filters;
+//!
+//! and on tensor cores, for halves and tf32
+//! - `warps`: the kernel for warps, where channels lie last;
+//! - `tensor`: that for warpgroups, for which images and filters are laid anew first (`lay`) where copies cannot gather them
+//!   as they lie (`sight`).
+//!
+//! The [ladder](LADDER) shows the way there.
 
 mod direct;
 mod gather;

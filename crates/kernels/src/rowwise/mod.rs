@@ -2,8 +2,8 @@
 //!
 //! A [`RowOperator`] says how; [`RowWise`] gives it inputs, vectors along the row (a scale, a bias), outputs and
 //! statistics, and plans it. A row that fits the registers or the shared memory of its threads is read once and
-//! written once (`on_chip`); a longer one is folded over the grid, and then mapped with what the fold gave (`long`). [`operators`] has those that
-//! are built in.
+//! written once (`on_chip`); a longer one is folded over the grid, and then mapped with what the fold gave (`long`).
+//! [`operators`] has those that are built in.
 
 mod any;
 mod held;

@@ -13,18 +13,17 @@ use crate::{Dtype, Error, ErrorKind};
 
 /// Items that a thread holds in registers: with f32, and as many results, a block of 1,024 threads still fits.
 const MAX_HELD: u32 = 32;
-
 /// The same where vectors along the row come with it.
 const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
-/// Blocks that hold a row in registers, and how many items a thread may have there: the first that is enough. (Softmax of 4,096 bf16
-/// 4,058 GB/s with 128 threads, 4,036 with 256; of 8,192 4,155 with 256, 4,190 with 512, 3,000 with 1,024; a copy of as many bytes
-/// 4,182 and 4,192 in the same run. Fewer blocks on a multiprocessor than have room were never faster. H200, 2026-11-21.)
-/// Rows that take more are held in shared memory, if it has room. (Of 16,384 registers of 512 threads reached 4,164 to 4,218 GB/s,
-/// shared memory 3,940 to 4,140; of 32,768 registers of 1,024 threads 3,236 to 4,016, shared memory 3,974 to 4,157: softmax and
-/// norms, H200, 2026-11-20, as the figures below.)
+/// Blocks that hold a row in registers, and how many items a thread may have there: the first that is enough. (Softmax of
+/// 4,096 bf16 4,058 GB/s with 128 threads, 4,036 with 256; of 8,192 4,155 with 256, 4,190 with 512, 3,000 with 1,024; a
+/// copy of as many bytes 4,182 and 4,192 in the same run. Fewer blocks on a multiprocessor than have room were never
+/// faster. H200, 2026-11-21.) Rows that take more are held in shared memory, if it has room. (Of 16,384 registers of 512
+/// threads reached 4,164 to 4,218 GB/s, shared memory 3,940 to 4,140; of 32,768 registers of 1,024 threads 3,236 to 4,016,
+/// shared memory 3,974 to 4,157: softmax and norms, H200, 2026-11-20, as the figures below.)
 const BLOCKS: [(u64, u32); 3] = [(128, MAX_HELD), (256, 24), (512, MAX_HELD)];
 /// How a block holds a row in shared memory: threads, items that each reads before it uses the first, and how many such blocks are
 /// to be on a multiprocessor, so that one loads while another computes and stores.
@@ -37,10 +36,10 @@ const SHARING_WITH_COLUMNS: Sharing = (512, 16, &[3, 2]);
 const SHARING_NARROW: Sharing = (256, 16, &[3, 2, 1]);
 /// For rows beside which no other has room.
 const ALONE: Sharing = (1024, 16, &[1]);
-/// A ring beside which no other block has room: threads, and items that each has of a tile. (Of 65,536 bf16 softmax, RMS norm and
-/// layer norm 3,924, 4,000 and 4,033 GB/s; 512 threads of 16 items 3,973, 3,631 and 4,058, of a ring of ten tiles 4,004, 4,047 and
-/// 3,939; 1,024 threads of 16 items 3,986, 4,028 and 3,594; a row at once 3,391 to 3,908. Of 32,768, of which two blocks have room, the
-/// two at once are faster. 2026-11-21.)
+/// A ring beside which no other block has room: threads, and items that each has of a tile. (Of 65,536 bf16 softmax, RMS
+/// norm and layer norm 3,924, 4,000 and 4,033 GB/s; 512 threads of 16 items 3,973, 3,631 and 4,058, of a ring of ten tiles
+/// 4,004, 4,047 and 3,939; 1,024 threads of 16 items 3,986, 4,028 and 3,594; a row at once 3,391 to 3,908. Of 32,768, of
+/// which two blocks have room, the two at once are faster. 2026-11-21.)
 const RING: (u32, u32) = (1024, 8);
 /// Tiles of a ring that are loaded ahead at least.
 const AHEAD: u64 = 2;
