@@ -552,9 +552,16 @@ fn what_no_kernel_does_is_refused() {
     }
     let window = Window { padding: [1 << 18, 0], dilation: [1 << 18, 1], ..Window::default() };
     let far = Problem { window, ..problem(Layout::Nchw, 16, [2, 1 << 14], 12, [3, 1]) };
+    let many = Problem { images: (1 << 20) + 1, ..problem(Layout::Nchw, 1 << 12, [1, 1], 12, [1, 1]) };
+    let tall = problem(Layout::Nchw, 1, [99, 99], 12, [33, 1]);
     let no_tile = PatchTile { lanes_across: 0, ..PatchTile::SQUARE };
-    for code in [Code::Planes(Tile::SMALL), Code::Patches(no_tile)] {
-        let plan = Plan::with(far.clone(), Epilogue::new(), limits.limits(), code);
+    for (problem, code) in [
+        (&far, Code::Planes(Tile::SMALL)),
+        (&many, Code::Planes(Tile::SMALL)),
+        (&tall, Code::Patches(PatchTile::SQUARE)),
+        (&plain, Code::Patches(no_tile)),
+    ] {
+        let plan = Plan::with(problem.clone(), Epilogue::new(), limits.limits(), code);
         assert!(matches!(plan.map_err(|error| error.kind().clone()), Err(ErrorKind::Operand { .. })), "{code:?}");
     }
     assert!(matches!(refused(Problem { dtype: Dtype::I32, ..plain }), ErrorKind::Unsupported { .. }));

@@ -44,6 +44,7 @@ pub(super) fn is_possible(problem: &Problem, tile: Tile) -> bool {
         // Where a filter's element lies from the first one, inside the image, is counted in 32 bits.
         && (height + down) * width + width + across < 1 << 31
         && images * problem.num_pixels() < 1 << 31
+        && images * channels < 1 << 32
         // Planes are found by counting results.
         && problem.num_results() < 1 << 32
         && padded(problem) * problem.depth() < 1 << 31
