@@ -1,7 +1,8 @@
 //! Sizes and strides of a fold as a kernel takes them: one array by value, of which each kernel reads what it needs.
 
-use warpfold_lang::{Array, Val};
+use warpfold_lang::{Array, Global, Val};
 
+use crate::Dtype;
 use crate::elements::Run;
 use crate::layout::{Dim, MAX_RANK};
 
@@ -102,6 +103,21 @@ impl Dims {
             }
         }
         offsets
+    }
+
+    /// The same as places in the inputs' memory.
+    pub(crate) fn places(
+        self,
+        index: Val<u64>,
+        inputs: &[Global<u8>],
+        dtypes: &[Dtype],
+        small: bool,
+    ) -> Vec<Global<u8>> {
+        let offsets = self.offsets(index, inputs.len(), small).into_iter();
+        offsets
+            .zip(inputs.iter().zip(dtypes))
+            .map(|(offset, (input, dtype))| input.at(offset * dtype.bytes()))
+            .collect()
     }
 }
 

@@ -62,10 +62,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, rows: &Rows) -> AnyKernel {
             (Val::constant(0), words.len())
         };
         // Load
-        let bases: Vec<Global<u8>> = (words.kept(kept).offsets(row, inputs.len(), small).into_iter())
-            .zip(inputs.iter().zip(source.dtypes()))
-            .map(|(offset, (input, dtype))| input.at(offset * dtype.bytes()))
-            .collect();
+        let bases = words.kept(kept).places(row, inputs, source.dtypes(), small);
         let dims = words.folded(folded);
         let load = |i: Val<u64>, n: u32| {
             let offsets = if direct { vec![i; bases.len()] } else { dims.offsets(i, bases.len(), small) };

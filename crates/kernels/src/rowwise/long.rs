@@ -74,10 +74,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> A
         };
         let of_row: Vec<_> = [between0, between1].iter().zip(between.1.dtypes()).map(from).collect();
         let of_row = between.1.load(&of_row, 1)[0];
-        let offsets = words.kept(kept).offsets(row, inputs.len(), small);
-        let bases: Vec<_> = (inputs.iter().zip(offsets).zip(source.dtypes()))
-            .map(|((input, offset), dtype)| input.at(offset * dtype.bytes()))
-            .collect();
+        let bases = words.kept(kept).places(row, inputs, source.dtypes(), small);
         let load = |i: Val<u64>| {
             let items = source.load(&places(&bases, source.dtypes(), &runs, (i, 0)), vector);
             (items, columns.load(&places(column_inputs, columns.dtypes(), &column_runs, (i, 0)), vector))

@@ -98,6 +98,24 @@ impl OnChip {
         }
     }
 
+    /// As part of a kernel's name.
+    fn key(&self) -> String {
+        let Self { block, cluster, lanes, vector, .. } = *self;
+        let by = if cluster > 1 { format!("{cluster}x{block}") } else { lanes.to_string() };
+        match self.home {
+            Home::Registers { groups, exact: true, .. } => format!("on_chip_{by}x{groups}x{vector}"),
+            Home::Registers { groups, exact: false, .. } => format!("on_chip_{by}x{groups}x{vector}_part"),
+            Home::Shared { unroll, blocks, way, .. } => {
+                let way = match way {
+                    Way::AtOnce { is_whole: true } => String::new(),
+                    Way::AtOnce { is_whole: false } => "_part".to_owned(),
+                    Way::Ring(slots) => format!("_ring{slots}"),
+                };
+                format!("in_shared_{by}x{unroll}x{vector}_{blocks}{way}")
+            }
+        }
+    }
+
     /// Rows a block, where it has whole ones.
     pub(super) const fn rows(&self) -> u32 {
         if self.cluster > 1 { 1 } else { self.block / self.lanes }
@@ -135,15 +153,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
         let outputs = &[out0, out1][..sink.dtypes().len()];
         let bases = {
             let (inputs, dtypes) = (inputs.to_vec(), source.dtypes().to_vec());
-            move |row: Val<u64>| -> Vec<Global<u8>> {
-                let offsets = words.kept(kept).offsets(row, inputs.len(), small);
-                inputs
-                    .iter()
-                    .zip(offsets)
-                    .zip(&dtypes)
-                    .map(|((i, offset), dtype)| i.at(offset * dtype.bytes()))
-                    .collect()
-            }
+            move |row| words.kept(kept).places(row, &inputs, &dtypes, small)
         };
         let of = || Of { len: words.len().cast::<u32>(), team };
         let along = columns.clone();
@@ -244,20 +254,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
             }
         }
     };
-    let by = if cluster > 1 { format!("{cluster}x{block}") } else { lanes.to_string() };
-    let held = match shape.home {
-        Home::Registers { groups, exact: true, .. } => format!("on_chip_{by}x{groups}x{vector}"),
-        Home::Registers { groups, exact: false, .. } => format!("on_chip_{by}x{groups}x{vector}_part"),
-        Home::Shared { unroll, blocks, way, .. } => {
-            let way = match way {
-                Way::AtOnce { is_whole: true } => String::new(),
-                Way::AtOnce { is_whole: false } => "_part".to_owned(),
-                Way::Ring(slots) => format!("_ring{slots}"),
-            };
-            format!("in_shared_{by}x{unroll}x{vector}_{blocks}{way}")
-        }
-    };
-    let kernel = kernel(format!("{}_{held}", rowwise.name), body).required_block(block);
+    let kernel = kernel(format!("{}_{}", rowwise.name, shape.key()), body).required_block(block);
     let kernel = match shape.home {
         Home::Shared { blocks, .. } => kernel.min_blocks(blocks),
         Home::Registers { .. } => kernel,
