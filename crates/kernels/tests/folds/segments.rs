@@ -28,6 +28,8 @@ struct Bench {
     sum: Fold<Sum<u32>>,
     affine: Fold<Affine>,
     workspace: Workspace,
+    /// Whether blocks for parts look through as many ranges as they can, else through one.
+    few_helpers: bool,
 }
 
 impl Bench {
@@ -45,7 +47,13 @@ impl Bench {
     fn on(device: Device) -> Self {
         let (source, sink) = (Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
         let sum = Fold::new("sum", Sum::new(), source.clone(), sink.clone());
-        Self { device, sum, affine: Fold::new("affine", Affine, source, sink), workspace: Workspace::new() }
+        Self {
+            device,
+            sum,
+            affine: Fold::new("affine", Affine, source, sink),
+            workspace: Workspace::new(),
+            few_helpers: false,
+        }
     }
 
     fn run<M: Monoid>(
@@ -59,7 +67,10 @@ impl Bench {
         let input = self.device.upload(memory).unwrap();
         let offsets = self.device.upload(offsets).unwrap();
         let mut output = self.device.alloc::<u32>(num_segments).unwrap();
-        let plan = fold.plan_segments(&[layout], dtype, num_segments).unwrap();
+        let mut plan = fold.plan_segments(&[layout], dtype, num_segments).unwrap();
+        if self.few_helpers {
+            plan.helpers = plan.helpers.div_ceil(8);
+        }
         let (inputs, written) = (vec![input.as_view().bytes()], vec![output.as_view_mut().bytes()]);
         let stream = self.device.default_stream();
         fold.launch_segments(&stream, &plan, inputs, offsets.as_view(), written, &mut self.workspace).unwrap();
@@ -102,7 +113,7 @@ const SIZES: [usize; 19] =
 #[test]
 fn one_segment_of_every_size() {
     for mut bench in Bench::all() {
-        for size in SIZES.into_iter().chain([98_303, 98_304, 98_305, 200_003]) {
+        for size in SIZES.into_iter().chain([32_767, 32_768, 32_769, 65_535, 98_303, 98_304, 98_305, 200_003]) {
             bench.check(&[size]);
             bench.check_in(5, &[size], 3, 1);
         }
@@ -134,7 +145,11 @@ fn more_tiny_segments_than_blocks_take_at_once() {
 
 #[test]
 fn tiny_and_huge_segments_in_one_launch() {
-    for mut bench in Bench::all() {
+    let all = Bench::all().flat_map(|bench| {
+        let fewer = Bench { few_helpers: true, ..Bench::on(bench.device.clone()) };
+        [bench, fewer]
+    });
+    for mut bench in all {
         let mut mixed: Vec<usize> = (0..300).map(|i| SIZES[i * 7 % 17]).collect();
         mixed.extend([80_000, 0, 66_000, 1, 2, 120_001, 65_537]);
         mixed.extend((0..100).map(|i| i % 4));

@@ -18,10 +18,10 @@ pub(super) const BLOCK: u32 = 256;
 const SHORT: u64 = 64;
 /// Items of a segment that a warp takes; longer ones are for the block.
 const MEDIUM: u64 = 2048;
-/// Items of a part of a huge segment: 128 for each thread.
+/// Items of a segment that a block takes; longer ones are cut into parts, of as many items or up to twice as many.
 pub(super) const PART: u64 = 32_768;
-/// Items of a segment that a block takes; longer ones are cut into parts.
-pub(super) const HUGE: u64 = 2 * PART;
+/// Ranges of so many items that one block looks through for parts at most: one for each warp.
+pub(super) const RANGES: u64 = BLOCK as u64 / 32;
 /// Segments, items, blocks for parts, and the strides of the inputs.
 pub(super) const WORDS: usize = 3 + MAX_INPUTS;
 
@@ -43,6 +43,18 @@ pub struct Segments {
 }
 
 impl Segments {
+    /// Segments that lanes take one after the other before their block goes on to what was put off. Where a thread folds one
+    /// alone, four were folded at 3,457 GB/s, two at 3,314, one at 2,871 (67,108,864 of 4 f32, H200, 2026-11-21, driver 580).
+    /// Where more lanes share one it gains nothing.
+    const fn rounds(&self) -> u32 {
+        if self.walks() { 4 } else { 1 }
+    }
+
+    /// Segments of a block's turn.
+    pub(super) const fn turn(&self) -> u32 {
+        BLOCK / self.lanes * self.rounds()
+    }
+
     /// Whether blocks take segments again and again. A thread that folds a segment alone has little under way at once, and
     /// gains from what it asks for ahead: of 67,108,864 segments of 4 f32 an H200 (2026-11-20, driver 580) folded 3,037 GB/s
     /// by six such blocks a multiprocessor, 2,412 by blocks that come and go. Where more lanes share one it loses.
@@ -166,15 +178,15 @@ impl<M: Monoid> Problem<'_, M> {
         self.fold.sink.store_at(outputs, segment.number, self.fold.monoid.finish(acc, segment.len));
     }
 
-    /// Folds the segments of one block of `blocks`, as many at a time as its lanes take: short ones at once, and what is
-    /// too long for them in turn. Where the next ones lie is asked for before the items of these, so that both are under
-    /// way together.
+    /// Folds the segments of one block of `blocks`: short ones as its lanes meet them, then, in turn, what was too long for
+    /// them. Where the next ones lie is asked for before the items of these, so that both are under way together.
     fn segments(&self, block: Val<u64>, blocks: Val<u64>) {
         let Segments { lanes, unroll, long_unroll, shares, .. } = *self.shape;
+        let rounds = self.shape.rounds();
         let (monoid, thread) = (self.fold.monoid, thread_idx().x);
-        let each = BLOCK / lanes;
+        let (each, turn_len) = (BLOCK / lanes, self.shape.turn());
         let zero = Val::constant(0_u64);
-        let (medium, long) = (PutOff::new("medium", each), PutOff::new("long", each));
+        let (medium, long) = (PutOff::new("medium", turn_len), PutOff::new("long", turn_len));
         when(thread.lt(COPIES), || {
             medium.count(thread).set(0);
             long.count(thread).set(0);
@@ -182,33 +194,49 @@ impl<M: Monoid> Problem<'_, M> {
         sync_threads();
         let own = if lanes == 1 { thread } else { thread >> lanes.ilog2() };
         let lane = if lanes == 1 { Val::constant(0) } else { thread & (lanes - 1) };
-        let turns = (self.num_segments() + u64::from(each - 1)) >> each.ilog2();
-        let number = |turn: Val<u64>| turn * u64::from(each) + own.cast::<u64>();
-        let fold = |turn: Val<u64>, segment: Segment, copy: [Val<u32>; 2]| {
+        let turns = (self.num_segments() + u64::from(turn_len - 1)) >> turn_len.ilog2();
+        let first = |turn: Val<u64>| turn * u64::from(turn_len) + own.cast::<u64>();
+        let ends = |number: Val<u64>| self.ends(number.min(self.num_segments() - 1));
+        let ahead = vars(ends(first(block)));
+        let fold = |turn: Val<u64>, next: Option<Val<u64>>, copy: [Val<u32>; 2]| {
             let [copy, next_copy] = copy;
             // Lanes
-            let is_short = segment.len.le(SHORT * u64::from(lanes));
-            // Lanes whose segment is put off fold nothing, so that the warp stays together.
-            let end = is_short.select::<u64>(segment.len, 0);
-            let acc = fold_warp(monoid, self.share(segment, [zero, end], lane, lanes, unroll), lanes);
-            when(lane.eq(0) & segment.number.lt(self.num_segments()), || {
-                when_else(
-                    is_short,
-                    || self.finish(segment, acc),
-                    || {
-                        when(segment.len.le(MEDIUM), || medium.add(copy, own));
-                        let is_huge = if shares { segment.len.gt(HUGE) } else { Val::constant(false) };
-                        when(segment.len.gt(MEDIUM) & !is_huge, || long.add(copy, own));
-                    },
-                );
-            });
+            let round = |k: Val<u32>| {
+                let number = first(turn) + (k * each).cast::<u64>();
+                let segment = self.between(number, ahead.get());
+                if let Some(next) = next {
+                    let following = number + u64::from(each);
+                    ahead.set(ends(k.lt(rounds - 1).select::<u64>(following, next)));
+                }
+                let is_short = segment.len.le(SHORT * u64::from(lanes));
+                // Lanes whose segment is put off fold nothing, so that the warp stays together.
+                let end = is_short.select::<u64>(segment.len, 0);
+                let acc = fold_warp(monoid, self.share(segment, [zero, end], lane, lanes, unroll), lanes);
+                when(lane.eq(0) & segment.number.lt(self.num_segments()), || {
+                    when_else(
+                        is_short,
+                        || self.finish(segment, acc),
+                        || {
+                            let own = k * each + own;
+                            when(segment.len.le(MEDIUM), || medium.add(copy, own));
+                            let is_huge = if shares { segment.len.gt(PART) } else { Val::constant(false) };
+                            when(segment.len.gt(MEDIUM) & !is_huge, || long.add(copy, own));
+                        },
+                    );
+                });
+            };
+            if rounds == 1 {
+                round(Val::constant(0))
+            } else {
+                range(0, rounds, 1, round)
+            }
             // The copy of the next turn, which all have read before the last barrier.
             when(thread.eq(0), || {
                 medium.count(next_copy).set(0);
                 long.count(next_copy).set(0);
             });
             sync_threads();
-            let put_off = |number: Val<u32>| self.segment(turn * u64::from(each) + number.cast::<u64>());
+            let put_off = |number: Val<u32>| self.segment(turn * u64::from(turn_len) + number.cast::<u64>());
             // Warps
             range(warp_id(), medium.count(copy).get(), BLOCK / 32, |i| {
                 let segment = put_off(medium.number(copy, i));
@@ -227,18 +255,14 @@ impl<M: Monoid> Problem<'_, M> {
                 sync_threads();
             });
         };
-        let ends = |turn| self.ends(number(turn).min(self.num_segments() - 1));
         if !self.shape.walks() {
-            let segment = self.between(number(block), ends(block));
-            return fold(block, segment, [0, 1].map(Val::constant));
+            return fold(block, None, [0, 1].map(Val::constant));
         }
-        let (ahead, copy) = (vars(ends(block)), var(0_u32));
+        let copy = var(0_u32);
         range(block, turns, blocks, |turn| {
-            let segment = self.between(number(turn), ahead.get());
-            ahead.set(ends(turn + blocks));
             let copy_now = copy.get();
             copy.set((copy_now + 1).lt(COPIES).select::<u32>(copy_now + 1, 0));
-            fold(turn, segment, [copy_now, copy.get()]);
+            fold(turn, Some(first(turn + blocks)), [copy_now, copy.get()]);
         });
     }
 
@@ -263,37 +287,41 @@ impl<M: Monoid> Problem<'_, M> {
         low.get()
     }
 
-    /// Folds the parts of huge segments that begin in this block's range of the whole: at most two, one of the segment
-    /// that the range begins in, one of that which it ends in.
-    fn parts(&self, block: Val<u64>, workspace: Global<u64>, tickets: Global<u32>) {
+    /// Folds parts of the huge segments that hold the first items of this block's ranges of the whole; each of its warps
+    /// looks for that of one range. A segment holds the first items of as many ranges as it has parts, or of one more.
+    fn parts(&self, block: Val<u64>, blocks: Val<u64>, workspace: Global<u64>, tickets: Global<u32>) {
         let thread = thread_idx().x;
         let bits = PART.ilog2();
-        let begin = block << bits;
-        let end = (begin + PART).min(self.len());
-        let seen = var(0_u64);
-        range(0, 2, 1, |k: Val<u32>| {
-            let started = self.started(k.eq(0).select::<u64>(begin, end - 1_u64));
-            let is_new = started.ne(seen.get());
-            seen.set(started);
+        let num_ranges = (self.len() + (PART - 1)) >> bits;
+        // One more than the number of the huge segment, or 0.
+        let found = shared_named::<u64>("found", RANGES as u32);
+        let range_of = |warp: Val<u32>| block + warp.cast::<u64>() * blocks;
+        let number_of = |segment: Segment, range: Val<u64>| range - ((segment.start + (PART - 1)) >> bits);
+        let own = range_of(warp_id());
+        let hit = var(0_u64);
+        when(own.lt(num_ranges), || {
+            let begin = own << bits;
+            let started = self.started(begin);
             let segment = self.segment(started.max(1) - 1);
-            let part = (begin.max(segment.start) - segment.start + (PART - 1)) >> bits;
-            let from = part << bits;
-            let is_here = (segment.start + from).lt(end.min(segment.start + segment.len));
-            when(is_new & segment.len.gt(HUGE) & is_here, || {
-                let to = (from + PART).min(segment.len);
+            let is_part = number_of(segment, own).lt(segment.len >> bits);
+            let is_inside = segment.start.le(begin) & segment.len.gt(PART);
+            hit.set((is_inside & is_part).select::<u64>(started, 0));
+        });
+        when(lane_id().eq(0), || found.at(warp_id()).set(hit.get()));
+        sync_threads();
+        range(0, RANGES as u32, 1, |k: Val<u32>| {
+            when(found.at(k).get().ne(0), || {
+                let segment = self.segment(found.at(k).get() - 1_u64);
+                let (part, parts) = (number_of(segment, range_of(k)), segment.len >> bits);
+                let size = (segment.len + parts - 1_u64) / parts;
+                let from = (part * size).min(segment.len);
+                let to = (from + size).min(segment.len);
                 let acc = self.share(segment, [from, to], thread, BLOCK, self.shape.long_unroll);
                 let acc = fold_block(self.fold.monoid, acc, BLOCK);
-                // A segment of x > 2 parts takes the slots from twice its start, in parts: those of the next one begin 2 x
-                // or more behind, and it needs no more than x + 1.
-                let first = segment.start >> (bits - 1);
-                let parts = Parts {
-                    workspace,
-                    slots: self.words.at(2) * 2_u64 + 2_u64,
-                    first,
-                    part: part.cast(),
-                    parts: ((segment.len + (PART - 1)) >> bits).cast(),
-                    ticket: tickets.at(first),
-                };
+                // Slots, counted in parts as well, are its own: the next huge segment begins as many behind, or more.
+                let first = segment.start >> bits;
+                let (part, parts, slots) = (part.cast(), parts.cast(), num_ranges);
+                let parts = Parts { workspace, slots, first, part, parts, ticket: tickets.at(first) };
                 fold_parts(self.fold.monoid, acc, &parts, BLOCK, |acc| {
                     when(thread.eq(0), || self.finish(segment, acc));
                 });
@@ -354,7 +382,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, shape: &Segments) -> AnyKerne
             return problem.segments(block, blocks);
         }
         let helpers = words.at(2);
-        let parts = || problem.parts(block, workspace, tickets);
+        let parts = || problem.parts(block, helpers, workspace, tickets);
         when_else(block.lt(helpers), parts, || problem.segments(block - helpers, blocks - helpers));
     };
     let kernel = kernel(name, body).required_block(BLOCK);

@@ -6,9 +6,9 @@
 //!
 //! **Who folds.** A plan knows the number of segments and of items, not their sizes, so the kernel sorts segments as it
 //! meets them: a few lanes take a short one (as many as the average asks for), a warp one that is longer, the block one
-//! longer still. Segments beyond twice `PART` are cut into parts of that many items, counted from the segment's
-//! start, for blocks of their own: one for each `PART` items of the whole, which looks for the (at most two) parts that begin
-//! in its range. The block that comes last folds the parts of a segment.
+//! longer still. Segments beyond `PART` items are cut into as many parts of one size as there are whole `PART`s in them, for
+//! blocks of their own. The whole is cut into ranges of `PART` items; the first items of ranges that a segment holds stand
+//! for its parts, so that one search for each range finds them all. The block that comes last folds the parts of a segment.
 //!
 //! **Order.** Fixed by the plan and the segment's own length: not by timing, nor by the sizes of other segments or where it
 //! begins.
@@ -70,7 +70,7 @@ impl<M: Monoid> Fold<M> {
         let Some(config) = plan.launch_on(stream.device().limits()) else { return Ok(()) };
         let (words, tickets) = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
         let operands = Operands { inputs, outputs, words, tickets: Some(tickets), offsets: Some(offsets) };
-        launch(stream, &self.segments_kernel(plan), config, operands, &plan.words)
+        launch(stream, &self.segments_kernel(plan), config, operands, &plan.words())
     }
 }
 

@@ -4,7 +4,7 @@ use warpfold_device::{LaunchConfig, Limits};
 use warpfold_lang::Registers;
 
 use super::Segments;
-use super::kernel::{BLOCK, HUGE, PART, WORDS};
+use super::kernel::{BLOCK, PART, RANGES, WORDS};
 use crate::fold::geometry::MAX_INPUTS;
 use crate::fold::{Monoid, Step};
 use crate::layout::Layout;
@@ -12,6 +12,10 @@ use crate::{Dtype, Error, ErrorKind};
 
 /// Items of an average segment for each of the lanes that fold it.
 const ITEMS: u64 = 16;
+
+/// Blocks that look for parts of huge segments, unless each would have more ranges to look through than warps: some more
+/// than are resident at once, so that none has much to do alone.
+const HELPERS: u64 = 2048;
 
 /// Blocks a multiprocessor that take segments again and again.
 const RESIDENT: u32 = 6;
@@ -21,8 +25,11 @@ const RESIDENT: u32 = 6;
 pub struct SegmentsPlan {
     /// The kernel.
     pub shape: Segments,
-    /// The launch; `None` if there is no segment.
+    /// The launch without blocks for parts of huge segments; `None` if there is no segment.
     pub launch: Option<LaunchConfig>,
+    /// Blocks for parts of huge segments: an eighth of the ranges that they are looked for in, or more. How many changes
+    /// nothing of the results.
+    pub helpers: u64,
     /// 8-byte words of workspace.
     pub workspace_words: u64,
     /// Counters, zero before and behind the launch.
@@ -37,9 +44,17 @@ impl SegmentsPlan {
     pub fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
         let mut config = self.launch?;
         if self.shape.walks() {
-            config.grid[0] = config.grid[0].min(self.words[2] as u32 + RESIDENT * limits.num_sms);
+            config.grid[0] = config.grid[0].min(RESIDENT * limits.num_sms);
         }
+        config.grid[0] += self.helpers as u32;
         Some(config)
+    }
+
+    /// What the kernel is told.
+    pub(super) fn words(&self) -> [u64; WORDS] {
+        let mut words = self.words;
+        words[2] = self.helpers;
+        words
     }
 }
 
@@ -75,28 +90,30 @@ pub(super) fn plan<M: Monoid>(
         steps[i] = Step::of(*stride);
         words[3 + i] = stride.cast_unsigned();
     }
+    words[..2].copy_from_slice(&[num_segments, len]);
     // Blocks for parts of huge segments, if there can be one.
-    let helpers = if len > HUGE { len.div_ceil(PART) } else { 0 };
-    words[..3].copy_from_slice(&[num_segments, len, helpers]);
-    let blocks = helpers + num_segments.div_ceil(u64::from(BLOCK / lanes));
+    let ranges = if len > PART { len.div_ceil(PART) } else { 0 };
+    let helpers = ranges.div_ceil(RANGES).max(ranges.min(HELPERS));
+    let shape = Segments {
+        lanes,
+        unroll: (mean / u64::from(lanes)).clamp(1, if wide { 2 } else { 8 }).next_power_of_two() as u32,
+        long_unroll: if wide { 2 } else { 8 },
+        offsets,
+        steps,
+        shares: helpers > 0,
+    };
+    let blocks = num_segments.div_ceil(u64::from(shape.turn()));
     const LIMIT: u64 = i32::MAX as u64;
-    if blocks > LIMIT {
-        return Err(ErrorKind::TooLarge { what: "the grid", size: blocks, limit: LIMIT }.into());
+    if helpers + blocks > LIMIT {
+        return Err(ErrorKind::TooLarge { what: "the grid", size: helpers + blocks, limit: LIMIT }.into());
     }
-    // A huge segment begins at most every PART items; see the kernel.
-    let slots = if helpers > 0 { 2 * helpers + 2 } else { 0 };
     Ok(SegmentsPlan {
-        shape: Segments {
-            lanes,
-            unroll: (mean / u64::from(lanes)).clamp(1, if wide { 2 } else { 8 }).next_power_of_two() as u32,
-            long_unroll: if wide { 2 } else { 8 },
-            offsets,
-            steps,
-            shares: helpers > 0,
-        },
+        shape,
         launch: (num_segments > 0).then(|| LaunchConfig::new(blocks as u32, BLOCK)),
-        workspace_words: slots * u64::from(monoid.identity().count()),
-        tickets: slots,
+        helpers,
+        // A slot for each range: a segment has no more parts than ranges begin in it.
+        workspace_words: ranges * u64::from(monoid.identity().count()),
+        tickets: ranges,
         words,
     })
 }
