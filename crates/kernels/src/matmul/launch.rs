@@ -228,7 +228,7 @@ fn maps(plan: &Plan, first: &Problem) -> Option<Maps> {
     Some(Maps {
         a: factor(&first.a, m, lying_a, configuration.rows),
         b: factor(&first.b.transposed(), n, lying_b, tile.columns / tile.cluster),
-        c: configuration.copied.map(|_| of(&first.c, [m, n], 64)),
+        c: configuration.copied.map(|_| of(&first.c, [m, n], configuration.rows.min(64))),
     })
 }
 

@@ -381,7 +381,9 @@ impl Plan {
             is_promoted: is_promoted(a.dtype),
             walk: None,
             rows: if lying[0] == Lying::Steps {
-                m.next_multiple_of(8).min(tile.rows().into()) as u32
+                // Blocks one below the other take as many each, where copies of results keep to them.
+                let sharing = if tile.consumers == 1 { tile.cluster } else { 1 };
+                m.div_ceil(sharing.into()).next_multiple_of(8).min(tile.rows().into()) as u32
             } else {
                 tile.rows()
             },

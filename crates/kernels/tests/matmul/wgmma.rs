@@ -168,6 +168,16 @@ fn a_stage_may_have_several_panels() {
 }
 
 #[test]
+fn blocks_one_below_the_other_share_few_rows_evenly() {
+    on_every_device(|device| {
+        // Results that copies store, and others; more stages than the ring has.
+        for (m, n, k) in [(65, 136, 600), (96, 130, 257), (127, 136, 70)] {
+            check(device, WgmmaTile::PAIR, 1, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k)));
+        }
+    });
+}
+
+#[test]
 fn a_turned_product_has_the_same_batches_and_ends() {
     on_every_device(|device| {
         let (m, n, k) = (10, 72, 600);

@@ -1,4 +1,4 @@
-//! Sums in two parts, added by the two blocks of a cluster that share a tile: each finishes every other group of columns.
+//! Sums in two parts, added by the two blocks of a cluster that share a tile: each finishes half of its columns.
 
 use warpfold_lang::{Shared, Val, cluster_block_rank, cluster_sync, dynamic_shared, thread_idx, warpgroup_idx, when};
 
@@ -19,13 +19,15 @@ impl<S: Accumulator> Exchange<S> {
         Self { consumers: tile.consumers, received: dynamic_shared(tile.received()) }
     }
 
-    /// Gives every other group of columns to the other block, which finishes it, and the sums of both parts of the rest to `finish`.
+    /// Gives the other block's half of the columns to it, which finishes them, and the sums of both parts of its own to `finish`.
+    /// (Of every other group a block would store half sectors.)
     /// All warps of the cluster that have not ended wait for each other in between: those that copy do not come here.
     pub(super) fn fold(self, pairs: &Pairs<S>, finish: impl Fn(Pairs<S>)) {
         let rank = cluster_block_rank();
         // A thread has two rows of eight columns: two pairs.
         let groups: Vec<_> = pairs.chunks_exact(2).collect();
-        let of_block = |block: u32| (0..).zip(groups.iter().skip(block as usize).step_by(2));
+        let half = groups.len().div_ceil(2);
+        let of_block = |block: u32| (0..).zip(groups.iter().skip(block as usize * half).take(half));
         for other in 0..2 {
             when(rank.ne(other), || {
                 for (i, group) in of_block(other) {

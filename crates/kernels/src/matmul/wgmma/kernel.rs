@@ -63,9 +63,9 @@ pub struct WgmmaConfiguration {
 }
 
 /// Calls `body` for each piece of work of this block.
-fn each_work(tile: WgmmaTile, is_gathered: bool, sizes: Array<u32, SIZES>, body: &dyn Fn(&Work)) {
+fn each_work(tile: WgmmaTile, rows: u32, is_gathered: bool, sizes: Array<u32, SIZES>, body: &dyn Fn(&Work)) {
     let WgmmaTile { columns, cluster, split, band, .. } = tile;
-    let bands = Bands::new([tile.rows(), columns], cluster, band, sizes);
+    let bands = Bands::new([rows, columns], cluster, band, sizes);
     let bands = if split > 1 { bands.split() } else { bands };
     let (rank, first, step) = match cluster * split {
         1 => (Val::constant(0), block_idx().x, grid_dim().x),
@@ -153,7 +153,7 @@ where
                     at.advance();
                 });
             };
-            when(thread_idx().x.eq(0), || each_work(shape, walk.is_some(), sizes, &copy));
+            when(thread_idx().x.eq(0), || each_work(shape, rows, walk.is_some(), sizes, &copy));
         };
         // Main loop: a consumer is a warpgroup with 64 rows
         let consume = || {
@@ -163,14 +163,19 @@ where
             let sums = WarpgroupSums::<T>::new(columns);
             let totals = is_promoted.then(|| Totals::new(&sums));
             let first = (warpgroup - 1) * 64;
+            // The stage of the product before, where that is still under way.
+            let (is_ahead, done) = (shape.is_ahead() && !is_promoted, pipeline.start());
             let exchange = (split > 1).then(|| Exchange::new(shape));
             let store = copied.map(|dtype| Store::new(dtype, consumers, columns));
-            each_work(shape, walk.is_some(), sizes, &|work| {
+            each_work(shape, rows, walk.is_some(), sizes, &|work| {
                 // What the epilogue reads once for all is under way while the sums are made.
                 let bytes = ending.result_bytes() as i64;
                 let result = result.at(work.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
                 let outputs = Outputs { result, inputs, strides: ends, scalars };
-                let finish = Finish::<T::Sum>::new(&ending, outputs, [sizes.at(0), sizes.at(1)], work.position);
+                // Behind a block's rows come those of the next.
+                let is_cut = cluster > 1 && rows < shape.rows();
+                let end = if is_cut { sizes.at(0).min(work.row + rows) } else { sizes.at(0) };
+                let finish = Finish::<T::Sum>::new(&ending, outputs, [end, sizes.at(1)], work.position);
                 totals.iter().for_each(Totals::clear);
                 range(work.begin, work.end, panels * depth, |step| {
                     pipeline.wait(at);
@@ -186,11 +191,24 @@ where
                         sums.add_product(factors, if panel == 0 { keep } else { Val::constant(true) });
                     }
                     wgmma_commit();
-                    wgmma_wait(0);
-                    release(pipeline, at, cluster);
+                    if is_ahead {
+                        wgmma_wait(1);
+                        when(step.ne(work.begin), || {
+                            release(pipeline, done, cluster);
+                            done.advance();
+                        });
+                    } else {
+                        wgmma_wait(0);
+                        release(pipeline, at, cluster);
+                    }
                     totals.iter().for_each(|totals| totals.add(&sums));
                     at.advance();
                 });
+                if is_ahead {
+                    wgmma_wait(0);
+                    release(pipeline, done, cluster);
+                    done.advance();
+                }
                 // Epilogue
                 let pairs = totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums));
                 let finish_pairs = |pairs: Pairs<T::Sum>| match (&store, walk) {

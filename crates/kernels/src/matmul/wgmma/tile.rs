@@ -42,8 +42,8 @@ impl WgmmaTile {
     /// For very few tiles.
     pub const SMALL: Self = Self { consumers: 1, columns: 64, stages: 8, cluster: 1, band: 8, panels: 1, split: 1 };
 
-    /// For up to 64 rows: 35.9 us at 64 x 8192 x 8192, where [`SMALL`](Self::SMALL) takes 37.1 (H200, 2026-11-21).
-    pub const DEEP: Self = Self { stages: 3, panels: 4, ..Self::SMALL };
+    /// For up to 64 rows: 35.5 us at 64 x 8192 x 8192, with 3 stages of 4 panels 35.8 (H200, 2026-11-21).
+    pub const DEEP: Self = Self { stages: 6, panels: 2, ..Self::SMALL };
     /// For more, up to 128, and few columns: 35.1 us at 128 x 4096 x 14336, where two launches of other tiles take 41.0.
     pub const TALL: Self = Self { consumers: 2, columns: 64, stages: 4, cluster: 1, band: 8, panels: 2, split: 2 };
 
@@ -73,7 +73,7 @@ impl WgmmaTile {
     /// multiprocessor has room for two of the smallest, so that a launch's blocks are there when those before them end.
     #[must_use]
     pub const fn turned(columns: u32, split: u32) -> Self {
-        Self { columns, stages: if columns <= 8 { 3 } else { 4 }, split, ..Self::DEEP }
+        Self { columns, stages: if columns <= 8 { 3 } else { 4 }, panels: 4, split, ..Self::DEEP }
     }
 
     /// Rows of a block.
@@ -86,6 +86,13 @@ impl WgmmaTile {
     #[must_use]
     pub const fn depth(self, element_bytes: u32) -> u32 {
         self.panels * ROW_BYTES / element_bytes
+    }
+
+    /// Whether a warpgroup begins the next stage's product while one is under way. Two keep the tensor cores busy for each
+    /// other, and few stages are better given back at once: 128 x 8192 x 8192 by [`PAIR`](Self::PAIR) takes 37.4 us so and 38.2
+    /// without, 128 x 4096 x 14336 43 and 59 (H200, 2026-11-21).
+    pub(super) const fn is_ahead(self) -> bool {
+        self.consumers == 1 && self.stages >= 6
     }
 
     /// Threads of a block: a warpgroup that copies, and those that multiply.
