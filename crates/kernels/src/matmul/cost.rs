@@ -65,7 +65,7 @@ fn tensor_efficiency(tile: WgmmaTile, waves: u64) -> f64 {
         (128, 64) => 0.55,
         (128, _) if tile.cluster > 1 && waves > 1 => 0.82,
         (128, _) => 0.85,
-        (_, 128) => 0.85,
+        (_, 128) => 0.60,
         // Long stages: fewer waits.
         (_, 64) if tile.panels > 1 => 0.60,
         _ => 0.39,

@@ -164,7 +164,7 @@ where
             let totals = is_promoted.then(|| Totals::new(&sums));
             let first = (warpgroup - 1) * 64;
             // The stage of the product before, where that is still under way.
-            let (is_ahead, done) = (shape.is_ahead() && !is_promoted, pipeline.start());
+            let done = (shape.is_ahead() && !is_promoted).then(|| pipeline.start());
             let exchange = (split > 1).then(|| Exchange::new(shape));
             let store = copied.map(|dtype| Store::new(dtype, consumers, columns));
             each_work(shape, rows, walk.is_some(), sizes, &|work| {
@@ -191,20 +191,23 @@ where
                         sums.add_product(factors, if panel == 0 { keep } else { Val::constant(true) });
                     }
                     wgmma_commit();
-                    if is_ahead {
-                        wgmma_wait(1);
-                        when(step.ne(work.begin), || {
-                            release(pipeline, done, cluster);
-                            done.advance();
-                        });
-                    } else {
-                        wgmma_wait(0);
-                        release(pipeline, at, cluster);
+                    match done {
+                        Some(done) => {
+                            wgmma_wait(1);
+                            when(step.ne(work.begin), || {
+                                release(pipeline, done, cluster);
+                                done.advance();
+                            });
+                        }
+                        None => {
+                            wgmma_wait(0);
+                            release(pipeline, at, cluster);
+                        }
                     }
                     totals.iter().for_each(|totals| totals.add(&sums));
                     at.advance();
                 });
-                if is_ahead {
+                if let Some(done) = done {
                     wgmma_wait(0);
                     release(pipeline, done, cluster);
                     done.advance();

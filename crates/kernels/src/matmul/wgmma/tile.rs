@@ -90,7 +90,7 @@ impl WgmmaTile {
 
     /// Whether a warpgroup begins the next stage's product while one is under way. Two keep the tensor cores busy for each
     /// other, and few stages are better given back at once: 128 x 8192 x 8192 by [`PAIR`](Self::PAIR) takes 37.4 us so and 38.2
-    /// without, 128 x 4096 x 14336 43 and 59 (H200, 2026-11-21).
+    /// without, 128 x 4096 x 14336 43 and 59 (H200, 2026-11-21). Sums of 8-bit floats are looked at after each stage.
     pub(super) const fn is_ahead(self) -> bool {
         self.consumers == 1 && self.stages >= 6
     }
