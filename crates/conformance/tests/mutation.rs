@@ -290,9 +290,10 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
         // Blocks take several tiles.
         (of_planes, 300, 1, [3, 4], conv::Code::Patches(conv::PatchTile::WIDE), 4),
         (of_planes, 1, 8, [12, 12], conv::Code::Direct, 0),
-        // Images and filters are laid anew first.
-        (of_planes, 1, 64, [6, 6], conv::Code::Wgmma(WgmmaTile::SMALL), 11),
+        // Images and filters are laid anew first; a block takes two tiles.
+        (of_planes, 5, 64, [6, 6], conv::Code::Wgmma(WgmmaTile::SMALL), 13),
     ] {
+        let limits = Limits { num_sms: 1, ..*device.limits() };
         let problem = conv::Problem {
             dtype: Dtype::F32,
             result: Dtype::F32,
@@ -307,7 +308,7 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
             singles: matmul::Singles::Tf32,
             num_inputs: 0,
         };
-        let plan = conv::Plan::with(problem.clone(), Epilogue::new(), device.limits(), code).unwrap();
+        let plan = conv::Plan::with(problem.clone(), Epilogue::new(), &limits, code).unwrap();
         let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
         let mut images = upload(images * channels * size[0] * size[1]);
         let mut filters = upload(problem.filters * problem.depth());
