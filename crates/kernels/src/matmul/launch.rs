@@ -4,11 +4,12 @@ use half::{bf16, f16};
 use warpfold_device::{Arguments, Device, Function, Stream, TensorLayout, View, ViewMut};
 use warpfold_lang::{F8E4M3, F8E5M2};
 
+use super::code::Code;
 use super::epilogue::{Epilogue, MAX_INPUTS};
 use super::finish::{Ending, STRIDES, scalar_words, stride_words};
 use super::fold_parts::fold_parts;
 use super::mma::{MmaConfiguration, mma};
-use super::plan::{Code, Plan};
+use super::plan::Plan;
 use super::problem::{Matrix, Problem, refused};
 use super::simt::{Configuration, matrix_words, simt, size_words};
 use super::wgmma::{Lying, WgmmaConfiguration, layout, wgmma};

@@ -14,6 +14,7 @@
 //! the same for every one: `simt` is that of ordinary cores, the others are in folders of their own.
 
 mod accumulator;
+mod code;
 mod cost;
 mod epilogue;
 mod finish;
@@ -23,6 +24,7 @@ mod load;
 mod main_loop;
 mod mma;
 mod plan;
+mod possible;
 mod problem;
 mod simt;
 mod supply;
@@ -31,13 +33,14 @@ mod wgmma;
 mod work;
 
 pub use accumulator::Accumulator;
+pub use code::Code;
 pub use epilogue::{Activation, Custom, Epilogue, Function, MAX_INPUTS, MAX_SCALARS, Place, Step};
 pub use finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES, scalar_words, stride_words};
 pub use fold_parts::{FoldParts, fold_parts};
 pub use launch::{Operands, Ready, kernels_of, launch};
 pub use load::Load;
 pub use mma::{MmaConfiguration, MmaTile, Pieces, mma};
-pub use plan::{Code, Plan};
+pub use plan::Plan;
 pub use problem::{BATCH_RANK, Matrix, Problem, Rows, Singles};
 pub use simt::{Configuration, Simt, simt};
 pub use supply::Along;

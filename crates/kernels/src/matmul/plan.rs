@@ -4,112 +4,21 @@ use std::fmt;
 
 use warpfold_device::{LaunchConfig, Limits};
 
+use super::code::Code;
 use super::cost::{self, Work};
-use super::epilogue::{Epilogue, Step, check as check_epilogue};
+use super::epilogue::{Epilogue, check as check_epilogue};
 use super::finish::Ending;
 use super::fold_parts;
 use super::load::Load;
-use super::mma::{self, MmaConfiguration, MmaTile, Pieces};
-use super::problem::{BATCH_RANK, Matrix, Problem, Rows, Singles, refused};
+use super::mma::{MmaConfiguration, MmaTile};
+use super::possible::{
+    FEW_ROWS, can_turn, factors, few_blocks, has_registers, has_room, is_promoted, lying, pieces, pieces_of,
+};
+use super::problem::{BATCH_RANK, Matrix, Problem, Rows, refused};
 use super::simt::Configuration;
 use super::tile::Tile;
 use super::wgmma::{self, Lying, WgmmaConfiguration, WgmmaTile};
 use crate::{Dtype, Error};
-
-/// The kernel of a plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
-    /// Ordinary cores.
-    Simt(Tile),
-    /// Tensor cores, driven by warps (sm_80 on).
-    Mma(MmaTile),
-    /// Tensor cores, driven by warpgroups (sm_90a).
-    Wgmma(WgmmaTile),
-    /// The same for few rows, which stand in the tile's columns: columns of the right factor stand in its rows, so that stages
-    /// hold little else. No epilogue of one's own, which would see rows and columns exchanged.
-    Turned(WgmmaTile),
-}
-
-impl Code {
-    fn validate(self) -> Result<(), String> {
-        match self {
-            Self::Simt(tile) => tile.validate(),
-            Self::Mma(tile) => tile.validate(),
-            Self::Wgmma(tile) | Self::Turned(tile) => tile.validate(),
-        }
-    }
-
-    /// Steps of the sums that a block takes at once.
-    fn depth(self, dtype: Dtype) -> u32 {
-        match self {
-            Self::Simt(tile) => tile.depth,
-            Self::Mma(tile) => tile.depth(dtype.bytes() as u32),
-            Self::Wgmma(tile) | Self::Turned(tile) => tile.depth(dtype.bytes() as u32),
-        }
-    }
-
-    /// Rows and columns of a block.
-    fn sides(self) -> [u32; 2] {
-        match self {
-            Self::Simt(tile) => [tile.rows, tile.columns],
-            Self::Mma(tile) => [tile.rows(), tile.columns()],
-            Self::Wgmma(tile) => [tile.rows(), tile.columns],
-            Self::Turned(tile) => [tile.columns, tile.rows()],
-        }
-    }
-
-    pub(super) fn threads(self) -> u32 {
-        match self {
-            Self::Simt(tile) => tile.threads(),
-            Self::Mma(tile) => tile.threads(),
-            Self::Wgmma(tile) | Self::Turned(tile) => tile.threads(),
-        }
-    }
-
-    /// The parts that the launch adds by itself, where it is bound to a number of them.
-    const fn own_parts(self) -> Option<u64> {
-        match self {
-            Self::Turned(tile) => Some(tile.split as u64),
-            Self::Wgmma(tile) if tile.split > 1 => Some(tile.split as u64),
-            Self::Simt(_) | Self::Mma(_) | Self::Wgmma(_) => None,
-        }
-    }
-
-    /// Steps of a part of the sums, and how many parts there are then: parts are whole steps, so that only the last one may have
-    /// a rest.
-    fn parts(self, problem: &Problem, wanted: u64) -> (u64, u64) {
-        let depth = self.depth(problem.a.dtype);
-        let part = problem.k.div_ceil(wanted).next_multiple_of(depth.into()).max(1);
-        (part, problem.k.div_ceil(part).max(1))
-    }
-
-    fn clocks(self, work: &Work, num_parts: u64) -> f64 {
-        match self {
-            Self::Simt(tile) => cost::clocks(work, tile, num_parts),
-            Self::Mma(tile) => cost::warp_clocks(work, tile, num_parts),
-            Self::Wgmma(tile) => cost::tensor_clocks(work, tile, num_parts),
-            Self::Turned(tile) => cost::turned_clocks(work, tile, num_parts),
-        }
-    }
-
-    fn share_of_peak(self, work: &Work, clocks: f64) -> f64 {
-        match self {
-            Self::Simt(_) => cost::share_of_peak(work, clocks),
-            Self::Mma(_) | Self::Wgmma(_) | Self::Turned(_) => cost::tensor_share_of_peak(work, clocks),
-        }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Simt(tile) => tile.fmt(f),
-            Self::Mma(tile) => write!(f, "{tile}, on tensor cores"),
-            Self::Wgmma(tile) => write!(f, "{tile}, on tensor cores"),
-            Self::Turned(tile) => write!(f, "{tile}, on tensor cores, turned"),
-        }
-    }
-}
 
 /// How a product is computed: a value to look at, to compare, and to replace by another with [`Plan::with`].
 #[derive(Debug, Clone, PartialEq)]
@@ -138,9 +47,6 @@ const MAX_PARTS: u64 = 64;
 /// Bytes of a factor that no second-level cache keeps beside others from launch to launch. Told that they come once, it keeps
 /// the other factor better: of 64 rows of 8,192 x 8,192 weights that is 0.7 us in 37 (H200, 2026-11-21).
 const READ_ONCE_BYTES: u64 = 32 << 20;
-
-/// Rows that one tile, or a cluster's two, have of a product that waits for its weights alone, at most.
-const FEW_ROWS: u64 = 128;
 
 /// Products that a part has at least: fewer are not worth the traffic of their sums.
 const LEAST_PART: u64 = 128;
@@ -177,7 +83,7 @@ impl Plan {
         let wgmma: Vec<_> = match lying(&problem, limits) {
             Some(_) => {
                 let tiles = WgmmaTile::ALL.into_iter().filter(|tile| has_registers(*tile, problem.a.dtype));
-                tiles.map(Code::Wgmma).chain(of_few_rows(&problem, &epilogue)).collect()
+                tiles.map(Code::Wgmma).chain(few_blocks(&problem, &epilogue, limits)).collect()
             }
             None => Vec::new(),
         };
@@ -218,12 +124,10 @@ impl Plan {
         let is_possible = match code {
             Code::Wgmma(tile) => lying(&problem, limits).is_some() && has_registers(tile, problem.a.dtype),
             Code::Turned(tile) => lying(&problem, limits).is_some() && can_turn(tile, &problem, &epilogue),
-            Code::Simt(_) | Code::Mma(_) => true,
+            Code::Mma(_) => pieces(&problem, limits).is_some(),
+            Code::Simt(_) => true,
         };
         if !is_possible {
-            return Err(refused(format!("{code} is not possible: {problem} as it lies, or the device")));
-        }
-        if matches!(code, Code::Mma(_)) && pieces(&problem, limits).is_none() {
             return Err(refused(format!("{code} is not possible: {problem} as it lies, or the device")));
         }
         if num_parts == 0 || (num_parts > 1 && problem.rows == Rows::Invariant) {
@@ -396,91 +300,6 @@ impl Plan {
     }
 }
 
-/// How both factors lie, if copies can bring their tiles.
-fn factors(problem: &Problem) -> Option<[Lying; 2]> {
-    let Problem { n, k, batch, ref a, ref b, .. } = *problem;
-    Some([Lying::of(a, rows_of(problem), k, batch)?, Lying::of(&b.transposed(), n, k, batch)?])
-}
-
-/// The rows that decide on the layout: what one row alone would allow must not be taken where bits may not depend on the
-/// number of rows.
-fn rows_of(problem: &Problem) -> u64 {
-    if problem.rows == Rows::Invariant { problem.m.max(2) } else { problem.m }
-}
-
-/// The same, if there is a kernel for warpgroups and the device has them.
-fn lying(problem: &Problem, limits: &Limits) -> Option<[Lying; 2]> {
-    let is_possible = limits.has_wgmma && wgmma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem);
-    if is_possible { factors(problem) } else { None }
-}
-
-/// The pieces that threads copy of both factors, if there are some.
-fn pieces_of(problem: &Problem) -> Option<[Pieces; 2]> {
-    let Problem { n, k, batch, ref a, ref b, .. } = *problem;
-    Some([Pieces::of(a, rows_of(problem), k, batch)?, Pieces::of(&b.transposed(), n, k, batch)?])
-}
-
-/// The same, if there is a kernel for warps and the device runs it.
-fn pieces(problem: &Problem, limits: &Limits) -> Option<[Pieces; 2]> {
-    let is_possible = limits.has_mma && mma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem);
-    if is_possible { pieces_of(problem) } else { None }
-}
-
-/// Whether there are products, and tensor cores may do them: factors of `f32` only where tf32 will do.
-fn suits_tensor_cores(problem: &Problem) -> bool {
-    let is_full_single = problem.a.dtype == Dtype::F32 && problem.singles == Singles::Full;
-    !is_full_single && problem.m > 0 && problem.n > 0 && problem.k > 0 && problem.num_products() > 0
-}
-
-/// What warpgroups do for few rows beside their other tiles: where the sums are long enough to fill a ring of stages, and
-/// parts of them are one for each block. Each has an order of its own, but for what does not split them.
-fn of_few_rows(problem: &Problem, epilogue: &Epilogue) -> Vec<Code> {
-    let dtype = problem.a.dtype;
-    let tiles = WgmmaTile::of_few_rows(problem.m).iter().copied().filter(|tile| has_registers(*tile, dtype));
-    let columns = problem.m.next_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 });
-    let turned = [1, 2].map(|split| WgmmaTile::turned(columns.min(MOST_TURNED) as u32, split));
-    let turned = turned.into_iter().filter(|tile| columns <= MOST_TURNED && can_turn(*tile, problem, epilogue));
-    let is_long = |code: &Code, stages: u32, parts: u64| {
-        let depth = u64::from(stages * code.depth(dtype));
-        problem.k >= depth * parts && code.parts(problem, parts).1 == parts
-    };
-    let is_possible = |code: &Code| match *code {
-        Code::Wgmma(tile) | Code::Turned(tile) => {
-            is_long(code, tile.stages, tile.split.into())
-                && (problem.rows == Rows::Planned || code.own_parts().is_none())
-        }
-        Code::Simt(_) | Code::Mma(_) => false,
-    };
-    tiles.map(Code::Wgmma).chain(turned.map(Code::Turned)).filter(is_possible).collect()
-}
-
-/// The most rows that stand in the columns of a tile.
-const MOST_TURNED: u64 = 32;
-
-/// Whether a product can be computed turned: rows then lie as steps, and nothing looks at places of the result.
-fn can_turn(tile: WgmmaTile, problem: &Problem, epilogue: &Epilogue) -> bool {
-    let dtype = problem.a.dtype;
-    has_registers(tile, dtype)
-        && tile.columns.is_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 })
-        && factors(problem).is_some_and(|lying| lying[0] == Lying::Steps)
-        && !epilogue.steps().iter().any(|step| matches!(step, Step::Apply(_)))
-}
-
-/// Whether elements are integers of eight bits, of which products have a multiple of 16 columns.
-const fn is_eight_bits(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::I8 | Dtype::U8)
-}
-
-/// Whether the sums' sums of 8-bit floats leave room for the sums, and are taken often enough.
-fn has_registers(tile: WgmmaTile, dtype: Dtype) -> bool {
-    !is_promoted(dtype) || (tile.columns <= 192 && tile.panels == 1)
-}
-
-/// Whether sums of a stage are added up outside of the tensor cores: those keep about 14 bits of sums of 8-bit floats.
-fn is_promoted(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::F8E4M3 | Dtype::F8E5M2)
-}
-
 /// The tile of ordinary cores that the cost model takes for a product whose sums are not split, and its clocks.
 pub(crate) fn simt_tile(problem: &Problem, limits: &Limits) -> Result<(f64, Tile), Error> {
     let work = work_of(problem, limits)?;
@@ -512,11 +331,6 @@ fn work_of(problem: &Problem, limits: &Limits) -> Result<Work, Error> {
     let factors = [m, n].iter().map(|lines| lines.saturating_mul(k)).fold(0, u64::saturating_add);
     let factors = factors.saturating_mul(products).saturating_mul(a.dtype.bytes());
     Ok(Work { m, n, k, products, dtype: a.dtype, accumulator, factors, num_sms, has_wgmma })
-}
-
-/// Sums of 8 bytes leave no room for the largest tile.
-fn has_room(tile: Tile, accumulator: Dtype) -> bool {
-    u64::from(tile.thread[0] * tile.thread[1]) * accumulator.bytes() <= 512
 }
 
 fn check(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Result<Work, Error> {

@@ -78,6 +78,9 @@ impl Tile {
     /// # Errors
     /// The broken rule, in words.
     pub fn validate(self) -> Result<(), String> {
+        if self.lanes_across == 0 {
+            return Err(format!("{self}: lanes across are a power of two up to 32"));
+        }
         let [rows, columns] = self.warp();
         let rules = [
             (

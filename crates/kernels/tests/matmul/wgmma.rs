@@ -144,7 +144,7 @@ fn few_rows_stand_in_a_tile_s_columns() {
 #[test]
 fn blocks_of_a_cluster_share_a_tile_s_sums() {
     on_every_device(|device| {
-        for (m, n, k) in [(3, 65, 300), (100, 130, 257)] {
+        for (m, n, k) in [(3, 65, 300), (150, 130, 257)] {
             for tile in [WgmmaTile::TALL, WgmmaTile { split: 2, ..WgmmaTile::DEEP }] {
                 check(device, tile, 2, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k)));
             }
@@ -245,6 +245,9 @@ fn few_rows_of_large_weights_go_their_own_ways() {
         assert_eq!(code(128, 4096, 14_336), Code::Wgmma(WgmmaTile::TALL));
         // Small blocks come as others go.
         assert!(matches!(code(1, 28_672, 8192), Code::Mma(_)));
+        // Blocks that stand all at once share sums as well.
+        assert_eq!(code(256, 1024, 4096), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
+        assert_eq!(code(512, 512, 4096), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
         for m in [256, 512] {
             let Code::Wgmma(tile) = code(m, 8192, 8192) else { panic!("warpgroups multiply") };
             assert!(WgmmaTile::ALL.contains(&tile), "{m}: {tile}");

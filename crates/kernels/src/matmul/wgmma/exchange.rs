@@ -1,4 +1,7 @@
 //! Sums in two parts, added by the two blocks of a cluster that share a tile: each finishes half of its columns.
+//!
+//! Once: nothing tells that what was received has been read, so a cluster that took another tile would write over it. Plans give
+//! each cluster one.
 
 use warpfold_lang::{Shared, Val, cluster_block_rank, cluster_sync, dynamic_shared, thread_idx, warpgroup_idx, when};
 

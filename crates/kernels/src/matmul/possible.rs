@@ -1,0 +1,110 @@
+//! Which kernels can compute a product at all: as its factors lie, with its types, and on a device.
+
+use warpfold_device::Limits;
+
+use super::code::Code;
+use super::epilogue::{Epilogue, Step};
+use super::mma::{self, Pieces};
+use super::problem::{Problem, Rows, Singles};
+use super::tile::Tile;
+use super::wgmma::{self, Lying, WgmmaTile};
+use crate::Dtype;
+
+/// Rows that one tile, or a cluster's two, have of a product that waits for its weights alone, at most.
+pub(super) const FEW_ROWS: u64 = 128;
+
+/// How both factors lie, if copies can bring their tiles.
+pub(super) fn factors(problem: &Problem) -> Option<[Lying; 2]> {
+    let Problem { n, k, batch, ref a, ref b, .. } = *problem;
+    Some([Lying::of(a, rows_of(problem), k, batch)?, Lying::of(&b.transposed(), n, k, batch)?])
+}
+
+/// The rows that decide on the layout: what one row alone would allow must not be taken where bits may not depend on the
+/// number of rows.
+pub(super) fn rows_of(problem: &Problem) -> u64 {
+    if problem.rows == Rows::Invariant { problem.m.max(2) } else { problem.m }
+}
+
+/// The same, if there is a kernel for warpgroups and the device has them.
+pub(super) fn lying(problem: &Problem, limits: &Limits) -> Option<[Lying; 2]> {
+    let is_possible = limits.has_wgmma && wgmma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem);
+    if is_possible { factors(problem) } else { None }
+}
+
+/// The pieces that threads copy of both factors, if there are some.
+pub(super) fn pieces_of(problem: &Problem) -> Option<[Pieces; 2]> {
+    let Problem { n, k, batch, ref a, ref b, .. } = *problem;
+    Some([Pieces::of(a, rows_of(problem), k, batch)?, Pieces::of(&b.transposed(), n, k, batch)?])
+}
+
+/// The same, if there is a kernel for warps and the device runs it.
+pub(super) fn pieces(problem: &Problem, limits: &Limits) -> Option<[Pieces; 2]> {
+    let is_possible = limits.has_mma && mma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem);
+    if is_possible { pieces_of(problem) } else { None }
+}
+
+/// Whether there are products, and tensor cores may do them: factors of `f32` only where tf32 will do.
+pub(super) fn suits_tensor_cores(problem: &Problem) -> bool {
+    let is_full_single = problem.a.dtype == Dtype::F32 && problem.singles == Singles::Full;
+    !is_full_single && problem.m > 0 && problem.n > 0 && problem.k > 0 && problem.num_products() > 0
+}
+
+/// What warpgroups do for few rows, or few blocks, beside their other tiles: where the sums are long enough to fill a ring of
+/// stages, and parts of them are one for each block. Each has an order of its own, but for what does not split them.
+pub(super) fn few_blocks(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Vec<Code> {
+    let dtype = problem.a.dtype;
+    let tiles = WgmmaTile::of_few_rows(problem.m).iter().copied();
+    // Of many rows the blocks stand all at once, where they gain (256 x 1024 x 4096 takes 9.7 us, by other tiles 13.7).
+    let stands = |tile: &WgmmaTile| {
+        let tiles = problem.m.div_ceil(tile.rows().into()) * problem.n.div_ceil(tile.columns.into());
+        tiles.saturating_mul(problem.num_products()).saturating_mul(tile.split.into()) <= limits.num_sms.into()
+    };
+    let tiles = tiles.filter(|tile| has_registers(*tile, dtype) && (problem.m <= FEW_ROWS || stands(tile)));
+    let columns = problem.m.next_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 });
+    let turned = [1, 2].map(|split| WgmmaTile::turned(columns.min(MOST_TURNED) as u32, split));
+    let turned = turned.into_iter().filter(|tile| columns <= MOST_TURNED && can_turn(*tile, problem, epilogue));
+    let is_long = |code: &Code, stages: u32, parts: u64| {
+        let depth = u64::from(stages * code.depth(dtype));
+        problem.k >= depth * parts && code.parts(problem, parts).1 == parts
+    };
+    let is_possible = |code: &Code| match *code {
+        Code::Wgmma(tile) | Code::Turned(tile) => {
+            is_long(code, tile.stages, tile.split.into())
+                && (problem.rows == Rows::Planned || code.own_parts().is_none())
+        }
+        Code::Simt(_) | Code::Mma(_) => false,
+    };
+    tiles.map(Code::Wgmma).chain(turned.map(Code::Turned)).filter(is_possible).collect()
+}
+
+/// The most rows that stand in the columns of a tile.
+const MOST_TURNED: u64 = 32;
+
+/// Whether a product can be computed turned: rows then lie as steps, and nothing looks at places of the result.
+pub(super) fn can_turn(tile: WgmmaTile, problem: &Problem, epilogue: &Epilogue) -> bool {
+    let dtype = problem.a.dtype;
+    has_registers(tile, dtype)
+        && tile.columns.is_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 })
+        && factors(problem).is_some_and(|lying| lying[0] == Lying::Steps)
+        && !epilogue.steps().iter().any(|step| matches!(step, Step::Apply(_)))
+}
+
+/// Whether elements are integers of eight bits, of which products have a multiple of 16 columns.
+pub(super) const fn is_eight_bits(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::I8 | Dtype::U8)
+}
+
+/// Whether the sums' sums of 8-bit floats leave room for the sums, and are taken often enough.
+pub(super) fn has_registers(tile: WgmmaTile, dtype: Dtype) -> bool {
+    !is_promoted(dtype) || (tile.columns <= 192 && tile.panels == 1)
+}
+
+/// Whether sums of a stage are added up outside of the tensor cores: those keep about 14 bits of sums of 8-bit floats.
+pub(super) fn is_promoted(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F8E4M3 | Dtype::F8E5M2)
+}
+
+/// Sums of 8 bytes leave no room for the largest tile.
+pub(super) fn has_room(tile: Tile, accumulator: Dtype) -> bool {
+    u64::from(tile.thread[0] * tile.thread[1]) * accumulator.bytes() <= 512
+}
