@@ -79,6 +79,12 @@ impl Geometry {
         [0, 1].map(|i| (place[i] * stride[i]).cast::<i32>() - padding[i] as i32)
     }
 
+    /// The image of a pixel of all results, `of_image` of which are one's, and where the filter's first element lies there.
+    pub(super) fn corner_in(&self, of_image: Val<u32>, width: Val<u32>, pixel: Val<u32>) -> (Val<u32>, [Val<i32>; 2]) {
+        let image = pixel / of_image;
+        (image, self.corner(pixel - image * of_image, width))
+    }
+
     /// As part of a kernel's name.
     pub(super) fn key(&self) -> String {
         let Window { stride: [u, v], padding: [a, b], dilation: [d, e] } = self.window;

@@ -9,8 +9,7 @@ use super::lay::{self, lay};
 use super::patches::{self, patches};
 use super::plan::{Code, Plan};
 use super::planes::{self, planes};
-use super::problem::{Layout, Problem, refused};
-use super::sight::Sight;
+use super::problem::{Problem, refused};
 use super::tensor;
 use super::warps::{self, warps};
 use crate::kept::Kept;
@@ -63,7 +62,7 @@ fn make(kernel: &Kernel) -> AnyKernel {
 }
 
 fn names(plan: &Plan) -> Vec<Kernel> {
-    let laying = plan.laying().map(|(configuration, _)| Kernel::Lay(configuration));
+    let laying = plan.laying().map(|laying| Kernel::Lay(laying.configuration));
     let convolving = match plan.code {
         Code::Direct => Kernel::Direct(plan.accumulator(), plan.direct()),
         Code::Implicit(tile) => Kernel::Implicit(plan.accumulator(), plan.implicit(tile)),
@@ -107,14 +106,14 @@ pub fn launch_with(
 ) -> Result<(), Error> {
     check(&plan.problem, &operands)?;
     let Some(function) = functions.last() else { return Ok(()) };
-    let Some((configuration, config)) = plan.laying() else { return convolve(stream, plan, function, operands) };
-    let [of_images, of_filters] = plan.bytes_between();
+    let Some(laying) = plan.laying() else { return convolve(stream, plan, function, operands) };
+    let [of_images, of_filters] = laying.bytes();
     let mut buffer = workspace.take_scratch(stream.device(), of_images + of_filters)?;
     {
         let (to_images, to_filters) = buffer.split_at_mut(of_images as usize)?;
         let arguments = Arguments::new().input(operands.images.clone()).input(operands.filters.clone());
         let arguments = arguments.output(to_images).output(to_filters);
-        stream.launch_raw(&functions[0], config, &laying_arguments(plan, configuration, arguments))?;
+        stream.launch_raw(&functions[0], laying.launch(), &laying.arguments(arguments))?;
     }
     let (laid, filters) = buffer.as_view().split_at(of_images as usize)?;
     let Operands { images, inputs, result, .. } = operands;
@@ -122,28 +121,6 @@ pub fn launch_with(
     convolve(stream, plan, function, Operands { images, filters, inputs, result })?;
     workspace.give_scratch(buffer);
     Ok(())
-}
-
-/// Blocks for the images, sizes and strides of both tensors.
-fn laying_arguments<'a>(plan: &Plan, configuration: lay::Configuration, arguments: Arguments<'a>) -> Arguments<'a> {
-    let problem = &plan.problem;
-    if let Code::Planes(_) = plan.code {
-        let (sizes, strides) = planes::laid_sizes(problem);
-        let sizes = [[0; lay::SIZES], sizes].concat();
-        let strides: Vec<u8> =
-            [[0; lay::STRIDES], strides].concat().iter().flat_map(|word| word.to_le_bytes()).collect();
-        return arguments.value(0_u32).raw(&bytes_of(&sizes), 4).raw(&strides, 8);
-    }
-    let sight = Sight::of(problem);
-    let sizes: Vec<u8> = sight.laying_sizes(problem).iter().flat_map(|word| word.to_le_bytes()).collect();
-    let of_tensor = |size| {
-        let [c, h, w] = steps(problem.layout, problem.channels, size);
-        [problem.channels * size[0] * size[1], c, h, w]
-    };
-    let strides = [problem.size, problem.filter].map(of_tensor).concat();
-    let strides: Vec<u8> = strides.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let blocks = configuration.num_blocks(sight.pixels()[0]) as u32;
-    arguments.value(blocks).raw(&sizes, 4).raw(&strides, 8)
 }
 
 /// The launch that convolves, of images and filters that lie as it takes them.
@@ -182,17 +159,9 @@ fn bytes_of(words: &[u32]) -> Vec<u8> {
 /// group and filter to filter.
 fn strides(problem: &Problem) -> [i64; implicit::TENSORS] {
     let Problem { channels, size: [height, width], filters, groups, .. } = *problem;
-    let [c, h, w] = steps(problem.layout, channels, [height, width]);
+    let [c, h, w] = problem.layout.steps(channels, [height, width]);
     let (of_group, depth) = (channels / groups, problem.depth());
     [of_group * c, channels * height * width, c, h, w, filters / groups * depth, depth].map(|stride| stride as i64)
-}
-
-/// Elements from one channel, row and column to the next.
-const fn steps(layout: Layout, channels: u64, [height, width]: [u64; 2]) -> [u64; 3] {
-    match layout {
-        Layout::Nchw => [height * width, width, 1],
-        Layout::Nhwc => [1, width * channels, channels],
-    }
 }
 
 fn check(problem: &Problem, operands: &Operands<'_>) -> Result<(), Error> {

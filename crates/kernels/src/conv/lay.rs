@@ -4,6 +4,7 @@
 //! One launch does both. Neighbours in a warp take neighbouring pixels, so that planes of channels are read in runs. Few
 //! channels a thread writes as they are; of many a tile turns in shared memory, so that they are written in runs as well.
 
+use warpfold_device::{Arguments, LaunchConfig};
 use warpfold_lang::{
     Array, Global, Kernel, Number, Operand, Shared, Val, block_idx, kernel, shared_named, sync_threads, thread_idx,
     wait_for_dependencies, when, when_else,
@@ -16,10 +17,12 @@ const WARPS: u32 = BLOCK / 32;
 const PIXELS: u32 = 64;
 /// Bytes of a tile's channels of a pixel.
 const TILE_BYTES: u32 = 128;
+/// What images and filters that are laid anew begin at multiples of.
+const ALIGNMENT: u64 = 256;
 /// Words of the sizes of a tensor: height and width before, width behind, zeros before a row, pixels behind.
-pub(super) const SIZES: usize = 5;
+const SIZES: usize = 5;
 /// Words of the strides of a tensor before: of images, channels, rows, columns.
-pub(super) const STRIDES: usize = 4;
+const STRIDES: usize = 4;
 
 /// What the kernel takes: two tensors, where they go, blocks for the first one, sizes and strides of both.
 pub(super) type Lay =
@@ -57,12 +60,45 @@ impl Configuration {
     }
 
     /// Blocks for so many pixels.
-    pub(super) fn num_blocks(self, pixels: u64) -> u64 {
+    fn num_blocks(self, pixels: u64) -> u64 {
         if self.is_direct() {
             pixels.div_ceil(BLOCK.into())
         } else {
             pixels.div_ceil(PIXELS.into()) * u64::from(self.across())
         }
+    }
+}
+
+/// A launch: what it is for, and the sizes and strides of images and filters. Of what stays where it lies there are no pixels.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Laying {
+    pub(super) configuration: Configuration,
+    pub(super) sizes: [[u64; SIZES]; 2],
+    pub(super) strides: [[u64; STRIDES]; 2],
+}
+
+impl Laying {
+    fn pixels(&self) -> [u64; 2] {
+        self.sizes.map(|sizes| sizes[4])
+    }
+
+    /// Bytes that images and filters take behind it.
+    pub(super) fn bytes(&self) -> [u64; 2] {
+        let pixel = u64::from(self.configuration.pixel_bytes());
+        self.pixels().map(|pixels| (pixels * pixel).next_multiple_of(ALIGNMENT))
+    }
+
+    pub(super) fn launch(&self) -> LaunchConfig {
+        let blocks = self.pixels().map(|pixels| self.configuration.num_blocks(pixels));
+        LaunchConfig::new(blocks.iter().sum::<u64>() as u32, BLOCK)
+    }
+
+    /// What the kernel takes behind the memory.
+    pub(super) fn arguments<'a>(&self, memory: Arguments<'a>) -> Arguments<'a> {
+        let sizes: Vec<u8> = self.sizes.as_flattened().iter().flat_map(|size| (*size as u32).to_le_bytes()).collect();
+        let strides: Vec<u8> = self.strides.as_flattened().iter().flat_map(|stride| stride.to_le_bytes()).collect();
+        let blocks = self.configuration.num_blocks(self.pixels()[0]) as u32;
+        memory.value(blocks).raw(&sizes, 4).raw(&strides, 8)
     }
 }
 

@@ -5,10 +5,11 @@ use std::fmt;
 use warpfold_device::{LaunchConfig, Limits};
 
 use super::geometry::Geometry;
+use super::lay::Laying;
 use super::patch_tile::{self, PatchTile};
 use super::problem::{Problem, refused};
 use super::sight::Sight;
-use super::{direct, implicit, lay, patches, planes, tensor, warps};
+use super::{direct, implicit, patches, planes, tensor, warps};
 use crate::matmul::{self, Ending, Epilogue, MmaTile, Tile, WgmmaTile};
 use crate::{Dtype, Error};
 
@@ -41,9 +42,6 @@ pub struct Plan {
     /// Multiprocessors of the device: as many blocks as stay, where blocks take tile after tile.
     num_sms: u32,
 }
-
-/// What images and filters that are laid anew begin at multiples of.
-const ALIGNMENT: u64 = 256;
 
 /// Filters of a group from which on tiles are worth their loads.
 const LEAST_FILTERS: u64 = 4;
@@ -150,37 +148,22 @@ impl Plan {
         product.m.div_ceil(rows.into()) * product.n.div_ceil(columns.into()) * product.num_products()
     }
 
-    /// How images and filters are laid anew, where they are.
-    fn laid(&self) -> Option<Sight> {
-        let is_possible = matches!(self.code, Code::Wgmma(_));
-        is_possible.then(|| Sight::of(&self.problem)).filter(Sight::is_laid)
+    /// The launch that lays images and filters anew, where there is one.
+    pub(super) fn laying(&self) -> Option<Laying> {
+        let laying = match self.code {
+            Code::Planes(_) => Some(planes::laying(&self.problem)),
+            Code::Wgmma(_) => {
+                Some(Sight::of(&self.problem)).filter(Sight::is_laid).map(|sight| sight.laying(&self.problem))
+            }
+            Code::Direct | Code::Implicit(_) | Code::Patches(_) | Code::Mma(_) => None,
+        };
+        laying.filter(|laying| laying.bytes() != [0; 2])
     }
 
-    /// Bytes of images and of filters between the launches, as tensor cores take them, where they do not lie so.
-    pub(super) fn bytes_between(&self) -> [u64; 2] {
-        if let Code::Planes(_) = self.code {
-            return [0, planes::laid_bytes(&self.problem)];
-        }
-        self.laid().map_or([0; 2], |sight| sight.bytes().map(|bytes| bytes.next_multiple_of(ALIGNMENT)))
-    }
-
-    /// Bytes between the launches: images and filters as tensor cores take them, where they do not lie so.
+    /// Bytes between the launches: images and filters that are laid anew.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
-        self.bytes_between().iter().sum()
-    }
-
-    /// The launch that lays images and filters anew, where there is one.
-    pub(super) fn laying(&self) -> Option<(lay::Configuration, LaunchConfig)> {
-        if let Code::Planes(_) = self.code {
-            let configuration = planes::laying(&self.problem);
-            let blocks = configuration.num_blocks(self.problem.depth());
-            return Some((configuration, LaunchConfig::new(blocks as u32, lay::BLOCK)));
-        }
-        let sight = self.laid().filter(|sight| sight.bytes() != [0; 2])?;
-        let configuration = sight.laying(self.problem.channels);
-        let blocks: u64 = sight.pixels().into_iter().map(|pixels| configuration.num_blocks(pixels)).sum();
-        Some((configuration, LaunchConfig::new(blocks as u32, lay::BLOCK)))
+        self.laying().map_or(0, |laying| laying.bytes().iter().sum())
     }
 
     /// Threads of a block.
@@ -254,7 +237,7 @@ impl fmt::Display for Plan {
             Code::Patches(tile) => write!(f, "patches under tiles of {tile}")?,
             Code::Mma(tile) => write!(f, "tiles of {tile}, on tensor cores")?,
             Code::Wgmma(tile) => {
-                let laid = self.laid().map_or("", |_| ", laid anew first");
+                let laid = self.laying().map_or("", |_| ", laid anew first");
                 write!(f, "tiles of {tile}, on tensor cores{laid}")?;
             }
         }

@@ -9,7 +9,7 @@ use warpfold_device::Limits;
 use warpfold_lang::{Array, Global, Val, dynamic_shared, kernel, wait_for_dependencies};
 
 use super::geometry::{Geometry, Order};
-use super::lay;
+use super::lay::{self, Laying};
 use super::problem::{Layout, Problem};
 use super::warps::{IMAGE, Warps};
 use crate::matmul::{
@@ -64,7 +64,7 @@ pub(super) fn product(problem: &Problem) -> matmul::Problem {
 /// The tile that the cost model takes, and the clocks of both launches.
 pub(super) fn choice(problem: &Problem, limits: &Limits) -> Result<Option<(f64, Tile)>, Error> {
     let (clocks, tile) = matmul::simt_tile(&product(problem), limits)?;
-    Ok(is_possible(problem, tile).then(|| (clocks + matmul::copy_clocks(laid_bytes(problem)), tile)))
+    Ok(is_possible(problem, tile).then(|| (clocks + matmul::copy_clocks(laying(problem).bytes()[1]), tile)))
 }
 
 /// Filters side by side where they are laid anew.
@@ -72,21 +72,19 @@ fn padded(problem: &Problem) -> u64 {
     problem.filters.next_multiple_of(4)
 }
 
-/// Bytes of the filters laid anew.
-pub(super) fn laid_bytes(problem: &Problem) -> u64 {
-    padded(problem) * problem.depth() * 4
-}
-
-/// How filters are laid anew: as an image of as many rows as a filter has elements, whose channels are the filters.
-pub(super) fn laying(problem: &Problem) -> lay::Configuration {
-    lay::Configuration { element_bytes: 4, channels: problem.filters as u32, padded: padded(problem) as u32 }
-}
-
-/// The sizes and strides of that image.
-pub(super) fn laid_sizes(problem: &Problem) -> ([u32; lay::SIZES], [u64; lay::STRIDES]) {
+/// The launch that lays filters anew: as an image of as many rows as a filter has elements, whose channels are the filters.
+pub(super) fn laying(problem: &Problem) -> Laying {
     let (channels, depth) = (problem.channels, problem.depth());
     let elements = depth / channels;
-    ([elements, channels, channels, 0, depth].map(|size| size as u32), [0, depth, 1, elements])
+    Laying {
+        configuration: lay::Configuration {
+            element_bytes: 4,
+            channels: problem.filters as u32,
+            padded: padded(problem) as u32,
+        },
+        sizes: [[0; 5], [elements, channels, channels, 0, depth]],
+        strides: [[0; 4], [0, depth, 1, elements]],
+    }
 }
 
 /// Pixels of a thread under each element of the filters.
@@ -112,8 +110,7 @@ impl Pixels {
         let [height, width, channels, of_image, row] = [0, 1, 2, 3, 4].map(|word| image.at(word));
         let mine = &units.units[0];
         let pixel = (first + mine.line).min(num - 1);
-        let image = pixel / of_image;
-        let corner = geometry.corner(pixel - image * of_image, row);
+        let (image, corner) = geometry.corner_in(of_image, row, pixel);
         let plane = (image * channels + mine.deep).cast::<i64>() * (height * width).cast::<i64>();
         let in_plane = (corner[0] * width.cast::<i32>() + corner[1]).cast::<i64>();
         let (from, corner) = (images.at(plane + in_plane), corner.map(Val::cast::<u32>));

@@ -15,6 +15,16 @@ pub enum Layout {
     Nhwc,
 }
 
+impl Layout {
+    /// Elements from one channel, row and column to the next.
+    pub(super) const fn steps(self, channels: u64, [height, width]: [u64; 2]) -> [u64; 3] {
+        match self {
+            Self::Nchw => [height * width, width, 1],
+            Self::Nhwc => [1, width * channels, channels],
+        }
+    }
+}
+
 /// How a filter walks over an image: down and across.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Window {

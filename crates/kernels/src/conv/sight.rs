@@ -5,7 +5,7 @@
 //! those of all its pixels side by side: a map whose pixels overlap says just that. Then rows of the images need their zeros
 //! in memory, since the copy does not see where a row ends.
 
-use super::lay;
+use super::lay::{self, Laying};
 use super::problem::{Layout, Problem};
 
 /// Bytes of a row of a stage at most.
@@ -157,19 +157,25 @@ impl Sight {
         self.pixels().map(|pixels| pixels * self.channels * self.element_bytes)
     }
 
-    /// What the kernel that lays them anew is built for, for so many channels.
-    pub(super) fn laying(&self, channels: u64) -> lay::Configuration {
-        lay::Configuration {
-            element_bytes: self.element_bytes as u32,
-            channels: channels as u32,
-            padded: self.channels as u32,
-        }
-    }
-
-    /// The sizes that it takes, given those of the tensors.
-    pub(super) fn laying_sizes(&self, problem: &Problem) -> [u32; 2 * lay::SIZES] {
+    /// The launch that lays them anew.
+    pub(super) fn laying(&self, problem: &Problem) -> Laying {
         let [of_images, of_filters] = self.pixels();
-        let [[h, w], [r, s]] = [problem.size, problem.filter];
-        [h, w, self.widths[0], self.left, of_images, r, s, self.widths[1], 0, of_filters].map(|size| size as u32)
+        let Problem { layout, channels, size, filter, .. } = *problem;
+        let strides = |size: [u64; 2]| {
+            let [c, h, w] = layout.steps(channels, size);
+            [channels * size[0] * size[1], c, h, w]
+        };
+        Laying {
+            configuration: lay::Configuration {
+                element_bytes: self.element_bytes as u32,
+                channels: channels as u32,
+                padded: self.channels as u32,
+            },
+            sizes: [
+                [size[0], size[1], self.widths[0], self.left, of_images],
+                [filter[0], filter[1], self.widths[1], 0, of_filters],
+            ],
+            strides: [size, filter].map(strides),
+        }
     }
 }

@@ -121,8 +121,7 @@ impl<T: Multiplicand> Pixels<T> {
         let [height, width, channels, of_image, row] = [0, 1, 2, 3, 4].map(|word| image.at(word));
         let corner = |line: Val<u32>| {
             let pixel = (first + line).min(num - 1);
-            let image = pixel / of_image;
-            let corner = geometry.corner(pixel - image * of_image, row);
+            let (image, corner) = geometry.corner_in(of_image, row, pixel);
             let in_image = (corner[0] * width.cast::<i32>() + corner[1]).cast::<i64>();
             let of_images = image.cast::<i64>() * (height * width).cast::<i64>();
             (corner, images.at((of_images + in_image) * channels.cast::<i64>()))
