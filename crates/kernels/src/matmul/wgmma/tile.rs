@@ -60,7 +60,7 @@ impl WgmmaTile {
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::ALONE, Self::PAIR, Self::FLAT, Self::SMALL];
 
     /// Those that products of so many rows may take beside them where blocks are few.
-    pub(in crate::matmul) fn of_few_rows(rows: u64) -> &'static [Self] {
+    pub(in crate::matmul) fn of_few_blocks(rows: u64) -> &'static [Self] {
         const DEEP: [WgmmaTile; 2] = [WgmmaTile::DEEP, WgmmaTile { split: 2, ..WgmmaTile::DEEP }];
         if (65..=128).contains(&rows) { &[Self::TALL] } else { &DEEP }
     }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_tile_keeps_the_rules() {
-        let few = [1, 128].into_iter().flat_map(|rows| WgmmaTile::of_few_rows(rows).to_vec());
+        let few = [1, 128].into_iter().flat_map(|rows| WgmmaTile::of_few_blocks(rows).to_vec());
         let turned =
             [8, 16, 24, 32].into_iter().flat_map(|columns| [1, 2].map(|split| WgmmaTile::turned(columns, split)));
         for tile in WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_CONVOLUTIONS).chain(few).chain(turned) {
