@@ -1,6 +1,6 @@
 //! Folds of segments of mixed sizes: planned, launched, checked, and compared with a plain loop.
 
-use warpfold_device::{Checks, Device, Profile};
+use warpfold_device::{Device, Profile};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Fold, Monoid, Sum};
 use warpfold_kernels::layout::Layout;
@@ -35,13 +35,7 @@ struct Bench {
 impl Bench {
     /// One for each device at hand; the virtual one checks.
     fn all() -> impl Iterator<Item = Self> {
-        Device::all().into_iter().map(|device| {
-            println!("on {device}");
-            if device.is_virtual() {
-                device.configure(|options| options.checks = Checks::All).unwrap();
-            }
-            Self::on(device)
-        })
+        crate::devices().map(Self::on)
     }
 
     fn on(device: Device) -> Self {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use warpfold_device::{Checks, Device, Finding, Severity};
+use warpfold_device::{Device, Finding, Severity};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Direction, Monoid, Prefix, Scan, ScanOrder, ScanPlan, ScanShape, Sum};
 use warpfold_kernels::layout::Layout;
@@ -108,13 +108,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// One for each device at hand; the virtual one checks.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        Device::all().into_iter().map(|device| {
-            println!("on {device}");
-            if device.is_virtual() {
-                device.configure(|options| options.checks = Checks::All).unwrap();
-            }
-            Self::on(device)
-        })
+        crate::devices().map(Self::on)
     }
 
     fn on(device: Device) -> Self {
