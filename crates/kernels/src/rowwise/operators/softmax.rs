@@ -21,9 +21,9 @@ pub struct LogSoftmax<F>(pub Exponentials<F>);
 
 type Stats<F> = (Val<F>, Val<F>);
 
-/// The exponentials of a row, each relative to what its thread takes for the largest element; that element; the row's
-/// statistics.
-fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held<Val<F>>, Val<F>, Stats<F>) {
+/// The exponentials of a row relative to its largest element; what a thread multiplies its own by first, if they are relative to
+/// another; the row's statistics.
+fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held<Val<F>>, Option<Val<F>>, Stats<F>) {
     let relative_to = |largest| {
         let shift = with.shift(largest);
         row.each(move |x| with.exp(x - shift))
@@ -31,7 +31,7 @@ fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held
     if !row.is_kept() {
         // One fold tells both, where each has to read the row and make the exponentials again.
         let stats = row.fold(with);
-        return (relative_to(stats.0), stats.0, stats);
+        return (relative_to(stats.0), None, stats);
     }
     let own = row.fold_own(Extreme::<F>::max());
     if row.is_of_warps() && with.for_halves {
@@ -40,12 +40,13 @@ fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held
         // one has room (16,384 f32 3,722 in place of 4,154; H200, 2026-11-21).
         let exponentials = relative_to(own);
         let sum = exponentials.fold_own(Sum::<F>::new());
-        return (exponentials, own, row.fold_together(with, (own, sum)));
+        let stats = row.fold_together(with, (own, sum));
+        return (exponentials, Some(with.exp(own - with.shift(stats.0))), stats);
     }
     let largest = row.fold_together(Extreme::<F>::max(), own);
     let exponentials = relative_to(largest);
     let sum = exponentials.fold(Sum::<F>::new());
-    (exponentials, largest, (largest, sum))
+    (exponentials, None, (largest, sum))
 }
 
 impl<F: RowFloat> RowOperator for Softmax<F> {
@@ -60,8 +61,9 @@ impl<F: RowFloat> RowOperator for Softmax<F> {
     }
 
     fn on_chip(self, row: &Held<Val<F>>, _: &Columns<()>) -> (Held<Val<F>>, Stats<F>) {
-        let (exponentials, largest, stats) = exponentials(self.0, row);
-        let factor = self.0.exp(largest - self.0.shift(stats.0)) * stats.1.recip();
+        let (exponentials, first, stats) = exponentials(self.0, row);
+        let factor = stats.1.recip();
+        let factor = first.map_or(factor, |first| first * factor);
         (exponentials.each(move |e| e * factor), stats)
     }
 
