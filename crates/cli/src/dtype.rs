@@ -22,13 +22,21 @@ pub(crate) fn type_string(dtype: Dtype) -> &'static str {
     }
 }
 
-/// The type of a type string, if it is one of ours and little-endian.
+/// The type of a type string, if it is one of ours.
 pub(crate) fn of_type_string(text: &str) -> Option<Dtype> {
     // Single bytes have no order, and neither have plain bytes; some writers give them one.
     let (order, rest) = text.split_at_checked(1)?;
-    let is_any_order = rest.ends_with('1') || rest == "V2";
-    let matches = |known: &str| known == text || (is_any_order && known.ends_with(rest) && "|<>=".contains(order));
-    Dtype::ALL.into_iter().find(|dtype| matches(type_string(*dtype)))
+    let is_known = if has_order(rest) { "<>" } else { "|<>=" }.contains(order);
+    Dtype::ALL.into_iter().find(|dtype| is_known && type_string(*dtype)[1..] == *rest)
+}
+
+/// Whether the bytes of an element begin with the highest.
+pub(crate) fn is_big_endian(text: &str) -> bool {
+    text.strip_prefix('>').is_some_and(has_order)
+}
+
+fn has_order(rest: &str) -> bool {
+    !rest.ends_with('1') && rest != "V2"
 }
 
 #[cfg(test)]
@@ -43,11 +51,13 @@ mod tests {
         }
         assert_eq!(of_type_string("<i1"), Some(Dtype::I8));
         assert_eq!(of_type_string("|V2"), Some(Dtype::Bf16));
+        assert_eq!(of_type_string(">f4"), Some(Dtype::F32));
+        assert_eq!([">f4", "<f4", ">i1", ">V2"].map(is_big_endian), [true, false, false, false]);
     }
 
     #[test]
-    fn other_byte_orders_and_types_are_not_ours() {
-        for text in [">f4", "<c8", "|O", "|V3", "<f16", "", "é1"] {
+    fn other_types_are_not_ours() {
+        for text in ["|f4", "<c8", "|O", "|V3", "<f16", "", "é1"] {
             assert_eq!(of_type_string(text), None, "{text}");
         }
     }

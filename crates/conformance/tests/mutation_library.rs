@@ -238,6 +238,11 @@ fn rows_by_index_need_all_that_their_threads_wait_for() {
 }
 
 #[test]
+fn tables_of_different_elements_need_all_that_their_threads_wait_for() {
+    check("unique-count", 1, &[], |device| named("unique-count", &[numbers(device, Dtype::F32, &[3, 500])?], 1));
+}
+
+#[test]
 fn tiles_that_turn_need_all_that_their_threads_wait_for() {
     check("transpose", 1, &[], |device| {
         bytes_of(&[numbers(device, Dtype::F32, &[70, 90])?.permute(&[1, 0])?.copy()?])

@@ -8,7 +8,7 @@ use warpfold_kernels::norm::ladder::{LayerNorm, two_pass, vec4, welford};
 use warpfold_kernels::norm::rms::{RmsNorm, rms, rms_vec4};
 use warpfold_kernels::row::RowElement;
 use warpfold_kernels::scale::ladder::RowScale;
-use warpfold_kernels::softmax::ladder::{RowSoftmax, block, online, safe, three_pass, warp};
+use warpfold_kernels::softmax::ladder::{RowSoftmax, block, cluster, online, safe, three_pass, warp};
 use warpfold_kernels::{norm, scale, softmax};
 
 /// Around the width of an access, a warp, what a warp or a block holds, for `f32` and halves.
@@ -66,16 +66,23 @@ fn config(num_rows: usize, rows_a_block: usize, block: u32) -> LaunchConfig {
 /// Launches every rung of the softmax and compares with the formula.
 #[track_caller]
 fn check_softmax<T: RowElement>(device: &Device, elements: &[T], row_len: usize) {
-    let rungs: [(RowSoftmax<T>, usize); 5] =
-        [(three_pass(), 256), (safe(256), 1), (online(256), 1), (warp(256, 32), 8), (block(256, 16), 1)];
     let num_rows = elements.len().checked_div(row_len).unwrap_or(3);
+    let block_a_row = config(num_rows, 1, 256);
+    let rungs: [(RowSoftmax<T>, LaunchConfig); 6] = [
+        (three_pass(), config(num_rows, 256, 256)),
+        (safe(256), block_a_row),
+        (online(256), block_a_row),
+        (warp(256, 32), config(num_rows, 8, 256)),
+        (block(256, 16), block_a_row),
+        (cluster(256, 2, 8), LaunchConfig::new(2 * block_a_row.grid[0], 256)),
+    ];
     let expected: Vec<Expected> = elements.chunks(row_len.max(1)).flat_map(softmax_of).collect();
     let input = device.upload_named("input", elements).unwrap();
-    for (kernel, rows_a_block) in rungs {
+    for (kernel, config) in rungs {
         let at = format!("{} of {num_rows} rows of {row_len}", kernel.name());
         let mut output = device.alloc_named::<T>("output", elements.len()).unwrap();
         let arguments = (&input, &mut output, num_rows as u32, row_len as u32);
-        device.launch(&kernel, config(num_rows, rows_a_block, 256), arguments).unwrap();
+        device.launch(&kernel, config, arguments).unwrap();
         is_clean(device, &at);
         compare(&at, &output.download().unwrap(), expected.iter().copied());
     }
@@ -277,6 +284,7 @@ fn rows_that_fit_on_chip_are_read_once_and_written_once_by_whole_accesses() {
     let cases = [
         ("softmax", "warp", 1024, 1024, 0, 0),
         ("softmax", "block", 40 * 4096, 4096, 0, 0),
+        ("softmax", "cluster", 40 * 4096, 4096, 0, 0),
         ("norm", "vec4", 40 * 4096, 4096, 2, 2),
         ("rms-norm", "rms_vec4", 40 * 4096, 4096, 1, 1),
         ("scale", "warp", 400 * 128, 128, 0, 1),

@@ -2,7 +2,7 @@
 //!
 //! Start with [`ladder`]: what a ladder is, the list of [all of them](ladder::LADDERS), and how one is run and judged.
 //! Each operator has a folder with its formula, its sequential reference and its rungs: [`vector_add`], [`reduce`],
-//! [`softmax`], [`norm`], [`scale`], [`gemv`], [`histogram`]; [`nms`] has no ladder. [`row`] is what operators on rows have in common.
+//! [`softmax`], [`norm`], [`scale`], [`gemv`], [`histogram`]; [`nms`] and [`unique`] have no ladder. [`row`] is what operators on rows have in common.
 //! [`fold`] carries any monoid through warp and block; [`gemm`] and [`hgemm`] are ladders of products of matrices, [`matmul`]
 //! and [`conv`] what tensors use. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 
@@ -29,6 +29,7 @@ pub mod rowwise;
 pub mod scale;
 pub mod softmax;
 pub mod softmax_v;
+pub mod unique;
 pub mod vector_add;
 
 mod any_kernel;

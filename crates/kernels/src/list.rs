@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ladder::LADDERS;
-use crate::{AnyKernel, conv, fold, gather, gemv, histogram, matmul, nms, operations, reductions, rowwise};
+use crate::{AnyKernel, conv, fold, gather, gemv, histogram, matmul, nms, operations, reductions, rowwise, unique};
 
 /// A kernel in one of the configurations that plans give it.
 #[derive(Debug, Clone)]
@@ -72,6 +72,7 @@ pub fn kernels() -> Vec<Listed> {
     }
     let gather = gather::kernels().into_iter();
     list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
+    list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
     let of_blocks = [("segments", fold::segments_kernels()), ("matmul", matmul::kernels()), ("conv", conv::kernels())];
     for (place, kernels) in of_blocks {
         list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));

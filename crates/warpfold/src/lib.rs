@@ -37,6 +37,7 @@ mod rowwise;
 mod scan;
 mod segments;
 mod tensor;
+mod unique;
 mod view;
 
 pub use axes::Axes;

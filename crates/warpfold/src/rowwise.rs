@@ -11,9 +11,9 @@ use crate::{Axes, Queue, Tensor};
 /// What a norm takes beside its input.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NormInputs<'a> {
-    /// Multiplies each position of the normalised axes; of their shape.
+    /// Multiplies each position of the normalised axes; of their shape, or repeated to it, such as a single number.
     pub scale: Option<&'a Tensor>,
-    /// Is added to each position of the normalised axes; of their shape. Needs a scale.
+    /// Is added to each position of the normalised axes; of their shape, or repeated to it. Needs a scale.
     pub bias: Option<&'a Tensor>,
     /// Is added to the input before; of its shape, or repeated to it.
     pub residual: Option<&'a Tensor>,
@@ -62,7 +62,8 @@ pub struct RmsNormed {
 pub(crate) const EPS: f64 = 1e-5;
 
 impl Tensor {
-    /// Softmax along some axes together: `e^x / Σ e^x`.
+    /// Softmax along some axes together: `e^x / Σ e^x`. A row with a NaN or +∞, or of nothing but -∞, is NaN, as in PyTorch;
+    /// of nothing there is nothing.
     ///
     /// ```
     /// use warpfold::{Axes, Device, Profile, Tensor};
@@ -95,11 +96,16 @@ impl Tensor {
         only(rows(RowOp::LogSoftmax { scale: 1.0 }, &[self], &[], axes)?.results)
     }
 
-    /// Layer norm along some axes together.
+    /// Layer norm along some axes together: `(x - mean) / sqrt(variance + eps) * scale + bias`.
+    ///
+    /// A NaN, or an infinity, makes its whole row NaN, and the statistics what [`Tensor::mean`] and NaN are; a row of equal
+    /// elements gives the bias. Squares are added up in `f32` (of `f64` in `f64`) where a row stays on chip: where they
+    /// overflow, from distances of about 1e19 on, the reciprocal is 0 and so is the row. The statistics of rows without
+    /// elements are 0.
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] unless scale and bias have the shape of these axes, [`ErrorKind::Unsupported`] for
-    /// an element type, and those of [`Axes::resolve`].
+    /// [`ErrorKind::ShapeMismatch`] unless scale and bias can be repeated to the shape of these axes,
+    /// [`ErrorKind::Unsupported`] for an element type, and those of [`Axes::resolve`].
     pub fn layer_norm(&self, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<LayerNormed, Error> {
         let [results, stats] = self.norm(RowOp::LayerNorm, axes, inputs)?;
         let (mut results, mut stats) = (results.into_iter(), stats.into_iter());
@@ -109,7 +115,11 @@ impl Tensor {
         Ok(LayerNormed { result, mean, rstd, sum: results.next() })
     }
 
-    /// RMS norm along some axes together.
+    /// RMS norm along some axes together: `x / sqrt(mean of x² + eps) * scale + bias`.
+    ///
+    /// A NaN makes its whole row NaN. With an infinity the reciprocal is 0, the infinity itself NaN and the rest of its row 0;
+    /// so it is where squares overflow, from about 1e19 on in `f32`: that row is 0. The statistics of rows without
+    /// elements are 0.
     ///
     /// # Errors
     /// Those of [`Tensor::layer_norm`].
@@ -129,7 +139,8 @@ impl Tensor {
     }
 
     /// A row operator of one's own along some axes together: of this tensor and of another one, repeated to its shape,
-    /// where the operator takes two; `columns` have the shape of the axes. Gives the results, then the statistics with
+    /// where the operator takes two; `columns` have the shape of the axes, or are repeated to
+    /// it. Gives the results, then the statistics with
     /// axes of size 1.
     ///
     /// # Errors
@@ -147,7 +158,8 @@ impl Tensor {
         Ok((done.results, done.stats))
     }
 
-    /// Each row divided by its largest magnitude, and these magnitudes.
+    /// Each row divided by its largest magnitude, and these magnitudes. A row of zeros stays as it is, and so its magnitude is
+    /// 0, as that of nothing; a NaN makes its whole row NaN; of a row with an infinity, that becomes NaN and the rest 0.
     ///
     /// # Errors
     /// Those of [`Tensor::softmax`].
@@ -156,7 +168,9 @@ impl Tensor {
     }
 
     /// Each row divided by a scale and rounded to `i8`, `f8e4m3` or `f8e5m2`; and the scales, which bring the largest
-    /// magnitude of a row to that of the type (127 for `i8`).
+    /// magnitude of a row to that of the type (127 for `i8`). Whole numbers are rounded to, ties to even. The scale of a row of
+    /// zeros is 1. A row with a NaN or an infinity has that as its scale: of `i8` its results are 0, of floats those of
+    /// [`Tensor::abs_max_scale`].
     ///
     /// # Errors
     /// Those of [`Tensor::softmax`].
@@ -241,12 +255,10 @@ impl<'a> Along<'a> {
         let (shape, rank) = (inputs[0].shape(), inputs[0].rank());
         let axes = axes.resolve(rank)?;
         let row_shape: Vec<usize> = axes.iter().map(|axis| shape[*axis]).collect();
-        if let Some(column) = columns.iter().find(|column| column.shape() != row_shape) {
-            return Err(ErrorKind::ShapeMismatch { left: column.shape().to_vec(), right: row_shape }.into());
-        }
         let kept = (0..rank).filter(|axis| !axes.contains(axis));
         let order = kept.chain(axes.iter().copied()).map(|axis| axis as isize).collect();
-        let columns = columns.iter().map(|column| column.contiguous()).collect::<Result<_, _>>()?;
+        let repeated = |column: &&Tensor| column.broadcast(&row_shape)?.contiguous();
+        let columns = columns.iter().map(repeated).collect::<Result<_, _>>()?;
         Ok(Self { operator, columns, rank, axes, order })
     }
 

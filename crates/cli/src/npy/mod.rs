@@ -1,5 +1,5 @@
-//! Arrays in NumPy's `.npy` files (NumPy documentation, "NEP 1 — A simple file format for NumPy arrays"): C order,
-//! little-endian, as bytes. What the bytes mean is for the kernel to know.
+//! Arrays in NumPy's `.npy` files (NumPy documentation, "NEP 1 — A simple file format for NumPy arrays"), as bytes: in C
+//! order and little-endian, whichever way the file has them. What the bytes mean is for the kernel to know.
 
 mod header;
 
@@ -39,11 +39,11 @@ pub(crate) fn shape_text(shape: &[u64]) -> String {
     shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// Reads an array.
-pub(crate) fn read(path: &Path) -> Result<Array, Failure> {
+/// Reads an array; `meant` is the type that its elements are to be taken for, if that is known apart from the file.
+pub(crate) fn read(path: &Path, meant: Option<Dtype>) -> Result<Array, Failure> {
     let file =
         std::fs::read(path).map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-    parse(&file).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))
+    parse(&file, meant).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))
 }
 
 /// Writes an array.
@@ -53,23 +53,35 @@ pub(crate) fn write(path: &Path, array: &Array) -> Result<(), Failure> {
     std::fs::write(path, file).map_err(|error| Failure::run(format!("cannot write {}: {error}", path.display())))
 }
 
-fn parse(file: &[u8]) -> Result<Array, String> {
+fn parse(file: &[u8], meant: Option<Dtype>) -> Result<Array, String> {
     let (header, data) = header::split(file)?;
-    let dtype = dtype::of_type_string(&header.type_string).ok_or_else(|| {
-        format!(
-            "its elements have type '{}', expected bool, or little-endian integers or floats of 8 to 64 bits",
-            header.type_string
-        )
+    let text = &header.type_string;
+    // Single bytes without a type: so the package `ml_dtypes` leaves floats of eight bits.
+    let unnamed = || meant.filter(|dtype| dtype.bytes() == 1 && text.ends_with("V1")).map(|_| Dtype::U8);
+    let dtype = dtype::of_type_string(text).or_else(unnamed).ok_or_else(|| {
+        format!("its elements have type '{text}', expected bool, or integers or floats of 8 to 64 bits")
     })?;
-    if header.fortran_order && header.shape.len() > 1 {
-        return Err("it is in Fortran order, expected C order (numpy.ascontiguousarray makes it so)".to_owned());
-    }
     let expected = num_bytes(dtype, &header.shape);
     if expected != Some(data.len() as u64) {
         let shape = shape_text(&header.shape);
         return Err(format!("{} bytes of data do not make an array of {shape} {dtype}", data.len()));
     }
-    Ok(Array { dtype, shape: header.shape, data: data.to_vec() })
+    let bytes = dtype.bytes() as usize;
+    let mut data = if header.fortran_order { in_c_order(data, bytes, &header.shape) } else { data.to_vec() };
+    if dtype::is_big_endian(text) {
+        data.chunks_exact_mut(bytes).for_each(<[u8]>::reverse);
+    }
+    Ok(Array { dtype, shape: header.shape, data })
+}
+
+/// Elements that lie with the neighbours of the first dimension side by side, the other way round.
+fn in_c_order(data: &[u8], bytes: usize, shape: &[u64]) -> Vec<u8> {
+    let next = |stride: &mut usize, size: &u64| Some(std::mem::replace(stride, *stride * *size as usize));
+    let strides = shape.iter().scan(bytes, next);
+    let places = shape.iter().zip(strides).fold(vec![0], |places, (size, stride)| {
+        places.iter().flat_map(|place| (0..*size as usize).map(move |i| place + i * stride)).collect()
+    });
+    places.iter().flat_map(|place| &data[*place..][..bytes]).copied().collect()
 }
 
 #[cfg(test)]
@@ -93,8 +105,23 @@ mod tests {
         let header = "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }      \n";
         let data: Vec<u8> = (0..12).collect();
         let expected = Array { dtype: Dtype::I16, shape: vec![2, 3], data: data.clone() };
-        assert_eq!(parse(&file(1, header, &data)), Ok(expected.clone()));
-        assert_eq!(parse(&file(3, header, &data)), Ok(expected));
+        assert_eq!(parse(&file(1, header, &data), None), Ok(expected.clone()));
+        assert_eq!(parse(&file(3, header, &data), None), Ok(expected));
+    }
+
+    #[test]
+    fn other_orders_of_elements_and_bytes_are_turned_round() {
+        let data: Vec<u8> = (0..24).collect();
+        let of = |descr: &str, fortran: &str, shape: &str| {
+            let header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}}}");
+            parse(&file(1, &header, &data), None).expect("an array").data
+        };
+        assert_eq!(of("|u1", "True", "(2, 3, 4)")[..6], [0, 6, 12, 18, 2, 8]);
+        assert_eq!(of("<i2", "True", "(3, 4)")[..8], [0, 1, 6, 7, 12, 13, 18, 19]);
+        assert_eq!(of(">f4", "False", "(6,)")[..8], [3, 2, 1, 0, 7, 6, 5, 4]);
+        assert_eq!(of(">i2", "True", "(3, 4)")[..8], [1, 0, 7, 6, 13, 12, 19, 18]);
+        assert_eq!(of("<i2", "True", "(12,)"), data, "one dimension has one order");
+        assert_eq!(of(">i1", "False", "(24,)"), data, "single bytes have none");
     }
 
     #[test]
@@ -107,14 +134,14 @@ mod tests {
                 let mut file = header::text(dtype, &shape);
                 assert!(file.len().is_multiple_of(64), "the data is aligned");
                 file.extend(&array.data);
-                assert_eq!(parse(&file), Ok(array));
+                assert_eq!(parse(&file, None), Ok(array));
             }
         }
     }
 
     #[track_caller]
     fn refused(file: &[u8], reason: &str) {
-        assert_eq!(parse(file), Err(reason.to_owned()));
+        assert_eq!(parse(file, None), Err(reason.to_owned()));
     }
 
     #[test]
@@ -123,20 +150,20 @@ mod tests {
         let mut file = header::text(Dtype::U8, &shape);
         assert_eq!((file[6], file.len() % 64), (2, 0));
         file.push(7);
-        assert_eq!(parse(&file), Ok(Array { dtype: Dtype::U8, shape, data: vec![7] }));
+        assert_eq!(parse(&file, None), Ok(Array { dtype: Dtype::U8, shape, data: vec![7] }));
     }
 
     #[test]
     fn damaged_files_are_refused_or_read_and_never_panic() {
         let whole = file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", &[0; 24]);
         for end in 0..whole.len() {
-            assert!(parse(&whole[..end]).is_err(), "cut off after {end} bytes");
+            assert!(parse(&whole[..end], None).is_err(), "cut off after {end} bytes");
         }
         for position in 0..whole.len() {
             for byte in [0, b'\'', b'(', b')', b'{', b',', b'9', 0x80, 0xff] {
                 let mut damaged = whole.clone();
                 damaged[position] = byte;
-                if let Ok(array) = parse(&damaged) {
+                if let Ok(array) = parse(&damaged, None) {
                     assert_eq!(num_bytes(array.dtype, &array.shape), Some(array.data.len() as u64));
                 }
             }
@@ -152,14 +179,13 @@ mod tests {
             file(1, &format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}}}"), &[0; 24])
         };
         refused(
-            &of("'>f4'", "False", "(6,)"),
-            "its elements have type '>f4', expected bool, or little-endian integers or floats of 8 to 64 bits",
+            &of("'>c8'", "False", "(3,)"),
+            "its elements have type '>c8', expected bool, or integers or floats of 8 to 64 bits",
         );
-        refused(
-            &of("'<f4'", "True", "(2, 3)"),
-            "it is in Fortran order, expected C order (numpy.ascontiguousarray makes it so)",
-        );
-        assert!(parse(&of("'<f4'", "True", "(6,)")).is_ok(), "one dimension has one order");
+        let bytes = of("'<V1'", "False", "(24,)");
+        refused(&bytes, "its elements have type '<V1', expected bool, or integers or floats of 8 to 64 bits");
+        assert_eq!(parse(&bytes, Some(Dtype::F8E4M3)).map(|array| array.dtype), Ok(Dtype::U8));
+        assert!(parse(&bytes, Some(Dtype::F16)).is_err(), "no byte is an f16");
         refused(&of("'<f4'", "False", "(7,)"), "24 bytes of data do not make an array of 7 f32");
         refused(
             &of("'<f4'", "False", "(4294967296, 4294967296, 2)"),

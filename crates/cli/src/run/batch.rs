@@ -33,7 +33,7 @@ pub(super) fn run(lines: &[(usize, String)], queue: &Queue) -> Result<Ending, Fa
     let mut ending = Ending::Clean;
     for (number, line) in lines {
         let command: Result<Command, _> = serde_json::from_str(line);
-        let op = command.as_ref().ok().map(Command::op);
+        let op = command.as_ref().ok().and_then(Command::op);
         let result = match &command {
             Ok(command) => command.prepare().and_then(|prepared| prepared.run(queue)),
             Err(error) => Err(Failure::usage(format!("not a command: {error}"))),

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::npy::{self, Array};
 
 /// An operator, its files, its options; in JSON an option's name has `-` or `_`.
-#[derive(Debug, Args, Deserialize)]
+#[derive(Debug, Default, PartialEq, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Command {
     /// The operator: see --list.
@@ -138,7 +138,7 @@ pub(super) struct Command {
     #[serde(default, alias = "in_place")]
     in_place: bool,
     /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of uint16, f8e4m3 or
-    /// f8e5m2 in one of uint8.
+    /// f8e5m2 in one of uint8 or of bytes without a type.
     #[arg(long, value_name = "DTYPES", value_delimiter = ',')]
     #[serde(default, deserialize_with = "dtypes", alias = "input_dtype")]
     input_dtype: Vec<Dtype>,
@@ -183,9 +183,9 @@ pub(super) struct Prepared<'a> {
 }
 
 impl Command {
-    /// The operator's name.
-    pub(super) fn op(&self) -> &str {
-        self.op.as_deref().unwrap_or_default()
+    /// The operator's name, if there is one.
+    pub(super) fn op(&self) -> Option<&str> {
+        self.op.as_deref()
     }
 
     fn options(&self) -> Options {
@@ -226,7 +226,8 @@ impl Command {
 
     /// Says before a device is looked for what is wrong with names and files.
     pub(super) fn prepare(&self) -> Result<Prepared<'_>, Failure> {
-        let operator = by_name::find(self.op())?;
+        let name = self.op.as_deref().ok_or_else(|| Failure::usage("no operator is named (op)"))?;
+        let operator = by_name::find(name)?;
         // Those that options name come behind, the bias last.
         let scales = self.scale_a.iter().chain(&self.scale_b).chain(&self.scale_result);
         let paths: Vec<&PathBuf> = self.inputs.iter().chain(scales).chain(&self.bias).collect();
@@ -245,8 +246,9 @@ impl Command {
     }
 
     fn read(&self, number: usize, path: &Path) -> Result<Array, Failure> {
-        let array = npy::read(path)?;
-        match self.input_dtype.get(number) {
+        let meant = self.input_dtype.get(number);
+        let array = npy::read(path, meant.copied())?;
+        match meant {
             None => Ok(array),
             Some(dtype) if dtype.bytes() == array.dtype.bytes() => Ok(Array { dtype: *dtype, ..array }),
             Some(dtype) => {

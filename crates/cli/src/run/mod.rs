@@ -22,11 +22,11 @@ pub(crate) struct Run {
     #[command(flatten)]
     command: Command,
     /// List the operators with their inputs, outputs and options.
-    #[arg(long, conflicts_with_all = ["batch", "op"])]
+    #[arg(long, conflicts_with = "batch")]
     list: bool,
     /// Run the commands of a file, one JSON object a line, such as `{"op": "sum", "inputs": ["x.npy"], "outputs":
     /// ["y.npy"], "axes": [0]}`, options under their names here. Each gives a line of its result, such as `{"ok": true}`.
-    #[arg(long, value_name = "FILE", conflicts_with = "op")]
+    #[arg(long, value_name = "FILE")]
     batch: Option<PathBuf>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
     #[arg(long, value_name = "DEVICE")]
@@ -35,6 +35,10 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        if (self.list || self.batch.is_some()) && self.command != Command::default() {
+            let alone = if self.list { "--list" } else { "--batch" };
+            return Err(Failure::usage(format!("{alone} takes no operator, no files and no options of one")));
+        }
         if self.list {
             return list::print();
         }

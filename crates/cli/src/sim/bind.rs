@@ -69,7 +69,7 @@ impl Bindings {
     fn place(&mut self, memory: &Memory, spec: &Spec) -> Result<(u64, Dtype, Vec<u64>), Failure> {
         match spec {
             Spec::In(path) => {
-                let array = npy::read(path)?;
+                let array = npy::read(path, None)?;
                 Ok((upload(memory, path, &array)?, array.dtype, array.shape))
             }
             Spec::Out { path, dtype, shape } => {
@@ -81,7 +81,7 @@ impl Bindings {
             }
             Spec::InOut { from, to } => {
                 check_writable(to)?;
-                let array = npy::read(from)?;
+                let array = npy::read(from, None)?;
                 let address = upload(memory, from, &array)?;
                 self.output(to, array.dtype, &array.shape, address);
                 Ok((address, array.dtype, array.shape))

@@ -107,7 +107,7 @@ fn a_batch_goes_on_after_each_bad_line() {
         }
         lines.extend([line.to_string(), good(i).to_string()]);
     }
-    for broken in ["{", "[]", "{\"op\": 3}", "{\"op\": \"sum\"}"] {
+    for broken in ["{", "[]", "{\"op\": 3}", "{\"op\": \"sum\"}", "{\"inputs\": [], \"outputs\": []}"] {
         lines.extend([broken.to_owned(), good(0).to_string()]);
     }
     let batch = folder.join("batch.jsonl");
@@ -156,6 +156,20 @@ fn a_single_command_says_why_in_one_line() {
         }
     }
     assert!(wrong.is_empty(), "{} commands:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_batch_takes_no_options_of_a_command() {
+    let folder = files("batch_options");
+    let batch = folder.join("batch.jsonl");
+    fs::write(&batch, "").expect("the batch can be written");
+    let batch = batch.display().to_string();
+    for args in [&["--batch", &batch, "--axes", "0"][..], &["sum", "--batch", &batch], &["--list", "--keepdims"]] {
+        let output = program::run(args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains("takes no operator"), "{args:?}: {stderr}");
+    }
+    assert!(program::run(&["--batch", &batch]).status.success(), "a batch of nothing is done at once");
 }
 
 #[test]

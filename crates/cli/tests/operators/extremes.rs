@@ -8,7 +8,8 @@ use crate::data::Fill;
 use crate::shapes::{LENGTHS, LONG, SHAPES, axes_of};
 use crate::suite::Suite;
 
-const OPS: [&str; 10] = ["min", "max", "min-max", "argmin", "argmax", "any", "all", "count-nonzero", "linf", "abs-max"];
+const OPS: [&str; 11] =
+    ["min", "max", "min-max", "argmin", "argmax", "any", "all", "count-nonzero", "unique-count", "linf", "abs-max"];
 
 fn types_of(op: &str) -> Vec<Dtype> {
     let mut types = [Dtype::INTEGERS.to_vec(), Dtype::FLOATS.to_vec()].concat();

@@ -89,6 +89,10 @@ fn norms_of_every_row_length_and_type() {
         }
     }
     for dtype in Dtype::FLOATS {
+        let x = suite.input(dtype, &[5, 70], Fill::Even, 1);
+        let (all, one) = (suite.input(dtype, &[70], Fill::Even, 2), suite.input(dtype, &[], Fill::Positive, 3));
+        suite.add("layer-norm", &[&x, &one, &all], Options::default());
+        suite.add("rms-norm", &[&x, &all, &one], Options::default());
         for fill in [Fill::Special, Fill::Zeros, Fill::Infinite, Fill::Denormal] {
             let x = suite.input(dtype, &[5, 70], fill, 1);
             suite.add("layer-norm", &[&x], Options::default());

@@ -151,6 +151,7 @@ fn other_result_types_and_narrow_inputs() {
             for fill in [Fill::Small, Fill::Positive] {
                 let x = suite.input(dtype, &[3, 70], fill, 1);
                 suite.add(op, &[&x], Options { axes: Some(vec![1]), ..Options::default() });
+                suite.add(op, &[&x], Options { axes: Some(vec![1]), dtype: Some(F64), ..Options::default() });
             }
         }
     }

@@ -92,6 +92,7 @@ pub const OPERATORS: &[&str] = &[
     "any",
     "all",
     "count-nonzero",
+    "unique-count",
     "argmin",
     "argmax",
     "l1",
@@ -142,8 +143,8 @@ pub fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     match call.op {
         "sum" | "reproducible-sum" | "prod" | "mean" | "l1" | "l2" | "sum-squares" | "log-sum" | "log-sum-exp"
         | "var" | "std" | "mean-var" | "dot" => reduce::expected(call),
-        "min" | "max" | "min-max" | "linf" | "abs-max" | "any" | "all" | "count-nonzero" | "argmin" | "argmax"
-        | "topk" => extremes::expected(call),
+        "min" | "max" | "min-max" | "linf" | "abs-max" | "any" | "all" | "count-nonzero" | "unique-count"
+        | "argmin" | "argmax" | "topk" => extremes::expected(call),
         "cumsum" | "cumprod" => scan::expected(call),
         "softmax" | "log-softmax" | "layer-norm" | "rms-norm" | "cross-entropy" => rows::expected(call),
         "abs-max-scale" | "quantize" => scale::expected(call),

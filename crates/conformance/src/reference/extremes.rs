@@ -3,12 +3,23 @@
 //! NaN counts as larger and as smaller than everything, so that it is what both extremes give, at its first place.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use super::answer::{Answer, Expected};
 use super::array::Value;
 use super::axes::{Lanes, Refused};
 use super::call::Call;
 use super::dtype::Dtype;
+
+/// How many different elements: NaN is one of them, and so is zero.
+fn different(lane: &[Value]) -> usize {
+    let key = |value: &Value| match *value {
+        Value::Int(i) => (i, 0),
+        Value::Float(x) if x.is_nan() => (0, 1),
+        Value::Float(x) => ((x + 0.0).to_bits().into(), 2),
+    };
+    lane.iter().map(key).collect::<BTreeSet<_>>().len()
+}
 
 /// The result of a comparing reduction.
 pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
@@ -26,6 +37,7 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
         "any" => return one(Dtype::Bool, each(&|lane| Answer::bool(count(lane) > 0))),
         "all" => return one(Dtype::Bool, each(&|lane| Answer::bool(count(lane) == lane.len()))),
         "count-nonzero" => return one(Dtype::I64, each(&|lane| Answer::int(count(lane) as i128))),
+        "unique-count" => return one(Dtype::I64, each(&|lane| Answer::int(different(lane) as i128))),
         "linf" | "abs-max" => return one(x.dtype, each(&|lane| Answer::Exactly(abs_max(x.dtype, lane)))),
         _ => {}
     }
@@ -178,6 +190,7 @@ mod tests {
         gives("all", &[1.0, NAN], &plain, Dtype::Bool, &[1.0]);
         gives("any", &[0.0, -0.0], &plain, Dtype::Bool, &[0.0]);
         gives("count-nonzero", &[0.0, -0.0, NAN, 2.0], &plain, Dtype::I64, &[2.0]);
+        gives("unique-count", &[0.0, NAN, -0.0, 2.0, NAN, 2.0, -2.0], &plain, Dtype::I64, &[4.0]);
         gives("min-max", &[1.0, -3.0, 2.0], &plain, Dtype::F32, &[2.0]);
         gives("linf", &[1.0, -3.0, 2.0], &plain, Dtype::F32, &[3.0]);
     }

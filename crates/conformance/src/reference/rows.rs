@@ -90,10 +90,10 @@ fn log_softmax(dtype: Dtype, row: &[f64]) -> Vec<Answer> {
     row.iter().map(of).collect()
 }
 
-/// A scale or bias, one for each element of a row.
+/// A scale or bias, one for each element of a row or one for all.
 fn vector<'a>(call: &Call<'a>, index: usize, len: usize) -> Result<Option<&'a Array>, Refused> {
     let Some(&array) = call.inputs.get(index) else { return Ok(None) };
-    let is_right = array.values.len() == len && array.dtype == call.input(0)?.dtype;
+    let is_right = [len, 1].contains(&array.values.len()) && array.dtype == call.input(0)?.dtype;
     if is_right {
         Ok(Some(array))
     } else {
@@ -177,7 +177,8 @@ fn norm(
     let (mut means, mut rstds) = (Vec::new(), Vec::new());
     for positions in &lanes.positions {
         let row: Vec<_> = positions.iter().map(|&p| x.values[p].float()).collect();
-        let element = |array: Option<&Array>, i: usize, none: f64| array.map_or(none, |a| a.values[i].float());
+        let element =
+            |array: Option<&Array>, i: usize, none: f64| array.map_or(none, |a| a.values[i % a.values.len()].float());
         let (scale, bias) = (|i| element(scale, i, 1.0), |i| element(bias, i, 0.0));
         let normed = of_row(x.dtype, &row, eps, &scale, &bias);
         for (&p, answer) in positions.iter().zip(normed.answers) {

@@ -117,6 +117,13 @@ pub(super) fn of_float(op: &str, dtype: Dtype, x: f64) -> Answer {
         Answer::near(y, y.abs() * tolerance::exponential_relative(dtype, x.clamp(-200.0, 200.0)) + tiny)
     };
     match op {
+        // Odd functions keep the sign of a zero.
+        "sqrt" | "floor" | "ceil" | "round" | "trunc" | "sign" | "expm1" | "log1p" | "tanh" | "erf" | "sin" | "tan"
+        | "silu" | "gelu" | "gelu-tanh"
+            if x == 0.0 =>
+        {
+            Answer::WithSign(Value::Float(x))
+        }
         // The limit is zero, the formula gives NaN, and nobody says which it should be.
         "silu" | "gelu" | "gelu-tanh" if x == f64::NEG_INFINITY => Answer::Anything,
         "abs" => Answer::WithSign(Value::Float(x.abs())),

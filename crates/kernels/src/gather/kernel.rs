@@ -40,7 +40,9 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
         let position = block_idx().x.cast::<u64>() * u64::from(BLOCK / lanes) + slot.cast::<u64>();
         when(position.lt(count), || {
             let index = load::<i64, _>(dtype, indices.at(position * dtype.bytes()), 1, false)[0];
-            let row = index.lt(0).select(index + rows.bitcast::<i64>(), index);
+            // The largest of 64 bits without a sign have become negative: they name no row.
+            let is_from_end = if dtype == Dtype::U64 { Val::constant(false) } else { index.lt(0) };
+            let row = is_from_end.select(index + rows.bitcast::<i64>(), index);
             let is_row = row.bitcast::<u64>().lt(rows);
             when(!is_row & thread_idx().x.eq(slot * lanes) & block_idx().y.eq(0), || {
                 bad_position.reduction().min(position);

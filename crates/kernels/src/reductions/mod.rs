@@ -8,7 +8,7 @@
 //! of magnitudes and of squares. Extremes keep the type. Positions and counts are `i64`, truths `bool`. What divides or
 //! takes roots or logarithms gives floats: of floats their own type, of integers `f32` up to 16 bits and `f64` beyond.
 //! Eight-bit floats are summed and averaged to `f32`. [`Options::dtype`] chooses another type where something is computed,
-//! not selected.
+//! not selected; a float becomes an integer as by a [cast](crate::operations::Operation::Cast): cut towards zero.
 //!
 //! **Precision.** Nothing is carried in less than `f32`; integers are carried exactly, but those of 64 bits whose result is a
 //! float. Which monoid an operation uses, and its rules on NaN, infinities and ties, stand in `table` and at the monoid.
@@ -102,8 +102,8 @@ reductions! {
     MeanVariance "mean-var";
     /// The sum of the products of two inputs.
     Dot "dot";
-    /// The `k` largest elements from the largest down, NaN above all numbers and the first of equals first, and their
-    /// positions: two results with an axis of `k` behind those that are kept.
+    /// The `k` largest elements from the largest down, NaN above all numbers and the first of equals first (a -0 counts as
+    /// and becomes +0), and their positions: two results with an axis of `k` behind those that are kept.
     TopK "topk";
     /// The sum of floats with the same bits whatever the order, the plan and the device are:
     /// [`ReproducibleSum`](crate::fold::ReproducibleSum).

@@ -107,8 +107,10 @@ impl Row<'_> {
     fn total(self) -> Arc<dyn AnyFold> {
         let (from, to) = (self.from, self.to[0]);
         let is_square = matches!(self.reduction, Reduction::L2 | Reduction::SumSquares | Reduction::Dot);
+        let is_more = matches!(self.reduction, Reduction::Mean | Reduction::L2 | Reduction::LogSum);
         match from {
-            _ if !from.is_float() && !to.is_float() => self.integer_total(),
+            // A quotient, a root or a logarithm is cut to an integer once it is there.
+            _ if !from.is_float() && !to.is_float() && !is_more => self.integer_total(),
             // Squares of 16 bits may take 33, and their sums more than 64.
             _ if !from.is_float() && from.bytes() == 1 || is_narrow(from) && !is_square => self.counted(),
             Dtype::I32 | Dtype::U32 if !is_square => self.float_of_integers(),
@@ -240,7 +242,7 @@ impl Row<'_> {
     }
 
     fn variance(self) -> Arc<dyn AnyFold> {
-        let is_single = self.from.bytes() <= 2 || self.from == Dtype::F32;
+        let is_single = (self.from.bytes() <= 2 || self.from == Dtype::F32) && !self.has(Dtype::F64);
         let monoid = Variance { ddof: self.options.ddof.unwrap_or(0), is_single };
         let sink = Sink::one::<f64>(self.to[0]);
         let sink = match self.reduction {

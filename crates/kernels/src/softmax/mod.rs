@@ -7,8 +7,7 @@
 //! A NaN or an infinity in a row makes all of its results NaN, as in the formula; so does a row of nothing but minus
 //! infinity. Minus infinity beside a finite number gives 0.
 //!
-//! [`ladder`] has one softmax a row, [`vector`] one over everything, which blocks share. Deliberately absent: rows shared
-//! by the blocks of a cluster, as the virtual GPU runs none.
+//! [`ladder`] has one softmax a row, [`vector`] one over everything, which blocks share.
 
 pub mod ladder;
 pub mod vector;

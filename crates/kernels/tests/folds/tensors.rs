@@ -38,6 +38,8 @@ struct Bench {
     sum: Fold<Sum<u32>>,
     affine: Fold<Affine>,
     workspace: Workspace,
+    /// Whether kernels count in 64 bits, whatever there is to count.
+    counts_64_bits: bool,
 }
 
 impl Bench {
@@ -46,7 +48,13 @@ impl Bench {
         device.configure(|options| options.checks = Checks::All).unwrap();
         let (source, sink) = (Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
         let sum = Fold::new("sum", Sum::new(), source.clone(), sink.clone());
-        Self { device, sum, affine: Fold::new("affine", Affine, source, sink), workspace: Workspace::new() }
+        Self {
+            device,
+            sum,
+            affine: Fold::new("affine", Affine, source, sink),
+            workspace: Workspace::new(),
+            counts_64_bits: false,
+        }
     }
 
     fn run<M: Monoid>(
@@ -62,7 +70,13 @@ impl Bench {
         let results = layout.shape().iter().enumerate().map(kept).product();
         let mut output = self.device.alloc::<u32>(results).unwrap();
         let view = input.view(first..).unwrap().bytes();
-        let plan = fold.plan(&[layout], &[view.address()], axes).unwrap();
+        let mut plan = fold.plan(&[layout], &[view.address()], axes).unwrap();
+        if self.counts_64_bits {
+            match &mut plan.shape {
+                Shape::Rows(rows) => rows.small = false,
+                Shape::Columns(columns) => columns.small = false,
+            }
+        }
         let stream = self.device.default_stream();
         let written = output.as_view_mut().bytes();
         fold.launch(&stream, &plan, vec![view], vec![written], &mut self.workspace)
@@ -122,6 +136,31 @@ fn strides_of_any_kind_are_walked() {
     let reversed = layout(&[11, 70], &[-70, -1]);
     for axes in subsets(2) {
         bench.check(&reversed, 11 * 70 - 1, &axes);
+    }
+}
+
+#[test]
+fn eight_dimensions_that_do_not_merge_are_walked() {
+    let mut bench = Bench::new();
+    let sizes = [2, 3, 2, 2, 3, 2, 2, 2];
+    // One element between neighbours, and between each dimension and the next one.
+    let strides: Vec<isize> =
+        sizes.iter().rev().scan(2, |next, size| Some(std::mem::replace(next, *next * size + 1))).collect();
+    let layout = Layout::new(sizes.map(|size| size as usize).to_vec(), strides.into_iter().rev().collect()).unwrap();
+    for axes in subsets(8).step_by(17) {
+        bench.check(&layout, 1, &axes);
+    }
+}
+
+/// As where there are more elements or results than 32 bits count.
+#[test]
+fn positions_of_64_bits_lead_to_the_same_places() {
+    let mut bench = Bench { counts_64_bits: true, ..Bench::new() };
+    for shape in [&[3, 5][..], &[4, 33, 2], &[9, 40, 2], &[2, 3, 16], &[70_001]] {
+        let layout = Layout::contiguous(shape).unwrap();
+        for axes in subsets(shape.len()) {
+            bench.check(&layout, 0, &axes);
+        }
     }
 }
 

@@ -91,7 +91,14 @@ fn rows_may_lie_apart_or_backwards() {
 #[test]
 fn an_index_that_names_no_row_gives_zeros_and_its_position() {
     let bench = Bench::new();
-    for (indices, bad) in [(Dtype::I32, 4), (Dtype::I64, -5), (Dtype::I64, i128::from(i64::MIN)), (Dtype::U8, 255)] {
+    let too_large = i128::from(u64::MAX);
+    for (indices, bad) in [
+        (Dtype::I32, 4),
+        (Dtype::I64, -5),
+        (Dtype::I64, i128::from(i64::MIN)),
+        (Dtype::U8, 255),
+        (Dtype::U64, too_large),
+    ] {
         for at in [0, 7, 199] {
             let mut list = vec![2; 200];
             list[at] = bad;

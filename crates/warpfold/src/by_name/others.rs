@@ -1,4 +1,4 @@
-//! Operators beyond the families: products, losses, rows by index, counts.
+//! Operators beyond the families: products, losses, rows by index, counts of values.
 
 use warpfold_kernels::{Error, ErrorKind};
 
@@ -47,6 +47,14 @@ pub(super) const OPERATORS: &[Operator] = &[
         body: histogram,
     },
     Operator {
+        name: "unique-count",
+        summary: "X → how many different elements there are",
+        inputs: (1, 1),
+        outputs: 1,
+        options: &[Choice::Axes, Choice::Keepdims],
+        body: unique_count,
+    },
+    Operator {
         name: "transpose",
         summary: "X → its axes in reverse, or in the order of --axes",
         inputs: (1, 1),
@@ -80,10 +88,8 @@ fn nms(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<
 fn top_k(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
     let op = || operator.name.to_owned();
     let k = options.k.ok_or_else(|| ErrorKind::MissingOption { op: op(), option: "k" })?;
-    let [axis] = *options.axes.as_deref().unwrap_or(&[-1]) else {
-        let expected = "one axis".to_owned();
-        return Err(ErrorKind::OptionOutOfRange { op: op(), option: "axes", expected }.into());
-    };
+    let axes = options.axes.as_deref().unwrap_or(&[-1]);
+    let [axis] = *axes else { return Err(ErrorKind::NotOneAxis { op: op(), found: axes.len() }.into()) };
     let (values, positions) = inputs[0].top_k(k, axis)?;
     Ok(vec![values, positions])
 }
@@ -104,6 +110,12 @@ fn gather(_: &Operator, inputs: &[Tensor], _: &Options) -> Result<Vec<Tensor>, E
 fn histogram(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
     let missing = || ErrorKind::MissingOption { op: operator.name.to_owned(), option: "bins" };
     Ok(vec![inputs[0].histogram(options.bins.ok_or_else(missing)?)?])
+}
+
+fn unique_count(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let (x, axes) = (&inputs[0], options.axes_or_all());
+    let counts = x.unique_count(axes)?;
+    Ok(vec![if options.keepdims == Some(true) { counts.keep_axes(axes, x.rank())? } else { counts }])
 }
 
 fn transpose(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {

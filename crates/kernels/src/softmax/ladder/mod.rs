@@ -5,12 +5,14 @@ mod r02_safe;
 mod r03_online;
 mod r04_warp;
 mod r05_block;
+mod r06_cluster;
 
 pub use r01_three_pass::three_pass;
 pub use r02_safe::safe;
 pub use r03_online::online;
 pub use r04_warp::warp;
 pub use r05_block::block;
+pub use r06_cluster::cluster;
 
 use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel};
@@ -32,6 +34,9 @@ pub const HELD_BY_LANE: u32 = 32;
 /// Elements that a thread of `block` holds: rows of up to 4,096 are read once.
 pub const HELD_BY_THREAD: u32 = 16;
 
+/// Blocks of `cluster` that share a row: rows of up to 8,192 are read once.
+pub const BLOCKS_A_ROW: u32 = 2;
+
 /// Elements of a row, where the size allows it: four times what a warp holds.
 pub(super) const ROW_LEN: usize = 4096;
 
@@ -39,6 +44,12 @@ pub(super) const ROW_LEN: usize = 4096;
 fn rows_a_block(size: usize, rows: u32) -> LaunchConfig {
     let blocks = Rows::of(size, ROW_LEN).num_rows.div_ceil(rows as usize).max(1);
     LaunchConfig::new(blocks as u32, BLOCK)
+}
+
+/// A launch whose clusters take a row each.
+fn clusters(size: usize) -> LaunchConfig {
+    let rows = Rows::of(size, ROW_LEN).num_rows.max(1) as u32;
+    LaunchConfig::new(rows * BLOCKS_A_ROW, BLOCK)
 }
 
 /// The ladder.
@@ -106,6 +117,13 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Barriers, Change::FromZero),
         ],
         launches: &[Launch::new(typed!(block(BLOCK, HELD_BY_THREAD)), |size| rows_a_block(size, 1))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "cluster",
+        changed: "The blocks of a cluster share a row, and fold through one another's shared memory",
+        claims: &[Claim::new(Metric::Blocks, Change::Rises)],
+        launches: &[Launch::new(typed!(cluster(BLOCK, BLOCKS_A_ROW, HELD_BY_THREAD)), clusters)],
         finish: Finish::Nothing,
     },
 ];

@@ -124,7 +124,7 @@ impl Functions for f32 {
         let large = (exponential + 1.0).recip_approx().mul_add(-2.0, 1.0);
         let square = x * x;
         let small = (square * polynomial(square, &P)).mul_add(x, x);
-        magnitude.lt(0.6).select(small, large.copysign(x))
+        magnitude.lt(0.6).select(small, large).copysign(x)
     }
 
     fn sigmoid(x: Val<Self>) -> Val<Self> {
