@@ -16,7 +16,7 @@ impl Layout {
     /// Elements in C order: the last dimension is the fastest.
     ///
     /// # Errors
-    /// [`ErrorKind::TooManyDimensions`].
+    /// Those of [`Layout::new`].
     pub fn contiguous(shape: &[usize]) -> Result<Self, Error> {
         let mut strides = vec![0; shape.len()];
         let mut stride = 1_isize;
@@ -30,7 +30,7 @@ impl Layout {
     /// Any shape with any strides, one a dimension.
     ///
     /// # Errors
-    /// [`ErrorKind::TooManyDimensions`].
+    /// [`ErrorKind::TooManyDimensions`]; [`ErrorKind::TooLarge`] for more elements than can be counted, repeated ones too.
     ///
     /// # Panics
     /// If there is not one stride for each size.
@@ -38,6 +38,11 @@ impl Layout {
         assert_eq!(shape.len(), strides.len(), "a layout has one stride for each size");
         if shape.len() > MAX_RANK {
             return Err(ErrorKind::TooManyDimensions(shape.len()).into());
+        }
+        let limit = isize::MAX as usize;
+        let len = shape.iter().try_fold(1_usize, |len, size| len.checked_mul(*size));
+        if !shape.contains(&0) && len.is_none_or(|len| len > limit) {
+            return Err(ErrorKind::TooLarge { what: "a tensor", size: u64::MAX, limit: limit as u64 }.into());
         }
         Ok(Self { shape, strides })
     }
@@ -63,7 +68,8 @@ impl Layout {
     /// Elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        // A zero makes the product zero whatever else it has.
+        if self.shape.contains(&0) { 0 } else { self.shape.iter().product() }
     }
 
     /// Whether there are none.
@@ -87,7 +93,7 @@ impl Layout {
     /// The same elements seen in another shape by repetition: dimensions of size 1, and missing ones in front, repeat.
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`].
+    /// [`ErrorKind::ShapeMismatch`], and those of [`Layout::new`].
     pub fn broadcast(&self, shape: &[usize]) -> Result<Self, Error> {
         let mismatch = || ErrorKind::ShapeMismatch { left: self.shape.clone(), right: shape.to_vec() };
         let new = shape.len().checked_sub(self.rank()).ok_or_else(mismatch)?;
@@ -207,6 +213,17 @@ mod tests {
             dims(&[&c, &row], |_| true),
             [Dim { size: 3, strides: vec![4, 0] }, Dim { size: 4, strides: vec![1, 1] }]
         );
+    }
+
+    #[test]
+    fn more_elements_than_can_be_counted_are_refused() {
+        let one = layout(&[1], &[1]);
+        assert!(one.broadcast(&[1 << 40, 1 << 22]).is_ok() && one.broadcast(&[1 << 40, 1 << 24]).is_err());
+        assert_eq!(
+            one.broadcast(&[1 << 40, 1 << 40, 1]).unwrap_err().kind(),
+            &ErrorKind::TooLarge { what: "a tensor", size: u64::MAX, limit: isize::MAX as u64 }
+        );
+        assert_eq!(layout(&[1 << 40, 1 << 40, 0], &[0; 3]).len(), 0, "nothing, many times");
     }
 
     #[test]

@@ -103,8 +103,8 @@ impl Tensor {
         Ok(results)
     }
 
-    /// A fold of one's own over some axes: its results, without those axes. A fold of two inputs goes through
-    /// [`Tensor::fold_with`].
+    /// A fold of one's own over some axes: its results, without those axes; those of a sink that takes lists, with an axis of
+    /// the list behind. A fold of two inputs goes through [`Tensor::fold_with`].
     ///
     /// # Errors
     /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the fold takes one input of this type, and those of
@@ -214,10 +214,34 @@ pub(crate) fn fold_with(fold: &dyn AnyFold, inputs: &[&Tensor], axes: Axes<'_>) 
     let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
     let addresses: Vec<_> = inputs.iter().map(|input| input.address()).collect();
     let plan = fold.plan(&layouts, &addresses, &axes)?;
-    let outputs = fold.outputs().iter().map(|dtype| Allocated::new(&first.queue, *dtype, &shape));
+    let outputs = fold.outputs().iter().zip(fold.lens()).map(|(dtype, len)| {
+        let list = (*len > 1).then_some(*len as usize);
+        Allocated::new(&first.queue, *dtype, &shape.iter().copied().chain(list).collect::<Vec<_>>())
+    });
     let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
     let views = inputs.iter().map(|input| input.view()).collect::<Result<_, _>>()?;
     let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
     fold.launch(first.queue.stream(), &plan, views, written, &mut first.queue.workspace())?;
     Ok(outputs.into_iter().map(Allocated::finish).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_device::Profile;
+    use warpfold_kernels::elements::{Sink, Source};
+    use warpfold_kernels::fold::TopK;
+    use warpfold_lang::Val;
+
+    use super::*;
+
+    #[test]
+    fn a_fold_to_lists_has_an_axis_for_each() {
+        let device = warpfold_device::Device::virtual_gpu(Profile::H200);
+        let x = Tensor::from_slice(&device, &[3, 9, 1, 7, 8, 2], &[2, 3]).unwrap();
+        let sink =
+            Sink::<[Val<i32>; 2]>::list(Dtype::I32, 2).after(|list: [(Val<i32>, Val<u64>); 2]| list.map(|e| e.0));
+        let fold = Fold::new("largest_two", TopK::<i32, 2>::new(), Source::one::<i32>(Dtype::I32), sink);
+        let lists = &x.fold(&fold, Axes::Of(&[1])).unwrap()[0];
+        assert_eq!((lists.shape(), lists.to_vec::<i32>().unwrap()), (&[2, 2][..], vec![9, 3, 8, 7]));
+    }
 }

@@ -10,7 +10,8 @@ impl Tensor {
     /// A reduction of each segment of a tensor of one dimension: segment `s` has the elements from `offsets[s]` to before
     /// `offsets[s + 1]`. Offsets are `i32` or `i64`, ascend, and lie on the device; nothing is read outside of the tensor,
     /// whatever they say. A segment without elements gives what the reduction gives for nothing: 0, 1, the farthest value,
-    /// NaN.
+    /// NaN. The `k` largest of each segment are an axis of `k` behind the segments; where a segment has fewer, the positions
+    /// that are left are -1, and their values the smallest of the type, of floats NaN.
     ///
     /// ```
     /// use warpfold::reductions::{Options, Reduction};
@@ -35,12 +36,43 @@ impl Tensor {
         let num_segments = offsets.len() - 1;
         let fold = reductions::fold_of(reduction, &[self.dtype], options)?;
         let plan = fold.plan_segments(&[&self.layout], offsets.dtype, num_segments)?;
-        let outputs = fold.outputs().iter().map(|dtype| Allocated::new(&self.queue, *dtype, &[num_segments]));
+        let shape: Vec<usize> = std::iter::once(num_segments).chain(options.k).collect();
+        let outputs = fold.outputs().iter().map(|dtype| Allocated::new(&self.queue, *dtype, &shape));
         let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
         let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
         let (stream, mut workspace) = (self.queue.stream(), self.queue.workspace());
         fold.launch_segments(stream, &plan, vec![self.view()?], offsets.view()?, written, &mut workspace)?;
         drop(workspace);
         Ok(outputs.into_iter().map(Allocated::finish).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_device::{Checks, Device, Profile};
+
+    use super::*;
+
+    #[test]
+    fn the_largest_few_of_each_segment_are_an_axis_behind_the_segments() {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.configure(|options| options.checks = Checks::All).unwrap();
+        let x = Tensor::from_slice(&device, &[3.0_f32, 9.0, 1.0, 7.0, 8.0], &[5]).unwrap();
+        let offsets = Tensor::from_slice(&device, &[0_i64, 3, 4, 4, 5], &[5]).unwrap();
+        for k in [1, 2] {
+            let options = Options { k: Some(k), ..Options::default() };
+            let lists = x.segment_reduce(Reduction::TopK, &offsets, options).unwrap();
+            assert_eq!(lists[0].shape(), [4, k]);
+            let (values, positions) = (lists[0].to_vec::<f32>().unwrap(), lists[1].to_vec::<i64>().unwrap());
+            let expected =
+                [[(9.0, 1), (3.0, 0)], [(7.0, 0), (f32::NAN, -1)], [(f32::NAN, -1); 2], [(8.0, 0), (f32::NAN, -1)]];
+            let expected = expected.iter().flat_map(|list| &list[..k]);
+            for ((expected, value), position) in expected.zip(values).zip(positions) {
+                assert!(expected.0 == value || expected.0.is_nan() && value.is_nan(), "{value} for {expected:?}");
+                assert_eq!(expected.1, position);
+            }
+        }
+        let findings = device.take_reports().into_iter().flat_map(|launch| launch.report.findings).count();
+        assert_eq!(findings, 0);
     }
 }

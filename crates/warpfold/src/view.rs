@@ -50,11 +50,11 @@ impl Tensor {
         let size = self.shape()[axis];
         let start = match range.start_bound() {
             Bound::Included(start) => *start,
-            Bound::Excluded(before) => before + 1,
+            Bound::Excluded(before) => before.saturating_add(1),
             Bound::Unbounded => 0,
         };
         let end = match range.end_bound() {
-            Bound::Included(last) => last + 1,
+            Bound::Included(last) => last.saturating_add(1),
             Bound::Excluded(end) => *end,
             Bound::Unbounded => size,
         };
@@ -146,4 +146,25 @@ fn split(dims: &[warpfold_kernels::layout::Dim], shape: &[usize]) -> Option<Vec<
         stride *= *size as i64;
     }
     Some(strides)
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_device::{Device, Profile};
+
+    use super::*;
+
+    #[test]
+    fn ranges_that_end_behind_all_numbers_are_refused() {
+        let x = Tensor::from_slice(&Device::virtual_gpu(Profile::H200), &[1.0_f32, 2.0], &[2]).unwrap();
+        let refused = |range: (Bound<usize>, Bound<usize>)| x.slice(0, range).unwrap_err().kind().clone();
+        for range in [
+            (Bound::Unbounded, Bound::Included(usize::MAX)),
+            (Bound::Excluded(usize::MAX), Bound::Unbounded),
+            (Bound::Included(1), Bound::Excluded(0)),
+        ] {
+            assert!(matches!(refused(range), ErrorKind::SliceOutOfRange { .. }), "{range:?}");
+        }
+        assert_eq!(x.slice(0, ..=1).unwrap().shape(), [2]);
+    }
 }

@@ -150,10 +150,8 @@ fn arrays_that_cannot_be_read_or_written() {
     let file = |bytes: &[u8]| std::fs::write(&path, bytes).expect("written");
     file(b"PK\x03\x04");
     given(&input, 2, "x.npy: it is not a .npy file");
-    file(&npy(">f4", "(1,)", &[0; 4]));
-    given(&input, 2, "x.npy: its elements have type '>f4', expected bool, or little-endian");
     file(&npy("<c8", "(1,)", &[0; 8]));
-    given(&input, 2, "type '<c8'");
+    given(&input, 2, "x.npy: its elements have type '<c8', expected bool, or integers or floats of 8 to 64 bits");
     file(&npy("<f4", "(2,)", &[0; 4]));
     given(&input, 2, "4 bytes of data do not make an array of 2 f32");
     file(&npy("<f4", "(18446744073709551615, 18446744073709551615)", &[0; 4]));

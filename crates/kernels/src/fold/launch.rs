@@ -4,7 +4,8 @@
 use warpfold_device::{Arguments, LaunchConfig, Stream, View, ViewMut};
 
 use super::geometry::MAX_INPUTS;
-use crate::{AnyKernel, Error};
+use crate::elements::Sink;
+use crate::{AnyKernel, Error, ErrorKind};
 
 /// The memory of such a kernel.
 pub(super) struct Operands<'a> {
@@ -50,4 +51,22 @@ pub(super) fn launch(
         arguments = arguments.input(offsets);
     }
     Ok(stream.launch_raw(&function, config, &arguments.raw(&bytes, 8))?)
+}
+
+/// Whether outputs have room for so many results.
+pub(super) fn check_room<O: Copy + 'static>(
+    sink: &Sink<O>,
+    outputs: &[ViewMut<'_, u8>],
+    results: u64,
+) -> Result<(), Error> {
+    assert_eq!(outputs.len(), sink.dtypes().len(), "one view for each output");
+    for ((output, dtype), len) in outputs.iter().zip(sink.dtypes()).zip(sink.lens()) {
+        let needed = results.saturating_mul(dtype.bytes() * u64::from(*len));
+        if needed > output.num_bytes() as u64 {
+            let found = output.num_bytes();
+            let reason = format!("an output has {found} bytes, too few for {results} results of {len} {dtype} each");
+            return Err(ErrorKind::Operand { operator: "fold", reason }.into());
+        }
+    }
+    Ok(())
 }

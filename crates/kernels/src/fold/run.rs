@@ -8,7 +8,7 @@ use warpfold_lang::Registers;
 
 use super::geometry::MAX_INPUTS;
 use super::kernels::Kernels;
-use super::launch::{Operands, launch};
+use super::launch::{Operands, check_room, launch};
 use super::plan::{self, Problem};
 use super::{Monoid, Plan, Segments, Shape, columns, rows};
 use crate::elements::{Sink, Source};
@@ -94,7 +94,7 @@ impl<M: Monoid> Fold<M> {
     /// Enqueues the fold: one launch. Results lie side by side in C order of the kept dimensions.
     ///
     /// # Errors
-    /// What the device says.
+    /// [`Operand`](crate::ErrorKind::Operand) for an output that is too short; what the device says.
     ///
     /// # Panics
     /// If there is not one view for each input and output.
@@ -107,7 +107,7 @@ impl<M: Monoid> Fold<M> {
         workspace: &'a mut Workspace,
     ) -> Result<(), Error> {
         assert_eq!(inputs.len(), self.source.dtypes().len(), "one view for each input");
-        assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
+        check_room(&self.sink, &outputs, plan.geometry.results)?;
         let Some(config) = plan.launch else { return Ok(()) };
         let (words, tickets) = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
         let operands = Operands { inputs, outputs, words, tickets: Some(tickets), offsets: None };

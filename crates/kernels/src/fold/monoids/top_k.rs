@@ -8,7 +8,7 @@ use super::pairwise;
 use crate::fold::{Monoid, Position};
 
 /// The `N` largest items from the largest down, each with its position; of equals the first come first. Where there are
-/// fewer items, what follows them is of no use. `N` is a power of two.
+/// fewer items, what follows them is the smallest number at the position 2^64 - 1. `N` is a power of two.
 ///
 /// Items are integers: floats come as integers of the same order ([`ordered_key`] is one such map), so that NaN has a place.
 ///

@@ -21,7 +21,7 @@ use warpfold_device::{Stream, View, ViewMut};
 pub use kernel::Segments;
 pub use plan::SegmentsPlan;
 
-use super::launch::{Operands, launch};
+use super::launch::{Operands, check_room, launch};
 use super::{Fold, Monoid};
 use crate::layout::Layout;
 use crate::reductions::{self, Options, Reduction};
@@ -52,7 +52,7 @@ impl<M: Monoid> Fold<M> {
     /// Enqueues the fold: one launch. Results lie side by side in the order of the segments.
     ///
     /// # Errors
-    /// What the device says.
+    /// [`Operand`](crate::ErrorKind::Operand) for an output that is too short; what the device says.
     ///
     /// # Panics
     /// If there is not one view for each input and output.
@@ -66,7 +66,7 @@ impl<M: Monoid> Fold<M> {
         workspace: &'a mut Workspace,
     ) -> Result<(), Error> {
         assert_eq!(inputs.len(), self.source.dtypes().len(), "one view for each input");
-        assert_eq!(outputs.len(), self.sink.dtypes().len(), "one view for each output");
+        check_room(&self.sink, &outputs, plan.words()[0])?;
         let Some(config) = plan.launch_on(stream.device().limits()) else { return Ok(()) };
         let (words, tickets) = workspace.get(stream.device(), plan.workspace_words, plan.tickets)?;
         let operands = Operands { inputs, outputs, words, tickets: Some(tickets), offsets: Some(offsets) };
