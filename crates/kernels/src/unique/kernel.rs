@@ -48,7 +48,7 @@ pub(super) fn kernel_of(dtype: Dtype) -> AnyKernel {
 /// Enters a key that is not 0. The table has more words than keys, so that a free one, or the key's, is found.
 fn enter(table: Global<u64>, capacity: Val<u64>, key: Val<u64>) {
     // The high 32 bits of the product, of which tables of more words leave some free.
-    let word = var((key * MULTIPLIER >> 32) & (capacity - 1));
+    let word = var(((key * MULTIPLIER) >> 32) & (capacity - 1));
     loop_until_left(|search| {
         let at = table.at(word.get());
         // What repeats costs a load: most elements of few kinds do.
