@@ -98,10 +98,10 @@ impl Tensor {
 
     /// Layer norm along some axes together: `(x - mean) / sqrt(variance + eps) * scale + bias`.
     ///
-    /// A NaN, or an infinity, makes its whole row NaN, and the statistics what [`Tensor::mean`] and NaN are; a row of equal
-    /// elements gives the bias. Squares are added up in `f32` (of `f64` in `f64`) where a row stays on chip: where they
-    /// overflow, from distances of about 1e19 on, the reciprocal is 0 and so is the row. The statistics of rows without
-    /// elements are 0.
+    /// A NaN, or an infinity, makes its whole row NaN, and its reciprocal deviation; a row of equal elements gives the bias.
+    /// Squares are added up in `f32` (of `f64` in `f64`) where a row stays on chip: where they overflow, from distances of
+    /// about 1e19 on, the reciprocal is 0, and so is the row but for what is as far as to be infinite, which is NaN. The
+    /// statistics of rows without elements are 0.
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`] unless scale and bias can be repeated to the shape of these axes,

@@ -54,7 +54,7 @@ impl<I: Copy + 'static> Map<I> {
     /// its kernels.
     ///
     /// # Panics
-    /// With more inputs or outputs.
+    /// With more inputs or outputs, and for a sink that takes lists.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>, source: Source<I>, sink: Sink<I>) -> Self {
         Map::with_scalars(name, source, |item, _| item, sink)
@@ -75,6 +75,7 @@ impl<I: Copy + 'static, O: Copy + 'static> Map<I, O> {
     ) -> Self {
         assert!(source.dtypes().len() <= MAX_INPUTS, "a map takes up to three inputs");
         assert!((1..=MAX_OUTPUTS).contains(&sink.dtypes().len()), "a map has one or two outputs");
+        assert!(sink.lens().iter().all(|len| *len == 1), "a map gives one element an output, no lists");
         let (name, function) = (name.into(), Arc::new(function));
         let (weight, scalars, kernels) = (Weight::Light, [0; MAX_SCALARS], Kernels::default());
         Self { name, source, function, sink, weight, scalars, kernels }

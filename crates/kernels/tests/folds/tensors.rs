@@ -183,6 +183,19 @@ fn long_rows_are_shared_by_blocks_and_many_columns_by_threads() {
 }
 
 #[test]
+fn an_output_without_room_for_the_results_is_refused() {
+    let bench = Bench::new();
+    let layout = Layout::contiguous(&[5, 3]).unwrap();
+    let input = bench.device.upload(&[1_u32; 15]).unwrap();
+    let mut output = bench.device.alloc::<u32>(4).unwrap();
+    let plan = bench.sum.plan(&[&layout], &[input.address()], &[1]).unwrap();
+    let (view, written) = (input.as_view().bytes(), output.as_view_mut().bytes());
+    let stream = bench.device.default_stream();
+    let error = bench.sum.launch(&stream, &plan, vec![view], vec![written], &mut Workspace::new()).unwrap_err();
+    assert_eq!(error.to_string(), "fold: an output has 16 bytes, too few for 5 results of 1 u32 each");
+}
+
+#[test]
 fn a_fold_of_nothing_is_the_identity() {
     let mut bench = Bench::new();
     let sum = bench.sum.clone();

@@ -373,6 +373,13 @@ fn an_output_that_repeats_and_shapes_that_do_not_fit_are_refused() {
 }
 
 #[test]
+#[should_panic(expected = "a map gives one element an output, no lists")]
+fn a_map_to_lists_is_refused() {
+    let pairs = Source::one::<f32>(Dtype::F32).map(|x| [x, x]);
+    drop(Map::new("pairs", pairs, Sink::<[Val<f32>; 2]>::list(Dtype::F32, 2)));
+}
+
+#[test]
 fn a_heavy_map_takes_eight_elements_a_thread_and_plans_are_values() {
     let source = || Source::one::<f32>(Dtype::F16).map(|x| x.exp());
     let run = contiguous(&[1 << 24]);

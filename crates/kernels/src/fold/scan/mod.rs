@@ -14,7 +14,7 @@
 //!
 //! **Accuracy.** A sum of floats is off by at most a rounding of all magnitudes in it for each step that leads to it, and
 //! [`ScanPlan::depth`] counts those: some thirty, and one for each tile that hands a prefix on or for each 1024 tiles of a
-//! tree.
+//! tree. A prefix of nothing but -0 is a zero of either sign.
 
 mod columns;
 mod cumulative;

@@ -57,11 +57,12 @@ impl<M: Monoid> Scan<M> {
     /// A scan of one or two inputs to one or two outputs. `name` begins the name of its kernels.
     ///
     /// # Panics
-    /// With more inputs or outputs.
+    /// With more inputs or outputs, and for a sink that takes lists.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Self {
         assert!((1..=MAX_INPUTS).contains(&source.dtypes().len()), "a scan takes one or two inputs");
         assert!((1..=2).contains(&sink.dtypes().len()), "a scan has one or two outputs");
+        assert!(sink.lens().iter().all(|len| *len == 1), "a scan gives one element an output, no lists");
         Self { name: name.into(), monoid, source, sink, kernels: Kernels::new() }
     }
 
