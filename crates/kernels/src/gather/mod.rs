@@ -41,7 +41,7 @@ pub struct Problem {
 pub struct Plan {
     /// The kernel.
     pub config: Config,
-    /// The launch; `None` if there is nothing to write.
+    /// The launch; `None` if there are no indices.
     pub launch: Option<LaunchConfig>,
     problem: Problem,
     /// Accesses a row that a block takes.
@@ -69,9 +69,9 @@ pub fn plan(problem: &Problem, table: u64, output: u64) -> Result<Plan, Error> {
     let tile = u64::from(lanes * kernel::UNROLL);
     let wanted = (ENOUGH_BLOCKS / blocks.max(1)).clamp(1, accesses.div_ceil(tile).max(1));
     let part = accesses.div_ceil(tile).div_ceil(wanted).max(1) * tile;
-    let is_empty = problem.count == 0 || problem.row_bytes == 0;
-    let grid = (blocks as u32, accesses.div_ceil(part) as u32);
-    let launch = (!is_empty).then(|| LaunchConfig::new(grid, kernel::BLOCK));
+    // Indices are looked at even where rows have no bytes.
+    let grid = (blocks as u32, accesses.div_ceil(part).max(1) as u32);
+    let launch = (problem.count > 0).then(|| LaunchConfig::new(grid, kernel::BLOCK));
     Ok(Plan { config, launch, problem: *problem, part })
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
     configs.map(|(indices, access, lanes)| kernel::kernel_of(&Config { indices, access, lanes })).to_vec()
 }
 
-/// Enqueues the gathering: one launch, or none if there is nothing to write.
+/// Enqueues the gathering: one launch, or none if there are no indices.
 ///
 /// `bad_position` is one word that holds [`NO_BAD_POSITION`] before the launch. Behind it the word holds the lowest
 /// position in `indices` whose index names no row, or what it held if that is lower: several launches may share a word,
