@@ -69,8 +69,7 @@ fn main() -> Result<(), warpfold::Error> {
     );
     assert_eq!((narrow, wide.to_f32()), (1000.0, 1001.0));
 
-    let elements: Vec<f32> =
-        (0..20_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) as f32).sqrt() - 40_000.0).collect();
+    let elements: Vec<f32> = (0..20_000_i32).map(|i| i.wrapping_mul(-1_640_531_535) as f32).collect();
     let x = Tensor::from_slice(&device, &elements, &[elements.len()])?;
     let runs = |sum: &dyn Fn() -> Result<f32, warpfold::Error>| {
         (0..20).map(|_| Ok(sum()?.to_bits())).collect::<Result<BTreeSet<u32>, warpfold::Error>>()

@@ -8,7 +8,8 @@ use crate::tensor::Allocated;
 
 impl Tensor {
     /// `softmax(self) @ values` without the weights in memory: scores `[…, S, T]` and values `[…, T, D]` give `[…, S, D]`, of
-    /// their type, or of eight-bit floats as `f32`.
+    /// their type, or of eight-bit floats as `f32`. Rows of scores have the rules of [`Tensor::softmax`], and a weight of 0 takes
+    /// NaN and infinities of its values as any product does.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};

@@ -12,7 +12,8 @@ pub(crate) const IGNORE_INDEX: i64 = -100;
 impl Tensor {
     /// Cross-entropy of logits along the last axis against labels, one integer a row: the loss of each row, and the
     /// logarithm of its sum of exponentials. A row with the label `ignored` (−100 unless said) has the loss 0, one with
-    /// a label outside of the axis NaN.
+    /// a label outside of the axis NaN. A row with a NaN or +∞ has NaN for both, as softmax has; of nothing but -∞ the logarithm
+    /// is -∞ and the loss NaN.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};

@@ -247,15 +247,19 @@ impl Command {
 
     fn read(&self, number: usize, path: &Path) -> Result<Array, Failure> {
         let meant = self.input_dtype.get(number);
-        let array = npy::read(path, meant.copied())?;
-        match meant {
-            None => Ok(array),
-            Some(dtype) if dtype.bytes() == array.dtype.bytes() => Ok(Array { dtype: *dtype, ..array }),
-            Some(dtype) => {
+        let mut array = npy::read(path, meant.copied())?;
+        if let Some(dtype) = meant {
+            if dtype.bytes() != array.dtype.bytes() {
                 let (path, found) = (path.display(), array.dtype);
-                Err(Failure::usage(format!("{path}: elements of type {found} cannot be taken as {dtype}")))
+                return Err(Failure::usage(format!("{path}: elements of type {found} cannot be taken as {dtype}")));
             }
+            array.dtype = *dtype;
         }
+        if array.dtype == Dtype::Bool {
+            // Kernels take a truth for the number 1.
+            array.data.iter_mut().for_each(|byte| *byte = (*byte).min(1));
+        }
+        Ok(array)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value as Json, json};
 use warpfold_conformance::reference::array::Array;
-use warpfold_conformance::reference::dtype::Dtype::{F32, I32, I64};
+use warpfold_conformance::reference::dtype::Dtype::{F32, I32, I64, U8};
 use warpfold_conformance::reference::npy;
 
 use crate::program;
@@ -156,6 +156,16 @@ fn a_single_command_says_why_in_one_line() {
         }
     }
     assert!(wrong.is_empty(), "{} commands:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn any_byte_but_zero_is_true() {
+    let folder = program::folder("truths");
+    let path = |name: &str| folder.join(format!("{name}.npy")).display().to_string();
+    npy::write(&folder.join("bytes.npy"), &Array::ints(U8, &[4], &[2, 0, 1, 255]));
+    let output = program::run(&["sum", &path("bytes"), "--input-dtype", "bool", "-o", &path("out")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(npy::read(&folder.join("out.npy"), I64).expect("a result").values[0].int(), 3);
 }
 
 #[test]
