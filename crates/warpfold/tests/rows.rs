@@ -1,7 +1,7 @@
 //! Operators on rows of every length, against plain loops in double precision; under every check.
 
 use half::bf16;
-use warpfold::{Axes, Device, Dtype, NormInputs, Profile, Queue, Tensor};
+use warpfold::{Axes, Device, Dtype, NormInputs, Profile, Queue, Tensor, by_name};
 use warpfold_device::{Checks, Severity};
 use warpfold_kernels::Workspace;
 use warpfold_kernels::elements::{Sink, Source};
@@ -240,17 +240,47 @@ fn rows_do_not_depend_on_those_that_went_through_the_block_before() {
 #[test]
 fn a_row_that_fits_the_chip_is_read_and_written_once() {
     let device = Device::virtual_gpu(Profile::H200);
+    let operators = ["softmax", "log-softmax", "layer-norm", "rms-norm", "abs-max-scale", "quantize"];
     for len in [128, 256, 1024, 4096, 16_384, 32_768, 65_536, 131_072, 262_144] {
         let rows = if len > 32_768 { 2 } else { 8 };
         let data: Vec<f32> = (0..rows * len).map(sample).collect();
         let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+        for (dtype, name) in [Dtype::F32, Dtype::Bf16].into_iter().flat_map(|d| operators.map(|name| (d, name))) {
+            let x = x.cast(dtype).unwrap();
+            drop(device.take_reports());
+            let results = by_name::run(name, &[x], &by_name::Options::default()).unwrap();
+            let reports = device.take_reports();
+            let at = format!("{name} of {dtype} {len}");
+            assert_eq!(reports.len(), 1, "one launch for {at}");
+            let counters = &reports[0].report.counters;
+            let sectors = |dtype: Dtype| (rows * len) as u64 * dtype.bytes() / 32;
+            assert_eq!(counters.global_load_sectors, sectors(dtype), "loads of {at}");
+            // Statistics are stored row by row.
+            let of_stats = counters.global_store_sectors - sectors(results[0].dtype());
+            assert!(of_stats <= (rows * (results.len() - 1)) as u64, "stores of {at}: {of_stats} beside the result");
+            let bytes = |tensor: &Tensor| tensor.len() as u64 * tensor.dtype().bytes();
+            assert_eq!(counters.global_store_bytes, results.iter().map(bytes).sum::<u64>(), "bytes stored of {at}");
+            assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0, "{at}");
+        }
+    }
+}
+
+#[test]
+fn logits_are_read_once_and_labels_seldom() {
+    let device = Device::virtual_gpu(Profile::H200);
+    for len in [128, 1024, 4096, 16_384, 131_072] {
+        let rows = if len > 32_768 { 2 } else { 8 };
+        let data: Vec<f32> = (0..rows * len).map(sample).collect();
+        let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+        let labels = Tensor::from_slice(&device, &vec![1_i64; rows], &[rows]).unwrap();
         drop(device.take_reports());
-        drop(x.softmax(Axes::Of(&[-1])).unwrap());
+        drop(x.cross_entropy(&labels, None).unwrap());
         let reports = device.take_reports();
         assert_eq!(reports.len(), 1, "one launch for {len}");
-        let counters = &reports[0].report.counters;
-        let sectors = (rows * len * 4 / 32) as u64;
-        assert_eq!((counters.global_load_sectors, counters.global_store_sectors), (sectors, sectors), "{len}");
+        let (counters, sectors) = (&reports[0].report.counters, (rows * len * 4 / 32) as u64);
+        // A warp asks for its row's label once for sixteen sectors of logits, and finds it in the cache.
+        let of_labels = counters.global_load_sectors - sectors;
+        assert!(of_labels <= sectors / 15, "{of_labels} sectors of labels beside {sectors} of logits of {len}");
         assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0, "{len}");
     }
 }
