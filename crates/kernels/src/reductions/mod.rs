@@ -58,41 +58,44 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// The sum; of nothing 0.
+    /// The sum; of nothing 0. Infinities of both signs make it NaN.
     Sum "sum";
-    /// The product; of nothing 1.
+    /// The product; of nothing 1. Zero times an infinity makes it NaN.
     Product "prod";
     /// The sum divided by the number of elements; of nothing NaN.
     Mean "mean";
-    /// The smallest element; a NaN if there is one, unless it is ignored.
+    /// The smallest element; a NaN if there is one, unless it is ignored. -0 is smaller than +0; of nothing an error.
     Min "min";
-    /// The largest element; a NaN if there is one, unless it is ignored.
+    /// The largest element; a NaN if there is one, unless it is ignored. +0 is larger than -0; of nothing an error.
     Max "max";
-    /// The smallest and the largest element, as two results.
+    /// The smallest and the largest element, as two results, by the rules of both.
     MinMax "min-max";
     /// Whether any element differs from zero; a NaN does. Of nothing false.
     Any "any";
     /// Whether every element differs from zero. Of nothing true.
     All "all";
-    /// How many elements differ from zero.
+    /// How many elements differ from zero; a NaN does.
     CountNonzero "count-nonzero";
-    /// The position of the smallest element in the folded axes: the first of equals, or the last.
+    /// The position of the smallest element in the folded axes, counted in C order: the first of equals, or the last. A NaN is
+    /// smaller than any number unless it is ignored, and equal to any other; -0 and +0 are equal. Of nothing an error.
     ArgMin "argmin";
-    /// The position of the largest element.
+    /// The position of the largest element by the same rules; a NaN is larger than any number.
     ArgMax "argmax";
-    /// The sum of magnitudes.
+    /// The sum of magnitudes; of nothing 0.
     L1 "l1";
-    /// The square root of the sum of squares. Squares of `f32` and `bf16` neither overflow nor vanish.
+    /// The square root of the sum of squares. Squares of `f32` and `bf16` neither overflow nor vanish. Of
+    /// nothing 0.
     L2 "l2";
     /// The largest magnitude; of nothing 0. The smallest integer has no magnitude, and stands for itself.
     LInf "linf";
     /// The same by its other name.
     AbsMax "abs-max";
-    /// The sum of squares.
+    /// The sum of squares; of nothing 0.
     SumSquares "sum-squares";
-    /// The natural logarithm of the sum (ONNX, ReduceLogSum).
+    /// The natural logarithm of the sum (ONNX, ReduceLogSum): of a sum of zero and of nothing -∞, of one below zero NaN.
     LogSum "log-sum";
-    /// The natural logarithm of the sum of exponentials, without overflow on the way; of nothing -∞.
+    /// The natural logarithm of the sum of exponentials, without overflow on the way; of nothing, and of nothing but
+    /// -∞, it is -∞, with a +∞ it is +∞.
     LogSumExp "log-sum-exp";
     /// The mean of the squared distances from the mean; of nothing NaN.
     Variance "var";
@@ -100,7 +103,7 @@ reductions! {
     StandardDeviation "std";
     /// Mean and variance, as two results.
     MeanVariance "mean-var";
-    /// The sum of the products of two inputs.
+    /// The sum of the products of two inputs; of nothing 0.
     Dot "dot";
     /// The `k` largest elements from the largest down, NaN above all numbers and the first of equals first (a -0 counts as
     /// and becomes +0), and their positions: two results with an axis of `k` behind those that are kept.
