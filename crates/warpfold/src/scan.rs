@@ -1,7 +1,7 @@
 //! Scans of tensors.
 
-use warpfold_kernels::Error;
-use warpfold_kernels::fold::{AnyScan, Cumulative, ScanOrder, scan_of};
+use warpfold_kernels::fold::{AnyScan, Cumulative, Monoid, Scan, ScanOrder, scan_of};
+use warpfold_kernels::{Error, ErrorKind};
 
 use crate::tensor::Allocated;
 use crate::{Dtype, Tensor};
@@ -33,6 +33,29 @@ impl Tensor {
         Ok(results.pop().expect("a scan has a result"))
     }
 
+    /// A scan over a monoid of one's own along an axis: its results, each of the same shape.
+    ///
+    /// ```
+    /// use warpfold::{Device, Dtype, Profile, ScanOrder, Tensor};
+    /// use warpfold_kernels::elements::{Sink, Source};
+    /// use warpfold_kernels::fold::{Extreme, Scan};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&device, &[1.0_f32, -3.0, 2.0, -5.0], &[4])?;
+    /// // The largest magnitude so far.
+    /// let source = Source::one::<f32>(Dtype::F32).map(|x| x.abs());
+    /// let scan = Scan::new("reach", Extreme::<f32>::max(), source, Sink::one::<f32>(Dtype::F32));
+    /// assert_eq!(x.scan_by(&scan, 0, ScanOrder::default())?[0].to_vec::<f32>()?, [1.0, 3.0, 3.0, 5.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NumInputs`](crate::ErrorKind::NumInputs) or [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the scan takes
+    /// one input of this type, [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange).
+    pub fn scan_by<M: Monoid>(&self, scan: &Scan<M>, axis: isize, order: ScanOrder) -> Result<Vec<Self>, Error> {
+        scan_with(scan, &[self], axis, order)
+    }
+
     /// Running sums along an axis. Integers wrap in their own type.
     ///
     /// # Errors
@@ -57,7 +80,12 @@ pub(crate) fn scan_with(
     axis: isize,
     order: ScanOrder,
 ) -> Result<Vec<Tensor>, Error> {
-    let first = inputs[0];
+    let (first, expected) = (inputs[0], scan.inputs().len());
+    if inputs.len() != expected {
+        let op = "the scan".to_owned();
+        return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: inputs.len() }.into());
+    }
+    inputs.iter().zip(scan.inputs()).try_for_each(|(input, dtype)| input.expect_dtype(*dtype))?;
     let axis = first.axis(axis)?;
     let outputs = scan.outputs().iter().map(|dtype| Allocated::new(&first.queue, *dtype, first.shape()));
     let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;

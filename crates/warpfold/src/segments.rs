@@ -1,5 +1,6 @@
 //! Reductions of segments of tensors.
 
+use warpfold_kernels::fold::{AnyFold, Fold, Monoid};
 use warpfold_kernels::reductions::{self, Options, Reduction};
 use warpfold_kernels::{Error, ErrorKind};
 
@@ -29,22 +30,62 @@ impl Tensor {
     /// [`ErrorKind::Operand`] for tensors of other ranks or offsets of other types; [`ErrorKind::Unsupported`] for the
     /// element type, and what else [`reductions::fold_of`] says.
     pub fn segment_reduce(&self, reduction: Reduction, offsets: &Self, options: Options) -> Result<Vec<Self>, Error> {
-        if offsets.rank() != 1 || offsets.is_empty() || !offsets.layout.is_contiguous() {
-            let reason = format!("takes offsets side by side in one dimension, at least one, not {offsets:?}");
-            return Err(ErrorKind::Operand { operator: "segment-reduce", reason }.into());
-        }
-        let num_segments = offsets.len() - 1;
-        let fold = reductions::fold_of(reduction, &[self.dtype], options)?;
-        let plan = fold.plan_segments(&[&self.layout], offsets.dtype, num_segments)?;
-        let shape: Vec<usize> = std::iter::once(num_segments).chain(options.k).collect();
-        let outputs = fold.outputs().iter().map(|dtype| Allocated::new(&self.queue, *dtype, &shape));
-        let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
-        let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
-        let (stream, mut workspace) = (self.queue.stream(), self.queue.workspace());
-        fold.launch_segments(stream, &plan, vec![self.view()?], offsets.view()?, written, &mut workspace)?;
-        drop(workspace);
-        Ok(outputs.into_iter().map(Allocated::finish).collect())
+        fold_segments(&*reductions::fold_of(reduction, &[self.dtype], options)?, self, offsets, options.k)
     }
+
+    /// A fold of one's own over each segment, as [`Tensor::segment_reduce`] has it; the results of a sink that takes lists have an
+    /// axis of the list behind that of the segments.
+    ///
+    /// ```
+    /// use warpfold::{Device, Dtype, Profile, Tensor};
+    /// use warpfold_kernels::elements::{Sink, Source};
+    /// use warpfold_kernels::fold::{Fold, Sum};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[4])?;
+    /// let offsets = Tensor::from_slice(&device, &[0_i32, 3, 4], &[3])?;
+    /// let source = Source::one::<f32>(Dtype::F32).map(|x| x * x);
+    /// let squares = Fold::new("squares", Sum::<f32>::new(), source, Sink::one::<f32>(Dtype::F32));
+    /// assert_eq!(x.segment_fold(&squares, &offsets)?[0].to_vec::<f32>()?, [14.0, 16.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Tensor::segment_reduce`]; [`ErrorKind::NumInputs`] or [`ErrorKind::DtypeMismatch`] unless the fold takes one
+    /// input of this type.
+    pub fn segment_fold<M: Monoid>(&self, fold: &Fold<M>, offsets: &Self) -> Result<Vec<Self>, Error> {
+        fold_segments(fold, self, offsets, None)
+    }
+}
+
+/// Folds each segment; `list` is the size of the axis behind the segments, unless the sink says it.
+fn fold_segments(
+    fold: &dyn AnyFold,
+    input: &Tensor,
+    offsets: &Tensor,
+    list: Option<usize>,
+) -> Result<Vec<Tensor>, Error> {
+    let [dtype] = fold.inputs() else {
+        let (op, expected) = ("the fold".to_owned(), fold.inputs().len());
+        return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: 1 }.into());
+    };
+    input.expect_dtype(*dtype)?;
+    if offsets.rank() != 1 || offsets.is_empty() || !offsets.layout.is_contiguous() {
+        let reason = format!("takes offsets side by side in one dimension, at least one, not {offsets:?}");
+        return Err(ErrorKind::Operand { operator: "segment-reduce", reason }.into());
+    }
+    let (num_segments, queue) = (offsets.len() - 1, &input.queue);
+    let plan = fold.plan_segments(&[&input.layout], offsets.dtype, num_segments)?;
+    let outputs = fold.outputs().iter().zip(fold.lens()).map(|(dtype, len)| {
+        let list = list.or((*len > 1).then_some(*len as usize));
+        Allocated::new(queue, *dtype, &std::iter::once(num_segments).chain(list).collect::<Vec<_>>())
+    });
+    let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
+    let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
+    let (stream, mut workspace) = (queue.stream(), queue.workspace());
+    fold.launch_segments(stream, &plan, vec![input.view()?], offsets.view()?, written, &mut workspace)?;
+    drop(workspace);
+    Ok(outputs.into_iter().map(Allocated::finish).collect())
 }
 
 #[cfg(test)]

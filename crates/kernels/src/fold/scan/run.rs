@@ -144,6 +144,9 @@ impl<M: Monoid> fmt::Debug for Scan<M> {
 
 /// A [`Scan`] of any monoid.
 pub trait AnyScan: fmt::Debug + Send + Sync {
+    /// The element types of its inputs.
+    fn inputs(&self) -> &[Dtype];
+
     /// The element types of its outputs.
     fn outputs(&self) -> &[Dtype];
 
@@ -171,6 +174,10 @@ pub trait AnyScan: fmt::Debug + Send + Sync {
 }
 
 impl<M: Monoid> AnyScan for Scan<M> {
+    fn inputs(&self) -> &[Dtype] {
+        self.source.dtypes()
+    }
+
     fn outputs(&self) -> &[Dtype] {
         self.sink.dtypes()
     }
