@@ -137,7 +137,7 @@ fn time_all(
     let bytes = memory.input.len() + memory.results.iter().map(Buffer::len).sum::<usize>();
     let rate = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
     let mut plans = vec![chosen.clone()];
-    let others = others(&chosen, dtype, len as u64, rows as u32).into_iter();
+    let others = others(&chosen, dtype, operator.results(), len as u64, rows as u32).into_iter();
     plans.extend(others.filter(|plan| operator.kernel(plan).name().contains(only)));
     let mut timed: Vec<_> = (plans.iter())
         .map(|plan| {
@@ -172,19 +172,43 @@ fn time_all(
 }
 
 /// The same rows held in other ways, by a block each.
-fn others(chosen: &Plan, dtype: Dtype, len: u64, rows: u32) -> Vec<Plan> {
+fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -> Vec<Plan> {
     let (Shape::OnChip(shape), Some(launch)) = (&chosen.shape, chosen.launch) else { return Vec::new() };
-    let with = |block: u32, home: Home, shared: u32| {
-        let shape = OnChip { cluster: 1, block, lanes: block, home, ..shape.clone() };
+    let shared_by = |cluster: u32, block: u32, home: Home, shared: u32| {
+        let shape = OnChip { cluster, block, lanes: cluster * block, home, ..shape.clone() };
         let mut launch = launch;
-        (launch.grid, launch.block, launch.dynamic_shared) = ([rows, 1, 1], [block, 1, 1], shared);
+        (launch.grid, launch.block, launch.dynamic_shared) = ([cluster * rows, 1, 1], [block, 1, 1], shared);
         let mut plan = chosen.clone();
         (plan.shape, plan.launch) = (Shape::OnChip(shape), Some(launch));
         plan
     };
+    let with = |block: u32, home: Home, shared: u32| shared_by(1, block, home, shared);
     let (vector, row_bytes) = (shape.vector, len * dtype.bytes());
     let is_whole = row_bytes.is_multiple_of(16);
     let mut plans = Vec::new();
+    for (cluster, block) in
+        [1, 2, 4].into_iter().flat_map(|cluster| [64, 128, 256, 512, 1024].map(|block| (cluster, block)))
+    {
+        let groups = (len / u64::from(vector)).div_ceil(u64::from(cluster * block)) as u32;
+        let exact = u64::from(groups * vector * block * cluster) == len;
+        let bytes = block * groups * vector * dtype.bytes() as u32;
+        let most = (2048 / block).min((228 << 10) / (bytes + (2 << 10))).min(32);
+        if !is_whole || groups > 16 || most == 0 || (cluster > 1 && (len < 16384 || groups < 2)) {
+            continue;
+        }
+        let registers = |count: u32| 65536 / (block * count);
+        let mut counts =
+            vec![most.min(registers(32)), most.min(registers(40)), most.min(registers(64)), most.min(registers(80))];
+        counts.retain(|count| *count > 0);
+        counts.dedup();
+        for (blocks, in_bulk) in counts.into_iter().flat_map(|blocks| [(blocks, true), (blocks, false)]) {
+            if in_bulk && results.iter().any(|result| result.bytes() != dtype.bytes()) {
+                continue;
+            }
+            let home = Home::Pieces { groups, exact, blocks, bytes, in_bulk };
+            plans.push(shared_by(cluster, block, home, bytes));
+        }
+    }
     for block in [128, 256, 512, 1024] {
         let groups = (len / u64::from(vector)).div_ceil(block.into()) as u32;
         if groups * vector <= 32 {

@@ -11,7 +11,7 @@ mod source;
 mod store;
 
 pub use compute::Compute;
-pub use sink::Sink;
+pub use sink::{Destination, Sink};
 pub use source::{Origin, Place, Run, Source};
 
 pub(crate) use load::load;

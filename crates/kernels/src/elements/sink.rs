@@ -3,12 +3,30 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpfold_lang::{Global, Val};
+use warpfold_lang::{Global, Shared, Val};
 
 use super::{Compute, store};
 use crate::Dtype;
 
-type Store<O> = dyn Fn(&[Global<u8>], &[O], bool) + Send + Sync;
+/// Where the next elements of one output go.
+#[derive(Debug, Clone, Copy)]
+pub enum Destination {
+    /// To the memory of the device.
+    Global(Global<u8>),
+    /// To the memory of the block.
+    Shared(Shared<u8>),
+}
+
+impl Destination {
+    fn store<C: Compute>(self, dtype: Dtype, values: &[Val<C>], wide: bool) {
+        match self {
+            Self::Global(to) => store(dtype, to, values, wide),
+            Self::Shared(to) => store(dtype, to, values, wide),
+        }
+    }
+}
+
+type Store<O> = dyn Fn(&[Destination], &[O], bool) + Send + Sync;
 
 /// How results of a kernel go to its outputs: the maps that are fused behind, conversions, stores.
 ///
@@ -32,7 +50,7 @@ impl<C: Compute> Sink<Val<C>> {
     /// One output, of type `dtype` in memory.
     #[must_use]
     pub fn output(dtype: Dtype) -> Self {
-        let store = move |to: &[Global<u8>], values: &[Val<C>], wide| store(dtype, to[0], values, wide);
+        let store = move |to: &[Destination], values: &[Val<C>], wide| to[0].store(dtype, values, wide);
         Self { dtypes: vec![dtype], lens: vec![1], store: Arc::new(store) }
     }
 
@@ -51,9 +69,9 @@ impl<C: Compute, const N: usize> Sink<[Val<C>; N]> {
     #[must_use]
     pub fn list(dtype: Dtype, len: u32) -> Self {
         assert!((1..=N).contains(&(len as usize)), "a result of {N} values has no first {len}");
-        let store = move |to: &[Global<u8>], values: &[[Val<C>; N]], _| {
+        let store = move |to: &[Destination], values: &[[Val<C>; N]], _| {
             let values: Vec<_> = values.iter().flat_map(|list| &list[..len as usize]).copied().collect();
-            store(dtype, to[0], &values, false);
+            to[0].store(dtype, &values, false);
         };
         Self { dtypes: vec![dtype], lens: vec![len], store: Arc::new(store) }
     }
@@ -71,7 +89,7 @@ impl<O: Copy + 'static> Sink<O> {
     /// No output at all.
     #[must_use]
     pub fn nothing() -> Self {
-        Self { dtypes: Vec::new(), lens: Vec::new(), store: Arc::new(|_: &[Global<u8>], _: &[O], _| {}) }
+        Self { dtypes: Vec::new(), lens: Vec::new(), store: Arc::new(|_: &[Destination], _: &[O], _| {}) }
     }
 
     /// The element types of its outputs.
@@ -93,7 +111,7 @@ impl<O: Copy + 'static> Sink<O> {
         Sink {
             dtypes: self.dtypes,
             lens: self.lens,
-            store: Arc::new(move |to: &[Global<u8>], values: &[P], wide| {
+            store: Arc::new(move |to: &[Destination], values: &[P], wide| {
                 let mapped: Vec<O> = values.iter().map(|value| map(*value)).collect();
                 store(to, &mapped, wide);
             }),
@@ -107,7 +125,7 @@ impl<O: Copy + 'static> Sink<O> {
         Sink {
             dtypes: self.dtypes.into_iter().chain(other.dtypes).collect(),
             lens: self.lens.into_iter().chain(other.lens).collect(),
-            store: Arc::new(move |to: &[Global<u8>], values: &[(O, P)], wide| {
+            store: Arc::new(move |to: &[Destination], values: &[(O, P)], wide| {
                 let (ours, theirs) = to.split_at(own);
                 left(ours, &values.iter().map(|value| value.0).collect::<Vec<_>>(), wide);
                 right(theirs, &values.iter().map(|value| value.1).collect::<Vec<_>>(), wide);
@@ -118,6 +136,11 @@ impl<O: Copy + 'static> Sink<O> {
     /// Stores results from these addresses on, one an output; `wide` promises that what is stored together lies at a
     /// multiple of its size or of 16 bytes.
     pub fn store(&self, to: &[Global<u8>], values: &[O], wide: bool) {
+        self.store_to(&to.iter().copied().map(Destination::Global).collect::<Vec<_>>(), values, wide);
+    }
+
+    /// As [`store`](Self::store), to either memory.
+    pub fn store_to(&self, to: &[Destination], values: &[O], wide: bool) {
         debug_assert_eq!(to.len(), self.dtypes.len(), "one address an output");
         (self.store)(to, values, wide);
     }

@@ -1,7 +1,7 @@
 //! Stores of neighbouring values of a computed type as elements of any type.
 
 use half::f16;
-use warpfold_lang::{Bf16x2, Element, F8E4M3, F8E5M2, F16x2, Global, Operand, Val};
+use warpfold_lang::{Bf16x2, Element, F8E4M3, F8E5M2, F16x2, Operand, Pointer, Space, Val};
 
 use super::Compute;
 use crate::Dtype;
@@ -11,7 +11,7 @@ use crate::Dtype;
 /// value differs from zero. With `wide`, which promises that they lie at a multiple of their size together (or of 16
 /// bytes, if they have more), as few accesses as possible; else one an element.
 #[track_caller]
-pub(crate) fn store<C: Compute>(dtype: Dtype, to: Global<u8>, values: &[Val<C>], wide: bool) {
+pub(crate) fn store<C: Compute>(dtype: Dtype, to: Pointer<u8, impl Space>, values: &[Val<C>], wide: bool) {
     // PTX ISA, `cvt`: where 64 bits are involved, a NaN becomes `1 << 63`.
     if C::DTYPE.is_float() && dtype.is_integer() && C::DTYPE.bytes().max(dtype.bytes()) == 8 {
         let number = |value: &Val<C>| value.eq(*value).select(*value, Val::constant(C::ZERO));
@@ -20,32 +20,32 @@ pub(crate) fn store<C: Compute>(dtype: Dtype, to: Global<u8>, values: &[Val<C>],
     convert(dtype, to, values, wide);
 }
 
-fn convert<C: Compute>(dtype: Dtype, to: Global<u8>, values: &[Val<C>], wide: bool) {
+fn convert<C: Compute, S: Space>(dtype: Dtype, to: Pointer<u8, S>, values: &[Val<C>], wide: bool) {
     let bytes = values.len() as u32 * dtype.bytes() as u32;
     if !wide || values.len() == 1 || bytes < 4 {
         return values.iter().zip(0_u32..).for_each(|(v, i)| one(dtype, to.at(i * dtype.bytes() as u32), *v));
     }
     match dtype {
-        Dtype::F32 => four_bytes::<f32>(to, &cast(values)),
-        Dtype::I32 => four_bytes::<i32>(to, &cast(values)),
-        Dtype::U32 => four_bytes::<u32>(to, &cast(values)),
-        Dtype::F64 => eight_bytes::<f64>(to, &cast(values)),
-        Dtype::I64 => eight_bytes::<i64>(to, &cast(values)),
-        Dtype::U64 => eight_bytes::<u64>(to, &cast(values)),
+        Dtype::F32 => four_bytes::<f32, S>(to, &cast(values)),
+        Dtype::I32 => four_bytes::<i32, S>(to, &cast(values)),
+        Dtype::U32 => four_bytes::<u32, S>(to, &cast(values)),
+        Dtype::F64 => eight_bytes::<f64, S>(to, &cast(values)),
+        Dtype::I64 => eight_bytes::<i64, S>(to, &cast(values)),
+        Dtype::U64 => eight_bytes::<u64, S>(to, &cast(values)),
         Dtype::F16 => {
             let pair = |two: &[Val<C>]| Val::<F16x2>::pack(two[0].cast::<f16>(), two[1].cast::<f16>()).bitcast::<u32>();
-            four_bytes::<u32>(to, &values.chunks(2).map(pair).collect::<Vec<_>>());
+            four_bytes::<u32, S>(to, &values.chunks(2).map(pair).collect::<Vec<_>>());
         }
         Dtype::Bf16 => {
             let pair = |two: &[Val<C>]| {
                 Val::<Bf16x2>::pack(two[0].cast::<half::bf16>(), two[1].cast::<half::bf16>()).bitcast::<u32>()
             };
-            four_bytes::<u32>(to, &values.chunks(2).map(pair).collect::<Vec<_>>());
+            four_bytes::<u32, S>(to, &values.chunks(2).map(pair).collect::<Vec<_>>());
         }
         Dtype::Bool | Dtype::U8 | Dtype::I8 | Dtype::U16 | Dtype::I16 | Dtype::F8E4M3 | Dtype::F8E5M2 => {
             let bits = 8 * dtype.bytes() as u32;
             let words: Vec<_> = values.chunks(32 / bits as usize).map(|chunk| pack(dtype, chunk)).collect();
-            four_bytes::<u32>(to, &words);
+            four_bytes::<u32, S>(to, &words);
         }
     }
 }
@@ -81,7 +81,7 @@ fn pack<C: Compute>(dtype: Dtype, values: &[Val<C>]) -> Val<u32> {
 }
 
 #[track_caller]
-fn one<C: Compute>(dtype: Dtype, to: Global<u8>, value: Val<C>) {
+fn one<C: Compute>(dtype: Dtype, to: Pointer<u8, impl Space>, value: Val<C>) {
     match dtype {
         Dtype::Bool | Dtype::F8E4M3 | Dtype::F8E5M2 => to.set(narrow(dtype, value).cast::<u8>()),
         Dtype::U8 => to.set(value.cast::<u8>()),
@@ -100,11 +100,11 @@ fn one<C: Compute>(dtype: Dtype, to: Global<u8>, value: Val<C>) {
 }
 
 /// Elements of four bytes, a power of two of them.
-fn four_bytes<S: Element>(to: Global<u8>, values: &[Val<S>])
+fn four_bytes<E: Element, S: Space>(to: Pointer<u8, S>, values: &[Val<E>])
 where
-    Val<S>: Operand<S>,
+    Val<E>: Operand<E>,
 {
-    let to = to.reinterpret::<S>();
+    let to = to.reinterpret::<E>();
     match values {
         [a] => to.set(*a),
         [a, b] => to.set_vec([*a, *b]),
@@ -117,11 +117,11 @@ where
 }
 
 /// Elements of eight bytes, a power of two of them.
-fn eight_bytes<S: Element>(to: Global<u8>, values: &[Val<S>])
+fn eight_bytes<E: Element, S: Space>(to: Pointer<u8, S>, values: &[Val<E>])
 where
-    Val<S>: Operand<S>,
+    Val<E>: Operand<E>,
 {
-    let to = to.reinterpret::<S>();
+    let to = to.reinterpret::<E>();
     for (two, i) in values.chunks(2).zip(0_u32..) {
         match two {
             [a, b] => to.at(i * 2).set_vec([*a, *b]),

@@ -1,6 +1,6 @@
 //! The fold over the threads of a block.
 
-use warpfold_lang::{Registers, lane_id, sync_threads, warp_id, when, when_else_like};
+use warpfold_lang::{Registers, lane_id, shfl, sync_threads, warp_id, when, when_else_like};
 
 use super::{Monoid, fold_warp};
 
@@ -36,4 +36,23 @@ pub fn fold_block<M: Monoid>(monoid: M, acc: M::Acc, threads: u32) -> M::Acc {
         },
         || acc,
     )
+}
+
+/// As [`fold_block`], of a power of two of threads, and the result is in every thread: each warp folds by itself what all warps have
+/// left, behind the one barrier that there is.
+#[track_caller]
+pub fn fold_block_for_all<M: Monoid>(monoid: M, acc: M::Acc, threads: u32) -> M::Acc {
+    assert!(
+        threads.is_power_of_two() && (32..=1024).contains(&threads),
+        "a block folds a power of two of warps, up to 32, not {threads} threads"
+    );
+    let num_warps = threads / 32;
+    let mut acc = fold_warp(monoid, acc, 32);
+    if num_warps > 1 {
+        let of_warps = acc.shared(num_warps);
+        when(lane_id().eq(0), || acc.store(of_warps, warp_id()));
+        sync_threads();
+        acc = fold_warp(monoid, M::Acc::load(of_warps, lane_id() & (num_warps - 1)), num_warps);
+    }
+    shfl(acc, 0)
 }

@@ -28,7 +28,7 @@ mod warp;
 
 pub use any::AnyFold;
 pub use any_monoid::{AnyMonoid, ErasedParts};
-pub use block::fold_block;
+pub use block::{fold_block, fold_block_for_all};
 pub use cluster::fold_cluster;
 pub use columns::Columns;
 pub use monoid::{Monoid, Position};

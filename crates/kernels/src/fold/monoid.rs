@@ -69,8 +69,8 @@ pub trait Monoid: Copy + Send + Sync + 'static {
         items.iter().zip(0..).fold(acc, |acc, (item, i)| self.push(acc, *item, first.plus(i)))
     }
 
-    /// The fold over the 32 lanes of a warp in one go, in the first of them at least, where the machine has an
-    /// instruction for it. All lanes come here together.
+    /// The fold over the 32 lanes of a warp in one go, in the first of them at least, where there is a better way than to combine in
+    /// pairs: an instruction of the machine, or steps that a pair would repeat. All lanes come here together.
     fn fold_lanes(self, acc: Self::Acc) -> Option<Self::Acc> {
         let _ = acc;
         None

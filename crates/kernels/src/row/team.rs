@@ -1,11 +1,8 @@
 //! The threads that share a row.
 
-use warpfold_lang::{
-    Registers, Val, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, lane_id, range, shfl, sync_threads,
-    thread_idx, when,
-};
+use warpfold_lang::{Val, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, lane_id, range, shfl, thread_idx};
 
-use crate::fold::{Monoid, fold_block, fold_cluster, fold_warp};
+use crate::fold::{Monoid, fold_block_for_all, fold_cluster, fold_warp};
 
 /// The threads that share a row: they come to each of these functions together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,13 +71,7 @@ impl Team {
             Self::Warp => shfl(fold_warp(monoid, acc, 32), 0),
             Self::Lanes(1) => acc,
             Self::Lanes(lanes) => shfl(fold_warp(monoid, acc, lanes), lane_id() & !(lanes - 1)),
-            Self::Block(threads) => {
-                let all = acc.shared(1);
-                let acc = fold_block(monoid, acc, threads);
-                when(thread_idx().x.eq(0), || acc.store(all, 0));
-                sync_threads();
-                M::Acc::load(all, 0)
-            }
+            Self::Block(threads) => fold_block_for_all(monoid, acc, threads),
             Self::Cluster { blocks, threads } => fold_cluster(monoid, acc, threads, blocks),
         }
     }

@@ -26,10 +26,19 @@ pub(super) enum Items<I> {
 /// Where a group is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At {
-    /// The position of its first item in the row.
-    pub(super) position: Val<u32>,
-    /// The number of that item among those in shared memory.
+    /// A position in the row.
+    pub(super) first: Val<u32>,
+    /// How far behind it the group begins: known while recording, so that one register serves all of a thread's addresses.
+    pub(super) more: u32,
+    /// The number of the group's first item among those in shared memory.
     pub(super) place: Val<u32>,
+}
+
+impl At {
+    /// The position of the group's first item in the row.
+    pub(super) fn position(self) -> Val<u32> {
+        self.first + self.more
+    }
 }
 
 /// Which groups a thread has of a row.
@@ -127,7 +136,7 @@ impl<I: Registers + 'static> Held<I> {
         let acc = vars(monoid.identity());
         self.groups.walk().each(Pass::Fold, &|taken| {
             let groups: Vec<_> = taken.iter().map(|at| items(*at)).collect();
-            let first = |at: &At| Position::new(at.position.cast(), 0);
+            let first = |at: &At| Position::new(at.position().cast(), 0);
             if M::USES_POSITION {
                 for (at, items) in taken.iter().zip(groups) {
                     acc.set(monoid.push_all(acc.get(), &items, first(at)));
@@ -191,18 +200,19 @@ impl<I: Registers + 'static> Held<I> {
         Held { items, groups: self.groups.clone() }
     }
 
-    /// Does something with each group for the last time: where it is, so far behind a position, whether the row has it (`None`
-    /// if it is known to), its items.
-    pub(super) fn for_each(&self, body: impl Fn((Val<u32>, u32), Option<Val<bool>>, &[I])) {
+    /// Does something with each group for the last time: where it is, whether the row has it (`None` if it is known to), its
+    /// items.
+    pub(super) fn for_each(&self, body: impl Fn(At, Option<Val<bool>>, &[I])) {
         match (&self.items, &self.groups) {
             (Items::Kept(groups), Groups::Fixed { positions, step, has, .. }) => {
                 for (number, items) in groups.iter().enumerate() {
-                    body((positions[0], number as u32 * step), has.as_ref().map(|has| has[number]), items);
+                    let at = At { first: positions[0], more: number as u32 * step, place: positions[number] };
+                    body(at, has.as_ref().map(|has| has[number]), items);
                 }
             }
             (items, groups) => groups.walk().each(Pass::Last, &|taken| {
                 let groups: Vec<_> = taken.iter().map(|at| items.group(0, *at)).collect();
-                taken.iter().zip(groups).for_each(|(at, items)| body((at.position, 0), None, &items));
+                taken.iter().zip(groups).for_each(|(at, items)| body(*at, None, &items));
             }),
         }
     }
@@ -228,7 +238,7 @@ impl Groups {
     /// Where the group of a number is.
     fn at(&self, number: usize) -> At {
         match self {
-            Self::Fixed { positions, .. } => At { position: positions[number], place: positions[number] },
+            Self::Fixed { positions, .. } => At { first: positions[number], more: 0, place: positions[number] },
             Self::Walked { .. } => unreachable!("groups that are counted at run time have no numbers"),
         }
     }

@@ -2,7 +2,7 @@
 
 use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else};
 
-use super::on_chip::places;
+use super::body::places;
 use super::{RowOperator, RowWise};
 use crate::AnyKernel;
 use crate::elements::{Place, Run};

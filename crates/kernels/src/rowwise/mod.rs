@@ -6,11 +6,13 @@
 //! [`operators`] has those that are built in.
 
 mod any;
+mod body;
 mod held;
 mod long;
 mod on_chip;
 mod operator;
 pub mod operators;
+mod pieces;
 mod plan;
 mod ring;
 mod run;

@@ -101,6 +101,7 @@ impl Plan {
                 let each = u64::from(vector * unroll);
                 (u64::from(*slots) - self.geometry.len.div_ceil(each * u64::from(*lanes))) * each
             }
+            Shape::OnChip(OnChip { home: Home::Pieces { groups, .. }, vector, .. }) => u64::from(groups * vector),
             Shape::OnChip(shape) => self.geometry.len / u64::from(shape.lanes),
             Shape::Long { map, .. } => map.items_a_thread().into(),
         };

@@ -162,7 +162,7 @@ impl Walk for Ring {
                 self.arrived.at(slot).wait(parity ^ turns.cast::<u32>());
             }
             let (start, place) = (number * tile, slot * tile);
-            let at = |i: Val<u32>| At { position: start + i, place: place + i };
+            let at = |i: Val<u32>| At { first: start + i, more: 0, place: place + i };
             let len = self.rows.len - start;
             let whole = || body(&(0..unroll).map(|u| at(mine + u * round)).collect::<Vec<_>>());
             when_else(len.ge(tile), whole, || range(mine, len, round, |i| body(&[at(i)])));

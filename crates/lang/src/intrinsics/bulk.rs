@@ -68,6 +68,13 @@ pub(crate) fn copy(r: &mut Recorder, to: Location, from: Location, bytes: Raw, b
     r.push(Opcode::Cp, &modifiers, operands);
 }
 
+/// `cp.async.bulk` of so many bytes from shared to global memory.
+pub(crate) fn copy_out(r: &mut Recorder, to: Location, from: Location, bytes: Raw) {
+    require(r);
+    let operands = vec![address(r, to), address(r, from), r.operand(Type::U32, bytes)];
+    r.push(Opcode::Cp, &["async", "bulk", "global", "shared::cta", "bulk_group"], operands);
+}
+
 /// `cp.async.bulk.tensor` from shared to global memory.
 pub(crate) fn store(r: &mut Recorder, map: Raw, coordinates: &[Raw], from: Location) {
     require(r);

@@ -1,4 +1,4 @@
-//! Copies from global to shared memory that run in the background, without registers: `cp.async`, `cp.async.bulk`.
+//! Copies between global and shared memory that run in the background, without registers: `cp.async`, `cp.async.bulk`.
 
 use super::pointer::{Global, Shared};
 use crate::intrinsics::{asynchronous, bulk};
@@ -89,6 +89,37 @@ impl<T: Element> Shared<T> {
         let bytes = bytes.val().raw();
         let (to, from, barrier) = (self.location(), from.location(), barrier.place().location());
         with(|r| bulk::copy(r, to, from, bytes, barrier));
+    }
+}
+
+impl<T: Element> Global<T> {
+    /// Begins to copy so many bytes here from shared memory; for one thread (sm_90). They are of the group of stores that
+    /// [`bulk_commit`](crate::bulk_commit) makes. Both addresses and the number are multiples of 16. What threads have written to shared
+    /// memory is seen behind a [`fence_async`](crate::fence_async) of each of them.
+    ///
+    /// ```
+    /// use warpfold_lang::{
+    ///     Arch, Global, Target, bulk_commit, bulk_wait_read, fence_async, kernel, shared, sync_threads, thread_idx, when,
+    /// };
+    /// let count = kernel("count", |data: Global<u32>| {
+    ///     let (tile, thread) = (shared::<u32>(256), thread_idx().x);
+    ///     tile.at(thread).set(thread);
+    ///     fence_async();
+    ///     sync_threads();
+    ///     when(thread.eq(0), || {
+    ///         data.copy_bulk(tile, 1024);
+    ///         bulk_commit();
+    ///         bulk_wait_read(0);
+    ///     });
+    /// });
+    /// let ptx = count.required_block(256).ptx(&Target::new(Arch::SM_90, (8, 0)))?;
+    /// assert!(ptx.contains("cp.async.bulk.global.shared::cta.bulk_group"));
+    /// # Ok::<(), warpfold_lang::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn copy_bulk(self, from: Shared<T>, bytes: impl Operand<u32>) {
+        let (to, from, bytes) = (self.location(), from.location(), bytes.val().raw());
+        with(|r| bulk::copy_out(r, to, from, bytes));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use warpfold_lang::{Val, WideFloat};
+use warpfold_lang::{Val, WideFloat, doubling, shfl_down, shfl_xor};
 
 use crate::elements::Compute;
 use crate::fold::{Monoid, Position};
@@ -98,6 +98,13 @@ impl<F: RowFloat> Monoid for Exponentials<F> {
         let shift = self.shift(largest);
         let sum = items.iter().map(|x| self.exp(*x - shift)).reduce(|a, b| a + b).expect("there is an item");
         (largest, acc.1.mul_add(self.exp(acc.0 - shift), sum))
+    }
+
+    /// The largest of all first, so that each lane makes one exponential, and not two at each step.
+    fn fold_lanes(self, (own, sum): Self::Acc) -> Option<Self::Acc> {
+        let largest = doubling(32).fold(own, |largest, bits| largest.max(shfl_xor(largest, bits)));
+        let sum = sum * self.exp(own - self.shift(largest));
+        Some((largest, doubling(32).fold(sum, |sum, stride| sum + shfl_down(sum, stride))))
     }
 
     fn finish(self, acc: Self::Acc, _: Val<u64>) -> Self::Output {
