@@ -12,7 +12,7 @@ use warpfold_conformance::elements::values_of;
 use warpfold_device::{Buffer, Device, LaunchConfig};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{AnyRowWise, Home, OnChip, Outputs, Plan, Shape, Way};
+use warpfold_kernels::rowwise::{AnyRowWise, Home, OnChip, Outputs, Plan, Shape};
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::{Kernel, Val, clock, kernel, loop_until_left};
 
@@ -217,16 +217,9 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
         }
         for (items, blocks) in [8, 16, 32].into_iter().flat_map(|items| [1, 2, 3, 4].map(|blocks| (items, blocks))) {
             let room = u64::from((228 << 10) / blocks - (5 << 10));
-            let (unroll, tile) = ((items / vector).max(1), u64::from(block * items.max(vector)) * dtype.bytes());
-            let bytes = row_bytes.next_multiple_of(16) + 16;
+            let (unroll, bytes) = ((items / vector).max(1), row_bytes.next_multiple_of(16) + 16);
             if block * blocks <= 2048 && bytes <= room {
-                let home = Home::Shared { unroll, blocks, way: Way::AtOnce { is_whole }, bytes: bytes as u32 };
-                plans.push(with(block, home, bytes as u32));
-            }
-            let slots = room / tile;
-            if block * blocks <= 2048 && is_whole && row_bytes.div_ceil(tile) < slots {
-                let (way, bytes) = (Way::Ring(slots as u32), (slots * tile) as u32);
-                plans.push(with(block, Home::Shared { unroll, blocks, way, bytes }, bytes));
+                plans.push(with(block, Home::Shared { unroll, blocks, bytes: bytes as u32 }, bytes as u32));
             }
         }
     }

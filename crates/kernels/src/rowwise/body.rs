@@ -5,9 +5,8 @@ use std::rc::Rc;
 use warpfold_lang::{Global, Shared, Val, block_idx, cluster_block_rank, dynamic_shared, thread_idx, when};
 
 use super::held::{At, Groups, Items, Of};
-use super::on_chip::{Home, OnChip, Way};
+use super::on_chip::{Home, OnChip};
 use super::pieces::{self, Pieces};
-use super::ring::{Ring, Rows, Tiling};
 use super::stage::{GRAIN, Piece, Span, bring};
 use super::{Columns, Held, RowOperator, RowWise};
 use crate::Dtype;
@@ -57,8 +56,7 @@ impl<O: RowOperator> Body<'_, O> {
         match self.shape.home {
             Home::Registers { groups, exact, early_columns } => self.in_registers(groups, exact, early_columns),
             Home::Pieces { groups, exact, bytes, in_bulk, .. } => self.in_pieces(groups, exact, bytes, in_bulk),
-            Home::Shared { unroll, way: Way::AtOnce { is_whole }, bytes, .. } => self.at_once(unroll, is_whole, bytes),
-            Home::Shared { unroll, way: Way::Ring(slots), bytes, .. } => self.in_ring(unroll, slots, bytes),
+            Home::Shared { unroll, bytes, .. } => self.in_shared(unroll, bytes),
         }
     }
 
@@ -136,34 +134,17 @@ impl<O: RowOperator> Body<'_, O> {
         pieces.take_away(&results);
     }
 
-    fn at_once(&self, unroll: u32, is_whole: bool, bytes: u32) {
+    fn in_shared(&self, unroll: u32, bytes: u32) {
         let OnChip { block, vector, .. } = *self.shape;
         let row = block_idx().x.cast();
         let (of, bases, staged) = (self.of(), self.bases(row), self.staged());
-        let pieces = pieces_of(&bases, &staged, dynamic_shared::<u8>(bytes), of.len, is_whole);
-        let places = staged.iter().map(|(input, _)| *input).zip(bring(&pieces, block)).collect();
+        let whole = whole(&bases, &staged, dynamic_shared::<u8>(bytes), of.len);
+        let places = staged.iter().map(|(input, _)| *input).zip(bring(&whole, block)).collect();
         let walk = Rc::new(Span { len: of.len, threads: block, vector, unroll });
         let groups = Groups::Walked { walk, of };
         let (items, columns) = (self.items(bases, places), self.columns_again());
         let loaded = Loaded { row, is_row: Val::constant(true), items, columns, groups };
         self.finish(loaded, |at| self.destinations(row, at));
-    }
-
-    fn in_ring(&self, unroll: u32, slots: u32, bytes: u32) {
-        let OnChip { block, vector, kept, small, .. } = *self.shape;
-        let (of, words) = (self.of(), self.memory.words);
-        let tiling = Tiling { slots, threads: block, vector, unroll };
-        let staged = Ring::staged(tiling, &self.staged(), dynamic_shared::<u8>(bytes));
-        let places: Vec<_> = staged.iter().map(|staged| (staged.input, staged.to)).collect();
-        let (inputs, dtypes) = (self.memory.inputs.clone(), self.rowwise.inputs().to_vec());
-        let bases = Box::new(move |row| words.kept(kept).places(row, &inputs, &dtypes, small));
-        let rows = Rows { bases, len: of.len, rows: words.results(), staged };
-        Ring::begin(tiling, rows).for_each_row(|row, walk| {
-            let (items, columns) = (self.items(self.bases(row), places), self.columns_again());
-            let groups = Groups::Walked { walk, of };
-            let loaded = Loaded { row, is_row: Val::constant(true), items, columns, groups };
-            self.finish(loaded, |at| self.destinations(row, at));
-        });
     }
 
     /// Computes what has been loaded, and stores each group's results there.
@@ -236,18 +217,11 @@ impl<O: RowOperator> Body<'_, O> {
     }
 }
 
-/// Each of these inputs of a row.
-fn pieces_of(
-    bases: &[Global<u8>],
-    staged: &[(usize, Dtype)],
-    mut room: Shared<u8>,
-    len: Val<u32>,
-    is_whole: bool,
-) -> Vec<Piece> {
+/// Each of these inputs of a row, whole.
+fn whole(bases: &[Global<u8>], staged: &[(usize, Dtype)], mut room: Shared<u8>, len: Val<u32>) -> Vec<Piece> {
     let piece = |(input, dtype): &(usize, Dtype)| {
-        let piece = Piece { dtype: *dtype, from: bases[*input], to: room, len, is_whole };
-        let beside = if is_whole { 0 } else { GRAIN };
-        room = room.at(((len * dtype.bytes() as u32 + (GRAIN - 1)) & !(GRAIN - 1)) + beside);
+        let piece = Piece { dtype: *dtype, from: bases[*input], to: room, len };
+        room = room.at(((len * dtype.bytes() as u32 + (GRAIN - 1)) & !(GRAIN - 1)) + GRAIN);
         piece
     };
     staged.iter().map(piece).collect()

@@ -61,16 +61,7 @@ pub(super) enum Groups {
 /// A way over a row in shared memory.
 pub(super) trait Walk: std::fmt::Debug {
     /// Records `body` for several groups that a thread takes together, and for what is left over.
-    fn each(&self, pass: Pass, body: &dyn Fn(&[At]));
-}
-
-/// What a way over a row is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pass {
-    /// For a fold: others follow.
-    Fold,
-    /// For the results: what was read may be overwritten.
-    Last,
+    fn each(&self, body: &dyn Fn(&[At]));
 }
 
 /// What a row is, and who shares it.
@@ -134,7 +125,7 @@ impl<I: Registers + 'static> Held<I> {
 
     fn fold_again<M: Monoid<Item = I>>(&self, monoid: M, items: &dyn Fn(At) -> Vec<I>) -> M::Acc {
         let acc = vars(monoid.identity());
-        self.groups.walk().each(Pass::Fold, &|taken| {
+        self.groups.walk().each(&|taken| {
             let groups: Vec<_> = taken.iter().map(|at| items(*at)).collect();
             let first = |at: &At| Position::new(at.position().cast(), 0);
             if M::USES_POSITION {
@@ -210,7 +201,7 @@ impl<I: Registers + 'static> Held<I> {
                     body(at, has.as_ref().map(|has| has[number]), items);
                 }
             }
-            (items, groups) => groups.walk().each(Pass::Last, &|taken| {
+            (items, groups) => groups.walk().each(&|taken| {
                 let groups: Vec<_> = taken.iter().map(|at| items.group(0, *at)).collect();
                 taken.iter().zip(groups).for_each(|(at, items)| body(*at, None, &items));
             }),

@@ -14,13 +14,12 @@ mod operator;
 pub mod operators;
 mod pieces;
 mod plan;
-mod ring;
 mod run;
 mod stage;
 
 pub use any::AnyRowWise;
 pub use held::{Columns, Held};
-pub use on_chip::{Home, OnChip, Way};
+pub use on_chip::{Home, OnChip};
 pub use operator::RowOperator;
 pub use plan::{Plan, Shape};
 pub use run::{Outputs, RowWise};

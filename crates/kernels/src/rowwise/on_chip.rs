@@ -60,29 +60,15 @@ pub enum Home {
         /// Whether results take the places of items, and one copy a warp takes them away (sm_90); else threads store them.
         in_bulk: bool,
     },
-    /// In the shared memory of a block, as it is in the memory of the device.
+    /// In the shared memory of a block, as it is in the memory of the device, wherever it begins there.
     Shared {
         /// Groups that a thread reads before it uses the first.
         unroll: u32,
         /// Blocks that are to be on a multiprocessor together.
         blocks: u32,
-        /// How rows come there.
-        way: Way,
         /// Bytes of shared memory.
         bytes: u32,
     },
-}
-
-/// How rows come to shared memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
-    /// A block has one row, and waits for all of it.
-    AtOnce {
-        /// Whether rows begin and end at multiples of 16 bytes.
-        is_whole: bool,
-    },
-    /// A block has a few rows, which go through a ring of so many tiles; they begin and end at multiples of 16 bytes.
-    Ring(u32),
 }
 
 impl OnChip {
@@ -117,14 +103,7 @@ impl OnChip {
                 let stored = if in_bulk { "" } else { "_stored" };
                 format!("pieces_{by}x{groups}x{vector}_{blocks}{exact}{stored}")
             }
-            Home::Shared { unroll, blocks, way, .. } => {
-                let way = match way {
-                    Way::AtOnce { is_whole: true } => String::new(),
-                    Way::AtOnce { is_whole: false } => "_part".to_owned(),
-                    Way::Ring(slots) => format!("_ring{slots}"),
-                };
-                format!("in_shared_{by}x{unroll}x{vector}_{blocks}{way}")
-            }
+            Home::Shared { unroll, blocks, .. } => format!("in_shared_{by}x{unroll}x{vector}_{blocks}"),
         }
     }
 

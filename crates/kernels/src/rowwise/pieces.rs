@@ -2,11 +2,11 @@
 //! results in its place, from where one copy takes them away. So warps wait for each other in folds alone.
 
 use warpfold_lang::{
-    Global, Shared, Val, bulk_commit, bulk_wait_read, commit_copies, fence_async, lane_id, sync_warp, thread_idx,
+    Global, Shared, Val, bulk_commit, bulk_wait_read, commit_copies, fence_async_all, lane_id, sync_warp, thread_idx,
     wait_for_copies, warp_id, when,
 };
 
-use super::held::{At, Pass, Walk};
+use super::held::{At, Walk};
 use crate::Dtype;
 
 /// Groups that a thread reads before it uses the first.
@@ -84,7 +84,8 @@ impl Pieces {
 
     /// Takes away what the threads have put in the places of inputs.
     pub(super) fn take_away(self, results: &[Staged]) {
-        fence_async();
+        // Of all memory: in place, the results go where the items were read.
+        fence_async_all();
         sync_warp();
         let place = warp_id() * self.piece();
         let first = self.start + place;
@@ -102,7 +103,7 @@ impl Pieces {
 }
 
 impl Walk for Pieces {
-    fn each(&self, _: Pass, body: &dyn Fn(&[At])) {
+    fn each(&self, body: &dyn Fn(&[At])) {
         for taken in self.groups().chunks(UNROLL as usize) {
             if self.exact {
                 body(taken);

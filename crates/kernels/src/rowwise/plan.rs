@@ -3,7 +3,7 @@
 use warpfold_device::LaunchConfig;
 
 use super::long::{self, Long};
-use super::on_chip::{Home, OnChip, Way};
+use super::on_chip::{Home, OnChip};
 use super::stage::GRAIN;
 use crate::elements::Run;
 use crate::fold::geometry::{Geometry, MAX_INPUTS, run};
@@ -18,37 +18,36 @@ const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
-/// Blocks that hold a row in registers, and how many items a thread may have there: the first that is enough. (Softmax of
-/// 4,096 bf16 4,058 GB/s with 128 threads, 4,036 with 256; of 8,192 4,155 with 256, 4,190 with 512, 3,000 with 1,024; a
-/// copy of as many bytes 4,182 and 4,192 in the same run. Fewer blocks on a multiprocessor than have room were never
-/// faster. H200, 2026-11-21.) Rows that take more are held in shared memory, if it has room. (Of 16,384 registers of 512
-/// threads reached 4,164 to 4,218 GB/s, shared memory 3,940 to 4,140; of 32,768 registers of 1,024 threads 3,236 to 4,016,
-/// shared memory 3,974 to 4,157: softmax and norms, H200, 2026-11-20, as the figures below.)
+/// How blocks hold rows in pieces: for rows of up to so many groups, their threads, and how many blocks are to be on a
+/// multiprocessor. (Of 4,096, 8,192, 16,384 and 32,768 bf16 softmax 4,190, 4,228, 4,230 and 4,206 GB/s, RMS norm 4,167, 4,239, 4,229
+/// and 4,225, layer norm 4,150, 4,211, 4,219 and 4,208; registers of up to 512 threads, which the blocks below still have, 3,940 to 4,220,
+/// and much less where a norm has a scale and a bias. With more blocks, and so fewer registers a thread, up to 10 % less for one
+/// operator or another. H200, 2026-11-21.)
+const PIECES: [Dealt; 5] = [(256, 128, 16), (512, 256, 8), (1024, 256, 8), (2048, 256, 4), (4096, 256, 3)];
+/// The same with two vectors along the row, which take registers as well. (Layer norm of 4,096, 8,192 and 16,384 bf16 4,137, 4,199 and
+/// 4,225 GB/s; with twice the threads for the first two 4,007 and 4,030.)
+const PIECES_WITH_COLUMNS: [Dealt; 5] = [(256, 128, 16), (512, 128, 8), (1024, 128, 8), (2048, 256, 4), (4096, 256, 3)];
+/// Of longer ones a multiprocessor has a single row, and its threads store results themselves. (Of 65,536 bf16 softmax 4,080 GB/s, RMS
+/// and layer norm 4,195 and 4,200; with results taken away by a copy a warp 3,940, 4,180 and 4,150.)
+const LONG: Dealt = (14 << 10, 1024, 1);
+/// Rows of up to so many groups, threads, blocks.
+type Dealt = (u64, u32, u32);
+
+/// Blocks that hold a row in registers, and how many items a thread may have there, for rows that do not begin and end at
+/// multiples of 16 bytes: the first that is enough. Rows that take more are held in shared memory, if it has room.
 const BLOCKS: [(u64, u32); 3] = [(128, MAX_HELD), (256, 24), (512, MAX_HELD)];
-/// How a block holds a row in shared memory: threads, items that each reads before it uses the first, and how many such blocks are
-/// to be on a multiprocessor, so that one loads while another computes and stores.
+/// How a block holds such a row in shared memory: threads, items that each reads before it uses the first, and how many such blocks
+/// are to be on a multiprocessor, so that one loads while another computes and stores.
 type Sharing = (u32, u32, &'static [u32]);
-/// For rows that can be read by 16 bytes.
-const SHARING: Sharing = (1024, 16, &[2]);
-/// The same where vectors along the row take registers as well (3,840 GB/s; with 1,024 threads 3,789).
-const SHARING_WITH_COLUMNS: Sharing = (512, 16, &[3, 2]);
+/// For rows that can be read by several elements.
+const SHARING: Sharing = (1024, 16, &[2, 1]);
 /// For rows of which some begin elsewhere (3,163 GB/s for 32,767 items; with 512 threads 2,933, with 1,024 2,452).
 const SHARING_NARROW: Sharing = (256, 16, &[3, 2, 1]);
-/// For rows beside which no other has room.
-const ALONE: Sharing = (1024, 16, &[1]);
-/// A ring beside which no other block has room: threads, and items that each has of a tile. (Of 65,536 bf16 softmax, RMS
-/// norm and layer norm 3,924, 4,000 and 4,033 GB/s; 512 threads of 16 items 3,973, 3,631 and 4,058, of a ring of ten tiles
-/// 4,004, 4,047 and 3,939; 1,024 threads of 16 items 3,986, 4,028 and 3,594; a row at once 3,391 to 3,908. Of 32,768, of
-/// which two blocks have room, the two at once are faster. 2026-11-21.)
-const RING: (u32, u32) = (1024, 8);
-/// Tiles of a ring that are loaded ahead at least.
-const AHEAD: u64 = 2;
-/// Rows that a block has in its ring, one after the other: with more, some multiprocessors end long before others (3 rows 3,803
-/// to 3,964 GB/s, 6 rows 3,759 to 3,908).
-const RING_ROWS: u32 = 3;
 /// Shared memory that a block takes beside the row: for folds (four of 32 bytes a warp) and barriers; and what the device itself
 /// reserves (CUDA programming guide, "Shared Memory" of compute capability 8.x and 9.0).
-const BESIDE: u32 = 4096 + 1024;
+const fn beside(threads: u32) -> u32 {
+    4 * threads + 1024
+}
 /// Rows for which one block has no room are shared by a cluster, in registers; its blocks have so many threads as long as that takes
 /// no more than [`MAX_CLUSTER`] blocks.
 const CLUSTER_THREADS: [u64; 3] = [256, 512, 1024];
@@ -80,28 +79,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The launch on so many multiprocessors: where blocks have several rows, no fewer of them than multiprocessors.
-    pub(super) fn launch_on(&self, num_sms: u32) -> Option<LaunchConfig> {
-        let mut launch = self.launch?;
-        if let Shape::OnChip(OnChip { home: Home::Shared { way: Way::Ring(_), .. }, .. }) = self.shape {
-            let rows = launch.grid[0];
-            launch.grid[0] = rows.div_ceil(RING_ROWS).max(rows.min(num_sms));
-        }
-        Some(launch)
-    }
-
-    /// Bytes of rows that a thread has under way at once; beside a row in a ring, those of rows to come.
+    /// Bytes of rows that a thread has under way at once.
     #[must_use]
     pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
         let items = match &self.shape {
-            Shape::OnChip(OnChip { home: Home::Registers { groups, .. }, vector, .. }) => u64::from(groups * vector),
             Shape::OnChip(OnChip {
-                home: Home::Shared { way: Way::Ring(slots), unroll, .. }, lanes, vector, ..
-            }) => {
-                let each = u64::from(vector * unroll);
-                (u64::from(*slots) - self.geometry.len.div_ceil(each * u64::from(*lanes))) * each
-            }
-            Shape::OnChip(OnChip { home: Home::Pieces { groups, .. }, vector, .. }) => u64::from(groups * vector),
+                home: Home::Registers { groups, .. } | Home::Pieces { groups, .. },
+                vector,
+                ..
+            }) => u64::from(groups * vector),
             Shape::OnChip(shape) => self.geometry.len / u64::from(shape.lanes),
             Shape::Long { map, .. } => map.items_a_thread().into(),
         };
@@ -211,50 +197,86 @@ fn on_chip(problem: &Problem<'_>, len: u64, vector: u32, runs: &[Run; MAX_INPUTS
         return Some(in_registers(1, 128, groups.next_power_of_two().min(32)));
     }
     // Few groups a thread, so that the loads of several blocks overlap; but not more threads than they are worth.
-    if let Some((threads, _)) = BLOCKS.into_iter().find(|(threads, items)| groups <= threads * groups_of(*items)) {
-        return Some(in_registers(1, threads, threads));
-    }
+    let of_block = || {
+        let enough = BLOCKS.into_iter().find(|(threads, items)| groups <= threads * groups_of(*items));
+        enough.map(|(threads, _)| in_registers(1, threads, threads))
+    };
     let of_cluster = |block: u64| {
         let cluster = groups.div_ceil(block * groups_of(most)).next_power_of_two().max(2);
         (cluster <= MAX_CLUSTER).then(|| in_registers(cluster, block, cluster * block))
     };
-    in_shared(problem, len, vector, runs, is_whole)
-        .or_else(|| if problem.has_clusters { CLUSTER_THREADS.into_iter().find_map(of_cluster) } else { None })
+    let shared = Sharers { problem, len, vector, runs };
+    let pieces = if is_whole { shared.in_pieces() } else { None };
+    let stored = |threads: &Threads| matches!(threads.home, Home::Pieces { in_bulk: false, .. });
+    match pieces {
+        Some(pieces) if stored(&pieces) => of_block().or(Some(pieces)),
+        Some(pieces) => Some(pieces),
+        None => of_block()
+            .or_else(|| shared.at_once())
+            .or_else(|| if problem.has_clusters { CLUSTER_THREADS.into_iter().find_map(of_cluster) } else { None }),
+    }
 }
 
-/// Threads that hold a row in the shared memory of their block.
-fn in_shared(
-    problem: &Problem<'_>,
+/// How the shared memory of a block holds a row.
+struct Sharers<'a> {
+    problem: &'a Problem<'a>,
     len: u64,
     vector: u32,
-    runs: &[Run; MAX_INPUTS],
-    is_whole: bool,
-) -> Option<Threads> {
-    let staged = problem.dtypes.iter().zip(runs).filter(|(_, run)| **run != Run::Same);
-    let (num_staged, item_bytes) = staged.fold((0, 0), |(num, bytes), (dtype, _)| (num + 1, bytes + dtype.bytes()));
-    // A multiprocessor has 1 KiB more than a block can have, which the first block's reserve takes.
-    let room = |blocks: u32| u64::from((problem.shared_bytes + 1024) / blocks - BESIDE);
-    let with = |block: u32, items: u32, blocks: u32, way: Way, bytes: u64| {
-        let home = Home::Shared { unroll: (items / vector).max(1), blocks, way, bytes: bytes as u32 };
+    runs: &'a [Run; MAX_INPUTS],
+}
+
+impl Sharers<'_> {
+    /// The types of the inputs that have more than one element along the row.
+    fn staged(&self) -> Vec<Dtype> {
+        let all = self.problem.dtypes.iter().zip(self.runs);
+        all.filter(|(_, run)| **run != Run::Same).map(|(dtype, _)| *dtype).collect()
+    }
+
+    /// Shared memory that a row can have in one of so many blocks.
+    fn room(&self, blocks: u32, threads: u32) -> u64 {
+        // A multiprocessor has 1 KiB more than a block can have, which the first block's reserve takes.
+        u64::from(((self.problem.shared_bytes + 1024) / blocks).saturating_sub(beside(threads)))
+    }
+
+    fn with(&self, block: u32, home: Home) -> Threads {
         Threads { cluster: 1, block, lanes: block, home }
-    };
-    // Of each input as much again as it may lie beside a multiple of what copies move.
-    let at_once = |(block, items, counts): Sharing| {
-        let bytes = len.next_multiple_of(GRAIN.into()) * item_bytes + num_staged * u64::from(GRAIN);
-        let blocks = counts.iter().find(|blocks| bytes <= room(**blocks))?;
-        Some(with(block, items, *blocks, Way::AtOnce { is_whole }, bytes))
-    };
-    let in_ring = |(block, items): (u32, u32)| {
-        let tile = u64::from(block * items.max(vector));
-        let slots = room(1) / (tile * item_bytes);
-        let fits = problem.has_clusters && is_whole && len.div_ceil(tile) + AHEAD <= slots;
-        fits.then(|| with(block, items, 1, Way::Ring(slots as u32), slots * tile * item_bytes))
-    };
-    match (num_staged, vector) {
-        (0, _) => None,
-        (_, 1) => at_once(SHARING_NARROW),
-        _ if problem.column_dtypes.is_empty() => at_once(SHARING).or_else(|| in_ring(RING)).or_else(|| at_once(ALONE)),
-        _ => at_once(SHARING_WITH_COLUMNS).or_else(|| in_ring(RING)).or_else(|| at_once(ALONE)),
+    }
+
+    /// Rows that begin and end at multiples of 16 bytes, in pieces.
+    fn in_pieces(&self) -> Option<Threads> {
+        let Problem { column_dtypes, out_dtypes, has_clusters, .. } = *self.problem;
+        let (staged, vector) = (self.staged(), u64::from(self.vector));
+        if staged.is_empty() || staged.iter().any(|dtype| dtype.bytes() * vector < 4) {
+            return None;
+        }
+        let item_bytes: u64 = staged.iter().map(|dtype| dtype.bytes()).sum();
+        let fits_place = |(k, out): (usize, &Dtype)| staged.get(k).is_some_and(|dtype| dtype.bytes() == out.bytes());
+        let in_place = has_clusters && out_dtypes.iter().enumerate().all(fits_place);
+        let groups_of_row = self.len / vector;
+        let dealt = |(most, threads, blocks): Dealt, at_least: u32| {
+            let groups = groups_of_row.div_ceil(threads.into());
+            let bytes = groups * u64::from(threads) * vector * item_bytes;
+            let fitting = (at_least..=blocks).rev().find(|blocks| bytes <= self.room(*blocks, threads))?;
+            let exact = groups * u64::from(threads) == groups_of_row;
+            let in_bulk = in_place && threads < LONG.1;
+            let (groups, bytes) = (groups as u32, bytes as u32);
+            let home = Home::Pieces { groups, exact, blocks: fitting, bytes, in_bulk };
+            (groups_of_row <= most).then(|| self.with(threads, home))
+        };
+        let table = if column_dtypes.len() < 2 { PIECES } else { PIECES_WITH_COLUMNS };
+        table.into_iter().find_map(|entry| dealt(entry, 2)).or_else(|| dealt(LONG, 1))
+    }
+
+    /// Rows that begin anywhere, brought at once.
+    fn at_once(&self) -> Option<Threads> {
+        let staged = self.staged();
+        let (block, items, counts) = if self.vector == 1 { SHARING_NARROW } else { SHARING };
+        // Of each input as much again as it may lie beside a multiple of what copies move.
+        let len = self.len.next_multiple_of(GRAIN.into());
+        let bytes: u64 = staged.iter().map(|dtype| len * dtype.bytes() + u64::from(GRAIN)).sum();
+        let blocks = *counts.iter().find(|blocks| bytes <= self.room(**blocks, block))?;
+        let unroll = (items / self.vector).max(1);
+        (!staged.is_empty()).then(|| self.with(block, Home::Shared { unroll, blocks, bytes: bytes as u32 }))
     }
 }
 

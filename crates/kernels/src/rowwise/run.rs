@@ -159,7 +159,7 @@ impl<O: RowOperator> RowWise<O> {
         outputs: Outputs<'_>,
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
-        let Some(config) = plan.launch_on(stream.device().limits().num_sms) else { return Ok(()) };
+        let Some(config) = plan.launch else { return Ok(()) };
         let function = self.kernel(plan).prepare(stream.device())?;
         let Outputs { results, stats } = outputs;
         let mut between = Vec::new();

@@ -5,7 +5,7 @@ use warpfold_lang::{
     wait_for_copies, when,
 };
 
-use super::held::{At, Pass, Walk};
+use super::held::{At, Walk};
 use crate::Dtype;
 
 /// Bytes that copies move at once, at multiples of which they begin and end.
@@ -23,7 +23,7 @@ pub(super) struct Span {
 }
 
 impl Walk for Span {
-    fn each(&self, _: Pass, body: &dyn Fn(&[At])) {
+    fn each(&self, body: &dyn Fn(&[At])) {
         let Self { len, threads, vector, unroll } = *self;
         let (round, tile) = (threads * vector, threads * vector * unroll);
         let whole = len & !(tile - 1);
@@ -39,11 +39,9 @@ impl Walk for Span {
 pub(super) struct Piece {
     pub(super) dtype: Dtype,
     pub(super) from: Global<u8>,
-    /// Where it goes: at a multiple of [`GRAIN`], with as much room again behind it, unless `is_whole`.
+    /// Where it goes: at a multiple of [`GRAIN`], with as much room again behind it.
     pub(super) to: Shared<u8>,
     pub(super) len: Val<u32>,
-    /// Whether `from` and the bytes of all elements are multiples of [`GRAIN`].
-    pub(super) is_whole: bool,
 }
 
 /// A piece as it is moved.
@@ -63,13 +61,9 @@ impl Piece {
 
     /// Elements lie in shared memory as far from a multiple of [`GRAIN`] as in the memory of the device.
     fn cut(&self) -> Cut {
-        let Self { to, is_whole, .. } = *self;
-        if is_whole {
-            return Cut { head: Val::constant(0), body: self.bytes(), to };
-        }
         let ahead = self.from.address().cast::<u32>() & (GRAIN - 1);
         let head = (-ahead.bitcast::<i32>()).bitcast::<u32>() & (GRAIN - 1);
-        Cut { head, body: (self.bytes() - head) & !(GRAIN - 1), to: to.at(ahead) }
+        Cut { head, body: (self.bytes() - head) & !(GRAIN - 1), to: self.to.at(ahead) }
     }
 }
 
@@ -78,7 +72,7 @@ impl Piece {
 pub(super) fn bring(pieces: &[Piece], threads: u32) -> Vec<Shared<u8>> {
     let cuts: Vec<Cut> = pieces.iter().map(Piece::cut).collect();
     let arrive = if target().has(90, (8, 0)) { in_bulk(pieces, &cuts) } else { by_threads(pieces, &cuts, threads) };
-    for (piece, cut) in pieces.iter().zip(&cuts).filter(|(piece, _)| !piece.is_whole) {
+    for (piece, cut) in pieces.iter().zip(&cuts) {
         edges(piece, cut);
     }
     arrive();

@@ -13,7 +13,7 @@ use crate::{Dtype, Shipped, softmax_v};
 fn in_shared() -> Vec<Shipped> {
     let norm = Norm { eps: 1e-5, keep_sum: false };
     let cases = [
-        (RowOp::Softmax { scale: 1.0 }, Dtype::Bf16, 0, &[32_768, 50_257, 65_536, 131_072, 262_144][..]),
+        (RowOp::Softmax { scale: 1.0 }, Dtype::Bf16, 0, &[4096, 20_000, 32_768, 50_257, 65_536, 131_072, 262_144][..]),
         (RowOp::LogSoftmax { scale: 1.0 }, Dtype::F32, 0, &[32_768, 131_072]),
         (RowOp::LayerNorm(norm), Dtype::Bf16, 2, &[32_768, 131_072]),
         (RowOp::RmsNorm(norm), Dtype::Bf16, 1, &[65_536]),
