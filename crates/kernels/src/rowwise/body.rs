@@ -1,5 +1,6 @@
 //! What a kernel does that holds rows on chip: load, compute, store.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use warpfold_lang::{Global, Shared, Val, block_idx, cluster_block_rank, dynamic_shared, thread_idx, when};
@@ -97,7 +98,17 @@ impl<O: RowOperator> Body<'_, O> {
         let row = (if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x }).cast::<u64>();
         let (of, bases) = (self.of(), self.bases(row));
         let start = if cluster > 1 { cluster_block_rank() * (block * groups * vector) } else { Val::constant(0) };
-        let pieces = Pieces { threads: block, in_turn: !in_bulk, len: of.len, vector, groups, exact, start };
+        let pieces = Pieces {
+            threads: block,
+            in_turn: !in_bulk,
+            len: of.len,
+            vector,
+            groups,
+            exact,
+            start,
+            is_there: Cell::new(false),
+        };
+        let pieces = Rc::new(pieces);
         let mut room = dynamic_shared::<u8>(bytes);
         let staged = self.staged().into_iter().map(|(input, dtype)| {
             let staged = pieces::Staged { row: bases[input], room, dtype };
@@ -113,7 +124,7 @@ impl<O: RowOperator> Body<'_, O> {
             is_row: Val::constant(true),
             items,
             columns: self.columns_again(),
-            groups: Groups::Walked { walk: Rc::new(pieces), of },
+            groups: Groups::Walked { walk: pieces.clone(), of },
         };
         if !in_bulk {
             return self.finish(loaded, |at| self.destinations(row, at));

@@ -1,6 +1,8 @@
 //! Rows in shared memory whose every warp has a piece to itself: its threads bring it, read it as often as they have to, and put the
 //! results in its place, from where one copy takes them away. So warps wait for each other in folds alone.
 
+use std::cell::Cell;
+
 use warpfold_lang::{
     Global, Shared, Val, bulk_commit, bulk_wait_read, commit_copies, fence_async_all, lane_id, sync_warp, thread_idx,
     wait_for_copies, warp_id, when,
@@ -10,11 +12,11 @@ use super::held::{At, Walk};
 use crate::Dtype;
 
 /// Groups that a thread reads before it uses the first.
-const UNROLL: u32 = 2;
+const UNROLL: usize = 2;
 
 /// How a row is dealt out: the blocks of a cluster have neighbouring parts; of those the warps have neighbouring pieces, and the
 /// lanes of a warp groups in turn.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Pieces {
     /// Threads of a block.
     pub(super) threads: u32,
@@ -30,6 +32,8 @@ pub(super) struct Pieces {
     pub(super) exact: bool,
     /// The item from which on this block has the row.
     pub(super) start: Val<u32>,
+    /// Whether the first walk over the row, which waits for each of its groups, is recorded.
+    pub(super) is_there: Cell<bool>,
 }
 
 /// Where an input is or a result goes to: the row, and what the block has of it.
@@ -42,12 +46,12 @@ pub(super) struct Staged {
 
 impl Pieces {
     /// Items of a warp.
-    const fn piece(self) -> u32 {
+    const fn piece(&self) -> u32 {
         32 * self.groups * self.vector
     }
 
     /// Where a thread has its groups.
-    fn groups(self) -> Vec<At> {
+    fn groups(&self) -> Vec<At> {
         let (place, step) = if self.in_turn {
             (thread_idx().x * self.vector, self.threads * self.vector)
         } else {
@@ -58,32 +62,32 @@ impl Pieces {
     }
 
     /// Does something where the row has a group.
-    fn if_there(self, at: At, body: impl FnOnce()) {
+    fn if_there(&self, at: At, body: impl FnOnce()) {
         if self.exact { body() } else { when(at.position().lt(self.len), body) }
     }
 
-    /// Brings the inputs; each thread has its groups then.
-    pub(super) fn bring(self, inputs: &[Staged]) {
-        for at in self.groups() {
-            self.if_there(at, || {
-                for Staged { row, room, dtype } in inputs {
-                    let bytes = dtype.bytes();
-                    let from = row.at(at.first.cast::<u64>() * bytes).at(u64::from(at.more) * bytes);
-                    let to = room.at(at.place * bytes as u32);
-                    match u64::from(self.vector) * bytes {
-                        16 => to.copy_async::<16>(from),
-                        8 => to.copy_async::<8>(from),
-                        _ => to.copy_async::<4>(from),
-                    }
-                }
-            });
+    /// Begins to bring the inputs; the first walk waits for them, group by group.
+    pub(super) fn bring(&self, inputs: &[Staged]) {
+        for taken in self.groups().chunks(UNROLL) {
+            taken.iter().for_each(|at| self.if_there(*at, || inputs.iter().for_each(|input| self.copy(*at, *input))));
+            commit_copies();
         }
-        commit_copies();
-        wait_for_copies(0);
+    }
+
+    /// Begins to copy a group.
+    fn copy(&self, at: At, Staged { row, room, dtype }: Staged) {
+        let bytes = dtype.bytes();
+        let from = row.at(at.first.cast::<u64>() * bytes).at(u64::from(at.more) * bytes);
+        let to = room.at(at.place * bytes as u32);
+        match u64::from(self.vector) * bytes {
+            16 => to.copy_async::<16>(from),
+            8 => to.copy_async::<8>(from),
+            _ => to.copy_async::<4>(from),
+        }
     }
 
     /// Takes away what the threads have put in the places of inputs.
-    pub(super) fn take_away(self, results: &[Staged]) {
+    pub(super) fn take_away(&self, results: &[Staged]) {
         // Of all memory: in place, the results go where the items were read.
         fence_async_all();
         sync_warp();
@@ -104,7 +108,11 @@ impl Pieces {
 
 impl Walk for Pieces {
     fn each(&self, body: &dyn Fn(&[At])) {
-        for taken in self.groups().chunks(UNROLL as usize) {
+        let (groups, is_there) = (self.groups(), self.is_there.replace(true));
+        for (number, taken) in groups.chunks(UNROLL).enumerate() {
+            if !is_there {
+                wait_for_copies((groups.len().div_ceil(UNROLL) - 1 - number) as u32);
+            }
             if self.exact {
                 body(taken);
             } else {

@@ -11,17 +11,28 @@ use crate::fold::{Monoid, Position};
 pub trait RowFloat: Compute + WideFloat {
     /// `e^x` for results that are rounded to 16 bits: one product and one instruction, where there is one.
     fn exp_for_halves(x: Val<Self>) -> Val<Self>;
+
+    /// `e^x / sum` for such results, from the logarithm to base 2 of the sum: no product more than `e^x`.
+    fn share_for_halves(x: Val<Self>, log_sum: Val<Self>) -> Val<Self>;
 }
 
 impl RowFloat for f32 {
     fn exp_for_halves(x: Val<Self>) -> Val<Self> {
         x.exp_approx()
     }
+
+    fn share_for_halves(x: Val<Self>, log_sum: Val<Self>) -> Val<Self> {
+        x.mul_add(std::f32::consts::LOG2_E, -log_sum).exp2_flushed()
+    }
 }
 
 impl RowFloat for f64 {
     fn exp_for_halves(x: Val<Self>) -> Val<Self> {
         x.exp()
+    }
+
+    fn share_for_halves(x: Val<Self>, log_sum: Val<Self>) -> Val<Self> {
+        x.mul_add(std::f64::consts::LOG2_E, -log_sum).exp2()
     }
 }
 
@@ -55,6 +66,13 @@ impl<F: RowFloat> Exponentials<F> {
     #[must_use]
     pub fn exp(self, x: Val<F>) -> Val<F> {
         if self.for_halves { F::exp_for_halves(x) } else { x.exp() }
+    }
+
+    /// `e^x / sum`, of several `x`.
+    #[track_caller]
+    pub fn shares(self, sum: Val<F>) -> impl Fn(Val<F>) -> Val<F> + 'static {
+        let factor = if self.for_halves { sum.log2() } else { sum.recip() };
+        move |x| if self.for_halves { F::share_for_halves(x, factor) } else { x.exp() * factor }
     }
 
     /// What is taken from every item before its exponential: the largest, but 0 for −∞.

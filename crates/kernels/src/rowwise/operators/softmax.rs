@@ -21,18 +21,13 @@ pub struct LogSoftmax<F>(pub Exponentials<F>);
 
 type Stats<F> = (Val<F>, Val<F>);
 
-/// The exponentials of a row relative to its largest element; what a thread multiplies its own by first, if they are relative to
+/// The exponentials of a row in registers relative to its largest element; what a thread multiplies its own by first, if they are relative to
 /// another; the row's statistics.
 fn exponentials<F: RowFloat>(with: Exponentials<F>, row: &Held<Val<F>>) -> (Held<Val<F>>, Option<Val<F>>, Stats<F>) {
     let relative_to = |largest| {
         let shift = with.shift(largest);
         row.each(move |x| with.exp(x - shift))
     };
-    if !row.is_kept() {
-        // One fold tells both, where each has to read the row and make the exponentials again.
-        let stats = row.fold(with);
-        return (relative_to(stats.0), None, stats);
-    }
     let own = row.fold_own(Extreme::<F>::max());
     if row.is_of_warps() && with.for_halves {
         // Relative to the thread's own, so that warps wait for each other once, not once for either (16,384 bf16 4,164 GB/s in place
@@ -61,6 +56,12 @@ impl<F: RowFloat> RowOperator for Softmax<F> {
     }
 
     fn on_chip(self, row: &Held<Val<F>>, _: &Columns<()>) -> (Held<Val<F>>, Stats<F>) {
+        if !row.is_kept() {
+            // One fold tells both, where each has to read the row and make the exponentials again.
+            let stats = row.fold(self.0);
+            let (shift, share) = (self.0.shift(stats.0), self.0.shares(stats.1));
+            return (row.each(move |x| share(x - shift)), stats);
+        }
         let (exponentials, first, stats) = exponentials(self.0, row);
         let factor = stats.1.recip();
         let factor = first.map_or(factor, |first| first * factor);
@@ -84,7 +85,7 @@ impl<F: RowFloat> RowOperator for LogSoftmax<F> {
     }
 
     fn on_chip(self, row: &Held<Val<F>>, _: &Columns<()>) -> (Held<Val<F>>, Stats<F>) {
-        let (.., stats) = exponentials(self.0, row);
+        let stats = if row.is_kept() { exponentials(self.0, row).2 } else { row.fold(self.0) };
         let (shift, log_sum) = (self.0.shift(stats.0), stats.1.ln());
         (row.each(move |x| x - shift - log_sum), stats)
     }
