@@ -12,7 +12,7 @@ use warpfold_conformance::elements::values_of;
 use warpfold_device::{Buffer, Device, LaunchConfig};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{AnyRowWise, Home, OnChip, Outputs, Plan, Shape};
+use warpfold_kernels::rowwise::{AnyRowWise, Home, OnChip, Outputs, Plan, Shape, Way};
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::{Kernel, Val, clock, kernel, loop_until_left};
 
@@ -187,7 +187,7 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
     let is_whole = row_bytes.is_multiple_of(16);
     let mut plans = Vec::new();
     for (cluster, block) in
-        [1, 2, 4].into_iter().flat_map(|cluster| [64, 128, 256, 512, 1024].map(|block| (cluster, block)))
+        [1, 2, 4, 8].into_iter().flat_map(|cluster| [64, 128, 256, 512, 1024].map(|block| (cluster, block)))
     {
         let groups = (len / u64::from(vector)).div_ceil(u64::from(cluster * block)) as u32;
         let exact = u64::from(groups * vector * block * cluster) == len;
@@ -201,11 +201,12 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
             vec![most.min(registers(32)), most.min(registers(40)), most.min(registers(64)), most.min(registers(80))];
         counts.retain(|count| *count > 0);
         counts.dedup();
-        for (blocks, in_bulk) in counts.into_iter().flat_map(|blocks| [(blocks, true), (blocks, false)]) {
-            if in_bulk && results.iter().any(|result| result.bytes() != dtype.bytes()) {
+        let ways = [Way::Copies, Way::Threads, Way::ThreadsInTurn];
+        for (blocks, way) in counts.into_iter().flat_map(|blocks| ways.map(|way| (blocks, way))) {
+            if way == Way::Copies && results.iter().any(|result| result.bytes() != dtype.bytes()) {
                 continue;
             }
-            let home = Home::Pieces { groups, exact, blocks, bytes, in_bulk };
+            let home = Home::Pieces { groups, exact, blocks, bytes, way };
             plans.push(shared_by(cluster, block, home, bytes));
         }
     }

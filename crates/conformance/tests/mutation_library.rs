@@ -156,6 +156,9 @@ fn rows_on_chip_need_all_that_their_threads_wait_for() {
     check("softmax of a row that threads store", 3, &[], |device| {
         named("softmax", &[numbers(device, Dtype::F32, &[2, 20_000])?], 1)
     });
+    check("softmax of a row in pieces of a cluster", 7, &[], |device| {
+        named("softmax", &[numbers(device, Dtype::F32, &[1, 300_000])?], 1)
+    });
     let unseen = "the checker takes a barrier to be there for copies as soon as it is for its thread";
     check("softmax of an odd row in shared memory", 4, &[("in_shared", 0, unseen)], |device| {
         named("softmax", &[numbers(device, Dtype::F32, &[3, 17_001])?], 1)

@@ -26,10 +26,10 @@ fn sample(i: usize) -> f32 {
     (((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 8_388_608.0 - 1.0) * 3.0
 }
 
-/// Rows around every change of plan: lanes, groups, blocks, and more than registers hold.
+/// Rows around every change of plan: lanes, groups, blocks, clusters.
 const LENS: &[usize] = &[
-    1, 2, 3, 31, 32, 33, 64, 100, 127, 128, 129, 255, 256, 1000, 1024, 1025, 2048, 4096, 4099, 8192, 16_384, 33_000,
-    40_001,
+    1, 2, 3, 31, 32, 33, 64, 100, 127, 128, 129, 255, 256, 1000, 1024, 1025, 2048, 3000, 4096, 4099, 8192, 16_384,
+    33_000, 40_001, 58_004,
 ];
 
 #[track_caller]

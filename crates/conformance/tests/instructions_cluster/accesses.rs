@@ -101,6 +101,15 @@ fn accesses_of_every_width_reach_a_peer() {
 }
 
 #[test]
+fn what_copies_of_threads_have_brought_is_there_for_the_block_and_its_peers() {
+    let bring = "mad.lo.u32 %r1, %thread, 16, 0;\nmov.u32 %r2, tile;\nadd.u32 %r1, %r1, %r2;\n\
+                 cp.async.cg.shared.global [%r1], [%out], 16, 0;\ncp.async.commit_group;\ncp.async.wait_group 0;\n\
+                 ld.shared.u32 %r3, [%r1];";
+    let peer = "and.b32 %r0, %thread, 3;\nmapa.shared::cluster.u32 %r1, %r1, %r0;\nld.shared::cluster.u32 %r4, [%r1];";
+    check(&format!("{bring}\n{SYNC}\n{peer}\nor.b32 %result, %r3, %r4;\n{SYNC}"), |_, _| 0);
+}
+
+#[test]
 fn an_address_mapped_into_the_own_block_is_one_of_its_own() {
     let body = format!(
         "mov.u32 %r2, tile; mad.lo.u32 %r2, %thread, 4, %r2; mapa.shared::cluster.u32 %r3, %r2, %rank;

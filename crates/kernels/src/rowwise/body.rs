@@ -6,7 +6,7 @@ use std::rc::Rc;
 use warpfold_lang::{Global, Shared, Val, block_idx, cluster_block_rank, dynamic_shared, thread_idx, when};
 
 use super::held::{At, Groups, Items, Of};
-use super::on_chip::{Home, OnChip};
+use super::on_chip::{Home, OnChip, Way};
 use super::pieces::{self, Pieces};
 use super::stage::{GRAIN, Piece, Span, bring};
 use super::{Columns, Held, RowOperator, RowWise};
@@ -56,7 +56,7 @@ impl<O: RowOperator> Body<'_, O> {
     pub(super) fn record(&self) {
         match self.shape.home {
             Home::Registers { groups, exact, early_columns } => self.in_registers(groups, exact, early_columns),
-            Home::Pieces { groups, exact, bytes, in_bulk, .. } => self.in_pieces(groups, exact, bytes, in_bulk),
+            Home::Pieces { groups, exact, bytes, way, .. } => self.in_pieces(groups, exact, bytes, way),
             Home::Shared { unroll, bytes, .. } => self.in_shared(unroll, bytes),
         }
     }
@@ -93,14 +93,14 @@ impl<O: RowOperator> Body<'_, O> {
         self.finish(Loaded { row, is_row, items, columns, groups }, |at| self.destinations(row, at));
     }
 
-    fn in_pieces(&self, groups: u32, exact: bool, bytes: u32, in_bulk: bool) {
+    fn in_pieces(&self, groups: u32, exact: bool, bytes: u32, way: Way) {
         let OnChip { block, vector, cluster, .. } = *self.shape;
         let row = (if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x }).cast::<u64>();
         let (of, bases) = (self.of(), self.bases(row));
         let start = if cluster > 1 { cluster_block_rank() * (block * groups * vector) } else { Val::constant(0) };
         let pieces = Pieces {
             threads: block,
-            in_turn: !in_bulk,
+            in_turn: way == Way::ThreadsInTurn,
             len: of.len,
             vector,
             groups,
@@ -126,7 +126,7 @@ impl<O: RowOperator> Body<'_, O> {
             columns: self.columns_again(),
             groups: Groups::Walked { walk: pieces.clone(), of },
         };
-        if !in_bulk {
+        if way != Way::Copies {
             return self.finish(loaded, |at| self.destinations(row, at));
         }
         let outputs = self.memory.outputs.iter().zip(self.rowwise.results());

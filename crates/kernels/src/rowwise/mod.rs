@@ -16,10 +16,11 @@ mod pieces;
 mod plan;
 mod run;
 mod stage;
+mod threads;
 
 pub use any::AnyRowWise;
 pub use held::{Columns, Held};
-pub use on_chip::{Home, OnChip};
+pub use on_chip::{Home, OnChip, Way};
 pub use operator::RowOperator;
 pub use plan::{Plan, Shape};
 pub use run::{Outputs, RowWise};

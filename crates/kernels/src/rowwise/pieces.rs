@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use warpfold_lang::{
-    Global, Shared, Val, bulk_commit, bulk_wait_read, commit_copies, fence_async_all, lane_id, sync_warp, thread_idx,
+    Global, Shared, Val, bulk_commit, bulk_wait_read, commit_copies, fence_async, lane_id, sync_warp, thread_idx,
     wait_for_copies, warp_id, when,
 };
 
@@ -88,8 +88,7 @@ impl Pieces {
 
     /// Takes away what the threads have put in the places of inputs.
     pub(super) fn take_away(&self, results: &[Staged]) {
-        // Of all memory: in place, the results go where the items were read.
-        fence_async_all();
+        fence_async();
         sync_warp();
         let place = warp_id() * self.piece();
         let first = self.start + place;

@@ -115,16 +115,27 @@ impl<O: RowOperator> RowWise<O> {
     /// The kernel that writes the results; built once.
     #[must_use]
     pub fn kernel(&self, plan: &Plan) -> AnyKernel {
-        let key = match &plan.shape {
+        self.built(match &plan.shape {
             Shape::OnChip(shape) => Key::OnChip(shape.clone()),
             Shape::Long { map, .. } => Key::Long(map.clone()),
-        };
+        })
+    }
+
+    /// The same for results that overwrite their items.
+    fn kernel_in_place(&self, plan: &Plan) -> AnyKernel {
+        match &plan.shape {
+            Shape::OnChip(shape) => self.built(Key::OnChip(shape.in_place())),
+            Shape::Long { .. } => self.kernel(plan),
+        }
+    }
+
+    fn built(&self, key: Key) -> AnyKernel {
         let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-        let build = || match &plan.shape {
-            Shape::OnChip(shape) => on_chip::kernel_of(self, shape),
-            Shape::Long { map, .. } => long::kernel_of(self, map),
+        let build = |key: &Key| match key {
+            Key::OnChip(shape) => on_chip::kernel_of(self, shape),
+            Key::Long(map) => long::kernel_of(self, map),
         };
-        kernels.entry(key).or_insert_with(build).clone()
+        kernels.entry(key).or_insert_with_key(build).clone()
     }
 
     /// Enqueues the operator: one launch, or two for long rows.
@@ -160,7 +171,9 @@ impl<O: RowOperator> RowWise<O> {
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
         let Some(config) = plan.launch else { return Ok(()) };
-        let function = self.kernel(plan).prepare(stream.device())?;
+        let in_place = inputs.iter().any(Option::is_none);
+        let kernel = if in_place { self.kernel_in_place(plan) } else { self.kernel(plan) };
+        let function = kernel.prepare(stream.device())?;
         let Outputs { results, stats } = outputs;
         let mut between = Vec::new();
         if let Shape::Long { fold, .. } = &plan.shape {

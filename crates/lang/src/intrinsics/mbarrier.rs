@@ -62,10 +62,8 @@ pub(crate) fn fence_init(r: &mut Recorder) {
     r.push(Opcode::Fence, &["mbarrier_init", "release", "cluster"], vec![]);
 }
 
-/// `fence.proxy.async`, of all memory or of `shared::cta` alone
-pub(crate) fn fence_async(r: &mut Recorder, shared_alone: bool) {
+/// `fence.proxy.async.shared::cta`
+pub(crate) fn fence_async(r: &mut Recorder) {
     r.require("fence.proxy.async", 90, (8, 0));
-    let mut modifiers = vec!["proxy", "async"];
-    modifiers.extend(shared_alone.then_some("shared::cta"));
-    r.push(Opcode::Fence, &modifiers, vec![]);
+    r.push(Opcode::Fence, &["proxy", "async", "shared::cta"], vec![]);
 }

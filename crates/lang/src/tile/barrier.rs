@@ -128,11 +128,5 @@ impl Barrier {
 /// threads, before the barrier behind which another thread hands them on.
 #[track_caller]
 pub fn fence_async() {
-    with(|r| mbarrier::fence_async(r, true));
-}
-
-/// As [`fence_async`], of accesses to global memory as well: where a copy overwrites what threads have read or written there.
-#[track_caller]
-pub fn fence_async_all() {
-    with(|r| mbarrier::fence_async(r, false));
+    with(mbarrier::fence_async);
 }

@@ -20,7 +20,7 @@ mod pipeline;
 mod shared;
 mod warpgroup;
 
-pub use barrier::{Barrier, Barriers, barriers, fence_async, fence_async_all};
+pub use barrier::{Barrier, Barriers, barriers, fence_async};
 pub use fragment::{Fragment, FragmentVar, WarpSums};
 pub use lines::{LinesOfA, LinesOfB};
 pub use map::{TensorMap, bulk_commit, bulk_wait, bulk_wait_read};

@@ -357,11 +357,14 @@ impl Machine {
                 self.global_checked(op, byte, Kind::Read, &from.map(|a| a.wrapping_add(u64::from(n))), reads);
             }
         }
-        let checked = described(self, op, access, Kind::Write, mask);
-        if let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut()
+        let (checked, own) = (described(self, op, access, Kind::Write, mask), self.own_memory());
+        if let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut()
             && mask != 0
         {
             block.copy_begins(&checked, to, findings);
+            if let Some(own) = own {
+                block.cluster_access(launch, &own, &checked, to, None, findings);
+            }
         }
         mask
     }

@@ -12,22 +12,25 @@ use crate::{Dtype, Shipped, softmax_v};
 /// The kernels of rows in shared memory, and of those that a cluster shares.
 fn in_shared() -> Vec<Shipped> {
     let norm = Norm { eps: 1e-5, keep_sum: false };
+    let softmax = RowOp::Softmax { scale: 1.0 };
     let cases = [
-        (RowOp::Softmax { scale: 1.0 }, Dtype::Bf16, 0, &[4096, 20_000, 32_768, 50_257, 65_536, 131_072, 262_144][..]),
+        (softmax, Dtype::Bf16, 0, &[4096, 20_000, 32_768, 50_257, 65_536, 131_072, 262_144][..]),
         (RowOp::LogSoftmax { scale: 1.0 }, Dtype::F32, 0, &[32_768, 131_072]),
         (RowOp::LayerNorm(norm), Dtype::Bf16, 2, &[32_768, 131_072]),
         (RowOp::RmsNorm(norm), Dtype::Bf16, 1, &[65_536]),
         (RowOp::Quantize { to: Dtype::F8E4M3 }, Dtype::Bf16, 0, &[65_536]),
     ];
-    cases.into_iter().flat_map(|(op, dtype, columns, lens)| planned(op, dtype, columns, lens, Arch::SM_90)).collect()
+    let planned_for = |rows| move |(op, dtype, columns, lens)| planned(op, dtype, columns, (rows, lens), Arch::SM_90);
+    let few = (softmax, Dtype::Bf16, 0, &[131_072, 262_144][..]);
+    cases.into_iter().flat_map(planned_for(64)).chain(planned_for(1)(few)).collect()
 }
 
-/// The kernels of an operator at some lengths.
-fn planned(op: RowOp, dtype: Dtype, columns: usize, lens: &[usize], arch: Arch) -> Vec<Shipped> {
+/// The kernels of an operator for so many rows of some lengths.
+fn planned(op: RowOp, dtype: Dtype, columns: usize, (rows, lens): (usize, &[usize]), arch: Arch) -> Vec<Shipped> {
     let columns = vec![dtype; columns];
     let operator = operator_of(op, Types { rows: &[dtype], columns: &columns }).expect("the type is supported");
     let kernel = |len: &usize| {
-        let layout = Layout::contiguous(&[64, *len]).expect("two dimensions");
+        let layout = Layout::contiguous(&[rows, *len]).expect("two dimensions");
         let target = Target::new(arch, (8, 0));
         let plan = operator.plan(&[&layout], &[0], &vec![0; columns.len()], 1, &target).expect("rows are runs");
         let block = match &plan.shape {
@@ -55,7 +58,7 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         (RowOp::Quantize { to: Dtype::I8 }, Dtype::Bf16, 0, &[4096]),
         (RowOp::Quantize { to: Dtype::F8E4M3 }, Dtype::F16, 0, &[128]),
     ] {
-        kernels.extend(planned(op, dtype, columns, lens, Arch::SM_80));
+        kernels.extend(planned(op, dtype, columns, (64, lens), Arch::SM_80));
     }
     let fold = cross_entropy(Dtype::Bf16, Dtype::I64, -100).expect("the types are supported");
     let logits = Layout::contiguous(&[4096, 32_768]).expect("two dimensions");
