@@ -201,7 +201,7 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
             vec![most.min(registers(32)), most.min(registers(40)), most.min(registers(64)), most.min(registers(80))];
         counts.retain(|count| *count > 0);
         counts.dedup();
-        let ways = [Way::Copies, Way::Threads, Way::ThreadsInTurn];
+        let ways = [Way::Copies, Way::Threads];
         for (blocks, way) in counts.into_iter().flat_map(|blocks| ways.map(|way| (blocks, way))) {
             if way == Way::Copies && results.iter().any(|result| result.bytes() != dtype.bytes()) {
                 continue;

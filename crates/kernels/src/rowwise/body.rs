@@ -1,9 +1,8 @@
 //! What a kernel does that holds rows on chip: load, compute, store.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
-use warpfold_lang::{Global, Shared, Val, block_idx, cluster_block_rank, dynamic_shared, thread_idx, when};
+use warpfold_lang::{Global, Shared, Val, block_idx, dynamic_shared, thread_idx, when};
 
 use super::held::{At, Groups, Items, Of};
 use super::on_chip::{Home, OnChip, Way};
@@ -97,18 +96,7 @@ impl<O: RowOperator> Body<'_, O> {
         let OnChip { block, vector, cluster, .. } = *self.shape;
         let row = (if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x }).cast::<u64>();
         let (of, bases) = (self.of(), self.bases(row));
-        let start = if cluster > 1 { cluster_block_rank() * (block * groups * vector) } else { Val::constant(0) };
-        let pieces = Pieces {
-            threads: block,
-            in_turn: way == Way::ThreadsInTurn,
-            len: of.len,
-            vector,
-            groups,
-            exact,
-            start,
-            is_there: Cell::new(false),
-        };
-        let pieces = Rc::new(pieces);
+        let pieces = Rc::new(Pieces::new(self.shape, groups, exact, of.len));
         let mut room = dynamic_shared::<u8>(bytes);
         let staged = self.staged().into_iter().map(|(input, dtype)| {
             let staged = pieces::Staged { row: bases[input], room, dtype };

@@ -78,8 +78,6 @@ pub enum Way {
     Copies,
     /// Threads store them.
     Threads,
-    /// Threads store them, and have groups in turn over the whole block, so that no warp has a piece to itself.
-    ThreadsInTurn,
 }
 
 impl OnChip {
@@ -125,7 +123,6 @@ impl OnChip {
                 let way = match way {
                     Way::Copies => "",
                     Way::Threads => "_stored",
-                    Way::ThreadsInTurn => "_in_turn",
                 };
                 format!("pieces_{by}x{groups}x{vector}_{blocks}{exact}{way}")
             }

@@ -4,36 +4,35 @@
 use std::cell::Cell;
 
 use warpfold_lang::{
-    Global, Shared, Val, bulk_commit, bulk_wait_read, commit_copies, fence_async, lane_id, sync_warp, thread_idx,
-    wait_for_copies, warp_id, when,
+    Global, Shared, Val, bulk_commit, bulk_wait_read, cluster_block_rank, commit_copies, fence_async, lane_id,
+    sync_warp, wait_for_copies, warp_id, when,
 };
 
 use super::held::{At, Walk};
+use super::on_chip::OnChip;
 use crate::Dtype;
 
-/// Groups that a thread reads before it uses the first.
+/// Groups that a thread brings, and waits for, together.
 const UNROLL: usize = 2;
 
-/// How a row is dealt out: the blocks of a cluster have neighbouring parts; of those the warps have neighbouring pieces, and the
-/// lanes of a warp groups in turn.
+/// How a row is dealt out: the blocks of a cluster have neighbouring parts, their warps neighbouring pieces of those, and the lanes of
+/// a warp groups in turn.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    /// Threads of a block.
-    pub(super) threads: u32,
-    /// Whether all threads of a block have groups in turn, so that no warp has a piece.
-    pub(super) in_turn: bool,
     /// Items of the row.
-    pub(super) len: Val<u32>,
+    len: Val<u32>,
+    /// Whether the row has all groups of all threads.
+    exact: bool,
     /// Items side by side.
-    pub(super) vector: u32,
-    /// Groups that a thread has.
-    pub(super) groups: u32,
-    /// Whether the row has all of them.
-    pub(super) exact: bool,
-    /// The item from which on this block has the row.
-    pub(super) start: Val<u32>,
+    vector: u32,
+    /// Items of a warp.
+    piece: u32,
+    /// The first of them: in the row, and in what the block has.
+    first: (Val<u32>, Val<u32>),
+    /// Where this thread has its groups.
+    groups: Vec<At>,
     /// Whether the first walk over the row, which waits for each of its groups, is recorded.
-    pub(super) is_there: Cell<bool>,
+    is_there: Cell<bool>,
 }
 
 /// Where an input is or a result goes to: the row, and what the block has of it.
@@ -45,20 +44,16 @@ pub(super) struct Staged {
 }
 
 impl Pieces {
-    /// Items of a warp.
-    const fn piece(&self) -> u32 {
-        32 * self.groups * self.vector
-    }
-
-    /// Where a thread has its groups.
-    fn groups(&self) -> Vec<At> {
-        let (place, step) = if self.in_turn {
-            (thread_idx().x * self.vector, self.threads * self.vector)
-        } else {
-            (warp_id() * self.piece() + lane_id() * self.vector, 32 * self.vector)
-        };
-        let first = self.start + place;
-        (0..self.groups).map(|g| At { first, more: g * step, place: place + g * step }).collect()
+    /// So many groups a thread of a row of so many items.
+    pub(super) fn new(shape: &OnChip, groups: u32, exact: bool, len: Val<u32>) -> Self {
+        let OnChip { block, cluster, vector, .. } = *shape;
+        let (step, piece) = (32 * vector, 32 * vector * groups);
+        let place = warp_id() * piece;
+        let first = if cluster > 1 { cluster_block_rank() * (block * groups * vector) + place } else { place };
+        let lane = lane_id() * vector;
+        let (mine, mine_here) = (first + lane, place + lane);
+        let groups = (0..groups).map(|g| At { first: mine, more: g * step, place: mine_here + g * step }).collect();
+        Self { len, exact, vector, piece, first: (first, place), groups, is_there: Cell::new(false) }
     }
 
     /// Does something where the row has a group.
@@ -68,7 +63,7 @@ impl Pieces {
 
     /// Begins to bring the inputs; the first walk waits for them, group by group.
     pub(super) fn bring(&self, inputs: &[Staged]) {
-        for taken in self.groups().chunks(UNROLL) {
+        for taken in self.groups.chunks(UNROLL) {
             taken.iter().for_each(|at| self.if_there(*at, || inputs.iter().for_each(|input| self.copy(*at, *input))));
             commit_copies();
         }
@@ -90,11 +85,10 @@ impl Pieces {
     pub(super) fn take_away(&self, results: &[Staged]) {
         fence_async();
         sync_warp();
-        let place = warp_id() * self.piece();
-        let first = self.start + place;
+        let (first, place) = self.first;
         let is_there = if self.exact { Val::constant(true) } else { first.lt(self.len) };
         when(lane_id().eq(0) & is_there, || {
-            let items = if self.exact { Val::constant(self.piece()) } else { (self.len - first).min(self.piece()) };
+            let items = if self.exact { Val::constant(self.piece) } else { (self.len - first).min(self.piece) };
             for Staged { row, room, dtype } in results {
                 let bytes = dtype.bytes() as u32;
                 row.at(first.cast::<u64>() * u64::from(bytes)).copy_bulk(room.at(place * bytes), items * bytes);
@@ -107,10 +101,10 @@ impl Pieces {
 
 impl Walk for Pieces {
     fn each(&self, body: &dyn Fn(&[At])) {
-        let (groups, is_there) = (self.groups(), self.is_there.replace(true));
-        for (number, taken) in groups.chunks(UNROLL).enumerate() {
+        let is_there = self.is_there.replace(true);
+        for (number, taken) in self.groups.chunks(UNROLL).enumerate() {
             if !is_there {
-                wait_for_copies((groups.len().div_ceil(UNROLL) - 1 - number) as u32);
+                wait_for_copies((self.groups.len().div_ceil(UNROLL) - 1 - number) as u32);
             }
             if self.exact {
                 body(taken);

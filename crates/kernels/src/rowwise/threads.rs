@@ -14,25 +14,35 @@ const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
-/// How blocks hold rows in pieces: for rows of up to so many groups, their threads, and how many blocks are to be on a
-/// multiprocessor. (Of 4,096, 8,192, 16,384 and 32,768 bf16 softmax 4,190, 4,228, 4,230 and 4,206 GB/s, RMS norm 4,167, 4,239, 4,229
-/// and 4,225, layer norm 4,150, 4,211, 4,219 and 4,208; registers of up to 512 threads, which the blocks below still have, 3,940 to 4,220,
-/// and much less where a norm has a scale and a bias. With more blocks, and so fewer registers a thread, up to 10 % less for one
-/// operator or another. H200, 2026-11-21.)
-const PIECES: [Dealt; 5] = [(256, 128, 16), (512, 256, 8), (1024, 256, 8), (2048, 256, 4), (4096, 256, 3)];
-/// The same with two vectors along the row, which take registers as well. (Layer norm of 4,096, 8,192 and 16,384 bf16 4,137, 4,199 and
-/// 4,225 GB/s; with twice the threads for the first two 4,007 and 4,030.)
-const PIECES_WITH_COLUMNS: [Dealt; 5] = [(256, 128, 16), (512, 128, 8), (1024, 128, 8), (2048, 256, 4), (4096, 256, 3)];
-/// Of longer ones a multiprocessor has a single row, and its threads store results themselves. (Of 65,536 bf16 softmax 4,080 GB/s, RMS
-/// and layer norm 4,195 and 4,200; with results taken away by a copy a warp 3,940, 4,180 and 4,150.)
-const LONG: Dealt = (14 << 10, 1024, 1);
-/// Blocks of a cluster for rows for which one has no room. (Of 131,072 bf16 by four blocks softmax 4,112 GB/s, RMS norm 4,169, layer norm
-/// 4,077; in registers 3,200, 3,345 and 2,817.)
-const OF_CLUSTER: [Dealt; 3] = [(4096, 256, 3), (8192, 512, 1), (14 << 10, 1024, 1)];
+/// What a block has of a row in pieces: up to so many groups, its threads, how many such blocks are to be on a multiprocessor, and
+/// how results leave it.
+type Dealt = (u64, u32, u32, Way);
+/// How blocks hold rows in pieces. (Of 4,096, 8,192, 16,384, 32,768 and 65,536 bf16 softmax 4,192, 4,237, 4,233, 4,206 and 4,132 GB/s,
+/// RMS norm 4,162, 4,225, 4,239, 4,233 and 4,211, layer norm 4,154, 4,209, 4,218, 4,207 and 4,207; registers of up to 512 threads, which
+/// rows that begin elsewhere still have, 4,066 to 4,221. H200, 2026-11-21, as all figures here.)
+const PIECES: &[Dealt] =
+    &[(4096, 256, 4, Way::Copies), (8192, 512, 1, Way::Threads), (14 << 10, 1024, 1, Way::Threads)];
+/// The same with a vector along the row. (RMS norm 4,150, 4,231, 4,239, 4,195 and 4,183 GB/s; registers 3,973 and 3,404 for the first
+/// two. With other numbers of threads up to 10 % less.)
+const PIECES_WITH_COLUMN: &[Dealt] =
+    &[(1024, 256, 8, Way::Copies), (4096, 256, 4, Way::Copies), (14 << 10, 1024, 1, Way::Copies)];
+/// The same with two, which take registers as well. (Layer norm of 2,048 to 65,536 bf16 4,040, 4,134, 4,195, 4,221, 4,119 and 3,700
+/// GB/s; registers 3,668, 3,489 and 3,061 for the first three.)
+const PIECES_WITH_COLUMNS: &[Dealt] = &[
+    (1024, 128, 8, Way::Copies),
+    (2048, 256, 4, Way::Copies),
+    (4096, 512, 3, Way::Threads),
+    (14 << 10, 1024, 1, Way::Threads),
+];
+/// Rows of no more groups are as fast in registers, but for two vectors along them (RMS norm of 2,048 bf16 4,144 GB/s, in pieces 3,761).
+const SHORT: u64 = 256;
+/// What the blocks of a cluster have of rows for which one has no room. (Of 131,072 bf16 softmax 3,963 GB/s, RMS norm 4,201, layer norm
+/// 4,101; in registers 3,200, 3,345 and 2,817.)
+const OF_CLUSTER: &[Dealt] = &[(8192, 512, 1, Way::Threads), (14 << 10, 1024, 1, Way::Threads)];
+/// The same with vectors along the row. (RMS norm with one 4,124 GB/s, layer norm with two 3,719; in registers 2,174 and 1,561.)
+const OF_CLUSTER_WITH_COLUMNS: &[Dealt] = &[(4096, 512, 3, Way::Threads), (14 << 10, 1024, 1, Way::Threads)];
 /// So few long rows, or fewer, are done sooner in the registers of larger clusters.
 const FEW_ROWS: u64 = 16;
-/// What a block has of a row, in groups: up to so many, its threads, and how many such blocks are to be on a multiprocessor.
-type Dealt = (u64, u32, u32);
 
 /// Blocks that hold a row in registers, and how many items a thread may have there, for rows that do not begin and end at
 /// multiples of 16 bytes: the first that is enough. Rows that take more are held in shared memory, if it has room.
@@ -84,7 +94,7 @@ impl Row<'_> {
     /// Threads that hold a row in registers, or in shared memory; `None` where it is too long.
     pub(super) fn threads(&self) -> Option<Threads> {
         let in_block = || match self.in_pieces() {
-            Some(Threads { home: Home::Pieces { way: Way::ThreadsInTurn, .. }, .. }) => {
+            Some(Threads { home: Home::Pieces { way: Way::Threads, .. }, .. }) => {
                 self.in_registers().or_else(|| self.in_pieces())
             }
             Some(pieces) => Some(pieces),
@@ -136,33 +146,36 @@ impl Row<'_> {
     }
 
     fn in_pieces(&self) -> Option<Threads> {
-        let table = if self.problem.column_dtypes.len() < 2 { PIECES } else { PIECES_WITH_COLUMNS };
-        let by_copies = || table.into_iter().find_map(|dealt| self.with_pieces(1, dealt, dealt.2.min(2), Way::Copies));
-        by_copies().or_else(|| self.with_pieces(1, LONG, 1, Way::ThreadsInTurn))
+        let table = match self.problem.column_dtypes.len() {
+            ..2 if self.groups() <= SHORT => &[],
+            0 => PIECES,
+            1 => PIECES_WITH_COLUMN,
+            _ => PIECES_WITH_COLUMNS,
+        };
+        table.iter().find_map(|dealt| self.with_pieces(1, *dealt))
     }
 
     fn in_pieces_of_cluster(&self) -> Option<Threads> {
-        let of_blocks = |dealt: Dealt| {
-            let of_way = |way| [2, 4, 8].into_iter().find_map(|cluster| self.with_pieces(cluster, dealt, dealt.2, way));
-            of_way(Way::Copies).or_else(|| of_way(Way::ThreadsInTurn))
-        };
-        OF_CLUSTER.into_iter().find_map(of_blocks)
+        let table = if self.problem.column_dtypes.is_empty() { OF_CLUSTER } else { OF_CLUSTER_WITH_COLUMNS };
+        let of_blocks = |dealt: &Dealt| [2, 4, 8].into_iter().find_map(|cluster| self.with_pieces(cluster, *dealt));
+        table.iter().find_map(of_blocks)
     }
 
-    /// A row dealt out to so many blocks of a cluster, of which at least so many fit a multiprocessor.
-    fn with_pieces(&self, cluster: u32, (most, block, blocks): Dealt, least: u32, way: Way) -> Option<Threads> {
+    /// A row dealt out to so many blocks of a cluster. Of those that are to be on a multiprocessor, half have to fit.
+    fn with_pieces(&self, cluster: u32, (most, block, blocks, way): Dealt) -> Option<Threads> {
         let (staged, vector) = (self.staged(), u64::from(self.vector));
-        let can_copy = !staged.is_empty() && staged.iter().all(|dtype| dtype.bytes() * vector >= 4);
-        let replaces = |(k, out): (usize, &Dtype)| staged.get(k).is_some_and(|dtype| dtype.bytes() == out.bytes());
-        let in_place = self.problem.has_clusters && self.problem.out_dtypes.iter().enumerate().all(replaces);
-        if !self.is_whole || !can_copy || way == Way::Copies && !in_place || self.groups() > most * u64::from(cluster) {
+        let can_bring = !staged.is_empty() && staged.iter().all(|dtype| dtype.bytes() * vector >= 4);
+        if !self.is_whole || !can_bring || self.groups() > most * u64::from(cluster) {
             return None;
         }
         let lanes = cluster * block;
         let groups = self.groups().div_ceil(lanes.into());
         let item_bytes: u64 = staged.iter().map(|dtype| dtype.bytes()).sum();
         let bytes = groups * u64::from(block) * vector * item_bytes;
-        let blocks = (least..=blocks).rev().find(|blocks| bytes <= self.room(*blocks, block))?;
+        let blocks = (blocks.div_ceil(2)..=blocks).rev().find(|blocks| bytes <= self.room(*blocks, block))?;
+        let replaces = |(k, out): (usize, &Dtype)| staged.get(k).is_some_and(|dtype| dtype.bytes() == out.bytes());
+        let can_copy = self.problem.has_clusters && self.problem.out_dtypes.iter().enumerate().all(replaces);
+        let way = if can_copy { way } else { Way::Threads };
         let exact = groups * u64::from(lanes) == self.groups();
         let home = Home::Pieces { groups: groups as u32, exact, blocks, bytes: bytes as u32, way };
         Some(Threads { cluster, block, lanes, home })
