@@ -56,7 +56,8 @@ enum Work {
         reduction: Reduction,
         along: Along,
     },
-    Rows(RowOp),
+    /// With so many vectors along the rows.
+    Rows(RowOp, u64),
     CrossEntropy,
     /// Running sums along each row, or down each column.
     Scan(Along),
@@ -118,15 +119,20 @@ pub(super) fn all(is_virtual: bool) -> Vec<Case> {
         (32_768, 16_384),
         (16_384, 32_768),
         (16_384, 65_536),
+        (8192, 131_072),
     ] {
-        add("softmax", Dtype::Bf16, rows, len, Work::Rows(RowOp::Softmax { scale: 1.0 }));
-        add("norm", Dtype::Bf16, rows, len, Work::Rows(RowOp::LayerNorm(norm)));
-        add("norm", Dtype::Bf16, rows, len, Work::Rows(RowOp::RmsNorm(norm)));
+        add("softmax", Dtype::Bf16, rows, len, Work::Rows(RowOp::Softmax { scale: 1.0 }, 0));
+        add("norm", Dtype::Bf16, rows, len, Work::Rows(RowOp::LayerNorm(norm), 0));
+        add("norm", Dtype::Bf16, rows, len, Work::Rows(RowOp::RmsNorm(norm), 0));
     }
-    add("softmax", Dtype::F32, 16_384, 16_384, Work::Rows(RowOp::Softmax { scale: 1.0 }));
-    add("softmax", Dtype::F32, 1, 131_072, Work::Rows(RowOp::Softmax { scale: 1.0 }));
-    add("scale", Dtype::F32, 442_368, 128, Work::Rows(RowOp::AbsMaxScale));
-    add("scale", Dtype::Bf16, 32_768, 4096, Work::Rows(RowOp::Quantize { to: Dtype::I8 }));
+    for (rows, len) in [(32_768, 2048), (32_768, 4096), (32_768, 8192), (16_384, 65_536)] {
+        add("norm", Dtype::Bf16, rows, len, Work::Rows(RowOp::RmsNorm(norm), 1));
+        add("norm", Dtype::Bf16, rows, len, Work::Rows(RowOp::LayerNorm(norm), 2));
+    }
+    add("softmax", Dtype::F32, 16_384, 16_384, Work::Rows(RowOp::Softmax { scale: 1.0 }, 0));
+    add("softmax", Dtype::F32, 1, 131_072, Work::Rows(RowOp::Softmax { scale: 1.0 }, 0));
+    add("scale", Dtype::F32, 442_368, 128, Work::Rows(RowOp::AbsMaxScale, 0));
+    add("scale", Dtype::Bf16, 32_768, 4096, Work::Rows(RowOp::Quantize { to: Dtype::I8 }, 0));
     add("cross-entropy", Dtype::Bf16, 32_768, 8192, Work::CrossEntropy);
     add("cross-entropy", Dtype::Bf16, 16_384, 65_536, Work::CrossEntropy);
     for (dtype, len) in [(Dtype::F32, 1 << 28), (Dtype::Bf16, 1 << 29), (Dtype::I8, 1 << 30), (Dtype::F64, 1 << 27)] {
@@ -163,7 +169,9 @@ impl Case {
             Work::Copy => "copy".to_owned(),
             Work::Reduce { reduction, along: Along::Rows } => reduction.to_string(),
             Work::Reduce { reduction, along: Along::Columns } => format!("{reduction} of columns,"),
-            Work::Rows(op) => op.name().to_owned(),
+            Work::Rows(op, 0) => op.name().to_owned(),
+            Work::Rows(op, 1) => format!("{} with a scale,", op.name()),
+            Work::Rows(op, _) => format!("{} with scale and bias,", op.name()),
             Work::CrossEntropy => "cross-entropy".to_owned(),
             Work::Map(operation) => operation.to_string(),
             Work::Transpose => "transpose".to_owned(),
@@ -185,8 +193,9 @@ impl Case {
         match self.work {
             Work::Copy => 2 * input,
             Work::Reduce { .. } => input,
-            Work::Rows(RowOp::Quantize { to }) => input + all * to.bytes(),
-            Work::Rows(_) | Work::Scan(_) => 2 * input,
+            Work::Rows(RowOp::Quantize { to }, _) => input + all * to.bytes(),
+            Work::Rows(_, vectors) => 2 * input + vectors * self.len * self.dtype.bytes(),
+            Work::Scan(_) => 2 * input,
             Work::Segments { .. } => input + self.rows * (8 + self.dtype.bytes()),
             Work::CrossEntropy => input + self.rows * 8,
             Work::Map(operation) => (operation.inputs() as u64 + 1) * input,
@@ -232,13 +241,18 @@ impl Case {
                 let plan = fold.plan_segments(&[&row], Dtype::I64, self.rows as usize)?;
                 Prepared::Segments { output: alloc(&fold.outputs()[0], self.rows)?, fold, plan, input, offsets }
             }
-            Work::Rows(op) => {
-                let operator = operator_of(op, Types { rows: &[self.dtype], columns: &[] })?;
-                let plan = operator.plan(&[&layout], &[input.address()], &[], 1, &queue.stream().device().target())?;
+            Work::Rows(op, vectors) => {
+                let types = vec![self.dtype; vectors as usize];
+                let operator = operator_of(op, Types { rows: &[self.dtype], columns: &types })?;
+                let columns =
+                    types.iter().map(|dtype| filled(queue, *dtype, self.len)).collect::<Result<Vec<_>, _>>()?;
+                let addresses: Vec<_> = columns.iter().map(Buffer::address).collect();
+                let target = queue.stream().device().target();
+                let plan = operator.plan(&[&layout], &[input.address()], &addresses, 1, &target)?;
                 let results = operator.results().iter().map(|dtype| alloc(dtype, self.rows * self.len));
                 let results = results.collect::<Result<_, _>>()?;
                 let stats = operator.stats().iter().map(|dtype| alloc(dtype, self.rows)).collect::<Result<_, _>>()?;
-                Prepared::Rows { operator, plan: Box::new(plan), input, results, stats }
+                Prepared::Rows { operator, plan: Box::new(plan), input, columns, results, stats }
             }
             Work::Map(operation) => {
                 let map = map_of(operation, &vec![self.dtype; operation.inputs()], &Default::default())?;
@@ -337,6 +351,7 @@ pub(super) enum Prepared {
         operator: Arc<dyn AnyRowWise>,
         plan: Box<rowwise::Plan>,
         input: Buffer<u8>,
+        columns: Vec<Buffer<u8>>,
         results: Vec<Buffer<u8>>,
         stats: Vec<Buffer<u8>>,
     },
@@ -370,12 +385,13 @@ impl Prepared {
                 let (inputs, written) = (vec![input.as_view()], vec![output.as_view_mut()]);
                 fold.launch_segments(stream, plan, inputs, offsets.as_view(), written, workspace)
             }
-            Self::Rows { operator, plan, input, results, stats } => {
+            Self::Rows { operator, plan, input, columns, results, stats } => {
+                let columns: Vec<_> = columns.iter().map(Buffer::as_view).collect();
                 let outputs = Outputs {
                     results: results.iter_mut().map(Buffer::as_view_mut).collect(),
                     stats: stats.iter_mut().map(Buffer::as_view_mut).collect(),
                 };
-                operator.launch_in_place(stream, plan, &[Some(input.as_view())], &[], outputs, workspace)
+                operator.launch_in_place(stream, plan, &[Some(input.as_view())], &columns, outputs, workspace)
             }
         }
     }
