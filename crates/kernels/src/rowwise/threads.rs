@@ -93,19 +93,17 @@ pub(super) struct Row<'a> {
 impl Row<'_> {
     /// Threads that hold a row in registers, or in shared memory; `None` where it is too long.
     pub(super) fn threads(&self) -> Option<Threads> {
-        let in_block = || match self.in_pieces() {
-            Some(Threads { home: Home::Pieces { way: Way::Threads, .. }, .. }) => {
-                self.in_registers().or_else(|| self.in_pieces())
-            }
-            Some(pieces) => Some(pieces),
-            None => self.in_registers().or_else(|| self.in_shared()),
+        // Without copies that take results away registers are faster, where they have room.
+        let in_block = || match self.can_copy() {
+            true => self.in_pieces().or_else(|| self.in_registers()),
+            false => self.in_registers().or_else(|| self.in_pieces()),
         };
         let of_cluster = || match self.rows {
             ..=FEW_ROWS => self.in_registers_of_cluster().or_else(|| self.in_pieces_of_cluster()),
             _ => self.in_pieces_of_cluster().or_else(|| self.in_registers_of_cluster()),
         };
         let long = || if self.problem.has_clusters { of_cluster() } else { None };
-        self.in_warp().or_else(in_block).or_else(long)
+        self.in_warp().or_else(in_block).or_else(|| self.in_shared()).or_else(long)
     }
 
     fn groups(&self) -> u64 {
@@ -173,12 +171,17 @@ impl Row<'_> {
         let item_bytes: u64 = staged.iter().map(|dtype| dtype.bytes()).sum();
         let bytes = groups * u64::from(block) * vector * item_bytes;
         let blocks = (blocks.div_ceil(2)..=blocks).rev().find(|blocks| bytes <= self.room(*blocks, block))?;
-        let replaces = |(k, out): (usize, &Dtype)| staged.get(k).is_some_and(|dtype| dtype.bytes() == out.bytes());
-        let can_copy = self.problem.has_clusters && self.problem.out_dtypes.iter().enumerate().all(replaces);
-        let way = if can_copy { way } else { Way::Threads };
+        let way = if self.can_copy() { way } else { Way::Threads };
         let exact = groups * u64::from(lanes) == self.groups();
         let home = Home::Pieces { groups: groups as u32, exact, blocks, bytes: bytes as u32, way };
         Some(Threads { cluster, block, lanes, home })
+    }
+
+    /// Whether each result has room in the place of an item.
+    fn can_copy(&self) -> bool {
+        let staged = self.staged();
+        let replaces = |(k, out): (usize, &Dtype)| staged.get(k).is_some_and(|dtype| dtype.bytes() == out.bytes());
+        self.problem.has_clusters && self.problem.out_dtypes.iter().enumerate().all(replaces)
     }
 
     /// Rows that begin anywhere, brought at once.
