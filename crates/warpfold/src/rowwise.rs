@@ -39,9 +39,9 @@ impl<'a> NormInputs<'a> {
 pub struct LayerNormed {
     /// Of the input's shape.
     pub result: Tensor,
-    /// The mean of each row; normalised axes have size 1.
+    /// The mean of each row, in the type that is computed in: `f64` if an input has it, else `f32`. Normalised axes have size 1.
     pub mean: Tensor,
-    /// The reciprocal of the standard deviation of each row.
+    /// The reciprocal of the standard deviation of each row, likewise.
     pub rstd: Tensor,
     /// Input plus residual, where there is one.
     pub sum: Option<Tensor>,
@@ -52,7 +52,8 @@ pub struct LayerNormed {
 pub struct RmsNormed {
     /// Of the input's shape.
     pub result: Tensor,
-    /// The reciprocal of the root mean square of each row; normalised axes have size 1.
+    /// The reciprocal of the root mean square of each row, in the type that is computed in: `f64` if an input has it, else
+    /// `f32`. Normalised axes have size 1.
     pub rstd: Tensor,
     /// Input plus residual, where there is one.
     pub sum: Option<Tensor>,

@@ -152,6 +152,26 @@ fn norms_of_rows_of_every_length() {
     }
 }
 
+#[test]
+fn statistics_of_norms_are_no_narrower_than_what_is_computed_in() {
+    let device = device();
+    // The mean lies between two numbers of the input's type.
+    for (dtype, last, stats) in [
+        (Dtype::Bf16, 1.0 + 2.0_f32.powi(-7), Dtype::F32),
+        (Dtype::F16, 1.0 + 2.0_f32.powi(-10), Dtype::F32),
+        (Dtype::F64, 1.0 + 2.0_f32.powi(-23), Dtype::F64),
+    ] {
+        let x = Tensor::from_slice(&device, &[1.0, 1.0, 1.0, last], &[1, 4]).unwrap().cast(dtype).unwrap();
+        let layer = x.layer_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
+        let rms = x.rms_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
+        assert_eq!([&layer.result, &rms.result].map(Tensor::dtype), [dtype; 2]);
+        assert_eq!([&layer.mean, &layer.rstd, &rms.rstd].map(Tensor::dtype), [stats; 3], "{dtype}");
+        let mean = layer.mean.cast(Dtype::F64).unwrap().to_vec::<f64>().unwrap();
+        assert_eq!(mean, [1.0 + (f64::from(last) - 1.0) / 4.0], "{dtype}");
+    }
+    is_clean(&device);
+}
+
 /// Rows that a cluster shares, or that take two launches where there are no clusters, up to those that no cluster holds.
 #[test]
 fn long_rows_come_out_the_same_with_and_without_clusters() {

@@ -187,7 +187,7 @@ fn norm(
         means.push(normed.mean);
         rstds.push(normed.rstd);
     }
-    let statistic = |answers| Expected::new(x.dtype, &lanes.kept_as_one, answers).or_single();
+    let statistic = |answers| Expected::new(x.dtype.accumulator(), &lanes.kept_as_one, answers);
     Ok(vec![Expected::new(x.dtype, &x.shape, answers), statistic(means), statistic(rstds)])
 }
 

@@ -27,7 +27,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     },
     Operator {
         name: "layer-norm",
-        summary: "X[, scale[, bias]] → result, mean, reciprocal standard deviation",
+        summary: "X[, scale[, bias]] → result, mean, reciprocal standard deviation (f32 at least)",
         inputs: (1, 3),
         outputs: 3,
         options: &[Choice::Axes, Choice::Eps],
@@ -35,7 +35,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     },
     Operator {
         name: "rms-norm",
-        summary: "X[, scale[, bias]] → result, reciprocal root mean square",
+        summary: "X[, scale[, bias]] → result, reciprocal root mean square (f32 at least)",
         inputs: (1, 3),
         outputs: 2,
         options: &[Choice::Axes, Choice::Eps],

@@ -25,9 +25,9 @@ pub enum RowOp {
         scale: f64,
     },
     /// See [`LayerNorm`]. A second row input is added before; columns are scale, bias. Statistics: mean, reciprocal of
-    /// the standard deviation.
+    /// the standard deviation, in the type that is computed in (`f64` if an input has it, else `f32`), as in ONNX.
     LayerNorm(Norm),
-    /// See [`RmsNorm`]. Statistic: the reciprocal of the root.
+    /// See [`RmsNorm`]. Statistic: the reciprocal of the root, of that type, too.
     RmsNorm(Norm),
     /// See [`AbsMaxScale`]. Statistic: the largest magnitude.
     AbsMaxScale,
@@ -116,16 +116,15 @@ fn make<F: RowFloat>(op: RowOp, types: Types<'_>) -> Arc<dyn AnyRowWise> {
         RowOp::LayerNorm(norm) => {
             let operator =
                 LayerNorm { eps: F::from_f64(norm.eps), has_scale: has_scale(types), has_bias: has_bias(types) };
-            let stats = one().zip(one());
             let sources = (summed(types.rows), scale_and_bias(types.columns));
-            let sinks = (with_sum(dtype, norm.keep_sum), stats);
+            let sinks = (with_sum(dtype, norm.keep_sum), two());
             made(RowWise::new(name(types.columns), operator, sources, sinks, (two(), two_back())))
         }
         RowOp::RmsNorm(norm) => {
             let operator =
                 RmsNorm { eps: F::from_f64(norm.eps), has_scale: has_scale(types), has_bias: has_bias(types) };
             let sources = (summed(types.rows), scale_and_bias(types.columns));
-            let sinks = (with_sum(dtype, norm.keep_sum), one());
+            let sinks = (with_sum(dtype, norm.keep_sum), Sink::one::<F>(F::DTYPE));
             made(RowWise::new(name(types.columns), operator, sources, sinks, between()))
         }
         RowOp::AbsMaxScale => {
