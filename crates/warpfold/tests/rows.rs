@@ -6,7 +6,9 @@ use warpfold_device::{Checks, Severity};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::map::Map;
 use warpfold_kernels::operations::{Operation, Options};
-use warpfold_lang::{launch_dependents, nanosleep};
+use warpfold_kernels::rowwise::RowWise;
+use warpfold_kernels::rowwise::operators::AbsMaxScale;
+use warpfold_lang::{Val, launch_dependents, nanosleep};
 
 fn device() -> Device {
     let device = Device::virtual_gpu(Profile::H200);
@@ -220,6 +222,26 @@ fn quantised_rows_come_back() {
         }
         is_clean(&device);
     }
+}
+
+#[test]
+fn a_row_operator_to_lists_is_refused() {
+    let made = |lists: usize| {
+        let sink = |output| match lists == output {
+            true => Sink::<[Val<f32>; 2]>::list(Dtype::F32, 2).after(|x: Val<f32>| [x, x]),
+            false => Sink::one::<f32>(Dtype::F32),
+        };
+        let source = || Source::one::<f32>(Dtype::F32);
+        let (sources, between) = ((source(), Source::nothing()), (sink(2), source()));
+        drop(RowWise::new("scaled", AbsMaxScale::<f32>::new(), sources, (sink(0), sink(1)), between));
+    };
+    // The results, the statistics, and the statistics that wait in memory; then none.
+    for lists in 0..3 {
+        let refused = std::panic::catch_unwind(|| made(lists)).unwrap_err();
+        let text = refused.downcast_ref::<&str>().copied();
+        assert_eq!(text, Some("a row operator gives one element an output, no lists"), "{lists}");
+    }
+    made(3);
 }
 
 /// Each element is read once and each result written once, in whole sectors.

@@ -46,6 +46,9 @@ pub struct Outputs<'a> {
 impl<O: RowOperator> RowWise<O> {
     /// An operator of one or two row inputs and up to two vectors along the row, with one or two results and up to two
     /// statistics. `between` says how statistics wait in memory where a row takes two launches.
+    ///
+    /// # Panics
+    /// For sinks that take lists.
     #[must_use]
     pub fn new(
         name: impl Into<Arc<str>>,
@@ -54,6 +57,8 @@ impl<O: RowOperator> RowWise<O> {
         (sink, stats): (Sink<O::Out>, Sink<O::Stats>),
         between: (Sink<O::Stats>, Source<O::Stats>),
     ) -> Self {
+        let lens = [sink.lens(), stats.lens(), between.0.lens()].concat();
+        assert!(lens.iter().all(|len| *len == 1), "a row operator gives one element an output, no lists");
         let name = name.into();
         let fold = Fold::new(format!("{name}_stats"), operator.monoid(), source.clone(), between.0.clone());
         Self { name, operator, source, columns, sink, stats, between, fold, kernels: Arc::default() }
