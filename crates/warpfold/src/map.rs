@@ -106,7 +106,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`], [`ErrorKind::NumInputs`].
+    /// Those of [`map_of`], and [`ErrorKind::ShapeMismatch`].
     pub fn elementwise(&self, operation: Operation, others: &[&Self], options: &Options) -> Result<Self, Error> {
         let inputs: Vec<_> = std::iter::once(self).chain(others.iter().copied()).collect();
         let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype()).collect();

@@ -58,6 +58,7 @@ const BAD: &[Bad] = &[
     bad("a type that is not narrow", "quantize", &["matrix"], &[("dtype", "\"i32\"")]),
     bad("a mask that does not broadcast", "softmax", &["matrix", "other"], &[]),
     bad("conditions that are no bools", "where", &["matrix", "matrix", "matrix"], &[]),
+    bad("half of integers", "scale", &["ints"], &[("alpha", "0.5")]),
     bad("bits of floats", "and", &["matrix", "matrix"], &[]),
     bad("two axes for a scan", "cumsum", &["matrix"], &[("axes", "[0,1]")]),
     bad("bins of floats", "histogram", &["matrix"], &[("bins", "4")]),

@@ -141,7 +141,7 @@ operations! {
     /// NaN if any is NaN.
     Clamp "clamp" 3 "The larger of `x` and `y`, but at most `z`.";
     Fma "fma" 3 "`x * y + z`, rounded once (`f16` and narrower: to `f32` before).";
-    /// Both numbers are options, converted to the type that is computed in: for integers they are cut and wrap.
+    /// Both numbers are options, rounded to the type that is computed in; for integers they are whole, and wrap.
     Scale "scale" 1 "`alpha * x + beta`, rounded twice.";
     /// Bit for bit, NaN as well.
     Copy "copy" 1 "`x`.";
@@ -205,7 +205,8 @@ impl Default for Options {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`], [`ErrorKind::MissingOption`].
+/// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`], [`ErrorKind::MissingOption`],
+/// [`ErrorKind::OptionOutOfRange`] for integers scaled by numbers that are not whole.
 pub fn map_of(operation: Operation, dtypes: &[Dtype], options: &Options) -> Result<Arc<dyn AnyMap>, Error> {
     type Key = (Operation, Vec<Dtype>, Option<Dtype>);
     static MAPS: LazyLock<Mutex<HashMap<Key, Arc<dyn AnyMap>>>> = LazyLock::new(Mutex::default);
@@ -218,6 +219,13 @@ pub fn map_of(operation: Operation, dtypes: &[Dtype], options: &Options) -> Resu
             maps.entry(key).or_insert(map).clone()
         }
     };
+    if operation == Operation::Scale && !dtypes[0].is_float() {
+        let numbers = [("alpha", options.alpha), ("beta", options.beta)];
+        if let Some((option, _)) = numbers.into_iter().find(|(_, number)| !number.is_whole()) {
+            let expected = format!("that is a whole number for elements of type {}", dtypes[0]);
+            return Err(ErrorKind::OptionOutOfRange { op: operation.name().to_owned(), option, expected }.into());
+        }
+    }
     Ok(match operation {
         Operation::Scale | Operation::Fill => {
             let computed = table::compute_dtype(*dtypes.first().unwrap_or(&map.outputs()[0]));

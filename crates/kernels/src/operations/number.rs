@@ -14,6 +14,14 @@ pub enum Number {
 }
 
 impl Number {
+    /// Whether it is an integer, of either kind; no infinity is, nor NaN.
+    pub(super) fn is_whole(self) -> bool {
+        match self {
+            Self::Integer(_) => true,
+            Self::Float(x) => x.fract() == 0.0,
+        }
+    }
+
     /// The bits of the number in a type that kernels compute in: integers wrap, and floats are cut before they do.
     pub(super) fn bits(self, computed: Dtype) -> u64 {
         let (integer, float) = match self {

@@ -181,6 +181,16 @@ fn a_number_of_the_host_scales_and_fills() {
             assert_eq!(error.to_string(), "scale does not take elements of type bool");
             continue;
         }
+        for number in [0.5, -2.5, f64::INFINITY, f64::NAN].map(Number::Float) {
+            for (option, chosen) in
+                [("alpha", Options { alpha: number, ..chosen }), ("beta", Options { beta: number, ..chosen })]
+            {
+                let expected =
+                    format!("scale needs an option '{option}' that is a whole number for elements of type {dtype}");
+                let error = map_of(Operation::Scale, &[dtype], &chosen).err().map(|error| error.to_string());
+                assert_eq!(error, (!dtype.is_float()).then_some(expected), "{number:?}");
+            }
+        }
         let input = Tensor::new(dtype, &shape, elements(dtype, 205, 77));
         let map = map_of(Operation::Scale, &[dtype], &chosen).unwrap();
         let other = map_of(Operation::Scale, &[dtype], &Options { beta: Number::Float(-1.0), ..chosen }).unwrap();

@@ -80,7 +80,7 @@ operators! {
     "where" 3 [] "C, X, Y → x where c is true, else y";
     "clamp" 3 [] "X, low, high → x within low and high";
     "fma" 3 [] "X, Y, Z → x * y + z";
-    "scale" 1 [Alpha Beta] "X → alpha * x + beta";
+    "scale" 1 [Alpha Beta] "X → alpha * x + beta (of integers: whole numbers)";
     "copy" 1 [] "X → a copy";
     "cast" 1 [Dtype] "X → its elements in another type";
 }
