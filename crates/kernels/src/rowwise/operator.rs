@@ -22,6 +22,10 @@ pub trait RowOperator: Copy + Send + Sync + 'static {
     /// The fold that gives the statistics.
     type Monoid: Monoid<Item = Self::Item, Output = Self::Stats>;
 
+    /// Whether an item costs so much (exponentials) that a long row, which has a multiprocessor to itself, wants more warps, which begin
+    /// with what has come of it as soon as they can.
+    const IS_HEAVY: bool = false;
+
     /// The fold that gives the statistics.
     fn monoid(self) -> Self::Monoid;
 

@@ -12,9 +12,6 @@ use super::held::{At, Walk};
 use super::on_chip::OnChip;
 use crate::Dtype;
 
-/// Groups that a thread brings, and waits for, together.
-const UNROLL: usize = 2;
-
 /// How a row is dealt out: the blocks of a cluster have neighbouring parts, their warps neighbouring pieces of those, and the lanes of
 /// a warp groups in turn.
 #[derive(Debug)]
@@ -31,6 +28,8 @@ pub(super) struct Pieces {
     first: (Val<u32>, Val<u32>),
     /// Where this thread has its groups.
     groups: Vec<At>,
+    /// How many of them it brings, and waits for, together.
+    unroll: usize,
     /// Whether the first walk over the row, which waits for each of its groups, is recorded.
     is_there: Cell<bool>,
 }
@@ -45,7 +44,7 @@ pub(super) struct Staged {
 
 impl Pieces {
     /// So many groups a thread of a row of so many items.
-    pub(super) fn new(shape: &OnChip, groups: u32, exact: bool, len: Val<u32>) -> Self {
+    pub(super) fn new(shape: &OnChip, (groups, unroll): (u32, usize), exact: bool, len: Val<u32>) -> Self {
         let OnChip { block, cluster, vector, .. } = *shape;
         let (step, piece) = (32 * vector, 32 * vector * groups);
         let place = warp_id() * piece;
@@ -53,7 +52,7 @@ impl Pieces {
         let lane = lane_id() * vector;
         let (mine, mine_here) = (first + lane, place + lane);
         let groups = (0..groups).map(|g| At { first: mine, more: g * step, place: mine_here + g * step }).collect();
-        Self { len, exact, vector, piece, first: (first, place), groups, is_there: Cell::new(false) }
+        Self { len, exact, vector, piece, first: (first, place), groups, unroll, is_there: Cell::new(false) }
     }
 
     /// Does something where the row has a group.
@@ -63,7 +62,7 @@ impl Pieces {
 
     /// Begins to bring the inputs; the first walk waits for them, group by group.
     pub(super) fn bring(&self, inputs: &[Staged]) {
-        for taken in self.groups.chunks(UNROLL) {
+        for taken in self.groups.chunks(self.unroll) {
             taken.iter().for_each(|at| self.if_there(*at, || inputs.iter().for_each(|input| self.copy(*at, *input))));
             commit_copies();
         }
@@ -102,9 +101,9 @@ impl Pieces {
 impl Walk for Pieces {
     fn each(&self, body: &dyn Fn(&[At])) {
         let is_there = self.is_there.replace(true);
-        for (number, taken) in self.groups.chunks(UNROLL).enumerate() {
+        for (number, taken) in self.groups.chunks(self.unroll).enumerate() {
             if !is_there {
-                wait_for_copies((self.groups.len().div_ceil(UNROLL) - 1 - number) as u32);
+                wait_for_copies((self.groups.len().div_ceil(self.unroll) - 1 - number) as u32);
             }
             if self.exact {
                 body(taken);

@@ -59,6 +59,8 @@ pub(super) struct Problem<'a> {
     pub(super) has_clusters: bool,
     /// Shared memory that a block can have.
     pub(super) shared_bytes: u32,
+    /// [`RowOperator::IS_HEAVY`](super::RowOperator::IS_HEAVY).
+    pub(super) is_heavy: bool,
     pub(super) dtypes: &'a [Dtype],
     pub(super) column_dtypes: &'a [Dtype],
     pub(super) out_dtypes: &'a [Dtype],

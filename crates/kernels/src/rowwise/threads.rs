@@ -17,11 +17,13 @@ const MAX_WITH_COLUMNS: u32 = 64;
 /// What a block has of a row in pieces: up to so many groups, its threads, how many such blocks are to be on a multiprocessor, and
 /// how results leave it.
 type Dealt = (u64, u32, u32, Way);
-/// How blocks hold rows in pieces. (Of 4,096, 8,192, 16,384, 32,768 and 65,536 bf16 softmax 4,192, 4,237, 4,233, 4,206 and 4,132 GB/s,
-/// RMS norm 4,162, 4,225, 4,239, 4,233 and 4,211, layer norm 4,154, 4,209, 4,218, 4,207 and 4,207; registers of up to 512 threads, which
-/// rows that begin elsewhere still have, 4,066 to 4,221. H200, 2026-11-21, as all figures here.)
+/// How blocks hold rows in pieces. (Of 4,096, 8,192, 16,384, 32,768 and 65,536 bf16 RMS norm 4,162, 4,225, 4,239, 4,233 and 4,211 GB/s,
+/// layer norm 4,154, 4,209, 4,218, 4,207 and 4,207; registers of up to 512 threads, which rows that begin elsewhere still have, 4,067 to
+/// 4,220. H200, 2026-11-21, as all figures here.)
 const PIECES: &[Dealt] =
     &[(4096, 256, 4, Way::Copies), (8192, 512, 1, Way::Threads), (14 << 10, 1024, 1, Way::Threads)];
+/// The same for operators that compute much. (Softmax 4,192, 4,237, 4,233, 4,206 and 4,200 GB/s; of 65,536 by 512 threads 4,140.)
+const HEAVY_PIECES: &[Dealt] = &[(4096, 256, 4, Way::Copies), (14 << 10, 1024, 1, Way::Threads)];
 /// The same with a vector along the row. (RMS norm 4,150, 4,231, 4,239, 4,195 and 4,183 GB/s; registers 3,973 and 3,404 for the first
 /// two. With other numbers of threads up to 10 % less.)
 const PIECES_WITH_COLUMN: &[Dealt] =
@@ -36,11 +38,12 @@ const PIECES_WITH_COLUMNS: &[Dealt] = &[
 ];
 /// Rows of no more groups are as fast in registers, but for two vectors along them (RMS norm of 2,048 bf16 4,144 GB/s, in pieces 3,761).
 const SHORT: u64 = 256;
-/// What the blocks of a cluster have of rows for which one has no room. (Of 131,072 bf16 softmax 3,963 GB/s, RMS norm 4,201, layer norm
-/// 4,101; in registers 3,200, 3,345 and 2,817.)
+/// What the blocks of a cluster have of rows for which one has no room. (Of 131,072 bf16 RMS norm 4,201 GB/s, layer norm 4,101; in
+/// registers 3,345 and 2,817.)
 const OF_CLUSTER: &[Dealt] = &[(8192, 512, 1, Way::Threads), (14 << 10, 1024, 1, Way::Threads)];
-/// The same with vectors along the row. (RMS norm with one 4,124 GB/s, layer norm with two 3,719; in registers 2,174 and 1,561.)
-const OF_CLUSTER_WITH_COLUMNS: &[Dealt] = &[(4096, 512, 3, Way::Threads), (14 << 10, 1024, 1, Way::Threads)];
+/// The same with vectors along the row, or operators that compute much. (Softmax 4,080 GB/s, RMS norm with one vector 4,124, layer norm
+/// with two 3,719; in registers 3,200, 2,174 and 1,561.)
+const HEAVY_OF_CLUSTER: &[Dealt] = &[(4096, 512, 3, Way::Threads), (14 << 10, 1024, 1, Way::Threads)];
 /// So few long rows, or fewer, are done sooner in the registers of larger clusters.
 const FEW_ROWS: u64 = 16;
 
@@ -146,6 +149,7 @@ impl Row<'_> {
     fn in_pieces(&self) -> Option<Threads> {
         let table = match self.problem.column_dtypes.len() {
             ..2 if self.groups() <= SHORT => &[],
+            0 if self.problem.is_heavy => HEAVY_PIECES,
             0 => PIECES,
             1 => PIECES_WITH_COLUMN,
             _ => PIECES_WITH_COLUMNS,
@@ -154,7 +158,8 @@ impl Row<'_> {
     }
 
     fn in_pieces_of_cluster(&self) -> Option<Threads> {
-        let table = if self.problem.column_dtypes.is_empty() { OF_CLUSTER } else { OF_CLUSTER_WITH_COLUMNS };
+        let is_heavy = self.problem.is_heavy || !self.problem.column_dtypes.is_empty();
+        let table = if is_heavy { HEAVY_OF_CLUSTER } else { OF_CLUSTER };
         let of_blocks = |dealt: &Dealt| [2, 4, 8].into_iter().find_map(|cluster| self.with_pieces(cluster, *dealt));
         table.iter().find_map(of_blocks)
     }

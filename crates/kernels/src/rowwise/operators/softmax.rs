@@ -50,6 +50,7 @@ impl<F: RowFloat> RowOperator for Softmax<F> {
     type Stats = Stats<F>;
     type Out = Val<F>;
     type Monoid = Exponentials<F>;
+    const IS_HEAVY: bool = true;
 
     fn monoid(self) -> Exponentials<F> {
         self.0
@@ -79,6 +80,7 @@ impl<F: RowFloat> RowOperator for LogSoftmax<F> {
     type Stats = Stats<F>;
     type Out = Val<F>;
     type Monoid = Exponentials<F>;
+    const IS_HEAVY: bool = true;
 
     fn monoid(self) -> Exponentials<F> {
         self.0
