@@ -8,7 +8,8 @@
 //! [`Rows::Invariant`] the bits of a row depend on that row, `b` and `k` alone.
 //!
 //! Accuracy: `|error| <= d u / (1 - d u) * sum |a||b|` before the epilogue, with the unit roundoff `u` of the type that is
-//! added in and the plan's [`depth`](Plan::depth) `d`.
+//! added in and the plan's [`depth`](Plan::depth) `d`. Tensor cores of sm_90 keep about 14 bits of sums of eight-bit floats until a
+//! stage ends, where they are added up outside: up to `2^-13 * sum |a||b|` more. The virtual GPU's are exact to `f32`.
 //!
 //! Start with [`Problem`], [`Epilogue`], [`Plan::new`] and [`launch()`]. A main loop gives its sums to [`Finish`], which is
 //! the same for every one: `simt` is that of ordinary cores, the others are in folders of their own.
