@@ -5,6 +5,7 @@ mod layout;
 mod ldmatrix;
 mod mma;
 mod number;
+mod quads;
 mod refused;
 mod shared_matrix;
 mod wgmma;

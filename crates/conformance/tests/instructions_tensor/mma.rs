@@ -21,13 +21,13 @@ struct Form {
 const N: usize = 8;
 
 /// A matrix by row.
-type Matrix = Vec<Vec<f64>>;
+pub(crate) type Matrix = Vec<Vec<f64>>;
 
-fn matrix(rows: usize, columns: usize, mut f: impl FnMut() -> f64) -> Matrix {
+pub(crate) fn matrix(rows: usize, columns: usize, mut f: impl FnMut() -> f64) -> Matrix {
     (0..rows).map(|_| (0..columns).map(|_| f()).collect()).collect()
 }
 
-/// Every form but those of `m8n8k4.f16`.
+/// Every form but those of `m8n8k4.f16`, which are in [`crate::quads`].
 fn forms() -> Vec<Form> {
     use Ty as T;
     let mut all = Vec::new();
@@ -125,7 +125,7 @@ fn register_bits(ty: Ty) -> u32 {
 }
 
 /// A matrix in registers.
-fn registers(prefix: &str, count: usize, ty: Ty, layout: Layout, matrix: &Matrix) -> Vec<Register> {
+pub(crate) fn registers(prefix: &str, count: usize, ty: Ty, layout: Layout, matrix: &Matrix) -> Vec<Register> {
     let bits = register_bits(ty);
     let per_register = (bits / ty.bits()) as usize;
     let word = |register: usize, lane: usize| {
@@ -138,7 +138,7 @@ fn registers(prefix: &str, count: usize, ty: Ty, layout: Layout, matrix: &Matrix
     (0..count).map(|i| Register { name: format!("{prefix}{i}"), bits, values: values(i) }).collect()
 }
 
-fn integer(random: &mut Random, (low, high): (i32, i32)) -> f64 {
+pub(crate) fn integer(random: &mut Random, (low, high): (i32, i32)) -> f64 {
     let range = usize::try_from(high - low + 1).expect("a range");
     f64::from(low) + random.below(range) as f64
 }
@@ -251,6 +251,37 @@ fn infinities_and_nans_go_where_arithmetic_takes_them() {
         };
         assert_eq!(d[1][0], nan, "{}: a NaN is the canonical one", form.line());
     }
+}
+
+#[test]
+fn sums_of_doubles_are_rounded_as_the_instruction_says() {
+    const ULP: f64 = f64::EPSILON;
+    // 1 + 2^-60 and 1 - 2^-60, by the first of the products; the others add nothing.
+    for (sign, modifier, expected) in [
+        (1.0, "", 1.0),
+        (1.0, ".rn", 1.0),
+        (1.0, ".rz", 1.0),
+        (1.0, ".rm", 1.0),
+        (1.0, ".rp", 1.0 + ULP),
+        (-1.0, ".rn", 1.0),
+        (-1.0, ".rz", 1.0 - ULP / 2.0),
+        (-1.0, ".rm", 1.0 - ULP / 2.0),
+        (-1.0, ".rp", 1.0),
+    ] {
+        for m in [8, 16] {
+            let form = Form { m, k: 4, a: Ty::F64, b: Ty::F64, c: Ty::F64, modifier };
+            let a = (0..m).map(|_| vec![sign * 2f64.powi(-30), 0.0, 0.0, 0.0]).collect();
+            let d = form.run(&a, &matrix(4, N, || 2f64.powi(-30)), &matrix(m, N, || 1.0));
+            assert!(d.iter().flatten().all(|bits| f64::from_bits(*bits) == expected), "{}", form.line());
+        }
+    }
+    let text = "wmma.mma.sync.aligned.row.col.m8n8k4.rp.f64.f64.f64.f64 {d0, d1}, {a0}, {b0}, {c0, c1};";
+    let all = |name: &str, value: f64| Register { name: name.into(), bits: 64, values: vec![value.to_bits(); 32] };
+    let inputs = vec![all("a0", 2f64.powi(-30)), all("b0", 2f64.powi(-30)), all("c0", 1.0), all("c1", 1.0)];
+    let outputs = vec![("d0".into(), 64), ("d1".into(), 64)];
+    let outcome = Proof { lines: text.into(), inputs, outputs, ..Proof::default() }.run();
+    // Four products, each of which is rounded up.
+    assert_eq!(outcome.values, vec![vec![(1.0 + 4.0 * ULP).to_bits(); 32]; 2]);
 }
 
 #[test]

@@ -17,7 +17,9 @@ fn refused(line: &str) {
 #[test]
 fn forms_of_mma_that_do_not_exist_are_refused() {
     for line in [
-        "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1}, {r0,r1}, {r0,r1,r2,r3,r4,r5,r6,r7};",
+        "mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1}, {r0,r1}, {r0,r1,r2,r3,r4,r5,r6,r7};",
+        "mma.sync.aligned.m8n8k4.row.f32.f16.f16.f32 {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1}, {r0,r1}, {r0,r1,r2,r3,r4,r5,r6,r7};",
+        "mma.sync.aligned.m16n8k8.row.col.rz.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1}, {r0}, {r0,r1,r2,r3};",
         "mma.sync.aligned.m16n8k16.col.row.f32.f16.f16.f32 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1,r2,r3};",
         "mma.sync.aligned.m16n8k16.row.col.f16.bf16.bf16.f16 {r0,r1}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1};",
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f16 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1}, {r0,r1};",
@@ -106,6 +108,7 @@ fn forms_of_wmma_that_do_not_exist_are_refused() {
         "wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.u8.s32 {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1}, {r0,r1}, {r0,r1,r2,r3,r4,r5,r6,r7};",
         "wmma.mma.sync.aligned.row.col.m16n16k16.f16.bf16.bf16.f16 {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1,r2,r3}, {r0,r1,r2,r3};",
         "wmma.mma.sync.aligned.col.col.m8n8k32.s32.s4.s4.s32 {r0,r1}, {r0}, {r0}, {r0,r1};",
+        "wmma.mma.sync.aligned.row.row.m8n8k32.s32.s4.s4.s32 {r0,r1}, {r0}, {r0}, {r0,r1};",
         "wmma.mma.or.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32 {r0,r1}, {r0}, {r0}, {r0,r1};",
         "wmma.mma.sync.aligned.row.m16n16k16.f32.f32 {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3,r4,r5,r6,r7}, {r0,r1,r2,r3,r4,r5,r6,r7};",
     ] {

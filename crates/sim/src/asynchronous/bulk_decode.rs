@@ -162,6 +162,9 @@ fn copy(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if multicast && (is_store || to_peer || spaces[0] != "shared::cluster") {
         return Err(d.invalid(inst, ".multicast::cluster loads from global memory to .shared::cluster"));
     }
+    if to_peer && inst.has("L2::cache_hint") {
+        return Err(d.invalid(inst, "a hint is for copies from or to global memory"));
+    }
     let (im2col, columns) = (inst.has("im2col"), inst.has("im2col_no_offs"));
     if (im2col || columns) && (rank < 3 || im2col == is_store || (im2col && columns)) {
         return Err(d.invalid(inst, "im2col has 3 to 5 dimensions, with offsets for loads and without for stores"));

@@ -270,6 +270,15 @@ fn is_generic(inst: &Instruction) -> bool {
     !SPACES.iter().any(|space| inst.has(space))
 }
 
+/// A barrier's order and its scope are both given, or both left to be the ISA's defaults.
+fn check_order(d: &Decoder, inst: &Instruction) -> Result<(), Error> {
+    let any = |names: &[&str]| names.iter().any(|name| inst.has(name));
+    if any(&["release", "acquire", "relaxed"]) == any(&["cta", "cluster"]) {
+        return Ok(());
+    }
+    Err(d.invalid(inst, "an order needs a scope, and a scope an order"))
+}
+
 /// Decodes `mbarrier`.
 pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let Some(name) = inst.modifiers.first() else { return Err(d.invalid(inst, "an operation is missing")) };
@@ -300,6 +309,7 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
             d.require(inst, 90)?;
             let known = ["expect_tx", "complete_tx", "relaxed", "cta", "cluster"];
             d.expect_modifiers(inst, &[&known[..], &SPACES].concat())?;
+            check_order(d, inst)?;
             d.expect_operands(inst, 2)?;
             let a = shared_row(d, inst, 0, is_generic(inst))?;
             let c = d.src(inst, 1, T::U32)?;
@@ -316,8 +326,12 @@ fn decode_arrive(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let known = ["arrive", "arrive_drop", "expect_tx", "noComplete", "release", "relaxed", "cta", "cluster"];
     d.expect_modifiers(inst, &[&known[..], &SPACES].concat())?;
     let expects = inst.has("expect_tx");
-    if expects && inst.has("noComplete") {
-        return Err(d.invalid(inst, ".expect_tx does not go with .noComplete"));
+    check_order(d, inst)?;
+    if inst.has("noComplete") {
+        let others = ["expect_tx", "relaxed", "cluster", "shared::cluster"];
+        if let Some(other) = others.into_iter().find(|other| inst.has(other)) {
+            return Err(d.invalid(inst, format!(".{other} does not go with .noComplete")));
+        }
     }
     let count = inst.operands.len();
     let wanted = if expects || inst.has("noComplete") { 3..=3 } else { 2..=3 };
@@ -351,6 +365,7 @@ fn decode_wait(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let tries = inst.has("try_wait");
     let known = ["test_wait", "try_wait", "parity", "acquire", "relaxed", "cta", "cluster", "shared", "shared::cta"];
     d.expect_modifiers(inst, &known)?;
+    check_order(d, inst)?;
     if tries {
         d.require(inst, 90)?;
     }

@@ -1,6 +1,6 @@
 //! `mma.sync` (PTX ISA, "Multiply-and-Accumulate Instruction: mma").
 //!
-//! Every shape and type up to sm_90 but `m8n8k4` of `.f16`, which is the sm_70 form: four products at once in a layout of its own.
+//! Every shape and type up to sm_90; `m8n8k4` of `.f16`, four products in a layout of its own, is in [`super::quads`].
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
@@ -8,8 +8,11 @@ use super::element::{Element, types};
 use super::expect_whole_warp;
 use super::fragment::{read_c, write_c};
 use super::product::{Sums, from_registers};
+use super::quads;
 use crate::Error;
 use crate::alu::float::finish::propagate;
+use crate::alu::float::rounding;
+use crate::alu::float::soft::{self, Rounding};
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{Handler, LaneOp, NONE, Op};
@@ -28,6 +31,8 @@ pub(crate) struct Mma {
     types: [Element; 2],
     /// What accumulators are, where they are not `.f64`.
     sums: Sums,
+    /// How each sum of `.f64` is rounded.
+    rounding: Rounding,
     d: [u32; 4],
     a: [u32; 8],
     b: [u32; 4],
@@ -90,7 +95,7 @@ impl LaneOp for Multiply {
     }
 }
 
-/// Elements and accumulators of `.f64`: fused multiply-adds in the order of K.
+/// Elements and accumulators of `.f64`: fused multiply-adds in the order of K, each rounded as the instruction says.
 struct Double;
 impl LaneOp for Double {
     #[inline(always)]
@@ -109,7 +114,11 @@ impl LaneOp for Double {
                     for (n, sum) in sums.iter_mut().enumerate() {
                         let (x, y) = (f64::from_bits(a), f64::from_bits(b[n * 4 + k % 4]));
                         let addend = *sum;
-                        *sum = f64::from_bits(propagate(x.mul_add(y, addend), [x, y, addend]));
+                        let next = match tile.rounding {
+                            Rounding::Nearest => x.mul_add(y, addend),
+                            directed => soft::fma(x, y, addend, directed),
+                        };
+                        *sum = f64::from_bits(propagate(next, [x, y, addend]));
                     }
                 }
             }
@@ -218,24 +227,27 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if inst.has("sp") || inst.modifiers.iter().any(|m| m.starts_with("sp::")) {
         return Err(d.unsupported(inst, "sparse matrices"));
     }
-    let known = ["sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "s4", "u4", "b1", "rn"];
+    let known = ["sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "s4", "u4", "b1", "rn", "rz", "rm", "rp"];
     d.expect_modifiers(inst, &[&known[..], &SHAPES].concat())?;
     d.expect_operands(inst, 4)?;
     let size = shape(inst).ok_or_else(|| d.unsupported(inst, "no such shape"))?;
     let layouts: Vec<&str> =
         inst.modifiers.iter().map(|m| m.as_str()).filter(|m| matches!(*m, "row" | "col")).collect();
-    if layouts != ["row", "col"] {
-        return Err(d.invalid(inst, "expected .row.col"));
+    match layouts[..] {
+        [a, b] if size == (8, 4) && types(inst).contains(&"f16") => quads::decode(d, inst, [a, b]),
+        ["row", "col"] => decode_as(d, inst, size),
+        _ => Err(d.invalid(inst, "expected .row.col")),
     }
-    decode_as(d, inst, size)
 }
 
 /// Decodes an instruction whose operands are those of an `mma` of this M and K.
 pub(super) fn decode_as(d: &mut Decoder, inst: &Instruction, (m, k): (u32, u32)) -> Result<(), Error> {
     let (handler, elements, sums, ty) = form(d, inst, m, k)?;
-    if inst.has("rn") && ty != T::F64 {
+    let rounding = rounding(d, inst)?;
+    if rounding.is_some() && ty != T::F64 {
         return Err(d.invalid(inst, "a rounding is for .f64 only"));
     }
+    let rounding = rounding.unwrap_or(Rounding::Nearest);
     let is_bits = inst.has("b1");
     if !is_bits && (inst.has("xor") || inst.has("and") || inst.has("popc")) {
         return Err(d.invalid(inst, "an operation on bits is for .b1 only"));
@@ -260,6 +272,7 @@ pub(super) fn decode_as(d: &mut Decoder, inst: &Instruction, (m, k): (u32, u32))
         counts,
         types: elements,
         sums,
+        rounding,
         d: [NONE; 4],
         a: [NONE; 8],
         b: [NONE; 4],

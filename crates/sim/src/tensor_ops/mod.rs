@@ -1,7 +1,7 @@
 //! Tensor cores: products of small matrices held by a warp (PTX ISA, "Warp Level Matrix Instructions").
 //!
 //! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in registers), [`product`] (the one routine
-//! behind them), [`mma`], [`matrix`] (moves between shared memory and fragments);
+//! behind them), [`mma`] and its form of sm_70 in [`quads`], [`matrix`] (moves between shared memory and fragments);
 //! then [`wgmma`], its [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work, and [`rules`] of checked runs;
 //! then [`wmma`] and [`wmma_memory`].
 //!
@@ -21,6 +21,7 @@ pub(crate) mod fragment;
 pub(crate) mod matrix;
 pub(crate) mod mma;
 pub(crate) mod product;
+pub(crate) mod quads;
 pub(crate) mod queue;
 pub(crate) mod rules;
 mod warpgroup;
@@ -42,6 +43,8 @@ use crate::report::{FindingKind, Severity};
 pub(crate) struct Tables {
     /// Of `mma`.
     pub mma: Vec<mma::Mma>,
+    /// Of `mma.m8n8k4` of `.f16`.
+    pub quads: Vec<quads::Quads>,
     /// Of `wgmma.mma_async`.
     pub wgmma: Vec<wgmma::Tile>,
     /// Of `wmma.mma`.

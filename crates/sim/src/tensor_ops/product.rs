@@ -181,7 +181,7 @@ impl Sums {
 
 /// The bits of the nearest `.f16`, ties to even; written so that loops over it vectorise.
 #[inline(always)]
-fn round_to_f16(x: f32) -> u32 {
+pub(crate) fn round_to_f16(x: f32) -> u32 {
     // Below the normal numbers the sum with a large number rounds to multiples of the least one; above, bits do.
     const MAGIC: f32 = f32::from_bits((127 - 14 + 13) << 23);
     let bits = x.to_bits();

@@ -11,6 +11,7 @@ use super::expect_whole_warp;
 use super::mma;
 use super::product::{Block, Sums, WORDS, from_registers};
 use crate::Error;
+use crate::alu::float::rounding;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, Op};
@@ -134,12 +135,12 @@ fn sums_of(ty: &str, saturates: bool) -> Option<(Sums, T)> {
 /// Decodes `wmma.mma.sync.aligned.alayout.blayout.shape.… d, a, b, c`.
 pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (name, [m, n, k]) = shape(d, inst)?;
-    let known =
-        ["mma", "sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "s4", "u4", "b1", "rn", name];
-    d.expect_modifiers(inst, &known)?;
+    let known = ["mma", "sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "s4", "u4", "b1"];
+    d.expect_modifiers(inst, &[&known[..], &["rn", "rz", "rm", "rp", name]].concat())?;
     d.expect_operands(inst, 4)?;
-    let layouts = inst.modifiers.iter().filter(|m| matches!(m.as_str(), "row" | "col")).count();
-    if layouts != 2 {
+    let layouts: Vec<&str> =
+        inst.modifiers.iter().map(|m| m.as_str()).filter(|m| matches!(*m, "row" | "col")).collect();
+    if layouts.len() != 2 {
         return Err(d.invalid(inst, "expected the layouts of A and B"));
     }
     let names = types(inst);
@@ -153,8 +154,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     }
     if matches!(ty, "f64" | "s4" | "u4" | "b1") {
         // The fragments and the product are those of `mma`.
-        if inst.modifiers.iter().map(|m| m.as_str()).find(|m| matches!(*m, "row" | "col")) != Some("row") && ty != "f64"
-        {
+        if layouts != ["row", "col"] && ty != "f64" {
             return Err(d.invalid(inst, "expected .row.col"));
         }
         return mma::decode_as(d, inst, (m, k));
@@ -172,7 +172,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         return Err(d.unsupported(inst, "no wmma of these types"));
     };
     let on_bits = inst.has("xor") || inst.has("and") || inst.has("popc");
-    if saturates && !is_integer || on_bits || inst.has("rn") {
+    if saturates && !is_integer || on_bits || rounding(d, inst)?.is_some() {
         return Err(d.invalid(inst, "a modifier of other types"));
     }
     let element = Element::from_modifier(ty).ok_or_else(|| d.invalid(inst, "no such type"))?;
