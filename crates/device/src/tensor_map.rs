@@ -100,10 +100,12 @@ fn type_of<T: lang::Element>() -> TensorType {
 
 fn encode<T: Element + lang::Element>(
     layout: &TensorLayout,
-    address: u64,
-    num_bytes: usize,
+    (address, num_bytes): (u64, usize),
+    first: u64,
     memory: &Arc<Allocation>,
 ) -> Result<[u8; 128], Error> {
+    let (start, behind) = (address, address + num_bytes as u64);
+    let address = start.saturating_add(first);
     let description = Description {
         element: type_of::<T>(),
         address,
@@ -118,9 +120,8 @@ fn encode<T: Element + lang::Element>(
     };
     description.check().map_err(ErrorKind::TensorMap)?;
     let (_, end) = description.extent();
-    if end > address + num_bytes as u64 {
-        let needed = end - address;
-        return Err(ErrorKind::TensorTooLarge { needed, found: num_bytes as u64 }.into());
+    if end > behind {
+        return Err(ErrorKind::TensorTooLarge { needed: end - start, found: num_bytes as u64 }.into());
     }
     memory.device().backend().encode_tensor_map(&description)
 }
@@ -132,7 +133,7 @@ impl<'a, T: Element + lang::Element> View<'a, T> {
     /// [`ErrorKind::TensorMap`] for a layout that the driver would not take, [`ErrorKind::TensorTooLarge`] for one that
     /// reaches beyond the view.
     pub fn tensor_map(&self, layout: &TensorLayout) -> Result<TensorMap<'a, T>, Error> {
-        let bytes = encode::<T>(layout, self.address(), self.num_bytes(), self.memory())?;
+        let bytes = encode::<T>(layout, (self.address(), self.num_bytes()), 0, self.memory())?;
         Ok(TensorMap { bytes, memory: self.memory().clone(), access: Access::Read, view: PhantomData })
     }
 }
@@ -147,7 +148,7 @@ impl<'a> View<'a, u8> {
         first: u64,
         layout: &TensorLayout,
     ) -> Result<TensorMap<'a, T>, Error> {
-        let bytes = encode::<T>(layout, self.address() + first, self.num_bytes() - first as usize, self.memory())?;
+        let bytes = encode::<T>(layout, (self.address(), self.num_bytes()), first, self.memory())?;
         Ok(TensorMap { bytes, memory: self.memory().clone(), access: Access::Read, view: PhantomData })
     }
 }
@@ -162,7 +163,7 @@ impl<'a> ViewMut<'a, u8> {
         first: u64,
         layout: &TensorLayout,
     ) -> Result<TensorMap<'a, T>, Error> {
-        let bytes = encode::<T>(layout, self.address() + first, self.num_bytes() - first as usize, self.memory())?;
+        let bytes = encode::<T>(layout, (self.address(), self.num_bytes()), first, self.memory())?;
         Ok(TensorMap { bytes, memory: self.memory().clone(), access: Access::Write, view: PhantomData })
     }
 }
@@ -173,7 +174,7 @@ impl<'a, T: Element + lang::Element> ViewMut<'a, T> {
     /// # Errors
     /// As [`View::tensor_map`].
     pub fn into_tensor_map(self, layout: &TensorLayout) -> Result<TensorMap<'a, T>, Error> {
-        let bytes = encode::<T>(layout, self.address(), self.num_bytes(), self.memory())?;
+        let bytes = encode::<T>(layout, (self.address(), self.num_bytes()), 0, self.memory())?;
         Ok(TensorMap { bytes, memory: self.memory().clone(), access: Access::Write, view: PhantomData })
     }
 }
@@ -211,3 +212,6 @@ impl<T: Element> fmt::Debug for TensorMap<'_, T> {
         f.debug_struct("TensorMap").field("access", &self.access).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

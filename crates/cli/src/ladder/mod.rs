@@ -30,7 +30,8 @@ pub(crate) struct Ladder {
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Elements, or MxNxK for products of matrices; unless given what the ladder was measured with.
+    /// Elements; MxNxK for products of matrices; PxD for convolutions, the catalogue's problem P made D times smaller. Unless given
+    /// what the ladder was measured with.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     size: Option<String>,
     /// The element type; unless given the first of the ladder's.

@@ -13,6 +13,7 @@ use super::spec::Spec;
 pub(super) struct Tensor {
     /// The array.
     pub(super) array: Box<Spec>,
+    element: Option<TensorType>,
     dims: Option<Vec<u64>>,
     strides: Option<Vec<u64>>,
     steps: Option<Vec<u32>>,
@@ -28,7 +29,24 @@ pub(super) struct Tensor {
 }
 
 const FORM: &str = "tensormap=ARRAY;box=SHAPE (or ;lower=;upper=;channels=;pixels=), then ;dims= ;strides= ;steps= ;swizzle=32|64|128 \
-                    ;interleave=16|32 ;l2=64|128|256 ;fill=nan";
+                    ;interleave=16|32 ;l2=64|128|256 ;fill=nan ;type=tf32 (or another)";
+
+/// Element types by their names; those that are not an array's own say what loads make of its elements.
+const TYPES: [(&str, TensorType); 13] = [
+    ("u8", TensorType::U8),
+    ("u16", TensorType::U16),
+    ("u32", TensorType::U32),
+    ("i32", TensorType::I32),
+    ("u64", TensorType::U64),
+    ("i64", TensorType::I64),
+    ("f16", TensorType::F16),
+    ("bf16", TensorType::Bf16),
+    ("f32", TensorType::F32),
+    ("f32_ftz", TensorType::F32Ftz),
+    ("f64", TensorType::F64),
+    ("tf32", TensorType::Tf32),
+    ("tf32_ftz", TensorType::Tf32Ftz),
+];
 
 impl Tensor {
     /// Reads what follows `tensormap=`.
@@ -41,6 +59,7 @@ impl Tensor {
         };
         let mut this = Self {
             array,
+            element: None,
             dims: None,
             strides: None,
             steps: None,
@@ -54,13 +73,18 @@ impl Tensor {
             l2_promotion: L2Promotion::None,
             fill: Fill::Zero,
         };
+        let mut names = Vec::new();
         for field in fields {
             let (name, value) = field.split_once('=').ok_or_else(|| format!("'{field}': expected {FORM}"))?;
             this.set(name, value)?;
+            if names.contains(&name) {
+                return Err(format!("'{name}=' stands there twice"));
+            }
+            names.push(name);
         }
-        let is_im2col =
-            this.lower.is_some() && this.upper.is_some() && this.channels.is_some() && this.pixels.is_some();
-        if this.box_dims.is_some() == is_im2col {
+        // A box, or all that columns need: not a part of both.
+        let of_columns = [this.lower.is_some(), this.upper.is_some(), this.channels.is_some(), this.pixels.is_some()];
+        if of_columns != [this.box_dims.is_none(); 4] {
             return Err(format!("expected {FORM}"));
         }
         Ok(this)
@@ -88,6 +112,7 @@ impl Tensor {
                     [("64", L2Promotion::Bytes64), ("128", L2Promotion::Bytes128), ("256", L2Promotion::Bytes256)];
                 self.l2_promotion = one_of(name, value, &known)?;
             }
+            "type" => self.element = Some(one_of(name, value, &TYPES)?),
             "fill" => self.fill = one_of(name, value, &[("nan", Fill::NanRequestZeroFma), ("zero", Fill::Zero)])?,
             other => return Err(format!("unknown field '{other}=': expected {FORM}")),
         }
@@ -96,7 +121,11 @@ impl Tensor {
 
     /// The map of an array at an address, as a kernel takes it.
     pub(super) fn encode(&self, address: u64, dtype: Dtype, shape: &[u64]) -> Result<[u8; 128], String> {
-        let element = element(dtype)?;
+        let own = element(dtype)?;
+        let element = self.element.unwrap_or(own);
+        if element.bytes() != own.bytes() {
+            return Err(format!("type= has elements of {} bytes, the array's have {}", element.bytes(), own.bytes()));
+        }
         let dims = self.dims.clone().unwrap_or_else(|| shape.iter().rev().copied().collect());
         let dense = || {
             let size = u64::from(element.bytes());
@@ -204,10 +233,19 @@ mod tests {
         refused("u32=1;box=4", "takes an array");
         refused("in=a.npy", "expected tensormap=");
         refused("in=a.npy;box=4;lower=1;upper=1;channels=4;pixels=4", "expected tensormap=");
+        refused("in=a.npy;box=4;lower=1", "expected tensormap=");
+        refused("in=a.npy;box=4;pixels=4", "expected tensormap=");
+        refused("in=a.npy;box=4;box=8", "'box=' stands there twice");
+        refused("in=a.npy;box=4;type=f8", "type=f8: expected u8, ");
         refused("in=a.npy;box=4x-1", "'-1' is not such a number");
         refused("in=a.npy;box=4;swizzle=16", "expected 32, 64, 128");
         refused("in=a.npy;box=4;colour=red", "unknown field 'colour='");
         let rows = Tensor::parse("in=a.npy;box=4x6").unwrap();
         assert!(rows.encode(0, Dtype::F32, &[8, 8]).unwrap_err().contains("multiple of 16"));
+        let singles = Tensor::parse("in=a.npy;box=4x8;type=tf32").unwrap();
+        assert!(singles.encode(0, Dtype::F32, &[8, 8]).is_ok());
+        assert!(
+            singles.encode(0, Dtype::F16, &[8, 8]).unwrap_err().contains("elements of 4 bytes, the array's have 2")
+        );
     }
 }

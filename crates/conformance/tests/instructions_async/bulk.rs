@@ -190,6 +190,7 @@ fn forms_that_do_not_exist_are_refused() {
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.and.u32 [%out], [tile], 16;",
         "cp.async.bulk.tensor.2d.1d.global.shared::cta.bulk_group [%in, {%n, %n}], [tile];",
         "cp.async.bulk.wait_group -1;",
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.L2::cache_hint [tile], [tile], 16, [bar], %in;",
     ] {
         let body = with_barrier(line);
         let proof = Proof { body: &body, threads: 32, input: &[0; 16], output_bytes: 16 };

@@ -208,6 +208,11 @@ fn forms_that_do_not_exist_are_refused() {
         "mbarrier.test_wait.shared::cluster.b64 %p, [bar], %state;",
         "mbarrier.init.shared.b64 [bar];",
         "mbarrier.leave.shared.b64 [bar];",
+        "mbarrier.arrive.release.shared.b64 _, [bar];",
+        "mbarrier.arrive.cta.shared.b64 _, [bar];",
+        "mbarrier.arrive.noComplete.relaxed.cta.shared.b64 _, [bar], 1;",
+        "mbarrier.expect_tx.relaxed.shared.b64 [bar], 16;",
+        "mbarrier.try_wait.acquire.shared.b64 %p, [bar], %state;",
     ] {
         let body = format!(".shared .align 8 .b64 bar;\n.reg .b64 %state;\n.reg .pred %p;\n{line}");
         let proof = Proof { body: &body, threads: 32, input: &[0; 16], output_bytes: 16 };

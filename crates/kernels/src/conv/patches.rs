@@ -259,6 +259,36 @@ fn bring_filters(dtype: Dtype, shape: &Shape, roles: &Roles, filters: Global<u8>
     });
 }
 
+/// The results of all images in tiles of pixels, one after the other.
+struct Tiles {
+    /// Rows and columns of an image's results.
+    size: [Val<u32>; 2],
+    /// Tiles of an image: down, and across.
+    of_image: [Val<u32>; 2],
+    /// Pixels of a tile.
+    pixels: [u32; 2],
+    /// Tiles of all images.
+    end: Val<u32>,
+}
+
+impl Tiles {
+    /// Of so many images, whose results have `pixels` pixels in rows of `width`.
+    fn new(num_images: Val<u32>, pixels: Val<u32>, width: Val<u32>, tile: PatchTile) -> Self {
+        let size = [pixels / width, width];
+        let pixels = tile.pixels();
+        let of_image = [0, 1].map(|i| (size[i] - 1) / pixels[i] + 1);
+        Self { size, of_image, pixels, end: num_images * of_image[0] * of_image[1] }
+    }
+
+    /// The image of a tile, and its first row and column there.
+    fn place(&self, number: Val<u32>) -> (Val<u32>, [Val<u32>; 2]) {
+        let [down, across] = self.of_image;
+        let rest = number / across;
+        let image = rest / down;
+        (image, [(rest - image * down) * self.pixels[0], (number - rest * across) * self.pixels[1]])
+    }
+}
+
 /// Each block computes the results of its filters in tile after tile.
 pub(super) fn patches(configuration: &Configuration) -> Convolution {
     let Configuration { dtype, geometry, tile, filters: num_filters, ending } = configuration.clone();
@@ -298,26 +328,20 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
         bring_filters(dtype, &shape, &roles, filters, weights);
         // Tiles
         let (m, n, num_images, width) = (sizes.at(0), sizes.at(1), sizes.at(6), image.at(2));
-        let height = if geometry.order == Order::ChannelsFirst { n } else { m } / width;
-        let [tile_rows, tile_columns] = tile.pixels();
-        let tiles = [(height - 1) / tile_rows + 1, (width - 1) / tile_columns + 1];
-        let (end, next) = (num_images * tiles[0] * tiles[1], grid_dim().x / of_filters);
-        let place = |number: Val<u32>| {
-            let rest = number / tiles[1];
-            let image = rest / tiles[0];
-            (image, [(rest - image * tiles[0]) * tile_rows, (number - rest * tiles[1]) * tile_columns])
-        };
+        let pixels = if geometry.order == Order::ChannelsFirst { n } else { m };
+        let tiles = Tiles::new(num_images, pixels, width, tile);
+        let next = grid_dim().x / of_filters;
         let bring = |number: Val<u32>, stage: Val<u32>| {
-            let (image, first) = place(number);
-            when(number.lt(end), || images.bring(&shape, tile.threads(), image, first, patch.at(stage)));
+            let (image, first) = tiles.place(number);
+            when(number.lt(tiles.end), || images.bring(&shape, tile.threads(), image, first, patch.at(stage)));
             if is_copied(dtype) {
                 commit_copies();
             }
         };
         let stage = var(0_u32);
         bring(first_block, stage.get());
-        range(first_block, end, next, |number| {
-            let (image_idx, first) = place(number);
+        range(first_block, tiles.end, next, |number| {
+            let (image_idx, first) = tiles.place(number);
             let (current, free) = (stage.get(), Val::<u32>::constant(of_patch) - stage.get());
             // Behind it the patch is there, for all threads, and the one before may be overwritten.
             if is_copied(dtype) {
@@ -334,6 +358,7 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
             let position = Position { flat: image_idx, each: [none, image_idx, none] };
             let finish = Finish::<f32>::new(&ending, outputs, [m, n], position);
             let x = first[1] + roles.column;
+            let [height, width] = tiles.size;
             for (j, sums) in (0..ROWS).zip(sums.sums.chunks_exact(FILTERS as usize)) {
                 let y = first[0] + roles.row + j;
                 when(y.lt(height) & x.lt(width), || roles.store(&finish, geometry.order, sums, y * width + x));

@@ -297,12 +297,13 @@ impl TensorMap {
         self.check_inner(channels * self.element.bytes(), "the channels of a pixel in bytes")
     }
 
-    /// The first and the last byte that the tensor has, the last one exclusive.
+    /// The first and the last byte that the tensor has, the last one exclusive, of a map that keeps the rules; the largest
+    /// address if it ends behind that.
     #[must_use]
     pub fn extent(&self) -> (u64, u64) {
-        let steps = self.strides.iter().zip(&self.dims[1..]).map(|(stride, size)| stride * (size - 1));
-        let row = self.dims[0] * u64::from(self.element.bytes());
-        (self.address, self.address + steps.sum::<u64>() + row)
+        let row = self.dims[0].saturating_mul(self.element.bytes().into());
+        let steps = self.strides.iter().zip(&self.dims[1..]).map(|(stride, size)| stride.saturating_mul(size - 1));
+        (self.address, steps.fold(self.address.saturating_add(row), u64::saturating_add))
     }
 }
 
@@ -374,6 +375,8 @@ pub(crate) mod tests {
     fn the_extent_ends_behind_the_last_element() {
         let map = TensorMap { dims: vec![10, 3], strides: vec![32], ..matrix() };
         assert_eq!(map.extent(), (0x1000, 0x1000 + 64 + 20));
+        let map = TensorMap { dims: vec![10, 1 << 32], strides: vec![(1 << 40) - 16], ..matrix() };
+        assert_eq!(map.extent(), (0x1000, u64::MAX));
     }
 
     #[test]

@@ -227,7 +227,8 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if inst.has("sp") || inst.modifiers.iter().any(|m| m.starts_with("sp::")) {
         return Err(d.unsupported(inst, "sparse matrices"));
     }
-    let known = ["sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "s4", "u4", "b1", "rn", "rz", "rm", "rp"];
+    let known =
+        ["sync", "aligned", "row", "col", "satfinite", "xor", "and", "popc", "s4", "u4", "b1", "rn", "rz", "rm", "rp"];
     d.expect_modifiers(inst, &[&known[..], &SHAPES].concat())?;
     d.expect_operands(inst, 4)?;
     let size = shape(inst).ok_or_else(|| d.unsupported(inst, "no such shape"))?;

@@ -88,13 +88,17 @@ fn launch_of(tile: Tile) -> impl Fn(usize) -> LaunchConfig {
 
 /// What a size of the ladder says.
 pub const SIZES: Numbers = Numbers {
-    form: "N or MxNxK with numbers from 1 to 32768",
-    complete: |numbers| match *numbers {
-        [n] => Some([n; 3]),
-        [m, n, k] => Some([m, n, k]),
-        _ => None,
+    form: "N or MxNxK with numbers from 1 to 1048575, and 2^30 elements a matrix at most",
+    complete: |numbers| {
+        let [m, n, k] = match *numbers {
+            [n] => [n; 3],
+            [m, n, k] => [m, n, k],
+            _ => return None,
+        };
+        let fits = [(m, n), (m, k), (n, k)].into_iter().all(|(a, b)| a.saturating_mul(b) <= 1 << 30);
+        fits.then_some([m, n, k])
     },
-    most: [32768; 3],
+    most: [(1 << 20) - 1; 3],
     shown: 3,
 };
 

@@ -75,7 +75,7 @@ impl WgmmaTile {
     /// Rows of a block.
     #[must_use]
     pub const fn rows(self) -> u32 {
-        64 * self.consumers
+        64_u32.saturating_mul(self.consumers)
     }
 
     /// Steps of the sums that a stage has, for elements of so many bytes.
@@ -114,25 +114,27 @@ impl WgmmaTile {
     /// # Errors
     /// The broken rule, in words.
     pub fn validate(self) -> Result<(), String> {
+        const FIT: &str = "stages and result fit 226 KiB of shared memory";
+        // Beyond them, what shared memory holds might not fit its count.
+        let is_small = self.panels <= 32 && self.stages <= 32;
         let rules = [
             ((1..=2).contains(&self.consumers), "one or two warpgroups multiply"),
             ((1..=2).contains(&self.cluster), "a cluster has one or two blocks"),
             ((1..=2).contains(&self.split), "one or two blocks share a tile's sums"),
             (self.cluster == 1 || self.split == 1, "blocks share columns, or a tile"),
             (
-                self.columns.is_multiple_of(8 * self.cluster) && (8..=256).contains(&self.columns),
+                self.columns.is_multiple_of(8_u32.saturating_mul(self.cluster)) && (8..=256).contains(&self.columns),
                 "columns are a multiple of 8 a block of the cluster, up to 256",
             ),
             (self.panels >= 1, "a stage has a panel"),
             (self.stages >= 2, "there are two stages at least"),
             (self.band >= 1, "a band has a row"),
-            // Less a KiB for barriers.
-            (self.shared_bytes() <= 226 << 10, "stages and result fit 226 KiB of shared memory"),
+            (is_small, FIT),
         ];
-        match rules.iter().find(|(holds, _)| !holds) {
-            Some((_, rule)) => Err(format!("{self}: {rule}")),
-            None => Ok(()),
-        }
+        // Less a KiB for barriers; counted only of numbers that keep the other rules.
+        let fits = || if self.shared_bytes() <= 226 << 10 { Ok(()) } else { Err(FIT) };
+        let broken = rules.iter().find(|(holds, _)| !holds);
+        broken.map_or_else(fits, |(_, rule)| Err(*rule)).map_err(|rule| format!("{self}: {rule}"))
     }
 }
 
@@ -161,5 +163,13 @@ mod tests {
         }
         let broken = WgmmaTile { stages: 4, ..WgmmaTile::LARGE };
         assert!(broken.validate().expect_err("too much shared memory").contains("226 KiB"));
+        for absurd in [
+            WgmmaTile { stages: u32::MAX, ..WgmmaTile::LARGE },
+            WgmmaTile { stages: 1 << 22, panels: 1 << 10, ..WgmmaTile::LARGE },
+            WgmmaTile { consumers: 1 << 31, ..WgmmaTile::LARGE },
+            WgmmaTile { cluster: 0, ..WgmmaTile::LARGE },
+        ] {
+            assert!(absurd.validate().is_err());
+        }
     }
 }
