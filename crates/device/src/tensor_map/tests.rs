@@ -121,7 +121,11 @@ fn the_same_maps_are_refused_on_every_device() {
         ("no box", false, |map| map.mode = MapMode::Tile { box_dims: vec![32, 0, 1] }),
         ("a box of 257", false, |map| map.mode = MapMode::Tile { box_dims: vec![32, 257, 1] }),
         ("a box of 256", true, |map| map.mode = MapMode::Tile { box_dims: vec![32, 256, 1] }),
-        ("a box beyond shared memory", true, |map| map.mode = MapMode::Tile { box_dims: vec![32, 256, 256] }),
+        ("228 KiB", true, |map| map.mode = MapMode::Tile { box_dims: vec![32, 228, 16] }),
+        ("more than 228 KiB", false, |map| map.mode = MapMode::Tile { box_dims: vec![32, 229, 16] }),
+        ("more than 228 KiB in steps of two", true, |map| {
+            (map.mode, map.element_strides[2]) = (MapMode::Tile { box_dims: vec![32, 228, 33] }, 2);
+        }),
         ("a row of 8 bytes", false, |map| map.mode = MapMode::Tile { box_dims: vec![4, 8, 1] }),
         ("a row of 24 bytes", false, |map| map.mode = MapMode::Tile { box_dims: vec![12, 8, 1] }),
         ("a row beyond its swizzle", false, |map| map.swizzle = MapSwizzle::Bytes32),
@@ -137,7 +141,9 @@ fn the_same_maps_are_refused_on_every_device() {
             map.mode = MapMode::Tile { box_dims: vec![8, 8, 1] };
         }),
         ("slices of 16 bytes", true, |map| map.interleave = Interleave::Bytes16),
-        ("slices of 32 bytes unswizzled", false, |map| map.interleave = Interleave::Bytes32),
+        ("8 bytes of slices", false, |map| {
+            (map.interleave, map.mode) = (Interleave::Bytes16, MapMode::Tile { box_dims: vec![4, 8, 1] });
+        }),
         ("slices of 32 bytes", true, |map| (map.interleave, map.swizzle) = (Interleave::Bytes32, MapSwizzle::Bytes32)),
         ("slices of 32 bytes at 16", false, |map| {
             (map.interleave, map.swizzle) = (Interleave::Bytes32, MapSwizzle::Bytes32);
@@ -150,7 +156,9 @@ fn the_same_maps_are_refused_on_every_device() {
     ];
     let images: &[(&str, bool, MapMode)] = &[
         ("columns", true, columns(-1, 1, 32, 64)),
-        ("columns of one pixel", true, columns(-128, -128 + 121, 32, 1)),
+        ("a box of one pixel", true, columns(7, 0, 32, 1)),
+        ("more than 228 KiB", false, columns(0, 0, 256, 457)),
+        ("228 KiB", true, columns(0, 0, 256, 456)),
         ("a corner below", false, columns(-129, 0, 32, 64)),
         ("a corner above", false, columns(0, 128, 32, 64)),
         ("an empty box", false, columns(0, -8, 32, 64)),

@@ -201,8 +201,15 @@ fn check(holds: bool, what: impl Into<String>, found: impl ToString, expected: &
     Err(TensorMapError { what: what.into(), found: found.to_string(), expected: expected.to_owned() })
 }
 
+/// A copy fits the shared memory of a multiprocessor. The driver's documents do not say so; an H200's takes 228 KiB and no more
+/// (driver 580, 2026-11-21).
+fn check_shared(bytes: u64) -> Result<(), TensorMapError> {
+    check(bytes <= 228 << 10, "what one copy moves in bytes", bytes, "at most 233472")
+}
+
 impl TensorMap {
-    /// Compares with the rules that the driver keeps.
+    /// Compares with the rules that the driver keeps, and with one of its documents that it does not: 32 bytes of swizzle for
+    /// channels in slices of 32 bytes.
     ///
     /// # Errors
     /// The first rule that does not hold.
@@ -262,13 +269,17 @@ impl TensorMap {
         for (dim, size) in box_dims.iter().enumerate() {
             check((1..=256).contains(size), format!("dimension {dim} of the box"), size, "1 to 256")?;
         }
-        self.check_inner(box_dims[0] * self.element.bytes(), "the innermost dimension of the box in bytes")
+        let row = box_dims[0] * self.element.bytes();
+        self.check_inner(row, "the innermost dimension of the box in bytes")?;
+        // As the driver counts, though a copy moves the last step of an odd box, too.
+        let rows = box_dims[1..].iter().zip(&self.element_strides[1..]).map(|(size, step)| u64::from(size / step));
+        check_shared(u64::from(row) * rows.product::<u64>())
     }
 
     fn check_inner(&self, bytes: u32, what: &str) -> Result<(), TensorMapError> {
+        check(bytes.is_multiple_of(16), what, bytes, "a multiple of 16")?;
         match self.interleave {
             Interleave::None => {
-                check(bytes.is_multiple_of(16), what, bytes, "a multiple of 16")?;
                 let Some(most) = self.swizzle.row_bytes() else { return Ok(()) };
                 check(bytes <= most, what, bytes, &format!("at most the {most} of the swizzle"))
             }
@@ -292,9 +303,14 @@ impl TensorMap {
                 check((least..=most).contains(offset), "an offset of a corner", offset, &expected)?;
             }
         }
+        for ((size, lower), upper) in self.dims[1..].iter().zip(corners[0]).zip(corners[1]) {
+            let pixels = i128::from(*size) + i128::from(*upper) - i128::from(*lower);
+            check(pixels > 0, "the pixels between the corners", pixels, "one at least in each dimension")?;
+        }
         check((1..=256).contains(&channels), "the number of channels a pixel", channels, "1 to 256")?;
         check((1..=1024).contains(&pixels), "the number of pixels a column", pixels, "1 to 1024")?;
-        self.check_inner(channels * self.element.bytes(), "the channels of a pixel in bytes")
+        self.check_inner(channels * self.element.bytes(), "the channels of a pixel in bytes")?;
+        check_shared(u64::from(channels * self.element.bytes()) * u64::from(pixels))
     }
 
     /// The first and the last byte that the tensor has, the last one exclusive, of a map that keeps the rules; the largest
@@ -332,7 +348,7 @@ pub(crate) mod tests {
             strides: vec![128, 128 * 20, 128 * 200, 128 * 800],
             mode: MapMode::Im2col {
                 lower: vec![-1, -16, 3],
-                upper: vec![1, 15, -2],
+                upper: vec![1, 15, 2],
                 channels_per_pixel: 64,
                 pixels_per_column: 1024,
             },
@@ -369,6 +385,9 @@ pub(crate) mod tests {
         let mut map = image();
         map.mode = MapMode::Im2col { lower: vec![0, 0, 16], upper: vec![0; 3], channels_per_pixel: 64, pixels_per_column: 1 };
         assert!(map.encode().is_err());
+        let mut map = image();
+        map.mode = MapMode::Im2col { lower: vec![0, 1, 0], upper: vec![0, -9, 0], channels_per_pixel: 64, pixels_per_column: 1 };
+        assert!(map.encode().expect_err("an empty box").to_string().contains("between the corners is 0"));
     }
 
     #[test]
