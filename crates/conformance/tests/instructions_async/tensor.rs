@@ -229,16 +229,18 @@ fn the_fill_may_be_a_number_that_is_none() {
 }
 
 #[test]
-fn loads_of_rounded_types_round_and_flush() {
+fn loads_of_rounded_types_round() {
     // Ten bits of fraction are left: of two neighbours the nearer one, of two equally near ones the one whose last bit is 0.
     let rounded = |value: f32| {
-        if !value.is_finite() {
+        if value.is_nan() {
+            return f32::from_bits(0x7fff_e000);
+        }
+        if value.is_infinite() {
             return value;
         }
         let step = 2f64.powi((f64::from(value.abs()).log2().floor() as i32).max(-126) - 10);
         ((f64::from(value) / step).round_ties_even() * step) as f32
     };
-    let flushed = |value: f32| if value.is_subnormal() { 0f32.copysign(value) } else { value };
     let map = |element| map(element, &[64], &[], &[64]);
     let mut values: Vec<f32> = bytes(4 * 44, 8).chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
     values.extend([
@@ -258,7 +260,7 @@ fn loads_of_rounded_types_round_and_flush() {
     let global: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     type Expected<'a> = &'a dyn Fn(f32) -> f32;
     let cases: [(TensorType, Expected<'_>); 3] =
-        [(TensorType::Tf32, &rounded), (TensorType::F32Ftz, &flushed), (TensorType::Tf32Ftz, &|v| rounded(flushed(v)))];
+        [(TensorType::Tf32, &rounded), (TensorType::F32Ftz, &|value| value), (TensorType::Tf32Ftz, &rounded)];
     for (element, expected) in cases {
         let run = run(&map(element), &global, &[0], &[], None);
         assert!(run.report.findings.is_empty(), "{:#?}", run.report.findings);

@@ -90,11 +90,11 @@ fn loads_through_maps_of_rounded_types_give_the_same_bits_on_every_device() {
 /// What a load makes of an element.
 fn loaded(element: TensorType, bits: u32) -> u32 {
     let value = f32::from_bits(bits);
-    let flushes = matches!(element, TensorType::F32Ftz | TensorType::Tf32Ftz);
-    let rounds = matches!(element, TensorType::Tf32 | TensorType::Tf32Ftz);
-    let bits = if flushes && value.is_subnormal() { bits & 0x8000_0000 } else { bits };
-    if !rounds || !value.is_finite() {
+    if !matches!(element, TensorType::Tf32 | TensorType::Tf32Ftz) || value.is_infinite() {
         return bits;
+    }
+    if value.is_nan() {
+        return 0x7fff_e000;
     }
     let (low, down) = (bits & 0x1fff, bits & !0x1fff);
     if low > 0x1000 || low == 0x1000 && down & 0x2000 != 0 { down + 0x2000 } else { down }

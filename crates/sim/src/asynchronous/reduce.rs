@@ -4,6 +4,7 @@ use warpfold_ptx::{Instruction, ScalarType as T};
 
 use super::bytes;
 use crate::Error;
+use crate::alu::float::finish::canonical;
 use crate::decode::Decoder;
 use crate::exec::machine::GlobalView;
 
@@ -36,6 +37,9 @@ const OPERATIONS: [(&str, Operation); 8] = [
 pub(crate) struct Reduction {
     operation: Operation,
     ty: T,
+    /// Subnormal numbers of `.f32` become zeros: in copies of a line always, in those of a tensor where its map says so (an H200,
+    /// driver 580, 2026-11-21).
+    flushes: bool,
 }
 
 macro_rules! integer {
@@ -92,14 +96,16 @@ impl Reduction {
         if !fits || inst.has("noftz") != is_half {
             return Err(d.invalid(inst, "no such reduction of this type"));
         }
-        Ok(Self { operation, ty })
+        Ok(Self { operation, ty, flushes: true })
     }
 
     /// The reduction that `red.async` names.
     pub(super) fn of_thread(d: &Decoder, inst: &Instruction) -> Result<Self, Error> {
         // ptxas takes a sum of .s64, too, which is that of .u64.
         match Self::decode(d, inst, false) {
-            Err(_) if inst.has("add") && d.ty(inst, 0)? == T::S64 => Ok(Self { operation: Operation::Add, ty: T::U64 }),
+            Err(_) if inst.has("add") && d.ty(inst, 0)? == T::S64 => {
+                Ok(Self { operation: Operation::Add, ty: T::U64, flushes: true })
+            }
             other => other,
         }
     }
@@ -108,7 +114,7 @@ impl Reduction {
     pub(super) fn of_tensor(d: &Decoder, inst: &Instruction) -> Result<Self, Error> {
         let named = OPERATIONS.iter().find(|(name, _)| inst.has(name));
         let Some(&(_, operation)) = named else { return Err(d.invalid(inst, "a reduction is missing")) };
-        Ok(Self { operation, ty: T::B32 })
+        Ok(Self { operation, ty: T::B32, flushes: false })
     }
 
     /// The same on the elements of a tensor; `None` if they have no such reduction.
@@ -126,9 +132,10 @@ impl Reduction {
             E::I64 => T::S64,
             E::F16 => T::F16,
             E::Bf16 => T::Bf16,
-            E::F32 | E::F32Ftz => T::F32,
+            // Sums of TF32 are those of `.f32`, and are not rounded.
+            E::F32 | E::F32Ftz | E::Tf32 | E::Tf32Ftz => T::F32,
             E::F64 => T::F64,
-            E::U8 | E::U16 | E::Tf32 | E::Tf32Ftz => return None,
+            E::U8 | E::U16 => return None,
         };
         let is_float = matches!(ty, T::F16 | T::Bf16 | T::F32 | T::F64);
         let fits = match self.operation {
@@ -137,7 +144,8 @@ impl Reduction {
             O::Inc | O::Dec => ty == T::U32,
             O::And | O::Or | O::Xor => !is_float,
         };
-        fits.then_some(Self { ty, ..self })
+        let flushes = matches!(element, E::F32Ftz | E::Tf32Ftz);
+        fits.then_some(Self { ty, flushes, ..self })
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "elements are cut to their type")]
@@ -156,10 +164,9 @@ impl Reduction {
                 u64::from(float(op, a.to_f32(), b.to_f32(), half::bf16::from_f32).to_bits())
             }
             T::F32 => {
-                // Subnormal inputs and results become zeros.
-                let flush = |v: f32| if v.is_subnormal() { 0f32.copysign(v) } else { v };
+                let flush = |v: f32| if self.flushes && v.is_subnormal() { 0f32.copysign(v) } else { v };
                 let (a, b) = (flush(f32::from_bits(old as u32)), flush(f32::from_bits(new as u32)));
-                u64::from(flush(a + b).to_bits())
+                u64::from(canonical(flush(a + b)))
             }
             T::F64 => (f64::from_bits(old) + f64::from_bits(new)).to_bits(),
             _ => integer!(u32, op, old, new),
@@ -212,4 +219,31 @@ fn float<H>(op: Operation, a: f32, b: f32, round: impl Fn(f32) -> H) -> H {
         }
         _ => a + b,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor_map::TensorType;
+
+    #[test]
+    fn sums_of_a_tensor_flush_where_its_map_says_so_and_are_not_rounded() {
+        let add = Reduction { operation: Operation::Add, ty: T::B32, flushes: false };
+        for (element, flushed) in [
+            (TensorType::F32, [0x0000_1001, 0x8040_0000]),
+            (TensorType::Tf32, [0x0000_1001, 0x8040_0000]),
+            (TensorType::F32Ftz, [0, 0x8000_0000]),
+            (TensorType::Tf32Ftz, [0, 0x8000_0000]),
+        ] {
+            let sum = add.on(element).expect("there are sums");
+            let of = |bits: u32| {
+                let mut to = (-0.0_f32).to_bits().to_le_bytes();
+                sum.apply(&mut to, &bits.to_le_bytes());
+                u32::from_le_bytes(to)
+            };
+            assert_eq!([0x0000_1001, 0x8040_0000].map(of), flushed, "{element:?}");
+            assert_eq!([0x3dcc_cccd, 0x7f80_0001].map(of), [0x3dcc_cccd, 0x7fff_ffff], "{element:?}");
+        }
+        assert_eq!(Reduction { operation: Operation::Min, ..add }.on(TensorType::F32), None);
+    }
 }

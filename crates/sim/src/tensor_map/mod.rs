@@ -17,7 +17,7 @@ pub enum TensorType {
     I64,
     F16,
     F32,
-    /// `f32` whose subnormal numbers are loaded as zeros.
+    /// `f32` whose subnormal numbers are zeros where copies add them up.
     F32Ftz,
     F64,
     Bf16,
@@ -50,26 +50,21 @@ impl TensorType {
 
     /// What a load makes of the elements in `bytes`.
     ///
-    /// NOTE: how TF32 is rounded is not documented; to nearest, ties to even, with infinities and NaNs left alone, is what others
-    /// have found of hardware (Triton's interpreter of tensor descriptors does the same).
+    /// NOTE: documents do not say how TF32 is rounded, nor what is flushed. An H200 rounds to nearest, ties to even, makes one NaN
+    /// of all, and loads subnormal numbers as they are through every type: only sums flush them (driver 580, 2026-11-21).
     pub(crate) fn loaded(self, bytes: &mut [u8]) {
-        let (flushes, rounds) = match self {
-            Self::F32Ftz => (true, false),
-            Self::Tf32 => (false, true),
-            Self::Tf32Ftz => (true, true),
-            Self::U8 | Self::U16 | Self::U32 | Self::I32 | Self::U64 | Self::I64 => return,
-            Self::F16 | Self::F32 | Self::F64 | Self::Bf16 => return,
-        };
+        if !matches!(self, Self::Tf32 | Self::Tf32Ftz) {
+            return;
+        }
         for element in bytes.as_chunks_mut::<4>().0 {
-            let mut bits = u32::from_le_bytes(*element);
+            let bits = u32::from_le_bytes(*element);
             let value = f32::from_bits(bits);
-            if flushes && value.is_subnormal() {
-                bits &= 1 << 31;
-            }
-            if rounds && value.is_finite() {
-                bits = (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff;
-            }
-            *element = bits.to_le_bytes();
+            let rounded = match value {
+                _ if value.is_nan() => 0x7fff_e000,
+                _ if value.is_infinite() => bits,
+                _ => (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff,
+            };
+            *element = rounded.to_le_bytes();
         }
     }
 }
@@ -399,24 +394,26 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn loads_round_and_flush_as_the_type_says() {
+    fn loads_round_as_the_type_says() {
         let check = |element: TensorType, before: u32, after: u32| {
             let mut bytes = before.to_le_bytes();
             element.loaded(&mut bytes);
             assert_eq!(u32::from_le_bytes(bytes), after, "{element:?} {before:#x}");
         };
         for element in [TensorType::Tf32, TensorType::Tf32Ftz] {
-            // Ties go to even, carries reach the exponent, and what is not finite stays.
+            // Ties go to even, carries reach the exponent, infinities stay, and a NaN is the one of all.
             check(element, 0x3f80_1000, 0x3f80_0000);
             check(element, 0x3f80_3000, 0x3f80_4000);
             check(element, 0xbf80_1001, 0xbf80_2000);
             check(element, 0x3fff_ffff, 0x4000_0000);
-            check(element, 0x7f80_0001, 0x7f80_0001);
+            check(element, 0x7f80_0001, 0x7fff_e000);
+            check(element, 0xffff_ffff, 0x7fff_e000);
+            check(element, 0x0000_1001, 0x0000_2000);
             check(element, 0xff80_0000, 0xff80_0000);
         }
         check(TensorType::Tf32, 0x8040_0000, 0x8040_0000);
-        check(TensorType::Tf32Ftz, 0x8040_0000, 0x8000_0000);
-        check(TensorType::F32Ftz, 0x0000_0001, 0);
+        check(TensorType::Tf32Ftz, 0x8040_0000, 0x8040_0000);
+        check(TensorType::F32Ftz, 0x0000_0001, 0x0000_0001);
         check(TensorType::F32Ftz, 0x3f80_1001, 0x3f80_1001);
         check(TensorType::F32, 0x0000_0001, 0x0000_0001);
     }
