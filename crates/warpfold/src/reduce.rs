@@ -6,7 +6,7 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::ready::{Key, Planned};
 use crate::tensor::Allocated;
-use crate::{Axes, Tensor};
+use crate::{Axes, Queue, Tensor};
 
 macro_rules! methods {
     ($($(#[$doc:meta])* $method:ident $reduction:ident;)*) => {
@@ -214,15 +214,26 @@ pub(crate) fn fold_with(fold: &dyn AnyFold, inputs: &[&Tensor], axes: Axes<'_>) 
     let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
     let addresses: Vec<_> = inputs.iter().map(|input| input.address()).collect();
     let plan = fold.plan(&layouts, &addresses, &axes)?;
-    let outputs = fold.outputs().iter().zip(fold.lens()).map(|(dtype, len)| {
-        let list = (*len > 1).then_some(*len as usize);
-        Allocated::new(&first.queue, *dtype, &shape.iter().copied().chain(list).collect::<Vec<_>>())
-    });
-    let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
+    let mut outputs = allocate_outputs(fold, &first.queue, &shape, None)?;
     let views = inputs.iter().map(|input| input.view()).collect::<Result<_, _>>()?;
     let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
     fold.launch(first.queue.stream(), &plan, views, written, &mut first.queue.workspace())?;
     Ok(outputs.into_iter().map(Allocated::finish).collect())
+}
+
+/// The outputs of a fold with results of a shape, and an axis behind it of the list that each is: of `list`, unless the sink says it.
+pub(crate) fn allocate_outputs(
+    fold: &dyn AnyFold,
+    queue: &Queue,
+    shape: &[usize],
+    list: Option<usize>,
+) -> Result<Vec<Allocated>, Error> {
+    let outputs = fold.outputs().iter().zip(fold.lens());
+    let allocate = |(dtype, len): (&Dtype, &u32)| {
+        let list = list.or((*len > 1).then_some(*len as usize));
+        Allocated::new(queue, *dtype, &shape.iter().copied().chain(list).collect::<Vec<_>>())
+    };
+    outputs.map(allocate).collect()
 }
 
 #[cfg(test)]

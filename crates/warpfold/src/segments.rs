@@ -5,6 +5,7 @@ use warpfold_kernels::reductions::{self, Options, Reduction};
 use warpfold_kernels::{Error, ErrorKind};
 
 use crate::Tensor;
+use crate::reduce::allocate_outputs;
 use crate::tensor::Allocated;
 
 impl Tensor {
@@ -76,11 +77,7 @@ fn fold_segments(
     }
     let (num_segments, queue) = (offsets.len() - 1, &input.queue);
     let plan = fold.plan_segments(&[&input.layout], offsets.dtype, num_segments)?;
-    let outputs = fold.outputs().iter().zip(fold.lens()).map(|(dtype, len)| {
-        let list = list.or((*len > 1).then_some(*len as usize));
-        Allocated::new(queue, *dtype, &std::iter::once(num_segments).chain(list).collect::<Vec<_>>())
-    });
-    let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
+    let mut outputs = allocate_outputs(fold, queue, &[num_segments], list)?;
     let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
     let (stream, mut workspace) = (queue.stream(), queue.workspace());
     fold.launch_segments(stream, &plan, vec![input.view()?], offsets.view()?, written, &mut workspace)?;

@@ -1,6 +1,6 @@
 //! The fold over the threads of a block.
 
-use warpfold_lang::{Registers, lane_id, shfl, sync_threads, warp_id, when, when_else_like};
+use warpfold_lang::{Registers, SharedSpace, lane_id, shfl, sync_threads, warp_id, when, when_else_like};
 
 use super::{Monoid, fold_warp};
 
@@ -20,9 +20,7 @@ pub fn fold_block<M: Monoid>(monoid: M, acc: M::Acc, threads: u32) -> M::Acc {
     if num_warps <= 1 {
         return acc;
     }
-    let of_warps = acc.shared(num_warps);
-    when(lane_id().eq(0), || acc.store(of_warps, warp_id()));
-    sync_threads();
+    let of_warps = left_by_warps(acc, num_warps);
     when_else_like(
         acc,
         warp_id().eq(0),
@@ -49,10 +47,17 @@ pub fn fold_block_for_all<M: Monoid>(monoid: M, acc: M::Acc, threads: u32) -> M:
     let num_warps = threads / 32;
     let mut acc = fold_warp(monoid, acc, 32);
     if num_warps > 1 {
-        let of_warps = acc.shared(num_warps);
-        when(lane_id().eq(0), || acc.store(of_warps, warp_id()));
-        sync_threads();
+        let of_warps = left_by_warps(acc, num_warps);
         acc = fold_warp(monoid, M::Acc::load(of_warps, lane_id() & (num_warps - 1)), num_warps);
     }
     shfl(acc, 0)
+}
+
+/// What the first lanes of all warps have, for each thread of the block.
+#[track_caller]
+fn left_by_warps<A: Registers>(acc: A, num_warps: u32) -> A::Pointers<SharedSpace> {
+    let of_warps = acc.shared(num_warps);
+    when(lane_id().eq(0), || acc.store(of_warps, warp_id()));
+    sync_threads();
+    of_warps
 }

@@ -61,12 +61,11 @@ impl<O: RowOperator> Body<'_, O> {
     }
 
     fn in_registers(&self, groups: u32, exact: bool, early_columns: bool) {
-        let OnChip { lanes, vector, cluster, runs, .. } = *self.shape;
+        let OnChip { lanes, vector, runs, .. } = *self.shape;
         let (team, words, source) = (self.shape.team(), self.memory.words, &self.rowwise.source);
         let rows_a_block = self.shape.rows();
         let own = if rows_a_block == 1 { Val::constant(0) } else { thread_idx().x >> lanes.ilog2() };
-        let block_of_rows = if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x };
-        let row = block_of_rows.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
+        let row = self.number().cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
         let is_row = if rows_a_block == 1 { Val::constant(true) } else { row.lt(words.results()) };
         // Threads beyond the last row compute it as well, so that the lanes of a warp stay together.
         let row = if rows_a_block == 1 { row } else { row.min(words.results() - 1) };
@@ -93,8 +92,8 @@ impl<O: RowOperator> Body<'_, O> {
     }
 
     fn in_pieces(&self, groups: u32, exact: bool, bytes: u32, way: Way) {
-        let OnChip { block, vector, cluster, .. } = *self.shape;
-        let row = (if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x }).cast::<u64>();
+        let OnChip { block, vector, .. } = *self.shape;
+        let row = self.number().cast::<u64>();
         let (of, bases) = (self.of(), self.bases(row));
         // By two groups 1 % less for softmax of 65,536 bf16, by one up to 7 % less for norms with vectors along the row.
         let unroll = if O::IS_HEAVY { 1 } else { 2 };
@@ -171,6 +170,12 @@ impl<O: RowOperator> Body<'_, O> {
             Destination::Global(output.at(i * dtype.bytes()).at(u64::from(at.more) * dtype.bytes()))
         };
         self.memory.outputs.iter().zip(self.rowwise.results()).map(place).collect()
+    }
+
+    /// The number of the cluster, or of the block where it is alone.
+    fn number(&self) -> Val<u32> {
+        let cluster = self.shape.cluster;
+        if cluster > 1 { block_idx().x >> cluster.ilog2() } else { block_idx().x }
     }
 
     fn of(&self) -> Of {
