@@ -13,7 +13,7 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     let x = call.input(0)?;
     let lanes = call.lanes_or_all()?;
     let shape = call.shape_of(&lanes).to_vec();
-    if matches!(call.op, "reproducible-sum" | "l2" | "log-sum" | "log-sum-exp") {
+    if call.op == "reproducible-sum" {
         call.only_floats()?;
     }
     if call.op == "dot" {
@@ -41,14 +41,14 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     })
 }
 
-/// The type of a result: the input's, unless the call names one; a mean of integers is a float that can hold them;
-/// bools are counted.
+/// The type of a result: the input's, unless the call names one; means, roots and logarithms of integers and bools are
+/// `f64`; bools are counted.
 fn result(call: &Call<'_>, input: Dtype) -> Dtype {
-    let is_mean = matches!(call.op, "mean" | "var" | "std" | "mean-var");
+    let is_sum = matches!(call.op, "sum" | "prod" | "l1" | "sum-squares");
     call.options.dtype.unwrap_or(match input {
-        Dtype::Bool if !is_mean => Dtype::I64,
-        d if d.is_float() || !is_mean => d,
-        d if d.bytes() <= 2 => Dtype::F32,
+        d if d.is_float() => d,
+        Dtype::Bool if is_sum => Dtype::I64,
+        d if is_sum => d,
         _ => Dtype::F64,
     })
 }

@@ -6,7 +6,7 @@
 //!
 //! **Result types.** Sums and products of integers keep the type and wrap, those of `bool` are counted in `i64`; so do sums
 //! of magnitudes and of squares. Extremes keep the type. Positions and counts are `i64`, truths `bool`. What divides or
-//! takes roots or logarithms gives floats: of floats their own type, of integers `f32` up to 16 bits and `f64` beyond.
+//! takes roots or logarithms gives floats: of floats their own type, of integers and `bool` `f64`, as NumPy has it.
 //! Eight-bit floats are summed and averaged to `f32`. [`Options::dtype`] chooses another type where something is computed,
 //! not selected; a float becomes an integer as by a [cast](crate::operations::Operation::Cast): cut towards zero.
 //!

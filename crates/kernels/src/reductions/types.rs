@@ -57,7 +57,7 @@ const fn total(from: Dtype) -> Dtype {
 const fn float(from: Dtype) -> Dtype {
     match from {
         Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 => from,
-        Dtype::Bool | Dtype::U8 | Dtype::I8 | Dtype::U16 | Dtype::I16 | Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
-        Dtype::U32 | Dtype::I32 | Dtype::U64 | Dtype::I64 => Dtype::F64,
+        Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
+        _ => Dtype::F64,
     }
 }

@@ -1,6 +1,7 @@
 //! Every reduction of every element type, over sizes around every boundary, against plain loops.
 
 use warpfold_kernels::Dtype;
+use warpfold_kernels::fold::{Cumulative, scan_of};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::reductions::{self, Options, Reduction};
 
@@ -175,6 +176,46 @@ fn every_reduction_of_every_type_is_what_a_plain_loop_gives() {
 }
 
 #[test]
+fn types_of_results_are_those_of_numpy_and_sums_of_integers_keep_theirs() {
+    use Dtype::{Bool, F32, F64, I64};
+    use Reduction as R;
+    // Of truths, of integers, of 8-bit floats, of other floats; where nothing stands, the type of the elements.
+    let table: [(&[R], [Option<Dtype>; 4]); 6] = [
+        (&[R::Sum, R::Product, R::L1, R::SumSquares, R::Dot], [Some(I64), None, Some(F32), None]),
+        (&[R::Mean, R::L2, R::LogSum, R::LogSumExp], [Some(F64), Some(F64), Some(F32), None]),
+        (&[R::Variance, R::StandardDeviation, R::MeanVariance], [Some(F64), Some(F64), Some(F32), None]),
+        (&[R::Min, R::Max, R::MinMax, R::LInf, R::AbsMax, R::TopK], [None; 4]),
+        (&[R::Any, R::All], [Some(Bool); 4]),
+        (&[R::CountNonzero, R::ArgMin, R::ArgMax], [Some(I64); 4]),
+    ];
+    assert_eq!(table.iter().map(|row| row.0.len()).sum::<usize>(), R::ALL.len() - 1, "all but the reproducible sum");
+    let column = |dtype: Dtype| match dtype {
+        Bool => 0,
+        _ if !dtype.is_float() => 1,
+        _ => 2 + usize::from(dtype.bytes() > 1),
+    };
+    for (reduction, row) in table.iter().flat_map(|(reductions, row)| reductions.iter().map(move |r| (*r, row))) {
+        let options = Options { k: (reduction == R::TopK).then_some(1), ..Options::default() };
+        for dtype in Dtype::ALL {
+            let first = row[column(dtype)].unwrap_or(dtype);
+            let expected = match reduction {
+                R::TopK => vec![first, I64],
+                R::MinMax | R::MeanVariance => vec![first; 2],
+                _ => vec![first],
+            };
+            let outputs = reductions::outputs(reduction, &vec![dtype; reduction.inputs()], options).unwrap();
+            assert_eq!(outputs, expected, "{reduction} of {dtype}");
+        }
+    }
+    for dtype in Dtype::ALL {
+        let of = |scan| scan_of(scan, dtype, None).unwrap().outputs().to_vec();
+        let sums = table[0].1[column(dtype)].unwrap_or(dtype);
+        assert_eq!([of(Cumulative::Sum), of(Cumulative::Product)], [[sums], [sums]], "of {dtype}");
+        assert_eq!([of(Cumulative::Max), of(Cumulative::Min)], [[dtype], [dtype]], "of {dtype}");
+    }
+}
+
+#[test]
 fn lists_of_every_type_are_what_sorting_gives() {
     let bench = &mut Bench::new();
     for dtype in Dtype::ALL {
@@ -219,7 +260,8 @@ fn a_result_type_may_be_chosen_where_something_is_computed() {
         (Reduction::L1, Dtype::I8, -128.0, Dtype::I32, Value::Int(38_400)),
         (Reduction::SumSquares, Dtype::I8, -128.0, Dtype::I64, Value::Int(4_915_200)),
         (Reduction::SumSquares, Dtype::I16, -32768.0, Dtype::F64, Value::Float(322_122_547_200.0)),
-        (Reduction::Mean, Dtype::I8, 3.0, Dtype::F64, Value::Float(3.0)),
+        (Reduction::Mean, Dtype::I8, 3.0, Dtype::F32, Value::Float(3.0)),
+        (Reduction::LogSumExp, Dtype::U8, 0.0, Dtype::F32, Value::Float(f64::from(300_f32.ln()))),
         (Reduction::Mean, Dtype::I8, -3.0, Dtype::I32, Value::Int(-3)),
         (Reduction::Mean, Dtype::I64, 3e9, Dtype::I64, Value::Int(3_000_000_000)),
         (Reduction::Mean, Dtype::U32, 4e9, Dtype::U8, Value::Int(255)),

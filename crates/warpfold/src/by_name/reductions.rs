@@ -23,7 +23,7 @@ macro_rules! operators {
 operators! {
     "sum" 1 1 [Dtype] "X → the sum over the axes";
     "prod" 1 1 [Dtype] "X → the product";
-    "mean" 1 1 [Dtype] "X → the mean";
+    "mean" 1 1 [Dtype] "X → the mean, of integers f64";
     "min" 1 1 [IgnoreNan] "X → the smallest element";
     "max" 1 1 [IgnoreNan] "X → the largest element";
     "min-max" 1 2 [IgnoreNan] "X → the smallest, the largest element";
@@ -33,15 +33,15 @@ operators! {
     "argmin" 1 1 [Last IgnoreNan] "X → the position of the smallest element in the folded axes";
     "argmax" 1 1 [Last IgnoreNan] "X → the position of the largest element in the folded axes";
     "l1" 1 1 [Dtype] "X → the sum of magnitudes";
-    "l2" 1 1 [Dtype] "X → the root of the sum of squares";
+    "l2" 1 1 [Dtype] "X → the root of the sum of squares, of integers f64";
     "linf" 1 1 [] "X → the largest magnitude";
     "abs-max" 1 1 [] "X → the largest magnitude";
     "sum-squares" 1 1 [Dtype] "X → the sum of squares";
-    "log-sum" 1 1 [Dtype] "X → the logarithm of the sum";
-    "log-sum-exp" 1 1 [Dtype] "X → the logarithm of the sum of exponentials";
-    "var" 1 1 [Dtype Ddof TwoPass] "X → the variance";
-    "std" 1 1 [Dtype Ddof TwoPass] "X → the standard deviation";
-    "mean-var" 1 2 [Dtype Ddof TwoPass] "X → the mean, the variance";
+    "log-sum" 1 1 [Dtype] "X → the logarithm of the sum, of integers f64";
+    "log-sum-exp" 1 1 [Dtype] "X → the logarithm of the sum of exponentials, of integers f64";
+    "var" 1 1 [Dtype Ddof TwoPass] "X → the variance, of integers f64";
+    "std" 1 1 [Dtype Ddof TwoPass] "X → the standard deviation, of integers f64";
+    "mean-var" 1 2 [Dtype Ddof TwoPass] "X → the mean, the variance, of integers f64";
     "dot" 2 1 [Dtype] "X, Y → the sum of products";
     "reproducible-sum" 1 1 [Dtype] "X → the sum, the same bits whatever the order";
 }
