@@ -114,14 +114,14 @@ impl Matmul {
         self
     }
 
-    /// The factor of the product.
+    /// The factor of the product; of integers a whole number.
     #[must_use]
     pub fn alpha(mut self, alpha: f64) -> Self {
         self.standard.alpha = Some(alpha);
         self
     }
 
-    /// Adds another tensor times a number.
+    /// Adds another tensor times a number, to integers times a whole number.
     #[must_use]
     pub fn add(mut self, beta: f64, c: &Tensor) -> Self {
         self.standard.scaled = Some((beta, c.clone()));
@@ -306,7 +306,8 @@ impl Matmul {
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`] for matrices, batches, scales or inputs that do not fit each other, also for tensors without
     /// axes; [`ErrorKind::DtypeMismatch`]; [`ErrorKind::Unsupported`] for `bool` and wide integers, and for epilogues that
-    /// the type of the sums does not have (scales are for sums of floats), and scales that are not `f32`; what the device says.
+    /// the type of the sums does not have (scales are for sums of floats), and scales that are not `f32`;
+    /// [`ErrorKind::OptionOutOfRange`] for integers times numbers that are not whole; what the device says.
     pub fn run(&self, left: &Tensor, right: &Tensor) -> Result<Tensor, Error> {
         let shapes = Shapes::of(left.shape(), right.shape())?;
         let (epilogue, inputs) = self.steps(&shapes)?;

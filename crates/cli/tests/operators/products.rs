@@ -142,6 +142,10 @@ fn matmul_with_everything_behind_it() {
         let options = Options { bias: true, activation: activation.map(str::to_owned), ..Options::default() };
         suite.add("matmul", &[&a, &b, &bias], options);
     }
+    let c = suite.input(Dtype::I32, &[5, 6], Fill::Small, 6);
+    for (alpha, beta) in [(Some(2.0), None), (None, Some(-3.0)), (Some(0.5), None), (Some(2.0), Some(1.5))] {
+        suite.add("matmul", &[&a, &b, &c], Options { alpha, beta, ..Options::default() });
+    }
     let wrong = suite.input(Dtype::I32, &[5], Fill::Small, 5);
     suite.add("matmul", &[&a, &b, &wrong], Options { bias: true, ..Options::default() });
     suite.run();

@@ -175,6 +175,9 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     if is_whole && !matches!(a.dtype, Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::I32) {
         return refused("integers that are not added up");
     }
+    if is_whole && [options.alpha, options.beta].into_iter().flatten().any(|number| number.fract() != 0.0) {
+        return refused("fractions of integers");
+    }
     if is_whole && activation.is_some_and(|name| name != "relu") {
         return refused("an activation of integers");
     }

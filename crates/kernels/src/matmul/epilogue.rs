@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpfold_lang::Val;
 
-use crate::operations::Operation;
+use crate::operations::{Number, Operation};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Inputs of an epilogue at most: scales of both factors and of the result, and three tensors that are added.
@@ -40,13 +40,13 @@ pub struct Custom {
 /// One step of an epilogue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// The value times the next number of the launch.
+    /// The value times the next number of the launch, which is whole where sums are integers.
     Scale,
     /// The value times the element of the next input; of sums of floats only.
     Multiply,
     /// The value plus the element of the next input.
     Add,
-    /// The value plus the element of the next input times the next number of the launch.
+    /// The value plus the element of the next input times the next number of the launch, which is whole there, too.
     AddScaled,
     /// A function of the value: `relu`, `gelu`, `gelu-tanh`, `silu`, `sigmoid`, `tanh`.
     Activate(Activation),
@@ -270,7 +270,16 @@ pub(crate) fn check(epilogue: &Epilogue, accumulator: Dtype) -> Result<(), Error
     if accumulator != Dtype::F32 && epilogue.steps.iter().any(is_for_f32) {
         return Err(ErrorKind::Unsupported { op: format!("the epilogue ({epilogue})"), dtype: accumulator }.into());
     }
-    Ok(())
+    if accumulator != Dtype::I32 {
+        return Ok(());
+    }
+    let options = epilogue.steps.iter().filter_map(|step| match step {
+        Step::Scale => Some("alpha"),
+        Step::AddScaled => Some("beta"),
+        Step::Multiply | Step::Add | Step::Activate(_) | Step::Apply(_) => None,
+    });
+    let mut numbers = options.zip(&epilogue.scalars);
+    numbers.try_for_each(|(option, number)| Number::from(*number).expect_whole("matmul", option))
 }
 
 impl Custom {

@@ -71,7 +71,8 @@ impl Plan {
     /// # Errors
     /// [`ErrorKind::DtypeMismatch`](crate::ErrorKind::DtypeMismatch), [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
     /// for element types without kernels, [`ErrorKind::Operand`](crate::ErrorKind::Operand) for sizes beyond the kernels' and
-    /// inputs that are not those of the epilogue.
+    /// inputs that are not those of the epilogue; [`ErrorKind::OptionOutOfRange`](crate::ErrorKind::OptionOutOfRange) for
+    /// integers times numbers that are not whole.
     pub fn new(problem: Problem, epilogue: Epilogue, limits: &Limits) -> Result<Self, Error> {
         let work = check(&problem, &epilogue, limits)?;
         let most = match problem.rows {

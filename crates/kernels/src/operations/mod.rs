@@ -220,11 +220,8 @@ pub fn map_of(operation: Operation, dtypes: &[Dtype], options: &Options) -> Resu
         }
     };
     if operation == Operation::Scale && !dtypes[0].is_float() {
-        let numbers = [("alpha", options.alpha), ("beta", options.beta)];
-        if let Some((option, _)) = numbers.into_iter().find(|(_, number)| !number.is_whole()) {
-            let expected = format!("that is a whole number for elements of type {}", dtypes[0]);
-            return Err(ErrorKind::OptionOutOfRange { op: operation.name().to_owned(), option, expected }.into());
-        }
+        options.alpha.expect_whole(operation.name(), "alpha")?;
+        options.beta.expect_whole(operation.name(), "beta")?;
     }
     Ok(match operation {
         Operation::Scale | Operation::Fill => {

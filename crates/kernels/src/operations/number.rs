@@ -2,7 +2,7 @@
 
 use warpfold_lang::Scalar;
 
-use crate::Dtype;
+use crate::{Dtype, Error, ErrorKind};
 
 /// A number of the host: exact in both kinds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,11 +14,14 @@ pub enum Number {
 }
 
 impl Number {
-    /// Whether it is an integer, of either kind; no infinity is, nor NaN.
-    pub(super) fn is_whole(self) -> bool {
+    /// Refuses an option that is no integer, of either kind; no infinity is one, nor NaN.
+    pub(crate) fn expect_whole(self, op: &str, option: &'static str) -> Result<(), Error> {
         match self {
-            Self::Integer(_) => true,
-            Self::Float(x) => x.fract() == 0.0,
+            Self::Float(x) if x.fract() != 0.0 => {
+                let expected = "that is a whole number for integers".to_owned();
+                Err(ErrorKind::OptionOutOfRange { op: op.to_owned(), option, expected }.into())
+            }
+            _ => Ok(()),
         }
     }
 

@@ -204,6 +204,14 @@ fn what_no_kernel_does_is_refused() {
     let gelu = Epilogue::new().activate(Activation::Gelu);
     assert!(matches!(refused(of(Dtype::I32), gelu), ErrorKind::Unsupported { .. }));
     assert!(matches!(refused(of(Dtype::I32), Epilogue::new().multiply()), ErrorKind::Unsupported { .. }));
+    for (epilogue, name) in [
+        (Epilogue::new().scale(0.5), "alpha"),
+        (Epilogue::new().scale(2.0).add().add_scaled(f64::INFINITY), "beta"),
+        (Epilogue::new().add_scaled(-1.5).scale(2.0), "beta"),
+    ] {
+        let kind = refused(of(Dtype::I8), epilogue);
+        assert!(matches!(kind, ErrorKind::OptionOutOfRange { option, .. } if option == name), "{kind:?}");
+    }
     let own = Epilogue::new().apply("twice", |x, _, _| x * 2.0);
     assert!(matches!(refused(of(Dtype::F64), own), ErrorKind::Unsupported { .. }));
     let huge = Problem { m: 1 << 40, ..of(Dtype::F32) };

@@ -185,8 +185,7 @@ fn a_number_of_the_host_scales_and_fills() {
             for (option, chosen) in
                 [("alpha", Options { alpha: number, ..chosen }), ("beta", Options { beta: number, ..chosen })]
             {
-                let expected =
-                    format!("scale needs an option '{option}' that is a whole number for elements of type {dtype}");
+                let expected = format!("scale needs an option '{option}' that is a whole number for integers");
                 let error = map_of(Operation::Scale, &[dtype], &chosen).err().map(|error| error.to_string());
                 assert_eq!(error, (!dtype.is_float()).then_some(expected), "{number:?}");
             }

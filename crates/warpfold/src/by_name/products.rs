@@ -9,7 +9,7 @@ use crate::{Conv2d, ImageLayout, Matmul, Tensor};
 pub(super) const OPERATORS: &[Operator] = &[
     Operator {
         name: "matmul",
-        summary: "A [.., M, K], B [.., K, N][, C][, scales][, bias] → activation(αAB + βC + bias)",
+        summary: "A [.., M, K], B [.., K, N][, C][, scales][, bias] → activation(αAB + βC + bias) (of integers: whole α, β)",
         inputs: (2, 7),
         outputs: 1,
         options: &[
