@@ -5,7 +5,7 @@
 
 use warpfold_lang::{Shared, Val, cluster_block_rank, cluster_sync, dynamic_shared, thread_idx, warpgroup_idx, when};
 
-use super::kernel::Pairs;
+use super::consume::Pairs;
 use super::tile::WgmmaTile;
 use crate::matmul::accumulator::Accumulator;
 

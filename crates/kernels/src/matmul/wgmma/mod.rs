@@ -1,9 +1,12 @@
 //! Products by warpgroups, from tiles that bulk copies bring (sm_90a).
 
+mod consume;
 mod exchange;
 mod kernel;
 mod maps;
+mod produce;
 mod source;
+mod store;
 mod tile;
 
 pub use kernel::{Wgmma, WgmmaConfiguration, wgmma};

@@ -1,0 +1,134 @@
+//! A consumer: a warpgroup, which multiplies 64 rows of each stage that is there, and finishes their sums.
+
+use warpfold_lang::{
+    Cursor, Multiplicand, Operands, Pipeline, Sum, Val, Var, WarpgroupSums, lane_id, take_registers, var, wgmma_commit,
+    wgmma_fence, wgmma_wait, when,
+};
+
+use super::kernel::{Block, WgmmaConfiguration};
+use super::store::{Results, Store};
+use crate::matmul::accumulator::Accumulator;
+use crate::matmul::work::Work;
+
+/// What every warpgroup but the first does.
+pub(super) fn consume<T: Multiplicand>(block: &Block<'_, T>, at: Cursor, warpgroup: Val<u32>, results: Results)
+where
+    T::Sum: Accumulator + Sum,
+{
+    let WgmmaConfiguration { tile, is_promoted, .. } = *block.configuration;
+    if tile.consumers == 2 {
+        take_registers(232);
+    }
+    let sums = WarpgroupSums::<T>::new(tile.columns);
+    let totals = is_promoted.then(|| Totals::new(&sums));
+    let first = (warpgroup - 1) * 64;
+    let done = (tile.is_ahead() && !is_promoted).then(|| block.pipeline.start());
+    let main_loop = MainLoop { block, at, first, sums: &sums, totals: totals.as_ref(), done };
+    let store = Store::<T::Sum>::new(block.configuration, first);
+    block.each_work(&|work| {
+        // What the epilogue reads once for all is under way while the sums are made.
+        let finish = store.finish(block, results, work);
+        main_loop.multiply(work);
+        let pairs = totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums));
+        store.put(block, results, &finish, &pairs, work);
+    });
+    store.end();
+}
+
+/// From stages of factors to sums.
+struct MainLoop<'a, T: Multiplicand> {
+    block: &'a Block<'a, T>,
+    at: Cursor,
+    /// The first row of the warpgroup.
+    first: Val<u32>,
+    sums: &'a WarpgroupSums<T>,
+    totals: Option<&'a Totals<T::Sum>>,
+    /// The stage of the product before, where that is still under way.
+    done: Option<Cursor>,
+}
+
+impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
+    fn multiply(&self, work: &Work) {
+        let Self { block, at, totals, done, .. } = *self;
+        let (pipeline, cluster) = (block.pipeline, block.configuration.tile.cluster);
+        totals.iter().for_each(|totals| totals.clear());
+        block.each_stage(work, |step| {
+            pipeline.wait(at);
+            self.add_products(step, work);
+            match done {
+                Some(done) => {
+                    wgmma_wait(1);
+                    when(step.ne(work.begin), || {
+                        release(pipeline, done, cluster);
+                        done.advance();
+                    });
+                }
+                None => {
+                    wgmma_wait(0);
+                    release(pipeline, at, cluster);
+                }
+            }
+            totals.iter().for_each(|totals| totals.add(self.sums));
+            at.advance();
+        });
+        if let Some(done) = done {
+            wgmma_wait(0);
+            release(pipeline, done, cluster);
+            done.advance();
+        }
+    }
+
+    /// Starts the products of a stage.
+    fn add_products(&self, step: Val<u32>, work: &Work) {
+        let (Block { a, b, .. }, at) = (self.block, self.at);
+        let factors = (0..self.block.configuration.tile.panels).map(|panel| {
+            let tile_a = a.lines_from(a.panel(at, panel), self.first, 64);
+            let tile_b = b.panel(at, panel);
+            Operands { a: tile_a, a_major: a.lying.major(), b: tile_b, b_major: b.lying.major() }
+        });
+        let factors: Vec<_> = factors.collect();
+        let keep = if self.totals.is_some() { Val::constant(false) } else { step.ne(work.begin) };
+        wgmma_fence();
+        for (panel, factors) in factors.iter().enumerate() {
+            self.sums.add_product(factors, if panel == 0 { keep } else { Val::constant(true) });
+        }
+        wgmma_commit();
+    }
+}
+
+/// Tells every block that copies into this stage that the warp is done with it.
+fn release(pipeline: Pipeline, at: Cursor, cluster: u32) {
+    if cluster == 1 {
+        when(lane_id().eq(0), || pipeline.empty(at).arrive());
+    } else {
+        when(lane_id().lt(cluster), || pipeline.empty(at).arrive_at(lane_id()));
+    }
+}
+
+/// Pairs of neighbours of a row, with their places in a warpgroup's 64 rows.
+pub(super) type Pairs<S> = Vec<(Val<u32>, Val<u32>, [Val<S>; 2])>;
+
+/// Sums of the sums of stages.
+struct Totals<S: Sum> {
+    sums: Vec<Var<S>>,
+}
+
+impl<S: Accumulator + Sum> Totals<S> {
+    fn new<T: Multiplicand<Sum = S>>(sums: &WarpgroupSums<T>) -> Self {
+        Self { sums: (0..sums.columns() / 2).map(|_| var::<S>(Val::constant(S::ZERO))).collect() }
+    }
+
+    fn clear(&self) {
+        self.sums.iter().for_each(|sum| sum.set(Val::constant(S::ZERO)));
+    }
+
+    fn add<T: Multiplicand<Sum = S>>(&self, sums: &WarpgroupSums<T>) {
+        let values = sums.pairs().flat_map(|(_, _, pair)| pair);
+        self.sums.iter().zip(values).for_each(|(total, sum)| total.add_assign(sum));
+    }
+
+    fn pairs<T: Multiplicand<Sum = S>>(&self, sums: &WarpgroupSums<T>) -> Pairs<S> {
+        let totals = self.sums.chunks_exact(2).map(|pair| [pair[0].get(), pair[1].get()]);
+        sums.places().zip(totals).map(|((row, column), pair)| (row, column, pair)).collect()
+    }
+}

@@ -1,0 +1,171 @@
+//! What becomes of the sums of a tile: finished, and stored by threads or by copies.
+
+use half::{bf16, f16};
+use warpfold_lang::{
+    HalfOfPair, Swizzle, TensorMap, Tiles, Val, bulk_commit, bulk_wait, bulk_wait_read, fence_async, sync_warpgroup,
+    thread_idx, tiles, warpgroup_idx, when,
+};
+
+use super::consume::Pairs;
+use super::exchange::Exchange;
+use super::kernel::{Block, WgmmaConfiguration};
+use crate::Dtype;
+use crate::matmul::accumulator::Accumulator;
+use crate::matmul::finish::{Finish, Outputs};
+use crate::matmul::simt::MATRICES;
+use crate::matmul::work::Work;
+
+/// Where results go, as the kernel takes it.
+#[derive(Clone, Copy)]
+pub(super) struct Results {
+    /// Where copies store them.
+    pub(super) c: TensorMap<bf16>,
+    pub(super) outputs: Outputs,
+}
+
+/// How a warpgroup stores its rows.
+pub(super) struct Store<S> {
+    first: Val<u32>,
+    exchange: Option<Exchange<S>>,
+    copied: Option<Copied>,
+}
+
+impl<S: Accumulator> Store<S> {
+    /// For the warpgroup whose first row is `first`.
+    pub(super) fn new(configuration: &WgmmaConfiguration, first: Val<u32>) -> Self {
+        let WgmmaConfiguration { tile, copied, .. } = *configuration;
+        let exchange = (tile.split > 1).then(|| Exchange::new(tile));
+        Self { first, exchange, copied: copied.map(|dtype| Copied::new(dtype, tile.consumers, tile.columns)) }
+    }
+
+    /// The end of a piece of work, whose inputs are on their way from here on.
+    pub(super) fn finish<'a, T>(&self, block: &Block<'a, T>, results: Results, work: &Work) -> Finish<'a, S> {
+        let WgmmaConfiguration { tile, rows, ending, .. } = block.configuration;
+        let bytes = ending.result_bytes() as i64;
+        let result = results.outputs.result.at(work.part.cast::<i64>() * block.strides.at(MATRICES - 1) * bytes);
+        // Behind a block's rows come those of the next.
+        let (end, is_cut) = (block.sizes.at(0), tile.cluster > 1 && *rows < tile.rows());
+        let end = if is_cut { end.min(work.row + *rows) } else { end };
+        Finish::new(ending, Outputs { result, ..results.outputs }, [end, block.sizes.at(1)], work.position)
+    }
+
+    /// Stores the sums of a piece of work.
+    pub(super) fn put<T>(
+        &self,
+        block: &Block<'_, T>,
+        results: Results,
+        finish: &Finish<'_, S>,
+        pairs: &Pairs<S>,
+        work: &Work,
+    ) {
+        let WgmmaConfiguration { walk, is_batch, .. } = *block.configuration;
+        let first = self.first;
+        let put = |pairs: Pairs<S>| match (&self.copied, walk) {
+            (None, Some(walk)) if walk.has_planes => {
+                let pixels = block.strides.at(0).cast::<u32>() * block.strides.at(1).cast::<u32>();
+                let (at, sizes) = ([work.row + first, work.column], [block.sizes.at(0), block.sizes.at(1)]);
+                finish_planes(finish, pairs, at, sizes, pixels);
+            }
+            (None, _) => {
+                for (down, right, pair) in pairs {
+                    finish.row(&pair, work.row + first + down, work.column + right);
+                }
+            }
+            (Some(copied), _) => copied.store(results.c, finish, pairs, work, first, is_batch),
+        };
+        match &self.exchange {
+            Some(exchange) => exchange.fold(pairs, put),
+            None => put(pairs.clone()),
+        }
+    }
+
+    /// Waits for the last copy, before the block ends.
+    pub(super) fn end(&self) {
+        self.copied.iter().for_each(|_| when(is_copying(), || bulk_wait(0)));
+    }
+}
+
+/// Stores the results of pixels of image after image, each of whose channels is a plane of `pixels`.
+fn finish_planes<S: Accumulator>(
+    finish: &Finish<'_, S>,
+    pairs: Pairs<S>,
+    [row, column]: [Val<u32>; 2],
+    [m, n]: [Val<u32>; 2],
+    pixels: Val<u32>,
+) {
+    // A thread has two rows. Between the pixels of two images lie the planes of the other channels.
+    let other_planes = pixels * (n - 1);
+    let places: Vec<_> = pairs.iter().take(2).map(|(down, ..)| row + *down).collect();
+    let places: Vec<_> = places.into_iter().map(|row| (row, row / pixels * other_planes + row)).collect();
+    for (i, (_, right, pair)) in pairs.into_iter().enumerate() {
+        let (row, place) = places[i % 2];
+        for (column, value) in [column + right, column + right + 1].into_iter().zip(pair) {
+            when(row.lt(m) & column.lt(n), || finish.inside(&[value], place, column));
+        }
+    }
+}
+
+/// Results of halves that copies store: a tile of shared memory for each warpgroup that multiplies.
+enum Copied {
+    F16(Tiles<f16>),
+    Bf16(Tiles<bf16>),
+}
+
+impl Copied {
+    fn new(dtype: Dtype, consumers: u32, columns: u32) -> Self {
+        match dtype {
+            Dtype::F16 => Self::F16(tiles(consumers, 64, columns, Swizzle::Bytes128)),
+            Dtype::Bf16 => Self::Bf16(tiles(consumers, 64, columns, Swizzle::Bytes128)),
+            dtype => unreachable!("no plan has copies store {dtype}"),
+        }
+    }
+
+    fn store<S: Accumulator>(
+        &self,
+        c: TensorMap<bf16>,
+        finish: &Finish<'_, S>,
+        pairs: Pairs<S>,
+        work: &Work,
+        first: Val<u32>,
+        is_batch: bool,
+    ) {
+        match self {
+            Self::F16(tiles) => store_halves(*tiles, c, finish, pairs, work, first, is_batch),
+            Self::Bf16(tiles) => store_halves(*tiles, c, finish, pairs, work, first, is_batch),
+        }
+    }
+}
+
+/// Whether this thread starts its warpgroup's copies.
+fn is_copying() -> Val<bool> {
+    (thread_idx().x & 127).eq(0)
+}
+
+fn store_halves<S: Accumulator, H: HalfOfPair>(
+    tiles: Tiles<H>,
+    c: TensorMap<bf16>,
+    finish: &Finish<'_, S>,
+    pairs: Pairs<S>,
+    work: &Work,
+    first: Val<u32>,
+    is_batch: bool,
+) {
+    let tile = tiles.at(warpgroup_idx() - 1);
+    when(is_copying(), || bulk_wait_read(0));
+    sync_warpgroup();
+    let words = pairs.into_iter().map(|(row, column, pair)| {
+        let [left, right] = finish.pair(pair, work.row + first + row, work.column + column);
+        Val::<H::Pair>::from_f32(left.cast::<f32>(), right.cast::<f32>())
+    });
+    tile.store_pairs(&words.collect::<Vec<_>>());
+    fence_async();
+    sync_warpgroup();
+    when(is_copying(), || {
+        let [outer, middle, inner] = work.position.each;
+        for (right, panel) in tile.panels() {
+            let (panel, column, row) = (panel.reinterpret::<bf16>(), work.column + right, work.row + first);
+            if is_batch { c.store(panel, [column, row, inner, middle, outer]) } else { c.store(panel, [column, row]) }
+        }
+        bulk_commit();
+    });
+}
