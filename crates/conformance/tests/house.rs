@@ -35,6 +35,7 @@ const CRATES: &[(&str, Uses)] = &[
 const UNSAFE_PLACES: &[&str] = &[
     "crates/device/src/cuda/",
     "examples/10_foreign_memory.rs",
+    "examples/13_graph.rs",
     "crates/sim/src/alu/",
     "crates/sim/src/asynchronous/",
     "crates/sim/src/exec/",

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::arguments::Arguments;
 use crate::device::{DeviceKind, DriverVersion};
+use crate::graph::Capture;
 use crate::launch::{Begin, LaunchConfig};
 use crate::limits::Limits;
 use crate::module::FunctionInfo;
@@ -90,6 +91,17 @@ pub(crate) trait BackendStream: Debug + Send + Sync + Any {
     /// What comes later here waits for what `other` has been given so far.
     fn follow(&self, other: &dyn BackendStream) -> Result<(), Error>;
     fn synchronize(&self) -> Result<(), Error>;
+    /// What is kept for the graph that is being captured.
+    fn capture(&self) -> &Capture;
+    /// Launches, copies within the device and fills are noted from here on, and not done.
+    fn begin_capture(&self) -> Result<(), Error>;
+    fn end_capture(&self) -> Result<Box<dyn BackendGraph>, Error>;
+}
+
+/// Work that was captured.
+pub(crate) trait BackendGraph: Debug {
+    /// Enqueues all of it on the stream that it was captured on.
+    fn launch(&self) -> Result<(), Error>;
 }
 
 /// A point in a stream.

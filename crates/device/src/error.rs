@@ -189,6 +189,9 @@ pub enum ErrorKind {
         /// What the device says.
         reason: String,
     },
+    /// Something that a graph has no place for.
+    #[error("{0} cannot be captured in a graph")]
+    NotCapturable(&'static str),
     /// The driver's compiler refuses the PTX text.
     #[error("the driver's compiler refuses the PTX ({reason}):\n{log}")]
     Jit {

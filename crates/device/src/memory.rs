@@ -65,10 +65,13 @@ impl Allocation {
         &self.name
     }
 
-    /// Orders a use on `stream` behind those that it must not overtake. To be called before the use is enqueued.
-    pub(crate) fn order(&self, stream: &Arc<dyn BackendStream>, access: Access) -> Result<(), Error> {
+    /// Orders a use on `stream` behind those that it must not overtake. To be called before the use is enqueued. A use that
+    /// is captured waits here for what others do so far: a graph holds nothing that is outside of it.
+    pub(crate) fn order(self: &Arc<Self>, stream: &Arc<dyn BackendStream>, access: Access) -> Result<(), Error> {
+        let is_captured = stream.capture().hold(self, access);
         let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        order.add(stream, access).iter().try_for_each(|other| stream.follow(&**other))
+        let others = order.add(stream, access);
+        others.iter().try_for_each(|other| if is_captured { other.synchronize() } else { stream.follow(&**other) })
     }
 }
 
@@ -79,6 +82,9 @@ impl Drop for Allocation {
         }
         let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
         let last = order.writer.clone();
+        if last.capture().free_later(self.address) {
+            return;
+        }
         for reader in order.add(&last, Access::Write) {
             // A stream that fails to wait belongs to a context that failed: every later call reports that.
             let _ = last.follow(&*reader);

@@ -46,6 +46,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::LaunchFailed`] if a kernel failed since the last synchronisation.
     pub fn synchronize(&self) -> Result<(), Error> {
+        self.not_captured("waiting for the stream")?;
         self.imp.synchronize()
     }
 
@@ -54,6 +55,7 @@ impl Stream {
     /// # Errors
     /// What the driver says.
     pub fn record(&self) -> Result<Event, Error> {
+        self.not_captured("an event")?;
         Ok(Event::new(self.device.clone(), self.imp.record()?))
     }
 
@@ -62,6 +64,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::MixedDevices`].
     pub fn wait(&self, event: &Event) -> Result<(), Error> {
+        self.not_captured("waiting for an event")?;
         self.device.expect_same(event.device(), || "the event".to_owned())?;
         self.imp.wait(event.imp())
     }
@@ -74,6 +77,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`].
     pub fn copy_from_host<'a, T: Element>(&self, to: impl Into<ViewMut<'a, T>>, from: &[T]) -> Result<(), Error> {
+        self.not_captured("a copy from the host")?;
         let to = to.into();
         same_len("copy from host", to.len(), from.len())?;
         self.expect_here(to.device(), "the destination")?;
@@ -89,6 +93,7 @@ impl Stream {
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`]; [`ErrorKind::LaunchFailed`] if a kernel before it
     /// failed.
     pub fn copy_to_host<'a, T: Element>(&self, from: impl Into<View<'a, T>>, to: &mut [T]) -> Result<(), Error> {
+        self.not_captured("a copy to the host")?;
         let from = from.into();
         same_len("copy to host", to.len(), from.len())?;
         self.expect_here(from.device(), "the source")?;
@@ -103,6 +108,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`].
     pub fn send<'a, T: Element>(&self, to: impl Into<ViewMut<'a, T>>, from: &HostBuffer<T>) -> Result<(), Error> {
+        self.not_captured("a copy from the host")?;
         let to = to.into();
         same_len("send", to.len(), from.len())?;
         self.expect_here(to.device(), "the destination")?;
@@ -116,6 +122,7 @@ impl Stream {
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`].
     pub fn receive<'a, T: Element>(&self, from: impl Into<View<'a, T>>, to: &mut HostBuffer<T>) -> Result<(), Error> {
+        self.not_captured("a copy to the host")?;
         let from = from.into();
         same_len("receive", to.len(), from.len())?;
         self.expect_here(from.device(), "the source")?;
@@ -195,8 +202,8 @@ impl Stream {
             self.device.expect_same(memory.device(), what)?;
             memory.order(&self.imp, *access)?;
         }
-        let clock = self.device.activity().clock();
-        let span = self.imp.launch(&**imp, &config, Begin::of(info, &config), arguments, clock)?;
+        self.imp.capture().hold_function(imp);
+        let span = self.imp.launch(&**imp, &config, Begin::of(info, &config), arguments, self.clock())?;
         self.device.activity().add(ActivityKind::Kernel(info.name.clone()), 0, span);
         Ok(())
     }
@@ -205,6 +212,11 @@ impl Stream {
 impl Stream {
     fn expect_here(&self, found: &Device, what: &str) -> Result<(), Error> {
         self.device.expect_same(found, || what.to_owned())
+    }
+
+    /// Whether work is timed; what is captured has no time yet.
+    fn clock(&self) -> Clock {
+        if self.imp.capture().is_on() { Clock::Off } else { self.device.activity().clock() }
     }
 
     /// Runs a copy or a fill of `bytes`, unless there are none, and notes it.
@@ -217,7 +229,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        let span = work(self.device.activity().clock())?;
+        let span = work(self.clock())?;
         self.device.activity().add(kind, bytes as u64, span);
         Ok(())
     }

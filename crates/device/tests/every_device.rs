@@ -266,3 +266,50 @@ fn activities_are_counted_with_the_time_that_the_device_has() {
         Ok(())
     });
 }
+
+#[test]
+fn a_graph_does_again_what_was_captured_and_keeps_what_it_needs() {
+    on_every_device(|device| {
+        let stream = device.new_stream()?;
+        let mut data = device.upload(&[0_u32; 1000])?;
+        let capture = |data: &mut Buffer<u32>| {
+            stream.capture(|| {
+                // Kernel and buffers are of this capture alone.
+                let kernel = device.load(PTX)?.kernel("scale")?;
+                let (mut ones, mut copy) = (device.alloc::<u32>(1000)?, device.alloc::<u32>(1000)?);
+                stream.fill_bytes(&mut ones, 1)?;
+                stream.copy(&mut copy, &ones)?;
+                stream.copy(&mut *data, &copy)?;
+                let arguments = Arguments::new().output(data).value(3_u32).value(1000_u32);
+                stream.launch_raw(&kernel, LaunchConfig::for_elements(1000, 128), &arguments)
+            })
+        };
+        let (graph, ()) = capture(&mut data)?;
+        assert_eq!(data.download()?, [0; 1000], "nothing is done yet");
+        for _ in 0..3 {
+            data.fill_bytes(0xff)?;
+            graph.launch()?;
+            assert_eq!(data.download()?, [0x0303_0303; 1000]);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn what_a_graph_cannot_hold_is_refused_and_the_stream_goes_on() {
+    on_every_device(|device| {
+        let stream = device.new_stream()?;
+        let mut data = device.upload(&[1_u32; 4])?;
+        let default = device.default_stream().capture(|| Ok::<_, Error>(()));
+        refused(default, "what the default stream is given cannot be captured in a graph");
+        let copy = stream.capture(|| stream.copy_from_host(&mut data, &[2; 4]));
+        refused(copy, "a copy from the host cannot be captured in a graph");
+        refused(stream.capture(|| stream.record()), "an event cannot be captured in a graph");
+        refused(stream.capture(|| stream.synchronize()), "waiting for the stream cannot be captured in a graph");
+        let inner = stream.capture(|| stream.capture(|| Ok::<_, Error>(())));
+        refused(inner, "a capture cannot be captured in a graph");
+        stream.copy_from_host(&mut data, &[3; 4])?;
+        assert_eq!(data.download()?, [3; 4]);
+        Ok(())
+    });
+}

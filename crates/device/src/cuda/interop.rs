@@ -105,7 +105,7 @@ impl Stream {
 
     /// Makes this stream wait for every other one that `work` used the memory on, so that the event that cudarc
     /// records next on this stream stands behind all of them.
-    fn settle(&self, memory: &Allocation) -> Result<(), Error> {
+    fn settle(&self, memory: &Arc<Allocation>) -> Result<(), Error> {
         let settled = memory.order(self.imp(), Access::Write);
         if settled.is_err() {
             // Nothing orders the uses, so wait for them: the owner may free the memory next.

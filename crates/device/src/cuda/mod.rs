@@ -2,12 +2,13 @@
 //!
 //! Start at [`device`]. [`driver`] probes for the library and names its errors; [`stream`] has copies, launches and
 //! events; [`module`] the compiler in the driver; [`pinned`] host memory; [`interop`] wraps contexts, streams and
-//! memory of other users of cudarc; [`tensor_map`] encodes tensor maps; [`vendor`] has NVIDIA's
-//! libraries to be measured against. Graphs and peer access are absent.
+//! memory of other users of cudarc; [`graph`] captures work; [`tensor_map`] encodes tensor maps; [`vendor`] has NVIDIA's
+//! libraries to be measured against. Peer access is absent.
 #![allow(unsafe_code, reason = "the driver's functions take raw handles and pointers")]
 
 mod device;
 mod driver;
+mod graph;
 mod interop;
 mod module;
 mod pinned;

@@ -12,7 +12,10 @@ use super::driver;
 use super::module::JitFunction;
 use super::pinned::Pinned;
 use crate::arguments::Arguments;
-use crate::backend::{BackendEvent, BackendFunction, BackendHostMemory, BackendStream, Clock, Span, mixed};
+use crate::backend::{
+    BackendEvent, BackendFunction, BackendGraph, BackendHostMemory, BackendStream, Clock, Span, mixed,
+};
+use crate::graph::Capture;
 use crate::launch::{Begin, LaunchConfig, LaunchSite};
 use crate::module::Param;
 use crate::{Error, ErrorKind};
@@ -22,11 +25,12 @@ use crate::{Error, ErrorKind};
 pub(super) struct CudaStreamHandle {
     pub(super) context: Arc<Context>,
     pub(super) stream: Arc<CudaStream>,
+    capture: Capture,
 }
 
 impl CudaStreamHandle {
     pub(super) fn new(context: Arc<Context>, stream: Arc<CudaStream>) -> Self {
-        Self { context, stream }
+        Self { context, stream, capture: Capture::default() }
     }
 
     pub(super) fn of(stream: &dyn BackendStream) -> Option<&Self> {
@@ -173,6 +177,20 @@ impl BackendStream for CudaStreamHandle {
         self.synchronize_raw().map_err(|e| self.context.explain("synchronising a stream", e))?;
         self.context.confirm(Some(self.raw() as usize));
         Ok(())
+    }
+
+    fn capture(&self) -> &Capture {
+        &self.capture
+    }
+
+    fn begin_capture(&self) -> Result<(), Error> {
+        self.begin_graph()?;
+        self.capture.begin();
+        Ok(())
+    }
+
+    fn end_capture(&self) -> Result<Box<dyn BackendGraph>, Error> {
+        self.end_graph()
     }
 }
 

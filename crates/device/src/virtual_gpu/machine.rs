@@ -1,20 +1,15 @@
 //! The device: memory and programs of the simulator, launched one after the other.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use warpfold_sim as sim;
 
 use super::profile::Profile;
 use super::reports::LaunchReport;
-use crate::arguments::Arguments;
-use crate::backend::{
-    Backend, BackendEvent, BackendFunction, BackendHostMemory, BackendModule, BackendStream, Clock, Properties, Span,
-    mixed,
-};
+use super::stream::VirtualStream;
+use crate::backend::{Backend, BackendFunction, BackendHostMemory, BackendModule, BackendStream, Properties};
 use crate::device::DeviceKind;
 use crate::launch::{Begin, LaunchConfig, LaunchSite};
 use crate::limits::Limits;
@@ -64,14 +59,14 @@ impl VirtualGpu {
 
 /// What streams and programs of a virtual GPU share.
 pub(super) struct Machine {
-    properties: Properties,
-    memory: sim::Memory,
+    pub(super) properties: Properties,
+    pub(super) memory: sim::Memory,
     options: Mutex<sim::Options>,
     reports: Mutex<Reports>,
     /// Held during a launch, so that launches of several threads run one after the other.
     running: Mutex<()>,
     /// Counts the times that the host waited for anything; it then counts as having waited for everything.
-    waits: AtomicU64,
+    pub(super) waits: AtomicU64,
 }
 
 /// What launches told, the latest last.
@@ -91,11 +86,11 @@ impl Machine {
     }
 
     /// The host waits.
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         self.waits.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn launch(
+    pub(super) fn launch(
         &self,
         function: &VirtualFunction,
         config: &LaunchConfig,
@@ -211,112 +206,8 @@ impl Backend for VirtualGpu {
     }
 }
 
-fn host_access(e: sim::Error) -> Error {
+pub(super) fn host_access(e: sim::Error) -> Error {
     ErrorKind::HostAccess(e).into()
-}
-
-/// A stream: everything given to it is done when the call returns, so there is nothing to wait for.
-///
-/// Only the checks tell a launch that may overlap the one before it from one that may not. All but launches and records of
-/// events lies between two launches as something that the second one waits for.
-#[derive(Debug)]
-struct VirtualStream {
-    machine: Arc<Machine>,
-    launches: sim::Stream,
-    /// The waits of the host that the launches know of.
-    waits: AtomicU64,
-}
-
-impl VirtualStream {
-    fn new(machine: &Arc<Machine>) -> Self {
-        Self { machine: machine.clone(), launches: sim::Stream::default(), waits: AtomicU64::new(0) }
-    }
-
-    /// The memory, for something that waits for the launches so far, and for which those to come wait.
-    fn memory(&self) -> &sim::Memory {
-        self.launches.settle();
-        &self.machine.memory
-    }
-}
-
-impl BackendStream for VirtualStream {
-    fn upload(&self, to: u64, from: &[u8], _clock: Clock) -> Result<Option<Span>, Error> {
-        self.memory().write(to, from).map(|()| None).map_err(host_access)
-    }
-
-    fn download(&self, from: u64, to: &mut [u8], _clock: Clock) -> Result<Option<Span>, Error> {
-        self.machine.wait();
-        self.memory().read(from, to).map(|()| None).map_err(host_access)
-    }
-
-    fn send(&self, to: u64, from: &dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
-        self.upload(to, from.bytes()?, clock)
-    }
-
-    fn receive(&self, from: u64, to: &mut dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
-        self.download(from, to.bytes_mut()?, clock)
-    }
-
-    fn fill(&self, address: u64, byte: u8, bytes: u64, _clock: Clock) -> Result<Option<Span>, Error> {
-        self.memory().fill(address, byte, bytes).map(|()| None).map_err(host_access)
-    }
-
-    fn copy(&self, to: u64, from: u64, bytes: u64, _clock: Clock) -> Result<Option<Span>, Error> {
-        self.memory().copy(to, from, bytes).map(|()| None).map_err(host_access)
-    }
-
-    fn launch(
-        &self,
-        function: &dyn BackendFunction,
-        config: &LaunchConfig,
-        begin: Begin,
-        arguments: &Arguments<'_>,
-        _clock: Clock,
-    ) -> Result<Option<Span>, Error> {
-        let any: &dyn Any = function;
-        let function = any.downcast_ref().ok_or_else(|| mixed("the kernel", &self.machine.properties))?;
-        let waits = self.machine.waits.load(Ordering::Relaxed);
-        if self.waits.swap(waits, Ordering::Relaxed) != waits {
-            self.launches.settle();
-        }
-        self.machine.launch(function, config, (&self.launches, begin), arguments.bytes()).map(|()| None)
-    }
-
-    fn record(&self) -> Result<Box<dyn BackendEvent>, Error> {
-        Ok(Box::new(Reached { machine: self.machine.clone() }))
-    }
-
-    fn wait(&self, _event: &dyn BackendEvent) -> Result<(), Error> {
-        self.launches.settle();
-        Ok(())
-    }
-
-    fn follow(&self, _other: &dyn BackendStream) -> Result<(), Error> {
-        self.launches.settle();
-        Ok(())
-    }
-
-    fn synchronize(&self) -> Result<(), Error> {
-        self.machine.wait();
-        Ok(())
-    }
-}
-
-/// A point that the stream has reached by the time it is recorded.
-#[derive(Debug)]
-struct Reached {
-    machine: Arc<Machine>,
-}
-
-impl BackendEvent for Reached {
-    fn synchronize(&self) -> Result<(), Error> {
-        self.machine.wait();
-        Ok(())
-    }
-
-    fn elapsed_since(&self, _earlier: &dyn BackendEvent) -> Result<Option<Duration>, Error> {
-        Ok(None)
-    }
 }
 
 /// A program of the simulator.
@@ -357,7 +248,8 @@ impl std::fmt::Debug for VirtualModule {
 }
 
 /// A kernel of a program.
-struct VirtualFunction {
+#[derive(Clone)]
+pub(super) struct VirtualFunction {
     program: Arc<sim::Program>,
     info: FunctionInfo,
 }

@@ -2,6 +2,7 @@
 
 mod affine;
 mod block;
+mod replay;
 mod scan;
 mod segments;
 mod tensors;

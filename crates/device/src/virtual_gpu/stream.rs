@@ -1,0 +1,204 @@
+//! Streams of the virtual GPU, which are done with what they are given when the call returns, and graphs.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use warpfold_sim as sim;
+
+use super::machine::{Machine, VirtualFunction, host_access};
+use crate::Error;
+use crate::arguments::Arguments;
+use crate::backend::{
+    BackendEvent, BackendFunction, BackendGraph, BackendHostMemory, BackendStream, Clock, Span, mixed,
+};
+use crate::graph::Capture;
+use crate::launch::{Begin, LaunchConfig};
+
+/// A stream: everything given to it is done when the call returns, so there is nothing to wait for.
+#[derive(Debug)]
+pub(super) struct VirtualStream {
+    line: Arc<Line>,
+    capture: Capture,
+    /// What the graph that is being captured will do.
+    noted: Mutex<Vec<Work>>,
+}
+
+impl VirtualStream {
+    pub(super) fn new(machine: &Arc<Machine>) -> Self {
+        let line = Line { machine: machine.clone(), launches: sim::Stream::default(), waits: AtomicU64::new(0) };
+        Self { line: Arc::new(line), capture: Capture::default(), noted: Mutex::default() }
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Vec<Work>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does it, or notes it for a graph.
+    fn take(&self, work: Work) -> Result<Option<Span>, Error> {
+        if self.capture.is_on() {
+            self.noted().push(work);
+            return Ok(None);
+        }
+        self.line.run(&work).map(|()| None)
+    }
+}
+
+/// What a graph can hold.
+#[derive(Debug)]
+enum Work {
+    Fill { address: u64, byte: u8, bytes: u64 },
+    Copy { to: u64, from: u64, bytes: u64 },
+    Launch { function: VirtualFunction, config: LaunchConfig, begin: Begin, params: Vec<u8> },
+}
+
+/// The order of a stream's work.
+///
+/// Only the checks tell a launch that may overlap the one before it from one that may not. All but launches and records of
+/// events lies between two launches as something that the second one waits for.
+#[derive(Debug)]
+struct Line {
+    machine: Arc<Machine>,
+    launches: sim::Stream,
+    /// The waits of the host that the launches know of.
+    waits: AtomicU64,
+}
+
+impl Line {
+    /// The memory, for something that waits for the launches so far, and for which those to come wait.
+    fn memory(&self) -> &sim::Memory {
+        self.launches.settle();
+        &self.machine.memory
+    }
+
+    fn run(&self, work: &Work) -> Result<(), Error> {
+        match work {
+            Work::Fill { address, byte, bytes } => self.memory().fill(*address, *byte, *bytes).map_err(host_access),
+            Work::Copy { to, from, bytes } => self.memory().copy(*to, *from, *bytes).map_err(host_access),
+            Work::Launch { function, config, begin, params } => self.launch(function, config, *begin, params),
+        }
+    }
+
+    fn launch(
+        &self,
+        function: &VirtualFunction,
+        config: &LaunchConfig,
+        begin: Begin,
+        params: &[u8],
+    ) -> Result<(), Error> {
+        let waits = self.machine.waits.load(Ordering::Relaxed);
+        if self.waits.swap(waits, Ordering::Relaxed) != waits {
+            self.launches.settle();
+        }
+        self.machine.launch(function, config, (&self.launches, begin), params)
+    }
+}
+
+/// Work that was captured, and the stream that does it.
+#[derive(Debug)]
+struct WorkGraph {
+    line: Arc<Line>,
+    work: Vec<Work>,
+}
+
+impl BackendGraph for WorkGraph {
+    fn launch(&self) -> Result<(), Error> {
+        self.work.iter().try_for_each(|work| self.line.run(work))
+    }
+}
+
+impl BackendStream for VirtualStream {
+    fn upload(&self, to: u64, from: &[u8], _clock: Clock) -> Result<Option<Span>, Error> {
+        self.line.memory().write(to, from).map(|()| None).map_err(host_access)
+    }
+
+    fn download(&self, from: u64, to: &mut [u8], _clock: Clock) -> Result<Option<Span>, Error> {
+        self.line.machine.wait();
+        self.line.memory().read(from, to).map(|()| None).map_err(host_access)
+    }
+
+    fn send(&self, to: u64, from: &dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
+        self.upload(to, from.bytes()?, clock)
+    }
+
+    fn receive(&self, from: u64, to: &mut dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
+        self.download(from, to.bytes_mut()?, clock)
+    }
+
+    fn fill(&self, address: u64, byte: u8, bytes: u64, _clock: Clock) -> Result<Option<Span>, Error> {
+        self.take(Work::Fill { address, byte, bytes })
+    }
+
+    fn copy(&self, to: u64, from: u64, bytes: u64, _clock: Clock) -> Result<Option<Span>, Error> {
+        self.take(Work::Copy { to, from, bytes })
+    }
+
+    fn launch(
+        &self,
+        function: &dyn BackendFunction,
+        config: &LaunchConfig,
+        begin: Begin,
+        arguments: &Arguments<'_>,
+        _clock: Clock,
+    ) -> Result<Option<Span>, Error> {
+        let any: &dyn Any = function;
+        let function: &VirtualFunction =
+            any.downcast_ref().ok_or_else(|| mixed("the kernel", &self.line.machine.properties))?;
+        if !self.capture.is_on() {
+            return self.line.launch(function, config, begin, arguments.bytes()).map(|()| None);
+        }
+        let params = arguments.bytes().to_vec();
+        self.take(Work::Launch { function: function.clone(), config: *config, begin, params })
+    }
+
+    fn record(&self) -> Result<Box<dyn BackendEvent>, Error> {
+        Ok(Box::new(Reached { machine: self.line.machine.clone() }))
+    }
+
+    fn wait(&self, _event: &dyn BackendEvent) -> Result<(), Error> {
+        self.line.launches.settle();
+        Ok(())
+    }
+
+    fn follow(&self, _other: &dyn BackendStream) -> Result<(), Error> {
+        self.line.launches.settle();
+        Ok(())
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.line.machine.wait();
+        Ok(())
+    }
+
+    fn capture(&self) -> &Capture {
+        &self.capture
+    }
+
+    fn begin_capture(&self) -> Result<(), Error> {
+        self.noted().clear();
+        self.capture.begin();
+        Ok(())
+    }
+
+    fn end_capture(&self) -> Result<Box<dyn BackendGraph>, Error> {
+        Ok(Box::new(WorkGraph { line: self.line.clone(), work: std::mem::take(&mut *self.noted()) }))
+    }
+}
+
+/// A point that the stream has reached by the time it is recorded.
+#[derive(Debug)]
+struct Reached {
+    machine: Arc<Machine>,
+}
+
+impl BackendEvent for Reached {
+    fn synchronize(&self) -> Result<(), Error> {
+        self.machine.wait();
+        Ok(())
+    }
+
+    fn elapsed_since(&self, _earlier: &dyn BackendEvent) -> Result<Option<Duration>, Error> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,126 @@
+//! The same launches, with the same arguments and the same workspace, again and again from a graph, over input that changes:
+//! counters and marks are left as the next launch needs them.
+
+use warpfold_device::{Buffer, Device, Stream};
+use warpfold_kernels::fold::{Cumulative, ScanOrder, scan_of};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::reductions::{Options, Reduction, fold_of};
+use warpfold_kernels::rowwise::operators::{RowOp, Types, operator_of};
+use warpfold_kernels::rowwise::{Outputs, Shape};
+use warpfold_kernels::{Dtype, Workspace};
+
+use crate::affine::scattered;
+
+/// So many that blocks share a result, or wait for one another.
+const LEN: usize = 300_003;
+
+/// Integers as floats, so few and small that sums of them are exact.
+fn numbers(turn: usize) -> Vec<f32> {
+    (0..LEN).map(|i| f32::from((scattered(i + turn * LEN) % 16) as u8)).collect()
+}
+
+/// Captures a launch from the input to an output of so many bytes, and judges the output of each of three replays.
+fn check(
+    num_bytes: usize,
+    launch: impl Fn(&Stream, &Buffer<f32>, &mut Buffer<u8>, &mut Workspace),
+    judge: impl Fn(&[f32], &[u8]),
+) {
+    for device in crate::devices() {
+        let stream = device.new_stream().unwrap();
+        let (mut input, mut output) = (device.upload(&numbers(0)).unwrap(), device.alloc::<u8>(num_bytes).unwrap());
+        // It is allocated while the stream is captured, and dropped before the graph is launched.
+        let mut workspace = Workspace::new();
+        let captured = stream.capture(|| {
+            launch(&stream, &input, &mut output, &mut workspace);
+            Ok::<_, warpfold_device::Error>(())
+        });
+        let (graph, ()) = captured.unwrap();
+        drop(workspace);
+        for turn in 1..=3 {
+            let numbers = numbers(turn);
+            stream.copy_from_host(&mut input, &numbers).unwrap();
+            stream.fill_bytes(&mut output, 0xff).unwrap();
+            graph.launch().unwrap();
+            let mut results = vec![0; num_bytes];
+            stream.copy_to_host(&output, &mut results).unwrap();
+            judge(&numbers, &results);
+        }
+        clean(&device);
+    }
+}
+
+fn clean(device: &Device) {
+    for report in device.take_reports() {
+        assert!(report.report.findings.is_empty(), "{}: {:?}", report.kernel, report.report.findings);
+    }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+fn fold(reduction: Reduction) -> impl Fn(&Stream, &Buffer<f32>, &mut Buffer<u8>, &mut Workspace) {
+    move |stream, input, output, workspace| {
+        let fold = fold_of(reduction, &[Dtype::F32], Options::default()).unwrap();
+        let plan = fold.plan(&[&Layout::contiguous(&[LEN]).unwrap()], &[input.address()], &[0]).unwrap();
+        assert!(plan.tickets > 0, "blocks share the result");
+        let (input, output) = (input.as_view().bytes(), output.as_view_mut());
+        fold.launch(stream, &plan, vec![input], vec![output], workspace).unwrap();
+    }
+}
+
+#[test]
+fn sums_that_blocks_share_are_replayed() {
+    check(4, fold(Reduction::Sum), |numbers, bytes| assert_eq!(floats(bytes), [numbers.iter().sum::<f32>()]));
+}
+
+#[test]
+fn positions_that_blocks_share_are_replayed() {
+    check(8, fold(Reduction::ArgMax), |numbers, bytes| {
+        let largest = numbers.iter().copied().fold(0.0, f32::max);
+        let first = numbers.iter().position(|x| *x == largest).unwrap();
+        assert_eq!(bytes, (first as i64).to_le_bytes());
+    });
+}
+
+#[test]
+fn scans_whose_blocks_wait_for_one_another_are_replayed() {
+    let launch = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
+        let scan = scan_of(Cumulative::Sum, Dtype::F32, None).unwrap();
+        let addresses = [input.address(), output.address()];
+        let layout = Layout::contiguous(&[LEN]).unwrap();
+        let plan = scan.plan(&[&layout], &addresses, 0, ScanOrder::default()).unwrap();
+        let (input, output) = (input.as_view().bytes(), output.as_view_mut());
+        scan.launch(stream, &plan, vec![input], vec![output], workspace).unwrap();
+    };
+    check(4 * LEN, launch, |numbers, bytes| {
+        let mut sum = 0.0;
+        let sums = numbers.iter().map(|x| {
+            sum += x;
+            sum
+        });
+        assert!(floats(bytes).into_iter().eq(sums));
+    });
+}
+
+#[test]
+fn a_softmax_of_two_launches_is_replayed() {
+    let launch = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
+        let types = Types { rows: &[Dtype::F32], columns: &[] };
+        let operator = operator_of(RowOp::Softmax { scale: 1.0 }, types).unwrap();
+        let layout = Layout::contiguous(&[1, LEN]).unwrap();
+        let target = stream.device().target();
+        let plan = operator.plan(&[&layout], &[input.address()], &[], 1, &target).unwrap();
+        assert!(matches!(plan.shape, Shape::Long { .. }), "{plan:?}");
+        let outputs = Outputs { results: vec![output.as_view_mut()], stats: Vec::new() };
+        let input = Some(input.as_view().bytes());
+        operator.launch_in_place(stream, &plan, &[input], &[], outputs, workspace).unwrap();
+    };
+    check(4 * LEN, launch, |numbers, bytes| {
+        let sum: f64 = numbers.iter().map(|x| f64::from(*x).exp()).sum();
+        for (x, y) in numbers.iter().zip(floats(bytes)) {
+            let expected = f64::from(*x).exp() / sum;
+            assert!((f64::from(y) - expected).abs() <= 1e-5 * expected, "{y} for {expected}");
+        }
+    });
+}
