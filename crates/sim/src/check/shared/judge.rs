@@ -13,7 +13,7 @@ impl SharedShadow {
     pub(super) fn judge_lane(&mut self, visit: &Visit<'_>, lane: u32, findings: &mut Findings) {
         let access = visit.access;
         let address = u64::from(visit.addresses[lane as usize]);
-        let mut worst: Option<(Rule, u32, u64)> = None;
+        let mut worst = Worst(None);
         let mut uninitialized = None;
         let mut at = address;
         while at < address + u64::from(access.bytes) {
@@ -28,11 +28,7 @@ impl SharedShadow {
             if access.kind != Kind::Read {
                 *init |= mask as u8;
             }
-            for (rule, record, byte) in self.judge_word(visit, word, mask, lane).into_iter().flatten() {
-                if worst.is_none_or(|(most, ..)| rule.severity() > most.severity()) {
-                    worst = Some((rule, record, word as u64 * 4 + byte));
-                }
-            }
+            self.judge_word(visit, word, mask, lane, &mut worst);
             at += u64::from(bytes);
         }
         let this = Side { instr: access.instr, block: visit.block, warp: access.warp, lane };
@@ -46,7 +42,7 @@ impl SharedShadow {
                 count: 1,
             });
         }
-        if let Some((rule, record, address)) = worst {
+        if let Some((rule, record, address)) = worst.0 {
             let context = visit.order.context(record >> ID_SHIFT);
             findings.add(Found {
                 rule,
@@ -62,9 +58,8 @@ impl SharedShadow {
         }
     }
 
-    /// Judges and records the bytes of `mask` in one word; the worst conflict with its byte.
-    fn judge_word(&mut self, visit: &Visit<'_>, word: usize, mask: u32, lane: u32) -> [Option<(Rule, u32, u64)>; 4] {
-        let mut found = [None; 4];
+    /// Judges and records the bytes of `mask` in one word.
+    fn judge_word(&mut self, visit: &Visit<'_>, word: usize, mask: u32, lane: u32, worst: &mut Worst) {
         let crowds = visit.order.partial_order().then_some(&mut self.crowd);
         let mut cell = Cell { writer: self.writers[word], reader: self.readers[word], earlier: self.earlier[word] };
         let is_split = cell.writer == SPLIT && cell.earlier == self.floor;
@@ -72,11 +67,11 @@ impl SharedShadow {
             cell = Cell::default();
         }
         if !is_split && mask == 0xf {
-            found[0] = visit.judge(&mut cell, crowds, word as u32, lane).map(|(rule, record)| (rule, record, 0));
+            worst.add(visit.judge(&mut cell, crowds, word as u32, lane), word as u64 * 4);
             self.writers[word] = cell.writer;
             self.readers[word] = cell.reader;
             self.earlier[word] = cell.earlier;
-            return found;
+            return;
         }
         let place = if is_split {
             cell.reader
@@ -92,10 +87,20 @@ impl SharedShadow {
         for byte in Lanes(mask) {
             let key = 1 << 31 | (word as u32) << 2 | byte;
             let crowd = crowds.as_deref_mut();
-            found[byte as usize] = visit
-                .judge(&mut cells[byte as usize], crowd, key, lane)
-                .map(|(rule, record)| (rule, record, u64::from(byte)));
+            worst.add(visit.judge(&mut cells[byte as usize], crowd, key, lane), word as u64 * 4 + u64::from(byte));
         }
-        found
+    }
+}
+
+/// The worst conflict so far, the first of equals: its rule, the record that it is with, the address.
+struct Worst(Option<(Rule, u32, u64)>);
+
+impl Worst {
+    fn add(&mut self, found: Option<(Rule, u32)>, address: u64) {
+        if let Some((rule, record)) = found
+            && self.0.is_none_or(|(most, ..)| rule.severity() > most.severity())
+        {
+            self.0 = Some((rule, record, address));
+        }
     }
 }
