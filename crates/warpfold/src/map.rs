@@ -9,7 +9,7 @@ use warpfold_kernels::map::{AnyMap, Map};
 use warpfold_kernels::operations::{Number, Operation, Options, map_of};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
-use crate::tensor::Allocated;
+use crate::tensor::{Allocated, expect_inputs};
 use crate::{Queue, Tensor};
 
 impl Tensor {
@@ -186,18 +186,10 @@ fn copy_of(bits: Dtype) -> Arc<dyn AnyMap> {
     COPIES.lock().unwrap_or_else(PoisonError::into_inner).entry(bits).or_insert_with(make).clone()
 }
 
-fn expect_inputs<'a>(map: &dyn AnyMap, inputs: impl ExactSizeIterator<Item = &'a Tensor>) -> Result<(), Error> {
-    if inputs.len() != map.inputs().len() {
-        let (op, expected) = ("the map".to_owned(), map.inputs().len());
-        return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: inputs.len() }.into());
-    }
-    inputs.zip(map.inputs()).try_for_each(|(input, dtype)| input.expect_dtype(*dtype))
-}
-
 /// Maps tensors, repeated to the shape of the first, into the first.
 pub(crate) fn map_into_first(map: &dyn AnyMap, first: &mut Tensor, others: &[&Tensor]) -> Result<(), Error> {
     let all: Vec<&Tensor> = std::iter::once(&*first).chain(others.iter().copied()).collect();
-    expect_inputs(map, all.iter().copied())?;
+    expect_inputs("the map", all.iter().copied(), map.inputs())?;
     let [dtype] = map.outputs() else { return Err(ErrorKind::SharedMemory.into()) };
     first.expect_dtype(*dtype)?;
     let shape = broadcast_shape(&all.iter().map(|input| input.shape()).collect::<Vec<_>>())?;
@@ -218,7 +210,7 @@ pub(crate) fn map_into_first(map: &dyn AnyMap, first: &mut Tensor, others: &[&Te
 
 /// Maps tensors, repeated to their common shape.
 pub(crate) fn map_with(map: &dyn AnyMap, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
-    expect_inputs(map, inputs.iter().copied())?;
+    expect_inputs("the map", inputs.iter().copied(), map.inputs())?;
     let shape = broadcast_shape(&inputs.iter().map(|input| input.shape()).collect::<Vec<_>>())?;
     let queue = inputs[0].queue();
     let outputs = map.outputs().iter().map(|dtype| Allocated::new(queue, *dtype, &shape));

@@ -2,10 +2,10 @@
 
 use warpfold_kernels::fold::{AnyFold, Fold, Monoid};
 use warpfold_kernels::reductions::{self, Options, Reduction};
-use warpfold_kernels::{Dtype, Error, ErrorKind};
+use warpfold_kernels::{Dtype, Error};
 
 use crate::ready::{Key, Planned};
-use crate::tensor::Allocated;
+use crate::tensor::{Allocated, expect_inputs};
 use crate::{Axes, Queue, Tensor};
 
 macro_rules! methods {
@@ -107,8 +107,8 @@ impl Tensor {
     /// the list behind. A fold of two inputs goes through [`Tensor::fold_with`].
     ///
     /// # Errors
-    /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the fold takes one input of this type, and those of
-    /// [`Axes::resolve`].
+    /// [`NumInputs`](crate::ErrorKind::NumInputs) or [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the fold takes
+    /// one input of this type, and those of [`Axes::resolve`].
     pub fn fold<M: Monoid>(&self, fold: &Fold<M>, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
         fold_with(fold, &[self], axes)
     }
@@ -200,14 +200,8 @@ pub(crate) fn fold(
 
 /// Folds tensors of one shape together.
 pub(crate) fn fold_with(fold: &dyn AnyFold, inputs: &[&Tensor], axes: Axes<'_>) -> Result<Vec<Tensor>, Error> {
+    expect_inputs("the fold", inputs.iter().copied(), fold.inputs())?;
     let first = inputs[0];
-    for (input, dtype) in inputs.iter().zip(fold.inputs()) {
-        input.expect_dtype(*dtype)?;
-    }
-    if inputs.len() != fold.inputs().len() {
-        let (op, expected) = ("the fold".to_owned(), fold.inputs().len());
-        return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: inputs.len() }.into());
-    }
     let axes = axes.resolve(first.rank())?;
     let kept = first.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size);
     let shape: Vec<usize> = kept.collect();
@@ -239,8 +233,9 @@ pub(crate) fn allocate_outputs(
 #[cfg(test)]
 mod tests {
     use warpfold_device::Profile;
+    use warpfold_kernels::ErrorKind;
     use warpfold_kernels::elements::{Sink, Source};
-    use warpfold_kernels::fold::TopK;
+    use warpfold_kernels::fold::{Scan, ScanOrder, Sum, TopK};
     use warpfold_lang::Val;
 
     use super::*;
@@ -254,5 +249,23 @@ mod tests {
         let fold = Fold::new("largest_two", TopK::<i32, 2>::new(), Source::one::<i32>(Dtype::I32), sink);
         let lists = &x.fold(&fold, Axes::Of(&[1])).unwrap()[0];
         assert_eq!((lists.shape(), lists.to_vec::<i32>().unwrap()), (&[2, 2][..], vec![9, 3, 8, 7]));
+    }
+
+    #[test]
+    fn inputs_are_counted_before_anyone_looks_at_their_types() {
+        let device = warpfold_device::Device::virtual_gpu(Profile::H200);
+        let x = Tensor::from_slice(&device, &[3, 9, 1, 7], &[4]).unwrap();
+        let offsets = Tensor::from_slice(&device, &[0, 4], &[2]).unwrap();
+        let source = || Source::one::<f32>(Dtype::F32).zip(Source::one::<f32>(Dtype::F32)).map(|(x, y)| x * y);
+        let dot = Fold::new("dot", Sum::<f32>::new(), source(), Sink::one::<f32>(Dtype::F32));
+        let dots = Scan::new("dots", Sum::<f32>::new(), source(), Sink::one::<f32>(Dtype::F32));
+        for result in
+            [x.fold(&dot, Axes::All), x.segment_fold(&dot, &offsets), x.scan_by(&dots, 0, ScanOrder::default())]
+        {
+            let error = result.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::NumInputs { least: 2, most: 2, found: 1, .. }), "{error}");
+        }
+        let error = x.fold_with(&x, &dot, Axes::All).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::DtypeMismatch { left: Dtype::I32, right: Dtype::F32 });
     }
 }

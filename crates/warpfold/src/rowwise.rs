@@ -5,7 +5,7 @@ use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
 use warpfold_kernels::rowwise::{AnyRowWise, Outputs, Plan, RowOperator, RowWise};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
-use crate::tensor::Allocated;
+use crate::tensor::{Allocated, expect_inputs};
 use crate::{Axes, Queue, Tensor};
 
 /// What a norm takes beside its input.
@@ -247,11 +247,7 @@ impl<'a> Along<'a> {
         axes: Axes<'_>,
     ) -> Result<Self, Error> {
         for (given, expected) in [(inputs, operator.inputs()), (columns, operator.columns())] {
-            if given.len() != expected.len() {
-                let (op, expected) = ("the row operator".to_owned(), expected.len());
-                return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: given.len() }.into());
-            }
-            given.iter().zip(expected).try_for_each(|(tensor, dtype)| tensor.expect_dtype(*dtype))?;
+            expect_inputs("the row operator", given.iter().copied(), expected)?;
         }
         let (shape, rank) = (inputs[0].shape(), inputs[0].rank());
         let axes = axes.resolve(rank)?;

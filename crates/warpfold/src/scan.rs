@@ -1,9 +1,9 @@
 //! Scans of tensors.
 
+use warpfold_kernels::Error;
 use warpfold_kernels::fold::{AnyScan, Cumulative, Monoid, Scan, ScanOrder, scan_of};
-use warpfold_kernels::{Error, ErrorKind};
 
-use crate::tensor::Allocated;
+use crate::tensor::{Allocated, expect_inputs};
 use crate::{Dtype, Tensor};
 
 impl Tensor {
@@ -80,12 +80,8 @@ pub(crate) fn scan_with(
     axis: isize,
     order: ScanOrder,
 ) -> Result<Vec<Tensor>, Error> {
-    let (first, expected) = (inputs[0], scan.inputs().len());
-    if inputs.len() != expected {
-        let op = "the scan".to_owned();
-        return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: inputs.len() }.into());
-    }
-    inputs.iter().zip(scan.inputs()).try_for_each(|(input, dtype)| input.expect_dtype(*dtype))?;
+    expect_inputs("the scan", inputs.iter().copied(), scan.inputs())?;
+    let first = inputs[0];
     let axis = first.axis(axis)?;
     let outputs = scan.outputs().iter().map(|dtype| Allocated::new(&first.queue, *dtype, first.shape()));
     let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;

@@ -6,7 +6,7 @@ use warpfold_kernels::{Error, ErrorKind};
 
 use crate::Tensor;
 use crate::reduce::allocate_outputs;
-use crate::tensor::Allocated;
+use crate::tensor::{Allocated, expect_inputs};
 
 impl Tensor {
     /// A reduction of each segment of a tensor of one dimension: segment `s` has the elements from `offsets[s]` to before
@@ -66,11 +66,7 @@ fn fold_segments(
     offsets: &Tensor,
     list: Option<usize>,
 ) -> Result<Vec<Tensor>, Error> {
-    let [dtype] = fold.inputs() else {
-        let (op, expected) = ("the fold".to_owned(), fold.inputs().len());
-        return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found: 1 }.into());
-    };
-    input.expect_dtype(*dtype)?;
+    expect_inputs("the fold", std::iter::once(input), fold.inputs())?;
     if offsets.rank() != 1 || offsets.is_empty() || !offsets.layout.is_contiguous() {
         let reason = format!("takes offsets side by side in one dimension, at least one, not {offsets:?}");
         return Err(ErrorKind::Operand { operator: "segment-reduce", reason }.into());

@@ -204,6 +204,19 @@ impl Tensor {
     }
 }
 
+/// Refuses inputs of another number, or else of other types, than those that something takes.
+pub(crate) fn expect_inputs<'a>(
+    what: &str,
+    inputs: impl ExactSizeIterator<Item = &'a Tensor>,
+    expected: &[Dtype],
+) -> Result<(), Error> {
+    let (found, most) = (inputs.len(), expected.len());
+    if found != most {
+        return Err(ErrorKind::NumInputs { op: what.to_owned(), least: most, most, found }.into());
+    }
+    inputs.zip(expected).try_for_each(|(input, dtype)| input.expect_dtype(*dtype))
+}
+
 /// A tensor that is about to be written, and nobody else has.
 pub(crate) struct Allocated {
     queue: Queue,
