@@ -12,7 +12,7 @@ use warpfold_conformance::elements::values_of;
 use warpfold_device::{Buffer, Device, LaunchConfig};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{AnyRowWise, Home, OnChip, Outputs, Plan, Shape, Way};
+use warpfold_kernels::rowwise::{AnyRowWise, Dealing, Home, OnChip, Outputs, Plan, Shape, Way};
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::{Kernel, Val, clock, kernel, loop_until_left};
 
@@ -193,7 +193,12 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
         let exact = u64::from(groups * vector * block * cluster) == len;
         let bytes = block * groups * vector * dtype.bytes() as u32;
         let most = (2048 / block).min((228 << 10) / (bytes + (2 << 10))).min(32);
-        if !is_whole || groups > 16 || most == 0 || (cluster > 1 && (len < 16384 || groups < 2)) {
+        if !is_whole
+            || groups > 32
+            || (groups > 16 && block < 256)
+            || most == 0
+            || (cluster > 1 && (len < 16384 || groups < 2))
+        {
             continue;
         }
         let registers = |count: u32| 65536 / (block * count);
@@ -206,8 +211,22 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
             if way == Way::Copies && results.iter().any(|result| result.bytes() != dtype.bytes()) {
                 continue;
             }
-            let home = Home::Pieces { groups, exact, blocks, bytes, way };
+            let home = Home::Pieces(Dealing { groups, exact, kept: 0, blocks, bytes, way });
             plans.push(shared_by(cluster, block, home, bytes));
+        }
+    }
+    for (cluster, block, kept) in [1, 2, 4].into_iter().flat_map(|cluster| {
+        [256, 512, 1024].into_iter().flat_map(move |block| [1_u32, 2, 3, 4, 5, 6, 8].map(|kept| (cluster, block, kept)))
+    }) {
+        let groups = (len / u64::from(vector)).div_ceil(u64::from(cluster * block)) as u32;
+        let exact = u64::from(groups * vector * block * cluster) == len;
+        let bytes = block * groups.saturating_sub(kept) * vector * dtype.bytes() as u32;
+        for blocks in [1, 2, 3] {
+            let room = ((228_u32 << 10) / blocks).saturating_sub(5 << 10);
+            if is_whole && groups > kept && (room * 3 / 4..=room).contains(&bytes) && block * blocks <= 1024 {
+                let home = Home::Pieces(Dealing { groups, exact, kept, blocks, bytes, way: Way::Threads });
+                plans.push(shared_by(cluster, block, home, bytes));
+            }
         }
     }
     for block in [128, 256, 512, 1024] {
@@ -256,8 +275,8 @@ fn time(device: &Device, bytes: usize, mut run: impl FnMut()) -> Duration {
     end.elapsed_since(&start).expect("a time").unwrap_or_default() / runs
 }
 
-/// Whether two results differ by rounding alone.
+/// Whether two results differ by rounding alone, of terms of about 1.
 fn close(dtype: Dtype, left: &[u8], right: &[u8]) -> bool {
     let (left, right) = (values_of(dtype, left), values_of(dtype, right));
-    left.iter().zip(&right).all(|(left, right)| (left - right).abs() <= 0.01 * right.abs())
+    left.iter().zip(&right).all(|(left, right)| (left - right).abs() <= 0.01 * right.abs() + 1e-6)
 }

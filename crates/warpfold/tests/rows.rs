@@ -174,11 +174,13 @@ fn statistics_of_norms_are_no_narrower_than_what_is_computed_in() {
     is_clean(&device);
 }
 
-/// Rows that a cluster shares, or that take two launches where there are no clusters, up to those that no cluster holds.
+/// Rows of which registers hold a part, that a cluster shares, or that take two launches where there are no clusters, up to those that
+/// no cluster holds; few of them, and more.
 #[test]
 fn long_rows_come_out_the_same_with_and_without_clusters() {
-    for len in [16_385, 27_000, 27_904, 40_004, 50_257, 57_000, 65_544, 131_072, 262_145] {
-        let data: Vec<f32> = (0..2 * len).map(sample).collect();
+    let few = [16_385, 27_000, 27_904, 31_000, 40_004, 50_257, 57_000, 65_544, 131_072, 262_145].map(|len| (2, len));
+    for (rows, len) in few.into_iter().chain([(17, 57_000), (17, 65_536)]) {
+        let data: Vec<f32> = (0..rows * len).map(sample).collect();
         let wide: Vec<f64> = data.iter().map(|x| f64::from(*x)).collect();
         let expected: Vec<f64> = wide.chunks(len).flat_map(softmax).collect();
         let scale: Vec<f32> = (0..len).map(|i| sample(i + 7)).collect();
@@ -186,7 +188,7 @@ fn long_rows_come_out_the_same_with_and_without_clusters() {
         for profile in [Profile::H200, Profile::A100] {
             let device = Device::virtual_gpu(profile);
             device.configure(|options| options.checks = Checks::All).unwrap();
-            let x = Tensor::from_slice(&device, &data, &[2, len]).unwrap();
+            let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
             let y = x.softmax(Axes::Of(&[-1])).unwrap();
             close(&y.to_vec::<f32>().unwrap(), &expected, 1e-5, &format!("softmax {len} on {profile:?}"));
             let scale = Tensor::from_slice(&device, &scale, &[len]).unwrap();
@@ -250,7 +252,13 @@ fn a_row_that_fits_the_chip_is_read_and_written_once() {
     let device = Device::virtual_gpu(Profile::H200);
     let operators = ["softmax", "log-softmax", "layer-norm", "rms-norm", "abs-max-scale", "quantize"];
     for len in [128, 256, 1024, 4096, 16_384, 32_768, 65_536, 131_072, 262_144] {
-        let rows = if len > 32_768 { 2 } else { 8 };
+        let rows = if len == 65_536 {
+            17
+        } else if len > 32_768 {
+            2
+        } else {
+            8
+        };
         let data: Vec<f32> = (0..rows * len).map(sample).collect();
         let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
         for (dtype, name) in [Dtype::F32, Dtype::Bf16].into_iter().flat_map(|d| operators.map(|name| (d, name))) {

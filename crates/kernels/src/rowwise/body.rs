@@ -5,8 +5,8 @@ use std::rc::Rc;
 use warpfold_lang::{Global, Shared, Val, block_idx, dynamic_shared, thread_idx, when};
 
 use super::held::{At, Groups, Items, Of};
-use super::on_chip::{Home, OnChip, Way};
-use super::pieces::{self, Pieces};
+use super::on_chip::{Dealing, Home, OnChip, Way};
+use super::pieces::{self, Kept, Pieces};
 use super::stage::{GRAIN, Piece, Span, bring};
 use super::{Columns, Held, RowOperator, RowWise};
 use crate::Dtype;
@@ -55,7 +55,7 @@ impl<O: RowOperator> Body<'_, O> {
     pub(super) fn record(&self) {
         match self.shape.home {
             Home::Registers { groups, exact, early_columns } => self.in_registers(groups, exact, early_columns),
-            Home::Pieces { groups, exact, bytes, way, .. } => self.in_pieces(groups, exact, bytes, way),
+            Home::Pieces(dealing) => self.in_pieces(dealing),
             Home::Shared { unroll, bytes, .. } => self.in_shared(unroll, bytes),
         }
     }
@@ -91,23 +91,24 @@ impl<O: RowOperator> Body<'_, O> {
         self.finish(Loaded { row, is_row, items, columns, groups }, |at| self.destinations(row, at));
     }
 
-    fn in_pieces(&self, groups: u32, exact: bool, bytes: u32, way: Way) {
+    fn in_pieces(&self, dealing: Dealing) {
         let OnChip { block, vector, .. } = *self.shape;
+        let Dealing { groups, kept, bytes, way, .. } = dealing;
         let row = self.number().cast::<u64>();
         let (of, bases) = (self.of(), self.bases(row));
         // By two groups 1 % less for softmax of 65,536 bf16, by one up to 7 % less for norms with vectors along the row.
         let unroll = if O::IS_HEAVY { 1 } else { 2 };
-        let pieces = Rc::new(Pieces::new(self.shape, (groups, unroll), exact, of.len));
+        let pieces = Rc::new(Pieces::new(self.shape, dealing, unroll, of.len));
         let mut room = dynamic_shared::<u8>(bytes);
         let staged = self.staged().into_iter().map(|(input, dtype)| {
             let staged = pieces::Staged { row: bases[input], room, dtype };
-            room = room.at(block * groups * vector * dtype.bytes() as u32);
+            room = room.at(block * (groups - kept) * vector * dtype.bytes() as u32);
             (input, staged)
         });
         let staged: Vec<_> = staged.collect();
-        pieces.bring(&staged.iter().map(|(_, staged)| *staged).collect::<Vec<_>>());
+        let kept = pieces.bring(&staged.iter().map(|(_, staged)| *staged).collect::<Vec<_>>());
         let places = staged.iter().map(|(input, staged)| (*input, staged.room)).collect();
-        let items = self.items(bases, places);
+        let items = self.items(bases, places, kept);
         let loaded = Loaded {
             row,
             is_row: Val::constant(true),
@@ -142,7 +143,7 @@ impl<O: RowOperator> Body<'_, O> {
         let places = staged.iter().map(|(input, _)| *input).zip(bring(&whole, block)).collect();
         let walk = Rc::new(Span { len: of.len, threads: block, vector, unroll });
         let groups = Groups::Walked { walk, of };
-        let (items, columns) = (self.items(bases, places), self.columns_again());
+        let (items, columns) = (self.items(bases, places, Kept::new()), self.columns_again());
         let loaded = Loaded { row, is_row: Val::constant(true), items, columns, groups };
         self.finish(loaded, |at| self.destinations(row, at));
     }
@@ -194,18 +195,29 @@ impl<O: RowOperator> Body<'_, O> {
         all.filter(|(input, _)| self.shape.runs[*input] != Run::Same).collect()
     }
 
-    /// What is read of a row that begins there, the staged inputs from these places.
-    fn items(&self, bases: Vec<Global<u8>>, places: Vec<InShared>) -> Items<O::Item> {
+    /// What is read of a row that begins there, the staged inputs from these places or these registers.
+    fn items(&self, bases: Vec<Global<u8>>, places: Vec<InShared>, kept: Kept) -> Items<O::Item> {
         let OnChip { runs, vector, .. } = *self.shape;
         let source = self.rowwise.source.clone();
         Items::Again(Rc::new(move |at: At| {
             let global = |(base, run): (&Global<u8>, Run)| Origin::Global(Place { pointer: *base, run });
             let mut origins: Vec<_> = bases.iter().zip(runs).map(global).collect();
-            for (input, place) in &places {
-                let pointer = place.at(at.place * source.dtypes()[*input].bytes() as u32);
-                origins[*input] = Origin::Shared { pointer, wide: runs[*input] == Run::Wide };
-            }
-            source.load_from(&origins, vector)
+            let Some(number) = at.kept else {
+                for (input, place) in &places {
+                    let pointer = place.at(at.place * source.dtypes()[*input].bytes() as u32);
+                    origins[*input] = Origin::Shared { pointer, wide: runs[*input] == Run::Wide };
+                }
+                return source.load_from(&origins, vector);
+            };
+            // All inputs in registers have items of the same size.
+            let num_words = kept[number][0].len();
+            let of_word = |i: usize| {
+                for ((input, _), words) in places.iter().zip(&kept[number]) {
+                    origins[*input] = Origin::Word(words[i]);
+                }
+                source.load_from(&origins, vector / num_words as u32)
+            };
+            (0..num_words).flat_map(of_word).collect()
         }))
     }
 

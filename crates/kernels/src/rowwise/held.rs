@@ -32,6 +32,8 @@ pub(super) struct At {
     pub(super) more: u32,
     /// The number of the group's first item among those in shared memory.
     pub(super) place: Val<u32>,
+    /// The group's number among those that are in registers as they are in memory, if it is there instead.
+    pub(super) kept: Option<usize>,
 }
 
 impl At {
@@ -157,6 +159,12 @@ impl<I: Registers + 'static> Held<I> {
         matches!(self.groups.of().team, Team::Block(_) | Team::Cluster { .. })
     }
 
+    /// Whether several blocks share the row, which wait for each other longer.
+    #[must_use]
+    pub const fn is_of_blocks(&self) -> bool {
+        matches!(self.groups.of().team, Team::Cluster { .. })
+    }
+
     /// Each item with what belongs to its position, changed.
     #[track_caller]
     #[must_use]
@@ -197,7 +205,8 @@ impl<I: Registers + 'static> Held<I> {
         match (&self.items, &self.groups) {
             (Items::Kept(groups), Groups::Fixed { positions, step, has, .. }) => {
                 for (number, items) in groups.iter().enumerate() {
-                    let at = At { first: positions[0], more: number as u32 * step, place: positions[number] };
+                    let at =
+                        At { first: positions[0], more: number as u32 * step, place: positions[number], kept: None };
                     body(at, has.as_ref().map(|has| has[number]), items);
                 }
             }
@@ -229,7 +238,9 @@ impl Groups {
     /// Where the group of a number is.
     fn at(&self, number: usize) -> At {
         match self {
-            Self::Fixed { positions, .. } => At { first: positions[number], more: 0, place: positions[number] },
+            Self::Fixed { positions, .. } => {
+                At { first: positions[number], more: 0, place: positions[number], kept: None }
+            }
             Self::Walked { .. } => unreachable!("groups that are counted at run time have no numbers"),
         }
     }

@@ -7,6 +7,7 @@
 
 mod any;
 mod body;
+mod dealing;
 mod held;
 mod long;
 mod on_chip;
@@ -20,7 +21,7 @@ mod threads;
 
 pub use any::AnyRowWise;
 pub use held::{Columns, Held};
-pub use on_chip::{Home, OnChip, Way};
+pub use on_chip::{Dealing, Home, OnChip, Way};
 pub use operator::RowOperator;
 pub use plan::{Plan, Shape};
 pub use run::{Outputs, RowWise};

@@ -47,19 +47,8 @@ pub enum Home {
         /// Whether the vectors along the row are loaded together with it.
         early_columns: bool,
     },
-    /// In shared memory, as it is in the memory of the device: a piece for each warp, in which its threads put the results.
-    Pieces {
-        /// Groups of neighbours that a thread has.
-        groups: u32,
-        /// Whether the row has every group of every thread.
-        exact: bool,
-        /// Blocks that are to be on a multiprocessor together.
-        blocks: u32,
-        /// Bytes of shared memory.
-        bytes: u32,
-        /// How results leave them.
-        way: Way,
-    },
+    /// In shared memory, as it is in the memory of the device: a piece for each warp.
+    Pieces(Dealing),
     /// In the shared memory of a block, as it is in the memory of the device, wherever it begins there.
     Shared {
         /// Groups that a thread reads before it uses the first.
@@ -69,6 +58,24 @@ pub enum Home {
         /// Bytes of shared memory.
         bytes: u32,
     },
+}
+
+/// How a row is dealt out in pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Dealing {
+    /// Groups of neighbours that a thread has.
+    pub groups: u32,
+    /// Whether the row has every group of every thread.
+    pub exact: bool,
+    /// How many of a thread's groups, the last, are in its registers, as they are in the memory of the device: those for which shared memory
+    /// has no room.
+    pub kept: u32,
+    /// Blocks that are to be on a multiprocessor together.
+    pub blocks: u32,
+    /// Bytes of shared memory.
+    pub bytes: u32,
+    /// How results leave them.
+    pub way: Way,
 }
 
 /// How results get from the pieces of a row to the memory of the device.
@@ -86,8 +93,8 @@ impl OnChip {
     /// GB/s, H200, 2026-11-21).
     pub(super) fn in_place(&self) -> Self {
         let mut shape = self.clone();
-        if let Home::Pieces { way: way @ Way::Copies, .. } = &mut shape.home {
-            *way = Way::Threads;
+        if let Home::Pieces(dealing) = &mut shape.home {
+            dealing.way = Way::Threads;
         }
         shape
     }
@@ -107,7 +114,7 @@ impl OnChip {
     pub(super) const fn shared_bytes(&self) -> u32 {
         match self.home {
             Home::Registers { .. } => 0,
-            Home::Pieces { bytes, .. } | Home::Shared { bytes, .. } => bytes,
+            Home::Pieces(Dealing { bytes, .. }) | Home::Shared { bytes, .. } => bytes,
         }
     }
 
@@ -118,13 +125,14 @@ impl OnChip {
         match self.home {
             Home::Registers { groups, exact: true, .. } => format!("on_chip_{by}x{groups}x{vector}"),
             Home::Registers { groups, exact: false, .. } => format!("on_chip_{by}x{groups}x{vector}_part"),
-            Home::Pieces { groups, exact, blocks, way, .. } => {
+            Home::Pieces(Dealing { groups, exact, kept, blocks, way, .. }) => {
+                let kept = if kept == 0 { String::new() } else { format!("_{kept}kept") };
                 let exact = if exact { "" } else { "_part" };
                 let way = match way {
                     Way::Copies => "",
                     Way::Threads => "_stored",
                 };
-                format!("pieces_{by}x{groups}x{vector}_{blocks}{exact}{way}")
+                format!("pieces_{by}x{groups}x{vector}_{blocks}{kept}{exact}{way}")
             }
             Home::Shared { unroll, blocks, .. } => format!("in_shared_{by}x{unroll}x{vector}_{blocks}"),
         }
@@ -162,7 +170,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
     };
     let kernel = kernel(format!("{}_{}", rowwise.name, shape.key()), body).required_block(shape.block);
     let kernel = match shape.home {
-        Home::Pieces { blocks, .. } | Home::Shared { blocks, .. } => kernel.min_blocks(blocks),
+        Home::Pieces(Dealing { blocks, .. }) | Home::Shared { blocks, .. } => kernel.min_blocks(blocks),
         Home::Registers { .. } => kernel,
     };
     if shape.cluster > 1 { kernel.cluster(shape.cluster).into() } else { kernel.into() }

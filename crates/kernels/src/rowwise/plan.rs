@@ -3,7 +3,7 @@
 use warpfold_device::LaunchConfig;
 
 use super::long::{self, Long};
-use super::on_chip::{Home, OnChip};
+use super::on_chip::{Dealing, Home, OnChip};
 use super::stage::GRAIN;
 use super::threads::{Row, Threads};
 use crate::elements::Run;
@@ -42,7 +42,7 @@ impl Plan {
     pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
         let items = match &self.shape {
             Shape::OnChip(OnChip {
-                home: Home::Registers { groups, .. } | Home::Pieces { groups, .. },
+                home: Home::Registers { groups, .. } | Home::Pieces(Dealing { groups, .. }),
                 vector,
                 ..
             }) => u64::from(groups * vector),

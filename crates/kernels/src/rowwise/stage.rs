@@ -28,7 +28,7 @@ impl Walk for Span {
         let (round, tile) = (threads * vector, threads * vector * unroll);
         let whole = len & !(tile - 1);
         let mine = thread_idx().x * vector;
-        let at = |position: Val<u32>| At { first: position, more: 0, place: position };
+        let at = |position: Val<u32>| At { first: position, more: 0, place: position, kept: None };
         range(mine, whole, tile, |i| body(&(0..unroll).map(|u| at(i + u * round)).collect::<Vec<_>>()));
         range(mine + whole, len, round, |i| body(&[at(i)]));
     }

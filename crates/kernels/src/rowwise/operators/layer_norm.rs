@@ -2,11 +2,12 @@
 //! 2016).
 //!
 //! A row on chip takes two passes, so that the variance is that of the distances from
-//! the mean; a longer one is folded by Welford's method in double precision. The variance is the mean of the squared distances.
+//! the mean (one that blocks share [in each thread](super::parts)); a longer one is folded by Welford's method in double precision. The variance is the mean of the squared distances.
 
 use warpfold_lang::Val;
 
 use super::float::RowFloat;
+use super::parts;
 use crate::fold::{Monoid, Position, Sum, Variance};
 use crate::rowwise::{Columns, Held, RowOperator};
 
@@ -95,9 +96,13 @@ impl<F: RowFloat> RowOperator for LayerNorm<F> {
     }
 
     fn on_chip(self, row: &Held<Val<F>>, columns: &Columns<Self::Columns>) -> (Held<Self::Out>, Stats<F>) {
-        let len = row.len().cast::<F>();
-        let mean = row.fold(Sum::<F>::new()) / len;
-        let variance = row.each(move |x| (x - mean) * (x - mean)).fold(Sum::<F>::new()) / len;
+        let (mean, variance) = if row.is_of_blocks() {
+            parts::mean_and_variance(row)
+        } else {
+            let len = row.len().cast::<F>();
+            let mean = row.fold(Sum::<F>::new()) / len;
+            (mean, row.each(move |x| (x - mean) * (x - mean)).fold(Sum::<F>::new()) / len)
+        };
         let rstd = (variance + Val::constant(self.eps)).sqrt().recip();
         (row.map(columns, move |x, columns| (self.result(x - mean, rstd, columns), x)), (mean, rstd))
     }

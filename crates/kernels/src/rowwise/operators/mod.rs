@@ -3,6 +3,7 @@
 mod abs_max;
 mod float;
 mod layer_norm;
+mod parts;
 mod rms_norm;
 mod shipped;
 mod softmax;

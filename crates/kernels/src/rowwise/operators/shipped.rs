@@ -14,10 +14,11 @@ fn in_shared() -> Vec<Shipped> {
     let norm = Norm { eps: 1e-5, keep_sum: false };
     let softmax = RowOp::Softmax { scale: 1.0 };
     let cases = [
-        (softmax, Dtype::Bf16, 0, &[4096, 20_000, 32_768, 50_257, 65_536, 131_072, 262_144][..]),
+        (softmax, Dtype::Bf16, 0, &[4096, 20_000, 32_768, 50_257, 65_536, 98_304, 131_072, 262_144][..]),
         (RowOp::LogSoftmax { scale: 1.0 }, Dtype::F32, 0, &[32_768, 131_072]),
-        (RowOp::LayerNorm(norm), Dtype::Bf16, 2, &[32_768, 131_072]),
-        (RowOp::RmsNorm(norm), Dtype::Bf16, 1, &[65_536]),
+        (RowOp::LayerNorm(norm), Dtype::Bf16, 0, &[131_072]),
+        (RowOp::LayerNorm(norm), Dtype::Bf16, 2, &[32_768, 40_960, 65_536, 131_072]),
+        (RowOp::RmsNorm(norm), Dtype::Bf16, 1, &[65_536, 131_072]),
         (RowOp::Quantize { to: Dtype::F8E4M3 }, Dtype::Bf16, 0, &[65_536]),
     ];
     let planned_for = |rows| move |(op, dtype, columns, lens)| planned(op, dtype, columns, (rows, lens), Arch::SM_90);
