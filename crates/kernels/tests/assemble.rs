@@ -106,9 +106,12 @@ fn instructions(all: &[Listed]) -> Vec<Vec<&'static str>> {
     expected
 }
 
-/// Whether the kernel wants instructions that the target has not.
+/// Whether the kernel wants instructions or shared memory that the target has not.
 fn is_lacking(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unsupported { .. } | ErrorKind::NeedsSpecific { .. })
+    matches!(
+        error.kind(),
+        ErrorKind::Unsupported { .. } | ErrorKind::NeedsSpecific { .. } | ErrorKind::TooMuchShared { .. }
+    )
 }
 
 /// NVIDIA's programs.

@@ -28,9 +28,12 @@ fn printed() -> Vec<(PathBuf, Built)> {
     kernels().iter().flat_map(|listed| TARGETS.iter().filter_map(move |target| of(listed, target))).collect()
 }
 
-/// Whether the kernel wants instructions that the target has not.
+/// Whether the kernel wants instructions or shared memory that the target has not.
 fn is_lacking(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unsupported { .. } | ErrorKind::NeedsSpecific { .. })
+    matches!(
+        error.kind(),
+        ErrorKind::Unsupported { .. } | ErrorKind::NeedsSpecific { .. } | ErrorKind::TooMuchShared { .. }
+    )
 }
 
 #[test]

@@ -203,6 +203,26 @@ fn long_rows_come_out_the_same_with_and_without_clusters() {
     }
 }
 
+/// Rows that blocks share in their registers, and, where there are more, in shared memory.
+#[test]
+fn layer_norm_of_a_long_row_tells_a_small_spread_from_a_large_mean() {
+    let device = device();
+    let len = 131_072;
+    for rows in [1, 17] {
+        let data: Vec<f32> = (0..rows * len).map(|i| 1000.0 + sample(i) / 8.0).collect();
+        let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+        let y = x.layer_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
+        let rstd = y.rstd.to_vec::<f32>().unwrap();
+        for (row, rstd) in data.chunks(len).zip(rstd) {
+            let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / len as f64;
+            let variance = row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / len as f64;
+            let expected = (variance + 1e-5).sqrt().recip();
+            assert!((f64::from(rstd) / expected - 1.0).abs() < 1e-5, "{rstd} in place of {expected}");
+        }
+    }
+    is_clean(&device);
+}
+
 #[test]
 fn quantised_rows_come_back() {
     let device = device();
