@@ -3,27 +3,21 @@
 use super::barrier::{BARRIERS, BarrierState, Partial};
 use super::checking::Checking;
 use super::cluster_barrier::Arrival;
-use super::code::{BlockId, Code, Terminator};
-use super::frame;
+use super::code::Code;
 use super::geometry::Geometry;
 use super::machine::{Fault, Machine};
 use super::mbarrier_wait::Waits;
-use super::op::NONE;
+use super::part::Outcome;
 use super::registers::Registers;
 use super::row::{ALL_LANES, LANES, Row};
 use super::special::{clear_undefined, fill_constants, fill_specials};
-use super::warp::{Part, PartState, Warp};
+use super::warp::{PartState, Warp};
 use crate::asynchronous::Asynchronous;
 use crate::asynchronous::luck::Luck;
 use crate::check::{BlockCheck, ClusterMemory, LaunchCheck, PeerUse};
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::rules::Warpgroups;
 
-/// Basic blocks that a part runs before others get their turn.
-const SLICE: u32 = 4096;
-/// And fewer where the warp has diverged and the part may be spinning. More than a compare-and-swap loop takes that all
-/// lanes of a warp fight in, so that those who have won still meet the others behind it.
-const SPINNING_SLICE: u32 = 512;
 /// Slices without a sign of waiting after which a part that waits at a join is let go all the same.
 const PATIENCE_SLICES: u32 = 256;
 
@@ -82,16 +76,6 @@ pub(crate) struct Context<'a> {
     pub counts: &'a mut BlockCounts,
     /// Where a trap is recorded.
     pub trap: &'a mut Option<(u32, u64, u32)>,
-}
-
-/// How running one part ended.
-pub(super) enum Outcome {
-    /// The part is gone, or waits; look for another.
-    Switch,
-    /// Its slice is over.
-    SliceOver,
-    /// The run is over.
-    Stop,
 }
 
 impl Block {
@@ -252,156 +236,6 @@ impl Block {
         }
     }
 
-    /// Runs part `i` of warp `w`.
-    fn run_part(&mut self, w: u32, i: usize, m: &mut Machine, cx: &mut Context<'_>) -> Outcome {
-        let code = cx.code;
-        let part = &self.warps[w as usize].parts[i];
-        let (mut mask, mut block, mut joined) = (part.mask, part.block, part.join.is_some());
-        let mut skip = part.at_terminator;
-        self.enter_frame(w, i, m, code);
-        let (mut steps, mut rest) = (SPINNING_SLICE, SLICE - SPINNING_SLICE);
-        loop {
-            let b = &code.blocks[block as usize];
-            if !skip {
-                let counts = &mut cx.counts[block as usize];
-                counts.0 += 1;
-                counts.1 += u64::from(mask.count_ones());
-                m.clock += u64::from(b.count);
-                run_ops(m, code, b.start, b.end, mask);
-                if m.stop {
-                    return Outcome::Stop;
-                }
-            }
-            skip = false;
-            let next = match &b.terminator {
-                Terminator::Jump(next) => *next,
-                Terminator::Branch { predicate, negated, taken, next, join, instruction } => {
-                    // SAFETY: the decoder gave the function this predicate.
-                    let p = unsafe { m.predicate(*predicate) };
-                    let goes = mask & if *negated { !p } else { p };
-                    if goes == mask {
-                        *taken
-                    } else if goes == 0 {
-                        *next
-                    } else {
-                        if let Some(instruction) = instruction {
-                            m.counters[*instruction as usize].divergent += 1;
-                        }
-                        self.diverge(w, i, *join, &[(goes, *taken), (mask & !goes, *next)]);
-                        return Outcome::Switch;
-                    }
-                }
-                Terminator::WarpSync { op, members, instruction, next } => {
-                    let needed = self.members(w, m, mask, *members, *instruction);
-                    if needed & !mask & self.warps[w as usize].live != 0 {
-                        let part = &mut self.warps[w as usize].parts[i];
-                        (part.block, part.at_terminator, part.state) = (block, true, PartState::WarpSync);
-                        return Outcome::Switch;
-                    }
-                    match op {
-                        Some(op) => run_ops(m, code, *op, *op + 1, mask),
-                        None => self.warp_sync_done(w, m, *members, mask),
-                    }
-                    *next
-                }
-                Terminator::MbarrierWait { op, next, .. } => {
-                    run_ops(m, code, *op, *op + 1, mask);
-                    if m.stop {
-                        return Outcome::Stop;
-                    }
-                    if self.waits_at_mbarrier(w, m) {
-                        let part = &mut self.warps[w as usize].parts[i];
-                        (part.block, part.at_terminator, part.state) = (block, true, PartState::Mbarrier);
-                        return Outcome::Switch;
-                    }
-                    *next
-                }
-                Terminator::Barrier(barrier) => {
-                    let part = &mut self.warps[w as usize].parts[i];
-                    (part.block, part.at_terminator) = (block, true);
-                    match self.reach_barrier(w, i, barrier, m, cx) {
-                        Some(next) => next,
-                        None => return if m.stop { Outcome::Stop } else { Outcome::Switch },
-                    }
-                }
-                Terminator::ClusterBarrier(barrier) => {
-                    let part = &mut self.warps[w as usize].parts[i];
-                    (part.block, part.at_terminator) = (block, true);
-                    match self.reach_cluster_barrier(w, i, barrier, m) {
-                        Some(next) => next,
-                        None => return Outcome::Switch,
-                    }
-                }
-                Terminator::SetRegisters(set) => {
-                    let part = &mut self.warps[w as usize].parts[i];
-                    (part.block, part.at_terminator) = (block, true);
-                    match self.set_registers(w, i, set, m) {
-                        Some(next) => next,
-                        None => return Outcome::Switch,
-                    }
-                }
-                terminator => {
-                    let part = &mut self.warps[w as usize].parts[i];
-                    part.block = block;
-                    return self.leave(w, i, terminator, m, cx);
-                }
-            };
-            if joined {
-                let warp = &mut self.warps[w as usize];
-                let join = &warp.joins[warp.parts[i].join.expect("a joined part") as usize];
-                if join.at == next {
-                    let part = warp.parts.swap_remove(i);
-                    if let Some(part) = warp.arrive(part, next) {
-                        warp.parts.push(part);
-                        let last = warp.parts.len() - 1;
-                        warp.parts.swap(i, last);
-                        let part = &warp.parts[i];
-                        (mask, block, joined) = (part.mask, part.block, part.join.is_some());
-                        if !warp.has_waiting_join() {
-                            warp.impatience = 0;
-                        }
-                        continue;
-                    }
-                    return Outcome::Switch;
-                }
-            }
-            block = next;
-            steps -= 1;
-            if steps == 0 {
-                let warp = &self.warps[w as usize];
-                let spins = m.waiting && (warp.parts.len() > 1 || warp.has_waiting_join());
-                if rest > 0 && !spins {
-                    (steps, rest) = (rest, 0);
-                    continue;
-                }
-                let part = &mut self.warps[w as usize].parts[i];
-                (part.block, part.at_terminator) = (block, false);
-                return Outcome::SliceOver;
-            }
-        }
-    }
-
-    /// Points the machine at the frame of part `i`.
-    pub(super) fn enter_frame(&mut self, w: u32, i: usize, m: &mut Machine, code: &Code) {
-        let warp = &mut self.warps[w as usize];
-        let frame = warp.parts[i].frame;
-        let function = &code.functions[frame.function as usize];
-        frame::enter(m, warp, frame, function);
-    }
-
-    /// Splits part `i` by where its lanes go.
-    pub(super) fn diverge(&mut self, w: u32, i: usize, join: BlockId, ways: &[(u32, BlockId)]) {
-        let warp = &mut self.warps[w as usize];
-        let part = warp.parts.swap_remove(i);
-        let join = warp.open_join(&part, join);
-        for &(mask, block) in ways {
-            let side = Part { mask, join, ..part.clone() };
-            if let Some(side) = warp.arrive(side, block) {
-                warp.parts.push(side);
-            }
-        }
-    }
-
     pub(super) fn fault(&self, m: &mut Machine, kind: FindingKind, instruction: u32, w: u32, lane: u32, rule: String) {
         let fault = Fault {
             kind,
@@ -464,28 +298,4 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {
         rest &= rest - 1;
         Some(lane)
     })
-}
-
-/// Runs straight-line operations.
-#[inline]
-pub(super) fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
-    for op in &code.ops[start as usize..end as usize] {
-        let mut active = mask;
-        if op.guard != NONE {
-            // SAFETY: the decoder gave the function this predicate.
-            let p = unsafe { m.predicate(op.guard) };
-            active &= if op.guard_negated { !p } else { p };
-            if op.leads {
-                m.counters[op.instruction as usize].guarded_off += u64::from((mask & !active).count_ones());
-            }
-            if active == 0 {
-                continue;
-            }
-        }
-        // SAFETY: the decoder chose the handler for this host and this function's rows, and the machine points
-        // at a frame of that function.
-        unsafe {
-            (op.run)(m, op, active);
-        }
-    }
 }

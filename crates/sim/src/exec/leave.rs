@@ -1,10 +1,11 @@
 //! How a part leaves its frame or its warp: by a call, a return, a table of branches, a trap or the end.
 
 use super::barrier::BARRIERS;
-use super::block::{Block, Context, Outcome, lanes_of};
+use super::block::{Block, Context, lanes_of};
 use super::code::{BlockId, Code, Terminator};
 use super::frame;
 use super::machine::Machine;
+use super::part::Outcome;
 use crate::report::FindingKind;
 use crate::runtime;
 use crate::tensor_ops::queue;

@@ -1,6 +1,6 @@
 //! Execution: the register file, operations, warps, blocks and the grid.
 //!
-//! Reading order: [`row`], [`op`], [`code`], [`machine`], [`warp`], [`frame`], [`block`], [`cluster`], [`grid`].
+//! Reading order: [`row`], [`op`], [`code`], [`machine`], [`warp`], [`frame`], [`part`], [`block`], [`cluster`], [`grid`].
 
 mod asynchronous_checks;
 pub(crate) mod barrier;
@@ -19,6 +19,7 @@ pub(crate) mod machine;
 mod mbarrier_wait;
 pub(crate) mod memory_map;
 pub(crate) mod op;
+mod part;
 mod registers;
 mod rendezvous;
 pub(crate) mod row;

@@ -1,8 +1,9 @@
 //! Warp-level synchronisation: parts of a warp that wait for one another at `.sync` instructions.
 
-use super::block::{Block, Context, run_ops};
+use super::block::{Block, Context};
 use super::code::{Code, Terminator};
 use super::machine::Machine;
+use super::part::run_ops;
 use super::row::LANES;
 use super::warp::{Part, PartState};
 use crate::report::FindingKind;

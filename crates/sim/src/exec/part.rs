@@ -1,0 +1,242 @@
+//! A part of a warp runs: basic block after basic block, until it waits, diverges, leaves, or has had its slice.
+
+use super::block::{Block, Context};
+use super::code::{BlockId, Code, Terminator};
+use super::frame;
+use super::machine::Machine;
+use super::op::NONE;
+use super::warp::{Part, PartState};
+
+/// Basic blocks that a part runs before others get their turn.
+const SLICE: u32 = 4096;
+/// And fewer where the warp has diverged and the part may be spinning. More than a compare-and-swap loop takes that all
+/// lanes of a warp fight in, so that those who have won still meet the others behind it.
+const SPINNING_SLICE: u32 = 512;
+/// How running one part ended.
+pub(super) enum Outcome {
+    /// The part is gone, or waits; look for another.
+    Switch,
+    /// Its slice is over.
+    SliceOver,
+    /// The run is over.
+    Stop,
+}
+
+/// Which part runs: the warp, the part's position in it, its lanes, and the basic block that it is in.
+#[derive(Clone, Copy)]
+struct Running {
+    w: u32,
+    i: usize,
+    mask: u32,
+    block: BlockId,
+}
+
+impl Block {
+    /// Runs part `i` of warp `w`.
+    pub(super) fn run_part(&mut self, w: u32, i: usize, m: &mut Machine, cx: &mut Context<'_>) -> Outcome {
+        let code = cx.code;
+        let part = &self.warps[w as usize].parts[i];
+        let mut running = Running { w, i, mask: part.mask, block: part.block };
+        let (mut joined, mut skip) = (part.join.is_some(), part.at_terminator);
+        self.enter_frame(w, i, m, code);
+        let (mut steps, mut rest) = (SPINNING_SLICE, SLICE - SPINNING_SLICE);
+        loop {
+            let b = &code.blocks[running.block as usize];
+            if !skip {
+                let counts = &mut cx.counts[running.block as usize];
+                counts.0 += 1;
+                counts.1 += u64::from(running.mask.count_ones());
+                m.clock += u64::from(b.count);
+                run_ops(m, code, b.start, b.end, running.mask);
+                if m.stop {
+                    return Outcome::Stop;
+                }
+            }
+            skip = false;
+            let next = match self.next_of(&b.terminator, running, m, cx) {
+                Ok(next) => next,
+                Err(outcome) => return outcome,
+            };
+            if joined && self.meets(w, i, next) {
+                match self.join(w, i, next) {
+                    Some(part) => {
+                        (running.mask, running.block, joined) = (part.mask, part.block, part.join.is_some());
+                        continue;
+                    }
+                    None => return Outcome::Switch,
+                }
+            }
+            running.block = next;
+            steps -= 1;
+            if steps == 0 {
+                let warp = &self.warps[w as usize];
+                let spins = m.waiting && (warp.parts.len() > 1 || warp.has_waiting_join());
+                if rest > 0 && !spins {
+                    (steps, rest) = (rest, 0);
+                    continue;
+                }
+                self.pause(running, false);
+                return Outcome::SliceOver;
+            }
+        }
+    }
+
+    /// The block that a part goes on with, or how its run ends.
+    #[inline(always)]
+    fn next_of(
+        &mut self,
+        terminator: &Terminator,
+        running: Running,
+        m: &mut Machine,
+        cx: &mut Context<'_>,
+    ) -> Result<BlockId, Outcome> {
+        match terminator {
+            Terminator::Jump(next) => Ok(*next),
+            Terminator::Branch { predicate, negated, taken, next, join, instruction } => {
+                // SAFETY: the decoder gave the function this predicate.
+                let p = unsafe { m.predicate(*predicate) };
+                let Running { w, i, mask, .. } = running;
+                let goes = mask & if *negated { !p } else { p };
+                if goes == mask {
+                    Ok(*taken)
+                } else if goes == 0 {
+                    Ok(*next)
+                } else {
+                    if let Some(instruction) = instruction {
+                        m.counters[*instruction as usize].divergent += 1;
+                    }
+                    self.diverge(w, i, *join, &[(goes, *taken), (mask & !goes, *next)]);
+                    Err(Outcome::Switch)
+                }
+            }
+            terminator => self.meet_others(terminator, running, m, cx),
+        }
+    }
+
+    /// Terminators at which a part may have to wait for others, and those with which it leaves.
+    #[inline(always)]
+    fn meet_others(
+        &mut self,
+        terminator: &Terminator,
+        running: Running,
+        m: &mut Machine,
+        cx: &mut Context<'_>,
+    ) -> Result<BlockId, Outcome> {
+        let (code, Running { w, i, mask, .. }) = (cx.code, running);
+        match terminator {
+            Terminator::WarpSync { op, members, instruction, next } => {
+                let needed = self.members(w, m, mask, *members, *instruction);
+                if needed & !mask & self.warps[w as usize].live != 0 {
+                    self.pause(running, true).state = PartState::WarpSync;
+                    return Err(Outcome::Switch);
+                }
+                match op {
+                    Some(op) => run_ops(m, code, *op, *op + 1, mask),
+                    None => self.warp_sync_done(w, m, *members, mask),
+                }
+                Ok(*next)
+            }
+            Terminator::MbarrierWait { op, next, .. } => {
+                run_ops(m, code, *op, *op + 1, mask);
+                if m.stop {
+                    return Err(Outcome::Stop);
+                }
+                if self.waits_at_mbarrier(w, m) {
+                    self.pause(running, true).state = PartState::Mbarrier;
+                    return Err(Outcome::Switch);
+                }
+                Ok(*next)
+            }
+            Terminator::Barrier(barrier) => {
+                self.pause(running, true);
+                let next = self.reach_barrier(w, i, barrier, m, cx);
+                next.ok_or(if m.stop { Outcome::Stop } else { Outcome::Switch })
+            }
+            Terminator::ClusterBarrier(barrier) => {
+                self.pause(running, true);
+                self.reach_cluster_barrier(w, i, barrier, m).ok_or(Outcome::Switch)
+            }
+            Terminator::SetRegisters(set) => {
+                self.pause(running, true);
+                self.set_registers(w, i, set, m).ok_or(Outcome::Switch)
+            }
+            terminator => {
+                self.warps[w as usize].parts[i].block = running.block;
+                Err(self.leave(w, i, terminator, m, cx))
+            }
+        }
+    }
+
+    /// Notes where a part goes on when it runs next.
+    fn pause(&mut self, Running { w, i, block, .. }: Running, at_terminator: bool) -> &mut Part {
+        let part = &mut self.warps[w as usize].parts[i];
+        (part.block, part.at_terminator) = (block, at_terminator);
+        part
+    }
+
+    /// Whether the join of a part waits at a block.
+    #[inline(always)]
+    fn meets(&self, w: u32, i: usize, block: BlockId) -> bool {
+        let warp = &self.warps[w as usize];
+        warp.joins[warp.parts[i].join.expect("a joined part") as usize].at == block
+    }
+
+    /// Moves a part to where its join waits; the joined part, once all are there.
+    fn join(&mut self, w: u32, i: usize, block: BlockId) -> Option<&Part> {
+        let warp = &mut self.warps[w as usize];
+        let part = warp.parts.swap_remove(i);
+        let part = warp.arrive(part, block)?;
+        warp.parts.push(part);
+        let last = warp.parts.len() - 1;
+        warp.parts.swap(i, last);
+        if !warp.has_waiting_join() {
+            warp.impatience = 0;
+        }
+        Some(&warp.parts[i])
+    }
+
+    /// Points the machine at the frame of part `i`.
+    pub(super) fn enter_frame(&mut self, w: u32, i: usize, m: &mut Machine, code: &Code) {
+        let warp = &mut self.warps[w as usize];
+        let frame = warp.parts[i].frame;
+        let function = &code.functions[frame.function as usize];
+        frame::enter(m, warp, frame, function);
+    }
+
+    /// Splits part `i` by where its lanes go.
+    pub(super) fn diverge(&mut self, w: u32, i: usize, join: BlockId, ways: &[(u32, BlockId)]) {
+        let warp = &mut self.warps[w as usize];
+        let part = warp.parts.swap_remove(i);
+        let join = warp.open_join(&part, join);
+        for &(mask, block) in ways {
+            let side = Part { mask, join, ..part.clone() };
+            if let Some(side) = warp.arrive(side, block) {
+                warp.parts.push(side);
+            }
+        }
+    }
+}
+
+/// Runs straight-line operations.
+#[inline]
+pub(super) fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
+    for op in &code.ops[start as usize..end as usize] {
+        let mut active = mask;
+        if op.guard != NONE {
+            // SAFETY: the decoder gave the function this predicate.
+            let p = unsafe { m.predicate(op.guard) };
+            active &= if op.guard_negated { !p } else { p };
+            if op.leads {
+                m.counters[op.instruction as usize].guarded_off += u64::from((mask & !active).count_ones());
+            }
+            if active == 0 {
+                continue;
+            }
+        }
+        // SAFETY: the decoder chose the handler for this host and this function's rows, and the machine points
+        // at a frame of that function.
+        unsafe {
+            (op.run)(m, op, active);
+        }
+    }
+}
