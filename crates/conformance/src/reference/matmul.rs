@@ -7,7 +7,7 @@
 use super::answer::{Answer, Expected};
 use super::array::{Array, Value};
 use super::axes::Refused;
-use super::call::Call;
+use super::call::{Call, Options};
 use super::dtype::Dtype;
 use super::exact::Exact;
 use super::tolerance;
@@ -133,6 +133,30 @@ pub(super) fn place_of(shape: &[usize], flat: usize) -> Vec<usize> {
     place
 }
 
+/// The type of a result.
+fn result(asked: Option<Dtype>, of: Dtype) -> Dtype {
+    asked.unwrap_or(match of {
+        Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::I32 => Dtype::I32,
+        Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
+        dtype => dtype,
+    })
+}
+
+/// What products of integers do not have.
+fn not_of_integers(dtype: Dtype, options: &Options) -> Option<&'static str> {
+    let activation = options.activation.as_deref();
+    let numbers = [options.alpha, options.beta];
+    match () {
+        () if !matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::I32) => {
+            Some("integers that are not added up")
+        }
+        () if numbers.into_iter().flatten().any(|number| number.fract() != 0.0) => Some("fractions of integers"),
+        () if activation.is_some_and(|name| name != "relu") => Some("an activation of integers"),
+        () if options.scale_a || options.scale_b || options.scale_result => Some("scales of integers"),
+        () => None,
+    }
+}
+
 /// The result of a product.
 pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     let options = call.options;
@@ -166,20 +190,9 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     shape.extend((a.shape.len() > 1).then_some(left.rows));
     shape.extend((b.shape.len() > 1).then_some(right.columns));
     let is_whole = !a.dtype.is_float();
-    let dtype = match (options.dtype, a.dtype) {
-        (Some(dtype), _) => dtype,
-        (None, Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::I32) => Dtype::I32,
-        (None, Dtype::F8E4M3 | Dtype::F8E5M2) => Dtype::F32,
-        (None, dtype) => dtype,
-    };
-    if is_whole && !matches!(a.dtype, Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::I32) {
-        return refused("integers that are not added up");
-    }
-    if is_whole && [options.alpha, options.beta].into_iter().flatten().any(|number| number.fract() != 0.0) {
-        return refused("fractions of integers");
-    }
-    if is_whole && activation.is_some_and(|name| name != "relu") {
-        return refused("an activation of integers");
+    let dtype = result(options.dtype, a.dtype);
+    if is_whole && let Some(why) = not_of_integers(a.dtype, options) {
+        return refused(why);
     }
     for more in [c, bias].into_iter().flatten() {
         if broadcast(&more.shape, &shape).as_ref() != Some(&shape) {
@@ -188,9 +201,6 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     }
     let full: Vec<usize> = batch.iter().copied().chain([left.rows, right.columns]).collect();
     let scales = [(scale_a, [left.rows, 1]), (scale_b, [1, right.columns]), (scale_result, [1, 1])];
-    if is_whole && num_named > usize::from(options.bias) {
-        return refused("scales of integers");
-    }
     let mut shaped = Vec::new();
     for (scale, lines) in scales {
         match scale.map(|scale| as_lines(scale, lines, &full)) {

@@ -40,7 +40,8 @@ impl Columns {
 
 pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKernel {
     let Fold { monoid, source, sink, .. } = fold.clone();
-    let Columns { warps, vector, unroll, runs, kept, folded, split, small } = *columns;
+    let shape = columns.clone();
+    let Columns { warps, vector, runs, kept, folded, split, small, .. } = *columns;
     let width = columns.width();
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
@@ -88,24 +89,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKern
             source.load(&places, vector)
         };
         // Fold
-        let each = (end.max(start) - start + u64::from(warps - 1)) >> warps.ilog2();
-        let first = start + warp_id().cast::<u64>() * each;
-        let last = (first + each).min(end);
-        let accs: Vec<Vars<M::Acc>> = (0..vector).map(|_| vars(monoid.identity())).collect();
-        let push = |rows: &[Vec<M::Item>], first: Val<u64>| {
-            for (acc, v) in accs.iter().zip(0..) {
-                let items: Vec<_> = rows.iter().map(|row| row[v]).collect();
-                acc.set(monoid.push_all(acc.get(), &items, Position::new(first, 0)));
-            }
-        };
-        // The last warps may have nothing.
-        let whole_end = first + ((last.max(first) - first) & !u64::from(unroll - 1));
-        range(first, whole_end, u64::from(unroll), |i| {
-            push(&(0..unroll).map(|u| load(i + u64::from(u))).collect::<Vec<_>>(), i);
-        });
-        if unroll > 1 {
-            range(whole_end, last, 1, |i| push(&[load(i)], i));
-        }
+        let accs = fold_run(monoid, &shape, [start, end], &load);
         // Warps
         let accs = over_warps(monoid, &accs, warps);
         // Epilogue
@@ -121,33 +105,84 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKern
             finish(&accs);
             return;
         }
-        let slots = monoid.identity().global(workspace, words.results() * grid_dim().y.cast::<u64>(), &mut 0);
-        let slot = |part: Val<u32>, v: u64| part.cast::<u64>() * words.results() + result + v;
-        let is_last = shared_named::<u32>("is_last", 1);
-        let parts = grid_dim().y;
-        when(is_column & warp_id().eq(0), || {
-            accs.iter().zip(0..).for_each(|(acc, v)| acc.get().store(slots, slot(block_idx().y, v)));
-        });
-        // The release side of one thread shows what all threads of the block wrote before the barrier.
-        sync_threads();
-        when(thread_is_first(), || {
-            let before = tickets.at(block_idx().x).atomic().order(Order::AcqRel).increment_wrapping(parts - 1);
-            is_last.set(before.eq(parts - 1).cast::<u32>());
-        });
-        sync_threads();
-        when(is_last.get().ne(0), || {
-            let each = (parts + (warps - 1)) / warps;
-            let first = warp_id() * each;
-            accs.iter().for_each(|acc| acc.set(monoid.identity()));
-            range(first, (first + each).min(parts), 1, |part| {
-                for (acc, v) in accs.iter().zip(0..) {
-                    acc.set(monoid.combine(acc.get(), M::Acc::load(slots, slot(part, v))));
-                }
-            });
-            finish(&over_warps(monoid, &accs, warps));
-        });
+        let shared = Shared { workspace, tickets, words, is_column, result };
+        over_blocks(monoid, &accs, &shared, warps, finish);
     };
     kernel(format!("{}_columns", fold.name), body).required_block(32 * warps).into()
+}
+
+/// Folds what a warp has of its columns: an accumulator for each.
+fn fold_run<M: Monoid>(
+    monoid: M,
+    &Columns { warps, vector, unroll, .. }: &Columns,
+    [start, end]: [Val<u64>; 2],
+    load: &dyn Fn(Val<u64>) -> Vec<M::Item>,
+) -> Vec<Vars<M::Acc>> {
+    let each = (end.max(start) - start + u64::from(warps - 1)) >> warps.ilog2();
+    let first = start + warp_id().cast::<u64>() * each;
+    let last = (first + each).min(end);
+    let accs: Vec<Vars<M::Acc>> = (0..vector).map(|_| vars(monoid.identity())).collect();
+    let push = |rows: &[Vec<M::Item>], first: Val<u64>| {
+        for (acc, v) in accs.iter().zip(0..) {
+            let items: Vec<_> = rows.iter().map(|row| row[v]).collect();
+            acc.set(monoid.push_all(acc.get(), &items, Position::new(first, 0)));
+        }
+    };
+    // The last warps may have nothing.
+    let whole_end = first + ((last.max(first) - first) & !u64::from(unroll - 1));
+    range(first, whole_end, u64::from(unroll), |i| {
+        push(&(0..unroll).map(|u| load(i + u64::from(u))).collect::<Vec<_>>(), i);
+    });
+    if unroll > 1 {
+        range(whole_end, last, 1, |i| push(&[load(i)], i));
+    }
+    accs
+}
+
+/// What blocks that share columns meet in.
+struct Shared {
+    workspace: Global<u64>,
+    tickets: Global<u32>,
+    words: Words,
+    /// Whether the thread's columns are there.
+    is_column: Val<bool>,
+    /// The first of the thread's results.
+    result: Val<u64>,
+}
+
+/// Leaves the parts of a block for the last one, which folds those of all in their order and finishes.
+fn over_blocks<M: Monoid>(
+    monoid: M,
+    accs: &[Vars<M::Acc>],
+    &Shared { workspace, tickets, words, is_column, result }: &Shared,
+    warps: u32,
+    finish: impl Fn(&[Vars<M::Acc>]),
+) {
+    let slots = monoid.identity().global(workspace, words.results() * grid_dim().y.cast::<u64>(), &mut 0);
+    let slot = |part: Val<u32>, v: u64| part.cast::<u64>() * words.results() + result + v;
+    let is_last = shared_named::<u32>("is_last", 1);
+    let parts = grid_dim().y;
+    when(is_column & warp_id().eq(0), || {
+        accs.iter().zip(0..).for_each(|(acc, v)| acc.get().store(slots, slot(block_idx().y, v)));
+    });
+    // The release side of one thread shows what all threads of the block wrote before the barrier.
+    sync_threads();
+    when(thread_is_first(), || {
+        let before = tickets.at(block_idx().x).atomic().order(Order::AcqRel).increment_wrapping(parts - 1);
+        is_last.set(before.eq(parts - 1).cast::<u32>());
+    });
+    sync_threads();
+    when(is_last.get().ne(0), || {
+        let each = (parts + (warps - 1)) / warps;
+        let first = warp_id() * each;
+        accs.iter().for_each(|acc| acc.set(monoid.identity()));
+        range(first, (first + each).min(parts), 1, |part| {
+            for (acc, v) in accs.iter().zip(0..) {
+                acc.set(monoid.combine(acc.get(), M::Acc::load(slots, slot(part, v))));
+            }
+        });
+        finish(&over_warps(monoid, accs, warps));
+    });
 }
 
 fn thread_is_first() -> Val<bool> {

@@ -1,8 +1,8 @@
 //! The kernel of `O = softmax(S) V`.
 
 use warpfold_lang::{
-    Global, Val, Var, block_idx, kernel, lane_id, range, shared_named, shfl, sync_threads, thread_idx, var, vars,
-    wait_for_dependencies, warp_id, when,
+    Global, Shared, Val, Var, block_idx, kernel, lane_id, range, shared_named, shfl, sync_threads, thread_idx, var,
+    vars, wait_for_dependencies, warp_id, when,
 };
 
 use super::ROWS;
@@ -84,20 +84,8 @@ pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, to: Dtype, columns: u32) -> A
                 });
                 sync_threads();
             });
-            // Groups: the first one adds what the others have, in their order.
             if groups > 1 {
-                for (row, sum) in (0..ROWS).zip(&sums) {
-                    of_groups.at(thread).at(row * THREADS).set(sum.get());
-                }
-                sync_threads();
-                when(group.eq(0), || {
-                    for (row, sum) in (0..ROWS).zip(&sums) {
-                        for other in 1..groups {
-                            sum.add_assign(of_groups.at(thread).at(row * THREADS + other * columns).get());
-                        }
-                    }
-                });
-                sync_threads();
+                add_groups(&sums, of_groups.at(thread), group, columns);
             }
             // Epilogue
             for (row, sum) in (0..ROWS).zip(&sums) {
@@ -110,4 +98,20 @@ pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, to: Dtype, columns: u32) -> A
         });
     };
     kernel(format!("softmax_v_{dtype}_{columns}"), body).required_block(THREADS).into()
+}
+
+/// The first group adds what the others have, in their order, by way of a place of each thread's.
+fn add_groups<F: RowFloat>(sums: &[Var<F>], place: Shared<F>, group: Val<u32>, columns: u32) {
+    for (row, sum) in (0..ROWS).zip(sums) {
+        place.at(row * THREADS).set(sum.get());
+    }
+    sync_threads();
+    when(group.eq(0), || {
+        for (row, sum) in (0..ROWS).zip(sums) {
+            for other in 1..THREADS / columns {
+                sum.add_assign(place.at(row * THREADS + other * columns).get());
+            }
+        }
+    });
+    sync_threads();
 }

@@ -141,45 +141,68 @@ fn vector<'o>(d: &Decoder, inst: &Instruction, operands: &'o [Operand], n: usize
     }
 }
 
+/// What a copy is, by its modifiers.
+#[derive(Clone, Copy)]
+struct Form {
+    /// Dimensions of the tensor; 0 for bytes in a line.
+    rank: usize,
+    is_store: bool,
+    to_peer: bool,
+    multicast: bool,
+    im2col: bool,
+    columns: bool,
+}
+
+impl Form {
+    /// Refuses what does not go together.
+    fn of(d: &Decoder, inst: &Instruction) -> Result<Self, Error> {
+        let rank = rank(d, inst)?;
+        let position = |name: &str| inst.modifiers.iter().position(|m| m == name);
+        let spaces: Vec<_> = inst.modifiers.iter().map(|m| m.as_str()).filter(|m| SPACES.contains(m)).collect();
+        let (is_store, to_peer) = match spaces[..] {
+            ["shared::cta" | "shared::cluster", "global"] => (false, false),
+            ["global", "shared::cta"] => (true, false),
+            ["shared::cluster", "shared::cta"] if rank == 0 => (false, true),
+            _ => return Err(d.invalid(inst, "no copy between these spaces")),
+        };
+        if inst.has("bulk_group") != is_store || position(BARRIER).is_some() == is_store {
+            return Err(d.invalid(inst, "loads complete on an mbarrier, stores in a bulk group"));
+        }
+        if inst.has("reduce") && !(is_store || to_peer) {
+            return Err(d.invalid(inst, "no reduction from global to shared memory"));
+        }
+        let multicast = inst.has("multicast::cluster");
+        if multicast && (is_store || to_peer || spaces[0] != "shared::cluster") {
+            return Err(d.invalid(inst, ".multicast::cluster loads from global memory to .shared::cluster"));
+        }
+        if to_peer && inst.has("L2::cache_hint") {
+            return Err(d.invalid(inst, "a hint is for copies from or to global memory"));
+        }
+        let (im2col, columns) = (inst.has("im2col"), inst.has("im2col_no_offs"));
+        if (im2col || columns) && (rank < 3 || im2col == is_store || (im2col && columns)) {
+            return Err(d.invalid(inst, "im2col has 3 to 5 dimensions, with offsets for loads and without for stores"));
+        }
+        Ok(Self { rank, is_store, to_peer, multicast, im2col, columns })
+    }
+
+    fn flags(self) -> i64 {
+        let Self { rank, is_store, to_peer, multicast, im2col, columns } = self;
+        let flag = |holds: bool, flag: i64| if holds { flag } else { 0 };
+        i64::try_from(rank).expect("at most five")
+            | flag(is_store, STORE)
+            | flag(to_peer, TO_PEER)
+            | flag(multicast, MULTICAST)
+            | flag(im2col, IM2COL)
+            | flag(columns, STORES_COLUMNS)
+    }
+}
+
 fn copy(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
-    let rank = rank(d, inst)?;
-    let position = |name: &str| inst.modifiers.iter().position(|m| m == name);
-    let spaces: Vec<_> = inst.modifiers.iter().map(|m| m.as_str()).filter(|m| SPACES.contains(m)).collect();
-    let (is_store, to_peer) = match spaces[..] {
-        ["shared::cta" | "shared::cluster", "global"] => (false, false),
-        ["global", "shared::cta"] => (true, false),
-        ["shared::cluster", "shared::cta"] if rank == 0 => (false, true),
-        _ => return Err(d.invalid(inst, "no copy between these spaces")),
-    };
-    if inst.has("bulk_group") != is_store || position(BARRIER).is_some() == is_store {
-        return Err(d.invalid(inst, "loads complete on an mbarrier, stores in a bulk group"));
-    }
-    let reduces = inst.has("reduce");
-    if reduces && !(is_store || to_peer) {
-        return Err(d.invalid(inst, "no reduction from global to shared memory"));
-    }
-    let multicast = inst.has("multicast::cluster");
-    if multicast && (is_store || to_peer || spaces[0] != "shared::cluster") {
-        return Err(d.invalid(inst, ".multicast::cluster loads from global memory to .shared::cluster"));
-    }
-    if to_peer && inst.has("L2::cache_hint") {
-        return Err(d.invalid(inst, "a hint is for copies from or to global memory"));
-    }
-    let (im2col, columns) = (inst.has("im2col"), inst.has("im2col_no_offs"));
-    if (im2col || columns) && (rank < 3 || im2col == is_store || (im2col && columns)) {
-        return Err(d.invalid(inst, "im2col has 3 to 5 dimensions, with offsets for loads and without for stores"));
-    }
+    let form = Form::of(d, inst)?;
+    let Form { rank, is_store, to_peer, multicast, im2col, .. } = form;
     d.set_class(if is_store { Class::Store } else { Class::Load });
-    let flag = |holds: bool, flag: i64| if holds { flag } else { 0 };
-    let rank_bits = i64::try_from(rank).expect("at most five");
-    let mut op = Op::new(d.handler::<Begin>());
-    op.imm = rank_bits
-        | flag(is_store, STORE)
-        | flag(to_peer, TO_PEER)
-        | flag(multicast, MULTICAST)
-        | flag(im2col, IM2COL)
-        | flag(columns, STORES_COLUMNS);
-    if reduces {
+    let mut op = Op { imm: form.flags(), ..Op::new(d.handler::<Begin>()) };
+    if inst.has("reduce") {
         let reduction = if rank == 0 { Reduction::decode(d, inst, is_store)? } else { Reduction::of_tensor(d, inst)? };
         d.code.reductions.push(reduction);
         op.imm |= i64::try_from(d.code.reductions.len()).expect("few reductions") << REDUCTION_SHIFT;

@@ -46,52 +46,20 @@ pub(super) fn call(
     cx: &Context<'_>,
     block: [u32; 3],
 ) -> Called {
-    let code = cx.code;
-    let mask = warp.parts[i].mask;
-    let ways: Vec<(u32, u32)> = match call.target {
-        CallTarget::Direct(function) => vec![(mask, function)],
-        CallTarget::Indirect(row) => {
-            // SAFETY: the decoder gave the function this row.
-            let addresses = unsafe { m.read::<u64>(row) };
-            let mut ways: Vec<(u32, u32)> = Vec::new();
-            for lane in lanes_of(mask) {
-                let address = addresses[lane as usize];
-                let index = address.wrapping_sub(FUNCTION_WINDOW) / 16;
-                let callee = u32::try_from(index).ok().filter(|&f| {
-                    (f as usize) < code.functions.len()
-                        && address.is_multiple_of(16)
-                        && code.functions[f as usize].params.len() == call.arguments.len()
-                });
-                let Some(callee) = callee else {
-                    let rule = format!("{address:#x} is not the address of a function with these parameters");
-                    return fault(m, call.instruction, lane, rule);
-                };
-                match ways.iter_mut().find(|(_, f)| *f == callee) {
-                    Some((lanes, _)) => *lanes |= 1 << lane,
-                    None => ways.push((1 << lane, callee)),
-                }
-            }
-            ways
-        }
-        CallTarget::Vprintf | CallTarget::Malloc | CallTarget::Free | CallTarget::AssertFail => {
-            return Called::Runtime;
-        }
+    let ways = match ways(call, warp.parts[i].mask, m, cx.code) {
+        Ok(ways) => ways,
+        Err(called) => return called,
     };
     let caller = warp.parts[i].clone();
     if depth(&caller) >= MAX_DEPTH {
-        return fault(
-            m,
-            call.instruction,
-            mask.trailing_zeros(),
-            format!("calls are nested more than {MAX_DEPTH} deep"),
-        );
+        let lane = caller.mask.trailing_zeros();
+        return fault(m, call.instruction, lane, format!("calls are nested more than {MAX_DEPTH} deep"));
     }
-    let call_block = caller.block;
     // Lanes that part ways inside the callee meet again behind the call.
     let join = warp.push_join(super::warp::Join {
         at: call.next,
         depth: depth(&caller),
-        members: mask,
+        members: caller.mask,
         arrived: 0,
         parent: caller.join,
         frame: caller.frame,
@@ -99,34 +67,21 @@ pub(super) fn call(
         free: false,
     });
     warp.parts.swap_remove(i);
-    let tops: Vec<Frame> = warp.parts.iter().map(|p| p.frame).chain([caller.frame]).collect();
-    let size = |f: &Frame| {
-        (f.base + code.functions[f.function as usize].rows, f.local + code.functions[f.function as usize].local_bytes)
-    };
-    let mut base = tops.iter().map(|f| size(f).0).max().unwrap_or(0);
-    let mut local = tops.iter().map(|f| size(f).1).max().unwrap_or(0).next_multiple_of(16);
+    let (mut base, mut local) = room(warp, caller.frame, cx.code);
     for (lanes, callee) in ways {
-        let function = &code.functions[callee as usize];
+        let function = &cx.code.functions[callee as usize];
         let frame = Frame { function: callee, base, local };
         base += function.rows;
         local = (local + function.local_bytes).next_multiple_of(16);
         if local > MAX_LOCAL_BYTES {
             return fault(m, call.instruction, lanes.trailing_zeros(), "the stack of a thread overflows".to_owned());
         }
-        if warp.rows.len() < base as usize {
-            warp.rows.resize(base as usize, Row([0; LANES]));
-        }
-        if warp.local.len() * 4 < local as usize {
-            warp.local.resize(local as usize / 4, Row([0; LANES]));
-        }
-        fill_constants(&mut warp.rows, frame.base, function);
-        fill_specials(&mut warp.rows, frame.base, function, cx.geometry, block, m.warp, true);
-        clear_undefined(&mut warp.rows, frame.base, function);
+        begin(warp, frame, m.warp, cx, block);
         for (from, to) in call.arguments.iter().zip(&function.params) {
-            copy(warp, code, (caller.frame, *from), (frame, *to), lanes);
+            copy(warp, cx.code, (caller.frame, *from), (frame, *to), lanes);
         }
         let mut callers = caller.callers.clone();
-        callers.push(Return { frame: caller.frame, call: call_block });
+        callers.push(Return { frame: caller.frame, call: caller.block });
         warp.parts.push(Part {
             mask: lanes,
             block: function.entry,
@@ -139,6 +94,64 @@ pub(super) fn call(
         });
     }
     Called::Entered
+}
+
+/// The functions that lanes call, each behind its lanes.
+fn ways(call: &Call, mask: u32, m: &mut Machine, code: &Code) -> Result<Vec<(u32, u32)>, Called> {
+    let row = match call.target {
+        CallTarget::Direct(function) => return Ok(vec![(mask, function)]),
+        CallTarget::Indirect(row) => row,
+        CallTarget::Vprintf | CallTarget::Malloc | CallTarget::Free | CallTarget::AssertFail => {
+            return Err(Called::Runtime);
+        }
+    };
+    // SAFETY: the decoder gave the function this row.
+    let addresses = unsafe { m.read::<u64>(row) };
+    let mut ways: Vec<(u32, u32)> = Vec::new();
+    for lane in lanes_of(mask) {
+        let address = addresses[lane as usize];
+        let index = address.wrapping_sub(FUNCTION_WINDOW) / 16;
+        let callee = u32::try_from(index).ok().filter(|&f| {
+            (f as usize) < code.functions.len()
+                && address.is_multiple_of(16)
+                && code.functions[f as usize].params.len() == call.arguments.len()
+        });
+        let Some(callee) = callee else {
+            let rule = format!("{address:#x} is not the address of a function with these parameters");
+            return Err(fault(m, call.instruction, lane, rule));
+        };
+        match ways.iter_mut().find(|(_, f)| *f == callee) {
+            Some((lanes, _)) => *lanes |= 1 << lane,
+            None => ways.push((1 << lane, callee)),
+        }
+    }
+    Ok(ways)
+}
+
+/// The first row and the first byte of local memory behind every frame of a warp.
+fn room(warp: &Warp, caller: Frame, code: &Code) -> (u32, u32) {
+    let ends = warp.parts.iter().map(|part| part.frame).chain([caller]).map(|frame| {
+        let function = &code.functions[frame.function as usize];
+        (frame.base + function.rows, frame.local + function.local_bytes)
+    });
+    let (base, local) = ends.fold((0, 0), |most, end| (most.0.max(end.0), most.1.max(end.1)));
+    (base, local.next_multiple_of(16))
+}
+
+/// Makes a frame ready for a function to begin in it.
+fn begin(warp: &mut Warp, frame: Frame, w: u32, cx: &Context<'_>, block: [u32; 3]) {
+    let function = &cx.code.functions[frame.function as usize];
+    let base = (frame.base + function.rows) as usize;
+    if warp.rows.len() < base {
+        warp.rows.resize(base, Row([0; LANES]));
+    }
+    let local = (frame.local + function.local_bytes).next_multiple_of(16) as usize;
+    if warp.local.len() * 4 < local {
+        warp.local.resize(local / 4, Row([0; LANES]));
+    }
+    fill_constants(&mut warp.rows, frame.base, function);
+    fill_specials(&mut warp.rows, frame.base, function, cx.geometry, block, w, true);
+    clear_undefined(&mut warp.rows, frame.base, function);
 }
 
 fn fault(m: &mut Machine, instruction: u32, lane: u32, rule: String) -> Called {

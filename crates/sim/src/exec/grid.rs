@@ -242,6 +242,45 @@ fn cluster_of(kernel: &KernelInfo, arch: Arch, launch: &Launch) -> Result<[u32; 
 }
 
 impl Shared<'_> {
+    /// A worker's machine, at no frame yet.
+    fn machine(&self, global: GlobalView, params: Arc<[u8]>) -> Machine {
+        let code = self.code;
+        Machine {
+            frame: std::ptr::null_mut(),
+            predicates: std::ptr::null_mut(),
+            local: std::ptr::null_mut(),
+            in_flight: std::ptr::null_mut(),
+            local_base: 0,
+            local_end: 0,
+            shared: std::ptr::null_mut(),
+            shared_bytes: 0,
+            cluster: Cluster::default(),
+            params,
+            global,
+            warp: 0,
+            block: 0,
+            counters: vec![AccessCounters::default(); code.instructions.len()],
+            progress: false,
+            waiting: false,
+            stop: false,
+            faults: Vec::new(),
+            clock: 0,
+            checked: self.geometry.checked,
+            checking: self.check.as_ref().map(|launch| {
+                let block = BlockCheck::new(0);
+                Box::new(Checking { launch: Arc::clone(launch), block, findings: Findings::default() })
+            }),
+            shared_map: Arc::clone(&self.shared_map),
+            tensor: Arc::clone(&code.tensor),
+            scratch: Box::default(),
+            function: 0,
+            locals: code.functions.iter().map(|f| f.locals.clone()).collect(),
+            reductions: code.reductions.clone().into(),
+            asynchronous: Asynchronous::default(),
+            warpgroups: Warpgroups::default(),
+        }
+    }
+
     /// The next cluster for a worker, if there is one left.
     fn take(&self) -> Option<u64> {
         let cluster = self.next.fetch_add(1, Ordering::Relaxed);
@@ -306,72 +345,71 @@ impl Shared<'_> {
     }
 }
 
+/// The clusters that a worker has resident, in the order of their turns.
+struct Residents<'a> {
+    shared: &'a Shared<'a>,
+    line: VecDeque<Resident>,
+    /// Storage of clusters that are done.
+    idle: Vec<Resident>,
+}
+
+impl<'a> Residents<'a> {
+    /// None; of a cooperative launch all that fall to this worker.
+    fn new(shared: &'a Shared<'a>, worker: u64, cx: &Context<'_>) -> Self {
+        let mut all = Self { shared, line: VecDeque::new(), idle: Vec::new() };
+        if shared.cooperative {
+            let mut index = worker;
+            while index < shared.clusters {
+                all.admit(index, cx);
+                index += shared.workers;
+            }
+            all.line.make_contiguous().reverse();
+        }
+        all
+    }
+
+    fn admit(&mut self, index: u64, cx: &Context<'_>) {
+        let mut cluster = self.idle.pop().unwrap_or_else(|| Resident::new(self.shared.geometry));
+        cluster.start(index, self.shared.check.as_deref(), cx);
+        self.line.push_front(cluster);
+    }
+
+    /// The cluster whose turn it is, if one is left.
+    fn next(&mut self, cx: &Context<'_>) -> Option<Resident> {
+        if self.line.is_empty() && !self.shared.cooperative {
+            self.admit(self.shared.take()?, cx);
+        }
+        self.line.pop_front()
+    }
+
+    /// Something waits: lets another cluster become resident beside those that are.
+    fn make_way(&mut self, cx: &Context<'_>) {
+        let most = MAX_RESIDENT / usize::try_from(self.shared.geometry.cluster_blocks()).expect("small clusters");
+        if !self.shared.cooperative
+            && self.line.len() < most
+            && let Some(index) = self.shared.take()
+        {
+            self.admit(index, cx);
+        }
+        if self.line.len() == 1 {
+            // What it waits for runs on another worker.
+            std::thread::yield_now();
+        }
+    }
+}
+
 /// What one worker does.
 fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>) -> Harvest {
     let code = shared.code;
-    let mut m = Machine {
-        frame: std::ptr::null_mut(),
-        predicates: std::ptr::null_mut(),
-        local: std::ptr::null_mut(),
-        in_flight: std::ptr::null_mut(),
-        local_base: 0,
-        local_end: 0,
-        shared: std::ptr::null_mut(),
-        shared_bytes: 0,
-        cluster: Cluster::default(),
-        params,
-        global,
-        warp: 0,
-        block: 0,
-        counters: vec![AccessCounters::default(); code.instructions.len()],
-        progress: false,
-        waiting: false,
-        stop: false,
-        faults: Vec::new(),
-        clock: 0,
-        checked: shared.geometry.checked,
-        checking: shared.check.as_ref().map(|launch| {
-            let block = BlockCheck::new(0);
-            Box::new(Checking { launch: Arc::clone(launch), block, findings: Findings::default() })
-        }),
-        shared_map: Arc::clone(&shared.shared_map),
-        tensor: Arc::clone(&code.tensor),
-        scratch: Box::default(),
-        function: 0,
-        locals: code.functions.iter().map(|f| f.locals.clone()).collect(),
-        reductions: code.reductions.clone().into(),
-        asynchronous: Asynchronous::default(),
-        warpgroups: Warpgroups::default(),
-    };
+    let mut m = shared.machine(global, params);
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
     let mut trap = None;
     let mut cx = Context { code, geometry: shared.geometry, counts: &mut counts, trap: &mut trap };
-    let mut idle: Vec<Resident> = Vec::new();
-    let mut resident: VecDeque<Resident> = VecDeque::new();
-    let most = MAX_RESIDENT / usize::try_from(shared.geometry.cluster_blocks()).expect("small clusters");
-    let admit = |resident: &mut VecDeque<Resident>, idle: &mut Vec<Resident>, index: u64, cx: &Context<'_>| {
-        let mut cluster = idle.pop().unwrap_or_else(|| Resident::new(shared.geometry));
-        cluster.start(index, shared.check.as_deref(), cx);
-        resident.push_front(cluster);
-    };
-    if shared.cooperative {
-        let mut index = worker;
-        while index < shared.clusters {
-            admit(&mut resident, &mut idle, index, &cx);
-            index += shared.workers;
-        }
-        resident.make_contiguous().reverse();
-    }
-    let (mut seen_progress, mut idle_since) = (0, 0u64);
-    let mut executed = 0u64;
-    while !shared.stop.load(Ordering::Relaxed) {
-        if resident.is_empty() {
-            match if shared.cooperative { None } else { shared.take() } {
-                Some(index) => admit(&mut resident, &mut idle, index, &cx),
-                None => break,
-            }
-        }
-        let mut cluster = resident.pop_front().expect("a cluster is resident");
+    let mut residents = Residents::new(shared, worker, &cx);
+    let (mut seen_progress, mut idle_since, mut executed) = (0, 0u64, 0u64);
+    while !shared.stop.load(Ordering::Relaxed)
+        && let Some(mut cluster) = residents.next(&cx)
+    {
         let before = cluster.clock();
         m.progress = false;
         let turn = cluster.turn(&mut m, &mut cx);
@@ -382,7 +420,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         match turn {
             Turn::Done => {
                 cluster.blocks.iter_mut().for_each(|block| shared.finish_block(block));
-                idle.push(cluster);
+                residents.idle.push(cluster);
             }
             Turn::Yield => {
                 let progress = shared.progress.load(Ordering::Relaxed);
@@ -394,18 +432,9 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                     shared.abort(&mut cluster);
                     break;
                 }
-                resident.push_back(cluster);
-                // Something waits: let another cluster become resident beside it.
-                if m.waiting
-                    && !shared.cooperative
-                    && resident.len() < most
-                    && let Some(index) = shared.take()
-                {
-                    admit(&mut resident, &mut idle, index, &cx);
-                }
-                if m.waiting && resident.len() == 1 {
-                    // What it waits for runs on another worker.
-                    std::thread::yield_now();
+                residents.line.push_back(cluster);
+                if m.waiting {
+                    residents.make_way(&cx);
                 }
             }
             Turn::Stuck => {

@@ -209,7 +209,7 @@ impl Case {
     pub(super) fn prepare(&self, queue: &Queue) -> Result<Prepared, Error> {
         let layout = Layout::contiguous(&[self.rows as usize, self.len as usize])?;
         let input = filled(queue, self.dtype, self.rows * self.len)?;
-        let alloc = |dtype: &Dtype, len: u64| queue.device().alloc::<u8>((len * dtype.bytes()) as usize);
+        let alloc = |dtype: &Dtype, len: u64| alloc(queue, dtype, len);
         Ok(match self.work {
             Work::Copy => Prepared::Copy { output: alloc(&self.dtype, self.rows * self.len)?, input },
             Work::Reduce { reduction, along } => {
@@ -226,34 +226,8 @@ impl Case {
                 let plan = scan.plan(&[&layout], &addresses, axis, ScanOrder::default())?;
                 Prepared::Scan { scan, plan, input, output }
             }
-            Work::Segments { skewed } => {
-                let fold = reductions::fold_of(Reduction::Sum, &[self.dtype], reductions::Options::default())?;
-                let all = self.rows * self.len;
-                let end = |i: u64| match i {
-                    0 => 0,
-                    _ if skewed => all / 2 + i * self.len / 2,
-                    _ => i * self.len,
-                };
-                let ends: Vec<i64> = (0..=self.rows).map(|i| end(i).min(all).cast_signed()).collect();
-                let mut offsets = alloc(&Dtype::I64, self.rows + 1)?;
-                queue.stream().copy_from_host(offsets.as_view_mut(), bytemuck::cast_slice(&ends))?;
-                let row = Layout::contiguous(&[all as usize])?;
-                let plan = fold.plan_segments(&[&row], Dtype::I64, self.rows as usize)?;
-                Prepared::Segments { output: alloc(&fold.outputs()[0], self.rows)?, fold, plan, input, offsets }
-            }
-            Work::Rows(op, vectors) => {
-                let types = vec![self.dtype; vectors as usize];
-                let operator = operator_of(op, Types { rows: &[self.dtype], columns: &types })?;
-                let columns =
-                    types.iter().map(|dtype| filled(queue, *dtype, self.len)).collect::<Result<Vec<_>, _>>()?;
-                let addresses: Vec<_> = columns.iter().map(Buffer::address).collect();
-                let target = queue.stream().device().target();
-                let plan = operator.plan(&[&layout], &[input.address()], &addresses, 1, &target)?;
-                let results = operator.results().iter().map(|dtype| alloc(dtype, self.rows * self.len));
-                let results = results.collect::<Result<_, _>>()?;
-                let stats = operator.stats().iter().map(|dtype| alloc(dtype, self.rows)).collect::<Result<_, _>>()?;
-                Prepared::Rows { operator, plan: Box::new(plan), input, columns, results, stats }
-            }
+            Work::Segments { skewed } => self.segments(queue, input, skewed)?,
+            Work::Rows(op, vectors) => self.norms(queue, input, op, vectors)?,
             Work::Map(operation) => {
                 let map = map_of(operation, &vec![self.dtype; operation.inputs()], &Default::default())?;
                 let output = alloc(&map.outputs()[0], self.rows * self.len)?;
@@ -303,6 +277,43 @@ impl Case {
             }
         })
     }
+
+    /// Sums of segments of one length, or of as many of which the first has half of all.
+    fn segments(&self, queue: &Queue, input: Buffer<u8>, skewed: bool) -> Result<Prepared, Error> {
+        let fold = reductions::fold_of(Reduction::Sum, &[self.dtype], reductions::Options::default())?;
+        let all = self.rows * self.len;
+        let end = |i: u64| match i {
+            0 => 0,
+            _ if skewed => all / 2 + i * self.len / 2,
+            _ => i * self.len,
+        };
+        let ends: Vec<i64> = (0..=self.rows).map(|i| end(i).min(all).cast_signed()).collect();
+        let mut offsets = alloc(queue, &Dtype::I64, self.rows + 1)?;
+        queue.stream().copy_from_host(offsets.as_view_mut(), bytemuck::cast_slice(&ends))?;
+        let row = Layout::contiguous(&[all as usize])?;
+        let plan = fold.plan_segments(&[&row], Dtype::I64, self.rows as usize)?;
+        Ok(Prepared::Segments { output: alloc(queue, &fold.outputs()[0], self.rows)?, fold, plan, input, offsets })
+    }
+
+    /// Norms and their like.
+    fn norms(&self, queue: &Queue, input: Buffer<u8>, op: RowOp, vectors: u64) -> Result<Prepared, Error> {
+        let layout = Layout::contiguous(&[self.rows as usize, self.len as usize])?;
+        let types = vec![self.dtype; vectors as usize];
+        let operator = operator_of(op, Types { rows: &[self.dtype], columns: &types })?;
+        let columns = types.iter().map(|dtype| filled(queue, *dtype, self.len)).collect::<Result<Vec<_>, _>>()?;
+        let addresses: Vec<_> = columns.iter().map(Buffer::address).collect();
+        let target = queue.stream().device().target();
+        let plan = operator.plan(&[&layout], &[input.address()], &addresses, 1, &target)?;
+        let results = operator.results().iter().map(|dtype| alloc(queue, dtype, self.rows * self.len));
+        let results = results.collect::<Result<_, _>>()?;
+        let stats = operator.stats().iter().map(|dtype| alloc(queue, dtype, self.rows)).collect::<Result<_, _>>()?;
+        Ok(Prepared::Rows { operator, plan: Box::new(plan), input, columns, results, stats })
+    }
+}
+
+/// Memory for elements, of any content.
+fn alloc(queue: &Queue, dtype: &Dtype, len: u64) -> Result<Buffer<u8>, warpfold_device::Error> {
+    queue.device().alloc::<u8>((len * dtype.bytes()) as usize)
 }
 
 /// A case ready to run, again and again.

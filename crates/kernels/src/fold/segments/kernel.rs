@@ -181,7 +181,7 @@ impl<M: Monoid> Problem<'_, M> {
     /// Folds the segments of one block of `blocks`: short ones as its lanes meet them, then, in turn, what was too long for
     /// them. Where the next ones lie is asked for before the items of these, so that both are under way together.
     fn segments(&self, block: Val<u64>, blocks: Val<u64>) {
-        let Segments { lanes, unroll, long_unroll, shares, .. } = *self.shape;
+        let Segments { lanes, unroll, shares, .. } = *self.shape;
         let rounds = self.shape.rounds();
         let (monoid, thread) = (self.fold.monoid, thread_idx().x);
         let (each, turn_len) = (BLOCK / lanes, self.shape.turn());
@@ -236,24 +236,7 @@ impl<M: Monoid> Problem<'_, M> {
                 long.count(next_copy).set(0);
             });
             sync_threads();
-            let put_off = |number: Val<u32>| self.segment(turn * u64::from(turn_len) + number.cast::<u64>());
-            // Warps
-            range(warp_id(), medium.count(copy).get(), BLOCK / 32, |i| {
-                let segment = put_off(medium.number(copy, i));
-                let lane = thread & 31;
-                let acc = self.share(segment, [zero, segment.len], lane, 32, long_unroll);
-                let acc = fold_warp(monoid, acc, 32);
-                when(lane.eq(0), || self.finish(segment, acc));
-            });
-            // Block
-            range(0, long.count(copy).get(), 1, |i: Val<u32>| {
-                let segment = put_off(long.number(copy, i));
-                let acc = self.share(segment, [zero, segment.len], thread, BLOCK, long_unroll);
-                let acc = fold_block(monoid, acc, BLOCK);
-                when(thread.eq(0), || self.finish(segment, acc));
-                // The next round writes what this one has read.
-                sync_threads();
-            });
+            self.longer(turn, [&medium, &long], copy);
         };
         if !self.shape.walks() {
             return fold(block, None, [0, 1].map(Val::constant));
@@ -263,6 +246,29 @@ impl<M: Monoid> Problem<'_, M> {
             let copy_now = copy.get();
             copy.set((copy_now + 1).lt(COPIES).select::<u32>(copy_now + 1, 0));
             fold(turn, Some(first(turn + blocks)), [copy_now, copy.get()]);
+        });
+    }
+
+    /// Folds the segments of a turn that were too long for lanes: each by a warp, or by the block.
+    fn longer(&self, turn: Val<u64>, [medium, long]: [&PutOff; 2], copy: Val<u32>) {
+        let (monoid, thread, unroll) = (self.fold.monoid, thread_idx().x, self.shape.long_unroll);
+        let zero = Val::constant(0_u64);
+        let put_off = |number: Val<u32>| self.segment(turn * u64::from(self.shape.turn()) + number.cast::<u64>());
+        // Warps
+        range(warp_id(), medium.count(copy).get(), BLOCK / 32, |i| {
+            let segment = put_off(medium.number(copy, i));
+            let lane = thread & 31;
+            let acc = fold_warp(monoid, self.share(segment, [zero, segment.len], lane, 32, unroll), 32);
+            when(lane.eq(0), || self.finish(segment, acc));
+        });
+        // Block
+        range(0, long.count(copy).get(), 1, |i: Val<u32>| {
+            let segment = put_off(long.number(copy, i));
+            let acc = self.share(segment, [zero, segment.len], thread, BLOCK, unroll);
+            let acc = fold_block(monoid, acc, BLOCK);
+            when(thread.eq(0), || self.finish(segment, acc));
+            // The next round writes what this one has read.
+            sync_threads();
         });
     }
 
