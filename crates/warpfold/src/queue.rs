@@ -10,7 +10,8 @@ use crate::ready::Plans;
 
 /// A stream with a workspace. Cheap to clone; clones are the same queue.
 ///
-/// Operators on one queue run one after the other and share its workspace; for work side by side, take two queues.
+/// Operators on one queue run one after the other and share its workspace; for work side by side, take two queues. What they do
+/// on a stream other than the device's default one can be noted as a graph and done again: see [`Stream::capture`].
 #[derive(Clone)]
 pub struct Queue {
     inner: Arc<Inner>,

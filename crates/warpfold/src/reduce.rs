@@ -150,8 +150,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::OptionOutOfRange`] for a `k` of 0, above [`Options::MAX_K`] or above the size of the axis,
-    /// [`ErrorKind::AxisOutOfRange`].
+    /// [`OptionOutOfRange`](crate::ErrorKind::OptionOutOfRange) for a `k` of 0, above [`Options::MAX_K`] or above the size of the axis,
+    /// [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange).
     pub fn top_k(&self, k: usize, axis: isize) -> Result<(Self, Self), Error> {
         let axis = self.axis(axis)?;
         let options = Options { k: Some(k), ..Options::default() };
