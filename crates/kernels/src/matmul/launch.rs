@@ -223,20 +223,23 @@ fn maps(plan: &Plan, first: &Problem) -> Option<Maps> {
     let depth = tile.depth(configuration.dtype.bytes() as u32) / tile.panels;
     let is_for_few = configuration.read_once.contains(&true) && m.min(n) <= FEWER_ROWS;
     let l2_promotion = if is_for_few { L2Promotion::Bytes128 } else { L2Promotion::Bytes256 };
-    let of = |matrix: &Matrix, sizes: [u64; 2], box_rows: u32| MapOf {
-        layout: TensorLayout { l2_promotion, ..layout(matrix, sizes, batch, box_rows) },
+    let of = |matrix: &Matrix, sizes: [u64; 2], boxes: [u32; 2]| MapOf {
+        layout: TensorLayout { l2_promotion, ..layout(matrix, sizes, batch, boxes) },
         first: matrix.first * matrix.dtype.bytes(),
         element_bytes: matrix.dtype.bytes(),
     };
     let factor = |matrix: &Matrix, lines: u64, lying: Lying, line_box: u32| match lying {
-        Lying::Steps => of(matrix, [lines, k], line_box),
-        Lying::Lines => of(&matrix.transposed(), [k, lines], depth),
+        Lying::Steps => of(matrix, [lines, k], [line_box, 128]),
+        Lying::Lines => of(&matrix.transposed(), [k, lines], [depth, 128]),
     };
     let [lying_a, lying_b] = configuration.lying;
     Some(Maps {
         a: factor(&first.a, m, lying_a, configuration.rows),
         b: factor(&first.b.transposed(), n, lying_b, tile.columns / tile.cluster),
-        c: configuration.copied.map(|_| of(&first.c, [m, n], configuration.rows.min(64))),
+        c: configuration
+            .copied
+            .and(tile.result_panel())
+            .map(|columns| of(&first.c, [m, n], [configuration.rows.min(64), columns * first.c.dtype.bytes() as u32])),
     })
 }
 

@@ -184,6 +184,7 @@ impl Plan {
                 let clusters = match self.code.own_parts() {
                     // Blocks come as others go: the slowest multiprocessor then does less.
                     Some(_) => tiles,
+                    None if tile.once => tiles * u64::from(self.num_parts),
                     None => (tiles * u64::from(self.num_parts)).min(u64::from(self.num_sms / tile.cluster).max(1)),
                 };
                 LaunchConfig::new(clusters as u32 * tile.cluster * tile.split, tile.threads())
@@ -272,8 +273,7 @@ impl Plan {
         // Copies store whole groups of 16 bytes: on an H200 they overwrite what lies behind a row that ends inside of one.
         let is_copied = matches!(c.dtype, Dtype::F16 | Dtype::Bf16)
             && n.is_multiple_of(8)
-            && tile.split == 1
-            && tile.columns.is_multiple_of(64)
+            && tile.result_panel().is_some()
             && wgmma::is_fine(&c, m, n, batch)
             && c.batch_strides_differ(batch);
         let lying = factors(&first).expect("plans with warpgroups are made for factors that copies bring");

@@ -53,7 +53,7 @@ pub(super) fn suits_tensor_cores(problem: &Problem) -> bool {
 /// stages, and parts of them are one for each block. Each has an order of its own, but for what does not split them.
 pub(super) fn few_blocks(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Vec<Code> {
     let dtype = problem.a.dtype;
-    let tiles = WgmmaTile::of_few_blocks(problem.m).iter().copied();
+    let tiles = WgmmaTile::of_few(problem.m, problem.n, limits.num_sms.max(1).into()).into_iter();
     // Of many rows the blocks stand all at once, where they gain (256 x 1024 x 4096 takes 9.7 us, by other tiles 13.7).
     let stands = |tile: &WgmmaTile| {
         let tiles = problem.m.div_ceil(tile.rows().into()) * problem.n.div_ceil(tile.columns.into());

@@ -178,6 +178,25 @@ fn blocks_one_below_the_other_share_few_rows_evenly() {
 }
 
 #[test]
+fn a_result_of_a_block_s_only_tile_leaves_through_its_stages() {
+    on_every_device(|device| {
+        // Panels of 16, 32 and 64 columns, and fewer rows than a tile has.
+        for (m, n, k, columns) in [(128, 200, 600, 112), (70, 200, 130, 96), (100, 136, 257, 128)] {
+            let tile = WgmmaTile { columns, ..WgmmaTile::wave(128 * 132, 132) };
+            check(device, tile, 1, Case::of(of_steps(Dtype::Bf16, Dtype::F16, m, n, k)));
+        }
+        // Stored by threads, in parts, by one warpgroup, and of blocks that share columns.
+        let tile = WgmmaTile::wave(48 * 132, 132);
+        check(device, tile, 1, Case::of(of_steps(Dtype::F16, Dtype::F32, 90, 70, 300)));
+        check(device, tile, 3, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, 90, 136, 1200)));
+        for tile in [WgmmaTile::FLAT, WgmmaTile::PAIR] {
+            let tile = WgmmaTile { once: true, ..tile };
+            check(device, tile, 1, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, 100, 264, 600)));
+        }
+    });
+}
+
+#[test]
 fn a_turned_product_has_the_same_batches_and_ends() {
     on_every_device(|device| {
         let (m, n, k) = (10, 72, 600);

@@ -94,20 +94,40 @@ pub struct Tiles<T> {
 #[track_caller]
 #[must_use]
 pub fn tiles<T: Element>(num: u32, rows: u32, columns: u32, swizzle: Swizzle) -> Tiles<T> {
-    let panel = swizzle.bytes() / T::BYTES;
-    let start = with(|r| {
-        if columns == 0 || !columns.is_multiple_of(panel) || rows == 0 || !rows.is_multiple_of(8) {
-            let expected = format!("a multiple of 8 rows, and of {panel} columns for {swizzle:?}");
-            let (what, value) = ("the shape of a tile".to_owned(), format!("{rows} x {columns}"));
-            r.fail(ErrorKind::OutOfRange { what, value, expected });
-        }
-        // Aligned for the widest swizzle whatever its own: so the base offset of descriptors is zero.
-        memory::dynamic_shared(r, 1024, u64::from(num * rows * columns * T::BYTES))
-    });
-    Tiles { first: Tile { start: Shared::from_location(start), rows, columns, swizzle }, num }
+    // Aligned for the widest swizzle whatever its own: so the base offset of descriptors is zero.
+    let start = with(|r| memory::dynamic_shared(r, 1024, u64::from(num * rows * columns * T::BYTES)));
+    let first = Tile { start: Shared::from_location(start), rows, columns, swizzle };
+    check_shape(first);
+    Tiles { first, num }
+}
+
+#[track_caller]
+fn check_shape<T: Element>(tile: Tile<T>) {
+    let Tile { rows, columns, swizzle, .. } = tile;
+    let panel = tile.panel_columns();
+    if columns == 0 || !columns.is_multiple_of(panel) || rows == 0 || !rows.is_multiple_of(8) {
+        let expected = format!("a multiple of 8 rows, and of {panel} columns for {swizzle:?}");
+        let (what, value) = ("the shape of a tile".to_owned(), format!("{rows} x {columns}"));
+        with(|r| r.fail(ErrorKind::OutOfRange { what, value, expected }));
+    }
 }
 
 impl<T: Element> Tiles<T> {
+    /// Their room, for tiles of another layout that are no larger in all.
+    #[track_caller]
+    #[must_use]
+    pub fn lend<U: Element>(self, num: u32, rows: u32, columns: u32, swizzle: Swizzle) -> Tiles<U> {
+        let first = Tile { start: self.first.start.reinterpret(), rows, columns, swizzle };
+        check_shape(first);
+        with(|r| {
+            let (given, asked) = (self.num * self.first.bytes(), num * first.bytes());
+            if asked > given {
+                r.fail(ErrorKind::Misuse(format!("tiles of {asked} bytes do not fit the room of {given}")));
+            }
+        });
+        Tiles { first, num }
+    }
+
     /// One of them.
     #[track_caller]
     #[must_use]

@@ -24,7 +24,7 @@ where
     let first = (warpgroup - 1) * 64;
     let done = (tile.is_ahead() && !is_promoted).then(|| block.pipeline.start());
     let main_loop = MainLoop { block, at, first, sums: &sums, totals: totals.as_ref(), done };
-    let store = Store::<T::Sum>::new(block.configuration, first);
+    let store = Store::<T::Sum>::new(block, first);
     block.each_work(&|work| {
         // What the epilogue reads once for all is under way while the sums are made.
         let finish = store.finish(block, results, work);

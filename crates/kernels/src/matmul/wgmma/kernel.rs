@@ -95,10 +95,6 @@ where
         let (warpgroup, at) = (warpgroup_idx(), block.pipeline.start());
         let results = Results { c, outputs: Outputs { result, inputs, strides: ends, scalars } };
         when_else(warpgroup.eq(0), || produce(&block, at), || consume(&block, at, warpgroup, results));
-        if shape.cluster > 1 {
-            // No block leaves while the other may still write to it.
-            cluster_sync();
-        }
     };
     let kernel = kernel(name(configuration), body).required_block(shape.threads()).min_blocks(1);
     if blocks > 1 { kernel.cluster(blocks) } else { kernel }
@@ -179,13 +175,14 @@ fn name(configuration: &WgmmaConfiguration) -> String {
         configuration;
     let flag = |is: bool, name: &'static str| if is { name } else { "" };
     format!(
-        "matmul_wgmma_{}x{}x{}_c{}{}{}_{dtype}_{}{}{}{}{}{}{}_{}",
+        "matmul_wgmma_{}x{}x{}_c{}{}{}{}_{dtype}_{}{}{}{}{}{}{}_{}",
         tile.rows(),
         tile.columns,
         tile.stages,
         tile.cluster,
         if tile.panels > 1 { format!("_p{}", tile.panels) } else { String::new() },
         if tile.split > 1 { format!("_s{}", tile.split) } else { String::new() },
+        flag(tile.once, "_one"),
         lying[0].key(),
         lying[1].key(),
         flag(*is_batch, "_batch"),

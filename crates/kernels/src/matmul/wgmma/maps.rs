@@ -60,19 +60,19 @@ pub(crate) fn is_fine(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; BAT
         && batch_is_fine
 }
 
-/// The map's layout of a matrix with rows that lie without gaps: boxes of `box_rows` rows and 128 bytes. With a batch it has
-/// all its dimensions.
+/// The map's layout of a matrix with rows that lie without gaps: boxes of `box_rows` rows and `box_bytes`, a swizzle long. With a
+/// batch it has all its dimensions.
 pub(crate) fn layout(
     matrix: &Matrix,
     [rows, columns]: [u64; 2],
     batch: Option<[u64; BATCH_RANK]>,
-    box_rows: u32,
+    [box_rows, box_bytes]: [u32; 2],
 ) -> TensorLayout {
     let bytes = matrix.dtype.bytes();
     // Where there is one row, any stride does that the rules allow.
     let stride = |size: u64, stride: i64| if size == 1 || stride == 0 { 16 / bytes } else { stride as u64 };
     let (mut dims, mut strides) = (vec![columns, rows], vec![stride(rows, matrix.row_stride)]);
-    let mut boxes = vec![(128 / bytes) as u32, box_rows];
+    let mut boxes = vec![box_bytes / bytes as u32, box_rows];
     // Memory's order: the innermost dimension first.
     for (dim, size) in batch.iter().flatten().enumerate().collect::<Vec<_>>().into_iter().rev() {
         let (size, step) = (*size, matrix.batch_strides[dim]);
@@ -80,7 +80,12 @@ pub(crate) fn layout(
         strides.push(stride(size, step));
         boxes.push(1);
     }
-    TensorLayout::tiled(&dims, &strides, &boxes, MapSwizzle::Bytes128)
+    let swizzle = match box_bytes {
+        32 => MapSwizzle::Bytes32,
+        64 => MapSwizzle::Bytes64,
+        _ => MapSwizzle::Bytes128,
+    };
+    TensorLayout::tiled(&dims, &strides, &boxes, swizzle)
 }
 
 /// Whether there is a kernel for elements of a type.

@@ -1,6 +1,6 @@
 //! The producer: one thread, which copies stage after stage of both factors as soon as there is room.
 
-use warpfold_lang::{Cursor, Multiplicand, Val, cluster_block_rank, give_registers, thread_idx, when};
+use warpfold_lang::{Cursor, Multiplicand, Val, cluster_block_rank, give_registers, range, thread_idx, when};
 
 use super::kernel::{Block, WgmmaConfiguration};
 use super::source::Arrival;
@@ -32,5 +32,15 @@ pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: Cursor) {
             at.advance();
         });
     };
-    when(thread_idx().x.eq(0), || block.each_work(&copy));
+    when(thread_idx().x.eq(0), || {
+        block.each_work(&copy);
+        if cluster > 1 {
+            // No block leaves while the other may still write to it, or tell it that a stage is read. Other threads do not wait for
+            // that: a barrier of the cluster at the end took 0.5 us in 37 (128 x 8192 x 8192, H200, 2026-11-21).
+            range(0, tile.stages, 1, |_| {
+                pipeline.acquire(at);
+                at.advance();
+            });
+        }
+    });
 }

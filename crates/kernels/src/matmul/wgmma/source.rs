@@ -2,7 +2,7 @@
 //! the filters.
 
 use warpfold_lang::{
-    Array, Cursor, Multiplicand, Operand, Pipeline, Swizzle, TensorMap, Tile, Tiles, Val, fence_async,
+    Array, Cursor, Element, Multiplicand, Operand, Pipeline, Swizzle, TensorMap, Tile, Tiles, Val, fence_async,
     linear_thread_idx, range, tiles,
 };
 
@@ -110,6 +110,11 @@ impl<T: Multiplicand> Factor<T> {
     /// A panel of the stage at which a thread is.
     pub(super) fn panel(&self, at: Cursor, panel: u32) -> Tile<T> {
         self.stages.at(if self.panels == 1 { at.stage() } else { at.stage() * self.panels + panel })
+    }
+
+    /// The room of the stages for tiles of other elements, when nothing reads or copies any more.
+    pub(super) fn lend<U: Element>(&self, num: u32, rows: u32, columns: u32, swizzle: Swizzle) -> Tiles<U> {
+        self.stages.lend(num, rows, columns, swizzle)
     }
 
     /// Makes all lines of every stage from one on zero, by all threads of the block: no copy brings them.

@@ -2,13 +2,15 @@
 
 use half::{bf16, f16};
 use warpfold_lang::{
-    HalfOfPair, Swizzle, TensorMap, Tiles, Val, bulk_commit, bulk_wait, bulk_wait_read, fence_async, sync_warpgroup,
-    thread_idx, tiles, warpgroup_idx, when,
+    HalfOfPair, Multiplicand, Swizzle, TensorMap, Tiles, Val, bulk_commit, bulk_wait, bulk_wait_read, fence_async,
+    sync_warpgroup, sync_warpgroups, thread_idx, tiles, warpgroup_idx, when,
 };
 
 use super::consume::Pairs;
 use super::exchange::Exchange;
 use super::kernel::{Block, WgmmaConfiguration};
+use super::source::Factor;
+use super::tile::WgmmaTile;
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
 use crate::matmul::finish::{Finish, Outputs};
@@ -32,10 +34,10 @@ pub(super) struct Store<S> {
 
 impl<S: Accumulator> Store<S> {
     /// For the warpgroup whose first row is `first`.
-    pub(super) fn new(configuration: &WgmmaConfiguration, first: Val<u32>) -> Self {
-        let WgmmaConfiguration { tile, copied, .. } = *configuration;
+    pub(super) fn new<T: Multiplicand>(block: &Block<'_, T>, first: Val<u32>) -> Self {
+        let WgmmaConfiguration { tile, copied, .. } = *block.configuration;
         let exchange = (tile.split > 1).then(|| Exchange::new(tile));
-        Self { first, exchange, copied: copied.map(|dtype| Copied::new(dtype, tile.consumers, tile.columns)) }
+        Self { first, exchange, copied: copied.map(|dtype| Copied::new(dtype, tile, &block.a)) }
     }
 
     /// The end of a piece of work, whose inputs are on their way from here on.
@@ -58,7 +60,7 @@ impl<S: Accumulator> Store<S> {
         pairs: &Pairs<S>,
         work: &Work,
     ) {
-        let WgmmaConfiguration { walk, is_batch, .. } = *block.configuration;
+        let walk = block.configuration.walk;
         let first = self.first;
         let put = |pairs: Pairs<S>| match (&self.copied, walk) {
             (None, Some(walk)) if walk.has_planes => {
@@ -71,7 +73,7 @@ impl<S: Accumulator> Store<S> {
                     finish.row(&pair, work.row + first + down, work.column + right);
                 }
             }
-            (Some(copied), _) => copied.store(results.c, finish, pairs, work, first, is_batch),
+            (Some(copied), _) => copied.store(block.configuration, results.c, finish, pairs, work, first),
         };
         match &self.exchange {
             Some(exchange) => exchange.fold(pairs, put),
@@ -105,33 +107,47 @@ fn finish_planes<S: Accumulator>(
     }
 }
 
-/// Results of halves that copies store: a tile of shared memory for each warpgroup that multiplies.
+/// Results of halves that copies store: a tile of shared memory for each warpgroup that multiplies, which of a block with one tile
+/// lies where rows of the left factor lay.
 enum Copied {
     F16(Tiles<f16>),
     Bf16(Tiles<bf16>),
 }
 
 impl Copied {
-    fn new(dtype: Dtype, consumers: u32, columns: u32) -> Self {
+    fn new<T: Multiplicand>(dtype: Dtype, tile: WgmmaTile, a: &Factor<T>) -> Self {
         match dtype {
-            Dtype::F16 => Self::F16(tiles(consumers, 64, columns, Swizzle::Bytes128)),
-            Dtype::Bf16 => Self::Bf16(tiles(consumers, 64, columns, Swizzle::Bytes128)),
+            Dtype::F16 => Self::F16(Self::tiles(tile, a)),
+            Dtype::Bf16 => Self::Bf16(Self::tiles(tile, a)),
             dtype => unreachable!("no plan has copies store {dtype}"),
+        }
+    }
+
+    fn tiles<T: Multiplicand, H: HalfOfPair>(tile: WgmmaTile, a: &Factor<T>) -> Tiles<H> {
+        let swizzle = match tile.result_panel() {
+            Some(16) => Swizzle::Bytes32,
+            Some(32) => Swizzle::Bytes64,
+            _ => Swizzle::Bytes128,
+        };
+        if tile.once {
+            a.lend(tile.consumers, 64, tile.columns, swizzle)
+        } else {
+            tiles(tile.consumers, 64, tile.columns, swizzle)
         }
     }
 
     fn store<S: Accumulator>(
         &self,
+        configuration: &WgmmaConfiguration,
         c: TensorMap<bf16>,
         finish: &Finish<'_, S>,
         pairs: Pairs<S>,
         work: &Work,
         first: Val<u32>,
-        is_batch: bool,
     ) {
         match self {
-            Self::F16(tiles) => store_halves(*tiles, c, finish, pairs, work, first, is_batch),
-            Self::Bf16(tiles) => store_halves(*tiles, c, finish, pairs, work, first, is_batch),
+            Self::F16(tiles) => store_halves(*tiles, configuration, c, finish, pairs, work, first),
+            Self::Bf16(tiles) => store_halves(*tiles, configuration, c, finish, pairs, work, first),
         }
     }
 }
@@ -143,16 +159,21 @@ fn is_copying() -> Val<bool> {
 
 fn store_halves<S: Accumulator, H: HalfOfPair>(
     tiles: Tiles<H>,
+    &WgmmaConfiguration { tile: WgmmaTile { once, consumers, .. }, is_batch, .. }: &WgmmaConfiguration,
     c: TensorMap<bf16>,
     finish: &Finish<'_, S>,
     pairs: Pairs<S>,
     work: &Work,
     first: Val<u32>,
-    is_batch: bool,
 ) {
     let tile = tiles.at(warpgroup_idx() - 1);
-    when(is_copying(), || bulk_wait_read(0));
-    sync_warpgroup();
+    if once {
+        // Others may still read rows that lie there.
+        sync_warpgroups(consumers);
+    } else {
+        when(is_copying(), || bulk_wait_read(0));
+        sync_warpgroup();
+    }
     let words = pairs.into_iter().map(|(row, column, pair)| {
         let [left, right] = finish.pair(pair, work.row + first + row, work.column + column);
         Val::<H::Pair>::from_f32(left.cast::<f32>(), right.cast::<f32>())

@@ -22,33 +22,41 @@ pub struct WgmmaTile {
     pub panels: u32,
     /// Blocks of a cluster that share a tile, each with a part of its sums: 1 or 2, and 1 where they share columns of `b`.
     pub split: u32,
+    /// Whether a block takes one tile alone, whose result leaves through the stages of the left factor.
+    pub once: bool,
 }
 
 impl WgmmaTile {
     /// For large results: `tile_order`, the last rung of the ladder `hgemm`.
-    pub const LARGE: Self = Self { consumers: 2, columns: 256, stages: 3, cluster: 2, band: 8, panels: 1, split: 1 };
+    pub const LARGE: Self =
+        Self { consumers: 2, columns: 256, stages: 3, cluster: 2, band: 8, panels: 1, split: 1, once: false };
     /// For large results of 8-bit floats, whose sums are kept twice: it loads a sixth less than 128 columns do. 8192^3 of f8e4m3
     /// takes 714 us, by [`ALONE`](Self::ALONE) 775 (H200, 2026-11-20).
     pub const WIDE: Self = Self { columns: 192, stages: 4, cluster: 1, ..Self::LARGE };
     /// For results of a few thousand rows and columns.
-    pub const MEDIUM: Self = Self { consumers: 2, columns: 128, stages: 5, cluster: 2, band: 8, panels: 1, split: 1 };
+    pub const MEDIUM: Self =
+        Self { consumers: 2, columns: 128, stages: 5, cluster: 2, band: 8, panels: 1, split: 1, once: false };
     /// The same without a neighbour.
     pub const ALONE: Self = Self { cluster: 1, ..Self::MEDIUM };
     /// For few rows, or few tiles.
-    pub const FLAT: Self = Self { consumers: 1, columns: 128, stages: 6, cluster: 1, band: 8, panels: 1, split: 1 };
+    pub const FLAT: Self =
+        Self { consumers: 1, columns: 128, stages: 6, cluster: 1, band: 8, panels: 1, split: 1, once: false };
     /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them. At 128 x 8192 x 8192 39 us, where
     /// [`FLAT`](Self::FLAT) takes 47 (H200, 2026-11-20).
     pub const PAIR: Self = Self { stages: 8, cluster: 2, ..Self::FLAT };
     /// For very few tiles.
-    pub const SMALL: Self = Self { consumers: 1, columns: 64, stages: 8, cluster: 1, band: 8, panels: 1, split: 1 };
+    pub const SMALL: Self =
+        Self { consumers: 1, columns: 64, stages: 8, cluster: 1, band: 8, panels: 1, split: 1, once: false };
 
     /// For up to 64 rows, and for few tiles: 35.5 us at 64 x 8192 x 8192, with 3 stages of 4 panels 35.8 (H200, 2026-11-21).
     pub const DEEP: Self = Self { stages: 6, panels: 2, ..Self::SMALL };
     /// For more, up to 128, and few columns: 35.1 us at 128 x 4096 x 14336, where two launches of other tiles take 41.0.
-    pub const TALL: Self = Self { consumers: 2, columns: 64, stages: 4, cluster: 1, band: 8, panels: 2, split: 2 };
+    pub const TALL: Self =
+        Self { consumers: 2, columns: 64, stages: 4, cluster: 1, band: 8, panels: 2, split: 2, once: false };
 
     /// For the few filters of a convolution.
-    pub const NARROW: Self = Self { consumers: 2, columns: 64, stages: 8, cluster: 1, band: 8, panels: 1, split: 1 };
+    pub const NARROW: Self =
+        Self { consumers: 2, columns: 64, stages: 8, cluster: 1, band: 8, panels: 1, split: 1, once: false };
 
     /// Every one that convolutions take, the largest first. Blocks that share filters wait for each other: on an H200 pairs
     /// took up to 1.25 times as long (49 x 35 x 35 x 128, 384 filters of 3 x 3, 2026-11-20).
@@ -59,10 +67,23 @@ impl WgmmaTile {
     pub const ALL: [Self; 7] =
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::ALONE, Self::PAIR, Self::FLAT, Self::SMALL];
 
-    /// Those that products of so many rows may take beside them where blocks are few.
-    pub(in crate::matmul) fn of_few_blocks(rows: u64) -> &'static [Self] {
-        const DEEP: [WgmmaTile; 2] = [WgmmaTile::DEEP, WgmmaTile { split: 2, ..WgmmaTile::DEEP }];
-        if (65..=128).contains(&rows) { &[Self::TALL] } else { &DEEP }
+    /// Those that products of so many rows and columns may take beside them where blocks, or rows, are few.
+    pub(in crate::matmul) fn of_few(rows: u64, columns: u64, num_sms: u64) -> [Self; 2] {
+        if (65..=128).contains(&rows) {
+            [Self::TALL, Self::wave(columns, num_sms)]
+        } else {
+            [Self::DEEP, Self { split: 2, ..Self::DEEP }]
+        }
+    }
+
+    /// For more than 64 rows, up to 128: of so many columns each multiprocessor has one tile, or a few of them. At 128 x 28672 x 8192
+    /// 122 us, where [`ALONE`](Self::ALONE) takes 135 in its two waves (H200, 2026-11-21).
+    #[must_use]
+    pub fn wave(columns: u64, num_sms: u64) -> Self {
+        let waves = columns.div_ceil(num_sms * 256);
+        let columns = columns.div_ceil(num_sms * waves.max(1)).next_multiple_of(16).clamp(16, 256) as u32;
+        let stages = ((226 << 10) / (ROW_BYTES * (128 + columns))).min(12);
+        Self { columns, stages, cluster: 1, once: true, ..Self::MEDIUM }
     }
 
     /// The tile of a turned product, in whose columns up to 32 rows stand: so many of them, and blocks that share its sums. A
@@ -105,8 +126,23 @@ impl WgmmaTile {
     /// Bytes of shared memory: the stages, and the tile of halves that a copy stores or the sums of other blocks.
     #[must_use]
     pub const fn shared_bytes(self) -> u32 {
-        let end = if self.split > 1 { 4 * self.received() } else { 2 * self.rows() * self.columns };
+        let end = match self {
+            Self { split: 2.., .. } => 4 * self.received(),
+            Self { once: true, .. } => 0,
+            _ => 2 * self.rows() * self.columns,
+        };
         self.stages * self.panels * ROW_BYTES * (self.rows() + self.columns) + end
+    }
+
+    /// Columns of the panels in which copies store a result of halves, if they can.
+    pub(in crate::matmul) const fn result_panel(self) -> Option<u32> {
+        let can_be_short = self.once && self.split == 1;
+        match self.columns {
+            columns if columns.is_multiple_of(64) && self.split == 1 => Some(64),
+            columns if columns.is_multiple_of(32) && can_be_short => Some(32),
+            columns if columns.is_multiple_of(16) && can_be_short => Some(16),
+            _ => None,
+        }
     }
 
     /// Says what does not fit, if something does not.
@@ -128,6 +164,10 @@ impl WgmmaTile {
             ),
             (self.panels >= 1, "a stage has a panel"),
             (self.stages >= 2, "there are two stages at least"),
+            (
+                !self.once || is_small && 64 * self.stages * self.panels >= self.columns,
+                "a result fits the rows' stages that it leaves through",
+            ),
             (self.band >= 1, "a band has a row"),
             (is_small, FIT),
         ];
@@ -155,7 +195,12 @@ mod tests {
 
     #[test]
     fn every_tile_keeps_the_rules() {
-        let few = [1, 128].into_iter().flat_map(|rows| WgmmaTile::of_few_blocks(rows).to_vec());
+        let columns = [1, 16, 2000, 8192, 14_336, 28_672, 50_000, 1 << 20];
+        let few = columns
+            .map(|columns| [1, 128].map(|rows| WgmmaTile::of_few(rows, columns, 132)))
+            .into_iter()
+            .flatten()
+            .flatten();
         let turned =
             [8, 16, 24, 32].into_iter().flat_map(|columns| [1, 2].map(|split| WgmmaTile::turned(columns, split)));
         for tile in WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_CONVOLUTIONS).chain(few).chain(turned) {
