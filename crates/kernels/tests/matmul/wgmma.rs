@@ -262,6 +262,11 @@ fn few_rows_of_large_weights_go_their_own_ways() {
         assert_eq!(code(64, 4096, 14_336), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
         assert_eq!(code(128, 8192, 8192), Code::Wgmma(WgmmaTile::PAIR));
         assert_eq!(code(128, 4096, 14_336), Code::Wgmma(WgmmaTile::TALL));
+        // A tile for each multiprocessor.
+        for (m, n, columns) in [(128, 28_672, 224), (65, 14_336, 112), (100, 11_008, 96)] {
+            let Code::Wgmma(tile) = code(m, n, 8192) else { panic!("warpgroups multiply") };
+            assert_eq!((tile.columns, tile.once), (columns, true), "{n} columns");
+        }
         // Small blocks come as others go.
         assert!(matches!(code(1, 28_672, 8192), Code::Mma(_)));
         // Blocks that stand all at once share sums as well.

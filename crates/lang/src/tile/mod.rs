@@ -27,6 +27,4 @@ pub use map::{TensorMap, bulk_commit, bulk_wait, bulk_wait_read};
 pub use multiplicand::{Multiplicand, Sum};
 pub use pipeline::{Cursor, Pipeline};
 pub use shared::{Major, Swizzle, Tile, Tiles, tile, tiles};
-pub use warpgroup::{
-    Operands, WarpgroupSums, sync_warpgroup, sync_warpgroups, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait,
-};
+pub use warpgroup::{Operands, WarpgroupSums, sync_warpgroup, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait};

@@ -51,13 +51,6 @@ pub fn sync_warpgroup() {
     with(|r| sync::barrier_sync_of(r, barrier.raw(), THREADS));
 }
 
-/// Waits for the threads of so many warpgroups, all that come here, and lets each see what the others wrote before. It takes
-/// the block's last named barrier.
-#[track_caller]
-pub fn sync_warpgroups(num: u32) {
-    with(|r| sync::barrier_sync_of(r, Raw::Const(15), num * THREADS));
-}
-
 /// A tile as a factor: which of its dimensions is `k`.
 #[derive(Debug)]
 pub struct Operands<T> {

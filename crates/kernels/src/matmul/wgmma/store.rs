@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 use warpfold_lang::{
-    HalfOfPair, Multiplicand, Swizzle, TensorMap, Tiles, Val, bulk_commit, bulk_wait, bulk_wait_read, fence_async,
-    sync_warpgroup, sync_warpgroups, thread_idx, tiles, warpgroup_idx, when,
+    HalfOfPair, Multiplicand, NamedBarrier, Swizzle, TensorMap, Tiles, Val, bulk_commit, bulk_wait, bulk_wait_read,
+    fence_async, sync_warpgroup, thread_idx, tiles, warpgroup_idx, when,
 };
 
 use super::consume::Pairs;
@@ -157,6 +157,9 @@ fn is_copying() -> Val<bool> {
     (thread_idx().x & 127).eq(0)
 }
 
+/// The named barrier of all warpgroups that multiply: one that none of them has for itself.
+const OF_CONSUMERS: u32 = 15;
+
 fn store_halves<S: Accumulator, H: HalfOfPair>(
     tiles: Tiles<H>,
     &WgmmaConfiguration { tile: WgmmaTile { once, consumers, .. }, is_batch, .. }: &WgmmaConfiguration,
@@ -169,7 +172,7 @@ fn store_halves<S: Accumulator, H: HalfOfPair>(
     let tile = tiles.at(warpgroup_idx() - 1);
     if once {
         // Others may still read rows that lie there.
-        sync_warpgroups(consumers);
+        NamedBarrier { id: OF_CONSUMERS, threads: 128 * consumers }.sync();
     } else {
         when(is_copying(), || bulk_wait_read(0));
         sync_warpgroup();

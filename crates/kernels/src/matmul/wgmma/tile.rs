@@ -76,14 +76,16 @@ impl WgmmaTile {
         }
     }
 
-    /// For more than 64 rows, up to 128: of so many columns each multiprocessor has one tile, or a few of them. At 128 x 28672 x 8192
-    /// 122 us, where [`ALONE`](Self::ALONE) takes 135 in its two waves (H200, 2026-11-21).
+    /// For more than 64 rows, up to 128: of so many columns each multiprocessor has one tile, or a few of them. 128 x 28672 x 8192 takes
+    /// 118 us by 224 columns in two stages of two panels, 120 in five of one, and 129 by [`ALONE`](Self::ALONE) in its two
+    /// waves; 128 x 14336 x 4096 32.9 by 112 columns, 34.3 by [`ALONE`](Self::ALONE) (H200, 2026-11-21).
     #[must_use]
     pub fn wave(columns: u64, num_sms: u64) -> Self {
         let waves = columns.div_ceil(num_sms * 256);
         let columns = columns.div_ceil(num_sms * waves.max(1)).next_multiple_of(16).clamp(16, 256) as u32;
-        let stages = ((226 << 10) / (ROW_BYTES * (128 + columns))).min(12);
-        Self { columns, stages, cluster: 1, once: true, ..Self::MEDIUM }
+        let panels = if columns > 192 { 2 } else { 1 };
+        let stages = ((226 << 10) / (panels * ROW_BYTES * (128 + columns))).min(12);
+        Self { columns, stages, cluster: 1, panels, once: true, ..Self::MEDIUM }
     }
 
     /// The tile of a turned product, in whose columns up to 32 rows stand: so many of them, and blocks that share its sums. A
