@@ -229,11 +229,16 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
             }
         }
     }
-    for block in [128, 256, 512, 1024] {
-        let groups = (len / u64::from(vector)).div_ceil(block.into()) as u32;
+    for (block, lanes) in [(128, 32), (128, 128), (256, 256), (512, 512), (1024, 1024)] {
+        let groups = (len / u64::from(vector)).div_ceil(lanes.into()) as u32;
         if groups * vector <= 32 {
-            let exact = u64::from(groups * vector * block) == len;
-            plans.push(with(block, Home::Registers { groups, exact, early_columns: false }, 0));
+            let exact = u64::from(groups * vector * lanes) == len;
+            for early_columns in [true, false] {
+                let mut plan = with(block, Home::Registers { groups, exact, early_columns }, 0);
+                let (Shape::OnChip(shape), Some(launch)) = (&mut plan.shape, &mut plan.launch) else { unreachable!() };
+                (shape.lanes, launch.grid[0]) = (lanes, rows.div_ceil(block / lanes));
+                plans.push(plan);
+            }
         }
         for (items, blocks) in [8, 16, 32].into_iter().flat_map(|items| [1, 2, 3, 4].map(|blocks| (items, blocks))) {
             let room = u64::from((228 << 10) / blocks - (5 << 10));
