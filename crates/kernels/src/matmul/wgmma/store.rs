@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 use warpfold_lang::{
-    HalfOfPair, Multiplicand, NamedBarrier, Swizzle, TensorMap, Tiles, Val, bulk_commit, bulk_wait, bulk_wait_read,
-    fence_async, sync_warpgroup, thread_idx, tiles, warpgroup_idx, when,
+    HalfOfPair, Multiplicand, NamedBarrier, Swizzle, TensorMap, Tiles, Val, bulk_commit, bulk_wait_read, fence_async,
+    sync_warpgroup, thread_idx, tiles, warpgroup_idx, when,
 };
 
 use super::consume::Pairs;
@@ -81,9 +81,9 @@ impl<S: Accumulator> Store<S> {
         }
     }
 
-    /// Waits for the last copy, before the block ends.
+    /// Waits until the last copy has read shared memory, which ends with the block.
     pub(super) fn end(&self) {
-        self.copied.iter().for_each(|_| when(is_copying(), || bulk_wait(0)));
+        self.copied.iter().for_each(|_| when(is_copying(), || bulk_wait_read(0)));
     }
 }
 
