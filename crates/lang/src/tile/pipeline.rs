@@ -40,6 +40,12 @@ impl Pipeline {
         Barriers::publish();
     }
 
+    /// How many stages there are.
+    #[must_use]
+    pub const fn stages(self) -> u32 {
+        self.full.len()
+    }
+
     /// The first stage, in the first round.
     #[track_caller]
     #[must_use]

@@ -37,7 +37,7 @@ pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: Cursor) {
         if cluster > 1 {
             // No block leaves while the other may still write to it, or tell it that a stage is read. Other threads do not wait for
             // that: a barrier of the cluster at the end took 0.5 us in 37 (128 x 8192 x 8192, H200, 2026-11-21).
-            range(0, tile.stages, 1, |_| {
+            range(0, pipeline.stages(), 1, |_| {
                 pipeline.acquire(at);
                 at.advance();
             });
