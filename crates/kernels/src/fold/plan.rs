@@ -22,6 +22,9 @@ const BLOCK: u32 = 256;
 /// Independent loads of a thread: 256 threads x 8 blocks x 4 x 16 bytes are 128 KiB in flight a multiprocessor, where an
 /// H200 needs 48 (shared research: "bytes in flight").
 const UNROLL: u32 = 4;
+/// Bytes of as many rows of columns, and the registers that these may take.
+const BYTES: u32 = 64;
+const REGISTERS: u32 = 16;
 
 /// Which kernel folds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -181,7 +184,7 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
         () => vectors.next_power_of_two().min(32) as u32,
     };
     let each = vectors.div_ceil(lanes.into());
-    let wide_vectors = if problem.registers * vector > 32 { 2 } else { UNROLL };
+    let wide_vectors = if problem.registers * vector > 64 { 2 } else { UNROLL };
     let wide_vectors = if problem.registers > 8 { 1 } else { wide_vectors };
     let unroll = if problem.commutes { wide_vectors.min(1 << each.ilog2()) } else { 1 };
     let tile = u64::from(lanes) * u64::from(vector) * u64::from(unroll);
@@ -226,8 +229,7 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error>
     // of blocks that share columns leave them once more for the parts; a few bytes say which block is the last.
     let most_warps = 1 + (24 * 1024 - 64) / (32 * 8 * problem.registers.max(1));
     let warps = len.next_power_of_two().min(8).min(1 << most_warps.ilog2()) as u32;
-    let unroll = if problem.registers > 8 { 1 } else { UNROLL };
-    let unroll = unroll.min(1 << (len / u64::from(warps)).max(1).ilog2());
+    let unroll = rows_under_way(problem, inner, vector, len / u64::from(warps));
     let blocks = blocks_of(vector);
     let tile = u64::from(warps * unroll);
     let mut parts = 1;
@@ -247,6 +249,20 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error>
         small: is_small(&geometry),
     });
     finish(problem, shape, geometry, [blocks, parts], 32 * warps, blocks)
+}
+
+/// Rows that a thread of `columns` loads before it uses the first, of as many as its warp has: 64 bytes of its columns, as
+/// far as registers for 16 of their words last.
+fn rows_under_way(problem: &Problem<'_>, inner: &Dim, vector: u32, rows: u64) -> u32 {
+    let moving = problem.dtypes.iter().zip(&inner.strides).filter(|(_, stride)| **stride != 0);
+    let bytes = moving.clone().map(|(dtype, _)| dtype.bytes() as u32).sum::<u32>().max(1);
+    let words = moving.map(|(dtype, _)| dtype.bytes().div_ceil(4) as u32).sum::<u32>().max(1);
+    let most = (BYTES / (vector * bytes)).min(REGISTERS / (vector * words)).max(1);
+    // The code that puts an item into a long accumulator is long.
+    let most = if problem.registers > 8 { 1 } else { most };
+    // What is left of a warp's rows comes one by one, so it shall be few of many.
+    let few = (rows / 4).max(rows.min(UNROLL.into())).clamp(1, most.into());
+    1 << few.ilog2()
 }
 
 fn finish(

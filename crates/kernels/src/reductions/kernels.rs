@@ -51,7 +51,7 @@ pub fn kernels() -> Vec<Shipped> {
         (R::TopK, D::I64, S::Columns),
         (R::ReproducibleSum, D::F32, S::Long),
         (R::ReproducibleSum, D::Bf16, S::Rows),
-        (R::ReproducibleSum, D::F64, S::Rows),
+        (R::ReproducibleSum, D::F64, S::Long),
         (R::ReproducibleSum, D::F64, S::Columns),
     ];
     all.iter().map(|(reduction, dtype, shape)| kernel_of(*reduction, *dtype, *shape)).collect()
