@@ -184,7 +184,7 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
         () => vectors.next_power_of_two().min(32) as u32,
     };
     let each = vectors.div_ceil(lanes.into());
-    let wide_vectors = if problem.registers * vector > 64 { 2 } else { UNROLL };
+    let wide_vectors = if problem.registers * vector > 32 { 2 } else { UNROLL };
     let wide_vectors = if problem.registers > 8 { 1 } else { wide_vectors };
     let unroll = if problem.commutes { wide_vectors.min(1 << each.ilog2()) } else { 1 };
     let tile = u64::from(lanes) * u64::from(vector) * u64::from(unroll);
