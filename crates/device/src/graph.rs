@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{BackendFunction, BackendGraph};
-use crate::memory::{Access, Allocation};
+use crate::memory::{Access, Allocation, Released};
 use crate::stream::Stream;
 use crate::{Error, ErrorKind};
 
@@ -48,7 +48,7 @@ impl Stream {
     ///
     /// Buffers that `work` allocates are there at once and stay where they are; what it does on other streams is done and
     /// not noted. Copies from and to the host, events and waits cannot be noted, and nobody else may use the stream
-    /// meanwhile. Memory that is [lent](crate::Buffer::from_raw) must be there for as long as the graph.
+    /// meanwhile, nor may other streams use memory that the graph uses. Memory that is [lent](crate::Buffer::from_raw) must be there for as long as the graph.
     ///
     /// ```
     /// use warpfold_device::{Device, Error, LaunchConfig};
@@ -68,18 +68,28 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// Those of `work`; [`ErrorKind::NotCapturable`] for the default stream and what cannot be noted; what the driver says.
+    /// Those of `work`; [`ErrorKind::NotCapturable`] for the default stream, for one that is being captured already and for what cannot be noted; what the driver says.
     pub fn capture<R, E: From<Error>>(&self, work: impl FnOnce() -> Result<R, E>) -> Result<(Graph, R), E> {
-        self.not_captured("a capture")?;
         if Arc::ptr_eq(self.imp(), &self.device().backend().default_stream()) {
             return Err(Error::from(ErrorKind::NotCapturable("what the default stream is given")).into());
         }
-        self.imp().begin_capture()?;
+        self.imp().capture().begin()?;
+        if let Err(e) = self.imp().begin_capture() {
+            let _ = self.released();
+            return Err(e.into());
+        }
         let capturing = Capturing(self);
         let result = work();
         let graph = capturing.end();
         let result = result?;
         Ok((graph?, result))
+    }
+
+    /// Ends the noting, frees what waited for that, and gives what the graph needs.
+    fn released(&self) -> Noted {
+        let mut noted = self.imp().capture().lock().take().unwrap_or_default();
+        noted.freed.drain(..).for_each(|memory| memory.free(self.device()));
+        noted
     }
 
     /// Refuses what a graph cannot hold while there is one to hold it.
@@ -107,10 +117,7 @@ impl Drop for Capturing<'_> {
 
 fn end(stream: Stream) -> Result<Graph, Error> {
     let imp = stream.imp().end_capture();
-    let mut noted = stream.imp().capture().lock().take().unwrap_or_default();
-    for address in std::mem::take(&mut noted.freed) {
-        stream.device().backend().free(address, &**stream.imp());
-    }
+    let noted = stream.released();
     Ok(Graph { imp: imp?, stream, noted })
 }
 
@@ -123,8 +130,8 @@ struct Noted {
     memory: Vec<(Arc<Allocation>, Access)>,
     /// Kernels stay loaded with it.
     functions: Vec<Arc<dyn BackendFunction>>,
-    /// Memory whose owner is gone, and which the stream may still be using: freed once it takes work again.
-    freed: Vec<u64>,
+    /// Memory that the stream may still be using: freed once it takes work again.
+    freed: Vec<Released>,
 }
 
 impl Capture {
@@ -136,9 +143,15 @@ impl Capture {
         self.lock().is_some()
     }
 
-    /// From here on work is noted.
-    pub(crate) fn begin(&self) {
-        *self.lock() = Some(Noted::default());
+    /// From here on work is noted, unless it is already.
+    fn begin(&self) -> Result<(), Error> {
+        match &mut *self.lock() {
+            Some(_) => Err(ErrorKind::NotCapturable("a capture").into()),
+            noted => {
+                *noted = Some(Noted::default());
+                Ok(())
+            }
+        }
     }
 
     /// Keeps memory if it goes into a graph, and answers whether it does.
@@ -156,12 +169,14 @@ impl Capture {
         }
     }
 
-    /// Takes an address to be freed later, and answers whether it did.
-    pub(crate) fn free_later(&self, address: u64) -> bool {
-        let mut noted = self.lock();
-        if let Some(noted) = &mut *noted {
-            noted.freed.push(address);
+    /// Takes memory to be freed later, or gives it back where nothing is captured.
+    pub(crate) fn free_later(&self, memory: Released) -> Result<(), Released> {
+        match &mut *self.lock() {
+            Some(noted) => {
+                noted.freed.push(memory);
+                Ok(())
+            }
+            None => Err(memory),
         }
-        noted.is_some()
     }
 }

@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::Error;
 use crate::backend::BackendStream;
 use crate::device::Device;
+use crate::{Error, ErrorKind};
 
 /// How an operation uses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,11 +66,17 @@ impl Allocation {
     }
 
     /// Orders a use on `stream` behind those that it must not overtake. To be called before the use is enqueued. A use that
-    /// is captured waits here for what others do so far: a graph holds nothing that is outside of it.
+    /// is captured waits here for what others do so far: a graph holds nothing that is outside of it; and while it
+    /// lasts, the use of another stream that would have to wait for it is refused.
     pub(crate) fn order(self: &Arc<Self>, stream: &Arc<dyn BackendStream>, access: Access) -> Result<(), Error> {
         let is_captured = stream.capture().hold(self, access);
         let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let others = order.add(stream, access);
+        let others = order.before(stream, access);
+        // To wait for such a stream would draw the one that waits into its graph.
+        if others.iter().any(|other| other.capture().is_on()) {
+            return Err(ErrorKind::NotCapturable("memory that other streams use meanwhile").into());
+        }
+        order.add(stream, access);
         others.iter().try_for_each(|other| if is_captured { other.synchronize() } else { stream.follow(&**other) })
     }
 }
@@ -80,16 +86,35 @@ impl Drop for Allocation {
         if self.ownership == Ownership::Borrowed {
             return;
         }
-        let order = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let last = order.writer.clone();
-        if last.capture().free_later(self.address) {
-            return;
-        }
-        for reader in order.add(&last, Access::Write) {
+        let Order { writer, readers } = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let streams = std::iter::once(writer.clone()).chain(readers.drain(..)).collect();
+        Released { address: self.address, streams }.free(&self.device);
+    }
+}
+
+/// Memory whose owner is gone, and the streams that may still be using it.
+#[derive(Debug)]
+pub(crate) struct Released {
+    address: u64,
+    streams: Vec<Arc<dyn BackendStream>>,
+}
+
+impl Released {
+    /// Frees it behind what the streams do; the first one that is being captured takes it, to be freed once that is over.
+    pub(crate) fn free(self, device: &Device) {
+        let Self { address, streams } = match self.streams.iter().position(|stream| stream.capture().is_on()) {
+            None => self,
+            Some(capturing) => match self.streams[capturing].clone().capture().free_later(self) {
+                Ok(()) => return,
+                Err(released) => return released.free(device),
+            },
+        };
+        let (last, others) = streams.split_first().expect("some stream wrote it last");
+        for other in others {
             // A stream that fails to wait belongs to a context that failed: every later call reports that.
-            let _ = last.follow(&*reader);
+            let _ = last.follow(&**other);
         }
-        self.device.backend().free(self.address, &*last);
+        device.backend().free(address, &**last);
     }
 }
 
@@ -101,21 +126,25 @@ struct Order<S: ?Sized> {
 }
 
 impl<S: ?Sized> Order<S> {
-    /// Adds a use on `stream`; answers the streams that it has to wait for.
-    fn add(&mut self, stream: &Arc<S>, access: Access) -> Vec<Arc<S>> {
-        let is_new = |other: &Arc<S>| !Arc::ptr_eq(other, stream);
+    /// The streams that a use on `stream` has to wait for.
+    fn before(&self, stream: &Arc<S>, access: Access) -> Vec<Arc<S>> {
+        let is_new = |other: &&Arc<S>| !Arc::ptr_eq(other, stream);
         match access {
-            Access::Read if is_new(&self.writer) && self.readers.iter().all(is_new) => {
-                self.readers.push(stream.clone());
-                vec![self.writer.clone()]
+            Access::Read if self.readers.iter().all(|reader| is_new(&reader)) => {
+                Some(&self.writer).filter(is_new).cloned().into_iter().collect()
             }
             Access::Read => Vec::new(),
-            Access::Write => {
-                let mut others = std::mem::take(&mut self.readers);
-                others.push(std::mem::replace(&mut self.writer, stream.clone()));
-                others.retain(is_new);
-                others
-            }
+            Access::Write => self.readers.iter().chain([&self.writer]).filter(is_new).cloned().collect(),
+        }
+    }
+
+    /// Adds a use on `stream`.
+    fn add(&mut self, stream: &Arc<S>, access: Access) {
+        let is_known = |known: &Arc<S>| Arc::ptr_eq(known, stream);
+        match access {
+            Access::Read if is_known(&self.writer) || self.readers.iter().any(is_known) => {}
+            Access::Read => self.readers.push(stream.clone()),
+            Access::Write => *self = Self { writer: stream.clone(), readers: Vec::new() },
         }
     }
 }
@@ -133,11 +162,9 @@ mod tests {
         for (i, (text, expected)) in uses.iter().enumerate() {
             let (access, name) = text.split_once(' ').expect("an access and a stream");
             let access = if access == "read" { Access::Read } else { Access::Write };
-            assert_eq!(
-                order.add(stream(name), access),
-                expected.iter().map(|e| stream(e).clone()).collect::<Vec<_>>(),
-                "use {i}"
-            );
+            let expected: Vec<_> = expected.iter().map(|e| stream(e).clone()).collect();
+            assert_eq!(order.before(stream(name), access), expected, "use {i}");
+            order.add(stream(name), access);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Memory, streams and untyped launches, on every device at hand.
 
-use warpfold_device::{Arguments, Buffer, Device, Element, Error, ErrorKind, LaunchConfig, LaunchSite};
+use warpfold_device::{Arguments, Buffer, Device, Element, Error, ErrorKind, LaunchConfig, LaunchSite, Profile};
 
 const PTX: &str = include_str!("ptx/scale.ptx");
 
@@ -312,4 +312,41 @@ fn what_a_graph_cannot_hold_is_refused_and_the_stream_goes_on() {
         assert_eq!(data.download()?, [3; 4]);
         Ok(())
     });
+}
+
+#[test]
+fn memory_of_a_capture_is_refused_to_other_streams_while_it_lasts() {
+    on_every_device(|device| {
+        let stream = device.new_stream()?;
+        let mut data = device.upload(&[1_u32; 4])?;
+        let refusal = "memory that other streams use meanwhile cannot be captured in a graph";
+        let (graph, ()) = stream.capture(|| {
+            stream.fill_bytes(&mut data, 2)?;
+            refused(data.download(), refusal);
+            refused(data.fill_bytes(3), refusal);
+            Ok::<_, Error>(())
+        })?;
+        assert_eq!(data.download()?, [1; 4]);
+        graph.launch()?;
+        assert_eq!(data.download()?, [0x0202_0202; 4]);
+        Ok(())
+    });
+}
+
+#[test]
+fn memory_that_a_stream_has_read_is_not_freed_while_it_is_captured() {
+    let device = Device::virtual_gpu(Profile::H200);
+    let stream = device.new_stream().unwrap();
+    let mut copy = device.alloc::<u32>(1 << 20).unwrap();
+    let data = device.alloc_zeroed::<u32>(1 << 20).unwrap();
+    stream.copy(&mut copy, &data).unwrap();
+    let free = || device.free_memory_bytes().unwrap();
+    let before = free();
+    let captured = stream.capture(|| {
+        drop(data);
+        assert_eq!(free(), before, "nothing may wait for a stream that is being captured");
+        Ok::<_, Error>(())
+    });
+    captured.unwrap();
+    assert_eq!(free(), before + (4 << 20));
 }

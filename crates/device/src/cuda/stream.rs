@@ -184,9 +184,7 @@ impl BackendStream for CudaStreamHandle {
     }
 
     fn begin_capture(&self) -> Result<(), Error> {
-        self.begin_graph()?;
-        self.capture.begin();
-        Ok(())
+        self.begin_graph()
     }
 
     fn end_capture(&self) -> Result<Box<dyn BackendGraph>, Error> {

@@ -177,7 +177,6 @@ impl BackendStream for VirtualStream {
 
     fn begin_capture(&self) -> Result<(), Error> {
         self.noted().clear();
-        self.capture.begin();
         Ok(())
     }
 
