@@ -48,7 +48,8 @@ impl Stream {
     ///
     /// Buffers that `work` allocates are there at once and stay where they are; what it does on other streams is done and
     /// not noted. Copies from and to the host, events and waits cannot be noted, and nobody else may use the stream
-    /// meanwhile, nor may other streams use memory that the graph uses. Memory that is [lent](crate::Buffer::from_raw) must be there for as long as the graph.
+    /// meanwhile, nor may other streams use memory that the graph uses. Memory that is [lent](crate::Buffer::from_raw) must be
+    /// there for as long as the graph.
     ///
     /// ```
     /// use warpfold_device::{Device, Error, LaunchConfig};
@@ -68,7 +69,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// Those of `work`; [`ErrorKind::NotCapturable`] for the default stream, for one that is being captured already and for what cannot be noted; what the driver says.
+    /// Those of `work`; [`ErrorKind::NotCapturable`] for the default stream, for one that is being captured already and for what
+    /// cannot be noted; what the driver says.
     pub fn capture<R, E: From<Error>>(&self, work: impl FnOnce() -> Result<R, E>) -> Result<(Graph, R), E> {
         if Arc::ptr_eq(self.imp(), &self.device().backend().default_stream()) {
             return Err(Error::from(ErrorKind::NotCapturable("what the default stream is given")).into());

@@ -223,6 +223,17 @@ fn layer_norm_of_a_long_row_tells_a_small_spread_from_a_large_mean() {
     is_clean(&device);
 }
 
+/// In a cluster the last warps have nothing of a row of this length.
+#[test]
+fn layer_norm_of_large_numbers_is_finite_where_some_threads_have_nothing() {
+    let (rows, len) = (17, 58_000);
+    let data: Vec<f32> = (0..rows * len).map(|i| 1e20 * (1.0 + sample(i) / 1e6)).collect();
+    let x = Tensor::from_slice(&device(), &data, &[rows, len]).unwrap();
+    let y = x.layer_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
+    let rstd = y.rstd.to_vec::<f32>().unwrap();
+    assert!(rstd.iter().all(|rstd| rstd.is_finite() && *rstd > 0.0), "{rstd:?}");
+}
+
 #[test]
 fn quantised_rows_come_back() {
     let device = device();

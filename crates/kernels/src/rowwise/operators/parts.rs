@@ -70,7 +70,9 @@ impl<F: RowFloat> Monoid for Parts<F> {
         let count = left.0 + right.0;
         let share = count.eq(F::ZERO).select(F::ZERO, right.0 / count);
         let distance = right.1 - left.1;
-        (count, distance.mul_add(share, left.1), left.2 + right.2 + distance * distance * left.0 * share)
+        // In this order a part without items adds nothing even where the square of the distance is beyond the type.
+        let between = distance * (left.0 * share) * distance;
+        (count, distance.mul_add(share, left.1), left.2 + right.2 + between)
     }
 
     fn lift(self, item: Val<F>, _: Position) -> Self::Acc {
