@@ -8,7 +8,7 @@ use super::held::{At, Groups, Items, Of};
 use super::on_chip::{Dealing, Home, OnChip, Way};
 use super::pieces::{self, Kept, Pieces};
 use super::stage::{GRAIN, Piece, Span, bring};
-use super::{Columns, Held, RowOperator, RowWise};
+use super::{Columns, Cost, Held, RowOperator, RowWise};
 use crate::Dtype;
 use crate::elements::{Destination, Origin, Place, Run};
 use crate::fold::geometry::Words;
@@ -97,7 +97,7 @@ impl<O: RowOperator> Body<'_, O> {
         let row = self.number().cast::<u64>();
         let (of, bases) = (self.of(), self.bases(row));
         // By two groups 1 % less for softmax of 65,536 bf16, by one up to 7 % less for norms with vectors along the row.
-        let unroll = if O::IS_HEAVY { 1 } else { 2 };
+        let unroll = if O::COST == Cost::Heavy { 1 } else { 2 };
         let pieces = Rc::new(Pieces::new(self.shape, dealing, unroll, of.len));
         let mut room = dynamic_shared::<u8>(bytes);
         let staged = self.staged().into_iter().map(|(input, dtype)| {

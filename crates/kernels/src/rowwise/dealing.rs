@@ -1,5 +1,6 @@
 //! How rows are dealt out in pieces, by operator and length: tables of what was measured.
 
+use super::Cost;
 use super::on_chip::{Dealing, Home, Way};
 use super::threads::{Row, Threads};
 use crate::Dtype;
@@ -39,6 +40,9 @@ impl Choice {
 
 /// Of 3,584, 7,168, 16,384, 32,768, 49,152, 65,536, 98,304 and 131,072 bf16 RMS norm 4,244, 4,247, 4,238, 4,233, 4,262, 4,233, 4,203 and 4,241.
 const LIGHT: &[Choice] = &[copied(7 << 10, 256, 4), stored(14 << 10, 512, 1)];
+/// Two folds. Layer norm of 2,048, 3,072, 3,584, 4,096, 8,192, 16,384, 32,768, 49,152, 65,536, 98,304 and 131,072 bf16 4,221, 4,174, 4,165, 4,164, 4,207, 4,222,
+/// 4,210, 4,236, 4,202, 4,185 and 4,192.
+const TWO_FOLDS: &[Choice] = &[copied(768, 128, 8), copied(7 << 10, 256, 4), stored(14 << 10, 512, 1)];
 /// Operators that compute much. Softmax of 3,072, 4,096, 8,192, 16,384, 32,768, 49,152, 65,536, 98,304, 131,072 and 196,608 bf16 4,216, 4,197,
 /// 4,254, 4,230, 4,202, 4,235, 4,206, 4,218, 4,217 and 4,028.
 const HEAVY: &[Choice] =
@@ -58,7 +62,7 @@ const WITH_COLUMNS: &[Choice] = &[
     stored(10 << 10, 512, 2).keeping(),
     stored(16 << 10, 1024, 1).keeping(),
 ];
-/// Rows of no more groups are as fast in registers, but for two vectors along them, or much to compute (RMS norm of 3,072 bf16 4,153 GB/s, with a
+/// Rows of no more groups are as fast in registers, but for two vectors along them or more than a fold (RMS norm of 3,072 bf16 4,153 GB/s, with a
 /// vector 4,134, in pieces 4,161 and 4,025).
 const SHORT: u64 = 384;
 /// Groups that a thread may keep in registers.
@@ -68,7 +72,8 @@ impl Row<'_> {
     /// A row dealt out to the blocks of one of these clusters, or to one block.
     pub(super) fn in_pieces(&self, clusters: &[u32]) -> Option<Threads> {
         let choices = match self.problem.column_dtypes.len() {
-            0 if self.problem.is_heavy => HEAVY,
+            0 if self.problem.cost == Cost::Heavy => HEAVY,
+            0 if self.problem.cost == Cost::TwoFolds && self.groups() >= 256 => TWO_FOLDS,
             ..2 if self.groups() <= SHORT => &[],
             0 => LIGHT,
             1 => WITH_COLUMN,

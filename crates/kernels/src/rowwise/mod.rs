@@ -22,6 +22,6 @@ mod threads;
 pub use any::AnyRowWise;
 pub use held::{Columns, Held};
 pub use on_chip::{Dealing, Home, OnChip, Way};
-pub use operator::RowOperator;
+pub use operator::{Cost, RowOperator};
 pub use plan::{Plan, Shape};
 pub use run::{Outputs, RowWise};

@@ -5,6 +5,17 @@ use warpfold_lang::Registers;
 use super::{Columns, Held};
 use crate::fold::Monoid;
 
+/// What an operator does to an item of a row on chip: how many threads a row wants goes by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    /// A fold and a map.
+    Light,
+    /// Two folds, one behind the other.
+    TwoFolds,
+    /// Exponentials: threads begin with what has come of a row as soon as they can.
+    Heavy,
+}
+
 /// How the elements of a row become its results.
 ///
 /// It is written twice, once for each place that a row can have: [`on_chip`](RowOperator::on_chip) has the whole row on
@@ -22,9 +33,8 @@ pub trait RowOperator: Copy + Send + Sync + 'static {
     /// The fold that gives the statistics.
     type Monoid: Monoid<Item = Self::Item, Output = Self::Stats>;
 
-    /// Whether an item costs so much (exponentials) that a long row, which has a multiprocessor to itself, wants more warps, which begin
-    /// with what has come of it as soon as they can.
-    const IS_HEAVY: bool = false;
+    /// What an item costs.
+    const COST: Cost = Cost::Light;
 
     /// The fold that gives the statistics.
     fn monoid(self) -> Self::Monoid;

@@ -2,6 +2,7 @@
 
 use warpfold_device::LaunchConfig;
 
+use super::Cost;
 use super::long::{self, Long};
 use super::on_chip::{Dealing, Home, OnChip};
 use super::stage::GRAIN;
@@ -59,8 +60,8 @@ pub(super) struct Problem<'a> {
     pub(super) has_clusters: bool,
     /// Shared memory that a block can have.
     pub(super) shared_bytes: u32,
-    /// [`RowOperator::IS_HEAVY`](super::RowOperator::IS_HEAVY).
-    pub(super) is_heavy: bool,
+    /// [`RowOperator::COST`](super::RowOperator::COST).
+    pub(super) cost: Cost,
     pub(super) dtypes: &'a [Dtype],
     pub(super) column_dtypes: &'a [Dtype],
     pub(super) out_dtypes: &'a [Dtype],

@@ -106,7 +106,7 @@ impl<O: RowOperator> RowWise<O> {
         let problem = Problem {
             has_clusters: target.has(90, (8, 0)),
             shared_bytes: target.limits.max_shared_bytes,
-            is_heavy: O::IS_HEAVY,
+            cost: O::COST,
             dtypes: self.inputs(),
             column_dtypes: self.columns(),
             out_dtypes: self.results(),

@@ -9,7 +9,7 @@ use warpfold_lang::Val;
 use super::float::RowFloat;
 use super::parts;
 use crate::fold::{Monoid, Position, Sum, Variance};
-use crate::rowwise::{Columns, Held, RowOperator};
+use crate::rowwise::{Columns, Cost, Held, RowOperator};
 
 /// Layer norm. Its columns are scale and bias, its statistics the mean and the reciprocal of the standard deviation; each
 /// result comes with the item that it was made of, for sums with a residual that are wanted as well.
@@ -90,6 +90,7 @@ impl<F: RowFloat> RowOperator for LayerNorm<F> {
     type Stats = Stats<F>;
     type Out = (Val<F>, Val<F>);
     type Monoid = MeanRstd<F>;
+    const COST: Cost = Cost::TwoFolds;
 
     fn monoid(self) -> MeanRstd<F> {
         MeanRstd { eps: self.eps }

@@ -9,7 +9,7 @@ use warpfold_lang::Val;
 
 use super::float::{Exponentials, RowFloat};
 use crate::fold::{Extreme, Sum};
-use crate::rowwise::{Columns, Held, RowOperator};
+use crate::rowwise::{Columns, Cost, Held, RowOperator};
 
 /// `e^x / Σ e^x`.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,7 @@ impl<F: RowFloat> RowOperator for Softmax<F> {
     type Stats = Stats<F>;
     type Out = Val<F>;
     type Monoid = Exponentials<F>;
-    const IS_HEAVY: bool = true;
+    const COST: Cost = Cost::Heavy;
 
     fn monoid(self) -> Exponentials<F> {
         self.0
@@ -80,7 +80,7 @@ impl<F: RowFloat> RowOperator for LogSoftmax<F> {
     type Stats = Stats<F>;
     type Out = Val<F>;
     type Monoid = Exponentials<F>;
-    const IS_HEAVY: bool = true;
+    const COST: Cost = Cost::Heavy;
 
     fn monoid(self) -> Exponentials<F> {
         self.0
