@@ -1,7 +1,7 @@
 //! Forward progress and determinism: kernels that end only if every waiting part of the machine gets its turn.
 
 use warpfold_conformance::corpus::{Case, Folder, run, verdict};
-use warpfold_sim::Checks;
+use warpfold_sim::{Arch, Checks, Launch, Memory, Options, Program};
 
 /// The kernel leaves its expected values, with and without checks.
 #[track_caller]
@@ -80,4 +80,40 @@ fn two_runs_by_one_worker_give_identical_reports_and_memory() {
             }
         }
     }
+}
+
+/// Counts in memory for ever, which is progress.
+const ENDLESS: &str = "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry endless(.param .u64 out)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [out];
+again:
+    atom.global.add.u32 %r1, [%rd1], 1;
+    bra again;
+}
+";
+
+#[test]
+fn a_launch_that_goes_on_beyond_its_limit_counts_as_endless() {
+    let memory = Memory::new(1 << 20);
+    let out = memory.allocate(4, "out").unwrap();
+    let program = Program::load(&memory, ENDLESS, Arch::SM_80).unwrap();
+    let launch = Launch {
+        kernel: "endless".to_owned(),
+        grid: [1, 1, 1],
+        block: [32, 1, 1],
+        cluster: [1, 1, 1],
+        dynamic_shared: 0,
+        params: out.to_le_bytes().to_vec(),
+        cooperative: false,
+        programmatic: false,
+    };
+    let report = program.launch(&memory, &launch, &Options { limit: 1 << 20, ..Options::default() }).unwrap();
+    let rules: Vec<_> = report.findings.iter().map(|finding| finding.rule.as_str()).collect();
+    assert!(report.aborted && rules == ["spins, and nothing in the grid makes progress that ends"], "{rules:?}");
 }

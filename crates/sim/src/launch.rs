@@ -81,6 +81,8 @@ pub struct Options {
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
     /// Warp instructions without any progress after which a run counts as deadlocked.
     pub patience: u64,
+    /// Warp instructions that a worker may execute for one launch: behind them a run counts as endless.
+    pub limit: u64,
     /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other number draws one. The same seed
     /// on one worker gives the same run.
     pub seed: u64,
@@ -98,6 +100,7 @@ impl Default for Options {
             per_instruction: false,
             output: None,
             patience: 50_000_000,
+            limit: u64::MAX,
             seed: 0,
             stream: None,
             progress: None,
@@ -112,6 +115,7 @@ impl std::fmt::Debug for Options {
             .field("workers", &self.workers)
             .field("per_instruction", &self.per_instruction)
             .field("patience", &self.patience)
+            .field("limit", &self.limit)
             .field("seed", &self.seed)
             .field("stream", &self.stream)
             .finish_non_exhaustive()

@@ -427,7 +427,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                 if progress != seen_progress {
                     (seen_progress, idle_since) = (progress, executed);
                 }
-                if executed - idle_since > shared.options.patience {
+                if executed - idle_since > shared.options.patience || executed > shared.options.limit {
                     stuck(&mut cluster, &mut m, code, FindingKind::Deadlock);
                     shared.abort(&mut cluster);
                     break;

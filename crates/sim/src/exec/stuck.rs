@@ -36,7 +36,7 @@ impl Block {
                 _ => {
                     let of_block = code.instructions.iter().position(|i| i.block == part.block);
                     let instruction = of_block.map_or(0, |i| u32::try_from(i).expect("few instructions"));
-                    (instruction, thread, "spins, and nothing in the grid makes progress".to_owned())
+                    (instruction, thread, "spins, and nothing in the grid makes progress that ends".to_owned())
                 }
             });
         }
