@@ -235,6 +235,22 @@ fn layer_norm_of_large_numbers_is_finite_where_some_threads_have_nothing() {
 }
 
 #[test]
+fn the_statistics_of_rows_without_elements_are_zeros() {
+    let device = device();
+    for _ in 0..2 {
+        let x = Tensor::from_slice::<f32>(&device, &[], &[3, 0]).unwrap();
+        let layer = x.layer_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
+        let rms = x.rms_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
+        for stat in [&layer.mean, &layer.rstd, &rms.rstd] {
+            assert_eq!((stat.shape(), stat.to_vec::<f32>().unwrap()), (&[3, 1][..], vec![0.0; 3]));
+        }
+        // What follows may have the memory of this.
+        drop((layer, rms, Tensor::from_slice(&device, &[f32::NAN; 9], &[9]).unwrap()));
+    }
+    is_clean(&device);
+}
+
+#[test]
 fn quantised_rows_come_back() {
     let device = device();
     for &len in LENS {
