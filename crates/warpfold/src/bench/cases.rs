@@ -59,8 +59,8 @@ enum Work {
     /// With so many vectors along the rows.
     Rows(RowOp, u64),
     CrossEntropy,
-    /// Running sums along each row, or down each column, of so many matrices that lie one behind the other.
-    Scan(Along, u64),
+    /// Running sums along each row, or down each column.
+    Scan(Along),
     /// The sums of so many segments, of this length or, skewed, half of them in the first one.
     Segments {
         skewed: bool,
@@ -136,17 +136,13 @@ pub(super) fn all(is_virtual: bool) -> Vec<Case> {
     add("cross-entropy", Dtype::Bf16, 32_768, 8192, Work::CrossEntropy);
     add("cross-entropy", Dtype::Bf16, 16_384, 65_536, Work::CrossEntropy);
     for (dtype, len) in [(Dtype::F32, 1 << 28), (Dtype::Bf16, 1 << 29), (Dtype::I8, 1 << 30), (Dtype::F64, 1 << 27)] {
-        add("scan", dtype, 1, len, Work::Scan(Along::Rows, 1));
+        add("scan", dtype, 1, len, Work::Scan(Along::Rows));
     }
     for (rows, len) in [(1, 1 << 20), (1, 1 << 24), (16_384, 16_384), (1 << 18, 1000), (1 << 22, 64)] {
-        add("scan", Dtype::F32, rows, len, Work::Scan(Along::Rows, 1));
+        add("scan", Dtype::F32, rows, len, Work::Scan(Along::Rows));
     }
-    for (rows, len) in [(16_384, 16_384), (1 << 16, 4096), (1 << 20, 256), (1 << 22, 64), (1 << 23, 32)] {
-        add("scan", Dtype::F32, rows, len, Work::Scan(Along::Columns, 1));
-    }
-    add("scan", Dtype::F32, 1 << 22, 64, Work::Scan(Along::Columns, 64));
-    for (dtype, len) in [(Dtype::Bf16, 128), (Dtype::F64, 32), (Dtype::I8, 256)] {
-        add("scan", dtype, 1 << 22, len, Work::Scan(Along::Columns, 1));
+    for (rows, len) in [(16_384, 16_384), (1 << 22, 64)] {
+        add("scan", Dtype::F32, rows, len, Work::Scan(Along::Columns));
     }
     for (rows, len) in [(1 << 26, 4), (1 << 22, 64), (1 << 18, 1024), (1 << 12, 1 << 16), (1, 1 << 28)] {
         add("segments", Dtype::F32, rows, len, Work::Segments { skewed: false });
@@ -181,9 +177,8 @@ impl Case {
             Work::Transpose => "transpose".to_owned(),
             Work::Gemv => "gemv".to_owned(),
             Work::Histogram { bins } => format!("histogram of {bins} bins,"),
-            Work::Scan(Along::Rows, _) => "cumsum".to_owned(),
-            Work::Scan(Along::Columns, 1) => "cumsum of columns,".to_owned(),
-            Work::Scan(Along::Columns, matrices) => format!("cumsum of columns of {matrices} matrices,"),
+            Work::Scan(Along::Rows) => "cumsum".to_owned(),
+            Work::Scan(Along::Columns) => "cumsum of columns,".to_owned(),
             Work::Segments { skewed: false } => "sum of segments,".to_owned(),
             Work::Segments { skewed: true } => "sum of segments, half in one,".to_owned(),
         };
@@ -200,7 +195,7 @@ impl Case {
             Work::Reduce { .. } => input,
             Work::Rows(RowOp::Quantize { to }, _) => input + all * to.bytes(),
             Work::Rows(_, vectors) => 2 * input + vectors * self.len * self.dtype.bytes(),
-            Work::Scan(..) => 2 * input,
+            Work::Scan(_) => 2 * input,
             Work::Segments { .. } => input + self.rows * (8 + self.dtype.bytes()),
             Work::CrossEntropy => input + self.rows * 8,
             Work::Map(operation) => (operation.inputs() as u64 + 1) * input,
@@ -224,14 +219,10 @@ impl Case {
                 let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, results)).collect::<Result<_, _>>()?;
                 Prepared::Fold { fold, plan, inputs: vec![input], outputs }
             }
-            Work::Scan(along, matrices) => {
-                // The virtual GPU's cases have fewer rows.
-                let matrices = matrices.min(self.rows);
-                let shape = [matrices, self.rows / matrices, self.len].map(|size| size as usize);
-                let layout = Layout::contiguous(&shape)?;
+            Work::Scan(along) => {
                 let scan = scan_of(Cumulative::Sum, self.dtype, None)?;
                 let output = alloc(&scan.outputs()[0], self.rows * self.len)?;
-                let (axis, addresses) = (if along == Along::Rows { 2 } else { 1 }, [input.address(), output.address()]);
+                let (axis, addresses) = (if along == Along::Rows { 1 } else { 0 }, [input.address(), output.address()]);
                 let plan = scan.plan(&[&layout], &addresses, axis, ScanOrder::default())?;
                 Prepared::Scan { scan, plan, input, output }
             }

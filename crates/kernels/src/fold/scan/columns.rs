@@ -1,21 +1,15 @@
 //! The scan whose threads stand along a kept dimension: columns of a matrix, walked row by row.
-//!
-//! Columns of one tile are a block's. Longer ones are cut into tiles of 128 bytes a row, of which 16 bytes are a thread's:
-//! the lanes of a warp are groups, each with rows of its own, as wide loads want and as a column's node in the tree
-//! costs the less the more rows a tile has. What threads know of columns side by side, they fold and hand on by shared
-//! memory, where a thread looks after one column.
 
 use warpfold_lang::{
-    Array, Global, Lanes, Registers, Val, block_idx, doubling, kernel, lane_id, linear_thread_idx, sync_threads,
-    wait_for_dependencies, warp_id, when,
+    Array, Global, Registers, SharedSpace, Val, block_idx, kernel, lane_id, sync_threads, vars, wait_for_dependencies,
+    warp_id, when,
 };
 
-use super::exchange::Exchange;
 use super::geometry::{RESULTS, WORDS, Words};
-use super::look_back::{Place as Tile, RADIX, nodes_of};
+use super::look_back::{Level, Nodes, Place as Tile, RADIX, Seen, nodes_of};
 use super::stage::{SLOTS, Stage, copied_bytes};
 use super::walk::Queue;
-use super::{Direction, Prefix, Scan, ScanOrder, Step};
+use super::{Direction, Prefix, Scan, ScanOrder, Step, Tiles};
 use crate::elements::{Place, Run};
 use crate::fold::geometry::{MAX_INPUTS, divide};
 use crate::fold::{Monoid, Position};
@@ -24,20 +18,18 @@ use crate::{AnyKernel, Dtype};
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ScanColumns {
-    /// Warps a block.
+    /// Warps a block, each with its own rows of a tile.
     pub warps: u32,
-    /// Lanes that stand side by side along the columns, a power of two; the groups of a warp have rows of their own.
-    pub lanes: u32,
     /// Columns a thread.
     pub vector: u32,
-    /// Rows of a tile that a thread takes.
+    /// Rows of a tile that a warp takes.
     pub unroll: u32,
     /// How neighbouring columns lie, one an input.
     pub runs: [Run; MAX_INPUTS],
     /// Kept dimensions, the columns among them.
     pub kept: usize,
-    /// Whether columns have several tiles, which blocks share.
-    pub split: bool,
+    /// Tiles a column.
+    pub tiles: Tiles,
     /// Blocks that shall fit a multiprocessor, where blocks share columns.
     pub resident: u32,
     /// Whether positions have 32 bits.
@@ -47,83 +39,101 @@ pub struct ScanColumns {
 }
 
 impl ScanColumns {
-    /// Columns a block.
-    pub(crate) const fn width(&self) -> u32 {
-        self.lanes * self.vector
-    }
-
-    /// Groups of lanes in a warp.
-    const fn groups(&self) -> u32 {
-        32 / self.lanes
-    }
-
     /// Rows a tile.
     pub(crate) const fn tile(&self) -> u64 {
-        (self.warps * self.groups()) as u64 * self.unroll as u64
-    }
-
-    /// Threads that look back for one column: no more than there are nodes.
-    pub(crate) const fn shares(&self) -> u32 {
-        let shares = 32 * self.warps / self.width();
-        if shares < RADIX { shares } else { RADIX }
+        self.warps as u64 * self.unroll as u64
     }
 
     /// Bytes of a thread's columns that can be copied in the background.
     pub(crate) fn copied_bytes(&self, inputs: &[Dtype]) -> Option<u32> {
-        copied_bytes(inputs, self.vector).filter(|_| self.runs[0] != Run::Same && self.split)
+        copied_bytes(inputs, self.vector).filter(|_| self.runs[0] != Run::Same && self.tiles != Tiles::One)
     }
 }
 
+type Slots<A> = Vec<<A as Registers>::Pointers<SharedSpace>>;
+
 /// What one thread knows of all columns, while the kernel is built.
-pub(super) struct Columns<'a, M: Monoid> {
-    pub(super) scan: &'a Scan<M>,
-    pub(super) shape: &'a ScanColumns,
-    pub(super) words: Words,
+struct Columns<'a, M: Monoid> {
+    scan: &'a Scan<M>,
+    shape: &'a ScanColumns,
+    words: Words,
     inputs: [Global<u8>; MAX_INPUTS],
     outputs: [Global<u8>; 2],
+    /// Memory of the warps' accumulators, one array a column of the thread.
+    of_warps: Slots<M::Acc>,
 }
 
 /// The columns of a block, and what one thread has of them.
-pub(super) struct Strip<'a, M: Monoid> {
+struct Strip<'a, M: Monoid> {
     all: &'a Columns<'a, M>,
     /// Where the first column of the thread begins.
     inputs: Vec<Global<u8>>,
     outputs: Vec<Global<u8>>,
+    /// The number of that column.
+    column: Val<u64>,
     /// Whether they are columns; else copies of the last ones, whose results nobody wants.
     is_column: Val<bool>,
-    /// The column that the thread looks after, counted over all strips, and whether there is one.
-    pub(super) own: Val<u64>,
-    pub(super) is_own: Val<bool>,
+}
+
+/// A tile of some columns among the nodes.
+struct Node {
+    nodes: Nodes,
+    /// Tiles of a column, and columns in all.
+    tiles: Val<u64>,
+    columns: Val<u64>,
+    /// The thread's first column.
+    column: Val<u64>,
+}
+
+/// A look back from a tile: at this warp's share of the tiles and groups before it, and at the prefix before those.
+struct LookBack {
+    node: Node,
+    place: Tile,
+    tiles: Vec<Looked>,
+    groups: Vec<Looked>,
+    prefix: Looked,
+}
+
+/// Nodes that a thread has looked at, one a column, if they are there at all.
+struct Looked {
+    is_there: Val<bool>,
+    columns: Vec<Seen>,
+}
+
+/// Waits until all of them are there.
+fn wait_for<'a>(nodes: impl IntoIterator<Item = &'a Looked>) {
+    let each = |node: &'a Looked| node.columns.iter().map(|seen| (node.is_there, seen));
+    Seen::wait_for_all(&nodes.into_iter().flat_map(each).collect::<Vec<_>>());
+}
+
+impl Node {
+    fn number(&self, level: Level, i: Val<u64>, v: usize) -> Val<u64> {
+        level.number(self.tiles, i) * self.columns + self.column + v as u64
+    }
 }
 
 impl<M: Monoid> Columns<'_, M> {
+    const fn width(&self) -> u32 {
+        32 * self.shape.vector
+    }
+
     /// Strips at each outer position.
     fn strips(&self) -> Val<u64> {
         let num_columns = self.words.size(self.shape.kept - 1);
-        (num_columns + u64::from(self.shape.width() - 1)) >> self.shape.width().ilog2()
+        (num_columns + u64::from(self.width() - 1)) >> self.width().ilog2()
     }
 
-    /// The outer position of a strip, and its number there.
-    fn locate(&self, strip: Val<u64>) -> (Val<u64>, Val<u64>) {
-        let ScanColumns { kept, small, .. } = *self.shape;
-        if kept == 1 { (Val::constant(0), strip) } else { divide(strip, self.strips(), small) }
-    }
-
-    fn strip(&self, (outer, inner): (Val<u64>, Val<u64>)) -> Strip<'_, M> {
-        let ScanColumns { kept, small, vector, lanes, runs, .. } = *self.shape;
-        let outer = if kept == 1 { Val::constant(0) } else { outer };
+    fn strip(&self, number: Val<u64>) -> Strip<'_, M> {
+        let ScanColumns { kept, small, vector, .. } = *self.shape;
         let num_columns = self.words.size(kept - 1);
-        let first = inner * u64::from(self.shape.width());
-        let column = first + ((lane_id() & (lanes - 1)) * vector).cast::<u64>();
+        let (outer, inner) = if kept == 1 { (Val::constant(0), number) } else { divide(number, self.strips(), small) };
+        let column = inner * u64::from(self.width()) + (lane_id() * vector).cast::<u64>();
         let is_column = column.lt(num_columns);
         // Threads beyond the last column scan the last ones as well and store nothing.
         let column = column.min(num_columns - u64::from(vector));
-        let own = first + self.own().cast::<u64>();
         let offsets = self.words.offsets(kept - 1, outer, small);
         let at = |pointer: &Global<u8>, dtype: &Dtype, operand: usize| {
-            let is_same = runs.get(operand) == Some(&Run::Same);
-            let offset = if is_same { offsets[operand] } else { column + offsets[operand] };
-            pointer.at(offset * dtype.bytes())
+            pointer.at(column.mul_add(self.words.stride(kept - 1, operand), offsets[operand]) * dtype.bytes())
         };
         let inputs = self.inputs.iter().zip(self.scan.source.dtypes()).zip(0..);
         let outputs = self.outputs.iter().zip(self.scan.sink.dtypes());
@@ -131,43 +141,25 @@ impl<M: Monoid> Columns<'_, M> {
             all: self,
             inputs: inputs.map(|((pointer, dtype), i)| at(pointer, dtype, i)).collect(),
             outputs: outputs.map(|(pointer, dtype)| at(pointer, dtype, RESULTS)).collect(),
+            column: outer.mul_add(num_columns, column),
             is_column,
-            own: outer.mul_add(num_columns, own),
-            is_own: own.lt(num_columns),
         }
     }
 
-    /// The column of a strip that the thread looks after, and the number of the thread among those that do.
-    pub(super) fn own(&self) -> Val<u32> {
-        linear_thread_idx() & (self.shape.width() - 1)
-    }
-
-    pub(super) fn share(&self) -> Val<u32> {
-        linear_thread_idx() >> self.shape.width().ilog2()
-    }
-
-    /// The first column of the thread in a strip.
-    pub(super) fn column(&self) -> Val<u32> {
-        (lane_id() & (self.shape.lanes - 1)) * self.shape.vector
-    }
-
-    /// The first row of the thread in a tile.
+    /// The first row of the warp in a tile.
     fn first(&self, tile: Val<u64>) -> Val<u64> {
-        let ScanColumns { lanes, unroll, .. } = *self.shape;
-        let group = match self.shape.groups() {
-            1 => warp_id(),
-            groups => warp_id() * groups + (lane_id() >> lanes.ilog2()),
-        };
-        tile * self.shape.tile() + (group * unroll).cast::<u64>()
+        tile * self.shape.tile() + (warp_id() * self.shape.unroll).cast::<u64>()
     }
 
     fn stage(&self) -> Stage<'_, M::Item> {
-        let ScanColumns { warps, unroll, .. } = *self.shape;
+        let ScanColumns { warps, unroll, tiles, .. } = *self.shape;
         let source = &self.scan.source;
-        Stage::new(source, 32 * warps, unroll, SLOTS, self.shape.copied_bytes(source.dtypes()))
+        // In a tree more blocks with one tile each are better: they wait for one another more often.
+        let slots = if tiles == Tiles::Loop { SLOTS } else { 1 };
+        Stage::new(source, 32 * warps, unroll, slots, self.shape.copied_bytes(source.dtypes()))
     }
 
-    /// The folds of the rows of a thread, one a column.
+    /// The folds of the rows of a warp, one a column of the thread.
     fn fold(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>) -> Vec<M::Acc> {
         let (monoid, row) = (self.scan.monoid, items(0));
         let lift = |item: &M::Item| monoid.lift(*item, Position::new(first, 0));
@@ -180,134 +172,145 @@ impl<M: Monoid> Columns<'_, M> {
         accs
     }
 
-    /// From what each group of lanes has: the fold of the groups of the warp before, and, in the last group, of all.
-    pub(super) fn over_groups(&self, own: M::Acc) -> (M::Acc, M::Acc) {
-        let (monoid, lanes) = (self.scan.monoid, self.shape.lanes);
-        let up = |acc: M::Acc, distance: u32| Lanes::all_lanes().shfl_up(acc, distance);
-        let mut all = own;
-        for distance in doubling(self.shape.groups()).map(|groups| groups * lanes) {
-            all = M::Acc::select(lane_id().ge(distance), monoid.combine(up(all, distance), all), all);
-        }
-        if lanes == 32 {
-            return (monoid.identity(), all);
-        }
-        (M::Acc::select(lane_id().lt(lanes), monoid.identity(), up(all, lanes)), all)
-    }
-
-    /// From what each warp has: the folds of the warps before, one an accumulator.
-    fn over_warps(&self, accs: &[M::Acc]) -> Vec<M::Acc> {
+    /// From what each warp has: the folds of the warps before, and of all, one an accumulator. The memory must not be read
+    /// any more.
+    fn over_warps(&self, accs: &[M::Acc]) -> Vec<(M::Acc, M::Acc)> {
         let (monoid, warps) = (self.scan.monoid, self.shape.warps);
         if warps == 1 {
-            return accs.iter().map(|_| monoid.identity()).collect();
+            return accs.iter().map(|acc| (monoid.identity(), *acc)).collect();
         }
         let at = |warp: Val<u32>| warp * 32 + lane_id();
-        let memory: Vec<_> = accs.iter().map(|_| monoid.identity().shared(32 * warps)).collect();
-        accs.iter().zip(&memory).for_each(|(acc, memory)| acc.store(*memory, at(warp_id())));
+        accs.iter().zip(&self.of_warps).for_each(|(acc, memory)| acc.store(*memory, at(warp_id())));
         sync_threads();
         let fold = |memory| {
-            let mut all = monoid.identity();
+            let mut all = M::Acc::load(memory, at(Val::constant(0)));
             let mut before = monoid.identity();
-            for warp in 0..warps {
+            for warp in 1..warps {
                 before = M::Acc::select(warp_id().eq(warp), all, before);
                 all = monoid.combine(all, M::Acc::load(memory, at(Val::constant(warp))));
             }
-            before
+            (before, all)
         };
-        memory.into_iter().map(fold).collect()
+        self.of_warps.iter().take(accs.len()).map(|memory| fold(*memory)).collect()
+    }
+
+    fn combine(&self, left: &[M::Acc], right: &[M::Acc]) -> Vec<M::Acc> {
+        left.iter().zip(right).map(|(left, right)| self.scan.monoid.combine(*left, *right)).collect()
     }
 
     /// The only tile of some columns.
     fn one(&self) {
-        let strip = self.strip(self.locate(block_idx().x.cast()));
+        let strip = self.strip(block_idx().x.cast());
         let first = self.first(Val::constant(0));
-        let rows: Vec<_> = strip.rows(first).iter().map(|places| strip.load(places)).collect();
+        let rows: Vec<_> = strip.rows(first).map(|at| strip.load(at)).collect();
         let items = |u: u32| rows[u as usize].clone();
-        let before = self.over_warps(&self.fold(items, first));
-        strip.finish(items, first, before);
+        let own = self.over_warps(&self.fold(items, first));
+        strip.finish(items, first, own.into_iter().map(|(before, _)| before).collect());
     }
 
     /// Tiles of columns that blocks share.
-    fn shared(&self, marks: Global<u64>) {
-        let ScanColumns { kept, small, .. } = *self.shape;
-        let words = self.words;
+    fn share(&self, marks: Global<u64>) {
+        let ScanColumns { kept, small, vector, tiles, .. } = *self.shape;
+        let (words, monoid) = (self.words, self.scan.monoid);
         let all_strips = (0..kept - 1).fold(self.strips(), |strips, dim| strips * words.size(dim));
         let stage = self.stage();
         let queue = Queue::begin(marks, (all_strips * words.tiles()).cast(), stage.slots());
-        let exchange = Exchange::new(self, queue.nodes(words.rows() * nodes_of(words.tiles())));
+        let nodes = queue.nodes(words.rows() * nodes_of(words.tiles()));
         // Tiles of all strips in turn, so that a tile comes long after the one before it.
-        let locate = |ticket: Val<u32>| {
+        let place = |ticket: Val<u32>| {
             let (tile, strip) = divide(ticket.cast::<u64>(), all_strips, small);
-            (tile, self.locate(strip))
+            (tile, self.strip(strip))
         };
+        let node =
+            |strip: &Strip<'_, M>| Node { nodes, tiles: words.tiles(), columns: words.rows(), column: strip.column };
+        // Of the tile that was shown last: the folds of the warps before, and of all of it.
+        let shown: Vec<_> = (0..vector).map(|_| vars((monoid.identity(), monoid.identity()))).collect();
         queue.walk(
-            locate,
-            |(tile, strip), slot| self.strip(strip).take(&stage, slot, self.first(tile)),
-            |last| stage.wait(last),
-            || exchange.shown(),
-            |(tile, strip), slot| {
-                let own = self.fold(|u| stage.items(slot, u), self.first(tile));
-                exchange.show(&self.strip(strip), tile, own);
+            |ticket, slot| {
+                let (tile, strip) = place(ticket);
+                strip.take(&stage, slot, self.first(tile));
             },
-            |(tile, strip), slot, shown| {
-                let strip = self.strip(strip);
-                let before = exchange.before(&strip, tile, &shown);
+            |last| stage.wait(last),
+            |ticket, is_tile| {
+                let (tile, strip) = place(ticket);
+                let look_back = strip.look(node(&strip), tile, is_tile);
+                (look_back, shown.iter().map(|shown| shown.get()).unzip::<_, _, Vec<_>, Vec<_>>())
+            },
+            |ticket, slot| {
+                let (tile, strip) = place(ticket);
+                let own = self.fold(|u| stage.items(slot, u), self.first(tile));
+                let own = self.over_warps(&own);
+                let all: Vec<_> = own.iter().map(|(_, all)| *all).collect();
+                if tiles == Tiles::Split {
+                    strip.show(&node(&strip), Level::Tile, tile, &all);
+                }
+                shown.iter().zip(own).for_each(|(shown, own)| shown.set(own));
+            },
+            |ticket, slot, (look_back, (of_warps, own))| {
+                let (tile, strip) = place(ticket);
+                let before = self.combine(&strip.finish_look(&look_back, &own), &of_warps);
                 strip.finish(|u| stage.items(slot, u), self.first(tile), before);
             },
-            |(tile, strip)| when(Tile::new(tile).ends_group(), || exchange.settle(&self.strip(strip), tile)),
-            |(tile, strip)| exchange.look(&self.strip(strip), tile),
+            |ticket| {
+                let (tile, strip) = place(ticket);
+                if tiles == Tiles::Split {
+                    when(Tile::new(tile).ends_group(), || strip.settle(node(&strip), tile));
+                }
+            },
         );
     }
 }
 
 impl<M: Monoid> Strip<'_, M> {
-    /// Where a row lies, and how far behind it the next one.
-    fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, row: Val<u64>) -> (Global<u8>, Val<i64>) {
+    /// Where the row lies that comes so many behind a position.
+    fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, at: (Val<u64>, Val<u32>)) -> Global<u8> {
         let Columns { words, shape: ScanColumns { order, .. }, .. } = *self.all;
-        let memory = order.locate(words.len(), row, 1);
+        let memory = order.locate(words.len(), at.0, 1);
+        let first = words.along_axis(base, operand, Step::Any, dtype.bytes(), memory);
         let bytes = dtype.bytes() as i64 * if order.direction == Direction::Forward { 1 } else { -1 };
-        (words.along_axis(base, operand, Step::Any, dtype.bytes(), memory), words.axis(operand) * bytes)
+        first.at(words.axis(operand) * bytes * at.1.cast::<i64>())
     }
 
-    /// Where the rows of a thread lie in a tile, one place an input.
-    fn rows(&self, first: Val<u64>) -> Vec<Vec<Global<u8>>> {
+    /// Where the rows of a warp lie in a tile.
+    fn rows(&self, first: Val<u64>) -> impl Iterator<Item = (Val<u64>, Val<u32>)> + use<M> {
+        let unroll = self.all.shape.unroll;
+        // What lies behind the last row comes last in the order of the scan, so it does not matter what it is.
         let last = self.all.words.len() - 1_u64;
         let inside = first.min(last);
-        let further = (last - inside).min(u64::from(self.all.shape.unroll)).cast::<u32>();
-        let inputs = self.inputs.iter().zip(self.all.scan.source.dtypes()).zip(0..);
-        let mut places: Vec<_> =
-            inputs.map(|((base, dtype), input)| self.place(*base, input, *dtype, inside)).collect();
-        let mut rows = Vec::new();
-        for u in 1..=self.all.shape.unroll {
-            rows.push(places.iter().map(|(place, _)| *place).collect());
-            for (place, step) in &mut places {
-                // What lies behind the last row comes last in the order of the scan, so it does not matter what it is.
-                *place = place.at(further.ge(u).select::<i64>(*step, 0));
-            }
-        }
-        rows
+        let further = (last - inside).min(u64::from(unroll)).cast::<u32>();
+        (0..unroll).map(move |u| (inside, further.min(u)))
     }
 
-    fn load(&self, places: &[Global<u8>]) -> Vec<M::Item> {
+    fn load(&self, at: (Val<u64>, Val<u32>)) -> Vec<M::Item> {
         let ScanColumns { runs, vector, .. } = *self.all.shape;
-        let place = |(pointer, run): (&Global<u8>, Run)| Place { pointer: *pointer, run };
-        self.all.scan.source.load(&places.iter().zip(runs).map(place).collect::<Vec<_>>(), vector)
+        let source = &self.all.scan.source;
+        let place = |(input, dtype): (usize, &Dtype)| Place {
+            pointer: self.place(self.inputs[input], input, *dtype, at),
+            run: runs[input],
+        };
+        source.load(&source.dtypes().iter().enumerate().map(place).collect::<Vec<_>>(), vector)
     }
 
     /// Takes the rows of a tile into a slot.
     fn take(&self, stage: &Stage<'_, M::Item>, slot: Val<u32>, first: Val<u64>) {
-        for (places, u) in self.rows(first).iter().zip(0..) {
-            stage.take(slot, u, || places[0], || self.load(places));
+        let dtype = self.all.scan.source.dtypes()[0];
+        for (at, u) in self.rows(first).zip(0..) {
+            stage.take(slot, u, || self.place(self.inputs[0], 0, dtype, at), || self.load(at));
         }
+    }
+
+    fn store(&self, at: (Val<u64>, Val<u32>), values: &[M::Output]) {
+        let sink = &self.all.scan.sink;
+        let to = |(output, dtype): (&Global<u8>, &Dtype)| self.place(*output, RESULTS, *dtype, at);
+        let to: Vec<_> = self.outputs.iter().zip(sink.dtypes()).map(to).collect();
+        sink.store(&to, values, values.len() > 1);
     }
 
     /// Stores the results of a tile; `accs` are the folds of all before the warp's rows.
     fn finish(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>, mut accs: Vec<M::Acc>) {
-        let Columns { scan: Scan { monoid, sink, .. }, shape: ScanColumns { unroll, order, .. }, words, .. } = self.all;
-        // Rows from the thread's first one on.
+        let Columns { scan: Scan { monoid, .. }, shape: ScanColumns { unroll, order, .. }, words, .. } = self.all;
+        // Rows from this warp's first one on.
         let rest = (words.len().max(first) - first).min(u64::from(*unroll)).cast::<u32>();
-        let rest = self.is_column.select::<u32>(rest, 0);
-        let outputs = self.outputs.iter().zip(sink.dtypes());
-        let mut places: Vec<_> = outputs.map(|(output, dtype)| self.place(*output, RESULTS, *dtype, first)).collect();
         for u in 0..*unroll {
             let mut results = Vec::new();
             for (acc, item) in accs.iter_mut().zip(items(u)) {
@@ -318,10 +321,104 @@ impl<M: Monoid> Strip<'_, M> {
                 });
                 *acc = after;
             }
-            let to: Vec<_> = places.iter().map(|(place, _)| *place).collect();
-            when(rest.gt(u), || sink.store(&to, &results, results.len() > 1));
-            places.iter_mut().for_each(|(place, step)| *place = place.at(*step));
+            when(self.is_column & rest.gt(u), || self.store((first, Val::constant(u)), &results));
         }
+    }
+
+    /// Leaves accumulators at a node of each column; the first warp does.
+    fn show(&self, node: &Node, level: Level, i: Val<u64>, accs: &[M::Acc]) {
+        when(warp_id().eq(0) & self.is_column, || {
+            for (v, acc) in accs.iter().enumerate() {
+                node.nodes.show(node.number(level, i, v), *acc);
+            }
+        });
+    }
+
+    /// This warp's share of `count` nodes of a level from `first` on.
+    fn share(&self, node: &Node, level: Level, first: Val<u64>, count: Val<u32>) -> Vec<Looked> {
+        let each = RADIX / self.all.shape.warps;
+        let look = |i: u32| {
+            let i = warp_id() * each + i;
+            self.seen(node, level, first + i.cast::<u64>(), i.lt(count))
+        };
+        (0..each).map(look).collect()
+    }
+
+    /// Looks at a node of each column, where it `is_there`.
+    fn seen(&self, node: &Node, level: Level, i: Val<u64>, is_there: Val<bool>) -> Looked {
+        let seen = |v| node.nodes.seen(node.number(level, i, v), self.all.scan.monoid.identity());
+        let columns: Vec<_> = (0..self.all.shape.vector as usize).map(seen).collect();
+        when(is_there, || columns.iter().for_each(Seen::look));
+        Looked { is_there, columns }
+    }
+
+    /// Looks back from a tile, where it `is_tile`: at everything at once, as most often it is there.
+    fn look(&self, node: Node, tile: Val<u64>, is_tile: Val<bool>) -> LookBack {
+        let place = Tile::new(tile);
+        if self.all.shape.tiles == Tiles::Loop {
+            let prefix = self.seen(&node, Level::Tile, tile, is_tile & tile.ne(0));
+            return LookBack { node, place, tiles: Vec::new(), groups: Vec::new(), prefix };
+        }
+        let (first_tile, first_group) = place.firsts();
+        let among = |count: Val<u32>| is_tile.select::<u32>(count, 0);
+        LookBack {
+            tiles: self.share(&node, Level::Tile, first_tile, among(place.in_group)),
+            groups: self.share(&node, Level::Group, first_group, among(place.in_groups)),
+            prefix: self.seen(&node, Level::Prefix, place.groups, is_tile & place.groups.ne(0)),
+            place,
+            node,
+        }
+    }
+
+    /// The folds of nodes that one warp has looked at and that are there, one a column.
+    fn fold_nodes(&self, nodes: &[Looked]) -> Vec<M::Acc> {
+        let monoid = self.all.scan.monoid;
+        let mut accs = vec![monoid.identity(); self.all.shape.vector as usize];
+        for Looked { is_there, columns } in nodes {
+            for (acc, seen) in accs.iter_mut().zip(columns) {
+                let with = monoid.combine(*acc, seen.get(*acc));
+                *acc = M::Acc::select(*is_there, with, *acc);
+            }
+        }
+        accs
+    }
+
+    /// The folds of nodes that all warps have looked at, of each list.
+    fn gather<const N: usize>(&self, lists: [&[Looked]; N]) -> [Vec<M::Acc>; N] {
+        wait_for(lists.iter().copied().flatten());
+        let accs: Vec<_> = lists.iter().flat_map(|nodes| self.fold_nodes(nodes)).collect();
+        // Other warps may still read what they last had there.
+        sync_threads();
+        let mut all = self.all.over_warps(&accs).into_iter().map(|(_, all)| all);
+        lists.map(|_| all.by_ref().take(self.all.shape.vector as usize).collect())
+    }
+
+    /// The folds of all tiles before; `own` are the tile's aggregates. All threads come here together.
+    fn finish_look(&self, look: &LookBack, own: &[M::Acc]) -> Vec<M::Acc> {
+        let LookBack { node, place, .. } = look;
+        if self.all.shape.tiles == Tiles::Loop {
+            wait_for([&look.prefix]);
+            let before = self.fold_nodes(std::slice::from_ref(&look.prefix));
+            when((place.tile + 1_u64).lt(node.tiles), || {
+                self.show(node, Level::Tile, place.tile + 1_u64, &self.all.combine(&before, own));
+            });
+            return before;
+        }
+        let [before_in_group, groups] = self.gather([&look.tiles, &look.groups]);
+        wait_for([&look.prefix]);
+        let before = self.all.combine(&self.fold_nodes(std::slice::from_ref(&look.prefix)), &groups);
+        when(place.ends_groups(node.tiles), || {
+            let whole_group = self.all.combine(&before_in_group, own);
+            self.show(node, Level::Prefix, place.groups + 1_u64, &self.all.combine(&before, &whole_group));
+        });
+        self.all.combine(&before, &before_in_group)
+    }
+
+    /// Shows the fold of the group that a tile ends, once all of its tiles are shown. All threads come here together.
+    fn settle(&self, node: Node, tile: Val<u64>) {
+        let place = Tile::new(tile);
+        let [group] = self.gather([&self.share(&node, Level::Tile, place.firsts().0, Val::constant(RADIX))]);
+        self.show(&node, Level::Group, place.group, &group);
     }
 }
 
@@ -335,12 +432,23 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanColumns) -> AnyKe
                      marks: Global<u64>,
                      words: Array<u64, WORDS>| {
         wait_for_dependencies();
-        // Contract: the grid has in x a block for each `lanes * vector` columns of each outer position, or any number of
+        // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, or any number of
         // blocks that share the tiles of those.
-        let columns =
-            Columns { scan: &scan, shape: &shape, words: Words(words), inputs: [in0, in1], outputs: [out0, out1] };
-        if shape.split { columns.shared(marks) } else { columns.one() }
+        let of_warps = |_| scan.monoid.identity().shared(block);
+        // A look back gathers two lists at once.
+        let lists = if shape.tiles == Tiles::Split { 2 } else { 1 };
+        let columns = Columns {
+            scan: &scan,
+            shape: &shape,
+            words: Words(words),
+            inputs: [in0, in1],
+            outputs: [out0, out1],
+            of_warps: (0..lists * shape.vector).filter(|_| shape.warps > 1).map(of_warps).collect(),
+        };
+        match shape.tiles {
+            Tiles::One => columns.one(),
+            Tiles::Loop | Tiles::Split => columns.share(marks),
+        }
     };
-    // Saying that one block is enough keeps ptxas from spilling for more of them.
-    kernel(name, body).required_block(block).min_blocks(1).into()
+    kernel(name, body).required_block(block).into()
 }

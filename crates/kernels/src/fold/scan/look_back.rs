@@ -64,24 +64,11 @@ pub(crate) struct Nodes {
     pub(super) mark: Val<u32>,
 }
 
-/// What a thread has seen of a node, one register a word.
-pub(crate) type Room = Vec<Var<u64>>;
-
-/// Room for what there is to be seen of nodes, one after the other.
-pub(crate) fn room_of<A: Registers>(like: A) -> Room {
-    (0..num_words(like)).map(|_| var(0_u64)).collect()
-}
-
-/// What a node has that was there.
-pub(crate) fn seen_in<A: Registers>(room: &Room, like: A) -> A {
-    join_words(like, &room.iter().map(|word| word.get().cast()).collect::<Vec<_>>())
-}
-
-/// A node that a thread looks at, again and again if need be.
+/// A node that a thread has looked at, and may look at again.
 pub(crate) struct Seen {
     nodes: Nodes,
     place: Global<u64>,
-    words: Room,
+    words: Vec<Var<u64>>,
 }
 
 impl Nodes {
@@ -98,15 +85,10 @@ impl Nodes {
         if word == 0 { first } else { first.at(self.num * word) }
     }
 
-    /// Whether a node was there when it was looked at.
-    pub(crate) fn is_in(&self, room: &Room) -> Val<bool> {
-        let is_marked = |word: &Var<u64>| (word.get() >> 32).cast::<u32>().eq(self.mark);
-        room.iter().map(is_marked).reduce(|all, one| all & one).unwrap_or(Val::constant(true))
-    }
-
-    /// A node, of which `room` has, or will have, what there is to be seen.
-    pub(crate) fn seen(&self, node: Val<u64>, room: &Room) -> Seen {
-        Seen { nodes: *self, place: self.memory.at(node), words: room.clone() }
+    /// Prepares to look at a node.
+    pub(crate) fn seen<A: Registers>(&self, node: Val<u64>, like: A) -> Seen {
+        let words = (0..num_words(like)).map(|_| var(0_u64)).collect();
+        Seen { nodes: *self, place: self.memory.at(node), words }
     }
 }
 
@@ -120,7 +102,8 @@ impl Seen {
     }
 
     fn is_there(&self) -> Val<bool> {
-        self.nodes.is_in(&self.words)
+        let is_marked = |word: &Var<u64>| (word.get() >> 32).cast::<u32>().eq(self.nodes.mark);
+        self.words.iter().map(is_marked).reduce(|all, one| all & one).unwrap_or(Val::constant(true))
     }
 
     /// Looks again until the node is there; it was looked at before.
@@ -143,7 +126,7 @@ impl Seen {
 
     /// What the node has, once it is there.
     pub(crate) fn get<A: Registers>(&self, like: A) -> A {
-        seen_in(&self.words, like)
+        join_words(like, &self.words.iter().map(|word| word.get().cast()).collect::<Vec<_>>())
     }
 }
 
@@ -201,15 +184,6 @@ impl Place {
     }
 }
 
-/// What a thread sees as it looks back.
-pub(crate) struct Rooms([Room; 3]);
-
-impl Rooms {
-    pub(crate) fn new<A: Registers>(like: A) -> Self {
-        Self(std::array::from_fn(|_| room_of(like)))
-    }
-}
-
 /// A look back from a tile of a row, begun by all warps of a block and to be finished by them together.
 pub(crate) struct LookBack {
     nodes: Nodes,
@@ -228,32 +202,36 @@ impl LookBack {
     /// prefix.
     pub(crate) const SLOTS: u32 = RADIX + 2;
 
-    /// What `warps` warps need to know: `first` is the row's first node.
-    pub(crate) fn new(nodes: Nodes, [first, tiles, tile]: [Val<u64>; 3], warps: u32, rooms: &Rooms) -> Self {
+    /// Looks, where it `is_tile`, at what `warps` warps need to know: `first` is the row's first node.
+    pub(crate) fn begin<A: Registers>(
+        nodes: Nodes,
+        [first, tiles, tile]: [Val<u64>; 3],
+        is_tile: Val<bool>,
+        warps: u32,
+        like: A,
+    ) -> Self {
         let (place, lane, warp) = (Place::new(tile), lane_id(), warp_id());
         let number = |level: Level, i| first + level.number(tiles, i);
         let (first_tile, first_group) = place.firsts();
         let lane_of = |i: Val<u64>| i + lane.cast::<u64>();
         // The first warp looks at the tile's own group, each of the others at one before it.
         let back = (warp.min(place.in_groups) << RADIX.ilog2()).cast::<u64>();
-        let Rooms([of_tile, of_group, of_prefix]) = rooms;
-        Self {
+        let this = Self {
             nodes,
             first,
             tiles,
             near: warps - 1,
-            of_tile: nodes.seen(number(Level::Tile, lane_of(first_tile - back)), of_tile),
-            of_group: nodes.seen(number(Level::Group, lane_of(first_group)), of_group),
-            of_prefix: nodes.seen(number(Level::Prefix, place.groups), of_prefix),
+            of_tile: nodes.seen(number(Level::Tile, lane_of(first_tile - back)), like),
+            of_group: nodes.seen(number(Level::Group, lane_of(first_group)), like),
+            of_prefix: nodes.seen(number(Level::Prefix, place.groups), like),
             place,
-        }
-    }
-
-    /// Looks at it, and does not wait.
-    pub(crate) fn look(&self) {
-        when(self.has_tile(), || self.of_tile.look());
-        when(self.has_group(), || self.of_group.look());
-        when(self.has_prefix(), || self.of_prefix.look());
+        };
+        when(is_tile, || {
+            when(this.has_tile(), || this.of_tile.look());
+            when(this.has_group(), || this.of_group.look());
+            when(this.has_prefix(), || this.of_prefix.look());
+        });
+        this
     }
 
     fn has_tile(&self) -> Val<bool> {

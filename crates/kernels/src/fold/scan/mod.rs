@@ -2,14 +2,15 @@
 //!
 //! A [`Scan`] is what users hold, a [`ScanPlan`] how it is carried out. `rows` stands its threads along the axis: groups
 //! of lanes take short rows, blocks long ones; `columns` stands them along a kept dimension. Blocks share what is longer:
-//! by `walk` each takes tile after tile, by `stage` the next ones are on their way meanwhile, and by `look_back`, of
-//! columns by `exchange`, it learns what lies before one. [`scan_warp`] is the level of a warp. [`Cumulative`] has the scans that users expect, by name.
+//! by `walk` each takes tile after tile, by `stage` the next ones are on their way meanwhile, and by `look_back` it learns
+//! what lies before one. [`scan_warp`] is the level of a warp. [`Cumulative`] has the scans that users expect, by name.
 //!
 //! **Order.** The order of every prefix is fixed by shape and plan, so its bits never depend on timing. Decoupled
 //! look-back as published (Merrill and Garland, 2016) adds up whatever its predecessors have ready, which differs from
 //! run to run; waiting for the predecessor's prefix would be fixed but slow, one hop through memory a tile. Here tiles
 //! stand in a tree of radix 32: a tile adds the aggregates of its group before it, those of the groups before in its
-//! group of groups, and a prefix that is handed on once in 1024 tiles.
+//! group of groups, and a prefix that is handed on once in 1024 tiles. Only where there are so many columns that a tile
+//! comes long after the one before it, prefixes are handed on from tile to tile.
 //!
 //! **Accuracy.** A sum of floats is off by at most a rounding of all magnitudes in it for each step that leads to it, and
 //! [`ScanPlan::depth`] counts those: some thirty, and one for each tile that hands a prefix on or for each 1024 tiles of a
@@ -17,7 +18,6 @@
 
 mod columns;
 mod cumulative;
-mod exchange;
 mod geometry;
 mod look_back;
 mod plan;

@@ -3,13 +3,12 @@
 
 use warpfold_device::{LaunchConfig, Limits};
 
-use super::geometry::{Geometry, RESULTS, Step};
+use super::geometry::{Geometry, OPERANDS, RESULTS, Step};
 use super::look_back::{RADIX, num_nodes};
 use super::stage::copied_bytes;
 use super::walk::COUNTERS;
 use super::{Direction, ScanColumns, ScanOrder, ScanRows, Tiles};
 use crate::elements::Run;
-use crate::fold::geometry::MAX_INPUTS;
 use crate::layout::{Dim, Layout, dims};
 use crate::{Dtype, Error, ErrorKind};
 
@@ -17,6 +16,8 @@ use crate::{Dtype, Error, ErrorKind};
 const ENOUGH_BLOCKS: u64 = 512;
 /// Tiles that fill a GPU where blocks share rows.
 const ENOUGH_TILES: u64 = 256;
+/// Strips of columns whose tiles come so long after one another that a prefix is handed on without a wait.
+const ENOUGH_STRIPS: u64 = 256;
 /// Threads of a block that scans rows.
 const BLOCK: u32 = 256;
 /// Threads of one where blocks share rows.
@@ -25,14 +26,11 @@ const SHARED_BLOCK: u32 = 512;
 const TILE_BYTES: u32 = 64 << 10;
 /// Vectors that a thread has of one at most.
 const MOST_VECTORS: u32 = 16;
-/// Bytes of a row of columns in a tile, and its warps, where rows have [`WIDE_BYTES`], and elsewhere. (f32 on an H200,
-/// 2026-11-21, of a copy: 16384 x 16384 89.1 % by the first, 84.7 by the second, 64 times 65536 x 64 86.6 and 78.1;
-/// 1048576 x 256 84.3 and 86.8, 4194304 x 64 78.2 and 83.2.)
-const STRIPS: [(u32, u32); 2] = [(256, 16), (128, 8)];
-/// Bytes of all rows side by side from which on neighbours are as many as fill a GPU.
-const WIDE_BYTES: u64 = 8 << 10;
-/// Words of the accumulators of such a row, which bound what threads hand to each other.
-const STRIP_WORDS: u64 = 64;
+/// Bytes of a tile of columns that hands prefixes on, and how many a multiprocessor has.
+const HANDED_ON: (u32, u32) = (32 << 10, 2);
+/// The same of one in a tree: high ones, as each node is one column's. (4,194,304 rows of 64 f32: 3,126 GB/s; in tiles of 32 KiB
+/// 2,881 and of 128 KiB 2,465, by 16 warps 2,883, with two columns a thread 3,112; H200, 2026-11-21.)
+const IN_A_TREE: (u32, u32) = (64 << 10, 3);
 /// Bytes that a thread of a block holds: 256 threads x 8 blocks x 64 bytes are 128 KiB in flight a multiprocessor.
 const BYTES: u32 = 64;
 /// Vectors that a thread holds at most: each is a scan of its warp.
@@ -71,7 +69,7 @@ impl ScanPlan {
         let mut config = self.launch?;
         let resident = match &self.shape {
             ScanShape::Rows(ScanRows { tiles: Tiles::Split, resident, .. }) => *resident,
-            ScanShape::Columns(columns) if columns.split => columns.resident,
+            ScanShape::Columns(columns) if columns.tiles != Tiles::One => columns.resident,
             _ => return Some(config),
         };
         config.grid[0] = config.grid[0].min(limits.num_sms * resident);
@@ -101,12 +99,8 @@ impl ScanPlan {
                 (in_warp, log(rows.lanes / lanes), rows.tiles, 2 * log(RADIX))
             }
             ScanShape::Columns(columns) => {
-                let in_warp = u64::from(2 * columns.unroll) + log(32 / columns.lanes) + 1;
-                let (tiles, nodes) = match columns.split {
-                    false => (Tiles::One, 0),
-                    true => (Tiles::Split, columns.shares() + RADIX / columns.shares()),
-                };
-                (in_warp, columns.warps.into(), tiles, u64::from(2 * nodes))
+                let warps = u64::from(columns.warps);
+                (u64::from(2 * columns.unroll), warps, columns.tiles, 2 * (warps + u64::from(RADIX / columns.warps)))
             }
         };
         let over_tiles = match tiles {
@@ -255,108 +249,63 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error
 fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error> {
     let len = geometry.len;
     let (inner, outer) = geometry.kept.split_last().expect("columns are a kept dimension");
+    let mut others: Vec<&[i64]> = outer.iter().map(|dim| dim.strides.as_slice()).collect();
+    others.push(&geometry.axis);
     let outer_size: u64 = outer.iter().map(|dim: &Dim| dim.size).product();
+    let blocks_of = |vector: u32| outer_size * inner.size.div_ceil(32 * u64::from(vector));
+    // As many columns a thread as one aligned access gives, while registers and blocks last. Of long columns 8 bytes: each
+    // column is looked back for by itself.
     let registers = problem.item_registers.max(problem.registers);
-    let widest = 16 / vector_of(problem);
-    let most_rows = |vector: u32| (REGISTERS / (vector * registers * if widest > 4 { 2 } else { 1 })).max(1);
-    let vectors = vectors_of(problem, &geometry);
-    let strips = |width: u32| outer_size * inner.size.div_ceil(width.into());
+    let most = vector_of(problem).min(REGISTERS / (MIN_COLUMN_ROWS * registers)).min(4);
+    let widest = problem.inputs.iter().chain(problem.outputs).map(|dtype| dtype.bytes()).max().unwrap_or(1);
+    let is_good = |vector: &u32| {
+        let (strips, bytes) = (blocks_of(*vector), u64::from(*vector) * widest);
+        let is_short = len * u64::from(vector * registers) <= u64::from(8 * REGISTERS);
+        let is_enough =
+            if is_short { strips >= ENOUGH_BLOCKS } else { bytes <= 8 && strips >= ENOUGH_STRIPS || bytes <= 4 };
+        inner.size.is_multiple_of(u64::from(*vector)) && is_aligned(problem, *vector, &others) && is_enough
+    };
+    let vector = [4, 2].into_iter().filter(|vector| *vector <= most).find(is_good).unwrap_or(1);
+    let mut runs = [Run::Narrow; OPERANDS];
+    for (run, stride) in runs.iter_mut().zip(&inner.strides) {
+        *run = match stride {
+            0 => Run::Same,
+            _ if vector > 1 => Run::Wide,
+            _ => Run::Narrow,
+        };
+    }
+    let mut blocks = blocks_of(vector);
     let mut shape = ScanColumns {
         warps: len.next_power_of_two().clamp(1, 8) as u32,
-        lanes: 32,
-        vector: 1,
-        unroll: 1,
-        runs: [Run::Narrow; MAX_INPUTS],
+        vector,
+        unroll: (REGISTERS / (vector * registers * if widest > 4 { 2 } else { 1 })).max(1),
+        runs: [runs[0], runs[1]],
         kept: geometry.kept.len(),
-        split: false,
+        tiles: Tiles::One,
         resident: 4,
         small: true,
         order: problem.order,
     };
-    // Short columns in registers, as many a thread as one aligned access gives, while registers and blocks last.
-    let is_short = |vector: &u32| len * u64::from(vector * registers) <= u64::from(8 * REGISTERS);
-    let is_good = |vector: &u32| {
-        let has_room = *vector <= (REGISTERS / (MIN_COLUMN_ROWS * registers)).clamp(1, 4);
-        has_room && is_short(vector) && (*vector == 1 || strips(32 * vector) >= ENOUGH_BLOCKS)
-    };
-    let short = vectors.iter().copied().find(is_good);
-    shape.vector = short.unwrap_or_else(|| {
-        let is_good = |vector: &u32| vector * problem.registers <= 8;
-        vectors.iter().copied().find(is_good).unwrap_or(1)
-    });
-    shape.runs = runs_of(inner, shape.vector);
-    shape.unroll = unroll(len.div_ceil(shape.warps.into()), most_rows(shape.vector));
-    if short.is_none() || len > shape.tile() {
-        share_columns(problem, &mut shape, &geometry);
-        let threads = u64::from(shape.warps * 32 / shape.lanes);
-        let most = match shape.copied_bytes(problem.inputs) {
-            None => most_rows(shape.vector),
-            Some(bytes) => {
-                // Bytes cost instructions: more blocks, which are in different steps. (1 GiB of i8: 54 and 66 % of a copy.)
-                let tile_bytes = if widest == 1 { TILE_BYTES / 2 } else { TILE_BYTES };
-                let most = (tile_bytes / (32 * shape.warps * bytes)).max(1);
-                let enough = len * strips(shape.width()) / (threads * ENOUGH_TILES);
-                enough.clamp(most.min(MIN_COLUMN_ROWS).into(), most.into()) as u32
-            }
-        };
-        shape.unroll = unroll(len.div_ceil(threads), most);
+    let mut nodes = 0;
+    if len > shape.tile() {
+        shape.tiles = if blocks >= ENOUGH_STRIPS { Tiles::Loop } else { Tiles::Split };
         if let Some(bytes) = shape.copied_bytes(problem.inputs) {
-            shape.resident = (TILE_BYTES / (32 * shape.warps * shape.unroll * bytes)).clamp(1, 4);
+            let tile_bytes;
+            (tile_bytes, shape.resident) = if shape.tiles == Tiles::Split { IN_A_TREE } else { HANDED_ON };
+            shape.unroll = tile_bytes / (32 * shape.warps * bytes);
+            let enough = len * blocks / (u64::from(shape.warps) * ENOUGH_TILES);
+            shape.unroll = enough.clamp(shape.unroll.min(8).into(), shape.unroll.into()) as u32;
         }
     }
-    let (mut nodes, mut blocks) = (0, strips(shape.width()));
+    shape.unroll = unroll(len.div_ceil(shape.warps.into()), shape.unroll);
     geometry.tiles = len.div_ceil(shape.tile()).max(1);
-    if shape.split {
+    if shape.tiles != Tiles::One {
         nodes = num_nodes(geometry.tiles) * geometry.rows;
         blocks *= geometry.tiles;
     }
     shape.small = is_small(&geometry);
     let block = 32 * shape.warps;
     finish(problem, ScanShape::Columns(shape), geometry, blocks, block, nodes)
-}
-
-/// Columns that a thread may have side by side, the most first: powers of two that whole accesses of 16 bytes at most take.
-fn vectors_of(problem: &Problem<'_>, geometry: &Geometry) -> Vec<u32> {
-    let (inner, outer) = geometry.kept.split_last().expect("columns are a kept dimension");
-    let mut others: Vec<&[i64]> = outer.iter().map(|dim| dim.strides.as_slice()).collect();
-    others.push(&geometry.axis);
-    let is_whole = |vector: &u32| {
-        *vector == 1
-            || *vector <= vector_of(problem)
-                && inner.size.is_multiple_of(u64::from(*vector))
-                && is_aligned(problem, *vector, &others)
-    };
-    [16, 8, 4, 2, 1].into_iter().filter(is_whole).collect()
-}
-
-fn runs_of(inner: &Dim, vector: u32) -> [Run; MAX_INPUTS] {
-    let run = |stride: &i64| match stride {
-        0 => Run::Same,
-        _ if vector > 1 => Run::Wide,
-        _ => Run::Narrow,
-    };
-    // Behind the strides of the inputs stands that of the results.
-    std::array::from_fn(|input| inner.strides.get(input).map_or(Run::Narrow, run))
-}
-
-/// Has blocks share columns.
-fn share_columns(problem: &Problem<'_>, shape: &mut ScanColumns, geometry: &Geometry) {
-    let widest = 16 / vector_of(problem);
-    shape.split = true;
-    let row_bytes = geometry.rows.saturating_mul(widest.into());
-    let fills = row_bytes.saturating_mul(geometry.len) >= ENOUGH_TILES * u64::from(TILE_BYTES);
-    let is_wide = row_bytes >= WIDE_BYTES && fills && shape.copied_bytes(problem.inputs).is_some();
-    let (bytes, warps) = STRIPS[usize::from(!is_wide)];
-    // Long accumulators fill shared memory with what threads hand to each other.
-    shape.warps = match problem.words {
-        0..=2 => warps,
-        3..=8 => 8,
-        _ => 4,
-    };
-    let width = (bytes / widest).min((STRIP_WORDS / problem.words.max(1)).max(8) as u32);
-    let num_columns = geometry.kept.last().map_or(1, |inner| inner.size);
-    let num_vectors = (num_columns / u64::from(shape.vector)).min(32).next_power_of_two() as u32;
-    shape.lanes = (1 << (width / shape.vector).max(1).ilog2()).min(num_vectors);
 }
 
 /// `nodes`: accumulators of blocks that share rows.

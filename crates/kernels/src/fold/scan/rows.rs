@@ -6,7 +6,7 @@ use warpfold_lang::{
 };
 
 use super::geometry::{OPERANDS, RESULTS, WORDS, Words};
-use super::look_back::{LookBack, Rooms, nodes_of};
+use super::look_back::{LookBack, nodes_of};
 use super::stage::{SLOTS, Stage, copied_bytes};
 use super::walk::Queue;
 use super::warp::{lane_before, last_lane, scan_warps};
@@ -21,7 +21,7 @@ use crate::{AnyKernel, Dtype};
 pub enum Tiles {
     /// One.
     One,
-    /// Several, one after the other, by one block: what lies before is handed on from tile to tile. Not of columns.
+    /// Several, one after the other: what lies before is handed on from tile to tile.
     Loop,
     /// Several at once, by blocks that look at each other's through a tree.
     Split,
@@ -184,31 +184,32 @@ impl<M: Monoid> Rows<'_, M> {
         let node = |row: Val<u64>| if kept == 0 { Val::constant(0) } else { row * nodes_of(words.tiles()) };
         // Of the tile that was shown last: the folds of the warps before, and of all of it.
         let shown = vars((monoid.identity(), monoid.identity()));
-        let rooms = Rooms::new(monoid.identity());
-        let look_back = |tile, row| LookBack::new(nodes, [node(row), words.tiles(), tile], warps, &rooms);
         queue.walk(
-            place,
-            |(tile, row), slot| {
+            |ticket, slot| {
+                let (tile, row) = place(ticket);
                 self.row(row).take(&stage, slot, self.first(tile));
             },
             |last| stage.wait(last),
-            || shown.get(),
-            |(tile, row), slot| {
+            |ticket, is_tile| {
+                let (tile, row) = place(ticket);
+                let nodes_of_tile = [node(row), words.tiles(), tile];
+                (LookBack::begin(nodes, nodes_of_tile, is_tile, warps, monoid.identity()), shown.get())
+            },
+            |ticket, slot| {
+                let (tile, row) = place(ticket);
                 let ours = self.fold_vectors(|u| items(slot, u), self.first(tile));
                 let (before, all) = scan_warps(monoid, ours, warps, of_warps, Val::constant(0));
                 when(thread_idx().x.eq(0), || nodes.show(node(row) + tile, all));
                 shown.set((before, all));
             },
-            |(tile, row), slot, (of_warps, own)| {
+            |ticket, slot, (look_back, (of_warps, own))| {
+                let (tile, row) = place(ticket);
                 let first = self.first(tile);
                 let (prefixes, _) = self.scan_vectors(|u| items(slot, u), first);
-                let before = monoid.combine(look_back(tile, row).finish(monoid, own, of_tiles), of_warps);
+                let before = monoid.combine(look_back.finish(monoid, own, of_tiles), of_warps);
                 self.row(row).finish(|u| items(slot, u), first, &prefixes, Some(before));
             },
             |_| {},
-            |(tile, row)| {
-                look_back(tile, row).look();
-            },
         );
     }
 }

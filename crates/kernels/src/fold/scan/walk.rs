@@ -6,8 +6,7 @@
 //! shown theirs, too, so it waits seldom, and for no tile that comes after the one that it finishes.
 
 use warpfold_lang::{
-    Global, Registers, Shared, Val, Var, Vars, grid_dim, loop_until_left, shared_named, sync_threads, thread_idx, var,
-    vars, when,
+    Global, Shared, Val, Var, grid_dim, loop_until_left, shared_named, sync_threads, thread_idx, var, when,
 };
 
 use super::look_back::Nodes;
@@ -53,32 +52,23 @@ impl Queue {
         Nodes { memory: self.memory.at(COUNTERS), num, mark: (self.first >> 32).cast::<u32>() + 1 }
     }
 
-    /// Takes tile after tile. `locate` gives the place of a ticket's tile, which all else is given: `load` brings a tile
-    /// into a slot, and `wait` waits for what was loaded, but for the last so many; `show` shows its aggregate to the others,
-    /// of which `shown` gives what `finish` needs a round later to do the rest, with what `look` sees of others by then;
-    /// `settle` may wait for what others show of tiles before one that was shown.
-    ///
-    /// Copies hold up whatever is loaded behind them: what `look` asks for comes before those of the next round. (The scan
-    /// down 64 columns of 4,194,304 f32, written by hand: 579 us, with nodes behind the copies 620; H200, 2026-11-21.)
-    #[expect(clippy::too_many_arguments, reason = "the steps of a round, each named where it is given")]
-    pub(super) fn walk<P: Registers, L>(
+    /// Takes tile after tile. `load` brings one into a slot, `show` its aggregate to the others, and `finish` does the
+    /// rest of it with what `look` saw of others before the next tile was shown; `settle` may wait for what others show of
+    /// tiles before one that was shown. All are given the tile's ticket. `wait` waits for what was loaded, but for the last so many.
+    pub(super) fn walk<L>(
         &self,
-        locate: impl Fn(Val<u32>) -> P,
-        load: impl FnOnce(P, Val<u32>),
+        load: impl FnOnce(Val<u32>, Val<u32>),
         wait: impl FnOnce(u32),
-        shown: impl FnOnce() -> L,
-        show: impl FnOnce(P, Val<u32>),
-        finish: impl FnOnce(P, Val<u32>, L),
-        settle: impl FnOnce(P),
-        look: impl FnOnce(P),
+        look: impl FnOnce(Val<u32>, Val<bool>) -> L,
+        show: impl FnOnce(Val<u32>, Val<u32>),
+        finish: impl FnOnce(Val<u32>, Val<u32>, L),
+        settle: impl FnOnce(Val<u32>),
     ) {
         let none = u32::MAX;
         // The tile to finish, the one to show, those on their way, the one to load.
         let hand: Vec<Var<u32>> = (0..self.slots).map(|_| var(none)).collect();
         let newest = self.slots as usize - 1;
         hand[newest].set(self.first.cast::<u32>());
-        let first_place = locate(self.first.cast());
-        let places: Vec<Vars<P>> = hand.iter().map(|_| vars(first_place)).collect();
         let first_slot = var(0_u32);
         let slot = |i: u32| next_slot(first_slot.get(), i, self.slots);
         let is_tile = |i: usize| hand[i].get().lt(self.tiles);
@@ -89,36 +79,29 @@ impl Queue {
             let drawn = var(u64::from(none));
             let draw = || when(thread_idx().x.eq(0) & is_tile(newest), || drawn.set(self.draw()));
             if self.slots == 1 {
-                let (tile, slot) = (places[0].get(), Val::constant(0));
+                let (tile, slot) = (hand[0].get(), Val::constant(0));
                 load(tile, slot);
                 wait(0);
                 show(tile, slot);
-                look(tile);
-                finish(tile, slot, shown());
                 settle(tile);
+                finish(tile, slot, look(tile, Val::constant(true)));
                 // Not before: others wait for whatever has been drawn.
                 draw();
             } else {
                 draw();
-                when(is_tile(newest), || load(places[newest].get(), slot(self.slots - 1)));
-                let shown = shown();
+                when(is_tile(newest), || load(hand[newest].get(), slot(self.slots - 1)));
+                let looked = look(hand[0].get(), is_tile(0));
                 wait(self.slots - 2);
-                when(is_tile(1), || show(places[1].get(), slot(1)));
-                when(is_tile(0), || finish(places[0].get(), slot(0), shown));
-                when(is_tile(1), || {
-                    settle(places[1].get());
-                    look(places[1].get());
-                });
+                when(is_tile(1), || show(hand[1].get(), slot(1)));
+                when(is_tile(0), || finish(hand[0].get(), slot(0), looked));
+                when(is_tile(1), || settle(hand[1].get()));
             }
             // Another place in each round: what one has, all have read behind the barrier of the next.
             let place = self.drawn.at(round.get());
             when(thread_idx().x.eq(0), || place.set(drawn));
             sync_threads();
             hand.windows(2).for_each(|pair| pair[0].set(pair[1].get()));
-            let ticket = place.get().cast::<u32>();
-            hand[newest].set(ticket);
-            places.windows(2).for_each(|pair| pair[0].set(pair[1].get()));
-            places[newest].set(locate(ticket));
+            hand[newest].set(place.get().cast::<u32>());
             first_slot.set(slot(1));
             round.set(round.get() ^ 1);
         });

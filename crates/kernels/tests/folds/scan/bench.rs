@@ -92,7 +92,7 @@ pub(crate) fn kind(plan: &ScanPlan) -> String {
         }
         ScanShape::Columns(columns) => {
             let width = if columns.vector > 1 { "wide" } else { "narrow" };
-            format!("columns {width} {}", if columns.split { "Split" } else { "One" })
+            format!("columns {width} {:?}", columns.tiles)
         }
     }
 }
