@@ -35,13 +35,18 @@ pub(super) fn all(is_virtual: bool) -> Vec<Product> {
     for size in [2048, 4096, 8192, 16_384] {
         add(Dtype::Bf16, full, [size; 3], true);
     }
-    add(Dtype::F16, full, [8192; 3], true);
+    for size in [4096, 8192] {
+        add(Dtype::F16, full, [size; 3], true);
+    }
     add(Dtype::Bf16, full, [8192; 3], false);
     for rows in [1, 16, 64, 128, 256, 512] {
         add(Dtype::Bf16, full, [rows, 8192, 8192], true);
     }
     for rows in [16, 64, 128] {
         add(Dtype::Bf16, full, [rows, 4096, 14_336], true);
+    }
+    for rows in [64, 128] {
+        add(Dtype::Bf16, full, [rows, 28_672, 8192], true);
     }
     for size in [1024, 4096, 8192] {
         add(Dtype::F32, full, [size; 3], false);
