@@ -49,7 +49,8 @@ impl Stream {
     /// Buffers that `work` allocates are there at once and stay where they are; what it does on other streams is done and
     /// not noted. Copies from and to the host, events and waits cannot be noted, and nobody else may use the stream
     /// meanwhile, nor may other streams use memory that the graph uses. Memory that is [lent](crate::Buffer::from_raw) must be
-    /// there for as long as the graph.
+    /// there for as long as the graph. Of a CUDA device other threads should ask nothing meanwhile: some of it, such as waiting for all of
+    /// the device, makes the driver give up what is being captured, which is an error then.
     ///
     /// ```
     /// use warpfold_device::{Device, Error, LaunchConfig};
