@@ -1,6 +1,6 @@
 //! Operators on rows: softmax, norms, scaling.
 
-use warpfold_device::{View, ViewMut};
+use warpfold_device::View;
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
 use warpfold_kernels::rowwise::{AnyRowWise, Outputs, Plan, RowOperator, RowWise};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
@@ -305,13 +305,8 @@ impl<'a> Along<'a> {
         queue: &Queue,
         plan: &Plan,
         inputs: &[Option<View<'_, u8>>],
-        mut outputs: Outputs<'_>,
+        outputs: Outputs<'_>,
     ) -> Result<(), Error> {
-        if plan.launch.is_none() {
-            // No kernel writes the statistics of rows without elements.
-            let zeros = |stat: &mut ViewMut<'_, u8>| queue.stream().fill_bytes(stat.reborrow(), 0);
-            outputs.stats.iter_mut().try_for_each(zeros)?;
-        }
         let columns: Vec<_> = self.columns.iter().map(Tensor::view).collect::<Result<_, _>>()?;
         self.operator.launch_in_place(queue.stream(), plan, inputs, &columns, outputs, &mut queue.workspace())
     }

@@ -144,7 +144,7 @@ impl<O: RowOperator> RowWise<O> {
         kernels.entry(key).or_insert_with_key(build).clone()
     }
 
-    /// Enqueues the operator: one launch, or two for long rows.
+    /// Enqueues the operator: one launch, or two for long rows. The statistics of rows without elements are zeros.
     ///
     /// # Errors
     /// What the device says.
@@ -176,7 +176,10 @@ impl<O: RowOperator> RowWise<O> {
         outputs: Outputs<'_>,
         workspace: &mut Workspace,
     ) -> Result<(), Error> {
-        let Some(config) = plan.launch else { return Ok(()) };
+        let Some(config) = plan.launch else {
+            // No kernel writes the statistics of rows without elements.
+            return Ok(outputs.stats.into_iter().try_for_each(|stat| stream.fill_bytes(stat, 0))?);
+        };
         let in_place = inputs.iter().any(Option::is_none);
         let kernel = if in_place { self.kernel_in_place(plan) } else { self.kernel(plan) };
         let function = kernel.prepare(stream.device())?;
