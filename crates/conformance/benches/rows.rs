@@ -185,13 +185,20 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
     let with = |block: u32, home: Home, shared: u32| shared_by(1, block, home, shared);
     let (vector, row_bytes) = (shape.vector, len * dtype.bytes());
     let is_whole = row_bytes.is_multiple_of(16);
+    let dealt = |cluster: u32, block: u32, kept: u32| {
+        let groups = (len / u64::from(vector)).div_ceil(u64::from(cluster * block)) as u32;
+        let exact = u64::from(groups * vector * block * cluster) == len;
+        let bytes = block * groups.saturating_sub(kept) * vector * dtype.bytes() as u32;
+        Dealing { groups, exact, kept, blocks: 1, bytes, way: Way::Threads }
+    };
+    let in_pieces =
+        |cluster: u32, block: u32, dealing: Dealing| shared_by(cluster, block, Home::Pieces(dealing), dealing.bytes);
     let mut plans = Vec::new();
     for (cluster, block) in
         [1, 2, 4, 8].into_iter().flat_map(|cluster| [64, 128, 256, 512, 1024].map(|block| (cluster, block)))
     {
-        let groups = (len / u64::from(vector)).div_ceil(u64::from(cluster * block)) as u32;
-        let exact = u64::from(groups * vector * block * cluster) == len;
-        let bytes = block * groups * vector * dtype.bytes() as u32;
+        let dealing = dealt(cluster, block, 0);
+        let Dealing { groups, bytes, .. } = dealing;
         let most = (2048 / block).min((228 << 10) / (bytes + (2 << 10))).min(32);
         if !is_whole
             || groups > 32
@@ -211,21 +218,18 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
             if way == Way::Copies && results.iter().any(|result| result.bytes() != dtype.bytes()) {
                 continue;
             }
-            let home = Home::Pieces(Dealing { groups, exact, kept: 0, blocks, bytes, way });
-            plans.push(shared_by(cluster, block, home, bytes));
+            plans.push(in_pieces(cluster, block, Dealing { blocks, way, ..dealing }));
         }
     }
     for (cluster, block, kept) in [1, 2, 4].into_iter().flat_map(|cluster| {
         [256, 512, 1024].into_iter().flat_map(move |block| [1_u32, 2, 3, 4, 5, 6, 8].map(|kept| (cluster, block, kept)))
     }) {
-        let groups = (len / u64::from(vector)).div_ceil(u64::from(cluster * block)) as u32;
-        let exact = u64::from(groups * vector * block * cluster) == len;
-        let bytes = block * groups.saturating_sub(kept) * vector * dtype.bytes() as u32;
+        let dealing = dealt(cluster, block, kept);
         for blocks in [1, 2, 3] {
             let room = ((228_u32 << 10) / blocks).saturating_sub(5 << 10);
-            if is_whole && groups > kept && (room * 3 / 4..=room).contains(&bytes) && block * blocks <= 1024 {
-                let home = Home::Pieces(Dealing { groups, exact, kept, blocks, bytes, way: Way::Threads });
-                plans.push(shared_by(cluster, block, home, bytes));
+            let fits = dealing.groups > kept && (room * 3 / 4..=room).contains(&dealing.bytes);
+            if is_whole && fits && block * blocks <= 1024 {
+                plans.push(in_pieces(cluster, block, Dealing { blocks, ..dealing }));
             }
         }
     }

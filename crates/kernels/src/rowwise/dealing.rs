@@ -42,7 +42,9 @@ impl Choice {
 const LIGHT: &[Choice] = &[copied(7 << 10, 256, 4), stored(14 << 10, 512, 1)];
 /// Two folds. Layer norm of 2,048, 3,072, 3,584, 4,096, 8,192, 16,384, 32,768, 49,152, 65,536, 98,304 and 131,072 bf16 4,221, 4,174, 4,165, 4,164, 4,207, 4,222,
 /// 4,210, 4,236, 4,202, 4,185 and 4,192.
+/// Rows of fewer than [`LEAST_OF_TWO_FOLDS`] groups are as fast in registers (1,536 bf16 4,116, in pieces 3,900).
 const TWO_FOLDS: &[Choice] = &[copied(768, 128, 8), copied(7 << 10, 256, 4), stored(14 << 10, 512, 1)];
+const LEAST_OF_TWO_FOLDS: u64 = 256;
 /// Operators that compute much. Softmax of 3,072, 4,096, 8,192, 16,384, 32,768, 49,152, 65,536, 98,304, 131,072 and 196,608 bf16 4,216, 4,197,
 /// 4,254, 4,230, 4,202, 4,235, 4,206, 4,218, 4,217 and 4,028.
 const HEAVY: &[Choice] =
@@ -73,7 +75,7 @@ impl Row<'_> {
     pub(super) fn in_pieces(&self, clusters: &[u32]) -> Option<Threads> {
         let choices = match self.problem.column_dtypes.len() {
             0 if self.problem.cost == Cost::Heavy => HEAVY,
-            0 if self.problem.cost == Cost::TwoFolds && self.groups() >= 256 => TWO_FOLDS,
+            0 if self.problem.cost == Cost::TwoFolds && self.groups() >= LEAST_OF_TWO_FOLDS => TWO_FOLDS,
             ..2 if self.groups() <= SHORT => &[],
             0 => LIGHT,
             1 => WITH_COLUMN,

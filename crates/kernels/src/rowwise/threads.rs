@@ -14,8 +14,9 @@ const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// Items and what belongs to their positions that a thread holds together: with more, ptxas spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
-/// So few rows of more groups than that are done sooner in the registers of larger clusters.
-const FEW_ROWS: (u64, u64) = (16, 4 << 10);
+/// So few rows of more than [`LONG`] groups are done sooner in the registers of larger clusters.
+const FEW_ROWS: u64 = 16;
+const LONG: u64 = 4 << 10;
 
 /// Blocks that hold a row in registers, and how many items a thread may have there, for rows that do not begin and end at
 /// multiples of 16 bytes: the first that is enough. Rows that take more are held in shared memory, if it has room.
@@ -66,7 +67,7 @@ pub(super) struct Row<'a> {
 impl Row<'_> {
     /// Threads that hold a row in registers, or in shared memory; `None` where it is too long.
     pub(super) fn threads(&self) -> Option<Threads> {
-        let is_few = self.rows <= FEW_ROWS.0 && self.groups() > FEW_ROWS.1;
+        let is_few = self.rows <= FEW_ROWS && self.groups() > LONG;
         let few = || if is_few { self.in_registers_of_cluster() } else { None };
         // Without copies that take results away registers are faster, where they have room.
         let in_block = || match self.can_copy() {
