@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use warpfold_kernels::{Listed, Shipped, kernels, reductions};
+use warpfold_kernels::{Listed, kernels, reductions};
 use warpfold_lang::Target;
 use warpfold_sim::occupancy::{Usage, occupancy};
 use warpfold_sim::{Arch, Memory, Program};
@@ -57,13 +57,7 @@ fn folds_have_enough_bytes_under_way() {
         println!("no ptxas is named (in PTXAS): the virtual GPU's estimate of registers is too high for folds");
         return;
     }
-    let listed = |fold: Shipped| Listed {
-        kernel: fold.kernel,
-        place: "reductions".to_owned(),
-        block: [fold.block, 1, 1],
-        in_flight: fold.in_flight,
-    };
-    let folds = reductions::kernels().into_iter().map(listed);
+    let folds = reductions::kernels().into_iter().map(|shipped| Listed::shipped(shipped, "reductions"));
     // Of the longest lists that there are each item meets every entry: instructions limit them.
     check(folds.filter(|listed| !listed.kernel.name().starts_with("topk")));
 }

@@ -40,7 +40,9 @@ impl Listed {
         Self { kernel, place: place.to_owned(), block, in_flight: None }
     }
 
-    fn shipped(Shipped { kernel, block, in_flight }: Shipped, place: &str) -> Self {
+    /// A kernel in the configuration that a plan gives it.
+    #[must_use]
+    pub fn shipped(Shipped { kernel, block, in_flight }: Shipped, place: &str) -> Self {
         Self { in_flight, ..Self::new(kernel, place, [block, 1, 1]) }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use warpfold_kernels::{Listed, Shipped, kernels, reductions};
+use warpfold_kernels::{Listed, kernels, reductions};
 use warpfold_lang::{Arch, Error, ErrorKind, Target};
 
 const TARGETS: [Target; 2] = [Target::new(Arch::SM_80, (7, 4)), Target::new(Arch::SM_90A, (8, 0))];
@@ -84,9 +84,9 @@ fn every_kernel_assembles_without_warnings_and_spills_to_the_instructions_it_is_
 /// Those that are listed, and reductions of every monoid beside them.
 fn all() -> Vec<Listed> {
     let mut all = kernels();
-    for Shipped { kernel, block, in_flight } in reductions::kernels() {
-        if all.iter().all(|listed| listed.kernel.name() != kernel.name()) {
-            all.push(Listed { kernel, place: "reductions".to_owned(), block: [block, 1, 1], in_flight });
+    for shipped in reductions::kernels() {
+        if all.iter().all(|listed| listed.kernel.name() != shipped.kernel.name()) {
+            all.push(Listed::shipped(shipped, "reductions"));
         }
     }
     all
