@@ -256,6 +256,8 @@ fn no_wait_arrival_or_fence_of_a_product_by_warpgroups_can_be_taken_away_unnotic
         (WgmmaTile::SMALL, Dtype::F32),
         // The result leaves through the stages.
         (WgmmaTile { columns: 96, stages: 2, once: true, ..WgmmaTile::ALONE }, Dtype::Bf16),
+        // Factors come through rings of their own.
+        (WgmmaTile { stages: 2, rows_stages: Some(3), panels: 1, ..WgmmaTile::APART_NARROW }, Dtype::Bf16),
     ];
     let tried: usize = tiles
         .into_iter()
@@ -264,7 +266,7 @@ fn no_wait_arrival_or_fence_of_a_product_by_warpgroups_can_be_taken_away_unnotic
     assert!(tried >= 40, "the kernels had more synchronisations than {tried}");
     // Blocks that share a tile: the exchange of their sums, too.
     let shared = [
-        (matmul::Code::Wgmma(WgmmaTile { stages: 2, ..WgmmaTile::TALL }), Dtype::Bf16),
+        (matmul::Code::Wgmma(WgmmaTile { consumers: 2, stages: 2, split: 2, ..WgmmaTile::DEEP }), Dtype::Bf16),
         (matmul::Code::Turned(WgmmaTile { stages: 2, ..WgmmaTile::turned(24, 2) }), Dtype::Bf16),
     ];
     let tried: usize = shared.into_iter().map(|(code, result)| try_product(&device, (code, 2), 64, result)).sum();

@@ -92,7 +92,8 @@ pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
     let loading = blocks
         .min(work.m.div_ceil(tile.rows().into()) * work.n.div_ceil(tile.columns.into()) * work.products * num_parts);
     let moved = bytes as f64 / (BYTES * memory_efficiency(tile, waves)).min(loading as f64 * BYTES_OF_BLOCK);
-    let copied = waves as f64 * f64::from(tile.rows() + tile.columns) * depth * work.dtype.bytes() as f64;
+    let lines = tile.rows() + tile.columns / tile.cluster;
+    let copied = waves as f64 * f64::from(lines) * depth * work.dtype.bytes() as f64;
     let moved = if tile.once { moved.max(copied / BYTES_OF_CACHE) } else { moved };
     let added = if tile.split > 1 { EXCHANGE } else { split(work, num_parts) };
     LAUNCH + ends + computed.max(moved) + added
@@ -102,6 +103,8 @@ pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
 /// takes 36.3 us by [`WgmmaTile::SMALL`], 35.2 turned, 64 rows 37.1 and 35.9).
 fn memory_efficiency(tile: WgmmaTile, waves: u64) -> f64 {
     match (tile.panels, tile.columns) {
+        // The room goes to what takes longest to come.
+        _ if tile.rows_stages.is_some() && waves == 1 => 1.05,
         // A tile for each multiprocessor: none ends before the others, and stages are many.
         (1, _) if tile.once => 1.04,
         (1, _) => 1.0,

@@ -147,11 +147,15 @@ fn tensor_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
     let batch = Problem { batch: [3, 1, 1], a, b, c, ..halves.clone() };
     let plain = WgmmaTile::ALL.into_iter().map(|tile| (halves.clone(), Epilogue::new(), tile, 1));
     let few = Problem { m: 16, ..halves.clone() };
+    let hundred = Problem { m: 128, ..halves.clone() };
     let others = [
         (few.clone(), Epilogue::new(), WgmmaTile::SMALL, 1),
         (few.clone(), Epilogue::new(), WgmmaTile::DEEP, 1),
-        (few.clone(), Epilogue::new(), WgmmaTile::TALL, 2),
-        (Problem { m: 128, ..few.clone() }, Epilogue::new(), WgmmaTile::wave(28_672, 132), 1),
+        (few.clone(), Epilogue::new(), WgmmaTile::DEEP_APART, 1),
+        (few.clone(), Epilogue::new(), WgmmaTile { split: 2, ..WgmmaTile::DEEP }, 2),
+        (hundred.clone(), Epilogue::new(), WgmmaTile::APART, 1),
+        (hundred.clone(), Epilogue::new(), WgmmaTile::APART_NARROW, 1),
+        (hundred, Epilogue::new(), WgmmaTile::wave(128, 28_672, 132), 1),
         (with_layer.clone(), layer.clone(), WgmmaTile::LARGE, 1),
         (Problem { c: Matrix::rows(Dtype::F32, 4096), ..with_layer }, layer, WgmmaTile::MEDIUM, 1),
         (turned, Epilogue::new(), WgmmaTile::LARGE, 1),

@@ -15,6 +15,8 @@ pub(crate) struct Bands {
     band: u32,
     /// Whether the blocks of a cluster take parts of one tile's sums in place of tiles.
     is_split: bool,
+    /// Whether there is more than one product. Where there is not, a block knows its work some divisions sooner.
+    is_batch: bool,
     sizes: Array<u32, SIZES>,
     /// Rows of clusters, and columns of blocks.
     down: Val<u32>,
@@ -22,6 +24,7 @@ pub(crate) struct Bands {
 }
 
 /// A block's piece of work.
+#[derive(Clone, Copy)]
 pub(crate) struct Work {
     pub(crate) row: Val<u32>,
     pub(crate) column: Val<u32>,
@@ -36,12 +39,17 @@ impl Bands {
     pub(crate) fn new(block: [u32; 2], cluster: u32, band: u32, sizes: Array<u32, SIZES>) -> Self {
         let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
         let (down, across) = (tiles(sizes.at(0), cluster * block[0]), tiles(sizes.at(1), block[1]));
-        Self { block, cluster, band, is_split: false, sizes, down, across }
+        Self { block, cluster, band, is_split: false, is_batch: true, sizes, down, across }
     }
 
     /// The same where the blocks of a cluster share each tile, the part of its sums being a block's rank.
     pub(crate) fn split(self) -> Self {
         Self { is_split: true, ..self }
+    }
+
+    /// The same where there is one product.
+    pub(crate) fn of_one_product(self) -> Self {
+        Self { is_batch: false, ..self }
     }
 
     /// Pieces of work, each for a cluster.
@@ -67,17 +75,25 @@ impl Bands {
 
     /// The work number `i` of the block with a rank in its cluster.
     pub(crate) fn work(&self, i: Val<u32>, rank: Val<u32>) -> Work {
-        let Self { block: [block_m, block_n], cluster, band: most, is_split, sizes, down, across } = *self;
+        let Self { block: [block_m, block_n], cluster, band: most, is_split, is_batch, sizes, down, across } = *self;
         let (k, part_len, parts) = (sizes.at(2), sizes.at(3), sizes.at(4));
-        let (rest, i) = divide(i, down * across);
-        let (flat, part, rank) = if is_split {
-            (rest, rank, Val::constant(0))
-        } else {
-            let (flat, part) = divide(rest, parts);
-            (flat, part, rank)
+        let none = Val::constant(0);
+        let (rest, i) = if is_split && !is_batch { (none, i) } else { divide(i, down * across) };
+        let (flat, part, rank) = match (is_split, is_batch) {
+            (true, _) => (rest, rank, none),
+            (false, false) => (none, rest, rank),
+            (false, true) => {
+                let (flat, part) = divide(rest, parts);
+                (flat, part, rank)
+            }
         };
-        let (rest, inner) = divide(flat, sizes.at(7));
-        let (outer, middle) = divide(rest, sizes.at(6));
+        let each = if is_batch {
+            let (rest, inner) = divide(flat, sizes.at(7));
+            let (outer, middle) = divide(rest, sizes.at(6));
+            [outer, middle, inner]
+        } else {
+            [none; 3]
+        };
         let (band, in_band) = divide(i, across * most);
         // The last band may have fewer rows.
         let rows = (down - band * most).min(most);
@@ -89,7 +105,7 @@ impl Bands {
             part,
             begin,
             end: k.min(begin + part_len),
-            position: Position { flat, each: [outer, middle, inner] },
+            position: Position { flat, each },
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use warpfold_device::Device;
 use warpfold_kernels::Dtype;
-use warpfold_kernels::matmul::{Activation, Code, Epilogue, Matrix, Plan, Problem, Rows, Singles, WgmmaTile};
+use warpfold_kernels::matmul::{
+    Activation, Code, Epilogue, Matrix, Plan, Problem, Rows, Singles, WgmmaTile, kernels_of,
+};
 
 use crate::case::{self, Case};
 
@@ -141,16 +143,19 @@ fn few_rows_stand_in_a_tile_s_columns() {
     });
 }
 
+/// Two warpgroups, in blocks that share sums.
+const TALL: WgmmaTile = WgmmaTile { consumers: 2, stages: 4, split: 2, ..WgmmaTile::DEEP };
+
 #[test]
 fn blocks_of_a_cluster_share_a_tile_s_sums() {
     on_every_device(|device| {
         for (m, n, k) in [(3, 65, 300), (150, 130, 257)] {
-            for tile in [WgmmaTile::TALL, WgmmaTile { split: 2, ..WgmmaTile::DEEP }] {
+            for tile in [TALL, WgmmaTile { split: 2, ..WgmmaTile::DEEP }] {
                 check(device, tile, 2, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k)));
             }
         }
         let lines = problem(Dtype::F16, Dtype::F32, 70, 72, 300);
-        check(device, WgmmaTile::TALL, 2, Case::of(Problem { a: padded(Dtype::F16, 70).transposed(), ..lines }));
+        check(device, TALL, 2, Case::of(Problem { a: padded(Dtype::F16, 70).transposed(), ..lines }));
     });
 }
 
@@ -172,8 +177,45 @@ fn blocks_one_below_the_other_share_few_rows_evenly() {
     on_every_device(|device| {
         // Results that copies store, and others; more stages than the ring has.
         for (m, n, k) in [(65, 136, 600), (96, 130, 257), (127, 136, 70)] {
-            check(device, WgmmaTile::PAIR, 1, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k)));
+            for tile in [WgmmaTile::PAIR, WgmmaTile::APART, WgmmaTile::APART_NARROW] {
+                check(device, tile, 1, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k)));
+            }
         }
+    });
+}
+
+#[test]
+fn factors_may_come_through_rings_of_their_own() {
+    on_every_device(|device| {
+        // More steps than either ring has, and fewer; fewer stages of either factor; sums in parts, or shared, of results that go by
+        // threads.
+        let longer = WgmmaTile { stages: 2, rows_stages: Some(5), ..WgmmaTile::DEEP_APART };
+        for (m, n, k) in [(60, 70, 1500), (9, 136, 100)] {
+            for tile in [WgmmaTile::DEEP_APART, longer, WgmmaTile { consumers: 2, cluster: 2, ..longer }] {
+                check(device, tile, 1, Case::of(of_steps(Dtype::F16, Dtype::F16, m, n, k)));
+            }
+        }
+        check(device, longer, 3, Case::of(problem(Dtype::Bf16, Dtype::F32, 60, 72, 900)));
+        check(device, WgmmaTile { split: 2, ..longer }, 2, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, 60, 72, 900)));
+    });
+}
+
+#[test]
+fn weights_that_pass_by_once_are_asked_for_ahead() {
+    on_every_device(|device| {
+        let asks = |m, n| {
+            let plan =
+                Plan::new(of_steps(Dtype::Bf16, Dtype::Bf16, m, n, 4096), Epilogue::new(), device.limits()).unwrap();
+            let kernels = kernels_of(&plan).into_iter().map(|kernel| kernel.build(&device.target()).unwrap());
+            let before: String =
+                kernels.map(|kernel| kernel.ptx().split("griddepcontrol.wait").next().unwrap().to_owned()).collect();
+            before.contains("cp.async.bulk.prefetch.tensor")
+        };
+        for m in [2, 5, 33, 65, 128] {
+            assert!(asks(m, 4096) && asks(m, 28_672), "{m} rows");
+        }
+        // A cache keeps those of fewer bytes; many rows wait for other things.
+        assert!(!asks(5, 4088) && !asks(129, 4096));
     });
 }
 
@@ -182,11 +224,11 @@ fn a_result_of_a_block_s_only_tile_leaves_through_its_stages() {
     on_every_device(|device| {
         // Panels of 16, 32 and 64 columns, and fewer rows than a tile has.
         for (m, n, k, columns) in [(128, 200, 600, 112), (70, 200, 130, 96), (100, 136, 257, 128)] {
-            let tile = WgmmaTile { columns, ..WgmmaTile::wave(128 * 132, 132) };
+            let tile = WgmmaTile { columns, ..WgmmaTile::wave(128, 128 * 132, 132) };
             check(device, tile, 1, Case::of(of_steps(Dtype::Bf16, Dtype::F16, m, n, k)));
         }
         // Stored by threads, in parts, by one warpgroup, and of blocks that share columns.
-        let tile = WgmmaTile::wave(48 * 132, 132);
+        let tile = WgmmaTile::wave(128, 48 * 132, 132);
         check(device, tile, 1, Case::of(of_steps(Dtype::F16, Dtype::F32, 90, 70, 300)));
         check(device, tile, 3, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, 90, 136, 1200)));
         for tile in [WgmmaTile::FLAT, WgmmaTile::PAIR] {
@@ -257,18 +299,18 @@ fn few_rows_of_large_weights_go_their_own_ways() {
             assert!(matches!(code(m, 8192, 8192), Code::Turned(WgmmaTile { split: 1, .. })));
             assert!(matches!(code(m, 4096, 14_336), Code::Turned(WgmmaTile { split: 2, .. })));
         }
-        assert_eq!(code(64, 8192, 8192), Code::Wgmma(WgmmaTile::DEEP));
+        assert_eq!(code(64, 8192, 8192), Code::Wgmma(WgmmaTile::DEEP_APART));
         assert_eq!(code(64, 2048, 8192), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
         assert_eq!(code(64, 4096, 14_336), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
-        assert_eq!(code(128, 8192, 8192), Code::Wgmma(WgmmaTile::PAIR));
-        assert_eq!(code(128, 4096, 14_336), Code::Wgmma(WgmmaTile::TALL));
+        assert_eq!(code(128, 8192, 8192), Code::Wgmma(WgmmaTile::APART));
+        assert_eq!(code(128, 4096, 14_336), Code::Wgmma(WgmmaTile::APART_NARROW));
         // A tile for each multiprocessor.
-        for (m, n, columns) in [(128, 28_672, 224), (65, 14_336, 112), (100, 11_008, 96)] {
+        for (m, n, columns) in
+            [(128, 28_672, 224), (65, 14_336, 112), (100, 11_008, 96), (64, 28_672, 112), (1, 28_672, 112)]
+        {
             let Code::Wgmma(tile) = code(m, n, 8192) else { panic!("warpgroups multiply") };
             assert_eq!((tile.columns, tile.once), (columns, true), "{n} columns");
         }
-        // Small blocks come as others go.
-        assert!(matches!(code(1, 28_672, 8192), Code::Mma(_)));
         // Blocks that stand all at once share sums as well.
         assert_eq!(code(256, 1024, 4096), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
         assert_eq!(code(512, 512, 4096), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));

@@ -60,6 +60,17 @@ pub(crate) fn load(r: &mut Recorder, to: Location, from: Source<'_>, barrier: Lo
     r.push(Opcode::Cp, &modifiers, operands);
 }
 
+/// `cp.async.bulk.prefetch.tensor` of a box in tile mode.
+pub(crate) fn prefetch_box(r: &mut Recorder, from: Source<'_>) {
+    require(r);
+    let dims = DIMS[from.coordinates.len() - 1];
+    let mut modifiers = vec!["async", "bulk", "prefetch", "tensor", dims, "L2", "global", "tile"];
+    modifiers.extend(from.is_read_once.then_some("L2::cache_hint"));
+    let mut operands = vec![place(r, from.map, from.coordinates)];
+    operands.extend(from.is_read_once.then(|| r.in_register(Type::U64, Raw::Const(EVICT_FIRST))));
+    r.push(Opcode::Cp, &modifiers, operands);
+}
+
 /// `cp.async.bulk` of so many bytes from global to shared memory.
 pub(crate) fn copy(r: &mut Recorder, to: Location, from: Location, bytes: Raw, barrier: Location) {
     require(r);

@@ -166,7 +166,9 @@ pub(crate) fn nanosleep(r: &mut Recorder, nanoseconds: Raw) {
 
 /// Whether a wait for other launches behind this statement is too late: a thread may have left, or have accessed global memory.
 fn is_late(statement: &ptx::Statement) -> bool {
-    let reaches = |i: &ptx::Instruction| matches!(i.opcode, Opcode::Exit | Opcode::Ret) || i.has("global");
+    // A prefetch shows nothing of what is there.
+    let accesses = |i: &ptx::Instruction| i.has("global") && !i.has("prefetch") && i.opcode != Opcode::Prefetch;
+    let reaches = |i: &ptx::Instruction| matches!(i.opcode, Opcode::Exit | Opcode::Ret) || accesses(i);
     if let ptx::Statement::Scope(inner) = statement {
         return inner.iter().any(is_late);
     }

@@ -59,6 +59,16 @@ impl<T: Element> TensorMap<T> {
         with(|r| bulk::prefetch_map(r, self.address.raw()));
     }
 
+    /// Starts to bring the box at these coordinates to the second-level cache, and tells nobody when it is there: a later
+    /// [`load`](Self::load) of it is faster. It changes nothing that a program can see, so that it may stand ahead of
+    /// [`wait_for_dependencies`](crate::wait_for_dependencies).
+    #[track_caller]
+    pub fn prefetch_box<const D: usize>(self, at: [impl Index; D]) {
+        let at = coordinates(at);
+        let source = self.source(&at, None);
+        with(|r| bulk::prefetch_box(r, source));
+    }
+
     /// Starts to load the box at these coordinates to shared memory, as it lies in the map's swizzle. The bytes of the whole
     /// box arrive at the barrier.
     #[track_caller]

@@ -1,17 +1,18 @@
 //! A consumer: a warpgroup, which multiplies 64 rows of each stage that is there, and finishes their sums.
 
 use warpfold_lang::{
-    Cursor, Multiplicand, Operands, Pipeline, Sum, Val, Var, WarpgroupSums, lane_id, take_registers, var, wgmma_commit,
-    wgmma_fence, wgmma_wait, when,
+    Multiplicand, Operands, Sum, Val, Var, WarpgroupSums, take_registers, var, wgmma_commit, wgmma_fence, wgmma_wait,
+    when,
 };
 
 use super::kernel::{Block, WgmmaConfiguration};
+use super::rings::Place;
 use super::store::{Results, Store};
 use crate::matmul::accumulator::Accumulator;
 use crate::matmul::work::Work;
 
 /// What every warpgroup but the first does.
-pub(super) fn consume<T: Multiplicand>(block: &Block<'_, T>, at: Cursor, warpgroup: Val<u32>, results: Results)
+pub(super) fn consume<T: Multiplicand>(block: &Block<'_, T>, at: Place, warpgroup: Val<u32>, results: Results)
 where
     T::Sum: Accumulator + Sum,
 {
@@ -22,7 +23,7 @@ where
     let sums = WarpgroupSums::<T>::new(tile.columns);
     let totals = is_promoted.then(|| Totals::new(&sums));
     let first = (warpgroup - 1) * 64;
-    let done = (tile.is_ahead() && !is_promoted).then(|| block.pipeline.start());
+    let done = (tile.is_ahead() && !is_promoted).then(|| block.rings.start());
     let main_loop = MainLoop { block, at, first, sums: &sums, totals: totals.as_ref(), done };
     let store = Store::<T::Sum>::new(block, first);
     block.each_work(&|work| {
@@ -38,34 +39,34 @@ where
 /// From stages of factors to sums.
 struct MainLoop<'a, T: Multiplicand> {
     block: &'a Block<'a, T>,
-    at: Cursor,
+    at: Place,
     /// The first row of the warpgroup.
     first: Val<u32>,
     sums: &'a WarpgroupSums<T>,
     totals: Option<&'a Totals<T::Sum>>,
     /// The stage of the product before, where that is still under way.
-    done: Option<Cursor>,
+    done: Option<Place>,
 }
 
 impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
     fn multiply(&self, work: &Work) {
         let Self { block, at, totals, done, .. } = *self;
-        let (pipeline, cluster) = (block.pipeline, block.configuration.tile.cluster);
+        let rings = block.rings;
         totals.iter().for_each(|totals| totals.clear());
         block.each_stage(work, |step| {
-            pipeline.wait(at);
+            rings.wait(at);
             self.add_products(step, work);
             match done {
                 Some(done) => {
                     wgmma_wait(1);
                     when(step.ne(work.begin), || {
-                        release(pipeline, done, cluster);
+                        rings.release(done);
                         done.advance();
                     });
                 }
                 None => {
                     wgmma_wait(0);
-                    release(pipeline, at, cluster);
+                    rings.release(at);
                 }
             }
             totals.iter().for_each(|totals| totals.add(self.sums));
@@ -73,17 +74,21 @@ impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
         });
         if let Some(done) = done {
             wgmma_wait(0);
-            release(pipeline, done, cluster);
-            done.advance();
+            if block.has_one_work() {
+                rings.release_last(done);
+            } else {
+                rings.release(done);
+                done.advance();
+            }
         }
     }
 
     /// Starts the products of a stage.
     fn add_products(&self, step: Val<u32>, work: &Work) {
-        let (Block { a, b, .. }, at) = (self.block, self.at);
+        let (Block { a, b, .. }, [at_a, at_b]) = (self.block, self.at.stages());
         let factors = (0..self.block.configuration.tile.panels).map(|panel| {
-            let tile_a = a.lines_from(a.panel(at, panel), self.first, 64);
-            let tile_b = b.panel(at, panel);
+            let tile_a = a.lines_from(a.panel(at_a, panel), self.first, 64);
+            let tile_b = b.panel(at_b, panel);
             Operands { a: tile_a, a_major: a.lying.major(), b: tile_b, b_major: b.lying.major() }
         });
         let factors: Vec<_> = factors.collect();
@@ -93,15 +98,6 @@ impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
             self.sums.add_product(factors, if panel == 0 { keep } else { Val::constant(true) });
         }
         wgmma_commit();
-    }
-}
-
-/// Tells every block that copies into this stage that the warp is done with it.
-fn release(pipeline: Pipeline, at: Cursor, cluster: u32) {
-    if cluster == 1 {
-        when(lane_id().eq(0), || pipeline.empty(at).arrive());
-    } else {
-        when(lane_id().lt(cluster), || pipeline.empty(at).arrive_at(lane_id()));
     }
 }
 

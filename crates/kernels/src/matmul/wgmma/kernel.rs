@@ -3,14 +3,15 @@
 
 use half::bf16;
 use warpfold_lang::{
-    Array, Global, Kernel, Multiplicand, Pipeline, Sum, TensorMap, Val, block_idx, cluster_block_rank, cluster_idx,
-    cluster_sync, grid_dim, kernel, launch_dependents, num_clusters, range, sync_threads, thread_idx,
-    wait_for_dependencies, warpgroup_idx, when, when_else,
+    Array, Global, Kernel, Multiplicand, Sum, TensorMap, Val, block_idx, cluster_block_rank, cluster_idx, cluster_sync,
+    grid_dim, kernel, launch_dependents, num_clusters, range, sync_threads, thread_idx, wait_for_dependencies,
+    warpgroup_idx, when, when_else,
 };
 
 use super::consume::consume;
 use super::maps::Lying;
-use super::produce::produce;
+use super::produce::{fetch_ahead, produce};
+use super::rings::Rings;
 use super::source::{Factor, Source, Walk};
 use super::store::Results;
 use super::tile::{ROW_BYTES, WgmmaTile};
@@ -84,6 +85,7 @@ where
                      scalars: Array<f64, MAX_SCALARS>| {
         let block = Block::new(&shared, [a, b], sizes, strides);
         block.prepare();
+        fetch_ahead(&block);
         if blocks > 1 {
             cluster_sync()
         } else {
@@ -92,7 +94,7 @@ where
         // What lies above runs while the launch before this one ends; all memory is behind this line.
         wait_for_dependencies();
         launch_dependents();
-        let (warpgroup, at) = (warpgroup_idx(), block.pipeline.start());
+        let (warpgroup, at) = (warpgroup_idx(), block.rings.start());
         let results = Results { c, outputs: Outputs { result, inputs, strides: ends, scalars } };
         when_else(warpgroup.eq(0), || produce(&block, at), || consume(&block, at, warpgroup, results));
     };
@@ -107,7 +109,9 @@ pub(super) struct Block<'a, T> {
     pub(super) b: Factor<T>,
     pub(super) sizes: Array<u32, SIZES>,
     pub(super) strides: Array<i64, MATRICES>,
-    pub(super) pipeline: Pipeline,
+    pub(super) rings: Rings,
+    /// The block's work, where it is one tile: known before launches before this one have ended.
+    work: Option<Work>,
     /// Elements of a line of a panel.
     pub(super) depth: u32,
 }
@@ -122,7 +126,8 @@ impl<'a, T: Multiplicand> Block<'a, T> {
         let &WgmmaConfiguration { tile, lying, is_batch, walk, read_once, .. } = configuration;
         // Stages with shorter rows are as many more.
         let row_bytes = walk.map_or(ROW_BYTES, |walk| walk.row_bytes);
-        let (depth, stages) = (row_bytes / T::BYTES, tile.stages * (ROW_BYTES / row_bytes));
+        let depth = row_bytes / T::BYTES;
+        let stages = tile.each_stages().map(|stages| stages * (ROW_BYTES / row_bytes));
         let repeats = |which: usize| {
             let stride = |dim| strides.at(which * (3 + BATCH_RANK) + 3 + dim);
             (0..if is_batch { BATCH_RANK } else { 0 }).map(stride).collect()
@@ -132,16 +137,18 @@ impl<'a, T: Multiplicand> Block<'a, T> {
             Some(walk) => Source::of_walk(walk, strides),
         };
         let [a, b] = [(a, read_once[0]), (b, read_once[1])].map(|(map, once)| if once { map.read_once() } else { map });
-        let a = Factor::new(a, lying[0], [stages, tile.panels], [tile.rows(), depth], source_a);
-        let b = Factor::new(b, lying[1], [stages, tile.panels], [tile.columns, depth], source_b);
-        Self { configuration, a, b, sizes, strides, pipeline: Pipeline::new(stages), depth }
+        let a = Factor::new(a, lying[0], [stages[0], tile.panels], [tile.rows(), depth], source_a);
+        let b = Factor::new(b, lying[1], [stages[1], tile.panels], [tile.columns, depth], source_b);
+        let rings = Rings::new(tile, stages);
+        let block = Self { configuration, a, b, sizes, strides, rings, work: None, depth };
+        Self { work: (tile.once || tile.split > 1).then(|| block.first_work()), ..block }
     }
 
     /// Makes barriers, maps and rows that no copy brings ready, for a synchronisation to follow.
     fn prepare(&self) {
         let WgmmaConfiguration { tile, rows, .. } = *self.configuration;
         when(thread_idx().x.eq(0), || {
-            self.pipeline.init(1, 4 * tile.consumers * tile.cluster);
+            self.rings.init();
             self.a.map.prefetch();
             self.b.map.prefetch();
         });
@@ -152,16 +159,47 @@ impl<'a, T: Multiplicand> Block<'a, T> {
 
     /// Calls `body` for each piece of work of this block.
     pub(super) fn each_work(&self, body: &dyn Fn(&Work)) {
-        let WgmmaConfiguration { tile, rows, walk, .. } = *self.configuration;
+        if let Some(work) = &self.work {
+            return body(work);
+        }
+        let (bands, [rank, first, step]) = self.bands();
+        let has_walk = self.configuration.walk.is_some();
+        let work = |i| if has_walk { bands.row_by_row(i, rank) } else { bands.work(i, rank) };
+        range(first, bands.num(), step, |i| body(&work(i)));
+    }
+
+    /// Whether this block has one piece of work.
+    pub(super) fn has_one_work(&self) -> bool {
+        self.work.is_some()
+    }
+
+    /// The first piece of work of this block, for a product of matrices.
+    pub(super) fn first_work(&self) -> Work {
+        if let Some(work) = self.work {
+            return work;
+        }
+        let (bands, [rank, first, _]) = self.bands();
+        bands.work(first, rank)
+    }
+
+    /// How work is numbered; this block's rank in its cluster, its first number, and the step to its next one.
+    fn bands(&self) -> (Bands, [Val<u32>; 3]) {
+        let WgmmaConfiguration { tile, rows, is_batch, .. } = *self.configuration;
         let WgmmaTile { columns, cluster, split, band, .. } = tile;
         let bands = Bands::new([rows, columns], cluster, band, self.sizes);
         let bands = if split > 1 { bands.split() } else { bands };
-        let (rank, first, step) = match cluster * split {
-            1 => (Val::constant(0), block_idx().x, grid_dim().x),
-            _ => (cluster_block_rank(), cluster_idx().x, num_clusters().x),
+        let bands = if is_batch { bands } else { bands.of_one_product() };
+        let mine = match cluster * split {
+            1 => [Val::constant(0), block_idx().x, grid_dim().x],
+            _ => [cluster_block_rank(), cluster_idx().x, num_clusters().x],
         };
-        let work = |i| if walk.is_some() { bands.row_by_row(i, rank) } else { bands.work(i, rank) };
-        range(first, bands.num(), step, |i| body(&work(i)));
+        (bands, mine)
+    }
+
+    /// The first of the columns of a tile that this block copies, to all blocks of its cluster.
+    pub(super) fn my_columns(&self) -> Val<u32> {
+        let WgmmaTile { columns, cluster, .. } = self.configuration.tile;
+        if cluster > 1 { cluster_block_rank() * (columns / cluster) } else { Val::constant(0) }
     }
 
     /// Calls `body` at each stage that a piece of work goes through, with its place along the sums.
@@ -182,7 +220,7 @@ fn name(configuration: &WgmmaConfiguration) -> String {
         tile.cluster,
         if tile.panels > 1 { format!("_p{}", tile.panels) } else { String::new() },
         if tile.split > 1 { format!("_s{}", tile.split) } else { String::new() },
-        flag(tile.once, "_one"),
+        tile.rows_stages.map_or_else(String::new, |stages| format!("_r{stages}")) + flag(tile.once, "_one"),
         lying[0].key(),
         lying[1].key(),
         flag(*is_batch, "_batch"),

@@ -5,6 +5,7 @@ mod exchange;
 mod kernel;
 mod maps;
 mod produce;
+mod rings;
 mod source;
 mod store;
 mod tile;

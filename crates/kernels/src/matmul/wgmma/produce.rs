@@ -1,46 +1,90 @@
-//! The producer: one thread, which copies stage after stage of both factors as soon as there is room.
+//! The producers: threads that copy stage after stage of the factors as soon as there is room, one thread for each ring.
 
-use warpfold_lang::{Cursor, Multiplicand, Val, cluster_block_rank, give_registers, range, thread_idx, when};
+use warpfold_lang::{Cursor, Multiplicand, Pipeline, Val, give_registers, range, thread_idx, when};
 
-use super::kernel::{Block, WgmmaConfiguration};
-use super::source::Arrival;
+use super::kernel::Block;
+use super::rings::Place;
+use super::source::{Arrival, Goal};
 use crate::matmul::work::Work;
 
 /// What the first warpgroup does.
-pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: Cursor) {
-    let WgmmaConfiguration { tile, rows, .. } = *block.configuration;
-    let (panels, cluster, pipeline) = (tile.panels, tile.cluster, block.pipeline);
+pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: Place) {
+    let (tile, rings) = (block.configuration.tile, block.rings);
     if tile.consumers == 2 {
         give_registers(40);
     }
+    let [left, (ring, at)] = rings.each(at);
+    when(thread_idx().x.eq(0), || {
+        copy(block, (ring, at), [rings.are_one(), true]);
+        if tile.cluster > 1 {
+            // No block leaves while the other may still write to it, or tell it that a stage is read. Other threads do not wait for
+            // that: a barrier of the cluster at the end took 0.5 us in 37 (128 x 8192 x 8192, H200, 2026-11-21).
+            range(0, ring.stages(), 1, |_| {
+                ring.acquire(at);
+                at.advance();
+            });
+        }
+    });
+    if !rings.are_one() {
+        when(thread_idx().x.eq(32), || copy(block, left, [true, false]));
+    }
+}
+
+/// Copies what a ring brings, of the left factor, the right one or both, from the first stage to the last.
+fn copy<T: Multiplicand>(block: &Block<'_, T>, (ring, at): (Pipeline, Cursor), [brings_left, brings_right]: [bool; 2]) {
+    let (tile, rows) = (block.configuration.tile, block.configuration.rows);
     // Each block of a cluster copies a part of the right factor to all of them.
-    let shared_columns = tile.columns / cluster;
-    let mine = if cluster > 1 { cluster_block_rank() * shared_columns } else { Val::constant(0) };
+    let (cluster, shared_columns) = (tile.cluster, tile.columns / tile.cluster);
+    let mine = block.my_columns();
     let blocks = (cluster > 1).then_some((1 << cluster) - 1);
-    let copy = |work: &Work| {
+    let lines = if brings_left { rows } else { 0 } + if brings_right { tile.columns } else { 0 };
+    let arrival = Arrival { pipeline: ring, at, blocks: None };
+    block.each_work(&|work: &Work| {
         let (first_a, first_b) = (block.a.line(work.row), block.b.line(work.column + mine));
-        block.each_stage(work, |step| {
-            pipeline.acquire(at);
-            pipeline.full(at).arrive_expect(panels * (rows + tile.columns) * block.depth * T::BYTES);
-            let arrival = Arrival { pipeline, at, blocks: None };
-            for panel in 0..panels {
+        block.each_stage(work, |step: Val<u32>| {
+            ring.acquire(at);
+            ring.full(at).arrive_expect(tile.panels * lines * block.depth * T::BYTES);
+            for panel in 0..tile.panels {
                 let step = if panel == 0 { step } else { step + panel * block.depth };
-                block.a.copy(block.a.panel(at, panel), first_a, step, work, arrival);
-                let tile_b = block.b.lines_from(block.b.panel(at, panel), mine, shared_columns);
-                block.b.copy(tile_b, first_b, step, work, Arrival { blocks, ..arrival });
+                if brings_left {
+                    block.a.copy(block.a.panel(at, panel), first_a, step, work, Goal::Stage(arrival));
+                }
+                if brings_right {
+                    let tile_b = block.b.lines_from(block.b.panel(at, panel), mine, shared_columns);
+                    block.b.copy(tile_b, first_b, step, work, Goal::Stage(Arrival { blocks, ..arrival }));
+                }
             }
             at.advance();
         });
-    };
-    when(thread_idx().x.eq(0), || {
-        block.each_work(&copy);
-        if cluster > 1 {
-            // No block leaves while the other may still write to it, or tell it that a stage is read. Other threads do not wait for
-            // that: a barrier of the cluster at the end took 0.5 us in 37 (128 x 8192 x 8192, H200, 2026-11-21).
-            range(0, pipeline.stages(), 1, |_| {
-                pipeline.acquire(at);
-                at.advance();
-            });
+    });
+}
+
+/// Bytes of a factor that a block asks the second-level cache for before it may look at memory, and where two blocks share what they
+/// ask for: more does not come in time, and loads stand behind it.
+const AHEAD: [u32; 2] = [96 << 10, 32 << 10];
+
+/// Asks for the first stages of a factor that passes by once, while launches before this one end: otherwise nothing of it is under way
+/// from then until 0.8 us behind their end. 16 x 8192 x 8192 takes 31.6 us so and 33.0 without, 64 rows 33.2 and 34.5, 128 rows
+/// 34.8 and 35.5 (H200, 2026-11-21).
+pub(super) fn fetch_ahead<T: Multiplicand>(block: &Block<'_, T>) {
+    let configuration = block.configuration;
+    let (tile, [once_a, once_b]) = (configuration.tile, configuration.read_once);
+    let lines = if once_a { configuration.rows } else { tile.columns / tile.cluster };
+    let panels = AHEAD[usize::from(tile.cluster > 1)] / (lines * block.depth * T::BYTES);
+    if panels == 0 || !(once_a || once_b) {
+        return;
+    }
+    when(thread_idx().x.eq(32), || {
+        let work = block.first_work();
+        let (factor, first, lines) = if once_a {
+            (&block.a, work.row, configuration.rows)
+        } else {
+            (&block.b, work.column + block.my_columns(), lines)
+        };
+        let line = factor.line(first);
+        for panel in 0..panels {
+            let place = factor.lines_from(factor.first_panel(), Val::constant(0), lines);
+            factor.copy(place, line, work.begin + panel * block.depth, &work, Goal::Cache);
         }
     });
 }

@@ -91,6 +91,15 @@ pub(super) struct Arrival {
     pub(super) blocks: Option<u16>,
 }
 
+/// Where a copy goes.
+#[derive(Clone, Copy)]
+pub(super) enum Goal {
+    /// To a stage.
+    Stage(Arrival),
+    /// To the second-level cache: of matrices only.
+    Cache,
+}
+
 impl<T: Multiplicand> Factor<T> {
     pub(super) fn new(
         map: TensorMap<T>,
@@ -110,6 +119,11 @@ impl<T: Multiplicand> Factor<T> {
     /// A panel of the stage at which a thread is.
     pub(super) fn panel(&self, at: Cursor, panel: u32) -> Tile<T> {
         self.stages.at(if self.panels == 1 { at.stage() } else { at.stage() * self.panels + panel })
+    }
+
+    /// The first panel of the first stage: what a copy to nowhere looks like.
+    pub(super) fn first_panel(&self) -> Tile<T> {
+        self.stages.at(0)
     }
 
     /// The room of the stages for tiles of other elements, when nothing reads or copies any more.
@@ -149,14 +163,14 @@ impl<T: Multiplicand> Factor<T> {
         Line { number, pixel }
     }
 
-    /// Copies lines from one on and steps from `step` on, into one block or into several of the cluster.
+    /// Copies lines from one on and steps from `step` on, as many as a place has, to there or elsewhere.
     pub(super) fn copy(
         &self,
         to: Tile<T>,
         Line { number: line, pixel }: Line,
         step: Val<u32>,
         work: &Work,
-        arrival: Arrival,
+        goal: Goal,
     ) {
         match &self.source {
             Source::Matrix(batch) => {
@@ -164,50 +178,49 @@ impl<T: Multiplicand> Factor<T> {
                 for (right, panel) in to.panels() {
                     let place = [column + right, row];
                     if batch.is_empty() {
-                        self.load(panel, place, arrival);
+                        self.load(panel, place, goal);
                         continue;
                     }
                     // Where the matrix repeats, its map has one position.
                     let dim = |dim: usize| batch[dim].eq(0).select(0_u32, work.position.each[dim]);
-                    self.load(panel, [place[0], place[1], dim(2), dim(1), dim(0)], arrival);
+                    self.load(panel, [place[0], place[1], dim(2), dim(1), dim(0)], goal);
                 }
             }
             Source::Pixels(walk, _) => {
                 let corner = pixel.expect("lines of pixels have one");
-                self.copy_pixels(to, corner, step, walk, arrival);
+                self.copy_pixels(to, corner, step, walk, goal);
             }
             Source::Filters(walk) => {
                 let (element, channels) = divide_by(step / to.columns(), walk.stages_of_channels);
                 let (_, panel) = to.panels().next().expect("a tile has a panel");
-                self.load(panel, [channels * to.columns(), element, line], arrival);
+                self.load(panel, [channels * to.columns(), element, line], goal);
             }
         }
     }
 
     /// One element of the filter: the box begins at the pixel of the first line, and the copy walks on by itself.
-    fn copy_pixels(
-        &self,
-        to: Tile<T>,
-        [across, down, image]: [Val<u32>; 3],
-        step: Val<u32>,
-        walk: &Walk,
-        arrival: Arrival,
-    ) {
+    fn copy_pixels(&self, to: Tile<T>, [across, down, image]: [Val<u32>; 3], step: Val<u32>, walk: &Walk, goal: Goal) {
         let (element, channels) = divide_by(step / to.columns(), walk.stages_of_channels);
         let (r, s) = divide_by(element, walk.filter_width);
         let offset = |place: Val<u32>, i: usize| (place * walk.dilation[i]).cast::<u16>();
         let at = [channels * to.columns(), across, down, image];
         let (_, panel) = to.panels().next().expect("a tile has a panel");
-        let barrier = arrival.pipeline.full(arrival.at);
-        assert!(arrival.blocks.is_none(), "pixels go to one block");
+        let Goal::Stage(Arrival { pipeline, at: stage, blocks: None }) = goal else {
+            unreachable!("pixels go to a stage of one block")
+        };
+        let barrier = pipeline.full(stage);
         self.map.load_im2col(panel, at, [offset(s, 1), offset(r, 0)], barrier);
     }
 
-    fn load<const D: usize>(&self, panel: warpfold_lang::Shared<T>, at: [Val<u32>; D], arrival: Arrival) {
-        let barrier = arrival.pipeline.full(arrival.at);
-        match arrival.blocks {
-            None => self.map.load(panel, at, barrier),
-            Some(blocks) => self.map.load_multicast(panel, at, barrier, blocks),
+    fn load<const D: usize>(&self, panel: warpfold_lang::Shared<T>, at: [Val<u32>; D], goal: Goal) {
+        match goal {
+            Goal::Cache => self.map.prefetch_box(at),
+            Goal::Stage(Arrival { pipeline, at: stage, blocks: None }) => {
+                self.map.load(panel, at, pipeline.full(stage))
+            }
+            Goal::Stage(Arrival { pipeline, at: stage, blocks: Some(blocks) }) => {
+                self.map.load_multicast(panel, at, pipeline.full(stage), blocks);
+            }
         }
     }
 }

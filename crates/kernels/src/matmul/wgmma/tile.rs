@@ -14,6 +14,8 @@ pub struct WgmmaTile {
     pub columns: u32,
     /// Stages.
     pub stages: u32,
+    /// Stages of the left factor, where it comes through a ring of its own: the room then goes to what takes longest to come.
+    pub rows_stages: Option<u32>,
     /// Blocks, one below the other, that share their columns of `b`: 1 or 2.
     pub cluster: u32,
     /// Rows of clusters that are gone through together, column by column: what runs at once shares rows and columns.
@@ -22,41 +24,91 @@ pub struct WgmmaTile {
     pub panels: u32,
     /// Blocks of a cluster that share a tile, each with a part of its sums: 1 or 2, and 1 where they share columns of `b`.
     pub split: u32,
-    /// Whether a block takes one tile alone, whose result leaves through the stages of the left factor.
+    /// Whether a block takes one tile alone, which it knows before launches before its own have ended, and whose result leaves through
+    /// the stages of the left factor.
     pub once: bool,
 }
 
 impl WgmmaTile {
     /// For large results: `tile_order`, the last rung of the ladder `hgemm`.
-    pub const LARGE: Self =
-        Self { consumers: 2, columns: 256, stages: 3, cluster: 2, band: 8, panels: 1, split: 1, once: false };
+    pub const LARGE: Self = Self {
+        consumers: 2,
+        columns: 256,
+        stages: 3,
+        cluster: 2,
+        band: 8,
+        panels: 1,
+        split: 1,
+        rows_stages: None,
+        once: false,
+    };
     /// For large results of 8-bit floats, whose sums are kept twice: it loads a sixth less than 128 columns do. 8192^3 of f8e4m3
     /// takes 714 us, by [`ALONE`](Self::ALONE) 775 (H200, 2026-11-20).
     pub const WIDE: Self = Self { columns: 192, stages: 4, cluster: 1, ..Self::LARGE };
     /// For results of a few thousand rows and columns.
-    pub const MEDIUM: Self =
-        Self { consumers: 2, columns: 128, stages: 5, cluster: 2, band: 8, panels: 1, split: 1, once: false };
+    pub const MEDIUM: Self = Self {
+        consumers: 2,
+        columns: 128,
+        stages: 5,
+        cluster: 2,
+        band: 8,
+        panels: 1,
+        split: 1,
+        rows_stages: None,
+        once: false,
+    };
     /// The same without a neighbour.
     pub const ALONE: Self = Self { cluster: 1, ..Self::MEDIUM };
     /// For few rows, or few tiles.
-    pub const FLAT: Self =
-        Self { consumers: 1, columns: 128, stages: 6, cluster: 1, band: 8, panels: 1, split: 1, once: false };
+    pub const FLAT: Self = Self {
+        consumers: 1,
+        columns: 128,
+        stages: 6,
+        cluster: 1,
+        band: 8,
+        panels: 1,
+        split: 1,
+        rows_stages: None,
+        once: false,
+    };
     /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them. At 128 x 8192 x 8192 39 us, where
     /// [`FLAT`](Self::FLAT) takes 47 (H200, 2026-11-20).
     pub const PAIR: Self = Self { stages: 8, cluster: 2, ..Self::FLAT };
+    /// The same for products that wait for memory, of one tile a block: 34.8 us at 128 x 8192 x 8192 where [`PAIR`](Self::PAIR) takes 36.4
+    /// (H200, 2026-11-21).
+    pub const APART: Self = Self { stages: 5, rows_stages: Some(4), panels: 2, once: true, ..Self::PAIR };
+    /// And for fewer columns: 32.3 us at 128 x 4096 x 14336, where two blocks that share the sums of 128 x 64 took 34.2.
+    pub const APART_NARROW: Self = Self { columns: 64, stages: 8, rows_stages: Some(6), ..Self::APART };
     /// For very few tiles.
-    pub const SMALL: Self =
-        Self { consumers: 1, columns: 64, stages: 8, cluster: 1, band: 8, panels: 1, split: 1, once: false };
+    pub const SMALL: Self = Self {
+        consumers: 1,
+        columns: 64,
+        stages: 8,
+        cluster: 1,
+        band: 8,
+        panels: 1,
+        split: 1,
+        rows_stages: None,
+        once: false,
+    };
 
-    /// For up to 64 rows, and for few tiles: 35.5 us at 64 x 8192 x 8192, with 3 stages of 4 panels 35.8 (H200, 2026-11-21).
+    /// For up to 64 rows, and for few tiles: 34.4 us at 64 x 8192 x 8192.
     pub const DEEP: Self = Self { stages: 6, panels: 2, ..Self::SMALL };
-    /// For more, up to 128, and few columns: 35.1 us at 128 x 4096 x 14336, where two launches of other tiles take 41.0.
-    pub const TALL: Self =
-        Self { consumers: 2, columns: 64, stages: 4, cluster: 1, band: 8, panels: 2, split: 2, once: false };
+    /// The same for one tile a block: 33.2 us.
+    pub const DEEP_APART: Self = Self { stages: 9, rows_stages: Some(4), once: true, ..Self::DEEP };
 
     /// For the few filters of a convolution.
-    pub const NARROW: Self =
-        Self { consumers: 2, columns: 64, stages: 8, cluster: 1, band: 8, panels: 1, split: 1, once: false };
+    pub const NARROW: Self = Self {
+        consumers: 2,
+        columns: 64,
+        stages: 8,
+        cluster: 1,
+        band: 8,
+        panels: 1,
+        split: 1,
+        rows_stages: None,
+        once: false,
+    };
 
     /// Every one that convolutions take, the largest first. Blocks that share filters wait for each other: on an H200 pairs
     /// took up to 1.25 times as long (49 x 35 x 35 x 128, 384 filters of 3 x 3, 2026-11-20).
@@ -68,31 +120,34 @@ impl WgmmaTile {
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::ALONE, Self::PAIR, Self::FLAT, Self::SMALL];
 
     /// Those that products of so many rows and columns may take beside them where blocks, or rows, are few.
-    pub(in crate::matmul) fn of_few(rows: u64, columns: u64, num_sms: u64) -> [Self; 2] {
-        if (65..=128).contains(&rows) {
-            [Self::TALL, Self::wave(columns, num_sms)]
+    pub(in crate::matmul) fn of_few(rows: u64, columns: u64, num_sms: u64) -> Vec<Self> {
+        let wave = (rows <= 128).then(|| Self::wave(rows, columns, num_sms));
+        let few = if (65..=128).contains(&rows) {
+            vec![Self::APART, Self::APART_NARROW]
         } else {
-            [Self::DEEP, Self { split: 2, ..Self::DEEP }]
-        }
+            vec![Self::DEEP, Self::DEEP_APART, Self { split: 2, ..Self::DEEP }]
+        };
+        few.into_iter().chain(wave).collect()
     }
 
-    /// For more than 64 rows, up to 128: of so many columns each multiprocessor has one tile, or a few of them. 128 x 28672 x 8192 takes
-    /// 118 us by 224 columns in two stages of two panels, 120 in five of one, and 129 by [`ALONE`](Self::ALONE) in its two
-    /// waves; 128 x 14336 x 4096 32.9 by 112 columns, 34.3 by [`ALONE`](Self::ALONE) (H200, 2026-11-21).
+    /// For up to 128 rows: of so many columns each multiprocessor has one tile, or a few of them. 128 x 28672 x 8192 takes 115 us by 224
+    /// columns in two stages of two panels, 116 in five of one, and 129 by [`ALONE`](Self::ALONE) in its two waves; 64 rows 109 by
+    /// 112 columns, 111 by 224 and 118 by [`DEEP`](Self::DEEP); 128 x 14336 x 4096 32.1 by 112, 64 rows 29.3 (H200, 2026-11-21).
     #[must_use]
-    pub fn wave(columns: u64, num_sms: u64) -> Self {
-        let waves = columns.div_ceil(num_sms * 256);
-        let columns = columns.div_ceil(num_sms * waves.max(1)).next_multiple_of(16).clamp(16, 256) as u32;
+    pub fn wave(rows: u64, columns: u64, num_sms: u64) -> Self {
+        let (consumers, most) = if rows <= 64 { (1, 128) } else { (2, 256) };
+        let waves = columns.div_ceil(num_sms * most);
+        let columns = columns.div_ceil(num_sms * waves.max(1)).next_multiple_of(16).clamp(16, most) as u32;
         let panels = if columns > 192 { 2 } else { 1 };
-        let stages = ((226 << 10) / (panels * ROW_BYTES * (128 + columns))).min(12);
-        Self { columns, stages, cluster: 1, panels, once: true, ..Self::MEDIUM }
+        let stages = ((226 << 10) / (panels * ROW_BYTES * (64 * consumers + columns))).min(12);
+        Self { consumers, columns, stages, cluster: 1, panels, once: true, ..Self::MEDIUM }
     }
 
     /// The tile of a turned product, in whose columns up to 32 rows stand: so many of them, and blocks that share its sums. A
     /// multiprocessor has room for two of the smallest, so that a launch's blocks are there when those before them end.
     #[must_use]
     pub const fn turned(columns: u32, split: u32) -> Self {
-        Self { columns, stages: if columns <= 8 { 3 } else { 4 }, panels: 4, split, ..Self::DEEP }
+        Self { columns, stages: if columns <= 8 { 3 } else { 4 }, panels: 4, split, once: true, ..Self::DEEP }
     }
 
     /// Rows of a block.
@@ -109,9 +164,9 @@ impl WgmmaTile {
 
     /// Whether a warpgroup begins the next stage's product while one is under way. Two keep the tensor cores busy for each
     /// other, and few stages are better given back at once: 128 x 8192 x 8192 by [`PAIR`](Self::PAIR) takes 37.4 us so and 38.2
-    /// without, 128 x 4096 x 14336 43 and 59 (H200, 2026-11-21). Sums of 8-bit floats are looked at after each stage.
+    /// without, by [`APART`](Self::APART) 35.2 and 35.7 (H200, 2026-11-21). Sums of 8-bit floats are looked at after each stage.
     pub(super) const fn is_ahead(self) -> bool {
-        self.consumers == 1 && self.stages >= 6
+        self.rows_stages.is_some() || self.consumers == 1 && self.stages >= 6
     }
 
     /// Threads of a block: a warpgroup that copies, and those that multiply.
@@ -125,15 +180,21 @@ impl WgmmaTile {
         (self.split - 1) * (self.columns / 8).div_ceil(2) * 512 * self.consumers
     }
 
+    /// Stages of each factor.
+    pub(super) fn each_stages(self) -> [u32; 2] {
+        [self.rows_stages.unwrap_or(self.stages), self.stages]
+    }
+
     /// Bytes of shared memory: the stages, and the tile of halves that a copy stores or the sums of other blocks.
     #[must_use]
-    pub const fn shared_bytes(self) -> u32 {
+    pub fn shared_bytes(self) -> u32 {
         let end = match self {
             Self { split: 2.., .. } => 4 * self.received(),
             Self { once: true, .. } => 0,
             _ => 2 * self.rows() * self.columns,
         };
-        self.stages * self.panels * ROW_BYTES * (self.rows() + self.columns) + end
+        let [left, right] = self.each_stages();
+        self.panels * ROW_BYTES * (left * self.rows() + right * self.columns) + end
     }
 
     /// Columns of the panels in which copies store a result of halves, if they can.
@@ -154,7 +215,8 @@ impl WgmmaTile {
     pub fn validate(self) -> Result<(), String> {
         const FIT: &str = "stages and result fit 226 KiB of shared memory";
         // Beyond them, what shared memory holds might not fit its count.
-        let is_small = self.panels <= 32 && self.stages <= 32;
+        let stages = self.each_stages();
+        let is_small = self.panels <= 32 && stages.iter().all(|stages| *stages <= 32);
         let rules = [
             ((1..=2).contains(&self.consumers), "one or two warpgroups multiply"),
             ((1..=2).contains(&self.cluster), "a cluster has one or two blocks"),
@@ -165,9 +227,9 @@ impl WgmmaTile {
                 "columns are a multiple of 8 a block of the cluster, up to 256",
             ),
             (self.panels >= 1, "a stage has a panel"),
-            (self.stages >= 2, "there are two stages at least"),
+            (stages.iter().all(|stages| *stages >= 2), "there are two stages at least"),
             (
-                !self.once || is_small && 64 * self.stages * self.panels >= self.columns,
+                !self.once || is_small && 64 * stages[0] * self.panels >= self.columns,
                 "a result fits the rows' stages that it leaves through",
             ),
             (self.band >= 1, "a band has a row"),
@@ -183,6 +245,7 @@ impl WgmmaTile {
 impl fmt::Display for WgmmaTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{} in {} stages", self.rows(), self.columns, self.stages)?;
+        self.rows_stages.map_or(Ok(()), |stages| write!(f, ", {stages} of rows"))?;
         match (self.cluster, self.split) {
             (1, 1) => Ok(()),
             (1, split) => write!(f, ", sums shared by clusters of {split}"),
