@@ -90,7 +90,7 @@ fn time_all(device: &Device, problem: Problem) {
     let wave = WgmmaTile::wave(problem.m, problem.n, device.limits().num_sms.into());
     let shared = WgmmaTile { split: 2, ..WgmmaTile::DEEP };
     let few = [WgmmaTile::DEEP, shared, WgmmaTile::DEEP_APART, WgmmaTile::APART, WgmmaTile::APART_NARROW, wave];
-    let columns = problem.m.next_multiple_of(if dtype.bytes() == 1 { 16 } else { 8 }).min(32) as u32;
+    let columns = problem.m.next_multiple_of(if dtype.bytes() == 1 { 16 } else { 8 }).clamp(16, 32) as u32;
     let turned = [1, 2].map(|split| Code::Turned(WgmmaTile::turned(columns, split)));
     let wgmma = WgmmaTile::ALL.into_iter().chain(few).map(Code::Wgmma).chain(turned);
     for code in wgmma.chain(mma).chain(simt) {

@@ -25,6 +25,7 @@ const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
     ("hgemm_multicast", "", &["HGMMA.", "UTMALDG.2D.MULTICAST"]),
     ("hgemm_tma_store", "", &["HGMMA.", "UTMALDG.2D.MULTICAST", "UTMASTG.2D"]),
     ("hgemm_tile_order", "", &["HGMMA.", "UTMALDG.2D.MULTICAST", "UTMASTG.2D"]),
+    ("matmul_wgmma", "_once_b_bf16w", &["HGMMA.", ".BF16", "UTMALDG.", "UTMAPF.L2", "UTMASTG."]),
     ("matmul_wgmma", "_bf16_kk_copied_bf16w", &["HGMMA.", ".BF16", "UTMALDG.", "UTMASTG."]),
     ("matmul_wgmma", "_bf16_mnmn", &["HGMMA.", ".BF16", "UTMALDG.", "UTMASTG."]),
     ("matmul_wgmma", "_bf16_kk_batch", &["HGMMA.", "UTMALDG.5D", "UTMASTG.5D"]),

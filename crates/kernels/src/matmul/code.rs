@@ -63,7 +63,8 @@ impl Code {
     pub(super) const fn own_parts(self) -> Option<u64> {
         match self {
             Self::Turned(tile) => Some(tile.split as u64),
-            Self::Wgmma(tile) if tile.split > 1 => Some(tile.split as u64),
+            // What waits for memory alone gains nothing from parts that are written and read again.
+            Self::Wgmma(tile) if tile.split > 1 || tile.rows_stages.is_some() => Some(tile.split as u64),
             Self::Simt(_) | Self::Mma(_) | Self::Wgmma(_) => None,
         }
     }

@@ -64,6 +64,8 @@ impl Work {
 /// but for the largest, and not in one wave, which reads the shared columns once (256 x 8192 x 8192: 50.8 and 49.9).
 fn tensor_efficiency(tile: WgmmaTile, waves: u64) -> f64 {
     match (tile.rows(), tile.columns) {
+        // One wave, whose blocks end together.
+        _ if tile.rows_stages.is_some() => 0.80,
         (128, 256) => 0.87,
         (128, 64) => 0.55,
         (128, _) if tile.cluster > 1 && waves > 1 => 0.82,

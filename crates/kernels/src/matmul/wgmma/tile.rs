@@ -123,11 +123,11 @@ impl WgmmaTile {
     pub(in crate::matmul) fn of_few(rows: u64, columns: u64, num_sms: u64) -> Vec<Self> {
         let wave = (rows <= 128).then(|| Self::wave(rows, columns, num_sms));
         let few = if (65..=128).contains(&rows) {
-            vec![Self::APART, Self::APART_NARROW]
+            [Self::APART, Self::APART_NARROW]
         } else {
-            vec![Self::DEEP, Self::DEEP_APART, Self { split: 2, ..Self::DEEP }]
+            [Self::DEEP_APART, Self { split: 2, ..Self::DEEP }]
         };
-        few.into_iter().chain(wave).collect()
+        [Self::DEEP].into_iter().chain(few).chain(wave).collect()
     }
 
     /// For up to 128 rows: of so many columns each multiprocessor has one tile, or a few of them. 128 x 28672 x 8192 takes 115 us by 224
@@ -143,11 +143,10 @@ impl WgmmaTile {
         Self { consumers, columns, stages, cluster: 1, panels, once: true, ..Self::MEDIUM }
     }
 
-    /// The tile of a turned product, in whose columns up to 32 rows stand: so many of them, and blocks that share its sums. A
-    /// multiprocessor has room for two of the smallest, so that a launch's blocks are there when those before them end.
+    /// The tile of a turned product, in whose columns up to 32 rows stand: so many of them, and blocks that share its sums.
     #[must_use]
     pub const fn turned(columns: u32, split: u32) -> Self {
-        Self { columns, stages: if columns <= 8 { 3 } else { 4 }, panels: 4, split, once: true, ..Self::DEEP }
+        Self { columns, stages: 4, panels: 4, split, once: true, ..Self::DEEP }
     }
 
     /// Rows of a block.
