@@ -123,11 +123,11 @@ impl WgmmaTile {
     pub(in crate::matmul) fn of_few(rows: u64, columns: u64, num_sms: u64) -> Vec<Self> {
         let wave = (rows <= 128).then(|| Self::wave(rows, columns, num_sms));
         let few = if (65..=128).contains(&rows) {
-            [Self::APART, Self::APART_NARROW]
+            vec![Self::APART, Self::APART_NARROW]
         } else {
-            [Self::DEEP_APART, Self { split: 2, ..Self::DEEP }]
+            vec![Self::DEEP, Self::DEEP_APART, Self { split: 2, ..Self::DEEP }]
         };
-        [Self::DEEP].into_iter().chain(few).chain(wave).collect()
+        few.into_iter().chain(wave).collect()
     }
 
     /// For up to 128 rows: of so many columns each multiprocessor has one tile, or a few of them. 128 x 28672 x 8192 takes 115 us by 224
