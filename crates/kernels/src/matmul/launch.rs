@@ -218,9 +218,8 @@ fn maps(plan: &Plan, first: &Problem) -> Option<Maps> {
     let depth = tile.depth(configuration.dtype.bytes() as u32) / tile.panels;
     // What passes by once is fetched by single lines of the cache, which pieces of 128 bytes of a row are: by pairs of lines, more
     // of what the other half of the second-level cache has comes twice. 8 rows of 8,192 x 8,192 weights take 33.1 us so and 34.8
-    // by pairs, 16 rows 33.6 and 34.8, 64 rows 35.7 both ways, 128 rows 36.4 and 36.7; but 128 rows of 4,096 x 14,336, whose blocks
-    // share sums, 34.4 and 33.9 (H200, 2026-11-21).
-    let is_for_few = configuration.read_once.contains(&true) && (tile.split == 1 || m.min(n) <= 64);
+    // by pairs, 128 rows 35.1 and 36.1 (H200, 2026-11-21).
+    let is_for_few = configuration.read_once.contains(&true);
     let l2_promotion = if is_for_few { L2Promotion::Bytes128 } else { L2Promotion::Bytes256 };
     let of = |matrix: &Matrix, sizes: [u64; 2], boxes: [u32; 2]| MapOf {
         layout: TensorLayout { l2_promotion, ..layout(matrix, sizes, batch, boxes) },
