@@ -87,7 +87,8 @@ fn time_all(device: &Device, problem: Problem) {
     let simt = Tile::ALL.into_iter().map(Code::Simt);
     let mut timed = Vec::new();
     let mma = MmaTile::ALL.into_iter().map(Code::Mma);
-    let wave = WgmmaTile::wave(problem.m, problem.n, device.limits().num_sms.into());
+    let step = if problem.b.column_stride == 1 { 64 } else { 16 };
+    let wave = WgmmaTile::wave(problem.m, problem.n, device.limits().num_sms.into(), step);
     let shared = WgmmaTile { split: 2, ..WgmmaTile::DEEP };
     let few = [WgmmaTile::DEEP, shared, WgmmaTile::DEEP_APART, WgmmaTile::APART, WgmmaTile::APART_NARROW, wave];
     let columns = problem.m.next_multiple_of(if dtype.bytes() == 1 { 16 } else { 8 }).clamp(16, 32) as u32;

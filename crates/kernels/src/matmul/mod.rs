@@ -155,7 +155,7 @@ fn tensor_plans() -> Vec<(Problem, Epilogue, Code, u32)> {
         (few.clone(), Epilogue::new(), WgmmaTile { split: 2, ..WgmmaTile::DEEP }, 2),
         (hundred.clone(), Epilogue::new(), WgmmaTile::APART, 1),
         (hundred.clone(), Epilogue::new(), WgmmaTile::APART_NARROW, 1),
-        (hundred, Epilogue::new(), WgmmaTile::wave(128, 28_672, 132), 1),
+        (hundred, Epilogue::new(), WgmmaTile::wave(128, 28_672, 132, 16), 1),
         (with_layer.clone(), layer.clone(), WgmmaTile::LARGE, 1),
         (Problem { c: Matrix::rows(Dtype::F32, 4096), ..with_layer }, layer, WgmmaTile::MEDIUM, 1),
         (turned, Epilogue::new(), WgmmaTile::LARGE, 1),

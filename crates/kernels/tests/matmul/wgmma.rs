@@ -223,11 +223,11 @@ fn a_result_of_a_block_s_only_tile_leaves_through_its_stages() {
     on_every_device(|device| {
         // Panels of 16, 32 and 64 columns, and fewer rows than a tile has.
         for (m, n, k, columns) in [(128, 200, 600, 112), (70, 200, 130, 96), (100, 136, 257, 128)] {
-            let tile = WgmmaTile { columns, ..WgmmaTile::wave(128, 128 * 132, 132) };
+            let tile = WgmmaTile { columns, ..WgmmaTile::wave(128, 128 * 132, 132, 16) };
             check(device, tile, 1, Case::of(of_steps(Dtype::Bf16, Dtype::F16, m, n, k)));
         }
         // Stored by threads, in parts, by one warpgroup, and of blocks that share columns.
-        let tile = WgmmaTile::wave(128, 48 * 132, 132);
+        let tile = WgmmaTile::wave(128, 48 * 132, 132, 16);
         check(device, tile, 1, Case::of(of_steps(Dtype::F16, Dtype::F32, 90, 70, 300)));
         check(device, tile, 3, Case::of(of_steps(Dtype::Bf16, Dtype::Bf16, 90, 136, 1200)));
         for tile in [WgmmaTile::FLAT, WgmmaTile::PAIR] {
@@ -317,6 +317,34 @@ fn few_rows_of_large_weights_go_their_own_ways() {
             let Code::Wgmma(tile) = code(m, 8192, 8192) else { panic!("warpgroups multiply") };
             assert!(WgmmaTile::ALL.contains(&tile), "{m}: {tile}");
         }
+    });
+}
+
+#[test]
+fn every_chosen_kernel_can_be_built_however_factors_lie() {
+    on_every_device(|device| {
+        let build = |problem| {
+            let plan = Plan::new(problem, Epilogue::new(), device.limits()).unwrap();
+            for kernel in kernels_of(&plan) {
+                kernel.build(&device.target()).unwrap_or_else(|error| panic!("{plan}: {error}"));
+            }
+        };
+        for (m, n) in [1, 16, 40, 64, 96, 128, 256].into_iter().flat_map(|m| [1024, 4096, 8200, 28_672].map(|n| (m, n)))
+        {
+            let plain = of_steps(Dtype::Bf16, Dtype::Bf16, m, n, 4096);
+            let (at, bt) = (Matrix::rows(Dtype::Bf16, m).transposed(), Matrix::rows(Dtype::Bf16, n));
+            for (a, b) in [(plain.a, plain.b), (plain.a, bt), (at, plain.b), (at, bt)] {
+                build(Problem { a, b, ..plain.clone() });
+            }
+            build(of_steps(Dtype::I8, Dtype::I32, m, n, 8192));
+            build(of_steps(Dtype::F8E4M3, Dtype::F32, m, n, 8192));
+            build(Problem { singles: Singles::Tf32, ..of_steps(Dtype::F32, Dtype::F32, m, n, 2048) });
+        }
+        // A tile that would cut panels.
+        let lines =
+            Problem { b: Matrix::rows(Dtype::Bf16, 4096), ..of_steps(Dtype::Bf16, Dtype::Bf16, 128, 4096, 4096) };
+        let cut = Plan::with(lines, Epilogue::new(), device.limits(), Code::Wgmma(WgmmaTile::APART_NARROW), 1);
+        assert!(cut.unwrap_err().to_string().contains("not possible"));
     });
 }
 

@@ -119,9 +119,10 @@ impl WgmmaTile {
     pub const ALL: [Self; 7] =
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::ALONE, Self::PAIR, Self::FLAT, Self::SMALL];
 
-    /// Those that products of so many rows and columns may take beside them where blocks, or rows, are few.
-    pub(in crate::matmul) fn of_few(rows: u64, columns: u64, num_sms: u64) -> Vec<Self> {
-        let wave = (rows <= 128).then(|| Self::wave(rows, columns, num_sms));
+    /// Those that products of so many rows and columns may take beside them where blocks, or rows, are few. For `step` see
+    /// [`wave`](Self::wave).
+    pub(in crate::matmul) fn of_few(rows: u64, columns: u64, num_sms: u64, step: u32) -> Vec<Self> {
+        let wave = (rows <= 128).then(|| Self::wave(rows, columns, num_sms, step));
         let few = if (65..=128).contains(&rows) {
             vec![Self::APART, Self::APART_NARROW]
         } else {
@@ -133,11 +134,13 @@ impl WgmmaTile {
     /// For up to 128 rows: of so many columns each multiprocessor has one tile, or a few of them. 128 x 28672 x 8192 takes 115 us by 224
     /// columns in two stages of two panels, 116 in five of one, and 129 by [`ALONE`](Self::ALONE) in its two waves; 64 rows 109 by
     /// 112 columns, 111 by 224 and 118 by [`DEEP`](Self::DEEP); 128 x 14336 x 4096 32.1 by 112, 64 rows 29.3 (H200, 2026-11-21).
+    /// Its columns are a multiple of `step`, a power of two from 16 on.
     #[must_use]
-    pub fn wave(rows: u64, columns: u64, num_sms: u64) -> Self {
+    pub fn wave(rows: u64, columns: u64, num_sms: u64, step: u32) -> Self {
         let (consumers, most) = if rows <= 64 { (1, 128) } else { (2, 256) };
         let waves = columns.div_ceil(num_sms * most);
-        let columns = columns.div_ceil(num_sms * waves.max(1)).next_multiple_of(16).clamp(16, most) as u32;
+        let columns =
+            columns.div_ceil(num_sms * waves.max(1)).next_multiple_of(step.into()).clamp(step.into(), most) as u32;
         let panels = if columns > 192 { 2 } else { 1 };
         let stages = ((226 << 10) / (panels * ROW_BYTES * (64 * consumers + columns))).min(12);
         Self { consumers, columns, stages, cluster: 1, panels, once: true, ..Self::MEDIUM }
@@ -261,7 +264,7 @@ mod tests {
     fn every_tile_keeps_the_rules() {
         let columns = [1, 16, 2000, 8192, 14_336, 28_672, 50_000, 1 << 20];
         let few = columns
-            .map(|columns| [1, 128].map(|rows| WgmmaTile::of_few(rows, columns, 132)))
+            .map(|columns| [1, 128].map(|rows| WgmmaTile::of_few(rows, columns, 132, 16)))
             .into_iter()
             .flatten()
             .flatten();
