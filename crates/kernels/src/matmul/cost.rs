@@ -18,8 +18,8 @@ const BYTES: f64 = 2500.0;
 const BYTES_OF_A100: f64 = 1300.0;
 /// Bytes that a block's copies bring in a clock.
 const BYTES_OF_BLOCK: f64 = 34.0;
-/// Bytes that a block's copies bring in a clock at most, from wherever, where they bring most rows from the cache: 128 x 8192 x 8192
-/// by 128 x 64 tiles takes 39.8 us (H200, 2026-11-21).
+/// Bytes that a block's copies bring in a clock at most, from wherever, where they bring most rows from the cache: 128 x 8192 x
+/// 8192 by 128 x 64 tiles takes 39.8 us (H200, 2026-11-21).
 const BYTES_OF_CACHE: f64 = 52.0;
 /// Bytes of parts' sums that are written, read and added in a clock.
 const BYTES_OF_SUMS: f64 = 800.0;
@@ -101,8 +101,8 @@ pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
     LAUNCH + ends + computed.max(moved) + added
 }
 
-/// How much faster than a copy the kernel reads where it waits for nothing else: long stages show most in one wave (16 x 8192 x 8192
-/// takes 36.3 us by [`WgmmaTile::SMALL`], 35.2 turned, 64 rows 37.1 and 35.9).
+/// How much faster than a copy the kernel reads where it waits for nothing else: long stages show most in one wave (16 x 8192 x
+/// 8192 takes 36.3 us by [`WgmmaTile::SMALL`], 35.2 turned, 64 rows 37.1 and 35.9).
 fn memory_efficiency(tile: WgmmaTile, waves: u64) -> f64 {
     match (tile.panels, tile.columns) {
         // The room goes to what takes longest to come.

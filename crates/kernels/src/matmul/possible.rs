@@ -80,8 +80,8 @@ pub(super) fn few_blocks(problem: &Problem, epilogue: &Epilogue, limits: &Limits
     tiles.map(Code::Wgmma).chain(turned.map(Code::Turned)).filter(is_possible).collect()
 }
 
-/// The fewest columns in which rows stand: by 8, of which a multiprocessor has room for two blocks of three stages, 8 x 8192 x 8192 takes
-/// 33.2 us, by 16 31.8 (H200, 2026-11-21).
+/// The fewest columns in which rows stand: by 8, of which a multiprocessor has room for two blocks of three stages, 8 x 8192 x
+/// 8192 takes 33.2 us, by 16 31.8 (H200, 2026-11-21).
 const LEAST_TURNED: u64 = 16;
 
 /// The most rows that stand in the columns of a tile.

@@ -67,8 +67,8 @@ pub struct Dealing {
     pub groups: u32,
     /// Whether the row has every group of every thread.
     pub exact: bool,
-    /// How many of a thread's groups, the last, are in its registers, as they are in the memory of the device: those for which shared memory
-    /// has no room.
+    /// How many of a thread's groups, the last, are in its registers, as they are in the memory of the device: those for which
+    /// shared memory has no room.
     pub kept: u32,
     /// Blocks that are to be on a multiprocessor together.
     pub blocks: u32,
@@ -88,9 +88,9 @@ pub enum Way {
 }
 
 impl OnChip {
-    /// The kernel for results that overwrite their items, which computes the same bits. Copies would have to wait there for what threads
-    /// have read of the memory of the device, by a fence that takes more time than copies save (4,096 bf16 3,669 in place of 4,190
-    /// GB/s, H200, 2026-11-21).
+    /// The kernel for results that overwrite their items, which computes the same bits. Copies would have to wait there for
+    /// what threads have read of the memory of the device, by a fence that takes more time than copies save (4,096 bf16 3,669
+    /// in place of 4,190 GB/s, H200, 2026-11-21).
     pub(super) fn in_place(&self) -> Self {
         let mut shape = self.clone();
         if let Home::Pieces(dealing) = &mut shape.home {

@@ -8,9 +8,10 @@ use warpfold_lang::{
     warpgroup_idx, when, when_else,
 };
 
+use super::ahead::fetch_ahead;
 use super::consume::consume;
 use super::maps::Lying;
-use super::produce::{fetch_ahead, produce};
+use super::produce::produce;
 use super::rings::Rings;
 use super::source::{Factor, Source, Walk};
 use super::store::Results;

@@ -1,5 +1,6 @@
 //! Products by warpgroups, from tiles that bulk copies bring (sm_90a).
 
+mod ahead;
 mod consume;
 mod exchange;
 mod kernel;

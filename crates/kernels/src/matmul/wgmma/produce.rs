@@ -58,33 +58,3 @@ fn copy<T: Multiplicand>(block: &Block<'_, T>, (ring, at): (Pipeline, Cursor), [
         });
     });
 }
-
-/// Bytes of a factor that a block asks the second-level cache for before it may look at memory, and where two blocks share what they
-/// ask for: more does not come in time, and loads stand behind it.
-const AHEAD: [u32; 2] = [96 << 10, 32 << 10];
-
-/// Asks for the first stages of a factor that passes by once, while launches before this one end: otherwise nothing of it is under way
-/// from then until 0.8 us behind their end. 16 x 8192 x 8192 takes 31.6 us so and 33.0 without, 64 rows 33.2 and 34.5, 128 rows
-/// 34.8 and 35.5 (H200, 2026-11-21).
-pub(super) fn fetch_ahead<T: Multiplicand>(block: &Block<'_, T>) {
-    let configuration = block.configuration;
-    let (tile, [once_a, once_b]) = (configuration.tile, configuration.read_once);
-    let lines = if once_a { configuration.rows } else { tile.columns / tile.cluster };
-    let panels = AHEAD[usize::from(tile.cluster > 1)] / (lines * block.depth * T::BYTES);
-    if panels == 0 || !(once_a || once_b) {
-        return;
-    }
-    when(thread_idx().x.eq(32), || {
-        let work = block.first_work();
-        let (factor, first, lines) = if once_a {
-            (&block.a, work.row, configuration.rows)
-        } else {
-            (&block.b, work.column + block.my_columns(), lines)
-        };
-        let line = factor.line(first);
-        for panel in 0..panels {
-            let place = factor.lines_from(factor.first_panel(), Val::constant(0), lines);
-            factor.copy(place, line, work.begin + panel * block.depth, &work, Goal::Cache);
-        }
-    });
-}

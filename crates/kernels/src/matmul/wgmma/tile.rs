@@ -24,8 +24,8 @@ pub struct WgmmaTile {
     pub panels: u32,
     /// Blocks of a cluster that share a tile, each with a part of its sums: 1 or 2, and 1 where they share columns of `b`.
     pub split: u32,
-    /// Whether a block takes one tile alone, which it knows before launches before its own have ended, and whose result leaves through
-    /// the stages of the left factor.
+    /// Whether a block takes one tile alone, which it knows before launches before its own have ended, and whose result leaves
+    /// through the stages of the left factor.
     pub once: bool,
 }
 
@@ -74,8 +74,8 @@ impl WgmmaTile {
     /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them. At 128 x 8192 x 8192 39 us, where
     /// [`FLAT`](Self::FLAT) takes 47 (H200, 2026-11-20).
     pub const PAIR: Self = Self { stages: 8, cluster: 2, ..Self::FLAT };
-    /// The same for products that wait for memory, of one tile a block: 34.8 us at 128 x 8192 x 8192 where [`PAIR`](Self::PAIR) takes 36.4
-    /// (H200, 2026-11-21).
+    /// The same for products that wait for memory, of one tile a block: 34.8 us at 128 x 8192 x 8192 where [`PAIR`](Self::PAIR)
+    /// takes 36.4 (H200, 2026-11-21).
     pub const APART: Self = Self { stages: 5, rows_stages: Some(4), panels: 2, once: true, ..Self::PAIR };
     /// And for fewer columns: 32.3 us at 128 x 4096 x 14336, where two blocks that share the sums of 128 x 64 took 34.2.
     pub const APART_NARROW: Self = Self { columns: 64, stages: 8, rows_stages: Some(6), ..Self::APART };
@@ -131,10 +131,10 @@ impl WgmmaTile {
         few.into_iter().chain(wave).collect()
     }
 
-    /// For up to 128 rows: of so many columns each multiprocessor has one tile, or a few of them. 128 x 28672 x 8192 takes 115 us by 224
-    /// columns in two stages of two panels, 116 in five of one, and 129 by [`ALONE`](Self::ALONE) in its two waves; 64 rows 109 by
-    /// 112 columns, 111 by 224 and 118 by [`DEEP`](Self::DEEP); 128 x 14336 x 4096 32.1 by 112, 64 rows 29.3 (H200, 2026-11-21).
-    /// Its columns are a multiple of `step`, a power of two from 16 on.
+    /// For up to 128 rows: of so many columns each multiprocessor has one tile, or a few of them. 128 x 28672 x 8192 takes 115
+    /// us by 224 columns in two stages of two panels, 116 in five of one, and 129 by [`ALONE`](Self::ALONE) in its two waves;
+    /// 64 rows 109 by 112 columns, 111 by 224 and 118 by [`DEEP`](Self::DEEP); 128 x 14336 x 4096 32.1 by 112, 64 rows 29.3
+    /// (H200, 2026-11-21). Its columns are a multiple of `step`, a power of two from 16 on.
     #[must_use]
     pub fn wave(rows: u64, columns: u64, num_sms: u64, step: u32) -> Self {
         let (consumers, most) = if rows <= 64 { (1, 128) } else { (2, 256) };
