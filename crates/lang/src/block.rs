@@ -202,9 +202,10 @@ pub fn nanosleep(nanoseconds: impl Operand<u32>) {
 /// A kernel that waits is launched as a *programmatic dependent launch*, and whoever launches it need not know of it: its blocks begin
 /// while those of the launch before still end, which hides what launches cost one another. So the wait must be passed by **every
 /// thread**, and **before it accesses global memory** in any way: loads and stores, atomics, tickets and counters of a workspace,
-/// prefetches, bulk copies. Then order is transitive: a launch has not ended before all its threads have waited for the one
+/// bulk copies. Then order is transitive: a launch has not ended before all its threads have waited for the one
 /// before it, and so whoever waits for it has waited for all. What may come before: reading parameters and special registers,
-/// preparing shared memory and mbarriers, prefetching the descriptor of a tensor map that is a parameter, barriers.
+/// preparing shared memory and mbarriers, barriers, and prefetches, of tensor maps that are parameters as of global memory: what
+/// they bring to the cache is what a later load finds there, whoever writes to it in between.
 /// A wait inside a branch or a loop, or behind an access of global memory or a thread's end, is an
 /// [error](crate::ErrorKind::Misuse).
 ///

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use warpfold_lang::{
     Arch, Cache, Error, ErrorKind, F8E4M3, F16x2, Global, Kernel, Lanes, NamedBarrier, Order, Params, Scope, Slot,
-    Swizzle, Target, Val, block_dim, dynamic_shared, exit, kernel, lane_id, launch_dependents, print, range, shared,
-    shared_named, shfl_down, target, thread_idx, tiles, var, wait_for_dependencies, warp_id, when,
+    Swizzle, Target, TensorMap, Val, block_dim, dynamic_shared, exit, kernel, lane_id, launch_dependents, print, range,
+    shared, shared_named, shfl_down, target, thread_idx, tiles, var, wait_for_dependencies, warp_id, when,
 };
 use warpfold_ptx::{Opcode, ScalarType};
 
@@ -308,13 +308,9 @@ fn a_kernel_waits_for_the_launches_before_it_where_they_overlap_and_says_so() {
 
 #[test]
 fn a_wait_that_some_threads_or_accesses_come_before_is_an_error() {
-    let late: [fn(Global<u32>, Val<u32>); 4] = [
+    let late: [fn(Global<u32>, Val<u32>); 3] = [
         |data, _| {
             data.set(1);
-            wait_for_dependencies();
-        },
-        |data, _| {
-            data.prefetch();
             wait_for_dependencies();
         },
         |_, x| when(x.gt(3), wait_for_dependencies),
@@ -329,6 +325,20 @@ fn a_wait_that_some_threads_or_accesses_come_before_is_an_error() {
             assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
         }
     }
+}
+
+#[test]
+fn prefetches_may_come_before_a_wait() {
+    let early = kernel("early", |data: Global<u32>, map: TensorMap<u32>| {
+        data.prefetch();
+        when(thread_idx().x.eq(0), || map.prefetch_box([0_u32, 8]));
+        wait_for_dependencies();
+        data.set(1);
+    });
+    let text = early.build(&SM_90A).unwrap().ptx().to_owned();
+    let parts =
+        ["prefetch.global.L2", "cp.async.bulk.prefetch.tensor.2d.L2.global.tile", "griddepcontrol.wait;", "st.global"];
+    assert!(parts.map(|part| text.find(part).expect(part)).is_sorted(), "{text}");
 }
 
 #[test]

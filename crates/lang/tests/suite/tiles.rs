@@ -166,6 +166,8 @@ fn copied() -> Kernel<(TensorMap<bf16>, TensorMap<bf16>, u32)> {
         let full = barriers(1).at(0);
         when(linear_thread_idx().eq(0), || {
             from.prefetch();
+            from.prefetch_box([Val::constant(64_u32), row]);
+            from.read_once().prefetch_box([0_u32, 64, 0]);
             full.init(1);
             Barriers::publish();
         });
