@@ -7,7 +7,7 @@ use super::source::Goal;
 
 /// Bytes of a factor that a block asks the second-level cache for before it may look at memory, and where two blocks share what
 /// they ask for: more does not come in time, and loads stand behind it.
-const AHEAD: [u32; 2] = [96 << 10, 32 << 10];
+const AHEAD: [u32; 2] = [96 << 10, 48 << 10];
 
 /// Asks for the first stages of a factor that passes by once, while launches before this one end: otherwise nothing of it is under
 /// way from then until 0.8 us behind their end. 16 x 8192 x 8192 takes 31.6 us so and 33.0 without, 64 rows 33.2 and 34.5, 128
