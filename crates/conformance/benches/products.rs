@@ -125,7 +125,8 @@ fn time(device: &Device, ready: &Ready, memories: &mut [Memory], workspace: &mut
     let stream = device.default_stream();
     let mut times = Vec::new();
     for _ in 0..4 {
-        let runs = 12;
+        // So many that the start of the first one does not show.
+        let runs = 60;
         let start = stream.record().expect("an event");
         for i in 0..runs {
             let num = memories.len();
