@@ -140,7 +140,7 @@ fn filters_map(problem: &Problem, tile: WgmmaTile) -> TensorLayout {
     let sight = Sight::of(problem);
     let [rows, columns] = sight.filter();
     let elements = rows * columns;
-    let boxes = [sight.row_bytes() / problem.dtype.bytes() as u32, 1, tile.columns / tile.cluster];
+    let boxes = [sight.row_bytes() / problem.dtype.bytes() as u32, 1, tile.copied_columns()];
     let strides = [sight.filter_pitch(), elements * sight.filter_pitch()];
     TensorLayout::tiled(&[sight.line(), elements, problem.filters], &strides, &boxes, swizzle(sight.row_bytes()))
 }

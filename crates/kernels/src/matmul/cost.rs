@@ -94,7 +94,7 @@ pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
     let loading = blocks
         .min(work.m.div_ceil(tile.rows().into()) * work.n.div_ceil(tile.columns.into()) * work.products * num_parts);
     let moved = bytes as f64 / (BYTES * memory_efficiency(tile, waves)).min(loading as f64 * BYTES_OF_BLOCK);
-    let lines = tile.rows() + tile.columns / tile.cluster;
+    let lines = tile.rows() + tile.copied_columns();
     let copied = waves as f64 * f64::from(lines) * depth * work.dtype.bytes() as f64;
     let moved = if tile.once { moved.max(copied / BYTES_OF_CACHE) } else { moved };
     let added = if tile.split > 1 { EXCHANGE } else { split(work, num_parts) };

@@ -233,7 +233,7 @@ fn maps(plan: &Plan, first: &Problem) -> Option<Maps> {
     let [lying_a, lying_b] = configuration.lying;
     Some(Maps {
         a: factor(&first.a, m, lying_a, configuration.rows),
-        b: factor(&first.b.transposed(), n, lying_b, tile.columns / tile.cluster),
+        b: factor(&first.b.transposed(), n, lying_b, tile.copied_columns()),
         c: configuration
             .copied
             .and(tile.result_panel())

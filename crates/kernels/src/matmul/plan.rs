@@ -12,8 +12,7 @@ use super::fold_parts;
 use super::load::Load;
 use super::mma::{MmaConfiguration, MmaTile};
 use super::possible::{
-    FEW_ROWS, can_turn, factors, few_blocks, has_registers, has_room, has_whole_panels, is_promoted, lying, pieces,
-    pieces_of,
+    FEW_ROWS, can_turn, factors, few_blocks, has_room, is_promoted, lying, pieces, pieces_of, suits_tile,
 };
 use super::problem::{BATCH_RANK, Matrix, Problem, Rows, refused};
 use super::simt::Configuration;
@@ -84,9 +83,8 @@ impl Plan {
         let simt = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).map(Code::Simt);
         let wgmma: Vec<_> = match lying(&problem, limits) {
             Some(lying) => {
-                let fits = |tile: &WgmmaTile| has_registers(*tile, problem.a.dtype) && has_whole_panels(*tile, lying);
-                let tiles = WgmmaTile::ALL.into_iter().filter(fits);
-                tiles.map(Code::Wgmma).chain(few_blocks(&problem, &epilogue, limits)).collect()
+                let tiles = WgmmaTile::ALL.into_iter().filter(|tile| suits_tile(*tile, problem.a.dtype, lying));
+                tiles.map(Code::Wgmma).chain(few_blocks(&problem, &epilogue, lying, limits)).collect()
             }
             None => Vec::new(),
         };
@@ -125,10 +123,7 @@ impl Plan {
         let work = check(&problem, &epilogue, limits)?;
         code.validate().map_err(refused)?;
         let is_possible = match code {
-            Code::Wgmma(tile) => {
-                let has_panels = lying(&problem, limits).is_some_and(|lying| has_whole_panels(tile, lying));
-                has_panels && has_registers(tile, problem.a.dtype)
-            }
+            Code::Wgmma(tile) => lying(&problem, limits).is_some_and(|lying| suits_tile(tile, problem.a.dtype, lying)),
             Code::Turned(tile) => lying(&problem, limits).is_some() && can_turn(tile, &problem, &epilogue),
             Code::Mma(_) => pieces(&problem, limits).is_some(),
             Code::Simt(_) => true,

@@ -51,9 +51,8 @@ pub(super) fn suits_tensor_cores(problem: &Problem) -> bool {
 
 /// What warpgroups do for few rows, or few blocks, beside their other tiles: where the sums are long enough to fill a ring of
 /// stages, and parts of them are one for each block. Each has an order of its own, but for what does not split them.
-pub(super) fn few_blocks(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Vec<Code> {
+pub(super) fn few_blocks(problem: &Problem, epilogue: &Epilogue, lying: [Lying; 2], limits: &Limits) -> Vec<Code> {
     let dtype = problem.a.dtype;
-    let Some(lying) = factors(problem) else { return Vec::new() };
     let step = if lying[1] == Lying::Steps { 16 } else { COLUMNS_SIDE_BY_SIDE };
     let tiles = WgmmaTile::of_few(problem.m, problem.n, limits.num_sms.max(1).into(), step).into_iter();
     // Of many rows the blocks stand all at once, where they gain (256 x 1024 x 4096 takes 9.7 us, by other tiles 13.7).
@@ -61,8 +60,7 @@ pub(super) fn few_blocks(problem: &Problem, epilogue: &Epilogue, limits: &Limits
         let tiles = problem.m.div_ceil(tile.rows().into()) * problem.n.div_ceil(tile.columns.into());
         tiles.saturating_mul(problem.num_products()).saturating_mul(tile.split.into()) <= limits.num_sms.into()
     };
-    let tiles = tiles.filter(|tile| has_registers(*tile, dtype) && has_whole_panels(*tile, lying));
-    let tiles = tiles.filter(|tile| problem.m <= FEW_ROWS || stands(tile));
+    let tiles = tiles.filter(|tile| suits_tile(*tile, dtype, lying) && (problem.m <= FEW_ROWS || stands(tile)));
     let columns = problem.m.next_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 }).max(LEAST_TURNED);
     let turned = [1, 2].map(|split| WgmmaTile::turned(columns.min(MOST_TURNED) as u32, split));
     let turned = turned.into_iter().filter(|tile| columns <= MOST_TURNED && can_turn(*tile, problem, epilogue));
@@ -101,16 +99,18 @@ pub(super) const fn is_eight_bits(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::I8 | Dtype::U8)
 }
 
-/// Whether a tile's columns are whole panels of the right factor, where its columns lie side by side: 64 of halves.
-pub(super) fn has_whole_panels(tile: WgmmaTile, lying: [Lying; 2]) -> bool {
-    lying[1] == Lying::Steps || (tile.columns / tile.cluster).is_multiple_of(COLUMNS_SIDE_BY_SIDE)
+/// Whether factors suit a tile: its columns are whole panels of the right one, where columns lie side by side, and there are
+/// registers for their sums.
+pub(super) fn suits_tile(tile: WgmmaTile, dtype: Dtype, lying: [Lying; 2]) -> bool {
+    let has_panels = lying[1] == Lying::Steps || tile.copied_columns().is_multiple_of(COLUMNS_SIDE_BY_SIDE);
+    has_panels && has_registers(tile, dtype)
 }
 
-/// Columns of a panel that lie side by side.
+/// Columns of halves of a panel that lie side by side.
 const COLUMNS_SIDE_BY_SIDE: u32 = 64;
 
 /// Whether the sums' sums of 8-bit floats leave room for the sums, and are taken often enough.
-pub(super) fn has_registers(tile: WgmmaTile, dtype: Dtype) -> bool {
+fn has_registers(tile: WgmmaTile, dtype: Dtype) -> bool {
     !is_promoted(dtype) || (tile.columns <= 192 && tile.panels == 1)
 }
 

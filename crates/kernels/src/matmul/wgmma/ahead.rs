@@ -15,21 +15,17 @@ const AHEAD: [u32; 2] = [96 << 10, 48 << 10];
 pub(super) fn fetch_ahead<T: Multiplicand>(block: &Block<'_, T>) {
     let configuration = block.configuration;
     let (tile, [once_a, once_b]) = (configuration.tile, configuration.read_once);
-    let lines = if once_a { configuration.rows } else { tile.columns / tile.cluster };
+    let (factor, lines) = match (once_a, once_b) {
+        (true, _) => (&block.a, configuration.rows),
+        (false, true) => (&block.b, tile.copied_columns()),
+        (false, false) => return,
+    };
     let panels = AHEAD[usize::from(tile.cluster > 1)] / (lines * block.depth * T::BYTES);
-    if panels == 0 || !(once_a || once_b) {
-        return;
-    }
     when(thread_idx().x.eq(32), || {
         let work = block.first_work();
-        let (factor, first, lines) = if once_a {
-            (&block.a, work.row, configuration.rows)
-        } else {
-            (&block.b, work.column + block.my_columns(), lines)
-        };
-        let line = factor.line(first);
+        let line = factor.line(if once_a { work.row } else { work.column + block.my_columns() });
+        let place = factor.lines_from(factor.first_panel(), Val::constant(0), lines);
         for panel in 0..panels {
-            let place = factor.lines_from(factor.first_panel(), Val::constant(0), lines);
             factor.copy(place, line, work.begin + panel * block.depth, &work, Goal::Cache);
         }
     });

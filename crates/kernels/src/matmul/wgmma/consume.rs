@@ -85,7 +85,8 @@ impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
 
     /// Starts the products of a stage.
     fn add_products(&self, step: Val<u32>, work: &Work) {
-        let (Block { a, b, .. }, [at_a, at_b]) = (self.block, self.at.stages());
+        let Block { a, b, rings, .. } = self.block;
+        let [(_, at_a), (_, at_b)] = rings.each(self.at);
         let factors = (0..self.block.configuration.tile.panels).map(|panel| {
             let tile_a = a.lines_from(a.panel(at_a, panel), self.first, 64);
             let tile_b = b.panel(at_b, panel);

@@ -1,4 +1,4 @@
-//! The kernel for warpgroups: one thread copies ahead, one or two warpgroups multiply what is there, and blocks take tile
+//! The kernel for warpgroups: a thread for each ring copies ahead, one or two warpgroups multiply what is there, and blocks take tile
 //! after tile. The ladder `hgemm` comes to it step by step. What each role does stands in `produce` and `consume`.
 
 use half::bf16;
@@ -199,8 +199,8 @@ impl<'a, T: Multiplicand> Block<'a, T> {
 
     /// The first of the columns of a tile that this block copies, to all blocks of its cluster.
     pub(super) fn my_columns(&self) -> Val<u32> {
-        let WgmmaTile { columns, cluster, .. } = self.configuration.tile;
-        if cluster > 1 { cluster_block_rank() * (columns / cluster) } else { Val::constant(0) }
+        let tile = self.configuration.tile;
+        if tile.cluster > 1 { cluster_block_rank() * tile.copied_columns() } else { Val::constant(0) }
     }
 
     /// Calls `body` at each stage that a piece of work goes through, with its place along the sums.

@@ -34,9 +34,8 @@ pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: Place) {
 fn copy<T: Multiplicand>(block: &Block<'_, T>, (ring, at): (Pipeline, Cursor), [brings_left, brings_right]: [bool; 2]) {
     let (tile, rows) = (block.configuration.tile, block.configuration.rows);
     // Each block of a cluster copies a part of the right factor to all of them.
-    let (cluster, shared_columns) = (tile.cluster, tile.columns / tile.cluster);
     let mine = block.my_columns();
-    let blocks = (cluster > 1).then_some((1 << cluster) - 1);
+    let blocks = (tile.cluster > 1).then_some((1 << tile.cluster) - 1);
     let lines = if brings_left { rows } else { 0 } + if brings_right { tile.columns } else { 0 };
     let arrival = Arrival { pipeline: ring, at, blocks: None };
     block.each_work(&|work: &Work| {
@@ -50,7 +49,7 @@ fn copy<T: Multiplicand>(block: &Block<'_, T>, (ring, at): (Pipeline, Cursor), [
                     block.a.copy(block.a.panel(at, panel), first_a, step, work, Goal::Stage(arrival));
                 }
                 if brings_right {
-                    let tile_b = block.b.lines_from(block.b.panel(at, panel), mine, shared_columns);
+                    let tile_b = block.b.lines_from(block.b.panel(at, panel), mine, tile.copied_columns());
                     block.b.copy(tile_b, first_b, step, work, Goal::Stage(Arrival { blocks, ..arrival }));
                 }
             }

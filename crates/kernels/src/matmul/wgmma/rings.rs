@@ -80,11 +80,6 @@ impl Rings {
 }
 
 impl Place {
-    /// The stages of each factor.
-    pub(super) fn stages(self) -> [Cursor; 2] {
-        [self.left.unwrap_or(self.right), self.right]
-    }
-
     /// Goes on to the next stages.
     pub(super) fn advance(self) {
         self.left.iter().for_each(|at| at.advance());

@@ -46,31 +46,11 @@ impl WgmmaTile {
     /// takes 714 us, by [`ALONE`](Self::ALONE) 775 (H200, 2026-11-20).
     pub const WIDE: Self = Self { columns: 192, stages: 4, cluster: 1, ..Self::LARGE };
     /// For results of a few thousand rows and columns.
-    pub const MEDIUM: Self = Self {
-        consumers: 2,
-        columns: 128,
-        stages: 5,
-        cluster: 2,
-        band: 8,
-        panels: 1,
-        split: 1,
-        rows_stages: None,
-        once: false,
-    };
+    pub const MEDIUM: Self = Self { columns: 128, stages: 5, ..Self::LARGE };
     /// The same without a neighbour.
     pub const ALONE: Self = Self { cluster: 1, ..Self::MEDIUM };
     /// For few rows, or few tiles.
-    pub const FLAT: Self = Self {
-        consumers: 1,
-        columns: 128,
-        stages: 6,
-        cluster: 1,
-        band: 8,
-        panels: 1,
-        split: 1,
-        rows_stages: None,
-        once: false,
-    };
+    pub const FLAT: Self = Self { consumers: 1, stages: 6, ..Self::ALONE };
     /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them. At 128 x 8192 x 8192 39 us, where
     /// [`FLAT`](Self::FLAT) takes 47 (H200, 2026-11-20).
     pub const PAIR: Self = Self { stages: 8, cluster: 2, ..Self::FLAT };
@@ -80,17 +60,7 @@ impl WgmmaTile {
     /// And for fewer columns: 32.3 us at 128 x 4096 x 14336, where two blocks that share the sums of 128 x 64 took 34.2.
     pub const APART_NARROW: Self = Self { columns: 64, stages: 8, rows_stages: Some(6), ..Self::APART };
     /// For very few tiles.
-    pub const SMALL: Self = Self {
-        consumers: 1,
-        columns: 64,
-        stages: 8,
-        cluster: 1,
-        band: 8,
-        panels: 1,
-        split: 1,
-        rows_stages: None,
-        once: false,
-    };
+    pub const SMALL: Self = Self { columns: 64, stages: 8, ..Self::FLAT };
 
     /// For up to 64 rows, and for few tiles: 34.4 us at 64 x 8192 x 8192.
     pub const DEEP: Self = Self { stages: 6, panels: 2, ..Self::SMALL };
@@ -98,17 +68,7 @@ impl WgmmaTile {
     pub const DEEP_APART: Self = Self { stages: 9, rows_stages: Some(4), once: true, ..Self::DEEP };
 
     /// For the few filters of a convolution.
-    pub const NARROW: Self = Self {
-        consumers: 2,
-        columns: 64,
-        stages: 8,
-        cluster: 1,
-        band: 8,
-        panels: 1,
-        split: 1,
-        rows_stages: None,
-        once: false,
-    };
+    pub const NARROW: Self = Self { columns: 64, stages: 8, ..Self::ALONE };
 
     /// Every one that convolutions take, the largest first. Blocks that share filters wait for each other: on an H200 pairs
     /// took up to 1.25 times as long (49 x 35 x 35 x 128, 384 filters of 3 x 3, 2026-11-20).
@@ -180,6 +140,11 @@ impl WgmmaTile {
     /// Sums that a block receives from the other one that shares its tile: four of each thread for every other group of columns.
     pub(super) const fn received(self) -> u32 {
         (self.split - 1) * (self.columns / 8).div_ceil(2) * 512 * self.consumers
+    }
+
+    /// Columns that a block copies: those that blocks share, each copies a part of.
+    pub(crate) const fn copied_columns(self) -> u32 {
+        self.columns / self.cluster
     }
 
     /// Stages of each factor.
