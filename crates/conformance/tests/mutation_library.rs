@@ -7,7 +7,8 @@ use warpfold::by_name::{self, Options};
 use warpfold::{Device, Dtype, Error, Profile, Queue, Tensor, TensorElement, reductions};
 use warpfold_conformance::mutants::{Mutant, mutants, touch};
 use warpfold_device::Checks;
-use warpfold_kernels::gather;
+use warpfold_kernels::gather::{self, Gather};
+use warpfold_kernels::plan::{Family, Workspace};
 
 /// An operator on a device: its results, as bytes.
 type Operator = fn(&Device) -> Result<Vec<u8>, Error>;
@@ -211,14 +212,16 @@ fn boxes_are_suppressed_only_with_all_that_threads_wait_for() {
 /// Takes rows by index. The tensor's operator, which looks for bad positions on the host, has no launch right before it.
 fn rows_by_index(device: &Device) -> Result<Vec<u8>, Error> {
     let (rows, row_bytes) = (9, 160);
-    let problem = gather::Problem { indices: Dtype::I64, count: 4, rows, row_bytes, row_stride: row_bytes as i64 };
     let (indices, mut bad) = (device.upload(&[3_i64, 0, 8, 3])?, device.upload(&[gather::NO_BAD_POSITION])?);
     let bytes: Vec<u8> = (0..rows * row_bytes).map(|i| (i % 251) as u8).collect();
     let (mut table, mut output) = (device.upload(&bytes)?, device.alloc::<u8>(4 * row_bytes as usize)?);
-    let plan = gather::plan(&problem, table.address(), output.address())?;
     touch(&mut table)?;
-    let (stream, indices) = (device.default_stream(), indices.as_view().bytes());
-    gather::launch(&stream, &plan, indices, table.as_view(), output.as_view_mut(), bad.as_view_mut())?;
+    let (indices_of, row_stride, alignment) = (Dtype::I64, row_bytes as i64, 16);
+    let problem = gather::Problem { indices: indices_of, count: 4, rows, row_bytes, row_stride, alignment };
+    let inputs = [Some(indices.as_view().bytes()), Some(table.as_view())];
+    let outputs = &mut [output.as_view_mut(), bad.as_view_mut().bytes()];
+    let ready = Gather.ready(device, &problem)?;
+    ready.launch(&device.default_stream(), &inputs, outputs, &mut Workspace::new())?;
     Ok(output.download()?)
 }
 

@@ -1,8 +1,9 @@
 //! Non-maximum suppression, on every device at hand, against the one that goes box by box.
 
 use warpfold_device::{Checks, Device, Profile};
-use warpfold_kernels::nms::{GROUP, Operands, Plan, launch, nms};
-use warpfold_kernels::{ErrorKind, Workspace};
+use warpfold_kernels::ErrorKind;
+use warpfold_kernels::nms::{Choice, GROUP, Nms, Problem, nms};
+use warpfold_kernels::plan::{KernelCache, Plan, Planner, Workspace};
 
 fn devices() -> Vec<Device> {
     let devices = Device::all();
@@ -23,9 +24,15 @@ fn words(bytes: &[u8]) -> Vec<i64> {
 /// What stands in the output where no result is.
 const UNTOUCHED: i64 = -1;
 
+fn planned(device: &Device, choice: Choice, threshold: f32) -> Result<Plan, warpfold_kernels::Error> {
+    let (target, kernels) = (device.target(), KernelCache::default());
+    let problem = Problem::new(choice.num_boxes.into(), threshold);
+    Nms.plan_with(&problem, choice, &Planner::new(&target, device.limits(), &kernels))
+}
+
 /// Runs a plan and compares with the reference; gives the indices that are kept.
 #[track_caller]
-fn check_plan(device: &Device, plan: &Plan, boxes: &[[f32; 4]], scores: &[f32], threshold: f32) -> Vec<i64> {
+fn check_plan(device: &Device, plan: &Choice, boxes: &[[f32; 4]], scores: &[f32], threshold: f32) -> Vec<i64> {
     let on_device_boxes = device.upload(&bytes(boxes.as_flattened())).unwrap();
     let on_device_scores = device.upload(&bytes(scores)).unwrap();
     let mut indices = device.upload(&vec![0xff_u8; 8 * boxes.len() + 8]).unwrap();
@@ -33,13 +40,10 @@ fn check_plan(device: &Device, plan: &Plan, boxes: &[[f32; 4]], scores: &[f32], 
     if device.is_virtual() {
         drop(device.take_reports());
     }
-    let operands = Operands {
-        boxes: on_device_boxes.as_view(),
-        scores: on_device_scores.as_view(),
-        indices: indices.as_view_mut(),
-        count: count.as_view_mut(),
-    };
-    launch(&device.default_stream(), plan, threshold, operands, &mut Workspace::new()).unwrap();
+    let inputs = [Some(on_device_boxes.as_view()), Some(on_device_scores.as_view())];
+    let outputs = &mut [indices.as_view_mut(), count.as_view_mut()];
+    let ready = planned(device, *plan, threshold).unwrap().ready(device).unwrap();
+    ready.launch(&device.default_stream(), &inputs, outputs, &mut Workspace::new()).unwrap();
     for launch in if device.is_virtual() { device.take_reports() } else { Vec::new() } {
         let findings: Vec<_> = launch.report.findings.iter().map(ToString::to_string).collect();
         assert!(findings.is_empty(), "{plan}: {}", findings.join("\n"));
@@ -57,7 +61,7 @@ fn check_plan(device: &Device, plan: &Plan, boxes: &[[f32; 4]], scores: &[f32], 
 
 #[track_caller]
 fn check(device: &Device, boxes: &[[f32; 4]], scores: &[f32], threshold: f32) -> Vec<i64> {
-    check_plan(device, &Plan::new(boxes.len() as u64).unwrap(), boxes, scores, threshold)
+    check_plan(device, &Choice::new(boxes.len() as u64).unwrap(), boxes, scores, threshold)
 }
 
 fn random(i: usize) -> f32 {
@@ -96,7 +100,7 @@ fn parts_of_any_size_keep_the_same() {
     for device in &devices() {
         let (boxes, scores) = scene(1000, 60);
         for groups in [1, 2, 3, 15, 16] {
-            let plan = Plan { part: groups * GROUP, ..Plan::new(1000).unwrap() };
+            let plan = Choice { part: groups * GROUP, ..Choice::new(1000).unwrap() };
             check_plan(device, &plan, &boxes, &scores, 0.4);
         }
     }
@@ -165,35 +169,34 @@ fn odd_boxes_follow_the_formula() {
 
 #[test]
 fn many_boxes_come_in_parts() {
-    let plan = Plan::new(16_384).unwrap();
+    let plan = Choice::new(16_384).unwrap();
     assert_eq!(plan.to_string(), "16384 boxes: sorted by counting, then 1 part(s) of up to 16384");
-    let plan = Plan::new(1 << 20).unwrap();
+    let plan = Choice::new(1 << 20).unwrap();
     assert_eq!(plan.to_string(), "1048576 boxes: sorted by counting, then 2048 part(s) of up to 512");
-    assert!(plan.workspace_words() < 12 << 20);
+    let scratch = planned(&Device::virtual_gpu(Profile::H200), plan, 0.5).unwrap().scratch;
+    assert!(scratch.iter().sum::<u64>() < 96 << 20, "{scratch:?}");
     assert_eq!(plan.parts().last(), Some(((1 << 20) - 512, 1 << 20)));
-    let error = Plan::new(1 << 32).unwrap_err();
+    let error = Choice::new(1 << 32).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
 }
 
 #[test]
 fn what_does_not_fit_is_refused() {
     let device = Device::virtual_gpu(Profile::H200);
-    let plan = Plan::new(2).unwrap();
+    let plan = Choice::new(2).unwrap();
     let memory = device.alloc_zeroed::<u8>(64).unwrap();
     let (mut indices, mut count) = (device.alloc::<u8>(24).unwrap(), device.alloc::<u8>(8).unwrap());
-    let mut attempt = |plan: &Plan, boxes: usize, indices_from: usize| {
-        let operands = Operands {
-            boxes: memory.view(..boxes).unwrap(),
-            scores: memory.view(..8).unwrap(),
-            indices: indices.view_mut(indices_from..).unwrap(),
-            count: count.as_view_mut(),
-        };
-        let done = launch(&device.default_stream(), plan, 0.5, operands, &mut Workspace::new());
+    let mut attempt = |plan: &Choice, boxes: usize, indices_from: usize| {
+        let inputs = [Some(memory.view(..boxes).unwrap()), Some(memory.view(..8).unwrap())];
+        let outputs = &mut [indices.view_mut(indices_from..).unwrap(), count.as_view_mut()];
+        let ready = planned(&device, *plan, 0.5).and_then(|plan| plan.ready(&device));
+        let done =
+            ready.and_then(|ready| ready.launch(&device.default_stream(), &inputs, outputs, &mut Workspace::new()));
         done.map_err(|error| error.to_string())
     };
-    assert_eq!(attempt(&plan, 31, 0).unwrap_err(), "nms: boxes: 31 bytes, 32 are needed");
-    assert_eq!(attempt(&plan, 32, 4).unwrap_err(), "nms: indices: not at a multiple of 8 bytes");
-    let halves = Plan { part: 32, ..plan };
+    assert_eq!(attempt(&plan, 31, 0).unwrap_err(), "nms: boxes needs 32 bytes, not 31");
+    assert_eq!(attempt(&plan, 32, 4).unwrap_err(), "nms: indices does not begin at a multiple of 8 bytes");
+    let halves = Choice { part: 32, ..plan };
     assert_eq!(attempt(&halves, 32, 0).unwrap_err(), "nms: a part has a multiple of 64 boxes, not 32");
     attempt(&plan, 32, 8).unwrap();
     assert_eq!(words(&count.download().unwrap()), [1]);

@@ -1,6 +1,6 @@
 //! Boxes of detections.
 
-use warpfold_kernels::nms::{self, Operands};
+use warpfold_kernels::nms::{Nms, Problem};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
@@ -38,14 +38,9 @@ impl Tensor {
         let (boxes, scores) = (self.contiguous()?, scores.contiguous()?);
         let mut indices = Allocated::new(self.queue(), Dtype::I64, &[num_boxes])?;
         let mut count = Allocated::new(self.queue(), Dtype::I64, &[1])?;
-        let operands = Operands {
-            boxes: boxes.view()?,
-            scores: scores.view()?,
-            indices: indices.buffer.as_view_mut(),
-            count: count.buffer.as_view_mut(),
-        };
-        let plan = nms::Plan::new(num_boxes as u64)?;
-        nms::launch(self.queue().stream(), &plan, threshold, operands, &mut self.queue().workspace())?;
+        let problem = Problem::new(num_boxes as u64, threshold);
+        let outputs = &mut [indices.buffer.as_view_mut(), count.buffer.as_view_mut()];
+        self.queue().run(&Nms, problem, &[Some(boxes.view()?), Some(scores.view()?)], outputs)?;
         let kept = count.finish().to_vec::<i64>()?[0] as usize;
         indices.finish().slice(0, ..kept)
     }

@@ -1,8 +1,9 @@
 //! Matrix times vector, histograms, and rows by index.
 
-use warpfold_kernels::gather::{self, NO_BAD_POSITION};
+use warpfold_kernels::gather::{self, Gather, NO_BAD_POSITION};
 use warpfold_kernels::gemv::{self, Operands, Product};
 use warpfold_kernels::histogram;
+use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
@@ -94,14 +95,13 @@ impl Tensor {
             rows: *rows as u64,
             row_bytes,
             row_stride: row_bytes as i64,
+            alignment: alignment_of([table.address(), output.buffer.address()]),
         };
-        let plan = gather::plan(&problem, table.address(), output.buffer.address())?;
-        let stream = self.queue().stream();
         let mut bad = self.device().upload(&[NO_BAD_POSITION])?;
-        let written = output.buffer.as_view_mut();
-        gather::launch(stream, &plan, indices.view()?, table.view()?, written, bad.as_view_mut())?;
+        let outputs = &mut [output.buffer.as_view_mut(), bad.as_view_mut().bytes()];
+        self.queue().run(&Gather, problem, &[Some(indices.view()?), Some(table.view()?)], outputs)?;
         let mut position = [NO_BAD_POSITION];
-        stream.copy_to_host(&bad, &mut position)?;
+        self.queue().stream().copy_to_host(&bad, &mut position)?;
         match position[0] {
             NO_BAD_POSITION => Ok(output.finish()),
             position => Err(ErrorKind::IndexOutOfRange { position, rows: *rows as u64 }.into()),

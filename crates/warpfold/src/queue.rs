@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use warpfold_device::{Device, Stream};
-use warpfold_kernels::Workspace;
+use warpfold_device::{Device, Stream, View, ViewMut};
+use warpfold_kernels::Error;
+use warpfold_kernels::plan::{Family, PlanCache, PlanCounts, Workspace};
 
 use crate::ready::Plans;
 
@@ -21,13 +22,21 @@ struct Inner {
     stream: Stream,
     workspace: Mutex<Workspace>,
     plans: Plans,
+    cache: PlanCache,
 }
 
 impl Queue {
     /// A queue for a stream. The workspace is allocated when an operator first needs it, and grows to the largest need.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
-        Self { inner: Arc::new(Inner { stream, workspace: Mutex::default(), plans: Plans::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                stream,
+                workspace: Mutex::default(),
+                plans: Plans::default(),
+                cache: PlanCache::default(),
+            }),
+        }
     }
 
     /// The queue of a device's default stream: every tensor's unless it is told another.
@@ -54,6 +63,24 @@ impl Queue {
     #[must_use]
     pub fn device(&self) -> &Device {
         self.inner.stream.device()
+    }
+
+    /// How many problems were planned and how many were known, so far.
+    #[must_use]
+    pub fn plan_counts(&self) -> PlanCounts {
+        self.inner.cache.counts()
+    }
+
+    /// Enqueues what a family computes for a problem, with a plan that is made the first time.
+    pub(crate) fn run<F: Family>(
+        &self,
+        family: &F,
+        problem: F::Problem,
+        inputs: &[Option<View<'_, u8>>],
+        outputs: &mut [ViewMut<'_, u8>],
+    ) -> Result<(), Error> {
+        let ready = self.inner.cache.get(self.device(), family, problem)?;
+        ready.launch(self.stream(), inputs, outputs, &mut self.workspace())
     }
 
     pub(crate) fn plans(&self) -> &Plans {

@@ -1,6 +1,6 @@
 //! How many different elements there are.
 
-use warpfold_kernels::unique::{self, Plan, Problem};
+use warpfold_kernels::unique::{Problem, UniqueTables};
 use warpfold_kernels::{Dtype, Error};
 
 use crate::tensor::Allocated;
@@ -32,10 +32,11 @@ impl Tensor {
         let num_rows: usize = shape.iter().product();
         let problem =
             Problem { dtype: self.dtype(), rows: num_rows as u64, row_len: row_shape.iter().product::<usize>() as u64 };
-        let plan = Plan::new(problem)?;
+        let words = problem.words_per_row()? as usize;
         let rows = self.permute(&order)?.contiguous()?;
-        let mut tables = Allocated::new(self.queue(), Dtype::U64, &[num_rows, plan.words_a_row() as usize])?;
-        unique::launch(self.queue().stream(), &plan, rows.view()?, tables.buffer.as_view_mut())?;
+        let mut tables = Allocated::new(self.queue(), Dtype::U64, &[num_rows, words])?;
+        let outputs = &mut [tables.buffer.as_view_mut()];
+        self.queue().run(&UniqueTables, problem, &[Some(rows.view()?)], outputs)?;
         tables.finish().count_nonzero(Axes::Of(&[-1]))?.reshape(&shape)
     }
 }

@@ -1,25 +1,34 @@
 //! Rows of a table by index: `output[i] = table[indices[i]]`, one launch, by accesses as wide as rows and addresses allow.
 //!
 //! Indices are of any integer type; negative ones count from the end of the table. A kernel cannot fail, so an index that
-//! names no row gives a row of zero bytes, and the launch keeps the lowest such position: see [`launch`]. Rows are bytes,
+//! names no row gives a row of zero bytes, and the launch keeps the lowest such position: see [`Gather`]. Rows are bytes,
 //! so tables of every element type share their kernels.
 
 mod kernel;
 
 pub(crate) use kernel::BLOCK;
 
-use warpfold_device::{Arguments, LaunchConfig, Stream, View, ViewMut};
+use warpfold_device::LaunchConfig;
 
 pub use kernel::Config;
 
-use crate::kept::Kept;
+use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 /// Blocks that fill a GPU several times over: with fewer, long rows are shared.
 const ENOUGH_BLOCKS: u64 = 1024;
 
-/// What [`launch`] expects in the word for bad positions, and leaves there if every index names a row.
+/// What the word for bad positions holds before a launch, and after it if every index names a row.
 pub const NO_BAD_POSITION: u64 = u64::MAX;
+
+/// The family of gathers. Inputs are indices and table, outputs the rows and one word of 64 bits for
+/// bad positions.
+///
+/// The word holds [`NO_BAD_POSITION`] before the launch. After it, it holds the lowest position in
+/// the indices that names no row, or what it held if that is lower: several launches may share a
+/// word, and the host reads it once they are done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gather;
 
 /// What is gathered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,83 +41,79 @@ pub struct Problem {
     pub rows: u64,
     /// Bytes of a row, side by side.
     pub row_bytes: u64,
-    /// From one row of the table to the next, in bytes; rows of the output lie side by side.
+    /// From one row of the table to the next, in bytes; rows of the output lie side by side. With
+    /// a negative stride the table's address is that of its first row.
     pub row_stride: i64,
+    /// A power of two that the addresses of table and output are multiples of, in bytes.
+    pub alignment: u64,
 }
 
 /// How rows are gathered. A value: it can be printed and compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
     /// The kernel.
     pub config: Config,
     /// The launch; `None` if there are no indices.
     pub launch: Option<LaunchConfig>,
-    problem: Problem,
-    /// Accesses a row that a block takes.
+    /// Accesses of a row that a block takes.
     part: u64,
 }
 
-/// Plans a gathering from a table that begins at one address to an output that begins at another.
-///
-/// # Errors
-/// [`ErrorKind::Unsupported`] if the indices are no integers; [`ErrorKind::TooLarge`].
-pub fn plan(problem: &Problem, table: u64, output: u64) -> Result<Plan, Error> {
-    const LIMIT: u64 = i32::MAX as u64;
-    if !problem.indices.is_integer() {
-        return Err(ErrorKind::Unsupported { op: "gather".to_owned(), dtype: problem.indices }.into());
+impl Problem {
+    /// Chooses access width, threads per row and grid.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] if the indices are no integers; [`ErrorKind::TooLarge`].
+    pub fn choose(&self) -> Result<Choice, Error> {
+        if !self.indices.is_integer() {
+            return Err(ErrorKind::Unsupported { op: "gather".to_owned(), dtype: self.indices }.into());
+        }
+        let together = self.alignment | self.row_bytes | self.row_stride.unsigned_abs();
+        let access = 1 << together.trailing_zeros().min(4);
+        let accesses = self.row_bytes / access;
+        let lanes = accesses.div_ceil(kernel::UNROLL.into()).next_power_of_two().min(kernel::BLOCK.into()) as u32;
+        let config = Config { indices: self.indices, access: access as u32, lanes };
+        let blocks = grid_size(self.count.div_ceil(u64::from(kernel::BLOCK / lanes)))?;
+        let tile = u64::from(lanes * kernel::UNROLL);
+        let wanted = (ENOUGH_BLOCKS / u64::from(blocks.max(1))).clamp(1, accesses.div_ceil(tile).max(1));
+        let part = accesses.div_ceil(tile).div_ceil(wanted).max(1) * tile;
+        // Indices are looked at even where rows have no bytes.
+        let grid = (blocks, accesses.div_ceil(part).max(1) as u32);
+        let launch = (self.count > 0).then(|| LaunchConfig::new(grid, kernel::BLOCK));
+        Ok(Choice { config, launch, part })
     }
-    let together = table | output | problem.row_bytes | problem.row_stride.unsigned_abs();
-    let access = 1 << together.trailing_zeros().min(4);
-    let accesses = problem.row_bytes / access;
-    let lanes = accesses.div_ceil(kernel::UNROLL.into()).next_power_of_two().min(kernel::BLOCK.into()) as u32;
-    let config = Config { indices: problem.indices, access: access as u32, lanes };
-    let blocks = problem.count.div_ceil(u64::from(kernel::BLOCK / lanes));
-    if blocks > LIMIT {
-        return Err(ErrorKind::TooLarge { what: "the grid", size: blocks, limit: LIMIT }.into());
-    }
-    let tile = u64::from(lanes * kernel::UNROLL);
-    let wanted = (ENOUGH_BLOCKS / blocks.max(1)).clamp(1, accesses.div_ceil(tile).max(1));
-    let part = accesses.div_ceil(tile).div_ceil(wanted).max(1) * tile;
-    // Indices are looked at even where rows have no bytes.
-    let grid = (blocks as u32, accesses.div_ceil(part).max(1) as u32);
-    let launch = (problem.count > 0).then(|| LaunchConfig::new(grid, kernel::BLOCK));
-    Ok(Plan { config, launch, problem: *problem, part })
 }
 
-/// The kernel of a plan.
-#[must_use]
-pub fn kernel(plan: &Plan) -> AnyKernel {
-    kernel::kernel_of(&plan.config)
+impl Family for Gather {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        let choice = problem.choose()?;
+        let Problem { indices, count, rows, row_bytes, row_stride, alignment } = *problem;
+        // Rows below the address of the first one are before the view, where nothing counts bytes.
+        let table_bytes = if row_stride < 0 { row_bytes } else { (rows.max(1) - 1) * row_stride as u64 + row_bytes };
+        let mut plan = Plan::new("gather")
+            .input(OperandSpec::new("indices", count * indices.bytes(), indices.bytes()))
+            .input(OperandSpec::new("the table", if rows == 0 { 0 } else { table_bytes }, alignment))
+            .output(OperandSpec::new("the output", count * row_bytes, alignment))
+            .output(OperandSpec::new("the bad position", 8, 8))
+            .choice(format_args!("{choice:?}"));
+        if let Some(launch) = choice.launch {
+            let step = Step::new(planner.kernel(choice.config, kernel::kernel_of), launch)
+                .operands([Operand::Input(0), Operand::Input(1), Operand::Output(0), Operand::Output(1)], 4)
+                .arg(Arg::value(count))
+                .arg(Arg::value(rows))
+                .arg(Arg::value(row_stride))
+                .arg(Arg::value(row_bytes / u64::from(choice.config.access)))
+                .arg(Arg::value(choice.part));
+            plan = plan.step(step);
+        }
+        Ok(plan)
+    }
 }
 
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<AnyKernel> {
     let configs = [(Dtype::I64, 16, 256), (Dtype::I32, 2, 8)];
     configs.map(|(indices, access, lanes)| kernel::kernel_of(&Config { indices, access, lanes })).to_vec()
-}
-
-/// Enqueues the gathering: one launch, or none if there are no indices.
-///
-/// `bad_position` is one word that holds [`NO_BAD_POSITION`] before the launch. Behind it the word holds the lowest
-/// position in `indices` whose index names no row, or what it held if that is lower: several launches may share a word,
-/// and whoever wants the error reads it once they are done.
-///
-/// # Errors
-/// What the device says.
-pub fn launch(
-    stream: &Stream,
-    plan: &Plan,
-    indices: View<'_, u8>,
-    table: View<'_, u8>,
-    output: ViewMut<'_, u8>,
-    bad_position: ViewMut<'_, u64>,
-) -> Result<(), Error> {
-    static KERNELS: Kept<Config> = Kept::new();
-    let Some(config) = plan.launch else { return Ok(()) };
-    let function = KERNELS.prepare(stream.device(), plan.config, kernel::kernel_of)?;
-    let Problem { count, rows, row_bytes, row_stride, .. } = plan.problem;
-    let arguments = Arguments::new().input(indices).input(table).output(output).output(bad_position);
-    let arguments = arguments.value(count).value(rows).value(row_stride);
-    let arguments = arguments.value(row_bytes / u64::from(plan.config.access)).value(plan.part);
-    Ok(stream.launch_raw(&function, config, &arguments)?)
 }

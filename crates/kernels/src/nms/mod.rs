@@ -3,28 +3,28 @@
 //! Contract: `N` boxes `x1, y1, x2, y2` and `N` scores, all `f32`, any `N`. Boxes are taken in descending order of their
 //! scores; of equal scores (0 and -0 among them) the lower index comes first, and NaN comes last. A box is kept unless a
 //! kept one before it overlaps it by more than the threshold. The results are the indices of the kept boxes in that
-//! order, as `i64`, and their number; elements of the output behind them stay as they are.
+//! order, as `i64`, and their number; elements of the output after them stay as they are.
 //!
 //! The overlap of two boxes counts pixels, so that a box from 3 to 3 is one wide:
 //! `area(b) = (b.x2 - b.x1 + 1) * (b.y2 - b.y1 + 1)`, `w = max(min(a.x2, b.x2) - max(a.x1, b.x1) + 1, 0)`, `h` likewise,
 //! `overlap = w * h / (area(a) + area(b) - w * h)`. Every operation rounds to the nearest `f32`, in this order, on every
 //! device. A comparison with NaN is false: such a pair does not suppress; minimum and maximum pass over NaN.
 //!
-//! Start with [`Plan::new`] and [`launch()`]. Three kernels: [`rank`] finds the place of each box by counting those before
+//! Start with [`Nms`]. Three kernels: [`rank`] finds the place of each box by counting those before
 //! it, and sorts the boxes; [`overlaps`] leaves a bit for each pair of the sorted boxes; [`sweep`] walks over the boxes
 //! in one block, 64 at a time. The bits of some thousand boxes are at hand at a time, so that any number of boxes goes.
 //! Counting is quadratic, and still little beside the bits: a comparison a pair, against some twenty operations.
 
-mod launch;
+mod choice;
+mod family;
 mod overlaps;
-mod plan;
 mod rank;
 mod reference;
 mod sweep;
 
-pub use launch::{Operands, launch};
+pub use choice::Choice;
+pub use family::{Nms, Problem};
 pub use overlaps::{Overlaps, overlaps};
-pub use plan::Plan;
 pub use rank::{Rank, rank};
 pub use reference::nms;
 pub use sweep::{Sweep, sweep};

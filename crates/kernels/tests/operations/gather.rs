@@ -1,7 +1,8 @@
 //! Rows by index.
 
 use warpfold_device::Counters;
-use warpfold_kernels::gather::{NO_BAD_POSITION, Plan, Problem, launch, plan};
+use warpfold_kernels::gather::{Choice, Gather, NO_BAD_POSITION, Problem};
+use warpfold_kernels::plan::{Family, Workspace, alignment_of};
 use warpfold_kernels::{Dtype, ErrorKind};
 
 use crate::bench::Bench;
@@ -24,7 +25,7 @@ struct Case {
 
 impl Case {
     #[track_caller]
-    fn check(&self, bench: &Bench) -> (Plan, Counters) {
+    fn check(&self, bench: &Bench) -> (Choice, Counters) {
         let memory = table(self.gaps[0] + self.rows as usize * self.row_stride.unsigned_abs() as usize + 64);
         let first = if self.row_stride < 0 { (self.rows - 1) as i64 * -self.row_stride } else { 0 };
         let first = self.gaps[0] + first as usize;
@@ -48,10 +49,13 @@ impl Case {
         let mut output = device.upload(&vec![0xa5_u8; expected.len()]).unwrap();
         let mut word = device.upload(&[NO_BAD_POSITION]).unwrap();
         let Self { indices, rows, row_bytes, row_stride, .. } = *self;
-        let problem = Problem { indices, count: self.list.len() as u64, rows, row_bytes, row_stride };
         let (from, to) = (from.view(first..).unwrap(), output.view_mut(self.gaps[1]..).unwrap());
-        let plan = plan(&problem, from.address(), to.address()).unwrap();
-        launch(&device.default_stream(), &plan, list.as_view(), from, to, word.as_view_mut()).unwrap();
+        let alignment = alignment_of([from.address(), to.address()]);
+        let problem = Problem { indices, count: self.list.len() as u64, rows, row_bytes, row_stride, alignment };
+        let plan = problem.choose().unwrap();
+        let (inputs, outputs) = ([Some(list.as_view()), Some(from)], &mut [to, word.as_view_mut().bytes()]);
+        let ready = Gather.ready(device, &problem).unwrap();
+        ready.launch(&device.default_stream(), &inputs, outputs, &mut Workspace::new()).unwrap();
         let reports = device.take_reports();
         for report in &reports {
             assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
@@ -125,13 +129,9 @@ fn nothing_is_gathered_from_nothing() {
     case(vec![1, 2], 4, 0).check(&bench);
     case(vec![1, 9], 4, 0).check(&bench);
     case(vec![0, -1], 0, 16).check(&bench);
-    let problem = Problem { indices: Dtype::F32, count: 1, rows: 1, row_bytes: 1, row_stride: 1 };
-    let error = plan_error(&problem);
-    assert_eq!(error, ErrorKind::Unsupported { op: "gather".to_owned(), dtype: Dtype::F32 });
-}
-
-fn plan_error(problem: &Problem) -> ErrorKind {
-    plan(problem, 0, 0).unwrap_err().kind().clone()
+    let problem = Problem { indices: Dtype::F32, count: 1, rows: 1, row_bytes: 1, row_stride: 1, alignment: 16 };
+    let error = problem.choose().unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unsupported { op: "gather".to_owned(), dtype: Dtype::F32 });
 }
 
 #[test]

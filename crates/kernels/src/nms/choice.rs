@@ -7,15 +7,15 @@ use crate::{Error, ErrorKind};
 
 /// What is launched for so many boxes: one launch that sorts them, then two for each part of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Plan {
+pub struct Choice {
     /// All boxes.
     pub num_boxes: u32,
     /// Boxes whose bits are at hand at a time: a multiple of 64. Any such number gives the same results.
     pub part: u32,
 }
 
-/// The most boxes: positions, and one step beyond them, have 32 bits.
-const MAX_BOXES: u64 = 1 << 31;
+/// The most boxes: 65,536 launches, and some seconds of counting on a large GPU.
+const MAX_BOXES: u64 = 1 << 22;
 
 /// Bytes of pairs' bits at a time; 20,000 boxes have all of theirs in them.
 const BITS_BYTES: u64 = 64 << 20;
@@ -23,11 +23,11 @@ const BITS_BYTES: u64 = 64 << 20;
 /// Blocks of a grid in `y`, each for 64 boxes.
 const MAX_GROUPS: u64 = 65_535;
 
-impl Plan {
+impl Choice {
     /// Chooses.
     ///
     /// # Errors
-    /// [`ErrorKind::TooLarge`] for more than 2^31 boxes.
+    /// [`ErrorKind::TooLarge`] for more than 2^22 boxes.
     pub fn new(num_boxes: u64) -> Result<Self, Error> {
         if num_boxes > MAX_BOXES {
             let what = "non-maximum suppression's number of boxes";
@@ -36,7 +36,7 @@ impl Plan {
         let num_groups = num_boxes.div_ceil(u64::from(GROUP));
         let at_a_time = BITS_BYTES / (8 * u64::from(GROUP) * num_groups.max(1));
         let groups = at_a_time.clamp(1, MAX_GROUPS).min(num_groups.max(1));
-        // Both are at most 2^31 and a group.
+        // Both are at most 2^22 and a group.
         Ok(Self { num_boxes: num_boxes as u32, part: groups as u32 * GROUP })
     }
 
@@ -54,20 +54,14 @@ impl Plan {
 
     /// Words of 64 bits of the sorted boxes, their indices, the bits of those that are suppressed, the pairs' bits.
     #[must_use]
-    pub(super) fn places(&self) -> [u64; 4] {
+    pub(super) fn scratch_words(&self) -> [u64; 4] {
         let num_boxes = u64::from(self.num_boxes);
         let num_words = u64::from(self.num_words());
         [2 * num_boxes, num_boxes.div_ceil(2), num_words, u64::from(self.part.min(self.num_boxes)) * num_words]
     }
-
-    /// Words of 64 bits between the launches.
-    #[must_use]
-    pub fn workspace_words(&self) -> u64 {
-        self.places().iter().sum()
-    }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { num_boxes, part } = self;
         write!(f, "{num_boxes} boxes: sorted by counting, then {} part(s) of up to {part}", self.parts().count())

@@ -2,7 +2,11 @@
 
 use warpfold_device::{Buffer, Device, ViewMut};
 
+use super::{Arg, Plan, Step};
 use crate::Error;
+
+/// Tickets and marks of a step.
+pub(super) type Counters<'a> = (Option<ViewMut<'a, u32>>, Option<ViewMut<'a, u64>>);
 
 /// Workspace of one stream: launches that share it must come one after the other. It grows to the largest need and is
 /// then allocated no more. Its counters are zero between launches: each kernel leaves them as it found them.
@@ -43,6 +47,20 @@ impl Workspace {
         }
     }
 
+    /// The tickets and marks that a step asks for.
+    pub(super) fn counters(&mut self, device: &Device, plan: &Plan, step: &Step) -> Result<Counters<'_>, Error> {
+        let asks = |of: fn(&Arg) -> bool| step.args.iter().any(of);
+        let (tickets, marks) = (asks(|arg| matches!(arg, Arg::Tickets)), asks(|arg| matches!(arg, Arg::Marks)));
+        if tickets {
+            self.allocate_tickets(device, plan.tickets)?;
+        }
+        if marks {
+            self.allocate_marks(device, plan.marks)?;
+        }
+        let tickets = self.tickets.as_mut().filter(|_| tickets).map(Buffer::as_view_mut);
+        Ok((tickets, self.marks.as_mut().filter(|_| marks).map(Buffer::as_view_mut)))
+    }
+
     /// At least so many words, of any content, and so many counters, all zero.
     ///
     /// # Errors
@@ -56,11 +74,7 @@ impl Workspace {
         if !is_enough(self.words.as_ref(), device, words) {
             self.words = Some(device.alloc_named("workspace", words.next_power_of_two() as usize)?);
         }
-        if !is_enough(self.tickets.as_ref(), device, tickets) {
-            let mut buffer = device.alloc_named("tickets", tickets.next_power_of_two().max(1024) as usize)?;
-            buffer.fill_bytes(0)?;
-            self.tickets = Some(buffer);
-        }
+        self.allocate_tickets(device, tickets)?;
         let (Some(words_buffer), Some(tickets_buffer)) = (&mut self.words, &mut self.tickets) else {
             unreachable!("both were allocated above");
         };
@@ -73,6 +87,21 @@ impl Workspace {
     /// # Errors
     /// If the device has no memory for them.
     pub fn marks(&mut self, device: &Device, words: u64) -> Result<ViewMut<'_, u64>, Error> {
+        self.allocate_marks(device, words)?;
+        Ok(self.marks.as_mut().expect("they were allocated above").as_view_mut())
+    }
+
+    fn allocate_tickets(&mut self, device: &Device, tickets: u64) -> Result<(), Error> {
+        if !is_enough(self.tickets.as_ref(), device, tickets) {
+            let mut buffer = device.alloc_named("tickets", tickets.next_power_of_two().max(1024) as usize)?;
+            buffer.fill_bytes(0)?;
+            self.tickets = Some(buffer);
+        }
+        Ok(())
+    }
+
+    /// Allocates marks and counts the launch that they are for.
+    fn allocate_marks(&mut self, device: &Device, words: u64) -> Result<(), Error> {
         // Long before 32 bits are used up, and half of them are left to replays that nobody counts.
         if self.marked >= 1 << 31 || !is_enough(self.marks.as_ref(), device, words) {
             let mut buffer = device.alloc_named("marks", words.next_power_of_two().max(1024) as usize)?;
@@ -80,7 +109,7 @@ impl Workspace {
             (self.marks, self.marked) = (Some(buffer), 0);
         }
         self.marked += 1;
-        Ok(self.marks.as_mut().expect("they were allocated above").as_view_mut())
+        Ok(())
     }
 }
 

@@ -1,0 +1,40 @@
+//! The kernels that plans are made of, each built once for its configuration.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+
+use super::Key;
+use super::cache::Lru;
+use crate::AnyKernel;
+
+/// Kernels that are kept at most; the least recently used ones make room.
+const CAPACITY: usize = 4096;
+
+/// Kernels by what they are built for, so that plans of different shapes share them.
+#[derive(Debug)]
+pub struct KernelCache(Mutex<Lru<Key, AnyKernel>>);
+
+impl Default for KernelCache {
+    fn default() -> Self {
+        Self(Mutex::new(Lru::new(CAPACITY)))
+    }
+}
+
+impl KernelCache {
+    /// The kernel of a configuration, made when it is first asked for. The type of the
+    /// configuration belongs to one family, and its value decides on every line of the kernel.
+    pub fn get<C, K>(&self, configuration: C, make: impl FnOnce(&C) -> K) -> AnyKernel
+    where
+        C: Any + Clone + Debug + Eq + Hash + Send + Sync,
+        K: Into<AnyKernel>,
+    {
+        let key = Key::of(configuration.clone());
+        if let Some(kernel) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return kernel;
+        }
+        let kernel = make(&configuration).into();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(key, kernel)
+    }
+}
