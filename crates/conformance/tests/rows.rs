@@ -3,13 +3,13 @@
 
 use half::f16;
 use warpfold_device::{Checks, Counters, Device, LaunchConfig, Profile, Severity};
-use warpfold_kernels::ladder::{LADDERS, RunOptions, ladder, run};
-use warpfold_kernels::norm::ladder::{LayerNorm, two_pass, vec4, welford};
-use warpfold_kernels::norm::rms::{RmsNorm, rms, rms_vec4};
-use warpfold_kernels::row::RowElement;
-use warpfold_kernels::scale::ladder::RowScale;
-use warpfold_kernels::softmax::ladder::{RowSoftmax, block, cluster, online, safe, three_pass, warp};
-use warpfold_kernels::{norm, scale, softmax};
+use warpfold_ladders::ladder::{LADDERS, RunOptions, ladder, run};
+use warpfold_ladders::norm::ladder::{LayerNorm, two_pass, vec4, welford};
+use warpfold_ladders::norm::rms::{RmsNorm, rms, rms_vec4};
+use warpfold_ladders::row::RowElement;
+use warpfold_ladders::scale::ladder::RowScale;
+use warpfold_ladders::softmax::ladder::{RowSoftmax, block, cluster, online, safe, three_pass, warp};
+use warpfold_ladders::{norm, scale, softmax};
 
 /// Around the width of an access, a warp, what a warp or a block holds, for `f32` and halves.
 const LENGTHS: [usize; 22] =
