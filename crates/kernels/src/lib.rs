@@ -29,9 +29,9 @@ pub mod unique;
 mod any_kernel;
 mod dtype;
 mod error;
-mod kept;
 mod list;
 mod ready;
+mod repack;
 
 pub use any_kernel::AnyKernel;
 pub use dtype::Dtype;

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpfold_device::{Arguments, Buffer, Device, View};
+use warpfold_device::{Arguments, Buffer, View};
 use warpfold_kernels::layout::Layout;
-use warpfold_kernels::matmul;
 use warpfold_kernels::reductions::{Options, Reduction};
 use warpfold_kernels::{Dtype, Error, Ready};
 
@@ -81,7 +80,6 @@ fn start(ready: &Ready, queue: &Queue, inputs: Vec<View<'_, u8>>, outputs: Vec<&
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     known: Mutex<HashMap<Key, Arc<Planned>>>,
-    products: Mutex<HashMap<(matmul::Problem, matmul::Epilogue), Arc<matmul::Ready>>>,
 }
 
 impl Plans {
@@ -98,26 +96,5 @@ impl Plans {
         }
         known.insert(key, planned.clone());
         Ok(planned)
-    }
-
-    /// The plan of a product, made if it is not known.
-    pub(crate) fn product(
-        &self,
-        device: &Device,
-        problem: matmul::Problem,
-        epilogue: matmul::Epilogue,
-    ) -> Result<Arc<matmul::Ready>, Error> {
-        let key = (problem, epilogue);
-        if let Some(ready) = self.products.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Ok(ready.clone());
-        }
-        let plan = matmul::Plan::new(key.0.clone(), key.1.clone(), device.limits())?;
-        let ready = Arc::new(matmul::Ready::new(device, plan)?);
-        let mut known = self.products.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KEPT {
-            known.clear();
-        }
-        known.insert(key, ready.clone());
-        Ok(ready)
     }
 }

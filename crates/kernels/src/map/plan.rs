@@ -4,7 +4,7 @@
 
 use warpfold_device::LaunchConfig;
 
-use super::geometry::{Geometry, MAX_INPUTS};
+use super::geometry::{Geometry, MAX_INPUTS, MAX_SCALARS, WORDS};
 use super::overlap::is_injective;
 use super::strips::{self, Strips};
 use super::tiles::{self, Tiles};
@@ -48,6 +48,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Sizes and strides as the kernel takes them.
+    pub(crate) fn words(&self) -> [u64; WORDS] {
+        self.geometry.words([0; MAX_SCALARS])
+    }
+
     /// Bytes of loads that a thread has under way at once, of inputs of these types.
     #[must_use]
     pub fn bytes_in_flight_a_thread(&self, inputs: &[Dtype]) -> u64 {

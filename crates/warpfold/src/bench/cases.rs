@@ -5,11 +5,12 @@ use std::sync::Arc;
 use warpfold_device::Buffer;
 use warpfold_kernels::cross_entropy::cross_entropy;
 use warpfold_kernels::fold::{self, AnyFold, AnyScan, Cumulative, ScanOrder, ScanPlan, SegmentsPlan, scan_of};
-use warpfold_kernels::gemv;
-use warpfold_kernels::histogram;
+use warpfold_kernels::gemv::{self, Gemv};
+use warpfold_kernels::histogram::{self, Histogram};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::map::{self, AnyMap};
 use warpfold_kernels::operations::{Operation, map_of};
+use warpfold_kernels::plan::{Family, Ready, alignment_of};
 use warpfold_kernels::reductions::{self, Reduction};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
 use warpfold_kernels::rowwise::{self, AnyRowWise, Outputs};
@@ -250,21 +251,16 @@ impl Case {
             }
             Work::Gemv => {
                 let vector = filled(queue, self.dtype, self.len)?;
-                let problem = gemv::Problem {
-                    product: gemv::Product::MatrixVector,
-                    dtype: self.dtype,
-                    rows: self.rows,
-                    columns: self.len,
-                    row_stride: self.len as i64,
-                    alignment: gemv::Operands::alignment(&input.as_view(), &vector.as_view()),
-                };
-                let plan = gemv::Plan::new(problem, queue.device().limits())?;
-                Prepared::Gemv { plan, output: alloc(&self.dtype, self.rows)?, matrix: input, vector }
+                let (sizes, strides) = ([self.rows, self.len], [self.len as i64, 1]);
+                let alignment = alignment_of([input.address(), vector.address()]);
+                let problem = gemv::Problem::of_strides(self.dtype, sizes, strides, alignment);
+                let ready = Gemv.ready(queue.device(), &problem.expect("rows lie side by side"))?;
+                Prepared::Ready { ready, output: alloc(&self.dtype, self.rows)?, inputs: vec![input, vector] }
             }
             Work::Histogram { bins } => {
                 let problem = histogram::Problem { dtype: self.dtype, len: self.rows * self.len, bins };
-                let plan = histogram::Plan::new(problem, queue.device().limits())?;
-                Prepared::Histogram { plan, input, output: alloc(&Dtype::I32, bins)? }
+                let ready = Histogram.ready(queue.device(), &problem)?;
+                Prepared::Ready { ready, inputs: vec![input], output: alloc(&Dtype::I32, bins)? }
             }
             Work::CrossEntropy => {
                 let fold = cross_entropy(self.dtype, Dtype::I64, -100)?;
@@ -334,15 +330,9 @@ pub(super) enum Prepared {
         inputs: Vec<Buffer<u8>>,
         output: Buffer<u8>,
     },
-    Gemv {
-        plan: gemv::Plan,
-        matrix: Buffer<u8>,
-        vector: Buffer<u8>,
-        output: Buffer<u8>,
-    },
-    Histogram {
-        plan: histogram::Plan,
-        input: Buffer<u8>,
+    Ready {
+        ready: Ready,
+        inputs: Vec<Buffer<u8>>,
         output: Buffer<u8>,
     },
     Scan {
@@ -382,12 +372,9 @@ impl Prepared {
             Self::Map { map, plan, inputs, output } => {
                 map.launch(stream, plan, inputs.iter().map(Buffer::as_view).collect(), vec![output.as_view_mut()])
             }
-            Self::Gemv { plan, matrix, vector, output } => {
-                let (matrix, vector, result) = (matrix.as_view(), vector.as_view(), output.as_view_mut());
-                gemv::launch(stream, plan, gemv::Operands { matrix, vector, result }, workspace)
-            }
-            Self::Histogram { plan, input, output } => {
-                histogram::launch(stream, plan, input.as_view(), output.as_view_mut())
+            Self::Ready { ready, inputs, output } => {
+                let inputs: Vec<_> = inputs.iter().map(|input| Some(input.as_view())).collect();
+                ready.launch(stream, &inputs, &mut [output.as_view_mut()], workspace)
             }
             Self::Scan { scan, plan, input, output } => {
                 scan.launch(stream, plan, vec![input.as_view()], vec![output.as_view_mut()], workspace)
@@ -411,7 +398,7 @@ impl Prepared {
     pub(super) fn launches(&self) -> u64 {
         match self {
             Self::Rows { plan, .. } if matches!(plan.shape, rowwise::Shape::Long { .. }) => 2,
-            Self::Gemv { plan, .. } if plan.finish().is_some() => 2,
+            Self::Ready { ready, .. } => ready.plan().steps.len() as u64,
             _ => 1,
         }
     }
