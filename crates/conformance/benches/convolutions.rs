@@ -11,7 +11,7 @@ use warpfold_device::{Buffer, Device};
 use warpfold_kernels::Dtype;
 use warpfold_kernels::conv::PROBLEMS;
 use warpfold_kernels::conv::{Algorithm, Choice, Conv, Layout, PatchTile, Problem, Window};
-use warpfold_kernels::matmul::{Epilogue, MmaTile, Singles, Tile, WgmmaTile};
+use warpfold_kernels::matmul::{Epilogue, F32Math, MmaTile, Tile, WgmmaTile};
 use warpfold_kernels::plan::{KernelCache, Planner, Ready, Workspace};
 
 fn main() {
@@ -30,9 +30,9 @@ fn main() {
 
 fn problem(dtype: &str, layout: &str, number: usize) -> Problem {
     let [n, c, h, w, k, r, s, u, v, p, q] = PROBLEMS[number - 1];
-    let (dtype, singles) = match dtype {
-        "tf32" => (Dtype::F32, Singles::Tf32),
-        name => (name.parse().expect("an element type"), Singles::Full),
+    let (dtype, f32_math) = match dtype {
+        "tf32" => (Dtype::F32, F32Math::Tf32),
+        name => (name.parse().expect("an element type"), F32Math::Ieee),
     };
     Problem {
         dtype,
@@ -45,7 +45,7 @@ fn problem(dtype: &str, layout: &str, number: usize) -> Problem {
         filter: [r, s].map(u64::from),
         groups: 1,
         window: Window { stride: [u, v], padding: [p, q], dilation: [1, 1] },
-        singles,
+        f32_math,
         epilogue: Epilogue::new(),
     }
 }

@@ -51,7 +51,7 @@ fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
     }
     let empty = match plan.algorithm {
         Algorithm::Simt(_) | Algorithm::Mma(_) => AnyKernel::from(empty_simt()),
-        Algorithm::Wgmma(_) | Algorithm::Turned(_) => AnyKernel::from(empty_wgmma()),
+        Algorithm::Wgmma(_) | Algorithm::SwapAb(_) => AnyKernel::from(empty_wgmma()),
     };
     let bytes = SIDE * SIDE * dtype.bytes() as usize;
     let (a, b, mut c) = (device.upload(&vec![0_u8; bytes])?, device.upload(&vec![0_u8; bytes])?, device.alloc(bytes)?);

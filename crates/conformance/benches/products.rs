@@ -9,7 +9,7 @@ use std::time::Duration;
 use warpfold_conformance::elements::are_close;
 use warpfold_device::{Buffer, Device};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::matmul::{Algorithm, Choice, Matmul, Matrix, MmaTile, Problem, Singles, Tile, WgmmaTile};
+use warpfold_kernels::matmul::{Algorithm, Choice, F32Math, Matmul, Matrix, MmaTile, Problem, Tile, WgmmaTile};
 use warpfold_kernels::plan::{KernelCache, Planner, Ready, Workspace};
 
 fn main() {
@@ -19,9 +19,9 @@ fn main() {
         return;
     };
     let device = Device::parse(device).expect("the device is there");
-    let (dtype, singles) = match dtype.as_str() {
-        "tf32" => (Dtype::F32, Singles::Tf32),
-        name => (name.parse().expect("an element type"), Singles::Full),
+    let (dtype, f32_math) = match dtype.as_str() {
+        "tf32" => (Dtype::F32, F32Math::Tf32),
+        name => (name.parse().expect("an element type"), F32Math::Ieee),
     };
     for shape in shapes {
         let (shape, is_transposed) = match shape.strip_suffix("nn") {
@@ -30,15 +30,15 @@ fn main() {
         };
         let sizes: Vec<u64> = shape.split('x').map(|size| size.parse().expect("a number")).collect();
         let [m, n, k] = sizes[..] else { panic!("a shape is MxNxK, not {shape}") };
-        time_all(&device, problem(dtype, singles, [m, n, k], is_transposed));
+        time_all(&device, problem(dtype, f32_math, [m, n, k], is_transposed));
     }
 }
 
 /// A problem, mostly with the right matrix transposed, as weights lie.
-fn problem(dtype: Dtype, singles: Singles, [m, n, k]: [u64; 3], is_transposed: bool) -> Problem {
+fn problem(dtype: Dtype, f32_math: F32Math, [m, n, k]: [u64; 3], is_transposed: bool) -> Problem {
     let b = if is_transposed { Matrix::rows(dtype, k).transposed() } else { Matrix::rows(dtype, n) };
     let c = Matrix::rows(if dtype == Dtype::I8 { Dtype::I32 } else { dtype }, n);
-    Problem { b, c, singles, ..Problem::new(dtype, m, n, k) }
+    Problem { b, c, f32_math, ..Problem::new(dtype, m, n, k) }
 }
 
 struct Memory {
@@ -95,7 +95,7 @@ fn time_all(device: &Device, problem: Problem) {
     let shared = WgmmaTile { split: 2, ..WgmmaTile::DEEP };
     let few = [WgmmaTile::DEEP, shared, WgmmaTile::DEEP_APART, WgmmaTile::APART, WgmmaTile::APART_NARROW, wave];
     let columns = problem.m.next_multiple_of(if dtype.bytes() == 1 { 16 } else { 8 }).clamp(16, 32) as u32;
-    let turned = [1, 2].map(|split| Algorithm::Turned(WgmmaTile::turned(columns, split)));
+    let turned = [1, 2].map(|split| Algorithm::SwapAb(WgmmaTile::swap_ab(columns, split)));
     let wgmma = WgmmaTile::ALL.into_iter().chain(few).map(Algorithm::Wgmma).chain(turned);
     for code in wgmma.chain(mma).chain(simt) {
         for parts in [1, 2, 3, 4, 8, 16] {

@@ -36,7 +36,10 @@ fn objection(device: &Device, function: &Function, config: LaunchConfig, argumen
 /// Synchronisations that may go unnoticed, by parts of what is said of them, and why.
 const EQUIVALENT: [([&str; 2], &str); 6] = [
     (["", "fence.mbarrier_init"], "the barrier behind it releases as well"),
-    (["conv_lay_4_c40_40", "number 0:"], "filters alone are laid anew for planes: it stands where images would be"),
+    (
+        ["repack_channels_last_4_c40_40", "number 0:"],
+        "filters alone are laid anew for planes: it stands where images would be",
+    ),
     (["hgemm_tma_store", "number 10:"], ONCE),
     (["hgemm_tma_store", "number 11:"], ONCE),
     (["hgemm_tile_order", "number 10:"], ONCE),
@@ -275,7 +278,7 @@ fn no_wait_arrival_or_fence_of_a_product_by_warpgroups_can_be_taken_away_unnotic
     // Blocks that share a tile: the exchange of their sums, too.
     let shared = [
         (matmul::Algorithm::Wgmma(WgmmaTile { consumers: 2, stages: 2, split: 2, ..WgmmaTile::DEEP }), Dtype::Bf16),
-        (matmul::Algorithm::Turned(WgmmaTile { stages: 2, ..WgmmaTile::turned(24, 2) }), Dtype::Bf16),
+        (matmul::Algorithm::SwapAb(WgmmaTile { stages: 2, ..WgmmaTile::swap_ab(24, 2) }), Dtype::Bf16),
     ];
     let tried: usize =
         shared.into_iter().map(|(code, result)| try_tensor_product(&device, (code, 2), 64, result)).sum();
@@ -320,7 +323,7 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
             filter: [3, 3],
             groups: 1,
             window: conv::Window::default(),
-            singles: matmul::Singles::Tf32,
+            f32_math: matmul::F32Math::Tf32,
             epilogue: Epilogue::new(),
         };
         let (target, kernels) = (device.target(), KernelCache::default());

@@ -29,6 +29,7 @@ pub mod unique;
 mod any_kernel;
 mod dtype;
 mod error;
+mod kernel_name;
 mod list;
 mod ready;
 mod repack;

@@ -1,14 +1,15 @@
 //! Convolution of images.
 
 use warpfold_kernels::conv::{Conv, Layout, Problem, Window};
-use warpfold_kernels::matmul::{Activation, Epilogue, Singles};
+use warpfold_kernels::matmul::{Activation, Epilogue, F32Math};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
 use crate::tensor::Allocated;
 
 impl Tensor {
-    /// The convolution of images `[N, C, H, W]` with filters `[K, C, R, S]`, every pixel and no padding: see [`Conv2d`].
+    /// The convolution of images `[N, C, H, W]` with filters `[K, C, R, S]`, every pixel and no
+    /// padding: see [`Conv2d`].
     ///
     /// # Errors
     /// Those of [`Conv2d::run`].
@@ -17,7 +18,7 @@ impl Tensor {
     }
 }
 
-/// A convolution (in fact a correlation, as in every such library) with what comes behind it, in one launch:
+/// A convolution (in fact a correlation, as in every such library) with an epilogue, in one launch:
 /// `activation(images * filters + bias) + residual`.
 ///
 /// ```
@@ -39,7 +40,7 @@ pub struct Conv2d {
     activation: Option<Activation>,
     residual: Option<Tensor>,
     dtype: Option<Dtype>,
-    singles: Singles,
+    f32_math: F32Math,
 }
 
 impl Conv2d {
@@ -77,7 +78,8 @@ impl Conv2d {
         self
     }
 
-    /// Where the channels lie: with [`Layout::Nhwc`] images are `[N, H, W, C]`, filters `[K, R, S, C]`.
+    /// Where the channels lie: with [`Layout::Nhwc`] images are `[N, H, W, C]`, filters
+    /// `[K, R, S, C]`.
     #[must_use]
     pub const fn layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
@@ -98,34 +100,37 @@ impl Conv2d {
         self
     }
 
-    /// Adds a tensor of the result's shape behind the activation. It needs a bias.
+    /// Adds a tensor of the result's shape after the activation. It needs a bias.
     #[must_use]
     pub fn residual(mut self, residual: &Tensor) -> Self {
         self.residual = Some(residual.clone());
         self
     }
 
-    /// The element type of the result: that of the images unless said. Bias and residual have it as well.
+    /// The element type of the result: that of the images unless said. Bias and residual have it as
+    /// well.
     #[must_use]
     pub const fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = Some(dtype);
         self
     }
 
-    /// Images and filters of `f32` may go to tensor cores without their low 13 bits (tf32), where the device has them and the
-    /// plan finds it worth what it takes to lay them so: with their channels last.
+    /// Images and filters of `f32` may go to tensor cores without their low 13 bits (tf32), where
+    /// the device has them and the plan finds it worth what it takes to lay them so: with their
+    /// channels last.
     #[must_use]
     pub const fn tf32(mut self) -> Self {
-        self.singles = Singles::Tf32;
+        self.f32_math = F32Math::Tf32;
         self
     }
 
     /// Convolves.
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] for tensors that do not fit each other, [`ErrorKind::DtypeMismatch`],
-    /// [`ErrorKind::Unsupported`] unless they are floats of 16 to 64 bits, [`ErrorKind::Operand`] for filters that fit
-    /// nowhere and groups that divide nothing; what the device says.
+    /// [`ErrorKind::ShapeMismatch`] for tensors that do not fit each other,
+    /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`] unless they are floats of 16 to 64
+    /// bits, [`ErrorKind::Operand`] for filters that fit nowhere and groups that divide nothing;
+    /// what the device says.
     pub fn run(&self, images: &Tensor, filters: &Tensor) -> Result<Tensor, Error> {
         let mismatch = |left: &Tensor, right: &Tensor| {
             Error::from(ErrorKind::ShapeMismatch { left: left.shape().to_vec(), right: right.shape().to_vec() })
@@ -159,7 +164,7 @@ impl Conv2d {
             filter: [down as u64, across as u64],
             groups: groups as u64,
             window: self.window,
-            singles: self.singles,
+            f32_math: self.f32_math,
             epilogue: self.epilogue(),
         };
         problem.check()?;

@@ -52,6 +52,6 @@ pub use warpfold_device::{Device, Profile};
 pub use warpfold_kernels::conv::Layout as ImageLayout;
 pub use warpfold_kernels::fold::{Cumulative, Direction, Prefix, ScanOrder};
 pub use warpfold_kernels::layout::Layout;
-pub use warpfold_kernels::matmul::{Activation, Epilogue, Place};
+pub use warpfold_kernels::matmul::{Activation, Epilogue, OutputCoord};
 pub use warpfold_kernels::reductions;
 pub use warpfold_kernels::{Dtype, Error, ErrorKind};

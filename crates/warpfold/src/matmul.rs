@@ -1,15 +1,18 @@
 //! Products of matrices, and of batches of them.
 
-use warpfold_kernels::matmul::{self, Activation, Epilogue, MAX_BATCH_RANK, MAX_INPUTS, Problem, Rows, Singles};
+use warpfold_kernels::matmul::{
+    self, Activation, BatchInvariance, Epilogue, F32Math, MAX_BATCH_RANK, MAX_INPUTS, Problem,
+};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
-use crate::matrices::{ScaleOf, Seen, Shapes, matrix};
+use crate::matrices::{MatrixView, ScaleOf, Shapes, matrix};
 use crate::tensor::Allocated;
 
 impl Tensor {
-    /// `self @ right` as NumPy's `matmul`: the last two axes are matrices, those before them broadcast, and a tensor of one
-    /// axis is a row on the left and a column on the right. Sums of no products are 0.
+    /// `self @ right` as NumPy's `matmul`: the last two axes are matrices, those before them
+    /// broadcast, and a tensor of one axis is a row on the left and a column on the right. Sums of
+    /// no products are 0.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};
@@ -29,8 +32,9 @@ impl Tensor {
     }
 }
 
-/// A product with what comes behind it, in one launch: `activation(alpha A B + beta C + bias) + residual`, with
-/// [scales](Matmul::scale_a) read from the device if there are any, or an [`Epilogue`] of one's own.
+/// A product with an epilogue, in one launch: `activation(alpha A B + beta C + bias) + residual`,
+/// with [scales](Matmul::scale_a) read from the device if there are any, or an [`Epilogue`] of the
+/// caller.
 ///
 /// ```
 /// use warpfold::{Activation, Device, Matmul, Profile, Tensor};
@@ -48,8 +52,8 @@ pub struct Matmul {
     epilogue: Epilogue,
     inputs: Vec<Tensor>,
     dtype: Option<Dtype>,
-    rows: Rows,
-    singles: Singles,
+    batch_invariance: BatchInvariance,
+    f32_math: F32Math,
     standard: Standard,
 }
 
@@ -73,9 +77,10 @@ impl Matmul {
         Self::default()
     }
 
-    /// What the elements of the left matrix are to be multiplied by, `f32` in the device's memory: one number,
-    /// or `[M]` or `[.., M, 1]`, a number for each row (`[.., 1, 1]`: for each product of a batch). Kernels multiply the sums by it, before all else. As it is read when the
-    /// kernel runs, a graph that is played again takes what is there then.
+    /// What the elements of the left matrix are to be multiplied by, `f32` in the device's memory:
+    /// one number, or `[M]` or `[.., M, 1]`, a number for each row (`[.., 1, 1]`: for each product
+    /// of a batch). Kernels multiply the sums by it, before all else. As it is read when the kernel
+    /// runs, a graph that is played again takes what is there then.
     ///
     /// ```
     /// use warpfold::{Device, Dtype, Matmul, Profile, Tensor};
@@ -95,16 +100,16 @@ impl Matmul {
         self
     }
 
-    /// The same of the right matrix: one number, or `[N]` or `[.., 1, N]`, a number for each column. The sums are multiplied by
-    /// it behind the left one's.
+    /// The same of the right matrix: one number, or `[N]` or `[.., 1, N]`, a number for each
+    /// column. The sums are multiplied by it after the left one's.
     #[must_use]
     pub fn scale_b(mut self, scale: &Tensor) -> Self {
         self.standard.scale_b = Some(scale.clone());
         self
     }
 
-    /// What the result is multiplied by behind all else, one `f32` in the device's memory: brings it into the range of eight
-    /// bits.
+    /// What the result is multiplied by after all else, one `f32` in the device's memory: brings it
+    /// into the range of eight bits.
     #[must_use]
     pub fn scale_result(mut self, scale: &Tensor) -> Self {
         self.standard.scale_result = Some(scale.clone());
@@ -139,15 +144,15 @@ impl Matmul {
         self
     }
 
-    /// Adds another tensor behind the activation.
+    /// Adds another tensor after the activation.
     #[must_use]
     pub fn residual(mut self, residual: &Tensor) -> Self {
         self.standard.residual = Some(residual.clone());
         self
     }
 
-    /// Steps of one's own behind those above, with the tensors that they take. Make the epilogue once and use it often: its
-    /// kernels are kept with it.
+    /// Steps of the caller after those above, with the tensors that they take. Make the epilogue
+    /// once and use it often: its kernels are kept with it.
     #[must_use]
     pub fn epilogue(mut self, epilogue: &Epilogue, inputs: &[&Tensor]) -> Self {
         self.epilogue = epilogue.clone();
@@ -155,34 +160,37 @@ impl Matmul {
         self
     }
 
-    /// The element type of the result: that of the matrices unless said, `i32` for integers and `f32` for eight-bit floats.
+    /// The element type of the result: that of the matrices unless said, `i32` for integers and
+    /// `f32` for eight-bit floats.
     #[must_use]
     pub const fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = Some(dtype);
         self
     }
 
-    /// The bits of a row depend on that row and on the right matrix alone: not on how many rows there are beside it.
+    /// The bits of a row depend on that row and on the right matrix alone: not on how many rows
+    /// there are beside it.
     #[must_use]
     pub const fn batch_invariant(mut self) -> Self {
-        self.rows = Rows::Invariant;
+        self.batch_invariance = BatchInvariance::On;
         self
     }
 
-    /// Factors of `f32` may go to tensor cores without their low 13 bits (tf32), where the device has them and the factors lie
-    /// with the sums' dimension side by side: `x @ weights.transpose()`.
+    /// Factors of `f32` may go to tensor cores without their low 13 bits (tf32), where the device
+    /// has them and the factors lie with the sums' dimension side by side:
+    /// `x @ weights.transpose()`.
     #[must_use]
     pub const fn tf32(mut self) -> Self {
-        self.singles = Singles::Tf32;
+        self.f32_math = F32Math::Tf32;
         self
     }
 
     /// The steps, and the tensors that they take, as large as the result.
-    fn steps(&self, shapes: &Shapes) -> Result<(Epilogue, Vec<Seen>), Error> {
+    fn steps(&self, shapes: &Shapes) -> Result<(Epilogue, Vec<MatrixView>), Error> {
         let Standard { scale_a, scale_b, scale_result, alpha, scaled, bias, activation, residual } = &self.standard;
         let whole = |input: &Tensor| {
             let broadcast = input.layout().broadcast(&shapes.result)?;
-            Seen::new(input, shapes.result_as(&broadcast)?, &shapes.batch)
+            MatrixView::new(input, shapes.result_as(&broadcast)?, &shapes.batch)
         };
         if !self.epilogue.steps().is_empty() {
             let tensors = [scale_a, scale_b, scale_result, bias, residual];
@@ -228,10 +236,12 @@ impl Matmul {
     /// Multiplies.
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] for matrices, batches, scales or inputs that do not fit each other, also for tensors without
-    /// axes; [`ErrorKind::DtypeMismatch`]; [`ErrorKind::Unsupported`] for `bool` and wide integers, and for epilogues that
-    /// the type of the sums does not have (scales are for sums of floats), and scales that are not `f32`;
-    /// [`ErrorKind::OptionOutOfRange`] for integers times numbers that are not whole; what the device says.
+    /// [`ErrorKind::ShapeMismatch`] for matrices, batches, scales or inputs that do not fit each
+    /// other, also for tensors without axes; [`ErrorKind::DtypeMismatch`];
+    /// [`ErrorKind::Unsupported`] for `bool` and wide integers, and for epilogues that the type of
+    /// the sums does not have (scales are for sums of floats), and scales that are not `f32`;
+    /// [`ErrorKind::OptionOutOfRange`] for integers times numbers that are not whole; what the
+    /// device says.
     pub fn run(&self, left: &Tensor, right: &Tensor) -> Result<Tensor, Error> {
         let shapes = Shapes::of(left.shape(), right.shape())?;
         let (epilogue, more) = self.steps(&shapes)?;
@@ -240,8 +250,8 @@ impl Matmul {
             Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
             dtype => dtype,
         });
-        let a = Seen::new(left, shapes.left_as(left.layout())?, &shapes.batch)?;
-        let b = Seen::new(right, shapes.right_as(right.layout())?, &shapes.batch)?;
+        let a = MatrixView::new(left, shapes.left_as(left.layout())?, &shapes.batch)?;
+        let b = MatrixView::new(right, shapes.right_as(right.layout())?, &shapes.batch)?;
         let mut output = Allocated::new(left.queue(), dtype, &shapes.result)?;
         let mut batch = [1; MAX_BATCH_RANK];
         for (place, size) in batch.iter_mut().rev().zip(shapes.batch.iter().rev()) {
@@ -256,11 +266,11 @@ impl Matmul {
             b: b.matrix()?,
             c: matrix(dtype, &shapes.result_as(&output.layout)?),
             epilogue,
-            inputs: more.iter().map(Seen::matrix).collect::<Result<_, _>>()?,
-            rows: self.rows,
-            singles: self.singles,
+            inputs: more.iter().map(MatrixView::matrix).collect::<Result<_, _>>()?,
+            batch_invariance: self.batch_invariance,
+            f32_math: self.f32_math,
         };
-        let views = [&a, &b].into_iter().chain(&more).map(|seen| seen.tensor.view_of_all().map(Some));
+        let views = [&a, &b].into_iter().chain(&more).map(|view| view.tensor.view_of_all().map(Some));
         let views = views.collect::<Result<Vec<_>, _>>()?;
         left.queue().run(&matmul::Matmul, problem, &views, &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())

@@ -8,12 +8,12 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 use crate::Tensor;
 
 /// A tensor as a batch of matrices.
-pub(crate) struct Seen {
+pub(crate) struct MatrixView {
     pub(crate) tensor: Tensor,
     pub(crate) layout: Layout,
 }
 
-impl Seen {
+impl MatrixView {
     /// A tensor's layout with the axes of the batch, repeated where they are missing.
     pub(crate) fn new(tensor: &Tensor, layout: Layout, batch: &[usize]) -> Result<Self, Error> {
         let [.., rows, columns] = *layout.shape() else { unreachable!("a matrix has two axes") };
@@ -106,7 +106,7 @@ impl Shapes {
     }
 
     /// A scale as large as the result.
-    pub(crate) fn scale(&self, scale: &Tensor, of: ScaleOf) -> Result<Seen, Error> {
+    pub(crate) fn scale(&self, scale: &Tensor, of: ScaleOf) -> Result<MatrixView, Error> {
         if scale.dtype() != Dtype::F32 {
             return Err(ErrorKind::Unsupported { op: "a scale of matmul".to_owned(), dtype: scale.dtype() }.into());
         }
@@ -128,6 +128,6 @@ impl Shapes {
         };
         let [rows, columns] = [self.m, self.n];
         let layout = layout.broadcast(&[&self.batch[..], &[rows, columns]].concat()).map_err(|_| mismatch())?;
-        Ok(Seen { tensor: scale.clone(), layout })
+        Ok(MatrixView { tensor: scale.clone(), layout })
     }
 }

@@ -24,8 +24,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`] unless they are floats of
-    /// 16 to 64 bits.
+    /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`]
+    /// unless they are floats of 16 to 64 bits.
     pub fn gemv(&self, vector: &Self) -> Result<Self, Error> {
         vector.expect_dtype(self.dtype())?;
         let ([m, k], [len]) = (self.shape(), vector.shape()) else {
@@ -60,12 +60,14 @@ impl Tensor {
         Ok(output.finish())
     }
 
-    /// The rows (positions of the first axis) that `indices` name, negative ones from the end: `[R, …]` and `[n…]` give
-    /// `[n…, …]`. Waits for the device, to say whether every index names a row.
+    /// The rows (positions of the first axis) that `indices` name, negative ones from the end:
+    /// `[R, …]` and `[n…]` give `[n…, …]`. Waits for the device, to say whether every index names a
+    /// row.
     ///
     /// # Errors
-    /// [`ErrorKind::IndexOutOfRange`] with the first position whose index names no row, [`ErrorKind::Unsupported`]
-    /// unless the indices are integers, [`ErrorKind::AxisOutOfRange`] for a table without axes.
+    /// [`ErrorKind::IndexOutOfRange`] with the first position whose index names no row,
+    /// [`ErrorKind::Unsupported`] unless the indices are integers, [`ErrorKind::AxisOutOfRange`]
+    /// for a table without axes.
     pub fn gather(&self, indices: &Self) -> Result<Self, Error> {
         let [rows, row_shape @ ..] = self.shape() else {
             return Err(ErrorKind::AxisOutOfRange { axis: 0, rank: 0 }.into());

@@ -1,6 +1,8 @@
-//! The convolutions that plans were timed with, and that benches and the ladder `conv` measure.
+//! The convolutions that the cost model was fitted to, and that benches and the ladder `conv`
+//! measure.
 
-/// The catalogue's problems: images, channels, height, width, filters, their height and width, strides, padding.
+/// The catalogue's problems: images, channels, height, width, filters, their height and width,
+/// strides, padding.
 pub const PROBLEMS: [[u32; 11]; 7] = [
     [128, 3, 225, 225, 32, 3, 3, 2, 2, 0, 0],
     [49, 128, 35, 35, 384, 3, 3, 2, 2, 0, 0],

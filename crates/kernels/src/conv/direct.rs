@@ -1,4 +1,4 @@
-//! Convolution with a thread an output: for groups of few filters, whose products fill no tile.
+//! Direct convolution, a thread per output: for groups of few filters, whose products fill no tile.
 
 use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, thread_idx, var, wait_for_dependencies, when};
 
@@ -7,7 +7,9 @@ use super::geometry::{Geometry, Order, Tap};
 use super::implicit::{Convolution, IMAGE, TENSORS};
 use crate::Dtype;
 use crate::elements;
-use crate::matmul::{Accumulator, Ending, Finish, MAX_INPUTS, MAX_SCALARS, Outputs, Position, SIZES, STRIDES};
+use crate::matmul::{
+    Accumulator, BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, MAX_INPUTS, MAX_SCALARS, SIZES, STRIDES,
+};
 
 /// Threads of a block.
 pub(super) const BLOCK: u32 = 256;
@@ -19,13 +21,13 @@ pub(super) struct Configuration {
     pub(super) geometry: Geometry,
     /// Filters of a group.
     pub(super) filters: u32,
-    pub(super) ending: Ending,
+    pub(super) epilogue: EpilogueKey,
 }
 
 /// Each thread computes one element of the result: neighbours in memory, so neighbours in a warp.
 pub(super) fn direct<A: Accumulator>(configuration: &Configuration) -> Convolution {
-    let Configuration { dtype, geometry, filters: filters_of_group, ending } = configuration.clone();
-    let name = format!("conv_direct_{dtype}_{}_f{filters_of_group}_{}", geometry.key(), ending.key());
+    let Configuration { dtype, geometry, filters: filters_of_group, epilogue } = configuration.clone();
+    let name = format!("conv_direct_{dtype}_{}_f{filters_of_group}_{}", geometry.key(), epilogue.key());
     let body = move |images: Global<u8>,
                      filters: Global<u8>,
                      sizes: Array<u32, SIZES>,
@@ -67,10 +69,10 @@ pub(super) fn direct<A: Accumulator>(configuration: &Configuration) -> Convoluti
             };
             range(0_u32, geometry.depth(), 1_u32, |l| add(l, geometry.tap(l)));
             // Epilogue
-            let outputs = Outputs { result, inputs, strides: ends, scalars };
+            let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
             let flat = image_idx.cast::<u32>();
-            let position = Position { flat, each: [Val::constant(0), flat, Val::constant(0)] };
-            Finish::<A>::new(&ending, outputs, [m, n], position).inside(&[sum.get()], row, column);
+            let position = BatchCoord { flat, each: [Val::constant(0), flat, Val::constant(0)] };
+            EpilogueWriter::<A>::new(&epilogue, outputs, [m, n], position).store_inside(&[sum.get()], row, column);
         });
     };
     kernel(name, body).required_block(BLOCK)

@@ -1,16 +1,16 @@
-//! From a choice to launches: images and filters are repacked where they have to be, then one launch convolves.
+//! From a choice to steps: a repack where images and filters need one, then the convolution.
 
 use half::{bf16, f16};
 
 use super::choice::{Algorithm, Choice};
 use super::direct::{self, direct};
 use super::implicit::{self, implicit};
+use super::mma::{self, mma};
 use super::patches::{self, patches};
 use super::planes::{self, planes};
 use super::problem::Problem;
-use super::tensor;
-use super::warps::{self, warps};
-use crate::matmul::{size_words, with_ending};
+use super::wgmma;
+use crate::matmul::{size_words, with_epilogue};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error};
 
@@ -27,7 +27,7 @@ enum Kernel {
     Implicit(Dtype, implicit::Configuration),
     Planes(planes::Configuration),
     Patches(patches::Configuration),
-    Mma(warps::Configuration),
+    Mma(mma::Configuration),
 }
 
 fn make(kernel: &Kernel) -> AnyKernel {
@@ -39,9 +39,9 @@ fn make(kernel: &Kernel) -> AnyKernel {
         Kernel::Planes(configuration) => planes(configuration).into(),
         Kernel::Patches(configuration) => patches(configuration).into(),
         Kernel::Mma(configuration) => match configuration.dtype {
-            Dtype::F16 => warps::<f16>(configuration).into(),
-            Dtype::Bf16 => warps::<bf16>(configuration).into(),
-            _ => warps::<f32>(configuration).into(),
+            Dtype::F16 => mma::<f16>(configuration).into(),
+            Dtype::Bf16 => mma::<bf16>(configuration).into(),
+            _ => mma::<f32>(configuration).into(),
         },
     }
 }
@@ -80,17 +80,17 @@ impl Conv {
             step.words(&image).words(&strides(problem))
         };
         let step = match choice.algorithm {
-            Algorithm::Wgmma(tile) => tensor::step(problem, tile, config, [images, filters], planner),
+            Algorithm::Wgmma(tile) => wgmma::step(problem, tile, config, [images, filters], planner),
             Algorithm::Direct => with_strides(step(Kernel::Direct(accumulator, choice.direct()))),
             Algorithm::Implicit(tile) => with_strides(step(Kernel::Implicit(accumulator, choice.implicit(tile)))),
             Algorithm::Patches(tile) => with_strides(step(Kernel::Patches(choice.patches(tile)))),
             Algorithm::Mma(tile) => {
-                let configuration = warps::configuration(problem, tile, choice.ending());
-                step(Kernel::Mma(configuration)).words(&warps::image_words(problem))
+                let configuration = mma::configuration(problem, tile, choice.epilogue_key());
+                step(Kernel::Mma(configuration)).words(&mma::image_words(problem))
             }
-            Algorithm::Planes(tile) => step(Kernel::Planes(choice.planes(tile))).words(&warps::image_words(problem)),
+            Algorithm::Planes(tile) => step(Kernel::Planes(choice.planes(tile))).words(&mma::image_words(problem)),
         };
-        plan.steps.push(with_ending(step, Operand::Output(0), &inputs, &product));
+        plan.steps.push(with_epilogue(step, Operand::Output(0), &inputs, &product));
         plan
     }
 }
@@ -111,8 +111,8 @@ fn operands(problem: &Problem) -> (Plan, Vec<Operand>) {
     (plan, (2..2 + num_inputs).map(Operand::Input).collect())
 }
 
-/// Of the images from group to group and image to image, along channels, rows and columns; of the filters from group to
-/// group and filter to filter.
+/// Of the images from group to group and image to image, along channels, rows and columns; of the
+/// filters from group to group and filter to filter.
 fn strides(problem: &Problem) -> [i64; implicit::TENSORS] {
     let Problem { channels, size: [height, width], filters, groups, .. } = *problem;
     let [c, h, w] = problem.layout.steps(channels, [height, width]);

@@ -1,11 +1,12 @@
-//! Tiles of the matrix that a convolution multiplies its filters with, gathered from the image: nobody makes that matrix.
+//! Implicit im2col: tiles of the matrix that filters are multiplied with, gathered from the image.
+//! The matrix itself is never in memory.
 
 use warpfold_lang::{Global, Val};
 
 use super::geometry::{Geometry, Tap};
 use crate::Dtype;
 use crate::elements;
-use crate::matmul::{Accumulator, Bring, Supply, Unit, Units};
+use crate::matmul::{Accumulator, LoadUnit, TileLoader, Unit, Units};
 
 /// An image at a block's place in the batch, as kernels see it.
 #[derive(Clone, Copy)]
@@ -21,8 +22,8 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// `n` neighbouring channels from a filter's element on, where its corner is there; zeros outside the image, and where
-    /// `more` does not hold.
+    /// `n` neighbouring channels from a filter's element on, where its corner is there; zeros
+    /// outside the image, and where `more` does not hold.
     pub(super) fn get<A: Accumulator>(
         &self,
         corner: [Val<i32>; 2],
@@ -37,7 +38,7 @@ impl Image {
         let inside = more.map_or(inside, |more| inside & more);
         let [of_channel, of_row, of_column] = self.strides;
         let offset = tap.channel.cast::<i32>() * of_channel + row * of_row + column * of_column;
-        // Outside, the first element is loaded in place of none.
+        // Outside, the first element is loaded instead of none.
         let offset = inside.select::<i32>(offset, 0).cast::<i64>() * self.dtype.bytes() as i64;
         let values = elements::load::<A, _>(self.dtype, self.first.at(offset), n, n > 1);
         values.into_iter().map(|value| inside.select::<A>(value, A::ZERO)).collect()
@@ -48,7 +49,8 @@ impl Image {
 pub(super) struct Pixels<A: Accumulator> {
     image: Image,
     units: Units<A>,
-    /// The corner of each unit's pixel. Beyond the last pixel it is the last: what comes of it is not stored.
+    /// The corner of each unit's pixel. Beyond the last pixel it is the last: what comes of it is
+    /// not stored.
     corners: Vec<[Val<i32>; 2]>,
     /// Neighbouring channels of a load.
     width: u32,
@@ -70,12 +72,12 @@ impl<A: Accumulator> Pixels<A> {
     }
 }
 
-impl<A: Accumulator> Supply<A> for Pixels<A> {
+impl<A: Accumulator> TileLoader<A> for Pixels<A> {
     fn units(&self) -> &Units<A> {
         &self.units
     }
 
-    fn tile_at(&self, step: Val<u32>) -> Bring<'_, A> {
+    fn tile_at(&self, step: Val<u32>) -> LoadUnit<'_, A> {
         Box::new(move |index, _| {
             let l = step + self.units.units[index].deep;
             let more = self.has_rest.then(|| l.lt(self.image.geometry.depth()));

@@ -1,4 +1,4 @@
-//! What a kernel knows of a convolution when it is built: then divisions are by constants.
+//! What a kernel knows of a convolution when it is built, so that divisions are by constants.
 
 use warpfold_lang::Val;
 
@@ -71,7 +71,8 @@ impl Geometry {
         }
     }
 
-    /// Where the filter's first element lies for a pixel of the result, `width` of which are a row: may be outside.
+    /// Where the filter's first element lies for a pixel of the result, `width` of which are a row:
+    /// may be outside.
     pub(super) fn corner(&self, pixel: Val<u32>, width: Val<u32>) -> [Val<i32>; 2] {
         let row = pixel / width;
         let place = [row, pixel - row * width];
@@ -79,7 +80,8 @@ impl Geometry {
         [0, 1].map(|i| (place[i] * stride[i]).cast::<i32>() - padding[i] as i32)
     }
 
-    /// The image of a pixel of all results, `of_image` of which are one's, and where the filter's first element lies there.
+    /// The image of a pixel of all results, `of_image` of which are one's, and where the filter's
+    /// first element lies there.
     pub(super) fn corner_in(&self, of_image: Val<u32>, width: Val<u32>, pixel: Val<u32>) -> (Val<u32>, [Val<i32>; 2]) {
         let image = pixel / of_image;
         (image, self.corner(pixel - image * of_image, width))

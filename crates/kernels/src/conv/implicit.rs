@@ -1,4 +1,4 @@
-//! Convolution as a product of matrices of which one is gathered from the images, tile by tile.
+//! Implicit GEMM on CUDA cores: one operand is gathered from the images, tile by tile.
 
 use warpfold_lang::{Array, Global, Kernel, Val, dynamic_shared, kernel, wait_for_dependencies};
 
@@ -6,18 +6,19 @@ use super::gather::{Image, Pixels};
 use super::geometry::{Geometry, Order};
 use crate::Dtype;
 use crate::matmul::{
-    Accumulator, Along, Block, Ending, Finish, Load, Loader, MAX_INPUTS, MAX_SCALARS, Outputs, SIZES, STRIDES, Sums,
-    Supply, Tile, Units,
+    Accumulator, Block, EpilogueKey, EpilogueOperands, EpilogueWriter, Load, MAX_INPUTS, MAX_SCALARS, MatrixLoader,
+    OperandMajor, SIZES, STRIDES, Sums, Tile, TileLoader, Units,
 };
 
-/// Words of the sizes beside those of a product: height and width of the image, width of the result.
+/// Words of the sizes beside those of a product: height and width of the image, width of the
+/// result.
 pub(super) const IMAGE: usize = 3;
-/// Words of the strides: of the images from group to group, image to image, along channels, rows and columns; of the filters
-/// from group to group and filter to filter.
+/// Words of the strides: of the images from group to group, image to image, along channels, rows
+/// and columns; of the filters from group to group and filter to filter.
 pub(super) const TENSORS: usize = 7;
 
-/// What the kernels take: images, filters, sizes of the product and the image, strides, and what their
-/// [end](Outputs) takes.
+/// What the kernels take: images, filters, sizes of the product and the image, strides, and what
+/// their [end](EpilogueOperands) takes.
 pub(super) type Convolution = Kernel<(
     Global<u8>,
     Global<u8>,
@@ -38,18 +39,18 @@ pub(super) struct Configuration {
     pub(super) tile: Tile,
     /// Whether four channels of a pixel are loaded at once, and four elements of a filter.
     pub(super) wide: [bool; 2],
-    pub(super) ending: Ending,
+    pub(super) epilogue: EpilogueKey,
 }
 
 /// Each block computes a tile of one group's result of one image.
 pub(super) fn implicit<A: Accumulator>(configuration: &Configuration) -> Convolution {
-    let Configuration { dtype, geometry, tile, wide: [wide_pixels, wide_filters], ending } = configuration.clone();
+    let Configuration { dtype, geometry, tile, wide: [wide_pixels, wide_filters], epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
     let wide = [wide_pixels, wide_filters].map(|wide| if wide { "w" } else { "" });
     let [rows, columns] = [tile.rows, tile.columns];
-    let key = format!("{dtype}_{}{}_{}_{}", wide[0], wide[1], geometry.key(), ending.key());
+    let key = format!("{dtype}_{}{}_{}_{}", wide[0], wide[1], geometry.key(), epilogue.key());
     let body = move |images: Global<u8>,
                      filters: Global<u8>,
                      sizes: Array<u32, SIZES>,
@@ -79,13 +80,13 @@ pub(super) fn implicit<A: Accumulator>(configuration: &Configuration) -> Convolu
             size: [image.at(0), image.at(1)],
         };
         let width = if wide_pixels { 4 } else { 1 };
-        let along = if geometry.order == Order::ChannelsFirst { Along::Lines } else { Along::Depth };
-        let units = Units::new(along, width, [sides[of_pixels], tile.depth], tile.threads(), tiles[of_pixels]);
+        let major = if geometry.order == Order::ChannelsFirst { OperandMajor::Mn } else { OperandMajor::K };
+        let units = Units::new(major, width, [sides[of_pixels], tile.depth], tile.threads(), tiles[of_pixels]);
         let has_rest = !geometry.depth().is_multiple_of(tile.depth);
         let of_block = [first[of_pixels], lines[of_pixels], row_len];
         let pixels = Pixels::new(image, units, of_block, width, has_rest);
-        let loader = Loader {
-            load: Load { dtype, along: Along::Depth, wide: wide_filters, copied: false },
+        let loader = MatrixLoader {
+            load: Load { dtype, major: OperandMajor::K, wide: wide_filters, copied: false },
             sides: [sides[of_filters], tile.depth],
             threads: tile.threads(),
             first: filters.at(group * strides.at(5) * bytes),
@@ -95,16 +96,16 @@ pub(super) fn implicit<A: Accumulator>(configuration: &Configuration) -> Convolu
             end: has_rest.then(|| Val::constant(geometry.depth())),
         };
         let filters = loader.ready();
-        let supplies: [&dyn Supply<A>; 2] = if of_filters == 0 { [&filters, &pixels] } else { [&pixels, &filters] };
+        let supplies: [&dyn TileLoader<A>; 2] = if of_filters == 0 { [&filters, &pixels] } else { [&pixels, &filters] };
         // Main loop
         let sums = Sums::<A>::new(tile);
         if geometry.depth() > 0 {
             sums.add_products(supplies, [Val::constant(0), Val::constant(geometry.depth())]);
         }
         // Epilogue
-        let outputs = Outputs { result, inputs, strides: ends, scalars };
-        let finish = Finish::<A>::new(&ending, outputs, lines, block.position);
-        sums.finish(&finish, first);
+        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
+        let writer = EpilogueWriter::<A>::new(&epilogue, outputs, lines, block.position);
+        sums.store(&writer, first);
     };
     kernel(format!("conv_implicit_{rows}x{columns}_{key}"), body).required_block(tile.threads())
 }

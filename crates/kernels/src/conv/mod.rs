@@ -1,23 +1,26 @@
-//! Convolution of images with filters: `y[i, f, p, q] = sum over c, r, s of x[i, c, p u - a + r d, q v - b + s e] w[f, c, r, s]`
-//! with strides `u, v`, padding `a, b` (zeros) and dilations `d, e`; each group of filters sees its group of channels.
+//! Convolution of images with filters:
+//! `y[i, f, p, q] = sum over c, r, s of x[i, c, p u - a + r d, q v - b + s e] w[f, c, r, s]` with
+//! strides `u, v`, padding `a, b` (zeros) and dilations `d, e`; each group of filters sees its
+//! group of channels.
 //!
-//! Contract: any sizes, channels before or behind the pixels ([`Layout`]), floats of 16 to 64 bits. Sums are kept in `f32`
-//! (`f64` for `f64`), one chain over the elements of a filter in the order of the plan's kernel, rounded once behind the
-//! [`Epilogue`]. Results repeat bit for bit.
+//! Contract: any sizes, NCHW or NHWC ([`Layout`]), floats of 16 to 64 bits. Sums are kept in `f32`
+//! (`f64` for `f64`), one chain over the elements of a filter in the order of the kernel, rounded
+//! once after the [`Epilogue`]. Results repeat bit for bit.
 //!
 //! Accuracy: that of [`matmul`](crate::matmul) with a depth of channels times the filter's size.
 //!
-//! Start with [`Problem`], [`Conv`] and [`Choice::new`]. A convolution is a product of matrices whose one operand is never
-//! made: filters times pixels. Its kernels, on ordinary cores
-//! - `direct`: a thread an output, for groups of few filters;
-//! - `implicit`: the main loop of `matmul` with a supply that gathers its tiles from the image;
-//! - `planes`: the same of planes with many channels, over one element of the filters after the other;
-//! - `patches`: few channels come to shared memory once for all elements of the filters;
+//! Start with [`Problem`], [`Conv`] and [`Choice::new`]. A convolution is an implicit GEMM of
+//! filters and pixels. On CUDA cores:
+//! - `direct`: a thread per output, for groups of few filters;
+//! - `implicit`: the main loop of `matmul` with a tile loader that gathers from the image;
+//! - `planes`: the same for NCHW with many channels, over one element of the filters after the
+//!   other;
+//! - `patches`: few channels are loaded to shared memory once for all elements of the filters;
 //!
-//! and on tensor cores, for halves and tf32
-//! - `warps`: the kernel for warps, where channels lie last;
-//! - `tensor`: that for warpgroups, for which images and filters are [repacked](crate::repack) first where copies cannot gather them
-//!   as they lie (`sight`).
+//! and on tensor cores, for f16, bf16 and tf32
+//! - `mma`: by `mma.sync`, for NHWC;
+//! - `wgmma`: by WGMMA, fed by TMA in im2col mode; images and filters that it cannot gather are
+//!   [repacked](crate::repack) first (`tensor_core_layout`).
 //!
 //! The ladder `conv` of the crate `warpfold-ladders` shows the way there.
 
@@ -28,13 +31,13 @@ mod family;
 mod gather;
 mod geometry;
 mod implicit;
+mod mma;
 mod patch_tile;
 mod patches;
 mod planes;
 mod problem;
-mod sight;
-mod tensor;
-mod warps;
+mod tensor_core_layout;
+mod wgmma;
 
 pub use catalogue::PROBLEMS;
 pub use choice::{Algorithm, Choice};
@@ -45,7 +48,7 @@ pub use problem::{Layout, Problem, Window};
 
 use warpfold_device::{Device, Profile};
 
-use crate::matmul::{Activation, Epilogue, MmaTile, Singles, Tile, WgmmaTile};
+use crate::matmul::{Activation, Epilogue, F32Math, MmaTile, Tile, WgmmaTile};
 use crate::plan::{KernelCache, Planner};
 use crate::{AnyKernel, Dtype};
 
@@ -63,10 +66,10 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         filter: [3, 3],
         groups,
         window: window(1),
-        singles: Singles::Full,
+        f32_math: F32Math::Ieee,
         epilogue: Epilogue::new().add().activate(Activation::Relu),
     };
-    let tf32 = |problem| Problem { singles: Singles::Tf32, ..problem };
+    let tf32 = |problem| Problem { f32_math: F32Math::Tf32, ..problem };
     let device = Device::virtual_gpu(Profile::H200);
     let (target, limits, kernels) = (device.target(), device.limits(), KernelCache::default());
     let planner = Planner::new(&target, limits, &kernels);

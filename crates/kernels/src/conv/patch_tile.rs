@@ -1,4 +1,5 @@
-//! What a block of the kernel that keeps patches takes of a convolution: its tile, its shared memory, and what that costs.
+//! Tiles of the kernel that keeps patches in shared memory: what a block computes, its shared
+//! memory, and its cost.
 
 use std::fmt;
 
@@ -14,7 +15,8 @@ use crate::matmul::LAUNCH_CLOCKS;
 pub(super) const FILTERS: u32 = 8;
 /// Pixels of a thread, one below the other.
 pub(super) const ROWS: u32 = 8;
-/// Words between rows of filters in shared memory: stores of one behind the other then go to several banks.
+/// Words between rows of filters in shared memory: stores of one after the other then go to several
+/// banks.
 const PAD: u32 = 4;
 
 /// What a block takes of the result: pixels of a rectangle, and filters.
@@ -29,13 +31,15 @@ pub struct PatchTile {
 impl PatchTile {
     /// 16 x 16 pixels and 32 filters.
     pub const SQUARE: Self = Self { lanes_across: 16, warps: [2, 2, 1] };
-    /// The same pixels and 64 filters: 128 x 3 x 230 x 230 `f32` with 64 filters of 7 x 7 and strides of 2 took 764.6 us by it,
-    /// 831.0 us by the one above (H200, driver 580, 2026-11-21; those below as well).
+    /// The same pixels and 64 filters: 128 x 3 x 230 x 230 `f32` with 64 filters of 7 x 7 and
+    /// strides of 2 took 764.6 us by it, 831.0 us by the one above (H200, driver 580, 2026-11-21;
+    /// those below as well).
     pub const DEEP: Self = Self { lanes_across: 16, warps: [4, 2, 1] };
-    /// 16 x 32 pixels, of which a warp has few side by side, for results whose channels lie behind the pixels: 223 x 223 of
-    /// `bf16` with 32 channels took 358.0 us by it, 373.7 us by the first.
+    /// 16 x 32 pixels, of which a warp has few side by side, for results with channels last: 223 x
+    /// 223 of `bf16` with 32 channels took 358.0 us by it, 373.7 us by the first.
     pub const BEHIND: Self = Self { lanes_across: 8, warps: [1, 2, 4] };
-    /// 8 x 64 pixels, for planes whose rows begin anywhere: those of 223 x 223 `f32` took 727.6 us by it, 1,208 us by the first.
+    /// 8 x 64 pixels, for planes whose rows begin anywhere: those of 223 x 223 `f32` took 727.6 us
+    /// by it, 1,208 us by the first.
     pub const WIDE: Self = Self { lanes_across: 32, warps: [4, 1, 2] };
     /// 8 x 224 pixels and 16 filters, for such planes with long rows: 532.7 us.
     pub const ROW: Self = Self { lanes_across: 32, warps: [2, 1, 7] };
@@ -67,7 +71,7 @@ impl PatchTile {
         [self.warps[1] * ROWS, self.warps[2] * self.lanes_across]
     }
 
-    /// Blocks that a multiprocessor has registers for: a thread has 128.
+    /// Blocks that an SM has registers for: a thread has 128.
     pub(super) fn resident(self) -> u32 {
         (512 / self.threads()).max(1)
     }
@@ -142,7 +146,7 @@ pub(super) fn shared_bytes(problem: &Problem, tile: PatchTile) -> u64 {
     4 * (2 * of_patch + of_filters)
 }
 
-/// Blocks that fit a multiprocessor.
+/// Blocks that fit an SM.
 fn fit(problem: &Problem, tile: PatchTile, limits: &Limits) -> u32 {
     let of_memory = u64::from(limits.shared_bytes_per_sm) / (shared_bytes(problem, tile) + 1024);
     tile.resident().min(of_memory as u32).max(1)
@@ -177,10 +181,12 @@ pub(super) fn is_possible(problem: &Problem, tile: PatchTile, limits: &Limits) -
         && shared_bytes(problem, tile) <= limits.shared_bytes_per_block_optin.into()
 }
 
-/// Clocks of a multiply-add, of an element of a patch by way of registers and by a copy, and of a whole sector of the result;
-/// then, where rows begin anywhere, those of the ends of a block's row, parts of sectors each, and of a joint between two warps
-/// in it. Fitted to the times of ten tiles at five problems of three channels in `f32` and `bf16`, most of which they meet
-/// within a tenth (`cargo bench -p warpfold-conformance --bench convolutions`, H200, driver 580, 2026-11-20 and 21).
+/// Clocks of a multiply-add, of an element of a patch by way of registers and by a copy, and of a
+/// whole sector of the result; then, where rows begin anywhere, those of the ends of a block's row,
+/// parts of sectors each, and of a joint between two warps in it. Fitted to the times of ten tiles
+/// at five problems of three channels in `f32` and `bf16`, most of which they meet within a tenth
+/// (`cargo bench -p warpfold-conformance --bench convolutions`, H200, driver 580, 2026-11-20 and
+/// 21).
 const PRODUCT: f64 = 0.01;
 const ELEMENT: f64 = 0.88;
 const COPY: f64 = 0.65;

@@ -1,9 +1,10 @@
-//! Convolution on ordinary cores where channels are few: a block keeps its filters in shared memory, and of tile after tile
-//! of pixels the patch of the image that lies under them.
+//! Convolution on CUDA cores for few channels. A block keeps its filters in shared memory, and for
+//! one tile of pixels after the other the patch of the image under them.
 //!
-//! A thread has eight filters at eight pixels, one below the other: what it reads of a column serves all rows of the filters,
-//! and a filter's element all pixels. Columns lie in shared memory by their place in a stride, so that neighbouring lanes
-//! read neighbouring words. A sum goes over channels, columns, and rows of the filter.
+//! A thread computes eight filters at eight pixels of a column: what it reads of a column serves
+//! all rows of the filters, and a filter's element all pixels. Columns are ordered in shared memory
+//! by their position in a stride, so that neighbouring lanes read neighbouring words. A sum goes
+//! over channels, columns, and rows of the filter.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +18,16 @@ use super::geometry::{Geometry, Order};
 use super::implicit::{Convolution, IMAGE, TENSORS};
 use super::patch_tile::{FILTERS, PatchTile, ROWS, Shape};
 use crate::Dtype;
-use crate::matmul::{Ending, Finish, MAX_INPUTS, MAX_SCALARS, Outputs, Position, SIZES, STRIDES};
+use crate::kernel_name::KernelName;
+use crate::matmul::{
+    BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, MAX_INPUTS, MAX_SCALARS, SIZES, STRIDES,
+};
 
 /// Elements of a patch that a thread brings without a loop.
 const AT_ONCE: u32 = 8;
-/// Elements of a filter that stand in the loop's body, unless a column has more: with all 27 of a filter of 3 x 3, and all copies
-/// of a patch, instructions come too late (194.5 us become 146.7 for 128 x 3 x 225 x 225 `f32`, 32 filters, strides of 2; H200,
-/// driver 580, 2026-11-21).
+/// Elements of a filter that stand in the loop's body, unless a column has more: with all 27 of a
+/// filter of 3 x 3, and all copies of a patch, instructions come too late (194.5 us become 146.7
+/// for 128 x 3 x 225 x 225 `f32`, 32 filters, strides of 2; H200, driver 580, 2026-11-21).
 const UNROLLED: u32 = 9;
 
 /// What decides on the code of the kernel.
@@ -34,7 +38,7 @@ pub(super) struct Configuration {
     pub(super) tile: PatchTile,
     /// Filters in all.
     pub(super) filters: u32,
-    pub(super) ending: Ending,
+    pub(super) epilogue: EpilogueKey,
 }
 
 /// An element as it is added up, or zero where a condition does not hold.
@@ -62,8 +66,8 @@ fn is_copied(dtype: Dtype) -> bool {
     dtype == Dtype::F32
 }
 
-/// All threads bring so many elements, each of which is known by its number: singles by copies in the background, others by way
-/// of registers.
+/// All threads bring some elements, each of which is known by its number: f32 by copies in the
+/// background, others by way of registers.
 fn bring(dtype: Dtype, threads: u32, num: u32, to: Shared<f32>, element: impl Fn(Val<u32>) -> Element) {
     let is_copied = is_copied(dtype);
     let at_once = num.div_ceil(threads).min(AT_ONCE);
@@ -185,18 +189,18 @@ impl Roles {
     }
 
     /// Finishes and stores the sums of the filters at a pixel.
-    fn store(&self, finish: &Finish<'_, f32>, order: Order, sums: &[Var<f32>], pixel: Val<u32>) {
+    fn store(&self, writer: &EpilogueWriter<'_, f32>, order: Order, sums: &[Var<f32>], pixel: Val<u32>) {
         for (group, four) in (0..).zip(sums.chunks_exact(4)) {
             let filter = self.first_filter + self.filter + group * self.apart();
             let values: Vec<_> = four.iter().map(|sum| sum.get()).collect();
             if order == Order::ChannelsLast && self.num_filters.is_multiple_of(4) {
-                self.when_there(filter, || finish.inside(&values, pixel, filter));
+                self.when_there(filter, || writer.store_inside(&values, pixel, filter));
                 continue;
             }
             for (i, value) in (0..).zip(values) {
                 let filter = filter + i;
                 let [row, column] = if order == Order::ChannelsFirst { [filter, pixel] } else { [pixel, filter] };
-                self.when_there(filter, || finish.inside(&[value], row, column));
+                self.when_there(filter, || writer.store_inside(&[value], row, column));
             }
         }
     }
@@ -272,7 +276,7 @@ struct Tiles {
 }
 
 impl Tiles {
-    /// Of so many images, whose results have `pixels` pixels in rows of `width`.
+    /// Of this many images, whose results have `pixels` pixels in rows of `width`.
     fn new(num_images: Val<u32>, pixels: Val<u32>, width: Val<u32>, tile: PatchTile) -> Self {
         let size = [pixels / width, width];
         let pixels = tile.pixels();
@@ -291,13 +295,18 @@ impl Tiles {
 
 /// Each block computes the results of its filters in tile after tile.
 pub(super) fn patches(configuration: &Configuration) -> Convolution {
-    let Configuration { dtype, geometry, tile, filters: num_filters, ending } = configuration.clone();
+    let Configuration { dtype, geometry, tile, filters: num_filters, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
     let PatchTile { lanes_across, warps: [over_filters, down, across] } = tile;
-    let key = format!("{lanes_across}_{over_filters}x{down}x{across}_{dtype}_{}_f{num_filters}", geometry.key());
-    let name = format!("conv_patches_{key}_{}", ending.key());
+    let name = KernelName::new("conv_patches")
+        .part(lanes_across)
+        .part(format_args!("{over_filters}x{down}x{across}"))
+        .part(dtype)
+        .part(geometry.key())
+        .part(format_args!("f{num_filters}"))
+        .part(epilogue.key());
     let body = move |images: Global<u8>,
                      filters: Global<u8>,
                      sizes: Array<u32, SIZES>,
@@ -343,7 +352,7 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
         range(first_block, tiles.end, next, |number| {
             let (image_idx, first) = tiles.place(number);
             let (current, free) = (stage.get(), Val::<u32>::constant(of_patch) - stage.get());
-            // Behind it the patch is there, for all threads, and the one before may be overwritten.
+            // After it the patch is there, for all threads, and the one before may be overwritten.
             if is_copied(dtype) {
                 wait_for_copies(0);
             }
@@ -353,17 +362,17 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
             sums.add_all(current);
             stage.set(free);
             // Epilogue
-            let outputs = Outputs { result, inputs, strides: ends, scalars };
+            let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
             let none = Val::constant(0);
-            let position = Position { flat: image_idx, each: [none, image_idx, none] };
-            let finish = Finish::<f32>::new(&ending, outputs, [m, n], position);
+            let position = BatchCoord { flat: image_idx, each: [none, image_idx, none] };
+            let writer = EpilogueWriter::<f32>::new(&epilogue, outputs, [m, n], position);
             let x = first[1] + roles.column;
             let [height, width] = tiles.size;
             for (j, sums) in (0..ROWS).zip(sums.sums.chunks_exact(FILTERS as usize)) {
                 let y = first[0] + roles.row + j;
-                when(y.lt(height) & x.lt(width), || roles.store(&finish, geometry.order, sums, y * width + x));
+                when(y.lt(height) & x.lt(width), || roles.store(&writer, geometry.order, sums, y * width + x));
             }
         });
     };
-    kernel(name, body).required_block(tile.threads()).min_blocks(tile.resident())
+    kernel(String::from(name), body).required_block(tile.threads()).min_blocks(tile.resident())
 }

@@ -1,19 +1,20 @@
-//! Convolution of planes on ordinary cores: the product of filters and the pixels of all images, over one element of the
+//! Implicit GEMM on CUDA cores for NCHW images with many channels: K goes over one element of the
 //! filters after the other, and over all channels of each.
 //!
-//! So a step of the sums has a single element of the filters, and a thread, which brings channels of one pixel, looks once
-//! where that is and whether it is inside. The filters are laid anew first, those of a channel side by side. Channels are a
-//! multiple of a step's.
+//! A step of K has a single element of the filters, so a thread, which loads channels of one pixel,
+//! computes once where that pixel is and whether it is inside. The filters are repacked first,
+//! those of a channel contiguous. Channels are a multiple of a step's.
 
 use warpfold_device::Limits;
 use warpfold_lang::{Arch, Array, Global, Val, dynamic_shared, kernel, wait_for_dependencies};
 
 use super::geometry::{Geometry, Order};
+use super::mma::{IMAGE, Mma};
 use super::problem::{Layout, Problem};
-use super::warps::{IMAGE, Warps};
+use crate::kernel_name::KernelName;
 use crate::matmul::{
-    self, Along, ArchRates, Block, Bring, Ending, Finish, Load, Loader, MAX_INPUTS, MAX_SCALARS, Matrix, Outputs,
-    SIZES, STRIDES, Sums, Supply, Tile, Units,
+    self, ArchRates, Block, EpilogueKey, EpilogueOperands, EpilogueWriter, Load, LoadUnit, MAX_INPUTS, MAX_SCALARS,
+    Matrix, MatrixLoader, OperandMajor, SIZES, STRIDES, Sums, Tile, TileLoader, Units,
 };
 use crate::repack::{self, ChannelsLast};
 use crate::{Dtype, Error};
@@ -25,10 +26,11 @@ pub(super) struct Configuration {
     pub(super) tile: Tile,
     /// Filters in all.
     pub(super) filters: u32,
-    pub(super) ending: Ending,
+    pub(super) epilogue: EpilogueKey,
 }
 
-/// Whether singles lie so: in planes, in one group, channels in whole steps, and a thread for each pixel of a tile at least.
+/// Whether f32 lie so: in planes, in one group, channels in whole steps, and a thread for each
+/// pixel of a tile at least.
 pub(super) fn is_possible(problem: &Problem, tile: Tile) -> bool {
     let Problem { dtype, layout, images, channels, size: [height, width], filters, groups, window, .. } = *problem;
     let [down, across] = window.padding.map(u64::from);
@@ -41,7 +43,8 @@ pub(super) fn is_possible(problem: &Problem, tile: Tile) -> bool {
         && tile.threads().is_multiple_of(tile.columns)
         // The bytes of an image are counted in 32 bits.
         && channels * height * width < 1 << 30
-        // Where a filter's element lies from the first one, inside the image, is counted in 32 bits.
+        // Where a filter's element lies from the first one, inside the image, is counted in 32
+        // bits.
         && (height + down) * width + width + across < 1 << 31
         && images * problem.num_pixels() < 1 << 31
         && images * channels < 1 << 32
@@ -50,8 +53,8 @@ pub(super) fn is_possible(problem: &Problem, tile: Tile) -> bool {
         && padded(problem) * problem.depth() < 1 << 31
 }
 
-/// The product that the kernel computes: filters times pixels of all images, which columns count image by image, as strides
-/// do not say.
+/// The product that the kernel computes: filters times pixels of all images, which columns count
+/// image by image, as strides do not say.
 pub(super) fn product(problem: &Problem) -> matmul::Problem {
     let Problem { result, images, filters, .. } = *problem;
     let pixels = problem.num_pixels();
@@ -67,12 +70,13 @@ pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<O
     Ok(is_possible(problem, tile).then(|| (clocks + copy_clocks(), tile)))
 }
 
-/// Filters side by side where they are laid anew.
+/// Filters side by side where they are repacked.
 fn padded(problem: &Problem) -> u64 {
     problem.filters.next_multiple_of(4)
 }
 
-/// The launch that lays filters anew: as an image of as many rows as a filter has elements, whose channels are the filters.
+/// The launch that repacks filters: as an image of as many rows as a filter has elements, whose
+/// channels are the filters.
 pub(super) fn repack(problem: &Problem) -> ChannelsLast {
     let (channels, depth) = (problem.channels, problem.depth());
     let elements = depth / channels;
@@ -93,7 +97,8 @@ struct Pixels {
     geometry: Geometry,
     /// Height and width of an image.
     size: [Val<u32>; 2],
-    /// The pixel under the filters' first element, which may be outside, and where its first channel that the thread brings is.
+    /// The pixel under the filters' first element, which may be outside, and where its first
+    /// channel that the thread brings is.
     corner: [Val<u32>; 2],
     from: Global<f32>,
 }
@@ -118,7 +123,7 @@ impl Pixels {
     }
 }
 
-impl Supply<f32> for Pixels {
+impl TileLoader<f32> for Pixels {
     fn units(&self) -> &Units<f32> {
         &self.units
     }
@@ -127,7 +132,7 @@ impl Supply<f32> for Pixels {
         true
     }
 
-    fn tile_at(&self, step: Val<u32>) -> Bring<'_, f32> {
+    fn tile_at(&self, step: Val<u32>) -> LoadUnit<'_, f32> {
         let Geometry { window, .. } = self.geometry;
         // All of a step's channels are of one element of the filters.
         let tap = self.geometry.tap(step);
@@ -146,14 +151,19 @@ impl Supply<f32> for Pixels {
 }
 
 /// Each block computes a tile of filters and pixels.
-pub(super) fn planes(configuration: &Configuration) -> Warps {
-    let Configuration { geometry, tile, filters: num_filters, ending } = configuration.clone();
+pub(super) fn planes(configuration: &Configuration) -> Mma {
+    let Configuration { geometry, tile, filters: num_filters, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
     let geometry = Geometry { order: Order::ChannelsLast, ..geometry };
     let Tile { rows, columns, thread: [down, across], .. } = tile;
-    let key = format!("{rows}x{columns}_{down}x{across}_f{num_filters}_{}_{}", geometry.key(), ending.key());
+    let name = KernelName::new("conv_planes")
+        .part(format_args!("{rows}x{columns}"))
+        .part(format_args!("{down}x{across}"))
+        .part(format_args!("f{num_filters}"))
+        .part(geometry.key())
+        .part(epilogue.key());
     let body = move |images: Global<u8>,
                      filters: Global<u8>,
                      sizes: Array<u32, SIZES>,
@@ -169,12 +179,12 @@ pub(super) fn planes(configuration: &Configuration) -> Warps {
         // Roles
         let block = Block::this(tile, sizes);
         let lines = [sizes.at(0), sizes.at(1)];
-        let units = Units::new(Along::Lines, 1, [tile.columns, tile.depth], tile.threads(), tiles[1]);
+        let units = Units::new(OperandMajor::Mn, 1, [tile.columns, tile.depth], tile.threads(), tiles[1]);
         let images = images.reinterpret::<f32>();
         let pixels = Pixels::new(units, geometry, images, image, [block.column, lines[1]]);
         let padded = num_filters.next_multiple_of(4);
-        let loader = Loader {
-            load: Load { dtype: Dtype::F32, along: Along::Lines, wide: true, copied: true },
+        let loader = MatrixLoader {
+            load: Load { dtype: Dtype::F32, major: OperandMajor::Mn, wide: true, copied: true },
             sides: [tile.rows, tile.depth],
             threads: tile.threads(),
             first: filters,
@@ -188,12 +198,12 @@ pub(super) fn planes(configuration: &Configuration) -> Warps {
         let sums = Sums::<f32>::new(tile);
         sums.add_products([&filters, &pixels], [Val::constant(0), Val::constant(geometry.depth())]);
         // Epilogue
-        let outputs = Outputs { result, inputs, strides: ends, scalars };
-        let finish = Finish::<f32>::new(&ending, outputs, lines, block.position);
+        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
+        let writer = EpilogueWriter::<f32>::new(&epilogue, outputs, lines, block.position);
         let of_image = image.at(3);
         // Between the pixels of two images lie the planes of the other filters.
         let place = |pixel: Val<u32>| pixel / of_image * (of_image * (num_filters - 1)) + pixel;
-        sums.finish_planes(&finish, [block.row, block.column], lines, place);
+        sums.store_planes(&writer, [block.row, block.column], lines, place);
     };
-    kernel(format!("conv_planes_{key}"), body).required_block(tile.threads())
+    kernel(String::from(name), body).required_block(tile.threads())
 }

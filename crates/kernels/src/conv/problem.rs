@@ -1,8 +1,8 @@
-//! A convolution, as far as its plan needs to know it.
+//! A convolution as a value: types, sizes, layout, window, epilogue.
 
 use std::fmt;
 
-use crate::matmul::{Epilogue, Matrix, Problem as Product, Singles};
+use crate::matmul::{Epilogue, F32Math, Matrix, Problem as Product};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Where the channels lie.
@@ -66,8 +66,9 @@ pub struct Problem {
     /// How the filters walk.
     pub window: Window,
     /// How exactly images and filters of `f32` are taken.
-    pub singles: Singles,
-    /// What is done to the sums. Its first input is a bias, a number for each filter; a second one is as large as the result.
+    pub f32_math: F32Math,
+    /// What is done to the sums. Its first input is a bias, a number for each filter; a second one
+    /// is as large as the result.
     pub epilogue: Epilogue,
 }
 
@@ -150,8 +151,8 @@ impl Problem {
         if matches!(self.dtype, Dtype::F64) { Dtype::F64 } else { Dtype::F32 }
     }
 
-    /// Whether 32 bits count what the kernels count in them: the elements of an image and of its result, places beside the
-    /// image, the bytes of a filter.
+    /// Whether 32 bits count what the kernels count in them: the elements of an image and of its
+    /// result, places beside the image, the bytes of a filter.
     fn is_counted(&self) -> bool {
         let Self { dtype, images, channels, size: [h, w], filters, filter: [r, s], groups, .. } = *self;
         let [p, q] = self.result_size();
@@ -165,9 +166,9 @@ impl Problem {
             && fits(&[r, s, channels / groups, dtype.bytes()], u32::MAX.into())
     }
 
-    /// The product of matrices that it is: filters times pixels where the channels lie before the pixels, else pixels times
-    /// filters, so that neighbours in a row of the result lie side by side. `groups` groups, each with its part of the
-    /// filters.
+    /// The product of matrices that it is: filters times pixels where the channels lie before the
+    /// pixels, else pixels times filters, so that neighbours in a row of the result lie side by
+    /// side. `groups` groups, each with its part of the filters.
     pub(super) fn product(&self, groups: u64) -> Product {
         let (pixels, filters, all) = (self.num_pixels(), self.filters / groups.max(1), self.filters);
         let image = (pixels * all) as i64;
@@ -206,7 +207,7 @@ pub(super) fn refused(reason: String) -> Error {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { images, channels, size: [h, w], filters, filter: [r, s], .. } = self;
-        let is_tf32 = self.dtype == Dtype::F32 && self.singles == Singles::Tf32;
+        let is_tf32 = self.dtype == Dtype::F32 && self.f32_math == F32Math::Tf32;
         let dtype = if is_tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
         match self.layout {
             Layout::Nchw => write!(f, "{dtype} [{images}, {channels}, {h}, {w}]")?,

@@ -1,4 +1,4 @@
-//! Which kernels compute a product, and how they are launched.
+//! Which kernel reads the matrix, and how it is launched.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub struct Problem {
 pub enum Algorithm {
     /// Lanes of a warp share rows.
     Rows(Shape),
-    /// A block takes a row, or a part of one, with accesses of so many elements.
+    /// A block takes a row, or a part of one, with accesses of this many elements.
     Split(u32),
     /// Threads go down the columns.
     Columns(Tile),
@@ -64,26 +64,28 @@ pub struct Choice {
 /// The most columns that a thread counts in 32 bits, with room for one step beyond them.
 const MAX_PART: u64 = 1 << 31;
 
-/// Accesses of a lane from which on it takes one row with several of them under way, rather than two rows with one each.
-/// On an H200 (2026-11-20, driver 580, 1 GiB of f32) two rows reached 4,367 GB/s of 1,024 columns and 4,037 of 16,384; one
-/// row with four accesses 4,396 and 4,276, and of 4 columns 3,708 where two rows reach 3,875.
+/// Accesses of a lane from which on it takes one row with several of them in flight, rather than
+/// two rows with one each. On an H200 (2026-11-20, driver 580, 1 GiB of f32) two rows reached 4,367
+/// GB/s of 1,024 columns and 4,037 of 16,384; one row with four accesses 4,396 and 4,276, and of 4
+/// columns 3,708 where two rows reach 3,875.
 const LONG_ROW: u64 = 16;
 
 /// Rows that a thread goes down at least, before others share its columns.
 const ROWS_A_THREAD: u64 = 16;
 
-/// Rows of a part of a column at least: each part leaves a sum for each column, of up to twice an element's bytes.
+/// Rows of a part of a column at least: each part leaves a sum for each column, of up to twice an
+/// element's bytes.
 const ROWS_A_PART: u64 = 64;
 
-/// The most blocks that share a row or a column: the second launch adds so many numbers in a row.
+/// The most blocks that share a row or a column: the second launch adds that many numbers in a row.
 const MAX_PARTS: u64 = 1024;
 
 impl Choice {
     /// Chooses.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] for an element type without kernels, [`ErrorKind::Operand`] for more rows or columns than
-    /// a grid reaches.
+    /// [`ErrorKind::Unsupported`] for an element type without kernels, [`ErrorKind::Operand`] for
+    /// more rows or columns than a grid reaches.
     pub fn new(problem: Problem, limits: &Limits) -> Result<Self, Error> {
         let Problem { product, dtype, rows, columns, .. } = problem;
         if !matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
@@ -104,8 +106,8 @@ impl Choice {
         let accesses = problem.columns.div_ceil(u64::from(width)).max(1);
         let lanes = accesses.next_power_of_two().min(32) as u32;
         let of_lane = accesses.div_ceil(u64::from(lanes));
-        // Two short rows share each load of the vector, unless there are too few rows for that; long ones have work of
-        // their own to have under way.
+        // Two short rows share each load of the vector, unless there are too few rows for that;
+        // long ones have work of their own to have in flight.
         let fills_device = problem.rows / 2 * u64::from(lanes) >= threads_wanted(limits);
         let (rows, unroll) = if fills_device && of_lane <= LONG_ROW { (2, 1) } else { (1, floor_to_power(of_lane, 4)) };
         let shape = Shape { lanes, rows, unroll, width };
@@ -128,7 +130,8 @@ impl Choice {
 
     fn down_columns(problem: Problem, limits: &Limits) -> Result<Self, Error> {
         let width = floor_to_power(1 << problem.columns.trailing_zeros().min(4), problem.width());
-        // Threads beyond those that stand side by side share columns, if there are rows enough for them.
+        // Threads beyond those that stand side by side share columns, if there are rows enough for
+        // them.
         let sharing = floor_to_power(problem.rows / ROWS_A_THREAD, BLOCK / 32);
         let lanes =
             problem.columns.div_ceil(u64::from(width)).next_power_of_two().min(u64::from(BLOCK / sharing)) as u32;
@@ -152,14 +155,14 @@ impl Choice {
 
     /// The launch that adds the sums of the parts, if there are several.
     #[must_use]
-    pub fn finish(&self) -> Option<LaunchConfig> {
-        let blocks = self.num_results().div_ceil(u64::from(self.finish_lanes()));
+    pub fn reduce(&self) -> Option<LaunchConfig> {
+        let blocks = self.num_results().div_ceil(u64::from(self.reduce_lanes()));
         // The results of several parts are few: they were to fill a device.
         (self.num_parts > 1).then(|| LaunchConfig::new(u32::try_from(blocks).unwrap_or(u32::MAX), BLOCK))
     }
 
     /// Results side by side in a block of that launch.
-    pub(super) fn finish_lanes(&self) -> u32 {
+    pub(super) fn reduce_lanes(&self) -> u32 {
         self.num_results().next_power_of_two().min(32) as u32
     }
 
@@ -183,7 +186,7 @@ impl Choice {
                 in_thread(self.part, tile.threads_of_column(), 1) + log2(tile.threads_of_column())
             }
         };
-        let threads = BLOCK / self.finish_lanes();
+        let threads = BLOCK / self.reduce_lanes();
         in_first + if self.num_parts > 1 { in_thread(self.num_parts.into(), threads, 1) + log2(threads) } else { 0 }
     }
 
@@ -258,20 +261,20 @@ fn floor_to_power(n: u64, most: u32) -> u32 {
     1 << n.min(u64::from(most)).max(1).ilog2()
 }
 
-/// Threads that have enough under way to keep the device busy.
+/// Threads that have enough in flight to keep the device busy.
 fn threads_wanted(limits: &Limits) -> u64 {
     u64::from(limits.num_sms) * u64::from(RESIDENT_BLOCKS * BLOCK)
 }
 
-/// Whether rows are short, or so many that a warp a row keeps the device busy.
+/// Whether rows are short, or enough of them that a warp per row keeps the device busy.
 fn prefers_lanes(problem: &Problem, limits: &Limits) -> bool {
     let is_short = problem.columns <= u64::from(BLOCK * problem.width());
     let are_many = problem.rows.saturating_mul(32) >= threads_wanted(limits);
     problem.columns <= MAX_PART && (is_short || are_many)
 }
 
-/// In which parts so many rows or columns are taken, where `others` blocks are there anyway: as many parts as fill the
-/// device some times, each of whole rounds.
+/// In which parts rows or columns are taken, where `others` blocks are there anyway: as many parts
+/// as fill the device some times, each of whole rounds.
 fn parts(len: u64, others: u64, round: u64, limits: &Limits) -> (u64, u32) {
     let filled = u64::from(RESIDENT_BLOCKS * limits.num_sms);
     // Half a device more would wait for a whole round of blocks: with many others, parts are finer.

@@ -1,4 +1,4 @@
-//! Sums down the columns: the product of the vector and the matrix, and the sum of what several blocks left.
+//! Threads go down columns, `x A`; the same loop adds the partial sums of several blocks.
 
 use warpfold_lang::{
     Global, Kernel, Number, Val, Var, block_idx, halving, kernel, range, shared_named, sync_threads, thread_idx, var,
@@ -8,19 +8,21 @@ use warpfold_lang::{
 use super::element::stream;
 use super::{BLOCK, Element, RESIDENT_BLOCKS};
 
-/// What the kernel takes: matrix, vector, sums, rows, columns, rows of a block, the elements from one row to the next.
+/// What the kernel takes: matrix, vector, sums, rows, columns, rows of a block, the elements from
+/// one row to the next.
 pub type Columns<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u64, u64, i64)>;
 
 /// What the kernel takes: terms, sums, how many terms each sum has, how many sums there are.
-pub type Finish<O, T> = Kernel<(Global<O>, Global<T>, u64, u64)>;
+pub type ReduceParts<O, T> = Kernel<(Global<O>, Global<T>, u64, u64)>;
 
-/// The rows that a thread has under way.
+/// The rows that a thread has in flight.
 pub(super) const UNROLL: u32 = 4;
 
 /// How columns are shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
-    /// Threads side by side, each with an access: a power of two. The other threads of the block take other rows.
+    /// Threads side by side, each with an access: a power of two. The other threads of the block
+    /// take other rows.
     pub lanes: u32,
     /// Elements of an access; the number of columns is a multiple of it.
     pub width: u32,
@@ -40,8 +42,8 @@ impl Tile {
     }
 }
 
-/// Block `x, y` leaves the sums of the columns of tile `x` over the `y`-th part of the rows, each element times that of
-/// the vector for its row, at element `y * columns + column`.
+/// Block `x, y` leaves the sums of the columns of tile `x` over the `y`-th part of the rows, each
+/// element times that of the vector for its row, at element `y * columns + column`.
 #[must_use]
 pub fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O> {
     let Tile { lanes, width } = tile;
@@ -66,10 +68,11 @@ pub fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O
     kernel(name, body).required_block(BLOCK).min_blocks(RESIDENT_BLOCKS)
 }
 
-/// The sums of the columns of a matrix without gaps: what the parts of the rows or columns left, in their order.
+/// The sums of the columns of a matrix without gaps: what the parts of the rows or columns left, in
+/// their order.
 #[must_use]
-pub fn finish<T: Element>(lanes: u32) -> Finish<T::Acc, T> {
-    let name = format!("gemv_finish_{}_to_{}_l{lanes}", <T::Acc as Element>::DTYPE, T::DTYPE);
+pub fn reduce_parts<T: Element>(lanes: u32) -> ReduceParts<T::Acc, T> {
+    let name = format!("gemv_reduce_{}_to_{}_l{lanes}", <T::Acc as Element>::DTYPE, T::DTYPE);
     let body = move |terms: Global<T::Acc>, sums: Global<T>, num_terms: Val<u64>, num_sums: Val<u64>| {
         wait_for_dependencies();
         let rows = (Val::constant(0), num_terms);
@@ -78,8 +81,8 @@ pub fn finish<T: Element>(lanes: u32) -> Finish<T::Acc, T> {
     kernel(name, body).required_block(BLOCK).min_blocks(RESIDENT_BLOCKS)
 }
 
-/// Sums the columns of this block's tile over the rows from the first up to, not including, the second. A row comes with
-/// a factor, or with none.
+/// Sums the columns of this block's tile over the rows from the first up to, not including, the
+/// second. A row comes with a factor, or with none.
 #[track_caller]
 fn sum_columns<T: Element, O: Element<Acc = T::Acc>>(
     tile: Tile,
@@ -93,7 +96,8 @@ fn sum_columns<T: Element, O: Element<Acc = T::Acc>>(
     assert!(lanes.is_power_of_two() && lanes <= BLOCK, "a power of two of threads stands side by side, not {lanes}");
     // Shared-memory map
     let num_groups = tile.threads_of_column();
-    // Rows of sums lie so far apart that threads which store them, `width` from each lane, meet in no bank.
+    // Rows of sums lie so far apart that threads which store them, `width` from each lane, meet in
+    // no bank.
     let pitch = BLOCK + 128 / <T::Acc as warpfold_lang::Element>::BYTES / width;
     let partial = shared_named::<T::Acc>("partial", width * pitch);
     // Roles
@@ -115,7 +119,8 @@ fn sum_columns<T: Element, O: Element<Acc = T::Acc>>(
         range(first + group, in_rounds, round, |i| add(i, UNROLL));
         range(in_rounds + group, end, u64::from(num_groups), |i| add(i, 1));
     });
-    // Fold: neighbours would need other columns' threads, so halves fold, in an order that the tile fixes.
+    // Fold: neighbours would need other columns' threads, so halves fold, in an order that the tile
+    // fixes.
     let mine: Vec<_> = (0..width).map(|n| partial.at(n * pitch).at(thread)).collect();
     mine.iter().zip(&sums).for_each(|(mine, sum)| mine.set(sum.get()));
     sync_threads();

@@ -1,4 +1,4 @@
-//! What one thread adds up of the products of some rows with the vector.
+//! A thread's partial dot products of some rows with the vector.
 
 use warpfold_lang::{Global, Number, Val, Var, range, var};
 
@@ -14,8 +14,9 @@ pub(super) struct Share {
 
 /// The sums of one thread over its share of `len` columns, one for each of the rows.
 ///
-/// Neighbouring threads take neighbouring accesses. A round takes `unroll` of them of each row, all loaded before the
-/// first is used; what is left of whole accesses is taken one at a time, and what is left of those element by element.
+/// Neighbouring threads take neighbouring accesses. A round takes `unroll` of them of each row, all
+/// loaded before the first is used; what is left of whole accesses is taken one at a time, and what
+/// is left of those element by element.
 #[track_caller]
 pub(super) fn dots<T: Element>(
     rows: &[Global<T>],

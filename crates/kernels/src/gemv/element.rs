@@ -1,4 +1,4 @@
-//! The element types of a product: how they are loaded, and what they are summed up in.
+//! The element types of gemv: how they are loaded, and what they are added up in.
 
 use half::{bf16, f16};
 use warpfold_lang::{Cache, Global, Number, Operand, Val};
@@ -57,7 +57,8 @@ elements! {
     f64 F64 f64 2;
 }
 
-/// `width` neighbours of a matrix, which is read once: they leave the first-level cache to the vector.
+/// `width` neighbours of a matrix, which is read once: they leave the first-level cache to the
+/// vector.
 #[track_caller]
 pub(super) fn stream<T: Element>(from: Global<T>, width: u32) -> Vec<Val<T::Acc>> {
     T::load(from.cache(Cache::ReadOnlyStreaming), width)

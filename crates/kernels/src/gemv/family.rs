@@ -1,7 +1,7 @@
-//! From a choice to launches: one that reads the matrix, and one that adds the sums of parts.
+//! From a choice to steps: the kernel that reads the matrix, and the one that adds partial sums.
 
 use super::choice::{Algorithm, Choice, Problem};
-use super::columns::{Tile, columns, finish};
+use super::columns::{Tile, columns, reduce_parts};
 use super::element::for_dtype;
 use super::rows::rows;
 use super::split::split;
@@ -23,7 +23,7 @@ enum Kernel {
     Rows(Dtype, Shape),
     Split(Dtype, u32, Target),
     Columns(Dtype, Tile, Target),
-    Finish(Dtype, u32),
+    Reduce(Dtype, u32),
 }
 
 /// What a kernel writes.
@@ -40,7 +40,7 @@ fn make(kernel: &Kernel) -> AnyKernel {
         Kernel::Split(dtype, width, Target::Sums) => for_dtype!(dtype, split_to_sums(width)),
         Kernel::Columns(dtype, tile, Target::Results) => for_dtype!(dtype, columns_to_results(tile)),
         Kernel::Columns(dtype, tile, Target::Sums) => for_dtype!(dtype, columns_to_sums(tile)),
-        Kernel::Finish(dtype, lanes) => for_dtype!(dtype, finish(lanes)),
+        Kernel::Reduce(dtype, lanes) => for_dtype!(dtype, reduce_parts(lanes)),
     }
 }
 
@@ -102,8 +102,8 @@ impl Gemv {
             }
         };
         plan.steps.push(step.arg(Arg::value(row_stride)));
-        if let Some(config) = choice.finish() {
-            let kernel = planner.kernel(Kernel::Finish(dtype, choice.finish_lanes()), make);
+        if let Some(config) = choice.reduce() {
+            let kernel = planner.kernel(Kernel::Reduce(dtype, choice.reduce_lanes()), make);
             let step = Step::new(kernel, config).arg(sums).arg(Operand::Output(0));
             plan.steps.push(step.arg(Arg::value(u64::from(num_parts))).arg(Arg::value(choice.num_results())));
         }

@@ -1,4 +1,4 @@
-//! What the product of a matrix and a vector is, and how far from it a computed one may be.
+//! The product of a matrix and a vector on the host, with its error bound.
 
 use super::Product;
 use crate::fold::sum_error_bound;
@@ -36,8 +36,8 @@ pub fn product(
 }
 
 impl Reference {
-    /// How far from it a product may be whose terms go through `depth` additions with the given unit roundoff, each term
-    /// rounded once more before.
+    /// How far from it a product may be whose terms go through `depth` additions with the given
+    /// unit roundoff, each term rounded once more before.
     #[must_use]
     pub fn error_bound(&self, depth: u64, unit_roundoff: f64) -> f64 {
         sum_error_bound(depth + 1, unit_roundoff, self.sum_of_magnitudes)

@@ -1,7 +1,7 @@
-//! Rows whose elements some lanes share: as many lanes a row as it has work for, several rows a lane.
+//! Some lanes of a warp share a row, and take several rows each: for many rows, or short ones.
 //!
-//! A plan chooses lanes, rows, accesses under way and their width; rows side by side share loads of the vector. It is the
-//! last rung of the ladder `gemv`.
+//! A choice fixes lanes, rows, accesses in flight and their width; rows that a lane takes together
+//! share loads of the vector. It is the last rung of the ladder `gemv`.
 
 use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, thread_idx, wait_for_dependencies, when};
 
@@ -9,7 +9,8 @@ use super::dot::{Share, dots};
 use super::{BLOCK, Element, Shape};
 use crate::fold::{Sum, fold_warp};
 
-/// What the kernel takes: matrix, vector, result, rows, columns, the elements from one row to the next.
+/// What the kernel takes: matrix, vector, result, rows, columns, the elements from one row to the
+/// next.
 pub type Rows<T> = Kernel<(Global<T>, Global<T>, Global<T>, u64, u32, i64)>;
 
 /// Some lanes leave the products of some rows.

@@ -1,4 +1,4 @@
-//! How the rows of a matrix are shared out between the lanes of warps.
+//! How rows of a matrix are assigned to lanes.
 
 use super::BLOCK;
 
@@ -9,7 +9,7 @@ pub struct Shape {
     pub lanes: u32,
     /// Rows that the lanes take side by side.
     pub rows: u32,
-    /// Accesses of each row that a lane has under way.
+    /// Accesses of each row that a lane has in flight.
     pub unroll: u32,
     /// Elements of an access.
     pub width: u32,

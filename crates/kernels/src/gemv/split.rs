@@ -1,4 +1,4 @@
-//! A row by a whole block, or by several: few long rows.
+//! A block per row, or several blocks per row (split-K): for few long rows.
 
 use warpfold_lang::{Global, Kernel, Val, block_idx, grid_dim, kernel, thread_idx, wait_for_dependencies, when};
 
@@ -6,14 +6,16 @@ use super::dot::{Share, dots};
 use super::{BLOCK, Element, RESIDENT_BLOCKS};
 use crate::fold::{Sum, fold_block};
 
-/// What the kernel takes: matrix, vector, sums, columns, columns of a block, the elements from one row to the next.
+/// What the kernel takes: matrix, vector, sums, columns, columns of a block, the elements from one
+/// row to the next.
 pub type Split<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u32, i64)>;
 
-/// The accesses of a row that a thread has under way.
+/// The accesses of a row that a thread has in flight.
 pub(super) const UNROLL: u32 = 4;
 
-/// Block `x, y` leaves the product of row `x` and the vector over the `y`-th part of the columns, at element
-/// `y * rows + x`: the results themselves if the columns are not parted, sums to be added else.
+/// Block `x, y` leaves the product of row `x` and the vector over the `y`-th part of the columns,
+/// at element `y * rows + x`: the results themselves if the columns are not parted, sums to be
+/// added else.
 #[must_use]
 pub fn split<T: Element, O: Element<Acc = T::Acc>>(width: u32) -> Split<T, O> {
     let name = format!("gemv_split_{}_to_{}_w{width}", T::DTYPE, O::DTYPE);

@@ -22,7 +22,7 @@ pub struct Problem {
 /// The kernel that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// In shared memory, so many counts for each bin.
+    /// In shared memory, this many counts for each bin.
     Copies(u32),
     /// In global memory.
     Global,
@@ -35,7 +35,7 @@ pub struct Choice {
     pub problem: Problem,
     /// The kernel.
     pub algorithm: Algorithm,
-    /// Its launch, behind clearing the counts; none where nothing can be counted.
+    /// Its launch, after clearing the counts; none where nothing can be counted.
     pub launch: Option<LaunchConfig>,
     /// The bins that a value of the type can fall into.
     pub limit: u32,
@@ -44,10 +44,10 @@ pub struct Choice {
 /// The most bins: a bin is a 32-bit number.
 const MAX_BINS: u64 = 1 << 31;
 
-/// Shared memory of a block if two shall fit a multiprocessor, of an A100 as well.
+/// Shared memory of a block if two shall fit an SM, of an A100 as well.
 const SHARED_BYTES: u64 = 72 << 10;
 
-/// Blocks of [`LARGE_BLOCK`] threads a multiprocessor.
+/// Blocks of [`LARGE_BLOCK`] threads an SM.
 const RESIDENT: u32 = 2;
 
 /// Values for each bin that a block has to count, for its own counts to pay.
@@ -57,7 +57,8 @@ impl Choice {
     /// Chooses.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] for values that are not integers, [`ErrorKind::TooLarge`] for more than 2^31 bins.
+    /// [`ErrorKind::Unsupported`] for values that are not integers, [`ErrorKind::TooLarge`] for
+    /// more than 2^31 bins.
     pub fn new(problem: Problem, limits: &Limits) -> Result<Self, Error> {
         let Problem { dtype, len, bins } = problem;
         if !dtype.is_integer() {
@@ -98,7 +99,7 @@ impl Choice {
         }))
     }
 
-    /// Bytes of the values that a multiprocessor has under way at most.
+    /// Bytes of the values that an SM has in flight at most.
     #[must_use]
     pub fn bytes_in_flight(&self, limits: &Limits) -> u64 {
         let Some(launch) = self.launch else { return 0 };
@@ -109,15 +110,16 @@ impl Choice {
     }
 }
 
-/// Blocks whose threads have all their vectors under way at once.
+/// Blocks whose threads have all their vectors in flight at once.
 fn filled_blocks(problem: &Problem, block: u32) -> u64 {
     let values = 16 / problem.dtype.bytes() * u64::from(block * vectors_under_way(block));
     problem.len.div_ceil(values)
 }
 
-/// Copies of a bin that pay. Sixteen values of one byte come with a load, so that conflicts cost more than memory: of 1 GiB
-/// of random values in 256 bins an H200 (2026-11-20, driver 580) took 2,750 GB/s with one copy and 3,955 with 32. Wider
-/// ones run at the speed of memory with one; four keep values apart that are multiples of 32.
+/// Copies of a bin that pay. Sixteen values of one byte come with a load, so that conflicts cost
+/// more than memory: of 1 GiB of random values in 256 bins an H200 (2026-11-20, driver 580) took
+/// 2,750 GB/s with one copy and 3,955 with 32. Wider ones run at the speed of memory with one; four
+/// keep values apart that are multiples of 32.
 const fn useful_copies(dtype: Dtype) -> u64 {
     if dtype.bytes() == 1 { 32 } else { 4 }
 }

@@ -1,7 +1,7 @@
 //! Few bins: each block counts in shared memory, in several copies of each bin.
 //!
-//! The copies of a bin lie side by side, and each lane counts in one of them: with 32 copies, in a bank that no other lane
-//! uses. It is the last rung of the ladder `histogram`.
+//! The copies of a bin are neighbours, and each lane counts in one of them: with 32 copies, in a
+//! bank that no other lane uses. It is the last rung of the ladder `histogram`.
 
 use warpfold_lang::{Global, Val, dynamic_shared, kernel, lane_id, range, sync_threads, thread_idx, var, when};
 
@@ -14,7 +14,8 @@ pub fn copies<T: Value>(block: u32, copies: u32) -> Counting<T> {
     let body = move |input: Global<T>, counts: Global<u32>, len: Val<u64>, limit: Val<u32>| {
         // Contract
         assert!(copies.is_power_of_two() && copies <= 32, "a bin has a power of two of copies up to 32, not {copies}");
-        // Shared-memory map: the copies of each bin side by side, and of one for the values outside.
+        // Shared-memory map: the copies of each bin side by side, and of one for the values
+        // outside.
         let own = dynamic_shared::<u32>(1);
         // Clear
         let thread = thread_idx().x;

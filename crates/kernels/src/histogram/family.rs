@@ -1,11 +1,12 @@
-//! From a choice to launches: counts are cleared, then one launch counts.
+//! From a choice to steps: counts are cleared, then one launch counts.
 
 use super::choice::{Algorithm, Choice, Problem};
 use super::{copies, global};
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
-/// The family of histograms. Its input are the values, its output the counts, an `i32` for each bin.
+/// The family of histograms. Its input are the values, its output the counts, an `i32` for each
+/// bin.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Histogram;
 

@@ -1,4 +1,4 @@
-//! More bins than shared memory holds, or than there are values to fill them: an atomic on global memory a value.
+//! Many bins: one atomic on global memory per value.
 
 use warpfold_lang::{Global, Val, kernel, when};
 

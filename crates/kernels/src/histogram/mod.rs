@@ -1,12 +1,12 @@
 //! How often each of the values `0..bins` occurs: `counts[b] = #{i : x[i] = b}`.
 //!
-//! Contract: values of any integer type, from any multiple of their size on; any number of them and of bins, 0 included,
-//! up to 2^31 bins. Values outside the bins, negative ones among them, are not counted. Counts are `i32`, exact, and
-//! wrap beyond 2^31 equal values.
+//! Contract: values of any integer type, aligned to their size; any number of them and of bins, 0
+//! included, up to 2^31 bins. Values outside the bins, negative ones among them, are not counted.
+//! Counts are `i32`, exact, and wrap beyond 2^31 equal values.
 //!
-//! Start with [`Histogram`] and [`Choice::new`]. Few bins are counted in shared memory, in several copies of each that fits,
-//! up to one for each lane; as many as take all of a multiprocessor's shared memory in one
-//! copy; more, or more than a block's values would fill, by atomics on global memory.
+//! Start with [`Histogram`] and [`Choice::new`]. Few bins are counted in shared memory, in as many
+//! copies of each as fit, up to one for each lane; bins that take all of an SM's shared memory in
+//! one copy; more, or more than a block's values would fill, by atomics on global memory.
 
 mod choice;
 mod copies;
@@ -28,15 +28,16 @@ use warpfold_lang::{Global, Kernel};
 
 use crate::{AnyKernel, Shipped};
 
-/// What every kernel takes: values, counts, how many values, and the first value that is not counted.
+/// What every kernel takes: values, counts, how many values, and the first value that is not
+/// counted.
 pub type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
 
 /// Threads a block of the kernel that counts in global memory.
 pub const BLOCK: u32 = 256;
 
-/// Threads a block of the kernel that counts in shared memory: all of them share what clearing and adding costs. Of 1 GiB of
-/// random `u8` in 256 bins, 32 copies each, an H200 (2026-11-20, driver 580) took 3,337 GB/s with 256 threads, 3,955 with
-/// 1,024; of `i32` 3,582 and 4,184.
+/// Threads a block of the kernel that counts in shared memory: all of them share what clearing and
+/// adding costs. Of 1 GiB of random `u8` in 256 bins, 32 copies each, an H200 (2026-11-20, driver
+/// 580) took 3,337 GB/s with 256 threads, 3,955 with 1,024; of `i32` 3,582 and 4,184.
 pub const LARGE_BLOCK: u32 = 1024;
 
 /// Kernels for each width of a value, for the list of all kernels.

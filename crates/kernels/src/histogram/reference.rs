@@ -1,4 +1,4 @@
-//! What a histogram is.
+//! A histogram on the host.
 
 /// How often each of the values `0..bins` occurs; other values are not counted.
 #[must_use]

@@ -1,9 +1,9 @@
-//! The values that are counted: unsigned, of 1 to 8 bytes. Signed ones are read as if they were not.
+//! The values that are counted: unsigned, of 1 to 8 bytes. Signed ones are read as unsigned.
 
 use warpfold_lang::{Cache, Element, Global, Index, Integer, Operand, Val};
 
-/// A type of values. A signed value of the same width counts as the unsigned one with its bits: a negative one is then
-/// beyond every bin that a value of the signed type can have.
+/// A type of values. A signed value of the same width counts as the unsigned one with its bits: a
+/// negative one is then beyond every bin that a value of the signed type can have.
 pub trait Value: Integer + Operand<Self> {
     /// As part of a kernel's name.
     const NAME: &'static str;

@@ -1,10 +1,10 @@
-//! Each value once, by some thread of the grid.
+//! A grid-stride loop over all values, by 16-byte loads.
 
 use warpfold_lang::{Global, Val, block_idx, grid_dim, range, thread_idx, when};
 
 use super::values::{Value, load};
 
-/// Vectors that a thread has under way: with the blocks that fit a multiprocessor they come to 48 KiB.
+/// Vectors that a thread has in flight: with the blocks that fit an SM they come to 48 KiB.
 pub(super) const fn vectors_under_way(block: u32) -> u32 {
     if block > 512 { 3 } else { 2 }
 }
@@ -16,7 +16,8 @@ pub(super) fn bytes_under_way(block: u32) -> u64 {
 
 /// Gives each of `len` values to `take`, in some thread of a grid of `block` threads a block.
 ///
-/// Values before the first multiple of 16 bytes, and those behind the last whole vector, go to the first threads.
+/// Values before the first multiple of 16 bytes, and those after the last whole vector, go to the
+/// first threads.
 ///
 /// # Panics
 /// If `block` is below 16.

@@ -1,8 +1,8 @@
-//! The types that products are added up in.
+//! The types that sums are kept in: `f32`, `f64`, `i32`.
 
 use warpfold_lang::{Global, Shared, Val, WideFloat};
 
-use super::epilogue::{Activation, Custom, Place};
+use super::epilogue::{Activation, Custom, OutputCoord};
 use crate::elements::Compute;
 use crate::operations;
 
@@ -13,7 +13,7 @@ pub trait Accumulator: Compute {
     fn activate(activation: Activation, value: Val<Self>) -> Val<Self>;
     /// A user's function of a sum.
     #[doc(hidden)]
-    fn call(function: &Custom, value: Val<Self>, place: Place, inputs: &[Val<Self>]) -> Val<Self>;
+    fn call(function: &Custom, value: Val<Self>, place: OutputCoord, inputs: &[Val<Self>]) -> Val<Self>;
     /// Four neighbours in shared memory, 16 bytes at a time.
     #[doc(hidden)]
     fn get_four(place: Shared<Self>) -> [Val<Self>; 4];
@@ -30,7 +30,7 @@ impl Accumulator for f32 {
         of_float(activation, value)
     }
 
-    fn call(function: &Custom, value: Val<Self>, place: Place, inputs: &[Val<Self>]) -> Val<Self> {
+    fn call(function: &Custom, value: Val<Self>, place: OutputCoord, inputs: &[Val<Self>]) -> Val<Self> {
         function.call(value, place, inputs)
     }
 
@@ -52,7 +52,7 @@ impl Accumulator for f64 {
         of_float(activation, value)
     }
 
-    fn call(_: &Custom, _: Val<Self>, _: Place, _: &[Val<Self>]) -> Val<Self> {
+    fn call(_: &Custom, _: Val<Self>, _: OutputCoord, _: &[Val<Self>]) -> Val<Self> {
         unreachable!("plans refuse functions of sums in f64")
     }
 
@@ -78,7 +78,7 @@ impl Accumulator for i32 {
         value.max(0)
     }
 
-    fn call(_: &Custom, _: Val<Self>, _: Place, _: &[Val<Self>]) -> Val<Self> {
+    fn call(_: &Custom, _: Val<Self>, _: OutputCoord, _: &[Val<Self>]) -> Val<Self> {
         unreachable!("plans refuse functions of sums in i32")
     }
 

@@ -1,4 +1,4 @@
-//! Which kernel computes a product, with which tiles, in how many parts.
+//! Which algorithm computes a product, with which tile, in how many parts of K.
 
 use std::fmt;
 
@@ -6,24 +6,26 @@ use warpfold_device::{LaunchConfig, Limits};
 use warpfold_lang::Arch;
 
 use super::algorithm::Algorithm;
-use super::cost::{self, Work};
+use super::cost::{self, CostInput};
+use super::eligibility::{
+    FEW_ROWS, can_swap_ab, few_blocks, has_room, is_promoted, majors_of, pieces, pieces_of, suits_tile, tma_majors,
+};
 use super::epilogue::Epilogue;
-use super::finish::Ending;
+use super::epilogue_writer::EpilogueKey;
 use super::load::Load;
 use super::mma::{MmaConfiguration, MmaTile};
-use super::possible::{
-    FEW_ROWS, can_turn, factors, few_blocks, has_room, is_promoted, lying, pieces, pieces_of, suits_tile,
-};
-use super::problem::{BATCH_RANK, Matrix, Problem, Rows, refused};
+use super::operand_major::OperandMajor;
+use super::problem::{BATCH_RANK, BatchInvariance, Matrix, Problem, refused};
 use super::rates::ArchRates;
 use super::simt::Configuration;
 use super::split_k_reduce;
 use super::tile::Tile;
-use super::wgmma::{self, Lying, WgmmaConfiguration, WgmmaTile};
+use super::wgmma::{self, WgmmaConfiguration, WgmmaTile};
 use crate::plan::grid_size;
 use crate::{Dtype, Error};
 
-/// How a product is computed by tiles: a value to look at, to compare, and to replace by another with [`Choice::with`].
+/// How a product is computed by tiles: a value to look at, to compare, and to replace by another
+/// with [`Choice::with`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// What it is for.
@@ -38,15 +40,16 @@ pub struct Choice {
     pub clocks: f64,
     /// The part of the device's peak that this is, by the cost model.
     pub share_of_peak: f64,
-    /// Multiprocessors of the device: as many blocks as stay, where blocks take tile after tile.
+    /// SMs of the device: as many blocks as stay, where blocks take tile after tile.
     num_sms: u32,
 }
 
 /// The most parts that sums are split into.
 const MAX_PARTS: u64 = 64;
 
-/// Bytes of a factor that no second-level cache keeps beside others from launch to launch. Told that they come once, it keeps
-/// the other factor better: of 64 rows of 8,192 x 8,192 weights that is 0.7 us in 37 (H200, 2026-11-21).
+/// Bytes of a factor that no L2 keeps beside others from launch to launch. Told that they come
+/// once, it keeps the other factor better: of 64 rows of 8,192 x 8,192 weights that is 0.7 us in 37
+/// (H200, 2026-11-21).
 const READ_ONCE_BYTES: u64 = 32 << 20;
 
 /// Products that a part has at least: fewer are not worth the traffic of their sums.
@@ -71,22 +74,24 @@ impl Choice {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::DtypeMismatch`](crate::ErrorKind::DtypeMismatch), [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
-    /// for element types without kernels, [`ErrorKind::Operand`](crate::ErrorKind::Operand) for sizes beyond the kernels' and
-    /// inputs that are not those of the epilogue; [`ErrorKind::OptionOutOfRange`](crate::ErrorKind::OptionOutOfRange) for
-    /// integers times numbers that are not whole.
+    /// [`ErrorKind::DtypeMismatch`](crate::ErrorKind::DtypeMismatch),
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for element types without kernels,
+    /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) for sizes beyond the kernels' and inputs
+    /// that are not those of the epilogue;
+    /// [`ErrorKind::OptionOutOfRange`](crate::ErrorKind::OptionOutOfRange) for integers times
+    /// numbers that are not whole.
     pub fn new(problem: Problem, arch: Arch, limits: &Limits) -> Result<Self, Error> {
         let work = check(&problem, arch, limits)?;
-        let most = match problem.rows {
+        let most = match problem.batch_invariance {
             // Sums that are not split are one chain whatever the tile.
-            Rows::Invariant => 1,
-            Rows::Planned => (problem.k / LEAST_PART).clamp(1, MAX_PARTS),
+            BatchInvariance::On => 1,
+            BatchInvariance::Off => (problem.k / LEAST_PART).clamp(1, MAX_PARTS),
         };
         let simt = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).map(Algorithm::Simt);
-        let wgmma: Vec<_> = match lying(&problem, limits) {
-            Some(lying) => {
-                let tiles = WgmmaTile::ALL.into_iter().filter(|tile| suits_tile(*tile, problem.a.dtype, lying));
-                tiles.map(Algorithm::Wgmma).chain(few_blocks(&problem, lying, limits)).collect()
+        let wgmma: Vec<_> = match tma_majors(&problem, limits) {
+            Some(majors) => {
+                let tiles = WgmmaTile::ALL.into_iter().filter(|tile| suits_tile(*tile, problem.a.dtype, majors));
+                tiles.map(Algorithm::Wgmma).chain(few_blocks(&problem, majors, limits)).collect()
             }
             None => Vec::new(),
         };
@@ -94,8 +99,9 @@ impl Choice {
             Some(_) => MmaTile::ALL.map(Algorithm::Mma).to_vec(),
             None => Vec::new(),
         };
-        // Each way adds in an order of its own: rows that shall not depend on their number all go the same one.
-        let is_planned = problem.rows == Rows::Planned;
+        // Each way adds in an order of its own: rows that shall not depend on their number all go
+        // the same one.
+        let is_planned = problem.batch_invariance == BatchInvariance::Off;
         let takes_mma = wgmma.is_empty() || is_planned;
         let takes_simt = (wgmma.is_empty() && mma.is_empty()) || is_planned;
         let algorithms = simt.filter(|_| takes_simt).chain(mma.into_iter().filter(|_| takes_mma)).chain(wgmma);
@@ -113,11 +119,11 @@ impl Choice {
         Self::made(problem, work, (algorithm, num_parts as u32))
     }
 
-    /// The choice of a caller: this kernel, and so many parts.
+    /// The choice of a caller: this kernel, and this many parts.
     ///
     /// # Errors
-    /// Those of [`Choice::new`]; [`ErrorKind::Operand`](crate::ErrorKind::Operand) for a tile that breaks a rule, and for
-    /// parts where none are possible.
+    /// Those of [`Choice::new`]; [`ErrorKind::Operand`](crate::ErrorKind::Operand) for a tile that
+    /// breaks a rule, and for parts where none are possible.
     pub fn with(
         problem: Problem,
         arch: Arch,
@@ -129,22 +135,22 @@ impl Choice {
         algorithm.validate().map_err(refused)?;
         let is_possible = match algorithm {
             Algorithm::Wgmma(tile) => {
-                lying(&problem, limits).is_some_and(|lying| suits_tile(tile, problem.a.dtype, lying))
+                tma_majors(&problem, limits).is_some_and(|majors| suits_tile(tile, problem.a.dtype, majors))
             }
-            Algorithm::Turned(tile) => lying(&problem, limits).is_some() && can_turn(tile, &problem),
+            Algorithm::SwapAb(tile) => tma_majors(&problem, limits).is_some() && can_swap_ab(tile, &problem),
             Algorithm::Mma(_) => pieces(&problem, limits).is_some(),
             Algorithm::Simt(_) => true,
         };
         if !is_possible {
             return Err(refused(format!("{algorithm} is not possible: {problem} as it lies, or the device")));
         }
-        if num_parts == 0 || (num_parts > 1 && problem.rows == Rows::Invariant) {
+        if num_parts == 0 || (num_parts > 1 && problem.batch_invariance == BatchInvariance::On) {
             return Err(refused(format!("{num_parts} parts are not possible")));
         }
         Self::made(problem, work, (algorithm, num_parts))
     }
 
-    fn made(problem: Problem, work: Work, (algorithm, num_parts): (Algorithm, u32)) -> Result<Self, Error> {
+    fn made(problem: Problem, work: CostInput, (algorithm, num_parts): (Algorithm, u32)) -> Result<Self, Error> {
         let (part, num_parts) = algorithm.parts(&problem, num_parts.into());
         if algorithm.own_parts().is_some_and(|own| own != num_parts) {
             return Err(refused(format!("{algorithm}: {num_parts} part(s) of {problem} are not one for each block")));
@@ -180,13 +186,13 @@ impl Choice {
             }
             // It says itself what shared memory it needs, as that of warpgroups does.
             Algorithm::Mma(tile) => LaunchConfig::new(blocks as u32, tile.threads()),
-            Algorithm::Wgmma(tile) | Algorithm::Turned(tile) => {
+            Algorithm::Wgmma(tile) | Algorithm::SwapAb(tile) => {
                 let Problem { m, n, .. } = self.multiplied();
                 let tiles = m.div_ceil((tile.cluster * tile.rows()).into())
                     * n.div_ceil(tile.columns.into())
                     * self.problem.num_products();
                 let clusters = match self.algorithm.own_parts() {
-                    // Blocks come as others go: the slowest multiprocessor then does less.
+                    // Blocks come as others go: the slowest SM then does less.
                     Some(_) => tiles,
                     None if tile.once => tiles * u64::from(self.num_parts),
                     None => (tiles * u64::from(self.num_parts)).min(u64::from(self.num_sms / tile.cluster).max(1)),
@@ -197,7 +203,7 @@ impl Choice {
     }
 
     /// Whether a second launch adds the sums of the parts.
-    pub(super) const fn has_fold(&self) -> bool {
+    pub(super) const fn has_reduce(&self) -> bool {
         self.num_parts > 1 && self.algorithm.own_parts().is_none()
     }
 
@@ -207,7 +213,7 @@ impl Choice {
         let results = self.num_results();
         let width = split_k_reduce::width(self.problem.n);
         let blocks = results.div_ceil((split_k_reduce::BLOCK * width).into());
-        (self.has_fold() && blocks > 0).then(|| LaunchConfig::new(blocks as u32, split_k_reduce::BLOCK))
+        (self.has_reduce() && blocks > 0).then(|| LaunchConfig::new(blocks as u32, split_k_reduce::BLOCK))
     }
 
     /// Elements of the result.
@@ -227,12 +233,13 @@ impl Choice {
         self.part.min(self.problem.k) + u64::from(self.num_parts)
     }
 
-    /// The problem of the launch that multiplies: where the sums are split, its result are sums in scratch memory.
+    /// The problem of the launch that multiplies: where the sums are split, its result are sums in
+    /// scratch memory.
     pub(super) fn multiplied(&self) -> Problem {
-        if matches!(self.algorithm, Algorithm::Turned(_)) {
-            return self.problem.turned();
+        if matches!(self.algorithm, Algorithm::SwapAb(_)) {
+            return self.problem.swapped();
         }
-        if !self.has_fold() {
+        if !self.has_reduce() {
             return self.problem.clone();
         }
         let Problem { m, n, batch, .. } = self.problem;
@@ -240,45 +247,47 @@ impl Choice {
         Problem { c, inputs: Vec::new(), epilogue: Epilogue::new(), ..self.problem.clone() }
     }
 
-    /// What decides on the code of a kernel for ordinary cores.
+    /// What decides on the code of a kernel for CUDA cores.
     pub(super) fn configuration(&self, tile: Tile) -> Configuration {
         let first = self.multiplied();
         let Problem { m, n, k, a, b, .. } = first;
         let loads = [Load::of(&a, m, k), Load::of(&b.transposed(), n, k)];
         let has_rest = !k.is_multiple_of(tile.depth.into());
-        Configuration { tile, loads, has_rest, ending: Ending::new(&first) }
+        Configuration { tile, loads, has_rest, epilogue: EpilogueKey::new(&first) }
     }
 
-    /// What decides on the code of a kernel for warps.
+    /// What decides on the code of a `mma.sync` kernel.
     pub(super) fn mma_configuration(&self, tile: MmaTile) -> MmaConfiguration {
         let first = self.multiplied();
         let dtype = first.a.dtype;
         let pieces = pieces_of(&first).expect("plans with warps are made for factors that they can copy");
         let has_rest = !first.k.is_multiple_of(tile.depth(dtype.bytes() as u32).into());
-        MmaConfiguration { dtype, tile, pieces, has_rest, ending: Ending::new(&first) }
+        MmaConfiguration { dtype, tile, pieces, has_rest, epilogue: EpilogueKey::new(&first) }
     }
 
-    /// What decides on the code of a kernel for warpgroups.
+    /// What decides on the code of a WGMMA kernel.
     pub(super) fn wgmma_configuration(&self, tile: WgmmaTile) -> WgmmaConfiguration {
         let first = self.multiplied();
         let Problem { m, n, a, c, batch, .. } = first;
-        // Copies store whole groups of 16 bytes: on an H200 they overwrite what lies behind a row that ends inside of one.
+        // Copies store whole groups of 16 bytes: on an H200 they overwrite what follows a row that
+        // ends inside of one.
         let is_copied = matches!(c.dtype, Dtype::F16 | Dtype::Bf16)
             && n.is_multiple_of(8)
             && tile.result_panel().is_some()
-            && wgmma::is_fine(&c, m, n, batch)
+            && wgmma::is_for_tma(&c, m, n, batch)
             && c.batch_strides_differ(batch);
-        let lying = factors(&first).expect("plans with warpgroups are made for factors that copies bring");
+        let majors = majors_of(&first).expect("plans with warpgroups are made for factors that copies bring");
         WgmmaConfiguration {
             dtype: a.dtype,
             tile,
-            lying,
+            majors,
             is_batch: first.num_products() > 1,
             copied: is_copied.then_some(c.dtype),
             is_promoted: is_promoted(a.dtype),
-            walk: None,
-            rows: if lying[0] == Lying::Steps {
-                // Blocks one below the other take as many each, where copies of results keep to them.
+            im2col: None,
+            rows: if majors[0] == OperandMajor::K {
+                // Blocks one below the other take as many each, where copies of results keep to
+                // them.
                 let sharing = if tile.consumers == 1 { tile.cluster } else { 1 };
                 m.div_ceil(sharing.into()).next_multiple_of(8).min(tile.rows().into()) as u32
             } else {
@@ -288,32 +297,34 @@ impl Choice {
                 let bytes = lines * first.k * a.dtype.bytes();
                 first.num_products() == 1 && others <= FEW_ROWS && bytes >= READ_ONCE_BYTES
             }),
-            ending: Ending::new(&first),
+            epilogue: EpilogueKey::new(&first),
         }
     }
 }
 
-/// The tile of ordinary cores that the cost model takes for a product whose sums are not split, and its clocks.
+/// The tile of CUDA cores that the cost model takes for a product whose sums are not split, and its
+/// clocks.
 pub(crate) fn simt_tile(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(f64, Tile), Error> {
     let work = work_of(problem, arch, limits)?;
     let tiles = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator));
     Ok(least(tiles.map(|tile| (cost::clocks(&work, tile, 1), tile))))
 }
 
-/// That of warps on tensor cores, for factors of so many bytes that are gathered, some of them again and again.
+/// That of warps on tensor cores, for factors of this many bytes that are gathered, some of them
+/// again and again.
 pub(crate) fn mma_tile(problem: &Problem, factors: u64, arch: Arch, limits: &Limits) -> Result<(f64, MmaTile), Error> {
-    let work = Work { factors, ..work_of(problem, arch, limits)? };
+    let work = CostInput { factors, ..work_of(problem, arch, limits)? };
     Ok(least(MmaTile::ALL.into_iter().map(|tile| (cost::warp_clocks(&work, tile, 1), tile))))
 }
 
-/// That of warpgroups.
+/// That of WGMMA.
 pub(crate) fn wgmma_tile(
     problem: &Problem,
     factors: u64,
     arch: Arch,
     limits: &Limits,
 ) -> Result<(f64, WgmmaTile), Error> {
-    let work = Work { factors, ..work_of(problem, arch, limits)? };
+    let work = CostInput { factors, ..work_of(problem, arch, limits)? };
     Ok(least(WgmmaTile::OF_CONVOLUTIONS.into_iter().map(|tile| (cost::tensor_clocks(&work, tile, 1), tile))))
 }
 
@@ -322,16 +333,16 @@ fn least<T>(costs: impl Iterator<Item = (f64, T)>) -> (f64, T) {
     costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles")
 }
 
-fn work_of(problem: &Problem, arch: Arch, limits: &Limits) -> Result<Work, Error> {
+fn work_of(problem: &Problem, arch: Arch, limits: &Limits) -> Result<CostInput, Error> {
     let Problem { m, n, k, a, .. } = *problem;
     let (accumulator, products) = (problem.accumulator()?, problem.num_products());
     let (num_sms, rates) = (limits.num_sms.max(1).into(), ArchRates::of(arch));
     let factors = [m, n].iter().map(|lines| lines.saturating_mul(k)).fold(0, u64::saturating_add);
     let factors = factors.saturating_mul(products).saturating_mul(a.dtype.bytes());
-    Ok(Work { m, n, k, products, dtype: a.dtype, accumulator, factors, num_sms, rates })
+    Ok(CostInput { m, n, k, products, dtype: a.dtype, accumulator, factors, num_sms, rates })
 }
 
-fn check(problem: &Problem, arch: Arch, limits: &Limits) -> Result<Work, Error> {
+fn check(problem: &Problem, arch: Arch, limits: &Limits) -> Result<CostInput, Error> {
     problem.check()?;
     if !problem.is_walked() {
         return Err(refused(format!("a batch has {BATCH_RANK} dimensions at most once it is merged: {problem}")));

@@ -1,4 +1,4 @@
-//! What is done to each sum of products before it is stored: steps in order, in the registers of the kernel.
+//! The epilogue: what is done to each sum, in registers, before it is stored.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,14 +10,15 @@ use warpfold_lang::Val;
 use crate::operations::{Number, Operation};
 use crate::{Dtype, Error, ErrorKind};
 
-/// Inputs of an epilogue at most: scales of both factors and of the result, and three tensors that are added.
+/// Inputs of an epilogue at most: scales of both factors and of the result, and three tensors that
+/// are added.
 pub const MAX_INPUTS: usize = 6;
 /// Numbers of the launch that an epilogue takes at most.
 pub const MAX_SCALARS: usize = 4;
 
 /// Where a value of the result belongs.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct OutputCoord {
     /// Its position in the batch, all dimensions as one.
     pub batch: Val<u32>,
     /// Its row.
@@ -26,8 +27,9 @@ pub struct Place {
     pub column: Val<u32>,
 }
 
-/// A function of a value and its place, and of the element of each input of the epilogue there, in kernel language.
-pub type Function = dyn Fn(Val<f32>, Place, &[Val<f32>]) -> Val<f32> + Send + Sync;
+/// A function of a value and its place, and of the element of each input of the epilogue there, in
+/// kernel language.
+pub type Function = dyn Fn(Val<f32>, OutputCoord, &[Val<f32>]) -> Val<f32> + Send + Sync;
 
 /// A function that a user wrote. Clones are the same function; two functions are never equal.
 #[derive(Clone)]
@@ -46,11 +48,12 @@ pub enum Step {
     Multiply,
     /// The value plus the element of the next input.
     Add,
-    /// The value plus the element of the next input times the next number of the launch, which is whole there, too.
+    /// The value plus the element of the next input times the next number of the launch, which is
+    /// whole there, too.
     AddScaled,
     /// A function of the value: `relu`, `gelu`, `gelu-tanh`, `silu`, `sigmoid`, `tanh`.
     Activate(Activation),
-    /// A function of one's own; of sums in `f32` only.
+    /// A function of the caller; of sums in `f32` only.
     Apply(Custom),
 }
 
@@ -118,7 +121,7 @@ impl Activation {
 /// // relu(alpha * (a b) + bias) + residual
 /// let layer = Epilogue::new().scale(0.5).add().activate(Activation::Relu).add();
 /// assert_eq!(layer.to_string(), "scale, add, relu, add");
-/// // A function of one's own, in the kernel language: what stands above the diagonal becomes minus infinity.
+/// // A function of the caller, in the kernel language: what stands above the diagonal becomes minus infinity.
 /// let causal = Epilogue::new().scale(0.125).apply("causal", |x, at, _| at.column.le(at.row).select(x, f32::NEG_INFINITY));
 /// assert_eq!(causal.num_inputs(), 0);
 /// ```
@@ -145,7 +148,8 @@ impl Epilogue {
         self
     }
 
-    /// Then: times the next input (a scale for each row, for each column, or for all: by strides of 0).
+    /// Then: times the next input (a scale for each row, for each column, or for all: by strides of
+    /// 0).
     #[must_use]
     pub fn multiply(mut self) -> Self {
         self.steps.push(Step::Multiply);
@@ -174,9 +178,9 @@ impl Epilogue {
         self
     }
 
-    /// Then: a function in the kernel language, of the value, its place, and the elements there of every input. Its name
-    /// becomes part of the kernel's. Make an epilogue once and keep it: each call makes a function that differs from all
-    /// others, with kernels of its own.
+    /// Then: a function in the kernel language, of the value, its place, and the elements there of
+    /// every input. Its name becomes part of the kernel's. Make an epilogue once and keep it: each
+    /// call makes a function that differs from all others, with kernels of its own.
     ///
     /// # Panics
     /// Unless the name is made of letters, digits and `_`.
@@ -184,7 +188,7 @@ impl Epilogue {
     pub fn apply(
         mut self,
         name: &str,
-        function: impl Fn(Val<f32>, Place, &[Val<f32>]) -> Val<f32> + Send + Sync + 'static,
+        function: impl Fn(Val<f32>, OutputCoord, &[Val<f32>]) -> Val<f32> + Send + Sync + 'static,
     ) -> Self {
         static NUM_FUNCTIONS: AtomicU64 = AtomicU64::new(0);
         let is_fine = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -194,7 +198,7 @@ impl Epilogue {
         self
     }
 
-    /// Gives functions so many inputs beside those that steps take.
+    /// Gives functions this many inputs beside those that steps take.
     #[must_use]
     pub const fn with_inputs(mut self, more: usize) -> Self {
         self.more_inputs += more;
@@ -220,7 +224,8 @@ impl Epilogue {
         self.steps.iter().filter(takes_input).count() + self.more_inputs
     }
 
-    /// As part of a kernel's name: equal epilogues have equal names, and different ones different names.
+    /// As part of a kernel's name: equal epilogues have equal names, and different ones different
+    /// names.
     pub(super) fn key(&self) -> String {
         let step = |step: &Step| match step {
             Step::Scale => "_s".to_owned(),
@@ -283,7 +288,7 @@ impl Hash for Epilogue {
 }
 
 impl Custom {
-    pub(super) fn call(&self, value: Val<f32>, place: Place, inputs: &[Val<f32>]) -> Val<f32> {
+    pub(super) fn call(&self, value: Val<f32>, place: OutputCoord, inputs: &[Val<f32>]) -> Val<f32> {
         (self.function)(value, place, inputs)
     }
 }

@@ -1,4 +1,4 @@
-//! From a problem to launches: repacks, the launch that multiplies, and the one that adds the sums of parts.
+//! From a problem to steps: repacks, the GEMM, and the reduction of split-K.
 
 use half::{bf16, f16};
 use warpfold_device::{L2Promotion, TensorLayout};
@@ -7,12 +7,13 @@ use warpfold_lang::{F8E4M3, F8E5M2};
 use super::algorithm::Algorithm;
 use super::choice::Choice;
 use super::epilogue::MAX_INPUTS;
-use super::finish::{Ending, scalar_words, stride_words};
+use super::epilogue_writer::{EpilogueKey, scalar_words, stride_words};
 use super::mma::{MmaConfiguration, mma};
+use super::operand_major::OperandMajor;
 use super::problem::{Matrix, Problem};
 use super::simt::{Configuration, matrix_words, simt, size_words};
-use super::split_k_reduce::fold_parts;
-use super::wgmma::{Lying, WgmmaConfiguration, layout, wgmma};
+use super::split_k_reduce::split_k_reduce;
+use super::wgmma::{WgmmaConfiguration, layout, wgmma};
 use super::{repack, vector};
 use crate::plan::{Arg, Family, MemoryMap, Operand, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error};
@@ -30,7 +31,7 @@ pub struct Matmul;
 enum Kernel {
     Simt(Dtype, Configuration),
     Mma(MmaConfiguration),
-    Reduce(Dtype, Ending),
+    Reduce(Dtype, EpilogueKey),
 }
 
 /// A kernel that is generic over what sums are kept in.
@@ -49,11 +50,11 @@ fn make(kernel: &Kernel) -> AnyKernel {
     match kernel {
         Kernel::Simt(accumulator, configuration) => for_accumulator!(*accumulator, simt(configuration)),
         Kernel::Mma(configuration) => make_mma(configuration),
-        Kernel::Reduce(accumulator, ending) => for_accumulator!(*accumulator, fold_parts(ending)),
+        Kernel::Reduce(accumulator, epilogue) => for_accumulator!(*accumulator, split_k_reduce(epilogue)),
     }
 }
 
-/// The kernel for warps, by the type of its factors.
+/// The `mma.sync` kernel, by the type of its factors.
 fn make_mma(configuration: &MmaConfiguration) -> AnyKernel {
     match configuration.dtype {
         Dtype::F16 => AnyKernel::from(mma::<f16>(configuration)),
@@ -65,7 +66,7 @@ fn make_mma(configuration: &MmaConfiguration) -> AnyKernel {
     }
 }
 
-/// The kernel for warpgroups, by the type of its factors.
+/// The WGMMA kernel, by the type of its factors.
 pub(crate) fn make_wgmma(configuration: &WgmmaConfiguration) -> AnyKernel {
     match configuration.dtype {
         Dtype::F16 => AnyKernel::from(wgmma::<f16>(configuration)),
@@ -121,7 +122,8 @@ fn operands(problem: &Problem) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Where the matrices of a product are: inputs of the plan, or scratch memory that they were repacked to.
+/// Where the matrices of a product are: inputs of the plan, or scratch memory that they were
+/// repacked to.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub(super) a: Operand,
@@ -141,7 +143,7 @@ fn multiply(plan: &mut Plan, memory: &Memory, choice: &Choice, planner: &Planner
     plan.choice = choice.to_string();
     let Some(config) = choice.launch() else { return };
     let (problem, result) = (choice.multiplied(), Operand::Output(0));
-    let is_split = choice.has_fold();
+    let is_split = choice.has_reduce();
     let (sums, inputs) =
         if is_split { (plan.add_scratch(choice.sums_bytes()), &[][..]) } else { (result, &memory.inputs[..]) };
     let part_stride = if is_split { choice.num_results() } else { 0 };
@@ -155,25 +157,25 @@ fn multiply(plan: &mut Plan, memory: &Memory, choice: &Choice, planner: &Planner
             let kernel = Kernel::Mma(choice.mma_configuration(tile));
             Step::new(planner.kernel(kernel, make), config).arg(memory.a).arg(memory.b)
         }
-        Algorithm::Wgmma(tile) | Algorithm::Turned(tile) => {
+        Algorithm::Wgmma(tile) | Algorithm::SwapAb(tile) => {
             let configuration = choice.wgmma_configuration(tile);
-            let is_turned = matches!(choice.algorithm, Algorithm::Turned(_));
+            let is_turned = matches!(choice.algorithm, Algorithm::SwapAb(_));
             let factors = if is_turned { [memory.b, memory.a] } else { [memory.a, memory.b] };
             let step = Step::new(planner.kernel(configuration.clone(), make_wgmma), config);
             with_maps(step, &configuration, &problem, factors, sums)
         }
     };
     let step = step.words(&sizes).words(&matrix_words(&problem, part_stride));
-    plan.steps.push(with_ending(step, sums, inputs, &problem));
+    plan.steps.push(with_epilogue(step, sums, inputs, &problem));
     if let Some(config) = choice.fold() {
-        let kernel = Kernel::Reduce(choice.accumulator(), Ending::new(&choice.problem));
+        let kernel = Kernel::Reduce(choice.accumulator(), EpilogueKey::new(&choice.problem));
         let step = Step::new(planner.kernel(kernel, make), config).arg(sums).words(&sizes);
         let step = step.arg(Arg::value(part_stride as i64));
-        plan.steps.push(with_ending(step, result, &memory.inputs, &choice.problem));
+        plan.steps.push(with_epilogue(step, result, &memory.inputs, &choice.problem));
     }
 }
 
-/// Adds the tensor maps of the kernel for warpgroups.
+/// Adds the tensor maps of the WGMMA kernel.
 fn with_maps(
     step: Step,
     configuration: &WgmmaConfiguration,
@@ -185,22 +187,23 @@ fn with_maps(
     let Problem { m, n, k, ref a, ref b, ref c, .. } = *problem;
     let batch = is_batch.then_some(problem.batch);
     let depth = tile.depth(dtype.bytes() as u32) / tile.panels;
-    // What passes by once is fetched by single lines of the cache, which pieces of 128 bytes of a row are: by pairs of lines, more
-    // of what the other half of the second-level cache has comes twice. 8 rows of 8,192 x 8,192 weights take 33.1 us so and 34.8
-    // by pairs, 128 rows 35.1 and 36.1 (H200, 2026-11-21).
+    // What passes by once is fetched by single lines of the cache, which pieces of 128 bytes of a
+    // row are: by pairs of lines, more of what the other half of L2 has comes twice. 8 rows of
+    // 8,192 x 8,192 weights take 33.1 us so and 34.8 by pairs, 128 rows 35.1 and 36.1 (H200,
+    // 2026-11-21).
     let is_for_few = configuration.read_once.contains(&true);
     let l2_promotion = if is_for_few { L2Promotion::Bytes128 } else { L2Promotion::Bytes256 };
     let map = |operand: Operand, matrix: &Matrix, sizes: [u64; 2], boxes: [u32; 2]| {
         let layout = TensorLayout { l2_promotion, ..layout(matrix, sizes, batch, boxes) };
         tensor_map(operand, layout, matrix.dtype)
     };
-    let factor = |operand: Operand, matrix: &Matrix, lines: u64, lying: Lying, line_box: u32| match lying {
-        Lying::Steps => map(operand, matrix, [lines, k], [line_box, 128]),
-        Lying::Lines => map(operand, &matrix.transposed(), [k, lines], [depth, 128]),
+    let factor = |operand: Operand, matrix: &Matrix, lines: u64, major: OperandMajor, line_box: u32| match major {
+        OperandMajor::K => map(operand, matrix, [lines, k], [line_box, 128]),
+        OperandMajor::Mn => map(operand, &matrix.transposed(), [k, lines], [depth, 128]),
     };
-    let [lying_a, lying_b] = configuration.lying;
-    let step = step.arg(factor(factors[0], a, m, lying_a, rows));
-    let step = step.arg(factor(factors[1], &b.transposed(), n, lying_b, tile.copied_columns()));
+    let [major_a, major_b] = configuration.majors;
+    let step = step.arg(factor(factors[0], a, m, major_a, rows));
+    let step = step.arg(factor(factors[1], &b.transposed(), n, major_b, tile.copied_columns()));
     match copied.and(tile.result_panel()) {
         Some(columns) => step.arg(map(result, c, [m, n], [rows.min(64), columns * c.dtype.bytes() as u32])),
         None => step.arg(no_map()),
@@ -218,7 +221,7 @@ pub(crate) fn no_map() -> Arg {
 }
 
 /// Adds what a kernel takes for its epilogue.
-pub(crate) fn with_ending(step: Step, result: Operand, inputs: &[Operand], problem: &Problem) -> Step {
+pub(crate) fn with_epilogue(step: Step, result: Operand, inputs: &[Operand], problem: &Problem) -> Step {
     step.arg(result)
         .arg(Arg::Pointers { operands: inputs.to_vec(), len: MAX_INPUTS })
         .words(&stride_words(problem))

@@ -1,10 +1,11 @@
-//! Matrices whose elements lie at strides, as the main loop takes them.
+//! Loads of a strided matrix for the main loop on CUDA cores.
 
 use warpfold_lang::{Global, Shared, Val, when};
 
 use super::accumulator::Accumulator;
+use super::operand_major::OperandMajor;
 use super::problem::Matrix;
-use super::supply::{Along, Bring, Supply, Unit, Units};
+use super::tile_loader::{LoadUnit, TileLoader, Unit, Units};
 use crate::Dtype;
 use crate::elements;
 
@@ -17,7 +18,7 @@ pub struct Load {
     /// The element type.
     pub dtype: Dtype,
     /// Which elements neighbouring threads take.
-    pub along: Along,
+    pub major: OperandMajor,
     /// Whether a thread takes four of them at once.
     pub wide: bool,
     /// Whether they are copied in the background; else they go by way of registers.
@@ -25,30 +26,32 @@ pub struct Load {
 }
 
 impl Load {
-    /// The best way to read a matrix whose rows are lines, of so many lines, each of `k` elements.
+    /// The best way to read a matrix whose rows are lines, of this many lines, each of `k`
+    /// elements.
     pub(crate) fn of(matrix: &Matrix, lines: u64, k: u64) -> Self {
         let copied = is_kept(matrix.dtype) && is_near(matrix);
-        let load = |along, wide| {
-            // What is copied along the sums goes to as many rows of shared memory as it has elements, and so one by one.
-            let wide = wide && !(copied && along == Along::Depth);
-            Self { dtype: matrix.dtype, along, wide, copied }
+        let load = |major, wide| {
+            // What is copied along the sums goes to as many rows of shared memory as it has
+            // elements, and so one by one.
+            let wide = wide && !(copied && major == OperandMajor::K);
+            Self { dtype: matrix.dtype, major, wide, copied }
         };
         if matrix.groups_are_wide(k, WIDTH.into()) {
-            load(Along::Depth, true)
+            load(OperandMajor::K, true)
         } else if matrix.transposed().groups_are_wide(lines, WIDTH.into()) {
-            load(Along::Lines, true)
+            load(OperandMajor::Mn, true)
         } else if matrix.column_stride.unsigned_abs() <= matrix.row_stride.unsigned_abs() {
-            load(Along::Depth, false)
+            load(OperandMajor::K, false)
         } else {
-            load(Along::Lines, false)
+            load(OperandMajor::Mn, false)
         }
     }
 
     /// As part of a kernel's name: `f32_dc`.
     pub(crate) fn key(self) -> String {
-        let along = if self.along == Along::Depth { "d" } else { "l" };
+        let major = if self.major == OperandMajor::K { "d" } else { "l" };
         let flag = |is: bool, key: &'static str| if is { key } else { "" };
-        format!("{}_{along}{}{}", self.dtype, flag(self.wide, "w"), flag(self.copied, "c"))
+        format!("{}_{major}{}{}", self.dtype, flag(self.wide, "w"), flag(self.copied, "c"))
     }
 
     fn width(self) -> u32 {
@@ -61,7 +64,8 @@ fn is_kept(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F32 | Dtype::F64 | Dtype::I32)
 }
 
-/// Whether 32 bits count the bytes of any tile: so a thread keeps the places of its copies in half the registers.
+/// Whether 32 bits count the bytes of any tile: so a thread keeps the places of its copies in half
+/// the registers.
 fn is_near(matrix: &Matrix) -> bool {
     let Matrix { row_stride, column_stride, .. } = *matrix;
     let reach = i128::from(row_stride.max(column_stride)) * 1024 * i128::from(matrix.dtype.bytes());
@@ -69,7 +73,7 @@ fn is_near(matrix: &Matrix) -> bool {
 }
 
 /// A tile's place in both memories, while a kernel is recorded.
-pub(crate) struct Loader<A: Accumulator> {
+pub(crate) struct MatrixLoader<A: Accumulator> {
     pub(crate) load: Load,
     /// Lines of the tile, and its depth.
     pub(crate) sides: [u32; 2],
@@ -88,12 +92,13 @@ pub(crate) struct Loader<A: Accumulator> {
 
 /// A thread's part of the tiles of a matrix.
 pub(crate) struct Strided<A: Accumulator> {
-    loader: Loader<A>,
+    loader: MatrixLoader<A>,
     units: Units<A>,
     places: Places,
 }
 
-/// Where a thread's units begin. Beyond the last line it is the last: what comes of it is not stored.
+/// Where a thread's units begin. Beyond the last line it is the last: what comes of it is not
+/// stored.
 enum Places {
     /// The line of each unit.
     Lines(Vec<Global<u8>>),
@@ -101,19 +106,19 @@ enum Places {
     Bytes(Global<u8>, Vec<Val<u32>>),
 }
 
-impl<A: Accumulator> Loader<A> {
+impl<A: Accumulator> MatrixLoader<A> {
     /// Computes the addresses that do not change from step to step.
     pub(crate) fn ready(self) -> Strided<A> {
         let width = self.load.width();
-        let units = Units::new(self.load.along, width, self.sides, self.threads, self.tile);
+        let units = Units::new(self.load.major, width, self.sides, self.threads, self.tile);
         let [first, num_lines] = self.lines;
-        let last = if self.load.along == Along::Lines { num_lines - width } else { num_lines - 1 };
+        let last = if self.load.major == OperandMajor::Mn { num_lines - width } else { num_lines - 1 };
         let line = |unit: &Unit| (first + unit.line).min(last);
         let at = |line: Val<u32>| self.at(self.first, line.cast::<i64>() * self.strides[0]);
         let places = if self.load.copied {
             let bytes = self.load.dtype.bytes() as u32;
-            let [along, deep] = self.strides.map(|stride| stride.cast::<u32>() * bytes);
-            let offset = |unit: &Unit| (line(unit) - first) * along + unit.deep * deep;
+            let [major, deep] = self.strides.map(|stride| stride.cast::<u32>() * bytes);
+            let offset = |unit: &Unit| (line(unit) - first) * major + unit.deep * deep;
             Places::Bytes(at(first), units.units.iter().map(offset).collect())
         } else {
             Places::Lines(units.units.iter().map(|unit| at(line(unit))).collect())
@@ -128,7 +133,7 @@ impl<A: Accumulator> Loader<A> {
 
 impl<A: Accumulator> Strided<A> {
     fn copy_unit(&self, unit: &Unit, step: Val<u32>, from: Global<u8>, to: Shared<A>) {
-        let Loader { load, end, .. } = &self.loader;
+        let MatrixLoader { load, end, .. } = &self.loader;
         let from = from.reinterpret::<A>();
         let inside = end.map(|end| (step + unit.deep).lt(end));
         let copy = || match (load.wide, inside) {
@@ -143,10 +148,10 @@ impl<A: Accumulator> Strided<A> {
     }
 
     fn load_unit(&self, unit: &Unit, step: Val<u32>, line: Global<u8>) -> Vec<Val<A>> {
-        let Loader { load, strides, end, .. } = &self.loader;
+        let MatrixLoader { load, strides, end, .. } = &self.loader;
         let deep = step + unit.deep;
-        // Beyond the end the last element is loaded in place of none.
-        let last = if load.along == Along::Depth { load.width() } else { 1 };
+        // Beyond the end the last element is loaded instead of none.
+        let last = if load.major == OperandMajor::K { load.width() } else { 1 };
         let inside = end.map(|end| deep.lt(end));
         let deep = end.map_or(deep, |end| deep.min(end - last));
         let from = self.loader.at(line, deep.cast::<i64>() * strides[1]);
@@ -158,7 +163,7 @@ impl<A: Accumulator> Strided<A> {
     }
 }
 
-impl<A: Accumulator> Supply<A> for Strided<A> {
+impl<A: Accumulator> TileLoader<A> for Strided<A> {
     fn units(&self) -> &Units<A> {
         &self.units
     }
@@ -167,7 +172,7 @@ impl<A: Accumulator> Supply<A> for Strided<A> {
         self.loader.load.copied
     }
 
-    fn tile_at(&self, step: Val<u32>) -> Bring<'_, A> {
+    fn tile_at(&self, step: Val<u32>) -> LoadUnit<'_, A> {
         let units = &self.units.units;
         match &self.places {
             Places::Lines(lines) => Box::new(move |index, _| Some(self.load_unit(&units[index], step, lines[index]))),

@@ -1,13 +1,14 @@
-//! The main loop on ordinary cores: a thread's sums, and how products are added to them from tiles in shared memory.
+//! The main loop on CUDA cores: a thread's sums, and the FMAs that add tiles in shared memory to
+//! them.
 
 use warpfold_lang::{
     Shared, Val, Var, commit_copies, lane_id, range, sync_threads, var, wait_for_copies, warp_id, when,
 };
 
 use super::accumulator::Accumulator;
-use super::finish::{Finish, GROUP};
-use super::supply::{Bring, Supply};
+use super::epilogue_writer::{EpilogueWriter, GROUP};
 use super::tile::{STAGES, Tile};
+use super::tile_loader::{LoadUnit, TileLoader};
 
 /// Steps of the sums from a load to its store: the clocks that a load takes.
 const LATENCY: u32 = 4;
@@ -33,8 +34,8 @@ struct Loaded<A: Accumulator> {
     values: Vec<Val<A>>,
 }
 
-/// Adds the products of one step, to and fro: so each shares a factor with the one before, which is not read from registers
-/// again.
+/// Adds the products of one step, to and fro: so each shares a factor with the one before, which is
+/// not read from registers again.
 fn multiply<A: Accumulator>(acc: &mut [Val<A>], [a, b]: &Fragments<A>) {
     for (i, (a, acc)) in a.iter().zip(acc.chunks_mut(b.len())).enumerate() {
         for j in 0..b.len() {
@@ -56,10 +57,11 @@ impl<A: Accumulator> Sums<A> {
         Self { tile, mine: [row, column], sums }
     }
 
-    /// Adds the products from `begin` to `end`, of which there is one at least. While a tile is multiplied the next one is
-    /// there, and the one behind it is brought, a piece of it beside each step: brought at once, copies hold up the
-    /// multiply-adds behind them (48.9 in place of 51.2 TFLOP/s at 4,096 rows and columns, H200, 2026-11-20).
-    pub(crate) fn add_products(&self, supplies: [&dyn Supply<A>; 2], [begin, end]: [Val<u32>; 2]) {
+    /// Adds the products from `begin` to `end`, of which there is one at least. While a tile is
+    /// multiplied the next one is there, and the one after it is loaded, a piece of it beside each
+    /// step: brought at once, copies hold up the multiply-adds after them (48.9 instead of 51.2
+    /// TFLOP/s at 4,096 rows and columns, H200, 2026-11-20).
+    pub(crate) fn add_products(&self, supplies: [&dyn TileLoader<A>; 2], [begin, end]: [Val<u32>; 2]) {
         let depth = self.tile.depth;
         let units = supplies.map(|supply| supply.units());
         let sizes = units.map(|units| depth * units.pitch);
@@ -70,7 +72,8 @@ impl<A: Accumulator> Sums<A> {
                 commit_copies()
             }
         };
-        // Behind it the next tile is there, for all threads, and the one before the current one may be overwritten.
+        // After it the next tile is there, for all threads, and the one before the current one may
+        // be overwritten.
         let arrive = || {
             if has_copies {
                 wait_for_copies(STAGES - 2);
@@ -79,7 +82,7 @@ impl<A: Accumulator> Sums<A> {
         };
         let pieces: Vec<(usize, usize)> =
             (0..2).flat_map(|which| (0..units[which].units.len()).map(move |index| (which, index))).collect();
-        let bring = |tiles: &[Bring<'_, A>; 2], stage: Val<u32>, (which, index): (usize, usize)| {
+        let bring = |tiles: &[LoadUnit<'_, A>; 2], stage: Val<u32>, (which, index): (usize, usize)| {
             let place = units[which].place(stage * sizes[which], index);
             tiles[which](index, place).map(|values| Loaded { which, index, place, values })
         };
@@ -139,19 +142,20 @@ impl<A: Accumulator> Sums<A> {
     }
 
     /// Finishes and stores them, in a block's tile that begins at a row and a column of the result.
-    pub(crate) fn finish(&self, finish: &Finish<'_, A>, first: [Val<u32>; 2]) {
-        self.each_group(first, |values, row, column| finish.row(values, row, column));
+    pub(crate) fn store(&self, writer: &EpilogueWriter<'_, A>, first: [Val<u32>; 2]) {
+        self.each_group(first, |values, row, column| writer.store_row(values, row, column));
     }
 
-    /// The same where a column's elements lie at a place of its own, as far as it is inside the result's `m` and `n`.
-    pub(crate) fn finish_planes(
+    /// The same where a column's elements lie at a place of its own, as far as it is inside the
+    /// result's `m` and `n`.
+    pub(crate) fn store_planes(
         &self,
-        finish: &Finish<'_, A>,
+        writer: &EpilogueWriter<'_, A>,
         first: [Val<u32>; 2],
         [m, n]: [Val<u32>; 2],
         place: impl Fn(Val<u32>) -> Val<u32>,
     ) {
-        let len = if finish.is_wide() { GROUP } else { 1 };
+        let len = if writer.is_wide() { GROUP } else { 1 };
         let first_column = first[1] + self.mine[1];
         let groups = (0..self.tile.thread[1] / GROUP).map(|j| first_column + j * (4 * self.tile.lanes_across));
         let columns = groups.flat_map(|column| (0..GROUP).step_by(len as usize).map(move |i| column + i));
@@ -162,7 +166,7 @@ impl<A: Accumulator> Sums<A> {
             for values in values.chunks(len as usize) {
                 let (exists, place) = places[next % num as usize];
                 next += 1;
-                when(row.lt(m) & exists, || finish.inside(values, row, place));
+                when(row.lt(m) & exists, || writer.store_inside(values, row, place));
             }
         });
     }

@@ -1,4 +1,4 @@
-//! A product of matrices, as far as its plan needs to know it.
+//! A product of matrices as a value: sizes, layouts, types, epilogue, options.
 
 use std::fmt;
 
@@ -13,8 +13,9 @@ pub const MAX_BATCH_RANK: usize = MAX_RANK - 2;
 /// Dimensions of a batch that kernels walk: the last ones. With more, matrices are repacked.
 pub(crate) const BATCH_RANK: usize = 3;
 
-/// Where the elements of a matrix lie, or those of each matrix of a batch. Strides count elements, and may be 0 (repeated)
-/// or less (reversed). Its memory begins at the element that is first there.
+/// Where the elements of a matrix lie, or those of each matrix of a batch. Strides count elements,
+/// and may be 0 (repeated) or less (reversed). Its memory begins at the element that is first
+/// there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Matrix {
     /// The element type.
@@ -43,7 +44,8 @@ impl Matrix {
         Self { row_stride: self.column_stride, column_stride: self.row_stride, ..self }
     }
 
-    /// The matrices of a batch, by their strides in its last dimensions; in those before it repeats.
+    /// The matrices of a batch, by their strides in its last dimensions; in those before it
+    /// repeats.
     #[must_use]
     pub fn in_batch<const N: usize>(self, strides: [i64; N]) -> Self {
         let mut batch_strides = [0; MAX_BATCH_RANK];
@@ -62,7 +64,8 @@ impl Matrix {
         matrix
     }
 
-    /// Where the first element is, and strides: of rows and columns, then of the batch, as kernels take them.
+    /// Where the first element is, and strides: of rows and columns, then of the batch, as kernels
+    /// take them.
     pub(super) fn words(&self, sizes: [u64; 2], batch: [u64; MAX_BATCH_RANK]) -> [i64; 3 + BATCH_RANK] {
         let mut words = [0; 3 + BATCH_RANK];
         words[..3].copy_from_slice(&[self.first(sizes, batch) as i64, self.row_stride, self.column_stride]);
@@ -82,8 +85,8 @@ impl Matrix {
         batch.iter().zip(self.batch_strides).all(|(size, stride)| *size <= 1 || stride != 0)
     }
 
-    /// Whether the elements of a row lie side by side, and groups of so many (a power of two) at multiples of their size, or
-    /// of 16 bytes, when rows are whole groups.
+    /// Whether the elements of a row lie side by side, and groups of this many (a power of two) at
+    /// multiples of their size, or of 16 bytes, when rows are whole groups.
     #[must_use]
     pub fn groups_are_wide(&self, columns: u64, group: u64) -> bool {
         let others = self.batch_strides.iter().chain([&self.row_stride]);
@@ -123,7 +126,8 @@ impl Matrix {
     }
 }
 
-/// `c = epilogue(a b)`: `a` is `m` x `k`, `b` is `k` x `n`, `c` is `m` x `n`, for each position of a batch.
+/// `c = epilogue(a b)`: `a` is `m` x `k`, `b` is `k` x `n`, `c` is `m` x `n`, for each position of
+/// a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Problem {
     /// Rows of `a` and `c`.
@@ -132,7 +136,8 @@ pub struct Problem {
     pub n: u64,
     /// Columns of `a`, rows of `b`; of none the sums are 0.
     pub k: u64,
-    /// Products of the batch in each dimension, outermost first; 1 where there are fewer dimensions.
+    /// Products of the batch in each dimension, outermost first; 1 where there are fewer
+    /// dimensions.
     pub batch: [u64; MAX_BATCH_RANK],
     /// The left matrix.
     pub a: Matrix,
@@ -142,33 +147,35 @@ pub struct Problem {
     pub c: Matrix,
     /// What is done to the sums.
     pub epilogue: Epilogue,
-    /// What the epilogue reads beside the products, in the order of its steps, each as large as the result (by strides of 0).
+    /// What the epilogue reads beside the products, in the order of its steps, each as large as the
+    /// result (by strides of 0).
     pub inputs: Vec<Matrix>,
     /// Whether the bits of a row may depend on the number of rows.
-    pub rows: Rows,
+    pub batch_invariance: BatchInvariance,
     /// How exactly factors of `f32` are taken.
-    pub singles: Singles,
+    pub f32_math: F32Math,
 }
 
 /// How exactly factors of `f32` are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Singles {
+pub enum F32Math {
     /// As they are.
     #[default]
-    Full,
-    /// Without their low 13 bits (tf32), which tensor cores multiply: relative errors up to 2^-10 of each factor. Where the
-    /// device or the layout does not allow it they are taken as they are.
+    Ieee,
+    /// Without their low 13 bits (tf32), which tensor cores multiply: relative errors up to 2^-10
+    /// of each factor. Where the device or the layout does not allow it they are taken as they are.
     Tf32,
 }
 
-/// Whether the bits of a row of the result may depend on how many rows there are, or on the rest of the batch.
+/// Whether the bits of a row of the result may depend on how many rows there are, or on the rest of
+/// the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Rows {
+pub enum BatchInvariance {
     /// They may: the plan splits `k` where there are few tiles.
     #[default]
-    Planned,
+    Off,
     /// They may not: a row has the same bits in any batch.
-    Invariant,
+    On,
 }
 
 impl Problem {
@@ -185,13 +192,13 @@ impl Problem {
             c: Matrix::rows(dtype, n),
             epilogue: Epilogue::new(),
             inputs: Vec::new(),
-            rows: Rows::Planned,
-            singles: Singles::Full,
+            batch_invariance: BatchInvariance::Off,
+            f32_math: F32Math::Ieee,
         }
     }
 
     /// The problem whose result is this one's with rows and columns exchanged.
-    pub(super) fn turned(&self) -> Self {
+    pub(super) fn swapped(&self) -> Self {
         let [a, b, c] = [self.b, self.a, self.c].map(Matrix::transposed);
         let inputs = self.inputs.iter().copied().map(Matrix::transposed).collect();
         Self { m: self.n, n: self.m, a, b, c, inputs, epilogue: self.epilogue.clone(), ..*self }
@@ -264,7 +271,8 @@ impl Problem {
         2 * self.m * self.n * self.k * self.num_products()
     }
 
-    /// The type that products are added up in: `f32` for floats of up to 32 bits, `i32` for integers of up to 32.
+    /// The type that products are added up in: `f32` for floats of up to 32 bits, `i32` for
+    /// integers of up to 32.
     ///
     /// # Errors
     /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`].

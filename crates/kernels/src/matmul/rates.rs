@@ -1,4 +1,4 @@
-//! What GPUs do in a clock, by their architecture: the figures that the cost model of products stands on.
+//! What GPUs do in a clock, by architecture: the figures that the cost model stands on.
 
 use warpfold_lang::Arch;
 
@@ -35,7 +35,8 @@ pub(crate) struct ArchRates {
 /// | sm_89 | Ada GPU Architecture, "Ada SM": 128, 2, 64 and 512 | L40S: 864 GB/s at 2.52 GHz |
 /// | sm_90 | H100 Tensor Core GPU Architecture, table 3: 128, 64, 64 and 2,048 | H200: 4.3 TB/s measured at 1.7 GHz |
 ///
-/// `mma_share` was measured on an H200 (driver 580, 2026-11-20): its other tensor cores are WGMMA's.
+/// `mma_share` was measured on an H200 (driver 580, 2026-11-20): its other tensor cores are
+/// WGMMA's.
 const RATES: [ArchRates; 4] = [
     ArchRates {
         arch: 80,
@@ -121,7 +122,7 @@ mod tests {
     #[test]
     fn rows_stand_in_order_and_peaks_are_those_of_the_data_sheets() {
         assert!(RATES.is_sorted_by_key(|row| row.arch));
-        // Multiprocessors, GHz, TFLOP/s of dense bf16 and of f32 on CUDA cores.
+        // SMs, GHz, TFLOP/s of dense bf16 and of f32 on CUDA cores.
         for (arch, sms, clock, of_bf16, of_f32) in
             [(80, 108.0, 1.41, 312.0, 19.5), (86, 84.0, 1.74, 149.7, 37.4), (89, 142.0, 2.52, 362.0, 91.6)]
         {

@@ -1,19 +1,19 @@
-//! Which matrices of a product are repacked before it: those that TMA cannot read, where tensor cores gain more than a copy
-//! costs, and all of a batch of more dimensions than kernels walk.
+//! Which matrices are repacked before a GEMM: those that TMA cannot read, where tensor cores gain
+//! more than a copy costs, and all of a batch of more dimensions than kernels walk.
 
+use super::eligibility::has_tensor_cores;
 use super::family::Memory;
-use super::possible::has_tensor_cores;
-use super::problem::{Matrix, Problem, Rows, refused};
-use super::wgmma::Lying;
+use super::problem::{BatchInvariance, Matrix, Problem, refused};
+use super::wgmma;
 use crate::Error;
 use crate::plan::{Operand, Plan, Planner};
 use crate::repack::{Strided, strided};
 
 /// The fewest multiply-adds of a product whose factors are repacked for TMA: CUDA cores take 12 us
-/// for so many.
+/// for them.
 const LEAST: u64 = 1 << 28;
 
-/// What TMA reads begins at multiples of so many bytes.
+/// What TMA reads begins at multiples of this many bytes.
 const TMA_BYTES: u64 = 16;
 
 /// Adds the repacks that a product needs, and gives the problem of the matrices as they lie then.
@@ -27,15 +27,15 @@ pub(super) fn plan(
     let Problem { m, n, k, batch, .. } = problem;
     // Not where bits must not depend on the number of rows, as the size decides.
     let is_worth_it = has_tensor_cores(&problem, planner.limits)
-        && problem.rows == Rows::Planned
+        && problem.batch_invariance == BatchInvariance::Off
         && problem.num_products() == 1
         && m.saturating_mul(n).saturating_mul(k) >= LEAST;
-    if is_worth_it && Lying::of(&problem.a, m, k, batch).is_none() {
+    if is_worth_it && wgmma::tma_major(&problem.a, m, k, batch).is_none() {
         let to = padded(problem.a, k);
         memory.a = repacked(plan, planner, memory.a, ([m, k], batch), [problem.a, to])?;
         problem.a = to;
     }
-    if is_worth_it && Lying::of(&problem.b.transposed(), n, k, batch).is_none() {
+    if is_worth_it && wgmma::tma_major(&problem.b.transposed(), n, k, batch).is_none() {
         // Lines along the sums, but of 16-bit elements either way round.
         let to = if problem.b.dtype.bytes() == 2 { padded(problem.b, n) } else { padded(problem.b, k).transposed() };
         memory.b = repacked(plan, planner, memory.b, ([k, n], batch), [problem.b, to])?;
@@ -62,7 +62,7 @@ pub(super) fn plan(
     }
 }
 
-/// Rows of so many elements that begin where TMA can read them.
+/// Rows of this many elements that begin where TMA can read them.
 fn padded(matrix: Matrix, columns: u64) -> Matrix {
     Matrix::rows(matrix.dtype, columns.next_multiple_of(TMA_BYTES / matrix.dtype.bytes()))
 }

@@ -1,8 +1,8 @@
-//! Kernels of every tile, of each way to read and of each type that is added in: for the list of all kernels.
+//! One kernel of every tile, layout and type, for the list of all kernels.
 
 use warpfold_device::{Device, Profile};
 
-use super::{Activation, Algorithm, Choice, Epilogue, Matmul, Matrix, MmaTile, Problem, Singles, Tile, WgmmaTile};
+use super::{Activation, Algorithm, Choice, Epilogue, F32Math, Matmul, Matrix, MmaTile, Problem, Tile, WgmmaTile};
 use crate::plan::{KernelCache, Planner};
 use crate::{AnyKernel, Dtype};
 
@@ -26,10 +26,10 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
 fn of_steps(dtype: Dtype, to: Dtype) -> Problem {
     let b = Matrix::rows(dtype, 4096).transposed();
     let c = Matrix::rows(to, 4096);
-    Problem { b, c, singles: Singles::Tf32, ..Problem::new(dtype, 4096, 4096, 4096) }
+    Problem { b, c, f32_math: F32Math::Tf32, ..Problem::new(dtype, 4096, 4096, 4096) }
 }
 
-/// One of halves with a whole layer behind it.
+/// One of halves with a whole layer as its epilogue.
 fn with_layer() -> Problem {
     let halves = of_steps(Dtype::Bf16, Dtype::Bf16);
     let bias = Matrix { row_stride: 0, ..Matrix::rows(Dtype::F32, 4096) };
@@ -65,7 +65,7 @@ fn simt_choices() -> Vec<(Problem, Algorithm, u32)> {
     chosen.into_iter().map(|(problem, tile, parts)| (problem, Algorithm::Simt(tile), parts)).collect()
 }
 
-/// What warps multiply: every tile, type, layout and piece.
+/// What `mma.sync` multiplies: every tile, type, layout and piece.
 fn mma_choices() -> Vec<(Problem, Algorithm, u32)> {
     let halves = of_steps(Dtype::Bf16, Dtype::Bf16);
     let turned = Problem { a: halves.b, b: halves.a, ..halves.clone() };
@@ -86,7 +86,7 @@ fn mma_choices() -> Vec<(Problem, Algorithm, u32)> {
     plain.chain(others).map(|(problem, tile, parts)| (problem, Algorithm::Mma(tile), parts)).collect()
 }
 
-/// What warpgroups multiply: every tile, type, layout and end.
+/// What WGMMA multiplies: every tile, type, layout and end.
 fn wgmma_choices() -> Vec<(Problem, Algorithm, u32)> {
     let of = of_steps;
     let halves = of(Dtype::Bf16, Dtype::Bf16);
@@ -117,6 +117,6 @@ fn wgmma_choices() -> Vec<(Problem, Algorithm, u32)> {
         (of(Dtype::U8, Dtype::I32), WgmmaTile::SMALL, 1),
     ];
     let tiles = plain.chain(others).map(|(problem, tile, parts)| (problem, Algorithm::Wgmma(tile), parts));
-    let turned = [1, 2].map(|split| (few.clone(), Algorithm::Turned(WgmmaTile::turned(16, split)), split));
+    let turned = [1, 2].map(|split| (few.clone(), Algorithm::SwapAb(WgmmaTile::swap_ab(16, split)), split));
     tiles.chain(turned).collect()
 }

@@ -1,21 +1,22 @@
-//! The product on ordinary cores: tiles of block, warp and thread, stages in shared memory.
+//! The GEMM kernel on CUDA cores: tiles of block, warp and thread, stages in shared memory.
 
 use warpfold_lang::{Array, Global, Kernel, Val, block_idx, dynamic_shared, kernel, wait_for_dependencies, when};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
-use super::finish::{Ending, Finish, Outputs, Position, STRIDES};
-use super::load::{Load, Loader};
+use super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES};
+use super::load::{Load, MatrixLoader};
 use super::main_loop::Sums;
 use super::problem::{BATCH_RANK, Problem};
 use super::tile::Tile;
+use crate::kernel_name::KernelName;
 
 /// Words of the sizes that the kernels take.
 pub(crate) const SIZES: usize = 5 + BATCH_RANK;
 /// Words of the strides of both matrices, and of the parts of a split.
 pub(crate) const MATRICES: usize = 2 * (3 + BATCH_RANK) + 1;
 
-/// What the kernel takes: `a`, `b`, sizes, strides, and what its [end](Outputs) takes.
+/// What the kernel takes: `a`, `b`, sizes, strides, and what its [end](EpilogueOperands) takes.
 pub type Simt = Kernel<(
     Global<u8>,
     Global<u8>,
@@ -37,7 +38,7 @@ pub struct Configuration {
     /// Whether a step may reach beyond the last product.
     pub has_rest: bool,
     /// What is done to the sums.
-    pub ending: Ending,
+    pub epilogue: EpilogueKey,
 }
 
 /// Sizes as the kernels take them: `m`, `n`, `k`, products a part, parts, the batch.
@@ -50,8 +51,8 @@ pub(crate) fn size_words(problem: &Problem, part: u64, num_parts: u32) -> [u32; 
     words
 }
 
-/// For both matrices: the first element, strides from line to line and along the sums, and of the batch; then the elements
-/// from the sums of one part to those of the next.
+/// For both matrices: the first element, strides from line to line and along the sums, and of the
+/// batch; then the elements from the sums of one part to those of the next.
 pub(super) fn matrix_words(problem: &Problem, part_stride: u64) -> [i64; MATRICES] {
     let mut words = [0; MATRICES];
     let Problem { m, n, k, batch, a, b, .. } = *problem;
@@ -66,7 +67,7 @@ pub(crate) struct Block {
     pub(crate) row: Val<u32>,
     pub(crate) column: Val<u32>,
     part: Val<u32>,
-    pub(crate) position: Position,
+    pub(crate) position: BatchCoord,
 }
 
 impl Block {
@@ -79,7 +80,7 @@ impl Block {
         let (flat, part) = divide(rest, sizes.at(4));
         let (rest, inner) = divide(flat, sizes.at(7));
         let (outer, middle) = divide(rest, sizes.at(6));
-        let position = Position { flat, each: [outer, middle, inner] };
+        let position = BatchCoord { flat, each: [outer, middle, inner] };
         Self { row: row * tile.rows, column: column * tile.columns, part, position }
     }
 }
@@ -92,13 +93,13 @@ pub(super) fn divide(number: Val<u32>, by: Val<u32>) -> (Val<u32>, Val<u32>) {
 /// Each block computes a tile of the result of one product, or one part of its sums.
 #[must_use]
 pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
-    let Configuration { tile, loads, has_rest, ending } = configuration.clone();
+    let Configuration { tile, loads, has_rest, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
-    let rest = if has_rest { "_rest" } else { "" };
-    let keys = loads.map(Load::key).join("_");
-    let name = format!("matmul_{}x{}_{keys}{rest}_{}_{}", tile.rows, tile.columns, A::DTYPE, ending.key());
+    let [load_a, load_b] = loads.map(Load::key);
+    let name = KernelName::new("matmul").part(format_args!("{}x{}", tile.rows, tile.columns)).part(load_a).part(load_b);
+    let name = name.part_if(has_rest, "rest").part(A::DTYPE).part(epilogue.key());
     let body = move |a: Global<u8>,
                      b: Global<u8>,
                      sizes: Array<u32, SIZES>,
@@ -123,7 +124,7 @@ pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
                 let offset = (0..BATCH_RANK).fold(words(0), |offset, dim| {
                     block.position.each[dim].cast::<i64>().mul_add(words(3 + dim), offset)
                 });
-                let loader = Loader {
+                let loader = MatrixLoader {
                     load: loads[which],
                     sides: [side, depth],
                     threads: tile.threads(),
@@ -140,11 +141,11 @@ pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
             sums.add_products([&of_a, &of_b], [begin, end]);
         });
         // Epilogue
-        let bytes = ending.result_bytes() as i64;
+        let bytes = epilogue.result_bytes() as i64;
         let result = result.at(block.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
-        let outputs = Outputs { result, inputs, strides: ends, scalars };
-        let finish = Finish::<A>::new(&ending, outputs, [m, n], block.position);
-        sums.finish(&finish, [block.row, block.column]);
+        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
+        let writer = EpilogueWriter::<A>::new(&epilogue, outputs, [m, n], block.position);
+        sums.store(&writer, [block.row, block.column]);
     };
-    kernel(name, body).required_block(tile.threads())
+    kernel(String::from(name), body).required_block(tile.threads())
 }

@@ -1,4 +1,5 @@
-//! Adds the sums of the parts of a split product, in the order of the parts, and finishes them.
+//! The second launch of split-K: adds the sums of all parts, in their order, and applies the
+//! epilogue.
 
 use warpfold_lang::{
     Array, Global, Kernel, Val, block_idx, kernel, range, thread_idx, var, wait_for_dependencies, when,
@@ -6,15 +7,16 @@ use warpfold_lang::{
 
 use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
-use super::finish::{Ending, Finish, GROUP, Outputs, Position, STRIDES};
+use super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, GROUP, STRIDES};
 use super::simt::SIZES;
 use crate::elements;
 
 /// Threads of a block.
 pub(super) const BLOCK: u32 = 256;
 
-/// What the kernel takes: the parts' sums, sizes, elements of a part, and what its [end](Outputs) takes.
-pub type FoldParts<A> =
+/// What the kernel takes: the parts' sums, sizes, elements of a part, and what its
+/// [end](EpilogueOperands) takes.
+pub type SplitKReduce<A> =
     Kernel<(Global<A>, [u32; SIZES], i64, Global<u8>, [Global<u8>; MAX_INPUTS], [i64; STRIDES], [f64; MAX_SCALARS])>;
 
 /// Neighbours of a row that a thread takes: a group where rows are whole groups.
@@ -24,10 +26,10 @@ pub(super) const fn width(columns: u64) -> u32 {
 
 /// A thread takes an element of the result, or a group of neighbours.
 #[must_use]
-pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
-    let ending = ending.clone();
-    let width = if ending.is_whole() { GROUP } else { 1 };
-    let name = format!("matmul_fold_{}_{}", A::DTYPE, ending.key());
+pub fn split_k_reduce<A: Accumulator>(epilogue: &EpilogueKey) -> SplitKReduce<A> {
+    let epilogue = epilogue.clone();
+    let width = if epilogue.is_whole() { GROUP } else { 1 };
+    let name = format!("matmul_split_k_reduce_{}_{}", A::DTYPE, epilogue.key());
     let body = move |parts: Global<A>,
                      sizes: Array<u32, SIZES>,
                      part_stride: Val<i64>,
@@ -58,9 +60,9 @@ pub fn fold_parts<A: Accumulator>(ending: &Ending) -> FoldParts<A> {
             let row = (row_of_all - flat.cast::<u64>() * m.cast::<u64>()).cast::<u32>();
             let rest = flat / sizes.at(7);
             let each = [rest / sizes.at(6), rest % sizes.at(6), flat % sizes.at(7)];
-            let outputs = Outputs { result, inputs, strides, scalars };
-            let finish = Finish::<A>::new(&ending, outputs, [m, n], Position { flat, each });
-            finish.inside(&sums.iter().map(|sum| sum.get()).collect::<Vec<_>>(), row, column);
+            let outputs = EpilogueOperands { result, inputs, strides, scalars };
+            let writer = EpilogueWriter::<A>::new(&epilogue, outputs, [m, n], BatchCoord { flat, each });
+            writer.store_inside(&sums.iter().map(|sum| sum.get()).collect::<Vec<_>>(), row, column);
         });
     };
     kernel(name, body).required_block(BLOCK)

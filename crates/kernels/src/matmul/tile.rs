@@ -1,11 +1,12 @@
-//! The tiles of the kernel for ordinary cores: what a block, a warp and a thread take of the result.
+//! The tiles of the kernel on CUDA cores: of a block, a warp and a thread.
 
 use std::fmt;
 
 /// A block's tile of the result, and who computes what of it.
 ///
-/// Lanes of a warp stand in `32 / lanes_across` rows of `lanes_across`. Each takes groups of four by four outputs, as many
-/// as `thread` says, as far apart as the lanes of the warp reach: so fragments lie side by side in shared memory.
+/// Lanes of a warp stand in `32 / lanes_across` rows of `lanes_across`. Each takes groups of four
+/// by four outputs, as many as `thread` says, as far apart as the lanes of the warp reach: so
+/// fragments lie side by side in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
     /// Rows of a block.
@@ -22,15 +23,16 @@ pub struct Tile {
     pub warps_across: u32,
 }
 
-/// Words between rows of a tile in shared memory: stores of a transposed tile then go to as many banks as lanes.
+/// Words between rows of a tile in shared memory: stores of a transposed tile then go to as many
+/// banks as lanes.
 pub(crate) const PAD: u32 = 4;
 
-/// Tiles in shared memory: one is multiplied, the next one is there, and one is under way.
+/// Tiles in shared memory: one is multiplied, the next one is there, and one is in flight.
 pub(crate) const STAGES: u32 = 3;
 
 impl Tile {
-    /// For large results: 128 sums a thread, 51.1 TFLOP/s at 4,096 rows and columns on an H200 (2026-11-20, driver 580). Of some
-    /// thirty tiles and shapes of threads the fastest there.
+    /// For large results: 128 sums a thread, 51.1 TFLOP/s at 4,096 rows and columns on an H200
+    /// (2026-11-20, driver 580). Of some thirty tiles and shapes of threads the fastest there.
     pub const LARGE: Self =
         Self { rows: 256, columns: 128, depth: 16, thread: [8, 16], lanes_across: 4, warps_across: 2 };
     /// For results of one to two thousand rows and columns: 38.2 TFLOP/s at 1,024, 48.0 at 2,048.

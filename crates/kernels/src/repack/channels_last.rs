@@ -1,8 +1,9 @@
-//! Images and filters laid anew as copies for tensor cores take them: channels last, as many as whole pieces have, and zeros
-//! where there is nothing.
+//! Images and filters to channels last, as TMA in im2col mode reads them: padded to whole pieces,
+//! with zeros where nothing was.
 //!
-//! One launch does both. Neighbours in a warp take neighbouring pixels, so that planes of channels are read in runs. Few
-//! channels a thread writes as they are; of many a tile turns in shared memory, so that they are written in runs as well.
+//! One launch does both. Neighbouring lanes take neighbouring pixels, so that planes of channels
+//! are read coalesced. A thread writes few channels of a pixel itself; many channels are transposed
+//! in shared memory, so that stores are coalesced as well.
 
 use warpfold_device::LaunchConfig;
 use warpfold_lang::{
@@ -19,12 +20,14 @@ const WARPS: u32 = BLOCK / 32;
 const PIXELS: u32 = 64;
 /// Bytes of a tile's channels of a pixel.
 const TILE_BYTES: u32 = 128;
-/// Words of the sizes of a tensor: height and width before, width behind, zeros before a row, pixels behind.
+/// Words of the sizes of a tensor: height and width before, width after, zeros before a row, pixels
+/// after.
 const SIZES: usize = 5;
 /// Words of the strides of a tensor before: of images, channels, rows, columns.
 const STRIDES: usize = 4;
 
-/// What the kernel takes: two tensors, where they go, blocks for the first one, sizes and strides of both.
+/// What the kernel takes: two tensors, where they go, blocks for the first one, sizes and strides
+/// of both.
 type Repack = Kernel<(Global<u8>, Global<u8>, Global<u8>, Global<u8>, u32, [u32; 2 * SIZES], [i64; 2 * STRIDES])>;
 
 /// What decides on the code of the kernel.
@@ -34,7 +37,7 @@ pub(crate) struct Configuration {
     pub(crate) element_bytes: u32,
     /// Channels before.
     pub(crate) channels: u32,
-    /// Channels behind: 8 bytes, or a multiple of 16.
+    /// Channels after: 8 bytes, or a multiple of 16.
     pub(crate) padded: u32,
 }
 
@@ -58,7 +61,7 @@ impl Configuration {
         self.padded.div_ceil(self.tile_channels())
     }
 
-    /// Blocks for so many pixels.
+    /// Blocks for this many pixels.
     fn num_blocks(self, pixels: u64) -> u64 {
         if self.is_direct() {
             pixels.div_ceil(BLOCK.into())
@@ -68,7 +71,8 @@ impl Configuration {
     }
 }
 
-/// Images and filters that are repacked: sizes and strides of both. Of what stays where it lies there are no pixels.
+/// Images and filters that are repacked: sizes and strides of both. Of what stays where it lies
+/// there are no pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChannelsLast {
     pub(crate) configuration: Configuration,
@@ -145,7 +149,7 @@ fn repack(configuration: &Configuration) -> Repack {
             || job(1, second, to_second, block - blocks).run(),
         );
     };
-    kernel(format!("conv_lay_{element_bytes}_c{channels}_{padded}"), body).required_block(BLOCK)
+    kernel(format!("repack_channels_last_{element_bytes}_c{channels}_{padded}"), body).required_block(BLOCK)
 }
 
 /// A pixel where it goes, and where it comes from.
@@ -170,9 +174,9 @@ impl Job {
     }
 
     fn pixel(&self, number: Val<u32>) -> Pixel {
-        let [height, width, width_behind, left, pixels] = self.sizes;
-        let rows = number / width_behind;
-        let column = number - rows * width_behind - left;
+        let [height, width, padded_width, left, pixels] = self.sizes;
+        let rows = number / padded_width;
+        let column = number - rows * padded_width - left;
         let image = rows / height;
         let row = rows - image * height;
         let [of_image, _, of_row, of_column] = self.strides;
@@ -197,8 +201,8 @@ impl Job {
     /// Where a channel of a pixel goes.
     fn place(&self, pixel: Val<u32>, channel: Val<u32>) -> Global<u32> {
         let Configuration { element_bytes, padded, .. } = self.configuration;
-        let behind = pixel.cast::<u64>() * u64::from(padded) + channel.cast::<u64>();
-        self.to.at(behind * u64::from(element_bytes)).reinterpret::<u32>()
+        let place = pixel.cast::<u64>() * u64::from(padded) + channel.cast::<u64>();
+        self.to.at(place * u64::from(element_bytes)).reinterpret::<u32>()
     }
 
     /// A thread writes a pixel.
@@ -230,7 +234,8 @@ impl Job {
     {
         let Configuration { element_bytes, padded, .. } = self.configuration;
         let (channels, across) = (self.configuration.tile_channels(), self.configuration.across());
-        // Shared-memory map: a word more than a plane's pixels, so that neither side meets a bank twice.
+        // Shared-memory map: a word more than a plane's pixels, so that neither side meets a bank
+        // twice.
         let pitch = PIXELS + 4 / element_bytes;
         let tile: Shared<E> = shared_named::<E>("tile", channels * pitch);
         // Roles

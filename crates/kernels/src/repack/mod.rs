@@ -1,8 +1,9 @@
-//! Repacking: a launch before a product or a convolution that brings a tensor to scratch memory, in a layout that the next
-//! kernel can read.
+//! Repacking: a step before a GEMM or a convolution that copies a tensor to scratch memory, in a
+//! layout that the next kernel can read.
 //!
-//! There are two kernels: [`strided`] copies elements from any strides to any others by the map of the library, and
-//! [`ChannelsLast`] transposes images and filters, adds channels and the zeros of a padding.
+//! There are two kernels: [`strided`] copies elements from any strides to any others by the
+//! library's map, and [`ChannelsLast`] transposes images and filters, and adds channels and the
+//! zeros of a padding.
 
 mod channels_last;
 mod strided;

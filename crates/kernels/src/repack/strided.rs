@@ -1,4 +1,4 @@
-//! A copy of a tensor of any strides to scratch memory, element by element.
+//! A copy of a strided tensor to scratch memory, element by element.
 
 use crate::elements::{Sink, Source};
 use crate::layout::Layout;

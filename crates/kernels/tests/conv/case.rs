@@ -2,7 +2,7 @@
 
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::conv::{Algorithm, Choice, Conv, Layout, Problem, Window};
-use warpfold_kernels::matmul::{Epilogue, Singles};
+use warpfold_kernels::matmul::{Epilogue, F32Math};
 use warpfold_kernels::plan::{KernelCache, Plan, Planner, Workspace};
 use warpfold_kernels::{Dtype, Error};
 
@@ -199,7 +199,7 @@ pub(crate) fn problem(layout: Layout, channels: u64, size: [u64; 2], filters: u6
         filter,
         groups: 1,
         window: Window::default(),
-        singles: Singles::Full,
+        f32_math: F32Math::Ieee,
         epilogue: Epilogue::new(),
     }
 }

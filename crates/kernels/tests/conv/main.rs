@@ -7,7 +7,7 @@ use case::{Case, check, check_bounds, on_every_device, on_every_device_and, prob
 use warpfold_device::Profile;
 use warpfold_kernels::Dtype;
 use warpfold_kernels::conv::{Algorithm, Choice, Layout, PatchTile, Problem, Window};
-use warpfold_kernels::matmul::{Activation, Epilogue, MmaTile, Singles, Tile, WgmmaTile};
+use warpfold_kernels::matmul::{Activation, Epilogue, F32Math, MmaTile, Tile, WgmmaTile};
 
 const LAYOUTS: [Layout; 2] = [Layout::Nchw, Layout::Nhwc];
 
@@ -187,7 +187,7 @@ fn tensor_cores_take_any_channels_in_both_layouts() {
                     for (channels, filters) in [(3, 17), (1, 64), (20, 65), (40, 3)] {
                         let window = Window { stride, padding, dilation };
                         let problem = problem(layout, channels, [9, 11], filters, filter);
-                        let problem = Problem { dtype, result, window, singles: Singles::Tf32, ..problem };
+                        let problem = Problem { dtype, result, window, f32_math: F32Math::Tf32, ..problem };
                         let code = tiles.next().expect("they repeat");
                         check(device, &Case { problem, algorithm: code });
                     }
@@ -212,7 +212,7 @@ fn tensor_cores_stay_within_the_bound_and_see_nothing_beside_the_filter() {
             ] {
                 let window = Window { stride, padding, dilation };
                 let problem = problem(layout, channels, [10, 13], 66, filter);
-                let problem = Problem { dtype, result: dtype, window, singles: Singles::Tf32, ..problem };
+                let problem = Problem { dtype, result: dtype, window, f32_math: F32Math::Tf32, ..problem };
                 check_bounds(device, &problem, Algorithm::Wgmma(WgmmaTile::FLAT));
             }
         }
@@ -229,7 +229,7 @@ fn epilogues_follow_tensor_cores_into_planes() {
         for (dtype, images, filters) in [(Dtype::F32, 3, 40), (Dtype::Bf16, 5, 7)] {
             let plain = problem(Layout::Nchw, 5, [9, 8], filters, [3, 2]);
             let problem =
-                Problem { dtype, result: dtype, images, epilogue: layer.clone(), singles: Singles::Tf32, ..plain };
+                Problem { dtype, result: dtype, images, epilogue: layer.clone(), f32_math: F32Math::Tf32, ..plain };
             let code = Some(Algorithm::Wgmma(WgmmaTile::MEDIUM));
             check(device, &Case { problem, algorithm: code });
         }
@@ -255,7 +255,7 @@ fn warps_gather_pixels_in_pieces_as_large_as_channels_allow() {
             ] {
                 let window = Window { stride, padding, dilation };
                 let problem = problem(Layout::Nhwc, channels, [9, 11], filters, filter);
-                let problem = Problem { dtype, result, window, singles: Singles::Tf32, ..problem };
+                let problem = Problem { dtype, result, window, f32_math: F32Math::Tf32, ..problem };
                 check(device, &Case { problem, algorithm: Some(Algorithm::Mma(tile)) });
             }
         }

@@ -3,7 +3,7 @@
 use warpfold_device::{Device, Profile};
 use warpfold_kernels::conv::PROBLEMS;
 use warpfold_kernels::conv::{Algorithm, Choice, Layout, PatchTile, Problem, Window};
-use warpfold_kernels::matmul::{Epilogue, Singles, Tile};
+use warpfold_kernels::matmul::{Epilogue, F32Math, Tile};
 use warpfold_kernels::{Dtype, ErrorKind};
 
 use crate::case::{choose, plan, problem};
@@ -11,18 +11,18 @@ use crate::case::{choose, plan, problem};
 #[test]
 fn plans_lay_large_images_for_tensor_cores_and_keep_singles_whole_unless_told() {
     let device = Device::virtual_gpu(Profile::H200);
-    let layer = |layout, dtype, singles| {
+    let layer = |layout, dtype, f32_math| {
         let problem = problem(layout, 64, [56, 56], 64, [3, 3]);
-        let problem = Problem { images: 32, dtype, result: dtype, singles, ..problem };
+        let problem = Problem { images: 32, dtype, result: dtype, f32_math, ..problem };
         choose(&device, problem).unwrap()
     };
     let is_wgmma = |choice: &Choice| matches!(choice.algorithm, Algorithm::Wgmma(_));
-    let whole = layer(Layout::Nhwc, Dtype::F32, Singles::Full);
+    let whole = layer(Layout::Nhwc, Dtype::F32, F32Math::Ieee);
     assert!(!is_wgmma(&whole), "{whole}");
     for (layout, dtype) in
         [(Layout::Nchw, Dtype::F32), (Layout::Nhwc, Dtype::F32), (Layout::Nchw, Dtype::F16), (Layout::Nhwc, Dtype::F16)]
     {
-        let choice = layer(layout, dtype, Singles::Tf32);
+        let choice = layer(layout, dtype, F32Math::Tf32);
         assert!(is_wgmma(&choice), "{choice}");
         assert_eq!(plan(&device, &choice).steps.len() == 2, layout == Layout::Nchw, "{choice}");
     }
@@ -33,7 +33,7 @@ fn plans_take_tensor_cores_where_they_can() {
     let (ampere, hopper) = (Device::virtual_gpu(Profile::A100), Device::virtual_gpu(Profile::H200));
     let code = |device: &Device, problem: Problem| choose(device, problem).unwrap().algorithm;
     let of = |dtype, channels| Problem { dtype, ..problem(Layout::Nhwc, channels, [56, 56], 64, [3, 3]) };
-    for problem in [of(Dtype::Bf16, 64), of(Dtype::F16, 6), Problem { singles: Singles::Tf32, ..of(Dtype::F32, 3) }] {
+    for problem in [of(Dtype::Bf16, 64), of(Dtype::F16, 6), Problem { f32_math: F32Math::Tf32, ..of(Dtype::F32, 3) }] {
         assert!(matches!(code(&ampere, problem.clone()), Algorithm::Mma(_)), "{problem}");
     }
     for problem in [of(Dtype::Bf16, 64), of(Dtype::Bf16, 6)] {
@@ -49,21 +49,21 @@ fn plans_take_tensor_cores_where_they_can() {
 #[test]
 fn plans_of_the_catalogues_problems_are_the_fastest_that_were_timed() {
     let device = Device::virtual_gpu(Profile::H200);
-    let code = |number: usize, dtype: Dtype, singles: Singles, layout: Layout| {
+    let code = |number: usize, dtype: Dtype, f32_math: F32Math, layout: Layout| {
         let [n, c, h, w, k, r, s, u, v, ..] = PROBLEMS[number - 1].map(u64::from);
         let window = Window { stride: [u as u32, v as u32], ..Window::default() };
         let problem = problem(layout, c, [h, w], k, [r, s]);
-        let problem = Problem { images: n, dtype, result: dtype, singles, window, ..problem };
+        let problem = Problem { images: n, dtype, result: dtype, f32_math, window, ..problem };
         choose(&device, problem).unwrap().algorithm
     };
     let (few, deep) = (Algorithm::Patches(PatchTile::SQUARE), Algorithm::Patches(PatchTile::DEEP));
     let wide = Algorithm::Patches(PatchTile::ROW);
     let [medium, large] = [Tile::MEDIUM, Tile::LARGE].map(Algorithm::Planes);
     for (number, expected) in [(1, few), (2, medium), (3, medium), (4, deep), (5, deep), (6, large), (7, wide)] {
-        assert_eq!(code(number, Dtype::F32, Singles::Full, Layout::Nchw), expected, "f32, {number}");
+        assert_eq!(code(number, Dtype::F32, F32Math::Ieee, Layout::Nchw), expected, "f32, {number}");
     }
     for (number, expected) in [(1, Some(few)), (2, None), (3, None), (4, None), (5, None), (6, None), (7, Some(wide))] {
-        let found = code(number, Dtype::F32, Singles::Tf32, Layout::Nchw);
+        let found = code(number, Dtype::F32, F32Math::Tf32, Layout::Nchw);
         assert!(
             expected.map_or(matches!(found, Algorithm::Wgmma(_)), |code| code == found),
             "tf32, {number}: {found:?}"
@@ -71,7 +71,7 @@ fn plans_of_the_catalogues_problems_are_the_fastest_that_were_timed() {
     }
     let behind = Algorithm::Patches(PatchTile::BEHIND);
     for (number, expected) in [(1, Some(few)), (4, None), (5, None), (7, Some(behind))] {
-        let found = code(number, Dtype::Bf16, Singles::Full, Layout::Nhwc);
+        let found = code(number, Dtype::Bf16, F32Math::Ieee, Layout::Nhwc);
         assert!(
             expected.map_or(matches!(found, Algorithm::Wgmma(_)), |code| code == found),
             "bf16, {number}: {found:?}"

@@ -98,7 +98,7 @@ pub(crate) fn choose(device: &Device, problem: Problem) -> Result<Choice, Error>
     Choice::new(problem, device.target().arch, device.limits())
 }
 
-/// Tiles of one's own choice.
+/// Tiles of the caller choice.
 pub(crate) fn choose_with(device: &Device, problem: Problem, algorithm: (Algorithm, u32)) -> Result<Choice, Error> {
     Choice::with(problem, device.target().arch, device.limits(), algorithm.0, algorithm.1)
 }

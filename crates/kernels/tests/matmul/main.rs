@@ -6,7 +6,7 @@ mod wgmma;
 
 use case::{Case, check, choose, on_every_device};
 use warpfold_device::{Device, Profile};
-use warpfold_kernels::matmul::{Activation, Algorithm, Epilogue, Matmul, Matrix, Problem, Rows, Tile};
+use warpfold_kernels::matmul::{Activation, Algorithm, BatchInvariance, Epilogue, Matmul, Matrix, Problem, Tile};
 use warpfold_kernels::plan::{Family, Workspace};
 use warpfold_kernels::{Dtype, ErrorKind};
 
@@ -185,9 +185,9 @@ fn an_epilogue_may_be_a_function_of_ones_own() {
 }
 
 /// The rows of a product of arbitrary floats, as bits.
-fn bits(device: &Device, rows: u64, mode: Rows) -> Vec<u32> {
+fn bits(device: &Device, rows: u64, mode: BatchInvariance) -> Vec<u32> {
     let (n, k) = (40, 2000);
-    let problem = Problem { rows: mode, ..Problem::new(Dtype::F32, rows, n, k) };
+    let problem = Problem { batch_invariance: mode, ..Problem::new(Dtype::F32, rows, n, k) };
     let float = |i: u64| ((i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 / 16_777_216.0).sin();
     let a: Vec<u8> = (0..rows * k).flat_map(|i| float(i).to_le_bytes()).collect();
     let b: Vec<u8> = (0..k * n).flat_map(|i| float(i + 77).to_le_bytes()).collect();
@@ -202,13 +202,17 @@ fn bits(device: &Device, rows: u64, mode: Rows) -> Vec<u32> {
 #[test]
 fn the_bits_of_a_row_do_not_depend_on_the_rows_beside_it_where_that_is_asked_for() {
     on_every_device(|device| {
-        let many = bits(device, 200, Rows::Invariant);
+        let many = bits(device, 200, BatchInvariance::On);
         for rows in [1, 16, 65] {
-            let few = bits(device, rows, Rows::Invariant);
+            let few = bits(device, rows, BatchInvariance::On);
             assert_eq!(few, many[..few.len()], "{rows} rows");
-            assert_eq!(bits(device, rows, Rows::Planned), bits(device, rows, Rows::Planned));
+            assert_eq!(bits(device, rows, BatchInvariance::Off), bits(device, rows, BatchInvariance::Off));
         }
-        assert_ne!(bits(device, 1, Rows::Planned), many[..40], "a split changes bits, or this test shows nothing");
+        assert_ne!(
+            bits(device, 1, BatchInvariance::Off),
+            many[..40],
+            "a split changes bits, or this test shows nothing"
+        );
     });
 }
 

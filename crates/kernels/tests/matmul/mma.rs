@@ -1,12 +1,12 @@
-//! Products by warps, on tensor cores of every architecture: every tile, layout, type and end, around every boundary.
+//! Products by `mma.sync`, on tensor cores of every architecture: every tile, layout, type and end, around every boundary.
 
 use warpfold_device::{Counters, Device, Profile};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::matmul::{Activation, Algorithm, Epilogue, Matrix, MmaTile, Problem, Singles};
+use warpfold_kernels::matmul::{Activation, Algorithm, Epilogue, F32Math, Matrix, MmaTile, Problem};
 
 use crate::case::{self, Case, checked, choose};
 
-/// On an A100 in place of an H200, which multiplies by warpgroups.
+/// On an A100 instead of an H200, which multiplies by WGMMA.
 fn on_every_device(test: impl Fn(&Device)) {
     case::on_every_device_and(Profile::A100, test);
 }
@@ -16,7 +16,7 @@ fn check(device: &Device, tile: MmaTile, parts: u32, case: Case) -> Vec<Counters
     case::check(device, &Case { algorithm: Some((Algorithm::Mma(tile), parts)), ..case })
 }
 
-/// Rows at multiples of so many bytes, whatever their length.
+/// Rows at multiples of this many bytes, whatever their length.
 fn padded(dtype: Dtype, columns: u64, bytes: u64) -> Matrix {
     Matrix::rows(dtype, columns.next_multiple_of(bytes / dtype.bytes()))
 }
@@ -25,7 +25,7 @@ fn padded(dtype: Dtype, columns: u64, bytes: u64) -> Matrix {
 fn problem_of(bytes: u64, [dtype, to]: [Dtype; 2], (m, n, k): (u64, u64, u64)) -> Problem {
     let b = padded(dtype, k, bytes).transposed();
     let a = padded(dtype, k, bytes);
-    Problem { a, b, c: Matrix::rows(to, n), singles: Singles::Tf32, ..Problem::new(dtype, m, n, k) }
+    Problem { a, b, c: Matrix::rows(to, n), f32_math: F32Math::Tf32, ..Problem::new(dtype, m, n, k) }
 }
 
 fn problem(dtype: Dtype, to: Dtype, shape: (u64, u64, u64)) -> Problem {
@@ -163,7 +163,7 @@ fn plans_take_warps_where_there_are_no_warpgroups() {
         let odd = Problem { a: Matrix { row_stride: 4100, alignment: 4, ..problem.a }, ..problem };
         assert!(matches!(code(&hopper, odd.clone()), Algorithm::Mma(_)), "{odd}");
     }
-    let full = Problem { singles: Singles::Full, ..problem(Dtype::F32, Dtype::F32, large) };
+    let full = Problem { f32_math: F32Math::Ieee, ..problem(Dtype::F32, Dtype::F32, large) };
     assert!(matches!(code(&ampere, full.clone()), Algorithm::Simt(_)), "{full}");
     // Elements of 8 bits with lines side by side, and rows that begin anywhere.
     let turned = Problem { b: Matrix::rows(Dtype::I8, 4096), ..problem(Dtype::I8, Dtype::I32, large) };

@@ -1,8 +1,8 @@
-//! Products by warpgroups: every tile, layout, type and end, around every boundary.
+//! Products by WGMMA: every tile, layout, type and end, around every boundary.
 
 use warpfold_device::Device;
 use warpfold_kernels::Dtype;
-use warpfold_kernels::matmul::{Activation, Algorithm, Epilogue, Matrix, Problem, Rows, Singles, WgmmaTile};
+use warpfold_kernels::matmul::{Activation, Algorithm, BatchInvariance, Epilogue, F32Math, Matrix, Problem, WgmmaTile};
 
 use crate::case::{self, Case, choose, choose_with, ptx_of};
 
@@ -30,7 +30,7 @@ fn problem(dtype: Dtype, to: Dtype, m: u64, n: u64, k: u64) -> Problem {
     // 8-bit and tf32 factors have steps of the sums side by side.
     let b = if dtype.bytes() == 2 { padded(dtype, n) } else { padded(dtype, k).transposed() };
     let (a, c) = (padded(dtype, k), padded(to, n));
-    Problem { a, b, c, singles: Singles::Tf32, ..Problem::new(dtype, m, n, k) }
+    Problem { a, b, c, f32_math: F32Math::Tf32, ..Problem::new(dtype, m, n, k) }
 }
 
 const SHAPES: [(u64, u64, u64); 8] = [
@@ -124,7 +124,7 @@ fn of_steps(dtype: Dtype, to: Dtype, m: u64, n: u64, k: u64) -> Problem {
 #[test]
 fn few_rows_stand_in_a_tile_s_columns() {
     on_every_device(|device| {
-        let turned = |columns, split| (Algorithm::Turned(WgmmaTile::turned(columns, split)), split);
+        let turned = |columns, split| (Algorithm::SwapAb(WgmmaTile::swap_ab(columns, split)), split);
         for (m, n, k, split) in [(1_u64, 130, 600, 2), (9, 65, 257, 2), (31, 70, 1030, 1)] {
             let plan = turned(m.next_multiple_of(8) as u32, split);
             for to in [Dtype::Bf16, Dtype::F32] {
@@ -248,7 +248,7 @@ fn a_turned_product_has_the_same_batches_and_ends() {
         let a = plain.a.in_batch([0, 0, mk]);
         let c = plain.c.in_batch([0, 0, mn]);
         for split in [1, 2] {
-            let algorithm = Some((Algorithm::Turned(WgmmaTile::turned(16, split)), split));
+            let algorithm = Some((Algorithm::SwapAb(WgmmaTile::swap_ab(16, split)), split));
             let batch = Problem { a, c, ..plain.clone() }.in_batch([1, 1, 3]);
             case::check(device, &Case { algorithm, ..Case::of(batch) });
             case::check(device, &Case { algorithm, finish, ..Case::of(problem.clone()) });
@@ -264,7 +264,7 @@ fn what_cannot_be_turned_or_shared_is_refused() {
             choose_with(device, problem, (code, parts)).map(|choice| choice.num_parts)
         };
         let (plain, none) = (of_steps(Dtype::Bf16, Dtype::Bf16, 8, 64, 2048), Epilogue::new());
-        let turned = |split| Algorithm::Turned(WgmmaTile::turned(8, split));
+        let turned = |split| Algorithm::SwapAb(WgmmaTile::swap_ab(8, split));
         assert_eq!(plan(&plain, &none, turned(2), 2).unwrap(), 2);
         assert!(plan(&plain, &none, turned(2), 1).is_err(), "two blocks share the sums");
         assert!(plan(&plain, &none, turned(1), 2).is_err(), "one block has all of them");
@@ -286,24 +286,24 @@ fn few_rows_of_large_weights_go_their_own_ways() {
     on_every_device(|device| {
         let code = |m, n, k| {
             let problem = of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k);
-            let invariant = Problem { rows: Rows::Invariant, ..problem.clone() };
+            let invariant = Problem { batch_invariance: BatchInvariance::On, ..problem.clone() };
             let plan = |problem| choose(device, problem).unwrap();
             // What splits the sums, or may add in another order, is not for rows whose bits shall not depend on their number.
             assert!(
-                plan(invariant.clone()).num_parts == 1 && !matches!(plan(invariant).algorithm, Algorithm::Turned(_))
+                plan(invariant.clone()).num_parts == 1 && !matches!(plan(invariant).algorithm, Algorithm::SwapAb(_))
             );
             plan(problem).algorithm
         };
         for m in [2, 16, 32] {
-            assert!(matches!(code(m, 8192, 8192), Algorithm::Turned(WgmmaTile { split: 1, .. })));
-            assert!(matches!(code(m, 4096, 14_336), Algorithm::Turned(WgmmaTile { split: 2, .. })));
+            assert!(matches!(code(m, 8192, 8192), Algorithm::SwapAb(WgmmaTile { split: 1, .. })));
+            assert!(matches!(code(m, 4096, 14_336), Algorithm::SwapAb(WgmmaTile { split: 2, .. })));
         }
         assert_eq!(code(64, 8192, 8192), Algorithm::Wgmma(WgmmaTile::DEEP_APART));
         assert_eq!(code(64, 2048, 8192), Algorithm::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
         assert_eq!(code(64, 4096, 14_336), Algorithm::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
         assert_eq!(code(128, 8192, 8192), Algorithm::Wgmma(WgmmaTile::APART));
         assert_eq!(code(128, 4096, 14_336), Algorithm::Wgmma(WgmmaTile::APART_NARROW));
-        // A tile for each multiprocessor.
+        // A tile for each SM.
         for (m, n, columns) in
             [(128, 28_672, 224), (65, 14_336, 112), (100, 11_008, 96), (64, 28_672, 112), (1, 28_672, 112)]
         {
@@ -335,7 +335,7 @@ fn every_chosen_kernel_can_be_built_however_factors_lie() {
             }
             build(of_steps(Dtype::I8, Dtype::I32, m, n, 8192));
             build(of_steps(Dtype::F8E4M3, Dtype::F32, m, n, 8192));
-            build(Problem { singles: Singles::Tf32, ..of_steps(Dtype::F32, Dtype::F32, m, n, 2048) });
+            build(Problem { f32_math: F32Math::Tf32, ..of_steps(Dtype::F32, Dtype::F32, m, n, 2048) });
         }
         // A tile that would cut panels.
         let lines =

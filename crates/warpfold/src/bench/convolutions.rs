@@ -4,7 +4,7 @@
 use warpfold_device::{Buffer, Counters, Cudnn, CudnnConvolution, CudnnTypes, Device};
 use warpfold_kernels::conv::PROBLEMS;
 use warpfold_kernels::conv::{Conv, Layout, Problem, Window};
-use warpfold_kernels::matmul::{Epilogue, Singles};
+use warpfold_kernels::matmul::{Epilogue, F32Math};
 use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Error, Workspace};
 
@@ -22,7 +22,7 @@ const LAYERS: [[u32; 11]; 2] = [[64, 256, 56, 56, 256, 3, 3, 1, 1, 1, 1], [64, 1
 
 /// Every problem in `f32`, in tf32 and in `bf16`, as such data mostly lies; on the virtual GPU smaller ones.
 pub(super) fn all(is_virtual: bool) -> Vec<Problem> {
-    let of = |dtype, singles, layout, [n, c, h, w, k, r, s, u, v, p, q]: [u32; 11]| {
+    let of = |dtype, f32_math, layout, [n, c, h, w, k, r, s, u, v, p, q]: [u32; 11]| {
         let smaller = |size: u32, least: u32| if is_virtual { size.div_ceil(8).max(least) } else { size };
         Problem {
             dtype,
@@ -35,12 +35,12 @@ pub(super) fn all(is_virtual: bool) -> Vec<Problem> {
             filter: [r, s].map(u64::from),
             groups: 1,
             window: Window { stride: [u, v], padding: [p, q], dilation: [1, 1] },
-            singles,
+            f32_math,
             epilogue: Epilogue::new(),
         }
     };
     let catalogue = PROBLEMS.iter();
-    let (full, tf32) = (Singles::Full, Singles::Tf32);
+    let (full, tf32) = (F32Math::Ieee, F32Math::Tf32);
     let mut problems: Vec<_> = catalogue.clone().map(|sizes| of(Dtype::F32, full, Layout::Nchw, *sizes)).collect();
     problems.extend(catalogue.clone().map(|sizes| of(Dtype::F32, tf32, Layout::Nchw, *sizes)));
     problems.extend(catalogue.chain(&LAYERS).map(|sizes| of(Dtype::Bf16, full, Layout::Nhwc, *sizes)));
@@ -53,9 +53,9 @@ pub(super) fn all(is_virtual: bool) -> Vec<Problem> {
 
 /// The same for the vendor's library, if it has such types.
 fn peer(problem: &Problem) -> Option<CudnnConvolution> {
-    let types = match (problem.dtype, problem.singles) {
-        (Dtype::F32, Singles::Full) => CudnnTypes::F32,
-        (Dtype::F32, Singles::Tf32) => CudnnTypes::Tf32,
+    let types = match (problem.dtype, problem.f32_math) {
+        (Dtype::F32, F32Math::Ieee) => CudnnTypes::F32,
+        (Dtype::F32, F32Math::Tf32) => CudnnTypes::Tf32,
         (Dtype::F16, _) => CudnnTypes::F16,
         (Dtype::Bf16, _) => CudnnTypes::Bf16,
         _ => return None,

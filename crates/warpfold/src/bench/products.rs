@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use warpfold_device::{Buffer, Counters, Cublas, CublasLt, CublasProduct, CublasTypes, Device, Stream};
-use warpfold_kernels::matmul::{Matmul, Matrix, Problem, Singles};
+use warpfold_kernels::matmul::{F32Math, Matmul, Matrix, Problem};
 use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Error, Workspace};
 
@@ -19,7 +19,7 @@ const ROUNDS: usize = 9;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Product {
     dtype: Dtype,
-    singles: Singles,
+    f32_math: F32Math,
     sizes: [u64; 3],
     /// Whether the right matrix lies transposed, as the weights of a layer do.
     is_transposed: bool,
@@ -28,11 +28,11 @@ pub(super) struct Product {
 /// Every case; for the virtual GPU smaller ones.
 pub(super) fn all(is_virtual: bool) -> Vec<Product> {
     let mut products = Vec::new();
-    let mut add = |dtype, singles, sizes: [u64; 3], is_transposed| {
+    let mut add = |dtype, f32_math, sizes: [u64; 3], is_transposed| {
         let sizes = if is_virtual { sizes.map(|size| size.div_ceil(16)) } else { sizes };
-        products.push(Product { dtype, singles, sizes, is_transposed });
+        products.push(Product { dtype, f32_math, sizes, is_transposed });
     };
-    let full = Singles::Full;
+    let full = F32Math::Ieee;
     for size in [2048, 4096, 8192, 16_384] {
         add(Dtype::Bf16, full, [size; 3], true);
     }
@@ -54,7 +54,7 @@ pub(super) fn all(is_virtual: bool) -> Vec<Product> {
     }
     add(Dtype::F32, full, [8192; 3], true);
     for size in [4096, 8192] {
-        add(Dtype::F32, Singles::Tf32, [size; 3], true);
+        add(Dtype::F32, F32Math::Tf32, [size; 3], true);
     }
     for size in [4096, 8192] {
         add(Dtype::F8E4M3, full, [size; 3], true);
@@ -74,7 +74,7 @@ impl Product {
 
     fn name(self) -> String {
         let [m, n, k] = self.sizes;
-        let dtype = if self.singles == Singles::Tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
+        let dtype = if self.f32_math == F32Math::Tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
         let right = if self.is_transposed { format!("[{n}, {k}]T") } else { format!("[{k}, {n}]") };
         format!("matmul {dtype} [{m}, {k}] {right}")
     }
@@ -83,13 +83,13 @@ impl Product {
         let [m, n, k] = self.sizes;
         let c = Matrix::rows(self.result(), n);
         let b = if self.is_transposed { Matrix::rows(self.dtype, k).transposed() } else { Matrix::rows(self.dtype, n) };
-        Problem { b, c, singles: self.singles, ..Problem::new(self.dtype, m, n, k) }
+        Problem { b, c, f32_math: self.f32_math, ..Problem::new(self.dtype, m, n, k) }
     }
 
     fn peer(self) -> Option<CublasProduct> {
-        let types = match (self.dtype, self.singles) {
-            (Dtype::F32, Singles::Full) => CublasTypes::F32,
-            (Dtype::F32, Singles::Tf32) => CublasTypes::Tf32,
+        let types = match (self.dtype, self.f32_math) {
+            (Dtype::F32, F32Math::Ieee) => CublasTypes::F32,
+            (Dtype::F32, F32Math::Tf32) => CublasTypes::Tf32,
             (Dtype::F16, _) => CublasTypes::F16,
             (Dtype::Bf16, _) => CublasTypes::Bf16,
             (Dtype::I8, _) => CublasTypes::I8,

@@ -1,4 +1,4 @@
-//! The kernel for warps: the main loop on matrices as they lie.
+//! The GEMM kernel by `mma.sync`.
 
 use warpfold_lang::{Array, Global, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
 
@@ -7,12 +7,13 @@ use super::pieces::Pieces;
 use super::ring::{Ring, Strided};
 use super::tile::MmaTile;
 use crate::Dtype;
+use crate::kernel_name::KernelName;
 use crate::matmul::accumulator::Accumulator;
 use crate::matmul::epilogue::{MAX_INPUTS, MAX_SCALARS};
-use crate::matmul::finish::{Ending, Finish, Outputs, STRIDES};
+use crate::matmul::epilogue_writer::{EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES};
 use crate::matmul::problem::BATCH_RANK;
 use crate::matmul::simt::{MATRICES, SIZES, Simt};
-use crate::matmul::work::Bands;
+use crate::matmul::tile_scheduler::TileScheduler;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -26,16 +27,16 @@ pub struct MmaConfiguration {
     /// Whether a stage may reach beyond the last product.
     pub has_rest: bool,
     /// What is done to the sums.
-    pub ending: Ending,
+    pub epilogue: EpilogueKey,
 }
 
-/// The kernel for factors of one type; it takes what that for ordinary cores takes.
+/// The kernel for factors of one type; it takes what that for CUDA cores takes.
 #[must_use]
 pub fn mma<T: Multiplicand>(configuration: &MmaConfiguration) -> Simt
 where
     T::Sum: Accumulator + Sum,
 {
-    let MmaConfiguration { tile: shape, pieces, has_rest, ending, .. } = configuration.clone();
+    let MmaConfiguration { tile: shape, pieces, has_rest, epilogue, .. } = configuration.clone();
     if let Err(rule) = shape.validate() {
         panic!("{rule}");
     }
@@ -52,7 +53,7 @@ where
         let sides = [shape.rows(), shape.columns()];
         let rings = [0, 1].map(|i| Ring::<T>::new(pieces[i], shape, sides[i]));
         // Roles
-        let work = Bands::new(sides, 1, shape.band, sizes).work(block_idx().x, Val::constant(0));
+        let work = TileScheduler::new(sides, 1, shape.band, sizes).work(block_idx().x, Val::constant(0));
         let (first, lines) = ([work.row, work.column], [sizes.at(0), sizes.at(1)]);
         let strided = |which: usize, ring: Ring<T>, memory: Global<u8>| {
             let word = |i: usize| strides.at(which * (3 + BATCH_RANK) + i);
@@ -68,18 +69,18 @@ where
         let sums = WarpTile::new(shape);
         sums.add_products([&of_a, &of_b], [work.begin, work.end]);
         // Epilogue
-        let bytes = ending.result_bytes() as i64;
+        let bytes = epilogue.result_bytes() as i64;
         let result = result.at(work.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
-        let outputs = Outputs { result, inputs, strides: ends, scalars };
-        let finish = Finish::<T::Sum>::new(&ending, outputs, lines, work.position);
-        sums.finish(&finish, first);
+        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
+        let writer = EpilogueWriter::<T::Sum>::new(&epilogue, outputs, lines, work.position);
+        sums.store(&writer, first);
     };
     kernel(name(configuration), body).required_block(shape.threads()).min_blocks(1)
 }
 
 fn name(configuration: &MmaConfiguration) -> String {
-    let MmaConfiguration { dtype, tile, pieces, has_rest, ending } = configuration;
+    let MmaConfiguration { dtype, tile, pieces, has_rest, epilogue } = configuration;
     let [a, b] = pieces.map(Pieces::key);
-    let rest = if *has_rest { "_rest" } else { "" };
-    format!("matmul_mma_{}_{dtype}_{a}_{b}{rest}_{}", tile.key(), ending.key())
+    let name = KernelName::new("matmul_mma").part(tile.key()).part(dtype).part(a).part(b);
+    name.part_if(*has_rest, "rest").part(epilogue.key()).into()
 }

@@ -1,6 +1,7 @@
-//! The main loop of warps: all threads copy a few stages ahead, and each warp multiplies its lines of the stage at hand
-//! while it loads those of the step behind, into the next stage. (Without that tiles of 128 x 256 reach 372 in place of 440
-//! TFLOP/s: bf16 4096^3, H200, driver 580, 2026-11-20.)
+//! The main loop by `mma.sync`: all threads copy a few stages ahead, and each warp multiplies its
+//! fragments of the current stage while it loads those of the next step, also across stages.
+//! (Without that, tiles of 128 x 256 reach 372 instead of 440 TFLOP/s: bf16 4096^3, H200, driver
+//! 580, 2026-11-20.)
 
 use warpfold_lang::{
     Fragment, FragmentVar, LinesOfA, LinesOfB, Multiplicand, Sum, Val, Var, WarpSums, commit_copies, range,
@@ -10,10 +11,10 @@ use warpfold_lang::{
 use super::ring::Ring;
 use super::tile::MmaTile;
 use crate::matmul::accumulator::Accumulator;
-use crate::matmul::finish::Finish;
+use crate::matmul::epilogue_writer::EpilogueWriter;
 
 /// Where a factor's tiles come from.
-pub(crate) trait Feed<T> {
+pub(crate) trait StageLoader<T> {
     /// Where they go.
     fn ring(&self) -> &Ring<T>;
 
@@ -60,17 +61,18 @@ impl<T: Multiplicand> WarpTile<T> {
     }
 
     /// Adds the products from `begin` to `end`, of which there is one at least.
-    pub(crate) fn add_products(&self, [a, b]: [&dyn Feed<T>; 2], [begin, end]: [Val<u32>; 2]) {
+    pub(crate) fn add_products(&self, [a, b]: [&dyn StageLoader<T>; 2], [begin, end]: [Val<u32>; 2]) {
         let (depth, ahead) = (self.tile.depth(T::BYTES), self.tile.stages - 1);
         let copy = |stage: Val<u32>, step: Val<u32>| {
             when(step.lt(end), || {
                 a.copy(stage, step);
                 b.copy(stage, step);
             });
-            // A group for every stage, also where there is nothing left to copy, so that waits can count.
+            // A group for every stage, also where there is nothing left to copy, so that waits can
+            // count.
             commit_copies();
         };
-        // Behind it the next stage is there for all, and the one before it nobody reads any more.
+        // After it the next stage is there for all, and the one before it nobody reads any more.
         let wait = || {
             wait_for_copies(ahead - 1);
             sync_threads();
@@ -96,7 +98,8 @@ impl<T: Multiplicand> WarpTile<T> {
         self.multiply_stage(&lines.of_stage(full), first.get(), || ());
     }
 
-    /// Multiplies a stage, while the fragments of the step behind are loaded: those of the next stage's first step by `next`.
+    /// Multiplies a stage, while the fragments of the next step are loaded: those of the next
+    /// stage's first step by `next`.
     fn multiply_stage(&self, stage: &Lines<T>, first: Fragments<T>, next: impl FnOnce()) {
         let mut now = first;
         for step in (T::STEP..self.tile.depth(T::BYTES)).step_by(T::STEP as usize) {
@@ -115,7 +118,7 @@ impl<T: Multiplicand> WarpTile<T> {
     }
 
     /// Finishes and stores the sums of a block whose tile begins at this row and column.
-    pub(crate) fn finish(&self, finish: &Finish<'_, T::Sum>, [row, column]: [Val<u32>; 2])
+    pub(crate) fn store(&self, writer: &EpilogueWriter<'_, T::Sum>, [row, column]: [Val<u32>; 2])
     where
         T::Sum: Accumulator + Sum,
     {
@@ -123,7 +126,7 @@ impl<T: Multiplicand> WarpTile<T> {
         for (i, row_of_sums) in (0..).zip(&self.sums) {
             for (j, sums) in (0..).zip(row_of_sums) {
                 for (down, along, pair) in sums.pairs() {
-                    finish.row(&pair, row + 16 * i + down, column + 8 * j + along);
+                    writer.store_row(&pair, row + 16 * i + down, column + 8 * j + along);
                 }
             }
         }

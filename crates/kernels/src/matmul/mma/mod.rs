@@ -1,4 +1,4 @@
-//! Products by warps, from tiles that threads copy in the background (`cp.async`, `ldmatrix`, `mma.sync`: sm_80 on).
+//! GEMM by `mma.sync`, with tiles loaded by `cp.async` and `ldmatrix` (sm_80 on).
 
 mod kernel;
 mod main_loop;
@@ -7,7 +7,7 @@ mod ring;
 mod tile;
 
 pub use kernel::{MmaConfiguration, mma};
-pub(crate) use main_loop::{Feed, WarpTile};
+pub(crate) use main_loop::{StageLoader, WarpTile};
 pub use pieces::Pieces;
 pub(crate) use ring::{Ring, Strided};
 pub use tile::MmaTile;

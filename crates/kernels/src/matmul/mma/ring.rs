@@ -1,14 +1,14 @@
-//! How threads bring a factor's tiles to the ring: each copies the same pieces of every stage.
+//! The ring of stages of a factor: each thread copies the same pieces of every stage.
 
 use warpfold_lang::{Global, Major, Multiplicand, Shared, Tiles, Val, linear_thread_idx, tiles, when};
 
-use super::main_loop::Feed;
+use super::main_loop::StageLoader;
 use super::pieces::Pieces;
 use super::tile::{MmaTile, swizzle};
-use crate::matmul::wgmma::Lying;
+use crate::matmul::operand_major::OperandMajor;
 
-/// A factor's ring of tiles, and this thread's pieces of each: in one column, in rows as far apart as the block's threads
-/// take together.
+/// A factor's ring of tiles, and this thread's pieces of each: in one column, in rows as far apart
+/// as the block's threads take together.
 pub(crate) struct Ring<T> {
     pieces: Pieces,
     pub(super) tiles: Tiles<T>,
@@ -38,16 +38,17 @@ pub(crate) struct Strided<T> {
 }
 
 impl<T: Multiplicand> Ring<T> {
-    /// Takes room for a ring of tiles of so many lines, and shares their pieces out to threads.
+    /// Takes room for a ring of tiles of this many lines, and shares their pieces out to threads.
     pub(crate) fn new(pieces: Pieces, tile: MmaTile, lines: u32) -> Self {
         let (stages, depth, threads) = (tile.stages, tile.depth(T::BYTES), tile.threads());
-        let (rows, columns) = if pieces.lying == Lying::Steps { (lines, depth) } else { (depth, lines) };
+        let (rows, columns) = if pieces.major == OperandMajor::K { (lines, depth) } else { (depth, lines) };
         let swizzle = swizzle(columns * T::BYTES);
         let tiles = tiles(stages, rows, columns, swizzle);
         let width = pieces.bytes / T::BYTES;
         let of_row = columns / width;
         let (row, column) = (linear_thread_idx() / of_row, linear_thread_idx() % of_row * width);
-        // Everything is a power of two. The swizzle begins anew after 8 rows: from there on addresses differ by a constant.
+        // Everything is a power of two. The swizzle repeats after 8 rows: from there on addresses
+        // differ by a constant.
         let together = threads / of_row;
         let period = (8 / together).max(1);
         let first = |i: u32| tiles.at(0).at(row + i * together, column).reinterpret::<u8>();
@@ -60,7 +61,7 @@ impl<T: Multiplicand> Ring<T> {
 
     /// What lies along the tiles' columns.
     pub(super) const fn major(&self) -> Major {
-        self.pieces.lying.major()
+        self.pieces.major.for_lang()
     }
 
     /// The rows of the pieces in the tile.
@@ -71,7 +72,7 @@ impl<T: Multiplicand> Ring<T> {
     /// Steps of the sums that a stage has.
     pub(crate) fn depth(&self) -> u32 {
         let tile = self.tiles.at(0);
-        if matches!(self.pieces.lying, Lying::Steps) { tile.columns() } else { tile.rows() }
+        if matches!(self.pieces.major, OperandMajor::K) { tile.columns() } else { tile.rows() }
     }
 
     /// Bytes of a piece.
@@ -84,7 +85,8 @@ impl<T: Multiplicand> Ring<T> {
         self.pieces.bytes / T::BYTES
     }
 
-    /// Begins to copy the pieces, each from its place and so many bytes of it, to a stage; zeros fill it up.
+    /// Begins to copy the pieces, each from its place and this many bytes of it, to a stage; zeros
+    /// fill it up.
     pub(crate) fn copy(&self, stage: Val<u32>, from: impl Iterator<Item = (Global<T>, Val<u32>)>) {
         let start = stage * self.tiles.at(0).bytes();
         let copy = || {
@@ -105,7 +107,7 @@ impl<T: Multiplicand> Ring<T> {
 }
 
 impl<T: Multiplicand> Strided<T> {
-    /// A factor whose first element lies there, from `line` on, of so many lines in all.
+    /// A factor whose first element lies there, from `line` on, of this many lines in all.
     pub(crate) fn new(
         ring: Ring<T>,
         first: Global<T>,
@@ -113,14 +115,14 @@ impl<T: Multiplicand> Strided<T> {
         [line, lines]: [Val<u32>; 2],
         end: Option<Val<u32>>,
     ) -> Self {
-        // Along the columns elements lie side by side.
-        let (line, of_rows) = match ring.pieces.lying {
-            Lying::Steps => (line + ring.row, of_lines),
-            Lying::Lines => (line + ring.column, of_steps),
+        // Along the columns, elements lie side by side.
+        let (line, of_rows) = match ring.pieces.major {
+            OperandMajor::K => (line + ring.row, of_lines),
+            OperandMajor::Mn => (line + ring.column, of_steps),
         };
-        let [row, column] = match ring.pieces.lying {
-            Lying::Steps => [line, ring.column],
-            Lying::Lines => [ring.row, line],
+        let [row, column] = match ring.pieces.major {
+            OperandMajor::K => [line, ring.column],
+            OperandMajor::Mn => [ring.row, line],
         };
         let first = first.at(row.cast::<i64>() * of_rows).at(column);
         let of_pieces = of_rows * i64::from(ring.together);
@@ -128,7 +130,7 @@ impl<T: Multiplicand> Strided<T> {
     }
 }
 
-impl<T: Multiplicand> Feed<T> for Strided<T> {
+impl<T: Multiplicand> StageLoader<T> for Strided<T> {
     fn ring(&self) -> &Ring<T> {
         &self.ring
     }
@@ -137,17 +139,18 @@ impl<T: Multiplicand> Feed<T> for Strided<T> {
         let Self { ring, first, strides: [of_steps, of_pieces], lines: [line, lines], end } = self;
         let (width, whole) = (ring.width(), ring.pieces.bytes);
         let in_row = |first: Val<u32>, end: Val<u32>| left(first, end, width) * T::BYTES;
-        let mut from = match ring.pieces.lying {
-            Lying::Steps => first.at(step),
-            Lying::Lines => first.at(step.cast::<i64>() * *of_steps),
+        let mut from = match ring.pieces.major {
+            OperandMajor::K => first.at(step),
+            OperandMajor::Mn => first.at(step.cast::<i64>() * *of_steps),
         };
-        // The part of a piece that is inside is the same for all; what differs is whether the row is there.
-        let (bytes, rows): (Val<u32>, _) = match ring.pieces.lying {
-            Lying::Steps => {
+        // The part of a piece that is inside is the same for all; what differs is whether the row
+        // is there.
+        let (bytes, rows): (Val<u32>, _) = match ring.pieces.major {
+            OperandMajor::K => {
                 let bytes = end.map_or(Val::constant(whole), |end| in_row(step + ring.column, end));
                 (bytes, Some((*line, *lines)))
             }
-            Lying::Lines => (in_row(*line, *lines), end.map(|end| (step + ring.row, end))),
+            OperandMajor::Mn => (in_row(*line, *lines), end.map(|end| (step + ring.row, end))),
         };
         let piece = |i: u32| {
             if i > 0 {
@@ -160,7 +163,7 @@ impl<T: Multiplicand> Feed<T> for Strided<T> {
     }
 }
 
-/// How many of so many numbers from `first` on are below `end`.
+/// How many of this many numbers from `first` on are below `end`.
 fn left(first: Val<u32>, end: Val<u32>, most: u32) -> Val<u32> {
     (end - first.min(end)).min(most)
 }

@@ -1,4 +1,4 @@
-//! The tiles of the kernel for warps: what a block takes of the result, and how it is fed.
+//! The tiles of the `mma.sync` kernel.
 
 use std::fmt;
 
@@ -15,7 +15,8 @@ pub struct MmaTile {
     pub step_bytes: u32,
     /// Stages.
     pub stages: u32,
-    /// Rows of blocks that are gone through together, column by column: what runs at once shares rows and columns.
+    /// Rows of blocks that are gone through together, column by column: what runs at once shares
+    /// rows and columns.
     pub band: u32,
 }
 
@@ -28,7 +29,7 @@ impl MmaTile {
     pub const WIDE: Self = Self { warp: [32, 64], warps: [2, 2], step_bytes: 128, stages: 3, band: 8 };
     /// For very few tiles.
     pub const SMALL: Self = Self { warp: [32, 32], warps: [2, 2], step_bytes: 128, stages: 4, band: 8 };
-    /// For few rows: as much under way as keeps memory busy.
+    /// For few rows: as much in flight as keeps memory busy.
     pub const FLAT: Self = Self { warp: [16, 16], warps: [1, 4], step_bytes: 128, stages: 8, band: 8 };
 
     /// Every one, the largest first.
@@ -46,7 +47,7 @@ impl MmaTile {
         self.warp[1] * self.warps[1]
     }
 
-    /// Steps of the sums that a stage has, for elements of so many bytes.
+    /// Steps of the sums that a stage has, for elements of this many bytes.
     #[must_use]
     pub const fn depth(self, element_bytes: u32) -> u32 {
         self.step_bytes / element_bytes
@@ -96,7 +97,8 @@ impl MmaTile {
     }
 }
 
-/// The swizzle of tiles with rows of so many bytes: rows that are longer are cut into panels of the widest.
+/// The swizzle of tiles with rows of this many bytes: rows that are longer are cut into panels of
+/// the widest.
 pub(super) const fn swizzle(row_bytes: u32) -> Swizzle {
     match row_bytes {
         32 => Swizzle::Bytes32,

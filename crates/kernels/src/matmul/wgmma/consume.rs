@@ -1,4 +1,4 @@
-//! A consumer: a warpgroup, which multiplies 64 rows of each stage that is there, and finishes their sums.
+//! The consumers: warpgroups that multiply 64 rows of each full stage, then store the results.
 
 use warpfold_lang::{
     Multiplicand, Operands, Sum, Val, Var, WarpgroupSums, take_registers, var, wgmma_commit, wgmma_fence, wgmma_wait,
@@ -6,13 +6,13 @@ use warpfold_lang::{
 };
 
 use super::kernel::{Block, WgmmaConfiguration};
-use super::rings::Place;
+use super::rings::RingCursor;
 use super::store::{Results, Store};
 use crate::matmul::accumulator::Accumulator;
-use crate::matmul::work::Work;
+use crate::matmul::tile_scheduler::TileWork;
 
 /// What every warpgroup but the first does.
-pub(super) fn consume<T: Multiplicand>(block: &Block<'_, T>, at: Place, warpgroup: Val<u32>, results: Results)
+pub(super) fn consume<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor, warpgroup: Val<u32>, results: Results)
 where
     T::Sum: Accumulator + Sum,
 {
@@ -27,11 +27,11 @@ where
     let main_loop = MainLoop { block, at, first, sums: &sums, totals: totals.as_ref(), done };
     let store = Store::<T::Sum>::new(block, first);
     block.each_work(&|work| {
-        // What the epilogue reads once for all is under way while the sums are made.
-        let finish = store.finish(block, results, work);
+        // What the epilogue reads once for all is in flight while the sums are made.
+        let writer = store.writer(block, results, work);
         main_loop.multiply(work);
         let pairs = totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums));
-        store.put(block, results, &finish, &pairs, work);
+        store.put(block, results, &writer, &pairs, work);
     });
     store.end();
 }
@@ -39,17 +39,17 @@ where
 /// From stages of factors to sums.
 struct MainLoop<'a, T: Multiplicand> {
     block: &'a Block<'a, T>,
-    at: Place,
+    at: RingCursor,
     /// The first row of the warpgroup.
     first: Val<u32>,
     sums: &'a WarpgroupSums<T>,
     totals: Option<&'a Totals<T::Sum>>,
-    /// The stage of the product before, where that is still under way.
-    done: Option<Place>,
+    /// The stage of the product before, where that is still in flight.
+    done: Option<RingCursor>,
 }
 
 impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
-    fn multiply(&self, work: &Work) {
+    fn multiply(&self, work: &TileWork) {
         let Self { block, at, totals, done, .. } = *self;
         let rings = block.rings;
         totals.iter().for_each(|totals| totals.clear());
@@ -84,13 +84,13 @@ impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
     }
 
     /// Starts the products of a stage.
-    fn add_products(&self, step: Val<u32>, work: &Work) {
+    fn add_products(&self, step: Val<u32>, work: &TileWork) {
         let Block { a, b, rings, .. } = self.block;
         let [(_, at_a), (_, at_b)] = rings.each(self.at);
         let factors = (0..self.block.configuration.tile.panels).map(|panel| {
             let tile_a = a.lines_from(a.panel(at_a, panel), self.first, 64);
             let tile_b = b.panel(at_b, panel);
-            Operands { a: tile_a, a_major: a.lying.major(), b: tile_b, b_major: b.lying.major() }
+            Operands { a: tile_a, a_major: a.major.for_lang(), b: tile_b, b_major: b.major.for_lang() }
         });
         let factors: Vec<_> = factors.collect();
         let keep = if self.totals.is_some() { Val::constant(false) } else { step.ne(work.begin) };

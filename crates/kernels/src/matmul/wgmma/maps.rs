@@ -1,53 +1,32 @@
-//! Matrices as bulk tensor copies see them, or not at all: which dimension lies without gaps, and what strides are fine.
+//! Tensor maps of matrices, and the rule of what TMA can read.
 
 use warpfold_device::{MapSwizzle, TensorLayout};
-use warpfold_lang::Major;
 
 use crate::Dtype;
+use crate::matmul::operand_major::OperandMajor;
 use crate::matmul::problem::{BATCH_RANK, MAX_BATCH_RANK, Matrix};
 
-/// How a factor lies, as far as the kernel depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lying {
-    /// Steps of the sums side by side.
-    Steps,
-    /// Lines side by side: rows of `a`, columns of `b`. 16-bit elements only.
-    Lines,
-}
-
-impl Lying {
-    /// As the language names it.
-    pub(in crate::matmul) const fn major(self) -> Major {
-        match self {
-            Self::Steps => Major::K,
-            Self::Lines => Major::Mn,
-        }
-    }
-
-    /// How a matrix whose rows are lines lies, if copies can bring its tiles.
-    #[must_use]
-    pub fn of(matrix: &Matrix, lines: u64, k: u64, batch: [u64; MAX_BATCH_RANK]) -> Option<Self> {
-        if is_fine(matrix, lines, k, batch) {
-            Some(Self::Steps)
-        } else if matrix.dtype.bytes() == 2 && is_fine(&matrix.transposed(), k, lines, batch) {
-            Some(Self::Lines)
-        } else {
-            None
-        }
-    }
-
-    /// As part of a kernel's name.
-    pub(in crate::matmul) const fn key(self) -> &'static str {
-        match self {
-            Self::Steps => "k",
-            Self::Lines => "mn",
-        }
+/// Which dimension of a factor has stride 1, if TMA can read its tiles. Rows of the matrix are
+/// lines of `k` steps.
+#[must_use]
+pub(in crate::matmul) fn tma_major(
+    matrix: &Matrix,
+    lines: u64,
+    k: u64,
+    batch: [u64; MAX_BATCH_RANK],
+) -> Option<OperandMajor> {
+    if is_for_tma(matrix, lines, k, batch) {
+        Some(OperandMajor::K)
+    } else if matrix.dtype.bytes() == 2 && is_for_tma(&matrix.transposed(), k, lines, batch) {
+        Some(OperandMajor::Mn)
+    } else {
+        None
     }
 }
 
-/// Whether copies can bring, or store, tiles of a matrix with rows that lie without gaps (CUDA driver API,
-/// `cuTensorMapEncodeTiled`).
-pub(crate) fn is_fine(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; MAX_BATCH_RANK]) -> bool {
+/// Whether TMA can load, or store, tiles of a matrix whose rows have stride 1 (CUDA driver API,
+/// `cuTensorMapEncodeTiled`). The one place of this rule.
+pub(in crate::matmul) fn is_for_tma(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; MAX_BATCH_RANK]) -> bool {
     let bytes = matrix.dtype.bytes() as i64;
     let is_stride =
         |size: u64, stride: i64| size == 1 || (stride > 0 && (stride * bytes) % 16 == 0 && stride < (1 << 40) / bytes);
@@ -60,8 +39,8 @@ pub(crate) fn is_fine(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; MAX
         && batch_is_fine
 }
 
-/// The map's layout of a matrix with rows that lie without gaps: boxes of `box_rows` rows and `box_bytes`, a swizzle long. With a
-/// batch it has all its dimensions.
+/// The map's layout of a matrix with rows that lie without gaps: boxes of `box_rows` rows and
+/// `box_bytes`, a swizzle long. With a batch it has all its dimensions.
 pub(crate) fn layout(
     matrix: &Matrix,
     [rows, columns]: [u64; 2],

@@ -1,9 +1,9 @@
-//! Products by warpgroups, from tiles that bulk copies bring (sm_90a).
+//! GEMM by WGMMA, fed by TMA (sm_90a).
 
-mod ahead;
 mod consume;
-mod exchange;
+mod dsmem_reduce;
 mod kernel;
+mod l2_prefetch;
 mod maps;
 mod produce;
 mod rings;
@@ -12,7 +12,6 @@ mod store;
 mod tile;
 
 pub use kernel::{Wgmma, WgmmaConfiguration, wgmma};
-pub use maps::Lying;
-pub(super) use maps::{has_kernel, is_fine, layout};
-pub use source::Walk;
+pub(super) use maps::{has_kernel, is_for_tma, layout, tma_major};
+pub use source::Im2col;
 pub use tile::WgmmaTile;

@@ -1,4 +1,4 @@
-//! The rings of stages that a block's factors come through: one for both, or one for each.
+//! The rings of stages in shared memory: one for both factors, or one for each.
 
 use warpfold_lang::{Cursor, Pipeline, lane_id, when};
 
@@ -16,13 +16,13 @@ pub(super) struct Rings {
 
 /// Where in the rings a thread is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct RingCursor {
     left: Option<Cursor>,
     right: Cursor,
 }
 
 impl Rings {
-    /// Of so many stages for each factor.
+    /// Of this many stages for each factor.
     pub(super) fn new(tile: WgmmaTile, [left, right]: [u32; 2]) -> Self {
         Self { left: tile.rows_stages.map(|_| Pipeline::new(left)), right: Pipeline::new(right), tile }
     }
@@ -35,12 +35,12 @@ impl Rings {
     }
 
     /// The first stages.
-    pub(super) fn start(self) -> Place {
-        Place { left: self.left.map(Pipeline::start), right: self.right.start() }
+    pub(super) fn start(self) -> RingCursor {
+        RingCursor { left: self.left.map(Pipeline::start), right: self.right.start() }
     }
 
     /// The ring of each factor, and where in it a thread is; the same for both where there is one.
-    pub(super) fn each(self, at: Place) -> [(Pipeline, Cursor); 2] {
+    pub(super) fn each(self, at: RingCursor) -> [(Pipeline, Cursor); 2] {
         let right = (self.right, at.right);
         [self.left.zip(at.left).unwrap_or(right), right]
     }
@@ -51,19 +51,20 @@ impl Rings {
     }
 
     /// For a consumer: waits until both factors are there.
-    pub(super) fn wait(self, at: Place) {
+    pub(super) fn wait(self, at: RingCursor) {
         self.left.zip(at.left).iter().for_each(|(ring, at)| ring.wait(*at));
         self.right.wait(at.right);
     }
 
     /// Tells every block that copies into these stages that the warp is done with them.
-    pub(super) fn release(self, at: Place) {
+    pub(super) fn release(self, at: RingCursor) {
         self.left.zip(at.left).iter().for_each(|(ring, at)| when(lane_id().eq(0), || ring.empty(*at).arrive()));
         self.release_right(at.right);
     }
 
-    /// The same for the last stages of a block, of which only those that another block fills are waited for.
-    pub(super) fn release_last(self, at: Place) {
+    /// The same for the last stages of a block, of which only those that another block fills are
+    /// waited for.
+    pub(super) fn release_last(self, at: RingCursor) {
         if self.tile.cluster > 1 {
             self.release_right(at.right);
         }
@@ -79,7 +80,7 @@ impl Rings {
     }
 }
 
-impl Place {
+impl RingCursor {
     /// Goes on to the next stages.
     pub(super) fn advance(self) {
         self.left.iter().for_each(|at| at.advance());

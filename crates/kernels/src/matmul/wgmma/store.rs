@@ -1,4 +1,4 @@
-//! What becomes of the sums of a tile: finished, and stored by threads or by copies.
+//! How a warpgroup stores its tile: by threads, or through shared memory by TMA.
 
 use half::{bf16, f16};
 use warpfold_lang::{
@@ -7,29 +7,29 @@ use warpfold_lang::{
 };
 
 use super::consume::Pairs;
-use super::exchange::Exchange;
+use super::dsmem_reduce::DsmemReduce;
 use super::kernel::{Block, WgmmaConfiguration};
-use super::maps::Lying;
 use super::source::Factor;
 use super::tile::WgmmaTile;
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
-use crate::matmul::finish::{Finish, Outputs};
+use crate::matmul::epilogue_writer::{EpilogueOperands, EpilogueWriter};
+use crate::matmul::operand_major::OperandMajor;
 use crate::matmul::simt::MATRICES;
-use crate::matmul::work::Work;
+use crate::matmul::tile_scheduler::TileWork;
 
 /// Where results go, as the kernel takes it.
 #[derive(Clone, Copy)]
 pub(super) struct Results {
     /// Where copies store them.
     pub(super) c: TensorMap<bf16>,
-    pub(super) outputs: Outputs,
+    pub(super) outputs: EpilogueOperands,
 }
 
 /// How a warpgroup stores its rows.
 pub(super) struct Store<S> {
     first: Val<u32>,
-    exchange: Option<Exchange<S>>,
+    exchange: Option<DsmemReduce<S>>,
     copied: Option<Copied>,
 }
 
@@ -37,19 +37,29 @@ impl<S: Accumulator> Store<S> {
     /// For the warpgroup whose first row is `first`.
     pub(super) fn new<T: Multiplicand>(block: &Block<'_, T>, first: Val<u32>) -> Self {
         let WgmmaConfiguration { tile, copied, .. } = *block.configuration;
-        let exchange = (tile.split > 1).then(|| Exchange::new(tile));
+        let exchange = (tile.split > 1).then(|| DsmemReduce::new(tile));
         Self { first, exchange, copied: copied.map(|dtype| Copied::new(dtype, tile, &block.a)) }
     }
 
     /// The end of a piece of work, whose inputs are on their way from here on.
-    pub(super) fn finish<'a, T>(&self, block: &Block<'a, T>, results: Results, work: &Work) -> Finish<'a, S> {
-        let WgmmaConfiguration { tile, rows, ending, .. } = block.configuration;
-        let bytes = ending.result_bytes() as i64;
+    pub(super) fn writer<'a, T>(
+        &self,
+        block: &Block<'a, T>,
+        results: Results,
+        work: &TileWork,
+    ) -> EpilogueWriter<'a, S> {
+        let WgmmaConfiguration { tile, rows, epilogue, .. } = block.configuration;
+        let bytes = epilogue.result_bytes() as i64;
         let result = results.outputs.result.at(work.part.cast::<i64>() * block.strides.at(MATRICES - 1) * bytes);
-        // Behind a block's rows come those of the next.
+        // After a block's rows come those of the next.
         let (end, is_cut) = (block.sizes.at(0), tile.cluster > 1 && *rows < tile.rows());
         let end = if is_cut { end.min(work.row + *rows) } else { end };
-        Finish::new(ending, Outputs { result, ..results.outputs }, [end, block.sizes.at(1)], work.position)
+        EpilogueWriter::new(
+            epilogue,
+            EpilogueOperands { result, ..results.outputs },
+            [end, block.sizes.at(1)],
+            work.position,
+        )
     }
 
     /// Stores the sums of a piece of work.
@@ -57,24 +67,24 @@ impl<S: Accumulator> Store<S> {
         &self,
         block: &Block<'_, T>,
         results: Results,
-        finish: &Finish<'_, S>,
+        writer: &EpilogueWriter<'_, S>,
         pairs: &Pairs<S>,
-        work: &Work,
+        work: &TileWork,
     ) {
-        let walk = block.configuration.walk;
+        let im2col = block.configuration.im2col;
         let first = self.first;
-        let put = |pairs: Pairs<S>| match (&self.copied, walk) {
-            (None, Some(walk)) if walk.has_planes => {
+        let put = |pairs: Pairs<S>| match (&self.copied, im2col) {
+            (None, Some(im2col)) if im2col.has_planes => {
                 let pixels = block.strides.at(0).cast::<u32>() * block.strides.at(1).cast::<u32>();
                 let (at, sizes) = ([work.row + first, work.column], [block.sizes.at(0), block.sizes.at(1)]);
-                finish_planes(finish, pairs, at, sizes, pixels);
+                store_planes(writer, pairs, at, sizes, pixels);
             }
             (None, _) => {
                 for (down, right, pair) in pairs {
-                    finish.row(&pair, work.row + first + down, work.column + right);
+                    writer.store_row(&pair, work.row + first + down, work.column + right);
                 }
             }
-            (Some(copied), _) => copied.store(block.configuration, results.c, finish, pairs, work, first),
+            (Some(copied), _) => copied.store(block.configuration, results.c, writer, pairs, work, first),
         };
         match &self.exchange {
             Some(exchange) => exchange.fold(pairs, put),
@@ -88,9 +98,10 @@ impl<S: Accumulator> Store<S> {
     }
 }
 
-/// Stores the results of pixels of image after image, each of whose channels is a plane of `pixels`.
-fn finish_planes<S: Accumulator>(
-    finish: &Finish<'_, S>,
+/// Stores the results of pixels of image after image, each of whose channels is a plane of
+/// `pixels`.
+fn store_planes<S: Accumulator>(
+    writer: &EpilogueWriter<'_, S>,
     pairs: Pairs<S>,
     [row, column]: [Val<u32>; 2],
     [m, n]: [Val<u32>; 2],
@@ -103,13 +114,13 @@ fn finish_planes<S: Accumulator>(
     for (i, (_, right, pair)) in pairs.into_iter().enumerate() {
         let (row, place) = places[i % 2];
         for (column, value) in [column + right, column + right + 1].into_iter().zip(pair) {
-            when(row.lt(m) & column.lt(n), || finish.inside(&[value], place, column));
+            when(row.lt(m) & column.lt(n), || writer.store_inside(&[value], place, column));
         }
     }
 }
 
-/// Results of halves that copies store: a tile of shared memory for each warpgroup that multiplies, which of a block with one tile
-/// lies where rows of the left factor lay.
+/// Results of halves that copies store: a tile of shared memory for each warpgroup that multiplies,
+/// which of a block with one tile lies where rows of the left factor lay.
 enum Copied {
     F16(Tiles<f16>),
     Bf16(Tiles<bf16>),
@@ -141,14 +152,14 @@ impl Copied {
         &self,
         configuration: &WgmmaConfiguration,
         c: TensorMap<bf16>,
-        finish: &Finish<'_, S>,
+        writer: &EpilogueWriter<'_, S>,
         pairs: Pairs<S>,
-        work: &Work,
+        work: &TileWork,
         first: Val<u32>,
     ) {
         match self {
-            Self::F16(tiles) => store_halves(*tiles, configuration, c, finish, pairs, work, first),
-            Self::Bf16(tiles) => store_halves(*tiles, configuration, c, finish, pairs, work, first),
+            Self::F16(tiles) => store_halves(*tiles, configuration, c, writer, pairs, work, first),
+            Self::Bf16(tiles) => store_halves(*tiles, configuration, c, writer, pairs, work, first),
         }
     }
 }
@@ -163,17 +174,18 @@ const OF_CONSUMERS: u32 = 15;
 
 fn store_halves<S: Accumulator, H: HalfOfPair>(
     tiles: Tiles<H>,
-    &WgmmaConfiguration { tile: shape, is_batch, lying, .. }: &WgmmaConfiguration,
+    &WgmmaConfiguration { tile: shape, is_batch, majors, .. }: &WgmmaConfiguration,
     c: TensorMap<bf16>,
-    finish: &Finish<'_, S>,
+    writer: &EpilogueWriter<'_, S>,
     pairs: Pairs<S>,
-    work: &Work,
+    work: &TileWork,
     first: Val<u32>,
 ) {
     let tile = tiles.at(warpgroup_idx() - 1);
     if shape.once {
-        // Other warps may still read rows that lie there, unless each has its own rows there before and after.
-        let is_own = shape.consumers == 1 && shape.result_panel() == Some(64) && lying[0] == Lying::Steps;
+        // Other warps may still read rows that lie there, unless each has its own rows there before
+        // and after.
+        let is_own = shape.consumers == 1 && shape.result_panel() == Some(64) && majors[0] == OperandMajor::K;
         if !is_own {
             NamedBarrier { id: OF_CONSUMERS, threads: 128 * shape.consumers }.sync();
         }
@@ -182,7 +194,7 @@ fn store_halves<S: Accumulator, H: HalfOfPair>(
         sync_warpgroup();
     }
     let words = pairs.into_iter().map(|(row, column, pair)| {
-        let [left, right] = finish.pair(pair, work.row + first + row, work.column + column);
+        let [left, right] = writer.pair(pair, work.row + first + row, work.column + column);
         Val::<H::Pair>::from_f32(left.cast::<f32>(), right.cast::<f32>())
     });
     tile.store_pairs(&words.collect::<Vec<_>>());

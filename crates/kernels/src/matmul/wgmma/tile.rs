@@ -1,4 +1,4 @@
-//! The tiles of the kernel for warpgroups: what a block takes of the result, and how it is fed.
+//! The tiles of the WGMMA kernel.
 
 use std::fmt;
 
@@ -14,18 +14,22 @@ pub struct WgmmaTile {
     pub columns: u32,
     /// Stages.
     pub stages: u32,
-    /// Stages of the left factor, where it comes through a ring of its own: the room then goes to what takes longest to come.
+    /// Stages of the left factor, where it comes through a ring of its own: the room then goes to
+    /// what takes longest to come.
     pub rows_stages: Option<u32>,
     /// Blocks, one below the other, that share their columns of `b`: 1 or 2.
     pub cluster: u32,
-    /// Rows of clusters that are gone through together, column by column: what runs at once shares rows and columns.
+    /// Rows of clusters that are gone through together, column by column: what runs at once shares
+    /// rows and columns.
     pub band: u32,
-    /// Pieces of 128 bytes of a line that a stage has: where a product waits for memory, long ones are brought faster.
+    /// Pieces of 128 bytes of a line that a stage has: where a product waits for memory, long ones
+    /// are brought faster.
     pub panels: u32,
-    /// Blocks of a cluster that share a tile, each with a part of its sums: 1 or 2, and 1 where they share columns of `b`.
+    /// Blocks of a cluster that share a tile, each with a part of its sums: 1 or 2, and 1 where
+    /// they share columns of `b`.
     pub split: u32,
-    /// Whether a block takes one tile alone, which it knows before launches before its own have ended, and whose result leaves
-    /// through the stages of the left factor.
+    /// Whether a block takes one tile alone, which it knows before launches before its own have
+    /// ended, and whose result leaves through the stages of the left factor.
     pub once: bool,
 }
 
@@ -42,8 +46,8 @@ impl WgmmaTile {
         rows_stages: None,
         once: false,
     };
-    /// For large results of 8-bit floats, whose sums are kept twice: it loads a sixth less than 128 columns do. 8192^3 of f8e4m3
-    /// takes 714 us, by [`ALONE`](Self::ALONE) 775 (H200, 2026-11-20).
+    /// For large results of 8-bit floats, whose sums are kept twice: it loads a sixth less than 128
+    /// columns do. 8192^3 of f8e4m3 takes 714 us, by [`ALONE`](Self::ALONE) 775 (H200, 2026-11-20).
     pub const WIDE: Self = Self { columns: 192, stages: 4, cluster: 1, ..Self::LARGE };
     /// For results of a few thousand rows and columns.
     pub const MEDIUM: Self = Self { columns: 128, stages: 5, ..Self::LARGE };
@@ -51,13 +55,14 @@ impl WgmmaTile {
     pub const ALONE: Self = Self { cluster: 1, ..Self::MEDIUM };
     /// For few rows, or few tiles.
     pub const FLAT: Self = Self { consumers: 1, stages: 6, ..Self::ALONE };
-    /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them. At 128 x 8192 x 8192 39 us, where
-    /// [`FLAT`](Self::FLAT) takes 47 (H200, 2026-11-20).
+    /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them. At 128
+    /// x 8192 x 8192 39 us, where [`FLAT`](Self::FLAT) takes 47 (H200, 2026-11-20).
     pub const PAIR: Self = Self { stages: 8, cluster: 2, ..Self::FLAT };
-    /// The same for products that wait for memory, of one tile a block: 34.8 us at 128 x 8192 x 8192 where [`PAIR`](Self::PAIR)
-    /// takes 36.4 (H200, 2026-11-21).
+    /// The same for products that wait for memory, of one tile a block: 34.8 us at 128 x 8192 x
+    /// 8192 where [`PAIR`](Self::PAIR) takes 36.4 (H200, 2026-11-21).
     pub const APART: Self = Self { stages: 5, rows_stages: Some(4), panels: 2, once: true, ..Self::PAIR };
-    /// And for fewer columns: 32.3 us at 128 x 4096 x 14336, where two blocks that share the sums of 128 x 64 took 34.2.
+    /// And for fewer columns: 32.3 us at 128 x 4096 x 14336, where two blocks that share the sums
+    /// of 128 x 64 took 34.2.
     pub const APART_NARROW: Self = Self { columns: 64, stages: 8, rows_stages: Some(6), ..Self::APART };
     /// For very few tiles.
     pub const SMALL: Self = Self { columns: 64, stages: 8, ..Self::FLAT };
@@ -70,8 +75,9 @@ impl WgmmaTile {
     /// For the few filters of a convolution.
     pub const NARROW: Self = Self { columns: 64, stages: 8, ..Self::ALONE };
 
-    /// Every one that convolutions take, the largest first. Blocks that share filters wait for each other: on an H200 pairs
-    /// took up to 1.25 times as long (49 x 35 x 35 x 128, 384 filters of 3 x 3, 2026-11-20).
+    /// Every one that convolutions take, the largest first. Blocks that share filters wait for each
+    /// other: on an H200 pairs took up to 1.25 times as long (49 x 35 x 35 x 128, 384 filters of 3
+    /// x 3, 2026-11-20).
     pub const OF_CONVOLUTIONS: [Self; 5] =
         [Self { cluster: 1, ..Self::LARGE }, Self::ALONE, Self::NARROW, Self::FLAT, Self::SMALL];
 
@@ -79,8 +85,8 @@ impl WgmmaTile {
     pub const ALL: [Self; 7] =
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::ALONE, Self::PAIR, Self::FLAT, Self::SMALL];
 
-    /// Those that products of so many rows and columns may take beside them where blocks, or rows, are few. For `step` see
-    /// [`wave`](Self::wave).
+    /// Those that products of this many rows and columns may take beside them where blocks, or
+    /// rows, are few. For `step` see [`wave`](Self::wave).
     pub(in crate::matmul) fn of_few(rows: u64, columns: u64, num_sms: u64, step: u32) -> Vec<Self> {
         let wave = (rows <= 128).then(|| Self::wave(rows, columns, num_sms, step));
         let few = if (65..=128).contains(&rows) {
@@ -91,10 +97,11 @@ impl WgmmaTile {
         few.into_iter().chain(wave).collect()
     }
 
-    /// For up to 128 rows: of so many columns each multiprocessor has one tile, or a few of them. 128 x 28672 x 8192 takes 115
-    /// us by 224 columns in two stages of two panels, 116 in five of one, and 129 by [`ALONE`](Self::ALONE) in its two waves;
-    /// 64 rows 109 by 112 columns, 111 by 224 and 118 by [`DEEP`](Self::DEEP); 128 x 14336 x 4096 32.1 by 112, 64 rows 29.3
-    /// (H200, 2026-11-21). Its columns are a multiple of `step`, a power of two from 16 on.
+    /// For up to 128 rows: of this many columns each SM has one tile, or a few of them. 128 x 28672
+    /// x 8192 takes 115 us by 224 columns in two stages of two panels, 116 in five of one, and 129
+    /// by [`ALONE`](Self::ALONE) in its two waves; 64 rows 109 by 112 columns, 111 by 224 and 118
+    /// by [`DEEP`](Self::DEEP); 128 x 14336 x 4096 32.1 by 112, 64 rows 29.3 (H200, 2026-11-21).
+    /// Its columns are a multiple of `step`, a power of two from 16 on.
     #[must_use]
     pub fn wave(rows: u64, columns: u64, num_sms: u64, step: u32) -> Self {
         let (consumers, most) = if rows <= 64 { (1, 128) } else { (2, 256) };
@@ -106,9 +113,10 @@ impl WgmmaTile {
         Self { consumers, columns, stages, cluster: 1, panels, once: true, ..Self::MEDIUM }
     }
 
-    /// The tile of a turned product, in whose columns up to 32 rows stand: so many of them, and blocks that share its sums.
+    /// The tile of a swapped product, in whose columns up to 32 rows of `a` stand: this many of
+    /// them, and blocks that share its sums.
     #[must_use]
-    pub const fn turned(columns: u32, split: u32) -> Self {
+    pub const fn swap_ab(columns: u32, split: u32) -> Self {
         Self { columns, stages: 4, panels: 4, split, once: true, ..Self::DEEP }
     }
 
@@ -118,15 +126,16 @@ impl WgmmaTile {
         64_u32.saturating_mul(self.consumers)
     }
 
-    /// Steps of the sums that a stage has, for elements of so many bytes.
+    /// Steps of the sums that a stage has, for elements of this many bytes.
     #[must_use]
     pub const fn depth(self, element_bytes: u32) -> u32 {
         self.panels * ROW_BYTES / element_bytes
     }
 
-    /// Whether a warpgroup begins the next stage's product while one is under way. Two keep the tensor cores busy for each
-    /// other, and few stages are better given back at once: 128 x 8192 x 8192 by [`PAIR`](Self::PAIR) takes 37.4 us so and 38.2
-    /// without, by [`APART`](Self::APART) 35.2 and 35.7 (H200, 2026-11-21). Sums of 8-bit floats are looked at after each stage.
+    /// Whether a warpgroup begins the next stage's product while one is in flight. Two keep the
+    /// tensor cores busy for each other, and few stages are better given back at once: 128 x 8192 x
+    /// 8192 by [`PAIR`](Self::PAIR) takes 37.4 us so and 38.2 without, by [`APART`](Self::APART)
+    /// 35.2 and 35.7 (H200, 2026-11-21). Sums of 8-bit floats are looked at after each stage.
     pub(super) const fn is_ahead(self) -> bool {
         self.rows_stages.is_some() || self.consumers == 1 && self.stages >= 6
     }
@@ -137,7 +146,8 @@ impl WgmmaTile {
         128 * (1 + self.consumers)
     }
 
-    /// Sums that a block receives from the other one that shares its tile: four of each thread for every other group of columns.
+    /// Sums that a block receives from the other one that shares its tile: four of each thread for
+    /// every other group of columns.
     pub(super) const fn received(self) -> u32 {
         (self.split - 1) * (self.columns / 8).div_ceil(2) * 512 * self.consumers
     }
@@ -152,7 +162,8 @@ impl WgmmaTile {
         [self.rows_stages.unwrap_or(self.stages), self.stages]
     }
 
-    /// Bytes of shared memory: the stages, and the tile of halves that a copy stores or the sums of other blocks.
+    /// Bytes of shared memory: the stages, and the tile of halves that a copy stores or the sums of
+    /// other blocks.
     #[must_use]
     pub fn shared_bytes(self) -> u32 {
         let end = match self {
@@ -234,7 +245,7 @@ mod tests {
             .flatten()
             .flatten();
         let turned =
-            [8, 16, 24, 32].into_iter().flat_map(|columns| [1, 2].map(|split| WgmmaTile::turned(columns, split)));
+            [8, 16, 24, 32].into_iter().flat_map(|columns| [1, 2].map(|split| WgmmaTile::swap_ab(columns, split)));
         for tile in WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_CONVOLUTIONS).chain(few).chain(turned) {
             assert_eq!(tile.validate(), Ok(()));
         }

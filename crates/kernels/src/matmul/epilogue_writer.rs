@@ -1,17 +1,19 @@
-//! The end of a kernel of products: sums in registers go through the epilogue's steps and to memory.
+//! How a kernel applies the epilogue and stores the result.
 //!
-//! Every main loop uses it, whatever multiplies: the kernel receives [`Outputs`] behind its own parameters, makes a
-//! [`Finish`] for its position in the batch, and gives it neighbours of a row with [`Finish::row`].
+//! Every main loop uses it. The kernel receives [`EpilogueOperands`] after its own parameters,
+//! makes an [`EpilogueWriter`] for its position in the batch, and hands it neighbours of a row by
+//! [`EpilogueWriter::store_row`].
 
 use warpfold_lang::{Array, Global, Registers, Val, when, when_else};
 
 use super::accumulator::Accumulator;
-use super::epilogue::{Epilogue, MAX_INPUTS, MAX_SCALARS, Place, Step};
+use super::epilogue::{Epilogue, MAX_INPUTS, MAX_SCALARS, OutputCoord, Step};
 use super::problem::{BATCH_RANK, Matrix, Problem};
 use crate::Dtype;
 use crate::elements;
 
-/// Words that say where a tensor's elements lie: the first, strides of rows and columns, strides of the batch.
+/// Words that say where a tensor's elements lie: the first, strides of rows and columns, strides of
+/// the batch.
 const WORDS: usize = 3 + BATCH_RANK;
 
 /// Words of the result and all inputs.
@@ -22,71 +24,71 @@ pub const GROUP: u32 = 4;
 
 /// How a tensor at the end of a kernel lies in memory, as far as its code depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Access {
+struct TensorAccess {
     dtype: Dtype,
-    walk: Walk,
+    by_row: RowAccess,
 }
 
 /// How the elements of a row lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Walk {
+enum RowAccess {
     /// Side by side, groups of them at multiples of their size.
-    Wide,
+    Vector,
     /// At any distance.
     Strided,
     /// One element for the whole row.
-    Same,
+    PerRow,
     /// One element for the whole matrix.
-    One,
+    Scalar,
 }
 
-impl Walk {
+impl RowAccess {
     /// Whether each column has an element of its own.
     const fn is_of_columns(self) -> bool {
-        matches!(self, Self::Wide | Self::Strided)
+        matches!(self, Self::Vector | Self::Strided)
     }
 }
 
-/// Inputs with an element for each column whose loads a thread may have under way at once, for all of its sums: with two,
-/// ptxas spills where a thread has 128 sums.
+/// Inputs with an element for each column whose loads a thread may have in flight at once, for all
+/// of its sums: with two, ptxas spills where a thread has 128 sums.
 const MOST_AT_ONCE: usize = 1;
 
 /// The end of a kernel, when it is built: steps, element types, and what is known of the strides.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Ending {
+pub struct EpilogueKey {
     steps: Vec<Step>,
-    result: Access,
-    inputs: Vec<Access>,
+    result: TensorAccess,
+    inputs: Vec<TensorAccess>,
     /// Whether rows are whole groups of [`GROUP`].
     is_whole: bool,
     key: String,
 }
 
-impl Ending {
+impl EpilogueKey {
     /// The end that a problem needs.
     #[must_use]
     pub fn new(problem: &Problem) -> Self {
         let epilogue = &problem.epilogue;
         let access = |matrix: &Matrix| {
-            let walk = match matrix.column_stride {
-                0 if matrix.row_stride == 0 => Walk::One,
-                0 => Walk::Same,
-                _ if matrix.groups_are_wide(problem.n, GROUP.into()) => Walk::Wide,
-                _ => Walk::Strided,
+            let by_row = match matrix.column_stride {
+                0 if matrix.row_stride == 0 => RowAccess::Scalar,
+                0 => RowAccess::PerRow,
+                _ if matrix.groups_are_wide(problem.n, GROUP.into()) => RowAccess::Vector,
+                _ => RowAccess::Strided,
             };
-            Access { dtype: matrix.dtype, walk }
+            TensorAccess { dtype: matrix.dtype, by_row }
         };
         let is_whole = problem.n.is_multiple_of(GROUP.into());
         let result = access(&problem.c);
-        let inputs: Vec<Access> = problem.inputs.iter().map(access).collect();
-        let describe = |access: &Access| {
-            let walk = match access.walk {
-                Walk::Wide => "w",
-                Walk::Strided => "s",
-                Walk::Same => "r",
-                Walk::One => "o",
+        let inputs: Vec<TensorAccess> = problem.inputs.iter().map(access).collect();
+        let describe = |access: &TensorAccess| {
+            let by_row = match access.by_row {
+                RowAccess::Vector => "w",
+                RowAccess::Strided => "s",
+                RowAccess::PerRow => "r",
+                RowAccess::Scalar => "o",
             };
-            format!("{}{walk}", access.dtype)
+            format!("{}{by_row}", access.dtype)
         };
         let tensors = std::iter::once(&result).chain(&inputs).map(describe).collect::<Vec<_>>().join("_");
         let whole = if is_whole { "" } else { "_odd" };
@@ -111,10 +113,10 @@ impl Ending {
     }
 }
 
-/// What a kernel receives for its end: the memory of the result and of inputs, where their elements lie, and
-/// the numbers of the launch.
+/// What a kernel receives for its end: the memory of the result and of inputs, where their elements
+/// lie, and the numbers of the launch.
 #[derive(Debug, Clone, Copy)]
-pub struct Outputs {
+pub struct EpilogueOperands {
     /// The result's memory.
     pub result: Global<u8>,
     /// The inputs' memory; anything where there are fewer.
@@ -125,7 +127,7 @@ pub struct Outputs {
     pub scalars: Array<f64, MAX_SCALARS>,
 }
 
-/// The words of [`Outputs::strides`] for a problem.
+/// The words of [`EpilogueOperands::strides`] for a problem.
 #[must_use]
 pub fn stride_words(problem: &Problem) -> [i64; STRIDES] {
     let mut words = [0; STRIDES];
@@ -135,7 +137,7 @@ pub fn stride_words(problem: &Problem) -> [i64; STRIDES] {
     words
 }
 
-/// The words of [`Outputs::scalars`] for an epilogue.
+/// The words of [`EpilogueOperands::scalars`] for an epilogue.
 #[must_use]
 pub fn scalar_words(epilogue: &Epilogue) -> [f64; MAX_SCALARS] {
     let mut words = [0.0; MAX_SCALARS];
@@ -145,7 +147,7 @@ pub fn scalar_words(epilogue: &Epilogue) -> [f64; MAX_SCALARS] {
 
 /// Where a block is in the batch.
 #[derive(Debug, Clone, Copy)]
-pub struct Position {
+pub struct BatchCoord {
     /// All dimensions as one.
     pub flat: Val<u32>,
     /// Each dimension.
@@ -155,15 +157,15 @@ pub struct Position {
 /// A tensor's element of row 0 and column 0 at the block's position in the batch.
 #[derive(Debug, Clone, Copy)]
 struct Tensor {
-    access: Access,
+    access: TensorAccess,
     first: Global<u8>,
     strides: [Val<i64>; 2],
 }
 
 /// The end of a kernel, while it is recorded.
 #[derive(Debug)]
-pub struct Finish<'a, A: Accumulator> {
-    ending: &'a Ending,
+pub struct EpilogueWriter<'a, A: Accumulator> {
+    key: &'a EpilogueKey,
     sizes: [Val<u32>; 2],
     flat: Val<u32>,
     result: Tensor,
@@ -179,11 +181,12 @@ struct Input<A: Accumulator> {
     one: Option<Val<A>>,
 }
 
-impl<'a, A: Accumulator> Finish<'a, A> {
-    /// The end of a block's work on the result of `m` rows and `n` columns at a position of the batch.
+impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
+    /// The end of a block's work on the result of `m` rows and `n` columns at a position of the
+    /// batch.
     #[must_use]
-    pub fn new(ending: &'a Ending, outputs: Outputs, [m, n]: [Val<u32>; 2], position: Position) -> Self {
-        let tensor = |index: usize, access: Access, memory: Global<u8>| {
+    pub fn new(key: &'a EpilogueKey, outputs: EpilogueOperands, [m, n]: [Val<u32>; 2], position: BatchCoord) -> Self {
+        let tensor = |index: usize, access: TensorAccess, memory: Global<u8>| {
             let word = |i: usize| outputs.strides.at(index * WORDS + i);
             let first = position
                 .each
@@ -193,25 +196,25 @@ impl<'a, A: Accumulator> Finish<'a, A> {
             let first = memory.at(first * access.dtype.bytes() as i64);
             Tensor { access, first, strides: [word(1), word(2)] }
         };
-        let inputs = ending.inputs.iter().zip(outputs.inputs).enumerate();
+        let inputs = key.inputs.iter().zip(outputs.inputs).enumerate();
         let is_number = |step: &&Step| matches!(step, Step::Scale | Step::AddScaled);
-        let num_scalars = ending.steps.iter().filter(is_number).count();
+        let num_scalars = key.steps.iter().filter(is_number).count();
         Self {
-            ending,
+            key,
             sizes: [m, n],
             flat: position.flat,
-            result: tensor(0, ending.result, outputs.result),
+            result: tensor(0, key.result, outputs.result),
             inputs: inputs.map(|(index, (access, memory))| Input::new(tensor(index + 1, *access, memory))).collect(),
             scalars: (0..num_scalars).map(|i| outputs.scalars.at(i).cast()).collect(),
         }
     }
 
-    /// Finishes and stores the values of neighbours in a row, those that are inside the result. A power of two of them, from
-    /// a column on that is a multiple of their number.
+    /// Finishes and stores the values of neighbours in a row, those that are inside the result. A
+    /// power of two of them, from a column on that is a multiple of their number.
     #[track_caller]
-    pub fn row(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
+    pub fn store_row(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
         let [m, n] = self.sizes;
-        if self.ending.is_whole && values.len() <= GROUP as usize {
+        if self.key.is_whole && values.len() <= GROUP as usize {
             when(row.lt(m) & column.lt(n), || self.group(values, row, column));
             return;
         }
@@ -223,12 +226,12 @@ impl<'a, A: Accumulator> Finish<'a, A> {
 
     /// Whether groups of [`GROUP`] neighbours in a row of the result are stored as one.
     pub(super) fn is_wide(&self) -> bool {
-        self.ending.is_whole && self.ending.result.walk == Walk::Wide
+        self.key.is_whole && self.key.result.by_row == RowAccess::Vector
     }
 
     /// Finishes and stores the values of neighbours in a row that are inside the result.
     #[track_caller]
-    pub fn inside(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
+    pub fn store_inside(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
         self.group(values, row, column);
     }
 
@@ -248,17 +251,18 @@ impl<'a, A: Accumulator> Finish<'a, A> {
             .zip(values)
             .map(|(j, value)| {
                 let inputs: Vec<_> = inputs.iter().map(|input| input[j as usize]).collect();
-                let place = Place { batch: self.flat, row, column: column + j };
+                let place = OutputCoord { batch: self.flat, row, column: column + j };
                 self.value(*value, place, &inputs)
             })
             .collect()
     }
 
-    /// What two neighbours in a row become, for kernels that store them themselves; anything for what is outside the result.
+    /// What two neighbours in a row become, for kernels that store them themselves; anything for
+    /// what is outside the result.
     #[track_caller]
     #[must_use]
     pub fn pair(&self, values: [Val<A>; 2], row: Val<u32>, column: Val<u32>) -> [Val<A>; 2] {
-        if self.ending.is_whole || self.inputs.is_empty() {
+        if self.key.is_whole || self.inputs.is_empty() {
             return self.neighbours(values, row, column);
         }
         let [[left], [right]] = [0, 1].map(|j| self.neighbours([values[j]], row, column + j as u32));
@@ -275,10 +279,11 @@ impl<'a, A: Accumulator> Finish<'a, A> {
             let finished = self.finished(&values, &self.inputs_at(N, down, right), row, column);
             std::array::from_fn(|j| finished[j])
         };
-        let matrices = self.inputs.iter().filter(|input| input.tensor.access.walk.is_of_columns()).count();
+        let matrices = self.inputs.iter().filter(|input| input.tensor.access.by_row.is_of_columns()).count();
         match matrices {
             _ if self.inputs.is_empty() => with_inputs_at(row, column),
-            // No branch: what is outside reads the last row or column, so that all loads of a thread may be under way at once.
+            // No branch: what is outside reads the last row or column, so that all loads of a
+            // thread may be in flight at once.
             0..=MOST_AT_ONCE => with_inputs_at(row.min(m - 1), column.min(n - N as u32)),
             _ => when_else(row.lt(m) & column.lt(n), || with_inputs_at(row, column), || values),
         }
@@ -286,11 +291,11 @@ impl<'a, A: Accumulator> Finish<'a, A> {
 
     /// A sum's way through the steps.
     #[must_use]
-    pub fn value(&self, sum: Val<A>, place: Place, inputs: &[Val<A>]) -> Val<A> {
+    pub fn value(&self, sum: Val<A>, place: OutputCoord, inputs: &[Val<A>]) -> Val<A> {
         let (mut next_input, mut next_scalar) = (inputs.iter(), self.scalars.iter());
         let mut input = || *next_input.next().expect("an epilogue counts its inputs");
         let mut scalar = || *next_scalar.next().expect("an epilogue counts its numbers");
-        self.ending.steps.iter().fold(sum, |value, step| match step {
+        self.key.steps.iter().fold(sum, |value, step| match step {
             Step::Scale => value * scalar(),
             Step::Multiply => value * input(),
             Step::Add => value + input(),
@@ -304,7 +309,7 @@ impl<'a, A: Accumulator> Finish<'a, A> {
 impl<A: Accumulator> Input<A> {
     fn new(tensor: Tensor) -> Self {
         let origin = Val::constant(0);
-        let one = (tensor.access.walk == Walk::One).then(|| tensor.load(1, origin, origin)[0]);
+        let one = (tensor.access.by_row == RowAccess::Scalar).then(|| tensor.load(1, origin, origin)[0]);
         Self { tensor, one }
     }
 
@@ -318,28 +323,30 @@ impl Tensor {
         let [down, along] = self.strides;
         let bytes = self.access.dtype.bytes() as i64;
         let row = row.cast::<i64>() * down;
-        let place = match self.access.walk {
-            Walk::Wide => row + column.cast::<i64>(),
-            Walk::Strided => column.cast::<i64>().mul_add(along, row),
-            Walk::Same | Walk::One => row,
+        let place = match self.access.by_row {
+            RowAccess::Vector => row + column.cast::<i64>(),
+            RowAccess::Strided => column.cast::<i64>().mul_add(along, row),
+            RowAccess::PerRow | RowAccess::Scalar => row,
         };
         self.first.at(place * bytes)
     }
 
     fn load<A: Accumulator>(&self, len: usize, row: Val<u32>, column: Val<u32>) -> Vec<Val<A>> {
-        let Access { dtype, walk } = self.access;
-        match walk {
-            Walk::Wide => elements::load(dtype, self.at(row, column), len as u32, true),
-            Walk::Strided => {
+        let TensorAccess { dtype, by_row } = self.access;
+        match by_row {
+            RowAccess::Vector => elements::load(dtype, self.at(row, column), len as u32, true),
+            RowAccess::Strided => {
                 (0..len as u32).flat_map(|j| elements::load(dtype, self.at(row, column + j), 1, false)).collect()
             }
-            Walk::Same | Walk::One => vec![elements::load(dtype, self.at(row, column), 1, false)[0]; len],
+            RowAccess::PerRow | RowAccess::Scalar => {
+                vec![elements::load(dtype, self.at(row, column), 1, false)[0]; len]
+            }
         }
     }
 
     fn store<A: Accumulator>(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
-        let Access { dtype, walk } = self.access;
-        if walk == Walk::Wide {
+        let TensorAccess { dtype, by_row } = self.access;
+        if by_row == RowAccess::Vector {
             return elements::store(dtype, self.at(row, column), values, true);
         }
         for (j, value) in (0_u32..).zip(values) {

@@ -1,23 +1,26 @@
-//! Convolution on tensor cores (sm_90a): the kernel for warpgroups of `matmul`, whose left factor a copy in im2col mode
-//! gathers from the images.
+//! Implicit GEMM on tensor cores by WGMMA (sm_90a): the kernel of `matmul`, whose left factor TMA
+//! gathers from the images in im2col mode.
 //!
-//! Pixels of all images are rows of the product, filters its columns. Steps of the sums are the filter's elements, each in
-//! stages of its channels; what lies beside an image or behind its channels the copy fills with zeros. How images and filters
-//! have to lie for that, and whether they are laid anew first, is a [`Sight`].
+//! Pixels of all images are M, filters are N. K are the elements of a filter, each in stages of its
+//! channels; TMA fills what is outside the image, or after its channels, with zeros.
+//! [`TensorCoreLayout`] says which layout that needs, and whether images and filters are repacked
+//! first.
 
 use warpfold_device::{LaunchConfig, Limits, MapMode, MapSwizzle, TensorLayout};
 use warpfold_lang::Arch;
 
 use super::problem::{Layout, Problem};
-use super::sight::Sight;
-use crate::matmul::{self, ArchRates, Ending, Lying, MATRICES, Matrix, Singles, Walk, WgmmaConfiguration, WgmmaTile};
+use super::tensor_core_layout::TensorCoreLayout;
+use crate::matmul::{
+    self, ArchRates, EpilogueKey, F32Math, Im2col, MATRICES, Matrix, OperandMajor, WgmmaConfiguration, WgmmaTile,
+};
 use crate::plan::{Operand, Planner, Step};
 use crate::{Dtype, Error};
 
-/// Whether tensor cores can do it: halves, or singles in tf32, in one group, and a window that a copy can walk (CUDA
-/// driver API, `cuTensorMapEncodeIm2col`; PTX ISA, "Im2col mode").
+/// Whether tensor cores can do it: halves, or f32 in tf32, in one group, and a window that a copy
+/// can walk (CUDA driver API, `cuTensorMapEncodeIm2col`; PTX ISA, "Im2col mode").
 pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
-    let Problem { dtype, singles, images, channels, filters, filter, groups, window, .. } = *problem;
+    let Problem { dtype, f32_math, images, channels, filters, filter, groups, window, .. } = *problem;
     let corners = [0, 1].map(|i| {
         let reach = (filter[i].max(1) - 1) as i64 * i64::from(window.dilation[i]);
         let padding = i64::from(window.padding[i]);
@@ -26,7 +29,7 @@ pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
     });
     let is_type = match dtype {
         Dtype::F16 | Dtype::Bf16 => true,
-        Dtype::F32 => singles == Singles::Tf32,
+        Dtype::F32 => f32_math == F32Math::Tf32,
         _ => false,
     };
     let has_products = images > 0 && channels > 0 && filters > 0;
@@ -39,15 +42,16 @@ pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
         && images * problem.num_pixels() < 1 << 31
         // Planes are found by counting results.
         && (problem.layout == Layout::Nhwc || problem.num_results() < 1 << 32)
-        && Sight::of(problem).pixels().into_iter().all(|pixels| pixels < 1 << 31)
+        && TensorCoreLayout::of(problem).pixels().into_iter().all(|pixels| pixels < 1 << 31)
 }
 
-/// The product that the kernel computes: pixels of all images times filters, over the channels of each stage of each element
-/// of a filter. Rows of a result of planes count its pixels image by image, which its strides do not say.
+/// The product that the kernel computes: pixels of all images times filters, over the channels of
+/// each stage of each element of a filter. Rows of a result of planes count its pixels image by
+/// image, which its strides do not say.
 pub(super) fn product(problem: &Problem) -> matmul::Problem {
     let Problem { result, layout, images, filters, .. } = *problem;
     let m = images * problem.num_pixels();
-    let k = Sight::of(problem).depth();
+    let k = TensorCoreLayout::of(problem).depth();
     let whole = match layout {
         Layout::Nhwc => Matrix::rows(result, filters),
         Layout::Nchw => {
@@ -60,34 +64,35 @@ pub(super) fn product(problem: &Problem) -> matmul::Problem {
 
 /// The tile that the cost model takes, and the clocks of all launches.
 pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(f64, WgmmaTile), Error> {
-    let sight = Sight::of(problem);
-    let bytes = sight.bytes().into_iter().sum();
+    let tc_layout = TensorCoreLayout::of(problem);
+    let bytes = tc_layout.bytes().into_iter().sum();
     let (clocks, tile) = matmul::wgmma_tile(&product(problem), bytes, arch, limits)?;
-    let rows = problem.images * problem.num_pixels() * sight.filter()[0] * sight.stages();
+    let rows = problem.images * problem.num_pixels() * tc_layout.filter()[0] * tc_layout.stages();
     let rows = rows.div_ceil(limits.num_sms.max(1).into()) as f64;
-    // Rows that overlap wait for the unit that copies: 8.4 to 13 clocks each of halves and 12.5 to 15.5 of singles, at the four
-    // problems of three channels in the catalogue (H200, driver 580, 2026-11-20).
-    let of_row = if sight.is_merged() { 5.0 + 2.0 * problem.dtype.bytes() as f64 } else { 0.0 };
+    // Rows that overlap wait for the unit that copies: 8.4 to 13 clocks each of halves and 12.5 to
+    // 15.5 of f32, at the four problems of three channels in the catalogue (H200, driver 580,
+    // 2026-11-20).
+    let of_row = if tc_layout.is_merged() { 5.0 + 2.0 * problem.dtype.bytes() as f64 } else { 0.0 };
     let clocks = clocks.max(rows * of_row);
-    Ok((clocks + if sight.is_laid() { matmul::copy_clocks(bytes, ArchRates::of(arch)) } else { 0.0 }, tile))
+    Ok((clocks + if tc_layout.needs_repack() { matmul::copy_clocks(bytes, ArchRates::of(arch)) } else { 0.0 }, tile))
 }
 
 pub(super) fn configuration(problem: &Problem, tile: WgmmaTile) -> WgmmaConfiguration {
     let Problem { dtype, result, layout, filters, window, .. } = *problem;
     let is_copied = layout == Layout::Nhwc && matches!(result, Dtype::F16 | Dtype::Bf16) && filters.is_multiple_of(8);
-    let sight = Sight::of(problem);
-    let of_rows = |walk: [u32; 2], across: u32| [walk[0], if sight.is_merged() { across } else { walk[1] }];
+    let tc_layout = TensorCoreLayout::of(problem);
+    let of_rows = |walk: [u32; 2], across: u32| [walk[0], if tc_layout.is_merged() { across } else { walk[1] }];
     WgmmaConfiguration {
         dtype,
         tile,
-        lying: [Lying::Steps; 2],
+        majors: [OperandMajor::K; 2],
         is_batch: false,
         copied: is_copied.then_some(result),
         is_promoted: false,
-        walk: Some(Walk {
-            row_bytes: sight.row_bytes(),
-            stages_of_channels: sight.stages() as u32,
-            filter_width: sight.filter()[1] as u32,
+        im2col: Some(Im2col {
+            row_bytes: tc_layout.row_bytes(),
+            stages_of_channels: tc_layout.stages() as u32,
+            filter_width: tc_layout.filter()[1] as u32,
             stride: of_rows(window.stride, 1),
             padding: of_rows(window.padding, 0),
             dilation: of_rows(window.dilation, 1),
@@ -95,27 +100,27 @@ pub(super) fn configuration(problem: &Problem, tile: WgmmaTile) -> WgmmaConfigur
         }),
         rows: tile.rows(),
         read_once: [false; 2],
-        ending: Ending::new(&product(problem)),
+        epilogue: EpilogueKey::new(&product(problem)),
     }
 }
 
 /// The images' map: a pixel's channels of a stage for each row of a tile.
 fn images_map(problem: &Problem, tile: WgmmaTile) -> TensorLayout {
     let Problem { images, size: [height, _], window, .. } = *problem;
-    let sight = Sight::of(problem);
+    let tc_layout = TensorCoreLayout::of(problem);
     let walk = |i: usize, padding: u32| {
-        let reach = (sight.filter()[i] as i32 - 1) * window.dilation[i] as i32;
+        let reach = (tc_layout.filter()[i] as i32 - 1) * window.dilation[i] as i32;
         (-(padding as i32), padding as i32 - reach)
     };
     let (down, across) = (walk(0, window.padding[0]), walk(1, window.padding[1]));
-    let across = if sight.is_merged() { (0, 0) } else { across };
-    let pitch = sight.width() * sight.channels();
+    let across = if tc_layout.is_merged() { (0, 0) } else { across };
+    let pitch = tc_layout.width() * tc_layout.channels();
     // Where a row of the filter is one pixel, its pixels overlap.
-    let (width, step, stride) = match sight.is_merged() {
-        true => (problem.result_size()[1], u64::from(window.stride[1]) * sight.channels(), 1),
-        false => (sight.width(), sight.channels(), window.stride[1]),
+    let (width, step, stride) = match tc_layout.is_merged() {
+        true => (problem.result_size()[1], u64::from(window.stride[1]) * tc_layout.channels(), 1),
+        false => (tc_layout.width(), tc_layout.channels(), window.stride[1]),
     };
-    let elements = sight.row_bytes() / problem.dtype.bytes() as u32;
+    let elements = tc_layout.row_bytes() / problem.dtype.bytes() as u32;
     TensorLayout {
         mode: MapMode::Im2col {
             lower: vec![across.0, down.0],
@@ -125,22 +130,27 @@ fn images_map(problem: &Problem, tile: WgmmaTile) -> TensorLayout {
         },
         element_strides: vec![1, stride, window.stride[0], 1],
         ..TensorLayout::tiled(
-            &[sight.line(), width, height, images],
+            &[tc_layout.line(), width, height, images],
             &[step, pitch, height * pitch],
             &[1; 4],
-            swizzle(sight.row_bytes()),
+            swizzle(tc_layout.row_bytes()),
         )
     }
 }
 
 /// The filters' map: channels of a stage, one element, as many filters as a block copies.
 fn filters_map(problem: &Problem, tile: WgmmaTile) -> TensorLayout {
-    let sight = Sight::of(problem);
-    let [rows, columns] = sight.filter();
+    let tc_layout = TensorCoreLayout::of(problem);
+    let [rows, columns] = tc_layout.filter();
     let elements = rows * columns;
-    let boxes = [sight.row_bytes() / problem.dtype.bytes() as u32, 1, tile.copied_columns()];
-    let strides = [sight.filter_pitch(), elements * sight.filter_pitch()];
-    TensorLayout::tiled(&[sight.line(), elements, problem.filters], &strides, &boxes, swizzle(sight.row_bytes()))
+    let boxes = [tc_layout.row_bytes() / problem.dtype.bytes() as u32, 1, tile.copied_columns()];
+    let strides = [tc_layout.filter_pitch(), elements * tc_layout.filter_pitch()];
+    TensorLayout::tiled(
+        &[tc_layout.line(), elements, problem.filters],
+        &strides,
+        &boxes,
+        swizzle(tc_layout.row_bytes()),
+    )
 }
 
 fn swizzle(row_bytes: u32) -> MapSwizzle {

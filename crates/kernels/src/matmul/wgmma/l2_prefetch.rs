@@ -1,18 +1,20 @@
-//! Weights on their way before the launch may begin: what the second-level cache is asked for shows nothing of memory.
+//! L2 prefetch of weights before the launch before has ended: it reads nothing into registers or
+//! shared memory, so it needs no `griddepcontrol.wait`.
 
 use warpfold_lang::{Multiplicand, Val, thread_idx, when};
 
 use super::kernel::Block;
-use super::source::Goal;
+use super::source::CopyTarget;
 
-/// Bytes of a factor that a block asks the second-level cache for before it may look at memory, and where two blocks share what
-/// they ask for: more does not come in time, and loads stand behind it.
+/// Bytes of a factor that a block asks L2 for before it may look at memory, and where two blocks
+/// share what they ask for: more does not come in time, and loads queue after it.
 const AHEAD: [u32; 2] = [96 << 10, 48 << 10];
 
-/// Asks for the first stages of a factor that passes by once, while launches before this one end: otherwise nothing of it is under
-/// way from then until 0.8 us behind their end. 16 x 8192 x 8192 takes 31.6 us so and 33.0 without, 64 rows 33.2 and 34.5, 128
-/// rows 34.8 and 35.5 (H200, 2026-11-21).
-pub(super) fn fetch_ahead<T: Multiplicand>(block: &Block<'_, T>) {
+/// Asks for the first stages of a factor that passes by once, while launches before this one end:
+/// otherwise nothing of it is under way from then until 0.8 us after their end. 16 x 8192 x 8192
+/// takes 31.6 us so and 33.0 without, 64 rows 33.2 and 34.5, 128 rows 34.8 and 35.5 (H200,
+/// 2026-11-21).
+pub(super) fn prefetch_to_l2<T: Multiplicand>(block: &Block<'_, T>) {
     let configuration = block.configuration;
     let (tile, [once_a, once_b]) = (configuration.tile, configuration.read_once);
     let (factor, lines) = match (once_a, once_b) {
@@ -26,7 +28,7 @@ pub(super) fn fetch_ahead<T: Multiplicand>(block: &Block<'_, T>) {
         let line = factor.line(if once_a { work.row } else { work.column + block.my_columns() });
         let place = factor.lines_from(factor.first_panel(), Val::constant(0), lines);
         for panel in 0..panels {
-            factor.copy(place, line, work.begin + panel * block.depth, &work, Goal::Cache);
+            factor.copy(place, line, work.begin + panel * block.depth, &work, CopyTarget::Cache);
         }
     });
 }

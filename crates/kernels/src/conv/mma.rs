@@ -1,26 +1,28 @@
-//! Convolution on tensor cores by warps (sm_80 on): the main loop of `matmul`, whose left factor threads gather from the
-//! images, a piece of a pixel's channels at a time.
+//! Implicit GEMM on tensor cores by `mma.sync` (sm_80 on). It is the main loop of `matmul`; threads
+//! gather the left factor from the images by `cp.async`, a piece of a pixel's channels at a time.
 //!
-//! Pixels of all images are rows of the product, the filters of a group its columns. Steps of the sums are a filter's
-//! elements, each with its channels; pieces beside the image and behind the last step are zeros.
+//! Pixels of all images are M, the filters of a group are N. K are the elements of a filter, each
+//! with its channels; pieces outside the image and after the end of K are zeros.
 
 use warpfold_device::Limits;
 use warpfold_lang::{Arch, Array, Global, Kernel, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
 
 use super::geometry::Geometry;
 use super::problem::{Layout, Problem};
+use crate::kernel_name::KernelName;
 use crate::matmul::{
-    self, Accumulator, Bands, Ending, Feed, Finish, Lying, MAX_INPUTS, MAX_SCALARS, Matrix, MmaTile, Outputs, Pieces,
-    Ring, SIZES, STRIDES, Singles, Strided, WarpTile,
+    self, Accumulator, EpilogueKey, EpilogueOperands, EpilogueWriter, F32Math, MAX_INPUTS, MAX_SCALARS, Matrix,
+    MmaTile, OperandMajor, Pieces, Ring, SIZES, STRIDES, StageLoader, Strided, TileScheduler, WarpTile,
 };
 use crate::{Dtype, Error};
 
-/// Words of the sizes beside those of a product: height and width of the image, channels of all groups, pixels of the
-/// result, of which so many are a row.
+/// Words of the sizes beside those of a product: height and width of the image, channels of all
+/// groups, pixels of the result, of which this many are a row.
 pub(super) const IMAGE: usize = 5;
 
-/// What the kernel takes: images, filters, sizes of the product and the image, and what its [end](Outputs) takes.
-pub(super) type Warps = Kernel<(
+/// What the kernel takes: images, filters, sizes of the product and the image, and what its
+/// [end](EpilogueOperands) takes.
+pub(super) type Mma = Kernel<(
     Global<u8>,
     Global<u8>,
     [u32; SIZES],
@@ -39,18 +41,20 @@ pub(super) struct Configuration {
     pub(super) tile: MmaTile,
     /// Bytes of channels that lie side by side wherever a pixel, or an element of a filter, begins.
     pub(super) piece: u32,
-    pub(super) ending: Ending,
+    pub(super) epilogue: EpilogueKey,
 }
 
-/// Whether tensor cores can do it: halves, or singles in tf32, with the channels last, pieces of 4 bytes at least.
+/// Whether tensor cores can do it: halves, or f32 in tf32, with the channels last, pieces of 4
+/// bytes at least.
 pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
-    let Problem { dtype, layout, images, channels, size: [height, width], filters, window, singles, .. } = *problem;
+    let Problem { dtype, layout, images, channels, size: [height, width], filters, window, f32_math, .. } = *problem;
     let has_products = match dtype {
         Dtype::F16 | Dtype::Bf16 => true,
-        Dtype::F32 => singles == Singles::Tf32,
+        Dtype::F32 => f32_math == F32Math::Tf32,
         _ => false,
     };
-    // Where an element of a filter lies from the first one, inside the image, is counted in 32 bits.
+    // Where an element of a filter lies from the first one, inside the image, is counted in 32
+    // bits.
     let [down, across] = window.padding.map(u64::from);
     let reach = ((height + down) * width + width + across).checked_mul(channels);
     limits.has_mma
@@ -86,9 +90,9 @@ pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(
     matmul::mma_tile(&product(problem), factors * dtype.bytes(), arch, limits)
 }
 
-pub(super) fn configuration(problem: &Problem, tile: MmaTile, ending: Ending) -> Configuration {
+pub(super) fn configuration(problem: &Problem, tile: MmaTile, epilogue: EpilogueKey) -> Configuration {
     let piece = piece(problem).expect("plans with warps are made for channels that they can copy");
-    Configuration { dtype: problem.dtype, geometry: Geometry::of(problem), tile, piece, ending }
+    Configuration { dtype: problem.dtype, geometry: Geometry::of(problem), tile, piece, epilogue }
 }
 
 /// The sizes beside those of the product, as the kernel takes them.
@@ -103,7 +107,8 @@ struct Pixels<T> {
     geometry: Geometry,
     /// Height and width of an image, and its channels.
     image: [Val<u32>; 3],
-    /// For each of the thread's pieces the pixel under the filter's first element, which may be outside, and where it lies.
+    /// For each of the thread's pieces the pixel under the filter's first element, which may be
+    /// outside, and where it lies.
     corners: Vec<([Val<i32>; 2], Global<T>)>,
     has_rest: bool,
 }
@@ -131,7 +136,7 @@ impl<T: Multiplicand> Pixels<T> {
     }
 }
 
-impl<T: Multiplicand> Feed<T> for Pixels<T> {
+impl<T: Multiplicand> StageLoader<T> for Pixels<T> {
     fn ring(&self) -> &Ring<T> {
         &self.ring
     }
@@ -159,15 +164,16 @@ impl<T: Multiplicand> Feed<T> for Pixels<T> {
 }
 
 /// Each block computes a tile of pixels and filters of a group.
-pub(super) fn warps<T: Multiplicand>(configuration: &Configuration) -> Warps
+pub(super) fn mma<T: Multiplicand>(configuration: &Configuration) -> Mma
 where
     T::Sum: Accumulator + Sum,
 {
-    let Configuration { dtype, geometry, tile, piece, ending } = configuration.clone();
+    let Configuration { dtype, geometry, tile, piece, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
-    let name = format!("conv_mma_{}_{dtype}_{piece}_{}_{}", tile.key(), geometry.key(), ending.key());
+    let name = KernelName::new("conv_mma").part(tile.key()).part(dtype).part(piece);
+    let name = name.part(geometry.key()).part(epilogue.key());
     let body = move |images: Global<u8>,
                      filters: Global<u8>,
                      sizes: Array<u32, SIZES>,
@@ -180,9 +186,9 @@ where
         // Shared-memory map
         let sides = [tile.rows(), tile.columns()];
         let [of_pixels, of_filters] =
-            sides.map(|side| Ring::<T>::new(Pieces { lying: Lying::Steps, bytes: piece }, tile, side));
+            sides.map(|side| Ring::<T>::new(Pieces { major: OperandMajor::K, bytes: piece }, tile, side));
         // Roles
-        let work = Bands::new(sides, 1, tile.band, sizes).work(block_idx().x, Val::constant(0));
+        let work = TileScheduler::new(sides, 1, tile.band, sizes).work(block_idx().x, Val::constant(0));
         let (first, lines) = ([work.row, work.column], [sizes.at(0), sizes.at(1)]);
         let group = work.position.flat;
         let depth = geometry.depth();
@@ -196,9 +202,9 @@ where
         let sums = WarpTile::new(tile);
         sums.add_products([&pixels, &filters], [Val::constant(0), Val::constant(depth)]);
         // Epilogue
-        let outputs = Outputs { result, inputs, strides: ends, scalars };
-        let finish = Finish::<T::Sum>::new(&ending, outputs, lines, work.position);
-        sums.finish(&finish, first);
+        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
+        let writer = EpilogueWriter::<T::Sum>::new(&epilogue, outputs, lines, work.position);
+        sums.store(&writer, first);
     };
-    kernel(name, body).required_block(tile.threads()).min_blocks(1)
+    kernel(String::from(name), body).required_block(tile.threads()).min_blocks(1)
 }

@@ -1,9 +1,10 @@
-//! How images and filters lie when tensor cores see them: as they are, or laid anew.
+//! The layout in which TMA reads images and filters for tensor cores: as they are, or repacked.
 //!
-//! Copies for tensor cores take channels last, in pieces of 16 bytes. A stage of the sums has 128 bytes of a pixel's
-//! channels, however few there are. So where channels are few, a row of the filter counts as one element, whose channels are
-//! those of all its pixels side by side: a map whose pixels overlap says just that. Then rows of the images need their zeros
-//! in memory, since the copy does not see where a row ends.
+//! TMA in im2col mode takes channels last, in pieces of 16 bytes. A stage of K has 128 bytes of a
+//! pixel's channels, however few there are. So where channels are few, a row of the filter counts
+//! as one element, whose channels are those of all its pixels together: a tensor map whose pixels
+//! overlap describes that. Rows of the images then need their zeros in memory, since the copy does
+//! not see where a row ends.
 
 use super::problem::{Layout, Problem};
 use crate::repack::{ChannelsLast, Configuration};
@@ -15,7 +16,7 @@ const PIECE_BYTES: u64 = 16;
 
 /// Images and filters as tensor cores see them. Sizes are counted in elements and pixels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sight {
+pub(super) struct TensorCoreLayout {
     element_bytes: u64,
     images: [u64; 2],
     filters: [u64; 2],
@@ -29,17 +30,17 @@ pub(super) struct Sight {
     /// Zeros before a row of the images.
     left: u64,
     is_merged: bool,
-    is_laid: bool,
+    needs_repack: bool,
 }
 
-impl Sight {
-    /// The one of fewest stages; images and filters that lie as copies need them are left where they are unless that halves
-    /// the stages.
+impl TensorCoreLayout {
+    /// The one of fewest stages; images and filters that lie as copies need them are left where
+    /// they are unless that halves the stages.
     pub(super) fn of(problem: &Problem) -> Self {
         let plain = Self::plain(problem);
         let Some(merged) = Self::merged(problem) else { return plain };
         let (stages, fewer) = (plain.stage_bytes(), merged.stage_bytes());
-        let is_better = if merged.is_laid && !plain.is_laid { 2 * fewer <= stages } else { fewer < stages };
+        let is_better = if merged.needs_repack && !plain.needs_repack { 2 * fewer <= stages } else { fewer < stages };
         if is_better { merged } else { plain }
     }
 
@@ -58,7 +59,7 @@ impl Sight {
             widths: [size[1], filter[1]],
             left: 0,
             is_merged: false,
-            is_laid: layout == Layout::Nchw || padded != channels,
+            needs_repack: layout == Layout::Nchw || padded != channels,
         }
     }
 
@@ -72,13 +73,13 @@ impl Sight {
         let piece = PIECE_BYTES / plain.element_bytes;
         // From one pixel of the result to the next there are whole pieces.
         let of_step = piece / piece.min(1 << u64::from(window.stride[1]).trailing_zeros().min(4));
-        // Whoever lays them anew writes 8 bytes at least.
+        // A repack writes 8 bytes at least.
         let padded = channels.next_multiple_of(of_step.max(8 / plain.element_bytes));
         let padded = if padded * plain.element_bytes == 8 { padded } else { channels.next_multiple_of(piece) };
         let whole = |width: u64| (width..).find(|width| (width * padded).is_multiple_of(piece)).unwrap_or(width);
         let padding = u64::from(window.padding[1]);
         let widths = [whole(size[1] + 2 * padding), whole(filter[1])];
-        let is_laid = layout == Layout::Nchw || padded != channels || widths != [size[1], filter[1]];
+        let needs_repack = layout == Layout::Nchw || padded != channels || widths != [size[1], filter[1]];
         Some(Self {
             filter: [filter[0], 1],
             channels: padded,
@@ -87,14 +88,14 @@ impl Sight {
             widths,
             left: padding,
             is_merged: true,
-            is_laid,
+            needs_repack,
             ..plain
         })
     }
 
-    /// Whether images and filters are laid anew.
-    pub(super) const fn is_laid(&self) -> bool {
-        self.is_laid
+    /// Whether images and filters are repacked.
+    pub(super) const fn needs_repack(&self) -> bool {
+        self.needs_repack
     }
 
     /// Whether a row of the filter counts as one element.
@@ -157,7 +158,7 @@ impl Sight {
         self.pixels().map(|pixels| pixels * self.channels * self.element_bytes)
     }
 
-    /// The launch that lays them anew.
+    /// The launch that repacks them.
     pub(super) fn repack(&self, problem: &Problem) -> ChannelsLast {
         let [of_images, of_filters] = self.pixels();
         let Problem { layout, channels, size, filter, .. } = *problem;

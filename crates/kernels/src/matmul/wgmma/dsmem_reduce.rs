@@ -1,7 +1,8 @@
-//! Sums in two parts, added by the two blocks of a cluster that share a tile: each finishes half of its columns.
+//! Split-K inside a cluster: two blocks exchange partial sums through distributed shared memory,
+//! and each stores half of the tile's columns.
 //!
-//! Once: nothing tells that what was received has been read, so a cluster that took another tile would write over it. Plans give
-//! each cluster one.
+//! Once: nothing tells that what was received has been read, so a cluster that took another tile
+//! would overwrite it. Choices give each cluster one tile.
 
 use warpfold_lang::{Shared, Val, cluster_block_rank, cluster_sync, dynamic_shared, thread_idx, warpgroup_idx, when};
 
@@ -11,21 +12,22 @@ use crate::matmul::accumulator::Accumulator;
 
 /// Where a block receives the other part of the sums that it finishes.
 #[derive(Clone, Copy)]
-pub(super) struct Exchange<S> {
+pub(super) struct DsmemReduce<S> {
     consumers: u32,
     /// Four sums of each thread for each group of eight columns that the block finishes.
     received: Shared<S>,
 }
 
-impl<S: Accumulator> Exchange<S> {
+impl<S: Accumulator> DsmemReduce<S> {
     pub(super) fn new(tile: WgmmaTile) -> Self {
         Self { consumers: tile.consumers, received: dynamic_shared(tile.received()) }
     }
 
-    /// Gives the other block's half of the columns to it, which finishes them, and the sums of both parts of its own to `finish`.
-    /// (Of every other group a block would store half sectors.)
-    /// All warps of the cluster that have not ended wait for each other in between: those that copy do not come here.
-    pub(super) fn fold(self, pairs: &Pairs<S>, finish: impl Fn(Pairs<S>)) {
+    /// Gives the other block's half of the columns to it, which finishes them, and the sums of both
+    /// parts of its own to `finish`. (Of every other group a block would store half sectors.) All
+    /// warps of the cluster that have not ended wait for each other in between: those that copy do
+    /// not come here.
+    pub(super) fn fold(self, pairs: &Pairs<S>, writer: impl Fn(Pairs<S>)) {
         let rank = cluster_block_rank();
         // A thread has two rows of eight columns: two pairs.
         let groups: Vec<_> = pairs.chunks_exact(2).collect();
@@ -49,7 +51,7 @@ impl<S: Accumulator> Exchange<S> {
                     };
                     [added(group[0], [a, b]), added(group[1], [c, d])]
                 });
-                finish(finished.collect());
+                writer(finished.collect());
             });
         }
     }

@@ -1,21 +1,24 @@
-//! Which tile of the result, of which product and which part of its sums, is a block's work: the order for tensor cores.
+//! The tile scheduler of tensor-core kernels: which tile, of which product and part of K, a block
+//! computes when.
 
 use warpfold_lang::{Array, Val};
 
-use super::finish::Position;
+use super::epilogue_writer::BatchCoord;
 use super::simt::{SIZES, divide};
 
-/// Tiles of the result in bands of a few rows, column by column within a band: what runs at once shares rows and columns.
-pub(crate) struct Bands {
+/// Tiles of the result in scheduler of a few rows, column by column within a band: what runs at
+/// once shares rows and columns.
+pub(crate) struct TileScheduler {
     /// Rows and columns of a block.
     block: [u32; 2],
     /// Blocks, one below the other, that take their tiles together.
     cluster: u32,
     /// Rows of clusters that a band has.
     band: u32,
-    /// Whether the blocks of a cluster take parts of one tile's sums in place of tiles.
+    /// Whether the blocks of a cluster take parts of one tile's sums instead of tiles.
     is_split: bool,
-    /// Whether there is more than one product. Where there is not, a block knows its work some divisions sooner.
+    /// Whether there is more than one product. Where there is not, a block knows its work some
+    /// divisions sooner.
     is_batch: bool,
     sizes: Array<u32, SIZES>,
     /// Rows of clusters, and columns of blocks.
@@ -25,24 +28,25 @@ pub(crate) struct Bands {
 
 /// A block's piece of work.
 #[derive(Clone, Copy)]
-pub(crate) struct Work {
+pub(crate) struct TileWork {
     pub(crate) row: Val<u32>,
     pub(crate) column: Val<u32>,
     pub(crate) part: Val<u32>,
-    /// The first of its steps of the sums, and the one behind the last.
+    /// The first of its steps of the sums, and the one after the last.
     pub(crate) begin: Val<u32>,
     pub(crate) end: Val<u32>,
-    pub(crate) position: Position,
+    pub(crate) position: BatchCoord,
 }
 
-impl Bands {
+impl TileScheduler {
     pub(crate) fn new(block: [u32; 2], cluster: u32, band: u32, sizes: Array<u32, SIZES>) -> Self {
         let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
         let (down, across) = (tiles(sizes.at(0), cluster * block[0]), tiles(sizes.at(1), block[1]));
         Self { block, cluster, band, is_split: false, is_batch: true, sizes, down, across }
     }
 
-    /// The same where the blocks of a cluster share each tile, the part of its sums being a block's rank.
+    /// The same where the blocks of a cluster share each tile, the part of its sums being a block's
+    /// rank.
     pub(crate) fn split(self) -> Self {
         Self { is_split: true, ..self }
     }
@@ -58,23 +62,23 @@ impl Bands {
         self.down * self.across * parts * self.sizes.at(5) * self.sizes.at(6) * self.sizes.at(7)
     }
 
-    /// The work number `i` of one product in one part, all columns of a row side by side: for rows that are gathered, and
-    /// with a single division, which one thread alone waits for.
-    pub(crate) fn row_by_row(&self, i: Val<u32>, rank: Val<u32>) -> Work {
+    /// The work number `i` of one product in one part, all columns of a row side by side: for rows
+    /// that are gathered, and with a single division, which one thread alone waits for.
+    pub(crate) fn row_by_row(&self, i: Val<u32>, rank: Val<u32>) -> TileWork {
         let (row, column) = divide(i, self.across);
         let none = Val::constant(0);
-        Work {
+        TileWork {
             row: (row * self.cluster + rank) * self.block[0],
             column: column * self.block[1],
             part: none,
             begin: none,
             end: self.sizes.at(2),
-            position: Position { flat: none, each: [none; 3] },
+            position: BatchCoord { flat: none, each: [none; 3] },
         }
     }
 
     /// The work number `i` of the block with a rank in its cluster.
-    pub(crate) fn work(&self, i: Val<u32>, rank: Val<u32>) -> Work {
+    pub(crate) fn work(&self, i: Val<u32>, rank: Val<u32>) -> TileWork {
         let Self { block: [block_m, block_n], cluster, band: most, is_split, is_batch, sizes, down, across } = *self;
         let (k, part_len, parts) = (sizes.at(2), sizes.at(3), sizes.at(4));
         let none = Val::constant(0);
@@ -99,13 +103,13 @@ impl Bands {
         let rows = (down - band * most).min(most);
         let (column, row) = divide(in_band, rows);
         let begin = part * part_len;
-        Work {
+        TileWork {
             row: ((band * most + row) * cluster + rank) * block_m,
             column: column * block_n,
             part,
             begin,
             end: k.min(begin + part_len),
-            position: Position { flat, each },
+            position: BatchCoord { flat, each },
         }
     }
 }

@@ -1,0 +1,143 @@
+//! Which algorithms can compute a product at all: by layout, type and device.
+
+use warpfold_device::Limits;
+
+use super::algorithm::Algorithm;
+use super::epilogue::Step;
+use super::mma::{self, Pieces};
+use super::operand_major::OperandMajor;
+use super::problem::{BatchInvariance, F32Math, Problem};
+use super::tile::Tile;
+use super::wgmma::{self, WgmmaTile};
+use crate::Dtype;
+
+/// Rows that one tile, or a cluster's two, have of a product that waits for its weights alone, at
+/// most.
+pub(super) const FEW_ROWS: u64 = 128;
+
+/// How both factors lie, if copies can bring their tiles.
+pub(super) fn majors_of(problem: &Problem) -> Option<[OperandMajor; 2]> {
+    let Problem { n, k, batch, ref a, ref b, .. } = *problem;
+    Some([wgmma::tma_major(a, rows_of(problem), k, batch)?, wgmma::tma_major(&b.transposed(), n, k, batch)?])
+}
+
+/// The rows that decide on the layout: what one row alone would allow must not be taken where bits
+/// may not depend on the number of rows.
+pub(super) fn rows_of(problem: &Problem) -> u64 {
+    if problem.batch_invariance == BatchInvariance::On { problem.m.max(2) } else { problem.m }
+}
+
+/// The same, if there is a WGMMA kernel and the device has them.
+pub(super) fn tma_majors(problem: &Problem, limits: &Limits) -> Option<[OperandMajor; 2]> {
+    has_warpgroups(problem, limits).then(|| majors_of(problem)).flatten()
+}
+
+fn has_warpgroups(problem: &Problem, limits: &Limits) -> bool {
+    limits.has_wgmma && wgmma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem)
+}
+
+fn has_warps(problem: &Problem, limits: &Limits) -> bool {
+    limits.has_mma && mma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem)
+}
+
+/// Whether tensor cores can multiply such factors at all, however they lie.
+pub(super) fn has_tensor_cores(problem: &Problem, limits: &Limits) -> bool {
+    has_warpgroups(problem, limits) || has_warps(problem, limits)
+}
+
+/// The pieces that threads copy of both factors, if there are some.
+pub(super) fn pieces_of(problem: &Problem) -> Option<[Pieces; 2]> {
+    let Problem { n, k, batch, ref a, ref b, .. } = *problem;
+    Some([Pieces::of(a, rows_of(problem), k, batch)?, Pieces::of(&b.transposed(), n, k, batch)?])
+}
+
+/// The same, if there is a `mma.sync` kernel and the device runs it.
+pub(super) fn pieces(problem: &Problem, limits: &Limits) -> Option<[Pieces; 2]> {
+    has_warps(problem, limits).then(|| pieces_of(problem)).flatten()
+}
+
+/// Whether there are products, and tensor cores may do them: factors of `f32` only where tf32 will
+/// do.
+fn suits_tensor_cores(problem: &Problem) -> bool {
+    let is_full_single = problem.a.dtype == Dtype::F32 && problem.f32_math == F32Math::Ieee;
+    !is_full_single && problem.m > 0 && problem.n > 0 && problem.k > 0 && problem.num_products() > 0
+}
+
+/// What WGMMA does for few rows, or few blocks, beside their other tiles: where the sums are long
+/// enough to fill a ring of stages, and parts of them are one for each block. Each has an order of
+/// its own, but for what does not split them.
+pub(super) fn few_blocks(problem: &Problem, majors: [OperandMajor; 2], limits: &Limits) -> Vec<Algorithm> {
+    let dtype = problem.a.dtype;
+    let step = if majors[1] == OperandMajor::K { 16 } else { COLUMNS_SIDE_BY_SIDE };
+    let tiles = WgmmaTile::of_few(problem.m, problem.n, limits.num_sms.max(1).into(), step).into_iter();
+    // Of many rows the blocks stand all at once, where they gain (256 x 1024 x 4096 takes 9.7 us,
+    // by other tiles 13.7).
+    let stands = |tile: &WgmmaTile| {
+        let tiles = problem.m.div_ceil(tile.rows().into()) * problem.n.div_ceil(tile.columns.into());
+        tiles.saturating_mul(problem.num_products()).saturating_mul(tile.split.into()) <= limits.num_sms.into()
+    };
+    let tiles = tiles.filter(|tile| suits_tile(*tile, dtype, majors) && (problem.m <= FEW_ROWS || stands(tile)));
+    let columns = problem.m.next_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 }).max(LEAST_SWAPPED);
+    let turned = [1, 2].map(|split| WgmmaTile::swap_ab(columns.min(MOST_SWAPPED) as u32, split));
+    let turned = turned.into_iter().filter(|tile| columns <= MOST_SWAPPED && can_swap_ab(*tile, problem));
+    let is_long = |code: &Algorithm, stages: u32, parts: u64| {
+        let depth = u64::from(stages * code.depth(dtype));
+        problem.k >= depth * parts && code.parts(problem, parts).1 == parts
+    };
+    let is_possible = |code: &Algorithm| match *code {
+        Algorithm::Wgmma(tile) | Algorithm::SwapAb(tile) => {
+            is_long(code, tile.stages, tile.split.into())
+                && (problem.batch_invariance == BatchInvariance::Off || code.own_parts().is_none())
+        }
+        Algorithm::Simt(_) | Algorithm::Mma(_) => false,
+    };
+    tiles.map(Algorithm::Wgmma).chain(turned.map(Algorithm::SwapAb)).filter(is_possible).collect()
+}
+
+/// The fewest columns in which rows stand: by 8, of which an SM has room for two blocks of three
+/// stages, 8 x 8192 x 8192 takes 33.2 us, by 16 31.8 (H200, 2026-11-21).
+const LEAST_SWAPPED: u64 = 16;
+
+/// The most rows that stand in the columns of a tile.
+const MOST_SWAPPED: u64 = 32;
+
+/// Whether a product can be computed with swapped factors (swap-AB): rows then lie as steps, and
+/// nothing looks at places of the result.
+pub(super) fn can_swap_ab(tile: WgmmaTile, problem: &Problem) -> bool {
+    let dtype = problem.a.dtype;
+    has_registers(tile, dtype)
+        && tile.columns.is_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 })
+        && majors_of(problem).is_some_and(|majors| majors[0] == OperandMajor::K)
+        && !problem.epilogue.steps().iter().any(|step| matches!(step, Step::Apply(_)))
+}
+
+/// Whether elements are integers of eight bits, of which products have a multiple of 16 columns.
+pub(super) const fn is_eight_bits(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::I8 | Dtype::U8)
+}
+
+/// Whether factors suit a tile: its columns are whole panels of the right one, where columns lie
+/// side by side, and there are registers for their sums.
+pub(super) fn suits_tile(tile: WgmmaTile, dtype: Dtype, majors: [OperandMajor; 2]) -> bool {
+    let has_panels = majors[1] == OperandMajor::K || tile.copied_columns().is_multiple_of(COLUMNS_SIDE_BY_SIDE);
+    has_panels && has_registers(tile, dtype)
+}
+
+/// Columns of halves of a panel that lie side by side.
+const COLUMNS_SIDE_BY_SIDE: u32 = 64;
+
+/// Whether the sums' sums of 8-bit floats leave room for the sums, and are taken often enough.
+fn has_registers(tile: WgmmaTile, dtype: Dtype) -> bool {
+    !is_promoted(dtype) || (tile.columns <= 192 && tile.panels == 1)
+}
+
+/// Whether sums of a stage are added up outside of the tensor cores: those keep about 14 bits of
+/// sums of 8-bit floats.
+pub(super) fn is_promoted(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F8E4M3 | Dtype::F8E5M2)
+}
+
+/// Sums of 8 bytes leave no room for the largest tile.
+pub(super) fn has_room(tile: Tile, accumulator: Dtype) -> bool {
+    u64::from(tile.thread[0] * tile.thread[1]) * accumulator.bytes() <= 512
+}
