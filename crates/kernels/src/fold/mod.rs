@@ -2,7 +2,9 @@
 //!
 //! [`monoid`](Monoid) says what is folded. `thread` folds what a thread takes from a run, [`fold_warp`] the lanes of a
 //! warp, [`fold_block`] the threads of a block, [`fold_cluster`] those of a cluster,
-//! `grid` the blocks of a launch; a [`Team`] is any of the first three. `rows` and `columns` are the two kernels made of these levels, [`Plan`] chooses between them and their sizes, and a [`Fold`] is what users hold.
+//! `grid` the blocks of a launch; a [`Team`] is any of the first three. `rows` and `columns` are the
+//! two kernels made of these levels, [`Plan`] chooses between them and their sizes, and a [`Fold`]
+//! is what users hold.
 //!
 //! The order of a fold is fixed by shape and plan alone, in every level; a monoid that does not commute is folded in
 //! the order of its items.

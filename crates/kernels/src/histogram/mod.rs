@@ -5,8 +5,7 @@
 //! wrap beyond 2^31 equal values.
 //!
 //! Start with [`Plan::new`] and [`launch()`]. Few bins are counted in shared memory, in several copies of each that fits,
-//! up to one for each lane; as many as take all of a multiprocessor's shared memory in one
-//! copy; more, or more than a block's values would fill, by atomics on global memory.
+//! up to one for each lane; as many as take all of a multiprocessor's shared memory in one copy; more, or more than a block's values would fill, by atomics on global memory.
 
 mod copies;
 mod global;
