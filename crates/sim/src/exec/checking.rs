@@ -28,7 +28,8 @@ pub(crate) struct Checking {
     pub findings: Findings,
 }
 
-/// The scope as the checker takes it: inside a cluster, its scope reaches as far as that of the device.
+/// The scope as the checker takes it: inside a cluster, its scope reaches as far as that of the
+/// device.
 fn scope(m: &Machine, scope: access::Scope) -> Scope {
     match scope {
         access::Scope::Cta => Scope::Cta,
@@ -175,7 +176,8 @@ impl Machine {
         self.cluster.peers.get(self.cluster.rank as usize)?.check.clone()
     }
 
-    /// Checks a warp's access to the shared memory of a peer, before its values move; the lanes are in bounds.
+    /// Checks a warp's access to the shared memory of a peer, before its values move; the lanes are
+    /// in bounds.
     pub(crate) fn check_peer(
         &mut self,
         op: &Op,
@@ -206,7 +208,8 @@ impl Machine {
         self.checking = Some(checking);
     }
 
-    /// Checks what follows from a strong load or atomic in the shared memory of a peer, once its value is read.
+    /// Checks what follows from a strong load or atomic in the shared memory of a peer, once its
+    /// value is read.
     pub(crate) fn after_strong_peer(
         &mut self,
         op: &Op,
@@ -252,7 +255,8 @@ impl Machine {
         self.shared_checked(op, access, kind, at, mask, span, |m, lane| stored(m, op, access, lane))
     }
 
-    /// Checks the rows that a warp moves in shared memory; gives the lanes that may go on. `stored` is what is written.
+    /// Checks the rows that a warp moves in shared memory; gives the lanes that may go on. `stored`
+    /// is what is written.
     #[inline(always)]
     pub(crate) fn check_shared_rows(
         &mut self,
@@ -311,7 +315,8 @@ impl Machine {
         mask
     }
 
-    /// The lanes whose access lies inside one variable; the others fell into a gap between variables.
+    /// The lanes whose access lies inside one variable; the others fell into a gap between
+    /// variables.
     #[cold]
     #[inline(never)]
     fn in_variables(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {

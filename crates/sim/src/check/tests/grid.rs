@@ -387,7 +387,8 @@ fn a_release_by_all_lanes_covers_all_lanes() {
 
 #[test]
 fn lanes_that_are_not_known_exactly_count_as_gathered() {
-    // Each lane stores a byte of a word and the first releases its own; the word remembers the last lane.
+    // Each lane stores a byte of a word and the first releases its own; the word remembers the last
+    // lane.
     let mut rig = Rig::new(2, 32);
     for lane in 0..4 {
         rig.global(0, &write(1).bytes(1).one(lane, u64::from(lane)));

@@ -98,7 +98,8 @@ struct Rig {
 }
 
 impl Rig {
-    /// Blocks with 4 KiB of unwritten shared memory each, and an allocation that the host has written.
+    /// Blocks with 4 KiB of unwritten shared memory each, and an allocation that the host has
+    /// written.
     fn new(blocks: u32, threads: u32) -> Self {
         Self::of(DeviceCheck::default().begin(true, || {}), blocks, threads)
     }

@@ -1,17 +1,19 @@
-//! Happens-before between blocks: the same release and acquire patterns as inside a block, at `.gpu` scope or wider.
+//! Happens-before between blocks: the same release and acquire patterns as inside a block, at
+//! `.gpu` scope or wider.
 //!
-//! Agents that acquire are warps (a barrier passes on to the whole block what one warp acquired); a release by a warp
-//! covers that warp's accesses and whatever of its block was ordered before it. Time is a tick per block.
-//! What can be missed: after a named barrier or a release and acquire inside the block, a warp that releases counts as
-//! knowing all warps of its block up to the latest tick that it learnt of any one of them; a warp sync, of all lanes or
-//! some, gathers all lanes, for all accesses until the block's next tick.
+//! Agents that acquire are warps (a barrier passes on to the whole block what one warp acquired); a
+//! release by a warp covers that warp's accesses and whatever of its block was ordered before it.
+//! Time is a tick per block. What can be missed: after a named barrier or a release and acquire
+//! inside the block, a warp that releases counts as knowing all warps of its block up to the latest
+//! tick that it learnt of any one of them; a warp sync, of all lanes or some, gathers all lanes,
+//! for all accesses until the block's next tick.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::access::{Kind, Lanes, Scope, Semantics};
-use super::locations::Locations;
-use super::reach::{Extent, Grade, Moment, Reach};
+use crate::check::access::{Kind, Lanes, Scope, Semantics};
+use crate::check::order::locations::Locations;
+use crate::check::order::reach::{Extent, Grade, Moment, Reach};
 
 /// What a warp's last fence gives its next strong write to release.
 #[derive(Debug, Default, Clone)]
@@ -69,7 +71,7 @@ struct Arrivals {
 
 /// One block's side of the order between blocks.
 #[derive(Debug)]
-pub(super) struct GridOrder {
+pub(in crate::check) struct GridOrder {
     enabled: bool,
     block: u32,
     tick: u32,
@@ -111,7 +113,7 @@ struct Phase {
     all: u32,
 }
 
-pub(super) fn join(into: &mut Option<Arc<Reach>>, from: Option<&Arc<Reach>>) {
+pub(in crate::check) fn join(into: &mut Option<Arc<Reach>>, from: Option<&Arc<Reach>>) {
     match (into, from) {
         (_, None) => {}
         (into @ None, Some(from)) => *into = Some(Arc::clone(from)),
@@ -125,7 +127,7 @@ fn graded(reach: &Arc<Reach>, scope: Scope) -> Arc<Reach> {
 }
 
 impl GridOrder {
-    pub(super) fn new() -> Self {
+    pub(in crate::check) fn new() -> Self {
         Self {
             enabled: false,
             block: 0,
@@ -148,7 +150,7 @@ impl GridOrder {
         }
     }
 
-    pub(super) fn begin(&mut self, block: u32, enabled: bool) {
+    pub(in crate::check) fn begin(&mut self, block: u32, enabled: bool) {
         self.enabled = enabled;
         self.block = block;
         self.tick = 0;
@@ -169,37 +171,39 @@ impl GridOrder {
     }
 
     /// Where in its block an access by `warp` stands.
-    pub(super) fn moment(&mut self, warp: u32) -> Moment {
+    pub(in crate::check) fn moment(&mut self, warp: u32) -> Moment {
         self.dirty = true;
         Moment { block: self.block, warp, tick: self.tick }
     }
 
-    pub(super) const fn tick(&self) -> u32 {
+    pub(in crate::check) const fn tick(&self) -> u32 {
         self.tick
     }
 
-    /// How firmly `warp` knows that what any of `lanes` did at `moment` of another block happened before.
-    pub(super) fn knows(&self, warp: u32, moment: Moment, lanes: u32) -> Option<Grade> {
+    /// How firmly `warp` knows that what any of `lanes` did at `moment` of another block happened
+    /// before.
+    pub(in crate::check) fn knows(&self, warp: u32, moment: Moment, lanes: u32) -> Option<Grade> {
         self.known[warp as usize].as_ref()?.knows(moment, lanes)
     }
 
     /// Whether the warp knows anything of other blocks.
-    pub(super) const fn is_informed(&self, warp: u32) -> bool {
+    pub(in crate::check) const fn is_informed(&self, warp: u32) -> bool {
         self.known[warp as usize].is_some()
     }
 
     /// Whether any warp does.
-    pub(super) fn knows_of_others(&self) -> bool {
+    pub(in crate::check) fn knows_of_others(&self) -> bool {
         self.known.iter().any(Option::is_some)
     }
 
     /// Whether launches that depend on this one may run, as far as the block goes.
-    pub(super) const fn dependents_may_run(&self) -> bool {
+    pub(in crate::check) const fn dependents_may_run(&self) -> bool {
         self.dependents_may_run
     }
 
-    /// The block lets dependent launches begin; whether it does for the first time, and knows nothing of other blocks yet.
-    pub(super) fn launch_dependents(&mut self) -> bool {
+    /// The block lets dependent launches begin; whether it does for the first time, and knows
+    /// nothing of other blocks yet.
+    pub(in crate::check) fn launch_dependents(&mut self) -> bool {
         if std::mem::replace(&mut self.dependents_may_run, true) {
             return false;
         }
@@ -217,13 +221,13 @@ impl GridOrder {
     }
 
     /// A fence between the proxies; the tick below which it covers the block's accesses.
-    pub(super) fn proxy_fence(&mut self) -> u32 {
+    pub(in crate::check) fn proxy_fence(&mut self) -> u32 {
         self.proxy_fence = self.stamp();
         self.proxy_fence
     }
 
     /// The tick below which proxy fences cover the block's accesses.
-    pub(super) const fn proxy_fence_tick(&self) -> u32 {
+    pub(in crate::check) const fn proxy_fence_tick(&self) -> u32 {
         self.proxy_fence
     }
 
@@ -244,7 +248,7 @@ impl GridOrder {
     }
 
     /// A `.sync` instruction of a warp.
-    pub(super) fn warp_sync(&mut self, warp: u32) {
+    pub(in crate::check) fn warp_sync(&mut self, warp: u32) {
         let w = warp as usize;
         self.gathered[w] = self.tick + u32::from(self.dirty);
         if self.busy & 1 << warp != 0 {
@@ -253,7 +257,7 @@ impl GridOrder {
     }
 
     /// A fence by some lanes of a warp.
-    pub(super) fn fence(&mut self, warp: u32, lanes: u32, scope: Scope) {
+    pub(in crate::check) fn fence(&mut self, warp: u32, lanes: u32, scope: Scope) {
         if !self.enabled {
             return;
         }
@@ -276,27 +280,27 @@ impl GridOrder {
     }
 
     /// Whether a relaxed write by `warp` would release anything.
-    pub(super) fn has_fenced(&self, warp: u32) -> bool {
+    pub(in crate::check) fn has_fenced(&self, warp: u32) -> bool {
         self.busy & 1 << warp != 0 && !self.fenced[warp as usize].is_nothing()
     }
 
     /// Whether a strong read could acquire anything, or a relaxed store could replace anything.
-    pub(super) fn has_released(&self, locations: &Locations) -> bool {
+    pub(in crate::check) fn has_released(&self, locations: &Locations) -> bool {
         self.enabled && !locations.is_empty()
     }
 
     /// A strong read is about to begin.
-    pub(super) fn begin_read(&mut self, locations: &Locations) {
+    pub(in crate::check) fn begin_read(&mut self, locations: &Locations) {
         self.read_began = self.enabled.then(|| locations.now());
     }
 
     /// The strong read is over.
-    pub(super) const fn end_read(&mut self) {
+    pub(in crate::check) const fn end_read(&mut self) {
         self.read_began = None;
     }
 
     /// A strong write or atomic by some lanes; call before its value can be seen.
-    pub(super) fn release(
+    pub(in crate::check) fn release(
         &mut self,
         locations: &Locations,
         (warp, lanes, address): (u32, u32, u64),
@@ -325,7 +329,7 @@ impl GridOrder {
     }
 
     /// A strong read or atomic; call once its value is read.
-    pub(super) fn acquire(
+    pub(in crate::check) fn acquire(
         &mut self,
         locations: &Locations,
         (warp, address): (u32, u64),
@@ -355,12 +359,13 @@ impl GridOrder {
     }
 
     /// Whether any warp knows that `moment` happened before.
-    pub(super) fn any_knows(&self, moment: Moment) -> bool {
+    pub(in crate::check) fn any_knows(&self, moment: Moment) -> bool {
         self.known.iter().flatten().any(|known| known.knows(moment, 0).is_some())
     }
 
-    /// A warp arrives at the barrier of the cluster; a relaxed arrival carries along its fence alone.
-    pub(super) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
+    /// A warp arrives at the barrier of the cluster; a relaxed arrival carries along its fence
+    /// alone.
+    pub(in crate::check) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
         if !self.enabled {
             return;
         }
@@ -378,7 +383,7 @@ impl GridOrder {
     }
 
     /// The phase is over; what the block released. Warps that have exited count as having arrived.
-    pub(super) fn end_phase(&mut self, exited: u32) -> Option<Arc<Reach>> {
+    pub(in crate::check) fn end_phase(&mut self, exited: u32) -> Option<Arc<Reach>> {
         if !self.enabled {
             return None;
         }
@@ -390,12 +395,12 @@ impl GridOrder {
     }
 
     /// What the whole cluster released.
-    pub(super) fn begin_phase(&mut self, released: Option<Arc<Reach>>) {
+    pub(in crate::check) fn begin_phase(&mut self, released: Option<Arc<Reach>>) {
         self.past.released = released;
     }
 
     /// A warp has waited for the phase that is over.
-    pub(super) fn learn_phase(&mut self, warp: u32) {
+    pub(in crate::check) fn learn_phase(&mut self, warp: u32) {
         if !self.enabled {
             return;
         }
@@ -405,7 +410,7 @@ impl GridOrder {
     }
 
     /// A warp arrives at a barrier.
-    pub(super) fn arrive(&mut self, barrier: u32, warp: u32) {
+    pub(in crate::check) fn arrive(&mut self, barrier: u32, warp: u32) {
         if !self.enabled {
             return;
         }
@@ -423,7 +428,7 @@ impl GridOrder {
     }
 
     /// A barrier completes, and `receivers` go on.
-    pub(super) fn complete(&mut self, barrier: u32, receivers: u32) {
+    pub(in crate::check) fn complete(&mut self, barrier: u32, receivers: u32) {
         if !self.enabled {
             return;
         }

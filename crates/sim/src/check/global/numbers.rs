@@ -1,9 +1,9 @@
-//! The numbers that one block takes from its launch for records and lists, and how it tells them from other blocks'.
+//! Record numbers of one block: allocated from its launch, and told from those of other blocks.
 
 use std::ops::Range;
 
-use super::contexts::{LaunchCheck, Record};
-use super::readers::{OwnLists, Readers};
+use crate::check::global::readers::{OwnLists, Readers};
+use crate::check::global::records::{LaunchCheck, Record};
 
 const CACHED: usize = 8;
 /// Records that a block should find without taking a batch that another block's may interrupt.
@@ -18,24 +18,24 @@ struct Cached {
 
 /// The records that a block has taken for itself.
 #[derive(Debug)]
-pub(super) struct BlockRecords {
+pub(in crate::check) struct BlockRecords {
     /// Numbers still free.
     free: Range<u32>,
     /// Numbers `start..free.start` are the present block's.
     start: u32,
     /// The present block has other numbers too.
-    pub(super) scattered: bool,
+    pub(in crate::check) scattered: bool,
     cache: Box<[[Cached; CACHED]; 32]>,
-    pub(super) lists: OwnLists,
+    pub(in crate::check) lists: OwnLists,
 }
 
 impl BlockRecords {
-    pub(super) fn new() -> Self {
+    pub(in crate::check) fn new() -> Self {
         let cache = Box::new([[Cached::default(); CACHED]; 32]);
         Self { free: 0..0, start: 0, scattered: false, cache, lists: OwnLists::default() }
     }
 
-    pub(super) fn begin(&mut self, launch: &LaunchCheck) {
+    pub(in crate::check) fn begin(&mut self, launch: &LaunchCheck) {
         self.scattered = false;
         if self.free.len() < SPARE as usize
             && let Some(batch) = launch.batch()
@@ -48,12 +48,12 @@ impl BlockRecords {
 
     /// Numbers that are certainly the present block's; all of them if not `scattered`.
     #[inline(always)]
-    pub(super) const fn own(&self) -> Own {
+    pub(in crate::check) const fn own(&self) -> Own {
         Own { start: self.start, count: self.free.start - self.start }
     }
 
     /// The number for a record, 0 when there are no more.
-    pub(super) fn id(&mut self, launch: &LaunchCheck, record: &Record) -> u32 {
+    pub(in crate::check) fn id(&mut self, launch: &LaunchCheck, record: &Record) -> u32 {
         // A tensor copy reads its map and writes its tensor.
         let shape = record.bytes | record.lane_bytes << 4 | u32::from(record.by_proxy) << 8;
         let slot = record.instr as usize % CACHED;
@@ -71,7 +71,7 @@ impl BlockRecords {
     }
 
     /// The number for a list of readers, 0 when there are no more.
-    pub(super) fn list(&mut self, launch: &LaunchCheck, readers: Readers) -> u32 {
+    pub(in crate::check) fn list(&mut self, launch: &LaunchCheck, readers: Readers) -> u32 {
         let Some(id) = self.number(launch) else { return 0 };
         launch.set_readers(id, readers);
         id
@@ -94,14 +94,14 @@ impl BlockRecords {
 
 /// A block's numbers, as far as they are consecutive.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Own {
+pub(in crate::check) struct Own {
     start: u32,
     count: u32,
 }
 
 impl Own {
     #[inline(always)]
-    pub(super) const fn has(self, id: u32) -> bool {
+    pub(in crate::check) const fn has(self, id: u32) -> bool {
         id.wrapping_sub(self.start) < self.count
     }
 }

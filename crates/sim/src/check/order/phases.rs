@@ -1,25 +1,30 @@
-//! Order through mbarriers and asynchronous copies inside a block, and what a proxy fence has covered.
+//! Order through mbarriers and asynchronous copies inside a block, and what a proxy fence has
+//! covered.
 //!
-//! An mbarrier has two clocks: what the arrivals of its current phase bring along, and what those of the last complete phase
-//! brought. A wait that succeeds learns the latter (PTX ISA, "mbarrier.test_wait": accesses before an arrival with release
-//! semantics are visible). A bulk copy is an agent of its own beside the warps: its writes are recorded when its phase is
-//! complete, under the number of its barrier, and whoever has not waited for that phase does not know of them.
+//! An mbarrier has two clocks: what the arrivals of its current phase bring along, and what those
+//! of the last complete phase brought. A wait that succeeds learns the latter (PTX ISA,
+//! "mbarrier.test_wait": accesses before an arrival with release semantics are visible). A bulk
+//! copy is an agent of its own beside the warps: its writes are recorded when its phase is
+//! complete, under the number of its barrier, and a warp that has not waited for that phase does
+//! not know of them.
 //!
-//! The asynchronous proxy (PTX ISA, "Async Proxy"; rules as in the note on proxy fences of the module [`flight`](super::flight)):
-//! each clock also knows up to where the generic accesses of each warp lie in front of a `fence.proxy.async` that happened before.
+//! The async proxy (PTX ISA, "Async Proxy"; rules as in the note on proxy fences of the module
+//! [`flight`](crate::check::async_proxy::flight)): each clock also knows up to where the generic
+//! accesses of each warp come before a `fence.proxy.async` that happened before.
 //!
-//! What can be missed: barriers beyond the 31st share an agent, so that a wait at one counts for all; a fence by some lanes
-//! counts for their warp; and what a block knew of fences, all of its warps know after a barrier of the whole block.
+//! What can be missed: barriers beyond the 31st share an agent, so that a wait at one counts for
+//! all; a fence by some lanes counts for their warp; and what a block knew of fences, all of its
+//! warps know after a barrier of the whole block.
 
 use std::collections::HashMap;
 
-use super::access::{Access, Kind, Lanes, Scope, Semantics};
-use super::block::BlockCheck;
-use super::clock::{AGENTS, Clock, Known, NOTHING, PROXIED, join};
-use super::findings::{Findings, Found, Rule, Side};
-use super::flight::{Flight, Hold};
-use super::order::{BlockOrder, Ordered};
-use super::{LaunchCheck, Space, Strength};
+use crate::check::access::{Access, Kind, Lanes, Scope, Semantics};
+use crate::check::async_proxy::flight::{Flight, Hold};
+use crate::check::block::BlockCheck;
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::order::block::{BlockOrder, Ordered};
+use crate::check::order::clock::{AGENTS, Clock, Known, NOTHING, PROXIED, join};
+use crate::check::{LaunchCheck, Space, Strength};
 
 /// One mbarrier.
 #[derive(Debug)]
@@ -34,15 +39,15 @@ struct Phases {
 
 /// All mbarriers of a block by their offsets.
 #[derive(Debug, Default)]
-pub(super) struct Barriers(HashMap<u32, Phases>);
+pub(in crate::check) struct Barriers(HashMap<u32, Phases>);
 
 impl Barriers {
-    pub(super) fn clear(&mut self) {
+    pub(in crate::check) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Numbers begin anew: what clocks said means nothing any more.
-    pub(super) fn forget(&mut self) {
+    /// Numbering restarts: what clocks said means nothing any more.
+    pub(in crate::check) fn forget(&mut self) {
         #[allow(clippy::iter_over_hash_type, reason = "each is changed by itself")]
         for phases in self.0.values_mut() {
             phases.made = None;
@@ -108,8 +113,9 @@ impl BlockOrder {
         }
     }
 
-    /// Whether a generic access of `other` lies before a proxy fence that `warp` knows of, or before the block.
-    pub(super) fn is_proxied(&self, record: u32, other: u32, warp: u32) -> bool {
+    /// Whether a generic access of `other` lies before a proxy fence that `warp` knows of, or
+    /// before the block.
+    pub(in crate::check) fn is_proxied(&self, record: u32, other: u32, warp: u32) -> bool {
         let (w, other) = (warp as usize, other as usize);
         record < self.block_base
             || record < self.proxied[other]
@@ -170,7 +176,8 @@ impl BlockCheck {
         self.order.complete_phase(offset, parity);
     }
 
-    /// Lanes of a warp have seen, with acquire semantics, that the phase before the one of this parity is complete.
+    /// Lanes of a warp have seen, with acquire semantics, that the phase before the one of this
+    /// parity is complete.
     pub(crate) fn pass_mbarrier(&mut self, warp: u32, lanes: u32, offset: u32, parity: bool) {
         self.order.pass_mbarrier(warp, lanes, offset, parity);
     }
@@ -185,8 +192,9 @@ impl BlockCheck {
         }
     }
 
-    /// An asynchronous operation of the other proxy begins to read or write a range of the block's shared memory on behalf of a lane: it
-    /// must not collide with what is in flight, must come after what it depends on, and that must be fenced.
+    /// An asynchronous operation of the async proxy begins to read or write a range of the block's
+    /// shared memory on behalf of a lane: it must not collide with what is in flight, must come
+    /// after what it depends on, and that must be fenced.
     pub(crate) fn proxy_begins(&mut self, side: Side, kind: Kind, (start, end): (u32, u32), findings: &mut Findings) {
         if let Some((rule, at, other)) = self.shared.unfenced(&self.order, side.warp, kind, (start, end)) {
             let other = other.map(|other| Side { block: self.block, ..other });
@@ -215,7 +223,7 @@ impl BlockCheck {
         self.shared.landed_range(&mut self.order, record, (start, end));
     }
 
-    /// An operation of the other proxy has read a range, and its lane knows it.
+    /// An operation of the async proxy has read a range, and its lane knows it.
     pub(crate) fn proxy_has_read(&mut self, side: Side, range: (u32, u32), findings: &mut Findings) {
         self.flights.remove(range.0, range.1, Hold::Reads, side.instr);
         self.each_chunk(side, Kind::Read, range, |check, access, offsets| {
@@ -223,8 +231,8 @@ impl BlockCheck {
         });
     }
 
-    /// A warp begins an operation of the other proxy that reads units of 16 bytes (an operand of `wgmma`): judged as
-    /// [`proxy_begins`](Self::proxy_begins) is.
+    /// A warp begins an operation of the async proxy that reads units of 16 bytes (an operand of
+    /// `wgmma`): judged as [`proxy_begins`](Self::proxy_begins) is.
     pub(crate) fn warp_reads_begin(&mut self, instr: u32, warp: u32, units: &[u32], findings: &mut Findings) {
         let this = Side { instr, block: self.block, warp, lane: 0 };
         let mut add = |rule, address: u32, other| {

@@ -1,15 +1,16 @@
-//! What is known of other blocks: for ranges of blocks, how far their accesses happened before.
+//! A sparse vector clock over blocks: for ranges of blocks, how far their accesses happened before.
 //!
-//! A sparse vector clock. Blocks of one grid mostly do the same, so neighbours with equal clocks share one range; that
-//! keeps a decoupled look-back over 100,000 blocks at a handful of ranges. Beyond [`MAX_RANGES`] adjacent ranges are
-//! merged by their maximum, which may lose a finding; the report says so.
+//! A sparse vector clock. Blocks of one grid mostly do the same, so neighbours with equal clocks
+//! share one range; that keeps a decoupled look-back over 100,000 blocks at a handful of ranges.
+//! Beyond [`MAX_RANGES`] adjacent ranges are merged by their maximum, which may lose a finding; the
+//! report says so.
 
 /// Ranges per list before neighbours are merged even though they differ.
 const MAX_RANGES: usize = 256;
 
 /// How firmly something is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Grade {
+pub(in crate::check) enum Grade {
     /// Only through a fence or access of too small a scope.
     Narrow,
     /// Through the release of another lane, before which nothing gathered the lanes.
@@ -20,34 +21,35 @@ pub(super) enum Grade {
 
 /// One access's place in its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
-    pub(super) block: u32,
-    pub(super) warp: u32,
-    pub(super) tick: u32,
+pub(in crate::check) struct Moment {
+    pub(in crate::check) block: u32,
+    pub(in crate::check) warp: u32,
+    pub(in crate::check) tick: u32,
 }
 
-/// How far the accesses of a block are known: those of any warp below tick `all`; of one warp those of any lane below
-/// `gathered`, and those of `lanes` below `own`. The other lanes' accesses below `own` only lockstep puts before.
+/// How far the accesses of a block are known: those of any warp below tick `all`; of one warp those
+/// of any lane below `gathered`, and those of `lanes` below `own`. The other lanes' accesses below
+/// `own` only lockstep puts before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Extent {
-    pub(super) all: u32,
-    pub(super) gathered: u32,
-    pub(super) own: u32,
-    pub(super) lanes: u32,
+pub(in crate::check) struct Extent {
+    pub(in crate::check) all: u32,
+    pub(in crate::check) gathered: u32,
+    pub(in crate::check) own: u32,
+    pub(in crate::check) lanes: u32,
 }
 
 impl Extent {
     /// With all lanes gathered.
-    pub(super) const fn gather(self) -> Self {
+    pub(in crate::check) const fn gather(self) -> Self {
         Self { gathered: self.own, lanes: 0, ..self }
     }
 
     /// Of the single lanes only those in `lanes`.
-    pub(super) const fn only(self, lanes: u32) -> Self {
+    pub(in crate::check) const fn only(self, lanes: u32) -> Self {
         Self { lanes: self.lanes & lanes, ..self }
     }
 
-    pub(super) fn join(self, other: Self) -> Self {
+    pub(in crate::check) fn join(self, other: Self) -> Self {
         let gathered = self.gathered.max(other.gathered);
         let lanes = |extent: Self| if extent.own > gathered { extent.lanes } else { 0 };
         let (all, own) = (self.all.max(other.all), self.own.max(other.own));
@@ -73,30 +75,30 @@ struct List {
 
 /// A set of happens-before facts about other blocks; immutable once shared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Reach {
+pub(in crate::check) struct Reach {
     lists: Vec<List>,
     is_coarse: bool,
 }
 
 impl Reach {
     /// Of `block` an extent; its one warp is `warp`.
-    pub(super) fn of(block: u32, warp: u32, extent: Extent) -> Self {
+    pub(in crate::check) fn of(block: u32, warp: u32, extent: Extent) -> Self {
         let ranges = vec![Range { start: block, end: block + 1, extent }];
         Self { lists: vec![List { warp, grade: Grade::Wide, ranges }], is_coarse: false }
     }
 
     /// Whether it says nothing.
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(in crate::check) const fn is_empty(&self) -> bool {
         self.lists.is_empty()
     }
 
     /// Whether ranges were merged, so that it may say too much.
-    pub(super) const fn is_coarse(&self) -> bool {
+    pub(in crate::check) const fn is_coarse(&self) -> bool {
         self.is_coarse
     }
 
     /// The same, known only narrowly.
-    pub(super) fn narrowed(&self) -> Self {
+    pub(in crate::check) fn narrowed(&self) -> Self {
         let mut narrow = Self { is_coarse: self.is_coarse, ..Self::default() };
         for list in &self.lists {
             narrow.join_list(&List { grade: Grade::Narrow, ..list.clone() });
@@ -104,7 +106,7 @@ impl Reach {
         narrow
     }
 
-    pub(super) fn join(&mut self, other: &Self) {
+    pub(in crate::check) fn join(&mut self, other: &Self) {
         self.is_coarse |= other.is_coarse;
         for list in &other.lists {
             self.join_list(list);
@@ -124,8 +126,9 @@ impl Reach {
         }
     }
 
-    /// Whether an access at `moment` by any lane of `lanes` is known to have happened before, and how firmly.
-    pub(super) fn knows(&self, moment: Moment, lanes: u32) -> Option<Grade> {
+    /// Whether an access at `moment` by any lane of `lanes` is known to have happened before, and
+    /// how firmly.
+    pub(in crate::check) fn knows(&self, moment: Moment, lanes: u32) -> Option<Grade> {
         let known = |list: &List| {
             let at = list.ranges.partition_point(|range| range.end <= moment.block);
             let extent = list.ranges.get(at).filter(|range| range.start <= moment.block)?.extent;

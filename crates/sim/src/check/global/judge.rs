@@ -1,34 +1,35 @@
 //! Judges accesses to global memory: races between blocks, and reads of bytes that nothing wrote.
 //!
-//! The shadow and what can be missed are described in [`global`](super::global), the order in [`grid`](super::grid).
+//! The shadow and what can be missed are described in [`global`](crate::check::global::shadow), the
+//! order in [`grid`](crate::check::order::grid).
 
 use std::sync::atomic::{Ordering, fence};
 
-use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
-use super::contexts::{LaunchCheck, PARTS, Reached, Record};
-use super::findings::{Findings, Found, Rule, Side};
-use super::global::{ByteWriter, Cell, GlobalShadow};
-use super::grid::GridOrder;
-use super::numbers::BlockRecords;
-use super::quick::{Reads, after_read, after_write, read_word, same_but_lanes, strong_word, write_word};
-use super::reach::{Grade, Moment};
-use super::readers::{Reading, each};
+use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values};
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::global::numbers::BlockRecords;
+use crate::check::global::quick::{Reads, after_read, after_write, read_word, same_but_lanes, strong_word, write_word};
+use crate::check::global::readers::{Reading, each};
+use crate::check::global::records::{LaunchCheck, PARTS, Reached, Record};
+use crate::check::global::shadow::{ByteWriter, Cell, GlobalShadow};
+use crate::check::order::grid::GridOrder;
+use crate::check::order::reach::{Grade, Moment};
 
 /// All bytes of a word.
-pub(super) const WORD: u32 = 0xf;
+pub(in crate::check) const WORD: u32 = 0xf;
 
 /// One warp access to one allocation, with everything that judging it takes.
-pub(super) struct Visit<'a> {
-    pub(super) launch: &'a LaunchCheck,
-    pub(super) grid: &'a mut GridOrder,
-    pub(super) records: &'a mut BlockRecords,
-    pub(super) shadow: &'a GlobalShadow,
-    pub(super) access: &'a Access,
-    pub(super) values: Option<&'a Values<'a>>,
-    pub(super) findings: &'a mut Findings,
-    pub(super) block: u32,
-    /// A bulk copy makes it, in the asynchronous proxy.
-    pub(super) by_proxy: bool,
+pub(in crate::check) struct Visit<'a> {
+    pub(in crate::check) launch: &'a LaunchCheck,
+    pub(in crate::check) grid: &'a mut GridOrder,
+    pub(in crate::check) records: &'a mut BlockRecords,
+    pub(in crate::check) shadow: &'a GlobalShadow,
+    pub(in crate::check) access: &'a Access,
+    pub(in crate::check) values: Option<&'a Values<'a>>,
+    pub(in crate::check) findings: &'a mut Findings,
+    pub(in crate::check) block: u32,
+    /// A bulk copy makes it, in the async proxy.
+    pub(in crate::check) by_proxy: bool,
 }
 
 /// An earlier access of another block that a cell tells of.
@@ -53,7 +54,7 @@ struct Conflict {
 impl Visit<'_> {
     /// Checks and records the access.
     #[inline(always)]
-    pub(super) fn run(&mut self, addresses: &[u64; 32]) {
+    pub(in crate::check) fn run(&mut self, addresses: &[u64; 32]) {
         let &Access { mask, bytes, kind, .. } = self.access;
         if mask == 0 {
             return;
@@ -87,7 +88,8 @@ impl Visit<'_> {
         }
     }
 
-    /// A row of 32 whole words with one history, but for lanes; `false`, with nothing changed, for any other.
+    /// A row of 32 whole words with one history, but for lanes; `false`, with nothing changed, for
+    /// any other.
     #[inline(always)]
     fn row(&mut self, first: usize, id: u32, lane: impl Fn(u32) -> u32) -> bool {
         let Some(cells) = self.shadow.run(first, 32).first_chunk::<32>() else { return false };
@@ -278,7 +280,8 @@ impl Visit<'_> {
         self.launch.get(id).filter(|record| record.at.block != self.block)
     }
 
-    /// The general case: one lane and the bytes of `mask` in one word. `id` is the record of a whole word, or 0.
+    /// The general case: one lane and the bytes of `mask` in one word. `id` is the record of a
+    /// whole word, or 0.
     fn judge(&mut self, word: usize, mask: u32, lane: u32, id: u32, lane_bytes: u32) {
         let shadow = self.shadow;
         let address = shadow.base() + word as u64 * 4;
@@ -340,7 +343,7 @@ impl Visit<'_> {
         } else {
             look_writer(cell.writer(), cell.writer_lane(), cell.is_strong(), mask);
         }
-        // Among readers there may be a write, behind a strong one.
+        // Among readers there may be a write that a strong one followed.
         if self.is_record(cell.reader()) && (!reads || cell.is_strong()) {
             let is_exact = self.launch.readers(cell.reader()).is_none();
             for id in each(self.launch, cell.reader()) {
@@ -425,7 +428,8 @@ impl Visit<'_> {
         }
     }
 
-    /// The record for part of a word, joined with what this block did to the rest of it at the same time.
+    /// The record for part of a word, joined with what this block did to the rest of it at the same
+    /// time.
     fn part_id(&mut self, mask: u32, before: u32) -> u32 {
         let tick = self.grid.tick();
         let rest = (self.is_record(before) && self.records.own().has(before))

@@ -1,18 +1,20 @@
-//! Tensor maps that kernels change, and the fences of the proxy that copies read them by (PTX ISA, "membar/fence", `.tensormap::generic`).
+//! Tensor maps that kernels change, and the fences of the proxy that copies read them by (PTX ISA,
+//! "membar/fence", `.tensormap::generic`).
 //!
-//! From a change in global memory the way to a copy leads over a release by the block that made it (`tensormap.cp_fenceproxy` is
-//! one) and an acquire of the map's address.
+//! From a change in global memory the way to a copy leads over a release by the block that made it
+//! (`tensormap.cp_fenceproxy` is one) and an acquire of the map's address.
 //!
-//! What can be missed: changes by ordinary stores; that a release was by another thread of the block, or an acquire by a thread
-//! from which nothing leads to the copy. Races over the bytes of a map are those of global memory.
+//! What can be missed: changes by plain stores; that a release was by another thread of the block,
+//! or an acquire by a thread from which nothing leads to the copy. Races over the bytes of a map
+//! are those of global memory.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Space;
-use super::block::BlockCheck;
-use super::contexts::LaunchCheck;
-use super::findings::{Findings, Found, Rule, Side};
+use crate::check::Space;
+use crate::check::block::BlockCheck;
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::global::records::LaunchCheck;
 
 /// The last change of a map in this launch.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ struct Change {
 
 /// The maps that a launch has changed, by their addresses.
 #[derive(Debug, Default)]
-pub(super) struct ChangedMaps(Mutex<HashMap<u64, Change>>);
+pub(in crate::check) struct ChangedMaps(Mutex<HashMap<u64, Change>>);
 
 impl ChangedMaps {
     fn all(&self) -> MutexGuard<'_, HashMap<u64, Change>> {

@@ -1,78 +1,85 @@
-//! Words of global memory that several blocks have read: lists of readers, shared by all words with the same history.
+//! Words of global memory that several blocks have read: lists of readers, shared by all words with
+//! the same history.
 //!
-//! A cell has room for one reader, so the number of a list takes its place: the last reader's record and the number of
-//! what was there before, a record or a list. Blocks read memory in rows, so a list serves many words, and a block needs
-//! about as many lists as it has records of reads. Only launches with instructions that order blocks keep them: in the
-//! others, one reader of another block makes every write a race.
+//! A cell has room for one reader, so the number of a list takes its place: the last reader's
+//! record and the number of what was there before, a record or a list. Blocks read memory in rows,
+//! so a list serves many words, and a block needs about as many lists as it has records of reads.
+//! Only launches with instructions that order blocks keep them: in the others, one reader of
+//! another block makes every write a race.
 //!
-//! A read drops what it makes superfluous in front of it: the block's own earlier reader and those that are known to
-//! have happened before and touched no more bytes and no more weakly, for whoever is ordered after this read is ordered
-//! after them. Deeper in the list that happens when it has doubled since the last time.
+//! A read drops the earlier reads that it makes superfluous: the block's own earlier reader and
+//! those that are known to have happened before and touched no more bytes and no more weakly, for
+//! what is ordered after this read is ordered after them. Deeper in the list that happens when it
+//! has doubled since the last time.
 //!
 //! A list may hold a write, too: one that another block's strong write followed.
 //!
-//! What can be missed: all but the last read of a block; a strong read of a word that 64 blocks have read before. Of the
-//! readers in a list only the last one's lane is known, and the others are reported under that one.
+//! What can be missed: all but the last read of a block; a strong read of a word that 64 blocks
+//! have read before. Of the readers in a list only the last one's lane is known, and the others are
+//! reported under that one.
 
 use std::collections::{HashMap, HashSet};
 
-use super::access::Kind;
-use super::contexts::{LaunchCheck, Reached, Record};
-use super::grid::GridOrder;
-use super::numbers::BlockRecords;
-use super::reach::Grade;
+use crate::check::access::Kind;
+use crate::check::global::numbers::BlockRecords;
+use crate::check::global::records::{LaunchCheck, Reached, Record};
+use crate::check::order::grid::GridOrder;
+use crate::check::order::reach::Grade;
 
-/// How far to look whether a read is in a list already; beyond, it may be there twice until the list is cleared out.
+/// How far to look whether a read is in a list already; beyond, it may be there twice until the
+/// list is cleared out.
 const LOOK: usize = 256;
 /// Readers in a list that is not worth clearing out.
 const SHORT: u32 = 32;
-/// Readers of a word beyond which strong reads are not recorded: who polls a flag would otherwise use up numbers.
+/// Readers of a word beyond which strong reads are not recorded: who polls a flag would otherwise
+/// use up numbers.
 const POLLED: u32 = 64;
 /// Lists that a block remembers having made.
 const REMEMBERED: usize = 1 << 14;
 
 /// A list of readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Readers {
+pub(in crate::check) struct Readers {
     /// The record of the last reader.
-    pub(super) last: u32,
+    pub(in crate::check) last: u32,
     /// The number of the record or list of those before.
-    pub(super) before: u32,
+    pub(in crate::check) before: u32,
     /// How many there are, counting some twice perhaps.
-    pub(super) count: u32,
+    pub(in crate::check) count: u32,
     /// When to clear it out.
-    pub(super) clear_at: u32,
+    pub(in crate::check) clear_at: u32,
 }
 
 /// What becomes of a reader's number when a certain record's access reads the word, too.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Joined {
+pub(in crate::check) struct Joined {
     by: u32,
-    pub(super) from: u32,
-    pub(super) to: u32,
+    pub(in crate::check) from: u32,
+    pub(in crate::check) to: u32,
 }
 
 /// The lists that a block has made.
 #[derive(Debug, Default)]
-pub(super) struct OwnLists {
+pub(in crate::check) struct OwnLists {
     made: HashMap<(u32, u32), u32>,
     last: Joined,
 }
 
 impl OwnLists {
-    pub(super) fn clear(&mut self) {
+    pub(in crate::check) fn clear(&mut self) {
         self.made.clear();
         self.last = Joined::default();
     }
 
     /// What was last asked, if it was for this record.
     #[inline(always)]
-    pub(super) fn last_by(&self, record: u32) -> Joined {
+    pub(in crate::check) fn last_by(&self, record: u32) -> Joined {
         if self.last.by == record { self.last } else { Joined::default() }
     }
 }
 
-/// Whether every access that races with `earlier` races with the read `later`, too, given that they are ordered.
+/// Whether every access that races with `earlier` races with the read `later`, too, given that they
+/// are ordered.
 fn covers(later: &Record, earlier: &Record) -> bool {
     earlier.kind == Kind::Read
         && earlier.bytes & !later.bytes == 0
@@ -80,7 +87,7 @@ fn covers(later: &Record, earlier: &Record) -> bool {
 }
 
 /// The numbers of the readers' records, the last one first.
-pub(super) fn each(launch: &LaunchCheck, reader: u32) -> impl Iterator<Item = u32> {
+pub(in crate::check) fn each(launch: &LaunchCheck, reader: u32) -> impl Iterator<Item = u32> {
     let mut at = reader;
     std::iter::from_fn(move || {
         if at == 0 {
@@ -94,17 +101,17 @@ pub(super) fn each(launch: &LaunchCheck, reader: u32) -> impl Iterator<Item = u3
 }
 
 /// A block that reads words with readers.
-pub(super) struct Reading<'a> {
-    pub(super) launch: &'a LaunchCheck,
-    pub(super) grid: &'a GridOrder,
-    pub(super) records: &'a mut BlockRecords,
+pub(in crate::check) struct Reading<'a> {
+    pub(in crate::check) launch: &'a LaunchCheck,
+    pub(in crate::check) grid: &'a GridOrder,
+    pub(in crate::check) records: &'a mut BlockRecords,
 }
 
 impl Reading<'_> {
-    /// The number for the readers of a word that had `reader` and that the access of `record` reads; 0 when numbers ran
-    /// out.
+    /// The number for the readers of a word that had `reader` and that the access of `record`
+    /// reads; 0 when numbers ran out.
     #[inline(never)]
-    pub(super) fn join(&mut self, record: u32, reader: u32) -> u32 {
+    pub(in crate::check) fn join(&mut self, record: u32, reader: u32) -> u32 {
         let last = self.records.lists.last_by(record);
         if last.from == reader {
             return last.to;
@@ -176,7 +183,8 @@ impl Reading<'_> {
         self.records.list(self.launch, Readers { last: record, before, count: count + 1, clear_at })
     }
 
-    /// A list without superfluous readers and with each block once, if that makes it much shorter; and its length.
+    /// A list without superfluous readers and with each block once, if that makes it much shorter;
+    /// and its length.
     fn cleared(&mut self, me: &Record, list: u32, count: u32) -> (u32, u32) {
         let mut blocks = HashSet::new();
         let mut kept = Vec::new();

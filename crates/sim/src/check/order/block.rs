@@ -1,31 +1,33 @@
 //! Happens-before inside one block, from warp syncs, barriers, fences, releases and acquires.
 //!
-//! Vector clocks as in FastTrack (Flanagan and Freund, 2009), with one change: a block runs on one host thread, so its
-//! accesses have a total order of observation, and one counter serves all warps as their clock. Each record (a warp at
-//! an instruction, between two of its releases) takes the next number; "warp `v` is known up to `n`" means that `v`'s
-//! records below `n` happened before. An instruction executed again by the same warp shares its record until that warp
-//! releases something. A barrier of the whole block raises a floor below which everything is ordered.
+//! Vector clocks as in FastTrack (Flanagan and Freund, 2009), with one change: a block runs on one
+//! host thread, so its accesses have a total order of observation, and one counter serves all warps
+//! as their clock. Each record (a warp at an instruction, between two of its releases) takes the
+//! next number; "warp `v` is known up to `n`" means that `v`'s records below `n` happened before.
+//! An instruction executed again by the same warp shares its record until that warp releases
+//! something. A barrier of the whole block raises a floor below which everything is ordered.
 //!
 //! Agents are warps towards other warps, and lanes inside their warp. What can be missed:
-//! - an acquire counts for the whole warp, also where a warp sync is lacking between the lane that synchronises and the
-//!   lane that accesses; so does a release for lanes that the releasing lane gathered only by a sync of a part of the warp;
-//! - a block barrier counts for all lanes of a warp that takes part, and an exited warp counts as one that arrived;
-//! - a barrier carries along a fence (towards a later strong write by another warp) and a strong read (towards a later
-//!   fence by another warp), and a warp sync a fence, which the ISA promises less clearly;
-//! - when the records run out ([`MAX_CONTEXTS`] since the last whole-block barrier) the block forgets all of them; the
-//!   report says so.
+//! - an acquire counts for the whole warp, also where a warp sync is lacking between the lane that
+//!   synchronises and the lane that accesses; so does a release for lanes that the releasing lane
+//!   gathered only by a sync of a part of the warp;
+//! - a block barrier counts for all lanes of a warp that takes part, and an exited warp counts as
+//!   one that arrived;
+//! - a barrier carries along a fence (towards a later strong write by another warp) and a strong
+//!   read (towards a later fence by another warp), and a warp sync a fence, which the ISA promises
+//!   less clearly;
+//! - when the records run out ([`MAX_CONTEXTS`] since the last whole-block barrier) the block
+//!   forgets all of them; the report says so.
 //!
-//! What the barriers of the block and of its cluster pass on is in [`barriers`].
+//! What the barriers of the block and of its cluster pass on is in [`barriers`](super::barriers).
 
-mod barriers;
-
-use self::barriers::{Arrivals, BARRIERS};
-use super::access::{Kind, Lanes, Semantics};
-use super::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
-use super::findings::Side;
-use super::flags::Flags;
-use super::marks::Marks;
-use super::phases::Barriers;
+use super::barriers::{Arrivals, BARRIERS};
+use crate::check::access::{Kind, Lanes, Semantics};
+use crate::check::findings::Side;
+use crate::check::order::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
+use crate::check::order::flags::Flags;
+use crate::check::order::phases::Barriers;
+use crate::check::shared::marks::Marks;
 
 /// Records kept at a time.
 pub(crate) const MAX_CONTEXTS: usize = 1 << 16;
@@ -56,47 +58,49 @@ pub(crate) enum Ordered {
 #[derive(Debug)]
 pub(crate) struct BlockOrder {
     /// The next record.
-    next: u32,
+    pub(super) next: u32,
     /// Records below happened before everything that is still to come.
-    floor: u32,
-    /// Counts the times that numbering started anew.
-    generation: u32,
+    pub(super) floor: u32,
+    /// Counts the times that numbering restarted.
+    pub(super) generation: u32,
     contexts: Vec<Context>,
     /// The record that `contexts` starts with.
     contexts_base: u32,
     cache: Box<[[(u32, u32); CACHED]; 32]>,
-    warps: u32,
-    lanes: [u32; 32],
-    /// Records of the warp below this number were (or may have been) released, and take no further accesses.
-    event: [u32; 32],
+    pub(super) warps: u32,
+    pub(super) lanes: [u32; 32],
+    /// Records of the warp below this number were (or may have been) released, and take no further
+    /// accesses.
+    pub(super) event: [u32; 32],
     /// Records of the warp below this number are ordered before all of its lanes.
-    synced: [u32; 32],
+    pub(super) synced: [u32; 32],
     /// `seen[w]`: what warp `w` knows of the others; only valid where `informed` has its bit.
-    pub(super) seen: Box<[Clock; 32]>,
-    pub(super) informed: u32,
-    /// `lane_clocks[w][a][b]`: records of lane `b` that happened before lane `a`; valid where `lane_valid` has `w`'s bit.
+    pub(in crate::check) seen: Box<[Clock; 32]>,
+    pub(in crate::check) informed: u32,
+    /// `lane_clocks[w][a][b]`: records of lane `b` that happened before lane `a`; valid where
+    /// `lane_valid` has `w`'s bit.
     lane_clocks: Vec<[[u32; 32]; 32]>,
     lane_valid: u32,
-    arrivals: Vec<Arrivals>,
+    pub(super) arrivals: Vec<Arrivals>,
     /// Some arrival of the present phase of the cluster's barrier released nothing.
-    phase_is_relaxed: bool,
+    pub(super) phase_is_relaxed: bool,
     /// What the warp knew at its last fence: goes out with its next strong write.
-    fenced: [Option<Box<Clock>>; 32],
+    pub(super) fenced: [Option<Box<Clock>>; 32],
     /// What the warp's strong reads saw: comes in with its next fence.
-    pending: [Option<Box<Clock>>; 32],
+    pub(super) pending: [Option<Box<Clock>>; 32],
     flags: Flags,
     /// What mbarriers pass on.
-    pub(super) barriers: Barriers,
+    pub(in crate::check) barriers: Barriers,
     /// Records of each warp below lie before a proxy fence that every warp knows of.
-    pub(super) proxied: [u32; 32],
+    pub(in crate::check) proxied: [u32; 32],
     /// The first record of the block.
-    pub(super) block_base: u32,
-    /// Records of accesses by the other proxy.
-    pub(super) proxy_records: Marks,
+    pub(in crate::check) block_base: u32,
+    /// Records of accesses by the async proxy.
+    pub(in crate::check) proxy_records: Marks,
     /// Records of accesses that a warp makes as a whole: they are every lane's.
-    pub(super) collective: Marks,
+    pub(in crate::check) collective: Marks,
     /// Whether anything but whole-block barriers has ever ordered warps here.
-    pub(super) partial_order: bool,
+    pub(in crate::check) partial_order: bool,
     /// Records ran out, and the block forgot them.
     has_forgotten: bool,
 }
@@ -171,7 +175,7 @@ impl BlockOrder {
     }
 
     /// Orders everything recorded so far before everything to come.
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         for warp in Lanes(self.informed) {
             let seen = &self.seen[warp as usize][PROXIED..];
             for (all, one) in self.proxied.iter_mut().zip(seen) {
@@ -189,7 +193,7 @@ impl BlockOrder {
         }
     }
 
-    /// Starts numbering anew; the shadow notices by the generation and drops its records.
+    /// Restarts numbering; the shadow notices by the generation and drops its records.
     fn renumber(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.next = 1;
@@ -233,7 +237,7 @@ impl BlockOrder {
     }
 
     /// The record of a bulk copy, which is no warp's.
-    pub(super) fn agent_record(&mut self, side: Side, kind: Kind) -> u32 {
+    pub(in crate::check) fn agent_record(&mut self, side: Side, kind: Kind) -> u32 {
         if self.contexts.len() >= MAX_CONTEXTS {
             self.forget();
             self.has_forgotten = true;
@@ -245,17 +249,17 @@ impl BlockOrder {
     }
 
     /// The next record.
-    pub(super) const fn now(&self) -> u32 {
+    pub(in crate::check) const fn now(&self) -> u32 {
         self.next
     }
 
     /// Ends the warp's current records.
-    pub(super) fn end_records(&mut self, warp: u32) {
+    pub(in crate::check) fn end_records(&mut self, warp: u32) {
         self.event[warp as usize] = self.next;
     }
 
     /// What a record stands for, if that is still known.
-    pub(super) fn context_of(&self, id: u32) -> Option<Context> {
+    pub(in crate::check) fn context_of(&self, id: u32) -> Option<Context> {
         self.contexts.get(id.checked_sub(self.contexts_base)? as usize).copied()
     }
 
@@ -295,7 +299,7 @@ impl BlockOrder {
     }
 
     /// What `lanes` of `warp` know, their own accesses included; ends the warp's current records.
-    pub(super) fn stamp(&mut self, warp: u32, lanes: u32) -> Clock {
+    pub(in crate::check) fn stamp(&mut self, warp: u32, lanes: u32) -> Clock {
         let w = warp as usize;
         self.event[w] = self.next;
         let mut clock = if self.informed & 1 << warp != 0 { self.seen[w] } else { NOTHING };
@@ -324,7 +328,7 @@ impl BlockOrder {
     }
 
     /// `warp` learns what other warps did; `lanes` of it learn what lanes of its own did.
-    pub(super) fn learn(&mut self, warp: u32, lanes: u32, clock: &Clock) {
+    pub(in crate::check) fn learn(&mut self, warp: u32, lanes: u32, clock: &Clock) {
         let w = warp as usize;
         let own = clock[w];
         let is_news = |(other, known): (usize, &Known)| {
@@ -387,7 +391,8 @@ impl BlockOrder {
         join_boxed(&mut self.fenced[w], &clock);
     }
 
-    /// A strong write or atomic of the location `key` by `mask` lanes; call before its value can be seen.
+    /// A strong write or atomic of the location `key` by `mask` lanes; call before its value can be
+    /// seen.
     pub(crate) fn release(&mut self, warp: u32, mask: u32, key: u64, kind: Kind, semantics: Semantics) {
         let w = warp as usize;
         let clock = if semantics.releases() {

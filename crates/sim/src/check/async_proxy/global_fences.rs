@@ -1,31 +1,33 @@
-//! Global memory between the proxies: bulk copies that touch what ordinary accesses left, and the fences that this needs.
+//! Global memory between the proxies: bulk copies of what the generic proxy accessed, and the
+//! fences that they need.
 //!
-//! The rules are those of shared memory (see [`phases`](super::phases)): what an ordinary access did before a bulk copy touches the bytes
-//! must lie in front of a `fence.proxy.async` that covers global memory. What the host and other launches did does.
+//! The rules are those of shared memory (see [`phases`](crate::check::order::phases)): what the
+//! generic proxy did before a bulk copy touches the bytes must come before a `fence.proxy.async`
+//! that covers global memory. What the host and other launches did does.
 //!
-//! What can be missed: a fence by any thread of the block covers all that the block did before; where order has come from other
-//! blocks, one by the block that made the access, later, or by any other at any time does; and an atomic never needs one before a
-//! reduction.
+//! What can be missed: a fence by any thread of the block covers all that the block did before;
+//! where order has come from other blocks, one by the block that made the access, later, or by any
+//! other at any time does; and an atomic never needs one before a reduction.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use super::Kind;
-use super::Space;
-use super::between::Visit;
-use super::contexts::Record;
-use super::findings::{Found, Rule, Side};
-use super::global::Cell;
-use super::reach::Moment;
+use crate::check::Kind;
+use crate::check::Space;
+use crate::check::findings::{Found, Rule, Side};
+use crate::check::global::judge::Visit;
+use crate::check::global::records::Record;
+use crate::check::global::shadow::Cell;
+use crate::check::order::reach::Moment;
 
-/// By block: its accesses before this tick lie in front of a proxy fence.
+/// By block: its accesses before this tick come before a proxy fence.
 #[derive(Debug, Default)]
-pub(super) struct ProxyFences(Mutex<HashMap<u32, u32>>);
+pub(in crate::check) struct ProxyFences(Mutex<HashMap<u32, u32>>);
 
 impl ProxyFences {
     /// A block has fenced its accesses before a tick.
-    pub(super) fn add(&self, block: u32, tick: u32) {
+    pub(in crate::check) fn add(&self, block: u32, tick: u32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(block, tick);
     }
 
@@ -38,8 +40,9 @@ impl ProxyFences {
 }
 
 impl Visit<'_> {
-    /// Judges the bulk copy whose access this is by what ordinary accesses did to the words of a range.
-    pub(super) fn judge_proxy(&mut self, start: u64, bytes: u64) {
+    /// Judges the bulk copy whose access this is by what the generic proxy did to the words of a
+    /// range.
+    pub(in crate::check) fn judge_proxy(&mut self, start: u64, bytes: u64) {
         let shadow = self.shadow;
         let (mut word, end) = (shadow.word(start), shadow.word(start + bytes - 1) + 1);
         while word < end {
@@ -59,7 +62,7 @@ impl Visit<'_> {
         }
     }
 
-    /// The ordinary access that a cell tells of and nothing fences.
+    /// The generic-proxy access in a cell that no proxy fence covers.
     fn unfenced(&self, cell: Cell, address: u64) -> Option<(Rule, Side)> {
         let copy = self.access.kind;
         let found = |id: u32, lane: u32, rule: Rule| {

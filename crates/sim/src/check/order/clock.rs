@@ -1,34 +1,36 @@
-//! Vector clocks over the warps of a block; of a warp they know single lanes apart where nothing gathered all of them.
+//! Vector clocks over the warps of a block; of a warp they know single lanes apart where nothing
+//! gathered all of them.
 //!
-//! What can be missed: where two clocks that name lanes of one warp are joined, the lanes of either count as known up to
-//! the higher number.
+//! What can be missed: where two clocks that name lanes of one warp are joined, the lanes of either
+//! count as known up to the higher number.
 
-/// What is known of one warp: records of all its lanes below `all`, and those of `lanes` below `some`, happened before.
+/// What is known of one warp: records of all its lanes below `all`, and those of `lanes` below
+/// `some`, happened before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) all: u32,
-    pub(super) some: u32,
-    pub(super) lanes: u32,
+pub(in crate::check) struct Known {
+    pub(in crate::check) all: u32,
+    pub(in crate::check) some: u32,
+    pub(in crate::check) lanes: u32,
 }
 
 impl Known {
     /// Everything below `all`.
-    pub(super) const fn all(all: u32) -> Self {
+    pub(in crate::check) const fn all(all: u32) -> Self {
         Self { all, some: all, lanes: 0 }
     }
 
     /// The same with every lane gathered.
-    pub(super) const fn gathered(self) -> Self {
+    pub(in crate::check) const fn gathered(self) -> Self {
         Self::all(self.some)
     }
 
     /// Of the single lanes only those in `lanes`.
-    pub(super) const fn only(self, lanes: u32) -> Self {
+    pub(in crate::check) const fn only(self, lanes: u32) -> Self {
         Self { lanes: self.lanes & lanes, ..self }
     }
 
     /// How far `lane` is known.
-    pub(super) const fn of(self, lane: u32) -> u32 {
+    pub(in crate::check) const fn of(self, lane: u32) -> u32 {
         if self.lanes & 1 << lane != 0 { self.some } else { self.all }
     }
 
@@ -40,22 +42,23 @@ impl Known {
 }
 
 /// The agent of the first mbarrier; warps come before.
-pub(super) const AGENTS: u32 = 32;
+pub(in crate::check) const AGENTS: u32 = 32;
 /// Up to where the accesses of the first warp lie before a proxy fence.
-pub(super) const PROXIED: usize = 64;
+pub(in crate::check) const PROXIED: usize = 64;
 
-/// What is known of each warp, of the copies that each mbarrier tells of ([`AGENTS`]), and of proxy fences ([`PROXIED`]).
-pub(super) type Clock = [Known; 96];
+/// What is known of each warp, of the copies that each mbarrier tells of ([`AGENTS`]), and of proxy
+/// fences ([`PROXIED`]).
+pub(in crate::check) type Clock = [Known; 96];
 
-pub(super) const NOTHING: Clock = [Known::all(0); 96];
+pub(in crate::check) const NOTHING: Clock = [Known::all(0); 96];
 
-pub(super) fn join(into: &mut Clock, from: &Clock) {
+pub(in crate::check) fn join(into: &mut Clock, from: &Clock) {
     for (a, b) in into.iter_mut().zip(from) {
         a.join(*b);
     }
 }
 
-pub(super) fn join_boxed(into: &mut Option<Box<Clock>>, from: &Clock) {
+pub(in crate::check) fn join_boxed(into: &mut Option<Box<Clock>>, from: &Clock) {
     match into {
         Some(clock) => join(clock, from),
         None => *into = Some(Box::new(*from)),

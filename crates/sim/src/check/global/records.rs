@@ -1,50 +1,52 @@
-//! Who touched global memory: a table of records that the shadow's cells name by number, shared by all workers.
+//! Who touched global memory: a table of records that the shadow's cells name by number, shared by
+//! all workers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::access::{Access, Kind, Space, Strength};
-use super::dependence::Overlap;
-use super::findings::{Findings, Found, Rule, Side};
-use super::global::SplitWriters;
-use super::locations::Locations;
-use super::maps::ChangedMaps;
-use super::proxies::ProxyFences;
-use super::reach::Moment;
-use super::readers::Readers;
+use crate::check::access::{Access, Kind, Space, Strength};
+use crate::check::async_proxy::global_fences::ProxyFences;
+use crate::check::async_proxy::maps::ChangedMaps;
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::global::dependence::Overlap;
+use crate::check::global::readers::Readers;
+use crate::check::global::shadow::SplitWriters;
+use crate::check::order::locations::Locations;
+use crate::check::order::reach::Moment;
 
-/// Record numbers have 24 bits; 0 is nobody.
-pub(super) const MAX_ID: u32 = (1 << 24) - 1;
+/// Record numbers have 24 bits; 0 means none.
+pub(in crate::check) const MAX_ID: u32 = (1 << 24) - 1;
 /// Numbers that a block takes at a time.
 const BATCH: u32 = 256;
 const CHUNK: u32 = 4096;
 /// In an entry's `info`: a list of readers instead of a record.
 const LIST: u32 = 1 << 31;
 
-/// In place of a record's bytes a lane.
-pub(super) const PARTS: u32 = 7;
+/// In place of a record's bytes per lane.
+pub(in crate::check) const PARTS: u32 = 7;
 
 /// An access by one warp at one instruction, between two releases of its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record {
-    pub(super) instr: u32,
-    pub(super) at: Moment,
+pub(in crate::check) struct Record {
+    pub(in crate::check) instr: u32,
+    pub(in crate::check) at: Moment,
     /// Bytes of the word that were touched.
-    pub(super) bytes: u32,
-    pub(super) kind: Kind,
-    pub(super) strength: Reached,
-    /// Bytes a lane, if neighbouring lanes share the word under the name of the first; 4 for a lane with the whole word;
-    /// [`PARTS`] if lanes touched parts one by one, and the last one is named.
-    pub(super) lane_bytes: u32,
-    /// A bulk copy made it, in the asynchronous proxy.
-    pub(super) by_proxy: bool,
+    pub(in crate::check) bytes: u32,
+    pub(in crate::check) kind: Kind,
+    pub(in crate::check) strength: Reached,
+    /// Bytes per lane, if neighbouring lanes share the word under the name of the first; 4 for a
+    /// lane with the whole word; [`PARTS`] if lanes touched parts one by one, and the last one is
+    /// named.
+    pub(in crate::check) lane_bytes: u32,
+    /// A bulk copy made it, in the async proxy.
+    pub(in crate::check) by_proxy: bool,
     /// The block had let dependent launches begin.
-    pub(super) is_late: bool,
+    pub(in crate::check) is_late: bool,
 }
 
 /// How strong an access is as another block sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reached {
+pub(in crate::check) enum Reached {
     /// A plain access.
     Weak,
     /// Strong, but of a scope that ends at the block.
@@ -53,7 +55,7 @@ pub(super) enum Reached {
 }
 
 impl Reached {
-    pub(super) const fn of(access: &Access) -> Self {
+    pub(in crate::check) const fn of(access: &Access) -> Self {
         match access.strength {
             Strength::Weak => Self::Weak,
             Strength::Strong(..) if access.is_strong_between_blocks() => Self::Wide,
@@ -67,17 +69,20 @@ struct Entry {
     instr: AtomicU32,
     block: AtomicU32,
     tick: AtomicU32,
-    /// 0 if unused; else kind, bytes, warp, strength, bytes a lane, proxy, late. A list has its last record, what is before it and
-    /// its length in the other fields, and here `LIST` and when to clear it out.
+    /// 0 if unused; else kind, bytes, warp, strength, bytes per lane, proxy, late. A list has its
+    /// last record, what is before it and its length in the other fields, and here `LIST` and when
+    /// to clear it out.
     info: AtomicU32,
 }
 
 type Chunk = Box<[Entry]>;
 
-/// Numbers records over the launches of one device memory, so that those of older launches are told by their number.
+/// Numbers records over the launches of one device memory, so that those of older launches are told
+/// by their number.
 #[derive(Debug)]
 pub(crate) struct DeviceCheck {
-    /// The next number; launches that overlap draw from it together, and take each other's records as ordered.
+    /// The next number; launches that overlap draw from it together, and take each other's records
+    /// as ordered.
     next: Arc<AtomicU32>,
     /// Launches begun and not ended.
     running: u32,
@@ -90,9 +95,10 @@ impl Default for DeviceCheck {
 }
 
 impl DeviceCheck {
-    /// Starts a launch. Now and then numbering begins anew, and `forget` must then call
-    /// [`GlobalShadow::forget`](super::GlobalShadow::forget) on the shadow of every allocation. `orders_blocks` says whether
-    /// the program has any instruction that could order blocks: a fence, a strong access or an atomic.
+    /// Starts a launch. Now and then numbering restarts, and `forget` must then call
+    /// [`GlobalShadow::forget`](crate::check::GlobalShadow::forget) on the shadow of every
+    /// allocation. `orders_blocks` says whether the program has any instruction that could order
+    /// blocks: a fence, a strong access or an atomic.
     pub(crate) fn begin(&mut self, orders_blocks: bool, forget: impl FnOnce()) -> LaunchCheck {
         if self.running == 0 && self.next.load(Ordering::Relaxed) > MAX_ID / 2 {
             forget();
@@ -120,17 +126,17 @@ impl DeviceCheck {
 #[derive(Debug)]
 pub(crate) struct LaunchCheck {
     /// The first number of this launch; it stands for "see the split words" in a cell.
-    pub(super) first: u32,
+    pub(in crate::check) first: u32,
     next: Arc<AtomicU32>,
     chunks: Box<[OnceLock<Chunk>]>,
     exhausted: AtomicBool,
-    pub(super) locations: Locations,
-    pub(super) split: SplitWriters,
-    pub(super) proxy_fences: ProxyFences,
-    pub(super) maps: ChangedMaps,
+    pub(in crate::check) locations: Locations,
+    pub(in crate::check) split: SplitWriters,
+    pub(in crate::check) proxy_fences: ProxyFences,
+    pub(in crate::check) maps: ChangedMaps,
     /// Whether the program has any instruction that could order blocks.
-    pub(super) orders_blocks: bool,
-    pub(super) overlap: Overlap,
+    pub(in crate::check) orders_blocks: bool,
+    pub(in crate::check) overlap: Overlap,
 }
 
 impl LaunchCheck {
@@ -152,12 +158,12 @@ impl LaunchCheck {
     }
 
     /// Whether its numbers go on from those of an earlier launch.
-    pub(super) fn continues(&self, earlier: &Self) -> bool {
+    pub(in crate::check) fn continues(&self, earlier: &Self) -> bool {
         Arc::ptr_eq(&self.next, &earlier.next)
     }
 
     /// A batch of unused numbers.
-    pub(super) fn batch(&self) -> Option<std::ops::Range<u32>> {
+    pub(in crate::check) fn batch(&self) -> Option<std::ops::Range<u32>> {
         let start = self.next.load(Ordering::Relaxed);
         if start < MAX_ID - BATCH {
             let start = self.next.fetch_add(BATCH, Ordering::Relaxed);
@@ -188,7 +194,7 @@ impl LaunchCheck {
     }
 
     /// Gives a record its number.
-    pub(super) fn set(&self, id: u32, record: &Record) {
+    pub(in crate::check) fn set(&self, id: u32, record: &Record) {
         let kind = match record.kind {
             Kind::Read => 1,
             Kind::Write => 2,
@@ -210,7 +216,7 @@ impl LaunchCheck {
     }
 
     /// Gives a list of readers its number.
-    pub(super) fn set_readers(&self, id: u32, readers: Readers) {
+    pub(in crate::check) fn set_readers(&self, id: u32, readers: Readers) {
         let entry = self.place(id);
         entry.instr.store(readers.last, Ordering::Relaxed);
         entry.block.store(readers.before, Ordering::Relaxed);
@@ -219,7 +225,7 @@ impl LaunchCheck {
     }
 
     /// The list of readers with a number, if it is one.
-    pub(super) fn readers(&self, id: u32) -> Option<Readers> {
+    pub(in crate::check) fn readers(&self, id: u32) -> Option<Readers> {
         let (entry, info) = self.entry(id).filter(|(_, info)| info & LIST != 0)?;
         Some(Readers {
             last: entry.instr.load(Ordering::Relaxed),
@@ -230,7 +236,7 @@ impl LaunchCheck {
     }
 
     /// The record of a number, or the last one of a list, if it is one of this launch.
-    pub(super) fn get(&self, id: u32) -> Option<Record> {
+    pub(in crate::check) fn get(&self, id: u32) -> Option<Record> {
         let (mut entry, mut info) = self.entry(id)?;
         if info & LIST != 0 {
             (entry, info) = self.entry(entry.instr.load(Ordering::Relaxed))?;

@@ -2,27 +2,27 @@
 
 use std::collections::HashMap;
 
-use super::access::{Access, Kind, Values};
-use super::findings::Rule;
-use super::order::{BlockOrder, Ordered};
-use super::packed::{ID_SHIFT, LANE, STRONG, Settled, same_thread, same_warp, warp_of};
-use super::split::Cell;
+use crate::check::access::{Access, Kind, Values};
+use crate::check::findings::Rule;
+use crate::check::order::block::{BlockOrder, Ordered};
+use crate::check::shared::packed::{ID_SHIFT, LANE, STRONG, Settled, same_thread, same_warp, warp_of};
+use crate::check::shared::split::Cell;
 
 /// One warp access, with everything that judging it takes.
-pub(super) struct Visit<'a> {
-    pub(super) order: &'a BlockOrder,
-    pub(super) access: &'a Access,
-    pub(super) addresses: &'a [u32; 32],
-    pub(super) values: Option<&'a Values<'a>>,
-    pub(super) block: u32,
-    pub(super) settled: Settled,
+pub(in crate::check) struct Visit<'a> {
+    pub(in crate::check) order: &'a BlockOrder,
+    pub(in crate::check) access: &'a Access,
+    pub(in crate::check) addresses: &'a [u32; 32],
+    pub(in crate::check) values: Option<&'a Values<'a>>,
+    pub(in crate::check) block: u32,
+    pub(in crate::check) settled: Settled,
     /// The record of lane 0.
-    pub(super) base: u32,
+    pub(in crate::check) base: u32,
 }
 
 impl Visit<'_> {
     /// Judges one cell against one lane's access and records the access; the worst conflict.
-    pub(super) fn judge(
+    pub(in crate::check) fn judge(
         &self,
         cell: &mut Cell,
         mut crowds: Option<&mut HashMap<u32, Vec<u32>>>,
@@ -68,10 +68,10 @@ impl Visit<'_> {
         worst
     }
 
-    /// Makes `new` the last reader and keeps one of another warp, or at least of another lane, beside it. Returns the
-    /// reader of a third warp that had to go.
+    /// Makes `new` the last reader and keeps one of another warp, or at least of another lane,
+    /// beside it. Returns the reader of a third warp that had to go.
     #[inline(always)]
-    pub(super) fn insert_reader(&self, cell: &mut Cell, new: u32) -> Option<u32> {
+    pub(in crate::check) fn insert_reader(&self, cell: &mut Cell, new: u32) -> Option<u32> {
         let Cell { reader, earlier, .. } = *cell;
         let floor = self.settled.floor;
         cell.reader = new;

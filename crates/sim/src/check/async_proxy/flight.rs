@@ -1,15 +1,17 @@
-//! Bytes of shared memory in flight: asynchronous copies that still write or read them, and live mbarriers.
+//! Bytes of shared memory in flight: asynchronous copies that still write or read them, and live
+//! mbarriers.
 //!
-//! From issue to the wait that covers it a copy may touch its bytes at any time, so whoever else writes them races with it,
-//! and so does whoever reads what it writes (PTX ISA, "Asynchronous copy": both are undefined). That holds by the state
-//! alone: an access that is ordered before the copy was made before it. Reductions may meet one another, and atomics.
+//! From issue to the wait that covers it a copy may touch its bytes at any time, so any other write
+//! of them races with it, and so does a read of what it writes (PTX ISA, "Asynchronous copy": both
+//! are undefined). That holds by the state alone: an access that is ordered before the copy was
+//! made before it. Reductions may meet one another, and atomics.
 //!
 //! What can be missed: of several copies in flight over one word, a finding names one.
 
 use std::collections::HashMap;
 
-use super::access::{Access, Kind, Lanes};
-use super::findings::{Rule, Side};
+use crate::check::access::{Access, Kind, Lanes};
+use crate::check::findings::{Rule, Side};
 
 /// A word that some copy does more to than read it, or of a barrier.
 const WRITTEN: u8 = 0x80;
@@ -51,7 +53,7 @@ pub(crate) struct Flight {
     /// What the copy does there.
     pub(crate) hold: Hold,
     /// Who began it.
-    pub(super) side: Side,
+    pub(in crate::check) side: Side,
 }
 
 /// Units of 16 bytes that one operation of a whole warp reads.
@@ -63,7 +65,7 @@ struct Operands {
 
 /// All copies in flight in one block.
 #[derive(Debug, Default)]
-pub(super) struct InFlight {
+pub(in crate::check) struct InFlight {
     /// By word: [`WRITTEN`], or how many copies read it.
     words: Vec<u8>,
     /// Ranges by their first word.
@@ -77,7 +79,7 @@ pub(super) struct InFlight {
 
 impl InFlight {
     /// Nothing is in flight in the `bytes` bytes of a block.
-    pub(super) fn begin(&mut self) {
+    pub(in crate::check) fn begin(&mut self) {
         if self.count != 0 {
             self.words.fill(0);
             self.flights.clear();
@@ -88,12 +90,12 @@ impl InFlight {
 
     /// Whether any copy is in flight.
     #[inline(always)]
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(in crate::check) const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// A copy begins; the one that it collides with.
-    pub(super) fn add(&mut self, flight: Flight) -> Option<(Rule, Flight)> {
+    pub(in crate::check) fn add(&mut self, flight: Flight) -> Option<(Rule, Flight)> {
         let last = flight.end.div_ceil(4) as usize;
         if self.words.len() < last {
             self.words.resize(last, 0);
@@ -112,8 +114,9 @@ impl InFlight {
         hit
     }
 
-    /// An operation of a warp begins that reads units of 16 bytes; the first copy that it collides with.
-    pub(super) fn add_operands(&mut self, side: Side, units: &[u32]) -> Option<(Rule, Flight)> {
+    /// An operation of a warp begins that reads units of 16 bytes; the first copy that it collides
+    /// with.
+    pub(in crate::check) fn add_operands(&mut self, side: Side, units: &[u32]) -> Option<(Rule, Flight)> {
         let hit = units.iter().find_map(|&unit| self.look(unit, unit + 16, Hold::Reads));
         let last = units.iter().max().map_or(0, |unit| unit / 4 + 4) as usize;
         if self.words.len() < last {
@@ -130,7 +133,7 @@ impl InFlight {
     }
 
     /// It has read them.
-    pub(super) fn remove_operands(&mut self, instr: u32, warp: u32, units: &[u32]) {
+    pub(in crate::check) fn remove_operands(&mut self, instr: u32, warp: u32, units: &[u32]) {
         let is_it = |o: &Operands| (o.side.instr, o.side.warp) == (instr, warp) && o.units == units;
         let Some(at) = self.operands.iter().position(is_it) else { return };
         self.operands.remove(at);
@@ -143,7 +146,7 @@ impl InFlight {
     }
 
     /// A copy has landed, or has read all that it reads.
-    pub(super) fn remove(&mut self, start: u32, end: u32, hold: Hold, instr: u32) {
+    pub(in crate::check) fn remove(&mut self, start: u32, end: u32, hold: Hold, instr: u32) {
         let Some(list) = self.flights.get_mut(&(start / 4)) else { return };
         let found = list.iter().position(|f| (f.start, f.end, f.hold, f.side.instr) == (start, end, hold, instr));
         let Some(at) = found else { return };
@@ -165,7 +168,7 @@ impl InFlight {
     }
 
     /// No barrier lies at this offset any more.
-    pub(super) fn end_barrier(&mut self, start: u32) {
+    pub(in crate::check) fn end_barrier(&mut self, start: u32) {
         let barrier = |f: &&Flight| f.start == start && f.hold == Hold::Barrier;
         if let Some(flight) = self.flights.get(&(start / 4)).and_then(|all| all.iter().find(barrier)) {
             let Flight { end, hold, side, .. } = *flight;
@@ -174,7 +177,7 @@ impl InFlight {
     }
 
     /// The copy that an access to these bytes collides with.
-    pub(super) fn look(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
+    pub(in crate::check) fn look(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
         let to = (end.div_ceil(4) as usize).min(self.words.len());
         let from = start as usize / 4;
         let harm = |word: u8| word & WRITTEN != 0 || (access != Hold::Reads && word != 0);
@@ -198,7 +201,11 @@ impl InFlight {
     }
 
     /// The first lane of an access that collides with a copy, and where.
-    pub(super) fn first_collision(&self, access: &Access, addresses: &[u32; 32]) -> Option<(Rule, Flight, u32)> {
+    pub(in crate::check) fn first_collision(
+        &self,
+        access: &Access,
+        addresses: &[u32; 32],
+    ) -> Option<(Rule, Flight, u32)> {
         Lanes(access.mask).find_map(|lane| {
             let start = addresses[lane as usize];
             self.look(start, start + access.bytes, access.kind.into()).map(|(rule, flight)| (rule, flight, lane))

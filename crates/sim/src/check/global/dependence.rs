@@ -1,36 +1,41 @@
-//! Programmatic dependent launches: what a launch does before `griddepcontrol.wait` puts it behind the launch before it.
+//! Programmatic dependent launches: what a launch does before `griddepcontrol.wait` orders it after
+//! the launch before it.
 //!
-//! Such a launch may begin once every block of the one before has executed `griddepcontrol.launch_dependents` or exited, and
-//! nothing that one wrote need be seen until a wait (PTX ISA, "griddepcontrol"; CUDA programming guide, "Programmatic Dependent
-//! Launch"). The shadow of global memory still tells what the last launches did, under the numbers of their records; so a
-//! launch that may overlap others holds on to these ([`Past`]), and an access that no wait orders is judged by them first.
-//! A wait is an event of its lane with a record of its own: what happens after it in the sense of [`order`](super::order)
-//! lies behind it. What a launch could overlap stays open for the one behind it, if no thread of it waited, or every block let
-//! dependents begin before.
+//! Such a launch may begin once every block of the one before has executed
+//! `griddepcontrol.launch_dependents` or exited, and nothing that one wrote need be seen until a
+//! wait (PTX ISA, "griddepcontrol"; CUDA programming guide, "Programmatic Dependent Launch"). The
+//! shadow of global memory still tells what the last launches did, under the numbers of their
+//! records; so a launch that may overlap others holds on to these ([`Past`]), and an access that no
+//! wait orders is judged by them first. A wait is an event of its lane with a record of its own:
+//! what happens after it in the sense of [`order`](crate::check::order::block) comes after it. What
+//! a launch could overlap stays open for the one after it, if no thread of it waited, or every
+//! block let dependents begin before.
 //!
-//! Reads of the launch before are over when this one begins, but those behind the block's `launch_dependents`; and these are, too,
-//! if a block executed that instruction behind what it learnt of another one, which may have been the read.
+//! Reads of the launch before are over when this one begins, except those after the block's
+//! `launch_dependents`; and these are, too, if a block executed that instruction after what it
+//! learnt of another one, which may have been the read.
 //!
 //! What can be missed:
-//! - what an earlier launch did to a word that any thread of the present one has written since, or read by one that the present
-//!   one has read; and of several readers all but some;
-//! - a wait by one thread counts for the warps that only lockstep gathers behind it, and, once a block has learnt of another, a wait
-//!   anywhere in the launch for all of the block; a wait ends all overlap, also with launches that the one before did not wait for;
+//! - what an earlier launch did to a word that any thread of the present one has written since, or
+//!   read by one that the present one has read; and of several readers all but some;
+//! - a wait by one thread counts for the warps that only lockstep gathers after it, and, once a
+//!   block has learnt of another, a wait anywhere in the launch for all of the block; a wait ends
+//!   all overlap, also with launches that the one before did not wait for;
 //! - what the launch learns through a flag of an earlier one counts for all of its threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::access::{Access, Kind, Lanes, Space};
-use super::between::WORD;
-use super::block::BlockCheck;
-use super::contexts::{LaunchCheck, Reached, Record};
-use super::findings::{Findings, Found, Rule, Side};
-use super::global::{Cell, GlobalShadow};
-use super::grid::join;
-use super::order::{BlockOrder, Ordered};
-use super::reach::Reach;
-use super::readers::each;
+use crate::check::access::{Access, Kind, Lanes, Space};
+use crate::check::block::BlockCheck;
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::global::judge::WORD;
+use crate::check::global::readers::each;
+use crate::check::global::records::{LaunchCheck, Reached, Record};
+use crate::check::global::shadow::{Cell, GlobalShadow};
+use crate::check::order::block::{BlockOrder, Ordered};
+use crate::check::order::grid::join;
+use crate::check::order::reach::Reach;
 
 /// Launches that one may overlap at most; older ones are forgotten.
 const MOST: usize = 8;
@@ -39,13 +44,13 @@ const MOST: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Past {
     launch: LaunchCheck,
-    /// Reads behind `launch_dependents` may come after anything that a dependent does.
+    /// Reads after `launch_dependents` may come after anything that a dependent does.
     reads_linger: bool,
 }
 
 /// What a launch may overlap, and what it does about that.
 #[derive(Debug, Default)]
-pub(super) struct Overlap {
+pub(in crate::check) struct Overlap {
     /// The latest last.
     before: Vec<Arc<Past>>,
     /// The first number of the oldest.
@@ -72,7 +77,7 @@ impl LaunchCheck {
         overlap.before = before;
     }
 
-    /// What the launch behind this one may overlap; this one had so many blocks.
+    /// What the launch after this one may overlap; this one had `blocks` blocks.
     pub(crate) fn into_past(mut self, blocks: u64) -> Vec<Arc<Past>> {
         let mut before = std::mem::take(&mut self.overlap.before);
         let Overlap { has_learnt, has_waited, triggered, triggered_first, .. } = &mut self.overlap;
@@ -90,19 +95,19 @@ impl LaunchCheck {
 impl Overlap {
     /// Whether there is nothing that the launch may overlap.
     #[inline(always)]
-    pub(super) const fn is_nothing(&self) -> bool {
+    pub(in crate::check) const fn is_nothing(&self) -> bool {
         self.from == 0
     }
 
     /// From where on numbers of writers mean something to a launch that begins with `first`.
     #[inline(always)]
-    pub(super) const fn kept_from(&self, first: u32) -> u32 {
+    pub(in crate::check) const fn kept_from(&self, first: u32) -> u32 {
         if self.is_nothing() { first } else { self.from }
     }
 
     /// Whether accesses have to be judged, as far as is known of the block's waits.
     #[inline(always)]
-    pub(super) const fn concerns(&self, access: &Access, waits: &Waits) -> bool {
+    pub(in crate::check) const fn concerns(&self, access: &Access, waits: &Waits) -> bool {
         !self.is_nothing() && access.mask & !waits.behind[access.warp as usize] != 0
     }
 
@@ -162,9 +167,9 @@ impl Overlap {
     }
 }
 
-/// What of a block lies behind a wait.
+/// What of a block comes after a wait.
 #[derive(Debug, Default)]
-pub(super) struct Waits {
+pub(in crate::check) struct Waits {
     /// Per warp: lanes that are known to.
     behind: [u32; 32],
     events: Vec<Event>,
@@ -174,7 +179,8 @@ pub(super) struct Waits {
     has_waited: bool,
 }
 
-/// The first wait of some lanes of a warp; or, by the agent of an mbarrier, a copy by a thread behind a wait.
+/// The first wait of some lanes of a warp; or, by the agent of an mbarrier, a copy by a thread
+/// after a wait.
 #[derive(Debug)]
 struct Event {
     record: u32,
@@ -183,7 +189,7 @@ struct Event {
 }
 
 impl Waits {
-    pub(super) fn begin(&mut self) {
+    pub(in crate::check) fn begin(&mut self) {
         self.behind = [0; 32];
         self.events.clear();
         self.has_waited = false;
@@ -211,7 +217,7 @@ impl Waits {
             Lanes(lanes).any(|other| order.ordered(event.record, event.agent, other, warp, lane) != Ordered::No)
         };
         for lane in Lanes(mask & !*behind) {
-            // Numbers that began anew have left all events behind.
+            // After renumbering, all events are in the past.
             if self.generation != order.generation() || self.events.iter().any(|event| comes_before(event, lane)) {
                 *behind |= 1 << lane;
             }
@@ -240,8 +246,9 @@ impl BlockCheck {
         }
     }
 
-    /// A copy by `by` has landed, under the record of an mbarrier's agent: it passes on that its thread lies behind a wait.
-    pub(super) fn copy_passes_on_waits(&mut self, (record, agent): (u32, u32), by: Side) {
+    /// A copy by `by` has landed, under the record of an mbarrier's agent: it passes on that its
+    /// thread comes after a wait.
+    pub(in crate::check) fn copy_passes_on_waits(&mut self, (record, agent): (u32, u32), by: Side) {
         if !self.waits.events.is_empty()
             && by.block == self.block
             && self.waits.open(&self.order, by.warp, 1 << by.lane) == 0
@@ -251,15 +258,16 @@ impl BlockCheck {
     }
 
     /// A strong read of global memory has read.
-    pub(super) fn learn_of_earlier_launches(&self, launch: &LaunchCheck, mask: u32, addresses: &[u64; 32]) {
+    pub(in crate::check) fn learn_of_earlier_launches(&self, launch: &LaunchCheck, mask: u32, addresses: &[u64; 32]) {
         for lane in Lanes(mask) {
             launch.overlap.learn(addresses[lane as usize]);
         }
     }
 
-    /// Judges an access of `bytes` bytes a lane by what the launches before it did, where no wait orders it behind them.
+    /// Judges an access of `bytes` bytes per lane by what the launches before it did, where no wait
+    /// orders it after them.
     #[inline(never)]
-    pub(super) fn judge_early(
+    pub(in crate::check) fn judge_early(
         &mut self,
         launch: &LaunchCheck,
         shadow: &GlobalShadow,

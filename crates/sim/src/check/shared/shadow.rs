@@ -1,29 +1,29 @@
-//! The shadow of one block's shared memory: who wrote and read each word last, and which bytes were written at all.
+//! The shadow of one block's shared memory: who wrote and read each word last, and which bytes were
+//! written at all.
 //!
-//! After FastTrack (Flanagan and Freund, 2009): the last writer, and readers until a write follows them. A record packs
-//! into 32 bits ([`packed`](super::packed)); a number below the floor, which
-//! every whole-block barrier raises, means "ordered before everything", so clearing is free. Three records and a byte
-//! of initialisation make 13 bytes for 4 bytes of shared memory; [`split`](super::split) adds cells for bytes.
-//! Kept are the two last readers, of different warps where there are two: enough to find a reader in another warp as
-//! long as only whole-block barriers order warps. Once anything else does, readers pushed out go to a table.
+//! After FastTrack (Flanagan and Freund, 2009): the last writer, and readers until a write follows
+//! them. A record packs into 32 bits ([`packed`](crate::check::shared::packed)); a number below the
+//! floor, which every whole-block barrier raises, means "ordered before everything", so clearing is
+//! free. Three records and a byte of initialisation make 13 bytes for 4 bytes of shared memory;
+//! [`split`](crate::check::shared::split) adds cells for bytes. Kept are the two last readers, of
+//! different warps where there are two: enough to find a reader in another warp as long as only
+//! whole-block barriers order warps. Once anything else does, readers pushed out go to a table.
 //!
-//! Deviations: a strong write does not clear the readers (it may be unordered with another strong write), and pushes
-//! the write before it among them, so that a later plain access meets it.
-//! What can be missed, besides what [`BlockOrder`] misses: the third-last warp that read a word before the first named
-//! barrier or release of the launch; of several lanes of one warp that read a word, all but two; a lane's weak access
-//! hidden by its own later strong one.
-
-mod judge;
+//! Deviations: a strong write does not clear the readers (it may be unordered with another strong
+//! write), and pushes the write before it among them, so that a later plain access meets it. What
+//! can be missed, besides what [`BlockOrder`] misses: the third-last warp that read a word before
+//! the first named barrier or release of the launch; of several lanes of one warp that read a word,
+//! all but two; a lane's weak access hidden by its own later strong one.
 
 use std::collections::HashMap;
 
-use super::access::{Access, Kind, Lanes, Pattern, Space, Values};
-use super::clock::AGENTS;
-use super::findings::{Findings, Found, Rule, Side};
-use super::order::{BlockOrder, Context};
-use super::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
-use super::split::{Cell, SplitWords};
-use super::visit::Visit;
+use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values};
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::order::block::{BlockOrder, Context};
+use crate::check::order::clock::AGENTS;
+use crate::check::shared::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
+use crate::check::shared::split::{Cell, SplitWords};
+use crate::check::shared::visit::Visit;
 
 /// The record of a lane for the word at `index` of a run.
 #[inline(always)]
@@ -40,15 +40,15 @@ fn newest(records: &[u32]) -> i32 {
 /// The shadow of one block's shared memory; reused from block to block.
 #[derive(Debug)]
 pub(crate) struct SharedShadow {
-    writers: Vec<u32>,
-    readers: Vec<u32>,
-    earlier: Vec<u32>,
+    pub(super) writers: Vec<u32>,
+    pub(super) readers: Vec<u32>,
+    pub(super) earlier: Vec<u32>,
     /// Four bits a word: bytes written in this block.
-    init: Vec<u8>,
-    split: SplitWords,
+    pub(super) init: Vec<u8>,
+    pub(super) split: SplitWords,
     /// Readers pushed out of their word or byte while warps are partially ordered.
-    crowd: HashMap<u32, Vec<u32>>,
-    floor: u32,
+    pub(super) crowd: HashMap<u32, Vec<u32>>,
+    pub(super) floor: u32,
     generation: u32,
 }
 
@@ -68,12 +68,14 @@ impl SharedShadow {
         }
     }
 
-    /// A block starts: nothing is written yet, unless all is to count as written. The records go away by the block's floor.
+    /// A block starts: nothing is written yet, unless all is to count as written. The records go
+    /// away by the block's floor.
     pub(crate) fn begin(&mut self, all_written: bool) {
         self.init.fill(if all_written { 0xf } else { 0 });
     }
 
-    /// Forgets what happened before the block's floor; true if the block had to raise it for lack of records.
+    /// Forgets what happened before the block's floor; true if the block had to raise it for lack
+    /// of records.
     #[inline(never)]
     fn follow(&mut self, order: &mut BlockOrder) -> bool {
         self.floor = order.floor();
@@ -90,7 +92,8 @@ impl SharedShadow {
 
     /// Checks and records one warp access; `addresses` are byte offsets within bounds.
     ///
-    /// What warps do most is inlined into the interpreter's handlers, and so compiled for the host's vector instructions.
+    /// What warps do most is inlined into the interpreter's handlers, and so compiled for the
+    /// host's vector instructions.
     #[inline(always)]
     pub(crate) fn access(
         &mut self,
@@ -134,8 +137,9 @@ impl SharedShadow {
         }
     }
 
-    /// Records that a copy has written whole words for the lanes of an access, over all that was there.
-    pub(super) fn landed(&mut self, order: &mut BlockOrder, access: &Access, addresses: &[u32; 32]) {
+    /// Records that a copy has written whole words for the lanes of an access, over all that was
+    /// there.
+    pub(in crate::check) fn landed(&mut self, order: &mut BlockOrder, access: &Access, addresses: &[u32; 32]) {
         let id = order.record(access.warp, access.instr, access.kind);
         if self.floor != order.floor() || self.generation != order.generation() {
             // What a block forgets is told at its next access.
@@ -151,8 +155,14 @@ impl SharedShadow {
         }
     }
 
-    /// Records that a bulk copy, record `id` of `agent`, has written a range of whole words over all that was there.
-    pub(super) fn landed_range(&mut self, order: &mut BlockOrder, (id, agent): (u32, u32), (start, end): (u32, u32)) {
+    /// Records that a bulk copy, record `id` of `agent`, has written a range of whole words over
+    /// all that was there.
+    pub(in crate::check) fn landed_range(
+        &mut self,
+        order: &mut BlockOrder,
+        (id, agent): (u32, u32),
+        (start, end): (u32, u32),
+    ) {
         if self.floor != order.floor() || self.generation != order.generation() {
             self.follow(order);
         }
@@ -163,9 +173,10 @@ impl SharedShadow {
         self.init[words].fill(0xf);
     }
 
-    /// The first ordinary access to a range that an operation of the other proxy, begun by `warp`, comes after without a proxy
-    /// fence: the rule, the address, and who made the access, as far as that is still known.
-    pub(super) fn unfenced(
+    /// The first access by the generic proxy to a range that an operation of the async proxy, begun
+    /// by `warp`, comes after without a proxy fence: the rule, the address, and who made the
+    /// access, as far as that is still known.
+    pub(in crate::check) fn unfenced(
         &self,
         order: &BlockOrder,
         warp: u32,
@@ -210,7 +221,8 @@ impl SharedShadow {
         self.lane_by_lane(visit, mask, findings);
     }
 
-    /// A plain access to a run of whole words; `false`, with nothing changed, if any needs a closer look.
+    /// A plain access to a run of whole words; `false`, with nothing changed, if any needs a closer
+    /// look.
     #[inline(always)]
     fn run(&mut self, visit: &Visit<'_>, first: usize, words: usize, shift: u32) -> bool {
         match visit.access.kind {
@@ -310,7 +322,8 @@ impl SharedShadow {
         }
     }
 
-    /// Calls `quick` with the address and the record of each lane, and judges those lanes for which it declines.
+    /// Calls `quick` with the address and the record of each lane, and judges those lanes for which
+    /// it declines.
     #[inline(always)]
     fn each_lane(
         &mut self,
@@ -357,7 +370,8 @@ impl SharedShadow {
         clear
     }
 
-    /// A strong access to one word among strong ones; `false`, with nothing changed, if it needs a closer look.
+    /// A strong access to one word among strong ones; `false`, with nothing changed, if it needs a
+    /// closer look.
     #[inline(always)]
     fn strong_word(&mut self, visit: &Visit<'_>, word: usize, me: u32) -> bool {
         let mut cell = Cell { writer: self.writers[word], reader: self.readers[word], earlier: self.earlier[word] };
@@ -380,7 +394,8 @@ impl SharedShadow {
         true
     }
 
-    /// A plain access to part of a word that is split already; `false`, with nothing changed, if it needs a closer look.
+    /// A plain access to part of a word that is split already; `false`, with nothing changed, if it
+    /// needs a closer look.
     #[inline(always)]
     fn part_word(&mut self, visit: &Visit<'_>, address: u32, me: u32) -> bool {
         let (access, word) = (visit.access, address as usize / 4);

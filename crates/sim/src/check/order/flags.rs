@@ -1,19 +1,20 @@
 //! What locations carry from releases to acquires inside a block.
 //!
-//! PTX ISA, "Release and Acquire Patterns" and "Observation Order": a read synchronises with the release whose value it
-//! reads, or with one that only atomic read-modify-writes lie between. So an atomic adds to what its location carries,
-//! and a store replaces it, but for what the same thread has released there before (here: the same warp).
+//! PTX ISA, "Release and Acquire Patterns" and "Observation Order": a read synchronises with the
+//! release whose value it reads, or with one that only atomic read-modify-writes lie between. So an
+//! atomic adds to what its location carries, and a store replaces it, but for what the same thread
+//! has released there before (here: the same warp).
 //!
 //! What can be missed: a weak store, or a store by another block, does not replace anything here.
 
 use std::collections::HashMap;
 
-use super::access::{Kind, Semantics};
-use super::clock::{Clock, NOTHING, join};
+use crate::check::access::{Kind, Semantics};
+use crate::check::order::clock::{Clock, NOTHING, join};
 
 /// The locations at which a block has released anything.
 #[derive(Debug, Default)]
-pub(super) struct Flags {
+pub(in crate::check) struct Flags {
     /// What a read of the present value synchronises with.
     carried: HashMap<u64, Clock>,
     /// What a warp has released at a location, ever.
@@ -23,11 +24,11 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::check) fn is_empty(&self) -> bool {
         self.carried.is_empty() && self.released.is_empty() && self.observed.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::check) fn clear(&mut self) {
         if !self.is_empty() {
             self.carried.clear();
             self.released.clear();
@@ -36,7 +37,14 @@ impl Flags {
     }
 
     /// A strong write or atomic that gives away `clock`.
-    pub(super) fn write(&mut self, warp: u32, key: u64, kind: Kind, semantics: Semantics, clock: Option<&Clock>) {
+    pub(in crate::check) fn write(
+        &mut self,
+        warp: u32,
+        key: u64,
+        kind: Kind,
+        semantics: Semantics,
+        clock: Option<&Clock>,
+    ) {
         if kind == Kind::Atomic {
             if let Some(clock) = clock {
                 join(self.carried.entry(key).or_insert(NOTHING), clock);
@@ -59,14 +67,14 @@ impl Flags {
     }
 
     /// What a relaxed read by `warp` observes.
-    pub(super) fn observe(&mut self, warp: u32, key: u64) -> Option<Clock> {
+    pub(in crate::check) fn observe(&mut self, warp: u32, key: u64) -> Option<Clock> {
         let carried = self.carried.get(&key).copied()?;
         join(self.observed.entry((warp, key)).or_insert(NOTHING), &carried);
         Some(carried)
     }
 
     /// What an acquire by `warp` gets.
-    pub(super) fn acquire(&mut self, warp: u32, key: u64) -> Option<Clock> {
+    pub(in crate::check) fn acquire(&mut self, warp: u32, key: u64) -> Option<Clock> {
         let observed = self.observed.remove(&(warp, key));
         let mut clock = self.carried.get(&key).copied();
         if let Some(observed) = observed {

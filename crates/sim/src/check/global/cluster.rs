@@ -1,27 +1,29 @@
-//! What the blocks of a cluster do to each other's shared memory.
+//! Distributed shared memory: what the blocks of a cluster do to each other's shared memory.
 //!
-//! Towards other blocks of its cluster, shared memory is judged as global memory is: each block's has a [`GlobalShadow`]
-//! under addresses of its own, which no device address meets, and the order is that between blocks ([`grid`](super::grid)).
-//! Inside the block the shadow of [`shared`](super::shared) judges as ever. The barrier of the cluster is one more
+//! Towards other blocks of its cluster, shared memory is judged as global memory is: each block's
+//! has a [`GlobalShadow`] under addresses of its own, which no device address meets, and the order
+//! is that between blocks ([`grid`](crate::check::order::grid)). Inside the block the shadow of
+//! [`shared`](crate::check::shared::shadow) judges as ever. The barrier of the cluster is one more
 //! location at which warps release when they arrive, and which they acquire when they have waited.
 //!
-//! What can be missed: races between two warps of one block in a peer's memory; between blocks of different clusters a
-//! fence or access of `.cluster` scope counts as one of `.gpu` scope; and what all lanes of a warp know, each of them does.
+//! What can be missed: races between two warps of one block in a peer's memory; between blocks of
+//! different clusters a fence or access of `.cluster` scope counts as one of `.gpu` scope; and what
+//! all lanes of a warp know, each of them does.
 
 use std::sync::Arc;
 
-use super::access::Access;
-use super::block::BlockCheck;
-use super::contexts::LaunchCheck;
-use super::findings::{Findings, Found, Rule, Side};
-use super::global::GlobalShadow;
-use super::grid::join;
-use super::reach::{Moment, Reach};
-use super::{Kind, Space, Strength, Values};
+use crate::check::access::Access;
+use crate::check::block::BlockCheck;
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::global::records::LaunchCheck;
+use crate::check::global::shadow::GlobalShadow;
+use crate::check::order::grid::join;
+use crate::check::order::reach::{Moment, Reach};
+use crate::check::{Kind, Space, Strength, Values};
 
 /// Addresses of shared memory as blocks of a cluster see it.
 const START: u64 = 1 << 56;
-/// Each block has so many.
+/// Address bits of one block's shared memory.
 const BLOCK_SHIFT: u32 = 24;
 
 /// Block and offset of an address that stands for a byte of some block's shared memory.
@@ -77,7 +79,8 @@ impl PeerUse {
 }
 
 impl BlockCheck {
-    /// A warp accesses shared memory of its cluster: the own (besides [`shared_access`](Self::shared_access)) or a peer's.
+    /// A warp accesses shared memory of its cluster: the own (besides
+    /// [`shared_access`](Self::shared_access)) or a peer's.
     pub(crate) fn cluster_access(
         &mut self,
         launch: &LaunchCheck,
@@ -94,7 +97,8 @@ impl BlockCheck {
         }
     }
 
-    /// What follows from a strong read or atomic in shared memory of the cluster, once its value is read.
+    /// What follows from a strong read or atomic in shared memory of the cluster, once its value is
+    /// read.
     pub(crate) fn cluster_acquire(
         &mut self,
         launch: &LaunchCheck,
@@ -126,7 +130,8 @@ impl BlockCheck {
         PeerUse { this, moment: self.grid.moment(access.warp), address }
     }
 
-    /// The block has exited, and its shared memory with it: every use by a peer must be known to have happened before.
+    /// The block has exited, and its shared memory with it: every use by a peer must be known to
+    /// have happened before.
     pub(crate) fn exit(&self, uses: &[PeerUse], findings: &mut Findings) {
         for &PeerUse { this, moment, address } in uses {
             if !self.grid.any_knows(moment) {
@@ -148,8 +153,8 @@ impl BlockCheck {
         self.grid.arrive_at_cluster(warp, releases);
     }
 
-    /// All threads of the cluster have arrived: what this block's release. `exited` are the warps that count without having
-    /// arrived; `all_wait` says that every other warp waits.
+    /// All threads of the cluster have arrived: what this block's release. `exited` are the warps
+    /// that count without having arrived; `all_wait` says that every other warp waits.
     pub(crate) fn end_phase(&mut self, exited: u32, all_wait: bool) -> Released {
         self.order.end_phase(all_wait);
         Released(self.grid.end_phase(exited))

@@ -1,11 +1,13 @@
 //! What locations of global memory carry from releases to acquires, for all blocks of a launch.
 //!
-//! As in [`flags`](super::flags), an atomic adds to what its location carries and a store replaces it. Between workers a
-//! store is announced some time before its value is in memory, and a read is told of some time after it read. A reader
-//! that cannot be sure to have read the last store's value, or a later one, therefore gets all that the location has ever
-//! carried: more than it should, so this may lose a finding and does not invent one. It is sure if, by the launch's
-//! count of stores, the last store was done before the read began. And a store replaces nothing, but adds, while an
-//! earlier write to its location may not be done, as that one's value could come last. With one worker all is exact.
+//! As in [`flags`](crate::check::order::flags), an atomic adds to what its location carries and a
+//! store replaces it. Between workers a store is announced some time before its value is in memory,
+//! and a read is told of some time after it read. A reader that cannot be sure to have read the
+//! last store's value, or a later one, therefore gets all that the location has ever carried: more
+//! than it should, so this may lose a finding and does not invent one. It is sure if, by the
+//! launch's count of stores, the last store was done before the read began. And a store replaces
+//! nothing, but adds, while an earlier write to its location may not be done, as that one's value
+//! could come last. With one worker all is exact.
 //!
 //! What can be missed: a weak store replaces nothing.
 
@@ -14,8 +16,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::access::Kind;
-use super::reach::Reach;
+use crate::check::access::Kind;
+use crate::check::order::reach::Reach;
 
 const SHARDS: usize = 64;
 /// Writes that a location notes before it looks which of them are done.
@@ -85,7 +87,7 @@ fn join(into: &mut Arc<Reach>, from: &Arc<Reach>) {
 
 /// What was released at each location.
 #[derive(Debug)]
-pub(super) struct Locations {
+pub(in crate::check) struct Locations {
     shards: [Mutex<HashMap<u64, Location>>; SHARDS],
     count: AtomicUsize,
     /// The order of blocks got too intricate to be told exactly.
@@ -107,18 +109,18 @@ impl Locations {
     }
 
     /// Whether nothing was released yet.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::check) fn is_empty(&self) -> bool {
         fence(Ordering::Acquire);
         self.count.load(Ordering::Relaxed) == 0
     }
 
     /// The present, for a read that is about to begin.
-    pub(super) fn now(&self) -> u64 {
+    pub(in crate::check) fn now(&self) -> u64 {
         self.time.load(Ordering::Acquire)
     }
 
     /// Everything that this worker announced is done.
-    pub(super) fn settle(&self) {
+    pub(in crate::check) fn settle(&self) {
         ANNOUNCED.with_borrow_mut(|announced| {
             if !announced.is_empty() {
                 let time = self.time.fetch_add(1, Ordering::AcqRel) + 1;
@@ -130,19 +132,19 @@ impl Locations {
     }
 
     /// Whether anything [`note`](Self::note)d was coarse.
-    pub(super) fn has_coarse(&self) -> bool {
+    pub(in crate::check) fn has_coarse(&self) -> bool {
         self.has_coarse.load(Ordering::Relaxed)
     }
 
     /// Notes what some warp or location knows.
-    pub(super) fn note(&self, reach: &Reach) {
+    pub(in crate::check) fn note(&self, reach: &Reach) {
         if reach.is_coarse() {
             self.has_coarse.store(true, Ordering::Relaxed);
         }
     }
 
     /// Announces a strong write or atomic and what it releases, if anything.
-    pub(super) fn write(&self, address: u64, kind: Kind, reach: Option<&Arc<Reach>>) {
+    pub(in crate::check) fn write(&self, address: u64, kind: Kind, reach: Option<&Arc<Reach>>) {
         let is_atomic = kind == Kind::Atomic;
         if reach.is_none() && (is_atomic || self.is_empty()) {
             return;
@@ -171,12 +173,12 @@ impl Locations {
         location.writes.push(Arc::clone(&announced));
         ANNOUNCED.with_borrow_mut(|all| all.push(announced));
         drop(shard);
-        // The value is stored after this; whoever reads it finds the location's reach.
+        // The value is stored after this; a warp that reads it finds the location's reach.
         fence(Ordering::Release);
     }
 
     /// What a strong read of a location may have synchronised with, if it began at `time`.
-    pub(super) fn observed(&self, address: u64, time: u64) -> Option<Arc<Reach>> {
+    pub(in crate::check) fn observed(&self, address: u64, time: u64) -> Option<Arc<Reach>> {
         if self.is_empty() {
             return None;
         }
@@ -188,8 +190,8 @@ impl Locations {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reach::{Extent, Moment};
     use super::*;
+    use crate::check::order::reach::{Extent, Moment};
 
     const PLACE: u64 = 64;
 
