@@ -242,6 +242,30 @@ impl BlockCheck {
         self.grid.end_read();
     }
 
+    /// A strong read or atomic of global memory has read in the allocation that `shadow` belongs
+    /// to: what follows comes after the writes that it has observed.
+    pub(crate) fn observe(
+        &mut self,
+        launch: &LaunchCheck,
+        shadow: &GlobalShadow,
+        access: &Access,
+        addresses: &[u64; 32],
+        findings: &mut Findings,
+    ) {
+        if access.kind != Kind::Write && access.is_strong_between_blocks() {
+            let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
+            let (values, by_proxy) = (None, false);
+            Visit { launch, grid, records, shadow, access, values, findings, block, by_proxy }.observe(addresses);
+        }
+    }
+
+    /// The same for shared memory.
+    pub(crate) fn observe_shared(&mut self, access: &Access, offsets: &[u32; 32]) {
+        if access.kind == Kind::Read && access.is_strong() {
+            self.shared.observe(&mut self.order, access, offsets);
+        }
+    }
+
     /// `fence`, `membar` by `mask` lanes of a warp.
     pub(crate) fn fence(&mut self, warp: u32, mask: u32, scope: Scope) {
         self.order.fence(warp, mask);

@@ -86,7 +86,6 @@ unsafe fn held(memory: *const u8, offset: u32, bytes: u32) -> u128 {
 }
 
 /// The lanes of `mask` whose addresses lie in a range.
-#[cold]
 fn lanes_in(range: Range<u64>, at: &[u64; LANES], mask: u32) -> u32 {
     let lanes = at.iter().enumerate().filter(|(_, address)| range.contains(address));
     lanes.fold(0, |all, (lane, _)| all | 1 << lane) & mask
@@ -165,9 +164,25 @@ impl Machine {
         match own {
             Some(own) => {
                 let offsets = at.map(|offset| u32::try_from(offset).unwrap_or(u32::MAX));
-                checking.block.cluster_acquire(&checking.launch, &own, &checked, &offsets);
+                let Checking { launch, block, findings } = &mut **checking;
+                block.observe_shared(&checked, &offsets);
+                block.cluster_acquire(launch, &own, &checked, &offsets, findings);
             }
-            None => checking.block.acquire(&checking.launch, space, &checked, at),
+            None => {
+                let Checking { launch, block, findings } = &mut **checking;
+                if space == Space::Shared {
+                    let offsets = at.map(|offset| u32::try_from(offset).unwrap_or(u32::MAX));
+                    block.observe_shared(&checked, &offsets);
+                }
+                let mut rest = if space == Space::Global && kind != Kind::Write { mask } else { 0 };
+                while rest != 0 {
+                    let Some(allocation) = self.global.allocation(at[rest.trailing_zeros() as usize]) else { break };
+                    let here = lanes_in(allocation.base..allocation.base + allocation.bytes, at, rest);
+                    block.observe(launch, allocation.shadow(), &Checked { mask: here, ..checked }, at, findings);
+                    rest &= !here;
+                }
+                block.acquire(launch, space, &checked, at);
+            }
         }
     }
 
@@ -221,7 +236,8 @@ impl Machine {
         let checked = described(self, op, access, kind, mask);
         let memory = self.cluster.peers[place.rank as usize].check.clone();
         if let (Some(checking), Some(memory)) = (&mut self.checking, memory) {
-            checking.block.cluster_acquire(&checking.launch, &memory, &checked, offsets);
+            let Checking { launch, block, findings } = &mut **checking;
+            block.cluster_acquire(launch, &memory, &checked, offsets, findings);
         }
     }
 

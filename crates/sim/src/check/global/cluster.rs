@@ -105,9 +105,12 @@ impl BlockCheck {
         memory: &ClusterMemory,
         access: &Access,
         offsets: &[u32; 32],
+        findings: &mut Findings,
     ) {
         if access.kind != Kind::Write && matches!(access.strength, Strength::Strong(..)) {
-            self.acquire(launch, Space::Global, access, &memory.addresses(offsets));
+            let addresses = memory.addresses(offsets);
+            self.observe(launch, &memory.shadow, access, &addresses, findings);
+            self.acquire(launch, Space::Global, access, &addresses);
         }
     }
 

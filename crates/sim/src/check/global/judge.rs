@@ -8,6 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::global::numbers::BlockRecords;
+use crate::check::global::observed::Observation;
 use crate::check::global::quick::{Reads, after_read, after_write, read_word, same_but_lanes, strong_word, write_word};
 use crate::check::global::readers::{Reading, each};
 use crate::check::global::records::{LaunchCheck, PARTS, Reached, Record};
@@ -330,6 +331,7 @@ impl Visit<'_> {
         let mut look_writer = |id, other, strong, bytes| {
             if !(strong && mine == Reached::Wide)
                 && let Some(record) = self.foreign(id)
+                && !self.has_observed(id, address)
             {
                 look(self.meets(Earlier { record, lane: other, is_exact: true, bytes }, lane));
             }
@@ -346,10 +348,12 @@ impl Visit<'_> {
         // Among readers there may be a write that a strong one followed.
         if self.is_record(cell.reader()) && (!reads || cell.is_strong()) {
             let is_exact = self.launch.readers(cell.reader()).is_none();
+            let builds_on_them = self.writer_has_observed(cell, address);
             for id in each(self.launch, cell.reader()) {
                 if let Some(record) = self.launch.get(id)
                     && record.at.block != self.block
                     && !(reads && record.kind == Kind::Read)
+                    && (record.kind == Kind::Read || !(builds_on_them || self.has_observed(id, address)))
                 {
                     look(self.meets(Earlier { record, lane: cell.reader_lane(), is_exact, bytes: mask }, lane));
                 }
@@ -367,6 +371,48 @@ impl Visit<'_> {
             worst = Some(Conflict { rule: Rule::WriteAfterRead, other: None, byte: 0 });
         }
         worst
+    }
+
+    /// Whether a strong read that happened before this access has observed a write of the word.
+    fn has_observed(&self, writer: u32, address: u64) -> bool {
+        self.launch.observed.any(address, writer, |seen| {
+            let Observation { at, lanes, .. } = *seen;
+            at.block == self.block || self.grid.knows(self.access.warp, at, lanes) == Some(Grade::Wide)
+        })
+    }
+
+    /// Whether the last writer of the word is an atomic that comes before this access: then so do
+    /// the writes that it built on.
+    fn writer_has_observed(&self, cell: Cell, address: u64) -> bool {
+        let writer = cell.writer();
+        let Some(record) = self.launch.get(writer).filter(|_| self.is_record(writer) && cell.is_strong()) else {
+            return false;
+        };
+        let is_before = || {
+            let lanes = 1 << cell.writer_lane();
+            record.at.block == self.block || self.grid.knows(self.access.warp, record.at, lanes) == Some(Grade::Wide)
+        };
+        record.kind == Kind::Atomic && (is_before() || self.has_observed(writer, address))
+    }
+
+    /// Notes what strong reads of a word have observed, once their value is read.
+    pub(in crate::check) fn observe(&mut self, addresses: &[u64; 32]) {
+        let words = self.access.bytes.div_ceil(4) as usize;
+        let places = Lanes(self.access.mask).flat_map(|lane| {
+            let first = self.shadow.word(addresses[lane as usize]);
+            first..first + words
+        });
+        for word in places {
+            let cell = Cell(self.shadow.cell(word).load(Ordering::Acquire));
+            if cell.is_strong()
+                && let Some(writer) = self.foreign(cell.writer())
+                && self.grid.knows(self.access.warp, writer.at, 0) != Some(Grade::Wide)
+            {
+                let at = self.grid.moment(self.access.warp);
+                let seen = Observation { writer: cell.writer(), at, lanes: self.access.mask };
+                self.launch.observed.note(self.shadow.base() + word as u64 * 4, seen);
+            }
+        }
     }
 
     /// Whether the access of `lane` races with an earlier one.
@@ -451,14 +497,27 @@ impl Visit<'_> {
             return cell.with_writer(id, lane, false).with_reader(0, 0, false);
         }
         let mut after = cell;
-        if let Some(writer) = foreign {
+        if foreign.is_some() {
             // The write before takes the reader's place, so that a later plain access meets it.
-            let reader = self.launch.get(cell.reader());
-            let other_reader = reader.is_some_and(|reader| reader.at.block != writer.at.block);
-            let several = other_reader || (reader.is_some() && cell.has_several_readers());
+            let several = self.have_several_blocks_read(cell);
             after = after.with_reader(before, cell.writer_lane(), several);
         }
         after.with_writer(id, lane, strong)
+    }
+
+    /// Whether certainly more than one block has read the word, so that any writer meets another's
+    /// read.
+    fn have_several_blocks_read(&self, cell: Cell) -> bool {
+        if !self.is_record(cell.reader()) || !cell.has_several_readers() {
+            return false;
+        }
+        if self.launch.readers(cell.reader()).is_none() {
+            return true;
+        }
+        let readers = each(self.launch, cell.reader()).filter_map(|id| self.launch.get(id));
+        let mut blocks = readers.filter(|record| record.kind == Kind::Read).map(|record| record.at.block);
+        let first = blocks.next();
+        blocks.any(|block| Some(block) != first)
     }
 
     fn recorded_part(&mut self, cell: Cell, mask: u32, lane: u32, address: u64) -> Cell {

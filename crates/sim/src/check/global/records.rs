@@ -9,6 +9,7 @@ use crate::check::async_proxy::global_fences::ProxyFences;
 use crate::check::async_proxy::maps::ChangedMaps;
 use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::global::dependence::Overlap;
+use crate::check::global::observed::Observed;
 use crate::check::global::readers::Readers;
 use crate::check::global::shadow::SplitWriters;
 use crate::check::order::locations::Locations;
@@ -132,6 +133,7 @@ pub(crate) struct LaunchCheck {
     exhausted: AtomicBool,
     pub(in crate::check) locations: Locations,
     pub(in crate::check) split: SplitWriters,
+    pub(in crate::check) observed: Observed,
     pub(in crate::check) proxy_fences: ProxyFences,
     pub(in crate::check) maps: ChangedMaps,
     /// Whether the program has any instruction that could order blocks.
@@ -150,6 +152,7 @@ impl LaunchCheck {
             exhausted: AtomicBool::new(false),
             locations: Locations::default(),
             split: SplitWriters::default(),
+            observed: Observed::default(),
             proxy_fences: ProxyFences::default(),
             maps: ChangedMaps::default(),
             orders_blocks,

@@ -26,6 +26,7 @@ use crate::check::access::{Kind, Lanes, Semantics};
 use crate::check::findings::Side;
 use crate::check::order::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
 use crate::check::order::flags::Flags;
+use crate::check::order::observed::Observed;
 use crate::check::order::phases::Barriers;
 use crate::check::shared::marks::Marks;
 
@@ -89,6 +90,8 @@ pub(crate) struct BlockOrder {
     /// What the warp's strong reads saw: comes in with its next fence.
     pub(super) pending: [Option<Box<Clock>>; 32],
     flags: Flags,
+    /// What strong reads of shared memory saw.
+    pub(in crate::check) observed: Observed,
     /// What mbarriers pass on.
     pub(in crate::check) barriers: Barriers,
     /// Records of each warp below lie before a proxy fence that every warp knows of.
@@ -127,6 +130,7 @@ impl BlockOrder {
             fenced: [const { None }; 32],
             pending: [const { None }; 32],
             flags: Flags::default(),
+            observed: Observed::default(),
             barriers: Barriers::default(),
             proxied: [0; 32],
             block_base: 1,

@@ -21,6 +21,7 @@ use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::order::block::{BlockOrder, Context};
 use crate::check::order::clock::AGENTS;
+use crate::check::order::observed::Observation;
 use crate::check::shared::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
 use crate::check::shared::split::{Cell, SplitWords};
 use crate::check::shared::visit::Visit;
@@ -81,6 +82,7 @@ impl SharedShadow {
         self.floor = order.floor();
         self.split.clear();
         self.crowd.clear();
+        order.observed.clear();
         if self.generation != order.generation() {
             self.generation = order.generation();
             self.writers.fill(0);
@@ -134,6 +136,28 @@ impl SharedShadow {
         };
         if !done {
             self.other_access(&visit, pattern, findings);
+        }
+    }
+
+    /// Notes which strong writes the lanes of a strong read have observed.
+    pub(in crate::check) fn observe(&self, order: &mut BlockOrder, access: &Access, offsets: &[u32; 32]) {
+        let floor = order.floor() << ID_SHIFT;
+        for lane in Lanes(access.mask) {
+            let first = offsets[lane as usize] / 4;
+            for word in first..first + access.bytes.div_ceil(4) {
+                let at = word as usize;
+                let Some(&whole) = self.writers.get(at) else { continue };
+                let is_split = whole == SPLIT && self.earlier[at] == self.floor;
+                let writers = if is_split { self.split.writers(self.readers[at]) } else { [whole; 4] };
+                let me = access.warp << 5 | lane;
+                for (n, &writer) in writers.iter().enumerate() {
+                    let is_strong = writer >= floor && writer & STRONG != 0 && writer != SPLIT;
+                    if is_strong && !same_thread(writer, me) && !writers[..n].contains(&writer) {
+                        let read = order.record(access.warp, access.instr, access.kind);
+                        order.observed.note(word, Observation { writer, read, warp: access.warp, lanes: 1 << lane });
+                    }
+                }
+            }
         }
     }
 

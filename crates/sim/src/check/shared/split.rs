@@ -31,6 +31,11 @@ impl SplitWords {
         place
     }
 
+    /// The last writers of the bytes of a word.
+    pub(in crate::check) fn writers(&self, place: u32) -> [u32; 4] {
+        self.cells[place as usize].map(|cell| cell.writer)
+    }
+
     pub(in crate::check) fn bytes(&mut self, place: u32) -> &mut [Cell; 4] {
         &mut self.cells[place as usize]
     }

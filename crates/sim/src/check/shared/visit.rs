@@ -2,11 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::check::access::{Access, Kind, Values};
+use crate::check::access::{Access, Kind, Lanes, Values};
 use crate::check::findings::Rule;
 use crate::check::order::block::{BlockOrder, Ordered};
-use crate::check::shared::packed::{ID_SHIFT, LANE, STRONG, Settled, same_thread, same_warp, warp_of};
+use crate::check::shared::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
 use crate::check::shared::split::Cell;
+
+/// The word of a key, which is a word's index or, with the highest bit, a byte's.
+const fn word_of(key: u32) -> u32 {
+    if key >> 31 != 0 { (key & !(1 << 31)) >> 2 } else { key }
+}
 
 /// One warp access, with everything that judging it takes.
 pub(in crate::check) struct Visit<'a> {
@@ -30,9 +35,12 @@ impl Visit<'_> {
         lane: u32,
     ) -> Option<(Rule, u32)> {
         let me = self.base | lane;
+        let word = word_of(key);
+        let writer = cell.writer;
         let mut worst: Option<(Rule, u32)> = None;
         let mut look = |record: u32| {
             if let Some(rule) = self.conflict(record, lane)
+                && !self.comes_after(record, writer, word, lane)
                 && worst.is_none_or(|(most, _)| rule.severity() > most.severity())
             {
                 worst = Some((rule, record));
@@ -66,6 +74,30 @@ impl Visit<'_> {
             cell.writer = me;
         }
         worst
+    }
+
+    /// Whether this lane comes after a strong write because something before it has observed the
+    /// write: a strong read, or the atomic that is the word's last `writer` and built on it.
+    fn comes_after(&self, record: u32, writer: u32, word: u32, lane: u32) -> bool {
+        let is_strong_write = |record: u32| {
+            record & STRONG != 0 && record != SPLIT && self.order.context(record >> ID_SHIFT).kind != Kind::Read
+        };
+        let is_before = |id: u32, warp: u32, lanes: u32| {
+            Lanes(lanes).any(|other| self.order.ordered(id, warp, other, self.access.warp, lane) == Ordered::Yes)
+        };
+        let is_observed =
+            |record: u32| self.order.observed.any(word, record, |seen| is_before(seen.read, seen.warp, seen.lanes));
+        if !is_strong_write(record) {
+            return false;
+        }
+        let builds_on_it = || {
+            writer != record
+                && writer >= self.settled.floor
+                && is_strong_write(writer)
+                && self.order.context(writer >> ID_SHIFT).kind == Kind::Atomic
+                && (is_before(writer >> ID_SHIFT, warp_of(writer), 1 << (writer & LANE)) || is_observed(writer))
+        };
+        is_observed(record) || builds_on_it()
     }
 
     /// Makes `new` the last reader and keeps one of another warp, or at least of another lane,
