@@ -6,6 +6,7 @@
 //! [`fold`] carries any monoid through warp and block; [`gemm`] and [`hgemm`] are ladders of products of matrices, [`matmul`]
 //! and [`conv`] what tensors use. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 
+pub mod attention;
 pub mod conv;
 pub mod cross_entropy;
 pub mod elements;
