@@ -8,6 +8,7 @@
 //! How such kernels come to be, step by step, is shown by the ladders of the crate `warpfold-ladders`, which nothing here
 //! uses. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 
+pub mod attention;
 pub mod conv;
 pub mod cross_entropy;
 pub mod elements;
