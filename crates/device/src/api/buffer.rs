@@ -5,15 +5,16 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
-use crate::device::Device;
-use crate::element::Element;
-use crate::memory::Allocation;
+use crate::api::device::Device;
+use crate::api::element::Element;
+use crate::api::memory::Allocation;
 use crate::{Error, ErrorKind};
 
 /// `len` elements of `T` in a device's memory; freed when dropped, behind everything that uses it.
 ///
-/// The methods here use the device's default stream; [`Stream`](crate::Stream) has those that name one. A buffer keeps
-/// the order between streams by itself: a use waits for the earlier ones that it must not overtake.
+/// The methods here use the device's default stream; [`Stream`](crate::Stream) has those that name
+/// one. A buffer keeps the order between streams by itself: a use waits for the earlier ones that
+/// it must not overtake.
 pub struct Buffer<T: Element> {
     memory: Arc<Allocation>,
     len: usize,

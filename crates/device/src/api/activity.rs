@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::Error;
+use crate::api::device::Device;
 use crate::backend::{Clock, Span};
-use crate::device::Device;
 
 /// A kind of work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,14 +63,14 @@ pub struct ActivityTime {
 
 /// Profiling.
 impl Device {
-    /// Notes every copy, fill and launch from here on, with its device time where there is a clock. What was noted
-    /// before is dropped.
+    /// Notes every copy, fill and launch from here on, with its device time where there is a clock.
+    /// What was noted before is dropped.
     pub fn start_activity(&self) {
         *self.activity().lock() = Some(Vec::new());
     }
 
-    /// Ends the noting that [`Device::start_activity`] began, waits for the work, and sums it up: the longest first,
-    /// and without times kernels first. Empty if nothing was started.
+    /// Ends the noting that [`Device::start_activity`] began, waits for the work, and sums it up:
+    /// the longest first, and without times kernels first. Empty if nothing was started.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel failed.

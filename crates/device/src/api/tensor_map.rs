@@ -7,21 +7,22 @@ use std::sync::Arc;
 use warpfold_lang::{self as lang, Argument};
 use warpfold_sim::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap as Description, TensorType};
 
-use crate::arguments::Arguments;
-use crate::buffer::{View, ViewMut};
-use crate::element::Element;
-use crate::memory::{Access, Allocation};
-use crate::typed::Packet;
+use crate::api::arguments::Arguments;
+use crate::api::buffer::{View, ViewMut};
+use crate::api::element::Element;
+use crate::api::memory::{Access, Allocation};
+use crate::api::typed::Packet;
 use crate::{Error, ErrorKind};
 
-/// How a tensor lies in a view, and what one copy moves of it. Everything is in the order of memory: the innermost dimension
-/// first, whose elements lie side by side. The rules are those of the driver's `cuTensorMapEncodeTiled` and
-/// `cuTensorMapEncodeIm2col`, on every device.
+/// How a tensor lies in a view, and what one copy moves of it. Everything is in the order of
+/// memory: the innermost dimension first, whose elements lie side by side. The rules are those of
+/// the driver's `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`, on every device.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorLayout {
     /// Elements in each dimension: one to five.
     pub dims: Vec<u64>,
-    /// Elements from one position to the next in each dimension but the innermost: multiples of 16 bytes.
+    /// Elements from one position to the next in each dimension but the innermost: multiples of 16
+    /// bytes.
     pub strides: Vec<u64>,
     /// What one copy moves.
     pub mode: MapMode,
@@ -53,15 +54,16 @@ impl TensorLayout {
         }
     }
 
-    /// A matrix whose rows lie `pitch` elements apart, of which one copy moves `box_rows` rows of `box_columns`.
+    /// A matrix whose rows lie `pitch` elements apart, of which one copy moves `box_rows` rows of
+    /// `box_columns`.
     #[must_use]
     pub fn matrix(rows: u64, columns: u64, pitch: u64, box_rows: u32, box_columns: u32, swizzle: MapSwizzle) -> Self {
         Self::tiled(&[columns, rows], &[pitch], &[box_columns, box_rows], swizzle)
     }
 }
 
-/// A tensor map over a view: the argument for a kernel's [`lang::TensorMap`]. It holds the view, so that the memory outlives
-/// the launch.
+/// A tensor map over a view: the argument for a kernel's [`lang::TensorMap`]. It holds the view, so
+/// that the memory outlives the launch.
 ///
 /// ```
 /// use half::bf16;
@@ -130,8 +132,8 @@ impl<'a, T: Element + lang::Element> View<'a, T> {
     /// A map for kernels that read the tensor.
     ///
     /// # Errors
-    /// [`ErrorKind::TensorMap`] for a layout that the driver would not take, [`ErrorKind::TensorTooLarge`] for one that
-    /// reaches beyond the view.
+    /// [`ErrorKind::TensorMap`] for a layout that the driver would not take,
+    /// [`ErrorKind::TensorTooLarge`] for one that reaches beyond the view.
     pub fn tensor_map(&self, layout: &TensorLayout) -> Result<TensorMap<'a, T>, Error> {
         let bytes = encode::<T>(layout, (self.address(), self.num_bytes()), 0, self.memory())?;
         Ok(TensorMap { bytes, memory: self.memory().clone(), access: Access::Read, view: PhantomData })
