@@ -135,10 +135,10 @@ pub enum ErrorKind {
         len: usize,
     },
     /// A tensor map that breaks a rule of the driver.
-    #[error("no tensor map: {0}")]
+    #[error("cannot encode the tensor map: {0}")]
     TensorMap(warpfold_sim::TensorMapError),
     /// A tensor that reaches beyond its memory.
-    #[error("no tensor map: the tensor takes {needed} bytes, the view has {found}")]
+    #[error("cannot encode the tensor map: the tensor takes {needed} bytes, the view has {found}")]
     TensorTooLarge {
         /// Bytes from its first to its last element.
         needed: u64,

@@ -170,6 +170,30 @@ fn a_captured_stream_belongs_to_its_thread() {
 }
 
 #[test]
+fn a_stream_that_cudarc_knows_is_captured_as_one_stream() {
+    on_every_device(|device| {
+        let stream = device.new_stream()?;
+        let Some(known) = stream.cudarc_stream() else { return Ok(()) };
+        let same = Stream::from_cudarc(device, known)?;
+        refused(stream.capture(|| same.synchronize()), "waiting for the stream cannot be captured in a graph");
+        let mut data = device.upload(&[1_u32; 4])?;
+        let (graph, ()) = stream.capture(|| {
+            let mut ones = device.alloc::<u32>(4)?;
+            same.fill_bytes(&mut ones, 1)?;
+            same.copy(&mut data, &ones)
+        })?;
+        // What is freed would be reused.
+        let _others = [device.alloc_zeroed::<u32>(4)?, device.alloc_zeroed::<u32>(4)?];
+        graph.launch()?;
+        assert_eq!(data.download()?, [0x0101_0101; 4]);
+        let default = device.default_stream().cudarc_stream().expect("a GPU");
+        let default = Stream::from_cudarc(device, default)?.capture(|| Ok::<_, Error>(()));
+        refused(default, "work of the default stream cannot be captured in a graph");
+        Ok(())
+    });
+}
+
+#[test]
 fn a_graph_is_launched_and_dropped_on_other_threads() {
     fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<Graph>();

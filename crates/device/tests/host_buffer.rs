@@ -26,8 +26,8 @@ fn host_buffers_carry_data_both_ways() {
         assert_eq!(there.as_slice()?, [0.0; 3]);
         there.as_mut_slice()?.copy_from_slice(&[1.0, 2.0, 3.0]);
         let mut buffer = device.alloc::<f64>(3)?;
-        stream.send(&mut buffer, &there)?;
-        stream.receive(&buffer, &mut back)?;
+        stream.copy_from_host_async(&mut buffer, &there)?;
+        stream.copy_to_host_async(&buffer, &mut back)?;
         assert_eq!(back.as_slice()?, [1.0, 2.0, 3.0]);
         Ok(())
     });

@@ -123,7 +123,7 @@ impl Device {
         self.backend().properties().ptx_version
     }
 
-    /// What it has, and how much of that a block may take.
+    /// Its limits: what it has, and how much of that one block may take.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.backend().properties().limits

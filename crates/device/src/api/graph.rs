@@ -1,7 +1,8 @@
 //! Graphs: work that is captured once and then launched as a whole, as often as wanted.
 
+use std::cell::RefCell;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::api::memory::{Access, Allocation};
 use crate::api::stream::Stream;
@@ -105,8 +106,7 @@ impl Stream {
         if Arc::ptr_eq(self.imp(), &self.device().backend().default_stream()) {
             return Err(Error::from(ErrorKind::NotCapturable("work of the default stream")).into());
         }
-        self.imp().gate().begin(&**self.imp())?;
-        let capturing = Capturing(self);
+        let capturing = Capturing { stream: self, id: self.imp().gate().begin(&**self.imp())? };
         let result = work();
         let graph = capturing.end();
         let result = result?;
@@ -120,26 +120,30 @@ impl Stream {
 }
 
 /// A stream while it is captured; that ends even if `work` panics.
-struct Capturing<'a>(&'a Stream);
+struct Capturing<'a> {
+    stream: &'a Stream,
+    id: CaptureId,
+}
 
 impl Capturing<'_> {
     fn end(self) -> Result<Graph, Error> {
-        let stream = self.0.clone();
+        let graph = self.graph();
         std::mem::forget(self);
-        end(stream)
+        graph
+    }
+
+    fn graph(&self) -> Result<Graph, Error> {
+        let stream = self.stream.clone();
+        let imp = stream.imp().gate().end(&**stream.imp());
+        let held = Held::take(self.id);
+        Ok(Graph { imp: imp?, stream, held })
     }
 }
 
 impl Drop for Capturing<'_> {
     fn drop(&mut self) {
-        let _ = end(self.0.clone());
+        let _ = self.graph();
     }
-}
-
-fn end(stream: Stream) -> Result<Graph, Error> {
-    let imp = stream.imp().gate().end(&**stream.imp());
-    let held = stream.holder().take();
-    Ok(Graph { imp: imp?, stream, held })
 }
 
 /// What a graph needs: its memory, in the order of the uses, and its kernels.
@@ -149,30 +153,39 @@ pub(crate) struct Held {
     functions: Vec<Arc<dyn BackendFunction>>,
 }
 
-/// Where a stream collects what the graph that is being captured needs.
-#[derive(Debug, Default)]
-pub(crate) struct Holder(Mutex<Held>);
+thread_local! {
+    /// What the captures of this thread hold so far.
+    static HELD: RefCell<Vec<(CaptureId, Held)>> = const { RefCell::new(Vec::new()) };
+}
 
-impl Holder {
-    fn change(&self, change: impl FnOnce(&mut Held)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+impl Held {
+    /// Keeps memory whose use went into a capture of this thread.
+    pub(crate) fn keep(capture: Option<CaptureId>, memory: &Arc<Allocation>, access: Access) {
+        Self::change(capture, |held| held.memory.push((memory.clone(), access)));
     }
 
-    /// Keeps memory whose use went into a capture.
-    pub(crate) fn hold(&self, capture: Option<CaptureId>, memory: &Arc<Allocation>, access: Access) {
-        if capture.is_some() {
-            self.change(|held| held.memory.push((memory.clone(), access)));
-        }
+    /// Keeps a kernel whose launch goes into a capture of this thread.
+    pub(crate) fn keep_function(capture: Option<CaptureId>, function: &Arc<dyn BackendFunction>) {
+        Self::change(capture, |held| held.functions.push(function.clone()));
     }
 
-    /// Keeps a kernel whose launch goes into a capture.
-    pub(crate) fn hold_function(&self, capture: Option<CaptureId>, function: &Arc<dyn BackendFunction>) {
-        if capture.is_some() {
-            self.change(|held| held.functions.push(function.clone()));
-        }
+    fn change(capture: Option<CaptureId>, change: impl FnOnce(&mut Self)) {
+        let Some(capture) = capture else { return };
+        HELD.with_borrow_mut(|all| {
+            let index = all.iter().position(|(id, _)| *id == capture).unwrap_or_else(|| {
+                all.push((capture, Self::default()));
+                all.len() - 1
+            });
+            change(&mut all[index].1);
+        });
     }
 
-    fn take(&self) -> Held {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// What a capture holds, which has ended.
+    fn take(capture: CaptureId) -> Self {
+        let held = HELD.with_borrow_mut(|all| {
+            let index = all.iter().position(|(id, _)| *id == capture)?;
+            Some(all.swap_remove(index).1)
+        });
+        held.unwrap_or_default()
     }
 }

@@ -18,8 +18,8 @@ use crate::{Error, ErrorKind};
 /// is kept by the buffer: looking at the elements waits for the copies, a copy waits for those on
 /// other streams that use the same elements, and dropping the buffer waits for all of them.
 ///
-/// Two halves of one buffer, filled by the host and copied in turns, with the compute stream
-/// waiting for the copy of the half that it needs:
+/// Double buffering: the host fills one part while the other is copied, and the compute stream
+/// waits for the copy of the part that it needs:
 /// ```
 /// use warpfold_device::{Device, Error};
 ///

@@ -82,7 +82,6 @@ impl Allocation {
         stream: &Arc<dyn BackendStream>,
         access: Access,
     ) -> Result<Option<CaptureId>, Error> {
-        let capture = stream.gate().enter()?.capture();
         let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         let others = order.before(stream, access);
         let is_in_capture =
@@ -90,10 +89,15 @@ impl Allocation {
         if others.iter().any(is_in_capture) {
             return Err(ErrorKind::NotCapturable("memory that other streams use meanwhile").into());
         }
-        for Use { stream: other, .. } in others {
-            let reached = other.gate().reached(&*other)?;
+        let reached = others.iter().map(|other| other.stream.gate().reached(&*other.stream));
+        let reached = reached.collect::<Result<Vec<_>, _>>()?;
+        // Other gates are left before this one is entered: see `Gate`.
+        let entered = stream.gate().enter()?;
+        let capture = entered.capture();
+        for reached in reached {
             if capture.is_some() { reached.synchronize()? } else { stream.wait(&*reached)? }
         }
+        drop(entered);
         order.add(stream, access, capture);
         Ok(capture)
     }

@@ -9,7 +9,7 @@ use crate::api::buffer::{View, ViewMut};
 use crate::api::device::Device;
 use crate::api::element::Element;
 use crate::api::event::Event;
-use crate::api::graph::Holder;
+use crate::api::graph::Held;
 use crate::api::host_buffer::{HostBuffer, HostView, HostViewMut};
 use crate::api::memory::{Access, Allocation};
 use crate::api::module::{Function, Prepared};
@@ -28,21 +28,15 @@ use crate::{Error, ErrorKind};
 pub struct Stream {
     device: Device,
     imp: Arc<dyn BackendStream>,
-    /// What the graph that it captures needs.
-    holder: Arc<Holder>,
 }
 
 impl Stream {
     pub(crate) fn new(device: Device, imp: Arc<dyn BackendStream>) -> Self {
-        Self { device, imp, holder: Arc::default() }
+        Self { device, imp }
     }
 
     pub(crate) fn imp(&self) -> &Arc<dyn BackendStream> {
         &self.imp
-    }
-
-    pub(crate) fn holder(&self) -> &Holder {
-        &self.holder
     }
 
     /// The device that it is a stream of.
@@ -166,6 +160,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::copy_from_host_async`].
+    #[deprecated(note = "`copy_from_host_async` takes parts of a buffer, too")]
     pub fn send<'a, T: Element>(&self, to: impl Into<ViewMut<'a, T>>, from: &HostBuffer<T>) -> Result<(), Error> {
         self.copy_from_host_async(to, from)
     }
@@ -174,6 +169,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::copy_to_host_async`].
+    #[deprecated(note = "`copy_to_host_async` takes parts of a buffer, too")]
     pub fn receive<'a, T: Element>(&self, from: impl Into<View<'a, T>>, to: &mut HostBuffer<T>) -> Result<(), Error> {
         self.copy_to_host_async(from, to)
     }
@@ -249,7 +245,7 @@ impl Stream {
             self.order(memory, *access)?;
         }
         let entered = self.imp.gate().enter()?;
-        self.holder.hold_function(entered.capture(), imp);
+        Held::keep_function(entered.capture(), imp);
         let span = self.imp.launch(&**imp, &config, Begin::of(info, &config), parameters, self.clock(&entered))?;
         drop(entered);
         self.device.activity().add(ActivityKind::Kernel(info.name.clone()), 0, span);
@@ -266,7 +262,7 @@ impl Stream {
     /// graph that the use goes into.
     pub(crate) fn order(&self, memory: &Arc<Allocation>, access: Access) -> Result<(), Error> {
         let capture = memory.order_use(&self.imp, access)?;
-        self.holder.hold(capture, memory, access);
+        Held::keep(capture, memory, access);
         Ok(())
     }
 

@@ -143,7 +143,7 @@ macro_rules! pointers {
 
 pointers! {
     [T: Element + lang::Element] T => T;
-    // A kernel may take halves in pairs.
+    // A kernel may take f16 and bf16 in pairs.
     [] half::f16 => F16x2;
     [] half::bf16 => Bf16x2;
 }

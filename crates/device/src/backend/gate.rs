@@ -2,8 +2,9 @@
 //!
 //! A capture belongs to the thread that began it. Work of that thread goes into the graph; work of
 //! any other thread is refused. Others may still have to wait for the stream, because it used a
-//! buffer that they need. They wait for what the stream was given before the capture: to record an
-//! event on a stream that is being captured would draw whoever waits for it into the graph.
+//! buffer that they need. They wait for what the stream was given before the capture: an event
+//! recorded on a stream that is being captured would draw the stream that waits for it into the
+//! graph.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};

@@ -70,7 +70,7 @@ pub(super) fn has(function: &CStr) -> bool {
     unsafe { sys::culib().get::<unsafe extern "C" fn()>(function.to_bytes_with_nul()) }.is_ok()
 }
 
-/// The error for a failed call whose reason has no kind of its own.
+/// The error for a failed call whose reason is no other kind.
 pub(super) fn error(call: &'static str, e: DriverError) -> Error {
     ErrorKind::Driver { call, code: code(e), message: message(e) }.into()
 }

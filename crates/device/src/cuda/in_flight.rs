@@ -63,16 +63,21 @@ impl InFlight {
         new
     }
 
-    /// The handle of a stream that is already there, so that each stream has one gate.
-    pub(super) fn find(&self, stream: &CudaStream) -> Option<Arc<CudaStreamHandle>> {
-        let is_same = |known: &Arc<CudaStreamHandle>| known.raw() == stream.cu_stream();
-        lock(&self.streams).iter().filter_map(Weak::upgrade).find(is_same)
-    }
-
-    pub(super) fn add_stream(&self, stream: &Arc<CudaStreamHandle>) {
+    /// The handle of a stream, made the first time, so that each stream has one gate.
+    pub(super) fn handle(
+        &self,
+        stream: Arc<CudaStream>,
+        make: impl FnOnce(Arc<CudaStream>) -> CudaStreamHandle,
+    ) -> Arc<CudaStreamHandle> {
         let mut streams = lock(&self.streams);
+        let is_same = |known: &Arc<CudaStreamHandle>| known.raw() == stream.cu_stream();
+        if let Some(known) = streams.iter().filter_map(Weak::upgrade).find(is_same) {
+            return known;
+        }
+        let new = Arc::new(make(stream));
         streams.retain(|known| known.strong_count() > 0);
-        streams.push(Arc::downgrade(stream));
+        streams.push(Arc::downgrade(&new));
+        new
     }
 
     /// Notes the end of a stream that is being dropped.
@@ -86,6 +91,7 @@ impl InFlight {
     /// failure is returned.
     pub(super) fn wait(&self) -> Result<(), Error> {
         let streams: Vec<_> = lock(&self.streams).iter().filter_map(Weak::upgrade).collect();
+        let streams: Vec<_> = streams.into_iter().filter(|stream| !stream.is_captured_by_others()).collect();
         let ended = lock(&self.ended).clone();
         let events: Vec<Result<Arc<dyn BackendEvent>, Error>> =
             streams.iter().map(|stream| stream.gate().reached(&**stream)).collect();

@@ -98,7 +98,7 @@ impl Stream {
 
     /// This stream, if it can take a slice.
     fn lender<T>(&self, slice: &CudaSlice<T>) -> Result<Arc<CudaStream>, Error> {
-        // cudarc orders the slice by events of its own, which cannot go into a graph.
+        // cudarc orders the slice by its own events, which cannot go into a graph.
         self.not_captured("memory of cudarc")?;
         let stream = self.cudarc_stream().ok_or_else(|| not_cuda("lending a slice", self.device()))?;
         if slice.context().cu_ctx() != stream.context().cu_ctx() {

@@ -30,11 +30,13 @@ impl CudaStreamHandle {
     /// The handle of a stream, which is the same each time.
     pub(super) fn new(context: Arc<Context>, stream: Arc<CudaStream>) -> Arc<Self> {
         let in_flight = context.in_flight.clone();
-        in_flight.find(&stream).unwrap_or_else(|| {
-            let new = Arc::new(Self { context, stream, gate: Gate::default() });
-            in_flight.add_stream(&new);
-            new
-        })
+        in_flight.handle(stream, |stream| Self { context, stream, gate: Gate::default() })
+    }
+
+    /// Whether a user of cudarc, who shares the stream, captures it: its gate does not know.
+    pub(super) fn is_captured_by_others(&self) -> bool {
+        let none = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        self.gate.enter_uncaptured().is_some() && self.stream.capture_status().is_ok_and(|status| status != none)
     }
 
     pub(super) fn of(stream: &dyn BackendStream) -> Option<&Self> {
@@ -99,7 +101,9 @@ impl CudaStreamHandle {
 impl Drop for CudaStreamHandle {
     fn drop(&mut self) {
         // Destroying a stream does not wait for its work, so others must still be able to.
-        if let Ok(event) = self.event(Clock::Off) {
+        if !self.is_captured_by_others()
+            && let Ok(event) = self.event(Clock::Off)
+        {
             self.context.in_flight.stream_ended(event);
         }
     }
@@ -245,9 +249,9 @@ fn launch(
     ];
     let argument = |place: &Param| bytes[place.offset as usize..].as_ptr().cast_mut().cast::<c_void>();
     let mut each: Vec<*mut c_void> = parameters.places().iter().map(argument).collect();
-    // One by one the driver puts arguments where the kernel has them; as a buffer they have to lie
-    // there already, which is the way for drivers that do not tell a kernel's parameters, and would
-    // read beyond the list if it were too short.
+    // As a list of pointers the driver puts arguments where the kernel has them, and would read
+    // beyond a list that is too short. Drivers that do not tell a kernel's parameters get one
+    // buffer, in which arguments have to be at their offsets already.
     let (one_by_one, at_once) = match (each.is_empty(), &function.info().params) {
         (true, _) => (std::ptr::null_mut(), std::ptr::null_mut()),
         (false, Some(_)) => (each.as_mut_ptr(), std::ptr::null_mut()),
@@ -337,7 +341,7 @@ impl BackendEvent for DriverEvent {
         self.context.bind()?;
         let milliseconds = elapsed_ms(earlier.event.cu_event(), self.event.cu_event())
             .map_err(|e| self.context.explain("asking for the time between two events", e))?;
-        // The later event may lie on another stream and in truth be the earlier one.
+        // The later event may be on another stream and in truth be the earlier one.
         Ok(Some(Duration::from_secs_f64((f64::from(milliseconds) / 1e3).max(0.0))))
     }
 }
@@ -351,7 +355,7 @@ fn elapsed_ms(start: sys::CUevent, end: sys::CUevent) -> Result<f32, DriverError
     type ElapsedTime = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
     let mut milliseconds = 0.0;
     // SAFETY: the driver is loaded and the type is that of the function (CUDA Driver API, "Event
-    // Management"), which drivers before 12.8 have in place of the second version. Both events are
+    // Management"), which drivers before 12.8 have instead of the second version. Both events are
     // alive, recorded and reached.
     let status = unsafe {
         let Ok(function) = sys::culib().get::<ElapsedTime>(b"cuEventElapsedTime\0") else {

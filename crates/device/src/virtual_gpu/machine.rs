@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind};
 /// toolkit.
 const PTX_VERSION: (u32, u32) = (9, 0);
 
-/// Reports kept until somebody takes them.
+/// Reports kept until they are taken.
 const KEPT_REPORTS: usize = 1024;
 
 /// A virtual GPU.

@@ -55,9 +55,8 @@ enum Work {
 
 /// The order of a stream's work.
 ///
-/// Only the checks tell a launch that may overlap the one before it from one that may not. All but
-/// launches and records of events lies between two launches as something that the second one waits
-/// for.
+/// Only the checks tell a launch that may overlap the one before it from one that may not. A launch
+/// waits for everything that comes before it, except for launches and records of events.
 #[derive(Debug)]
 struct Line {
     machine: Arc<Machine>,
