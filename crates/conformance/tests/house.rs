@@ -182,6 +182,26 @@ fn only_the_device_crate_reaches_the_driver() {
 }
 
 #[test]
+fn the_backends_of_the_device_crate_do_not_know_its_public_types() {
+    let backends = ["backend/", "cuda/", "virtual_gpu/"].map(|folder| format!("crates/device/src/{folder}"));
+    // One extends the public types by cudarc's, the other works on streams and views.
+    let may = ["crates/device/src/cuda/interop.rs", "crates/device/src/cuda/vendor/"];
+    let is_backend = |f: &File| {
+        backends.iter().any(|b| f.path.starts_with(b.as_str())) && !may.iter().any(|path| f.path.starts_with(path))
+    };
+    let backends: Vec<_> = sources().into_iter().filter(is_backend).collect();
+    assert!(backends.len() > 15, "only {} files of backends were found", backends.len());
+    nothing(&backends.iter().flat_map(|f| f.hits(&["crate::api", "api::"])).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_synchronises_a_whole_context() {
+    // It would invalidate captures of other threads: see `Stream::capture`.
+    let words = ["cuCtxSynchronize", "ctx::synchronize", "cuda.synchronize("];
+    nothing(&sources().iter().filter(|f| f.is_library()).flat_map(|f| f.hits(&words)).collect::<Vec<_>>());
+}
+
+#[test]
 fn libraries_below_the_devices_know_neither_time_nor_environment() {
     let crates = ["crates/ptx/", "crates/sim/", "crates/lang/", "crates/kernels/", "crates/ladders/"];
     let is_below = |f: &File| f.is_library() && crates.iter().any(|c| f.path.starts_with(c));

@@ -1,5 +1,6 @@
-//! What only the encoder's own interface reaches: types that no Rust type names, and maps that are refused. On a GPU it is the
-//! driver that encodes, so that these tests hold the rules of [`warpfold_sim::TensorMap`] against it.
+//! What only the encoder's own interface reaches: types that no Rust type names, and maps that are
+//! refused. On a GPU it is the driver that encodes, so that these tests hold the rules of
+//! [`warpfold_sim::TensorMap`] against it.
 
 use warpfold_sim::{Arch, Fill, Interleave, MapMode, MapSwizzle, TensorMap, TensorType};
 

@@ -1,11 +1,11 @@
-//! What a device was given to do, summed by activity: the table of a profiler.
+//! The table of a profiler: copies, fills and launches of a device, summed by activity.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::Error;
+use crate::api::device::Device;
 use crate::backend::{Clock, Span};
-use crate::device::Device;
 
 /// A kind of work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,14 +63,14 @@ pub struct ActivityTime {
 
 /// Profiling.
 impl Device {
-    /// Notes every copy, fill and launch from here on, with its device time where there is a clock. What was noted
-    /// before is dropped.
+    /// Starts to record every copy, fill and launch, with its device time where there is a clock.
+    /// Earlier records are dropped.
     pub fn start_activity(&self) {
         *self.activity().lock() = Some(Vec::new());
     }
 
-    /// Ends the noting that [`Device::start_activity`] began, waits for the work, and sums it up: the longest first,
-    /// and without times kernels first. Empty if nothing was started.
+    /// Ends the recording that [`Device::start_activity`] began, waits for the work, and sums it
+    /// up: the longest first, and without times kernels first. Empty if nothing was started.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel failed.
@@ -115,7 +115,7 @@ impl Activity {
     }
 }
 
-/// One operation as noted.
+/// One operation.
 #[derive(Debug)]
 struct Entry {
     kind: ActivityKind,
@@ -123,7 +123,7 @@ struct Entry {
     span: Option<Span>,
 }
 
-/// What a device has noted; `None` while nothing is to be noted.
+/// What a device has recorded; `None` while it does not record.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder(Mutex<Option<Vec<Entry>>>);
 

@@ -3,12 +3,12 @@
 use warpfold_lang::{self as lang, Argument, Bf16x2, F16x2, Global, Kernel, Params, Sink};
 
 use crate::Error;
-use crate::arguments::Arguments;
-use crate::buffer::{Buffer, View, ViewMut};
-use crate::device::Device;
-use crate::element::Element;
-use crate::launch::LaunchConfig;
-use crate::stream::Stream;
+use crate::api::arguments::Arguments;
+use crate::api::buffer::{Buffer, View, ViewMut};
+use crate::api::device::Device;
+use crate::api::element::Element;
+use crate::api::stream::Stream;
+use crate::backend::LaunchConfig;
 
 /// What collects the arguments of a typed launch; made by [`Device::launch`] alone.
 #[derive(Debug)]
@@ -33,10 +33,12 @@ impl Sink for Packet {
 
 /// Typed launches.
 impl Device {
-    /// Launches a kernel on the default stream, building and loading it first if that was not done before.
+    /// Launches a kernel on the default stream, building and loading it first if that was not done
+    /// before.
     ///
-    /// A buffer that the kernel writes is passed as `&mut`, one that it reads as `&`; views of parts likewise. A
-    /// scalar is passed as itself. Dynamic shared memory that the kernel declares is given without asking for it.
+    /// A buffer that the kernel writes is passed as `&mut`, one that it reads as `&`; views of
+    /// parts likewise. A scalar is passed as itself. Dynamic shared memory that the kernel declares
+    /// is given without asking for it.
     ///
     /// The wrong type, order or number of arguments is a compile error:
     /// ```compile_fail,E0277
@@ -61,7 +63,8 @@ impl Device {
     ///
     /// # Errors
     /// Those of [`Stream::launch_raw`], and [`ErrorKind::Build`](crate::ErrorKind::Build),
-    /// [`ErrorKind::Jit`](crate::ErrorKind::Jit) or [`ErrorKind::Load`](crate::ErrorKind::Load) the first time.
+    /// [`ErrorKind::Jit`](crate::ErrorKind::Jit) or [`ErrorKind::Load`](crate::ErrorKind::Load) the
+    /// first time.
     pub fn launch<Ps: Params>(
         &self,
         kernel: &Kernel<Ps>,
@@ -140,7 +143,7 @@ macro_rules! pointers {
 
 pointers! {
     [T: Element + lang::Element] T => T;
-    // A kernel may take halves in pairs.
+    // A kernel may take f16 and bf16 in pairs.
     [] half::f16 => F16x2;
     [] half::bf16 => Bf16x2;
 }

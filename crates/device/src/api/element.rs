@@ -2,7 +2,8 @@
 
 use half::{bf16, f16};
 
-/// A type that device memory can hold: integers and floats of 8 to 64 bits, for which every bit pattern is a value.
+/// A type that device memory can hold: integers and floats of 8 to 64 bits, for which every bit
+/// pattern is a value.
 ///
 /// Sealed: kernels know exactly these types.
 pub trait Element: bytemuck::Pod + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed {

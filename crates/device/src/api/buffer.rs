@@ -1,19 +1,20 @@
-//! Typed device memory: buffers, and views of parts of them.
+//! Typed device memory: buffers, and views of their parts.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
-use crate::device::Device;
-use crate::element::Element;
-use crate::memory::Allocation;
+use crate::api::device::Device;
+use crate::api::element::Element;
+use crate::api::memory::Allocation;
 use crate::{Error, ErrorKind};
 
-/// `len` elements of `T` in a device's memory; freed when dropped, behind everything that uses it.
+/// `len` elements of `T` in a device's memory; freed when dropped, after everything that uses it.
 ///
-/// The methods here use the device's default stream; [`Stream`](crate::Stream) has those that name one. A buffer keeps
-/// the order between streams by itself: a use waits for the earlier ones that it must not overtake.
+/// The methods here use the device's default stream; [`Stream`](crate::Stream) has those that name
+/// one. A buffer keeps the order between streams by itself: a use waits for the earlier ones that
+/// it must not overtake.
 pub struct Buffer<T: Element> {
     memory: Arc<Allocation>,
     len: usize,
@@ -61,19 +62,19 @@ impl<T: Element> Buffer<T> {
         self.memory.address()
     }
 
-    /// All of it, to read.
+    /// A view of all of it, to read.
     #[must_use]
     pub fn as_view(&self) -> View<'_, T> {
         View { memory: self.memory.clone(), first: 0, len: self.len, borrow: PhantomData }
     }
 
-    /// All of it, to write.
+    /// A view of all of it, to write.
     #[must_use]
     pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut { memory: self.memory.clone(), first: 0, len: self.len, borrow: PhantomData }
     }
 
-    /// A part, to read.
+    /// A view of a part, to read.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`].
@@ -81,7 +82,7 @@ impl<T: Element> Buffer<T> {
         self.as_view().slice(range)
     }
 
-    /// A part, to write.
+    /// A view of a part, to write.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`].
@@ -89,7 +90,7 @@ impl<T: Element> Buffer<T> {
         self.as_view_mut().slice(range)
     }
 
-    /// Two parts, before and from element `mid`, that can be written side by side.
+    /// Views of the parts before and from element `mid`, which can be written at the same time.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`].
@@ -288,7 +289,7 @@ impl<'a, T: Element> From<&'a mut Buffer<T>> for ViewMut<'a, T> {
     }
 }
 
-/// The range as start and end, if it lies within `len` elements.
+/// The range as start and end, if it is within `len` elements.
 pub(crate) fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<Range<usize>, Error> {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,

@@ -1,7 +1,8 @@
 //! Which devices there are, and which one a text names.
 
-use crate::device::Device;
-use crate::virtual_gpu::{Profile, VirtualGpu};
+use crate::api::device::Device;
+use crate::backend::Profile;
+use crate::virtual_gpu::VirtualGpu;
 use crate::{Error, ErrorKind, cuda};
 
 /// Finding a device.
@@ -15,11 +16,17 @@ impl Device {
         devices
     }
 
-    /// The first CUDA GPU that can be used, or else a virtual one.
+    /// The first CUDA GPU that can be used, or else a virtual one, which then says
+    /// [why](Device::fallback_reason).
     #[must_use]
     pub fn best() -> Self {
+        let first = match Self::cuda(0) {
+            Ok(device) => return device,
+            Err(e) => e,
+        };
         let count = cuda::device_count().unwrap_or(0);
-        (0..count).find_map(|ordinal| Self::cuda(ordinal).ok()).unwrap_or_else(|| Self::virtual_gpu(Profile::H200))
+        let other = (1..count).find_map(|ordinal| Self::cuda(ordinal).ok());
+        other.unwrap_or_else(|| Self::virtual_gpu(Profile::H200).with_fallback(first))
     }
 
     /// How many GPUs the driver has, those that are too old to use included.
@@ -39,20 +46,21 @@ impl Device {
         cuda::CudaDevice::open(ordinal).map(Self::from_backend)
     }
 
-    /// A new virtual GPU, with memory of its own.
+    /// A new virtual GPU, with its own memory.
     #[must_use]
     pub fn virtual_gpu(profile: Profile) -> Self {
         Self::virtual_gpu_with_memory(profile, profile.limits().memory_bytes)
     }
 
-    /// A new virtual GPU with `memory_bytes` of device memory in place of what the profile has. Host memory is taken
-    /// for what is allocated only.
+    /// A new virtual GPU with `memory_bytes` of device memory instead of what the profile has. Host
+    /// memory is taken only for what is allocated.
     #[must_use]
     pub fn virtual_gpu_with_memory(profile: Profile, memory_bytes: u64) -> Self {
         Self::from_backend(VirtualGpu::new(profile, memory_bytes))
     }
 
-    /// The device that a text names: `virtual`, `virtual:h200`, `virtual:a100`, `cuda` (the first) or `cuda:N`.
+    /// The device that a text names: `virtual`, `virtual:h200`, `virtual:a100`, `cuda` (the first)
+    /// or `cuda:N`.
     ///
     /// ```
     /// # use warpfold_device::Device;
@@ -77,8 +85,8 @@ impl Device {
         }
     }
 
-    /// The device that the environment variable `WARPFOLD_DEVICE` names, or [`Device::best`] where it is not set.
-    /// For programs and tests; nothing else in this crate reads the environment.
+    /// The device that the environment variable `WARPFOLD_DEVICE` names, or [`Device::best`] where
+    /// it is not set. For programs and tests; nothing else in this crate reads the environment.
     ///
     /// # Errors
     /// Those of [`Device::parse`].

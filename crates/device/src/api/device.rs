@@ -1,4 +1,4 @@
-//! A device, whichever kind it is.
+//! A device of either kind: its properties, streams, memory and modules.
 
 use std::any::Any;
 use std::fmt;
@@ -8,59 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use warpfold_lang::Target;
 use warpfold_sim::Arch;
 
-use crate::activity::Recorder;
-use crate::backend::{Backend, BackendStream};
-use crate::buffer::Buffer;
-use crate::element::Element;
-use crate::host_buffer::HostBuffer;
-use crate::kernel_cache::KernelCache;
-use crate::limits::Limits;
-use crate::memory::Allocation;
-use crate::module::Module;
-use crate::stream::Stream;
+use crate::api::activity::Recorder;
+use crate::api::buffer::Buffer;
+use crate::api::element::Element;
+use crate::api::host_buffer::HostBuffer;
+use crate::api::kernel_cache::KernelCache;
+use crate::api::memory::Allocation;
+use crate::api::module::Module;
+use crate::api::stream::Stream;
+use crate::backend::{Backend, BackendStream, DeviceKind, DriverVersion, Limits};
 use crate::{Error, ErrorKind};
-
-/// What kind of device it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DeviceKind {
-    /// An NVIDIA GPU, driven by its driver.
-    Cuda {
-        /// Its number.
-        ordinal: usize,
-    },
-    /// The virtual GPU in this process.
-    Virtual(crate::Profile),
-}
-
-impl fmt::Display for DeviceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cuda { ordinal } => write!(f, "cuda:{ordinal}"),
-            Self::Virtual(profile) => write!(f, "virtual:{}", profile.name()),
-        }
-    }
-}
-
-/// The newest CUDA version that a driver supports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DriverVersion {
-    /// Major number.
-    pub major: u32,
-    /// Minor number.
-    pub minor: u32,
-}
-
-impl fmt::Display for DriverVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
 
 /// A GPU: one that the NVIDIA driver drives, or the virtual one.
 ///
-/// Cheap to clone; clones are the same device, with the same memory. Two devices are equal if memory of one is memory
-/// of the other.
+/// Cheap to clone; clones are the same device, with the same memory. Two devices are equal if
+/// memory of one is memory of the other.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -72,6 +34,8 @@ struct Inner {
     activity: Recorder,
     kernels: KernelCache,
     buffers: AtomicU64,
+    /// Why no CUDA GPU was taken, where one was looked for.
+    fallback: Option<Error>,
 }
 
 /// Properties.
@@ -80,7 +44,21 @@ impl Device {
         let stream = backend.default_stream();
         let backend: Box<dyn Backend> = Box::new(backend);
         let (activity, kernels, buffers) = <(Recorder, KernelCache, AtomicU64)>::default();
-        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers }) }
+        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, fallback: None }) }
+    }
+
+    /// Notes why it stands in for a CUDA GPU. Called before the device is cloned.
+    pub(crate) fn with_fallback(mut self, reason: Error) -> Self {
+        let inner = Arc::get_mut(&mut self.inner).expect("a device that was just made has no clones");
+        inner.fallback = Some(reason);
+        self
+    }
+
+    /// Why [`Device::best`] chose the virtual GPU: what keeps the first CUDA GPU from being used.
+    /// `None` for a CUDA GPU, and for a device that was asked for by name.
+    #[must_use]
+    pub fn fallback_reason(&self) -> Option<&Error> {
+        self.inner.fallback.as_ref()
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -124,7 +102,8 @@ impl Device {
         self.backend().properties().arch
     }
 
-    /// What kernels are written for: architecture, limits, and the newest PTX that the device takes.
+    /// What kernels are written for: architecture, limits, and the newest PTX that the device
+    /// takes.
     #[must_use]
     pub fn target(&self) -> Target {
         let Arch { number, specific } = self.arch();
@@ -144,7 +123,7 @@ impl Device {
         self.backend().properties().ptx_version
     }
 
-    /// What it has, and how much of that a block may take.
+    /// Its limits: what it has, and how much of that one block may take.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.backend().properties().limits
@@ -167,14 +146,14 @@ impl Device {
 
 /// Work.
 impl Device {
-    /// The stream that everything runs on which names no other.
+    /// The stream of everything that names no other. It cannot be captured.
     #[must_use]
     pub fn default_stream(&self) -> Stream {
         Stream::new(self.clone(), self.inner.stream.clone())
     }
 
-    /// Another stream. On CUDA its work may overlap with that of others; on the virtual GPU every stream runs at once,
-    /// in the order of the calls.
+    /// Another stream. On CUDA its work may overlap with that of other streams; on the virtual GPU
+    /// all work is done in the order of the calls.
     ///
     /// # Errors
     /// What the driver says.
@@ -182,7 +161,8 @@ impl Device {
         Ok(Stream::new(self.clone(), self.backend().new_stream()?))
     }
 
-    /// Waits for the work of every stream.
+    /// Waits for the work of every stream, but for what is being captured. Streams that other users
+    /// of cudarc made are left out unless they were [shared](Stream::from_cudarc).
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`] if a kernel failed since the last synchronisation.
@@ -253,7 +233,8 @@ impl Device {
         Ok(buffer)
     }
 
-    /// `len` zeros of host memory that this device copies fast: pinned on CUDA, plain on the virtual GPU.
+    /// `len` zeros of pinned host memory, which copies from and to this device use asynchronously;
+    /// plain memory on the virtual GPU.
     ///
     /// # Errors
     /// What the driver says.

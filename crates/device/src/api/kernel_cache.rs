@@ -1,7 +1,8 @@
 //! Kernels that are built and loaded: once for each device and configuration.
 //!
-//! Two levels. A kernel value is known by its number and bounds, so that launching it again costs a look-up. Kernels
-//! made anew for each call (`sum(256)` twice) are built each time, but the same PTX text is loaded once.
+//! Two levels. A kernel value is known by its number and bounds, so that launching it again costs a
+//! look-up. Kernels made anew for each call (`sum(256)` twice) are built each time, but the same
+//! PTX text is loaded once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpfold_lang::{Bounds, Built, Kernel, Params, Threads};
 
-use crate::backend::{BackendFunction, BackendModule};
-use crate::device::Device;
-use crate::module::{Function, FunctionInfo, Prepared};
+use crate::api::device::Device;
+use crate::api::module::{Function, Prepared};
+use crate::backend::{BackendFunction, BackendModule, FunctionInfo};
 use crate::{Error, ErrorKind};
 
 /// How much a device has built and loaded.
@@ -74,8 +75,9 @@ fn prepared(imp: Arc<dyn BackendFunction>, built: &Built) -> Result<Prepared, Er
 
 /// Kernels.
 impl Device {
-    /// Builds and loads a kernel, unless that was done before, so that its first launch does not wait for it. Launches of the
-    /// function get the dynamic shared memory that the kernel declares.
+    /// Builds and loads a kernel, unless that was done before, so that its first launch does not
+    /// wait for it. Launches of the function get the dynamic shared memory that the kernel
+    /// declares.
     ///
     /// # Errors
     /// [`ErrorKind::Build`], [`ErrorKind::Jit`], [`ErrorKind::Load`].
@@ -83,9 +85,9 @@ impl Device {
         Ok(Function::new(self.clone(), self.prepared(kernel)?))
     }
 
-    /// From here on passes the text of each kernel through a function before it is loaded: to look at it, or to try a variant
-    /// that has the same entry and parameters. Kernels that were loaded before stay as they are, and [`Device::load`] loads
-    /// what it is given.
+    /// From here on passes the text of each kernel through a function before it is loaded: to look
+    /// at it, or to try a variant that has the same entry and parameters. Kernels that were loaded
+    /// before stay as they are, and [`Device::load`] loads what it is given.
     ///
     /// ```
     /// use warpfold_device::{Device, LaunchConfig, Profile};
@@ -103,7 +105,8 @@ impl Device {
         *self.kernels().rewrite.lock().unwrap_or_else(PoisonError::into_inner) = Rewrite(Some(Arc::new(rewrite)));
     }
 
-    /// How many kernels were built and loaded so far, those that [`Device::load`] loads not counted.
+    /// How many kernels were built and loaded so far, those that [`Device::load`] loads not
+    /// counted.
     #[must_use]
     pub fn kernel_counts(&self) -> KernelCounts {
         let KernelCache { built, loaded, .. } = self.kernels();
@@ -115,7 +118,8 @@ impl Device {
     }
 }
 
-/// A map whose values are made once, also if several threads ask at a time; different keys do not wait for one another.
+/// A map whose values are made once, also if several threads ask at a time; different keys do not
+/// wait for one another.
 #[derive(Debug)]
 struct Table<K, V>(Mutex<HashMap<K, Entry<V>>>);
 

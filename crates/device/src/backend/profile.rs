@@ -2,15 +2,16 @@
 
 use warpfold_sim::Arch;
 
-use crate::limits::Limits;
+use super::limits::Limits;
+use super::properties::ComputeCapability;
 
 /// Which GPU the virtual one takes its architecture and limits from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
-    /// NVIDIA H200: sm_90a, 132 multiprocessors, 141 GB.
+    /// NVIDIA H200: sm_90a, 132 SMs, 141 GB.
     H200,
-    /// NVIDIA A100 with 80 GB: sm_80, 108 multiprocessors.
+    /// NVIDIA A100 with 80 GB: sm_80, 108 SMs.
     A100,
 }
 
@@ -36,11 +37,12 @@ impl Profile {
         }
     }
 
-    /// The limits: those of the compute capability (CUDA C++ Programming Guide, "Technical Specifications per Compute
-    /// Capability") and those that the data sheet of the GPU gives.
+    /// The limits: those of the compute capability (CUDA C++ Programming Guide, "Technical
+    /// Specifications per Compute Capability") and those that the data sheet of the GPU gives.
     #[must_use]
     pub const fn limits(self) -> Limits {
-        let of_every_gpu = Limits {
+        let a100 = Limits {
+            compute_capability: ComputeCapability::new(8, 0),
             max_threads_per_block: 1024,
             max_block: [1024, 1024, 64],
             max_grid: [0x7fff_ffff, 65_535, 65_535],
@@ -59,8 +61,9 @@ impl Profile {
             memory_bytes: 80_000_000_000,
         };
         match self {
-            Self::A100 => of_every_gpu,
+            Self::A100 => a100,
             Self::H200 => Limits {
+                compute_capability: ComputeCapability::new(9, 0),
                 max_cluster_blocks: 16,
                 has_wgmma: true,
                 shared_bytes_per_block_optin: 227 << 10,
@@ -68,7 +71,7 @@ impl Profile {
                 num_sms: 132,
                 l2_bytes: 50 << 20,
                 memory_bytes: 141_000_000_000,
-                ..of_every_gpu
+                ..a100
             },
         }
     }

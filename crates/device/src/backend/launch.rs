@@ -1,9 +1,9 @@
-//! The sizes of a launch, and the rules that they keep on every device.
+//! The configuration of a launch, and the rules that it keeps on every device.
 
 use std::fmt;
 
-use crate::limits::Limits;
-use crate::module::FunctionInfo;
+use super::function::FunctionInfo;
+use super::limits::Limits;
 use crate::{Error, ErrorKind};
 
 /// Sizes in one to three dimensions: `256`, `(64, 4)`, `(8, 8, 4)` or `[8, 8, 4]`.
@@ -47,13 +47,15 @@ impl From<[u32; 3]> for Dim3 {
 pub struct LaunchConfig {
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
-    /// Threads a block in x, y, z.
+    /// Threads per block in x, y, z.
     pub block: [u32; 3],
-    /// Bytes of shared memory a block, beyond those that the kernel declares.
+    /// Bytes of dynamic shared memory per block, beyond what the kernel declares.
     pub dynamic_shared: u32,
-    /// Blocks a cluster in x, y, z; `None` launches without clusters, or with those that the kernel requires.
+    /// Blocks per cluster in x, y, z; `None` launches without clusters, or with those that the
+    /// kernel requires.
     pub cluster: Option<[u32; 3]>,
-    /// All blocks are resident at once, so that they may wait for one another.
+    /// A cooperative launch: all blocks are resident at once, so that they may wait for one
+    /// another.
     pub cooperative: bool,
 }
 
@@ -65,15 +67,15 @@ impl LaunchConfig {
         Self { grid, block, dynamic_shared: 0, cluster: None, cooperative: false }
     }
 
-    /// One thread an element, in blocks of `block` threads. More blocks than a grid can have become a grid that no
-    /// device accepts, so that the launch fails with the limit in its text.
+    /// One thread per element, in blocks of `block` threads. More blocks than a grid can have
+    /// become a grid that no device accepts, so that the launch fails with the limit in its text.
     #[must_use]
     pub fn for_elements(elements: usize, block: u32) -> Self {
         let blocks = elements.div_ceil(block.max(1) as usize);
         Self::new(u32::try_from(blocks).unwrap_or(u32::MAX), block)
     }
 
-    /// With `bytes` of dynamic shared memory a block.
+    /// With `bytes` of dynamic shared memory per block.
     #[must_use]
     pub fn dynamic_shared(self, bytes: u32) -> Self {
         Self { dynamic_shared: bytes, ..self }
@@ -85,13 +87,13 @@ impl LaunchConfig {
         Self { cluster: Some(blocks.into().0), ..self }
     }
 
-    /// With all blocks resident at once.
+    /// As a cooperative launch: with all blocks resident at once.
     #[must_use]
     pub fn cooperative(self) -> Self {
         Self { cooperative: true, ..self }
     }
 
-    /// Threads a block.
+    /// Threads per block.
     #[must_use]
     pub fn num_threads(&self) -> u64 {
         self.block.iter().map(|&n| u64::from(n)).product()
@@ -101,27 +103,28 @@ impl LaunchConfig {
 /// When a launch begins. It follows from the kernel: see [`FunctionInfo::programmatic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// When all that its stream was given before is done.
+    /// When all earlier work of its stream is done.
     InTurn,
-    /// While the launch before it in the stream still runs, where the device likes (programmatic dependent launch).
+    /// While the launch before it in the stream still runs (programmatic dependent launch).
     Early,
 }
 
 impl Begin {
-    /// Cooperative launches begin in turn: nothing that the driver documents says that they may begin early.
+    /// Cooperative launches begin in turn: nothing that the driver documents says that they may
+    /// begin early.
     pub(crate) fn of(function: &FunctionInfo, config: &LaunchConfig) -> Self {
         if function.programmatic && !config.cooperative { Self::Early } else { Self::InTurn }
     }
 }
 
-/// Which launch an error speaks of.
+/// The launch that an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchSite {
     /// The kernel's name.
     pub kernel: String,
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
-    /// Threads a block in x, y, z.
+    /// Threads per block in x, y, z.
     pub block: [u32; 3],
 }
 
@@ -138,7 +141,8 @@ impl fmt::Display for LaunchSite {
     }
 }
 
-/// Checks a launch against the limits of device and kernel, so that both devices refuse it with the same words.
+/// Checks a launch against the limits of device and kernel, so that both devices refuse it with the
+/// same words.
 pub(crate) fn check(config: &LaunchConfig, function: &FunctionInfo, limits: &Limits) -> Result<(), Error> {
     let site = || LaunchSite::new(&function.name, config);
     let invalid = |reason: String| Err(ErrorKind::InvalidLaunch { site: site(), reason }.into());
@@ -218,7 +222,7 @@ mod tests {
     fn function() -> FunctionInfo {
         FunctionInfo {
             name: "k".to_owned(),
-            places: crate::module::Places::Ours,
+            places: crate::backend::Places::Packed,
             params: Some(Vec::new()),
             static_shared: 1024,
             max_threads: None,
@@ -248,13 +252,13 @@ mod tests {
         refused(
             LaunchConfig::new(1, (64, 32)),
             &function(),
-            "cannot launch kernel k (grid 1x1x1, block 64x32x1): 2048 threads a block are more than the limit of 1024 \
+            "cannot launch kernel k (grid 1x1x1, block 64x32x1): 2048 threads per block are more than the limit of 1024 \
              (the device)",
         );
         refused(
             LaunchConfig::new(1, 512),
             &FunctionInfo { max_threads: Some(256), ..function() },
-            "cannot launch kernel k (grid 1x1x1, block 512x1x1): 512 threads a block are more than the limit of 256 \
+            "cannot launch kernel k (grid 1x1x1, block 512x1x1): 512 threads per block are more than the limit of 256 \
              (the kernel's registers, .maxntid or .reqntid)",
         );
     }
@@ -265,7 +269,7 @@ mod tests {
             LaunchConfig::new(1, 32).dynamic_shared(232_448),
             &function(),
             "cannot launch kernel k (grid 1x1x1, block 32x1x1): 1024 static and 232448 dynamic bytes of shared memory \
-             are more than the limit of 232448 bytes a block",
+             are more than the limit of 232448 bytes per block",
         );
     }
 

@@ -1,4 +1,4 @@
-//! Tensor maps: what a kernel's bulk copies know of a tensor in the memory of a device (sm_90).
+//! Tensor maps: what TMA knows of a tensor in device memory (sm_90).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,38 +7,39 @@ use std::sync::Arc;
 use warpfold_lang::{self as lang, Argument};
 use warpfold_sim::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap as Description, TensorType};
 
-use crate::arguments::Arguments;
-use crate::buffer::{View, ViewMut};
-use crate::element::Element;
-use crate::memory::{Access, Allocation};
-use crate::typed::Packet;
+use crate::api::arguments::Arguments;
+use crate::api::buffer::{View, ViewMut};
+use crate::api::element::Element;
+use crate::api::memory::{Access, Allocation};
+use crate::api::typed::Packet;
 use crate::{Error, ErrorKind};
 
-/// How a tensor lies in a view, and what one copy moves of it. Everything is in the order of memory: the innermost dimension
-/// first, whose elements lie side by side. The rules are those of the driver's `cuTensorMapEncodeTiled` and
-/// `cuTensorMapEncodeIm2col`, on every device.
+/// The layout of a tensor in a view, and the box that one TMA copy moves. Dimensions are in the
+/// order of memory: the innermost first, whose elements are contiguous. The rules are those of the
+/// driver's `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`, on every device.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorLayout {
     /// Elements in each dimension: one to five.
     pub dims: Vec<u64>,
-    /// Elements from one position to the next in each dimension but the innermost: multiples of 16 bytes.
+    /// Elements from one position to the next in each dimension but the innermost: multiples of 16
+    /// bytes.
     pub strides: Vec<u64>,
     /// What one copy moves.
     pub mode: MapMode,
-    /// Every how many elements of each dimension are taken.
+    /// The stride in elements at which a copy takes elements, in each dimension.
     pub element_strides: Vec<u32>,
     /// How channels are stored.
     pub interleave: Interleave,
-    /// How shared memory is swizzled.
+    /// The swizzle of shared memory.
     pub swizzle: MapSwizzle,
-    /// How much the second-level cache fetches at once.
+    /// How many bytes L2 fetches at once.
     pub l2_promotion: L2Promotion,
-    /// What stands for elements outside of the tensor.
+    /// The value of elements out of bounds.
     pub fill: Fill,
 }
 
 impl TensorLayout {
-    /// A tensor of which one copy moves a box, with a swizzle; zeros outside.
+    /// A tensor of which one copy moves a box, with a swizzle; zeros out of bounds.
     #[must_use]
     pub fn tiled(dims: &[u64], strides: &[u64], box_dims: &[u32], swizzle: MapSwizzle) -> Self {
         Self {
@@ -53,15 +54,16 @@ impl TensorLayout {
         }
     }
 
-    /// A matrix whose rows lie `pitch` elements apart, of which one copy moves `box_rows` rows of `box_columns`.
+    /// A row-major matrix with leading dimension `pitch`, of which one copy moves `box_rows` rows
+    /// of `box_columns`.
     #[must_use]
     pub fn matrix(rows: u64, columns: u64, pitch: u64, box_rows: u32, box_columns: u32, swizzle: MapSwizzle) -> Self {
         Self::tiled(&[columns, rows], &[pitch], &[box_columns, box_rows], swizzle)
     }
 }
 
-/// A tensor map over a view: the argument for a kernel's [`lang::TensorMap`]. It holds the view, so that the memory outlives
-/// the launch.
+/// A tensor map over a view: the argument for a kernel's [`lang::TensorMap`]. It holds the view, so
+/// that the memory outlives the launch.
 ///
 /// ```
 /// use half::bf16;
@@ -81,7 +83,7 @@ pub struct TensorMap<'a, T: Element> {
     view: PhantomData<View<'a, T>>,
 }
 
-/// The tensor map's name of an element type.
+/// The tensor map's type for an element type.
 fn type_of<T: lang::Element>() -> TensorType {
     use lang::Type;
     match T::TYPE {
@@ -104,7 +106,7 @@ fn encode<T: Element + lang::Element>(
     first: u64,
     memory: &Arc<Allocation>,
 ) -> Result<[u8; 128], Error> {
-    let (start, behind) = (address, address + num_bytes as u64);
+    let (start, limit) = (address, address + num_bytes as u64);
     let address = start.saturating_add(first);
     let description = Description {
         element: type_of::<T>(),
@@ -120,7 +122,7 @@ fn encode<T: Element + lang::Element>(
     };
     description.check().map_err(ErrorKind::TensorMap)?;
     let (_, end) = description.extent();
-    if end > behind {
+    if end > limit {
         return Err(ErrorKind::TensorTooLarge { needed: end - start, found: num_bytes as u64 }.into());
     }
     memory.device().backend().encode_tensor_map(&description)
@@ -130,8 +132,8 @@ impl<'a, T: Element + lang::Element> View<'a, T> {
     /// A map for kernels that read the tensor.
     ///
     /// # Errors
-    /// [`ErrorKind::TensorMap`] for a layout that the driver would not take, [`ErrorKind::TensorTooLarge`] for one that
-    /// reaches beyond the view.
+    /// [`ErrorKind::TensorMap`] for a layout that the driver would not take,
+    /// [`ErrorKind::TensorTooLarge`] for one that reaches beyond the view.
     pub fn tensor_map(&self, layout: &TensorLayout) -> Result<TensorMap<'a, T>, Error> {
         let bytes = encode::<T>(layout, (self.address(), self.num_bytes()), 0, self.memory())?;
         Ok(TensorMap { bytes, memory: self.memory().clone(), access: Access::Read, view: PhantomData })
@@ -139,7 +141,7 @@ impl<'a, T: Element + lang::Element> View<'a, T> {
 }
 
 impl<'a> View<'a, u8> {
-    /// A map of elements of another type, which begin `first` bytes behind the view's start.
+    /// A map of elements of another type, which begin `first` bytes after the view's start.
     ///
     /// # Errors
     /// As [`View::tensor_map`].

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::backend::{BackendFunction, BackendModule};
-use crate::device::Device;
-use crate::launch::{LaunchConfig, LaunchSite};
+use crate::api::device::Device;
+use crate::backend::launch;
+use crate::backend::{BackendFunction, BackendModule, FunctionInfo, LaunchConfig, LaunchSite};
 use crate::{Error, ErrorKind};
 
 /// PTX text loaded on a device. Cheap to clone.
@@ -74,8 +74,9 @@ impl Function {
         &self.prepared.info
     }
 
-    /// Promises for PTX that was written elsewhere what [is known](FunctionInfo::programmatic) of kernels in the language: that
-    /// every thread executes `griddepcontrol.wait` before it accesses global memory (sm_90 and later).
+    /// Promises for PTX that was written elsewhere what [is known](FunctionInfo::programmatic) of
+    /// kernels in the language: that every thread executes `griddepcontrol.wait` before it accesses
+    /// global memory (sm_90 and later).
     #[must_use]
     pub fn programmatic(self) -> Self {
         let mut prepared = Arc::unwrap_or_clone(self.prepared);
@@ -83,8 +84,8 @@ impl Function {
         Self { prepared: Arc::new(prepared), ..self }
     }
 
-    /// The function with other code for the same entry and parameters, to try a variant of it: with the dynamic shared memory that
-    /// each launch gets, and all that is known of the kernel.
+    /// The function with other code for the same entry and parameters, to try a variant of it: with
+    /// the dynamic shared memory that each launch gets, and all that is known of the kernel.
     ///
     /// # Errors
     /// As [`Device::load`] and [`Module::kernel`].
@@ -100,15 +101,17 @@ impl Function {
         &self.device
     }
 
-    /// How many of its clusters are resident at once at most, launched so; 0 where none fits. The virtual GPU reckons with the
-    /// registers that it estimates, and with one of several ways in which devices of its kind are made.
+    /// How many of its clusters are resident at once at most, launched so; 0 where none fits. The
+    /// virtual GPU reckons with the registers that it estimates, and with one of several ways in
+    /// which devices of its kind are made.
     ///
     /// # Errors
-    /// [`InvalidLaunch`](crate::ErrorKind::InvalidLaunch) for a launch without clusters or one that the device refuses.
+    /// [`InvalidLaunch`](crate::ErrorKind::InvalidLaunch) for a launch without clusters or one that
+    /// the device refuses.
     pub fn max_active_clusters(&self, config: LaunchConfig) -> Result<u32, Error> {
         let config = LaunchConfig { dynamic_shared: config.dynamic_shared.max(self.prepared.dynamic_shared), ..config };
         let info = self.info();
-        crate::launch::check(&config, info, self.device.limits())?;
+        launch::check(&config, info, self.device.limits())?;
         match config.cluster.or(info.required_cluster) {
             Some(cluster) => self.prepared.imp.max_active_clusters(&LaunchConfig { cluster: Some(cluster), ..config }),
             None => {
@@ -117,48 +120,4 @@ impl Function {
             }
         }
     }
-}
-
-/// What a device knows about a kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FunctionInfo {
-    /// Its name.
-    pub name: String,
-    /// Its parameters in order; `None` on a driver that does not tell (before CUDA 12.4).
-    pub params: Option<Vec<Param>>,
-    /// Whose count the places of the parameters are.
-    pub(crate) places: Places,
-    /// Bytes of shared memory a block that it declares.
-    pub static_shared: u32,
-    /// Threads a block at most.
-    pub max_threads: Option<u32>,
-    /// The block that it requires (`.reqntid`), where the device tells.
-    pub required_block: Option<[u32; 3]>,
-    /// The cluster that it requires (`.reqnctapercluster`), where the device tells.
-    pub required_cluster: Option<[u32; 3]>,
-    /// Registers a thread: those that the driver's compiler took, or on the virtual GPU an estimate.
-    pub registers: u32,
-    /// Whether each launch may begin while the one before it in its stream still runs, as the kernel itself waits for that one
-    /// to end (programmatic dependent launch). Kernels in the language that
-    /// [wait](warpfold_lang::wait_for_dependencies) do; for others it is [said](Function::programmatic). Cooperative launches
-    /// begin in turn all the same, as do all launches of the virtual GPU; its checks find what a missing wait would do.
-    pub programmatic: bool,
-}
-
-/// Whose count a parameter's offset is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Places {
-    /// From the first parameter on, each at the next multiple of its alignment: as arguments are packed.
-    Ours,
-    /// From a place that the driver knows: with alignments beyond 16 bytes the first need not be at 0.
-    Drivers,
-}
-
-/// Where a parameter lies among the parameter bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Param {
-    /// First byte.
-    pub offset: u32,
-    /// Bytes.
-    pub bytes: u32,
 }

@@ -1,20 +1,22 @@
 //! Events: points in a stream.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Error;
+use crate::api::device::Device;
 use crate::backend::BackendEvent;
-use crate::device::Device;
 
-/// A point that a stream reaches.
+/// A point in a stream: the host or other streams [wait](crate::Stream::wait) for it, and two of
+/// them measure device time.
 #[derive(Debug)]
 pub struct Event {
     device: Device,
-    imp: Box<dyn BackendEvent>,
+    imp: Arc<dyn BackendEvent>,
 }
 
 impl Event {
-    pub(crate) fn new(device: Device, imp: Box<dyn BackendEvent>) -> Self {
+    pub(crate) fn new(device: Device, imp: Arc<dyn BackendEvent>) -> Self {
         Self { device, imp }
     }
 
@@ -36,10 +38,20 @@ impl Event {
         self.imp.synchronize()
     }
 
-    /// Device time from `earlier` to this event, once both are reached. `None` on the virtual GPU, which has no clock.
+    /// Whether the stream has reached it; does not wait.
     ///
     /// # Errors
-    /// [`ErrorKind::MixedDevices`](crate::ErrorKind::MixedDevices), and those of [`Event::synchronize`].
+    /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel before it failed.
+    pub fn is_complete(&self) -> Result<bool, Error> {
+        self.imp.is_complete()
+    }
+
+    /// Device time from `earlier` to this event, once both are reached. `None` on the virtual GPU,
+    /// which has no clock.
+    ///
+    /// # Errors
+    /// [`ErrorKind::MixedDevices`](crate::ErrorKind::MixedDevices), and those of
+    /// [`Event::synchronize`].
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Option<Duration>, Error> {
         self.device.expect_same(&earlier.device, || "the earlier event".to_owned())?;
         self.imp.elapsed_since(earlier.imp())
