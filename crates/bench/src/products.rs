@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use warpfold_device::{Buffer, Counters, Cublas, CublasLt, CublasProduct, CublasTypes, Device, Stream};
+use warpfold_device::{Buffer, Counters, Device, Stream};
 use warpfold_kernels::matmul::{Epilogue, Matrix, Operands, Plan, Problem, Ready, Singles};
 use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::data::filled;
 use super::measure::{added, wait_for};
 use super::{Peer, Record, Time};
-use crate::Queue;
+use crate::vendor::{Cublas, CublasLt, CublasProduct, CublasTypes};
+use warpfold::Queue;
 
 /// Rounds whose median counts.
 const ROUNDS: usize = 9;

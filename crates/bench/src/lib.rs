@@ -1,7 +1,7 @@
 //! Measures operators: device time on an NVIDIA GPU, what is moved on the virtual one.
 //!
 //! A [`Case`] is an operator at a shape; [`run`] measures families of them. On a GPU each case has as many copies of its
-//! inputs and outputs as fill the second-level cache several times, and goes round them; a kernel that only waits is
+//! inputs and outputs as fill the L2 several times, and goes round them; a kernel that only waits is
 //! enqueued first, so that the launches behind it stand in line and the time between two events is theirs alone. The
 //! record says the median of several rounds and their spread, the bytes that any solution has to move, and the share of
 //! what a copy within the device's memory reaches in the same run. The virtual GPU has no clock: there each case runs
@@ -12,6 +12,7 @@ mod convolutions;
 mod data;
 mod measure;
 mod products;
+pub mod vendor;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use warpfold_device::Buffer;
 use warpfold_kernels::Dtype;
 use warpfold_lang::{F8E4M3, F8E5M2};
 
-use crate::{Error, Queue};
+use warpfold::{Error, Queue};
 
 /// Bytes that are made on the host.
 const PATTERN: usize = 4 << 20;

@@ -3,9 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::{CublasProduct, Handle, NOTHING, Owned, Vendor};
-use crate::Error;
-use crate::buffer::{Buffer, View, ViewMut};
-use crate::stream::Stream;
+use warpfold_device::{Buffer, Error, Stream, View, ViewMut};
 
 /// Names of the library, the newest first.
 const NAMES: [&str; 5] = [
@@ -145,8 +143,8 @@ impl CublasLt {
     /// Enqueues `c = a b`.
     ///
     /// # Errors
-    /// [`ErrorKind::LengthMismatch`](crate::ErrorKind::LengthMismatch) for memory that is too small,
-    /// [`ErrorKind::Driver`](crate::ErrorKind::Driver) with the library's status.
+    /// [`ErrorKind::LengthMismatch`](warpfold_device::ErrorKind::LengthMismatch) for memory that is too small,
+    /// [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's status.
     pub fn multiply(&mut self, a: &View<'_, u8>, b: &View<'_, u8>, c: &mut ViewMut<'_, u8>) -> Result<(), Error> {
         self.product.check(a, b, c)?;
         let workspace = self.workspace.as_view_mut();

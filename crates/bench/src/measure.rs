@@ -9,7 +9,7 @@ use warpfold_lang::{Kernel, clock, kernel, loop_until_left};
 
 use super::cases::{Case, Prepared};
 use super::{Record, Time};
-use crate::Queue;
+use warpfold::Queue;
 
 /// Rounds whose median counts.
 const ROUNDS: usize = 11;

@@ -16,7 +16,7 @@ use warpfold_kernels::rowwise::{self, AnyRowWise, Outputs};
 use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::data::filled;
-use crate::Queue;
+use warpfold::Queue;
 
 /// The families.
 pub const FAMILIES: &[&str] = &[

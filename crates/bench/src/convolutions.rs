@@ -1,7 +1,7 @@
 //! Convolutions: the catalogue's problems in every type that has kernels of its own, timed in turns with the vendor's library
 //! where it is installed, on the same data.
 
-use warpfold_device::{Buffer, Counters, Cudnn, CudnnConvolution, CudnnTypes, Device};
+use warpfold_device::{Buffer, Counters, Device};
 use warpfold_kernels::conv::PROBLEMS;
 use warpfold_kernels::conv::{self, Layout, Operands, Plan, Problem, Window};
 use warpfold_kernels::matmul::{Epilogue, Singles};
@@ -11,7 +11,8 @@ use super::data::filled;
 use super::measure::added;
 use super::products::{round, summary};
 use super::{Peer, Record};
-use crate::Queue;
+use crate::vendor::{Cudnn, CudnnConvolution, CudnnTypes};
+use warpfold::Queue;
 
 /// Rounds whose median counts.
 const ROUNDS: usize = 7;

@@ -3,9 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::{Handle, NOTHING, Owned, Vendor, check_bytes};
-use crate::Error;
-use crate::buffer::{Buffer, View, ViewMut};
-use crate::stream::Stream;
+use warpfold_device::{Buffer, Error, Stream, View, ViewMut};
 
 /// Names of the library, the newest first.
 const NAMES: [&str; 5] =
@@ -140,7 +138,7 @@ impl Cudnn {
     /// virtual GPU.
     ///
     /// # Errors
-    /// [`ErrorKind::Driver`](crate::ErrorKind::Driver) with the library's status, also where it has no algorithm.
+    /// [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's status, also where it has no algorithm.
     pub fn load(stream: &Stream, convolution: CudnnConvolution) -> Result<Option<Self>, Error> {
         let Some(vendor) = Vendor::load("cuDNN", &NAMES, stream) else { return Ok(None) };
         let (data, math) = convolution.types.codes();
@@ -206,8 +204,8 @@ impl Cudnn {
     /// Enqueues the convolution.
     ///
     /// # Errors
-    /// [`ErrorKind::LengthMismatch`](crate::ErrorKind::LengthMismatch) for memory that is too small,
-    /// [`ErrorKind::Driver`](crate::ErrorKind::Driver) with the library's status.
+    /// [`ErrorKind::LengthMismatch`](warpfold_device::ErrorKind::LengthMismatch) for memory that is too small,
+    /// [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's status.
     pub fn convolve(
         &mut self,
         images: &View<'_, u8>,

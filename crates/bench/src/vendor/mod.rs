@@ -1,6 +1,8 @@
 //! NVIDIA's own libraries, loaded at run time where they are installed: something to be measured against, in the same run
 //! and on the same data. Nothing else here needs them.
 
+#![allow(unsafe_code, reason = "the libraries' functions take raw handles and pointers")]
+
 mod cublas;
 mod cublas_lt;
 mod cudnn;
@@ -13,11 +15,7 @@ pub use cublas::{Cublas, CublasProduct, CublasTypes};
 pub use cublas_lt::CublasLt;
 pub use cudnn::{Cudnn, CudnnConvolution, CudnnTypes};
 
-use super::stream::CudaStreamHandle;
-use crate::buffer::{View, ViewMut};
-use crate::memory::Access;
-use crate::stream::Stream;
-use crate::{Error, ErrorKind};
+use warpfold_device::{Error, ErrorKind, Stream, View, ViewMut};
 
 /// Something of a library's: a handle, a description.
 type Handle = *mut c_void;
@@ -32,21 +30,23 @@ const NOTHING: c_int = -1;
 struct Vendor {
     name: &'static str,
     stream: Stream,
+    /// The stream as the library's functions take it.
+    raw: *mut c_void,
     library: Library,
 }
 
 impl Vendor {
     /// Loads the first of `files` that is there, for a stream of a GPU, whose context is then current; nothing on the virtual GPU.
     fn load(name: &'static str, files: &[&str], stream: &Stream) -> Option<Self> {
-        CudaStreamHandle::of(&**stream.imp())?.context.bind().ok()?;
+        let raw = stream.with_raw_stream(&[], &[], |raw| raw).ok()??;
         // SAFETY: the vendor's libraries have no requirements on when they are loaded.
         let library = files.iter().find_map(|file| unsafe { Library::new(*file) }.ok())?;
-        Some(Self { name, stream: stream.clone(), library })
+        Some(Self { name, stream: stream.clone(), raw, library })
     }
 
     /// The stream as the library's functions take it.
     fn stream(&self) -> *mut c_void {
-        CudaStreamHandle::of(&**self.stream.imp()).expect("it was loaded for a stream of a GPU").raw().cast()
+        self.raw
     }
 
     /// One of its functions.
@@ -97,10 +97,7 @@ impl Vendor {
 
     /// Has a call that is to be enqueued wait for what uses its operands on other streams.
     fn order(&self, inputs: [&View<'_, u8>; 2], outputs: &[&ViewMut<'_, u8>]) -> Result<(), Error> {
-        for input in inputs {
-            input.memory().order(self.stream.imp(), Access::Read)?;
-        }
-        outputs.iter().try_for_each(|output| output.memory().order(self.stream.imp(), Access::Write))
+        self.stream.with_raw_stream(&inputs, outputs, |_| ()).map(drop)
     }
 }
 

@@ -3,9 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::{Handle, Owned, Vendor, check_bytes};
-use crate::Error;
-use crate::buffer::{View, ViewMut};
-use crate::stream::Stream;
+use warpfold_device::{Error, Stream, View, ViewMut};
 
 /// Names of the library, the newest first.
 const NAMES: [&str; 6] = [
@@ -135,8 +133,8 @@ impl Cublas {
     /// Enqueues `c = a b`.
     ///
     /// # Errors
-    /// [`ErrorKind::LengthMismatch`](crate::ErrorKind::LengthMismatch) for memory that is too small,
-    /// [`ErrorKind::Driver`](crate::ErrorKind::Driver) with the library's status.
+    /// [`ErrorKind::LengthMismatch`](warpfold_device::ErrorKind::LengthMismatch) for memory that is too small,
+    /// [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's status.
     pub fn multiply(
         &self,
         product: CublasProduct,

@@ -1,7 +1,12 @@
 //! `bench`: how fast operators are, or on the virtual GPU how much they move.
 
+mod markdown;
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use clap::Args;
-use warpfold::bench::{self, Record};
+use warpfold_bench::{self as bench, Record};
 
 use crate::failure::Failure;
 use crate::output::{self, Form};
@@ -23,10 +28,18 @@ pub(crate) struct Bench {
     /// The form of the report.
     #[arg(long, default_value = "table")]
     report: Form,
+    /// Measure nothing; print recorded runs (of --report json) as Markdown tables.
+    #[arg(long, value_name = "RUN.json", num_args = 1.., conflicts_with_all = ["families", "device", "report"])]
+    markdown: Vec<PathBuf>,
 }
 
 impl Bench {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        if !self.markdown.is_empty() {
+            let tables = self.markdown.iter().map(|path| markdown::of_file(path)).collect::<Result<Vec<_>, _>>()?;
+            output::print(&tables.join("\n"))?;
+            return Ok(Ending::Clean);
+        }
         let device = device_choice::open(self.device.as_deref())?;
         let mut families = self.families.clone();
         // Shares need the copy of the same run.
@@ -107,5 +120,6 @@ fn json(device: &str, records: &[Record], copy: Option<f64>) -> serde_json::Valu
             "counters": record.counters.as_ref().map(crate::json::Counters::from),
         })
     });
-    serde_json::json!({ "device": device, "copy_gigabytes_per_second": copy, "cases": cases.collect::<Vec<_>>() })
+    let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs());
+    serde_json::json!({ "device": device, "unix_seconds": unix_seconds, "copy_gigabytes_per_second": copy, "cases": cases.collect::<Vec<_>>() })
 }
