@@ -27,6 +27,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("device", Uses::Only(&["lang", "sim"])),
     ("kernels", Uses::Only(&["device", "lang"])),
     ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
+    ("engine", Uses::Only(&[])),
     ("cli", Uses::Anything),
     ("conformance", Uses::Anything),
 ];
