@@ -76,9 +76,8 @@ fn candidates(group: &Group, width: usize) -> Vec<Candidate> {
     let mut all = Vec::new();
     for (beam, seq) in group.seqs.iter().enumerate() {
         let tokens = seq.candidates.iter().flatten().filter(|(t, _)| may_stop || !group.rules.stop_ids.contains(t));
-        let candidate = |&(token, logprob): &(u32, f32)| {
-            Candidate { beam, token, logprob, score: seq.score + f64::from(logprob) }
-        };
+        let candidate =
+            |&(token, logprob): &(u32, f32)| Candidate { beam, token, logprob, score: seq.score + f64::from(logprob) };
         all.extend(tokens.map(candidate));
     }
     all.sort_by(|a, b| b.score.total_cmp(&a.score));

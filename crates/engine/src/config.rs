@@ -172,7 +172,8 @@ impl Config {
     /// # Errors
     /// The first option that the engine cannot run with.
     pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
-        let check = |is_right: bool, option, reason: String| is_right.then_some(()).ok_or_else(|| config(option, reason));
+        let check =
+            |is_right: bool, option, reason: String| is_right.then_some(()).ok_or_else(|| config(option, reason));
         let positive = |value: usize, option| check(value > 0, option, "0 is not positive".to_owned());
         positive(self.block_size, "--block-size")?;
         positive(self.num_blocks, "--kv-blocks")?;
@@ -182,7 +183,8 @@ impl Config {
         let slots = (self.num_blocks.max(self.num_host_blocks) + 1).checked_mul(self.block_size);
         let is_small = slots.is_some_and(|s| u32::try_from(s).is_ok());
         check(is_small, "--kv-blocks", "the cache has more than 2^32 slots".to_owned())?;
-        let share = |value: f64, option| check((0.0..=1.0).contains(&value), option, format!("{value} is not in 0 to 1"));
+        let share =
+            |value: f64, option| check((0.0..=1.0).contains(&value), option, format!("{value} is not in 0 to 1"));
         share(self.inject_preemptions, "--inject-preemptions")?;
         let is_below_one = (0.0..1.0).contains(&self.watermark);
         check(is_below_one, "--watermark", format!("{} is not from 0 to below 1", self.watermark))?;
@@ -190,7 +192,9 @@ impl Config {
         check(longest > 1, "--kv-blocks", "the cache has no room for two positions".to_owned())?;
         let reason = || {
             let (policy, budget) = (self.policy.name(), self.budget);
-            format!("{budget} is less than the longest sequence, {longest}, and policy {policy} runs prompts whole: raise --budget, or lower --max-len")
+            format!(
+                "{budget} is less than the longest sequence, {longest}, and policy {policy} runs prompts whole: raise --budget, or lower --max-len"
+            )
         };
         check(self.policy == Policy::Continuous && self.kv_cache || self.budget >= longest, "--budget", reason())?;
         let is_plain = self.kv_cache || self.allocator != Allocator::PrefixCaching && self.speculation.is_none();

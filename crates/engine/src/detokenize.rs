@@ -174,12 +174,18 @@ mod tests {
 
     #[test]
     fn the_stop_string_that_ends_first_wins() {
-        assert_eq!(pieces(detokenizer(&["bcd", "c"], false), b"abcd"), (vec!["a".into(), String::new(), "b".into()], true));
+        assert_eq!(
+            pieces(detokenizer(&["bcd", "c"], false), b"abcd"),
+            (vec!["a".into(), String::new(), "b".into()], true)
+        );
     }
 
     #[test]
     fn a_text_that_ends_in_the_beginning_of_a_stop_string_is_whole() {
-        assert_eq!(pieces(detokenizer(&["END"], false), b"the EN"), (vec!["t".into(), "h".into(), "e".into(), " ".into(), String::new(), String::new(), "EN".into()], false));
+        assert_eq!(
+            pieces(detokenizer(&["END"], false), b"the EN"),
+            (vec!["t".into(), "h".into(), "e".into(), " ".into(), String::new(), String::new(), "EN".into()], false)
+        );
     }
 
     #[test]

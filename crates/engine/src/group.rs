@@ -120,7 +120,8 @@ impl Group {
         self.release(pool);
         let live: Vec<usize> = (0..self.seqs.len()).filter(|i| self.seqs[*i].is_live()).collect();
         let Some(&leader) = live.first() else { return };
-        self.fork_at = live.iter().map(|i| num_common(&self.seqs[leader].tokens, &self.seqs[*i].tokens)).min().unwrap_or(0);
+        self.fork_at =
+            live.iter().map(|i| num_common(&self.seqs[leader].tokens, &self.seqs[*i].tokens)).min().unwrap_or(0);
         for i in live {
             let seq = &mut self.seqs[i];
             seq.computed = 0;

@@ -38,7 +38,7 @@
 //! [`Request`] and [`Config`] say what is wanted; `engine.rs` is the loop; `scheduler/mod.rs` has the queues and leads
 //! to the policies; `group.rs` and `sequence.rs` are what they hold; `block/` is the cache's memory; [`Batch`] and
 //! [`Model`] are the seam to the model; `sampling/` says which token is drawn, exactly; `detokenize.rs` makes text.
-//! `sizing` computes how many blocks there are, `ladder` shows what each idea buys.
+//! [`sizing`] computes how many blocks there are, [`ladder`] shows what each idea buys.
 //!
 //! # What is absent on purpose
 //!
@@ -52,6 +52,7 @@ mod detokenize;
 mod engine;
 mod error;
 mod group;
+pub mod ladder;
 mod metrics;
 mod model;
 mod request;
@@ -59,6 +60,7 @@ mod sampling;
 mod scheduler;
 pub mod scripted;
 mod sequence;
+pub mod sizing;
 mod speculate;
 mod trace;
 

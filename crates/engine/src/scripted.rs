@@ -76,9 +76,10 @@ impl Scripted {
     pub fn greedy_answer(&self, prompt: &[u32], max_tokens: usize) -> Vec<u32> {
         let mut tokens = prompt.to_vec();
         while tokens.len() < prompt.len() + max_tokens {
-            let state = tokens.iter().zip(0..).fold(START, |state, (token, position)| {
-                mix(state, Written { position, token: *token })
-            });
+            let state = tokens
+                .iter()
+                .zip(0..)
+                .fold(START, |state, (token, position)| mix(state, Written { position, token: *token }));
             let logits = self.logits(state);
             let best = (0..logits.len()).rev().max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap_or(0);
             tokens.push(u32::try_from(best).expect("a token has 32 bits"));

@@ -137,7 +137,8 @@ mod tests {
     #[test]
     fn logprobs_are_those_of_the_model_whatever_the_parameters() {
         let logits = [0.0, 1.0, 2.0];
-        let mut row = row(Sampling { top_k: Some(1), temperature: 9.0, logit_bias: vec![(0, 100.0)], ..Sampling::default() });
+        let mut row =
+            row(Sampling { top_k: Some(1), temperature: 9.0, logit_bias: vec![(0, 100.0)], ..Sampling::default() });
         row.top = 2;
         let got = sample(&logits, &row);
         let total = (1.0 + 1_f64.exp() + 2_f64.exp()).ln();

@@ -2,8 +2,8 @@
 
 use std::ops::Bound::{Excluded, Unbounded};
 
-use super::plan::{Plan, Rows};
 use super::Scheduler;
+use super::plan::{Plan, Rows};
 use crate::block::{blocks_needed, prepare};
 use crate::group::{Group, Key};
 use crate::speculate::drafts;

@@ -10,7 +10,8 @@ use crate::sequence::Sequence;
 impl Scheduler {
     /// The batch of a plan; notes in the plan what each sample is for.
     pub(crate) fn assemble(&self, plan: &mut Plan) -> Batch {
-        let mut batch = Batch { step: plan.step, block_size: self.config.block_size, cu_q: vec![0], ..Batch::default() };
+        let mut batch =
+            Batch { step: plan.step, block_size: self.config.block_size, cu_q: vec![0], ..Batch::default() };
         let rows = plan.num_rows() + plan.padding;
         for list in [&mut batch.ids, &mut batch.positions, &mut batch.slots] {
             list.reserve_exact(rows);

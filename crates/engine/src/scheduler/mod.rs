@@ -160,7 +160,8 @@ impl Scheduler {
     /// Compares a request with all limits, and says when its sequences end.
     fn rules(&self, request: &Request) -> Result<StopRules, Error> {
         let config = &self.config;
-        let limits = Limits { max_len: config.max_len.unwrap_or(usize::MAX).min(self.limits.max_len), ..self.limits.clone() };
+        let limits =
+            Limits { max_len: config.max_len.unwrap_or(usize::MAX).min(self.limits.max_len), ..self.limits.clone() };
         request.validate(&limits)?;
         let num = request.num_sequences();
         if num > config.max_seqs {

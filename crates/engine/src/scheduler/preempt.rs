@@ -84,7 +84,8 @@ impl Scheduler {
         if self.config.inject_preemptions == 0.0 {
             return;
         }
-        let keys: Vec<Key> = self.running.values().filter(|g| !g.is_spared && g.num_live() > 0).map(|g| g.key).collect();
+        let keys: Vec<Key> =
+            self.running.values().filter(|g| !g.is_spared && g.num_live() > 0).map(|g| g.key).collect();
         for key in keys {
             let counter = [plan.step, key.id.0].map(|x| (x & 0xFFFF_FFFF) as u32);
             let [luck, way, ..] = philox(self.config.seed, [counter[0], counter[1], 0, 1]);

@@ -125,7 +125,8 @@ fn beam_by_hand(prompt: &[u32], width: usize, length_penalty: f64, new: usize, e
     for len in 1..=new {
         let mut all = Vec::new();
         for (score, tokens) in &beams {
-            let extended = logprobs(tokens).into_iter().map(|(t, l)| (score + f64::from(l), [&tokens[..], &[t]].concat()));
+            let extended =
+                logprobs(tokens).into_iter().map(|(t, l)| (score + f64::from(l), [&tokens[..], &[t]].concat()));
             all.extend(extended);
         }
         all.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -175,7 +176,8 @@ fn beams_share_blocks_and_leave_nothing() {
 fn guesses_change_the_number_of_steps_and_nothing_else() {
     // Few tokens repeat often, so that guesses are right now and then.
     let sampling = |temperature| Sampling { temperature, allowed_ids: Some(vec![1, 2]), ..Sampling::default() };
-    let request = |i: u32| Request { sampling: sampling(i as f32 % 3.0), seed: Some(3), logprobs: Some(2), ..fixed(8, i, 40) };
+    let request =
+        |i: u32| Request { sampling: sampling(i as f32 % 3.0), seed: Some(3), logprobs: Some(2), ..fixed(8, i, 40) };
     let requests: Vec<_> = (0..6).map(request).collect();
     let (plain, without) = run(&mut engine(small()), requests.clone());
     let speculation = Some(Speculation::default());

@@ -3,6 +3,7 @@
 mod answers;
 mod blocks;
 mod invariance;
+mod ladder;
 mod limits;
 mod policies;
 
