@@ -7,10 +7,11 @@ use crate::sampling::Sampling;
 
 /// The rows of one forward pass.
 ///
-/// Row `r` runs token `ids[r]` at `positions[r]`, writes its keys and values to `slots[r]`, and attends to all
-/// positions of its sequence up to its own, its own included, as they lie in the cache. Rows of sequence `s` are
-/// `cu_q[s]..cu_q[s + 1]`; they are its last ones, so that the row at its end sees `kv_lens[s]` positions. Rows after
-/// `cu_q`'s last are padding: they belong to no sequence and write to the null block.
+/// Row `r` runs token `ids[r]` at `positions[r]`, writes its keys and values to `slots[r]`, and
+/// attends to all positions of its sequence up to its own, its own included, as they lie in the
+/// cache. Rows of sequence `s` are `cu_q[s]..cu_q[s + 1]`; they are its last ones, so that the row
+/// at its end sees `kv_lens[s]` positions. Rows after `cu_q`'s last are padding: they belong to no
+/// sequence and write to the null block.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Batch {
     /// The number of the step, from 1.
@@ -21,15 +22,16 @@ pub struct Batch {
     pub ids: Vec<u32>,
     /// The absolute position of each row.
     pub positions: Vec<u32>,
-    /// Where each row writes: `block * block_size + offset`. A row whose position came with a prefix hit is run for its
-    /// logits alone and writes to the null block (slots below `block_size`), as padding does; its keys and values are
-    /// in the cache.
+    /// Where each row writes: `block * block_size + offset`. A row whose position came with a
+    /// prefix hit is run for its logits alone and writes to the null block (slots below
+    /// `block_size`), as padding does; its keys and values are in the cache.
     pub slots: Vec<u32>,
     /// Where the rows of each sequence begin, and where the last ones end.
     pub cu_q: Vec<u32>,
     /// Positions that each sequence has in the cache once its rows are written.
     pub kv_lens: Vec<u32>,
-    /// The blocks of each sequence, `table_width` a sequence; what is beyond a sequence's end is the null block.
+    /// The blocks of each sequence, `table_width` a sequence; what is beyond a sequence's end is
+    /// the null block.
     pub tables: Vec<BlockId>,
     /// Blocks in a row of `tables`.
     pub table_width: usize,
@@ -74,7 +76,7 @@ pub struct SampleRow {
     /// How to draw.
     pub sampling: Arc<Sampling>,
     /// Tokens so far, for penalties; empty where there are none. In increasing order of tokens.
-    pub counts: Vec<TokenCount>,
+    pub counts: Arc<Vec<TokenCount>>,
     /// Tokens that must not be drawn: those that end a sequence, before it has its least length.
     pub banned: Option<Arc<[u32]>>,
     /// How many of the most likely tokens to report.
@@ -92,13 +94,15 @@ pub struct TokenCount {
     pub in_output: u32,
 }
 
-/// Copies that run before a forward pass, in this order: out, in, copies. A list's copies may run side by side.
+/// Copies that run before a forward pass, in this order: out, in, copies. A list's copies may run
+/// side by side.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Moves {
     /// From blocks of the device to blocks of the host.
     pub swap_out: Vec<BlockCopy>,
     /// From blocks of the host to blocks of the device. None of them was written by `swap_out`.
     pub swap_in: Vec<BlockCopy>,
-    /// From blocks of the device to blocks of the device. No block is read by one copy and written by another.
+    /// From blocks of the device to blocks of the device. No block is read by one copy and written
+    /// by another.
     pub copies: Vec<BlockCopy>,
 }

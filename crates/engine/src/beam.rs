@@ -1,8 +1,9 @@
-//! Beam search: each step keeps the best continuations of all beams, as forks; copy-on-write does the rest.
+//! Beam search: each step keeps the best continuations of all beams, as forks; copy-on-write does
+//! the rest.
 //!
-//! Scores, early stopping and the choice among `2 * width` candidates are those of Hugging Face's `generate` with
-//! `early_stopping=False`: a beam that ends counts only among the best `width` candidates, and the search is over when
-//! no running beam can beat the worst answer.
+//! Scores, early stopping and the choice among `2 * width` candidates are those of Hugging Face's
+//! `generate` with `early_stopping=False`: a beam that ends counts only among the best `width`
+//! candidates, and the search is over when no running beam can beat the worst answer.
 
 use crate::batch::SequenceId;
 use crate::block::Pool;
@@ -32,7 +33,8 @@ pub(crate) fn num_candidates(group: &Group, beam: Beam) -> usize {
     2 * beam.width + group.rules.stop_ids.len()
 }
 
-/// Takes a step of the search if all beams have their candidates; returns whether the search is over.
+/// Takes a step of the search if all beams have their candidates; returns whether the search is
+/// over.
 pub(crate) fn advance(group: &mut Group, pool: &mut Pool, block_size: usize, last_id: &mut SequenceId) -> bool {
     let Some(beam) = group.request.beam else { return false };
     if group.seqs.iter().any(|s| s.candidates.is_none()) {
@@ -70,7 +72,8 @@ pub(crate) fn advance(group: &mut Group, pool: &mut Pool, block_size: usize, las
     false
 }
 
-/// The best continuations of all beams, best first; of equals that of the earlier beam, then of its better candidate.
+/// The best continuations of all beams, best first; of equals that of the earlier beam, then of its
+/// better candidate.
 fn candidates(group: &Group, width: usize) -> Vec<Candidate> {
     let may_stop = group.seqs[0].num_generated() >= group.rules.min_tokens;
     let mut all = Vec::new();

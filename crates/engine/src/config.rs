@@ -8,8 +8,8 @@ use crate::model::Limits;
 /// Which requests a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// Waits until a batch is full or a time is over, pads its prompts to the longest, and keeps every slot until its
-    /// last sequence has ended. The baseline to beat.
+    /// Waits until a batch is full or a time is over, pads its prompts to the longest, and keeps
+    /// every slot until its last sequence has ended. The baseline to beat.
     Static,
     /// Chooses anew at each iteration, prefills and decodes together, each prompt as a whole.
     Orca,
@@ -48,7 +48,8 @@ impl std::str::FromStr for Policy {
 /// How sequences get their blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Allocator {
-    /// Neighbouring blocks for the longest that the sequence may become, when it starts. Nothing is shared.
+    /// Neighbouring blocks for the longest that the sequence may become, when it starts. Nothing is
+    /// shared.
     Contiguous,
     /// A block when it is needed, the one freed last.
     Naive,
@@ -60,7 +61,8 @@ pub enum Allocator {
 /// What happens to the blocks of a preempted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preemption {
-    /// Swaps groups of several sequences, and single ones longer than `swap_above`; recomputes the others.
+    /// Swaps groups of several sequences, and single ones longer than `swap_above`; recomputes the
+    /// others.
     #[default]
     Auto,
     /// Forgets them, and computes them again.
@@ -69,7 +71,8 @@ pub enum Preemption {
     Swap,
 }
 
-/// Guesses of next tokens from the text so far: what followed the last occurrence of its last tokens.
+/// Guesses of next tokens from the text so far: what followed the last occurrence of its last
+/// tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Speculation {
     /// Tokens that must match, at least.
@@ -109,12 +112,15 @@ pub struct Config {
     pub watermark: f64,
     /// What happens to the blocks of a preempted request.
     pub preemption: Preemption,
-    /// A single sequence with more computed tokens than this is swapped rather than recomputed under
+    /// A single sequence with more computed tokens than this is swapped rather than recomputed
+    /// under
     /// [`Preemption::Auto`]: where copying both ways costs less than prefilling.
     pub swap_above: usize,
-    /// The probability that a running group is preempted at the beginning of a step, to see that answers stay.
+    /// The probability that a running group is preempted at the beginning of a step, to see that
+    /// answers stay.
     pub inject_preemptions: f64,
-    /// The key of injected preemptions and of seeds that requests do not give. A server draws it when it starts.
+    /// The key of injected preemptions and of seeds that requests do not give. A server draws it
+    /// when it starts.
     pub seed: u64,
     /// Guesses of next tokens; answers are the same without.
     pub speculation: Option<Speculation>,
@@ -160,7 +166,8 @@ impl Config {
         (self.watermark * self.num_blocks as f64) as usize
     }
 
-    /// The longest sequence that the settings allow a model of these limits: what one sequence alone can hold.
+    /// The longest sequence that the settings allow a model of these limits: what one sequence
+    /// alone can hold.
     #[must_use]
     pub fn longest(&self, limits: &Limits) -> usize {
         let in_cache = (self.num_blocks - self.watermark_blocks()) * self.block_size;

@@ -1,7 +1,8 @@
 //! Text from tokens, as they come: only what no later token can change.
 //!
-//! Bytes wait while they may be the beginning of a character, or of a stop string. All updates together are the text of
-//! all bytes, with U+FFFD for what is no UTF-8, cut at the first stop string.
+//! Bytes wait while they may be the beginning of a character, or of a stop string. All updates
+//! together are the text of all bytes, with U+FFFD for what is no UTF-8, cut at the first stop
+//! string.
 
 use std::fmt;
 use std::sync::Arc;

@@ -73,7 +73,8 @@ impl<M: Model> Engine<M> {
     /// Runs one step and returns what it adds to answers. Without work it returns nothing.
     ///
     /// # Errors
-    /// If the model fails. The error names the requests that ended with it; those that wait are still there.
+    /// If the model fails. The error names the requests that ended with it; those that wait are
+    /// still there.
     pub fn step(&mut self) -> Result<Vec<Update>, Error> {
         let mut plan = self.scheduler.plan();
         let rows = self.planned_rows(&plan);

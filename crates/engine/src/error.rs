@@ -46,7 +46,8 @@ pub enum ErrorKind {
         /// What was expected against what was found.
         reason: String,
     },
-    /// A prompt, or a prompt with its `max_tokens`, beyond the longest sequence that the model takes.
+    /// A prompt, or a prompt with its `max_tokens`, beyond the longest sequence that the model
+    /// takes.
     #[error(
         "the prompt has {prompt} tokens and at least {new} are to be generated, but a sequence has at most {max_len} \
          (--max-len)"

@@ -1,8 +1,9 @@
 //! The sequences of one request, which are admitted, preempted and resumed together.
 //!
-//! Several sequences share what they have in common. The first one that lives is the *leader*: it computes the common
-//! tokens, up to `fork_at`, while the others are attached; then they fork from it. That is so at the first start, where
-//! the prompt is common, and after a preemption by recompute, where more may be.
+//! Several sequences share what they have in common. The first one that lives is the *leader*: it
+//! computes the common tokens, up to `fork_at`, while the others are attached; then they fork from
+//! it. That is so at the first start, where the prompt is common, and after a preemption by
+//! recompute, where more may be.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,8 +62,8 @@ impl Group {
         self.seqs.iter().enumerate().filter(|(_, s)| s.is_attached)
     }
 
-    /// How many leading tokens of the leader may be skipped when they are found in the cache: all but the one whose
-    /// logits are wanted first.
+    /// How many leading tokens of the leader may be skipped when they are found in the cache: all
+    /// but the one whose logits are wanted first.
     pub(crate) fn max_hit(&self) -> usize {
         if self.num_scores_missing() > 0 {
             return 0;
@@ -115,7 +116,8 @@ impl Group {
         }
     }
 
-    /// Forgets what was computed; the tokens stay. With `shares`, all but the first sequence attach to it.
+    /// Forgets what was computed; the tokens stay. With `shares`, all but the first sequence attach
+    /// to it.
     pub(crate) fn restart(&mut self, pool: &mut Pool, shares: bool) {
         self.release(pool);
         let live: Vec<usize> = (0..self.seqs.len()).filter(|i| self.seqs[*i].is_live()).collect();

@@ -1,8 +1,9 @@
 //! The ladder `serving`: one job of mixed lengths, served by one idea after the other.
 //!
-//! Each rung is a [`Config`] that differs from the one before in one idea. [`climb`] runs the job under each, compares
-//! the answers (they are the same, or it is an error of the model), and counts: steps, rows, tokens a step, steps to the
-//! first token, and where the slots of the cache went. Time is the caller's to measure.
+//! Each rung is a [`Config`] that differs from the one before in one idea. [`climb`] runs the job
+//! under each, compares the answers (they are the same, or it is an error of the model), and
+//! counts: steps, rows, tokens a step, steps to the first token, and where the slots of the cache
+//! went. Time is the caller's to measure.
 
 use std::collections::BTreeMap;
 
@@ -48,9 +49,9 @@ pub fn rungs(base: &Config) -> Vec<Rung> {
     ]
 }
 
-/// Requests of mixed lengths for a model of these limits: prompts of 1/32 to 1/2 of the longest sequence, a third of
-/// them with a common beginning; answers mostly short and now and then long, as chats are. A third of the requests says
-/// how long its answer may become, the others do not.
+/// Requests of mixed lengths for a model of these limits: prompts of 1/32 to 1/2 of the longest
+/// sequence, a third of them with a common beginning; answers mostly short and now and then long,
+/// as chats are. A third of the requests says how long its answer may become, the others do not.
 #[must_use]
 pub fn mixed_job(limits: &Limits, num: u32, seed: u64) -> Vec<Request> {
     let of_longest = |part: f64| ((limits.max_len as f64 * part) as usize).max(1);
@@ -70,7 +71,7 @@ pub fn mixed_job(limits: &Limits, num: u32, seed: u64) -> Vec<Request> {
             sampling: Sampling::greedy(),
             // The end of the answer, which only the model is told.
             seed: Some((prompt_len + answer_len.min(room)) as u64),
-            max_tokens: (i % 3 == 0).then_some(asked),
+            max_tokens: i.is_multiple_of(3).then_some(asked),
             ignore_eos: true,
             stop_ids: vec![END],
             ..Request::new((0..prompt_len).map(token).collect())
@@ -82,7 +83,8 @@ pub fn mixed_job(limits: &Limits, num: u32, seed: u64) -> Vec<Request> {
 /// The token at which the answers of a job end.
 const END: u32 = 0;
 
-/// A model whose answers end where the job says and nowhere else, so that all rungs, and all models, serve the same.
+/// A model whose answers end where the job says and nowhere else, so that all rungs, and all
+/// models, serve the same.
 #[derive(Debug)]
 struct Ending<M> {
     inner: M,

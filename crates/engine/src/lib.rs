@@ -1,7 +1,9 @@
-//! An inference engine: continuous batching on a paged KV cache, with answers that never depend on who else is served.
+//! An inference engine: continuous batching on a paged KV cache, with answers that never depend on
+//! who else is served.
 //!
-//! No HTTP, no files, no device: the model is a trait, and [`scripted::Scripted`] is one by which every schedule is
-//! tested. One thread owns an [`Engine`]; each [`Engine::step`] is plan, run, commit.
+//! No HTTP, no files, no device: the model is a trait, and [`scripted::Scripted`] is one by which
+//! every schedule is tested. One thread owns an [`Engine`]; each [`Engine::step`] is plan, run,
+//! commit.
 //!
 //! ```
 //! use warpfold_engine::scripted::Scripted;
@@ -35,14 +37,16 @@
 //!
 //! # Reading order
 //!
-//! [`Request`] and [`Config`] say what is wanted; `engine.rs` is the loop; `scheduler/mod.rs` has the queues and leads
-//! to the policies; `group.rs` and `sequence.rs` are what they hold; `block/` is the cache's memory; [`Batch`] and
-//! [`Model`] are the seam to the model; `sampling/` says which token is drawn, exactly; `detokenize.rs` makes text.
-//! [`sizing`] computes how many blocks there are, [`ladder`] shows what each idea buys.
+//! [`Request`] and [`Config`] say what is wanted; `engine.rs` is the loop; `scheduler/mod.rs` has
+//! the queues and leads to the policies; `group.rs` and `sequence.rs` are what they hold; `block/`
+//! is the cache's memory; [`Batch`] and [`Model`] are the seam to the model; `sampling/` says which
+//! token is drawn, exactly; `detokenize.rs` makes text. [`sizing`] computes how many blocks there
+//! are, [`ladder`] shows what each idea buys.
 //!
 //! # What is absent on purpose
 //!
-//! Time, threads and randomness: the caller tells the time, owns the thread, and gives a seed. So a run repeats.
+//! Time, threads and randomness: the caller tells the time, owns the thread, and gives a seed. So a
+//! run repeats.
 
 mod batch;
 mod beam;

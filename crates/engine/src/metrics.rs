@@ -61,7 +61,8 @@ pub struct Gauges {
     pub cached_blocks: usize,
     /// Blocks of the host that somebody holds.
     pub used_host_blocks: usize,
-    /// Slots in held blocks that no computed position fills: what is reserved or will never be used.
+    /// Slots in held blocks that no computed position fills: what is reserved or will never be
+    /// used.
     pub unfilled_slots: usize,
     /// Free slots that the next group cannot have because they do not lie side by side.
     pub external_slots: usize,
@@ -84,7 +85,7 @@ impl Gauges {
         // A shared block is filled as far as its longest holder has filled it.
         let mut filled = vec![0; scheduler.pool.num_blocks() + 1];
         let block_size = scheduler.config.block_size;
-        for seq in scheduler.running.values().flat_map(|g| &g.seqs) {
+        for seq in scheduler.running.iter().flat_map(|g| &g.seqs) {
             for (i, id) in seq.table.blocks.iter().enumerate() {
                 let here = seq.computed.saturating_sub(i * block_size).min(block_size);
                 filled[*id as usize] = here.max(filled[*id as usize]);

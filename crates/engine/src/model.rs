@@ -13,7 +13,8 @@ pub struct Limits {
     pub max_len: usize,
     /// Tokens that end a sequence.
     pub eos: Vec<u32>,
-    /// Bytes of the cache that a block of one position takes, over all layers; for messages and metrics.
+    /// Bytes of the cache that a block of one position takes, over all layers; for messages and
+    /// metrics.
     pub kv_bytes_per_token: u64,
 }
 
@@ -30,9 +31,10 @@ pub struct CacheShape {
 
 /// A model that runs batches over a paged KV cache.
 ///
-/// What it answers for a sequence must depend on nothing but that sequence: not on the other rows of the batch, nor on
-/// how its own rows were cut into steps. The engine's promise that answers never depend on who else is served rests on
-/// that, and [`crate::scripted`] shows how it is tested.
+/// What it answers for a sequence must depend on nothing but that sequence: not on the other rows
+/// of the batch, nor on how its own rows were cut into steps. The engine's promise that answers
+/// never depend on who else is served rests on that, and [`crate::scripted`] shows how it is
+/// tested.
 pub trait Model {
     /// What the engine must know of it.
     fn limits(&self) -> Limits;
@@ -43,8 +45,8 @@ pub trait Model {
     /// If there is not enough memory.
     fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError>;
 
-    /// Copies blocks. What [`Model::step`] runs next must see them, and copies out must have read their blocks before
-    /// anything else writes them.
+    /// Copies blocks. What [`Model::step`] runs next must see them, and copies out must have read
+    /// their blocks before anything else writes them.
     ///
     /// # Errors
     /// If a copy fails.

@@ -1,9 +1,10 @@
 //! A model without weights, by which every schedule is tested.
 //!
-//! It keeps a cache of slots, as a real model does, and each slot holds what was written: the position and a hash of the
-//! token. A row's logits are a hash of everything that it reads through its table, from position 0 to its own: a wrong
-//! table, a missed copy, a block that was freed too early or a swap that went astray gives another answer, and mostly a
-//! panic that says which slot holds what it should not.
+//! It keeps a cache of slots, as a real model does, and each slot holds what was written: the
+//! position and a hash of the token. A row's logits are a hash of everything that it reads through
+//! its table, from position 0 to its own: a wrong table, a missed copy, a block that was freed too
+//! early or a swap that went astray gives another answer, and mostly a panic that says which slot
+//! holds what it should not.
 
 use std::collections::HashMap;
 
@@ -51,8 +52,8 @@ impl Scripted {
         }
     }
 
-    /// A wrong model, whose answers depend on how many rows a batch has: the control that tests of invariance must
-    /// catch.
+    /// A wrong model, whose answers depend on how many rows a batch has: the control that tests of
+    /// invariance must catch.
     #[must_use]
     pub fn batch_dependent(vocab: usize, max_len: usize) -> Self {
         Self { is_batch_dependent: true, ..Self::new(vocab, max_len) }
@@ -65,7 +66,8 @@ impl Scripted {
         self
     }
 
-    /// Rows of positions that had been run before: by a recompute, a rejected guess, or without a cache.
+    /// Rows of positions that had been run before: by a recompute, a rejected guess, or without a
+    /// cache.
     #[must_use]
     pub fn num_rerun(&self) -> u64 {
         self.rerun
@@ -130,8 +132,8 @@ impl Scripted {
         states
     }
 
-    /// Counts positions that a sequence runs again. Its first rows may begin anywhere: what comes before was found in
-    /// the cache, or it forked.
+    /// Counts positions that a sequence runs again. Its first rows may begin anywhere: what comes
+    /// before was found in the cache, or it forked.
     fn note_progress(&mut self, id: SequenceId, first: u32, end: u32) {
         let next = self.next.entry(id).or_insert(first);
         self.rerun += u64::from(end.min(*next).saturating_sub(first));

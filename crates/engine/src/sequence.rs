@@ -1,6 +1,5 @@
 //! One sequence: its tokens, how far they are computed, where they lie.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::batch::{SequenceId, TokenCount};
@@ -37,7 +36,7 @@ pub(crate) struct Sequence {
     /// The last step that may touch its blocks.
     pub(crate) last_step: u64,
     /// How often each token was generated, where penalties ask for it.
-    pub(crate) counts: Option<BTreeMap<u32, u32>>,
+    pub(crate) counts: Option<Arc<Vec<TokenCount>>>,
     /// Continuations of a beam that waits for the other beams.
     pub(crate) candidates: Option<Vec<(u32, f32)>>,
     /// The sum of its logprobs.
@@ -47,7 +46,6 @@ pub(crate) struct Sequence {
     pub(crate) fresh_text: String,
     pub(crate) text: Option<Detokenizer>,
     pub(crate) finish: Option<Finish>,
-    pub(crate) is_reported: bool,
 }
 
 impl Sequence {
@@ -62,14 +60,13 @@ impl Sequence {
             table: Table::default(),
             is_attached: false,
             last_step: 0,
-            counts: has_penalties.then(|| prompt.iter().map(|t| (*t, 0)).collect()),
+            counts: has_penalties.then(|| Arc::new(counts_of(prompt))),
             candidates: None,
             score: 0.0,
             fresh: Vec::new(),
             fresh_text: String::new(),
             text: None,
             finish: None,
-            is_reported: false,
         }
     }
 
@@ -94,7 +91,7 @@ impl Sequence {
         self.tokens.push(token);
         self.fresh.push(sampled);
         if let Some(counts) = &mut self.counts {
-            *counts.entry(token).or_default() += 1;
+            count(Arc::make_mut(counts), token);
         }
         let is_stop = rules.stop_ids.contains(&token);
         if let Some(text) = self.text.as_mut().filter(|_| !is_stop || include_stop) {
@@ -113,17 +110,12 @@ impl Sequence {
     }
 
     /// The counts that penalties need, as if `drafts` had been generated, too.
-    pub(crate) fn counts_with(&self, drafts: &[u32]) -> Vec<TokenCount> {
-        let Some(counts) = &self.counts else { return Vec::new() };
-        let list = |counts: &BTreeMap<u32, u32>| {
-            counts.iter().map(|(token, in_output)| TokenCount { token: *token, in_output: *in_output }).collect()
-        };
-        if drafts.is_empty() {
-            return list(counts);
+    pub(crate) fn counts_with(&self, drafts: &[u32]) -> Arc<Vec<TokenCount>> {
+        let mut counts = self.counts.clone().unwrap_or_default();
+        if self.counts.is_some() && !drafts.is_empty() {
+            drafts.iter().for_each(|token| count(Arc::make_mut(&mut counts), *token));
         }
-        let mut counts = counts.clone();
-        drafts.iter().for_each(|t| *counts.entry(*t).or_default() += 1);
-        list(&counts)
+        counts
     }
 
     /// Lets the blocks that are computed to their end be hit by others.
@@ -135,6 +127,21 @@ impl Sequence {
             let key = Key::new(parent, &self.tokens[i * block_size..(i + 1) * block_size]);
             nodes.push(pool.publish(blocks[i], key));
         }
+    }
+}
+
+/// The tokens of a prompt, none of them generated.
+fn counts_of(prompt: &[u32]) -> Vec<TokenCount> {
+    let mut tokens = prompt.to_vec();
+    tokens.sort_unstable();
+    tokens.dedup();
+    tokens.into_iter().map(|token| TokenCount { token, in_output: 0 }).collect()
+}
+
+fn count(counts: &mut Vec<TokenCount>, token: u32) {
+    match counts.binary_search_by_key(&token, |c| c.token) {
+        Ok(i) => counts[i].in_output += 1,
+        Err(i) => counts.insert(i, TokenCount { token, in_output: 1 }),
     }
 }
 
@@ -168,8 +175,8 @@ mod tests {
         let mut a = Sequence::new(1, 0, 0, &[1, 2], true);
         a.push(sampled(2), &rules(0), false);
         let count = |token, in_output| TokenCount { token, in_output };
-        assert_eq!(a.counts_with(&[]), [count(1, 0), count(2, 1)]);
-        assert_eq!(a.counts_with(&[2, 4]), [count(1, 0), count(2, 2), count(4, 1)]);
+        assert_eq!(*a.counts_with(&[]), [count(1, 0), count(2, 1)]);
+        assert_eq!(*a.counts_with(&[2, 4]), [count(1, 0), count(2, 2), count(4, 1)]);
         assert_eq!(a.counts_with(&[]).len(), 2);
     }
 }

@@ -1,8 +1,9 @@
 //! How many blocks there are: arithmetic with every term, and a dry run that must agree with it.
 //!
-//! Device blocks are what is left of the usable memory over the bytes of a block; one of them is the null block. Host
-//! blocks are the bytes for swapping over the same. A model runs [`largest_batch`] once without a cache, as vLLM's
-//! `determine_num_available_blocks` does, and [`Sizing::check_peak`] compares what it took with what was computed.
+//! Device blocks are what is left of the usable memory over the bytes of a block; one of them is
+//! the null block. Host blocks are the bytes for swapping over the same. A model runs
+//! [`largest_batch`] once without a cache, as vLLM's `determine_num_available_blocks` does, and
+//! [`Sizing::check_peak`] compares what it took with what was computed.
 
 use std::fmt;
 
@@ -164,7 +165,8 @@ impl fmt::Display for Sizing {
     }
 }
 
-/// The largest step that the settings allow, for a dry run: all rows write to the null block, and read it.
+/// The largest step that the settings allow, for a dry run: all rows write to the null block, and
+/// read it.
 #[must_use]
 pub fn largest_batch(config: &Config, limits: &Limits) -> Batch {
     let index = |value: usize| u32::try_from(value).expect("positions and rows have 32 bits");

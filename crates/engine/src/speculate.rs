@@ -1,8 +1,10 @@
-//! Guesses of next tokens without a second model: what followed the last occurrence of the last tokens (prompt lookup).
+//! Guesses of next tokens without a second model: what followed the last occurrence of the last
+//! tokens (prompt lookup).
 //!
-//! A guess is one more row of the batch. The row before it draws its token as it would without the guess, from the same
-//! logits and with the noise of the same position; if that is the guessed token, the guess's row counts as well. So the
-//! answer is the same, bit for bit, and only the number of steps differs.
+//! A guess is one more row of the batch. The row before it draws its token as it would without the
+//! guess, from the same logits and with the noise of the same position; if that is the guessed
+//! token, the guess's row counts as well. So the answer is the same, bit for bit, and only the
+//! number of steps differs.
 
 use crate::config::Speculation;
 

@@ -57,7 +57,7 @@ impl StepTrace {
             padding: plan.padding,
             moves: plan.moves.clone(),
             waiting: scheduler.waiting.keys().map(|k| k.id).collect(),
-            running: scheduler.running.values().flat_map(|g| sequences(g, &refs)).collect(),
+            running: scheduler.running.iter().flat_map(|g| sequences(g, &refs)).collect(),
             swapped: scheduler.swapped.values().flat_map(|g| sequences(g, &host_refs)).collect(),
             num_free: scheduler.pool.num_free(),
             external_slots: plan.external_slots,
@@ -67,8 +67,8 @@ impl StepTrace {
 
 /// The rows of a plan, before its groups move on.
 pub(crate) fn rows_of(scheduler: &Scheduler, plan: &Plan) -> Vec<(SequenceId, usize, usize)> {
-    let id = |key, seq: usize| scheduler.running[key].seqs[seq].id;
-    plan.scheduled.iter().map(|(key, rows)| (id(key, rows.seq), rows.start, rows.len())).collect()
+    let id = |group: usize, seq: usize| scheduler.running[group].seqs[seq].id;
+    plan.scheduled.iter().map(|(group, rows)| (id(*group, rows.seq), rows.start, rows.len())).collect()
 }
 
 fn sequences(group: &Group, refs: &dyn Fn(BlockId) -> u32) -> Vec<SequenceTrace> {

@@ -1,7 +1,8 @@
-//! The free blocks in the order in which they are given out: a doubly linked list inside two arrays.
+//! The free blocks in the order in which they are given out: a doubly linked list inside two
+//! arrays.
 //!
-//! The null block, which is never free, is the ring's sentinel: its links are the list's ends. All operations take
-//! constant time and allocate nothing, as in vLLM V1's `FreeKVCacheBlockQueue`.
+//! The null block, which is never free, is the ring's sentinel: its links are the list's ends. All
+//! operations take constant time and allocate nothing, as in vLLM V1's `FreeKVCacheBlockQueue`.
 
 use super::{BlockId, NULL_BLOCK};
 

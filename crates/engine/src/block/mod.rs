@@ -1,15 +1,18 @@
 //! Blocks of the KV cache: who holds which, which are free, which hold a known prefix.
 //!
-//! A block has room for the keys and values of `block_size` positions, of all layers. [`Pool`] counts references over
-//! the [`FreeList`]; the [`PrefixIndex`] finds computed blocks by what they hold; a [`Table`] says where the positions
-//! of one sequence lie; `write` makes room for positions (growth and copy-on-write); `swap` moves the blocks of a
-//! group between the device's pool and the host's. Nothing here knows requests or policies.
+//! A block has room for the keys and values of `block_size` positions, of all layers. [`Pool`]
+//! counts references over the [`FreeList`]; the [`PrefixIndex`] finds computed blocks by what they
+//! hold; a [`Table`] says where the positions of one sequence lie; `write` makes room for positions
+//! (growth and copy-on-write); `swap` moves the blocks of a group between the device's pool and the
+//! host's. Nothing here knows requests or policies.
 
 mod free_list;
 mod pool;
 mod prefix;
 mod swap;
 mod table;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub(crate) use free_list::FreeList;

@@ -1,7 +1,8 @@
 //! A pool of blocks: references, the order of reuse, fences, and the index of prefixes.
 //!
-//! A block is *used* (references), *free*, or *retired*: nobody holds it but a step that is still running may touch
-//! it. A free block keeps what it holds, and can be hit, until it is given out again; the free list is the LRU order.
+//! A block is *used* (references), *free*, or *retired*: nobody holds it but a step that is still
+//! running may touch it. A free block keeps what it holds, and can be hit, until it is given out
+//! again; the free list is the LRU order.
 
 use super::{BlockId, FreeList, Hit, Key, PrefixIndex};
 
@@ -44,7 +45,8 @@ impl Pool {
 
     /// Blocks that somebody holds.
     pub(crate) fn num_used(&self) -> usize {
-        self.blocks.iter().filter(|b| b.refs > 0).count()
+        let retired = self.retired.iter().filter(|id| self.refs(**id) == 0).count();
+        self.num_blocks() - self.free.len() - retired
     }
 
     /// Blocks that can be hit.
@@ -134,8 +136,8 @@ impl Pool {
         }
     }
 
-    /// Lets a computed block be hit, and returns the node of what it holds. If another block stands for the same
-    /// prefix, that one stays, and its node is returned.
+    /// Lets a computed block be hit, and returns the node of what it holds. If another block stands
+    /// for the same prefix, that one stays, and its node is returned.
     pub(crate) fn publish(&mut self, id: BlockId, key: Key) -> u64 {
         if let Some(hit) = self.index.get(&key) {
             return hit.node;
@@ -183,8 +185,8 @@ impl Pool {
             }
         }
         assert_eq!(indexed, self.index.len(), "blocks with a key, and entries of the index");
-        let retired = self.retired.iter().filter(|id| self.refs(**id) == 0).count();
-        assert_eq!(free.len() + retired + self.num_used(), self.num_blocks(), "free, retired and used are all blocks");
+        let used = self.blocks.iter().filter(|b| b.refs > 0).count();
+        assert_eq!(used, self.num_used(), "free, retired and used blocks are all that there are");
     }
 
     fn put_back(&mut self, id: BlockId) {

@@ -1,8 +1,9 @@
 //! Finding blocks by what they hold: an exact trie over full blocks of tokens.
 //!
-//! An entry is found by its parent and its tokens, which Rust compares as a whole, so there is no hash to trust (vLLM
-//! V1 trusts SHA-256; engines that trust 64 bits have served one user's prefix to another). The number of a node is
-//! never given twice: when a parent is evicted its children can no longer be reached, and nothing else happens.
+//! An entry is found by its parent and its tokens, which Rust compares as a whole, so there is no
+//! hash to trust (vLLM V1 trusts SHA-256; engines that trust 64 bits have served one user's prefix
+//! to another). The number of a node is never given twice: when a parent is evicted its children
+//! can no longer be reached, and nothing else happens.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -12,10 +12,12 @@ pub(crate) fn num_unique<'a>(tables: impl Iterator<Item = &'a Table>) -> usize {
     ids.len()
 }
 
-/// Gives every block of the tables a counterpart in `to`, releases it in `from`, and returns what is to be copied.
+/// Gives every block of the tables a counterpart in `to`, releases it in `from`, and returns what
+/// is to be copied.
 ///
-/// `fence` is the last step that may touch a block of `from`: the step before for the device, whose copies out run
-/// first, and this one for the host, whose blocks must not be written before they were read.
+/// `fence` is the last step that may touch a block of `from`: the step before for the device, whose
+/// copies out run first, and this one for the host, whose blocks must not be written before they
+/// were read.
 ///
 /// # Panics
 /// If `to` has fewer free blocks than [`num_unique`] says.

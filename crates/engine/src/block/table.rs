@@ -8,7 +8,8 @@ pub(crate) struct Table {
     pub(crate) blocks: Vec<BlockId>,
     /// Nodes of the leading blocks that stand in the prefix index.
     pub(crate) nodes: Vec<u64>,
-    /// Leading positions that came with a prefix hit. They are never written, even if their token is run again.
+    /// Leading positions that came with a prefix hit. They are never written, even if their token
+    /// is run again.
     pub(crate) cached: usize,
 }
 
@@ -30,7 +31,8 @@ impl Table {
         Self { blocks, nodes, cached: self.cached.min(len) }
     }
 
-    /// Gives all blocks back, the last one first, so that a tail is evicted before what it hangs on.
+    /// Gives all blocks back, the last one first, so that a tail is evicted before what it hangs
+    /// on.
     pub(crate) fn release(&mut self, pool: &mut Pool, fence: u64) {
         for id in self.blocks.drain(..).rev() {
             pool.release(id, fence);

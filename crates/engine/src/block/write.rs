@@ -1,4 +1,5 @@
-//! Room for positions that a step writes: growth, and copy-on-write where a block has other holders.
+//! Room for positions that a step writes: growth, and copy-on-write where a block has other
+//! holders.
 
 use std::ops::Range;
 
@@ -6,8 +7,8 @@ use super::{BlockCopy, BlockId, Pool, Table};
 
 /// How many blocks writing the given positions takes from the pool, exactly.
 ///
-/// Of the holders of a shared block that all write, the last one writes in place: a group that fits the pool by
-/// arithmetic must also fit by this count.
+/// Of the holders of a shared block that all write, the last one writes in place: a group that fits
+/// the pool by arithmetic must also fit by this count.
 pub(crate) fn blocks_needed<'a>(
     pool: &Pool,
     block_size: usize,

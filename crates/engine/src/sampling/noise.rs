@@ -1,4 +1,5 @@
-//! Noise without state: Philox 4x32-10 (Salmon et al., SC'11) keyed by the seed and counted by position and token.
+//! Noise without state: Philox 4x32-10 (Salmon et al., SC'11) keyed by the seed and counted by
+//! position and token.
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
@@ -18,8 +19,9 @@ pub fn philox(key: u64, counter: [u32; 4]) -> [u32; 4] {
     c
 }
 
-/// The Gumbel noise of a token at a position: `-ln(-ln(u))`, where `u` is the middle of one of 2^24 equal parts of
-/// (0, 1), which an `f32` holds exactly. Word `token % 4` of the counter `[position, token / 4, 0, 0]` chooses it.
+/// The Gumbel noise of a token at a position: `-ln(-ln(u))`, where `u` is the middle of one of 2^24
+/// equal parts of (0, 1), which an `f32` holds exactly. Word `token % 4` of the counter `[position,
+/// token / 4, 0, 0]` chooses it.
 #[must_use]
 pub fn gumbel(seed: u64, position: u32, token: u32) -> f64 {
     let words = philox(seed, [position, token / 4, 0, 0]);

@@ -17,7 +17,8 @@ pub struct Sampling {
     pub presence_penalty: f32,
     /// Taken from the logit of a token for each time that it was generated.
     pub frequency_penalty: f32,
-    /// Divides positive logits, and multiplies negative ones, of tokens of the prompt and of what was generated.
+    /// Divides positive logits, and multiplies negative ones, of tokens of the prompt and of what
+    /// was generated.
     pub repetition_penalty: f32,
     /// Added to the logits of tokens.
     pub logit_bias: Vec<(u32, f32)>,

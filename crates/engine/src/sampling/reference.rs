@@ -1,8 +1,9 @@
 //! The reference sampler: one row of logits, one token, in the order in which the rules apply.
 //!
-//! allowed ids, bans and bias → penalties → temperature → top-k → top-p → min-p → the largest of logit + Gumbel noise.
-//! Every tie goes to the lower id. Probabilities are weighed as whole numbers (`exp` in 40 binary places), so that
-//! their sums do not depend on an order, and a device that sums them otherwise keeps the same tokens.
+//! allowed ids, bans and bias → penalties → temperature → top-k → top-p → min-p → the largest of
+//! logit + Gumbel noise. Every tie goes to the lower id. Probabilities are weighed as whole numbers
+//! (`exp` in 40 binary places), so that their sums do not depend on an order, and a device that
+//! sums them otherwise keeps the same tokens.
 
 use super::{Sampling, gumbel};
 use crate::batch::SampleRow;
@@ -57,7 +58,7 @@ pub fn processed(logits: &[f32], row: &SampleRow) -> Vec<f64> {
     for (id, bias) in &sampling.logit_bias {
         x[*id as usize] += f64::from(*bias);
     }
-    for count in &row.counts {
+    for count in row.counts.iter() {
         let x = &mut x[count.token as usize];
         let repetition = f64::from(sampling.repetition_penalty);
         *x = if *x > 0.0 { *x / repetition } else { *x * repetition };
@@ -188,7 +189,8 @@ mod tests {
     fn penalties_follow_the_counts() {
         let logits = [2.0, 2.0, -2.0];
         let count = |token, in_output| TokenCount { token, in_output };
-        let with = |sampling, counts: Vec<_>| processed(&logits, &SampleRow { counts, ..row(sampling) });
+        let with =
+            |sampling, counts: Vec<_>| processed(&logits, &SampleRow { counts: Arc::new(counts), ..row(sampling) });
         let presence = Sampling { presence_penalty: 0.5, ..Sampling::default() };
         assert_eq!(with(presence, vec![count(0, 3), count(1, 0)]), [1.5, 2.0, -2.0]);
         let frequency = Sampling { frequency_penalty: 0.5, ..Sampling::default() };

@@ -26,12 +26,13 @@ impl Scheduler {
                 return;
             };
             self.admit(key, placement);
-            let is_scheduled = self.try_advance(plan, key, wants);
+            let is_scheduled = self.try_advance(plan, self.running.len() - 1, wants);
             debug_assert!(is_scheduled, "a group that was placed has its blocks");
         }
     }
 
-    /// Whether and where a group can start now: the prefix that the cache has, then slots, budget and blocks.
+    /// Whether and where a group can start now: the prefix that the cache has, then slots, budget
+    /// and blocks.
     fn place(&self, plan: &Plan, group: &Group, wants: Wants) -> Option<Placement> {
         if self.num_slots() + group.num_slots() > self.config.max_seqs {
             return None;
@@ -96,7 +97,7 @@ impl Scheduler {
             seq.table.cached = placement.hits.len() * block_size;
             seq.computed = placement.computed;
         }
-        self.running.insert(key, group);
+        self.running.push(group);
     }
 
     /// Free slots that a group cannot have because they do not lie side by side.

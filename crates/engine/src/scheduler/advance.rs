@@ -1,11 +1,9 @@
 //! Rows for running groups, with preemption from the end of the queue where blocks are missing.
 
-use std::ops::Bound::{Excluded, Unbounded};
-
 use super::Scheduler;
 use super::plan::{Plan, Rows};
 use crate::block::{blocks_needed, prepare};
-use crate::group::{Group, Key};
+use crate::group::Group;
 use crate::speculate::drafts;
 
 /// Which rows a policy gives.
@@ -37,40 +35,35 @@ impl Wants {
 impl Scheduler {
     /// Gives all running groups their rows, in order, until the budget is spent.
     pub(super) fn advance_running(&mut self, plan: &mut Plan, wants: Wants) {
-        let mut next = self.running.keys().next().copied();
-        while let Some(key) = next.filter(|_| plan.left() > 0) {
-            self.advance(plan, key, wants);
-            next = self.running.range((Excluded(key), Unbounded)).next().map(|(k, _)| *k);
-        }
-    }
-
-    /// Gives a group its rows; preempts the last groups, at worst this one, until there are blocks for all of them.
-    fn advance(&mut self, plan: &mut Plan, key: Key, wants: Wants) {
-        while self.running.contains_key(&key) && !self.try_advance(plan, key, wants) {
-            let (victim, _) = self.running.last_key_value().expect("the group is running");
-            self.preempt(plan, *victim);
+        let mut group = 0;
+        while group < self.running.len() && plan.left() > 0 {
+            // Preempts the last groups, at worst this one, until there are blocks for all of its
+            // rows.
+            while group < self.running.len() && !self.try_advance(plan, group, wants) {
+                self.preempt(plan, self.running.len() - 1);
+            }
+            group += 1;
         }
     }
 
     /// Gives a group its rows if there are blocks for all of them.
-    pub(super) fn try_advance(&mut self, plan: &mut Plan, key: Key, wants: Wants) -> bool {
-        let group = &self.running[&key];
-        let mut rows = self.rows(plan, group, wants);
-        if !self.has_blocks(group, &rows) {
+    pub(super) fn try_advance(&mut self, plan: &mut Plan, group: usize, wants: Wants) -> bool {
+        let mut rows = std::mem::take(&mut self.scratch);
+        self.rows(&self.running[group], plan.left(), wants, &mut rows);
+        let mut fits = self.has_blocks(group, &rows);
+        if !fits {
             rows.iter_mut().for_each(|r| r.drafts.clear());
-            if !self.has_blocks(group, &rows) {
-                return false;
-            }
+            fits = self.has_blocks(group, &rows);
         }
-        for rows in rows {
-            self.schedule(plan, key, rows);
+        for rows in rows.drain(..).filter(|_| fits) {
+            self.schedule(plan, group, rows);
         }
-        true
+        self.scratch = rows;
+        fits
     }
 
-    fn rows(&self, plan: &Plan, group: &Group, wants: Wants) -> Vec<Rows> {
-        let mut left = plan.left();
-        let mut all = Vec::new();
+    /// The rows of a group's sequences, at most `left`.
+    fn rows(&self, group: &Group, mut left: usize, wants: Wants, all: &mut Vec<Rows>) {
         for (seq, s) in group.seqs.iter().enumerate() {
             let known = wants.rows(s.need(), left);
             if known > 0 {
@@ -79,7 +72,6 @@ impl Scheduler {
                 all.push(Rows { seq, start: s.computed, known, drafts });
             }
         }
-        all
     }
 
     /// Guesses for a sequence that decodes, at most `left`.
@@ -93,18 +85,18 @@ impl Scheduler {
         drafts(&s.tokens, speculation, most).to_vec()
     }
 
-    fn has_blocks(&self, group: &Group, rows: &[Rows]) -> bool {
-        let writes = rows.iter().map(|r| (&group.seqs[r.seq].table, r.start..r.end()));
+    fn has_blocks(&self, group: usize, rows: &[Rows]) -> bool {
+        let writes = rows.iter().map(|r| (&self.running[group].seqs[r.seq].table, r.start..r.end()));
         blocks_needed(&self.pool, self.config.block_size, writes) <= self.pool.num_free()
     }
 
     /// Makes room for rows and puts them into the plan.
-    fn schedule(&mut self, plan: &mut Plan, key: Key, rows: Rows) {
-        let seq = &mut self.running.get_mut(&key).expect("the group is running").seqs[rows.seq];
+    fn schedule(&mut self, plan: &mut Plan, group: usize, rows: Rows) {
+        let seq = &mut self.running[group].seqs[rows.seq];
         let positions = rows.start..rows.end();
         let copies = &mut plan.moves.copies;
         prepare(&mut self.pool, self.config.block_size, &mut seq.table, positions, plan.step, copies);
         seq.last_step = plan.step;
-        plan.push(key, rows);
+        plan.push(group, rows);
     }
 }

@@ -3,31 +3,38 @@
 use super::Scheduler;
 use super::plan::{Plan, Target, Use};
 use crate::beam;
+use crate::block::Pool;
 use crate::config::{Allocator, Policy};
-use crate::group::{Group, Key};
+use crate::group::Group;
 use crate::request::{Finish, RequestId, Update};
 use crate::sampling::Sampled;
 
 impl Scheduler {
-    /// Applies the answers to a plan's samples, frees what is no longer needed, and returns what is new.
+    /// Applies the answers to a plan's samples, frees what is no longer needed, and returns what is
+    /// new.
     pub(crate) fn commit(&mut self, plan: &Plan, answers: Vec<Sampled>) -> Vec<Update> {
         self.pool.finish_step(plan.step);
         self.host.finish_step(plan.step);
         self.count(plan);
-        for (key, rows) in &plan.scheduled {
-            let group = self.running.get_mut(key).expect("what is scheduled is running");
-            let seq = &mut group.seqs[rows.seq];
-            seq.computed = rows.start + rows.known;
+        for (group, rows) in &plan.scheduled {
+            let group = &mut self.running[*group];
+            group.seqs[rows.seq].computed = rows.start + rows.known;
             group.fork_attached(&mut self.pool, self.config.block_size);
         }
         for (target, answer) in plan.targets.iter().zip(answers) {
             self.apply(*target, answer);
         }
-        let mut keys: Vec<Key> = plan.scheduled.iter().map(|(key, _)| *key).collect();
-        keys.dedup();
-        let updates = keys.into_iter().flat_map(|key| self.settle(key)).collect();
+        let mut updates = Vec::with_capacity(plan.scheduled.len());
+        for (i, (group, _)) in plan.scheduled.iter().enumerate() {
+            if i == 0 || plan.scheduled[i - 1].0 != *group {
+                self.settle(*group, &mut updates);
+            }
+        }
+        updates.iter().filter_map(|u| u.finish).for_each(|f| self.metrics.count_finish(f));
         if self.config.policy == Policy::Static {
             self.end_batch();
+        } else if updates.iter().any(|u| u.finish.is_some()) {
+            self.running.retain(|g| g.num_live() > 0);
         }
         updates
     }
@@ -37,19 +44,19 @@ impl Scheduler {
         self.pool.finish_step(plan.step);
         self.host.finish_step(plan.step);
         let mut failed = Vec::new();
-        for (queue, pool) in [(&mut self.running, &mut self.pool), (&mut self.swapped, &mut self.host)] {
-            while let Some((key, mut group)) = queue.pop_first() {
-                group.release(pool);
-                failed.extend((group.num_live() > 0).then_some(key.id));
-            }
-        }
+        let mut end = |mut group: Group, pool: &mut Pool| {
+            group.release(pool);
+            failed.extend((group.num_live() > 0).then_some(group.key.id));
+        };
+        self.running.drain(..).for_each(|group| end(group, &mut self.pool));
+        std::mem::take(&mut self.swapped).into_values().for_each(|group| end(group, &mut self.host));
         self.pool.clear_index();
         self.metrics.failed += failed.len() as u64;
         failed
     }
 
     fn apply(&mut self, target: Target, answer: Sampled) {
-        let group = self.running.get_mut(&target.key).expect("what was sampled is running");
+        let group = &mut self.running[target.group];
         let is_beam = group.request.beam.is_some();
         let seq = &mut group.seqs[target.seq];
         match target.use_ {
@@ -75,9 +82,9 @@ impl Scheduler {
         }
     }
 
-    /// Brings a group in order after a step: prefixes, beams, ends. Returns what is new.
-    fn settle(&mut self, key: Key) -> Vec<Update> {
-        let group = self.running.get_mut(&key).expect("what was scheduled is running");
+    /// Brings a group in order after a step: prefixes, beams, ends. Adds what is new.
+    fn settle(&mut self, group: usize, new: &mut Vec<Update>) {
+        let group = &mut self.running[group];
         for seq in group.seqs.iter_mut().filter(|s| !s.table.blocks.is_empty()) {
             if self.config.allocator == Allocator::PrefixCaching {
                 seq.publish(&mut self.pool, &group.request.salt, self.config.block_size);
@@ -86,24 +93,19 @@ impl Scheduler {
                 seq.computed = 0;
             }
         }
-        let updates = if group.request.beam.is_some() {
+        if group.request.beam.is_some() {
             let before = group.seqs[0].tokens.len();
             let is_over = beam::advance(group, &mut self.pool, self.config.block_size, &mut self.last_sequence);
-            let is_grown = is_over || group.seqs[0].tokens.len() > before;
-            group.is_spared &= !is_grown;
-            if is_over { beam_updates(group) } else { Vec::new() }
+            group.is_spared &= !is_over && group.seqs[0].tokens.len() == before;
+            if is_over {
+                push_beams(group, new);
+            }
         } else {
-            updates(group)
-        };
-        let finished = updates.iter().filter_map(|u| u.finish);
-        finished.for_each(|f| self.metrics.count_finish(f));
+            push_updates(group, new);
+        }
         if self.config.policy != Policy::Static {
             group.release_ended(&mut self.pool);
-            if group.num_live() == 0 {
-                self.running.remove(&key);
-            }
         }
-        updates
     }
 
     fn count(&mut self, plan: &Plan) {
@@ -117,12 +119,10 @@ impl Scheduler {
 }
 
 /// What is new of each sequence.
-fn updates(group: &mut Group) -> Vec<Update> {
-    let mut updates = Vec::new();
-    for seq in group.seqs.iter_mut().filter(|s| !s.is_reported && !s.fresh.is_empty()) {
-        seq.is_reported = !seq.is_live();
+fn push_updates(group: &mut Group, new: &mut Vec<Update>) {
+    for seq in group.seqs.iter_mut().filter(|s| !s.fresh.is_empty()) {
         let is_first = seq.output == 0 && !std::mem::replace(&mut group.are_prompt_logprobs_reported, true);
-        updates.push(Update {
+        new.push(Update {
             request: group.key.id,
             output: seq.output,
             seed: seq.seed,
@@ -132,11 +132,10 @@ fn updates(group: &mut Group) -> Vec<Update> {
             prompt_logprobs: if is_first { group.prompt_logprobs.clone() } else { Vec::new() },
         });
     }
-    updates
 }
 
 /// The best beams as answers; the group is over.
-fn beam_updates(group: &mut Group) -> Vec<Update> {
+fn push_beams(group: &mut Group, new: &mut Vec<Update>) {
     let text = group.seqs[0].text.take();
     let stop_ids = group.rules.stop_ids.clone();
     let written = |tokens: &[Sampled]| {
@@ -154,7 +153,6 @@ fn beam_updates(group: &mut Group) -> Vec<Update> {
         finish: Some(h.finish),
         prompt_logprobs: if output == 0 { group.prompt_logprobs.clone() } else { Vec::new() },
     };
-    let updates = group.hypotheses.iter().take(group.request.n).enumerate().map(update).collect();
+    new.extend(group.hypotheses.iter().take(group.request.n).enumerate().map(update));
     group.seqs.iter_mut().for_each(|s| s.finish = Some(Finish::Length));
-    updates
 }

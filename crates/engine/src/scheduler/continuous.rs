@@ -1,4 +1,5 @@
-//! vLLM V1's loop: no phases, a budget of tokens, running sequences first, prompts cut where it ends.
+//! vLLM V1's loop: no phases, a budget of tokens, running sequences first, prompts cut where it
+//! ends.
 
 use super::Scheduler;
 use super::advance::Wants;

@@ -1,11 +1,13 @@
 //! Which sequences run in a step, with which rows, in which blocks.
 //!
-//! A [`Group`] is waiting, running or swapped; each queue is ordered by priority and arrival. [`Scheduler::plan`] asks
-//! the policy (one file each: `static_batch`, `orca`, `vllm_v0`, `continuous`), which is a few lines over three
-//! operations: `advance` gives running sequences their rows, `admit` starts waiting groups, `preempt` takes blocks back
-//! and `resume` brings swapped groups in. [`Scheduler::commit`] (in `commit`) applies what the model answered.
+//! A [`Group`] is waiting, running or swapped; each queue is ordered by priority and arrival.
+//! [`Scheduler::plan`] asks the policy (one file each: `static_batch`, `orca`, `vllm_v0`,
+//! `continuous`), which is a few lines over three operations: `advance` gives running sequences
+//! their rows, `admit` starts waiting groups, `preempt` takes blocks back and `resume` brings
+//! swapped groups in. [`Scheduler::commit`] (in `commit`) applies what the model answered.
 //!
-//! Groups are visited in order and victims are taken from the end, so nothing that a plan has scheduled is preempted.
+//! Groups are visited in order and victims are taken from the end, so nothing that a plan has
+//! scheduled is preempted.
 
 mod admit;
 mod advance;
@@ -36,6 +38,7 @@ use crate::sampling::philox;
 use crate::sequence::{Sequence, StopRules};
 
 pub(crate) use plan::Plan;
+use plan::Rows;
 
 /// The queues and the pools.
 #[derive(Debug)]
@@ -45,12 +48,14 @@ pub(crate) struct Scheduler {
     pub(crate) pool: Pool,
     pub(crate) host: Pool,
     pub(crate) waiting: BTreeMap<Key, Group>,
-    pub(crate) running: BTreeMap<Key, Group>,
+    /// In order when a step is planned; what it admits or resumes comes last until the next one.
+    pub(crate) running: Vec<Group>,
     pub(crate) swapped: BTreeMap<Key, Group>,
     pub(crate) metrics: Metrics,
     pub(crate) now: Duration,
     /// No request comes after those that are there.
     pub(crate) is_draining: bool,
+    scratch: Vec<Rows>,
     last_step: u64,
     last_request: u64,
     last_sequence: SequenceId,
@@ -62,11 +67,12 @@ impl Scheduler {
             pool: Pool::new(config.num_blocks),
             host: Pool::new(config.num_host_blocks),
             waiting: BTreeMap::new(),
-            running: BTreeMap::new(),
+            running: Vec::new(),
             swapped: BTreeMap::new(),
             metrics: Metrics::default(),
             now: Duration::ZERO,
             is_draining: false,
+            scratch: Vec::new(),
             last_step: 0,
             last_request: 0,
             last_sequence: 0,
@@ -119,24 +125,26 @@ impl Scheduler {
     /// Forgets a request and frees what it holds; returns whether it was there.
     pub(crate) fn abort(&mut self, id: RequestId) -> bool {
         let is_it = |key: &&Key| key.id == id;
-        let queues = [&mut self.waiting, &mut self.running, &mut self.swapped];
-        let pools = [None, Some(&mut self.pool), Some(&mut self.host)];
-        for (queue, pool) in queues.into_iter().zip(pools) {
-            let Some(key) = queue.keys().find(is_it).copied() else { continue };
-            let mut group = queue.remove(&key).expect("the key is of this queue");
-            if let Some(pool) = pool {
-                group.release(pool);
-            }
-            self.metrics.aborted += 1;
-            return true;
+        if let Some(i) = self.running.iter().position(|g| g.key.id == id) {
+            self.running.remove(i).release(&mut self.pool);
+        } else if let Some(key) = self.swapped.keys().find(is_it).copied() {
+            self.swapped.remove(&key).into_iter().for_each(|mut g| g.release(&mut self.host));
+        } else if let Some(key) = self.waiting.keys().find(is_it).copied() {
+            self.waiting.remove(&key);
+        } else {
+            return false;
         }
-        false
+        self.metrics.aborted += 1;
+        true
     }
 
     /// Decides what the next step runs.
     pub(crate) fn plan(&mut self) -> Plan {
         self.last_step += 1;
         let mut plan = Plan::new(self.last_step, self.config.budget);
+        if !self.running.is_sorted_by_key(|g| g.key) {
+            self.running.sort_by_key(|g| g.key);
+        }
         self.inject_preemptions(&mut plan);
         match self.config.policy {
             Policy::Static => self.plan_static(&mut plan),
@@ -154,7 +162,7 @@ impl Scheduler {
 
     /// Sequences that occupy a slot of the batch.
     pub(crate) fn num_slots(&self) -> usize {
-        self.running.values().map(Group::num_slots).sum()
+        self.running.iter().map(Group::num_slots).sum()
     }
 
     /// Compares a request with all limits, and says when its sequences end.

@@ -1,8 +1,9 @@
-//! Orca's iteration-level scheduling (OSDI'22): each step takes whoever is there, prefills and decodes together.
+//! Orca's iteration-level scheduling (OSDI'22): each step takes whoever is there, prefills and
+//! decodes together.
 //!
-//! Selective batching is the model's part: all but attention runs over the flattened rows, attention by sequence. Orca
-//! itself reserves slots for the longest answer: that is this policy with [`Contiguous`] blocks; with paged ones it
-//! grows and preempts like the others.
+//! Selective batching is the model's part: all but attention runs over the flattened rows,
+//! attention by sequence. Orca itself reserves slots for the longest answer: that is this policy
+//! with [`Contiguous`] blocks; with paged ones it grows and preempts like the others.
 //!
 //! [`Contiguous`]: crate::Allocator::Contiguous
 

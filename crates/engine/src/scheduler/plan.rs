@@ -1,7 +1,6 @@
 //! What a step will do: rows, copies, and whose answers are whose.
 
 use crate::batch::Moves;
-use crate::group::Key;
 
 /// Rows of one sequence.
 #[derive(Debug, Clone)]
@@ -29,7 +28,9 @@ impl Rows {
 /// What an answer of the model is for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
-    pub(crate) key: Key,
+    /// Which of the running groups.
+    pub(crate) group: usize,
+    /// Which of its sequences.
     pub(crate) seq: usize,
     pub(crate) use_: Use,
 }
@@ -46,7 +47,8 @@ pub(crate) enum Use {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
     pub(crate) step: u64,
-    pub(crate) scheduled: Vec<(Key, Rows)>,
+    /// Which of the running groups, and its rows; in order of groups.
+    pub(crate) scheduled: Vec<(usize, Rows)>,
     /// One for each of the batch's samples.
     pub(crate) targets: Vec<Target>,
     pub(crate) moves: Moves,
@@ -74,13 +76,13 @@ impl Plan {
         self.num_rows
     }
 
-    pub(crate) fn push(&mut self, key: Key, rows: Rows) {
+    pub(crate) fn push(&mut self, group: usize, rows: Rows) {
         self.num_rows += rows.len();
         debug_assert!(self.num_rows <= self.budget, "step {} has more rows than its budget", self.step);
-        self.scheduled.push((key, rows));
+        self.scheduled.push((group, rows));
     }
 
-    pub(crate) fn has(&self, key: Key) -> bool {
-        self.scheduled.iter().any(|(k, _)| *k == key)
+    pub(crate) fn has(&self, group: usize) -> bool {
+        self.scheduled.iter().any(|(g, _)| *g == group)
     }
 }

@@ -5,21 +5,22 @@ use super::advance::Wants;
 use super::plan::Plan;
 use crate::block::{blocks_needed, num_unique, swap_tables};
 use crate::config::{Allocator, Policy, Preemption};
-use crate::group::{Group, Key};
+use crate::group::Group;
 use crate::sampling::philox;
 
 impl Scheduler {
     /// Preempts a group, by swap or recompute as the settings say.
-    pub(super) fn preempt(&mut self, plan: &mut Plan, key: Key) {
-        let by_swap = self.wants_swap(&self.running[&key]);
-        self.preempt_by(plan, key, by_swap);
+    pub(super) fn preempt(&mut self, plan: &mut Plan, group: usize) {
+        let by_swap = self.wants_swap(&self.running[group]);
+        self.preempt_by(plan, group, by_swap);
     }
 
-    /// Preempts a group: to the host if that is wanted and it has room, otherwise its blocks are forgotten. Its tokens
-    /// stay, and it keeps its place in the order.
-    fn preempt_by(&mut self, plan: &mut Plan, key: Key, by_swap: bool) {
-        debug_assert!(!plan.has(key), "a group that is scheduled is preempted");
-        let mut group = self.running.remove(&key).expect("only running groups are preempted");
+    /// Preempts a group: to the host if that is wanted and it has room, otherwise its blocks are
+    /// forgotten. Its tokens stay, and it keeps its place in the order.
+    fn preempt_by(&mut self, plan: &mut Plan, group: usize, by_swap: bool) {
+        debug_assert!(!plan.has(group), "a group that is scheduled is preempted");
+        let mut group = self.running.remove(group);
+        let key = group.key;
         group.release_ended(&mut self.pool);
         plan.num_preempted += 1;
         if group.num_live() == 0 {
@@ -64,12 +65,13 @@ impl Scheduler {
             self.metrics.swapped_in_blocks += moved.len() as u64;
             plan.moves.swap_in.extend(moved);
             group.seqs.iter_mut().for_each(|s| s.last_step = plan.step);
-            self.running.insert(key, group);
-            self.try_advance(plan, key, wants);
+            self.running.push(group);
+            self.try_advance(plan, self.running.len() - 1, wants);
         }
     }
 
-    /// Whether the device has blocks for what was swapped out and for one more token of each sequence.
+    /// Whether the device has blocks for what was swapped out and for one more token of each
+    /// sequence.
     fn can_resume(&self, group: &Group) -> bool {
         let reserve = if self.num_slots() > 0 { self.config.watermark_blocks() } else { 0 };
         let next = group.seqs.iter().filter(|s| s.need() > 0).map(|s| (&s.table, s.computed..s.computed + 1));
@@ -78,24 +80,26 @@ impl Scheduler {
             && num_unique(group.live_tables()) + growth + reserve <= self.pool.num_free()
     }
 
-    /// Preempts running groups at random, for tests. A group is spared until it has generated a token since the last
-    /// time, so that all requests end.
+    /// Preempts running groups at random, for tests. A group is spared until it has generated a
+    /// token since the last time, so that all requests end.
     pub(super) fn inject_preemptions(&mut self, plan: &mut Plan) {
         if self.config.inject_preemptions == 0.0 {
             return;
         }
-        let keys: Vec<Key> =
-            self.running.values().filter(|g| !g.is_spared && g.num_live() > 0).map(|g| g.key).collect();
-        for key in keys {
-            let counter = [plan.step, key.id.0].map(|x| (x & 0xFFFF_FFFF) as u32);
+        for i in (0..self.running.len()).rev() {
+            let group = &mut self.running[i];
+            if group.is_spared || group.num_live() == 0 {
+                continue;
+            }
+            let counter = [plan.step, group.key.id.0].map(|x| (x & 0xFFFF_FFFF) as u32);
             let [luck, way, ..] = philox(self.config.seed, [counter[0], counter[1], 0, 1]);
             if f64::from(luck) >= self.config.inject_preemptions * 2_f64.powi(32) {
                 continue;
             }
-            self.running.get_mut(&key).expect("the group is running").is_spared = true;
+            group.is_spared = true;
             match self.config.preemption {
-                Preemption::Auto => self.preempt_by(plan, key, way % 2 == 0),
-                Preemption::Recompute | Preemption::Swap => self.preempt(plan, key),
+                Preemption::Auto => self.preempt_by(plan, i, way % 2 == 0),
+                Preemption::Recompute | Preemption::Swap => self.preempt(plan, i),
             }
         }
     }

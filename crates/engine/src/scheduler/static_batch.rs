@@ -1,8 +1,9 @@
-//! Static batching, the baseline: a batch starts when it is full or its first request has waited long enough, and the
-//! next one when its last sequence has ended.
+//! Static batching, the baseline: a batch starts when it is full or its first request has waited
+//! long enough, and the next one when its last sequence has ended.
 //!
-//! Blocks for the longest that all sequences may become are there before a batch starts, so it never preempts. Ended
-//! sequences keep their blocks and their row, and prompts are padded to the longest: that is what the baseline wastes.
+//! Blocks for the longest that all sequences may become are there before a batch starts, so it
+//! never preempts. Ended sequences keep their blocks and their row, and prompts are padded to the
+//! longest: that is what the baseline wastes.
 
 use super::Scheduler;
 use super::advance::Wants;
@@ -22,8 +23,8 @@ impl Scheduler {
 
     /// Gives all blocks back once the last sequence has ended.
     pub(super) fn end_batch(&mut self) {
-        if self.running.values().all(|g| g.num_live() == 0) {
-            while let Some((_, mut group)) = self.running.pop_first() {
+        if self.running.iter().all(|g| g.num_live() == 0) {
+            for mut group in self.running.drain(..) {
                 group.release(&mut self.pool);
             }
         }
@@ -39,7 +40,7 @@ impl Scheduler {
         let shares = self.config.shares();
         let worst = |g: &Group| g.worst_blocks(self.config.block_size, shares);
         let leaders = |g: &Group| if shares { 1 } else { g.num_live() };
-        let mut reserved: usize = self.running.values().map(worst).sum();
+        let mut reserved: usize = self.running.iter().map(worst).sum();
         let (mut longest, mut rows, mut batch) = (0, plan.scheduled.len(), Vec::new());
         for (key, group) in &self.waiting {
             reserved += worst(group);
@@ -61,7 +62,7 @@ impl Scheduler {
     fn pad(&self, plan: &mut Plan) {
         let longest = plan.scheduled.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
         let waits = |g: &Group| g.seqs.iter().filter(|s| s.is_attached).count();
-        let slots: usize = self.running.values().map(|g| g.seqs.len() - waits(g)).sum();
+        let slots: usize = self.running.iter().map(|g| g.seqs.len() - waits(g)).sum();
         plan.padding = (longest * slots).saturating_sub(plan.num_rows()).min(plan.left());
     }
 }

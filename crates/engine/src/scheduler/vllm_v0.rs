@@ -1,8 +1,9 @@
 //! vLLM V0's scheduler (0.6, without chunks): a step runs either prefills or decodes.
 //!
-//! Prefills come first, unless something is swapped out. Decodes preempt where blocks are missing, by recompute if the
-//! group has one sequence and by swap otherwise; swapped groups come back when nothing was preempted. Admission leaves
-//! a watermark of blocks free: a prompt starts now, later, or, if it could never, is refused when it is added.
+//! Prefills come first, unless something is swapped out. Decodes preempt where blocks are missing,
+//! by recompute if the group has one sequence and by swap otherwise; swapped groups come back when
+//! nothing was preempted. Admission leaves a watermark of blocks free: a prompt starts now, later,
+//! or, if it could never, is refused when it is added.
 
 use super::Scheduler;
 use super::advance::Wants;

@@ -89,7 +89,8 @@ fn penalties_see_the_tokens_of_the_answer_so_far() {
         let (answers, _) = run(&mut engine(small()), vec![request(sampling)]);
         answers[0][0].ids().iter().filter(|t| **t == 7).count().abs_diff(20)
     };
-    // The logits span eight; two tokens that are charged two for each use come in nearly equal numbers.
+    // The logits span eight; two tokens that are charged two for each use come in nearly equal
+    // numbers.
     assert!(count(frequency.clone()) <= 2, "{}", count(frequency));
     let (answers, _) = run(&mut engine(small()), vec![request(plain)]);
     assert!(answers[0][0].ids().iter().all(|t| [7, 8].contains(t)));

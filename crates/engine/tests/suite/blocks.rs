@@ -17,7 +17,8 @@ fn two_answers_to_seven_tokens_share_blocks_of_four_until_they_differ() {
     // The prompt runs once; then both hold its two blocks.
     assert_eq!(traces[0].rows, [(1, 0, 7)]);
     assert_eq!(tables(&traces[0]), [[(1, 2), (2, 2)], [(1, 2), (2, 2)]]);
-    // Position 7 goes to the second block: the first writer copies it, the other one is alone in it then.
+    // Position 7 goes to the second block: the first writer copies it, the other one is alone in it
+    // then.
     assert_eq!(traces[1].moves.copies, [(2, 3)]);
     assert_eq!(tables(&traces[1]), [[(1, 2), (3, 1)], [(1, 2), (2, 1)]]);
     // Position 8 begins a block of each.

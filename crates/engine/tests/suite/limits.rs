@@ -1,4 +1,5 @@
-//! Requests that cannot run, that are given up, and a model that fails: all of them leave nothing behind.
+//! Requests that cannot run, that are given up, and a model that fails: all of them leave nothing
+//! behind.
 
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{Beam, Config, Engine, ErrorKind, Finish, Policy, Preemption, Request};
