@@ -29,6 +29,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("ladders", Uses::Only(&["device", "kernels", "lang"])),
     ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
     ("bench", Uses::Only(&["device", "kernels", "lang", "warpfold"])),
+    ("engine", Uses::Only(&[])),
     ("cli", Uses::Anything),
     ("conformance", Uses::Anything),
 ];
