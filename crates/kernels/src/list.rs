@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use warpfold_device::Profile;
+use warpfold_lang::{Arch, Target};
+
 use crate::ladder::LADDERS;
+use crate::plan::{Family, KernelCache, Planner, Step};
 use crate::{AnyKernel, conv, fold, gather, gemv, histogram, matmul, nms, operations, reductions, rowwise, unique};
 
 /// A kernel in one of the configurations that plans give it.
@@ -14,6 +18,18 @@ pub struct Shipped {
     pub block: u32,
     /// Bytes of loads that a thread has under way at once, where its plan says so.
     pub in_flight: Option<u64>,
+}
+
+impl Shipped {
+    /// The kernels that a family plans for a problem on an H200.
+    pub(crate) fn by<F: Family>(family: &F, problem: &F::Problem) -> Vec<Self> {
+        let (target, limits, kernels) =
+            (Target::new(Arch::SM_90A, (8, 0)), Profile::H200.limits(), KernelCache::default());
+        let plan = family.plan(problem, &Planner::new(&target, &limits, &kernels)).expect("what ships can be planned");
+        let in_flight = plan.bytes_in_flight;
+        let shipped = |step: Step| Self { kernel: step.kernel, block: step.config.block[0], in_flight };
+        plan.steps.into_iter().map(shipped).collect()
+    }
 }
 
 impl From<(AnyKernel, u32)> for Shipped {
@@ -68,6 +84,7 @@ pub fn kernels() -> Vec<Listed> {
         ("scan", fold::scan_kernels()),
         ("rows", rowwise::operators::kernels()),
         ("reductions", few_reductions()),
+        ("segments", fold::segments_kernels()),
     ];
     for (place, kernels) in of_plans {
         list.extend(kernels.into_iter().map(|shipped| Listed::shipped(shipped, place)));
@@ -75,7 +92,7 @@ pub fn kernels() -> Vec<Listed> {
     let gather = gather::kernels().into_iter();
     list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
-    let of_blocks = [("segments", fold::segments_kernels()), ("matmul", matmul::kernels()), ("conv", conv::kernels())];
+    let of_blocks = [("matmul", matmul::kernels()), ("conv", conv::kernels())];
     for (place, kernels) in of_blocks {
         list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));
     }

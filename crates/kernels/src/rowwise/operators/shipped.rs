@@ -4,7 +4,6 @@ use warpfold_lang::{Arch, Target};
 
 use super::{Norm, RowOp, Types, operator_of};
 use crate::cross_entropy::cross_entropy;
-use crate::fold;
 use crate::layout::Layout;
 use crate::rowwise::Shape;
 use crate::{Dtype, Shipped, softmax_v};
@@ -64,10 +63,7 @@ pub(crate) fn kernels() -> Vec<Shipped> {
     let fold = cross_entropy(Dtype::Bf16, Dtype::I64, -100).expect("the types are supported");
     let logits = Layout::contiguous(&[4096, 32_768]).expect("two dimensions");
     let labels = Layout::new(vec![4096, 32_768], vec![1, 0]).expect("two dimensions");
-    let plan = fold.plan(&[&logits, &labels], &[0, 0], &[1]).expect("it fits");
-    let fold::Shape::Rows(shape) = &plan.shape else { unreachable!("rows are folded by rows") };
-    let in_flight = Some(plan.bytes_in_flight_a_thread(&[Dtype::Bf16]));
-    kernels.push(Shipped { kernel: fold.kernel(&plan), block: shape.block, in_flight });
+    kernels.extend(Shipped::by(&fold, &fold.problem(&[&logits, &labels], &[0, 0], &[1])));
     for columns in [32, 256] {
         kernels.push((softmax_v::kernel_of(Dtype::F32, columns), 32 * softmax_v::ROWS).into());
     }
