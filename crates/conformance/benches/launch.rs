@@ -10,11 +10,10 @@ use warpfold::{Axes, Device, Profile, Tensor};
 use warpfold_device::{Arguments, LaunchConfig};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Fold, Sum};
-use warpfold_kernels::layout::Layout;
 use warpfold_kernels::matmul::{
     Code, Epilogue, MAX_INPUTS, MAX_SCALARS, Operands, Plan, Problem, Ready, STRIDES, Simt, Wgmma,
 };
-use warpfold_kernels::plan::{Arg, Family};
+use warpfold_kernels::plan::{Arg, Family, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::{AnyKernel, Dtype, Workspace};
 use warpfold_lang::{Array, Global, TensorMap, Val, kernel};
@@ -108,7 +107,8 @@ fn main() -> Result<(), Failure> {
     // The interface by itself is what the call takes without the time in which the virtual GPU runs the kernel.
     let x = Tensor::from_slice(&device, &[1.0_f32], &[1, 1])?;
     let fold = fold_of(Reduction::Sum, &[Dtype::F32], Options::default())?;
-    let ready = fold.ready(&device, &fold.problem(&[x.layout()], &[x.address()], &[1]))?;
+    let ready =
+        fold.ready(&device, &fold.problem(vec![TensorSpec::new(Dtype::F32, x.layout().clone(), x.address())], &[1]))?;
     let [step] = &ready.plan().steps[..] else { return Err("a sum of one element is one launch".into()) };
     let Some(Arg::Bytes { bytes, alignment }) = step.args.last() else { return Err("sizes come last".into()) };
     let (input, mut output) = (device.upload(&[1.0_f32])?, device.alloc::<f32>(1)?);
@@ -131,14 +131,13 @@ fn main() -> Result<(), Failure> {
     product(&device, Dtype::Bf16)?;
 
     let source = || Source::one::<f32>(Dtype::F32);
-    let layout = Layout::contiguous(&[64, 4096])?;
     let start = Instant::now();
     const KERNELS: u32 = 20;
     for i in 0..KERNELS {
         // Another kernel each time.
         let scaled = source().map(move |x| x * (i as f32 + 2.0));
         let fold = Fold::new("scaled_sum", Sum::<f32>::new(), scaled, Sink::one::<f32>(Dtype::F32));
-        fold.ready(&device, &fold.problem(&[&layout], &[0], &[1]))?;
+        fold.ready(&device, &fold.problem(vec![TensorSpec::contiguous(Dtype::F32, &[64, 4096])?], &[1]))?;
     }
     let each = start.elapsed().as_secs_f64() * 1e3 / f64::from(KERNELS);
     println!("plan, record and load a kernel   {each:8.2} ms");

@@ -78,17 +78,6 @@ impl Layout {
         self.len() == 0
     }
 
-    /// Elements from the first one to the farthest behind it in memory, both included; strides below
-    /// zero lead before the first.
-    #[must_use]
-    pub fn reach(&self) -> u64 {
-        if self.is_empty() {
-            return 0;
-        }
-        let dims = self.shape.iter().zip(&self.strides);
-        dims.fold(1, |reach, (size, stride)| reach + (*size as u64 - 1) * (*stride).max(0) as u64)
-    }
-
     /// Whether the elements lie side by side in C order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {

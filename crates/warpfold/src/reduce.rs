@@ -2,7 +2,7 @@
 
 use warpfold_device::ViewMut;
 use warpfold_kernels::fold::Fold;
-use warpfold_kernels::plan::{Family, alignment_of};
+use warpfold_kernels::plan::{Family, TensorSpec};
 use warpfold_kernels::reductions::{self, Options, Reduction, Reductions};
 use warpfold_kernels::{Dtype, Error};
 
@@ -186,14 +186,7 @@ pub(crate) fn fold(
     let outputs: Vec<_> =
         reductions::outputs(reduction, &dtypes, options)?.into_iter().map(|d| (d, options.k)).collect();
     let kept = kept_shape(first, &axes);
-    let problem = reductions::Problem {
-        reduction,
-        options,
-        dtypes,
-        layouts: inputs.iter().map(|input| input.layout.clone()).collect(),
-        alignments: inputs.iter().map(|input| alignment_of([input.address()])).collect(),
-        axes,
-    };
+    let problem = reductions::Problem { reduction, options, inputs: specs_of(inputs), axes };
     run(&Reductions, problem, inputs, &kept, &outputs)
 }
 
@@ -201,10 +194,12 @@ pub(crate) fn fold(
 pub(crate) fn fold_with(fold: &Fold, inputs: &[&Tensor], axes: Axes<'_>) -> Result<Vec<Tensor>, Error> {
     expect_inputs("the fold", inputs.iter().copied(), fold.inputs())?;
     let axes = axes.resolve(inputs[0].rank())?;
-    let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
-    let addresses: Vec<_> = inputs.iter().map(|input| input.address()).collect();
-    let problem = fold.problem(&layouts, &addresses, &axes);
+    let problem = fold.problem(specs_of(inputs), &axes);
     run(fold, problem, inputs, &kept_shape(inputs[0], &axes), &outputs_of(fold, None))
+}
+
+fn specs_of(inputs: &[&Tensor]) -> Vec<TensorSpec> {
+    inputs.iter().map(|input| input.spec()).collect()
 }
 
 /// The shape without some axes.

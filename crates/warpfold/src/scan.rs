@@ -80,10 +80,8 @@ pub(crate) fn scan_with(scan: &Scan, inputs: &[&Tensor], axis: isize, order: Sca
     let axis = first.axis(axis)?;
     let outputs = scan.outputs().iter().map(|dtype| Allocated::new(&first.queue, *dtype, first.shape()));
     let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
-    let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
-    let read = inputs.iter().map(|input| input.address());
-    let addresses: Vec<_> = read.chain(outputs.iter().map(|output| output.buffer.address())).collect();
-    let problem = scan.problem(&layouts, &addresses, axis, order);
+    let read = inputs.iter().map(|input| input.spec()).collect();
+    let problem = scan.problem(read, outputs.iter().map(Allocated::spec).collect(), axis, order);
     let views = inputs.iter().map(|input| input.view().map(Some)).collect::<Result<Vec<_>, _>>()?;
     let mut written: Vec<_> = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
     first.queue.run(scan, problem, &views, &mut written)?;

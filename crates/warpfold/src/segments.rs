@@ -67,7 +67,7 @@ fn fold_segments(fold: &Fold, input: &Tensor, offsets: &Tensor, list: Option<usi
         return Err(ErrorKind::Operand { operator: "segment-reduce", reason }.into());
     }
     let (num_segments, family) = (offsets.len() - 1, SegmentedFold(fold));
-    let problem = family.problem(&[&input.layout], offsets.dtype, num_segments);
+    let problem = family.problem(vec![input.spec()], offsets.dtype, num_segments);
     run(&family, problem, &[input, offsets], &[num_segments], &outputs_of(fold, list))
 }
 

@@ -9,7 +9,7 @@ use super::geometry::{Geometry, MAX_INPUTS, run};
 use super::{Columns, Rows};
 use crate::elements::Run;
 use crate::layout::{Dim, Layout, dims, merge};
-use crate::plan::grid_size;
+use crate::plan::{TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Blocks that are enough to fill a GPU several times over: with fewer, rows are shared by blocks. Fixed, so that the
@@ -71,20 +71,17 @@ impl Choice {
 /// What the rules look at.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
-    pub(super) dtypes: &'a [Dtype],
     /// Registers of an accumulator.
     pub(super) registers: u32,
     /// Whether the reduced dimensions may be walked in any order.
     pub(super) any_order: bool,
     pub(super) commutes: bool,
-    pub(super) layouts: &'a [Layout],
-    /// Of the first element of each input: the largest power of two up to 16 that divides its address.
-    pub(super) alignments: &'a [u64],
+    pub(super) inputs: &'a [TensorSpec],
 }
 
 /// Chooses how to fold over `axes`, positions in order.
 pub(super) fn choose(problem: &Facts<'_>, axes: &[usize]) -> Result<Choice, Error> {
-    let layouts: Vec<&Layout> = problem.layouts.iter().collect();
+    let layouts: Vec<&Layout> = problem.inputs.iter().map(|input| &input.layout).collect();
     let kept = dims(&layouts, |axis| !axes.contains(&axis));
     let mut folded = dims(&layouts, |axis| axes.contains(&axis));
     if problem.any_order {
@@ -125,16 +122,16 @@ fn is_columns(geometry: &Geometry) -> bool {
 
 /// Whether accesses of `vector` elements from every position that the other dimensions lead to are aligned.
 fn is_aligned<'a>(problem: &Facts<'_>, input: usize, vector: u32, mut others: impl Iterator<Item = &'a Dim>) -> bool {
-    let bytes = problem.dtypes[input].bytes();
+    let bytes = problem.inputs[input].dtype.bytes();
     let access = (u64::from(vector) * bytes).min(16);
-    problem.alignments[input].is_multiple_of(access)
+    problem.inputs[input].alignment().is_multiple_of(access)
         && others.all(|dim| (dim.strides[input].unsigned_abs() * bytes).is_multiple_of(access))
 }
 
 /// Elements that one access of 16 bytes gives, of the widest input that has more than one along a dimension.
 fn vector_len(problem: &Facts<'_>, inner: &Dim) -> u32 {
-    let inputs = problem.dtypes.iter().zip(&inner.strides);
-    let widest = inputs.filter(|(_, stride)| **stride != 0).map(|(dtype, _)| dtype.bytes()).max();
+    let inputs = problem.inputs.iter().zip(&inner.strides);
+    let widest = inputs.filter(|(_, stride)| **stride != 0).map(|(input, _)| input.dtype.bytes()).max();
     // An accumulator of many registers leaves few for items.
     let most = if problem.registers > 8 { 4 } else { 16 };
     (16 / widest.unwrap_or(8) as u32).min(most)
@@ -142,7 +139,7 @@ fn vector_len(problem: &Facts<'_>, inner: &Dim) -> u32 {
 
 fn runs_of(problem: &Facts<'_>, inner: &Dim, vector: u32, others: &[&Dim]) -> [Run; MAX_INPUTS] {
     let mut runs = [Run::Narrow; MAX_INPUTS];
-    for (input, place) in runs.iter_mut().enumerate().take(problem.dtypes.len()) {
+    for (input, place) in runs.iter_mut().enumerate().take(problem.inputs.len()) {
         *place = run(inner.strides[input], is_aligned(problem, input, vector, others.iter().copied()));
     }
     runs
@@ -154,7 +151,7 @@ fn is_small(geometry: &Geometry) -> bool {
 
 fn rows(problem: &Facts<'_>, mut geometry: Geometry) -> Result<Choice, Error> {
     let (results, len) = (geometry.results, geometry.len);
-    let alone = Dim { size: 1, strides: vec![1; problem.dtypes.len()] };
+    let alone = Dim { size: 1, strides: vec![1; problem.inputs.len()] };
     let inner = geometry.folded.last().unwrap_or(&alone);
     let direct = geometry.folded.len() <= 1 && is_unit(inner);
     let vector = match geometry.folded.len() {
@@ -218,7 +215,7 @@ fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<Choice, Error>
     // As many columns a thread as one aligned access gives, while registers and blocks last.
     let most = vector_len(problem, inner).min(8 / problem.registers.clamp(1, 8)).clamp(1, 4);
     let is_good = |vector: &u32| {
-        let aligned = (0..problem.dtypes.len())
+        let aligned = (0..problem.inputs.len())
             .all(|input| inner.strides[input] == 0 || is_aligned(problem, input, *vector, others.iter().copied()));
         inner.size.is_multiple_of(u64::from(*vector)) && aligned && blocks_of(*vector) >= 64
     };
@@ -253,9 +250,9 @@ fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<Choice, Error>
 /// Rows that a thread of `columns` loads before it uses the first, of as many as its warp has: 64 bytes of its columns, as
 /// far as registers for 16 of their words last.
 fn rows_under_way(problem: &Facts<'_>, inner: &Dim, vector: u32, rows: u64) -> u32 {
-    let moving = problem.dtypes.iter().zip(&inner.strides).filter(|(_, stride)| **stride != 0);
-    let bytes = moving.clone().map(|(dtype, _)| dtype.bytes() as u32).sum::<u32>().max(1);
-    let words = moving.map(|(dtype, _)| dtype.bytes().div_ceil(4) as u32).sum::<u32>().max(1);
+    let moving = problem.inputs.iter().zip(&inner.strides).filter(|(_, stride)| **stride != 0);
+    let bytes = moving.clone().map(|(input, _)| input.dtype.bytes() as u32).sum::<u32>().max(1);
+    let words = moving.map(|(input, _)| input.dtype.bytes().div_ceil(4) as u32).sum::<u32>().max(1);
     let most = (BYTES / (vector * bytes)).min(REGISTERS / (vector * words)).max(1);
     // The code that puts an item into a long accumulator is long.
     let most = if problem.registers > 8 { 1 } else { most };

@@ -10,8 +10,7 @@ use super::geometry::{MAX_INPUTS, MAX_OUTPUTS};
 use super::scan::num_words;
 use super::{Monoid, Position};
 use crate::elements::{Sink, Source};
-use crate::layout::Layout;
-use crate::plan::{Key, Operand, OperandSpec, Plan, Step};
+use crate::plan::{Key, Operand, OperandSpec, Plan, Step, TensorSpec};
 use crate::{AnyKernel, Dtype};
 
 /// Arrays in shared memory, one for each register of a group.
@@ -113,25 +112,32 @@ impl Definition {
         self.sink.dtypes()
     }
 
-    /// A plan without steps, of inputs with these layouts and of so many results. Alignments are
-    /// those of inputs, then of outputs; elements have their own where none is given.
-    pub(super) fn plan(&self, operator: &'static str, layouts: &[Layout], alignments: &[u64], results: u64) -> Plan {
+    /// # Panics
+    /// If there is not one tensor of the right type for each input.
+    pub(super) fn expect_inputs(&self, inputs: &[TensorSpec]) {
+        let dtypes = inputs.iter().map(|input| &input.dtype);
+        assert!(dtypes.eq(self.inputs()), "one tensor of {:?} for each input, not {inputs:?}", self.inputs());
+    }
+
+    /// Bytes and alignment of each output of so many results.
+    pub(super) fn sizes_of(&self, results: u64) -> Vec<(u64, u64)> {
+        let outputs = self.outputs().iter().zip(self.sink.lens());
+        outputs.map(|(dtype, len)| (results.saturating_mul(dtype.bytes() * u64::from(*len)), dtype.bytes())).collect()
+    }
+
+    /// A plan without steps, of these inputs and of outputs of these bytes and alignments.
+    pub(super) fn plan(&self, operator: &'static str, inputs: &[TensorSpec], outputs: &[(u64, u64)]) -> Plan {
         const NAMES: [[&str; 3]; 2] = [
             ["the input", "the first input", "the second input"],
             ["the output", "the first output", "the second output"],
         ];
         let name = |side: usize, i: usize, count: usize| NAMES[side][if count == 1 { 0 } else { i + 1 }];
-        let (inputs, outputs) = (self.inputs(), self.outputs());
-        let alignment = |i: usize, dtype: &Dtype| alignments.get(i).map_or(dtype.bytes(), |alignment| *alignment);
         let mut plan = Plan::new(operator);
-        for (i, (dtype, layout)) in inputs.iter().zip(layouts).enumerate() {
-            let bytes = layout.reach() * dtype.bytes();
-            plan = plan.input(OperandSpec::new(name(0, i, inputs.len()), bytes, alignment(i, dtype)));
+        for (i, spec) in inputs.iter().enumerate() {
+            plan = plan.input(spec.operand(name(0, i, inputs.len())));
         }
-        for (i, (dtype, len)) in outputs.iter().zip(self.sink.lens()).enumerate() {
-            let bytes = results.saturating_mul(dtype.bytes() * u64::from(*len));
-            let alignment = alignment(inputs.len() + i, dtype);
-            plan = plan.output(OperandSpec::new(name(1, i, outputs.len()), bytes, alignment));
+        for (i, (bytes, alignment)) in outputs.iter().enumerate() {
+            plan = plan.output(OperandSpec::new(name(1, i, outputs.len()), *bytes, *alignment));
         }
         plan
     }

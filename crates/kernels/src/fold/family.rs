@@ -7,8 +7,7 @@ use super::erased::Definition;
 use super::geometry::{MAX_INPUTS, MAX_OUTPUTS};
 use super::{Algorithm, Choice, Monoid, columns, rows};
 use crate::elements::{Sink, Source};
-use crate::layout::Layout;
-use crate::plan::{Arg, Family, Key, Plan, Planner, Step, alignment_of};
+use crate::plan::{Arg, Family, Key, Plan, Planner, Step, TensorSpec};
 use crate::{Dtype, Error};
 
 /// A monoid, how its items come from memory, and how its results go there. Cheap to clone; plans and
@@ -19,7 +18,7 @@ use crate::{Dtype, Error};
 /// use warpfold_kernels::elements::{Sink, Source};
 /// use warpfold_kernels::fold::{Fold, Sum};
 /// use warpfold_kernels::layout::Layout;
-/// use warpfold_kernels::plan::Family;
+/// use warpfold_kernels::plan::{Family, TensorSpec};
 /// use warpfold_kernels::{Dtype, Workspace};
 ///
 /// // The sum of squares over the rows of a 2 x 3 matrix.
@@ -32,8 +31,8 @@ use crate::{Dtype, Error};
 /// let device = Device::virtual_gpu(Profile::H200);
 /// let input = device.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
 /// let mut output = device.alloc::<f32>(2)?;
-/// let layout = Layout::contiguous(&[2, 3])?;
-/// let ready = fold.ready(&device, &fold.problem(&[&layout], &[input.address()], &[1]))?;
+/// let matrix = TensorSpec::new(Dtype::F32, Layout::contiguous(&[2, 3])?, input.address());
+/// let ready = fold.ready(&device, &fold.problem(vec![matrix], &[1]))?;
 /// let (inputs, outputs) = (&[Some(input.as_view().bytes())], &mut [output.as_view_mut().bytes()]);
 /// ready.launch(&device.default_stream(), inputs, outputs, &mut Workspace::new())?;
 /// assert_eq!(output.download()?, [14.0, 77.0]);
@@ -48,8 +47,7 @@ pub struct Fold {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FoldProblem {
     fold: Key,
-    layouts: Vec<Layout>,
-    alignments: Vec<u64>,
+    inputs: Vec<TensorSpec>,
     axes: Vec<usize>,
 }
 
@@ -94,16 +92,15 @@ impl Fold {
         self.definition.sink.lens()
     }
 
-    /// The fold over `axes` (positions, in order) of tensors of one shape that begin at these
-    /// addresses. Results lie side by side in C order of the kept dimensions.
+    /// The fold over `axes` (positions, in order) of tensors of one shape. Results lie side by side in C
+    /// order of the kept dimensions.
+    ///
+    /// # Panics
+    /// If there is not one tensor of the fold's type for each input.
     #[must_use]
-    pub fn problem(&self, layouts: &[&Layout], addresses: &[u64], axes: &[usize]) -> FoldProblem {
-        FoldProblem {
-            fold: self.definition.key.clone(),
-            layouts: layouts.iter().map(|layout| (*layout).clone()).collect(),
-            alignments: addresses.iter().map(|address| alignment_of([*address])).collect(),
-            axes: axes.to_vec(),
-        }
+    pub fn problem(&self, inputs: Vec<TensorSpec>, axes: &[usize]) -> FoldProblem {
+        self.definition.expect_inputs(&inputs);
+        FoldProblem { fold: self.definition.key.clone(), inputs, axes: axes.to_vec() }
     }
 
     /// Chooses kernel and launch by the rules.
@@ -113,13 +110,11 @@ impl Fold {
     pub fn choose(&self, problem: &FoldProblem) -> Result<Choice, Error> {
         let monoid = &self.definition.monoid;
         let facts = Facts {
-            dtypes: self.inputs(),
             // Code that puts an item into a long accumulator is long, too.
             registers: monoid.num_registers(),
             any_order: monoid.commutes() && !monoid.uses_position(),
             commutes: monoid.commutes(),
-            layouts: &problem.layouts,
-            alignments: &problem.alignments,
+            inputs: &problem.inputs,
         };
         choice::choose(&facts, &problem.axes)
     }
@@ -130,11 +125,11 @@ impl Fold {
     /// For the problem of another fold.
     #[must_use]
     pub fn plan_with(&self, problem: &FoldProblem, choice: &Choice, planner: &Planner<'_>) -> Plan {
-        let FoldProblem { fold, layouts, alignments, .. } = problem;
+        let FoldProblem { fold, inputs, .. } = problem;
         let Choice { algorithm, launch, geometry, .. } = choice;
         let definition = &self.definition;
         assert_eq!(*fold, definition.key, "a fold plans its own problems");
-        let plan = definition.plan("fold", layouts, alignments, geometry.results);
+        let plan = definition.plan("fold", inputs, &definition.sizes_of(geometry.results));
         let mut plan = plan.choice(format_args!("{choice:?}"));
         plan.bytes_in_flight = Some(choice.bytes_in_flight(self.inputs()));
         let Some(launch) = *launch else { return plan };

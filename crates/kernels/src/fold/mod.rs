@@ -2,7 +2,7 @@
 //!
 //! [`Monoid`] says what is folded. `thread` folds the items of a thread, [`fold_warp`] the lanes of a
 //! warp, [`fold_block`] the threads of a block, [`fold_cluster`] those of a cluster, `grid` the blocks
-//! of a launch. `rows` and `columns` are the two kernels made of these levels, [`Choice`] picks one
+//! of a launch; a [`Team`] is any of the first three. `rows` and `columns` are the two kernels made of these levels, [`Choice`] picks one
 //! of them and its sizes, and a [`Fold`] is what users hold: the family that plans it. `scan` has
 //! prefixes, `segments` segmented folds.
 //!
@@ -12,6 +12,7 @@
 //! The order of a fold is fixed by shape and choice alone, in every level; a monoid that does not
 //! commute is folded in the order of its items.
 
+mod accuracy;
 mod block;
 mod choice;
 mod cluster;
@@ -25,9 +26,11 @@ mod monoids;
 mod rows;
 mod scan;
 mod segments;
+mod team;
 mod thread;
 mod warp;
 
+pub use accuracy::sum_error_bound;
 pub use block::{fold_block, fold_block_for_all};
 pub use choice::{Algorithm, Choice};
 pub use cluster::fold_cluster;
@@ -46,4 +49,5 @@ pub use scan::{
 };
 pub(crate) use segments::kernels as segments_kernels;
 pub use segments::{SegmentedFold, SegmentsAlgorithm, SegmentsChoice, SegmentsProblem};
+pub use team::Team;
 pub use warp::fold_warp;

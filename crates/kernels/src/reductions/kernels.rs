@@ -1,7 +1,9 @@
 //! Kernels of reductions that stand for all of them, in the lists of the tests.
 
+use warpfold_device::Profile;
+
 use super::{Options, Problem, Reduction, Reductions};
-use crate::layout::Layout;
+use crate::plan::TensorSpec;
 use crate::{Dtype, Shipped};
 
 /// How a fold is asked for.
@@ -54,10 +56,10 @@ pub fn kernels() -> Vec<Shipped> {
         (R::ReproducibleSum, D::F64, S::Long),
         (R::ReproducibleSum, D::F64, S::Columns),
     ];
-    all.iter().flat_map(|(reduction, dtype, shape)| kernels_of(*reduction, *dtype, *shape)).collect()
+    all.iter().map(|(reduction, dtype, shape)| kernel_of(*reduction, *dtype, *shape)).collect()
 }
 
-fn kernels_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> Vec<Shipped> {
+fn kernel_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> Shipped {
     let longest = if dtype == Dtype::I64 { Options::MAX_K / 2 } else { Options::MAX_K };
     let k = (reduction == Reduction::TopK).then_some(longest);
     let (sizes, axis): (&[usize], _) = match shape {
@@ -69,10 +71,8 @@ fn kernels_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> Vec<Shipped> 
     let problem = Problem {
         reduction,
         options: Options { k, ..Options::default() },
-        dtypes: vec![dtype; inputs],
-        layouts: vec![Layout::contiguous(sizes).expect("two dimensions"); inputs],
-        alignments: vec![16; inputs],
+        inputs: vec![TensorSpec::contiguous(dtype, sizes).expect("two dimensions"); inputs],
         axes: vec![axis],
     };
-    Shipped::by(&Reductions, &problem)
+    Shipped::planned(&Reductions, &problem, Profile::H200)
 }

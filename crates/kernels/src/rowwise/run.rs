@@ -12,7 +12,7 @@ use super::{Plan, RowOperator, Shape, long, on_chip};
 use crate::elements::{Sink, Source};
 use crate::fold::{Fold, FoldProblem};
 use crate::layout::Layout;
-use crate::plan::{Family, KernelCache, Planner};
+use crate::plan::{Family, KernelCache, Planner, TensorSpec};
 use crate::{AnyKernel, Dtype, Error, Workspace};
 
 /// A row operator with its way in and its way out. Cheap to clone; clones share the kernels that were built.
@@ -128,7 +128,11 @@ impl<O: RowOperator> RowWise<O> {
             addresses,
             column_addresses,
         };
-        plan::plan(&problem, first_axis, |axes| self.fold.problem(layouts, addresses, axes))
+        plan::plan(&problem, first_axis, |axes| {
+            let inputs = self.inputs().iter().zip(layouts).zip(addresses);
+            let specs = inputs.map(|((dtype, layout), at)| TensorSpec::new(*dtype, (*layout).clone(), *at)).collect();
+            self.fold.problem(specs, axes)
+        })
     }
 
     /// The kernel that writes the results; built once.

@@ -8,7 +8,9 @@ mod segments;
 mod tensors;
 
 use warpfold_device::{Checks, Device};
-use warpfold_kernels::plan::{KernelCache, Plan, Planner};
+use warpfold_kernels::Dtype;
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::{KernelCache, Plan, Planner, TensorSpec};
 
 /// The devices at hand; the virtual one checks.
 fn devices() -> impl Iterator<Item = Device> {
@@ -18,6 +20,11 @@ fn devices() -> impl Iterator<Item = Device> {
             device.configure(|options| options.checks = Checks::All).unwrap();
         }
     })
+}
+
+/// What problems know of a tensor.
+fn spec(dtype: Dtype, layout: &Layout, address: u64) -> TensorSpec {
+    TensorSpec::new(dtype, layout.clone(), address)
 }
 
 /// What `plan` makes of a planner for a device that keeps its kernels here.

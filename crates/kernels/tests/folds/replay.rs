@@ -4,14 +4,14 @@
 use warpfold_device::{Buffer, Stream};
 use warpfold_kernels::fold::{Cumulative, ScanOrder, SegmentedFold, scan_of};
 use warpfold_kernels::layout::Layout;
-use warpfold_kernels::plan::{Family, Ready};
+use warpfold_kernels::plan::{Family, Ready, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::rowwise::operators::{RowOp, Types, operator_of};
 use warpfold_kernels::rowwise::{Outputs, Shape};
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::affine::scattered;
-use crate::clean;
+use crate::{clean, spec};
 
 /// So many that blocks share a result, or wait for one another.
 const LEN: usize = 300_003;
@@ -55,6 +55,10 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
 }
 
+fn row(address: u64) -> TensorSpec {
+    spec(Dtype::F32, &Layout::contiguous(&[LEN]).unwrap(), address)
+}
+
 /// Launches a plan from the input to the output.
 fn launch(ready: &Ready, stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace) {
     ready.launch(stream, &[Some(input.as_view().bytes())], &mut [output.as_view_mut()], workspace).unwrap();
@@ -63,7 +67,7 @@ fn launch(ready: &Ready, stream: &Stream, input: &Buffer<f32>, output: &mut Buff
 fn fold(reduction: Reduction) -> impl Fn(&Stream, &Buffer<f32>, &mut Buffer<u8>, &mut Workspace) {
     move |stream, input, output, workspace| {
         let fold = fold_of(reduction, &[Dtype::F32], Options::default()).unwrap();
-        let problem = fold.problem(&[&Layout::contiguous(&[LEN]).unwrap()], &[input.address()], &[0]);
+        let problem = fold.problem(vec![row(input.address())], &[0]);
         let ready = fold.ready(stream.device(), &problem).unwrap();
         assert!(ready.plan().tickets > 0, "blocks share the result");
         launch(&ready, stream, input, output, workspace);
@@ -88,8 +92,8 @@ fn positions_that_blocks_share_are_replayed() {
 fn scans_whose_blocks_wait_for_one_another_are_replayed() {
     let scanned = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
         let scan = scan_of(Cumulative::Sum, Dtype::F32, None).unwrap();
-        let (layout, addresses) = (Layout::contiguous(&[LEN]).unwrap(), [input.address(), output.address()]);
-        let problem = scan.problem(&[&layout], &addresses, 0, ScanOrder::default());
+        let (from, to) = (vec![row(input.address())], vec![row(output.address())]);
+        let problem = scan.problem(from, to, 0, ScanOrder::default());
         let ready = scan.ready(stream.device(), &problem).unwrap();
         assert!(ready.plan().marks > 0, "blocks wait for one another");
         launch(&ready, stream, input, output, workspace);
@@ -109,7 +113,7 @@ fn segments_that_blocks_share_are_replayed() {
     let folded = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
         let fold = fold_of(Reduction::Sum, &[Dtype::F32], Options::default()).unwrap();
         let family = SegmentedFold(&fold);
-        let problem = family.problem(&[&Layout::contiguous(&[LEN]).unwrap()], Dtype::I32, 2);
+        let problem = family.problem(vec![row(input.address())], Dtype::I32, 2);
         let ready = family.ready(stream.device(), &problem).unwrap();
         assert!(ready.plan().tickets > 0, "blocks share a result");
         // Nothing, then everything: the last offset is beyond the end.

@@ -8,7 +8,7 @@ use warpfold_kernels::plan::{Family, KernelCache};
 use warpfold_kernels::{Dtype, ErrorKind, Workspace};
 
 use crate::affine::{Affine, affine, scattered};
-use crate::{clean, planned};
+use crate::{clean, planned, spec};
 
 fn sum(items: &[u32]) -> u32 {
     items.iter().fold(0, |sum, x| sum.wrapping_add(*x))
@@ -60,7 +60,7 @@ impl Bench {
         let offsets = self.device.upload(offsets).unwrap();
         let mut output = self.device.alloc::<u32>(num_segments).unwrap();
         let family = SegmentedFold(fold);
-        let problem = family.problem(&[layout], dtype, num_segments);
+        let problem = family.problem(vec![spec(Dtype::U32, layout, input.address())], dtype, num_segments);
         let mut choice = family.choose(&problem).unwrap();
         if self.few_helpers {
             choice.helpers = choice.helpers.div_ceil(8);
@@ -194,7 +194,9 @@ fn sums_of_floats_depend_on_the_segment_alone() {
         let mut output = device.alloc::<f32>(5).unwrap();
         let layout = Layout::contiguous(&[memory.len()]).unwrap();
         let family = SegmentedFold(&fold);
-        let ready = family.ready(&device, &family.problem(&[&layout], Dtype::I64, 5)).unwrap();
+        let ready = family
+            .ready(&device, &family.problem(vec![spec(Dtype::F32, &layout, input.address())], Dtype::I64, 5))
+            .unwrap();
         let inputs = [Some(input.as_view().bytes()), Some(offsets.as_view().bytes())];
         let (stream, written) = (device.default_stream(), &mut [output.as_view_mut().bytes()]);
         ready.launch(&stream, &inputs, written, &mut Workspace::new()).unwrap();
@@ -214,7 +216,7 @@ fn what_is_no_row_of_segments_is_refused() {
         let row = Layout::contiguous(&[12]).unwrap();
         for (layout, offsets) in [(&matrix, Dtype::I64), (&row, Dtype::F32)] {
             let family = SegmentedFold(&bench.sum);
-            let error = family.choose(&family.problem(&[layout], offsets, 2)).unwrap_err();
+            let error = family.choose(&family.problem(vec![spec(Dtype::U32, layout, 0)], offsets, 2)).unwrap_err();
             assert!(matches!(error.kind(), ErrorKind::Operand { .. }), "{error}");
         }
     }

@@ -8,7 +8,7 @@ use warpfold_kernels::plan::{Family, KernelCache};
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::affine::{Affine, affine, scattered};
-use crate::{clean, planned};
+use crate::{clean, planned, spec};
 
 /// The positions of a layout's elements in memory, in C order.
 fn walk(layout: &Layout) -> Vec<(Vec<usize>, isize)> {
@@ -74,7 +74,7 @@ impl Bench {
         let results = layout.shape().iter().enumerate().map(kept).product();
         let mut output = self.device.alloc::<u32>(results).unwrap();
         let view = input.view(first..).unwrap().bytes();
-        let problem = fold.problem(&[layout], &[view.address()], axes);
+        let problem = fold.problem(vec![spec(Dtype::U32, layout, view.address())], axes);
         let mut choice = fold.choose(&problem).unwrap();
         if self.counts_64_bits {
             match &mut choice.algorithm {
@@ -193,7 +193,8 @@ fn an_output_without_room_for_the_results_is_refused() {
     let layout = Layout::contiguous(&[5, 3]).unwrap();
     let input = bench.device.upload(&[1_u32; 15]).unwrap();
     let mut output = bench.device.alloc::<u32>(4).unwrap();
-    let ready = bench.sum.ready(&bench.device, &bench.sum.problem(&[&layout], &[input.address()], &[1])).unwrap();
+    let problem = bench.sum.problem(vec![spec(Dtype::U32, &layout, input.address())], &[1]);
+    let ready = bench.sum.ready(&bench.device, &problem).unwrap();
     let (inputs, written) = ([Some(input.as_view().bytes())], &mut [output.as_view_mut().bytes()]);
     let stream = bench.device.default_stream();
     let error = ready.launch(&stream, &inputs, written, &mut Workspace::new()).unwrap_err();

@@ -3,7 +3,7 @@
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::fold::{Choice, Fold};
 use warpfold_kernels::layout::Layout;
-use warpfold_kernels::plan::Family;
+use warpfold_kernels::plan::{Family, TensorSpec};
 use warpfold_kernels::reductions::{self, Options, Reduction};
 use warpfold_kernels::{Dtype, Workspace};
 
@@ -51,8 +51,8 @@ impl Bench {
         let buffers: Vec<_> = bytes.map(|bytes| self.device.upload(&bytes).unwrap()).collect();
         let views = buffers.iter().zip(dtypes);
         let views: Vec<_> = views.map(|(b, dtype)| b.view(first * dtype.bytes() as usize..).unwrap()).collect();
-        let addresses: Vec<_> = views.iter().map(|view| view.address()).collect();
-        let problem = fold.problem(&vec![layout; inputs.len()], &addresses, axes);
+        let specs = views.iter().zip(dtypes).map(|(v, dtype)| TensorSpec::new(*dtype, layout.clone(), v.address()));
+        let problem = fold.problem(specs.collect(), axes);
         let (choice, ready) = (fold.choose(&problem).unwrap(), fold.ready(&self.device, &problem).unwrap());
         let kept = layout.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
         let results: usize = kept.map(|(_, size)| *size).product();

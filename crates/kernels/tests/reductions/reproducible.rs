@@ -5,7 +5,7 @@ use warpfold_device::{LaunchConfig, Profile};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Algorithm, Binned, Choice, Fold, ReproducibleSum, Rows};
 use warpfold_kernels::layout::Layout;
-use warpfold_kernels::plan::{KernelCache, Planner};
+use warpfold_kernels::plan::{KernelCache, Planner, TensorSpec};
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::bench::{Bench, tiled};
@@ -171,7 +171,7 @@ fn blocks_of_every_size_give_the_same_sum() {
     let input = bench.device.upload(&encode(Dtype::F32, &elements)).unwrap();
     let fold = fold::<f32>(Dtype::F32);
     let layout = Layout::contiguous(&[rows, numbers.len()]).unwrap();
-    let problem = fold.problem(&[&layout], &[input.address()], &[1]);
+    let problem = fold.problem(vec![TensorSpec::new(Dtype::F32, layout, input.address())], &[1]);
     let choice = fold.choose(&problem).unwrap();
     let (target, kernels) = (bench.device.target(), KernelCache::default());
     let planner = Planner::new(&target, bench.device.limits(), &kernels);

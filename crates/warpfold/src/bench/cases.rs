@@ -10,7 +10,7 @@ use warpfold_kernels::histogram;
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::map::{self, AnyMap};
 use warpfold_kernels::operations::{Operation, map_of};
-use warpfold_kernels::plan::{Family, Ready};
+use warpfold_kernels::plan::{Family, Ready, TensorSpec};
 use warpfold_kernels::reductions::{self, Reduction};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
 use warpfold_kernels::rowwise::{self, AnyRowWise, Outputs};
@@ -211,20 +211,22 @@ impl Case {
         let layout = Layout::contiguous(&[self.rows as usize, self.len as usize])?;
         let input = filled(queue, self.dtype, self.rows * self.len)?;
         let alloc = |dtype: &Dtype, len: u64| alloc(queue, dtype, len);
+        let spec = |dtype, buffer: &Buffer<u8>| TensorSpec::new(dtype, layout.clone(), buffer.address());
         Ok(match self.work {
             Work::Copy => Prepared::Copy { output: alloc(&self.dtype, self.rows * self.len)?, input },
             Work::Reduce { reduction, along } => {
                 let fold = reductions::fold_of(reduction, &[self.dtype], reductions::Options::default())?;
                 let (axis, results) = if along == Along::Rows { (1, self.rows) } else { (0, self.len) };
-                let ready = fold.ready(queue.device(), &fold.problem(&[&layout], &[input.address()], &[axis]))?;
+                let ready = fold.ready(queue.device(), &fold.problem(vec![spec(self.dtype, &input)], &[axis]))?;
                 let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, results)).collect::<Result<_, _>>()?;
                 Prepared::Planned { ready, inputs: vec![input], outputs }
             }
             Work::Scan(along) => {
                 let scan = scan_of(Cumulative::Sum, self.dtype, None)?;
                 let output = alloc(&scan.outputs()[0], self.rows * self.len)?;
-                let (axis, addresses) = (if along == Along::Rows { 1 } else { 0 }, [input.address(), output.address()]);
-                let problem = scan.problem(&[&layout], &addresses, axis, ScanOrder::default());
+                let axis = if along == Along::Rows { 1 } else { 0 };
+                let (from, to) = (vec![spec(self.dtype, &input)], vec![spec(scan.outputs()[0], &output)]);
+                let problem = scan.problem(from, to, axis, ScanOrder::default());
                 let ready = scan.ready(queue.device(), &problem)?;
                 Prepared::Planned { ready, inputs: vec![input], outputs: vec![output] }
             }
@@ -273,7 +275,8 @@ impl Case {
                 let mut labels = queue.device().alloc::<u8>((self.rows * 8) as usize)?;
                 labels.fill_bytes(0)?;
                 let repeated = Layout::new(layout.shape().to_vec(), vec![1, 0])?;
-                let problem = fold.problem(&[&layout, &repeated], &[input.address(), labels.address()], &[1]);
+                let repeated = TensorSpec::new(Dtype::I64, repeated, labels.address());
+                let problem = fold.problem(vec![spec(self.dtype, &input), repeated], &[1]);
                 let ready = fold.ready(queue.device(), &problem)?;
                 let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, self.rows)).collect::<Result<_, _>>()?;
                 Prepared::Planned { ready, inputs: vec![input, labels], outputs }
@@ -293,9 +296,9 @@ impl Case {
         let ends: Vec<i64> = (0..=self.rows).map(|i| end(i).min(all).cast_signed()).collect();
         let mut offsets = alloc(queue, &Dtype::I64, self.rows + 1)?;
         queue.stream().copy_from_host(offsets.as_view_mut(), bytemuck::cast_slice(&ends))?;
-        let row = Layout::contiguous(&[all as usize])?;
+        let row = TensorSpec::new(self.dtype, Layout::contiguous(&[all as usize])?, input.address());
         let family = SegmentedFold(&fold);
-        let ready = family.ready(queue.device(), &family.problem(&[&row], Dtype::I64, self.rows as usize))?;
+        let ready = family.ready(queue.device(), &family.problem(vec![row], Dtype::I64, self.rows as usize))?;
         let outputs = vec![alloc(queue, &fold.outputs()[0], self.rows)?];
         Ok(Prepared::Planned { ready, inputs: vec![input, offsets], outputs })
     }

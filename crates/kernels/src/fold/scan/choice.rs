@@ -10,7 +10,7 @@ use super::walk::COUNTERS;
 use super::{Direction, ScanColumns, ScanOrder, ScanRows, Tiles};
 use crate::elements::Run;
 use crate::layout::{Dim, Layout, dims};
-use crate::plan::grid_size;
+use crate::plan::{TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Blocks that are enough to fill a GPU several times over (as for folds): with fewer, rows are shared by blocks.
@@ -115,25 +115,21 @@ impl ScanChoice {
 /// What the rules look at.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts<'a> {
-    pub(super) inputs: &'a [Dtype],
-    pub(super) outputs: &'a [Dtype],
+    pub(super) inputs: &'a [TensorSpec],
+    pub(super) outputs: &'a [TensorSpec],
     /// Registers of an item, and of an accumulator.
     pub(super) item_registers: u32,
     pub(super) registers: u32,
     /// Words of 32 bits of an accumulator.
     pub(super) words: u64,
-    pub(super) layouts: &'a [Layout],
-    /// Of the first element of each input, then of each output: the largest power of two up to 16 that
-    /// divides its address.
-    pub(super) alignments: &'a [u64],
     pub(super) order: ScanOrder,
 }
 
 /// Chooses how to scan along an axis.
 pub(super) fn choose(problem: &Facts<'_>, axis: usize) -> Result<ScanChoice, Error> {
-    let shape = problem.layouts[0].shape();
-    let results = Layout::contiguous(shape)?;
-    let layouts: Vec<&Layout> = problem.layouts.iter().chain([&results]).collect();
+    let shape = problem.inputs[0].layout.shape();
+    let operands = problem.inputs.iter().chain(&problem.outputs[..1]);
+    let layouts: Vec<&Layout> = operands.map(|operand| &operand.layout).collect();
     let size = |kept: bool| {
         let sizes = shape.iter().enumerate().filter(|(i, _)| kept == (*i != axis)).map(|(_, size)| *size as u64);
         let product = sizes.into_iter().try_fold(1_u64, |product, size| product.checked_mul(size));
@@ -162,18 +158,26 @@ fn is_columns(geometry: &Geometry) -> bool {
 /// Whether accesses of `vector` elements of every operand are aligned, from every position that these strides lead to.
 fn is_aligned(problem: &Facts<'_>, vector: u32, strides: &[&[i64]]) -> bool {
     let inputs = problem.inputs.len();
-    let dtypes = problem.inputs.iter().chain(problem.outputs);
-    dtypes.zip(problem.alignments).enumerate().all(|(i, (dtype, alignment))| {
-        let access = (u64::from(vector) * dtype.bytes()).min(16);
-        let fits = |strides: &&[i64]| (strides[i.min(inputs)].unsigned_abs() * dtype.bytes()).is_multiple_of(access);
-        alignment.is_multiple_of(access) && strides.iter().all(fits)
+    problem.inputs.iter().chain(problem.outputs).enumerate().all(|(i, operand)| {
+        let bytes = operand.dtype.bytes();
+        let access = (u64::from(vector) * bytes).min(16);
+        let fits = |strides: &&[i64]| (strides[i.min(inputs)].unsigned_abs() * bytes).is_multiple_of(access);
+        operand.alignment().is_multiple_of(access) && strides.iter().all(fits)
     })
+}
+
+fn dtypes_of(operands: &[TensorSpec]) -> Vec<Dtype> {
+    operands.iter().map(|operand| operand.dtype).collect()
+}
+
+/// Bytes of the widest elements.
+fn widest_of(problem: &Facts<'_>) -> u64 {
+    problem.inputs.iter().chain(problem.outputs).map(|operand| operand.dtype.bytes()).max().unwrap_or(1)
 }
 
 /// Elements that 16 bytes hold of the widest operand.
 fn vector_of(problem: &Facts<'_>) -> u32 {
-    let widest = problem.inputs.iter().chain(problem.outputs).map(|dtype| dtype.bytes()).max().unwrap_or(1);
-    16 / widest as u32
+    16 / widest_of(problem) as u32
 }
 
 fn is_small(geometry: &Geometry) -> bool {
@@ -202,7 +206,7 @@ fn rows(problem: &Facts<'_>, mut geometry: Geometry) -> Result<ScanChoice, Error
     // Short rows: a group of lanes each. Long ones, or a few: a block each.
     let is_long = vectors > 32 * 8 || (vectors > 64 && rows < ENOUGH_BLOCKS / 2);
     let is_shared = is_long && rows < ENOUGH_BLOCKS;
-    let copied = copied_bytes(problem.inputs, vector).filter(|_| is_shared && steps[0] == Step::Unit);
+    let copied = copied_bytes(&dtypes_of(problem.inputs), vector).filter(|_| is_shared && steps[0] == Step::Unit);
     let block = if copied.is_some() { SHARED_BLOCK } else { BLOCK };
     let lanes = if is_long { block } else { vectors.next_power_of_two().clamp(1, 32) as u32 };
     let a_vector = vector * problem.item_registers + problem.registers;
@@ -258,7 +262,7 @@ fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<ScanChoice, Er
     // column is looked back for by itself.
     let registers = problem.item_registers.max(problem.registers);
     let most = vector_of(problem).min(REGISTERS / (MIN_COLUMN_ROWS * registers)).min(4);
-    let widest = problem.inputs.iter().chain(problem.outputs).map(|dtype| dtype.bytes()).max().unwrap_or(1);
+    let widest = widest_of(problem);
     let is_good = |vector: &u32| {
         let (strips, bytes) = (blocks_of(*vector), u64::from(*vector) * widest);
         let is_short = len * u64::from(vector * registers) <= u64::from(8 * REGISTERS);
@@ -290,7 +294,7 @@ fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<ScanChoice, Er
     let mut nodes = 0;
     if len > shape.tile() {
         shape.tiles = if blocks >= ENOUGH_STRIPS { Tiles::Loop } else { Tiles::Split };
-        if let Some(bytes) = shape.copied_bytes(problem.inputs) {
+        if let Some(bytes) = shape.copied_bytes(&dtypes_of(problem.inputs)) {
             let tile_bytes;
             (tile_bytes, shape.resident) = if shape.tiles == Tiles::Split { IN_A_TREE } else { HANDED_ON };
             shape.unroll = tile_bytes / (32 * shape.warps * bytes);

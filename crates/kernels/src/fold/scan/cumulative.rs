@@ -3,14 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use warpfold_device::Profile;
 use warpfold_lang::Val;
 
 use super::{Direction, Prefix, Scan, ScanOrder};
 use crate::elements::{Compute, Sink, Source};
 use crate::fold::{Extreme, Monoid, Nan, Product, Side, Sum};
-use crate::layout::Layout;
 use crate::list::Shipped;
-use crate::plan::Key;
+use crate::plan::{Key, TensorSpec};
 use crate::{Dtype, Error, ErrorKind};
 
 /// A scan.
@@ -151,10 +151,11 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         (Cumulative::Max, Dtype::F32, &[64, 4096, 512], 1, Inclusive, Forward),
         (Cumulative::Min, Dtype::F16, &[8, 4096], 0, Exclusive, Reverse),
     ];
-    let kernels = |(cumulative, dtype, shape, axis, prefix, direction)| {
+    let kernel = |(cumulative, dtype, shape, axis, prefix, direction)| {
         let scan = scan_of(cumulative, dtype, None).expect("results have their own type");
-        let layout = Layout::contiguous(shape).expect("few dimensions");
-        Shipped::by(&scan, &scan.problem(&[&layout], &[0, 0], axis, ScanOrder { prefix, direction }))
+        let spec = |dtype| TensorSpec::contiguous(dtype, shape).expect("few dimensions");
+        let (from, to) = (vec![spec(dtype)], vec![spec(scan.outputs()[0])]);
+        Shipped::planned(&scan, &scan.problem(from, to, axis, ScanOrder { prefix, direction }), Profile::H200)
     };
-    cases.into_iter().flat_map(kernels).collect()
+    cases.map(kernel).into()
 }

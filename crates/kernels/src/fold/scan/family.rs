@@ -8,8 +8,7 @@ use crate::elements::{Sink, Source};
 use crate::fold::Monoid;
 use crate::fold::erased::Definition;
 use crate::fold::geometry::{MAX_INPUTS, MAX_OUTPUTS};
-use crate::layout::Layout;
-use crate::plan::{Arg, Family, Key, Plan, Planner, alignment_of};
+use crate::plan::{Arg, Family, Key, Plan, Planner, TensorSpec};
 use crate::{Dtype, Error};
 
 /// A monoid, how its items come from memory, and how the results of its prefixes go there. Cheap to
@@ -20,7 +19,7 @@ use crate::{Dtype, Error};
 /// use warpfold_kernels::elements::{Sink, Source};
 /// use warpfold_kernels::fold::{Scan, ScanOrder, Sum};
 /// use warpfold_kernels::layout::Layout;
-/// use warpfold_kernels::plan::Family;
+/// use warpfold_kernels::plan::{Family, TensorSpec};
 /// use warpfold_kernels::{Dtype, Workspace};
 ///
 /// // Running sums of squares along the rows of a 2 x 3 matrix.
@@ -33,8 +32,9 @@ use crate::{Dtype, Error};
 /// let device = Device::virtual_gpu(Profile::H200);
 /// let input = device.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
 /// let mut output = device.alloc::<f32>(6)?;
-/// let (layout, addresses) = (Layout::contiguous(&[2, 3])?, [input.address(), output.address()]);
-/// let ready = scan.ready(&device, &scan.problem(&[&layout], &addresses, 1, ScanOrder::default()))?;
+/// let matrix = |address| Ok(TensorSpec::new(Dtype::F32, Layout::contiguous(&[2, 3])?, address));
+/// let (from, to) = (matrix(input.address())?, matrix(output.address())?);
+/// let ready = scan.ready(&device, &scan.problem(vec![from], vec![to], 1, ScanOrder::default()))?;
 /// let (inputs, outputs) = (&[Some(input.as_view().bytes())], &mut [output.as_view_mut().bytes()]);
 /// ready.launch(&device.default_stream(), inputs, outputs, &mut Workspace::new())?;
 /// assert_eq!(output.download()?, [1.0, 5.0, 14.0, 16.0, 41.0, 77.0]);
@@ -49,8 +49,8 @@ pub struct Scan {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ScanProblem {
     scan: Key,
-    layouts: Vec<Layout>,
-    alignments: Vec<u64>,
+    inputs: Vec<TensorSpec>,
+    outputs: Vec<TensorSpec>,
     axis: usize,
     order: ScanOrder,
 }
@@ -91,22 +91,25 @@ impl Scan {
         self.definition.outputs()
     }
 
-    /// The scan along an axis of tensors of one shape. The addresses are those of the inputs, then
-    /// those of the outputs, which take the results in C order of that shape.
+    /// The scan along an axis of tensors of one shape, which contiguous outputs of that shape take.
     ///
     /// # Panics
-    /// If there is not one address for each input and output.
+    /// If there is not one tensor of the scan's type for each input and output.
     #[must_use]
-    pub fn problem(&self, layouts: &[&Layout], addresses: &[u64], axis: usize, order: ScanOrder) -> ScanProblem {
-        let operands = self.inputs().len() + self.outputs().len();
-        assert_eq!(addresses.len(), operands, "one address for each input and output");
-        ScanProblem {
-            scan: self.definition.key.clone(),
-            layouts: layouts.iter().map(|layout| (*layout).clone()).collect(),
-            alignments: addresses.iter().map(|address| alignment_of([*address])).collect(),
-            axis,
-            order,
-        }
+    pub fn problem(
+        &self,
+        inputs: Vec<TensorSpec>,
+        outputs: Vec<TensorSpec>,
+        axis: usize,
+        order: ScanOrder,
+    ) -> ScanProblem {
+        self.definition.expect_inputs(&inputs);
+        let shape = inputs[0].layout.shape();
+        let is_result = |spec: &TensorSpec| spec.layout.is_contiguous() && spec.layout.shape() == shape;
+        let dtypes = outputs.iter().map(|output| &output.dtype);
+        let are_results = dtypes.eq(self.outputs()) && outputs.iter().all(is_result);
+        assert!(are_results, "contiguous outputs of {:?} and of {shape:?}, not {outputs:?}", self.outputs());
+        ScanProblem { scan: self.definition.key.clone(), inputs, outputs, axis, order }
     }
 
     /// Chooses kernel and launch by the rules.
@@ -116,13 +119,11 @@ impl Scan {
     pub fn choose(&self, problem: &ScanProblem) -> Result<ScanChoice, Error> {
         let monoid = &self.definition.monoid;
         let facts = Facts {
-            inputs: self.inputs(),
-            outputs: self.outputs(),
+            inputs: &problem.inputs,
+            outputs: &problem.outputs,
             item_registers: self.inputs().len() as u32,
             registers: monoid.num_registers(),
             words: monoid.num_words(),
-            layouts: &problem.layouts,
-            alignments: &problem.alignments,
             order: problem.order,
         };
         choice::choose(&facts, problem.axis)
@@ -134,11 +135,12 @@ impl Scan {
     /// For the problem of another scan.
     #[must_use]
     pub fn plan_with(&self, problem: &ScanProblem, choice: &ScanChoice, planner: &Planner<'_>) -> Plan {
-        let ScanProblem { scan, layouts, alignments, .. } = problem;
+        let ScanProblem { scan, inputs, outputs, .. } = problem;
         let ScanChoice { algorithm, marks, geometry, .. } = choice;
         let definition = &self.definition;
         assert_eq!(*scan, definition.key, "a scan plans its own problems");
-        let plan = definition.plan("scan", layouts, alignments, geometry.rows * geometry.len);
+        let outputs: Vec<_> = outputs.iter().map(|output| (output.bytes(), output.alignment())).collect();
+        let plan = definition.plan("scan", inputs, &outputs);
         let mut plan = plan.choice(format_args!("{choice:?}"));
         plan.bytes_in_flight = Some(choice.bytes_in_flight(self.inputs()));
         plan.marks = *marks;

@@ -7,6 +7,7 @@ use super::{SegmentsAlgorithm, SegmentsProblem};
 use crate::fold::Step;
 use crate::fold::erased::ErasedMonoid;
 use crate::fold::geometry::MAX_INPUTS;
+use crate::layout::Layout;
 use crate::plan::grid_size;
 use crate::{Dtype, Error, ErrorKind};
 
@@ -63,7 +64,8 @@ fn refuse<T>(reason: String) -> Result<T, Error> {
 }
 
 pub(super) fn choose(monoid: &dyn ErasedMonoid, problem: &SegmentsProblem) -> Result<SegmentsChoice, Error> {
-    let SegmentsProblem { layouts, offsets, num_segments, .. } = problem;
+    let SegmentsProblem { inputs, offsets, num_segments, .. } = problem;
+    let layouts: Vec<&Layout> = inputs.iter().map(|input| &input.layout).collect();
     let (offsets, num_segments) = (*offsets, *num_segments);
     if let Some(layout) = layouts.iter().find(|layout| layout.rank() != 1) {
         return refuse(format!("takes tensors of one dimension, not of {}", layout.rank()));

@@ -16,14 +16,15 @@
 mod choice;
 mod kernel;
 
+use warpfold_device::Profile;
+
 pub use choice::SegmentsChoice;
 pub use kernel::SegmentsAlgorithm;
 
 use super::Fold;
 use super::family::add_workspace;
-use crate::layout::Layout;
 use crate::list::Shipped;
-use crate::plan::{Family, Key, Operand, OperandSpec, Plan, Planner};
+use crate::plan::{Family, Key, Operand, OperandSpec, Plan, Planner, TensorSpec};
 use crate::reductions::{self, Options, Reduction};
 use crate::{Dtype, Error};
 
@@ -38,7 +39,7 @@ pub struct SegmentedFold<'a>(pub &'a Fold);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SegmentsProblem {
     fold: Key,
-    layouts: Vec<Layout>,
+    inputs: Vec<TensorSpec>,
     offsets: Dtype,
     num_segments: u64,
 }
@@ -46,10 +47,16 @@ pub struct SegmentsProblem {
 impl SegmentedFold<'_> {
     /// The fold of `num_segments` segments. Offsets are of type `offsets`, [`Dtype::I32`] or
     /// [`Dtype::I64`], one more than there are segments.
+    ///
+    /// # Panics
+    /// If there is not one tensor of the fold's type for each input.
     #[must_use]
-    pub fn problem(&self, layouts: &[&Layout], offsets: Dtype, num_segments: usize) -> SegmentsProblem {
-        let layouts = layouts.iter().map(|layout| (*layout).clone()).collect();
-        SegmentsProblem { fold: self.0.definition.key.clone(), layouts, offsets, num_segments: num_segments as u64 }
+    pub fn problem(&self, inputs: Vec<TensorSpec>, offsets: Dtype, num_segments: usize) -> SegmentsProblem {
+        self.0.definition.expect_inputs(&inputs);
+        // Elements are loaded one by one, whatever the alignment.
+        let inputs = inputs.into_iter().map(|spec| TensorSpec::new(spec.dtype, spec.layout, spec.dtype.bytes()));
+        let (fold, num_segments) = (self.0.definition.key.clone(), num_segments as u64);
+        SegmentsProblem { fold, inputs: inputs.collect(), offsets, num_segments }
     }
 
     /// Chooses kernel and launch by the rules.
@@ -67,12 +74,12 @@ impl SegmentedFold<'_> {
     /// For the problem of another fold.
     #[must_use]
     pub fn plan_with(&self, problem: &SegmentsProblem, choice: &SegmentsChoice, planner: &Planner<'_>) -> Plan {
-        let SegmentsProblem { fold, layouts, offsets, num_segments } = problem;
+        let SegmentsProblem { fold, inputs, offsets, num_segments } = problem;
         let definition = &self.0.definition;
         assert_eq!(*fold, definition.key, "a fold plans its own problems");
         let bytes = (num_segments + 1) * offsets.bytes();
         let mut plan = definition
-            .plan("fold of segments", layouts, &[], *num_segments)
+            .plan("fold of segments", inputs, &definition.sizes_of(*num_segments))
             .input(OperandSpec::new("the offsets", bytes, offsets.bytes()))
             .choice(format_args!("{choice:?}"));
         let Some(launch) = choice.launch_on(planner.limits) else { return plan };
@@ -80,7 +87,7 @@ impl SegmentedFold<'_> {
         let kernel = planner.kernel(configuration, |(_, algorithm)| kernel::kernel_of(definition, algorithm));
         let step = definition.step(kernel, launch);
         let step = add_workspace(&mut plan, step, choice.workspace_words, choice.tickets);
-        plan.step(step.arg(Operand::Input(layouts.len())).words(&choice.words()))
+        plan.step(step.arg(Operand::Input(inputs.len())).words(&choice.words()))
     }
 }
 
@@ -100,11 +107,11 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         (Reduction::ArgMax, Dtype::Bf16, Dtype::I64, 1 << 20, 100),
         (Reduction::LogSumExp, Dtype::F32, Dtype::I32, 1000, 100),
     ];
-    let kernels = |(reduction, dtype, offsets, len, num_segments)| {
+    let kernel = |(reduction, dtype, offsets, len, num_segments)| {
         let fold = reductions::fold_of(reduction, &[dtype], Options::default()).expect("the type is supported");
-        let layout = Layout::contiguous(&[len]).expect("one dimension");
+        let row = TensorSpec::contiguous(dtype, &[len]).expect("one dimension");
         let family = SegmentedFold(&fold);
-        Shipped::by(&family, &family.problem(&[&layout], offsets, num_segments))
+        Shipped::planned(&family, &family.problem(vec![row], offsets, num_segments), Profile::H200)
     };
-    cases.into_iter().flat_map(kernels).collect()
+    cases.map(kernel).into()
 }

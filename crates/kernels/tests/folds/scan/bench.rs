@@ -10,7 +10,7 @@ use warpfold_kernels::plan::KernelCache;
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::affine::{Affine, scattered};
-use crate::planned;
+use crate::{planned, spec};
 
 /// Its prefixes, one for each item.
 pub(crate) fn affine(items: &[u32], prefix: Prefix) -> Vec<u32> {
@@ -140,7 +140,9 @@ impl Bench {
         let input = self.device.upload(memory).unwrap();
         let mut output = self.device.alloc::<T>(layout.len()).unwrap();
         let view = input.view(first..).unwrap().bytes();
-        let problem = scan.problem(&[layout], &[view.address(), output.address()], axis, order);
+        let from = spec(scan.inputs()[0], layout, view.address());
+        let to = spec(scan.outputs()[0], &Layout::contiguous(layout.shape()).unwrap(), output.address());
+        let problem = scan.problem(vec![from], vec![to], axis, order);
         let choice = scan.choose(&problem).unwrap();
         let plan = planned(&self.device, &self.kernels, |planner| scan.plan_with(&problem, &choice, planner));
         let (stream, written) = (self.device.default_stream(), &mut [output.as_view_mut().bytes()]);

@@ -8,6 +8,7 @@ use warpfold_kernels::{Dtype, Workspace};
 
 use super::bench::lines;
 use crate::affine::scattered;
+use crate::spec;
 
 /// Floats of both signs over many orders of magnitude.
 fn floats(len: usize) -> Vec<f32> {
@@ -55,8 +56,8 @@ fn sums_of_floats_keep_their_bound_and_their_bits() {
             }
             let input = device.upload(&memory).unwrap();
             let mut output = device.alloc::<f32>(layout.len()).unwrap();
-            let addresses = [input.address(), output.address()];
-            let problem = scan.problem(&[&layout], &addresses, axis, ScanOrder::default());
+            let [from, to] = [input.address(), output.address()].map(|at| vec![spec(Dtype::F32, &layout, at)]);
+            let problem = scan.problem(from, to, axis, ScanOrder::default());
             let (choice, ready) = (scan.choose(&problem).unwrap(), scan.ready(&device, &problem).unwrap());
             let mut workspace = Workspace::new();
             for _ in 0..2 {
@@ -88,8 +89,8 @@ fn elements_are_read_once_and_results_written_once() {
         let layout = Layout::contiguous(shape).unwrap();
         let input = device.upload(&floats(layout.len())).unwrap();
         let mut output = device.alloc::<f32>(layout.len()).unwrap();
-        let addresses = [input.address(), output.address()];
-        let ready = scan.ready(&device, &scan.problem(&[&layout], &addresses, axis, ScanOrder::default())).unwrap();
+        let [from, to] = [input.address(), output.address()].map(|at| vec![spec(Dtype::F32, &layout, at)]);
+        let ready = scan.ready(&device, &scan.problem(from, to, axis, ScanOrder::default())).unwrap();
         let (inputs, written) = ([Some(input.as_view().bytes())], &mut [output.as_view_mut().bytes()]);
         ready.launch(&device.default_stream(), &inputs, written, &mut Workspace::new()).unwrap();
         let counters = device.last_report().unwrap().report.counters;

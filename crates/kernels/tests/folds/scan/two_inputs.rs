@@ -9,6 +9,7 @@ use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::Val;
 
 use crate::affine::scattered;
+use crate::spec;
 
 #[test]
 fn two_inputs_are_scanned_together() {
@@ -45,8 +46,9 @@ fn two_inputs_are_scanned_together() {
         let mut output = device.alloc::<i32>(addends.len()).unwrap();
         let layouts = [Layout::new(vec![times, channels], vec![1, 0]), Layout::contiguous(&[times, channels])];
         let layouts = layouts.map(Result::unwrap);
-        let addresses = [a.address(), b.address(), output.address()];
-        let problem = scan.problem(&layouts.each_ref(), &addresses, 0, ScanOrder::default());
+        let from = vec![spec(Dtype::I8, &layouts[0], a.address()), spec(Dtype::I32, &layouts[1], b.address())];
+        let to = vec![spec(Dtype::I32, &layouts[1], output.address())];
+        let problem = scan.problem(from, to, 0, ScanOrder::default());
         let ready = scan.ready(&device, &problem).unwrap();
         let inputs = [Some(a.as_view().bytes()), Some(b.as_view().bytes())];
         let written = &mut [output.as_view_mut().bytes()];
