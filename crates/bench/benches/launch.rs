@@ -10,10 +10,10 @@ use warpfold::{Axes, Device, Profile, Tensor};
 use warpfold_device::{Arguments, LaunchConfig};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Fold, Sum};
-use warpfold_kernels::layout::Layout;
 use warpfold_kernels::matmul::{
     Code, Epilogue, MAX_INPUTS, MAX_SCALARS, Operands, Plan, Problem, Ready, STRIDES, Simt, Wgmma,
 };
+use warpfold_kernels::plan::{Arg, Family, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::{AnyKernel, Dtype, Workspace};
 use warpfold_lang::{Array, Global, TensorMap, Val, kernel};
@@ -107,14 +107,15 @@ fn main() -> Result<(), Failure> {
     // The interface by itself is what the call takes without the time in which the virtual GPU runs the kernel.
     let x = Tensor::from_slice(&device, &[1.0_f32], &[1, 1])?;
     let fold = fold_of(Reduction::Sum, &[Dtype::F32], Options::default())?;
-    let plan = fold.plan(&[x.layout()], &[x.address()], &[1])?;
-    let ready = fold.ready(&device, &plan)?.ok_or("a sum of one element is launched")?;
+    let ready =
+        fold.ready(&device, &fold.problem(vec![TensorSpec::new(Dtype::F32, x.layout().clone(), x.address())], &[1]))?;
+    let [step] = &ready.plan().steps[..] else { return Err("a sum of one element is one launch".into()) };
+    let Some(Arg::Bytes { bytes, alignment }) = step.args.last() else { return Err("sizes come last".into()) };
     let (input, mut output) = (device.upload(&[1.0_f32])?, device.alloc::<f32>(1)?);
-    let (mut words, mut tickets) = (device.alloc_zeroed::<u64>(1)?, device.alloc_zeroed::<u32>(1)?);
     let arguments = Arguments::new().input(&input).value(0_u64).output(&mut output).value(0_u64);
-    let arguments = arguments.output(&mut words).output(&mut tickets).raw(&ready.parameters, 8);
+    let arguments = arguments.value(0_u64).value(0_u64).raw(bytes, *alignment);
     let stream = device.default_stream();
-    let runs = micros(|| Ok(stream.launch_raw(&ready.function, ready.config, &arguments)?))?;
+    let runs = micros(|| Ok(stream.launch_raw(&ready.functions()[0], step.config, &arguments)?))?;
     println!("the kernel of a sum by itself    {runs:8.2} us a launch");
     let sum = micros(|| {
         let _: () = drop(x.sum(Axes::Of(&[-1]))?);
@@ -130,17 +131,13 @@ fn main() -> Result<(), Failure> {
     product(&device, Dtype::Bf16)?;
 
     let source = || Source::one::<f32>(Dtype::F32);
-    let layout = Layout::contiguous(&[64, 4096])?;
-    let mut workspace = Workspace::new();
-    drop(workspace.get(&device, 1, 1)?);
     let start = Instant::now();
     const KERNELS: u32 = 20;
     for i in 0..KERNELS {
         // Another kernel each time.
         let scaled = source().map(move |x| x * (i as f32 + 2.0));
         let fold = Fold::new("scaled_sum", Sum::<f32>::new(), scaled, Sink::one::<f32>(Dtype::F32));
-        let plan = fold.plan(&[&layout], &[0], &[1])?;
-        fold.prepare(&device, &plan)?;
+        fold.ready(&device, &fold.problem(vec![TensorSpec::contiguous(Dtype::F32, &[64, 4096])?], &[1]))?;
     }
     let each = start.elapsed().as_secs_f64() * 1e3 / f64::from(KERNELS);
     println!("plan, record and load a kernel   {each:8.2} ms");

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use warpfold_device::Buffer;
 use warpfold_kernels::cross_entropy::cross_entropy;
-use warpfold_kernels::fold::{self, AnyFold, AnyScan, Cumulative, ScanOrder, ScanPlan, SegmentsPlan, scan_of};
+use warpfold_kernels::fold::{Cumulative, ScanOrder, SegmentedFold, scan_of};
 use warpfold_kernels::gemv;
 use warpfold_kernels::histogram;
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::map::{self, AnyMap};
 use warpfold_kernels::operations::{Operation, map_of};
+use warpfold_kernels::plan::{Family, Ready, TensorSpec};
 use warpfold_kernels::reductions::{self, Reduction};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
 use warpfold_kernels::rowwise::{self, AnyRowWise, Outputs};
@@ -210,21 +211,24 @@ impl Case {
         let layout = Layout::contiguous(&[self.rows as usize, self.len as usize])?;
         let input = filled(queue, self.dtype, self.rows * self.len)?;
         let alloc = |dtype: &Dtype, len: u64| alloc(queue, dtype, len);
+        let spec = |dtype, buffer: &Buffer<u8>| TensorSpec::new(dtype, layout.clone(), buffer.address());
         Ok(match self.work {
             Work::Copy => Prepared::Copy { output: alloc(&self.dtype, self.rows * self.len)?, input },
             Work::Reduce { reduction, along } => {
                 let fold = reductions::fold_of(reduction, &[self.dtype], reductions::Options::default())?;
                 let (axis, results) = if along == Along::Rows { (1, self.rows) } else { (0, self.len) };
-                let plan = fold.plan(&[&layout], &[input.address()], &[axis])?;
+                let ready = fold.ready(queue.device(), &fold.problem(vec![spec(self.dtype, &input)], &[axis]))?;
                 let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, results)).collect::<Result<_, _>>()?;
-                Prepared::Fold { fold, plan, inputs: vec![input], outputs }
+                Prepared::Planned { ready, inputs: vec![input], outputs }
             }
             Work::Scan(along) => {
                 let scan = scan_of(Cumulative::Sum, self.dtype, None)?;
                 let output = alloc(&scan.outputs()[0], self.rows * self.len)?;
-                let (axis, addresses) = (if along == Along::Rows { 1 } else { 0 }, [input.address(), output.address()]);
-                let plan = scan.plan(&[&layout], &addresses, axis, ScanOrder::default())?;
-                Prepared::Scan { scan, plan, input, output }
+                let axis = if along == Along::Rows { 1 } else { 0 };
+                let (from, to) = (vec![spec(self.dtype, &input)], vec![spec(scan.outputs()[0], &output)]);
+                let problem = scan.problem(from, to, axis, ScanOrder::default());
+                let ready = scan.ready(queue.device(), &problem)?;
+                Prepared::Planned { ready, inputs: vec![input], outputs: vec![output] }
             }
             Work::Segments { skewed } => self.segments(queue, input, skewed)?,
             Work::Rows(op, vectors) => self.norms(queue, input, op, vectors)?,
@@ -271,9 +275,11 @@ impl Case {
                 let mut labels = queue.device().alloc::<u8>((self.rows * 8) as usize)?;
                 labels.fill_bytes(0)?;
                 let repeated = Layout::new(layout.shape().to_vec(), vec![1, 0])?;
-                let plan = fold.plan(&[&layout, &repeated], &[input.address(), labels.address()], &[1])?;
+                let repeated = TensorSpec::new(Dtype::I64, repeated, labels.address());
+                let problem = fold.problem(vec![spec(self.dtype, &input), repeated], &[1]);
+                let ready = fold.ready(queue.device(), &problem)?;
                 let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, self.rows)).collect::<Result<_, _>>()?;
-                Prepared::Fold { fold, plan, inputs: vec![input, labels], outputs }
+                Prepared::Planned { ready, inputs: vec![input, labels], outputs }
             }
         })
     }
@@ -290,9 +296,11 @@ impl Case {
         let ends: Vec<i64> = (0..=self.rows).map(|i| end(i).min(all).cast_signed()).collect();
         let mut offsets = alloc(queue, &Dtype::I64, self.rows + 1)?;
         queue.stream().copy_from_host(offsets.as_view_mut(), bytemuck::cast_slice(&ends))?;
-        let row = Layout::contiguous(&[all as usize])?;
-        let plan = fold.plan_segments(&[&row], Dtype::I64, self.rows as usize)?;
-        Ok(Prepared::Segments { output: alloc(queue, &fold.outputs()[0], self.rows)?, fold, plan, input, offsets })
+        let row = TensorSpec::new(self.dtype, Layout::contiguous(&[all as usize])?, input.address());
+        let family = SegmentedFold(&fold);
+        let ready = family.ready(queue.device(), &family.problem(vec![row], Dtype::I64, self.rows as usize))?;
+        let outputs = vec![alloc(queue, &fold.outputs()[0], self.rows)?];
+        Ok(Prepared::Planned { ready, inputs: vec![input, offsets], outputs })
     }
 
     /// Norms and their like.
@@ -322,9 +330,8 @@ pub(super) enum Prepared {
         input: Buffer<u8>,
         output: Buffer<u8>,
     },
-    Fold {
-        fold: Arc<dyn AnyFold>,
-        plan: fold::Plan,
+    Planned {
+        ready: Ready,
         inputs: Vec<Buffer<u8>>,
         outputs: Vec<Buffer<u8>>,
     },
@@ -345,19 +352,6 @@ pub(super) enum Prepared {
         input: Buffer<u8>,
         output: Buffer<u8>,
     },
-    Scan {
-        scan: Arc<dyn AnyScan>,
-        plan: ScanPlan,
-        input: Buffer<u8>,
-        output: Buffer<u8>,
-    },
-    Segments {
-        fold: Arc<dyn AnyFold>,
-        plan: SegmentsPlan,
-        input: Buffer<u8>,
-        offsets: Buffer<u8>,
-        output: Buffer<u8>,
-    },
     Rows {
         operator: Arc<dyn AnyRowWise>,
         plan: Box<rowwise::Plan>,
@@ -374,10 +368,10 @@ impl Prepared {
         let stream = queue.stream();
         match self {
             Self::Copy { input, output } => Ok(stream.copy(output.as_view_mut(), input.as_view())?),
-            Self::Fold { fold, plan, inputs, outputs } => {
-                let views = inputs.iter().map(Buffer::as_view).collect();
-                let written = outputs.iter_mut().map(Buffer::as_view_mut).collect();
-                fold.launch(stream, plan, views, written, workspace)
+            Self::Planned { ready, inputs, outputs } => {
+                let views: Vec<_> = inputs.iter().map(|input| Some(input.as_view())).collect();
+                let mut written: Vec<_> = outputs.iter_mut().map(Buffer::as_view_mut).collect();
+                ready.launch(stream, &views, &mut written, workspace)
             }
             Self::Map { map, plan, inputs, output } => {
                 map.launch(stream, plan, inputs.iter().map(Buffer::as_view).collect(), vec![output.as_view_mut()])
@@ -388,13 +382,6 @@ impl Prepared {
             }
             Self::Histogram { plan, input, output } => {
                 histogram::launch(stream, plan, input.as_view(), output.as_view_mut())
-            }
-            Self::Scan { scan, plan, input, output } => {
-                scan.launch(stream, plan, vec![input.as_view()], vec![output.as_view_mut()], workspace)
-            }
-            Self::Segments { fold, plan, input, offsets, output } => {
-                let (inputs, written) = (vec![input.as_view()], vec![output.as_view_mut()]);
-                fold.launch_segments(stream, plan, inputs, offsets.as_view(), written, workspace)
             }
             Self::Rows { operator, plan, input, columns, results, stats } => {
                 let columns: Vec<_> = columns.iter().map(Buffer::as_view).collect();

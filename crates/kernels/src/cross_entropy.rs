@@ -4,13 +4,11 @@
 //! second input that is the same all along the row. One launch, each logit read once. A row whose label is the ignored
 //! one has the loss 0; a label outside of the row gives NaN.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-
 use warpfold_lang::{Registers, Val, when_else};
 
 use crate::elements::{Sink, Source};
-use crate::fold::{AnyFold, Fold, Monoid, Position};
+use crate::fold::{Fold, Monoid, Position};
+use crate::plan::Key;
 use crate::rowwise::operators::{Exponentials, RowFloat};
 use crate::{Dtype, Error, ErrorKind};
 
@@ -85,13 +83,12 @@ impl<F: RowFloat> Monoid for CrossEntropy<F> {
     }
 }
 
-/// The fold for logits and labels of these types, made once a process. Its outputs, the loss and `ln Σ e^x`, have the
-/// type of the logits.
+/// The fold for logits and labels of these types. Its outputs, the loss and `ln Σ e^x`, have the type
+/// of the logits.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`] unless logits are floats and labels integers.
-pub fn cross_entropy(logits: Dtype, labels: Dtype, ignored: i64) -> Result<Arc<dyn AnyFold>, Error> {
-    static MADE: LazyLock<Mutex<HashMap<(Dtype, Dtype, i64), Arc<dyn AnyFold>>>> = LazyLock::new(Mutex::default);
+pub fn cross_entropy(logits: Dtype, labels: Dtype, ignored: i64) -> Result<Fold, Error> {
     let unsupported = |dtype| ErrorKind::Unsupported { op: "cross-entropy".to_owned(), dtype };
     if !matches!(logits, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
         return Err(unsupported(logits).into());
@@ -99,17 +96,16 @@ pub fn cross_entropy(logits: Dtype, labels: Dtype, ignored: i64) -> Result<Arc<d
     if !labels.is_integer() {
         return Err(unsupported(labels).into());
     }
-    let make = || match logits {
-        Dtype::F64 => made::<f64>(logits, labels, ignored),
-        _ => made::<f32>(logits, labels, ignored),
+    let fold = match logits {
+        Dtype::F64 => make::<f64>(logits, labels, ignored),
+        _ => make::<f32>(logits, labels, ignored),
     };
-    let mut known = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(known.entry((logits, labels, ignored)).or_insert_with(make).clone())
+    Ok(fold.with_key(Key::of(("cross-entropy", logits, labels, ignored))))
 }
 
-fn made<F: RowFloat>(logits: Dtype, labels: Dtype, ignored: i64) -> Arc<dyn AnyFold> {
+fn make<F: RowFloat>(logits: Dtype, labels: Dtype, ignored: i64) -> Fold {
     let source = Source::one::<F>(logits).zip(Source::one::<i64>(labels));
     let sink = Sink::one::<F>(logits).zip(Sink::one::<F>(logits));
     let monoid = CrossEntropy { ignored, exponentials: Exponentials::<F>::new(logits.bytes() <= 2) };
-    Arc::new(Fold::new(format!("cross_entropy_{logits}_{labels}"), monoid, source, sink))
+    Fold::new(format!("cross_entropy_{logits}_{labels}"), monoid, source, sink)
 }

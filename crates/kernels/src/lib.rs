@@ -32,11 +32,9 @@ mod dtype;
 mod error;
 mod kept;
 mod list;
-mod ready;
 
 pub use any_kernel::AnyKernel;
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind};
 pub use list::{Listed, Shipped, kernels};
 pub use plan::Workspace;
-pub use ready::Ready;

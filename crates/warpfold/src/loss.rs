@@ -40,7 +40,7 @@ impl Tensor {
         }
         let fold = cross_entropy(self.dtype(), labels.dtype(), ignored.unwrap_or(IGNORE_INDEX))?;
         let labels = labels.unsqueeze(-1)?.broadcast(self.shape())?;
-        let mut results = fold_with(&*fold, &[self, &labels], Axes::Of(&[-1]))?.into_iter();
+        let mut results = fold_with(&fold, &[self, &labels], Axes::Of(&[-1]))?.into_iter();
         let (Some(loss), Some(log_sum)) = (results.next(), results.next()) else {
             unreachable!("cross-entropy has two results");
         };

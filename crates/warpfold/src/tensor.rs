@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use warpfold_device::{Buffer, Device, View};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::TensorSpec;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::{Queue, TensorElement};
@@ -194,6 +195,11 @@ impl Tensor {
         Ok(self.memory.view(self.first * self.dtype.bytes() as usize..)?)
     }
 
+    /// What plans know of it.
+    pub(crate) fn spec(&self) -> TensorSpec {
+        TensorSpec::new(self.dtype, self.layout.clone(), self.address())
+    }
+
     /// # Errors
     /// [`ErrorKind::DtypeMismatch`].
     pub(crate) fn expect_dtype(&self, expected: Dtype) -> Result<(), Error> {
@@ -234,6 +240,11 @@ impl Allocated {
         let too_large = ErrorKind::TooLarge { what: "a tensor", size: u64::MAX, limit: isize::MAX as u64 };
         let buffer = queue.device().alloc::<u8>(bytes.ok_or(too_large)?)?;
         Ok(Self { queue: queue.clone(), buffer, layout, dtype })
+    }
+
+    /// What plans know of it.
+    pub(crate) fn spec(&self) -> TensorSpec {
+        TensorSpec::new(self.dtype, self.layout.clone(), self.buffer.address())
     }
 
     /// The tensor, once everything that writes it is enqueued.

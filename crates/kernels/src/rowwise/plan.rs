@@ -8,8 +8,8 @@ use super::on_chip::{Dealing, Home, OnChip};
 use super::stage::GRAIN;
 use super::threads::{Row, Threads};
 use crate::elements::Run;
+use crate::fold::FoldProblem;
 use crate::fold::geometry::{Geometry, MAX_INPUTS, run};
-use crate::fold::{self};
 use crate::layout::{Layout, dims};
 use crate::{Dtype, Error, ErrorKind};
 
@@ -21,7 +21,7 @@ pub enum Shape {
     /// A fold over each row, then a map.
     Long {
         /// The fold.
-        fold: Box<fold::Plan>,
+        fold: Box<FoldProblem>,
         /// The map.
         map: Long,
     },
@@ -71,12 +71,12 @@ pub(super) struct Problem<'a> {
     pub(super) column_addresses: &'a [u64],
 }
 
-/// Plans for rows along the trailing dimensions from `first_axis` on; the fold of rows that are too long is planned by
+/// Plans for rows along the trailing dimensions from `first_axis` on; the fold of rows that are too long is that of
 /// `fold`.
 pub(super) fn plan(
     problem: &Problem<'_>,
     first_axis: usize,
-    fold: impl FnOnce(&[usize]) -> Result<fold::Plan, Error>,
+    fold: impl FnOnce(&[usize]) -> FoldProblem,
 ) -> Result<Plan, Error> {
     let kept = dims(problem.layouts, |axis| axis < first_axis);
     let along = dims(problem.layouts, |axis| axis >= first_axis);
@@ -124,7 +124,7 @@ pub(super) fn plan(
     let blocks = results * len.div_ceil(map.tile());
     let launch = launch(blocks, long::BLOCK, is_empty)?;
     let axes: Vec<usize> = (first_axis..problem.layouts[0].rank()).collect();
-    Ok(Plan { shape: Shape::Long { fold: Box::new(fold(&axes)?), map }, launch, geometry })
+    Ok(Plan { shape: Shape::Long { fold: Box::new(fold(&axes)), map }, launch, geometry })
 }
 
 fn product(dims: &[crate::layout::Dim]) -> u64 {

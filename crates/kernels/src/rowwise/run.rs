@@ -10,8 +10,9 @@ use warpfold_lang::Target;
 use super::plan::{self, Problem};
 use super::{Plan, RowOperator, Shape, long, on_chip};
 use crate::elements::{Sink, Source};
-use crate::fold::Fold;
+use crate::fold::{Fold, FoldProblem};
 use crate::layout::Layout;
+use crate::plan::{Family, KernelCache, Planner, TensorSpec};
 use crate::{AnyKernel, Dtype, Error, Workspace};
 
 /// A row operator with its way in and its way out. Cheap to clone; clones share the kernels that were built.
@@ -24,7 +25,8 @@ pub struct RowWise<O: RowOperator> {
     pub(super) stats: Sink<O::Stats>,
     /// How statistics wait in memory between a fold and its map.
     pub(super) between: (Sink<O::Stats>, Source<O::Stats>),
-    fold: Fold<O::Monoid>,
+    fold: Fold,
+    fold_kernels: Arc<KernelCache>,
     kernels: Arc<Mutex<HashMap<Key, AnyKernel>>>,
 }
 
@@ -61,7 +63,18 @@ impl<O: RowOperator> RowWise<O> {
         assert!(lens.iter().all(|len| *len == 1), "a row operator gives one element an output, no lists");
         let name = name.into();
         let fold = Fold::new(format!("{name}_stats"), operator.monoid(), source.clone(), between.0.clone());
-        Self { name, operator, source, columns, sink, stats, between, fold, kernels: Arc::default() }
+        Self {
+            name,
+            operator,
+            source,
+            columns,
+            sink,
+            stats,
+            between,
+            fold,
+            fold_kernels: Arc::default(),
+            kernels: Arc::default(),
+        }
     }
 
     /// The element types of the row inputs.
@@ -115,7 +128,11 @@ impl<O: RowOperator> RowWise<O> {
             addresses,
             column_addresses,
         };
-        plan::plan(&problem, first_axis, |axes| self.fold.plan(layouts, addresses, axes))
+        plan::plan(&problem, first_axis, |axes| {
+            let inputs = self.inputs().iter().zip(layouts).zip(addresses);
+            let specs = inputs.map(|((dtype, layout), at)| TensorSpec::new(*dtype, (*layout).clone(), *at)).collect();
+            self.fold.problem(specs, axes)
+        })
     }
 
     /// The kernel that writes the results; built once.
@@ -186,7 +203,7 @@ impl<O: RowOperator> RowWise<O> {
         let Outputs { results, stats } = outputs;
         let mut between = Vec::new();
         if let Shape::Long { fold, .. } = &plan.shape {
-            let of = |input: &Option<_>| input.clone().unwrap_or_else(|| results[0].as_view());
+            let of = |input: &Option<_>| Some(input.clone().unwrap_or_else(|| results[0].as_view()));
             let inputs = inputs.iter().map(of).collect();
             between = self.fold_rows(stream, fold, plan.geometry.results, inputs, workspace)?;
         }
@@ -221,15 +238,17 @@ impl<O: RowOperator> RowWise<O> {
     fn fold_rows(
         &self,
         stream: &Stream,
-        plan: &crate::fold::Plan,
+        problem: &FoldProblem,
         rows: u64,
-        inputs: Vec<View<'_, u8>>,
+        inputs: Vec<Option<View<'_, u8>>>,
         workspace: &mut Workspace,
     ) -> Result<Vec<Buffer<u8>>, Error> {
         let of = |dtype: &Dtype| workspace.take_scratch(stream.device(), rows * dtype.bytes());
         let mut between: Vec<Buffer<u8>> = self.between.0.dtypes().iter().map(of).collect::<Result<_, _>>()?;
-        let outputs = between.iter_mut().map(Buffer::as_view_mut).collect();
-        self.fold.launch(stream, plan, inputs, outputs, workspace)?;
+        let mut outputs: Vec<_> = between.iter_mut().map(Buffer::as_view_mut).collect();
+        let (target, limits) = (stream.device().target(), stream.device().limits());
+        let plan = self.fold.plan(problem, &Planner::new(&target, limits, &self.fold_kernels))?;
+        plan.ready(stream.device())?.launch(stream, &inputs, &mut outputs, workspace)?;
         Ok(between)
     }
 }
@@ -245,6 +264,7 @@ impl<O: RowOperator> Clone for RowWise<O> {
             stats: self.stats.clone(),
             between: self.between.clone(),
             fold: self.fold.clone(),
+            fold_kernels: self.fold_kernels.clone(),
             kernels: self.kernels.clone(),
         }
     }

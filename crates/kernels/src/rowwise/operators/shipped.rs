@@ -1,11 +1,12 @@
 //! Kernels of row operators at lengths around each change of plan: to be assembled, and looked at.
 
+use warpfold_device::Profile;
 use warpfold_lang::{Arch, Target};
 
 use super::{Norm, RowOp, Types, operator_of};
 use crate::cross_entropy::cross_entropy;
-use crate::fold;
 use crate::layout::Layout;
+use crate::plan::TensorSpec;
 use crate::rowwise::Shape;
 use crate::{Dtype, Shipped, softmax_v};
 
@@ -62,12 +63,10 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         kernels.extend(planned(op, dtype, columns, (64, lens), Arch::SM_80));
     }
     let fold = cross_entropy(Dtype::Bf16, Dtype::I64, -100).expect("the types are supported");
-    let logits = Layout::contiguous(&[4096, 32_768]).expect("two dimensions");
+    let logits = TensorSpec::contiguous(Dtype::Bf16, &[4096, 32_768]).expect("two dimensions");
     let labels = Layout::new(vec![4096, 32_768], vec![1, 0]).expect("two dimensions");
-    let plan = fold.plan(&[&logits, &labels], &[0, 0], &[1]).expect("it fits");
-    let fold::Shape::Rows(shape) = &plan.shape else { unreachable!("rows are folded by rows") };
-    let in_flight = Some(plan.bytes_in_flight_a_thread(&[Dtype::Bf16]));
-    kernels.push(Shipped { kernel: fold.kernel(&plan), block: shape.block, in_flight });
+    let labels = TensorSpec::new(Dtype::I64, labels, 0);
+    kernels.push(Shipped::planned(&fold, &fold.problem(vec![logits, labels], &[1]), Profile::H200));
     for columns in [32, 256] {
         kernels.push((softmax_v::kernel_of(Dtype::F32, columns), 32 * softmax_v::ROWS).into());
     }

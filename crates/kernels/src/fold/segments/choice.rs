@@ -1,13 +1,14 @@
 //! From numbers of segments and items to the kernel and the launch.
 
 use warpfold_device::{LaunchConfig, Limits};
-use warpfold_lang::Registers;
 
-use super::Segments;
 use super::kernel::{BLOCK, PART, RANGES, WORDS};
+use super::{SegmentsAlgorithm, SegmentsProblem};
+use crate::fold::Step;
+use crate::fold::erased::ErasedMonoid;
 use crate::fold::geometry::MAX_INPUTS;
-use crate::fold::{Monoid, Step};
 use crate::layout::Layout;
+use crate::plan::grid_size;
 use crate::{Dtype, Error, ErrorKind};
 
 /// Items of an average segment for each of the lanes that fold it.
@@ -20,30 +21,30 @@ const HELPERS: u64 = 2048;
 /// Blocks a multiprocessor that take segments again and again.
 const RESIDENT: u32 = 6;
 
-/// How the fold of segments is carried out. A value: it can be printed and compared; it decides the order of the fold.
+/// How a segmented fold is carried out. A value: it can be printed, compared and changed; it decides
+/// the order of the fold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SegmentsPlan {
+pub struct SegmentsChoice {
     /// The kernel.
-    pub shape: Segments,
+    pub algorithm: SegmentsAlgorithm,
     /// The launch without blocks for parts of huge segments; `None` if there is no segment.
     pub launch: Option<LaunchConfig>,
     /// Blocks for parts of huge segments: an eighth of the ranges that they are looked for in, or more. How many changes
     /// nothing of the results.
     pub helpers: u64,
     /// 8-byte words of workspace.
-    pub workspace_words: u64,
-    /// Counters, zero before and behind the launch.
-    pub tickets: u64,
-    pub(crate) words: [u64; WORDS],
+    pub(super) workspace_words: u64,
+    /// Counters, zero before and after the launch.
+    pub(super) tickets: u64,
+    pub(super) words: [u64; WORDS],
 }
 
-impl SegmentsPlan {
-    /// The launch on a device of these limits: beside the blocks for parts only as many as are resident at once. Which
-    /// block takes which segment changes nothing of the results.
-    #[must_use]
-    pub fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
+impl SegmentsChoice {
+    /// The launch on a device of these limits: beside the blocks for parts only as many as are resident
+    /// at once. Which block takes which segment changes nothing of the results.
+    pub(super) fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
         let mut config = self.launch?;
-        if self.shape.walks() {
+        if self.algorithm.walks() {
             config.grid[0] = config.grid[0].min(RESIDENT * limits.num_sms);
         }
         config.grid[0] += self.helpers as u32;
@@ -62,12 +63,10 @@ fn refuse<T>(reason: String) -> Result<T, Error> {
     Err(ErrorKind::Operand { operator: "fold of segments", reason }.into())
 }
 
-pub(super) fn plan<M: Monoid>(
-    monoid: M,
-    layouts: &[&Layout],
-    offsets: Dtype,
-    num_segments: u64,
-) -> Result<SegmentsPlan, Error> {
+pub(super) fn choose(monoid: &dyn ErasedMonoid, problem: &SegmentsProblem) -> Result<SegmentsChoice, Error> {
+    let SegmentsProblem { inputs, offsets, num_segments, .. } = problem;
+    let layouts: Vec<&Layout> = inputs.iter().map(|input| &input.layout).collect();
+    let (offsets, num_segments) = (*offsets, *num_segments);
     if let Some(layout) = layouts.iter().find(|layout| layout.rank() != 1) {
         return refuse(format!("takes tensors of one dimension, not of {}", layout.rank()));
     }
@@ -78,11 +77,11 @@ pub(super) fn plan<M: Monoid>(
     let mean = len / num_segments.max(1);
     let lanes = match mean.div_ceil(ITEMS).clamp(1, 32).next_power_of_two() as u32 {
         // Lanes that fold in order shuffle as they go, so a warp has to keep together.
-        lanes if M::COMMUTES => lanes,
+        lanes if monoid.commutes() => lanes,
         lanes if lanes <= 4 => 1,
         _ => 32,
     };
-    let wide = monoid.identity().count() > 4;
+    let wide = monoid.num_registers() > 4;
     let strides: Vec<i64> = layouts.iter().map(|layout| layout.strides()[0] as i64).collect();
     let mut words = [0; WORDS];
     let mut steps = [Step::Any; MAX_INPUTS];
@@ -94,7 +93,7 @@ pub(super) fn plan<M: Monoid>(
     // Blocks for parts of huge segments, if there can be one.
     let ranges = if len > PART { len.div_ceil(PART) } else { 0 };
     let helpers = ranges.div_ceil(RANGES).max(ranges.min(HELPERS));
-    let shape = Segments {
+    let algorithm = SegmentsAlgorithm {
         lanes,
         unroll: (mean / u64::from(lanes)).clamp(1, if wide { 2 } else { 8 }).next_power_of_two() as u32,
         long_unroll: if wide { 2 } else { 8 },
@@ -102,17 +101,14 @@ pub(super) fn plan<M: Monoid>(
         steps,
         shares: helpers > 0,
     };
-    let blocks = num_segments.div_ceil(u64::from(shape.turn()));
-    const LIMIT: u64 = i32::MAX as u64;
-    if helpers + blocks > LIMIT {
-        return Err(ErrorKind::TooLarge { what: "the grid", size: helpers + blocks, limit: LIMIT }.into());
-    }
-    Ok(SegmentsPlan {
-        shape,
+    let blocks = num_segments.div_ceil(u64::from(algorithm.turn()));
+    grid_size(helpers + blocks)?;
+    Ok(SegmentsChoice {
+        algorithm,
         launch: (num_segments > 0).then(|| LaunchConfig::new(blocks as u32, BLOCK)),
         helpers,
         // A slot for each range: a segment has no more parts than ranges begin in it.
-        workspace_words: ranges * u64::from(monoid.identity().count()),
+        workspace_words: ranges * u64::from(monoid.num_registers()),
         tickets: ranges,
         words,
     })

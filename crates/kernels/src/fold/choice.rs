@@ -1,14 +1,15 @@
-//! From the shape of a fold to the kernel and the launch.
+//! From the shape of a fold to its kernel and launch.
 //!
-//! The rules look at shapes, strides, alignment and the size of accumulators, never at the device: the order of a fold
-//! is part of its contract, so it must not differ between two GPUs.
+//! The rules look at shapes, strides, alignment and the size of accumulators, never at the device:
+//! the order of a fold is part of its contract, so it must not differ between two GPUs.
 
 use warpfold_device::LaunchConfig;
 
 use super::geometry::{Geometry, MAX_INPUTS, run};
 use super::{Columns, Rows};
 use crate::elements::Run;
-use crate::layout::{Dim, Layout, dims};
+use crate::layout::{Dim, Layout, dims, merge};
+use crate::plan::{TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Blocks that are enough to fill a GPU several times over: with fewer, rows are shared by blocks. Fixed, so that the
@@ -28,57 +29,61 @@ const REGISTERS: u32 = 16;
 
 /// Which kernel folds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Shape {
-    /// Threads stand along the folded dimension.
+pub enum Algorithm {
+    /// Threads are mapped along the reduced dimension.
     Rows(Rows),
-    /// Threads stand along a kept dimension.
+    /// Threads are mapped along a kept dimension.
     Columns(Columns),
 }
 
-/// How a fold is carried out. A value: it can be printed and compared; it decides the order of the fold.
+/// How a fold is carried out. A value: it can be printed, compared and changed; it decides the order
+/// of the fold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct Choice {
     /// The kernel.
-    pub shape: Shape,
+    pub algorithm: Algorithm,
     /// The launch; `None` if there is no result.
     pub launch: Option<LaunchConfig>,
     /// 8-byte words of workspace.
-    pub workspace_words: u64,
-    /// Counters, zero before and behind the launch.
-    pub tickets: u64,
-    pub(crate) geometry: Geometry,
+    pub(super) workspace_words: u64,
+    /// Counters, zero before and after the launch.
+    pub(super) tickets: u64,
+    pub(super) geometry: Geometry,
 }
 
-impl Plan {
-    /// Bytes of loads that a thread has under way at once.
+impl Choice {
+    /// Whether blocks share results: each folds a part, and the last one folds the parts.
     #[must_use]
-    pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
-        let items = match &self.shape {
-            Shape::Rows(rows) => rows.vector * rows.unroll,
-            Shape::Columns(columns) => columns.vector * columns.unroll,
+    pub const fn is_split(&self) -> bool {
+        self.tickets > 0
+    }
+
+    /// Bytes of loads that a thread has in flight.
+    pub(super) fn bytes_in_flight(&self, dtypes: &[Dtype]) -> u64 {
+        let items = match &self.algorithm {
+            Algorithm::Rows(rows) => rows.vector * rows.unroll,
+            Algorithm::Columns(columns) => columns.vector * columns.unroll,
         };
         dtypes.iter().map(|dtype| dtype.bytes() * u64::from(items)).sum()
     }
 }
 
-/// What a plan is made for.
+/// What the rules look at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Problem<'a> {
-    pub(crate) dtypes: &'a [Dtype],
+pub(super) struct Facts<'a> {
     /// Registers of an accumulator.
-    pub(crate) registers: u32,
-    /// Whether the folded dimensions may be walked in any order.
-    pub(crate) any_order: bool,
-    pub(crate) commutes: bool,
-    pub(crate) layouts: &'a [&'a Layout],
-    /// Of the first element of each input.
-    pub(crate) addresses: &'a [u64],
+    pub(super) registers: u32,
+    /// Whether the reduced dimensions may be walked in any order.
+    pub(super) any_order: bool,
+    pub(super) commutes: bool,
+    pub(super) inputs: &'a [TensorSpec],
 }
 
-/// Plans the fold over `axes`, positions in order.
-pub(crate) fn plan(problem: &Problem<'_>, axes: &[usize]) -> Result<Plan, Error> {
-    let kept = dims(problem.layouts, |axis| !axes.contains(&axis));
-    let mut folded = dims(problem.layouts, |axis| axes.contains(&axis));
+/// Chooses how to fold over `axes`, positions in order.
+pub(super) fn choose(problem: &Facts<'_>, axes: &[usize]) -> Result<Choice, Error> {
+    let layouts: Vec<&Layout> = problem.inputs.iter().map(|input| &input.layout).collect();
+    let kept = dims(&layouts, |axis| !axes.contains(&axis));
+    let mut folded = dims(&layouts, |axis| axes.contains(&axis));
     if problem.any_order {
         folded = in_memory_order(folded);
     }
@@ -96,16 +101,7 @@ pub(crate) fn plan(problem: &Problem<'_>, axes: &[usize]) -> Result<Plan, Error>
 /// The dimensions with the longest stride outside, and merged again.
 fn in_memory_order(mut dims: Vec<Dim>) -> Vec<Dim> {
     dims.sort_by_key(|dim| std::cmp::Reverse(dim.strides[0].unsigned_abs()));
-    let mut merged: Vec<Dim> = Vec::new();
-    for dim in dims {
-        match merged.last_mut() {
-            Some(outer) if outer.strides.iter().zip(&dim.strides).all(|(a, b)| *a == b * dim.size as i64) => {
-                *outer = Dim { size: outer.size * dim.size, strides: dim.strides };
-            }
-            _ => merged.push(dim),
-        }
-    }
-    merged
+    merge(dims)
 }
 
 fn is_unit(dim: &Dim) -> bool {
@@ -125,25 +121,25 @@ fn is_columns(geometry: &Geometry) -> bool {
 }
 
 /// Whether accesses of `vector` elements from every position that the other dimensions lead to are aligned.
-fn is_aligned<'a>(problem: &Problem<'_>, input: usize, vector: u32, mut others: impl Iterator<Item = &'a Dim>) -> bool {
-    let bytes = problem.dtypes[input].bytes();
+fn is_aligned<'a>(problem: &Facts<'_>, input: usize, vector: u32, mut others: impl Iterator<Item = &'a Dim>) -> bool {
+    let bytes = problem.inputs[input].dtype.bytes();
     let access = (u64::from(vector) * bytes).min(16);
-    problem.addresses[input].is_multiple_of(access)
+    problem.inputs[input].alignment().is_multiple_of(access)
         && others.all(|dim| (dim.strides[input].unsigned_abs() * bytes).is_multiple_of(access))
 }
 
 /// Elements that one access of 16 bytes gives, of the widest input that has more than one along a dimension.
-fn vector_len(problem: &Problem<'_>, inner: &Dim) -> u32 {
-    let inputs = problem.dtypes.iter().zip(&inner.strides);
-    let widest = inputs.filter(|(_, stride)| **stride != 0).map(|(dtype, _)| dtype.bytes()).max();
+fn vector_len(problem: &Facts<'_>, inner: &Dim) -> u32 {
+    let inputs = problem.inputs.iter().zip(&inner.strides);
+    let widest = inputs.filter(|(_, stride)| **stride != 0).map(|(input, _)| input.dtype.bytes()).max();
     // An accumulator of many registers leaves few for items.
     let most = if problem.registers > 8 { 4 } else { 16 };
     (16 / widest.unwrap_or(8) as u32).min(most)
 }
 
-fn runs_of(problem: &Problem<'_>, inner: &Dim, vector: u32, others: &[&Dim]) -> [Run; MAX_INPUTS] {
+fn runs_of(problem: &Facts<'_>, inner: &Dim, vector: u32, others: &[&Dim]) -> [Run; MAX_INPUTS] {
     let mut runs = [Run::Narrow; MAX_INPUTS];
-    for (input, place) in runs.iter_mut().enumerate().take(problem.dtypes.len()) {
+    for (input, place) in runs.iter_mut().enumerate().take(problem.inputs.len()) {
         *place = run(inner.strides[input], is_aligned(problem, input, vector, others.iter().copied()));
     }
     runs
@@ -153,9 +149,9 @@ fn is_small(geometry: &Geometry) -> bool {
     geometry.results.max(geometry.len) < 1 << 32
 }
 
-fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
+fn rows(problem: &Facts<'_>, mut geometry: Geometry) -> Result<Choice, Error> {
     let (results, len) = (geometry.results, geometry.len);
-    let alone = Dim { size: 1, strides: vec![1; problem.dtypes.len()] };
+    let alone = Dim { size: 1, strides: vec![1; problem.inputs.len()] };
     let inner = geometry.folded.last().unwrap_or(&alone);
     let direct = geometry.folded.len() <= 1 && is_unit(inner);
     let vector = match geometry.folded.len() {
@@ -194,7 +190,7 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
         geometry.part_len = len.div_ceil(tile).div_ceil(wanted) * tile;
         parts = len.div_ceil(geometry.part_len).max(1);
     }
-    let shape = Shape::Rows(Rows {
+    let algorithm = Algorithm::Rows(Rows {
         block: BLOCK,
         lanes,
         vector,
@@ -207,10 +203,10 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
         small: is_small(&geometry),
     });
     let blocks = results.div_ceil(u64::from(BLOCK / lanes));
-    finish(problem, shape, geometry, [blocks, parts], BLOCK, results)
+    finish(problem, algorithm, geometry, [blocks, parts], BLOCK, results)
 }
 
-fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error> {
+fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<Choice, Error> {
     let len = geometry.len;
     let (inner, outer) = geometry.kept.split_last().expect("columns are a kept dimension");
     let others: Vec<&Dim> = outer.iter().chain(&geometry.folded).collect();
@@ -219,7 +215,7 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error>
     // As many columns a thread as one aligned access gives, while registers and blocks last.
     let most = vector_len(problem, inner).min(8 / problem.registers.clamp(1, 8)).clamp(1, 4);
     let is_good = |vector: &u32| {
-        let aligned = (0..problem.dtypes.len())
+        let aligned = (0..problem.inputs.len())
             .all(|input| inner.strides[input] == 0 || is_aligned(problem, input, *vector, others.iter().copied()));
         inner.size.is_multiple_of(u64::from(*vector)) && aligned && blocks_of(*vector) >= 64
     };
@@ -238,7 +234,7 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error>
         geometry.part_len = len.div_ceil(tile).div_ceil(wanted) * tile;
         parts = len.div_ceil(geometry.part_len);
     }
-    let shape = Shape::Columns(Columns {
+    let algorithm = Algorithm::Columns(Columns {
         warps,
         vector,
         unroll,
@@ -248,15 +244,15 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<Plan, Error>
         split: parts > 1,
         small: is_small(&geometry),
     });
-    finish(problem, shape, geometry, [blocks, parts], 32 * warps, blocks)
+    finish(problem, algorithm, geometry, [blocks, parts], 32 * warps, blocks)
 }
 
 /// Rows that a thread of `columns` loads before it uses the first, of as many as its warp has: 64 bytes of its columns, as
 /// far as registers for 16 of their words last.
-fn rows_under_way(problem: &Problem<'_>, inner: &Dim, vector: u32, rows: u64) -> u32 {
-    let moving = problem.dtypes.iter().zip(&inner.strides).filter(|(_, stride)| **stride != 0);
-    let bytes = moving.clone().map(|(dtype, _)| dtype.bytes() as u32).sum::<u32>().max(1);
-    let words = moving.map(|(dtype, _)| dtype.bytes().div_ceil(4) as u32).sum::<u32>().max(1);
+fn rows_under_way(problem: &Facts<'_>, inner: &Dim, vector: u32, rows: u64) -> u32 {
+    let moving = problem.inputs.iter().zip(&inner.strides).filter(|(_, stride)| **stride != 0);
+    let bytes = moving.clone().map(|(input, _)| input.dtype.bytes() as u32).sum::<u32>().max(1);
+    let words = moving.map(|(input, _)| input.dtype.bytes().div_ceil(4) as u32).sum::<u32>().max(1);
     let most = (BYTES / (vector * bytes)).min(REGISTERS / (vector * words)).max(1);
     // The code that puts an item into a long accumulator is long.
     let most = if problem.registers > 8 { 1 } else { most };
@@ -266,21 +262,18 @@ fn rows_under_way(problem: &Problem<'_>, inner: &Dim, vector: u32, rows: u64) ->
 }
 
 fn finish(
-    problem: &Problem<'_>,
-    shape: Shape,
+    problem: &Facts<'_>,
+    algorithm: Algorithm,
     geometry: Geometry,
     [blocks, parts]: [u64; 2],
     block: u32,
     tickets: u64,
-) -> Result<Plan, Error> {
-    const LIMIT: u64 = i32::MAX as u64;
-    if blocks > LIMIT {
-        return Err(ErrorKind::TooLarge { what: "the grid", size: blocks, limit: LIMIT }.into());
-    }
-    let launch = (geometry.results > 0).then(|| LaunchConfig::new((blocks as u32, parts as u32), block));
+) -> Result<Choice, Error> {
+    let blocks = grid_size(blocks)?;
+    let launch = (geometry.results > 0).then(|| LaunchConfig::new((blocks, parts as u32), block));
     let (workspace_words, tickets) = match parts {
         0 | 1 => (0, 0),
         _ => (geometry.results * parts * u64::from(problem.registers), tickets),
     };
-    Ok(Plan { shape, launch, workspace_words, tickets, geometry })
+    Ok(Choice { algorithm, launch, workspace_words, tickets, geometry })
 }

@@ -1,5 +1,5 @@
-//! From the shape of a scan to the kernel and the launch. As for folds, the rules never look at the device: the order of
-//! a scan is part of its contract.
+//! From the shape of a scan to its kernel and launch. As for folds, the rules never look at the
+//! device: the order of a scan is part of its contract.
 
 use warpfold_device::{LaunchConfig, Limits};
 
@@ -10,6 +10,7 @@ use super::walk::COUNTERS;
 use super::{Direction, ScanColumns, ScanOrder, ScanRows, Tiles};
 use crate::elements::Run;
 use crate::layout::{Dim, Layout, dims};
+use crate::plan::{TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Blocks that are enough to fill a GPU several times over (as for folds): with fewer, rows are shared by blocks.
@@ -42,46 +43,45 @@ const MIN_COLUMN_ROWS: u32 = 8;
 
 /// Which kernel scans.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum ScanShape {
-    /// Threads stand along the axis.
+pub enum ScanAlgorithm {
+    /// Threads are mapped along the axis.
     Rows(ScanRows),
-    /// Threads stand along a kept dimension.
+    /// Threads are mapped along a kept dimension.
     Columns(ScanColumns),
 }
 
-/// How a scan is carried out. A value: it can be printed and compared; it decides the order of the scan.
+/// How a scan is carried out. A value: it can be printed, compared and changed; it decides the order
+/// of the scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScanPlan {
+pub struct ScanChoice {
     /// The kernel.
-    pub shape: ScanShape,
-    /// The launch; `None` if there is no item.
+    pub algorithm: ScanAlgorithm,
+    /// The launch with a block for each tile; `None` if there is no item.
     pub launch: Option<LaunchConfig>,
-    /// Words of 8 bytes that blocks mark for each other; see [`Workspace::marks`](crate::Workspace::marks).
-    pub marks: u64,
-    pub(crate) geometry: Geometry,
+    /// Words of 8 bytes by which blocks signal each other.
+    pub(super) marks: u64,
+    pub(super) geometry: Geometry,
 }
 
-impl ScanPlan {
-    /// The launch on a device of these limits: where blocks share tiles, only as many as are resident at once. Which
-    /// block takes which tile changes nothing of the results.
-    #[must_use]
-    pub fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
+impl ScanChoice {
+    /// The launch on a device of these limits: where blocks share tiles, only as many as are resident
+    /// at once. Which block takes which tile changes nothing of the results.
+    pub(super) fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
         let mut config = self.launch?;
-        let resident = match &self.shape {
-            ScanShape::Rows(ScanRows { tiles: Tiles::Split, resident, .. }) => *resident,
-            ScanShape::Columns(columns) if columns.tiles != Tiles::One => columns.resident,
+        let resident = match &self.algorithm {
+            ScanAlgorithm::Rows(ScanRows { tiles: Tiles::Split, resident, .. }) => *resident,
+            ScanAlgorithm::Columns(columns) if columns.tiles != Tiles::One => columns.resident,
             _ => return Some(config),
         };
         config.grid[0] = config.grid[0].min(limits.num_sms * resident);
         Some(config)
     }
 
-    /// Bytes of loads that a thread has under way at once.
-    #[must_use]
-    pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
-        let items = match &self.shape {
-            ScanShape::Rows(rows) => rows.vector * rows.unroll,
-            ScanShape::Columns(columns) => columns.vector * columns.unroll,
+    /// Bytes of loads that a thread has in flight.
+    pub(super) fn bytes_in_flight(&self, dtypes: &[Dtype]) -> u64 {
+        let items = match &self.algorithm {
+            ScanAlgorithm::Rows(rows) => rows.vector * rows.unroll,
+            ScanAlgorithm::Columns(columns) => columns.vector * columns.unroll,
         };
         dtypes.iter().map(|dtype| dtype.bytes() * u64::from(items)).sum()
     }
@@ -92,13 +92,13 @@ impl ScanPlan {
     pub fn depth(&self) -> u64 {
         let log = |n: u32| u64::from(n.next_power_of_two().ilog2());
         // In a thread twice: once for what it adds to others, once for its own results.
-        let (threads, warps, tiles, nodes) = match &self.shape {
-            ScanShape::Rows(rows) => {
+        let (threads, warps, tiles, nodes) = match &self.algorithm {
+            ScanAlgorithm::Rows(rows) => {
                 let lanes = rows.lanes.min(32);
                 let in_warp = u64::from(2 * rows.vector + rows.unroll) + log(lanes);
                 (in_warp, log(rows.lanes / lanes), rows.tiles, 2 * log(RADIX))
             }
-            ScanShape::Columns(columns) => {
+            ScanAlgorithm::Columns(columns) => {
                 let warps = u64::from(columns.warps);
                 (u64::from(2 * columns.unroll), warps, columns.tiles, 2 * (warps + u64::from(RADIX / columns.warps)))
             }
@@ -112,27 +112,24 @@ impl ScanPlan {
     }
 }
 
-/// What a plan is made for.
+/// What the rules look at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Problem<'a> {
-    pub(crate) inputs: &'a [Dtype],
-    pub(crate) outputs: &'a [Dtype],
+pub(super) struct Facts<'a> {
+    pub(super) inputs: &'a [TensorSpec],
+    pub(super) outputs: &'a [TensorSpec],
     /// Registers of an item, and of an accumulator.
-    pub(crate) item_registers: u32,
-    pub(crate) registers: u32,
+    pub(super) item_registers: u32,
+    pub(super) registers: u32,
     /// Words of 32 bits of an accumulator.
-    pub(crate) words: u64,
-    pub(crate) layouts: &'a [&'a Layout],
-    /// Of the first element of each input, then of each output.
-    pub(crate) addresses: &'a [u64],
-    pub(crate) order: ScanOrder,
+    pub(super) words: u64,
+    pub(super) order: ScanOrder,
 }
 
-/// Plans the scan along an axis.
-pub(crate) fn plan(problem: &Problem<'_>, axis: usize) -> Result<ScanPlan, Error> {
-    let shape = problem.layouts[0].shape();
-    let results = Layout::contiguous(shape)?;
-    let layouts: Vec<&Layout> = problem.layouts.iter().copied().chain([&results]).collect();
+/// Chooses how to scan along an axis.
+pub(super) fn choose(problem: &Facts<'_>, axis: usize) -> Result<ScanChoice, Error> {
+    let shape = problem.inputs[0].layout.shape();
+    let operands = problem.inputs.iter().chain(&problem.outputs[..1]);
+    let layouts: Vec<&Layout> = operands.map(|operand| &operand.layout).collect();
     let size = |kept: bool| {
         let sizes = shape.iter().enumerate().filter(|(i, _)| kept == (*i != axis)).map(|(_, size)| *size as u64);
         let product = sizes.into_iter().try_fold(1_u64, |product, size| product.checked_mul(size));
@@ -159,20 +156,28 @@ fn is_columns(geometry: &Geometry) -> bool {
 }
 
 /// Whether accesses of `vector` elements of every operand are aligned, from every position that these strides lead to.
-fn is_aligned(problem: &Problem<'_>, vector: u32, strides: &[&[i64]]) -> bool {
+fn is_aligned(problem: &Facts<'_>, vector: u32, strides: &[&[i64]]) -> bool {
     let inputs = problem.inputs.len();
-    let dtypes = problem.inputs.iter().chain(problem.outputs);
-    dtypes.zip(problem.addresses).enumerate().all(|(i, (dtype, address))| {
-        let access = (u64::from(vector) * dtype.bytes()).min(16);
-        let fits = |strides: &&[i64]| (strides[i.min(inputs)].unsigned_abs() * dtype.bytes()).is_multiple_of(access);
-        address.is_multiple_of(access) && strides.iter().all(fits)
+    problem.inputs.iter().chain(problem.outputs).enumerate().all(|(i, operand)| {
+        let bytes = operand.dtype.bytes();
+        let access = (u64::from(vector) * bytes).min(16);
+        let fits = |strides: &&[i64]| (strides[i.min(inputs)].unsigned_abs() * bytes).is_multiple_of(access);
+        operand.alignment().is_multiple_of(access) && strides.iter().all(fits)
     })
 }
 
+fn dtypes_of(operands: &[TensorSpec]) -> Vec<Dtype> {
+    operands.iter().map(|operand| operand.dtype).collect()
+}
+
+/// Bytes of the widest elements.
+fn widest_of(problem: &Facts<'_>) -> u64 {
+    problem.inputs.iter().chain(problem.outputs).map(|operand| operand.dtype.bytes()).max().unwrap_or(1)
+}
+
 /// Elements that 16 bytes hold of the widest operand.
-fn vector_of(problem: &Problem<'_>) -> u32 {
-    let widest = problem.inputs.iter().chain(problem.outputs).map(|dtype| dtype.bytes()).max().unwrap_or(1);
-    16 / widest as u32
+fn vector_of(problem: &Facts<'_>) -> u32 {
+    16 / widest_of(problem) as u32
 }
 
 fn is_small(geometry: &Geometry) -> bool {
@@ -185,7 +190,7 @@ fn unroll(needed: u64, most: u32) -> u32 {
     needed.clamp(1, most).next_power_of_two() as u32
 }
 
-fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error> {
+fn rows(problem: &Facts<'_>, mut geometry: Geometry) -> Result<ScanChoice, Error> {
     let (rows, len) = (geometry.rows, geometry.len);
     let kept: Vec<&[i64]> = geometry.kept.iter().map(|dim| dim.strides.as_slice()).collect();
     let steps = geometry.steps();
@@ -201,7 +206,7 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error
     // Short rows: a group of lanes each. Long ones, or a few: a block each.
     let is_long = vectors > 32 * 8 || (vectors > 64 && rows < ENOUGH_BLOCKS / 2);
     let is_shared = is_long && rows < ENOUGH_BLOCKS;
-    let copied = copied_bytes(problem.inputs, vector).filter(|_| is_shared && steps[0] == Step::Unit);
+    let copied = copied_bytes(&dtypes_of(problem.inputs), vector).filter(|_| is_shared && steps[0] == Step::Unit);
     let block = if copied.is_some() { SHARED_BLOCK } else { BLOCK };
     let lanes = if is_long { block } else { vectors.next_power_of_two().clamp(1, 32) as u32 };
     let a_vector = vector * problem.item_registers + problem.registers;
@@ -243,10 +248,10 @@ fn rows(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error
         }
     }
     shape.small = is_small(&geometry);
-    finish(problem, ScanShape::Rows(shape), geometry, blocks, block, nodes)
+    finish(problem, ScanAlgorithm::Rows(shape), geometry, blocks, block, nodes)
 }
 
-fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Error> {
+fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<ScanChoice, Error> {
     let len = geometry.len;
     let (inner, outer) = geometry.kept.split_last().expect("columns are a kept dimension");
     let mut others: Vec<&[i64]> = outer.iter().map(|dim| dim.strides.as_slice()).collect();
@@ -257,7 +262,7 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Er
     // column is looked back for by itself.
     let registers = problem.item_registers.max(problem.registers);
     let most = vector_of(problem).min(REGISTERS / (MIN_COLUMN_ROWS * registers)).min(4);
-    let widest = problem.inputs.iter().chain(problem.outputs).map(|dtype| dtype.bytes()).max().unwrap_or(1);
+    let widest = widest_of(problem);
     let is_good = |vector: &u32| {
         let (strips, bytes) = (blocks_of(*vector), u64::from(*vector) * widest);
         let is_short = len * u64::from(vector * registers) <= u64::from(8 * REGISTERS);
@@ -289,7 +294,7 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Er
     let mut nodes = 0;
     if len > shape.tile() {
         shape.tiles = if blocks >= ENOUGH_STRIPS { Tiles::Loop } else { Tiles::Split };
-        if let Some(bytes) = shape.copied_bytes(problem.inputs) {
+        if let Some(bytes) = shape.copied_bytes(&dtypes_of(problem.inputs)) {
             let tile_bytes;
             (tile_bytes, shape.resident) = if shape.tiles == Tiles::Split { IN_A_TREE } else { HANDED_ON };
             shape.unroll = tile_bytes / (32 * shape.warps * bytes);
@@ -305,23 +310,20 @@ fn columns(problem: &Problem<'_>, mut geometry: Geometry) -> Result<ScanPlan, Er
     }
     shape.small = is_small(&geometry);
     let block = 32 * shape.warps;
-    finish(problem, ScanShape::Columns(shape), geometry, blocks, block, nodes)
+    finish(problem, ScanAlgorithm::Columns(shape), geometry, blocks, block, nodes)
 }
 
 /// `nodes`: accumulators of blocks that share rows.
 fn finish(
-    problem: &Problem<'_>,
-    shape: ScanShape,
+    problem: &Facts<'_>,
+    algorithm: ScanAlgorithm,
     geometry: Geometry,
     blocks: u64,
     block: u32,
     nodes: u64,
-) -> Result<ScanPlan, Error> {
-    const LIMIT: u64 = i32::MAX as u64;
-    if blocks > LIMIT {
-        return Err(ErrorKind::TooLarge { what: "the grid", size: blocks, limit: LIMIT }.into());
-    }
-    let launch = (geometry.rows > 0 && geometry.len > 0).then(|| LaunchConfig::new(blocks as u32, block));
+) -> Result<ScanChoice, Error> {
+    let blocks = grid_size(blocks)?;
+    let launch = (geometry.rows > 0 && geometry.len > 0).then(|| LaunchConfig::new(blocks, block));
     let marks = if nodes > 0 { COUNTERS + nodes * problem.words } else { 0 };
-    Ok(ScanPlan { shape, launch, marks, geometry })
+    Ok(ScanChoice { algorithm, launch, marks, geometry })
 }
