@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use warpfold_device::Profile;
+use warpfold_lang::{Arch, Target};
+
 use crate::ladder::LADDERS;
+use crate::plan::{Family, KernelCache, Planner};
 use crate::{AnyKernel, conv, fold, gather, gemv, histogram, matmul, nms, operations, reductions, rowwise, unique};
 
 /// A kernel in one of the configurations that plans give it.
@@ -14,6 +18,19 @@ pub struct Shipped {
     pub block: u32,
     /// Bytes of loads that a thread has under way at once, where its plan says so.
     pub in_flight: Option<u64>,
+}
+
+impl Shipped {
+    /// The main kernel, which is the last, of a plan for a GPU.
+    pub(crate) fn planned<F: Family>(family: &F, problem: &F::Problem, profile: Profile) -> Self {
+        let arch = profile.arch();
+        let target = Target::new(Arch { number: arch.number, specific: arch.specific }, (8, 0));
+        let (limits, kernels) = (profile.limits(), KernelCache::default());
+        let plan = family.plan(problem, &Planner::new(&target, &limits, &kernels));
+        let mut plan = plan.expect("a listed problem has a plan");
+        let main = plan.steps.pop().expect("a listed problem has a launch");
+        Self { kernel: main.kernel, block: main.config.block[0], in_flight: plan.bytes_in_flight }
+    }
 }
 
 impl From<(AnyKernel, u32)> for Shipped {

@@ -17,7 +17,6 @@
 //! its workspace: that of the device unless another is asked for. [`by_name`] has every operator as the program names
 //! it. Kernels and their plans are in `warpfold-kernels`; deliberately absent here: kernels and PTX.
 
-mod attention;
 mod axes;
 pub mod bench;
 mod boxes;
@@ -36,6 +35,7 @@ mod reduce;
 mod rowwise;
 mod scan;
 mod segments;
+mod softmax_v;
 mod tensor;
 mod unique;
 mod view;
