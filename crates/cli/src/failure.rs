@@ -85,6 +85,15 @@ impl From<warpfold_sim::Error> for Failure {
     }
 }
 
+impl From<warpfold_ladders::Error> for Failure {
+    fn from(error: warpfold_ladders::Error) -> Self {
+        match error.kind() {
+            warpfold_ladders::ErrorKind::Device(error) => error.clone().into(),
+            _ => Self::usage(error),
+        }
+    }
+}
+
 impl From<warpfold_kernels::Error> for Failure {
     fn from(error: warpfold_kernels::Error) -> Self {
         match error.kind() {

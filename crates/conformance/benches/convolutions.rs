@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use warpfold_conformance::elements::are_close;
 use warpfold_device::{Buffer, Device};
-use warpfold_kernels::conv::ladder::PROBLEMS;
+use warpfold_kernels::conv::PROBLEMS;
 use warpfold_kernels::conv::{Code, Layout, Operands, PatchTile, Plan, Problem, Window, launch};
 use warpfold_kernels::matmul::{Epilogue, MmaTile, Singles, Tile, WgmmaTile};
 use warpfold_kernels::{Dtype, Workspace};

@@ -6,8 +6,9 @@
 use std::time::Instant;
 
 use warpfold_device::{Arguments, Device, Function, LaunchConfig, Profile};
-use warpfold_kernels::ladder::{self, RunOptions};
-use warpfold_kernels::{Dtype, gemm, kernels};
+use warpfold_kernels::Dtype;
+use warpfold_ladders::ladder::{self, RunOptions};
+use warpfold_ladders::{gemm, rungs};
 use warpfold_sim::Checks;
 
 /// Elements of the reductions, as in the ladder.
@@ -38,7 +39,7 @@ fn main() -> Result<(), Failure> {
     let input = device.upload_named("input", &input)?;
     let mut sums = device.alloc_named::<i32>("sums", SIZE as usize / 64)?;
     for rung in ["naive", "interleaved", "sequential", "unroll_all", "shuffle"] {
-        let listed = kernels().into_iter().find(|k| k.kernel.name() == format!("reduce_{rung}_i32"));
+        let listed = rungs().into_iter().find(|k| k.kernel.name() == format!("reduce_{rung}_i32"));
         let listed = listed.ok_or_else(|| format!("no kernel reduce_{rung}_i32"))?;
         let function = listed.kernel.prepare(&device)?;
         let blocks = (ladder::ladder("reduce")?.rung(rung)?.launches[0].config)(SIZE as usize);

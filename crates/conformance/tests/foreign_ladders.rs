@@ -4,7 +4,7 @@
 use warpfold_conformance::foreign::fixtures;
 use warpfold_device::{Counters, Device, Function, Profile};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::ladder::{Guards, Instance, Rung, ladder};
+use warpfold_ladders::ladder::{Guards, Instance, Rung, ladder};
 
 /// What a kernel does to memory and how often its blocks wait. Instructions differ: two compilers chose them.
 fn traffic(c: &Counters) -> [(&'static str, u64); 16] {

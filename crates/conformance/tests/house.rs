@@ -26,6 +26,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("lang", Uses::Only(&["ptx"])),
     ("device", Uses::Only(&["lang", "sim"])),
     ("kernels", Uses::Only(&["device", "lang"])),
+    ("ladders", Uses::Only(&["device", "kernels", "lang"])),
     ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
     ("cli", Uses::Anything),
     ("conformance", Uses::Anything),
@@ -182,7 +183,7 @@ fn only_the_device_crate_reaches_the_driver() {
 
 #[test]
 fn libraries_below_the_devices_know_neither_time_nor_environment() {
-    let crates = ["crates/ptx/", "crates/sim/", "crates/lang/", "crates/kernels/"];
+    let crates = ["crates/ptx/", "crates/sim/", "crates/lang/", "crates/kernels/", "crates/ladders/"];
     let is_below = |f: &File| f.is_library() && crates.iter().any(|c| f.path.starts_with(c));
     let words = ["Instant", "SystemTime", "std::env", "env::var"];
     nothing(&sources().iter().filter(|f| is_below(f)).flat_map(|f| f.hits(&words)).collect::<Vec<_>>());

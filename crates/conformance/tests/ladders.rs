@@ -2,8 +2,8 @@
 
 use warpfold_device::{Checks, Device, LaunchConfig, Profile};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::ladder::{LADDERS, Ladder, LadderReport, RunOptions, Sizes, ladder, run};
-use warpfold_kernels::reduce::ladder::{
+use warpfold_ladders::ladder::{LADDERS, Ladder, LadderReport, RunOptions, Sizes, ladder, run};
+use warpfold_ladders::reduce::ladder::{
     BLOCK, MAX_BLOCKS, PartialSums, first_add, interleaved, naive, sequential, shuffle, single_pass, unroll_all,
     unroll_last_warp,
 };

@@ -3,9 +3,9 @@
 use warpfold_conformance::mutants::{Mutant, mutants, touch};
 use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Limits, Profile};
 use warpfold_kernels::fold::{Extreme, Sum, fold_cluster};
-use warpfold_kernels::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
 use warpfold_kernels::matmul::{Epilogue, MmaTile, Tile, WgmmaTile};
 use warpfold_kernels::{AnyKernel, Dtype, Workspace, conv, matmul};
+use warpfold_ladders::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
 use warpfold_lang::{Global, block_idx, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, kernel, thread_idx};
 
 /// A size at which every part of a rung has work: several blocks, and several rounds where a thread takes rounds.

@@ -47,55 +47,9 @@ pub enum ErrorKind {
     /// The device refused or failed.
     #[error(transparent)]
     Device(warpfold_device::Error),
-    /// No ladder has this name.
-    #[error("unknown ladder '{name}': expected one of {known}")]
-    UnknownLadder {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// The ladder has no rung of this name.
-    #[error("ladder {ladder} has no rung '{name}': expected one of {known}")]
-    UnknownRung {
-        /// The ladder.
-        ladder: &'static str,
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
     /// A text that names no element type.
     #[error("unknown element type '{0}': expected {known}", known = crate::Dtype::list(&crate::Dtype::ALL))]
     UnknownDtype(String),
-    /// An element type that the ladder's kernels are not made for.
-    #[error("ladder {ladder} runs with {known}, not with {dtype}", known = crate::Dtype::list(known))]
-    DtypeOfLadder {
-        /// The ladder.
-        ladder: &'static str,
-        /// What was asked for.
-        dtype: crate::Dtype,
-        /// What there is.
-        known: &'static [crate::Dtype],
-    },
-    /// More elements than the ladder's kernels take.
-    #[error("ladder {ladder} takes at most {limit} elements, not {size}")]
-    TooManyElements {
-        /// The ladder.
-        ladder: &'static str,
-        /// Elements asked for.
-        size: usize,
-        /// The most that it takes.
-        limit: usize,
-    },
-    /// A text that is no size of a ladder's problem.
-    #[error("'{text}' is not {expected}")]
-    BadSize {
-        /// What was asked for.
-        text: String,
-        /// What sizes look like.
-        expected: &'static str,
-    },
     /// A tensor of more dimensions than kernels take.
     #[error("{0} dimensions are more than the {max} that kernels take", max = crate::layout::MAX_RANK)]
     TooManyDimensions(usize),
@@ -260,9 +214,6 @@ pub enum ErrorKind {
         /// What it takes, and what it was given.
         reason: String,
     },
-    /// No repetition was asked for, so there is nothing to judge.
-    #[error("at least one repetition is needed")]
-    NoRepetitions,
 }
 
 /// `1`, `1 to 3`.

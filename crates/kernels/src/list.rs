@@ -1,11 +1,10 @@
-//! Every kernel of this crate, in the configurations that it ships: to be inspected, assembled and tested.
+//! Every kernel that ships, in the configurations that plans give it: to be inspected, assembled and tested.
 
 use std::collections::BTreeSet;
 
 use warpfold_device::Profile;
 use warpfold_lang::{Arch, Target};
 
-use crate::ladder::LADDERS;
 use crate::plan::{Family, KernelCache, Planner};
 use crate::{AnyKernel, conv, fold, gather, gemv, histogram, matmul, nms, operations, reductions, rowwise, unique};
 
@@ -44,7 +43,7 @@ impl From<(AnyKernel, u32)> for Shipped {
 pub struct Listed {
     /// The kernel.
     pub kernel: AnyKernel,
-    /// The ladder and the rung that it is, or the operator: `reduce/naive`, `gemv`.
+    /// The operator, `gemv`; of a lesson the ladder and the rung, `reduce/naive`.
     pub place: String,
     /// The block it is launched with.
     pub block: [u32; 3],
@@ -53,7 +52,9 @@ pub struct Listed {
 }
 
 impl Listed {
-    fn new(kernel: AnyKernel, place: &str, block: [u32; 3]) -> Self {
+    /// A kernel whose plan does not say what it has under way.
+    #[must_use]
+    pub fn new(kernel: AnyKernel, place: &str, block: [u32; 3]) -> Self {
         Self { kernel, place: place.to_owned(), block, in_flight: None }
     }
 
@@ -64,20 +65,10 @@ impl Listed {
     }
 }
 
-/// Every kernel, ladder by ladder, each rung for each element type.
+/// Every kernel that ships, operator by operator.
 #[must_use]
 pub fn kernels() -> Vec<Listed> {
     let mut list = Vec::new();
-    for ladder in LADDERS {
-        for rung in ladder.rungs {
-            let place = format!("{}/{}", ladder.name, rung.name);
-            for launch in rung.launches {
-                let block = (launch.config)(ladder.default_size).block;
-                let kernels = ladder.dtypes.iter().map(|dtype| (launch.kernel)(*dtype));
-                list.extend(kernels.map(|kernel| Listed::new(kernel, &place, block)));
-            }
-        }
-    }
     let of_plans = [
         ("gemv", gemv::kernels()),
         ("map", operations::kernels()),
@@ -108,17 +99,4 @@ fn few_reductions() -> Vec<Shipped> {
     const NAMES: [&str; 4] =
         ["sum_f32_f32_rows", "argmax_i8_i64_rows", "mean_var_f32_f32_rows", "log_sum_exp_f32_f32_columns"];
     reductions::kernels().into_iter().filter(|shipped| NAMES.contains(&shipped.kernel.name())).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kernel_has_a_name_of_its_own() {
-        let list = kernels();
-        let mut seen = BTreeSet::new();
-        let twice: Vec<_> = list.iter().map(|listed| listed.kernel.name()).filter(|name| !seen.insert(*name)).collect();
-        assert!(twice.is_empty(), "kernels of one name: {twice:?}");
-    }
 }

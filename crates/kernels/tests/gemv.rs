@@ -2,7 +2,6 @@
 
 use half::{bf16, f16};
 use warpfold_device::{Buffer, Checks, Device, Element, Profile};
-use warpfold_kernels::gemv::ladder::{COLUMNS, LADDER, PLANNED};
 use warpfold_kernels::gemv::{Code, Operands, Plan, Problem, Product, Reference, launch, product};
 use warpfold_kernels::{Dtype, ErrorKind, Workspace};
 
@@ -327,14 +326,6 @@ fn every_plan_has_enough_bytes_under_way() {
             assert!(plan.bytes_in_flight() >= 48 << 10, "{plan}");
         }
     }
-}
-
-#[test]
-fn the_ladder_ends_with_what_its_plan_chooses() {
-    let limits = Device::virtual_gpu(Profile::H200).limits().to_owned();
-    let rows = (LADDER.default_size / COLUMNS) as u64;
-    let plan = Plan::new(problem(Dtype::F32, rows, COLUMNS as u64), &limits).unwrap();
-    assert_eq!(plan.code, Code::Rows(PLANNED));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use warpfold_kernels::{AnyKernel, Dtype, Listed, kernels, ladder};
+use warpfold_kernels::{AnyKernel, Dtype, Listed};
+use warpfold_ladders::{all_kernels, ladder};
 
 use crate::failure::Failure;
 
@@ -17,7 +18,7 @@ pub(super) struct Found {
 
 /// The kernel of an entry's name, of a place such as `reduce/naive`, or of a rung that no other ladder has.
 pub(super) fn find(name: &str, dtype: Option<Dtype>) -> Result<Found, Failure> {
-    let all = kernels();
+    let all = all_kernels();
     if let Some(listed) = all.iter().find(|listed| listed.kernel.name() == name) {
         return match dtype {
             None => Ok(found(listed)),

@@ -1,7 +1,7 @@
 //! A ladder's report as JSON.
 
 use serde::Serialize;
-use warpfold_kernels::ladder::{Ladder, LadderReport, RungReport};
+use warpfold_ladders::ladder::{Ladder, LadderReport, RungReport};
 
 use super::{Activity, profile};
 use crate::failure::Failure;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use clap::Args;
 use warpfold_device::Activity;
 use warpfold_kernels::Dtype;
-use warpfold_kernels::ladder::{self as kernels, LadderReport, RunOptions};
+use warpfold_ladders::ladder::{self as ladders, LadderReport, RunOptions};
 
 use crate::Ending;
 use crate::device_choice;
@@ -53,7 +53,7 @@ pub(crate) struct Ladder {
 
 impl Ladder {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        let ladder = kernels::ladder(&self.name)?;
+        let ladder = ladders::ladder(&self.name)?;
         let size = self.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
         // Names and sizes are refused before a device is looked for.
         self.rungs.iter().try_for_each(|name| ladder.rung(name).map(drop))?;
@@ -71,7 +71,7 @@ impl Ladder {
         if self.profile {
             device.start_activity();
         }
-        let report = kernels::run(&device, ladder, size, dtype, &options);
+        let report = ladders::run(&device, ladder, size, dtype, &options);
         progress.end();
         let report = report?;
         let activities = if self.profile { Some(device.finish_activity()?) } else { None };
@@ -84,7 +84,7 @@ impl Ladder {
 }
 
 /// Shows which rung runs, and how far it is.
-fn watched_by(progress: &Progress) -> kernels::ProgressFn {
+fn watched_by(progress: &Progress) -> ladders::ProgressFn {
     let progress = progress.clone();
     Arc::new(move |now| match now.blocks {
         None => progress.begin(format!("{} ({} of {})", now.rung, now.rung_idx + 1, now.num_rungs)),
@@ -104,7 +104,7 @@ fn ending(report: &LadderReport) -> Result<Ending, Failure> {
 
 /// What ladders there are: `a, b or c`
 fn names() -> String {
-    let names: Vec<_> = kernels::LADDERS.iter().map(|ladder| ladder.name).collect();
+    let names: Vec<_> = ladders::LADDERS.iter().map(|ladder| ladder.name).collect();
     let (last, others) = names.split_last().expect("there are ladders");
     format!("{} or {last}", others.join(", "))
 }

@@ -1,7 +1,7 @@
 //! A ladder's report for people: a row a rung, and the sentence that explains it.
 
 use warpfold_device::Counters;
-use warpfold_kernels::ladder::{Ladder, LadderReport, RungReport};
+use warpfold_ladders::ladder::{Ladder, LadderReport, RungReport};
 
 use super::{Activity, profile};
 use crate::failure::Failure;
@@ -117,7 +117,8 @@ fn result(rung: &RungReport) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use warpfold_kernels::{Dtype, ladder};
+    use warpfold_kernels::Dtype;
+    use warpfold_ladders::ladder;
 
     use super::*;
 

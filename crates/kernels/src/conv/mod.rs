@@ -19,13 +19,13 @@
 //! - `tensor`: that for warpgroups, for which images and filters are laid anew first (`lay`) where copies cannot gather them
 //!   as they lie (`sight`).
 //!
-//! The [ladder](LADDER) shows the way there.
+//! The ladder `conv` of the crate `warpfold-ladders` shows the way there.
 
+mod catalogue;
 mod direct;
 mod gather;
 mod geometry;
 mod implicit;
-mod instance;
 mod launch;
 mod lay;
 mod patch_tile;
@@ -33,15 +33,12 @@ mod patches;
 mod plan;
 mod planes;
 mod problem;
-mod shape;
 mod sight;
 mod tensor;
 mod warps;
 
-pub mod ladder;
-
+pub use catalogue::PROBLEMS;
 pub use geometry::{Geometry, Order};
-pub use ladder::LADDER;
 pub use launch::{Operands, kernels_of, launch, launch_with};
 pub use patch_tile::PatchTile;
 pub use plan::{Code, Plan};

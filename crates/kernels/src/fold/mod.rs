@@ -1,12 +1,15 @@
 //! Folds: a [`Monoid`] carried through the levels of the machine, each level written once for every monoid.
 //!
 //! [`monoid`](Monoid) says what is folded. `thread` folds what a thread takes from a run, [`fold_warp`] the lanes of a
-//! warp, [`fold_block`] the threads of a block, [`fold_cluster`] those of a cluster, `grid` the blocks of a launch. `rows` and `columns` are the two kernels
-//! made of these levels, [`Plan`] chooses between them and their sizes, and a [`Fold`] is what users hold.
+//! warp, [`fold_block`] the threads of a block, [`fold_cluster`] those of a cluster,
+//! `grid` the blocks of a launch; a [`Team`] is any of the first three. `rows` and `columns` are the
+//! two kernels made of these levels, [`Plan`] chooses between them and their sizes, and a [`Fold`]
+//! is what users hold.
 //!
 //! The order of a fold is fixed by shape and plan alone, in every level; a monoid that does not commute is folded in
 //! the order of its items.
 
+mod accuracy;
 mod any;
 mod any_monoid;
 mod block;
@@ -23,9 +26,11 @@ mod rows;
 mod run;
 mod scan;
 mod segments;
+mod team;
 mod thread;
 mod warp;
 
+pub use accuracy::sum_error_bound;
 pub use any::AnyFold;
 pub use any_monoid::{AnyMonoid, ErasedParts};
 pub use block::{fold_block, fold_block_for_all};
@@ -46,4 +51,5 @@ pub use scan::{
 };
 pub(crate) use segments::kernels as segments_kernels;
 pub use segments::{Segments, SegmentsPlan};
+pub use team::Team;
 pub use warp::fold_warp;

@@ -4,8 +4,8 @@ use warpfold_device::{Arguments, Stream, View, ViewMut};
 
 use super::columns::{Tile, columns, finish};
 use super::element::for_dtype;
-use super::ladder::planned;
 use super::plan::refused;
+use super::rows::rows;
 use super::split::split;
 use super::{Code, Element, Plan, Problem, Product, Shape};
 use crate::kept::Kept;
@@ -51,7 +51,7 @@ static KERNELS: Kept<Configuration> = Kept::new();
 
 fn make(configuration: &Configuration) -> AnyKernel {
     match *configuration {
-        Configuration::Rows(dtype, shape) => for_dtype!(dtype, planned(shape)),
+        Configuration::Rows(dtype, shape) => for_dtype!(dtype, rows(shape)),
         Configuration::Split(dtype, width, Target::Results) => for_dtype!(dtype, split_to_results(width)),
         Configuration::Split(dtype, width, Target::Sums) => for_dtype!(dtype, split_to_sums(width)),
         Configuration::Columns(dtype, tile, Target::Results) => for_dtype!(dtype, columns_to_results(tile)),

@@ -9,35 +9,32 @@
 //! Accuracy: `|error| <= d u / (1 - d u) * sum |a||x|` with the unit roundoff `u` of the type that is added in and the
 //! plan's [`depth`](Plan::depth) `d`, plus half an ulp of the result for halves.
 //!
-//! Start with [`Plan::new`] and [`launch()`]. Three kernels read matrices: lanes of a warp share a row (the last rung of
-//! the ladder, for many rows or short ones), blocks share a row (few long ones), threads go down the columns (`x A`). The
+//! Start with [`Plan::new`] and [`launch()`]. Three kernels read matrices: lanes of a warp share a row (many rows
+//! or short ones), blocks share a row (few long ones), threads go down the columns (`x A`). The
 //! last two leave sums of parts where one block a result would leave the device idle; a second launch adds those.
 
 mod columns;
 mod dot;
 mod element;
-mod instance;
 mod launch;
 mod plan;
 mod reference;
+mod rows;
 mod shape;
 mod split;
 
-pub mod ladder;
-
 pub use columns::{Columns, Finish, Tile, columns, finish};
 pub use element::Element;
-pub use ladder::LADDER;
 pub use launch::{Operands, launch};
 pub use plan::{Code, Plan, Problem, Product};
 pub use reference::{Reference, product};
+pub use rows::{Rows, rows};
 pub use shape::Shape;
 pub use split::{Split, split};
 
 use half::{bf16, f16};
 
 use crate::{AnyKernel, Shipped};
-use ladder::planned;
 
 /// Threads a block.
 pub const BLOCK: u32 = 256;
@@ -57,9 +54,9 @@ pub(crate) fn kernels() -> Vec<Shipped> {
     let tile = |lanes, width| Tile { lanes, width };
     // With the bytes of the matrix that a thread has under way.
     let kernels: [(AnyKernel, Option<u32>); 11] = [
-        (planned::<f32>(narrow).into(), Some(16)),
-        (planned::<f64>(wide(2)).into(), Some(32)),
-        (planned::<bf16>(wide(8)).into(), Some(32)),
+        (rows::<f32>(narrow).into(), Some(16)),
+        (rows::<f64>(wide(2)).into(), Some(32)),
+        (rows::<bf16>(wide(8)).into(), Some(32)),
         (split::<f32, f32>(4).into(), Some(16 * split::UNROLL)),
         (split::<f16, f32>(8).into(), Some(16 * split::UNROLL)),
         (split::<f64, f64>(1).into(), Some(8 * split::UNROLL)),

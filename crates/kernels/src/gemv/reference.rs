@@ -1,7 +1,7 @@
 //! What the product of a matrix and a vector is, and how far from it a computed one may be.
 
 use super::Product;
-use crate::reduce::sum_error_bound;
+use crate::fold::sum_error_bound;
 
 /// One element of a product, and the sum of the absolute values that it is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]

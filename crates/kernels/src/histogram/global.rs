@@ -2,9 +2,7 @@
 
 use warpfold_lang::{Global, Val, kernel, when};
 
-use super::ladder::Counting;
-use super::values::Value;
-use super::walk::for_each_value;
+use super::{Counting, Value, for_each_value};
 
 /// Adds to counts that are zero before.
 #[must_use]

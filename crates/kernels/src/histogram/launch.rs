@@ -2,9 +2,7 @@
 
 use warpfold_device::{Arguments, Stream, View, ViewMut};
 
-use super::global::global;
-use super::ladder::copies;
-use super::{Code, Plan, Problem};
+use super::{Code, Plan, Problem, copies, global};
 use crate::kept::Kept;
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 

@@ -5,37 +5,45 @@
 //! wrap beyond 2^31 equal values.
 //!
 //! Start with [`Plan::new`] and [`launch()`]. Few bins are counted in shared memory, in several copies of each that fits,
-//! up to one for each lane (the last rung of the ladder); as many as take all of a multiprocessor's shared memory in one
-//! copy; more, or more than a block's values would fill, by atomics on global memory.
+//! up to one for each lane; as many as take all of a multiprocessor's shared memory in one copy; more, or more than a block's values would fill, by atomics on global memory.
 
+mod copies;
 mod global;
-mod instance;
 mod launch;
 mod plan;
 mod reference;
 mod values;
 mod walk;
 
-pub mod ladder;
-
+pub use copies::copies;
 pub use global::global;
-pub use ladder::LADDER;
 pub use launch::launch;
 pub use plan::{Code, Plan, Problem};
 pub use reference::histogram;
 pub use values::Value;
+pub use walk::for_each_value;
 
-use walk::for_each_value;
+use warpfold_lang::{Global, Kernel};
 
 use crate::{AnyKernel, Shipped};
 
+/// What every kernel takes: values, counts, how many values, and the first value that is not counted.
+pub type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
+
+/// Threads a block of the kernel that counts in global memory.
+pub const BLOCK: u32 = 256;
+
+/// Threads a block of the kernel that counts in shared memory: all of them share what clearing and adding costs. Of 1 GiB of
+/// random `u8` in 256 bins, 32 copies each, an H200 (2026-11-20, driver 580) took 3,337 GB/s with 256 threads, 3,955 with
+/// 1,024; of `i32` 3,582 and 4,184.
+pub const LARGE_BLOCK: u32 = 1024;
+
 /// Kernels for each width of a value, for the list of all kernels.
 pub(crate) fn kernels() -> Vec<Shipped> {
-    use ladder::{BLOCK, LARGE_BLOCK};
     let kernels: Vec<(AnyKernel, u32)> = vec![
-        (ladder::copies::<u8>(LARGE_BLOCK, 32).into(), LARGE_BLOCK),
-        (ladder::copies::<u16>(LARGE_BLOCK, 4).into(), LARGE_BLOCK),
-        (ladder::copies::<u64>(LARGE_BLOCK, 1).into(), LARGE_BLOCK),
+        (copies::<u8>(LARGE_BLOCK, 32).into(), LARGE_BLOCK),
+        (copies::<u16>(LARGE_BLOCK, 4).into(), LARGE_BLOCK),
+        (copies::<u64>(LARGE_BLOCK, 1).into(), LARGE_BLOCK),
         (global::<u8>(BLOCK).into(), BLOCK),
         (global::<u64>(BLOCK).into(), BLOCK),
     ];

@@ -4,8 +4,8 @@ use std::fmt;
 
 use warpfold_device::{LaunchConfig, Limits};
 
-use super::ladder::{BLOCK, LARGE_BLOCK};
 use super::walk::vectors_under_way;
+use super::{BLOCK, LARGE_BLOCK};
 use crate::{Dtype, Error, ErrorKind};
 
 /// A histogram, as far as its plan needs to know it.

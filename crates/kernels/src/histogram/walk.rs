@@ -17,8 +17,11 @@ pub(super) fn bytes_under_way(block: u32) -> u64 {
 /// Gives each of `len` values to `take`, in some thread of a grid of `block` threads a block.
 ///
 /// Values before the first multiple of 16 bytes, and those behind the last whole vector, go to the first threads.
+///
+/// # Panics
+/// If `block` is below 16.
 #[track_caller]
-pub(super) fn for_each_value<T: Value>(block: u32, input: Global<T>, len: Val<u64>, take: impl Fn(Val<T>)) {
+pub fn for_each_value<T: Value>(block: u32, input: Global<T>, len: Val<u64>, take: impl Fn(Val<T>)) {
     assert!(block >= 16, "the values beside whole vectors need 16 threads, not {block}");
     let thread = block_idx().x.cast::<u64>() * u64::from(block) + thread_idx().x.cast::<u64>();
     let num_threads = grid_dim().x.cast::<u64>() * u64::from(block);

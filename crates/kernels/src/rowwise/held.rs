@@ -4,8 +4,7 @@ use std::rc::Rc;
 
 use warpfold_lang::{Registers, Val, vars};
 
-use crate::fold::{Monoid, Position};
-use crate::row::Team;
+use crate::fold::{Monoid, Position, Team};
 
 /// A row on chip, as its items are or as they have become. What registers hold, a change makes once; what shared memory
 /// holds is read and changed again at each use, so that a fold over it costs what made its items.

@@ -7,8 +7,8 @@ use super::body::{Body, Memory};
 use super::family::Code;
 use crate::AnyKernel;
 use crate::elements::Run;
+use crate::fold::Team;
 use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
-use crate::row::Team;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

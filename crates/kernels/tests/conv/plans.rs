@@ -1,7 +1,7 @@
 //! Which kernel a plan takes, and what none does.
 
 use warpfold_device::{Device, Profile};
-use warpfold_kernels::conv::ladder::PROBLEMS;
+use warpfold_kernels::conv::PROBLEMS;
 use warpfold_kernels::conv::{Code, Layout, PatchTile, Plan, Problem, Window};
 use warpfold_kernels::matmul::{Epilogue, Singles, Tile};
 use warpfold_kernels::{Dtype, ErrorKind};

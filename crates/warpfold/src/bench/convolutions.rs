@@ -2,7 +2,7 @@
 //! where it is installed, on the same data.
 
 use warpfold_device::{Buffer, Counters, Cudnn, CudnnConvolution, CudnnTypes, Device};
-use warpfold_kernels::conv::ladder::PROBLEMS;
+use warpfold_kernels::conv::PROBLEMS;
 use warpfold_kernels::conv::{self, Layout, Operands, Plan, Problem, Window};
 use warpfold_kernels::matmul::{Epilogue, Singles};
 use warpfold_kernels::{Dtype, Error, Workspace};

@@ -1,0 +1,80 @@
+//! The threads that share a row, and fold what they have.
+
+use warpfold_lang::{Val, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, lane_id, range, shfl, thread_idx};
+
+use super::{Monoid, fold_block_for_all, fold_cluster, fold_warp};
+
+/// The threads that share a row: they come to each of these functions together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Team {
+    /// The 32 lanes of a warp.
+    Warp,
+    /// So many lanes side by side, a power of two below 32.
+    Lanes(u32),
+    /// A block of so many threads, a power of two.
+    Block(u32),
+    /// A cluster of so many blocks of so many threads, both powers of two.
+    Cluster {
+        /// Blocks a cluster.
+        blocks: u32,
+        /// Threads a block.
+        threads: u32,
+    },
+}
+
+impl Team {
+    /// How many they are: a power of two.
+    #[must_use]
+    pub const fn threads(self) -> u32 {
+        match self {
+            Self::Warp => 32,
+            Self::Lanes(threads) | Self::Block(threads) => threads,
+            Self::Cluster { blocks, threads } => blocks * threads,
+        }
+    }
+
+    /// This thread's number among them.
+    #[must_use]
+    pub fn thread(self) -> Val<u32> {
+        match self {
+            Self::Warp => lane_id(),
+            Self::Lanes(lanes) => lane_id() & (lanes - 1),
+            Self::Block(_) => thread_idx().x,
+            Self::Cluster { threads, .. } => cluster_block_rank() * threads + thread_idx().x,
+        }
+    }
+
+    /// Begins: says to those of other blocks that this one is there. Nothing that others write may be used before.
+    #[track_caller]
+    pub fn begin(self) {
+        if let Self::Cluster { .. } = self {
+            cluster_arrive_relaxed();
+        }
+    }
+
+    /// Behind [`begin`](Self::begin), in front of the first fold: everybody is there.
+    #[track_caller]
+    pub fn gather(self) {
+        if let Self::Cluster { .. } = self {
+            cluster_wait();
+        }
+    }
+
+    /// Deals the positions below `len` out to the threads, neighbours to neighbours.
+    #[track_caller]
+    pub fn each(self, len: Val<u32>, body: impl FnOnce(Val<u32>)) {
+        range(self.thread(), len, self.threads(), body);
+    }
+
+    /// The fold of what the threads have, in the order of the threads, in each of them.
+    #[track_caller]
+    pub fn fold<M: Monoid>(self, monoid: M, acc: M::Acc) -> M::Acc {
+        match self {
+            Self::Warp => shfl(fold_warp(monoid, acc, 32), 0),
+            Self::Lanes(1) => acc,
+            Self::Lanes(lanes) => shfl(fold_warp(monoid, acc, lanes), lane_id() & !(lanes - 1)),
+            Self::Block(threads) => fold_block_for_all(monoid, acc, threads),
+            Self::Cluster { blocks, threads } => fold_cluster(monoid, acc, threads, blocks),
+        }
+    }
+}

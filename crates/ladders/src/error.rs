@@ -1,0 +1,111 @@
+//! What can go wrong when ladders are asked for and run.
+
+use std::fmt;
+
+use warpfold_kernels::Dtype;
+
+/// An error of this crate, one pointer wide. [`Error::kind`] tells which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: Box<ErrorKind>,
+}
+
+impl Error {
+    /// Which error it is.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self { kind: Box::new(kind) }
+    }
+}
+
+impl From<warpfold_device::Error> for Error {
+    fn from(error: warpfold_device::Error) -> Self {
+        ErrorKind::Device(error).into()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.kind.source()
+    }
+}
+
+/// The kinds of [`Error`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The device refused or failed.
+    #[error(transparent)]
+    Device(warpfold_device::Error),
+    /// No ladder has this name.
+    #[error("unknown ladder '{name}': expected one of {known}")]
+    UnknownLadder {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The ladder has no rung of this name.
+    #[error("ladder {ladder} has no rung '{name}': expected one of {known}")]
+    UnknownRung {
+        /// The ladder.
+        ladder: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// An element type that the ladder's kernels are not made for.
+    #[error("ladder {ladder} runs with {known}, not with {dtype}", known = Dtype::list(known))]
+    DtypeOfLadder {
+        /// The ladder.
+        ladder: &'static str,
+        /// What was asked for.
+        dtype: Dtype,
+        /// What there is.
+        known: &'static [Dtype],
+    },
+    /// More elements than the ladder's kernels take.
+    #[error("ladder {ladder} takes at most {limit} elements, not {size}")]
+    TooManyElements {
+        /// The ladder.
+        ladder: &'static str,
+        /// Elements asked for.
+        size: usize,
+        /// The most that it takes.
+        limit: usize,
+    },
+    /// A text that is no size of a ladder's problem.
+    #[error("'{text}' is not {expected}")]
+    BadSize {
+        /// What was asked for.
+        text: String,
+        /// What sizes look like.
+        expected: &'static str,
+    },
+    /// No repetition was asked for, so there is nothing to judge.
+    #[error("at least one repetition is needed")]
+    NoRepetitions,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_pointer_wide() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+}

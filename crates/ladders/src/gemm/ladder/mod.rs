@@ -1,0 +1,214 @@
+//! The ladder `sgemm`: from one output a thread to tiles within tiles whose copies run beside the arithmetic.
+//!
+//! Every rung takes any `m`, `n`, `k` from 1 on: what lies beyond a matrix is zero in the tiles, and is not stored.
+
+mod r01_naive;
+mod r02_shared;
+mod r03_tile_1d;
+mod r04_tile_2d;
+mod r05_vec4;
+mod r06_warp_tile;
+mod r07_double_buffer;
+mod r08_cp_async;
+mod r09_no_conflicts;
+
+pub use r01_naive::naive;
+pub use r02_shared::shared;
+pub use r03_tile_1d::tile_1d;
+pub use r04_tile_2d::tile_2d;
+pub use r05_vec4::vec4;
+pub use r06_warp_tile::warp_tile;
+pub use r07_double_buffer::double_buffer;
+pub use r08_cp_async::cp_async;
+pub use r09_no_conflicts::no_conflicts;
+
+use warpfold_device::LaunchConfig;
+use warpfold_kernels::{AnyKernel, Dtype};
+use warpfold_lang::{Global, Kernel, Val};
+
+use super::instance::open;
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Numbers, Rung, Sizes, pack, unpack};
+
+/// What every rung takes: `a`, `b`, `c`, `m`, `n`, `k`.
+pub type Sgemm = Kernel<(Global<f32>, Global<f32>, Global<f32>, u32, u32, u32)>;
+
+/// Rows and columns of the first rungs' tiles; a block has as many threads as a tile has elements.
+const TILE: u32 = 32;
+
+/// A block's tile of `c`, and how it is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tile {
+    /// Rows and columns of `c`.
+    block: u32,
+    /// Columns of `a` and rows of `b` in a step.
+    depth: u32,
+    /// Threads a block.
+    threads: u32,
+}
+
+const TILE_1D: Tile = Tile { block: 64, depth: 8, threads: 512 };
+const TILE_2D: Tile = Tile { block: 128, depth: 8, threads: 256 };
+
+/// Tiles of each matrix in shared memory: one that is used, one that is filled.
+const STAGES: u32 = 2;
+
+/// A thread's outputs before anything was added.
+fn zeros() -> [[Val<f32>; 8]; 8] {
+    [[Val::constant(0.0); 8]; 8]
+}
+
+/// Elements from one row to the next: what [`row_len`](super::row_len) is to the host.
+fn padded(columns: Val<u32>) -> Val<u32> {
+    (columns + 3) & !3
+}
+
+/// Adds the products of all elements of `a` with all of `b`.
+fn multiply<const M: usize, const N: usize>(a: [Val<f32>; M], b: [Val<f32>; N], sums: &mut [[Val<f32>; N]; M]) {
+    for (a, sums) in a.into_iter().zip(sums) {
+        for (b, sum) in b.into_iter().zip(sums) {
+            *sum = a.mul_add(b, *sum);
+        }
+    }
+}
+
+/// Two groups of four as one of eight.
+fn eight([low, high]: [[Val<f32>; 4]; 2]) -> [Val<f32>; 8] {
+    std::array::from_fn(|i| if i < 4 { low[i] } else { high[i - 4] })
+}
+
+/// A launch with a block for each tile of `c`.
+fn tiles_of(size: usize, tile: u32, block: [u32; 3]) -> LaunchConfig {
+    let [m, n, _] = unpack(size).map(|size| size as u32);
+    LaunchConfig { block, ..LaunchConfig::new((n.div_ceil(tile), m.div_ceil(tile)), 1) }
+}
+
+fn launch_of(tile: Tile) -> impl Fn(usize) -> LaunchConfig {
+    move |size| tiles_of(size, tile.block, [tile.threads, 1, 1])
+}
+
+/// What a size of the ladder says.
+pub const SIZES: Numbers = Numbers {
+    form: "N or MxNxK with numbers from 1 to 1048575, and 2^30 elements a matrix at most",
+    complete: |numbers| {
+        let [m, n, k] = match *numbers {
+            [n] => [n; 3],
+            [m, n, k] => [m, n, k],
+            _ => return None,
+        };
+        let fits = [(m, n), (m, k), (n, k)].into_iter().all(|(a, b)| a.saturating_mul(b) <= 1 << 30);
+        fits.then_some([m, n, k])
+    },
+    most: [(1 << 20) - 1; 3],
+    shown: 3,
+};
+
+/// The ladder.
+pub const LADDER: Ladder = Ladder {
+    name: "sgemm",
+    problem: "the product of two matrices",
+    sizes: Sizes::Numbers(SIZES),
+    default_size: pack([512; 3]),
+    max_size: usize::MAX,
+    dtypes: &[Dtype::F32],
+    rungs: RUNGS,
+    open,
+};
+
+/// A kernel for the element type.
+macro_rules! typed {
+    ($kernel:ident) => {
+        |dtype| match dtype {
+            Dtype::F32 => AnyKernel::from($kernel()),
+            _ => unreachable!("the ladder has no kernel for {dtype}"),
+        }
+    };
+}
+
+const RUNGS: &[Rung] = &[
+    Rung {
+        name: "naive",
+        changed: "A thread walks along a row and down a column",
+        claims: &[],
+        launches: &[Launch::new(typed!(naive), |size| tiles_of(size, TILE, [TILE, TILE, 1]))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "shared",
+        changed: "A block brings tiles of 32 x 32 to shared memory, and every thread uses a row and a column of them",
+        claims: &[
+            Claim::new(Metric::LoadBytes, Change::DividedBy(32)),
+            Claim::new(Metric::GlobalLoads, Change::DividedBy(32)),
+            Claim::new(Metric::SharedAccesses, Change::FromZero),
+        ],
+        launches: &[Launch::new(typed!(shared), |size| tiles_of(size, TILE, [TILE, TILE, 1]))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "tile_1d",
+        changed: "A thread takes eight rows of one column, and an element of b serves all eight",
+        claims: &[
+            Claim::new(Metric::LoadBytes, Change::DividedBy(2)),
+            Claim::new(Metric::SharedWavefronts, Change::Falls),
+            Claim::new(Metric::Instructions, Change::Falls),
+        ],
+        launches: &[Launch::new(typed!(tile_1d), |size| launch_of(TILE_1D)(size))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "tile_2d",
+        changed: "A thread multiplies eight elements of a with eight of b, all with all",
+        claims: &[
+            Claim::new(Metric::LoadBytes, Change::DividedBy(2)),
+            Claim::new(Metric::SharedAccesses, Change::Falls),
+            Claim::new(Metric::Instructions, Change::Falls),
+        ],
+        launches: &[Launch::new(typed!(tile_2d), |size| launch_of(TILE_2D)(size))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "vec4",
+        changed: "Loads and stores take 16 bytes at once, and the tile of a lies transposed",
+        claims: &[
+            Claim::new(Metric::GlobalLoads, Change::DividedBy(4)),
+            Claim::new(Metric::GlobalStores, Change::DividedBy(4)),
+            Claim::new(Metric::SharedAccesses, Change::Falls),
+            Claim::new(Metric::Instructions, Change::Falls),
+        ],
+        launches: &[Launch::new(typed!(vec4), |size| launch_of(TILE_2D)(size))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "warp_tile",
+        changed: "A warp takes 32 x 64 outputs, and the fragments of its threads lie side by side",
+        claims: &[
+            Claim::new(Metric::LoadConflicts, Change::ToZero),
+            Claim::new(Metric::SharedWavefronts, Change::Falls),
+        ],
+        launches: &[Launch::new(typed!(warp_tile), |size| launch_of(TILE_2D)(size))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "double_buffer",
+        changed: "The next tile comes while this one is multiplied, and goes to the other of two stages",
+        claims: &[Claim::new(Metric::Barriers, Change::Falls)],
+        launches: &[Launch::new(typed!(double_buffer), |size| launch_of(TILE_2D)(size))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "cp_async",
+        changed: "Asynchronous copies bring the next tile past the registers, at the price of copies of 4 bytes that turn it round",
+        claims: &[Claim::new(Metric::GlobalLoads, Change::Rises), Claim::new(Metric::StoreConflicts, Change::Rises)],
+        launches: &[Launch::new(typed!(cp_async), |size| launch_of(TILE_2D)(size))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "no_conflicts",
+        changed: "Rows of the turned tile lie four words further apart",
+        claims: &[
+            Claim::new(Metric::StoreConflicts, Change::ToZero),
+            Claim::new(Metric::SharedWavefronts, Change::Falls),
+        ],
+        launches: &[Launch::new(typed!(no_conflicts), |size| launch_of(TILE_2D)(size))],
+        finish: Finish::Nothing,
+    },
+];

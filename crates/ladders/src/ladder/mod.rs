@@ -1,0 +1,221 @@
+//! Ladders: one problem, solved by kernels in order, each a small change to the one before.
+//!
+//! A [`Ladder`] is a list of [`Rung`]s: kernels with their launches, mostly one ([`Launch`]), how the blocks' results
+//! become one ([`Finish`]), what changed, and what the change is claimed to buy ([`Claim`]). The list drives everything:
+//! [`run`] and the program that prints its report, the tests that hold each claim against the counters, the check that
+//! every kernel assembles. A rung is added by one file in the operator's `ladder/` and one entry in its list.
+//!
+//! The size of a problem is its number of elements, or a few numbers as one ([`Sizes`]). A problem that has rows divides
+//! its elements by [`Rows`].
+
+mod claim;
+mod data;
+mod instance;
+mod output;
+mod report;
+mod rows;
+mod run;
+mod sizes;
+mod timing;
+
+use warpfold_device::{Device, LaunchConfig};
+use warpfold_kernels::{AnyKernel, Dtype};
+
+pub use claim::{Change, Claim, Measured, Metric};
+pub(crate) use data::samples;
+pub use instance::{Guards, Instance, Verdict};
+pub(crate) use output::Guarded;
+pub use report::{Absent, LadderReport, RungReport};
+pub use rows::Rows;
+pub use run::{Progress, ProgressFn, RunOptions, run};
+pub use sizes::{Numbers, Sizes, pack, unpack};
+pub use timing::copy_gigabytes_per_second;
+
+use crate::{Error, ErrorKind};
+
+/// Every ladder.
+pub const LADDERS: &[&Ladder] = &[
+    &crate::vector_add::LADDER,
+    &crate::reduce::LADDER,
+    &crate::reduce::LESSONS,
+    &crate::softmax::LADDER,
+    &crate::softmax::VECTOR,
+    &crate::norm::LADDER,
+    &crate::norm::RMS,
+    &crate::scale::LADDER,
+    &crate::gemv::LADDER,
+    &crate::histogram::LADDER,
+    &crate::gemm::LADDER,
+    &crate::hgemm::LADDER,
+    &crate::conv::LADDER,
+];
+
+/// The ladder of this name.
+///
+/// # Errors
+/// [`ErrorKind::UnknownLadder`].
+pub fn ladder(name: &str) -> Result<&'static Ladder, Error> {
+    LADDERS.iter().copied().find(|ladder| ladder.name == name).ok_or_else(|| {
+        let known = LADDERS.iter().map(|ladder| ladder.name).collect::<Vec<_>>().join(", ");
+        ErrorKind::UnknownLadder { name: name.to_owned(), known }.into()
+    })
+}
+
+/// One problem and its kernels, from the first that comes to mind to the one that is shipped.
+#[derive(Debug)]
+pub struct Ladder {
+    /// As the program takes it: `reduce`.
+    pub name: &'static str,
+    /// The problem in a sentence.
+    pub problem: &'static str,
+    /// What a size says: elements, or several numbers as one.
+    pub sizes: Sizes,
+    /// The size unless said.
+    pub default_size: usize,
+    /// Elements at most, where a size is a number of elements.
+    pub max_size: usize,
+    /// The element types that its kernels are made for; the first is taken unless another is asked for.
+    pub dtypes: &'static [Dtype],
+    /// The kernels in order.
+    pub rungs: &'static [Rung],
+    /// Makes the data of a problem on a device, of an element type of the ladder.
+    pub open: fn(&Device, Dtype, usize, Guards) -> Result<Box<dyn Instance>, Error>,
+}
+
+/// The most elements that kernels take which count positions, and one step of a loop beyond them, in 32 bits.
+pub(crate) const MAX_SIZE_OF_U32: usize = 1 << 31;
+
+impl Ladder {
+    /// The rung of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnknownRung`].
+    pub fn rung(&self, name: &str) -> Result<&'static Rung, Error> {
+        self.rungs.iter().find(|rung| rung.name == name).ok_or_else(|| {
+            let known = self.rungs.iter().map(|rung| rung.name).collect::<Vec<_>>().join(", ");
+            ErrorKind::UnknownRung { ladder: self.name, name: name.to_owned(), known }.into()
+        })
+    }
+
+    /// The element type unless another is asked for.
+    #[must_use]
+    pub const fn default_dtype(&self) -> Dtype {
+        self.dtypes[0]
+    }
+
+    /// Checks that there are kernels for an element type.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DtypeOfLadder`].
+    pub fn check_dtype(&self, dtype: Dtype) -> Result<(), Error> {
+        if !self.dtypes.contains(&dtype) {
+            return Err(ErrorKind::DtypeOfLadder { ladder: self.name, dtype, known: self.dtypes }.into());
+        }
+        Ok(())
+    }
+
+    /// A size as a user writes it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadSize`].
+    pub fn parse_size(&self, text: &str) -> Result<usize, Error> {
+        self.sizes.parse(text)
+    }
+
+    /// A size that is more than a number of elements, as a user writes it.
+    #[must_use]
+    pub fn size_text(&self, size: usize) -> Option<String> {
+        self.sizes.text(size)
+    }
+
+    /// Checks that so many elements are not too many.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooManyElements`].
+    pub fn check_size(&self, size: usize) -> Result<(), Error> {
+        if matches!(self.sizes, Sizes::Elements) && size > self.max_size {
+            return Err(ErrorKind::TooManyElements { ladder: self.name, size, limit: self.max_size }.into());
+        }
+        Ok(())
+    }
+}
+
+/// One solution of a ladder's problem.
+#[derive(Debug)]
+pub struct Rung {
+    /// As the catalogue names it: `interleaved`.
+    pub name: &'static str,
+    /// What changed against the rung before, in a sentence without its full stop.
+    pub changed: &'static str,
+    /// What the change does to the counters, compared with the rung before.
+    pub claims: &'static [Claim],
+    /// Its kernels, launched one behind the other.
+    pub launches: &'static [Launch],
+    /// How the blocks' results become one.
+    pub finish: Finish,
+}
+
+impl Rung {
+    /// Blocks of its launches for so many elements.
+    #[must_use]
+    pub fn num_blocks(&self, size: usize) -> u64 {
+        self.launches.iter().map(|launch| launch.num_blocks(size)).sum()
+    }
+
+    /// Operations from input to result: launches, clearing memory before, adding on the host behind.
+    #[must_use]
+    pub const fn steps(&self) -> u64 {
+        self.launches.len() as u64 + self.finish.steps()
+    }
+}
+
+/// A kernel of a rung, and how it is launched.
+#[derive(Debug)]
+pub struct Launch {
+    /// The kernel for an element type of the ladder.
+    pub kernel: fn(Dtype) -> AnyKernel,
+    /// The launch for so many elements.
+    pub config: fn(usize) -> LaunchConfig,
+}
+
+impl Launch {
+    /// A launch.
+    #[must_use]
+    pub const fn new(kernel: fn(Dtype) -> AnyKernel, config: fn(usize) -> LaunchConfig) -> Self {
+        Self { kernel, config }
+    }
+
+    /// Its blocks for so many elements.
+    #[must_use]
+    pub fn num_blocks(&self, size: usize) -> u64 {
+        (self.config)(size).grid.iter().map(|n| u64::from(*n)).product()
+    }
+}
+
+/// How a result comes to be from what the blocks do. Of a sum it also says which arguments the kernel takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Finish {
+    /// There is nothing to finish: what threads, warps or blocks leave are results.
+    Nothing,
+    /// One block leaves one result. Takes the input, which it may overwrite, the result, the length.
+    OneBlock,
+    /// Each block leaves its result, and the host adds them. Takes the input, an output of one element a block, the
+    /// length.
+    Host,
+    /// Each block adds its result to one word by an atomic, which has to be zero before. The order of the blocks is
+    /// that of time: sums of floats may differ from run to run. Takes the input, that word, the length.
+    Atomic,
+    /// The last block adds the results of all, in their order, and readies the counter for the next launch. Takes the
+    /// input, an output of one element a block, the result, the counter, the length.
+    LastBlock,
+}
+
+impl Finish {
+    /// Operations beside the launches: clearing memory before, adding on the host behind.
+    const fn steps(self) -> u64 {
+        match self {
+            Self::Nothing | Self::OneBlock | Self::LastBlock => 0,
+            Self::Host | Self::Atomic => 1,
+        }
+    }
+}

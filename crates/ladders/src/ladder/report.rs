@@ -1,0 +1,115 @@
+//! What a run of a ladder tells.
+
+use warpfold_device::{Counters, Finding, Severity};
+use warpfold_kernels::Dtype;
+
+use super::{Measured, Rung};
+
+/// A ladder, run on a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LadderReport {
+    /// The ladder's name.
+    pub ladder: &'static str,
+    /// The device, as `virtual:h200 (virtual GPU as H200)`.
+    pub device: String,
+    /// Elements, or numbers that are packed into one: see [`Sizes`](super::Sizes).
+    pub size: usize,
+    /// Their type.
+    pub dtype: Dtype,
+    /// What a copy within the device's memory reaches, reads and writes counted; `None` without a clock.
+    pub copy_gigabytes_per_second: Option<f64>,
+    /// The rungs that were run, in the ladder's order.
+    pub rungs: Vec<RungReport>,
+    /// The rungs that the device has not the instructions for.
+    pub absent: Vec<Absent>,
+}
+
+/// A rung that a device cannot run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absent {
+    /// The rung's name.
+    pub name: &'static str,
+    /// What it needs.
+    pub reason: String,
+}
+
+/// One rung, run on a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RungReport {
+    /// The rung's name.
+    pub name: &'static str,
+    /// Whether the result is right and nothing beside it was touched.
+    pub ok: bool,
+    /// The largest absolute difference from the reference; infinite where the run failed.
+    pub max_error: f64,
+    /// The median of the device times of the kernel; `None` on the virtual GPU, which has no clock.
+    pub seconds: Option<f64>,
+    /// Bytes that any solution has to move.
+    pub bytes: u64,
+    /// `bytes` over `seconds`.
+    pub gigabytes_per_second: Option<f64>,
+    /// Floating-point operations over `seconds`, for problems that they are counted for.
+    pub teraflops_per_second: Option<f64>,
+    /// Counters of one run, all its launches together; `None` on CUDA.
+    pub counters: Option<Counters>,
+    /// Broken rules that the checks found.
+    pub findings: Vec<Finding>,
+    /// Why the run failed, where it did.
+    pub failure: Option<String>,
+    /// Blocks of the launches.
+    pub blocks: u64,
+    /// Operations from input to result: launches, clearing memory, adding on the host.
+    pub steps: u64,
+    /// What changed against the rung before, and what that bought in this run.
+    pub sentence: String,
+}
+
+impl LadderReport {
+    /// How many times the speed of the first rung that was run a rung has.
+    #[must_use]
+    pub fn speedup(&self, rung: &RungReport) -> Option<f64> {
+        Some(self.rungs.first()?.seconds? / rung.seconds?)
+    }
+
+    /// Which part of the copy bandwidth a rung reaches.
+    #[must_use]
+    pub fn share_of_copy(&self, rung: &RungReport) -> Option<f64> {
+        Some(rung.gigabytes_per_second? / self.copy_gigabytes_per_second?)
+    }
+
+    /// Whether every rung is right and no check found an error.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.rungs.iter().all(RungReport::is_ok)
+    }
+}
+
+impl RungReport {
+    /// Whether it is right and no check found an error.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.ok && self.findings.iter().all(|finding| finding.severity != Severity::Error)
+    }
+
+    /// What claims are about; `None` on CUDA.
+    #[must_use]
+    pub fn measured(&self) -> Option<Measured> {
+        Some(Measured { counters: self.counters?, blocks: self.blocks, steps: self.steps })
+    }
+
+    /// The sentence, given the report of the rung before if that was run as well.
+    pub(super) fn explain(&self, rung: &Rung, before: Option<&Self>) -> String {
+        let mut bought = Vec::new();
+        if let (Some(before), Some(after)) = (before.and_then(Self::measured), self.measured()) {
+            let changed = rung.claims.iter().filter(|claim| claim.metric.of(&before) != claim.metric.of(&after));
+            bought.extend(changed.map(|claim| claim.describe(&before, &after)));
+        }
+        if let (Some(before), Some(after)) = (before.and_then(|before| before.seconds), self.seconds) {
+            bought.push(format!("{:.2}x the speed", before / after));
+        }
+        match bought.as_slice() {
+            [] => format!("{}.", rung.changed),
+            bought => format!("{}: {}.", rung.changed, bought.join(", ")),
+        }
+    }
+}

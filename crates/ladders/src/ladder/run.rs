@@ -1,0 +1,247 @@
+//! Runs a ladder on a device: each rung launched, timed or counted, judged and explained.
+
+use std::fmt;
+use std::sync::Arc;
+
+use warpfold_device::{Checks, Counters, Device, Finding};
+
+use super::timing::{copy_gigabytes_per_second, median, timed};
+use super::{Absent, Guards, Instance, Ladder, LadderReport, Launch, Rung, RungReport, Verdict};
+use crate::{Error, ErrorKind};
+use warpfold_kernels::Dtype;
+use warpfold_lang::ErrorKind as Lacking;
+
+/// How to run a ladder.
+#[derive(Clone)]
+pub struct RunOptions {
+    /// The rungs to run, by name; all of them if empty.
+    pub rungs: Vec<String>,
+    /// The checks to run under: [`Checks::All`] needs the virtual GPU.
+    pub checks: Checks,
+    /// Timed launches of each rung, at least one. Without a clock each rung runs once.
+    pub repetitions: u32,
+    /// Told what is going on.
+    pub progress: Option<ProgressFn>,
+}
+
+/// What is told of the progress.
+pub type ProgressFn = Arc<dyn Fn(&Progress) + Send + Sync>;
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// The rung that runs.
+    pub rung: &'static str,
+    /// Its position among the rungs to run.
+    pub rung_idx: usize,
+    /// How many rungs are to be run.
+    pub num_rungs: usize,
+    /// Blocks finished and blocks in all of the launch; `None` before it, and on CUDA.
+    pub blocks: Option<(u64, u64)>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self { rungs: Vec::new(), checks: Checks::None, repetitions: 20, progress: None }
+    }
+}
+
+impl fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("rungs", &self.rungs)
+            .field("checks", &self.checks)
+            .field("repetitions", &self.repetitions)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs a ladder.
+///
+/// A rung that gives a wrong result, or fails on the virtual GPU, is reported as such, and the others run on.
+///
+/// ```
+/// use warpfold_device::{Device, Profile};
+/// use warpfold_kernels::Dtype;
+/// use warpfold_ladders::ladder::{RunOptions, ladder, run};
+///
+/// let device = Device::virtual_gpu(Profile::H200);
+/// let report = run(&device, ladder("reduce")?, 10_000, Dtype::I32, &RunOptions::default())?;
+/// assert!(report.is_ok());
+/// println!("{}", report.rungs[0].sentence);
+/// # Ok::<(), warpfold_ladders::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::UnknownRung`], [`ErrorKind::TooManyElements`], [`ErrorKind::NoRepetitions`]; [`ErrorKind::Device`] for
+/// checks on CUDA, too little memory, and a failed launch on CUDA, behind which nothing runs any more.
+pub fn run(
+    device: &Device,
+    ladder: &'static Ladder,
+    size: usize,
+    dtype: Dtype,
+    options: &RunOptions,
+) -> Result<LadderReport, Error> {
+    let rungs = chosen(ladder, &options.rungs)?;
+    ladder.check_size(size)?;
+    ladder.check_dtype(dtype)?;
+    if options.repetitions == 0 {
+        return Err(ErrorKind::NoRepetitions.into());
+    }
+    let _restore = checked(device, options.checks)?;
+    let guards = if options.checks == Checks::All { Guards::Checker } else { Guards::Bands };
+    let mut instance = (ladder.open)(device, dtype, size, guards)?;
+    let mut reports: Vec<RungReport> = Vec::new();
+    let mut absent = Vec::new();
+    for (rung_idx, rung) in rungs.iter().copied().enumerate() {
+        if let Some(reason) = lacking(device, rung, dtype)? {
+            absent.push(Absent { name: rung.name, reason });
+            continue;
+        }
+        let progress = Progress { rung: rung.name, rung_idx, num_rungs: rungs.len(), blocks: None };
+        announce(device, options.progress.clone(), progress)?;
+        let mut report = run_rung(device, &mut *instance, rung, (size, dtype), options.repetitions)?;
+        report.sentence = report.explain(rung, before(ladder, rung, &reports));
+        reports.push(report);
+    }
+    Ok(LadderReport {
+        ladder: ladder.name,
+        device: device.to_string(),
+        size,
+        dtype,
+        copy_gigabytes_per_second: copy_gigabytes_per_second(device)?,
+        rungs: reports,
+        absent,
+    })
+}
+
+/// What the device lacks for a rung.
+fn lacking(device: &Device, rung: &Rung, dtype: Dtype) -> Result<Option<String>, Error> {
+    for launch in rung.launches {
+        if let Err(error) = (launch.kernel)(dtype).build(&device.target()) {
+            return match error.kind() {
+                Lacking::Unsupported { .. } | Lacking::NeedsSpecific { .. } => Ok(Some(error.kind().to_string())),
+                _ => Err(ErrorKind::Device(warpfold_device::ErrorKind::Build(error).into()).into()),
+            };
+        }
+    }
+    Ok(None)
+}
+
+/// The rungs of these names, in the ladder's order.
+fn chosen(ladder: &'static Ladder, names: &[String]) -> Result<Vec<&'static Rung>, Error> {
+    for name in names {
+        ladder.rung(name)?;
+    }
+    let is_chosen = |rung: &&Rung| names.is_empty() || names.iter().any(|name| name == rung.name);
+    Ok(ladder.rungs.iter().filter(is_chosen).collect())
+}
+
+/// The report of the rung that stands before this one in the ladder, if it was run.
+fn before<'a>(ladder: &Ladder, rung: &Rung, reports: &'a [RungReport]) -> Option<&'a RungReport> {
+    let position = ladder.rungs.iter().position(|other| other.name == rung.name)?;
+    let name = ladder.rungs[position.checked_sub(1)?].name;
+    reports.last().filter(|report| report.name == name)
+}
+
+/// Puts a virtual GPU's checks and progress back as they were.
+struct Restore<'a> {
+    device: &'a Device,
+    checks: Checks,
+}
+
+impl Drop for Restore<'_> {
+    fn drop(&mut self) {
+        let restored = self.device.configure(|options| {
+            options.checks = self.checks;
+            options.progress = None;
+        });
+        debug_assert!(restored.is_ok(), "it is a virtual GPU: {restored:?}");
+    }
+}
+
+fn checked(device: &Device, checks: Checks) -> Result<Option<Restore<'_>>, Error> {
+    if !device.is_virtual() && checks == Checks::None {
+        return Ok(None);
+    }
+    let mut before = Checks::None;
+    device.configure(|options| before = std::mem::replace(&mut options.checks, checks))?;
+    Ok(Some(Restore { device, checks: before }))
+}
+
+fn announce(device: &Device, tell: Option<ProgressFn>, progress: Progress) -> Result<(), Error> {
+    let Some(tell) = tell else { return Ok(()) };
+    tell(&progress);
+    if device.is_virtual() {
+        device.configure(|options| {
+            let tell = move |done, all| tell(&Progress { blocks: Some((done, all)), ..progress });
+            options.progress = Some(Arc::new(tell));
+        })?;
+    }
+    Ok(())
+}
+
+fn run_rung(
+    device: &Device,
+    instance: &mut dyn Instance,
+    rung: &Rung,
+    (size, dtype): (usize, Dtype),
+    repetitions: u32,
+) -> Result<RungReport, Error> {
+    let stream = device.default_stream();
+    let prepare = |launch: &Launch| Ok(((launch.kernel)(dtype).prepare(device)?, (launch.config)(size)));
+    let launches = rung.launches.iter().map(prepare).collect::<Result<Vec<_>, Error>>()?;
+    let mut times = Vec::new();
+    let mut failure = None;
+    drop(device.take_reports());
+    for _ in 0..if device.is_virtual() { 1 } else { repetitions } {
+        instance.reset(rung)?;
+        let run = || {
+            for (launch_idx, (function, config)) in launches.iter().enumerate() {
+                stream.launch_raw(function, *config, &instance.arguments(rung, launch_idx)?)?;
+            }
+            Ok(())
+        };
+        match timed(&stream, run) {
+            Ok(time) => times.extend(time),
+            Err(error) if is_failed_run(device, &error) => failure = Some(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    let Verdict { ok, max_error } = match failure {
+        None => instance.verdict(rung)?,
+        Some(_) => Verdict { ok: false, max_error: f64::INFINITY },
+    };
+    let (counters, findings) = told(device);
+    let (seconds, bytes) = (median(times), instance.bytes());
+    Ok(RungReport {
+        name: rung.name,
+        ok,
+        max_error,
+        seconds,
+        bytes,
+        gigabytes_per_second: seconds.map(|seconds| bytes as f64 / seconds / 1e9),
+        teraflops_per_second: seconds.zip(instance.flops()).map(|(seconds, flops)| flops as f64 / seconds / 1e12),
+        counters,
+        findings,
+        failure,
+        blocks: rung.num_blocks(size),
+        steps: rung.steps(),
+        sentence: String::new(),
+    })
+}
+
+/// Whether the rung is to blame, and the device still usable.
+fn is_failed_run(device: &Device, error: &Error) -> bool {
+    let ErrorKind::Device(error) = error.kind() else { return false };
+    device.is_virtual() && matches!(error.kind(), warpfold_device::ErrorKind::LaunchFailed { .. })
+}
+
+/// Counters and findings of the launches; no counters on CUDA.
+fn told(device: &Device) -> (Option<Counters>, Vec<Finding>) {
+    let reports = device.take_reports().into_iter().map(|launch| launch.report);
+    reports.fold((None, Vec::new()), |(counters, mut findings), report| {
+        findings.extend(report.findings);
+        (Some(counters.unwrap_or_default() + report.counters), findings)
+    })
+}

@@ -1,0 +1,88 @@
+//! The ladder `softmax-vector`: one softmax over everything, which all blocks share.
+//!
+//! The first launch leaves the largest element and the sum of exponentials of each block; every block of the second one
+//! folds those, in the order of the blocks, and writes its share of the results.
+
+mod r01_grid;
+mod r02_grid_vec4;
+
+pub use r01_grid::{grid, grid_partials};
+pub use r02_grid_vec4::{grid_vec4, grid_vec4_partials};
+
+use warpfold_device::LaunchConfig;
+use warpfold_kernels::Dtype;
+use warpfold_kernels::fold::{Monoid, OnlineSoftmax};
+use warpfold_lang::{Global, Kernel, Val, Vars, grid_dim, vars};
+
+use super::instance::open_vector;
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::row::{Team, typed};
+
+/// What the first launch takes: the vector, the largest element of each block, the sum of each block, the length.
+pub type Partials<T> = Kernel<(Global<T>, Global<f32>, Global<f32>, u32)>;
+
+/// What the second launch takes: the vector, the largest elements, the sums, how many of them there are, the output, the
+/// length.
+pub type VectorSoftmax<T> = Kernel<(Global<T>, Global<f32>, Global<f32>, u32, Global<T>, u32)>;
+
+/// Threads a block.
+pub const BLOCK: u32 = 256;
+
+/// Blocks at most, so that each block of the second launch folds no more than this. As many as the reduction has.
+pub const MAX_BLOCKS: u32 = 1024;
+
+/// A launch of at most [`MAX_BLOCKS`] blocks, whose threads take four elements at least.
+fn blocks(size: usize) -> LaunchConfig {
+    let blocks = size.div_ceil(4 * BLOCK as usize).clamp(1, MAX_BLOCKS as usize);
+    LaunchConfig::new(blocks as u32, BLOCK)
+}
+
+/// What all blocks have found.
+fn fold_partials(team: Team, largest: Global<f32>, sums: Global<f32>, num_partials: Val<u32>) -> (Val<f32>, Val<f32>) {
+    let seen: Vars<_> = vars(OnlineSoftmax.identity());
+    team.each(num_partials, |i| {
+        seen.set(OnlineSoftmax.combine(seen.get(), (largest.at(i).get(), sums.at(i).get())));
+    });
+    team.fold(OnlineSoftmax, seen.get())
+}
+
+/// Threads of the grid.
+fn grid_threads(block: u32) -> Val<u32> {
+    grid_dim().x * block
+}
+
+/// The ladder.
+pub const VECTOR: Ladder = Ladder {
+    name: "softmax-vector",
+    problem: "the softmax of a vector",
+    sizes: Sizes::Elements,
+    default_size: 33_554_432,
+    max_size: MAX_SIZE_OF_U32,
+    dtypes: &[Dtype::F32, Dtype::F16, Dtype::Bf16],
+    rungs: RUNGS,
+    open: open_vector,
+};
+
+const RUNGS: &[Rung] = &[
+    Rung {
+        name: "grid",
+        changed: "Blocks leave their largest elements and sums; a second launch folds them and writes",
+        claims: &[],
+        launches: &[Launch::new(typed!(grid_partials(BLOCK)), blocks), Launch::new(typed!(grid(BLOCK)), blocks)],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "grid_vec4",
+        changed: "Each thread moves 16 bytes at once",
+        claims: &[
+            Claim::new(Metric::GlobalLoads, Change::Falls),
+            Claim::new(Metric::GlobalStores, Change::Falls),
+            Claim::new(Metric::Instructions, Change::Falls),
+        ],
+        launches: &[
+            Launch::new(typed!(grid_vec4_partials(BLOCK)), blocks),
+            Launch::new(typed!(grid_vec4(BLOCK)), blocks),
+        ],
+        finish: Finish::Nothing,
+    },
+];
