@@ -5,14 +5,14 @@
 //! compared with those of the plan. `layer-norm+2` gives the norm a scale and a bias; `~ring` among the shapes leaves, of those behind it, only the
 //! ways whose kernel is named so.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use warpfold_conformance::elements::values_of;
 use warpfold_device::{Buffer, Device, LaunchConfig};
-use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::{KernelCache, Planner, Ready, TensorSpec};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{AnyRowWise, Dealing, Home, OnChip, Outputs, Plan, Shape, Way};
+use warpfold_kernels::rowwise::{Algorithm, Choice, Dealing, Home, OnChip, RowWise, Way};
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::{Kernel, Val, clock, kernel, loop_until_left};
 
@@ -51,20 +51,15 @@ fn main() {
 
 /// An operator's memory, with results that are renewed where they are compared.
 struct Memory {
-    input: Buffer<u8>,
-    columns: Vec<Buffer<u8>>,
-    results: Vec<Buffer<u8>>,
-    stats: Vec<Buffer<u8>>,
+    /// The rows, then the vectors along them.
+    inputs: Vec<Buffer<u8>>,
+    /// The results, then the statistics.
+    outputs: Vec<Buffer<u8>>,
+    num_results: usize,
 }
 
 impl Memory {
-    fn new(
-        device: &Device,
-        operator: &dyn AnyRowWise,
-        dtype: Dtype,
-        num_columns: usize,
-        [rows, len]: [usize; 2],
-    ) -> Self {
+    fn new(device: &Device, operator: &RowWise, dtype: Dtype, num_columns: usize, [rows, len]: [usize; 2]) -> Self {
         let filled = |len: usize| {
             let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 4_194_304.0 - 2.0;
             let all = len * dtype.bytes() as usize;
@@ -86,28 +81,24 @@ impl Memory {
             filled
         };
         let alloc = |dtype: &Dtype, len: usize| device.alloc(len * dtype.bytes() as usize).expect("there is memory");
+        let results = operator.results().iter().map(|dtype| alloc(dtype, rows * len));
+        let stats = operator.stats().iter().map(|dtype| alloc(dtype, rows));
         Self {
-            input: filled(rows * len),
-            columns: (0..num_columns).map(|_| filled(len)).collect(),
-            results: operator.results().iter().map(|dtype| alloc(dtype, rows * len)).collect(),
-            stats: operator.stats().iter().map(|dtype| alloc(dtype, rows)).collect(),
+            inputs: std::iter::once(filled(rows * len)).chain((0..num_columns).map(|_| filled(len))).collect(),
+            outputs: results.chain(stats).collect(),
+            num_results: operator.results().len(),
         }
     }
 
-    fn run(&mut self, device: &Device, operator: &dyn AnyRowWise, plan: &Plan, workspace: &mut Workspace) {
-        let outputs = Outputs {
-            results: self.results.iter_mut().map(Buffer::as_view_mut).collect(),
-            stats: self.stats.iter_mut().map(Buffer::as_view_mut).collect(),
-        };
-        let columns: Vec<_> = self.columns.iter().map(Buffer::as_view).collect();
-        let inputs = [Some(self.input.as_view())];
-        let stream = device.default_stream();
-        operator.launch_in_place(&stream, plan, &inputs, &columns, outputs, workspace).expect("the plan runs");
+    fn run(&mut self, device: &Device, ready: &Ready, workspace: &mut Workspace) {
+        let inputs: Vec<_> = self.inputs.iter().map(|input| Some(input.as_view())).collect();
+        let mut outputs: Vec<_> = self.outputs.iter_mut().map(Buffer::as_view_mut).collect();
+        ready.launch(&device.default_stream(), &inputs, &mut outputs, workspace).expect("the plan runs");
     }
 
     /// The first results, as they are in memory.
     fn sample(&mut self) -> Vec<u8> {
-        let result = &mut self.results[0];
+        let result = &mut self.outputs[0];
         let bytes = result.len().min(1 << 22);
         let stream = result.device().default_stream();
         let mut sample = vec![0; bytes];
@@ -119,67 +110,78 @@ impl Memory {
 
 fn time_all(
     device: &Device,
-    operator: &Arc<dyn AnyRowWise>,
+    operator: &RowWise,
     dtype: Dtype,
     num_columns: usize,
     [rows, len]: [usize; 2],
     only: &str,
 ) {
-    let operator = &**operator;
     let mut memory = Memory::new(device, operator, dtype, num_columns, [rows, len]);
-    let layout = Layout::contiguous(&[rows, len]).expect("two dimensions");
-    let addresses: Vec<_> = memory.columns.iter().map(Buffer::address).collect();
-    let chosen = operator.plan(&[&layout], &[memory.input.address()], &addresses, 1, &device.target());
-    let chosen = chosen.expect("rows are runs");
+    let tensor = |shape: &[usize]| TensorSpec::contiguous(dtype, shape).expect("few dimensions");
+    let problem = operator.problem(vec![tensor(&[rows, len])], vec![tensor(&[len]); num_columns], 1);
+    let (target, kernels) = (device.target(), KernelCache::default());
+    let planner = Planner::new(&target, device.limits(), &kernels);
+    let ready = |choice: &Choice| {
+        let plan = operator.plan_with(&problem, choice, &planner).expect("the choice is possible");
+        plan.ready(device).expect("the kernel loads")
+    };
+    let name_of = |ready: &Ready| ready.plan().steps.last().map_or("", |step| step.kernel.name()).to_owned();
+    let chosen = operator.choose(&problem, &target).expect("the rows are not too many");
+    let ready_as_chosen = ready(&chosen);
     let mut workspace = Workspace::new();
-    memory.run(device, operator, &chosen, &mut workspace);
+    memory.run(device, &ready_as_chosen, &mut workspace);
     let expected = memory.sample();
-    let bytes = memory.input.len() + memory.results.iter().map(Buffer::len).sum::<usize>();
+    let results = memory.outputs[..memory.num_results].iter();
+    let bytes = memory.inputs[0].len() + results.map(Buffer::len).sum::<usize>();
     let rate = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
-    let mut plans = vec![chosen.clone()];
-    let others = others(&chosen, dtype, operator.results(), len as u64, rows as u32).into_iter();
-    plans.extend(others.filter(|plan| operator.kernel(plan).name().contains(only)));
-    let mut timed: Vec<_> = (plans.iter())
-        .map(|plan| {
-            memory.run(device, operator, plan, &mut workspace);
+    let name = name_of(&ready_as_chosen);
+    let mut ways = vec![(chosen.clone(), ready_as_chosen)];
+    for choice in others(&chosen, dtype, operator.results(), len as u64, rows as u32) {
+        let ready = ready(&choice);
+        if name_of(&ready).contains(only) {
+            ways.push((choice, ready));
+        }
+    }
+    let mut timed: Vec<_> = (ways.iter())
+        .map(|(choice, ready)| {
+            memory.run(device, ready, &mut workspace);
             let agrees = close(operator.results()[0], &memory.sample(), &expected);
-            (plan, if agrees { "" } else { " WRONG" }, Vec::new())
+            (choice, ready, if agrees { "" } else { " WRONG" }, Vec::new())
         })
         .collect();
     // In turns, so that what the device does from second to second is the same for all.
     let (stream, mut copies) = (device.default_stream(), Vec::new());
-    let mut to = device.alloc::<u8>(memory.input.len()).expect("there is memory");
+    let mut to = device.alloc::<u8>(memory.inputs[0].len()).expect("there is memory");
     for _ in 0..ROUNDS {
-        let copy = || stream.copy(to.as_view_mut(), memory.input.as_view()).expect("it is copied");
+        let copy = || stream.copy(to.as_view_mut(), memory.inputs[0].as_view()).expect("it is copied");
         copies.push(time(device, bytes, copy));
-        for (plan, _, times) in &mut timed {
-            times.push(time(device, bytes, || memory.run(device, operator, plan, &mut workspace)));
+        for (_, ready, _, times) in &mut timed {
+            times.push(time(device, bytes, || memory.run(device, ready, &mut workspace)));
         }
     }
-    let name = operator.kernel(&chosen).name().to_owned();
-    let copy = 2.0 * memory.input.len() as f64 / median(copies).as_secs_f64() / 1e9;
+    let copy = 2.0 * memory.inputs[0].len() as f64 / median(copies).as_secs_f64() / 1e9;
     println!("{name} {num_columns} {dtype} {rows}x{len}: copy {copy:.0} GB/s");
-    for (plan, agrees, times) in timed {
+    for (choice, ready, agrees, times) in timed {
         let time = median(times);
-        let mark = if *plan == chosen { " <- chosen" } else { "" };
-        let (name, blocks) = match &plan.shape {
-            Shape::OnChip(OnChip { home: Home::Shared { blocks, .. }, .. }) => (operator.kernel(plan), *blocks),
-            _ => (operator.kernel(plan), 0),
+        let mark = if *choice == chosen { " <- chosen" } else { "" };
+        let blocks = match &choice.algorithm {
+            Algorithm::OnChip(OnChip { home: Home::Shared { blocks, .. }, .. }) => *blocks,
+            _ => 0,
         };
         let us = time.as_secs_f64() * 1e6;
-        println!("  {:7.0} GB/s {us:9.2} us  {} {blocks}{mark}{agrees}", rate(time), name.name());
+        println!("  {:7.0} GB/s {us:9.2} us  {} {blocks}{mark}{agrees}", rate(time), name_of(ready));
     }
 }
 
 /// The same rows held in other ways, by a block each.
-fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -> Vec<Plan> {
-    let (Shape::OnChip(shape), Some(launch)) = (&chosen.shape, chosen.launch) else { return Vec::new() };
+fn others(chosen: &Choice, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -> Vec<Choice> {
+    let (Algorithm::OnChip(shape), Some(launch)) = (&chosen.algorithm, chosen.launch) else { return Vec::new() };
     let shared_by = |cluster: u32, block: u32, home: Home, shared: u32| {
         let shape = OnChip { cluster, block, lanes: cluster * block, home, ..shape.clone() };
         let mut launch = launch;
         (launch.grid, launch.block, launch.dynamic_shared) = ([cluster * rows, 1, 1], [block, 1, 1], shared);
         let mut plan = chosen.clone();
-        (plan.shape, plan.launch) = (Shape::OnChip(shape), Some(launch));
+        (plan.algorithm, plan.launch) = (Algorithm::OnChip(shape), Some(launch));
         plan
     };
     let with = |block: u32, home: Home, shared: u32| shared_by(1, block, home, shared);
@@ -239,7 +241,9 @@ fn others(chosen: &Plan, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -
             let exact = u64::from(groups * vector * lanes) == len;
             for early_columns in [true, false] {
                 let mut plan = with(block, Home::Registers { groups, exact, early_columns }, 0);
-                let (Shape::OnChip(shape), Some(launch)) = (&mut plan.shape, &mut plan.launch) else { unreachable!() };
+                let (Algorithm::OnChip(shape), Some(launch)) = (&mut plan.algorithm, &mut plan.launch) else {
+                    unreachable!()
+                };
                 (shape.lanes, launch.grid[0]) = (lanes, rows.div_ceil(block / lanes));
                 plans.push(plan);
             }

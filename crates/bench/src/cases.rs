@@ -1,19 +1,16 @@
 //! The cases: operators at the shapes that peers report.
 
-use std::sync::Arc;
 
 use warpfold_device::Buffer;
-use warpfold_kernels::cross_entropy::cross_entropy;
+use warpfold_kernels::cross_entropy::{self, CrossEntropyLoss};
 use warpfold_kernels::fold::{Cumulative, ScanOrder, SegmentedFold, scan_of};
 use warpfold_kernels::gemv;
 use warpfold_kernels::histogram;
 use warpfold_kernels::layout::Layout;
-use warpfold_kernels::map::{self, AnyMap};
 use warpfold_kernels::operations::{Operation, map_of};
 use warpfold_kernels::plan::{Family, Ready, TensorSpec};
 use warpfold_kernels::reductions::{self, Reduction};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{self, AnyRowWise, Outputs};
 use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::data::filled;
@@ -239,18 +236,20 @@ impl Case {
                 for _ in 1..operation.inputs() {
                     inputs.push(filled(queue, self.dtype, self.rows * self.len)?);
                 }
-                let addresses: Vec<u64> = inputs.iter().chain([&output]).map(Buffer::address).collect();
-                let plan = map.plan(&vec![&layout; inputs.len()], &[&layout], &addresses)?;
-                Prepared::Map { map, plan, inputs, output }
+                let specs = inputs.iter().map(|input| TensorSpec::new(self.dtype, layout.clone(), input.address()));
+                let result = TensorSpec::new(map.outputs()[0], layout.clone(), output.address());
+                let problem = map.problem(specs.collect(), vec![result]);
+                Prepared::Planned { ready: map.ready(queue.device(), &problem)?, inputs, outputs: vec![output] }
             }
             Work::Transpose => {
                 let map = map_of(Operation::Copy, &[self.dtype], &Default::default())?;
                 let output = alloc(&self.dtype, self.rows * self.len)?;
                 let shape = vec![self.len as usize, self.rows as usize];
                 let turned = Layout::new(shape.clone(), vec![1, self.len as isize])?;
-                let (straight, addresses) = (Layout::contiguous(&shape)?, [input.address(), output.address()]);
-                let plan = map.plan(&[&turned], &[&straight], &addresses)?;
-                Prepared::Map { map, plan, inputs: vec![input], output }
+                let from = TensorSpec::new(self.dtype, turned, input.address());
+                let to = TensorSpec::new(self.dtype, Layout::contiguous(&shape)?, output.address());
+                let ready = map.ready(queue.device(), &map.problem(vec![from], vec![to]))?;
+                Prepared::Planned { ready, inputs: vec![input], outputs: vec![output] }
             }
             Work::Gemv => {
                 let vector = filled(queue, self.dtype, self.len)?;
@@ -271,14 +270,13 @@ impl Case {
                 Prepared::Histogram { plan, input, output: alloc(&Dtype::I32, bins)? }
             }
             Work::CrossEntropy => {
-                let fold = cross_entropy(self.dtype, Dtype::I64, -100)?;
                 let mut labels = queue.device().alloc::<u8>((self.rows * 8) as usize)?;
                 labels.fill_bytes(0)?;
-                let repeated = Layout::new(layout.shape().to_vec(), vec![1, 0])?;
-                let repeated = TensorSpec::new(Dtype::I64, repeated, labels.address());
-                let problem = fold.problem(vec![spec(self.dtype, &input), repeated], &[1]);
-                let ready = fold.ready(queue.device(), &problem)?;
-                let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, self.rows)).collect::<Result<_, _>>()?;
+                let of_labels = TensorSpec::contiguous(Dtype::I64, &[self.rows as usize])?;
+                let logits = TensorSpec::new(self.dtype, layout, input.address());
+                let problem = cross_entropy::Problem { logits, labels: of_labels, ignored: -100 };
+                let ready = CrossEntropyLoss.ready(queue.device(), &problem)?;
+                let outputs = vec![alloc(&self.dtype, self.rows)?, alloc(&self.dtype, self.rows)?];
                 Prepared::Planned { ready, inputs: vec![input, labels], outputs }
             }
         })
@@ -305,17 +303,19 @@ impl Case {
 
     /// Norms and their like.
     fn norms(&self, queue: &Queue, input: Buffer<u8>, op: RowOp, vectors: u64) -> Result<Prepared, Error> {
-        let layout = Layout::contiguous(&[self.rows as usize, self.len as usize])?;
         let types = vec![self.dtype; vectors as usize];
         let operator = operator_of(op, Types { rows: &[self.dtype], columns: &types })?;
-        let columns = types.iter().map(|dtype| filled(queue, *dtype, self.len)).collect::<Result<Vec<_>, _>>()?;
-        let addresses: Vec<_> = columns.iter().map(Buffer::address).collect();
-        let target = queue.stream().device().target();
-        let plan = operator.plan(&[&layout], &[input.address()], &addresses, 1, &target)?;
+        let spec = |shape: &[usize]| TensorSpec::contiguous(self.dtype, shape);
+        let (rows, len) = (self.rows as usize, self.len as usize);
+        let problem = operator.problem(vec![spec(&[rows, len])?], vec![spec(&[len])?; vectors as usize], 1);
+        let mut inputs = vec![input];
+        for dtype in types {
+            inputs.push(filled(queue, dtype, self.len)?);
+        }
         let results = operator.results().iter().map(|dtype| alloc(queue, dtype, self.rows * self.len));
-        let results = results.collect::<Result<_, _>>()?;
-        let stats = operator.stats().iter().map(|dtype| alloc(queue, dtype, self.rows)).collect::<Result<_, _>>()?;
-        Ok(Prepared::Rows { operator, plan: Box::new(plan), input, columns, results, stats })
+        let outputs = results.chain(operator.stats().iter().map(|dtype| alloc(queue, dtype, self.rows)));
+        let outputs = outputs.collect::<Result<_, _>>()?;
+        Ok(Prepared::Planned { ready: operator.ready(queue.device(), &problem)?, inputs, outputs })
     }
 }
 
@@ -326,40 +326,10 @@ fn alloc(queue: &Queue, dtype: &Dtype, len: u64) -> Result<Buffer<u8>, warpfold_
 
 /// A case ready to run, again and again.
 pub(super) enum Prepared {
-    Copy {
-        input: Buffer<u8>,
-        output: Buffer<u8>,
-    },
-    Planned {
-        ready: Ready,
-        inputs: Vec<Buffer<u8>>,
-        outputs: Vec<Buffer<u8>>,
-    },
-    Map {
-        map: Arc<dyn AnyMap>,
-        plan: map::Plan,
-        inputs: Vec<Buffer<u8>>,
-        output: Buffer<u8>,
-    },
-    Gemv {
-        plan: gemv::Plan,
-        matrix: Buffer<u8>,
-        vector: Buffer<u8>,
-        output: Buffer<u8>,
-    },
-    Histogram {
-        plan: histogram::Plan,
-        input: Buffer<u8>,
-        output: Buffer<u8>,
-    },
-    Rows {
-        operator: Arc<dyn AnyRowWise>,
-        plan: Box<rowwise::Plan>,
-        input: Buffer<u8>,
-        columns: Vec<Buffer<u8>>,
-        results: Vec<Buffer<u8>>,
-        stats: Vec<Buffer<u8>>,
-    },
+    Copy { input: Buffer<u8>, output: Buffer<u8> },
+    Planned { ready: Ready, inputs: Vec<Buffer<u8>>, outputs: Vec<Buffer<u8>> },
+    Gemv { plan: gemv::Plan, matrix: Buffer<u8>, vector: Buffer<u8>, output: Buffer<u8> },
+    Histogram { plan: histogram::Plan, input: Buffer<u8>, output: Buffer<u8> },
 }
 
 impl Prepared {
@@ -373,9 +343,6 @@ impl Prepared {
                 let mut written: Vec<_> = outputs.iter_mut().map(Buffer::as_view_mut).collect();
                 ready.launch(stream, &views, &mut written, workspace)
             }
-            Self::Map { map, plan, inputs, output } => {
-                map.launch(stream, plan, inputs.iter().map(Buffer::as_view).collect(), vec![output.as_view_mut()])
-            }
             Self::Gemv { plan, matrix, vector, output } => {
                 let (matrix, vector, result) = (matrix.as_view(), vector.as_view(), output.as_view_mut());
                 gemv::launch(stream, plan, gemv::Operands { matrix, vector, result }, workspace)
@@ -383,21 +350,13 @@ impl Prepared {
             Self::Histogram { plan, input, output } => {
                 histogram::launch(stream, plan, input.as_view(), output.as_view_mut())
             }
-            Self::Rows { operator, plan, input, columns, results, stats } => {
-                let columns: Vec<_> = columns.iter().map(Buffer::as_view).collect();
-                let outputs = Outputs {
-                    results: results.iter_mut().map(Buffer::as_view_mut).collect(),
-                    stats: stats.iter_mut().map(Buffer::as_view_mut).collect(),
-                };
-                operator.launch_in_place(stream, plan, &[Some(input.as_view())], &columns, outputs, workspace)
-            }
         }
     }
 
     /// Launches of one run.
     pub(super) fn launches(&self) -> u64 {
         match self {
-            Self::Rows { plan, .. } if matches!(plan.shape, rowwise::Shape::Long { .. }) => 2,
+            Self::Planned { ready, .. } => ready.plan().steps.len() as u64,
             Self::Gemv { plan, .. } if plan.finish().is_some() => 2,
             _ => 1,
         }
