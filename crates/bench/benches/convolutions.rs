@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use warpfold_conformance::elements::are_close;
 use warpfold_device::{Buffer, Device};
+use warpfold_kernels::Dtype;
 use warpfold_kernels::conv::PROBLEMS;
-use warpfold_kernels::conv::{Code, Layout, Operands, PatchTile, Plan, Problem, Window, launch};
+use warpfold_kernels::conv::{Algorithm, Choice, Conv, Layout, PatchTile, Problem, Window};
 use warpfold_kernels::matmul::{Epilogue, MmaTile, Singles, Tile, WgmmaTile};
-use warpfold_kernels::{Dtype, Workspace};
+use warpfold_kernels::plan::{KernelCache, Planner, Ready, Workspace};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -45,7 +46,7 @@ fn problem(dtype: &str, layout: &str, number: usize) -> Problem {
         groups: 1,
         window: Window { stride: [u, v], padding: [p, q], dilation: [1, 1] },
         singles,
-        num_inputs: 0,
+        epilogue: Epilogue::new(),
     }
 }
 
@@ -71,14 +72,10 @@ impl Memory {
         Self { images: filled(images * channels * h * w), filters: filled(filters * problem.depth()), result }
     }
 
-    fn run(&mut self, device: &Device, plan: &Plan, workspace: &mut Workspace) {
-        let operands = Operands {
-            images: self.images.as_view(),
-            filters: self.filters.as_view(),
-            inputs: Vec::new(),
-            result: self.result.as_view_mut(),
-        };
-        launch(&device.default_stream(), plan, operands, workspace).expect("the plan runs");
+    fn run(&mut self, device: &Device, ready: &Ready, workspace: &mut Workspace) {
+        let inputs = [Some(self.images.as_view()), Some(self.filters.as_view())];
+        let outputs = &mut [self.result.as_view_mut()];
+        ready.launch(&device.default_stream(), &inputs, outputs, workspace).expect("the plan runs");
     }
 
     /// The last few millions of bytes: of many tiles.
@@ -91,30 +88,32 @@ impl Memory {
 }
 
 fn time_all(device: &Device, problem: &Problem) {
-    let none = Epilogue::new;
-    let chosen = Plan::new(problem.clone(), none(), device.limits()).expect("there is a plan");
+    let (target, limits, kernels) = (device.target(), device.limits(), KernelCache::default());
+    let planner = Planner::new(&target, limits, &kernels);
+    let chosen = Choice::new(problem.clone(), target.arch, limits).expect("there is a choice");
     println!("{chosen}");
-    let codes = Tile::ALL.into_iter().flat_map(|tile| [Code::Implicit(tile), Code::Planes(tile)]);
-    let codes = codes.chain(PatchTile::ALL.map(Code::Patches)).chain(MmaTile::ALL.map(Code::Mma));
-    let others = codes.chain(WgmmaTile::ALL.map(Code::Wgmma)).filter(|code| *code != chosen.code);
-    let others = others.filter_map(|code| Plan::with(problem.clone(), none(), device.limits(), code).ok());
+    let codes = Tile::ALL.into_iter().flat_map(|tile| [Algorithm::Implicit(tile), Algorithm::Planes(tile)]);
+    let codes = codes.chain(PatchTile::ALL.map(Algorithm::Patches)).chain(MmaTile::ALL.map(Algorithm::Mma));
+    let others = codes.chain(WgmmaTile::ALL.map(Algorithm::Wgmma)).filter(|code| *code != chosen.algorithm);
+    let others = others.filter_map(|code| Choice::with(problem.clone(), limits, code).ok());
     let mut memory = Memory::new(device, problem);
     let mut workspace = Workspace::new();
     let mut expected: Option<Vec<u8>> = None;
     let mut timed = Vec::new();
     for plan in std::iter::once(chosen.clone()).chain(others) {
         memory.result.fill_bytes(0xff).expect("it can be filled");
-        memory.run(device, &plan, &mut workspace);
+        let ready = Conv.plan_with(&plan, &planner).ready(device).expect("the plan's kernels load");
+        memory.run(device, &ready, &mut workspace);
         let found = memory.end(device);
         let agrees = expected.as_ref().is_none_or(|expected| are_close(problem.dtype, &found, expected));
         expected.get_or_insert(found);
-        timed.push((time(device, || memory.run(device, &plan, &mut workspace)), plan, agrees));
+        timed.push((time(device, || memory.run(device, &ready, &mut workspace)), plan, agrees));
     }
     timed.sort_by_key(|(time, ..)| *time);
     for (time, plan, agrees) in &timed {
-        let mark = if plan.code == chosen.code { "<- chosen" } else { "" };
+        let mark = if plan.algorithm == chosen.algorithm { "<- chosen" } else { "" };
         let wrong = if *agrees { "" } else { " WRONG" };
-        println!("  {:9.2} us  {:?} {mark}{wrong}", time.as_secs_f64() * 1e6, plan.code);
+        println!("  {:9.2} us  {:?} {mark}{wrong}", time.as_secs_f64() * 1e6, plan.algorithm);
     }
 }
 

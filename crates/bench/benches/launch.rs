@@ -10,9 +10,7 @@ use warpfold::{Axes, Device, Profile, Tensor};
 use warpfold_device::{Arguments, LaunchConfig};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Fold, Sum};
-use warpfold_kernels::matmul::{
-    Code, Epilogue, MAX_INPUTS, MAX_SCALARS, Operands, Plan, Problem, Ready, STRIDES, Simt, Wgmma,
-};
+use warpfold_kernels::matmul::{Algorithm, Choice, MAX_INPUTS, MAX_SCALARS, Matmul, Problem, STRIDES, Simt, Wgmma};
 use warpfold_kernels::plan::{Arg, Family, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::{AnyKernel, Dtype, Workspace};
@@ -45,21 +43,22 @@ fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
         Ok(())
     })?;
     let side = SIDE as u64;
-    let plan = Plan::new(Problem::new(dtype, side, side, side), Epilogue::new(), device.limits())?;
+    let problem = Problem::new(dtype, side, side, side);
+    let plan = Choice::new(problem.clone(), device.target().arch, device.limits())?;
     if plan.num_parts != 1 {
         return Err(format!("{plan}: one launch is expected").into());
     }
-    let empty = match plan.code {
-        Code::Simt(_) | Code::Mma(_) => AnyKernel::from(empty_simt()),
-        Code::Wgmma(_) | Code::Turned(_) => AnyKernel::from(empty_wgmma()),
+    let empty = match plan.algorithm {
+        Algorithm::Simt(_) | Algorithm::Mma(_) => AnyKernel::from(empty_simt()),
+        Algorithm::Wgmma(_) | Algorithm::Turned(_) => AnyKernel::from(empty_wgmma()),
     };
     let bytes = SIDE * SIDE * dtype.bytes() as usize;
     let (a, b, mut c) = (device.upload(&vec![0_u8; bytes])?, device.upload(&vec![0_u8; bytes])?, device.alloc(bytes)?);
-    let ready = Ready::new(device, plan)?.with_functions(vec![empty.prepare(device)?]);
+    let ready = Matmul.ready(device, &problem)?.with_functions(vec![empty.prepare(device)?]);
     let mut workspace = Workspace::new();
     let launch = micros(|| {
-        let operands = Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
-        Ok(ready.launch(&device.default_stream(), operands, &mut workspace)?)
+        let inputs = [Some(a.as_view()), Some(b.as_view())];
+        Ok(ready.launch(&device.default_stream(), &inputs, &mut [c.as_view_mut()], &mut workspace)?)
     })?;
     let both = interface + launch;
     println!(

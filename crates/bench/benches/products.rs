@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use warpfold_conformance::elements::are_close;
 use warpfold_device::{Buffer, Device};
-use warpfold_kernels::matmul::{
-    Code, Epilogue, Matrix, MmaTile, Operands, Plan, Problem, Ready, Singles, Tile, WgmmaTile,
-};
-use warpfold_kernels::{Dtype, Workspace};
+use warpfold_kernels::Dtype;
+use warpfold_kernels::matmul::{Algorithm, Choice, Matmul, Matrix, MmaTile, Problem, Singles, Tile, WgmmaTile};
+use warpfold_kernels::plan::{KernelCache, Planner, Ready, Workspace};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -67,36 +66,40 @@ impl Memory {
     }
 
     fn run(&mut self, device: &Device, ready: &Ready, workspace: &mut Workspace) {
-        let operands =
-            Operands { a: self.a.as_view(), b: self.b.as_view(), inputs: Vec::new(), c: self.c.as_view_mut() };
-        ready.launch(&device.default_stream(), operands, workspace).expect("the plan runs");
+        let (inputs, outputs) = ([Some(self.a.as_view()), Some(self.b.as_view())], &mut [self.c.as_view_mut()]);
+        ready.launch(&device.default_stream(), &inputs, outputs, workspace).expect("the plan runs");
     }
 }
 
 fn time_all(device: &Device, problem: Problem) {
     let dtype = problem.a.dtype;
-    let chosen = Plan::new(problem.clone(), Epilogue::new(), device.limits()).expect("there is a plan");
+    let (target, limits, kernels) = (device.target(), device.limits(), KernelCache::default());
+    let planner = Planner::new(&target, limits, &kernels);
+    let chosen = Choice::new(problem.clone(), target.arch, limits).expect("there is a choice");
     println!("{chosen}");
     let bytes = (problem.m * problem.k + problem.k * problem.n) * dtype.bytes();
     let mut memories: Vec<_> =
         (0..(256_u64 << 20).div_ceil(bytes).clamp(1, 4)).map(|_| Memory::new(device, &problem)).collect();
     let mut workspace = Workspace::new();
-    let ready = |plan: &Plan| Ready::new(device, plan.clone()).expect("the plan's kernels load");
+    let ready = |choice: &Choice| {
+        let plan = Matmul.plan_with(choice, &planner).expect("there is a plan");
+        plan.ready(device).expect("the plan's kernels load")
+    };
     memories[0].run(device, &ready(&chosen), &mut workspace);
     let expected = memories[0].c.download().expect("the result is there");
-    let simt = Tile::ALL.into_iter().map(Code::Simt);
+    let simt = Tile::ALL.into_iter().map(Algorithm::Simt);
     let mut timed = Vec::new();
-    let mma = MmaTile::ALL.into_iter().map(Code::Mma);
+    let mma = MmaTile::ALL.into_iter().map(Algorithm::Mma);
     let step = if problem.b.column_stride == 1 { 64 } else { 16 };
     let wave = WgmmaTile::wave(problem.m, problem.n, device.limits().num_sms.into(), step);
     let shared = WgmmaTile { split: 2, ..WgmmaTile::DEEP };
     let few = [WgmmaTile::DEEP, shared, WgmmaTile::DEEP_APART, WgmmaTile::APART, WgmmaTile::APART_NARROW, wave];
     let columns = problem.m.next_multiple_of(if dtype.bytes() == 1 { 16 } else { 8 }).clamp(16, 32) as u32;
-    let turned = [1, 2].map(|split| Code::Turned(WgmmaTile::turned(columns, split)));
-    let wgmma = WgmmaTile::ALL.into_iter().chain(few).map(Code::Wgmma).chain(turned);
+    let turned = [1, 2].map(|split| Algorithm::Turned(WgmmaTile::turned(columns, split)));
+    let wgmma = WgmmaTile::ALL.into_iter().chain(few).map(Algorithm::Wgmma).chain(turned);
     for code in wgmma.chain(mma).chain(simt) {
         for parts in [1, 2, 3, 4, 8, 16] {
-            let Ok(plan) = Plan::with(problem.clone(), Epilogue::new(), device.limits(), code, parts) else { continue };
+            let Ok(plan) = Choice::with(problem.clone(), target.arch, limits, code, parts) else { continue };
             if plan.num_parts != parts || plan.clocks > 6.0 * chosen.clocks {
                 continue;
             }
@@ -108,13 +111,14 @@ fn time_all(device: &Device, problem: Problem) {
     }
     timed.sort_by_key(|(time, ..)| *time);
     for (time, plan, agrees) in &timed {
-        let mark = if plan.code == chosen.code && plan.num_parts == chosen.num_parts { "<- chosen" } else { "" };
+        let mark =
+            if plan.algorithm == chosen.algorithm && plan.num_parts == chosen.num_parts { "<- chosen" } else { "" };
         let wrong = if *agrees { "" } else { "WRONG" };
         println!(
             "  {:9.2} us  {:8.0} clocks expected  {} x{} {mark}{wrong}",
             time.as_secs_f64() * 1e6,
             plan.clocks,
-            plan.code,
+            plan.algorithm,
             plan.num_parts
         );
     }

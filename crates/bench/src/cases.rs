@@ -1,14 +1,13 @@
 //! The cases: operators at the shapes that peers report.
 
-
 use warpfold_device::Buffer;
 use warpfold_kernels::cross_entropy::{self, CrossEntropyLoss};
 use warpfold_kernels::fold::{Cumulative, ScanOrder, SegmentedFold, scan_of};
-use warpfold_kernels::gemv;
-use warpfold_kernels::histogram;
+use warpfold_kernels::gemv::{self, Gemv};
+use warpfold_kernels::histogram::{self, Histogram};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::operations::{Operation, map_of};
-use warpfold_kernels::plan::{Family, Ready, TensorSpec};
+use warpfold_kernels::plan::{Family, Ready, TensorSpec, alignment_of};
 use warpfold_kernels::reductions::{self, Reduction};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
 use warpfold_kernels::{Dtype, Error, Workspace};
@@ -253,21 +252,16 @@ impl Case {
             }
             Work::Gemv => {
                 let vector = filled(queue, self.dtype, self.len)?;
-                let problem = gemv::Problem {
-                    product: gemv::Product::MatrixVector,
-                    dtype: self.dtype,
-                    rows: self.rows,
-                    columns: self.len,
-                    row_stride: self.len as i64,
-                    alignment: gemv::Operands::alignment(&input.as_view(), &vector.as_view()),
-                };
-                let plan = gemv::Plan::new(problem, queue.device().limits())?;
-                Prepared::Gemv { plan, output: alloc(&self.dtype, self.rows)?, matrix: input, vector }
+                let (sizes, strides) = ([self.rows, self.len], [self.len as i64, 1]);
+                let alignment = alignment_of([input.address(), vector.address()]);
+                let problem = gemv::Problem::of_strides(self.dtype, sizes, strides, alignment);
+                let ready = Gemv.ready(queue.device(), &problem.expect("rows lie side by side"))?;
+                Prepared::Planned { ready, outputs: vec![alloc(&self.dtype, self.rows)?], inputs: vec![input, vector] }
             }
             Work::Histogram { bins } => {
                 let problem = histogram::Problem { dtype: self.dtype, len: self.rows * self.len, bins };
-                let plan = histogram::Plan::new(problem, queue.device().limits())?;
-                Prepared::Histogram { plan, input, output: alloc(&Dtype::I32, bins)? }
+                let ready = Histogram.ready(queue.device(), &problem)?;
+                Prepared::Planned { ready, inputs: vec![input], outputs: vec![alloc(&Dtype::I32, bins)?] }
             }
             Work::CrossEntropy => {
                 let mut labels = queue.device().alloc::<u8>((self.rows * 8) as usize)?;
@@ -328,8 +322,6 @@ fn alloc(queue: &Queue, dtype: &Dtype, len: u64) -> Result<Buffer<u8>, warpfold_
 pub(super) enum Prepared {
     Copy { input: Buffer<u8>, output: Buffer<u8> },
     Planned { ready: Ready, inputs: Vec<Buffer<u8>>, outputs: Vec<Buffer<u8>> },
-    Gemv { plan: gemv::Plan, matrix: Buffer<u8>, vector: Buffer<u8>, output: Buffer<u8> },
-    Histogram { plan: histogram::Plan, input: Buffer<u8>, output: Buffer<u8> },
 }
 
 impl Prepared {
@@ -343,13 +335,6 @@ impl Prepared {
                 let mut written: Vec<_> = outputs.iter_mut().map(Buffer::as_view_mut).collect();
                 ready.launch(stream, &views, &mut written, workspace)
             }
-            Self::Gemv { plan, matrix, vector, output } => {
-                let (matrix, vector, result) = (matrix.as_view(), vector.as_view(), output.as_view_mut());
-                gemv::launch(stream, plan, gemv::Operands { matrix, vector, result }, workspace)
-            }
-            Self::Histogram { plan, input, output } => {
-                histogram::launch(stream, plan, input.as_view(), output.as_view_mut())
-            }
         }
     }
 
@@ -357,7 +342,6 @@ impl Prepared {
     pub(super) fn launches(&self) -> u64 {
         match self {
             Self::Planned { ready, .. } => ready.plan().steps.len() as u64,
-            Self::Gemv { plan, .. } if plan.finish().is_some() => 2,
             _ => 1,
         }
     }

@@ -3,8 +3,9 @@
 
 use warpfold_device::{Buffer, Counters, Device};
 use warpfold_kernels::conv::PROBLEMS;
-use warpfold_kernels::conv::{self, Layout, Operands, Plan, Problem, Window};
+use warpfold_kernels::conv::{Conv, Layout, Problem, Window};
 use warpfold_kernels::matmul::{Epilogue, Singles};
+use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::data::filled;
@@ -36,7 +37,7 @@ pub(super) fn all(is_virtual: bool) -> Vec<Problem> {
             groups: 1,
             window: Window { stride: [u, v], padding: [p, q], dilation: [1, 1] },
             singles,
-            num_inputs: 0,
+            epilogue: Epilogue::new(),
         }
     };
     let catalogue = PROBLEMS.iter();
@@ -89,7 +90,7 @@ struct Prepared {
 
 pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Error> {
     let queue = Queue::new(device.default_stream());
-    let plan = Plan::new(problem.clone(), Epilogue::new(), device.limits())?;
+    let ready = Conv.ready(device, problem)?;
     let Problem { dtype, images, channels, size: [h, w], filters, .. } = *problem;
     let (pixels, weights, results) = (images * channels * h * w, filters * problem.depth(), problem.num_results());
     let bytes = (pixels + weights + results) * dtype.bytes();
@@ -105,13 +106,8 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
     let mut prepared = (0..copies).map(prepare).collect::<Result<Vec<_>, Error>>()?;
     let mut workspace = Workspace::new();
     let mut ours = |Prepared { images, filters, result }: &mut Prepared| {
-        let operands = Operands {
-            images: images.as_view(),
-            filters: filters.as_view(),
-            inputs: Vec::new(),
-            result: result.as_view_mut(),
-        };
-        conv::launch(queue.stream(), &plan, operands, &mut workspace)
+        let inputs = [Some(images.as_view()), Some(filters.as_view())];
+        ready.launch(queue.stream(), &inputs, &mut [result.as_view_mut()], &mut workspace)
     };
     drop(device.take_reports());
     ours(&mut prepared[0])?;
@@ -120,7 +116,7 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
         case: format!("conv2d {problem}, strides {:?}", problem.window.stride),
         bytes,
         flops: Some(problem.flops()),
-        launches: if plan.workspace_bytes() > 0 { 2 } else { 1 },
+        launches: ready.plan().steps.len() as u64,
         time: None,
         peer: None,
         counters: None,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use warpfold_device::{Buffer, Counters, Device, Stream};
-use warpfold_kernels::matmul::{Epilogue, Matrix, Operands, Plan, Problem, Ready, Singles};
+use warpfold_kernels::matmul::{Matmul, Matrix, Problem, Singles};
+use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::data::filled;
@@ -142,8 +143,8 @@ struct Prepared {
 pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error> {
     let queue = Queue::new(device.default_stream());
     let [m, n, k] = product.sizes;
-    let plan = Plan::new(product.problem(), Epilogue::new(), device.limits())?;
-    let ready = Ready::new(device, plan.clone())?;
+    let problem = product.problem();
+    let ready = Matmul.ready(device, &problem)?;
     let bytes = (m * k + k * n) * product.dtype.bytes() + m * n * product.result().bytes();
     let mut workspace = Workspace::new();
     // As many copies as no cache holds.
@@ -158,16 +159,16 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
     let mut prepared = (0..copies).map(prepare).collect::<Result<Vec<_>, Error>>()?;
     drop(device.take_reports());
     let mut ours = |Prepared { a, b, c }: &mut Prepared| {
-        let operands = Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
-        ready.launch(queue.stream(), operands, &mut workspace)
+        let inputs = [Some(a.as_view()), Some(b.as_view())];
+        ready.launch(queue.stream(), &inputs, &mut [c.as_view_mut()], &mut workspace)
     };
     ours(&mut prepared[0])?;
-    let launches = if plan.fold().is_some() { 2 } else { 1 };
+    let launches = ready.plan().steps.len() as u64;
     let record = Record {
         family: "matmul",
         case: product.name(),
         bytes,
-        flops: Some(plan.problem.flops()),
+        flops: Some(problem.flops()),
         launches,
         time: None,
         peer: None,
@@ -180,7 +181,7 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
     }
     let mut library = product.peer().and_then(|peer| Library::load(queue.stream(), peer));
     // About ten milliseconds a round.
-    let runs = (8_000_000_000_000 / plan.problem.flops().max(1)).clamp(3, 100) as usize;
+    let runs = (8_000_000_000_000 / problem.flops().max(1)).clamp(3, 100) as usize;
     let (mut times, mut peers) = (Vec::new(), Vec::new());
     for _ in 0..=ROUNDS {
         times.push(round(&queue, runs, &mut prepared, &mut ours)?);

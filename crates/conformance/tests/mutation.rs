@@ -1,10 +1,12 @@
 //! Takes one synchronisation at a time away from every kernel of every ladder: the checks, or the result, must object.
 
 use warpfold_conformance::mutants::{Mutant, mutants, touch};
-use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Limits, Profile};
+use warpfold_device::{Arguments, Buffer, Checks, Device, Function, LaunchConfig, Limits, Profile};
+use warpfold_kernels::conv::Conv;
 use warpfold_kernels::fold::{Extreme, Sum, fold_cluster};
-use warpfold_kernels::matmul::{Epilogue, MmaTile, Tile, WgmmaTile};
-use warpfold_kernels::{AnyKernel, Dtype, Workspace, conv, matmul};
+use warpfold_kernels::matmul::{Epilogue, Matmul, MmaTile, Tile, WgmmaTile};
+use warpfold_kernels::plan::{KernelCache, Plan, Planner, Step, Workspace};
+use warpfold_kernels::{AnyKernel, Dtype, conv, matmul};
 use warpfold_ladders::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
 use warpfold_lang::{Global, block_idx, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, kernel, thread_idx};
 
@@ -172,6 +174,49 @@ fn objection_of_run(device: &Device, run: impl FnOnce() -> Result<(), warpfold_k
     findings.next().map(|finding| finding.to_string())
 }
 
+/// Tries the mutants of each step of a plan with one output: how many there are of each. The checks object, or the result is
+/// not that of the kernels as they are.
+fn try_plan(device: &Device, plan: &Plan, inputs: &mut [Buffer<u8>]) -> Vec<usize> {
+    let whole: Vec<_> = plan.steps.iter().map(|step| step.kernel.prepare(device).unwrap()).collect();
+    let mut expected = None;
+    let mut each_step = |(mutated, step): (usize, &Step)| {
+        let (count, survivors) = try_mutants(device, &step.kernel, |function| {
+            let mut functions = whole.clone();
+            functions[mutated] = function.clone();
+            inputs.iter_mut().for_each(|input| touch(input).unwrap());
+            let mut result = device.alloc::<u8>(plan.outputs[0].bytes as usize).unwrap();
+            let views: Vec<_> = inputs.iter().map(|input| Some(input.as_view())).collect();
+            let ready = plan.clone().ready(device).unwrap().with_functions(functions);
+            let (stream, mut workspace) = (device.default_stream(), Workspace::new());
+            let outputs = &mut [result.as_view_mut()];
+            let objection = objection_of_run(device, || ready.launch(&stream, &views, outputs, &mut workspace));
+            objection.or_else(|| {
+                // The kernel as it is comes first.
+                let found = result.download().unwrap();
+                let right = expected.get_or_insert_with(|| found.clone());
+                (found != *right).then(|| "wrong".to_owned())
+            })
+        });
+        assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+        count
+    };
+    plan.steps.iter().enumerate().map(&mut each_step).collect()
+}
+
+/// Tries a product: how many mutants each of its kernels has.
+fn try_product(
+    device: &Device,
+    problem: matmul::Problem,
+    (algorithm, parts): (matmul::Algorithm, u32),
+    num_sms: u32,
+    inputs: &mut [Buffer<u8>],
+) -> Vec<usize> {
+    let limits = Limits { num_sms, ..*device.limits() };
+    let (target, kernels) = (device.target(), KernelCache::default());
+    let choice = matmul::Choice::with(problem, target.arch, &limits, algorithm, parts).unwrap();
+    try_plan(device, &Matmul.plan_with(&choice, &Planner::new(&target, &limits, &kernels)).unwrap(), inputs)
+}
+
 #[test]
 fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unnoticed() {
     let device = checked_device();
@@ -184,65 +229,28 @@ fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unn
     ];
     for (dtype, tile, parts, k, expected) in cases {
         let (m, n) = (70, 140);
-        let problem = matmul::Problem::new(dtype, m, n, k);
-        let code = matmul::Code::Simt(tile);
-        let plan = matmul::Plan::with(problem, Epilogue::new(), device.limits(), code, parts).unwrap();
-        let kernels = matmul::kernels_of(&plan);
-        let whole: Vec<_> = kernels.iter().map(|kernel| kernel.prepare(&device).unwrap()).collect();
         let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
-        let (mut a, b) = (upload(m * k), upload(k * n));
-        let mut counts = Vec::new();
-        for (mutated, kernel) in kernels.iter().enumerate() {
-            let (count, survivors) = try_mutants(&device, kernel, |function| {
-                let mut functions = whole.clone();
-                functions[mutated] = function.clone();
-                let mut c = device.alloc::<u8>((m * n * 4) as usize).unwrap();
-                let mut workspace = Workspace::new();
-                workspace.get(&device, m * n * u64::from(parts), 1).unwrap();
-                touch(&mut a).unwrap();
-                let operands =
-                    matmul::Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
-                let stream = device.default_stream();
-                let ready = matmul::Ready::new(&device, plan.clone()).unwrap().with_functions(functions);
-                objection_of_run(&device, || ready.launch(&stream, operands, &mut workspace))
-            });
-            counts.push(count);
-            assert!(survivors.is_empty(), "{}", survivors.join("\n"));
-        }
-        assert_eq!(counts, expected, "{plan}");
+        let (problem, code) = (matmul::Problem::new(dtype, m, n, k), (matmul::Algorithm::Simt(tile), parts));
+        let num_sms = device.limits().num_sms;
+        let counts = try_product(&device, problem, code, num_sms, &mut [upload(m * k), upload(k * n)]);
+        assert_eq!(counts, expected, "{tile}");
     }
 }
 
 /// Tries the mutants of a product of bf16 on tensor cores: how many there are. It has every stage several times, and two tiles
 /// of so many columns, which on a device of one multiprocessor one block takes in turn if it takes several at all.
-fn try_product(device: &Device, (code, parts): (matmul::Code, u32), columns: u32, result: Dtype) -> usize {
-    let (m, n, k) = (24, u64::from(columns) + 8, u64::from(parts * parts) * 64 * 10);
-    let limits = Limits { num_sms: 1, ..*device.limits() };
+fn try_tensor_product(device: &Device, code: (matmul::Algorithm, u32), columns: u32, result: Dtype) -> usize {
+    let (m, n, k) = (24, u64::from(columns) + 8, u64::from(code.1 * code.1) * 64 * 10);
     let b = matmul::Matrix::rows(Dtype::Bf16, k).transposed();
     let c = matmul::Matrix::rows(result, n);
     let problem = matmul::Problem { b, c, ..matmul::Problem::new(Dtype::Bf16, m, n, k) };
-    let plan = matmul::Plan::with(problem, Epilogue::new(), &limits, code, parts).unwrap();
     let upload = |len: u64, value: fn(u64) -> f32| {
         let values: Vec<_> = (0..len).map(|i| half::bf16::from_f32(value(i))).collect();
         device.upload(&values).unwrap().into_bytes()
     };
-    let (mut a, b) = (upload(m * k, |i| (i * 7919 % 5) as f32), upload(k * n, |i| (i * 104_729 % 7) as f32 - 3.0));
-    let mut expected = None;
-    let (count, survivors) = try_mutants(device, &matmul::kernels_of(&plan)[0], |function| {
-        let mut c = device.alloc::<u8>((m * n * result.bytes()) as usize).unwrap();
-        touch(&mut a).unwrap();
-        let operands = matmul::Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
-        let stream = device.default_stream();
-        let ready = matmul::Ready::new(device, plan.clone()).unwrap().with_functions(vec![function.clone()]);
-        let objection = objection_of_run(device, || ready.launch(&stream, operands, &mut Workspace::new()));
-        objection.or_else(|| {
-            // The kernel as it is comes first.
-            let found = c.download().unwrap();
-            let right = expected.get_or_insert_with(|| found.clone());
-            (found != *right).then(|| "wrong".to_owned())
-        })
-    });
-    assert!(survivors.is_empty(), "{}", survivors.join("\n"));
+    let a = upload(m * k, |i| (i * 7919 % 5) as f32);
+    let b = upload(k * n, |i| (i * 104_729 % 7) as f32 - 3.0);
+    let [count] = try_product(device, problem, code, 1, &mut [a, b])[..] else { panic!("one launch is expected") };
     count
 }
 
@@ -261,15 +269,16 @@ fn no_wait_arrival_or_fence_of_a_product_by_warpgroups_can_be_taken_away_unnotic
     ];
     let tried: usize = tiles
         .into_iter()
-        .map(|(tile, result)| try_product(&device, (matmul::Code::Wgmma(tile), 1), tile.columns, result))
+        .map(|(tile, result)| try_tensor_product(&device, (matmul::Algorithm::Wgmma(tile), 1), tile.columns, result))
         .sum();
     assert!(tried >= 40, "the kernels had more synchronisations than {tried}");
     // Blocks that share a tile: the exchange of their sums, too.
     let shared = [
-        (matmul::Code::Wgmma(WgmmaTile { consumers: 2, stages: 2, split: 2, ..WgmmaTile::DEEP }), Dtype::Bf16),
-        (matmul::Code::Turned(WgmmaTile { stages: 2, ..WgmmaTile::turned(24, 2) }), Dtype::Bf16),
+        (matmul::Algorithm::Wgmma(WgmmaTile { consumers: 2, stages: 2, split: 2, ..WgmmaTile::DEEP }), Dtype::Bf16),
+        (matmul::Algorithm::Turned(WgmmaTile { stages: 2, ..WgmmaTile::turned(24, 2) }), Dtype::Bf16),
     ];
-    let tried: usize = shared.into_iter().map(|(code, result)| try_product(&device, (code, 2), 64, result)).sum();
+    let tried: usize =
+        shared.into_iter().map(|(code, result)| try_tensor_product(&device, (code, 2), 64, result)).sum();
     assert!(tried >= 20, "the kernels had more synchronisations than {tried}");
 }
 
@@ -278,7 +287,7 @@ fn no_wait_group_or_barrier_of_a_product_by_warps_can_be_taken_away_unnoticed() 
     let device = checked_device();
     for tile in MmaTile::ALL {
         // A group for each stage that is copied ahead, and one for each step; a wait and a barrier before the first, and in it.
-        let tried = try_product(&device, (matmul::Code::Mma(tile), 1), 128, Dtype::F32);
+        let tried = try_tensor_product(&device, (matmul::Algorithm::Mma(tile), 1), 128, Dtype::F32);
         assert_eq!(tried as u32, tile.stages - 1 + 5, "{tile}");
     }
 }
@@ -289,15 +298,15 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
     let small = MmaTile::SMALL;
     let (of_planes, behind) = (conv::Layout::Nchw, conv::Layout::Nhwc);
     for (layout, images, channels, size, code, expected) in [
-        (of_planes, 1, 8, [12, 12], conv::Code::Implicit(Tile::SMALL), 2),
-        (behind, 1, 8, [12, 12], conv::Code::Implicit(Tile::SMALL), 2),
-        (behind, 1, 8, [12, 12], conv::Code::Mma(small), small.stages as usize - 1 + 5),
-        (of_planes, 1, 16, [12, 12], conv::Code::Planes(Tile::SMALL), 10),
+        (of_planes, 1, 8, [12, 12], conv::Algorithm::Implicit(Tile::SMALL), 2),
+        (behind, 1, 8, [12, 12], conv::Algorithm::Implicit(Tile::SMALL), 2),
+        (behind, 1, 8, [12, 12], conv::Algorithm::Mma(small), small.stages as usize - 1 + 5),
+        (of_planes, 1, 16, [12, 12], conv::Algorithm::Planes(Tile::SMALL), 10),
         // Blocks take several tiles.
-        (of_planes, 300, 1, [3, 4], conv::Code::Patches(conv::PatchTile::WIDE), 4),
-        (of_planes, 1, 8, [12, 12], conv::Code::Direct, 0),
+        (of_planes, 300, 1, [3, 4], conv::Algorithm::Patches(conv::PatchTile::WIDE), 4),
+        (of_planes, 1, 8, [12, 12], conv::Algorithm::Direct, 0),
         // Images and filters are laid anew first; a block takes two tiles.
-        (of_planes, 5, 64, [6, 6], conv::Code::Wgmma(WgmmaTile::SMALL), 13),
+        (of_planes, 5, 64, [6, 6], conv::Algorithm::Wgmma(WgmmaTile::SMALL), 13),
     ] {
         let limits = Limits { num_sms: 1, ..*device.limits() };
         let problem = conv::Problem {
@@ -312,33 +321,14 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
             groups: 1,
             window: conv::Window::default(),
             singles: matmul::Singles::Tf32,
-            num_inputs: 0,
+            epilogue: Epilogue::new(),
         };
-        let plan = conv::Plan::with(problem.clone(), Epilogue::new(), &limits, code).unwrap();
+        let (target, kernels) = (device.target(), KernelCache::default());
+        let choice = conv::Choice::with(problem.clone(), &limits, code).unwrap();
+        let plan = Conv.plan_with(&choice, &Planner::new(&target, &limits, &kernels));
         let upload = |len: u64| device.upload(&vec![1.0_f32; len as usize]).unwrap().into_bytes();
-        let mut images = upload(images * channels * size[0] * size[1]);
-        let mut filters = upload(problem.filters * problem.depth());
-        let kernels = conv::kernels_of(&plan);
-        let whole: Vec<_> = kernels.iter().map(|kernel| kernel.prepare(&device).unwrap()).collect();
-        let mut tried = 0;
-        for (mutated, kernel) in kernels.iter().enumerate() {
-            let (count, survivors) = try_mutants(&device, kernel, |function| {
-                let mut result = device.alloc::<u8>((problem.num_results() * 4) as usize).unwrap();
-                touch(&mut images).unwrap();
-                touch(&mut filters).unwrap();
-                let operands = conv::Operands {
-                    images: images.as_view(),
-                    filters: filters.as_view(),
-                    inputs: Vec::new(),
-                    result: result.as_view_mut(),
-                };
-                let (stream, mut functions, mut workspace) = (device.default_stream(), whole.clone(), Workspace::new());
-                functions[mutated] = function.clone();
-                objection_of_run(&device, || conv::launch_with(&stream, &plan, &functions, operands, &mut workspace))
-            });
-            tried += count;
-            assert!(survivors.is_empty(), "{}", survivors.join("\n"));
-        }
-        assert_eq!(tried, expected, "{plan}");
+        let images = upload(images * channels * size[0] * size[1]);
+        let counts = try_plan(&device, &plan, &mut [images, upload(problem.filters * problem.depth())]);
+        assert_eq!(counts.into_iter().sum::<usize>(), expected, "{plan}");
     }
 }

@@ -30,8 +30,8 @@ pub mod unique;
 mod any_kernel;
 mod dtype;
 mod error;
-mod kept;
 mod list;
+mod repack;
 
 pub use any_kernel::AnyKernel;
 pub use dtype::Dtype;

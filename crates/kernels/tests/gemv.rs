@@ -2,8 +2,9 @@
 
 use half::{bf16, f16};
 use warpfold_device::{Buffer, Checks, Device, Element, Profile};
-use warpfold_kernels::gemv::{Code, Operands, Plan, Problem, Product, Reference, launch, product};
-use warpfold_kernels::{Dtype, ErrorKind, Workspace};
+use warpfold_kernels::gemv::{Algorithm, Choice, Gemv, Problem, Product, Reference, product};
+use warpfold_kernels::plan::{Family, Workspace, alignment_of};
+use warpfold_kernels::{Dtype, ErrorKind};
 
 /// An element type, on the host.
 trait Host: Element {
@@ -81,7 +82,7 @@ impl Case<'_> {
     }
 
     /// The plan, and the result of its launch.
-    fn run<T: Host>(&self, matrix: &impl Fn(usize, usize) -> f64, vector: &impl Fn(usize) -> f64) -> (Plan, Vec<T>) {
+    fn run<T: Host>(&self, matrix: &impl Fn(usize, usize) -> f64, vector: &impl Fn(usize) -> f64) -> (Choice, Vec<T>) {
         let matrix = self.device.upload(&self.bytes_of_matrix::<T>(matrix)).unwrap();
         let matrix = matrix.view(self.shift..).unwrap();
         let vector: Vec<T> = (0..self.num_factors()).map(|i| T::of(vector(i))).collect();
@@ -92,18 +93,18 @@ impl Case<'_> {
             rows: self.rows as u64,
             columns: self.columns as u64,
             row_stride: self.row_stride,
-            alignment: Operands::alignment(&matrix, &vector.as_view()),
+            alignment: alignment_of([matrix.address(), vector.address()]),
         };
-        let plan = Plan::new(problem, self.device.limits()).unwrap();
         let mut result = self.device.alloc::<u8>(self.num_results() * size_of::<T>()).unwrap();
-        let operands = Operands { matrix, vector: vector.as_view(), result: result.as_view_mut() };
-        launch(&self.device.default_stream(), &plan, operands, &mut Workspace::new()).unwrap();
+        let ready = Gemv.ready(self.device, &problem).unwrap();
+        let (inputs, outputs) = ([Some(matrix), Some(vector.as_view())], &mut [result.as_view_mut()]);
+        ready.launch(&self.device.default_stream(), &inputs, outputs, &mut Workspace::new()).unwrap();
         let result = result.download().unwrap();
-        (plan, T::all(&result))
+        (Choice::new(problem, self.device.limits()).unwrap(), T::all(&result))
     }
 
     /// Runs it on numbers whose sums are exact in any order, and compares exactly.
-    fn check_exactly<T: Host>(&self) -> Plan {
+    fn check_exactly<T: Host>(&self) -> Choice {
         // Eighths up to 1 in magnitude: 2^16 products add up to less than 2^18 sixty-fourths of 1.
         let element = |seed: usize, i: usize| ((i * 7919 + seed * 104_729) % 17) as f64 / 8.0 - 1.0;
         let matrix = |row, column| element(1, row * 31 + column);
@@ -121,7 +122,7 @@ impl Case<'_> {
     }
 
     #[track_caller]
-    fn clean(&self, plan: &Plan) {
+    fn clean(&self, plan: &Choice) {
         for launch in if self.device.is_virtual() { self.device.take_reports() } else { Vec::new() } {
             let findings: Vec<_> = launch.report.findings.iter().map(ToString::to_string).collect();
             assert!(findings.is_empty(), "{plan}: {}", findings.join("\n"));
@@ -234,7 +235,7 @@ fn many_rows_share_the_loads_of_the_vector() {
             case.check_exactly::<f32>();
             let aligned = Case { columns: 16, row_stride: 16, rows: 140_003, ..case };
             let plan = aligned.check_exactly::<f32>();
-            assert!(matches!(plan.code, Code::Rows(shape) if shape.rows == 2), "{plan}");
+            assert!(matches!(plan.algorithm, Algorithm::Rows(shape) if shape.rows == 2), "{plan}");
         }
     }
 }
@@ -321,7 +322,7 @@ fn every_plan_has_enough_bytes_under_way() {
     let limits = Device::virtual_gpu(Profile::H200).limits().to_owned();
     for (rows, columns) in [(1 << 20, 4), (8192, 8192), (100, 1 << 20), (1 << 20, 33 * 4)] {
         for product in PRODUCTS {
-            let plan = Plan::new(Problem { product, ..problem(Dtype::F32, rows, columns) }, &limits).unwrap();
+            let plan = Choice::new(Problem { product, ..problem(Dtype::F32, rows, columns) }, &limits).unwrap();
             println!("{plan}: {} bytes in flight", plan.bytes_in_flight());
             assert!(plan.bytes_in_flight() >= 48 << 10, "{plan}");
         }
@@ -331,7 +332,7 @@ fn every_plan_has_enough_bytes_under_way() {
 #[test]
 fn plans_say_what_they_do() {
     let limits = Device::virtual_gpu(Profile::H200).limits().to_owned();
-    let text = |problem| Plan::new(problem, &limits).unwrap().to_string();
+    let text = |problem| Choice::new(problem, &limits).unwrap().to_string();
     assert_eq!(
         text(problem(Dtype::F32, 100_000, 1024)),
         "f32 [100000, 1024] x [1024]: 32 lanes take 2 row(s), 1 access(es) of each at a time, 16 bytes an access, 6250 block(s) of 256"
@@ -351,22 +352,20 @@ fn plans_say_what_they_do() {
 fn what_does_not_fit_is_refused() {
     let device = Device::virtual_gpu(Profile::H200);
     let limits = device.limits();
-    let error = Plan::new(problem(Dtype::I32, 4, 4), limits).unwrap_err();
+    let error = Choice::new(problem(Dtype::I32, 4, 4), limits).unwrap_err();
     assert_eq!(error.to_string(), "gemv does not take elements of type i32");
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }));
 
-    let plan = Plan::new(problem(Dtype::F32, 4, 4), limits).unwrap();
+    let ready = Gemv.ready(&device, &problem(Dtype::F32, 4, 4)).unwrap();
     let memory = device.alloc_zeroed::<u8>(64).unwrap();
     let mut result = device.alloc::<u8>(16).unwrap();
     let mut attempt = |matrix: std::ops::Range<usize>, vector: std::ops::Range<usize>| {
-        let operands = Operands {
-            matrix: memory.view(matrix).unwrap(),
-            vector: memory.view(vector).unwrap(),
-            result: result.as_view_mut(),
-        };
-        launch(&device.default_stream(), &plan, operands, &mut Workspace::new()).map_err(|error| error.to_string())
+        let inputs = [Some(memory.view(matrix).unwrap()), Some(memory.view(vector).unwrap())];
+        let launched =
+            ready.launch(&device.default_stream(), &inputs, &mut [result.as_view_mut()], &mut Workspace::new());
+        launched.map_err(|error| error.to_string())
     };
-    assert_eq!(attempt(0..63, 0..16).unwrap_err(), "gemv: the matrix has 63 bytes, 64 are needed");
-    assert_eq!(attempt(0..64, 4..20).unwrap_err(), "gemv: the plan is for matrix and vector at multiples of 16 bytes");
+    assert_eq!(attempt(0..63, 0..16).unwrap_err(), "gemv: matrix needs 64 bytes, not 63");
+    assert_eq!(attempt(0..64, 4..20).unwrap_err(), "gemv: vector does not begin at a multiple of 16 bytes");
     attempt(0..64, 0..16).unwrap();
 }

@@ -1,8 +1,9 @@
 //! Histograms, on every device at hand: every plan, type of values, length and alignment.
 
-use warpfold_device::{Checks, Device, Profile};
-use warpfold_kernels::histogram::{Code, Plan, Problem, histogram, launch};
-use warpfold_kernels::{Dtype, ErrorKind};
+use warpfold_device::{Checks, Device, Profile, View, ViewMut};
+use warpfold_kernels::histogram::{Algorithm, Choice, Histogram, Problem, histogram};
+use warpfold_kernels::plan::{Family, Workspace};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 const INTEGERS: [Dtype; 8] =
     [Dtype::U8, Dtype::I8, Dtype::U16, Dtype::I16, Dtype::U32, Dtype::I32, Dtype::U64, Dtype::I64];
@@ -47,12 +48,18 @@ fn scattered(i: usize, bins: usize) -> i128 {
     }
 }
 
+/// Counts values by the plan of a problem.
+fn count(device: &Device, problem: Problem, values: View<'_, u8>, counts: ViewMut<'_, u8>) -> Result<(), Error> {
+    let ready = Histogram.ready(device, &problem)?;
+    ready.launch(&device.default_stream(), &[Some(values)], &mut [counts], &mut Workspace::new())
+}
+
 #[track_caller]
-fn check(device: &Device, dtype: Dtype, bins: usize, shift: usize, values: impl IntoIterator<Item = i128>) -> Plan {
+fn check(device: &Device, dtype: Dtype, bins: usize, shift: usize, values: impl IntoIterator<Item = i128>) -> Choice {
     let values: Vec<_> = values.into_iter().map(|value| bytes_of(dtype, value)).collect();
     let bytes: Vec<u8> = vec![0; shift].into_iter().chain(values.iter().flat_map(|(bytes, _)| bytes.clone())).collect();
     let problem = Problem { dtype, len: values.len() as u64, bins: bins as u64 };
-    let plan = Plan::new(problem, device.limits()).unwrap();
+    let plan = Choice::new(problem, device.limits()).unwrap();
     let input = device.upload(&bytes).unwrap();
     // Four bytes on either side, which no count may touch.
     let mut counts = device.upload(&vec![0xa5_u8; 4 * bins + 8]).unwrap();
@@ -60,7 +67,7 @@ fn check(device: &Device, dtype: Dtype, bins: usize, shift: usize, values: impl 
         drop(device.take_reports());
     }
     let output = counts.view_mut(4..4 + 4 * bins).unwrap();
-    launch(&device.default_stream(), &plan, input.view(shift..).unwrap(), output).unwrap();
+    count(device, problem, input.view(shift..).unwrap(), output).unwrap();
     let at = format!("{plan}, shifted by {shift}, on {device}");
     for report in if device.is_virtual() { device.take_reports() } else { Vec::new() } {
         let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();
@@ -106,17 +113,17 @@ fn any_number_of_bins_is_counted() {
     for device in &devices() {
         for (bins, len, expected) in [
             (0, 1000, None),
-            (8, 1, Some(Code::Copies(4))),
-            (4000, 100_000, Some(Code::Copies(4))),
-            (8000, 100_000, Some(Code::Copies(2))),
-            (10_000, 200_000, Some(Code::Copies(1))),
-            (30_000, 400_000, Some(Code::Copies(1))),
-            (30_000, 50_000, Some(Code::Global)),
-            (100_000, 1_000_000, Some(Code::Global)),
+            (8, 1, Some(Algorithm::Copies(4))),
+            (4000, 100_000, Some(Algorithm::Copies(4))),
+            (8000, 100_000, Some(Algorithm::Copies(2))),
+            (10_000, 200_000, Some(Algorithm::Copies(1))),
+            (30_000, 400_000, Some(Algorithm::Copies(1))),
+            (30_000, 50_000, Some(Algorithm::Global)),
+            (100_000, 1_000_000, Some(Algorithm::Global)),
         ] {
             let plan = check(device, Dtype::I32, bins, 0, (0..len).map(|i| scattered(i, bins)));
             if device.is_virtual() {
-                assert_eq!(plan.launch.map(|_| plan.code), expected, "{plan}");
+                assert_eq!(plan.launch.map(|_| plan.algorithm), expected, "{plan}");
             }
         }
     }
@@ -136,7 +143,7 @@ fn types_that_reach_fewer_bins_leave_the_others_empty() {
 fn equal_values_are_all_counted_and_no_two_lanes_meet_in_a_bank() {
     for device in &devices() {
         let plan = check(device, Dtype::U8, 256, 3, (0..100_000).map(|_| 200));
-        assert_eq!(plan.code, Code::Copies(32));
+        assert_eq!(plan.algorithm, Algorithm::Copies(32));
     }
     let device = Device::virtual_gpu(Profile::H200);
     for (dtype, bins) in [(Dtype::U8, 256), (Dtype::I8, 100)] {
@@ -144,8 +151,8 @@ fn equal_values_are_all_counted_and_no_two_lanes_meet_in_a_bank() {
         let input = device.upload(&values).unwrap();
         let mut counts = device.alloc::<u8>(4 * bins).unwrap();
         let problem = Problem { dtype, len: 50_000, bins: bins as u64 };
-        let plan = Plan::new(problem, device.limits()).unwrap();
-        launch(&device.default_stream(), &plan, input.as_view(), counts.as_view_mut()).unwrap();
+        let plan = Choice::new(problem, device.limits()).unwrap();
+        count(&device, problem, input.as_view(), counts.as_view_mut()).unwrap();
         let counters = device.last_report().unwrap().report.counters;
         assert!(counters.shared_atomics > 0);
         assert_eq!(counters.shared_atomic_bank_conflicts, 0, "{plan}");
@@ -167,8 +174,8 @@ fn adding_the_copies_of_a_bin_never_conflicts() {
     ] {
         let mut counts = device.alloc::<u8>(4 * bins).unwrap();
         let problem = Problem { dtype, len: 100_000, bins: bins as u64 };
-        let plan = Plan::new(problem, device.limits()).unwrap();
-        launch(&device.default_stream(), &plan, input.as_view(), counts.as_view_mut()).unwrap();
+        let plan = Choice::new(problem, device.limits()).unwrap();
+        count(&device, problem, input.as_view(), counts.as_view_mut()).unwrap();
         let counters = device.last_report().unwrap().report.counters;
         assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0, "{plan}");
     }
@@ -179,7 +186,7 @@ fn every_plan_has_enough_bytes_under_way() {
     let device = Device::virtual_gpu(Profile::H200);
     for bins in [10, 256, 1000, 10_000, 1 << 20] {
         for dtype in INTEGERS {
-            let plan = Plan::new(Problem { dtype, len: 1 << 30, bins }, device.limits()).unwrap();
+            let plan = Choice::new(Problem { dtype, len: 1 << 30, bins }, device.limits()).unwrap();
             let bytes = plan.bytes_in_flight(device.limits());
             println!("{plan}: {bytes} bytes in flight");
             assert!(bytes >= 48 << 10, "{plan}: {bytes}");
@@ -190,21 +197,21 @@ fn every_plan_has_enough_bytes_under_way() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let device = Device::virtual_gpu(Profile::H200);
-    let plan = |dtype, len, bins| Plan::new(Problem { dtype, len, bins }, device.limits());
+    let plan = |dtype, len, bins| Choice::new(Problem { dtype, len, bins }, device.limits());
     let error = plan(Dtype::F32, 4, 4).unwrap_err();
     assert_eq!(error.to_string(), "histogram does not take elements of type f32");
     let error = plan(Dtype::I32, 4, 1 << 40).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
 
-    let plan = plan(Dtype::I32, 4, 4).unwrap();
+    let problem = Problem { dtype: Dtype::I32, len: 4, bins: 4 };
     let memory = device.alloc_zeroed::<u8>(32).unwrap();
     let mut counts = device.alloc::<u8>(16).unwrap();
     let mut attempt = |values: std::ops::Range<usize>| {
         let values = memory.view(values).unwrap();
-        launch(&device.default_stream(), &plan, values, counts.as_view_mut()).map_err(|error| error.to_string())
+        count(&device, problem, values, counts.as_view_mut()).map_err(|error| error.to_string())
     };
-    assert_eq!(attempt(0..15).unwrap_err(), "histogram: the values have 15 bytes, too few for 4 elements of i32");
-    assert_eq!(attempt(2..32).unwrap_err(), "histogram: the values do not begin at a multiple of 4 bytes");
+    assert_eq!(attempt(0..15).unwrap_err(), "histogram: values needs 16 bytes, not 15");
+    assert_eq!(attempt(2..32).unwrap_err(), "histogram: values does not begin at a multiple of 4 bytes");
     attempt(4..20).unwrap();
     assert_eq!(i32::from_le_bytes(counts.download().unwrap()[..4].try_into().unwrap()), 4);
 }
@@ -212,7 +219,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn plans_say_what_they_do() {
     let device = Device::virtual_gpu(Profile::H200);
-    let text = |len, bins| Plan::new(Problem { dtype: Dtype::U8, len, bins }, device.limits()).unwrap().to_string();
+    let text = |len, bins| Choice::new(Problem { dtype: Dtype::U8, len, bins }, device.limits()).unwrap().to_string();
     assert_eq!(
         text(1 << 26, 256),
         "67108864 u8 in 256 bin(s): 32 count(s) of each bin in shared memory, 264 block(s) of 1024"

@@ -2,7 +2,7 @@
 
 use warpfold_device::{Device, Profile};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::gemv::{Code, Plan, Problem, Product};
+use warpfold_kernels::gemv::{Algorithm, Choice, Problem, Product};
 use warpfold_ladders::gemv::ladder::{COLUMNS, LADDER, PLANNED};
 
 #[test]
@@ -16,6 +16,6 @@ fn the_ladder_ends_with_what_its_plan_chooses() {
         row_stride: COLUMNS as i64,
         alignment: 16,
     };
-    let plan = Plan::new(problem, device.limits()).unwrap();
-    assert_eq!(plan.code, Code::Rows(PLANNED));
+    let choice = Choice::new(problem, device.limits()).unwrap();
+    assert_eq!(choice.algorithm, Algorithm::Rows(PLANNED));
 }

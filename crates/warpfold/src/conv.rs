@@ -1,6 +1,6 @@
 //! Convolution of images.
 
-use warpfold_kernels::conv::{self, Layout, Operands, Plan, Problem, Window};
+use warpfold_kernels::conv::{Conv, Layout, Problem, Window};
 use warpfold_kernels::matmul::{Activation, Epilogue, Singles};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -160,9 +160,9 @@ impl Conv2d {
             groups: groups as u64,
             window: self.window,
             singles: self.singles,
-            num_inputs: inputs.len(),
+            epilogue: self.epilogue(),
         };
-        let plan = Plan::new(problem.clone(), self.epilogue(), images.device().limits())?;
+        problem.check()?;
         let [p, q] = problem.result_size().map(|size| size as usize);
         let shape = match self.layout {
             Layout::Nchw => [n, k, p, q],
@@ -178,13 +178,9 @@ impl Conv2d {
         let [images, filters] = [aligned(images)?, aligned(filters)?];
         let inputs: Vec<Tensor> = inputs.into_iter().map(aligned).collect::<Result<_, _>>()?;
         let mut output = Allocated::new(images.queue(), result, &shape)?;
-        let operands = Operands {
-            images: images.view()?,
-            filters: filters.view()?,
-            inputs: inputs.iter().map(Tensor::view).collect::<Result<_, _>>()?,
-            result: output.buffer.as_view_mut(),
-        };
-        conv::launch(images.queue().stream(), &plan, operands, &mut images.queue().workspace())?;
+        let tensors = [&images, &filters].into_iter().chain(&inputs);
+        let views = tensors.map(|tensor| tensor.view().map(Some)).collect::<Result<Vec<_>, _>>()?;
+        images.queue().run(&Conv, problem, &views, &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }
 

@@ -30,7 +30,6 @@ mod matmul;
 mod matrices;
 mod products;
 mod queue;
-mod ready;
 mod reduce;
 mod rowwise;
 mod scan;

@@ -137,13 +137,6 @@ impl Tensor {
     }
 }
 
-/// Copies a tensor to the memory of another one of its type and shape, which nobody else sees.
-pub(crate) fn copy_into(from: &Tensor, to: &mut Tensor) -> Result<(), Error> {
-    let (map, queue) = (copy_of(from.dtype()), to.queue().clone());
-    let problem = map.problem(vec![from.spec()], vec![to.spec()]);
-    queue.run(&map, problem, &[Some(from.view()?)], &mut [to.view_mut()?])
-}
-
 /// An element-wise operation on tensors, repeated to their common shape.
 pub(crate) fn elementwise(
     operation: Operation,

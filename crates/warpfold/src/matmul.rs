@@ -1,13 +1,10 @@
 //! Products of matrices, and of batches of them.
 
-use warpfold_kernels::layout::Layout;
-use warpfold_kernels::matmul::{
-    Activation, BATCH_RANK, Epilogue, MAX_INPUTS, Matrix, Operands, Problem, Rows, Singles,
-};
+use warpfold_kernels::matmul::{self, Activation, Epilogue, MAX_BATCH_RANK, MAX_INPUTS, Problem, Rows, Singles};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
-use crate::matrices::{ScaleOf, Seen, Shapes, Side};
+use crate::matrices::{ScaleOf, Seen, Shapes, matrix};
 use crate::tensor::Allocated;
 
 impl Tensor {
@@ -228,79 +225,6 @@ impl Matmul {
         Ok((epilogue, inputs))
     }
 
-    /// Whether tensor cores gain more than a copy of a factor costs that does not lie for them: 2^28 products take ordinary
-    /// cores 12 us. Not where bits must not depend on the number of rows.
-    fn wants_copies(&self, left: &Tensor, shapes: &Shapes) -> bool {
-        const LEAST: usize = 1 << 28;
-        let limits = left.device().limits();
-        let has_products = match left.dtype() {
-            Dtype::F16 | Dtype::Bf16 | Dtype::I8 | Dtype::U8 => limits.has_mma,
-            Dtype::F32 => limits.has_mma && self.singles == Singles::Tf32,
-            Dtype::F8E4M3 | Dtype::F8E5M2 => limits.has_wgmma,
-            _ => false,
-        };
-        has_products
-            && self.rows == Rows::Planned
-            && shapes.batch.iter().all(|size| *size == 1)
-            && shapes.m.saturating_mul(shapes.n).saturating_mul(shapes.k) >= LEAST
-    }
-
-    /// The product of one row or one column, with nothing behind it: [`Tensor::gemv`] reads a matrix at the memory's full speed,
-    /// which tiles that start together do not reach.
-    fn by_gemv(&self, left: &Tensor, right: &Tensor, shapes: &Shapes) -> Result<Option<Tensor>, Error> {
-        let Shapes { m, n, k, .. } = *shapes;
-        let is_float = matches!(left.dtype(), Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
-        let is_product = is_float && left.dtype() == right.dtype() && shapes.batch.is_empty() && k > 0;
-        let is_alone = self.rows == Rows::Planned && self.dtype.is_none_or(|dtype| dtype == left.dtype());
-        let (matrix, vector) = match () {
-            () if !is_product || !is_alone => return Ok(None),
-            () if n == 1 && m > 0 => (left.reshape(&[m, k])?, right.reshape(&[k])?),
-            () if m == 1 && n > 0 && right.layout().rank() == 2 => (right.transpose()?, left.reshape(&[k])?),
-            () => return Ok(None),
-        };
-        // Any other matrix would be copied first.
-        if !matrix.layout().strides().contains(&1) {
-            return Ok(None);
-        }
-        Ok(Some(matrix.gemv(&vector)?.reshape(&shapes.result)?))
-    }
-
-    /// The problem of the matrices that were seen, the factors first; the result lies in memory of its own.
-    fn problem(&self, shapes: &Shapes, seen: &[Seen], whole: &Layout, dtype: Dtype) -> Problem {
-        let batch_dims = shapes.batch_dims(seen, whole);
-        let matrix = |index: usize, layout: &Layout, tensor: Option<&Tensor>, dtype: Dtype| {
-            let [.., down, along] = *layout.strides() else { unreachable!("a matrix has two axes") };
-            let mut batch_strides = [0; BATCH_RANK];
-            for (place, dim) in batch_strides.iter_mut().rev().zip(batch_dims.iter().rev()) {
-                *place = dim.strides[index];
-            }
-            let (first, address) = tensor.map_or((0, 0), |tensor| (tensor.first as u64, tensor.address()));
-            let alignment = 1 << (address | 16).trailing_zeros();
-            let (row_stride, column_stride) = (down as i64, along as i64);
-            Matrix { dtype, first, row_stride, column_stride, batch_strides, alignment }
-        };
-        let of = |index: usize| {
-            let Seen { tensor, layout } = &seen[index];
-            matrix(index, layout, Some(tensor), tensor.dtype())
-        };
-        let mut batch = [1; BATCH_RANK];
-        for (place, dim) in batch.iter_mut().rev().zip(batch_dims.iter().rev()) {
-            *place = dim.size;
-        }
-        Problem {
-            m: shapes.m as u64,
-            n: shapes.n as u64,
-            k: shapes.k as u64,
-            batch,
-            a: of(0),
-            b: of(1),
-            c: matrix(seen.len(), whole, None, dtype),
-            inputs: (2..seen.len()).map(of).collect(),
-            rows: self.rows,
-            singles: self.singles,
-        }
-    }
-
     /// Multiplies.
     ///
     /// # Errors
@@ -310,12 +234,7 @@ impl Matmul {
     /// [`ErrorKind::OptionOutOfRange`] for integers times numbers that are not whole; what the device says.
     pub fn run(&self, left: &Tensor, right: &Tensor) -> Result<Tensor, Error> {
         let shapes = Shapes::of(left.shape(), right.shape())?;
-        let (epilogue, inputs) = self.steps(&shapes)?;
-        if epilogue.steps().is_empty()
-            && let Some(product) = self.by_gemv(left, right, &shapes)?
-        {
-            return Ok(product);
-        }
+        let (epilogue, more) = self.steps(&shapes)?;
         let dtype = self.dtype.unwrap_or(match left.dtype() {
             dtype if dtype.is_integer() => Dtype::I32,
             Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
@@ -324,30 +243,26 @@ impl Matmul {
         let a = Seen::new(left, shapes.left_as(left.layout())?, &shapes.batch)?;
         let b = Seen::new(right, shapes.right_as(right.layout())?, &shapes.batch)?;
         let mut output = Allocated::new(left.queue(), dtype, &shapes.result)?;
-        let whole = shapes.result_as(&output.layout)?;
-        let mut seen = vec![a, b];
-        seen.extend(inputs);
-        if self.wants_copies(left, &shapes) {
-            for (side, seen) in [Side::Left, Side::Right].into_iter().zip(&mut seen) {
-                if !seen.lies_for_copies(side) {
-                    *seen = seen.padded(side)?;
-                }
-            }
+        let mut batch = [1; MAX_BATCH_RANK];
+        for (place, size) in batch.iter_mut().rev().zip(shapes.batch.iter().rev()) {
+            *place = *size as u64;
         }
-        if shapes.batch_dims(&seen, &whole).len() > BATCH_RANK {
-            // More dimensions than the kernels walk: a copy of each tensor has one.
-            seen = seen.into_iter().map(|seen| seen.copied()).collect::<Result<_, _>>()?;
-        }
-        let problem = self.problem(&shapes, &seen, &whole, dtype);
-        let queue = left.queue();
-        let ready = queue.plans().product(left.device(), problem, epilogue)?;
-        let operands = Operands {
-            a: seen[0].tensor.memory.as_view(),
-            b: seen[1].tensor.memory.as_view(),
-            inputs: seen[2..].iter().map(|seen| seen.tensor.memory.as_view()).collect(),
-            c: output.buffer.as_view_mut(),
+        let problem = Problem {
+            m: shapes.m as u64,
+            n: shapes.n as u64,
+            k: shapes.k as u64,
+            batch,
+            a: a.matrix()?,
+            b: b.matrix()?,
+            c: matrix(dtype, &shapes.result_as(&output.layout)?),
+            epilogue,
+            inputs: more.iter().map(Seen::matrix).collect::<Result<_, _>>()?,
+            rows: self.rows,
+            singles: self.singles,
         };
-        ready.launch(queue.stream(), operands, &mut queue.workspace())?;
+        let views = [&a, &b].into_iter().chain(&more).map(|seen| seen.tensor.view_of_all().map(Some));
+        let views = views.collect::<Result<Vec<_>, _>>()?;
+        left.queue().run(&matmul::Matmul, problem, &views, &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }
 }

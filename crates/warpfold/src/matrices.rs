@@ -1,18 +1,11 @@
 //! Tensors as batches of matrices: what shapes make of a product, and how factors lie.
 
-use warpfold_kernels::layout::{Dim, Layout, broadcast_shape, dims};
+use warpfold_kernels::layout::{Layout, broadcast_shape};
+use warpfold_kernels::matmul::{MAX_BATCH_RANK, Matrix};
+use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
-use crate::map::copy_into;
-use crate::tensor::Allocated;
-
-/// Which factor.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
-    Left,
-    Right,
-}
 
 /// A tensor as a batch of matrices.
 pub(crate) struct Seen {
@@ -28,45 +21,22 @@ impl Seen {
         Ok(Self { tensor: tensor.clone(), layout })
     }
 
-    /// Whether bulk copies can bring its tiles: lines of elements without gaps, which begin at multiples of 16 bytes; of 16-bit
-    /// elements either way round, of others along the sums.
-    pub(crate) fn lies_for_copies(&self, side: Side) -> bool {
-        let bytes = self.tensor.dtype().bytes() as isize;
-        let [.., down, along] = *self.layout.strides() else { unreachable!("a matrix has two axes") };
-        let is_line = |step: isize, next: isize| step == 1 && next > 0 && (next * bytes) % 16 == 0;
-        let (rows, columns) = (is_line(along, down), is_line(down, along));
-        let fits = match side {
-            _ if bytes == 2 => rows || columns,
-            Side::Left => rows,
-            Side::Right => columns,
-        };
-        fits && self.tensor.address().is_multiple_of(16)
+    /// Where the matrices lie from the memory's first element on.
+    pub(crate) fn matrix(&self) -> Result<Matrix, Error> {
+        let address = self.tensor.view_of_all()?.address();
+        Ok(Matrix { alignment: alignment_of([address]), ..matrix(self.tensor.dtype(), &self.layout) })
     }
+}
 
-    /// A copy that does.
-    pub(crate) fn padded(&self, side: Side) -> Result<Self, Error> {
-        let rank = self.layout.rank() as isize;
-        let is_turned = side == Side::Right && self.tensor.dtype().bytes() != 2;
-        let mut axes: Vec<isize> = (0..rank).collect();
-        if is_turned {
-            axes.swap(rank as usize - 2, rank as usize - 1);
-        }
-        let from = Tensor { layout: self.layout.clone(), ..self.tensor.clone() }.permute(&axes)?;
-        let mut shape = from.shape().to_vec();
-        let columns = shape[rank as usize - 1];
-        shape[rank as usize - 1] = columns.next_multiple_of(16 / from.dtype().bytes() as usize);
-        let mut to = Allocated::new(&from.queue, from.dtype(), &shape)?.finish().slice(-1, ..columns)?;
-        copy_into(&from, &mut to)?;
-        let tensor = to.permute(&axes)?;
-        Ok(Self { layout: tensor.layout().clone(), tensor })
+/// Matrices of a layout at a multiple of 16 bytes.
+pub(crate) fn matrix(dtype: Dtype, layout: &Layout) -> Matrix {
+    let [batch @ .., down, along] = layout.strides() else { unreachable!("a matrix has two axes") };
+    let mut batch_strides = [0; MAX_BATCH_RANK];
+    for (place, stride) in batch_strides.iter_mut().rev().zip(batch.iter().rev()) {
+        *place = *stride as i64;
     }
-
-    /// The same elements without gaps.
-    pub(crate) fn copied(self) -> Result<Self, Error> {
-        let tensor = Tensor { layout: self.layout, ..self.tensor }.contiguous()?;
-        let layout = tensor.layout().clone();
-        Ok(Self { tensor, layout })
-    }
+    let (row_stride, column_stride) = (*down as i64, *along as i64);
+    Matrix { row_stride, column_stride, batch_strides, ..Matrix::rows(dtype, 0) }
 }
 
 /// What a scale has numbers for.
@@ -159,19 +129,5 @@ impl Shapes {
         let [rows, columns] = [self.m, self.n];
         let layout = layout.broadcast(&[&self.batch[..], &[rows, columns]].concat()).map_err(|_| mismatch())?;
         Ok(Seen { tensor: scale.clone(), layout })
-    }
-
-    /// The dimensions of the batch that all tensors walk together; strides of the result come last.
-    pub(crate) fn batch_dims(&self, seen: &[Seen], whole: &Layout) -> Vec<Dim> {
-        let layouts: Vec<&Layout> = seen.iter().map(|seen| &seen.layout).chain([whole]).collect();
-        let of_batch: Vec<Layout> = layouts
-            .into_iter()
-            .map(|layout| {
-                let rank = self.batch.len();
-                let strides = layout.strides()[..rank].to_vec();
-                Layout::new(self.batch.clone(), strides).expect("a part of a layout is one")
-            })
-            .collect();
-        dims(&of_batch.iter().collect::<Vec<_>>(), |_| true)
     }
 }

@@ -1,8 +1,8 @@
 //! Matrix times vector, histograms, and rows by index.
 
 use warpfold_kernels::gather::{self, Gather, NO_BAD_POSITION};
-use warpfold_kernels::gemv::{self, Operands, Product};
-use warpfold_kernels::histogram;
+use warpfold_kernels::gemv::{self, Gemv};
+use warpfold_kernels::histogram::{self, Histogram};
 use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -35,30 +35,16 @@ impl Tensor {
         if k != len {
             return Err(ErrorKind::ShapeMismatch { left: vec![*m, *k], right: vec![*len] }.into());
         }
-        let [down, along] = [self.layout().strides()[0], self.layout().strides()[1]];
-        // Rows that lie side by side are taken as they are, columns as the rows of the transposed matrix.
-        let (matrix, product, rows, columns, row_stride) = match (down, along) {
-            (_, 1) => (self.clone(), Product::MatrixVector, *m, *k, down),
-            (1, _) => (self.clone(), Product::VectorMatrix, *k, *m, along),
-            _ => (self.contiguous()?, Product::MatrixVector, *m, *k, *k as isize),
-        };
+        let (m, k) = (*m as u64, *k as u64);
+        let strides = [0, 1].map(|axis| self.layout().strides()[axis] as i64);
+        let (matrix, strides) =
+            if strides.contains(&1) { (self.clone(), strides) } else { (self.contiguous()?, [k as i64, 1]) };
         let vector = vector.contiguous()?;
-        // The kernels count from the first element in memory.
-        let lowest = rows.saturating_sub(1) as isize * row_stride.min(0);
-        let first = matrix.first.checked_add_signed(lowest).expect("elements lie in the memory");
-        let from = Self { first, ..matrix };
-        let mut output = Allocated::new(self.queue(), self.dtype(), &[*m])?;
-        let operands = Operands { matrix: from.view()?, vector: vector.view()?, result: output.buffer.as_view_mut() };
-        let problem = gemv::Problem {
-            product,
-            dtype: self.dtype(),
-            rows: rows as u64,
-            columns: columns as u64,
-            row_stride: row_stride as i64,
-            alignment: Operands::alignment(&operands.matrix, &operands.vector),
-        };
-        let plan = gemv::Plan::new(problem, self.device().limits())?;
-        gemv::launch(self.queue().stream(), &plan, operands, &mut self.queue().workspace())?;
+        let (matrix, vector) = (matrix.view_of_all()?, vector.view()?);
+        let alignment = alignment_of([matrix.address(), vector.address()]);
+        let problem = gemv::Problem::of_strides(self.dtype(), [m, k], strides, alignment).expect("one stride is 1");
+        let mut output = Allocated::new(self.queue(), self.dtype(), &[m as usize])?;
+        self.queue().run(&Gemv, problem, &[Some(matrix), Some(vector)], &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }
 
@@ -70,8 +56,7 @@ impl Tensor {
         let values = self.contiguous()?;
         let mut output = Allocated::new(self.queue(), Dtype::I32, &[bins])?;
         let problem = histogram::Problem { dtype: self.dtype(), len: self.len() as u64, bins: bins as u64 };
-        let plan = histogram::Plan::new(problem, self.device().limits())?;
-        histogram::launch(self.queue().stream(), &plan, values.view()?, output.buffer.as_view_mut())?;
+        self.queue().run(&Histogram, problem, &[Some(values.view()?)], &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }
 

@@ -207,6 +207,12 @@ impl Tensor {
         TensorSpec::new(self.dtype, self.layout.clone(), self.address())
     }
 
+    /// The memory from the element on that is first there: with negative strides another one than
+    /// the tensor's first.
+    pub(crate) fn view_of_all(&self) -> Result<View<'_, u8>, Error> {
+        Ok(self.memory.view(self.extent().0 * self.dtype.bytes() as usize..)?)
+    }
+
     /// # Errors
     /// [`ErrorKind::DtypeMismatch`].
     pub(crate) fn expect_dtype(&self, expected: Dtype) -> Result<(), Error> {

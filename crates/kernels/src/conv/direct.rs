@@ -13,7 +13,7 @@ use crate::matmul::{Accumulator, Ending, Finish, MAX_INPUTS, MAX_SCALARS, Output
 pub(super) const BLOCK: u32 = 256;
 
 /// What decides on the code of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Configuration {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,

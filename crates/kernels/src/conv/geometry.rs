@@ -5,7 +5,7 @@ use warpfold_lang::Val;
 use super::problem::{Layout, Problem, Window};
 
 /// The order of the elements of a filter, and of a sum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Channel, row, column.
     ChannelsFirst,
@@ -14,7 +14,7 @@ pub enum Order {
 }
 
 /// Filters and how they walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Geometry {
     /// Channels of a group.
     pub channels: u32,

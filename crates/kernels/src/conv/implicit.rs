@@ -31,7 +31,7 @@ pub(super) type Convolution = Kernel<(
 )>;
 
 /// What decides on the code of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Configuration {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,

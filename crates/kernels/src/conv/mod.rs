@@ -7,7 +7,7 @@
 //!
 //! Accuracy: that of [`matmul`](crate::matmul) with a depth of channels times the filter's size.
 //!
-//! Start with [`Problem`], [`Plan::new`] and [`launch()`]. A convolution is a product of matrices whose one operand is never
+//! Start with [`Problem`], [`Conv`] and [`Choice::new`]. A convolution is a product of matrices whose one operand is never
 //! made: filters times pixels. Its kernels, on ordinary cores
 //! - `direct`: a thread an output, for groups of few filters;
 //! - `implicit`: the main loop of `matmul` with a supply that gathers its tiles from the image;
@@ -16,21 +16,20 @@
 //!
 //! and on tensor cores, for halves and tf32
 //! - `warps`: the kernel for warps, where channels lie last;
-//! - `tensor`: that for warpgroups, for which images and filters are laid anew first (`lay`) where copies cannot gather them
+//! - `tensor`: that for warpgroups, for which images and filters are [repacked](crate::repack) first where copies cannot gather them
 //!   as they lie (`sight`).
 //!
 //! The ladder `conv` of the crate `warpfold-ladders` shows the way there.
 
 mod catalogue;
+mod choice;
 mod direct;
+mod family;
 mod gather;
 mod geometry;
 mod implicit;
-mod launch;
-mod lay;
 mod patch_tile;
 mod patches;
-mod plan;
 mod planes;
 mod problem;
 mod sight;
@@ -38,15 +37,16 @@ mod tensor;
 mod warps;
 
 pub use catalogue::PROBLEMS;
+pub use choice::{Algorithm, Choice};
+pub use family::Conv;
 pub use geometry::{Geometry, Order};
-pub use launch::{Operands, kernels_of, launch, launch_with};
 pub use patch_tile::PatchTile;
-pub use plan::{Code, Plan};
 pub use problem::{Layout, Problem, Window};
 
 use warpfold_device::{Device, Profile};
 
 use crate::matmul::{Activation, Epilogue, MmaTile, Singles, Tile, WgmmaTile};
+use crate::plan::{KernelCache, Planner};
 use crate::{AnyKernel, Dtype};
 
 /// Kernels of both kinds and layouts, with their blocks.
@@ -64,11 +64,12 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         groups,
         window: window(1),
         singles: Singles::Full,
-        num_inputs: 1,
+        epilogue: Epilogue::new().add().activate(Activation::Relu),
     };
     let tf32 = |problem| Problem { singles: Singles::Tf32, ..problem };
-    let layer = || Epilogue::new().add().activate(Activation::Relu);
-    let limits = Device::virtual_gpu(Profile::H200);
+    let device = Device::virtual_gpu(Profile::H200);
+    let (target, limits, kernels) = (device.target(), device.limits(), KernelCache::default());
+    let planner = Planner::new(&target, limits, &kernels);
     let chosen = [
         problem(Dtype::F32, Layout::Nchw, 3, 1),
         problem(Dtype::F32, Layout::Nhwc, 64, 1),
@@ -79,25 +80,19 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         problem(Dtype::Bf16, Layout::Nhwc, 64, 1),
     ];
     let told = [
-        (problem(Dtype::F32, Layout::Nchw, 64, 1), Code::Planes(Tile::LARGE)),
-        (problem(Dtype::F32, Layout::Nchw, 3, 1), Code::Patches(PatchTile::WIDE)),
-        (problem(Dtype::Bf16, Layout::Nhwc, 3, 1), Code::Patches(PatchTile::BEHIND)),
-        (problem(Dtype::Bf16, Layout::Nhwc, 64, 1), Code::Mma(MmaTile::MEDIUM)),
-        (problem(Dtype::F16, Layout::Nhwc, 12, 2), Code::Mma(MmaTile::SMALL)),
-        (tf32(problem(Dtype::F32, Layout::Nhwc, 3, 1)), Code::Mma(MmaTile::SMALL)),
-        (problem(Dtype::F16, Layout::Nhwc, 72, 1), Code::Wgmma(WgmmaTile::ALONE)),
-        (problem(Dtype::Bf16, Layout::Nhwc, 3, 1), Code::Wgmma(WgmmaTile::NARROW)),
-        (tf32(problem(Dtype::F32, Layout::Nhwc, 16, 1)), Code::Wgmma(WgmmaTile::SMALL)),
-        (tf32(problem(Dtype::F32, Layout::Nchw, 20, 1)), Code::Wgmma(WgmmaTile::FLAT)),
+        (problem(Dtype::F32, Layout::Nchw, 64, 1), Algorithm::Planes(Tile::LARGE)),
+        (problem(Dtype::F32, Layout::Nchw, 3, 1), Algorithm::Patches(PatchTile::WIDE)),
+        (problem(Dtype::Bf16, Layout::Nhwc, 3, 1), Algorithm::Patches(PatchTile::BEHIND)),
+        (problem(Dtype::Bf16, Layout::Nhwc, 64, 1), Algorithm::Mma(MmaTile::MEDIUM)),
+        (problem(Dtype::F16, Layout::Nhwc, 12, 2), Algorithm::Mma(MmaTile::SMALL)),
+        (tf32(problem(Dtype::F32, Layout::Nhwc, 3, 1)), Algorithm::Mma(MmaTile::SMALL)),
+        (problem(Dtype::F16, Layout::Nhwc, 72, 1), Algorithm::Wgmma(WgmmaTile::ALONE)),
+        (problem(Dtype::Bf16, Layout::Nhwc, 3, 1), Algorithm::Wgmma(WgmmaTile::NARROW)),
+        (tf32(problem(Dtype::F32, Layout::Nhwc, 16, 1)), Algorithm::Wgmma(WgmmaTile::SMALL)),
+        (tf32(problem(Dtype::F32, Layout::Nchw, 20, 1)), Algorithm::Wgmma(WgmmaTile::FLAT)),
     ];
-    let planned = chosen.into_iter().map(|problem| Plan::new(problem, layer(), limits.limits()));
-    let told = told.into_iter().map(|(problem, code)| Plan::with(problem, layer(), limits.limits(), code));
-    planned
-        .chain(told)
-        .flat_map(|plan| {
-            let plan = plan.expect("it is possible");
-            let before = plan.laying().map(|_| lay::BLOCK);
-            kernels_of(&plan).into_iter().zip(before.into_iter().chain([plan.threads()]))
-        })
-        .collect()
+    let chosen = chosen.into_iter().map(|problem| Choice::new(problem, target.arch, limits));
+    let told = told.into_iter().map(|(problem, algorithm)| Choice::with(problem, limits, algorithm));
+    let plan = |choice: Result<_, _>| Conv.plan_with(&choice.expect("it is possible"), &planner);
+    chosen.chain(told).flat_map(|choice| plan(choice).steps).map(|step| (step.kernel, step.config.block[0])).collect()
 }

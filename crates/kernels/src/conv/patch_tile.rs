@@ -8,7 +8,7 @@ use warpfold_lang::Val;
 use super::geometry::Geometry;
 use super::problem::{Layout, Problem};
 use crate::Dtype;
-use crate::matmul::copy_clocks;
+use crate::matmul::LAUNCH_CLOCKS;
 
 /// Filters of a thread, in groups of four.
 pub(super) const FILTERS: u32 = 8;
@@ -18,7 +18,7 @@ pub(super) const ROWS: u32 = 8;
 const PAD: u32 = 4;
 
 /// What a block takes of the result: pixels of a rectangle, and filters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PatchTile {
     /// Lanes of a warp that stand side by side over a row of pixels; others have other filters.
     pub lanes_across: u32,
@@ -218,7 +218,7 @@ pub(super) fn clocks(problem: &Problem, tile: PatchTile, limits: &Limits) -> f64
     let of_tile = (products * PRODUCT + elements * of_element) * alone + store_clocks(problem, tile);
     let num: u64 = tiles(problem, tile).into_iter().product();
     let waves = num.div_ceil(u64::from(limits.num_sms.max(1)));
-    copy_clocks(0) + waves as f64 * of_tile
+    LAUNCH_CLOCKS + waves as f64 * of_tile
 }
 
 /// The tile that costs the fewest clocks, where there is room for one.

@@ -27,7 +27,7 @@ const AT_ONCE: u32 = 8;
 const UNROLLED: u32 = 9;
 
 /// What decides on the code of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Configuration {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,

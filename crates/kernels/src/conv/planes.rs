@@ -6,20 +6,20 @@
 //! multiple of a step's.
 
 use warpfold_device::Limits;
-use warpfold_lang::{Array, Global, Val, dynamic_shared, kernel, wait_for_dependencies};
+use warpfold_lang::{Arch, Array, Global, Val, dynamic_shared, kernel, wait_for_dependencies};
 
 use super::geometry::{Geometry, Order};
-use super::lay::{self, Laying};
 use super::problem::{Layout, Problem};
 use super::warps::{IMAGE, Warps};
 use crate::matmul::{
-    self, Along, Block, Bring, Ending, Finish, Load, Loader, MAX_INPUTS, MAX_SCALARS, Matrix, Outputs, SIZES, STRIDES,
-    Sums, Supply, Tile, Units,
+    self, Along, ArchRates, Block, Bring, Ending, Finish, Load, Loader, MAX_INPUTS, MAX_SCALARS, Matrix, Outputs,
+    SIZES, STRIDES, Sums, Supply, Tile, Units,
 };
+use crate::repack::{self, ChannelsLast};
 use crate::{Dtype, Error};
 
 /// What decides on the code of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Configuration {
     pub(super) geometry: Geometry,
     pub(super) tile: Tile,
@@ -53,18 +53,18 @@ pub(super) fn is_possible(problem: &Problem, tile: Tile) -> bool {
 /// The product that the kernel computes: filters times pixels of all images, which columns count image by image, as strides
 /// do not say.
 pub(super) fn product(problem: &Problem) -> matmul::Problem {
-    let Problem { dtype, result, images, filters, .. } = *problem;
+    let Problem { result, images, filters, .. } = *problem;
     let pixels = problem.num_pixels();
     let whole = Matrix { row_stride: pixels as i64, ..Matrix::rows(result, pixels) };
     let bias = Matrix { row_stride: 1, column_stride: 0, ..whole };
-    let inputs = [bias, whole][..problem.num_inputs].to_vec();
-    matmul::Problem { c: whole, inputs, ..matmul::Problem::new(dtype, filters, images * pixels, problem.depth()) }
+    problem.product_of([filters, images * pixels, problem.depth()], whole, bias)
 }
 
 /// The tile that the cost model takes, and the clocks of both launches.
-pub(super) fn choice(problem: &Problem, limits: &Limits) -> Result<Option<(f64, Tile)>, Error> {
-    let (clocks, tile) = matmul::simt_tile(&product(problem), limits)?;
-    Ok(is_possible(problem, tile).then(|| (clocks + matmul::copy_clocks(laying(problem).bytes()[1]), tile)))
+pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<Option<(f64, Tile)>, Error> {
+    let (clocks, tile) = matmul::simt_tile(&product(problem), arch, limits)?;
+    let copy_clocks = || matmul::copy_clocks(repack(problem).bytes()[1], ArchRates::of(arch));
+    Ok(is_possible(problem, tile).then(|| (clocks + copy_clocks(), tile)))
 }
 
 /// Filters side by side where they are laid anew.
@@ -73,11 +73,11 @@ fn padded(problem: &Problem) -> u64 {
 }
 
 /// The launch that lays filters anew: as an image of as many rows as a filter has elements, whose channels are the filters.
-pub(super) fn laying(problem: &Problem) -> Laying {
+pub(super) fn repack(problem: &Problem) -> ChannelsLast {
     let (channels, depth) = (problem.channels, problem.depth());
     let elements = depth / channels;
-    Laying {
-        configuration: lay::Configuration {
+    ChannelsLast {
+        configuration: repack::Configuration {
             element_bytes: 4,
             channels: problem.filters as u32,
             padded: padded(problem) as u32,

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::matmul::{BATCH_RANK, Matrix, Problem as Product, Rows, Singles};
+use crate::matmul::{Epilogue, Matrix, Problem as Product, Singles};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Where the channels lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Layout {
     /// Before the pixels: images `[N, C, H, W]`, filters `[K, C, R, S]`.
     #[default]
@@ -26,7 +26,7 @@ impl Layout {
 }
 
 /// How a filter walks over an image: down and across.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
     /// Pixels from one position of the filter to the next.
     pub stride: [u32; 2],
@@ -67,8 +67,8 @@ pub struct Problem {
     pub window: Window,
     /// How exactly images and filters of `f32` are taken.
     pub singles: Singles,
-    /// Inputs of the epilogue: the first is a bias, a number for each filter; a second one is as large as the result.
-    pub num_inputs: usize,
+    /// What is done to the sums. Its first input is a bias, a number for each filter; a second one is as large as the result.
+    pub epilogue: Epilogue,
 }
 
 impl Problem {
@@ -111,8 +111,12 @@ impl Problem {
         2 * self.num_results() * self.depth()
     }
 
-    /// Refuses what has no result.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    /// Refuses what has no result, whatever the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for element types without kernels, [`ErrorKind::Operand`] for
+    /// sizes that do not fit each other or the kernels.
+    pub fn check(&self) -> Result<(), Error> {
         let Window { stride, dilation, .. } = self.window;
         if !matches!(self.dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
             return Err(ErrorKind::Unsupported { op: "conv2d".to_owned(), dtype: self.dtype }.into());
@@ -134,7 +138,16 @@ impl Problem {
         if !self.is_counted() {
             return Err(refused("an image has more elements than the kernels count".to_owned()));
         }
-        Ok(())
+        let (epilogue, found) = (&self.epilogue, self.epilogue.num_inputs());
+        if found > 2 {
+            return Err(refused(format!("the epilogue ({epilogue}) takes {found} inputs; at most 2 are possible")));
+        }
+        epilogue.check(self.accumulator())
+    }
+
+    /// The type that products are added up in.
+    pub(super) const fn accumulator(&self) -> Dtype {
+        if matches!(self.dtype, Dtype::F64) { Dtype::F64 } else { Dtype::F32 }
     }
 
     /// Whether 32 bits count what the kernels count in them: the elements of an image and of its result, places beside the
@@ -166,21 +179,23 @@ impl Problem {
                 Layout::Nchw => (filter, pixel),
                 Layout::Nhwc => (pixel, filter),
             };
-            Matrix { dtype, first: 0, row_stride, column_stride, batch_strides: [group, image, 0], alignment: 16 }
+            Matrix { row_stride, column_stride, ..Matrix::rows(dtype, 0) }.in_batch([group, image, 0])
         };
         let whole = match self.layout {
             Layout::Nchw => strides(pixels, 1, image),
             Layout::Nhwc => strides(1, all, image),
         };
-        let inputs = [strides(1, 0, 0), whole][..self.num_inputs].to_vec();
         let (m, n) = match self.layout {
             Layout::Nchw => (filters, pixels),
             Layout::Nhwc => (pixels, filters),
         };
-        let operand = Matrix::rows(self.dtype, 0);
-        let batch: [u64; BATCH_RANK] = [groups, self.images, 1];
-        let (rows, singles) = (Rows::default(), self.singles);
-        Product { m, n, k: self.depth(), batch, a: operand, b: operand, c: whole, inputs, rows, singles }
+        self.product_of([m, n, self.depth()], whole, strides(1, 0, 0)).in_batch([groups, self.images, 1])
+    }
+
+    /// A product with the epilogue, given where the result and the bias lie.
+    pub(super) fn product_of(&self, [m, n, k]: [u64; 3], whole: Matrix, bias: Matrix) -> Product {
+        let inputs = [bias, whole][..self.epilogue.num_inputs()].to_vec();
+        Product { c: whole, inputs, epilogue: self.epilogue.clone(), ..Product::new(self.dtype, m, n, k) }
     }
 }
 

@@ -5,8 +5,8 @@
 //! those of all its pixels side by side: a map whose pixels overlap says just that. Then rows of the images need their zeros
 //! in memory, since the copy does not see where a row ends.
 
-use super::lay::{self, Laying};
 use super::problem::{Layout, Problem};
+use crate::repack::{ChannelsLast, Configuration};
 
 /// Bytes of a row of a stage at most.
 const ROW_BYTES: u64 = 128;
@@ -158,15 +158,15 @@ impl Sight {
     }
 
     /// The launch that lays them anew.
-    pub(super) fn laying(&self, problem: &Problem) -> Laying {
+    pub(super) fn repack(&self, problem: &Problem) -> ChannelsLast {
         let [of_images, of_filters] = self.pixels();
         let Problem { layout, channels, size, filter, .. } = *problem;
         let strides = |size: [u64; 2]| {
             let [c, h, w] = layout.steps(channels, size);
             [channels * size[0] * size[1], c, h, w]
         };
-        Laying {
-            configuration: lay::Configuration {
+        ChannelsLast {
+            configuration: Configuration {
                 element_bytes: self.element_bytes as u32,
                 channels: channels as u32,
                 padded: self.channels as u32,

@@ -5,14 +5,13 @@
 //! stages of its channels; what lies beside an image or behind its channels the copy fills with zeros. How images and filters
 //! have to lie for that, and whether they are laid anew first, is a [`Sight`].
 
-use half::bf16;
-use warpfold_device::{Arguments, Limits, MapMode, MapSwizzle, TensorLayout, View, ViewMut};
+use warpfold_device::{LaunchConfig, Limits, MapMode, MapSwizzle, TensorLayout};
+use warpfold_lang::Arch;
 
 use super::problem::{Layout, Problem};
 use super::sight::Sight;
-use crate::matmul::{
-    self, BATCH_RANK, Ending, Epilogue, Lying, MATRICES, Matrix, Singles, Walk, WgmmaConfiguration, WgmmaTile,
-};
+use crate::matmul::{self, ArchRates, Ending, Lying, MATRICES, Matrix, Singles, Walk, WgmmaConfiguration, WgmmaTile};
+use crate::plan::{Operand, Planner, Step};
 use crate::{Dtype, Error};
 
 /// Whether tensor cores can do it: halves, or singles in tf32, in one group, and a window that a copy can walk (CUDA
@@ -46,7 +45,7 @@ pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
 /// The product that the kernel computes: pixels of all images times filters, over the channels of each stage of each element
 /// of a filter. Rows of a result of planes count its pixels image by image, which its strides do not say.
 pub(super) fn product(problem: &Problem) -> matmul::Problem {
-    let Problem { dtype, result, layout, images, filters, .. } = *problem;
+    let Problem { result, layout, images, filters, .. } = *problem;
     let m = images * problem.num_pixels();
     let k = Sight::of(problem).depth();
     let whole = match layout {
@@ -56,25 +55,24 @@ pub(super) fn product(problem: &Problem) -> matmul::Problem {
         }
     };
     let bias = Matrix { row_stride: 0, column_stride: 1, ..whole };
-    let inputs = [bias, whole][..problem.num_inputs].to_vec();
-    matmul::Problem { c: whole, inputs, ..matmul::Problem::new(dtype, m, filters, k) }
+    problem.product_of([m, filters, k], whole, bias)
 }
 
 /// The tile that the cost model takes, and the clocks of all launches.
-pub(super) fn choice(problem: &Problem, limits: &Limits) -> Result<(f64, WgmmaTile), Error> {
+pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(f64, WgmmaTile), Error> {
     let sight = Sight::of(problem);
     let bytes = sight.bytes().into_iter().sum();
-    let (clocks, tile) = matmul::wgmma_tile(&product(problem), bytes, limits)?;
+    let (clocks, tile) = matmul::wgmma_tile(&product(problem), bytes, arch, limits)?;
     let rows = problem.images * problem.num_pixels() * sight.filter()[0] * sight.stages();
     let rows = rows.div_ceil(limits.num_sms.max(1).into()) as f64;
     // Rows that overlap wait for the unit that copies: 8.4 to 13 clocks each of halves and 12.5 to 15.5 of singles, at the four
     // problems of three channels in the catalogue (H200, driver 580, 2026-11-20).
     let of_row = if sight.is_merged() { 5.0 + 2.0 * problem.dtype.bytes() as f64 } else { 0.0 };
     let clocks = clocks.max(rows * of_row);
-    Ok((clocks + if sight.is_laid() { matmul::copy_clocks(bytes) } else { 0.0 }, tile))
+    Ok((clocks + if sight.is_laid() { matmul::copy_clocks(bytes, ArchRates::of(arch)) } else { 0.0 }, tile))
 }
 
-pub(super) fn configuration(problem: &Problem, epilogue: &Epilogue, tile: WgmmaTile) -> WgmmaConfiguration {
+pub(super) fn configuration(problem: &Problem, tile: WgmmaTile) -> WgmmaConfiguration {
     let Problem { dtype, result, layout, filters, window, .. } = *problem;
     let is_copied = layout == Layout::Nhwc && matches!(result, Dtype::F16 | Dtype::Bf16) && filters.is_multiple_of(8);
     let sight = Sight::of(problem);
@@ -97,7 +95,7 @@ pub(super) fn configuration(problem: &Problem, epilogue: &Epilogue, tile: WgmmaT
         }),
         rows: tile.rows(),
         read_once: [false; 2],
-        ending: Ending::new(&product(problem), epilogue),
+        ending: Ending::new(&product(problem)),
     }
 }
 
@@ -153,39 +151,30 @@ fn swizzle(row_bytes: u32) -> MapSwizzle {
     }
 }
 
-/// The maps, sizes and strides that the kernel takes.
-pub(super) fn arguments<'a>(
+/// The step that convolves images with filters, but for its epilogue.
+pub(super) fn step(
     problem: &Problem,
     tile: WgmmaTile,
-    [images, filters]: [&View<'a, u8>; 2],
-    result: &mut ViewMut<'_, u8>,
-    is_copied: bool,
-) -> Result<Arguments<'a>, Error> {
-    let product = product(problem);
-    let (of_images, of_filters) = (images_map(problem, tile), filters_map(problem, tile));
-    let arguments = match problem.dtype {
-        Dtype::F32 => Arguments::new()
-            .tensor_map(&images.tensor_map_of::<f32>(0, &of_images)?)
-            .tensor_map(&filters.tensor_map_of::<f32>(0, &of_filters)?),
-        // A map of any halves will do for both.
-        _ => Arguments::new()
-            .tensor_map(&images.tensor_map_of::<bf16>(0, &of_images)?)
-            .tensor_map(&filters.tensor_map_of::<bf16>(0, &of_filters)?),
+    config: LaunchConfig,
+    [images, filters]: [Operand; 2],
+    planner: &Planner<'_>,
+) -> Step {
+    let (product, configuration) = (product(problem), configuration(problem, tile));
+    let of_result = match configuration.copied {
+        Some(dtype) => {
+            let rows = TensorLayout::matrix(product.m, product.n, product.n, 64, 64, MapSwizzle::Bytes128);
+            matmul::tensor_map(Operand::Output(0), rows, dtype)
+        }
+        None => matmul::no_map(),
     };
-    let arguments = if is_copied {
-        let rows = TensorLayout::matrix(product.m, product.n, product.n, 64, 64, MapSwizzle::Bytes128);
-        // The launch holds the result's memory as another argument.
-        arguments.raw(result.reborrow().into_tensor_map_of::<bf16>(0, &rows)?.bytes(), 64)
-    } else {
-        arguments.raw(&[0; 128], 64)
-    };
-    let sizes: Vec<u8> =
-        matmul::size_words(&product, product.k, 1).iter().flat_map(|word| word.to_le_bytes()).collect();
     let mut words = [0_i64; MATRICES];
     for (word, size) in words.iter_mut().zip(problem.result_size()) {
         *word = size as i64;
     }
-    let words: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    const { assert!(BATCH_RANK > 0, "the words have room for the result's height and width") };
-    Ok(arguments.raw(&sizes, 4).raw(&words, 8))
+    Step::new(planner.kernel(configuration, matmul::make_wgmma), config)
+        .arg(matmul::tensor_map(images, images_map(problem, tile), problem.dtype))
+        .arg(matmul::tensor_map(filters, filters_map(problem, tile), problem.dtype))
+        .arg(of_result)
+        .words(&matmul::size_words(&product, product.k, 1))
+        .words(&words)
 }

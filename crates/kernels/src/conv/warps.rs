@@ -5,7 +5,7 @@
 //! elements, each with its channels; pieces beside the image and behind the last step are zeros.
 
 use warpfold_device::Limits;
-use warpfold_lang::{Array, Global, Kernel, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
+use warpfold_lang::{Arch, Array, Global, Kernel, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
 
 use super::geometry::Geometry;
 use super::problem::{Layout, Problem};
@@ -32,7 +32,7 @@ pub(super) type Warps = Kernel<(
 )>;
 
 /// What decides on the code of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Configuration {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
@@ -72,19 +72,18 @@ fn piece(problem: &Problem) -> Option<u32> {
 
 /// The product that the kernel computes: pixels of all images times the filters of each group.
 pub(super) fn product(problem: &Problem) -> matmul::Problem {
-    let Problem { dtype, result, images, filters, groups, .. } = *problem;
+    let Problem { result, images, filters, groups, .. } = *problem;
     let (m, n) = (images * problem.num_pixels(), filters / groups);
-    let whole = Matrix { batch_strides: [n as i64, 0, 0], ..Matrix::rows(result, filters) };
-    let inputs = [Matrix { row_stride: 0, ..whole }, whole][..problem.num_inputs].to_vec();
-    let batch = [groups, 1, 1];
-    matmul::Problem { c: whole, inputs, batch, ..matmul::Problem::new(dtype, m, n, problem.depth()) }
+    let whole = Matrix::rows(result, filters).in_batch([n as i64, 0, 0]);
+    let bias = Matrix { row_stride: 0, ..whole };
+    problem.product_of([m, n, problem.depth()], whole, bias).in_batch([groups, 1, 1])
 }
 
 /// The tile that the cost model takes, and its clocks.
-pub(super) fn choice(problem: &Problem, limits: &Limits) -> Result<(f64, MmaTile), Error> {
+pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(f64, MmaTile), Error> {
     let Problem { dtype, images, channels, size: [height, width], filters, .. } = *problem;
     let factors = images * channels * height * width + filters * problem.depth();
-    matmul::mma_tile(&product(problem), factors * dtype.bytes(), limits)
+    matmul::mma_tile(&product(problem), factors * dtype.bytes(), arch, limits)
 }
 
 pub(super) fn configuration(problem: &Problem, tile: MmaTile, ending: Ending) -> Configuration {

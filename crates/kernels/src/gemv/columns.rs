@@ -18,7 +18,7 @@ pub type Finish<O, T> = Kernel<(Global<O>, Global<T>, u64, u64)>;
 pub(super) const UNROLL: u32 = 4;
 
 /// How columns are shared out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
     /// Threads side by side, each with an access: a power of two. The other threads of the block take other rows.
     pub lanes: u32,

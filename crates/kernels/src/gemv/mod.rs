@@ -7,26 +7,26 @@
 //! by an atomic.
 //!
 //! Accuracy: `|error| <= d u / (1 - d u) * sum |a||x|` with the unit roundoff `u` of the type that is added in and the
-//! plan's [`depth`](Plan::depth) `d`, plus half an ulp of the result for halves.
+//! choice's [`depth`](Choice::depth) `d`, plus half an ulp of the result for halves.
 //!
-//! Start with [`Plan::new`] and [`launch()`]. Three kernels read matrices: lanes of a warp share a row (many rows
+//! Start with [`Gemv`] and [`Choice::new`]. Three kernels read matrices: lanes of a warp share a row (many rows
 //! or short ones), blocks share a row (few long ones), threads go down the columns (`x A`). The
 //! last two leave sums of parts where one block a result would leave the device idle; a second launch adds those.
 
+mod choice;
 mod columns;
 mod dot;
 mod element;
-mod launch;
-mod plan;
+mod family;
 mod reference;
 mod rows;
 mod shape;
 mod split;
 
+pub use choice::{Algorithm, Choice, Problem, Product};
 pub use columns::{Columns, Finish, Tile, columns, finish};
 pub use element::Element;
-pub use launch::{Operands, launch};
-pub use plan::{Code, Plan, Problem, Product};
+pub use family::Gemv;
 pub use reference::{Reference, product};
 pub use rows::{Rows, rows};
 pub use shape::Shape;

@@ -3,7 +3,7 @@
 use super::BLOCK;
 
 /// How rows are shared out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Lanes that take a row together: 1, 2, 4, 8, 16 or 32.
     pub lanes: u32,

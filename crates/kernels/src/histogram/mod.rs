@@ -4,21 +4,22 @@
 //! up to 2^31 bins. Values outside the bins, negative ones among them, are not counted. Counts are `i32`, exact, and
 //! wrap beyond 2^31 equal values.
 //!
-//! Start with [`Plan::new`] and [`launch()`]. Few bins are counted in shared memory, in several copies of each that fits,
-//! up to one for each lane; as many as take all of a multiprocessor's shared memory in one copy; more, or more than a block's values would fill, by atomics on global memory.
+//! Start with [`Histogram`] and [`Choice::new`]. Few bins are counted in shared memory, in several copies of each that fits,
+//! up to one for each lane; as many as take all of a multiprocessor's shared memory in one
+//! copy; more, or more than a block's values would fill, by atomics on global memory.
 
+mod choice;
 mod copies;
+mod family;
 mod global;
-mod launch;
-mod plan;
 mod reference;
 mod values;
 mod walk;
 
+pub use choice::{Algorithm, Choice, Problem};
 pub use copies::copies;
+pub use family::Histogram;
 pub use global::global;
-pub use launch::launch;
-pub use plan::{Code, Plan, Problem};
 pub use reference::histogram;
 pub use values::Value;
 pub use walk::for_each_value;

@@ -1,21 +1,18 @@
 //! The cost model of plans: clocks of the device from sizes alone, so that a choice can be explained and repeated.
 //!
-//! A multiprocessor does so many multiply-adds a clock ([`lanes`]); a kernel reaches a part of that ([`efficiency`]), less
+//! A multiprocessor does so many multiply-adds a clock ([`ArchRates`]); a kernel reaches a part of that ([`efficiency`]), less
 //! where fewer blocks than fit share a multiprocessor. Blocks come in waves over all multiprocessors. A split adds a second
 //! launch and the traffic of its sums. The constants are estimates for an H100/H200, to be replaced by measurements where a
 //! choice turns out wrong.
 
 use super::mma::MmaTile;
+use super::rates::ArchRates;
 use super::tile::Tile;
 use super::wgmma::WgmmaTile;
 use crate::Dtype;
 
 /// Clocks from one launch to the next, 3 us at 1.7 GHz.
-const LAUNCH: f64 = 5000.0;
-/// Bytes of memory that the device moves in a clock: 4.3 TB/s at 1.7 GHz.
-const BYTES: f64 = 2500.0;
-/// The same of an A100: 2.0 TB/s at 1.41 GHz (data sheet), of which copies reach nine tenths.
-const BYTES_OF_A100: f64 = 1300.0;
+pub(crate) const LAUNCH_CLOCKS: f64 = 5000.0;
 /// Bytes that a block's copies bring in a clock.
 const BYTES_OF_BLOCK: f64 = 34.0;
 /// Bytes that a block's copies bring in a clock at most, from wherever, where they bring most rows from the cache: 128 x 8192 x
@@ -41,22 +38,7 @@ pub(super) struct Work {
     /// Bytes of both factors in memory.
     pub factors: u64,
     pub num_sms: u64,
-    /// Whether the device is an H100 or H200; else it is taken for an A100.
-    pub has_wgmma: bool,
-}
-
-impl Work {
-    /// Multiply-adds that the tensor cores of a multiprocessor do in a clock: 989 TFLOP/s of halves on 132 multiprocessors at
-    /// 1.83 GHz (H100 data sheet), 312 on 108 at 1.41 GHz (A100 data sheet).
-    fn tensor_lanes(&self) -> f64 {
-        let of_halves = if self.has_wgmma { 2048.0 } else { 1024.0 };
-        of_halves * 2.0 / self.dtype.bytes() as f64
-    }
-
-    /// Bytes of memory that the device moves in a clock.
-    fn bytes_of_memory(&self) -> f64 {
-        if self.has_wgmma { BYTES } else { BYTES_OF_A100 }
-    }
+    pub rates: &'static ArchRates,
 }
 
 /// The part of that which the kernel reaches while it multiplies. Blocks of a cluster wait for one another: that shows where
@@ -85,7 +67,7 @@ pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
     let depth = work.k.div_ceil(num_parts).max(1) as f64;
     let area = f64::from(tile.rows()) * f64::from(tile.columns);
     let waves = blocks.div_ceil(work.num_sms);
-    let alone = area * depth / (work.tensor_lanes() * tensor_efficiency(tile, waves));
+    let alone = area * depth / (work.rates.tensor_fma_per_clock_per_sm(work.dtype) * tensor_efficiency(tile, waves));
     // The first tile's copies and the last one's stores stand alone; of the others a little shows.
     let ends = 1000.0 + area / 8.0;
     let computed = waves as f64 * (alone + area / 16.0);
@@ -93,12 +75,13 @@ pub(super) fn tensor_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
     // Few blocks do not keep enough loads under way for all of the memory's speed; those beyond the last row load nothing.
     let loading = blocks
         .min(work.m.div_ceil(tile.rows().into()) * work.n.div_ceil(tile.columns.into()) * work.products * num_parts);
-    let moved = bytes as f64 / (BYTES * memory_efficiency(tile, waves)).min(loading as f64 * BYTES_OF_BLOCK);
+    let moved = bytes as f64
+        / (work.rates.memory_bytes_per_clock() * memory_efficiency(tile, waves)).min(loading as f64 * BYTES_OF_BLOCK);
     let lines = tile.rows() + tile.copied_columns();
     let copied = waves as f64 * f64::from(lines) * depth * work.dtype.bytes() as f64;
     let moved = if tile.once { moved.max(copied / BYTES_OF_CACHE) } else { moved };
     let added = if tile.split > 1 { EXCHANGE } else { split(work, num_parts) };
-    LAUNCH + ends + computed.max(moved) + added
+    LAUNCH_CLOCKS + ends + computed.max(moved) + added
 }
 
 /// How much faster than a copy the kernel reads where it waits for nothing else: long stages show most in one wave (16 x 8192 x
@@ -122,9 +105,6 @@ pub(super) fn turned_clocks(work: &Work, tile: WgmmaTile, num_parts: u64) -> f64
     tensor_clocks(&Work { m: work.n, n: work.m, ..*work }, tile, num_parts)
 }
 
-/// The part of Hopper's tensor cores that warps keep busy at most: the others are warpgroups'.
-const OF_WARPS: f64 = 0.62;
-
 /// The part of that which the kernel for warps reaches while it multiplies.
 fn warp_efficiency(tile: MmaTile) -> f64 {
     match (tile.warp, tile.columns()) {
@@ -143,39 +123,35 @@ pub(super) fn warp_clocks(work: &Work, tile: MmaTile, num_parts: u64) -> f64 {
     let blocks = tiles * num_parts;
     let depth = work.k.div_ceil(num_parts).max(1) as f64;
     let area = f64::from(tile.rows()) * f64::from(tile.columns());
-    let lanes = work.tensor_lanes() * if work.has_wgmma { OF_WARPS } else { 1.0 };
-    let alone = area * depth / (lanes * warp_efficiency(tile)) + area / 16.0;
+    let fma = work.rates.mma_fma_per_clock_per_sm(work.dtype);
+    let alone = area * depth / (fma * warp_efficiency(tile)) + area / 16.0;
     let computed = blocks.div_ceil(work.num_sms) as f64 * alone;
     let bytes = work.factors + work.m * work.n * work.products * 2;
     // Small blocks that come as others go keep memory busier than those that take tile after tile: 1 x 28672 x 8192 takes 110 us,
     // turned 119.
     let comes_and_goes = if tile.rows() == 16 && blocks > work.num_sms { 1.02 } else { 1.0 };
-    let moved = bytes as f64 / (work.bytes_of_memory() * comes_and_goes).min(blocks as f64 * BYTES_OF_BLOCK);
+    let moved =
+        bytes as f64 / (work.rates.memory_bytes_per_clock() * comes_and_goes).min(blocks as f64 * BYTES_OF_BLOCK);
     // The first tile's copies and the last one's stores stand alone.
     let ends = 700.0 + area / 4.0;
-    LAUNCH + ends + computed.max(moved) + split(work, num_parts)
+    LAUNCH_CLOCKS + ends + computed.max(moved) + split(work, num_parts)
 }
 
 /// The part of the tensor cores' multiply-adds that so many clocks are.
 pub(super) fn tensor_share_of_peak(work: &Work, clocks: f64) -> f64 {
     let products = work.m as f64 * work.n as f64 * work.k as f64 * work.products as f64;
-    products / (clocks * work.tensor_lanes() * work.num_sms as f64)
+    products / (clocks * work.rates.tensor_fma_per_clock_per_sm(work.dtype) * work.num_sms as f64)
 }
 
 /// Clocks of a launch that lays tensors of so many bytes anew.
-pub(crate) fn copy_clocks(bytes: u64) -> f64 {
-    LAUNCH + 2.0 * bytes as f64 / BYTES
+pub(crate) fn copy_clocks(bytes: u64, rates: &ArchRates) -> f64 {
+    LAUNCH_CLOCKS + 2.0 * bytes as f64 / rates.memory_bytes_per_clock()
 }
 
 /// Clocks that a split adds: a second launch, which reads the sums of all parts.
 fn split(work: &Work, num_parts: u64) -> f64 {
     let sums = (work.m * work.n * work.products) as f64 * 4.0;
-    if num_parts > 1 { LAUNCH + num_parts as f64 * sums / BYTES_OF_SUMS } else { 0.0 }
-}
-
-/// Multiply-adds of a multiprocessor in a clock.
-fn lanes(accumulator: Dtype) -> f64 {
-    if accumulator == Dtype::F32 { 128.0 } else { 64.0 }
+    if num_parts > 1 { LAUNCH_CLOCKS + num_parts as f64 * sums / BYTES_OF_SUMS } else { 0.0 }
 }
 
 /// The part of a multiprocessor's multiply-adds that the kernel reaches when as many blocks as fit are at work: measured at
@@ -200,7 +176,7 @@ pub(super) fn clocks(work: &Work, tile: Tile, num_parts: u64) -> f64 {
     let blocks = tiles * num_parts;
     let depth = work.k.div_ceil(num_parts).max(1) as f64;
     let products = f64::from(tile.rows) * f64::from(tile.columns) * depth;
-    let alone = products / (lanes(work.accumulator) * efficiency(tile));
+    let alone = products / (work.rates.fma_per_clock_per_sm(work.accumulator) * efficiency(tile));
     let fit = resident(tile);
     // Blocks that share a multiprocessor take turns; one alone leaves some of its clocks unused.
     let wave = |shared: u64| {
@@ -209,11 +185,11 @@ pub(super) fn clocks(work: &Work, tile: Tile, num_parts: u64) -> f64 {
     };
     let (full, rest) = (blocks / (work.num_sms * fit), blocks % (work.num_sms * fit));
     let last = if rest == 0 { 0.0 } else { wave(rest.div_ceil(work.num_sms)) };
-    LAUNCH + full as f64 * wave(fit) + last + split(work, num_parts)
+    LAUNCH_CLOCKS + full as f64 * wave(fit) + last + split(work, num_parts)
 }
 
 /// The part of the device's multiply-adds that so many clocks are.
 pub(super) fn share_of_peak(work: &Work, clocks: f64) -> f64 {
     let products = work.m as f64 * work.n as f64 * work.k as f64 * work.products as f64;
-    products / (clocks * lanes(work.accumulator) * work.num_sms as f64)
+    products / (clocks * work.rates.fma_per_clock_per_sm(work.accumulator) * work.num_sms as f64)
 }

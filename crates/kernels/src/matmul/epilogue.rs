@@ -38,7 +38,7 @@ pub struct Custom {
 }
 
 /// One step of an epilogue.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Step {
     /// The value times the next number of the launch, which is whole where sums are integers.
     Scale,
@@ -55,7 +55,7 @@ pub enum Step {
 }
 
 /// What stands between layers of a network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// `max(x, 0)`; NaN stays.
     Relu,
@@ -233,6 +233,35 @@ impl Epilogue {
         let more = if self.more_inputs > 0 { format!("_i{}", self.more_inputs) } else { String::new() };
         self.steps.iter().map(step).collect::<String>() + &more
     }
+
+    /// Refuses what kernels have no room for.
+    pub(crate) fn check(&self, accumulator: Dtype) -> Result<(), Error> {
+        let room = [(self.num_inputs(), MAX_INPUTS, "inputs"), (self.scalars.len(), MAX_SCALARS, "numbers")];
+        for (found, most, what) in room {
+            if found > most {
+                return Err(super::problem::refused(format!("an epilogue takes {most} {what} at most, not {found}")));
+            }
+        }
+        let is_for_f32 = |step: &Step| match step {
+            Step::Apply(_) => true,
+            Step::Multiply => accumulator == Dtype::I32,
+            Step::Activate(activation) => *activation != Activation::Relu && accumulator == Dtype::I32,
+            Step::Scale | Step::Add | Step::AddScaled => false,
+        };
+        if accumulator != Dtype::F32 && self.steps.iter().any(is_for_f32) {
+            return Err(ErrorKind::Unsupported { op: format!("the epilogue ({self})"), dtype: accumulator }.into());
+        }
+        if accumulator != Dtype::I32 {
+            return Ok(());
+        }
+        let options = self.steps.iter().filter_map(|step| match step {
+            Step::Scale => Some("alpha"),
+            Step::AddScaled => Some("beta"),
+            Step::Multiply | Step::Add | Step::Activate(_) | Step::Apply(_) => None,
+        });
+        let mut numbers = options.zip(&self.scalars);
+        numbers.try_for_each(|(option, number)| Number::from(*number).expect_whole("matmul", option))
+    }
 }
 
 /// Equal in every bit of the numbers, so that equal ones may share what was made for one.
@@ -251,35 +280,6 @@ impl Hash for Epilogue {
         self.more_inputs.hash(state);
         self.scalars.iter().for_each(|scalar| scalar.to_bits().hash(state));
     }
-}
-
-/// Refuses what kernels have no room for.
-pub(crate) fn check(epilogue: &Epilogue, accumulator: Dtype) -> Result<(), Error> {
-    let room = [(epilogue.num_inputs(), MAX_INPUTS, "inputs"), (epilogue.scalars.len(), MAX_SCALARS, "numbers")];
-    for (found, most, what) in room {
-        if found > most {
-            return Err(super::problem::refused(format!("an epilogue takes {most} {what} at most, not {found}")));
-        }
-    }
-    let is_for_f32 = |step: &Step| match step {
-        Step::Apply(_) => true,
-        Step::Multiply => accumulator == Dtype::I32,
-        Step::Activate(activation) => *activation != Activation::Relu && accumulator == Dtype::I32,
-        Step::Scale | Step::Add | Step::AddScaled => false,
-    };
-    if accumulator != Dtype::F32 && epilogue.steps.iter().any(is_for_f32) {
-        return Err(ErrorKind::Unsupported { op: format!("the epilogue ({epilogue})"), dtype: accumulator }.into());
-    }
-    if accumulator != Dtype::I32 {
-        return Ok(());
-    }
-    let options = epilogue.steps.iter().filter_map(|step| match step {
-        Step::Scale => Some("alpha"),
-        Step::AddScaled => Some("beta"),
-        Step::Multiply | Step::Add | Step::Activate(_) | Step::Apply(_) => None,
-    });
-    let mut numbers = options.zip(&epilogue.scalars);
-    numbers.try_for_each(|(option, number)| Number::from(*number).expect_whole("matmul", option))
 }
 
 impl Custom {
@@ -301,18 +301,6 @@ impl PartialEq for Custom {
 }
 
 impl Eq for Custom {}
-
-impl PartialOrd for Custom {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Custom {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.id.cmp(&other.id)
-    }
-}
 
 impl Hash for Custom {
     fn hash<H: Hasher>(&self, state: &mut H) {

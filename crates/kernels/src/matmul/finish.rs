@@ -21,14 +21,14 @@ pub const STRIDES: usize = (1 + MAX_INPUTS) * WORDS;
 pub const GROUP: u32 = 4;
 
 /// How a tensor at the end of a kernel lies in memory, as far as its code depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Access {
     dtype: Dtype,
     walk: Walk,
 }
 
 /// How the elements of a row lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Walk {
     /// Side by side, groups of them at multiples of their size.
     Wide,
@@ -52,7 +52,7 @@ impl Walk {
 const MOST_AT_ONCE: usize = 1;
 
 /// The end of a kernel, when it is built: steps, element types, and what is known of the strides.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ending {
     steps: Vec<Step>,
     result: Access,
@@ -65,7 +65,8 @@ pub struct Ending {
 impl Ending {
     /// The end that a problem needs.
     #[must_use]
-    pub fn new(problem: &Problem, epilogue: &Epilogue) -> Self {
+    pub fn new(problem: &Problem) -> Self {
+        let epilogue = &problem.epilogue;
         let access = |matrix: &Matrix| {
             let walk = match matrix.column_stride {
                 0 if matrix.row_stride == 0 => Walk::One,
@@ -129,8 +130,7 @@ pub struct Outputs {
 pub fn stride_words(problem: &Problem) -> [i64; STRIDES] {
     let mut words = [0; STRIDES];
     for (place, matrix) in words.chunks_mut(WORDS).zip(std::iter::once(&problem.c).chain(&problem.inputs)) {
-        place[..3].copy_from_slice(&[matrix.first as i64, matrix.row_stride, matrix.column_stride]);
-        place[3..].copy_from_slice(&matrix.batch_strides);
+        place.copy_from_slice(&matrix.words([problem.m, problem.n], problem.batch));
     }
     words
 }

@@ -12,7 +12,7 @@ use crate::elements;
 const WIDTH: u32 = 4;
 
 /// How a matrix is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Load {
     /// The element type.
     pub dtype: Dtype,

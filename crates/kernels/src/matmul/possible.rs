@@ -2,8 +2,8 @@
 
 use warpfold_device::Limits;
 
-use super::code::Code;
-use super::epilogue::{Epilogue, Step};
+use super::algorithm::Algorithm;
+use super::epilogue::Step;
 use super::mma::{self, Pieces};
 use super::problem::{Problem, Rows, Singles};
 use super::tile::Tile;
@@ -27,8 +27,20 @@ pub(super) fn rows_of(problem: &Problem) -> u64 {
 
 /// The same, if there is a kernel for warpgroups and the device has them.
 pub(super) fn lying(problem: &Problem, limits: &Limits) -> Option<[Lying; 2]> {
-    let is_possible = limits.has_wgmma && wgmma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem);
-    if is_possible { factors(problem) } else { None }
+    has_warpgroups(problem, limits).then(|| factors(problem)).flatten()
+}
+
+fn has_warpgroups(problem: &Problem, limits: &Limits) -> bool {
+    limits.has_wgmma && wgmma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem)
+}
+
+fn has_warps(problem: &Problem, limits: &Limits) -> bool {
+    limits.has_mma && mma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem)
+}
+
+/// Whether tensor cores can multiply such factors at all, however they lie.
+pub(super) fn has_tensor_cores(problem: &Problem, limits: &Limits) -> bool {
+    has_warpgroups(problem, limits) || has_warps(problem, limits)
 }
 
 /// The pieces that threads copy of both factors, if there are some.
@@ -39,19 +51,18 @@ pub(super) fn pieces_of(problem: &Problem) -> Option<[Pieces; 2]> {
 
 /// The same, if there is a kernel for warps and the device runs it.
 pub(super) fn pieces(problem: &Problem, limits: &Limits) -> Option<[Pieces; 2]> {
-    let is_possible = limits.has_mma && mma::has_kernel(problem.a.dtype) && suits_tensor_cores(problem);
-    if is_possible { pieces_of(problem) } else { None }
+    has_warps(problem, limits).then(|| pieces_of(problem)).flatten()
 }
 
 /// Whether there are products, and tensor cores may do them: factors of `f32` only where tf32 will do.
-pub(super) fn suits_tensor_cores(problem: &Problem) -> bool {
+fn suits_tensor_cores(problem: &Problem) -> bool {
     let is_full_single = problem.a.dtype == Dtype::F32 && problem.singles == Singles::Full;
     !is_full_single && problem.m > 0 && problem.n > 0 && problem.k > 0 && problem.num_products() > 0
 }
 
 /// What warpgroups do for few rows, or few blocks, beside their other tiles: where the sums are long enough to fill a ring of
 /// stages, and parts of them are one for each block. Each has an order of its own, but for what does not split them.
-pub(super) fn few_blocks(problem: &Problem, epilogue: &Epilogue, lying: [Lying; 2], limits: &Limits) -> Vec<Code> {
+pub(super) fn few_blocks(problem: &Problem, lying: [Lying; 2], limits: &Limits) -> Vec<Algorithm> {
     let dtype = problem.a.dtype;
     let step = if lying[1] == Lying::Steps { 16 } else { COLUMNS_SIDE_BY_SIDE };
     let tiles = WgmmaTile::of_few(problem.m, problem.n, limits.num_sms.max(1).into(), step).into_iter();
@@ -63,19 +74,19 @@ pub(super) fn few_blocks(problem: &Problem, epilogue: &Epilogue, lying: [Lying; 
     let tiles = tiles.filter(|tile| suits_tile(*tile, dtype, lying) && (problem.m <= FEW_ROWS || stands(tile)));
     let columns = problem.m.next_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 }).max(LEAST_TURNED);
     let turned = [1, 2].map(|split| WgmmaTile::turned(columns.min(MOST_TURNED) as u32, split));
-    let turned = turned.into_iter().filter(|tile| columns <= MOST_TURNED && can_turn(*tile, problem, epilogue));
-    let is_long = |code: &Code, stages: u32, parts: u64| {
+    let turned = turned.into_iter().filter(|tile| columns <= MOST_TURNED && can_turn(*tile, problem));
+    let is_long = |code: &Algorithm, stages: u32, parts: u64| {
         let depth = u64::from(stages * code.depth(dtype));
         problem.k >= depth * parts && code.parts(problem, parts).1 == parts
     };
-    let is_possible = |code: &Code| match *code {
-        Code::Wgmma(tile) | Code::Turned(tile) => {
+    let is_possible = |code: &Algorithm| match *code {
+        Algorithm::Wgmma(tile) | Algorithm::Turned(tile) => {
             is_long(code, tile.stages, tile.split.into())
                 && (problem.rows == Rows::Planned || code.own_parts().is_none())
         }
-        Code::Simt(_) | Code::Mma(_) => false,
+        Algorithm::Simt(_) | Algorithm::Mma(_) => false,
     };
-    tiles.map(Code::Wgmma).chain(turned.map(Code::Turned)).filter(is_possible).collect()
+    tiles.map(Algorithm::Wgmma).chain(turned.map(Algorithm::Turned)).filter(is_possible).collect()
 }
 
 /// The fewest columns in which rows stand: by 8, of which a multiprocessor has room for two blocks of three stages, 8 x 8192 x
@@ -86,12 +97,12 @@ const LEAST_TURNED: u64 = 16;
 const MOST_TURNED: u64 = 32;
 
 /// Whether a product can be computed turned: rows then lie as steps, and nothing looks at places of the result.
-pub(super) fn can_turn(tile: WgmmaTile, problem: &Problem, epilogue: &Epilogue) -> bool {
+pub(super) fn can_turn(tile: WgmmaTile, problem: &Problem) -> bool {
     let dtype = problem.a.dtype;
     has_registers(tile, dtype)
         && tile.columns.is_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 })
         && factors(problem).is_some_and(|lying| lying[0] == Lying::Steps)
-        && !epilogue.steps().iter().any(|step| matches!(step, Step::Apply(_)))
+        && !problem.epilogue.steps().iter().any(|step| matches!(step, Step::Apply(_)))
 }
 
 /// Whether elements are integers of eight bits, of which products have a multiple of 16 columns.

@@ -2,26 +2,30 @@
 
 use std::fmt;
 
+use super::epilogue::Epilogue;
+use crate::layout::{Dim, Layout, MAX_RANK, merge};
+use crate::plan::OperandSpec;
 use crate::{Dtype, Error, ErrorKind};
 
-/// Dimensions of a batch at most, once those that are walked like one are one.
-pub const BATCH_RANK: usize = 3;
+/// Dimensions of a batch at most: those of a tensor but rows and columns.
+pub const MAX_BATCH_RANK: usize = MAX_RANK - 2;
+
+/// Dimensions of a batch that kernels walk: the last ones. With more, matrices are repacked.
+pub(crate) const BATCH_RANK: usize = 3;
 
 /// Where the elements of a matrix lie, or those of each matrix of a batch. Strides count elements, and may be 0 (repeated)
-/// or less (reversed).
+/// or less (reversed). Its memory begins at the element that is first there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Matrix {
     /// The element type.
     pub dtype: Dtype,
-    /// The position of the first row's first element in its memory.
-    pub first: u64,
     /// From one row to the next.
     pub row_stride: i64,
     /// From one column to the next.
     pub column_stride: i64,
     /// From one matrix to the next, in each dimension of the batch.
-    pub batch_strides: [i64; BATCH_RANK],
-    /// A power of two up to 16 that the address of the first element is a multiple of, in bytes.
+    pub batch_strides: [i64; MAX_BATCH_RANK],
+    /// A power of two up to 16 that the address of its memory is a multiple of, in bytes.
     pub alignment: u64,
 }
 
@@ -30,7 +34,7 @@ impl Matrix {
     #[must_use]
     pub const fn rows(dtype: Dtype, columns: u64) -> Self {
         let (row_stride, column_stride) = (columns as i64, 1);
-        Self { dtype, first: 0, row_stride, column_stride, batch_strides: [0; BATCH_RANK], alignment: 16 }
+        Self { dtype, row_stride, column_stride, batch_strides: [0; MAX_BATCH_RANK], alignment: 16 }
     }
 
     /// The matrix with rows and columns exchanged.
@@ -39,8 +43,42 @@ impl Matrix {
         Self { row_stride: self.column_stride, column_stride: self.row_stride, ..self }
     }
 
+    /// The matrices of a batch, by their strides in its last dimensions; in those before it repeats.
+    #[must_use]
+    pub fn in_batch<const N: usize>(self, strides: [i64; N]) -> Self {
+        let mut batch_strides = [0; MAX_BATCH_RANK];
+        batch_strides[MAX_BATCH_RANK - N..].copy_from_slice(&strides);
+        Self { batch_strides, ..self }
+    }
+
+    /// Matrices without gaps, one after the other.
+    pub(super) fn packed(dtype: Dtype, [rows, columns]: [u64; 2], batch: [u64; MAX_BATCH_RANK]) -> Self {
+        let mut matrix = Self::rows(dtype, columns);
+        let mut stride = (rows * columns) as i64;
+        for (size, place) in batch.iter().zip(&mut matrix.batch_strides).rev() {
+            *place = if *size == 1 { 0 } else { stride };
+            stride *= *size as i64;
+        }
+        matrix
+    }
+
+    /// Where the first element is, and strides: of rows and columns, then of the batch, as kernels take them.
+    pub(super) fn words(&self, sizes: [u64; 2], batch: [u64; MAX_BATCH_RANK]) -> [i64; 3 + BATCH_RANK] {
+        let mut words = [0; 3 + BATCH_RANK];
+        words[..3].copy_from_slice(&[self.first(sizes, batch) as i64, self.row_stride, self.column_stride]);
+        words[3..].copy_from_slice(&self.batch_strides[MAX_BATCH_RANK - BATCH_RANK..]);
+        words
+    }
+
+    /// Batch, rows and columns as one layout.
+    pub(super) fn layout(&self, [rows, columns]: [u64; 2], batch: [u64; MAX_BATCH_RANK]) -> Result<Layout, Error> {
+        let shape = batch.into_iter().chain([rows, columns]).map(|size| size as usize).collect();
+        let strides = self.batch_strides.into_iter().chain([self.row_stride, self.column_stride]);
+        Layout::new(shape, strides.map(|stride| stride as isize).collect())
+    }
+
     /// Whether no two matrices of a batch are the same memory.
-    pub(super) fn batch_strides_differ(&self, batch: [u64; BATCH_RANK]) -> bool {
+    pub(super) fn batch_strides_differ(&self, batch: [u64; MAX_BATCH_RANK]) -> bool {
         batch.iter().zip(self.batch_strides).all(|(size, stride)| *size <= 1 || stride != 0)
     }
 
@@ -55,32 +93,33 @@ impl Matrix {
             && others.into_iter().all(|stride| stride % group as i64 == 0)
     }
 
-    /// The positions of the lowest element and of the one behind the highest; none for no elements.
-    fn reach(&self, rows: u64, columns: u64, batch: [u64; BATCH_RANK]) -> Option<(i128, i128)> {
-        let sizes = [rows, columns].into_iter().chain(batch);
+    /// How far the elements reach below the first one, and above it; `None` for no elements.
+    fn reach(&self, sizes: [u64; 2], batch: [u64; MAX_BATCH_RANK]) -> Option<[u128; 2]> {
         let strides = [self.row_stride, self.column_stride].into_iter().chain(self.batch_strides);
-        let (mut low, mut high) = (i128::from(self.first), i128::from(self.first));
-        for (size, stride) in sizes.zip(strides) {
-            let walk = i128::from(size.checked_sub(1)?) * i128::from(stride);
-            low += walk.min(0);
-            high += walk.max(0);
+        let mut reach = [0; 2];
+        for (size, stride) in sizes.into_iter().chain(batch).zip(strides) {
+            let side = usize::from(stride > 0);
+            reach[side] += u128::from(size.checked_sub(1)?) * u128::from(stride.unsigned_abs());
         }
-        Some((low, high + 1))
+        Some(reach)
     }
 
-    /// Refuses a memory of so many bytes that does not hold every element.
-    pub(super) fn check(
+    /// The position of the first row's first element in the memory.
+    pub(super) fn first(&self, sizes: [u64; 2], batch: [u64; MAX_BATCH_RANK]) -> u64 {
+        self.reach(sizes, batch).map_or(0, |[below, _]| below as u64)
+    }
+
+    /// The memory that a launch needs.
+    pub(super) fn operand(
         &self,
-        (rows, columns, batch): (u64, u64, [u64; BATCH_RANK]),
-        name: &str,
-        bytes: usize,
-    ) -> Result<(), Error> {
-        let Some((low, high)) = self.reach(rows, columns, batch) else { return Ok(()) };
-        if low >= 0 && high * i128::from(self.dtype.bytes()) <= bytes as i128 {
-            return Ok(());
-        }
-        let elements = bytes as u64 / self.dtype.bytes();
-        Err(refused(format!("{name} has {elements} elements, and those from {low} to {high} are needed")))
+        name: &'static str,
+        sizes: [u64; 2],
+        batch: [u64; MAX_BATCH_RANK],
+    ) -> Result<OperandSpec, Error> {
+        let elements = self.reach(sizes, batch).map_or(0, |[below, above]| below + above + 1);
+        let bytes = elements * u128::from(self.dtype.bytes());
+        let bytes = i64::try_from(bytes).map_err(|_| refused(format!("{name} is larger than any memory")))?;
+        Ok(OperandSpec::new(name, bytes as u64, self.alignment))
     }
 }
 
@@ -94,13 +133,15 @@ pub struct Problem {
     /// Columns of `a`, rows of `b`; of none the sums are 0.
     pub k: u64,
     /// Products of the batch in each dimension, outermost first; 1 where there are fewer dimensions.
-    pub batch: [u64; BATCH_RANK],
+    pub batch: [u64; MAX_BATCH_RANK],
     /// The left matrix.
     pub a: Matrix,
     /// The right matrix.
     pub b: Matrix,
     /// The result.
     pub c: Matrix,
+    /// What is done to the sums.
+    pub epilogue: Epilogue,
     /// What the epilogue reads beside the products, in the order of its steps, each as large as the result (by strides of 0).
     pub inputs: Vec<Matrix>,
     /// Whether the bits of a row may depend on the number of rows.
@@ -138,10 +179,11 @@ impl Problem {
             m,
             n,
             k,
-            batch: [1; BATCH_RANK],
+            batch: [1; MAX_BATCH_RANK],
             a: Matrix::rows(dtype, k),
             b: Matrix::rows(dtype, n),
             c: Matrix::rows(dtype, n),
+            epilogue: Epilogue::new(),
             inputs: Vec::new(),
             rows: Rows::Planned,
             singles: Singles::Full,
@@ -152,7 +194,62 @@ impl Problem {
     pub(super) fn turned(&self) -> Self {
         let [a, b, c] = [self.b, self.a, self.c].map(Matrix::transposed);
         let inputs = self.inputs.iter().copied().map(Matrix::transposed).collect();
-        Self { m: self.n, n: self.m, a, b, c, inputs, ..*self }
+        Self { m: self.n, n: self.m, a, b, c, inputs, epilogue: self.epilogue.clone(), ..*self }
+    }
+
+    /// The problem for each position of a batch of these sizes.
+    #[must_use]
+    pub fn in_batch<const N: usize>(mut self, sizes: [u64; N]) -> Self {
+        self.batch = [1; MAX_BATCH_RANK];
+        self.batch[MAX_BATCH_RANK - N..].copy_from_slice(&sizes);
+        self
+    }
+
+    /// The same problem with those dimensions of the batch as one that all matrices walk like one.
+    pub(super) fn merged(mut self) -> Self {
+        let dims = merge((0..MAX_BATCH_RANK).filter(|dim| self.batch[*dim] != 1).map(|dim| Dim {
+            size: self.batch[dim],
+            strides: self.matrices().map(|matrix| matrix.batch_strides[dim]).collect(),
+        }));
+        let first = MAX_BATCH_RANK - dims.len();
+        self.batch = std::array::from_fn(|dim| dim.checked_sub(first).map_or(1, |dim| dims[dim].size));
+        let matrices = [&mut self.a, &mut self.b, &mut self.c].into_iter().chain(&mut self.inputs);
+        for (i, matrix) in matrices.enumerate() {
+            let stride = |dim: usize| dim.checked_sub(first).map_or(0, |dim| dims[dim].strides[i]);
+            matrix.batch_strides = std::array::from_fn(stride);
+        }
+        self
+    }
+
+    /// Factors, result and what the epilogue reads.
+    fn matrices(&self) -> impl Iterator<Item = &Matrix> {
+        [&self.a, &self.b, &self.c].into_iter().chain(&self.inputs)
+    }
+
+    /// Whether kernels walk all dimensions of the batch.
+    pub(super) fn is_walked(&self) -> bool {
+        self.batch[..MAX_BATCH_RANK - BATCH_RANK].iter().all(|size| *size == 1)
+    }
+
+    /// Sizes of the dimensions of the batch that kernels walk.
+    pub(super) fn walked(&self) -> [u64; BATCH_RANK] {
+        std::array::from_fn(|dim| self.batch[MAX_BATCH_RANK - BATCH_RANK + dim])
+    }
+
+    /// Refuses what no kernel computes, whatever the device.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let Self { m, n, k, batch, epilogue, inputs, .. } = self;
+        epilogue.check(self.accumulator()?)?;
+        let (expected, found) = (epilogue.num_inputs(), inputs.len());
+        if expected != found {
+            return Err(refused(format!("the epilogue ({epilogue}) takes {expected} input(s), not {found}")));
+        }
+        if let Some(size) = [m, n, k].into_iter().chain(batch).find(|size| **size > 1 << 31) {
+            return Err(refused(format!(
+                "{size} rows, columns or products of a batch are more than the kernels count"
+            )));
+        }
+        Ok(())
     }
 
     /// Products of the batch.

@@ -28,7 +28,7 @@ pub type Simt = Kernel<(
 )>;
 
 /// What decides on the code of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Configuration {
     /// The tiles.
     pub tile: Tile,
@@ -44,7 +44,7 @@ pub struct Configuration {
 pub(crate) fn size_words(problem: &Problem, part: u64, num_parts: u32) -> [u32; SIZES] {
     let mut words = [0; SIZES];
     let sizes = [problem.m, problem.n, problem.k, part, num_parts.into()];
-    for (word, size) in words.iter_mut().zip(sizes.into_iter().chain(problem.batch)) {
+    for (word, size) in words.iter_mut().zip(sizes.into_iter().chain(problem.walked())) {
         *word = size as u32;
     }
     words
@@ -54,10 +54,9 @@ pub(crate) fn size_words(problem: &Problem, part: u64, num_parts: u32) -> [u32; 
 /// from the sums of one part to those of the next.
 pub(super) fn matrix_words(problem: &Problem, part_stride: u64) -> [i64; MATRICES] {
     let mut words = [0; MATRICES];
-    for (place, matrix) in words.chunks_mut(3 + BATCH_RANK).zip([problem.a, problem.b.transposed()]) {
-        place[..3].copy_from_slice(&[matrix.first as i64, matrix.row_stride, matrix.column_stride]);
-        place[3..].copy_from_slice(&matrix.batch_strides);
-    }
+    let Problem { m, n, k, batch, a, b, .. } = *problem;
+    words[..3 + BATCH_RANK].copy_from_slice(&a.words([m, k], batch));
+    words[3 + BATCH_RANK..MATRICES - 1].copy_from_slice(&b.transposed().words([n, k], batch));
     words[MATRICES - 1] = part_stride as i64;
     words
 }

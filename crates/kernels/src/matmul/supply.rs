@@ -6,7 +6,7 @@ use super::accumulator::Accumulator;
 use super::tile::PAD;
 
 /// A direction in a matrix of *lines*: the rows of `a` or the columns of `b`, what becomes rows or columns of the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Along {
     /// That of the sums.
     Depth,

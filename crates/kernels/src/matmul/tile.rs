@@ -6,7 +6,7 @@ use std::fmt;
 ///
 /// Lanes of a warp stand in `32 / lanes_across` rows of `lanes_across`. Each takes groups of four by four outputs, as many
 /// as `thread` says, as far apart as the lanes of the warp reach: so fragments lie side by side in shared memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tile {
     /// Rows of a block.
     pub rows: u32,

@@ -1,9 +1,10 @@
 //! A convolution with its data, its reference, and the bound that it is held to.
 
 use warpfold_device::{Checks, Device, Profile};
-use warpfold_kernels::conv::{Code, Layout, Operands, Plan, Problem, Window, launch};
+use warpfold_kernels::conv::{Algorithm, Choice, Conv, Layout, Problem, Window};
 use warpfold_kernels::matmul::{Epilogue, Singles};
-use warpfold_kernels::{Dtype, Workspace};
+use warpfold_kernels::plan::{KernelCache, Plan, Planner, Workspace};
+use warpfold_kernels::{Dtype, Error};
 
 /// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
 pub(crate) fn element(seed: usize, i: usize) -> f64 {
@@ -75,41 +76,48 @@ pub(crate) fn reference(
 
 pub(crate) struct Case {
     pub(crate) problem: Problem,
-    pub(crate) epilogue: Epilogue,
-    pub(crate) code: Option<Code>,
+    pub(crate) algorithm: Option<Algorithm>,
 }
 
 impl Case {
     #[track_caller]
-    pub(crate) fn plan(&self, device: &Device) -> Plan {
-        let Self { problem, epilogue, code } = self;
-        match code {
-            None => Plan::new(problem.clone(), epilogue.clone(), device.limits()),
-            Some(code) => Plan::with(problem.clone(), epilogue.clone(), device.limits(), *code),
+    pub(crate) fn choice(&self, device: &Device) -> Choice {
+        let Self { problem, algorithm } = self;
+        match algorithm {
+            None => choose(device, problem.clone()),
+            Some(algorithm) => Choice::with(problem.clone(), device.limits(), *algorithm),
         }
         .unwrap_or_else(|e| panic!("{problem}: {e}"))
     }
 }
 
+/// What the cost model takes.
+pub(crate) fn choose(device: &Device, problem: Problem) -> Result<Choice, Error> {
+    Choice::new(problem, device.target().arch, device.limits())
+}
+
+pub(crate) fn plan(device: &Device, choice: &Choice) -> Plan {
+    let (target, kernels) = (device.target(), KernelCache::default());
+    Conv.plan_with(choice, &Planner::new(&target, device.limits(), &kernels))
+}
+
 /// The result on a device, under whose checks the launches are clean.
 #[track_caller]
-pub(crate) fn run(device: &Device, plan: &Plan, [images, filters, bias, residual]: [&[f64]; 4]) -> Vec<f64> {
-    let problem = &plan.problem;
+pub(crate) fn run(device: &Device, choice: &Choice, [images, filters, bias, residual]: [&[f64]; 4]) -> Vec<f64> {
+    let problem = &choice.problem;
     let upload = |dtype: Dtype, values: &[f64]| device.upload(&bytes_of(dtype, values)).unwrap();
     let (on_images, on_filters) = (upload(problem.dtype, images), upload(problem.dtype, filters));
     let more = [upload(problem.result, bias), upload(problem.result, residual)];
     let mut result = device.alloc::<u8>((problem.num_results() * problem.result.bytes()) as usize).unwrap();
     result.fill_bytes(0xff).unwrap();
-    let operands = Operands {
-        images: on_images.as_view(),
-        filters: on_filters.as_view(),
-        inputs: more[..problem.num_inputs].iter().map(|buffer| buffer.as_view()).collect(),
-        result: result.as_view_mut(),
-    };
-    launch(&device.default_stream(), plan, operands, &mut Workspace::new()).unwrap_or_else(|e| panic!("{plan}: {e}"));
+    let more = &more[..problem.epilogue.num_inputs()];
+    let inputs: Vec<_> = [&on_images, &on_filters].into_iter().chain(more).map(|view| Some(view.as_view())).collect();
+    let ready = plan(device, choice).ready(device).unwrap();
+    let launched = ready.launch(&device.default_stream(), &inputs, &mut [result.as_view_mut()], &mut Workspace::new());
+    launched.unwrap_or_else(|e| panic!("{choice}: {e}"));
     for report in device.take_reports() {
         let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();
-        assert!(findings.is_empty(), "{plan}: {}", findings.join("\n"));
+        assert!(findings.is_empty(), "{choice}: {}", findings.join("\n"));
     }
     values_of(problem.result, &result.download().unwrap())
 }
@@ -117,29 +125,29 @@ pub(crate) fn run(device: &Device, plan: &Plan, [images, filters, bias, residual
 /// Runs a case and compares every element. With two inputs the epilogue is `relu(sum + bias) + residual`.
 #[track_caller]
 pub(crate) fn check(device: &Device, case: &Case) {
-    let (problem, plan) = (&case.problem, case.plan(device));
+    let (problem, choice) = (&case.problem, case.choice(device));
     let some = |seed: usize, len: u64| (0..len as usize).map(|i| element(seed, i)).collect::<Vec<f64>>();
     let images = some(1, problem.images * problem.channels * problem.size[0] * problem.size[1]);
     let filters = some(2, problem.filters * problem.depth());
     let (bias, residual) = (some(3, problem.filters), some(4, problem.num_results()));
-    let expected = reference(problem, &images, &filters, |sum, filter, position| match problem.num_inputs {
+    let expected = reference(problem, &images, &filters, |sum, filter, position| match problem.epilogue.num_inputs() {
         0 => sum,
         1 => sum + bias[filter as usize],
         _ => (sum + bias[filter as usize]).max(0.0) + residual[position],
     });
-    let found = run(device, &plan, [&images, &filters, &bias, &residual]);
+    let found = run(device, &choice, [&images, &filters, &bias, &residual]);
     for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
         // As the result's type has it.
         let expected = &values_of(problem.result, &bytes_of(problem.result, &[*expected]))[0];
-        assert!(found == expected, "{plan}, {:?}: {found} at {i}, not {expected}", problem.window);
+        assert!(found == expected, "{choice}, {:?}: {found} at {i}, not {expected}", problem.window);
     }
 }
 
 /// Runs a case on numbers that no type has exactly, one of them infinite, and compares with the error's bound.
 #[track_caller]
-pub(crate) fn check_bounds(device: &Device, problem: &Problem, code: Code) {
-    let case = Case { problem: problem.clone(), epilogue: Epilogue::new(), code: Some(code) };
-    let (dtype, plan) = (problem.dtype, case.plan(device));
+pub(crate) fn check_bounds(device: &Device, problem: &Problem, algorithm: Algorithm) {
+    let case = Case { problem: problem.clone(), algorithm: Some(algorithm) };
+    let (dtype, choice) = (problem.dtype, case.choice(device));
     let some = |seed: usize, len: u64| {
         let values: Vec<_> = (0..len as usize).map(|i| ((i * 7919 + seed) as f64).sin() + 0.01).collect();
         values_of(dtype, &bytes_of(dtype, &values))
@@ -151,7 +159,7 @@ pub(crate) fn check_bounds(device: &Device, problem: &Problem, code: Code) {
     let absolute = |values: &[f64]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
     let expected = reference(problem, &images, &filters, |sum, _, _| sum);
     let magnitudes = reference(problem, &absolute(&images), &absolute(&filters), |sum, _, _| sum);
-    let found = run(device, &plan, [&images, &filters, &[], &[]]);
+    let found = run(device, &choice, [&images, &filters, &[], &[]]);
     // What the low bits of both factors are worth, then sums that tensor cores may truncate, then the result's type.
     let of_factors = if dtype == Dtype::F32 { 2.0_f64.powi(-9) } else { 0.0 };
     let of_sums = 2.0 * problem.depth() as f64 * f64::from(f32::EPSILON);
@@ -159,7 +167,7 @@ pub(crate) fn check_bounds(device: &Device, problem: &Problem, code: Code) {
     for (i, ((found, expected), magnitude)) in found.iter().zip(&expected).zip(magnitudes).enumerate() {
         let bound = (of_factors + of_sums * 1.01 + of_result) * magnitude;
         let is_right = if expected.is_finite() { (found - expected).abs() <= bound } else { !found.is_finite() };
-        assert!(is_right, "{plan}, {:?}: {found} at {i}, not {expected}", problem.window);
+        assert!(is_right, "{choice}, {:?}: {found} at {i}, not {expected}", problem.window);
     }
 }
 
@@ -192,6 +200,6 @@ pub(crate) fn problem(layout: Layout, channels: u64, size: [u64; 2], filters: u6
         groups: 1,
         window: Window::default(),
         singles: Singles::Full,
-        num_inputs: 0,
+        epilogue: Epilogue::new(),
     }
 }

@@ -6,7 +6,7 @@ mod plans;
 use case::{Case, check, check_bounds, on_every_device, on_every_device_and, problem};
 use warpfold_device::Profile;
 use warpfold_kernels::Dtype;
-use warpfold_kernels::conv::{Code, Layout, PatchTile, Plan, Problem, Window};
+use warpfold_kernels::conv::{Algorithm, Choice, Layout, PatchTile, Problem, Window};
 use warpfold_kernels::matmul::{Activation, Epilogue, MmaTile, Singles, Tile, WgmmaTile};
 
 const LAYOUTS: [Layout; 2] = [Layout::Nchw, Layout::Nhwc];
@@ -21,7 +21,7 @@ fn every_window_is_exact_in_both_layouts() {
                 for (channels, filters, filter) in [(3, 5, [3, 3]), (4, 8, [1, 2]), (8, 17, [2, 3]), (1, 1, [1, 1])] {
                     let window = Window { stride, padding, dilation };
                     let problem = Problem { window, ..problem(layout, channels, [9, 11], filters, filter) };
-                    check(device, &Case { problem, epilogue: Epilogue::new(), code: None });
+                    check(device, &Case { problem, algorithm: None });
                 }
             }
         }
@@ -35,10 +35,14 @@ fn every_kernel_gives_the_same_in_groups_and_without() {
             for (channels, filters, groups) in [(12, 8, 1), (12, 8, 4), (6, 6, 6), (6, 12, 6), (8, 20, 2)] {
                 let window = Window { padding: [1, 1], ..Window::default() };
                 let problem = Problem { groups, window, ..problem(layout, channels, [7, 6], filters, [3, 3]) };
-                let codes =
-                    [Some(Code::Direct), Some(Code::Implicit(Tile::SMALL)), Some(Code::Implicit(Tile::LARGE)), None];
+                let codes = [
+                    Some(Algorithm::Direct),
+                    Some(Algorithm::Implicit(Tile::SMALL)),
+                    Some(Algorithm::Implicit(Tile::LARGE)),
+                    None,
+                ];
                 for code in codes {
-                    check(device, &Case { problem: problem.clone(), epilogue: Epilogue::new(), code });
+                    check(device, &Case { problem: problem.clone(), algorithm: code });
                 }
             }
         }
@@ -55,7 +59,7 @@ fn patches_serve_every_row_of_the_filters() {
         ([2, 2], [3, 3], [1, 1], [7, 7]),
     ];
     on_every_device(|device| {
-        let mut tiles = PatchTile::ALL.into_iter().map(Code::Patches).cycle();
+        let mut tiles = PatchTile::ALL.into_iter().map(Algorithm::Patches).cycle();
         for (stride, padding, dilation, filter) in windows {
             for layout in LAYOUTS {
                 for (dtype, channels, filters) in
@@ -65,17 +69,17 @@ fn patches_serve_every_row_of_the_filters() {
                     let problem = problem(layout, channels, [19, 35], filters, filter);
                     let problem = Problem { window, dtype, ..problem };
                     // The widest has no room for everything.
-                    let plan = |code| Plan::with(problem.clone(), Epilogue::new(), device.limits(), code);
+                    let plan = |code| Choice::with(problem.clone(), device.limits(), code);
                     let code = tiles.find(|code| plan(*code).is_ok());
-                    check(device, &Case { problem, epilogue: Epilogue::new(), code });
+                    check(device, &Case { problem, algorithm: code });
                 }
             }
         }
         let layer = Epilogue::new().add().activate(Activation::Relu).add();
         for layout in LAYOUTS {
             // More tiles than blocks.
-            let problem = Problem { num_inputs: 2, images: 600, ..problem(layout, 2, [3, 4], 12, [2, 3]) };
-            check(device, &Case { problem, epilogue: layer.clone(), code: tiles.next() });
+            let problem = Problem { epilogue: layer.clone(), images: 600, ..problem(layout, 2, [3, 4], 12, [2, 3]) };
+            check(device, &Case { problem, algorithm: tiles.next() });
         }
     });
 }
@@ -90,19 +94,19 @@ fn planes_are_walked_one_element_of_the_filters_after_the_other() {
     ];
     on_every_device(|device| {
         let tiles = [Tile::MEDIUM, Tile::SMALL, Tile::LARGE];
-        let mut tiles = tiles.into_iter().map(Code::Planes).cycle();
+        let mut tiles = tiles.into_iter().map(Algorithm::Planes).cycle();
         for (stride, padding, dilation, filter) in windows {
             for (channels, filters) in [(16, 17), (32, 40), (48, 3)] {
                 let window = Window { stride, padding, dilation };
                 let problem =
                     Problem { window, images: 3, ..problem(Layout::Nchw, channels, [9, 11], filters, filter) };
-                check(device, &Case { problem, epilogue: Epilogue::new(), code: tiles.next() });
+                check(device, &Case { problem, algorithm: tiles.next() });
             }
         }
         let layer = Epilogue::new().add().activate(Activation::Relu).add();
         for size in [[5, 5], [7, 6]] {
-            let problem = Problem { num_inputs: 2, images: 7, ..problem(Layout::Nchw, 16, size, 12, [2, 3]) };
-            check(device, &Case { problem, epilogue: layer.clone(), code: tiles.next() });
+            let problem = Problem { epilogue: layer.clone(), images: 7, ..problem(Layout::Nchw, 16, size, 12, [2, 3]) };
+            check(device, &Case { problem, algorithm: tiles.next() });
         }
     });
 }
@@ -117,10 +121,10 @@ fn bias_activation_and_residual_are_part_of_the_launch() {
             {
                 let problem = problem(layout, 4, [6, 5], 12, [2, 2]);
                 let problem = Problem { groups, dtype, result: dtype, ..problem };
-                let with = |num_inputs| Problem { num_inputs, ..problem.clone() };
-                check(device, &Case { problem: with(1), epilogue: Epilogue::new().add(), code: None });
-                check(device, &Case { problem: with(2), epilogue: layer.clone(), code: None });
-                check(device, &Case { problem: with(2), epilogue: layer.clone(), code: Some(Code::Direct) });
+                let with = |epilogue: &Epilogue| Problem { epilogue: epilogue.clone(), ..problem.clone() };
+                check(device, &Case { problem: with(&Epilogue::new().add()), algorithm: None });
+                check(device, &Case { problem: with(&layer), algorithm: None });
+                check(device, &Case { problem: with(&layer), algorithm: Some(Algorithm::Direct) });
             }
         }
     });
@@ -146,16 +150,16 @@ fn tensor_cores_take_halves_with_their_channels_last() {
                     let problem = problem(Layout::Nhwc, channels, [9, 11], filters, filter);
                     let problem = Problem { dtype, result, window, ..problem };
                     for tile in [WgmmaTile::SMALL, WgmmaTile::MEDIUM, WgmmaTile::LARGE] {
-                        let code = Some(Code::Wgmma(tile));
-                        check(device, &Case { problem: problem.clone(), epilogue: Epilogue::new(), code });
+                        let code = Some(Algorithm::Wgmma(tile));
+                        check(device, &Case { problem: problem.clone(), algorithm: code });
                     }
                 }
             }
         }
         let layer = Epilogue::new().add().activate(Activation::Relu).add();
         let problem = problem(Layout::Nhwc, 16, [12, 10], 40, [3, 3]);
-        let problem = Problem { dtype: Dtype::Bf16, num_inputs: 2, ..problem };
-        check(device, &Case { problem, epilogue: layer, code: Some(Code::Wgmma(WgmmaTile::FLAT)) });
+        let problem = Problem { dtype: Dtype::Bf16, epilogue: layer.clone(), ..problem };
+        check(device, &Case { problem, algorithm: Some(Algorithm::Wgmma(WgmmaTile::FLAT)) });
     });
 }
 
@@ -175,7 +179,7 @@ fn tensor_cores_take_any_channels_in_both_layouts() {
             return;
         }
         let tiles = [WgmmaTile::NARROW, WgmmaTile::SMALL, WgmmaTile::MEDIUM].into_iter().cycle();
-        let mut tiles = tiles.map(|tile| Some(Code::Wgmma(tile)));
+        let mut tiles = tiles.map(|tile| Some(Algorithm::Wgmma(tile)));
         for (stride, padding, dilation, filter) in WINDOWS {
             for layout in LAYOUTS {
                 for (dtype, result) in [(Dtype::F32, Dtype::F32), (Dtype::Bf16, Dtype::Bf16), (Dtype::F16, Dtype::F32)]
@@ -185,7 +189,7 @@ fn tensor_cores_take_any_channels_in_both_layouts() {
                         let problem = problem(layout, channels, [9, 11], filters, filter);
                         let problem = Problem { dtype, result, window, singles: Singles::Tf32, ..problem };
                         let code = tiles.next().expect("they repeat");
-                        check(device, &Case { problem, epilogue: Epilogue::new(), code });
+                        check(device, &Case { problem, algorithm: code });
                     }
                 }
             }
@@ -209,7 +213,7 @@ fn tensor_cores_stay_within_the_bound_and_see_nothing_beside_the_filter() {
                 let window = Window { stride, padding, dilation };
                 let problem = problem(layout, channels, [10, 13], 66, filter);
                 let problem = Problem { dtype, result: dtype, window, singles: Singles::Tf32, ..problem };
-                check_bounds(device, &problem, Code::Wgmma(WgmmaTile::FLAT));
+                check_bounds(device, &problem, Algorithm::Wgmma(WgmmaTile::FLAT));
             }
         }
     });
@@ -224,9 +228,10 @@ fn epilogues_follow_tensor_cores_into_planes() {
         let layer = Epilogue::new().add().activate(Activation::Relu).add();
         for (dtype, images, filters) in [(Dtype::F32, 3, 40), (Dtype::Bf16, 5, 7)] {
             let plain = problem(Layout::Nchw, 5, [9, 8], filters, [3, 2]);
-            let problem = Problem { dtype, result: dtype, images, num_inputs: 2, singles: Singles::Tf32, ..plain };
-            let code = Some(Code::Wgmma(WgmmaTile::MEDIUM));
-            check(device, &Case { problem, epilogue: layer.clone(), code });
+            let problem =
+                Problem { dtype, result: dtype, images, epilogue: layer.clone(), singles: Singles::Tf32, ..plain };
+            let code = Some(Algorithm::Wgmma(WgmmaTile::MEDIUM));
+            check(device, &Case { problem, algorithm: code });
         }
     });
 }
@@ -251,14 +256,14 @@ fn warps_gather_pixels_in_pieces_as_large_as_channels_allow() {
                 let window = Window { stride, padding, dilation };
                 let problem = problem(Layout::Nhwc, channels, [9, 11], filters, filter);
                 let problem = Problem { dtype, result, window, singles: Singles::Tf32, ..problem };
-                check(device, &Case { problem, epilogue: Epilogue::new(), code: Some(Code::Mma(tile)) });
+                check(device, &Case { problem, algorithm: Some(Algorithm::Mma(tile)) });
             }
         }
         let layer = Epilogue::new().add().activate(Activation::Relu).add();
         for groups in [1, 2, 4] {
             let problem = problem(Layout::Nhwc, 16, [12, 10], 40, [3, 3]);
-            let problem = Problem { dtype: Dtype::Bf16, groups, num_inputs: 2, ..problem };
-            check(device, &Case { problem, epilogue: layer.clone(), code: Some(Code::Mma(MmaTile::SMALL)) });
+            let problem = Problem { dtype: Dtype::Bf16, groups, epilogue: layer.clone(), ..problem };
+            check(device, &Case { problem, algorithm: Some(Algorithm::Mma(MmaTile::SMALL)) });
         }
     });
 }
@@ -273,7 +278,7 @@ fn no_images_no_channels_and_no_filters_are_sizes_as_well() {
                 Problem { channels: 0, ..plain.clone() },
                 Problem { filters: 0, ..plain.clone() },
             ] {
-                check(device, &Case { problem, epilogue: Epilogue::new(), code: None });
+                check(device, &Case { problem, algorithm: None });
             }
         }
     });

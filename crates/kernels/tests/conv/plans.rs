@@ -2,11 +2,11 @@
 
 use warpfold_device::{Device, Profile};
 use warpfold_kernels::conv::PROBLEMS;
-use warpfold_kernels::conv::{Code, Layout, PatchTile, Plan, Problem, Window};
+use warpfold_kernels::conv::{Algorithm, Choice, Layout, PatchTile, Problem, Window};
 use warpfold_kernels::matmul::{Epilogue, Singles, Tile};
 use warpfold_kernels::{Dtype, ErrorKind};
 
-use crate::case::problem;
+use crate::case::{choose, plan, problem};
 
 #[test]
 fn plans_lay_large_images_for_tensor_cores_and_keep_singles_whole_unless_told() {
@@ -14,36 +14,36 @@ fn plans_lay_large_images_for_tensor_cores_and_keep_singles_whole_unless_told() 
     let layer = |layout, dtype, singles| {
         let problem = problem(layout, 64, [56, 56], 64, [3, 3]);
         let problem = Problem { images: 32, dtype, result: dtype, singles, ..problem };
-        Plan::new(problem, Epilogue::new(), device.limits()).unwrap()
+        choose(&device, problem).unwrap()
     };
-    let is_wgmma = |plan: &Plan| matches!(plan.code, Code::Wgmma(_));
+    let is_wgmma = |choice: &Choice| matches!(choice.algorithm, Algorithm::Wgmma(_));
     let whole = layer(Layout::Nhwc, Dtype::F32, Singles::Full);
     assert!(!is_wgmma(&whole), "{whole}");
     for (layout, dtype) in
         [(Layout::Nchw, Dtype::F32), (Layout::Nhwc, Dtype::F32), (Layout::Nchw, Dtype::F16), (Layout::Nhwc, Dtype::F16)]
     {
-        let plan = layer(layout, dtype, Singles::Tf32);
-        assert!(is_wgmma(&plan), "{plan}");
-        assert_eq!(plan.workspace_bytes() > 0, layout == Layout::Nchw, "{plan}");
+        let choice = layer(layout, dtype, Singles::Tf32);
+        assert!(is_wgmma(&choice), "{choice}");
+        assert_eq!(plan(&device, &choice).steps.len() == 2, layout == Layout::Nchw, "{choice}");
     }
 }
 
 #[test]
 fn plans_take_tensor_cores_where_they_can() {
     let (ampere, hopper) = (Device::virtual_gpu(Profile::A100), Device::virtual_gpu(Profile::H200));
-    let code = |device: &Device, problem: Problem| Plan::new(problem, Epilogue::new(), device.limits()).unwrap().code;
+    let code = |device: &Device, problem: Problem| choose(device, problem).unwrap().algorithm;
     let of = |dtype, channels| Problem { dtype, ..problem(Layout::Nhwc, channels, [56, 56], 64, [3, 3]) };
     for problem in [of(Dtype::Bf16, 64), of(Dtype::F16, 6), Problem { singles: Singles::Tf32, ..of(Dtype::F32, 3) }] {
-        assert!(matches!(code(&ampere, problem.clone()), Code::Mma(_)), "{problem}");
+        assert!(matches!(code(&ampere, problem.clone()), Algorithm::Mma(_)), "{problem}");
     }
     for problem in [of(Dtype::Bf16, 64), of(Dtype::Bf16, 6)] {
-        assert!(matches!(code(&hopper, problem.clone()), Code::Mma(_) | Code::Wgmma(_)), "{problem}");
+        assert!(matches!(code(&hopper, problem.clone()), Algorithm::Mma(_) | Algorithm::Wgmma(_)), "{problem}");
     }
     for problem in [of(Dtype::F32, 64), Problem { layout: Layout::Nchw, ..of(Dtype::Bf16, 64) }] {
-        assert!(matches!(code(&ampere, problem.clone()), Code::Implicit(_)), "{problem}");
+        assert!(matches!(code(&ampere, problem.clone()), Algorithm::Implicit(_)), "{problem}");
     }
     let few = of(Dtype::Bf16, 3);
-    assert!(matches!(code(&ampere, few.clone()), Code::Patches(_)), "{few}");
+    assert!(matches!(code(&ampere, few.clone()), Algorithm::Patches(_)), "{few}");
 }
 
 #[test]
@@ -54,29 +54,35 @@ fn plans_of_the_catalogues_problems_are_the_fastest_that_were_timed() {
         let window = Window { stride: [u as u32, v as u32], ..Window::default() };
         let problem = problem(layout, c, [h, w], k, [r, s]);
         let problem = Problem { images: n, dtype, result: dtype, singles, window, ..problem };
-        Plan::new(problem, Epilogue::new(), device.limits()).unwrap().code
+        choose(&device, problem).unwrap().algorithm
     };
-    let (few, deep) = (Code::Patches(PatchTile::SQUARE), Code::Patches(PatchTile::DEEP));
-    let wide = Code::Patches(PatchTile::ROW);
-    let [medium, large] = [Tile::MEDIUM, Tile::LARGE].map(Code::Planes);
+    let (few, deep) = (Algorithm::Patches(PatchTile::SQUARE), Algorithm::Patches(PatchTile::DEEP));
+    let wide = Algorithm::Patches(PatchTile::ROW);
+    let [medium, large] = [Tile::MEDIUM, Tile::LARGE].map(Algorithm::Planes);
     for (number, expected) in [(1, few), (2, medium), (3, medium), (4, deep), (5, deep), (6, large), (7, wide)] {
         assert_eq!(code(number, Dtype::F32, Singles::Full, Layout::Nchw), expected, "f32, {number}");
     }
     for (number, expected) in [(1, Some(few)), (2, None), (3, None), (4, None), (5, None), (6, None), (7, Some(wide))] {
         let found = code(number, Dtype::F32, Singles::Tf32, Layout::Nchw);
-        assert!(expected.map_or(matches!(found, Code::Wgmma(_)), |code| code == found), "tf32, {number}: {found:?}");
+        assert!(
+            expected.map_or(matches!(found, Algorithm::Wgmma(_)), |code| code == found),
+            "tf32, {number}: {found:?}"
+        );
     }
-    let behind = Code::Patches(PatchTile::BEHIND);
+    let behind = Algorithm::Patches(PatchTile::BEHIND);
     for (number, expected) in [(1, Some(few)), (4, None), (5, None), (7, Some(behind))] {
         let found = code(number, Dtype::Bf16, Singles::Full, Layout::Nhwc);
-        assert!(expected.map_or(matches!(found, Code::Wgmma(_)), |code| code == found), "bf16, {number}: {found:?}");
+        assert!(
+            expected.map_or(matches!(found, Algorithm::Wgmma(_)), |code| code == found),
+            "bf16, {number}: {found:?}"
+        );
     }
 }
 
 #[test]
 fn what_no_kernel_does_is_refused() {
     let limits = Device::virtual_gpu(Profile::H200);
-    let refused = |problem: Problem| match Plan::new(problem, Epilogue::new(), limits.limits()) {
+    let refused = |problem: Problem| match choose(&limits, problem) {
         Ok(plan) => panic!("{plan}"),
         Err(error) => error.kind().clone(),
     };
@@ -86,7 +92,7 @@ fn what_no_kernel_does_is_refused() {
         Problem { groups: 0, ..plain.clone() },
         Problem { filter: [7, 1], ..plain.clone() },
         Problem { window: Window { stride: [0, 1], ..Window::default() }, ..plain.clone() },
-        Problem { num_inputs: 1, ..plain.clone() },
+        Problem { epilogue: Epilogue::new().add().add().add(), ..plain.clone() },
         // Places beside the image, and bytes of a filter, that 32 bits do not count.
         Problem {
             window: Window { padding: [1 << 31, 0], stride: [1 << 31, 1], ..Window::default() },
@@ -102,12 +108,12 @@ fn what_no_kernel_does_is_refused() {
     let tall = problem(Layout::Nchw, 1, [99, 99], 12, [33, 1]);
     let no_tile = PatchTile { lanes_across: 0, ..PatchTile::SQUARE };
     for (problem, code) in [
-        (&far, Code::Planes(Tile::SMALL)),
-        (&many, Code::Planes(Tile::SMALL)),
-        (&tall, Code::Patches(PatchTile::SQUARE)),
-        (&plain, Code::Patches(no_tile)),
+        (&far, Algorithm::Planes(Tile::SMALL)),
+        (&many, Algorithm::Planes(Tile::SMALL)),
+        (&tall, Algorithm::Patches(PatchTile::SQUARE)),
+        (&plain, Algorithm::Patches(no_tile)),
     ] {
-        let plan = Plan::with(problem.clone(), Epilogue::new(), limits.limits(), code);
+        let plan = Choice::with(problem.clone(), limits.limits(), code);
         assert!(matches!(plan.map_err(|error| error.kind().clone()), Err(ErrorKind::Operand { .. })), "{code:?}");
     }
     assert!(matches!(refused(Problem { dtype: Dtype::I32, ..plain }), ErrorKind::Unsupported { .. }));

@@ -1,8 +1,9 @@
 //! A product to be computed on a device and on the host.
 
 use warpfold_device::{Checks, Counters, Device, Profile};
-use warpfold_kernels::matmul::{BATCH_RANK, Code, Epilogue, Matrix, Operands, Plan, Problem, launch};
-use warpfold_kernels::{Dtype, Workspace};
+use warpfold_kernels::matmul::{Algorithm, Choice, MAX_BATCH_RANK, Matmul, Matrix, Problem};
+use warpfold_kernels::plan::{Family, KernelCache, Plan, Planner, Workspace};
+use warpfold_kernels::{Dtype, Error};
 use warpfold_lang::{F8E4M3, F8E5M2};
 
 /// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
@@ -39,49 +40,91 @@ fn values_of(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
     bytes.chunks(dtype.bytes() as usize).map(one).collect()
 }
 
-/// The position of an element.
-fn place(matrix: &Matrix, batch: [u64; BATCH_RANK], row: u64, column: u64) -> usize {
-    let batch: i64 = batch.iter().zip(matrix.batch_strides).map(|(place, stride)| *place as i64 * stride).sum();
-    let position = matrix.first as i64 + batch + row as i64 * matrix.row_stride + column as i64 * matrix.column_stride;
-    position as usize
+/// The sizes of a matrix and of its batch.
+type Sizes = (u64, u64, [u64; MAX_BATCH_RANK]);
+
+/// The position of an element, counted from the one that is first in memory.
+fn place(matrix: &Matrix, (rows, columns, batch): Sizes, at: [u64; MAX_BATCH_RANK], row: u64, column: u64) -> usize {
+    let sizes = batch.into_iter().chain([rows, columns]);
+    let places = at.into_iter().chain([row, column]);
+    let strides = matrix.batch_strides.into_iter().chain([matrix.row_stride, matrix.column_stride]);
+    let walk = |((size, place), stride): ((u64, u64), i64)| {
+        let from_lowest = if stride < 0 { size - 1 - place } else { place };
+        from_lowest * stride.unsigned_abs()
+    };
+    sizes.zip(places).zip(strides).map(walk).sum::<u64>() as usize
 }
 
 /// Every position of a batch.
-fn positions([outer, middle, inner]: [u64; BATCH_RANK]) -> Vec<[u64; BATCH_RANK]> {
-    let each = move |i: u64| [i / inner / middle, i / inner % middle, i % inner];
-    (0..outer * middle * inner).map(each).collect()
+fn positions(batch: [u64; MAX_BATCH_RANK]) -> Vec<[u64; MAX_BATCH_RANK]> {
+    let each = |mut i: u64| {
+        let mut at = [0; MAX_BATCH_RANK];
+        for (place, size) in at.iter_mut().zip(batch).rev() {
+            (*place, i) = (i % size, i / size);
+        }
+        at
+    };
+    (0..batch.iter().product()).map(each).collect()
 }
 
 pub(crate) struct Case {
     pub(crate) problem: Problem,
-    pub(crate) epilogue: Epilogue,
-    pub(crate) plan: Option<(Code, u32)>,
+    /// What multiplies, in how many parts; what the family chooses otherwise.
+    pub(crate) algorithm: Option<(Algorithm, u32)>,
     /// What the host makes of a sum and the inputs.
     pub(crate) finish: fn(f64, &[f64]) -> f64,
 }
 
 impl Case {
     pub(crate) fn of(problem: Problem) -> Self {
-        Self { problem, epilogue: Epilogue::new(), plan: None, finish: |sum, _| sum }
+        Self { problem, algorithm: None, finish: |sum, _| sum }
     }
 
     fn plan(&self, device: &Device) -> Plan {
-        let (problem, epilogue) = (self.problem.clone(), self.epilogue.clone());
-        match self.plan {
-            None => Plan::new(problem, epilogue, device.limits()),
-            Some((code, parts)) => Plan::with(problem, epilogue, device.limits(), code, parts),
+        let (target, kernels) = (device.target(), KernelCache::default());
+        let planner = Planner::new(&target, device.limits(), &kernels);
+        match self.algorithm {
+            None => Matmul.plan(&self.problem, &planner),
+            Some(algorithm) => {
+                Matmul.plan_with(&choose_with(device, self.problem.clone(), algorithm).unwrap(), &planner)
+            }
         }
         .unwrap()
     }
 }
 
-/// The elements of a matrix's memory, from 0 to its last.
-fn memory(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; BATCH_RANK], seed: usize) -> Vec<f64> {
-    let places = positions(batch).into_iter();
-    let of = |b| (0..rows).flat_map(move |i| (0..columns).map(move |j| place(matrix, b, i, j)));
+/// The tiles that the cost model takes.
+pub(crate) fn choose(device: &Device, problem: Problem) -> Result<Choice, Error> {
+    Choice::new(problem, device.target().arch, device.limits())
+}
+
+/// Tiles of one's own choice.
+pub(crate) fn choose_with(device: &Device, problem: Problem, algorithm: (Algorithm, u32)) -> Result<Choice, Error> {
+    Choice::with(problem, device.target().arch, device.limits(), algorithm.0, algorithm.1)
+}
+
+/// The PTX of a choice's kernels.
+pub(crate) fn ptx_of(device: &Device, choice: &Choice) -> Vec<String> {
+    let (target, kernels) = (device.target(), KernelCache::default());
+    let plan = Matmul.plan_with(choice, &Planner::new(&target, device.limits(), &kernels)).unwrap();
+    let build = |kernel: &warpfold_kernels::AnyKernel| {
+        kernel.build(&target).unwrap_or_else(|error| panic!("{choice}: {error}")).ptx().to_owned()
+    };
+    plan.steps.iter().map(|step| build(&step.kernel)).collect()
+}
+
+/// The elements of a matrix's memory, from the first to the last.
+fn memory(matrix: &Matrix, sizes: Sizes, seed: usize) -> Vec<f64> {
+    let places = positions(sizes.2).into_iter();
+    let of = |b| (0..sizes.0).flat_map(move |i| (0..sizes.1).map(move |j| place(matrix, sizes, b, i, j)));
     let len = places.flat_map(of).max().map_or(1, |last| last + 1);
     let is_signed = matrix.dtype != Dtype::U8;
     (0..len).map(|i| if is_signed { element(seed, i) } else { element(seed, i).abs() }).collect()
+}
+
+/// Bytes before a matrix, so that it is aligned as it says and no better.
+fn before(matrix: &Matrix) -> usize {
+    if matrix.alignment < 16 { matrix.alignment as usize } else { 0 }
 }
 
 /// Runs a case and compares every element, and that nothing else was written: gives what the virtual GPU counted.
@@ -89,29 +132,37 @@ fn memory(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; BATCH_RANK], se
 pub(crate) fn check(device: &Device, case: &Case) -> Vec<Counters> {
     let plan = case.plan(device);
     let Problem { m, n, k, batch, a, b, c, ref inputs, .. } = case.problem;
-    let (left, right) = (memory(&a, m, k, batch, 1), memory(&b, k, n, batch, 2));
-    let others: Vec<_> = inputs.iter().zip(3..).map(|(input, seed)| memory(input, m, n, batch, seed)).collect();
-    let upload = |matrix: &Matrix, values: &[f64]| device.upload(&bytes_of(matrix.dtype, values)).unwrap();
-    let (on_a, on_b) = (upload(&a, &left), upload(&b, &right));
-    let on_others: Vec<_> = inputs.iter().zip(&others).map(|(input, values)| upload(input, values)).collect();
-    let mut expected = vec![f64::NAN; memory(&c, m, n, batch, 0).len() + 4];
+    let [of_a, of_b, of_c] = [(m, k, batch), (k, n, batch), (m, n, batch)];
+    let (left, right) = (memory(&a, of_a, 1), memory(&b, of_b, 2));
+    let others: Vec<_> = inputs.iter().zip(3..).map(|(input, seed)| memory(input, of_c, seed)).collect();
+    let upload = |matrix: &Matrix, values: &[f64]| {
+        device.upload(&[vec![0xff; before(matrix)], bytes_of(matrix.dtype, values)].concat()).unwrap()
+    };
+    let factors = [(&a, upload(&a, &left)), (&b, upload(&b, &right))];
+    let on_others = inputs.iter().zip(&others).map(|(input, values)| (input, upload(input, values)));
+    let memories: Vec<_> = factors.into_iter().chain(on_others).collect();
+    let mut expected = vec![f64::NAN; memory(&c, of_c, 0).len() + 4];
     for at in positions(batch) {
         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-            let sum = (0..k).map(|l| left[place(&a, at, i, l)] * right[place(&b, at, l, j)]).sum();
+            let sum = (0..k).map(|l| left[place(&a, of_a, at, i, l)] * right[place(&b, of_b, at, l, j)]).sum();
             let more: Vec<_> =
-                inputs.iter().zip(&others).map(|(input, values)| values[place(input, at, i, j)]).collect();
+                inputs.iter().zip(&others).map(|(input, values)| values[place(input, of_c, at, i, j)]).collect();
             // As the result's type has it.
-            expected[place(&c, at, i, j)] = values_of(c.dtype, &bytes_of(c.dtype, &[(case.finish)(sum, &more)]))[0];
+            expected[place(&c, of_c, at, i, j)] =
+                values_of(c.dtype, &bytes_of(c.dtype, &[(case.finish)(sum, &more)]))[0];
         }
     }
     // What is not written stays as it is: every bit set.
-    let mut on_c = device.alloc::<u8>(expected.len() * c.dtype.bytes() as usize).unwrap();
+    let mut on_c = device.alloc::<u8>(before(&c) + expected.len() * c.dtype.bytes() as usize).unwrap();
     on_c.fill_bytes(0xff).unwrap();
-    let views = on_others.iter().map(|buffer| buffer.as_view()).collect();
-    let operands = Operands { a: on_a.as_view(), b: on_b.as_view(), inputs: views, c: on_c.as_view_mut() };
-    launch(&device.default_stream(), &plan, operands, &mut Workspace::new()).unwrap_or_else(|e| panic!("{plan}: {e}"));
+    let views: Vec<_> = memories.iter().map(|(matrix, buffer)| Some(buffer.view(before(matrix)..).unwrap())).collect();
+    let ready = plan.ready(device).unwrap();
+    let plan = ready.plan();
+    let outputs = &mut [on_c.view_mut(before(&c)..).unwrap()];
+    let launched = ready.launch(&device.default_stream(), &views, outputs, &mut Workspace::new());
+    launched.unwrap_or_else(|e| panic!("{plan}: {e}"));
     let untouched = values_of(c.dtype, &vec![0xff; c.dtype.bytes() as usize])[0];
-    let found = values_of(c.dtype, &on_c.download().unwrap());
+    let found = values_of(c.dtype, &on_c.download().unwrap()[before(&c)..]);
     for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
         let expected = if expected.is_nan() { untouched } else { *expected };
         assert!(found.to_bits() == expected.to_bits() || found == &expected, "{plan}: {found} at {i}, not {expected}");

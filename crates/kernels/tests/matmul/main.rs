@@ -4,10 +4,11 @@ mod case;
 mod mma;
 mod wgmma;
 
-use case::{Case, check, on_every_device};
+use case::{Case, check, choose, on_every_device};
 use warpfold_device::{Device, Profile};
-use warpfold_kernels::matmul::{Activation, Code, Epilogue, Matrix, Operands, Plan, Problem, Rows, Tile, launch};
-use warpfold_kernels::{Dtype, Error, ErrorKind, Workspace};
+use warpfold_kernels::matmul::{Activation, Algorithm, Epilogue, Matmul, Matrix, Problem, Rows, Tile};
+use warpfold_kernels::plan::{Family, Workspace};
+use warpfold_kernels::{Dtype, ErrorKind};
 
 const SHAPES: [(u64, u64, u64); 13] = [
     (1, 1, 1),
@@ -30,8 +31,8 @@ fn every_tile_is_exact_at_every_boundary() {
     on_every_device(|device| {
         for (m, n, k) in SHAPES {
             for tile in Tile::ALL {
-                let plan = Some((Code::Simt(tile), 1));
-                check(device, &Case { plan, ..Case::of(Problem::new(Dtype::F32, m, n, k)) });
+                let algorithm = Some((Algorithm::Simt(tile), 1));
+                check(device, &Case { algorithm, ..Case::of(Problem::new(Dtype::F32, m, n, k)) });
             }
             check(device, &Case::of(Problem::new(Dtype::F32, m, n, k)));
         }
@@ -48,12 +49,12 @@ fn either_matrix_may_lie_transposed_strided_or_reversed() {
                 check(device, &Case::of(Problem { a, b, ..plain.clone() }));
             }
             // Every second column of rows in reverse order, into every third element.
-            let a = Matrix { first: (m - 1) * 2 * k, row_stride: -(2 * k as i64), column_stride: 2, ..plain.a };
+            let a = Matrix { row_stride: -(2 * k as i64), column_stride: 2, ..plain.a };
             let c = Matrix { row_stride: 3 * n as i64, column_stride: 3, ..plain.c };
             check(device, &Case::of(Problem { a, c, ..plain.clone() }));
             // Not at a multiple of 16 bytes.
-            let a = Matrix { first: 1, alignment: 4, ..plain.a };
-            let c = Matrix { first: 3, alignment: 4, ..plain.c };
+            let a = Matrix { alignment: 4, ..plain.a };
+            let c = Matrix { alignment: 4, ..plain.c };
             check(device, &Case::of(Problem { a, c, ..plain }));
         }
     });
@@ -66,15 +67,38 @@ fn a_batch_has_three_dimensions_in_which_a_matrix_may_repeat() {
         let plain = Problem::new(Dtype::F32, m, n, k);
         let batch = [2, 3, 2];
         let (mk, kn, mn) = ((m * k) as i64, (k * n) as i64, (m * n) as i64);
-        let a = Matrix { batch_strides: [6 * mk, 2 * mk, mk], ..plain.a };
-        let b = Matrix { batch_strides: [0, kn, 0], ..plain.b };
-        let c = Matrix { batch_strides: [6 * mn, 2 * mn, mn], ..plain.c };
-        check(device, &Case::of(Problem { batch, a, b, c, ..plain.clone() }));
+        let a = plain.a.in_batch([6 * mk, 2 * mk, mk]);
+        let b = plain.b.in_batch([0, kn, 0]);
+        let c = plain.c.in_batch([6 * mn, 2 * mn, mn]);
+        check(device, &Case::of(Problem { a, b, c, ..plain.clone() }.in_batch(batch)));
         check(
             device,
-            &Case { plan: Some((Code::Simt(Tile::SMALL), 2)), ..Case::of(Problem { batch, a, b, c, ..plain.clone() }) },
+            &Case {
+                algorithm: Some((Algorithm::Simt(Tile::SMALL), 2)),
+                ..Case::of(Problem { a, b, c, ..plain.clone() }.in_batch(batch))
+            },
         );
-        check(device, &Case::of(Problem { batch: [2, 0, 1], ..plain }));
+        check(device, &Case::of(plain.in_batch([2, 0, 1])));
+    });
+}
+
+#[test]
+fn matrices_of_a_batch_of_more_dimensions_are_repacked() {
+    on_every_device(|device| {
+        let (m, n, k) = (9, 12, 20);
+        let plain = Problem::new(Dtype::F32, m, n, k);
+        let (mk, kn, mn) = ((m * k) as i64, (k * n) as i64, (m * n) as i64);
+        // No two dimensions are walked like one by both factors, one of which goes backwards.
+        let (a, b) = (plain.a.in_batch([0, mk, 0, 2 * mk]), plain.b.in_batch([kn, 0, -2 * kn, 0]));
+        let c = plain.c.in_batch([12 * mn, 6 * mn, 2 * mn, mn]);
+        let bias = Matrix { row_stride: 0, batch_strides: a.batch_strides.map(|stride| stride.min(1)), ..plain.c };
+        for (input, launches) in [(c, 3), (bias, 4)] {
+            let epilogue = Epilogue::new().add();
+            let problem = Problem { a, b, c, inputs: vec![input], epilogue, ..plain.clone() }.in_batch([2, 2, 3, 2]);
+            let finish = |sum: f64, more: &[f64]| sum + more[0];
+            let counters = check(device, &Case { problem, algorithm: None, finish });
+            assert!(!device.is_virtual() || counters.len() == launches, "{} launches", counters.len());
+        }
     });
 }
 
@@ -83,8 +107,8 @@ fn sums_may_be_split_into_parts() {
     on_every_device(|device| {
         for (m, n, k) in [(5, 8, 300), (33, 35, 129), (16, 128, 64), (2, 2, 3)] {
             for (tile, parts) in [(Tile::FLAT, 3), (Tile::SMALL, 4), (Tile::MEDIUM, 2), (Tile::LARGE, 64)] {
-                let plan = Some((Code::Simt(tile), parts));
-                check(device, &Case { plan, ..Case::of(Problem::new(Dtype::F32, m, n, k)) });
+                let algorithm = Some((Algorithm::Simt(tile), parts));
+                check(device, &Case { algorithm, ..Case::of(Problem::new(Dtype::F32, m, n, k)) });
             }
         }
     });
@@ -122,9 +146,10 @@ fn an_epilogue_scales_adds_activates_and_adds_again() {
         let epilogue = Epilogue::new().scale(0.5).add().activate(Activation::Relu).add_scaled(-2.0);
         let finish = |sum: f64, more: &[f64]| (0.5 * sum + more[0]).max(0.0) - 2.0 * more[1];
         for bias in [column, row, Matrix { dtype: Dtype::Bf16, ..column }] {
-            for plan in [None, Some((Code::Simt(Tile::SMALL), 2))] {
-                let problem = Problem { inputs: vec![bias, plain.c], ..plain.clone() };
-                check(device, &Case { problem, epilogue: epilogue.clone(), plan, finish });
+            for algorithm in [None, Some((Algorithm::Simt(Tile::SMALL), 2))] {
+                let (inputs, epilogue) = (vec![bias, plain.c], epilogue.clone());
+                let problem = Problem { inputs, epilogue, ..plain.clone() };
+                check(device, &Case { problem, algorithm, finish });
             }
         }
     });
@@ -144,16 +169,16 @@ fn an_epilogue_may_be_a_function_of_ones_own() {
             let problem = Problem::new(Dtype::F32, m, n, k);
             if m == 1 {
                 // Column 0 is on the diagonal: leave it out.
-                let b = Matrix { first: 1, alignment: 4, ..plain.b };
-                let c = Matrix { first: 1, alignment: 4, ..plain.c };
+                let b = Matrix { alignment: 4, ..plain.b };
+                let c = Matrix { alignment: 4, ..plain.c };
                 let shifted = Epilogue::new().with_inputs(1).apply("gate_shifted", |x, at, inputs| {
                     (at.column + 1).le(at.row).select(x * inputs[0], at.batch.cast::<f32>())
                 });
-                let problem = Problem { b, c, inputs: vec![problem.c], n: n - 1, ..problem };
-                check(device, &Case { problem, epilogue: shifted, plan: None, finish });
+                let problem = Problem { b, c, inputs: vec![problem.c], epilogue: shifted, n: n - 1, ..problem };
+                check(device, &Case { problem, algorithm: None, finish });
             } else {
-                let problem = Problem { inputs: vec![problem.c], ..problem };
-                check(device, &Case { problem, epilogue: epilogue.clone(), plan: None, finish });
+                let problem = Problem { inputs: vec![problem.c], epilogue: epilogue.clone(), ..problem };
+                check(device, &Case { problem, algorithm: None, finish });
             }
         }
     });
@@ -163,14 +188,14 @@ fn an_epilogue_may_be_a_function_of_ones_own() {
 fn bits(device: &Device, rows: u64, mode: Rows) -> Vec<u32> {
     let (n, k) = (40, 2000);
     let problem = Problem { rows: mode, ..Problem::new(Dtype::F32, rows, n, k) };
-    let plan = Plan::new(problem, Epilogue::new(), device.limits()).unwrap();
     let float = |i: u64| ((i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 / 16_777_216.0).sin();
     let a: Vec<u8> = (0..rows * k).flat_map(|i| float(i).to_le_bytes()).collect();
     let b: Vec<u8> = (0..k * n).flat_map(|i| float(i + 77).to_le_bytes()).collect();
     let (a, b) = (device.upload(&a).unwrap(), device.upload(&b).unwrap());
     let mut c = device.alloc::<u8>((rows * n * 4) as usize).unwrap();
-    let operands = Operands { a: a.as_view(), b: b.as_view(), inputs: Vec::new(), c: c.as_view_mut() };
-    launch(&device.default_stream(), &plan, operands, &mut Workspace::new()).unwrap();
+    let inputs = [Some(a.as_view()), Some(b.as_view())];
+    let ready = Matmul.ready(device, &problem).unwrap();
+    ready.launch(&device.default_stream(), &inputs, &mut [c.as_view_mut()], &mut Workspace::new()).unwrap();
     c.download().unwrap().chunks(4).map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect()
 }
 
@@ -190,8 +215,7 @@ fn the_bits_of_a_row_do_not_depend_on_the_rows_beside_it_where_that_is_asked_for
 #[track_caller]
 fn refused(problem: Problem, epilogue: Epilogue) -> ErrorKind {
     let device = Device::virtual_gpu(Profile::H200);
-    let error: Error = Plan::new(problem, epilogue, device.limits()).unwrap_err();
-    error.kind().clone()
+    choose(&device, Problem { epilogue, ..problem }).unwrap_err().kind().clone()
 }
 
 #[test]

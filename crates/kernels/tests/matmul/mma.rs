@@ -2,9 +2,9 @@
 
 use warpfold_device::{Counters, Device, Profile};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::matmul::{Activation, Code, Epilogue, Matrix, MmaTile, Plan, Problem, Singles};
+use warpfold_kernels::matmul::{Activation, Algorithm, Epilogue, Matrix, MmaTile, Problem, Singles};
 
-use crate::case::{self, Case, checked};
+use crate::case::{self, Case, checked, choose};
 
 /// On an A100 in place of an H200, which multiplies by warpgroups.
 fn on_every_device(test: impl Fn(&Device)) {
@@ -13,7 +13,7 @@ fn on_every_device(test: impl Fn(&Device)) {
 
 #[track_caller]
 fn check(device: &Device, tile: MmaTile, parts: u32, case: Case) -> Vec<Counters> {
-    case::check(device, &Case { plan: Some((Code::Mma(tile), parts)), ..case })
+    case::check(device, &Case { algorithm: Some((Algorithm::Mma(tile), parts)), ..case })
 }
 
 /// Rows at multiples of so many bytes, whatever their length.
@@ -127,11 +127,11 @@ fn a_batch_has_three_dimensions_in_which_a_factor_may_repeat_or_go_backwards() {
         let (m, n, k) = (34, 72, 80);
         let plain = problem(Dtype::Bf16, Dtype::Bf16, (m, n, k));
         let (mk, kn, mn) = ((m * k) as i64, (k * n) as i64, (m * n) as i64);
-        let a = Matrix { first: mk as u64, batch_strides: [6 * mk, 2 * mk, -mk], ..plain.a };
-        let b = Matrix { batch_strides: [0, kn, 0], ..plain.b };
-        let c = Matrix { batch_strides: [6 * mn, 2 * mn, mn], ..plain.c };
-        check(device, MmaTile::SMALL, 1, Case::of(Problem { batch: [2, 3, 2], a, b, c, ..plain.clone() }));
-        check(device, MmaTile::FLAT, 2, Case::of(Problem { batch: [2, 3, 2], a, b, c, ..plain }));
+        let a = plain.a.in_batch([6 * mk, 2 * mk, -mk]);
+        let b = plain.b.in_batch([0, kn, 0]);
+        let c = plain.c.in_batch([6 * mn, 2 * mn, mn]);
+        check(device, MmaTile::SMALL, 1, Case::of(Problem { a, b, c, ..plain.clone() }.in_batch([2, 3, 2])));
+        check(device, MmaTile::FLAT, 2, Case::of(Problem { a, b, c, ..plain }.in_batch([2, 3, 2])));
     });
 }
 
@@ -144,8 +144,8 @@ fn an_epilogue_reads_its_inputs_inside_the_result_only() {
             let residual = Matrix::rows(Dtype::Bf16, n);
             let epilogue = Epilogue::new().scale(0.5).add().activate(Activation::Relu).add();
             let finish = |sum: f64, more: &[f64]| (0.5 * sum + more[0]).max(0.0) + more[1];
-            let problem = Problem { inputs: vec![bias, residual], ..plain };
-            check(device, MmaTile::MEDIUM, 1, Case { epilogue, finish, ..Case::of(problem) });
+            let problem = Problem { inputs: vec![bias, residual], epilogue, ..plain };
+            check(device, MmaTile::MEDIUM, 1, Case { finish, ..Case::of(problem) });
         }
     });
 }
@@ -153,24 +153,24 @@ fn an_epilogue_reads_its_inputs_inside_the_result_only() {
 #[test]
 fn plans_take_warps_where_there_are_no_warpgroups() {
     let (ampere, hopper) = (checked(Profile::A100), checked(Profile::H200));
-    let code = |device: &Device, problem: Problem| Plan::new(problem, Epilogue::new(), device.limits()).unwrap().code;
+    let code = |device: &Device, problem: Problem| choose(device, problem).unwrap().algorithm;
     let large = (4096, 4096, 4096);
     for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::I8] {
         let problem = problem(dtype, if dtype == Dtype::I8 { Dtype::I32 } else { dtype }, large);
-        assert!(matches!(code(&ampere, problem.clone()), Code::Mma(_)), "{problem}");
-        assert!(matches!(code(&hopper, problem.clone()), Code::Wgmma(_)), "{problem}");
+        assert!(matches!(code(&ampere, problem.clone()), Algorithm::Mma(_)), "{problem}");
+        assert!(matches!(code(&hopper, problem.clone()), Algorithm::Wgmma(_)), "{problem}");
         // Rows that do not begin at multiples of 16 bytes.
         let odd = Problem { a: Matrix { row_stride: 4100, alignment: 4, ..problem.a }, ..problem };
-        assert!(matches!(code(&hopper, odd.clone()), Code::Mma(_)), "{odd}");
+        assert!(matches!(code(&hopper, odd.clone()), Algorithm::Mma(_)), "{odd}");
     }
     let full = Problem { singles: Singles::Full, ..problem(Dtype::F32, Dtype::F32, large) };
-    assert!(matches!(code(&ampere, full.clone()), Code::Simt(_)), "{full}");
+    assert!(matches!(code(&ampere, full.clone()), Algorithm::Simt(_)), "{full}");
     // Elements of 8 bits with lines side by side, and rows that begin anywhere.
     let turned = Problem { b: Matrix::rows(Dtype::I8, 4096), ..problem(Dtype::I8, Dtype::I32, large) };
-    assert!(matches!(code(&ampere, turned.clone()), Code::Simt(_)), "{turned}");
+    assert!(matches!(code(&ampere, turned.clone()), Algorithm::Simt(_)), "{turned}");
     let anywhere = problem(Dtype::Bf16, Dtype::Bf16, large);
     let anywhere = Problem { a: Matrix { row_stride: 4097, ..anywhere.a }, ..anywhere };
-    assert!(matches!(code(&ampere, anywhere.clone()), Code::Simt(_)), "{anywhere}");
+    assert!(matches!(code(&ampere, anywhere.clone()), Algorithm::Simt(_)), "{anywhere}");
     for device in [&ampere, &hopper] {
         case::check(device, &Case::of(problem(Dtype::Bf16, Dtype::Bf16, (1, 512, 512))));
     }

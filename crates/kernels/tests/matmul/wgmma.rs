@@ -2,11 +2,9 @@
 
 use warpfold_device::Device;
 use warpfold_kernels::Dtype;
-use warpfold_kernels::matmul::{
-    Activation, Code, Epilogue, Matrix, Plan, Problem, Rows, Singles, WgmmaTile, kernels_of,
-};
+use warpfold_kernels::matmul::{Activation, Algorithm, Epilogue, Matrix, Problem, Rows, Singles, WgmmaTile};
 
-use crate::case::{self, Case};
+use crate::case::{self, Case, choose, choose_with, ptx_of};
 
 /// On devices that have warpgroups' products.
 fn on_every_device(test: impl Fn(&Device)) {
@@ -19,7 +17,7 @@ fn on_every_device(test: impl Fn(&Device)) {
 
 #[track_caller]
 fn check(device: &Device, tile: WgmmaTile, parts: u32, case: Case) {
-    case::check(device, &Case { plan: Some((Code::Wgmma(tile), parts)), ..case });
+    case::check(device, &Case { algorithm: Some((Algorithm::Wgmma(tile), parts)), ..case });
 }
 
 /// Rows lie at multiples of 16 bytes, whatever their length.
@@ -126,17 +124,17 @@ fn of_steps(dtype: Dtype, to: Dtype, m: u64, n: u64, k: u64) -> Problem {
 #[test]
 fn few_rows_stand_in_a_tile_s_columns() {
     on_every_device(|device| {
-        let turned = |columns, split| (Code::Turned(WgmmaTile::turned(columns, split)), split);
+        let turned = |columns, split| (Algorithm::Turned(WgmmaTile::turned(columns, split)), split);
         for (m, n, k, split) in [(1_u64, 130, 600, 2), (9, 65, 257, 2), (31, 70, 1030, 1)] {
             let plan = turned(m.next_multiple_of(8) as u32, split);
             for to in [Dtype::Bf16, Dtype::F32] {
-                case::check(device, &Case { plan: Some(plan), ..Case::of(of_steps(Dtype::Bf16, to, m, n, k)) });
+                case::check(device, &Case { algorithm: Some(plan), ..Case::of(of_steps(Dtype::Bf16, to, m, n, k)) });
             }
         }
         // More of them than columns, a right factor that lies in rows, integers.
-        let many = Case { plan: Some(turned(8, 2)), ..Case::of(of_steps(Dtype::F16, Dtype::F32, 20, 70, 300)) };
-        let rows = Case { plan: Some(turned(16, 2)), ..Case::of(problem(Dtype::Bf16, Dtype::Bf16, 10, 72, 300)) };
-        let integers = Case { plan: Some(turned(16, 1)), ..Case::of(of_steps(Dtype::I8, Dtype::I32, 3, 70, 600)) };
+        let many = Case { algorithm: Some(turned(8, 2)), ..Case::of(of_steps(Dtype::F16, Dtype::F32, 20, 70, 300)) };
+        let rows = Case { algorithm: Some(turned(16, 2)), ..Case::of(problem(Dtype::Bf16, Dtype::Bf16, 10, 72, 300)) };
+        let integers = Case { algorithm: Some(turned(16, 1)), ..Case::of(of_steps(Dtype::I8, Dtype::I32, 3, 70, 600)) };
         for case in [many, rows, integers] {
             case::check(device, &case);
         }
@@ -203,11 +201,10 @@ fn factors_may_come_through_rings_of_their_own() {
 fn weights_that_pass_by_once_are_asked_for_ahead() {
     on_every_device(|device| {
         let asks = |m, n| {
-            let plan =
-                Plan::new(of_steps(Dtype::Bf16, Dtype::Bf16, m, n, 4096), Epilogue::new(), device.limits()).unwrap();
-            let kernels = kernels_of(&plan).into_iter().map(|kernel| kernel.build(&device.target()).unwrap());
+            let choice = choose(device, of_steps(Dtype::Bf16, Dtype::Bf16, m, n, 4096)).unwrap();
+            let kernels = ptx_of(device, &choice).into_iter();
             let before: String =
-                kernels.map(|kernel| kernel.ptx().split("griddepcontrol.wait").next().unwrap().to_owned()).collect();
+                kernels.map(|ptx| ptx.split("griddepcontrol.wait").next().unwrap().to_owned()).collect();
             before.contains("cp.async.bulk.prefetch.tensor")
         };
         for m in [2, 5, 33, 65, 128] {
@@ -244,17 +241,17 @@ fn a_turned_product_has_the_same_batches_and_ends() {
         let plain = of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k);
         let bias = Matrix { row_stride: 0, ..Matrix::rows(Dtype::F32, n) };
         let rows = Matrix { row_stride: 1, column_stride: 0, ..bias };
-        let problem = Problem { inputs: vec![bias, rows, Matrix::rows(Dtype::Bf16, n)], ..plain.clone() };
         let epilogue = Epilogue::new().scale(0.5).add().multiply().activate(Activation::Relu).add();
+        let problem = Problem { inputs: vec![bias, rows, Matrix::rows(Dtype::Bf16, n)], epilogue, ..plain.clone() };
         let finish = |sum: f64, more: &[f64]| ((0.5 * sum + more[0]) * more[1]).max(0.0) + more[2];
         let (mk, mn) = ((m * k) as i64, (m * n) as i64);
-        let a = Matrix { batch_strides: [0, 0, mk], ..plain.a };
-        let c = Matrix { batch_strides: [0, 0, mn], ..plain.c };
+        let a = plain.a.in_batch([0, 0, mk]);
+        let c = plain.c.in_batch([0, 0, mn]);
         for split in [1, 2] {
-            let plan = Some((Code::Turned(WgmmaTile::turned(16, split)), split));
-            let batch = Problem { batch: [1, 1, 3], a, c, ..plain.clone() };
-            case::check(device, &Case { plan, ..Case::of(batch) });
-            case::check(device, &Case { plan, epilogue: epilogue.clone(), finish, ..Case::of(problem.clone()) });
+            let algorithm = Some((Algorithm::Turned(WgmmaTile::turned(16, split)), split));
+            let batch = Problem { a, c, ..plain.clone() }.in_batch([1, 1, 3]);
+            case::check(device, &Case { algorithm, ..Case::of(batch) });
+            case::check(device, &Case { algorithm, finish, ..Case::of(problem.clone()) });
         }
     });
 }
@@ -263,10 +260,11 @@ fn a_turned_product_has_the_same_batches_and_ends() {
 fn what_cannot_be_turned_or_shared_is_refused() {
     on_every_device(|device| {
         let plan = |problem: &Problem, epilogue: &Epilogue, code, parts| {
-            Plan::with(problem.clone(), epilogue.clone(), device.limits(), code, parts).map(|plan| plan.num_parts)
+            let problem = Problem { epilogue: epilogue.clone(), ..problem.clone() };
+            choose_with(device, problem, (code, parts)).map(|choice| choice.num_parts)
         };
         let (plain, none) = (of_steps(Dtype::Bf16, Dtype::Bf16, 8, 64, 2048), Epilogue::new());
-        let turned = |split| Code::Turned(WgmmaTile::turned(8, split));
+        let turned = |split| Algorithm::Turned(WgmmaTile::turned(8, split));
         assert_eq!(plan(&plain, &none, turned(2), 2).unwrap(), 2);
         assert!(plan(&plain, &none, turned(2), 1).is_err(), "two blocks share the sums");
         assert!(plan(&plain, &none, turned(1), 2).is_err(), "one block has all of them");
@@ -289,32 +287,34 @@ fn few_rows_of_large_weights_go_their_own_ways() {
         let code = |m, n, k| {
             let problem = of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k);
             let invariant = Problem { rows: Rows::Invariant, ..problem.clone() };
-            let plan = |problem| Plan::new(problem, Epilogue::new(), device.limits()).unwrap();
+            let plan = |problem| choose(device, problem).unwrap();
             // What splits the sums, or may add in another order, is not for rows whose bits shall not depend on their number.
-            assert!(plan(invariant.clone()).num_parts == 1 && !matches!(plan(invariant).code, Code::Turned(_)));
-            plan(problem).code
+            assert!(
+                plan(invariant.clone()).num_parts == 1 && !matches!(plan(invariant).algorithm, Algorithm::Turned(_))
+            );
+            plan(problem).algorithm
         };
         for m in [2, 16, 32] {
-            assert!(matches!(code(m, 8192, 8192), Code::Turned(WgmmaTile { split: 1, .. })));
-            assert!(matches!(code(m, 4096, 14_336), Code::Turned(WgmmaTile { split: 2, .. })));
+            assert!(matches!(code(m, 8192, 8192), Algorithm::Turned(WgmmaTile { split: 1, .. })));
+            assert!(matches!(code(m, 4096, 14_336), Algorithm::Turned(WgmmaTile { split: 2, .. })));
         }
-        assert_eq!(code(64, 8192, 8192), Code::Wgmma(WgmmaTile::DEEP_APART));
-        assert_eq!(code(64, 2048, 8192), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
-        assert_eq!(code(64, 4096, 14_336), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
-        assert_eq!(code(128, 8192, 8192), Code::Wgmma(WgmmaTile::APART));
-        assert_eq!(code(128, 4096, 14_336), Code::Wgmma(WgmmaTile::APART_NARROW));
+        assert_eq!(code(64, 8192, 8192), Algorithm::Wgmma(WgmmaTile::DEEP_APART));
+        assert_eq!(code(64, 2048, 8192), Algorithm::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
+        assert_eq!(code(64, 4096, 14_336), Algorithm::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
+        assert_eq!(code(128, 8192, 8192), Algorithm::Wgmma(WgmmaTile::APART));
+        assert_eq!(code(128, 4096, 14_336), Algorithm::Wgmma(WgmmaTile::APART_NARROW));
         // A tile for each multiprocessor.
         for (m, n, columns) in
             [(128, 28_672, 224), (65, 14_336, 112), (100, 11_008, 96), (64, 28_672, 112), (1, 28_672, 112)]
         {
-            let Code::Wgmma(tile) = code(m, n, 8192) else { panic!("warpgroups multiply") };
+            let Algorithm::Wgmma(tile) = code(m, n, 8192) else { panic!("warpgroups multiply") };
             assert_eq!((tile.columns, tile.once), (columns, true), "{n} columns");
         }
         // Blocks that stand all at once share sums as well.
-        assert_eq!(code(256, 1024, 4096), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
-        assert_eq!(code(512, 512, 4096), Code::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
+        assert_eq!(code(256, 1024, 4096), Algorithm::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
+        assert_eq!(code(512, 512, 4096), Algorithm::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
         for m in [256, 512] {
-            let Code::Wgmma(tile) = code(m, 8192, 8192) else { panic!("warpgroups multiply") };
+            let Algorithm::Wgmma(tile) = code(m, 8192, 8192) else { panic!("warpgroups multiply") };
             assert!(WgmmaTile::ALL.contains(&tile), "{m}: {tile}");
         }
     });
@@ -324,10 +324,7 @@ fn few_rows_of_large_weights_go_their_own_ways() {
 fn every_chosen_kernel_can_be_built_however_factors_lie() {
     on_every_device(|device| {
         let build = |problem| {
-            let plan = Plan::new(problem, Epilogue::new(), device.limits()).unwrap();
-            for kernel in kernels_of(&plan) {
-                kernel.build(&device.target()).unwrap_or_else(|error| panic!("{plan}: {error}"));
-            }
+            assert!(!ptx_of(device, &choose(device, problem).unwrap()).is_empty());
         };
         for (m, n) in [1, 16, 40, 64, 96, 128, 256].into_iter().flat_map(|m| [1024, 4096, 8200, 28_672].map(|n| (m, n)))
         {
@@ -343,7 +340,7 @@ fn every_chosen_kernel_can_be_built_however_factors_lie() {
         // A tile that would cut panels.
         let lines =
             Problem { b: Matrix::rows(Dtype::Bf16, 4096), ..of_steps(Dtype::Bf16, Dtype::Bf16, 128, 4096, 4096) };
-        let cut = Plan::with(lines, Epilogue::new(), device.limits(), Code::Wgmma(WgmmaTile::APART_NARROW), 1);
+        let cut = choose_with(device, lines, (Algorithm::Wgmma(WgmmaTile::APART_NARROW), 1));
         assert!(cut.unwrap_err().to_string().contains("not possible"));
     });
 }
@@ -354,13 +351,13 @@ fn a_batch_has_three_dimensions_in_which_a_factor_may_repeat() {
         let (m, n, k) = (70, 72, 80);
         let plain = problem(Dtype::Bf16, Dtype::Bf16, m, n, k);
         let (mk, kn, mn) = ((m * k) as i64, (k * n) as i64, (m * n) as i64);
-        let a = Matrix { batch_strides: [6 * mk, 2 * mk, mk], ..plain.a };
-        let b = Matrix { batch_strides: [0, kn, 0], ..plain.b };
-        let c = Matrix { batch_strides: [6 * mn, 2 * mn, mn], ..plain.c };
+        let a = plain.a.in_batch([6 * mk, 2 * mk, mk]);
+        let b = plain.b.in_batch([0, kn, 0]);
+        let c = plain.c.in_batch([6 * mn, 2 * mn, mn]);
         for tile in [WgmmaTile::MEDIUM, WgmmaTile::SMALL] {
-            check(device, tile, 1, Case::of(Problem { batch: [2, 3, 2], a, b, c, ..plain.clone() }));
+            check(device, tile, 1, Case::of(Problem { a, b, c, ..plain.clone() }.in_batch([2, 3, 2])));
         }
-        check(device, WgmmaTile::FLAT, 2, Case::of(Problem { batch: [2, 3, 2], a, b, c, ..plain }));
+        check(device, WgmmaTile::FLAT, 2, Case::of(Problem { a, b, c, ..plain }.in_batch([2, 3, 2])));
     });
 }
 
@@ -374,8 +371,9 @@ fn an_epilogue_reads_its_inputs_inside_the_result_only() {
             let epilogue = Epilogue::new().scale(0.5).add().activate(Activation::Relu).add();
             let finish = |sum: f64, more: &[f64]| (0.5 * sum + more[0]).max(0.0) + more[1];
             for tile in [WgmmaTile::MEDIUM, WgmmaTile::FLAT] {
-                let problem = Problem { inputs: vec![bias, residual], ..plain.clone() };
-                check(device, tile, 1, Case { epilogue: epilogue.clone(), finish, ..Case::of(problem) });
+                let (inputs, epilogue) = (vec![bias, residual], epilogue.clone());
+                let problem = Problem { inputs, epilogue, ..plain.clone() };
+                check(device, tile, 1, Case { finish, ..Case::of(problem) });
             }
         }
     });
@@ -392,8 +390,9 @@ fn an_epilogue_multiplies_by_scales_of_rows_columns_and_all() {
             let epilogue = Epilogue::new().multiply().multiply().add().multiply();
             let finish = |sum: f64, more: &[f64]| (sum * more[0] * more[1] + more[2]) * more[3];
             for (tile, parts) in [(WgmmaTile::MEDIUM, 1), (WgmmaTile::FLAT, 2)] {
-                let problem = Problem { inputs: vec![rows, columns, columns, one], ..plain.clone() };
-                check(device, tile, parts, Case { epilogue: epilogue.clone(), finish, ..Case::of(problem) });
+                let (inputs, epilogue) = (vec![rows, columns, columns, one], epilogue.clone());
+                let problem = Problem { inputs, epilogue, ..plain.clone() };
+                check(device, tile, parts, Case { finish, ..Case::of(problem) });
             }
         }
     });

@@ -15,7 +15,7 @@ use crate::matmul::simt::{MATRICES, SIZES, Simt};
 use crate::matmul::work::Bands;
 
 /// What decides on the code of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MmaConfiguration {
     /// The type of both factors.
     pub dtype: Dtype,

@@ -1,10 +1,10 @@
 //! How a factor comes to shared memory in pieces of a few bytes: which way round, and how large they may be.
 
-use crate::matmul::problem::{BATCH_RANK, Matrix};
+use crate::matmul::problem::{MAX_BATCH_RANK, Matrix};
 use crate::matmul::wgmma::Lying;
 
 /// The pieces that threads copy of a factor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pieces {
     /// What lies side by side in them.
     pub lying: Lying,
@@ -16,7 +16,7 @@ impl Pieces {
     /// The largest ones of a matrix whose rows are lines, if there are some: bytes that lie side by side and begin at
     /// multiples of their number.
     #[must_use]
-    pub fn of(matrix: &Matrix, lines: u64, k: u64, batch: [u64; BATCH_RANK]) -> Option<Self> {
+    pub fn of(matrix: &Matrix, lines: u64, k: u64, batch: [u64; MAX_BATCH_RANK]) -> Option<Self> {
         let of = |lying: Lying, matrix: &Matrix, rows: u64, columns: u64| {
             let bytes = largest(matrix, rows, columns, batch)?;
             Some(Self { lying, bytes })
@@ -36,7 +36,7 @@ impl Pieces {
 }
 
 /// The largest piece of 16, 8 or 4 bytes, all of whose elements lie side by side in rows, wherever a row begins.
-fn largest(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; BATCH_RANK]) -> Option<u32> {
+fn largest(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; MAX_BATCH_RANK]) -> Option<u32> {
     let bytes = matrix.dtype.bytes();
     let strides = batch.iter().zip(matrix.batch_strides).chain([(&rows, matrix.row_stride)]);
     // One row has no other behind it.

@@ -5,7 +5,7 @@ use std::fmt;
 use warpfold_lang::Swizzle;
 
 /// A block's tile of the result, its warps, and the ring of stages that its factors come through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MmaTile {
     /// Rows and columns of a warp: powers of two from 16 on.
     pub warp: [u32; 2],

@@ -39,7 +39,7 @@ pub type Wgmma<T> = Kernel<(
 )>;
 
 /// What decides on the code of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WgmmaConfiguration {
     /// The type of both factors.
     pub dtype: Dtype,

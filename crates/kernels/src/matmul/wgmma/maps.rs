@@ -4,10 +4,10 @@ use warpfold_device::{MapSwizzle, TensorLayout};
 use warpfold_lang::Major;
 
 use crate::Dtype;
-use crate::matmul::problem::{BATCH_RANK, Matrix};
+use crate::matmul::problem::{BATCH_RANK, MAX_BATCH_RANK, Matrix};
 
 /// How a factor lies, as far as the kernel depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lying {
     /// Steps of the sums side by side.
     Steps,
@@ -26,7 +26,7 @@ impl Lying {
 
     /// How a matrix whose rows are lines lies, if copies can bring its tiles.
     #[must_use]
-    pub fn of(matrix: &Matrix, lines: u64, k: u64, batch: [u64; BATCH_RANK]) -> Option<Self> {
+    pub fn of(matrix: &Matrix, lines: u64, k: u64, batch: [u64; MAX_BATCH_RANK]) -> Option<Self> {
         if is_fine(matrix, lines, k, batch) {
             Some(Self::Steps)
         } else if matrix.dtype.bytes() == 2 && is_fine(&matrix.transposed(), k, lines, batch) {
@@ -47,7 +47,7 @@ impl Lying {
 
 /// Whether copies can bring, or store, tiles of a matrix with rows that lie without gaps (CUDA driver API,
 /// `cuTensorMapEncodeTiled`).
-pub(crate) fn is_fine(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; BATCH_RANK]) -> bool {
+pub(crate) fn is_fine(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; MAX_BATCH_RANK]) -> bool {
     let bytes = matrix.dtype.bytes() as i64;
     let is_stride =
         |size: u64, stride: i64| size == 1 || (stride > 0 && (stride * bytes) % 16 == 0 && stride < (1 << 40) / bytes);
@@ -65,7 +65,7 @@ pub(crate) fn is_fine(matrix: &Matrix, rows: u64, columns: u64, batch: [u64; BAT
 pub(crate) fn layout(
     matrix: &Matrix,
     [rows, columns]: [u64; 2],
-    batch: Option<[u64; BATCH_RANK]>,
+    batch: Option<[u64; MAX_BATCH_RANK]>,
     [box_rows, box_bytes]: [u32; 2],
 ) -> TensorLayout {
     let bytes = matrix.dtype.bytes();
@@ -74,8 +74,8 @@ pub(crate) fn layout(
     let (mut dims, mut strides) = (vec![columns, rows], vec![stride(rows, matrix.row_stride)]);
     let mut boxes = vec![box_bytes / bytes as u32, box_rows];
     // Memory's order: the innermost dimension first.
-    for (dim, size) in batch.iter().flatten().enumerate().collect::<Vec<_>>().into_iter().rev() {
-        let (size, step) = (*size, matrix.batch_strides[dim]);
+    let walked = |batch: [u64; MAX_BATCH_RANK]| batch.into_iter().zip(matrix.batch_strides).rev().take(BATCH_RANK);
+    for (size, step) in batch.into_iter().flat_map(walked) {
         dims.push(if step == 0 { 1 } else { size });
         strides.push(stride(size, step));
         boxes.push(1);

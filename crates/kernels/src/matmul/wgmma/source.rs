@@ -11,7 +11,7 @@ use crate::matmul::simt::{MATRICES, divide};
 use crate::matmul::work::Work;
 
 /// How filters walk over images whose channels lie behind the pixels: what the kernel knows when it is built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Walk {
     /// Bytes of a row of a stage, one swizzle long: 32, 64 or 128.
     pub row_bytes: u32,

@@ -6,7 +6,7 @@ use std::fmt;
 pub(super) const ROW_BYTES: u32 = 128;
 
 /// A block's tile of the result, and the ring of stages that its factors come through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WgmmaTile {
     /// Warpgroups that multiply, each 64 rows: 1 or 2.
     pub consumers: u32,

@@ -21,20 +21,20 @@ pub struct Problem {
 
 /// The kernel that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
+pub enum Algorithm {
     /// In shared memory, so many counts for each bin.
     Copies(u32),
     /// In global memory.
     Global,
 }
 
-/// What is launched for a [`Problem`].
+/// How values are counted: a value to print and to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Plan {
+pub struct Choice {
     /// What it is for.
     pub problem: Problem,
     /// The kernel.
-    pub code: Code,
+    pub algorithm: Algorithm,
     /// Its launch, behind clearing the counts; none where nothing can be counted.
     pub launch: Option<LaunchConfig>,
     /// The bins that a value of the type can fall into.
@@ -53,7 +53,7 @@ const RESIDENT: u32 = 2;
 /// Values for each bin that a block has to count, for its own counts to pay.
 const VALUES_A_BIN: u64 = 4;
 
-impl Plan {
+impl Choice {
     /// Chooses.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Plan {
         }
         let limit = bins.min(num_values(dtype)) as u32;
         if limit == 0 || len == 0 {
-            return Ok(Self { problem, code: Code::Global, launch: None, limit });
+            return Ok(Self { problem, algorithm: Algorithm::Global, launch: None, limit });
         }
         let words = u64::from(limit) + 1;
         // Blocks that count little for each bin would spend their time on clearing and adding.
@@ -80,7 +80,7 @@ impl Plan {
             // One block counts few values, rather than many atomics in one place.
             let blocks = if blocks == 1 { 1 } else { blocks.min(worthwhile) };
             let launch = LaunchConfig::new(blocks as u32, LARGE_BLOCK).dynamic_shared(4 * words as u32 * copies);
-            (blocks > 0).then_some(Self { problem, code: Code::Copies(copies), launch: Some(launch), limit })
+            (blocks > 0).then_some(Self { problem, algorithm: Algorithm::Copies(copies), launch: Some(launch), limit })
         };
         let shared = if 4 * words <= SHARED_BYTES {
             let copies = (SHARED_BYTES / (4 * words)).min(useful_copies(dtype)) as u32;
@@ -94,7 +94,7 @@ impl Plan {
             let resident = limits.max_threads_per_sm / BLOCK;
             let blocks = filled_blocks(&problem, BLOCK).min(u64::from(resident * limits.num_sms));
             let launch = LaunchConfig::new(blocks as u32, BLOCK);
-            Self { problem, code: Code::Global, launch: Some(launch), limit }
+            Self { problem, algorithm: Algorithm::Global, launch: Some(launch), limit }
         }))
     }
 
@@ -133,14 +133,14 @@ const fn num_values(dtype: Dtype) -> u64 {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { dtype, len, bins } = self.problem;
         write!(f, "{len} {dtype} in {bins} bin(s): ")?;
         let Some(launch) = self.launch else { return f.write_str("nothing to count") };
-        match self.code {
-            Code::Copies(copies) => write!(f, "{copies} count(s) of each bin in shared memory")?,
-            Code::Global => f.write_str("counts in global memory")?,
+        match self.algorithm {
+            Algorithm::Copies(copies) => write!(f, "{copies} count(s) of each bin in shared memory")?,
+            Algorithm::Global => f.write_str("counts in global memory")?,
         }
         write!(f, ", {} block(s) of {}", launch.grid[0], launch.block[0])
     }

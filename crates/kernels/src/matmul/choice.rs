@@ -3,32 +3,33 @@
 use std::fmt;
 
 use warpfold_device::{LaunchConfig, Limits};
+use warpfold_lang::Arch;
 
-use super::code::Code;
+use super::algorithm::Algorithm;
 use super::cost::{self, Work};
-use super::epilogue::{Epilogue, check as check_epilogue};
+use super::epilogue::Epilogue;
 use super::finish::Ending;
-use super::fold_parts;
 use super::load::Load;
 use super::mma::{MmaConfiguration, MmaTile};
 use super::possible::{
     FEW_ROWS, can_turn, factors, few_blocks, has_room, is_promoted, lying, pieces, pieces_of, suits_tile,
 };
 use super::problem::{BATCH_RANK, Matrix, Problem, Rows, refused};
+use super::rates::ArchRates;
 use super::simt::Configuration;
+use super::split_k_reduce;
 use super::tile::Tile;
 use super::wgmma::{self, Lying, WgmmaConfiguration, WgmmaTile};
+use crate::plan::grid_size;
 use crate::{Dtype, Error};
 
-/// How a product is computed: a value to look at, to compare, and to replace by another with [`Plan::with`].
+/// How a product is computed by tiles: a value to look at, to compare, and to replace by another with [`Choice::with`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct Choice {
     /// What it is for.
     pub problem: Problem,
-    /// What is done to the sums.
-    pub epilogue: Epilogue,
     /// The kernel.
-    pub code: Code,
+    pub algorithm: Algorithm,
     /// Products of a part of the sums; all of them unless the sums are split.
     pub part: u64,
     /// Parts; the sums of several are added by a second launch, in the order of the parts.
@@ -51,18 +52,19 @@ const READ_ONCE_BYTES: u64 = 32 << 20;
 /// Products that a part has at least: fewer are not worth the traffic of their sums.
 const LEAST_PART: u64 = 128;
 
-impl Plan {
+impl Choice {
     /// Chooses the kernel that the cost model says is the fastest.
     ///
     /// ```
     /// use warpfold_device::{Device, Profile};
     /// use warpfold_kernels::Dtype;
-    /// use warpfold_kernels::matmul::{Epilogue, Plan, Problem};
+    /// use warpfold_kernels::matmul::{Choice, Problem};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let large = Plan::new(Problem::new(Dtype::F32, 8192, 8192, 8192), Epilogue::new(), device.limits())?;
+    /// let choose = |problem| Choice::new(problem, device.target().arch, device.limits());
+    /// let large = choose(Problem::new(Dtype::F32, 8192, 8192, 8192))?;
     /// assert_eq!(large.num_parts, 1);
-    /// let narrow = Plan::new(Problem::new(Dtype::F32, 64, 64, 65536), Epilogue::new(), device.limits())?;
+    /// let narrow = choose(Problem::new(Dtype::F32, 64, 64, 65536))?;
     /// assert!(narrow.num_parts > 1);
     /// println!("{large}\n{narrow}");
     /// # Ok::<(), warpfold_kernels::Error>(())
@@ -73,89 +75,91 @@ impl Plan {
     /// for element types without kernels, [`ErrorKind::Operand`](crate::ErrorKind::Operand) for sizes beyond the kernels' and
     /// inputs that are not those of the epilogue; [`ErrorKind::OptionOutOfRange`](crate::ErrorKind::OptionOutOfRange) for
     /// integers times numbers that are not whole.
-    pub fn new(problem: Problem, epilogue: Epilogue, limits: &Limits) -> Result<Self, Error> {
-        let work = check(&problem, &epilogue, limits)?;
+    pub fn new(problem: Problem, arch: Arch, limits: &Limits) -> Result<Self, Error> {
+        let work = check(&problem, arch, limits)?;
         let most = match problem.rows {
             // Sums that are not split are one chain whatever the tile.
             Rows::Invariant => 1,
             Rows::Planned => (problem.k / LEAST_PART).clamp(1, MAX_PARTS),
         };
-        let simt = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).map(Code::Simt);
+        let simt = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).map(Algorithm::Simt);
         let wgmma: Vec<_> = match lying(&problem, limits) {
             Some(lying) => {
                 let tiles = WgmmaTile::ALL.into_iter().filter(|tile| suits_tile(*tile, problem.a.dtype, lying));
-                tiles.map(Code::Wgmma).chain(few_blocks(&problem, &epilogue, lying, limits)).collect()
+                tiles.map(Algorithm::Wgmma).chain(few_blocks(&problem, lying, limits)).collect()
             }
             None => Vec::new(),
         };
         let mma = match pieces(&problem, limits) {
-            Some(_) => MmaTile::ALL.map(Code::Mma).to_vec(),
+            Some(_) => MmaTile::ALL.map(Algorithm::Mma).to_vec(),
             None => Vec::new(),
         };
         // Each way adds in an order of its own: rows that shall not depend on their number all go the same one.
         let is_planned = problem.rows == Rows::Planned;
         let takes_mma = wgmma.is_empty() || is_planned;
         let takes_simt = (wgmma.is_empty() && mma.is_empty()) || is_planned;
-        let codes = simt.filter(|_| takes_simt).chain(mma.into_iter().filter(|_| takes_mma)).chain(wgmma);
-        let candidates = codes.flat_map(|code| {
-            let splits = match code.own_parts() {
+        let algorithms = simt.filter(|_| takes_simt).chain(mma.into_iter().filter(|_| takes_mma)).chain(wgmma);
+        let candidates = algorithms.flat_map(|algorithm| {
+            let splits = match algorithm.own_parts() {
                 Some(parts) => vec![parts],
                 None => (0..=most.ilog2()).map(|i| 1_u64 << i).collect(),
             };
-            splits.into_iter().map(|num_parts| (code.clocks(&work, num_parts), code, num_parts)).collect::<Vec<_>>()
+            splits
+                .into_iter()
+                .map(|num_parts| (algorithm.clocks(&work, num_parts), algorithm, num_parts))
+                .collect::<Vec<_>>()
         });
-        let (_, code, num_parts) = candidates.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles");
-        Self::made(problem, epilogue, work, (code, num_parts as u32))
+        let (_, algorithm, num_parts) = candidates.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles");
+        Self::made(problem, work, (algorithm, num_parts as u32))
     }
 
-    /// The plan with a kernel and a number of parts of one's own choice.
+    /// The choice of a caller: this kernel, and so many parts.
     ///
     /// # Errors
-    /// Those of [`Plan::new`]; [`ErrorKind::Operand`](crate::ErrorKind::Operand) for a tile that breaks a rule, and for
+    /// Those of [`Choice::new`]; [`ErrorKind::Operand`](crate::ErrorKind::Operand) for a tile that breaks a rule, and for
     /// parts where none are possible.
     pub fn with(
         problem: Problem,
-        epilogue: Epilogue,
+        arch: Arch,
         limits: &Limits,
-        code: Code,
+        algorithm: Algorithm,
         num_parts: u32,
     ) -> Result<Self, Error> {
-        let work = check(&problem, &epilogue, limits)?;
-        code.validate().map_err(refused)?;
-        let is_possible = match code {
-            Code::Wgmma(tile) => lying(&problem, limits).is_some_and(|lying| suits_tile(tile, problem.a.dtype, lying)),
-            Code::Turned(tile) => lying(&problem, limits).is_some() && can_turn(tile, &problem, &epilogue),
-            Code::Mma(_) => pieces(&problem, limits).is_some(),
-            Code::Simt(_) => true,
+        let work = check(&problem, arch, limits)?;
+        algorithm.validate().map_err(refused)?;
+        let is_possible = match algorithm {
+            Algorithm::Wgmma(tile) => {
+                lying(&problem, limits).is_some_and(|lying| suits_tile(tile, problem.a.dtype, lying))
+            }
+            Algorithm::Turned(tile) => lying(&problem, limits).is_some() && can_turn(tile, &problem),
+            Algorithm::Mma(_) => pieces(&problem, limits).is_some(),
+            Algorithm::Simt(_) => true,
         };
         if !is_possible {
-            return Err(refused(format!("{code} is not possible: {problem} as it lies, or the device")));
+            return Err(refused(format!("{algorithm} is not possible: {problem} as it lies, or the device")));
         }
         if num_parts == 0 || (num_parts > 1 && problem.rows == Rows::Invariant) {
             return Err(refused(format!("{num_parts} parts are not possible")));
         }
-        Self::made(problem, epilogue, work, (code, num_parts))
+        Self::made(problem, work, (algorithm, num_parts))
     }
 
-    fn made(problem: Problem, epilogue: Epilogue, work: Work, (code, num_parts): (Code, u32)) -> Result<Self, Error> {
-        let (part, num_parts) = code.parts(&problem, num_parts.into());
-        if code.own_parts().is_some_and(|own| own != num_parts) {
-            return Err(refused(format!("{code}: {num_parts} part(s) of {problem} are not one for each block")));
+    fn made(problem: Problem, work: Work, (algorithm, num_parts): (Algorithm, u32)) -> Result<Self, Error> {
+        let (part, num_parts) = algorithm.parts(&problem, num_parts.into());
+        if algorithm.own_parts().is_some_and(|own| own != num_parts) {
+            return Err(refused(format!("{algorithm}: {num_parts} part(s) of {problem} are not one for each block")));
         }
         let num_parts = num_parts as u32;
-        let clocks = code.clocks(&work, num_parts.into());
-        let share_of_peak = code.share_of_peak(&work, clocks);
+        let clocks = algorithm.clocks(&work, num_parts.into());
+        let share_of_peak = algorithm.share_of_peak(&work, clocks);
         let num_sms = work.num_sms as u32;
-        let plan = Self { problem, epilogue, code, part, num_parts, clocks, share_of_peak, num_sms };
-        let blocks = plan.num_blocks();
-        if blocks.is_none_or(|blocks| blocks > i32::MAX as u64) {
-            return Err(refused(format!("{} is more than a grid has blocks for", plan.problem)));
-        }
-        Ok(plan)
+        let choice = Self { problem, algorithm, part, num_parts, clocks, share_of_peak, num_sms };
+        grid_size(choice.num_blocks().unwrap_or(u64::MAX))?;
+        Ok(choice)
     }
 
     fn num_blocks(&self) -> Option<u64> {
-        let [rows, columns] = self.code.sides();
+        let [rows, columns] = self.algorithm.sides();
         let tiles = self.problem.m.div_ceil(rows.into()).checked_mul(self.problem.n.div_ceil(columns.into()))?;
         tiles.checked_mul(self.problem.num_products())?.checked_mul(self.num_parts.into())
     }
@@ -169,19 +173,19 @@ impl Plan {
     #[must_use]
     pub fn launch(&self) -> Option<LaunchConfig> {
         let blocks = self.num_blocks().filter(|blocks| *blocks > 0)?;
-        Some(match self.code {
-            Code::Simt(tile) => {
+        Some(match self.algorithm {
+            Algorithm::Simt(tile) => {
                 let bytes = tile.shared_bytes(self.accumulator().bytes() as u32);
                 LaunchConfig::new(blocks as u32, tile.threads()).dynamic_shared(bytes)
             }
             // It says itself what shared memory it needs, as that of warpgroups does.
-            Code::Mma(tile) => LaunchConfig::new(blocks as u32, tile.threads()),
-            Code::Wgmma(tile) | Code::Turned(tile) => {
-                let Problem { m, n, .. } = self.first().0;
+            Algorithm::Mma(tile) => LaunchConfig::new(blocks as u32, tile.threads()),
+            Algorithm::Wgmma(tile) | Algorithm::Turned(tile) => {
+                let Problem { m, n, .. } = self.multiplied();
                 let tiles = m.div_ceil((tile.cluster * tile.rows()).into())
                     * n.div_ceil(tile.columns.into())
                     * self.problem.num_products();
-                let clusters = match self.code.own_parts() {
+                let clusters = match self.algorithm.own_parts() {
                     // Blocks come as others go: the slowest multiprocessor then does less.
                     Some(_) => tiles,
                     None if tile.once => tiles * u64::from(self.num_parts),
@@ -194,16 +198,16 @@ impl Plan {
 
     /// Whether a second launch adds the sums of the parts.
     pub(super) const fn has_fold(&self) -> bool {
-        self.num_parts > 1 && self.code.own_parts().is_none()
+        self.num_parts > 1 && self.algorithm.own_parts().is_none()
     }
 
     /// The launch that adds the sums of the parts, if there are several and the first one does not.
     #[must_use]
     pub fn fold(&self) -> Option<LaunchConfig> {
         let results = self.num_results();
-        let width = fold_parts::width(self.problem.n);
-        let blocks = results.div_ceil((fold_parts::BLOCK * width).into());
-        (self.has_fold() && blocks > 0).then(|| LaunchConfig::new(blocks as u32, fold_parts::BLOCK))
+        let width = split_k_reduce::width(self.problem.n);
+        let blocks = results.div_ceil((split_k_reduce::BLOCK * width).into());
+        (self.has_fold() && blocks > 0).then(|| LaunchConfig::new(blocks as u32, split_k_reduce::BLOCK))
     }
 
     /// Elements of the result.
@@ -212,11 +216,9 @@ impl Plan {
         self.problem.m * self.problem.n * self.problem.num_products()
     }
 
-    /// Words of 64 bits between the two launches.
-    #[must_use]
-    pub fn workspace_words(&self) -> u64 {
-        let bytes = u64::from(self.num_parts) * self.num_results() * self.accumulator().bytes();
-        if self.has_fold() { bytes.div_ceil(8) } else { 0 }
+    /// Bytes of the sums between the two launches.
+    pub(super) fn sums_bytes(&self) -> u64 {
+        u64::from(self.num_parts) * self.num_results() * self.accumulator().bytes()
     }
 
     /// The additions that a sum goes through at most: its share of the error bound.
@@ -225,50 +227,40 @@ impl Plan {
         self.part.min(self.problem.k) + u64::from(self.num_parts)
     }
 
-    /// The problem of the launch that multiplies: where the sums are split, its result are sums in the workspace.
-    pub(super) fn first(&self) -> (Problem, Epilogue) {
-        if matches!(self.code, Code::Turned(_)) {
-            return (self.problem.turned(), self.epilogue.clone());
+    /// The problem of the launch that multiplies: where the sums are split, its result are sums in scratch memory.
+    pub(super) fn multiplied(&self) -> Problem {
+        if matches!(self.algorithm, Algorithm::Turned(_)) {
+            return self.problem.turned();
         }
         if !self.has_fold() {
-            return (self.problem.clone(), self.epilogue.clone());
+            return self.problem.clone();
         }
         let Problem { m, n, batch, .. } = self.problem;
-        let mut c = Matrix::rows(self.accumulator(), n);
-        let mut stride = (m * n) as i64;
-        for dim in (0..BATCH_RANK).rev() {
-            c.batch_strides[dim] = if batch[dim] == 1 { 0 } else { stride };
-            stride *= batch[dim] as i64;
-        }
-        (Problem { c, inputs: Vec::new(), ..self.problem.clone() }, Epilogue::new())
-    }
-
-    /// What decides on the code of the kernel that adds the sums of the parts.
-    pub(super) fn fold_ending(&self) -> Ending {
-        Ending::new(&self.problem, &self.epilogue)
+        let c = Matrix::packed(self.accumulator(), [m, n], batch);
+        Problem { c, inputs: Vec::new(), epilogue: Epilogue::new(), ..self.problem.clone() }
     }
 
     /// What decides on the code of a kernel for ordinary cores.
     pub(super) fn configuration(&self, tile: Tile) -> Configuration {
-        let (first, epilogue) = self.first();
+        let first = self.multiplied();
         let Problem { m, n, k, a, b, .. } = first;
         let loads = [Load::of(&a, m, k), Load::of(&b.transposed(), n, k)];
         let has_rest = !k.is_multiple_of(tile.depth.into());
-        Configuration { tile, loads, has_rest, ending: Ending::new(&first, &epilogue) }
+        Configuration { tile, loads, has_rest, ending: Ending::new(&first) }
     }
 
     /// What decides on the code of a kernel for warps.
     pub(super) fn mma_configuration(&self, tile: MmaTile) -> MmaConfiguration {
-        let (first, epilogue) = self.first();
+        let first = self.multiplied();
         let dtype = first.a.dtype;
         let pieces = pieces_of(&first).expect("plans with warps are made for factors that they can copy");
         let has_rest = !first.k.is_multiple_of(tile.depth(dtype.bytes() as u32).into());
-        MmaConfiguration { dtype, tile, pieces, has_rest, ending: Ending::new(&first, &epilogue) }
+        MmaConfiguration { dtype, tile, pieces, has_rest, ending: Ending::new(&first) }
     }
 
     /// What decides on the code of a kernel for warpgroups.
     pub(super) fn wgmma_configuration(&self, tile: WgmmaTile) -> WgmmaConfiguration {
-        let (first, epilogue) = self.first();
+        let first = self.multiplied();
         let Problem { m, n, a, c, batch, .. } = first;
         // Copies store whole groups of 16 bytes: on an H200 they overwrite what lies behind a row that ends inside of one.
         let is_copied = matches!(c.dtype, Dtype::F16 | Dtype::Bf16)
@@ -296,27 +288,32 @@ impl Plan {
                 let bytes = lines * first.k * a.dtype.bytes();
                 first.num_products() == 1 && others <= FEW_ROWS && bytes >= READ_ONCE_BYTES
             }),
-            ending: Ending::new(&first, &epilogue),
+            ending: Ending::new(&first),
         }
     }
 }
 
 /// The tile of ordinary cores that the cost model takes for a product whose sums are not split, and its clocks.
-pub(crate) fn simt_tile(problem: &Problem, limits: &Limits) -> Result<(f64, Tile), Error> {
-    let work = work_of(problem, limits)?;
+pub(crate) fn simt_tile(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(f64, Tile), Error> {
+    let work = work_of(problem, arch, limits)?;
     let tiles = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator));
     Ok(least(tiles.map(|tile| (cost::clocks(&work, tile, 1), tile))))
 }
 
 /// That of warps on tensor cores, for factors of so many bytes that are gathered, some of them again and again.
-pub(crate) fn mma_tile(problem: &Problem, factors: u64, limits: &Limits) -> Result<(f64, MmaTile), Error> {
-    let work = Work { factors, ..work_of(problem, limits)? };
+pub(crate) fn mma_tile(problem: &Problem, factors: u64, arch: Arch, limits: &Limits) -> Result<(f64, MmaTile), Error> {
+    let work = Work { factors, ..work_of(problem, arch, limits)? };
     Ok(least(MmaTile::ALL.into_iter().map(|tile| (cost::warp_clocks(&work, tile, 1), tile))))
 }
 
 /// That of warpgroups.
-pub(crate) fn wgmma_tile(problem: &Problem, factors: u64, limits: &Limits) -> Result<(f64, WgmmaTile), Error> {
-    let work = Work { factors, ..work_of(problem, limits)? };
+pub(crate) fn wgmma_tile(
+    problem: &Problem,
+    factors: u64,
+    arch: Arch,
+    limits: &Limits,
+) -> Result<(f64, WgmmaTile), Error> {
+    let work = Work { factors, ..work_of(problem, arch, limits)? };
     Ok(least(WgmmaTile::OF_CONVOLUTIONS.into_iter().map(|tile| (cost::tensor_clocks(&work, tile, 1), tile))))
 }
 
@@ -325,41 +322,34 @@ fn least<T>(costs: impl Iterator<Item = (f64, T)>) -> (f64, T) {
     costs.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles")
 }
 
-fn work_of(problem: &Problem, limits: &Limits) -> Result<Work, Error> {
+fn work_of(problem: &Problem, arch: Arch, limits: &Limits) -> Result<Work, Error> {
     let Problem { m, n, k, a, .. } = *problem;
     let (accumulator, products) = (problem.accumulator()?, problem.num_products());
-    let (num_sms, has_wgmma) = (limits.num_sms.max(1).into(), limits.has_wgmma);
+    let (num_sms, rates) = (limits.num_sms.max(1).into(), ArchRates::of(arch));
     let factors = [m, n].iter().map(|lines| lines.saturating_mul(k)).fold(0, u64::saturating_add);
     let factors = factors.saturating_mul(products).saturating_mul(a.dtype.bytes());
-    Ok(Work { m, n, k, products, dtype: a.dtype, accumulator, factors, num_sms, has_wgmma })
+    Ok(Work { m, n, k, products, dtype: a.dtype, accumulator, factors, num_sms, rates })
 }
 
-fn check(problem: &Problem, epilogue: &Epilogue, limits: &Limits) -> Result<Work, Error> {
-    let accumulator = problem.accumulator()?;
-    check_epilogue(epilogue, accumulator)?;
-    let (expected, found) = (epilogue.num_inputs(), problem.inputs.len());
-    if expected != found {
-        return Err(refused(format!("the epilogue ({epilogue}) takes {expected} input(s), not {found}")));
+fn check(problem: &Problem, arch: Arch, limits: &Limits) -> Result<Work, Error> {
+    problem.check()?;
+    if !problem.is_walked() {
+        return Err(refused(format!("a batch has {BATCH_RANK} dimensions at most once it is merged: {problem}")));
     }
-    let Problem { m, n, k, batch, .. } = *problem;
-    let sizes = [m, n, k].into_iter().chain(batch);
-    if let Some(size) = sizes.into_iter().find(|size| *size > 1 << 31) {
-        return Err(refused(format!("{size} rows, columns or products of a batch are more than the kernels count")));
-    }
-    work_of(problem, limits)
+    work_of(problem, arch, limits)
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: tiles of {}", self.problem, self.code)?;
+        write!(f, "{}: tiles of {}", self.problem, self.algorithm)?;
         if let Some(launch) = self.launch() {
-            write!(f, ", {} block(s) of {}", launch.grid[0], self.code.threads())?;
+            write!(f, ", {} block(s) of {}", launch.grid[0], self.algorithm.threads())?;
         }
         if self.num_parts > 1 {
             write!(f, ", {} parts of {} products, then their sums", self.num_parts, self.part)?;
         }
-        if !self.epilogue.steps().is_empty() {
-            write!(f, ", {}", self.epilogue)?;
+        if !self.problem.epilogue.steps().is_empty() {
+            write!(f, ", {}", self.problem.epilogue)?;
         }
         write!(f, "; {:.0} clocks expected, {:.0} % of peak", self.clocks, 100.0 * self.share_of_peak)
     }

@@ -1,4 +1,4 @@
-//! The kernels that compute a product, and what a plan asks of each.
+//! The kernels that compute a product, and what a choice asks of each.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use super::tile::Tile;
 use super::wgmma::WgmmaTile;
 use crate::Dtype;
 
-/// The kernel of a plan.
+/// The kernel that multiplies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
+pub enum Algorithm {
     /// Ordinary cores.
     Simt(Tile),
     /// Tensor cores, driven by warps (sm_80 on).
@@ -23,7 +23,7 @@ pub enum Code {
     Turned(WgmmaTile),
 }
 
-impl Code {
+impl Algorithm {
     pub(super) fn validate(self) -> Result<(), String> {
         match self {
             Self::Simt(tile) => tile.validate(),
@@ -94,7 +94,7 @@ impl Code {
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Simt(tile) => tile.fmt(f),

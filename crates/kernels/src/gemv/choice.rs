@@ -6,6 +6,7 @@ use warpfold_device::{LaunchConfig, Limits};
 
 use super::columns::{self, Tile};
 use super::{BLOCK, RESIDENT_BLOCKS, RESIDENT_BLOCKS_OF_LANES, Shape, split};
+use crate::plan::{OperandSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
 /// Which product it is.
@@ -36,7 +37,7 @@ pub struct Problem {
 
 /// The kernel that reads the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
+pub enum Algorithm {
     /// Lanes of a warp share rows.
     Rows(Shape),
     /// A block takes a row, or a part of one, with accesses of so many elements.
@@ -45,13 +46,13 @@ pub enum Code {
     Columns(Tile),
 }
 
-/// What is launched for a [`Problem`].
+/// How a product is computed: a value to print and to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Plan {
+pub struct Choice {
     /// What it is for.
     pub problem: Problem,
     /// The kernel that reads the matrix.
-    pub code: Code,
+    pub algorithm: Algorithm,
     /// Its launch; none where there is no result.
     pub launch: Option<LaunchConfig>,
     /// Rows (of `x A`) or columns (of `A x`) that a block takes.
@@ -77,7 +78,7 @@ const ROWS_A_PART: u64 = 64;
 /// The most blocks that share a row or a column: the second launch adds so many numbers in a row.
 const MAX_PARTS: u64 = 1024;
 
-impl Plan {
+impl Choice {
     /// Chooses.
     ///
     /// # Errors
@@ -110,7 +111,7 @@ impl Plan {
         let shape = Shape { lanes, rows, unroll, width };
         let blocks = problem.rows.div_ceil(u64::from(shape.rows_of_block()));
         let launch = grid(blocks, 1)?;
-        Ok(Self { problem, code: Code::Rows(shape), launch, part: problem.columns, num_parts: 1 })
+        Ok(Self { problem, algorithm: Algorithm::Rows(shape), launch, part: problem.columns, num_parts: 1 })
     }
 
     fn by_blocks(problem: Problem, limits: &Limits) -> Result<Self, Error> {
@@ -122,7 +123,7 @@ impl Plan {
             return Err(refused(format!("{} columns are too many", problem.columns)));
         }
         let launch = grid(problem.rows, num_parts)?;
-        Ok(Self { problem, code: Code::Split(width), launch, part, num_parts })
+        Ok(Self { problem, algorithm: Algorithm::Split(width), launch, part, num_parts })
     }
 
     fn down_columns(problem: Problem, limits: &Limits) -> Result<Self, Error> {
@@ -137,7 +138,7 @@ impl Plan {
         let round = u64::from(tile.threads_of_column() * columns::UNROLL).max(ROWS_A_PART);
         let (part, num_parts) = parts(problem.rows, tiles, round, limits);
         let launch = grid(tiles, num_parts)?;
-        Ok(Self { problem, code: Code::Columns(tile), launch, part, num_parts })
+        Ok(Self { problem, algorithm: Algorithm::Columns(tile), launch, part, num_parts })
     }
 
     /// Elements of the result.
@@ -162,11 +163,10 @@ impl Plan {
         self.num_results().next_power_of_two().min(32) as u32
     }
 
-    /// Words of 64 bits between the two launches.
-    #[must_use]
-    pub const fn workspace_words(&self) -> u64 {
+    /// Bytes of the sums between the two launches.
+    pub(super) const fn sums_bytes(&self) -> u64 {
         let acc_bytes = if matches!(self.problem.dtype, Dtype::F64) { 8 } else { 4 };
-        if self.num_parts > 1 { (self.num_parts as u64 * self.num_results() * acc_bytes).div_ceil(8) } else { 0 }
+        if self.num_parts > 1 { self.num_parts as u64 * self.num_results() * acc_bytes } else { 0 }
     }
 
     /// The additions that a product goes through at most: its share of the error bound.
@@ -176,28 +176,75 @@ impl Plan {
         let in_thread = |len: u64, threads: u32, width: u32| {
             len.div_ceil(u64::from(threads * width)) * u64::from(width) + u64::from(width)
         };
-        let in_first = match self.code {
-            Code::Rows(shape) => in_thread(self.part, shape.lanes, shape.width) + log2(shape.lanes),
-            Code::Split(width) => in_thread(self.part, BLOCK, width) + log2(BLOCK),
-            Code::Columns(tile) => in_thread(self.part, tile.threads_of_column(), 1) + log2(tile.threads_of_column()),
+        let in_first = match self.algorithm {
+            Algorithm::Rows(shape) => in_thread(self.part, shape.lanes, shape.width) + log2(shape.lanes),
+            Algorithm::Split(width) => in_thread(self.part, BLOCK, width) + log2(BLOCK),
+            Algorithm::Columns(tile) => {
+                in_thread(self.part, tile.threads_of_column(), 1) + log2(tile.threads_of_column())
+            }
         };
         let threads = BLOCK / self.finish_lanes();
         in_first + if self.num_parts > 1 { in_thread(self.num_parts.into(), threads, 1) + log2(threads) } else { 0 }
     }
 
-    /// Bytes of the matrix that a multiprocessor has under way: those that its threads ask for before they use any.
+    /// Bytes of the matrix that an SM has in flight: those that its threads ask for before they use
+    /// any.
     #[must_use]
     pub fn bytes_in_flight(&self) -> u64 {
-        let (blocks, accesses, width) = match self.code {
-            Code::Rows(shape) => (RESIDENT_BLOCKS_OF_LANES, shape.rows * shape.unroll, shape.width),
-            Code::Split(width) => (RESIDENT_BLOCKS, split::UNROLL, width),
-            Code::Columns(tile) => (RESIDENT_BLOCKS, columns::UNROLL, tile.width),
+        let blocks = match self.algorithm {
+            Algorithm::Rows(_) => RESIDENT_BLOCKS_OF_LANES,
+            Algorithm::Split(_) | Algorithm::Columns(_) => RESIDENT_BLOCKS,
         };
-        u64::from(blocks * BLOCK * accesses * width) * self.problem.dtype.bytes()
+        u64::from(blocks * BLOCK) * self.bytes_in_flight_a_thread()
+    }
+
+    /// The same of a thread.
+    pub(super) fn bytes_in_flight_a_thread(&self) -> u64 {
+        let elements = match self.algorithm {
+            Algorithm::Rows(shape) => shape.rows * shape.unroll * shape.width,
+            Algorithm::Split(width) => split::UNROLL * width,
+            Algorithm::Columns(tile) => columns::UNROLL * tile.width,
+        };
+        u64::from(elements) * self.problem.dtype.bytes()
     }
 }
 
 impl Problem {
+    /// The product of a matrix of any strides, rows then columns, with a column on its right: rows
+    /// that lie side by side are taken as they are, columns as the rows of the transposed matrix.
+    /// `None` if neither do.
+    #[must_use]
+    pub const fn of_strides(dtype: Dtype, [m, k]: [u64; 2], strides: [i64; 2], alignment: u64) -> Option<Self> {
+        let (product, rows, columns, row_stride) = match strides {
+            [down, 1] => (Product::MatrixVector, m, k, down),
+            [1, across] => (Product::VectorMatrix, k, m, across),
+            _ => return None,
+        };
+        Some(Self { product, dtype, rows, columns, row_stride, alignment })
+    }
+
+    /// Matrix, vector and result, as a launch takes them.
+    pub(super) fn operands(&self) -> Result<[OperandSpec; 3], Error> {
+        let Self { product, dtype, rows, columns, row_stride, alignment } = *self;
+        let (in_vector, in_result) = match product {
+            Product::MatrixVector => (columns, rows),
+            Product::VectorMatrix => (rows, columns),
+        };
+        let before_last = rows.saturating_sub(1).checked_mul(row_stride.unsigned_abs());
+        let in_matrix =
+            if rows == 0 || columns == 0 { Some(0) } else { before_last.and_then(|n| n.checked_add(columns)) };
+        let spec = |name, elements: Option<u64>, alignment| {
+            let bytes = elements.and_then(|elements| elements.checked_mul(dtype.bytes()));
+            let bytes = bytes.ok_or_else(|| refused(format!("the {name} is larger than any memory")))?;
+            Ok::<_, Error>(OperandSpec::new(name, bytes, alignment))
+        };
+        Ok([
+            spec("matrix", in_matrix, alignment.min(16))?,
+            spec("vector", Some(in_vector), alignment.min(16))?,
+            spec("result", Some(in_result), dtype.bytes())?,
+        ])
+    }
+
     /// Elements of an access: 16 bytes, or as many as every row begins at a multiple of.
     fn width(&self) -> u32 {
         let in_16_bytes = 16 / self.dtype.bytes();
@@ -239,34 +286,30 @@ fn parts(len: u64, others: u64, round: u64, limits: &Limits) -> (u64, u32) {
 }
 
 fn grid(x: u64, y: u32) -> Result<Option<LaunchConfig>, Error> {
-    if x == 0 {
-        return Ok(None);
-    }
-    let blocks = i32::try_from(x).map_err(|_| refused(format!("{x} blocks are more than a grid has")))?;
-    Ok(Some(LaunchConfig::new((blocks.unsigned_abs(), y), BLOCK)))
+    Ok((x > 0).then_some(LaunchConfig::new((grid_size(x)?, y), BLOCK)))
 }
 
 pub(super) fn refused(reason: String) -> Error {
     ErrorKind::Operand { operator: "gemv", reason }.into()
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { product, dtype, rows, columns, .. } = self.problem;
         match product {
             Product::MatrixVector => write!(f, "{dtype} [{rows}, {columns}] x [{columns}]: ")?,
             Product::VectorMatrix => write!(f, "{dtype} [{rows}] x [{rows}, {columns}]: ")?,
         }
-        let width = match self.code {
-            Code::Rows(Shape { lanes, rows, unroll, width }) => {
+        let width = match self.algorithm {
+            Algorithm::Rows(Shape { lanes, rows, unroll, width }) => {
                 write!(f, "{lanes} lanes take {rows} row(s), {unroll} access(es) of each at a time")?;
                 width
             }
-            Code::Split(width) => {
+            Algorithm::Split(width) => {
                 write!(f, "a block takes {} column(s) of a row", self.part)?;
                 width
             }
-            Code::Columns(Tile { lanes, width }) => {
+            Algorithm::Columns(Tile { lanes, width }) => {
                 write!(f, "{lanes} threads side by side take {} row(s)", self.part)?;
                 width
             }

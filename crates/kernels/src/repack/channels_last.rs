@@ -4,39 +4,38 @@
 //! One launch does both. Neighbours in a warp take neighbouring pixels, so that planes of channels are read in runs. Few
 //! channels a thread writes as they are; of many a tile turns in shared memory, so that they are written in runs as well.
 
-use warpfold_device::{Arguments, LaunchConfig};
+use warpfold_device::LaunchConfig;
 use warpfold_lang::{
     Array, Global, Kernel, Number, Operand, Shared, Val, block_idx, kernel, shared_named, sync_threads, thread_idx,
     wait_for_dependencies, when, when_else,
 };
 
+use crate::plan::{self, Arg, Plan, Planner, Step};
+
 /// Threads of a block.
-pub(super) const BLOCK: u32 = 256;
+const BLOCK: u32 = 256;
 const WARPS: u32 = BLOCK / 32;
 /// Pixels of a tile.
 const PIXELS: u32 = 64;
 /// Bytes of a tile's channels of a pixel.
 const TILE_BYTES: u32 = 128;
-/// What images and filters that are laid anew begin at multiples of.
-const ALIGNMENT: u64 = 256;
 /// Words of the sizes of a tensor: height and width before, width behind, zeros before a row, pixels behind.
 const SIZES: usize = 5;
 /// Words of the strides of a tensor before: of images, channels, rows, columns.
 const STRIDES: usize = 4;
 
 /// What the kernel takes: two tensors, where they go, blocks for the first one, sizes and strides of both.
-pub(super) type Lay =
-    Kernel<(Global<u8>, Global<u8>, Global<u8>, Global<u8>, u32, [u32; 2 * SIZES], [i64; 2 * STRIDES])>;
+type Repack = Kernel<(Global<u8>, Global<u8>, Global<u8>, Global<u8>, u32, [u32; 2 * SIZES], [i64; 2 * STRIDES])>;
 
 /// What decides on the code of the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Configuration {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Configuration {
     /// Bytes of an element: 2 or 4.
-    pub(super) element_bytes: u32,
+    pub(crate) element_bytes: u32,
     /// Channels before.
-    pub(super) channels: u32,
+    pub(crate) channels: u32,
     /// Channels behind: 8 bytes, or a multiple of 16.
-    pub(super) padded: u32,
+    pub(crate) padded: u32,
 }
 
 impl Configuration {
@@ -69,36 +68,42 @@ impl Configuration {
     }
 }
 
-/// A launch: what it is for, and the sizes and strides of images and filters. Of what stays where it lies there are no pixels.
+/// Images and filters that are repacked: sizes and strides of both. Of what stays where it lies there are no pixels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Laying {
-    pub(super) configuration: Configuration,
-    pub(super) sizes: [[u64; SIZES]; 2],
-    pub(super) strides: [[u64; STRIDES]; 2],
+pub(crate) struct ChannelsLast {
+    pub(crate) configuration: Configuration,
+    pub(crate) sizes: [[u64; SIZES]; 2],
+    pub(crate) strides: [[u64; STRIDES]; 2],
 }
 
-impl Laying {
+impl ChannelsLast {
     fn pixels(&self) -> [u64; 2] {
         self.sizes.map(|sizes| sizes[4])
     }
 
-    /// Bytes that images and filters take behind it.
-    pub(super) fn bytes(&self) -> [u64; 2] {
-        let pixel = u64::from(self.configuration.pixel_bytes());
-        self.pixels().map(|pixels| (pixels * pixel).next_multiple_of(ALIGNMENT))
+    /// Bytes that images and filters take afterwards.
+    pub(crate) fn bytes(&self) -> [u64; 2] {
+        self.pixels().map(|pixels| pixels * u64::from(self.configuration.pixel_bytes()))
     }
 
-    pub(super) fn launch(&self) -> LaunchConfig {
+    /// Adds the launch that repacks two tensors, and gives the memory where they are then.
+    pub(crate) fn add_to(
+        &self,
+        plan: &mut Plan,
+        tensors: [plan::Operand; 2],
+        planner: &Planner<'_>,
+    ) -> [plan::Operand; 2] {
         let blocks = self.pixels().map(|pixels| self.configuration.num_blocks(pixels));
-        LaunchConfig::new(blocks.iter().sum::<u64>() as u32, BLOCK)
-    }
-
-    /// What the kernel takes behind the memory.
-    pub(super) fn arguments<'a>(&self, memory: Arguments<'a>) -> Arguments<'a> {
-        let sizes: Vec<u8> = self.sizes.as_flattened().iter().flat_map(|size| (*size as u32).to_le_bytes()).collect();
-        let strides: Vec<u8> = self.strides.as_flattened().iter().flat_map(|stride| stride.to_le_bytes()).collect();
-        let blocks = self.configuration.num_blocks(self.pixels()[0]) as u32;
-        memory.value(blocks).raw(&sizes, 4).raw(&strides, 8)
+        let config = LaunchConfig::new(blocks.iter().sum::<u64>() as u32, BLOCK);
+        let to = self.bytes().map(|bytes| (bytes > 0).then(|| plan.add_scratch(bytes)));
+        let sizes: Vec<u32> = self.sizes.as_flattened().iter().map(|size| *size as u32).collect();
+        let mut step = Step::new(planner.kernel(self.configuration, repack), config).operands(tensors, 2);
+        for to in to {
+            step = step.arg(to.map_or(Arg::Null, Arg::Pointer));
+        }
+        let step = step.arg(Arg::value(blocks[0] as u32)).words(&sizes);
+        plan.steps.push(step.words(self.strides.as_flattened()));
+        [0, 1].map(|i| to[i].unwrap_or(tensors[i]))
     }
 }
 
@@ -114,7 +119,8 @@ struct Job {
 }
 
 /// The kernel.
-pub(super) fn lay(configuration: Configuration) -> Lay {
+fn repack(configuration: &Configuration) -> Repack {
+    let configuration = *configuration;
     let Configuration { element_bytes, channels, padded } = configuration;
     let body = move |first: Global<u8>,
                      second: Global<u8>,

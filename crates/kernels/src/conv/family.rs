@@ -1,0 +1,121 @@
+//! From a choice to launches: images and filters are repacked where they have to be, then one launch convolves.
+
+use half::{bf16, f16};
+
+use super::choice::{Algorithm, Choice};
+use super::direct::{self, direct};
+use super::implicit::{self, implicit};
+use super::patches::{self, patches};
+use super::planes::{self, planes};
+use super::problem::Problem;
+use super::tensor;
+use super::warps::{self, warps};
+use crate::matmul::{size_words, with_ending};
+use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step};
+use crate::{AnyKernel, Dtype, Error};
+
+/// The family of convolutions. Inputs are images, filters and what the epilogue reads: a bias, and
+/// what is as large as the result; the output is the result. All are without gaps and begin at
+/// multiples of 16 bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Conv;
+
+/// A kernel of this folder.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Kernel {
+    Direct(Dtype, direct::Configuration),
+    Implicit(Dtype, implicit::Configuration),
+    Planes(planes::Configuration),
+    Patches(patches::Configuration),
+    Mma(warps::Configuration),
+}
+
+fn make(kernel: &Kernel) -> AnyKernel {
+    match kernel {
+        Kernel::Direct(Dtype::F64, configuration) => direct::<f64>(configuration).into(),
+        Kernel::Direct(_, configuration) => direct::<f32>(configuration).into(),
+        Kernel::Implicit(Dtype::F64, configuration) => implicit::<f64>(configuration).into(),
+        Kernel::Implicit(_, configuration) => implicit::<f32>(configuration).into(),
+        Kernel::Planes(configuration) => planes(configuration).into(),
+        Kernel::Patches(configuration) => patches(configuration).into(),
+        Kernel::Mma(configuration) => match configuration.dtype {
+            Dtype::F16 => warps::<f16>(configuration).into(),
+            Dtype::Bf16 => warps::<bf16>(configuration).into(),
+            _ => warps::<f32>(configuration).into(),
+        },
+    }
+}
+
+impl Family for Conv {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        let choice = Choice::new(problem.clone(), planner.target.arch, planner.limits)?;
+        Ok(self.plan_with(&choice, planner))
+    }
+}
+
+impl Conv {
+    /// As [`Family::plan`], by a choice that was made before.
+    #[must_use]
+    pub fn plan_with(&self, choice: &Choice, planner: &Planner<'_>) -> Plan {
+        let problem = &choice.problem;
+        let (mut plan, inputs) = operands(problem);
+        plan.choice = choice.to_string();
+        let Some(config) = choice.launch() else { return plan };
+        let tensors = [0, 1].map(Operand::Input);
+        let [images, filters] = match choice.repack() {
+            Some(repack) => repack.add_to(&mut plan, tensors, planner),
+            None => tensors,
+        };
+        let product = choice.product();
+        let accumulator = problem.accumulator();
+        let step = |kernel| {
+            let step = Step::new(planner.kernel(kernel, make), config).arg(images).arg(filters);
+            step.words(&size_words(&product, product.k, 1))
+        };
+        let [height, width] = problem.size;
+        let with_strides = |step: Step| {
+            let image = [height, width, problem.result_size()[1]].map(|size| size as u32);
+            step.words(&image).words(&strides(problem))
+        };
+        let step = match choice.algorithm {
+            Algorithm::Wgmma(tile) => tensor::step(problem, tile, config, [images, filters], planner),
+            Algorithm::Direct => with_strides(step(Kernel::Direct(accumulator, choice.direct()))),
+            Algorithm::Implicit(tile) => with_strides(step(Kernel::Implicit(accumulator, choice.implicit(tile)))),
+            Algorithm::Patches(tile) => with_strides(step(Kernel::Patches(choice.patches(tile)))),
+            Algorithm::Mma(tile) => {
+                let configuration = warps::configuration(problem, tile, choice.ending());
+                step(Kernel::Mma(configuration)).words(&warps::image_words(problem))
+            }
+            Algorithm::Planes(tile) => step(Kernel::Planes(choice.planes(tile))).words(&warps::image_words(problem)),
+        };
+        plan.steps.push(with_ending(step, Operand::Output(0), &inputs, &product));
+        plan
+    }
+}
+
+/// A plan without launches, and what the epilogue reads.
+fn operands(problem: &Problem) -> (Plan, Vec<Operand>) {
+    let Problem { dtype, result, images, channels, size: [height, width], filters, .. } = *problem;
+    let results = problem.num_results();
+    let spec = |name, elements: u64, dtype: Dtype| OperandSpec::new(name, elements * dtype.bytes(), 16);
+    let mut plan = Plan::new("conv2d")
+        .input(spec("the images", images * channels * height * width, dtype))
+        .input(spec("the filters", filters * problem.depth(), dtype))
+        .output(spec("the result", results, result));
+    let num_inputs = problem.epilogue.num_inputs();
+    for elements in [filters, results].into_iter().take(num_inputs) {
+        plan = plan.input(spec("an input", elements, result));
+    }
+    (plan, (2..2 + num_inputs).map(Operand::Input).collect())
+}
+
+/// Of the images from group to group and image to image, along channels, rows and columns; of the filters from group to
+/// group and filter to filter.
+fn strides(problem: &Problem) -> [i64; implicit::TENSORS] {
+    let Problem { channels, size: [height, width], filters, groups, .. } = *problem;
+    let [c, h, w] = problem.layout.steps(channels, [height, width]);
+    let (of_group, depth) = (channels / groups, problem.depth());
+    [of_group * c, channels * height * width, c, h, w, filters / groups * depth, depth].map(|stride| stride as i64)
+}

@@ -1,0 +1,226 @@
+//! From a problem to launches: repacks, the launch that multiplies, and the one that adds the sums of parts.
+
+use half::{bf16, f16};
+use warpfold_device::{L2Promotion, TensorLayout};
+use warpfold_lang::{F8E4M3, F8E5M2};
+
+use super::algorithm::Algorithm;
+use super::choice::Choice;
+use super::epilogue::MAX_INPUTS;
+use super::finish::{Ending, scalar_words, stride_words};
+use super::mma::{MmaConfiguration, mma};
+use super::problem::{Matrix, Problem};
+use super::simt::{Configuration, matrix_words, simt, size_words};
+use super::split_k_reduce::fold_parts;
+use super::wgmma::{Lying, WgmmaConfiguration, layout, wgmma};
+use super::{repack, vector};
+use crate::plan::{Arg, Family, MemoryMap, Operand, Plan, Planner, Step};
+use crate::{AnyKernel, Dtype, Error};
+
+/// The family of products of matrices, and of batches of them.
+///
+/// Inputs are the left matrix, the right one, and what the epilogue reads; the output is the
+/// result, which overlaps nothing else. The family decides between [`gemv`](crate::gemv) and tiles,
+/// and which matrices are repacked first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Matmul;
+
+/// A kernel of this folder.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Kernel {
+    Simt(Dtype, Configuration),
+    Mma(MmaConfiguration),
+    Reduce(Dtype, Ending),
+}
+
+/// A kernel that is generic over what sums are kept in.
+macro_rules! for_accumulator {
+    ($dtype:expr, $kernel:ident($argument:expr)) => {
+        match $dtype {
+            Dtype::F32 => AnyKernel::from($kernel::<f32>($argument)),
+            Dtype::F64 => AnyKernel::from($kernel::<f64>($argument)),
+            Dtype::I32 => AnyKernel::from($kernel::<i32>($argument)),
+            dtype => unreachable!("no plan adds up in {dtype}"),
+        }
+    };
+}
+
+fn make(kernel: &Kernel) -> AnyKernel {
+    match kernel {
+        Kernel::Simt(accumulator, configuration) => for_accumulator!(*accumulator, simt(configuration)),
+        Kernel::Mma(configuration) => make_mma(configuration),
+        Kernel::Reduce(accumulator, ending) => for_accumulator!(*accumulator, fold_parts(ending)),
+    }
+}
+
+/// The kernel for warps, by the type of its factors.
+fn make_mma(configuration: &MmaConfiguration) -> AnyKernel {
+    match configuration.dtype {
+        Dtype::F16 => AnyKernel::from(mma::<f16>(configuration)),
+        Dtype::Bf16 => AnyKernel::from(mma::<bf16>(configuration)),
+        Dtype::F32 => AnyKernel::from(mma::<f32>(configuration)),
+        Dtype::I8 => AnyKernel::from(mma::<i8>(configuration)),
+        Dtype::U8 => AnyKernel::from(mma::<u8>(configuration)),
+        dtype => unreachable!("no plan multiplies {dtype} by warps"),
+    }
+}
+
+/// The kernel for warpgroups, by the type of its factors.
+pub(crate) fn make_wgmma(configuration: &WgmmaConfiguration) -> AnyKernel {
+    match configuration.dtype {
+        Dtype::F16 => AnyKernel::from(wgmma::<f16>(configuration)),
+        Dtype::Bf16 => AnyKernel::from(wgmma::<bf16>(configuration)),
+        Dtype::F32 => AnyKernel::from(wgmma::<f32>(configuration)),
+        Dtype::F8E4M3 => AnyKernel::from(wgmma::<F8E4M3>(configuration)),
+        Dtype::F8E5M2 => AnyKernel::from(wgmma::<F8E5M2>(configuration)),
+        Dtype::I8 => AnyKernel::from(wgmma::<i8>(configuration)),
+        Dtype::U8 => AnyKernel::from(wgmma::<u8>(configuration)),
+        dtype => unreachable!("no plan multiplies {dtype} by warpgroups"),
+    }
+}
+
+impl Family for Matmul {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        problem.check()?;
+        let mut plan = operands(problem)?;
+        if vector::plan(&mut plan, problem, planner)? {
+            return Ok(plan);
+        }
+        let mut memory = Memory::of(problem);
+        let problem = repack::plan(&mut plan, &mut memory, problem, planner)?;
+        let choice = Choice::new(problem, planner.target.arch, planner.limits)?;
+        multiply(&mut plan, &memory, &choice, planner);
+        Ok(plan)
+    }
+}
+
+impl Matmul {
+    /// As [`Family::plan`], by a choice that was made before: tiles, of matrices as they lie.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) for a matrix larger than any memory.
+    pub fn plan_with(&self, choice: &Choice, planner: &Planner<'_>) -> Result<Plan, Error> {
+        let mut plan = operands(&choice.problem)?;
+        multiply(&mut plan, &Memory::of(&choice.problem), choice, planner);
+        Ok(plan)
+    }
+}
+
+/// A plan without launches.
+fn operands(problem: &Problem) -> Result<Plan, Error> {
+    let Problem { m, n, k, batch, a, b, c, ref inputs, .. } = *problem;
+    let mut plan = Plan::new("matmul")
+        .input(a.operand("the left matrix", [m, k], batch)?)
+        .input(b.operand("the right matrix", [k, n], batch)?)
+        .output(c.operand("the result", [m, n], batch)?);
+    for input in inputs {
+        plan = plan.input(input.operand("an input", [m, n], batch)?);
+    }
+    Ok(plan)
+}
+
+/// Where the matrices of a product are: inputs of the plan, or scratch memory that they were repacked to.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) a: Operand,
+    pub(super) b: Operand,
+    pub(super) inputs: Vec<Operand>,
+}
+
+impl Memory {
+    fn of(problem: &Problem) -> Self {
+        let inputs = (2..2 + problem.inputs.len()).map(Operand::Input).collect();
+        Self { a: Operand::Input(0), b: Operand::Input(1), inputs }
+    }
+}
+
+/// Adds the launches of a choice.
+fn multiply(plan: &mut Plan, memory: &Memory, choice: &Choice, planner: &Planner<'_>) {
+    plan.choice = choice.to_string();
+    let Some(config) = choice.launch() else { return };
+    let (problem, result) = (choice.multiplied(), Operand::Output(0));
+    let is_split = choice.has_fold();
+    let (sums, inputs) =
+        if is_split { (plan.add_scratch(choice.sums_bytes()), &[][..]) } else { (result, &memory.inputs[..]) };
+    let part_stride = if is_split { choice.num_results() } else { 0 };
+    let sizes = size_words(&problem, choice.part, choice.num_parts);
+    let step = match choice.algorithm {
+        Algorithm::Simt(tile) => {
+            let kernel = Kernel::Simt(choice.accumulator(), choice.configuration(tile));
+            Step::new(planner.kernel(kernel, make), config).arg(memory.a).arg(memory.b)
+        }
+        Algorithm::Mma(tile) => {
+            let kernel = Kernel::Mma(choice.mma_configuration(tile));
+            Step::new(planner.kernel(kernel, make), config).arg(memory.a).arg(memory.b)
+        }
+        Algorithm::Wgmma(tile) | Algorithm::Turned(tile) => {
+            let configuration = choice.wgmma_configuration(tile);
+            let is_turned = matches!(choice.algorithm, Algorithm::Turned(_));
+            let factors = if is_turned { [memory.b, memory.a] } else { [memory.a, memory.b] };
+            let step = Step::new(planner.kernel(configuration.clone(), make_wgmma), config);
+            with_maps(step, &configuration, &problem, factors, sums)
+        }
+    };
+    let step = step.words(&sizes).words(&matrix_words(&problem, part_stride));
+    plan.steps.push(with_ending(step, sums, inputs, &problem));
+    if let Some(config) = choice.fold() {
+        let kernel = Kernel::Reduce(choice.accumulator(), Ending::new(&choice.problem));
+        let step = Step::new(planner.kernel(kernel, make), config).arg(sums).words(&sizes);
+        let step = step.arg(Arg::value(part_stride as i64));
+        plan.steps.push(with_ending(step, result, &memory.inputs, &choice.problem));
+    }
+}
+
+/// Adds the tensor maps of the kernel for warpgroups.
+fn with_maps(
+    step: Step,
+    configuration: &WgmmaConfiguration,
+    problem: &Problem,
+    factors: [Operand; 2],
+    result: Operand,
+) -> Step {
+    let WgmmaConfiguration { dtype, tile, is_batch, copied, rows, .. } = *configuration;
+    let Problem { m, n, k, ref a, ref b, ref c, .. } = *problem;
+    let batch = is_batch.then_some(problem.batch);
+    let depth = tile.depth(dtype.bytes() as u32) / tile.panels;
+    // What passes by once is fetched by single lines of the cache, which pieces of 128 bytes of a row are: by pairs of lines, more
+    // of what the other half of the second-level cache has comes twice. 8 rows of 8,192 x 8,192 weights take 33.1 us so and 34.8
+    // by pairs, 128 rows 35.1 and 36.1 (H200, 2026-11-21).
+    let is_for_few = configuration.read_once.contains(&true);
+    let l2_promotion = if is_for_few { L2Promotion::Bytes128 } else { L2Promotion::Bytes256 };
+    let map = |operand: Operand, matrix: &Matrix, sizes: [u64; 2], boxes: [u32; 2]| {
+        let layout = TensorLayout { l2_promotion, ..layout(matrix, sizes, batch, boxes) };
+        tensor_map(operand, layout, matrix.dtype)
+    };
+    let factor = |operand: Operand, matrix: &Matrix, lines: u64, lying: Lying, line_box: u32| match lying {
+        Lying::Steps => map(operand, matrix, [lines, k], [line_box, 128]),
+        Lying::Lines => map(operand, &matrix.transposed(), [k, lines], [depth, 128]),
+    };
+    let [lying_a, lying_b] = configuration.lying;
+    let step = step.arg(factor(factors[0], a, m, lying_a, rows));
+    let step = step.arg(factor(factors[1], &b.transposed(), n, lying_b, tile.copied_columns()));
+    match copied.and(tile.result_panel()) {
+        Some(columns) => step.arg(map(result, c, [m, n], [rows.min(64), columns * c.dtype.bytes() as u32])),
+        None => step.arg(no_map()),
+    }
+}
+
+/// A tensor map of memory from its beginning on.
+pub(crate) fn tensor_map(operand: Operand, layout: TensorLayout, dtype: Dtype) -> Arg {
+    Arg::TensorMap(Box::new(MemoryMap { operand, layout, first: 0, element_bytes: dtype.bytes() }))
+}
+
+/// What stands for a tensor map that the kernel does not look at.
+pub(crate) fn no_map() -> Arg {
+    Arg::Bytes { bytes: vec![0; 128], alignment: 64 }
+}
+
+/// Adds what a kernel takes for its epilogue.
+pub(crate) fn with_ending(step: Step, result: Operand, inputs: &[Operand], problem: &Problem) -> Step {
+    step.arg(result)
+        .arg(Arg::Pointers { operands: inputs.to_vec(), len: MAX_INPUTS })
+        .words(&stride_words(problem))
+        .words(&scalar_words(&problem.epilogue))
+}

@@ -1,0 +1,122 @@
+//! Kernels of every tile, of each way to read and of each type that is added in: for the list of all kernels.
+
+use warpfold_device::{Device, Profile};
+
+use super::{Activation, Algorithm, Choice, Epilogue, Matmul, Matrix, MmaTile, Problem, Singles, Tile, WgmmaTile};
+use crate::plan::{KernelCache, Planner};
+use crate::{AnyKernel, Dtype};
+
+/// The kernels, with their blocks.
+pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+    let device = Device::virtual_gpu(Profile::H200);
+    let (target, kernels) = (device.target(), KernelCache::default());
+    let planner = Planner::new(&target, device.limits(), &kernels);
+    [simt_choices(), mma_choices(), wgmma_choices()]
+        .into_iter()
+        .flatten()
+        .flat_map(|(problem, algorithm, parts)| {
+            let choice = Choice::with(problem, target.arch, device.limits(), algorithm, parts).expect("it is possible");
+            Matmul.plan_with(&choice, &planner).expect("it is small").steps
+        })
+        .map(|step| (step.kernel, step.config.block[0]))
+        .collect()
+}
+
+/// A product of factors with steps side by side.
+fn of_steps(dtype: Dtype, to: Dtype) -> Problem {
+    let b = Matrix::rows(dtype, 4096).transposed();
+    let c = Matrix::rows(to, 4096);
+    Problem { b, c, singles: Singles::Tf32, ..Problem::new(dtype, 4096, 4096, 4096) }
+}
+
+/// One of halves with a whole layer behind it.
+fn with_layer() -> Problem {
+    let halves = of_steps(Dtype::Bf16, Dtype::Bf16);
+    let bias = Matrix { row_stride: 0, ..Matrix::rows(Dtype::F32, 4096) };
+    let epilogue = Epilogue::new().scale(1.0).add().activate(Activation::Gelu).add();
+    Problem { inputs: vec![bias, halves.c], epilogue, ..halves }
+}
+
+/// Of CUDA cores.
+fn simt_choices() -> Vec<(Problem, Algorithm, u32)> {
+    let plain = |dtype| Problem::new(dtype, 4096, 4096, 4096);
+    let odd = |dtype| Problem::new(dtype, 4095, 4095, 4095);
+    let turned = |problem: Problem| {
+        let (a, b) = (Matrix::rows(problem.a.dtype, problem.m), Matrix::rows(problem.b.dtype, problem.k));
+        Problem { a: a.transposed(), b: b.transposed(), ..problem }
+    };
+    let epilogue = Epilogue::new().scale(1.0).add().activate(Activation::Gelu).add_scaled(1.0);
+    let with_layer = |problem: Problem| Problem {
+        inputs: vec![Matrix { row_stride: 0, ..problem.c }, problem.c],
+        epilogue,
+        ..problem
+    };
+    let chosen = [
+        (plain(Dtype::F32), Tile::LARGE, 1),
+        (turned(plain(Dtype::F32)), Tile::LARGE, 1),
+        (odd(Dtype::F32), Tile::LARGE, 1),
+        (with_layer(plain(Dtype::F32)), Tile::MEDIUM, 1),
+        (plain(Dtype::F32), Tile::SMALL, 4),
+        (odd(Dtype::Bf16), Tile::MEDIUM, 1),
+        (plain(Dtype::F16), Tile::FLAT, 1),
+        (plain(Dtype::F64), Tile::MEDIUM, 1),
+        (plain(Dtype::I32), Tile::SMALL, 1),
+    ];
+    chosen.into_iter().map(|(problem, tile, parts)| (problem, Algorithm::Simt(tile), parts)).collect()
+}
+
+/// What warps multiply: every tile, type, layout and piece.
+fn mma_choices() -> Vec<(Problem, Algorithm, u32)> {
+    let halves = of_steps(Dtype::Bf16, Dtype::Bf16);
+    let turned = Problem { a: halves.b, b: halves.a, ..halves.clone() };
+    // Rows whose rest is copied by 4 bytes.
+    let (k, row) = (4094, Matrix::rows(Dtype::Bf16, 4094));
+    let odd = Problem { k, a: row, b: row.transposed(), ..halves.clone() };
+    let plain = MmaTile::ALL.into_iter().map(|tile| (halves.clone(), tile, 1));
+    let others = [
+        (turned.clone(), MmaTile::LARGE, 1),
+        (turned, MmaTile::FLAT, 1),
+        (odd, MmaTile::SMALL, 1),
+        (with_layer(), MmaTile::LARGE, 1),
+        (of_steps(Dtype::F16, Dtype::F32), MmaTile::SMALL, 4),
+        (of_steps(Dtype::F32, Dtype::F32), MmaTile::LARGE, 1),
+        (of_steps(Dtype::I8, Dtype::I32), MmaTile::LARGE, 1),
+        (of_steps(Dtype::U8, Dtype::I32), MmaTile::MEDIUM, 1),
+    ];
+    plain.chain(others).map(|(problem, tile, parts)| (problem, Algorithm::Mma(tile), parts)).collect()
+}
+
+/// What warpgroups multiply: every tile, type, layout and end.
+fn wgmma_choices() -> Vec<(Problem, Algorithm, u32)> {
+    let of = of_steps;
+    let halves = of(Dtype::Bf16, Dtype::Bf16);
+    let turned = Problem { a: halves.b, b: halves.a, ..halves.clone() };
+    let [a, b, c] = [halves.a, halves.b, halves.c].map(|matrix| matrix.in_batch([4096 * 4096, 0, 0]));
+    let batch = Problem { a, b, c, ..halves.clone() }.in_batch([3, 1, 1]);
+    let plain = WgmmaTile::ALL.into_iter().map(|tile| (halves.clone(), tile, 1));
+    let few = Problem { m: 16, ..halves.clone() };
+    let hundred = Problem { m: 128, ..halves.clone() };
+    let others = [
+        (few.clone(), WgmmaTile::SMALL, 1),
+        (few.clone(), WgmmaTile::DEEP, 1),
+        (few.clone(), WgmmaTile::DEEP_APART, 1),
+        (few.clone(), WgmmaTile { split: 2, ..WgmmaTile::DEEP }, 2),
+        (hundred.clone(), WgmmaTile::APART, 1),
+        (hundred.clone(), WgmmaTile::APART_NARROW, 1),
+        (hundred, WgmmaTile::wave(128, 28_672, 132, 16), 1),
+        (with_layer(), WgmmaTile::LARGE, 1),
+        (Problem { c: Matrix::rows(Dtype::F32, 4096), ..with_layer() }, WgmmaTile::MEDIUM, 1),
+        (turned, WgmmaTile::LARGE, 1),
+        (batch, WgmmaTile::LARGE, 1),
+        (of(Dtype::F16, Dtype::F32), WgmmaTile::FLAT, 4),
+        (of(Dtype::F32, Dtype::F32), WgmmaTile::LARGE, 1),
+        (of(Dtype::F8E4M3, Dtype::Bf16), WgmmaTile::MEDIUM, 1),
+        (of(Dtype::F8E4M3, Dtype::Bf16), WgmmaTile::WIDE, 1),
+        (of(Dtype::F8E5M2, Dtype::F32), WgmmaTile::FLAT, 1),
+        (of(Dtype::I8, Dtype::I32), WgmmaTile::LARGE, 1),
+        (of(Dtype::U8, Dtype::I32), WgmmaTile::SMALL, 1),
+    ];
+    let tiles = plain.chain(others).map(|(problem, tile, parts)| (problem, Algorithm::Wgmma(tile), parts));
+    let turned = [1, 2].map(|split| (few.clone(), Algorithm::Turned(WgmmaTile::turned(16, split)), split));
+    tiles.chain(turned).collect()
+}
