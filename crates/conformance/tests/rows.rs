@@ -2,18 +2,15 @@
 //! the bytes of a row move.
 
 use half::f16;
-use warpfold_device::{Checks, Counters, Device, LaunchConfig, Profile, Severity};
-use warpfold_ladders::ladder::{LADDERS, RunOptions, ladder, run};
-use warpfold_ladders::norm::ladder::{LayerNorm, two_pass, vec4, welford};
-use warpfold_ladders::norm::rms::{RmsNorm, rms, rms_vec4};
+use warpfold_device::{Arguments, Checks, Device, LaunchConfig, Profile, Severity};
+use warpfold_kernels::AnyKernel;
+use warpfold_ladders::ladder::{LADDERS, Ladder, RunOptions, Rung, run};
 use warpfold_ladders::row::RowElement;
-use warpfold_ladders::scale::ladder::RowScale;
-use warpfold_ladders::softmax::ladder::{RowSoftmax, block, cluster, online, safe, three_pass, warp};
 use warpfold_ladders::{norm, scale, softmax};
 
-/// Around the width of an access, a warp, what a warp or a block holds, for `f32` and halves.
+/// Around the width of an access, a warp, what a warp or a block holds, for `f32` and halves; more than a cluster holds.
 const LENGTHS: [usize; 22] =
-    [0, 1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 127, 128, 129, 256, 1000, 1024, 1025, 4096, 4097, 5000];
+    [0, 1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 127, 128, 129, 256, 1000, 1024, 1025, 4096, 4097, 8201];
 
 /// Fewer and more rows than a block takes.
 const NUM_ROWS: [usize; 3] = [0, 3, 9];
@@ -59,30 +56,31 @@ fn is_clean(device: &Device, at: &str) {
     assert!(findings.is_empty(), "{at}: {findings:?}");
 }
 
-fn config(num_rows: usize, rows_a_block: usize, block: u32) -> LaunchConfig {
-    LaunchConfig::new(num_rows.div_ceil(rows_a_block).max(1) as u32, block)
+/// The kernels of a ladder whose rows have `row_len` elements, with their launches for so many rows of any length.
+fn rungs<T: RowElement>(ladder: &Ladder, row_len: usize, num_rows: usize) -> Vec<(AnyKernel, LaunchConfig)> {
+    let of_rung = |rung: &Rung| {
+        let [launch] = rung.launches else { panic!("{}/{} is several launches", ladder.name, rung.name) };
+        // A launch follows from how many rows there are.
+        ((launch.kernel)(T::DTYPE), (launch.config)(num_rows * row_len))
+    };
+    ladder.rungs.iter().map(of_rung).collect()
+}
+
+fn launch(device: &Device, kernel: &AnyKernel, config: LaunchConfig, arguments: &Arguments<'_>) {
+    device.default_stream().launch_raw(&kernel.prepare(device).unwrap(), config, arguments).unwrap();
 }
 
 /// Launches every rung of the softmax and compares with the formula.
 #[track_caller]
 fn check_softmax<T: RowElement>(device: &Device, elements: &[T], row_len: usize) {
     let num_rows = elements.len().checked_div(row_len).unwrap_or(3);
-    let block_a_row = config(num_rows, 1, 256);
-    let rungs: [(RowSoftmax<T>, LaunchConfig); 6] = [
-        (three_pass(), config(num_rows, 256, 256)),
-        (safe(256), block_a_row),
-        (online(256), block_a_row),
-        (warp(256, 32), config(num_rows, 8, 256)),
-        (block(256, 16), block_a_row),
-        (cluster(256, 2, 8), LaunchConfig::new(2 * block_a_row.grid[0], 256)),
-    ];
     let expected: Vec<Expected> = elements.chunks(row_len.max(1)).flat_map(softmax_of).collect();
     let input = device.upload_named("input", elements).unwrap();
-    for (kernel, config) in rungs {
+    for (kernel, config) in rungs::<T>(&softmax::LADDER, softmax::ladder::ROW_LEN, num_rows) {
         let at = format!("{} of {num_rows} rows of {row_len}", kernel.name());
         let mut output = device.alloc_named::<T>("output", elements.len()).unwrap();
-        let arguments = (&input, &mut output, num_rows as u32, row_len as u32);
-        device.launch(&kernel, config, arguments).unwrap();
+        let arguments = Arguments::new().input(&input).output(&mut output);
+        launch(device, &kernel, config, &arguments.value(num_rows as u32).value(row_len as u32));
         is_clean(device, &at);
         compare(&at, &output.download().unwrap(), expected.iter().copied());
     }
@@ -117,7 +115,7 @@ fn softmax_is_right_for_rows_of_every_length() {
 fn softmax_keeps_to_the_formula_at_the_edges_of_f32() {
     let device = virtual_gpu();
     let (infinity, largest) = (f32::INFINITY, f32::MAX);
-    for row_len in [1, 5, 64, 1500, 5003] {
+    for row_len in [1, 5, 64, 1500, 8203] {
         let rows: [&dyn Fn(usize) -> f32; 9] = [
             &|_| -infinity,
             &|i| if i == row_len - 1 { f32::NAN } else { 1.0 },
@@ -137,7 +135,6 @@ fn softmax_keeps_to_the_formula_at_the_edges_of_f32() {
 /// Launches every rung of the layer norm and compares with the formula.
 #[track_caller]
 fn check_layer_norm<T: RowElement>(device: &Device, elements: &[T], row_len: usize) {
-    let rungs: [LayerNorm<T>; 3] = [two_pass(256), welford(256), vec4(256, 16)];
     let num_rows = elements.len().checked_div(row_len).unwrap_or(3);
     let (scale, bias) = (scattered::<T>(row_len, |_, x| 2.0 * x), scattered::<T>(row_len, |i, x| x + (i % 5) as f32));
     let eps = 1e-5_f32;
@@ -156,13 +153,14 @@ fn check_layer_norm<T: RowElement>(device: &Device, elements: &[T], row_len: usi
         }));
     }
     let [input, scale, bias] = [elements, &scale, &bias].map(|data| device.upload(data).unwrap());
-    for kernel in rungs {
+    for (kernel, config) in rungs::<T>(&norm::LADDER, norm::ladder::ROW_LEN, num_rows) {
         let at = format!("{} of {num_rows} rows of {row_len}", kernel.name());
         let mut output = device.alloc_named::<T>("output", elements.len()).unwrap();
         let [mut mean, mut rstd] = ["mean", "rstd"].map(|name| device.alloc_named::<f32>(name, num_rows).unwrap());
-        let sizes = (num_rows as u32, row_len as u32);
-        let arguments = (&input, &scale, &bias, &mut output, &mut mean, &mut rstd, sizes.0, sizes.1, eps);
-        device.launch(&kernel, config(num_rows, 1, 256), arguments).unwrap();
+        let arguments = Arguments::new().input(&input).input(&scale).input(&bias);
+        let arguments = arguments.output(&mut output).output(&mut mean).output(&mut rstd);
+        let arguments = arguments.value(num_rows as u32).value(row_len as u32).value(eps);
+        launch(device, &kernel, config, &arguments);
         is_clean(device, &at);
         compare(&at, &output.download().unwrap(), expected.iter().copied());
         compare(&format!("{at}: mean"), &mean.download().unwrap(), means.iter().copied());
@@ -194,7 +192,6 @@ fn layer_norm_tells_a_small_spread_from_a_large_mean() {
 /// Launches every rung of the RMS norm and compares with the formula.
 #[track_caller]
 fn check_rms_norm<T: RowElement>(device: &Device, elements: &[T], row_len: usize) {
-    let rungs: [RmsNorm<T>; 2] = [rms(256), rms_vec4(256, 16)];
     let num_rows = elements.len().checked_div(row_len).unwrap_or(3);
     let scale = scattered::<T>(row_len, |_, x| 2.0 * x);
     let eps = 1e-6_f32;
@@ -208,12 +205,13 @@ fn check_rms_norm<T: RowElement>(device: &Device, elements: &[T], row_len: usize
         expected.extend(values.map(|value| (value, norm::error_bound::<T>(relative, value, 0.0, 0.0))));
     }
     let [input, scale] = [elements, &scale].map(|data| device.upload(data).unwrap());
-    for kernel in rungs {
+    for (kernel, config) in rungs::<T>(&norm::RMS, norm::ladder::ROW_LEN, num_rows) {
         let at = format!("{} of {num_rows} rows of {row_len}", kernel.name());
         let mut output = device.alloc_named::<T>("output", elements.len()).unwrap();
         let mut rstd = device.alloc_named::<f32>("rstd", num_rows).unwrap();
-        let arguments = (&input, &scale, &mut output, &mut rstd, num_rows as u32, row_len as u32, eps);
-        device.launch(&kernel, config(num_rows, 1, 256), arguments).unwrap();
+        let arguments = Arguments::new().input(&input).input(&scale).output(&mut output).output(&mut rstd);
+        let arguments = arguments.value(num_rows as u32).value(row_len as u32).value(eps);
+        launch(device, &kernel, config, &arguments);
         is_clean(device, &at);
         compare(&at, &output.download().unwrap(), expected.iter().copied());
         compare(&format!("{at}: rstd"), &rstd.download().unwrap(), rstds.iter().copied());
@@ -232,7 +230,6 @@ fn rms_norm_is_right_for_rows_of_every_length() {
 /// Launches every rung of the scaling and compares with the formula.
 #[track_caller]
 fn check_scale<T: RowElement>(device: &Device, elements: &[T], row_len: usize) {
-    let rungs: [(RowScale<T>, usize); 2] = [(scale::ladder::block(128), 1), (scale::ladder::warp(128), 4)];
     let num_rows = elements.len().checked_div(row_len).unwrap_or(3);
     let (mut expected, mut scales) = (Vec::new(), Vec::new());
     for row in (0..num_rows).map(|row| as_f64(&elements[row * row_len..][..row_len])) {
@@ -243,12 +240,12 @@ fn check_scale<T: RowElement>(device: &Device, elements: &[T], row_len: usize) {
         expected.extend(row.iter().map(|x| (x / divisor, scale::error_bound::<T>(x / divisor))));
     }
     let input = device.upload(elements).unwrap();
-    for (kernel, rows_a_block) in rungs {
+    for (kernel, config) in rungs::<T>(&scale::LADDER, scale::ladder::ROW_LEN, num_rows) {
         let at = format!("{} of {num_rows} rows of {row_len}", kernel.name());
         let mut output = device.alloc_named::<T>("output", elements.len()).unwrap();
         let mut divisors = device.alloc_named::<f32>("scales", num_rows).unwrap();
-        let arguments = (&input, &mut output, &mut divisors, num_rows as u32, row_len as u32);
-        device.launch(&kernel, config(num_rows, rows_a_block, 128), arguments).unwrap();
+        let arguments = Arguments::new().input(&input).output(&mut output).output(&mut divisors);
+        launch(device, &kernel, config, &arguments.value(num_rows as u32).value(row_len as u32));
         is_clean(device, &at);
         compare(&at, &output.download().unwrap(), expected.iter().copied());
         compare(&format!("{at}: scales"), &divisors.download().unwrap(), scales.iter().copied());
@@ -269,39 +266,68 @@ fn scaling_is_right_for_rows_of_every_length_and_magnitude() {
     }
 }
 
-/// Counters of one rung of a ladder, for so many elements.
-fn counters(name: &str, rung: &str, size: usize, dtype: warpfold_kernels::Dtype) -> Counters {
-    let device = Device::virtual_gpu(Profile::H200);
-    let options = RunOptions { rungs: vec![rung.to_owned()], ..RunOptions::default() };
-    let report = run(&device, ladder(name).unwrap(), size, dtype, &options).unwrap();
-    assert!(report.is_ok(), "{name}/{rung} of {size} {dtype}");
-    report.rungs[0].counters.expect("the virtual GPU counts")
+/// A ladder of rows, and what its rungs move.
+struct OfRows {
+    ladder: &'static Ladder,
+    row_len: usize,
+    /// Vectors along a row that are read for each row: scale, bias.
+    vectors: u64,
+    /// Results of a row beside its elements.
+    statistics: u64,
+    /// From this rung on every one holds at least the first 1,024 elements of a row.
+    first_on_chip: &'static str,
 }
 
 #[test]
 fn rows_that_fit_on_chip_are_read_once_and_written_once_by_whole_accesses() {
-    // The ladder, the rung, elements, the length of its rows, how many vectors lie along a row, statistics a row.
-    let cases = [
-        ("softmax", "warp", 1024, 1024, 0, 0),
-        ("softmax", "block", 40 * 4096, 4096, 0, 0),
-        ("softmax", "cluster", 40 * 4096, 4096, 0, 0),
-        ("norm", "vec4", 40 * 4096, 4096, 2, 2),
-        ("rms-norm", "rms_vec4", 40 * 4096, 4096, 1, 1),
-        ("scale", "warp", 400 * 128, 128, 0, 1),
+    let of = |ladder, row_len, of_row: u64, first_on_chip| OfRows {
+        ladder,
+        row_len,
+        vectors: of_row,
+        statistics: of_row,
+        first_on_chip,
+    };
+    let ladders = [
+        of(&softmax::LADDER, softmax::ladder::ROW_LEN, 0, "warp"),
+        of(&norm::LADDER, norm::ladder::ROW_LEN, 2, "vec4"),
+        of(&norm::RMS, norm::ladder::ROW_LEN, 1, "rms_vec4"),
+        OfRows { statistics: 1, ..of(&scale::LADDER, scale::ladder::ROW_LEN, 0, "warp") },
     ];
-    for (name, rung, size, row_len, vectors, statistics) in cases {
-        for dtype in ladder(name).unwrap().dtypes {
-            let c = counters(name, rung, size, *dtype);
-            let at = format!("{name}/{rung} {dtype}");
-            let (rows, bytes) = ((size / row_len) as u64, size as u64 * dtype.bytes());
-            assert_eq!(c.global_load_bytes, bytes * (1 + vectors), "{at}: bytes loaded");
-            assert_eq!(c.global_load_sectors, bytes * (1 + vectors) / 32, "{at}: sectors loaded");
-            assert_eq!(c.global_store_bytes, bytes + 4 * rows * statistics, "{at}: bytes stored");
-            assert_eq!(c.global_store_sectors, bytes / 32 + rows * statistics, "{at}: sectors stored");
-            assert_eq!(c.shared_load_bank_conflicts + c.shared_store_bank_conflicts, 0, "{at}: bank conflicts");
-            assert_eq!(c.local_requests, 0, "{at}: local memory");
+    for ladder in &ladders {
+        for dtype in ladder.ladder.dtypes {
+            check_traffic(ladder, ladder.row_len.min(1024), 1, *dtype);
+            check_traffic(ladder, ladder.row_len, 40, *dtype);
         }
     }
+}
+
+/// Rungs read rows once from the first on that has them on chip: the one that says so for short rows, the last one at the
+/// latest for rows as the ladder has them.
+#[track_caller]
+fn check_traffic(of_rows: &OfRows, row_len: usize, num_rows: usize, dtype: warpfold_kernels::Dtype) {
+    let OfRows { ladder, vectors, statistics, first_on_chip, .. } = *of_rows;
+    let device = Device::virtual_gpu(Profile::H200);
+    let report = run(&device, ladder, num_rows * row_len, dtype, &RunOptions::default()).unwrap();
+    assert!(report.is_ok(), "{} of {num_rows} rows of {row_len} {dtype}", ladder.name);
+    let (rows, bytes) = (num_rows as u64, (num_rows * row_len) as u64 * dtype.bytes());
+    let mut is_on_chip = false;
+    for (i, rung) in report.rungs.iter().enumerate() {
+        let c = rung.counters.expect("the virtual GPU counts");
+        let is_first = num_rows == 1 && rung.name == first_on_chip;
+        is_on_chip |= is_first || i + 1 == report.rungs.len() || c.global_load_bytes == bytes * (1 + vectors);
+        if !is_on_chip {
+            continue;
+        }
+        let at = format!("{}/{} of {num_rows} rows of {row_len} {dtype}", ladder.name, rung.name);
+        assert_eq!(c.global_load_bytes, bytes * (1 + vectors), "{at}: bytes loaded");
+        assert_eq!(c.global_load_sectors, bytes * (1 + vectors) / 32, "{at}: sectors loaded");
+        assert_eq!(c.global_store_bytes, bytes + 4 * rows * statistics, "{at}: bytes stored");
+        assert_eq!(c.global_store_sectors, bytes / 32 + rows * statistics, "{at}: sectors stored");
+        assert_eq!(c.shared_load_bank_conflicts + c.shared_store_bank_conflicts, 0, "{at}: bank conflicts");
+        assert_eq!(c.local_requests, 0, "{at}: local memory");
+    }
+    let has_first = ladder.rungs.iter().any(|rung| rung.name == first_on_chip);
+    assert!(has_first, "{} has a rung {first_on_chip}", ladder.name);
 }
 
 #[test]

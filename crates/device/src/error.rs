@@ -1,11 +1,14 @@
-//! What can go wrong on the host's side, and what to do about it.
+//! The errors of this crate, and what to do about them.
 
 use std::fmt;
 
-use crate::launch::LaunchSite;
+use crate::backend::LaunchSite;
 
 /// An error of this crate, one pointer wide. [`Error::kind`] tells which.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// `Debug` prints the sentence, too, as `fn main() -> Result<(), Error>` and `unwrap` show it; the
+/// kind prints its fields.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     kind: Box<ErrorKind>,
 }
@@ -27,6 +30,12 @@ impl From<ErrorKind> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kind.fmt(f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -62,7 +71,7 @@ pub enum ErrorKind {
         /// How many there are.
         found: usize,
     },
-    /// A text that names no device.
+    /// A name that no device has.
     #[error("unknown device '{0}': expected virtual, virtual:h200, virtual:a100, cuda or cuda:N")]
     UnknownDevice(String),
     /// The GPU is older than the kernels' oldest target.
@@ -97,7 +106,7 @@ pub enum ErrorKind {
         /// Bytes in all.
         total: u64,
     },
-    /// More bytes than an address can count.
+    /// A buffer of more bytes than an address space has.
     #[error("a buffer of {len} elements of {element_bytes} bytes is larger than any address space")]
     TooLarge {
         /// Elements asked for.
@@ -105,7 +114,7 @@ pub enum ErrorKind {
         /// Bytes of each.
         element_bytes: usize,
     },
-    /// Two things that must have the same number of elements do not.
+    /// The source and destination of a copy have different lengths.
     #[error("{what}: expected {expected} elements, found {found}")]
     LengthMismatch {
         /// The operation.
@@ -126,10 +135,10 @@ pub enum ErrorKind {
         len: usize,
     },
     /// A tensor map that breaks a rule of the driver.
-    #[error("no tensor map: {0}")]
+    #[error("cannot encode the tensor map: {0}")]
     TensorMap(warpfold_sim::TensorMapError),
     /// A tensor that reaches beyond its memory.
-    #[error("no tensor map: the tensor takes {needed} bytes, the view has {found}")]
+    #[error("cannot encode the tensor map: the tensor takes {needed} bytes, the view has {found}")]
     TensorTooLarge {
         /// Bytes from its first to its last element.
         needed: u64,
@@ -147,11 +156,11 @@ pub enum ErrorKind {
         found: String,
     },
     /// A block with more threads than the device or the kernel allows.
-    #[error("cannot launch {site}: {threads} threads a block are more than the limit of {limit} ({limited_by})")]
+    #[error("cannot launch {site}: {threads} threads per block are more than the limit of {limit} ({limited_by})")]
     TooManyThreads {
         /// The launch.
         site: LaunchSite,
-        /// Threads a block.
+        /// Threads per block.
         threads: u64,
         /// The limit.
         limit: u32,
@@ -161,7 +170,7 @@ pub enum ErrorKind {
     /// A block with more shared memory than the device has for one.
     #[error(
         "cannot launch {site}: {static_bytes} static and {dynamic_bytes} dynamic bytes of shared memory are more than \
-         the limit of {limit} bytes a block"
+         the limit of {limit} bytes per block"
     )]
     TooMuchShared {
         /// The launch.
@@ -184,12 +193,13 @@ pub enum ErrorKind {
     /// A kernel failed while it ran.
     #[error("{}", LaunchFailure { launches, reason })]
     LaunchFailed {
-        /// The launch that failed, or, where the driver does not tell which, all since the last synchronisation.
+        /// The launch that failed, or, where the driver does not tell which, all since the last
+        /// synchronisation.
         launches: Vec<LaunchSite>,
         /// What the device says.
         reason: String,
     },
-    /// Something that a graph has no place for.
+    /// What cannot go into a graph, or would disturb one that is being captured.
     #[error("{0} cannot be captured in a graph")]
     NotCapturable(&'static str),
     /// The driver's compiler refuses the PTX text.
@@ -224,7 +234,8 @@ pub enum ErrorKind {
         /// The driver's sentence about it.
         message: String,
     },
-    /// The virtual GPU refused a host access; memory of the device was used in a way that this crate prevents.
+    /// The virtual GPU refused a host access; memory of the device was used in a way that this
+    /// crate prevents.
     #[error("host access on the virtual GPU: {0}")]
     HostAccess(#[source] warpfold_sim::Error),
 }
@@ -263,6 +274,12 @@ mod tests {
     #[test]
     fn an_error_is_one_pointer_wide() {
         assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn debug_prints_the_sentence_as_main_shows_it() {
+        let error = Error::from(ErrorKind::NoDevice { asked: 3, found: 1 });
+        assert_eq!(format!("{error:?}"), "no device cuda:3: the driver has 1 device(s), numbered from 0");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Devices, buffers, streams and typed launches: an NVIDIA GPU through its driver, or the virtual GPU, behind one
-//! interface.
+//! Devices, buffers, streams and typed launches: an NVIDIA GPU through its driver, or the virtual
+//! GPU, behind one interface.
 //!
 //! ```
 //! use warpfold_device::{Device, LaunchConfig, Profile};
@@ -23,55 +23,44 @@
 //! # Ok::<(), warpfold_device::Error>(())
 //! ```
 //!
-//! Start with [`Device`], then [`Buffer`], [`Device::launch`] and [`Stream`]. PTX that was not written here goes through
-//! [`Device::load`] and [`Stream::launch_raw`]. Inside, `backend` is the interface that `cuda` and `virtual_gpu`
-//! implement; what both have in common (lengths, limits, the order between streams, the kernel cache, the table of
-//! activities) is written once, in front of it. The driver is loaded at run time: the crate builds and runs where there
-//! is none. Only [`Device::from_env`] reads the environment.
+//! Start with [`Device`], then [`Buffer`], [`Device::launch`] and [`Stream`]. PTX that was not
+//! written here goes through [`Device::load`] and [`Stream::launch_raw`]. Copies that overlap with
+//! kernels use a [`HostBuffer`], [`Event`]s order streams, and [`Stream::capture`] makes a
+//! [`Graph`].
 //!
-//! Device code is outside of what Rust guarantees: a kernel that writes outside of its buffers on a GPU damages memory
-//! of the GPU. The virtual GPU finds such kernels.
+//! Inside, `api` has these types, `backend` the traits and plain data that `cuda` and `virtual_gpu`
+//! implement; the arrows go `api → backend ← cuda, virtual_gpu`. What both kinds of device have in
+//! common (lengths, limits, the order between streams, the kernel cache, the table of activities)
+//! is written once, in `api`. The driver is loaded at run time: the crate builds and runs where
+//! there is none. Only [`Device::from_env`] reads the environment.
+//!
+//! Device code is outside of what Rust guarantees: a kernel that writes outside of its buffers on a
+//! GPU damages memory of the GPU. The virtual GPU finds such kernels.
 
-mod activity;
-mod arguments;
+mod api;
 mod backend;
-mod buffer;
 mod cuda;
-mod device;
-mod element;
 mod error;
-mod event;
-mod graph;
-mod host_buffer;
-mod kernel_cache;
-mod launch;
-mod limits;
-mod memory;
-mod module;
-mod select;
-mod stream;
-mod tensor_map;
-mod typed;
 mod virtual_gpu;
 
-pub use activity::{Activity, ActivityKind, ActivityTime};
-pub use arguments::Arguments;
-pub use buffer::{Buffer, View, ViewMut};
-pub use cuda::{Cublas, CublasLt, CublasProduct, CublasTypes, Cudnn, CudnnConvolution, CudnnTypes};
-pub use device::{Device, DeviceKind, DriverVersion};
-pub use element::Element;
+pub use api::activity::{Activity, ActivityKind, ActivityTime};
+pub use api::arguments::Arguments;
+pub use api::buffer::{Buffer, View, ViewMut};
+pub use api::device::Device;
+pub use api::element::Element;
+pub use api::event::Event;
+pub use api::graph::Graph;
+pub use api::host_buffer::{HostBuffer, HostView, HostViewMut};
+pub use api::kernel_cache::KernelCounts;
+pub use api::module::{Function, Module};
+pub use api::stream::Stream;
+pub use api::tensor_map::{TensorLayout, TensorMap};
+pub use api::typed::Packet;
+pub use backend::{
+    ComputeCapability, DeviceKind, Dim3, DriverVersion, FunctionInfo, LaunchConfig, LaunchSite, Limits, Param, Profile,
+};
 pub use error::{Error, ErrorKind};
-pub use event::Event;
-pub use graph::Graph;
-pub use host_buffer::HostBuffer;
-pub use kernel_cache::KernelCounts;
-pub use launch::{Dim3, LaunchConfig, LaunchSite};
-pub use limits::Limits;
-pub use module::{Function, FunctionInfo, Module, Param};
-pub use stream::Stream;
-pub use tensor_map::{TensorLayout, TensorMap};
-pub use typed::Packet;
-pub use virtual_gpu::{LaunchReport, Profile};
+pub use virtual_gpu::LaunchReport;
 pub use warpfold_sim::{
     Access, Arch, Checks, Counters, Fill, Finding, FindingKind, InstructionCounters, Interleave, L2Promotion, MapMode,
     MapSwizzle, Report, Severity, TensorMapError,

@@ -108,8 +108,8 @@ fn a_finding_that_does_not_end_the_run_is_in_the_report_and_names_the_buffer() -
     Ok(())
 }
 
-/// Scales twice, the second time as a kernel that promises to wait and does not; what happens between the launches, and what is
-/// said of the second one.
+/// Scales twice, the second time as a kernel that promises to wait and does not; what happens
+/// between the launches, and what is said of the second one.
 #[track_caller]
 fn findings_behind(
     between: impl FnOnce(&Device, &warpfold_device::Buffer<u32>) -> Result<(), Error>,

@@ -8,6 +8,7 @@
 //! How such kernels come to be, step by step, is shown by the ladders of the crate `warpfold-ladders`, which nothing here
 //! uses. Deliberately absent: PTX text (the language writes it) and any question which device a kernel is on.
 
+pub mod attention;
 pub mod conv;
 pub mod cross_entropy;
 pub mod elements;
@@ -31,7 +32,6 @@ mod dtype;
 mod error;
 mod kernel_name;
 mod list;
-mod ready;
 mod repack;
 
 pub use any_kernel::AnyKernel;
@@ -39,4 +39,3 @@ pub use dtype::Dtype;
 pub use error::{Error, ErrorKind};
 pub use list::{Listed, Shipped, kernels};
 pub use plan::Workspace;
-pub use ready::Ready;

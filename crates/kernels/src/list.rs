@@ -2,6 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use warpfold_device::Profile;
+use warpfold_lang::{Arch, Target};
+
+use crate::plan::{Family, KernelCache, Planner};
 use crate::{AnyKernel, conv, fold, gather, gemv, histogram, matmul, nms, operations, reductions, rowwise, unique};
 
 /// A kernel in one of the configurations that plans give it.
@@ -13,6 +17,19 @@ pub struct Shipped {
     pub block: u32,
     /// Bytes of loads that a thread has under way at once, where its plan says so.
     pub in_flight: Option<u64>,
+}
+
+impl Shipped {
+    /// The main kernel, which is the last, of a plan for a GPU.
+    pub(crate) fn planned<F: Family>(family: &F, problem: &F::Problem, profile: Profile) -> Self {
+        let arch = profile.arch();
+        let target = Target::new(Arch { number: arch.number, specific: arch.specific }, (8, 0));
+        let (limits, kernels) = (profile.limits(), KernelCache::default());
+        let plan = family.plan(problem, &Planner::new(&target, &limits, &kernels));
+        let mut plan = plan.expect("a listed problem has a plan");
+        let main = plan.steps.pop().expect("a listed problem has a launch");
+        Self { kernel: main.kernel, block: main.config.block[0], in_flight: plan.bytes_in_flight }
+    }
 }
 
 impl From<(AnyKernel, u32)> for Shipped {
@@ -59,6 +76,7 @@ pub fn kernels() -> Vec<Listed> {
         ("scan", fold::scan_kernels()),
         ("rows", rowwise::operators::kernels()),
         ("reductions", few_reductions()),
+        ("segments", fold::segments_kernels()),
     ];
     for (place, kernels) in of_plans {
         list.extend(kernels.into_iter().map(|shipped| Listed::shipped(shipped, place)));
@@ -66,7 +84,7 @@ pub fn kernels() -> Vec<Listed> {
     let gather = gather::kernels().into_iter();
     list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
-    let of_blocks = [("segments", fold::segments_kernels()), ("matmul", matmul::kernels()), ("conv", conv::kernels())];
+    let of_blocks = [("matmul", matmul::kernels()), ("conv", conv::kernels())];
     for (place, kernels) in of_blocks {
         list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));
     }

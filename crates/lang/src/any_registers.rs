@@ -8,8 +8,8 @@ use crate::intrinsics::convert;
 use crate::intrinsics::memory::{self, Base};
 use crate::memory::{Cache, ClusterSpace, Global, GlobalSpace, Pointer, SharedSpace, Space};
 use crate::recorder::{Raw, Reg, with};
-use crate::registers::{FixedRegisters, MapRegisters, Registers, TakeRegister, ZipRegisters};
-use crate::types::{Element, Type};
+use crate::registers::{FixedRegisters, MapRegisters, Registers, ZipRegisters};
+use crate::types::Type;
 use crate::{Index, Val};
 
 /// Registers at most.
@@ -56,18 +56,18 @@ impl AnyRegisters {
     /// If it has more than 32 registers.
     #[must_use]
     pub fn of<R: Registers>(registers: R) -> Self {
-        struct Collect(AnyRegisters);
-        impl MapRegisters for Collect {
-            fn map<T: Element>(&mut self, value: Val<T>) -> Val<T> {
-                assert!(self.0.len < MAX, "a group has at most {MAX} registers");
-                self.0.values[self.0.len] = (T::TYPE, value.raw());
-                self.0.len += 1;
-                value
-            }
-        }
-        let mut collect = Collect(Self { len: 0, values: [(Type::U32, Raw::Const(0)); MAX] });
-        registers.map(&mut collect);
-        collect.0
+        let mut collected = Self { len: 0, values: [(Type::U32, Raw::Const(0)); MAX] };
+        registers.each(&mut |ty, value| {
+            collected.push(ty, value.raw());
+            value
+        });
+        collected
+    }
+
+    fn push(&mut self, ty: Type, raw: Raw) {
+        assert!(self.len < MAX, "a group has at most {MAX} registers");
+        self.values[self.len] = (ty, raw);
+        self.len += 1;
     }
 
     /// The group with its type.
@@ -76,17 +76,9 @@ impl AnyRegisters {
     /// If it is of another type.
     #[must_use]
     pub fn to<R: FixedRegisters>(self) -> R {
-        struct Take<'a>(std::slice::Iter<'a, (Type, Raw)>);
-        impl TakeRegister for Take<'_> {
-            fn take<T: Element>(&mut self) -> Val<T> {
-                let (ty, raw) = self.0.next().expect("a group of as many registers");
-                assert_eq!(*ty, T::TYPE, "a group of the same types");
-                Val::from_raw(*raw)
-            }
-        }
-        let mut take = Take(self.values[..self.len].iter());
-        let registers = R::assemble(&mut take);
-        assert!(take.0.next().is_none(), "a group of no more registers");
+        let mut values = self.values[..self.len].iter();
+        let registers = R::gather(&mut |wanted| Val::from_raw(next_of(&mut values, wanted)));
+        assert!(values.next().is_none(), "a group of no more registers");
         registers
     }
 
@@ -97,6 +89,12 @@ impl AnyRegisters {
         }
         AnyPointers { len: self.len, pointers }
     }
+}
+
+fn next_of(values: &mut std::slice::Iter<'_, (Type, Raw)>, wanted: Type) -> Raw {
+    let (ty, raw) = values.next().expect("a group of as many registers");
+    assert_eq!(*ty, wanted, "a group of the same types");
+    *raw
 }
 
 /// Calls a generic function with the Rust type of a type of memory.
@@ -164,6 +162,22 @@ impl Registers for AnyRegisters {
         for ((ty, raw), (of, other)) in self.values[..self.len].iter_mut().zip(other.values) {
             assert_eq!(*ty, of, "groups of the same types");
             *raw = with_element!(*ty, T => f.zip(Val::<T>::from_raw(*raw), Val::from_raw(other)).raw());
+        }
+        self
+    }
+
+    fn each(mut self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self {
+        for (ty, raw) in &mut self.values[..self.len] {
+            *raw = f(*ty, Val::from_raw(*raw)).raw();
+        }
+        self
+    }
+
+    fn each_pair(mut self, other: Self, f: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) -> Self {
+        assert_eq!(self.len, other.len, "groups of as many registers");
+        for ((ty, raw), (of, other)) in self.values[..self.len].iter_mut().zip(other.values) {
+            assert_eq!(*ty, of, "groups of the same types");
+            *raw = f(*ty, Val::from_raw(*raw), Val::from_raw(other)).raw();
         }
         self
     }

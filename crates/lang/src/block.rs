@@ -163,8 +163,7 @@ impl NamedBarrier {
     }
 }
 
-fn barrier_census(census: Census, condition: impl Operand<bool>) -> Raw {
-    let condition = condition.val().raw();
+fn barrier_census(census: Census, condition: Raw) -> Raw {
     with(|r| sync::barrier_census(r, census, condition))
 }
 
@@ -172,21 +171,21 @@ fn barrier_census(census: Census, condition: impl Operand<bool>) -> Raw {
 #[must_use]
 #[track_caller]
 pub fn sync_threads_count(condition: impl Operand<bool>) -> Val<u32> {
-    Val::from_raw(barrier_census(Census::Count, condition))
+    Val::from_raw(barrier_census(Census::Count, condition.val().raw()))
 }
 
 /// [`sync_threads`], and whether the condition holds in all threads.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_and(condition: impl Operand<bool>) -> Val<bool> {
-    Val::from_raw(barrier_census(Census::All, condition))
+    Val::from_raw(barrier_census(Census::All, condition.val().raw()))
 }
 
 /// [`sync_threads`], and whether the condition holds in any thread.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_or(condition: impl Operand<bool>) -> Val<bool> {
-    Val::from_raw(barrier_census(Census::Any, condition))
+    Val::from_raw(barrier_census(Census::Any, condition.val().raw()))
 }
 
 /// Suspends the thread for about this long.

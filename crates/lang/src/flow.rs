@@ -1,36 +1,63 @@
 //! Branches and loops of the running kernel. A Rust `if` selects code while recording, a Rust `for` unrolls.
 
 use crate::intrinsics::{Binary, Comparison, arithmetic, compare, control, convert};
-use crate::recorder::{Raw, with};
+use crate::recorder::{Raw, Reg, with};
 use crate::registers::{FixedRegisters, Registers};
-use crate::types::Integer;
+use crate::types::{Integer, Type};
 use crate::{Operand, Val};
 
-/// Runs `body` in a scope of its own: values made in it end with it.
-fn scoped<R>(body: impl FnOnce() -> R) -> R {
-    with(crate::recorder::Recorder::open_scope);
-    let result = body();
-    with(crate::recorder::Recorder::close_scope);
-    result
-}
+// Each construct is a thin generic function around what its closure records: what comes before and after is recorded by
+// functions that are compiled once, and every closure is called in one place.
 
 fn label_number() -> u32 {
     with(crate::recorder::Recorder::label_number)
 }
 
+/// A branch that is being recorded.
+struct Branch {
+    /// The number of its label; none if the branch is always taken.
+    number: Option<u32>,
+}
+
+impl Branch {
+    /// Begins what runs where the condition holds, in a scope of its own: values made in it end with it. None if it
+    /// never holds.
+    #[track_caller]
+    #[inline(never)]
+    fn begin(condition: Raw) -> Option<Self> {
+        let number = match condition {
+            Raw::Const(0) => return None,
+            Raw::Const(_) => None,
+            Raw::Reg(_) => Some(label_number()),
+        };
+        with(|r| {
+            if let Some(number) = number {
+                control::branch_if(r, condition, false, &format!("$end_{number}"));
+            }
+            r.open_scope();
+        });
+        Some(Self { number })
+    }
+
+    #[track_caller]
+    #[inline(never)]
+    fn end(self) {
+        with(|r| {
+            r.close_scope();
+            if let Some(number) = self.number {
+                control::label(r, &format!("$end_{number}"));
+            }
+        });
+    }
+}
+
 /// Runs `body` where the condition holds.
 #[track_caller]
 pub fn when(condition: impl Operand<bool>, body: impl FnOnce()) {
-    let condition = condition.val();
-    match condition.known() {
-        Some(true) => return scoped(body),
-        Some(false) => return,
-        None => {}
+    if let Some(branch) = Branch::begin(condition.val().raw()) {
+        body();
+        branch.end();
     }
-    let end = format!("$end_{}", label_number());
-    with(|r| control::branch_if(r, condition.raw(), false, &end));
-    scoped(body);
-    with(|r| control::label(r, &end));
 }
 
 /// Runs one of two branches and gives what it returns: nothing, a value, or a tuple of values.
@@ -53,6 +80,60 @@ pub fn when_else<R: FixedRegisters>(
     when_else_like(R::any(), condition, then, otherwise)
 }
 
+/// Two branches that are being recorded.
+#[derive(Clone, Copy)]
+enum Branches {
+    /// One of them, known while recording.
+    Known(bool),
+    /// Both, with the number of their labels.
+    Both(u32),
+}
+
+impl Branches {
+    #[track_caller]
+    #[inline(never)]
+    fn begin(condition: Raw) -> Self {
+        let number = match condition {
+            Raw::Const(bits) => return Self::Known(bits == 1),
+            Raw::Reg(_) => label_number(),
+        };
+        with(|r| {
+            control::branch_if(r, condition, false, &format!("$else_{number}"));
+            r.open_scope();
+        });
+        Self::Both(number)
+    }
+
+    #[track_caller]
+    #[inline(never)]
+    fn otherwise(self) {
+        let Self::Both(number) = self else { return };
+        with(|r| {
+            r.close_scope();
+            control::branch(r, &format!("$end_{number}"));
+            control::label(r, &format!("$else_{number}"));
+            r.open_scope();
+        });
+    }
+
+    #[track_caller]
+    #[inline(never)]
+    fn end(self) {
+        let Self::Both(number) = self else { return };
+        with(|r| {
+            r.close_scope();
+            control::label(r, &format!("$end_{number}"));
+        });
+    }
+
+    const fn has(self, side: bool) -> bool {
+        match self {
+            Self::Known(known) => known == side,
+            Self::Both(_) => true,
+        }
+    }
+}
+
 /// [`when_else`], for registers of which only a value, here `like`, knows the types.
 #[track_caller]
 pub fn when_else_like<R: Registers>(
@@ -61,41 +142,117 @@ pub fn when_else_like<R: Registers>(
     then: impl FnOnce() -> R,
     otherwise: impl FnOnce() -> R,
 ) -> R {
-    let condition = condition.val();
-    match condition.known() {
-        Some(true) => return then(),
-        Some(false) => return otherwise(),
-        None => {}
+    let condition = condition.val().raw();
+    // A branch that is known returns what it returns; of two, each assigns the same variables.
+    let vars = matches!(condition, Raw::Reg(_)).then(|| like.declare());
+    let mut result = like;
+    let branches = Branches::begin(condition);
+    if branches.has(true) {
+        result = then();
+        vars.inspect(|vars| R::assign(*vars, result));
     }
-    let result = like.declare();
-    let number = label_number();
-    let (other, end) = (format!("$else_{number}"), format!("$end_{number}"));
-    with(|r| control::branch_if(r, condition.raw(), false, &other));
-    scoped(|| R::assign(result, then()));
-    with(|r| {
-        control::branch(r, &end);
-        control::label(r, &other);
-    });
-    scoped(|| R::assign(result, otherwise()));
-    with(|r| control::label(r, &end));
-    R::read(result)
+    branches.otherwise();
+    if branches.has(false) {
+        result = otherwise();
+        vars.inspect(|vars| R::assign(*vars, result));
+    }
+    branches.end();
+    vars.map_or(result, R::read)
+}
+
+/// A loop that is being recorded, by the number of its labels.
+#[derive(Clone, Copy)]
+struct Labels {
+    number: u32,
+}
+
+impl Labels {
+    fn start(self) -> String {
+        format!("$loop_{}", self.number)
+    }
+
+    fn end(self) -> String {
+        format!("$end_{}", self.number)
+    }
+
+    /// Begins a round.
+    #[track_caller]
+    #[inline(never)]
+    fn begin() -> Self {
+        let labels = Self { number: label_number() };
+        with(|r| {
+            control::label(r, &labels.start());
+            r.open_scope();
+        });
+        labels
+    }
+
+    /// Branches where the condition has a value: to the end, or to the start.
+    #[track_caller]
+    #[inline(never)]
+    fn branch_if(self, condition: Raw, is: bool, to_end: bool) {
+        with(|r| control::branch_if(r, condition, is, &if to_end { self.end() } else { self.start() }));
+    }
+
+    /// Ends a round: the next one follows.
+    #[track_caller]
+    #[inline(never)]
+    fn finish(self) {
+        with(|r| {
+            r.close_scope();
+            control::branch(r, &self.start());
+            control::label(r, &self.end());
+        });
+    }
 }
 
 /// Runs `body` as long as `condition`, evaluated before each round, holds.
 #[track_caller]
 pub fn while_loop<C: Operand<bool>>(condition: impl FnOnce() -> C, body: impl FnOnce()) {
-    let number = label_number();
-    let (start, end) = (format!("$loop_{number}"), format!("$end_{number}"));
-    with(|r| control::label(r, &start));
-    scoped(|| {
-        let condition = condition().val();
-        with(|r| control::branch_if(r, condition.raw(), false, &end));
-        body();
-    });
-    with(|r| {
-        control::branch(r, &start);
-        control::label(r, &end);
-    });
+    let labels = Labels::begin();
+    labels.branch_if(condition().val().raw(), false, true);
+    body();
+    labels.finish();
+}
+
+/// A loop over a range that is being recorded.
+struct Range {
+    ty: Type,
+    end: Raw,
+    step: Raw,
+    index: Reg,
+    labels: Labels,
+}
+
+impl Range {
+    #[track_caller]
+    #[inline(never)]
+    fn begin(ty: Type, start: Raw, end: Raw, step: Raw) -> Self {
+        let labels = Labels { number: label_number() };
+        let index = with(|r| {
+            let some = compare::compare(r, Comparison::Lt, ty, start, end);
+            control::branch_if(r, some, false, &labels.end());
+            let index = convert::copy(r, ty, start);
+            control::label(r, &labels.start());
+            r.open_scope();
+            index
+        });
+        Self { ty, end, step, index, labels }
+    }
+
+    #[track_caller]
+    #[inline(never)]
+    fn finish(self) {
+        let index = Raw::Reg(self.index);
+        with(|r| {
+            r.close_scope();
+            let next = arithmetic::binary(r, Binary::Add, self.ty, index, self.step);
+            convert::assign(r, self.ty, self.index, next);
+            let more = compare::compare(r, Comparison::Lt, self.ty, index, self.end);
+            control::branch_if(r, more, true, &self.labels.start());
+            control::label(r, &self.labels.end());
+        });
+    }
 }
 
 /// Runs `body` for `start`, `start + step`, … as long as it is less than `end`.
@@ -110,23 +267,9 @@ pub fn range<T: Integer>(
     body: impl FnOnce(Val<T>),
 ) {
     let (start, end, step) = (start.val().raw(), end.val().raw(), step.val().raw());
-    let number = label_number();
-    let (top, after) = (format!("$loop_{number}"), format!("$end_{number}"));
-    let index = with(|r| {
-        let some = compare::compare(r, Comparison::Lt, T::TYPE, start, end);
-        control::branch_if(r, some, false, &after);
-        let index = convert::copy(r, T::TYPE, start);
-        control::label(r, &top);
-        index
-    });
-    scoped(|| body(Val::from_raw(Raw::Reg(index))));
-    with(|r| {
-        let next = arithmetic::binary(r, Binary::Add, T::TYPE, Raw::Reg(index), step);
-        convert::assign(r, T::TYPE, index, next);
-        let more = compare::compare(r, Comparison::Lt, T::TYPE, Raw::Reg(index), end);
-        control::branch_if(r, more, true, &top);
-        control::label(r, &after);
-    });
+    let range = Range::begin(T::TYPE, start, end, step);
+    body(Val::from_raw(Raw::Reg(range.index)));
+    range.finish();
 }
 
 /// A loop that runs until it is left; see [`loop_until_left`].
@@ -149,36 +292,26 @@ pub struct Loop {
 /// ```
 #[track_caller]
 pub fn loop_until_left(body: impl FnOnce(&Loop)) {
-    let this = Loop { number: label_number() };
-    with(|r| control::label(r, &this.start()));
-    scoped(|| body(&this));
-    with(|r| {
-        control::branch(r, &this.start());
-        control::label(r, &this.end());
-    });
+    let labels = Labels::begin();
+    body(&Loop { number: labels.number });
+    labels.finish();
 }
 
 impl Loop {
-    fn start(&self) -> String {
-        format!("$loop_{}", self.number)
-    }
-
-    fn end(&self) -> String {
-        format!("$end_{}", self.number)
+    const fn labels(&self) -> Labels {
+        Labels { number: self.number }
     }
 
     /// Leaves the loop where the condition holds.
     #[track_caller]
     pub fn leave_if(&self, condition: impl Operand<bool>) {
-        let condition = condition.val();
-        with(|r| control::branch_if(r, condition.raw(), true, &self.end()));
+        self.labels().branch_if(condition.val().raw(), true, true);
     }
 
     /// Starts the next round where the condition holds.
     #[track_caller]
     pub fn again_if(&self, condition: impl Operand<bool>) {
-        let condition = condition.val();
-        with(|r| control::branch_if(r, condition.raw(), true, &self.start()));
+        self.labels().branch_if(condition.val().raw(), true, false);
     }
 }
 

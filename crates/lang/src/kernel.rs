@@ -121,13 +121,36 @@ impl Dims for (u32, u32, u32) {
 /// assert_eq!(fill.layout().bytes, 12);
 /// ```
 pub fn kernel<V: 'static, F: Body<V>>(name: impl Into<String>, body: F) -> Kernel<F::Args> {
-    static NUM_KERNELS: AtomicU64 = AtomicU64::new(0);
-    let recipe = Recipe {
-        id: NUM_KERNELS.fetch_add(1, Ordering::Relaxed),
-        name: name.into(),
-        body: Box::new(move || body.record()),
-    };
-    Kernel { recipe: Arc::new(recipe), bounds: Bounds::default(), args: PhantomData }
+    let recipe = Recipe::new(name.into(), Box::new(move || body.record()));
+    Kernel { recipe, bounds: Bounds::default(), args: PhantomData }
+}
+
+impl Recipe {
+    fn new(name: String, body: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
+        static NUM_KERNELS: AtomicU64 = AtomicU64::new(0);
+        Arc::new(Self { id: NUM_KERNELS.fetch_add(1, Ordering::Relaxed), name, body })
+    }
+
+    fn build(&self, bounds: Bounds, target: &Target) -> Result<Built, Error> {
+        let fail = |kind| Error::new(&self.name, kind);
+        if !is_identifier(&self.name) {
+            return Err(fail(ErrorKind::BadName(self.name.clone())));
+        }
+        bounds.check(target).map_err(fail)?;
+        let body = || {
+            (self.body)();
+            with(intrinsics::control::ret);
+        };
+        let recording = recorder::record(&self.name, target, bounds, &body)?;
+        Ok(Built {
+            entry: self.name.clone(),
+            module: recording.module,
+            bounds,
+            static_shared_bytes: recording.static_shared_bytes,
+            dynamic_shared_bytes: recording.dynamic_shared_bytes,
+            waits_for_dependencies: recording.waits_for_dependencies,
+        })
+    }
 }
 
 /// A closure that can be a kernel's body: `Fn(…)` of one to twelve [`Received`] values.
@@ -238,24 +261,7 @@ impl<Args: Params> Kernel<Args> {
     /// # Errors
     /// If the target lacks something that the kernel uses, or the kernel breaks a rule of the language.
     pub fn build(&self, target: &Target) -> Result<Built, Error> {
-        let fail = |kind| Error::new(self.name(), kind);
-        if !is_identifier(self.name()) {
-            return Err(fail(ErrorKind::BadName(self.name().to_owned())));
-        }
-        self.bounds.check(target).map_err(fail)?;
-        let body = || {
-            (self.recipe.body)();
-            with(intrinsics::control::ret);
-        };
-        let recording = recorder::record(self.name(), target, self.bounds, &body)?;
-        Ok(Built {
-            entry: self.name().to_owned(),
-            module: recording.module,
-            bounds: self.bounds,
-            static_shared_bytes: recording.static_shared_bytes,
-            dynamic_shared_bytes: recording.dynamic_shared_bytes,
-            waits_for_dependencies: recording.waits_for_dependencies,
-        })
+        self.recipe.build(self.bounds, target)
     }
 }
 

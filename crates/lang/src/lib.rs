@@ -56,6 +56,7 @@ mod registers;
 mod target;
 mod tile;
 mod types;
+mod untyped;
 mod val;
 mod var;
 mod warp;

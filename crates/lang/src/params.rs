@@ -62,9 +62,9 @@
 
 use warpfold_ptx::{self as ptx, ScalarType, StateSpace};
 
-use crate::recorder::{Computed, with};
+use crate::recorder::{Computed, Raw, with};
 use crate::types::{Element, Scalar, Type};
-use crate::{Global, Val, intrinsics};
+use crate::{Global, Val, intrinsics, untyped};
 
 /// A type of kernel parameter.
 pub trait Param: 'static {
@@ -114,11 +114,8 @@ impl<T: Element> Received for Global<T> {
     type Param = Self;
 
     fn receive(position: usize) -> Self {
-        let address = with(|r| {
-            declare::<Self>(r, position);
-            intrinsics::memory::load_param(r, position, 0, Type::U64)
-        });
-        Self::new(Val::from_raw(address))
+        declare::<Self>(position);
+        Self::new(Val::from_raw(untyped::load_param(position, 0, Type::U64)))
     }
 }
 
@@ -126,11 +123,8 @@ impl<T: Element, const N: usize> Received for [Global<T>; N] {
     type Param = Self;
 
     fn receive(position: usize) -> Self {
-        with(|r| declare::<Self>(r, position));
-        std::array::from_fn(|i| {
-            let address = with(|r| intrinsics::memory::load_param(r, position, 8 * i as i64, Type::U64));
-            Global::new(Val::from_raw(address))
-        })
+        declare::<Self>(position);
+        std::array::from_fn(|i| Global::new(Val::from_raw(untyped::load_param(position, 8 * i as i64, Type::U64))))
     }
 }
 
@@ -138,10 +132,8 @@ impl<T: Element + Param> Received for Val<T> {
     type Param = T;
 
     fn receive(position: usize) -> Self {
-        Val::from_raw(with(|r| {
-            declare::<T>(r, position);
-            intrinsics::memory::load_param(r, position, 0, T::TYPE)
-        }))
+        declare::<T>(position);
+        Val::from_raw(untyped::load_param(position, 0, T::TYPE))
     }
 }
 
@@ -170,10 +162,7 @@ impl<T: Element + Param, const N: usize> Array<T, N> {
     pub fn at(self, index: usize) -> Val<T> {
         assert!(index < N, "the array has {N} elements, there is none at {index}");
         let offset = <T as Param>::BYTES * index as u32;
-        Val::from_raw(with(|r| {
-            let name = Computed::Param { position: self.position, offset };
-            r.computed(name, |r| intrinsics::memory::load_param(r, self.position, offset.into(), T::TYPE))
-        }))
+        Val::from_raw(load_once(self.position, offset, T::TYPE))
     }
 }
 
@@ -181,20 +170,37 @@ impl<T: Element + Param, const N: usize> Received for Array<T, N> {
     type Param = [T; N];
 
     fn receive(position: usize) -> Self {
-        with(|r| declare::<Self::Param>(r, position));
+        declare::<Self::Param>(position);
         Self { position, element: std::marker::PhantomData }
     }
 }
 
-pub(crate) fn declare<P: Param>(r: &mut crate::recorder::Recorder, position: usize) {
-    debug_assert_eq!(position, r.params.len(), "parameters are declared in order");
-    let ptr = P::POINTEE_ALIGN.map(|align| ptx::PtrAttribute { space: Some(StateSpace::Global), align: Some(align) });
-    let name = format!("{}_param_{position}", r.name);
-    let mut variable = intrinsics::memory::variable(StateSpace::Param, P::PTX_TYPE, name);
-    variable.ptr = ptr;
-    variable.align = (P::ALIGN > P::PTX_TYPE.bytes()).then_some(P::ALIGN);
-    variable.dims = P::LEN.map(|len| Some(len.into())).into_iter().collect();
-    r.params.push(variable);
+/// Declares a parameter of the kernel that is being recorded.
+pub(crate) fn declare<P: Param>(position: usize) {
+    declare_one(position, P::PTX_TYPE, P::ALIGN, P::POINTEE_ALIGN, P::LEN);
+}
+
+#[inline(never)]
+fn declare_one(position: usize, ty: ScalarType, align: u32, pointee_align: Option<u32>, len: Option<u32>) {
+    let mut variable = intrinsics::memory::variable(StateSpace::Param, ty, "");
+    variable.ptr = pointee_align.map(|align| ptx::PtrAttribute { space: Some(StateSpace::Global), align: Some(align) });
+    variable.align = (align > ty.bytes()).then_some(align);
+    variable.dims = len.map(|len| Some(len.into())).into_iter().collect();
+    with(|r| {
+        debug_assert_eq!(position, r.params.len(), "parameters are declared in order");
+        variable.name = format!("{}_param_{position}", r.name).into();
+        r.params.push(variable);
+    });
+}
+
+/// An element of an array parameter, loaded where it is first asked for.
+#[track_caller]
+#[inline(never)]
+fn load_once(position: usize, offset: u32, ty: Type) -> Raw {
+    with(|r| {
+        let name = Computed::Param { position, offset };
+        r.computed(name, |r| intrinsics::memory::load_param(r, position, offset.into(), ty))
+    })
 }
 
 /// Where the parameters lie in the parameter block.

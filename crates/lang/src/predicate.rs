@@ -4,6 +4,7 @@
 
 use crate::memory::{ClusterSpace, Global, GlobalSpace, Pointer, SharedSpace, Space};
 use crate::registers::TakeRegister;
+use crate::types::Type;
 use crate::{FixedRegisters, Index, MapRegisters, Registers, Val, Var, ZipRegisters};
 
 impl Registers for Val<bool> {
@@ -34,6 +35,14 @@ impl Registers for Val<bool> {
 
     fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self {
         f.zip(self.cast::<u32>(), other.cast::<u32>()).cast()
+    }
+
+    fn each(self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self {
+        self.cast::<u32>().each(f).cast()
+    }
+
+    fn each_pair(self, other: Self, f: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) -> Self {
+        self.cast::<u32>().each_pair(other.cast::<u32>(), f).cast()
     }
 
     #[track_caller]
@@ -67,5 +76,9 @@ impl FixedRegisters for Val<bool> {
 
     fn assemble(from: &mut impl TakeRegister) -> Self {
         from.take::<u32>().cast()
+    }
+
+    fn gather(from: &mut dyn FnMut(Type) -> Val<()>) -> Self {
+        Val::<u32>::gather(from).cast()
     }
 }

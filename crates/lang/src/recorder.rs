@@ -16,11 +16,23 @@ use crate::kernel::Bounds;
 use crate::types::Type;
 use crate::{Error, ErrorKind, Target, fold, intrinsics};
 
-/// A register of one recorder.
+/// A register of one recorder: its number in the low half, the recorder's in the high one. One word, so that a [`Raw`]
+/// is passed in two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Reg {
-    kernel: u32,
-    index: u32,
+pub(crate) struct Reg(u64);
+
+impl Reg {
+    fn new(kernel: u32, index: u32) -> Self {
+        Self(u64::from(kernel) << 32 | u64::from(index))
+    }
+
+    const fn kernel(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    const fn index(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 /// A value without its type: bits known while recording, or a register.
@@ -103,15 +115,24 @@ static NUM_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
 /// Gives the recorder of the kernel that is being recorded on this thread.
 ///
+/// Not for functions that are generic over types of values: they call those of [`crate::untyped`], so that this is
+/// compiled in this crate alone.
+///
 /// # Panics
 /// If there is none: operations on values exist only inside the closure given to [`crate::kernel()`].
 #[track_caller]
 pub(crate) fn with<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {
-    CURRENT.with_borrow_mut(|current| {
-        f(current
-            .as_mut()
-            .expect("no kernel is being recorded: values can be used only inside the closure of `kernel`"))
+    CURRENT.with_borrow_mut(|current| match current {
+        Some(recorder) => f(recorder),
+        None => none_recorded(),
     })
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn none_recorded() -> ! {
+    panic!("no kernel is being recorded: values can be used only inside the closure of `kernel`")
 }
 
 /// Records `body` and returns the module it wrote.
@@ -190,17 +211,17 @@ impl Recorder {
     pub(crate) fn register(&mut self, ty: ScalarType) -> Reg {
         let scope = if self.in_prologue { 0 } else { *self.open_scopes.last().expect("the root scope stays open") };
         self.registers.push(RegisterInfo { ty, scope });
-        Reg { kernel: self.id, index: u32::try_from(self.registers.len() - 1).expect("fewer than 2^32 registers") }
+        Reg::new(self.id, u32::try_from(self.registers.len() - 1).expect("fewer than 2^32 registers"))
     }
 
     /// The name under which a register stands in the tree until [`Self::finish`] numbers it.
     pub(crate) fn name_of(&mut self, reg: Reg) -> Name {
-        if reg.kernel != self.id {
+        if reg.kernel() != self.id {
             self.fail(ErrorKind::ForeignValue);
-        } else if !self.open_scopes.contains(&self.registers[reg.index as usize].scope) {
+        } else if !self.open_scopes.contains(&self.registers[reg.index() as usize].scope) {
             self.fail(ErrorKind::EscapedValue);
         }
-        ptx::Name::from(format!("%{}", reg.index))
+        ptx::Name::from(format!("%{}", reg.index()))
     }
 
     /// A register as an operand.

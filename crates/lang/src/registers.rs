@@ -1,10 +1,9 @@
 //! Groups of registers that move together: the accumulators of folds.
 
-use crate::intrinsics::compare;
 use crate::memory::{ClusterSpace, Global, GlobalSpace, Pointer, SharedSpace, Space, shared};
-use crate::recorder::with;
-use crate::types::Element;
-use crate::{Index, Operand, Val, Var};
+use crate::recorder::Raw;
+use crate::types::{Element, Type};
+use crate::{Index, Operand, Val, Var, untyped};
 
 /// Nothing, a [`Val`], or a tuple or an array of them: what a branch can return, a shuffle can move, shared memory
 /// can hold, and a fold can accumulate.
@@ -27,6 +26,12 @@ pub trait Registers: Copy {
     fn map(self, f: &mut impl MapRegisters) -> Self;
     /// Does the same to each pair of registers.
     fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self;
+    /// [`map`](Self::map) by a function that gets types as values, so that it is compiled once for all of them.
+    #[doc(hidden)]
+    fn each(self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self;
+    /// [`zip`](Self::zip), likewise.
+    #[doc(hidden)]
+    fn each_pair(self, other: Self, f: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) -> Self;
     /// Arrays of `len` in shared memory, for registers of the same types.
     fn shared(self, len: u32) -> Self::Pointers<SharedSpace>;
     /// The same arrays in the shared memory of the block of a rank of the cluster.
@@ -42,13 +47,8 @@ pub trait Registers: Copy {
     /// `yes` where the condition holds, else `no`.
     #[track_caller]
     fn select(condition: impl Operand<bool>, yes: Self, no: Self) -> Self {
-        struct Select(Val<bool>);
-        impl ZipRegisters for Select {
-            fn zip<T: Element>(&mut self, yes: Val<T>, no: Val<T>) -> Val<T> {
-                Val::from_raw(with(|r| compare::select(r, T::TYPE, self.0.raw(), yes.raw(), no.raw())))
-            }
-        }
-        yes.zip(no, &mut Select(condition.val()))
+        let condition = condition.val().raw();
+        yes.each_pair(no, &mut |ty, yes, no| Val::from_raw(untyped::select(ty, condition, yes.raw(), no.raw())))
     }
 }
 
@@ -60,16 +60,14 @@ pub trait FixedRegisters: Registers {
     /// The group made of registers that are taken one after the other.
     fn assemble(from: &mut impl TakeRegister) -> Self;
 
+    /// The same of registers that a function gives for their types.
+    #[doc(hidden)]
+    fn gather(from: &mut dyn FnMut(Type) -> Val<()>) -> Self;
+
     /// A group of any values, where only the types matter.
     #[must_use]
     fn any() -> Self {
-        struct Zero;
-        impl TakeRegister for Zero {
-            fn take<T: Element>(&mut self) -> Val<T> {
-                Val::constant(T::from_bits(0))
-            }
-        }
-        Self::assemble(&mut Zero)
+        Self::gather(&mut |_| Val::from_raw(Raw::Const(0)))
     }
 }
 
@@ -131,6 +129,8 @@ impl Registers for () {
     fn read((): ()) {}
     fn map(self, _: &mut impl MapRegisters) {}
     fn zip(self, (): (), _: &mut impl ZipRegisters) {}
+    fn each(self, _: &mut dyn FnMut(Type, Val<()>) -> Val<()>) {}
+    fn each_pair(self, (): (), _: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) {}
     fn shared(self, _: u32) {}
     fn in_block((): (), _: Val<u32>) {}
     fn global(self, _: Global<u64>, _: Val<u64>, _: &mut u32) {}
@@ -142,6 +142,8 @@ impl FixedRegisters for () {
     const COUNT: u32 = 0;
 
     fn assemble(_: &mut impl TakeRegister) {}
+
+    fn gather(_: &mut dyn FnMut(Type) -> Val<()>) {}
 }
 
 impl<T: Element> Registers for Val<T> {
@@ -172,6 +174,14 @@ impl<T: Element> Registers for Val<T> {
 
     fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self {
         f.zip(self, other)
+    }
+
+    fn each(self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self {
+        Self::from_raw(f(T::TYPE, Val::from_raw(self.raw())).raw())
+    }
+
+    fn each_pair(self, other: Self, f: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) -> Self {
+        Self::from_raw(f(T::TYPE, Val::from_raw(self.raw()), Val::from_raw(other.raw())).raw())
     }
 
     #[track_caller]
@@ -208,6 +218,10 @@ impl<T: Element> FixedRegisters for Val<T> {
     fn assemble(from: &mut impl TakeRegister) -> Self {
         from.take()
     }
+
+    fn gather(from: &mut dyn FnMut(Type) -> Val<()>) -> Self {
+        Self::from_raw(from(T::TYPE).raw())
+    }
 }
 
 impl<R: Registers, const N: usize> Registers for [R; N] {
@@ -238,6 +252,14 @@ impl<R: Registers, const N: usize> Registers for [R; N] {
 
     fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self {
         std::array::from_fn(|i| self[i].zip(other[i], f))
+    }
+
+    fn each(self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self {
+        self.map(|group| group.each(f))
+    }
+
+    fn each_pair(self, other: Self, f: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) -> Self {
+        std::array::from_fn(|i| self[i].each_pair(other[i], f))
     }
 
     #[track_caller]
@@ -271,6 +293,10 @@ impl<R: FixedRegisters, const N: usize> FixedRegisters for [R; N] {
 
     fn assemble(from: &mut impl TakeRegister) -> Self {
         std::array::from_fn(|_| R::assemble(from))
+    }
+
+    fn gather(from: &mut dyn FnMut(Type) -> Val<()>) -> Self {
+        std::array::from_fn(|_| R::gather(from))
     }
 }
 
@@ -306,6 +332,14 @@ macro_rules! tuples {
                 ($(self.$position.zip(other.$position, f),)*)
             }
 
+            fn each(self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self {
+                ($(self.$position.each(f),)*)
+            }
+
+            fn each_pair(self, other: Self, f: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) -> Self {
+                ($(self.$position.each_pair(other.$position, f),)*)
+            }
+
             #[track_caller]
             fn shared(self, len: u32) -> Self::Pointers<SharedSpace> {
                 ($(self.$position.shared(len),)*)
@@ -337,6 +371,10 @@ macro_rules! tuples {
 
             fn assemble(from: &mut impl TakeRegister) -> Self {
                 ($($register::assemble(from),)*)
+            }
+
+            fn gather(from: &mut dyn FnMut(Type) -> Val<()>) -> Self {
+                ($($register::gather(from),)*)
             }
         }
     };

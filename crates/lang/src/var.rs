@@ -3,10 +3,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::intrinsics::convert;
-use crate::recorder::{Raw, Reg, with};
+use crate::recorder::Reg;
 use crate::types::{Number, Scalar};
-use crate::{Operand, Val};
+use crate::{Operand, Val, untyped};
 
 /// A register whose value changes. Like a [`Val`] it belongs to its kernel and to the scope that made it.
 pub struct Var<T> {
@@ -29,27 +28,27 @@ pub struct Var<T> {
 #[must_use]
 pub fn var<T: Scalar>(init: impl Operand<T>) -> Var<T> {
     let init = init.val();
-    Var { reg: with(|r| convert::copy(r, T::TYPE, init.raw())), ty: PhantomData }
+    Var { reg: untyped::copy(T::TYPE, init.raw()), ty: PhantomData }
 }
 
 impl<T: Scalar> Var<T> {
     /// A register without a value yet: the caller assigns it on every path.
     pub(crate) fn declare() -> Self {
-        Self { reg: with(|r| r.register(T::TYPE.register())), ty: PhantomData }
+        Self { reg: untyped::register(T::TYPE), ty: PhantomData }
     }
 
     /// Its value at this moment; later changes do not show in it.
     #[track_caller]
     #[must_use]
     pub fn get(self) -> Val<T> {
-        Val::from_raw(Raw::Reg(with(|r| convert::copy(r, T::TYPE, Raw::Reg(self.reg)))))
+        Val::from_raw(untyped::read(T::TYPE, self.reg))
     }
 
     /// Changes its value.
     #[track_caller]
     pub fn set(self, value: impl Operand<T>) {
         let value = value.val();
-        with(|r| convert::assign(r, T::TYPE, self.reg, value.raw()));
+        untyped::assign(T::TYPE, self.reg, value.raw());
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::intrinsics::sync;
 use crate::intrinsics::warp::{self, Combine, Members, Shuffle, Vote};
 use crate::recorder::with;
-use crate::registers::{MapRegisters, Registers};
-use crate::types::{Element, Word};
-use crate::{Operand, Val};
+use crate::registers::Registers;
+use crate::types::Word;
+use crate::{Operand, Val, untyped};
 
 /// The lanes that work together: by default all 32, in one segment.
 ///
@@ -40,19 +40,8 @@ impl Lanes {
 
     #[track_caller]
     fn shuffle<R: Registers>(self, mode: Shuffle, value: R, lane: Val<u32>) -> R {
-        struct Move {
-            mode: Shuffle,
-            lane: Val<u32>,
-            members: Members,
-        }
-        impl MapRegisters for Move {
-            fn map<T: Element>(&mut self, value: Val<T>) -> Val<T> {
-                Val::from_raw(with(|r| {
-                    warp::shuffle(r, self.mode, T::TYPE, value.raw(), self.lane.raw(), self.members)
-                }))
-            }
-        }
-        value.map(&mut Move { mode, lane, members: Members { mask: self.mask.raw(), width: self.width } })
+        let members = Members { mask: self.mask.raw(), width: self.width };
+        value.each(&mut |ty, value| Val::from_raw(untyped::shuffle(mode, ty, value.raw(), lane.raw(), members)))
     }
 
     /// What the lane with this number holds; in a segment, counted from its start.
@@ -114,7 +103,7 @@ impl Lanes {
     #[track_caller]
     pub fn match_any<T: Word>(self, value: impl Operand<T>) -> Val<u32> {
         let value = value.val().raw();
-        Val::from_raw(with(|r| warp::match_any(r, T::TYPE, value, self.mask.raw())))
+        Val::from_raw(untyped::match_any(T::TYPE, value, self.mask.raw()))
     }
 
     /// The mask if all lanes have the same value, else 0; and whether they do.
@@ -122,13 +111,13 @@ impl Lanes {
     #[track_caller]
     pub fn match_all<T: Word>(self, value: impl Operand<T>) -> (Val<u32>, Val<bool>) {
         let value = value.val().raw();
-        let (lanes, same) = with(|r| warp::match_all(r, T::TYPE, value, self.mask.raw()));
+        let (lanes, same) = untyped::match_all(T::TYPE, value, self.mask.raw());
         (Val::from_raw(lanes), Val::from_raw(same))
     }
 
     #[track_caller]
     fn redux<T: Redux>(self, combine: Combine, value: Val<T>) -> Val<T> {
-        Val::from_raw(with(|r| warp::redux(r, combine, T::TYPE, value.raw(), self.mask.raw())))
+        Val::from_raw(untyped::redux(combine, T::TYPE, value.raw(), self.mask.raw()))
     }
 
     /// The sum over the lanes, in each of them, as one instruction.

@@ -3,8 +3,8 @@
 use crate::Val;
 use crate::intrinsics::convert;
 use crate::recorder::{Raw, with};
-use crate::registers::{MapRegisters, Registers};
-use crate::types::{Element, Type};
+use crate::registers::Registers;
+use crate::types::Type;
 
 /// The bits of a group of registers: one word for each of up to 32 bits, the low and the high half of a wider one.
 ///
@@ -21,25 +21,25 @@ use crate::types::{Element, Type};
 #[track_caller]
 #[must_use]
 pub fn split_words<R: Registers>(registers: R) -> Vec<Val<u32>> {
-    struct Split(Vec<Val<u32>>);
-    impl MapRegisters for Split {
-        fn map<T: Element>(&mut self, value: Val<T>) -> Val<T> {
-            let words = with(|r| match T::TYPE.bits() {
-                64 => convert::unpack(r, T::TYPE, Type::U32, value.raw()).to_vec(),
-                32 => vec![convert::bitcast(r, T::TYPE, Type::U32, value.raw())],
-                bits => {
-                    let bits = if bits == 16 { Type::U16 } else { Type::U8 };
-                    let narrow = convert::bitcast(r, T::TYPE, bits, value.raw());
-                    vec![convert::convert(r, bits, Type::U32, narrow, None)]
-                }
-            });
-            self.0.extend(words.into_iter().map(Val::<u32>::from_raw));
-            value
+    let mut words = Vec::new();
+    registers.each(&mut |ty, value| {
+        split(ty, value.raw(), &mut words);
+        value
+    });
+    words
+}
+
+#[track_caller]
+fn split(ty: Type, value: Raw, words: &mut Vec<Val<u32>>) {
+    with(|r| match ty.bits() {
+        64 => words.extend(convert::unpack(r, ty, Type::U32, value).map(Val::from_raw)),
+        32 => words.push(Val::from_raw(convert::bitcast(r, ty, Type::U32, value))),
+        bits => {
+            let bits = if bits == 16 { Type::U16 } else { Type::U8 };
+            let narrow = convert::bitcast(r, ty, bits, value);
+            words.push(Val::from_raw(convert::convert(r, bits, Type::U32, narrow, None)));
         }
-    }
-    let mut split = Split(Vec::new());
-    let _ = registers.map(&mut split);
-    split.0
+    });
 }
 
 /// The group, of the registers that another has, that [`split_words`] makes these words of.
@@ -49,31 +49,26 @@ pub fn split_words<R: Registers>(registers: R) -> Vec<Val<u32>> {
 #[track_caller]
 #[must_use]
 pub fn join_words<R: Registers>(like: R, words: &[Val<u32>]) -> R {
-    struct Join<'a>(std::slice::Iter<'a, Val<u32>>);
-    impl Join<'_> {
-        fn next(&mut self) -> Raw {
-            self.0.next().expect("as many words as were split").raw()
-        }
-    }
-    impl MapRegisters for Join<'_> {
-        fn map<T: Element>(&mut self, _: Val<T>) -> Val<T> {
-            let first = self.next();
-            Val::from_raw(match T::TYPE.bits() {
-                64 => {
-                    let second = self.next();
-                    with(|r| convert::pack(r, Type::U32, T::TYPE, [first, second]))
-                }
-                32 => with(|r| convert::bitcast(r, Type::U32, T::TYPE, first)),
-                bits => with(|r| {
-                    let bits = if bits == 16 { Type::U16 } else { Type::U8 };
-                    let narrow = convert::convert(r, Type::U32, bits, first, None);
-                    convert::bitcast(r, bits, T::TYPE, narrow)
-                }),
-            })
-        }
-    }
-    let mut join = Join(words.iter());
-    let registers = like.map(&mut join);
-    assert!(join.0.next().is_none(), "as many words as were split");
+    let mut words = words.iter();
+    let registers = like.each(&mut |ty, _| Val::from_raw(join(ty, &mut words)));
+    assert!(words.next().is_none(), "as many words as were split");
     registers
+}
+
+#[track_caller]
+fn join(ty: Type, words: &mut std::slice::Iter<'_, Val<u32>>) -> Raw {
+    let mut next = || words.next().expect("as many words as were split").raw();
+    let first = next();
+    match ty.bits() {
+        64 => {
+            let second = next();
+            with(|r| convert::pack(r, Type::U32, ty, [first, second]))
+        }
+        32 => with(|r| convert::bitcast(r, Type::U32, ty, first)),
+        bits => with(|r| {
+            let bits = if bits == 16 { Type::U16 } else { Type::U8 };
+            let narrow = convert::convert(r, Type::U32, bits, first, None);
+            convert::bitcast(r, bits, ty, narrow)
+        }),
+    }
 }

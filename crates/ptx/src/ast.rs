@@ -1,7 +1,7 @@
 //! The syntax tree of a PTX module: plain values, no references to the text they came from.
 //!
-//! The tree keeps what the text says and no more: names are not resolved, types are not checked. Two trees
-//! are equal when they print the same text; spans do not take part in the comparison.
+//! The tree keeps what the text says and no more: names are not resolved, types are not checked.
+//! Two trees are equal when they print the same text; spans do not take part in the comparison.
 
 use crate::{Name, Opcode, ScalarType, Span};
 
@@ -71,8 +71,9 @@ pub struct Function {
     pub name: Name,
     /// Parameters in order.
     pub params: Vec<Variable>,
-    /// `.maxntid`, `.reqntid`, `.minnctapersm`, `.maxnreg`, `.noreturn`, `.explicitcluster`, … in text order;
-    /// `.attribute(…)`, which the text has before the name, comes first, its argument in `strings`.
+    /// `.maxntid`, `.reqntid`, `.minnctapersm`, `.maxnreg`, `.noreturn`, `.explicitcluster`, … in
+    /// text order; `.attribute(…)`, which the text has before the name, comes first, its argument
+    /// in `strings`.
     pub directives: Vec<FunctionDirective>,
     /// `None` for a declaration.
     pub body: Option<Vec<Statement>>,
@@ -83,7 +84,8 @@ pub struct Function {
 /// A performance-tuning or cluster directive between the parameter list and the body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionDirective {
-    /// Without the dot: `maxntid`, `reqntid`, `minnctapersm`, `maxnreg`, `noreturn`, `reqnctapercluster`, `pragma` …
+    /// Without the dot: `maxntid`, `reqntid`, `minnctapersm`, `maxnreg`, `noreturn`,
+    /// `reqnctapercluster`, `pragma` …
     pub name: Name,
     /// Its numeric arguments (empty for flags).
     pub values: Vec<u64>,
@@ -193,7 +195,8 @@ pub enum Statement {
     Instruction(Instruction),
     /// `{ … }`: a scope with its own names.
     Scope(Vec<Statement>),
-    /// `.loc file line column …`: kept as text after the word `.loc`, with the first three numbers decoded.
+    /// `.loc file line column …`: kept as text after the word `.loc`, with the first three numbers
+    /// decoded.
     Location {
         /// File index.
         file: u32,
@@ -271,7 +274,8 @@ pub struct Instruction {
 /// An operand.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operand {
-    /// A register, variable, label, function or special register: `%r1`, `smem`, `$L_1`, `%laneid`, `%tid.x`.
+    /// A register, variable, label, function or special register: `%r1`, `smem`, `$L_1`, `%laneid`,
+    /// `%tid.x`.
     Name {
         /// Without the component: `%tid`.
         name: Name,
@@ -317,7 +321,8 @@ pub struct Address {
     pub base: AddressBase,
     /// Byte offset.
     pub offset: i64,
-    /// `{c0, c1, …}` of tensor and texture instructions, and any operand after a comma inside the brackets.
+    /// `{c0, c1, …}` of tensor and texture instructions, and any operand after a comma inside the
+    /// brackets.
     pub coordinates: Vec<Operand>,
 }
 

@@ -1,8 +1,8 @@
 //! Text to tokens, one at a time (PTX ISA, "Syntax").
 //!
-//! Whitespace and comments fall away here. A modifier with its dot is one token (`.shared::cta`, `.2d`), so
-//! that the parser never glues pieces together; a decimal fraction that starts with its point (`.05`) looks
-//! the same and is read again by [`Lexer::fraction`] where a number is wanted.
+//! Whitespace and comments fall away here. A modifier with its dot is one token (`.shared::cta`,
+//! `.2d`), so that the parser never glues pieces together; a decimal fraction that starts with its
+//! point (`.05`) looks the same and is read again by [`Lexer::fraction`] where a number is wanted.
 
 use crate::Span;
 
@@ -73,7 +73,8 @@ impl<'t> Lexer<'t> {
         Token { kind, start, end: self.position, span }
     }
 
-    /// Reads `token`, a [`TokenKind::Dotted`] and the latest token, again as a fraction without leading digits.
+    /// Reads `token`, a [`TokenKind::Dotted`] and the latest token, again as a fraction without
+    /// leading digits.
     pub(crate) fn fraction(&mut self, token: Token) -> Token {
         self.position = token.start + 1;
         self.take_while(|b| b.is_ascii_digit());

@@ -1,10 +1,11 @@
-//! PTX as data: a tree ([`Module`]), a parser ([`parse`]), a printer (`Display` of the tree), a check of names
-//! ([`verify()`]).
+//! PTX as data: a tree ([`Module`]), a parser ([`parse`]), a printer (`Display` of the tree), a
+//! check of names ([`verify()`]).
 //!
-//! Start with [`ast`]. This crate knows no kernel and no device; the parser resolves no names, and nothing here
-//! checks the types of operands. `parse(print(m)) == m` for every tree that the parser gives.
-//! The specification is the PTX ISA; section names in comments refer to it. Two things of it that no compiler
-//! writes do not parse: elements as operands (`table[4]`) and `.align` on registers.
+//! Start with [`ast`]. This crate knows no kernel and no device; the parser resolves no names, and
+//! nothing here checks the types of operands. `parse(print(m)) == m` for every tree that the parser
+//! gives. The specification is the PTX ISA; section names in comments refer to it. Two things of it
+//! that no compiler writes do not parse: elements as operands (`table[4]`) and `.align` on
+//! registers.
 
 pub mod ast;
 mod lexer;

@@ -1,7 +1,8 @@
 //! The tree as PTX text: `Display` of every node.
 //!
-//! The text is what `ptxas` accepts, and parsing it gives the tree back. An [`Instruction`] stands on one line,
-//! so that reports can quote it; statements, functions and modules bring their own line ends.
+//! The text is what `ptxas` accepts, and parsing it gives the tree back. An [`Instruction`] stands
+//! on one line, so that reports can quote it; statements, functions and modules bring their own
+//! line ends.
 
 use std::fmt::{Display, Formatter, Result, Write as _};
 

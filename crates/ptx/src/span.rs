@@ -1,8 +1,9 @@
-//! Where something stands in the text.
+//! A place in the text: line and column.
 
 use std::fmt;
 
-/// Line and column (both from 1) of the first character; zero when the tree was not parsed from text.
+/// Line and column (both from 1) of the first character; zero when the tree was not parsed from
+/// text.
 ///
 /// All spans are equal to one another, so that trees compare by content.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,8 +1,8 @@
-//! What a well-formed tree can still have wrong: names that stand for nothing, for two things, or for the wrong one.
+//! Verifies names: those that are undeclared, declared twice, or of the wrong kind.
 //!
-//! Names follow the scopes of the text: a register, a variable or a function holds from its declaration to the
-//! end of its scope, a label in the whole scope. Types of operands other than predicates are not checked;
-//! `ptxas` does that.
+//! Names follow the scopes of the text: a register, a variable or a function holds from its
+//! declaration to the end of its scope, a label in the whole scope. Types of operands other than
+//! predicates are not checked; `ptxas` does that.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -17,7 +17,8 @@ use crate::{
 pub struct Finding {
     /// The function in which it stands; `None` at module scope.
     pub function: Option<Name>,
-    /// The instruction or variable; where the function's name stands for statements that keep no place.
+    /// The instruction or variable; where the function's name stands for statements that keep no
+    /// place.
     pub span: Span,
     /// What is wrong.
     pub problem: Problem,
@@ -33,7 +34,7 @@ pub enum Problem {
     /// The name stands for something in this scope already.
     #[error("`{0}` is declared twice in one scope")]
     Duplicate(Name),
-    /// The name stands behind `@` or `!` but is no predicate.
+    /// The name comes after `@` or `!` but is no predicate.
     #[error("`{0}` is not a predicate")]
     NotPredicate(Name),
     /// The name is where a branch goes but is no label.

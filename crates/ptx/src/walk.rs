@@ -1,4 +1,4 @@
-//! Ways through the tree that every reader needs.
+//! Iterators over the tree.
 
 use crate::{Function, FunctionDirective, FunctionKind, Instruction, Item, Module, Statement, Variable};
 

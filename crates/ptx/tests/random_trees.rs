@@ -179,7 +179,8 @@ fn directives() -> impl Strategy<Value = Vec<FunctionDirective>> {
     )
 }
 
-/// A statement; registers have a declaration of their own, so that variables start after [`StateSpace::Reg`].
+/// A statement; registers have a declaration of their own, so that variables start after
+/// [`StateSpace::Reg`].
 fn statement() -> impl Strategy<Value = Statement> {
     let register = (select(vec![1_u32, 2, 4]), select(ScalarType::ALL), vec((name(), option::of(any::<u32>())), 1..4))
         .prop_map(|(vector, ty, names)| Statement::Register(RegisterDeclaration { vector, ty, names }));

@@ -1,4 +1,4 @@
-//! Architectures the virtual GPU can stand in for, and their published limits.
+//! Architectures that the virtual GPU simulates, and their published limits.
 
 use std::fmt;
 use std::str::FromStr;

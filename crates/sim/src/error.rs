@@ -1,4 +1,5 @@
-//! Why a program cannot be loaded or a launch cannot start. Faults of the simulated program are findings, not errors.
+//! Errors: why a program cannot be loaded or a launch cannot start. Faults of the simulated program
+//! are findings, not errors.
 
 /// An error of the host's making, or PTX that this machine does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What to run: grid, block, parameters, and how to run it.
+//! A launch: grid, block and parameters, and the options of a run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,17 +17,19 @@ pub struct Launch {
     pub cluster: [u32; 3],
     /// Dynamic shared memory in bytes.
     pub dynamic_shared: u32,
-    /// Parameter bytes, laid out as the kernel declares them (`KernelInfo::params` has the offsets).
+    /// Parameter bytes, laid out as the kernel declares them (`KernelInfo::params` has the
+    /// offsets).
     pub params: Vec<u8>,
     /// All blocks are co-resident, so that they may wait for one another.
     pub cooperative: bool,
-    /// It may begin before the launch before it in its [`Stream`] is over: a programmatic dependent launch. It runs behind that
-    /// one all the same; the checks find what a missing `griddepcontrol.wait` would let happen.
+    /// It may begin before the launch before it in its [`Stream`] is over: a programmatic dependent
+    /// launch. It runs after that one all the same; the checks find what a missing
+    /// `griddepcontrol.wait` would let happen.
     pub programmatic: bool,
 }
 
-/// An order of launches, each behind the one before; clones are the same stream. It knows what programmatic launches may
-/// overlap, as far as that was checked.
+/// An order of launches, each after the one before; clones are the same stream. It knows what
+/// programmatic launches may overlap, as far as that was checked.
 #[derive(Clone, Default)]
 pub struct Stream(Arc<Mutex<Vec<Arc<Past>>>>);
 
@@ -60,7 +62,8 @@ impl std::fmt::Debug for Stream {
 /// Which checks to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checks {
-    /// Only what hardware traps: out of bounds, misaligned, use after free, deadlock. The first ends the run.
+    /// Only what hardware traps: out of bounds, misaligned, use after free, deadlock. The first
+    /// ends the run.
     #[default]
     None,
     /// Everything: races, uninitialised reads, divergent barriers; the run goes on after a finding.
@@ -72,8 +75,8 @@ pub enum Checks {
 pub struct Options {
     /// Which checks to run.
     pub checks: Checks,
-    /// Host threads; `None` takes one a core. One worker makes a run fully deterministic, order of float
-    /// atomics included.
+    /// Host threads; `None` takes one a core. One worker makes a run fully deterministic, order of
+    /// float atomics included.
     pub workers: Option<usize>,
     /// Keep counters per instruction as well as totals.
     pub per_instruction: bool,
@@ -81,12 +84,13 @@ pub struct Options {
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
     /// Warp instructions without any progress after which a run counts as deadlocked.
     pub patience: u64,
-    /// Warp instructions that a worker may execute for one launch: behind them a run counts as endless.
+    /// Warp instructions that a worker may execute for one launch: after them a run counts as
+    /// endless.
     pub limit: u64,
-    /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other number draws one. The same seed
-    /// on one worker gives the same run.
+    /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other
+    /// number draws one. The same seed on one worker gives the same run.
     pub seed: u64,
-    /// The launches that it comes behind; without, a launch overlaps none.
+    /// The launches that it comes after; without, a launch overlaps none.
     pub stream: Option<Stream>,
     /// Called now and then with blocks finished and blocks in all.
     pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,

@@ -1,4 +1,4 @@
-//! Sizes and places of variables and parameters.
+//! Layout: sizes and offsets of variables and parameters.
 
 use warpfold_ptx::{Immediate, Initializer, ScalarType as T, Variable};
 
@@ -39,17 +39,20 @@ pub(crate) fn bytes_of(v: &Variable) -> Option<u64> {
     }
 }
 
-/// Bytes that the variables of a space may take together: far more than any device has, far less than `u32` can count.
+/// Bytes that the variables of a space may take together: far more than any device has, far less
+/// than `u32` can count.
 const LARGEST_SPACE: u32 = 1 << 28;
 
-/// Start and end of `bytes` bytes that lie at a multiple of `align`, at or behind `end`; `None` if that is too far.
+/// Start and end of `bytes` bytes that lie at a multiple of `align`, at or after `end`; `None` if
+/// that is too far.
 pub(crate) fn place(end: u32, align: u32, bytes: u32) -> Option<(u32, u32)> {
     let start = end.checked_next_multiple_of(align)?;
     let end = start.checked_add(bytes).filter(|&end| end <= LARGEST_SPACE)?;
     Some((start, end))
 }
 
-/// The bits of a literal as a value of a type: numbers become floats of that type, all others are cut to its width.
+/// The bits of a literal as a value of a type: numbers become floats of that type, all others are
+/// cut to its width.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "literals are cut to their type")]
 pub(crate) fn literal_bits(value: Immediate, ty: T) -> u128 {
     let bits = match (value, ty) {

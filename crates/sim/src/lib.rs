@@ -1,8 +1,9 @@
-//! The virtual GPU: runs PTX text on the CPU a warp at a time, counts what hardware would do, finds broken rules.
+//! The virtual GPU: runs PTX text on the CPU a warp at a time, counts what hardware would do, finds
+//! broken rules.
 //!
-//! Start with [`Program`]: it parses and decodes PTX, and launches kernels on a [`Memory`]. Inside, `decode` turns
-//! the tree into compact operations, `exec` runs them, `alu`, `memory_ops`, `warp_ops`
-//! and `tensor_ops` hold the operations.
+//! Start with [`Program`]: it parses and decodes PTX, and launches kernels on a [`Memory`]. Inside,
+//! `decode` turns the tree into compact operations, `exec` runs them, `alu`, `memory_ops`,
+//! `warp_ops` and `tensor_ops` hold the operations.
 
 #![allow(
     clippy::needless_range_loop,
@@ -15,6 +16,7 @@ mod arch;
 #[allow(unsafe_code, reason = "lanes of the register file, simulator memory")]
 mod asynchronous;
 mod check;
+mod counters;
 mod decode;
 mod error;
 #[allow(unsafe_code, reason = "the register file and the dispatch of decoded operations")]

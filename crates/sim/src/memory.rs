@@ -1,7 +1,9 @@
-//! Global memory of one virtual device: allocations with bounds, names and a record of what was written.
+//! Global memory of one virtual device: allocations with bounds, names and a record of what was
+//! written.
 //!
-//! Addresses are never reused, so that a use after free is always seen. Contents are read and written with relaxed
-//! atomic operations, because blocks run on several host threads and a kernel may race.
+//! Addresses are never reused, so that a use after free is always seen. Contents are read and
+//! written with relaxed atomic operations, because blocks run on several host threads and a kernel
+//! may race.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::ops::Range;
@@ -67,7 +69,8 @@ fn zeros(count: usize) -> Option<Box<[AtomicU64]>> {
     if start.is_null() {
         return None;
     }
-    // SAFETY: the global allocator gave `count` words with the layout of that slice, and zeros are atomic words.
+    // SAFETY: the global allocator gave `count` words with the layout of that slice, and zeros are
+    // atomic words.
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, count)) })
 }
 
@@ -263,7 +266,8 @@ impl Memory {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allocates `bytes` bytes and gives their device address, a multiple of 256; the name shows in findings.
+    /// Allocates `bytes` bytes and gives their device address, a multiple of 256; the name shows in
+    /// findings.
     ///
     /// The contents count as not initialised.
     ///
@@ -296,7 +300,8 @@ impl Memory {
         Ok(())
     }
 
-    /// An allocation that goes away with its owner, and that no kernel can have a pointer to afterwards.
+    /// An allocation that goes away with its owner, and that no kernel can have a pointer to
+    /// afterwards.
     pub(crate) fn allocate_owned(&self, bytes: u64, name: &str) -> Result<Owned, Error> {
         let address = self.allocate(bytes, name)?;
         Ok(Owned { address, table: Arc::clone(&self.table) })

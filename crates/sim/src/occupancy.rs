@@ -1,7 +1,7 @@
 //! Theoretical occupancy: how many blocks a multiprocessor holds, and what limits them.
 //!
-//! The rules are those of the vendor's occupancy calculator: registers are given out to warps in units and per
-//! sub-partition, shared memory in units and with a reserve for each block.
+//! The rules are those of the vendor's occupancy calculator: registers are given out to warps in
+//! units and per sub-partition, shared memory in units and with a reserve for each block.
 
 use crate::Arch;
 
@@ -146,13 +146,13 @@ pub fn occupancy(arch: Arch, usage: &Usage) -> Occupancy {
     }
 }
 
-/// Multiprocessors of each cluster of processors (GPC) that a cluster of blocks has to fit into, on an H100 or H200: 132 of them,
-/// spread as evenly as groups of two allow. Which ones are switched off differs from device to device; a driver knows of the
-/// one at hand.
+/// Multiprocessors of each cluster of processors (GPC) that a cluster of blocks has to fit into, on
+/// an H100 or H200: 132 of them, spread as evenly as groups of two allow. Which ones are switched
+/// off differs from device to device; a driver knows of the one at hand.
 const SM_90_GROUPS: [u32; 8] = [18, 18, 16, 16, 16, 16, 16, 16];
 
-/// How many clusters of so many blocks are resident at once on the largest device of an architecture; 0 if none fits, or
-/// there are no clusters.
+/// How many clusters of `blocks` blocks are resident at once on the largest device of an
+/// architecture; 0 if none fits, or there are no clusters.
 ///
 /// ```
 /// use warpfold_sim::{Arch, occupancy::{Usage, active_clusters}};

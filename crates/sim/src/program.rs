@@ -14,8 +14,8 @@ use crate::{Arch, Checks, Error, Launch, Memory, Options, Report, decode};
 
 /// A module, decoded, with its variables placed in a device's memory.
 ///
-/// Everything in it is checked when it is loaded: an instruction that is not executed here is an error before
-/// anything runs.
+/// Everything in it is checked when it is loaded: an instruction that is not executed here is an
+/// error before anything runs.
 #[derive(Debug)]
 pub struct Program {
     arch: Arch,
@@ -43,16 +43,18 @@ pub struct KernelInfo {
     pub max_threads: Option<u32>,
     /// The only block that it may be launched with (`.reqntid`).
     pub required_block: Option<[u32; 3]>,
-    /// The only cluster size that it may be launched with (`.reqnctapercluster`); a launch without one takes it.
+    /// The only cluster size that it may be launched with (`.reqnctapercluster`); a launch without
+    /// one takes it.
     pub required_cluster: Option<[u32; 3]>,
     /// Most blocks that a cluster may have (`.maxclusterrank`).
     pub max_cluster_blocks: Option<u32>,
     /// Some cluster size must be given, here or with the launch (`.explicitcluster`).
     pub explicit_cluster: bool,
-    /// Registers a thread that the kernel starts with, where its directives say so: `.maxnreg`, or `.minnctapersm` with
-    /// `.maxntid` or `.reqntid`. It is what `setmaxnreg` starts from.
+    /// Registers a thread that the kernel starts with, where its directives say so: `.maxnreg`, or
+    /// `.minnctapersm` with `.maxntid` or `.reqntid`. It is what `setmaxnreg` starts from.
     pub entry_registers: Option<u32>,
-    /// 32-bit registers live at once, the most that any point of the kernel needs: an estimate of what ptxas allocates.
+    /// 32-bit registers live at once, the most that any point of the kernel needs: an estimate of
+    /// what ptxas allocates.
     pub registers: u32,
 }
 
@@ -142,7 +144,8 @@ impl Program {
     }
 }
 
-/// The architecture that a `.target` asks for must not be newer than the device; an `a` target runs on itself alone.
+/// The architecture that a `.target` asks for must not be newer than the device; an `a` target runs
+/// on itself alone.
 fn check_target(module: &Module, arch: Arch) -> Result<(), Error> {
     let Some(target) = module.target.first() else { return Ok(()) };
     let invalid = |reason: String| Error::Unsupported { line: 0, text: format!(".target {target}"), reason };
@@ -203,7 +206,8 @@ fn initialise_globals(
     Ok(())
 }
 
-/// Appends the bytes of an initialiser; lists shorter than their dimension are filled up with zeros.
+/// Appends the bytes of an initialiser; lists shorter than their dimension are filled up with
+/// zeros.
 fn flatten(
     v: &Variable,
     init: &Initializer,
@@ -290,8 +294,8 @@ fn kernel_info(module: &Module, f: &Function, code: &Code) -> Result<KernelInfo,
     })
 }
 
-/// Registers a thread such that so many blocks of so many threads share the 65,536 of a multiprocessor: a multiple of 8, and
-/// at most 255, as ptxas 13.0 reports it.
+/// Registers per thread such that a number of blocks of that many threads share the 65,536 of a
+/// multiprocessor: a multiple of 8, and at most 255, as ptxas 13.0 reports it.
 fn entry_registers(threads: u32, blocks: u32) -> Option<u32> {
     let threads = threads.checked_next_multiple_of(32)?.checked_mul(blocks)?;
     match 65_536u32.checked_div(threads)? / 8 * 8 {

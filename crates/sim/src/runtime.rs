@@ -1,4 +1,5 @@
-//! The functions that the device runtime offers to kernels: `vprintf`, `__assertfail`, `malloc`, `free`.
+//! The functions that the device runtime offers to kernels: `vprintf`, `__assertfail`, `malloc`,
+//! `free`.
 
 use std::fmt::Write as _;
 
@@ -50,7 +51,8 @@ pub(crate) fn call(
                 m.stop = true;
                 return true;
             }
-            // The device heap is empty: an allocation fails as the CUDA documentation describes, with a null pointer.
+            // The device heap is empty: an allocation fails as the CUDA documentation describes,
+            // with a null pointer.
             CallTarget::Malloc | CallTarget::Free => 0,
             CallTarget::Direct(_) | CallTarget::Indirect(_) => unreachable!("not a runtime function"),
         };
@@ -68,7 +70,8 @@ fn byte(m: &mut Machine, address: u64, lane: u32) -> Option<u8> {
     match window(address) {
         (Window::Global, _) => {
             let data = m.global.locate(address, 1)?;
-            // SAFETY: `locate` gives an address inside a live allocation, whose contents are atomic bytes.
+            // SAFETY: `locate` gives an address inside a live allocation, whose contents are atomic
+            // bytes.
             Some(unsafe { (*data.cast::<std::sync::atomic::AtomicU8>()).load(std::sync::atomic::Ordering::Relaxed) })
         }
         (Window::Local, offset) => {

@@ -1,4 +1,5 @@
-//! How much static shared memory a kernel takes: what it names, and what the functions that it can reach name.
+//! How much static shared memory a kernel takes: what it names, and what the functions that it can
+//! reach name.
 //!
 //! A module's other variables do not count: ptxas gives a kernel only those that it uses.
 

@@ -19,7 +19,6 @@
 
 mod attention;
 mod axes;
-pub mod bench;
 mod boxes;
 pub mod by_name;
 mod conv;
@@ -31,15 +30,16 @@ mod matmul;
 mod matrices;
 mod products;
 mod queue;
-mod ready;
 mod reduce;
 mod rowwise;
 mod scan;
 mod segments;
+mod softmax_v;
 mod tensor;
 mod unique;
 mod view;
 
+pub use attention::{Attended, Attention, HeadLayout, PageLayout, PagedKeys};
 pub use axes::Axes;
 pub use conv::Conv2d;
 pub use element::TensorElement;
@@ -49,6 +49,7 @@ pub use queue::Queue;
 pub use rowwise::{LayerNormed, NormInputs, RmsNormed};
 pub use tensor::Tensor;
 pub use warpfold_device::{Device, Profile};
+pub use warpfold_kernels::attention::{Score, ScoreAt};
 pub use warpfold_kernels::conv::Layout as ImageLayout;
 pub use warpfold_kernels::fold::{Cumulative, Direction, Prefix, ScanOrder};
 pub use warpfold_kernels::layout::Layout;

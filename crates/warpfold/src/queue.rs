@@ -7,8 +7,6 @@ use warpfold_device::{Device, Stream, View, ViewMut};
 use warpfold_kernels::Error;
 use warpfold_kernels::plan::{Family, PlanCache, PlanCounts, Workspace};
 
-use crate::ready::Plans;
-
 /// A stream with a workspace. Cheap to clone; clones are the same queue.
 ///
 /// Operators on one queue run one after the other and share its workspace; for work side by side, take two queues. What they do
@@ -21,7 +19,6 @@ pub struct Queue {
 struct Inner {
     stream: Stream,
     workspace: Mutex<Workspace>,
-    plans: Plans,
     cache: PlanCache,
 }
 
@@ -29,14 +26,7 @@ impl Queue {
     /// A queue for a stream. The workspace is allocated when an operator first needs it, and grows to the largest need.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                stream,
-                workspace: Mutex::default(),
-                plans: Plans::default(),
-                cache: PlanCache::default(),
-            }),
-        }
+        Self { inner: Arc::new(Inner { stream, workspace: Mutex::default(), cache: PlanCache::default() }) }
     }
 
     /// The queue of a device's default stream: every tensor's unless it is told another.
@@ -81,10 +71,6 @@ impl Queue {
     ) -> Result<(), Error> {
         let ready = self.inner.cache.get(self.device(), family, problem)?;
         ready.launch(self.stream(), inputs, outputs, &mut self.workspace())
-    }
-
-    pub(crate) fn plans(&self) -> &Plans {
-        &self.inner.plans
     }
 
     pub(crate) fn workspace(&self) -> MutexGuard<'_, Workspace> {

@@ -1,12 +1,13 @@
 //! Reductions of tensors.
 
-use warpfold_kernels::fold::{AnyFold, Fold, Monoid};
-use warpfold_kernels::reductions::{self, Options, Reduction};
+use warpfold_device::ViewMut;
+use warpfold_kernels::fold::Fold;
+use warpfold_kernels::plan::{Family, TensorSpec};
+use warpfold_kernels::reductions::{self, Options, Reduction, Reductions};
 use warpfold_kernels::{Dtype, Error};
 
-use crate::ready::{Key, Planned};
 use crate::tensor::{Allocated, expect_inputs};
-use crate::{Axes, Queue, Tensor};
+use crate::{Axes, Tensor};
 
 macro_rules! methods {
     ($($(#[$doc:meta])* $method:ident $reduction:ident;)*) => {
@@ -96,20 +97,20 @@ impl Tensor {
         let of_mean = Options { dtype: Some(Dtype::F64), ..Options::default() };
         let mean = fold(&[self], Reduction::Mean, axes, of_mean)?.remove(0);
         let repeated = mean.keep_axes(axes, self.rank())?.broadcast(self.shape())?;
-        let mut results = fold_with(&*second, &[self, &repeated], axes)?;
+        let mut results = fold_with(&second, &[self, &repeated], axes)?;
         if reduction == Reduction::MeanVariance {
             results.insert(0, mean.cast(results[0].dtype())?);
         }
         Ok(results)
     }
 
-    /// A fold of one's own over some axes: its results, without those axes; those of a sink that takes lists, with an axis of
-    /// the list behind. A fold of two inputs goes through [`Tensor::fold_with`].
+    /// A custom fold over some axes: its results, without those axes; those of a sink that takes lists
+    /// have the axis of the list last. A fold of two inputs goes through [`Tensor::fold_with`].
     ///
     /// # Errors
-    /// [`NumInputs`](crate::ErrorKind::NumInputs) or [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the fold takes
-    /// one input of this type, and those of [`Axes::resolve`].
-    pub fn fold<M: Monoid>(&self, fold: &Fold<M>, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
+    /// [`NumInputs`](crate::ErrorKind::NumInputs) or [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch)
+    /// unless the fold takes one input of this type, and those of [`Axes::resolve`].
+    pub fn fold(&self, fold: &Fold, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
         fold_with(fold, &[self], axes)
     }
 
@@ -117,7 +118,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch), and those of [`Tensor::fold`].
-    pub fn fold_with<M: Monoid>(&self, other: &Self, fold: &Fold<M>, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
+    pub fn fold_with(&self, other: &Self, fold: &Fold, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
         fold_with(fold, &[self, &other.broadcast(self.shape())?], axes)
     }
 
@@ -180,54 +181,57 @@ pub(crate) fn fold(
     options: Options,
 ) -> Result<Vec<Tensor>, Error> {
     let first = inputs[0];
-    let positions = axes.resolve(first.rank())?;
-    let plan = || {
-        let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype).collect();
-        let fold = reductions::fold_of(reduction, &dtypes, options)?;
-        let len = positions.iter().map(|axis| first.shape()[*axis]).product();
-        reductions::check_len(reduction, options, len)?;
-        let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
-        let addresses: Vec<_> = inputs.iter().map(|input| input.address()).collect();
-        let plan = fold.plan(&layouts, &addresses, &positions)?;
-        let kept =
-            first.shape().iter().enumerate().filter(|(axis, _)| !positions.contains(axis)).map(|(_, size)| *size);
-        let (shape, outputs) = (kept.chain(options.k).collect(), fold.outputs().to_vec());
-        Ok(Planned { ready: fold.ready(first.device(), &plan)?, outputs, shape })
-    };
-    let key = Key::new(reduction, options, &positions, inputs);
-    first.queue.plans().get(key, plan)?.launch(&first.queue, inputs)
+    let axes = axes.resolve(first.rank())?;
+    let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype).collect();
+    let outputs: Vec<_> =
+        reductions::outputs(reduction, &dtypes, options)?.into_iter().map(|d| (d, options.k)).collect();
+    let kept = kept_shape(first, &axes);
+    let problem = reductions::Problem { reduction, options, inputs: specs_of(inputs), axes };
+    run(&Reductions, problem, inputs, &kept, &outputs)
 }
 
 /// Folds tensors of one shape together.
-pub(crate) fn fold_with(fold: &dyn AnyFold, inputs: &[&Tensor], axes: Axes<'_>) -> Result<Vec<Tensor>, Error> {
+pub(crate) fn fold_with(fold: &Fold, inputs: &[&Tensor], axes: Axes<'_>) -> Result<Vec<Tensor>, Error> {
     expect_inputs("the fold", inputs.iter().copied(), fold.inputs())?;
-    let first = inputs[0];
-    let axes = axes.resolve(first.rank())?;
-    let kept = first.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size);
-    let shape: Vec<usize> = kept.collect();
-    let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
-    let addresses: Vec<_> = inputs.iter().map(|input| input.address()).collect();
-    let plan = fold.plan(&layouts, &addresses, &axes)?;
-    let mut outputs = allocate_outputs(fold, &first.queue, &shape, None)?;
-    let views = inputs.iter().map(|input| input.view()).collect::<Result<_, _>>()?;
-    let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
-    fold.launch(first.queue.stream(), &plan, views, written, &mut first.queue.workspace())?;
-    Ok(outputs.into_iter().map(Allocated::finish).collect())
+    let axes = axes.resolve(inputs[0].rank())?;
+    let problem = fold.problem(specs_of(inputs), &axes);
+    run(fold, problem, inputs, &kept_shape(inputs[0], &axes), &outputs_of(fold, None))
 }
 
-/// The outputs of a fold with results of a shape, and an axis behind it of the list that each is: of `list`, unless the sink says it.
-pub(crate) fn allocate_outputs(
-    fold: &dyn AnyFold,
-    queue: &Queue,
+fn specs_of(inputs: &[&Tensor]) -> Vec<TensorSpec> {
+    inputs.iter().map(|input| input.spec()).collect()
+}
+
+/// The shape without some axes.
+fn kept_shape(tensor: &Tensor, axes: &[usize]) -> Vec<usize> {
+    tensor.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size).collect()
+}
+
+/// The element types of a fold's outputs, and the size of the axis that each list is: `list`, unless
+/// the sink says it.
+pub(crate) fn outputs_of(fold: &Fold, list: Option<usize>) -> Vec<(Dtype, Option<usize>)> {
+    let size = |len: u32| list.or((len > 1).then_some(len as usize));
+    fold.outputs().iter().zip(fold.lens()).map(|(dtype, len)| (*dtype, size(*len))).collect()
+}
+
+/// Allocates outputs of a shape, with the axis of a list behind it, and runs a family into them.
+pub(crate) fn run<F: Family>(
+    family: &F,
+    problem: F::Problem,
+    inputs: &[&Tensor],
     shape: &[usize],
-    list: Option<usize>,
-) -> Result<Vec<Allocated>, Error> {
-    let outputs = fold.outputs().iter().zip(fold.lens());
-    let allocate = |(dtype, len): (&Dtype, &u32)| {
-        let list = list.or((*len > 1).then_some(*len as usize));
-        Allocated::new(queue, *dtype, &shape.iter().copied().chain(list).collect::<Vec<_>>())
-    };
-    outputs.map(allocate).collect()
+    outputs: &[(Dtype, Option<usize>)],
+) -> Result<Vec<Tensor>, Error> {
+    let queue = &inputs[0].queue;
+    let mut allocated = Vec::with_capacity(outputs.len());
+    for (dtype, list) in outputs {
+        let shape: Vec<usize> = shape.iter().copied().chain(*list).collect();
+        allocated.push(Allocated::new(queue, *dtype, &shape)?);
+    }
+    let views = inputs.iter().map(|input| input.view().map(Some)).collect::<Result<Vec<_>, _>>()?;
+    let mut written: Vec<ViewMut<'_, u8>> = allocated.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
+    queue.run(family, problem, &views, &mut written)?;
+    Ok(allocated.into_iter().map(Allocated::finish).collect())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Scans of tensors.
 
 use warpfold_kernels::Error;
-use warpfold_kernels::fold::{AnyScan, Cumulative, Monoid, Scan, ScanOrder, scan_of};
+use warpfold_kernels::fold::{Cumulative, Scan, ScanOrder, scan_of};
 
 use crate::tensor::{Allocated, expect_inputs};
 use crate::{Dtype, Tensor};
@@ -29,11 +29,11 @@ impl Tensor {
         order: ScanOrder,
         dtype: Option<Dtype>,
     ) -> Result<Self, Error> {
-        let mut results = scan_with(&*scan_of(cumulative, self.dtype, dtype)?, &[self], axis, order)?;
+        let mut results = scan_with(&scan_of(cumulative, self.dtype, dtype)?, &[self], axis, order)?;
         Ok(results.pop().expect("a scan has a result"))
     }
 
-    /// A scan over a monoid of one's own along an axis: its results, each of the same shape.
+    /// A scan over a custom monoid along an axis: its results, each of the same shape.
     ///
     /// ```
     /// use warpfold::{Device, Dtype, Profile, ScanOrder, Tensor};
@@ -52,7 +52,7 @@ impl Tensor {
     /// # Errors
     /// [`NumInputs`](crate::ErrorKind::NumInputs) or [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the scan takes
     /// one input of this type, [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange).
-    pub fn scan_by<M: Monoid>(&self, scan: &Scan<M>, axis: isize, order: ScanOrder) -> Result<Vec<Self>, Error> {
+    pub fn scan_by(&self, scan: &Scan, axis: isize, order: ScanOrder) -> Result<Vec<Self>, Error> {
         scan_with(scan, &[self], axis, order)
     }
 
@@ -74,23 +74,16 @@ impl Tensor {
 }
 
 /// Scans tensors of one shape together along an axis.
-pub(crate) fn scan_with(
-    scan: &dyn AnyScan,
-    inputs: &[&Tensor],
-    axis: isize,
-    order: ScanOrder,
-) -> Result<Vec<Tensor>, Error> {
+pub(crate) fn scan_with(scan: &Scan, inputs: &[&Tensor], axis: isize, order: ScanOrder) -> Result<Vec<Tensor>, Error> {
     expect_inputs("the scan", inputs.iter().copied(), scan.inputs())?;
     let first = inputs[0];
     let axis = first.axis(axis)?;
     let outputs = scan.outputs().iter().map(|dtype| Allocated::new(&first.queue, *dtype, first.shape()));
     let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
-    let layouts: Vec<_> = inputs.iter().map(|input| &input.layout).collect();
-    let read = inputs.iter().map(|input| input.address());
-    let addresses: Vec<_> = read.chain(outputs.iter().map(|output| output.buffer.address())).collect();
-    let plan = scan.plan(&layouts, &addresses, axis, order)?;
-    let views = inputs.iter().map(|input| input.view()).collect::<Result<_, _>>()?;
-    let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
-    scan.launch(first.queue.stream(), &plan, views, written, &mut first.queue.workspace())?;
+    let read = inputs.iter().map(|input| input.spec()).collect();
+    let problem = scan.problem(read, outputs.iter().map(Allocated::spec).collect(), axis, order);
+    let views = inputs.iter().map(|input| input.view().map(Some)).collect::<Result<Vec<_>, _>>()?;
+    let mut written: Vec<_> = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
+    first.queue.run(scan, problem, &views, &mut written)?;
     Ok(outputs.into_iter().map(Allocated::finish).collect())
 }

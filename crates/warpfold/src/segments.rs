@@ -1,12 +1,12 @@
 //! Reductions of segments of tensors.
 
-use warpfold_kernels::fold::{AnyFold, Fold, Monoid};
+use warpfold_kernels::fold::{Fold, SegmentedFold};
 use warpfold_kernels::reductions::{self, Options, Reduction};
 use warpfold_kernels::{Error, ErrorKind};
 
 use crate::Tensor;
-use crate::reduce::allocate_outputs;
-use crate::tensor::{Allocated, expect_inputs};
+use crate::reduce::{outputs_of, run};
+use crate::tensor::expect_inputs;
 
 impl Tensor {
     /// A reduction of each segment of a tensor of one dimension: segment `s` has the elements from `offsets[s]` to before
@@ -31,11 +31,11 @@ impl Tensor {
     /// [`ErrorKind::Operand`] for tensors of other ranks or offsets of other types; [`ErrorKind::Unsupported`] for the
     /// element type, and what else [`reductions::fold_of`] says.
     pub fn segment_reduce(&self, reduction: Reduction, offsets: &Self, options: Options) -> Result<Vec<Self>, Error> {
-        fold_segments(&*reductions::fold_of(reduction, &[self.dtype], options)?, self, offsets, options.k)
+        fold_segments(&reductions::fold_of(reduction, &[self.dtype], options)?, self, offsets, options.k)
     }
 
-    /// A fold of one's own over each segment, as [`Tensor::segment_reduce`] has it; the results of a sink that takes lists have an
-    /// axis of the list behind that of the segments.
+    /// A custom fold over each segment, as [`Tensor::segment_reduce`] has it; the results of a sink
+    /// that takes lists have an axis of the list after that of the segments.
     ///
     /// ```
     /// use warpfold::{Device, Dtype, Profile, Tensor};
@@ -54,31 +54,21 @@ impl Tensor {
     /// # Errors
     /// Those of [`Tensor::segment_reduce`]; [`ErrorKind::NumInputs`] or [`ErrorKind::DtypeMismatch`] unless the fold takes one
     /// input of this type.
-    pub fn segment_fold<M: Monoid>(&self, fold: &Fold<M>, offsets: &Self) -> Result<Vec<Self>, Error> {
+    pub fn segment_fold(&self, fold: &Fold, offsets: &Self) -> Result<Vec<Self>, Error> {
         fold_segments(fold, self, offsets, None)
     }
 }
 
 /// Folds each segment; `list` is the size of the axis behind the segments, unless the sink says it.
-fn fold_segments(
-    fold: &dyn AnyFold,
-    input: &Tensor,
-    offsets: &Tensor,
-    list: Option<usize>,
-) -> Result<Vec<Tensor>, Error> {
+fn fold_segments(fold: &Fold, input: &Tensor, offsets: &Tensor, list: Option<usize>) -> Result<Vec<Tensor>, Error> {
     expect_inputs("the fold", std::iter::once(input), fold.inputs())?;
     if offsets.rank() != 1 || offsets.is_empty() || !offsets.layout.is_contiguous() {
         let reason = format!("takes offsets side by side in one dimension, at least one, not {offsets:?}");
         return Err(ErrorKind::Operand { operator: "segment-reduce", reason }.into());
     }
-    let (num_segments, queue) = (offsets.len() - 1, &input.queue);
-    let plan = fold.plan_segments(&[&input.layout], offsets.dtype, num_segments)?;
-    let mut outputs = allocate_outputs(fold, queue, &[num_segments], list)?;
-    let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
-    let (stream, mut workspace) = (queue.stream(), queue.workspace());
-    fold.launch_segments(stream, &plan, vec![input.view()?], offsets.view()?, written, &mut workspace)?;
-    drop(workspace);
-    Ok(outputs.into_iter().map(Allocated::finish).collect())
+    let (num_segments, family) = (offsets.len() - 1, SegmentedFold(fold));
+    let problem = family.problem(vec![input.spec()], offsets.dtype, num_segments);
+    run(&family, problem, &[input, offsets], &[num_segments], &outputs_of(fold, list))
 }
 
 #[cfg(test)]

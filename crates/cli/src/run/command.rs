@@ -126,7 +126,35 @@ pub(super) struct Command {
     /// Groups of channels, each with its filters.
     #[arg(long, value_name = "N")]
     groups: Option<usize>,
-    /// Where channels lie: nchw or nhwc.
+    /// A query sees no later keys: the last one the last key (bottom-right), or the first one the first (top-left).
+    #[arg(long, value_name = "CORNER", num_args = 0..=1, require_equals = true, default_missing_value = "bottom-right")]
+    causal: Option<String>,
+    /// The factor of scores, 1/sqrt(head size) unless given.
+    #[arg(long, value_name = "S", allow_hyphen_values = true)]
+    scale: Option<f64>,
+    /// Keep scores below C: C tanh(score / C).
+    #[arg(long, value_name = "C")]
+    softcap: Option<f64>,
+    /// Keys that a query sees, its own position the last of them.
+    #[arg(long, value_name = "W")]
+    window: Option<usize>,
+    /// How tokens and heads lie in a page: nhd or hnd.
+    #[arg(long, value_name = "NAME")]
+    #[serde(alias = "page_layout")]
+    page_layout: Option<String>,
+    /// The scale of 8-bit queries.
+    #[arg(long, value_name = "X")]
+    #[serde(alias = "scale_q")]
+    scale_q: Option<f64>,
+    /// The scale of 8-bit keys.
+    #[arg(long, value_name = "X")]
+    #[serde(alias = "scale_k")]
+    scale_k: Option<f64>,
+    /// The scale of 8-bit values.
+    #[arg(long, value_name = "X")]
+    #[serde(alias = "scale_v")]
+    scale_v: Option<f64>,
+    /// Where channels lie: nchw or nhwc; or heads: bhsd or bshd.
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
     /// The bits of a row do not depend on the rows beside it.
@@ -220,6 +248,14 @@ impl Command {
             dilation: self.dilation.clone(),
             groups: self.groups,
             layout: self.layout.clone(),
+            causal: self.causal.clone(),
+            scale: self.scale,
+            softcap: self.softcap,
+            window: self.window,
+            page_layout: self.page_layout.clone(),
+            scale_q: self.scale_q,
+            scale_k: self.scale_k,
+            scale_v: self.scale_v,
             batch_invariant: flag(self.batch_invariant),
         }
     }

@@ -7,13 +7,14 @@ use cudarc::driver::{CudaContext, DriverError, result, sys};
 use warpfold_sim::{Arch, TensorMap};
 
 use super::driver::{self, error};
+use super::in_flight::InFlight;
 use super::module::JitModule;
 use super::pinned::Pinned;
 use super::stream::CudaStreamHandle;
-use crate::backend::{Backend, BackendHostMemory, BackendModule, BackendStream, Properties};
-use crate::device::DeviceKind;
-use crate::launch::LaunchSite;
-use crate::limits::Limits;
+use crate::backend::{
+    Backend, BackendHostMemory, BackendModule, BackendStream, ComputeCapability, DeviceKind, LaunchSite, Limits,
+    Properties,
+};
 use crate::{Error, ErrorKind};
 
 /// Launches remembered for the text of a failure.
@@ -24,6 +25,7 @@ const REMEMBERED_LAUNCHES: usize = 16;
 pub(super) struct Context {
     pub(super) cuda: Arc<CudaContext>,
     pub(super) properties: Properties,
+    pub(super) in_flight: Arc<InFlight>,
     /// The latest launches that no synchronisation has confirmed yet, with their streams.
     unconfirmed: Mutex<Vec<(usize, LaunchSite)>>,
 }
@@ -81,17 +83,20 @@ impl CudaDevice {
     pub(super) fn wrap(cuda: Arc<CudaContext>) -> Result<Self, Error> {
         let properties = properties(&cuda)?;
         let stream = cuda.default_stream();
-        let context = Arc::new(Context { cuda, properties, unconfirmed: Mutex::new(Vec::new()) });
-        let stream = Arc::new(CudaStreamHandle::new(context.clone(), stream));
+        let in_flight = InFlight::of(&cuda);
+        let context = Arc::new(Context { cuda, properties, in_flight, unconfirmed: Mutex::new(Vec::new()) });
+        let stream = CudaStreamHandle::new(context.clone(), stream);
         Ok(Self { context, stream })
     }
 
     fn try_allocate(&self, bytes: usize) -> Result<u64, DriverError> {
         if self.context.cuda.has_async_alloc() {
-            // SAFETY: the stream is the context's own; `memory.rs` orders uses on other streams behind it.
+            // SAFETY: the stream is one of the context; `memory.rs` orders uses on other streams
+            // after it.
             unsafe { result::malloc_async(self.stream.raw(), bytes) }
         } else {
-            // SAFETY: the context is current, and every bit pattern is a value of every element type.
+            // SAFETY: the context is current, and every bit pattern is a value of every element
+            // type.
             unsafe { result::malloc_sync(bytes) }
         }
     }
@@ -107,8 +112,10 @@ impl Backend for CudaDevice {
     }
 
     fn new_stream(&self) -> Result<Arc<dyn BackendStream>, Error> {
-        let stream = self.context.cuda.new_stream().map_err(|e| self.context.explain("creating a stream", e))?;
-        Ok(Arc::new(CudaStreamHandle::new(self.context.clone(), stream)))
+        // cudarc's `new_stream` synchronises the context the first time; a fork waits for the
+        // default stream alone.
+        let stream = self.stream.stream.fork().map_err(|e| self.context.explain("creating a stream", e))?;
+        Ok(CudaStreamHandle::new(self.context.clone(), stream))
     }
 
     fn allocate(&self, bytes: u64, _name: &str) -> Result<u64, Error> {
@@ -116,7 +123,7 @@ impl Backend for CudaDevice {
         let size = usize::try_from(bytes).map_err(|_| ErrorKind::TooLarge { len: usize::MAX, element_bytes: 1 })?;
         let out_of_memory = DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         let address = match self.try_allocate(size) {
-            // Memory that was freed behind work still running becomes free when that is done.
+            // Memory that was freed after work that still runs becomes free when that is done.
             Err(e) if e == out_of_memory => {
                 self.synchronize()?;
                 self.try_allocate(size)
@@ -139,12 +146,13 @@ impl Backend for CudaDevice {
         // `record_err` makes the next call answer with the error, since this one cannot.
         cuda.record_err(cuda.bind_to_thread());
         if cuda.has_async_alloc() {
-            // SAFETY: the address came from `malloc_async`, its owner is gone, and `memory.rs` has ordered every use
-            // of it before this point of the stream.
+            // SAFETY: the address came from `malloc_async`, its owner is gone, and `memory.rs` has
+            // ordered every use of it before this point of the stream.
             cuda.record_err(unsafe { result::free_async(address, stream.raw()) });
         } else {
             cuda.record_err(stream.synchronize_raw());
-            // SAFETY: the address came from `malloc_sync`, its owner is gone, and every use of it is done.
+            // SAFETY: the address came from `malloc_sync`, its owner is gone, and every use of it
+            // is done.
             cuda.record_err(unsafe { result::free_sync(address) });
         }
     }
@@ -169,7 +177,7 @@ impl Backend for CudaDevice {
     }
 
     fn synchronize(&self) -> Result<(), Error> {
-        self.context.cuda.synchronize().map_err(|e| self.context.explain("synchronising the device", e))?;
+        self.context.in_flight.wait()?;
         self.context.confirm(None);
         Ok(())
     }
@@ -187,6 +195,7 @@ fn properties(cuda: &Arc<CudaContext>) -> Result<Properties, Error> {
     let arch =
         arch(major, minor).ok_or_else(|| ErrorKind::UnsupportedArchitecture { device: name.clone(), major, minor })?;
     let limits = Limits {
+        compute_capability: ComputeCapability::new(major, minor),
         max_threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         max_block: [
             get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
@@ -198,8 +207,8 @@ fn properties(cuda: &Arc<CudaContext>) -> Result<Properties, Error> {
             get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
             get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
         ],
-        // The driver has no attribute for the size: 8 is portable, and Hopper's 16 is not (CUDA C++ Programming Guide,
-        // "Thread Block Clusters").
+        // The driver has no attribute for the size: 8 is portable, and Hopper's 16 is not (CUDA C++
+        // Programming Guide, "Thread Block Clusters").
         max_cluster_blocks: match (get(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)?, major) {
             (0, _) => 1,
             (_, 9 | 10) => 16,
@@ -229,8 +238,8 @@ fn properties(cuda: &Arc<CudaContext>) -> Result<Properties, Error> {
     })
 }
 
-/// What kernels for a compute capability are built for. Later generations than Hopper run sm_90 code, but not what is
-/// specific to sm_90a.
+/// What kernels for a compute capability are built for. Later generations than Hopper run sm_90
+/// code, but not what is specific to sm_90a.
 fn arch(major: u32, minor: u32) -> Option<Arch> {
     match (major, minor) {
         (..8, _) => None,

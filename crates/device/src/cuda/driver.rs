@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::{DriverError, result, sys};
 
-use crate::device::DriverVersion;
+use crate::backend::DriverVersion;
 use crate::{Error, ErrorKind};
 
 /// The oldest driver that has every function used here (`cuLaunchKernelEx`).
@@ -29,7 +29,8 @@ pub(crate) fn device_count() -> Result<usize, Error> {
 
 fn start() -> Result<DriverVersion, Error> {
     let absent = |reason: String| ErrorKind::NoDriver { reason };
-    // NOTE: every other function of cudarc panics where the library is missing, so this comes first.
+    // NOTE: every other function of cudarc panics where the library is missing, so this comes
+    // first.
     // SAFETY: loading the driver's library runs its initialisers, which have no requirements.
     if !unsafe { sys::is_culib_present() } {
         return Err(absent("its library (libcuda.so, nvcuda.dll) does not load".to_owned()).into());
@@ -69,7 +70,7 @@ pub(super) fn has(function: &CStr) -> bool {
     unsafe { sys::culib().get::<unsafe extern "C" fn()>(function.to_bytes_with_nul()) }.is_ok()
 }
 
-/// The error for a failed call whose reason has no kind of its own.
+/// The error for a failed call whose reason is no other kind.
 pub(super) fn error(call: &'static str, e: DriverError) -> Error {
     ErrorKind::Driver { call, code: code(e), message: message(e) }.into()
 }

@@ -1,4 +1,5 @@
-//! Contexts, streams and memory that other users of cudarc already have (candle, Burn, mistral.rs, your own code).
+//! Contexts, streams and memory that other users of cudarc already have (candle, Burn, mistral.rs,
+//! your own code).
 
 use std::sync::Arc;
 
@@ -6,17 +7,18 @@ use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut
 
 use super::device::CudaDevice;
 use super::stream::CudaStreamHandle;
+use crate::api::buffer::{Buffer, View, ViewMut};
+use crate::api::device::Device;
+use crate::api::element::Element;
+use crate::api::memory::{Access, Allocation};
+use crate::api::stream::Stream;
 use crate::backend::BackendStream;
-use crate::buffer::{Buffer, View, ViewMut};
-use crate::device::Device;
-use crate::element::Element;
-use crate::memory::{Access, Allocation};
-use crate::stream::Stream;
 use crate::{Error, ErrorKind};
 
 /// Sharing a GPU with other users of cudarc.
 impl Device {
-    /// The GPU of an existing context. Memory of the context can be lent to it: see [`Stream::with_slice`].
+    /// The GPU of an existing context. Memory of the context can be lent to it: see
+    /// [`Stream::with_slice`].
     ///
     /// # Errors
     /// [`ErrorKind::UnsupportedArchitecture`], [`ErrorKind::DriverTooOld`].
@@ -33,11 +35,12 @@ impl Device {
 
 /// Sharing a stream with other users of cudarc.
 impl Stream {
-    /// An existing stream of the device's context.
+    /// An existing stream of the device's context. It can be captured if it was created
+    /// non-blocking, as cudarc's are.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongKindOfDevice`] on the virtual GPU, [`ErrorKind::MixedDevices`] for a stream of another
-    /// context.
+    /// [`ErrorKind::WrongKindOfDevice`] on the virtual GPU, [`ErrorKind::MixedDevices`] for a
+    /// stream of another context.
     pub fn from_cudarc(device: &Device, stream: Arc<CudaStream>) -> Result<Self, Error> {
         let cuda = device.backend_as::<CudaDevice>().ok_or_else(|| not_cuda("wrapping a stream", device))?;
         if stream.context().cu_ctx() != cuda.context.cuda.cu_ctx() {
@@ -45,7 +48,7 @@ impl Stream {
             let (what, expected) = ("the stream".to_owned(), device.to_string());
             return Err(ErrorKind::MixedDevices { what, expected, found }.into());
         }
-        Ok(Self::new(device.clone(), Arc::new(CudaStreamHandle::new(cuda.context.clone(), stream))))
+        Ok(Self::new(device.clone(), CudaStreamHandle::new(cuda.context.clone(), stream)))
     }
 
     /// The stream; `None` on the virtual GPU.
@@ -54,8 +57,33 @@ impl Stream {
         CudaStreamHandle::of(&**self.imp()).map(|handle| handle.stream.clone())
     }
 
-    /// Lends a slice for reading: `work` gets a view of it, behind what cudarc knows was written before; what cudarc
-    /// does with the slice afterwards comes behind `work`.
+    /// Lets a library that takes CUDA streams (cuBLAS, cuDNN) enqueue work: `work` gets the raw
+    /// `CUstream`, with the stream's context current on this thread, after what uses these operands
+    /// on other streams. `None` on the virtual GPU. The library must use the stream and the memory of
+    /// the operands only, which its own functions take as raw pointers.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn with_raw_stream<R>(
+        &self,
+        inputs: &[&View<'_, u8>],
+        outputs: &[&ViewMut<'_, u8>],
+        work: impl FnOnce(*mut std::ffi::c_void) -> R,
+    ) -> Result<Option<R>, Error> {
+        let Some(handle) = CudaStreamHandle::of(&**self.imp()) else { return Ok(None) };
+        handle.context.bind()?;
+        for input in inputs {
+            input.memory().order(self.imp(), Access::Read)?;
+        }
+        for output in outputs {
+            output.memory().order(self.imp(), Access::Write)?;
+        }
+        Ok(Some(work(handle.raw().cast())))
+    }
+
+    /// Lends a slice for reading: `work` gets a view of it, after what cudarc knows was written
+    /// before; what cudarc does with the slice afterwards comes after `work`. Not while the stream
+    /// is being captured.
     ///
     /// # Errors
     /// Those of [`Stream::from_cudarc`], and those of `work`.
@@ -94,6 +122,8 @@ impl Stream {
 
     /// This stream, if it can take a slice.
     fn lender<T>(&self, slice: &CudaSlice<T>) -> Result<Arc<CudaStream>, Error> {
+        // cudarc orders the slice by its own events, which cannot go into a graph.
+        self.not_captured("memory of cudarc")?;
         let stream = self.cudarc_stream().ok_or_else(|| not_cuda("lending a slice", self.device()))?;
         if slice.context().cu_ctx() != stream.context().cu_ctx() {
             let found = format!("another context of cuda:{}", slice.ordinal());
@@ -103,10 +133,10 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Makes this stream wait for every other one that `work` used the memory on, so that the event that cudarc
-    /// records next on this stream stands behind all of them.
+    /// Makes this stream wait for every other one that `work` used the memory on, so that the event
+    /// that cudarc records next on this stream comes after all of them.
     fn settle(&self, memory: &Arc<Allocation>) -> Result<(), Error> {
-        let settled = memory.order(self.imp(), Access::Write);
+        let settled = self.order(memory, Access::Write);
         if settled.is_err() {
             // Nothing orders the uses, so wait for them: the owner may free the memory next.
             let stream: &dyn BackendStream = &**self.imp();
@@ -129,9 +159,10 @@ impl<T: Element> Buffer<T> {
     /// ```
     ///
     /// # Safety
-    /// `address` is the start of at least `len` elements in memory of the context of `stream`, aligned for `T`, that stay
-    /// allocated, and that nobody else uses without an order between the streams, until the buffer is dropped and the
-    /// work given to it is done. What was done with them before is ordered by `stream`.
+    /// `address` is the start of at least `len` elements in memory of the context of `stream`,
+    /// aligned for `T`, that stay allocated, and that nobody else uses without an order between the
+    /// streams, until the buffer is dropped and the work given to it is done. What was done with
+    /// them before is ordered by `stream`.
     #[must_use]
     pub unsafe fn from_raw(stream: &Stream, address: u64, len: usize) -> Self {
         Self::new(Allocation::borrowed(stream.device(), address, "borrowed", stream.imp().clone()), len)

@@ -1,21 +1,23 @@
 //! NVIDIA GPUs, through nothing but their driver, which is loaded at run time.
 //!
-//! Start at [`device`]. [`driver`] probes for the library and names its errors; [`stream`] has copies, launches and
-//! events; [`module`] the compiler in the driver; [`pinned`] host memory; [`interop`] wraps contexts, streams and
-//! memory of other users of cudarc; [`graph`] captures work; [`tensor_map`] encodes tensor maps; [`vendor`] has NVIDIA's
-//! libraries to be measured against. Peer access is absent.
+//! Start at [`device`]. [`driver`] probes for the library and names its errors; [`stream`] has
+//! copies, launches and events; [`module`] the compiler in the driver, [`parameters`] what it does
+//! not tell; [`pinned`] host memory; [`graph`] captures work, and [`in_flight`] is what captures
+//! and waits of one context know of each other; [`tensor_map`] encodes tensor maps; [`interop`]
+//! shares contexts, streams and memory with other users of cudarc and of the driver. Peer access is
+//! absent.
 #![allow(unsafe_code, reason = "the driver's functions take raw handles and pointers")]
 
 mod device;
 mod driver;
 mod graph;
+mod in_flight;
 mod interop;
 mod module;
+mod parameters;
 mod pinned;
 mod stream;
 mod tensor_map;
-mod vendor;
 
 pub(crate) use device::CudaDevice;
 pub(crate) use driver::device_count;
-pub use vendor::{Cublas, CublasLt, CublasProduct, CublasTypes, Cudnn, CudnnConvolution, CudnnTypes};

@@ -1,6 +1,7 @@
 //! PTX compiled by the driver.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,10 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cudarc::driver::{DriverError, result, sys};
 
 use super::device::Context;
-use super::{driver, stream};
-use crate::backend::{BackendFunction, BackendModule};
-use crate::launch::{Begin, LaunchConfig, LaunchSite};
-use crate::module::{FunctionInfo, Param, Places};
+use super::{driver, parameters, stream};
+use crate::backend::{BackendFunction, BackendModule, Begin, FunctionInfo, LaunchConfig, LaunchSite, Param, Places};
 use crate::{Error, ErrorKind};
 
 /// Bytes for each of the compiler's two logs.
@@ -25,9 +24,12 @@ const PORTABLE_CLUSTER_BLOCKS: u64 = 8;
 pub(super) struct JitModule {
     context: Arc<Context>,
     module: sys::CUmodule,
+    /// The number of parameters of each kernel, as the text has it.
+    param_counts: HashMap<String, usize>,
 }
 
-// SAFETY: a module handle may be used from every thread in which its context is current; `bind` makes it so.
+// SAFETY: a module handle may be used from every thread in which its context is current; `bind`
+// makes it so.
 unsafe impl Send for JitModule {}
 // SAFETY: as above; the driver locks by itself.
 unsafe impl Sync for JitModule {}
@@ -50,8 +52,8 @@ impl JitModule {
         let mut values: [*mut c_void; 4] =
             [errors.as_mut_ptr().cast(), LOG_BYTES as *mut c_void, infos.as_mut_ptr().cast(), LOG_BYTES as *mut c_void];
         let mut module = std::ptr::null_mut();
-        // SAFETY: the text ends with a zero byte; options and values have the same number of entries, and the logs as
-        // many bytes as said; all of them outlive the call.
+        // SAFETY: the text ends with a zero byte; options and values have the same number of
+        // entries, and the logs as many bytes as said; all of them outlive the call.
         let status = unsafe {
             sys::cuModuleLoadDataEx(
                 &raw mut module,
@@ -62,7 +64,7 @@ impl JitModule {
             )
         };
         match status.result() {
-            Ok(()) => Ok(Self { context, module }),
+            Ok(()) => Ok(Self { context, module, param_counts: parameters::counts(ptx) }),
             Err(e) if driver::is_of_kernel(e) => Err(context.explain("loading a module", e)),
             Err(e) => Err(refused(driver::text(e), format!("{}{}", log_text(&errors), log_text(&infos)))),
         }
@@ -84,7 +86,9 @@ impl BackendModule for JitModule {
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)) => return Err(unknown().into()),
             Err(e) => return Err(self.context.explain("looking up a kernel", e)),
         };
-        let info = info(name, function).map_err(|e| self.context.explain("asking for a kernel's properties", e))?;
+        let count = self.param_counts.get(name).copied();
+        let info =
+            info(name, function, count).map_err(|e| self.context.explain("asking for a kernel's properties", e))?;
         Ok(Arc::new(JitFunction { module: self, function, info, allowed_shared: AtomicU32::new(0) }))
     }
 
@@ -99,12 +103,8 @@ impl BackendModule for JitModule {
 
 impl Drop for JitModule {
     fn drop(&mut self) {
-        let cuda = &self.context.cuda;
-        cuda.record_err(cuda.bind_to_thread());
-        // A module must not go while a kernel of it runs (CUDA Driver API, `cuModuleUnload`, says nothing about that).
-        cuda.record_err(cuda.synchronize());
-        // SAFETY: functions keep their module alive, so nobody uses it any more.
-        cuda.record_err(unsafe { result::module::unload(self.module) });
+        // Functions and graphs keep their module, so what is launched already is all that uses it.
+        self.context.in_flight.unload(&self.context.cuda, self.module);
     }
 }
 
@@ -114,7 +114,8 @@ pub(super) struct JitFunction {
     module: Arc<JitModule>,
     function: sys::CUfunction,
     info: FunctionInfo,
-    /// Dynamic shared memory that launches may ask for so far, beyond the 48 KiB that need no permission.
+    /// Dynamic shared memory that launches may ask for so far, beyond the 48 KiB that need no
+    /// permission.
     allowed_shared: AtomicU32,
 }
 
@@ -167,21 +168,22 @@ impl BackendFunction for JitFunction {
         let mut attributes = stream::attributes(config, Begin::InTurn);
         let launch = stream::launch_config(config, std::ptr::null_mut(), &mut attributes);
         let mut clusters = 0;
-        // SAFETY: the function's module is loaded, the attributes outlive the call, and `clusters` is valid for a write.
+        // SAFETY: the function's module is loaded, the attributes outlive the call, and `clusters`
+        // is valid for a write.
         let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const launch) };
         status.result().map_err(invalid)?;
         Ok(u32::try_from(clusters).unwrap_or(0))
     }
 }
 
-fn info(name: &str, function: sys::CUfunction) -> Result<FunctionInfo, DriverError> {
+fn info(name: &str, function: sys::CUfunction, count: Option<usize>) -> Result<FunctionInfo, DriverError> {
     use sys::CUfunction_attribute as A;
     // SAFETY: the function is valid.
     let get = |attribute| unsafe { result::function::get_function_attribute(function, attribute) };
     let get = |attribute| get(attribute).map(|value| u32::try_from(value).unwrap_or(0));
     Ok(FunctionInfo {
         name: name.to_owned(),
-        params: params(function),
+        params: count.and_then(|count| params(function, count)),
         places: Places::Drivers,
         static_shared: get(A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
         max_threads: Some(get(A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?),
@@ -208,22 +210,16 @@ fn required_cluster(function: sys::CUfunction) -> Option<[u32; 3]> {
 }
 
 /// The parameters, where the driver tells (12.4 and later).
-fn params(function: sys::CUfunction) -> Option<Vec<Param>> {
+fn params(function: sys::CUfunction, count: usize) -> Option<Vec<Param>> {
     if !driver::has(c"cuFuncGetParamInfo") {
         return None;
     }
-    let mut params = Vec::new();
-    loop {
+    let param = |index| {
         let (mut offset, mut bytes) = (0, 0);
         // SAFETY: the function is valid, and both numbers are valid for a write.
-        let status = unsafe { sys::cuFuncGetParamInfo(function, params.len(), &raw mut offset, &raw mut bytes) };
-        match status {
-            sys::CUresult::CUDA_SUCCESS => {
-                params.push(Param { offset: u32::try_from(offset).ok()?, bytes: u32::try_from(bytes).ok()? });
-            }
-            // There is no parameter with this number.
-            sys::CUresult::CUDA_ERROR_INVALID_VALUE => return Some(params),
-            _ => return None,
-        }
-    }
+        let status = unsafe { sys::cuFuncGetParamInfo(function, index, &raw mut offset, &raw mut bytes) };
+        status.result().ok()?;
+        Some(Param { offset: u32::try_from(offset).ok()?, bytes: u32::try_from(bytes).ok()? })
+    };
+    (0..count).map(param).collect()
 }

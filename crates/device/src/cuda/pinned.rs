@@ -1,8 +1,9 @@
-//! Page-locked host memory, which the GPU copies without the processor.
+//! Pinned (page-locked) host memory, which the copy engines read and write.
 
 use std::any::Any;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::{CudaEvent, result, sys};
 
@@ -10,14 +11,28 @@ use super::device::Context;
 use crate::Error;
 use crate::backend::BackendHostMemory;
 
-/// Page-locked bytes. Copies run in the background; whoever looks at the bytes waits for them.
+/// Which way a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    ToDevice,
+    ToHost,
+}
+
+/// A copy that may still run.
+#[derive(Debug)]
+struct Busy {
+    range: Range<usize>,
+    direction: Direction,
+    end: Arc<CudaEvent>,
+}
+
+/// Pinned bytes. Copies run asynchronously; to look at bytes waits for the copies that use them.
 #[derive(Debug)]
 pub(super) struct Pinned {
     context: Arc<Context>,
     address: *mut u8,
     len: usize,
-    /// The ends of copies that may still run.
-    busy: Mutex<Vec<CudaEvent>>,
+    busy: Mutex<Vec<Busy>>,
 }
 
 // SAFETY: the bytes belong to this value, and the driver may be called from every thread.
@@ -43,42 +58,64 @@ impl Pinned {
         any.downcast_ref()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.len
+    /// The start of a range for the GPU, which takes its copies in the stream's order.
+    pub(super) fn bytes_now(&self, range: &Range<usize>) -> *mut c_void {
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "a range of a buffer of {} bytes: {range:?}",
+            self.len
+        );
+        self.address.wrapping_add(range.start).cast()
     }
 
-    /// The bytes for the GPU, which takes its copies in the stream's order.
-    pub(super) fn bytes_now(&self) -> *mut c_void {
-        self.address.cast()
-    }
-
-    /// A copy from or to the bytes ends at `event`.
-    pub(super) fn busy_until(&self, event: CudaEvent) {
+    fn busy(&self) -> MutexGuard<'_, Vec<Busy>> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        busy.retain(|earlier| !earlier.is_complete());
-        busy.push(event);
+        busy.retain(|copy| !copy.end.is_complete());
+        busy
     }
 
-    /// Waits for the copies; the first failure is answered, but all of them are waited for.
-    fn wait(&self) -> Result<(), Error> {
-        let events = std::mem::take(&mut *self.busy.lock().unwrap_or_else(PoisonError::into_inner));
-        let waits: Vec<_> = events.iter().map(CudaEvent::synchronize).collect();
+    /// The ends of copies that one of a range must not overtake: those of the same bytes, unless
+    /// both only read them.
+    pub(super) fn before(&self, range: &Range<usize>, direction: Direction) -> Vec<Arc<CudaEvent>> {
+        let is_before = |copy: &&Busy| {
+            let both_read = copy.direction == Direction::ToDevice && direction == Direction::ToDevice;
+            !both_read && overlap(&copy.range, range)
+        };
+        self.busy().iter().filter(is_before).map(|copy| copy.end.clone()).collect()
+    }
+
+    /// A copy from or to a range ends at `end`.
+    pub(super) fn busy_until(&self, range: Range<usize>, direction: Direction, end: CudaEvent) {
+        self.busy().push(Busy { range, direction, end: Arc::new(end) });
+    }
+
+    /// Waits for copies of a range that the host must not overtake; the first failure is returned,
+    /// but all of them are waited for.
+    fn wait(&self, range: &Range<usize>, host: Direction) -> Result<(), Error> {
+        let waits: Vec<_> = self.before(range, host).iter().map(|end| end.synchronize()).collect();
         waits.into_iter().collect::<Result<(), _>>().map_err(|e| self.context.explain("waiting for a copy", e))
     }
 }
 
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
 impl BackendHostMemory for Pinned {
-    fn bytes(&self) -> Result<&[u8], Error> {
-        self.wait()?;
-        // SAFETY: the bytes are initialised and live as long as `self`; the GPU writes them only through a mutable
-        // reference, which cannot be taken while this one lives.
-        Ok(unsafe { std::slice::from_raw_parts(self.address, self.len) })
+    fn bytes(&self, range: Range<usize>) -> Result<&[u8], Error> {
+        let start: *const u8 = self.bytes_now(&range).cast_const().cast();
+        // The host reads, as a copy to the device does.
+        self.wait(&range, Direction::ToDevice)?;
+        // SAFETY: the bytes are initialised, in bounds and live as long as `self`; the GPU writes
+        // them only through a mutable reference, which cannot be taken while this one lives.
+        Ok(unsafe { std::slice::from_raw_parts(start, range.len()) })
     }
 
-    fn bytes_mut(&mut self) -> Result<&mut [u8], Error> {
-        self.wait()?;
-        // SAFETY: as above, and no copy runs: it would need a reference to `self`.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.address, self.len) })
+    fn bytes_mut(&mut self, range: Range<usize>) -> Result<&mut [u8], Error> {
+        let start: *mut u8 = self.bytes_now(&range).cast();
+        self.wait(&range, Direction::ToHost)?;
+        // SAFETY: as above, and no copy of these bytes runs: it would need a reference to `self`.
+        Ok(unsafe { std::slice::from_raw_parts_mut(start, range.len()) })
     }
 }
 
@@ -86,8 +123,8 @@ impl Drop for Pinned {
     fn drop(&mut self) {
         let cuda = &self.context.cuda;
         cuda.record_err(cuda.bind_to_thread());
-        for event in self.busy.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            cuda.record_err(event.synchronize());
+        for copy in self.busy.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            cuda.record_err(copy.end.synchronize());
         }
         // SAFETY: the address came from `malloc_host`, and no copy runs any more.
         cuda.record_err(unsafe { result::free_host(self.address.cast()) });

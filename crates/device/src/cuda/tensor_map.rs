@@ -75,12 +75,13 @@ pub(super) fn encode(map: &TensorMap) -> Result<[u8; 128], Error> {
     let mut encoded = Aligned(sys::CUtensorMap { opaque: [0; 16] });
     let rank = map.dims.len() as u32;
     let address = map.address as *mut std::ffi::c_void;
-    // The driver reads as many strides as there are dimensions but one; of a vector that is none, and still wants a pointer.
+    // The driver reads as many strides as there are dimensions but one; of a vector that is none,
+    // and still wants a pointer.
     let mut strides = map.strides.clone();
     strides.push(0);
     let result = match &map.mode {
-        // SAFETY: each array has as many elements as the rank says, and the destination is aligned; the address is only
-        // written into the map.
+        // SAFETY: each array has as many elements as the rank says, and the destination is aligned;
+        // the address is only written into the map.
         MapMode::Tile { box_dims } => unsafe {
             sys::cuTensorMapEncodeTiled(
                 &raw mut encoded.0,
@@ -127,8 +128,9 @@ pub(super) fn encode(map: &TensorMap) -> Result<[u8; 128], Error> {
     Ok(bytes)
 }
 
-/// NOTE: drivers up to CUDA 13.1 set bit 21 of the second word of im2col maps of tensors below 128 KiB, which makes loads
-/// wrong; CUTLASS clears it (`include/cute/atom/copy_traits_sm90_im2col.hpp`), and so is done here.
+/// NOTE: drivers up to CUDA 13.1 set bit 21 of the second word of im2col maps of tensors below 128
+/// KiB, which makes loads wrong; CUTLASS clears it
+/// (`include/cute/atom/copy_traits_sm90_im2col.hpp`), and so is done here.
 fn correct_im2col(map: &TensorMap, encoded: &mut sys::CUtensorMap) {
     let (start, end) = map.extent();
     let is_small = end - start < 131_072;

@@ -1,25 +1,25 @@
 //! The device: memory and programs of the simulator, launched one after the other.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpfold_sim as sim;
 
-use super::profile::Profile;
 use super::reports::LaunchReport;
 use super::stream::VirtualStream;
-use crate::backend::{Backend, BackendFunction, BackendHostMemory, BackendModule, BackendStream, Properties};
-use crate::device::DeviceKind;
-use crate::launch::{Begin, LaunchConfig, LaunchSite};
-use crate::limits::Limits;
-use crate::module::{FunctionInfo, Param, Places};
+use crate::backend::{
+    Backend, BackendFunction, BackendHostMemory, BackendModule, BackendStream, Begin, DeviceKind, FunctionInfo,
+    LaunchConfig, LaunchSite, Limits, Param, Places, Profile, Properties,
+};
 use crate::{Error, ErrorKind};
 
-/// The `.version` that kernels for the virtual GPU are written in: the one of the first CUDA 13 toolkit.
+/// The `.version` that kernels for the virtual GPU are written in: the one of the first CUDA 13
+/// toolkit.
 const PTX_VERSION: (u32, u32) = (9, 0);
 
-/// Reports kept until somebody takes them.
+/// Reports kept until they are taken.
 const KEPT_REPORTS: usize = 1024;
 
 /// A virtual GPU.
@@ -52,36 +52,37 @@ impl VirtualGpu {
         Self { stream: Arc::new(VirtualStream::new(&machine)), machine }
     }
 
-    pub(super) fn machine(&self) -> &Machine {
+    pub(crate) fn machine(&self) -> &Machine {
         &self.machine
     }
 }
 
 /// What streams and programs of a virtual GPU share.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     pub(super) properties: Properties,
     pub(super) memory: sim::Memory,
     options: Mutex<sim::Options>,
     reports: Mutex<Reports>,
     /// Held during a launch, so that launches of several threads run one after the other.
     running: Mutex<()>,
-    /// Counts the times that the host waited for anything; it then counts as having waited for everything.
+    /// Counts the times that the host waited for anything; it then counts as having waited for
+    /// everything.
     pub(super) waits: AtomicU64,
 }
 
 /// What launches told, the latest last.
 #[derive(Debug, Default)]
-pub(super) struct Reports {
-    pub(super) kept: VecDeque<LaunchReport>,
+pub(crate) struct Reports {
+    pub(crate) kept: VecDeque<LaunchReport>,
     launches: u64,
 }
 
 impl Machine {
-    pub(super) fn options(&self) -> MutexGuard<'_, sim::Options> {
+    pub(crate) fn options(&self) -> MutexGuard<'_, sim::Options> {
         self.options.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn reports(&self) -> MutexGuard<'_, Reports> {
+    pub(crate) fn reports(&self) -> MutexGuard<'_, Reports> {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -224,7 +225,7 @@ impl BackendModule for VirtualModule {
             .map_err(|_| ErrorKind::UnknownKernel { name: name.to_owned(), known: known() })?;
         let info = FunctionInfo {
             name: kernel.name.clone(),
-            places: Places::Ours,
+            places: Places::Packed,
             params: Some(kernel.params.iter().map(|p| Param { offset: p.offset, bytes: p.bytes }).collect()),
             static_shared: kernel.static_shared,
             max_threads: kernel.max_threads,
@@ -285,11 +286,11 @@ struct PlainMemory {
 }
 
 impl BackendHostMemory for PlainMemory {
-    fn bytes(&self) -> Result<&[u8], Error> {
-        Ok(&bytemuck::cast_slice(&self.words)[..self.bytes])
+    fn bytes(&self, range: Range<usize>) -> Result<&[u8], Error> {
+        Ok(&bytemuck::cast_slice(&self.words)[..self.bytes][range])
     }
 
-    fn bytes_mut(&mut self) -> Result<&mut [u8], Error> {
-        Ok(&mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes])
+    fn bytes_mut(&mut self, range: Range<usize>) -> Result<&mut [u8], Error> {
+        Ok(&mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes][range])
     }
 }

@@ -1,11 +1,8 @@
-//! What only the virtual GPU can be asked: how to run launches, and what they counted and found.
+//! What a launch on the virtual GPU counted and found.
 
 use warpfold_sim as sim;
 
-use super::machine::{Machine, VirtualGpu};
-use crate::device::Device;
-use crate::launch::LaunchConfig;
-use crate::{Error, ErrorKind};
+use crate::backend::LaunchConfig;
 
 /// What one launch on the virtual GPU did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,59 +15,4 @@ pub struct LaunchReport {
     pub config: LaunchConfig,
     /// Counters and findings.
     pub report: sim::Report,
-}
-
-/// The virtual GPU's own abilities.
-impl Device {
-    /// Chooses the checks that later launches run under.
-    ///
-    /// # Errors
-    /// [`ErrorKind::WrongKindOfDevice`] on CUDA: hardware does not check.
-    pub fn set_checks(&self, checks: sim::Checks) -> Result<(), Error> {
-        self.configure(|options| options.checks = checks)
-    }
-
-    /// Changes how later launches run: checks, host threads, counters per instruction, where `printf` writes.
-    ///
-    /// ```
-    /// # use warpfold_device::{Checks, Device, Profile};
-    /// let device = Device::virtual_gpu(Profile::H200);
-    /// device.configure(|options| {
-    ///     options.checks = Checks::All;
-    ///     options.workers = Some(1);
-    ///     options.per_instruction = true;
-    /// })?;
-    /// # Ok::<(), warpfold_device::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`ErrorKind::WrongKindOfDevice`] on CUDA.
-    pub fn configure(&self, change: impl FnOnce(&mut sim::Options)) -> Result<(), Error> {
-        change(&mut self.machine("changing how launches run")?.options());
-        Ok(())
-    }
-
-    /// What the latest launch did, a failed one included; `None` on CUDA, and before the first launch.
-    #[must_use]
-    pub fn last_report(&self) -> Option<LaunchReport> {
-        let machine = self.machine("reading reports").ok()?;
-        let reports = machine.reports();
-        reports.kept.back().cloned()
-    }
-
-    /// What each launch did since the last time, in order. At most the latest 1,024 are kept; empty on CUDA.
-    #[must_use]
-    pub fn take_reports(&self) -> Vec<LaunchReport> {
-        match self.machine("reading reports") {
-            Ok(machine) => machine.reports().kept.drain(..).collect(),
-            Err(_) => Vec::new(),
-        }
-    }
-
-    fn machine(&self, what: &'static str) -> Result<&Machine, Error> {
-        let needed = "the virtual GPU";
-        let gpu = self.backend_as::<VirtualGpu>();
-        let gpu = gpu.ok_or_else(|| ErrorKind::WrongKindOfDevice { what, needed, device: self.to_string() })?;
-        Ok(gpu.machine())
-    }
 }

@@ -1,6 +1,8 @@
-//! Streams of the virtual GPU, which are done with what they are given when the call returns, and graphs.
+//! Streams of the virtual GPU, which are done with what they are given when the call returns, and
+//! graphs.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,36 +11,34 @@ use warpfold_sim as sim;
 
 use super::machine::{Machine, VirtualFunction, host_access};
 use crate::Error;
-use crate::arguments::Arguments;
 use crate::backend::{
-    BackendEvent, BackendFunction, BackendGraph, BackendHostMemory, BackendStream, Clock, Span, mixed,
+    BackendEvent, BackendFunction, BackendGraph, BackendHostMemory, BackendStream, Begin, Clock, Gate, LaunchConfig,
+    Parameters, Span, mixed,
 };
-use crate::graph::Capture;
-use crate::launch::{Begin, LaunchConfig};
 
 /// A stream: everything given to it is done when the call returns, so there is nothing to wait for.
 #[derive(Debug)]
 pub(super) struct VirtualStream {
     line: Arc<Line>,
-    capture: Capture,
+    gate: Gate,
     /// What the graph that is being captured will do.
-    noted: Mutex<Vec<Work>>,
+    captured: Mutex<Option<Vec<Work>>>,
 }
 
 impl VirtualStream {
     pub(super) fn new(machine: &Arc<Machine>) -> Self {
         let line = Line { machine: machine.clone(), launches: sim::Stream::default(), waits: AtomicU64::new(0) };
-        Self { line: Arc::new(line), capture: Capture::default(), noted: Mutex::default() }
+        Self { line: Arc::new(line), gate: Gate::default(), captured: Mutex::default() }
     }
 
-    fn noted(&self) -> MutexGuard<'_, Vec<Work>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn captured(&self) -> MutexGuard<'_, Option<Vec<Work>>> {
+        self.captured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does it, or notes it for a graph.
+    /// Does it, or keeps it for a graph.
     fn take(&self, work: Work) -> Result<Option<Span>, Error> {
-        if self.capture.is_on() {
-            self.noted().push(work);
+        if let Some(captured) = &mut *self.captured() {
+            captured.push(work);
             return Ok(None);
         }
         self.line.run(&work).map(|()| None)
@@ -55,8 +55,8 @@ enum Work {
 
 /// The order of a stream's work.
 ///
-/// Only the checks tell a launch that may overlap the one before it from one that may not. All but launches and records of
-/// events lies between two launches as something that the second one waits for.
+/// Only the checks tell a launch that may overlap the one before it from one that may not. A launch
+/// waits for everything that comes before it, except for launches and records of events.
 #[derive(Debug)]
 struct Line {
     machine: Arc<Machine>,
@@ -66,7 +66,8 @@ struct Line {
 }
 
 impl Line {
-    /// The memory, for something that waits for the launches so far, and for which those to come wait.
+    /// The memory, for something that waits for the launches so far, and for which those to come
+    /// wait.
     fn memory(&self) -> &sim::Memory {
         self.launches.settle();
         &self.machine.memory
@@ -109,6 +110,10 @@ impl BackendGraph for WorkGraph {
 }
 
 impl BackendStream for VirtualStream {
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
     fn upload(&self, to: u64, from: &[u8], _clock: Clock) -> Result<Option<Span>, Error> {
         self.line.memory().write(to, from).map(|()| None).map_err(host_access)
     }
@@ -118,12 +123,24 @@ impl BackendStream for VirtualStream {
         self.line.memory().read(from, to).map(|()| None).map_err(host_access)
     }
 
-    fn send(&self, to: u64, from: &dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
-        self.upload(to, from.bytes()?, clock)
+    fn upload_async(
+        &self,
+        to: u64,
+        from: &dyn BackendHostMemory,
+        range: Range<usize>,
+        clock: Clock,
+    ) -> Result<Option<Span>, Error> {
+        self.upload(to, from.bytes(range)?, clock)
     }
 
-    fn receive(&self, from: u64, to: &mut dyn BackendHostMemory, clock: Clock) -> Result<Option<Span>, Error> {
-        self.download(from, to.bytes_mut()?, clock)
+    fn download_async(
+        &self,
+        from: u64,
+        to: &mut dyn BackendHostMemory,
+        range: Range<usize>,
+        clock: Clock,
+    ) -> Result<Option<Span>, Error> {
+        self.download(from, to.bytes_mut(range)?, clock)
     }
 
     fn fill(&self, address: u64, byte: u8, bytes: u64, _clock: Clock) -> Result<Option<Span>, Error> {
@@ -139,29 +156,21 @@ impl BackendStream for VirtualStream {
         function: &dyn BackendFunction,
         config: &LaunchConfig,
         begin: Begin,
-        arguments: &Arguments<'_>,
+        parameters: &Parameters,
         _clock: Clock,
     ) -> Result<Option<Span>, Error> {
         let any: &dyn Any = function;
         let function: &VirtualFunction =
             any.downcast_ref().ok_or_else(|| mixed("the kernel", &self.line.machine.properties))?;
-        if !self.capture.is_on() {
-            return self.line.launch(function, config, begin, arguments.bytes()).map(|()| None);
-        }
-        let params = arguments.bytes().to_vec();
+        let params = parameters.bytes().to_vec();
         self.take(Work::Launch { function: function.clone(), config: *config, begin, params })
     }
 
-    fn record(&self) -> Result<Box<dyn BackendEvent>, Error> {
-        Ok(Box::new(Reached { machine: self.line.machine.clone() }))
+    fn record(&self, _clock: Clock) -> Result<Arc<dyn BackendEvent>, Error> {
+        Ok(Arc::new(Reached { machine: self.line.machine.clone() }))
     }
 
     fn wait(&self, _event: &dyn BackendEvent) -> Result<(), Error> {
-        self.line.launches.settle();
-        Ok(())
-    }
-
-    fn follow(&self, _other: &dyn BackendStream) -> Result<(), Error> {
         self.line.launches.settle();
         Ok(())
     }
@@ -171,17 +180,14 @@ impl BackendStream for VirtualStream {
         Ok(())
     }
 
-    fn capture(&self) -> &Capture {
-        &self.capture
-    }
-
     fn begin_capture(&self) -> Result<(), Error> {
-        self.noted().clear();
+        *self.captured() = Some(Vec::new());
         Ok(())
     }
 
     fn end_capture(&self) -> Result<Box<dyn BackendGraph>, Error> {
-        Ok(Box::new(WorkGraph { line: self.line.clone(), work: std::mem::take(&mut *self.noted()) }))
+        let work = self.captured().take().unwrap_or_default();
+        Ok(Box::new(WorkGraph { line: self.line.clone(), work }))
     }
 }
 
@@ -195,6 +201,10 @@ impl BackendEvent for Reached {
     fn synchronize(&self) -> Result<(), Error> {
         self.machine.wait();
         Ok(())
+    }
+
+    fn is_complete(&self) -> Result<bool, Error> {
+        Ok(true)
     }
 
     fn elapsed_since(&self, _earlier: &dyn BackendEvent) -> Result<Option<Duration>, Error> {

@@ -1,12 +1,14 @@
-//! The fold whose threads stand along a kept dimension: columns of a matrix, each warp with a run of rows of its own.
+//! The fold whose threads are mapped along a kept dimension: columns of a matrix, so that loads are
+//! coalesced; each warp takes a range of rows.
 
 use warpfold_lang::{
-    Array, Global, Order, Registers, Val, Vars, block_idx, grid_dim, kernel, lane_id, range, shared_named,
-    sync_threads, vars, wait_for_dependencies, warp_id, when,
+    AnyRegisters, Array, Global, Order, Registers, Val, Vars, block_idx, grid_dim, kernel, lane_id, range,
+    shared_named, sync_threads, vars, wait_for_dependencies, warp_id, when,
 };
 
+use super::Position;
+use super::erased::{Definition, ErasedMonoid};
 use super::geometry::{MAX_INPUTS, WORDS, Words};
-use super::{Fold, Monoid, Position};
 use crate::AnyKernel;
 use crate::elements::{Place, Run};
 
@@ -38,8 +40,8 @@ impl Columns {
     }
 }
 
-pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKernel {
-    let Fold { monoid, source, sink, .. } = fold.clone();
+pub(super) fn kernel_of(fold: &Definition, columns: &Columns) -> AnyKernel {
+    let Definition { name, monoid, source, sink, .. } = fold.clone();
     let shape = columns.clone();
     let Columns { warps, vector, runs, kept, folded, split, small, .. } = *columns;
     let width = columns.width();
@@ -51,6 +53,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKern
                      tickets: Global<u32>,
                      words: Array<u64, WORDS>| {
         wait_for_dependencies();
+        let monoid = &*monoid;
         // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, in y one a part.
         let words = Words(words);
         let inputs = &[in0, in1][..source.dtypes().len()];
@@ -94,7 +97,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKern
         let accs = over_warps(monoid, &accs, warps);
         // Epilogue
         let result = outer * num_columns + column;
-        let finish = |accs: &[Vars<M::Acc>]| {
+        let finish = |accs: &[Vars<AnyRegisters>]| {
             when(is_column & warp_id().eq(0), || {
                 for (acc, v) in accs.iter().zip(0_u64..) {
                     sink.store_at(outputs, result + v, monoid.finish(acc.get(), words.len()));
@@ -106,23 +109,23 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, columns: &Columns) -> AnyKern
             return;
         }
         let shared = Shared { workspace, tickets, words, is_column, result };
-        over_blocks(monoid, &accs, &shared, warps, finish);
+        over_blocks(monoid, &accs, &shared, warps, &finish);
     };
-    kernel(format!("{}_columns", fold.name), body).required_block(32 * warps).into()
+    kernel(format!("{name}_columns"), body).required_block(32 * warps).into()
 }
 
 /// Folds what a warp has of its columns: an accumulator for each.
-fn fold_run<M: Monoid>(
-    monoid: M,
+fn fold_run(
+    monoid: &dyn ErasedMonoid,
     &Columns { warps, vector, unroll, .. }: &Columns,
     [start, end]: [Val<u64>; 2],
-    load: &dyn Fn(Val<u64>) -> Vec<M::Item>,
-) -> Vec<Vars<M::Acc>> {
+    load: &dyn Fn(Val<u64>) -> Vec<AnyRegisters>,
+) -> Vec<Vars<AnyRegisters>> {
     let each = (end.max(start) - start + u64::from(warps - 1)) >> warps.ilog2();
     let first = start + warp_id().cast::<u64>() * each;
     let last = (first + each).min(end);
-    let accs: Vec<Vars<M::Acc>> = (0..vector).map(|_| vars(monoid.identity())).collect();
-    let push = |rows: &[Vec<M::Item>], first: Val<u64>| {
+    let accs: Vec<Vars<AnyRegisters>> = (0..vector).map(|_| vars(monoid.identity())).collect();
+    let push = |rows: &[Vec<AnyRegisters>], first: Val<u64>| {
         for (acc, v) in accs.iter().zip(0..) {
             let items: Vec<_> = rows.iter().map(|row| row[v]).collect();
             acc.set(monoid.push_all(acc.get(), &items, Position::new(first, 0)));
@@ -151,12 +154,12 @@ struct Shared {
 }
 
 /// Leaves the parts of a block for the last one, which folds those of all in their order and finishes.
-fn over_blocks<M: Monoid>(
-    monoid: M,
-    accs: &[Vars<M::Acc>],
+fn over_blocks(
+    monoid: &dyn ErasedMonoid,
+    accs: &[Vars<AnyRegisters>],
     &Shared { workspace, tickets, words, is_column, result }: &Shared,
     warps: u32,
-    finish: impl Fn(&[Vars<M::Acc>]),
+    finish: &dyn Fn(&[Vars<AnyRegisters>]),
 ) {
     let slots = monoid.identity().global(workspace, words.results() * grid_dim().y.cast::<u64>(), &mut 0);
     let slot = |part: Val<u32>, v: u64| part.cast::<u64>() * words.results() + result + v;
@@ -178,7 +181,7 @@ fn over_blocks<M: Monoid>(
         accs.iter().for_each(|acc| acc.set(monoid.identity()));
         range(first, (first + each).min(parts), 1, |part| {
             for (acc, v) in accs.iter().zip(0..) {
-                acc.set(monoid.combine(acc.get(), M::Acc::load(slots, slot(part, v))));
+                acc.set(monoid.combine(acc.get(), AnyRegisters::load(slots, slot(part, v))));
             }
         });
         finish(&over_warps(monoid, accs, warps));
@@ -190,7 +193,7 @@ fn thread_is_first() -> Val<bool> {
 }
 
 /// Folds the accumulators of each column over the warps, in their order; the result is in the first warp.
-fn over_warps<M: Monoid>(monoid: M, accs: &[Vars<M::Acc>], warps: u32) -> Vec<Vars<M::Acc>> {
+fn over_warps(monoid: &dyn ErasedMonoid, accs: &[Vars<AnyRegisters>], warps: u32) -> Vec<Vars<AnyRegisters>> {
     if warps == 1 {
         return accs.to_vec();
     }
@@ -206,7 +209,7 @@ fn over_warps<M: Monoid>(monoid: M, accs: &[Vars<M::Acc>], warps: u32) -> Vec<Va
     when(warp.eq(0), || {
         for (acc, of_warps) in accs.iter().zip(&of_warps) {
             for warp in 0..warps - 1 {
-                acc.set(monoid.combine(acc.get(), M::Acc::load(*of_warps, lane + warp * 32)));
+                acc.set(monoid.combine(acc.get(), AnyRegisters::load(*of_warps, lane + warp * 32)));
             }
         }
     });

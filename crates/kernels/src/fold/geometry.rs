@@ -8,6 +8,8 @@ use crate::layout::{Dim, MAX_RANK};
 
 /// Inputs at most.
 pub(crate) const MAX_INPUTS: usize = 2;
+/// Outputs at most.
+pub(crate) const MAX_OUTPUTS: usize = 2;
 /// Words of the array.
 pub(crate) const WORDS: usize = 4 + 2 * GROUP;
 /// Words of the kept or of the folded dimensions.

@@ -1,6 +1,6 @@
 //! What a fold needs to know about its operation.
 
-use warpfold_lang::{Registers, Val};
+use warpfold_lang::{FixedRegisters, Val};
 
 /// An identity and an associative combine over values held in registers, with the way in and the way out.
 ///
@@ -34,11 +34,11 @@ use warpfold_lang::{Registers, Val};
 /// ```
 pub trait Monoid: Copy + Send + Sync + 'static {
     /// What is folded: one register, or a tuple of them.
-    type Item: Registers + 'static;
+    type Item: FixedRegisters + 'static;
     /// What is carried.
-    type Acc: Registers + 'static;
+    type Acc: FixedRegisters + 'static;
     /// What comes out.
-    type Output: Registers + 'static;
+    type Output: FixedRegisters + 'static;
     /// Whether `combine(a, b)` is `combine(b, a)`, so that a fold may take items in another order than theirs.
     const COMMUTES: bool;
     /// Whether `lift` looks at the position. If not, and if it commutes, the dimensions of a tensor may be walked in the

@@ -1,11 +1,13 @@
-//! The fold whose threads stand along the folded dimension: full reductions, rows, and whatever has no better order.
+//! The fold whose threads are mapped along the reduced dimension: full reductions, rows, and
+//! whatever has no better order.
 
 use warpfold_lang::{Array, Global, Val, block_idx, grid_dim, kernel, thread_idx, wait_for_dependencies, when};
 
+use super::erased::Definition;
 use super::geometry::{MAX_INPUTS, WORDS, Words};
-use super::grid::{Parts, fold_parts};
-use super::thread::{Share, fold_thread};
-use super::{Fold, Monoid, fold_block, fold_warp};
+use super::grid::{self, Parts};
+use super::thread::{self, Share};
+use super::{block, warp};
 use crate::AnyKernel;
 use crate::elements::{Place, Run};
 
@@ -34,8 +36,8 @@ pub struct Rows {
     pub small: bool,
 }
 
-pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, rows: &Rows) -> AnyKernel {
-    let Fold { monoid, source, sink, .. } = fold.clone();
+pub(super) fn kernel_of(fold: &Definition, rows: &Rows) -> AnyKernel {
+    let Definition { name, monoid, source, sink, .. } = fold.clone();
     let Rows { block, lanes, vector, unroll, runs, direct, kept, folded, split, small } = *rows;
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
@@ -45,6 +47,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, rows: &Rows) -> AnyKernel {
                      tickets: Global<u32>,
                      words: Array<u64, WORDS>| {
         wait_for_dependencies();
+        let monoid = &*monoid;
         // Contract: the grid has a block for `block / lanes` rows in x, and one a part in y.
         let words = Words(words);
         let inputs = &[in0, in1][..source.dtypes().len()];
@@ -76,8 +79,9 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, rows: &Rows) -> AnyKernel {
         };
         // Fold
         let lane = if lanes == block { thread } else { thread & (lanes - 1) };
-        let acc = fold_thread(monoid, &Share { start, end, thread: lane, threads: lanes, vector, unroll, load: &load });
-        let acc = if lanes <= 32 { fold_warp(monoid, acc, lanes) } else { fold_block(monoid, acc, lanes) };
+        let acc =
+            thread::fold(monoid, &Share { start, end, thread: lane, threads: lanes, vector, unroll, load: &load });
+        let acc = if lanes <= 32 { warp::fold(monoid, acc, lanes) } else { block::fold(monoid, acc, lanes) };
         // Epilogue
         if split {
             let parts = Parts {
@@ -88,7 +92,7 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, rows: &Rows) -> AnyKernel {
                 parts: grid_dim().y,
                 ticket: tickets.at(row),
             };
-            fold_parts(monoid, acc, &parts, block, |acc| {
+            grid::fold(monoid, acc, &parts, block, &|acc| {
                 when(thread.eq(0), || sink.store_at(outputs, row, monoid.finish(acc, words.len())));
             });
             return;
@@ -98,5 +102,5 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, rows: &Rows) -> AnyKernel {
         let writes = if rows_a_block == 1 { is_first } else { is_first & is_row.lt(words.results()) };
         when(writes, || sink.store_at(outputs, row, monoid.finish(acc, words.len())));
     };
-    kernel(format!("{}_rows", fold.name), body).required_block(block).into()
+    kernel(format!("{name}_rows"), body).required_block(block).into()
 }

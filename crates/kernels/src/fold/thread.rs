@@ -1,40 +1,42 @@
-//! The fold of what one thread, or one group of threads side by side, takes from a run of items.
+//! The fold of the items that one thread takes of a range that threads share.
 
-use warpfold_lang::{Registers, Val, Vars, lane_id, range, vars, when_else};
+use warpfold_lang::{AnyRegisters, Registers, Val, Vars, lane_id, range, vars, when_else};
 
-use super::{Monoid, Position, fold_warp};
+use super::erased::ErasedMonoid;
+use super::{Position, warp};
 
 /// The items from `start` to before `end`, and how threads share them.
-pub(crate) struct Share<'a, I> {
+pub(crate) struct Share<'a> {
     pub(crate) start: Val<u64>,
     pub(crate) end: Val<u64>,
     /// The thread's number among those that share.
     pub(crate) thread: Val<u32>,
     /// How many share: a power of two.
     pub(crate) threads: u32,
-    /// Items that a thread takes side by side: a power of two.
+    /// Neighbouring items that a thread loads at a time: a power of two.
     pub(crate) vector: u32,
-    /// Such groups that a thread takes before it uses the first: as many independent accumulators.
+    /// Such loads in flight before the first is used: as many independent accumulators.
     pub(crate) unroll: u32,
     /// Loads items from a position on.
-    pub(crate) load: &'a dyn Fn(Val<u64>, u32) -> Vec<I>,
+    pub(crate) load: &'a dyn Fn(Val<u64>, u32) -> Vec<AnyRegisters>,
 }
 
-/// Folds what the thread takes of its share. What the threads give, folded in the order of the threads, is the fold of
-/// all; for a monoid that does not commute it is in the first lane of each warp (of each group, if fewer share).
+/// Folds the thread's part of a share. The threads' results, folded in the order of the threads, are
+/// the fold of all; for a monoid that does not commute they are in the first lane of each warp (of
+/// each group, if fewer share).
 ///
 /// The order is fixed by the numbers of items, threads, vector and unroll alone.
-pub(crate) fn fold_thread<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
-    if M::COMMUTES { interleaved(monoid, share) } else { in_order(monoid, share) }
+pub(crate) fn fold(monoid: &dyn ErasedMonoid, share: &Share<'_>) -> AnyRegisters {
+    if monoid.commutes() { interleaved(monoid, share) } else { in_order(monoid, share) }
 }
 
-fn push_all<M: Monoid>(monoid: M, acc: Vars<M::Acc>, items: &[M::Item], first: Val<u64>, offset: u64) {
+fn push_all(monoid: &dyn ErasedMonoid, acc: Vars<AnyRegisters>, items: &[AnyRegisters], first: Val<u64>, offset: u64) {
     acc.set(monoid.push_all(acc.get(), items, Position::new(first, offset)));
 }
 
-/// Accumulators of a thread that loads `unroll` vectors at a time: independent ones, while registers last.
-fn num_accs<M: Monoid>(monoid: M, unroll: u32) -> u32 {
-    let most = match monoid.identity().count() {
+/// Independent accumulators of a thread that loads `unroll` vectors at a time, while registers last.
+fn num_accs(monoid: &dyn ErasedMonoid, unroll: u32) -> u32 {
+    let most = match monoid.num_registers() {
         0..=4 => 4,
         5..=8 => 2,
         _ => 1,
@@ -42,13 +44,13 @@ fn num_accs<M: Monoid>(monoid: M, unroll: u32) -> u32 {
     unroll.min(most)
 }
 
-/// Threads side by side take vectors side by side, again and again.
-fn interleaved<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
+/// Neighbouring threads take neighbouring vectors: coalesced loads, row after row of vectors.
+fn interleaved(monoid: &dyn ErasedMonoid, share: &Share<'_>) -> AnyRegisters {
     let Share { start, end, vector, unroll, load, .. } = *share;
     let row = u64::from(share.threads * vector);
     let tile = row * u64::from(unroll);
     let first = if share.threads == 1 { start } else { start + (share.thread * vector).cast::<u64>() };
-    let accs: Vec<Vars<M::Acc>> = (0..num_accs(monoid, unroll)).map(|_| vars(monoid.identity())).collect();
+    let accs: Vec<Vars<AnyRegisters>> = (0..num_accs(monoid, unroll)).map(|_| vars(monoid.identity())).collect();
     // Whole tiles, with every load before its first use.
     let whole_end = if unroll == 1 && vector == 1 { start } else { start + ((end - start) & !(tile - 1)) };
     if unroll > 1 || vector > 1 {
@@ -74,8 +76,8 @@ fn interleaved<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
     accs.reduce(|left, right| monoid.combine(left, right)).expect("at least one accumulator")
 }
 
-/// Each warp takes a run of its own, and folds it tile by tile.
-fn in_order<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
+/// Each warp takes one contiguous range, and folds it tile by tile.
+fn in_order(monoid: &dyn ErasedMonoid, share: &Share<'_>) -> AnyRegisters {
     let Share { start, end, vector, load, .. } = *share;
     let lanes = share.threads.min(32);
     let warps = u64::from(share.threads / lanes);
@@ -92,7 +94,7 @@ fn in_order<M: Monoid>(monoid: M, share: &Share<'_, M::Item>) -> M::Acc {
         let whole = || push_all(monoid, ours, &load(mine, vector), mine, 0);
         let single = || range(mine, last, 1, |i| push_all(monoid, ours, &load(i, 1), i, 0));
         when_else((mine + u64::from(vector)).le(last), whole, single);
-        acc.set(monoid.combine(acc.get(), fold_warp(monoid, ours.get(), lanes)));
+        acc.set(monoid.combine(acc.get(), warp::fold(monoid, ours.get(), lanes)));
     });
     if lanes == 1 {
         return acc.get();

@@ -16,6 +16,7 @@ mod kernel_cache;
 mod key;
 mod ready;
 mod step;
+mod tensor;
 mod workspace;
 
 use std::fmt;
@@ -31,6 +32,7 @@ pub use kernel_cache::KernelCache;
 pub use key::Key;
 pub use ready::Ready;
 pub use step::{Arg, MemoryMap, Operand, Step};
+pub use tensor::TensorSpec;
 pub use workspace::Workspace;
 
 /// How a problem is computed on a device: everything but the addresses of its operands.

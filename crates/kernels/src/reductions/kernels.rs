@@ -1,7 +1,9 @@
 //! Kernels of reductions that stand for all of them, in the lists of the tests.
 
-use super::{Options, Reduction, fold_of};
-use crate::layout::Layout;
+use warpfold_device::Profile;
+
+use super::{Options, Problem, Reduction, Reductions};
+use crate::plan::TensorSpec;
 use crate::{Dtype, Shipped};
 
 /// How a fold is asked for.
@@ -60,17 +62,17 @@ pub fn kernels() -> Vec<Shipped> {
 fn kernel_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> Shipped {
     let longest = if dtype == Dtype::I64 { Options::MAX_K / 2 } else { Options::MAX_K };
     let k = (reduction == Reduction::TopK).then_some(longest);
-    let options = Options { k, ..Options::default() };
-    let fold = fold_of(reduction, &vec![dtype; reduction.inputs()], options).expect("a reduction that there is");
     let (sizes, axis): (&[usize], _) = match shape {
         Shape::Rows => (&[1024, 1024], 1),
         Shape::Columns => (&[1024, 1024], 0),
         Shape::Long => (&[1 << 20], 0),
     };
-    let layout = Layout::contiguous(sizes).expect("two dimensions");
     let inputs = reduction.inputs();
-    let plan = fold.plan(&vec![&layout; inputs], &vec![0; inputs], &[axis]).expect("a fold of a million");
-    let block = plan.launch.expect("there are results").block[0];
-    let in_flight = Some(plan.bytes_in_flight_a_thread(&vec![dtype; inputs]));
-    Shipped { kernel: fold.kernel(&plan), block, in_flight }
+    let problem = Problem {
+        reduction,
+        options: Options { k, ..Options::default() },
+        inputs: vec![TensorSpec::contiguous(dtype, sizes).expect("two dimensions"); inputs],
+        axes: vec![axis],
+    };
+    Shipped::planned(&Reductions, &problem, Profile::H200)
 }

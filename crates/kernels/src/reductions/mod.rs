@@ -1,8 +1,10 @@
-//! The reductions that every user expects, by name: for each element type a [`Fold`](crate::fold::Fold) with its monoid,
+//! The reductions that every user expects, by name: for each element type a [`Fold`] with its monoid,
 //! its conversions and its result type.
 //!
-//! [`Reduction`] names them, [`Options`] says what may be chosen, [`outputs`] which types the results have, and
-//! [`fold_of`] gives the fold, made once a process; [`second_pass`] that of a variance in two passes. [`check_len`] refuses what has no result for nothing.
+//! [`Reduction`] names them, [`Options`] says what may be chosen, [`outputs`] which types the results
+//! have. [`Reductions`] is the family that plans them; [`fold_of`] gives the fold of one, and
+//! [`second_pass`] that of a variance in two passes. [`check_len`] refuses to reduce nothing where that
+//! has no result.
 //!
 //! **Result types.** Sums and products of integers keep the type and wrap, those of `bool` are counted in `i64`; so do sums
 //! of magnitudes and of squares. Extremes keep the type. Positions and counts are `i64`, truths `bool`. What divides or
@@ -14,6 +16,7 @@
 //! float. Which monoid an operation uses, and its rules on NaN, infinities and ties, stand in `table` and at the monoid.
 
 mod elements;
+mod family;
 mod kernels;
 mod keys;
 mod options;
@@ -21,17 +24,17 @@ mod second_pass;
 mod table;
 mod types;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+pub use family::{Problem, Reductions};
 pub use kernels::kernels;
 pub use options::Options;
 pub use second_pass::second_pass;
 pub use types::outputs;
 
-use crate::fold::AnyFold;
+use crate::fold::Fold;
+use crate::plan::Key;
 use crate::{Dtype, Error, ErrorKind};
 
 macro_rules! reductions {
@@ -143,17 +146,10 @@ impl Reduction {
 ///
 /// # Errors
 /// Those of [`outputs`].
-pub fn fold_of(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Result<Arc<dyn AnyFold>, Error> {
-    type Key = (Reduction, Vec<Dtype>, Options);
-    static FOLDS: LazyLock<Mutex<HashMap<Key, Arc<dyn AnyFold>>>> = LazyLock::new(Mutex::default);
-    let key = (reduction, dtypes.to_vec(), options);
-    let mut folds = FOLDS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(fold) = folds.get(&key) {
-        return Ok(fold.clone());
-    }
+pub fn fold_of(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Result<Fold, Error> {
     let outputs = outputs(reduction, dtypes, options)?;
     let fold = table::make(reduction, dtypes, &outputs, options);
-    Ok(folds.entry(key).or_insert(fold).clone())
+    Ok(fold.with_key(Key::of((reduction, dtypes.to_vec(), options))))
 }
 
 /// Whether a reduction has a result for so many elements.

@@ -1,32 +1,23 @@
 //! Variances whose mean is known: what is folded in the second of two passes.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-
 use warpfold_lang::Val;
 
 use super::{Options, Reduction, outputs};
 use crate::elements::{Sink, Source};
-use crate::fold::{AnyFold, Deviations, Fold};
+use crate::fold::{Deviations, Fold};
+use crate::plan::Key;
 use crate::{Dtype, Error, ErrorKind};
 
-/// The fold of elements of a type, and of the mean of what each belongs to as `f64`, to their variance or standard
-/// deviation; of [`Reduction::MeanVariance`] the variance alone, as the mean is there. Made once a process.
+/// The fold of elements of a type, and of the mean of the group of each as `f64`, to their variance or
+/// standard deviation; of [`Reduction::MeanVariance`] the variance alone, as the mean is there.
 ///
 /// # Errors
 /// [`ErrorKind::OptionNotTaken`] for another reduction, and those of [`outputs`].
-pub fn second_pass(reduction: Reduction, from: Dtype, options: Options) -> Result<Arc<dyn AnyFold>, Error> {
+pub fn second_pass(reduction: Reduction, from: Dtype, options: Options) -> Result<Fold, Error> {
     if !matches!(reduction, Reduction::Variance | Reduction::StandardDeviation | Reduction::MeanVariance) {
         return Err(ErrorKind::OptionNotTaken { op: reduction.to_string(), option: "two-pass" }.into());
     }
-    static MADE: LazyLock<Mutex<HashMap<(Reduction, Dtype, Options), Arc<dyn AnyFold>>>> =
-        LazyLock::new(Mutex::default);
     let to = outputs(reduction, &[from], options)?[0];
-    let mut known = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(known.entry((reduction, from, options)).or_insert_with(|| make(reduction, from, to, options)).clone())
-}
-
-fn make(reduction: Reduction, from: Dtype, to: Dtype, options: Options) -> Arc<dyn AnyFold> {
     let source = Source::one::<f64>(from).zip(Source::one::<f64>(Dtype::F64)).map(|(x, mean)| x - mean);
     let sink = Sink::one::<f64>(to);
     let sink = match reduction {
@@ -34,5 +25,6 @@ fn make(reduction: Reduction, from: Dtype, to: Dtype, options: Options) -> Arc<d
         _ => sink,
     };
     let (name, monoid) = (reduction.name().replace('-', "_"), Deviations { ddof: options.ddof.unwrap_or(0) });
-    Arc::new(Fold::new(format!("{name}_{from}_{to}_second"), monoid, source, sink))
+    let fold = Fold::new(format!("{name}_{from}_{to}_second"), monoid, source, sink);
+    Ok(fold.with_key(Key::of(("second pass", reduction, from, options))))
 }

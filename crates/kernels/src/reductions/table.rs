@@ -3,9 +3,7 @@
 //! What differs in maps only shares a monoid, so that a fold is compiled for few of them: `Counted<Sum<_>>` in four types
 //! and `Counted<Count>` give all that is added up.
 
-use std::sync::Arc;
-
-use warpfold_lang::{FixedRegisters, Signed, Val, WideFloat};
+use warpfold_lang::{Signed, Val, WideFloat};
 
 use super::elements::{is_narrow, magnitudes, truths};
 use super::keys::Key;
@@ -13,8 +11,8 @@ use super::{Options, Reduction};
 use crate::Dtype;
 use crate::elements::{Compute, Sink, Source};
 use crate::fold::{
-    AnyFold, AnyMonoid, ArgExtreme, Binned, Both, Count, Counted, Extreme, Fold, LogSumExp, Monoid, Nan, Product,
-    ReproducibleSum, Side, Sum, Ties, TopK, Variance,
+    ArgExtreme, Binned, Both, Count, Counted, Extreme, Fold, LogSumExp, Monoid, Nan, Product, ReproducibleSum, Side,
+    Sum, Ties, TopK, Variance,
 };
 
 /// A reduction with its types and options, which were checked.
@@ -40,7 +38,7 @@ macro_rules! in_compute_type {
     };
 }
 
-pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], to: &[Dtype], options: Options) -> Arc<dyn AnyFold> {
+pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], to: &[Dtype], options: Options) -> Fold {
     let from = dtypes[0];
     let row = Row { reduction, from, to, options };
     match reduction {
@@ -85,26 +83,12 @@ impl Row<'_> {
         format!("{}_{}_{}", self.reduction.name().replace('-', "_"), self.from, self.to[0])
     }
 
-    /// A fold of values alone.
-    fn fold<M>(self, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Arc<dyn AnyFold>
-    where
-        M: Monoid<Item: FixedRegisters, Acc: FixedRegisters, Output: FixedRegisters>,
-    {
-        let (monoid, source, sink) = AnyMonoid::<false>::erase(monoid, source, sink);
-        Arc::new(Fold::new(self.name(), monoid, source, sink))
-    }
-
-    /// A fold that looks at positions, too.
-    fn fold_in_order<M>(self, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Arc<dyn AnyFold>
-    where
-        M: Monoid<Item: FixedRegisters, Acc: FixedRegisters, Output: FixedRegisters>,
-    {
-        let (monoid, source, sink) = AnyMonoid::<true>::erase(monoid, source, sink);
-        Arc::new(Fold::new(self.name(), monoid, source, sink))
+    fn fold<M: Monoid>(self, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Fold {
+        Fold::new(self.name(), monoid, source, sink)
     }
 
     /// What is added up. Integers stay integers for as long as their sum is exact.
-    fn total(self) -> Arc<dyn AnyFold> {
+    fn total(self) -> Fold {
         let (from, to) = (self.from, self.to[0]);
         let is_square = matches!(self.reduction, Reduction::L2 | Reduction::SumSquares | Reduction::Dot);
         let is_more = matches!(self.reduction, Reduction::Mean | Reduction::L2 | Reduction::LogSum);
@@ -133,7 +117,7 @@ impl Row<'_> {
         }
     }
 
-    fn integer_total(self) -> Arc<dyn AnyFold> {
+    fn integer_total(self) -> Fold {
         let to = self.to[0];
         let is_long = self.from.bytes().max(to.bytes()) == 8;
         // 8-bit squares, and what has 16 bits.
@@ -156,15 +140,15 @@ impl Row<'_> {
         finish.after(|(sum, count): (Val<i64>, Val<u64>)| (sum.cast::<f64>(), count))
     }
 
-    fn counted(self) -> Arc<dyn AnyFold> {
+    fn counted(self) -> Fold {
         self.fold(Counted(Count), self.terms(), self.of_exact_sum())
     }
 
-    fn float_of_integers(self) -> Arc<dyn AnyFold> {
+    fn float_of_integers(self) -> Fold {
         self.fold(Counted(Sum::<i64>::new()), self.terms(), self.of_exact_sum())
     }
 
-    fn float_total<C: Compute + WideFloat>(self) -> Arc<dyn AnyFold> {
+    fn float_total<C: Compute + WideFloat>(self) -> Fold {
         self.fold(Counted(Sum::<C>::new()), self.terms(), self.of_sum::<C>())
     }
 
@@ -179,7 +163,7 @@ impl Row<'_> {
         }
     }
 
-    fn product<C: Compute>(self) -> Arc<dyn AnyFold> {
+    fn product<C: Compute>(self) -> Fold {
         self.fold(Product::<C>::new(), Source::one::<C>(self.from), Sink::one::<C>(self.to[0]))
     }
 
@@ -194,12 +178,12 @@ impl Row<'_> {
         }
     }
 
-    fn extreme<C: Compute>(self) -> Arc<dyn AnyFold> {
+    fn extreme<C: Compute>(self) -> Fold {
         let monoid = Counted(Extreme::<C>::new(self.side(), self.nan()));
         self.fold(monoid, Source::one::<C>(self.from), Sink::one::<C>(self.to[0]).after(|(value, _)| value))
     }
 
-    fn largest_magnitude(self) -> Arc<dyn AnyFold> {
+    fn largest_magnitude(self) -> Fold {
         match self.from {
             Dtype::U32 => self.largest_of(Source::one::<u32>(self.from)),
             Dtype::U64 => self.largest_of(Source::one::<u64>(self.from)),
@@ -211,37 +195,37 @@ impl Row<'_> {
     }
 
     /// The largest, and of nothing zero.
-    fn largest_of<C: Compute>(self, source: Source<Val<C>>) -> Arc<dyn AnyFold> {
+    fn largest_of<C: Compute>(self, source: Source<Val<C>>) -> Fold {
         let or_zero = |(value, count): (Val<C>, Val<u64>)| count.eq(0).select(C::ZERO, value);
         self.fold(Counted(Extreme::<C>::max()), source, Sink::one::<C>(self.to[0]).after(or_zero))
     }
 
-    fn both_extremes<C: Compute>(self) -> Arc<dyn AnyFold> {
+    fn both_extremes<C: Compute>(self) -> Fold {
         let extreme = |side| Extreme::<C>::new(side, self.nan());
         let sink = Sink::one::<C>(self.to[0]).zip(Sink::one::<C>(self.to[1]));
         self.fold(Both(extreme(Side::Smallest), extreme(Side::Largest)), Source::one::<C>(self.from), sink)
     }
 
-    fn truth(self, extreme: Extreme<u32>) -> Arc<dyn AnyFold> {
+    fn truth(self, extreme: Extreme<u32>) -> Fold {
         self.fold(Counted(extreme), truths(self.from), Sink::one::<u32>(self.to[0]).after(|(truth, _)| truth))
     }
 
-    fn count(self) -> Arc<dyn AnyFold> {
+    fn count(self) -> Fold {
         let ones = truths(self.from).map(|truth| truth.min(1).cast::<i32>());
         self.fold(Counted(Count), ones, Sink::one::<i64>(self.to[0]).after(|(count, _)| count))
     }
 
-    fn position<C: Compute>(self) -> Arc<dyn AnyFold> {
+    fn position<C: Compute>(self) -> Fold {
         let ties = if self.options.last { Ties::Last } else { Ties::First };
         let monoid = ArgExtreme::<C>::new(self.side(), self.nan(), ties);
-        self.fold_in_order(monoid, Source::one::<C>(self.from), Sink::one::<u64>(self.to[0]))
+        self.fold(monoid, Source::one::<C>(self.from), Sink::one::<u64>(self.to[0]))
     }
 
-    fn log_sum_exp<C: Compute + WideFloat>(self) -> Arc<dyn AnyFold> {
+    fn log_sum_exp<C: Compute + WideFloat>(self) -> Fold {
         self.fold(LogSumExp::<C>::new(), Source::one::<C>(self.from), Sink::one::<C>(self.to[0]))
     }
 
-    fn variance(self) -> Arc<dyn AnyFold> {
+    fn variance(self) -> Fold {
         let is_single = (self.from.bytes() <= 2 || self.from == Dtype::F32) && !self.has(Dtype::F64);
         let monoid = Variance { ddof: self.options.ddof.unwrap_or(0), is_single };
         let sink = Sink::one::<f64>(self.to[0]);
@@ -254,7 +238,7 @@ impl Row<'_> {
     }
 
     /// Lists of three lengths, of which the shortest that is long enough is kept in registers.
-    fn largest_few<K: Key>(self) -> Arc<dyn AnyFold> {
+    fn largest_few<K: Key>(self) -> Fold {
         match self.options.list_len() {
             ..=4 => self.list::<K, 4>(),
             5..=8 => self.list::<K, 8>(),
@@ -262,14 +246,14 @@ impl Row<'_> {
         }
     }
 
-    fn list<K: Key, const N: usize>(self) -> Arc<dyn AnyFold> {
+    fn list<K: Key, const N: usize>(self) -> Fold {
         let len = self.options.list_len();
         let sink = K::list::<N>(self.to[0], len).zip(Sink::<[Val<u64>; N]>::list(self.to[1], len));
         let sink = sink.after(|list: [(Val<K>, Val<u64>); N]| (list.map(|entry| entry.0), list.map(|entry| entry.1)));
-        self.fold_in_order(TopK::<K, N>::new(), K::source(self.from), sink)
+        self.fold(TopK::<K, N>::new(), K::source(self.from), sink)
     }
 
-    fn reproducible_sum<C: Binned>(self) -> Arc<dyn AnyFold> {
+    fn reproducible_sum<C: Binned>(self) -> Fold {
         self.fold(ReproducibleSum::<C>::new(), Source::one::<C>(self.from), Sink::one::<C>(self.to[0]))
     }
 }

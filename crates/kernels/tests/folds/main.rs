@@ -8,6 +8,9 @@ mod segments;
 mod tensors;
 
 use warpfold_device::{Checks, Device};
+use warpfold_kernels::Dtype;
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::{KernelCache, Plan, Planner, TensorSpec};
 
 /// The devices at hand; the virtual one checks.
 fn devices() -> impl Iterator<Item = Device> {
@@ -17,4 +20,22 @@ fn devices() -> impl Iterator<Item = Device> {
             device.configure(|options| options.checks = Checks::All).unwrap();
         }
     })
+}
+
+/// What problems know of a tensor.
+fn spec(dtype: Dtype, layout: &Layout, address: u64) -> TensorSpec {
+    TensorSpec::new(dtype, layout.clone(), address)
+}
+
+/// What `plan` makes of a planner for a device that keeps its kernels here.
+fn planned(device: &Device, kernels: &KernelCache, plan: impl FnOnce(&Planner<'_>) -> Plan) -> Plan {
+    plan(&Planner::new(&device.target(), device.limits(), kernels))
+}
+
+/// Asserts that no launch on a device had findings.
+#[track_caller]
+fn clean(device: &Device) {
+    for report in device.take_reports() {
+        assert!(report.report.findings.is_empty(), "{}: {:?}", report.kernel, report.report.findings);
+    }
 }

@@ -1,15 +1,16 @@
 //! The same launches, with the same arguments and the same workspace, again and again from a graph, over input that changes:
 //! counters and marks are left as the next launch needs them.
 
-use warpfold_device::{Buffer, Device, Stream};
-use warpfold_kernels::fold::{Cumulative, ScanOrder, scan_of};
+use warpfold_device::{Buffer, Stream};
+use warpfold_kernels::fold::{Cumulative, ScanOrder, SegmentedFold, scan_of};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::{Family, Ready, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::rowwise::operators::{RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{Outputs, Shape};
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::affine::scattered;
+use crate::{clean, spec};
 
 /// So many that blocks share a result, or wait for one another.
 const LEN: usize = 300_003;
@@ -49,23 +50,26 @@ fn check(
     }
 }
 
-fn clean(device: &Device) {
-    for report in device.take_reports() {
-        assert!(report.report.findings.is_empty(), "{}: {:?}", report.kernel, report.report.findings);
-    }
-}
-
 fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+}
+
+fn row(address: u64) -> TensorSpec {
+    spec(Dtype::F32, &Layout::contiguous(&[LEN]).unwrap(), address)
+}
+
+/// Launches a plan from the input to the output.
+fn launch(ready: &Ready, stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace) {
+    ready.launch(stream, &[Some(input.as_view().bytes())], &mut [output.as_view_mut()], workspace).unwrap();
 }
 
 fn fold(reduction: Reduction) -> impl Fn(&Stream, &Buffer<f32>, &mut Buffer<u8>, &mut Workspace) {
     move |stream, input, output, workspace| {
         let fold = fold_of(reduction, &[Dtype::F32], Options::default()).unwrap();
-        let plan = fold.plan(&[&Layout::contiguous(&[LEN]).unwrap()], &[input.address()], &[0]).unwrap();
-        assert!(plan.tickets > 0, "blocks share the result");
-        let (input, output) = (input.as_view().bytes(), output.as_view_mut());
-        fold.launch(stream, &plan, vec![input], vec![output], workspace).unwrap();
+        let problem = fold.problem(vec![row(input.address())], &[0]);
+        let ready = fold.ready(stream.device(), &problem).unwrap();
+        assert!(ready.plan().tickets > 0, "blocks share the result");
+        launch(&ready, stream, input, output, workspace);
     }
 }
 
@@ -85,15 +89,15 @@ fn positions_that_blocks_share_are_replayed() {
 
 #[test]
 fn scans_whose_blocks_wait_for_one_another_are_replayed() {
-    let launch = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
+    let scanned = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
         let scan = scan_of(Cumulative::Sum, Dtype::F32, None).unwrap();
-        let addresses = [input.address(), output.address()];
-        let layout = Layout::contiguous(&[LEN]).unwrap();
-        let plan = scan.plan(&[&layout], &addresses, 0, ScanOrder::default()).unwrap();
-        let (input, output) = (input.as_view().bytes(), output.as_view_mut());
-        scan.launch(stream, &plan, vec![input], vec![output], workspace).unwrap();
+        let (from, to) = (vec![row(input.address())], vec![row(output.address())]);
+        let problem = scan.problem(from, to, 0, ScanOrder::default());
+        let ready = scan.ready(stream.device(), &problem).unwrap();
+        assert!(ready.plan().marks > 0, "blocks wait for one another");
+        launch(&ready, stream, input, output, workspace);
     };
-    check(4 * LEN, launch, |numbers, bytes| {
+    check(4 * LEN, scanned, |numbers, bytes| {
         let mut sum = 0.0;
         let sums = numbers.iter().map(|x| {
             sum += x;
@@ -104,17 +108,33 @@ fn scans_whose_blocks_wait_for_one_another_are_replayed() {
 }
 
 #[test]
+fn segments_that_blocks_share_are_replayed() {
+    let folded = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
+        let fold = fold_of(Reduction::Sum, &[Dtype::F32], Options::default()).unwrap();
+        let family = SegmentedFold(&fold);
+        let problem = family.problem(vec![row(input.address())], Dtype::I32, 2);
+        let ready = family.ready(stream.device(), &problem).unwrap();
+        assert!(ready.plan().tickets > 0, "blocks share a result");
+        // Nothing, then everything: the last offset is beyond the end.
+        let mut offsets = stream.device().alloc::<u8>(12).unwrap();
+        stream.fill_bytes(&mut offsets, 0).unwrap();
+        stream.fill_bytes(offsets.view_mut(8..).unwrap(), 0x7f).unwrap();
+        let inputs = [Some(input.as_view().bytes()), Some(offsets.as_view())];
+        ready.launch(stream, &inputs, &mut [output.as_view_mut()], workspace).unwrap();
+    };
+    check(8, folded, |numbers, bytes| assert_eq!(floats(bytes), [0.0, numbers.iter().sum::<f32>()]));
+}
+
+#[test]
 fn a_softmax_of_two_launches_is_replayed() {
     let launch = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
         let types = Types { rows: &[Dtype::F32], columns: &[] };
         let operator = operator_of(RowOp::Softmax { scale: 1.0 }, types).unwrap();
-        let layout = Layout::contiguous(&[1, LEN]).unwrap();
-        let target = stream.device().target();
-        let plan = operator.plan(&[&layout], &[input.address()], &[], 1, &target).unwrap();
-        assert!(matches!(plan.shape, Shape::Long { .. }), "{plan:?}");
-        let outputs = Outputs { results: vec![output.as_view_mut()], stats: Vec::new() };
-        let input = Some(input.as_view().bytes());
-        operator.launch_in_place(stream, &plan, &[input], &[], outputs, workspace).unwrap();
+        let rows = TensorSpec::new(Dtype::F32, Layout::contiguous(&[1, LEN]).unwrap(), input.address());
+        let ready = operator.ready(stream.device(), &operator.problem(vec![rows], Vec::new(), 1)).unwrap();
+        assert_eq!(ready.plan().steps.len(), 2, "{}", ready.plan());
+        let inputs = [Some(input.as_view().bytes())];
+        ready.launch(stream, &inputs, &mut [output.as_view_mut()], workspace).unwrap();
     };
     check(4 * LEN, launch, |numbers, bytes| {
         let sum: f64 = numbers.iter().map(|x| f64::from(*x).exp()).sum();

@@ -2,11 +2,13 @@
 
 use warpfold_device::{Device, Profile};
 use warpfold_kernels::elements::{Sink, Source};
-use warpfold_kernels::fold::{Fold, Monoid, Sum};
+use warpfold_kernels::fold::{Fold, SegmentedFold, Sum};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::{Family, KernelCache};
 use warpfold_kernels::{Dtype, ErrorKind, Workspace};
 
 use crate::affine::{Affine, affine, scattered};
+use crate::{clean, planned, spec};
 
 fn sum(items: &[u32]) -> u32 {
     items.iter().fold(0, |sum, x| sum.wrapping_add(*x))
@@ -25,9 +27,10 @@ fn offsets_of(first: usize, sizes: &[usize]) -> Vec<i64> {
 
 struct Bench {
     device: Device,
-    sum: Fold<Sum<u32>>,
-    affine: Fold<Affine>,
+    sum: Fold,
+    affine: Fold,
     workspace: Workspace,
+    kernels: KernelCache,
     /// Whether blocks for parts look through as many ranges as they can, else through one.
     few_helpers: bool,
 }
@@ -40,37 +43,33 @@ impl Bench {
 
     fn on(device: Device) -> Self {
         let (source, sink) = (Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
-        let sum = Fold::new("sum", Sum::new(), source.clone(), sink.clone());
+        let sum = Fold::new("sum", Sum::<u32>::new(), source.clone(), sink.clone());
         Self {
             device,
             sum,
             affine: Fold::new("affine", Affine, source, sink),
             workspace: Workspace::new(),
+            kernels: KernelCache::default(),
             few_helpers: false,
         }
     }
 
-    fn run<M: Monoid>(
-        &mut self,
-        fold: &Fold<M>,
-        layout: &Layout,
-        memory: &[u32],
-        (dtype, offsets): (Dtype, &[u8]),
-    ) -> Vec<u32> {
+    fn run(&mut self, fold: &Fold, layout: &Layout, memory: &[u32], (dtype, offsets): (Dtype, &[u8])) -> Vec<u32> {
         let num_segments = offsets.len() / dtype.bytes() as usize - 1;
         let input = self.device.upload(memory).unwrap();
         let offsets = self.device.upload(offsets).unwrap();
         let mut output = self.device.alloc::<u32>(num_segments).unwrap();
-        let mut plan = fold.plan_segments(&[layout], dtype, num_segments).unwrap();
+        let family = SegmentedFold(fold);
+        let problem = family.problem(vec![spec(Dtype::U32, layout, input.address())], dtype, num_segments);
+        let mut choice = family.choose(&problem).unwrap();
         if self.few_helpers {
-            plan.helpers = plan.helpers.div_ceil(8);
+            choice.helpers = choice.helpers.div_ceil(8);
         }
-        let (inputs, written) = (vec![input.as_view().bytes()], vec![output.as_view_mut().bytes()]);
-        let stream = self.device.default_stream();
-        fold.launch_segments(&stream, &plan, inputs, offsets.as_view(), written, &mut self.workspace).unwrap();
-        for report in self.device.take_reports() {
-            assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
-        }
+        let plan = planned(&self.device, &self.kernels, |planner| family.plan_with(&problem, &choice, planner));
+        let inputs = [Some(input.as_view().bytes()), Some(offsets.as_view())];
+        let (stream, written) = (self.device.default_stream(), &mut [output.as_view_mut().bytes()]);
+        plan.ready(&self.device).unwrap().launch(&stream, &inputs, written, &mut self.workspace).unwrap();
+        clean(&self.device);
         output.download().unwrap()
     }
 
@@ -194,10 +193,13 @@ fn sums_of_floats_depend_on_the_segment_alone() {
         let (input, offsets) = (device.upload(&memory).unwrap(), device.upload(&offsets).unwrap());
         let mut output = device.alloc::<f32>(5).unwrap();
         let layout = Layout::contiguous(&[memory.len()]).unwrap();
-        let plan = fold.plan_segments(&[&layout], Dtype::I64, 5).unwrap();
-        let (inputs, written) = (vec![input.as_view().bytes()], vec![output.as_view_mut().bytes()]);
-        let (stream, mut workspace) = (device.default_stream(), Workspace::new());
-        fold.launch_segments(&stream, &plan, inputs, offsets.as_view().bytes(), written, &mut workspace).unwrap();
+        let family = SegmentedFold(&fold);
+        let ready = family
+            .ready(&device, &family.problem(vec![spec(Dtype::F32, &layout, input.address())], Dtype::I64, 5))
+            .unwrap();
+        let inputs = [Some(input.as_view().bytes()), Some(offsets.as_view().bytes())];
+        let (stream, written) = (device.default_stream(), &mut [output.as_view_mut().bytes()]);
+        ready.launch(&stream, &inputs, written, &mut Workspace::new()).unwrap();
         let sums = output.download().unwrap();
         sums[1..4].iter().map(|sum| sum.to_bits()).collect::<Vec<_>>()
     };
@@ -213,7 +215,8 @@ fn what_is_no_row_of_segments_is_refused() {
         let matrix = Layout::contiguous(&[3, 4]).unwrap();
         let row = Layout::contiguous(&[12]).unwrap();
         for (layout, offsets) in [(&matrix, Dtype::I64), (&row, Dtype::F32)] {
-            let error = bench.sum.plan_segments(&[layout], offsets, 2).unwrap_err();
+            let family = SegmentedFold(&bench.sum);
+            let error = family.choose(&family.problem(vec![spec(Dtype::U32, layout, 0)], offsets, 2)).unwrap_err();
             assert!(matches!(error.kind(), ErrorKind::Operand { .. }), "{error}");
         }
     }

@@ -2,11 +2,13 @@
 
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::elements::{Sink, Source};
-use warpfold_kernels::fold::{Fold, Monoid, Shape, Sum};
+use warpfold_kernels::fold::{Algorithm, Fold, Sum};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::{Family, KernelCache};
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::affine::{Affine, affine, scattered};
+use crate::{clean, planned, spec};
 
 /// The positions of a layout's elements in memory, in C order.
 fn walk(layout: &Layout) -> Vec<(Vec<usize>, isize)> {
@@ -35,9 +37,10 @@ fn expected(layout: &Layout, memory: &[u32], first: usize, axes: &[usize], fold:
 
 struct Bench {
     device: Device,
-    sum: Fold<Sum<u32>>,
-    affine: Fold<Affine>,
+    sum: Fold,
+    affine: Fold,
     workspace: Workspace,
+    kernels: KernelCache,
     /// Whether kernels count in 64 bits, whatever there is to count.
     counts_64_bits: bool,
 }
@@ -47,44 +50,46 @@ impl Bench {
         let device = Device::virtual_gpu(Profile::H200);
         device.configure(|options| options.checks = Checks::All).unwrap();
         let (source, sink) = (Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
-        let sum = Fold::new("sum", Sum::new(), source.clone(), sink.clone());
+        let sum = Fold::new("sum", Sum::<u32>::new(), source.clone(), sink.clone());
         Self {
             device,
             sum,
             affine: Fold::new("affine", Affine, source, sink),
             workspace: Workspace::new(),
+            kernels: KernelCache::default(),
             counts_64_bits: false,
         }
     }
 
-    fn run<M: Monoid>(
+    fn run(
         &mut self,
-        fold: &Fold<M>,
+        fold: &Fold,
         layout: &Layout,
         memory: &[u32],
         first: usize,
         axes: &[usize],
-    ) -> (Shape, Vec<u32>) {
+    ) -> (Algorithm, Vec<u32>) {
         let input = self.device.upload(memory).unwrap();
         let kept = |(axis, size): (usize, &usize)| if axes.contains(&axis) { 1 } else { *size };
         let results = layout.shape().iter().enumerate().map(kept).product();
         let mut output = self.device.alloc::<u32>(results).unwrap();
         let view = input.view(first..).unwrap().bytes();
-        let mut plan = fold.plan(&[layout], &[view.address()], axes).unwrap();
+        let problem = fold.problem(vec![spec(Dtype::U32, layout, view.address())], axes);
+        let mut choice = fold.choose(&problem).unwrap();
         if self.counts_64_bits {
-            match &mut plan.shape {
-                Shape::Rows(rows) => rows.small = false,
-                Shape::Columns(columns) => columns.small = false,
+            match &mut choice.algorithm {
+                Algorithm::Rows(rows) => rows.small = false,
+                Algorithm::Columns(columns) => columns.small = false,
             }
         }
-        let stream = self.device.default_stream();
-        let written = output.as_view_mut().bytes();
-        fold.launch(&stream, &plan, vec![view], vec![written], &mut self.workspace)
-            .unwrap_or_else(|e| panic!("{e}: {plan:?}"));
-        for report in self.device.take_reports() {
-            assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
-        }
-        (plan.shape, output.download().unwrap())
+        let plan = planned(&self.device, &self.kernels, |planner| fold.plan_with(&problem, &choice, planner));
+        let (stream, written) = (self.device.default_stream(), &mut [output.as_view_mut().bytes()]);
+        let ready = plan.ready(&self.device).unwrap();
+        ready
+            .launch(&stream, &[Some(view)], written, &mut self.workspace)
+            .unwrap_or_else(|e| panic!("{e}: {choice:?}"));
+        clean(&self.device);
+        (choice.algorithm, output.download().unwrap())
     }
 
     #[track_caller]
@@ -188,11 +193,12 @@ fn an_output_without_room_for_the_results_is_refused() {
     let layout = Layout::contiguous(&[5, 3]).unwrap();
     let input = bench.device.upload(&[1_u32; 15]).unwrap();
     let mut output = bench.device.alloc::<u32>(4).unwrap();
-    let plan = bench.sum.plan(&[&layout], &[input.address()], &[1]).unwrap();
-    let (view, written) = (input.as_view().bytes(), output.as_view_mut().bytes());
+    let problem = bench.sum.problem(vec![spec(Dtype::U32, &layout, input.address())], &[1]);
+    let ready = bench.sum.ready(&bench.device, &problem).unwrap();
+    let (inputs, written) = ([Some(input.as_view().bytes())], &mut [output.as_view_mut().bytes()]);
     let stream = bench.device.default_stream();
-    let error = bench.sum.launch(&stream, &plan, vec![view], vec![written], &mut Workspace::new()).unwrap_err();
-    assert_eq!(error.to_string(), "fold: an output has 16 bytes, too few for 5 results of 1 u32 each");
+    let error = ready.launch(&stream, &inputs, written, &mut Workspace::new()).unwrap_err();
+    assert_eq!(error.to_string(), "fold: the output needs 20 bytes, not 16");
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! A device under all checks, and reductions run on it.
 
 use warpfold_device::{Checks, Device, Profile};
-use warpfold_kernels::fold::{AnyFold, Plan};
+use warpfold_kernels::fold::{Choice, Fold};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::{Family, TensorSpec};
 use warpfold_kernels::reductions::{self, Options, Reduction};
 use warpfold_kernels::{Dtype, Workspace};
 
@@ -34,36 +35,37 @@ impl Bench {
         axes: &[usize],
     ) -> Vec<(Dtype, Vec<Value>)> {
         let fold = reductions::fold_of(reduction, &vec![dtype; inputs.len()], options).unwrap();
-        self.fold(&*fold, &vec![dtype; inputs.len()], inputs, (layout, first), axes).1
+        self.fold(&fold, &vec![dtype; inputs.len()], inputs, (layout, first), axes).1
     }
 
-    /// The same with a fold, and the plan that was followed.
+    /// The same with a fold, and what was chosen.
     pub(crate) fn fold(
         &mut self,
-        fold: &dyn AnyFold,
+        fold: &Fold,
         dtypes: &[Dtype],
         inputs: &[&[Value]],
         (layout, first): (&Layout, usize),
         axes: &[usize],
-    ) -> (Plan, Vec<(Dtype, Vec<Value>)>) {
+    ) -> (Choice, Vec<(Dtype, Vec<Value>)>) {
         let bytes = inputs.iter().zip(dtypes).map(|(values, dtype)| encode(*dtype, values));
         let buffers: Vec<_> = bytes.map(|bytes| self.device.upload(&bytes).unwrap()).collect();
         let views = buffers.iter().zip(dtypes);
         let views: Vec<_> = views.map(|(b, dtype)| b.view(first * dtype.bytes() as usize..).unwrap()).collect();
-        let addresses: Vec<_> = views.iter().map(|view| view.address()).collect();
-        let plan = fold.plan(&vec![layout; inputs.len()], &addresses, axes).unwrap();
+        let specs = views.iter().zip(dtypes).map(|(v, dtype)| TensorSpec::new(*dtype, layout.clone(), v.address()));
+        let problem = fold.problem(specs.collect(), axes);
+        let (choice, ready) = (fold.choose(&problem).unwrap(), fold.ready(&self.device, &problem).unwrap());
         let kept = layout.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
         let results: usize = kept.map(|(_, size)| *size).product();
         let sizes = fold.outputs().iter().zip(fold.lens()).map(|(d, len)| results * d.bytes() as usize * *len as usize);
         let mut outputs: Vec<_> = sizes.map(|size| self.device.alloc::<u8>(size).unwrap()).collect();
-        let written = outputs.iter_mut().map(|output| output.as_view_mut()).collect();
-        let stream = self.device.default_stream();
-        fold.launch(&stream, &plan, views, written, &mut self.workspace).unwrap_or_else(|e| panic!("{e}: {plan:?}"));
+        let mut written: Vec<_> = outputs.iter_mut().map(|output| output.as_view_mut()).collect();
+        let (stream, views) = (self.device.default_stream(), views.into_iter().map(Some).collect::<Vec<_>>());
+        ready.launch(&stream, &views, &mut written, &mut self.workspace).unwrap_or_else(|e| panic!("{e}: {choice:?}"));
         for report in self.device.take_reports() {
-            assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
+            assert!(report.report.findings.is_empty(), "{choice:?}: {:?}", report.report.findings);
         }
         let outputs = fold.outputs().iter().zip(&outputs);
-        (plan, outputs.map(|(dtype, output)| (*dtype, decode(*dtype, &output.download().unwrap()))).collect())
+        (choice, outputs.map(|(dtype, output)| (*dtype, decode(*dtype, &output.download().unwrap()))).collect())
     }
 }
 

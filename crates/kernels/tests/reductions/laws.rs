@@ -5,8 +5,8 @@ use warpfold_device::LaunchConfig;
 use warpfold_kernels::Dtype;
 use warpfold_kernels::elements::{Compute, Place, Run, Sink, Source};
 use warpfold_kernels::fold::{
-    AnyMonoid, ArgExtreme, Both, Count, Counted, Extreme, LogSumExp, Monoid, OnlineSoftmax, Position, Product,
-    ReproducibleSum, Sum, TopK, Variance, Welford,
+    ArgExtreme, Both, Count, Counted, Extreme, LogSumExp, Monoid, OnlineSoftmax, Position, Product, ReproducibleSum,
+    Sum, TopK, Variance, Welford,
 };
 use warpfold_lang::{Global, Kernel, Val, kernel};
 
@@ -161,12 +161,10 @@ fn integers_fold_to_the_same_bits_in_every_way() {
         }
         let lists = Sink::<[Val<i32>; 4]>::list(Dtype::I32, 4).zip(Sink::<[Val<u64>; 4]>::list(Dtype::I64, 4));
         let lists = lists.after(|list: [(Val<i32>, Val<u64>); 4]| (list.map(|e| e.0), list.map(|e| e.1)));
-        laws.check(TopK::<i32, 4>::new(), (Source::input(Dtype::I32), lists.clone()), items, |a, b| {
+        laws.check(TopK::<i32, 4>::new(), (Source::input(Dtype::I32), lists), items, |a, b| {
             // Entries of a list of one item are of no use behind it.
             a == b || b == Value::Int(-1)
         });
-        let (erased, source, sink) = AnyMonoid::<true>::erase(TopK::<i32, 4>::new(), Source::input(Dtype::I32), lists);
-        laws.check::<AnyMonoid<true>>(erased, (source, sink), items, exactly);
     }
     let small = [3.0, -4.0, 5.0, 5.0, 0.0, -1.0, 120.0, -128.0];
     laws.check(Count, (Source::input(Dtype::I8), Sink::output(Dtype::I64)), &small, exactly);

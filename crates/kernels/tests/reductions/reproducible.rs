@@ -3,8 +3,9 @@
 
 use warpfold_device::{LaunchConfig, Profile};
 use warpfold_kernels::elements::{Sink, Source};
-use warpfold_kernels::fold::{Binned, Fold, Plan, ReproducibleSum, Rows, Shape};
+use warpfold_kernels::fold::{Algorithm, Binned, Choice, Fold, ReproducibleSum, Rows};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::{KernelCache, Planner, TensorSpec};
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::bench::{Bench, tiled};
@@ -41,8 +42,8 @@ impl Float for f64 {
     }
 }
 
-fn fold<C: Binned>(dtype: Dtype) -> Fold<ReproducibleSum<C>> {
-    Fold::new("reproducible", ReproducibleSum::new(), Source::one::<C>(dtype), Sink::one::<C>(C::DTYPE))
+fn fold<C: Binned>(dtype: Dtype) -> Fold {
+    Fold::new("reproducible", ReproducibleSum::<C>::new(), Source::one::<C>(dtype), Sink::one::<C>(C::DTYPE))
 }
 
 /// Numbers that no order of plain additions sums alike.
@@ -68,9 +69,9 @@ fn check_everywhere<C: Float>(bench: &mut Bench, numbers: &[f64]) {
     let n = numbers.len();
     let all = of(numbers);
     let mut check = |elements: &[Value], layout: &Layout, first: usize, axes: &[usize]| {
-        let (plan, got) = bench.fold(&fold, &[C::DTYPE], &[elements], (layout, first), axes);
+        let (choice, got) = bench.fold(&fold, &[C::DTYPE], &[elements], (layout, first), axes);
         let is_right = |value: &Value| *value == Value::Float(expected);
-        assert!(got[0].1.iter().all(is_right), "{:?}, not {expected:?}, by {plan:?}", got[0].1);
+        assert!(got[0].1.iter().all(is_right), "{:?}, not {expected:?}, by {choice:?}", got[0].1);
     };
     let row = Layout::contiguous(&[n]).unwrap();
     check(&all, &row, 0, &[0]);
@@ -152,12 +153,12 @@ fn halves_are_summed_exactly() {
     assert_eq!(got[0].1, [Value::Float(f64::from(exact as f32))]);
 }
 
-/// The plan with rows folded by so many threads at so many loads.
-fn with_block(mut plan: Plan, block: u32, unroll: u32) -> Plan {
-    let Shape::Rows(rows) = plan.shape else { panic!("rows are folded by rows: {plan:?}") };
-    plan.shape = Shape::Rows(Rows { block, lanes: block, unroll, ..rows });
-    plan.launch = plan.launch.map(|launch| LaunchConfig::new(launch.grid, block));
-    plan
+/// The choice with rows folded by so many threads with so many loads in flight.
+fn with_block(mut choice: Choice, block: u32, unroll: u32) -> Choice {
+    let Algorithm::Rows(rows) = choice.algorithm else { panic!("rows are folded by rows: {choice:?}") };
+    choice.algorithm = Algorithm::Rows(Rows { block, lanes: block, unroll, ..rows });
+    choice.launch = choice.launch.map(|launch| LaunchConfig::new(launch.grid, block));
+    choice
 }
 
 #[test]
@@ -170,13 +171,16 @@ fn blocks_of_every_size_give_the_same_sum() {
     let input = bench.device.upload(&encode(Dtype::F32, &elements)).unwrap();
     let fold = fold::<f32>(Dtype::F32);
     let layout = Layout::contiguous(&[rows, numbers.len()]).unwrap();
-    let plan = fold.plan(&[&layout], &[input.address()], &[1]).unwrap();
+    let problem = fold.problem(vec![TensorSpec::new(Dtype::F32, layout, input.address())], &[1]);
+    let choice = fold.choose(&problem).unwrap();
+    let (target, kernels) = (bench.device.target(), KernelCache::default());
+    let planner = Planner::new(&target, bench.device.limits(), &kernels);
     for (block, unroll) in [(256, 4), (64, 1), (128, 2), (512, 4), (1024, 1)] {
-        let plan = with_block(plan.clone(), block, unroll);
-        let mut output = bench.device.alloc::<f32>(rows).unwrap();
-        let written = output.as_view_mut().bytes();
-        fold.launch(&stream, &plan, vec![input.as_view()], vec![written], &mut Workspace::new()).unwrap();
+        let plan = fold.plan_with(&problem, &with_block(choice.clone(), block, unroll), &planner);
+        let (mut output, ready) = (bench.device.alloc::<f32>(rows).unwrap(), plan.ready(&bench.device).unwrap());
+        let written = &mut [output.as_view_mut().bytes()];
+        ready.launch(&stream, &[Some(input.as_view())], written, &mut Workspace::new()).unwrap();
         let expected = f32::defined_sum(&numbers) as f32;
-        assert!(output.download().unwrap().iter().all(|sum| sum.to_bits() == expected.to_bits()), "{plan:?}");
+        assert!(output.download().unwrap().iter().all(|sum| sum.to_bits() == expected.to_bits()), "{}", ready.plan());
     }
 }

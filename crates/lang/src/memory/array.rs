@@ -3,11 +3,11 @@
 use warpfold_ptx::StateSpace;
 
 use super::pointer::{Local, Shared};
-use crate::ErrorKind;
-use crate::intrinsics::memory::{self, Base};
+use crate::intrinsics::memory::Base;
 use crate::kernel::is_identifier;
-use crate::recorder::with;
-use crate::types::Element;
+use crate::recorder::Symbol;
+use crate::types::{Element, Type};
+use crate::{ErrorKind, untyped};
 
 /// Declares an array in the block's shared memory; its content is undefined until written.
 #[track_caller]
@@ -20,13 +20,15 @@ pub fn shared<T: Element>(len: u32) -> Shared<T> {
 #[track_caller]
 #[must_use]
 pub fn shared_named<T: Element>(name: &str, len: u32) -> Shared<T> {
-    let symbol = with(|r| {
-        if !is_identifier(name) {
-            r.fail(ErrorKind::BadName(name.to_owned()));
-        }
-        memory::array(r, StateSpace::Shared, T::TYPE, len.into(), name)
-    });
-    Shared::from_base(Base::Symbol(symbol))
+    Shared::from_base(Base::Symbol(named_array(name, T::TYPE, len)))
+}
+
+#[track_caller]
+fn named_array(name: &str, ty: Type, len: u32) -> Symbol {
+    if !is_identifier(name) {
+        untyped::fail(ErrorKind::BadName(name.to_owned()));
+    }
+    untyped::array(StateSpace::Shared, ty, len.into(), name)
 }
 
 /// Takes an array from the shared memory whose size the launch gives; the kernel's
@@ -34,12 +36,12 @@ pub fn shared_named<T: Element>(name: &str, len: u32) -> Shared<T> {
 #[track_caller]
 #[must_use]
 pub fn dynamic_shared<T: Element>(len: u32) -> Shared<T> {
-    Shared::from_location(with(|r| memory::dynamic_shared(r, 16, u64::from(T::BYTES) * u64::from(len))))
+    Shared::from_location(untyped::dynamic_shared(16, u64::from(T::BYTES) * u64::from(len)))
 }
 
 /// Declares an array of the thread. Registers cannot be indexed at run time; this can, at the price of memory.
 #[track_caller]
 #[must_use]
 pub fn local<T: Element>(len: u32) -> Local<T> {
-    Local::from_base(Base::Symbol(with(|r| memory::array(r, StateSpace::Local, T::TYPE, len.into(), "local"))))
+    Local::from_base(Base::Symbol(untyped::array(StateSpace::Local, T::TYPE, len.into(), "local")))
 }

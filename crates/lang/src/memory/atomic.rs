@@ -4,11 +4,9 @@ use half::{bf16, f16};
 
 use super::pointer::{Pointer, Space};
 use super::{Order, Scope, Window};
-use crate::intrinsics::atomic::{self, AtomicOp, Semantics};
-use crate::intrinsics::memory;
-use crate::recorder::with;
+use crate::intrinsics::atomic::{AtomicOp, Semantics};
 use crate::types::{Bf16x2, Element, F16x2, Word};
-use crate::{Operand, Val};
+use crate::{Operand, Val, untyped};
 
 /// Types that memory can add atomically. Sums of floats depend on the order in which threads come.
 pub trait AtomicAdd: Element {}
@@ -96,18 +94,18 @@ semantics!(Atomic Reduction);
 
 impl<T: Element, S: Space> Atomic<T, S> {
     #[track_caller]
-    fn operate(self, op: AtomicOp, operands: &[Val<T>]) -> Val<T> {
-        let operands: Vec<_> = operands.iter().map(|operand| operand.raw()).collect();
-        with(|r| memory::without_cache(r, self.pointer.cache_operator()));
-        Val::from_raw(with(|r| atomic::atom(r, op, self.semantics, self.pointer.location(), T::TYPE, &operands)))
+    fn operate<const N: usize>(self, op: AtomicOp, operands: [Val<T>; N]) -> Val<T> {
+        self.pointer.without_cache();
+        let operands = operands.map(Val::raw);
+        Val::from_raw(untyped::atom(op, self.semantics, self.pointer.location(), T::TYPE, &operands))
     }
 }
 
 impl<T: Element, S: Space> Reduction<T, S> {
     #[track_caller]
     fn operate(self, op: AtomicOp, operand: Val<T>) {
-        with(|r| memory::without_cache(r, self.pointer.cache_operator()));
-        with(|r| atomic::red(r, op, self.semantics, self.pointer.location(), T::TYPE, operand.raw()));
+        self.pointer.without_cache();
+        untyped::red(op, self.semantics, self.pointer.location(), T::TYPE, operand.raw());
     }
 }
 
@@ -118,7 +116,7 @@ macro_rules! operations {
             $(#[$doc])*
             #[track_caller]
             pub fn $method(self, value: impl Operand<T>) -> Val<T> {
-                self.operate(AtomicOp::$op, &[value.val()])
+                self.operate(AtomicOp::$op, [value.val()])
             }
         )*}
 
@@ -156,13 +154,13 @@ impl<T: AtomicBits, S: Space> Atomic<T, S> {
     /// Stores the value and gives the old one.
     #[track_caller]
     pub fn exchange(self, value: impl Operand<T>) -> Val<T> {
-        self.operate(AtomicOp::Exch, &[value.val()])
+        self.operate(AtomicOp::Exch, [value.val()])
     }
 
     /// Stores `value` if the old bits are those of `expected`, and gives the old value.
     #[track_caller]
     pub fn compare_exchange(self, expected: impl Operand<T>, value: impl Operand<T>) -> Val<T> {
-        self.operate(AtomicOp::Cas, &[expected.val(), value.val()])
+        self.operate(AtomicOp::Cas, [expected.val(), value.val()])
     }
 }
 
@@ -170,12 +168,12 @@ impl<S: Space> Atomic<u32, S> {
     /// Counts up, and from `limit` (or beyond) back to 0.
     #[track_caller]
     pub fn increment_wrapping(self, limit: impl Operand<u32>) -> Val<u32> {
-        self.operate(AtomicOp::Inc, &[limit.val()])
+        self.operate(AtomicOp::Inc, [limit.val()])
     }
 
     /// Counts down, and from 0 (or beyond `limit`) to `limit`.
     #[track_caller]
     pub fn decrement_wrapping(self, limit: impl Operand<u32>) -> Val<u32> {
-        self.operate(AtomicOp::Dec, &[limit.val()])
+        self.operate(AtomicOp::Dec, [limit.val()])
     }
 }

@@ -1,8 +1,9 @@
 //! Copies between global and shared memory that run in the background, without registers: `cp.async`, `cp.async.bulk`.
 
 use super::pointer::{Global, Shared};
+use crate::intrinsics::memory::Location;
 use crate::intrinsics::{asynchronous, bulk};
-use crate::recorder::with;
+use crate::recorder::{Raw, with};
 use crate::tile::Barrier;
 use crate::types::Element;
 use crate::{Operand, Val};
@@ -43,7 +44,7 @@ impl<T: Element> Shared<T> {
     #[track_caller]
     pub fn copy_async<const N: usize>(self, from: Global<T>) {
         const { check_copy(N, T::BYTES) };
-        with(|r| asynchronous::copy(r, self.location(), from.location(), N as u32 * T::BYTES, None));
+        copy(self.location(), from.location(), N as u32 * T::BYTES, None);
     }
 
     /// Like [`Self::copy_async`], of the first so many bytes; the others become zeros. Where there are none, global memory is
@@ -52,7 +53,7 @@ impl<T: Element> Shared<T> {
     pub fn copy_async_first<const N: usize>(self, from: Global<T>, bytes: impl Operand<u32>) {
         const { check_copy(N, T::BYTES) };
         let (to, from, source_bytes) = (self.location(), from.location(), bytes.val().raw());
-        with(|r| asynchronous::copy(r, to, from, N as u32 * T::BYTES, Some(source_bytes)));
+        copy(to, from, N as u32 * T::BYTES, Some(source_bytes));
     }
 
     /// Like [`Self::copy_async`] where the condition holds; elsewhere the neighbours become zeros (every bit), and global
@@ -87,8 +88,7 @@ impl<T: Element> Shared<T> {
     #[track_caller]
     pub fn copy_bulk(self, from: Global<T>, bytes: impl Operand<u32>, barrier: Barrier) {
         let bytes = bytes.val().raw();
-        let (to, from, barrier) = (self.location(), from.location(), barrier.place().location());
-        with(|r| bulk::copy(r, to, from, bytes, barrier));
+        copy_in(self.location(), from.location(), bytes, barrier);
     }
 }
 
@@ -119,8 +119,24 @@ impl<T: Element> Global<T> {
     #[track_caller]
     pub fn copy_bulk(self, from: Shared<T>, bytes: impl Operand<u32>) {
         let (to, from, bytes) = (self.location(), from.location(), bytes.val().raw());
-        with(|r| bulk::copy_out(r, to, from, bytes));
+        copy_out(to, from, bytes);
     }
+}
+
+#[track_caller]
+#[inline(never)]
+fn copy(to: Location, from: Location, bytes: u32, source_bytes: Option<Raw>) {
+    with(|r| asynchronous::copy(r, to, from, bytes, source_bytes));
+}
+
+#[track_caller]
+fn copy_in(to: Location, from: Location, bytes: Raw, barrier: Barrier) {
+    with(|r| bulk::copy(r, to, from, bytes, barrier.place().location()));
+}
+
+#[track_caller]
+fn copy_out(to: Location, from: Location, bytes: Raw) {
+    with(|r| bulk::copy_out(r, to, from, bytes));
 }
 
 /// The sizes that a copy can have.

@@ -9,7 +9,7 @@ use crate::intrinsics::memory::{self, Base, Location, Otherwise};
 use crate::intrinsics::{logic, sync};
 use crate::recorder::{Raw, with};
 use crate::types::{Element, Number, Scalar, Type};
-use crate::{Operand, Val, Var};
+use crate::{Operand, Val, Var, untyped};
 
 /// A state space, at compile time.
 pub trait Space: Copy + sealed::Sealed + 'static {}
@@ -117,12 +117,18 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Self { base: location.base, offset: location.offset, cache: Cache::Default, target: PhantomData }
     }
 
-    pub(crate) const fn cache_operator(self) -> Cache {
-        self.cache
-    }
-
     pub(crate) const fn location(self) -> Location {
         Location { space: S::SPACE, base: self.base, offset: self.offset }
+    }
+
+    const fn place(self) -> Place {
+        Place { location: self.location(), cache: self.cache }
+    }
+
+    /// Notes an error if the pointer treats the caches in a way that only plain loads and stores have.
+    #[track_caller]
+    pub(crate) fn without_cache(self) {
+        without_cache(self.cache);
     }
 
     /// The pointer to the element so many elements further on. Nothing checks where the memory ends.
@@ -136,7 +142,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
     #[track_caller]
     pub(crate) fn elements(self, group: u32, index: impl Index) -> Self {
         let (ty, index) = index.index();
-        let location = with(|r| memory::element(r, self.location(), group * T::BYTES, ty, index.raw()));
+        let location = untyped::element(self.location(), group * T::BYTES, ty, index.raw());
         Self { base: location.base, offset: location.offset, ..self }
     }
 
@@ -144,7 +150,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
     #[track_caller]
     pub(crate) fn element(self, of: Type, index: impl Index) -> Self {
         let (ty, index) = index.index();
-        let location = with(|r| memory::element(r, self.location(), of.bytes(), ty, index.raw()));
+        let location = untyped::element(self.location(), of.bytes(), ty, index.raw());
         Self { base: location.base, offset: location.offset, ..self }
     }
 
@@ -165,7 +171,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
     #[track_caller]
     #[must_use]
     pub fn get(self) -> Val<T> {
-        Val::from_raw(with(|r| memory::load(r, self.location(), self.cache, T::TYPE, 1, None)[0]))
+        Val::from_raw(self.place().load(T::TYPE))
     }
 
     /// Loads the element where the condition holds, and gives the default elsewhere without touching memory.
@@ -173,22 +179,20 @@ impl<T: Element, S: Space> Pointer<T, S> {
     #[must_use]
     pub fn get_or(self, default: impl Operand<T>, condition: impl Operand<bool>) -> Val<T> {
         let (default, condition) = (default.val().raw(), condition.val().raw());
-        let otherwise = Otherwise { condition, default: &[default] };
-        Val::from_raw(with(|r| memory::load(r, self.location(), self.cache, T::TYPE, 1, Some(otherwise))[0]))
+        Val::from_raw(self.place().load_or(T::TYPE, default, condition))
     }
 
     /// Stores the element.
     #[track_caller]
     pub fn set(self, value: impl Operand<T>) {
-        let value = value.val().raw();
-        with(|r| memory::store(r, self.location(), self.cache, T::TYPE, &[value], None));
+        self.place().store(T::TYPE, &[value.val().raw()], None);
     }
 
     /// Stores the element where the condition holds.
     #[track_caller]
     pub fn set_if(self, value: impl Operand<T>, condition: impl Operand<bool>) {
         let (value, condition) = (value.val().raw(), condition.val().raw());
-        with(|r| memory::store(r, self.location(), self.cache, T::TYPE, &[value], Some(condition)));
+        self.place().store(T::TYPE, &[value], Some(condition));
     }
 
     /// Loads `N` neighbours as one access; `N` times the element's size is at most 16 bytes, a power of two, and the
@@ -206,8 +210,9 @@ impl<T: Element, S: Space> Pointer<T, S> {
     #[must_use]
     pub fn get_vec<const N: usize>(self) -> [Val<T>; N] {
         const { check_vector(N, T::BYTES) };
-        let raws = with(|r| memory::load(r, self.location(), self.cache, T::TYPE, N as u32, None));
-        std::array::from_fn(|i| Val::from_raw(raws[i]))
+        let mut values = [Raw::Const(0); N];
+        self.place().load_all(T::TYPE, None, &mut values);
+        values.map(Val::from_raw)
     }
 
     /// Like [`Self::get_vec`] where the condition holds; elsewhere every element is the default.
@@ -216,9 +221,9 @@ impl<T: Element, S: Space> Pointer<T, S> {
     pub fn get_vec_or<const N: usize>(self, default: impl Operand<T>, condition: impl Operand<bool>) -> [Val<T>; N] {
         const { check_vector(N, T::BYTES) };
         let (default, condition) = (default.val().raw(), condition.val().raw());
-        let otherwise = Otherwise { condition, default: &[default; N] };
-        let raws = with(|r| memory::load(r, self.location(), self.cache, T::TYPE, N as u32, Some(otherwise)));
-        std::array::from_fn(|i| Val::from_raw(raws[i]))
+        let mut values = [default; N];
+        self.place().load_all(T::TYPE, Some(condition), &mut values);
+        values.map(Val::from_raw)
     }
 
     /// Stores `N` neighbours as one access; the rules of [`Self::get_vec`] hold.
@@ -226,7 +231,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
     pub fn set_vec<const N: usize>(self, values: [impl Operand<T>; N]) {
         const { check_vector(N, T::BYTES) };
         let values: [Raw; N] = values.map(|value| value.val().raw());
-        with(|r| memory::store(r, self.location(), self.cache, T::TYPE, &values, None));
+        self.place().store(T::TYPE, &values, None);
     }
 
     /// Like [`Self::set_vec`], where the condition holds.
@@ -235,33 +240,30 @@ impl<T: Element, S: Space> Pointer<T, S> {
         const { check_vector(N, T::BYTES) };
         let values: [Raw; N] = values.map(|value| value.val().raw());
         let condition = condition.val().raw();
-        with(|r| memory::store(r, self.location(), self.cache, T::TYPE, &values, Some(condition)));
+        self.place().store(T::TYPE, &values, Some(condition));
     }
 
     /// The address: 32 bits in shared memory, and in its own space.
     #[track_caller]
     #[must_use]
     pub fn address(self) -> Val<u64> {
-        Val::from_raw(with(|r| {
-            let address = memory::whole_address(r, self.location());
-            convert::convert(r, memory::address_type(S::SPACE), Type::U64, address, None)
-        }))
+        Val::from_raw(wide_address(self.location()))
     }
 
     /// Loads with an order among the threads of the scope: `Relaxed` or `Acquire`.
     #[track_caller]
     #[must_use]
     pub fn load(self, order: Order, scope: Scope) -> Val<T> {
-        with(|r| memory::without_cache(r, self.cache));
-        Val::from_raw(with(|r| memory::load_ordered(r, self.location(), order, scope, T::TYPE)))
+        self.without_cache();
+        Val::from_raw(untyped::load_ordered(self.location(), order, scope, T::TYPE))
     }
 
     /// Stores with an order among the threads of the scope: `Relaxed` or `Release`.
     #[track_caller]
     pub fn store(self, value: impl Operand<T>, order: Order, scope: Scope) {
         let value = value.val().raw();
-        with(|r| memory::without_cache(r, self.cache));
-        with(|r| memory::store_ordered(r, self.location(), order, scope, T::TYPE, value));
+        self.without_cache();
+        untyped::store_ordered(self.location(), order, scope, T::TYPE, value);
     }
 }
 
@@ -269,7 +271,7 @@ impl<T: Element> Global<T> {
     /// Asks for the element's line to be brought into the second-level cache.
     #[track_caller]
     pub fn prefetch(self) {
-        with(|r| memory::prefetch(r, self.location()));
+        untyped::prefetch(self.location());
     }
 
     pub(crate) const fn new(address: Val<u64>) -> Self {
@@ -311,10 +313,7 @@ impl<T: Element> Shared<T> {
     #[must_use]
     pub fn in_block(self, rank: impl Operand<u32>) -> Distributed<T> {
         let rank = rank.val().raw();
-        let address = with(|r| {
-            let own = memory::whole_address(r, self.location());
-            sync::map_to_block(r, own, rank)
-        });
+        let address = address_in_block(self.location(), rank);
         Pointer { base: Base::Register(address), offset: 0, cache: self.cache, target: PhantomData }
     }
 }
@@ -332,6 +331,68 @@ impl<T: Number, S: Space> Pointer<T, S> {
         let value = value.val();
         self.set(self.get() + value);
     }
+}
+
+/// What a pointer to a place is without its type: what accesses are recorded from.
+#[derive(Clone, Copy)]
+struct Place {
+    location: Location,
+    cache: Cache,
+}
+
+impl Place {
+    #[track_caller]
+    #[inline(never)]
+    fn load(&self, ty: Type) -> Raw {
+        with(|r| memory::load(r, self.location, self.cache, ty, 1, None)[0])
+    }
+
+    #[track_caller]
+    #[inline(never)]
+    fn load_or(&self, ty: Type, default: Raw, condition: Raw) -> Raw {
+        let otherwise = Otherwise { condition, default: &[default] };
+        with(|r| memory::load(r, self.location, self.cache, ty, 1, Some(otherwise))[0])
+    }
+
+    /// Loads as many neighbours as there are values; where the condition does not hold, the values stay.
+    #[track_caller]
+    #[inline(never)]
+    fn load_all(&self, ty: Type, condition: Option<Raw>, values: &mut [Raw]) {
+        let default = values.to_vec();
+        let otherwise = condition.map(|condition| Otherwise { condition, default: &default });
+        let count = default.len() as u32;
+        values.copy_from_slice(&with(|r| memory::load(r, self.location, self.cache, ty, count, otherwise)));
+    }
+
+    #[track_caller]
+    #[inline(never)]
+    fn store(&self, ty: Type, values: &[Raw], condition: Option<Raw>) {
+        with(|r| memory::store(r, self.location, self.cache, ty, values, condition));
+    }
+}
+
+#[track_caller]
+#[inline(never)]
+fn without_cache(cache: Cache) {
+    with(|r| memory::without_cache(r, cache));
+}
+
+#[track_caller]
+#[inline(never)]
+fn wide_address(location: Location) -> Raw {
+    with(|r| {
+        let address = memory::whole_address(r, location);
+        convert::convert(r, memory::address_type(location.space), Type::U64, address, None)
+    })
+}
+
+#[track_caller]
+#[inline(never)]
+fn address_in_block(own: Location, rank: Raw) -> Raw {
+    with(|r| {
+        let own = memory::whole_address(r, own);
+        sync::map_to_block(r, own, rank)
+    })
 }
 
 /// The lengths that one access can have.

@@ -116,7 +116,11 @@ impl Barrier {
     /// Waits until the phase of this parity is complete, and sees what those who arrived had written, and what copies brought.
     #[track_caller]
     pub fn wait(self, parity: impl Operand<u32>) {
-        let parity = parity.val();
+        self.wait_for(parity.val());
+    }
+
+    #[track_caller]
+    fn wait_for(self, parity: Val<u32>) {
         loop_until_left(|wait| {
             let complete = with(|r| mbarrier::try_wait(r, self.place.location(), parity.raw()));
             wait.leave_if(Val::<bool>::from_raw(complete));

@@ -5,11 +5,10 @@ use std::marker::PhantomData;
 
 use super::multiplicand::{Multiplicand, Sum};
 use super::shared::{Major, Tile};
-use crate::intrinsics::convert;
-use crate::intrinsics::matrix::{self, Product};
-use crate::recorder::{Raw, Reg, with};
+use crate::intrinsics::matrix::Product;
+use crate::recorder::{Raw, Reg};
 use crate::types::{Number, Scalar, Type};
-use crate::{ErrorKind, HalfOfPair, Operand, Shared, Val, lane_id};
+use crate::{ErrorKind, HalfOfPair, Operand, Shared, Val, lane_id, untyped};
 
 /// 8 rows by 32 bytes of `k` for each two of its `N` registers: a piece of A (`N` = 4: 16 rows) or of B
 /// (`N` = 2: 8 columns), over the lanes as `mma.sync` wants it (PTX ISA, "Matrix Fragments for mma").
@@ -45,7 +44,7 @@ impl<T, const N: usize> Fragment<T, N> {
     #[track_caller]
     #[must_use]
     pub fn var(self) -> FragmentVar<T, N> {
-        let registers = self.registers.map(|word| with(|r| convert::copy(r, Type::U32, word)));
+        let registers = self.registers.map(|word| untyped::copy(Type::U32, word));
         FragmentVar { registers, element: PhantomData }
     }
 }
@@ -55,14 +54,14 @@ impl<T, const N: usize> FragmentVar<T, N> {
     #[track_caller]
     #[must_use]
     pub fn get(&self) -> Fragment<T, N> {
-        Fragment::new(self.registers.map(|word| Raw::Reg(with(|r| convert::copy(r, Type::U32, Raw::Reg(word))))))
+        Fragment::new(self.registers.map(|word| untyped::read(Type::U32, word)))
     }
 
     /// Changes it.
     #[track_caller]
     pub fn set(&self, fragment: Fragment<T, N>) {
         for (register, word) in self.registers.iter().zip(fragment.registers) {
-            with(|r| convert::assign(r, Type::U32, *register, word));
+            untyped::assign(Type::U32, *register, word);
         }
     }
 }
@@ -122,7 +121,7 @@ impl<T: Multiplicand> Tile<T> {
             Major::K => self.at(position + row + of_lines * 8, k + of_steps * half),
             Major::Mn => self.at(k + row + of_steps * half, position + of_lines * 8),
         };
-        with(|r| matrix::load_matrices(r, pointer.location(), major == Major::Mn))
+        untyped::load_matrices(pointer.location(), major == Major::Mn)
     }
 }
 
@@ -131,7 +130,7 @@ pub(super) fn check_major<T: Multiplicand>(major: Major) {
     if major == Major::Mn && !T::EITHER_MAJOR {
         let kind =
             ErrorKind::NoSuchOperation { what: "a product of tiles with k along their rows".into(), ty: T::TYPE };
-        with(|r| r.fail(kind));
+        untyped::fail(kind);
     }
 }
 
@@ -151,15 +150,14 @@ impl<T: Multiplicand> WarpSums<T> {
     #[must_use]
     pub fn zero() -> Self {
         let zero = Raw::Const(Scalar::to_bits(<T::Sum as Number>::ZERO));
-        let registers =
-            std::array::from_fn(|_| with(|r| crate::intrinsics::convert::copy(r, <T::Sum as Scalar>::TYPE, zero)));
+        let registers = std::array::from_fn(|_| untyped::copy(<T::Sum as Scalar>::TYPE, zero));
         Self { registers, element: PhantomData }
     }
 
     /// Adds the product of the two fragments.
     #[track_caller]
     pub fn add_product(self, a: Fragment<T, 4>, b: Fragment<T, 2>) {
-        with(|r| matrix::mma(r, product::<T>(), self.registers, &a.registers, &b.registers));
+        untyped::mma(product::<T>(), self.registers, &a.registers, &b.registers);
     }
 
     /// The sums of this lane: row and column in the 16 x 8, and two neighbours of the row.
@@ -168,14 +166,9 @@ impl<T: Multiplicand> WarpSums<T> {
     pub fn pairs(self) -> [(Val<u32>, Val<u32>, [Val<T::Sum>; 2]); 2] {
         let lane = lane_id();
         let (row, column) = (lane >> 2, (lane & 3) * 2);
-        let get = |i: usize| Val::from_raw(read::<T::Sum>(self.registers[i]));
+        let get = |i: usize| Val::from_raw(untyped::read(<T::Sum as Scalar>::TYPE, self.registers[i]));
         [(row, column, [get(0), get(1)]), (row + 8, column, [get(2), get(3)])]
     }
-}
-
-/// What a register holds at this moment.
-pub(super) fn read<S: Scalar>(register: Reg) -> Raw {
-    with(|r| Raw::Reg(crate::intrinsics::convert::copy(r, S::TYPE, Raw::Reg(register))))
 }
 
 /// Stores 16 rows of 16 columns of 16-bit elements from the registers of a warp, laid out as four 8 x 8 matrices: upper
@@ -184,7 +177,7 @@ pub(super) fn read<S: Scalar>(register: Reg) -> Raw {
 pub(super) fn store_16x16<H: HalfOfPair>(tile: Tile<H>, row: Val<u32>, column: Val<u32>, words: [Raw; 4]) {
     let lane = lane_id();
     let to: Shared<H> = tile.at(row + (lane & 15), column + (lane >> 4) * 8);
-    with(|r| matrix::store_matrices(r, to.location(), &words));
+    untyped::store_matrices(to.location(), &words);
 }
 
 impl<T: Multiplicand> Clone for WarpSums<T> {

@@ -5,10 +5,9 @@ use std::fmt;
 use super::fragment::{Fragment, Lanes, Order, check_major};
 use super::multiplicand::Multiplicand;
 use super::shared::{Major, Tiles};
-use crate::intrinsics::matrix;
 use crate::memory::Shared;
-use crate::recorder::{Raw, with};
-use crate::{ErrorKind, Operand, Val};
+use crate::recorder::Raw;
+use crate::{ErrorKind, Operand, Val, untyped};
 
 /// A warp's rows of A in each tile of a ring; [`LinesOfB`] for columns of B.
 ///
@@ -82,16 +81,7 @@ impl<T: Multiplicand> Lines<T> {
         check_major::<T>(major);
         let tile = tiles.at(0);
         let all = if major == Major::K { tile.rows() } else { tile.columns() };
-        with(|r| {
-            if !num.is_power_of_two() || num < 16 || !all.is_multiple_of(num) {
-                let (what, value) = ("the lines that a warp multiplies".to_owned(), num.to_string());
-                r.fail(ErrorKind::OutOfRange {
-                    what,
-                    value,
-                    expected: format!("a power of two from 16 on that divides {all}"),
-                });
-            }
-        });
+        check_lines(num, all);
         let first = share * num;
         let lanes = Lanes::new(order);
         // The later ones of the step's 32 bytes, or of 16 lines, are the next piece of 16 bytes.
@@ -119,15 +109,21 @@ impl<T: Multiplicand> Lines<T> {
     fn load(&self, line: u32, k: u32) -> [Raw; 4] {
         let (tile, width) = (self.tiles.at(0), self.tiles.at(0).swizzle().bytes());
         let is_whole = line.is_multiple_of(16) && line < self.num && k.is_multiple_of(T::STEP);
-        with(|r| {
-            if !is_whole {
-                r.fail(ErrorKind::Misuse(format!("line {line} and step {k} begin no fragment")));
-            }
-        });
+        if !is_whole {
+            untyped::fail(ErrorKind::Misuse(format!("line {line} and step {k} begin no fragment")));
+        }
         let (row, bytes) = if self.major == Major::K { (line, k * T::BYTES) } else { (k, line * T::BYTES) };
         let (panel, in_panel) = (bytes / width, bytes % width);
         let pointer = self.starts[(in_panel / 32) as usize].at(row * width + panel * tile.rows() * width);
-        with(|r| matrix::load_matrices(r, pointer.location(), self.major == Major::Mn))
+        untyped::load_matrices(pointer.location(), self.major == Major::Mn)
+    }
+}
+
+fn check_lines(num: u32, all: u32) {
+    if !num.is_power_of_two() || num < 16 || !all.is_multiple_of(num) {
+        let (what, value) = ("the lines that a warp multiplies".to_owned(), num.to_string());
+        let expected = format!("a power of two from 16 on that divides {all}");
+        untyped::fail(ErrorKind::OutOfRange { what, value, expected });
     }
 }
 

@@ -8,12 +8,12 @@ use warpfold_ptx::ScalarType;
 use super::barrier::Barrier;
 use super::shared::Tile;
 use crate::intrinsics::bulk::{self, Source};
-use crate::intrinsics::memory;
+use crate::intrinsics::memory::{self, Location};
 use crate::memory::{Index, Shared};
 use crate::params::{Param, Received};
 use crate::recorder::{Raw, with};
-use crate::types::{Element, Scalar};
-use crate::{ErrorKind, Operand, Val};
+use crate::types::{Element, Scalar, Type};
+use crate::{ErrorKind, Operand, Val, untyped};
 
 /// A tensor map: where a tensor of up to five dimensions lies, and the box that one copy moves. A parameter of a kernel,
 /// encoded by the host.
@@ -37,10 +37,8 @@ impl<T: Element> Received for TensorMap<T> {
     type Param = Self;
 
     fn receive(position: usize) -> Self {
-        let address = with(|r| {
-            crate::params::declare::<Self>(r, position);
-            memory::param_address(r, position)
-        });
+        crate::params::declare::<Self>(position);
+        let address = parameter_address(position);
         Self { address: Val::from_raw(address), is_read_once: false, element: PhantomData }
     }
 }
@@ -56,7 +54,7 @@ impl<T: Element> TensorMap<T> {
     /// Brings the map itself near: at the start of a kernel.
     #[track_caller]
     pub fn prefetch(self) {
-        with(|r| bulk::prefetch_map(r, self.address.raw()));
+        prefetch_map(self.address.raw());
     }
 
     /// Starts to bring the box at these coordinates to the second-level cache, and tells nobody when it is there: a later
@@ -66,7 +64,7 @@ impl<T: Element> TensorMap<T> {
     pub fn prefetch_box<const D: usize>(self, at: [impl Index; D]) {
         let at = coordinates(at);
         let source = self.source(&at, None);
-        with(|r| bulk::prefetch_box(r, source));
+        prefetch_box(source);
     }
 
     /// Starts to load the box at these coordinates to shared memory, as it lies in the map's swizzle. The bytes of the whole
@@ -75,7 +73,7 @@ impl<T: Element> TensorMap<T> {
     pub fn load<const D: usize>(self, to: Shared<T>, at: [impl Index; D], barrier: Barrier) {
         let at = coordinates(at);
         let source = self.source(&at, None);
-        with(|r| bulk::load(r, to.location(), source, barrier.place().location(), None));
+        load(to.location(), source, barrier, None);
     }
 
     /// Like [`Self::load`], into the same place of each block of the cluster whose rank is in the mask; the bytes arrive at
@@ -91,7 +89,7 @@ impl<T: Element> TensorMap<T> {
         let at = coordinates(at);
         let source = self.source(&at, None);
         let blocks = blocks.val().raw();
-        with(|r| bulk::load(r, to.location(), source, barrier.place().location(), Some(blocks)));
+        load(to.location(), source, barrier, Some(blocks));
     }
 
     /// Starts to load a box of a map in im2col mode: pixels from the base at `at` on, moved by the filter's `offsets`.
@@ -105,13 +103,9 @@ impl<T: Element> TensorMap<T> {
     ) {
         let at = coordinates(at);
         let offsets = offsets.map(|offset| offset.val().raw());
-        with(|r| {
-            if D < 3 || O != D - 2 {
-                r.fail(ErrorKind::Misuse(format!("{O} offsets for {D} coordinates: im2col has two fewer, from 3 on")));
-            }
-        });
+        check_offsets(D, O);
         let source = self.source(&at, Some(&offsets));
-        with(|r| bulk::load(r, to.location(), source, barrier.place().location(), None));
+        load(to.location(), source, barrier, None);
     }
 
     /// Starts to load a tile of a matrix: the tile's rows from `row` on, its columns from `column` on, one box a panel.
@@ -148,7 +142,7 @@ impl<T: Element> TensorMap<T> {
     #[track_caller]
     pub fn store<const D: usize>(self, from: Shared<T>, at: [impl Index; D]) {
         let at = coordinates(at);
-        with(|r| bulk::store(r, self.address.raw(), &at, from.location()));
+        store(self.address.raw(), &at, from.location());
     }
 
     /// Starts to store a tile of a matrix; see [`Self::load_tile`].
@@ -162,20 +156,52 @@ impl<T: Element> TensorMap<T> {
 }
 
 fn coordinates<const D: usize>(at: [impl Index; D]) -> [Raw; D] {
-    with(|r| {
-        if D == 0 || D > 5 {
-            r.fail(ErrorKind::Misuse(format!("{D} coordinates: a tensor map has one to five dimensions")));
-        }
-    });
-    at.map(|coordinate| {
-        let (ty, value) = coordinate.index();
-        with(|r| {
-            if ty.bits() != 32 {
-                r.fail(ErrorKind::NoSuchOperation { what: "a coordinate of a tensor".to_owned(), ty });
-            }
-        });
-        value.raw()
-    })
+    let at = at.map(Index::index);
+    check_coordinates(&at.map(|(ty, _)| ty));
+    at.map(|(_, value)| value.raw())
+}
+
+fn check_coordinates(types: &[Type]) {
+    let num = types.len();
+    if num == 0 || num > 5 {
+        untyped::fail(ErrorKind::Misuse(format!("{num} coordinates: a tensor map has one to five dimensions")));
+    }
+    if let Some(ty) = types.iter().copied().find(|ty| ty.bits() != 32) {
+        untyped::fail(ErrorKind::NoSuchOperation { what: "a coordinate of a tensor".to_owned(), ty });
+    }
+}
+
+fn check_offsets(coordinates: usize, offsets: usize) {
+    if coordinates < 3 || offsets != coordinates - 2 {
+        untyped::fail(ErrorKind::Misuse(format!(
+            "{offsets} offsets for {coordinates} coordinates: im2col has two fewer, from 3 on"
+        )));
+    }
+}
+
+#[track_caller]
+fn parameter_address(position: usize) -> Raw {
+    with(|r| memory::param_address(r, position))
+}
+
+#[track_caller]
+fn prefetch_map(map: Raw) {
+    with(|r| bulk::prefetch_map(r, map));
+}
+
+#[track_caller]
+fn prefetch_box(source: Source<'_>) {
+    with(|r| bulk::prefetch_box(r, source));
+}
+
+#[track_caller]
+fn load(to: Location, source: Source<'_>, barrier: Barrier, blocks: Option<Raw>) {
+    with(|r| bulk::load(r, to, source, barrier.place().location(), blocks));
+}
+
+#[track_caller]
+fn store(map: Raw, at: &[Raw], from: Location) {
+    with(|r| bulk::store(r, map, at, from));
 }
 
 /// Makes a group of the stores that this thread started since the last one.

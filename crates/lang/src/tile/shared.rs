@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use crate::intrinsics::memory;
 use crate::memory::{Index, Shared};
-use crate::recorder::with;
 use crate::types::Element;
-use crate::{ErrorKind, Operand, Val};
+use crate::{ErrorKind, Operand, Val, untyped};
 
 /// How the 16-byte pieces of a tile's rows are permuted, so that neither rows nor columns of pieces meet in the banks
 /// (PTX ISA, "Swizzling Modes"): piece `p` of line `l` lies at `p ^ (l mod …)`, a line being 128 bytes.
@@ -95,7 +93,7 @@ pub struct Tiles<T> {
 #[must_use]
 pub fn tiles<T: Element>(num: u32, rows: u32, columns: u32, swizzle: Swizzle) -> Tiles<T> {
     // Aligned for the widest swizzle whatever its own: so the base offset of descriptors is zero.
-    let start = with(|r| memory::dynamic_shared(r, 1024, u64::from(num * rows * columns * T::BYTES)));
+    let start = untyped::dynamic_shared(1024, u64::from(num * rows * columns * T::BYTES));
     let first = Tile { start: Shared::from_location(start), rows, columns, swizzle };
     check_shape(first);
     Tiles { first, num }
@@ -103,12 +101,26 @@ pub fn tiles<T: Element>(num: u32, rows: u32, columns: u32, swizzle: Swizzle) ->
 
 #[track_caller]
 fn check_shape<T: Element>(tile: Tile<T>) {
-    let Tile { rows, columns, swizzle, .. } = tile;
-    let panel = tile.panel_columns();
+    check_tile(tile.rows, tile.columns, tile.panel_columns(), tile.swizzle);
+}
+
+fn check_tile(rows: u32, columns: u32, panel: u32, swizzle: Swizzle) {
     if columns == 0 || !columns.is_multiple_of(panel) || rows == 0 || !rows.is_multiple_of(8) {
         let expected = format!("a multiple of 8 rows, and of {panel} columns for {swizzle:?}");
         let (what, value) = ("the shape of a tile".to_owned(), format!("{rows} x {columns}"));
-        with(|r| r.fail(ErrorKind::OutOfRange { what, value, expected }));
+        untyped::fail(ErrorKind::OutOfRange { what, value, expected });
+    }
+}
+
+fn check_room(given: u32, asked: u32) {
+    if asked > given {
+        untyped::fail(ErrorKind::Misuse(format!("tiles of {asked} bytes do not fit the room of {given}")));
+    }
+}
+
+fn check_panels(num: u32, width: u32) {
+    if !num.is_multiple_of(width) {
+        untyped::fail(ErrorKind::Misuse(format!("{num} columns are taken of a tile with panels of {width}")));
     }
 }
 
@@ -119,12 +131,7 @@ impl<T: Element> Tiles<T> {
     pub fn lend<U: Element>(self, num: u32, rows: u32, columns: u32, swizzle: Swizzle) -> Tiles<U> {
         let first = Tile { start: self.first.start.reinterpret(), rows, columns, swizzle };
         check_shape(first);
-        with(|r| {
-            let (given, asked) = (self.num * self.first.bytes(), num * first.bytes());
-            if asked > given {
-                r.fail(ErrorKind::Misuse(format!("tiles of {asked} bytes do not fit the room of {given}")));
-            }
-        });
+        check_room(self.num * self.first.bytes(), num * first.bytes());
         Tiles { first, num }
     }
 
@@ -190,11 +197,9 @@ impl<T: Element> Tile<T> {
     #[track_caller]
     #[must_use]
     pub fn rows_from(self, first: impl Index, num: u32) -> Self {
-        with(|r| {
-            if self.columns != self.panel_columns() {
-                r.fail(ErrorKind::Misuse("rows are taken of a tile of one panel".to_owned()));
-            }
-        });
+        if self.columns != self.panel_columns() {
+            untyped::fail(ErrorKind::Misuse("rows are taken of a tile of one panel".to_owned()));
+        }
         Self { start: self.start.elements(self.columns, first), rows: num, ..self }
     }
 
@@ -203,11 +208,7 @@ impl<T: Element> Tile<T> {
     #[must_use]
     pub fn columns_from(self, first: impl Operand<u32>, num: u32) -> Self {
         let width = self.panel_columns();
-        with(|r| {
-            if !num.is_multiple_of(width) {
-                r.fail(ErrorKind::Misuse(format!("{num} columns are taken of a tile with panels of {width}")));
-            }
-        });
+        check_panels(num, width);
         Self { start: self.start.elements(self.rows, first.val()), columns: num, ..self }
     }
 
@@ -256,16 +257,25 @@ impl<T: Element> Row<T> {
     #[track_caller]
     #[must_use]
     pub fn at(self, column: impl Operand<u32>) -> Shared<T> {
-        let width = self.tile.panel_columns();
-        let (panel, column) = match column.val().known() {
-            Some(column) => (Val::constant(column / width), Val::constant(column % width)),
-            None if self.tile.columns == width => (Val::constant(0), column.val()),
-            None => (column.val() / width, column.val() % width),
-        };
-        let in_panel = (column * T::BYTES) ^ self.pattern;
-        let panel_bytes = self.tile.rows * self.tile.swizzle.bytes();
-        self.start.at(panel * panel_bytes + in_panel).reinterpret()
+        let Tile { rows, columns, swizzle, .. } = self.tile;
+        let offset = offset_in_row([rows, columns, T::BYTES], swizzle, self.pattern, column.val());
+        self.start.at(offset).reinterpret()
     }
+}
+
+/// Where the bytes of a column are, from the start of its row.
+#[track_caller]
+fn offset_in_row(tile: [u32; 3], swizzle: Swizzle, pattern: Val<u32>, column: Val<u32>) -> Val<u32> {
+    let [rows, columns, element_bytes] = tile;
+    let width = swizzle.bytes() / element_bytes;
+    let (panel, column) = match column.known() {
+        Some(column) => (Val::constant(column / width), Val::constant(column % width)),
+        None if columns == width => (Val::constant(0), column),
+        None => (column / width, column % width),
+    };
+    let in_panel = (column * element_bytes) ^ pattern;
+    let panel_bytes = rows * swizzle.bytes();
+    panel * panel_bytes + in_panel
 }
 
 impl<T> Clone for Tile<T> {

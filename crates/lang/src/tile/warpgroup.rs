@@ -4,14 +4,14 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::fragment::{check_major, product, read, store_16x16};
+use super::fragment::{check_major, product, store_16x16};
 use super::multiplicand::Multiplicand;
 use super::shared::{Major, Tile};
 use crate::intrinsics::matrix::{self, Transposed};
-use crate::intrinsics::{convert, memory, sync};
+use crate::intrinsics::sync;
 use crate::recorder::{Raw, Reg, with};
 use crate::types::{Element, Scalar, Type};
-use crate::{ErrorKind, HalfOfPair, Operand, Val, lane_id, shfl, warp_id};
+use crate::{ErrorKind, HalfOfPair, Operand, Val, lane_id, shfl, untyped, warp_id};
 
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
@@ -72,20 +72,30 @@ pub struct WarpgroupSums<T: Multiplicand> {
     element: PhantomData<fn() -> T>,
 }
 
+fn registers(ty: Type, columns: u32, step: u32) -> Vec<Reg> {
+    if columns == 0 || columns > 256 || !columns.is_multiple_of(step) {
+        let (what, value) = ("the number of columns of a warpgroup's product".to_owned(), columns.to_string());
+        let expected = format!("a multiple of {step} up to 256");
+        untyped::fail(ErrorKind::OutOfRange { what, value, expected });
+    }
+    (0..columns / 2).map(|_| untyped::register(ty)).collect()
+}
+
+fn check_shapes(a: [u32; 2], b: [u32; 2], own: u32) {
+    let ([rows, depth], [other, columns]) = (a, b);
+    if rows != 64 || columns != own || depth != other {
+        untyped::fail(ErrorKind::Misuse(format!(
+            "a tile of {rows} x {depth} times one of {other} x {columns} is not a product of 64 x {own} sums"
+        )));
+    }
+}
+
 impl<T: Multiplicand> WarpgroupSums<T> {
     /// Registers for sums of 8 to 256 columns, a multiple of 8 (of 16 for integers).
     #[track_caller]
     #[must_use]
     pub fn new(columns: u32) -> Self {
-        with(|r| {
-            if columns == 0 || columns > 256 || !columns.is_multiple_of(T::COLUMNS_STEP) {
-                let (what, value) = ("the number of columns of a warpgroup's product".to_owned(), columns.to_string());
-                let expected = format!("a multiple of {} up to 256", T::COLUMNS_STEP);
-                r.fail(ErrorKind::OutOfRange { what, value, expected });
-            }
-        });
-        let register = |_| with(|r| r.register(<T::Sum as Scalar>::TYPE.register()));
-        Self { registers: (0..columns / 2).map(register).collect(), element: PhantomData }
+        Self { registers: registers(<T::Sum as Scalar>::TYPE, columns, T::COLUMNS_STEP), element: PhantomData }
     }
 
     /// Its columns.
@@ -109,7 +119,7 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         for step in 0..depth(factors.a, factors.a_major) / T::STEP {
             let keep = if step == 0 { keep } else { Raw::Const(1) };
             let descriptors = [a.step(step), b.step(step)];
-            with(|r| matrix::wgmma(r, product::<T>(), transposed, &self.registers, descriptors, keep));
+            untyped::wgmma(product::<T>(), transposed, &self.registers, descriptors, keep);
         }
     }
 
@@ -118,15 +128,7 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         check_major::<T>(factors.b_major);
         let (rows, columns) = (extent(factors.a, factors.a_major), extent(factors.b, factors.b_major));
         let depths = [depth(factors.a, factors.a_major), depth(factors.b, factors.b_major)];
-        with(|r| {
-            if rows != 64 || columns != self.columns() || depths[0] != depths[1] {
-                let own = self.columns();
-                r.fail(ErrorKind::Misuse(format!(
-                    "a tile of {rows} x {} times one of {} x {columns} is not a product of 64 x {own} sums",
-                    depths[0], depths[1]
-                )));
-            }
-        });
+        check_shapes([rows, depths[0]], [depths[1], columns], self.columns());
     }
 
     /// The places of this thread's sums, a row of 64 and a column for each pair of neighbours of a row.
@@ -142,7 +144,12 @@ impl<T: Multiplicand> WarpgroupSums<T> {
     #[track_caller]
     pub fn pairs(&self) -> impl Iterator<Item = (Val<u32>, Val<u32>, [Val<T::Sum>; 2])> {
         self.places().zip(self.registers.chunks_exact(2)).map(|((row, column), registers)| {
-            (row, column, [registers[0], registers[1]].map(|register| Val::from_raw(read::<T::Sum>(register))))
+            (
+                row,
+                column,
+                [registers[0], registers[1]]
+                    .map(|register| Val::from_raw(untyped::read(<T::Sum as Scalar>::TYPE, register))),
+            )
         })
     }
 
@@ -164,12 +171,10 @@ impl<H: HalfOfPair> Tile<H> {
     /// [places](WarpgroupSums::places) of sums with as many columns, a multiple of 16: `stmatrix`.
     #[track_caller]
     pub fn store_pairs(self, pairs: &[Val<H::Pair>]) {
-        with(|r| {
-            let columns = 4 * pairs.len() as u32;
-            if self.rows() != 64 || self.columns() != columns || !columns.is_multiple_of(16) {
-                r.fail(ErrorKind::Misuse(format!("64 x {columns} halves of a warpgroup do not fill {self:?}")));
-            }
-        });
+        let columns = 4 * pairs.len() as u32;
+        if self.rows() != 64 || self.columns() != columns || !columns.is_multiple_of(16) {
+            untyped::fail(ErrorKind::Misuse(format!("64 x {columns} halves of a warpgroup do not fill {self:?}")));
+        }
         let row = (warp_id() & 3) * 16;
         for (block, words) in pairs.chunks_exact(4).enumerate() {
             let words = std::array::from_fn(|i| words[i].raw());
@@ -199,7 +204,7 @@ struct Descriptor<T> {
 impl<T: Multiplicand> Descriptor<T> {
     fn new(tile: Tile<T>, major: Major) -> Self {
         let swizzle = tile.swizzle();
-        let address: Val<u32> = Val::from_raw(with(|r| memory::whole_address(r, tile.start().location())));
+        let address: Val<u32> = Val::from_raw(untyped::whole_address(tile.start().location()));
         // Leading offset: from panel to panel, where the sums' dimension runs over panels; unused along `k`, as a step
         // never leaves a panel. Stride: from 8 rows to the next.
         let leading = if major == Major::K { 1 } else { (tile.rows() * swizzle.bytes()) >> 4 };
@@ -220,7 +225,7 @@ impl<T: Multiplicand> Descriptor<T> {
         };
         let low = self.low + (bytes >> 4);
         let words = [low.raw(), Raw::Const(self.high.into())];
-        with(|r| convert::pack(r, Type::U32, Type::U64, words))
+        untyped::pack(Type::U32, Type::U64, words)
     }
 }
 

@@ -4,20 +4,21 @@ use super::{Operand, Val};
 use crate::intrinsics::bits;
 use crate::recorder::with;
 use crate::types::{Scalar, Word};
+use crate::untyped;
 
 impl<T: Word> Val<T> {
     /// The number of ones.
     #[track_caller]
     #[must_use]
     pub fn popc(self) -> Val<u32> {
-        Val::from_raw(with(|r| bits::popc(r, T::TYPE, self.raw())))
+        Val::from_raw(untyped::popc(T::TYPE, self.raw()))
     }
 
     /// The number of zeros above the highest one; the width for 0.
     #[track_caller]
     #[must_use]
     pub fn clz(self) -> Val<u32> {
-        Val::from_raw(with(|r| bits::clz(r, T::TYPE, self.raw())))
+        Val::from_raw(untyped::clz(T::TYPE, self.raw()))
     }
 
     /// The number of zeros below the lowest one; the width for 0.
@@ -31,7 +32,7 @@ impl<T: Word> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn brev(self) -> Self {
-        Self::from_raw(with(|r| bits::reverse(r, T::TYPE, self.raw())))
+        Self::from_raw(untyped::reverse_bits(T::TYPE, self.raw()))
     }
 
     /// `length` bits from `position` up, sign-extended for signed types.
@@ -39,7 +40,7 @@ impl<T: Word> Val<T> {
     #[must_use]
     pub fn bfe(self, position: impl Operand<u32>, length: impl Operand<u32>) -> Self {
         let (position, length) = (position.val().raw(), length.val().raw());
-        Self::from_raw(with(|r| bits::extract(r, T::TYPE, self.raw(), position, length)))
+        Self::from_raw(untyped::extract_bits(T::TYPE, self.raw(), position, length))
     }
 
     /// This, with `length` bits from `position` up replaced by the low bits of `field`.
@@ -47,7 +48,7 @@ impl<T: Word> Val<T> {
     #[must_use]
     pub fn bfi(self, field: impl Operand<T>, position: impl Operand<u32>, length: impl Operand<u32>) -> Self {
         let (field, position, length) = (field.val().raw(), position.val().raw(), length.val().raw());
-        Self::from_raw(with(|r| bits::insert(r, T::TYPE, field, self.raw(), position, length)))
+        Self::from_raw(untyped::insert_bits(T::TYPE, field, self.raw(), position, length))
     }
 }
 

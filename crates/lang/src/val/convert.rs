@@ -1,10 +1,9 @@
 //! Conversions: all explicit.
 
 use super::Val;
-use crate::intrinsics::convert;
-use crate::intrinsics::f8::{self, Overflow};
-use crate::recorder::with;
+use crate::intrinsics::f8::Overflow;
 use crate::types::{EightBitFloat, Scalar, ScalarFloat};
+use crate::untyped;
 
 /// How a result that does not fit exactly is rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,14 +27,14 @@ impl<T: Scalar> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn cast<U: Scalar>(self) -> Val<U> {
-        Val::from_raw(with(|r| convert::convert(r, T::TYPE, U::TYPE, self.raw(), None)))
+        Val::from_raw(untyped::convert(T::TYPE, U::TYPE, self.raw(), None))
     }
 
     /// Like [`Self::cast`], with a rounding mode where the result is not exact.
     #[track_caller]
     #[must_use]
     pub fn cast_rounded<U: Scalar>(self, rounding: Rounding) -> Val<U> {
-        Val::from_raw(with(|r| convert::convert(r, T::TYPE, U::TYPE, self.raw(), Some(rounding))))
+        Val::from_raw(untyped::convert(T::TYPE, U::TYPE, self.raw(), Some(rounding)))
     }
 
     /// The same bits as another type of the same width.
@@ -43,7 +42,7 @@ impl<T: Scalar> Val<T> {
     #[must_use]
     pub fn bitcast<U: Scalar>(self) -> Val<U> {
         const { assert!(T::TYPE.bits() == U::TYPE.bits(), "a bitcast keeps the width") };
-        Val::from_raw(with(|r| convert::bitcast(r, T::TYPE, U::TYPE, self.raw())))
+        Val::from_raw(untyped::bitcast(T::TYPE, U::TYPE, self.raw()))
     }
 }
 
@@ -62,7 +61,7 @@ impl Val<f32> {
     #[track_caller]
     #[must_use]
     pub fn cast_unsaturated<F: EightBitFloat>(self) -> Val<F> {
-        Val::from_raw(with(|r| f8::encode(r, F::FORMAT, self.raw(), Overflow::Leave)))
+        Val::from_raw(untyped::encode(F::FORMAT, self.raw(), Overflow::Leave))
     }
 }
 
@@ -81,14 +80,14 @@ impl Val<u32> {
     #[track_caller]
     #[must_use]
     pub fn unpack_eight_bits<F: EightBitFloat>(self) -> [Val<f32>; 4] {
-        with(|r| f8::decode_word(r, F::FORMAT, self.raw())).map(Val::from_raw)
+        untyped::decode_word(F::FORMAT, self.raw()).map(Val::from_raw)
     }
 
     /// Four numbers as the bytes of a word, the first one lowest: as four casts do it.
     #[track_caller]
     #[must_use]
     pub fn pack_eight_bits<F: EightBitFloat>(values: [Val<f32>; 4]) -> Self {
-        Self::from_raw(with(|r| f8::encode_word(r, F::FORMAT, values.map(Val::raw))))
+        Self::from_raw(untyped::encode_word(F::FORMAT, values.map(Val::raw)))
     }
 }
 
@@ -97,6 +96,6 @@ impl<T: ScalarFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn round(self, rounding: Rounding) -> Self {
-        Self::from_raw(with(|r| convert::round(r, T::TYPE, self.raw(), rounding)))
+        Self::from_raw(untyped::round(T::TYPE, self.raw(), rounding))
     }
 }

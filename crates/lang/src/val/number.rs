@@ -2,9 +2,9 @@
 
 use super::operators::binary;
 use super::{Operand, Val};
-use crate::intrinsics::{Binary, Comparison, arithmetic, compare};
-use crate::recorder::with;
+use crate::intrinsics::{Binary, Comparison};
 use crate::types::{Integer, Number, Ordered, Scalar, ScalarFloat, Signed};
+use crate::untyped;
 
 macro_rules! comparisons {
     ($($(#[$doc:meta])* $method:ident $comparison:ident;)*) => {$(
@@ -12,9 +12,7 @@ macro_rules! comparisons {
         #[track_caller]
         pub fn $method(self, right: impl Operand<T>) -> Val<bool> {
             let right = right.val();
-            Val::from_raw(with(|r| {
-                compare::compare(r, Comparison::$comparison, T::TYPE, self.raw(), right.raw())
-            }))
+            Val::from_raw(untyped::compare(Comparison::$comparison, T::TYPE, self.raw(), right.raw()))
         }
     )*};
 }
@@ -44,7 +42,7 @@ impl Val<bool> {
     #[track_caller]
     pub fn eq(self, right: impl Operand<bool>) -> Self {
         let right = right.val();
-        Self::from_raw(with(|r| compare::compare(r, Comparison::Eq, bool::TYPE, self.raw(), right.raw())))
+        Self::from_raw(untyped::compare(Comparison::Eq, bool::TYPE, self.raw(), right.raw()))
     }
 
     /// `yes` where this is true, else `no`; both are computed.
@@ -57,7 +55,7 @@ impl Val<bool> {
     #[track_caller]
     pub fn select<T: Scalar>(self, yes: impl Operand<T>, no: impl Operand<T>) -> Val<T> {
         let (yes, no) = (yes.val(), no.val());
-        Val::from_raw(with(|r| compare::select(r, T::TYPE, self.raw(), yes.raw(), no.raw())))
+        Val::from_raw(untyped::select(T::TYPE, self.raw(), yes.raw(), no.raw()))
     }
 }
 
@@ -66,7 +64,7 @@ impl<T: ScalarFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn is_nan(self) -> Val<bool> {
-        Val::from_raw(with(|r| compare::unordered(r, T::TYPE, self.raw(), self.raw())))
+        Val::from_raw(untyped::unordered(T::TYPE, self.raw(), self.raw()))
     }
 
     /// Whether it is one of the infinities.
@@ -118,7 +116,7 @@ impl<T: Number> Val<T> {
     #[must_use]
     pub fn mul_add(self, factor: impl Operand<T>, addend: impl Operand<T>) -> Self {
         let (factor, addend) = (factor.val(), addend.val());
-        Self::from_raw(with(|r| arithmetic::fma(r, T::TYPE, self.raw(), factor.raw(), addend.raw())))
+        Self::from_raw(untyped::fma(T::TYPE, self.raw(), factor.raw(), addend.raw()))
     }
 }
 
@@ -127,7 +125,7 @@ impl<T: Signed> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn abs(self) -> Self {
-        Self::from_raw(with(|r| arithmetic::abs(r, T::TYPE, self.raw())))
+        Self::from_raw(untyped::abs(T::TYPE, self.raw()))
     }
 }
 
@@ -147,7 +145,7 @@ impl<T: Integer> Val<T> {
     #[must_use]
     pub fn mul_hi(self, right: impl Operand<T>) -> Self {
         let right = right.val();
-        Self::from_raw(with(|r| arithmetic::mul_hi(r, T::TYPE, self.raw(), right.raw())))
+        Self::from_raw(untyped::mul_hi(T::TYPE, self.raw(), right.raw()))
     }
 
     /// `self / divisor` rounded up. The sum `self + divisor - 1` must fit the type.

@@ -4,9 +4,9 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Su
 use std::ops::{AddAssign, BitAndAssign, BitOrAssign, BitXorAssign, MulAssign, SubAssign};
 
 use super::{Operand, Val};
-use crate::intrinsics::{Binary, arithmetic, logic};
-use crate::recorder::with;
+use crate::intrinsics::Binary;
 use crate::types::{Integer, Number, Scalar, Signed};
+use crate::untyped;
 
 /// Types with `&`, `|`, `^` and `!`: integers and `bool`.
 pub trait Bits: Scalar {}
@@ -16,7 +16,7 @@ impl<T: Integer> Bits for T {}
 
 #[track_caller]
 pub(crate) fn binary<T: Scalar>(op: Binary, a: Val<T>, b: Val<T>) -> Val<T> {
-    Val::from_raw(with(|r| arithmetic::binary(r, op, T::TYPE, a.raw(), b.raw())))
+    Val::from_raw(untyped::binary(op, T::TYPE, a.raw(), b.raw()))
 }
 
 macro_rules! operators {
@@ -79,7 +79,7 @@ impl<T: Integer, R: Operand<u32>> Shl<R> for Val<T> {
     #[track_caller]
     fn shl(self, amount: R) -> Self {
         let amount = amount.val();
-        Self::from_raw(with(|r| logic::shift(r, true, T::TYPE, self.raw(), amount.raw())))
+        Self::from_raw(untyped::shift(true, T::TYPE, self.raw(), amount.raw()))
     }
 }
 
@@ -89,7 +89,7 @@ impl<T: Integer, R: Operand<u32>> Shr<R> for Val<T> {
     #[track_caller]
     fn shr(self, amount: R) -> Self {
         let amount = amount.val();
-        Self::from_raw(with(|r| logic::shift(r, false, T::TYPE, self.raw(), amount.raw())))
+        Self::from_raw(untyped::shift(false, T::TYPE, self.raw(), amount.raw()))
     }
 }
 
@@ -97,7 +97,7 @@ impl<T: Bits> Not for Val<T> {
     type Output = Self;
     #[track_caller]
     fn not(self) -> Self {
-        Self::from_raw(with(|r| logic::not(r, T::TYPE, self.raw())))
+        Self::from_raw(untyped::not(T::TYPE, self.raw()))
     }
 }
 
@@ -105,6 +105,6 @@ impl<T: Signed> Neg for Val<T> {
     type Output = Self;
     #[track_caller]
     fn neg(self) -> Self {
-        Self::from_raw(with(|r| arithmetic::neg(r, T::TYPE, self.raw())))
+        Self::from_raw(untyped::neg(T::TYPE, self.raw()))
     }
 }

@@ -3,9 +3,8 @@
 use half::{bf16, f16};
 
 use super::{Operand, Val};
-use crate::intrinsics::convert;
-use crate::recorder::with;
 use crate::types::{Bf16x2, F16x2, Float, Scalar, ScalarFloat};
+use crate::untyped;
 
 /// A packed pair, [`F16x2`] or [`Bf16x2`].
 pub trait Pair: Float {
@@ -41,7 +40,7 @@ impl<P: Pair> Val<P> {
     #[must_use]
     pub fn pack(low: impl Operand<P::Half>, high: impl Operand<P::Half>) -> Self {
         let halves = [low.val().raw(), high.val().raw()];
-        Self::from_raw(with(|r| convert::pack(r, P::Half::TYPE, P::TYPE, halves)))
+        Self::from_raw(untyped::pack(P::Half::TYPE, P::TYPE, halves))
     }
 
     /// The same half twice.
@@ -57,14 +56,14 @@ impl<P: Pair> Val<P> {
     #[must_use]
     pub fn from_f32(low: impl Operand<f32>, high: impl Operand<f32>) -> Self {
         let (low, high) = (low.val().raw(), high.val().raw());
-        Self::from_raw(with(|r| convert::pair_from_f32(r, P::TYPE, low, high)))
+        Self::from_raw(untyped::pair_from_f32(P::TYPE, low, high))
     }
 
     /// Both halves, the low one first.
     #[track_caller]
     #[must_use]
     pub fn unpack(self) -> [Val<P::Half>; 2] {
-        with(|r| convert::unpack(r, P::TYPE, P::Half::TYPE, self.raw())).map(Val::from_raw)
+        untyped::unpack(P::TYPE, P::Half::TYPE, self.raw()).map(Val::from_raw)
     }
 
     /// Both halves as `f32`, which is exact.

@@ -266,7 +266,8 @@ fn float_binary(operator: TokenKind, a: f64, b: f64) -> Result<Value, &'static s
     })
 }
 
-/// PTX ISA, "Summary of Constant Expression Evaluation Rules"; `a` and `b` are the bits of `left` and `right`.
+/// PTX ISA, "Summary of Constant Expression Evaluation Rules"; `a` and `b` are the bits of `left`
+/// and `right`.
 fn integer_binary(operator: TokenKind, left: Value, a: u64, right: Value, b: u64) -> Result<Value, &'static str> {
     let signed = matches!((left, right), (Value::Signed(_), Value::Signed(_)));
     let common = if signed { left } else { Value::Unsigned(0) };

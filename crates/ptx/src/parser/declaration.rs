@@ -1,4 +1,5 @@
-//! Variables, parameters, initial values and function headers (PTX ISA, "State Spaces, Types, and Variables").
+//! Variables, parameters, initial values and function headers (PTX ISA, "State Spaces, Types, and
+//! Variables").
 
 use super::{Parser, Result};
 use crate::lexer::TokenKind;
@@ -263,8 +264,8 @@ impl Parser<'_> {
     }
 }
 
-/// Directives between the parameters and the body, each with the most numbers it takes; it takes at least one
-/// unless that is zero.
+/// Directives between the parameters and the body, each with the most numbers it takes; it takes at
+/// least one unless that is zero.
 const FUNCTION_DIRECTIVES: &[(&str, usize)] = &[
     ("maxntid", 3),
     ("reqntid", 3),

@@ -1,7 +1,7 @@
 //! Recursive descent over the tokens; one file for each level of the grammar.
 //!
-//! `module` holds what stands at the top, `declaration` variables and function headers, `statement` bodies,
-//! `operand` operands, `constant` the expressions that are evaluated while parsing.
+//! `module` holds what stands at the top, `declaration` variables and function headers, `statement`
+//! bodies, `operand` operands, `constant` the expressions that are evaluated while parsing.
 
 mod constant;
 mod declaration;
@@ -15,7 +15,8 @@ use crate::{Module, Name, ParseError};
 /// How deeply scopes, lists and parentheses may nest.
 const MAX_DEPTH: u32 = 128;
 
-/// How many labels all the `prefix<N>` of a module may stand for, so that a short text cannot fill the memory.
+/// How many labels all the `prefix<N>` of a module may stand for, so that a short text cannot fill
+/// the memory.
 const MAX_RANGE_LABELS: u32 = 1 << 16;
 
 /// Parses a PTX module.

@@ -1,4 +1,4 @@
-//! What stands at module scope (PTX ISA, "PTX Module Directives", "Debugging Directives").
+//! Statements at module scope (PTX ISA, "PTX Module Directives", "Debugging Directives").
 
 use super::{Parser, Result};
 use crate::lexer::TokenKind;

@@ -2,7 +2,8 @@
 
 /// Declares operations that compute one register from one, two or three in each lane.
 ///
-/// `Add<T: Int>(a: T, b: T) -> T = a.wrapping_add(b);` declares the [`LaneOp`](crate::exec::op::LaneOp) `Add<T>`.
+/// `Add<T: Int>(a: T, b: T) -> T = a.wrapping_add(b);` declares the
+/// [`LaneOp`](crate::exec::op::LaneOp) `Add<T>`.
 macro_rules! lane_ops {
     ($($(#[$meta:meta])*
     $name:ident $(<$t:ident: $bound:ident>)? ($($x:ident: $ty:ty),+) -> $d:ty = $body:expr;)*) => {$(
@@ -31,8 +32,8 @@ macro_rules! map {
     };
 }
 
-/// The handler of a generic operation for an instruction type: `for_type!(d, inst, ty, Add: U16 = u16, S16 = i16)`.
-/// Any other type is an error.
+/// The handler of a generic operation for an instruction type:
+/// `for_type!(d, inst, ty, Add: U16 = u16, S16 = i16)`. Any other type is an error.
 macro_rules! for_type {
     ($d:ident, $inst:ident, $ty:expr, $op:ident: $($variant:ident = $t:ty),+ $(,)?) => {
         match $ty {

@@ -1,8 +1,9 @@
-//! Arithmetic, logic, comparison and conversion: one zero-sized [`LaneOp`](crate::exec::op::LaneOp) an operation.
+//! Arithmetic, logic, comparison and conversion: one zero-sized [`LaneOp`](crate::exec::op::LaneOp)
+//! an operation.
 //!
-//! Each file pairs the operations of a family with the function that decodes its mnemonics. To add an
-//! instruction: write the operation, add its mnemonic to the family's decoder, and prove it in the conformance
-//! suite against an independent reference.
+//! Each file pairs the operations of a family with the function that decodes its mnemonics. To add
+//! an instruction: write the operation, add its mnemonic to the family's decoder, and prove it in
+//! the conformance suite against an independent reference.
 
 pub(crate) mod compare;
 pub(crate) mod convert;

@@ -1,4 +1,5 @@
-//! Operands of asynchronous instructions as full addresses: one row of 64 bits, whatever form they had.
+//! Operands of asynchronous instructions as full addresses: one row of 64 bits, whatever form they
+//! had.
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
@@ -67,7 +68,8 @@ pub(crate) fn address_row(d: &mut Decoder, inst: &Instruction, index: usize, spa
     Ok(dst)
 }
 
-/// The row of an offset in shared memory; without `.shared` in the instruction the operand is a generic address.
+/// The row of an offset in shared memory; without `.shared` in the instruction the operand is a
+/// generic address.
 pub(crate) fn shared_row(d: &mut Decoder, inst: &Instruction, index: usize, is_generic: bool) -> Result<u32, Error> {
     let address = d.address(inst, index)?;
     if !is_generic || address.place.is_some() {

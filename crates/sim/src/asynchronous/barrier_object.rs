@@ -1,8 +1,8 @@
 //! The 64 bits of an mbarrier object (PTX ISA, "Contents of the mbarrier object").
 //!
-//! They lie in shared memory, where the program put them, so that copying over a live barrier breaks it as on hardware. Our
-//! layout, from the low end: expected arrivals (20), pending arrivals (20), tx-count (22, signed), parity of the phase (1),
-//! initialised (1).
+//! They lie in shared memory, where the program put them, so that copying over a live barrier
+//! breaks it as on hardware. Our layout, from the low end: expected arrivals (20), pending arrivals
+//! (20), tx-count (22, signed), parity of the phase (1), initialised (1).
 
 /// The most arrivals, and the largest magnitude of the tx-count.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;
@@ -17,7 +17,8 @@ pub(crate) struct Barrier {
     pub(crate) expected: u32,
     /// Arrivals that the current phase still waits for.
     pub(crate) pending: u32,
-    /// Bytes that the current phase still waits for; negative if more have come than were expected so far.
+    /// Bytes that the current phase still waits for; negative if more have come than were expected
+    /// so far.
     pub(crate) tx: i32,
     /// Parity of the current phase, which is not complete.
     pub(crate) parity: bool,

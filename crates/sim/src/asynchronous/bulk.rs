@@ -1,4 +1,5 @@
-//! Beginning bulk copies: `cp.async.bulk`, `cp.async.bulk.tensor`, `cp.reduce.async.bulk` (PTX ISA, "Bulk copy", "Tensor copy").
+//! Beginning bulk copies: `cp.async.bulk`, `cp.async.bulk.tensor`, `cp.reduce.async.bulk` (PTX ISA,
+//! "Bulk copy", "Tensor copy").
 
 use super::reduce::Reduction;
 use super::tensor_box::TensorBox;
@@ -26,7 +27,8 @@ pub(super) const STORE: i64 = 1 << 5;
 pub(super) const TO_PEER: i64 = 1 << 6;
 /// The stored box has no filter offsets, but is in im2col mode.
 pub(super) const STORES_COLUMNS: i64 = 1 << 7;
-/// Where the index of the reduction starts, one more than its place in the table of the code; 0 for none.
+/// Where the index of the reduction starts, one more than its place in the table of the code; 0 for
+/// none.
 pub(super) const REDUCTION_SHIFT: i64 = 8;
 
 /// Rows in the block of small operands: five coordinates, three offsets, the mask of blocks.
@@ -35,8 +37,8 @@ pub(super) const OFFSETS: u32 = 5;
 pub(super) const BLOCKS: u32 = 8;
 pub(super) const SMALL_ROWS: u32 = 9;
 
-/// A copy: `a` the address in shared memory that is copied to (or from, for stores), `b` the other address or the tensor map, `c` the
-/// small operands, `d` the barrier, `dst2` the bytes.
+/// A copy: `a` the address in shared memory that is copied to (or from, for stores), `b` the other
+/// address or the tensor map, `c` the small operands, `d` the barrier, `dst2` the bytes.
 pub(super) struct Begin;
 impl LaneOp for Begin {
     #[inline(always)]
@@ -334,7 +336,8 @@ impl Machine {
         }
     }
 
-    /// Counts requests, bytes and sectors of global memory; gives the first byte and the one past the last.
+    /// Counts requests, bytes and sectors of global memory; gives the first byte and the one past
+    /// the last.
     fn count_bulk(&mut self, op: &Op, place: &Place, bytes: u32) -> (u64, u64) {
         let (mut moved, mut sectors) = (0u64, 0u64);
         let mut last = u64::MAX;
@@ -369,7 +372,8 @@ impl LaneOp for Commit {
     }
 }
 
-/// `cp.async.bulk.wait_group`: all but the last `imm` groups have been written, or at least read where `dst2` is 1.
+/// `cp.async.bulk.wait_group`: all but the last `imm` groups have been written, or at least read
+/// where `dst2` is 1.
 pub(super) struct Wait;
 impl LaneOp for Wait {
     #[inline(always)]

@@ -207,7 +207,8 @@ fn copy(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         d.code.reductions.push(reduction);
         op.imm |= i64::try_from(d.code.reductions.len()).expect("few reductions") << REDUCTION_SHIFT;
     }
-    // The operands: destination and source, the bytes of a copy in a line, the barrier, offsets, blocks, a hint.
+    // The operands: destination and source, the bytes of a copy in a line, the barrier, offsets,
+    // blocks, a hint.
     let (shared_at, other_at) = if is_store { (1, 0) } else { (0, 1) };
     op.a = shared_row(d, inst, shared_at, false)?;
     let needs_rows = rank != 0 || multicast;

@@ -50,7 +50,8 @@ pub(crate) fn update(global: &mut GlobalView, address: u64, size: usize, change:
     let Some(data) = global.locate(address, size as u64) else { return };
     // An element smaller than a word is changed with the aligned word around it.
     let within = if size == 8 { 0 } else { (address % 4) as usize };
-    // SAFETY: allocations start at multiples of 256 bytes and have whole words, so the aligned word lies inside.
+    // SAFETY: allocations start at multiples of 256 bytes and have whole words, so the aligned word
+    // lies inside.
     unsafe {
         if size == 8 {
             let cell = &*data.cast::<AtomicU64>();

@@ -15,8 +15,8 @@ use crate::memory_ops::access::{Access, Extend, Order, Scope, Space};
 use crate::memory_ops::{global, pattern, shared};
 use crate::report::{FindingKind, Severity};
 
-/// `cp.async`: `a` the global address, `b` the offset in shared memory, `imm` the bytes; `c` the row of the bytes to read, or
-/// `dst2` the predicate that says to read none (`dst` negates it).
+/// `cp.async`: `a` the global address, `b` the offset in shared memory, `imm` the bytes; `c` the
+/// row of the bytes to read, or `dst2` the predicate that says to read none (`dst` negates it).
 struct Begin<const CHECK: bool>;
 impl<const CHECK: bool> LaneOp for Begin<CHECK> {
     #[inline(always)]
@@ -68,7 +68,8 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
         counters.global_requests += 1;
         counters.global_bytes +=
             (0..LANES).filter(|l| reads >> l & 1 != 0).map(|l| u64::from(source_bytes[l])).sum::<u64>();
-        // Lanes that read less than all of their bytes still fetch whole sectors; no copy crosses one.
+        // Lanes that read less than all of their bytes still fetch whole sectors; no copy crosses
+        // one.
         counters.sectors += pattern::sectors(&from, reads, u64::from(bytes));
     }
     let warp = m.warp as usize;
@@ -165,7 +166,8 @@ impl Machine {
     /// Threads of the current warp exit: what they have begun and not waited for never lands.
     pub(crate) fn abandon_copies(&mut self, mask: u32) {
         let warp = self.warp as usize;
-        // What an arrival at a barrier follows lands with it, whether the thread is still there or not.
+        // What an arrival at a barrier follows lands with it, whether the thread is still there or
+        // not.
         let tracked = |lane: u32| {
             let arrivals = self.asynchronous.arrivals.iter().filter(|a| (a.warp, a.lane) == (self.warp, lane));
             arrivals.map(|a| a.issued).max().unwrap_or(0)

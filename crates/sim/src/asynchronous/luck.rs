@@ -1,9 +1,10 @@
-//! The order in which copies land, drawn from a seed.
+//! The order in which asynchronous copies complete, drawn from a seed.
 //!
-//! Seed 0 draws nothing: every copy is as late as the rules allow. With any other seed copies may land as soon as they have begun, and
-//! those towards one barrier in any order.
+//! Seed 0 draws nothing: every copy is as late as the rules allow. With any other seed copies may
+//! land as soon as they have begun, and those towards one barrier in any order.
 
-/// A block's draws: SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+/// A block's draws: SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
+/// Generators", 2014).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Luck(Option<u64>);
 

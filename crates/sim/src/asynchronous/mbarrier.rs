@@ -199,7 +199,8 @@ impl Machine {
     }
 }
 
-/// `mbarrier.test_wait`, `.try_wait`: `a` the address, `b` the state (64 bits) or the parity (32 bits, if `imm` has the low bit).
+/// `mbarrier.test_wait`, `.try_wait`: `a` the address, `b` the state (64 bits) or the parity (32
+/// bits, if `imm` has the low bit).
 struct Wait;
 impl LaneOp for Wait {
     #[inline(always)]

@@ -1,16 +1,18 @@
 //! Asynchronous copies and the barriers that they complete on.
 //!
-//! - [`thread_copies`]: what `cp.async` has begun and nothing has waited for, by warp; [`cp_async`]: its instructions.
+//! - [`thread_copies`]: what `cp.async` has begun and nothing has waited for, by warp;
+//!   [`cp_async`]: its instructions.
 //! - [`barrier_object`]: the bits of an mbarrier; [`mbarrier`]: its instructions.
-//! - [`bulk`] begins bulk copies, which [`transfers`] holds and moves; [`bulk_decode`] reads their many forms, [`tensor_box`] finds what
-//!   belongs to a box of a tensor, [`reduce`] combines instead of replacing.
+//! - [`bulk`] begins bulk copies, which [`transfers`] holds and moves; [`bulk_decode`] reads their
+//!   many forms, [`tensor_box`] finds what belongs to a box of a tensor, [`reduce`] combines
+//!   instead of replacing.
 //! - [`thread_stores`]: `st.async` and `red.async`, which land as bulk copies do.
 //! - [`tensormap`]: tensor maps that a kernel changes.
 //! - [`settle`]: when copies land; [`luck`]: in which order, where a seed asks for another one.
 //! - [`address`]: operands as full addresses; [`bytes`]: moving bytes of global memory.
 //!
-//! Asynchrony is real: data moves as late as the rules allow, at the wait that covers it, so that a missing wait gives a wrong
-//! value as well as a finding.
+//! Asynchrony is real: data moves as late as the rules allow, at the wait that covers it, so that a
+//! missing wait gives a wrong value as well as a finding.
 
 pub(crate) mod address;
 pub(crate) mod barrier_object;

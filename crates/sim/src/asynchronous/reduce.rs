@@ -1,4 +1,5 @@
-//! What `cp.reduce.async.bulk` does with the bytes at its destination (PTX ISA, "cp.reduce.async.bulk").
+//! What `cp.reduce.async.bulk` does with the bytes at its destination (PTX ISA,
+//! "cp.reduce.async.bulk").
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
@@ -37,8 +38,8 @@ const OPERATIONS: [(&str, Operation); 8] = [
 pub(crate) struct Reduction {
     operation: Operation,
     ty: T,
-    /// Subnormal numbers of `.f32` become zeros: in copies of a line always, in those of a tensor where its map says so (an H200,
-    /// driver 580, 2026-11-21).
+    /// Subnormal numbers of `.f32` become zeros: in copies of a line always, in those of a tensor
+    /// where its map says so (an H200, driver 580, 2026-11-21).
     flushes: bool,
 }
 
@@ -200,7 +201,8 @@ impl Reduction {
     }
 }
 
-/// The result of an operation on halves, computed in `f32`, which holds sums of two exactly enough to round once.
+/// The result of an operation on halves, computed in `f32`, which holds sums of two exactly enough
+/// to round once.
 fn float<H>(op: Operation, a: f32, b: f32, round: impl Fn(f32) -> H) -> H {
     round(match op {
         Operation::Min => {

@@ -1,4 +1,4 @@
-//! When copies land: a wait at a barrier that could not succeed otherwise lets them.
+//! When asynchronous copies complete: at a wait that could not succeed otherwise.
 
 use super::barrier_object::Barrier;
 use super::thread_copies::Arrival;
@@ -9,12 +9,13 @@ use crate::exec::machine::Machine;
 enum Coming {
     /// A bulk copy, by its place in the list of loads.
     Load(usize),
-    /// The arrival behind a thread's `cp.async`, by its place in the list of arrivals.
+    /// The arrival after a thread's `cp.async`, by its place in the list of arrivals.
     Arrival(usize),
 }
 
 impl Machine {
-    /// Lets land what one of the barriers at these offsets waits for, if that completes its phase; true if one is complete.
+    /// Lets land what one of the barriers at these offsets waits for, if that completes its phase;
+    /// true if one is complete.
     pub(crate) fn settle(&mut self, barriers: &[u32]) -> bool {
         barriers.iter().any(|&barrier| self.settle_barrier(barrier))
     }
@@ -58,7 +59,8 @@ impl Machine {
         let at = self.asynchronous.luck.below(count);
         let offset = self.cluster.peers[rank].loads[at].barrier;
         let place = Place { rank: self.cluster.rank, is_own: true, offset, shared: self.shared };
-        // A copy whose barrier is gone, or whose bytes it cannot count, stays what it is: under way for ever.
+        // A copy whose barrier is gone, or whose bytes it cannot count, stays what it is: under way
+        // for ever.
         let Some(mut barrier) = Barrier::decode(self.barrier_bits(place)) else { return };
         let bytes = i64::from(self.cluster.peers[rank].loads[at].bytes);
         if barrier.add_bytes(-bytes).is_err() {

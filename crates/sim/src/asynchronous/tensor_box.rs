@@ -1,9 +1,10 @@
-//! The pieces of a tensor that one copy moves, and where each lies in shared memory (PTX ISA, "Tensors"; tiled mode, im2col mode,
-//! interleave layout, swizzling modes).
+//! The pieces of a tensor that one copy moves, and where each lies in shared memory (PTX ISA,
+//! "Tensors"; tiled mode, im2col mode, interleave layout, swizzling modes).
 //!
-//! A copy is a list of rows that lie side by side in both memories. In shared memory the box is dense, innermost dimension
-//! first; the swizzle then permutes the 16-byte chunks by their address: bits 4 to 6 are xored with bits 7 to 9 (fewer for the
-//! narrower swizzles), so that a box at a multiple of the pattern's period begins with an unpermuted row.
+//! A copy is a list of rows that lie side by side in both memories. In shared memory the box is
+//! dense, innermost dimension first; the swizzle then permutes the 16-byte chunks by their address:
+//! bits 4 to 6 are xored with bits 7 to 9 (fewer for the narrower swizzles), so that a box at a
+//! multiple of the pattern's period begins with an unpermuted row.
 
 use std::ops::Range;
 
@@ -85,7 +86,7 @@ impl TensorBox {
         let row = self.row_bytes();
         let mut to = start;
         self.each_row(|global, inside| {
-            // Bytes before and behind the tensor's edge are fills.
+            // Bytes before and after the tensor's edge are fills.
             for (part, is_inside) in [(0..inside.start, false), (inside.clone(), true), (inside.end..row, false)] {
                 let source = is_inside.then_some(global);
                 self.chunks(to, part, source, &mut each);
@@ -94,7 +95,8 @@ impl TensorBox {
         });
     }
 
-    /// Splits bytes `part` of the row at offset `row` so that no piece crosses a chunk that the swizzle moves.
+    /// Splits bytes `part` of the row at offset `row` so that no piece crosses a chunk that the
+    /// swizzle moves.
     fn chunks(&self, row: u32, part: Range<u32>, global: Option<u64>, each: &mut impl FnMut(Piece)) {
         let (mut at, end) = (part.start, part.end);
         while at < end {
@@ -110,7 +112,8 @@ impl TensorBox {
         }
     }
 
-    /// Calls for each row of the box: the address at which its first byte lies or would lie, and its bytes in the tensor.
+    /// Calls for each row of the box: the address at which its first byte lies or would lie, and
+    /// its bytes in the tensor.
     fn each_row(&self, mut each: impl FnMut(u64, Range<u32>)) {
         match &self.map.mode {
             MapMode::Tile { .. } => self.each_tile_row(&mut each),
@@ -163,8 +166,8 @@ impl TensorBox {
         (address, if inside.start < inside.end { inside } else { 0..0 })
     }
 
-    /// The pixels of an im2col copy: from the base at the coordinates on through the bounding box, innermost dimension
-    /// first, then to the next image, each moved by the filter's offsets.
+    /// The pixels of an im2col copy: from the base at the coordinates on through the bounding box,
+    /// innermost dimension first, then to the next image, each moved by the filter's offsets.
     fn each_pixel(
         &self,
         (lower, upper): (&[i32], &[i32]),

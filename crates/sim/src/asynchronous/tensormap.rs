@@ -1,5 +1,5 @@
-//! `tensormap.replace` and `tensormap.cp_fenceproxy`: tensor maps that a kernel changes, in shared or in global memory, and copies out
-//! (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy").
+//! `tensormap.replace` and `tensormap.cp_fenceproxy`: tensor maps that a kernel changes, in shared
+//! or in global memory, and copies out (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy").
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
@@ -43,7 +43,8 @@ impl LaneOp for Replace {
     }
 }
 
-/// `tensormap.cp_fenceproxy` by a warp: `a` the address in global memory, `b` the offset in shared memory, `imm` the scope.
+/// `tensormap.cp_fenceproxy` by a warp: `a` the address in global memory, `b` the offset in shared
+/// memory, `imm` the scope.
 struct CopyAndFence<const CHECK: bool>;
 impl<const CHECK: bool> LaneOp for CopyAndFence<CHECK> {
     #[inline(always)]

@@ -1,7 +1,8 @@
 //! Copies by `cp.async` that threads have begun, and the groups that they were committed to.
 //!
-//! One [`Copy`] is one warp instruction. Lanes may have committed different numbers of groups, so a copy knows the group of
-//! each of its lanes. A lane's copy lands at the wait that covers its group.
+//! One [`Copy`] is one warp instruction. Lanes may have committed different numbers of groups, so a
+//! copy knows the group of each of its lanes. A lane's copy lands at the wait that covers its
+//! group.
 
 use std::collections::VecDeque;
 
@@ -85,14 +86,15 @@ impl WarpCopies {
         }
     }
 
-    /// Takes out, oldest first, what the lanes in `mask` have committed but to their last `keep` groups.
+    /// Takes out, oldest first, what the lanes in `mask` have committed but to their last `keep`
+    /// groups.
     pub(super) fn take_groups(&mut self, mask: u32, keep: u32) -> Vec<Copy> {
         let committed = self.committed;
         self.take(mask, |copy, lane| u64::from(copy.group[lane]) + u64::from(keep) < u64::from(committed[lane]))
     }
 
-    /// Takes out what the lanes in `mask` have begun from the copy on whose number is in `tracked`, and tells which of their
-    /// lanes had committed it.
+    /// Takes out what the lanes in `mask` have begun from the copy on whose number is in `tracked`,
+    /// and tells which of their lanes had committed it.
     pub(crate) fn take_untracked(&mut self, mask: u32, tracked: &[u64; LANES]) -> Vec<(Copy, u32)> {
         let committed = self.committed;
         let is_committed = |copy: &Copy, lane: usize| copy.group[lane] < committed[lane];
@@ -132,7 +134,8 @@ impl Machine {
                 let known =
                     bytes::load(&mut self.global, copy.from[lane], &mut data[..copy.source_bytes[lane] as usize]);
                 debug_assert!(known || copy.source_bytes[lane] == 0, "the range was checked when the copy began");
-                // SAFETY: the destination was found inside the block's shared memory when the copy began.
+                // SAFETY: the destination was found inside the block's shared memory when the copy
+                // began.
                 unsafe {
                     let to = self.shared.add(copy.to[lane] as usize);
                     std::ptr::copy_nonoverlapping(data.as_ptr(), to, copy.bytes as usize);

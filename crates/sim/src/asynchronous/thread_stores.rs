@@ -1,5 +1,5 @@
-//! `st.async` and `red.async`: stores and reductions by single threads in the shared memory of the cluster, of which an mbarrier
-//! beside them tells (PTX ISA, "st.async", "red.async").
+//! `st.async` and `red.async`: stores and reductions by single threads in the shared memory of the
+//! cluster, of which an mbarrier beside them tells (PTX ISA, "st.async", "red.async").
 //!
 //! Unlike bulk copies they belong to the generic proxy: no proxy fence is needed around them.
 
@@ -25,7 +25,8 @@ const ELEMENT: i64 = 0xf;
 const COUNT_SHIFT: i64 = 4;
 const COUNT: i64 = 7;
 
-/// A store or reduction: `a` the address, `dst2` the row of the barrier's, `b` and so on the elements.
+/// A store or reduction: `a` the address, `dst2` the row of the barrier's, `b` and so on the
+/// elements.
 struct Begin;
 impl LaneOp for Begin {
     #[inline(always)]

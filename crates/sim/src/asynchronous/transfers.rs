@@ -1,7 +1,8 @@
-//! Copies under way: loads into shared memory that a barrier tells of, and bulk stores in the groups of a thread.
+//! Copies in flight: loads into shared memory that complete on an mbarrier, and bulk stores in a
+//! thread's bulk groups.
 //!
-//! A load lands when a wait at its barrier could not succeed otherwise; a store reads shared memory and writes global memory at
-//! the wait that covers its group, or when its block is over.
+//! A load lands when a wait at its barrier could not succeed otherwise; a store reads shared memory
+//! and writes global memory at the wait that covers its group, or when its block is over.
 
 use super::bytes;
 use super::reduce::Reduction;
@@ -105,7 +106,8 @@ impl Machine {
         let mut buffer = vec![0; load.bytes as usize];
         match &load.from {
             Place::Shared(memory, from) => {
-                // SAFETY: the range was found inside the shared memory of a block of the cluster, which is still there.
+                // SAFETY: the range was found inside the shared memory of a block of the cluster,
+                // which is still there.
                 unsafe { std::ptr::copy_nonoverlapping(memory.add(*from as usize), buffer.as_mut_ptr(), buffer.len()) };
             }
             Place::Held(bytes) => buffer.copy_from_slice(&bytes[..load.bytes as usize]),
@@ -121,7 +123,8 @@ impl Machine {
             let into = &mut buffer[offset..offset + piece.bytes as usize];
             match piece.global {
                 Some(address) => {
-                    // What lies outside of every allocation was found when the copy began, and gives zeros.
+                    // What lies outside of every allocation was found when the copy began, and
+                    // gives zeros.
                     bytes::load(global, address, into);
                 }
                 None => into.iter_mut().enumerate().for_each(|(i, byte)| *byte = fill[(offset + i) % 8]),

@@ -1,4 +1,4 @@
-//! The words in which the interpreter describes an access to the checker.
+//! An access as the interpreter describes it to the checker: kind, strength, semantics, scope.
 
 use std::fmt;
 use std::ops::{Add, BitOr, BitXor};
@@ -37,11 +37,12 @@ impl Scope {
 /// The ordering that a strong access brings along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Semantics {
-    /// None by itself; a fence before or after gives it some. `volatile` and `.mmio` are relaxed at system scope.
+    /// None by itself; a fence before or after gives it some. `volatile` and `.mmio` are relaxed at
+    /// system scope.
     Relaxed,
-    /// Later accesses stay behind it.
+    /// Later accesses stay after it.
     Acquire,
-    /// Earlier accesses stay in front of it.
+    /// Earlier accesses stay before it.
     Release,
     /// Both.
     AcqRel,
@@ -75,7 +76,7 @@ pub(crate) struct Access {
     pub(crate) warp: u32,
     /// Lanes that take part.
     pub(crate) mask: u32,
-    /// Bytes a lane: 1, 2, 4, 8 or 16, and each address a multiple of it.
+    /// Bytes per lane: 1, 2, 4, 8 or 16, and each address a multiple of it.
     pub(crate) bytes: u32,
     pub(crate) kind: Kind,
     pub(crate) strength: Strength,

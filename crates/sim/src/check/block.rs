@@ -1,22 +1,25 @@
-//! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of synchronisation.
+//! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of
+//! synchronisation.
 
-use super::access::{Access, Kind, Lanes, Scope, Space, Strength, Values};
-use super::between::Visit;
-use super::contexts::LaunchCheck;
-use super::dependence::Waits;
-use super::findings::{Findings, Found, Side};
-use super::flight::{Flight, InFlight};
-use super::global::GlobalShadow;
-use super::grid::GridOrder;
-use super::numbers::BlockRecords;
-use super::order::BlockOrder;
-use super::shared::SharedShadow;
+use crate::check::access::{Access, Kind, Lanes, Scope, Space, Strength, Values};
+use crate::check::async_proxy::flight::{Flight, InFlight};
+use crate::check::findings::{Findings, Found, Side};
+use crate::check::global::dependence::Waits;
+use crate::check::global::judge::Visit;
+use crate::check::global::numbers::BlockRecords;
+use crate::check::global::records::LaunchCheck;
+use crate::check::global::shadow::GlobalShadow;
+use crate::check::order::block::BlockOrder;
+use crate::check::order::grid::GridOrder;
+use crate::check::shared::shadow::SharedShadow;
 
-/// The checker of one resident block. Serves any number of blocks of one launch, one after the other.
+/// The checker of one resident block. Serves any number of blocks of one launch, one after the
+/// other.
 ///
-/// The order of calls: [`begin`](Self::begin); then for each memory instruction the access, before its values move. A strong
-/// write or atomic then calls [`release`](Self::release), before its value can be seen, a strong read or atomic calls
-/// [`acquire`](Self::acquire) once its value is read.
+/// The order of calls: [`begin`](Self::begin); then for each memory instruction the access, before
+/// its values move. A strong write or atomic then calls [`release`](Self::release), before its
+/// value can be seen, a strong read or atomic calls [`acquire`](Self::acquire) once its value is
+/// read.
 #[derive(Debug)]
 pub(crate) struct BlockCheck {
     pub(super) block: u32,
@@ -54,7 +57,8 @@ impl BlockCheck {
         self.order.warps()
     }
 
-    /// Starts the block with the linear index `block`: shared memory is uninitialised, nothing is ordered.
+    /// Starts the block with the linear index `block`: shared memory is uninitialised, nothing is
+    /// ordered.
     pub(crate) fn begin(&mut self, launch: &LaunchCheck, block: u32, threads: u32) {
         self.block = block;
         self.order.begin(threads);
@@ -67,8 +71,8 @@ impl BlockCheck {
         launch.locations.settle();
     }
 
-    /// The block that has begun has peers, which may initialise its shared memory, too: [`ClusterMemory`](super::ClusterMemory)
-    /// knows what is written.
+    /// The block that has begun has peers, which may initialise its shared memory, too:
+    /// [`ClusterMemory`](super::ClusterMemory) knows what is written.
     pub(crate) fn join_cluster(&mut self) {
         self.shared.begin(true);
     }
@@ -82,7 +86,8 @@ impl BlockCheck {
         values: Option<&Values<'_>>,
         findings: &mut Findings,
     ) {
-        // A read that collides with a copy needs no second finding against the record of its beginning.
+        // A read that collides with a copy needs no second finding against the record of its
+        // beginning.
         if !self.flights.is_empty() && self.collide(access, addresses, findings) && access.kind == Kind::Read {
             return;
         }
@@ -101,7 +106,8 @@ impl BlockCheck {
         collision.is_some()
     }
 
-    /// A copy by each lane of a warp begins that will write shared memory; the access of the instruction, before.
+    /// A copy by each lane of a warp begins that will write shared memory; the access of the
+    /// instruction, before.
     pub(crate) fn copy_begins(&mut self, access: &Access, addresses: &[u32; 32], findings: &mut Findings) {
         self.shared_access(access, addresses, None, findings);
         for lane in Lanes(access.mask) {
@@ -121,7 +127,8 @@ impl BlockCheck {
         self.shared.landed(&mut self.order, access, addresses);
     }
 
-    /// A warp accesses global memory at device addresses in bounds of the one allocation that `shadow` belongs to.
+    /// A warp accesses global memory at device addresses in bounds of the one allocation that
+    /// `shadow` belongs to.
     #[inline(always)]
     pub(crate) fn global_access(
         &mut self,
@@ -142,7 +149,8 @@ impl BlockCheck {
         Visit { launch, grid, records, shadow, access, values, findings, block, by_proxy: false }.run(addresses);
     }
 
-    /// A lane's bulk copy accesses `bytes` bytes of one allocation; `begins` says that it does not end, but begin.
+    /// A lane's bulk copy accesses `bytes` bytes of one allocation; `begins` says that it does not
+    /// end, but begin.
     pub(crate) fn proxy_global_access(
         &mut self,
         launch: &LaunchCheck,
@@ -174,8 +182,8 @@ impl BlockCheck {
         }
     }
 
-    /// A strong access is about to begin, so those before are done; but for other lanes of one that goes to several
-    /// allocations.
+    /// A strong access is about to begin, so those before are done; but for other lanes of one that
+    /// goes to several allocations.
     #[inline(never)]
     fn begin_strong(&mut self, launch: &LaunchCheck, access: &Access) {
         let Access { instr, warp, mask, .. } = *access;
@@ -234,26 +242,52 @@ impl BlockCheck {
         self.grid.end_read();
     }
 
+    /// A strong read or atomic of global memory has read in the allocation that `shadow` belongs
+    /// to: what follows comes after the writes that it has observed.
+    pub(crate) fn observe(
+        &mut self,
+        launch: &LaunchCheck,
+        shadow: &GlobalShadow,
+        access: &Access,
+        addresses: &[u64; 32],
+        findings: &mut Findings,
+    ) {
+        if access.kind != Kind::Write && access.is_strong_between_blocks() {
+            let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
+            let (values, by_proxy) = (None, false);
+            Visit { launch, grid, records, shadow, access, values, findings, block, by_proxy }.observe(addresses);
+        }
+    }
+
+    /// The same for shared memory.
+    pub(crate) fn observe_shared(&mut self, access: &Access, offsets: &[u32; 32]) {
+        if access.kind == Kind::Read && access.is_strong() {
+            self.shared.observe(&mut self.order, access, offsets);
+        }
+    }
+
     /// `fence`, `membar` by `mask` lanes of a warp.
     pub(crate) fn fence(&mut self, warp: u32, mask: u32, scope: Scope) {
         self.order.fence(warp, mask);
         self.grid.fence(warp, mask, scope);
     }
 
-    /// A `.sync` instruction of a warp (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …) by the lanes of `mask`.
+    /// A `.sync` instruction of a warp (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …) by the lanes
+    /// of `mask`.
     pub(crate) fn warp_sync(&mut self, warp: u32, mask: u32) {
         self.order.warp_sync(warp, mask);
         self.grid.warp_sync(warp);
     }
 
-    /// A warp arrives at a block barrier, whether it waits there (`bar.sync`, `bar.red`) or not (`bar.arrive`).
+    /// A warp arrives at a block barrier, whether it waits there (`bar.sync`, `bar.red`) or not
+    /// (`bar.arrive`).
     pub(crate) fn arrive(&mut self, barrier: u32, warp: u32) {
         self.order.arrive(barrier, warp);
         self.grid.arrive(barrier, warp);
     }
 
-    /// A block barrier has all its arrivals: the warps in the mask `receivers` go on. `whole_block` says that these are all
-    /// warps of the block that have not exited.
+    /// A block barrier has all its arrivals: the warps in the mask `receivers` go on. `whole_block`
+    /// says that these are all warps of the block that have not exited.
     pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
         self.order.complete(barrier, receivers, whole_block);
         self.grid.complete(barrier, receivers);

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use crate::report::{FindingKind, Severity};
 
-use super::access::{Kind, Space};
+use crate::check::access::{Kind, Space};
 
 /// Which rule an access broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +22,8 @@ pub(crate) enum Rule {
     SameValue,
     /// Two lanes of one warp that only lockstep orders.
     WarpSynchronous,
-    /// Two warps, ordered by a lane's release before which nothing gathered the lane that made the access.
+    /// Two warps, ordered by a lane's release before which nothing gathered the lane that made the
+    /// access.
     UngatheredLanes,
     /// The order would be there if a fence or an access reached beyond its block.
     InsufficientScope,
@@ -38,11 +39,11 @@ pub(crate) enum Rule {
     EarlyWrite,
     /// A write over what a launch before may still read, which nothing waited for.
     EarlyOverwrite,
-    /// An ordinary access to the bytes of an mbarrier.
+    /// A plain access to the bytes of an mbarrier.
     TouchesBarrier,
-    /// A read by the asynchronous proxy of what an ordinary write left, without a proxy fence.
+    /// A read by the async proxy of what a generic-proxy write left, without a proxy fence.
     UnfencedRead,
-    /// A write by the asynchronous proxy over what was ordinarily read or written, without a proxy fence.
+    /// A write by the async proxy over what the generic proxy read or wrote, without a proxy fence.
     UnfencedWrite,
     /// A tensor map that the launch has changed, and copies use without the fences of its proxy.
     UnfencedMap,
@@ -157,14 +158,14 @@ impl Rule {
                 "touches the bytes of an mbarrier that has not been invalidated by other means than mbarrier instructions"
             }
             Self::UnfencedRead => {
-                "an asynchronous operation reads what ordinary stores have written, and no fence.proxy.async lies between"
+                "an asynchronous operation reads what the generic proxy has written, and no fence.proxy.async lies between"
             }
             Self::UnfencedWrite => {
-                "an asynchronous operation overwrites what ordinary accesses have read or written, and no fence.proxy.async \
+                "an asynchronous operation overwrites what the generic proxy has read or written, and no fence.proxy.async \
                  lies between"
             }
             Self::UnfencedMap => {
-                "copies by a tensor map that this launch has changed: a fence.proxy.tensormap::generic.release behind the change \
+                "copies by a tensor map that this launch has changed: a fence.proxy.tensormap::generic.release after the change \
                  (or tensormap.cp_fenceproxy), and an .acquire of the map's address before the copy, are needed"
             }
             Self::Uninitialized => "reads bytes that nothing has written",
@@ -271,7 +272,8 @@ impl Findings {
         }
     }
 
-    /// Takes in what another worker found; of equally severe examples that of the lower block stays.
+    /// Takes in what another worker found; of equally severe examples that of the lower block
+    /// stays.
     pub(crate) fn merge(&mut self, other: Self) {
         for (key, new) in other.found {
             let Some(old) = self.found.get_mut(&key) else {

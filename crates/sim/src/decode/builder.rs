@@ -170,8 +170,8 @@ impl FunctionBuilder {
     /// Notes the read of a guard.
     pub(crate) fn note_guard(&mut self, predicate: u32) {
         if predicate != NONE {
-            // The guard is read before anything is written; its order within the instruction does not matter,
-            // because a guarded write never ends a live range.
+            // The guard is read before anything is written; its order within the instruction does
+            // not matter, because a guarded write never ends a live range.
             self.note_use(Resource::Predicate(predicate));
         }
     }

@@ -1,6 +1,7 @@
-//! Where the two sides of a branch meet again: immediate post-dominators.
+//! The control-flow graph: a divergent branch reconverges at its immediate post-dominator.
 //!
-//! The algorithm is that of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph.
+//! The algorithm is that of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", on
+//! the reversed graph.
 
 use crate::exec::code::{Block, BlockId, Code, NO_BLOCK, Terminator};
 
@@ -53,7 +54,8 @@ pub(super) fn fill_joins(code: &mut Code, first: BlockId) {
     }
 }
 
-/// Immediate dominators of the nodes reachable from `root` along `forward`; `backward` is its inverse.
+/// Immediate dominators of the nodes reachable from `root` along `forward`; `backward` is its
+/// inverse.
 fn immediate_dominators(root: usize, forward: &[Vec<usize>], backward: &[Vec<usize>]) -> Vec<Option<usize>> {
     let order = postorder(root, forward);
     let mut number = vec![usize::MAX; forward.len()];

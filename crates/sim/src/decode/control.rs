@@ -7,7 +7,8 @@ use super::{Decoder, calls};
 use crate::Error;
 use crate::exec::code::{Block, BlockId, NO_BLOCK, Terminator};
 
-/// Decodes a control-flow instruction. Its guard, if any, was turned into a branch around it, except for `bra`.
+/// Decodes a control-flow instruction. Its guard, if any, was turned into a branch around it,
+/// except for `bra`.
 pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     match inst.opcode {
         Opcode::Bra => branch(d, inst),
@@ -117,7 +118,8 @@ impl Decoder<'_> {
         index_u32(self.code.instructions.len() - 1)
     }
 
-    /// Moves the operations decoded so far for this instruction into the block, so that a terminator can follow.
+    /// Moves the operations decoded so far for this instruction into the block, so that a
+    /// terminator can follow.
     pub(super) fn flush(&mut self, inst: &Instruction) -> Result<(), Error> {
         let index = self.current_instruction();
         let bare = Instruction { guard: None, ..inst.clone() };

@@ -1,4 +1,4 @@
-//! Which registers are read before they are surely written, and how many are live at once.
+//! Liveness: which registers may be read before they are written, and how many are live at once.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,8 @@ use crate::exec::code::{BlockId, Code};
 /// What the analysis finds.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    /// Resources that some path reads before it writes them: undefined values, cleared so that runs repeat.
+    /// Resources that some path reads before it writes them: undefined values, cleared so that runs
+    /// repeat.
     pub undefined: Vec<Resource>,
     /// Most 32-bit registers live at once.
     pub registers: u32,

@@ -1,7 +1,8 @@
-//! From a PTX tree to [`Code`]: names resolved, operands turned into rows, control flow into basic blocks.
+//! From a PTX tree to [`Code`]: names resolved, operands turned into rows, control flow into basic
+//! blocks.
 //!
-//! Start with [`program::decode`]. [`Decoder`] is what a family's decoding function sees; the `match` over
-//! [`Opcode`] in [`dispatch`] is the one table of what runs where, and has no `_` arm.
+//! Start with [`program::decode`]. [`Decoder`] is what a family's decoding function sees; the
+//! `match` over [`Opcode`] in [`dispatch`] is the one table of what runs where, and has no `_` arm.
 
 mod builder;
 mod calls;
@@ -34,7 +35,8 @@ pub(crate) struct Decoder<'a> {
     level: Level,
     /// Handlers that call the checker.
     pub(crate) checked: bool,
-    /// The architecture that the module is written for (`.target`), 0 if it names none, and whether for that one alone.
+    /// The architecture that the module is written for (`.target`), 0 if it names none, and whether
+    /// for that one alone.
     target: (u32, bool),
     /// What is decoded so far.
     pub(crate) code: Code,
@@ -101,7 +103,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// An error if any modifier is not in `known` and not a scalar type: nothing is skipped in silence.
+    /// An error if any modifier is not in `known` and not a scalar type: nothing is skipped in
+    /// silence.
     pub(crate) fn expect_modifiers(&self, inst: &Instruction, known: &[&str]) -> Result<(), Error> {
         match inst.modifiers.iter().find(|m| ScalarType::from_modifier(m).is_none() && !known.contains(&m.as_str())) {
             Some(m) => Err(self.unsupported(inst, format!("modifier .{m}"))),
@@ -109,7 +112,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Appends an operation to the current block; its guard and instruction are set when the instruction ends.
+    /// Appends an operation to the current block; its guard and instruction are set when the
+    /// instruction ends.
     pub(crate) fn push(&mut self, op: Op) {
         self.f.pending.push(op);
     }

@@ -4,8 +4,8 @@ use warpfold_ptx::{Item, Module, Name, Statement, Variable};
 
 use crate::Error;
 
-/// Names that one function may declare, far more than any compiler writes: a number in the text must not use up the
-/// host's memory.
+/// Names that one function may declare, far more than any compiler writes: a number in the text
+/// must not use up the host's memory.
 const MOST_NAMES: u64 = 1 << 20;
 
 /// Refuses functions and variables that stand for too many names.

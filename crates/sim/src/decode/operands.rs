@@ -173,8 +173,8 @@ impl Decoder<'_> {
         self.destination(inst, operand, ty)
     }
 
-    /// The row of a destination operand, to be written as a value of `ty`'s width; a wider register is
-    /// extended after the operation, with the sign if `ty` has one.
+    /// The row of a destination operand, to be written as a value of `ty`'s width; a wider register
+    /// is extended after the operation, with the sign if `ty` has one.
     pub(crate) fn destination(&mut self, inst: &Instruction, operand: &Operand, ty: T) -> Result<u32, Error> {
         match operand {
             Operand::Sink => Ok(self.f.temporary(ty)),

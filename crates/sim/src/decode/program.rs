@@ -19,8 +19,8 @@ use crate::exec::op::Level;
 use crate::layout::{bytes_of, invalid_variable, place};
 use crate::tensor_ops::rules::registers_of_products;
 
-/// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple of 128, so that
-/// every variable keeps its banks.
+/// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple
+/// of 128, so that every variable keeps its banks.
 const RED_ZONE: u32 = 256;
 
 /// Registers that one declaration may declare; compilers stay far below.
@@ -44,7 +44,7 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
     for (index, function) in bodies.iter().enumerate() {
         d.code.function_index.insert(function.name.to_string(), index_u32(index));
     }
-    // Shared variables of all functions are placed first: dynamic shared memory starts behind them.
+    // Shared variables of all functions are placed first: dynamic shared memory starts after them.
     for function in &bodies {
         d.place_shared(function.body.as_deref().unwrap_or_default())?;
     }
@@ -128,8 +128,8 @@ impl Decoder<'_> {
         Ok(Place::Shared(offset))
     }
 
-    /// Places the shared variables of a function body. Their names are unique in what compilers emit; two functions
-    /// that use the same name get one place each.
+    /// Places the shared variables of a function body. Their names are unique in what compilers
+    /// emit; two functions that use the same name get one place each.
     fn place_shared(&mut self, body: &[Statement]) -> Result<(), Error> {
         for statement in body {
             match statement {
@@ -380,8 +380,7 @@ impl Decoder<'_> {
             text: inst.to_string(),
             function: self.f.index,
             block: self.f.block,
-            is_branch,
-            class: Class::Other,
+            class: if is_branch { Class::Branch } else { Class::Other },
         });
         self.f.block_count += 1;
         let index = self.current_instruction();

@@ -1,4 +1,4 @@
-//! What names stand for.
+//! Scopes: what each name in the text stands for.
 
 use warpfold_ptx::{Name, ScalarType};
 

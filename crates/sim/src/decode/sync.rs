@@ -1,4 +1,5 @@
-//! Barriers, fences and warp-level exchange (PTX ISA, "Parallel Synchronization and Communication").
+//! Barriers, fences and warp-level exchange (PTX ISA, "Parallel Synchronization and
+//! Communication").
 
 use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
 
@@ -10,7 +11,8 @@ use crate::exec::op::{NONE, Op};
 use crate::memory_ops::access::{Nothing, Space, scope_of};
 use crate::warp_ops::{elect, fence, matching, redux, shuffle, vote};
 
-/// Decodes a synchronising instruction. The guard of those that end a block was turned into a branch around them.
+/// Decodes a synchronising instruction. The guard of those that end a block was turned into a
+/// branch around them.
 pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     match inst.opcode {
         Opcode::Bar if inst.modifiers.first().map(Name::as_str) == Some("warp") => warp_barrier(d, inst),
@@ -91,8 +93,8 @@ impl Decoder<'_> {
         })
     }
 
-    /// Ends the block with a terminator that waits: `op` lies behind the block, for the terminator to run, and what
-    /// converts destinations begins the next block.
+    /// Ends the block with a terminator that waits: `op` follows the block, for the terminator to
+    /// run, and what converts destinations begins the next block.
     fn end_waiting(
         &mut self,
         inst: &Instruction,
@@ -197,7 +199,7 @@ fn set_registers(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     })
 }
 
-/// Fences between proxies, and the one behind `mbarrier.init`.
+/// Fences between proxies, and the one after `mbarrier.init`.
 fn proxy_fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.require(inst, 90)?;
     let scopes = ["cta", "cluster", "gpu", "sys"];
@@ -229,7 +231,7 @@ fn proxy_fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let handler = if d.checked { d.handler::<fence::Fence<true>>() } else { d.handler::<fence::Fence<false>>() };
     d.push(Op { dst: NONE, imm: scope_of(inst) as i64, ..Op::new(handler) });
     if of_maps && inst.has("acquire") {
-        // The map is read anew by each copy here, so that only the checks have to know.
+        // Each copy reads the map again here, so that only the checks have to know.
         d.expect_operands(inst, 2)?;
         if d.literal(inst, 1)? != 128 {
             return Err(d.invalid(inst, "a tensor map has 128 bytes"));

@@ -26,7 +26,8 @@ impl Machine {
         self.cluster.peers.get(rank as usize)?.check.clone()
     }
 
-    /// Tells the checker of an operation on a barrier's bytes; `begins` says that it is made, `None` that it ends.
+    /// Tells the checker of an operation on a barrier's bytes; `begins` says that it is made,
+    /// `None` that it ends.
     fn barrier_bytes(&mut self, op: &Op, place: Place, lane: u32, kind: Kind, strength: Strength) {
         let access = one_lane(op.instruction, (self.warp, lane), 8, kind, strength);
         let offsets = [place.offset; 32];
@@ -103,8 +104,9 @@ impl Machine {
         }
     }
 
-    /// Checks that the current warp may begin an operation of the asynchronous proxy that reads units of 16 bytes of shared memory: the
-    /// operands of a `wgmma`. Until [`check_operands_read`](Self::check_operands_read) nobody may overwrite them.
+    /// Checks that the current warp may begin an operation of the async proxy that reads units of
+    /// 16 bytes of shared memory: the operands of a `wgmma`. Until
+    /// [`check_operands_read`](Self::check_operands_read) no thread may overwrite them.
     pub(crate) fn check_operands_begin(&mut self, instruction: u32, units: &[u32]) {
         let warp = self.warp;
         if let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() {
@@ -112,7 +114,8 @@ impl Machine {
         }
     }
 
-    /// Notes that such an operation has read the units that it began with, as the warp knows by its wait.
+    /// Notes that such an operation has read the units that it began with, as the warp knows by its
+    /// wait.
     pub(crate) fn check_operands_read(&mut self, instruction: u32, units: &[u32]) {
         let warp = self.warp;
         if let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() {
@@ -162,7 +165,8 @@ impl Machine {
         }
     }
 
-    /// Checks a lane's access to an object of whole 16 bytes in the own shared memory, by other means than loads and stores.
+    /// Checks a lane's access to an object of whole 16 bytes in the own shared memory, by other
+    /// means than loads and stores.
     pub(crate) fn check_shared_object(&mut self, instruction: u32, lane: u32, (start, bytes): (u32, u32), kind: Kind) {
         let own = self.cluster_memory(self.cluster.rank);
         let warp = self.warp;
@@ -203,7 +207,7 @@ impl Machine {
         let (kind, by) = (load.kind(), (load.by.warp, load.by.lane));
         let strength = if kind == Kind::Atomic { STRONG } else { Strength::Weak };
         if is_own && matches!(load.from, transfers::Place::Held(_)) {
-            // A store of a thread is no operation of the other proxy.
+            // A store of a thread is no operation of the async proxy.
             let access = one_lane(op.instruction, by, load.bytes, kind, strength);
             block.copy_begins(&access, &[load.to; 32], findings);
         } else if is_own {
@@ -245,7 +249,7 @@ impl Machine {
         block.copy_lands_for(by, load.kind(), (load.to, load.to + load.bytes), load.barrier);
     }
 
-    /// Notes that an arrival behind copies by `cp.async` counts.
+    /// Notes that an arrival after copies by `cp.async` counts.
     pub(crate) fn check_arrival_lands(&mut self, arrival: &Arrival, landed: &[Copy]) {
         let Some(checking) = &mut self.checking else { return };
         for copy in landed {

@@ -28,7 +28,8 @@ pub(super) struct BarrierState {
     pub instruction: u32,
 }
 
-/// An aligned barrier that part of a warp has reached: the rest has to come to the same instruction.
+/// An aligned barrier that part of a warp has reached: the rest has to come to the same
+/// instruction.
 #[derive(Debug, Clone)]
 pub(super) struct Partial {
     warp: u32,
@@ -48,7 +49,8 @@ impl Block {
         }
     }
 
-    /// Lanes exit, or reach a barrier: if an aligned barrier waits for them elsewhere, it was divergent.
+    /// Lanes exit, or reach a barrier: if an aligned barrier waits for them elsewhere, it was
+    /// divergent.
     pub(super) fn missed_barrier(&mut self, w: u32, mask: u32, at: Option<(u32, u32)>, m: &mut Machine) {
         let mut i = 0;
         while i < self.partial.len() {

@@ -1,4 +1,5 @@
-//! A resident block: its warps, its shared memory and its barriers; runs until it is done or has to wait.
+//! A resident block: its warps, its shared memory and its barriers; runs until it is done or has to
+//! wait.
 
 use super::barrier::{BARRIERS, BarrierState, Partial};
 use super::checking::Checking;

@@ -28,7 +28,8 @@ pub(crate) struct Checking {
     pub findings: Findings,
 }
 
-/// The scope as the checker takes it: inside a cluster, its scope reaches as far as that of the device.
+/// The scope as the checker takes it: inside a cluster, its scope reaches as far as that of the
+/// device.
 fn scope(m: &Machine, scope: access::Scope) -> Scope {
     match scope {
         access::Scope::Cta => Scope::Cta,
@@ -85,7 +86,6 @@ unsafe fn held(memory: *const u8, offset: u32, bytes: u32) -> u128 {
 }
 
 /// The lanes of `mask` whose addresses lie in a range.
-#[cold]
 fn lanes_in(range: Range<u64>, at: &[u64; LANES], mask: u32) -> u32 {
     let lanes = at.iter().enumerate().filter(|(_, address)| range.contains(address));
     lanes.fold(0, |all, (lane, _)| all | 1 << lane) & mask
@@ -164,9 +164,25 @@ impl Machine {
         match own {
             Some(own) => {
                 let offsets = at.map(|offset| u32::try_from(offset).unwrap_or(u32::MAX));
-                checking.block.cluster_acquire(&checking.launch, &own, &checked, &offsets);
+                let Checking { launch, block, findings } = &mut **checking;
+                block.observe_shared(&checked, &offsets);
+                block.cluster_acquire(launch, &own, &checked, &offsets, findings);
             }
-            None => checking.block.acquire(&checking.launch, space, &checked, at),
+            None => {
+                let Checking { launch, block, findings } = &mut **checking;
+                if space == Space::Shared {
+                    let offsets = at.map(|offset| u32::try_from(offset).unwrap_or(u32::MAX));
+                    block.observe_shared(&checked, &offsets);
+                }
+                let mut rest = if space == Space::Global && kind != Kind::Write { mask } else { 0 };
+                while rest != 0 {
+                    let Some(allocation) = self.global.allocation(at[rest.trailing_zeros() as usize]) else { break };
+                    let here = lanes_in(allocation.base..allocation.base + allocation.bytes, at, rest);
+                    block.observe(launch, allocation.shadow(), &Checked { mask: here, ..checked }, at, findings);
+                    rest &= !here;
+                }
+                block.acquire(launch, space, &checked, at);
+            }
         }
     }
 
@@ -175,7 +191,8 @@ impl Machine {
         self.cluster.peers.get(self.cluster.rank as usize)?.check.clone()
     }
 
-    /// Checks a warp's access to the shared memory of a peer, before its values move; the lanes are in bounds.
+    /// Checks a warp's access to the shared memory of a peer, before its values move; the lanes are
+    /// in bounds.
     pub(crate) fn check_peer(
         &mut self,
         op: &Op,
@@ -206,7 +223,8 @@ impl Machine {
         self.checking = Some(checking);
     }
 
-    /// Checks what follows from a strong load or atomic in the shared memory of a peer, once its value is read.
+    /// Checks what follows from a strong load or atomic in the shared memory of a peer, once its
+    /// value is read.
     pub(crate) fn after_strong_peer(
         &mut self,
         op: &Op,
@@ -218,7 +236,8 @@ impl Machine {
         let checked = described(self, op, access, kind, mask);
         let memory = self.cluster.peers[place.rank as usize].check.clone();
         if let (Some(checking), Some(memory)) = (&mut self.checking, memory) {
-            checking.block.cluster_acquire(&checking.launch, &memory, &checked, offsets);
+            let Checking { launch, block, findings } = &mut **checking;
+            block.cluster_acquire(launch, &memory, &checked, offsets, findings);
         }
     }
 
@@ -252,7 +271,8 @@ impl Machine {
         self.shared_checked(op, access, kind, at, mask, span, |m, lane| stored(m, op, access, lane))
     }
 
-    /// Checks the rows that a warp moves in shared memory; gives the lanes that may go on. `stored` is what is written.
+    /// Checks the rows that a warp moves in shared memory; gives the lanes that may go on. `stored`
+    /// is what is written.
     #[inline(always)]
     pub(crate) fn check_shared_rows(
         &mut self,
@@ -311,7 +331,8 @@ impl Machine {
         mask
     }
 
-    /// The lanes whose access lies inside one variable; the others fell into a gap between variables.
+    /// The lanes whose access lies inside one variable; the others fell into a gap between
+    /// variables.
     #[cold]
     #[inline(never)]
     fn in_variables(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {

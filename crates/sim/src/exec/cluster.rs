@@ -1,9 +1,12 @@
-//! A cluster: its blocks, resident together on one worker, and what each sees of the others' shared memory.
+//! A cluster: its blocks, resident together on one worker, and what each sees of the others' shared
+//! memory.
 //!
-//! All blocks of a cluster belong to one host thread, which gives each a turn after the other. So shared memory stays plain
-//! memory, wherever in the cluster an access comes from. A block without a cluster is a cluster of one.
+//! All blocks of a cluster belong to one host thread, which gives each a turn after the other. So
+//! shared memory stays plain memory, wherever in the cluster an access comes from. A block without
+//! a cluster is a cluster of one.
 //!
-//! Who has an address in `.shared::cluster` (`mapa` makes them) asks [`Machine::place`] whose memory it lies in.
+//! Who has an address in `.shared::cluster` (`mapa` makes them) asks [`Machine::place`] whose
+//! memory it lies in.
 
 use super::block::{Block, Context, Turn};
 use super::geometry::Geometry;
@@ -36,7 +39,8 @@ pub(crate) struct Cluster {
     pub peers: Vec<Peer>,
     /// The launch or the kernel gave a cluster size.
     pub explicit: bool,
-    /// Blocks, a bit each, in which something may go on: set by what changes a peer's memory behind its waiting parts.
+    /// Blocks, a bit each, in which something may go on: set when a peer's memory changes under its
+    /// waiting parts.
     pub wake: u32,
 }
 
@@ -54,10 +58,12 @@ pub(crate) struct Place {
 }
 
 impl Machine {
-    /// Resolves a 32-bit address in `.shared::cluster`; `None` if the cluster has no such block, or if it has exited.
+    /// Resolves a 32-bit address in `.shared::cluster`; `None` if the cluster has no such block, or
+    /// if it has exited.
     ///
-    /// An address in `.shared::cta` is one in `.shared::cluster`, too: it lies in the current block. A generic address of
-    /// shared memory is [`SHARED_WINDOW`](super::memory_map::SHARED_WINDOW) more.
+    /// An address in `.shared::cta` is one in `.shared::cluster`, too: it lies in the current
+    /// block. A generic address of shared memory is
+    /// [`SHARED_WINDOW`](super::memory_map::SHARED_WINDOW) more.
     pub(crate) fn place(&self, address: u32) -> Option<Place> {
         let (rank, offset) = tagged(address);
         match rank {
@@ -152,7 +158,8 @@ impl Resident {
         ranks != 0
     }
 
-    /// Lets everybody go on who waits at the barrier of the cluster, if all threads that have not exited have arrived.
+    /// Lets everybody go on who waits at the barrier of the cluster, if all threads that have not
+    /// exited have arrived.
     fn complete_barrier(&mut self, cx: &Context<'_>) -> bool {
         let complete = self.blocks.iter().all(Block::has_arrived) && self.blocks.iter().any(|b| !b.has_exited());
         if !complete {

@@ -1,7 +1,8 @@
-//! `barrier.cluster.arrive` and `.wait` (PTX ISA, "barrier.cluster"): one block's part of the barrier of its cluster.
+//! `barrier.cluster.arrive` and `.wait` (PTX ISA, "barrier.cluster"): one block's part of the
+//! barrier of its cluster.
 //!
-//! Each thread arrives once and then waits; the phase is over when every thread of the cluster that has not exited has
-//! arrived. [`Resident`](super::cluster::Resident) sees when that is so.
+//! Each thread arrives once and then waits; the phase is over when every thread of the cluster that
+//! has not exited has arrived. [`Resident`](super::cluster::Resident) sees when that is so.
 
 use super::block::Block;
 use super::code::{BlockId, ClusterBarrier, Code, Terminator};
@@ -23,7 +24,8 @@ pub(super) struct Arrival {
 }
 
 impl Block {
-    /// Part `i` of warp `w` reaches the barrier of the cluster; the next basic block if it need not wait.
+    /// Part `i` of warp `w` reaches the barrier of the cluster; the next basic block if it need not
+    /// wait.
     pub(super) fn reach_cluster_barrier(
         &mut self,
         w: u32,
@@ -87,7 +89,8 @@ impl Block {
         self.check.as_mut().map_or_else(Released::default, |check| check.end_phase(exited, all_wait))
     }
 
-    /// Goes on after a phase in which the cluster released something: whoever waits is let go. True if somebody does.
+    /// Goes on after a phase in which the cluster released something: the warps that wait go on.
+    /// True if one does.
     pub(super) fn pass_cluster_barrier(&mut self, released: &Released, code: &Code) -> bool {
         let mut any = false;
         if let Some(check) = &mut self.check {

@@ -42,7 +42,7 @@ pub(crate) struct Code {
     pub static_shared: u32,
     /// Whether the program calls `vprintf` or asserts.
     pub prints: bool,
-    /// Whether the program has an instruction that could order one block behind another.
+    /// Whether the program has an instruction that could order one block after another.
     pub orders_blocks: bool,
 }
 
@@ -68,8 +68,6 @@ pub(crate) struct InstructionInfo {
     pub function: u32,
     /// The basic block that counts its executions.
     pub block: BlockId,
-    /// Whether it is a branch.
-    pub is_branch: bool,
     /// What totals its memory counters and executions go to.
     pub class: Class,
 }
@@ -80,7 +78,7 @@ impl Code {
         self.dynamic_align.max(16)
     }
 
-    /// Where dynamic shared memory starts: behind the static variables.
+    /// Where dynamic shared memory starts: after the static variables.
     pub(crate) fn dynamic_shared_start(&self) -> u32 {
         self.static_shared.next_multiple_of(self.dynamic_align())
     }
@@ -92,6 +90,8 @@ pub(crate) enum Class {
     /// Only instruction counts.
     #[default]
     Other,
+    /// `bra` or `brx`.
+    Branch,
     /// A load.
     Load,
     /// A store.
@@ -163,7 +163,8 @@ pub(crate) enum Terminator {
         /// The instruction.
         instruction: u32,
     },
-    /// A warp-level synchronising instruction: runs `op` once every lane of the member mask is there.
+    /// A warp-level synchronising instruction: runs `op` once every lane of the member mask is
+    /// there.
     WarpSync {
         /// Operation that does the exchange; none for `bar.warp.sync`.
         op: Option<u32>,
@@ -266,7 +267,7 @@ pub(crate) struct Barrier {
 pub(crate) struct ClusterBarrier {
     /// It is the `wait`.
     pub waits: bool,
-    /// An arrive without `.relaxed`, so that what came before it is seen by whoever waits.
+    /// An arrive without `.relaxed`, so that what came before it is seen by the threads that wait.
     pub releases: bool,
     /// All threads of a warp must execute it together.
     pub aligned: bool,
@@ -338,7 +339,8 @@ pub(crate) struct FunctionCode {
     pub predicate_row: u32,
     /// Rows that hold constants and special registers.
     pub fills: Vec<(u32, Fill)>,
-    /// Rows (of registers read before they are surely written) and predicates to clear when a frame starts.
+    /// Rows (of registers read before they are surely written) and predicates to clear when a frame
+    /// starts.
     pub clear_rows: Vec<u32>,
     /// Predicates to clear when a frame starts.
     pub clear_predicates: Vec<u32>,

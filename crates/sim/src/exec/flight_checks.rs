@@ -1,7 +1,8 @@
 //! Global memory under the bulk copies that a block has begun and not waited for.
 //!
-//! Until its wait a copy may move its bytes at any time: nobody may read or overwrite what a store writes, or overwrite what a load
-//! reads. A copy is over when its bytes have moved here, which is at the wait that covers it.
+//! Until its wait a copy may move its bytes at any time: no thread may read or overwrite what a
+//! store writes, or overwrite what a load reads. A copy is over when its bytes have moved here,
+//! which is at the wait that covers it.
 
 use super::asynchronous_checks::side;
 use super::checking::Checking;
@@ -56,7 +57,8 @@ impl Machine {
         }
     }
 
-    /// Calls for each piece of a copy under way that an access to a range does harm to, or that harms it.
+    /// Calls for each piece of a copy under way that an access to a range does harm to, or that
+    /// harms it.
     fn each_flight(&self, kind: Kind, (low, high): (u64, u64), mut each: impl FnMut((u64, u64), Rule, Side)) {
         let mut look = |place: &Place, bytes: u32, rule: Rule, other: Side| {
             transfers::pieces(place, 0, bytes, |piece| {

@@ -1,4 +1,4 @@
-//! Frames: a function's registers and local memory inside a warp's, and how calls move values between frames.
+//! Stack frames: a function's registers and local memory, and how calls move values between frames.
 
 use super::block::{Context, lanes_of};
 use super::code::{Call, CallSlot, CallTarget, Code, FunctionCode};
@@ -55,7 +55,7 @@ pub(super) fn call(
         let lane = caller.mask.trailing_zeros();
         return fault(m, call.instruction, lane, format!("calls are nested more than {MAX_DEPTH} deep"));
     }
-    // Lanes that part ways inside the callee meet again behind the call.
+    // Lanes that diverge inside the callee reconverge after the call.
     let join = warp.push_join(super::warp::Join {
         at: call.next,
         depth: depth(&caller),
@@ -96,7 +96,7 @@ pub(super) fn call(
     Called::Entered
 }
 
-/// The functions that lanes call, each behind its lanes.
+/// The functions that lanes call, each after its lanes.
 fn ways(call: &Call, mask: u32, m: &mut Machine, code: &Code) -> Result<Vec<(u32, u32)>, Called> {
     let row = match call.target {
         CallTarget::Direct(function) => return Ok(vec![(mask, function)]),
@@ -128,7 +128,7 @@ fn ways(call: &Call, mask: u32, m: &mut Machine, code: &Code) -> Result<Vec<(u32
     Ok(ways)
 }
 
-/// The first row and the first byte of local memory behind every frame of a warp.
+/// The first row and the first byte of local memory after every frame of a warp.
 fn room(warp: &Warp, caller: Frame, code: &Code) -> (u32, u32) {
     let ends = warp.parts.iter().map(|part| part.frame).chain([caller]).map(|frame| {
         let function = &code.functions[frame.function as usize];
@@ -162,7 +162,7 @@ fn fault(m: &mut Machine, instruction: u32, lane: u32, rule: String) -> Called {
     Called::Fault
 }
 
-/// The caller's part after a return: its results are copied, it stands behind the call.
+/// The caller's part after a return: its results are copied, and it goes on after the call.
 pub(super) fn return_from(warp: &mut Warp, mut part: Part, code: &Code) -> Part {
     let back = part.callers.pop().expect("the outermost return is an exit");
     let super::code::Terminator::Call(call) = &code.blocks[back.call as usize].terminator else {

@@ -1,4 +1,4 @@
-//! What a launch fixes for all blocks.
+//! The geometry of a launch: grid, block and cluster, the same for all blocks.
 
 /// What a launch fixes for all blocks.
 #[derive(Debug)]

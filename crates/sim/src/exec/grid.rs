@@ -1,8 +1,9 @@
 //! A launch: blocks on host threads, in increasing order, until all are done.
 //!
-//! Each worker takes the next block when it is free. A block that only waits for others gives way: another block
-//! becomes resident beside it, as on hardware, up to what a device holds. The blocks of a cooperative launch are
-//! all resident from the start. Blocks of a cluster come and go together.
+//! Each worker takes the next block when it is free. A block that only waits for others gives way:
+//! another block becomes resident beside it, as on hardware, up to what a device holds. The blocks
+//! of a cooperative launch are all resident from the start. Blocks of a cluster come and go
+//! together.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,9 +15,10 @@ use super::cluster::{Cluster, Resident};
 use super::code::{Code, Placed};
 use super::geometry::Geometry;
 use super::harvest::{self, Harvest};
-use super::machine::{AccessCounters, Fault, GlobalView, Machine};
+use super::machine::{Fault, GlobalView, Machine};
 use crate::asynchronous::Asynchronous;
 use crate::check::{BlockCheck, Findings, LaunchCheck};
+use crate::counters::AccessCounters;
 use crate::memory::Memory;
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::rules::Warpgroups;
@@ -134,7 +136,8 @@ pub(crate) fn launch(
     harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)
 }
 
-/// One worker a core; one for launches so small that starting another would cost more than it saves.
+/// One worker a core; one for launches so small that starting another would cost more than it
+/// saves.
 fn default_workers(threads: u64) -> usize {
     const SMALL: u64 = 4096;
     if threads <= SMALL { 1 } else { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) }
@@ -203,8 +206,9 @@ fn geometry(
     })
 }
 
-/// Blocks that a cluster may have at most, of all architectures so far (CUDA programming guide, "Thread Block Clusters");
-/// more than 8 are not portable, and a driver wants to be told that they are meant.
+/// Blocks that a cluster may have at most, of all architectures so far (CUDA programming guide,
+/// "Thread Block Clusters"); more than 8 are not portable, and a driver wants to be told that they
+/// are meant.
 const MAX_CLUSTER: u64 = 16;
 
 /// The size of the clusters of a launch: what it asks for, or what the kernel requires.

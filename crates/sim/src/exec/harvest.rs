@@ -1,15 +1,16 @@
-//! What the workers of a launch bring home, put together into a report.
+//! Merges the results of a launch's workers into a report.
 
 use super::block::BlockCounts;
 use super::checking::fault_of;
-use super::code::{Class, Code};
+use super::code::Code;
 use super::geometry::Geometry;
-use super::machine::{AccessCounters, Fault};
+use super::machine::Fault;
 use crate::check::Findings;
+use crate::counters::AccessCounters;
 use crate::report::Access;
 use crate::{Counters, Error, Finding, InstructionCounters, KernelInfo, Options, Report};
 
-/// What one worker brings home.
+/// The results of one worker.
 pub(super) struct Harvest {
     /// Executions by basic block.
     pub counts: BlockCounts,
@@ -42,7 +43,7 @@ pub(super) fn report(
             all.1 += one.1;
         }
         for (all, one) in counters.iter_mut().zip(&harvest.counters) {
-            all.add(one);
+            *all = *all + *one;
         }
         trap = trap.or(harvest.trap);
         found.merge(harvest.found);
@@ -69,7 +70,8 @@ pub(super) fn report(
     Ok(Report { counters: totals(code, &counts, &counters), instructions, findings, aborted })
 }
 
-/// Adds a fault; of two examples for the same pair of instructions that of the lower block and thread stays.
+/// Adds a fault; of two examples for the same pair of instructions that of the lower block and
+/// thread stays.
 fn add_fault(faults: &mut Vec<(Fault, u64)>, fault: Fault, n: u64) {
     match faults.iter_mut().find(|(f, _)| f.same_pair(&fault)) {
         Some((f, count)) => {
@@ -112,49 +114,8 @@ fn totals(code: &Code, counts: &BlockCounts, counters: &[AccessCounters]) -> Cou
     }
     let mut off = 0;
     for (info, c) in code.instructions.iter().zip(counters) {
-        let executions = counts[info.block as usize].0;
         off += c.guarded_off;
-        t.local_requests += c.local_requests;
-        t.distributed_requests += c.distributed_requests;
-        if info.is_branch {
-            t.branches += executions;
-            t.divergent_branches += c.divergent;
-        }
-        match info.class {
-            Class::Load => {
-                t.shared_load_requests += c.shared_requests;
-                t.shared_load_wavefronts += c.wavefronts;
-                t.shared_load_bank_conflicts += c.conflicts;
-                t.global_load_requests += c.global_requests;
-                t.global_load_sectors += c.sectors;
-                t.global_load_bytes += c.global_bytes;
-            }
-            Class::Store => {
-                t.shared_store_requests += c.shared_requests;
-                t.shared_store_wavefronts += c.wavefronts;
-                t.shared_store_bank_conflicts += c.conflicts;
-                t.global_store_requests += c.global_requests;
-                t.global_store_sectors += c.sectors;
-                t.global_store_bytes += c.global_bytes;
-            }
-            Class::Atomic => {
-                t.global_atomics += c.global_requests;
-                t.shared_atomics += c.shared_requests;
-                t.shared_atomic_bank_conflicts += c.conflicts;
-            }
-            // The profiler counts what such a copy fetches and stores apart from plain accesses, in the same units.
-            Class::Copy => {
-                t.shared_store_requests += c.shared_requests;
-                t.shared_store_wavefronts += c.wavefronts;
-                t.shared_store_bank_conflicts += c.conflicts;
-                t.global_load_requests += c.global_requests;
-                t.global_load_sectors += c.sectors;
-                t.global_load_bytes += c.global_bytes;
-            }
-            Class::Barrier => t.barriers += executions,
-            Class::WarpSync => t.warp_syncs += executions,
-            Class::Other => {}
-        }
+        t.count(info.class, &AccessCounters { executions: counts[info.block as usize].0, ..*c });
     }
     t.predicated_on_thread_instructions = t.thread_instructions - off;
     t

@@ -1,4 +1,5 @@
-//! How a part leaves its frame or its warp: by a call, a return, a table of branches, a trap or the end.
+//! How a part leaves its frame or its warp: by a call, a return, a table of branches, a trap or the
+//! end.
 
 use super::barrier::BARRIERS;
 use super::block::{Block, Context, lanes_of};

@@ -9,6 +9,7 @@ use super::op::Op;
 use super::row::Row;
 use crate::asynchronous::Asynchronous;
 use crate::asynchronous::reduce::Reduction;
+use crate::counters::AccessCounters;
 use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::Tables;
@@ -16,48 +17,7 @@ use crate::tensor_ops::product::Scratch;
 use crate::tensor_ops::queue::Queue;
 use crate::tensor_ops::rules::Warpgroups;
 
-/// Counters of the memory accesses of one instruction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct AccessCounters {
-    /// Warp requests to global memory.
-    pub global_requests: u64,
-    /// Sectors of those.
-    pub sectors: u64,
-    /// Bytes that the active lanes asked for.
-    pub global_bytes: u64,
-    /// Warp requests to shared memory.
-    pub shared_requests: u64,
-    /// Wavefronts of those.
-    pub wavefronts: u64,
-    /// Wavefronts beyond the ideal.
-    pub conflicts: u64,
-    /// Warp requests to local memory.
-    pub local_requests: u64,
-    /// Warp requests to the shared memory of peers.
-    pub distributed_requests: u64,
-    /// Branches: executions that diverged.
-    pub divergent: u64,
-    /// Lanes whose guard did not hold.
-    pub guarded_off: u64,
-}
-
-impl AccessCounters {
-    /// Adds another worker's counters.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.global_requests += other.global_requests;
-        self.sectors += other.sectors;
-        self.global_bytes += other.global_bytes;
-        self.shared_requests += other.shared_requests;
-        self.wavefronts += other.wavefronts;
-        self.conflicts += other.conflicts;
-        self.local_requests += other.local_requests;
-        self.distributed_requests += other.distributed_requests;
-        self.divergent += other.divergent;
-        self.guarded_off += other.guarded_off;
-    }
-}
-
-/// A broken rule, before it is put into words.
+/// A broken rule, before it becomes a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Which rule.

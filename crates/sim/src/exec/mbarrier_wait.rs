@@ -1,8 +1,8 @@
 //! Waits at mbarriers: parts stand still until the phase is complete, as hardware suspends them.
 //!
-//! A part whose phase is not complete is set aside. When nothing else in the block can run, copies land that complete a
-//! phase that somebody waits for; if there are none, the waits give up and give false, as their time limit allows. A block in
-//! which that changes nothing is stuck.
+//! A part whose phase is not complete is set aside. When nothing else in the block can run, copies
+//! land that complete a phase that somebody waits for; if there are none, the waits give up and
+//! give false, as their time limit allows. A block in which that changes nothing is stuck.
 
 use super::block::Block;
 use super::machine::Machine;
@@ -35,7 +35,8 @@ impl Waits {
 }
 
 impl Block {
-    /// Whether part `i` of a warp has to stand still, as the phase that it waits for is not complete.
+    /// Whether part `i` of a warp has to stand still, as the phase that it waits for is not
+    /// complete.
     pub(super) fn waits_at_mbarrier(&mut self, w: u32, m: &mut Machine) -> bool {
         if m.asynchronous.complete != 0 {
             return false;
@@ -59,7 +60,8 @@ impl Block {
         self.waits.barriers.clear();
     }
 
-    /// Nothing else can run for now: lets copies land that somebody waits for, or waits give up; true if somebody goes on.
+    /// Nothing else can run for now: lets copies land that somebody waits for, or waits give up;
+    /// true if somebody goes on.
     pub(super) fn unblock(&mut self, m: &mut Machine, was_idle: bool) -> bool {
         if self.waits.barriers.is_empty() {
             return false;

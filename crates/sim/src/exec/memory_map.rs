@@ -1,7 +1,7 @@
 //! Where the address spaces lie in the generic address space of the virtual GPU.
 //!
-//! `.global` and `.const` addresses are generic addresses as they are. Offsets in the other spaces are mapped into
-//! windows, each at the start of its own 2^40 bytes.
+//! `.global` and `.const` addresses are generic addresses as they are. Offsets in the other spaces
+//! are mapped into windows, each at the start of its own 2^40 bytes.
 
 /// Generic addresses of shared memory.
 pub(crate) const SHARED_WINDOW: u64 = 1 << 40;
@@ -14,19 +14,22 @@ pub(crate) const FUNCTION_WINDOW: u64 = 4 << 40;
 /// First address of global memory.
 pub(crate) const GLOBAL_START: u64 = 0x7000_0000_0000;
 
-/// Where a block's tag starts in an address of `.shared::cluster`; offsets in shared memory stay below.
+/// Where a block's tag starts in an address of `.shared::cluster`; offsets in shared memory stay
+/// below.
 const TAG_SHIFT: u32 = 24;
 
 /// The address in `.shared::cluster` of an offset in the shared memory of the block with a rank.
 ///
-/// NOTE: the tag is the rank and one more, so that an offset alone, which is an address in `.shared::cta`, is the running
-/// block's. On hardware that address has the block's rank in it: a thread that hands it to a peer without `mapa` gives
-/// away its own memory there, and the peer's here.
+/// NOTE: the tag is the rank and one more, so that an offset alone, which is an address in
+/// `.shared::cta`, is the running block's. On hardware that address has the block's rank in it: a
+/// thread that hands it to a peer without `mapa` gives away its own memory there, and the peer's
+/// here.
 pub(crate) const fn in_block(rank: u32, offset: u32) -> u32 {
     (rank + 1) << TAG_SHIFT | offset
 }
 
-/// The rank that an address in `.shared::cluster` names, if it names one, and the offset in that block's memory.
+/// The rank that an address in `.shared::cluster` names, if it names one, and the offset in that
+/// block's memory.
 #[inline(always)]
 pub(crate) const fn tagged(address: u32) -> (Option<u32>, u32) {
     ((address >> TAG_SHIFT).checked_sub(1), address & ((1 << TAG_SHIFT) - 1))
@@ -51,7 +54,8 @@ pub(crate) enum Window {
     Param,
 }
 
-/// The window that a generic address lies in, and the offset in it (the address itself for global memory).
+/// The window that a generic address lies in, and the offset in it (the address itself for global
+/// memory).
 #[inline(always)]
 pub(crate) fn window(address: u64) -> (Window, u64) {
     let offset = address & ((1 << 40) - 1);

@@ -1,6 +1,7 @@
 //! Execution: the register file, operations, warps, blocks and the grid.
 //!
-//! Reading order: [`row`], [`op`], [`code`], [`machine`], [`warp`], [`frame`], [`part`], [`block`], [`cluster`], [`grid`].
+//! Reading order: [`row`], [`op`], [`code`], [`machine`], [`warp`], [`frame`], [`part`], [`block`],
+//! [`cluster`], [`grid`].
 
 mod asynchronous_checks;
 pub(crate) mod barrier;

@@ -1,8 +1,9 @@
 //! One decoded instruction, and what its handler sees of the machine.
 //!
-//! Straight-line instructions are decoded to a pointer to a handler that runs one warp instruction over all its
-//! lanes. Every operand is a row of the register file: immediates and special registers have rows of their own,
-//! filled when a frame starts, so that a handler never asks what kind of operand it has.
+//! Straight-line instructions are decoded to a pointer to a handler that runs one warp instruction
+//! over all its lanes. Every operand is a row of the register file: immediates and special
+//! registers have rows of their own, filled when a frame starts, so that a handler never asks what
+//! kind of operand it has.
 
 use super::machine::Machine;
 use super::row::{ALL_LANES, LANES, Lane, Word, blend, mask_of};
@@ -10,8 +11,8 @@ use super::row::{ALL_LANES, LANES, Lane, Word, blend, mask_of};
 /// Runs one warp instruction for the lanes of `mask`.
 ///
 /// # Safety
-/// `op` was decoded for the frame that `machine.frame` points to, and the host has the CPU features of the
-/// level that the handler was compiled for.
+/// `op` was decoded for the frame that `machine.frame` points to, and the host has the CPU features
+/// of the level that the handler was compiled for.
 pub(crate) type Handler = unsafe fn(machine: &mut Machine, op: &Op, mask: u32);
 
 /// No row, no predicate.
@@ -77,8 +78,9 @@ pub(crate) trait LaneOp: 'static {
 
 /// CPU features that handlers are compiled for, chosen when a program is decoded.
 ///
-/// NOTE: there is no level for AVX-512. The code that LLVM makes of loops over masks is slower with it: the `reduce` ladder
-/// at 2^25 elements took 9.95 s of processor time against 8.67 s with AVX2 (Sapphire Rapids, 2026-11-20).
+/// NOTE: there is no level for AVX-512. The code that LLVM makes of loops over masks is slower with
+/// it: the `reduce` ladder at 2^25 elements took 9.95 s of processor time against 8.67 s with AVX2
+/// (Sapphire Rapids, 2026-11-20).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     /// Whatever the build targets.

@@ -1,4 +1,5 @@
-//! A part of a warp runs: basic block after basic block, until it waits, diverges, leaves, or has had its slice.
+//! A part of a warp runs: basic block after basic block, until it waits, diverges, leaves, or has
+//! had its slice.
 
 use super::block::{Block, Context};
 use super::code::{BlockId, Code, Terminator};
@@ -9,8 +10,9 @@ use super::warp::{Part, PartState};
 
 /// Basic blocks that a part runs before others get their turn.
 const SLICE: u32 = 4096;
-/// And fewer where the warp has diverged and the part may be spinning. More than a compare-and-swap loop takes that all
-/// lanes of a warp fight in, so that those who have won still meet the others behind it.
+/// And fewer where the warp has diverged and the part may be spinning. More than a compare-and-swap
+/// loop takes that all lanes of a warp fight in, so that those who have won still meet the others
+/// after it.
 const SPINNING_SLICE: u32 = 512;
 /// How running one part ended.
 pub(super) enum Outcome {
@@ -22,7 +24,8 @@ pub(super) enum Outcome {
     Stop,
 }
 
-/// Which part runs: the warp, the part's position in it, its lanes, and the basic block that it is in.
+/// Which part runs: the warp, the part's position in it, its lanes, and the basic block that it is
+/// in.
 #[derive(Clone, Copy)]
 struct Running {
     w: u32,
@@ -233,8 +236,8 @@ pub(super) fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: 
                 continue;
             }
         }
-        // SAFETY: the decoder chose the handler for this host and this function's rows, and the machine points
-        // at a frame of that function.
+        // SAFETY: the decoder chose the handler for this host and this function's rows, and the
+        // machine points at a frame of that function.
         unsafe {
             (op.run)(m, op, active);
         }

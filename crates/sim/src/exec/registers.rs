@@ -1,11 +1,13 @@
-//! `setmaxnreg`: what registers each warp owns, and the pool of the block that they give to and take from.
+//! `setmaxnreg`: what registers each warp owns, and the pool of the block that they give to and
+//! take from.
 //!
-//! The virtual GPU has as many registers as a program declares: this is accounting, with the waiting that comes of it and
-//! the rules (PTX ISA, "setmaxnreg"). What a warp starts with follows from the directives that ptxas goes by; it ignores
-//! the instruction without them (its message C7508), and so does this, with a note.
+//! The virtual GPU has as many registers as a program declares: this is accounting, with the
+//! waiting that comes of it and the rules (PTX ISA, "setmaxnreg"). What a warp starts with follows
+//! from the directives that ptxas goes by; it ignores the instruction without them (its message
+//! C7508), and so does this, with a note.
 //!
-//! What can be missed: that the warps of a warpgroup must synchronise between two of these instructions is seen only when
-//! one of them is ahead in the run at hand.
+//! What can be missed: that the warps of a warpgroup must synchronise between two of these
+//! instructions is seen only when one of them is ahead in the run at hand.
 
 use super::block::Block;
 use super::code::{BlockId, SetRegisters};
@@ -115,10 +117,13 @@ impl Block {
     pub(super) fn waits_for_registers(&self, w: u32, set: &SetRegisters) -> String {
         let owned = self.registers.owned.get(w as usize).copied().unwrap_or(0);
         let (asked, pool) = (set.count.saturating_sub(owned) * 32, self.registers.pool);
-        format!("waits for {asked} more registers for the warp; the block's pool has {pool}, and nobody gives any back")
+        format!(
+            "waits for {asked} more registers for the warp; the block's pool has {pool}, and no warp gives any back"
+        )
     }
 
-    /// The block is over: reports warpgroups of which some warps have executed a `setmaxnreg` that others have not.
+    /// The block is over: reports warpgroups of which some warps have executed a `setmaxnreg` that
+    /// others have not.
     pub(super) fn end_registers(&self, m: &mut Machine) {
         for (group, begun) in self.registers.begun.iter().enumerate() {
             let Some((instruction, done)) = begun.filter(|_| m.checked) else { continue };

@@ -1,4 +1,5 @@
-//! Warp-level synchronisation: parts of a warp that wait for one another at `.sync` instructions.
+//! Warp-level synchronisation: diverged parts of a warp that wait for one another at `.sync`
+//! instructions.
 
 use super::block::{Block, Context};
 use super::code::{Code, Terminator};
@@ -29,7 +30,8 @@ impl Block {
         needed
     }
 
-    /// Tells the checker about a `bar.warp.sync`. The exchanges order no memory accesses (PTX ISA, `bar.warp.sync` does).
+    /// Tells the checker about a `bar.warp.sync`. The exchanges order no memory accesses (PTX ISA,
+    /// `bar.warp.sync` does).
     pub(super) fn warp_sync_done(&self, w: u32, m: &mut Machine, members: u32, mask: u32) {
         if m.checked {
             // SAFETY: the decoder gave the function this row.
@@ -53,7 +55,8 @@ impl Block {
             };
             self.enter_frame(w, i, m, code);
             let needed = self.members(w, m, first.mask, members, instruction) & self.warps[w as usize].live;
-            // A plain barrier may be reached at different instructions; an exchange has to be the same one.
+            // A plain barrier may be reached at different instructions; an exchange has to be the
+            // same one.
             let together: Vec<usize> = waiting
                 .iter()
                 .copied()
@@ -79,7 +82,8 @@ impl Block {
         false
     }
 
-    /// Moves parts past the synchronising instruction that they wait at, and merges those that belong together.
+    /// Moves parts past the synchronising instruction that they wait at, and merges those that
+    /// belong together.
     fn pass_warp_sync(&mut self, w: u32, together: &[usize], code: &Code) {
         let warp = &mut self.warps[w as usize];
         let mut passed: Vec<Part> = Vec::new();

@@ -1,7 +1,8 @@
 //! The register file: rows of 32 lanes, and how typed lane values lie in them.
 //!
-//! One row holds 32 bits of each of the 32 lanes. A 64-bit register takes two consecutive rows, read as
-//! `[u64; 32]`; a 128-bit register takes four. Registers of 8 and 16 bits take one row, zero-extended.
+//! One row holds 32 bits of each of the 32 lanes. A 64-bit register takes two consecutive rows,
+//! read as `[u64; 32]`; a 128-bit register takes four. Registers of 8 and 16 bits take one row,
+//! zero-extended.
 
 use std::hint::select_unpredictable;
 
@@ -11,7 +12,8 @@ pub(crate) const LANES: usize = 32;
 /// A mask with every lane.
 pub(crate) const ALL_LANES: u32 = u32::MAX;
 
-/// Bit `lane` of lane `lane`: loops that test masks against it vectorise, those that shift by the lane do not.
+/// Bit `lane` of lane `lane`: loops that test masks against it vectorise, those that shift by the
+/// lane do not.
 const LANE_BITS: [u32; LANES] = {
     let mut bits = [0; LANES];
     let mut lane = 0;

@@ -34,7 +34,8 @@ fn put128(rows: &mut [Row], row: u32, v: u128) {
     }
 }
 
-/// Writes the rows of a frame that hold special registers; those that differ between blocks only, unless `all`.
+/// Writes the rows of a frame that hold special registers; those that differ between blocks only,
+/// unless `all`.
 pub(crate) fn fill_specials(
     rows: &mut [Row],
     base: u32,
@@ -98,8 +99,9 @@ fn special_value(special: Special, g: &Geometry, block: [u32; 3], warp: u32, lan
         Special::DynamicSmemSize => g.dynamic_shared,
         Special::TotalSmemSize | Special::AggrSmemSize => g.shared_bytes,
         Special::ReservedSmem => 0,
-        // The driver passes the grid's workspace to cooperative groups in two halves; their library adds 4 for the
-        // barrier's word (`cooperative_groups/details/helpers.h`). The other registers are the driver's own.
+        // The driver passes the grid's workspace to cooperative groups in two halves; their library
+        // adds 4 for the barrier's word (`cooperative_groups/details/helpers.h`). The other
+        // registers are the driver's own.
         Special::EnvReg(1) => (g.grid_workspace >> 32) as u32,
         Special::EnvReg(2) => g.grid_workspace as u32,
         Special::EnvReg(_) => 0,

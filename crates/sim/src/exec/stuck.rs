@@ -1,4 +1,4 @@
-//! Where a block stands in which nothing can run again, in words.
+//! A deadlock's message: what each warp of a block waits for.
 
 use super::block::Block;
 use super::code::{Code, Terminator};

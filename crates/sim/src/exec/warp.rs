@@ -1,9 +1,10 @@
-//! A warp: its parts, where they meet again, and its registers.
+//! A warp: its diverged parts, where they reconverge, and its registers.
 //!
-//! A warp starts as one *part*: a set of lanes at one place. A divergent branch splits a part in two, and both get a
-//! *join*: the immediate post-dominator of the branch, where they wait for each other and become one again. That is
-//! the reconvergence of the classic SIMT stack (Fung et al., "Dynamic Warp Formation", 2007) as a tree, so that every
-//! part can run on: when all other parts of the warp only spin, a waiting part is let go without its siblings.
+//! A warp starts as one *part*: a set of lanes at one place. A divergent branch splits a part in
+//! two, and both get a *join*: the immediate post-dominator of the branch, where they wait for each
+//! other and become one again. That is the reconvergence of the classic SIMT stack (Fung et al.,
+//! "Dynamic Warp Formation", 2007) as a tree, so that every part can run on: when all other parts
+//! of the warp only spin, a waiting part is let go without its siblings.
 
 use super::code::{BlockId, NO_BLOCK};
 use super::row::Row;
@@ -180,8 +181,8 @@ impl Warp {
         u32::try_from(self.joins.len() - 1).expect("few joins")
     }
 
-    /// Moves a part to a block. If that is where its join waits, the part is absorbed, and the joined part
-    /// comes back when it is complete.
+    /// Moves a part to a block. If that is where its join waits, the part is absorbed, and the
+    /// joined part comes back when it is complete.
     pub(crate) fn arrive(&mut self, mut part: Part, block: BlockId) -> Option<Part> {
         part.block = block;
         part.at_terminator = false;
@@ -216,7 +217,8 @@ impl Warp {
         }
     }
 
-    /// Takes exited lanes out of every join; joins that are complete without them let their parts go on.
+    /// Takes exited lanes out of every join; joins that are complete without them let their parts
+    /// go on.
     pub(crate) fn exit(&mut self, mask: u32) {
         self.live &= !mask;
         self.forget(mask);

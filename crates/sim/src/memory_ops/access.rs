@@ -1,4 +1,5 @@
-//! `ld`, `ldu`, `st` and prefetches: decoding, addresses, and the choice of the space (PTX ISA, "Data Movement").
+//! `ld`, `ldu`, `st` and prefetches: decoding, addresses, and the choice of the space (PTX ISA,
+//! "Data Movement").
 
 use warpfold_ptx::{Instruction, Opcode, Operand, ScalarType as T};
 

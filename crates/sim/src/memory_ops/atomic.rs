@@ -1,6 +1,7 @@
 //! `atom` and `red` (PTX ISA, "Parallel Synchronization and Communication Instructions").
 //!
-//! Lanes are served in lane order, one after the other, so that a run with one worker repeats bit for bit.
+//! Lanes are served in lane order, one after the other, so that a run with one worker repeats bit
+//! for bit.
 
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
@@ -60,7 +61,8 @@ unsafe fn global_atomic(data: *mut u8, bytes: u32, f: impl Fn(u128) -> u128) -> 
 /// Applies an atomic to shared memory; gives the old value.
 ///
 /// # Safety
-/// `data` is an aligned element of `bytes` bytes inside the shared memory of a block that this host thread runs.
+/// `data` is an aligned element of `bytes` bytes inside the shared memory of a block that this host
+/// thread runs.
 unsafe fn shared_atomic(data: *mut u8, bytes: u32, f: impl Fn(u128) -> u128) -> u128 {
     let mut buffer = [0u8; 16];
     // SAFETY: passed on.

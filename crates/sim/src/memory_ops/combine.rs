@@ -1,4 +1,5 @@
-//! What atomics compute: the operation and type of an instruction, and the new value from the old one.
+//! What atomics compute: the operation and type of an instruction, and the new value from the old
+//! one.
 
 use half::{bf16, f16};
 use warpfold_ptx::ScalarType as T;
@@ -61,7 +62,8 @@ pub(super) struct Plan {
     pub ty: T,
     pub space: Option<Window>,
     pub wants_old: bool,
-    /// It is `red`, whose read acquires nothing (PTX ISA, "Reductions do not form Acquire Patterns").
+    /// It is `red`, whose read acquires nothing (PTX ISA, "Reductions do not form Acquire
+    /// Patterns").
     pub is_red: bool,
 }
 
@@ -139,7 +141,8 @@ fn arithmetic(plan: Plan, in_shared: bool, old: u128, value: u128) -> u128 {
         T::S64 => u128::from(by(i128::from(lo as i64), i128::from(hi as i64)) as u64),
         T::U32 | T::B32 => u128::from(by(i128::from(lo as u32), i128::from(hi as u32)) as u32),
         T::F32 => {
-            // PTX ISA, `atom`: in global memory `.f32` additions flush subnormals, in shared memory they do not.
+            // PTX ISA, `atom`: in global memory `.f32` additions flush subnormals, in shared memory
+            // they do not.
             let flush = |v: f32| if !in_shared && v.is_subnormal() { 0.0f32.copysign(v) } else { v };
             let (a, b) = (flush(f32::from_bits(lo as u32)), flush(f32::from_bits(hi as u32)));
             let sum = flush(a + b);
@@ -156,7 +159,8 @@ fn arithmetic(plan: Plan, in_shared: bool, old: u128, value: u128) -> u128 {
     }
 }
 
-/// One half-precision element. A sum in f32 rounds to the same half as the exact sum (24 >= 2 * 11 + 2).
+/// One half-precision element. A sum in f32 rounds to the same half as the exact sum (24 >= 2 * 11
+/// + 2).
 fn short(plan: Plan, a: u16, b: u16) -> u16 {
     let is_half = matches!(plan.ty, T::F16 | T::F16x2);
     let widen = |v: u16| if is_half { f16::from_bits(v).to_f32() } else { bf16::from_bits(v).to_f32() };

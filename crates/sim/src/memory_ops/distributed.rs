@@ -1,7 +1,8 @@
-//! Distributed shared memory: accesses through `.shared::cluster` and generic addresses, `mapa` and `getctarank`.
+//! Distributed shared memory: accesses through `.shared::cluster` and generic addresses, `mapa` and
+//! `getctarank`.
 //!
-//! Lanes that reach into the running block's own memory take the way of [`shared`]; the others are counted apart, as they
-//! use the network between multiprocessors and not the banks.
+//! Lanes that reach into the running block's own memory take the way of [`shared`]; the others are
+//! counted apart, as they use the network between multiprocessors and not the banks.
 
 use std::marker::PhantomData;
 
@@ -103,7 +104,8 @@ fn refuse_block(m: &mut Machine, op: &Op, at: &[u32; LANES], mask: u32) {
     address_fault(m, op, kind, lane, SHARED_WINDOW + u64::from(address), rule);
 }
 
-/// The lanes of `mask` whose access lies inside a peer's shared memory and is aligned; records the others.
+/// The lanes of `mask` whose access lies inside a peer's shared memory and is aligned; records the
+/// others.
 pub(super) fn good_lanes(
     m: &mut Machine,
     op: &Op,
@@ -157,7 +159,8 @@ unsafe fn in_peer<D: Direction, const CHECK: bool>(
         m.check_peer(op, access, if D::LOAD { Kind::Read } else { Kind::Write }, (place, offsets), mask);
     }
     let own = std::mem::replace(&mut m.shared, place.shared);
-    // SAFETY: every active lane's access is inside the peer's shared memory, which is as large as the own, and aligned.
+    // SAFETY: every active lane's access is inside the peer's shared memory, which is as large as
+    // the own, and aligned.
     unsafe { shared::transfer::<D>(m, op, access, offsets, mask) };
     m.shared = own;
     if CHECK && D::LOAD && access.is_strong() {
@@ -165,8 +168,8 @@ unsafe fn in_peer<D: Direction, const CHECK: bool>(
     }
 }
 
-/// `mapa`: the address in the block of rank `b` that corresponds to `a`; `imm` is the start of the window of generic
-/// addresses, or 0.
+/// `mapa`: the address in the block of rank `b` that corresponds to `a`; `imm` is the start of the
+/// window of generic addresses, or 0.
 struct MapAddress<W>(PhantomData<W>);
 impl<W: Word + Lane<Bits = W> + Into<u64> + TryFrom<u64>> LaneOp for MapAddress<W> {
     #[inline(always)]

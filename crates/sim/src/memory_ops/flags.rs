@@ -1,4 +1,5 @@
-//! How an access is made: element, count, extension, ordering and scope, packed into one number.
+//! Access flags: element type, vector length, extension, memory order and scope, packed into one
+//! number.
 
 /// How an access is made; packed into `Op::dst2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,13 +71,13 @@ impl Access {
         1 << (self.0 >> 3 & 7)
     }
 
-    /// Bytes a lane.
+    /// Bytes per lane.
     #[inline(always)]
     pub(crate) fn bytes(self) -> u32 {
         self.element() * self.count()
     }
 
-    /// A plain access to one word of 4 bytes a lane.
+    /// A plain access to one word of 4 bytes per lane.
     #[inline(always)]
     pub(crate) fn is_word(self) -> bool {
         self.0 & 0x3f == 2 && !self.is_strong()

@@ -1,7 +1,8 @@
 //! Accesses to global memory: relaxed host atomics, with host fences around strong accesses.
 //!
-//! NOTE: a kernel whose threads access the same bytes with different sizes at the same time makes the host do so, too.
-//! Rust leaves that outside its memory model; the hosts that this runs on do what one expects.
+//! NOTE: a kernel whose threads access the same bytes with different sizes at the same time makes
+//! the host do so, too. Rust leaves that outside its memory model; the hosts that this runs on do
+//! what one expects.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
@@ -17,7 +18,8 @@ use crate::report::FindingKind;
 /// Moves one element between memory and a register row.
 ///
 /// # Safety
-/// `data` points at an aligned element inside a live allocation; `row` is a register wide enough for it.
+/// `data` points at an aligned element inside a live allocation; `row` is a register wide enough
+/// for it.
 #[inline(always)]
 unsafe fn element<D: Direction>(m: &mut Machine, access: Access, data: *mut u8, row: u32, lane: usize) {
     // SAFETY: passed on; global memory is only ever accessed atomically.
@@ -194,7 +196,8 @@ fn after_strong_load<const CHECK: bool>(m: &mut Machine, op: &Op, access: Access
     }
 }
 
-/// The lanes whose access is aligned and inside a live allocation, and its host address; faults for the others.
+/// The lanes whose access is aligned and inside a live allocation, and its host address; faults for
+/// the others.
 #[inline(always)]
 pub(crate) fn resolve(
     m: &mut Machine,

@@ -1,7 +1,7 @@
 //! Accesses to local memory and to kernel parameters.
 //!
-//! Local memory lies as on hardware: word `w` of all 32 lanes side by side, so that lanes that use the same offset
-//! touch one row.
+//! Local memory lies as on hardware: word `w` of all 32 lanes side by side, so that lanes that use
+//! the same offset touch one row.
 
 use super::access::{Access, Direction, address_fault, element_rows};
 use super::shared;
@@ -35,7 +35,8 @@ pub(crate) unsafe fn access<D: Direction>(m: &mut Machine, op: &Op, access: Acce
             address_fault(m, op, FindingKind::OutOfBounds, lane32, LOCAL_WINDOW + at[lane], rule);
             continue;
         }
-        // SAFETY: `local` points at the local memory of the current warp, which reaches to `local_end`.
+        // SAFETY: `local` points at the local memory of the current warp, which reaches to
+        // `local_end`.
         unsafe {
             let rows = &mut *m.local;
             for (k, row) in element_rows(op).into_iter().take(access.count() as usize).enumerate() {

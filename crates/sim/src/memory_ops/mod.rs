@@ -1,4 +1,5 @@
-//! Memory: loads, stores, atomics, moves and address arithmetic, and the counting of what they cost.
+//! Memory: loads, stores, atomics, moves and address arithmetic, and the counting of what they
+//! cost.
 
 pub(crate) mod access;
 pub(crate) mod atomic;

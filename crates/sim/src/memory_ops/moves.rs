@@ -1,4 +1,5 @@
-//! `mov`, `cvta`, `isspacep`, and the operations behind operands: widening, narrowing, packing, special registers.
+//! `mov`, `cvta`, `isspacep`, and the conversions of operands: widening, narrowing, packing,
+//! special registers.
 
 use std::marker::PhantomData;
 

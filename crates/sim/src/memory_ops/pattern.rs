@@ -1,15 +1,18 @@
-//! What a warp's addresses cost: sectors of global memory, wavefronts of shared memory.
+//! Coalescing and bank conflicts: the sectors of global memory and wavefronts of shared memory that
+//! a warp's addresses cost.
 //!
-//! Sector: an aligned 32 bytes; a request costs the distinct sectors of its active lanes. Wavefronts of shared
-//! memory: lanes are served in phases by access width (4 bytes: all 32 lanes at once; 8: half-warps; 16:
-//! quarter-warps); a phase costs as many wavefronts as the bank with the most distinct 4-byte words.
+//! Sector: an aligned 32 bytes; a request costs the distinct sectors of its active lanes.
+//! Wavefronts of shared memory: lanes are served in phases by access width (4 bytes: all 32 lanes
+//! at once; 8: half-warps; 16: quarter-warps); a phase costs as many wavefronts as the bank with
+//! the most distinct 4-byte words.
 
 use crate::exec::row::{ALL_LANES, LANES};
 
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
 
-/// Whether the active lanes access consecutive elements of `size` bytes in lane order, and from where lane 0 would.
+/// Whether the active lanes access consecutive elements of `size` bytes in lane order, and from
+/// where lane 0 would.
 #[inline(always)]
 pub(crate) fn contiguous(addresses: &[u64; LANES], mask: u32, size: u64) -> Option<u64> {
     let first = mask.trailing_zeros() as usize;
@@ -63,8 +66,9 @@ pub(crate) fn range_sectors(start: u64, end: u64) -> u64 {
 
 /// Wavefronts of a request to shared memory, and how many of them no arrangement could avoid.
 ///
-/// Loads of 8 and 16 bytes whose neighbours read the same merge them, and take half the phases (measured on an H200, cases
-/// `v2-neighbours-equal`, `v4-neighbours-equal` and `v4-second-neighbours-equal` of the calibration group).
+/// Loads of 8 and 16 bytes whose neighbours read the same merge them, and take half the phases
+/// (measured on an H200, cases `v2-neighbours-equal`, `v4-neighbours-equal` and
+/// `v4-second-neighbours-equal` of the calibration group).
 #[inline(always)]
 pub(crate) fn wavefronts(addresses: &[u32; LANES], mask: u32, bytes: u32, is_load: bool) -> (u64, u64) {
     if bytes <= 4 {
@@ -83,8 +87,8 @@ pub(crate) fn wavefronts(addresses: &[u32; LANES], mask: u32, bytes: u32, is_loa
     (total, ideal)
 }
 
-/// Turns that the lanes of an atomic on shared memory take: in each, a bank serves one lane. And how many of them no
-/// arrangement could avoid.
+/// Turns that the lanes of an atomic on shared memory take: in each, a bank serves one lane. And
+/// how many of them no arrangement could avoid.
 pub(crate) fn atomic_turns(addresses: &[u32; LANES], mask: u32, bytes: u32) -> (u64, u64) {
     let words = bytes.div_ceil(4);
     let mut lanes_at = [0u32; 32];
@@ -111,7 +115,8 @@ fn pairs_equal(addresses: &[u32; LANES], mask: u32, step: usize) -> bool {
     mask.count_ones() > 1 && differs & mask & partners == 0 && mask & partners != 0
 }
 
-/// Cost of one phase: the most distinct words that any bank has to serve. Each lane reads `words` words.
+/// Cost of one phase: the most distinct words that any bank has to serve. Each lane reads `words`
+/// words.
 #[inline(always)]
 fn phase(addresses: &[u32; LANES], mask: u32, words: u32) -> u64 {
     if mask == 0 {

@@ -126,8 +126,8 @@ pub(crate) fn count(m: &mut Machine, op: &Op, wavefronts: u64, conflicts: u64) {
     counters.conflicts += conflicts;
 }
 
-/// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes: one wavefront each.
-/// False, with nothing done, for anything else.
+/// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes: one
+/// wavefront each. False, with nothing done, for anything else.
 ///
 /// # Safety
 /// As for [`access`]; each lane accesses one word.
@@ -181,7 +181,8 @@ pub(super) unsafe fn transfer<D: Direction>(m: &mut Machine, op: &Op, access: Ac
         if access.element() == 4 && access.count() == 1 {
             let row = &mut *m.lanes::<u32>(op.dst);
             for lane in 0..LANES {
-                // Of stores to one word the lowest lane's stays, as on an H200 (calibration case `store-winner`).
+                // Of stores to one word the lowest lane's stays, as on an H200 (calibration case
+                // `store-winner`).
                 let lane = if D::LOAD { lane } else { LANES - 1 - lane };
                 if mask >> lane & 1 != 0 {
                     let cell = shared.add(at[lane] as usize).cast::<u32>();

@@ -1,7 +1,7 @@
-//! Tensor maps: what bulk tensor copies know of a tensor, the rules that a map keeps, and 128 bytes that hold it.
+//! Tensor maps (`CUtensorMap`): the descriptor that TMA copies read, its rules, and its 128 bytes.
 //!
-//! Field names and rules are those of `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` (CUDA driver API, "Tensor Map
-//! Object Management"; PTX ISA, "Tensors"). [`object`] has the bytes.
+//! Field names and rules are those of `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` (CUDA
+//! driver API, "Tensor Map Object Management"; PTX ISA, "Tensors"). [`object`] has the bytes.
 
 pub(crate) mod object;
 
@@ -50,8 +50,9 @@ impl TensorType {
 
     /// What a load makes of the elements in `bytes`.
     ///
-    /// NOTE: documents do not say how TF32 is rounded, nor what is flushed. An H200 rounds to nearest, ties to even, makes one NaN
-    /// of all, and loads subnormal numbers as they are through every type: only sums flush them (driver 580, 2026-11-21).
+    /// NOTE: documents do not say how TF32 is rounded, nor what is flushed. An H200 rounds to
+    /// nearest, ties to even, makes one NaN of all, and loads subnormal numbers as they are through
+    /// every type: only sums flush them (driver 580, 2026-11-21).
     pub(crate) fn loaded(self, bytes: &mut [u8]) {
         if !matches!(self, Self::Tf32 | Self::Tf32Ftz) {
             return;
@@ -107,7 +108,7 @@ impl MapSwizzle {
     }
 }
 
-/// How much the second-level cache fetches at once: a hint.
+/// How much the L2 fetches at once (`CUtensorMapL2promotion`): a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum L2Promotion {
     /// What is asked for.
@@ -121,7 +122,7 @@ pub enum L2Promotion {
     Bytes256,
 }
 
-/// What is loaded in place of elements outside of the tensor.
+/// What is loaded for elements outside of the tensor (`CUtensorMapFloatOOBfill`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Fill {
     /// Zero.
@@ -141,7 +142,8 @@ pub enum MapMode {
     },
     /// Pixels of a convolution's input, for one position of its filter.
     Im2col {
-        /// The bounding box's lower corner, relative to the tensor's, innermost of the spatial dimensions first.
+        /// The bounding box's lower corner, relative to the tensor's, innermost of the spatial
+        /// dimensions first.
         lower: Vec<i32>,
         /// Its upper corner, relative to the tensor's.
         upper: Vec<i32>,
@@ -196,15 +198,15 @@ fn check(holds: bool, what: impl Into<String>, found: impl ToString, expected: &
     Err(TensorMapError { what: what.into(), found: found.to_string(), expected: expected.to_owned() })
 }
 
-/// A copy fits the shared memory of a multiprocessor. The driver's documents do not say so; an H200's takes 228 KiB and no more
-/// (driver 580, 2026-11-21).
+/// A copy fits the shared memory of a multiprocessor. The driver's documents do not say so; an
+/// H200's takes 228 KiB and no more (driver 580, 2026-11-21).
 fn check_shared(bytes: u64) -> Result<(), TensorMapError> {
     check(bytes <= 228 << 10, "what one copy moves in bytes", bytes, "at most 233472")
 }
 
 impl TensorMap {
-    /// Compares with the rules that the driver keeps, and with one of its documents that it does not: 32 bytes of swizzle for
-    /// channels in slices of 32 bytes.
+    /// Compares with the rules that the driver keeps, and with one of its documents that it does
+    /// not: 32 bytes of swizzle for channels in slices of 32 bytes.
     ///
     /// # Errors
     /// The first rule that does not hold.
@@ -308,8 +310,8 @@ impl TensorMap {
         check_shared(u64::from(channels * self.element.bytes()) * u64::from(pixels))
     }
 
-    /// The first and the last byte that the tensor has, the last one exclusive, of a map that keeps the rules; the largest
-    /// address if it ends behind that.
+    /// The first and the last byte that the tensor has, the last one exclusive, of a map that keeps
+    /// the rules; the largest address if it ends after that.
     #[must_use]
     pub fn extent(&self) -> (u64, u64) {
         let row = self.dims[0].saturating_mul(self.element.bytes().into());
@@ -401,7 +403,8 @@ pub(crate) mod tests {
             assert_eq!(u32::from_le_bytes(bytes), after, "{element:?} {before:#x}");
         };
         for element in [TensorType::Tf32, TensorType::Tf32Ftz] {
-            // Ties go to even, carries reach the exponent, infinities stay, and a NaN is the one of all.
+            // Ties go to even, carries reach the exponent, infinities stay, and a NaN is the one of
+            // all.
             check(element, 0x3f80_1000, 0x3f80_0000);
             check(element, 0x3f80_3000, 0x3f80_4000);
             check(element, 0xbf80_1001, 0xbf80_2000);

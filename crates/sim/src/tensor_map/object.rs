@@ -1,7 +1,8 @@
 //! The 128 bytes of a tensor map, and `tensormap.replace` in them (PTX ISA, "tensormap.replace").
 //!
-//! They are of our own making, as the driver's are not documented. Each field has its place whatever the rank, so that single
-//! ones can be replaced in any order; whether they make a map together is asked when a copy uses it.
+//! They are of our own making, as the driver's are not documented. Each field has its place
+//! whatever the rank, so that single ones can be replaced in any order; whether they make a map
+//! together is asked when a copy uses it.
 
 use super::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType, check};
 
@@ -218,7 +219,8 @@ impl TensorMap {
     }
 }
 
-/// Replaces a field of the map in `bytes`: that of dimension `ordinal` if there are several. The other fields may not go with it.
+/// Replaces a field of the map in `bytes`: that of dimension `ordinal` if there are several. The
+/// other fields may not go with it.
 ///
 /// # Errors
 /// If the bytes are no map in tiled mode.
@@ -236,7 +238,7 @@ pub(crate) fn replace(bytes: &mut [u8; BYTES], field: Field, ordinal: usize, val
         Field::BoxDim => to.put_box(ordinal, value),
         Field::GlobalDim => to.put_dim(ordinal, value),
         Field::GlobalStride if ordinal < 4 => to.put_stride(ordinal, value),
-        // There is no stride behind the outermost dimension.
+        // The outermost dimension has no stride.
         Field::GlobalStride => {}
         Field::ElementStride => to.put_element_stride(ordinal, value),
         Field::ElementType => to.0[KIND] = value as u8,

@@ -1,4 +1,5 @@
-//! `elect.sync` (PTX ISA, "elect.sync"): the lowest lane of the members is elected, deterministically.
+//! `elect.sync` (PTX ISA, "elect.sync"): the lowest lane of the members is elected,
+//! deterministically.
 
 use warpfold_ptx::{Instruction, Operand, ScalarType as T};
 

@@ -1,13 +1,14 @@
 //! Fences, the order of programmatic launches, and `nanosleep`.
 //!
-//! Inside a block a fence has nothing to do: one host thread runs it, in order. Towards blocks on other host threads it
-//! is a host fence of the strongest kind.
+//! Inside a block a fence has nothing to do: one host thread runs it, in order. Towards blocks on
+//! other host threads it is a host fence of the strongest kind.
 
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, Op};
 use crate::exec::row::LANES;
 
-/// `membar`, `fence`: `imm` holds the scope. The checks take a fence that only acquires or releases for one that does both.
+/// `membar`, `fence`: `imm` holds the scope. The checks take a fence that only acquires or releases
+/// for one that does both.
 pub(crate) struct Fence<const CHECK: bool>;
 impl<const CHECK: bool> LaneOp for Fence<CHECK> {
     #[inline(always)]
@@ -24,7 +25,8 @@ pub(crate) const SHARED: i64 = 1;
 /// It covers global memory.
 pub(crate) const GLOBAL: i64 = 2;
 
-/// `fence.proxy.async`; `imm` says for which memories. Copies land at waits here, so that there is nothing to do but to tell the checks.
+/// `fence.proxy.async`; `imm` says for which memories. Copies land at waits here, so that there is
+/// nothing to do but to tell the checks.
 pub(crate) struct Proxy;
 impl LaneOp for Proxy {
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Exchange between the lanes of a warp, and fences.
 //!
-//! An exchange runs once all lanes of its member mask are there; lanes with different member masks form groups
-//! that do not see one another.
+//! An exchange runs once all lanes of its member mask are there; lanes with different member masks
+//! form groups that do not see one another.
 
 pub(crate) mod elect;
 pub(crate) mod fence;
@@ -31,7 +31,8 @@ impl Decoder<'_> {
     }
 }
 
-/// Calls `f` for each group of lanes of `mask` that name the same members, with the lanes of the group.
+/// Calls `f` for each group of lanes of `mask` that name the same members, with the lanes of the
+/// group.
 ///
 /// # Safety
 /// `members` is a row of the current frame.

@@ -39,7 +39,8 @@ impl<const MODE: u8> LaneOp for Shuffle<MODE> {
                     }
                 };
                 let from = if holds { j & 31 } else { lane };
-                // A lane that does not take part gives zero, as on an H200 (calibration case `shfl-from-outside`).
+                // A lane that does not take part gives zero, as on an H200 (calibration case
+                // `shfl-from-outside`).
                 out[lane as usize] = if mask >> from & 1 != 0 { a[from as usize] } else { 0 };
                 in_range |= u32::from(holds) << lane;
             }

@@ -13,7 +13,8 @@ const ALL: u8 = 0;
 const ANY: u8 = 1;
 const UNI: u8 = 2;
 
-/// A predicate over a predicate: `a` is the source, `imm` negates it, `b` is the row of the members.
+/// A predicate over a predicate: `a` is the source, `imm` negates it, `b` is the row of the
+/// members.
 struct Vote<const MODE: u8>;
 impl<const MODE: u8> LaneOp for Vote<MODE> {
     #[inline(always)]
@@ -56,7 +57,8 @@ impl LaneOp for ActiveMask {
     }
 }
 
-/// Decodes `vote.sync.{all,any,uni}.pred p, {!}a, members` and `vote.sync.ballot.b32 d, {!}a, members`.
+/// Decodes `vote.sync.{all,any,uni}.pred p, {!}a, members` and
+/// `vote.sync.ballot.b32 d, {!}a, members`.
 pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.expect_modifiers(inst, &["sync", "all", "any", "uni", "ballot"])?;
     if !inst.has("sync") {

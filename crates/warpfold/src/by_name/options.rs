@@ -94,7 +94,23 @@ options! {
     Dilation "dilation" dilation: Vec<usize>;
     /// Groups of channels.
     Groups "groups" groups: usize;
-    /// Where channels lie: nchw or nhwc.
+    /// Whether a query sees no later keys: bottom-right or top-left.
+    Causal "causal" causal: String;
+    /// The factor of scores.
+    Scale "scale" scale: f64;
+    /// What scores are kept below.
+    Softcap "softcap" softcap: f64;
+    /// Keys that a query sees.
+    Window "window" window: usize;
+    /// How tokens and heads lie in a page: nhd or hnd.
+    PageLayout "page-layout" page_layout: String;
+    /// The scale of the queries.
+    ScaleQ "scale-q" scale_q: f64;
+    /// The scale of the keys.
+    ScaleK "scale-k" scale_k: f64;
+    /// The scale of the values.
+    ScaleV "scale-v" scale_v: f64;
+    /// Where channels lie (nchw or nhwc), or heads (bhsd or bshd).
     Layout "layout" layout: String;
     /// The bits of a row do not depend on the rows beside it.
     BatchInvariant "batch-invariant" batch_invariant: bool;

@@ -1,9 +1,9 @@
 //! Operators beyond the families: products, losses, rows by index, counts of values.
 
-use warpfold_kernels::{Error, ErrorKind};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use super::{Choice, Operator, Options};
-use crate::Tensor;
+use crate::{Attended, Attention, HeadLayout, PageLayout, PagedKeys, Tensor};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator {
@@ -21,6 +21,40 @@ pub(super) const OPERATORS: &[Operator] = &[
         outputs: 1,
         options: &[],
         body: softmax_v,
+    },
+    Operator {
+        name: "attention",
+        summary: "Q, K, V [B, H, S, D], mask → softmax(Q Kᵀ scale) V, log-sum-exp of each row",
+        inputs: (3, 4),
+        outputs: 2,
+        options: &[
+            Choice::Causal,
+            Choice::Scale,
+            Choice::Softcap,
+            Choice::Window,
+            Choice::Layout,
+            Choice::ScaleQ,
+            Choice::ScaleK,
+            Choice::ScaleV,
+        ],
+        body: attention,
+    },
+    Operator {
+        name: "paged-attention",
+        summary: "Q [T, H, D], pages of K, of V, block table, lengths, cu_seqlens_q → attention, log-sum-exp",
+        inputs: (5, 6),
+        outputs: 2,
+        options: &[
+            Choice::Causal,
+            Choice::Scale,
+            Choice::Softcap,
+            Choice::Window,
+            Choice::PageLayout,
+            Choice::ScaleQ,
+            Choice::ScaleK,
+            Choice::ScaleV,
+        ],
+        body: paged_attention,
     },
     Operator {
         name: "gemv",
@@ -79,6 +113,75 @@ pub(super) const OPERATORS: &[Operator] = &[
         body: nms,
     },
 ];
+
+fn out_of_range(operator: &Operator, option: &'static str, expected: &str) -> Error {
+    ErrorKind::OptionOutOfRange { op: operator.name.to_owned(), option, expected: expected.to_owned() }.into()
+}
+
+/// What both forms of attention have in common.
+fn attention_of<'a>(operator: &Operator, options: &Options) -> Result<Attention<'a>, Error> {
+    let mut attention = match options.causal.as_deref() {
+        None => Attention::new(),
+        Some("bottom-right") => Attention::new().causal(),
+        Some("top-left") => Attention::new().causal_top_left(),
+        Some(_) => return Err(out_of_range(operator, "causal", "of bottom-right or top-left")),
+    };
+    if let Some(scale) = options.scale {
+        attention = attention.scale(scale);
+    }
+    if let Some(softcap) = options.softcap {
+        attention = attention.softcap(softcap);
+    }
+    if let Some(window) = options.window {
+        attention = attention.window(window);
+    }
+    let scales = [options.scale_q, options.scale_k, options.scale_v];
+    Ok(attention.tensor_scales(scales.map(|scale| scale.unwrap_or(1.0))))
+}
+
+/// Bytes are of the type of the queries, where those have eight bits.
+fn as_queries(q: &Tensor, tensor: &Tensor) -> Tensor {
+    let is_bytes = tensor.dtype() == Dtype::U8 && q.dtype().is_float() && q.dtype().bytes() == 1;
+    Tensor { dtype: if is_bytes { q.dtype() } else { tensor.dtype() }, ..tensor.clone() }
+}
+
+fn attention(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let layout = match options.layout.as_deref() {
+        None | Some("bhsd") => HeadLayout::Bhsd,
+        Some("bshd") => HeadLayout::Bshd,
+        Some(_) => return Err(out_of_range(operator, "layout", "of bhsd or bshd")),
+    };
+    let mut attention = attention_of(operator, options)?.layout(layout);
+    if let Some(mask) = inputs.get(3) {
+        attention = attention.mask(mask);
+    }
+    let (q, k, v) = (&inputs[0], as_queries(&inputs[0], &inputs[1]), as_queries(&inputs[0], &inputs[2]));
+    let Attended { output, lse } = attention.run(q, &k, &v)?;
+    Ok(vec![output, lse])
+}
+
+fn paged_attention(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let page_layout = match options.page_layout.as_deref() {
+        None | Some("nhd") => PageLayout::Nhd,
+        Some("hnd") => PageLayout::Hnd,
+        Some(_) => return Err(out_of_range(operator, "page-layout", "of nhd or hnd")),
+    };
+    let attention = attention_of(operator, options)?.page_layout(page_layout);
+    let (q, k, v) = (&inputs[0], as_queries(&inputs[0], &inputs[1]), as_queries(&inputs[0], &inputs[2]));
+    let cache = PagedKeys { keys: &k, values: &v, block_table: &inputs[3], lens: &inputs[4] };
+    cache.check(page_layout)?;
+    if let Some(offsets) = inputs.get(5) {
+        let starts = offsets.to_vec::<i32>()?;
+        let total = q.shape().first().map_or(0, |total| *total as i32);
+        let rises = starts.first() == Some(&0) && starts.last() == Some(&total);
+        if !rises || starts.windows(2).any(|pair| pair[0] > pair[1]) {
+            let reason = format!("cu_seqlens_q rises from 0 to the {total} queries, {starts:?} does not");
+            return Err(ErrorKind::Operand { operator: "attention", reason }.into());
+        }
+    }
+    let Attended { output, lse } = attention.run_paged(q, cache, inputs.get(5))?;
+    Ok(vec![output, lse])
+}
 
 fn nms(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
     let missing = || ErrorKind::MissingOption { op: operator.name.to_owned(), option: "threshold" };

@@ -1,7 +1,7 @@
 //! The scan whose threads stand along a kept dimension: columns of a matrix, walked row by row.
 
 use warpfold_lang::{
-    Array, Global, Registers, SharedSpace, Val, block_idx, kernel, lane_id, sync_threads, vars, wait_for_dependencies,
+    AnyRegisters, Array, Global, Registers, Val, block_idx, kernel, lane_id, sync_threads, vars, wait_for_dependencies,
     warp_id, when,
 };
 
@@ -9,10 +9,11 @@ use super::geometry::{RESULTS, WORDS, Words};
 use super::look_back::{Level, Nodes, Place as Tile, RADIX, Seen, nodes_of};
 use super::stage::{SLOTS, Stage, copied_bytes};
 use super::walk::Queue;
-use super::{Direction, Prefix, Scan, ScanOrder, Step, Tiles};
+use super::{Direction, Prefix, ScanOrder, Step, Tiles};
 use crate::elements::{Place, Run};
+use crate::fold::Position;
+use crate::fold::erased::{Definition, SharedArrays};
 use crate::fold::geometry::{MAX_INPUTS, divide};
-use crate::fold::{Monoid, Position};
 use crate::{AnyKernel, Dtype};
 
 /// What the kernel is built for.
@@ -50,22 +51,20 @@ impl ScanColumns {
     }
 }
 
-type Slots<A> = Vec<<A as Registers>::Pointers<SharedSpace>>;
-
 /// What one thread knows of all columns, while the kernel is built.
-struct Columns<'a, M: Monoid> {
-    scan: &'a Scan<M>,
+struct Columns<'a> {
+    scan: &'a Definition,
     shape: &'a ScanColumns,
     words: Words,
     inputs: [Global<u8>; MAX_INPUTS],
     outputs: [Global<u8>; 2],
     /// Memory of the warps' accumulators, one array a column of the thread.
-    of_warps: Slots<M::Acc>,
+    of_warps: Vec<SharedArrays>,
 }
 
 /// The columns of a block, and what one thread has of them.
-struct Strip<'a, M: Monoid> {
-    all: &'a Columns<'a, M>,
+struct Strip<'a> {
+    all: &'a Columns<'a>,
     /// Where the first column of the thread begins.
     inputs: Vec<Global<u8>>,
     outputs: Vec<Global<u8>>,
@@ -112,7 +111,7 @@ impl Node {
     }
 }
 
-impl<M: Monoid> Columns<'_, M> {
+impl Columns<'_> {
     const fn width(&self) -> u32 {
         32 * self.shape.vector
     }
@@ -123,7 +122,7 @@ impl<M: Monoid> Columns<'_, M> {
         (num_columns + u64::from(self.width() - 1)) >> self.width().ilog2()
     }
 
-    fn strip(&self, number: Val<u64>) -> Strip<'_, M> {
+    fn strip(&self, number: Val<u64>) -> Strip<'_> {
         let ScanColumns { kept, small, vector, .. } = *self.shape;
         let num_columns = self.words.size(kept - 1);
         let (outer, inner) = if kept == 1 { (Val::constant(0), number) } else { divide(number, self.strips(), small) };
@@ -151,7 +150,7 @@ impl<M: Monoid> Columns<'_, M> {
         tile * self.shape.tile() + (warp_id() * self.shape.unroll).cast::<u64>()
     }
 
-    fn stage(&self) -> Stage<'_, M::Item> {
+    fn stage(&self) -> Stage<'_> {
         let ScanColumns { warps, unroll, tiles, .. } = *self.shape;
         let source = &self.scan.source;
         // In a tree more blocks with one tile each are better: they wait for one another more often.
@@ -160,9 +159,9 @@ impl<M: Monoid> Columns<'_, M> {
     }
 
     /// The folds of the rows of a warp, one a column of the thread.
-    fn fold(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>) -> Vec<M::Acc> {
-        let (monoid, row) = (self.scan.monoid, items(0));
-        let lift = |item: &M::Item| monoid.lift(*item, Position::new(first, 0));
+    fn fold(&self, items: impl Fn(u32) -> Vec<AnyRegisters>, first: Val<u64>) -> Vec<AnyRegisters> {
+        let (monoid, row) = (&self.scan.monoid, items(0));
+        let lift = |item: &AnyRegisters| monoid.lift(*item, Position::new(first, 0));
         let mut accs: Vec<_> = row.iter().map(lift).collect();
         for u in 1..self.shape.unroll {
             for (acc, item) in accs.iter_mut().zip(items(u)) {
@@ -174,8 +173,8 @@ impl<M: Monoid> Columns<'_, M> {
 
     /// From what each warp has: the folds of the warps before, and of all, one an accumulator. The memory must not be read
     /// any more.
-    fn over_warps(&self, accs: &[M::Acc]) -> Vec<(M::Acc, M::Acc)> {
-        let (monoid, warps) = (self.scan.monoid, self.shape.warps);
+    fn over_warps(&self, accs: &[AnyRegisters]) -> Vec<(AnyRegisters, AnyRegisters)> {
+        let (monoid, warps) = (&self.scan.monoid, self.shape.warps);
         if warps == 1 {
             return accs.iter().map(|acc| (monoid.identity(), *acc)).collect();
         }
@@ -183,18 +182,18 @@ impl<M: Monoid> Columns<'_, M> {
         accs.iter().zip(&self.of_warps).for_each(|(acc, memory)| acc.store(*memory, at(warp_id())));
         sync_threads();
         let fold = |memory| {
-            let mut all = M::Acc::load(memory, at(Val::constant(0)));
+            let mut all = AnyRegisters::load(memory, at(Val::constant(0)));
             let mut before = monoid.identity();
             for warp in 1..warps {
-                before = M::Acc::select(warp_id().eq(warp), all, before);
-                all = monoid.combine(all, M::Acc::load(memory, at(Val::constant(warp))));
+                before = AnyRegisters::select(warp_id().eq(warp), all, before);
+                all = monoid.combine(all, AnyRegisters::load(memory, at(Val::constant(warp))));
             }
             (before, all)
         };
         self.of_warps.iter().take(accs.len()).map(|memory| fold(*memory)).collect()
     }
 
-    fn combine(&self, left: &[M::Acc], right: &[M::Acc]) -> Vec<M::Acc> {
+    fn combine(&self, left: &[AnyRegisters], right: &[AnyRegisters]) -> Vec<AnyRegisters> {
         left.iter().zip(right).map(|(left, right)| self.scan.monoid.combine(*left, *right)).collect()
     }
 
@@ -211,7 +210,7 @@ impl<M: Monoid> Columns<'_, M> {
     /// Tiles of columns that blocks share.
     fn share(&self, marks: Global<u64>) {
         let ScanColumns { kept, small, vector, tiles, .. } = *self.shape;
-        let (words, monoid) = (self.words, self.scan.monoid);
+        let (words, monoid) = (self.words, &self.scan.monoid);
         let all_strips = (0..kept - 1).fold(self.strips(), |strips, dim| strips * words.size(dim));
         let stage = self.stage();
         let queue = Queue::begin(marks, (all_strips * words.tiles()).cast(), stage.slots());
@@ -222,7 +221,7 @@ impl<M: Monoid> Columns<'_, M> {
             (tile, self.strip(strip))
         };
         let node =
-            |strip: &Strip<'_, M>| Node { nodes, tiles: words.tiles(), columns: words.rows(), column: strip.column };
+            |strip: &Strip<'_>| Node { nodes, tiles: words.tiles(), columns: words.rows(), column: strip.column };
         // Of the tile that was shown last: the folds of the warps before, and of all of it.
         let shown: Vec<_> = (0..vector).map(|_| vars((monoid.identity(), monoid.identity()))).collect();
         queue.walk(
@@ -261,7 +260,7 @@ impl<M: Monoid> Columns<'_, M> {
     }
 }
 
-impl<M: Monoid> Strip<'_, M> {
+impl Strip<'_> {
     /// Where the row lies that comes so many behind a position.
     fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, at: (Val<u64>, Val<u32>)) -> Global<u8> {
         let Columns { words, shape: ScanColumns { order, .. }, .. } = *self.all;
@@ -272,7 +271,7 @@ impl<M: Monoid> Strip<'_, M> {
     }
 
     /// Where the rows of a warp lie in a tile.
-    fn rows(&self, first: Val<u64>) -> impl Iterator<Item = (Val<u64>, Val<u32>)> + use<M> {
+    fn rows(&self, first: Val<u64>) -> impl Iterator<Item = (Val<u64>, Val<u32>)> + use<> {
         let unroll = self.all.shape.unroll;
         // What lies behind the last row comes last in the order of the scan, so it does not matter what it is.
         let last = self.all.words.len() - 1_u64;
@@ -281,7 +280,7 @@ impl<M: Monoid> Strip<'_, M> {
         (0..unroll).map(move |u| (inside, further.min(u)))
     }
 
-    fn load(&self, at: (Val<u64>, Val<u32>)) -> Vec<M::Item> {
+    fn load(&self, at: (Val<u64>, Val<u32>)) -> Vec<AnyRegisters> {
         let ScanColumns { runs, vector, .. } = *self.all.shape;
         let source = &self.all.scan.source;
         let place = |(input, dtype): (usize, &Dtype)| Place {
@@ -292,14 +291,14 @@ impl<M: Monoid> Strip<'_, M> {
     }
 
     /// Takes the rows of a tile into a slot.
-    fn take(&self, stage: &Stage<'_, M::Item>, slot: Val<u32>, first: Val<u64>) {
+    fn take(&self, stage: &Stage<'_>, slot: Val<u32>, first: Val<u64>) {
         let dtype = self.all.scan.source.dtypes()[0];
         for (at, u) in self.rows(first).zip(0..) {
             stage.take(slot, u, || self.place(self.inputs[0], 0, dtype, at), || self.load(at));
         }
     }
 
-    fn store(&self, at: (Val<u64>, Val<u32>), values: &[M::Output]) {
+    fn store(&self, at: (Val<u64>, Val<u32>), values: &[AnyRegisters]) {
         let sink = &self.all.scan.sink;
         let to = |(output, dtype): (&Global<u8>, &Dtype)| self.place(*output, RESULTS, *dtype, at);
         let to: Vec<_> = self.outputs.iter().zip(sink.dtypes()).map(to).collect();
@@ -307,8 +306,8 @@ impl<M: Monoid> Strip<'_, M> {
     }
 
     /// Stores the results of a tile; `accs` are the folds of all before the warp's rows.
-    fn finish(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>, mut accs: Vec<M::Acc>) {
-        let Columns { scan: Scan { monoid, .. }, shape: ScanColumns { unroll, order, .. }, words, .. } = self.all;
+    fn finish(&self, items: impl Fn(u32) -> Vec<AnyRegisters>, first: Val<u64>, mut accs: Vec<AnyRegisters>) {
+        let Columns { scan: Definition { monoid, .. }, shape: ScanColumns { unroll, order, .. }, words, .. } = self.all;
         // Rows from this warp's first one on.
         let rest = (words.len().max(first) - first).min(u64::from(*unroll)).cast::<u32>();
         for u in 0..*unroll {
@@ -326,7 +325,7 @@ impl<M: Monoid> Strip<'_, M> {
     }
 
     /// Leaves accumulators at a node of each column; the first warp does.
-    fn show(&self, node: &Node, level: Level, i: Val<u64>, accs: &[M::Acc]) {
+    fn show(&self, node: &Node, level: Level, i: Val<u64>, accs: &[AnyRegisters]) {
         when(warp_id().eq(0) & self.is_column, || {
             for (v, acc) in accs.iter().enumerate() {
                 node.nodes.show(node.number(level, i, v), *acc);
@@ -371,20 +370,20 @@ impl<M: Monoid> Strip<'_, M> {
     }
 
     /// The folds of nodes that one warp has looked at and that are there, one a column.
-    fn fold_nodes(&self, nodes: &[Looked]) -> Vec<M::Acc> {
-        let monoid = self.all.scan.monoid;
+    fn fold_nodes(&self, nodes: &[Looked]) -> Vec<AnyRegisters> {
+        let monoid = &self.all.scan.monoid;
         let mut accs = vec![monoid.identity(); self.all.shape.vector as usize];
         for Looked { is_there, columns } in nodes {
             for (acc, seen) in accs.iter_mut().zip(columns) {
                 let with = monoid.combine(*acc, seen.get(*acc));
-                *acc = M::Acc::select(*is_there, with, *acc);
+                *acc = AnyRegisters::select(*is_there, with, *acc);
             }
         }
         accs
     }
 
     /// The folds of nodes that all warps have looked at, of each list.
-    fn gather<const N: usize>(&self, lists: [&[Looked]; N]) -> [Vec<M::Acc>; N] {
+    fn gather<const N: usize>(&self, lists: [&[Looked]; N]) -> [Vec<AnyRegisters>; N] {
         wait_for(lists.iter().copied().flatten());
         let accs: Vec<_> = lists.iter().flat_map(|nodes| self.fold_nodes(nodes)).collect();
         // Other warps may still read what they last had there.
@@ -394,7 +393,7 @@ impl<M: Monoid> Strip<'_, M> {
     }
 
     /// The folds of all tiles before; `own` are the tile's aggregates. All threads come here together.
-    fn finish_look(&self, look: &LookBack, own: &[M::Acc]) -> Vec<M::Acc> {
+    fn finish_look(&self, look: &LookBack, own: &[AnyRegisters]) -> Vec<AnyRegisters> {
         let LookBack { node, place, .. } = look;
         if self.all.shape.tiles == Tiles::Loop {
             wait_for([&look.prefix]);
@@ -422,7 +421,7 @@ impl<M: Monoid> Strip<'_, M> {
     }
 }
 
-pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanColumns) -> AnyKernel {
+pub(super) fn kernel_of(scan: &Definition, shape: &ScanColumns) -> AnyKernel {
     let (name, block) = (format!("{}_scan_columns", scan.name), 32 * shape.warps);
     let (scan, shape) = (scan.clone(), shape.clone());
     let body = move |in0: Global<u8>,

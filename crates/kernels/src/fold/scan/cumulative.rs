@@ -1,17 +1,17 @@
 //! The scans that users expect, by name: for each element type a [`Scan`] with its monoid, conversions and result type.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use warpfold_device::Profile;
 use warpfold_lang::Val;
 
-use super::{AnyScan, Direction, Prefix, Scan, ScanOrder};
+use super::{Direction, Prefix, Scan, ScanOrder};
 use crate::elements::{Compute, Sink, Source};
 use crate::fold::{Extreme, Monoid, Nan, Product, Side, Sum};
-use crate::layout::Layout;
-use crate::{Dtype, Error, ErrorKind, Shipped};
+use crate::list::Shipped;
+use crate::plan::{Key, TensorSpec};
+use crate::{Dtype, Error, ErrorKind};
 
 /// A scan.
 ///
@@ -67,14 +67,12 @@ impl FromStr for Cumulative {
     }
 }
 
-/// The scan of elements of a type, made once a process; `dtype` is the results' type where it is not what the scan gives
+/// The scan of elements of a type; `dtype` is the results' type where it is not what the scan gives
 /// by itself.
 ///
 /// # Errors
 /// [`ErrorKind::OptionNotTaken`] for a type of results that are elements.
-pub fn scan_of(cumulative: Cumulative, from: Dtype, dtype: Option<Dtype>) -> Result<Arc<dyn AnyScan>, Error> {
-    type Key = (Cumulative, Dtype, Dtype);
-    static SCANS: LazyLock<Mutex<HashMap<Key, Arc<dyn AnyScan>>>> = LazyLock::new(Mutex::default);
+pub fn scan_of(cumulative: Cumulative, from: Dtype, dtype: Option<Dtype>) -> Result<Scan, Error> {
     if cumulative.selects() && dtype.is_some() {
         return Err(ErrorKind::OptionNotTaken { op: cumulative.to_string(), option: "dtype" }.into());
     }
@@ -84,11 +82,10 @@ pub fn scan_of(cumulative: Cumulative, from: Dtype, dtype: Option<Dtype>) -> Res
         Dtype::F8E4M3 | Dtype::F8E5M2 => dtype.unwrap_or(Dtype::F32),
         _ => dtype.unwrap_or(from),
     };
-    let mut scans = SCANS.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(scans.entry((cumulative, from, to)).or_insert_with(|| make(cumulative, from, to)).clone())
+    Ok(make(cumulative, from, to).with_key(Key::of((cumulative, from, to))))
 }
 
-fn make(cumulative: Cumulative, from: Dtype, to: Dtype) -> Arc<dyn AnyScan> {
+fn make(cumulative: Cumulative, from: Dtype, to: Dtype) -> Scan {
     let row = Row { cumulative, from, to };
     if cumulative.selects() {
         return row.extreme();
@@ -113,20 +110,20 @@ struct Row {
 }
 
 impl Row {
-    fn scan<M: Monoid<Item = Val<C>, Output = Val<C>>, C: Compute>(self, monoid: M) -> Arc<dyn AnyScan> {
+    fn scan<M: Monoid<Item = Val<C>, Output = Val<C>>, C: Compute>(self, monoid: M) -> Scan {
         let name = format!("{}_{}_{}", self.cumulative, self.from, self.to);
-        Arc::new(Scan::new(name, monoid, Source::one::<C>(self.from), Sink::one::<C>(self.to)))
+        Scan::new(name, monoid, Source::one::<C>(self.from), Sink::one::<C>(self.to))
     }
 
     /// Computed in `C`.
-    fn total<C: Compute>(self) -> Arc<dyn AnyScan> {
+    fn total<C: Compute>(self) -> Scan {
         match self.cumulative {
             Cumulative::Product => self.scan(Product::<C>::new()),
             _ => self.scan(Sum::<C>::new()),
         }
     }
 
-    fn extreme(self) -> Arc<dyn AnyScan> {
+    fn extreme(self) -> Scan {
         let side = if self.cumulative == Cumulative::Max { Side::Largest } else { Side::Smallest };
         match self.from {
             Dtype::U32 => self.scan(Extreme::<u32>::new(side, Nan::Propagates)),
@@ -155,11 +152,10 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         (Cumulative::Min, Dtype::F16, &[8, 4096], 0, Exclusive, Reverse),
     ];
     let kernel = |(cumulative, dtype, shape, axis, prefix, direction)| {
-        let scan = scan_of(cumulative, dtype, None).ok()?;
-        let layout = Layout::contiguous(shape).ok()?;
-        let plan = scan.plan(&[&layout], &[0, 0], axis, ScanOrder { prefix, direction }).ok()?;
-        let in_flight = Some(plan.bytes_in_flight_a_thread(&[dtype]));
-        Some(Shipped { kernel: scan.kernel(&plan), block: plan.launch?.block[0], in_flight })
+        let scan = scan_of(cumulative, dtype, None).expect("results have their own type");
+        let spec = |dtype| TensorSpec::contiguous(dtype, shape).expect("few dimensions");
+        let (from, to) = (vec![spec(dtype)], vec![spec(scan.outputs()[0])]);
+        Shipped::planned(&scan, &scan.problem(from, to, axis, ScanOrder { prefix, direction }), Profile::H200)
     };
-    cases.map(kernel).map(|listed| listed.expect("these are planned")).into()
+    cases.map(kernel).into()
 }

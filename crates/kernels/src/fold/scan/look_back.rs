@@ -15,11 +15,12 @@
 //! has other marks. So nothing has to be cleared, and a launch may be recorded and replayed.
 
 use warpfold_lang::{
-    Element, Global, Lanes, MapRegisters, Order, Registers, Scope, SharedSpace, Val, Var, join_words, lane_id,
+    AnyRegisters, Element, Global, Lanes, MapRegisters, Order, Registers, Scope, Val, Var, join_words, lane_id,
     loop_until_left, split_words, sync_threads, thread_idx, var, vars, warp_id, when,
 };
 
-use crate::fold::{Monoid, fold_warp};
+use crate::fold::erased::{ErasedMonoid, SharedArrays};
+use crate::fold::warp;
 
 /// Nodes that share one of the next level.
 pub(crate) const RADIX: u32 = 32;
@@ -73,7 +74,7 @@ pub(crate) struct Seen {
 
 impl Nodes {
     /// Leaves an accumulator at a node; for one thread.
-    pub(crate) fn show<A: Registers>(&self, node: Val<u64>, acc: A) {
+    pub(crate) fn show(&self, node: Val<u64>, acc: AnyRegisters) {
         for (word, i) in split_words(acc).into_iter().zip(0_u64..) {
             let marked = word.cast::<u64>() | (self.mark.cast::<u64>() << 32);
             self.place(node, i).store(marked, Order::Relaxed, Scope::Gpu);
@@ -86,7 +87,7 @@ impl Nodes {
     }
 
     /// Prepares to look at a node.
-    pub(crate) fn seen<A: Registers>(&self, node: Val<u64>, like: A) -> Seen {
+    pub(crate) fn seen(&self, node: Val<u64>, like: AnyRegisters) -> Seen {
         let words = (0..num_words(like)).map(|_| var(0_u64)).collect();
         Seen { nodes: *self, place: self.memory.at(node), words }
     }
@@ -107,7 +108,7 @@ impl Seen {
     }
 
     /// Looks again until the node is there; it was looked at before.
-    pub(crate) fn wait<A: Registers>(&self, like: A) -> A {
+    pub(crate) fn wait(&self, like: AnyRegisters) -> AnyRegisters {
         Self::wait_for_all(&[(Val::constant(true), self)]);
         self.get(like)
     }
@@ -125,7 +126,7 @@ impl Seen {
     }
 
     /// What the node has, once it is there.
-    pub(crate) fn get<A: Registers>(&self, like: A) -> A {
+    pub(crate) fn get(&self, like: AnyRegisters) -> AnyRegisters {
         join_words(like, &self.words.iter().map(|word| word.get().cast()).collect::<Vec<_>>())
     }
 }
@@ -203,12 +204,12 @@ impl LookBack {
     pub(crate) const SLOTS: u32 = RADIX + 2;
 
     /// Looks, where it `is_tile`, at what `warps` warps need to know: `first` is the row's first node.
-    pub(crate) fn begin<A: Registers>(
+    pub(crate) fn begin(
         nodes: Nodes,
         [first, tiles, tile]: [Val<u64>; 3],
         is_tile: Val<bool>,
         warps: u32,
-        like: A,
+        like: AnyRegisters,
     ) -> Self {
         let (place, lane, warp) = (Place::new(tile), lane_id(), warp_id());
         let number = |level: Level, i| first + level.number(tiles, i);
@@ -249,12 +250,7 @@ impl LookBack {
 
     /// The fold of all tiles of the row before this one, in every thread. `own` is the tile's aggregate, which was shown;
     /// the memory must not be read any more.
-    pub(crate) fn finish<M: Monoid>(
-        &self,
-        monoid: M,
-        own: M::Acc,
-        memory: <M::Acc as Registers>::Pointers<SharedSpace>,
-    ) -> M::Acc {
+    pub(crate) fn finish(&self, monoid: &dyn ErasedMonoid, own: AnyRegisters, memory: SharedArrays) -> AnyRegisters {
         let (place, lane) = (&self.place, lane_id());
         let identity = monoid.identity();
         let show = |level: Level, i, acc| self.nodes.show(self.first + level.number(self.tiles, i), acc);
@@ -265,14 +261,14 @@ impl LookBack {
         };
         let [of_own, of_prefix] = [RADIX, RADIX + 1];
         let tiles = wait_for(&self.of_tile, self.has_tile());
-        let group = fold_warp(monoid, tiles, RADIX);
+        let group = warp::fold(monoid, tiles, RADIX);
         let is_own = warp_id().eq(0);
         let to = is_own.select::<u32>(of_own, place.in_groups - warp_id());
         when(lane.eq(0) & (is_own | warp_id().le(place.in_groups)), || group.store(memory, to));
         let whole_group = vars(identity);
         when(is_own, || {
             when(place.ends_group(), || {
-                let all = fold_warp(monoid, M::Acc::select(lane.eq(RADIX - 1), own, tiles), RADIX);
+                let all = warp::fold(monoid, AnyRegisters::select(lane.eq(RADIX - 1), own, tiles), RADIX);
                 when(lane.eq(0), || show(Level::Group, place.group, all));
                 whole_group.set(all);
             });
@@ -281,12 +277,12 @@ impl LookBack {
         });
         sync_threads();
         let groups = vars(identity);
-        when(lane.lt(place.in_groups), || groups.set(M::Acc::load(memory, lane)));
-        let groups = Lanes::all_lanes().shfl(fold_warp(monoid, groups.get(), RADIX), 0);
-        let before = monoid.combine(M::Acc::load(memory, of_prefix), groups);
+        when(lane.lt(place.in_groups), || groups.set(AnyRegisters::load(memory, lane)));
+        let groups = Lanes::all_lanes().shfl(warp::fold(monoid, groups.get(), RADIX), 0);
+        let before = monoid.combine(AnyRegisters::load(memory, of_prefix), groups);
         when(thread_idx().x.eq(0) & place.ends_groups(self.tiles), || {
             show(Level::Prefix, place.groups + 1_u64, monoid.combine(before, whole_group.get()));
         });
-        monoid.combine(before, M::Acc::load(memory, of_own))
+        monoid.combine(before, AnyRegisters::load(memory, of_own))
     }
 }

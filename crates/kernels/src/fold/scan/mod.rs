@@ -1,9 +1,11 @@
 //! Scans: for every item the fold of all items up to it, over any [`Monoid`](super::Monoid), along one axis, in one launch.
 //!
-//! A [`Scan`] is what users hold, a [`ScanPlan`] how it is carried out. `rows` stands its threads along the axis: groups
-//! of lanes take short rows, blocks long ones; `columns` stands them along a kept dimension. Blocks share what is longer:
-//! by `walk` each takes tile after tile, by `stage` the next ones are on their way meanwhile, and by `look_back` it learns
-//! what lies before one. [`scan_warp`] is the level of a warp. [`Cumulative`] has the scans that users expect, by name.
+//! A [`Scan`] is what users hold: the family that plans it. A [`ScanChoice`] says how it is carried out.
+//! `rows` maps its threads along the axis: groups of lanes take short rows, blocks long ones; `columns`
+//! maps them along a kept dimension. Blocks share what is longer: by `walk` each takes tile after tile,
+//! by `stage` the next tiles are copied to shared memory meanwhile, and by `look_back` it learns the
+//! prefix before a tile. [`scan_warp`] is the level of a warp. [`Cumulative`] has the scans that users
+//! expect, by name.
 //!
 //! **Order.** The order of every prefix is fixed by shape and plan, so its bits never depend on timing. Decoupled
 //! look-back as published (Merrill and Garland, 2016) adds up whatever its predecessors have ready, which differs from
@@ -13,27 +15,28 @@
 //! comes long after the one before it, prefixes are handed on from tile to tile.
 //!
 //! **Accuracy.** A sum of floats is off by at most a rounding of all magnitudes in it for each step that leads to it, and
-//! [`ScanPlan::depth`] counts those: some thirty, and one for each tile that hands a prefix on or for each 1024 tiles of a
+//! [`ScanChoice::depth`] counts those: some thirty, and one for each tile that hands a prefix on or for each 1024 tiles of a
 //! tree. A prefix of nothing but -0 is a zero of either sign.
 
+mod choice;
 mod columns;
 mod cumulative;
+mod family;
 mod geometry;
 mod look_back;
-mod plan;
 mod rows;
-mod run;
 mod stage;
 mod walk;
 mod warp;
 
+pub use choice::{ScanAlgorithm, ScanChoice};
 pub use columns::ScanColumns;
 pub(crate) use cumulative::kernels;
 pub use cumulative::{Cumulative, scan_of};
+pub use family::{Scan, ScanProblem};
 pub use geometry::Step;
-pub use plan::{ScanPlan, ScanShape};
+pub(crate) use look_back::num_words;
 pub use rows::{ScanRows, Tiles};
-pub use run::{AnyScan, Scan};
 pub use warp::scan_warp;
 
 /// Which items a prefix has.

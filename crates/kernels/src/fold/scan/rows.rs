@@ -1,7 +1,7 @@
 //! The scan whose threads stand along the axis: groups of lanes, or blocks, that walk a row tile by tile or share it.
 
 use warpfold_lang::{
-    Array, Global, Registers, SharedSpace, Val, Vars, block_idx, kernel, lane_id, range, thread_idx, vars,
+    AnyRegisters, Array, Global, Registers, Val, Vars, block_idx, kernel, lane_id, range, thread_idx, vars,
     wait_for_dependencies, warp_id, when,
 };
 
@@ -9,11 +9,12 @@ use super::geometry::{OPERANDS, RESULTS, WORDS, Words};
 use super::look_back::{LookBack, nodes_of};
 use super::stage::{SLOTS, Stage, copied_bytes};
 use super::walk::Queue;
-use super::warp::{lane_before, last_lane, scan_warps};
-use super::{Direction, Prefix, Scan, ScanOrder, Step, scan_warp};
+use super::warp::{lane_before, last_lane, scan_lanes, scan_warps};
+use super::{Direction, Prefix, ScanOrder, Step};
 use crate::elements::{Place, Run};
+use crate::fold::erased::{Definition, ErasedMonoid, SharedArrays};
 use crate::fold::geometry::divide;
-use crate::fold::{Monoid, Position, fold_warp};
+use crate::fold::{Position, warp};
 use crate::{AnyKernel, Dtype};
 
 /// How many tiles a row has, and who takes them.
@@ -81,14 +82,14 @@ enum Further {
 }
 
 /// The fold of items side by side.
-fn fold_items<M: Monoid>(monoid: M, items: &[M::Item], first: Position) -> M::Acc {
+fn fold_items(monoid: &dyn ErasedMonoid, items: &[AnyRegisters], first: Position) -> AnyRegisters {
     let acc = monoid.lift(items[0], first);
     items.iter().zip(0..).skip(1).fold(acc, |acc, (item, i)| monoid.push(acc, *item, first.plus(i)))
 }
 
 /// What one thread has of the rows, while the kernel is built.
-struct Rows<'a, M: Monoid> {
-    scan: &'a Scan<M>,
+struct Rows<'a> {
+    scan: &'a Definition,
     shape: &'a ScanRows,
     words: Words,
     inputs: [Global<u8>; 2],
@@ -100,17 +101,17 @@ struct Rows<'a, M: Monoid> {
 }
 
 /// One of them.
-struct Row<'a, M: Monoid> {
-    rows: &'a Rows<'a, M>,
+struct Row<'a> {
+    rows: &'a Rows<'a>,
     inputs: Vec<Global<u8>>,
     outputs: Vec<Global<u8>>,
     /// Whether it is a row; else a copy of the last one, whose results nobody wants.
     is_row: Val<bool>,
 }
 
-impl<M: Monoid> Rows<'_, M> {
+impl Rows<'_> {
     /// The row of a number; threads beyond the last row scan it as well, so that the lanes of a warp stay together.
-    fn row(&self, row: Val<u64>) -> Row<'_, M> {
+    fn row(&self, row: Val<u64>) -> Row<'_> {
         let ScanRows { block, lanes, kept, small, .. } = *self.shape;
         let is_alone = block == lanes;
         let is_row = if is_alone { Val::constant(true) } else { row.lt(self.words.rows()) };
@@ -133,20 +134,24 @@ impl<M: Monoid> Rows<'_, M> {
     }
 
     /// How far behind the first one the thread's vectors begin.
-    fn offsets(&self) -> impl Iterator<Item = u32> + use<M> {
+    fn offsets(&self) -> impl Iterator<Item = u32> + use<> {
         let step = self.shape.width() * self.shape.vector;
         (0..self.shape.unroll).map(move |u| u * step)
     }
 
     /// What lies before each vector of the warp's part of a tile in that part, and the fold of all of it. `items` gives a
     /// vector.
-    fn scan_vectors(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>) -> (Vec<M::Acc>, M::Acc) {
-        let (monoid, width) = (self.scan.monoid, self.shape.width());
-        let mut ours: Option<M::Acc> = None;
+    fn scan_vectors(
+        &self,
+        items: impl Fn(u32) -> Vec<AnyRegisters>,
+        first: Val<u64>,
+    ) -> (Vec<AnyRegisters>, AnyRegisters) {
+        let (monoid, width) = (&*self.scan.monoid, self.shape.width());
+        let mut ours: Option<AnyRegisters> = None;
         let mut prefixes = Vec::new();
         for (offset, u) in self.offsets().zip(0..) {
             let acc = fold_items(monoid, &items(u), Position::new(first, u64::from(offset)));
-            let scanned = scan_warp(monoid, acc, width);
+            let scanned = scan_lanes(monoid, acc, width);
             let of_lanes = lane_before(monoid, scanned, width);
             prefixes.push(ours.map_or(of_lanes, |ours| monoid.combine(ours, of_lanes)));
             let all = last_lane(scanned, width);
@@ -156,21 +161,21 @@ impl<M: Monoid> Rows<'_, M> {
     }
 
     /// The fold of the warp's part of a tile, in its first lane: by shuffles once, if the order of the items may change.
-    fn fold_vectors(&self, items: impl Fn(u32) -> Vec<M::Item>, first: Val<u64>) -> M::Acc {
-        let monoid = self.scan.monoid;
+    fn fold_vectors(&self, items: impl Fn(u32) -> Vec<AnyRegisters>, first: Val<u64>) -> AnyRegisters {
+        let monoid = &*self.scan.monoid;
         let fold = |(offset, u): (u32, u32)| {
             let acc = fold_items(monoid, &items(u), Position::new(first, u64::from(offset)));
-            if M::COMMUTES { acc } else { fold_warp(monoid, acc, 32) }
+            if monoid.commutes() { acc } else { warp::fold(monoid, acc, 32) }
         };
         let ours = self.offsets().zip(0..).map(fold).collect::<Vec<_>>();
         let ours = ours.into_iter().reduce(|left, right| monoid.combine(left, right)).expect("a tile has a vector");
-        if M::COMMUTES { fold_warp(monoid, ours, 32) } else { ours }
+        if monoid.commutes() { warp::fold(monoid, ours, 32) } else { ours }
     }
 
     /// Scans the tiles that blocks share.
     fn share(&self, marks: Global<u64>) {
         let ScanRows { block, unroll, kept, small, .. } = *self.shape;
-        let (scan, words, monoid, warps) = (self.scan, self.words, self.scan.monoid, block / 32);
+        let (scan, words, monoid, warps) = (self.scan, self.words, &*self.scan.monoid, block / 32);
         let stage = Stage::new(&scan.source, block, unroll, SLOTS, self.shape.copied_bytes(scan.source.dtypes()));
         let queue = Queue::begin(marks, (words.rows() * words.tiles()).cast(), stage.slots());
         let nodes = queue.nodes(words.rows() * nodes_of(words.tiles()));
@@ -214,7 +219,7 @@ impl<M: Monoid> Rows<'_, M> {
     }
 }
 
-impl<M: Monoid> Row<'_, M> {
+impl Row<'_> {
     /// Where the `n` items lie that come `further` behind a position.
     fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, n: u32, at: (Val<u64>, Further)) -> Global<u8> {
         let (position, further) = at;
@@ -233,7 +238,7 @@ impl<M: Monoid> Row<'_, M> {
     }
 
     /// `n` items that come `further` behind a position, as they lie in memory.
-    fn load(&self, n: u32, at: (Val<u64>, Further)) -> Vec<M::Item> {
+    fn load(&self, n: u32, at: (Val<u64>, Further)) -> Vec<AnyRegisters> {
         let ScanRows { vector, steps, .. } = *self.rows.shape;
         let source = &self.rows.scan.source;
         let place = |(input, dtype): (usize, &Dtype)| {
@@ -248,7 +253,7 @@ impl<M: Monoid> Row<'_, M> {
     }
 
     /// Where the vectors of a tile lie.
-    fn vectors(&self, first: Val<u64>) -> impl Iterator<Item = (Val<u64>, Further)> + use<M> {
+    fn vectors(&self, first: Val<u64>) -> impl Iterator<Item = (Val<u64>, Further)> + use<> {
         // What lies behind the end of the row comes last in the order of the scan, so it does not matter what it is.
         let last = self.rows.whole - u64::from(self.rows.shape.vector);
         let inside = first.min(last);
@@ -260,14 +265,14 @@ impl<M: Monoid> Row<'_, M> {
     }
 
     /// Takes the vectors of a tile into a slot.
-    fn take(&self, stage: &Stage<'_, M::Item>, slot: Val<u32>, first: Val<u64>) {
+    fn take(&self, stage: &Stage<'_>, slot: Val<u32>, first: Val<u64>) {
         let (n, dtype) = (self.rows.shape.vector, self.rows.scan.source.dtypes()[0]);
         for (at, u) in self.vectors(first).zip(0..) {
             stage.take(slot, u, || self.place(self.inputs[0], 0, dtype, n, at), || self.load(n, at));
         }
     }
 
-    fn store(&self, values: Vec<M::Output>, at: (Val<u64>, Further)) {
+    fn store(&self, values: Vec<AnyRegisters>, at: (Val<u64>, Further)) {
         let n = values.len() as u32;
         let sink = &self.rows.scan.sink;
         let to = |(output, dtype): (&Global<u8>, &Dtype)| self.place(*output, RESULTS, *dtype, n, at);
@@ -276,8 +281,8 @@ impl<M: Monoid> Row<'_, M> {
     }
 
     /// Takes in an item, and gives what the prefix of its position finishes to.
-    fn step(&self, acc: M::Acc, item: M::Item, first: Val<u64>, i: u64) -> (M::Acc, M::Output) {
-        let monoid = self.rows.scan.monoid;
+    fn step(&self, acc: AnyRegisters, item: AnyRegisters, first: Val<u64>, i: u64) -> (AnyRegisters, AnyRegisters) {
+        let monoid = &self.rows.scan.monoid;
         let after = monoid.push(acc, item, Position::new(first, i));
         let result = match self.rows.shape.order.prefix {
             Prefix::Inclusive => monoid.finish(after, first + (i + 1)),
@@ -291,10 +296,10 @@ impl<M: Monoid> Row<'_, M> {
     fn tile(
         &self,
         tile: Val<u64>,
-        of_warps: Option<(<M::Acc as Registers>::Pointers<SharedSpace>, Val<u32>)>,
-        before: Option<M::Acc>,
-    ) -> M::Acc {
-        let Rows { scan: Scan { monoid, .. }, shape: ScanRows { block, vector, order, .. }, .. } = *self.rows;
+        of_warps: Option<(SharedArrays, Val<u32>)>,
+        before: Option<AnyRegisters>,
+    ) -> AnyRegisters {
+        let Rows { scan: Definition { monoid, .. }, shape: ScanRows { block, vector, order, .. }, .. } = *self.rows;
         // Load
         let first = self.rows.first(tile);
         let groups: Vec<_> = self.vectors(first).map(|at| order.turn(self.load(*vector, at))).collect();
@@ -304,7 +309,7 @@ impl<M: Monoid> Row<'_, M> {
         let (of_warps, all) = match of_warps {
             None => (None, ours),
             Some((memory, first)) => {
-                let (before, all) = scan_warps(*monoid, ours, block / 32, memory, first);
+                let (before, all) = scan_warps(&**monoid, ours, block / 32, memory, first);
                 (Some(before), all)
             }
         };
@@ -317,10 +322,10 @@ impl<M: Monoid> Row<'_, M> {
     /// Stores the results of a tile: `before` is all before the warp's part, `prefixes` what lies in it before each vector.
     fn finish(
         &self,
-        items: impl Fn(u32) -> Vec<M::Item>,
+        items: impl Fn(u32) -> Vec<AnyRegisters>,
         first: Val<u64>,
-        prefixes: &[M::Acc],
-        before: Option<M::Acc>,
+        prefixes: &[AnyRegisters],
+        before: Option<AnyRegisters>,
     ) {
         let Rows { shape: ScanRows { vector, tail, .. }, whole, .. } = *self.rows;
         // Items of the row from this thread's first one on.
@@ -345,7 +350,7 @@ impl<M: Monoid> Row<'_, M> {
     }
 
     /// From the last whole vector to the end of the row.
-    fn tail(&self, acc: M::Acc) {
+    fn tail(&self, acc: AnyRegisters) {
         let acc = vars(acc);
         range(self.rows.whole, self.rows.words.len(), 1, |i| {
             let item = self.load(1, (i, Further::Items(0)))[0];
@@ -356,7 +361,7 @@ impl<M: Monoid> Row<'_, M> {
     }
 }
 
-pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKernel {
+pub(super) fn kernel_of(scan: &Definition, shape: &ScanRows) -> AnyKernel {
     let (name, block) = (format!("{}_scan_rows", scan.name), shape.block);
     let (scan, shape) = (scan.clone(), shape.clone());
     let body = move |in0: Global<u8>,
@@ -369,7 +374,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
         // Contract: the grid has in x a block for each `block / lanes` rows, or any number of blocks that share tiles.
         let words = Words(words);
         let ScanRows { lanes, vector, tail, tiles, .. } = shape;
-        let (monoid, width) = (scan.monoid, shape.width());
+        let (monoid, width) = (&scan.monoid, shape.width());
         let of_warp = if lanes > 32 { warp_id() * (shape.tile() as u32 / (lanes / 32)) } else { Val::constant(0) };
         let rows = Rows {
             scan: &scan,
@@ -396,7 +401,7 @@ pub(super) fn kernel_of<M: Monoid>(scan: &Scan<M>, shape: &ScanRows) -> AnyKerne
         }
         // Two copies in turn: who writes one has passed the barrier behind the last read of it.
         let of_warps = for_warps(2);
-        let carry: Vars<M::Acc> = vars(monoid.identity());
+        let carry: Vars<AnyRegisters> = vars(monoid.identity());
         range(0, words.tiles(), 1, |tile: Val<u64>| {
             let copy = (tile.cast::<u32>() & 1) * num_warps;
             let before = carry.get();

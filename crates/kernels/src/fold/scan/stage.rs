@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 
 use warpfold_lang::{
-    Global, Shared, Val, commit_copies, dynamic_shared, join_words, linear_thread_idx, target, wait_for_copies,
+    AnyRegisters, Global, Shared, Val, commit_copies, dynamic_shared, join_words, linear_thread_idx, target,
+    wait_for_copies,
 };
 
 use crate::Dtype;
@@ -25,25 +26,31 @@ pub(super) fn copied_bytes(inputs: &[Dtype], n: u32) -> Option<u32> {
 }
 
 /// Room for the tiles that a block has in hand. A tile has so many groups of items a thread.
-pub(super) struct Stage<'a, I> {
-    source: &'a Source<I>,
+pub(super) struct Stage<'a> {
+    source: &'a Source<AnyRegisters>,
     block: u32,
     groups: u32,
     slots: u32,
-    memory: Memory<I>,
+    memory: Memory,
 }
 
-enum Memory<I> {
+enum Memory {
     /// As they lie in global memory, so many words a group.
     Shared(Shared<u32>, u32),
     /// The groups of the only tile, as far as they were taken.
-    Registers(RefCell<Vec<Vec<I>>>),
+    Registers(RefCell<Vec<Vec<AnyRegisters>>>),
 }
 
-impl<'a, I: Copy + 'static> Stage<'a, I> {
+impl<'a> Stage<'a> {
     /// For up to so many tiles whose groups have so many bytes and are copied in the background, as many as there is room
     /// for; or for one.
-    pub(super) fn new(source: &'a Source<I>, block: u32, groups: u32, slots: u32, copied: Option<u32>) -> Self {
+    pub(super) fn new(
+        source: &'a Source<AnyRegisters>,
+        block: u32,
+        groups: u32,
+        slots: u32,
+        copied: Option<u32>,
+    ) -> Self {
         let bytes = groups * block * copied.unwrap_or(0);
         let room = (target().limits.max_shared_bytes - RESERVED).checked_div(bytes).unwrap_or(0).min(slots);
         let memory = match copied {
@@ -78,7 +85,7 @@ impl<'a, I: Copy + 'static> Stage<'a, I> {
         slot: Val<u32>,
         group: u32,
         from: impl FnOnce() -> Global<u8>,
-        load: impl FnOnce() -> Vec<I>,
+        load: impl FnOnce() -> Vec<AnyRegisters>,
     ) {
         match &self.memory {
             Memory::Shared(memory, words) => {
@@ -94,7 +101,7 @@ impl<'a, I: Copy + 'static> Stage<'a, I> {
     }
 
     /// The items of a group, in the order of memory.
-    pub(super) fn items(&self, slot: Val<u32>, group: u32) -> Vec<I> {
+    pub(super) fn items(&self, slot: Val<u32>, group: u32) -> Vec<AnyRegisters> {
         match &self.memory {
             Memory::Shared(memory, words) => {
                 let from = self.place(*memory, *words, slot, group);
@@ -108,7 +115,7 @@ impl<'a, I: Copy + 'static> Stage<'a, I> {
         }
     }
 
-    fn unpack(&self, words: &[Val<u32>]) -> Vec<I> {
+    fn unpack(&self, words: &[Val<u32>]) -> Vec<AnyRegisters> {
         match self.source.dtypes()[0].bytes() {
             8 => {
                 let longs = words.chunks(2).map(|halves| join_words(Val::constant(0_u64), halves));

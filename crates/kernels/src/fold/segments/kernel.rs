@@ -1,15 +1,17 @@
-//! The kernel that folds segments of any sizes, short ones by lanes, longer ones by warps and blocks, huge ones in parts.
+//! The kernel that folds segments of any sizes: short ones by lanes, longer ones by warps and blocks,
+//! huge ones in parts.
 
 use warpfold_lang::{
-    Array, Global, Registers, Shared, Val, Vars, ballot, block_idx, grid_dim, kernel, lane_id, range, shared_named,
-    sync_threads, thread_idx, var, vars, wait_for_dependencies, warp_id, when, when_else, while_loop,
+    AnyRegisters, Array, Global, Registers, Shared, Val, Vars, ballot, block_idx, grid_dim, kernel, lane_id, range,
+    shared_named, sync_threads, thread_idx, var, vars, wait_for_dependencies, warp_id, when, when_else, while_loop,
 };
 
 use crate::elements::{Place, Run};
+use crate::fold::erased::Definition;
 use crate::fold::geometry::MAX_INPUTS;
-use crate::fold::grid::{Parts, fold_parts};
-use crate::fold::thread::{Share, fold_thread};
-use crate::fold::{Fold, Monoid, Position, Step, fold_block, fold_warp};
+use crate::fold::grid::{self, Parts};
+use crate::fold::thread::{self, Share};
+use crate::fold::{Position, Step, block, warp};
 use crate::{AnyKernel, Dtype};
 
 /// Threads a block.
@@ -27,7 +29,7 @@ pub(super) const WORDS: usize = 3 + MAX_INPUTS;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Segments {
+pub struct SegmentsAlgorithm {
     /// Threads that meet a segment first, a power of two up to 32.
     pub lanes: u32,
     /// Items that each of them loads before it uses the first.
@@ -42,7 +44,7 @@ pub struct Segments {
     pub shares: bool,
 }
 
-impl Segments {
+impl SegmentsAlgorithm {
     /// Segments that lanes take one after the other before their block goes on to what was put off. Where a thread folds one
     /// alone, four were folded at 3,457 GB/s, two at 3,314, one at 2,871 (67,108,864 of 4 f32, H200, 2026-11-21, driver 580).
     /// Where more lanes share one it gains nothing.
@@ -72,16 +74,16 @@ struct Segment {
 }
 
 /// What all threads know of the problem, while the kernel is built.
-struct Problem<'a, M: Monoid> {
-    fold: &'a Fold<M>,
-    shape: &'a Segments,
+struct Body<'a> {
+    fold: &'a Definition,
+    shape: &'a SegmentsAlgorithm,
     inputs: [Global<u8>; MAX_INPUTS],
     outputs: [Global<u8>; 2],
     offsets: Global<u8>,
     words: Array<u64, WORDS>,
 }
 
-impl<M: Monoid> Problem<'_, M> {
+impl Body<'_> {
     fn num_segments(&self) -> Val<u64> {
         self.words.at(0)
     }
@@ -122,7 +124,7 @@ impl<M: Monoid> Problem<'_, M> {
     }
 
     /// The item at a position of the whole, and so many further on.
-    fn item(&self, position: Val<u64>, further: Val<u32>) -> M::Item {
+    fn item(&self, position: Val<u64>, further: Val<u32>) -> AnyRegisters {
         let place = |(input, dtype): (usize, &Dtype)| {
             let (base, step, bytes) = (self.inputs[input], self.shape.steps[input], dtype.bytes());
             let pointer = match step {
@@ -144,16 +146,16 @@ impl<M: Monoid> Problem<'_, M> {
         thread: Val<u32>,
         threads: u32,
         unroll: u32,
-    ) -> M::Acc {
-        let monoid = self.fold.monoid;
-        if !M::COMMUTES {
+    ) -> AnyRegisters {
+        let monoid = &*self.fold.monoid;
+        if !monoid.commutes() {
             let none = Val::constant(0);
             let load =
                 |i: Val<u64>, n: u32| (0..n).map(|k| self.item(segment.start + i + u64::from(k), none)).collect();
             let share = Share { start: from, end: to, thread, threads, vector: 1, unroll, load: &load };
-            return fold_thread(monoid, &share);
+            return thread::fold(monoid, &share);
         }
-        let accs: Vec<Vars<M::Acc>> = (0..unroll.min(4)).map(|_| vars(monoid.identity())).collect();
+        let accs: Vec<Vars<AnyRegisters>> = (0..unroll.min(4)).map(|_| vars(monoid.identity())).collect();
         let first = if threads == 1 { from } else { from + thread.cast::<u64>() };
         range(first, to, u64::from(threads * unroll), |i| {
             // Loads of one round go out together, the last round's too: beyond the end they load the last item again.
@@ -166,14 +168,14 @@ impl<M: Monoid> Problem<'_, M> {
             let items: Vec<_> = items.collect();
             for ((item, offset), acc) in items.iter().zip(offsets).zip(accs.iter().cycle()) {
                 let pushed = monoid.push(acc.get(), *item, Position::new(i, offset.into()));
-                acc.set(if offset == 0 { pushed } else { M::Acc::select(rest.gt(offset), pushed, acc.get()) });
+                acc.set(if offset == 0 { pushed } else { AnyRegisters::select(rest.gt(offset), pushed, acc.get()) });
             }
         });
         let accs = accs.into_iter().map(Vars::get);
         accs.reduce(|left, right| monoid.combine(left, right)).expect("at least one accumulator")
     }
 
-    fn finish(&self, segment: Segment, acc: M::Acc) {
+    fn finish(&self, segment: Segment, acc: AnyRegisters) {
         let outputs = &self.outputs[..self.fold.sink.dtypes().len()];
         self.fold.sink.store_at(outputs, segment.number, self.fold.monoid.finish(acc, segment.len));
     }
@@ -181,9 +183,9 @@ impl<M: Monoid> Problem<'_, M> {
     /// Folds the segments of one block of `blocks`: short ones as its lanes meet them, then, in turn, what was too long for
     /// them. Where the next ones lie is asked for before the items of these, so that both are under way together.
     fn segments(&self, block: Val<u64>, blocks: Val<u64>) {
-        let Segments { lanes, unroll, shares, .. } = *self.shape;
+        let SegmentsAlgorithm { lanes, unroll, shares, .. } = *self.shape;
         let rounds = self.shape.rounds();
-        let (monoid, thread) = (self.fold.monoid, thread_idx().x);
+        let (monoid, thread) = (&*self.fold.monoid, thread_idx().x);
         let (each, turn_len) = (BLOCK / lanes, self.shape.turn());
         let zero = Val::constant(0_u64);
         let (medium, long) = (PutOff::new("medium", turn_len), PutOff::new("long", turn_len));
@@ -211,7 +213,7 @@ impl<M: Monoid> Problem<'_, M> {
                 let is_short = segment.len.le(SHORT * u64::from(lanes));
                 // Lanes whose segment is put off fold nothing, so that the warp stays together.
                 let end = is_short.select::<u64>(segment.len, 0);
-                let acc = fold_warp(monoid, self.share(segment, [zero, end], lane, lanes, unroll), lanes);
+                let acc = warp::fold(monoid, self.share(segment, [zero, end], lane, lanes, unroll), lanes);
                 when(lane.eq(0) & segment.number.lt(self.num_segments()), || {
                     when_else(
                         is_short,
@@ -251,21 +253,21 @@ impl<M: Monoid> Problem<'_, M> {
 
     /// Folds the segments of a turn that were too long for lanes: each by a warp, or by the block.
     fn longer(&self, turn: Val<u64>, [medium, long]: [&PutOff; 2], copy: Val<u32>) {
-        let (monoid, thread, unroll) = (self.fold.monoid, thread_idx().x, self.shape.long_unroll);
+        let (monoid, thread, unroll) = (&*self.fold.monoid, thread_idx().x, self.shape.long_unroll);
         let zero = Val::constant(0_u64);
         let put_off = |number: Val<u32>| self.segment(turn * u64::from(self.shape.turn()) + number.cast::<u64>());
         // Warps
         range(warp_id(), medium.count(copy).get(), BLOCK / 32, |i| {
             let segment = put_off(medium.number(copy, i));
             let lane = thread & 31;
-            let acc = fold_warp(monoid, self.share(segment, [zero, segment.len], lane, 32, unroll), 32);
+            let acc = warp::fold(monoid, self.share(segment, [zero, segment.len], lane, 32, unroll), 32);
             when(lane.eq(0), || self.finish(segment, acc));
         });
         // Block
         range(0, long.count(copy).get(), 1, |i: Val<u32>| {
             let segment = put_off(long.number(copy, i));
             let acc = self.share(segment, [zero, segment.len], thread, BLOCK, unroll);
-            let acc = fold_block(monoid, acc, BLOCK);
+            let acc = block::fold(monoid, acc, BLOCK);
             when(thread.eq(0), || self.finish(segment, acc));
             // The next round writes what this one has read.
             sync_threads();
@@ -323,12 +325,12 @@ impl<M: Monoid> Problem<'_, M> {
                 let from = (part * size).min(segment.len);
                 let to = (from + size).min(segment.len);
                 let acc = self.share(segment, [from, to], thread, BLOCK, self.shape.long_unroll);
-                let acc = fold_block(self.fold.monoid, acc, BLOCK);
+                let acc = block::fold(&*self.fold.monoid, acc, BLOCK);
                 // Slots, counted in parts as well, are its own: the next huge segment begins as many behind, or more.
                 let first = segment.start >> bits;
                 let (part, parts, slots) = (part.cast(), parts.cast(), num_ranges);
                 let parts = Parts { workspace, slots, first, part, parts, ticket: tickets.at(first) };
-                fold_parts(self.fold.monoid, acc, &parts, BLOCK, |acc| {
+                grid::fold(&*self.fold.monoid, acc, &parts, BLOCK, &|acc| {
                     when(thread.eq(0), || self.finish(segment, acc));
                 });
             });
@@ -366,7 +368,7 @@ impl PutOff {
     }
 }
 
-pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, shape: &Segments) -> AnyKernel {
+pub(super) fn kernel_of(fold: &Definition, shape: &SegmentsAlgorithm) -> AnyKernel {
     let name = format!("{}_segments", fold.name);
     let has_bytes = fold.source.dtypes().iter().any(|dtype| dtype.bytes() == 1);
     let (fold, shape) = (fold.clone(), shape.clone());
@@ -381,15 +383,15 @@ pub(super) fn kernel_of<M: Monoid>(fold: &Fold<M>, shape: &Segments) -> AnyKerne
         wait_for_dependencies();
         // Contract: the grid has the blocks for parts, then any number of blocks for segments.
         let (inputs, outputs) = ([in0, in1], [out0, out1]);
-        let problem = Problem { fold: &fold, shape: &shape, inputs, outputs, offsets, words };
+        let body = Body { fold: &fold, shape: &shape, inputs, outputs, offsets, words };
         let block = block_idx().x.cast::<u64>();
         let blocks = grid_dim().x.cast::<u64>();
         if !shape.shares {
-            return problem.segments(block, blocks);
+            return body.segments(block, blocks);
         }
         let helpers = words.at(2);
-        let parts = || problem.parts(block, helpers, workspace, tickets);
-        when_else(block.lt(helpers), parts, || problem.segments(block - helpers, blocks - helpers));
+        let parts = || body.parts(block, helpers, workspace, tickets);
+        when_else(block.lt(helpers), parts, || body.segments(block - helpers, blocks - helpers));
     };
     let kernel = kernel(name, body).required_block(BLOCK);
     // For sm_80 ptxas aims at more blocks of bytes than their registers allow, and spills; told so of wider elements as well, it

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use warpfold_device::{Device, Finding, Severity};
 use warpfold_kernels::elements::{Sink, Source};
-use warpfold_kernels::fold::{Direction, Monoid, Prefix, Scan, ScanOrder, ScanPlan, ScanShape, Sum};
+use warpfold_kernels::fold::{Direction, Prefix, Scan, ScanAlgorithm, ScanChoice, ScanOrder, Sum};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::KernelCache;
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::affine::{Affine, scattered};
+use crate::{planned, spec};
 
 /// Its prefixes, one for each item.
 pub(crate) fn affine(items: &[u32], prefix: Prefix) -> Vec<u32> {
@@ -82,15 +84,15 @@ pub(crate) fn expected<T: Copy + Default>(
     results
 }
 
-/// How a plan goes about it, in a word.
-pub(crate) fn kind(plan: &ScanPlan) -> String {
-    match &plan.shape {
-        ScanShape::Rows(rows) => {
+/// What was chosen, in a word.
+pub(crate) fn kind(choice: &ScanChoice) -> String {
+    match &choice.algorithm {
+        ScanAlgorithm::Rows(rows) => {
             let group = if rows.lanes <= 32 { "lanes" } else { "block" };
             let width = if rows.vector > 1 { "wide" } else { "narrow" };
             format!("{group} {width} {:?}", rows.tiles)
         }
-        ScanShape::Columns(columns) => {
+        ScanAlgorithm::Columns(columns) => {
             let width = if columns.vector > 1 { "wide" } else { "narrow" };
             format!("columns {width} {:?}", columns.tiles)
         }
@@ -99,9 +101,10 @@ pub(crate) fn kind(plan: &ScanPlan) -> String {
 
 pub(crate) struct Bench {
     pub(crate) device: Device,
-    pub(crate) sum: Scan<Sum<u32>>,
-    pub(crate) affine: Scan<Affine>,
+    pub(crate) sum: Scan,
+    pub(crate) affine: Scan,
     workspace: Workspace,
+    kernels: KernelCache,
     pub(crate) kinds: BTreeSet<String>,
 }
 
@@ -113,14 +116,21 @@ impl Bench {
 
     fn on(device: Device) -> Self {
         let (source, sink) = (Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
-        let sum = Scan::new("sum", Sum::new(), source.clone(), sink.clone());
+        let sum = Scan::new("sum", Sum::<u32>::new(), source.clone(), sink.clone());
         let affine = Scan::new("affine", Affine, source, sink);
-        Self { device, sum, affine, workspace: Workspace::new(), kinds: BTreeSet::new() }
+        Self {
+            device,
+            sum,
+            affine,
+            workspace: Workspace::new(),
+            kernels: KernelCache::default(),
+            kinds: BTreeSet::new(),
+        }
     }
 
-    pub(crate) fn run<M: Monoid, T: warpfold_device::Element>(
+    pub(crate) fn run<T: warpfold_device::Element>(
         &mut self,
-        scan: &Scan<M>,
+        scan: &Scan,
         layout: &Layout,
         memory: &[T],
         first: usize,
@@ -130,17 +140,22 @@ impl Bench {
         let input = self.device.upload(memory).unwrap();
         let mut output = self.device.alloc::<T>(layout.len()).unwrap();
         let view = input.view(first..).unwrap().bytes();
-        let plan = scan.plan(&[layout], &[view.address(), output.address()], axis, order).unwrap();
-        let stream = self.device.default_stream();
-        let written = output.as_view_mut().bytes();
-        scan.launch(&stream, &plan, vec![view], vec![written], &mut self.workspace)
-            .unwrap_or_else(|e| panic!("{e}: {plan:?}"));
+        let from = spec(scan.inputs()[0], layout, view.address());
+        let to = spec(scan.outputs()[0], &Layout::contiguous(layout.shape()).unwrap(), output.address());
+        let problem = scan.problem(vec![from], vec![to], axis, order);
+        let choice = scan.choose(&problem).unwrap();
+        let plan = planned(&self.device, &self.kernels, |planner| scan.plan_with(&problem, &choice, planner));
+        let (stream, written) = (self.device.default_stream(), &mut [output.as_view_mut().bytes()]);
+        let ready = plan.ready(&self.device).unwrap();
+        ready
+            .launch(&stream, &[Some(view)], written, &mut self.workspace)
+            .unwrap_or_else(|e| panic!("{e}: {choice:?}"));
         for report in self.device.take_reports() {
             // Of very many blocks that wait for one another the checker says that it does not tell all apart.
             let findings = report.report.findings.iter().filter(|finding| finding.severity != Severity::Info);
-            assert_eq!(findings.collect::<Vec<_>>(), Vec::<&Finding>::new(), "{plan:?}");
+            assert_eq!(findings.collect::<Vec<_>>(), Vec::<&Finding>::new(), "{choice:?}");
         }
-        self.kinds.insert(kind(&plan));
+        self.kinds.insert(kind(&choice));
         output.download().unwrap()
     }
 

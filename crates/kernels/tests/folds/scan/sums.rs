@@ -1,12 +1,14 @@
 //! Sums of floats: their bound, their bits, and what they read and write.
 
 use warpfold_device::{Device, Profile};
-use warpfold_kernels::fold::{Cumulative, ScanOrder, ScanPlan, scan_of};
+use warpfold_kernels::fold::{Cumulative, ScanChoice, ScanOrder, scan_of};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Workspace};
 
 use super::bench::lines;
 use crate::affine::scattered;
+use crate::spec;
 
 /// Floats of both signs over many orders of magnitude.
 fn floats(len: usize) -> Vec<f32> {
@@ -15,16 +17,20 @@ fn floats(len: usize) -> Vec<f32> {
 
 /// Every sum is off by no more than a rounding for each step that leads to it, of all magnitudes in it.
 #[track_caller]
-fn check_bound(layout: &Layout, axis: usize, memory: &[f32], results: &[f32], plan: &ScanPlan) {
+fn check_bound(layout: &Layout, axis: usize, memory: &[f32], results: &[f32], choice: &ScanChoice) {
     for line in lines(layout, axis) {
         let (mut sum, mut magnitudes) = (0.0_f64, 0.0_f64);
         for (from, to) in line {
             let x = f64::from(memory[from as usize]);
             sum += x;
             magnitudes += x.abs();
-            let bound = plan.depth() as f64 * f64::from(f32::EPSILON) / 2.0 * magnitudes;
+            let bound = choice.depth() as f64 * f64::from(f32::EPSILON) / 2.0 * magnitudes;
             let error = (f64::from(results[to]) - sum).abs();
-            assert!(error <= bound, "result {to} is {} for {sum}: off by {error}, not {bound}: {plan:?}", results[to]);
+            assert!(
+                error <= bound,
+                "result {to} is {} for {sum}: off by {error}, not {bound}: {choice:?}",
+                results[to]
+            );
         }
     }
 }
@@ -50,18 +56,19 @@ fn sums_of_floats_keep_their_bound_and_their_bits() {
             }
             let input = device.upload(&memory).unwrap();
             let mut output = device.alloc::<f32>(layout.len()).unwrap();
-            let addresses = [input.address(), output.address()];
-            let plan = scan.plan(&[&layout], &addresses, axis, ScanOrder::default()).unwrap();
+            let [from, to] = [input.address(), output.address()].map(|at| vec![spec(Dtype::F32, &layout, at)]);
+            let problem = scan.problem(from, to, axis, ScanOrder::default());
+            let (choice, ready) = (scan.choose(&problem).unwrap(), scan.ready(&device, &problem).unwrap());
             let mut workspace = Workspace::new();
             for _ in 0..2 {
                 output.fill_bytes(0xff).unwrap();
-                let (input, written) = (input.as_view().bytes(), output.as_view_mut().bytes());
-                scan.launch(&device.default_stream(), &plan, vec![input], vec![written], &mut workspace).unwrap();
+                let (inputs, written) = ([Some(input.as_view().bytes())], &mut [output.as_view_mut().bytes()]);
+                ready.launch(&device.default_stream(), &inputs, written, &mut workspace).unwrap();
                 let results = output.download().unwrap();
                 let bits: Vec<u32> = results.iter().map(|x| x.to_bits()).collect();
                 match &before {
                     None => {
-                        check_bound(&layout, axis, &memory, &results, &plan);
+                        check_bound(&layout, axis, &memory, &results, &choice);
                         before = Some(bits);
                     }
                     Some(before) => assert!(bits == *before, "{shape:?} on {device} with {workers} workers differs"),
@@ -82,9 +89,10 @@ fn elements_are_read_once_and_results_written_once() {
         let layout = Layout::contiguous(shape).unwrap();
         let input = device.upload(&floats(layout.len())).unwrap();
         let mut output = device.alloc::<f32>(layout.len()).unwrap();
-        let plan = scan.plan(&[&layout], &[input.address(), output.address()], axis, ScanOrder::default()).unwrap();
-        let (input, written) = (input.as_view().bytes(), output.as_view_mut().bytes());
-        scan.launch(&device.default_stream(), &plan, vec![input], vec![written], &mut Workspace::new()).unwrap();
+        let [from, to] = [input.address(), output.address()].map(|at| vec![spec(Dtype::F32, &layout, at)]);
+        let ready = scan.ready(&device, &scan.problem(from, to, axis, ScanOrder::default())).unwrap();
+        let (inputs, written) = ([Some(input.as_view().bytes())], &mut [output.as_view_mut().bytes()]);
+        ready.launch(&device.default_stream(), &inputs, written, &mut Workspace::new()).unwrap();
         let counters = device.last_report().unwrap().report.counters;
         let sectors = layout.len() as u64 * 4 / 32;
         assert!(counters.global_load_sectors < sectors + sectors / share, "{counters:?}");

@@ -4,10 +4,12 @@ use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Monoid, Position, Scan, ScanOrder};
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::Val;
 
 use crate::affine::scattered;
+use crate::spec;
 
 #[test]
 fn two_inputs_are_scanned_together() {
@@ -44,11 +46,13 @@ fn two_inputs_are_scanned_together() {
         let mut output = device.alloc::<i32>(addends.len()).unwrap();
         let layouts = [Layout::new(vec![times, channels], vec![1, 0]), Layout::contiguous(&[times, channels])];
         let layouts = layouts.map(Result::unwrap);
-        let addresses = [a.address(), b.address(), output.address()];
-        let plan = scan.plan(&layouts.each_ref(), &addresses, 0, ScanOrder::default()).unwrap();
-        let inputs = vec![a.as_view().bytes(), b.as_view().bytes()];
-        let written = vec![output.as_view_mut().bytes()];
-        scan.launch(&device.default_stream(), &plan, inputs, written, &mut Workspace::new()).unwrap();
+        let from = vec![spec(Dtype::I8, &layouts[0], a.address()), spec(Dtype::I32, &layouts[1], b.address())];
+        let to = vec![spec(Dtype::I32, &layouts[1], output.address())];
+        let problem = scan.problem(from, to, 0, ScanOrder::default());
+        let ready = scan.ready(&device, &problem).unwrap();
+        let inputs = [Some(a.as_view().bytes()), Some(b.as_view().bytes())];
+        let written = &mut [output.as_view_mut().bytes()];
+        ready.launch(&device.default_stream(), &inputs, written, &mut Workspace::new()).unwrap();
         assert!(device.take_reports().iter().all(|report| report.report.findings.is_empty()));
         let results = output.download().unwrap();
         for channel in 0..channels {

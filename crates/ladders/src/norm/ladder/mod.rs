@@ -27,7 +27,7 @@ pub const BLOCK: u32 = 256;
 pub const HELD_BY_THREAD: u32 = 16;
 
 /// Elements of a row, where the size allows it.
-pub(super) const ROW_LEN: usize = 4096;
+pub const ROW_LEN: usize = 4096;
 
 /// A launch of a block a row.
 pub(super) fn block_a_row(size: usize) -> LaunchConfig {

@@ -21,7 +21,7 @@ pub type RowScale<T> = Kernel<(Global<T>, Global<T>, Global<f32>, u32, u32)>;
 pub const BLOCK: u32 = 128;
 
 /// Elements of a row, where the size allows it: what a warp loads of `f32` at once.
-pub(super) const ROW_LEN: usize = 128;
+pub const ROW_LEN: usize = 128;
 
 /// A launch whose blocks take so many rows each.
 fn rows_a_block(size: usize, rows: u32) -> LaunchConfig {

@@ -38,7 +38,7 @@ pub const HELD_BY_THREAD: u32 = 16;
 pub const BLOCKS_A_ROW: u32 = 2;
 
 /// Elements of a row, where the size allows it: four times what a warp holds.
-pub(super) const ROW_LEN: usize = 4096;
+pub const ROW_LEN: usize = 4096;
 
 /// A launch whose blocks take so many rows each.
 fn rows_a_block(size: usize, rows: u32) -> LaunchConfig {

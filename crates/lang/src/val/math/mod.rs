@@ -20,10 +20,10 @@ mod single;
 mod twofold;
 
 use super::{Operand, Val};
-use crate::Rounding;
-use crate::intrinsics::math::{self, Function};
-use crate::recorder::with;
-use crate::types::{Float, ScalarFloat, WideFloat};
+use crate::intrinsics::math::Function;
+use crate::recorder::Raw;
+use crate::types::{Float, ScalarFloat, Type, WideFloat};
+use crate::{Rounding, untyped};
 
 /// What the algorithms need to know about `f32` and `f64`, and what each computes in its own way.
 ///
@@ -100,24 +100,40 @@ mod constants {
 
 #[track_caller]
 fn function<T: Float>(function: Function, a: Val<T>) -> Val<T> {
-    Val::from_raw(with(|r| math::function(r, function, T::TYPE, a.raw())))
+    Val::from_raw(untyped::function(function, T::TYPE, a.raw()))
 }
 
-/// Applies an algorithm to a value of the type that it knows as [`Functions`].
-#[track_caller]
-fn by<T: WideFloat>(f: impl FnOnce(Val<T::Math>) -> Val<T::Math>, x: Val<T>) -> Val<T> {
-    Val::from_raw(f(Val::from_raw(x.raw())).raw())
+/// Applies an algorithm to a value of the type that it knows as [`Functions`]: in a function that gets the type as a
+/// value, so that the algorithm is compiled in this crate alone.
+macro_rules! by {
+    ($algorithm:path, $x:expr) => {{
+        #[track_caller]
+        #[inline(never)]
+        fn of_type(is_double: bool, x: Raw) -> Raw {
+            if is_double {
+                $algorithm(Val::<f64>::from_raw(x)).raw()
+            } else {
+                $algorithm(Val::<f32>::from_raw(x)).raw()
+            }
+        }
+        Val::from_raw(of_type(T::TYPE == Type::F64, $x.raw()))
+    }};
 }
 
 /// The same for two.
-#[track_caller]
-fn by_both<T: WideFloat>(
-    f: impl FnOnce(Val<T::Math>, Val<T::Math>) -> Val<T::Math>,
-    x: Val<T>,
-    y: impl Operand<T>,
-) -> Val<T> {
-    let y = Val::from_raw(y.val().raw());
-    by(|x| f(x, y), x)
+macro_rules! by_both {
+    ($algorithm:path, $x:expr, $y:expr) => {{
+        #[track_caller]
+        #[inline(never)]
+        fn of_type(is_double: bool, x: Raw, y: Raw) -> Raw {
+            if is_double {
+                $algorithm(Val::<f64>::from_raw(x), Val::from_raw(y)).raw()
+            } else {
+                $algorithm(Val::<f32>::from_raw(x), Val::from_raw(y)).raw()
+            }
+        }
+        Val::from_raw(of_type(T::TYPE == Type::F64, $x.raw(), $y.val().raw()))
+    }};
 }
 
 /// A polynomial with the lowest coefficient first.
@@ -155,7 +171,7 @@ impl<T: WideFloat> Val<T> {
     #[must_use]
     pub fn copysign(self, sign: impl Operand<T>) -> Self {
         let sign = sign.val();
-        Self::from_raw(with(|r| math::copysign(r, T::TYPE, self.raw(), sign.raw())))
+        Self::from_raw(untyped::copysign(T::TYPE, self.raw(), sign.raw()))
     }
 
     /// `e^self`: at most 5 ulp (`f32`; of 2^-149 where the result is subnormal), 1.5 ulp
@@ -163,49 +179,49 @@ impl<T: WideFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn exp(self) -> Self {
-        by(T::Math::exp, self)
+        by!(Functions::exp, self)
     }
 
     /// `2^self`: at most 2 ulp (`f32`), 1.5 ulp (`f64`), exact for integers.
     #[track_caller]
     #[must_use]
     pub fn exp2(self) -> Self {
-        by(T::Math::exp2, self)
+        by!(Functions::exp2, self)
     }
 
     /// `e^self - 1`, also where that is small: at most 2 ulp.
     #[track_caller]
     #[must_use]
     pub fn expm1(self) -> Self {
-        by(exponential::expm1, self)
+        by!(exponential::expm1, self)
     }
 
     /// The natural logarithm: at most 1 ulp.
     #[track_caller]
     #[must_use]
     pub fn ln(self) -> Self {
-        by(T::Math::ln, self)
+        by!(Functions::ln, self)
     }
 
     /// The logarithm to base 2: at most 1 ulp, exact for powers of 2.
     #[track_caller]
     #[must_use]
     pub fn log2(self) -> Self {
-        by(logarithm::log2, self)
+        by!(logarithm::log2, self)
     }
 
     /// The logarithm to base 10: at most 1 ulp.
     #[track_caller]
     #[must_use]
     pub fn log10(self) -> Self {
-        by(logarithm::log10, self)
+        by!(logarithm::log10, self)
     }
 
     /// `ln(1 + self)`, also where `self` is small: at most 1.5 ulp.
     #[track_caller]
     #[must_use]
     pub fn log1p(self) -> Self {
-        by(logarithm::log1p, self)
+        by!(logarithm::log1p, self)
     }
 
     /// `self^exponent` with the special cases of C's `pow` (`x^0` and `1^y` are 1 even for NaN): at most 1 ulp.
@@ -223,49 +239,49 @@ impl<T: WideFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn pow(self, exponent: impl Operand<T>) -> Self {
-        by_both(power::pow, self, exponent)
+        by_both!(power::pow, self, exponent)
     }
 
     /// The cube root: at most 1 ulp.
     #[track_caller]
     #[must_use]
     pub fn cbrt(self) -> Self {
-        by(power::cbrt, self)
+        by!(power::cbrt, self)
     }
 
     /// The hyperbolic sine: at most 2 ulp.
     #[track_caller]
     #[must_use]
     pub fn sinh(self) -> Self {
-        by(exponential::sinh, self)
+        by!(exponential::sinh, self)
     }
 
     /// The hyperbolic cosine: at most 2 ulp.
     #[track_caller]
     #[must_use]
     pub fn cosh(self) -> Self {
-        by(exponential::cosh, self)
+        by!(exponential::cosh, self)
     }
 
     /// The hyperbolic tangent: at most 4 ulp (`f32`), 2.5 ulp (`f64`).
     #[track_caller]
     #[must_use]
     pub fn tanh(self) -> Self {
-        by(T::Math::tanh, self)
+        by!(Functions::tanh, self)
     }
 
     /// `1 / (1 + e^-self)`: at most 8 ulp (`f32`; results below 2^-126 may be 0), 2 ulp (`f64`).
     #[track_caller]
     #[must_use]
     pub fn sigmoid(self) -> Self {
-        by(T::Math::sigmoid, self)
+        by!(Functions::sigmoid, self)
     }
 
     /// The error function: at most 2 ulp (`f32`), 1 ulp (`f64`).
     #[track_caller]
     #[must_use]
     pub fn erf(self) -> Self {
-        by(T::Math::erf, self)
+        by!(Functions::erf, self)
     }
 
     /// The sine of an angle in radians, whatever its size: at most 1 ulp.
@@ -275,50 +291,61 @@ impl<T: WideFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn sin(self) -> Self {
-        by(circle::sin, self)
+        by!(circle::sin, self)
     }
 
     /// The cosine: as [`Self::sin`].
     #[track_caller]
     #[must_use]
     pub fn cos(self) -> Self {
-        by(circle::cos, self)
+        by!(circle::cos, self)
     }
 
     /// Sine and cosine by one reduction: as [`Self::sin`].
     #[track_caller]
     #[must_use]
     pub fn sin_cos(self) -> (Self, Self) {
-        let (sine, cosine) = circle::sin_cos::<T::Math>(Val::from_raw(self.raw()));
-        (Val::from_raw(sine.raw()), Val::from_raw(cosine.raw()))
+        #[track_caller]
+        #[inline(never)]
+        fn of_type(is_double: bool, x: Raw) -> (Raw, Raw) {
+            if is_double {
+                let (sine, cosine) = circle::sin_cos::<f64>(Val::from_raw(x));
+                (sine.raw(), cosine.raw())
+            } else {
+                let (sine, cosine) = circle::sin_cos::<f32>(Val::from_raw(x));
+                (sine.raw(), cosine.raw())
+            }
+        }
+        let (sine, cosine) = of_type(T::TYPE == Type::F64, self.raw());
+        (Val::from_raw(sine), Val::from_raw(cosine))
     }
 
     /// The tangent: at most 2 ulp, reduced as [`Self::sin`].
     #[track_caller]
     #[must_use]
     pub fn tan(self) -> Self {
-        by(circle::tan, self)
+        by!(circle::tan, self)
     }
 
     /// The angle in [-π/2, π/2] with this sine: at most 2.5 ulp.
     #[track_caller]
     #[must_use]
     pub fn asin(self) -> Self {
-        by(circle::asin, self)
+        by!(circle::asin, self)
     }
 
     /// The angle in [0, π] with this cosine: at most 1.5 ulp.
     #[track_caller]
     #[must_use]
     pub fn acos(self) -> Self {
-        by(circle::acos, self)
+        by!(circle::acos, self)
     }
 
     /// The angle in [-π/2, π/2] with this tangent: at most 2 ulp.
     #[track_caller]
     #[must_use]
     pub fn atan(self) -> Self {
-        by(circle::atan, self)
+        by!(circle::atan, self)
     }
 
     /// What a division by `divisor` leaves when its quotient is rounded towards zero, exactly: C's `fmod`, with the sign
@@ -326,7 +353,7 @@ impl<T: WideFloat> Val<T> {
     #[track_caller]
     #[must_use]
     pub fn fmod(self, divisor: impl Operand<T>) -> Self {
-        by_both(remainder::fmod, self, divisor)
+        by_both!(remainder::fmod, self, divisor)
     }
 }
 

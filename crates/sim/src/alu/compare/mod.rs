@@ -1,8 +1,8 @@
-//! Comparison and selection (PTX ISA, "Comparison and Selection Instructions", "Half Precision Comparison
-//! Instructions").
+//! Comparison and selection (PTX ISA, "Comparison and Selection Instructions", "Half Precision
+//! Comparison Instructions").
 //!
-//! A plain `setp` is one operation. With a Boolean operator, packed sources or `set`, tests go to hidden predicates
-//! first; operations on whole predicates follow.
+//! A plain `setp` is one operation. With a Boolean operator, packed sources or `set`, tests go to
+//! hidden predicates first; operations on whole predicates follow.
 
 mod relation;
 mod select;
@@ -17,8 +17,8 @@ use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::{LANES, has};
 
-/// `predicate dst = a op c`, `predicate dst2 = b op c`; without `b`, `!a` takes its place. Bits 0 and 1 of `imm`
-/// are the operator, bit 2 negates `c`.
+/// `predicate dst = a op c`, `predicate dst2 = b op c`; without `b`, `!a` takes its place. Bits 0
+/// and 1 of `imm` are the operator, bit 2 negates `c`.
 struct Combine;
 const COPY: i64 = 0;
 const AND: i64 = 1;
@@ -44,7 +44,8 @@ impl LaneOp for Combine {
     }
 }
 
-/// Row `dst` = `imm` where predicate `a` holds, else zero; with a predicate `b`, that one rules the upper half.
+/// Row `dst` = `imm` where predicate `a` holds, else zero; with a predicate `b`, that one rules the
+/// upper half.
 struct Expand;
 impl LaneOp for Expand {
     #[inline(always)]

@@ -11,8 +11,8 @@ use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{Handler, LaneOp, Op, test2};
 
-/// A test that a handler makes. Every operator is one of them, perhaps with its sources exchanged or its result
-/// negated: `gtu(a, b)` holds where `less_or_equal(a, b)` does not.
+/// A test that a handler makes. Every operator is one of them, perhaps with its sources exchanged
+/// or its result negated: `gtu(a, b)` holds where `less_or_equal(a, b)` does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     Equal,
@@ -34,7 +34,8 @@ pub(super) struct Relation {
     pub negated: bool,
 }
 
-/// The comparison operator of `set` and `setp`, the first modifier, for a source type (PTX ISA, "Comparisons").
+/// The comparison operator of `set` and `setp`, the first modifier, for a source type (PTX ISA,
+/// "Comparisons").
 pub(super) fn relation(d: &Decoder, inst: &Instruction, ty: T) -> Result<Relation, Error> {
     let name = inst.modifiers.first().map_or("", |name| name.as_str());
     let (test, exchanged, negated) = match name {
@@ -74,7 +75,8 @@ macro_rules! tests {
         impl<V: View> LaneOp for $name<V> {
             #[inline(always)]
             unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
-                // SAFETY: the decoder chose registers of the view's width, and predicates of the frame.
+                // SAFETY: the decoder chose registers of the view's width, and predicates of the
+                // frame.
                 unsafe {
                     let holds = test2::<V, V>(m, op, |$a, $b| $body);
                     m.set_predicate(op.dst, holds, mask);
@@ -103,7 +105,8 @@ fn of_view<V: View>(d: &Decoder, test: Test) -> Handler {
     }
 }
 
-/// The handler of a test for a source type; of packed types it tests the lower half, or the upper one.
+/// The handler of a test for a source type; of packed types it tests the lower half, or the upper
+/// one.
 pub(super) fn handler(d: &Decoder, inst: &Instruction, test: Test, ty: T, upper: bool) -> Result<Handler, Error> {
     let flush = inst.has("ftz");
     if flush && !matches!(ty, T::F16 | T::F16x2 | T::F32) {

@@ -30,7 +30,8 @@ macro_rules! integers {
 
 integers! { u32 i32 u64 i64 }
 
-/// A 16-bit integer, compared in its own 32-bit lane: narrowing lanes first costs four times as much.
+/// A 16-bit integer, compared in its own 32-bit lane: narrowing lanes first costs four times as
+/// much.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Short<const SIGNED: bool>(i32);
 
@@ -99,8 +100,8 @@ impl Lane for Flushed {
     }
 }
 
-/// One half of a register as a 16-bit float with this infinity, zero-extended and compared by its bits:
-/// `half`'s conversions would keep the loop from being vectorised.
+/// One half of a register as a 16-bit float with this infinity, zero-extended and compared by its
+/// bits: `half`'s conversions would keep the loop from being vectorised.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Half<const INFINITY: u32, const UPPER: bool, const FLUSH: bool>(u32);
 

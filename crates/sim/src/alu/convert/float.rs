@@ -1,4 +1,5 @@
-//! Numbers to floats: what is common, in arithmetic that vectorises; the rest goes to [`emit_general`].
+//! Numbers to floats: what is common, in arithmetic that vectorises; the rest goes to
+//! [`emit_general`].
 
 use std::marker::PhantomData;
 
@@ -153,7 +154,8 @@ impl<H: Half, R: Round> LaneOp for Integral16<H, R> {
     }
 }
 
-/// The handler that rounds a float to an integral value of its own type; `Op::imm` has its `FTZ` and `SAT`.
+/// The handler that rounds a float to an integral value of its own type; `Op::imm` has its `FTZ`
+/// and `SAT`.
 pub(super) fn integral(d: &Decoder, rounding: Integral, ty: T) -> Handler {
     match rounding {
         Integral::Nearest => same_type::<ToNearest>(d, ty),

@@ -1,4 +1,5 @@
-//! Any number to any floating-point format, in any rounding, with every modifier: in integers, lane by lane.
+//! Any number to any floating-point format, in any rounding, with every modifier: in integers, lane
+//! by lane.
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 

@@ -1,4 +1,5 @@
-//! Integers to integers, with or without `.sat`, and how a narrow signed result reaches a wider register.
+//! Integers to integers, with or without `.sat`, and how a narrow signed result reaches a wider
+//! register.
 
 use std::marker::PhantomData;
 
@@ -164,7 +165,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction, to: T, from: T) -> Res
     emit_integer(d, inst, Op { a, ..Op::new(handler) }, to)
 }
 
-/// A cast to so many bits: the sign of the destination does not matter.
+/// A cast to a number of bits: the sign of the destination does not matter.
 fn cast(d: &Decoder, bits: u32, from: T) -> Handler {
     match bits {
         8 => for_source!(d, Cast, from, u8),
@@ -187,8 +188,8 @@ fn saturate(d: &Decoder, to: T, from: T) -> Handler {
     }
 }
 
-/// Emits an operation with an integer result of type `to` for operand 0, whose register may be wider: then the
-/// result is extended, with its sign if it has one.
+/// Emits an operation with an integer result of type `to` for operand 0, whose register may be
+/// wider: then the result is extended, with its sign if it has one.
 pub(super) fn emit_integer(d: &mut Decoder, inst: &Instruction, op: Op, to: T) -> Result<(), Error> {
     let register = d.declared_type(inst, d.operand(inst, 0)?).map_or(to.bits(), T::bits);
     if !matches!(to, T::S8 | T::S16) || register <= to.bits() {

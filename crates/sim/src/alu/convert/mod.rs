@@ -1,7 +1,9 @@
-//! `cvt` between all types (PTX ISA, "Data Movement and Conversion Instructions: cvt" and "cvt.pack").
+//! `cvt` between all types (PTX ISA, "Data Movement and Conversion Instructions: cvt" and
+//! "cvt.pack").
 //!
-//! Start with [`decode`]: it sorts a conversion by the kinds of its types. What programs use all the time has a
-//! handler that vectorises; everything else is one [`Conversion`](general::Conversion), done in integers.
+//! Start with [`decode`]: it sorts a conversion by the kinds of its types. What programs use all
+//! the time has a handler that vectorises; everything else is one
+//! [`Conversion`](general::Conversion), done in integers.
 //!
 //! Absent: what needs `sm_100` (`.rs`, `.scaled`, `e2m1`, `e2m3`, `e3m2`, `ue8m0`, `s2f6`, `.x4`).
 

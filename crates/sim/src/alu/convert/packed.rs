@@ -1,4 +1,5 @@
-//! Conversions of pairs: to `.f16x2`, `.bf16x2`, `.e4m3x2` and `.e5m2x2`, and from the 8-bit formats to `.f16x2`.
+//! Conversions of pairs: to `.f16x2`, `.bf16x2`, `.e4m3x2` and `.e5m2x2`, and from the 8-bit
+//! formats to `.f16x2`.
 //!
 //! Of two operands the first goes to the upper half.
 

@@ -14,7 +14,8 @@ use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{Handler, LaneOp, Op};
 
-/// From `.f32`. NaN gives zero, or the top bit for 64-bit results; `.ftz` makes no difference towards zero.
+/// From `.f32`. NaN gives zero, or the top bit for 64-bit results; `.ftz` makes no difference
+/// towards zero.
 struct From32<D>(PhantomData<D>);
 impl<D: Integer> LaneOp for From32<D> {
     #[inline(always)]

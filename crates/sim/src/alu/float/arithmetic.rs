@@ -1,7 +1,8 @@
 //! `add`, `sub`, `mul`, `fma` and `mad` of `.f32` and `.f64`.
 //!
-//! Rounding to nearest is the host's own arithmetic; the modifiers `.ftz` and `.sat` are compiled in. The directed
-//! roundings go by way of [`Exact`] (`.f32`) or of integers (`.f64`), their modifiers are read from `Op::imm`.
+//! Rounding to nearest is the host's own arithmetic; the modifiers `.ftz` and `.sat` are compiled
+//! in. The directed roundings go by way of [`Exact`] (`.f32`) or of integers (`.f64`), their
+//! modifiers are read from `Op::imm`.
 
 use std::marker::PhantomData;
 

@@ -1,7 +1,8 @@
-//! `div`, `rcp`, `sqrt` and `rsqrt` of `.f32` and `.f64`: rounded as IEEE 754 asks, and approximate.
+//! `div`, `rcp`, `sqrt` and `rsqrt` of `.f32` and `.f64`: rounded as IEEE 754 asks, and
+//! approximate.
 //!
-//! The host divides and takes roots exactly rounded, which is more than `.approx` and `.full` promise. What
-//! `.approx` promises to get wrong (`div` by numbers beyond 2^126) is wrong here too.
+//! The host divides and takes roots exactly rounded, which is more than `.approx` and `.full`
+//! promise. What `.approx` promises to get wrong (`div` by numbers beyond 2^126) is wrong here too.
 
 use std::marker::PhantomData;
 

@@ -9,7 +9,8 @@ pub(crate) const NAN64: u64 = 0xfff8_0000_0000_0000;
 /// The bit that makes an `.f64` NaN quiet.
 pub(crate) const QUIET64: u64 = 0x0008_0000_0000_0000;
 
-/// The bits of a result, any NaN replaced by the canonical one: Rust does not say which NaN an operation gives.
+/// The bits of a result, any NaN replaced by the canonical one: Rust does not say which NaN an
+/// operation gives.
 #[inline(always)]
 pub(crate) fn canonical(x: f32) -> u32 {
     if x.is_nan() { NAN32 } else { x.to_bits() }

@@ -1,9 +1,11 @@
-//! `add`, `sub`, `mul` and `fma` of `.f16`, `.bf16` and their packed forms, and the widening and narrowing of both.
+//! `add`, `sub`, `mul` and `fma` of `.f16`, `.bf16` and their packed forms, and the widening and
+//! narrowing of both.
 //!
-//! A sum or product rounded to `.f32` and then to 16 bits is rounded as if once: 24 bits are at least twice 11 plus
-//! 2. Near zero, sums are exact in `.f32`, and so are products, but for `.bf16` ones below half of the smallest
-//! number, which are zero either way. A fused multiply-add is first rounded to odd, which never shows in a second
-//! rounding.
+//! A sum or product rounded to `.f32` and then to 16 bits is rounded as if once: 24 bits are at
+//! least twice 11 plus
+//! 2. Near zero, sums are exact in `.f32`, and so are products, but for `.bf16` ones below half of
+//!    the smallest number, which are zero either way. A fused multiply-add is first rounded to odd,
+//!    which never shows in a second rounding.
 
 use std::marker::PhantomData;
 
@@ -47,8 +49,8 @@ impl Half for F16 {
     fn widen(bits: u16) -> f32 {
         let sign = u32::from(bits & 0x8000) << 16;
         let shifted = u32::from(bits & 0x7fff) << 13;
-        // The exponent moves from bias 15 to 127; infinity and NaN to the top; a subnormal number is what its
-        // bits add to the smallest normal one.
+        // The exponent moves from bias 15 to 127; infinity and NaN to the top; a subnormal number
+        // is what its bits add to the smallest normal one.
         let normal = shifted + (112 << 23);
         let subnormal = (f32::from_bits(shifted + (113 << 23)) - f32::from_bits(113 << 23)).to_bits();
         let magnitude = match shifted >> 23 {
@@ -73,7 +75,8 @@ impl Half for F16 {
         let c_part = sum - product;
         let error = (product - (sum - c_part)) + (c - c_part);
         let bits = sum.to_bits();
-        // The magnitude is too short if the error points away from zero. An error of NaN (an infinite sum) is none.
+        // The magnitude is too short if the error points away from zero. An error of NaN (an
+        // infinite sum) is none.
         let short = (error > 0.0 && sum > 0.0) || (error < 0.0 && sum < 0.0);
         let long = (error < 0.0 && sum > 0.0) || (error > 0.0 && sum < 0.0);
         let odd = bits.wrapping_add(u32::from(short)).wrapping_sub(u32::from(long));
@@ -87,8 +90,8 @@ fn sign16(x: f32) -> u16 {
     if x.is_sign_negative() { 0x8000 } else { 0 }
 }
 
-/// The magnitude of the nearest number, ties to even, in a format of so many bits of mantissa and such a bias; what
-/// is beyond its largest number lies above it, also in the bits.
+/// The magnitude of the nearest number, ties to even, in a format with `bits` bits of mantissa and
+/// a bias; what is beyond its largest number lies above it, also in the bits.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "what is beyond 16 bits was made small")]
 pub(crate) fn narrow_magnitude<const MANTISSA: u32, const BIAS: u32>(x: f32) -> u16 {
@@ -98,8 +101,8 @@ pub(crate) fn narrow_magnitude<const MANTISSA: u32, const BIAS: u32>(x: f32) -> 
     // Nearest even by adding just under half of the last bit, one more if that bit is set.
     let half = (1 << (shift - 1)) - 1 + (magnitude >> shift & 1);
     let rounded = magnitude.wrapping_sub((127 - BIAS) << 23).wrapping_add(half) >> shift;
-    // Below the normal numbers, adding a number whose last bit is that of the format leaves the bits at the
-    // bottom, rounded by the host.
+    // Below the normal numbers, adding a number whose last bit is that of the format leaves the
+    // bits at the bottom, rounded by the host.
     let anchor = (151 - BIAS - MANTISSA) << 23;
     let small = (f32::from_bits(magnitude) + f32::from_bits(anchor)).to_bits().wrapping_sub(anchor);
     if magnitude < (128 - BIAS) << 23 { small as u16 } else { rounded as u16 }

@@ -1,10 +1,11 @@
-//! Loops over lanes whose bodies are too large for a closure: the compiler would call it, and the loop would not
-//! vectorise. A macro leaves it no choice.
+//! Loops over lanes whose bodies are too large for a closure: the compiler would call it, and the
+//! loop would not vectorise. A macro leaves it no choice.
 
 /// `dst = body` in each lane, the sources read as lanes of their types:
 /// `lanes!(m, op, mask, |a: f32, b: f32| -> u32 { … })`. Up to three sources, `op.a` to `op.c`.
 ///
-/// To be used where `op`'s sources and destination are registers of these types' widths, in an `unsafe` block.
+/// To be used where `op`'s sources and destination are registers of these types' widths, in an
+/// `unsafe` block.
 macro_rules! lanes {
     ($m:ident, $op:ident, $mask:ident, |$a:ident: $at:ty| -> $dt:ty $body:block) => {
         $crate::alu::float::lanes::lanes!(@ $m, $op, $mask, $dt, $body, $a: $at = a)
@@ -31,8 +32,8 @@ macro_rules! lanes {
     }};
 }
 
-/// The same for the low half of 32-bit operands, or for both halves if the first argument is true; the body works
-/// on `u16`, and the result has 32 bits: `halves!(PACKED, |x = a, y = b| { … })`.
+/// The same for the low half of 32-bit operands, or for both halves if the first argument is true;
+/// the body works on `u16`, and the result has 32 bits: `halves!(PACKED, |x = a, y = b| { … })`.
 macro_rules! halves {
     ($packed:expr, |$($x:ident = $a:ident),*| $body:block) => {{
         #[allow(clippy::cast_possible_truncation, reason = "the low half is taken")]

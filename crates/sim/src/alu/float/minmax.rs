@@ -1,7 +1,7 @@
 //! `min` and `max`, with `.NaN` and `.xorsign.abs`.
 //!
-//! The order of the ISA (-0 below +0) is the order of the bits once those of negative numbers are inverted, so
-//! that one comparison of integers serves every format.
+//! The order of the ISA (-0 below +0) is the order of the bits once those of negative numbers are
+//! inverted, so that one comparison of integers serves every format.
 
 use std::marker::PhantomData;
 

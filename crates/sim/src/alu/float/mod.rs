@@ -1,14 +1,17 @@
-//! Floating point (PTX ISA, "Floating Point Instructions" and "Half Precision Floating Point Instructions").
+//! Floating point (PTX ISA, "Floating Point Instructions" and "Half Precision Floating Point
+//! Instructions").
 //!
-//! Start with [`decode`], then [`arithmetic`] for how an operation and its modifiers meet. What the ISA leaves
-//! open is decided once, here and in [`finish`]:
-//! - a NaN of `.f32`, `.f16` or `.bf16` is the canonical one (`0x7fffffff`, `0x7fff`); `.f64` keeps the payload of
-//!   the first NaN operand, quieted, and an invalid operation gives `0xfff8000000000000`;
+//! Start with [`decode`], then [`arithmetic`] for how an operation and its modifiers meet. What the
+//! ISA leaves open is decided once, here and in [`finish`]:
+//! - a NaN of `.f32`, `.f16` or `.bf16` is the canonical one (`0x7fffffff`, `0x7fff`); `.f64` keeps
+//!   the payload of the first NaN operand, quieted, and an invalid operation gives
+//!   `0xfff8000000000000`;
 //! - `.ftz` looks at the rounded result;
 //! - `.sat` and `.relu` turn -0 into +0;
 //! - an `.approx` function is at least as exact as its section demands, and the same on every host.
 //!
-//! Absent: what needs `sm_100` (`.f32x2`, mixed precision, `min`/`max` of three) and the `.oob` modifier of `fma`.
+//! Absent: what needs `sm_100` (`.f32x2`, mixed precision, `min`/`max` of three) and the `.oob`
+//! modifier of `fma`.
 
 pub(crate) mod approx;
 pub(crate) mod arithmetic;
@@ -28,7 +31,8 @@ use self::soft::Rounding;
 use crate::Error;
 use crate::decode::Decoder;
 
-/// `.ftz` in [`Op::imm`](crate::exec::op::Op), for handlers that read their modifiers when they run.
+/// `.ftz` in [`Op::imm`](crate::exec::op::Op), for handlers that read their modifiers when they
+/// run.
 pub(super) const FTZ: i64 = 1;
 /// `.sat` in `Op::imm`.
 pub(super) const SAT: i64 = 2;

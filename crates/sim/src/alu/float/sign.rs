@@ -1,7 +1,7 @@
 //! `abs`, `neg`, `copysign` and `testp`: what only looks at bits.
 //!
-//! The ISA leaves the NaN of `abs` and `neg` open, but for `abs.f64`, which passes a NaN through unchanged. Here it
-//! is the canonical one, and `neg.f64` inverts the sign of a NaN.
+//! The ISA leaves the NaN of `abs` and `neg` open, but for `abs.f64`, which passes a NaN through
+//! unchanged. Here it is the canonical one, and `neg.f64` inverts the sign of a NaN.
 
 use std::marker::PhantomData;
 

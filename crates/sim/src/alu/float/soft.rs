@@ -1,7 +1,9 @@
-//! Floating point in integers: any format, any rounding, for what is too rare or too wide for the host's own.
+//! Floating point in integers: any format, any rounding, for what is too rare or too wide for the
+//! host's own.
 //!
-//! A finite number other than zero is a [`Number`]: sign, significand, exponent. A significand is exact or has its
-//! last bit set for everything below it; [`Number::round`] is the only place that rounds.
+//! A finite number other than zero is a [`Number`]: sign, significand, exponent. A significand is
+//! exact or has its last bit set for everything below it; [`Number::round`] is the only place that
+//! rounds.
 
 use super::finish::NAN64;
 
@@ -145,7 +147,8 @@ impl Number {
         self.significand.ilog2().cast_signed() + self.exponent >= 0
     }
 
-    /// Rounds to a format and packs; overflow gives infinity or the largest number, as the rounding asks.
+    /// Rounds to a format and packs; overflow gives infinity or the largest number, as the rounding
+    /// asks.
     pub(crate) fn round(self, format: Format, rounding: Rounding) -> u64 {
         let Self { negative, significand, exponent } = self;
         let top = significand.ilog2().cast_signed() + exponent;
@@ -167,7 +170,8 @@ impl Number {
         };
         let kept = u64::try_from(kept).expect("a rounded significand has at most 54 bits") + u64::from(away);
         let steps = u64::try_from(scale - format.min_exponent()).expect("the scale is at least the smallest");
-        // The hidden bit of a normal number is the first step of the exponent, and a carry is another.
+        // The hidden bit of a normal number is the first step of the exponent, and a carry is
+        // another.
         let magnitude = match steps.checked_mul(1 << format.mantissa).and_then(|m| m.checked_add(kept)) {
             Some(magnitude) if magnitude <= format.max => magnitude,
             _ => match (rounding, negative) {
@@ -184,7 +188,8 @@ impl Number {
         Self { significand: self.significand << by, exponent: self.exponent - by.cast_signed(), ..self }
     }
 
-    /// The significand with its last bit at `exponent`, which is not below its own; what is lost sets the last bit.
+    /// The significand with its last bit at `exponent`, which is not below its own; what is lost
+    /// sets the last bit.
     fn lowered(self, exponent: i32) -> u128 {
         match (exponent - self.exponent).cast_unsigned() {
             by @ 0..=127 => self.significand >> by | u128::from(self.significand & ((1 << by) - 1) != 0),
@@ -197,7 +202,8 @@ impl Number {
 pub(crate) fn fma(x: f64, y: f64, z: f64, rounding: Rounding) -> f64 {
     let [ux, uy, uz] = [x, y, z].map(|v| Value::unpack(v.to_bits(), Format::F64));
     let (Value::Finite(x_number), Value::Finite(y_number)) = (ux, uy) else {
-        // The product is NaN, infinite or zero, so that the host's sum is exact, but for the sign of zero.
+        // The product is NaN, infinite or zero, so that the host's sum is exact, but for the sign
+        // of zero.
         let product = x * y;
         return match uz {
             Value::Zero(_) if product == 0.0 => zero_sum(product.is_sign_negative(), z.is_sign_negative(), rounding),
@@ -220,8 +226,9 @@ pub(crate) fn fma(x: f64, y: f64, z: f64, rounding: Rounding) -> f64 {
     f64::from_bits(number.round(Format::F64, rounding))
 }
 
-/// The sum, or nothing if it is zero. Products have at most 106 bits: at bit 125 there is room below for what
-/// alignment moves, unless the other term is so far away that a last bit that is set stands for it.
+/// The sum, or nothing if it is zero. Products have at most 106 bits: at bit 125 there is room
+/// below for what alignment moves, unless the other term is so far away that a last bit that is set
+/// stands for it.
 fn sum(a: Number, b: Number) -> Option<Number> {
     let (a, b) = (a.raised(125), b.raised(125));
     let (large, small) = if a.exponent >= b.exponent { (a, b) } else { (b, a) };

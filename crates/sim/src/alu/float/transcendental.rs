@@ -1,5 +1,6 @@
-//! Sine, cosine, logarithm, exponential and hyperbolic tangent of `f32`, in arithmetic and selection only: they
-//! vectorise, and give the same bits on every host. Coefficients are minimax fits made for this file.
+//! Sine, cosine, logarithm, exponential and hyperbolic tangent of `f32`, in arithmetic and
+//! selection only: they vectorise, and give the same bits on every host. Coefficients are minimax
+//! fits made for this file.
 
 /// `c[0] + c[1] * x + c[2] * x^2 + …`
 #[inline(always)]
@@ -11,14 +12,15 @@ fn polynomial<const N: usize>(x: f32, c: [f32; N]) -> f32 {
     sum
 }
 
-/// The nearest integer to a number below 2^22 in magnitude, and to a larger one something within 1 in 2^22 of it.
+/// The nearest integer to a number below 2^22 in magnitude, and to a larger one something within 1
+/// in 2^22 of it.
 #[inline(always)]
 fn nearest(x: f32) -> f32 {
     x.round_ties_even()
 }
 
-/// `x` in revolutions, less the whole ones: at most 1/2 in magnitude, and exact to a few bits while `x` is below
-/// some thousands. Beyond, the ISA promises nothing; the result stays an angle.
+/// `x` in revolutions, less the whole ones: at most 1/2 in magnitude, and exact to a few bits while
+/// `x` is below some thousands. Beyond, the ISA promises nothing; the result stays an angle.
 #[inline(always)]
 fn revolutions(x: f32) -> f32 {
     const PER_RADIAN: f32 = 0.159_154_94;
@@ -58,7 +60,8 @@ pub(crate) fn log2(x: f32) -> f32 {
     // A subnormal number is scaled up first.
     let small = x < f32::MIN_POSITIVE;
     let scaled = if small { x * 16_777_216.0 } else { x };
-    // The mantissa comes to lie in [sqrt(1/2), sqrt(2)): subtracting the bits of sqrt(1/2) tells the exponent.
+    // The mantissa comes to lie in [sqrt(1/2), sqrt(2)): subtracting the bits of sqrt(1/2) tells
+    // the exponent.
     let offset = scaled.to_bits().wrapping_sub(0x3f35_04f3).cast_signed() >> 23;
     let mantissa = f32::from_bits(scaled.to_bits().wrapping_sub((offset << 23).cast_unsigned()));
     #[allow(clippy::cast_precision_loss, reason = "an exponent has few bits")]

@@ -66,7 +66,8 @@ bits! {
     i64: |a: i64| a >> 63;
 }
 
-/// `bfe`: the field starts at `position`; what lies beyond the most significant bit is filled with the sign.
+/// `bfe`: the field starts at `position`; what lies beyond the most significant bit is filled with
+/// the sign.
 #[inline(always)]
 fn extract<N: Bits>(a: N, position: u32, length: u32) -> N {
     a.shr(position).low(length)

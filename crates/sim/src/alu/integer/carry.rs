@@ -1,11 +1,12 @@
 //! Extended precision: `add.cc addc sub.cc subc mad.cc madc`.
 //!
-//! The carry flag `CC.CF` is a hidden predicate of the function. It is undefined when a function starts and is not
-//! kept over calls, as the ISA has it.
+//! The carry flag `CC.CF` is a hidden predicate of the function. It is undefined when a function
+//! starts and is not kept over calls, as the ISA has it.
 //!
-//! NOTE: the ISA says that subtraction writes its borrow into the flag. Hardware subtracts by adding the complement and
-//! keeps the adder's carry, which is set where there is *no* borrow. Chains of one kind cannot tell; those that mix both
-//! can, and nvcc's 128-bit division does (`subc.cc` and then `addc d, 0, 0`). So does the machine here.
+//! NOTE: the ISA says that subtraction writes its borrow into the flag. Hardware subtracts by
+//! adding the complement and keeps the adder's carry, which is set where there is *no* borrow.
+//! Chains of one kind cannot tell; those that mix both can, and nvcc's 128-bit division does
+//! (`subc.cc` and then `addc d, 0, 0`). So does the machine here.
 
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
@@ -72,7 +73,8 @@ impl<F: Formula<N>, N: Int> LaneOp for Extended<F, N> {
         unsafe {
             let carry_in = if op.d == NONE { F::NO_CARRY } else { m.predicate(op.d) };
             let (a, b, c) = (&*m.lanes::<N::Bits>(op.a), &*m.lanes::<N::Bits>(op.b), &*m.lanes::<N::Bits>(op.c));
-            // The sums are made twice: a loop that yields both them and the carries does not vectorise.
+            // The sums are made twice: a loop that yields both them and the carries does not
+            // vectorise.
             let sum = |lane: usize| {
                 let (a, b) = F::addends(N::from_bits(a[lane]), N::from_bits(b[lane]), N::from_bits(c[lane]));
                 (a, b, a.add(b).add(select_unpredictable(has(carry_in, lane), N::one(), N::default())))

@@ -14,7 +14,8 @@ pub(crate) trait Int: Lane + Ord + Default {
     fn abs(self) -> Self;
     fn neg(self) -> Self;
     fn one() -> Self;
-    /// A bit for each position out of which `self + other`, with a carry in or without, carries to give `sum`.
+    /// A bit for each position out of which `self + other`, with a carry in or without, carries to
+    /// give `sum`.
     fn carries(self, other: Self, sum: Self) -> Self;
     /// The highest bit.
     fn top(self) -> bool;

@@ -1,4 +1,5 @@
-//! Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions" and "Extended-Precision Arithmetic Instructions").
+//! Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions" and "Extended-Precision
+//! Arithmetic Instructions").
 
 mod arithmetic;
 pub(super) mod bits;

@@ -46,7 +46,8 @@ fn evaluate(t: [u32; 8], a: u32, b: u32, c: u32) -> u32 {
     choose(a, without_a, with_a)
 }
 
-/// `predicate dst = (row a != 0) op predicate b`: `and` where bit 0 of `imm` is set, else `or`; bit 1 negates `b`.
+/// `predicate dst = (row a != 0) op predicate b`: `and` where bit 0 of `imm` is set, else `or`; bit
+/// 1 negates `b`.
 struct NotZero;
 impl LaneOp for NotZero {
     #[inline(always)]

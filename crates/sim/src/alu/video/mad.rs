@@ -16,8 +16,8 @@ const SATURATE: i64 = 1 << 27;
 const SIGNED: i64 = 1 << 28;
 const SHIFT: u32 = 32;
 
-/// `dst = clamp((±a * b ± c + 1?) >> shift)`. A negated `c` is inverted before it is extended, as the ISA has it, so
-/// that it counts as signed even beside unsigned factors.
+/// `dst = clamp((±a * b ± c + 1?) >> shift)`. A negated `c` is inverted before it is extended, as
+/// the ISA has it, so that it counts as signed even beside unsigned factors.
 struct Mad;
 impl LaneOp for Mad {
     #[inline(always)]

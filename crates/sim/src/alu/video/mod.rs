@@ -1,8 +1,9 @@
 //! Video instructions (PTX ISA, "Scalar Video Instructions", "SIMD Video Instructions").
 //!
-//! All share their stages: parts of the sources are extracted and extended, a primary operation gives an
-//! intermediate result, which may be clamped and then combined with a third source. Handlers exist for each primary
-//! operation; the other stages are numbers packed into `imm`, the same for all lanes, applied without branches.
+//! All share their stages: parts of the sources are extracted and extended, a primary operation
+//! gives an intermediate result, which may be clamped and then combined with a third source.
+//! Handlers exist for each primary operation; the other stages are numbers packed into `imm`, the
+//! same for all lanes, applied without branches.
 
 mod mad;
 mod primary;

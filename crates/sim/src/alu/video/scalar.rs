@@ -71,7 +71,8 @@ const ADD: i64 = 1 << 37;
 const MIN: i64 = 1 << 38;
 const MAX: i64 = 1 << 39;
 
-/// `dst = merge(secondary(clamp(P(part of a, part of b)), c))`. `imm` holds the parts of `a`, `b` and `dst` and flags.
+/// `dst = merge(secondary(clamp(P(part of a, part of b)), c))`. `imm` holds the parts of `a`, `b`
+/// and `dst` and flags.
 struct Scalar<P>(PhantomData<P>);
 impl<P: Primary> LaneOp for Scalar<P> {
     #[inline(always)]

@@ -22,8 +22,8 @@ const D_SIGNED: i64 = 1 << 30;
 const SATURATE: i64 = 1 << 31;
 const ADD: i64 = 1 << 32;
 
-/// Element `i` of `dst` = P of two elements of `a` and `b`, where the mask has it, else of `c`; or `c` plus the sum
-/// of the results that the mask has.
+/// Element `i` of `dst` = P of two elements of `a` and `b`, where the mask has it, else of `c`; or
+/// `c` plus the sum of the results that the mask has.
 struct Simd<P, const N: u32>(PhantomData<P>);
 impl<P: Primary, const N: u32> LaneOp for Simd<P, N> {
     #[inline(always)]
@@ -38,7 +38,8 @@ impl<P: Primary, const N: u32> LaneOp for Simd<P, N> {
             (true, true) => (-1 << (bits - 1), field >> 1),
             (true, false) => (0, field),
         };
-        // What follows is the same for all lanes: shifts that bring an element to the top, and masks.
+        // What follows is the same for all lanes: shifts that bring an element to the top, and
+        // masks.
         let to_top = |first: u32| {
             std::array::from_fn::<u32, 4, _>(|i| {
                 let index = (imm >> (first + INDEX_BITS * i as u32)) as u32 & (2 * N - 1);

@@ -1,18 +1,19 @@
-//! What the barriers of a block, and that of its cluster, pass on from the warps that arrive to those that go on.
+//! What the barriers of a block, and that of its cluster, pass on from the warps that arrive to
+//! those that go on.
 
-use super::super::access::Lanes;
-use super::super::clock::{Clock, Known, NOTHING, join, join_boxed};
-use super::BlockOrder;
+use super::block::BlockOrder;
+use crate::check::access::Lanes;
+use crate::check::order::clock::{Clock, Known, NOTHING, join, join_boxed};
 
 /// Barriers that a block has.
-pub(super) const BARRIERS: usize = 16;
+pub(in crate::check) const BARRIERS: usize = 16;
 /// Behind those, the barrier of the cluster: arrivals in its present phase, and in the one before.
 const PHASE: usize = BARRIERS;
 const PAST_PHASE: usize = BARRIERS + 1;
 
 /// What the warps that have arrived at one barrier bring along.
 #[derive(Debug, Clone)]
-pub(super) struct Arrivals {
+pub(in crate::check) struct Arrivals {
     clock: Clock,
     fenced: Option<Box<Clock>>,
     pending: Option<Box<Clock>>,
@@ -20,7 +21,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// Nobody has arrived.
-    pub(super) const NONE: Self = Self { clock: NOTHING, fenced: None, pending: None };
+    pub(in crate::check) const NONE: Self = Self { clock: NOTHING, fenced: None, pending: None };
 }
 
 impl BlockOrder {
@@ -35,7 +36,8 @@ impl BlockOrder {
         }
     }
 
-    /// The phase of the cluster's barrier is over. `all_wait` says that every warp that is still alive waits for it.
+    /// The phase of the cluster's barrier is over. `all_wait` says that every warp that is still
+    /// alive waits for it.
     pub(in crate::check) fn end_phase(&mut self, all_wait: bool) {
         if all_wait && !self.phase_is_relaxed {
             self.arrivals[PAST_PHASE] = Arrivals::NONE;
@@ -74,8 +76,8 @@ impl BlockOrder {
         }
     }
 
-    /// All expected warps have arrived: `receivers` (a mask of warps) go on. `whole_block` says that every warp of the
-    /// block that is still alive took part.
+    /// All expected warps have arrived: `receivers` (a mask of warps) go on. `whole_block` says
+    /// that every warp of the block that is still alive took part.
     pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
         self.complete_at(barrier as usize % BARRIERS, receivers, whole_block);
     }

@@ -1,16 +1,17 @@
-//! The general case of an access to shared memory: one lane, word by word or byte by byte, with findings.
+//! The general case of an access to shared memory: one lane, word by word or byte by byte, with
+//! findings.
 
-use super::super::access::{Kind, Lanes, Space};
-use super::super::findings::{Findings, Found, Rule, Side};
-use super::super::packed::{ID_SHIFT, LANE, SPLIT, warp_of};
-use super::super::split::Cell;
-use super::super::visit::Visit;
-use super::SharedShadow;
+use super::shadow::SharedShadow;
+use crate::check::access::{Kind, Lanes, Space};
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::shared::packed::{ID_SHIFT, LANE, SPLIT, warp_of};
+use crate::check::shared::split::Cell;
+use crate::check::shared::visit::Visit;
 
 impl SharedShadow {
     /// Judges and records what a lane does.
     #[inline(never)]
-    pub(super) fn judge_lane(&mut self, visit: &Visit<'_>, lane: u32, findings: &mut Findings) {
+    pub(in crate::check) fn judge_lane(&mut self, visit: &Visit<'_>, lane: u32, findings: &mut Findings) {
         let access = visit.access;
         let address = u64::from(visit.addresses[lane as usize]);
         let mut worst = Worst(None);
@@ -92,7 +93,8 @@ impl SharedShadow {
     }
 }
 
-/// The worst conflict so far, the first of equals: its rule, the record that it is with, the address.
+/// The worst conflict so far, the first of equals: its rule, the record that it is with, the
+/// address.
 struct Worst(Option<(Rule, u32, u64)>);
 
 impl Worst {

@@ -39,7 +39,8 @@ impl Launches {
         self.rig.blocks[block].launch_dependents(&self.rig.launch);
     }
 
-    /// A bulk copy by the first thread from the start of the allocation, told of by the mbarrier at 64.
+    /// A bulk copy by the first thread from the start of the allocation, told of by the mbarrier at
+    /// 64.
     fn bulk_load(&mut self, bytes: u64) {
         let Rig { launch, blocks, shadow, findings } = &mut self.rig;
         let access = Access { mask: 1, bytes: 16, ..read(5).access };

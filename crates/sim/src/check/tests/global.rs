@@ -192,17 +192,28 @@ fn a_plain_access_races_with_the_atomic_of_another_block() {
 }
 
 #[test]
-fn an_atomic_of_another_block_is_remembered_behind_the_own_one() {
-    let mut rig = Rig::new(2, 32);
-    rig.global(0, &atomic(1));
-    rig.global(1, &atomic(1));
-    rig.global(1, &read(2));
-    rig.finds(&[RAW]);
-    let mut rig = Rig::new(2, 32);
-    rig.global(0, &atomic(1));
-    rig.global(1, &atomic(1));
-    rig.global(1, &write(2));
-    rig.finds(&[WAW]);
+fn an_atomic_of_another_block_races_with_what_comes_before_it_in_its_own() {
+    for (plain, rule) in [(read(2), WAR), (write(2), WAW)] {
+        let mut rig = Rig::new(2, 32);
+        rig.global(0, &atomic(1));
+        rig.global(1, &atomic(1));
+        rig.global(1, &plain);
+        rig.finds(&[]);
+        rig.global(0, &atomic(1));
+        rig.finds(&[rule]);
+    }
+}
+
+#[test]
+fn a_strong_store_of_another_block_is_remembered_behind_the_own_one() {
+    let store = write(1).strong(Semantics::Relaxed, Scope::Gpu);
+    for (plain, rule) in [(read(2), RAW), (write(2), WAW)] {
+        let mut rig = Rig::new(2, 32);
+        rig.global(0, &store);
+        rig.global(1, &store);
+        rig.global(1, &plain);
+        rig.finds(&[rule]);
+    }
 }
 
 #[test]

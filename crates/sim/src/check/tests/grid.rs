@@ -387,7 +387,8 @@ fn a_release_by_all_lanes_covers_all_lanes() {
 
 #[test]
 fn lanes_that_are_not_known_exactly_count_as_gathered() {
-    // Each lane stores a byte of a word and the first releases its own; the word remembers the last lane.
+    // Each lane stores a byte of a word and the first releases its own; the word remembers the last
+    // lane.
     let mut rig = Rig::new(2, 32);
     for lane in 0..4 {
         rig.global(0, &write(1).bytes(1).one(lane, u64::from(lane)));
@@ -405,4 +406,86 @@ fn lanes_that_are_not_known_exactly_count_as_gathered() {
     }
     rig.global(2, &write(2).one(0, 0));
     rig.finds(&[]);
+}
+
+/// A relaxed atomic on the flag by lane 0.
+fn ticket(instr: u32) -> Step {
+    atomic(instr).one(0, FLAG)
+}
+
+#[test]
+fn a_store_comes_after_the_atomics_that_its_threads_atomic_has_observed() {
+    let mut rig = Rig::new(4, 64);
+    for block in 0..4 {
+        rig.global(block, &ticket(1));
+    }
+    rig.global(3, &write(2).one(0, FLAG));
+    rig.finds(&[]);
+}
+
+#[test]
+fn a_store_before_the_other_atomics_races_with_them() {
+    let mut rig = Rig::new(2, 32);
+    rig.global(0, &ticket(1));
+    rig.global(1, &ticket(1));
+    rig.global(0, &write(2).one(0, FLAG));
+    rig.finds(&[WAW]);
+}
+
+#[test]
+fn a_store_comes_after_the_strong_store_that_its_threads_read_has_observed() {
+    for reads in [false, true] {
+        let mut rig = Rig::new(2, 32);
+        rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
+        if reads {
+            rig.global(1, &load_flag(Semantics::Relaxed, Scope::Gpu));
+        }
+        rig.global(1, &write(2).one(0, FLAG));
+        rig.finds(if reads { &[] } else { &[WAW] });
+    }
+}
+
+#[test]
+fn what_came_before_an_observed_write_is_not_ordered() {
+    let mut rig = Rig::new(2, 32);
+    rig.global(0, &write(1));
+    rig.global(0, &ticket(2));
+    rig.global(1, &ticket(2));
+    rig.global(1, &read(3));
+    rig.finds(&[RAW]);
+}
+
+#[test]
+fn observation_passes_through_atomics_but_not_through_stores() {
+    for builds in [false, true] {
+        let mut rig = Rig::new(3, 32);
+        rig.global(0, &ticket(1));
+        rig.global(1, &if builds { ticket(2) } else { store_flag(Semantics::Relaxed, Scope::Gpu) });
+        rig.global(2, &load_flag(Semantics::Relaxed, Scope::Gpu));
+        rig.global(2, &write(3).one(0, FLAG));
+        rig.finds(if builds { &[] } else { &[WAW] });
+    }
+}
+
+#[test]
+fn an_observation_is_passed_on_by_a_release() {
+    for releases in [false, true] {
+        let mut rig = Rig::new(3, 32);
+        rig.global(0, &ticket(1));
+        rig.global(1, &ticket(1));
+        let semantics = if releases { Semantics::Release } else { Semantics::Relaxed };
+        rig.global(1, &write(2).strong(semantics, Scope::Gpu).one(0, FLAG + 4));
+        rig.global(2, &read(3).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG + 4));
+        rig.global(2, &write(4).one(0, FLAG));
+        rig.finds(if releases { &[] } else { &[WAW] });
+    }
+}
+
+#[test]
+fn a_narrow_atomic_observes_nothing_of_another_block() {
+    let mut rig = Rig::new(2, 32);
+    rig.global(0, &ticket(1));
+    rig.global(1, &ticket(2).strong(Semantics::Relaxed, Scope::Cta));
+    rig.global(1, &write(3).one(0, FLAG));
+    assert!(rig.findings.iter().any(|found| found.this.instr == 3), "{:?}", rig.findings);
 }

@@ -6,7 +6,7 @@ use super::*;
 fn a_block_that_runs_out_of_records_says_so_once_forgets_and_goes_on() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
-    for _ in 0..crate::check::order::MAX_CONTEXTS {
+    for _ in 0..crate::check::order::block::MAX_CONTEXTS {
         rig.shared(&read(2).at(|lane| 256 + lane * 4));
         rig.warp_sync(0, ALL);
     }
@@ -191,7 +191,8 @@ fn workers_that_race_on_the_shadow_invent_nothing() {
         findings
     });
     findings.merge(Findings::default());
-    // Blocks of one worker meet at the same bytes every 512 rounds; none of them reads what nobody wrote.
+    // Blocks of one worker meet at the same bytes every 512 rounds; none of them reads what nobody
+    // wrote.
     assert!(findings.iter().all(|found| found.rule != Rule::Uninitialized), "{findings:#?}");
     for found in findings.iter() {
         let (this, other) = (found.this.block, found.other.unwrap().block);
@@ -241,7 +242,7 @@ fn merged_findings_add_up_and_keep_the_worst_example() {
 #[test]
 fn the_shadow_of_shared_memory_stays_below_its_budget() {
     for bytes in [0u32, 100, 48 << 10, 227 << 10] {
-        let shadow = crate::check::shared::SharedShadow::new(bytes);
+        let shadow = crate::check::shared::shadow::SharedShadow::new(bytes);
         let most = (bytes as usize + 3) * 8 + (96 << 10);
         assert!(shadow.footprint() <= most, "{bytes}: {} of {most}", shadow.footprint());
     }

@@ -98,7 +98,8 @@ struct Rig {
 }
 
 impl Rig {
-    /// Blocks with 4 KiB of unwritten shared memory each, and an allocation that the host has written.
+    /// Blocks with 4 KiB of unwritten shared memory each, and an allocation that the host has
+    /// written.
     fn new(blocks: u32, threads: u32) -> Self {
         Self::of(DeviceCheck::default().begin(true, || {}), blocks, threads)
     }
@@ -136,6 +137,7 @@ impl Rig {
         let values = values.as_ref().map(|(stored, _)| Values { stored, held: &held });
         let offsets = &addresses.map(|at| at as u32);
         self.blocks[0].shared_access(access, offsets, values.as_ref(), &mut self.findings);
+        self.blocks[0].observe_shared(access, offsets);
         self.blocks[0].acquire(&self.launch, Space::Shared, access, addresses);
     }
 
@@ -154,6 +156,7 @@ impl Rig {
             values.as_ref(),
             &mut self.findings,
         );
+        self.blocks[block].observe(&self.launch, &self.shadow, access, addresses, &mut self.findings);
         self.blocks[block].acquire(&self.launch, Space::Global, access, addresses);
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::super::global::Cell;
 use super::*;
+use crate::check::global::shadow::Cell;
 
 const FLAG: u64 = 4096;
 
@@ -15,7 +15,8 @@ fn acquire(block: u64) -> Step {
     read(51).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG + block * 4)
 }
 
-/// All but the last block read; those in `announced` release, and the last block acquires from them and writes.
+/// All but the last block read; those in `announced` release, and the last block acquires from them
+/// and writes.
 fn overwritten(blocks: usize, announced: impl Fn(usize) -> bool, reader: impl Fn(usize) -> Step, writer: &Step) -> Rig {
     let mut rig = Rig::new(blocks as u32, 32);
     let last = blocks - 1;

@@ -238,12 +238,24 @@ fn a_plain_access_races_with_an_unordered_atomic() {
 }
 
 #[test]
-fn an_atomic_of_another_warp_is_remembered_behind_the_own_one() {
+fn a_strong_store_of_another_warp_is_remembered_behind_the_own_one() {
+    let store = write(1).strong(Semantics::Relaxed, Scope::Cta);
+    let mut rig = Rig::filled(64);
+    rig.shared(&store.clone().warp(1).one(0, 0));
+    rig.shared(&store.one(0, 0));
+    rig.shared(&read(2).one(0, 0));
+    rig.finds(&[RAW]);
+}
+
+#[test]
+fn an_atomic_of_another_warp_races_with_what_comes_before_it_in_its_own() {
     let mut rig = Rig::filled(64);
     rig.shared(&atomic(1).warp(1).at(|_| 0));
     rig.shared(&atomic(1).one(0, 0));
     rig.shared(&read(2).one(0, 0));
-    rig.finds(&[RAW]);
+    rig.finds(&[]);
+    rig.shared(&atomic(1).warp(1).at(|_| 0));
+    rig.finds(&[WAR]);
 }
 
 #[test]
@@ -257,4 +269,30 @@ fn atomics_then_a_barrier_then_plain_reads_are_fine() {
         rig.shared(&read(2).warp(warp));
     }
     rig.finds(&[]);
+}
+
+#[test]
+fn a_store_comes_after_the_strong_writes_that_its_thread_has_observed() {
+    let (cta, relaxed) = (Scope::Cta, Semantics::Relaxed);
+    for observes in [false, true] {
+        let mut rig = Rig::filled(64);
+        rig.shared(&write(1).strong(relaxed, cta).one(0, 0));
+        if observes {
+            rig.shared(&read(2).strong(relaxed, cta).warp(1).one(0, 0));
+        }
+        rig.shared(&write(3).warp(1).one(0, 0));
+        rig.finds(if observes { &[] } else { &[WAW] });
+    }
+}
+
+#[test]
+fn a_store_comes_after_the_atomics_that_its_threads_atomic_built_on() {
+    for lane in [0, 1] {
+        let mut rig = Rig::filled(96);
+        for warp in 0..3 {
+            rig.shared(&atomic(1).warp(warp).one(0, 0));
+        }
+        rig.shared(&write(2).warp(2).one(lane, 0));
+        assert_eq!(rig.findings.is_empty(), lane == 0, "{:?}", rig.findings);
+    }
 }

@@ -1,4 +1,5 @@
-//! What the common accesses cost; printed, not judged: `cargo test --release check::tests::speed -- --nocapture`.
+//! What the common accesses cost; printed, not judged:
+//! `cargo test --release check::tests::speed -- --nocapture`.
 
 use std::time::Instant;
 
@@ -63,7 +64,7 @@ fn the_cost_of_common_accesses_is_printed_in_release_builds() {
         });
         rig.finds(&[]);
     }
-    for (name, waits) in [("global read, before any wait", false), ("global read, behind a wait", true)] {
+    for (name, waits) in [("global read, before any wait", false), ("global read, after a wait", true)] {
         let mut rig = Rig::new(1, 32);
         let mut device = DeviceCheck::default();
         rig.launch = device.begin(true, || {});

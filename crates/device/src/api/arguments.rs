@@ -1,0 +1,107 @@
+//! Arguments of kernels whose types the compiler does not know.
+
+use std::sync::Arc;
+
+use crate::api::buffer::{View, ViewMut};
+use crate::api::element::Element;
+use crate::api::memory::{Access, Allocation};
+use crate::api::tensor_map::TensorMap;
+use crate::backend::Parameters;
+
+/// The arguments of a launch, in the kernel's order. Typed launches make them by themselves;
+/// launches of foreign PTX take them from here.
+///
+/// Each argument is at the next multiple of its alignment, as the CUDA ABI has it. A launch
+/// compares offsets and sizes with the kernel's, where the device knows them; it cannot know types.
+#[derive(Debug, Default)]
+pub struct Arguments<'a> {
+    parameters: Parameters,
+    memory: Vec<(Arc<Allocation>, Access)>,
+    borrow: std::marker::PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Arguments<'a> {
+    /// No arguments.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the address of memory that the kernel reads.
+    #[must_use]
+    pub fn input<T: Element>(mut self, view: impl Into<View<'a, T>>) -> Self {
+        self.push_input(&view.into());
+        self
+    }
+
+    /// Adds the addresses of memory that the kernel reads as one array of `len` pointers, padded
+    /// with zeros.
+    ///
+    /// # Panics
+    /// If there are more.
+    #[must_use]
+    pub fn inputs<T: Element>(mut self, views: impl IntoIterator<Item = View<'a, T>>, len: usize) -> Self {
+        let mut addresses = vec![0_u64; len];
+        for (i, view) in views.into_iter().enumerate() {
+            addresses[i] = view.address();
+            self.memory.push((view.memory().clone(), Access::Read));
+        }
+        self.push(bytemuck::cast_slice(&addresses), 8);
+        self
+    }
+
+    /// Adds the address of memory that the kernel writes, or reads and writes.
+    #[must_use]
+    pub fn output<T: Element>(mut self, view: impl Into<ViewMut<'a, T>>) -> Self {
+        self.push_output(&view.into());
+        self
+    }
+
+    /// Adds a scalar.
+    #[must_use]
+    pub fn value<T: Element>(mut self, value: T) -> Self {
+        self.push(bytemuck::bytes_of(&value), size_of::<T>());
+        self
+    }
+
+    /// Adds bytes at a multiple of `align`: a structure that the kernel takes by value.
+    ///
+    /// # Panics
+    /// If `align` is not a power of two.
+    #[must_use]
+    pub fn raw(mut self, bytes: &[u8], align: usize) -> Self {
+        assert!(align.is_power_of_two(), "an alignment is a power of two, not {align}");
+        self.push(bytes, align);
+        self
+    }
+
+    /// The borrow that `view` holds must outlast the launch: the public methods tie it to `'a`.
+    pub(crate) fn push_input<T: Element>(&mut self, view: &View<'_, T>) {
+        self.memory.push((view.memory().clone(), Access::Read));
+        self.push(&view.address().to_le_bytes(), 8);
+    }
+
+    /// As [`Arguments::push_input`].
+    pub(crate) fn push_output<T: Element>(&mut self, view: &ViewMut<'_, T>) {
+        self.memory.push((view.memory().clone(), Access::Write));
+        self.push(&view.address().to_le_bytes(), 8);
+    }
+
+    /// As [`Arguments::push_input`].
+    pub(crate) fn push_tensor_map<T: Element>(&mut self, map: &TensorMap<'_, T>) {
+        self.memory.push(map.memory());
+        self.push(map.bytes(), 64);
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8], align: usize) {
+        self.parameters.push(bytes, align);
+    }
+
+    pub(crate) fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    pub(crate) fn memory(&self) -> &[(Arc<Allocation>, Access)] {
+        &self.memory
+    }
+}

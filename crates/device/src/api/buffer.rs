@@ -1,0 +1,311 @@
+//! Typed device memory: buffers, and views of their parts.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+
+use crate::api::device::Device;
+use crate::api::element::Element;
+use crate::api::memory::Allocation;
+use crate::{Error, ErrorKind};
+
+/// `len` elements of `T` in a device's memory; freed when dropped, after everything that uses it.
+///
+/// The methods here use the device's default stream; [`Stream`](crate::Stream) has those that name
+/// one. A buffer keeps the order between streams by itself: a use waits for the earlier ones that
+/// it must not overtake.
+pub struct Buffer<T: Element> {
+    memory: Arc<Allocation>,
+    len: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: Element> Buffer<T> {
+    pub(crate) fn new(memory: Arc<Allocation>, len: usize) -> Self {
+        Self { memory, len, element: PhantomData }
+    }
+
+    /// Elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn num_bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    /// The device whose memory it is.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        self.memory.device()
+    }
+
+    /// The name in findings.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.memory.name()
+    }
+
+    /// The device address of the first element; 0 for an empty buffer.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.memory.address()
+    }
+
+    /// A view of all of it, to read.
+    #[must_use]
+    pub fn as_view(&self) -> View<'_, T> {
+        View { memory: self.memory.clone(), first: 0, len: self.len, borrow: PhantomData }
+    }
+
+    /// A view of all of it, to write.
+    #[must_use]
+    pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
+        ViewMut { memory: self.memory.clone(), first: 0, len: self.len, borrow: PhantomData }
+    }
+
+    /// A view of a part, to read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`].
+    pub fn view(&self, range: impl RangeBounds<usize>) -> Result<View<'_, T>, Error> {
+        self.as_view().slice(range)
+    }
+
+    /// A view of a part, to write.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`].
+    pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> Result<ViewMut<'_, T>, Error> {
+        self.as_view_mut().slice(range)
+    }
+
+    /// Views of the parts before and from element `mid`, which can be written at the same time.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfRange`].
+    pub fn split_at_mut(&mut self, mid: usize) -> Result<(ViewMut<'_, T>, ViewMut<'_, T>), Error> {
+        self.as_view_mut().split_at(mid)
+    }
+
+    /// The same memory as bytes.
+    #[must_use]
+    pub fn into_bytes(self) -> Buffer<u8> {
+        let len = self.num_bytes();
+        Buffer::new(self.memory, len)
+    }
+
+    /// A copy on the host, once everything before it on the device is done.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LaunchFailed`] if a kernel before it failed.
+    pub fn download(&self) -> Result<Vec<T>, Error> {
+        let mut data = vec![T::zeroed(); self.len];
+        self.copy_to(&mut data)?;
+        Ok(data)
+    }
+
+    /// Copies `data`, as long as the buffer, into it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LengthMismatch`].
+    pub fn copy_from(&mut self, data: &[T]) -> Result<(), Error> {
+        let stream = self.device().default_stream();
+        stream.copy_from_host(self.as_view_mut(), data)
+    }
+
+    /// Copies the buffer to `data`, which is as long.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LengthMismatch`]; [`ErrorKind::LaunchFailed`] if a kernel before it failed.
+    pub fn copy_to(&self, data: &mut [T]) -> Result<(), Error> {
+        self.device().default_stream().copy_to_host(self.as_view(), data)
+    }
+
+    /// Copies `other`, as long and on the same device, into the buffer.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`].
+    pub fn copy_from_buffer(&mut self, other: &Self) -> Result<(), Error> {
+        let stream = self.device().default_stream();
+        stream.copy(self.as_view_mut(), other.as_view())
+    }
+
+    /// Sets every byte.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn fill_bytes(&mut self, byte: u8) -> Result<(), Error> {
+        let stream = self.device().default_stream();
+        stream.fill_bytes(self.as_view_mut(), byte)
+    }
+}
+
+impl<T: Element> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer<{}>({} x {} at {:#x} on ", T::NAME, self.name(), self.len, self.address())?;
+        write!(f, "{})", self.device())
+    }
+}
+
+/// Part of a buffer, to read. Cheap to clone.
+pub struct View<'a, T: Element> {
+    memory: Arc<Allocation>,
+    first: usize,
+    len: usize,
+    borrow: PhantomData<&'a [T]>,
+}
+
+/// Part of a buffer, to write.
+pub struct ViewMut<'a, T: Element> {
+    memory: Arc<Allocation>,
+    first: usize,
+    len: usize,
+    borrow: PhantomData<&'a mut [T]>,
+}
+
+macro_rules! view_methods {
+    ($view:ident) => {
+        impl<'a, T: Element> $view<'a, T> {
+            /// Elements.
+            #[must_use]
+            pub fn len(&self) -> usize {
+                self.len
+            }
+
+            /// Whether there are none.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len == 0
+            }
+
+            /// Bytes.
+            #[must_use]
+            pub fn num_bytes(&self) -> usize {
+                self.len * size_of::<T>()
+            }
+
+            /// The device whose memory it is.
+            #[must_use]
+            pub fn device(&self) -> &Device {
+                self.memory.device()
+            }
+
+            /// The device address of the first element.
+            #[must_use]
+            pub fn address(&self) -> u64 {
+                self.memory.address() + (self.first * size_of::<T>()) as u64
+            }
+
+            /// A part of the part.
+            ///
+            /// # Errors
+            /// [`ErrorKind::OutOfRange`].
+            pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self, Error> {
+                let range = resolve(range, self.len)?;
+                Ok(Self { first: self.first + range.start, len: range.len(), ..self })
+            }
+
+            /// The two parts before and from element `mid`.
+            ///
+            /// # Errors
+            /// [`ErrorKind::OutOfRange`].
+            pub fn split_at(self, mid: usize) -> Result<(Self, Self), Error> {
+                resolve(mid.., self.len)?;
+                let (memory, first, len) = (self.memory.clone(), self.first + mid, self.len - mid);
+                let head = Self { len: mid, ..self };
+                Ok((head, Self { memory, first, len, borrow: PhantomData }))
+            }
+
+            /// The same memory as bytes.
+            #[must_use]
+            pub fn bytes(self) -> $view<'a, u8> {
+                let scale = size_of::<T>();
+                $view { memory: self.memory, first: self.first * scale, len: self.len * scale, borrow: PhantomData }
+            }
+
+            pub(crate) fn memory(&self) -> &Arc<Allocation> {
+                &self.memory
+            }
+
+            /// A view of `len` elements from the start of `memory`.
+            pub(crate) fn of(memory: Arc<Allocation>, len: usize) -> Self {
+                Self { memory, first: 0, len, borrow: PhantomData }
+            }
+        }
+
+        impl<T: Element> fmt::Debug for $view<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let (view, element, name) = (stringify!($view), T::NAME, self.memory.name());
+                let range = self.first..self.first + self.len;
+                write!(f, "{view}<{element}>({name}[{range:?}] on {})", self.device())
+            }
+        }
+    };
+}
+
+view_methods!(View);
+view_methods!(ViewMut);
+
+impl<T: Element> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        Self { memory: self.memory.clone(), ..*self }
+    }
+}
+
+impl<T: Element> ViewMut<'_, T> {
+    /// The same part for a shorter time.
+    #[must_use]
+    pub fn reborrow(&mut self) -> ViewMut<'_, T> {
+        ViewMut { memory: self.memory.clone(), first: self.first, len: self.len, borrow: PhantomData }
+    }
+
+    /// The same part, to read.
+    #[must_use]
+    pub fn as_view(&self) -> View<'_, T> {
+        View { memory: self.memory.clone(), first: self.first, len: self.len, borrow: PhantomData }
+    }
+}
+
+impl<'a, T: Element> From<&'a Buffer<T>> for View<'a, T> {
+    fn from(buffer: &'a Buffer<T>) -> Self {
+        buffer.as_view()
+    }
+}
+
+impl<'a, T: Element> From<&'a mut Buffer<T>> for ViewMut<'a, T> {
+    fn from(buffer: &'a mut Buffer<T>) -> Self {
+        buffer.as_view_mut()
+    }
+}
+
+impl<'a, T: Element> From<ViewMut<'a, T>> for View<'a, T> {
+    fn from(view: ViewMut<'a, T>) -> Self {
+        Self { memory: view.memory, first: view.first, len: view.len, borrow: PhantomData }
+    }
+}
+
+/// The range as start and end, if it is within `len` elements.
+pub(crate) fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<Range<usize>, Error> {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last.saturating_add(1),
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len,
+    };
+    if start <= end && end <= len { Ok(start..end) } else { Err(ErrorKind::OutOfRange { start, end, len }.into()) }
+}

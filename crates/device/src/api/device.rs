@@ -1,0 +1,273 @@
+//! A device of either kind: its properties, streams, memory and modules.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use warpfold_lang::Target;
+use warpfold_sim::Arch;
+
+use crate::api::activity::Recorder;
+use crate::api::buffer::Buffer;
+use crate::api::element::Element;
+use crate::api::host_buffer::HostBuffer;
+use crate::api::kernel_cache::KernelCache;
+use crate::api::memory::Allocation;
+use crate::api::module::Module;
+use crate::api::stream::Stream;
+use crate::backend::{Backend, BackendStream, DeviceKind, DriverVersion, Limits};
+use crate::{Error, ErrorKind};
+
+/// A GPU: one that the NVIDIA driver drives, or the virtual one.
+///
+/// Cheap to clone; clones are the same device, with the same memory. Two devices are equal if
+/// memory of one is memory of the other.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    backend: Box<dyn Backend>,
+    stream: Arc<dyn BackendStream>,
+    activity: Recorder,
+    kernels: KernelCache,
+    buffers: AtomicU64,
+    /// Why no CUDA GPU was taken, where one was looked for.
+    fallback: Option<Error>,
+}
+
+/// Properties.
+impl Device {
+    pub(crate) fn from_backend(backend: impl Backend) -> Self {
+        let stream = backend.default_stream();
+        let backend: Box<dyn Backend> = Box::new(backend);
+        let (activity, kernels, buffers) = <(Recorder, KernelCache, AtomicU64)>::default();
+        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, fallback: None }) }
+    }
+
+    /// Notes why it stands in for a CUDA GPU. Called before the device is cloned.
+    pub(crate) fn with_fallback(mut self, reason: Error) -> Self {
+        let inner = Arc::get_mut(&mut self.inner).expect("a device that was just made has no clones");
+        inner.fallback = Some(reason);
+        self
+    }
+
+    /// Why [`Device::best`] chose the virtual GPU: what keeps the first CUDA GPU from being used.
+    /// `None` for a CUDA GPU, and for a device that was asked for by name.
+    #[must_use]
+    pub fn fallback_reason(&self) -> Option<&Error> {
+        self.inner.fallback.as_ref()
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.inner.backend
+    }
+
+    pub(crate) fn backend_as<B: Backend>(&self) -> Option<&B> {
+        let any: &dyn Any = &*self.inner.backend;
+        any.downcast_ref()
+    }
+
+    pub(crate) fn activity(&self) -> &Recorder {
+        &self.inner.activity
+    }
+
+    pub(crate) fn kernels(&self) -> &KernelCache {
+        &self.inner.kernels
+    }
+
+    /// The GPU's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.backend().properties().name
+    }
+
+    /// What kind of device it is, and which of that kind.
+    #[must_use]
+    pub fn kind(&self) -> DeviceKind {
+        self.backend().properties().kind
+    }
+
+    /// Whether it is the virtual GPU, which counts and checks but has no times.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        matches!(self.kind(), DeviceKind::Virtual(_))
+    }
+
+    /// The architecture that kernels are built for.
+    #[must_use]
+    pub fn arch(&self) -> Arch {
+        self.backend().properties().arch
+    }
+
+    /// What kernels are written for: architecture, limits, and the newest PTX that the device
+    /// takes.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        let Arch { number, specific } = self.arch();
+        let target = Target::new(warpfold_lang::Arch { number, specific }, self.ptx_version());
+        let own = self.limits();
+        let limits = warpfold_lang::Limits {
+            max_threads: own.max_threads_per_block,
+            max_shared_bytes: own.shared_bytes_per_block_optin,
+            ..target.limits
+        };
+        Target { limits, ..target }
+    }
+
+    /// The newest PTX `.version` that the device takes, as major and minor number.
+    #[must_use]
+    pub fn ptx_version(&self) -> (u32, u32) {
+        self.backend().properties().ptx_version
+    }
+
+    /// Its limits: what it has, and how much of that one block may take.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.backend().properties().limits
+    }
+
+    /// The CUDA version that the driver supports; `None` for the virtual GPU.
+    #[must_use]
+    pub fn driver_version(&self) -> Option<DriverVersion> {
+        self.backend().properties().driver
+    }
+
+    /// Free bytes of device memory.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn free_memory_bytes(&self) -> Result<u64, Error> {
+        self.backend().memory().map(|(free, _)| free)
+    }
+}
+
+/// Work.
+impl Device {
+    /// The stream of everything that names no other. It cannot be captured.
+    #[must_use]
+    pub fn default_stream(&self) -> Stream {
+        Stream::new(self.clone(), self.inner.stream.clone())
+    }
+
+    /// Another stream. On CUDA its work may overlap with that of other streams; on the virtual GPU
+    /// all work is done in the order of the calls.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn new_stream(&self) -> Result<Stream, Error> {
+        Ok(Stream::new(self.clone(), self.backend().new_stream()?))
+    }
+
+    /// Waits for the work of every stream, but for what is being captured. Streams that other users
+    /// of cudarc made are left out unless they were [shared](Stream::from_cudarc).
+    ///
+    /// # Errors
+    /// [`ErrorKind::LaunchFailed`] if a kernel failed since the last synchronisation.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.backend().synchronize()
+    }
+
+    /// Loads PTX text: on CUDA by the driver's compiler, on the virtual GPU by its own front end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Jit`] with the compiler's log, or [`ErrorKind::Load`] with line and text.
+    pub fn load(&self, ptx: &str) -> Result<Module, Error> {
+        Ok(Module::new(self.clone(), self.backend().load(ptx)?))
+    }
+}
+
+/// Memory.
+impl Device {
+    /// `len` elements, not initialised: the virtual GPU's checks report a read before a write.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        let number = self.inner.buffers.fetch_add(1, Ordering::Relaxed);
+        self.alloc_named(&format!("buffer{number}"), len)
+    }
+
+    /// As [`Device::alloc`], with a name for findings.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn alloc_named<T: Element>(&self, name: &str, len: usize) -> Result<Buffer<T>, Error> {
+        let element_bytes = size_of::<T>();
+        let bytes = len
+            .checked_mul(element_bytes)
+            .filter(|&bytes| isize::try_from(bytes).is_ok())
+            .ok_or(ErrorKind::TooLarge { len, element_bytes })?;
+        Ok(Buffer::new(Allocation::new(self, bytes as u64, name)?, len))
+    }
+
+    /// `len` zeros.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>, Error> {
+        let mut buffer = self.alloc(len)?;
+        buffer.fill_bytes(0)?;
+        Ok(buffer)
+    }
+
+    /// A copy of `data` on the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>, Error> {
+        let mut buffer = self.alloc(data.len())?;
+        buffer.copy_from(data)?;
+        Ok(buffer)
+    }
+
+    /// As [`Device::upload`], with a name for findings.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfMemory`].
+    pub fn upload_named<T: Element>(&self, name: &str, data: &[T]) -> Result<Buffer<T>, Error> {
+        let mut buffer = self.alloc_named(name, data.len())?;
+        buffer.copy_from(data)?;
+        Ok(buffer)
+    }
+
+    /// `len` zeros of pinned host memory, which copies from and to this device use asynchronously;
+    /// plain memory on the virtual GPU.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn host_buffer<T: Element>(&self, len: usize) -> Result<HostBuffer<T>, Error> {
+        HostBuffer::new(self, len)
+    }
+
+    /// Fails unless `other` is this device.
+    pub(crate) fn expect_same(&self, other: &Self, what: impl FnOnce() -> String) -> Result<(), Error> {
+        if self == other {
+            return Ok(());
+        }
+        Err(ErrorKind::MixedDevices { what: what(), expected: self.to_string(), found: other.to_string() }.into())
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b) = (self.backend().properties(), other.backend().properties());
+        (a.kind, a.identity) == (b.kind, b.identity)
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.kind(), self.name())
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Device").field(self.backend().properties()).finish()
+    }
+}

@@ -1,0 +1,143 @@
+//! Kernels that are built and loaded: once for each device and configuration.
+//!
+//! Two levels. A kernel value is known by its number and bounds, so that launching it again costs a
+//! look-up. Kernels made anew for each call (`sum(256)` twice) are built each time, but the same
+//! PTX text is loaded once.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use warpfold_lang::{Bounds, Built, Kernel, Params, Threads};
+
+use crate::api::device::Device;
+use crate::api::module::{Function, Prepared};
+use crate::backend::{BackendFunction, BackendModule, FunctionInfo};
+use crate::{Error, ErrorKind};
+
+/// How much a device has built and loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelCounts {
+    /// Kernels written as PTX.
+    pub built: u64,
+    /// Texts loaded: compiled by the driver, or decoded by the virtual GPU.
+    pub loaded: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct KernelCache {
+    kernels: Table<(u64, Bounds), Arc<Prepared>>,
+    modules: Table<String, Arc<dyn BackendModule>>,
+    rewrite: Mutex<Rewrite>,
+    built: AtomicU64,
+    loaded: AtomicU64,
+}
+
+/// What is done to texts before they are loaded; nothing unless it is said.
+#[derive(Clone, Default)]
+struct Rewrite(Option<Arc<dyn Fn(&str) -> String + Send + Sync>>);
+
+impl fmt::Debug for Rewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Rewrite(_)" } else { "None" })
+    }
+}
+
+impl KernelCache {
+    fn prepare<Ps: Params>(&self, device: &Device, kernel: &Kernel<Ps>) -> Result<Arc<Prepared>, Error> {
+        self.kernels.get_or_insert((kernel.id(), *kernel.bounds()), || {
+            let built = kernel.build(&device.target()).map_err(ErrorKind::Build)?;
+            self.built.fetch_add(1, Ordering::Relaxed);
+            let rewrite = self.rewrite.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let ptx = built.module.to_string();
+            let ptx = rewrite.0.map_or_else(|| ptx.clone(), |rewrite| rewrite(&ptx));
+            let module = self.modules.get_or_insert(ptx.clone(), || {
+                let module = device.backend().load(&ptx)?;
+                self.loaded.fetch_add(1, Ordering::Relaxed);
+                Ok(module)
+            })?;
+            prepared(module.function(&built.entry)?, &built).map(Arc::new)
+        })
+    }
+}
+
+fn prepared(imp: Arc<dyn BackendFunction>, built: &Built) -> Result<Prepared, Error> {
+    let mut info = FunctionInfo { programmatic: built.waits_for_dependencies, ..imp.info().clone() };
+    if let Threads::Required(block) = built.bounds.threads {
+        info.required_block = Some(block);
+    }
+    // The language refuses more shared memory than the target has, so this fits.
+    let dynamic_shared = u32::try_from(built.dynamic_shared_bytes).unwrap_or(u32::MAX);
+    Ok(Prepared { imp, info, dynamic_shared })
+}
+
+/// Kernels.
+impl Device {
+    /// Builds and loads a kernel, unless that was done before, so that its first launch does not
+    /// wait for it. Launches of the function get the dynamic shared memory that the kernel
+    /// declares.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Build`], [`ErrorKind::Jit`], [`ErrorKind::Load`].
+    pub fn prepare<Ps: Params>(&self, kernel: &Kernel<Ps>) -> Result<Function, Error> {
+        Ok(Function::new(self.clone(), self.prepared(kernel)?))
+    }
+
+    /// From here on passes the text of each kernel through a function before it is loaded: to look
+    /// at it, or to try a variant that has the same entry and parameters. Kernels that were loaded
+    /// before stay as they are, and [`Device::load`] loads what it is given.
+    ///
+    /// ```
+    /// use warpfold_device::{Device, LaunchConfig, Profile};
+    /// use warpfold_lang::{Global, kernel};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// device.rewrite_kernels(|text| text.replace(", 41;", ", 42;"));
+    /// let answer = kernel("answer", |output: Global<u32>| output.set(41));
+    /// let mut output = device.alloc::<u32>(1)?;
+    /// device.launch(&answer, LaunchConfig::new(1, 1), (&mut output,))?;
+    /// assert_eq!(output.download()?, [42]);
+    /// # Ok::<(), warpfold_device::Error>(())
+    /// ```
+    pub fn rewrite_kernels(&self, rewrite: impl Fn(&str) -> String + Send + Sync + 'static) {
+        *self.kernels().rewrite.lock().unwrap_or_else(PoisonError::into_inner) = Rewrite(Some(Arc::new(rewrite)));
+    }
+
+    /// How many kernels were built and loaded so far, those that [`Device::load`] loads not
+    /// counted.
+    #[must_use]
+    pub fn kernel_counts(&self) -> KernelCounts {
+        let KernelCache { built, loaded, .. } = self.kernels();
+        KernelCounts { built: built.load(Ordering::Relaxed), loaded: loaded.load(Ordering::Relaxed) }
+    }
+
+    pub(crate) fn prepared<Ps: Params>(&self, kernel: &Kernel<Ps>) -> Result<Arc<Prepared>, Error> {
+        self.kernels().prepare(self, kernel)
+    }
+}
+
+/// A map whose values are made once, also if several threads ask at a time; different keys do not
+/// wait for one another.
+#[derive(Debug)]
+struct Table<K, V>(Mutex<HashMap<K, Entry<V>>>);
+
+type Entry<V> = Arc<Mutex<Option<V>>>;
+
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Table<K, V> {
+    fn get_or_insert(&self, key: K, make: impl FnOnce() -> Result<V, Error>) -> Result<V, Error> {
+        let entry = self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone();
+        let mut value = entry.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*value {
+            Some(value) => Ok(value.clone()),
+            None => Ok(value.insert(make()?).clone()),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What users touch, the same for both kinds of device.
+//!
+//! Start with [`device`] and [`stream`]. A device is found in [`select`]; memory is in [`buffer`]
+//! (of the types in [`element`]) and [`host_buffer`] (pinned); kernels come from [`module`], or
+//! from the language through [`kernel_cache`]; launches are [`typed`], or take [`arguments`] whose
+//! types the compiler does not know, [`tensor_map`]s among them. [`event`] marks points in a
+//! stream, [`graph`] captures work. [`activity`] is the table of a profiler, [`reports`] what only
+//! the virtual GPU tells.
+//!
+//! What both kinds of device have in common is written here once, in front of the traits in
+//! `backend`: lengths, limits, and in [`memory`] the order between streams.
+
+pub(crate) mod activity;
+pub(crate) mod arguments;
+pub(crate) mod buffer;
+pub(crate) mod device;
+pub(crate) mod element;
+pub(crate) mod event;
+pub(crate) mod graph;
+pub(crate) mod host_buffer;
+pub(crate) mod kernel_cache;
+pub(crate) mod memory;
+pub(crate) mod module;
+pub(crate) mod reports;
+pub(crate) mod select;
+pub(crate) mod stream;
+pub(crate) mod tensor_map;
+pub(crate) mod typed;

@@ -1,0 +1,123 @@
+//! Loaded PTX and its kernels.
+
+use std::sync::Arc;
+
+use crate::api::device::Device;
+use crate::backend::launch;
+use crate::backend::{BackendFunction, BackendModule, FunctionInfo, LaunchConfig, LaunchSite};
+use crate::{Error, ErrorKind};
+
+/// PTX text loaded on a device. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Module {
+    device: Device,
+    imp: Arc<dyn BackendModule>,
+}
+
+impl Module {
+    pub(crate) fn new(device: Device, imp: Arc<dyn BackendModule>) -> Self {
+        Self { device, imp }
+    }
+
+    /// The kernel (`.entry`) of this name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnknownKernel`](crate::ErrorKind::UnknownKernel).
+    pub fn kernel(&self, name: &str) -> Result<Function, Error> {
+        let imp = self.imp.clone().function(name)?;
+        let info = imp.info().clone();
+        Ok(Function::new(self.device.clone(), Arc::new(Prepared { imp, info, dynamic_shared: 0 })))
+    }
+
+    /// Device address and bytes of a module variable.
+    #[must_use]
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        self.imp.global(name)
+    }
+
+    /// The device it is loaded on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+/// A kernel that is loaded on a device. Keeps its module loaded; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Function {
+    device: Device,
+    prepared: Arc<Prepared>,
+}
+
+/// A kernel ready to launch.
+#[derive(Debug, Clone)]
+pub(crate) struct Prepared {
+    pub(crate) imp: Arc<dyn BackendFunction>,
+    /// What the device knows about it, and what the kernel itself promises.
+    pub(crate) info: FunctionInfo,
+    /// Bytes of dynamic shared memory that every launch of it gets, whatever it asks for.
+    pub(crate) dynamic_shared: u32,
+}
+
+impl Function {
+    pub(crate) fn new(device: Device, prepared: Arc<Prepared>) -> Self {
+        Self { device, prepared }
+    }
+
+    pub(crate) fn prepared(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    /// What is known about it.
+    #[must_use]
+    pub fn info(&self) -> &FunctionInfo {
+        &self.prepared.info
+    }
+
+    /// Promises for PTX that was written elsewhere what [is known](FunctionInfo::programmatic) of
+    /// kernels in the language: that every thread executes `griddepcontrol.wait` before it accesses
+    /// global memory (sm_90 and later).
+    #[must_use]
+    pub fn programmatic(self) -> Self {
+        let mut prepared = Arc::unwrap_or_clone(self.prepared);
+        prepared.info.programmatic = true;
+        Self { prepared: Arc::new(prepared), ..self }
+    }
+
+    /// The function with other code for the same entry and parameters, to try a variant of it: with
+    /// the dynamic shared memory that each launch gets, and all that is known of the kernel.
+    ///
+    /// # Errors
+    /// As [`Device::load`] and [`Module::kernel`].
+    pub fn rewritten(&self, ptx: &str) -> Result<Self, Error> {
+        let imp = self.device.load(ptx)?.imp.function(&self.info().name)?;
+        let prepared = Prepared { imp, ..Prepared::clone(&self.prepared) };
+        Ok(Self { device: self.device.clone(), prepared: Arc::new(prepared) })
+    }
+
+    /// The device it is loaded on.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// How many of its clusters are resident at once at most, launched so; 0 where none fits. The
+    /// virtual GPU reckons with the registers that it estimates, and with one of several ways in
+    /// which devices of its kind are made.
+    ///
+    /// # Errors
+    /// [`InvalidLaunch`](crate::ErrorKind::InvalidLaunch) for a launch without clusters or one that
+    /// the device refuses.
+    pub fn max_active_clusters(&self, config: LaunchConfig) -> Result<u32, Error> {
+        let config = LaunchConfig { dynamic_shared: config.dynamic_shared.max(self.prepared.dynamic_shared), ..config };
+        let info = self.info();
+        launch::check(&config, info, self.device.limits())?;
+        match config.cluster.or(info.required_cluster) {
+            Some(cluster) => self.prepared.imp.max_active_clusters(&LaunchConfig { cluster: Some(cluster), ..config }),
+            None => {
+                let (site, reason) = (LaunchSite::new(&info.name, &config), "it has no clusters".to_owned());
+                Err(ErrorKind::InvalidLaunch { site, reason }.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Which devices there are, and which one a text names.
+
+use crate::api::device::Device;
+use crate::backend::Profile;
+use crate::virtual_gpu::VirtualGpu;
+use crate::{Error, ErrorKind, cuda};
+
+/// Finding a device.
+impl Device {
+    /// Every CUDA GPU that can be used, then a virtual one.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let count = cuda::device_count().unwrap_or(0);
+        let mut devices: Vec<Self> = (0..count).filter_map(|ordinal| Self::cuda(ordinal).ok()).collect();
+        devices.push(Self::virtual_gpu(Profile::H200));
+        devices
+    }
+
+    /// The first CUDA GPU that can be used, or else a virtual one, which then says
+    /// [why](Device::fallback_reason).
+    #[must_use]
+    pub fn best() -> Self {
+        let first = match Self::cuda(0) {
+            Ok(device) => return device,
+            Err(e) => e,
+        };
+        let count = cuda::device_count().unwrap_or(0);
+        let other = (1..count).find_map(|ordinal| Self::cuda(ordinal).ok());
+        other.unwrap_or_else(|| Self::virtual_gpu(Profile::H200).with_fallback(first))
+    }
+
+    /// How many GPUs the driver has, those that are too old to use included.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoDriver`], [`ErrorKind::DriverTooOld`].
+    pub fn num_cuda() -> Result<usize, Error> {
+        cuda::device_count()
+    }
+
+    /// The CUDA GPU with this number.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoDriver`], [`ErrorKind::DriverTooOld`], [`ErrorKind::NoDevice`] or
+    /// [`ErrorKind::UnsupportedArchitecture`].
+    pub fn cuda(ordinal: usize) -> Result<Self, Error> {
+        cuda::CudaDevice::open(ordinal).map(Self::from_backend)
+    }
+
+    /// A new virtual GPU, with its own memory.
+    #[must_use]
+    pub fn virtual_gpu(profile: Profile) -> Self {
+        Self::virtual_gpu_with_memory(profile, profile.limits().memory_bytes)
+    }
+
+    /// A new virtual GPU with `memory_bytes` of device memory instead of what the profile has. Host
+    /// memory is taken only for what is allocated.
+    #[must_use]
+    pub fn virtual_gpu_with_memory(profile: Profile, memory_bytes: u64) -> Self {
+        Self::from_backend(VirtualGpu::new(profile, memory_bytes))
+    }
+
+    /// The device that a text names: `virtual`, `virtual:h200`, `virtual:a100`, `cuda` (the first)
+    /// or `cuda:N`.
+    ///
+    /// ```
+    /// # use warpfold_device::Device;
+    /// assert_eq!(Device::parse("virtual:a100")?.arch().to_string(), "sm_80");
+    /// assert!(Device::parse("gpu").is_err());
+    /// # Ok::<(), warpfold_device::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::UnknownDevice`], and those of [`Device::cuda`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let unknown = || ErrorKind::UnknownDevice(text.to_owned());
+        match text.split_once(':') {
+            None if text == "virtual" => Ok(Self::virtual_gpu(Profile::H200)),
+            None if text == "cuda" => Self::cuda(0),
+            Some(("virtual", name)) => {
+                let profile = Profile::ALL.into_iter().find(|p| p.name() == name).ok_or_else(unknown)?;
+                Ok(Self::virtual_gpu(profile))
+            }
+            Some(("cuda", ordinal)) => Self::cuda(ordinal.parse().map_err(|_| unknown())?),
+            _ => Err(unknown().into()),
+        }
+    }
+
+    /// The device that the environment variable `WARPFOLD_DEVICE` names, or [`Device::best`] where
+    /// it is not set. For programs and tests; nothing else in this crate reads the environment.
+    ///
+    /// # Errors
+    /// Those of [`Device::parse`].
+    pub fn from_env() -> Result<Self, Error> {
+        match std::env::var_os("WARPFOLD_DEVICE") {
+            Some(text) => Self::parse(&text.to_string_lossy()),
+            None => Ok(Self::best()),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What a device has, and how much of it one block may take.
+
+use super::properties::ComputeCapability;
+
+/// The limits of a device, as the driver's device attributes have them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Compute capability: 9.0 for an H200. Kernels choose by it where rates differ from one
+    /// architecture to the next; what an instruction needs is in [`Limits::has_mma`] and
+    /// [`Limits::has_wgmma`].
+    pub compute_capability: ComputeCapability,
+    /// Threads per block.
+    pub max_threads_per_block: u32,
+    /// Threads per block in x, y, z.
+    pub max_block: [u32; 3],
+    /// Blocks per grid in x, y, z.
+    pub max_grid: [u32; 3],
+    /// Blocks per cluster, non-portable sizes included; 1 where there are no clusters.
+    pub max_cluster_blocks: u32,
+    /// Whether there are `mma.sync` for f16, bf16, tf32 and int8, and `cp.async` (sm_80 and later).
+    pub has_mma: bool,
+    /// Whether there is `wgmma`, fed by TMA (sm_90a alone).
+    pub has_wgmma: bool,
+    /// Bytes of shared memory per block without opting in.
+    pub shared_bytes_per_block: u32,
+    /// Bytes of shared memory per block with opting in, which launches do by themselves.
+    pub shared_bytes_per_block_optin: u32,
+    /// Bytes of shared memory per SM.
+    pub shared_bytes_per_sm: u32,
+    /// 32-bit registers per SM.
+    pub registers_per_sm: u32,
+    /// Resident threads per SM.
+    pub max_threads_per_sm: u32,
+    /// Resident blocks per SM.
+    pub max_blocks_per_sm: u32,
+    /// SMs.
+    pub num_sms: u32,
+    /// Threads per warp.
+    pub warp_size: u32,
+    /// Bytes of L2.
+    pub l2_bytes: u64,
+    /// Bytes of device memory.
+    pub memory_bytes: u64,
+}

@@ -1,0 +1,174 @@
+//! The interface between the public types and the two kinds of device.
+//!
+//! The public types in `api` hold trait objects of the traits here, and `cuda` and `virtual_gpu`
+//! implement them. Nothing here, or in them, knows the public types; only `cuda::interop`, which
+//! extends those, does.
+//!
+//! Start with [`Backend`] and [`BackendStream`]. The plain data that both sides read:
+//! [`properties`] and [`limits`] of a device, [`profile`] (the GPUs that the virtual one stands in
+//! for), [`launch`] (the configuration of a launch and the rules for it), [`function`] and
+//! [`parameters`] (a kernel's parameters, and the bytes that go there). [`gate`] says who may use a
+//! stream while a graph is captured.
+//!
+//! A handle (stream, function, event) that reaches a backend of the other kind is answered with
+//! [`mixed`], so that the compiler needs no proof that this never happens.
+
+mod function;
+mod gate;
+pub(crate) mod launch;
+mod limits;
+mod parameters;
+mod profile;
+mod properties;
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use function::{FunctionInfo, Param};
+pub use launch::{Dim3, LaunchConfig, LaunchSite};
+pub use limits::Limits;
+pub use profile::Profile;
+pub use properties::{ComputeCapability, DeviceKind, DriverVersion};
+
+pub(crate) use function::Places;
+pub(crate) use gate::{CaptureId, Entered, Gate};
+pub(crate) use launch::Begin;
+pub(crate) use parameters::Parameters;
+pub(crate) use properties::Properties;
+
+use crate::{Error, ErrorKind};
+
+/// Whether an operation is timed on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    Off,
+    On,
+}
+
+/// The two ends of a timed operation.
+#[derive(Debug)]
+pub(crate) struct Span {
+    pub(crate) start: Arc<dyn BackendEvent>,
+    pub(crate) end: Arc<dyn BackendEvent>,
+}
+
+/// A device. An operation that takes device time returns its span if it was asked to and the device
+/// has a clock.
+pub(crate) trait Backend: Debug + Send + Sync + Any {
+    fn properties(&self) -> &Properties;
+    fn default_stream(&self) -> Arc<dyn BackendStream>;
+    fn new_stream(&self) -> Result<Arc<dyn BackendStream>, Error>;
+    /// `bytes` of device memory, at least 256-byte aligned; `name` shows in findings where a device
+    /// has them.
+    fn allocate(&self, bytes: u64, name: &str) -> Result<u64, Error>;
+    /// Frees what [`Backend::allocate`] gave, after what `last`, which is not being captured, has
+    /// been given so far.
+    fn free(&self, address: u64, last: &dyn BackendStream);
+    /// Bytes of device memory: free, in all.
+    fn memory(&self) -> Result<(u64, u64), Error>;
+    /// Host memory that the device copies asynchronously: pinned where that means something.
+    fn host_memory(&self, bytes: usize) -> Result<Box<dyn BackendHostMemory>, Error>;
+    /// The bytes of a tensor map that keeps the rules.
+    fn encode_tensor_map(&self, map: &warpfold_sim::TensorMap) -> Result<[u8; 128], Error>;
+    fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error>;
+    /// Waits for every stream, but for what is being captured, and returns what failed since the
+    /// last time.
+    fn synchronize(&self) -> Result<(), Error>;
+}
+
+/// A stream. Callers hold its [gate](BackendStream::gate) while they give it work.
+pub(crate) trait BackendStream: Debug + Send + Sync + Any {
+    /// Who may use the stream while it is being captured.
+    fn gate(&self) -> &Gate;
+    /// Copies to the device; done with `from` when it returns.
+    fn upload(&self, to: u64, from: &[u8], clock: Clock) -> Result<Option<Span>, Error>;
+    /// Copies from the device; `to` holds the bytes when it returns.
+    fn download(&self, from: u64, to: &mut [u8], clock: Clock) -> Result<Option<Span>, Error>;
+    /// Starts to copy bytes of `from`, which the host reads and writes only when that is done.
+    fn upload_async(
+        &self,
+        to: u64,
+        from: &dyn BackendHostMemory,
+        range: Range<usize>,
+        clock: Clock,
+    ) -> Result<Option<Span>, Error>;
+    /// Starts to copy to bytes of `to`, which the host reads and writes only when that is done.
+    fn download_async(
+        &self,
+        from: u64,
+        to: &mut dyn BackendHostMemory,
+        range: Range<usize>,
+        clock: Clock,
+    ) -> Result<Option<Span>, Error>;
+    fn fill(&self, address: u64, byte: u8, bytes: u64, clock: Clock) -> Result<Option<Span>, Error>;
+    fn copy(&self, to: u64, from: u64, bytes: u64, clock: Clock) -> Result<Option<Span>, Error>;
+    /// Launches with parameters that were [compared](Parameters::check) with the kernel's.
+    fn launch(
+        &self,
+        function: &dyn BackendFunction,
+        config: &LaunchConfig,
+        begin: Begin,
+        parameters: &Parameters,
+        clock: Clock,
+    ) -> Result<Option<Span>, Error>;
+    /// Marks the point that the stream has reached, with the time for [`Clock::On`].
+    fn record(&self, clock: Clock) -> Result<Arc<dyn BackendEvent>, Error>;
+    /// Later work here waits for `event`.
+    fn wait(&self, event: &dyn BackendEvent) -> Result<(), Error>;
+    fn synchronize(&self) -> Result<(), Error>;
+    /// From here on launches, copies within the device and fills go into a graph instead of being
+    /// done. Called through [`Gate::begin`].
+    fn begin_capture(&self) -> Result<(), Error>;
+    /// Called through [`Gate::end`].
+    fn end_capture(&self) -> Result<Box<dyn BackendGraph>, Error>;
+}
+
+/// Work that was captured.
+pub(crate) trait BackendGraph: Debug + Send + Sync {
+    /// Enqueues all of it on the stream that it was captured on.
+    fn launch(&self) -> Result<(), Error>;
+}
+
+/// A point in a stream.
+pub(crate) trait BackendEvent: Debug + Send + Sync + Any {
+    fn synchronize(&self) -> Result<(), Error>;
+    /// Whether the stream has reached it.
+    fn is_complete(&self) -> Result<bool, Error>;
+    /// Device time from `earlier` to here, both recorded with [`Clock::On`]; `None` on a device
+    /// without a clock.
+    fn elapsed_since(&self, earlier: &dyn BackendEvent) -> Result<Option<Duration>, Error>;
+}
+
+/// Loaded PTX.
+pub(crate) trait BackendModule: Debug + Send + Sync {
+    fn function(self: Arc<Self>, name: &str) -> Result<Arc<dyn BackendFunction>, Error>;
+    /// Address and bytes of a module variable.
+    fn global(&self, name: &str) -> Option<(u64, u64)>;
+}
+
+/// A kernel of loaded PTX; keeps its module loaded.
+pub(crate) trait BackendFunction: Debug + Send + Sync + Any {
+    fn info(&self) -> &FunctionInfo;
+    /// For a launch that was checked, with a cluster.
+    fn max_active_clusters(&self, config: &LaunchConfig) -> Result<u32, Error>;
+}
+
+/// Host memory for asynchronous copies.
+pub(crate) trait BackendHostMemory: Debug + Send + Sync + Any {
+    /// These bytes, once copies from and to them are done.
+    fn bytes(&self, range: Range<usize>) -> Result<&[u8], Error>;
+    fn bytes_mut(&mut self, range: Range<usize>) -> Result<&mut [u8], Error>;
+}
+
+/// The error for a handle of another kind of device.
+pub(crate) fn mixed(what: &str, expected: &Properties) -> Error {
+    ErrorKind::MixedDevices {
+        what: what.to_owned(),
+        expected: expected.name.clone(),
+        found: "a device of another kind".to_owned(),
+    }
+    .into()
+}

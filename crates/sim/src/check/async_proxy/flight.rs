@@ -1,0 +1,273 @@
+//! Bytes of shared memory in flight: asynchronous copies that still write or read them, and live
+//! mbarriers.
+//!
+//! From issue to the wait that covers it a copy may touch its bytes at any time, so any other write
+//! of them races with it, and so does a read of what it writes (PTX ISA, "Asynchronous copy": both
+//! are undefined). That holds by the state alone: an access that is ordered before the copy was
+//! made before it. Reductions may meet one another, and atomics.
+//!
+//! What can be missed: of several copies in flight over one word, a finding names one.
+
+use std::collections::HashMap;
+
+use crate::check::access::{Access, Kind, Lanes};
+use crate::check::findings::{Rule, Side};
+
+/// A word that some copy does more to than read it, or of a barrier.
+const WRITTEN: u8 = 0x80;
+
+/// What a copy does to bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Reads,
+    Writes,
+    /// It combines with what is there, in one step as far as others can see.
+    Reduces,
+    /// No copy: an mbarrier lies there.
+    Barrier,
+}
+
+impl From<Kind> for Hold {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Read => Self::Reads,
+            Kind::Write => Self::Writes,
+            Kind::Atomic => Self::Reduces,
+        }
+    }
+}
+
+impl Hold {
+    /// Whether an access of this kind does harm to what is held, or is harmed.
+    fn collides(self, access: Self) -> bool {
+        !matches!((self, access), (Self::Reads, Self::Reads) | (Self::Reduces, Self::Reduces))
+    }
+}
+
+/// One copy's hold on a range of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flight {
+    /// First byte and the one past the last; whole words.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// What the copy does there.
+    pub(crate) hold: Hold,
+    /// Who began it.
+    pub(in crate::check) side: Side,
+}
+
+/// Units of 16 bytes that one operation of a whole warp reads.
+#[derive(Debug)]
+struct Operands {
+    units: Vec<u32>,
+    side: Side,
+}
+
+/// All copies in flight in one block.
+#[derive(Debug, Default)]
+pub(in crate::check) struct InFlight {
+    /// By word: [`WRITTEN`], or how many copies read it.
+    words: Vec<u8>,
+    /// Ranges by their first word.
+    flights: HashMap<u32, Vec<Flight>>,
+    /// What operations of warps read, a few at a time.
+    operands: Vec<Operands>,
+    count: usize,
+    /// The longest range so far.
+    longest: u32,
+}
+
+impl InFlight {
+    /// Nothing is in flight in the `bytes` bytes of a block.
+    pub(in crate::check) fn begin(&mut self) {
+        if self.count != 0 {
+            self.words.fill(0);
+            self.flights.clear();
+            self.operands.clear();
+            self.count = 0;
+        }
+    }
+
+    /// Whether any copy is in flight.
+    #[inline(always)]
+    pub(in crate::check) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// A copy begins; the one that it collides with.
+    pub(in crate::check) fn add(&mut self, flight: Flight) -> Option<(Rule, Flight)> {
+        let last = flight.end.div_ceil(4) as usize;
+        if self.words.len() < last {
+            self.words.resize(last, 0);
+        }
+        let hit = self.look(flight.start, flight.end, flight.hold);
+        for word in &mut self.words[flight.start as usize / 4..last] {
+            if flight.hold != Hold::Reads {
+                *word |= WRITTEN;
+            } else if *word & !WRITTEN < !WRITTEN {
+                *word += 1;
+            }
+        }
+        self.longest = self.longest.max(flight.end - flight.start);
+        self.flights.entry(flight.start / 4).or_default().push(flight);
+        self.count += 1;
+        hit
+    }
+
+    /// An operation of a warp begins that reads units of 16 bytes; the first copy that it collides
+    /// with.
+    pub(in crate::check) fn add_operands(&mut self, side: Side, units: &[u32]) -> Option<(Rule, Flight)> {
+        let hit = units.iter().find_map(|&unit| self.look(unit, unit + 16, Hold::Reads));
+        let last = units.iter().max().map_or(0, |unit| unit / 4 + 4) as usize;
+        if self.words.len() < last {
+            self.words.resize(last, 0);
+        }
+        for &unit in units {
+            for word in &mut self.words[unit as usize / 4..][..4] {
+                *word += u8::from(*word & !WRITTEN < !WRITTEN);
+            }
+        }
+        self.operands.push(Operands { units: units.to_vec(), side });
+        self.count += 1;
+        hit
+    }
+
+    /// It has read them.
+    pub(in crate::check) fn remove_operands(&mut self, instr: u32, warp: u32, units: &[u32]) {
+        let is_it = |o: &Operands| (o.side.instr, o.side.warp) == (instr, warp) && o.units == units;
+        let Some(at) = self.operands.iter().position(is_it) else { return };
+        self.operands.remove(at);
+        self.count -= 1;
+        for &unit in units {
+            for word in &mut self.words[unit as usize / 4..][..4] {
+                *word -= u8::from(*word & !WRITTEN != 0);
+            }
+        }
+    }
+
+    /// A copy has landed, or has read all that it reads.
+    pub(in crate::check) fn remove(&mut self, start: u32, end: u32, hold: Hold, instr: u32) {
+        let Some(list) = self.flights.get_mut(&(start / 4)) else { return };
+        let found = list.iter().position(|f| (f.start, f.end, f.hold, f.side.instr) == (start, end, hold, instr));
+        let Some(at) = found else { return };
+        list.swap_remove(at);
+        if list.is_empty() {
+            self.flights.remove(&(start / 4));
+        }
+        self.count -= 1;
+        for word in start / 4..end.div_ceil(4) {
+            // Of reductions others may be under way.
+            let stays = hold == Hold::Reduces && self.find(word * 4, word * 4 + 4, Hold::Reads).is_some();
+            let word = &mut self.words[word as usize];
+            if hold != Hold::Reads {
+                *word &= if stays { u8::MAX } else { !WRITTEN };
+            } else if *word & !WRITTEN != 0 {
+                *word -= 1;
+            }
+        }
+    }
+
+    /// No barrier lies at this offset any more.
+    pub(in crate::check) fn end_barrier(&mut self, start: u32) {
+        let barrier = |f: &&Flight| f.start == start && f.hold == Hold::Barrier;
+        if let Some(flight) = self.flights.get(&(start / 4)).and_then(|all| all.iter().find(barrier)) {
+            let Flight { end, hold, side, .. } = *flight;
+            self.remove(start, end, hold, side.instr);
+        }
+    }
+
+    /// The copy that an access to these bytes collides with.
+    pub(in crate::check) fn look(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
+        let to = (end.div_ceil(4) as usize).min(self.words.len());
+        let from = start as usize / 4;
+        let harm = |word: u8| word & WRITTEN != 0 || (access != Hold::Reads && word != 0);
+        if from >= to || !self.words[from..to].iter().any(|&word| harm(word)) {
+            return None;
+        }
+        self.find(start, end, access)
+    }
+
+    #[cold]
+    fn find(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
+        let lowest = start.saturating_sub(self.longest) / 4;
+        let copies = (lowest..end.div_ceil(4)).filter_map(|word| self.flights.get(&word)).flatten().copied();
+        let operands = self.operands.iter().flat_map(|Operands { units, side }| {
+            units.iter().map(|&unit| Flight { start: unit, end: unit + 16, hold: Hold::Reads, side: *side })
+        });
+        copies.chain(operands).find_map(|flight| {
+            let overlaps = flight.start < end && start < flight.end;
+            (overlaps && flight.hold.collides(access)).then(|| (rule(flight.hold, access), flight))
+        })
+    }
+
+    /// The first lane of an access that collides with a copy, and where.
+    pub(in crate::check) fn first_collision(
+        &self,
+        access: &Access,
+        addresses: &[u32; 32],
+    ) -> Option<(Rule, Flight, u32)> {
+        Lanes(access.mask).find_map(|lane| {
+            let start = addresses[lane as usize];
+            self.look(start, start + access.bytes, access.kind.into()).map(|(rule, flight)| (rule, flight, lane))
+        })
+    }
+}
+
+/// What an access does to a copy in flight.
+fn rule(flying: Hold, access: Hold) -> Rule {
+    match (flying, access) {
+        (Hold::Barrier, _) => Rule::TouchesBarrier,
+        (Hold::Reads, _) => Rule::OverwritesSource,
+        (_, Hold::Reads) => Rule::ReadBeforeLanding,
+        _ => Rule::WriteBeforeLanding,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flight(start: u32, end: u32, hold: Hold) -> Flight {
+        Flight { start, end, hold, side: Side { instr: start, block: 0, warp: 0, lane: 0 } }
+    }
+
+    #[test]
+    fn a_landing_copy_is_touched_by_nobody() {
+        let mut all = InFlight::default();
+        assert_eq!(all.add(flight(16, 32, Hold::Writes)), None);
+        let hit = |all: &InFlight, start, end, hold| all.look(start, end, hold).map(|(rule, _)| rule);
+        assert_eq!(hit(&all, 0, 16, Hold::Writes), None);
+        assert_eq!(hit(&all, 28, 36, Hold::Reads), Some(Rule::ReadBeforeLanding));
+        assert_eq!(hit(&all, 31, 32, Hold::Writes), Some(Rule::WriteBeforeLanding));
+        all.remove(16, 32, Hold::Writes, 16);
+        assert_eq!(hit(&all, 28, 36, Hold::Reads), None);
+        assert!(all.is_empty());
+    }
+
+    #[test]
+    fn bytes_that_copies_read_may_be_read_but_not_written() {
+        let mut all = InFlight::default();
+        assert_eq!(all.add(flight(0, 64, Hold::Reads)), None);
+        assert_eq!(all.add(flight(32, 64, Hold::Reads)), None);
+        assert_eq!(all.look(40, 44, Hold::Reads), None);
+        all.remove(0, 64, Hold::Reads, 0);
+        assert_eq!(all.look(0, 4, Hold::Writes), None);
+        assert_eq!(all.look(32, 36, Hold::Writes).map(|(rule, _)| rule), Some(Rule::OverwritesSource));
+    }
+
+    #[test]
+    fn reductions_meet_but_nothing_else_comes_between() {
+        let mut all = InFlight::default();
+        assert_eq!(all.add(flight(0, 4, Hold::Reduces)), None);
+        assert_eq!(
+            all.add(Flight { side: Side { instr: 9, block: 1, warp: 0, lane: 0 }, ..flight(0, 4, Hold::Reduces) }),
+            None
+        );
+        all.remove(0, 4, Hold::Reduces, 9);
+        assert_eq!(all.look(0, 4, Hold::Reads).map(|(rule, _)| rule), Some(Rule::ReadBeforeLanding));
+        assert_eq!(all.look(0, 4, Hold::Writes).map(|(rule, _)| rule), Some(Rule::WriteBeforeLanding));
+        assert_eq!(all.look(0, 4, Hold::Reduces), None);
+        all.remove(0, 4, Hold::Reduces, 0);
+        assert_eq!(all.look(0, 4, Hold::Writes), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Global memory between the proxies: bulk copies of what the generic proxy accessed, and the
+//! fences that they need.
+//!
+//! The rules are those of shared memory (see [`phases`](crate::check::order::phases)): what the
+//! generic proxy did before a bulk copy touches the bytes must come before a `fence.proxy.async`
+//! that covers global memory. What the host and other launches did does.
+//!
+//! What can be missed: a fence by any thread of the block covers all that the block did before;
+//! where order has come from other blocks, one by the block that made the access, later, or by any
+//! other at any time does; and an atomic never needs one before a reduction.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use crate::check::Kind;
+use crate::check::Space;
+use crate::check::findings::{Found, Rule, Side};
+use crate::check::global::judge::Visit;
+use crate::check::global::records::Record;
+use crate::check::global::shadow::Cell;
+use crate::check::order::reach::Moment;
+
+/// By block: its accesses before this tick come before a proxy fence.
+#[derive(Debug, Default)]
+pub(in crate::check) struct ProxyFences(Mutex<HashMap<u32, u32>>);
+
+impl ProxyFences {
+    /// A block has fenced its accesses before a tick.
+    pub(in crate::check) fn add(&self, block: u32, tick: u32) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(block, tick);
+    }
+
+    /// Whether there may be a fence between an access of another block and what comes after it.
+    fn may_cover(&self, at: Moment) -> bool {
+        let fences = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = fences.get(&at.block);
+        fences.len() > usize::from(own.is_some()) || own.is_some_and(|&tick| at.tick < tick)
+    }
+}
+
+impl Visit<'_> {
+    /// Judges the bulk copy whose access this is by what the generic proxy did to the words of a
+    /// range.
+    pub(in crate::check) fn judge_proxy(&mut self, start: u64, bytes: u64) {
+        let shadow = self.shadow;
+        let (mut word, end) = (shadow.word(start), shadow.word(start + bytes - 1) + 1);
+        while word < end {
+            let cells = shadow.run(word, end - word);
+            for cell in cells {
+                let cell = Cell(cell.load(Ordering::Acquire));
+                if !cell.is_old(self.launch.first)
+                    && let Some((rule, other)) = self.unfenced(cell, shadow.base() + word as u64 * 4)
+                {
+                    let (space, address) = (Space::Global, shadow.base() + word as u64 * 4);
+                    let lane = self.access.mask.trailing_zeros();
+                    let this = Side { instr: self.access.instr, block: self.block, warp: self.access.warp, lane };
+                    return self.findings.add(Found { rule, space, address, this, other: Some(other), count: 1 });
+                }
+                word += 1;
+            }
+        }
+    }
+
+    /// The generic-proxy access in a cell that no proxy fence covers.
+    fn unfenced(&self, cell: Cell, address: u64) -> Option<(Rule, Side)> {
+        let copy = self.access.kind;
+        let found = |id: u32, lane: u32, rule: Rule| {
+            let record = self.launch.get(id).filter(|record| self.is_bare(record))?;
+            let Moment { block, warp, .. } = record.at;
+            Some((rule, Side { instr: record.instr, block, warp, lane }))
+        };
+        let of_writes = if copy == Kind::Write { Rule::UnfencedWrite } else { Rule::UnfencedRead };
+        let written = if cell.writer() == self.launch.first {
+            let writers = self.launch.split.get(address);
+            writers.iter().find_map(|writer| found(writer.id, writer.lane, of_writes))
+        } else {
+            found(cell.writer(), cell.writer_lane(), of_writes)
+        };
+        let read =
+            || if copy == Kind::Read { None } else { found(cell.reader(), cell.reader_lane(), Rule::UnfencedWrite) };
+        written.or_else(read)
+    }
+
+    /// Whether an access by the generic proxy needs a fence that is not there.
+    fn is_bare(&self, record: &Record) -> bool {
+        let is_own = record.at.block == self.block;
+        let is_covered = || {
+            (is_own && record.at.tick < self.grid.proxy_fence_tick())
+                || ((!is_own || self.grid.is_informed(self.access.warp))
+                    && self.launch.proxy_fences.may_cover(record.at))
+        };
+        let is_reduced = record.kind == Kind::Atomic && self.access.kind == Kind::Atomic;
+        !record.by_proxy && !is_reduced && !is_covered()
+    }
+}

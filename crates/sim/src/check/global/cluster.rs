@@ -1,0 +1,177 @@
+//! Distributed shared memory: what the blocks of a cluster do to each other's shared memory.
+//!
+//! Towards other blocks of its cluster, shared memory is judged as global memory is: each block's
+//! has a [`GlobalShadow`] under addresses of its own, which no device address meets, and the order
+//! is that between blocks ([`grid`](crate::check::order::grid)). Inside the block the shadow of
+//! [`shared`](crate::check::shared::shadow) judges as ever. The barrier of the cluster is one more
+//! location at which warps release when they arrive, and which they acquire when they have waited.
+//!
+//! What can be missed: races between two warps of one block in a peer's memory; between blocks of
+//! different clusters a fence or access of `.cluster` scope counts as one of `.gpu` scope; and what
+//! all lanes of a warp know, each of them does.
+
+use std::sync::Arc;
+
+use crate::check::access::Access;
+use crate::check::block::BlockCheck;
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::global::records::LaunchCheck;
+use crate::check::global::shadow::GlobalShadow;
+use crate::check::order::grid::join;
+use crate::check::order::reach::{Moment, Reach};
+use crate::check::{Kind, Space, Strength, Values};
+
+/// Addresses of shared memory as blocks of a cluster see it.
+const START: u64 = 1 << 56;
+/// Address bits of one block's shared memory.
+const BLOCK_SHIFT: u32 = 24;
+
+/// Block and offset of an address that stands for a byte of some block's shared memory.
+pub(crate) fn byte_of_block(address: u64) -> Option<(u64, u64)> {
+    let index = address.checked_sub(START)?;
+    Some((index >> BLOCK_SHIFT, index & ((1 << BLOCK_SHIFT) - 1)))
+}
+
+/// One block's shared memory as its cluster sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct ClusterMemory {
+    shadow: Arc<GlobalShadow>,
+    base: u64,
+}
+
+impl ClusterMemory {
+    /// The memory of the block with a linear index; nothing is written.
+    pub(crate) fn new(block: u32, bytes: u32) -> Self {
+        let base = START + (u64::from(block) << BLOCK_SHIFT);
+        Self { shadow: Arc::new(GlobalShadow::new(base, u64::from(bytes))), base }
+    }
+
+    /// The addresses of offsets.
+    pub(crate) fn addresses(&self, offsets: &[u32; 32]) -> [u64; 32] {
+        offsets.map(|offset| self.base + u64::from(offset))
+    }
+}
+
+/// What a barrier of the cluster passes on from those who arrived.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Released(Option<Arc<Reach>>);
+
+impl Released {
+    /// This and what another block released.
+    pub(crate) fn join(&mut self, other: &Self) {
+        join(&mut self.0, other.0.as_ref());
+    }
+}
+
+/// An access to a peer's shared memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerUse {
+    this: Side,
+    moment: Moment,
+    address: u64,
+}
+
+impl PeerUse {
+    /// Whether the same warp made both.
+    pub(crate) fn is_by_warp_of(&self, other: &Self) -> bool {
+        (self.this.block, self.this.warp) == (other.this.block, other.this.warp)
+    }
+}
+
+impl BlockCheck {
+    /// A warp accesses shared memory of its cluster: the own (besides
+    /// [`shared_access`](Self::shared_access)) or a peer's.
+    pub(crate) fn cluster_access(
+        &mut self,
+        launch: &LaunchCheck,
+        memory: &ClusterMemory,
+        access: &Access,
+        offsets: &[u32; 32],
+        values: Option<&Values<'_>>,
+        findings: &mut Findings,
+    ) {
+        let addresses = memory.addresses(offsets);
+        self.global_access(launch, &memory.shadow, access, &addresses, values, findings);
+        if access.is_strong() {
+            self.release(launch, Space::Global, access, &addresses);
+        }
+    }
+
+    /// What follows from a strong read or atomic in shared memory of the cluster, once its value is
+    /// read.
+    pub(crate) fn cluster_acquire(
+        &mut self,
+        launch: &LaunchCheck,
+        memory: &ClusterMemory,
+        access: &Access,
+        offsets: &[u32; 32],
+        findings: &mut Findings,
+    ) {
+        if access.kind != Kind::Write && matches!(access.strength, Strength::Strong(..)) {
+            let addresses = memory.addresses(offsets);
+            self.observe(launch, &memory.shadow, access, &addresses, findings);
+            self.acquire(launch, Space::Global, access, &addresses);
+        }
+    }
+
+    /// The access as something that has to happen after the peer has begun, and before it exits.
+    pub(crate) fn peer_use(
+        &mut self,
+        memory: &ClusterMemory,
+        access: &Access,
+        offsets: &[u32; 32],
+        findings: &mut Findings,
+    ) -> PeerUse {
+        let lane = access.mask.trailing_zeros();
+        let this = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
+        let address = memory.base + u64::from(offsets[lane as usize]);
+        // A warp that knows anything of other blocks is taken to know of this one.
+        if !self.peers_have_begun && !self.grid.is_informed(access.warp) {
+            let rule = Rule::PeerMayNotHaveBegun;
+            findings.add(Found { rule, space: Space::Global, address, this, other: None, count: 1 });
+        }
+        PeerUse { this, moment: self.grid.moment(access.warp), address }
+    }
+
+    /// The block has exited, and its shared memory with it: every use by a peer must be known to
+    /// have happened before.
+    pub(crate) fn exit(&self, uses: &[PeerUse], findings: &mut Findings) {
+        for &PeerUse { this, moment, address } in uses {
+            if !self.grid.any_knows(moment) {
+                findings.add(Found {
+                    rule: Rule::PeerMayHaveExited,
+                    space: Space::Global,
+                    address,
+                    this,
+                    other: None,
+                    count: 1,
+                });
+            }
+        }
+    }
+
+    /// A warp arrives at the barrier of the cluster; `releases` unless the arrival is relaxed.
+    pub(crate) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
+        self.order.arrive_at_cluster(warp, releases);
+        self.grid.arrive_at_cluster(warp, releases);
+    }
+
+    /// All threads of the cluster have arrived: what this block's release. `exited` are the warps
+    /// that count without having arrived; `all_wait` says that every other warp waits.
+    pub(crate) fn end_phase(&mut self, exited: u32, all_wait: bool) -> Released {
+        self.order.end_phase(all_wait);
+        Released(self.grid.end_phase(exited))
+    }
+
+    /// What all blocks released, for those who wait or will wait.
+    pub(crate) fn begin_phase(&mut self, released: Released) {
+        self.grid.begin_phase(released.0);
+    }
+
+    /// A warp has waited at the barrier of the cluster.
+    pub(crate) fn pass_cluster_barrier(&mut self, warp: u32) {
+        self.peers_have_begun = true;
+        self.order.learn_phase(warp);
+        self.grid.learn_phase(warp);
+    }
+}

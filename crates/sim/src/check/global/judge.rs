@@ -1,0 +1,549 @@
+//! Judges accesses to global memory: races between blocks, and reads of bytes that nothing wrote.
+//!
+//! The shadow and what can be missed are described in [`global`](crate::check::global::shadow), the
+//! order in [`grid`](crate::check::order::grid).
+
+use std::sync::atomic::{Ordering, fence};
+
+use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values};
+use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::global::numbers::BlockRecords;
+use crate::check::global::observed::Observation;
+use crate::check::global::quick::{Reads, after_read, after_write, read_word, same_but_lanes, strong_word, write_word};
+use crate::check::global::readers::{Reading, each};
+use crate::check::global::records::{LaunchCheck, PARTS, Reached, Record};
+use crate::check::global::shadow::{ByteWriter, Cell, GlobalShadow};
+use crate::check::order::grid::GridOrder;
+use crate::check::order::reach::{Grade, Moment};
+
+/// All bytes of a word.
+pub(in crate::check) const WORD: u32 = 0xf;
+
+/// One warp access to one allocation, with everything that judging it takes.
+pub(in crate::check) struct Visit<'a> {
+    pub(in crate::check) launch: &'a LaunchCheck,
+    pub(in crate::check) grid: &'a mut GridOrder,
+    pub(in crate::check) records: &'a mut BlockRecords,
+    pub(in crate::check) shadow: &'a GlobalShadow,
+    pub(in crate::check) access: &'a Access,
+    pub(in crate::check) values: Option<&'a Values<'a>>,
+    pub(in crate::check) findings: &'a mut Findings,
+    pub(in crate::check) block: u32,
+    /// A bulk copy makes it, in the async proxy.
+    pub(in crate::check) by_proxy: bool,
+}
+
+/// An earlier access of another block that a cell tells of.
+#[derive(Debug, Clone, Copy)]
+struct Earlier {
+    record: Record,
+    lane: u32,
+    /// It is that lane, or one of those that share the word with it.
+    is_exact: bool,
+    /// Bytes of the word in question.
+    bytes: u32,
+}
+
+/// A rule that one access broke at one word.
+#[derive(Debug, Clone, Copy)]
+struct Conflict {
+    rule: Rule,
+    other: Option<Side>,
+    byte: u32,
+}
+
+impl Visit<'_> {
+    /// Checks and records the access.
+    #[inline(always)]
+    pub(in crate::check) fn run(&mut self, addresses: &[u64; 32]) {
+        let &Access { mask, bytes, kind, .. } = self.access;
+        if mask == 0 {
+            return;
+        }
+        let pattern = Pattern::of(mask, addresses, bytes);
+        let rows = match (pattern, bytes) {
+            _ if self.access.is_strong() || kind == Kind::Atomic => 0,
+            (Pattern::Contiguous { lanes: 32 }, 4) => 1,
+            (Pattern::Contiguous { lanes: 32 }, 8) => 2,
+            (Pattern::Contiguous { lanes: 32 }, 16) => 4,
+            _ => 0,
+        };
+        if rows == 0 {
+            self.other_access(addresses, pattern);
+        } else {
+            self.rows(self.shadow.word(addresses[0]), rows);
+        }
+    }
+
+    /// Rows of 32 whole words, by lane 0 and on, none of them strong.
+    #[inline(never)]
+    fn rows(&mut self, first: usize, rows: u32) {
+        let id = self.id(WORD, 4);
+        let shift = rows.trailing_zeros();
+        for row in 0..rows {
+            let lane = |i| (row * 32 + i) >> shift;
+            let at = first + row as usize * 32;
+            if !self.row(at, id, lane) {
+                self.words(at, 32, id, lane);
+            }
+        }
+    }
+
+    /// A row of 32 whole words with one history, but for lanes; `false`, with nothing changed, for
+    /// any other.
+    #[inline(always)]
+    fn row(&mut self, first: usize, id: u32, lane: impl Fn(u32) -> u32) -> bool {
+        let Some(cells) = self.shadow.run(first, 32).first_chunk::<32>() else { return false };
+        let Some(before) = same_but_lanes(cells) else { return false };
+        let after = match self.access.kind {
+            Kind::Read => after_read(before, 0, &self.reads(id)),
+            Kind::Write | Kind::Atomic => after_write(before, id, 0, self.records.own(), self.launch.first),
+        };
+        let Some(after) = after else { return false };
+        fence(Ordering::Release);
+        for (i, cell) in (0u32..).zip(cells) {
+            let after = if self.access.kind != Kind::Read {
+                after.at_writer_lane(lane(i))
+            } else if after.writer() == 0 {
+                after.at_reader_lane(lane(i))
+            } else {
+                let present = Cell(cell.load(Ordering::Relaxed));
+                if present.without_lanes() != before {
+                    // Another worker came in between; its record stays.
+                    continue;
+                }
+                after.at_reader_lane(lane(i)).with_writer_lane_of(present)
+            };
+            cell.store(after.0, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Any other pattern.
+    #[inline(never)]
+    fn other_access(&mut self, addresses: &[u64; 32], pattern: Pattern) {
+        let &Access { mask, kind, .. } = self.access;
+        let weak = !self.access.is_strong();
+        match pattern {
+            Pattern::Contiguous { lanes } if weak && kind != Kind::Atomic => self.contiguous(addresses[0], lanes),
+            // One block does not race with itself: one lane's traces are those of all.
+            Pattern::Uniform { first, .. } => self.lanes(1 << first, addresses),
+            Pattern::Contiguous { .. } | Pattern::Scattered => self.lanes(mask, addresses),
+        }
+    }
+
+    fn lanes(&mut self, mask: u32, addresses: &[u64; 32]) {
+        let bytes = self.access.bytes;
+        if bytes < 4 {
+            for lane in Lanes(mask) {
+                self.part(addresses[lane as usize], bytes, lane);
+            }
+            return;
+        }
+        let id = self.id(WORD, 4);
+        let (shadow, words) = (self.shadow, bytes as usize / 4);
+        let (own, from, mut reads) = (self.records.own(), self.launch.first, self.reads(id));
+        let Access { kind, .. } = *self.access;
+        let (strong, wide) = (self.access.is_strong(), self.access.is_strong_between_blocks());
+        let mut chunk = shadow.chunk(shadow.word(addresses[mask.trailing_zeros() as usize]));
+        for lane in Lanes(mask) {
+            let first = shadow.word(addresses[lane as usize]);
+            for word in first..first + words {
+                let cell = chunk.cell(word).unwrap_or_else(|| {
+                    chunk = shadow.chunk(word);
+                    shadow.cell(word)
+                });
+                let done = match kind {
+                    Kind::Write | Kind::Atomic if strong => strong_word(cell, id, lane, own, from, wide),
+                    Kind::Read => read_word(cell, lane, &reads),
+                    Kind::Write | Kind::Atomic => write_word(cell, id, lane, own, from),
+                };
+                if !done {
+                    self.slow_word(word, id, lane);
+                    reads = self.reads(id);
+                }
+            }
+        }
+    }
+
+    /// Consecutive addresses from lane 0 on, none of them strong.
+    fn contiguous(&mut self, address: u64, lanes: u32) {
+        let bytes = self.access.bytes;
+        if bytes >= 4 {
+            let id = self.id(WORD, 4);
+            let shift = bytes.trailing_zeros() - 2;
+            self.words(self.shadow.word(address), (lanes * bytes / 4) as usize, id, |i| i >> shift);
+            return;
+        }
+        // Whole words go under the name of their first lane, the ends on their own.
+        let end = address + u64::from(lanes * bytes);
+        let (first, last) = (address.next_multiple_of(4).min(end), (end & !3).max(address));
+        let mut at = address;
+        if first < last {
+            self.ends(&mut at, first, address);
+            let id = self.id(WORD, bytes);
+            let lane = ((first - address) as u32) / bytes;
+            let step = 4 / bytes;
+            self.words(self.shadow.word(first), ((last - first) / 4) as usize, id, |i| lane + i * step);
+            at = last;
+        }
+        self.ends(&mut at, end, address);
+    }
+
+    fn ends(&mut self, at: &mut u64, end: u64, base: u64) {
+        let bytes = self.access.bytes;
+        while *at < end {
+            self.part(*at, bytes, ((*at - base) as u32) / bytes);
+            *at += u64::from(bytes);
+        }
+    }
+
+    /// Part of a word.
+    fn part(&mut self, address: u64, bytes: u32, lane: u32) {
+        let mask = ((1 << bytes) - 1) << (address % 4);
+        self.judge(self.shadow.word(address), mask, lane, 0, 4);
+    }
+
+    /// A run of whole words.
+    fn words(&mut self, first: usize, count: usize, id: u32, lane: impl Fn(u32) -> u32) {
+        let (mut at, end) = (first, first + count);
+        while at < end {
+            let shadow = self.shadow;
+            let cells = shadow.run(at, end - at);
+            let done = (at - first) as u32;
+            match self.access.kind {
+                Kind::Read => {
+                    let mut reads = self.reads(id);
+                    for (i, cell) in (0u32..).zip(cells) {
+                        if !read_word(cell, lane(done + i), &reads) {
+                            self.slow_word(at + i as usize, id, lane(done + i));
+                            reads = self.reads(id);
+                        }
+                    }
+                }
+                Kind::Write | Kind::Atomic => {
+                    let (own, from) = (self.records.own(), self.launch.first);
+                    for (i, cell) in (0u32..).zip(cells) {
+                        if !write_word(cell, id, lane(done + i), own, from) {
+                            self.slow_word(at + i as usize, id, lane(done + i));
+                        }
+                    }
+                }
+            }
+            at += cells.len();
+        }
+    }
+
+    /// What quick reads under the number `id` need.
+    #[inline(always)]
+    fn reads(&self, id: u32) -> Reads {
+        Reads {
+            id,
+            own: self.records.own(),
+            from: self.launch.first,
+            keeps: self.launch.overlap.kept_from(self.launch.first),
+            lists: self.launch.orders_blocks,
+            exact: !self.records.scattered,
+            joined: self.records.lists.last_by(id),
+        }
+    }
+
+    #[inline(never)]
+    fn slow_word(&mut self, word: usize, id: u32, lane: u32) {
+        let lane_bytes = self.access.bytes.min(4);
+        self.judge(word, WORD, lane, id, lane_bytes);
+    }
+
+    fn id(&mut self, bytes: u32, lane_bytes: u32) -> u32 {
+        let record = Record {
+            instr: self.access.instr,
+            at: self.grid.moment(self.access.warp),
+            bytes,
+            kind: self.access.kind,
+            strength: Reached::of(self.access),
+            lane_bytes,
+            by_proxy: self.by_proxy,
+            is_late: self.grid.dependents_may_run(),
+        };
+        self.records.id(self.launch, &record)
+    }
+
+    /// A number that is of this launch and not the mark of a split word.
+    const fn is_record(&self, id: u32) -> bool {
+        id > self.launch.first
+    }
+
+    /// The record of another block in this launch.
+    fn foreign(&self, id: u32) -> Option<Record> {
+        if !self.is_record(id) || self.records.own().has(id) {
+            return None;
+        }
+        self.launch.get(id).filter(|record| record.at.block != self.block)
+    }
+
+    /// The general case: one lane and the bytes of `mask` in one word. `id` is the record of a
+    /// whole word, or 0.
+    fn judge(&mut self, word: usize, mask: u32, lane: u32, id: u32, lane_bytes: u32) {
+        let shadow = self.shadow;
+        let address = shadow.base() + word as u64 * 4;
+        let place = shadow.cell(word);
+        let mut before = Cell(place.load(Ordering::Acquire));
+        let conflict = self.conflict(before, mask, lane, address);
+        let missing = if self.access.kind == Kind::Write { 0 } else { mask & !before.init() };
+        loop {
+            let after = self.recorded(before, mask, lane, id, address);
+            if before.init() == WORD {
+                place.store(after.0, Ordering::Release);
+                break;
+            }
+            match place.compare_exchange(before.0, after.0, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => before = Cell(now),
+            }
+        }
+        let uninitialized =
+            (missing != 0).then(|| Conflict { rule: Rule::Uninitialized, other: None, byte: missing.trailing_zeros() });
+        for Conflict { rule, other, byte } in uninitialized.into_iter().chain(conflict) {
+            let lane = lane + byte / lane_bytes;
+            self.findings.add(Found {
+                rule,
+                space: Space::Global,
+                address: address + u64::from(byte),
+                this: Side { instr: self.access.instr, block: self.block, warp: self.access.warp, lane },
+                other,
+                count: 1,
+            });
+        }
+    }
+
+    /// The worst conflict with what the cell tells of.
+    fn conflict(&self, cell: Cell, mask: u32, lane: u32, address: u64) -> Option<Conflict> {
+        let reads = self.access.kind == Kind::Read;
+        let mine = Reached::of(self.access);
+        let mut worst: Option<Conflict> = None;
+        let mut look = |found: Option<Conflict>| {
+            if let Some(new) = found
+                && worst.is_none_or(|old| new.rule.severity() > old.rule.severity())
+            {
+                worst = Some(new);
+            }
+        };
+        let mut look_writer = |id, other, strong, bytes| {
+            if !(strong && mine == Reached::Wide)
+                && let Some(record) = self.foreign(id)
+                && !self.has_observed(id, address)
+            {
+                look(self.meets(Earlier { record, lane: other, is_exact: true, bytes }, lane));
+            }
+        };
+        if cell.writer() == self.launch.first {
+            let writers = self.launch.split.get(address);
+            for byte in Lanes(mask) {
+                let ByteWriter { id, lane: other, strong } = writers[byte as usize];
+                look_writer(id, other, strong, 1 << byte);
+            }
+        } else {
+            look_writer(cell.writer(), cell.writer_lane(), cell.is_strong(), mask);
+        }
+        // Among readers there may be a write that a strong one followed.
+        if self.is_record(cell.reader()) && (!reads || cell.is_strong()) {
+            let is_exact = self.launch.readers(cell.reader()).is_none();
+            let builds_on_them = self.writer_has_observed(cell, address);
+            for id in each(self.launch, cell.reader()) {
+                if let Some(record) = self.launch.get(id)
+                    && record.at.block != self.block
+                    && !(reads && record.kind == Kind::Read)
+                    && (record.kind == Kind::Read || !(builds_on_them || self.has_observed(id, address)))
+                {
+                    look(self.meets(Earlier { record, lane: cell.reader_lane(), is_exact, bytes: mask }, lane));
+                }
+            }
+        }
+        // Another block has read some byte of the word, and this one knows nothing of any other.
+        let unknown_reader = !reads
+            && !self.access.is_strong()
+            && mask == WORD
+            && cell.has_several_readers()
+            && self.is_record(cell.reader())
+            && self.launch.readers(cell.reader()).is_none()
+            && !self.grid.is_informed(self.access.warp);
+        if worst.is_none() && unknown_reader {
+            worst = Some(Conflict { rule: Rule::WriteAfterRead, other: None, byte: 0 });
+        }
+        worst
+    }
+
+    /// Whether a strong read that happened before this access has observed a write of the word.
+    fn has_observed(&self, writer: u32, address: u64) -> bool {
+        self.launch.observed.any(address, writer, |seen| {
+            let Observation { at, lanes, .. } = *seen;
+            at.block == self.block || self.grid.knows(self.access.warp, at, lanes) == Some(Grade::Wide)
+        })
+    }
+
+    /// Whether the last writer of the word is an atomic that comes before this access: then so do
+    /// the writes that it built on.
+    fn writer_has_observed(&self, cell: Cell, address: u64) -> bool {
+        let writer = cell.writer();
+        let Some(record) = self.launch.get(writer).filter(|_| self.is_record(writer) && cell.is_strong()) else {
+            return false;
+        };
+        let is_before = || {
+            let lanes = 1 << cell.writer_lane();
+            record.at.block == self.block || self.grid.knows(self.access.warp, record.at, lanes) == Some(Grade::Wide)
+        };
+        record.kind == Kind::Atomic && (is_before() || self.has_observed(writer, address))
+    }
+
+    /// Notes what strong reads of a word have observed, once their value is read.
+    pub(in crate::check) fn observe(&mut self, addresses: &[u64; 32]) {
+        let words = self.access.bytes.div_ceil(4) as usize;
+        let places = Lanes(self.access.mask).flat_map(|lane| {
+            let first = self.shadow.word(addresses[lane as usize]);
+            first..first + words
+        });
+        for word in places {
+            let cell = Cell(self.shadow.cell(word).load(Ordering::Acquire));
+            if cell.is_strong()
+                && let Some(writer) = self.foreign(cell.writer())
+                && self.grid.knows(self.access.warp, writer.at, 0) != Some(Grade::Wide)
+            {
+                let at = self.grid.moment(self.access.warp);
+                let seen = Observation { writer: cell.writer(), at, lanes: self.access.mask };
+                self.launch.observed.note(self.shadow.base() + word as u64 * 4, seen);
+            }
+        }
+    }
+
+    /// Whether the access of `lane` races with an earlier one.
+    fn meets(&self, earlier: Earlier, lane: u32) -> Option<Conflict> {
+        let mine = Reached::of(self.access);
+        let record = earlier.record;
+        let bytes = record.bytes & earlier.bytes;
+        if bytes == 0 || (record.strength, mine) == (Reached::Wide, Reached::Wide) {
+            return None;
+        }
+        let same_value = || {
+            record.kind == Kind::Write
+                && self.access.kind == Kind::Write
+                && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane))
+        };
+        let byte = bytes.trailing_zeros();
+        let other_lane = earlier.lane + byte / record.lane_bytes;
+        let lanes = if earlier.is_exact && record.lane_bytes != PARTS { 1u32.checked_shl(other_lane) } else { None };
+        let rule = match self.grid.knows(self.access.warp, record.at, lanes.unwrap_or(0)) {
+            Some(Grade::Wide) => return None,
+            Some(Grade::Lockstep) => Rule::UngatheredLanes,
+            Some(Grade::Narrow) => Rule::InsufficientScope,
+            None if record.strength != Reached::Weak && mine != Reached::Weak => Rule::InsufficientScope,
+            None if same_value() => Rule::SameValue,
+            None => Rule::hazard(record.kind, self.access.kind),
+        };
+        let Moment { block, warp, .. } = record.at;
+        let other = Side { instr: record.instr, block, warp, lane: other_lane };
+        Some(Conflict { rule, other: Some(other), byte })
+    }
+
+    /// The cell after the access.
+    fn recorded(&mut self, cell: Cell, mask: u32, lane: u32, id: u32, address: u64) -> Cell {
+        match self.access.kind {
+            Kind::Read => self.recorded_read(cell, mask, lane, id),
+            Kind::Write | Kind::Atomic => {
+                let cell = self.recorded_write(cell, mask, lane, id, address);
+                cell.with_init(mask)
+            }
+        }
+    }
+
+    fn recorded_read(&mut self, cell: Cell, mask: u32, lane: u32, id: u32) -> Cell {
+        let before = cell.reader();
+        let id = if mask == WORD { id } else { self.part_id(mask, before) };
+        if !self.launch.orders_blocks {
+            let foreign = self.foreign(before).is_some();
+            let several = foreign || (self.is_record(before) && cell.has_several_readers());
+            return cell.with_reader(id, lane, several);
+        }
+        if !self.is_record(before) || id == 0 {
+            return cell.with_reader(id, lane, false);
+        }
+        let Self { launch, grid, records, .. } = self;
+        match (Reading { launch, grid, records }).join(id, before) {
+            0 => cell.with_reader(id, lane, true),
+            readers if readers == before => cell,
+            readers => cell.with_reader(readers, lane, readers != id),
+        }
+    }
+
+    /// The record for part of a word, joined with what this block did to the rest of it at the same
+    /// time.
+    fn part_id(&mut self, mask: u32, before: u32) -> u32 {
+        let tick = self.grid.tick();
+        let rest = (self.is_record(before) && self.records.own().has(before))
+            .then(|| self.launch.get(before))
+            .flatten()
+            .filter(|record| record.at.tick == tick && record.strength == Reached::of(self.access))
+            .filter(|record| record.kind == self.access.kind && record.at.warp == self.access.warp);
+        self.id(mask | rest.map_or(0, |record| record.bytes), PARTS)
+    }
+
+    fn recorded_write(&mut self, cell: Cell, mask: u32, lane: u32, id: u32, address: u64) -> Cell {
+        let strong = self.access.is_strong_between_blocks();
+        let before = cell.writer();
+        let foreign = self.foreign(before);
+        if mask != WORD {
+            return self.recorded_part(cell, mask, lane, address);
+        }
+        if !self.access.is_strong() {
+            return cell.with_writer(id, lane, false).with_reader(0, 0, false);
+        }
+        let mut after = cell;
+        if foreign.is_some() {
+            // The write before takes the reader's place, so that a later plain access meets it.
+            let several = self.have_several_blocks_read(cell);
+            after = after.with_reader(before, cell.writer_lane(), several);
+        }
+        after.with_writer(id, lane, strong)
+    }
+
+    /// Whether certainly more than one block has read the word, so that any writer meets another's
+    /// read.
+    fn have_several_blocks_read(&self, cell: Cell) -> bool {
+        if !self.is_record(cell.reader()) || !cell.has_several_readers() {
+            return false;
+        }
+        if self.launch.readers(cell.reader()).is_none() {
+            return true;
+        }
+        let readers = each(self.launch, cell.reader()).filter_map(|id| self.launch.get(id));
+        let mut blocks = readers.filter(|record| record.kind == Kind::Read).map(|record| record.at.block);
+        let first = blocks.next();
+        blocks.any(|block| Some(block) != first)
+    }
+
+    fn recorded_part(&mut self, cell: Cell, mask: u32, lane: u32, address: u64) -> Cell {
+        let strong = self.access.is_strong_between_blocks();
+        let before = cell.writer();
+        let id = self.part_id(mask, before);
+        let covers = |other: u32| self.launch.get(other).is_none_or(|record| record.bytes & !mask == 0);
+        let joined = self.launch.get(id).is_none_or(|record| record.bytes != mask) || covers(before);
+        if before != self.launch.first && (!self.is_record(before) || (joined && self.foreign(before).is_none())) {
+            let after = cell.with_writer(id, lane, strong);
+            let clears = !self.access.is_strong() && each(self.launch, cell.reader()).all(covers);
+            return if clears { after.with_reader(0, 0, false) } else { after };
+        }
+        let old = self.launch.get(before);
+        let part = self.id(mask, PARTS);
+        self.launch.split.update(address, |writers| {
+            if let Some(old) = old {
+                for byte in Lanes(old.bytes) {
+                    writers[byte as usize] =
+                        ByteWriter { id: before, lane: cell.writer_lane(), strong: cell.is_strong() };
+                }
+            }
+            for byte in Lanes(mask) {
+                writers[byte as usize] = ByteWriter { id: part, lane, strong };
+            }
+        });
+        cell.with_writer(self.launch.first, 0, false)
+    }
+}

@@ -1,0 +1,308 @@
+//! The shadow of one global allocation: 8 bytes for each 4-byte word.
+//!
+//! After FastTrack (Flanagan and Freund, 2009), with blocks as the threads: accesses of one block
+//! are taken as ordered. A cell packs which bytes were ever written (4 bits), the last writer
+//! (record number 24, lane 5, strong 1), the last reader (24, 5) and whether several blocks have
+//! read since the last write (1); then the reader's number is that of a list
+//! ([`readers`](crate::check::global::readers)), where that matters. Bytes of a word written by
+//! different blocks have their writers in a table of the launch instead.
+//!
+//! Workers race on a cell with plain loads and stores (release and acquire, so that a record is
+//! filled in when its number is seen). A lost update drops a record, never makes one up: each
+//! record in a cell is of an access that did happen, and whether that one was ordered before the
+//! present one does not depend on what else was lost. Only the initialised bits must not get lost;
+//! a store to a cell keeps them, as it either sets all four or replaces a cell that already had all
+//! four, and any other change is a compare-and-swap.
+//!
+//! What can be missed: all but one of the accesses that one block made to a word since another
+//! wrote it; readers before a strong write that followed one by another block; a partial read
+//! hidden by a later one; of several unordered strong writes all but two; what a block did plainly
+//! to a word before it wrote it strongly. Of parts of a word by several lanes the last lane is
+//! named. [`between`](crate::check::global::judge) has the rules, this file the state.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+const INIT: u64 = 0xf;
+const STRONG: u64 = 1 << 4;
+const SEVERAL: u64 = 1 << 5;
+const WRITER_LANE: u32 = 6;
+const WRITER: u32 = 11;
+const READER_LANE: u32 = 35;
+const READER: u32 = 40;
+const ID: u64 = 0xff_ffff;
+
+/// Words a chunk of the shadow; chunks appear when first touched.
+const CHUNK: usize = 1 << 13;
+
+/// The packed state of one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::check) struct Cell(pub(in crate::check) u64);
+
+impl Cell {
+    pub(in crate::check) const fn init(self) -> u32 {
+        (self.0 & INIT) as u32
+    }
+
+    /// All four bytes written, by whom is not recorded.
+    pub(in crate::check) const WRITTEN: Self = Self(INIT);
+
+    /// Whether its records are all of launches before the one that starts with record `from`.
+    #[inline(always)]
+    pub(in crate::check) const fn is_old(self, from: u32) -> bool {
+        let writer = self.0 & ID << WRITER;
+        writer < (from as u64) << WRITER && self.0 < (from as u64) << READER
+    }
+
+    /// Fully written, the last time in a launch before the one that starts with record `from`, or
+    /// by the host.
+    #[inline(always)]
+    pub(in crate::check) const fn is_written_before(self, from: u32) -> bool {
+        self.0 & INIT == INIT && self.0 & ID << WRITER < (from as u64) << WRITER
+    }
+
+    pub(in crate::check) const fn is_strong(self) -> bool {
+        self.0 & STRONG != 0
+    }
+
+    pub(in crate::check) const fn has_several_readers(self) -> bool {
+        self.0 & SEVERAL != 0
+    }
+
+    pub(in crate::check) const fn writer(self) -> u32 {
+        (self.0 >> WRITER & ID) as u32
+    }
+
+    pub(in crate::check) const fn writer_lane(self) -> u32 {
+        (self.0 >> WRITER_LANE & 31) as u32
+    }
+
+    pub(in crate::check) const fn reader(self) -> u32 {
+        (self.0 >> READER) as u32
+    }
+
+    pub(in crate::check) const fn reader_lane(self) -> u32 {
+        (self.0 >> READER_LANE & 31) as u32
+    }
+
+    /// With both lanes 0.
+    #[inline(always)]
+    pub(in crate::check) const fn without_lanes(self) -> Self {
+        Self(self.0 & !(31 << WRITER_LANE | 31 << READER_LANE))
+    }
+
+    /// With a reader's lane, where it is 0.
+    #[inline(always)]
+    pub(in crate::check) const fn at_reader_lane(self, lane: u32) -> Self {
+        Self(self.0 | (lane as u64) << READER_LANE)
+    }
+
+    /// With a writer's lane, where it is 0.
+    #[inline(always)]
+    pub(in crate::check) const fn at_writer_lane(self, lane: u32) -> Self {
+        Self(self.0 | (lane as u64) << WRITER_LANE)
+    }
+
+    /// With the writer's lane of another cell, where it is 0.
+    #[inline(always)]
+    pub(in crate::check) const fn with_writer_lane_of(self, other: Self) -> Self {
+        Self(self.0 | other.0 & 31 << WRITER_LANE)
+    }
+
+    pub(in crate::check) const fn with_init(self, bytes: u32) -> Self {
+        Self(self.0 | bytes as u64)
+    }
+
+    pub(in crate::check) const fn with_writer(self, id: u32, lane: u32, strong: bool) -> Self {
+        let kept = self.0 & !(ID << WRITER | 31 << WRITER_LANE | STRONG);
+        let strong = if strong { STRONG } else { 0 };
+        Self(kept | (id as u64) << WRITER | (lane as u64) << WRITER_LANE | strong)
+    }
+
+    pub(in crate::check) const fn with_reader(self, id: u32, lane: u32, several: bool) -> Self {
+        let kept = self.0 & !(ID << READER | 31 << READER_LANE | SEVERAL);
+        let several = if several { SEVERAL } else { 0 };
+        Self(kept | (id as u64) << READER | (lane as u64) << READER_LANE | several)
+    }
+}
+
+/// Last writers of single bytes, for words that different blocks wrote in part: record number,
+/// lane, strong.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::check) struct ByteWriter {
+    pub(in crate::check) id: u32,
+    pub(in crate::check) lane: u32,
+    pub(in crate::check) strong: bool,
+}
+
+/// The words of a launch whose bytes have different writers.
+#[derive(Debug)]
+pub(in crate::check) struct SplitWriters {
+    shards: [Mutex<HashMap<u64, [ByteWriter; 4]>>; 64],
+}
+
+impl Default for SplitWriters {
+    fn default() -> Self {
+        Self { shards: std::array::from_fn(|_| Mutex::default()) }
+    }
+}
+
+impl SplitWriters {
+    fn shard(&self, word: u64) -> &Mutex<HashMap<u64, [ByteWriter; 4]>> {
+        &self.shards[(word >> 2) as usize % 64]
+    }
+
+    pub(in crate::check) fn get(&self, word: u64) -> [ByteWriter; 4] {
+        let shard = self.shard(word).lock().unwrap_or_else(PoisonError::into_inner);
+        shard.get(&word).copied().unwrap_or_default()
+    }
+
+    pub(in crate::check) fn update(&self, word: u64, change: impl FnOnce(&mut [ByteWriter; 4])) {
+        let mut shard = self.shard(word).lock().unwrap_or_else(PoisonError::into_inner);
+        change(shard.entry(word).or_default());
+    }
+}
+
+#[derive(Debug, Default)]
+struct Chunk {
+    cells: OnceLock<Box<[AtomicU64]>>,
+    /// Bytes of every word initialised before the cells exist.
+    background: AtomicU8,
+}
+
+/// A piece of a shadow, looked up once.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::check) struct Cells<'a> {
+    first: usize,
+    cells: &'a [AtomicU64],
+}
+
+impl<'a> Cells<'a> {
+    /// The cell of a word, if it lies in this piece.
+    #[inline(always)]
+    pub(in crate::check) fn cell(self, word: usize) -> Option<&'a AtomicU64> {
+        self.cells.get(word.wrapping_sub(self.first))
+    }
+}
+
+/// The shadow of one allocation; lives as long as the allocation.
+#[derive(Debug)]
+pub(crate) struct GlobalShadow {
+    base: u64,
+    words: usize,
+    chunks: Box<[Chunk]>,
+    all_written: AtomicBool,
+}
+
+impl GlobalShadow {
+    /// A shadow for `bytes` bytes at device address `base` (a multiple of 4), none of them
+    /// initialised.
+    pub(crate) fn new(base: u64, bytes: u64) -> Self {
+        let words = bytes.div_ceil(4) as usize;
+        let chunks = (0..words.div_ceil(CHUNK)).map(|_| Chunk::default()).collect();
+        Self { base, words, chunks, all_written: AtomicBool::new(false) }
+    }
+
+    pub(crate) const fn base(&self) -> u64 {
+        self.base
+    }
+
+    fn cells(&self, chunk: usize) -> &[AtomicU64] {
+        let Chunk { cells, background } = &self.chunks[chunk];
+        cells.get_or_init(|| {
+            let init = u64::from(background.load(Ordering::Relaxed));
+            (0..CHUNK.min(self.words - chunk * CHUNK)).map(|_| AtomicU64::new(init)).collect()
+        })
+    }
+
+    /// The cells of words `first..first + count`, as far as they lie in one chunk.
+    #[inline]
+    pub(in crate::check) fn run(&self, first: usize, count: usize) -> &[AtomicU64] {
+        let cells = self.cells(first / CHUNK);
+        let start = first % CHUNK;
+        &cells[start..cells.len().min(start + count)]
+    }
+
+    /// The chunk that a word lies in.
+    #[inline]
+    pub(in crate::check) fn chunk(&self, word: usize) -> Cells<'_> {
+        Cells { first: word / CHUNK * CHUNK, cells: self.cells(word / CHUNK) }
+    }
+
+    #[inline]
+    pub(in crate::check) fn cell(&self, word: usize) -> &AtomicU64 {
+        &self.cells(word / CHUNK)[word % CHUNK]
+    }
+
+    /// The word that an address lies in.
+    #[inline]
+    pub(in crate::check) const fn word(&self, address: u64) -> usize {
+        ((address - self.base) / 4) as usize
+    }
+
+    /// The host wrote `bytes` bytes at `address`.
+    pub(crate) fn mark_written(&self, address: u64, bytes: u64) {
+        let (start, end) = (address - self.base, address - self.base + bytes);
+        let mut at = start;
+        while at < end {
+            let chunk = at as usize / (4 * CHUNK);
+            let chunk_end = ((chunk + 1) * 4 * CHUNK) as u64;
+            let stop = end.min(chunk_end);
+            let whole = at as usize == chunk * 4 * CHUNK && (stop == chunk_end || stop as usize >= self.words * 4 - 3);
+            if whole {
+                self.mark_chunk(chunk);
+            } else {
+                self.mark_bytes(at, stop);
+            }
+            at = stop;
+        }
+    }
+
+    /// Everything counts as written: something wrote unseen, as a launch without checks does.
+    pub(crate) fn mark_all_written(&self) {
+        if !self.all_written.swap(true, Ordering::Relaxed) {
+            for chunk in 0..self.chunks.len() {
+                self.mark_chunk(chunk);
+            }
+        }
+    }
+
+    fn mark_chunk(&self, chunk: usize) {
+        let Chunk { cells, background } = &self.chunks[chunk];
+        background.store(INIT as u8, Ordering::Relaxed);
+        for cell in cells.get().into_iter().flatten() {
+            if cell.load(Ordering::Relaxed) & INIT != INIT {
+                cell.fetch_or(INIT, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn mark_bytes(&self, start: u64, end: u64) {
+        let mut at = start;
+        while at < end {
+            let count = (end - at).min(4 - at % 4);
+            let mask = ((1u64 << count) - 1) << (at % 4);
+            self.cell(at as usize / 4).fetch_or(mask, Ordering::Relaxed);
+            at += count;
+        }
+    }
+
+    /// The first byte at or after `address`, of `bytes`, that nothing has written.
+    #[cfg(test)]
+    pub(crate) fn first_unwritten(&self, address: u64, bytes: u64) -> Option<u64> {
+        (address..address + bytes).find(|&byte| {
+            let cell = Cell(self.cell(self.word(byte)).load(Ordering::Relaxed));
+            cell.init() & 1 << ((byte - self.base) % 4) == 0
+        })
+    }
+
+    /// Drops all records of accesses, not what was written.
+    pub(crate) fn forget(&self) {
+        for chunk in &self.chunks {
+            for cell in chunk.cells.get().into_iter().flatten() {
+                cell.fetch_and(INIT, Ordering::Relaxed);
+            }
+        }
+    }
+}

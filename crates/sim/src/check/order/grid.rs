@@ -1,0 +1,454 @@
+//! Happens-before between blocks: the same release and acquire patterns as inside a block, at
+//! `.gpu` scope or wider.
+//!
+//! Agents that acquire are warps (a barrier passes on to the whole block what one warp acquired); a
+//! release by a warp covers that warp's accesses and whatever of its block was ordered before it.
+//! Time is a tick per block. What can be missed: after a named barrier or a release and acquire
+//! inside the block, a warp that releases counts as knowing all warps of its block up to the latest
+//! tick that it learnt of any one of them; a warp sync, of all lanes or some, gathers all lanes,
+//! for all accesses until the block's next tick.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::check::access::{Kind, Lanes, Scope, Semantics};
+use crate::check::order::locations::Locations;
+use crate::check::order::reach::{Extent, Grade, Moment, Reach};
+
+/// What a warp's last fence gives its next strong write to release.
+#[derive(Debug, Default, Clone)]
+struct Fenced {
+    /// The warp's own block; the lanes are those that fenced.
+    own: Extent,
+    /// Other blocks, and what other warps fenced before a barrier.
+    others: Option<Arc<Reach>>,
+    /// Both, if asked for before.
+    whole: Option<Arc<Reach>>,
+}
+
+impl Fenced {
+    fn is_nothing(&self) -> bool {
+        self.own == Extent::default() && self.others.is_none()
+    }
+
+    /// What a write by `lanes` releases.
+    fn given(&mut self, block: u32, warp: u32, lanes: u32) -> Option<Arc<Reach>> {
+        if self.own == Extent::default() {
+            return self.others.clone();
+        }
+        let own = self.own.only(lanes);
+        let is_whole = own == self.own;
+        if let Some(whole) = self.whole.as_ref().filter(|_| is_whole) {
+            return Some(Arc::clone(whole));
+        }
+        let mut reach = Some(Arc::new(Reach::of(block, warp, own)));
+        join(&mut reach, self.others.as_ref());
+        if is_whole {
+            self.whole.clone_from(&reach);
+        }
+        reach
+    }
+
+    fn gather(&mut self) {
+        self.own = self.own.gather();
+        self.whole = None;
+    }
+
+    fn join_others(&mut self, reach: Option<&Arc<Reach>>) {
+        join(&mut self.others, reach);
+        self.whole = None;
+    }
+}
+
+/// Who knows what of other blocks: common to the block, and beyond that by warp.
+#[derive(Debug, Default, Clone)]
+struct Arrivals {
+    all: u32,
+    known: Option<Arc<Reach>>,
+    fenced: Option<Arc<Reach>>,
+    pending: Option<Arc<Reach>>,
+}
+
+/// One block's side of the order between blocks.
+#[derive(Debug)]
+pub(in crate::check) struct GridOrder {
+    enabled: bool,
+    block: u32,
+    tick: u32,
+    /// Whether any access carries the present tick.
+    dirty: bool,
+    /// Accesses of the block below this tick lie before a proxy fence.
+    proxy_fence: u32,
+    /// A thread has executed `griddepcontrol.launch_dependents`.
+    dependents_may_run: bool,
+    /// Per warp: accesses of the whole block below this tick are ordered before it.
+    all: [u32; 32],
+    /// Per warp: its lanes' accesses below this tick are gathered.
+    gathered: [u32; 32],
+    /// Per warp: what it knows of other blocks.
+    known: [Option<Arc<Reach>>; 32],
+    fenced: [Fenced; 32],
+    /// What a warp's strong reads saw and its next fence acquires.
+    pending: [Option<Arc<Reach>>; 32],
+    /// Warps with any of these.
+    busy: u32,
+    /// What a warp has released at a location, ever: its later stores there carry it on.
+    released: HashMap<(u32, u64), Arc<Reach>>,
+    /// What relaxed reads of a warp saw at a location: for an acquire there by the same warp.
+    observed: HashMap<(u32, u64), Arc<Reach>>,
+    /// When the strong read in progress began.
+    read_began: Option<u64>,
+    arrivals: [Arrivals; 16],
+    /// What arrivals in the present phase of the cluster's barrier release.
+    phase: Phase,
+    /// What the whole cluster released in the phase before.
+    past: Phase,
+}
+
+/// What a phase of the cluster's barrier passes on.
+#[derive(Debug, Default)]
+struct Phase {
+    released: Option<Arc<Reach>>,
+    /// The block's own accesses below this tick.
+    all: u32,
+}
+
+pub(in crate::check) fn join(into: &mut Option<Arc<Reach>>, from: Option<&Arc<Reach>>) {
+    match (into, from) {
+        (_, None) => {}
+        (into @ None, Some(from)) => *into = Some(Arc::clone(from)),
+        (Some(known), Some(from)) if Arc::ptr_eq(known, from) => {}
+        (Some(known), Some(from)) => Arc::make_mut(known).join(from),
+    }
+}
+
+fn graded(reach: &Arc<Reach>, scope: Scope) -> Arc<Reach> {
+    if scope.spans_blocks() { Arc::clone(reach) } else { Arc::new(reach.narrowed()) }
+}
+
+impl GridOrder {
+    pub(in crate::check) fn new() -> Self {
+        Self {
+            enabled: false,
+            block: 0,
+            tick: 0,
+            dirty: false,
+            proxy_fence: 0,
+            dependents_may_run: false,
+            all: [0; 32],
+            gathered: [0; 32],
+            known: [const { None }; 32],
+            fenced: std::array::from_fn(|_| Fenced::default()),
+            pending: [const { None }; 32],
+            busy: 0,
+            released: HashMap::new(),
+            observed: HashMap::new(),
+            read_began: None,
+            arrivals: std::array::from_fn(|_| Arrivals::default()),
+            phase: Phase::default(),
+            past: Phase::default(),
+        }
+    }
+
+    pub(in crate::check) fn begin(&mut self, block: u32, enabled: bool) {
+        self.enabled = enabled;
+        self.block = block;
+        self.tick = 0;
+        self.dirty = false;
+        self.proxy_fence = 0;
+        self.dependents_may_run = false;
+        self.all = [0; 32];
+        self.gathered = [0; 32];
+        for warp in Lanes(std::mem::take(&mut self.busy)) {
+            let w = warp as usize;
+            (self.known[w], self.fenced[w], self.pending[w]) = (None, Fenced::default(), None);
+        }
+        self.arrivals.fill(Arrivals::default());
+        (self.phase, self.past) = (Phase::default(), Phase::default());
+        self.released.clear();
+        self.observed.clear();
+        self.read_began = None;
+    }
+
+    /// Where in its block an access by `warp` stands.
+    pub(in crate::check) fn moment(&mut self, warp: u32) -> Moment {
+        self.dirty = true;
+        Moment { block: self.block, warp, tick: self.tick }
+    }
+
+    pub(in crate::check) const fn tick(&self) -> u32 {
+        self.tick
+    }
+
+    /// How firmly `warp` knows that what any of `lanes` did at `moment` of another block happened
+    /// before.
+    pub(in crate::check) fn knows(&self, warp: u32, moment: Moment, lanes: u32) -> Option<Grade> {
+        self.known[warp as usize].as_ref()?.knows(moment, lanes)
+    }
+
+    /// Whether the warp knows anything of other blocks.
+    pub(in crate::check) const fn is_informed(&self, warp: u32) -> bool {
+        self.known[warp as usize].is_some()
+    }
+
+    /// Whether any warp does.
+    pub(in crate::check) fn knows_of_others(&self) -> bool {
+        self.known.iter().any(Option::is_some)
+    }
+
+    /// Whether launches that depend on this one may run, as far as the block goes.
+    pub(in crate::check) const fn dependents_may_run(&self) -> bool {
+        self.dependents_may_run
+    }
+
+    /// The block lets dependent launches begin; whether it does for the first time, and knows
+    /// nothing of other blocks yet.
+    pub(in crate::check) fn launch_dependents(&mut self) -> bool {
+        if std::mem::replace(&mut self.dependents_may_run, true) {
+            return false;
+        }
+        self.stamp();
+        !self.knows_of_others()
+    }
+
+    /// A tick above that of every access so far.
+    fn stamp(&mut self) -> u32 {
+        if self.dirty {
+            self.tick += 1;
+            self.dirty = false;
+        }
+        self.tick
+    }
+
+    /// A fence between the proxies; the tick below which it covers the block's accesses.
+    pub(in crate::check) fn proxy_fence(&mut self) -> u32 {
+        self.proxy_fence = self.stamp();
+        self.proxy_fence
+    }
+
+    /// The tick below which proxy fences cover the block's accesses.
+    pub(in crate::check) const fn proxy_fence_tick(&self) -> u32 {
+        self.proxy_fence
+    }
+
+    /// How far a release by `lanes` of `warp` covers its block.
+    fn extent(&mut self, warp: u32, lanes: u32) -> Extent {
+        let own = self.stamp();
+        let w = warp as usize;
+        Extent { all: self.all[w], gathered: self.gathered[w].min(own), own, lanes }
+    }
+
+    /// An extent of this block together with what `warp` knows of others.
+    fn with_known(&self, warp: u32, extent: Extent) -> Arc<Reach> {
+        let mut reach = Reach::of(self.block, warp, extent);
+        if let Some(known) = &self.known[warp as usize] {
+            reach.join(known);
+        }
+        Arc::new(reach)
+    }
+
+    /// A `.sync` instruction of a warp.
+    pub(in crate::check) fn warp_sync(&mut self, warp: u32) {
+        let w = warp as usize;
+        self.gathered[w] = self.tick + u32::from(self.dirty);
+        if self.busy & 1 << warp != 0 {
+            self.fenced[w].gather();
+        }
+    }
+
+    /// A fence by some lanes of a warp.
+    pub(in crate::check) fn fence(&mut self, warp: u32, lanes: u32, scope: Scope) {
+        if !self.enabled {
+            return;
+        }
+        let w = warp as usize;
+        if let Some(pending) = self.pending[w].take() {
+            join(&mut self.known[w], Some(&graded(&pending, scope)));
+            if !scope.spans_blocks() {
+                self.pending[w] = Some(pending);
+            }
+        }
+        let extent = self.extent(warp, lanes);
+        if scope.spans_blocks() {
+            let own = self.fenced[w].own.join(extent);
+            self.fenced[w] = Fenced { own, others: self.known[w].clone(), whole: None };
+        } else {
+            let narrow = graded(&self.with_known(warp, extent.gather()), scope);
+            self.fenced[w].join_others(Some(&narrow));
+        }
+        self.busy |= 1 << warp;
+    }
+
+    /// Whether a relaxed write by `warp` would release anything.
+    pub(in crate::check) fn has_fenced(&self, warp: u32) -> bool {
+        self.busy & 1 << warp != 0 && !self.fenced[warp as usize].is_nothing()
+    }
+
+    /// Whether a strong read could acquire anything, or a relaxed store could replace anything.
+    pub(in crate::check) fn has_released(&self, locations: &Locations) -> bool {
+        self.enabled && !locations.is_empty()
+    }
+
+    /// A strong read is about to begin.
+    pub(in crate::check) fn begin_read(&mut self, locations: &Locations) {
+        self.read_began = self.enabled.then(|| locations.now());
+    }
+
+    /// The strong read is over.
+    pub(in crate::check) const fn end_read(&mut self) {
+        self.read_began = None;
+    }
+
+    /// A strong write or atomic by some lanes; call before its value can be seen.
+    pub(in crate::check) fn release(
+        &mut self,
+        locations: &Locations,
+        (warp, lanes, address): (u32, u32, u64),
+        kind: Kind,
+        semantics: Semantics,
+        scope: Scope,
+    ) {
+        if !self.enabled {
+            return;
+        }
+        let fenced = self.fenced[warp as usize].given(self.block, warp, lanes);
+        let mut reach = fenced.map(|fenced| graded(&fenced, scope));
+        if semantics.releases() {
+            let extent = self.extent(warp, lanes);
+            join(&mut reach, Some(&graded(&self.with_known(warp, extent), scope)));
+        }
+        if kind == Kind::Write && !self.released.is_empty() {
+            join(&mut reach, self.released.get(&(warp, address)));
+        }
+        locations.write(address, kind, reach.as_ref());
+        if let Some(reach) = reach
+            && semantics.releases()
+        {
+            self.released.insert((warp, address), reach);
+        }
+    }
+
+    /// A strong read or atomic; call once its value is read.
+    pub(in crate::check) fn acquire(
+        &mut self,
+        locations: &Locations,
+        (warp, address): (u32, u64),
+        semantics: Semantics,
+        scope: Scope,
+    ) {
+        let w = warp as usize;
+        let reach = locations.observed(address, self.read_began.unwrap_or(0)).map(|reach| graded(&reach, scope));
+        if semantics.acquires() {
+            let observed = if self.observed.is_empty() { None } else { self.observed.remove(&(warp, address)) };
+            join(&mut self.known[w], reach.as_ref());
+            join(&mut self.known[w], observed.as_ref());
+            if let Some(known) = &self.known[w] {
+                locations.note(known);
+            }
+        } else if let Some(reach) = &reach {
+            join(&mut self.pending[w], Some(reach));
+            match self.observed.get_mut(&(warp, address)) {
+                Some(known) if Arc::ptr_eq(known, reach) => {}
+                Some(known) => Arc::make_mut(known).join(reach),
+                None => {
+                    self.observed.insert((warp, address), Arc::clone(reach));
+                }
+            }
+        }
+        self.busy |= 1 << warp;
+    }
+
+    /// Whether any warp knows that `moment` happened before.
+    pub(in crate::check) fn any_knows(&self, moment: Moment) -> bool {
+        self.known.iter().flatten().any(|known| known.knows(moment, 0).is_some())
+    }
+
+    /// A warp arrives at the barrier of the cluster; a relaxed arrival carries along its fence
+    /// alone.
+    pub(in crate::check) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
+        if !self.enabled {
+            return;
+        }
+        let w = warp as usize;
+        if !releases {
+            let fenced = self.fenced[w].given(self.block, warp, u32::MAX);
+            return join(&mut self.phase.released, fenced.as_ref());
+        }
+        let now = self.stamp();
+        self.gathered[w] = now;
+        self.phase.all = self.phase.all.max(self.all[w]).max(now);
+        let extent = Extent { all: self.all[w], gathered: now, own: now, lanes: 0 };
+        let reach = self.with_known(warp, extent);
+        join(&mut self.phase.released, Some(&reach));
+    }
+
+    /// The phase is over; what the block released. Warps that have exited count as having arrived.
+    pub(in crate::check) fn end_phase(&mut self, exited: u32) -> Option<Arc<Reach>> {
+        if !self.enabled {
+            return None;
+        }
+        for warp in Lanes(exited) {
+            self.arrive_at_cluster(warp, true);
+        }
+        self.past.all = std::mem::take(&mut self.phase.all);
+        self.phase.released.take()
+    }
+
+    /// What the whole cluster released.
+    pub(in crate::check) fn begin_phase(&mut self, released: Option<Arc<Reach>>) {
+        self.past.released = released;
+    }
+
+    /// A warp has waited for the phase that is over.
+    pub(in crate::check) fn learn_phase(&mut self, warp: u32) {
+        if !self.enabled {
+            return;
+        }
+        join(&mut self.known[warp as usize], self.past.released.as_ref());
+        self.learn_block(warp, self.past.all);
+        self.busy |= 1 << warp;
+    }
+
+    /// A warp arrives at a barrier.
+    pub(in crate::check) fn arrive(&mut self, barrier: u32, warp: u32) {
+        if !self.enabled {
+            return;
+        }
+        let now = self.stamp();
+        let w = warp as usize;
+        self.gathered[w] = now;
+        let arrivals = &mut self.arrivals[barrier as usize % 16];
+        arrivals.all = arrivals.all.max(self.all[w]).max(now);
+        if self.busy & 1 << warp != 0 {
+            self.fenced[w].gather();
+            join(&mut arrivals.known, self.known[w].as_ref());
+            join(&mut arrivals.fenced, self.fenced[w].given(self.block, warp, u32::MAX).as_ref());
+            join(&mut arrivals.pending, self.pending[w].as_ref());
+        }
+    }
+
+    /// A barrier completes, and `receivers` go on.
+    pub(in crate::check) fn complete(&mut self, barrier: u32, receivers: u32) {
+        if !self.enabled {
+            return;
+        }
+        let arrivals = std::mem::take(&mut self.arrivals[barrier as usize % 16]);
+        let any = arrivals.known.is_some() || arrivals.fenced.is_some() || arrivals.pending.is_some();
+        for warp in Lanes(receivers) {
+            let w = warp as usize;
+            self.learn_block(warp, arrivals.all);
+            if any {
+                join(&mut self.known[w], arrivals.known.as_ref());
+                self.fenced[w].join_others(arrivals.fenced.as_ref());
+                join(&mut self.pending[w], arrivals.pending.as_ref());
+                self.busy |= 1 << warp;
+            }
+        }
+    }
+
+    /// A warp learnt of its own block's accesses below `tick`.
+    fn learn_block(&mut self, warp: u32, tick: u32) {
+        let all = &mut self.all[warp as usize];
+        *all = (*all).max(tick);
+    }
+}

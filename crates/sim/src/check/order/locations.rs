@@ -1,0 +1,257 @@
+//! What locations of global memory carry from releases to acquires, for all blocks of a launch.
+//!
+//! As in [`flags`](crate::check::order::flags), an atomic adds to what its location carries and a
+//! store replaces it. Between workers a store is announced some time before its value is in memory,
+//! and a read is told of some time after it read. A reader that cannot be sure to have read the
+//! last store's value, or a later one, therefore gets all that the location has ever carried: more
+//! than it should, so this may lose a finding and does not invent one. It is sure if, by the
+//! launch's count of stores, the last store was done before the read began. And a store replaces
+//! nothing, but adds, while an earlier write to its location may not be done, as that one's value
+//! could come last. With one worker all is exact.
+//!
+//! What can be missed: a weak store replaces nothing.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::check::access::Kind;
+use crate::check::order::reach::Reach;
+
+const SHARDS: usize = 64;
+/// Writes that a location notes before it looks which of them are done.
+const NOTED: usize = 8;
+
+/// A write that a worker announced: when it was done by the launch's count, or 0.
+#[derive(Debug, Default)]
+struct Announced(AtomicU64);
+
+impl Announced {
+    fn is_done(&self) -> bool {
+        self.done_by(u64::MAX)
+    }
+
+    /// Whether it was done at `time`.
+    fn done_by(&self, time: u64) -> bool {
+        (1..=time).contains(&self.0.load(Ordering::Acquire))
+    }
+}
+
+thread_local! {
+    /// What this worker announced last.
+    static ANNOUNCED: RefCell<Vec<Arc<Announced>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A location at which something was released.
+#[derive(Debug)]
+struct Location {
+    /// What its last store carries, and atomics after it.
+    carried: Arc<Reach>,
+    /// If a store replaced what was carried before: that store, and all that was ever carried.
+    replaced: Option<(Arc<Announced>, Arc<Reach>)>,
+    /// Writes that were perhaps not done when last looked at.
+    writes: Vec<Arc<Announced>>,
+}
+
+impl Location {
+    fn add(&mut self, reach: &Arc<Reach>) {
+        join(&mut self.carried, reach);
+        if let Some((_, ever)) = &mut self.replaced {
+            join(ever, reach);
+        }
+    }
+
+    fn replace(&mut self, reach: Option<&Arc<Reach>>, by: &Arc<Announced>) {
+        let new = reach.cloned().unwrap_or_default();
+        let before = std::mem::replace(&mut self.carried, Arc::clone(&new));
+        let mut ever = self.replaced.take().map_or(before, |(_, ever)| ever);
+        join(&mut ever, &new);
+        self.replaced = Some((Arc::clone(by), ever));
+    }
+
+    /// What a read that began at `time` may have synchronised with.
+    fn observed(&self, time: u64) -> &Arc<Reach> {
+        match &self.replaced {
+            Some((store, ever)) if !store.done_by(time) => ever,
+            Some(_) | None => &self.carried,
+        }
+    }
+}
+
+fn join(into: &mut Arc<Reach>, from: &Arc<Reach>) {
+    if !Arc::ptr_eq(into, from) {
+        Arc::make_mut(into).join(from);
+    }
+}
+
+/// What was released at each location.
+#[derive(Debug)]
+pub(in crate::check) struct Locations {
+    shards: [Mutex<HashMap<u64, Location>>; SHARDS],
+    count: AtomicUsize,
+    /// The order of blocks got too intricate to be told exactly.
+    has_coarse: AtomicBool,
+    /// Counts the times that workers were done with what they announced.
+    time: AtomicU64,
+}
+
+impl Default for Locations {
+    fn default() -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self { shards, count: AtomicUsize::new(0), has_coarse: AtomicBool::new(false), time: AtomicU64::new(0) }
+    }
+}
+
+impl Locations {
+    fn shard(&self, address: u64) -> &Mutex<HashMap<u64, Location>> {
+        &self.shards[(address >> 2) as usize % SHARDS]
+    }
+
+    /// Whether nothing was released yet.
+    pub(in crate::check) fn is_empty(&self) -> bool {
+        fence(Ordering::Acquire);
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// The present, for a read that is about to begin.
+    pub(in crate::check) fn now(&self) -> u64 {
+        self.time.load(Ordering::Acquire)
+    }
+
+    /// Everything that this worker announced is done.
+    pub(in crate::check) fn settle(&self) {
+        ANNOUNCED.with_borrow_mut(|announced| {
+            if !announced.is_empty() {
+                let time = self.time.fetch_add(1, Ordering::AcqRel) + 1;
+                for write in announced.drain(..) {
+                    write.0.store(time, Ordering::Release);
+                }
+            }
+        });
+    }
+
+    /// Whether anything [`note`](Self::note)d was coarse.
+    pub(in crate::check) fn has_coarse(&self) -> bool {
+        self.has_coarse.load(Ordering::Relaxed)
+    }
+
+    /// Notes what some warp or location knows.
+    pub(in crate::check) fn note(&self, reach: &Reach) {
+        if reach.is_coarse() {
+            self.has_coarse.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Announces a strong write or atomic and what it releases, if anything.
+    pub(in crate::check) fn write(&self, address: u64, kind: Kind, reach: Option<&Arc<Reach>>) {
+        let is_atomic = kind == Kind::Atomic;
+        if reach.is_none() && (is_atomic || self.is_empty()) {
+            return;
+        }
+        let mut shard = self.shard(address).lock().unwrap_or_else(PoisonError::into_inner);
+        let location = match shard.get_mut(&address) {
+            Some(location) => location,
+            None if reach.is_none() => return,
+            None => {
+                self.count.fetch_add(1, Ordering::Relaxed);
+                shard.entry(address).or_insert(Location { carried: Arc::default(), replaced: None, writes: Vec::new() })
+            }
+        };
+        if !is_atomic || location.writes.len() >= NOTED {
+            location.writes.retain(|write| !write.is_done());
+        }
+        let announced = Arc::new(Announced::default());
+        if is_atomic || !location.writes.is_empty() {
+            if let Some(reach) = reach {
+                location.add(reach);
+            }
+        } else {
+            location.replace(reach, &announced);
+        }
+        self.note(&location.carried);
+        location.writes.push(Arc::clone(&announced));
+        ANNOUNCED.with_borrow_mut(|all| all.push(announced));
+        drop(shard);
+        // The value is stored after this; a warp that reads it finds the location's reach.
+        fence(Ordering::Release);
+    }
+
+    /// What a strong read of a location may have synchronised with, if it began at `time`.
+    pub(in crate::check) fn observed(&self, address: u64, time: u64) -> Option<Arc<Reach>> {
+        if self.is_empty() {
+            return None;
+        }
+        let shard = self.shard(address).lock().unwrap_or_else(PoisonError::into_inner);
+        let reach = shard.get(&address)?.observed(time);
+        (!reach.is_empty()).then(|| Arc::clone(reach))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::order::reach::{Extent, Moment};
+
+    const PLACE: u64 = 64;
+
+    fn release_by(block: u32) -> Arc<Reach> {
+        Arc::new(Reach::of(block, 0, Extent { all: 1, ..Extent::default() }))
+    }
+
+    fn knows(reach: Option<&Arc<Reach>>, block: u32) -> bool {
+        reach.is_some_and(|reach| reach.knows(Moment { block, warp: 0, tick: 0 }, 1).is_some())
+    }
+
+    #[test]
+    fn a_store_replaces_what_an_earlier_one_carried() {
+        let locations = Locations::default();
+        locations.write(PLACE, Kind::Write, Some(&release_by(1)));
+        locations.settle();
+        locations.write(PLACE, Kind::Write, Some(&release_by(2)));
+        locations.settle();
+        let observed = locations.observed(PLACE, locations.now());
+        assert!(!knows(observed.as_ref(), 1) && knows(observed.as_ref(), 2));
+        locations.write(PLACE, Kind::Write, None);
+        locations.settle();
+        assert!(locations.observed(PLACE, locations.now()).is_none());
+    }
+
+    #[test]
+    fn an_atomic_adds_to_what_a_store_carried() {
+        let locations = Locations::default();
+        locations.write(PLACE, Kind::Write, Some(&release_by(1)));
+        locations.settle();
+        locations.write(PLACE, Kind::Atomic, None);
+        locations.write(PLACE, Kind::Atomic, Some(&release_by(2)));
+        let observed = locations.observed(PLACE, locations.now());
+        assert!(knows(observed.as_ref(), 1) && knows(observed.as_ref(), 2));
+    }
+
+    #[test]
+    fn a_read_that_began_before_a_store_was_done_may_have_seen_what_was_there() {
+        let locations = Locations::default();
+        locations.write(PLACE, Kind::Write, Some(&release_by(1)));
+        locations.settle();
+        let early = locations.now();
+        locations.write(PLACE, Kind::Write, Some(&release_by(2)));
+        let announced = locations.now();
+        locations.settle();
+        for time in [early, announced] {
+            assert!(knows(locations.observed(PLACE, time).as_ref(), 1));
+        }
+        assert!(!knows(locations.observed(PLACE, locations.now()).as_ref(), 1));
+    }
+
+    #[test]
+    fn a_store_replaces_nothing_while_another_workers_may_come_after_it() {
+        let locations = Locations::default();
+        std::thread::scope(|scope| {
+            scope.spawn(|| locations.write(PLACE, Kind::Write, Some(&release_by(1))));
+        });
+        locations.write(PLACE, Kind::Write, Some(&release_by(2)));
+        locations.settle();
+        let observed = locations.observed(PLACE, locations.now());
+        assert!(knows(observed.as_ref(), 1) && knows(observed.as_ref(), 2));
+    }
+}

@@ -1,0 +1,13 @@
+//! Shared memory: who touched each word last, and whether a new access races with them.
+//!
+//! - [`shadow`]: the state of one block's shared memory, and the frequent accesses, which need no
+//!   closer look. [`packed`] is a record of it, [`split`] the words whose bytes have different
+//!   histories, [`marks`] a set of records.
+//! - [`judge`]: the general case, lane by lane; [`visit`]: the rule that an access breaks.
+
+mod judge;
+pub(super) mod marks;
+mod packed;
+pub(super) mod shadow;
+mod split;
+mod visit;
