@@ -24,16 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .zip(Source::one::<f32>(Dtype::U8))
         .map(move |(score, keep)| keep.gt(0.0).select::<f32>(capped(score), f32::NEG_INFINITY));
     let sink = Sink::one::<f32>(Dtype::U8).after(|weight: Val<f32>| (weight * 255.0 + 0.5).floor());
-    let two = || Sink::one::<f32>(Dtype::F32).zip(Sink::one::<f32>(Dtype::F32));
-    let two_back = || Source::one::<f32>(Dtype::F32).zip(Source::one::<f32>(Dtype::F32));
     let softmax = Softmax(Exponentials::<f32>::new(false));
-    let operator = RowWise::new(
-        "capped_softmax",
-        softmax,
-        (source, Source::nothing()),
-        (sink, Sink::nothing()),
-        (two(), two_back()),
-    );
+    let operator = RowWise::new("capped_softmax", softmax, (source, Source::nothing()), (sink, Sink::nothing()));
 
     let scores_of = Tensor::from_slice(&device, &scores, &[rows, len])?;
     let mask_of = Tensor::from_slice(&device, &mask, &[rows, len])?;

@@ -43,9 +43,6 @@ mod cuda;
 mod error;
 mod virtual_gpu;
 
-// For `cuda::vendor`.
-use api::{buffer, memory, stream};
-
 pub use api::activity::{Activity, ActivityKind, ActivityTime};
 pub use api::arguments::Arguments;
 pub use api::buffer::{Buffer, View, ViewMut};
@@ -62,7 +59,6 @@ pub use api::typed::Packet;
 pub use backend::{
     ComputeCapability, DeviceKind, Dim3, DriverVersion, FunctionInfo, LaunchConfig, LaunchSite, Limits, Param, Profile,
 };
-pub use cuda::{Cublas, CublasLt, CublasProduct, CublasTypes, Cudnn, CudnnConvolution, CudnnTypes};
 pub use error::{Error, ErrorKind};
 pub use virtual_gpu::LaunchReport;
 pub use warpfold_sim::{

@@ -136,3 +136,29 @@ fn a_stream_waits_for_an_event_of_another() {
         Ok(())
     });
 }
+
+/// On a GPU the copy takes some milliseconds, in which neither the host nor another stream waits.
+#[test]
+fn a_copy_runs_beside_the_host_and_beside_work_of_another_stream() {
+    on_every_device(|device| {
+        let len = if device.is_virtual() { 1 << 10 } else { 512 << 20 };
+        let (copies, compute) = (device.new_stream()?, device.new_stream()?);
+        let mut host = device.host_buffer::<u8>(len)?;
+        host.as_mut_slice()?.fill(7);
+        let (mut copied, mut other) = (device.alloc::<u8>(len)?, device.alloc::<u32>(1000)?);
+        device.synchronize()?;
+        copies.copy_from_host_async(&mut copied, &host)?;
+        let end = copies.record()?;
+        compute.fill_bytes(&mut other, 1)?;
+        compute.synchronize()?;
+        assert_eq!(end.is_complete()?, device.is_virtual(), "the copy of {len} bytes");
+        assert_eq!(other.download()?, [0x0101_0101; 1000]);
+        // To write waits for the copy.
+        host.range_mut(len - 1..)?.fill(8);
+        assert!(end.is_complete()?);
+        let mut last = [0];
+        copies.copy_to_host(copied.view(len - 1..)?, &mut last)?;
+        assert_eq!(last, [7]);
+        Ok(())
+    });
+}

@@ -8,7 +8,9 @@ use warpfold_lang::{Registers, Val, when_else};
 
 use crate::elements::{Sink, Source};
 use crate::fold::{Fold, Monoid, Position};
-use crate::plan::Key;
+use crate::layout::Layout;
+use crate::plan::{Family, Key, Operand, Plan, Planner, TensorSpec};
+use crate::rowwise::add_fold;
 use crate::rowwise::operators::{Exponentials, RowFloat};
 use crate::{Dtype, Error, ErrorKind};
 
@@ -83,29 +85,84 @@ impl<F: RowFloat> Monoid for CrossEntropy<F> {
     }
 }
 
-/// The fold for logits and labels of these types. Its outputs, the loss and `ln Σ e^x`, have the type
-/// of the logits.
-///
-/// # Errors
-/// [`ErrorKind::Unsupported`] unless logits are floats and labels integers.
-pub fn cross_entropy(logits: Dtype, labels: Dtype, ignored: i64) -> Result<Fold, Error> {
-    let unsupported = |dtype| ErrorKind::Unsupported { op: "cross-entropy".to_owned(), dtype };
-    if !matches!(logits, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
-        return Err(unsupported(logits).into());
-    }
-    if !labels.is_integer() {
-        return Err(unsupported(labels).into());
-    }
-    let fold = match logits {
-        Dtype::F64 => make::<f64>(logits, labels, ignored),
-        _ => make::<f32>(logits, labels, ignored),
-    };
-    Ok(fold.with_key(Key::of(("cross-entropy", logits, labels, ignored))))
+/// The family of cross-entropies. Inputs are logits and labels, outputs the loss of each row and
+/// `ln Σ e^x`, of the type of the logits.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CrossEntropyLoss;
+
+/// Logits and labels.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// Floats of 16 to 64 bits, with the classes along the last dimension.
+    pub logits: TensorSpec,
+    /// Integers of the shape of the logits without the last dimension.
+    pub labels: TensorSpec,
+    /// The label that has no loss.
+    pub ignored: i64,
 }
 
-fn make<F: RowFloat>(logits: Dtype, labels: Dtype, ignored: i64) -> Fold {
-    let source = Source::one::<F>(logits).zip(Source::one::<i64>(labels));
-    let sink = Sink::one::<F>(logits).zip(Sink::one::<F>(logits));
-    let monoid = CrossEntropy { ignored, exponentials: Exponentials::<F>::new(logits.bytes() <= 2) };
-    Fold::new(format!("cross_entropy_{logits}_{labels}"), monoid, source, sink)
+/// What its kernels are built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Configuration {
+    logits: Dtype,
+    labels: Dtype,
+    ignored: i64,
+}
+
+impl Configuration {
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] unless logits are floats and labels integers.
+    fn of(problem: &Problem) -> Result<Self, Error> {
+        let (logits, labels) = (problem.logits.dtype, problem.labels.dtype);
+        let unsupported = |dtype| ErrorKind::Unsupported { op: "cross-entropy".to_owned(), dtype };
+        if !matches!(logits, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64) {
+            return Err(unsupported(logits).into());
+        }
+        if !labels.is_integer() {
+            return Err(unsupported(labels).into());
+        }
+        Ok(Self { logits, labels, ignored: problem.ignored })
+    }
+
+    fn fold(self) -> Fold {
+        match self.logits {
+            Dtype::F64 => self.fold_in::<f64>(),
+            _ => self.fold_in::<f32>(),
+        }
+    }
+
+    fn fold_in<F: RowFloat>(self) -> Fold {
+        let Self { logits, labels, ignored } = self;
+        let source = Source::one::<F>(logits).zip(Source::one::<i64>(labels));
+        let sink = Sink::one::<F>(logits).zip(Sink::one::<F>(logits));
+        let monoid = CrossEntropy { ignored, exponentials: Exponentials::<F>::new(logits.bytes() <= 2) };
+        Fold::new(format!("cross_entropy_{logits}_{labels}"), monoid, source, sink)
+    }
+}
+
+impl Family for CrossEntropyLoss {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        let Problem { logits, labels, .. } = problem;
+        let configuration = Configuration::of(problem)?;
+        let (shape, rows) = (logits.layout.shape(), labels.layout.shape());
+        if shape.split_last().is_none_or(|(_, of_rows)| of_rows != rows) {
+            return Err(ErrorKind::ShapeMismatch { left: shape.to_vec(), right: rows.to_vec() }.into());
+        }
+        let strides = labels.layout.strides().iter().copied().chain([0]).collect();
+        let repeated = TensorSpec { layout: Layout::new(shape.to_vec(), strides)?, ..labels.clone() };
+        let result = TensorSpec::contiguous(logits.dtype, rows)?;
+        let mut plan = Plan::new("cross-entropy")
+            .input(logits.operand("the logits"))
+            .input(labels.operand("the labels"))
+            .output(result.operand("the losses"))
+            .output(result.operand("the logarithms"))
+            .choice("a fold of each row");
+        let inputs = [(Operand::Input(0), logits.clone()), (Operand::Input(1), repeated)];
+        let outputs = [Operand::Output(0), Operand::Output(1)];
+        let fold = configuration.fold().with_key(Key::of(configuration));
+        add_fold(&mut plan, &fold, &inputs, &[shape.len() - 1], outputs, planner)?;
+        Ok(plan)
+    }
 }

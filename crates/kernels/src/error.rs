@@ -174,9 +174,6 @@ pub enum ErrorKind {
     /// An operation that has no result for an empty set of elements.
     #[error("{0} of no elements has no value")]
     Empty(String),
-    /// Rows whose elements do not lie side by side, where an operator needs them to.
-    #[error("the elements of a row do not lie side by side: make the tensor contiguous along its rows first")]
-    RowsNotContiguous,
     /// An index that names no row.
     #[error("the index at position {position} names none of {rows} row(s)")]
     IndexOutOfRange {

@@ -93,6 +93,13 @@ impl Layout {
             })
     }
 
+    /// The dimensions in another order; `order` names each once.
+    #[must_use]
+    pub fn permute(&self, order: &[usize]) -> Self {
+        let shape = order.iter().map(|axis| self.shape[*axis]).collect();
+        Self { shape, strides: order.iter().map(|axis| self.strides[*axis]).collect() }
+    }
+
     /// The same elements seen in another shape by repetition: dimensions of size 1, and missing
     /// ones in front, repeat.
     ///

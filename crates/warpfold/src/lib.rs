@@ -19,7 +19,6 @@
 
 mod attention;
 mod axes;
-pub mod bench;
 mod boxes;
 pub mod by_name;
 mod conv;

@@ -1,10 +1,10 @@
 //! Losses.
 
-use warpfold_kernels::cross_entropy::cross_entropy;
+use warpfold_kernels::cross_entropy::{CrossEntropyLoss, Problem};
 use warpfold_kernels::{Error, ErrorKind};
 
-use crate::reduce::fold_with;
-use crate::{Axes, Tensor};
+use crate::Tensor;
+use crate::tensor::{Allocated, First};
 
 /// The label that has no loss, unless another one is said: as PyTorch has it.
 pub(crate) const IGNORE_INDEX: i64 = -100;
@@ -38,12 +38,10 @@ impl Tensor {
         if *classes == 0 {
             return Err(ErrorKind::Empty("cross-entropy".to_owned()).into());
         }
-        let fold = cross_entropy(self.dtype(), labels.dtype(), ignored.unwrap_or(IGNORE_INDEX))?;
-        let labels = labels.unsqueeze(-1)?.broadcast(self.shape())?;
-        let mut results = fold_with(&fold, &[self, &labels], Axes::Of(&[-1]))?.into_iter();
-        let (Some(loss), Some(log_sum)) = (results.next(), results.next()) else {
-            unreachable!("cross-entropy has two results");
-        };
-        Ok((loss, log_sum))
+        let problem = Problem { logits: self.spec(), labels: labels.spec(), ignored: ignored.unwrap_or(IGNORE_INDEX) };
+        let new = || Allocated::new(self.queue(), self.dtype(), rows);
+        let mut outputs = [new()?, new()?];
+        First::Read(self).run(&CrossEntropyLoss, problem, &[labels], &mut outputs)?;
+        Ok(outputs.map(Allocated::finish).into())
     }
 }

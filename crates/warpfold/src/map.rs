@@ -1,15 +1,11 @@
 //! Element-wise operators, and copies.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-
-use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::layout::broadcast_shape;
-use warpfold_kernels::map::{AnyMap, Map};
+use warpfold_kernels::map::{Map, copy_of};
 use warpfold_kernels::operations::{Number, Operation, Options, map_of};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
-use crate::tensor::{Allocated, expect_inputs};
+use crate::tensor::{Allocated, First, expect_inputs};
 use crate::{Queue, Tensor};
 
 impl Tensor {
@@ -31,12 +27,8 @@ impl Tensor {
     ///
     /// # Errors
     /// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`].
-    pub fn map<I, O>(&self, others: &[&Self], map: &Map<I, O>) -> Result<Vec<Self>, Error>
-    where
-        I: Copy + 'static,
-        O: Copy + 'static,
-    {
-        map_with(map, &std::iter::once(self).chain(others.iter().copied()).collect::<Vec<_>>())
+    pub fn map(&self, others: &[&Self], map: &Map) -> Result<Vec<Self>, Error> {
+        map_with(map, First::Read(self), others)
     }
 
     /// As [`Tensor::map`], with the results in this tensor's place. Its memory must be its own: no clone and no view of it
@@ -62,12 +54,8 @@ impl Tensor {
     /// # Errors
     /// [`ErrorKind::SharedMemory`], [`ErrorKind::ShapeMismatch`] if the common shape is not the tensor's,
     /// [`ErrorKind::OverlappingOutput`] for a tensor that repeats elements, and those of [`Tensor::map`].
-    pub fn map_in_place<I, O>(&mut self, others: &[&Self], map: &Map<I, O>) -> Result<(), Error>
-    where
-        I: Copy + 'static,
-        O: Copy + 'static,
-    {
-        map_into_first(map, self, others)
+    pub fn map_in_place(&mut self, others: &[&Self], map: &Map) -> Result<(), Error> {
+        map_with(map, First::Overwritten(self), others).map(drop)
     }
 
     /// A tensor of one number.
@@ -86,8 +74,8 @@ impl Tensor {
         let options = Options { dtype: Some(dtype), alpha: number.into(), ..Options::default() };
         let map = map_of(Operation::Fill, &[], &options)?;
         let mut output = Allocated::new(queue, dtype, shape)?;
-        let plan = map.plan(&[], &[&output.layout], &[output.buffer.address()])?;
-        map.launch(queue.stream(), &plan, Vec::new(), vec![output.buffer.as_view_mut()])?;
+        let problem = map.problem(Vec::new(), vec![output.spec()]);
+        queue.run(&map, problem, &[], &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }
 
@@ -108,9 +96,7 @@ impl Tensor {
     /// # Errors
     /// Those of [`map_of`], and [`ErrorKind::ShapeMismatch`].
     pub fn elementwise(&self, operation: Operation, others: &[&Self], options: &Options) -> Result<Self, Error> {
-        let inputs: Vec<_> = std::iter::once(self).chain(others.iter().copied()).collect();
-        let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype()).collect();
-        Ok(map_with(&*map_of(operation, &dtypes, options)?, &inputs)?.remove(0))
+        Ok(elementwise(operation, First::Read(self), others, options)?.remove(0))
     }
 
     /// As [`Tensor::elementwise`], with the results in this tensor's place; the rules of [`Tensor::map_in_place`] hold.
@@ -123,8 +109,7 @@ impl Tensor {
         others: &[&Self],
         options: &Options,
     ) -> Result<(), Error> {
-        let dtypes: Vec<_> = std::iter::once(self.dtype()).chain(others.iter().map(|other| other.dtype())).collect();
-        map_into_first(&*map_of(operation, &dtypes, options)?, self, others)
+        elementwise(operation, First::Overwritten(self), others, options).map(drop)
     }
 
     /// The elements in another type, as Rust's `as` converts them.
@@ -148,79 +133,46 @@ impl Tensor {
     /// # Errors
     /// What the device says.
     pub fn copy(&self) -> Result<Self, Error> {
-        let bits = bits_of(self.dtype());
-        let copied = map_with(&*copy_of(bits), &[&Self { dtype: bits, ..self.clone() }])?.remove(0);
-        Ok(Self { dtype: self.dtype(), ..copied })
+        Ok(map_with(&copy_of(self.dtype()), First::Read(self), &[])?.remove(0))
     }
 }
 
-/// The unsigned integers of a type's size: copied as they are, nothing is rounded and every NaN stays what it is.
-const fn bits_of(dtype: Dtype) -> Dtype {
-    match dtype.bytes() {
-        1 => Dtype::U8,
-        2 => Dtype::U16,
-        4 => Dtype::U32,
-        _ => Dtype::U64,
-    }
-}
-
-/// Copies a tensor to the place of another one of its type and shape, whose memory nobody else sees.
+/// Copies a tensor to the memory of another one of its type and shape, which nobody else sees.
 pub(crate) fn copy_into(from: &Tensor, to: &mut Tensor) -> Result<(), Error> {
-    let copy = copy_of(bits_of(from.dtype()));
-    let plan = copy.plan(&[from.layout()], &[to.layout()], &[from.address(), to.address()])?;
-    let (start, queue) = (to.first * to.dtype.bytes() as usize, to.queue.clone());
-    let memory = Arc::get_mut(&mut to.memory).ok_or(ErrorKind::SharedMemory)?;
-    copy.launch(queue.stream(), &plan, vec![from.view()?], vec![memory.view_mut(start..)?])
+    let (map, queue) = (copy_of(from.dtype()), to.queue().clone());
+    let problem = map.problem(vec![from.spec()], vec![to.spec()]);
+    queue.run(&map, problem, &[Some(from.view()?)], &mut [to.view_mut()?])
 }
 
-/// The copy of unsigned integers.
-fn copy_of(bits: Dtype) -> Arc<dyn AnyMap> {
-    static COPIES: LazyLock<Mutex<HashMap<Dtype, Arc<dyn AnyMap>>>> = LazyLock::new(Mutex::default);
-    let make = || -> Arc<dyn AnyMap> {
-        let name = format!("copy_{bits}");
-        match bits {
-            Dtype::U64 => Arc::new(Map::new(name, Source::one::<u64>(bits), Sink::one::<u64>(bits))),
-            _ => Arc::new(Map::new(name, Source::one::<u32>(bits), Sink::one::<u32>(bits))),
-        }
-    };
-    COPIES.lock().unwrap_or_else(PoisonError::into_inner).entry(bits).or_insert_with(make).clone()
+/// An element-wise operation on tensors, repeated to their common shape.
+pub(crate) fn elementwise(
+    operation: Operation,
+    first: First<'_>,
+    others: &[&Tensor],
+    options: &Options,
+) -> Result<Vec<Tensor>, Error> {
+    let dtypes = std::iter::once(first.tensor()).chain(others.iter().copied()).map(Tensor::dtype);
+    map_with(&map_of(operation, &dtypes.collect::<Vec<_>>(), options)?, first, others)
 }
 
-/// Maps tensors, repeated to the shape of the first, into the first.
-pub(crate) fn map_into_first(map: &dyn AnyMap, first: &mut Tensor, others: &[&Tensor]) -> Result<(), Error> {
-    let all: Vec<&Tensor> = std::iter::once(&*first).chain(others.iter().copied()).collect();
-    expect_inputs("the map", all.iter().copied(), map.inputs())?;
-    let [dtype] = map.outputs() else { return Err(ErrorKind::SharedMemory.into()) };
-    first.expect_dtype(*dtype)?;
-    let shape = broadcast_shape(&all.iter().map(|input| input.shape()).collect::<Vec<_>>())?;
-    if shape != first.shape() {
-        return Err(ErrorKind::ShapeMismatch { left: first.shape().to_vec(), right: shape }.into());
-    }
-    let layouts: Vec<_> = all.iter().map(|input| input.layout()).collect();
-    let addresses: Vec<_> = all.iter().map(|input| input.address()).chain([first.address()]).collect();
-    let plan = map.plan(&layouts, &[first.layout()], &addresses)?;
-    let mut views = vec![None];
-    for other in others {
-        views.push(Some(other.view()?));
-    }
-    let (start, queue) = (first.first * first.dtype.bytes() as usize, first.queue.clone());
-    let memory = Arc::get_mut(&mut first.memory).ok_or(ErrorKind::SharedMemory)?;
-    map.launch_in_place(queue.stream(), &plan, views, vec![memory.view_mut(start..)?])
-}
-
-/// Maps tensors, repeated to their common shape.
-pub(crate) fn map_with(map: &dyn AnyMap, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
+/// Maps tensors, repeated to their common shape; gives the results but the one that overwrites the
+/// first input.
+fn map_with(map: &Map, first: First<'_>, others: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
+    let x = first.tensor();
+    let inputs: Vec<&Tensor> = std::iter::once(x).chain(others.iter().copied()).collect();
     expect_inputs("the map", inputs.iter().copied(), map.inputs())?;
     let shape = broadcast_shape(&inputs.iter().map(|input| input.shape()).collect::<Vec<_>>())?;
-    let queue = inputs[0].queue();
-    let outputs = map.outputs().iter().map(|dtype| Allocated::new(queue, *dtype, &shape));
+    let specs = inputs.iter().map(|input| input.spec()).collect();
+    let outputs = first.allocated(map.outputs())?.iter().map(|dtype| Allocated::new(x.queue(), *dtype, &shape));
     let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
-    let layouts: Vec<_> = inputs.iter().map(|input| input.layout()).collect();
-    let out_layouts: Vec<_> = outputs.iter().map(|output| &output.layout).collect();
-    let addresses = inputs.iter().map(|input| input.address()).chain(outputs.iter().map(|o| o.buffer.address()));
-    let plan = map.plan(&layouts, &out_layouts, &addresses.collect::<Vec<_>>())?;
-    let views = inputs.iter().map(|input| input.view()).collect::<Result<_, _>>()?;
-    let written = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
-    map.launch(queue.stream(), &plan, views, written)?;
+    let problem = match &first {
+        First::Read(_) => map.problem(specs, outputs.iter().map(Allocated::spec).collect()),
+        First::Overwritten(_) if !outputs.is_empty() => return Err(ErrorKind::SharedMemory.into()),
+        First::Overwritten(x) if shape != x.shape() => {
+            return Err(ErrorKind::ShapeMismatch { left: x.shape().to_vec(), right: shape }.into());
+        }
+        First::Overwritten(x) => map.problem(specs, vec![x.spec()]).in_place(),
+    };
+    first.run(map, problem, others, &mut outputs)?;
     Ok(outputs.into_iter().map(Allocated::finish).collect())
 }

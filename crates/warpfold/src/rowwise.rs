@@ -1,12 +1,12 @@
 //! Operators on rows: softmax, norms, scaling.
 
-use warpfold_device::View;
+use warpfold_kernels::plan::TensorSpec;
+use warpfold_kernels::rowwise::RowWise;
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{AnyRowWise, Outputs, Plan, RowOperator, RowWise};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
-use crate::tensor::{Allocated, expect_inputs};
-use crate::{Axes, Queue, Tensor};
+use crate::tensor::{Allocated, First, expect_inputs};
+use crate::{Axes, Tensor};
 
 /// What a norm takes beside its input.
 #[derive(Debug, Clone, Copy, Default)]
@@ -78,7 +78,7 @@ impl Tensor {
     /// # Errors
     /// [`ErrorKind::Unsupported`] for the element type, and those of [`Axes::resolve`].
     pub fn softmax(&self, axes: Axes<'_>) -> Result<Self, Error> {
-        only(rows(RowOp::Softmax { scale: 1.0 }, &[self], &[], axes)?.results)
+        only(rows(RowOp::Softmax { scale: 1.0 }, First::Read(self), &[], &[], axes)?.results)
     }
 
     /// Softmax of `scale * x + mask`; the mask has the tensor's shape, or is repeated to it.
@@ -86,7 +86,7 @@ impl Tensor {
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`], and those of [`Tensor::softmax`].
     pub fn masked_softmax(&self, mask: &Self, scale: f64, axes: Axes<'_>) -> Result<Self, Error> {
-        only(rows(RowOp::Softmax { scale }, &[self, mask], &[], axes)?.results)
+        only(rows(RowOp::Softmax { scale }, First::Read(self), &[mask], &[], axes)?.results)
     }
 
     /// The logarithm of softmax along some axes together: `x - ln Σ e^x`.
@@ -94,7 +94,7 @@ impl Tensor {
     /// # Errors
     /// Those of [`Tensor::softmax`].
     pub fn log_softmax(&self, axes: Axes<'_>) -> Result<Self, Error> {
-        only(rows(RowOp::LogSoftmax { scale: 1.0 }, &[self], &[], axes)?.results)
+        only(rows(RowOp::LogSoftmax { scale: 1.0 }, First::Read(self), &[], &[], axes)?.results)
     }
 
     /// Layer norm along some axes together: `(x - mean) / sqrt(variance + eps) * scale + bias`.
@@ -134,8 +134,8 @@ impl Tensor {
     }
 
     fn norm(&self, op: fn(Norm) -> RowOp, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<[Vec<Self>; 2], Error> {
-        let row_inputs: Vec<_> = std::iter::once(self).chain(inputs.residual).collect();
-        let done = rows(op(inputs.norm()?), &row_inputs, &inputs.columns(), axes)?;
+        let residual: Vec<_> = inputs.residual.into_iter().collect();
+        let done = rows(op(inputs.norm()?), First::Read(self), &residual, &inputs.columns(), axes)?;
         Ok([done.results, done.stats])
     }
 
@@ -147,15 +147,15 @@ impl Tensor {
     /// # Errors
     /// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`], and those of
     /// [`Axes::resolve`].
-    pub fn rowwise<O: RowOperator>(
+    pub fn rowwise(
         &self,
         other: Option<&Self>,
         columns: &[&Self],
-        operator: &RowWise<O>,
+        operator: &RowWise,
         axes: Axes<'_>,
     ) -> Result<(Vec<Self>, Vec<Self>), Error> {
-        let inputs: Vec<_> = std::iter::once(self).chain(other).collect();
-        let done = rows_with(operator, &inputs, columns, axes)?;
+        let others: Vec<_> = other.into_iter().collect();
+        let done = rows_with(operator, First::Read(self), &others, columns, axes)?;
         Ok((done.results, done.stats))
     }
 
@@ -165,7 +165,7 @@ impl Tensor {
     /// # Errors
     /// Those of [`Tensor::softmax`].
     pub fn abs_max_scale(&self, axes: Axes<'_>) -> Result<(Self, Self), Error> {
-        two(rows(RowOp::AbsMaxScale, &[self], &[], axes)?)
+        two(rows(RowOp::AbsMaxScale, First::Read(self), &[], &[], axes)?)
     }
 
     /// Each row divided by a scale and rounded to `i8`, `f8e4m3` or `f8e5m2`; and the scales, which bring the largest
@@ -179,7 +179,7 @@ impl Tensor {
         if !matches!(to, Dtype::I8 | Dtype::F8E4M3 | Dtype::F8E5M2) {
             return Err(ErrorKind::Unsupported { op: "quantize".to_owned(), dtype: to }.into());
         }
-        two(rows(RowOp::Quantize { to }, &[self], &[], axes)?)
+        two(rows(RowOp::Quantize { to }, First::Read(self), &[], &[], axes)?)
     }
 }
 
@@ -193,133 +193,67 @@ fn two(done: Done) -> Result<(Tensor, Tensor), Error> {
 
 /// What a row operator gave.
 pub(crate) struct Done {
-    /// Of the input's shape.
+    /// Of the input's shape; without the one that overwrites the first input.
     pub(crate) results: Vec<Tensor>,
     /// With axes of size 1 where the rows were.
     pub(crate) stats: Vec<Tensor>,
 }
 
 /// Runs a row operator along some axes together.
-pub(crate) fn rows(op: RowOp, inputs: &[&Tensor], columns: &[&Tensor], axes: Axes<'_>) -> Result<Done, Error> {
-    let dtypes_of = |tensors: &[&Tensor]| tensors.iter().map(|tensor| tensor.dtype()).collect::<Vec<_>>();
-    let operator = operator_of(op, Types { rows: &dtypes_of(inputs), columns: &dtypes_of(columns) })?;
-    rows_with(&*operator, inputs, columns, axes)
-}
-
-/// Runs a row operator along some axes together.
-pub(crate) fn rows_with(
-    operator: &dyn AnyRowWise,
-    inputs: &[&Tensor],
+pub(crate) fn rows(
+    op: RowOp,
+    first: First<'_>,
+    others: &[&Tensor],
     columns: &[&Tensor],
     axes: Axes<'_>,
 ) -> Result<Done, Error> {
-    let along = Along::new(operator, inputs, columns, axes)?;
-    let turned = along.turned(inputs)?;
-    let (inputs, plan) = along.plan(turned)?;
-    let first = &inputs[0];
-    let mut results = along.alloc(operator.results(), first)?;
-    let mut stats = along.alloc_stats(first)?;
-    let views: Vec<_> = inputs.iter().map(|input| input.view().map(Some)).collect::<Result<_, _>>()?;
-    let outputs = Outputs {
-        results: results.iter_mut().map(|result| result.buffer.as_view_mut()).collect(),
-        stats: stats.iter_mut().map(|stat| stat.buffer.as_view_mut()).collect(),
+    let dtypes_of = |tensors: &[&Tensor]| tensors.iter().map(|tensor| tensor.dtype()).collect::<Vec<_>>();
+    let (mut of_rows, of_columns) = (vec![first.tensor().dtype()], dtypes_of(columns));
+    of_rows.extend(dtypes_of(others));
+    rows_with(&operator_of(op, Types { rows: &of_rows, columns: &of_columns })?, first, others, columns, axes)
+}
+
+/// Runs a row operator along some axes together, of inputs that repeat to the shape of the first.
+pub(crate) fn rows_with(
+    operator: &RowWise,
+    first: First<'_>,
+    others: &[&Tensor],
+    columns: &[&Tensor],
+    axes: Axes<'_>,
+) -> Result<Done, Error> {
+    let x = first.tensor();
+    let inputs: Vec<_> = std::iter::once(x).chain(others.iter().copied()).collect();
+    for (given, expected) in [(&inputs[..], operator.inputs()), (columns, operator.columns())] {
+        expect_inputs("the row operator", given.iter().copied(), expected)?;
+    }
+    let (shape, rank, axes) = (x.shape(), x.rank(), axes.resolve(x.rank())?);
+    // The dimensions of the rows last, as the operator takes them and gives its results.
+    let order: Vec<usize> = (0..rank).filter(|axis| !axes.contains(axis)).chain(axes.iter().copied()).collect();
+    let (permuted, first_axis) = (x.layout().permute(&order), rank - axes.len());
+    let (kept, row_shape) = permuted.shape().split_at(first_axis);
+    let row = |input: &&Tensor| {
+        let layout = input.layout().broadcast(shape)?.permute(&order);
+        Ok(TensorSpec::new(input.dtype(), layout, input.address()))
     };
-    along.launch(first.queue(), &plan, &views, outputs)?;
-    along.done(results, stats)
-}
-
-/// A row operator, the vectors along the row side by side, and the axes that rows lie along.
-pub(crate) struct Along<'a> {
-    operator: &'a dyn AnyRowWise,
-    columns: Vec<Tensor>,
-    rank: usize,
-    axes: Vec<usize>,
-    /// The axes with those of the rows last, as rows stand while the operator runs.
-    order: Vec<isize>,
-}
-
-impl<'a> Along<'a> {
-    /// If the operator takes these.
-    pub(crate) fn new(
-        operator: &'a dyn AnyRowWise,
-        inputs: &[&Tensor],
-        columns: &[&Tensor],
-        axes: Axes<'_>,
-    ) -> Result<Self, Error> {
-        for (given, expected) in [(inputs, operator.inputs()), (columns, operator.columns())] {
-            expect_inputs("the row operator", given.iter().copied(), expected)?;
-        }
-        let (shape, rank) = (inputs[0].shape(), inputs[0].rank());
-        let axes = axes.resolve(rank)?;
-        let row_shape: Vec<usize> = axes.iter().map(|axis| shape[*axis]).collect();
-        let kept = (0..rank).filter(|axis| !axes.contains(axis));
-        let order = kept.chain(axes.iter().copied()).map(|axis| axis as isize).collect();
-        let repeated = |column: &&Tensor| column.broadcast(&row_shape)?.contiguous();
-        let columns = columns.iter().map(repeated).collect::<Result<_, _>>()?;
-        Ok(Self { operator, columns, rank, axes, order })
+    let column =
+        |column: &&Tensor| Ok(TensorSpec::new(column.dtype(), column.layout().broadcast(row_shape)?, column.address()));
+    let specs = inputs.iter().map(row).collect::<Result<Vec<_>, Error>>()?;
+    let problem = operator.problem(specs, columns.iter().map(column).collect::<Result<_, Error>>()?, first_axis);
+    let results = first.allocated(operator.results())?;
+    let problem = if matches!(first, First::Overwritten(_)) { problem.in_place() } else { problem };
+    let results = results.iter().map(|dtype| Allocated::new(x.queue(), *dtype, permuted.shape()));
+    let mut outputs: Vec<_> = results.collect::<Result<_, _>>()?;
+    let num_results = outputs.len();
+    for dtype in operator.stats() {
+        outputs.push(Allocated::new(x.queue(), *dtype, kept)?);
     }
-
-    /// The inputs, repeated to the shape of the first, with rows last.
-    pub(crate) fn turned(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Error> {
-        inputs.iter().map(|input| input.broadcast(inputs[0].shape())?.permute(&self.order)).collect()
-    }
-
-    /// The first of the dimensions that rows lie along, once they stand last.
-    fn first_axis(&self) -> usize {
-        self.rank - self.axes.len()
-    }
-
-    /// The plan, and the inputs that it is for: copies where rows do not lie side by side.
-    pub(crate) fn plan(&self, mut inputs: Vec<Tensor>) -> Result<(Vec<Tensor>, Plan), Error> {
-        let column_addresses: Vec<u64> = self.columns.iter().map(Tensor::address).collect();
-        let target = inputs[0].queue().stream().device().target();
-        let plan_for = |inputs: &[Tensor]| {
-            let layouts: Vec<_> = inputs.iter().map(Tensor::layout).collect();
-            let addresses: Vec<_> = inputs.iter().map(Tensor::address).collect();
-            self.operator.plan(&layouts, &addresses, &column_addresses, self.first_axis(), &target)
-        };
-        match plan_for(&inputs) {
-            Err(error) if *error.kind() == ErrorKind::RowsNotContiguous => {
-                inputs = inputs.iter().map(Tensor::contiguous).collect::<Result<_, _>>()?;
-                let plan = plan_for(&inputs)?;
-                Ok((inputs, plan))
-            }
-            planned => planned.map(|plan| (inputs, plan)),
-        }
-    }
-
-    /// Memory of these types for results of the shape of a turned input.
-    pub(crate) fn alloc(&self, dtypes: &[Dtype], like: &Tensor) -> Result<Vec<Allocated>, Error> {
-        dtypes.iter().map(|dtype| Allocated::new(like.queue(), *dtype, like.shape())).collect()
-    }
-
-    /// Memory for the statistics of a turned input.
-    pub(crate) fn alloc_stats(&self, like: &Tensor) -> Result<Vec<Allocated>, Error> {
-        let shape = &like.shape()[..self.first_axis()];
-        self.operator.stats().iter().map(|dtype| Allocated::new(like.queue(), *dtype, shape)).collect()
-    }
-
-    /// Enqueues it.
-    pub(crate) fn launch(
-        &self,
-        queue: &Queue,
-        plan: &Plan,
-        inputs: &[Option<View<'_, u8>>],
-        outputs: Outputs<'_>,
-    ) -> Result<(), Error> {
-        let columns: Vec<_> = self.columns.iter().map(Tensor::view).collect::<Result<_, _>>()?;
-        self.operator.launch_in_place(queue.stream(), plan, inputs, &columns, outputs, &mut queue.workspace())
-    }
-
-    /// What was written, with the axes in their places.
-    pub(crate) fn done(&self, results: Vec<Allocated>, stats: Vec<Allocated>) -> Result<Done, Error> {
-        let mut back = vec![0; self.order.len()];
-        self.order.iter().enumerate().for_each(|(position, axis)| back[*axis as usize] = position as isize);
-        let axes: Vec<isize> = self.axes.iter().map(|axis| *axis as isize).collect();
-        let keep = |stat: Allocated| stat.finish().keep_axes(Axes::Of(&axes), self.rank);
-        Ok(Done {
-            results: results.into_iter().map(|result| result.finish().permute(&back)).collect::<Result<_, _>>()?,
-            stats: stats.into_iter().map(keep).collect::<Result<_, _>>()?,
-        })
-    }
+    first.run(operator, problem, &[others, columns].concat(), &mut outputs)?;
+    let mut back = vec![0; rank];
+    order.iter().enumerate().for_each(|(position, axis)| back[*axis] = position as isize);
+    let axes: Vec<_> = axes.into_iter().map(|axis| axis as isize).collect();
+    let mut tensors = outputs.into_iter().map(Allocated::finish);
+    Ok(Done {
+        results: tensors.by_ref().take(num_results).map(|result| result.permute(&back)).collect::<Result<_, _>>()?,
+        stats: tensors.map(|stat| stat.keep_axes(Axes::Of(&axes), rank)).collect::<Result<_, _>>()?,
+    })
 }

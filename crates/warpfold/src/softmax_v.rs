@@ -1,10 +1,10 @@
 //! Softmax of scores times values.
 
-use warpfold_kernels::softmax_v::{Problem, softmax_v};
-use warpfold_kernels::{Error, ErrorKind};
+use warpfold_kernels::Error;
+use warpfold_kernels::softmax_v::{Problem, SoftmaxV};
 
 use crate::Tensor;
-use crate::tensor::Allocated;
+use crate::tensor::{Allocated, First};
 
 impl Tensor {
     /// `softmax(self) @ values` without the weights in memory: scores `[…, S, T]` and values `[…, T, D]` give `[…, S, D]`, of
@@ -22,28 +22,15 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`] for an element type
-    /// that is no float.
+    /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch), [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch),
+    /// [`Empty`](crate::ErrorKind::Empty), [`Unsupported`](crate::ErrorKind::Unsupported) for an element type that is
+    /// no float.
     pub fn softmax_v(&self, values: &Self) -> Result<Self, Error> {
-        values.expect_dtype(self.dtype())?;
-        let mismatch =
-            || Error::from(ErrorKind::ShapeMismatch { left: self.shape().to_vec(), right: values.shape().to_vec() });
-        let ([batch @ .., rows, len], [batch_of_values @ .., len_of_values, width]) = (self.shape(), values.shape())
-        else {
-            return Err(mismatch());
-        };
-        if batch != batch_of_values || len != len_of_values {
-            return Err(mismatch());
-        }
-        if *len == 0 {
-            return Err(ErrorKind::Empty("softmax-v".to_owned()).into());
-        }
-        let (scores, values) = (self.contiguous()?, values.contiguous()?);
-        let problem =
-            Problem { dtype: self.dtype(), batch: batch.iter().product(), rows: *rows, len: *len, width: *width };
-        let mut output = Allocated::new(self.queue(), problem.output(), &[batch, &[*rows, *width]].concat())?;
-        let stream = self.queue().stream();
-        softmax_v(stream, &problem, scores.view()?, values.view()?, output.buffer.as_view_mut())?;
+        let problem = Problem { scores: self.spec(), values: values.spec() };
+        let results = problem.results()?;
+        let mut outputs = [Allocated::new(self.queue(), results.dtype, results.layout.shape())?];
+        First::Read(self).run(&SoftmaxV, problem, &[values], &mut outputs)?;
+        let [output] = outputs;
         Ok(output.finish())
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpfold_device::{Buffer, Device, View};
+use warpfold_device::{Buffer, Device, View, ViewMut};
 use warpfold_kernels::layout::Layout;
-use warpfold_kernels::plan::TensorSpec;
+use warpfold_kernels::plan::{Family, TensorSpec};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::{Queue, TensorElement};
@@ -195,6 +195,13 @@ impl Tensor {
         Ok(self.memory.view(self.first * self.dtype.bytes() as usize..)?)
     }
 
+    /// The same to be written, if nobody else sees it.
+    pub(crate) fn view_mut(&mut self) -> Result<ViewMut<'_, u8>, Error> {
+        let start = self.first * self.dtype.bytes() as usize;
+        let memory = Arc::get_mut(&mut self.memory).ok_or(ErrorKind::SharedMemory)?;
+        Ok(memory.view_mut(start..)?)
+    }
+
     /// What plans know of it.
     pub(crate) fn spec(&self) -> TensorSpec {
         TensorSpec::new(self.dtype, self.layout.clone(), self.address())
@@ -207,6 +214,56 @@ impl Tensor {
             return Ok(());
         }
         Err(ErrorKind::DtypeMismatch { left: self.dtype, right: expected }.into())
+    }
+}
+
+/// The first input of an operator.
+pub(crate) enum First<'a> {
+    /// The operator reads it.
+    Read(&'a Tensor),
+    /// The first result overwrites it.
+    Overwritten(&'a mut Tensor),
+}
+
+impl First<'_> {
+    pub(crate) fn tensor(&self) -> &Tensor {
+        match self {
+            Self::Read(tensor) => tensor,
+            Self::Overwritten(tensor) => tensor,
+        }
+    }
+
+    /// The element types of results that have memory of their own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DtypeMismatch`] if the first result does not have the type of the tensor that it
+    /// overwrites.
+    pub(crate) fn allocated<'a>(&self, results: &'a [Dtype]) -> Result<&'a [Dtype], Error> {
+        match (self, results) {
+            (Self::Overwritten(tensor), [first, others @ ..]) => tensor.expect_dtype(*first).map(|()| others),
+            _ => Ok(results),
+        }
+    }
+
+    /// Enqueues what a family computes for a problem of this input and others.
+    pub(crate) fn run<F: Family>(
+        self,
+        family: &F,
+        problem: F::Problem,
+        others: &[&Tensor],
+        outputs: &mut [Allocated],
+    ) -> Result<(), Error> {
+        let queue = self.tensor().queue.clone();
+        let (mut inputs, mut written) = (vec![None], Vec::with_capacity(1 + outputs.len()));
+        match self {
+            Self::Read(tensor) => inputs[0] = Some(tensor.view()?),
+            Self::Overwritten(tensor) => written.push(tensor.view_mut()?),
+        }
+        for other in others {
+            inputs.push(Some(other.view()?));
+        }
+        written.extend(outputs.iter_mut().map(|output| output.buffer.as_view_mut()));
+        queue.run(family, problem, &inputs, &mut written)
     }
 }
 

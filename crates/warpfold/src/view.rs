@@ -27,9 +27,7 @@ impl Tensor {
         }
         normalize_axes(axes, self.rank())?;
         let order: Vec<usize> = axes.iter().map(|axis| self.axis(*axis)).collect::<Result<_, _>>()?;
-        let of = |values: &[isize]| order.iter().map(|axis| values[*axis]).collect();
-        let shape = order.iter().map(|axis| self.shape()[*axis]).collect();
-        Ok(self.seen(Layout::new(shape, of(self.layout.strides()))?))
+        Ok(self.seen(self.layout.permute(&order)))
     }
 
     /// The dimensions in reverse order.

@@ -289,6 +289,12 @@ impl<'a, T: Element> From<&'a mut Buffer<T>> for ViewMut<'a, T> {
     }
 }
 
+impl<'a, T: Element> From<ViewMut<'a, T>> for View<'a, T> {
+    fn from(view: ViewMut<'a, T>) -> Self {
+        Self { memory: view.memory, first: view.first, len: view.len, borrow: PhantomData }
+    }
+}
+
 /// The range as start and end, if it is within `len` elements.
 pub(crate) fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<Range<usize>, Error> {
     let start = match range.start_bound() {

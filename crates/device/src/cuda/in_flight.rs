@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result, sys};
 
+use super::driver;
 use super::stream::CudaStreamHandle;
 use crate::Error;
 use crate::backend::{BackendEvent, BackendStream};
@@ -96,7 +97,7 @@ impl InFlight {
         let events: Vec<Result<Arc<dyn BackendEvent>, Error>> =
             streams.iter().map(|stream| stream.gate().reached(&**stream)).collect();
         let mut waits: Vec<Result<(), Error>> = events.into_iter().map(|event| event?.synchronize()).collect();
-        waits.extend(ended.iter().map(|end| end.synchronize().map_err(|e| super::driver::error("waiting", e))));
+        waits.extend(ended.iter().map(|end| end.synchronize().map_err(|e| driver::error("waiting for a stream", e))));
         lock(&self.ended).retain(|end| !end.is_complete());
         waits.into_iter().collect()
     }

@@ -57,6 +57,30 @@ impl Stream {
         CudaStreamHandle::of(&**self.imp()).map(|handle| handle.stream.clone())
     }
 
+    /// Lets a library that takes CUDA streams (cuBLAS, cuDNN) enqueue work: `work` gets the raw
+    /// `CUstream`, with the stream's context current on this thread, after what uses these operands
+    /// on other streams. `None` on the virtual GPU. The library must use the stream and the memory of
+    /// the operands only, which its own functions take as raw pointers.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn with_raw_stream<R>(
+        &self,
+        inputs: &[&View<'_, u8>],
+        outputs: &[&ViewMut<'_, u8>],
+        work: impl FnOnce(*mut std::ffi::c_void) -> R,
+    ) -> Result<Option<R>, Error> {
+        let Some(handle) = CudaStreamHandle::of(&**self.imp()) else { return Ok(None) };
+        handle.context.bind()?;
+        for input in inputs {
+            input.memory().order(self.imp(), Access::Read)?;
+        }
+        for output in outputs {
+            output.memory().order(self.imp(), Access::Write)?;
+        }
+        Ok(Some(work(handle.raw().cast())))
+    }
+
     /// Lends a slice for reading: `work` gets a view of it, after what cudarc knows was written
     /// before; what cudarc does with the slice afterwards comes after `work`. Not while the stream
     /// is being captured.

@@ -4,8 +4,8 @@
 //! copies, launches and events; [`module`] the compiler in the driver, [`parameters`] what it does
 //! not tell; [`pinned`] host memory; [`graph`] captures work, and [`in_flight`] is what captures
 //! and waits of one context know of each other; [`tensor_map`] encodes tensor maps; [`interop`]
-//! shares contexts, streams and memory with other users of cudarc; [`vendor`] has NVIDIA's
-//! libraries to be measured against. Peer access is absent.
+//! shares contexts, streams and memory with other users of cudarc and of the driver. Peer access is
+//! absent.
 #![allow(unsafe_code, reason = "the driver's functions take raw handles and pointers")]
 
 mod device;
@@ -18,8 +18,6 @@ mod parameters;
 mod pinned;
 mod stream;
 mod tensor_map;
-mod vendor;
 
 pub(crate) use device::CudaDevice;
 pub(crate) use driver::device_count;
-pub use vendor::{Cublas, CublasLt, CublasProduct, CublasTypes, Cudnn, CudnnConvolution, CudnnTypes};

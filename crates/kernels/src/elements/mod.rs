@@ -9,6 +9,7 @@ mod compute;
 mod load;
 mod sink;
 mod source;
+mod spill;
 mod store;
 
 pub use compute::Compute;
@@ -16,4 +17,5 @@ pub use sink::{Destination, Sink};
 pub use source::{Origin, Place, Run, Source};
 
 pub(crate) use load::load;
+pub(crate) use spill::spill;
 pub(crate) use store::store;

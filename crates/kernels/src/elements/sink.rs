@@ -18,7 +18,7 @@ pub enum Destination {
 }
 
 impl Destination {
-    fn store<C: Compute>(self, dtype: Dtype, values: &[Val<C>], wide: bool) {
+    pub(super) fn store<C: Compute>(self, dtype: Dtype, values: &[Val<C>], wide: bool) {
         match self {
             Self::Global(to) => store(dtype, to, values, wide),
             Self::Shared(to) => store(dtype, to, values, wide),
@@ -26,7 +26,7 @@ impl Destination {
     }
 }
 
-type Store<O> = dyn Fn(&[Destination], &[O], bool) + Send + Sync;
+pub(super) type Store<O> = dyn Fn(&[Destination], &[O], bool) + Send + Sync;
 
 /// How results of a kernel go to its outputs: fused maps (an epilogue), conversions, stores.
 ///
@@ -40,10 +40,10 @@ type Store<O> = dyn Fn(&[Destination], &[O], bool) + Send + Sync;
 /// assert_eq!(root.dtypes(), [Dtype::F16]);
 /// ```
 pub struct Sink<O> {
-    dtypes: Vec<Dtype>,
+    pub(super) dtypes: Vec<Dtype>,
     /// Elements of each output that a result takes.
-    lens: Vec<u32>,
-    store: Arc<Store<O>>,
+    pub(super) lens: Vec<u32>,
+    pub(super) store: Arc<Store<O>>,
 }
 
 impl<C: Compute> Sink<Val<C>> {

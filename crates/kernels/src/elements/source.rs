@@ -48,7 +48,7 @@ pub enum Origin {
     Long(Val<u64>),
 }
 
-type Load<I> = dyn Fn(&[Origin], u32) -> Vec<I> + Send + Sync;
+pub(super) type Load<I> = dyn Fn(&[Origin], u32) -> Vec<I> + Send + Sync;
 
 /// How items of a kernel come from its inputs: loads, conversions, and fused maps (a prologue).
 ///
@@ -63,8 +63,8 @@ type Load<I> = dyn Fn(&[Origin], u32) -> Vec<I> + Send + Sync;
 /// assert_eq!((squares.dtypes().len(), products.dtypes().len()), (1, 2));
 /// ```
 pub struct Source<I> {
-    dtypes: Vec<Dtype>,
-    load: Arc<Load<I>>,
+    pub(super) dtypes: Vec<Dtype>,
+    pub(super) load: Arc<Load<I>>,
 }
 
 impl<C: Compute> Source<Val<C>> {

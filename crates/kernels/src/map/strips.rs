@@ -4,13 +4,13 @@ use warpfold_lang::{
     Array, Global, Operand, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else,
 };
 
-use super::Map;
+use super::family::Code;
 use super::geometry::{MAX_INPUTS, Step, WORDS, Words};
 use crate::AnyKernel;
 use crate::elements::{Place, Run};
 
 /// Threads a block.
-pub(crate) const BLOCK: u32 = 256;
+pub(super) const BLOCK: u32 = 256;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -29,8 +29,7 @@ pub struct Strips {
     pub small: bool,
 }
 
-pub(super) fn kernel_of<I: Copy + 'static, O: Copy + 'static>(map: &Map<I, O>, strips: &Strips) -> AnyKernel {
-    let (map, strips) = (map.clone(), strips.clone());
+pub(super) fn kernel_of(map: Code, strips: Strips) -> AnyKernel {
     let name = format!("{}_strips", map.name);
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
@@ -46,15 +45,15 @@ pub(super) fn kernel_of<I: Copy + 'static, O: Copy + 'static>(map: &Map<I, O>, s
     kernel(name, body).required_block(BLOCK).into()
 }
 
-struct Walk<'a, I, O> {
-    map: &'a Map<I, O>,
+struct Walk<'a> {
+    map: &'a Code,
     strips: &'a Strips,
     words: Words,
     inputs: &'a [Global<u8>],
     outputs: &'a [Global<u8>],
 }
 
-impl<I: Copy + 'static, O: Copy + 'static> Walk<'_, I, O> {
+impl Walk<'_> {
     fn run<T: Step>(&self)
     where
         Val<T>: Operand<T>,
@@ -111,7 +110,7 @@ impl<I: Copy + 'static, O: Copy + 'static> Walk<'_, I, O> {
         };
         let loaded: Vec<_> = units.into_iter().map(load).collect();
         for (items, outputs) in loaded {
-            let results: Vec<O> = items.into_iter().map(|item| self.map.apply(item, self.words.scalars())).collect();
+            let results: Vec<_> = items.into_iter().map(|item| self.map.apply(item, self.words.scalars())).collect();
             self.map.sink.store(&outputs, &results, true);
         }
     }

@@ -10,7 +10,7 @@ use warpfold_lang::{
     thread_idx, wait_for_dependencies, when, when_else,
 };
 
-use super::Map;
+use super::family::Code;
 use super::geometry::{MAX_INPUTS, WORDS, Words};
 use crate::AnyKernel;
 use crate::elements::{Origin, Place, Run};
@@ -52,8 +52,7 @@ impl Tiles {
     }
 }
 
-pub(super) fn kernel_of<I: Copy + 'static, O: Copy + 'static>(map: &Map<I, O>, tiles: &Tiles) -> AnyKernel {
-    let (map, tiles) = (map.clone(), tiles.clone());
+pub(super) fn kernel_of(map: Code, tiles: Tiles) -> AnyKernel {
     let name = format!("{}_tiles", map.name);
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
@@ -94,8 +93,8 @@ fn tile_of(tiles: &Tiles, words: Words) -> (Val<u64>, [Val<u64>; 2]) {
 }
 
 /// A tile: positions along its columns and rows.
-struct Tile<'a, I, O> {
-    map: &'a Map<I, O>,
+struct Tile<'a> {
+    map: &'a Code,
     tiles: &'a Tiles,
     words: Words,
     /// The tile's first element in each tensor.
@@ -113,7 +112,7 @@ enum Staged {
     Longs(Shared<u64>),
 }
 
-impl<I: Copy + 'static, O: Copy + 'static> Tile<'_, I, O> {
+impl Tile<'_> {
     fn run(&self) {
         // Shared memory
         let words = self.tiles.side * self.tiles.cells();
@@ -218,7 +217,7 @@ impl<I: Copy + 'static, O: Copy + 'static> Tile<'_, I, O> {
         for (column, row, items) in lines {
             let outputs = arrays.len()..self.corners.len();
             let to: Vec<_> = outputs.map(|tensor| self.global(tensor, column, row)).collect();
-            let results: Vec<O> = items.into_iter().map(|item| self.map.apply(item, self.words.scalars())).collect();
+            let results: Vec<_> = items.into_iter().map(|item| self.map.apply(item, self.words.scalars())).collect();
             self.map.sink.store(&to, &results, n > 1);
         }
     }

@@ -1,8 +1,10 @@
 //! Kernels of maps as they ship, to be assembled and compared: one for each thing that a kernel may do.
 
+use warpfold_device::Profile;
+
 use super::{Operation, Options, map_of};
 use crate::layout::Layout;
-use crate::map::BLOCK;
+use crate::plan::TensorSpec;
 use crate::{Dtype, Shipped};
 
 /// How the tensors of a listed map lie.
@@ -57,12 +59,11 @@ fn kernel(operation: Operation, dtype: Dtype, to: Option<Dtype>, lie: Lie) -> Sh
         Lie::Turned => layouts[0] = layout(&[1 << 12, 1 << 12], &[1, 1 << 12]),
         Lie::Long | Lie::Shifted => {}
     }
-    let mut addresses = vec![256; inputs + 1];
-    addresses[0] += if matches!(lie, Lie::Shifted) { dtype.bytes() } else { 0 };
+    let shift = if matches!(lie, Lie::Shifted) { dtype.bytes() } else { 0 };
+    let tensor = |(i, layout): (usize, Layout)| TensorSpec::new(dtype, layout, if i == 0 { shift } else { 0 });
     let map = map_of(operation, &vec![dtype; inputs], &Options { dtype: to, ..Options::default() });
     let map = map.expect("a listed operation exists for its type");
-    let plan = map.plan(&layouts.iter().collect::<Vec<_>>(), &[&output], &addresses);
-    let plan = plan.expect("a listed map has a plan");
-    let in_flight = Some(plan.bytes_in_flight_a_thread(&vec![dtype; inputs]));
-    Shipped { kernel: map.kernel(&plan), block: BLOCK, in_flight }
+    let tensors = layouts.into_iter().enumerate().map(tensor).collect();
+    let problem = map.problem(tensors, vec![TensorSpec::new(map.outputs()[0], output, 0)]);
+    Shipped::planned(&map, &problem, Profile::H200)
 }

@@ -1,8 +1,8 @@
 //! The element-wise operations that every user expects, by name: for each element type a [`Map`](crate::map::Map) with its
 //! function, its conversions and its result type.
 //!
-//! [`Operation`] names them, [`Options`] says what may be chosen, and [`map_of`] gives the map, made once a process. Rows
-//! are taken by [`gather`](crate::gather), which is no map.
+//! [`Operation`] names them, [`Options`] says what may be chosen, and [`map_of`] gives the map. Rows are taken by
+//! [`gather`](crate::gather), which is no map.
 //!
 //! Types. Both inputs of a binary operation have one type, which is the result's; casts are explicit. Comparisons and tests
 //! give `bool`. `f16`, `bf16` and 8-bit floats compute in `f32` and round once; 8-bit
@@ -19,10 +19,8 @@ mod table;
 mod ternary;
 mod unary;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 pub(crate) use listed::kernels;
 pub use number::Number;
@@ -30,7 +28,7 @@ pub use number::Number;
 use warpfold_lang::{Val, WideFloat};
 
 use crate::elements::Compute;
-use crate::map::AnyMap;
+use crate::map::Map;
 use crate::{Dtype, Error, ErrorKind};
 
 macro_rules! operations {
@@ -207,18 +205,8 @@ impl Default for Options {
 /// # Errors
 /// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`], [`ErrorKind::MissingOption`],
 /// [`ErrorKind::OptionOutOfRange`] for integers scaled by numbers that are not whole.
-pub fn map_of(operation: Operation, dtypes: &[Dtype], options: &Options) -> Result<Arc<dyn AnyMap>, Error> {
-    type Key = (Operation, Vec<Dtype>, Option<Dtype>);
-    static MAPS: LazyLock<Mutex<HashMap<Key, Arc<dyn AnyMap>>>> = LazyLock::new(Mutex::default);
-    let mut maps = MAPS.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (operation, dtypes.to_vec(), options.dtype);
-    let map = match maps.get(&key) {
-        Some(map) => map.clone(),
-        None => {
-            let map = table::make(operation, dtypes, options.dtype)?;
-            maps.entry(key).or_insert(map).clone()
-        }
-    };
+pub fn map_of(operation: Operation, dtypes: &[Dtype], options: &Options) -> Result<Map, Error> {
+    let map = table::make(operation, dtypes, options.dtype)?;
     if operation == Operation::Scale && !dtypes[0].is_float() {
         options.alpha.expect_whole(operation.name(), "alpha")?;
         options.beta.expect_whole(operation.name(), "beta")?;
@@ -226,7 +214,7 @@ pub fn map_of(operation: Operation, dtypes: &[Dtype], options: &Options) -> Resu
     Ok(match operation {
         Operation::Scale | Operation::Fill => {
             let computed = table::compute_dtype(*dtypes.first().unwrap_or(&map.outputs()[0]));
-            map.with([options.alpha, options.beta].map(|number| number.bits(computed)))
+            map.scalars([options.alpha, options.beta].map(|number| number.bits(computed)))
         }
         _ => map,
     })

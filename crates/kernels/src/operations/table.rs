@@ -1,12 +1,11 @@
 //! From an operation and element types to a map: what is computed in which type, and what the result is.
 
-use std::sync::Arc;
-
 use warpfold_lang::Val;
 
 use super::{Operation, binary, ternary, unary};
 use crate::elements::{Compute, Sink, Source};
-use crate::map::{AnyMap, Map, Weight};
+use crate::map::{Map, Scalars, Weight};
+use crate::plan::Key;
 use crate::{Dtype, Error, ErrorKind};
 
 /// The type that elements compute in.
@@ -52,12 +51,14 @@ macro_rules! computing {
 }
 
 /// A function of items: to a number of the type that is computed in, or to a truth.
+#[derive(Clone, Copy)]
 pub(super) enum Function<I, C> {
     Number(fn(I) -> Val<C>),
     Truth(fn(I) -> Val<bool>),
 }
 
-pub(super) fn make(operation: Operation, dtypes: &[Dtype], to: Option<Dtype>) -> Result<Arc<dyn AnyMap>, Error> {
+/// The map of an operation. Its closures are made when it is planned.
+pub(super) fn make(operation: Operation, dtypes: &[Dtype], to: Option<Dtype>) -> Result<Map, Error> {
     let (expected, found) = (operation.inputs(), dtypes.len());
     if found != expected {
         let op = operation.name().to_owned();
@@ -106,6 +107,7 @@ fn choice<C: Compute>(yes: Source<Val<C>>, no: Source<Val<C>>) -> Source<Val<C>>
 }
 
 /// What a map is being made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Making {
     operation: Operation,
     /// Of the inputs, or of the result if there are none.
@@ -114,64 +116,86 @@ struct Making {
 }
 
 impl Making {
-    fn one<C: Compute>(&self, function: Function<Val<C>, C>) -> Arc<dyn AnyMap> {
-        self.of(Source::one::<C>(self.dtype), function)
+    /// The map to results of this type, made when it is planned.
+    fn lazy(self, result: Dtype, make: impl Fn(Self) -> Map + Send + Sync + 'static) -> Map {
+        let inputs = match self.operation {
+            Operation::Where => vec![Dtype::Bool, self.dtype, self.dtype],
+            operation => vec![self.dtype; operation.inputs()],
+        };
+        Map::lazy(Key::of(self), inputs, vec![result], move || make(self)).weight(self.weight())
     }
 
-    fn two<C: Compute>(&self, function: Function<(Val<C>, Val<C>), C>) -> Arc<dyn AnyMap> {
-        self.of(Source::one::<C>(self.dtype).zip(Source::one::<C>(self.dtype)), function)
+    fn one<C: Compute>(self, function: Function<Val<C>, C>) -> Map {
+        self.of(function, |making| Source::one::<C>(making.dtype))
     }
 
-    fn three<C: Compute>(&self, function: Function<((Val<C>, Val<C>), Val<C>), C>) -> Arc<dyn AnyMap> {
-        let input = || Source::one::<C>(self.dtype);
-        self.of(input().zip(input()).zip(input()), function)
+    fn two<C: Compute>(self, function: Function<(Val<C>, Val<C>), C>) -> Map {
+        self.of(function, |making| Source::one::<C>(making.dtype).zip(Source::one::<C>(making.dtype)))
     }
 
-    fn of<I: Copy + 'static, C: Compute>(&self, source: Source<I>, function: Function<I, C>) -> Arc<dyn AnyMap> {
+    fn three<C: Compute>(self, function: Function<((Val<C>, Val<C>), Val<C>), C>) -> Map {
+        let input = |making: Self| Source::one::<C>(making.dtype);
+        self.of(function, move |making| input(making).zip(input(making)).zip(input(making)))
+    }
+
+    fn of<I: Copy + 'static, C: Compute>(
+        self,
+        function: Function<I, C>,
+        source: impl Fn(Self) -> Source<I> + Send + Sync + 'static,
+    ) -> Map {
         match function {
-            Function::Number(function) => self.map(source.map(function), self.dtype),
+            Function::Number(function) => self.map(self.dtype, move |making| source(making).map(function)),
             Function::Truth(function) => {
-                let truth = source.map(move |item| function(item).cast::<u32>());
-                self.map(truth, Dtype::Bool)
+                let truth = move |item| function(item).cast::<u32>();
+                self.map(Dtype::Bool, move |making| source(making).map(truth))
             }
         }
     }
 
     /// `copy` and `where` of elements that stay as they are, to the last bit of a NaN.
-    fn moved<C: Compute>(&self) -> Arc<dyn AnyMap> {
-        let input = || Source::<Val<C>>::bits(self.dtype);
-        let source = if self.operation == Operation::Copy { input() } else { choice(input(), input()) };
-        Arc::new(Map::new(self.name(self.dtype), source, Sink::<Val<C>>::bits(self.dtype)))
+    fn moved<C: Compute>(self) -> Map {
+        self.lazy(self.dtype, |making| {
+            let input = || Source::<Val<C>>::bits(making.dtype);
+            let source = if making.operation == Operation::Copy { input() } else { choice(input(), input()) };
+            Map::new(making.name(making.dtype), source, Sink::<Val<C>>::bits(making.dtype))
+        })
     }
 
     /// `where` with a result of another type.
-    fn chosen<C: Compute>(&self) -> Arc<dyn AnyMap> {
-        let input = || Source::one::<C>(self.dtype);
-        self.map(choice(input(), input()), self.dtype)
+    fn chosen<C: Compute>(self) -> Map {
+        let input = |making: Self| Source::one::<C>(making.dtype);
+        self.map(self.dtype, move |making| choice(input(making), input(making)))
     }
 
-    fn map<C: Compute>(&self, source: Source<Val<C>>, natural: Dtype) -> Arc<dyn AnyMap> {
-        let sink = Sink::one::<C>(self.to.unwrap_or(natural));
-        Arc::new(Map::new(self.name(natural), source, sink).weight(self.weight()))
+    /// A map whose result has this type, unless another one is asked for.
+    fn map<C: Compute>(self, natural: Dtype, source: impl Fn(Self) -> Source<Val<C>> + Send + Sync + 'static) -> Map {
+        let result = self.to.unwrap_or(natural);
+        self.lazy(result, move |making| Map::new(making.name(natural), source(making), Sink::one::<C>(result)))
     }
 
-    fn scale<C: Compute>(&self) -> Arc<dyn AnyMap> {
-        let (source, sink) = (Source::one::<C>(self.dtype), Sink::one::<C>(self.to.unwrap_or(self.dtype)));
-        let function = |x: Val<C>, scalars: crate::map::Scalars| x * scalars.get::<C>(0) + scalars.get::<C>(1);
-        Arc::new(Map::with_scalars(self.name(self.dtype), source, function, sink))
+    fn scale<C: Compute>(self) -> Map {
+        let result = self.to.unwrap_or(self.dtype);
+        let function = |x: Val<C>, scalars: Scalars| x * scalars.get::<C>(0) + scalars.get::<C>(1);
+        self.lazy(result, move |making| {
+            let (name, source) = (making.name(making.dtype), Source::one::<C>(making.dtype));
+            Map::with_scalars(name, source, function, Sink::one::<C>(result))
+        })
     }
 
-    fn fill<C: Compute>(&self) -> Arc<dyn AnyMap> {
-        let function = |(), scalars: crate::map::Scalars| scalars.get::<C>(0);
-        Arc::new(Map::with_scalars(self.name(self.dtype), Source::nothing(), function, Sink::one::<C>(self.dtype)))
+    fn fill<C: Compute>(self) -> Map {
+        let function = |(), scalars: Scalars| scalars.get::<C>(0);
+        self.lazy(self.dtype, move |making| {
+            let sink = Sink::one::<C>(making.dtype);
+            Map::with_scalars(making.name(making.dtype), Source::nothing(), function, sink)
+        })
     }
 
     /// `lt_f16_bool`: operation, type of the inputs, type of the result.
-    fn name(&self, natural: Dtype) -> String {
+    fn name(self, natural: Dtype) -> String {
         format!("{}_{}_{}", self.operation.identifier(), self.dtype, self.to.unwrap_or(natural))
     }
 
-    fn weight(&self) -> Weight {
+    fn weight(self) -> Weight {
         use Operation as O;
         let is_double = self.dtype == Dtype::F64;
         match self.operation {

@@ -195,6 +195,36 @@ impl Plan {
         self
     }
 
+    /// Adds the fills and launches of another plan after this one's. Each of its operands is memory
+    /// of this plan from a byte on.
+    ///
+    /// # Panics
+    /// If there is not one memory for each operand, and where memory from a later byte on would have
+    /// to be filled or be in an array of addresses.
+    pub fn append(&mut self, other: Self, inputs: &[(Operand, u64)], outputs: &[(Operand, u64)]) {
+        assert_eq!(
+            (inputs.len(), outputs.len()),
+            (other.inputs.len(), other.outputs.len()),
+            "one memory for each operand"
+        );
+        let first = self.scratch.len();
+        let place = |operand: Operand| match operand {
+            Operand::Input(i) => inputs[i],
+            Operand::Output(i) => outputs[i],
+            Operand::Scratch(i) => (Operand::Scratch(first + i), 0),
+        };
+        let whole = |operand: Operand| {
+            let (operand, first) = place(operand);
+            assert_eq!(first, 0, "{operand:?} is needed from its beginning");
+            operand
+        };
+        self.scratch.extend(&other.scratch);
+        self.tickets = self.tickets.max(other.tickets);
+        self.marks = self.marks.max(other.marks);
+        self.fills.extend(other.fills.into_iter().map(|fill| Fill { operand: whole(fill.operand), ..fill }));
+        self.steps.extend(other.steps.into_iter().map(|step| step.with_operands(&place, &whole)));
+    }
+
     /// Says which algorithm was chosen.
     #[must_use]
     pub fn choice(self, choice: impl fmt::Display) -> Self {

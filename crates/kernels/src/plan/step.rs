@@ -95,6 +95,31 @@ impl Step {
         self
     }
 
+    /// The same launch in other memory: each operand becomes the one of `place`, from a byte on.
+    pub(super) fn with_operands(
+        self,
+        place: &dyn Fn(Operand) -> (Operand, u64),
+        whole: &dyn Fn(Operand) -> Operand,
+    ) -> Self {
+        let pointer = |operand: Operand, first: u64| match place(operand) {
+            (operand, 0) if first == 0 => Arg::Pointer(operand),
+            (operand, before) => Arg::PointerAt(operand, before + first),
+        };
+        let arg = |arg: Arg| match arg {
+            Arg::Pointer(operand) => pointer(operand, 0),
+            Arg::PointerAt(operand, first) => pointer(operand, first),
+            Arg::Pointers { operands, len } => {
+                Arg::Pointers { operands: operands.into_iter().map(whole).collect(), len }
+            }
+            Arg::TensorMap(map) => {
+                let (operand, before) = place(map.operand);
+                Arg::TensorMap(Box::new(MemoryMap { operand, first: before + map.first, ..*map }))
+            }
+            arg @ (Arg::Null | Arg::Tickets | Arg::Marks | Arg::Bytes { .. }) => arg,
+        };
+        Self { args: self.args.into_iter().map(arg).collect(), ..self }
+    }
+
     /// Whether an argument is a pointer into this memory.
     pub(super) fn has_pointer_to(&self, operand: Operand) -> bool {
         let is_pointer = |arg: &Arg| matches!(arg, Arg::Pointer(to) | Arg::PointerAt(to, _) if *to == operand);

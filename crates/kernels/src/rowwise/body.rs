@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-use warpfold_lang::{Global, Shared, Val, block_idx, dynamic_shared, thread_idx, when};
+use warpfold_lang::{AnyRegisters, Global, Shared, Val, block_idx, dynamic_shared, thread_idx, when};
 
+use super::family::Code;
 use super::held::{At, Groups, Items, Of};
 use super::on_chip::{Dealing, Home, OnChip, Way};
 use super::pieces::{self, Kept, Pieces};
 use super::stage::{GRAIN, Piece, Span, bring};
-use super::{Columns, Cost, Held, RowOperator, RowWise};
+use super::{Columns, Cost, Held};
 use crate::Dtype;
 use crate::elements::{Destination, Origin, Place, Run};
 use crate::fold::geometry::Words;
@@ -23,19 +24,19 @@ pub(super) struct Memory {
 }
 
 /// A kernel while it is recorded.
-pub(super) struct Body<'a, O: RowOperator> {
-    pub(super) rowwise: &'a RowWise<O>,
+pub(super) struct Body<'a> {
+    pub(super) code: &'a Code,
     pub(super) shape: &'a OnChip,
     pub(super) memory: Memory,
 }
 
 /// What a thread has of a row.
-struct Loaded<O: RowOperator> {
+struct Loaded {
     row: Val<u64>,
     /// Whether there is such a row.
     is_row: Val<bool>,
-    items: Items<O::Item>,
-    columns: Items<O::Columns>,
+    items: Items<AnyRegisters>,
+    columns: Items<AnyRegisters>,
     groups: Groups,
 }
 
@@ -51,7 +52,7 @@ pub(super) fn places(bases: &[Global<u8>], dtypes: &[Dtype], runs: &[Run], (i, m
     bases.iter().zip(dtypes).zip(runs).map(place).collect()
 }
 
-impl<O: RowOperator> Body<'_, O> {
+impl Body<'_> {
     pub(super) fn record(&self) {
         match self.shape.home {
             Home::Registers { groups, exact, early_columns } => self.in_registers(groups, exact, early_columns),
@@ -62,7 +63,7 @@ impl<O: RowOperator> Body<'_, O> {
 
     fn in_registers(&self, groups: u32, exact: bool, early_columns: bool) {
         let OnChip { lanes, vector, runs, .. } = *self.shape;
-        let (team, words, source) = (self.shape.team(), self.memory.words, &self.rowwise.source);
+        let (team, words, source) = (self.shape.team(), self.memory.words, &self.code.source);
         let rows_a_block = self.shape.rows();
         let own = if rows_a_block == 1 { Val::constant(0) } else { thread_idx().x >> lanes.ilog2() };
         let row = self.number().cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
@@ -97,7 +98,7 @@ impl<O: RowOperator> Body<'_, O> {
         let row = self.number().cast::<u64>();
         let (of, bases) = (self.of(), self.bases(row));
         // By two groups 1 % less for softmax of 65,536 bf16, by one up to 7 % less for norms with vectors along the row.
-        let unroll = if O::COST == Cost::Heavy { 1 } else { 2 };
+        let unroll = if self.code.cost == Cost::Heavy { 1 } else { 2 };
         let pieces = Rc::new(Pieces::new(self.shape, dealing, unroll, of.len));
         let mut room = dynamic_shared::<u8>(bytes);
         let staged = self.staged().into_iter().map(|(input, dtype)| {
@@ -119,7 +120,7 @@ impl<O: RowOperator> Body<'_, O> {
         if way != Way::Copies {
             return self.finish(loaded, |at| self.destinations(row, at));
         }
-        let outputs = self.memory.outputs.iter().zip(self.rowwise.results());
+        let outputs = self.memory.outputs.iter().zip(self.code.sink.dtypes());
         let first = row * self.memory.words.len();
         let results: Vec<_> = (outputs.zip(&staged))
             .map(|((output, dtype), (_, staged))| pieces::Staged {
@@ -149,8 +150,8 @@ impl<O: RowOperator> Body<'_, O> {
     }
 
     /// Computes what has been loaded, and stores each group's results there.
-    fn finish(&self, loaded: Loaded<O>, destinations: impl Fn(At) -> Vec<Destination>) {
-        let RowWise { operator, sink, stats, .. } = self.rowwise;
+    fn finish(&self, loaded: Loaded, destinations: impl Fn(At) -> Vec<Destination>) {
+        let Code { operator, sink, stats, .. } = self.code;
         let Loaded { row, is_row, items, columns, groups } = loaded;
         let team = self.shape.team();
         team.gather();
@@ -170,7 +171,7 @@ impl<O: RowOperator> Body<'_, O> {
         let place = |(output, dtype): (&Global<u8>, &Dtype)| {
             Destination::Global(output.at(i * dtype.bytes()).at(u64::from(at.more) * dtype.bytes()))
         };
-        self.memory.outputs.iter().zip(self.rowwise.results()).map(place).collect()
+        self.memory.outputs.iter().zip(self.code.sink.dtypes()).map(place).collect()
     }
 
     /// The number of the cluster, or of the block where it is alone.
@@ -186,19 +187,19 @@ impl<O: RowOperator> Body<'_, O> {
     /// Where a row of each input begins.
     fn bases(&self, row: Val<u64>) -> Vec<Global<u8>> {
         let Memory { inputs, words, .. } = &self.memory;
-        words.kept(self.shape.kept).places(row, inputs, self.rowwise.inputs(), self.shape.small)
+        words.kept(self.shape.kept).places(row, inputs, self.code.source.dtypes(), self.shape.small)
     }
 
     /// The inputs that have more than one element along the row.
     fn staged(&self) -> Vec<(usize, Dtype)> {
-        let all = self.rowwise.inputs().iter().copied().enumerate();
+        let all = self.code.source.dtypes().iter().copied().enumerate();
         all.filter(|(input, _)| self.shape.runs[*input] != Run::Same).collect()
     }
 
     /// What is read of a row that begins there, the staged inputs from these places or these registers.
-    fn items(&self, bases: Vec<Global<u8>>, places: Vec<InShared>, kept: Kept) -> Items<O::Item> {
+    fn items(&self, bases: Vec<Global<u8>>, places: Vec<InShared>, kept: Kept) -> Items<AnyRegisters> {
         let OnChip { runs, vector, .. } = *self.shape;
-        let source = self.rowwise.source.clone();
+        let source = self.code.source.clone();
         Items::Again(Rc::new(move |at: At| {
             let global = |(base, run): (&Global<u8>, Run)| Origin::Global(Place { pointer: *base, run });
             let mut origins: Vec<_> = bases.iter().zip(runs).map(global).collect();
@@ -222,14 +223,14 @@ impl<O: RowOperator> Body<'_, O> {
     }
 
     /// A group of the vectors along the row, so far behind a position.
-    fn column_group(&self) -> impl Fn((Val<u64>, u32)) -> Vec<O::Columns> + 'static {
+    fn column_group(&self) -> impl Fn((Val<u64>, u32)) -> Vec<AnyRegisters> + 'static {
         let OnChip { column_runs, vector, .. } = *self.shape;
-        let (along, columns) = (self.rowwise.columns.clone(), self.memory.columns.clone());
+        let (along, columns) = (self.code.columns.clone(), self.memory.columns.clone());
         move |i| along.load(&places(&columns, along.dtypes(), &column_runs, i), vector)
     }
 
     /// The vectors along the row, loaded where they are used.
-    fn columns_again(&self) -> Items<O::Columns> {
+    fn columns_again(&self) -> Items<AnyRegisters> {
         let column_group = self.column_group();
         Items::Again(Rc::new(move |at: At| column_group((at.first.cast(), at.more))))
     }

@@ -74,9 +74,9 @@ const MAX_KEPT: u64 = 8;
 impl Row<'_> {
     /// A row dealt out to the blocks of one of these clusters, or to one block.
     pub(super) fn in_pieces(&self, clusters: &[u32]) -> Option<Threads> {
-        let choices = match self.problem.column_dtypes.len() {
-            0 if self.problem.cost == Cost::Heavy => HEAVY,
-            0 if self.problem.cost == Cost::TwoFolds && self.groups() >= LEAST_OF_TWO_FOLDS => TWO_FOLDS,
+        let choices = match self.rows.problem.columns.len() {
+            0 if self.rows.cost == Cost::Heavy => HEAVY,
+            0 if self.rows.cost == Cost::TwoFolds && self.groups() >= LEAST_OF_TWO_FOLDS => TWO_FOLDS,
             ..2 if self.groups() <= SHORT => &[],
             0 => LIGHT,
             1 => WITH_COLUMN,

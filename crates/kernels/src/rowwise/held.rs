@@ -187,15 +187,7 @@ impl<I: Registers + 'static> Held<I> {
     #[track_caller]
     #[must_use]
     pub fn each<J: 'static>(&self, f: impl Fn(I) -> J + 'static) -> Held<J> {
-        let changed = move |items: Vec<I>| items.into_iter().map(&f).collect::<Vec<J>>();
-        let items = match &self.items {
-            Items::Kept(groups) => Items::Kept(groups.iter().cloned().map(changed).collect()),
-            Items::Again(items) => {
-                let items = items.clone();
-                Items::Again(Rc::new(move |at| changed(items(at))))
-            }
-        };
-        Held { items, groups: self.groups.clone() }
+        Held { items: self.items.each(f), groups: self.groups.clone() }
     }
 
     /// Does something with each group for the last time: where it is, whether the row has it (`None` if it is known to), its
@@ -213,6 +205,28 @@ impl<I: Registers + 'static> Held<I> {
                 let groups: Vec<_> = taken.iter().map(|at| items.group(0, *at)).collect();
                 taken.iter().zip(groups).for_each(|(at, items)| body(*at, None, &items));
             }),
+        }
+    }
+}
+
+impl<C: Copy + 'static> Columns<C> {
+    /// Each changed.
+    #[track_caller]
+    pub(super) fn each<D: 'static>(&self, f: impl Fn(C) -> D + 'static) -> Columns<D> {
+        Columns(self.0.each(f))
+    }
+}
+
+impl<I: Copy + 'static> Items<I> {
+    #[track_caller]
+    fn each<J: 'static>(&self, f: impl Fn(I) -> J + 'static) -> Items<J> {
+        let changed = move |items: &[I]| items.iter().map(|item| f(*item)).collect::<Vec<J>>();
+        match self {
+            Self::Kept(groups) => Items::Kept(groups.iter().map(|items| changed(items)).collect()),
+            Self::Again(items) => {
+                let items = items.clone();
+                Items::Again(Rc::new(move |at| changed(&items(at))))
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The kernel that maps long rows, after a fold has told what there is to know of each.
 
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else};
+use warpfold_lang::{
+    AnyRegisters, Array, Global, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else,
+};
 
 use super::body::places;
-use super::{RowOperator, RowWise};
+use super::family::Code;
 use crate::AnyKernel;
 use crate::elements::{Place, Run};
 use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
@@ -42,9 +44,10 @@ impl Long {
     }
 }
 
-pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> AnyKernel {
-    let RowWise { operator, source, columns, sink, stats, between, .. } = rowwise.clone();
-    let Long { vector, runs, column_runs, wide_out, kept, small } = *shape;
+pub(super) fn kernel_of(code: Code, shape: Long) -> AnyKernel {
+    let name = format!("{}_long_{}", code.name, shape.vector);
+    let Code { operator, source, columns, sink, stats, spilled, .. } = code;
+    let Long { vector, runs, column_runs, wide_out, kept, small } = shape;
     let tile = shape.tile();
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
@@ -54,8 +57,8 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> A
                      out1: Global<u8>,
                      stat0: Global<u8>,
                      stat1: Global<u8>,
-                     between0: Global<u8>,
-                     between1: Global<u8>,
+                     spilled0: Global<u8>,
+                     spilled1: Global<u8>,
                      words: Array<u64, WORDS>| {
         wait_for_dependencies();
         // Contract: the grid has a block for each tile of each row.
@@ -68,12 +71,10 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> A
         let row = block / tiles;
         let start = (block - row * tiles) * tile;
         // Load
-        let from = |(memory, dtype): (&Global<u8>, &crate::Dtype)| Place {
-            pointer: memory.at(row * dtype.bytes()),
-            run: Run::Narrow,
-        };
-        let of_row: Vec<_> = [between0, between1].iter().zip(between.1.dtypes()).map(from).collect();
-        let of_row = between.1.load(&of_row, 1)[0];
+        let (bytes, load_spilled) = &spilled;
+        let from = |(memory, bytes): (&Global<u8>, &u64)| Place { pointer: memory.at(row * *bytes), run: Run::Narrow };
+        let of_row: Vec<_> = [spilled0, spilled1].iter().zip(bytes).map(from).collect();
+        let of_row = load_spilled.load(&of_row, 1)[0];
         let bases = words.kept(kept).places(row, inputs, source.dtypes(), small);
         let load = |i: Val<u64>| {
             let items = source.load(&places(&bases, source.dtypes(), &runs, (i, 0)), vector);
@@ -81,7 +82,7 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> A
         };
         // Compute and store
         let first = row * words.len();
-        let finish = |i: Val<u64>, (items, along): (Vec<O::Item>, Vec<O::Columns>)| {
+        let finish = |i: Val<u64>, (items, along): (Vec<AnyRegisters>, Vec<AnyRegisters>)| {
             let results: Vec<_> =
                 items.into_iter().zip(along).map(|(item, along)| operator.apply(item, of_row, along)).collect();
             let to: Vec<_> = (outputs.iter().zip(sink.dtypes()))
@@ -102,5 +103,5 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &Long) -> A
             when(start.eq(0) & thread_idx().x.eq(0), || stats.store_at(stat_outputs, row, of_row));
         }
     };
-    kernel(format!("{}_long_{vector}", rowwise.name), body).required_block(BLOCK).into()
+    kernel(name, body).required_block(BLOCK).into()
 }

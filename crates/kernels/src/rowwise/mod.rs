@@ -5,23 +5,25 @@
 //! written once (`on_chip`); a longer one is folded over the grid, and then mapped with what the fold gave (`long`).
 //! [`operators`] has those that are built in.
 
-mod any;
 mod body;
+mod choice;
 mod dealing;
+mod erased;
+mod family;
+mod fold_step;
 mod held;
 mod long;
 mod on_chip;
 mod operator;
 pub mod operators;
 mod pieces;
-mod plan;
-mod run;
 mod stage;
 mod threads;
 
-pub use any::AnyRowWise;
+pub use choice::{Algorithm, Choice, Problem};
+pub use family::RowWise;
+pub(crate) use family::Types as OperandTypes;
+pub(crate) use fold_step::add_fold;
 pub use held::{Columns, Held};
 pub use on_chip::{Dealing, Home, OnChip, Way};
 pub use operator::{Cost, RowOperator};
-pub use plan::{Plan, Shape};
-pub use run::{Outputs, RowWise};

@@ -4,7 +4,7 @@
 use warpfold_lang::{Array, Global, kernel, wait_for_dependencies};
 
 use super::body::{Body, Memory};
-use super::{RowOperator, RowWise};
+use super::family::Code;
 use crate::AnyKernel;
 use crate::elements::Run;
 use crate::fold::Team;
@@ -145,8 +145,9 @@ impl OnChip {
 }
 
 /// The kernel.
-pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) -> AnyKernel {
-    let (of, on_chip) = (rowwise.clone(), shape.clone());
+pub(super) fn kernel_of(code: Code, shape: OnChip) -> AnyKernel {
+    let name = format!("{}_{}", code.name, shape.key());
+    let on_chip = shape.clone();
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
                      col0: Global<u8>,
@@ -158,17 +159,17 @@ pub(super) fn kernel_of<O: RowOperator>(rowwise: &RowWise<O>, shape: &OnChip) ->
                      words: Array<u64, WORDS>| {
         // Contract: the grid has a block for `block / lanes` rows, or a cluster for each row.
         let memory = Memory {
-            inputs: [in0, in1][..of.inputs().len()].to_vec(),
-            columns: [col0, col1][..of.columns().len()].to_vec(),
-            outputs: [out0, out1][..of.results().len()].to_vec(),
-            stats: [stat0, stat1][..of.stats().len()].to_vec(),
+            inputs: [in0, in1][..code.source.dtypes().len()].to_vec(),
+            columns: [col0, col1][..code.columns.dtypes().len()].to_vec(),
+            outputs: [out0, out1][..code.sink.dtypes().len()].to_vec(),
+            stats: [stat0, stat1][..code.stats.dtypes().len()].to_vec(),
             words: Words(words),
         };
         on_chip.team().begin();
         wait_for_dependencies();
-        Body { rowwise: &of, shape: &on_chip, memory }.record();
+        Body { code: &code, shape: &on_chip, memory }.record();
     };
-    let kernel = kernel(format!("{}_{}", rowwise.name, shape.key()), body).required_block(shape.block);
+    let kernel = kernel(name, body).required_block(shape.block);
     let kernel = match shape.home {
         Home::Pieces(Dealing { blocks, .. }) | Home::Shared { blocks, .. } => kernel.min_blocks(blocks),
         Home::Registers { .. } => kernel,

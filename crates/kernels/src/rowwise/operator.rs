@@ -1,6 +1,6 @@
 //! What a row operator is.
 
-use warpfold_lang::Registers;
+use warpfold_lang::FixedRegisters;
 
 use super::{Columns, Held};
 use crate::fold::Monoid;
@@ -23,13 +23,13 @@ pub enum Cost {
 /// [`monoid`](RowOperator::monoid) over the row gave before.
 pub trait RowOperator: Copy + Send + Sync + 'static {
     /// An item of a row.
-    type Item: Registers + 'static;
+    type Item: FixedRegisters + 'static;
     /// What belongs to a position of every row: a scale, a bias.
-    type Columns: Registers + 'static;
+    type Columns: FixedRegisters + 'static;
     /// What the whole row tells.
-    type Stats: Registers + 'static;
+    type Stats: FixedRegisters + 'static;
     /// What an item becomes.
-    type Out: Registers + 'static;
+    type Out: FixedRegisters + 'static;
     /// The fold that gives the statistics.
     type Monoid: Monoid<Item = Self::Item, Output = Self::Stats>;
 

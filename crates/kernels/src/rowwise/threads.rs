@@ -1,7 +1,7 @@
 //! Which threads hold a row on chip, and where.
 
+use super::choice::Rows;
 use super::on_chip::Home;
-use super::plan::Problem;
 use super::stage::GRAIN;
 use crate::Dtype;
 use crate::elements::Run;
@@ -52,9 +52,9 @@ pub(super) struct Threads {
 
 /// The rows of a problem.
 pub(super) struct Row<'a> {
-    pub(super) problem: &'a Problem<'a>,
+    pub(super) rows: &'a Rows<'a>,
     /// How many there are.
-    pub(super) rows: u64,
+    pub(super) num_rows: u64,
     /// Items of each.
     pub(super) len: u64,
     /// Items of a group.
@@ -67,14 +67,14 @@ pub(super) struct Row<'a> {
 impl Row<'_> {
     /// Threads that hold a row in registers, or in shared memory; `None` where it is too long.
     pub(super) fn threads(&self) -> Option<Threads> {
-        let is_few = self.rows <= FEW_ROWS && self.groups() > LONG;
+        let is_few = self.num_rows <= FEW_ROWS && self.groups() > LONG;
         let few = || if is_few { self.in_registers_of_cluster() } else { None };
         // Without copies that take results away registers are faster, where they have room.
         let in_block = || match self.can_copy() {
             true => self.in_pieces(&[1]).or_else(|| self.in_registers()),
             false => self.in_registers().or_else(|| self.in_pieces(&[1])),
         };
-        let clusters: &[u32] = if self.problem.has_clusters { &[2, 4, MAX_CLUSTER] } else { &[] };
+        let clusters: &[u32] = if self.rows.has_clusters { &[2, 4, MAX_CLUSTER] } else { &[] };
         let long = || self.in_pieces(clusters).or_else(|| self.in_registers_of_cluster());
         self.in_warp().or_else(few).or_else(in_block).or_else(|| self.in_shared()).or_else(long)
     }
@@ -85,12 +85,12 @@ impl Row<'_> {
 
     /// Groups that a thread may have in registers, of so many items.
     fn held(&self, items: u32) -> u64 {
-        let most = if self.problem.column_dtypes.is_empty() { MAX_HELD } else { MAX_HELD_WITH_COLUMNS };
+        let most = if self.rows.problem.columns.is_empty() { MAX_HELD } else { MAX_HELD_WITH_COLUMNS };
         (most.min(items) / self.vector).into()
     }
 
     fn with_registers(&self, cluster: u64, block: u64, lanes: u64) -> Threads {
-        let (num_columns, groups) = (self.problem.column_dtypes.len() as u32, self.groups().div_ceil(lanes) as u32);
+        let (num_columns, groups) = (self.rows.problem.columns.len() as u32, self.groups().div_ceil(lanes) as u32);
         let exact = self.groups() == lanes * u64::from(groups);
         // With conditions 4 % less (RMS norm of 2,560 bf16 with a vector 4,036 GB/s in place of 4,188).
         let is_small = (1 + num_columns) * groups * self.vector <= MAX_WITH_COLUMNS;
@@ -111,7 +111,7 @@ impl Row<'_> {
     }
 
     fn in_registers_of_cluster(&self) -> Option<Threads> {
-        if !self.problem.has_clusters {
+        if !self.rows.has_clusters {
             return None;
         }
         let of_blocks = |block: u64| {
@@ -125,7 +125,7 @@ impl Row<'_> {
     pub(super) fn can_copy(&self) -> bool {
         let staged = self.staged();
         let replaces = |(k, out): (usize, &Dtype)| staged.get(k).is_some_and(|dtype| dtype.bytes() == out.bytes());
-        self.problem.has_clusters && self.problem.out_dtypes.iter().enumerate().all(replaces)
+        self.rows.has_clusters && self.rows.results.iter().enumerate().all(replaces)
     }
 
     /// Rows that begin anywhere, brought at once.
@@ -142,13 +142,13 @@ impl Row<'_> {
 
     /// The types of the inputs that have more than one element along the row.
     pub(super) fn staged(&self) -> Vec<Dtype> {
-        let all = self.problem.dtypes.iter().zip(self.runs);
-        all.filter(|(_, run)| **run != Run::Same).map(|(dtype, _)| *dtype).collect()
+        let all = self.rows.problem.rows.iter().zip(self.runs);
+        all.filter(|(_, run)| **run != Run::Same).map(|(spec, _)| spec.dtype).collect()
     }
 
     /// Shared memory that a row can have in one of so many blocks.
     pub(super) fn room(&self, blocks: u32, threads: u32) -> u64 {
         // A multiprocessor has 1 KiB more than a block can have, which the first block's reserve takes.
-        u64::from(((self.problem.shared_bytes + 1024) / blocks).saturating_sub(beside(threads)))
+        u64::from(((self.rows.shared_bytes + 1024) / blocks).saturating_sub(beside(threads)))
     }
 }

@@ -1,95 +1,116 @@
 //! Softmax of scores times values: `O = softmax(S) V`, the weights never written to memory.
 //!
-//! Shapes: scores `[batch, rows, len]`, values `[batch, len, width]`, results `[batch, rows, width]`, all side by side in
-//! C order. Element types f16, bf16, f32, f64, the same for all three, and eight-bit floats, whose results are f32; computed
-//! in f32 at least, in a fixed order. A block takes [`ROWS`] rows: each warp folds the softmax statistics of one of them,
-//! then all threads walk over the values once, with the weights of a run of positions in shared memory; threads are
-//! columns of the values, several runs side by side where there are fewer columns than threads. Scores are read twice,
-//! values once a block.
+//! Contract: scores `[…, rows, len]`, values `[…, len, width]`, results `[…, rows, width]` in C order;
+//! inputs of any layout, copied before where they are not contiguous. Element types f16, bf16, f32,
+//! f64, the same for all three, and eight-bit floats, whose results are f32; computed in f32 at least,
+//! in a fixed order. A block computes [`ROWS`] rows: each warp folds the softmax statistics of one of
+//! them, then all threads walk over the values once, with the weights of a run of positions in shared
+//! memory; threads are columns of the values, several runs side by side where there are fewer columns
+//! than threads. Scores are read twice, values once a block. Start with [`SoftmaxV`].
 
 mod kernel;
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use warpfold_device::LaunchConfig;
 
-use warpfold_device::{Arguments, LaunchConfig, Stream, View, ViewMut};
-
+use crate::map::add_contiguous;
+use crate::plan::{Arg, Family, Operand, Plan, Planner, Step, TensorSpec, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 /// Rows a block: one a warp.
-pub const ROWS: u32 = 8;
+const ROWS: u32 = 8;
 
-/// Sizes of the product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The family of softmax times values. Inputs are scores and values, the output the results.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SoftmaxV;
+
+/// Scores and values.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// Element type of scores and values.
-    pub dtype: Dtype,
-    /// Products side by side.
-    pub batch: usize,
-    /// Rows of scores.
-    pub rows: usize,
-    /// Positions that a row weighs.
-    pub len: usize,
-    /// Columns of the values.
-    pub width: usize,
+    /// `[…, rows, len]`.
+    pub scores: TensorSpec,
+    /// `[…, len, width]`, of the same type.
+    pub values: TensorSpec,
+}
+
+/// What the kernel is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Configuration {
+    dtype: Dtype,
+    /// Columns of the values that the threads of a block take at once: the others take other positions
+    /// of the same columns.
+    columns: u32,
 }
 
 impl Problem {
-    /// Element type of the results.
-    #[must_use]
-    pub const fn output(&self) -> Dtype {
-        match self.dtype {
+    /// The results.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`], [`ErrorKind::Empty`] without
+    /// positions, [`ErrorKind::Unsupported`] for an element type that is no float.
+    pub fn results(&self) -> Result<TensorSpec, Error> {
+        let (scores, values) = (self.scores.layout.shape(), self.values.layout.shape());
+        let dtype = self.scores.dtype;
+        if self.values.dtype != dtype {
+            return Err(ErrorKind::DtypeMismatch { left: self.values.dtype, right: dtype }.into());
+        }
+        let shape = match (scores, values) {
+            ([batch @ .., rows, len], [batch_of_values @ .., len_of_values, width])
+                if batch == batch_of_values && len == len_of_values =>
+            {
+                [batch, &[*rows, *width]].concat()
+            }
+            _ => return Err(ErrorKind::ShapeMismatch { left: scores.to_vec(), right: values.to_vec() }.into()),
+        };
+        if scores.last() == Some(&0) {
+            return Err(ErrorKind::Empty("softmax-v".to_owned()).into());
+        }
+        let results = match dtype {
             Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
-            dtype => dtype,
+            dtype if dtype.is_float() => dtype,
+            dtype => return Err(ErrorKind::Unsupported { op: "softmax-v".to_owned(), dtype }.into()),
+        };
+        TensorSpec::contiguous(results, &shape)
+    }
+}
+
+impl Family for SoftmaxV {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        const LIMIT: u64 = i32::MAX as u64;
+        let (Problem { scores, values }, results) = (problem, problem.results()?);
+        let ([batch @ .., rows, width], Some(len)) = (results.layout.shape(), scores.layout.shape().last()) else {
+            unreachable!("results are matrices")
+        };
+        for (what, size) in [("a row", *len as u64), ("the width", *width as u64)] {
+            if size > LIMIT {
+                return Err(ErrorKind::TooLarge { what, size, limit: LIMIT }.into());
+            }
         }
-    }
-}
-
-/// Enqueues `O = softmax(S) V`: one launch.
-///
-/// # Errors
-/// [`ErrorKind::Unsupported`] for another element type, [`ErrorKind::TooLarge`], and what the device says.
-pub fn softmax_v(
-    stream: &Stream,
-    problem: &Problem,
-    scores: View<'_, u8>,
-    values: View<'_, u8>,
-    results: ViewMut<'_, u8>,
-) -> Result<(), Error> {
-    let Problem { dtype, batch, rows, len, width } = *problem;
-    if !dtype.is_float() {
-        return Err(ErrorKind::Unsupported { op: "softmax-v".to_owned(), dtype }.into());
-    }
-    const LIMIT: u64 = i32::MAX as u64;
-    let blocks = batch as u64 * (rows as u64).div_ceil(ROWS.into());
-    for (what, size) in [("the grid", blocks), ("a row", len as u64), ("the width", width as u64)] {
-        if size > LIMIT {
-            return Err(ErrorKind::TooLarge { what, size, limit: LIMIT }.into());
+        let blocks = grid_size(batch.iter().product::<usize>() as u64 * (*rows as u64).div_ceil(ROWS.into()))?;
+        let columns = (*width as u64).next_power_of_two().clamp(32, u64::from(32 * ROWS)) as u32;
+        let configuration = Configuration { dtype: scores.dtype, columns };
+        let mut plan = Plan::new("softmax-v")
+            .input(scores.operand("the scores"))
+            .input(values.operand("the values"))
+            .output(results.operand("the results"))
+            .choice(format_args!("{configuration:?}"));
+        if results.layout.is_empty() {
+            return Ok(plan);
         }
+        let (scores, _) = add_contiguous(&mut plan, (Operand::Input(0), scores), planner)?;
+        let (values, _) = add_contiguous(&mut plan, (Operand::Input(1), values), planner)?;
+        let step = Step::new(planner.kernel(configuration, kernel_of), LaunchConfig::new(blocks, 32 * ROWS))
+            .operands([scores, values, Operand::Output(0)], 3)
+            .arg(Arg::value(*rows as u32))
+            .arg(Arg::value(*len as u32))
+            .arg(Arg::value(*width as u32));
+        Ok(plan.step(step))
     }
-    if batch * rows * width == 0 {
-        return Ok(());
-    }
-    let function = kernel_of(dtype, columns_side_by_side(width)).prepare(stream.device())?;
-    let arguments = Arguments::new().input(scores).input(values).output(results);
-    let arguments = arguments.value(rows as u32).value(len as u32).value(width as u32);
-    Ok(stream.launch_raw(&function, LaunchConfig::new(blocks as u32, 32 * ROWS), &arguments)?)
 }
 
-/// Columns that the threads of a block take at once: the others take other positions of the same columns.
-fn columns_side_by_side(width: usize) -> u32 {
-    (width as u64).next_power_of_two().clamp(32, u64::from(32 * ROWS)) as u32
-}
-
-/// The kernel, made once a process.
-#[must_use]
-pub fn kernel_of(dtype: Dtype, columns: u32) -> AnyKernel {
-    static MADE: LazyLock<Mutex<HashMap<(Dtype, u32), AnyKernel>>> = LazyLock::new(Mutex::default);
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    made.entry((dtype, columns)).or_insert_with(|| make(dtype, columns)).clone()
-}
-
-fn make(dtype: Dtype, columns: u32) -> AnyKernel {
+fn kernel_of(configuration: &Configuration) -> AnyKernel {
+    let Configuration { dtype, columns } = *configuration;
     match dtype {
         Dtype::F64 => kernel::softmax_v::<f64>(dtype, dtype, columns),
         Dtype::F8E4M3 | Dtype::F8E5M2 => kernel::softmax_v::<f32>(dtype, Dtype::F32, columns),

@@ -7,7 +7,6 @@ use warpfold_kernels::layout::Layout;
 use warpfold_kernels::plan::{Family, Ready, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::rowwise::operators::{RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{Outputs, Shape};
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::affine::scattered;
@@ -131,13 +130,11 @@ fn a_softmax_of_two_launches_is_replayed() {
     let launch = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
         let types = Types { rows: &[Dtype::F32], columns: &[] };
         let operator = operator_of(RowOp::Softmax { scale: 1.0 }, types).unwrap();
-        let layout = Layout::contiguous(&[1, LEN]).unwrap();
-        let target = stream.device().target();
-        let plan = operator.plan(&[&layout], &[input.address()], &[], 1, &target).unwrap();
-        assert!(matches!(plan.shape, Shape::Long { .. }), "{plan:?}");
-        let outputs = Outputs { results: vec![output.as_view_mut()], stats: Vec::new() };
-        let input = Some(input.as_view().bytes());
-        operator.launch_in_place(stream, &plan, &[input], &[], outputs, workspace).unwrap();
+        let rows = TensorSpec::new(Dtype::F32, Layout::contiguous(&[1, LEN]).unwrap(), input.address());
+        let ready = operator.ready(stream.device(), &operator.problem(vec![rows], Vec::new(), 1)).unwrap();
+        assert_eq!(ready.plan().steps.len(), 2, "{}", ready.plan());
+        let inputs = [Some(input.as_view().bytes())];
+        ready.launch(stream, &inputs, &mut [output.as_view_mut()], workspace).unwrap();
     };
     check(4 * LEN, launch, |numbers, bytes| {
         let sum: f64 = numbers.iter().map(|x| f64::from(*x).exp()).sum();

@@ -2,10 +2,12 @@
 
 mod turns;
 
-use warpfold_device::{Checks, Counters, Device, Profile};
+use warpfold_device::{Checks, Counters, Device, Profile, View, ViewMut};
 use warpfold_kernels::elements::{Run, Sink, Source};
 use warpfold_kernels::layout::Layout;
-use warpfold_kernels::map::{Map, Plan, Shape, Weight};
+use warpfold_kernels::map;
+use warpfold_kernels::map::{Algorithm, Choice, Map, Weight};
+use warpfold_kernels::plan::{Family, PlanCache, TensorSpec, Workspace};
 use warpfold_kernels::{Dtype, ErrorKind};
 use warpfold_lang::Val;
 
@@ -64,10 +66,34 @@ fn device() -> Device {
     device
 }
 
+/// Chooses and plans a map of tensors at these addresses: the inputs, then the outputs.
+fn problem(map: &Map, inputs: &[&Layout], outputs: &[&Layout], addresses: &[u64]) -> map::Problem {
+    let spec =
+        |((dtype, layout), address): ((&Dtype, &&Layout), &u64)| TensorSpec::new(*dtype, (*layout).clone(), *address);
+    let (of_inputs, of_outputs) = addresses.split_at(inputs.len());
+    let specs = |dtypes: &[Dtype], layouts: &[&Layout], addresses: &[u64]| {
+        dtypes.iter().zip(layouts).zip(addresses).map(spec).collect()
+    };
+    map.problem(specs(map.inputs(), inputs, of_inputs), specs(map.outputs(), outputs, of_outputs))
+}
+
+/// Plans and launches a map.
+fn launch(
+    device: &Device,
+    map: &Map,
+    problem: &map::Problem,
+    inputs: &[Option<View<'_, u8>>],
+    outputs: &mut [ViewMut<'_, u8>],
+) {
+    let ready = map.ready(device, problem).unwrap();
+    ready.launch(&device.default_stream(), inputs, outputs, &mut Workspace::new()).unwrap();
+}
+
 struct Bench {
     device: Device,
-    copy: Map<Val<u32>>,
-    three: Map<Val<u32>>,
+    plans: PlanCache,
+    copy: Map,
+    three: Map,
 }
 
 impl Bench {
@@ -77,18 +103,18 @@ impl Bench {
         let copy = Map::new("copy", input(), Sink::one::<u32>(Dtype::U32));
         let mixed = input().zip(input()).zip(input()).map(|((x, y), z)| x.mul_add(y, z ^ 5_u32));
         let three = Map::new("three", mixed, Sink::one::<u32>(Dtype::U32));
-        Self { device, copy, three }
+        Self { device, plans: PlanCache::default(), copy, three }
     }
 
     /// Runs a map of `u32`, compares every word of the output's memory, and gives the plan and what was counted.
     #[track_caller]
-    fn check<I: Copy + 'static, O: Copy + 'static>(
+    fn check(
         &self,
-        map: &Map<I, O>,
+        map: &Map,
         inputs: &[Placed],
         output: &Placed,
         function: impl Fn(&[u32]) -> u32,
-    ) -> (Plan, Counters) {
+    ) -> (Choice, Counters) {
         let shape = output.layout.shape();
         let memories: Vec<Vec<u32>> = inputs
             .iter()
@@ -108,8 +134,12 @@ impl Bench {
         let result = written.view_mut(output.first..).unwrap().bytes();
         let addresses: Vec<u64> = views.iter().map(|view| view.address()).chain([result.address()]).collect();
         let layouts: Vec<&Layout> = inputs.iter().map(|input| &input.layout).collect();
-        let plan = map.plan(&layouts, &[&output.layout], &addresses).unwrap();
-        map.launch(&self.device.default_stream(), &plan, views, vec![result])
+        let problem = problem(map, &layouts, &[&output.layout], &addresses);
+        let plan = problem.choose().unwrap();
+        let views: Vec<_> = views.into_iter().map(Some).collect();
+        let ready = self.plans.get(&self.device, map, problem).unwrap();
+        ready
+            .launch(&self.device.default_stream(), &views, &mut [result], &mut Workspace::new())
             .unwrap_or_else(|e| panic!("{e}: {plan:?}"));
         let counters = self.clean_reports(&plan);
         let got = written.download().unwrap();
@@ -119,7 +149,7 @@ impl Bench {
     }
 
     #[track_caller]
-    fn clean_reports(&self, plan: &Plan) -> Counters {
+    fn clean_reports(&self, plan: &Choice) -> Counters {
         let reports = self.device.take_reports();
         for report in &reports {
             assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
@@ -128,12 +158,12 @@ impl Bench {
     }
 
     #[track_caller]
-    fn copies(&self, input: &Placed, output: &Placed) -> (Plan, Counters) {
+    fn copies(&self, input: &Placed, output: &Placed) -> (Choice, Counters) {
         self.check(&self.copy, std::slice::from_ref(input), output, |x| x[0])
     }
 
     #[track_caller]
-    fn maps_three(&self, inputs: &[Placed; 3], output: &Placed) -> (Plan, Counters) {
+    fn maps_three(&self, inputs: &[Placed; 3], output: &Placed) -> (Choice, Counters) {
         self.check(&self.three, inputs, output, |x| x[0].wrapping_mul(x[1]).wrapping_add(x[2] ^ 5))
     }
 }
@@ -148,7 +178,7 @@ fn runs_of_every_length_and_alignment_are_copied() {
             let place = |gap| Placed::new(contiguous(&[size]), gap);
             let (plan, _) = bench.copies(&place(from), &place(to));
             assert_eq!(plan.launch.is_none(), size == 0);
-            let Shape::Strips(strips) = plan.shape else { panic!("{plan:?}") };
+            let Algorithm::Strips(strips) = plan.algorithm else { panic!("{plan:?}") };
             let aligned = [4, 2].into_iter().find(|vector| (from | to) % *vector as usize == 0).unwrap_or(1);
             assert_eq!(strips.vector, if size == 1 { 1 } else { aligned }, "{size} {from} {to}");
         }
@@ -214,8 +244,9 @@ fn a_run_is_read_and_written_once_by_accesses_of_16_bytes() {
         let mut output = device.alloc::<u8>(bytes).unwrap();
         for count in [len, len / 64, len / 64 - 1] {
             let run = contiguous(&[count]);
-            let plan = map.plan(&[&run], &[&run], &[input.address(), output.address()]).unwrap();
-            map.launch(&device.default_stream(), &plan, vec![input.as_view()], vec![output.as_view_mut()]).unwrap();
+            let problem = problem(&map, &[&run], &[&run], &[input.address(), output.address()]);
+            let plan = problem.choose().unwrap();
+            launch(&device, &map, &problem, &[Some(input.as_view())], &mut [output.as_view_mut()]);
             let counters = device.take_reports()[0].report.counters;
             let sectors = (count * dtype.bytes() as usize).div_ceil(32) as u64;
             if count % 64 == 0 {
@@ -241,9 +272,9 @@ fn long_maps_have_16_bytes_an_input_under_way_in_each_thread_however_they_lie() 
         let (copy, add) =
             (Map::new("copy", one(), sink()), Map::new("add", one().zip(one()).map(|(x, y)| x + y), sink()));
         for shift in [0, dtype.bytes(), 2 * dtype.bytes()] {
-            let plan = copy.plan(&[&run], &[&run], &[shift, 0]).unwrap();
+            let plan = problem(&copy, &[&run], &[&run], &[shift, 0]).choose().unwrap();
             assert_eq!(plan.bytes_in_flight_a_thread(&[dtype]), 16, "{plan:?}");
-            let plan = add.plan(&[&run; 2], &[&run], &[0, shift, 0]).unwrap();
+            let plan = problem(&add, &[&run; 2], &[&run], &[0, shift, 0]).choose().unwrap();
             assert_eq!(plan.bytes_in_flight_a_thread(&[dtype; 2]), 32, "{plan:?}");
         }
     }
@@ -256,7 +287,7 @@ fn several_units_a_thread_are_mapped_to_the_end() {
     {
         let run = Placed::new(contiguous(&[size]), gap);
         let (plan, _) = bench.copies(&run, &run);
-        let Shape::Strips(strips) = &plan.shape else { panic!("{plan:?}") };
+        let Algorithm::Strips(strips) = &plan.algorithm else { panic!("{plan:?}") };
         assert_eq!(strips.unroll, 4 / gap as u32, "{plan:?}");
     }
     let rows = Placed::new(contiguous(&[1030, 1023]), 0);
@@ -277,9 +308,10 @@ fn positions_beyond_31_bits_take_another_path_to_the_same_place() {
         device.default_stream().copy_from_host(input.view_mut(at..at + 5).unwrap(), &row).unwrap();
     }
     let mut output = device.alloc::<u8>(10).unwrap();
-    let plan = copy.plan(&[&far], &[&contiguous(&[2, 5])], &[input.address(), output.address()]).unwrap();
-    assert!(matches!(&plan.shape, Shape::Strips(strips) if !strips.small), "{plan:?}");
-    copy.launch(&device.default_stream(), &plan, vec![input.as_view()], vec![output.as_view_mut()]).unwrap();
+    let problem = problem(&copy, &[&far], &[&contiguous(&[2, 5])], &[input.address(), output.address()]);
+    let plan = problem.choose().unwrap();
+    assert!(matches!(&plan.algorithm, Algorithm::Strips(strips) if !strips.small), "{plan:?}");
+    launch(&device, &copy, &problem, &[Some(input.as_view())], &mut [output.as_view_mut()]);
     assert_eq!(output.download().unwrap(), (1..=10).collect::<Vec<u8>>());
 }
 
@@ -308,9 +340,9 @@ fn an_output_may_take_the_place_of_an_input() {
         let (mut data, more) = (bench.device.upload(&memory).unwrap(), bench.device.upload(&more).unwrap());
         let result = data.view_mut(place.first..).unwrap().bytes();
         let addresses = [result.address(), more.address(), result.address()];
-        let plan = map.plan(&[&place.layout, &other.layout], &[&place.layout], &addresses).unwrap();
-        let inputs = vec![None, Some(more.as_view().bytes())];
-        map.launch_in_place(&bench.device.default_stream(), &plan, inputs, vec![result]).unwrap();
+        let problem = problem(&map, &[&place.layout, &other.layout], &[&place.layout], &addresses).in_place();
+        let plan = problem.choose().unwrap();
+        launch(&bench.device, &map, &problem, &[None, Some(more.as_view().bytes())], &mut [result]);
         bench.clean_reports(&plan);
         assert!(data.download().unwrap() == expected, "{plan:?}");
     }
@@ -327,9 +359,10 @@ fn two_outputs_of_any_layouts_are_written() {
     let (plain, turned) = (contiguous(&[40, 30]), layout(&[40, 30], &[1, 40]));
     for (first, second) in [(&plain, &plain), (&plain, &turned), (&turned, &plain), (&turned, &turned)] {
         let addresses = [x.address(), whole.address(), part.address()];
-        let plan = map.plan(&[&plain], &[first, second], &addresses).unwrap();
-        let outputs = vec![whole.as_view_mut().bytes(), part.as_view_mut().bytes()];
-        map.launch(&bench.device.default_stream(), &plan, vec![x.as_view().bytes()], outputs).unwrap();
+        let problem = problem(&map, &[&plain], &[first, second], &addresses);
+        let plan = problem.choose().unwrap();
+        let outputs = &mut [whole.as_view_mut().bytes(), part.as_view_mut().bytes()];
+        launch(&bench.device, &map, &problem, &[Some(x.as_view().bytes())], outputs);
         bench.clean_reports(&plan);
         let (got_whole, got_part) = (whole.download().unwrap(), part.download().unwrap());
         for (i, x) in input.iter().enumerate() {
@@ -364,11 +397,11 @@ fn a_launch_hands_numbers_to_a_map_and_a_map_may_have_no_input() {
 fn an_output_that_repeats_and_shapes_that_do_not_fit_are_refused() {
     let bench = Bench::new();
     let (four, repeated) = (contiguous(&[4]), layout(&[3, 4], &[0, 1]));
-    let error = bench.copy.plan(&[&four], &[&repeated], &[0; 2]).unwrap_err();
+    let error = problem(&bench.copy, &[&four], &[&repeated], &[0; 2]).choose().unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::OverlappingOutput { shape: vec![3, 4], strides: vec![0, 1] });
-    let error = bench.copy.plan(&[&contiguous(&[3])], &[&four], &[0; 2]).unwrap_err();
+    let error = problem(&bench.copy, &[&contiguous(&[3])], &[&four], &[0; 2]).choose().unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::ShapeMismatch { left: vec![3], right: vec![4] });
-    let error = bench.copy.plan(&[&contiguous(&[2, 4])], &[&four], &[0; 2]).unwrap_err();
+    let error = problem(&bench.copy, &[&contiguous(&[2, 4])], &[&four], &[0; 2]).choose().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::ShapeMismatch { .. }), "{error}");
 }
 
@@ -384,15 +417,16 @@ fn a_heavy_map_takes_eight_elements_a_thread_and_plans_are_values() {
     let source = || Source::one::<f32>(Dtype::F16).map(|x| x.exp());
     let run = contiguous(&[1 << 24]);
     let heavy = Map::new("exp", source(), Sink::one::<f32>(Dtype::F16)).weight(Weight::Heavy);
-    let plan = heavy.plan(&[&run], &[&run], &[512, 1024]).unwrap();
-    let Shape::Strips(strips) = &plan.shape else { panic!("{plan:?}") };
+    let choose = |map: &Map, addresses: [u64; 2]| problem(map, &[&run], &[&run], &addresses).choose().unwrap();
+    let plan = choose(&heavy, [512, 1024]);
+    let Algorithm::Strips(strips) = &plan.algorithm else { panic!("{plan:?}") };
     assert_eq!((strips.vector, strips.unroll, strips.runs[0]), (8, 1, Run::Wide));
     let bytes = Map::new("exp", Source::one::<f32>(Dtype::F8E5M2).map(|x| x.exp()), Sink::one::<f32>(Dtype::F8E5M2));
-    let vector = |map: &Map<Val<f32>>| match map.plan(&[&run], &[&run], &[512, 1024]).unwrap().shape {
-        Shape::Strips(strips) => strips.vector,
-        Shape::Tiles(tiles) => panic!("{tiles:?}"),
+    let vector = |map: &Map| match choose(map, [512, 1024]).algorithm {
+        Algorithm::Strips(strips) => strips.vector,
+        Algorithm::Tiles(tiles) => panic!("{tiles:?}"),
     };
     assert_eq!((vector(&bytes), vector(&bytes.clone().weight(Weight::Heavy))), (16, 8));
-    assert_eq!(plan, heavy.clone().plan(&[&run], &[&run], &[4096, 8192]).unwrap());
-    assert_ne!(plan, heavy.plan(&[&run], &[&run], &[4098, 8192]).unwrap());
+    assert_eq!(plan, choose(&heavy.clone(), [4096, 8192]));
+    assert_ne!(plan, choose(&heavy, [4098, 8192]));
 }

@@ -1,12 +1,14 @@
 //! Maps whose inputs lie the other way round than their output: they turn in shared memory, tile by tile.
 
 use warpfold_device::{Device, Profile};
+use warpfold_kernels::Dtype;
 use warpfold_kernels::elements::{Sink, Source};
-use warpfold_kernels::map::{Map, Shape};
-use warpfold_kernels::{AnyKernel, Dtype};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::map::{Algorithm, Map};
+use warpfold_kernels::plan::{Family, KernelCache, Planner};
 use warpfold_lang::{Arch, Target};
 
-use super::{Bench, Placed, contiguous, device, layout, scattered};
+use super::{Bench, Placed, contiguous, device, launch, layout, problem, scattered};
 
 #[test]
 fn inputs_that_lie_the_other_way_round_turn_in_shared_memory() {
@@ -17,18 +19,18 @@ fn inputs_that_lie_the_other_way_round_turn_in_shared_memory() {
         let wide = Placed::new(layout(&[rows, columns], &[1, rows as isize + 5]), 1);
         for (input, output) in [(&turned, &plain), (&plain, &turned), (&wide, &plain)] {
             let (plan, _) = bench.copies(input, output);
-            assert!(matches!(&plan.shape, Shape::Tiles(tiles) if tiles.staged[0]), "{plan:?}");
+            assert!(matches!(&plan.algorithm, Algorithm::Tiles(tiles) if tiles.staged[0]), "{plan:?}");
         }
         let row = Placed::new(contiguous(&[columns]), 0);
         let (plan, _) = bench.maps_three(&[plain.clone(), turned.clone(), row], &plain);
-        assert!(matches!(&plan.shape, Shape::Tiles(tiles) if tiles.staged == [false, true, false]), "{plan:?}");
+        assert!(matches!(&plan.algorithm, Algorithm::Tiles(tiles) if tiles.staged == [false, true, false]), "{plan:?}");
         bench.maps_three(&[turned.clone(), wide.clone(), plain.clone()], &plain);
     }
     let inner = Placed::new(layout(&[3, 40, 50], &[2000, 1, 40]), 0);
     let outer = Placed::new(layout(&[40, 3, 50], &[1, 40, 120]), 0);
     for input in [inner, outer] {
         let (plan, _) = bench.copies(&input, &Placed::new(contiguous(input.layout.shape()), 0));
-        assert!(matches!(plan.shape, Shape::Tiles(_)), "{plan:?}");
+        assert!(matches!(plan.algorithm, Algorithm::Tiles(_)), "{plan:?}");
     }
 }
 
@@ -54,15 +56,16 @@ fn narrow_elements_turn_by_words_where_they_are_aligned() {
             for (other, is_row) in [(plain.clone(), false), (contiguous(&[columns]), true)] {
                 let (from, and) = (a.view(first * bytes..).unwrap(), b.as_view());
                 let addresses = [from.address(), and.address(), output.address()];
-                let plan = map.plan(&[&turned, &other], &[&plain], &addresses).unwrap();
-                let Shape::Tiles(tiles) = &plan.shape else { panic!("{plan:?}") };
+                let problem = problem(&map, &[&turned, &other], &[&plain], &addresses);
+                let plan = problem.choose().unwrap();
+                let Algorithm::Tiles(tiles) = &plan.algorithm else { panic!("{plan:?}") };
                 let are_words = [pitch, columns, first].iter().all(|n| (n * bytes).is_multiple_of(4));
                 assert_eq!(
                     tiles.vector,
                     if are_words && (rows * bytes).is_multiple_of(4) && bytes < 4 { 4 / bytes as u32 } else { 1 },
                     "{plan:?}"
                 );
-                map.launch(&device.default_stream(), &plan, vec![from, and], vec![output.as_view_mut()]).unwrap();
+                launch(&device, &map, &problem, &[Some(from), Some(and)], &mut [output.as_view_mut()]);
                 for report in device.take_reports() {
                     assert!(report.report.findings.is_empty(), "{plan:?}: {:?}", report.report.findings);
                 }
@@ -85,17 +88,21 @@ fn tiles_of_any_type_and_number_fit_shared_memory() {
     for dtype in [Dtype::U8, Dtype::F16, Dtype::F32, Dtype::F64] {
         for shift in [0, dtype.bytes()] {
             let one = || Source::one::<f64>(dtype);
-            let most = |kernel: AnyKernel| {
-                let built = kernel.build(&Target::new(Arch::SM_80, (7, 4))).unwrap();
+            let most = |map: &Map, inputs: &[&Layout], addresses: &[u64]| {
+                let (target, limits, kernels) =
+                    (Target::new(Arch::SM_80, (7, 4)), Profile::A100.limits(), KernelCache::default());
+                let planner = Planner::new(&target, &limits, &kernels);
+                let plan = map.plan(&problem(map, inputs, &[&plain], addresses), &planner).unwrap();
+                let built = plan.steps[0].kernel.build(&target).unwrap();
                 assert!((1..=48 << 10).contains(&built.static_shared_bytes), "{dtype} {}", built.static_shared_bytes);
             };
             let map = Map::new("one", one(), Sink::one::<f64>(dtype));
-            most(map.kernel(&map.plan(&[&turned], &[&plain], &[shift, 0]).unwrap()));
+            most(&map, &[&turned], &[shift, 0]);
             let two = Map::new("two", one().zip(one()).map(|(x, y)| x + y), Sink::one::<f64>(dtype));
-            most(two.kernel(&two.plan(&[&turned; 2], &[&plain], &[shift, 0, 0]).unwrap()));
+            most(&two, &[&turned; 2], &[shift, 0, 0]);
             let three = one().zip(one()).zip(one()).map(|((x, y), z)| x + y + z);
             let three = Map::new("three", three, Sink::one::<f64>(dtype));
-            most(three.kernel(&three.plan(&[&turned; 3], &[&plain], &[shift, 0, 0, 0]).unwrap()));
+            most(&three, &[&turned; 3], &[shift, 0, 0, 0]);
         }
     }
 }
@@ -107,7 +114,7 @@ fn large_matrices_turn_in_large_tiles() {
         let turned = Placed::new(layout(&[rows, columns], &[1, rows as isize]), 0);
         let plain = Placed::new(contiguous(&[rows, columns]), 0);
         let (plan, counters) = bench.copies(&turned, &plain);
-        assert!(matches!(&plan.shape, Shape::Tiles(tiles) if tiles.side == 64), "{plan:?}");
+        assert!(matches!(&plan.algorithm, Algorithm::Tiles(tiles) if tiles.side == 64), "{plan:?}");
         assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0);
     }
 }
@@ -122,8 +129,8 @@ fn a_transpose_has_no_bank_conflicts_and_touches_each_sector_once() {
         let mut output = device.alloc::<u8>(256 * 128 * bytes).unwrap();
         let (turned, plain) = (layout(&[256, 128], &[1, 256]), contiguous(&[256, 128]));
         for (from, to) in [(&turned, &plain), (&plain, &turned)] {
-            let plan = map.plan(&[from], &[to], &[input.address(), output.address()]).unwrap();
-            map.launch(&device.default_stream(), &plan, vec![input.as_view()], vec![output.as_view_mut()]).unwrap();
+            let problem = problem(&map, &[from], &[to], &[input.address(), output.address()]);
+            launch(&device, &map, &problem, &[Some(input.as_view())], &mut [output.as_view_mut()]);
             let counters = device.take_reports()[0].report.counters;
             assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0, "{dtype}");
             let sectors = (256 * 128 * bytes / 32) as u64;

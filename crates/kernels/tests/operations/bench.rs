@@ -3,7 +3,8 @@
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::Dtype;
 use warpfold_kernels::layout::Layout;
-use warpfold_kernels::map::AnyMap;
+use warpfold_kernels::map::Map;
+use warpfold_kernels::plan::{PlanCache, TensorSpec, Workspace};
 
 use crate::value::{Value, decode, encode};
 
@@ -101,13 +102,15 @@ fn places(layout: &Layout, first: usize) -> Vec<usize> {
 
 pub(crate) struct Bench {
     pub(crate) device: Device,
+    plans: PlanCache,
 }
 
 impl Bench {
     /// The virtual GPU with all checks, or the device that the environment names.
     pub(crate) fn new() -> Self {
         if std::env::var_os("WARPFOLD_DEVICE").is_some() {
-            return Self { device: Device::from_env().expect("the device that WARPFOLD_DEVICE names is there") };
+            let device = Device::from_env().expect("the device that WARPFOLD_DEVICE names is there");
+            return Self { device, plans: PlanCache::default() };
         }
         Self::virtual_gpu()
     }
@@ -115,14 +118,14 @@ impl Bench {
     pub(crate) fn virtual_gpu() -> Self {
         let device = Device::virtual_gpu(Profile::H200);
         device.configure(|options| options.checks = Checks::All).unwrap();
-        Self { device }
+        Self { device, plans: PlanCache::default() }
     }
 
     /// Runs a map, looks at what it did not have to write, and gives the output's elements in C order.
     #[track_caller]
     pub(crate) fn run(
         &self,
-        map: &dyn AnyMap,
+        map: &Map,
         inputs: &[&Tensor],
         shape: &[usize],
         (from, to): (Arrangement, Arrangement),
@@ -147,14 +150,19 @@ impl Bench {
         let views: Vec<_> = (buffers.iter().zip(inputs).zip(&placed))
             .map(|((buffer, input), (_, first, len))| {
                 let first = first.min(len) * input.dtype.bytes() as usize;
-                buffer.view(first..).unwrap()
+                Some(buffer.view(first..).unwrap())
             })
             .collect();
         let written = output.view_mut(first.min(len) * bytes..).unwrap();
-        let addresses: Vec<_> = views.iter().map(|view| view.address()).chain([written.address()]).collect();
-        let layouts: Vec<_> = placed.iter().map(|(layout, ..)| layout).collect();
-        let plan = map.plan(&layouts, &[&layout], &addresses).unwrap();
-        map.launch(&self.device.default_stream(), &plan, views, vec![written])
+        let specs = views.iter().flatten().zip(inputs).zip(&placed);
+        let specs =
+            specs.map(|((view, input), (layout, ..))| TensorSpec::new(input.dtype, layout.clone(), view.address()));
+        let result = TensorSpec::new(dtype, layout.clone(), written.address());
+        let problem = map.problem(specs.collect(), vec![result]);
+        let plan = problem.choose().unwrap();
+        let ready = self.plans.get(&self.device, map, problem).unwrap();
+        ready
+            .launch(&self.device.default_stream(), &views, &mut [written], &mut Workspace::new())
             .unwrap_or_else(|e| panic!("{map:?} {plan:?}: {e}"));
         for report in self.device.take_reports() {
             assert!(report.report.findings.is_empty(), "{map:?} {plan:?}: {:?}", report.report.findings);

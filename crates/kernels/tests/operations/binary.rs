@@ -152,7 +152,7 @@ fn functions_of_two_elements_are_right_for_every_type_layout_and_broadcast() {
                 };
                 let (x, y) = (tensor(a, i), tensor(b, i + 100));
                 let pair = Arrangement::PAIRS[(turn + i * 3) % 7];
-                let got = bench.run(&*map, &[&x, &y], shape, pair);
+                let got = bench.run(&map, &[&x, &y], shape, pair);
                 assert_eq!(got.len(), shape.iter().product::<usize>());
                 for (i, got) in got.into_iter().enumerate() {
                     let (x, y) = (x.repeated(i, shape), y.repeated(i, shape));
@@ -180,7 +180,7 @@ fn integers_divide_at_their_limits() {
         let row = Tensor::new(dtype, &[8], column.values.clone());
         for operation in [Operation::Div, Operation::Rem, Operation::Pow, Operation::Shl, Operation::Shr] {
             let map = map_of(operation, &[dtype; 2], &Options::default()).unwrap();
-            let got = bench.run(&*map, &[&column, &row], &[8, 8], Arrangement::PAIRS[0]);
+            let got = bench.run(&map, &[&column, &row], &[8, 8], Arrangement::PAIRS[0]);
             for (i, got) in got.into_iter().enumerate() {
                 let (x, y) = (all[i / 8], all[i % 8]);
                 let expected = Value::Int(of_integers(operation, dtype, x, y).unwrap());
@@ -209,6 +209,6 @@ fn a_result_may_have_another_type() {
     let map = map_of(Operation::Mul, &[Dtype::F32; 2], &options).unwrap();
     let tensor = |x: [f64; 4]| Tensor::new(Dtype::F32, &[4], x.map(Value::Float).to_vec());
     let (x, y) = (tensor([1.5, -20.0, 3.0, f64::NAN]), tensor([1.5, 20.0, -0.3, 1.0]));
-    let got = bench.run(&*map, &[&x, &y], &[4], Arrangement::PAIRS[0]);
+    let got = bench.run(&map, &[&x, &y], &[4], Arrangement::PAIRS[0]);
     assert_eq!(got, [2, -128, 0, 0].map(Value::Int));
 }

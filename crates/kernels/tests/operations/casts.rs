@@ -68,7 +68,7 @@ fn every_type_is_cast_to_every_type_exactly() {
             let map = map_of(Operation::Cast, &[from], &Options { dtype: Some(to), ..Options::default() }).unwrap();
             let pair = Arrangement::PAIRS[(turn + i) % 7];
             for (input, pair) in [(&flat, Arrangement::PAIRS[0]), (&flat, Arrangement::PAIRS[2]), (&matrix, pair)] {
-                let got = bench.run(&*map, &[input], &input.shape, pair);
+                let got = bench.run(&map, &[input], &input.shape, pair);
                 for (x, got) in input.values.iter().zip(got) {
                     let wanted = expected(to, *x);
                     assert!(got.is(wanted), "{from} {x:?} to {to}: {got:?}, expected {wanted:?}");
@@ -86,12 +86,12 @@ fn every_eight_bit_float_keeps_its_value_in_wider_types_and_back() {
         let input = Tensor::new(from, &[256], all);
         for wide in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64] {
             let cast = |from, to| map_of(Operation::Cast, &[from], &Options { dtype: Some(to), ..Options::default() });
-            let there = bench.run(&*cast(from, wide).unwrap(), &[&input], &[256], Arrangement::PAIRS[0]);
+            let there = bench.run(&cast(from, wide).unwrap(), &[&input], &[256], Arrangement::PAIRS[0]);
             for (x, y) in input.values.iter().zip(&there) {
                 assert!(x.is(*y), "{from} to {wide}: {x:?} became {y:?}");
             }
             let there = Tensor::new(wide, &[256], there);
-            let back = bench.run(&*cast(wide, from).unwrap(), &[&there], &[256], Arrangement::PAIRS[0]);
+            let back = bench.run(&cast(wide, from).unwrap(), &[&there], &[256], Arrangement::PAIRS[0]);
             for (x, y) in input.values.iter().zip(back) {
                 let saturated = Value::Float(round(from, x.float()));
                 assert!(saturated.is(y), "{wide} to {from}: {x:?} became {y:?}");

@@ -57,7 +57,7 @@ fn functions_of_three_elements_are_right_for_every_type_and_broadcast() {
                 };
                 let (x, y, z) = (tensor(first, a, i), tensor(dtype, b, i + 40), tensor(dtype, c, i + 80));
                 let pair = Arrangement::PAIRS[(turn + i) % 7];
-                let got = bench.run(&*map, &[&x, &y, &z], shape, pair);
+                let got = bench.run(&map, &[&x, &y, &z], shape, pair);
                 for (i, got) in got.into_iter().enumerate() {
                     let items = [&x, &y, &z].map(|tensor| tensor.repeated(i, shape));
                     let what = || format!("{operation} of {dtype} {items:?} in {shape:?} {pair:?}");

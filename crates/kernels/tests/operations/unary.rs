@@ -113,7 +113,7 @@ fn functions_of_one_element_are_right_for_every_type_and_layout() {
                 let count = shape.iter().product();
                 let input = Tensor::new(dtype, shape, elements(dtype, count, (turn * 5 + i) as u64));
                 let pair = Arrangement::PAIRS[if i == 0 { 0 } else { (turn + i * 3) % 7 }];
-                let got = bench.run(&*map, &[&input], shape, pair);
+                let got = bench.run(&map, &[&input], shape, pair);
                 for (x, got) in input.values.iter().zip(got) {
                     let expected = match x {
                         Value::Int(i) => Some(Expected::Exactly(of_integer(operation, dtype, *i).unwrap())),
@@ -151,7 +151,7 @@ fn what_cancels_or_vanishes_is_off_by_units_of_its_argument() {
         ];
         for (operation, function) in functions {
             let Ok(map) = map_of(operation, &[dtype], &Options::default()) else { continue };
-            let got = bench.run(&*map, &[&input], &[2001], Arrangement::PAIRS[0]);
+            let got = bench.run(&map, &[&input], &[2001], Arrangement::PAIRS[0]);
             for (x, got) in xs.iter().zip(got) {
                 let (y, got) = (function(*x), got.float());
                 let is_near = (got - y).abs() <= 4.0 * epsilon * x.abs().clamp(1.0, 100.0);
@@ -170,7 +170,7 @@ fn a_number_of_the_host_scales_and_fills() {
         for (number, int) in [(Number::from(3_u8), 3_i128), (Number::from(-2_i8), -2), (Number::from(true), 1)] {
             let map = map_of(Operation::Fill, &[], &options(number, Number::Integer(0))).unwrap();
             let pair = Arrangement::PAIRS[int.unsigned_abs() as usize];
-            for got in bench.run(&*map, &[], &shape, pair) {
+            for got in bench.run(&map, &[], &shape, pair) {
                 let expected = if dtype.is_float() { Value::Float(int as f64) } else { Value::Int(wrap(dtype, int)) };
                 assert!(got.is(expected), "fill of {dtype} with {number:?}: {got:?}");
             }
@@ -194,7 +194,7 @@ fn a_number_of_the_host_scales_and_fills() {
         let map = map_of(Operation::Scale, &[dtype], &chosen).unwrap();
         let other = map_of(Operation::Scale, &[dtype], &Options { beta: Number::Float(-1.0), ..chosen }).unwrap();
         for (map, addend) in [(map, 3), (other, -1)] {
-            for (x, got) in input.values.iter().zip(bench.run(&*map, &[&input], &shape, Arrangement::PAIRS[1])) {
+            for (x, got) in input.values.iter().zip(bench.run(&map, &[&input], &shape, Arrangement::PAIRS[1])) {
                 let expected = match x {
                     Value::Int(i) => Expected::Exactly(Value::Int(wrap(dtype, 2 * i + addend))),
                     Value::Float(x) => {
@@ -211,10 +211,7 @@ fn a_number_of_the_host_scales_and_fills() {
         &[],
         &Options { dtype: Some(Dtype::U64), alpha: Number::from(u64::MAX - 1), ..Options::default() },
     );
-    assert_eq!(
-        bench.run(&*large.unwrap(), &[], &[3], Arrangement::PAIRS[0]),
-        [Value::Int(i128::from(u64::MAX) - 1); 3]
-    );
+    assert_eq!(bench.run(&large.unwrap(), &[], &[3], Arrangement::PAIRS[0]), [Value::Int(i128::from(u64::MAX) - 1); 3]);
 }
 
 #[test]

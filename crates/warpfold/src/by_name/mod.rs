@@ -70,14 +70,10 @@ impl Operator {
     /// [`ErrorKind::OverlappingOutput`], and those of [`Operator::run`].
     pub fn run_in_place(&self, first: &mut Tensor, others: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
         self.check(1 + others.len(), options)?;
-        let is_of = |family: &[Self]| family.iter().any(|operator| operator.name == self.name);
-        if is_of(rows::OPERATORS) {
-            return rows::run_in_place(self, first, others, options);
-        }
-        if is_of(elementwise::OPERATORS) {
-            return elementwise::run_in_place(self, first, others, options);
-        }
-        Err(ErrorKind::OptionNotTaken { op: self.name.to_owned(), option: "in-place" }.into())
+        let refused = || Err(ErrorKind::OptionNotTaken { op: self.name.to_owned(), option: "in-place" }.into());
+        rows::run_in_place(self.name, first, others, options)
+            .or_else(|| elementwise::run_in_place(self.name, first, others, options))
+            .unwrap_or_else(refused)
     }
 }
 

@@ -5,97 +5,103 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use super::{Choice, Operator, Options};
 use crate::Tensor;
-use crate::in_place::rows_in_place;
 use crate::rowwise::{EPS, rows};
+use crate::tensor::First;
 
-pub(super) const OPERATORS: &[Operator] = &[
-    Operator {
-        name: "softmax",
-        summary: "X[, mask] → e^(αX + mask) / Σ e^(αX + mask)",
-        inputs: (1, 2),
-        outputs: 1,
-        options: &[Choice::Axes, Choice::Alpha],
-        body: run,
-    },
-    Operator {
-        name: "log-softmax",
-        summary: "X[, mask] → the logarithm of softmax",
-        inputs: (1, 2),
-        outputs: 1,
-        options: &[Choice::Axes, Choice::Alpha],
-        body: run,
-    },
-    Operator {
-        name: "layer-norm",
-        summary: "X[, scale[, bias]] → result, mean, reciprocal standard deviation (f32 at least)",
-        inputs: (1, 3),
-        outputs: 3,
-        options: &[Choice::Axes, Choice::Eps],
-        body: run,
-    },
-    Operator {
-        name: "rms-norm",
-        summary: "X[, scale[, bias]] → result, reciprocal root mean square (f32 at least)",
-        inputs: (1, 3),
-        outputs: 2,
-        options: &[Choice::Axes, Choice::Eps],
-        body: run,
-    },
-    Operator {
-        name: "abs-max-scale",
-        summary: "X → rows divided by their largest magnitude, these magnitudes",
-        inputs: (1, 1),
-        outputs: 2,
-        options: &[Choice::Axes],
-        body: run,
-    },
-    Operator {
-        name: "quantize",
-        summary: "X → rows as i8 (or f8e4m3, f8e5m2), their scales",
-        inputs: (1, 1),
-        outputs: 2,
-        options: &[Choice::Axes, Choice::Dtype],
-        body: run,
-    },
-];
+/// The operator of a row of the table with its options.
+type Chosen = fn(&Options) -> Result<RowOp, Error>;
 
-/// The operator with its options, and how many of its inputs lie along rows; the others belong to their positions.
-fn chosen(operator: &Operator, num_inputs: usize, options: &Options) -> Result<(RowOp, usize), Error> {
-    let scale = options.alpha.unwrap_or(1.0);
-    let norm = Norm { eps: options.eps.unwrap_or(EPS), keep_sum: false };
-    let to = options.dtype.unwrap_or(Dtype::I8);
-    let op = match operator.name {
-        "softmax" => RowOp::Softmax { scale },
-        "log-softmax" => RowOp::LogSoftmax { scale },
-        "layer-norm" => RowOp::LayerNorm(norm),
-        "rms-norm" => RowOp::RmsNorm(norm),
-        "abs-max-scale" => RowOp::AbsMaxScale,
-        _ => RowOp::Quantize { to },
+/// What inputs are beside the first.
+#[derive(Debug, Clone, Copy)]
+enum Others {
+    /// Rows as well.
+    Rows,
+    /// Vectors along the row.
+    Columns,
+}
+
+macro_rules! operators {
+    ($($name:literal $inputs:tt $others:ident $outputs:literal [$($choice:ident)*] $chosen:ident $summary:literal;)*) => {
+        pub(super) const OPERATORS: &[Operator] = &[$(Operator {
+            name: $name,
+            summary: $summary,
+            inputs: $inputs,
+            outputs: $outputs,
+            options: &[$(Choice::$choice),*],
+            body: |_, inputs, options| run($chosen, Others::$others, First::Read(&inputs[0]), &inputs[1..], options),
+        }),*];
+
+        /// Runs the operator of this name with its result in the memory of the first input; `None` if
+        /// there is none.
+        pub(super) fn run_in_place(
+            name: &str,
+            first: &mut Tensor,
+            others: &[Tensor],
+            options: &Options,
+        ) -> Option<Result<Vec<Tensor>, Error>> {
+            match name {
+                $($name => Some(run($chosen, Others::$others, First::Overwritten(first), others, options)),)*
+                _ => None,
+            }
+        }
     };
-    if matches!(op, RowOp::Quantize { .. }) && !matches!(to, Dtype::I8 | Dtype::F8E4M3 | Dtype::F8E5M2) {
-        return Err(ErrorKind::Unsupported { op: operator.name.to_owned(), dtype: to }.into());
+}
+
+operators! {
+    "softmax" (1, 2) Rows 1 [Axes Alpha] softmax "X[, mask] → e^(αX + mask) / Σ e^(αX + mask)";
+    "log-softmax" (1, 2) Rows 1 [Axes Alpha] log_softmax "X[, mask] → the logarithm of softmax";
+    "layer-norm" (1, 3) Columns 3 [Axes Eps] layer_norm
+        "X[, scale[, bias]] → result, mean, reciprocal standard deviation (f32 at least)";
+    "rms-norm" (1, 3) Columns 2 [Axes Eps] rms_norm
+        "X[, scale[, bias]] → result, reciprocal root mean square (f32 at least)";
+    "abs-max-scale" (1, 1) Columns 2 [Axes] abs_max_scale
+        "X → rows divided by their largest magnitude, these magnitudes";
+    "quantize" (1, 1) Columns 2 [Axes Dtype] quantize "X → rows as i8 (or f8e4m3, f8e5m2), their scales";
+}
+
+fn softmax(options: &Options) -> Result<RowOp, Error> {
+    Ok(RowOp::Softmax { scale: options.alpha.unwrap_or(1.0) })
+}
+
+fn log_softmax(options: &Options) -> Result<RowOp, Error> {
+    Ok(RowOp::LogSoftmax { scale: options.alpha.unwrap_or(1.0) })
+}
+
+fn norm(options: &Options) -> Norm {
+    Norm { eps: options.eps.unwrap_or(EPS), keep_sum: false }
+}
+
+fn layer_norm(options: &Options) -> Result<RowOp, Error> {
+    Ok(RowOp::LayerNorm(norm(options)))
+}
+
+fn rms_norm(options: &Options) -> Result<RowOp, Error> {
+    Ok(RowOp::RmsNorm(norm(options)))
+}
+
+fn abs_max_scale(_: &Options) -> Result<RowOp, Error> {
+    Ok(RowOp::AbsMaxScale)
+}
+
+fn quantize(options: &Options) -> Result<RowOp, Error> {
+    match options.dtype.unwrap_or(Dtype::I8) {
+        to @ (Dtype::I8 | Dtype::F8E4M3 | Dtype::F8E5M2) => Ok(RowOp::Quantize { to }),
+        dtype => Err(ErrorKind::Unsupported { op: "quantize".to_owned(), dtype }.into()),
     }
-    Ok((op, if matches!(op, RowOp::Softmax { .. } | RowOp::LogSoftmax { .. }) { num_inputs } else { 1 }))
 }
 
-fn run(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
-    let (op, row_inputs) = chosen(operator, inputs.len(), options)?;
-    let inputs: Vec<&Tensor> = inputs.iter().collect();
-    let (row_inputs, columns) = inputs.split_at(row_inputs);
-    let done = rows(op, row_inputs, columns, options.axes_or_last())?;
-    Ok(done.results.into_iter().chain(done.stats).collect())
-}
-
-/// The same with the result in the place of the first input.
-pub(super) fn run_in_place(
-    operator: &Operator,
-    first: &mut Tensor,
+fn run(
+    chosen: Chosen,
+    others_are: Others,
+    first: First<'_>,
     others: &[Tensor],
     options: &Options,
 ) -> Result<Vec<Tensor>, Error> {
-    let (op, row_inputs) = chosen(operator, 1 + others.len(), options)?;
     let others: Vec<&Tensor> = others.iter().collect();
-    let (row_inputs, columns) = others.split_at(row_inputs - 1);
-    let done = rows_in_place(op, first, row_inputs, columns, options.axes_or_last())?;
+    let (row_inputs, columns) = match others_are {
+        Others::Rows => (&others[..], &[][..]),
+        Others::Columns => (&[][..], &others[..]),
+    };
+    let done = rows(chosen(options)?, first, row_inputs, columns, options.axes_or_last())?;
     Ok(done.results.into_iter().chain(done.stats).collect())
 }

@@ -3,8 +3,8 @@
 //!
 //! A [`Scan`] is what users hold: the family that plans it. A [`ScanChoice`] says how it is carried
 //! out. `rows` maps its threads along the axis: groups of lanes take short rows, blocks long ones;
-//! `columns` maps them along a kept dimension. Blocks share what is longer: by `pipeline` each takes
-//! tile after tile, by `stage` the next tiles are copied to shared memory meanwhile, and by
+//! `columns` maps them along a kept dimension. Blocks share what is longer: by `pipeline` each
+//! takes tile after tile, by `stage` the next tiles are copied to shared memory meanwhile, and by
 //! `look_back` it learns the prefix before a tile. [`scan_warp`] is the level of a warp.
 //! [`Cumulative`] has the scans that users expect, by name.
 //!

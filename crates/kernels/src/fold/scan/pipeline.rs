@@ -56,10 +56,10 @@ impl TileQueue {
         Nodes { memory: self.memory.at(COUNTERS), num, mark: (self.first >> 32).cast::<u32>() + 1 }
     }
 
-    /// Processes tile after tile. `load` requests one into a stage, `publish` publishes its aggregate,
-    /// and `finish` does the rest with the nodes that `look_back` loaded before the next tile was
-    /// published; `publish_group` may wait for nodes of tiles before one that was published. All get the
-    /// tile's ticket. `wait` waits for all loads but the last ones.
+    /// Processes tile after tile. `load` requests one into a stage, `publish` publishes its
+    /// aggregate, and `finish` does the rest with the nodes that `look_back` loaded before the next
+    /// tile was published; `publish_group` may wait for nodes of tiles before one that was
+    /// published. All get the tile's ticket. `wait` waits for all loads but the last ones.
     pub(super) fn walk<L>(
         &self,
         load: impl FnOnce(Val<u32>, Val<u32>),

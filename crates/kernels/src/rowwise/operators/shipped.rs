@@ -1,14 +1,12 @@
 //! Kernels of row operators at lengths around each change of plan: to be assembled, and looked at.
 
 use warpfold_device::Profile;
-use warpfold_lang::{Arch, Target};
 
 use super::{Norm, RowOp, Types, operator_of};
-use crate::cross_entropy::cross_entropy;
-use crate::layout::Layout;
+use crate::cross_entropy::{self, CrossEntropyLoss};
 use crate::plan::TensorSpec;
-use crate::rowwise::Shape;
-use crate::{Dtype, Shipped, softmax_v};
+use crate::softmax_v::{self, SoftmaxV};
+use crate::{Dtype, Shipped};
 
 /// The kernels of rows in shared memory, and of those that a cluster shares.
 fn in_shared() -> Vec<Shipped> {
@@ -22,25 +20,19 @@ fn in_shared() -> Vec<Shipped> {
         (RowOp::RmsNorm(norm), Dtype::Bf16, 1, &[65_536, 131_072]),
         (RowOp::Quantize { to: Dtype::F8E4M3 }, Dtype::Bf16, 0, &[65_536]),
     ];
-    let planned_for = |rows| move |(op, dtype, columns, lens)| planned(op, dtype, columns, (rows, lens), Arch::SM_90);
+    let planned_for = |rows| move |(op, dtype, columns, lens)| planned(op, dtype, columns, (rows, lens), Profile::H200);
     let few = (softmax, Dtype::Bf16, 0, &[131_072, 262_144][..]);
     cases.into_iter().flat_map(planned_for(64)).chain(planned_for(1)(few)).collect()
 }
 
 /// The kernels of an operator for so many rows of some lengths.
-fn planned(op: RowOp, dtype: Dtype, columns: usize, (rows, lens): (usize, &[usize]), arch: Arch) -> Vec<Shipped> {
+fn planned(op: RowOp, dtype: Dtype, columns: usize, (rows, lens): (usize, &[usize]), profile: Profile) -> Vec<Shipped> {
     let columns = vec![dtype; columns];
     let operator = operator_of(op, Types { rows: &[dtype], columns: &columns }).expect("the type is supported");
     let kernel = |len: &usize| {
-        let layout = Layout::contiguous(&[rows, *len]).expect("two dimensions");
-        let target = Target::new(arch, (8, 0));
-        let plan = operator.plan(&[&layout], &[0], &vec![0; columns.len()], 1, &target).expect("rows are runs");
-        let block = match &plan.shape {
-            Shape::OnChip(shape) => shape.block,
-            Shape::Long { .. } => super::super::long::BLOCK,
-        };
-        let in_flight = Some(plan.bytes_in_flight_a_thread(&[dtype]));
-        Shipped { kernel: operator.kernel(&plan), block, in_flight }
+        let tensor = |shape: &[usize]| TensorSpec::contiguous(dtype, shape).expect("few dimensions");
+        let problem = operator.problem(vec![tensor(&[rows, *len])], vec![tensor(&[*len]); columns.len()], 1);
+        Shipped::planned(&operator, &problem, profile)
     };
     lens.iter().map(kernel).collect()
 }
@@ -60,15 +52,15 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         (RowOp::Quantize { to: Dtype::I8 }, Dtype::Bf16, 0, &[4096]),
         (RowOp::Quantize { to: Dtype::F8E4M3 }, Dtype::F16, 0, &[128]),
     ] {
-        kernels.extend(planned(op, dtype, columns, (64, lens), Arch::SM_80));
+        kernels.extend(planned(op, dtype, columns, (64, lens), Profile::A100));
     }
-    let fold = cross_entropy(Dtype::Bf16, Dtype::I64, -100).expect("the types are supported");
-    let logits = TensorSpec::contiguous(Dtype::Bf16, &[4096, 32_768]).expect("two dimensions");
-    let labels = Layout::new(vec![4096, 32_768], vec![1, 0]).expect("two dimensions");
-    let labels = TensorSpec::new(Dtype::I64, labels, 0);
-    kernels.push(Shipped::planned(&fold, &fold.problem(vec![logits, labels], &[1]), Profile::H200));
-    for columns in [32, 256] {
-        kernels.push((softmax_v::kernel_of(Dtype::F32, columns), 32 * softmax_v::ROWS).into());
+    let tensor = |dtype, shape: &[usize]| TensorSpec::contiguous(dtype, shape).expect("few dimensions");
+    let (logits, labels) = (tensor(Dtype::Bf16, &[4096, 32_768]), tensor(Dtype::I64, &[4096]));
+    let problem = cross_entropy::Problem { logits, labels, ignored: -100 };
+    kernels.push(Shipped::planned(&CrossEntropyLoss, &problem, Profile::A100));
+    for width in [32, 256] {
+        let (scores, values) = (tensor(Dtype::F32, &[8, 64]), tensor(Dtype::F32, &[64, width]));
+        kernels.push(Shipped::planned(&SoftmaxV, &softmax_v::Problem { scores, values }, Profile::A100));
     }
     kernels
 }

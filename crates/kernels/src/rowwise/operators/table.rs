@@ -1,14 +1,12 @@
 //! Which operator, which conversions and which results each name has for each element type.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-
 use warpfold_lang::Val;
 
 use super::float::{Exponentials, RowFloat};
 use super::{AbsMaxScale, LayerNorm, LogSoftmax, Quantize, RmsNorm, Softmax};
 use crate::elements::{Sink, Source};
-use crate::rowwise::{AnyRowWise, RowOperator, RowWise};
+use crate::plan::Key;
+use crate::rowwise::{OperandTypes, RowWise};
 use crate::{Dtype, Error, ErrorKind};
 
 /// A row operator with everything that its kernels are built for.
@@ -71,65 +69,97 @@ impl RowOp {
     }
 }
 
-/// The operator for these element types, made once a process.
+/// The operator for these element types.
 ///
 /// # Errors
 /// [`ErrorKind::Unsupported`].
-pub fn operator_of(op: RowOp, types: Types<'_>) -> Result<Arc<dyn AnyRowWise>, Error> {
-    // Constants of kernels are compared by their text, which tells every two floats apart.
-    static MADE: LazyLock<Mutex<HashMap<String, Arc<dyn AnyRowWise>>>> = LazyLock::new(Mutex::default);
-    let key = format!("{op:?} {types:?}");
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = made.get(&key) {
-        return Ok(known.clone());
-    }
+pub fn operator_of(op: RowOp, types: Types<'_>) -> Result<RowWise, Error> {
     for dtype in types.rows.iter().chain(types.columns) {
         if !dtype.is_float() {
             return Err(ErrorKind::Unsupported { op: op.name().to_owned(), dtype: *dtype }.into());
         }
     }
     let is_double = types.rows.iter().chain(types.columns).any(|dtype| *dtype == Dtype::F64);
-    let operator = if is_double { make::<f64>(op, types) } else { make::<f32>(op, types) };
-    Ok(made.entry(key).or_insert(operator).clone())
+    let computed = if is_double { Dtype::F64 } else { Dtype::F32 };
+    let operands = op.operands(types, computed);
+    let [rows, columns] = [types.rows, types.columns].map(<[Dtype]>::to_vec);
+    let make = move || {
+        let types = Types { rows: &rows, columns: &columns };
+        if is_double { make::<f64>(op, types) } else { make::<f32>(op, types) }
+    };
+    Ok(RowWise::lazy(op.key(types), operands, make))
 }
 
-fn make<F: RowFloat>(op: RowOp, types: Types<'_>) -> Arc<dyn AnyRowWise> {
+impl RowOp {
+    /// Equal for operators with the same kernels: constants are compared by their bits.
+    fn key(self, types: Types<'_>) -> Key {
+        #[derive(Debug, PartialEq, Eq, Hash)]
+        struct BuiltIn {
+            name: &'static str,
+            constant: u64,
+            keep_sum: bool,
+            to: Option<Dtype>,
+            rows: Vec<Dtype>,
+            columns: Vec<Dtype>,
+        }
+        let (constant, keep_sum, to) = match self {
+            Self::Softmax { scale } | Self::LogSoftmax { scale } => (scale, false, None),
+            Self::LayerNorm(Norm { eps, keep_sum }) | Self::RmsNorm(Norm { eps, keep_sum }) => (eps, keep_sum, None),
+            Self::AbsMaxScale => (0.0, false, None),
+            Self::Quantize { to } => (0.0, false, Some(to)),
+        };
+        let (name, constant, [rows, columns]) =
+            (self.name(), constant.to_bits(), [types.rows, types.columns].map(<[Dtype]>::to_vec));
+        Key::of(BuiltIn { name, constant, keep_sum, to, rows, columns })
+    }
+
+    /// The element types of what it reads and writes.
+    fn operands(self, types: Types<'_>, computed: Dtype) -> OperandTypes {
+        let (first, columns) = (types.rows[0], types.columns.to_vec());
+        let (results, stats) = match self {
+            Self::Softmax { .. } | Self::LogSoftmax { .. } => (vec![first], vec![]),
+            Self::LayerNorm(norm) => (vec![first; 1 + usize::from(norm.keep_sum)], vec![computed; 2]),
+            Self::RmsNorm(norm) => (vec![first; 1 + usize::from(norm.keep_sum)], vec![computed]),
+            Self::AbsMaxScale => (vec![first], vec![first]),
+            Self::Quantize { to } => (vec![to], vec![Dtype::F32]),
+        };
+        OperandTypes { inputs: types.rows.to_vec(), columns, results, stats }
+    }
+}
+
+fn make<F: RowFloat>(op: RowOp, types: Types<'_>) -> RowWise {
     let dtype = types.rows[0];
     let with = Exponentials::<F>::new(dtype.bytes() <= 2);
     let one = || Sink::one::<F>(dtype);
-    let two = || Sink::one::<F>(F::DTYPE).zip(Sink::one::<F>(F::DTYPE));
-    let two_back = || Source::one::<F>(F::DTYPE).zip(Source::one::<F>(F::DTYPE));
-    let between = || (Sink::one::<F>(F::DTYPE), Source::one::<F>(F::DTYPE));
+    let stat = || Sink::one::<F>(F::DTYPE);
     let name = |columns: &[Dtype]| {
         let types: String = types.rows.iter().chain(columns).map(|dtype| format!("_{dtype}")).collect();
         format!("{}{types}", op.name().replace('-', "_"))
     };
+    let (has_scale, has_bias) = (!types.columns.is_empty(), types.columns.len() > 1);
     match op {
         RowOp::Softmax { scale } => {
-            let (source, sinks) = (scaled_and_masked::<F>(types.rows, scale), (one(), Sink::nothing()));
-            made(RowWise::new(name(&[]), Softmax(with), (source, Source::nothing()), sinks, (two(), two_back())))
+            let sources = (scaled_and_masked::<F>(types.rows, scale), Source::nothing());
+            RowWise::new(name(&[]), Softmax(with), sources, (one(), Sink::nothing()))
         }
         RowOp::LogSoftmax { scale } => {
-            let (source, sinks) = (scaled_and_masked::<F>(types.rows, scale), (one(), Sink::nothing()));
-            made(RowWise::new(name(&[]), LogSoftmax(with), (source, Source::nothing()), sinks, (two(), two_back())))
+            let sources = (scaled_and_masked::<F>(types.rows, scale), Source::nothing());
+            RowWise::new(name(&[]), LogSoftmax(with), sources, (one(), Sink::nothing()))
         }
         RowOp::LayerNorm(norm) => {
-            let operator =
-                LayerNorm { eps: F::from_f64(norm.eps), has_scale: has_scale(types), has_bias: has_bias(types) };
+            let operator = LayerNorm { eps: F::from_f64(norm.eps), has_scale, has_bias };
             let sources = (summed(types.rows), scale_and_bias(types.columns));
-            let sinks = (with_sum(dtype, norm.keep_sum), two());
-            made(RowWise::new(name(types.columns), operator, sources, sinks, (two(), two_back())))
+            let sinks = (with_sum(dtype, norm.keep_sum), stat().zip(stat()));
+            RowWise::new(name(types.columns), operator, sources, sinks)
         }
         RowOp::RmsNorm(norm) => {
-            let operator =
-                RmsNorm { eps: F::from_f64(norm.eps), has_scale: has_scale(types), has_bias: has_bias(types) };
+            let operator = RmsNorm { eps: F::from_f64(norm.eps), has_scale, has_bias };
             let sources = (summed(types.rows), scale_and_bias(types.columns));
-            let sinks = (with_sum(dtype, norm.keep_sum), Sink::one::<F>(F::DTYPE));
-            made(RowWise::new(name(types.columns), operator, sources, sinks, between()))
+            RowWise::new(name(types.columns), operator, sources, (with_sum(dtype, norm.keep_sum), stat()))
         }
         RowOp::AbsMaxScale => {
             let sources = (Source::one::<F>(dtype), Source::nothing());
-            made(RowWise::new(name(&[]), AbsMaxScale::<F>::new(), sources, (one(), one()), between()))
+            RowWise::new(name(&[]), AbsMaxScale::<F>::new(), sources, (one(), one()))
         }
         RowOp::Quantize { to } => {
             let (top, rounds) = match to {
@@ -139,21 +169,9 @@ fn make<F: RowFloat>(op: RowOp, types: Types<'_>) -> Arc<dyn AnyRowWise> {
             };
             let sources = (Source::one::<F>(dtype), Source::nothing());
             let sinks = (Sink::one::<F>(to), Sink::one::<F>(Dtype::F32));
-            made(RowWise::new(name(&[to]), Quantize::<F>::new(top, rounds), sources, sinks, between()))
+            RowWise::new(name(&[to]), Quantize::<F>::new(top, rounds), sources, sinks)
         }
     }
-}
-
-fn made<O: RowOperator>(rowwise: RowWise<O>) -> Arc<dyn AnyRowWise> {
-    Arc::new(rowwise)
-}
-
-fn has_scale(types: Types<'_>) -> bool {
-    !types.columns.is_empty()
-}
-
-fn has_bias(types: Types<'_>) -> bool {
-    types.columns.len() > 1
 }
 
 /// The first input times the scale, plus the second one where there is one.

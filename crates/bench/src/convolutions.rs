@@ -1,0 +1,148 @@
+//! Convolutions: the catalogue's problems in every type that has kernels of its own, timed in turns with the vendor's library
+//! where it is installed, on the same data.
+
+use warpfold_device::{Buffer, Counters, Device};
+use warpfold_kernels::conv::PROBLEMS;
+use warpfold_kernels::conv::{self, Layout, Operands, Plan, Problem, Window};
+use warpfold_kernels::matmul::{Epilogue, Singles};
+use warpfold_kernels::{Dtype, Error, Workspace};
+
+use super::data::filled;
+use super::measure::added;
+use super::products::{round, summary};
+use super::{Peer, Record};
+use crate::vendor::{Cudnn, CudnnConvolution, CudnnTypes};
+use warpfold::Queue;
+
+/// Rounds whose median counts.
+const ROUNDS: usize = 7;
+
+/// A layer of a residual network, and its pointwise one, beside those of the catalogue.
+const LAYERS: [[u32; 11]; 2] = [[64, 256, 56, 56, 256, 3, 3, 1, 1, 1, 1], [64, 1024, 28, 28, 256, 1, 1, 1, 1, 0, 0]];
+
+/// Every problem in `f32`, in tf32 and in `bf16`, as such data mostly lies; on the virtual GPU smaller ones.
+pub(super) fn all(is_virtual: bool) -> Vec<Problem> {
+    let of = |dtype, singles, layout, [n, c, h, w, k, r, s, u, v, p, q]: [u32; 11]| {
+        let smaller = |size: u32, least: u32| if is_virtual { size.div_ceil(8).max(least) } else { size };
+        Problem {
+            dtype,
+            result: dtype,
+            layout,
+            images: smaller(n, 1).into(),
+            channels: c.into(),
+            size: [smaller(h, r), smaller(w, s)].map(u64::from),
+            filters: smaller(k, 1).into(),
+            filter: [r, s].map(u64::from),
+            groups: 1,
+            window: Window { stride: [u, v], padding: [p, q], dilation: [1, 1] },
+            singles,
+            num_inputs: 0,
+        }
+    };
+    let catalogue = PROBLEMS.iter();
+    let (full, tf32) = (Singles::Full, Singles::Tf32);
+    let mut problems: Vec<_> = catalogue.clone().map(|sizes| of(Dtype::F32, full, Layout::Nchw, *sizes)).collect();
+    problems.extend(catalogue.clone().map(|sizes| of(Dtype::F32, tf32, Layout::Nchw, *sizes)));
+    problems.extend(catalogue.chain(&LAYERS).map(|sizes| of(Dtype::Bf16, full, Layout::Nhwc, *sizes)));
+    let [layer, _] = LAYERS;
+    problems.push(of(Dtype::F16, full, Layout::Nhwc, layer));
+    problems.push(of(Dtype::Bf16, full, Layout::Nchw, layer));
+    problems.push(of(Dtype::F32, tf32, Layout::Nhwc, layer));
+    problems
+}
+
+/// The same for the vendor's library, if it has such types.
+fn peer(problem: &Problem) -> Option<CudnnConvolution> {
+    let types = match (problem.dtype, problem.singles) {
+        (Dtype::F32, Singles::Full) => CudnnTypes::F32,
+        (Dtype::F32, Singles::Tf32) => CudnnTypes::Tf32,
+        (Dtype::F16, _) => CudnnTypes::F16,
+        (Dtype::Bf16, _) => CudnnTypes::Bf16,
+        _ => return None,
+    };
+    let Problem { images, channels, size, filters, filter, window, layout, .. } = *problem;
+    let Window { stride, padding, dilation } = window;
+    let [size, filter, result] = [size, filter, problem.result_size()].map(|sizes| sizes.map(|size| size as usize));
+    let [images, channels, filters] = [images, channels, filters].map(|size| size as usize);
+    let channels_last = layout == Layout::Nhwc;
+    Some(CudnnConvolution {
+        images,
+        channels,
+        size,
+        filters,
+        filter,
+        result,
+        stride,
+        padding,
+        dilation,
+        channels_last,
+        types,
+    })
+}
+
+/// Inputs and result of a run.
+struct Prepared {
+    images: Buffer<u8>,
+    filters: Buffer<u8>,
+    result: Buffer<u8>,
+}
+
+pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Error> {
+    let queue = Queue::new(device.default_stream());
+    let plan = Plan::new(problem.clone(), Epilogue::new(), device.limits())?;
+    let Problem { dtype, images, channels, size: [h, w], filters, .. } = *problem;
+    let (pixels, weights, results) = (images * channels * h * w, filters * problem.depth(), problem.num_results());
+    let bytes = (pixels + weights + results) * dtype.bytes();
+    // As many copies as no cache holds.
+    let copies = if device.is_virtual() { 1 } else { (512_u64 << 20).div_ceil(bytes).clamp(1, 16) };
+    let prepare = |_| {
+        Ok(Prepared {
+            images: filled(&queue, dtype, pixels)?,
+            filters: filled(&queue, dtype, weights)?,
+            result: device.alloc::<u8>((results * dtype.bytes()) as usize)?,
+        })
+    };
+    let mut prepared = (0..copies).map(prepare).collect::<Result<Vec<_>, Error>>()?;
+    let mut workspace = Workspace::new();
+    let mut ours = |Prepared { images, filters, result }: &mut Prepared| {
+        let operands = Operands {
+            images: images.as_view(),
+            filters: filters.as_view(),
+            inputs: Vec::new(),
+            result: result.as_view_mut(),
+        };
+        conv::launch(queue.stream(), &plan, operands, &mut workspace)
+    };
+    drop(device.take_reports());
+    ours(&mut prepared[0])?;
+    let record = Record {
+        family: "conv",
+        case: format!("conv2d {problem}, strides {:?}", problem.window.stride),
+        bytes,
+        flops: Some(problem.flops()),
+        launches: if plan.workspace_bytes() > 0 { 2 } else { 1 },
+        time: None,
+        peer: None,
+        counters: None,
+    };
+    if device.is_virtual() {
+        let reports = device.take_reports();
+        let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
+        return Ok(Record { counters: Some(counters), ..record });
+    }
+    // Where it has no algorithm, there is nothing to compare with.
+    let mut library = peer(problem).and_then(|peer| Cudnn::load(queue.stream(), peer).ok().flatten());
+    // About ten milliseconds a round.
+    let runs = (4_000_000_000_000 / problem.flops().max(1)).clamp(2, 50) as usize;
+    let (mut times, mut peers) = (Vec::new(), Vec::new());
+    for _ in 0..=ROUNDS {
+        times.push(round(&queue, runs, &mut prepared, &mut ours)?);
+        if let Some(library) = &mut library {
+            peers.push(round(&queue, runs, &mut prepared, &mut |Prepared { images, filters, result }| {
+                Ok(library.convolve(&images.as_view(), &filters.as_view(), &mut result.as_view_mut())?)
+            })?);
+        }
+    }
+    let peer = library.map(|_| Peer { name: "cuDNN", time: summary(peers) });
+    Ok(Record { time: Some(summary(times)), peer, ..record })
+}

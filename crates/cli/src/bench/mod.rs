@@ -1,0 +1,125 @@
+//! `bench`: how fast operators are, or on the virtual GPU how much they move.
+
+mod markdown;
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use warpfold_bench::{self as bench, Record};
+
+use crate::failure::Failure;
+use crate::output::{self, Form};
+use crate::table::{Table, grouped};
+use crate::{Ending, device_choice};
+
+/// Measures operators at the shapes that peers report.
+///
+/// On an NVIDIA GPU by events, over inputs that no cache holds; shares are of a copy within the device's memory in the
+/// same run. On the virtual GPU by counters: sectors moved, of those that had to be.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv, histogram, matmul, conv; without any all of them.
+    #[arg(value_name = "FAMILY")]
+    families: Vec<String>,
+    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+    /// The form of the report.
+    #[arg(long, default_value = "table")]
+    report: Form,
+    /// Measure nothing; print recorded runs (of --report json) as Markdown tables.
+    #[arg(long, value_name = "RUN.json", num_args = 1.., conflicts_with_all = ["families", "device", "report"])]
+    markdown: Vec<PathBuf>,
+}
+
+impl Bench {
+    pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        if !self.markdown.is_empty() {
+            let tables = self.markdown.iter().map(|path| markdown::of_file(path)).collect::<Result<Vec<_>, _>>()?;
+            output::print(&tables.join("\n"))?;
+            return Ok(Ending::Clean);
+        }
+        let device = device_choice::open(self.device.as_deref())?;
+        let mut families = self.families.clone();
+        // Shares need the copy of the same run.
+        if !families.is_empty() && !device.is_virtual() {
+            families.push("copy".to_owned());
+        }
+        let mut records: Vec<Record> = Vec::new();
+        bench::run(&device, &families, |record| records.push(record.clone()))?;
+        let copy = records.iter().find(|record| record.family == "copy").and_then(Record::gigabytes_per_second);
+        match self.report {
+            Form::Table => output::print(&text(&device.to_string(), &records, copy))?,
+            Form::Json => output::print_json(&json(&device.to_string(), &records, copy))?,
+        }
+        Ok(Ending::Clean)
+    }
+}
+
+fn text(device: &str, records: &[Record], copy: Option<f64>) -> String {
+    let is_timed = records.iter().any(|record| record.time.is_some());
+    let mut table = if is_timed {
+        Table::new(["case", "launches", "time", "least", "most", "GB/s", "of copy", "TFLOP/s", "of peer"])
+    } else {
+        Table::new(["case", "launches", "sectors loaded", "stored", "of ideal", "bank conflicts", "warp instructions"])
+    };
+    for record in records {
+        match (record.time, record.counters) {
+            (Some(time), _) => {
+                let micros = |time: std::time::Duration| format!("{:.2} us", time.as_secs_f64() * 1e6);
+                let speed = record.gigabytes_per_second().unwrap_or_default();
+                let share = copy.map_or_else(|| "-".to_owned(), |copy| format!("{:.1} %", 100.0 * speed / copy));
+                table.row([
+                    record.case.clone(),
+                    record.launches.to_string(),
+                    micros(time.median),
+                    micros(time.least),
+                    micros(time.most),
+                    format!("{speed:.1}"),
+                    share,
+                    record.teraflops_per_second().map_or_else(String::new, |speed| format!("{speed:.1}")),
+                    record.speed_of_peer().map_or_else(String::new, |times| format!("{times:.3}x")),
+                ]);
+            }
+            (None, counters) => {
+                let c = counters.unwrap_or_default();
+                table.row([
+                    record.case.clone(),
+                    record.launches.to_string(),
+                    grouped(c.global_load_sectors),
+                    grouped(c.global_store_sectors),
+                    record.sectors_of_ideal().map_or_else(|| "-".to_owned(), |share| format!("{share:.3}x")),
+                    grouped(c.shared_load_bank_conflicts + c.shared_store_bank_conflicts),
+                    grouped(c.warp_instructions),
+                ]);
+            }
+        }
+    }
+    format!("on {device}\n\n{}", table.render())
+}
+
+fn json(device: &str, records: &[Record], copy: Option<f64>) -> serde_json::Value {
+    let cases = records.iter().map(|record| {
+        let seconds =
+            |pick: fn(&bench::Time) -> std::time::Duration| record.time.as_ref().map(|t| pick(t).as_secs_f64());
+        serde_json::json!({
+            "family": record.family,
+            "case": record.case,
+            "bytes": record.bytes,
+            "launches": record.launches,
+            "seconds": seconds(|t| t.median),
+            "least_seconds": seconds(|t| t.least),
+            "most_seconds": seconds(|t| t.most),
+            "gigabytes_per_second": record.gigabytes_per_second(),
+            "share_of_copy": copy.and_then(|copy| record.gigabytes_per_second().map(|speed| speed / copy)),
+            "teraflops_per_second": record.teraflops_per_second(),
+            "peer": record.peer.map(|peer| peer.name),
+            "peer_seconds": record.peer.map(|peer| peer.time.median.as_secs_f64()),
+            "speed_of_peer": record.speed_of_peer(),
+            "counters": record.counters.as_ref().map(crate::json::Counters::from),
+        })
+    });
+    let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs());
+    serde_json::json!({ "device": device, "unix_seconds": unix_seconds, "copy_gigabytes_per_second": copy, "cases": cases.collect::<Vec<_>>() })
+}

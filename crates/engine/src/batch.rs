@@ -1,0 +1,108 @@
+//! What one step asks of the model: flat arrays, as kernels take them.
+
+use std::sync::Arc;
+
+use crate::block::{BlockCopy, BlockId};
+use crate::sampling::Sampling;
+
+/// The rows of one forward pass.
+///
+/// Row `r` runs token `ids[r]` at `positions[r]`, writes its keys and values to `slots[r]`, and
+/// attends to all positions of its sequence up to its own, its own included, as they lie in the
+/// cache. Rows of sequence `s` are `cu_q[s]..cu_q[s + 1]`; they are its last ones, so that the row
+/// at its end sees `kv_lens[s]` positions. Rows after `cu_q`'s last are padding: they belong to no
+/// sequence and write to the null block.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Batch {
+    /// The number of the step, from 1.
+    pub step: u64,
+    /// Positions in a block.
+    pub block_size: usize,
+    /// The token of each row.
+    pub ids: Vec<u32>,
+    /// The absolute position of each row.
+    pub positions: Vec<u32>,
+    /// Where each row writes: `block * block_size + offset`. A row whose position came with a
+    /// prefix hit is run for its logits alone and writes to the null block (slots below
+    /// `block_size`), as padding does; its keys and values are in the cache.
+    pub slots: Vec<u32>,
+    /// Where the rows of each sequence begin, and where the last ones end.
+    pub cu_q: Vec<u32>,
+    /// Positions that each sequence has in the cache once its rows are written.
+    pub kv_lens: Vec<u32>,
+    /// The blocks of each sequence, `table_width` a sequence; what is beyond a sequence's end is
+    /// the null block.
+    pub tables: Vec<BlockId>,
+    /// Blocks in a row of `tables`.
+    pub table_width: usize,
+    /// Who each sequence is, for those who check.
+    pub sequences: Vec<SequenceId>,
+    /// Rows that want a token or a probability.
+    pub samples: Vec<SampleRow>,
+}
+
+/// The number of a sequence, never given twice.
+pub type SequenceId = u64;
+
+impl Batch {
+    /// Rows that belong to sequences.
+    #[must_use]
+    pub fn num_rows(&self) -> usize {
+        self.cu_q.last().map_or(0, |end| *end as usize)
+    }
+
+    /// Whether there is nothing to run.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The blocks of a sequence.
+    #[must_use]
+    pub fn table(&self, sequence: usize) -> &[BlockId] {
+        &self.tables[sequence * self.table_width..][..self.table_width]
+    }
+}
+
+/// A row whose logits are wanted, and what for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SampleRow {
+    /// Which row of the batch.
+    pub row: u32,
+    /// The absolute position of the token that is drawn: that of the row and one more.
+    pub position: u32,
+    /// The key of the noise.
+    pub seed: u64,
+    /// How to draw.
+    pub sampling: Arc<Sampling>,
+    /// Tokens so far, for penalties; empty where there are none. In increasing order of tokens.
+    pub counts: Arc<Vec<TokenCount>>,
+    /// Tokens that must not be drawn: those that end a sequence, before it has its least length.
+    pub banned: Option<Arc<[u32]>>,
+    /// How many of the most likely tokens to report.
+    pub top: usize,
+    /// A token to be measured instead of drawn.
+    pub given: Option<u32>,
+}
+
+/// How often a token is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenCount {
+    /// The token.
+    pub token: u32,
+    /// How often it was generated; 0 if it is in the prompt only.
+    pub in_output: u32,
+}
+
+/// Copies that run before a forward pass, in this order: out, in, copies. A list's copies may run
+/// side by side.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// From blocks of the device to blocks of the host.
+    pub swap_out: Vec<BlockCopy>,
+    /// From blocks of the host to blocks of the device. None of them was written by `swap_out`.
+    pub swap_in: Vec<BlockCopy>,
+    /// From blocks of the device to blocks of the device. No block is read by one copy and written
+    /// by another.
+    pub copies: Vec<BlockCopy>,
+}

@@ -1,0 +1,106 @@
+//! Counters since the start, and what is there now, as a server reports them.
+
+use crate::request::Finish;
+use crate::scheduler::Scheduler;
+
+/// Counters since the engine started. All but the last group only grow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Steps that ran.
+    pub steps: u64,
+    /// Rows of sequences that they ran.
+    pub rows: u64,
+    /// Rows of padding that they ran.
+    pub padding_rows: u64,
+    /// Tokens that were drawn.
+    pub generation_tokens: u64,
+    /// Preempted groups whose blocks were forgotten.
+    pub preempted_by_recompute: u64,
+    /// Preempted groups whose blocks were copied to the host.
+    pub preempted_by_swap: u64,
+    /// Blocks copied to the host.
+    pub swapped_out_blocks: u64,
+    /// Blocks copied from the host.
+    pub swapped_in_blocks: u64,
+    /// Blocks copied because a holder wrote to what others hold.
+    pub copied_blocks: u64,
+    /// Tokens that were looked for in the prefix cache.
+    pub prefix_queries: u64,
+    /// Tokens that were found there and not run.
+    pub prefix_hits: u64,
+    /// Tokens that were guessed.
+    pub drafts: u64,
+    /// Guesses that were right.
+    pub accepted_drafts: u64,
+    /// Answers that ended at a token or text.
+    pub finished_stop: u64,
+    /// Answers that ended at their length.
+    pub finished_length: u64,
+    /// Requests that were given up by their user.
+    pub aborted: u64,
+    /// Requests that ended because the model failed.
+    pub failed: u64,
+    /// What there is now.
+    pub now: Gauges,
+}
+
+/// What there is at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Groups that run.
+    pub running: usize,
+    /// Groups that wait.
+    pub waiting: usize,
+    /// Groups whose blocks are on the host.
+    pub swapped: usize,
+    /// Blocks of the device that somebody holds.
+    pub used_blocks: usize,
+    /// Blocks of the device.
+    pub num_blocks: usize,
+    /// Blocks of the device that hold a prefix that can be hit, held or free.
+    pub cached_blocks: usize,
+    /// Blocks of the host that somebody holds.
+    pub used_host_blocks: usize,
+    /// Slots in held blocks that no computed position fills: what is reserved or will never be
+    /// used.
+    pub unfilled_slots: usize,
+    /// Free slots that the next group cannot have because they do not lie side by side.
+    pub external_slots: usize,
+}
+
+impl Metrics {
+    pub(crate) fn count_finish(&mut self, finish: Finish) {
+        match finish {
+            Finish::StopToken(_) | Finish::StopText => self.finished_stop += 1,
+            Finish::Length => self.finished_length += 1,
+            Finish::Abort => self.aborted += 1,
+            Finish::Error => self.failed += 1,
+        }
+    }
+}
+
+impl Gauges {
+    pub(crate) fn of(scheduler: &Scheduler, external_slots: usize) -> Self {
+        let used_blocks = scheduler.pool.num_used();
+        // A shared block is filled as far as its longest holder has filled it.
+        let mut filled = vec![0; scheduler.pool.num_blocks() + 1];
+        let block_size = scheduler.config.block_size;
+        for seq in scheduler.running.iter().flat_map(|g| &g.seqs) {
+            for (i, id) in seq.table.blocks.iter().enumerate() {
+                let here = seq.computed.saturating_sub(i * block_size).min(block_size);
+                filled[*id as usize] = here.max(filled[*id as usize]);
+            }
+        }
+        Self {
+            running: scheduler.running.len(),
+            waiting: scheduler.waiting.len(),
+            swapped: scheduler.swapped.len(),
+            used_blocks,
+            num_blocks: scheduler.pool.num_blocks(),
+            cached_blocks: scheduler.pool.num_indexed(),
+            used_host_blocks: scheduler.host.num_used(),
+            unfilled_slots: used_blocks * block_size - filled.iter().sum::<usize>(),
+            external_slots,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The seam between the engine and a model: the engine decides what runs, the model runs it.
+
+use crate::batch::{Batch, Moves};
+use crate::error::ModelError;
+use crate::sampling::Sampled;
+
+/// What the engine must know of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Tokens are below this.
+    pub vocab: usize,
+    /// The longest sequence, prompt included.
+    pub max_len: usize,
+    /// Tokens that end a sequence.
+    pub eos: Vec<u32>,
+    /// Bytes of the cache that a block of one position takes, over all layers; for messages and
+    /// metrics.
+    pub kv_bytes_per_token: u64,
+}
+
+/// The cache that a model keeps for the engine, allocated once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheShape {
+    /// Positions in a block.
+    pub block_size: usize,
+    /// Blocks on the device, the null block included.
+    pub num_blocks: usize,
+    /// Blocks on the host, the null block included, which is never used there.
+    pub num_host_blocks: usize,
+}
+
+/// A model that runs batches over a paged KV cache.
+///
+/// What it answers for a sequence must depend on nothing but that sequence: not on the other rows
+/// of the batch, nor on how its own rows were cut into steps. The engine's promise that answers
+/// never depend on who else is served rests on that, and [`crate::scripted`] shows how it is
+/// tested.
+pub trait Model {
+    /// What the engine must know of it.
+    fn limits(&self) -> Limits;
+
+    /// Makes room for the cache. Called once, before any step.
+    ///
+    /// # Errors
+    /// If there is not enough memory.
+    fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError>;
+
+    /// Copies blocks. What [`Model::step`] runs next must see them, and copies out must have read
+    /// their blocks before anything else writes them.
+    ///
+    /// # Errors
+    /// If a copy fails.
+    fn copy(&mut self, moves: &Moves) -> Result<(), ModelError>;
+
+    /// Runs a batch and answers each of its `samples`, in their order.
+    ///
+    /// # Errors
+    /// If the batch cannot be run; the engine then ends all requests that hold blocks.
+    fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError>;
+}

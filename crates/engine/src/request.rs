@@ -1,0 +1,242 @@
+//! What a user asks for, and what comes back.
+
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, request};
+use crate::model::Limits;
+use crate::sampling::{Sampled, Sampling};
+
+/// The number of a request, given when it is added.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// A prompt and what is wanted of it.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Tokens of the prompt.
+    pub prompt: Vec<u32>,
+    /// How to draw.
+    pub sampling: Sampling,
+    /// Answers to the prompt. Each has a seed of its own: the request's, plus its number.
+    pub n: usize,
+    /// Beam search instead of draws; the best `n` beams are the answers.
+    pub beam: Option<Beam>,
+    /// The key of the noise; drawn if there is none, and returned with the answer.
+    pub seed: Option<u64>,
+    /// Tokens of an answer at most; without it, as many as the model and the cache have room for.
+    pub max_tokens: Option<usize>,
+    /// Tokens of an answer at least, before any that ends it.
+    pub min_tokens: usize,
+    /// Tokens that end an answer, beside the model's own.
+    pub stop_ids: Vec<u32>,
+    /// Texts that end an answer.
+    pub stop: Vec<String>,
+    /// Keeps the text that ended the answer in it.
+    pub include_stop: bool,
+    /// Runs on past the model's end tokens.
+    pub ignore_eos: bool,
+    /// Leaves special tokens out of the text.
+    pub skip_special: bool,
+    /// How many likely tokens to report with each generated one.
+    pub logprobs: Option<usize>,
+    /// The same for the tokens of the prompt.
+    pub prompt_logprobs: Option<usize>,
+    /// Requests of a lower number run first.
+    pub priority: i32,
+    /// Prefixes are shared only between requests of the same salt.
+    pub salt: Arc<str>,
+}
+
+/// Beam search, with the score that Hugging Face's has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Beam {
+    /// Hypotheses that are kept.
+    pub width: usize,
+    /// The score of an answer is the sum of its logprobs over its length to this power.
+    pub length_penalty: f64,
+}
+
+impl Request {
+    /// A greedy answer to a prompt.
+    #[must_use]
+    pub fn greedy(prompt: Vec<u32>, max_tokens: usize) -> Self {
+        let sampling = Sampling::greedy();
+        Self { max_tokens: Some(max_tokens), sampling, ..Self::new(prompt) }
+    }
+
+    /// One answer, with the defaults of the API.
+    #[must_use]
+    pub fn new(prompt: Vec<u32>) -> Self {
+        Self {
+            prompt,
+            sampling: Sampling::default(),
+            n: 1,
+            beam: None,
+            seed: None,
+            max_tokens: None,
+            min_tokens: 0,
+            stop_ids: Vec::new(),
+            stop: Vec::new(),
+            include_stop: false,
+            ignore_eos: false,
+            skip_special: true,
+            logprobs: None,
+            prompt_logprobs: None,
+            priority: 0,
+            salt: "".into(),
+        }
+    }
+
+    /// Sequences that it runs at a time.
+    #[must_use]
+    pub fn num_sequences(&self) -> usize {
+        self.beam.map_or(self.n, |b| b.width)
+    }
+
+    /// Compares every field with its range and with the others.
+    ///
+    /// # Errors
+    /// The first field that does not fit.
+    pub fn validate(&self, limits: &Limits) -> Result<(), Error> {
+        let check = |is_right: bool, field, reason: &str| is_right.then_some(()).ok_or_else(|| request(field, reason));
+        check(!self.prompt.is_empty(), "prompt", "it has no token")?;
+        for id in &self.prompt {
+            crate::sampling::check_id("prompt", *id, limits.vocab)?;
+        }
+        for id in &self.stop_ids {
+            crate::sampling::check_id("stop_token_ids", *id, limits.vocab)?;
+        }
+        self.sampling.validate(limits.vocab)?;
+        check(self.n > 0, "n", "0 answers")?;
+        check(self.max_tokens != Some(0), "max_tokens", "0 tokens")?;
+        let most = self.max_tokens.unwrap_or(usize::MAX);
+        check(self.min_tokens <= most, "min_tokens", "it is more than max_tokens")?;
+        check(self.stop.iter().all(|s| !s.is_empty()), "stop", "a stop string is empty")?;
+        if let Some(beam) = self.beam {
+            check(beam.width >= self.n, "beam", "it keeps fewer hypotheses than the answers that n asks for")?;
+            check(beam.length_penalty.is_finite(), "length_penalty", "it is not finite")?;
+            let is_plain = Sampling { temperature: 0.0, ..self.sampling.clone() } == Sampling::greedy();
+            check(is_plain, "beam", "it draws nothing, so that only the temperature may be given, and is not used")?;
+            check(self.stop.is_empty(), "beam", "it ends at tokens, not at stop strings")?;
+        }
+        let new = self.max_tokens.unwrap_or(1).max(self.min_tokens);
+        if self.prompt.len() + new > limits.max_len {
+            let error = ErrorKind::TooLong { prompt: self.prompt.len(), new, max_len: limits.max_len };
+            return Err(error.into());
+        }
+        Ok(())
+    }
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// A token that ends answers.
+    StopToken(u32),
+    /// A stop string.
+    StopText,
+    /// There is no room for more: `max_tokens`, the model's longest sequence, or the cache.
+    Length,
+    /// The user no longer wants it.
+    Abort,
+    /// The model failed.
+    Error,
+}
+
+impl Finish {
+    /// The name that the API has for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StopToken(_) | Self::StopText => "stop",
+            Self::Length => "length",
+            Self::Abort => "abort",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// What a step adds to an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Update {
+    /// Whose answer.
+    pub request: RequestId,
+    /// Which of its answers.
+    pub output: usize,
+    /// The answer's seed.
+    pub seed: u64,
+    /// What was generated.
+    pub tokens: Vec<Sampled>,
+    /// Text that is final.
+    pub text: String,
+    /// Why the answer ended, if it did.
+    pub finish: Option<Finish>,
+    /// With the first update of answer 0: what was asked of the prompt, from its second token on.
+    pub prompt_logprobs: Vec<Sampled>,
+}
+
+/// A whole answer: the sum of its updates.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Output {
+    /// The key of the noise that drew it.
+    pub seed: u64,
+    /// What was generated.
+    pub tokens: Vec<Sampled>,
+    /// The same as text, if the engine can decode.
+    pub text: String,
+    /// Why it ended.
+    pub finish: Option<Finish>,
+    /// What was asked of the prompt; with answer 0 only.
+    pub prompt_logprobs: Vec<Sampled>,
+}
+
+impl Output {
+    /// Adds what a step adds.
+    pub fn extend(&mut self, update: Update) {
+        self.seed = update.seed;
+        self.tokens.extend(update.tokens);
+        self.text.push_str(&update.text);
+        self.finish = update.finish.or(self.finish);
+        self.prompt_logprobs.extend(update.prompt_logprobs);
+    }
+
+    /// The tokens alone.
+    #[must_use]
+    pub fn ids(&self) -> Vec<u32> {
+        self.tokens.iter().map(|t| t.token).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits { vocab: 10, max_len: 8, eos: vec![0], kv_bytes_per_token: 1 }
+    }
+
+    #[track_caller]
+    fn refuses(request: Request, field: &str) {
+        let error = request.validate(&limits()).expect_err("a field is wrong").to_string();
+        assert!(error.starts_with(field), "{error}");
+    }
+
+    #[test]
+    fn wrong_fields_are_named() {
+        let base = || Request::greedy(vec![1, 2], 4);
+        base().validate(&limits()).expect("the base is right");
+        refuses(Request { prompt: vec![], ..base() }, "prompt");
+        refuses(Request { prompt: vec![10], ..base() }, "prompt");
+        refuses(Request { n: 0, ..base() }, "n:");
+        refuses(Request { max_tokens: Some(0), ..base() }, "max_tokens");
+        refuses(Request { min_tokens: 5, ..base() }, "min_tokens");
+        refuses(Request { stop: vec![String::new()], ..base() }, "stop");
+        refuses(Request { stop_ids: vec![11], ..base() }, "stop_token_ids");
+        refuses(Request { n: 3, beam: Some(Beam { width: 2, length_penalty: 1.0 }), ..base() }, "beam");
+        let beam = Some(Beam { width: 2, length_penalty: 1.0 });
+        refuses(Request { beam, stop: vec!["a".to_owned()], ..base() }, "beam");
+        refuses(Request { beam, sampling: Sampling { top_p: 0.5, ..Sampling::greedy() }, ..base() }, "beam");
+        refuses(Request { max_tokens: Some(7), ..base() }, "the prompt has 2 tokens and at least 7");
+        refuses(Request::new(vec![1; 8]), "the prompt has 8 tokens and at least 1");
+    }
+}

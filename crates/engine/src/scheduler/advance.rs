@@ -1,0 +1,102 @@
+//! Rows for running groups, with preemption from the end of the queue where blocks are missing.
+
+use super::Scheduler;
+use super::plan::{Plan, Rows};
+use crate::block::{blocks_needed, prepare};
+use crate::group::Group;
+use crate::speculate::drafts;
+
+/// Which rows a policy gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// As many as the budget has, of any sequence.
+    Chunks,
+    /// All that a sequence needs, or none.
+    Whole,
+    /// The same, of sequences that are more than one token behind.
+    Prefills,
+    /// The same, of sequences that are one token behind.
+    Decodes,
+}
+
+impl Wants {
+    /// Rows of a sequence that needs `need`, of which the budget has `left`.
+    fn rows(self, need: usize, left: usize) -> usize {
+        let is_wanted = match self {
+            Self::Chunks => return need.min(left),
+            Self::Whole => true,
+            Self::Prefills => need > 1,
+            Self::Decodes => need == 1,
+        };
+        if is_wanted && need <= left { need } else { 0 }
+    }
+}
+
+impl Scheduler {
+    /// Gives all running groups their rows, in order, until the budget is spent.
+    pub(super) fn advance_running(&mut self, plan: &mut Plan, wants: Wants) {
+        let mut group = 0;
+        while group < self.running.len() && plan.left() > 0 {
+            // Preempts the last groups, at worst this one, until there are blocks for all of its
+            // rows.
+            while group < self.running.len() && !self.try_advance(plan, group, wants) {
+                self.preempt(plan, self.running.len() - 1);
+            }
+            group += 1;
+        }
+    }
+
+    /// Gives a group its rows if there are blocks for all of them.
+    pub(super) fn try_advance(&mut self, plan: &mut Plan, group: usize, wants: Wants) -> bool {
+        let mut rows = std::mem::take(&mut self.scratch);
+        self.rows(&self.running[group], plan.left(), wants, &mut rows);
+        let mut fits = self.has_blocks(group, &rows);
+        if !fits {
+            rows.iter_mut().for_each(|r| r.drafts.clear());
+            fits = self.has_blocks(group, &rows);
+        }
+        for rows in rows.drain(..).filter(|_| fits) {
+            self.schedule(plan, group, rows);
+        }
+        self.scratch = rows;
+        fits
+    }
+
+    /// The rows of a group's sequences, at most `left`.
+    fn rows(&self, group: &Group, mut left: usize, wants: Wants, all: &mut Vec<Rows>) {
+        for (seq, s) in group.seqs.iter().enumerate() {
+            let known = wants.rows(s.need(), left);
+            if known > 0 {
+                let drafts = if known == s.need() { self.drafts(group, seq, left - known) } else { Vec::new() };
+                left -= known + drafts.len();
+                all.push(Rows { seq, start: s.computed, known, drafts });
+            }
+        }
+    }
+
+    /// Guesses for a sequence that decodes, at most `left`.
+    fn drafts(&self, group: &Group, seq: usize, left: usize) -> Vec<u32> {
+        let s = &group.seqs[seq];
+        let Some(speculation) = self.config.speculation else { return Vec::new() };
+        if s.need() != 1 || group.request.beam.is_some() || group.attached().next().is_some() {
+            return Vec::new();
+        }
+        let most = left.min((group.rules.max_total - s.tokens.len()).saturating_sub(1));
+        drafts(&s.tokens, speculation, most).to_vec()
+    }
+
+    fn has_blocks(&self, group: usize, rows: &[Rows]) -> bool {
+        let writes = rows.iter().map(|r| (&self.running[group].seqs[r.seq].table, r.start..r.end()));
+        blocks_needed(&self.pool, self.config.block_size, writes) <= self.pool.num_free()
+    }
+
+    /// Makes room for rows and puts them into the plan.
+    fn schedule(&mut self, plan: &mut Plan, group: usize, rows: Rows) {
+        let seq = &mut self.running[group].seqs[rows.seq];
+        let positions = rows.start..rows.end();
+        let copies = &mut plan.moves.copies;
+        prepare(&mut self.pool, self.config.block_size, &mut seq.table, positions, plan.step, copies);
+        seq.last_step = plan.step;
+        plan.push(group, rows);
+    }
+}

@@ -1,0 +1,119 @@
+//! From a plan to the flat arrays of a batch.
+
+use super::Scheduler;
+use super::plan::{Plan, Rows, Target, Use};
+use crate::batch::{Batch, SampleRow};
+use crate::block::NULL_BLOCK;
+use crate::group::Group;
+use crate::sequence::Sequence;
+
+impl Scheduler {
+    /// The batch of a plan; notes in the plan what each sample is for.
+    pub(crate) fn assemble(&self, plan: &mut Plan) -> Batch {
+        let mut batch =
+            Batch { step: plan.step, block_size: self.config.block_size, cu_q: vec![0], ..Batch::default() };
+        let rows = plan.num_rows() + plan.padding;
+        for list in [&mut batch.ids, &mut batch.positions, &mut batch.slots] {
+            list.reserve_exact(rows);
+        }
+        let tables = plan.scheduled.iter().map(|(group, rows)| &self.running[*group].seqs[rows.seq].table);
+        batch.table_width = tables.map(|t| t.blocks.len()).max().unwrap_or(0);
+        for (index, rows) in &plan.scheduled {
+            let group = &self.running[*index];
+            push_sequence(&mut batch, &group.seqs[rows.seq], rows);
+            let first = batch.ids.len() - rows.len();
+            push_scores(&mut batch, &mut plan.targets, (*index, group), rows, first);
+            push_samples(&mut batch, &mut plan.targets, (*index, group), rows, first);
+        }
+        batch.ids.resize(rows, 0);
+        batch.positions.resize(rows, 0);
+        batch.slots.resize(rows, NULL_BLOCK);
+        batch
+    }
+}
+
+fn push_sequence(batch: &mut Batch, seq: &Sequence, rows: &Rows) {
+    let block_size = batch.block_size;
+    batch.ids.extend(&seq.tokens[rows.start..rows.start + rows.known]);
+    batch.ids.extend(&rows.drafts);
+    for position in rows.start..rows.end() {
+        let is_cached = position < seq.table.cached;
+        batch.positions.push(to_u32(position));
+        batch.slots.push(if is_cached { to_u32(position % block_size) } else { seq.table.slot(position, block_size) });
+    }
+    batch.cu_q.push(to_u32(batch.ids.len()));
+    batch.kv_lens.push(to_u32(rows.end()));
+    batch.sequences.push(seq.id);
+    batch.tables.extend(&seq.table.blocks);
+    batch.tables.resize(batch.sequences.len() * batch.table_width, NULL_BLOCK);
+}
+
+/// The logprobs of the prompt that are asked for and missing, as far as these rows give them.
+fn push_scores(
+    batch: &mut Batch,
+    targets: &mut Vec<Target>,
+    (index, group): (usize, &Group),
+    rows: &Rows,
+    first: usize,
+) {
+    let is_scorer = group.num_scores_missing() > 0 && rows.seq == group.leader();
+    let Some(top) = group.request.prompt_logprobs.filter(|_| is_scorer) else { return };
+    let next = group.prompt_logprobs.len();
+    for position in next.max(rows.start)..rows.end().min(group.request.prompt.len() - 1) {
+        let given = Some(group.request.prompt[position + 1]);
+        let row = to_u32(first + position - rows.start);
+        let position = position + 1;
+        batch.samples.push(SampleRow { row, position: to_u32(position), top, given, ..SampleRow::default() });
+        targets.push(Target { group: index, seq: rows.seq, use_: Use::Score(position) });
+    }
+}
+
+/// What follows the last known token, and each guess; and what follows the tokens that attached
+/// sequences share.
+fn push_samples(
+    batch: &mut Batch,
+    targets: &mut Vec<Target>,
+    (index, group): (usize, &Group),
+    rows: &Rows,
+    first: usize,
+) {
+    let mut push = |i: usize, row: usize, drafts: &[u32]| {
+        let seq = &group.seqs[i];
+        let position = seq.tokens.len() + drafts.len();
+        let after = *drafts.last().or(seq.tokens.last()).expect("a prompt has a token");
+        batch.samples.push(sample_row(group, seq, to_u32(first + row), drafts));
+        targets.push(Target { group: index, seq: i, use_: Use::Next { after, position } });
+    };
+    let known_end = rows.start + rows.known;
+    if known_end == group.seqs[rows.seq].tokens.len() {
+        for num in 0..=rows.drafts.len() {
+            push(rows.seq, rows.known - 1 + num, &rows.drafts[..num]);
+        }
+    }
+    if rows.seq == group.leader() && (rows.start + 1..=known_end).contains(&group.fork_at) {
+        let waits = |(_, s): &(usize, &Sequence)| s.tokens.len() == group.fork_at;
+        for (i, _) in group.attached().filter(waits) {
+            push(i, group.fork_at - 1 - rows.start, &[]);
+        }
+    }
+}
+
+fn sample_row(group: &Group, seq: &Sequence, row: u32, drafts: &[u32]) -> SampleRow {
+    let num_generated = seq.num_generated() + drafts.len();
+    let is_early = num_generated < group.rules.min_tokens && group.request.beam.is_none();
+    let logprobs = group.request.logprobs.unwrap_or(0);
+    SampleRow {
+        row,
+        position: to_u32(seq.tokens.len() + drafts.len()),
+        seed: seq.seed,
+        sampling: group.sampling.clone(),
+        counts: seq.counts_with(drafts),
+        banned: is_early.then(|| group.rules.stop_ids.clone()),
+        top: group.request.beam.map_or(logprobs, |beam| crate::beam::num_candidates(group, beam)),
+        given: None,
+    }
+}
+
+fn to_u32(value: usize) -> u32 {
+    u32::try_from(value).expect("positions, rows and slots have 32 bits")
+}

@@ -1,0 +1,115 @@
+//! What a step did, as values that print: queues, tables, references, copies, swaps.
+
+use std::fmt;
+
+use crate::batch::{Moves, SequenceId};
+use crate::block::BlockId;
+use crate::group::Group;
+use crate::request::RequestId;
+use crate::scheduler::{Plan, Scheduler};
+
+/// One step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StepTrace {
+    /// Its number.
+    pub step: u64,
+    /// Rows of each sequence: whose, the first position, and how many.
+    pub rows: Vec<(SequenceId, usize, usize)>,
+    /// Rows of padding.
+    pub padding: usize,
+    /// Copies before the forward pass.
+    pub moves: Moves,
+    /// Requests that wait, in order.
+    pub waiting: Vec<RequestId>,
+    /// Sequences that run, in order.
+    pub running: Vec<SequenceTrace>,
+    /// Sequences on the host, in order.
+    pub swapped: Vec<SequenceTrace>,
+    /// Blocks that are free.
+    pub num_free: usize,
+    /// Free slots that the next group could not have because they do not lie side by side.
+    pub external_slots: usize,
+}
+
+/// A sequence after the step.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SequenceTrace {
+    /// Whose it is.
+    pub request: RequestId,
+    /// Its number.
+    pub id: SequenceId,
+    /// Its tokens.
+    pub len: usize,
+    /// Those whose keys and values are there.
+    pub computed: usize,
+    /// Its blocks with their references.
+    pub table: Vec<(BlockId, u32)>,
+}
+
+impl StepTrace {
+    /// The step of a plan that has just been committed.
+    pub(crate) fn new(scheduler: &Scheduler, plan: &Plan, rows: Vec<(SequenceId, usize, usize)>) -> Self {
+        let refs = |id: BlockId| scheduler.pool.refs(id);
+        let host_refs = |id: BlockId| scheduler.host.refs(id);
+        Self {
+            step: plan.step,
+            rows,
+            padding: plan.padding,
+            moves: plan.moves.clone(),
+            waiting: scheduler.waiting.keys().map(|k| k.id).collect(),
+            running: scheduler.running.iter().flat_map(|g| sequences(g, &refs)).collect(),
+            swapped: scheduler.swapped.values().flat_map(|g| sequences(g, &host_refs)).collect(),
+            num_free: scheduler.pool.num_free(),
+            external_slots: plan.external_slots,
+        }
+    }
+}
+
+/// The rows of a plan, before its groups move on.
+pub(crate) fn rows_of(scheduler: &Scheduler, plan: &Plan) -> Vec<(SequenceId, usize, usize)> {
+    let id = |group: usize, seq: usize| scheduler.running[group].seqs[seq].id;
+    plan.scheduled.iter().map(|(group, rows)| (id(*group, rows.seq), rows.start, rows.len())).collect()
+}
+
+fn sequences(group: &Group, refs: &dyn Fn(BlockId) -> u32) -> Vec<SequenceTrace> {
+    let trace = |s: &crate::sequence::Sequence| SequenceTrace {
+        request: group.key.id,
+        id: s.id,
+        len: s.tokens.len(),
+        computed: s.computed,
+        table: s.table.blocks.iter().map(|id| (*id, refs(*id))).collect(),
+    };
+    group.seqs.iter().filter(|s| s.is_live() || !s.table.blocks.is_empty()).map(trace).collect()
+}
+
+impl fmt::Display for StepTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: usize = self.rows.iter().map(|(_, _, num)| num).sum();
+        write!(f, "step {}: {rows} rows", self.step)?;
+        if self.padding > 0 {
+            write!(f, " and {} of padding", self.padding)?;
+        }
+        writeln!(f, ", {} blocks free", self.num_free)?;
+        for (id, start, num) in &self.rows {
+            writeln!(f, "  run      sequence {id}: positions {start}..{}", start + num)?;
+        }
+        for (name, list) in
+            [("swap out", &self.moves.swap_out), ("swap in", &self.moves.swap_in), ("copy", &self.moves.copies)]
+        {
+            if !list.is_empty() {
+                let pairs: Vec<_> = list.iter().map(|(from, to)| format!("{from}→{to}")).collect();
+                writeln!(f, "  {name:<8} {}", pairs.join(" "))?;
+            }
+        }
+        for (name, list) in [("running", &self.running), ("swapped", &self.swapped)] {
+            for s in list {
+                let table: Vec<_> = s.table.iter().map(|(id, refs)| format!("{id}({refs})")).collect();
+                let RequestId(request) = s.request;
+                let table = table.join(" ");
+                writeln!(f, "  {name:<8} {request}/{}: {} of {} computed, blocks [{table}]", s.id, s.computed, s.len)?;
+            }
+        }
+        let waiting: Vec<_> = self.waiting.iter().map(|RequestId(id)| id.to_string()).collect();
+        writeln!(f, "  waiting  [{}]", waiting.join(" "))
+    }
+}

@@ -1,0 +1,3 @@
+//! The engine on the scripted model: what schedules do, and that answers never depend on them.
+
+mod suite;

@@ -1,0 +1,61 @@
+//! What each idea of the ladder `serving` buys, on the scripted model.
+
+use warpfold_engine::ladder::{Outcome, block_sizes, climb, mixed_job, rungs};
+use warpfold_engine::scripted::Scripted;
+use warpfold_engine::{Config, Model};
+
+const MAX_LEN: usize = 256;
+
+fn base() -> Config {
+    Config { block_size: 16, num_blocks: 128, budget: 512, max_seqs: 32, ..Config::default() }
+}
+
+fn model() -> Scripted {
+    Scripted::new(64, MAX_LEN)
+}
+
+fn outcomes() -> Vec<Outcome> {
+    let job = mixed_job(&model().limits(), 96, 1);
+    climb(model, &job, &rungs(&base())).expect("all rungs serve the job")
+}
+
+#[track_caller]
+fn named<'a>(outcomes: &'a [Outcome], name: &str) -> &'a Outcome {
+    outcomes.iter().find(|o| o.name == name).expect("there is such a rung")
+}
+
+#[test]
+fn each_idea_buys_what_it_is_known_for() {
+    let outcomes = outcomes();
+    for o in &outcomes {
+        let s = o.slots;
+        let sum = s.filled + s.reserved + s.internal + s.external + s.free;
+        assert!((sum - 1.0).abs() < 1e-9, "{}: the shares sum to {sum}", o.name);
+        assert_eq!(o.tokens, outcomes[0].tokens);
+    }
+    let of = |name| named(&outcomes, name);
+    assert!(of("no-kv-cache").rows > 10 * of("static").rows, "a cache saves rows");
+    assert!(of("static").padding_rows > 0 && of("orca").padding_rows == 0, "iterations need no padding");
+    assert!(of("orca").steps < of("static").steps);
+    assert!(of("paged").slots.filled > 1.5 * of("orca").slots.filled, "blocks on demand are filled");
+    assert!(of("paged").slots.internal < 0.1 * of("orca").slots.internal);
+    assert!(of("orca").slots.external > 0.0 && of("paged").slots.external == 0.0);
+    assert!(of("paged").tokens_per_step > 1.5 * of("orca").tokens_per_step, "so that more run at a time");
+    assert!(of("continuous").tokens_per_step > 3.0 * of("static").tokens_per_step, "the whole way is threefold");
+    assert!(of("continuous").steps <= of("vllm-v0").steps, "prefills and decodes share steps");
+    assert!(2 * of("continuous").most_rows < of("vllm-v0").most_rows, "no decode waits for a whole prompt");
+    assert!(of("prefix-cache").rows < of("continuous").rows && of("prefix-cache").prefix_hits > 0);
+}
+
+#[test]
+fn larger_blocks_waste_more_of_what_they_hold() {
+    let job = mixed_job(&model().limits(), 64, 2);
+    let all = rungs(&base());
+    let paged = all.iter().find(|r| r.name == "continuous").expect("there is such a rung");
+    let outcomes = climb(model, &job, &block_sizes(paged)).expect("all sizes serve the job");
+    assert_eq!(outcomes.iter().map(|o| o.block_size).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128]);
+    let held = |o: &Outcome| o.slots.filled + o.slots.reserved + o.slots.internal;
+    let waste: Vec<_> = outcomes.iter().map(|o| o.slots.internal / held(o)).collect();
+    assert_eq!(waste[0], 0.0);
+    assert!(waste.windows(2).all(|w| w[0] < w[1]), "{waste:?}");
+}
