@@ -1,11 +1,13 @@
-//! How a tensor lies in memory, and what a kernel has to know of it: dimensions of size 1 dropped, neighbours merged.
+//! Shape and strides of a tensor, and what a kernel needs of them: dimensions of size 1 dropped,
+//! neighbours merged.
 
 use crate::{Error, ErrorKind};
 
 /// Dimensions at most.
 pub const MAX_RANK: usize = 8;
 
-/// Shape and strides of a tensor; strides count elements, and may be zero (broadcast) or negative (reversed).
+/// Shape and strides of a tensor; strides count elements, and may be zero (broadcast) or negative
+/// (reversed).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Layout {
     shape: Vec<usize>,
@@ -30,7 +32,8 @@ impl Layout {
     /// Any shape with any strides, one a dimension.
     ///
     /// # Errors
-    /// [`ErrorKind::TooManyDimensions`]; [`ErrorKind::TooLarge`] for more elements than can be counted, repeated ones too.
+    /// [`ErrorKind::TooManyDimensions`]; [`ErrorKind::TooLarge`] for more elements than can be
+    /// counted, repeated ones too.
     ///
     /// # Panics
     /// If there is not one stride for each size.
@@ -78,7 +81,7 @@ impl Layout {
         self.len() == 0
     }
 
-    /// Whether the elements lie side by side in C order.
+    /// Whether the elements are contiguous in C order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1_isize;
@@ -97,7 +100,8 @@ impl Layout {
         Self { shape, strides: order.iter().map(|axis| self.strides[*axis]).collect() }
     }
 
-    /// The same elements seen in another shape by repetition: dimensions of size 1, and missing ones in front, repeat.
+    /// The same elements seen in another shape by repetition: dimensions of size 1, and missing
+    /// ones in front, repeat.
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`], and those of [`Layout::new`].
@@ -116,7 +120,8 @@ impl Layout {
     }
 }
 
-/// The shape that tensors have together when each repeats along dimensions of size 1 (NumPy, "Broadcasting").
+/// The shape that tensors have together when each repeats along dimensions of size 1 (NumPy,
+/// "Broadcasting").
 ///
 /// # Errors
 /// [`ErrorKind::ShapeMismatch`].
@@ -145,8 +150,8 @@ pub struct Dim {
     pub strides: Vec<i64>,
 }
 
-/// The dimensions of tensors of one shape that `choose` takes, in order: none of size 1, and neighbours that all tensors
-/// walk like one dimension as one.
+/// The dimensions of tensors of one shape that `choose` takes, in order: none of size 1, and
+/// neighbours that all tensors walk like one dimension as one.
 #[must_use]
 pub fn dims(layouts: &[&Layout], choose: impl Fn(usize) -> bool) -> Vec<Dim> {
     let taken = (0..layouts[0].rank()).filter(|axis| choose(*axis) && layouts[0].shape[*axis] != 1);

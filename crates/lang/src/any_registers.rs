@@ -1,22 +1,22 @@
 //! A group of registers whose types are known only while a kernel is recorded.
 
-use std::fmt;
+use std::marker::PhantomData;
+use std::rc::Rc;
 
 use warpfold_ptx::StateSpace;
 
 use crate::intrinsics::convert;
-use crate::intrinsics::memory::{self, Base};
+use crate::intrinsics::memory::{self, Base, Location};
 use crate::memory::{Cache, ClusterSpace, Global, GlobalSpace, Pointer, SharedSpace, Space};
-use crate::recorder::{Raw, Reg, with};
+use crate::recorder::{Raw, with};
 use crate::registers::{FixedRegisters, MapRegisters, Registers, ZipRegisters};
 use crate::types::Type;
 use crate::{Index, Val};
 
-/// Registers at most.
-const MAX: usize = 32;
-
 /// [`Registers`] without their Rust types: what code holds that is compiled once for all of them, not once for each.
 /// A function of such groups records the same instructions as one of the types that they came from.
+///
+/// A group belongs to the kernel that is being recorded, and exists only inside its closure.
 ///
 /// ```
 /// use warpfold_lang::{AnyRegisters, Arch, Global, Target, Val, kernel, lane_id, shfl_down};
@@ -29,65 +29,117 @@ const MAX: usize = 32;
 /// });
 /// assert!(next.build(&Target::new(Arch::SM_80, (7, 0))).is_ok());
 /// ```
-#[derive(Clone, Copy)]
-pub struct AnyRegisters {
-    len: usize,
-    values: [(Type, Raw); MAX],
-}
+#[derive(Debug, Clone, Copy)]
+pub struct AnyRegisters(Handle);
 
 /// Variables for [`AnyRegisters`].
 #[derive(Debug, Clone, Copy)]
-pub struct AnyVars {
-    len: usize,
-    vars: [Option<(Type, Reg)>; MAX],
-}
+pub struct AnyVars(Handle);
 
 /// A pointer for each register of [`AnyRegisters`].
 #[derive(Debug, Clone, Copy)]
-pub struct AnyPointers<S: Space> {
-    len: usize,
-    pointers: [Option<(Type, Pointer<u8, S>)>; MAX],
+pub struct AnyPointers<S: Space>(Handle, PhantomData<fn() -> S>);
+
+/// Where the recorder of a kernel keeps a group: so that groups of any length can be copied.
+#[derive(Debug, Clone, Copy)]
+struct Handle {
+    kernel: u32,
+    index: u32,
+    len: u32,
+}
+
+/// The groups of a kernel that is being recorded.
+#[derive(Default)]
+pub(crate) struct Groups {
+    registers: Vec<Rc<[(Type, Raw)]>>,
+    pointers: Vec<Rc<[(Type, Location)]>>,
+}
+
+impl Handle {
+    #[track_caller]
+    fn to_last<T>(kernel: u32, groups: &[Rc<[T]>]) -> Self {
+        let last = groups.last().map_or(0, |group| group.len());
+        Self { kernel, index: groups.len() as u32 - 1, len: last as u32 }
+    }
+
+    #[track_caller]
+    fn of_registers(registers: Vec<(Type, Raw)>) -> Self {
+        with(|r| {
+            r.groups.registers.push(registers.into());
+            Self::to_last(r.id(), &r.groups.registers)
+        })
+    }
+
+    #[track_caller]
+    fn of_pointers(pointers: Vec<(Type, Location)>) -> Self {
+        with(|r| {
+            r.groups.pointers.push(pointers.into());
+            Self::to_last(r.id(), &r.groups.pointers)
+        })
+    }
+
+    #[track_caller]
+    fn registers(self) -> Rc<[(Type, Raw)]> {
+        with(|r| {
+            assert_eq!(self.kernel, r.id(), "a group of the kernel that is being recorded");
+            Rc::clone(&r.groups.registers[self.index as usize])
+        })
+    }
+
+    #[track_caller]
+    fn pointers(self) -> Rc<[(Type, Location)]> {
+        with(|r| {
+            assert_eq!(self.kernel, r.id(), "a group of the kernel that is being recorded");
+            Rc::clone(&r.groups.pointers[self.index as usize])
+        })
+    }
 }
 
 impl AnyRegisters {
     /// A group without its type.
-    ///
-    /// # Panics
-    /// If it has more than 32 registers.
+    #[track_caller]
     #[must_use]
     pub fn of<R: Registers>(registers: R) -> Self {
-        let mut collected = Self { len: 0, values: [(Type::U32, Raw::Const(0)); MAX] };
+        let mut collected = Vec::new();
         registers.each(&mut |ty, value| {
-            collected.push(ty, value.raw());
+            collected.push((ty, value.raw()));
             value
         });
-        collected
-    }
-
-    fn push(&mut self, ty: Type, raw: Raw) {
-        assert!(self.len < MAX, "a group has at most {MAX} registers");
-        self.values[self.len] = (ty, raw);
-        self.len += 1;
+        Self(Handle::of_registers(collected))
     }
 
     /// The group with its type.
     ///
     /// # Panics
     /// If it is of another type.
+    #[track_caller]
     #[must_use]
     pub fn to<R: FixedRegisters>(self) -> R {
-        let mut values = self.values[..self.len].iter();
+        let group = self.0.registers();
+        let mut values = group.iter();
         let registers = R::gather(&mut |wanted| Val::from_raw(next_of(&mut values, wanted)));
         assert!(values.next().is_none(), "a group of no more registers");
         registers
     }
 
+    /// A group of as many registers of the same types.
+    fn each_register(self, mut f: impl FnMut(Type, Raw) -> Raw) -> Self {
+        Self(Handle::of_registers(self.0.registers().iter().map(|(ty, raw)| (*ty, f(*ty, *raw))).collect()))
+    }
+
+    fn each_two(self, other: Self, mut f: impl FnMut(Type, Raw, Raw) -> Raw) -> Self {
+        assert_eq!(self.0.len, other.0.len, "groups of as many registers");
+        let (left, right) = (self.0.registers(), other.0.registers());
+        let pairs = left.iter().zip(right.iter()).map(|((ty, left), (of, right))| {
+            assert_eq!(ty, of, "groups of the same types");
+            (*ty, f(*ty, *left, *right))
+        });
+        Self(Handle::of_registers(pairs.collect()))
+    }
+
     fn pointers<S: Space>(self, mut pointer: impl FnMut(Type) -> Pointer<u8, S>) -> AnyPointers<S> {
-        let mut pointers = [None; MAX];
-        for (place, (ty, _)) in pointers.iter_mut().zip(&self.values[..self.len]) {
-            *place = Some((*ty, pointer(*ty)));
-        }
-        AnyPointers { len: self.len, pointers }
+        let locations = self.0.registers().iter().map(|(ty, _)| (*ty, pointer(*ty).location())).collect();
+        AnyPointers(Handle::of_pointers(locations), PhantomData)
     }
 }
 
@@ -121,65 +173,45 @@ impl Registers for AnyRegisters {
     type Pointers<S: Space> = AnyPointers<S>;
 
     fn count(self) -> u32 {
-        self.len as u32
+        self.0.len
     }
 
     fn declare(self) -> AnyVars {
-        let mut vars = [None; MAX];
-        for (place, (ty, _)) in vars.iter_mut().zip(&self.values[..self.len]) {
-            *place = Some((*ty, with(|r| r.register(ty.register()))));
-        }
-        AnyVars { len: self.len, vars }
+        AnyVars(self.each_register(|ty, _| Raw::Reg(with(|r| r.register(ty.register())))).0)
     }
 
     #[track_caller]
-    fn assign(vars: AnyVars, values: Self) {
+    fn assign(AnyVars(vars): AnyVars, Self(values): Self) {
         assert_eq!(vars.len, values.len, "a group of as many registers");
-        for ((ty, reg), (of, raw)) in vars.vars.into_iter().flatten().zip(values.values) {
+        for ((ty, var), (of, raw)) in vars.registers().iter().zip(values.registers().iter()) {
             assert_eq!(ty, of, "a group of the same types");
-            with(|r| convert::assign(r, ty, reg, raw));
+            let Raw::Reg(reg) = *var else { unreachable!("variables are registers") };
+            with(|r| convert::assign(r, *ty, reg, *raw));
         }
     }
 
     #[track_caller]
-    fn read(vars: AnyVars) -> Self {
-        let mut values = [(Type::U32, Raw::Const(0)); MAX];
-        for (place, (ty, reg)) in values.iter_mut().zip(vars.vars.into_iter().flatten()) {
-            *place = (ty, Raw::Reg(with(|r| convert::copy(r, ty, Raw::Reg(reg)))));
-        }
-        Self { len: vars.len, values }
+    fn read(AnyVars(vars): AnyVars) -> Self {
+        Self(vars).each_register(|ty, reg| Raw::Reg(with(|r| convert::copy(r, ty, reg))))
     }
 
-    fn map(mut self, f: &mut impl MapRegisters) -> Self {
-        for (ty, raw) in &mut self.values[..self.len] {
-            *raw = with_element!(*ty, T => f.map(Val::<T>::from_raw(*raw)).raw());
-        }
-        self
+    fn map(self, f: &mut impl MapRegisters) -> Self {
+        self.each_register(|ty, raw| with_element!(ty, T => f.map(Val::<T>::from_raw(raw)).raw()))
     }
 
-    fn zip(mut self, other: Self, f: &mut impl ZipRegisters) -> Self {
-        assert_eq!(self.len, other.len, "groups of as many registers");
-        for ((ty, raw), (of, other)) in self.values[..self.len].iter_mut().zip(other.values) {
-            assert_eq!(*ty, of, "groups of the same types");
-            *raw = with_element!(*ty, T => f.zip(Val::<T>::from_raw(*raw), Val::from_raw(other)).raw());
-        }
-        self
+    fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self {
+        self.each_two(
+            other,
+            |ty, left, right| with_element!(ty, T => f.zip(Val::<T>::from_raw(left), Val::from_raw(right)).raw()),
+        )
     }
 
-    fn each(mut self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self {
-        for (ty, raw) in &mut self.values[..self.len] {
-            *raw = f(*ty, Val::from_raw(*raw)).raw();
-        }
-        self
+    fn each(self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self {
+        self.each_register(|ty, raw| f(ty, Val::from_raw(raw)).raw())
     }
 
-    fn each_pair(mut self, other: Self, f: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) -> Self {
-        assert_eq!(self.len, other.len, "groups of as many registers");
-        for ((ty, raw), (of, other)) in self.values[..self.len].iter_mut().zip(other.values) {
-            assert_eq!(*ty, of, "groups of the same types");
-            *raw = f(*ty, Val::from_raw(*raw), Val::from_raw(other)).raw();
-        }
-        self
+    fn each_pair(self, other: Self, f: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) -> Self {
+        self.each_two(other, |ty, left, right| f(ty, Val::from_raw(left), Val::from_raw(right)).raw())
     }
 
     #[track_caller]
@@ -191,9 +223,11 @@ impl Registers for AnyRegisters {
     }
 
     #[track_caller]
-    fn in_block(own: AnyPointers<SharedSpace>, rank: Val<u32>) -> AnyPointers<ClusterSpace> {
-        let pointers = own.pointers.map(|pointer| pointer.map(|(ty, pointer)| (ty, pointer.in_block(rank))));
-        AnyPointers { len: own.len, pointers }
+    fn in_block(AnyPointers(own, _): AnyPointers<SharedSpace>, rank: Val<u32>) -> AnyPointers<ClusterSpace> {
+        let own = own.pointers();
+        let pointer = |location| Pointer::<u8, SharedSpace>::from_location(location).in_block(rank);
+        let locations = own.iter().map(|(ty, location)| (*ty, pointer(*location).location())).collect();
+        AnyPointers(Handle::of_pointers(locations), PhantomData)
     }
 
     #[track_caller]
@@ -202,28 +236,21 @@ impl Registers for AnyRegisters {
     }
 
     #[track_caller]
-    fn load<S: Space>(from: AnyPointers<S>, index: impl Index + Copy) -> Self {
-        let mut values = [(Type::U32, Raw::Const(0)); MAX];
-        for (place, (ty, pointer)) in values.iter_mut().zip(from.pointers.into_iter().flatten()) {
-            let location = pointer.element(ty, index).location();
-            *place = (ty, with(|r| memory::load(r, location, Cache::Default, ty, 1, None)[0]));
-        }
-        Self { len: from.len, values }
+    fn load<S: Space>(AnyPointers(from, _): AnyPointers<S>, index: impl Index + Copy) -> Self {
+        let load = |(ty, location): &(Type, Location)| {
+            let location = Pointer::<u8, S>::from_location(*location).element(*ty, index).location();
+            (*ty, with(|r| memory::load(r, location, Cache::Default, *ty, 1, None)[0]))
+        };
+        Self(Handle::of_registers(from.pointers().iter().map(load).collect()))
     }
 
     #[track_caller]
-    fn store<S: Space>(self, to: AnyPointers<S>, index: impl Index + Copy) {
-        assert_eq!(self.len, to.len, "a group of as many registers");
-        for ((ty, pointer), (of, raw)) in to.pointers.into_iter().flatten().zip(self.values) {
+    fn store<S: Space>(self, AnyPointers(to, _): AnyPointers<S>, index: impl Index + Copy) {
+        assert_eq!(self.0.len, to.len, "a group of as many registers");
+        for ((ty, location), (of, raw)) in to.pointers().iter().zip(self.0.registers().iter()) {
             assert_eq!(ty, of, "a group of the same types");
-            let location = pointer.element(ty, index).location();
-            with(|r| memory::store(r, location, Cache::Default, ty, &[raw], None));
+            let location = Pointer::<u8, S>::from_location(*location).element(*ty, index).location();
+            with(|r| memory::store(r, location, Cache::Default, *ty, &[*raw], None));
         }
-    }
-}
-
-impl fmt::Debug for AnyRegisters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.values[..self.len]).finish()
     }
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType, Statement};
 
+use crate::any_registers::Groups;
 use crate::intrinsics::special::Register;
 use crate::kernel::Bounds;
 use crate::types::Type;
@@ -88,6 +89,7 @@ pub(crate) struct Recorder {
     prologue: Vec<Statement>,
     body: Vec<Statement>,
     computed: BTreeMap<Computed, Raw>,
+    pub(crate) groups: Groups,
     pub(crate) params: Vec<ptx::Variable>,
     pub(crate) variables: Vec<ptx::Variable>,
     pub(crate) items: Vec<ptx::Item>,
@@ -152,6 +154,11 @@ pub(crate) fn record(name: &str, target: &Target, bounds: Bounds, body: &dyn Fn(
 }
 
 impl Recorder {
+    /// What tells it from other recorders.
+    pub(crate) const fn id(&self) -> u32 {
+        self.id
+    }
+
     fn new(name: &str, target: Target, bounds: Bounds) -> Self {
         let mut recorder = Self {
             id: NUM_RECORDERS.fetch_add(1, Ordering::Relaxed),
@@ -166,6 +173,7 @@ impl Recorder {
             prologue: Vec::new(),
             body: Vec::new(),
             computed: BTreeMap::new(),
+            groups: Groups::default(),
             params: Vec::new(),
             variables: Vec::new(),
             items: Vec::new(),

@@ -10,8 +10,8 @@ mod sealed {
 
 /// A type that kernels compute in: wide enough for what it is made of.
 ///
-/// Integers of up to 32 bits compute in `i32` or `u32`, which wrap as the narrow type does once they are stored in it;
-/// floats of up to 32 bits in `f32`.
+/// Integers of up to 32 bits compute in `i32` or `u32`, which wrap as the narrow type does once
+/// they are stored in it; floats of up to 32 bits in `f32`.
 pub trait Compute: Number + Ordered + Operand<Self> + sealed::Sealed {
     /// The same, as a value.
     const DTYPE: Dtype;

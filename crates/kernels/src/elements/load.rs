@@ -6,8 +6,8 @@ use warpfold_lang::{Element, F8E4M3, F8E5M2, F16x2, Pointer, Scalar, Space, Val}
 use super::Compute;
 use crate::Dtype;
 
-/// The `n` elements from `from` on. With `wide`, which promises that they lie at a multiple of their size together (or
-/// of 16 bytes, if they have more), as few accesses as possible; else one an element.
+/// The `n` elements from `from` on. With `wide`, which promises that they are aligned to their size
+/// together (or of 16 bytes, if they have more), as few accesses as possible; else one an element.
 #[track_caller]
 pub(crate) fn load<C: Compute, S: Space>(dtype: Dtype, from: Pointer<u8, S>, n: u32, wide: bool) -> Vec<Val<C>> {
     let bytes = n * dtype.bytes() as u32;
@@ -86,7 +86,8 @@ fn unpack<C: Compute>(dtype: Dtype, word: Val<u32>) -> Vec<Val<C>> {
     }
 }
 
-/// The selector of a permutation that takes the `i`-th element of so many bytes, and `above` for each byte above it.
+/// The selector of a permutation that takes the `i`-th element of `bytes` bytes, and `above` for
+/// each byte above it.
 fn bytes_of(i: u32, bytes: u32, above: u32) -> u32 {
     (0..4).fold(0, |selector, byte| selector | (if byte < bytes { i * bytes + byte } else { above }) << (4 * byte))
 }

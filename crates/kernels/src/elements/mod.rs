@@ -1,8 +1,9 @@
 //! Elements between memory and registers: what type they have there, and what type is computed in.
 //!
-//! Memory holds any [`Dtype`](crate::Dtype), known when a kernel is built; a kernel computes in one of six [`Compute`]
-//! types. [`Source`] is the way in: loads up to 16 bytes wide, conversions, and the maps that are fused before a fold or
-//! an operator; [`Sink`] is the way out. So a monoid is compiled for the types it computes in, not for those it reads.
+//! Memory holds any [`Dtype`](crate::Dtype), known when a kernel is built; a kernel computes in one
+//! of six [`Compute`] types. [`Source`] loads: accesses up to 16 bytes wide, conversions, and the
+//! maps that are fused before a fold or an operator; [`Sink`] stores. So a monoid is compiled for
+//! the types it computes in, not for those it reads.
 
 mod compute;
 mod load;

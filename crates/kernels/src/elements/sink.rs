@@ -1,4 +1,4 @@
-//! The way out: from what a fold or an operator gives to memory of any element types.
+//! Stores: from the results of a fold or an operator to memory of any element types.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use crate::Dtype;
 /// Where the next elements of one output go.
 #[derive(Debug, Clone, Copy)]
 pub enum Destination {
-    /// To the memory of the device.
+    /// To global memory.
     Global(Global<u8>),
-    /// To the memory of the block.
+    /// To shared memory.
     Shared(Shared<u8>),
 }
 
@@ -28,7 +28,7 @@ impl Destination {
 
 pub(super) type Store<O> = dyn Fn(&[Destination], &[O], bool) + Send + Sync;
 
-/// How results of a kernel go to its outputs: the maps that are fused behind, conversions, stores.
+/// How results of a kernel go to its outputs: fused maps (an epilogue), conversions, stores.
 ///
 /// ```
 /// use warpfold_kernels::Dtype;
@@ -54,7 +54,8 @@ impl<C: Compute> Sink<Val<C>> {
         Self { dtypes: vec![dtype], lens: vec![1], store: Arc::new(store) }
     }
 
-    /// One output whose elements are given by their bits, as numbers without sign; see [`Source::bits`](super::Source::bits).
+    /// One output whose elements are given by their bits, as numbers without sign; see
+    /// [`Source::bits`](super::Source::bits).
     #[must_use]
     pub fn bits(dtype: Dtype) -> Self {
         Self { dtypes: vec![dtype], ..Self::output(dtype.bits()) }
@@ -62,7 +63,8 @@ impl<C: Compute> Sink<Val<C>> {
 }
 
 impl<C: Compute, const N: usize> Sink<[Val<C>; N]> {
-    /// One output, of type `dtype` in memory, that takes the first `len` values of each result side by side.
+    /// One output, of type `dtype` in memory, that takes the first `len` values of each result,
+    /// contiguous.
     ///
     /// # Panics
     /// If a result has fewer.
@@ -78,7 +80,7 @@ impl<C: Compute, const N: usize> Sink<[Val<C>; N]> {
 }
 
 impl Sink<()> {
-    /// As [`Sink::output`], to be read where the type has to be said.
+    /// As [`Sink::output`], with the type as a parameter.
     #[must_use]
     pub fn one<C: Compute>(dtype: Dtype) -> Sink<Val<C>> {
         Sink::output(dtype)
@@ -98,13 +100,13 @@ impl<O: Copy + 'static> Sink<O> {
         &self.dtypes
     }
 
-    /// How many elements of each output a result takes, side by side.
+    /// How many contiguous elements of each output a result takes.
     #[must_use]
     pub fn lens(&self) -> &[u32] {
         &self.lens
     }
 
-    /// Fuses a map before.
+    /// Fuses a map before the stores.
     #[must_use]
     pub fn after<P: Copy + 'static>(self, map: impl Fn(P) -> O + Send + Sync + 'static) -> Sink<P> {
         let store = self.store;
@@ -118,7 +120,8 @@ impl<O: Copy + 'static> Sink<O> {
         }
     }
 
-    /// Stores the first of two results in its own outputs, and the second in those of another sink, behind them.
+    /// Stores the first of two results in its own outputs, and the second in those of another sink,
+    /// which are appended.
     #[must_use]
     pub fn zip<P: Copy + 'static>(self, other: Sink<P>) -> Sink<(O, P)> {
         let (own, left, right) = (self.dtypes.len(), self.store, other.store);
@@ -133,8 +136,8 @@ impl<O: Copy + 'static> Sink<O> {
         }
     }
 
-    /// Stores results from these addresses on, one an output; `wide` promises that what is stored together lies at a
-    /// multiple of its size or of 16 bytes.
+    /// Stores results from these addresses on, one an output; `wide` promises that what is stored
+    /// together is aligned to its size or to 16 bytes.
     pub fn store(&self, to: &[Global<u8>], values: &[O], wide: bool) {
         self.store_to(&to.iter().copied().map(Destination::Global).collect::<Vec<_>>(), values, wide);
     }

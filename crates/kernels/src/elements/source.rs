@@ -1,4 +1,4 @@
-//! The way in: from memory of any element types to what a fold or an operator takes.
+//! Loads: from memory of any element types to the items of a fold or an operator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,39 +9,40 @@ use super::Compute;
 use super::load::{load, of_long, of_word};
 use crate::Dtype;
 
-/// Where the next elements of one input lie.
+/// Where the next elements of one input are loaded from.
 #[derive(Debug, Clone, Copy)]
 pub struct Place {
     /// The first of them.
     pub pointer: Global<u8>,
-    /// Where those behind it are.
+    /// Where those after it are.
     pub run: Run,
 }
 
-/// How elements that are taken together lie in memory.
+/// How elements that are loaded together are placed in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Run {
-    /// Side by side, at a multiple of what they take together or of 16 bytes: loaded as wide as can be.
+    /// Contiguous, aligned to their size together or to 16 bytes: loaded by the widest accesses.
     Wide,
-    /// Side by side: loaded one by one.
+    /// Contiguous: loaded one by one.
     Narrow,
-    /// All at the same place: loaded once.
+    /// All at one address: loaded once.
     Same,
 }
 
 /// Where the next elements of one input come from.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin {
-    /// The memory of the device.
+    /// Global memory.
     Global(Place),
-    /// The memory of the block, where elements lie side by side; to be read as wide as can be, or one by one.
+    /// Shared memory, where elements are contiguous; to be loaded by the widest accesses, or one by
+    /// one.
     Shared {
         /// The first of them.
         pointer: Shared<u8>,
-        /// Whether they lie at a multiple of what they take together or of 16 bytes.
+        /// Whether they are aligned to their size together or to 16 bytes.
         wide: bool,
     },
-    /// A register with as many elements as fit 4 bytes, or fewer, the first in its low bits.
+    /// A register with up to 4 bytes of elements, the first in its low bits.
     Word(Val<u32>),
     /// A register with an element of 8 bytes.
     Long(Val<u64>),
@@ -49,7 +50,7 @@ pub enum Origin {
 
 pub(super) type Load<I> = dyn Fn(&[Origin], u32) -> Vec<I> + Send + Sync;
 
-/// How items of a kernel come from its inputs: loads, conversions, and the maps that are fused before.
+/// How items of a kernel come from its inputs: loads, conversions, and fused maps (a prologue).
 ///
 /// ```
 /// use warpfold_kernels::Dtype;
@@ -80,7 +81,8 @@ impl<C: Compute> Source<Val<C>> {
         Self { dtypes: vec![dtype], load: Arc::new(load) }
     }
 
-    /// The bits of the elements of one input, as a number without sign: to move them as they are, whatever they mean.
+    /// The bits of the elements of one input, as a number without sign: to move them as they are,
+    /// whatever they mean.
     #[must_use]
     pub fn bits(dtype: Dtype) -> Self {
         Self { dtypes: vec![dtype], ..Self::input(dtype.bits()) }
@@ -88,7 +90,7 @@ impl<C: Compute> Source<Val<C>> {
 }
 
 impl Source<()> {
-    /// As [`Source::input`], to be read where the type has to be said.
+    /// As [`Source::input`], with the type as a parameter.
     #[must_use]
     pub fn one<C: Compute>(dtype: Dtype) -> Source<Val<C>> {
         Source::input(dtype)
@@ -110,7 +112,7 @@ impl<I: Copy + 'static> Source<I> {
         &self.dtypes
     }
 
-    /// Fuses a map behind.
+    /// Fuses a map after the loads.
     #[must_use]
     pub fn map<J: Copy + 'static>(self, map: impl Fn(I) -> J + Send + Sync + 'static) -> Source<J> {
         let load = self.load;
@@ -120,7 +122,7 @@ impl<I: Copy + 'static> Source<I> {
         }
     }
 
-    /// Takes the inputs of another source behind its own, and gives both items together.
+    /// Appends the inputs of another source, and gives both items together.
     #[must_use]
     pub fn zip<J: Copy + 'static>(self, other: Source<J>) -> Source<(I, J)> {
         let (own, left, right) = (self.dtypes.len(), self.load, other.load);

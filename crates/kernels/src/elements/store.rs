@@ -6,10 +6,11 @@ use warpfold_lang::{Bf16x2, Element, F8E4M3, F8E5M2, F16x2, Operand, Pointer, Sp
 use super::Compute;
 use crate::Dtype;
 
-/// Stores the values from `to` on, converted as Rust's `as` does it: integers wrap, floats become integers towards zero,
-/// saturating and 0 for NaN, and round to nearest even otherwise; eight-bit floats saturate; a `bool` is whether the
-/// value differs from zero. With `wide`, which promises that they lie at a multiple of their size together (or of 16
-/// bytes, if they have more), as few accesses as possible; else one an element.
+/// Stores the values from `to` on, converted as Rust's `as` does it: integers wrap, floats become
+/// integers towards zero, saturating and 0 for NaN, and round to nearest even otherwise; eight-bit
+/// floats saturate; a `bool` is whether the value differs from zero. With `wide`, which promises
+/// that they are aligned to their size together (or to 16 bytes, if they have more), as few
+/// accesses as possible; else one an element.
 #[track_caller]
 pub(crate) fn store<C: Compute>(dtype: Dtype, to: Pointer<u8, impl Space>, values: &[Val<C>], wide: bool) {
     // PTX ISA, `cvt`: where 64 bits are involved, a NaN becomes `1 << 63`.

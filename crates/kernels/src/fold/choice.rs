@@ -12,18 +12,18 @@ use crate::layout::{Dim, Layout, dims, merge};
 use crate::plan::{TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
-/// Blocks that are enough to fill a GPU several times over: with fewer, rows are shared by blocks. Fixed, so that the
-/// order does not depend on the device. Of 33,554,432 f32 on an H200 1,024 blocks were the best number measured (see
-/// the ladder `reduce`).
+/// Blocks that fill a GPU several times over: with fewer, blocks share rows. Fixed, so that the
+/// order does not depend on the device. For 33,554,432 f32 on an H200, 1,024 blocks were the
+/// fastest (see the ladder `reduce`).
 const ENOUGH_BLOCKS: u64 = 1024;
 /// Warps that fill a GPU several times over.
 const ENOUGH_WARPS: u64 = 16_384;
-/// Threads of a block that folds short rows, or parts of long ones.
+/// Threads of a block that folds rows.
 const BLOCK: u32 = 256;
-/// Independent loads of a thread: 256 threads x 8 blocks x 4 x 16 bytes are 128 KiB in flight a multiprocessor, where an
-/// H200 needs 48 (shared research: "bytes in flight").
+/// Independent loads of a thread: 256 threads x 8 blocks x 4 x 16 bytes are 128 KiB in flight per
+/// SM, where an H200 needs 48 (4.8 TB/s for 1.3 us over 132 SMs).
 const UNROLL: u32 = 4;
-/// Bytes of as many rows of columns, and the registers that these may take.
+/// Bytes in flight of a thread that folds columns, and the registers that they may take.
 const BYTES: u32 = 64;
 const REGISTERS: u32 = 16;
 
@@ -36,8 +36,8 @@ pub enum Algorithm {
     Columns(Columns),
 }
 
-/// How a fold is carried out. A value: it can be printed, compared and changed; it decides the order
-/// of the fold.
+/// How a fold is carried out. A value: it can be printed, compared and changed; it decides the
+/// order of the fold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// The kernel.
@@ -93,12 +93,12 @@ pub(super) fn choose(problem: &Facts<'_>, axes: &[usize]) -> Result<Choice, Erro
     };
     let (results, len) = (size(&kept)?, size(&folded)?);
     let geometry = Geometry { results, len, part_len: len, kept, folded };
-    // Two long accumulators and their combination are more than the registers of a thread that loads one of them whole.
+    // Two long accumulators and their combination need more registers than a thread has.
     let is_short = problem.registers <= 16;
     if is_short && is_columns(&geometry) { columns(problem, geometry) } else { rows(problem, geometry) }
 }
 
-/// The dimensions with the longest stride outside, and merged again.
+/// The dimensions ordered by stride, the longest outermost, and merged again.
 fn in_memory_order(mut dims: Vec<Dim>) -> Vec<Dim> {
     dims.sort_by_key(|dim| std::cmp::Reverse(dim.strides[0].unsigned_abs()));
     merge(dims)
@@ -108,7 +108,8 @@ fn is_unit(dim: &Dim) -> bool {
     dim.strides.iter().all(|stride| matches!(stride, 0 | 1))
 }
 
-/// Whether neighbouring results come from neighbouring elements, and neighbouring items do not.
+/// Whether neighbouring results come from neighbouring elements, and neighbouring items do not:
+/// threads along the reduced dimension would not load coalesced.
 fn is_columns(geometry: &Geometry) -> bool {
     let Some(inner) = geometry.kept.last() else { return false };
     let rows_are_runs = geometry.folded.last().is_none_or(|dim| is_unit(dim) && dim.size > 8);
@@ -120,7 +121,8 @@ fn is_columns(geometry: &Geometry) -> bool {
         && geometry.results > 0
 }
 
-/// Whether accesses of `vector` elements from every position that the other dimensions lead to are aligned.
+/// Whether accesses of `vector` elements from every position that the other dimensions lead to are
+/// aligned.
 fn is_aligned<'a>(problem: &Facts<'_>, input: usize, vector: u32, mut others: impl Iterator<Item = &'a Dim>) -> bool {
     let bytes = problem.inputs[input].dtype.bytes();
     let access = (u64::from(vector) * bytes).min(16);
@@ -128,11 +130,11 @@ fn is_aligned<'a>(problem: &Facts<'_>, input: usize, vector: u32, mut others: im
         && others.all(|dim| (dim.strides[input].unsigned_abs() * bytes).is_multiple_of(access))
 }
 
-/// Elements that one access of 16 bytes gives, of the widest input that has more than one along a dimension.
+/// Elements of a 16-byte access to the widest input whose stride along a dimension is not zero.
 fn vector_len(problem: &Facts<'_>, inner: &Dim) -> u32 {
     let inputs = problem.inputs.iter().zip(&inner.strides);
     let widest = inputs.filter(|(_, stride)| **stride != 0).map(|(input, _)| input.dtype.bytes()).max();
-    // An accumulator of many registers leaves few for items.
+    // An accumulator of many registers leaves few registers for items.
     let most = if problem.registers > 8 { 4 } else { 16 };
     (16 / widest.unwrap_or(8) as u32).min(most)
 }
@@ -157,19 +159,19 @@ fn rows(problem: &Facts<'_>, mut geometry: Geometry) -> Result<Choice, Error> {
     let vector = match geometry.folded.len() {
         _ if !is_unit(inner) => 1,
         0 | 1 => vector_len(problem, inner),
-        // No vector crosses the end of a run.
+        // No vector crosses the end of a contiguous run.
         _ => vector_len(problem, inner).min(1 << inner.size.trailing_zeros().min(4)),
     };
     let outer = &geometry.folded[..geometry.folded.len().saturating_sub(1)];
     let others: Vec<&Dim> = geometry.kept.iter().chain(outer).collect();
     let runs = runs_of(problem, inner, vector, &others);
     let vectors = len.div_ceil(vector.into()).max(1);
-    // Short rows: a group of lanes each. Long ones, or a few: a block each. A warp has no barrier to wait at, so that, where
-    // rows are many, it takes longer ones as well.
+    // Short rows: a group of lanes each. Long ones, or few: a block each. A warp needs no barrier,
+    // so where rows are many it takes longer ones, too.
     let most_of_lane = if results >= ENOUGH_WARPS { 32 } else { 8 };
     let is_long = vectors > 32 * most_of_lane || (vectors > 64 && results < ENOUGH_BLOCKS / 4);
-    // Lanes of short rows take several vectors each, all of them under way at once, unless that leaves too few lanes. Four
-    // of them still read whole sectors.
+    // Lanes of short rows take several vectors each, all in flight, unless that leaves too few
+    // lanes. Four lanes still read whole sectors.
     let shared_by = vectors / u64::from(UNROLL);
     let are_enough = results * shared_by >= ENOUGH_BLOCKS * u64::from(BLOCK);
     let lanes = match () {
@@ -212,7 +214,7 @@ fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<Choice, Error>
     let others: Vec<&Dim> = outer.iter().chain(&geometry.folded).collect();
     let outer_size: u64 = outer.iter().map(|dim| dim.size).product();
     let blocks_of = |vector: u32| outer_size * inner.size.div_ceil(32 * u64::from(vector));
-    // As many columns a thread as one aligned access gives, while registers and blocks last.
+    // As many columns a thread as one aligned access loads, while registers and blocks last.
     let most = vector_len(problem, inner).min(8 / problem.registers.clamp(1, 8)).clamp(1, 4);
     let is_good = |vector: &u32| {
         let aligned = (0..problem.inputs.len())
@@ -221,8 +223,8 @@ fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<Choice, Error>
     };
     let vector = [4, 2].into_iter().filter(|vector| *vector <= most).find(is_good).unwrap_or(1);
     let runs = runs_of(problem, inner, vector, &others);
-    // All warps but the first leave 32 accumulators in shared memory, of which every device has 48 KiB a block, and those
-    // of blocks that share columns leave them once more for the parts; a few bytes say which block is the last.
+    // All warps but the first store 32 accumulators to shared memory, of which every device has 48
+    // KiB a block; blocks that share columns do so twice; a few bytes say which block is the last.
     let most_warps = 1 + (24 * 1024 - 64) / (32 * 8 * problem.registers.max(1));
     let warps = len.next_power_of_two().min(8).min(1 << most_warps.ilog2()) as u32;
     let unroll = rows_under_way(problem, inner, vector, len / u64::from(warps));
@@ -247,8 +249,8 @@ fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<Choice, Error>
     finish(problem, algorithm, geometry, [blocks, parts], 32 * warps, blocks)
 }
 
-/// Rows that a thread of `columns` loads before it uses the first, of as many as its warp has: 64 bytes of its columns, as
-/// far as registers for 16 of their words last.
+/// Rows in flight of a thread of `columns`, whose warp has `rows`: 64 bytes of its columns, in at
+/// most 16 registers.
 fn rows_under_way(problem: &Facts<'_>, inner: &Dim, vector: u32, rows: u64) -> u32 {
     let moving = problem.inputs.iter().zip(&inner.strides).filter(|(_, stride)| **stride != 0);
     let bytes = moving.clone().map(|(input, _)| input.dtype.bytes() as u32).sum::<u32>().max(1);
@@ -256,7 +258,7 @@ fn rows_under_way(problem: &Facts<'_>, inner: &Dim, vector: u32, rows: u64) -> u
     let most = (BYTES / (vector * bytes)).min(REGISTERS / (vector * words)).max(1);
     // The code that puts an item into a long accumulator is long.
     let most = if problem.registers > 8 { 1 } else { most };
-    // What is left of a warp's rows comes one by one, so it shall be few of many.
+    // The rest of a warp's rows is loaded one by one, so it should be a small part.
     let few = (rows / 4).max(rows.min(UNROLL.into())).clamp(1, most.into());
     1 << few.ilog2()
 }

@@ -15,19 +15,19 @@ use crate::elements::{Place, Run};
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Columns {
-    /// Warps a block, each with its own run of the folded dimensions.
+    /// Warps a block, each with a range of the reduced dimensions.
     pub warps: u32,
     /// Columns a thread.
     pub vector: u32,
-    /// Rows that a thread loads before it uses the first.
+    /// Loads in flight a thread.
     pub unroll: u32,
-    /// How neighbouring columns lie, one an input.
+    /// How neighbouring columns are loaded, one an input.
     pub runs: [Run; MAX_INPUTS],
     /// Kept dimensions, the columns among them.
     pub kept: usize,
-    /// Folded dimensions.
+    /// Reduced dimensions.
     pub folded: usize,
-    /// Whether columns are shared by blocks.
+    /// Whether blocks share columns, each with a part of the rows.
     pub split: bool,
     /// Whether positions have 32 bits.
     pub small: bool,
@@ -54,7 +54,8 @@ pub(super) fn kernel_of(fold: &Definition, columns: &Columns) -> AnyKernel {
                      words: Array<u64, WORDS>| {
         wait_for_dependencies();
         let monoid = &*monoid;
-        // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, in y one a part.
+        // Contract: the grid has in x a block for each 32 * `vector` columns of each outer
+        // position, in y one a part.
         let words = Words(words);
         let inputs = &[in0, in1][..source.dtypes().len()];
         let outputs = &[out0, out1][..sink.dtypes().len()];
@@ -114,7 +115,7 @@ pub(super) fn kernel_of(fold: &Definition, columns: &Columns) -> AnyKernel {
     kernel(format!("{name}_columns"), body).required_block(32 * warps).into()
 }
 
-/// Folds what a warp has of its columns: an accumulator for each.
+/// Folds a warp's rows: an accumulator for each column of the thread.
 fn fold_run(
     monoid: &dyn ErasedMonoid,
     &Columns { warps, vector, unroll, .. }: &Columns,
@@ -142,18 +143,19 @@ fn fold_run(
     accs
 }
 
-/// What blocks that share columns meet in.
+/// The memory of blocks that share columns.
 struct Shared {
     workspace: Global<u64>,
     tickets: Global<u32>,
     words: Words,
-    /// Whether the thread's columns are there.
+    /// Whether the thread's columns exist.
     is_column: Val<bool>,
     /// The first of the thread's results.
     result: Val<u64>,
 }
 
-/// Leaves the parts of a block for the last one, which folds those of all in their order and finishes.
+/// Stores the accumulators of a block; the last block folds those of all blocks in order, and
+/// finishes.
 fn over_blocks(
     monoid: &dyn ErasedMonoid,
     accs: &[Vars<AnyRegisters>],
@@ -168,7 +170,7 @@ fn over_blocks(
     when(is_column & warp_id().eq(0), || {
         accs.iter().zip(0..).for_each(|(acc, v)| acc.get().store(slots, slot(block_idx().y, v)));
     });
-    // The release side of one thread shows what all threads of the block wrote before the barrier.
+    // One thread's release publishes what all threads of the block wrote before the barrier.
     sync_threads();
     when(thread_is_first(), || {
         let before = tickets.at(block_idx().x).atomic().order(Order::AcqRel).increment_wrapping(parts - 1);
@@ -192,7 +194,8 @@ fn thread_is_first() -> Val<bool> {
     warpfold_lang::linear_thread_idx().eq(0)
 }
 
-/// Folds the accumulators of each column over the warps, in their order; the result is in the first warp.
+/// Folds the accumulators of each column over the warps, in their order; the result is in the first
+/// warp.
 fn over_warps(monoid: &dyn ErasedMonoid, accs: &[Vars<AnyRegisters>], warps: u32) -> Vec<Vars<AnyRegisters>> {
     if warps == 1 {
         return accs.to_vec();

@@ -1,4 +1,5 @@
-//! Monoids without their types, so that folds and scans are compiled once, not once for each monoid.
+//! Monoids without their types, so that folds and scans are compiled once, not once for each
+//! monoid.
 
 use std::fmt;
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use crate::elements::{Sink, Source};
 use crate::plan::{Arg, Family, Key, Plan, Planner, Step, TensorSpec};
 use crate::{Dtype, Error};
 
-/// A monoid, how its items come from memory, and how its results go there. Cheap to clone; plans and
-/// kernels of clones are the same.
+/// A monoid, how its items come from memory, and how its results go there. Cheap to clone; plans
+/// and kernels of clones are the same.
 ///
 /// ```
 /// use warpfold_device::{Device, Profile};
@@ -92,8 +92,8 @@ impl Fold {
         self.definition.sink.lens()
     }
 
-    /// The fold over `axes` (positions, in order) of tensors of one shape. Results lie side by side in C
-    /// order of the kept dimensions.
+    /// The fold over `axes` (positions, in order) of tensors of one shape. Results lie side by side
+    /// in C order of the kept dimensions.
     ///
     /// # Panics
     /// If there is not one tensor of the fold's type for each input.

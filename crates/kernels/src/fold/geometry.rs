@@ -1,4 +1,5 @@
-//! Sizes and strides of a fold as a kernel takes them: one array by value, of which each kernel reads what it needs.
+//! Sizes and strides of a fold as a kernel takes them: one array parameter, of which each kernel
+//! reads what it needs.
 
 use warpfold_lang::{Array, Global, Val};
 
@@ -12,7 +13,7 @@ pub(crate) const MAX_INPUTS: usize = 2;
 pub(crate) const MAX_OUTPUTS: usize = 2;
 /// Words of the array.
 pub(crate) const WORDS: usize = 4 + 2 * GROUP;
-/// Words of the kept or of the folded dimensions.
+/// Words of the kept or of the reduced dimensions.
 const GROUP: usize = MAX_RANK * (1 + MAX_INPUTS);
 
 /// Results, items a result, items a part, and the dimensions of both kinds.
@@ -87,8 +88,8 @@ impl Dims {
         self.words.at(self.first + MAX_RANK * (1 + input) + dim)
     }
 
-    /// Where the position `index`, counted in C order, lies in each input, in elements. `small` promises that it and
-    /// every size have 32 bits, which makes dividing cheaper.
+    /// The offset of the position `index`, counted in C order, in each input, in elements. `small`
+    /// promises that it and every size have 32 bits, which makes dividing cheaper.
     pub(crate) fn offsets(self, index: Val<u64>, inputs: usize, small: bool) -> Vec<Val<u64>> {
         let mut offsets = vec![Val::constant(0_u64); inputs];
         let mut rest = index;
@@ -134,7 +135,7 @@ pub(super) fn divide(a: Val<u64>, b: Val<u64>, small: bool) -> (Val<u64>, Val<u6
     (quotient, a - quotient * b)
 }
 
-/// How an input is walked along a folded or a kept dimension of this stride.
+/// How an input is loaded along a dimension of this stride.
 pub(crate) fn run(stride: i64, wide: bool) -> Run {
     match stride {
         0 => Run::Same,

@@ -1,10 +1,11 @@
-//! Folds: a [`Monoid`] carried through the levels of the machine, each level written once for every monoid.
+//! Folds (reductions): a [`Monoid`] carried through thread, warp, block, cluster and grid, each
+//! level written once for every monoid.
 //!
-//! [`Monoid`] says what is folded. `thread` folds the items of a thread, [`fold_warp`] the lanes of a
-//! warp, [`fold_block`] the threads of a block, [`fold_cluster`] those of a cluster, `grid` the blocks
-//! of a launch; a [`Team`] is any of the first three. `rows` and `columns` are the two kernels made of these levels, [`Choice`] picks one
-//! of them and its sizes, and a [`Fold`] is what users hold: the family that plans it. `scan` has
-//! prefixes, `segments` segmented folds.
+//! [`Monoid`] says what is folded. `thread` folds the items of a thread, [`fold_warp`] the lanes of
+//! a warp, [`fold_block`] the threads of a block, [`fold_cluster`] those of a cluster, `grid` the
+//! blocks of a launch; a [`Team`] is any of the first three. `rows` and `columns` are the two
+//! kernels made of these levels, [`Choice`] picks one of them and its sizes, and a [`Fold`] is what
+//! users hold: the family that plans it. `scan` has prefixes, `segments` segmented folds.
 //!
 //! A monoid loses its types when a fold or a scan is made of it (`erased`), so that the kernels are
 //! compiled once for all monoids.
@@ -45,7 +46,7 @@ pub use rows::Rows;
 pub(crate) use scan::kernels as scan_kernels;
 pub use scan::{
     Cumulative, Direction, Prefix, Scan, ScanAlgorithm, ScanChoice, ScanColumns, ScanOrder, ScanProblem, ScanRows,
-    Step, Tiles, scan_of, scan_warp,
+    StrideKind, Tiles, scan_of, scan_warp,
 };
 pub(crate) use segments::kernels as segments_kernels;
 pub use segments::{SegmentedFold, SegmentsAlgorithm, SegmentsChoice, SegmentsProblem};

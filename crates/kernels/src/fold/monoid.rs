@@ -2,7 +2,8 @@
 
 use warpfold_lang::{FixedRegisters, Val};
 
-/// An identity and an associative combine over values held in registers, with the way in and the way out.
+/// An identity and an associative combine over values held in registers, with the map of items to
+/// accumulators and of accumulators to results.
 ///
 /// ```
 /// use warpfold_kernels::fold::{Monoid, Position};
@@ -39,16 +40,18 @@ pub trait Monoid: Copy + Send + Sync + 'static {
     type Acc: FixedRegisters + 'static;
     /// What comes out.
     type Output: FixedRegisters + 'static;
-    /// Whether `combine(a, b)` is `combine(b, a)`, so that a fold may take items in another order than theirs.
+    /// Whether `combine(a, b)` is `combine(b, a)`, so that a fold may take items in another order
+    /// than theirs.
     const COMMUTES: bool;
-    /// Whether `lift` looks at the position. If not, and if it commutes, the dimensions of a tensor may be walked in the
-    /// order of memory.
+    /// Whether `lift` looks at the position. If not, and if it commutes, the dimensions of a tensor
+    /// may be walked in the order of memory.
     const USES_POSITION: bool = true;
 
     /// The accumulator of nothing: `combine(identity(), a) == a == combine(a, identity())`.
     fn identity(self) -> Self::Acc;
 
-    /// The accumulator of everything in `left`, then everything in `right`. Associative; for floats up to rounding.
+    /// The accumulator of everything in `left`, then everything in `right`. Associative; for floats
+    /// up to rounding.
     fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc;
 
     /// The accumulator of one item at its position in the whole.
@@ -57,27 +60,28 @@ pub trait Monoid: Copy + Send + Sync + 'static {
     /// The result of a fold over `count` items.
     fn finish(self, acc: Self::Acc, count: Val<u64>) -> Self::Output;
 
-    /// `combine(acc, lift(item, position))`, for an item that comes behind all that `acc` has seen, and perhaps with
-    /// fewer instructions.
+    /// `combine(acc, lift(item, position))`, for an item after all that `acc` has folded, and
+    /// perhaps with fewer instructions.
     fn push(self, acc: Self::Acc, item: Self::Item, position: Position) -> Self::Acc {
         self.combine(acc, self.lift(item, position))
     }
 
-    /// [`Monoid::push`] of items side by side, the first of them at a position, and perhaps with fewer instructions or
-    /// less rounding. Their number is a power of two.
+    /// [`Monoid::push`] of neighbouring items, the first of them at a position, and perhaps with
+    /// fewer instructions or less rounding. Their number is a power of two.
     fn push_all(self, acc: Self::Acc, items: &[Self::Item], first: Position) -> Self::Acc {
         items.iter().zip(0..).fold(acc, |acc, (item, i)| self.push(acc, *item, first.plus(i)))
     }
 
-    /// The fold over the 32 lanes of a warp in one go, in the first of them at least, where there is a better way than to combine in
-    /// pairs: an instruction of the machine, or steps that a pair would repeat. All lanes come here together.
+    /// The fold over the 32 lanes of a warp, in lane 0 at least, where there is a better way than
+    /// to combine pairs: an instruction (`redux`), or steps that each pair would repeat. All lanes
+    /// come here together.
     fn fold_lanes(self, acc: Self::Acc) -> Option<Self::Acc> {
         let _ = acc;
         None
     }
 }
 
-/// Where an item stands in what is folded, counted from 0 in C order of the folded dimensions.
+/// The position of an item in what is folded, counted from 0 in C order of the reduced dimensions.
 #[derive(Debug, Clone, Copy)]
 pub struct Position {
     start: Val<u64>,
@@ -85,13 +89,13 @@ pub struct Position {
 }
 
 impl Position {
-    /// `offset` behind `start`.
+    /// `offset` positions after `start`.
     #[must_use]
     pub const fn new(start: Val<u64>, offset: u64) -> Self {
         Self { start, offset }
     }
 
-    /// So many positions behind.
+    /// The position `items` further on.
     #[must_use]
     pub const fn plus(self, items: u64) -> Self {
         Self { start: self.start, offset: self.offset + items }

@@ -18,19 +18,19 @@ pub struct Rows {
     pub block: u32,
     /// Threads a row, a power of two: up to 32, or the block.
     pub lanes: u32,
-    /// Items that a thread takes side by side.
+    /// Neighbouring items that a thread loads at a time.
     pub vector: u32,
-    /// Such groups before the first is used.
+    /// Such loads in flight a thread.
     pub unroll: u32,
-    /// How the items that a thread takes side by side lie, one an input.
+    /// How these items are loaded, one an input.
     pub runs: [Run; MAX_INPUTS],
-    /// Whether the row is one run of neighbours (or one place), so that no stride has to be asked.
+    /// Whether rows are contiguous (or repeat one element), so that no strides are needed.
     pub direct: bool,
     /// Kept dimensions.
     pub kept: usize,
-    /// Folded dimensions.
+    /// Reduced dimensions.
     pub folded: usize,
-    /// Whether rows are shared by blocks.
+    /// Whether blocks share rows (split-K of a reduction).
     pub split: bool,
     /// Whether positions have 32 bits.
     pub small: bool,

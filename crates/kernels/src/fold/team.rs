@@ -1,4 +1,4 @@
-//! The threads that share a row, and fold what they have.
+//! The threads that share a row, and fold their accumulators.
 
 use warpfold_lang::{Val, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, lane_id, range, shfl, thread_idx};
 
@@ -9,11 +9,11 @@ use super::{Monoid, fold_block_for_all, fold_cluster, fold_warp};
 pub enum Team {
     /// The 32 lanes of a warp.
     Warp,
-    /// So many lanes side by side, a power of two below 32.
+    /// A group of lanes, a power of two below 32.
     Lanes(u32),
-    /// A block of so many threads, a power of two.
+    /// A block of threads, a power of two.
     Block(u32),
-    /// A cluster of so many blocks of so many threads, both powers of two.
+    /// A cluster of blocks of threads, both powers of two.
     Cluster {
         /// Blocks a cluster.
         blocks: u32,
@@ -44,7 +44,8 @@ impl Team {
         }
     }
 
-    /// Begins: says to those of other blocks that this one is there. Nothing that others write may be used before.
+    /// Begins: tells the other blocks of the cluster that this one runs. Nothing that they write
+    /// may be used before.
     #[track_caller]
     pub fn begin(self) {
         if let Self::Cluster { .. } = self {
@@ -52,7 +53,8 @@ impl Team {
         }
     }
 
-    /// Behind [`begin`](Self::begin), in front of the first fold: everybody is there.
+    /// After [`begin`](Self::begin), before the first fold: waits until every block of the cluster
+    /// has begun.
     #[track_caller]
     pub fn gather(self) {
         if let Self::Cluster { .. } = self {
@@ -60,13 +62,14 @@ impl Team {
         }
     }
 
-    /// Deals the positions below `len` out to the threads, neighbours to neighbours.
+    /// Calls `body` for the thread's positions below `len`: neighbouring positions for neighbouring
+    /// threads.
     #[track_caller]
     pub fn each(self, len: Val<u32>, body: impl FnOnce(Val<u32>)) {
         range(self.thread(), len, self.threads(), body);
     }
 
-    /// The fold of what the threads have, in the order of the threads, in each of them.
+    /// The fold of the threads' accumulators, in the order of the threads, in each of them.
     #[track_caller]
     pub fn fold<M: Monoid>(self, monoid: M, acc: M::Acc) -> M::Acc {
         match self {

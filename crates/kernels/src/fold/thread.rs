@@ -21,9 +21,9 @@ pub(crate) struct Share<'a> {
     pub(crate) load: &'a dyn Fn(Val<u64>, u32) -> Vec<AnyRegisters>,
 }
 
-/// Folds the thread's part of a share. The threads' results, folded in the order of the threads, are
-/// the fold of all; for a monoid that does not commute they are in the first lane of each warp (of
-/// each group, if fewer share).
+/// Folds the thread's part of a share. The threads' results, folded in the order of the threads,
+/// are the fold of all; for a monoid that does not commute they are in the first lane of each warp
+/// (of each group, if fewer share).
 ///
 /// The order is fixed by the numbers of items, threads, vector and unroll alone.
 pub(crate) fn fold(monoid: &dyn ErasedMonoid, share: &Share<'_>) -> AnyRegisters {
@@ -34,7 +34,8 @@ fn push_all(monoid: &dyn ErasedMonoid, acc: Vars<AnyRegisters>, items: &[AnyRegi
     acc.set(monoid.push_all(acc.get(), items, Position::new(first, offset)));
 }
 
-/// Independent accumulators of a thread that loads `unroll` vectors at a time, while registers last.
+/// Independent accumulators of a thread that loads `unroll` vectors at a time, while registers
+/// last.
 fn num_accs(monoid: &dyn ErasedMonoid, unroll: u32) -> u32 {
     let most = match monoid.num_registers() {
         0..=4 => 4,

@@ -1,11 +1,12 @@
-//! The ways in that several reductions share: magnitudes, squares, truths.
+//! The sources that several reductions share: magnitudes, truths.
 
 use warpfold_lang::{Signed, Val};
 
 use crate::Dtype;
 use crate::elements::{Compute, Source};
 
-/// Whether elements of the type are integers (or truths) of at most 16 bits, which 32 bits compute with.
+/// Whether elements of the type are integers (or truths) of at most 16 bits, which 32 bits compute
+/// with.
 pub(super) const fn is_narrow(dtype: Dtype) -> bool {
     dtype.bytes() <= 2 && !dtype.is_float()
 }
@@ -20,7 +21,8 @@ pub(super) fn magnitudes<C: Compute + Signed>(from: Dtype) -> Source<Val<C>> {
     }
 }
 
-/// A word for each element that is zero if and only if the element is, in as few instructions as the type allows.
+/// A word for each element that is zero if and only if the element is, in as few instructions as
+/// the type allows.
 pub(super) fn truths(from: Dtype) -> Source<Val<u32>> {
     // Either half of 64 bits.
     let fold = |x: Val<u64>| (x | (x >> 32)).cast::<u32>();

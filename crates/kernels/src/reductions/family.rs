@@ -4,7 +4,8 @@ use super::{Options, Reduction, check_len, fold_of};
 use crate::Error;
 use crate::plan::{Family, Plan, Planner, TensorSpec};
 
-/// The family of reductions by name. The fold of a reduction is made only when a problem is planned.
+/// The family of reductions by name. The fold of a reduction is made only when a problem is
+/// planned.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reductions;
 

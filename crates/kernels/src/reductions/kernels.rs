@@ -1,4 +1,4 @@
-//! Kernels of reductions that stand for all of them, in the lists of the tests.
+//! Kernels of reductions that represent all of them, for the lists of the tests.
 
 use warpfold_device::Profile;
 
@@ -6,14 +6,14 @@ use super::{Options, Problem, Reduction, Reductions};
 use crate::plan::TensorSpec;
 use crate::{Dtype, Shipped};
 
-/// How a fold is asked for.
+/// Which fold.
 #[derive(Clone, Copy)]
 enum Shape {
     /// A thousand rows of a thousand elements, each folded by a block.
     Rows,
     /// The same, folded along the columns by blocks that share them.
     Columns,
-    /// One long row, shared by blocks.
+    /// One long row, which blocks share.
     Long,
 }
 

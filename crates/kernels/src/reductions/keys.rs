@@ -60,7 +60,8 @@ impl Key for i64 {
     }
 }
 
-/// Bits of a float in the order of its values: those of negative numbers turned round. Its own inverse.
+/// Bits of a float in the order of its values: those of negative numbers turned round. Its own
+/// inverse.
 fn turned(bits: Val<i32>) -> Val<i32> {
     bits ^ ((bits >> 31) & i32::MAX)
 }

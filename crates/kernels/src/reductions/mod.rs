@@ -1,19 +1,22 @@
-//! The reductions that every user expects, by name: for each element type a [`Fold`] with its monoid,
-//! its conversions and its result type.
+//! The reductions that every user expects, by name: for each element type a [`Fold`] with its
+//! monoid, its conversions and its result type.
 //!
-//! [`Reduction`] names them, [`Options`] says what may be chosen, [`outputs`] which types the results
-//! have. [`Reductions`] is the family that plans them; [`fold_of`] gives the fold of one, and
-//! [`second_pass`] that of a variance in two passes. [`check_len`] refuses to reduce nothing where that
-//! has no result.
+//! [`Reduction`] names them, [`Options`] says what may be chosen, [`outputs`] which types the
+//! results have. [`Reductions`] is the family that plans them; [`fold_of`] gives the fold of one,
+//! and [`second_pass`] that of a variance in two passes. [`check_len`] refuses to reduce nothing
+//! where that has no result.
 //!
-//! **Result types.** Sums and products of integers keep the type and wrap, those of `bool` are counted in `i64`; so do sums
-//! of magnitudes and of squares. Extremes keep the type. Positions and counts are `i64`, truths `bool`. What divides or
-//! takes roots or logarithms gives floats: of floats their own type, of integers and `bool` `f64`, as NumPy has it.
-//! Eight-bit floats are summed and averaged to `f32`. [`Options::dtype`] chooses another type where something is computed,
-//! not selected; a float becomes an integer as by a [cast](crate::operations::Operation::Cast): cut towards zero.
+//! **Result types.** Sums and products of integers keep the type and wrap, those of `bool` are
+//! counted in `i64`; so do sums of magnitudes and of squares. Extremes keep the type. Positions and
+//! counts are `i64`, truths `bool`. What divides or takes roots or logarithms gives floats: of
+//! floats their own type, of integers and `bool` `f64`, as NumPy has it. Eight-bit floats are
+//! summed and averaged to `f32`. [`Options::dtype`] chooses another type where something is
+//! computed, not selected; a float becomes an integer as by a
+//! [cast](crate::operations::Operation::Cast): cut towards zero.
 //!
-//! **Precision.** Nothing is carried in less than `f32`; integers are carried exactly, but those of 64 bits whose result is a
-//! float. Which monoid an operation uses, and its rules on NaN, infinities and ties, stand in `table` and at the monoid.
+//! **Precision.** Nothing is carried in less than `f32`; integers are carried exactly, but those of
+//! 64 bits whose result is a float. Which monoid an operation uses, and its rules on NaN,
+//! infinities and ties, are in `table` and at the monoid.
 
 mod elements;
 mod family;
@@ -67,9 +70,11 @@ reductions! {
     Product "prod";
     /// The sum divided by the number of elements; of nothing NaN.
     Mean "mean";
-    /// The smallest element; a NaN if there is one, unless it is ignored. -0 is smaller than +0; of nothing an error.
+    /// The smallest element; a NaN if there is one, unless it is ignored. -0 is smaller than +0; of
+    /// nothing an error.
     Min "min";
-    /// The largest element; a NaN if there is one, unless it is ignored. +0 is larger than -0; of nothing an error.
+    /// The largest element; a NaN if there is one, unless it is ignored. +0 is larger than -0; of
+    /// nothing an error.
     Max "max";
     /// The smallest and the largest element, as two results, by the rules of both.
     MinMax "min-max";
@@ -79,26 +84,29 @@ reductions! {
     All "all";
     /// How many elements differ from zero; a NaN does.
     CountNonzero "count-nonzero";
-    /// The position of the smallest element in the folded axes, counted in C order: the first of equals, or the last. A NaN is
-    /// smaller than any number unless it is ignored, and equal to any other; -0 and +0 are equal. Of nothing an error.
+    /// The position of the smallest element in the folded axes, counted in C order: the first of
+    /// equals, or the last. A NaN is smaller than any number unless it is ignored, and equal to any
+    /// other; -0 and +0 are equal. Of nothing an error.
     ArgMin "argmin";
     /// The position of the largest element by the same rules; a NaN is larger than any number.
     ArgMax "argmax";
     /// The sum of magnitudes; of nothing 0.
     L1 "l1";
-    /// The square root of the sum of squares. Squares of `f32` and `bf16` neither overflow nor vanish. Of
-    /// nothing 0.
+    /// The square root of the sum of squares. Squares of `f32` and `bf16` neither overflow nor
+    /// vanish. Of nothing 0.
     L2 "l2";
-    /// The largest magnitude; of nothing 0. The smallest integer has no magnitude, and stands for itself.
+    /// The largest magnitude; of nothing 0. The smallest integer has no magnitude: the result is
+    /// itself.
     LInf "linf";
     /// The same by its other name.
     AbsMax "abs-max";
     /// The sum of squares; of nothing 0.
     SumSquares "sum-squares";
-    /// The natural logarithm of the sum (ONNX, ReduceLogSum): of a sum of zero and of nothing -∞, of one below zero NaN.
+    /// The natural logarithm of the sum (ONNX, ReduceLogSum): of a sum of zero and of nothing -∞,
+    /// of one below zero NaN.
     LogSum "log-sum";
-    /// The natural logarithm of the sum of exponentials, without overflow on the way; of nothing, and of nothing but
-    /// -∞, it is -∞, with a +∞ it is +∞.
+    /// The natural logarithm of the sum of exponentials, without overflow on the way; of nothing,
+    /// and of nothing but -∞, it is -∞, with a +∞ it is +∞.
     LogSumExp "log-sum-exp";
     /// The mean of the squared distances from the mean; of nothing NaN.
     Variance "var";
@@ -108,8 +116,9 @@ reductions! {
     MeanVariance "mean-var";
     /// The sum of the products of two inputs; of nothing 0.
     Dot "dot";
-    /// The `k` largest elements from the largest down, NaN above all numbers and the first of equals first (a -0 counts as
-    /// and becomes +0), and their positions: two results with an axis of `k` behind those that are kept.
+    /// The `k` largest elements from the largest down, NaN above all numbers and the first of
+    /// equals first (a -0 counts as and becomes +0), and their positions: two results whose last
+    /// axis has size `k`.
     TopK "topk";
     /// The sum of floats with the same bits whatever the order, the plan and the device are:
     /// [`ReproducibleSum`](crate::fold::ReproducibleSum).
@@ -152,11 +161,11 @@ pub fn fold_of(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
     Ok(fold.with_key(Key::of((reduction, dtypes.to_vec(), options))))
 }
 
-/// Whether a reduction has a result for so many elements.
+/// Whether a reduction has a result for `len` elements.
 ///
 /// # Errors
-/// [`ErrorKind::Empty`] for an extreme or a position of nothing, [`ErrorKind::OptionOutOfRange`] for a list longer than
-/// what it is made of.
+/// [`ErrorKind::Empty`] for an extreme or a position of nothing, [`ErrorKind::OptionOutOfRange`]
+/// for a list longer than what it is made of.
 pub fn check_len(reduction: Reduction, options: Options, len: usize) -> Result<(), Error> {
     match reduction {
         Reduction::Min | Reduction::Max | Reduction::MinMax | Reduction::ArgMin | Reduction::ArgMax if len == 0 => {

@@ -3,7 +3,8 @@
 use super::Reduction;
 use crate::{Dtype, Error, ErrorKind};
 
-/// What may be chosen of a reduction. An option that a reduction does not take is an error, never ignored.
+/// What may be chosen of a reduction. An option that a reduction does not take is an error, never
+/// ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Options {
     /// The result's element type, where it is not what the reduction gives by itself.

@@ -8,8 +8,8 @@ use crate::fold::{Deviations, Fold};
 use crate::plan::Key;
 use crate::{Dtype, Error, ErrorKind};
 
-/// The fold of elements of a type, and of the mean of the group of each as `f64`, to their variance or
-/// standard deviation; of [`Reduction::MeanVariance`] the variance alone, as the mean is there.
+/// The fold of elements of a type, and of the mean of the group of each as `f64`, to their variance
+/// or standard deviation; of [`Reduction::MeanVariance`] the variance alone, as the mean is there.
 ///
 /// # Errors
 /// [`ErrorKind::OptionNotTaken`] for another reduction, and those of [`outputs`].

@@ -1,7 +1,7 @@
 //! Which monoid and which conversions each reduction has for each element type.
 //!
-//! What differs in maps only shares a monoid, so that a fold is compiled for few of them: `Counted<Sum<_>>` in four types
-//! and `Counted<Count>` give all that is added up.
+//! What differs in maps only shares a monoid, so that a fold is compiled for few of them:
+//! `Counted<Sum<_>>` in four types and `Counted<Count>` give all that is added up.
 
 use warpfold_lang::{Signed, Val, WideFloat};
 
@@ -62,7 +62,8 @@ pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], to: &[Dtype], options
         Reduction::All => row.truth(Extreme::min()),
         Reduction::CountNonzero => row.count(),
         Reduction::ArgMin | Reduction::ArgMax => in_compute_type!(from, row.position()),
-        // As far as the result goes, so do the elements: integers of more than 16 bits are exact in `f64` only.
+        // As far as the result goes, so do the elements: integers of more than 16 bits are exact in
+        // `f64` only.
         Reduction::LogSumExp if row.has(Dtype::F64) => row.log_sum_exp::<f64>(),
         Reduction::LogSumExp => row.log_sum_exp::<f32>(),
         Reduction::Variance | Reduction::StandardDeviation | Reduction::MeanVariance => row.variance(),

@@ -7,7 +7,8 @@ use crate::{Dtype, Error, ErrorKind};
 ///
 /// # Errors
 /// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::OptionNotTaken`],
-/// [`ErrorKind::OptionOutOfRange`], and [`ErrorKind::Unsupported`] for a reproducible sum of integers: any sum of them is.
+/// [`ErrorKind::OptionOutOfRange`], and [`ErrorKind::Unsupported`] for a reproducible sum of
+/// integers: any sum of them is.
 pub fn outputs(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Result<Vec<Dtype>, Error> {
     options.check(reduction)?;
     let inputs = reduction.inputs();

@@ -2,10 +2,11 @@
 
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::elements::{Sink, Source};
-use warpfold_kernels::fold::{Algorithm, Fold, Sum};
+use warpfold_kernels::fold::{Algorithm, Fold, Sum, TopK};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::plan::{Family, KernelCache};
 use warpfold_kernels::{Dtype, Workspace};
+use warpfold_lang::Val;
 
 use crate::affine::{Affine, affine, scattered};
 use crate::{clean, planned, spec};
@@ -211,5 +212,26 @@ fn a_fold_of_nothing_is_the_identity() {
         let layout = Layout::contiguous(shape).unwrap();
         let (_, sums) = bench.run(&sum, &layout, &[9], 0, axes);
         assert_eq!(sums, vec![0; results], "{shape:?}");
+    }
+}
+
+#[test]
+fn an_accumulator_may_have_more_registers_than_those_that_ship() {
+    // 32 values with their positions, over lanes, a block, and blocks that share a row.
+    let sink = Sink::<[Val<i32>; 32]>::list(Dtype::I32, 32);
+    let sink = sink.after(|list: [(Val<i32>, Val<u64>); 32]| list.map(|entry| entry.0));
+    let fold = Fold::new("largest", TopK::<i32, 32>::new(), Source::one::<i32>(Dtype::I32), sink);
+    let bench = Bench::new();
+    for len in [40, 3000, 70_001] {
+        let numbers: Vec<i32> = (0..len).map(|i| scattered(i) as i32).collect();
+        let mut sorted = numbers.clone();
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        let (input, mut output) = (bench.device.upload(&numbers).unwrap(), bench.device.alloc::<i32>(32).unwrap());
+        let row = spec(Dtype::I32, &Layout::contiguous(&[len]).unwrap(), input.address());
+        let ready = fold.ready(&bench.device, &fold.problem(vec![row], &[0])).unwrap();
+        let (inputs, written) = ([Some(input.as_view().bytes())], &mut [output.as_view_mut().bytes()]);
+        ready.launch(&bench.device.default_stream(), &inputs, written, &mut Workspace::new()).unwrap();
+        clean(&bench.device);
+        assert_eq!(output.download().unwrap(), sorted[..32], "{len}");
     }
 }

@@ -8,15 +8,17 @@ use super::side::nan;
 use super::{Extreme, Nan, Side, Ties, pairwise};
 use crate::fold::{Monoid, Position};
 
-/// The position of the largest or the smallest item, the first of equals unless [`ArgExtreme::last`] is asked for.
+/// The position of the largest or the smallest item, the first of equals unless
+/// [`ArgExtreme::last`] is asked for.
 ///
-/// A NaN is more extreme than any number, and equal to any other NaN, so that the first NaN is found as in NumPy;
-/// [`ArgExtreme::ignoring_nan`] passes over NaN, but if there is nothing else, it is found all the same. +0 and -0 are
-/// equal. Of nothing the position is 0: users expect an error, see
-/// [`reductions::check_len`](crate::reductions::check_len).
+/// A NaN is more extreme than any number, and equal to any other NaN, so that the first NaN is
+/// found as in NumPy; [`ArgExtreme::ignoring_nan`] passes over NaN, but if there is nothing else,
+/// it is found all the same. +0 and -0 are equal. Of nothing the position is 0: users expect an
+/// error, see [`reductions::check_len`](crate::reductions::check_len).
 ///
-/// In a thread positions increase, so an item costs comparisons of values only. Of many items side by side only their
-/// extreme is compared with what was found before; which of them it is matters where it replaces that, which is seldom.
+/// In a thread positions increase, so an item costs comparisons of values only. Of many
+/// neighbouring items only their extreme is compared with what was found before; which of them it
+/// is matters where it replaces that, which is seldom.
 #[derive(Debug, Clone, Copy)]
 pub struct ArgExtreme<T> {
     side: Side,
@@ -25,11 +27,12 @@ pub struct ArgExtreme<T> {
     ty: PhantomData<fn() -> T>,
 }
 
-/// What stands for a position before there is one to speak of: every item so far was the farthest from the side.
+/// The position before there is one: every item so far was the limit of the type on the other side.
 const NONE: u64 = u64::MAX;
 /// The same among items that are taken together.
 const NO_ITEM: u32 = u32::MAX;
-/// From so many items on, their extreme is found first: elements of 16 bits and fewer, of which memory brings the most.
+/// From this many items on, their extreme is found first: elements of 16 bits and fewer, of which
+/// memory brings the most.
 const MANY: usize = 8;
 
 impl<T> ArgExtreme<T> {
@@ -90,7 +93,8 @@ impl<T: Ordered> ArgExtreme<T> {
         }
     }
 
-    /// Finds the extreme of many items first, and its position only if it replaces what was found before them.
+    /// Finds the extreme of many items first, and its position only if it replaces what was found
+    /// before them.
     fn push_many(self, acc: (Val<T>, Val<u64>), items: &[Val<T>], first: Position) -> (Val<T>, Val<u64>) {
         let extreme = Extreme::new(self.side, self.nan);
         let best = pairwise(items, |a, b| extreme.combine(a, b));
@@ -147,7 +151,8 @@ impl<T: Ordered> Monoid for ArgExtreme<T> {
         Registers::select(self.beats(right.0, left.0) | (is_tie & right_is_nearer), right, left)
     }
 
-    /// As [`Monoid::push`] behind nothing, so that an item which is no better than none has no position in both.
+    /// As [`Monoid::push`] to the identity, so that an item which is no better than none has no
+    /// position in both.
     fn lift(self, item: Val<T>, position: Position) -> Self::Acc {
         self.push(self.identity(), item, position)
     }

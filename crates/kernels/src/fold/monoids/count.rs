@@ -5,9 +5,11 @@ use warpfold_lang::Val;
 use super::pairwise;
 use crate::fold::{Monoid, Position};
 
-/// The exact sum of integers of up to 24 bits, in 64: what is counted, and sums and means of narrow integers.
+/// The exact sum of integers of up to 24 bits, in 64: what is counted, and sums and means of narrow
+/// integers.
 ///
-/// A thread adds the items that it takes together, at most 128 of them, in 32 bits, so an item costs one instruction.
+/// A thread adds the items that it takes together, at most 128 of them, in 32 bits, so an item
+/// costs one instruction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count;
 

@@ -5,11 +5,12 @@ use warpfold_lang::Val;
 use super::pairwise;
 use crate::fold::{Monoid, Position};
 
-/// The variance by the distances of items from their mean, in `f64`: `(Σ d² - (Σ d)² / n) / (n - ddof)`.
+/// The variance by the distances of items from their mean, in `f64`: `(Σ d² - (Σ d)² / n) / (n -
+/// ddof)`.
 ///
-/// The second term takes back what the mean was rounded by (Chan, Golub and LeVeque, Algorithms for Computing the Sample
-/// Variance, 1983: the corrected two-pass algorithm). Divisor, NaN and infinities are as [`Variance`](super::Variance)
-/// has them.
+/// The second term takes back what the mean was rounded by (Chan, Golub and LeVeque, Algorithms for
+/// Computing the Sample Variance, 1983: the corrected two-pass algorithm). Divisor, NaN and
+/// infinities are as [`Variance`](super::Variance) has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Deviations {
     /// Taken from the number of items.

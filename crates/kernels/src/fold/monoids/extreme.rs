@@ -10,13 +10,14 @@ use crate::fold::{Monoid, Position};
 
 /// The largest or the smallest item.
 ///
-/// A NaN is the result if there is one; [`Extreme::ignoring_nan`] passes over it, and gives NaN only where there is nothing
-/// else. -0 is smaller than +0 (PTX ISA, "max"). Of nothing but -∞ the largest is -∞. Of nothing at all the largest is
-/// -∞ or the smallest integer (NaN, if NaN is ignored): users of NumPy expect an error, see
+/// A NaN is the result if there is one; [`Extreme::ignoring_nan`] passes over it, and gives NaN
+/// only where there is nothing else. -0 is smaller than +0 (PTX ISA, "max"). Of nothing but -∞ the
+/// largest is -∞. Of nothing at all the largest is -∞ or the smallest integer (NaN, if NaN is
+/// ignored): users of NumPy expect an error, see
 /// [`reductions::check_len`](crate::reductions::check_len).
 ///
-/// Of truths, 0 and anything else, the largest says whether *any* holds, and the smallest whether *all* do; of nothing,
-/// none and all.
+/// Of truths, 0 and anything else, the largest says whether *any* holds, and the smallest whether
+/// *all* do; of nothing, none and all.
 #[derive(Debug, Clone, Copy)]
 pub struct Extreme<T> {
     side: Side,

@@ -1,4 +1,5 @@
-//! The largest item and the sum of exponentials relative to it, for any infinities: the logarithm of a sum of exponentials.
+//! The largest item and the sum of exponentials relative to it, for any infinities: the logarithm
+//! of a sum of exponentials.
 
 use std::marker::PhantomData;
 
@@ -11,8 +12,8 @@ use crate::fold::{Monoid, Position};
 /// `ln(Σ e^x)`, without overflow: the largest item `m` and `Σ e^(x - m)` are carried, as in
 /// [`OnlineSoftmax`](super::OnlineSoftmax).
 ///
-/// Nothing is taken away from the items while the largest is an infinity. So of nothing, and of nothing but -∞, it is -∞; with
-/// a +∞ among numbers it is +∞; with a NaN it is NaN.
+/// Nothing is taken away from the items while the largest is an infinity. So of nothing, and of
+/// nothing but -∞, it is -∞; with a +∞ among numbers it is +∞; with a NaN it is NaN.
 #[derive(Debug, Clone, Copy)]
 pub struct LogSumExp<T>(PhantomData<fn() -> T>);
 

@@ -1,10 +1,11 @@
 //! The monoids that this crate folds with, one concept a file.
 //!
-//! Of one register: [`Sum`], [`Product`], [`Extreme`] (largest and smallest; of truths, any and all), [`Count`] (narrow
-//! integers summed without overflow). Of several: [`ArgExtreme`], [`TopK`], [`Variance`], [`Deviations`] and [`Welford`],
-//! [`LogSumExp`] and [`OnlineSoftmax`], [`ReproducibleSum`]. Made of others: [`Both`] (two at once) and [`Counted`]
-//! (with the number of items). Norms, sums of squares, means and logarithms are these with a map before or behind:
-//! see [`reductions`](crate::reductions).
+//! Of one register: [`Sum`], [`Product`], [`Extreme`] (largest and smallest; of truths, any and
+//! all), [`Count`] (narrow integers summed without overflow). Of several: [`ArgExtreme`], [`TopK`],
+//! [`Variance`], [`Deviations`] and [`Welford`], [`LogSumExp`] and [`OnlineSoftmax`],
+//! [`ReproducibleSum`]. Made of others: [`Both`] (two at once) and [`Counted`] (with the number of
+//! items). Norms, sums of squares, means and logarithms are these with a map before or after: see
+//! [`reductions`](crate::reductions).
 
 mod arg_extreme;
 mod both;
@@ -40,7 +41,8 @@ pub use welford::{Moments, Welford};
 
 use warpfold_lang::{Scalar, Type, Val};
 
-/// Folds one register of all lanes by `redux.sync`, which takes 32-bit integers only (PTX ISA, "redux.sync").
+/// Folds one register of all lanes by `redux.sync`, which takes 32-bit integers only (PTX ISA,
+/// "redux.sync").
 fn redux<T: Scalar>(
     acc: Val<T>,
     signed: impl FnOnce(Val<i32>) -> Val<i32>,
@@ -53,7 +55,8 @@ fn redux<T: Scalar>(
     }
 }
 
-/// Folds values pairwise, so that each takes part in as few steps as can be: a shorter chain, and less rounding.
+/// Folds values pairwise, so that each takes part in as few steps as can be: a shorter chain, and
+/// less rounding.
 fn pairwise<T: Copy>(values: &[T], combine: impl Fn(T, T) -> T + Copy) -> T {
     match values {
         [] => unreachable!("nothing has no fold without an identity"),

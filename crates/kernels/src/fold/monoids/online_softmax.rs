@@ -4,24 +4,25 @@ use warpfold_lang::Val;
 
 use crate::fold::{Monoid, Position};
 
-/// The largest element `m`, and the sum of `e^(x - m)` over all elements (Milakov, Gimelshein: Online normalizer
-/// calculation for softmax, 2018).
+/// The largest element `m`, and the sum of `e^(x - m)` over all elements (Milakov, Gimelshein:
+/// Online normalizer calculation for softmax, 2018).
 ///
-/// Where there is no element but minus infinity, `m` is minus infinity, and nothing is taken away from it: the sum is 0.
-/// A NaN or an infinity makes the sum NaN.
+/// Where there is no element but minus infinity, `m` is minus infinity, and nothing is taken away
+/// from it: the sum is 0. A NaN or an infinity makes the sum NaN.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OnlineSoftmax;
 
 impl OnlineSoftmax {
-    /// What is taken away from every element before its exponential, if the largest of them is this one: a number, even
-    /// where the largest is minus infinity.
+    /// What is taken away from every element before its exponential, if the largest of them is this
+    /// one: a number, even where the largest is minus infinity.
     #[track_caller]
     #[must_use]
     pub fn shift(largest: Val<f32>) -> Val<f32> {
         largest.eq(f32::NEG_INFINITY).select(0.0, largest)
     }
 
-    /// The accumulator of what is in `acc`, then some elements, which costs one exponential more than they are.
+    /// The accumulator of what is in `acc`, then some elements, which costs one exponential more
+    /// than they are.
     #[track_caller]
     #[must_use]
     pub fn push_all(acc: (Val<f32>, Val<f32>), elements: &[Val<f32>]) -> (Val<f32>, Val<f32>) {
@@ -32,8 +33,8 @@ impl OnlineSoftmax {
         (largest, acc.1.mul_add((acc.0 - shift).exp(), sum))
     }
 
-    /// The accumulator of some elements, and the exponential of each relative to the largest one: as many exponentials as
-    /// elements, where a combination for each would take two.
+    /// The accumulator of some elements, and the exponential of each relative to the largest one:
+    /// as many exponentials as elements, where a combination for each would take two.
     #[track_caller]
     #[must_use]
     pub fn lift_all(elements: &[Val<f32>]) -> ((Val<f32>, Val<f32>), Vec<Val<f32>>) {

@@ -9,8 +9,8 @@ use crate::fold::{Monoid, Position};
 
 /// The product, in the type of the items; of nothing it is 1.
 ///
-/// Integers wrap. Floats round at each multiplication, and may overflow or vanish on the way although the product of all
-/// does not; zero times infinity, and NaN, give NaN.
+/// Integers wrap. Floats round at each multiplication, and may overflow or vanish on the way
+/// although the product of all does not; zero times infinity, and NaN, give NaN.
 #[derive(Debug, Clone, Copy)]
 pub struct Product<T>(PhantomData<fn() -> T>);
 

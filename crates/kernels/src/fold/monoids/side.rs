@@ -16,7 +16,8 @@ pub enum Side {
 pub enum Nan {
     /// More extreme than any number: one NaN is enough to be the result (NumPy's `max`, `argmax`).
     Propagates,
-    /// Less extreme than any number: a NaN is the result only if there is nothing else (NumPy's `nanmax`).
+    /// Less extreme than any number: a NaN is the result only if there is nothing else (NumPy's
+    /// `nanmax`).
     Ignored,
 }
 
@@ -30,7 +31,7 @@ pub enum Ties {
 }
 
 impl Side {
-    /// The number beyond which nothing lies on the other side.
+    /// The limit of the type on the other side: no number is beyond it.
     pub(super) const fn farthest<T: Number>(self) -> T {
         match self {
             Self::Largest => T::LOWEST,

@@ -9,9 +9,10 @@ use crate::fold::{Monoid, Position};
 
 /// The sum, in the type of the items.
 ///
-/// Integers wrap. Floats round at each addition, at most `log2(n)` of them a term for as long as a thread takes few
-/// items; infinities of both signs, and NaN, give NaN; of nothing it is +0, and so is the sum of nothing but -0. A sum that
-/// does not depend on the order is [`ReproducibleSum`](super::ReproducibleSum).
+/// Integers wrap. Floats round at each addition, at most `log2(n)` of them a term for as long as a
+/// thread takes few items; infinities of both signs, and NaN, give NaN; of nothing it is +0, and so
+/// is the sum of nothing but -0. A sum that does not depend on the order is
+/// [`ReproducibleSum`](super::ReproducibleSum).
 #[derive(Debug, Clone, Copy)]
 pub struct Sum<T>(PhantomData<fn() -> T>);
 

@@ -7,14 +7,17 @@ use warpfold_lang::{Ordered, Registers, Val, when_else};
 use super::pairwise;
 use crate::fold::{Monoid, Position};
 
-/// The `N` largest items from the largest down, each with its position; of equals the first come first. Where there are
-/// fewer items, what follows them is the smallest number at the position 2^64 - 1. `N` is a power of two.
+/// The `N` largest items from the largest down, each with its position; of equals the first come
+/// first. Where there are fewer items, what follows them is the smallest number at the position
+/// 2^64 - 1. `N` is a power of two.
 ///
-/// Items are integers: floats come as integers of the same order ([`ordered_key`] is one such map), so that NaN has a place.
+/// Items are integers: floats come as integers of the same order ([`ordered_key`] is one such map),
+/// so that NaN has a place.
 ///
-/// A thread keeps its list sorted; an item that is not larger than the smallest of the list costs one comparison among
-/// those that are taken together. Two lists meet as in a bitonic sort (Batcher, 1968): the larger ones of each and of the
-/// other one turned round are the larger half of both, and are sorted in `log2(N)` steps.
+/// A thread keeps its list sorted; an item that is not larger than the smallest of the list costs
+/// one comparison among those that are taken together. Two lists meet as in a bitonic sort
+/// (Batcher, 1968): the larger ones of each and of the other one turned round are the larger half
+/// of both, and are sorted in `log2(N)` steps.
 ///
 /// [`ordered_key`]: crate::reductions
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +40,7 @@ impl<T, const N: usize> Default for TopK<T, N> {
     }
 }
 
-/// Whether `a` stands before `b`.
+/// Whether `a` comes before `b`.
 #[track_caller]
 fn precedes<T: Ordered>(a: Entry<T>, b: Entry<T>) -> Val<bool> {
     a.0.gt(b.0) | (a.0.eq(b.0) & a.1.lt(b.1))
@@ -59,7 +62,7 @@ impl<T: Ordered, const N: usize> Monoid for TopK<T, N> {
     const COMMUTES: bool = true;
 
     fn identity(self) -> Self::Acc {
-        // Behind every item, as positions are smaller.
+        // After every item, as positions are smaller.
         [(Val::constant(T::LOWEST), Val::constant(u64::MAX)); N]
     }
 
@@ -95,7 +98,8 @@ impl<T: Ordered, const N: usize> Monoid for TopK<T, N> {
 
     fn push_all(self, acc: Self::Acc, items: &[Val<T>], first: Position) -> Self::Acc {
         let largest = pairwise(items, |a, b| a.max(b));
-        // An item equal to the last of the list stands behind it, but for the items that the identity has none of.
+        // An item equal to the last of the list comes after it, but for the items that the identity
+        // has none of.
         let may_enter = largest.gt(acc[N - 1].0) | acc[N - 1].1.eq(u64::MAX);
         let insert_all = || {
             let items = items.iter().zip(0..).map(|(item, i)| (*item, first.plus(i).index()));

@@ -5,16 +5,17 @@ use warpfold_lang::Val;
 use super::pairwise;
 use crate::fold::{Monoid, Position};
 
-/// The mean and the variance, by the number of items, their mean and the sum of squared distances from it (Welford,
-/// 1962; combined as by Chan, Golub and LeVeque, 1979).
+/// The mean and the variance, by the number of items, their mean and the sum of squared distances
+/// from it (Welford, 1962; combined as by Chan, Golub and LeVeque, 1979).
 ///
-/// All is carried in `f64`, whatever was read: the distances from a mean far from zero do not cancel, and squares of
-/// `f32` neither overflow nor vanish. The divisor is the number of items less `ddof`, and at least 0 (NumPy's `var`):
-/// 0/0 is NaN, so of nothing both results are NaN, and more than that over 0 is +∞. A NaN, or infinities of both signs,
-/// make both results NaN; infinities of one sign are the mean, and the variance is NaN.
+/// All is carried in `f64`, whatever was read: the distances from a mean far from zero do not
+/// cancel, and squares of `f32` neither overflow nor vanish. The divisor is the number of items
+/// less `ddof`, and at least 0 (NumPy's `var`): 0/0 is NaN, so of nothing both results are NaN, and
+/// more than that over 0 is +∞. A NaN, or infinities of both signs, make both results NaN;
+/// infinities of one sign are the mean, and the variance is NaN.
 ///
-/// A thread takes the items that it loads together by their own mean, and combines with what it had once for all
-/// of them, so that an item costs about three instructions and no division.
+/// A thread takes the items that it loads together by their own mean, and combines with what it had
+/// once for all of them, so that an item costs about three instructions and no division.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Variance {
     /// Taken from the number of items.

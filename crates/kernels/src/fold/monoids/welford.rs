@@ -4,8 +4,9 @@ use warpfold_lang::Val;
 
 use crate::fold::{Monoid, Position};
 
-/// The number of elements, their mean, and the sum of squared distances from it (Welford, 1962; combined as by Chan,
-/// Golub and LeVeque, 1979). The number is exact up to 2^24. The combination commutes up to rounding.
+/// The number of elements, their mean, and the sum of squared distances from it (Welford, 1962;
+/// combined as by Chan, Golub and LeVeque, 1979). The number is exact up to 2^24. The combination
+/// commutes up to rounding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Welford;
 
@@ -30,8 +31,8 @@ impl Welford {
         (count.eq(0.0).select(f32::NAN, mean), squares / count)
     }
 
-    /// The moments of so many of some elements, of which the others are 0, in two passes over registers. `has` says
-    /// which they are.
+    /// The moments of so many of some elements, of which the others are 0, in two passes over
+    /// registers. `has` says which they are.
     #[track_caller]
     #[must_use]
     pub fn lift_all(elements: &[Val<f32>], count: Val<u32>, has: impl Fn(usize) -> Val<bool>) -> Moments {

@@ -3,42 +3,43 @@
 
 use warpfold_device::{LaunchConfig, Limits};
 
-use super::geometry::{Geometry, OPERANDS, RESULTS, Step};
+use super::geometry::{Geometry, OPERANDS, RESULTS, StrideKind};
 use super::look_back::{RADIX, num_nodes};
+use super::pipeline::COUNTERS;
 use super::stage::copied_bytes;
-use super::walk::COUNTERS;
 use super::{Direction, ScanColumns, ScanOrder, ScanRows, Tiles};
 use crate::elements::Run;
 use crate::layout::{Dim, Layout, dims};
 use crate::plan::{TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
-/// Blocks that are enough to fill a GPU several times over (as for folds): with fewer, rows are shared by blocks.
+/// Blocks that fill a GPU several times over (as for folds): with fewer, blocks share rows.
 const ENOUGH_BLOCKS: u64 = 512;
-/// Tiles that fill a GPU where blocks share rows.
+/// Tiles that fill a GPU, where blocks share rows.
 const ENOUGH_TILES: u64 = 256;
-/// Strips of columns whose tiles come so long after one another that a prefix is handed on without a wait.
+/// Strips of columns from which on a prefix is handed from tile to tile without a wait.
 const ENOUGH_STRIPS: u64 = 256;
 /// Threads of a block that scans rows.
 const BLOCK: u32 = 256;
-/// Threads of one where blocks share rows.
+/// Threads of a block that shares rows.
 const SHARED_BLOCK: u32 = 512;
 /// Bytes of a tile that blocks share.
 const TILE_BYTES: u32 = 64 << 10;
-/// Vectors that a thread has of one at most.
+/// Vectors of such a tile a thread at most.
 const MOST_VECTORS: u32 = 16;
-/// Bytes of a tile of columns that hands prefixes on, and how many a multiprocessor has.
+/// Bytes of a tile of columns that hands prefixes on, and how many are resident per SM.
 const HANDED_ON: (u32, u32) = (32 << 10, 2);
-/// The same of one in a tree: high ones, as each node is one column's. (4,194,304 rows of 64 f32: 3,126 GB/s; in tiles of 32 KiB
-/// 2,881 and of 128 KiB 2,465, by 16 warps 2,883, with two columns a thread 3,112; H200, 2026-11-21.)
+/// The same in a tree: high tiles, as each node is one column's. (4,194,304 rows of 64 f32: 3,126
+/// GB/s; in tiles of 32 KiB 2,881 and of 128 KiB 2,465, by 16 warps 2,883, with two columns a
+/// thread 3,112; H200, 2026-11-21.)
 const IN_A_TREE: (u32, u32) = (64 << 10, 3);
-/// Bytes that a thread of a block holds: 256 threads x 8 blocks x 64 bytes are 128 KiB in flight a multiprocessor.
+/// Bytes in flight a thread: 256 threads x 8 blocks x 64 bytes are 128 KiB per SM.
 const BYTES: u32 = 64;
-/// Vectors that a thread holds at most: each is a scan of its warp.
+/// Vectors a thread at most: each is a scan of its warp.
 const VECTORS: u32 = 8;
-/// Registers of items and prefixes that a thread may hold, half of 64.
+/// Registers of items and prefixes a thread, half of 64.
 const REGISTERS: u32 = 32;
-/// Rows that a warp of `columns` takes at once at least.
+/// Rows of a tile that a warp of `columns` takes at least.
 const MIN_COLUMN_ROWS: u32 = 8;
 
 /// Which kernel scans.
@@ -50,8 +51,8 @@ pub enum ScanAlgorithm {
     Columns(ScanColumns),
 }
 
-/// How a scan is carried out. A value: it can be printed, compared and changed; it decides the order
-/// of the scan.
+/// How a scan is carried out. A value: it can be printed, compared and changed; it decides the
+/// order of the scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanChoice {
     /// The kernel.
@@ -64,8 +65,8 @@ pub struct ScanChoice {
 }
 
 impl ScanChoice {
-    /// The launch on a device of these limits: where blocks share tiles, only as many as are resident
-    /// at once. Which block takes which tile changes nothing of the results.
+    /// The launch on a device of these limits: where blocks share tiles, only as many as are
+    /// resident at once. Which block takes which tile changes nothing of the results.
     pub(super) fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
         let mut config = self.launch?;
         let resident = match &self.algorithm {
@@ -86,8 +87,8 @@ impl ScanChoice {
         dtypes.iter().map(|dtype| dtype.bytes() * u64::from(items)).sum()
     }
 
-    /// Roundings at most between an item and a result that it is in, for a monoid of floats that rounds once in each
-    /// `combine` and in each `push`.
+    /// Roundings at most between an item and a result that it is in, for a monoid of floats that
+    /// rounds once in each `combine` and in each `push`.
     #[must_use]
     pub fn depth(&self) -> u64 {
         let log = |n: u32| u64::from(n.next_power_of_two().ilog2());
@@ -145,7 +146,7 @@ pub(super) fn choose(problem: &Facts<'_>, axis: usize) -> Result<ScanChoice, Err
     if is_columns(&geometry) { columns(problem, geometry) } else { rows(problem, geometry) }
 }
 
-/// Whether neighbouring rows lie side by side, inputs and results.
+/// Whether neighbouring rows are contiguous, in inputs and results.
 fn is_columns(geometry: &Geometry) -> bool {
     let Some((inner, (results, inputs))) =
         geometry.kept.last().and_then(|inner| Some((inner, inner.strides.split_last()?)))
@@ -155,7 +156,8 @@ fn is_columns(geometry: &Geometry) -> bool {
     *results == 1 && inputs.iter().all(|stride| matches!(stride, 0 | 1)) && inner.size >= 8
 }
 
-/// Whether accesses of `vector` elements of every operand are aligned, from every position that these strides lead to.
+/// Whether accesses of `vector` elements of every operand are aligned, from every position that
+/// these strides lead to.
 fn is_aligned(problem: &Facts<'_>, vector: u32, strides: &[&[i64]]) -> bool {
     let inputs = problem.inputs.len();
     problem.inputs.iter().chain(problem.outputs).enumerate().all(|(i, operand)| {
@@ -193,26 +195,27 @@ fn unroll(needed: u64, most: u32) -> u32 {
 fn rows(problem: &Facts<'_>, mut geometry: Geometry) -> Result<ScanChoice, Error> {
     let (rows, len) = (geometry.rows, geometry.len);
     let kept: Vec<&[i64]> = geometry.kept.iter().map(|dim| dim.strides.as_slice()).collect();
-    let steps = geometry.steps();
+    let stride_kinds = geometry.stride_kinds();
     let widest = vector_of(problem);
-    let is_wide = steps[..problem.inputs.len()].iter().all(|step| *step != Step::Any)
-        && steps[RESULTS] == Step::Unit
+    let is_wide = stride_kinds[..problem.inputs.len()].iter().all(|kind| *kind != StrideKind::Any)
+        && stride_kinds[RESULTS] == StrideKind::Unit
         && is_aligned(problem, widest, &kept)
         && len >= u64::from(widest)
-        // From the end, vectors are aligned only where the row's length is.
+        // From the end, vectors are aligned only if the row's length is.
         && (problem.order.direction == Direction::Forward || len.is_multiple_of(widest.into()));
     let vector = if is_wide { widest } else { 1 };
     let vectors = len / u64::from(vector);
     // Short rows: a group of lanes each. Long ones, or a few: a block each.
     let is_long = vectors > 32 * 8 || (vectors > 64 && rows < ENOUGH_BLOCKS / 2);
     let is_shared = is_long && rows < ENOUGH_BLOCKS;
-    let copied = copied_bytes(&dtypes_of(problem.inputs), vector).filter(|_| is_shared && steps[0] == Step::Unit);
+    let copied =
+        copied_bytes(&dtypes_of(problem.inputs), vector).filter(|_| is_shared && stride_kinds[0] == StrideKind::Unit);
     let block = if copied.is_some() { SHARED_BLOCK } else { BLOCK };
     let lanes = if is_long { block } else { vectors.next_power_of_two().clamp(1, 32) as u32 };
     let a_vector = vector * problem.item_registers + problem.registers;
     let most = (BYTES * widest / (16 * vector)).min(REGISTERS / a_vector).clamp(1, VECTORS);
     let most = if let Some(bytes) = copied {
-        // Tiles are large, as each costs a look back, but not too few to fill a GPU.
+        // Tiles are large, as each costs a look-back, but enough of them to fill a GPU.
         let fit = (TILE_BYTES / (block * bytes)).min(REGISTERS / problem.registers).clamp(1, MOST_VECTORS);
         let enough = vectors * rows / (u64::from(block) * ENOUGH_TILES);
         enough.clamp(most.min(fit).into(), fit.into()) as u32
@@ -225,7 +228,7 @@ fn rows(problem: &Facts<'_>, mut geometry: Geometry) -> Result<ScanChoice, Error
         lanes,
         vector,
         unroll,
-        steps,
+        stride_kinds,
         tail: !len.is_multiple_of(vector.into()),
         tiles: Tiles::One,
         kept: geometry.kept.len(),
@@ -258,8 +261,8 @@ fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<ScanChoice, Er
     others.push(&geometry.axis);
     let outer_size: u64 = outer.iter().map(|dim: &Dim| dim.size).product();
     let blocks_of = |vector: u32| outer_size * inner.size.div_ceil(32 * u64::from(vector));
-    // As many columns a thread as one aligned access gives, while registers and blocks last. Of long columns 8 bytes: each
-    // column is looked back for by itself.
+    // As many columns a thread as one aligned access loads, while registers and blocks last. Of
+    // long columns 8 bytes: each column has its own look-back.
     let registers = problem.item_registers.max(problem.registers);
     let most = vector_of(problem).min(REGISTERS / (MIN_COLUMN_ROWS * registers)).min(4);
     let widest = widest_of(problem);

@@ -1,4 +1,5 @@
-//! The scan whose threads stand along a kept dimension: columns of a matrix, walked row by row.
+//! The scan whose threads are mapped along a kept dimension: columns of a matrix, row by row, so
+//! that loads are coalesced.
 
 use warpfold_lang::{
     AnyRegisters, Array, Global, Registers, Val, block_idx, kernel, lane_id, sync_threads, vars, wait_for_dependencies,
@@ -6,10 +7,10 @@ use warpfold_lang::{
 };
 
 use super::geometry::{RESULTS, WORDS, Words};
-use super::look_back::{Level, Nodes, Place as Tile, RADIX, Seen, nodes_of};
+use super::look_back::{Level, NodePoll, Nodes, RADIX, TreePosition, nodes_of};
+use super::pipeline::TileQueue;
 use super::stage::{SLOTS, Stage, copied_bytes};
-use super::walk::Queue;
-use super::{Direction, Prefix, ScanOrder, Step, Tiles};
+use super::{Direction, Prefix, ScanOrder, StrideKind, Tiles};
 use crate::elements::{Place, Run};
 use crate::fold::Position;
 use crate::fold::erased::{Definition, SharedArrays};
@@ -25,13 +26,13 @@ pub struct ScanColumns {
     pub vector: u32,
     /// Rows of a tile that a warp takes.
     pub unroll: u32,
-    /// How neighbouring columns lie, one an input.
+    /// How neighbouring columns are loaded, one an input.
     pub runs: [Run; MAX_INPUTS],
     /// Kept dimensions, the columns among them.
     pub kept: usize,
     /// Tiles a column.
     pub tiles: Tiles,
-    /// Blocks that shall fit a multiprocessor, where blocks share columns.
+    /// Resident blocks per SM, where blocks share columns.
     pub resident: u32,
     /// Whether positions have 32 bits.
     pub small: bool,
@@ -45,13 +46,13 @@ impl ScanColumns {
         self.warps as u64 * self.unroll as u64
     }
 
-    /// Bytes of a thread's columns that can be copied in the background.
+    /// Bytes of a thread's columns that `cp.async` copies.
     pub(crate) fn copied_bytes(&self, inputs: &[Dtype]) -> Option<u32> {
         copied_bytes(inputs, self.vector).filter(|_| self.runs[0] != Run::Same && self.tiles != Tiles::One)
     }
 }
 
-/// What one thread knows of all columns, while the kernel is built.
+/// What a thread knows of all columns, while the kernel is recorded.
 struct Columns<'a> {
     scan: &'a Definition,
     shape: &'a ScanColumns,
@@ -62,7 +63,7 @@ struct Columns<'a> {
     of_warps: Vec<SharedArrays>,
 }
 
-/// The columns of a block, and what one thread has of them.
+/// The columns of a block, and a thread's part of them.
 struct Strip<'a> {
     all: &'a Columns<'a>,
     /// Where the first column of the thread begins.
@@ -70,7 +71,7 @@ struct Strip<'a> {
     outputs: Vec<Global<u8>>,
     /// The number of that column.
     column: Val<u64>,
-    /// Whether they are columns; else copies of the last ones, whose results nobody wants.
+    /// Whether they are columns; else copies of the last ones, whose results are not stored.
     is_column: Val<bool>,
 }
 
@@ -84,25 +85,26 @@ struct Node {
     column: Val<u64>,
 }
 
-/// A look back from a tile: at this warp's share of the tiles and groups before it, and at the prefix before those.
+/// A look-back from a tile: this warp's share of the tiles and groups before it, and the prefix
+/// before those.
 struct LookBack {
     node: Node,
-    place: Tile,
-    tiles: Vec<Looked>,
-    groups: Vec<Looked>,
-    prefix: Looked,
+    place: TreePosition,
+    tiles: Vec<PolledNodes>,
+    groups: Vec<PolledNodes>,
+    prefix: PolledNodes,
 }
 
-/// Nodes that a thread has looked at, one a column, if they are there at all.
-struct Looked {
+/// Nodes that a thread polls, one a column, if there are any.
+struct PolledNodes {
     is_there: Val<bool>,
-    columns: Vec<Seen>,
+    columns: Vec<NodePoll>,
 }
 
 /// Waits until all of them are there.
-fn wait_for<'a>(nodes: impl IntoIterator<Item = &'a Looked>) {
-    let each = |node: &'a Looked| node.columns.iter().map(|seen| (node.is_there, seen));
-    Seen::wait_for_all(&nodes.into_iter().flat_map(each).collect::<Vec<_>>());
+fn wait_for<'a>(nodes: impl IntoIterator<Item = &'a PolledNodes>) {
+    let each = |node: &'a PolledNodes| node.columns.iter().map(|poll| (node.is_there, poll));
+    NodePoll::wait_for_all(&nodes.into_iter().flat_map(each).collect::<Vec<_>>());
 }
 
 impl Node {
@@ -153,7 +155,8 @@ impl Columns<'_> {
     fn stage(&self) -> Stage<'_> {
         let ScanColumns { warps, unroll, tiles, .. } = *self.shape;
         let source = &self.scan.source;
-        // In a tree more blocks with one tile each are better: they wait for one another more often.
+        // In a tree, more blocks with one tile each are faster: they wait for one another more
+        // often.
         let slots = if tiles == Tiles::Loop { SLOTS } else { 1 };
         Stage::new(source, 32 * warps, unroll, slots, self.shape.copied_bytes(source.dtypes()))
     }
@@ -171,8 +174,8 @@ impl Columns<'_> {
         accs
     }
 
-    /// From what each warp has: the folds of the warps before, and of all, one an accumulator. The memory must not be read
-    /// any more.
+    /// From what each warp has: the folds of the warps before, and of all, one an accumulator. The
+    /// memory must not be read any more.
     fn over_warps(&self, accs: &[AnyRegisters]) -> Vec<(AnyRegisters, AnyRegisters)> {
         let (monoid, warps) = (&self.scan.monoid, self.shape.warps);
         if warps == 1 {
@@ -213,17 +216,18 @@ impl Columns<'_> {
         let (words, monoid) = (self.words, &self.scan.monoid);
         let all_strips = (0..kept - 1).fold(self.strips(), |strips, dim| strips * words.size(dim));
         let stage = self.stage();
-        let queue = Queue::begin(marks, (all_strips * words.tiles()).cast(), stage.slots());
+        let queue = TileQueue::begin(marks, (all_strips * words.tiles()).cast(), stage.slots());
         let nodes = queue.nodes(words.rows() * nodes_of(words.tiles()));
-        // Tiles of all strips in turn, so that a tile comes long after the one before it.
+        // Tiles of all strips in turn, so that a tile comes long after the one before it in its
+        // strip.
         let place = |ticket: Val<u32>| {
             let (tile, strip) = divide(ticket.cast::<u64>(), all_strips, small);
             (tile, self.strip(strip))
         };
         let node =
             |strip: &Strip<'_>| Node { nodes, tiles: words.tiles(), columns: words.rows(), column: strip.column };
-        // Of the tile that was shown last: the folds of the warps before, and of all of it.
-        let shown: Vec<_> = (0..vector).map(|_| vars((monoid.identity(), monoid.identity()))).collect();
+        // Of the tile that was published last: the folds of the warps before, and of all of it.
+        let published: Vec<_> = (0..vector).map(|_| vars((monoid.identity(), monoid.identity()))).collect();
         queue.walk(
             |ticket, slot| {
                 let (tile, strip) = place(ticket);
@@ -232,8 +236,8 @@ impl Columns<'_> {
             |last| stage.wait(last),
             |ticket, is_tile| {
                 let (tile, strip) = place(ticket);
-                let look_back = strip.look(node(&strip), tile, is_tile);
-                (look_back, shown.iter().map(|shown| shown.get()).unzip::<_, _, Vec<_>, Vec<_>>())
+                let look_back = strip.look_back(node(&strip), tile, is_tile);
+                (look_back, published.iter().map(|published| published.get()).unzip::<_, _, Vec<_>, Vec<_>>())
             },
             |ticket, slot| {
                 let (tile, strip) = place(ticket);
@@ -241,19 +245,19 @@ impl Columns<'_> {
                 let own = self.over_warps(&own);
                 let all: Vec<_> = own.iter().map(|(_, all)| *all).collect();
                 if tiles == Tiles::Split {
-                    strip.show(&node(&strip), Level::Tile, tile, &all);
+                    strip.publish(&node(&strip), Level::Tile, tile, &all);
                 }
-                shown.iter().zip(own).for_each(|(shown, own)| shown.set(own));
+                published.iter().zip(own).for_each(|(published, own)| published.set(own));
             },
             |ticket, slot, (look_back, (of_warps, own))| {
                 let (tile, strip) = place(ticket);
-                let before = self.combine(&strip.finish_look(&look_back, &own), &of_warps);
+                let before = self.combine(&strip.finish_look_back(&look_back, &own), &of_warps);
                 strip.finish(|u| stage.items(slot, u), self.first(tile), before);
             },
             |ticket| {
                 let (tile, strip) = place(ticket);
                 if tiles == Tiles::Split {
-                    when(Tile::new(tile).ends_group(), || strip.settle(node(&strip), tile));
+                    when(TreePosition::new(tile).ends_group(), || strip.publish_group(node(&strip), tile));
                 }
             },
         );
@@ -261,19 +265,20 @@ impl Columns<'_> {
 }
 
 impl Strip<'_> {
-    /// Where the row lies that comes so many behind a position.
+    /// The address of a row after a position.
     fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, at: (Val<u64>, Val<u32>)) -> Global<u8> {
         let Columns { words, shape: ScanColumns { order, .. }, .. } = *self.all;
         let memory = order.locate(words.len(), at.0, 1);
-        let first = words.along_axis(base, operand, Step::Any, dtype.bytes(), memory);
+        let first = words.along_axis(base, operand, StrideKind::Any, dtype.bytes(), memory);
         let bytes = dtype.bytes() as i64 * if order.direction == Direction::Forward { 1 } else { -1 };
         first.at(words.axis(operand) * bytes * at.1.cast::<i64>())
     }
 
-    /// Where the rows of a warp lie in a tile.
+    /// The positions of a warp's rows in a tile.
     fn rows(&self, first: Val<u64>) -> impl Iterator<Item = (Val<u64>, Val<u32>)> + use<> {
         let unroll = self.all.shape.unroll;
-        // What lies behind the last row comes last in the order of the scan, so it does not matter what it is.
+        // Items after the last row come last in the order of the scan, so their value does not
+        // matter.
         let last = self.all.words.len() - 1_u64;
         let inside = first.min(last);
         let further = (last - inside).min(u64::from(unroll)).cast::<u32>();
@@ -290,7 +295,7 @@ impl Strip<'_> {
         source.load(&source.dtypes().iter().enumerate().map(place).collect::<Vec<_>>(), vector)
     }
 
-    /// Takes the rows of a tile into a slot.
+    /// Requests the rows of a tile into a stage.
     fn take(&self, stage: &Stage<'_>, slot: Val<u32>, first: Val<u64>) {
         let dtype = self.all.scan.source.dtypes()[0];
         for (at, u) in self.rows(first).zip(0..) {
@@ -324,38 +329,39 @@ impl Strip<'_> {
         }
     }
 
-    /// Leaves accumulators at a node of each column; the first warp does.
-    fn show(&self, node: &Node, level: Level, i: Val<u64>, accs: &[AnyRegisters]) {
+    /// Stores accumulators to a node of each column, by the first warp.
+    fn publish(&self, node: &Node, level: Level, i: Val<u64>, accs: &[AnyRegisters]) {
         when(warp_id().eq(0) & self.is_column, || {
             for (v, acc) in accs.iter().enumerate() {
-                node.nodes.show(node.number(level, i, v), *acc);
+                node.nodes.publish(node.number(level, i, v), *acc);
             }
         });
     }
 
     /// This warp's share of `count` nodes of a level from `first` on.
-    fn share(&self, node: &Node, level: Level, first: Val<u64>, count: Val<u32>) -> Vec<Looked> {
+    fn share(&self, node: &Node, level: Level, first: Val<u64>, count: Val<u32>) -> Vec<PolledNodes> {
         let each = RADIX / self.all.shape.warps;
         let look = |i: u32| {
             let i = warp_id() * each + i;
-            self.seen(node, level, first + i.cast::<u64>(), i.lt(count))
+            self.poll(node, level, first + i.cast::<u64>(), i.lt(count))
         };
         (0..each).map(look).collect()
     }
 
-    /// Looks at a node of each column, where it `is_there`.
-    fn seen(&self, node: &Node, level: Level, i: Val<u64>, is_there: Val<bool>) -> Looked {
-        let seen = |v| node.nodes.seen(node.number(level, i, v), self.all.scan.monoid.identity());
-        let columns: Vec<_> = (0..self.all.shape.vector as usize).map(seen).collect();
-        when(is_there, || columns.iter().for_each(Seen::look));
-        Looked { is_there, columns }
+    /// Loads a node of each column, where it `is_there`.
+    fn poll(&self, node: &Node, level: Level, i: Val<u64>, is_there: Val<bool>) -> PolledNodes {
+        let poll = |v| node.nodes.poll(node.number(level, i, v), self.all.scan.monoid.identity());
+        let columns: Vec<_> = (0..self.all.shape.vector as usize).map(poll).collect();
+        when(is_there, || columns.iter().for_each(NodePoll::load));
+        PolledNodes { is_there, columns }
     }
 
-    /// Looks back from a tile, where it `is_tile`: at everything at once, as most often it is there.
-    fn look(&self, node: Node, tile: Val<u64>, is_tile: Val<bool>) -> LookBack {
-        let place = Tile::new(tile);
+    /// Looks back from a tile, where it `is_tile`: loads all nodes at once, as most often they are
+    /// there.
+    fn look_back(&self, node: Node, tile: Val<u64>, is_tile: Val<bool>) -> LookBack {
+        let place = TreePosition::new(tile);
         if self.all.shape.tiles == Tiles::Loop {
-            let prefix = self.seen(&node, Level::Tile, tile, is_tile & tile.ne(0));
+            let prefix = self.poll(&node, Level::Tile, tile, is_tile & tile.ne(0));
             return LookBack { node, place, tiles: Vec::new(), groups: Vec::new(), prefix };
         }
         let (first_tile, first_group) = place.firsts();
@@ -363,27 +369,27 @@ impl Strip<'_> {
         LookBack {
             tiles: self.share(&node, Level::Tile, first_tile, among(place.in_group)),
             groups: self.share(&node, Level::Group, first_group, among(place.in_groups)),
-            prefix: self.seen(&node, Level::Prefix, place.groups, is_tile & place.groups.ne(0)),
+            prefix: self.poll(&node, Level::Prefix, place.groups, is_tile & place.groups.ne(0)),
             place,
             node,
         }
     }
 
-    /// The folds of nodes that one warp has looked at and that are there, one a column.
-    fn fold_nodes(&self, nodes: &[Looked]) -> Vec<AnyRegisters> {
+    /// The folds of a warp's nodes that are there, one a column.
+    fn fold_nodes(&self, nodes: &[PolledNodes]) -> Vec<AnyRegisters> {
         let monoid = &self.all.scan.monoid;
         let mut accs = vec![monoid.identity(); self.all.shape.vector as usize];
-        for Looked { is_there, columns } in nodes {
-            for (acc, seen) in accs.iter_mut().zip(columns) {
-                let with = monoid.combine(*acc, seen.get(*acc));
+        for PolledNodes { is_there, columns } in nodes {
+            for (acc, poll) in accs.iter_mut().zip(columns) {
+                let with = monoid.combine(*acc, poll.get(*acc));
                 *acc = AnyRegisters::select(*is_there, with, *acc);
             }
         }
         accs
     }
 
-    /// The folds of nodes that all warps have looked at, of each list.
-    fn gather<const N: usize>(&self, lists: [&[Looked]; N]) -> [Vec<AnyRegisters>; N] {
+    /// The folds of all warps' nodes, of each list.
+    fn gather<const N: usize>(&self, lists: [&[PolledNodes]; N]) -> [Vec<AnyRegisters>; N] {
         wait_for(lists.iter().copied().flatten());
         let accs: Vec<_> = lists.iter().flat_map(|nodes| self.fold_nodes(nodes)).collect();
         // Other warps may still read what they last had there.
@@ -392,14 +398,15 @@ impl Strip<'_> {
         lists.map(|_| all.by_ref().take(self.all.shape.vector as usize).collect())
     }
 
-    /// The folds of all tiles before; `own` are the tile's aggregates. All threads come here together.
-    fn finish_look(&self, look: &LookBack, own: &[AnyRegisters]) -> Vec<AnyRegisters> {
+    /// The folds of all tiles before; `own` are the tile's aggregates. All threads come here
+    /// together.
+    fn finish_look_back(&self, look: &LookBack, own: &[AnyRegisters]) -> Vec<AnyRegisters> {
         let LookBack { node, place, .. } = look;
         if self.all.shape.tiles == Tiles::Loop {
             wait_for([&look.prefix]);
             let before = self.fold_nodes(std::slice::from_ref(&look.prefix));
             when((place.tile + 1_u64).lt(node.tiles), || {
-                self.show(node, Level::Tile, place.tile + 1_u64, &self.all.combine(&before, own));
+                self.publish(node, Level::Tile, place.tile + 1_u64, &self.all.combine(&before, own));
             });
             return before;
         }
@@ -408,16 +415,17 @@ impl Strip<'_> {
         let before = self.all.combine(&self.fold_nodes(std::slice::from_ref(&look.prefix)), &groups);
         when(place.ends_groups(node.tiles), || {
             let whole_group = self.all.combine(&before_in_group, own);
-            self.show(node, Level::Prefix, place.groups + 1_u64, &self.all.combine(&before, &whole_group));
+            self.publish(node, Level::Prefix, place.groups + 1_u64, &self.all.combine(&before, &whole_group));
         });
         self.all.combine(&before, &before_in_group)
     }
 
-    /// Shows the fold of the group that a tile ends, once all of its tiles are shown. All threads come here together.
-    fn settle(&self, node: Node, tile: Val<u64>) {
-        let place = Tile::new(tile);
+    /// Publishes the fold of the group that a tile ends, once all of its tiles are published. All
+    /// threads come here together.
+    fn publish_group(&self, node: Node, tile: Val<u64>) {
+        let place = TreePosition::new(tile);
         let [group] = self.gather([&self.share(&node, Level::Tile, place.firsts().0, Val::constant(RADIX))]);
-        self.show(&node, Level::Group, place.group, &group);
+        self.publish(&node, Level::Group, place.group, &group);
     }
 }
 
@@ -431,8 +439,8 @@ pub(super) fn kernel_of(scan: &Definition, shape: &ScanColumns) -> AnyKernel {
                      marks: Global<u64>,
                      words: Array<u64, WORDS>| {
         wait_for_dependencies();
-        // Contract: the grid has in x a block for each 32 * `vector` columns of each outer position, or any number of
-        // blocks that share the tiles of those.
+        // Contract: the grid has in x a block for each 32 * `vector` columns of each outer
+        // position, or any number of blocks that share the tiles of those.
         let of_warps = |_| scan.monoid.identity().shared(block);
         // A look back gathers two lists at once.
         let lists = if shape.tiles == Tiles::Split { 2 } else { 1 };

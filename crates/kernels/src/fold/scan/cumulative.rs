@@ -1,4 +1,5 @@
-//! The scans that users expect, by name: for each element type a [`Scan`] with its monoid, conversions and result type.
+//! The scans that users expect, by name: for each element type a [`Scan`] with its monoid,
+//! conversions and result type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,10 +16,10 @@ use crate::{Dtype, Error, ErrorKind};
 
 /// A scan.
 ///
-/// Integers keep their type and wrap in it (as in ONNX; NumPy widens them); sums and products of `bool` are `i64`, those
-/// of eight-bit floats `f32`. Floats are carried in `f32` at least and rounded once for each result; integers whose
-/// results are floats are added exactly. The first result of an exclusive scan is the identity: 0, 1, or the farthest
-/// value of the type.
+/// Integers keep their type and wrap in it (as in ONNX; NumPy widens them); sums and products of
+/// `bool` are `i64`, those of eight-bit floats `f32`. Floats are carried in `f32` at least and
+/// rounded once for each result; integers whose results are floats are added exactly. The first
+/// result of an exclusive scan is the identity: 0, 1, or the farthest value of the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cumulative {
     /// Running sums.

@@ -1,11 +1,12 @@
-//! Sizes and strides of a scan as a kernel takes them: one array by value, of which each kernel reads what it needs.
+//! Sizes and strides of a scan as a kernel takes them: one array parameter, of which each kernel
+//! reads what it needs.
 
 use warpfold_lang::{Array, Global, Val};
 
 use crate::fold::geometry::{MAX_INPUTS, divide};
 use crate::layout::{Dim, MAX_RANK};
 
-/// Whatever has strides: the inputs, and the results together.
+/// Operands with strides: the inputs, and the results together.
 pub(crate) const OPERANDS: usize = MAX_INPUTS + 1;
 /// The results among the operands.
 pub(crate) const RESULTS: usize = MAX_INPUTS;
@@ -15,18 +16,18 @@ const FIRST_SIZE: usize = 3 + OPERANDS;
 /// Words of the array.
 pub(crate) const WORDS: usize = FIRST_SIZE + KEPT * (1 + OPERANDS);
 
-/// How an operand is walked along the axis.
+/// The stride of an operand along the axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Not at all: one element for all positions.
+pub enum StrideKind {
+    /// Zero: one element for all positions.
     Zero,
-    /// Element by element.
+    /// One: contiguous.
     Unit,
-    /// By its stride.
+    /// Any other.
     Any,
 }
 
-impl Step {
+impl StrideKind {
     pub(crate) const fn of(stride: i64) -> Self {
         match stride {
             0 => Self::Zero,
@@ -36,8 +37,8 @@ impl Step {
     }
 }
 
-/// Rows, items a row, tiles a row, the stride of each operand along the axis, and the kept dimensions. Strides are those
-/// of the inputs, then that of the results.
+/// Rows, items a row, tiles a row, the stride of each operand along the axis, and the kept
+/// dimensions. Strides are those of the inputs, then that of the results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) rows: u64,
@@ -47,7 +48,7 @@ pub(crate) struct Geometry {
     pub(crate) kept: Vec<Dim>,
 }
 
-/// Where the stride of each operand stands among so many.
+/// The index of each operand's stride, of `count` operands.
 fn operands(count: usize) -> impl Iterator<Item = usize> {
     (0..count - 1).chain([RESULTS])
 }
@@ -69,13 +70,13 @@ impl Geometry {
         words
     }
 
-    /// How each operand is walked along the axis.
-    pub(crate) fn steps(&self) -> [Step; OPERANDS] {
-        let mut steps = [Step::Any; OPERANDS];
+    /// The stride of each operand along the axis.
+    pub(crate) fn stride_kinds(&self) -> [StrideKind; OPERANDS] {
+        let mut stride_kinds = [StrideKind::Any; OPERANDS];
         for (operand, stride) in operands(self.axis.len()).zip(&self.axis) {
-            steps[operand] = Step::of(*stride);
+            stride_kinds[operand] = StrideKind::of(*stride);
         }
-        steps
+        stride_kinds
     }
 }
 
@@ -112,8 +113,8 @@ impl Words {
         self.0.at(FIRST_SIZE + KEPT * (1 + operand) + dim)
     }
 
-    /// Where the position `index` of the first `kept` kept dimensions, counted in C order, lies in each operand, in
-    /// elements. `small` promises that it and every size have 32 bits.
+    /// The offset of the position `index` of the first `kept` kept dimensions, counted in C order,
+    /// in each operand, in elements. `small` promises that it and every size have 32 bits.
     pub(crate) fn offsets(self, kept: usize, index: Val<u64>, small: bool) -> [Val<u64>; OPERANDS] {
         let mut offsets = [Val::constant(0_u64); OPERANDS];
         let mut rest = index;
@@ -132,19 +133,20 @@ impl Words {
         offsets
     }
 
-    /// Where a position along the axis lies, for an operand of elements of `bytes` that begins at `base`.
+    /// The address of a position along the axis, of an operand of elements of `bytes` that begins
+    /// at `base`.
     pub(crate) fn along_axis(
         self,
         base: Global<u8>,
         operand: usize,
-        step: Step,
+        kind: StrideKind,
         bytes: u64,
         position: Val<u64>,
     ) -> Global<u8> {
-        match step {
-            Step::Zero => base,
-            Step::Unit => base.at(position * bytes),
-            Step::Any => base.at(position * self.0.at(3 + operand) * bytes),
+        match kind {
+            StrideKind::Zero => base,
+            StrideKind::Unit => base.at(position * bytes),
+            StrideKind::Any => base.at(position * self.0.at(3 + operand) * bytes),
         }
     }
 }

@@ -1,18 +1,20 @@
-//! The scan over tiles that blocks share, in the launch that makes them: tickets, and a tree of fixed radix.
+//! The look-back of a single-pass scan: tiles that blocks share, in a tree of fixed radix.
 //!
-//! After Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016). What deviates: how a
-//! prefix is put together is fixed (see the module above), so that its bits are; where its pieces come from is not. The
-//! fold of a group may be read from its node, or folded once more from the nodes of its tiles, in the same order.
+//! After Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back" (2016).
+//! It deviates in this: the order in which a prefix is combined is fixed (see the module above),
+//! and so are its bits; only the source of its pieces is not. The fold of a group may be read from
+//! its node, or folded again from the nodes of its tiles, in the same order.
 //!
 //! Nodes of a row with `tiles` tiles:
 //! - one a tile, its aggregate;
-//! - one for each group of 32 tiles, its aggregate, left there by the last of them;
-//! - one for each 1024 tiles, the prefix of all before them, left there by the last of those.
+//! - one for each group of 32 tiles, its aggregate, stored by the last of them;
+//! - one for each 1024 tiles, the prefix of all before them, stored by the last of those.
 //!
-//! A node is an accumulator cut into words of 32 bits, each beside a mark of as many, stored and loaded together as one
-//! strong access of 64: who sees the mark has the word, and no fence is needed. The mark is the number of the launch,
-//! which lies in memory beside the ticket and counts up when the last ticket is drawn; what earlier launches left behind
-//! has other marks. So nothing has to be cleared, and a launch may be recorded and replayed.
+//! A node is an accumulator in words of 32 bits, each packed with a mark of 32 bits into one strong
+//! 64-bit access: a thread that sees the mark has the word, and no fence is needed. The mark is the
+//! number of the launch, which is in memory beside the ticket counter and is incremented when the
+//! last ticket is drawn; words of earlier launches have other marks. So nothing has to be cleared,
+//! and a launch may be captured in a graph and replayed.
 
 use warpfold_lang::{
     AnyRegisters, Element, Global, Lanes, MapRegisters, Order, Registers, Scope, Val, Var, join_words, lane_id,
@@ -22,7 +24,7 @@ use warpfold_lang::{
 use crate::fold::erased::{ErasedMonoid, SharedArrays};
 use crate::fold::warp;
 
-/// Nodes that share one of the next level.
+/// Nodes of a group: the radix of the tree.
 pub(crate) const RADIX: u32 = 32;
 
 /// Nodes of a row.
@@ -59,22 +61,22 @@ pub(crate) fn num_words<A: Registers>(acc: A) -> u64 {
 #[derive(Clone, Copy)]
 pub(crate) struct Nodes {
     pub(super) memory: Global<u64>,
-    /// How many there are: the first words of all lie side by side, then the second ones.
+    /// How many there are: the first words of all nodes are contiguous, then the second ones.
     pub(super) num: Val<u64>,
     /// The launch's mark.
     pub(super) mark: Val<u32>,
 }
 
-/// A node that a thread has looked at, and may look at again.
-pub(crate) struct Seen {
+/// The words of a node as a thread last loaded them; it polls until they have the mark.
+pub(crate) struct NodePoll {
     nodes: Nodes,
     place: Global<u64>,
     words: Vec<Var<u64>>,
 }
 
 impl Nodes {
-    /// Leaves an accumulator at a node; for one thread.
-    pub(crate) fn show(&self, node: Val<u64>, acc: AnyRegisters) {
+    /// Stores an accumulator to a node; for one thread.
+    pub(crate) fn publish(&self, node: Val<u64>, acc: AnyRegisters) {
         for (word, i) in split_words(acc).into_iter().zip(0_u64..) {
             let marked = word.cast::<u64>() | (self.mark.cast::<u64>() << 32);
             self.place(node, i).store(marked, Order::Relaxed, Scope::Gpu);
@@ -86,16 +88,16 @@ impl Nodes {
         if word == 0 { first } else { first.at(self.num * word) }
     }
 
-    /// Prepares to look at a node.
-    pub(crate) fn seen(&self, node: Val<u64>, like: AnyRegisters) -> Seen {
+    /// Prepares to poll a node.
+    pub(crate) fn poll(&self, node: Val<u64>, like: AnyRegisters) -> NodePoll {
         let words = (0..num_words(like)).map(|_| var(0_u64)).collect();
-        Seen { nodes: *self, place: self.memory.at(node), words }
+        NodePoll { nodes: *self, place: self.memory.at(node), words }
     }
 }
 
-impl Seen {
-    /// Looks, and does not wait for what is to be seen.
-    pub(crate) fn look(&self) {
+impl NodePoll {
+    /// Loads the words once, without waiting for the mark.
+    pub(crate) fn load(&self) {
         for (word, i) in self.words.iter().zip(0_u64..) {
             let place = if i == 0 { self.place } else { self.place.at(self.nodes.num * i) };
             word.set(place.load(Order::Relaxed, Scope::Gpu));
@@ -107,25 +109,25 @@ impl Seen {
         self.words.iter().map(is_marked).reduce(|all, one| all & one).unwrap_or(Val::constant(true))
     }
 
-    /// Looks again until the node is there; it was looked at before.
+    /// Polls until the node is there; it was loaded before.
     pub(crate) fn wait(&self, like: AnyRegisters) -> AnyRegisters {
         Self::wait_for_all(&[(Val::constant(true), self)]);
         self.get(like)
     }
 
-    /// Looks again at those that there are to be and are not yet, all at once, until all are; they were looked at before.
+    /// Polls the nodes that are wanted, all at once, until all are there; they were loaded before.
     pub(crate) fn wait_for_all(nodes: &[(Val<bool>, &Self)]) {
         loop_until_left(|waiting| {
-            let missing: Vec<_> = nodes.iter().map(|(is_node, seen)| *is_node & !seen.is_there()).collect();
+            let missing: Vec<_> = nodes.iter().map(|(is_node, poll)| *is_node & !poll.is_there()).collect();
             let is_any = missing.iter().copied().reduce(|any, one| any | one);
             waiting.leave_if(!is_any.unwrap_or(Val::constant(false)));
-            for (is_missing, (_, seen)) in missing.iter().zip(nodes) {
-                when(*is_missing, || seen.look());
+            for (is_missing, (_, poll)) in missing.iter().zip(nodes) {
+                when(*is_missing, || poll.load());
             }
         });
     }
 
-    /// What the node has, once it is there.
+    /// The accumulator of a node that is there.
     pub(crate) fn get(&self, like: AnyRegisters) -> AnyRegisters {
         join_words(like, &self.words.iter().map(|word| word.get().cast()).collect::<Vec<_>>())
     }
@@ -140,7 +142,7 @@ pub(crate) enum Level {
 }
 
 impl Level {
-    /// The number of a node in a row of so many tiles.
+    /// The number of a node in a row of `tiles` tiles.
     pub(crate) fn number(self, tiles: Val<u64>, i: Val<u64>) -> Val<u64> {
         match self {
             Self::Tile => i,
@@ -150,8 +152,8 @@ impl Level {
     }
 }
 
-/// Where a tile stands in the tree.
-pub(crate) struct Place {
+/// The position of a tile in the tree.
+pub(crate) struct TreePosition {
     pub(crate) tile: Val<u64>,
     /// Its number in its group.
     pub(crate) in_group: Val<u32>,
@@ -161,7 +163,7 @@ pub(crate) struct Place {
     pub(crate) groups: Val<u64>,
 }
 
-impl Place {
+impl TreePosition {
     pub(crate) fn new(tile: Val<u64>) -> Self {
         let bits = RADIX.ilog2();
         let within = |i: Val<u64>| i.cast::<u32>() & (RADIX - 1);
@@ -185,25 +187,26 @@ impl Place {
     }
 }
 
-/// A look back from a tile of a row, begun by all warps of a block and to be finished by them together.
+/// A look-back from a tile of a row, begun and finished by all warps of a block together.
 pub(crate) struct LookBack {
     nodes: Nodes,
     first: Val<u64>,
     tiles: Val<u64>,
-    place: Place,
-    /// Groups whose tiles a warp each looks at: their own nodes may not be there yet.
+    place: TreePosition,
+    /// Groups whose tiles one warp each polls: the nodes of these groups may not be there yet.
     near: u32,
-    of_tile: Seen,
-    of_group: Seen,
-    of_prefix: Seen,
+    of_tile: NodePoll,
+    of_group: NodePoll,
+    of_prefix: NodePoll,
 }
 
 impl LookBack {
-    /// Accumulators in shared memory that a look back takes: one a group, what lies before in the tile's own, and the
-    /// prefix.
+    /// Accumulators in shared memory that a look-back takes: one a group, the fold of the tiles
+    /// before in the tile's group, and the prefix.
     pub(crate) const SLOTS: u32 = RADIX + 2;
 
-    /// Looks, where it `is_tile`, at what `warps` warps need to know: `first` is the row's first node.
+    /// Loads, where it `is_tile`, the nodes that `warps` warps need: `first` is the row's first
+    /// node.
     pub(crate) fn begin(
         nodes: Nodes,
         [first, tiles, tile]: [Val<u64>; 3],
@@ -211,26 +214,26 @@ impl LookBack {
         warps: u32,
         like: AnyRegisters,
     ) -> Self {
-        let (place, lane, warp) = (Place::new(tile), lane_id(), warp_id());
+        let (place, lane, warp) = (TreePosition::new(tile), lane_id(), warp_id());
         let number = |level: Level, i| first + level.number(tiles, i);
         let (first_tile, first_group) = place.firsts();
         let lane_of = |i: Val<u64>| i + lane.cast::<u64>();
-        // The first warp looks at the tile's own group, each of the others at one before it.
+        // The first warp polls the tile's own group, each other warp one before it.
         let back = (warp.min(place.in_groups) << RADIX.ilog2()).cast::<u64>();
         let this = Self {
             nodes,
             first,
             tiles,
             near: warps - 1,
-            of_tile: nodes.seen(number(Level::Tile, lane_of(first_tile - back)), like),
-            of_group: nodes.seen(number(Level::Group, lane_of(first_group)), like),
-            of_prefix: nodes.seen(number(Level::Prefix, place.groups), like),
+            of_tile: nodes.poll(number(Level::Tile, lane_of(first_tile - back)), like),
+            of_group: nodes.poll(number(Level::Group, lane_of(first_group)), like),
+            of_prefix: nodes.poll(number(Level::Prefix, place.groups), like),
             place,
         };
         when(is_tile, || {
-            when(this.has_tile(), || this.of_tile.look());
-            when(this.has_group(), || this.of_group.look());
-            when(this.has_prefix(), || this.of_prefix.look());
+            when(this.has_tile(), || this.of_tile.load());
+            when(this.has_group(), || this.of_group.load());
+            when(this.has_prefix(), || this.of_prefix.load());
         });
         this
     }
@@ -248,15 +251,15 @@ impl LookBack {
         thread_idx().x.eq(0) & self.place.groups.ne(0)
     }
 
-    /// The fold of all tiles of the row before this one, in every thread. `own` is the tile's aggregate, which was shown;
-    /// the memory must not be read any more.
+    /// The fold of all tiles of the row before this one, in every thread. `own` is the tile's
+    /// aggregate, which was published; no thread may still read the memory.
     pub(crate) fn finish(&self, monoid: &dyn ErasedMonoid, own: AnyRegisters, memory: SharedArrays) -> AnyRegisters {
         let (place, lane) = (&self.place, lane_id());
         let identity = monoid.identity();
-        let show = |level: Level, i, acc| self.nodes.show(self.first + level.number(self.tiles, i), acc);
-        let wait_for = |seen: &Seen, condition| {
+        let publish = |level: Level, i, acc| self.nodes.publish(self.first + level.number(self.tiles, i), acc);
+        let wait_for = |poll: &NodePoll, condition| {
             let acc = vars(identity);
-            when(condition, || acc.set(seen.wait(identity)));
+            when(condition, || acc.set(poll.wait(identity)));
             acc.get()
         };
         let [of_own, of_prefix] = [RADIX, RADIX + 1];
@@ -269,7 +272,7 @@ impl LookBack {
         when(is_own, || {
             when(place.ends_group(), || {
                 let all = warp::fold(monoid, AnyRegisters::select(lane.eq(RADIX - 1), own, tiles), RADIX);
-                when(lane.eq(0), || show(Level::Group, place.group, all));
+                when(lane.eq(0), || publish(Level::Group, place.group, all));
                 whole_group.set(all);
             });
             when(self.has_group(), || self.of_group.wait(identity).store(memory, lane));
@@ -281,7 +284,7 @@ impl LookBack {
         let groups = Lanes::all_lanes().shfl(warp::fold(monoid, groups.get(), RADIX), 0);
         let before = monoid.combine(AnyRegisters::load(memory, of_prefix), groups);
         when(thread_idx().x.eq(0) & place.ends_groups(self.tiles), || {
-            show(Level::Prefix, place.groups + 1_u64, monoid.combine(before, whole_group.get()));
+            publish(Level::Prefix, place.groups + 1_u64, monoid.combine(before, whole_group.get()));
         });
         monoid.combine(before, AnyRegisters::load(memory, of_own))
     }

@@ -1,22 +1,25 @@
-//! Scans: for every item the fold of all items up to it, over any [`Monoid`](super::Monoid), along one axis, in one launch.
+//! Scans: for every item the fold of all items up to it, over any [`Monoid`](super::Monoid), along
+//! one axis, in one launch (single pass).
 //!
-//! A [`Scan`] is what users hold: the family that plans it. A [`ScanChoice`] says how it is carried out.
-//! `rows` maps its threads along the axis: groups of lanes take short rows, blocks long ones; `columns`
-//! maps them along a kept dimension. Blocks share what is longer: by `walk` each takes tile after tile,
-//! by `stage` the next tiles are copied to shared memory meanwhile, and by `look_back` it learns the
-//! prefix before a tile. [`scan_warp`] is the level of a warp. [`Cumulative`] has the scans that users
-//! expect, by name.
+//! A [`Scan`] is what users hold: the family that plans it. A [`ScanChoice`] says how it is carried
+//! out. `rows` maps its threads along the axis: groups of lanes take short rows, blocks long ones;
+//! `columns` maps them along a kept dimension. Blocks share what is longer: by `pipeline` each
+//! takes tile after tile, by `stage` the next tiles are copied to shared memory meanwhile, and by
+//! `look_back` it learns the prefix before a tile. [`scan_warp`] is the level of a warp.
+//! [`Cumulative`] has the scans that users expect, by name.
 //!
-//! **Order.** The order of every prefix is fixed by shape and plan, so its bits never depend on timing. Decoupled
-//! look-back as published (Merrill and Garland, 2016) adds up whatever its predecessors have ready, which differs from
-//! run to run; waiting for the predecessor's prefix would be fixed but slow, one hop through memory a tile. Here tiles
-//! stand in a tree of radix 32: a tile adds the aggregates of its group before it, those of the groups before in its
-//! group of groups, and a prefix that is handed on once in 1024 tiles. Only where there are so many columns that a tile
-//! comes long after the one before it, prefixes are handed on from tile to tile.
+//! **Order.** The order of every prefix is fixed by shape and plan, so its bits never depend on
+//! timing. Decoupled look-back as published (Merrill and Garland, 2016) adds up whatever its
+//! predecessors have ready, which differs from run to run; waiting for the predecessor's prefix
+//! would be fixed but slow, one hop through memory a tile. Here tiles form a tree of radix 32: a
+//! tile adds the aggregates before it in its group, those of the groups before in its group of
+//! groups, and a prefix that is handed on once in 1024 tiles. Only where columns are so many that a
+//! tile comes long after the one before it, prefixes are handed on from tile to tile.
 //!
-//! **Accuracy.** A sum of floats is off by at most a rounding of all magnitudes in it for each step that leads to it, and
-//! [`ScanChoice::depth`] counts those: some thirty, and one for each tile that hands a prefix on or for each 1024 tiles of a
-//! tree. A prefix of nothing but -0 is a zero of either sign.
+//! **Accuracy.** A sum of floats is off by at most a rounding of all magnitudes in it for each step
+//! that leads to it, and [`ScanChoice::depth`] counts those: some thirty, and one for each tile
+//! that hands a prefix on or for each 1024 tiles of a tree. A prefix of nothing but -0 is a zero of
+//! either sign.
 
 mod choice;
 mod columns;
@@ -24,9 +27,9 @@ mod cumulative;
 mod family;
 mod geometry;
 mod look_back;
+mod pipeline;
 mod rows;
 mod stage;
-mod walk;
 mod warp;
 
 pub use choice::{ScanAlgorithm, ScanChoice};
@@ -34,7 +37,7 @@ pub use columns::ScanColumns;
 pub(crate) use cumulative::kernels;
 pub use cumulative::{Cumulative, scan_of};
 pub use family::{Scan, ScanProblem};
-pub use geometry::Step;
+pub use geometry::StrideKind;
 pub(crate) use look_back::num_words;
 pub use rows::{ScanRows, Tiles};
 pub use warp::scan_warp;
@@ -55,8 +58,8 @@ pub enum Direction {
     /// At the first item.
     #[default]
     Forward,
-    /// At the last item: as if the axis were flipped, scanned, and flipped again. Positions and counts are those of the
-    /// flipped axis.
+    /// At the last item: as if the axis were flipped, scanned, and flipped again. Positions and
+    /// counts are those of the flipped axis.
     Reverse,
 }
 
@@ -83,7 +86,7 @@ impl ScanOrder {
         }
     }
 
-    /// Things that lie side by side in memory, in the order of the scan, or back.
+    /// Neighbours in memory, in the order of the scan, or back.
     fn turn<T>(self, mut things: Vec<T>) -> Vec<T> {
         if self.direction == Direction::Reverse {
             things.reverse();

@@ -1,4 +1,5 @@
-//! The scan whose threads stand along the axis: groups of lanes, or blocks, that walk a row tile by tile or share it.
+//! The scan whose threads are mapped along the axis: groups of lanes, or blocks, which scan a row
+//! tile by tile or share it.
 
 use warpfold_lang::{
     AnyRegisters, Array, Global, Registers, Val, Vars, block_idx, kernel, lane_id, range, thread_idx, vars,
@@ -7,24 +8,24 @@ use warpfold_lang::{
 
 use super::geometry::{OPERANDS, RESULTS, WORDS, Words};
 use super::look_back::{LookBack, nodes_of};
+use super::pipeline::TileQueue;
 use super::stage::{SLOTS, Stage, copied_bytes};
-use super::walk::Queue;
 use super::warp::{lane_before, last_lane, scan_lanes, scan_warps};
-use super::{Direction, Prefix, ScanOrder, Step};
+use super::{Direction, Prefix, ScanOrder, StrideKind};
 use crate::elements::{Place, Run};
 use crate::fold::erased::{Definition, ErasedMonoid, SharedArrays};
 use crate::fold::geometry::divide;
 use crate::fold::{Position, warp};
 use crate::{AnyKernel, Dtype};
 
-/// How many tiles a row has, and who takes them.
+/// How many tiles a row has, and which blocks scan them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tiles {
     /// One.
     One,
-    /// Several, one after the other: what lies before is handed on from tile to tile.
+    /// Several, one after the other: the prefix is carried from tile to tile.
     Loop,
-    /// Several at once, by blocks that look at each other's through a tree.
+    /// Several at once, by blocks that look back through a tree.
     Split,
 }
 
@@ -35,12 +36,12 @@ pub struct ScanRows {
     pub block: u32,
     /// Threads a row, a power of two: up to 32, or the block.
     pub lanes: u32,
-    /// Items that a thread takes side by side.
+    /// Neighbouring items that a thread loads at a time.
     pub vector: u32,
-    /// Such groups a tile.
+    /// Such vectors of a tile a thread.
     pub unroll: u32,
-    /// How each operand is walked.
-    pub steps: [Step; OPERANDS],
+    /// The stride of each operand.
+    pub stride_kinds: [StrideKind; OPERANDS],
     /// Whether rows end inside of a vector.
     pub tail: bool,
     /// Tiles a row.
@@ -51,7 +52,7 @@ pub struct ScanRows {
     pub small: bool,
     /// What is given for each item.
     pub order: ScanOrder,
-    /// Blocks that shall fit a multiprocessor, where blocks share rows.
+    /// Resident blocks per SM, where blocks share rows.
     pub resident: u32,
 }
 
@@ -61,9 +62,9 @@ impl ScanRows {
         self.lanes as u64 * self.vector as u64 * self.unroll as u64
     }
 
-    /// Bytes of vectors that can be copied in the background.
+    /// Bytes of vectors that `cp.async` copies.
     pub(crate) fn copied_bytes(&self, inputs: &[Dtype]) -> Option<u32> {
-        copied_bytes(inputs, self.vector).filter(|_| self.steps[0] == Step::Unit)
+        copied_bytes(inputs, self.vector).filter(|_| self.stride_kinds[0] == StrideKind::Unit)
     }
 
     /// Lanes that scan by shuffles.
@@ -72,22 +73,22 @@ impl ScanRows {
     }
 }
 
-/// How much behind a position something comes.
+/// A distance from a position.
 #[derive(Clone, Copy)]
 enum Further {
-    /// So many items: a part of the address that the instruction adds.
+    /// A constant, which becomes an immediate offset of the access.
     Items(u32),
-    /// As many as a register says.
+    /// A register.
     AtMost(Val<u32>),
 }
 
-/// The fold of items side by side.
+/// The fold of neighbouring items.
 fn fold_items(monoid: &dyn ErasedMonoid, items: &[AnyRegisters], first: Position) -> AnyRegisters {
     let acc = monoid.lift(items[0], first);
     items.iter().zip(0..).skip(1).fold(acc, |acc, (item, i)| monoid.push(acc, *item, first.plus(i)))
 }
 
-/// What one thread has of the rows, while the kernel is built.
+/// A thread's part of the rows, while the kernel is recorded.
 struct Rows<'a> {
     scan: &'a Definition,
     shape: &'a ScanRows,
@@ -105,12 +106,13 @@ struct Row<'a> {
     rows: &'a Rows<'a>,
     inputs: Vec<Global<u8>>,
     outputs: Vec<Global<u8>>,
-    /// Whether it is a row; else a copy of the last one, whose results nobody wants.
+    /// Whether it is a row; else a copy of the last one, whose results are not stored.
     is_row: Val<bool>,
 }
 
 impl Rows<'_> {
-    /// The row of a number; threads beyond the last row scan it as well, so that the lanes of a warp stay together.
+    /// The row of a number; threads beyond the last row scan it as well, so that the lanes of a
+    /// warp stay together.
     fn row(&self, row: Val<u64>) -> Row<'_> {
         let ScanRows { block, lanes, kept, small, .. } = *self.shape;
         let is_alone = block == lanes;
@@ -133,14 +135,14 @@ impl Rows<'_> {
         tile * self.shape.tile() + self.first
     }
 
-    /// How far behind the first one the thread's vectors begin.
+    /// The offsets of the thread's vectors from the first one.
     fn offsets(&self) -> impl Iterator<Item = u32> + use<> {
         let step = self.shape.width() * self.shape.vector;
         (0..self.shape.unroll).map(move |u| u * step)
     }
 
-    /// What lies before each vector of the warp's part of a tile in that part, and the fold of all of it. `items` gives a
-    /// vector.
+    /// For each vector of the warp's part of a tile the fold of all before it in that part, and the
+    /// fold of all of it. `items` gives a vector.
     fn scan_vectors(
         &self,
         items: impl Fn(u32) -> Vec<AnyRegisters>,
@@ -160,7 +162,8 @@ impl Rows<'_> {
         (prefixes, ours.expect("a tile has a vector"))
     }
 
-    /// The fold of the warp's part of a tile, in its first lane: by shuffles once, if the order of the items may change.
+    /// The fold of the warp's part of a tile, in its first lane: by shuffles once, if the order of
+    /// the items may change.
     fn fold_vectors(&self, items: impl Fn(u32) -> Vec<AnyRegisters>, first: Val<u64>) -> AnyRegisters {
         let monoid = &*self.scan.monoid;
         let fold = |(offset, u): (u32, u32)| {
@@ -177,18 +180,18 @@ impl Rows<'_> {
         let ScanRows { block, unroll, kept, small, .. } = *self.shape;
         let (scan, words, monoid, warps) = (self.scan, self.words, &*self.scan.monoid, block / 32);
         let stage = Stage::new(&scan.source, block, unroll, SLOTS, self.shape.copied_bytes(scan.source.dtypes()));
-        let queue = Queue::begin(marks, (words.rows() * words.tiles()).cast(), stage.slots());
+        let queue = TileQueue::begin(marks, (words.rows() * words.tiles()).cast(), stage.slots());
         let nodes = queue.nodes(words.rows() * nodes_of(words.tiles()));
         let items = |slot, u| self.shape.order.turn(stage.items(slot, u));
         let (of_warps, of_tiles) = (monoid.identity().shared(warps), monoid.identity().shared(LookBack::SLOTS));
-        // Tiles of all rows in turn, so that a tile comes long after the one before it.
+        // Tiles of all rows in turn, so that a tile comes long after the one before it in its row.
         let place = |ticket: Val<u32>| match (ticket.cast::<u64>(), kept) {
             (ticket, 0) => (ticket, Val::constant(0)),
             (ticket, _) => divide(ticket, words.rows(), small),
         };
         let node = |row: Val<u64>| if kept == 0 { Val::constant(0) } else { row * nodes_of(words.tiles()) };
-        // Of the tile that was shown last: the folds of the warps before, and of all of it.
-        let shown = vars((monoid.identity(), monoid.identity()));
+        // Of the tile that was published last: the folds of the warps before, and of all of it.
+        let published = vars((monoid.identity(), monoid.identity()));
         queue.walk(
             |ticket, slot| {
                 let (tile, row) = place(ticket);
@@ -198,14 +201,14 @@ impl Rows<'_> {
             |ticket, is_tile| {
                 let (tile, row) = place(ticket);
                 let nodes_of_tile = [node(row), words.tiles(), tile];
-                (LookBack::begin(nodes, nodes_of_tile, is_tile, warps, monoid.identity()), shown.get())
+                (LookBack::begin(nodes, nodes_of_tile, is_tile, warps, monoid.identity()), published.get())
             },
             |ticket, slot| {
                 let (tile, row) = place(ticket);
                 let ours = self.fold_vectors(|u| items(slot, u), self.first(tile));
                 let (before, all) = scan_warps(monoid, ours, warps, of_warps, Val::constant(0));
-                when(thread_idx().x.eq(0), || nodes.show(node(row) + tile, all));
-                shown.set((before, all));
+                when(thread_idx().x.eq(0), || nodes.publish(node(row) + tile, all));
+                published.set((before, all));
             },
             |ticket, slot, (look_back, (of_warps, own))| {
                 let (tile, row) = place(ticket);
@@ -220,30 +223,32 @@ impl Rows<'_> {
 }
 
 impl Row<'_> {
-    /// Where the `n` items lie that come `further` behind a position.
+    /// The address of the `n` items `further` after a position.
     fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, n: u32, at: (Val<u64>, Further)) -> Global<u8> {
         let (position, further) = at;
-        let Rows { shape: ScanRows { steps, order, .. }, words, .. } = *self.rows;
-        let step = steps[operand];
+        let Rows { shape: ScanRows { stride_kinds, order, .. }, words, .. } = *self.rows;
+        let step = stride_kinds[operand];
         let memory = order.locate(words.len(), position, n);
         let pointer = words.along_axis(base, operand, step, dtype.bytes(), memory);
         let bytes = dtype.bytes() as i64 * if order.direction == Direction::Forward { 1 } else { -1 };
         match (step, further) {
-            (Step::Zero, _) | (_, Further::Items(0)) => pointer,
-            (Step::Unit, Further::Items(items)) => pointer.at(i64::from(items) * bytes),
-            (Step::Unit, Further::AtMost(items)) => pointer.at(items.cast::<i64>() * bytes),
-            (Step::Any, Further::Items(items)) => pointer.at(words.axis(operand) * (i64::from(items) * bytes)),
-            (Step::Any, Further::AtMost(items)) => pointer.at(words.axis(operand) * (items.cast::<i64>() * bytes)),
+            (StrideKind::Zero, _) | (_, Further::Items(0)) => pointer,
+            (StrideKind::Unit, Further::Items(items)) => pointer.at(i64::from(items) * bytes),
+            (StrideKind::Unit, Further::AtMost(items)) => pointer.at(items.cast::<i64>() * bytes),
+            (StrideKind::Any, Further::Items(items)) => pointer.at(words.axis(operand) * (i64::from(items) * bytes)),
+            (StrideKind::Any, Further::AtMost(items)) => {
+                pointer.at(words.axis(operand) * (items.cast::<i64>() * bytes))
+            }
         }
     }
 
-    /// `n` items that come `further` behind a position, as they lie in memory.
+    /// The `n` items `further` after a position, in memory order.
     fn load(&self, n: u32, at: (Val<u64>, Further)) -> Vec<AnyRegisters> {
-        let ScanRows { vector, steps, .. } = *self.rows.shape;
+        let ScanRows { vector, stride_kinds, .. } = *self.rows.shape;
         let source = &self.rows.scan.source;
         let place = |(input, dtype): (usize, &Dtype)| {
-            let run = match steps[input] {
-                Step::Zero => Run::Same,
+            let run = match stride_kinds[input] {
+                StrideKind::Zero => Run::Same,
                 _ if vector > 1 && n == vector => Run::Wide,
                 _ => Run::Narrow,
             };
@@ -252,9 +257,10 @@ impl Row<'_> {
         source.load(&source.dtypes().iter().enumerate().map(place).collect::<Vec<_>>(), n)
     }
 
-    /// Where the vectors of a tile lie.
+    /// The positions of a tile's vectors.
     fn vectors(&self, first: Val<u64>) -> impl Iterator<Item = (Val<u64>, Further)> + use<> {
-        // What lies behind the end of the row comes last in the order of the scan, so it does not matter what it is.
+        // Items after the end of the row come last in the order of the scan, so their value does
+        // not matter.
         let last = self.rows.whole - u64::from(self.rows.shape.vector);
         let inside = first.min(last);
         let further = (last - inside).min(u64::from(u32::MAX >> 1)).cast::<u32>();
@@ -264,7 +270,7 @@ impl Row<'_> {
         })
     }
 
-    /// Takes the vectors of a tile into a slot.
+    /// Requests the vectors of a tile into a stage.
     fn take(&self, stage: &Stage<'_>, slot: Val<u32>, first: Val<u64>) {
         let (n, dtype) = (self.rows.shape.vector, self.rows.scan.source.dtypes()[0]);
         for (at, u) in self.vectors(first).zip(0..) {
@@ -280,7 +286,7 @@ impl Row<'_> {
         sink.store(&to, &self.rows.shape.order.turn(values), n > 1);
     }
 
-    /// Takes in an item, and gives what the prefix of its position finishes to.
+    /// Pushes an item, and gives the result of its position.
     fn step(&self, acc: AnyRegisters, item: AnyRegisters, first: Val<u64>, i: u64) -> (AnyRegisters, AnyRegisters) {
         let monoid = &self.rows.scan.monoid;
         let after = monoid.push(acc, item, Position::new(first, i));
@@ -291,8 +297,8 @@ impl Row<'_> {
         (after, result)
     }
 
-    /// Scans a tile that no other block waits for; `before` is the fold of all tiles before, if there are any. Gives the
-    /// tile's aggregate.
+    /// Scans a tile that no other block waits for; `before` is the fold of all tiles before, if
+    /// there are any. Gives the tile's aggregate.
     fn tile(
         &self,
         tile: Val<u64>,
@@ -319,7 +325,8 @@ impl Row<'_> {
         all
     }
 
-    /// Stores the results of a tile: `before` is all before the warp's part, `prefixes` what lies in it before each vector.
+    /// Stores the results of a tile: `before` is the fold of all before the warp's part, `prefixes`
+    /// that of all before each vector in it.
     fn finish(
         &self,
         items: impl Fn(u32) -> Vec<AnyRegisters>,
@@ -371,7 +378,8 @@ pub(super) fn kernel_of(scan: &Definition, shape: &ScanRows) -> AnyKernel {
                      marks: Global<u64>,
                      words: Array<u64, WORDS>| {
         wait_for_dependencies();
-        // Contract: the grid has in x a block for each `block / lanes` rows, or any number of blocks that share tiles.
+        // Contract: the grid has in x a block for each `block / lanes` rows, or any number of
+        // blocks that share tiles.
         let words = Words(words);
         let ScanRows { lanes, vector, tail, tiles, .. } = shape;
         let (monoid, width) = (&scan.monoid, shape.width());
@@ -399,7 +407,8 @@ pub(super) fn kernel_of(scan: &Definition, shape: &ScanRows) -> AnyKernel {
             row.tile(Val::constant(0), for_warps(1).map(|memory| (memory, Val::constant(0))), None);
             return;
         }
-        // Two copies in turn: who writes one has passed the barrier behind the last read of it.
+        // Two copies in turn: a warp that writes one has passed the barrier after the last read of
+        // it.
         let of_warps = for_warps(2);
         let carry: Vars<AnyRegisters> = vars(monoid.identity());
         range(0, words.tiles(), 1, |tile: Val<u64>| {

@@ -1,5 +1,5 @@
-//! Where tiles wait: in shared memory, where each thread has a place of its own, so that no barrier is needed, or in its
-//! registers.
+//! The stages of a scan's tiles: in shared memory, filled by `cp.async`, where each thread reads
+//! what it copied, so that no barrier is needed; or in registers.
 
 use std::cell::RefCell;
 
@@ -11,21 +11,21 @@ use warpfold_lang::{
 use crate::Dtype;
 use crate::elements::{Origin, Source};
 
-/// Tiles that a block has in hand at most: one to finish, one to show, one on its way. With more of them blocks come out
-/// of step, and wait for each other longer: of one row of 1 GiB of f32 an H200 (2026-11-20, driver 580) scanned 3,906 GB/s
-/// with three tiles of 64 KiB, 3,337 with two, 2,967 with six of half the size.
+/// Stages of a block: one tile to finish, one to publish, one in flight. With more, blocks drift
+/// apart and wait for each other longer. One row of 1 GiB of f32 on an H200 (2026-11-20, driver
+/// 580), in GB/s: three tiles of 64 KiB 3,906, two 3,337, six of 32 KiB 2,967.
 pub(super) const SLOTS: u32 = 3;
-/// Bytes of shared memory a block for all else.
+/// Bytes of shared memory a block for everything else.
 const RESERVED: u32 = 34 << 10;
 
-/// Bytes of `n` elements of one input, if they are a size that copies in the background take.
+/// Bytes of `n` elements of one input, if `cp.async` copies that size.
 pub(super) fn copied_bytes(inputs: &[Dtype], n: u32) -> Option<u32> {
     let [dtype] = inputs else { return None };
     let bytes = n * dtype.bytes() as u32;
     matches!(bytes, 4 | 8 | 16).then_some(bytes)
 }
 
-/// Room for the tiles that a block has in hand. A tile has so many groups of items a thread.
+/// The stages of a block. A tile has `groups` groups of items a thread.
 pub(super) struct Stage<'a> {
     source: &'a Source<AnyRegisters>,
     block: u32,
@@ -35,15 +35,15 @@ pub(super) struct Stage<'a> {
 }
 
 enum Memory {
-    /// As they lie in global memory, so many words a group.
+    /// As in global memory, with this many words a group.
     Shared(Shared<u32>, u32),
-    /// The groups of the only tile, as far as they were taken.
+    /// The groups of the only tile that were loaded so far.
     Registers(RefCell<Vec<Vec<AnyRegisters>>>),
 }
 
 impl<'a> Stage<'a> {
-    /// For up to so many tiles whose groups have so many bytes and are copied in the background, as many as there is room
-    /// for; or for one.
+    /// Up to `slots` stages for groups of `copied` bytes, as many as fit shared memory; without
+    /// `cp.async` one, in registers.
     pub(super) fn new(
         source: &'a Source<AnyRegisters>,
         block: u32,
@@ -60,12 +60,13 @@ impl<'a> Stage<'a> {
         Self { source, block, groups, slots: room.max(1), memory }
     }
 
-    /// Tiles that there is room for.
+    /// Stages that there are.
     pub(super) const fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Waits for the tiles that were taken, all but the last so many. To be called once for each.
+    /// Waits for all tiles but the `last` ones that were requested. To be called once for each
+    /// tile.
     pub(super) fn wait(&self, last: u32) {
         if let Memory::Shared(..) = self.memory {
             commit_copies();
@@ -73,13 +74,13 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The place of the thread's group.
+    /// The address of the thread's group.
     fn place(&self, memory: Shared<u32>, words: u32, slot: Val<u32>, group: u32) -> Shared<u32> {
         let step = self.block * words;
         memory.at((slot * self.groups * self.block + linear_thread_idx()) * words).at(group * step)
     }
 
-    /// Takes the next group in: begins to copy what lies at `from`, or has what `load` gives.
+    /// Requests the next group: begins to copy it from `from`, or loads it by `load`.
     pub(super) fn take(
         &self,
         slot: Val<u32>,

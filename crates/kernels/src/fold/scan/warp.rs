@@ -8,8 +8,8 @@ use crate::fold::erased::{ErasedMonoid, SharedArrays};
 /// The inclusive scan over each group of `lanes` lanes, a power of two up to 32. All 32 lanes must
 /// come here together.
 ///
-/// Lane `i` combines with lane `i - 1`, then `i - 2`, `i - 4` … (Hillis and Steele): the order of the
-/// lanes is kept.
+/// Lane `i` combines with lane `i - 1`, then `i - 2`, `i - 4` … (Hillis and Steele): the order of
+/// the lanes is kept.
 #[track_caller]
 pub fn scan_warp<M: Monoid>(monoid: M, acc: M::Acc, lanes: u32) -> M::Acc {
     scan_lanes(&monoid, AnyRegisters::of(acc), lanes).to()
@@ -27,7 +27,7 @@ pub(super) fn scan_lanes(monoid: &dyn ErasedMonoid, mut acc: AnyRegisters, lanes
     acc
 }
 
-/// What the lane before has; the identity in the first lane of a group.
+/// The accumulator of the lane before; the identity in the first lane of a group.
 pub(super) fn lane_before(monoid: &dyn ErasedMonoid, acc: AnyRegisters, lanes: u32) -> AnyRegisters {
     if lanes == 1 {
         return monoid.identity();
@@ -36,13 +36,14 @@ pub(super) fn lane_before(monoid: &dyn ErasedMonoid, acc: AnyRegisters, lanes: u
     AnyRegisters::select((lane_id() & (lanes - 1)).eq(0), monoid.identity(), before)
 }
 
-/// What the last lane of the group has, in each of its lanes.
+/// The accumulator of a group's last lane, in each of its lanes.
 pub(super) fn last_lane<R: Registers>(acc: R, lanes: u32) -> R {
     if lanes == 1 { acc } else { Lanes::all_lanes().width(lanes).shfl(acc, lanes - 1) }
 }
 
-/// From what each warp has, in all of its lanes: the fold of the warps before, and of all; both in every thread. The
-/// block's `num_warps` words from `first` on must not be read any more.
+/// Of the accumulator of each warp, which all of its lanes have: the fold of the warps before, and
+/// of all; both in every thread. No thread may still read the block's `num_warps` words from
+/// `first` on.
 pub(super) fn scan_warps(
     monoid: &dyn ErasedMonoid,
     acc: AnyRegisters,

@@ -4,33 +4,33 @@ use warpfold_device::{LaunchConfig, Limits};
 
 use super::kernel::{BLOCK, PART, RANGES, WORDS};
 use super::{SegmentsAlgorithm, SegmentsProblem};
-use crate::fold::Step;
+use crate::fold::StrideKind;
 use crate::fold::erased::ErasedMonoid;
 use crate::fold::geometry::MAX_INPUTS;
 use crate::layout::Layout;
 use crate::plan::grid_size;
 use crate::{Dtype, Error, ErrorKind};
 
-/// Items of an average segment for each of the lanes that fold it.
+/// Items of an average segment for each lane that folds it.
 const ITEMS: u64 = 16;
 
-/// Blocks that look for parts of huge segments, unless each would have more ranges to look through than warps: some more
-/// than are resident at once, so that none has much to do alone.
+/// Blocks that search for parts of huge segments, unless each would have more ranges to search than
+/// warps: more than are resident at once, so that none is the last for long.
 const HELPERS: u64 = 2048;
 
-/// Blocks a multiprocessor that take segments again and again.
+/// Persistent blocks per SM.
 const RESIDENT: u32 = 6;
 
-/// How a segmented fold is carried out. A value: it can be printed, compared and changed; it decides
-/// the order of the fold.
+/// How a segmented fold is carried out. A value: it can be printed, compared and changed; it
+/// decides the order of the fold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentsChoice {
     /// The kernel.
     pub algorithm: SegmentsAlgorithm,
     /// The launch without blocks for parts of huge segments; `None` if there is no segment.
     pub launch: Option<LaunchConfig>,
-    /// Blocks for parts of huge segments: an eighth of the ranges that they are looked for in, or more. How many changes
-    /// nothing of the results.
+    /// Blocks for parts of huge segments: an eighth of the ranges that they are looked for in, or
+    /// more. How many changes nothing of the results.
     pub helpers: u64,
     /// 8-byte words of workspace.
     pub(super) workspace_words: u64,
@@ -40,8 +40,8 @@ pub struct SegmentsChoice {
 }
 
 impl SegmentsChoice {
-    /// The launch on a device of these limits: beside the blocks for parts only as many as are resident
-    /// at once. Which block takes which segment changes nothing of the results.
+    /// The launch on a device of these limits: beside the blocks for parts only as many as are
+    /// resident at once. Which block takes which segment changes nothing of the results.
     pub(super) fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
         let mut config = self.launch?;
         if self.algorithm.walks() {
@@ -84,9 +84,9 @@ pub(super) fn choose(monoid: &dyn ErasedMonoid, problem: &SegmentsProblem) -> Re
     let wide = monoid.num_registers() > 4;
     let strides: Vec<i64> = layouts.iter().map(|layout| layout.strides()[0] as i64).collect();
     let mut words = [0; WORDS];
-    let mut steps = [Step::Any; MAX_INPUTS];
+    let mut stride_kinds = [StrideKind::Any; MAX_INPUTS];
     for (i, stride) in strides.iter().enumerate() {
-        steps[i] = Step::of(*stride);
+        stride_kinds[i] = StrideKind::of(*stride);
         words[3 + i] = stride.cast_unsigned();
     }
     words[..2].copy_from_slice(&[num_segments, len]);
@@ -98,7 +98,7 @@ pub(super) fn choose(monoid: &dyn ErasedMonoid, problem: &SegmentsProblem) -> Re
         unroll: (mean / u64::from(lanes)).clamp(1, if wide { 2 } else { 8 }).next_power_of_two() as u32,
         long_unroll: if wide { 2 } else { 8 },
         offsets,
-        steps,
+        stride_kinds,
         shares: helpers > 0,
     };
     let blocks = num_segments.div_ceil(u64::from(algorithm.turn()));

@@ -1,5 +1,5 @@
-//! The kernel that folds segments of any sizes: short ones by lanes, longer ones by warps and blocks,
-//! huge ones in parts.
+//! The kernel that folds segments of any sizes: short ones by lanes, longer ones by warps and
+//! blocks, huge ones in parts.
 
 use warpfold_lang::{
     AnyRegisters, Array, Global, Registers, Shared, Val, Vars, ballot, block_idx, grid_dim, kernel, lane_id, range,
@@ -11,18 +11,19 @@ use crate::fold::erased::Definition;
 use crate::fold::geometry::MAX_INPUTS;
 use crate::fold::grid::{self, Parts};
 use crate::fold::thread::{self, Share};
-use crate::fold::{Position, Step, block, warp};
+use crate::fold::{Position, StrideKind, block, warp};
 use crate::{AnyKernel, Dtype};
 
 /// Threads a block.
 pub(super) const BLOCK: u32 = 256;
-/// Items of a segment that each of the lanes takes which meet it first; longer ones are put off.
+/// Items of a segment for each of its lanes; longer segments are put off.
 const SHORT: u64 = 64;
-/// Items of a segment that a warp takes; longer ones are for the block.
+/// Items of a segment for a warp; longer ones are for the block.
 const MEDIUM: u64 = 2048;
-/// Items of a segment that a block takes; longer ones are cut into parts, of as many items or up to twice as many.
+/// Items of a segment for a block; longer ones are cut into parts of this many items or up to twice
+/// as many.
 pub(super) const PART: u64 = 32_768;
-/// Ranges of so many items that one block looks through for parts at most: one for each warp.
+/// Ranges of `PART` items that one block searches for parts at most: one for each warp.
 pub(super) const RANGES: u64 = BLOCK as u64 / 32;
 /// Segments, items, blocks for parts, and the strides of the inputs.
 pub(super) const WORDS: usize = 3 + MAX_INPUTS;
@@ -30,24 +31,25 @@ pub(super) const WORDS: usize = 3 + MAX_INPUTS;
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SegmentsAlgorithm {
-    /// Threads that meet a segment first, a power of two up to 32.
+    /// Threads that try a segment first, a power of two up to 32.
     pub lanes: u32,
-    /// Items that each of them loads before it uses the first.
+    /// Loads in flight of each of them.
     pub unroll: u32,
-    /// The same for threads that fold what is longer.
+    /// The same for threads that fold longer segments.
     pub long_unroll: u32,
     /// The type of the offsets.
     pub offsets: Dtype,
-    /// How each input is walked.
-    pub steps: [Step; MAX_INPUTS],
-    /// Whether there are blocks for parts of huge segments.
+    /// The stride of each input.
+    pub stride_kinds: [StrideKind; MAX_INPUTS],
+    /// Whether some blocks fold parts of huge segments.
     pub shares: bool,
 }
 
 impl SegmentsAlgorithm {
-    /// Segments that lanes take one after the other before their block goes on to what was put off. Where a thread folds one
-    /// alone, four were folded at 3,457 GB/s, two at 3,314, one at 2,871 (67,108,864 of 4 f32, H200, 2026-11-21, driver 580).
-    /// Where more lanes share one it gains nothing.
+    /// Segments that lanes take one after the other before their block goes on to what was put off.
+    /// Where a thread folds one alone, four were folded at 3,457 GB/s, two at 3,314, one at 2,871
+    /// (67,108,864 of 4 f32, H200, 2026-11-21, driver 580). Where more lanes share one it gains
+    /// nothing.
     const fn rounds(&self) -> u32 {
         if self.walks() { 4 } else { 1 }
     }
@@ -57,9 +59,10 @@ impl SegmentsAlgorithm {
         BLOCK / self.lanes * self.rounds()
     }
 
-    /// Whether blocks take segments again and again. A thread that folds a segment alone has little under way at once, and
-    /// gains from what it asks for ahead: of 67,108,864 segments of 4 f32 an H200 (2026-11-20, driver 580) folded 3,037 GB/s
-    /// by six such blocks a multiprocessor, 2,412 by blocks that come and go. Where more lanes share one it loses.
+    /// Whether blocks are persistent and loop over segments. A thread that folds a segment alone
+    /// has few loads in flight, and gains from what it asks for ahead: of 67,108,864 segments of 4
+    /// f32 an H200 (2026-11-20, driver 580) folded 3,037 GB/s with six such blocks per SM, 2,412
+    /// with one block per turn. Where more lanes share one it loses.
     pub(super) const fn walks(&self) -> bool {
         self.lanes == 1
     }
@@ -92,7 +95,7 @@ impl Body<'_> {
         self.words.at(1)
     }
 
-    /// An offset as it lies in memory, with as many bits as it has.
+    /// An offset as stored, sign-extended.
     fn raw_offset(&self, i: Val<u64>) -> Val<i64> {
         match self.shape.offsets {
             Dtype::I32 => self.offsets.reinterpret::<i32>().at(i).get().cast(),
@@ -109,7 +112,7 @@ impl Body<'_> {
         offset.cast::<u64>().min(self.len())
     }
 
-    /// The offsets that a segment lies between, as they lie in memory.
+    /// The offsets of a segment's start and end, as stored.
     fn ends(&self, number: Val<u64>) -> [Val<i64>; 2] {
         [self.raw_offset(number), self.raw_offset(number + 1_u64)]
     }
@@ -123,16 +126,16 @@ impl Body<'_> {
         self.between(number, self.ends(number))
     }
 
-    /// The item at a position of the whole, and so many further on.
+    /// The item `further` positions after a position of the whole.
     fn item(&self, position: Val<u64>, further: Val<u32>) -> AnyRegisters {
         let place = |(input, dtype): (usize, &Dtype)| {
-            let (base, step, bytes) = (self.inputs[input], self.shape.steps[input], dtype.bytes());
+            let (base, step, bytes) = (self.inputs[input], self.shape.stride_kinds[input], dtype.bytes());
             let pointer = match step {
-                Step::Zero => base,
-                Step::Unit => base.at(position * bytes).at(further * bytes as u32),
-                Step::Any => base.at((position + further.cast::<u64>()) * self.words.at(3 + input) * bytes),
+                StrideKind::Zero => base,
+                StrideKind::Unit => base.at(position * bytes).at(further * bytes as u32),
+                StrideKind::Any => base.at((position + further.cast::<u64>()) * self.words.at(3 + input) * bytes),
             };
-            Place { pointer, run: if step == Step::Zero { Run::Same } else { Run::Narrow } }
+            Place { pointer, run: if step == StrideKind::Zero { Run::Same } else { Run::Narrow } }
         };
         let places: Vec<_> = self.fold.source.dtypes().iter().enumerate().map(place).collect();
         self.fold.source.load(&places, 1)[0]
@@ -158,7 +161,8 @@ impl Body<'_> {
         let accs: Vec<Vars<AnyRegisters>> = (0..unroll.min(4)).map(|_| vars(monoid.identity())).collect();
         let first = if threads == 1 { from } else { from + thread.cast::<u64>() };
         range(first, to, u64::from(threads * unroll), |i| {
-            // Loads of one round go out together, the last round's too: beyond the end they load the last item again.
+            // Loads of one round go out together, the last round's too: beyond the end they load
+            // the last item again.
             let rest = (to - i).min(1 << 31).cast::<u32>();
             let offsets = (0..unroll).map(|u| u * threads);
             let items = offsets.clone().map(|offset| match offset {
@@ -180,8 +184,9 @@ impl Body<'_> {
         self.fold.sink.store_at(outputs, segment.number, self.fold.monoid.finish(acc, segment.len));
     }
 
-    /// Folds the segments of one block of `blocks`: short ones as its lanes meet them, then, in turn, what was too long for
-    /// them. Where the next ones lie is asked for before the items of these, so that both are under way together.
+    /// Folds the segments of one block of `blocks`: short ones as its lanes meet them, then, in
+    /// turn, what was too long for them. The offsets of the next segments are loaded before the
+    /// items of these, so that both loads are in flight together.
     fn segments(&self, block: Val<u64>, blocks: Val<u64>) {
         let SegmentsAlgorithm { lanes, unroll, shares, .. } = *self.shape;
         let rounds = self.shape.rounds();
@@ -274,8 +279,8 @@ impl Body<'_> {
         });
     }
 
-    /// How many segments start at or before a position. The lanes of a warp, all together, ask at as many places at once,
-    /// so that each round leaves a 32nd of what can be.
+    /// How many segments start at or before a position. The lanes of a warp, all together, ask at
+    /// as many places at once, so that each round leaves a 32nd of what can be.
     fn started(&self, position: Val<u64>) -> Val<u64> {
         let (low, high) = (var(0_u64), var(self.num_segments()));
         while_loop(
@@ -295,8 +300,9 @@ impl Body<'_> {
         low.get()
     }
 
-    /// Folds parts of the huge segments that hold the first items of this block's ranges of the whole; each of its warps
-    /// looks for that of one range. A segment holds the first items of as many ranges as it has parts, or of one more.
+    /// Folds parts of the huge segments that hold the first items of this block's ranges of the
+    /// whole; each of its warps looks for that of one range. A segment holds the first items of as
+    /// many ranges as it has parts, or of one more.
     fn parts(&self, block: Val<u64>, blocks: Val<u64>, workspace: Global<u64>, tickets: Global<u32>) {
         let thread = thread_idx().x;
         let bits = PART.ilog2();
@@ -326,7 +332,8 @@ impl Body<'_> {
                 let to = (from + size).min(segment.len);
                 let acc = self.share(segment, [from, to], thread, BLOCK, self.shape.long_unroll);
                 let acc = block::fold(&*self.fold.monoid, acc, BLOCK);
-                // Slots, counted in parts as well, are its own: the next huge segment begins as many behind, or more.
+                // Slots are counted in parts, too: the next huge segment begins at least as many
+                // slots later.
                 let first = segment.start >> bits;
                 let (part, parts, slots) = (part.cast(), parts.cast(), num_ranges);
                 let parts = Parts { workspace, slots, first, part, parts, ticket: tickets.at(first) };
@@ -334,15 +341,17 @@ impl Body<'_> {
                     when(thread.eq(0), || self.finish(segment, acc));
                 });
             });
-            // What the next round writes, this one has read before the barriers of its own folds.
+            // What the next round writes, this one has read before the barriers of its folds.
         });
     }
 }
 
-/// Turns whose lists are in use at once: one is written while others are still read, and one made ready.
+/// Turns whose lists are in use at once: one is written while others are still read, and one made
+/// ready.
 const COPIES: u32 = 3;
 
-/// Segments of the block that its lanes have put off, in any order: each is folded by itself. One list a turn.
+/// Segments of the block that its lanes have put off, in any order: each is folded by itself. One
+/// list a turn.
 struct PutOff {
     counts: Shared<u32>,
     numbers: Shared<u32>,
@@ -394,7 +403,8 @@ pub(super) fn kernel_of(fold: &Definition, shape: &SegmentsAlgorithm) -> AnyKern
         when_else(block.lt(helpers), parts, || body.segments(block - helpers, blocks - helpers));
     };
     let kernel = kernel(name, body).required_block(BLOCK);
-    // For sm_80 ptxas aims at more blocks of bytes than their registers allow, and spills; told so of wider elements as well, it
-    // gave them too many registers for six blocks, and segments of 4 f32 fell from 3,004 to 2,280 GB/s (H200).
+    // For sm_80 ptxas aims at more blocks of bytes than their registers allow, and spills; told so
+    // of wider elements as well, it gave them too many registers for six blocks, and segments of 4
+    // f32 fell from 3,004 to 2,280 GB/s (H200).
     if has_bytes { kernel.min_blocks(5).into() } else { kernel.into() }
 }

@@ -1,17 +1,21 @@
-//! Folds of segments: a ragged axis, cut by offsets that lie on the device, each segment folded by itself, in one launch.
+//! Folds of segments: a ragged axis, cut by offsets in device memory, each segment folded
+//! separately, in one launch (CUB: segmented reduction).
 //!
-//! Segment `s` has the items from `offsets[s]` to before `offsets[s + 1]`; offsets ascend. Items before the first and
-//! behind the last offset belong to no segment; what an offset says beyond the end is cut off. A segment without items
-//! gives the identity. Positions count from the start of the segment.
+//! Segment `s` has the items from `offsets[s]` to before `offsets[s + 1]`; offsets ascend. Items
+//! before the first and after the last offset belong to no segment; what an offset says beyond the
+//! end is cut off. A segment without items gives the identity. Positions count from the start of
+//! the segment.
 //!
-//! **Who folds.** A choice knows the number of segments and of items, not their sizes, so the kernel sorts segments as it
-//! meets them: a few lanes take a short one (as many as the average asks for), a warp one that is longer, the block one
-//! longer still. Segments beyond `PART` items are cut into as many parts of one size as there are whole `PART`s in them, for
-//! blocks of their own. The whole is cut into ranges of `PART` items; the first items of ranges that a segment holds stand
-//! for its parts, so that one search for each range finds them all. The block that comes last folds the parts of a segment.
+//! **Who folds.** A choice knows the number of segments and of items, not their sizes, so the
+//! kernel sorts segments as it meets them: a few lanes take a short one (as many as the average
+//! asks for), a warp one that is longer, the block one longer still. Segments beyond `PART` items
+//! are cut into as many parts of one size as there are whole `PART`s in them, for blocks of their
+//! own. The whole is cut into ranges of `PART` items; the first items of ranges that a segment
+//! holds stand for its parts, so that one search for each range finds them all. The block that
+//! comes last folds the parts of a segment.
 //!
-//! **Order.** Fixed by the choice and the segment's own length: not by timing, nor by the sizes of other segments or where it
-//! begins.
+//! **Order.** Fixed by the choice and the segment's own length: not by timing, nor by the sizes of
+//! other segments or where it begins.
 
 mod choice;
 mod kernel;
@@ -30,8 +34,8 @@ use crate::{Dtype, Error};
 
 /// The family of segmented folds: a fold of each segment of its inputs.
 ///
-/// A launch takes the inputs of the fold, then the offsets. Results lie side by side in the order of
-/// the segments.
+/// A launch takes the inputs of the fold, then the offsets. Results lie side by side in the order
+/// of the segments.
 #[derive(Debug, Clone, Copy)]
 pub struct SegmentedFold<'a>(pub &'a Fold);
 

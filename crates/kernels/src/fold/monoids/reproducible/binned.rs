@@ -10,7 +10,8 @@ pub trait Binned: Compute + WideFloat {
     const WIDTH: u32;
     /// The lowest top that is told apart: four bins below it, the unit is smaller than any number.
     const LOWEST_TOP: i32;
-    /// Added to a smaller number it leaves no bits behind the point, and its own bits count up with the number.
+    /// Added to a smaller number it leaves no bits after the point, and its own bits count up with
+    /// the number.
     const ROUNDER: f64;
 
     /// `2^exponent`, for a normal number.
@@ -19,7 +20,8 @@ pub trait Binned: Compute + WideFloat {
     /// The exponent of a finite magnitude as it is stored, and that of 1.
     fn exponent(magnitude: Val<Self>) -> (Val<i32>, i32);
 
-    /// How many last places numbers lie above `rounder`, all together; it is the number that all were rounded by.
+    /// How many last places numbers lie above `rounder`, all together; it is the number that all
+    /// were rounded by.
     fn sum_of_places(rounded: &[Val<Self>], rounder: Self) -> Val<i64>;
 
     /// The factor that brings the top to 2^WIDTH.
@@ -54,7 +56,8 @@ impl Binned for f32 {
     }
 
     fn sum_of_places(rounded: &[Val<Self>], rounder: Self) -> Val<i64> {
-        // Up to 2^8 numbers of 2^22 places: the sum of their bits wraps, and the difference does not.
+        // Up to 2^8 numbers of 2^22 places: the sum of their bits wraps, and the difference does
+        // not.
         let bits = rounded.iter().map(|x| x.bitcast::<i32>()).reduce(|a, b| a + b).expect("there is an item");
         let of_rounder = rounder.to_bits().cast_signed().wrapping_mul(rounded.len() as i32);
         (bits - of_rounder).cast()

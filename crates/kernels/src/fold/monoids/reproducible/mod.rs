@@ -1,25 +1,31 @@
-//! A sum of floats whose bits depend on nothing but the items: not on their order, nor on plan, grid and device.
+//! A sum of floats whose bits depend on nothing but the items: not on their order, nor on plan,
+//! grid and device.
 //!
-//! **Method.** Reproducible summation by pre-rounding (Demmel, Nguyen: Parallel reproducible summation, 2015; Ahrens, Demmel,
-//! Nguyen: Algorithms for efficient reproducible floating point summation, 2020), with integers as accumulators. The
-//! exponents are cut at the multiples of [`Binned::WIDTH`] = W into bins. The largest magnitude decides the *top*: the
-//! smallest T with all |x| < 2^(W·T). Each item is rounded, to nearest even, to a multiple of the unit u = 2^(W·(T - 4)),
-//! and the rounded items are added exactly. The result is the sum of the rounded items, rounded once to the type.
-//! So it is a function of the set of items alone.
+//! **Method.** Reproducible summation by pre-rounding (Demmel, Nguyen: Parallel reproducible
+//! summation, 2015; Ahrens, Demmel, Nguyen: Algorithms for efficient reproducible floating point
+//! summation, 2020), with integers as accumulators. The exponents are cut at the multiples of
+//! [`Binned::WIDTH`] = W into bins. The largest magnitude decides the *top*: the smallest T with
+//! all |x| < 2^(W·T). Each item is rounded, to nearest even, to a multiple of the unit u = 2^(W·(T
+//! - 4)), and the rounded items are added exactly. The result is the sum of the rounded items,
+//! rounded once to the type. So it is a function of the set of items alone.
 //!
-//! **How it is carried.** A rounded item is the sum of four slices, one a bin from the top down, each found by adding and
-//! subtracting a large constant, and added to a 64-bit integer. While a larger item is still to come, the top is too low
-//! and the bins reach deeper than they need; once it comes they move up, and the lowest ones are dropped. What is kept
-//! of an item is the same as if the top had been known from the start: the slices down to a unit sum to the item rounded
-//! to that unit, wherever they begin, since each slice is a multiple of all units below by an even number, which leaves
-//! ties as they are. The bins must not carry into one another before the end, as a carry out of a bin that
-//! is dropped later would stay; they need not, as they hold 2^(63 - W) slices.
+//! **How it is carried.** A rounded item is the sum of four slices, one a bin from the top down,
+//! each found by adding and subtracting a large constant, and added to a 64-bit integer. While a
+//! larger item is still to come, the top is too low and the bins reach deeper than they need; once
+//! it comes they move up, and the lowest ones are dropped. What is kept of an item is the same as
+//! if the top had been known from the start: the slices down to a unit sum to the item rounded to
+//! that unit, wherever they begin, since each slice is a multiple of all units below by an even
+//! number, which leaves ties as they are. The bins must not carry into one another before the end,
+//! as a carry out of a bin that is dropped later would stay; they need not, as they hold 2^(63 - W)
+//! slices.
 //!
-//! **Error.** At most `n/2 · 2^(-3W) · max|x|` from rounding the items, and half a unit in the last place of the result: for
-//! `f32` (W = 22) 2^-67 · n · max|x|, for `f64` (W = 28) 2^-85 · n · max|x|. So below the last place of the result but
-//! where terms cancel down to 2^-40 of the largest.
+//! **Error.** At most `n/2 · 2^(-3W) · max|x|` from rounding the items, and half a unit in the last
+//! place of the result: for `f32` (W = 22) 2^-67 · n · max|x|, for `f64` (W = 28) 2^-85 · n ·
+//! max|x|. So below the last place of the result but where terms cancel down to 2^-40 of the
+//! largest.
 //!
-//! **Limits.** 2^41 items of `f32`, 2^35 of `f64`. Infinities and NaN are added beside, as IEEE 754 does.
+//! **Limits.** 2^41 items of `f32`, 2^35 of `f64`. Infinities and NaN are added beside, as IEEE 754
+//! does.
 
 mod binned;
 mod rounding;
@@ -41,7 +47,8 @@ type Bins = [Val<i64>; NUM_BINS];
 /// The top, what the bins hold from the top down, and the sum of what is not finite.
 type Acc<T> = (Val<i32>, Bins, Val<T>);
 
-/// The reproducible sum: see the head of its file for what it gives. Of nothing, and of nothing but -0, it is +0.
+/// The reproducible sum: see the head of its file for what it gives. Of nothing, and of nothing but
+/// -0, it is +0.
 #[derive(Debug, Clone, Copy)]
 pub struct ReproducibleSum<T>(PhantomData<fn() -> T>);
 

@@ -6,9 +6,9 @@ use super::{Binned, Bins, NUM_BINS};
 
 /// The float nearest to what bins hold, ties to even.
 ///
-/// The sum of the bins has more bits than a register: up to 63 + 3 · 28. The leading 64 of them decide, with one more that
-/// says whether anything follows. Where the result is subnormal, nothing follows: either the unit is not below the
-/// smallest number, or no item was rounded.
+/// The sum of the bins has more bits than a register: up to 63 + 3 · 28. The leading 64 of them
+/// decide, with one more that says whether anything follows. Where the result is subnormal, nothing
+/// follows: either the unit is not below the smallest number, or no item was rounded.
 pub(super) fn round<T: Binned>(top: Val<i32>, bins: Bins) -> Val<T> {
     let is_negative = carried::<T>(bins)[0].lt(0);
     let magnitudes = bins.map(|bin| is_negative.select(-bin, bin));
@@ -39,7 +39,7 @@ pub(super) fn round<T: Binned>(top: Val<i32>, bins: Bins) -> Val<T> {
     is_negative.select(-value, value)
 }
 
-/// The same sum with digits from 0 to below 2^WIDTH behind the first, which has the sign.
+/// The same sum with digits from 0 to below 2^WIDTH after the first, which has the sign.
 fn carried<T: Binned>(bins: Bins) -> Bins {
     let mut digits = bins;
     for k in (1..NUM_BINS).rev() {
