@@ -93,6 +93,22 @@ impl<M: Model> Engine<M> {
         self.scheduler.is_idle()
     }
 
+    /// Requests that have not started.
+    #[must_use]
+    pub fn num_waiting(&self) -> usize {
+        self.scheduler.waiting.len()
+    }
+
+    /// Steps that ran rows.
+    pub(crate) fn num_steps(&self) -> u64 {
+        self.scheduler.metrics.steps
+    }
+
+    /// Says that no request comes after those that are there, so that static batches wait for none.
+    pub fn set_draining(&mut self) {
+        self.scheduler.is_draining = true;
+    }
+
     /// Steps until every request has ended, and returns their answers.
     ///
     /// # Errors

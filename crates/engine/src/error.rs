@@ -85,6 +85,17 @@ pub enum ErrorKind {
         /// Which flags give it.
         advice: &'static str,
     },
+    /// Too many requests wait.
+    #[error("{waiting} requests wait, and no more than {limit} may: try again later")]
+    Overloaded {
+        /// Requests that wait.
+        waiting: usize,
+        /// How many may.
+        limit: usize,
+    },
+    /// The service takes no more requests.
+    #[error("the engine takes no more requests: it is shutting down")]
+    Stopped,
     /// The model failed in a step. All requests that held blocks have ended, and hold none.
     #[error("the model failed in step {step}, and with it {} requests: {source}", failed.len())]
     Model {

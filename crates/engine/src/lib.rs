@@ -64,6 +64,7 @@ mod sampling;
 mod scheduler;
 pub mod scripted;
 mod sequence;
+pub mod service;
 pub mod sizing;
 mod speculate;
 mod trace;

@@ -6,7 +6,7 @@ use crate::scheduler::Scheduler;
 /// Counters since the engine started. All but the last group only grow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Steps that ran.
+    /// Steps that ran rows.
     pub steps: u64,
     /// Rows of sequences that they ran.
     pub rows: u64,
