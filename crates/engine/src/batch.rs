@@ -75,8 +75,8 @@ pub struct SampleRow {
     pub seed: u64,
     /// How to draw.
     pub sampling: Arc<Sampling>,
-    /// Tokens so far, for penalties; empty where there are none. In increasing order of tokens.
-    pub counts: Arc<Vec<TokenCount>>,
+    /// Tokens so far in increasing order, where penalties ask for them.
+    pub counts: Option<Arc<Vec<TokenCount>>>,
     /// Tokens that must not be drawn: those that end a sequence, before it has its least length.
     pub banned: Option<Arc<[u32]>>,
     /// How many of the most likely tokens to report.

@@ -42,7 +42,9 @@ impl<M: Model> Engine<M> {
             num_blocks: config.num_blocks + 1,
             num_host_blocks: config.num_host_blocks + 1,
         };
-        let failed = |source| ErrorKind::Model { step: 0, failed: Vec::new(), source };
+        let CacheShape { num_blocks, num_host_blocks, .. } = shape;
+        let block_bytes = limits.kv_bytes_per_token * config.block_size as u64;
+        let failed = |source| ErrorKind::Cache { num_blocks, num_host_blocks, block_bytes, source };
         model.allocate(shape).map_err(failed)?;
         let scheduler = Scheduler::new(config, limits);
         Ok(Self { model, scheduler, decode: None, trace: None, external_slots: 0 })
@@ -114,17 +116,10 @@ impl<M: Model> Engine<M> {
     /// # Errors
     /// The first failure of the model.
     pub fn run_to_end(&mut self) -> Result<BTreeMap<RequestId, Vec<Output>>, Error> {
-        let mut answers: BTreeMap<RequestId, Vec<Output>> = BTreeMap::new();
-        self.scheduler.is_draining = true;
-        while !self.is_idle() {
-            for update in self.step()? {
-                let outputs = answers.entry(update.request).or_default();
-                outputs.resize(outputs.len().max(update.output + 1), Output::default());
-                outputs[update.output].extend(update);
-            }
-        }
-        self.scheduler.is_draining = false;
-        Ok(answers)
+        let was_draining = std::mem::replace(&mut self.scheduler.is_draining, true);
+        let answers = self.collect();
+        self.scheduler.is_draining = was_draining;
+        answers
     }
 
     /// Tells the time since some beginning; static batches wait by it.
@@ -162,6 +157,18 @@ impl<M: Model> Engine<M> {
     /// If one of their invariants is broken; the message says which.
     pub fn check_invariants(&self) {
         self.scheduler.check();
+    }
+
+    fn collect(&mut self) -> Result<BTreeMap<RequestId, Vec<Output>>, Error> {
+        let mut answers: BTreeMap<RequestId, Vec<Output>> = BTreeMap::new();
+        while !self.is_idle() {
+            for update in self.step()? {
+                let outputs = answers.entry(update.request).or_default();
+                outputs.resize(outputs.len().max(update.output + 1), Output::default());
+                outputs[update.output].extend(update);
+            }
+        }
+        Ok(answers)
     }
 
     /// Copies, then the forward pass.

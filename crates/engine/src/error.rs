@@ -85,6 +85,21 @@ pub enum ErrorKind {
         /// Which flags give it.
         advice: &'static str,
     },
+    /// The model has no room for the cache.
+    #[error(
+        "no room for {num_blocks} blocks on the device and {num_host_blocks} on the host, of {block_bytes} bytes \
+         each: {source}; lower --kv-blocks, --kv-bytes or --swap-bytes"
+    )]
+    Cache {
+        /// Blocks on the device, the null block included.
+        num_blocks: usize,
+        /// Blocks on the host, the null block included.
+        num_host_blocks: usize,
+        /// Bytes of a block.
+        block_bytes: u64,
+        /// What the model says.
+        source: ModelError,
+    },
     /// Too many requests wait.
     #[error("{waiting} requests wait, and no more than {limit} may: try again later")]
     Overloaded {

@@ -73,8 +73,6 @@ impl Metrics {
         match finish {
             Finish::StopToken(_) | Finish::StopText => self.finished_stop += 1,
             Finish::Length => self.finished_length += 1,
-            Finish::Abort => self.aborted += 1,
-            Finish::Error => self.failed += 1,
         }
     }
 }

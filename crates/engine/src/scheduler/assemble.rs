@@ -18,6 +18,10 @@ impl Scheduler {
         }
         let tables = plan.scheduled.iter().map(|(group, rows)| &self.running[*group].seqs[rows.seq].table);
         batch.table_width = tables.map(|t| t.blocks.len()).max().unwrap_or(0);
+        let num = plan.scheduled.len();
+        batch.tables.reserve_exact(num * batch.table_width);
+        batch.samples.reserve(num);
+        plan.targets.reserve(num);
         for (index, rows) in &plan.scheduled {
             let group = &self.running[*index];
             push_sequence(&mut batch, &group.seqs[rows.seq], rows);

@@ -44,7 +44,7 @@ fn answer_by_hand(request: &Request, output: u64) -> Vec<Sampled> {
             position: tokens.len() as u32,
             seed: request.seed.expect("it is given") + output,
             sampling: Arc::new(request.sampling.clone()),
-            counts: Arc::new((0..VOCAB as u32).filter(|t| tokens.contains(t)).map(count).collect()),
+            counts: Some(Arc::new((0..VOCAB as u32).filter(|t| tokens.contains(t)).map(count).collect())),
             banned: (answer.len() < request.min_tokens).then(|| stop_ids.clone().into()),
             top: request.logprobs.unwrap_or(0),
             ..SampleRow::default()

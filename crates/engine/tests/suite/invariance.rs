@@ -51,7 +51,7 @@ fn request() -> impl Strategy<Value = Request> {
             max_tokens: Some(new),
             min_tokens: min_tokens.min(new),
             stop_ids: vec![5, 6],
-            logprobs: Some(2),
+            logprobs: beam.is_none().then_some(2),
             prompt_logprobs: scores.then_some(1),
             beam,
             ignore_eos,
