@@ -45,6 +45,16 @@ pub struct Batch {
 pub type SequenceId = u64;
 
 impl Batch {
+    /// Empties the arrays and keeps their memory.
+    pub(crate) fn clear(&mut self, step: u64, block_size: usize) {
+        (self.step, self.block_size, self.table_width) = (step, block_size, 0);
+        let rows = [&mut self.ids, &mut self.positions, &mut self.slots];
+        rows.into_iter().chain([&mut self.cu_q, &mut self.kv_lens, &mut self.tables]).for_each(Vec::clear);
+        self.sequences.clear();
+        self.samples.clear();
+        self.cu_q.push(0);
+    }
+
     /// Rows that belong to sequences.
     #[must_use]
     pub fn num_rows(&self) -> usize {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::batch::Batch;
 use crate::config::Config;
 use crate::detokenize::Decode;
 use crate::error::{Error, ErrorKind, ModelError};
@@ -19,6 +20,8 @@ pub struct Engine<M> {
     model: M,
     scheduler: Scheduler,
     decode: Option<Arc<dyn Decode>>,
+    /// The last one, for its memory.
+    batch: Batch,
     trace: Option<StepTrace>,
     external_slots: usize,
 }
@@ -47,7 +50,7 @@ impl<M: Model> Engine<M> {
         let failed = |source| ErrorKind::Cache { num_blocks, num_host_blocks, block_bytes, source };
         model.allocate(shape).map_err(failed)?;
         let scheduler = Scheduler::new(config, limits);
-        Ok(Self { model, scheduler, decode: None, trace: None, external_slots: 0 })
+        Ok(Self { model, scheduler, decode: None, batch: Batch::default(), trace: None, external_slots: 0 })
     }
 
     /// Gives answers a text, and stop strings a meaning.
@@ -179,12 +182,14 @@ impl<M: Model> Engine<M> {
         if self.scheduler.config.check {
             self.scheduler.check_writes(plan);
         }
-        let batch = self.scheduler.assemble(plan);
-        if batch.is_empty() {
+        self.scheduler.assemble(plan, &mut self.batch);
+        if self.batch.is_empty() {
             return Ok(Vec::new());
         }
-        let answers = self.model.step(&batch)?;
-        let (asked, got) = (batch.samples.len(), answers.len());
+        let answers = self.model.step(&self.batch)?;
+        // Counts are shared with their sequences, which change them in place once nobody else looks.
+        let asked = self.batch.samples.drain(..).len();
+        let got = answers.len();
         (asked == got).then_some(answers).ok_or_else(|| format!("{got} answers to {asked} samples").into())
     }
 
