@@ -46,7 +46,7 @@
 //! # What is absent on purpose
 //!
 //! Time, threads and randomness: the caller tells the time, owns the thread, and gives a seed. So a
-//! run repeats.
+//! run repeats. [`service`] is such a caller: it puts an engine on a thread and gives out streams.
 
 mod batch;
 mod beam;
