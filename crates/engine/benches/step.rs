@@ -42,7 +42,7 @@ fn measure(name: &str, config: Config, sampling: &Sampling) {
         let request = Request { ignore_eos: true, sampling: sampling.clone(), ..Request::greedy(prompt, 3000) };
         engine.add(request).expect("the request is right");
     }
-    while engine.metrics().now.waiting > 0 {
+    while engine.num_waiting() > 0 {
         engine.step().expect("the model runs");
     }
     engine.step().expect("the model runs");

@@ -45,6 +45,16 @@ pub struct Batch {
 pub type SequenceId = u64;
 
 impl Batch {
+    /// Empties the arrays and keeps their memory.
+    pub(crate) fn clear(&mut self, step: u64, block_size: usize) {
+        (self.step, self.block_size, self.table_width) = (step, block_size, 0);
+        let rows = [&mut self.ids, &mut self.positions, &mut self.slots];
+        rows.into_iter().chain([&mut self.cu_q, &mut self.kv_lens, &mut self.tables]).for_each(Vec::clear);
+        self.sequences.clear();
+        self.samples.clear();
+        self.cu_q.push(0);
+    }
+
     /// Rows that belong to sequences.
     #[must_use]
     pub fn num_rows(&self) -> usize {
@@ -75,8 +85,8 @@ pub struct SampleRow {
     pub seed: u64,
     /// How to draw.
     pub sampling: Arc<Sampling>,
-    /// Tokens so far, for penalties; empty where there are none. In increasing order of tokens.
-    pub counts: Arc<Vec<TokenCount>>,
+    /// Tokens so far in increasing order, where penalties ask for them.
+    pub counts: Option<Arc<Vec<TokenCount>>>,
     /// Tokens that must not be drawn: those that end a sequence, before it has its least length.
     pub banned: Option<Arc<[u32]>>,
     /// How many of the most likely tokens to report.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::batch::Batch;
 use crate::config::Config;
 use crate::detokenize::Decode;
 use crate::error::{Error, ErrorKind, ModelError};
@@ -19,6 +20,8 @@ pub struct Engine<M> {
     model: M,
     scheduler: Scheduler,
     decode: Option<Arc<dyn Decode>>,
+    /// The last one, for its memory.
+    batch: Batch,
     trace: Option<StepTrace>,
     external_slots: usize,
 }
@@ -42,10 +45,12 @@ impl<M: Model> Engine<M> {
             num_blocks: config.num_blocks + 1,
             num_host_blocks: config.num_host_blocks + 1,
         };
-        let failed = |source| ErrorKind::Model { step: 0, failed: Vec::new(), source };
+        let CacheShape { num_blocks, num_host_blocks, .. } = shape;
+        let block_bytes = limits.kv_bytes_per_token * config.block_size as u64;
+        let failed = |source| ErrorKind::Cache { num_blocks, num_host_blocks, block_bytes, source };
         model.allocate(shape).map_err(failed)?;
         let scheduler = Scheduler::new(config, limits);
-        Ok(Self { model, scheduler, decode: None, trace: None, external_slots: 0 })
+        Ok(Self { model, scheduler, decode: None, batch: Batch::default(), trace: None, external_slots: 0 })
     }
 
     /// Gives answers a text, and stop strings a meaning.
@@ -93,22 +98,31 @@ impl<M: Model> Engine<M> {
         self.scheduler.is_idle()
     }
 
+    /// Requests that have not started.
+    #[must_use]
+    pub fn num_waiting(&self) -> usize {
+        self.scheduler.waiting.len()
+    }
+
+    /// Steps that ran rows.
+    pub(crate) fn num_steps(&self) -> u64 {
+        self.scheduler.metrics.steps
+    }
+
+    /// Says that no request comes after those that are there, so that static batches wait for none.
+    pub fn set_draining(&mut self) {
+        self.scheduler.is_draining = true;
+    }
+
     /// Steps until every request has ended, and returns their answers.
     ///
     /// # Errors
     /// The first failure of the model.
     pub fn run_to_end(&mut self) -> Result<BTreeMap<RequestId, Vec<Output>>, Error> {
-        let mut answers: BTreeMap<RequestId, Vec<Output>> = BTreeMap::new();
-        self.scheduler.is_draining = true;
-        while !self.is_idle() {
-            for update in self.step()? {
-                let outputs = answers.entry(update.request).or_default();
-                outputs.resize(outputs.len().max(update.output + 1), Output::default());
-                outputs[update.output].extend(update);
-            }
-        }
-        self.scheduler.is_draining = false;
-        Ok(answers)
+        let was_draining = std::mem::replace(&mut self.scheduler.is_draining, true);
+        let answers = self.collect();
+        self.scheduler.is_draining = was_draining;
+        answers
     }
 
     /// Tells the time since some beginning; static batches wait by it.
@@ -148,6 +162,18 @@ impl<M: Model> Engine<M> {
         self.scheduler.check();
     }
 
+    fn collect(&mut self) -> Result<BTreeMap<RequestId, Vec<Output>>, Error> {
+        let mut answers: BTreeMap<RequestId, Vec<Output>> = BTreeMap::new();
+        while !self.is_idle() {
+            for update in self.step()? {
+                let outputs = answers.entry(update.request).or_default();
+                outputs.resize(outputs.len().max(update.output + 1), Output::default());
+                outputs[update.output].extend(update);
+            }
+        }
+        Ok(answers)
+    }
+
     /// Copies, then the forward pass.
     fn run(&mut self, plan: &mut Plan) -> Result<Vec<Sampled>, ModelError> {
         if plan.moves != Default::default() {
@@ -156,12 +182,14 @@ impl<M: Model> Engine<M> {
         if self.scheduler.config.check {
             self.scheduler.check_writes(plan);
         }
-        let batch = self.scheduler.assemble(plan);
-        if batch.is_empty() {
+        self.scheduler.assemble(plan, &mut self.batch);
+        if self.batch.is_empty() {
             return Ok(Vec::new());
         }
-        let answers = self.model.step(&batch)?;
-        let (asked, got) = (batch.samples.len(), answers.len());
+        let answers = self.model.step(&self.batch)?;
+        // Counts are shared with their sequences, which change them in place once nobody else looks.
+        let asked = self.batch.samples.drain(..).len();
+        let got = answers.len();
         (asked == got).then_some(answers).ok_or_else(|| format!("{got} answers to {asked} samples").into())
     }
 

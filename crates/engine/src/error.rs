@@ -85,6 +85,32 @@ pub enum ErrorKind {
         /// Which flags give it.
         advice: &'static str,
     },
+    /// The model has no room for the cache.
+    #[error(
+        "no room for {num_blocks} blocks on the device and {num_host_blocks} on the host, of {block_bytes} bytes \
+         each: {source}; lower --kv-blocks, --kv-bytes or --swap-bytes"
+    )]
+    Cache {
+        /// Blocks on the device, the null block included.
+        num_blocks: usize,
+        /// Blocks on the host, the null block included.
+        num_host_blocks: usize,
+        /// Bytes of a block.
+        block_bytes: u64,
+        /// What the model says.
+        source: ModelError,
+    },
+    /// Too many requests wait.
+    #[error("{waiting} requests wait, and no more than {limit} may: try again later")]
+    Overloaded {
+        /// Requests that wait.
+        waiting: usize,
+        /// How many may.
+        limit: usize,
+    },
+    /// The service takes no more requests.
+    #[error("the engine takes no more requests: it is shutting down")]
+    Stopped,
     /// The model failed in a step. All requests that held blocks have ended, and hold none.
     #[error("the model failed in step {step}, and with it {} requests: {source}", failed.len())]
     Model {

@@ -46,7 +46,7 @@
 //! # What is absent on purpose
 //!
 //! Time, threads and randomness: the caller tells the time, owns the thread, and gives a seed. So a
-//! run repeats.
+//! run repeats. [`service`] is such a caller: it puts an engine on a thread and gives out streams.
 
 mod batch;
 mod beam;
@@ -64,6 +64,7 @@ mod sampling;
 mod scheduler;
 pub mod scripted;
 mod sequence;
+pub mod service;
 pub mod sizing;
 mod speculate;
 mod trace;

@@ -6,7 +6,7 @@ use crate::scheduler::Scheduler;
 /// Counters since the engine started. All but the last group only grow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Steps that ran.
+    /// Steps that ran rows.
     pub steps: u64,
     /// Rows of sequences that they ran.
     pub rows: u64,
@@ -73,8 +73,6 @@ impl Metrics {
         match finish {
             Finish::StopToken(_) | Finish::StopText => self.finished_stop += 1,
             Finish::Length => self.finished_length += 1,
-            Finish::Abort => self.aborted += 1,
-            Finish::Error => self.failed += 1,
         }
     }
 }

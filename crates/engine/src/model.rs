@@ -13,8 +13,7 @@ pub struct Limits {
     pub max_len: usize,
     /// Tokens that end a sequence.
     pub eos: Vec<u32>,
-    /// Bytes of the cache that a block of one position takes, over all layers; for messages and
-    /// metrics.
+    /// Bytes of the cache that one position takes, over all layers; for messages.
     pub kv_bytes_per_token: u64,
 }
 

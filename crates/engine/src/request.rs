@@ -37,7 +37,7 @@ pub struct Request {
     pub ignore_eos: bool,
     /// Leaves special tokens out of the text.
     pub skip_special: bool,
-    /// How many likely tokens to report with each generated one.
+    /// How many likely tokens to report with each generated one. Beams report their own alone.
     pub logprobs: Option<usize>,
     /// The same for the tokens of the prompt.
     pub prompt_logprobs: Option<usize>,
@@ -117,6 +117,7 @@ impl Request {
             check(beam.length_penalty.is_finite(), "length_penalty", "it is not finite")?;
             let is_plain = Sampling { temperature: 0.0, ..self.sampling.clone() } == Sampling::greedy();
             check(is_plain, "beam", "it draws nothing, so that only the temperature may be given, and is not used")?;
+            check(self.logprobs.unwrap_or(0) == 0, "logprobs", "beams report their own tokens alone")?;
             check(self.stop.is_empty(), "beam", "it ends at tokens, not at stop strings")?;
         }
         let new = self.max_tokens.unwrap_or(1).max(self.min_tokens);
@@ -137,10 +138,6 @@ pub enum Finish {
     StopText,
     /// There is no room for more: `max_tokens`, the model's longest sequence, or the cache.
     Length,
-    /// The user no longer wants it.
-    Abort,
-    /// The model failed.
-    Error,
 }
 
 impl Finish {
@@ -150,8 +147,6 @@ impl Finish {
         match self {
             Self::StopToken(_) | Self::StopText => "stop",
             Self::Length => "length",
-            Self::Abort => "abort",
-            Self::Error => "error",
         }
     }
 }
@@ -234,6 +229,7 @@ mod tests {
         refuses(Request { stop_ids: vec![11], ..base() }, "stop_token_ids");
         refuses(Request { n: 3, beam: Some(Beam { width: 2, length_penalty: 1.0 }), ..base() }, "beam");
         let beam = Some(Beam { width: 2, length_penalty: 1.0 });
+        refuses(Request { beam, logprobs: Some(1), ..base() }, "logprobs");
         refuses(Request { beam, stop: vec!["a".to_owned()], ..base() }, "beam");
         refuses(Request { beam, sampling: Sampling { top_p: 0.5, ..Sampling::greedy() }, ..base() }, "beam");
         refuses(Request { max_tokens: Some(7), ..base() }, "the prompt has 2 tokens and at least 7");

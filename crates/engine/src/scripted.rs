@@ -73,28 +73,33 @@ impl Scripted {
         self.rerun
     }
 
-    /// The answer to a greedy request, from tokens alone.
+    /// The logits of what follows `tokens`, from the tokens alone.
     #[must_use]
-    pub fn greedy_answer(&self, prompt: &[u32], max_tokens: usize) -> Vec<u32> {
-        let mut tokens = prompt.to_vec();
-        while tokens.len() < prompt.len() + max_tokens {
-            let state = tokens
-                .iter()
-                .zip(0..)
-                .fold(START, |state, (token, position)| mix(state, Written { position, token: *token }));
-            let logits = self.logits(state);
-            let best = (0..logits.len()).rev().max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap_or(0);
-            tokens.push(u32::try_from(best).expect("a token has 32 bits"));
-            if best == 0 {
-                break;
-            }
-        }
-        tokens.split_off(prompt.len())
+    pub fn logits(&self, tokens: &[u32]) -> Vec<f32> {
+        let read = |state, (position, token): (u32, &u32)| mix(state, Written { position, token: *token });
+        self.logits_of((0..).zip(tokens).fold(START, read))
     }
 
-    fn logits(&self, state: u64) -> Vec<f32> {
+    fn logits_of(&self, state: u64) -> Vec<f32> {
         let logit = |id: u64| (scramble(state ^ scramble(id)) >> 40) as f32 / (1 << 21) as f32;
         (0..self.limits.vocab as u64).map(logit).collect()
+    }
+
+    /// No sequence may read a block that another one writes in the same step.
+    fn check_writers(&self, batch: &Batch) {
+        let mut writers = HashMap::new();
+        for s in 0..batch.sequences.len() {
+            for row in batch.cu_q[s]..batch.cu_q[s + 1] {
+                writers.insert(batch.slots[row as usize] as usize / self.block_size, s);
+            }
+        }
+        for s in 0..batch.sequences.len() {
+            let num_read = (batch.kv_lens[s] as usize).div_ceil(self.block_size);
+            for block in &batch.table(s)[..num_read] {
+                let writer = writers.get(&(*block as usize));
+                assert!(writer.is_none_or(|w| *w == s), "sequence {s} reads block {block}, which {writer:?} writes");
+            }
+        }
     }
 
     /// Runs the rows of one sequence, and returns what each has read.
@@ -178,9 +183,10 @@ impl Model for Scripted {
         }
         let padding = &batch.slots[batch.num_rows()..];
         assert!(padding.iter().all(|slot| (*slot as usize) < self.block_size), "padding writes to the null block");
+        self.check_writers(batch);
         let states: Vec<u64> = (0..batch.sequences.len()).flat_map(|s| self.run(batch, s)).collect();
         let noise = if self.is_batch_dependent { states.len() as u64 } else { 0 };
-        Ok(batch.samples.iter().map(|row| sample(&self.logits(states[row.row as usize] ^ noise), row)).collect())
+        Ok(batch.samples.iter().map(|row| sample(&self.logits_of(states[row.row as usize] ^ noise), row)).collect())
     }
 }
 

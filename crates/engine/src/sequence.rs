@@ -110,12 +110,10 @@ impl Sequence {
     }
 
     /// The counts that penalties need, as if `drafts` had been generated, too.
-    pub(crate) fn counts_with(&self, drafts: &[u32]) -> Arc<Vec<TokenCount>> {
-        let mut counts = self.counts.clone().unwrap_or_default();
-        if self.counts.is_some() && !drafts.is_empty() {
-            drafts.iter().for_each(|token| count(Arc::make_mut(&mut counts), *token));
-        }
-        counts
+    pub(crate) fn counts_with(&self, drafts: &[u32]) -> Option<Arc<Vec<TokenCount>>> {
+        let mut counts = self.counts.clone()?;
+        drafts.iter().for_each(|token| count(Arc::make_mut(&mut counts), *token));
+        Some(counts)
     }
 
     /// Lets the blocks that are computed to their end be hit by others.
@@ -175,8 +173,9 @@ mod tests {
         let mut a = Sequence::new(1, 0, 0, &[1, 2], true);
         a.push(sampled(2), &rules(0), false);
         let count = |token, in_output| TokenCount { token, in_output };
-        assert_eq!(*a.counts_with(&[]), [count(1, 0), count(2, 1)]);
-        assert_eq!(*a.counts_with(&[2, 4]), [count(1, 0), count(2, 2), count(4, 1)]);
-        assert_eq!(a.counts_with(&[]).len(), 2);
+        let counts = |drafts: &[u32]| a.counts_with(drafts).expect("penalties ask for them").to_vec();
+        assert_eq!(counts(&[]), [count(1, 0), count(2, 1)]);
+        assert_eq!(counts(&[2, 4]), [count(1, 0), count(2, 2), count(4, 1)]);
+        assert_eq!(counts(&[]).len(), 2);
     }
 }

@@ -58,7 +58,7 @@ pub fn processed(logits: &[f32], row: &SampleRow) -> Vec<f64> {
     for (id, bias) in &sampling.logit_bias {
         x[*id as usize] += f64::from(*bias);
     }
-    for count in row.counts.iter() {
+    for count in row.counts.iter().flat_map(|counts| counts.iter()) {
         let x = &mut x[count.token as usize];
         let repetition = f64::from(sampling.repetition_penalty);
         *x = if *x > 0.0 { *x / repetition } else { *x * repetition };
@@ -189,8 +189,9 @@ mod tests {
     fn penalties_follow_the_counts() {
         let logits = [2.0, 2.0, -2.0];
         let count = |token, in_output| TokenCount { token, in_output };
-        let with =
-            |sampling, counts: Vec<_>| processed(&logits, &SampleRow { counts: Arc::new(counts), ..row(sampling) });
+        let with = |sampling, counts: Vec<_>| {
+            processed(&logits, &SampleRow { counts: Some(Arc::new(counts)), ..row(sampling) })
+        };
         let presence = Sampling { presence_penalty: 0.5, ..Sampling::default() };
         assert_eq!(with(presence, vec![count(0, 3), count(1, 0)]), [1.5, 2.0, -2.0]);
         let frequency = Sampling { frequency_penalty: 0.5, ..Sampling::default() };

@@ -8,27 +8,29 @@ use crate::group::Group;
 use crate::sequence::Sequence;
 
 impl Scheduler {
-    /// The batch of a plan; notes in the plan what each sample is for.
-    pub(crate) fn assemble(&self, plan: &mut Plan) -> Batch {
-        let mut batch =
-            Batch { step: plan.step, block_size: self.config.block_size, cu_q: vec![0], ..Batch::default() };
+    /// Fills the batch of a plan; notes in the plan what each sample is for.
+    pub(crate) fn assemble(&self, plan: &mut Plan, batch: &mut Batch) {
+        batch.clear(plan.step, self.config.block_size);
         let rows = plan.num_rows() + plan.padding;
         for list in [&mut batch.ids, &mut batch.positions, &mut batch.slots] {
-            list.reserve_exact(rows);
+            list.reserve(rows);
         }
         let tables = plan.scheduled.iter().map(|(group, rows)| &self.running[*group].seqs[rows.seq].table);
         batch.table_width = tables.map(|t| t.blocks.len()).max().unwrap_or(0);
+        let num = plan.scheduled.len();
+        batch.tables.reserve(num * batch.table_width);
+        batch.samples.reserve(num);
+        plan.targets.reserve(num);
         for (index, rows) in &plan.scheduled {
             let group = &self.running[*index];
-            push_sequence(&mut batch, &group.seqs[rows.seq], rows);
+            push_sequence(batch, &group.seqs[rows.seq], rows);
             let first = batch.ids.len() - rows.len();
-            push_scores(&mut batch, &mut plan.targets, (*index, group), rows, first);
-            push_samples(&mut batch, &mut plan.targets, (*index, group), rows, first);
+            push_scores(batch, &mut plan.targets, (*index, group), rows, first);
+            push_samples(batch, &mut plan.targets, (*index, group), rows, first);
         }
         batch.ids.resize(rows, 0);
         batch.positions.resize(rows, 0);
         batch.slots.resize(rows, NULL_BLOCK);
-        batch
     }
 }
 

@@ -110,7 +110,7 @@ impl Scheduler {
 
     fn count(&mut self, plan: &Plan) {
         let drafts: usize = plan.scheduled.iter().map(|(_, rows)| rows.drafts.len()).sum();
-        self.metrics.steps += 1;
+        self.metrics.steps += u64::from(plan.num_rows() > 0);
         self.metrics.rows += plan.num_rows() as u64;
         self.metrics.padding_rows += plan.padding as u64;
         self.metrics.copied_blocks += plan.moves.copies.len() as u64;

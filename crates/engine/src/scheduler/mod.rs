@@ -125,7 +125,7 @@ impl Scheduler {
     /// Forgets a request and frees what it holds; returns whether it was there.
     pub(crate) fn abort(&mut self, id: RequestId) -> bool {
         let is_it = |key: &&Key| key.id == id;
-        if let Some(i) = self.running.iter().position(|g| g.key.id == id) {
+        if let Some(i) = self.running.iter().position(|g| g.key.id == id && g.num_live() > 0) {
             self.running.remove(i).release(&mut self.pool);
         } else if let Some(key) = self.swapped.keys().find(is_it).copied() {
             self.swapped.remove(&key).into_iter().for_each(|mut g| g.release(&mut self.host));

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use warpfold_engine::scripted::Scripted;
-use warpfold_engine::{Beam, Config, Decode, Finish, Request, Sampled, Sampling, Speculation};
+use warpfold_engine::{
+    Beam, Config, Decode, Finish, Request, SampleRow, Sampled, Sampling, Speculation, TokenCount, sample,
+};
 
 use super::{MAX_LEN, VOCAB, engine, fixed, run, small};
 
@@ -28,15 +30,56 @@ fn drawn(n: usize, seed: u64) -> Request {
     Request { n, seed: Some(seed), sampling: Sampling::default(), ..fixed(6, 1, 10) }
 }
 
-#[test]
-fn greedy_answers_are_those_of_the_model_asked_directly() {
+/// The answer to a request from tokens alone: logits, counts, bans and noise of each position.
+fn answer_by_hand(request: &Request, output: u64) -> Vec<Sampled> {
     let model = Scripted::new(VOCAB, MAX_LEN);
-    let requests: Vec<_> = (0..20).map(|i| Request { ignore_eos: false, ..fixed(3 + i, i, 30) }).collect();
-    let (answers, _) = run(&mut engine(small()), requests.clone());
+    let stop_ids: Vec<u32> = if request.ignore_eos { vec![] } else { vec![0] };
+    let mut tokens = request.prompt.clone();
+    let mut answer: Vec<Sampled> = Vec::new();
+    while answer.len() < request.max_tokens.expect("it is given") {
+        let generated = &tokens[request.prompt.len()..];
+        let count =
+            |token: u32| TokenCount { token, in_output: generated.iter().filter(|t| **t == token).count() as u32 };
+        let row = SampleRow {
+            position: tokens.len() as u32,
+            seed: request.seed.expect("it is given") + output,
+            sampling: Arc::new(request.sampling.clone()),
+            counts: Some(Arc::new((0..VOCAB as u32).filter(|t| tokens.contains(t)).map(count).collect())),
+            banned: (answer.len() < request.min_tokens).then(|| stop_ids.clone().into()),
+            top: request.logprobs.unwrap_or(0),
+            ..SampleRow::default()
+        };
+        answer.push(sample(&model.logits(&tokens), &row));
+        let token = answer[answer.len() - 1].token;
+        tokens.push(token);
+        if stop_ids.contains(&token) {
+            break;
+        }
+    }
+    answer
+}
+
+#[test]
+fn answers_are_those_of_the_model_asked_directly() {
     let mut ends = Vec::new();
-    for (request, outputs) in requests.iter().zip(&answers) {
-        assert_eq!(outputs[0].ids(), model.greedy_answer(&request.prompt, 30));
-        ends.push(outputs[0].finish);
+    for i in 0..40 {
+        let sampling = Sampling {
+            temperature: i as f32 % 4.0 * 0.4,
+            top_k: (i % 5 == 0).then_some(7),
+            frequency_penalty: (i % 3) as f32 * 0.5,
+            presence_penalty: (i % 2) as f32 * 0.5,
+            repetition_penalty: 1.0 + (i % 7) as f32 * 0.1,
+            ..Sampling::default()
+        };
+        let base = fixed(3 + i % 20, i, 30);
+        let (n, min_tokens) = (1 + i as usize % 2, i as usize % 9);
+        let ignore_eos = i % 4 == 0;
+        let request = Request { n, sampling, min_tokens, seed: Some(77), logprobs: Some(2), ignore_eos, ..base };
+        let (answers, _) = run(&mut engine(small()), vec![request.clone()]);
+        for (output, number) in answers[0].iter().zip(0..) {
+            assert_eq!(output.tokens, answer_by_hand(&request, number), "{request:?}");
+            ends.push(output.finish);
+        }
     }
     assert!(ends.contains(&Some(Finish::StopToken(0))) && ends.contains(&Some(Finish::Length)), "{ends:?}");
 }

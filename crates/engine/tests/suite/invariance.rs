@@ -51,7 +51,7 @@ fn request() -> impl Strategy<Value = Request> {
             max_tokens: Some(new),
             min_tokens: min_tokens.min(new),
             stop_ids: vec![5, 6],
-            logprobs: Some(2),
+            logprobs: beam.is_none().then_some(2),
             prompt_logprobs: scores.then_some(1),
             beam,
             ignore_eos,
@@ -217,7 +217,7 @@ fn look_for_a_difference(model: &Scripted, cases: u32) -> Result<Seen, Box<TestE
 
 #[test]
 fn no_schedule_changes_an_answer() {
-    let seen = look_for_a_difference(&Scripted::new(VOCAB, MAX_LEN), 3_000).unwrap_or_else(|e| panic!("{e}"));
+    let seen = look_for_a_difference(&Scripted::new(VOCAB, MAX_LEN), 2_000).unwrap_or_else(|e| panic!("{e}"));
     let preempted = [seen.recomputed, seen.swapped, seen.recomputed_for_room, seen.swapped_for_room];
     let others = [seen.copied, seen.hits, seen.accepted, seen.padding, seen.aborted];
     assert!(preempted.iter().chain(&others).all(|n| *n > 100), "too little has happened: {seen:?}");

@@ -2,7 +2,10 @@
 //! behind.
 
 use warpfold_engine::scripted::Scripted;
-use warpfold_engine::{Beam, Config, Engine, ErrorKind, Finish, Policy, Preemption, Request};
+use warpfold_engine::{
+    Batch, Beam, CacheShape, Config, Engine, ErrorKind, Finish, Limits, Model, ModelError, Moves, Policy, Preemption,
+    Request, Sampled,
+};
 
 use super::{MAX_LEN, VOCAB, engine, fixed, is_empty, run, small};
 
@@ -93,4 +96,33 @@ fn injected_preemptions_happen_and_every_request_ends() {
         assert_eq!(metrics.preempted_by_recompute > 0, preemption != Preemption::Swap);
         assert_eq!(metrics.preempted_by_swap > 0, preemption != Preemption::Recompute);
     }
+}
+
+/// A model that has room for nothing.
+struct NoRoom;
+
+impl Model for NoRoom {
+    fn limits(&self) -> Limits {
+        Scripted::new(VOCAB, MAX_LEN).limits()
+    }
+
+    fn allocate(&mut self, _: CacheShape) -> Result<(), ModelError> {
+        Err("out of memory".into())
+    }
+
+    fn copy(&mut self, _: &Moves) -> Result<(), ModelError> {
+        Err("there is no cache".into())
+    }
+
+    fn step(&mut self, _: &Batch) -> Result<Vec<Sampled>, ModelError> {
+        Err("there is no cache".into())
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_allocated_is_an_error_in_bytes() {
+    let error = Engine::new(NoRoom, small()).map(drop).expect_err("there is no room").to_string();
+    let expected = "no room for 65 blocks on the device and 1 on the host, of 32 bytes each: out of memory; lower \
+                    --kv-blocks, --kv-bytes or --swap-bytes";
+    assert_eq!(error, expected);
 }

@@ -6,6 +6,7 @@ mod invariance;
 mod ladder;
 mod limits;
 mod policies;
+mod service;
 
 use std::collections::BTreeMap;
 

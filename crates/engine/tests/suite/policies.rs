@@ -26,6 +26,17 @@ fn a_static_batch_pads_prompts_and_keeps_every_slot_until_its_last_sequence_ends
 }
 
 #[test]
+fn an_answer_that_has_ended_cannot_be_given_up_though_its_slot_is_kept() {
+    let mut engine = engine(with(Policy::Static));
+    let [short, long] = [1, 3].map(|new| engine.add(fixed(3, 1, new)).expect("the request is right"));
+    engine.step().expect("the model runs");
+    assert!(!engine.abort(short) && engine.metrics().now.used_blocks == 2);
+    assert!(engine.abort(long));
+    engine.step().expect("the model runs");
+    assert!(engine.is_idle() && engine.metrics().now.used_blocks == 0);
+}
+
+#[test]
 fn a_static_batch_starts_when_it_is_full_or_a_time_is_over() {
     let config = Config { max_seqs: 2, static_wait: Duration::from_millis(10), ..with(Policy::Static) };
     let mut engine = engine(config);
