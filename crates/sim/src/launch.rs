@@ -90,6 +90,9 @@ pub struct Options {
     /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other
     /// number draws one. The same seed on one worker gives the same run.
     pub seed: u64,
+    /// Report, too, where lanes of one store put the same value into the same bytes. Hardware makes
+    /// nothing of it, and compilers rely on that.
+    pub report_same_value: bool,
     /// The launches that it comes after; without, a launch overlaps none.
     pub stream: Option<Stream>,
     /// Called now and then with blocks finished and blocks in all.
@@ -106,6 +109,7 @@ impl Default for Options {
             patience: 50_000_000,
             limit: u64::MAX,
             seed: 0,
+            report_same_value: false,
             stream: None,
             progress: None,
         }
@@ -121,6 +125,7 @@ impl std::fmt::Debug for Options {
             .field("patience", &self.patience)
             .field("limit", &self.limit)
             .field("seed", &self.seed)
+            .field("report_same_value", &self.report_same_value)
             .field("stream", &self.stream)
             .finish_non_exhaustive()
     }

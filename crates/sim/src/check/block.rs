@@ -31,6 +31,8 @@ pub(crate) struct BlockCheck {
     pub(super) waits: Waits,
     /// Some warp has passed the barrier of the cluster, so that every block of it has begun.
     pub(super) peers_have_begun: bool,
+    /// The accesses to global memory are those of copies by threads, whose end their waits tell.
+    pub(crate) is_copy: bool,
     /// The strong write in progress: its instruction, its warp, and lanes of which it was told.
     announcing: Option<(u32, u32, u32)>,
 }
@@ -47,6 +49,7 @@ impl BlockCheck {
             records: BlockRecords::new(),
             waits: Waits::default(),
             peers_have_begun: false,
+            is_copy: false,
             announcing: None,
         }
     }
@@ -145,8 +148,11 @@ impl BlockCheck {
         if launch.overlap.concerns(access, &self.waits) {
             self.judge_early(launch, shadow, access, (addresses, access.bytes.into()), findings);
         }
-        let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
-        Visit { launch, grid, records, shadow, access, values, findings, block, by_proxy: false }.run(addresses);
+        let is_copy = self.is_copy;
+        let (order, grid, records, block) = (&mut self.order, &mut self.grid, &mut self.records, self.block);
+        let by_proxy = false;
+        Visit { launch, order, grid, records, shadow, access, addresses, values, findings, block, by_proxy, is_copy }
+            .run();
     }
 
     /// A lane's bulk copy accesses `bytes` bytes of one allocation; `begins` says that it does not
@@ -166,8 +172,22 @@ impl BlockCheck {
         if begins && launch.overlap.concerns(access, &self.waits) {
             self.judge_early(launch, shadow, access, (&[start; 32], bytes), findings);
         }
-        let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
-        let mut visit = Visit { launch, grid, records, shadow, access, values: None, findings, block, by_proxy: true };
+        let (order, grid, records, block) = (&mut self.order, &mut self.grid, &mut self.records, self.block);
+        let (addresses, values, by_proxy, is_copy) = (&[start; 32], None, true, true);
+        let mut visit = Visit {
+            launch,
+            order,
+            grid,
+            records,
+            shadow,
+            access,
+            addresses,
+            values,
+            findings,
+            block,
+            by_proxy,
+            is_copy,
+        };
         if begins {
             visit.judge_proxy(start, bytes);
         }
@@ -176,8 +196,16 @@ impl BlockCheck {
             // Words of 16 bytes as far as that goes.
             let size = [16, 8, 4, 2, 1].into_iter().find(|&n| at.is_multiple_of(n) && at + n <= end).unwrap_or(1);
             let access = Access { bytes: size as u32, ..*access };
-            Visit { access: &access, grid: visit.grid, records: visit.records, findings: visit.findings, ..visit }
-                .run(&[at; 32]);
+            Visit {
+                access: &access,
+                addresses: &[at; 32],
+                order: visit.order,
+                grid: visit.grid,
+                records: visit.records,
+                findings: visit.findings,
+                ..visit
+            }
+            .run();
             at += size;
         }
     }
@@ -253,9 +281,23 @@ impl BlockCheck {
         findings: &mut Findings,
     ) {
         if access.kind != Kind::Write && access.is_strong_between_blocks() {
-            let (grid, records, block) = (&mut self.grid, &mut self.records, self.block);
-            let (values, by_proxy) = (None, false);
-            Visit { launch, grid, records, shadow, access, values, findings, block, by_proxy }.observe(addresses);
+            let (order, grid, records, block) = (&mut self.order, &mut self.grid, &mut self.records, self.block);
+            let (values, by_proxy, is_copy) = (None, false, false);
+            Visit {
+                launch,
+                order,
+                grid,
+                records,
+                shadow,
+                access,
+                addresses,
+                values,
+                findings,
+                block,
+                by_proxy,
+                is_copy,
+            }
+            .observe();
         }
     }
 

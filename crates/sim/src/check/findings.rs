@@ -20,6 +20,8 @@ pub(crate) enum Rule {
     LanesCollide,
     /// Two unordered stores of the same value: harmless by luck.
     SameValue,
+    /// Two lanes of one store, with the same value for the same bytes.
+    SameValueOfLanes,
     /// Two lanes of one warp that only lockstep orders.
     WarpSynchronous,
     /// Two warps, ordered by a lane's release before which nothing gathered the lane that made the
@@ -79,6 +81,7 @@ impl Rule {
             | Self::WriteAfterWrite
             | Self::LanesCollide
             | Self::SameValue
+            | Self::SameValueOfLanes
             | Self::WarpSynchronous
             | Self::UngatheredLanes
             | Self::InsufficientScope
@@ -95,7 +98,9 @@ impl Rule {
             | Self::UngatheredLanes
             | Self::UnfencedWrite
             | Self::PeerMayNotHaveBegun => Severity::Warning,
-            Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets => Severity::Info,
+            Self::SameValueOfLanes | Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets => {
+                Severity::Info
+            }
             Self::ReadAfterWrite
             | Self::WriteAfterRead
             | Self::WriteAfterWrite
@@ -122,6 +127,7 @@ impl Rule {
             Self::WriteAfterRead => "overwrites bytes that another thread reads, and nothing orders the two",
             Self::WriteAfterWrite => "overwrites bytes that another thread writes, and nothing orders the two",
             Self::LanesCollide => "two lanes of one instruction write different values into the same bytes",
+            Self::SameValueOfLanes => "two lanes of one instruction write the same value into the same bytes",
             Self::SameValue => "two unordered writes put the same value into the same bytes",
             Self::WarpSynchronous => {
                 "relies on warp-synchronous execution: no warp sync orders this lane and another that touches these bytes"
@@ -231,11 +237,11 @@ impl Found {
     }
 
     fn key(&self) -> Key {
+        let pair = (self.this.instr, self.other.map(|other| other.instr));
         match self.severity() {
+            Severity::Info if self.rule == Rule::SameValueOfLanes => (self.kind(), Some(self.rule), pair.0, pair.1),
             Severity::Info => (self.kind(), Some(self.rule), 0, None),
-            Severity::Warning | Severity::Error => {
-                (self.kind(), None, self.this.instr, self.other.map(|other| other.instr))
-            }
+            Severity::Warning | Severity::Error => (self.kind(), None, pair.0, pair.1),
         }
     }
 }

@@ -17,8 +17,7 @@
 //! missed stands at the head of each file; one rule holds in all: a simplification may lose a
 //! finding, never invent one.
 //!
-//! Absent on purpose: races between two warps of one block in global memory, addresses out of
-//! bounds (the interpreter finds those before it calls).
+//! Absent on purpose: addresses out of bounds (the interpreter finds those before it calls).
 
 mod access;
 mod async_proxy;

@@ -368,6 +368,9 @@ impl Machine {
     ) -> u32 {
         let mask = self.in_variables(op, access, to, mask);
         let whole = (0..LANES).filter(|&l| source_bytes[l] == access.bytes()).fold(0, |all, l| all | 1 << l) & mask;
+        if let Some(checking) = &mut self.checking {
+            checking.block.is_copy = true;
+        }
         if whole != 0 {
             self.global_checked(op, access, Kind::Read, from, whole);
         }
@@ -379,6 +382,9 @@ impl Machine {
             }
         }
         let (checked, own) = (described(self, op, access, Kind::Write, mask), self.own_memory());
+        if let Some(checking) = &mut self.checking {
+            checking.block.is_copy = false;
+        }
         if let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut()
             && mask != 0
         {

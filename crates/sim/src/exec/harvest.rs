@@ -5,7 +5,7 @@ use super::checking::fault_of;
 use super::code::Code;
 use super::geometry::Geometry;
 use super::machine::Fault;
-use crate::check::Findings;
+use crate::check::{Findings, Rule};
 use crate::counters::AccessCounters;
 use crate::report::Access;
 use crate::{Counters, Error, Finding, InstructionCounters, KernelInfo, Options, Report};
@@ -51,7 +51,8 @@ pub(super) fn report(
             add_fault(&mut faults, fault, n);
         }
     }
-    for f in found.iter() {
+    let is_asked_for = |rule| rule != Rule::SameValueOfLanes || options.report_same_value;
+    for f in found.iter().filter(|f| is_asked_for(f.rule)) {
         let (fault, n) = fault_of(f, &describe);
         add_fault(&mut faults, fault, n);
     }

@@ -43,7 +43,7 @@ impl ClusterMemory {
     /// The memory of the block with a linear index; nothing is written.
     pub(crate) fn new(block: u32, bytes: u32) -> Self {
         let base = START + (u64::from(block) << BLOCK_SHIFT);
-        Self { shadow: Arc::new(GlobalShadow::new(base, u64::from(bytes))), base }
+        Self { shadow: Arc::new(GlobalShadow::new(base, u64::from(bytes)).between_blocks()), base }
     }
 
     /// The addresses of offsets.

@@ -1,18 +1,20 @@
-//! Judges accesses to global memory: races between blocks, and reads of bytes that nothing wrote.
+//! Judges accesses to global memory: races between blocks and inside one, and reads of bytes that
+//! nothing wrote.
 //!
 //! The shadow and what can be missed are described in [`global`](crate::check::global::shadow), the
 //! order in [`grid`](crate::check::order::grid).
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use crate::check::findings::{Findings, Found, Rule, Side};
-use crate::check::global::numbers::BlockRecords;
+use crate::check::global::numbers::{BlockRecords, Own};
 use crate::check::global::observed::Observation;
 use crate::check::global::quick::{Reads, after_read, after_write, read_word, same_but_lanes, strong_word, write_word};
 use crate::check::global::readers::{Reading, each};
 use crate::check::global::records::{LaunchCheck, PARTS, Reached, Record};
 use crate::check::global::shadow::{ByteWriter, Cell, GlobalShadow};
+use crate::check::order::block::{BlockOrder, Ordered};
 use crate::check::order::grid::GridOrder;
 use crate::check::order::reach::{Grade, Moment};
 
@@ -22,18 +24,22 @@ pub(in crate::check) const WORD: u32 = 0xf;
 /// One warp access to one allocation, with everything that judging it takes.
 pub(in crate::check) struct Visit<'a> {
     pub(in crate::check) launch: &'a LaunchCheck,
+    pub(in crate::check) order: &'a mut BlockOrder,
     pub(in crate::check) grid: &'a mut GridOrder,
     pub(in crate::check) records: &'a mut BlockRecords,
     pub(in crate::check) shadow: &'a GlobalShadow,
     pub(in crate::check) access: &'a Access,
+    pub(in crate::check) addresses: &'a [u64; 32],
     pub(in crate::check) values: Option<&'a Values<'a>>,
     pub(in crate::check) findings: &'a mut Findings,
     pub(in crate::check) block: u32,
     /// A bulk copy makes it, in the async proxy.
     pub(in crate::check) by_proxy: bool,
+    /// It is a copy, which is not over with its instruction.
+    pub(in crate::check) is_copy: bool,
 }
 
-/// An earlier access of another block that a cell tells of.
+/// An earlier access that a cell tells of, by another block or inside this one.
 #[derive(Debug, Clone, Copy)]
 struct Earlier {
     record: Record,
@@ -52,14 +58,16 @@ struct Conflict {
     byte: u32,
 }
 
-impl Visit<'_> {
+impl<'a> Visit<'a> {
     /// Checks and records the access.
     #[inline(always)]
-    pub(in crate::check) fn run(&mut self, addresses: &[u64; 32]) {
+    pub(in crate::check) fn run(&mut self) {
         let &Access { mask, bytes, kind, .. } = self.access;
+        let addresses = self.addresses;
         if mask == 0 {
             return;
         }
+        self.records.follow(self.order);
         let pattern = Pattern::of(mask, addresses, bytes);
         let rows = match (pattern, bytes) {
             _ if self.access.is_strong() || kind == Kind::Atomic => 0,
@@ -95,9 +103,16 @@ impl Visit<'_> {
     fn row(&mut self, first: usize, id: u32, lane: impl Fn(u32) -> u32) -> bool {
         let Some(cells) = self.shadow.run(first, 32).first_chunk::<32>() else { return false };
         let Some(before) = same_but_lanes(cells) else { return false };
+        let same_lanes = |of: fn(Cell) -> u32| {
+            let is_same = |(i, cell): (u32, &AtomicU64)| of(Cell(cell.load(Ordering::Relaxed))) == lane(i);
+            (0u32..).zip(cells).all(is_same)
+        };
+        let (same_writers, same_readers) = (|| same_lanes(Cell::writer_lane), || same_lanes(Cell::reader_lane));
         let after = match self.access.kind {
-            Kind::Read => after_read(before, 0, &self.reads(id)),
-            Kind::Write | Kind::Atomic => after_write(before, id, 0, self.records.own(), self.launch.first),
+            Kind::Read => after_read(before, 0, &self.reads(id), same_writers),
+            Kind::Write | Kind::Atomic => {
+                after_write(before, (id, 0), self.own(), self.launch.first, same_writers, same_readers)
+            }
         };
         let Some(after) = after else { return false };
         fence(Ordering::Release);
@@ -126,10 +141,32 @@ impl Visit<'_> {
         let weak = !self.access.is_strong();
         match pattern {
             Pattern::Contiguous { lanes } if weak && kind != Kind::Atomic => self.contiguous(addresses[0], lanes),
-            // One block does not race with itself: one lane's traces are those of all.
+            // Lanes may collide.
+            Pattern::Uniform { first, last } if weak && kind == Kind::Write && first != last => {
+                self.lanes(mask, addresses);
+            }
+            // Elsewhere the lanes in between leave the same traces as the first and the last one.
+            Pattern::Uniform { first, last } if weak && self.may_race_inside(addresses[first as usize]) => {
+                self.lanes(1 << first | 1 << last, addresses);
+            }
             Pattern::Uniform { first, .. } => self.lanes(1 << first, addresses),
             Pattern::Contiguous { .. } | Pattern::Scattered => self.lanes(mask, addresses),
         }
+    }
+
+    /// Whether the block itself has touched the word of an address in a way that takes a look.
+    fn may_race_inside(&self, address: u64) -> bool {
+        let cell = Cell(self.shadow.cell(self.shadow.word(address)).load(Ordering::Acquire));
+        let is_open = |id: u32| self.own().has(id) && !self.own().has_before(id, || false);
+        is_open(cell.writer()) || (self.access.kind != Kind::Read && is_open(cell.reader()))
+    }
+
+    /// The block's numbers as the warp sees them.
+    #[inline(always)]
+    fn own(&self) -> Own<'a> {
+        let warp = self.access.warp;
+        let own = self.records.own(self.launch, warp, self.order.synced(warp));
+        if self.by_proxy || !self.shadow.is_within_blocks() { own.all_settled() } else { own }
     }
 
     fn lanes(&mut self, mask: u32, addresses: &[u64; 32]) {
@@ -142,7 +179,7 @@ impl Visit<'_> {
         }
         let id = self.id(WORD, 4);
         let (shadow, words) = (self.shadow, bytes as usize / 4);
-        let (own, from, mut reads) = (self.records.own(), self.launch.first, self.reads(id));
+        let (own, from, mut reads) = (self.own(), self.launch.first, self.reads(id));
         let Access { kind, .. } = *self.access;
         let (strong, wide) = (self.access.is_strong(), self.access.is_strong_between_blocks());
         let mut chunk = shadow.chunk(shadow.word(addresses[mask.trailing_zeros() as usize]));
@@ -222,7 +259,7 @@ impl Visit<'_> {
                     }
                 }
                 Kind::Write | Kind::Atomic => {
-                    let (own, from) = (self.records.own(), self.launch.first);
+                    let (own, from) = (self.own(), self.launch.first);
                     for (i, cell) in (0u32..).zip(cells) {
                         if !write_word(cell, id, lane(done + i), own, from) {
                             self.slow_word(at + i as usize, id, lane(done + i));
@@ -236,10 +273,10 @@ impl Visit<'_> {
 
     /// What quick reads under the number `id` need.
     #[inline(always)]
-    fn reads(&self, id: u32) -> Reads {
+    fn reads(&self, id: u32) -> Reads<'a> {
         Reads {
             id,
-            own: self.records.own(),
+            own: self.own(),
             from: self.launch.first,
             keeps: self.launch.overlap.kept_from(self.launch.first),
             lists: self.launch.orders_blocks,
@@ -264,8 +301,9 @@ impl Visit<'_> {
             lane_bytes,
             by_proxy: self.by_proxy,
             is_late: self.grid.dependents_may_run(),
+            time: if self.is_copy { 0 } else { self.order.time() },
         };
-        self.records.id(self.launch, &record)
+        self.records.id(self.launch, &record, self.order.event(self.access.warp))
     }
 
     /// A number that is of this launch and not the mark of a split word.
@@ -275,10 +313,19 @@ impl Visit<'_> {
 
     /// The record of another block in this launch.
     fn foreign(&self, id: u32) -> Option<Record> {
-        if !self.is_record(id) || self.records.own().has(id) {
+        if !self.is_record(id) || self.own().has(id) {
             return None;
         }
         self.launch.get(id).filter(|record| record.at.block != self.block)
+    }
+
+    /// The record of another block, or of this one where that may race with the access.
+    fn rival(&self, id: u32) -> Option<Record> {
+        let judges_inside = !self.by_proxy && self.shadow.is_within_blocks() && !self.records.is_settled(id);
+        if !judges_inside {
+            return self.foreign(id);
+        }
+        self.launch.get(id).filter(|record| self.is_record(id) && (record.at.block != self.block || record.time != 0))
     }
 
     /// The general case: one lane and the bytes of `mask` in one word. `id` is the record of a
@@ -330,8 +377,8 @@ impl Visit<'_> {
         };
         let mut look_writer = |id, other, strong, bytes| {
             if !(strong && mine == Reached::Wide)
-                && let Some(record) = self.foreign(id)
-                && !self.has_observed(id, address)
+                && let Some(record) = self.rival(id)
+                && !self.has_observed(id, lane, address)
             {
                 look(self.meets(Earlier { record, lane: other, is_exact: true, bytes }, lane));
             }
@@ -348,12 +395,11 @@ impl Visit<'_> {
         // Among readers there may be a write that a strong one followed.
         if self.is_record(cell.reader()) && (!reads || cell.is_strong()) {
             let is_exact = self.launch.readers(cell.reader()).is_none();
-            let builds_on_them = self.writer_has_observed(cell, address);
+            let builds_on_them = self.writer_has_observed(cell, lane, address);
             for id in each(self.launch, cell.reader()) {
-                if let Some(record) = self.launch.get(id)
-                    && record.at.block != self.block
+                if let Some(record) = self.rival(id)
                     && !(reads && record.kind == Kind::Read)
-                    && (record.kind == Kind::Read || !(builds_on_them || self.has_observed(id, address)))
+                    && (record.kind == Kind::Read || !(builds_on_them || self.has_observed(id, lane, address)))
                 {
                     look(self.meets(Earlier { record, lane: cell.reader_lane(), is_exact, bytes: mask }, lane));
                 }
@@ -373,30 +419,40 @@ impl Visit<'_> {
         worst
     }
 
-    /// Whether a strong read that happened before this access has observed a write of the word.
-    fn has_observed(&self, writer: u32, address: u64) -> bool {
+    /// How firmly an access of another thread is known to have happened before that of `lane`.
+    fn knows(&self, at: Moment, time: u32, lanes: u32, lane: u32) -> Option<Grade> {
+        let warp = self.access.warp;
+        let is_inside = at.block == self.block
+            && Lanes(lanes).any(|other| self.order.ordered(time, at.warp, other, warp, lane) == Ordered::Yes);
+        if is_inside { Some(Grade::Wide) } else { self.grid.knows(warp, at, lanes) }
+    }
+
+    /// Whether a strong read that happened before the access of `lane` has observed a write of the
+    /// word.
+    fn has_observed(&self, writer: u32, lane: u32, address: u64) -> bool {
         self.launch.observed.any(address, writer, |seen| {
-            let Observation { at, lanes, .. } = *seen;
-            at.block == self.block || self.grid.knows(self.access.warp, at, lanes) == Some(Grade::Wide)
+            let Observation { at, time, lanes, .. } = *seen;
+            self.knows(at, time, lanes, lane) == Some(Grade::Wide)
         })
     }
 
-    /// Whether the last writer of the word is an atomic that comes before this access: then so do
-    /// the writes that it built on.
-    fn writer_has_observed(&self, cell: Cell, address: u64) -> bool {
+    /// Whether the last writer of the word is an atomic that comes before the access of `lane`:
+    /// then so do the writes that it built on.
+    fn writer_has_observed(&self, cell: Cell, lane: u32, address: u64) -> bool {
         let writer = cell.writer();
         let Some(record) = self.launch.get(writer).filter(|_| self.is_record(writer) && cell.is_strong()) else {
             return false;
         };
         let is_before = || {
-            let lanes = 1 << cell.writer_lane();
-            record.at.block == self.block || self.grid.knows(self.access.warp, record.at, lanes) == Some(Grade::Wide)
+            let is_settled = record.at.block == self.block && self.records.is_settled(writer);
+            is_settled || self.knows(record.at, record.time, 1 << cell.writer_lane(), lane) == Some(Grade::Wide)
         };
-        record.kind == Kind::Atomic && (is_before() || self.has_observed(writer, address))
+        record.kind == Kind::Atomic && (is_before() || self.has_observed(writer, lane, address))
     }
 
     /// Notes what strong reads of a word have observed, once their value is read.
-    pub(in crate::check) fn observe(&mut self, addresses: &[u64; 32]) {
+    pub(in crate::check) fn observe(&mut self) {
+        let addresses = self.addresses;
         let words = self.access.bytes.div_ceil(4) as usize;
         let places = Lanes(self.access.mask).flat_map(|lane| {
             let first = self.shadow.word(addresses[lane as usize]);
@@ -405,11 +461,12 @@ impl Visit<'_> {
         for word in places {
             let cell = Cell(self.shadow.cell(word).load(Ordering::Acquire));
             if cell.is_strong()
-                && let Some(writer) = self.foreign(cell.writer())
+                && let Some(writer) = self.rival(cell.writer())
+                && (writer.at.block, writer.at.warp) != (self.block, self.access.warp)
                 && self.grid.knows(self.access.warp, writer.at, 0) != Some(Grade::Wide)
             {
-                let at = self.grid.moment(self.access.warp);
-                let seen = Observation { writer: cell.writer(), at, lanes: self.access.mask };
+                let (at, time) = (self.grid.moment(self.access.warp), self.order.time());
+                let seen = Observation { writer: cell.writer(), at, time, lanes: self.access.mask };
                 self.launch.observed.note(self.shadow.base() + word as u64 * 4, seen);
             }
         }
@@ -417,6 +474,9 @@ impl Visit<'_> {
 
     /// Whether the access of `lane` races with an earlier one.
     fn meets(&self, earlier: Earlier, lane: u32) -> Option<Conflict> {
+        if earlier.record.at.block == self.block {
+            return self.meets_inside(earlier, lane);
+        }
         let mine = Reached::of(self.access);
         let record = earlier.record;
         let bytes = record.bytes & earlier.bytes;
@@ -442,6 +502,57 @@ impl Visit<'_> {
         let Moment { block, warp, .. } = record.at;
         let other = Side { instr: record.instr, block, warp, lane: other_lane };
         Some(Conflict { rule, other: Some(other), byte })
+    }
+
+    /// Whether the access of `lane` races with an earlier one of the same block.
+    fn meets_inside(&self, earlier: Earlier, lane: u32) -> Option<Conflict> {
+        let (warp, kind) = (self.access.warp, self.access.kind);
+        let record = earlier.record;
+        let Moment { block, warp: other_warp, .. } = record.at;
+        let bytes = record.bytes & earlier.bytes;
+        if bytes == 0 || (record.strength != Reached::Weak && self.access.is_strong()) {
+            return None;
+        }
+        let byte = bytes.trailing_zeros();
+        let both_store = record.kind == Kind::Write && kind == Kind::Write;
+        let is_same_run = (other_warp, record.instr) == (warp, self.access.instr);
+        let conflict = |rule, other_lane| {
+            let other = Side { instr: record.instr, block, warp: other_warp, lane: other_lane };
+            Some(Conflict { rule, other: Some(other), byte })
+        };
+        // Lanes of one store come one after the other; a lane before this one has the same address.
+        if both_store
+            && is_same_run
+            && record.time >= self.order.event(warp)
+            && let Some(other) = self.collides(lane)
+        {
+            let equal = self.values.is_some_and(|values| (values.stored)(lane) == (values.stored)(other));
+            return conflict(if equal { Rule::SameValueOfLanes } else { Rule::LanesCollide }, other);
+        }
+        let is_exact = earlier.is_exact && record.lane_bytes != PARTS;
+        let other_lane = if is_exact { earlier.lane + byte / record.lane_bytes } else { earlier.lane };
+        if !is_exact && (other_warp == warp || is_same_run) {
+            return None;
+        }
+        let lanes = if is_exact { 1u32.checked_shl(other_lane) } else { None };
+        if self.grid.knows(warp, record.at, lanes.unwrap_or(0)) == Some(Grade::Wide) {
+            return None;
+        }
+        match self.order.ordered(record.time, other_warp, other_lane, warp, lane) {
+            Ordered::Yes => None,
+            Ordered::InLockstep => is_exact.then(|| conflict(Rule::UngatheredLanes, other_lane))?,
+            Ordered::No if other_warp == warp => conflict(Rule::WarpSynchronous, other_lane),
+            Ordered::No => {
+                let same = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
+                conflict(if same { Rule::SameValue } else { Rule::hazard(record.kind, kind) }, other_lane)
+            }
+        }
+    }
+
+    /// A lane before this one that stores to the same bytes by the same instruction.
+    fn collides(&self, lane: u32) -> Option<u32> {
+        let at = self.addresses[lane as usize];
+        Lanes(self.access.mask & ((1 << lane) - 1)).find(|&other| self.addresses[other as usize] == at)
     }
 
     /// The cell after the access.
@@ -477,11 +588,13 @@ impl Visit<'_> {
     /// The record for part of a word, joined with what this block did to the rest of it at the same
     /// time.
     fn part_id(&mut self, mask: u32, before: u32) -> u32 {
-        let tick = self.grid.tick();
-        let rest = (self.is_record(before) && self.records.own().has(before))
+        let (tick, event) = (self.grid.tick(), self.order.event(self.access.warp));
+        let rest = (self.is_record(before) && self.own().has(before))
             .then(|| self.launch.get(before))
             .flatten()
-            .filter(|record| record.at.tick == tick && record.strength == Reached::of(self.access))
+            .filter(|record| {
+                record.at.tick == tick && record.time >= event && record.strength == Reached::of(self.access)
+            })
             .filter(|record| record.kind == self.access.kind && record.at.warp == self.access.warp);
         self.id(mask | rest.map_or(0, |record| record.bytes), PARTS)
     }

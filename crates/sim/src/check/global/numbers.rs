@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::check::global::readers::{OwnLists, Readers};
 use crate::check::global::records::{LaunchCheck, Record};
+use crate::check::order::block::BlockOrder;
 
 const CACHED: usize = 8;
 /// Records that a block should find without taking a batch that another block's may interrupt.
@@ -13,6 +14,8 @@ struct Cached {
     instr: u32,
     tick: u32,
     shape: u32,
+    /// The warp's last event in its block's order.
+    event: u32,
     id: u32,
 }
 
@@ -25,6 +28,12 @@ pub(in crate::check) struct BlockRecords {
     start: u32,
     /// The present block has other numbers too.
     pub(in crate::check) scattered: bool,
+    /// Below, what the block did is ordered before everything that it still does.
+    settled: u32,
+    /// Floor and generation of the block's order when that was last raised.
+    order: (u32, u32),
+    /// Accesses after an event of their warp get another number than those before.
+    is_generous: bool,
     cache: Box<[[Cached; CACHED]; 32]>,
     pub(in crate::check) lists: OwnLists,
 }
@@ -32,7 +41,16 @@ pub(in crate::check) struct BlockRecords {
 impl BlockRecords {
     pub(in crate::check) fn new() -> Self {
         let cache = Box::new([[Cached::default(); CACHED]; 32]);
-        Self { free: 0..0, start: 0, scattered: false, cache, lists: OwnLists::default() }
+        Self {
+            free: 0..0,
+            start: 0,
+            scattered: false,
+            settled: 0,
+            order: (0, 0),
+            is_generous: true,
+            cache,
+            lists: OwnLists::default(),
+        }
     }
 
     pub(in crate::check) fn begin(&mut self, launch: &LaunchCheck) {
@@ -43,30 +61,53 @@ impl BlockRecords {
             self.free = if batch.start == self.free.end { self.free.start..batch.end } else { batch };
         }
         self.start = self.free.start;
+        self.settled = self.start;
+        self.is_generous = launch.is_generous();
         self.lists.clear();
     }
 
-    /// Numbers that are certainly the present block's; all of them if not `scattered`.
+    /// Takes note of a barrier of the whole block.
     #[inline(always)]
-    pub(in crate::check) const fn own(&self) -> Own {
-        Own { start: self.start, count: self.free.start - self.start }
+    pub(in crate::check) fn follow(&mut self, order: &BlockOrder) {
+        let now = (order.floor(), order.generation());
+        if self.order != now {
+            self.order = now;
+            self.settled = self.free.start;
+        }
+    }
+
+    /// Numbers that are certainly the present block's, all of them if not `scattered`, as `warp`
+    /// sees them.
+    #[inline(always)]
+    pub(in crate::check) const fn own<'a>(&self, launch: &'a LaunchCheck, warp: u32, synced: u32) -> Own<'a> {
+        let Self { start, settled, .. } = *self;
+        Own { launch, start, count: self.free.start - start, settled, warp, synced }
+    }
+
+    /// Whether what the block did under this number is ordered before everything that it still
+    /// does.
+    pub(in crate::check) const fn is_settled(&self, id: u32) -> bool {
+        id < self.settled
     }
 
     /// The number for a record, 0 when there are no more.
-    pub(in crate::check) fn id(&mut self, launch: &LaunchCheck, record: &Record) -> u32 {
+    pub(in crate::check) fn id(&mut self, launch: &LaunchCheck, record: &Record, event: u32) -> u32 {
         // A tensor copy reads its map and writes its tensor.
         let shape = record.bytes | record.lane_bytes << 4 | u32::from(record.by_proxy) << 8;
+        let event = if self.is_generous { event } else { 0 };
         let slot = record.instr as usize % CACHED;
         let cached = self.cache[record.at.warp as usize][slot];
         if cached.id >= self.start
             && cached.id < self.free.start
             && (cached.instr, cached.tick, cached.shape) == (record.instr, record.at.tick, shape)
+            && cached.event >= event
         {
             return cached.id;
         }
         let Some(id) = self.number(launch) else { return 0 };
         launch.set(id, record);
-        self.cache[record.at.warp as usize][slot] = Cached { instr: record.instr, tick: record.at.tick, shape, id };
+        self.cache[record.at.warp as usize][slot] =
+            Cached { instr: record.instr, tick: record.at.tick, shape, event, id };
         id
     }
 
@@ -85,6 +126,7 @@ impl BlockRecords {
                 self.start = batch.start;
             }
             self.free = batch;
+            self.is_generous = launch.is_generous();
         }
         let id = self.free.start;
         self.free.start += 1;
@@ -92,16 +134,63 @@ impl BlockRecords {
     }
 }
 
-/// A block's numbers, as far as they are consecutive.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::check) struct Own {
-    start: u32,
-    count: u32,
+/// What a record of the own block means to a warp that comes after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// It is ordered before all lanes.
+    All,
+    /// It is of the same warp, and certainly ordered before the same lane only.
+    SameLane,
+    /// That takes a closer look.
+    Open,
 }
 
-impl Own {
+/// A block's numbers, as far as they are consecutive.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::check) struct Own<'a> {
+    launch: &'a LaunchCheck,
+    start: u32,
+    count: u32,
+    settled: u32,
+    warp: u32,
+    /// What the warp's lanes did before is ordered before all of them.
+    synced: u32,
+}
+
+impl Own<'_> {
+    /// For memory whose races inside the block others judge.
+    pub(in crate::check) const fn all_settled(self) -> Self {
+        Self { settled: u32::MAX, ..self }
+    }
+
     #[inline(always)]
     pub(in crate::check) const fn has(self, id: u32) -> bool {
         id.wrapping_sub(self.start) < self.count
+    }
+
+    #[inline(always)]
+    fn before(self, id: u32) -> Before {
+        if id < self.settled { Before::All } else { self.look(id) }
+    }
+
+    #[inline]
+    fn look(self, id: u32) -> Before {
+        match self.launch.stamp(id) {
+            Some((_, 0)) => Before::All,
+            Some((warp, time)) if warp == self.warp && time < self.synced => Before::All,
+            Some((warp, _)) if warp == self.warp => Before::SameLane,
+            Some(_) | None => Before::Open,
+        }
+    }
+
+    /// Whether the number is the block's and what it did is ordered before the lane that asks.
+    #[inline(always)]
+    pub(in crate::check) fn has_before(self, id: u32, same_lane: impl Fn() -> bool) -> bool {
+        self.has(id)
+            && match self.before(id) {
+                Before::All => true,
+                Before::SameLane => same_lane(),
+                Before::Open => false,
+            }
     }
 }

@@ -29,6 +29,8 @@ pub(in crate::check) struct Observation {
     /// The number of the write that it observed.
     pub(in crate::check) writer: u32,
     pub(in crate::check) at: Moment,
+    /// By the order of its block.
+    pub(in crate::check) time: u32,
     pub(in crate::check) lanes: u32,
 }
 
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     fn by(block: u32, writer: u32) -> Observation {
-        Observation { writer, at: Moment { block, warp: 0, tick: 0 }, lanes: 1 }
+        Observation { writer, at: Moment { block, warp: 0, tick: 0 }, time: 1, lanes: 1 }
     }
 
     #[test]

@@ -12,9 +12,9 @@ use crate::check::global::readers::Joined;
 use crate::check::global::shadow::Cell;
 
 /// What quick reads of whole words need.
-pub(in crate::check) struct Reads {
+pub(in crate::check) struct Reads<'a> {
     pub(in crate::check) id: u32,
-    pub(in crate::check) own: Own,
+    pub(in crate::check) own: Own<'a>,
     pub(in crate::check) from: u32,
     /// Writers from here on are kept: of launches that this one may overlap, and its own.
     pub(in crate::check) keeps: u32,
@@ -25,7 +25,7 @@ pub(in crate::check) struct Reads {
     pub(in crate::check) joined: Joined,
 }
 
-impl Reads {
+impl Reads<'_> {
     /// The reader after such a read, and whether there are several.
     #[inline(always)]
     fn after(&self, cell: Cell) -> Option<(u32, bool)> {
@@ -55,11 +55,19 @@ pub(in crate::check) fn same_but_lanes(cells: &[AtomicU64; 32]) -> Option<Cell> 
 /// The cell after a plain read of a whole word whose writer, if any in this launch, is the block
 /// itself.
 #[inline(always)]
-pub(in crate::check) fn after_read(cell: Cell, lane: u32, reads: &Reads) -> Option<Cell> {
+pub(in crate::check) fn after_read(
+    cell: Cell,
+    lane: u32,
+    reads: &Reads<'_>,
+    same_lane: impl Fn() -> bool,
+) -> Option<Cell> {
     let (reader, several) = reads.after(cell)?;
     let after = if cell.is_written_before(reads.keeps) {
         Cell::WRITTEN
-    } else if cell.init() == WORD && (cell.writer() < reads.from || reads.own.has(cell.writer())) && !cell.is_strong() {
+    } else if cell.init() == WORD
+        && !cell.is_strong()
+        && (cell.writer() < reads.from || reads.own.has_before(cell.writer(), same_lane))
+    {
         cell
     } else {
         return None;
@@ -69,43 +77,62 @@ pub(in crate::check) fn after_read(cell: Cell, lane: u32, reads: &Reads) -> Opti
 
 /// [`after_read`] of one word.
 #[inline(always)]
-pub(in crate::check) fn read_word(place: &AtomicU64, lane: u32, reads: &Reads) -> bool {
-    let after = after_read(Cell(place.load(Ordering::Acquire)), lane, reads);
+pub(in crate::check) fn read_word(place: &AtomicU64, lane: u32, reads: &Reads<'_>) -> bool {
+    let cell = Cell(place.load(Ordering::Acquire));
+    let after = after_read(cell, lane, reads, || cell.writer_lane() == lane);
     after.is_some_and(|cell| {
         place.store(cell.0, Ordering::Release);
         true
     })
 }
 
-/// The cell after a plain write of a whole word that only the block itself has touched in this
-/// launch.
+/// The cell after a plain write of a whole word that in this launch only the block itself has
+/// touched, before this lane. The lanes of the cell's writer and reader may be the same one.
 #[inline(always)]
-pub(in crate::check) fn after_write(cell: Cell, id: u32, lane: u32, own: Own, from: u32) -> Option<Cell> {
+pub(in crate::check) fn after_write(
+    cell: Cell,
+    (id, lane): (u32, u32),
+    own: Own<'_>,
+    from: u32,
+    same_writer: impl Fn() -> bool,
+    same_reader: impl Fn() -> bool,
+) -> Option<Cell> {
     let (writer, reader) = (cell.writer(), cell.reader());
     let clear = cell.is_old(from)
-        || ((writer < from || own.has(writer)) && (reader < from || (own.has(reader) && !cell.has_several_readers())));
+        || ((writer < from || own.has_before(writer, same_writer))
+            && (reader < from || (!cell.has_several_readers() && own.has_before(reader, same_reader))));
     clear.then(|| Cell::WRITTEN.with_writer(id, lane, false))
 }
 
 /// [`after_write`] of one word.
 #[inline(always)]
-pub(in crate::check) fn write_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32) -> bool {
-    let after = after_write(Cell(place.load(Ordering::Acquire)), id, lane, own, from);
+pub(in crate::check) fn write_word(place: &AtomicU64, id: u32, lane: u32, own: Own<'_>, from: u32) -> bool {
+    let cell = Cell(place.load(Ordering::Acquire));
+    let (same_writer, same_reader) = (|| cell.writer_lane() == lane, || cell.reader_lane() == lane);
+    let after = after_write(cell, (id, lane), own, from, same_writer, same_reader);
     after.is_some_and(|cell| {
         place.store(cell.0, Ordering::Release);
         true
     })
 }
 
-/// A strong write or an atomic of a whole word that only the block itself has touched in this
-/// launch.
+/// A strong write or an atomic of a whole word that in this launch only the block itself has
+/// touched, strongly or before this lane.
 #[inline(always)]
-pub(in crate::check) fn strong_word(place: &AtomicU64, id: u32, lane: u32, own: Own, from: u32, wide: bool) -> bool {
+pub(in crate::check) fn strong_word(
+    place: &AtomicU64,
+    id: u32,
+    lane: u32,
+    own: Own<'_>,
+    from: u32,
+    wide: bool,
+) -> bool {
     let cell = Cell(place.load(Ordering::Acquire));
     let (writer, reader) = (cell.writer(), cell.reader());
+    let same_writer = || cell.writer_lane() == lane;
     let clear = cell.init() == WORD
-        && (writer < from || own.has(writer))
-        && (reader < from || (own.has(reader) && !cell.has_several_readers()));
+        && (writer < from || (cell.is_strong() && own.has(writer)) || own.has_before(writer, same_writer))
+        && (reader < from || (!cell.has_several_readers() && own.has_before(reader, || cell.reader_lane() == lane)));
     if clear {
         place.store(cell.with_writer(id, lane, wide).0, Ordering::Release);
     }

@@ -20,6 +20,8 @@ pub(in crate::check) const MAX_ID: u32 = (1 << 24) - 1;
 /// Numbers that a block takes at a time.
 const BATCH: u32 = 256;
 const CHUNK: u32 = 4096;
+/// Numbers of a launch that go to telling apart the times of accesses inside blocks.
+const GENEROUS: u32 = 1 << 20;
 /// In an entry's `info`: a list of readers instead of a record.
 const LIST: u32 = 1 << 31;
 
@@ -43,6 +45,9 @@ pub(in crate::check) struct Record {
     pub(in crate::check) by_proxy: bool,
     /// The block had let dependent launches begin.
     pub(in crate::check) is_late: bool,
+    /// By the block's own order, for its other threads; 0 if they do not race with it, as with a
+    /// copy, which others judge.
+    pub(in crate::check) time: u32,
 }
 
 /// How strong an access is as another block sees it.
@@ -70,6 +75,7 @@ struct Entry {
     instr: AtomicU32,
     block: AtomicU32,
     tick: AtomicU32,
+    time: AtomicU32,
     /// 0 if unused; else kind, bytes, warp, strength, bytes per lane, proxy, late. A list has its
     /// last record, what is before it and its length in the other fields, and here `LIST` and when
     /// to clear it out.
@@ -215,7 +221,20 @@ impl LaunchCheck {
         entry.instr.store(record.instr, Ordering::Relaxed);
         entry.block.store(record.at.block, Ordering::Relaxed);
         entry.tick.store(record.at.tick, Ordering::Relaxed);
+        entry.time.store(record.time, Ordering::Relaxed);
         entry.info.store(info, Ordering::Release);
+    }
+
+    /// Warp and time of a record, `None` for a list.
+    #[inline]
+    pub(in crate::check) fn stamp(&self, id: u32) -> Option<(u32, u32)> {
+        let (entry, info) = self.entry(id).filter(|(_, info)| info & LIST == 0)?;
+        Some((info >> 6 & 31, entry.time.load(Ordering::Relaxed)))
+    }
+
+    /// Whether there are numbers to spare.
+    pub(in crate::check) fn is_generous(&self) -> bool {
+        self.next.load(Ordering::Relaxed).saturating_sub(self.first) < GENEROUS
     }
 
     /// Gives a list of readers its number.
@@ -266,6 +285,7 @@ impl LaunchCheck {
             lane_bytes: info >> 13 & 7,
             by_proxy: info >> 16 & 1 != 0,
             is_late: info >> 17 & 1 != 0,
+            time: entry.time.load(Ordering::Relaxed),
         })
     }
 }

@@ -1,11 +1,12 @@
 //! The shadow of one global allocation: 8 bytes for each 4-byte word.
 //!
-//! After FastTrack (Flanagan and Freund, 2009), with blocks as the threads: accesses of one block
-//! are taken as ordered. A cell packs which bytes were ever written (4 bits), the last writer
-//! (record number 24, lane 5, strong 1), the last reader (24, 5) and whether several blocks have
-//! read since the last write (1); then the reader's number is that of a list
-//! ([`readers`](crate::check::global::readers)), where that matters. Bytes of a word written by
-//! different blocks have their writers in a table of the launch instead.
+//! After FastTrack (Flanagan and Freund, 2009), with blocks as the threads; inside a block the
+//! order is that of [`order`](crate::check::order::block), where records have a time. A cell packs
+//! which bytes were ever written (4 bits), the last writer (record number 24, lane 5, strong 1),
+//! the last reader (24, 5) and whether several blocks have read since the last write (1); then the
+//! reader's number is that of a list ([`readers`](crate::check::global::readers)), where that
+//! matters. Bytes of a word written by different blocks have their writers in a table of the launch
+//! instead.
 //!
 //! Workers race on a cell with plain loads and stores (release and acquire, so that a record is
 //! filled in when its number is seen). A lost update drops a record, never makes one up: each
@@ -14,11 +15,14 @@
 //! a store to a cell keeps them, as it either sets all four or replaces a cell that already had all
 //! four, and any other change is a compare-and-swap.
 //!
-//! What can be missed: all but one of the accesses that one block made to a word since another
-//! wrote it; readers before a strong write that followed one by another block; a partial read
-//! hidden by a later one; of several unordered strong writes all but two; what a block did plainly
-//! to a word before it wrote it strongly. Of parts of a word by several lanes the last lane is
-//! named. [`between`](crate::check::global::judge) has the rules, this file the state.
+//! What can be missed: all but the last read of a word by a block, and what a block wrote strongly
+//! before it wrote it strongly again; races inside a block between accesses by instructions that it
+//! repeats, once a launch has used up a million numbers; races of copies inside their block, which
+//! [`flight`](crate::check::async_proxy::flight) and proxy fences cover; readers before a strong
+//! write that followed one by another block; a partial read hidden by a later one; of several
+//! unordered strong writes all but two; what a block did plainly to a word before it wrote it
+//! strongly. Of parts of a word by several lanes the last lane is named.
+//! [`judge`](crate::check::global::judge) has the rules, this file the state.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -193,6 +197,8 @@ pub(crate) struct GlobalShadow {
     words: usize,
     chunks: Box<[Chunk]>,
     all_written: AtomicBool,
+    /// Threads of one block may race with each other here, and nothing else finds that.
+    within_blocks: bool,
 }
 
 impl GlobalShadow {
@@ -201,7 +207,18 @@ impl GlobalShadow {
     pub(crate) fn new(base: u64, bytes: u64) -> Self {
         let words = bytes.div_ceil(4) as usize;
         let chunks = (0..words.div_ceil(CHUNK)).map(|_| Chunk::default()).collect();
-        Self { base, words, chunks, all_written: AtomicBool::new(false) }
+        Self { base, words, chunks, all_written: AtomicBool::new(false), within_blocks: true }
+    }
+
+    /// The same for memory in which races inside a block are not judged.
+    pub(in crate::check) fn between_blocks(self) -> Self {
+        Self { within_blocks: false, ..self }
+    }
+
+    /// Whether races inside a block are judged.
+    #[inline(always)]
+    pub(in crate::check) const fn is_within_blocks(&self) -> bool {
+        self.within_blocks
     }
 
     pub(crate) const fn base(&self) -> u64 {

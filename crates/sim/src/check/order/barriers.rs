@@ -62,6 +62,7 @@ impl BlockOrder {
 
     fn arrive_at(&mut self, b: usize, warp: u32) {
         let w = warp as usize;
+        self.close();
         if self.informed & 1 << warp != 0 {
             join(&mut self.arrivals[b].clock, &self.seen[w]);
         }

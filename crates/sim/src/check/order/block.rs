@@ -106,6 +106,8 @@ pub(crate) struct BlockOrder {
     pub(in crate::check) partial_order: bool,
     /// Records ran out, and the block forgot them.
     has_forgotten: bool,
+    /// Some access to global memory carries the next number.
+    is_stamped: bool,
 }
 
 impl BlockOrder {
@@ -138,6 +140,7 @@ impl BlockOrder {
             collective: Marks::default(),
             partial_order: false,
             has_forgotten: false,
+            is_stamped: false,
         }
     }
 
@@ -186,6 +189,7 @@ impl BlockOrder {
                 *all = (*all).max(one.some);
             }
         }
+        self.close();
         self.floor = self.next;
         self.contexts.clear();
         self.contexts_base = self.next;
@@ -201,6 +205,7 @@ impl BlockOrder {
     fn renumber(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         self.next = 1;
+        self.is_stamped = false;
         self.floor = 1;
         self.contexts_base = 1;
         self.block_base = 1;
@@ -235,6 +240,7 @@ impl BlockOrder {
         }
         let id = self.next;
         self.next += 1;
+        self.is_stamped = false;
         self.contexts.push(Context { instr, kind, by: None });
         self.cache[warp as usize][instr as usize % CACHED] = (instr, id);
         id
@@ -248,18 +254,41 @@ impl BlockOrder {
         }
         let id = self.next;
         self.next += 1;
+        self.is_stamped = false;
         self.contexts.push(Context { instr: side.instr, kind, by: Some((side.warp, side.lane)) });
         id
     }
 
-    /// The next record.
-    pub(in crate::check) const fn now(&self) -> u32 {
+    /// The next record; accesses so far are below.
+    pub(in crate::check) fn now(&mut self) -> u32 {
+        self.close();
         self.next
+    }
+
+    /// The number by which [`ordered`](Self::ordered) knows an access to global memory that happens
+    /// at present; such accesses have their records elsewhere, and share numbers.
+    pub(in crate::check) const fn time(&mut self) -> u32 {
+        self.is_stamped = true;
+        self.next
+    }
+
+    /// Records of the warp below this number may have been released.
+    #[inline(always)]
+    pub(in crate::check) const fn event(&self, warp: u32) -> u32 {
+        self.event[warp as usize]
+    }
+
+    /// Puts accesses to global memory so far below the next number.
+    pub(super) fn close(&mut self) {
+        if std::mem::replace(&mut self.is_stamped, false) {
+            self.contexts.push(Context { instr: 0, kind: Kind::Read, by: None });
+            self.next += 1;
+        }
     }
 
     /// Ends the warp's current records.
     pub(in crate::check) fn end_records(&mut self, warp: u32) {
-        self.event[warp as usize] = self.next;
+        self.event[warp as usize] = self.now();
     }
 
     /// What a record stands for, if that is still known.
@@ -305,6 +334,7 @@ impl BlockOrder {
     /// What `lanes` of `warp` know, their own accesses included; ends the warp's current records.
     pub(in crate::check) fn stamp(&mut self, warp: u32, lanes: u32) -> Clock {
         let w = warp as usize;
+        self.close();
         self.event[w] = self.next;
         let mut clock = if self.informed & 1 << warp != 0 { self.seen[w] } else { NOTHING };
         let mut gathered = lanes;
@@ -360,7 +390,7 @@ impl BlockOrder {
     pub(crate) fn warp_sync(&mut self, warp: u32, mask: u32) {
         let w = warp as usize;
         let mask = mask & self.lanes[w];
-        let now = self.next;
+        let now = self.now();
         self.event[w] = now;
         if let Some(fenced) = &mut self.fenced[w] {
             fenced[w] = fenced[w].gathered();

@@ -1,8 +1,8 @@
 //! Which strong writes of shared memory strong reads of the block have observed.
 //!
-//! As between blocks ([`observed`](crate::check::global::observed)): what comes after the read comes
-//! after the write, without a fence, but not after what came before the write (PTX ISA, "Causality
-//! Order"). Kept until the next barrier of the whole block.
+//! As between blocks ([`observed`](crate::check::global::observed)): what comes after the read
+//! comes after the write, without a fence, but not after what came before the write (PTX ISA,
+//! "Causality Order"). Kept until the next barrier of the whole block.
 
 use std::collections::HashMap;
 

@@ -151,7 +151,7 @@ impl Visit<'_> {
                 && self.overlaps(lane, other);
             let same_value = || self.values.is_some_and(|values| (values.stored)(lane) == (values.stored)(other));
             return Some(match same_execution {
-                true if same_value() => Rule::SameValue,
+                true if same_value() => Rule::SameValueOfLanes,
                 true => Rule::LanesCollide,
                 false => Rule::WarpSynchronous,
             });

@@ -13,10 +13,10 @@ fn two_lanes_of_one_store_with_different_values_are_an_error() {
 }
 
 #[test]
-fn two_lanes_of_one_store_with_the_same_value_are_a_warning() {
+fn two_lanes_of_one_store_with_the_same_value_are_told_apart_from_races() {
     let mut rig = Rig::filled(32);
     rig.shared(&write(1).at(|_| 8).values(|_| 5, 0));
-    rig.finds(&[Rule::SameValue]);
+    rig.finds(&[Rule::SameValueOfLanes]);
 }
 
 #[test]

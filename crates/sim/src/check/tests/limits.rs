@@ -72,7 +72,9 @@ fn when_records_run_out_in_a_launch_it_says_so_once_and_invents_nothing() {
         for instr in 0..300 {
             let at = u64::from(block) * 1024;
             rig.global(0, &write(instr).at(|lane| at + lane * 4));
+            rig.warp_sync(0, ALL);
             rig.global(0, &read(instr).bytes(2).at(|lane| at + lane * 2));
+            rig.warp_sync(0, ALL);
         }
     }
     rig.global(0, &write(1).at(|lane| 2048 + lane * 4));
@@ -158,6 +160,7 @@ fn a_block_with_more_records_than_a_batch_does_not_take_its_own_for_anothers() {
                 rig.global(block, &read(round as u32).warp(warp).at(words));
                 rig.global(block, &write(100 + round as u32).warp(warp).at(words));
             }
+            rig.sync(block);
         }
     }
     rig.finds(&[]);

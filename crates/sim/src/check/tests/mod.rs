@@ -3,6 +3,7 @@
 mod dependence;
 mod global;
 mod grid;
+mod inside;
 mod lanes;
 mod limits;
 mod readers;
