@@ -1,4 +1,5 @@
-//! Registers of any types between two launches: as they are, with no format that a user has to name.
+//! Registers of any types between two launches: as they are, with no format that a user has to
+//! name.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which operator, which conversions and which results each name has for each element type.
+//! Operator, conversions and results of each name for each element type.
 
 use warpfold_lang::Val;
 
@@ -9,7 +9,7 @@ use crate::plan::Key;
 use crate::rowwise::{OperandTypes, RowWise};
 use crate::{Dtype, Error, ErrorKind};
 
-/// A row operator with everything that its kernels are built for.
+/// A row operator with its constants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RowOp {
     /// `e^(s·x + mask) / Σ e^(s·x + mask)`; the mask is a second row input.
@@ -22,10 +22,11 @@ pub enum RowOp {
         /// The factor before the exponential.
         scale: f64,
     },
-    /// See [`LayerNorm`]. A second row input is added before; columns are scale, bias. Statistics: mean, reciprocal of
-    /// the standard deviation, in the type that is computed in (`f64` if an input has it, else `f32`), as in ONNX.
+    /// See [`LayerNorm`]. A second row input is added before; columns are scale and bias.
+    /// Statistics: mean and reciprocal standard deviation, in the type that is computed in (`f64`
+    /// if an input has it, else `f32`), as in ONNX.
     LayerNorm(Norm),
-    /// See [`RmsNorm`]. Statistic: the reciprocal of the root, of that type, too.
+    /// See [`RmsNorm`]. Statistic: the reciprocal of the root, in the type that is computed in.
     RmsNorm(Norm),
     /// See [`AbsMaxScale`]. Statistic: the largest magnitude.
     AbsMaxScale,
@@ -36,10 +37,10 @@ pub enum RowOp {
     },
 }
 
-/// What a norm is built for.
+/// The constants of a norm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Norm {
-    /// What is added below the root.
+    /// What is added under the root.
     pub eps: f64,
     /// Whether the sum of both row inputs is a second result.
     pub keep_sum: bool,
@@ -198,7 +199,7 @@ fn scale_and_bias<F: RowFloat>(dtypes: &[Dtype]) -> Source<(Val<F>, Val<F>)> {
     }
 }
 
-/// The result, and the item that it was made of where it is wanted.
+/// The result, and its item where the sum is a result, too.
 fn with_sum<F: RowFloat>(dtype: Dtype, keep_sum: bool) -> Sink<(Val<F>, Val<F>)> {
     let result = Sink::one::<F>(dtype);
     if keep_sum { result.zip(Sink::one::<F>(dtype)) } else { result.after(|(result, _)| result) }
