@@ -1,7 +1,7 @@
 //! Times every way to hold a row on chip, for the constants of the plan of row operators: needs a
 //! GPU.
 //!
-//! `cargo bench -p warpfold-conformance --bench rows -- cuda:0 softmax bf16 16384x32768 …` prints
+//! `cargo bench -p warpfold-bench --bench rows -- cuda:0 softmax bf16 16384x32768 …` prints
 //! for each shape (rows x items) the bytes a second of a copy and of each place and number of
 //! threads, timed in turns, and marks those that the plan chose. Results are compared with those of
 //! the plan. `layer-norm+2` gives the norm a scale and a bias; `~pieces` among the shapes leaves,

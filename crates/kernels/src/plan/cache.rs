@@ -49,14 +49,14 @@ impl PlanCache {
     /// # Errors
     /// Those of [`Family::plan`]; what the device says of the kernels.
     pub fn get<F: Family>(&self, device: &Device, family: &F, problem: F::Problem) -> Result<Arc<Ready>, Error> {
-        let key = Key::of(problem.clone());
+        let key = Key::of(problem);
         if let Some(ready) = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             self.found.fetch_add(1, Ordering::Relaxed);
             return Ok(ready);
         }
         // Not under the lock: building and loading kernels takes long.
-        let target = device.target();
-        let plan = family.plan(&problem, &Planner::new(&target, device.limits(), &self.kernels))?;
+        let (problem, target) = (key.value().expect("the key was made of it"), device.target());
+        let plan = family.plan(problem, &Planner::new(&target, device.limits(), &self.kernels))?;
         let ready = Arc::new(plan.ready(device)?);
         self.planned.fetch_add(1, Ordering::Relaxed);
         Ok(self.plans.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(key, ready))

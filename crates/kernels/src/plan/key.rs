@@ -33,6 +33,12 @@ impl Key {
         Self(Arc::new(value))
     }
 
+    /// The value, if it is of this type.
+    pub(super) fn value<T: Any>(&self) -> Option<&T> {
+        let value: &dyn Any = &*self.0;
+        value.downcast_ref()
+    }
+
     /// A key that equals its clones alone: for closures, which nothing can compare.
     #[must_use]
     pub fn unique() -> Self {

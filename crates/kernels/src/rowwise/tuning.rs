@@ -2,7 +2,7 @@
 //! measured.
 //!
 //! All measurements: GB/s of bf16 rows on an H200 where copies within the device reach 4,200 to
-//! 4,290 (2026-11-21). `cargo bench -p warpfold-conformance --bench rows` times every alternative
+//! 4,290 (2026-11-21). `cargo bench -p warpfold-bench --bench rows` times every alternative
 //! again.
 
 use super::Cost;

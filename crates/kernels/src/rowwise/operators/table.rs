@@ -1,5 +1,7 @@
 //! Operator, conversions and results of each name for each element type.
 
+use std::sync::Arc;
+
 use warpfold_lang::Val;
 
 use super::float::{Exponentials, RowFloat};
@@ -84,34 +86,33 @@ pub fn operator_of(op: RowOp, types: Types<'_>) -> Result<RowWise, Error> {
     let computed = if is_double { Dtype::F64 } else { Dtype::F32 };
     let operands = op.operands(types, computed);
     let [rows, columns] = [types.rows, types.columns].map(<[Dtype]>::to_vec);
+    let built_in = Arc::new(BuiltIn { name: op.name(), constants: op.constants(), rows, columns });
+    let key = Key::of(built_in.clone());
     let make = move || {
-        let types = Types { rows: &rows, columns: &columns };
+        let types = Types { rows: &built_in.rows, columns: &built_in.columns };
         if is_double { make::<f64>(op, types) } else { make::<f32>(op, types) }
     };
-    Ok(RowWise::lazy(op.key(types), operands, make))
+    Ok(RowWise::lazy(key, operands, make))
+}
+
+/// What the kernels of an operator are built for.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct BuiltIn {
+    name: &'static str,
+    constants: (u64, bool, Option<Dtype>),
+    rows: Vec<Dtype>,
+    columns: Vec<Dtype>,
 }
 
 impl RowOp {
-    /// Equal for operators with the same kernels: constants are compared by their bits.
-    fn key(self, types: Types<'_>) -> Key {
-        #[derive(Debug, PartialEq, Eq, Hash)]
-        struct BuiltIn {
-            name: &'static str,
-            constant: u64,
-            keep_sum: bool,
-            to: Option<Dtype>,
-            rows: Vec<Dtype>,
-            columns: Vec<Dtype>,
+    /// Its constants, floats as their bits.
+    const fn constants(self) -> (u64, bool, Option<Dtype>) {
+        match self {
+            Self::Softmax { scale } | Self::LogSoftmax { scale } => (scale.to_bits(), false, None),
+            Self::LayerNorm(norm) | Self::RmsNorm(norm) => (norm.eps.to_bits(), norm.keep_sum, None),
+            Self::AbsMaxScale => (0, false, None),
+            Self::Quantize { to } => (0, false, Some(to)),
         }
-        let (constant, keep_sum, to) = match self {
-            Self::Softmax { scale } | Self::LogSoftmax { scale } => (scale, false, None),
-            Self::LayerNorm(Norm { eps, keep_sum }) | Self::RmsNorm(Norm { eps, keep_sum }) => (eps, keep_sum, None),
-            Self::AbsMaxScale => (0.0, false, None),
-            Self::Quantize { to } => (0.0, false, Some(to)),
-        };
-        let (name, constant, [rows, columns]) =
-            (self.name(), constant.to_bits(), [types.rows, types.columns].map(<[Dtype]>::to_vec));
-        Key::of(BuiltIn { name, constant, keep_sum, to, rows, columns })
     }
 
     /// The element types of what it reads and writes.
