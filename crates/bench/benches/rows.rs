@@ -1,9 +1,11 @@
-//! Times every way to hold a row on chip, for the constants of the plan of row operators: needs a GPU.
+//! Times every way to hold a row on chip, for the constants of the plan of row operators: needs a
+//! GPU.
 //!
-//! `cargo bench -p warpfold-conformance --bench rows -- cuda:0 softmax bf16 16384x32768 …` prints for each shape (rows x items) the
-//! bytes a second of a copy and of each place and number of threads, timed in turns, and marks those that the plan chose. Results are
-//! compared with those of the plan. `layer-norm+2` gives the norm a scale and a bias; `~ring` among the shapes leaves, of those behind it, only the
-//! ways whose kernel is named so.
+//! `cargo bench -p warpfold-bench --bench rows -- cuda:0 softmax bf16 16384x32768 …` prints
+//! for each shape (rows x items) the bytes a second of a copy and of each place and number of
+//! threads, timed in turns, and marks those that the plan chose. Results are compared with those of
+//! the plan. `layer-norm+2` gives the norm a scale and a bias; `~pieces` among the shapes leaves,
+//! of those after it, only the ways whose kernel's name contains it.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use warpfold_conformance::elements::values_of;
 use warpfold_device::{Buffer, Device, LaunchConfig};
 use warpfold_kernels::plan::{KernelCache, Planner, Ready, TensorSpec};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
-use warpfold_kernels::rowwise::{Algorithm, Choice, Dealing, Home, OnChip, RowWise, Way};
+use warpfold_kernels::rowwise::{Algorithm, Choice, OnChip, RowPartition, RowStorage, RowWise, StoreVia};
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::{Kernel, Val, clock, kernel, loop_until_left};
 
@@ -165,7 +167,7 @@ fn time_all(
         let time = median(times);
         let mark = if *choice == chosen { " <- chosen" } else { "" };
         let blocks = match &choice.algorithm {
-            Algorithm::OnChip(OnChip { home: Home::Shared { blocks, .. }, .. }) => *blocks,
+            Algorithm::OnChip(OnChip { storage: RowStorage::Smem { blocks_per_sm, .. }, .. }) => *blocks_per_sm,
             _ => 0,
         };
         let us = time.as_secs_f64() * 1e6;
@@ -176,31 +178,39 @@ fn time_all(
 /// The same rows held in other ways, by a block each.
 fn others(chosen: &Choice, dtype: Dtype, results: &[Dtype], len: u64, rows: u32) -> Vec<Choice> {
     let (Algorithm::OnChip(shape), Some(launch)) = (&chosen.algorithm, chosen.launch) else { return Vec::new() };
-    let shared_by = |cluster: u32, block: u32, home: Home, shared: u32| {
-        let shape = OnChip { cluster, block, lanes: cluster * block, home, ..shape.clone() };
+    let shared_by = |cluster: u32, block: u32, storage: RowStorage, shared: u32| {
+        let shape = OnChip { cluster, block, threads_per_row: cluster * block, storage, ..shape.clone() };
         let mut launch = launch;
         (launch.grid, launch.block, launch.dynamic_shared) = ([cluster * rows, 1, 1], [block, 1, 1], shared);
         let mut plan = chosen.clone();
         (plan.algorithm, plan.launch) = (Algorithm::OnChip(shape), Some(launch));
         plan
     };
-    let with = |block: u32, home: Home, shared: u32| shared_by(1, block, home, shared);
+    let with = |block: u32, storage: RowStorage, shared: u32| shared_by(1, block, storage, shared);
     let (vector, row_bytes) = (shape.vector, len * dtype.bytes());
     let is_whole = row_bytes.is_multiple_of(16);
-    let dealt = |cluster: u32, block: u32, kept: u32| {
+    let partition_of = |cluster: u32, block: u32, kept: u32| {
         let groups = (len / u64::from(vector)).div_ceil(u64::from(cluster * block)) as u32;
         let exact = u64::from(groups * vector * block * cluster) == len;
         let bytes = block * groups.saturating_sub(kept) * vector * dtype.bytes() as u32;
-        Dealing { groups, exact, kept, blocks: 1, bytes, way: Way::Threads }
+        RowPartition {
+            groups,
+            exact,
+            register_groups: kept,
+            blocks_per_sm: 1,
+            smem_bytes: bytes,
+            store_via: StoreVia::Threads,
+        }
     };
-    let in_pieces =
-        |cluster: u32, block: u32, dealing: Dealing| shared_by(cluster, block, Home::Pieces(dealing), dealing.bytes);
+    let partitioned = |cluster: u32, block: u32, partition: RowPartition| {
+        shared_by(cluster, block, RowStorage::Partitioned(partition), partition.smem_bytes)
+    };
     let mut plans = Vec::new();
     for (cluster, block) in
         [1, 2, 4, 8].into_iter().flat_map(|cluster| [64, 128, 256, 512, 1024].map(|block| (cluster, block)))
     {
-        let dealing = dealt(cluster, block, 0);
-        let Dealing { groups, bytes, .. } = dealing;
+        let partition = partition_of(cluster, block, 0);
+        let RowPartition { groups, smem_bytes: bytes, .. } = partition;
         let most = (2048 / block).min((228 << 10) / (bytes + (2 << 10))).min(32);
         if !is_whole
             || groups > 32
@@ -215,36 +225,36 @@ fn others(chosen: &Choice, dtype: Dtype, results: &[Dtype], len: u64, rows: u32)
             vec![most.min(registers(32)), most.min(registers(40)), most.min(registers(64)), most.min(registers(80))];
         counts.retain(|count| *count > 0);
         counts.dedup();
-        let ways = [Way::Copies, Way::Threads];
-        for (blocks, way) in counts.into_iter().flat_map(|blocks| ways.map(|way| (blocks, way))) {
-            if way == Way::Copies && results.iter().any(|result| result.bytes() != dtype.bytes()) {
+        let ways = [StoreVia::Tma, StoreVia::Threads];
+        for (blocks, store_via) in counts.into_iter().flat_map(|blocks| ways.map(|way| (blocks, way))) {
+            if store_via == StoreVia::Tma && results.iter().any(|result| result.bytes() != dtype.bytes()) {
                 continue;
             }
-            plans.push(in_pieces(cluster, block, Dealing { blocks, way, ..dealing }));
+            plans.push(partitioned(cluster, block, RowPartition { blocks_per_sm: blocks, store_via, ..partition }));
         }
     }
     for (cluster, block, kept) in [1, 2, 4].into_iter().flat_map(|cluster| {
         [256, 512, 1024].into_iter().flat_map(move |block| [1_u32, 2, 3, 4, 5, 6, 8].map(|kept| (cluster, block, kept)))
     }) {
-        let dealing = dealt(cluster, block, kept);
+        let partition = partition_of(cluster, block, kept);
         for blocks in [1, 2, 3] {
             let room = ((228_u32 << 10) / blocks).saturating_sub(5 << 10);
-            let fits = dealing.groups > kept && (room * 3 / 4..=room).contains(&dealing.bytes);
+            let fits = partition.groups > kept && (room * 3 / 4..=room).contains(&partition.smem_bytes);
             if is_whole && fits && block * blocks <= 1024 {
-                plans.push(in_pieces(cluster, block, Dealing { blocks, ..dealing }));
+                plans.push(partitioned(cluster, block, RowPartition { blocks_per_sm: blocks, ..partition }));
             }
         }
     }
-    for (block, lanes) in [(128, 32), (128, 128), (256, 256), (512, 512), (1024, 1024)] {
-        let groups = (len / u64::from(vector)).div_ceil(lanes.into()) as u32;
+    for (block, threads_per_row) in [(128, 32), (128, 128), (256, 256), (512, 512), (1024, 1024)] {
+        let groups = (len / u64::from(vector)).div_ceil(threads_per_row.into()) as u32;
         if groups * vector <= 32 {
-            let exact = u64::from(groups * vector * lanes) == len;
+            let exact = u64::from(groups * vector * threads_per_row) == len;
             for early_columns in [true, false] {
-                let mut plan = with(block, Home::Registers { groups, exact, early_columns }, 0);
+                let mut plan = with(block, RowStorage::Registers { groups, exact, early_columns }, 0);
                 let (Algorithm::OnChip(shape), Some(launch)) = (&mut plan.algorithm, &mut plan.launch) else {
                     unreachable!()
                 };
-                (shape.lanes, launch.grid[0]) = (lanes, rows.div_ceil(block / lanes));
+                (shape.threads_per_row, launch.grid[0]) = (threads_per_row, rows.div_ceil(block / threads_per_row));
                 plans.push(plan);
             }
         }
@@ -252,7 +262,11 @@ fn others(chosen: &Choice, dtype: Dtype, results: &[Dtype], len: u64, rows: u32)
             let room = u64::from((228 << 10) / blocks - (5 << 10));
             let (unroll, bytes) = ((items / vector).max(1), row_bytes.next_multiple_of(16) + 16);
             if block * blocks <= 2048 && bytes <= room {
-                plans.push(with(block, Home::Shared { unroll, blocks, bytes: bytes as u32 }, bytes as u32));
+                plans.push(with(
+                    block,
+                    RowStorage::Smem { unroll, blocks_per_sm: blocks, smem_bytes: bytes as u32 },
+                    bytes as u32,
+                ));
             }
         }
     }
@@ -280,7 +294,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
 fn time(device: &Device, bytes: usize, mut run: impl FnMut()) -> Duration {
     let stream = device.default_stream();
     let runs = (2_000_000_000 / bytes).clamp(4, 100) as u32;
-    // What is enqueued behind a kernel that waits stands in line, so that no time of the host's shows.
+    // What is enqueued behind a kernel that waits stands in line, so that no time of the host's
+    // shows.
     stream.launch(&WAIT, LaunchConfig::new(1, 1), (1_000_000,)).expect("it waits");
     let start = stream.record().expect("an event");
     (0..runs).for_each(|_| run());

@@ -1,8 +1,8 @@
 //! Cross-entropy of logits against labels: `ln Σ e^x - x[label]` of each row.
 //!
-//! It is a fold: beside the statistics of softmax it carries the logit that the label points to, with the label as a
-//! second input that is the same all along the row. One launch, each logit read once. A row whose label is the ignored
-//! one has the loss 0; a label outside of the row gives NaN.
+//! It is a fold: beside the statistics of softmax it carries the logit of the label, with the label
+//! as a second input that is broadcast along the row. One launch, each logit is read once. A row
+//! whose label is the ignored one has the loss 0; a label outside of the row gives NaN.
 
 use warpfold_lang::{Registers, Val, when_else};
 
@@ -14,7 +14,8 @@ use crate::rowwise::add_fold;
 use crate::rowwise::operators::{Exponentials, RowFloat};
 use crate::{Dtype, Error, ErrorKind};
 
-/// Cross-entropy of one row: its items are a logit and the row's label, its results the loss and `ln Σ e^x`.
+/// Cross-entropy of one row: its items are a logit and the row's label, its results the loss and
+/// `ln Σ e^x`.
 #[derive(Debug, Clone, Copy)]
 pub struct CrossEntropy<F> {
     /// The label that has no loss.
@@ -29,14 +30,14 @@ const FOUND: u32 = 1;
 /// The row is not counted.
 const IGNORED: u32 = 2;
 
-/// The label's logit, or 0; and what is known of the label.
+/// The label's logit, or 0, and whether it was found.
 type Picked<F> = (Val<F>, Val<u32>);
 
 impl<F: RowFloat> CrossEntropy<F> {
     /// Looks for the label among neighbours from `first` on.
     fn pick(self, picked: Picked<F>, items: &[(Val<F>, Val<i64>)], first: Position) -> Picked<F> {
         let label = items[0].1;
-        // Where the label stands among these items; none of them has the last number.
+        // The label's position among these items.
         let ahead = label.bitcast::<u64>() - first.index();
         let is_here = ahead.lt(items.len() as u64);
         let found = || {
@@ -44,7 +45,7 @@ impl<F: RowFloat> CrossEntropy<F> {
             let pick = |logit, (i, item): (u32, &(Val<F>, Val<i64>))| place.eq(i).select::<F>(item.0, logit);
             ((1_u32..).zip(&items[1..]).fold(items[0].0, pick), Val::constant(FOUND))
         };
-        // One thread of a row comes here once; the others pass by.
+        // Taken by one thread of a row, once.
         let (logit, state) = when_else(is_here, found, || picked);
         (logit, label.eq(self.ignored).select::<u32>(IGNORED, state))
     }

@@ -1,4 +1,4 @@
-//! Row operators whose result takes the place of their first input.
+//! Row operators whose result overwrites their first input.
 
 use warpfold_kernels::Error;
 use warpfold_kernels::rowwise::RowWise;
@@ -8,24 +8,25 @@ use crate::rowwise::{rows, rows_with};
 use crate::tensor::First;
 use crate::{Axes, NormInputs, Tensor};
 
-/// What a norm gives beside its result.
+/// What a norm gives in addition to its result.
 #[derive(Debug, Clone)]
 pub struct NormedInPlace {
-    /// The statistics, as [`Tensor::layer_norm`] and [`Tensor::rms_norm`] give them: of layer norm mean and reciprocal
-    /// standard deviation, of RMS norm the reciprocal root mean square.
+    /// The statistics, as [`Tensor::layer_norm`] and [`Tensor::rms_norm`] give them: of layer norm
+    /// mean and reciprocal standard deviation, of RMS norm the reciprocal root mean square.
     pub stats: Vec<Tensor>,
     /// Input plus residual, where there is one.
     pub sum: Option<Tensor>,
 }
 
-/// Row operators in place: the result is written where the tensor was.
+/// Row operators in place: the result overwrites the tensor.
 ///
-/// The tensor's memory must be its own: no clone and no view of it may be left, other inputs among them, as rows are
-/// written while others are still to be read. The result has the tensor's type, or there is no place for it. Where rows
-/// do not lie side by side in the order of the axes, the result goes through memory of its own.
+/// No clone and no view of the tensor may be left, not even among the other inputs, as some rows
+/// are written before others are read. The result must have the tensor's type. A result that is not
+/// contiguous in the order of the axes is computed in scratch memory and copied.
 ///
-/// All of them fail with [`SharedMemory`](crate::ErrorKind::SharedMemory) for memory that others see, with [`OverlappingOutput`](crate::ErrorKind::OverlappingOutput) for a
-/// tensor that repeats elements, and as the operator does that gives a new tensor.
+/// All of them fail with [`SharedMemory`](crate::ErrorKind::SharedMemory) for memory that others
+/// see, with [`OverlappingOutput`](crate::ErrorKind::OverlappingOutput) for a tensor that repeats
+/// elements, and as the operator does that gives a new tensor.
 impl Tensor {
     /// As [`Tensor::softmax`].
     ///
@@ -97,8 +98,8 @@ impl Tensor {
     /// As [`Tensor::rowwise`]; gives the results but the first, then the statistics.
     ///
     /// # Errors
-    /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the operator's first result has the type of its first input, and those of
-    /// this family, above.
+    /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the operator's first result has
+    /// the type of its first input, and those of this family, above.
     pub fn rowwise_in_place(
         &mut self,
         other: Option<&Self>,

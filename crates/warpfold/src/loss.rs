@@ -10,10 +10,10 @@ use crate::tensor::{Allocated, First};
 pub(crate) const IGNORE_INDEX: i64 = -100;
 
 impl Tensor {
-    /// Cross-entropy of logits along the last axis against labels, one integer a row: the loss of each row, and the
-    /// logarithm of its sum of exponentials. A row with the label `ignored` (−100 unless said) has the loss 0, one with
-    /// a label outside of the axis NaN. A row with a NaN or +∞ has NaN for both, as softmax has; of nothing but -∞ the logarithm
-    /// is -∞ and the loss NaN.
+    /// Cross-entropy of logits along the last axis against labels, one integer a row: the loss of
+    /// each row, and the logarithm of its sum of exponentials. A row with the label `ignored` (−100
+    /// unless said) has the loss 0, one with a label outside of the axis NaN. A row with a NaN or
+    /// +∞ has NaN for both, as softmax has; of -∞ only the logarithm is -∞ and the loss NaN.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};
@@ -27,7 +27,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] unless there is a label for each row, [`ErrorKind::Unsupported`] for an element type.
+    /// [`ErrorKind::ShapeMismatch`] unless there is a label for each row,
+    /// [`ErrorKind::Unsupported`] for an element type.
     pub fn cross_entropy(&self, labels: &Self, ignored: Option<i64>) -> Result<(Self, Self), Error> {
         let mismatch =
             || Error::from(ErrorKind::ShapeMismatch { left: self.shape().to_vec(), right: labels.shape().to_vec() });

@@ -9,7 +9,8 @@ use crate::tensor::{Allocated, First, expect_inputs};
 use crate::{Queue, Tensor};
 
 impl Tensor {
-    /// A map of one's own over the elements of this tensor and of others, repeated to their common shape.
+    /// A user-defined map over the elements of this tensor and others, broadcast to their common
+    /// shape.
     ///
     /// ```
     /// use warpfold::{Device, Dtype, Profile, Tensor};
@@ -31,8 +32,9 @@ impl Tensor {
         map_with(map, First::Read(self), others)
     }
 
-    /// As [`Tensor::map`], with the results in this tensor's place. Its memory must be its own: no clone and no view of it
-    /// may be left, the others among them, as each element is written while others are still to be read.
+    /// As [`Tensor::map`], with the result in this tensor's memory. No clone and no view of it may
+    /// be left, not even among the other inputs, as some elements are written before others are
+    /// read.
     ///
     /// ```
     /// use warpfold::{Device, Dtype, ErrorKind, Profile, Tensor};
@@ -52,8 +54,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::SharedMemory`], [`ErrorKind::ShapeMismatch`] if the common shape is not the tensor's,
-    /// [`ErrorKind::OverlappingOutput`] for a tensor that repeats elements, and those of [`Tensor::map`].
+    /// [`ErrorKind::SharedMemory`], [`ErrorKind::ShapeMismatch`] if the common shape is not the
+    /// tensor's, [`ErrorKind::OverlappingOutput`] for a tensor that repeats elements, and those of
+    /// [`Tensor::map`].
     pub fn map_in_place(&mut self, others: &[&Self], map: &Map) -> Result<(), Error> {
         map_with(map, First::Overwritten(self), others).map(drop)
     }
@@ -79,8 +82,8 @@ impl Tensor {
         Ok(output.finish())
     }
 
-    /// An element-wise operation on this tensor and others, repeated to their common shape: every one of
-    /// [`operations`](warpfold_kernels::operations), with its options.
+    /// An element-wise operation on this tensor and others, broadcast to their common shape: every
+    /// one of [`operations`](warpfold_kernels::operations), with its options.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};
@@ -99,7 +102,8 @@ impl Tensor {
         Ok(elementwise(operation, First::Read(self), others, options)?.remove(0))
     }
 
-    /// As [`Tensor::elementwise`], with the results in this tensor's place; the rules of [`Tensor::map_in_place`] hold.
+    /// As [`Tensor::elementwise`], with the result in this tensor's memory, under the rules of
+    /// [`Tensor::map_in_place`].
     ///
     /// # Errors
     /// Those of [`Tensor::elementwise`] and [`Tensor::map_in_place`].
@@ -120,7 +124,7 @@ impl Tensor {
         self.elementwise(Operation::Cast, &[], &Options { dtype: Some(dtype), ..Options::default() })
     }
 
-    /// The same elements side by side in C order: this tensor if they lie so already, else a copy.
+    /// A contiguous tensor, in C order: this one if it is contiguous already, else a copy.
     ///
     /// # Errors
     /// What the device says.
@@ -128,7 +132,7 @@ impl Tensor {
         if self.layout().is_contiguous() { Ok(self.clone()) } else { self.copy() }
     }
 
-    /// A copy, with its elements side by side in C order.
+    /// A contiguous copy, in C order.
     ///
     /// # Errors
     /// What the device says.

@@ -11,13 +11,14 @@ use crate::{Axes, Tensor};
 /// What a norm takes beside its input.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NormInputs<'a> {
-    /// Multiplies each position of the normalised axes; of their shape, or repeated to it, such as a single number.
+    /// Multiplies each position of the normalised axes; of their shape, or broadcast to it.
     pub scale: Option<&'a Tensor>,
-    /// Is added to each position of the normalised axes; of their shape, or repeated to it. Needs a scale.
+    /// Is added to each position of the normalised axes; of their shape, or broadcast to it. Needs
+    /// a scale.
     pub bias: Option<&'a Tensor>,
-    /// Is added to the input before; of its shape, or repeated to it.
+    /// Is added to the input before; of its shape, or broadcast to it.
     pub residual: Option<&'a Tensor>,
-    /// What is added below the root: 1e-5 unless said.
+    /// What is added under the root: 1e-5 by default.
     pub eps: Option<f64>,
 }
 
@@ -39,7 +40,8 @@ impl<'a> NormInputs<'a> {
 pub struct LayerNormed {
     /// Of the input's shape.
     pub result: Tensor,
-    /// The mean of each row, in the type that is computed in: `f64` if an input has it, else `f32`. Normalised axes have size 1.
+    /// The mean of each row, in the type that is computed in: `f64` if an input has it, else `f32`.
+    /// Normalised axes have size 1.
     pub mean: Tensor,
     /// The reciprocal of the standard deviation of each row, likewise.
     pub rstd: Tensor,
@@ -52,19 +54,19 @@ pub struct LayerNormed {
 pub struct RmsNormed {
     /// Of the input's shape.
     pub result: Tensor,
-    /// The reciprocal of the root mean square of each row, in the type that is computed in: `f64` if an input has it, else
-    /// `f32`. Normalised axes have size 1.
+    /// The reciprocal of the root mean square of each row, in the type that is computed in: `f64`
+    /// if an input has it, else `f32`. Normalised axes have size 1.
     pub rstd: Tensor,
     /// Input plus residual, where there is one.
     pub sum: Option<Tensor>,
 }
 
-/// The default of what is added below a root.
+/// The default of [`NormInputs::eps`].
 pub(crate) const EPS: f64 = 1e-5;
 
 impl Tensor {
-    /// Softmax along some axes together: `e^x / Σ e^x`. A row with a NaN or +∞, or of nothing but -∞, is NaN, as in PyTorch;
-    /// of nothing there is nothing.
+    /// Softmax along some axes together: `e^x / Σ e^x`. A row with a NaN or +∞, or of -∞ only, is
+    /// NaN, as in PyTorch. An empty axis gives an empty result.
     ///
     /// ```
     /// use warpfold::{Axes, Device, Profile, Tensor};
@@ -81,7 +83,7 @@ impl Tensor {
         only(rows(RowOp::Softmax { scale: 1.0 }, First::Read(self), &[], &[], axes)?.results)
     }
 
-    /// Softmax of `scale * x + mask`; the mask has the tensor's shape, or is repeated to it.
+    /// Softmax of `scale * x + mask`; the mask has the tensor's shape, or is broadcast to it.
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`], and those of [`Tensor::softmax`].
@@ -99,14 +101,15 @@ impl Tensor {
 
     /// Layer norm along some axes together: `(x - mean) / sqrt(variance + eps) * scale + bias`.
     ///
-    /// A NaN, or an infinity, makes its whole row NaN, and its reciprocal deviation; a row of equal elements gives the bias.
-    /// Squares are added up in `f32` (of `f64` in `f64`) where a row stays on chip: where they overflow, from distances of
-    /// about 1e19 on, the reciprocal is 0, and so is the row but for what is as far as to be infinite, which is NaN. The
-    /// statistics of rows without elements are 0.
+    /// A NaN, or an infinity, makes its whole row NaN, and its reciprocal deviation; a row of equal
+    /// elements gives the bias. Squares are added up in `f32` (of `f64` in `f64`) where a row stays
+    /// on chip: where they overflow, from distances of about 1e19 on, the reciprocal is 0, and so
+    /// is the row but for what is as far as to be infinite, which is NaN. The statistics of rows
+    /// without elements are 0.
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] unless scale and bias can be repeated to the shape of these axes,
-    /// [`ErrorKind::Unsupported`] for an element type, and those of [`Axes::resolve`].
+    /// [`ErrorKind::ShapeMismatch`] unless scale and bias can be repeated to the shape of these
+    /// axes, [`ErrorKind::Unsupported`] for an element type, and those of [`Axes::resolve`].
     pub fn layer_norm(&self, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<LayerNormed, Error> {
         let [results, stats] = self.norm(RowOp::LayerNorm, axes, inputs)?;
         let (mut results, mut stats) = (results.into_iter(), stats.into_iter());
@@ -118,9 +121,9 @@ impl Tensor {
 
     /// RMS norm along some axes together: `x / sqrt(mean of x² + eps) * scale + bias`.
     ///
-    /// A NaN makes its whole row NaN. With an infinity the reciprocal is 0, the infinity itself NaN and the rest of its row 0;
-    /// so it is where squares overflow, from about 1e19 on in `f32`: that row is 0. The statistics of rows without
-    /// elements are 0.
+    /// A NaN makes its whole row NaN. With an infinity the reciprocal is 0, the infinity itself NaN
+    /// and the rest of its row 0; so it is where squares overflow, from about 1e19 on in `f32`:
+    /// that row is 0. The statistics of rows without elements are 0.
     ///
     /// # Errors
     /// Those of [`Tensor::layer_norm`].
@@ -139,14 +142,13 @@ impl Tensor {
         Ok([done.results, done.stats])
     }
 
-    /// A row operator of one's own along some axes together: of this tensor and of another one, repeated to its shape,
-    /// where the operator takes two; `columns` have the shape of the axes, or are repeated to
-    /// it. Gives the results, then the statistics with
-    /// axes of size 1.
+    /// A user-defined row operator along some axes together: of this tensor and of another one,
+    /// broadcast to its shape, where the operator takes two; `columns` have the shape of the axes,
+    /// or are broadcast to it. Gives the results, then the statistics with axes of size 1.
     ///
     /// # Errors
-    /// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`], and those of
-    /// [`Axes::resolve`].
+    /// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`], and
+    /// those of [`Axes::resolve`].
     pub fn rowwise(
         &self,
         other: Option<&Self>,
@@ -159,8 +161,9 @@ impl Tensor {
         Ok((done.results, done.stats))
     }
 
-    /// Each row divided by its largest magnitude, and these magnitudes. A row of zeros stays as it is, and so its magnitude is
-    /// 0, as that of nothing; a NaN makes its whole row NaN; of a row with an infinity, that becomes NaN and the rest 0.
+    /// Each row divided by its largest magnitude, and these magnitudes. A row of zeros stays as it
+    /// is, and so its magnitude is 0, as that of nothing; a NaN makes its whole row NaN; of a row
+    /// with an infinity, that becomes NaN and the rest 0.
     ///
     /// # Errors
     /// Those of [`Tensor::softmax`].
@@ -168,9 +171,10 @@ impl Tensor {
         two(rows(RowOp::AbsMaxScale, First::Read(self), &[], &[], axes)?)
     }
 
-    /// Each row divided by a scale and rounded to `i8`, `f8e4m3` or `f8e5m2`; and the scales, which bring the largest
-    /// magnitude of a row to that of the type (127 for `i8`). Whole numbers are rounded to, ties to even. The scale of a row of
-    /// zeros is 1. A row with a NaN or an infinity has that as its scale: of `i8` its results are 0, of floats those of
+    /// Each row divided by a scale and rounded to `i8`, `f8e4m3` or `f8e5m2`; and the scales, which
+    /// bring the largest magnitude of a row to that of the type (127 for `i8`). Whole numbers are
+    /// rounded to, ties to even. The scale of a row of zeros is 1. A row with a NaN or an infinity
+    /// has that as its scale: of `i8` its results are 0, of floats those of
     /// [`Tensor::abs_max_scale`].
     ///
     /// # Errors
@@ -213,7 +217,8 @@ pub(crate) fn rows(
     rows_with(&operator_of(op, Types { rows: &of_rows, columns: &of_columns })?, first, others, columns, axes)
 }
 
-/// Runs a row operator along some axes together, of inputs that repeat to the shape of the first.
+/// Runs a row operator along some axes together, of inputs that are broadcast to the shape of the
+/// first.
 pub(crate) fn rows_with(
     operator: &RowWise,
     first: First<'_>,

@@ -7,9 +7,10 @@ use crate::Tensor;
 use crate::tensor::{Allocated, First};
 
 impl Tensor {
-    /// `softmax(self) @ values` without the weights in memory: scores `[…, S, T]` and values `[…, T, D]` give `[…, S, D]`, of
-    /// their type, or of eight-bit floats as `f32`. Rows of scores have the rules of [`Tensor::softmax`], and a weight of 0 takes
-    /// NaN and infinities of its values as any product does.
+    /// `softmax(self) @ values` without the weights in memory: scores `[…, S, T]` and values `[…,
+    /// T, D]` give `[…, S, D]`, of their type, or of eight-bit floats as `f32`. Rows of scores have
+    /// the rules of [`Tensor::softmax`], and a weight of 0 takes NaN and infinities of its values
+    /// as any product does.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};
@@ -22,9 +23,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch), [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch),
-    /// [`Empty`](crate::ErrorKind::Empty), [`Unsupported`](crate::ErrorKind::Unsupported) for an element type that is
-    /// no float.
+    /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch),
+    /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch), [`Empty`](crate::ErrorKind::Empty),
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for an element type that is no float.
     pub fn softmax_v(&self, values: &Self) -> Result<Self, Error> {
         let problem = Problem { scores: self.spec(), values: values.spec() };
         let results = problem.results()?;

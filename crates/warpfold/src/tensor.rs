@@ -10,7 +10,8 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::{Queue, TensorElement};
 
-/// A tensor of up to 8 dimensions. Cheap to clone; clones and views share the memory, which no operator changes.
+/// A tensor of up to 8 dimensions. Cheap to clone; clones and views share the memory, which no
+/// operator changes.
 #[derive(Clone)]
 pub struct Tensor {
     pub(crate) queue: Queue,
@@ -45,8 +46,8 @@ impl Tensor {
         Ok(tensor.finish())
     }
 
-    /// A tensor of memory that is on the device already; nothing is copied. The memory may be somebody else's: see
-    /// [`Buffer::from_raw`].
+    /// A tensor of memory that is on the device already; nothing is copied. The memory may be
+    /// somebody else's: see [`Buffer::from_raw`].
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`] unless the buffer has at least as many elements as the shape.
@@ -59,7 +60,8 @@ impl Tensor {
         Ok(Self { queue, memory, first: 0, layout, dtype: T::DTYPE })
     }
 
-    /// The memory of a tensor that owns all of it, if nobody else has a view of it; else the tensor itself.
+    /// The memory of a tensor that owns all of it, if nobody else has a view of it; else the tensor
+    /// itself.
     ///
     /// # Errors
     /// The tensor, if its memory is shared or not all of it is seen.
@@ -103,7 +105,7 @@ impl Tensor {
         Ok(bytes)
     }
 
-    /// The positions in memory that the elements lie between.
+    /// The range of the elements' positions in memory.
     fn extent(&self) -> (usize, usize) {
         if self.is_empty() {
             return (self.first, self.first);
@@ -178,7 +180,8 @@ impl Tensor {
         &self.queue
     }
 
-    /// The same tensor; its operators, and those of what they give, run on another queue of the same device.
+    /// The same tensor; its operators, and those of what they give, run on another queue of the
+    /// same device.
     #[must_use]
     pub fn on(&self, queue: &Queue) -> Self {
         Self { queue: queue.clone(), ..self.clone() }
@@ -190,7 +193,7 @@ impl Tensor {
         self.memory.address() + self.first as u64 * self.dtype.bytes()
     }
 
-    /// The memory from the first element on. With strides below zero, elements lie before it.
+    /// The memory from the first element on. With negative strides, elements are before it.
     pub(crate) fn view(&self) -> Result<View<'_, u8>, Error> {
         Ok(self.memory.view(self.first * self.dtype.bytes() as usize..)?)
     }
@@ -242,8 +245,8 @@ impl First<'_> {
     /// The element types of results that have memory of their own.
     ///
     /// # Errors
-    /// [`ErrorKind::DtypeMismatch`] if the first result does not have the type of the tensor that it
-    /// overwrites.
+    /// [`ErrorKind::DtypeMismatch`] if the first result does not have the type of the tensor that
+    /// it overwrites.
     pub(crate) fn allocated<'a>(&self, results: &'a [Dtype]) -> Result<&'a [Dtype], Error> {
         match (self, results) {
             (Self::Overwritten(tensor), [first, others @ ..]) => tensor.expect_dtype(*first).map(|()| others),

@@ -86,8 +86,8 @@ impl Tensor {
     /// Another shape with as many elements in the same C order.
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] with another number of elements; [`ErrorKind::NotAView`] where strides cannot say
-    /// it: make the tensor contiguous first.
+    /// [`ErrorKind::ShapeMismatch`] with another number of elements; [`ErrorKind::NotAView`] where
+    /// strides cannot say it: make the tensor contiguous first.
     pub fn reshape(&self, shape: &[usize]) -> Result<Self, Error> {
         let len = shape.iter().try_fold(1_usize, |len, size| len.checked_mul(*size));
         if len != Some(self.len()) {
@@ -122,7 +122,8 @@ impl Tensor {
     }
 }
 
-/// Strides for a shape whose elements lie in these merged dimensions, if each new dimension stays inside one of them.
+/// Strides for a shape whose elements lie in these merged dimensions, if each new dimension stays
+/// inside one of them.
 fn split(dims: &[warpfold_kernels::layout::Dim], shape: &[usize]) -> Option<Vec<isize>> {
     let mut strides = vec![0; shape.len()];
     let mut dims = dims.iter().rev();

@@ -14,26 +14,26 @@ use crate::layout::{Dim, Layout, dims, merge};
 use crate::plan::{Key, TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
-/// Blocks that fill a GPU several times over: with fewer, threads and blocks take less.
+/// Blocks that fill a GPU several times over: with fewer, threads and blocks map fewer elements.
 const ENOUGH_BLOCKS: u64 = 512;
 
-/// Shared memory that a block takes without asking.
+/// Static shared memory of a block.
 const SHARED_BYTES: u32 = 48 << 10;
 
 /// How much a map computes for an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Weight {
-    /// Little against loading it.
+    /// Little compared with loading it.
     #[default]
     Light,
-    /// Dozens of instructions: a thread takes 8 elements at most, so that the code stays short.
+    /// Dozens of instructions: a thread maps 8 elements at most, so that the code stays short.
     Heavy,
 }
 
 /// Which kernel maps.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// Threads walk all tensors in the order of the output's memory.
+    /// Threads access all tensors in the order of the output's memory.
     Strips(Strips),
     /// Some inputs are transposed in shared memory.
     Tiles(Tiles),
@@ -122,15 +122,15 @@ impl Problem {
         let len = dims.iter().try_fold(1_u64, |len, dim| len.checked_mul(dim.size));
         let len = len.ok_or(ErrorKind::TooLarge { what: "a map", size: u64::MAX, limit: u64::MAX })?;
         let geometry = Geometry { len, units: len, rest: 0, bases, dims };
-        match turned(self, &geometry) {
+        match transposed(self, &geometry) {
             Some((column, staged)) => tiles(self, geometry, column, staged),
             None => strips(self, geometry),
         }
     }
 }
 
-/// Where the walk begins in each tensor, and the dimensions with the longest stride of the output outside: each forwards
-/// through the first output, and merged. All in bytes.
+/// From the first element of each tensor to the position 0, and the dimensions with the longest
+/// stride of the first output outside, each forwards through that output, and merged. All in bytes.
 fn in_memory_order(problem: &Problem, layouts: &[&Layout]) -> (Vec<i64>, Vec<Dim>) {
     let output = problem.inputs.len();
     let mut bases = vec![0; layouts.len()];
@@ -149,20 +149,21 @@ fn in_memory_order(problem: &Problem, layouts: &[&Layout]) -> (Vec<i64>, Vec<Dim
     (bases, merge(all))
 }
 
-/// If inputs lie along another dimension than the output: that dimension, and which inputs.
-fn turned(problem: &Problem, geometry: &Geometry) -> Option<(usize, [bool; MAX_INPUTS])> {
+/// If inputs are contiguous along another dimension than the output: that dimension, and which
+/// inputs.
+fn transposed(problem: &Problem, geometry: &Geometry) -> Option<(usize, [bool; MAX_INPUTS])> {
     const LEAST: u64 = 16;
     let row = geometry.dims.last()?;
     let is_run = |dim: &Dim, tensor: usize| dim.strides[tensor].abs() == problem.bytes(tensor);
     if row.size < LEAST || !is_run(row, problem.inputs.len()) {
         return None;
     }
-    let is_turned = |dim: &Dim, input: usize| {
+    let is_transposed = |dim: &Dim, input: usize| {
         dim.size >= LEAST && is_run(dim, input) && row.strides[input].abs() > problem.bytes(input)
     };
     let mut candidates = geometry.dims[..geometry.dims.len() - 1].iter();
-    let column = candidates.rposition(|dim| (0..problem.inputs.len()).any(|input| is_turned(dim, input)))?;
-    let staged = |input: usize| input < problem.inputs.len() && is_turned(&geometry.dims[column], input);
+    let column = candidates.rposition(|dim| (0..problem.inputs.len()).any(|input| is_transposed(dim, input)))?;
+    let staged = |input: usize| input < problem.inputs.len() && is_transposed(&geometry.dims[column], input);
     Some((column, std::array::from_fn(staged)))
 }
 
@@ -182,13 +183,18 @@ fn tiles(
         let across = |dim: &Dim| dim.size.div_ceil(u64::from(side));
         outer.saturating_mul(across(&geometry.dims[last])).saturating_mul(across(&geometry.dims[last + 1]))
     };
-    // Lines of 256 bytes, but for single bytes: an H200 turns 1 GiB of f32 with 2,147 GB/s in lines of 128 bytes and with
-    // 3,933 in lines of 256, of f16 with 3,090 and 3,944; f64 gains nothing from lines of 512 (the device copies with 4,158
-    // GB/s; driver 580.159.04, 2026-11).
+    // Lines of 256 bytes, but for elements of one byte. Transposes of 1 GiB on an H200 (a copy
+    // within the device: 4,158 GB/s; driver 580.159.04, 2026-11); f64 gains nothing from lines of
+    // 512:
+    //
+    // | GB/s | 128 bytes | 256 bytes |
+    // |------|----------:|----------:|
+    // | f32  |     2,147 |     3,933 |
+    // | f16  |     3,090 |     3,944 |
     let large = 64 * vector as u32;
-    let turned = (0..problem.inputs.len()).filter(|input| staged[*input]);
-    let widest = turned.clone().map(|input| problem.tensor(input).dtype.bytes()).max().unwrap_or(1);
-    let shared_bytes = turned.count() as u32 * large * 64 * 4;
+    let transposed = (0..problem.inputs.len()).filter(|input| staged[*input]);
+    let widest = transposed.clone().map(|input| problem.tensor(input).dtype.bytes()).max().unwrap_or(1);
+    let shared_bytes = transposed.count() as u32 * large * 64 * 4;
     let suits = vector < 4 && widest < 8 && shared_bytes <= SHARED_BYTES;
     let is_large = suits && blocks_of(large) >= ENOUGH_BLOCKS;
     let side = if is_large { large } else { 32 * vector as u32 };
@@ -204,23 +210,23 @@ fn tiles(
     finish(Algorithm::Tiles(tiles), geometry, blocks, tiles::BLOCK)
 }
 
-/// Elements that a lane takes together on both sides of a tile: those of a word, if all of them are aligned.
+/// Elements that a lane loads and stores together: those of a word, if all of them are aligned.
 fn vector_of_tiles(problem: &Problem, geometry: &Geometry, staged: [bool; MAX_INPUTS]) -> u64 {
-    let turned: Vec<usize> = (0..problem.inputs.len()).filter(|input| staged[*input]).collect();
-    let bytes = problem.tensor(turned[0]).dtype.bytes();
+    let transposed: Vec<usize> = (0..problem.inputs.len()).filter(|input| staged[*input]).collect();
+    let bytes = problem.tensor(transposed[0]).dtype.bytes();
     let [.., column, row] = &geometry.dims[..] else { return 1 };
     if bytes >= 4 || [column, row].iter().any(|dim| !dim.size.is_multiple_of(4 / bytes)) {
         return 1;
     }
     let outer = &geometry.dims[..geometry.dims.len() - 2];
     let suits = |tensor: usize| {
-        let is_turned = turned.contains(&tensor);
-        let (along, across) = if is_turned { (column, row) } else { (row, column) };
+        let is_transposed = transposed.contains(&tensor);
+        let (along, across) = if is_transposed { (column, row) } else { (row, column) };
         let others = || outer.iter().chain([across]);
         match along.strides[tensor] {
             0 => true,
             stride => {
-                let has_size = !is_turned || problem.tensor(tensor).dtype.bytes() == bytes;
+                let has_size = !is_transposed || problem.tensor(tensor).dtype.bytes() == bytes;
                 stride == problem.bytes(tensor)
                     && has_size
                     && is_aligned(problem, geometry, tensor, 4 / bytes, others())
@@ -230,7 +236,7 @@ fn vector_of_tiles(problem: &Problem, geometry: &Geometry, staged: [bool; MAX_IN
     if problem.tensors().all(suits) { 4 / bytes } else { 1 }
 }
 
-/// Whether accesses of `vector` elements are aligned wherever the other dimensions lead.
+/// Whether accesses of `vector` elements are aligned at every position of the other dimensions.
 fn is_aligned<'a>(
     problem: &Problem,
     geometry: &Geometry,
@@ -243,7 +249,7 @@ fn is_aligned<'a>(
         && others.all(|dim| dim.strides[tensor].unsigned_abs().is_multiple_of(access))
 }
 
-/// Elements of 16 bytes, of the widest type; fewer if the code of each is long.
+/// Elements in 16 bytes, of the widest type; fewer if the code of each is long.
 fn most_of(problem: &Problem) -> u64 {
     let widest = problem.tensors().map(|tensor| problem.tensor(tensor).dtype.bytes()).max().unwrap_or(1);
     match problem.weight {
@@ -252,7 +258,7 @@ fn most_of(problem: &Problem) -> u64 {
     }
 }
 
-/// Elements that a thread takes side by side.
+/// Neighbouring elements of a thread.
 fn vector_of(problem: &Problem, geometry: &Geometry) -> u64 {
     let Some((inner, outer)) = geometry.dims.split_last() else { return 1 };
     let suits = |vector: &u64| {
@@ -282,10 +288,14 @@ fn strips(problem: &Problem, mut geometry: Geometry) -> Result<Choice, Error> {
         inner.strides.iter_mut().for_each(|stride| *stride *= vector as i64);
     }
     geometry.units = geometry.dims.iter().map(|dim| dim.size).product();
-    // 16 bytes a thread, however they are accessed: 32 KiB an input under way on a multiprocessor. Of 1 GiB an H200 copies
-    // 4,103 GB/s with one access of 16 bytes a thread, 3,963 with two and 3,904 with four (the device itself copies with
-    // 4,158), and adds f32 with 4,235, 4,219 and 4,175; elements of 4 bytes one by one 2,557 with one, 4,084 with four and
-    // 3,932 with eight (driver 580.159.04, 2026-11).
+    // 16 bytes a thread, however they are accessed: 32 KiB an input in flight on a SM. Of 1 GiB on
+    // an H200 (a copy within the device: 4,158 GB/s; driver 580.159.04, 2026-11):
+    //
+    // | GB/s                      | one access a thread |   two |  four | eight |
+    // |---------------------------|--------------------:|------:|------:|------:|
+    // | copy, 16 bytes an access  |               4,103 | 3,963 | 3,904 |       |
+    // | f32 sum, 16 bytes         |               4,235 | 4,219 | 4,175 |       |
+    // | copy, 4 bytes an access   |               2,557 |       | 4,084 | 3,932 |
     let several = (most_of(problem) / vector) as u32;
     let is_long = geometry.units >= u64::from(strips::BLOCK * several) * ENOUGH_BLOCKS;
     let unroll = if is_long { several } else { 1 };

@@ -87,8 +87,8 @@ struct Configuration {
 }
 
 impl Map {
-    /// A map of up to three inputs to one or two outputs, whose sink takes what the source gives. The
-    /// names of its kernels begin with `name`.
+    /// A map of up to three inputs to one or two outputs, whose sink takes what the source gives.
+    /// The names of its kernels begin with `name`.
     ///
     /// # Panics
     /// With more inputs or outputs, and for a sink that takes lists.
@@ -166,8 +166,8 @@ impl Map {
         &self.outputs
     }
 
-    /// The map of these tensors; inputs are broadcast to the shape of the outputs. Whether an output
-    /// may share memory with an input, [`overlap`](super::overlap()) says.
+    /// The map of these tensors; inputs are broadcast to the shape of the outputs. Whether an
+    /// output may share memory with an input, [`overlap`](super::overlap()) says.
     ///
     /// # Panics
     /// If there is not one tensor of the map's type for each input and output.

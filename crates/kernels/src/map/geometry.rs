@@ -1,4 +1,5 @@
-//! Sizes and strides of a map as a kernel takes them: one array by value, of which each kernel reads what it needs.
+//! Sizes and strides of a map as a kernel takes them: one array by value, of which each kernel
+//! reads what it needs.
 
 use warpfold_lang::{Array, Global, Operand, Ordered, Val, Word};
 
@@ -10,7 +11,7 @@ use crate::layout::{Dim, MAX_RANK};
 pub(super) const MAX_INPUTS: usize = 3;
 /// Outputs at most.
 pub(super) const MAX_OUTPUTS: usize = 2;
-/// Numbers that a launch may hand to a map.
+/// Numbers that a problem may give to a map.
 pub(super) const MAX_SCALARS: usize = 2;
 /// Words of the array.
 pub(super) const WORDS: usize = STRIDES + TENSORS * MAX_RANK;
@@ -22,8 +23,8 @@ const SIZES: usize = BASES + TENSORS;
 const DIVISORS: usize = SIZES + MAX_RANK;
 const STRIDES: usize = DIVISORS + MAX_RANK;
 
-/// What a kernel walks: units of neighbouring elements along the last dimension. Strides count bytes, one a tensor: the
-/// inputs, then the outputs.
+/// The dimensions of a kernel, of units of neighbouring elements. Strides are in bytes, one for
+/// each tensor: the inputs, then the outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Geometry {
     /// Elements.
@@ -32,7 +33,7 @@ pub(crate) struct Geometry {
     pub(super) units: u64,
     /// Elements of the last unit, if it has fewer than the others.
     pub(super) rest: u64,
-    /// From the first element of each tensor to where the walk begins.
+    /// From the first element of each tensor to the position 0.
     pub(super) bases: Vec<i64>,
     /// Outermost first.
     pub(super) dims: Vec<Dim>,
@@ -58,8 +59,9 @@ impl Geometry {
     }
 }
 
-/// What makes a division of a number below 2^31 by `size` a product and a shift: the factor in the low word, the shift in
-/// the high one (T. Granlund, P. Montgomery, "Division by Invariant Integers using Multiplication", 1994).
+/// What makes a division of a number below 2^31 by `size` a multiplication and a shift: the factor
+/// in the low word, the shift in the high one (T. Granlund, P. Montgomery, "Division by Invariant
+/// Integers using Multiplication", 1994).
 fn reciprocal(size: u64) -> u64 {
     if size >= 1 << 31 {
         return 0;
@@ -86,7 +88,7 @@ impl Words {
         Scalars(self)
     }
 
-    /// Where the walk through a tensor begins.
+    /// The address of the position 0 of a tensor.
     pub(super) fn base(self, tensor: usize, memory: Global<u8>) -> Global<u8> {
         memory.at(self.0.at(BASES + tensor))
     }
@@ -99,9 +101,9 @@ impl Words {
         self.0.at(STRIDES + MAX_RANK * tensor + dim)
     }
 
-    /// Where the position `index`, counted in C order over the first `rank` dimensions, lies in each of these tensors, in
-    /// bytes from its base.
-    pub(super) fn offsets<T: Step>(self, index: Val<T>, rank: usize, tensors: usize) -> Vec<Val<T>> {
+    /// The offset of the position `index`, counted in C order over the first `rank` dimensions, in
+    /// each of these tensors, in bytes from its base.
+    pub(super) fn offsets<T: Index>(self, index: Val<T>, rank: usize, tensors: usize) -> Vec<Val<T>> {
         let mut offsets = vec![Val::constant(T::ZERO); tensors];
         let mut rest = index;
         for dim in (0..rank).rev() {
@@ -121,15 +123,15 @@ impl Words {
     }
 }
 
-/// What positions are counted in: 32 bits where they and every offset fit 31, else 64.
-pub(super) trait Step: Word + Ordered + Operand<Self> {
+/// The type of positions: 32 bits where they and every offset fit in 31, else 64.
+pub(super) trait Index: Word + Ordered + Operand<Self> {
     /// The quotient of a position and the size of a dimension.
     fn divide(position: Val<Self>, words: Words, dim: usize) -> Val<Self>;
-    /// So many bytes further on, or back.
+    /// The address at an offset, which may be negative.
     fn of(memory: Global<u8>, offset: Val<Self>) -> Global<u8>;
 }
 
-impl Step for u32 {
+impl Index for u32 {
     fn divide(position: Val<Self>, words: Words, dim: usize) -> Val<Self> {
         let divisor = words.0.at(DIVISORS + dim);
         let (factor, shift) = (divisor.cast::<u32>(), (divisor >> 32_u32).cast::<u32>());
@@ -141,7 +143,7 @@ impl Step for u32 {
     }
 }
 
-impl Step for u64 {
+impl Index for u64 {
     fn divide(position: Val<Self>, words: Words, dim: usize) -> Val<Self> {
         position / words.size(dim)
     }
@@ -151,7 +153,7 @@ impl Step for u64 {
     }
 }
 
-/// The numbers that a launch hands to a map, inside a kernel.
+/// The numbers of a problem, inside a kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct Scalars(Words);
 

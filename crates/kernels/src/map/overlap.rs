@@ -1,9 +1,10 @@
-//! Whether two tensors share memory, and how: what decides if a kernel may write one while it reads the other.
+//! Whether two tensors share memory, and how: whether a kernel may write one while it reads the
+//! other.
 
 use crate::Dtype;
 use crate::layout::{Dim, Layout, dims};
 
-/// Where a tensor lies.
+/// A tensor in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Region<'a> {
     /// Its shape and strides.
@@ -21,7 +22,8 @@ pub enum Overlap {
     None,
     /// Every element, at the same position: a map may write the one while it reads the other.
     Same,
-    /// Some memory, or it cannot be told in short that they do not: a map must not write the one and read the other.
+    /// Some memory, or it is not certain that they do not: a map must not write the one and read
+    /// the other.
     Partial,
 }
 
@@ -33,8 +35,8 @@ impl Overlap {
     }
 }
 
-/// What two tensors share. Exact for tensors that are slices of one contiguous tensor along the same axes; else it may
-/// say [`Overlap::Partial`] where the truth is [`Overlap::None`].
+/// What two tensors share. Exact for tensors that are slices of one contiguous tensor along the
+/// same axes; else it may be [`Overlap::Partial`] where the truth is [`Overlap::None`].
 ///
 /// ```
 /// use warpfold_kernels::Dtype;
@@ -57,7 +59,7 @@ pub fn overlap(a: Region<'_>, b: Region<'_>) -> Overlap {
     if is_same(a, b) {
         return Overlap::Same;
     }
-    let (a, b) = (Places::of(a), Places::of(b));
+    let (a, b) = (Bytes::of(a), Bytes::of(b));
     let moduli = a.dims.iter().chain(&b.dims).map(|(_, stride)| *stride);
     let is_apart = a.start + a.extent(None) <= b.start
         || b.start + b.extent(None) <= a.start
@@ -73,43 +75,46 @@ fn is_same(a: Region<'_>, b: Region<'_>) -> bool {
         && walk(a) == walk(b)
 }
 
-/// Bytes that a tensor takes: from `start` on, `bytes` at every combination of positions along its dimensions.
-struct Places {
+/// Bytes that a tensor takes: from `start` on, `bytes` at every combination of positions along its
+/// dimensions.
+struct Bytes {
     start: i128,
     bytes: i128,
     /// Positions and stride of each dimension, the stride positive.
     dims: Vec<(i128, i128)>,
 }
 
-impl Places {
+impl Bytes {
     fn of(region: Region<'_>) -> Self {
         let bytes = i128::from(region.dtype.bytes());
-        let mut places = Self { start: region.address.into(), bytes, dims: Vec::new() };
+        let mut bytes_of = Self { start: region.address.into(), bytes, dims: Vec::new() };
         for Dim { size, strides } in dims(&[region.layout], |_| true) {
             let (last, stride) = (i128::from(size) - 1, i128::from(strides[0]) * bytes);
-            places.start += (last * stride).min(0);
+            bytes_of.start += (last * stride).min(0);
             if stride != 0 {
-                places.dims.push((size.into(), stride.abs()));
+                bytes_of.dims.push((size.into(), stride.abs()));
             }
         }
-        places
+        bytes_of
     }
 
-    /// From the first byte to behind the last, without the dimensions whose stride is a multiple of `modulus`.
+    /// From the first byte to the end of the last, without the dimensions whose stride is a
+    /// multiple of `modulus`.
     fn extent(&self, modulus: Option<i128>) -> i128 {
         let counts = self.dims.iter().filter(|(_, stride)| modulus.is_none_or(|modulus| stride % modulus != 0));
         self.bytes + counts.map(|(size, stride)| (size - 1) * stride).sum::<i128>()
     }
 }
 
-/// Whether both lie in separate intervals of every stretch of `modulus` bytes.
-fn are_apart_modulo(a: &Places, b: &Places, modulus: i128) -> bool {
+/// Whether both are in separate intervals of every stretch of `modulus` bytes.
+fn are_apart_modulo(a: &Bytes, b: &Bytes, modulus: i128) -> bool {
     let (a_extent, b_extent) = (a.extent(Some(modulus)), b.extent(Some(modulus)));
     let from_a_to_b = (b.start - a.start).rem_euclid(modulus);
     a_extent <= from_a_to_b && from_a_to_b + b_extent <= modulus
 }
 
-/// Whether no two positions of a tensor can be one place: each stride reaches beyond all that the smaller ones walk.
+/// Whether no two positions of a tensor can have one address: each stride is longer than the extent
+/// of the dimensions with smaller ones.
 pub(super) fn is_injective(layout: &Layout) -> bool {
     let mut dims: Vec<(u128, u128)> = (layout.shape().iter().zip(layout.strides()))
         .filter(|(size, _)| **size != 1)

@@ -1,11 +1,12 @@
-//! The map whose threads walk all tensors in the order of the output's memory, a few neighbours each.
+//! The map whose threads access all tensors in the order of the output's memory, some neighbours
+//! each.
 
 use warpfold_lang::{
     Array, Global, Operand, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else,
 };
 
 use super::family::Code;
-use super::geometry::{MAX_INPUTS, Step, WORDS, Words};
+use super::geometry::{Index, MAX_INPUTS, WORDS, Words};
 use crate::AnyKernel;
 use crate::elements::{Place, Run};
 
@@ -15,11 +16,11 @@ pub(super) const BLOCK: u32 = 256;
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Strips {
-    /// Elements that a thread takes side by side: a unit.
+    /// Neighbouring elements of a unit, which one thread maps.
     pub vector: u32,
     /// Units that a thread loads before it computes the first.
     pub unroll: u32,
-    /// How the elements of a unit lie, one an input.
+    /// How the elements of a unit are loaded, of each input.
     pub runs: [Run; MAX_INPUTS],
     /// Dimensions.
     pub rank: usize,
@@ -39,13 +40,13 @@ pub(super) fn kernel_of(map: Code, strips: Strips) -> AnyKernel {
                      words: Array<u64, WORDS>| {
         wait_for_dependencies();
         let (inputs, outputs) = (&[in0, in1, in2][..map.inputs()], &[out0, out1][..map.outputs()]);
-        let walk = Walk { map: &map, strips: &strips, words: Words(words), inputs, outputs };
+        let walk = Walker { map: &map, strips: &strips, words: Words(words), inputs, outputs };
         if strips.small { walk.run::<u32>() } else { walk.run::<u64>() }
     };
     kernel(name, body).required_block(BLOCK).into()
 }
 
-struct Walk<'a> {
+struct Walker<'a> {
     map: &'a Code,
     strips: &'a Strips,
     words: Words,
@@ -53,8 +54,8 @@ struct Walk<'a> {
     outputs: &'a [Global<u8>],
 }
 
-impl Walk<'_> {
-    fn run<T: Step>(&self)
+impl Walker<'_> {
+    fn run<T: Index>(&self)
     where
         Val<T>: Operand<T>,
     {
@@ -81,7 +82,7 @@ impl Walk<'_> {
     }
 
     /// A unit that may be the last.
-    fn unit<T: Step>(&self, unit: Val<T>, whole: Val<T>) {
+    fn unit<T: Index>(&self, unit: Val<T>, whole: Val<T>) {
         if self.strips.ragged {
             when_else(unit.lt(whole), || self.whole(vec![unit]), || self.rest(unit));
         } else {
@@ -89,8 +90,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Where a unit lies: the inputs, then the outputs.
-    fn pointers<T: Step>(&self, unit: Val<T>) -> (Vec<Global<u8>>, Vec<Global<u8>>) {
+    /// The addresses of a unit in each input and each output.
+    fn pointers<T: Index>(&self, unit: Val<T>) -> (Vec<Global<u8>>, Vec<Global<u8>>) {
         let tensors = self.inputs.len() + super::geometry::MAX_OUTPUTS.min(self.outputs.len());
         let offsets = self.words.offsets(unit, self.strips.rank, tensors);
         let memory = self.inputs.iter().chain(self.outputs).zip(offsets).enumerate();
@@ -101,7 +102,7 @@ impl Walk<'_> {
     }
 
     /// Whole units: every load before the first store.
-    fn whole<T: Step>(&self, units: Vec<Val<T>>) {
+    fn whole<T: Index>(&self, units: Vec<Val<T>>) {
         let load = |unit: Val<T>| {
             let (inputs, outputs) = self.pointers(unit);
             let place = |(pointer, run): (Global<u8>, Run)| Place { pointer, run };
@@ -116,7 +117,7 @@ impl Walk<'_> {
     }
 
     /// The last unit, element by element.
-    fn rest<T: Step>(&self, unit: Val<T>) {
+    fn rest<T: Index>(&self, unit: Val<T>) {
         let (inputs, outputs) = self.pointers(unit);
         range(0_u32, self.words.rest().cast::<u32>(), 1, |i| {
             let at = |(pointer, bytes): (&Global<u8>, u64)| pointer.at(i * bytes as u32);

@@ -1,9 +1,11 @@
-//! The map of inputs that lie along another dimension than the output: tiles of them turn in shared memory.
+//! The map of inputs that are contiguous along another dimension than the output: tiles of them are
+//! transposed in shared memory, so that loads and stores are coalesced.
 //!
-//! A tile is read along its columns, the dimension along which the staged inputs lie side by side, and written along its
-//! rows. Lanes take words on both sides: an element, or as many neighbours as fit 4 bytes if all of them are aligned. A
-//! cell is a square of as many elements; its words are loaded row by row from shared memory and turn in registers. Words
-//! of a row lie in an order of their own, its number xored to theirs, so that no access meets a bank twice.
+//! A tile is read along its columns, the dimension along which the staged inputs are contiguous,
+//! and written along its rows. Lanes load and store words: an element, or as many neighbours as fit
+//! in 4 bytes if all of them are aligned. A cell is a square of as many elements; its words are
+//! loaded row by row from shared memory and transposed in registers. Rows are swizzled (the word's
+//! number xor the row's), so that there are no bank conflicts.
 
 use warpfold_lang::{
     Array, Global, Number, Operand, Shared, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads,
@@ -24,18 +26,18 @@ const WARPS: u32 = BLOCK / 32;
 pub struct Tiles {
     /// Elements along each side of a tile: a multiple of `32 * vector`.
     pub side: u32,
-    /// Elements that a lane takes together, on both sides: those of a word, or one.
+    /// Elements that a lane loads and stores together: those of a word, or one.
     pub vector: u32,
-    /// Which inputs turn; the others are read as the output is written.
+    /// Which inputs are transposed; the others are read as the output is written.
     pub staged: [bool; MAX_INPUTS],
-    /// How the elements lie that a lane takes together of an input that does not turn.
+    /// How the elements of a lane are loaded, of an input that is not transposed.
     pub runs: [Run; MAX_INPUTS],
     /// Dimensions beside the two of a tile.
     pub outer: usize,
 }
 
 impl Tiles {
-    /// Elements of a tile that a thread takes.
+    /// Elements of a tile that a thread maps.
     #[must_use]
     pub const fn items_a_thread(&self) -> u32 {
         self.side * self.side / BLOCK
@@ -46,7 +48,7 @@ impl Tiles {
         self.side / self.vector
     }
 
-    /// Where a word of a row lies in shared memory, in words.
+    /// Where a word of a row is in shared memory, in words.
     fn position(&self, row: Val<u32>, cell: Val<u32>) -> Val<u32> {
         (cell ^ ((row >> self.vector.ilog2()) & 31)) + row * self.cells()
     }
@@ -82,7 +84,8 @@ pub(super) fn kernel_of(map: Code, tiles: Tiles) -> AnyKernel {
     kernel(name, body).required_block(BLOCK).into()
 }
 
-/// The position along the outer dimensions, and the tile along columns and rows, of this block: rows first.
+/// The position along the outer dimensions, and the tile along columns and rows, of this block:
+/// rows first.
 fn tile_of(tiles: &Tiles, words: Words) -> (Val<u64>, [Val<u64>; 2]) {
     let across = |dim: usize| (words.size(dim) + u64::from(tiles.side - 1)) >> tiles.side.ilog2();
     let (columns, rows) = (across(tiles.outer), across(tiles.outer + 1));
@@ -150,7 +153,7 @@ impl Tile<'_> {
         when_else(is_full, all, some);
     }
 
-    /// The lines of `lines` that a warp takes, and the lane's cells in each.
+    /// The lines of `lines` that a warp has, and the lane's cells in each.
     fn walk(&self, lines: u32) -> Vec<(Val<u32>, Val<u32>)> {
         let (warp, lane) = (thread_idx().x >> 5_u32, lane_id());
         let lines = (0..lines / WARPS).map(|i| warp + i * WARPS);
@@ -177,7 +180,8 @@ impl Tile<'_> {
         }
     }
 
-    /// Loads what is inside of the tile, a word a lane, and hands it on: all loads before the first store.
+    /// Loads what the tensor has of the tile, a word a lane, and stores it: all loads before the
+    /// first store.
     fn stage<E: Number>(&self, input: usize, store: impl Fn(Val<u32>, Val<u32>, Val<E>))
     where
         Val<E>: Operand<E>,
@@ -199,18 +203,18 @@ impl Tile<'_> {
         let n = self.tiles.vector;
         let mut lines = Vec::new();
         for (column, row) in cells {
-            let turned: Vec<Option<Vec<Origin>>> =
-                arrays.iter().map(|array| array.map(|array| self.turn(array, *column, *row))).collect();
+            let transposed: Vec<Option<Vec<Origin>>> =
+                arrays.iter().map(|array| array.map(|array| self.transpose(array, *column, *row))).collect();
             for k in 0..n {
                 let (column, row) = (*column * n + k, *row * n);
-                let origin = |(input, turned): (usize, &Option<Vec<Origin>>)| match turned {
+                let origin = |(input, transposed): (usize, &Option<Vec<Origin>>)| match transposed {
                     Some(words) => words[k as usize],
                     None => {
                         let pointer = self.global(input, column, row);
                         Origin::Global(Place { pointer, run: self.tiles.runs[input] })
                     }
                 };
-                let origins: Vec<_> = turned.iter().enumerate().map(origin).collect();
+                let origins: Vec<_> = transposed.iter().enumerate().map(origin).collect();
                 lines.push((column, row, self.map.source.load_from(&origins, n)));
             }
         }
@@ -223,7 +227,7 @@ impl Tile<'_> {
     }
 
     /// The words of a cell along the rows, one a column.
-    fn turn(&self, array: Staged, column: Val<u32>, row: Val<u32>) -> Vec<Origin> {
+    fn transpose(&self, array: Staged, column: Val<u32>, row: Val<u32>) -> Vec<Origin> {
         let rows = (0..self.tiles.vector).map(|k| row * self.tiles.vector + k);
         match array {
             Staged::Longs(array) => {
@@ -231,14 +235,14 @@ impl Tile<'_> {
             }
             Staged::Words(array) => {
                 let words: Vec<_> = rows.map(|row| array.at(self.tiles.position(row, column)).get()).collect();
-                turn_words(&words).into_iter().map(Origin::Word).collect()
+                transpose_words(&words).into_iter().map(Origin::Word).collect()
             }
         }
     }
 }
 
 /// The columns of a square of bytes or of pairs of bytes whose rows are these words.
-fn turn_words(rows: &[Val<u32>]) -> Vec<Val<u32>> {
+fn transpose_words(rows: &[Val<u32>]) -> Vec<Val<u32>> {
     let both = |a: Val<u32>, b: Val<u32>, low, high| [a.prmt(b, low), a.prmt(b, high)];
     match rows {
         [a, b] => both(*a, *b, 0x5410, 0x7632).to_vec(),

@@ -1,16 +1,16 @@
-//! The element-wise operations that every user expects, by name: for each element type a [`Map`](crate::map::Map) with its
-//! function, its conversions and its result type.
+//! The built-in element-wise operations, by name: for each element type a [`Map`](crate::map::Map)
+//! with its function, conversions and result type.
 //!
-//! [`Operation`] names them, [`Options`] says what may be chosen, and [`map_of`] gives the map. Rows are taken by
-//! [`gather`](crate::gather), which is no map.
+//! [`Operation`] names them, [`Options`] says what may be chosen, and [`map_of`] gives the map.
+//! Rows are taken by [`gather`](crate::gather), which is no map.
 //!
-//! Types. Both inputs of a binary operation have one type, which is the result's; casts are explicit. Comparisons and tests
-//! give `bool`. `f16`, `bf16` and 8-bit floats compute in `f32` and round once; 8-bit
-//! floats saturate then, infinities as well. Integers wrap in their own type. `bool`
-//! has `not`, `and`, `or`, `xor`, `add` (or), `mul` (and), the extremes and comparisons; `abs`, `floor` and their like leave
-//! integers as they are; functions whose values are no integers (`exp`, `sqrt`, `recip` …) take floats only, as
-//! [`Unsupported`](ErrorKind::Unsupported) says. What each of them does beyond Rust's operator of the same name stands at
-//! its variant.
+//! Types. Both inputs of a binary operation have one type, which is the result's; casts are
+//! explicit. Comparisons and tests give `bool`. `f16`, `bf16` and 8-bit floats compute in `f32` and
+//! round once; 8-bit floats saturate then, infinities as well. Integers wrap in their own type.
+//! `bool` has `not`, `and`, `or`, `xor`, `add` (or), `mul` (and), the extremes and comparisons;
+//! `abs`, `floor` and their like leave integers as they are; functions whose values are no integers
+//! (`exp`, `sqrt`, `recip` …) take floats only, as [`Unsupported`](ErrorKind::Unsupported) says.
+//! What each of them does beyond Rust's operator of the same name stands at its variant.
 
 mod binary;
 mod listed;
@@ -110,7 +110,8 @@ operations! {
     Add "add" 2 "`x + y`.";
     Sub "sub" 2 "`x - y`.";
     Mul "mul" 2 "`x * y`.";
-    /// Integers divide as in Rust and ONNX, towards zero; by zero it is 0, and the smallest by -1 wraps.
+    /// Integers divide as in Rust and ONNX, towards zero; by zero it is 0, and the smallest by -1
+    /// wraps.
     Div "div" 2 "`x / y`.";
     /// Of floats it is C's `fmod`, exact. Integers by zero leave 0.
     Rem "rem" 2 "What the division towards zero leaves, with the sign of `x`.";
@@ -132,21 +133,25 @@ operations! {
     Xor "xor" 2 "`x ^ y`, of `bool` and of the bits of integers.";
     /// By as many bits as the type has or more, and by less than none, it is 0.
     Shl "shl" 2 "`x * 2^y` of integers.";
-    /// By as many bits as the type has or more, and by less than none, it is 0, or -1 of a negative `x`.
+    /// By as many bits as the type has or more, and by less than none, it is 0, or -1 of a negative
+    /// `x`.
     Shr "shr" 2 "`x / 2^y` of integers, rounded down.";
     /// The first input is `bool`, the others have one type; they are not touched.
     Where "where" 3 "`y` where `x` is true, else `z`.";
     /// NaN if any is NaN.
     Clamp "clamp" 3 "The larger of `x` and `y`, but at most `z`.";
     Fma "fma" 3 "`x * y + z`, rounded once (`f16` and narrower: to `f32` before).";
-    /// Both numbers are options, rounded to the type that is computed in; for integers they are whole, and wrap.
+    /// Both numbers are options, rounded to the type that is computed in; for integers they are
+    /// whole, and wrap.
     Scale "scale" 1 "`alpha * x + beta`, rounded twice.";
     /// Bit for bit, NaN as well.
     Copy "copy" 1 "`x`.";
-    /// As Rust's `as`: integers wrap, floats are cut towards zero, saturate, and give 0 for NaN, everything else is rounded
-    /// once, ties to even; 8-bit floats saturate; what is not zero is `true`. The type is an option.
+    /// As Rust's `as`: integers wrap, floats are cut towards zero, saturate, and give 0 for NaN,
+    /// everything else is rounded once, ties to even; 8-bit floats saturate; what is not zero is
+    /// `true`. The type is an option.
     Cast "cast" 1 "`x` in another type.";
-    /// The number and its type are options; integers wrap, and a float is cut before it becomes one.
+    /// The number and its type are options; integers wrap, and a float is cut before it becomes
+    /// one.
     Fill "fill" 0 "A number.";
 }
 
@@ -175,7 +180,8 @@ impl FromStr for Operation {
 /// What may be chosen of an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// The result's element type, where it is not what the operation gives by itself: `cast` and `fill` need one.
+    /// The result's element type, where it is not what the operation gives by itself: `cast` and
+    /// `fill` need one.
     pub dtype: Option<Dtype>,
     /// The factor of `scale`, the number of `fill`.
     pub alpha: Number,
@@ -203,8 +209,9 @@ impl Default for Options {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`], [`ErrorKind::MissingOption`],
-/// [`ErrorKind::OptionOutOfRange`] for integers scaled by numbers that are not whole.
+/// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`],
+/// [`ErrorKind::MissingOption`], [`ErrorKind::OptionOutOfRange`] for integers scaled by numbers
+/// that are not whole.
 pub fn map_of(operation: Operation, dtypes: &[Dtype], options: &Options) -> Result<Map, Error> {
     let map = table::make(operation, dtypes, options.dtype)?;
     if operation == Operation::Scale && !dtypes[0].is_float() {

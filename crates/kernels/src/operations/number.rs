@@ -25,7 +25,8 @@ impl Number {
         }
     }
 
-    /// The bits of the number in a type that kernels compute in: integers wrap, and floats are cut before they do.
+    /// The bits of the number in a type that kernels compute in: integers wrap, and floats are cut
+    /// before they do.
     pub(super) fn bits(self, computed: Dtype) -> u64 {
         let (integer, float) = match self {
             Self::Integer(i) => (i, i as f64),

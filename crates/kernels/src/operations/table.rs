@@ -1,4 +1,5 @@
-//! From an operation and element types to a map: what is computed in which type, and what the result is.
+//! From an operation and element types to a map: the type that is computed in, and that of the
+//! result.
 
 use warpfold_lang::Val;
 
@@ -50,7 +51,7 @@ macro_rules! computing {
     };
 }
 
-/// A function of items: to a number of the type that is computed in, or to a truth.
+/// A function of items: to a number of the type that is computed in, or to a Boolean.
 #[derive(Clone, Copy)]
 pub(super) enum Function<I, C> {
     Number(fn(I) -> Val<C>),
@@ -75,27 +76,27 @@ pub(super) fn make(operation: Operation, dtypes: &[Dtype], to: Option<Dtype>) ->
         return Err(ErrorKind::MissingOption { op: operation.name().to_owned(), option: "dtype" }.into());
     }
     let dtype = of_one_type.first().copied().or(to).expect("a type is given with the inputs or as an option");
-    let making = Making { operation, dtype, to };
+    let recipe = Recipe { operation, dtype, to };
     let unsupported = || ErrorKind::Unsupported { op: operation.name().to_owned(), dtype }.into();
     match (operation, found) {
-        (Operation::Fill, _) => Ok(computing!(dtype, C => making.fill::<C>(), making.fill::<C>())),
+        (Operation::Fill, _) => Ok(computing!(dtype, C => recipe.fill::<C>(), recipe.fill::<C>())),
         (Operation::Scale, _) if dtype == Dtype::Bool => Err(unsupported()),
-        (Operation::Scale, _) => Ok(computing!(dtype, C => making.scale::<C>(), making.scale::<C>())),
+        (Operation::Scale, _) => Ok(computing!(dtype, C => recipe.scale::<C>(), recipe.scale::<C>())),
         (Operation::Where | Operation::Copy, _) if to.is_none_or(|to| to == dtype) => Ok(match dtype.bytes() {
-            8 => making.moved::<u64>(),
-            _ => making.moved::<u32>(),
+            8 => recipe.of_bits::<u64>(),
+            _ => recipe.of_bits::<u32>(),
         }),
-        (Operation::Where, _) => Ok(computing!(dtype, C => making.chosen::<C>(), making.chosen::<C>())),
-        (_, 1) if dtype == Dtype::Bool => unary::of_bool(operation).map(|f| making.one(f)).ok_or_else(unsupported),
-        (_, 2) if dtype == Dtype::Bool => binary::of_bool(operation).map(|f| making.two(f)).ok_or_else(unsupported),
-        (_, 1) => computing!(dtype, C => unary::of_floats::<C>(operation).map(|f| making.one(f)),
-            unary::of_integers::<C>(operation).map(|f| making.one(f)))
+        (Operation::Where, _) => Ok(computing!(dtype, C => recipe.chosen::<C>(), recipe.chosen::<C>())),
+        (_, 1) if dtype == Dtype::Bool => unary::of_bool(operation).map(|f| recipe.one(f)).ok_or_else(unsupported),
+        (_, 2) if dtype == Dtype::Bool => binary::of_bool(operation).map(|f| recipe.two(f)).ok_or_else(unsupported),
+        (_, 1) => computing!(dtype, C => unary::of_floats::<C>(operation).map(|f| recipe.one(f)),
+            unary::of_integers::<C>(operation).map(|f| recipe.one(f)))
         .ok_or_else(unsupported),
-        (_, 2) => computing!(dtype, C => binary::of_floats::<C>(operation).map(|f| making.two(f)),
-            binary::of_integers::<C>(operation).map(|f| making.two(f)))
+        (_, 2) => computing!(dtype, C => binary::of_floats::<C>(operation).map(|f| recipe.two(f)),
+            binary::of_integers::<C>(operation).map(|f| recipe.two(f)))
         .ok_or_else(unsupported),
-        _ => computing!(dtype, C => ternary::of_numbers::<C>(operation, dtype).map(|f| making.three(f)),
-            ternary::of_numbers::<C>(operation, dtype).map(|f| making.three(f)))
+        _ => computing!(dtype, C => ternary::of_numbers::<C>(operation, dtype).map(|f| recipe.three(f)),
+            ternary::of_numbers::<C>(operation, dtype).map(|f| recipe.three(f)))
         .ok_or_else(unsupported),
     }
 }
@@ -106,16 +107,16 @@ fn choice<C: Compute>(yes: Source<Val<C>>, no: Source<Val<C>>) -> Source<Val<C>>
     source.map(|((condition, yes), no)| condition.ne(0).select::<C>(yes, no))
 }
 
-/// What a map is being made for.
+/// What a map is made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Making {
+struct Recipe {
     operation: Operation,
     /// Of the inputs, or of the result if there are none.
     dtype: Dtype,
     to: Option<Dtype>,
 }
 
-impl Making {
+impl Recipe {
     /// The map to results of this type, made when it is planned.
     fn lazy(self, result: Dtype, make: impl Fn(Self) -> Map + Send + Sync + 'static) -> Map {
         let inputs = match self.operation {
@@ -126,16 +127,16 @@ impl Making {
     }
 
     fn one<C: Compute>(self, function: Function<Val<C>, C>) -> Map {
-        self.of(function, |making| Source::one::<C>(making.dtype))
+        self.of(function, |recipe| Source::one::<C>(recipe.dtype))
     }
 
     fn two<C: Compute>(self, function: Function<(Val<C>, Val<C>), C>) -> Map {
-        self.of(function, |making| Source::one::<C>(making.dtype).zip(Source::one::<C>(making.dtype)))
+        self.of(function, |recipe| Source::one::<C>(recipe.dtype).zip(Source::one::<C>(recipe.dtype)))
     }
 
     fn three<C: Compute>(self, function: Function<((Val<C>, Val<C>), Val<C>), C>) -> Map {
-        let input = |making: Self| Source::one::<C>(making.dtype);
-        self.of(function, move |making| input(making).zip(input(making)).zip(input(making)))
+        let input = |recipe: Self| Source::one::<C>(recipe.dtype);
+        self.of(function, move |recipe| input(recipe).zip(input(recipe)).zip(input(recipe)))
     }
 
     fn of<I: Copy + 'static, C: Compute>(
@@ -144,49 +145,49 @@ impl Making {
         source: impl Fn(Self) -> Source<I> + Send + Sync + 'static,
     ) -> Map {
         match function {
-            Function::Number(function) => self.map(self.dtype, move |making| source(making).map(function)),
+            Function::Number(function) => self.map(self.dtype, move |recipe| source(recipe).map(function)),
             Function::Truth(function) => {
                 let truth = move |item| function(item).cast::<u32>();
-                self.map(Dtype::Bool, move |making| source(making).map(truth))
+                self.map(Dtype::Bool, move |recipe| source(recipe).map(truth))
             }
         }
     }
 
-    /// `copy` and `where` of elements that stay as they are, to the last bit of a NaN.
-    fn moved<C: Compute>(self) -> Map {
-        self.lazy(self.dtype, |making| {
-            let input = || Source::<Val<C>>::bits(making.dtype);
-            let source = if making.operation == Operation::Copy { input() } else { choice(input(), input()) };
-            Map::new(making.name(making.dtype), source, Sink::<Val<C>>::bits(making.dtype))
+    /// `copy` and `where` of elements whose bits stay as they are.
+    fn of_bits<C: Compute>(self) -> Map {
+        self.lazy(self.dtype, |recipe| {
+            let input = || Source::<Val<C>>::bits(recipe.dtype);
+            let source = if recipe.operation == Operation::Copy { input() } else { choice(input(), input()) };
+            Map::new(recipe.name(recipe.dtype), source, Sink::<Val<C>>::bits(recipe.dtype))
         })
     }
 
     /// `where` with a result of another type.
     fn chosen<C: Compute>(self) -> Map {
-        let input = |making: Self| Source::one::<C>(making.dtype);
-        self.map(self.dtype, move |making| choice(input(making), input(making)))
+        let input = |recipe: Self| Source::one::<C>(recipe.dtype);
+        self.map(self.dtype, move |recipe| choice(input(recipe), input(recipe)))
     }
 
     /// A map whose result has this type, unless another one is asked for.
     fn map<C: Compute>(self, natural: Dtype, source: impl Fn(Self) -> Source<Val<C>> + Send + Sync + 'static) -> Map {
         let result = self.to.unwrap_or(natural);
-        self.lazy(result, move |making| Map::new(making.name(natural), source(making), Sink::one::<C>(result)))
+        self.lazy(result, move |recipe| Map::new(recipe.name(natural), source(recipe), Sink::one::<C>(result)))
     }
 
     fn scale<C: Compute>(self) -> Map {
         let result = self.to.unwrap_or(self.dtype);
         let function = |x: Val<C>, scalars: Scalars| x * scalars.get::<C>(0) + scalars.get::<C>(1);
-        self.lazy(result, move |making| {
-            let (name, source) = (making.name(making.dtype), Source::one::<C>(making.dtype));
+        self.lazy(result, move |recipe| {
+            let (name, source) = (recipe.name(recipe.dtype), Source::one::<C>(recipe.dtype));
             Map::with_scalars(name, source, function, Sink::one::<C>(result))
         })
     }
 
     fn fill<C: Compute>(self) -> Map {
         let function = |(), scalars: Scalars| scalars.get::<C>(0);
-        self.lazy(self.dtype, move |making| {
-            let sink = Sink::one::<C>(making.dtype);
-            Map::with_scalars(making.name(making.dtype), Source::nothing(), function, sink)
+        self.lazy(self.dtype, move |recipe| {
+            let sink = Sink::one::<C>(recipe.dtype);
+            Map::with_scalars(recipe.name(recipe.dtype), Source::nothing(), function, sink)
         })
     }
 

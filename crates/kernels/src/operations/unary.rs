@@ -97,7 +97,8 @@ fn gelu_tanh<C: Compute + WideFloat>(x: Val<C>) -> Val<C> {
     of_share(x, angle.tanh() + real::<C>(1.0))
 }
 
-/// `x * share / 2`; nothing of minus infinity is minus zero, as it is of every large negative number.
+/// `x * share / 2`; nothing of minus infinity is minus zero, as it is of every large negative
+/// number.
 fn of_share<C: Compute + WideFloat>(x: Val<C>, share: Val<C>) -> Val<C> {
     let product = x * real::<C>(0.5) * share;
     share.eq(real::<C>(0.0)).select(real::<C>(-0.0), product)

@@ -4,9 +4,9 @@ use warpfold_device::LaunchConfig;
 
 use super::Cost;
 use super::long::{self, Long};
-use super::on_chip::{Dealing, Home, OnChip};
-use super::stage::GRAIN;
-use super::threads::{Row, Threads};
+use super::on_chip::{OnChip, RowPartition, RowStorage};
+use super::placement::{Placement, Row};
+use super::smem_load::COPY_BYTES;
 use crate::elements::Run;
 use crate::fold::geometry::{Geometry, MAX_INPUTS, run};
 use crate::layout::{Dim, dims};
@@ -38,11 +38,11 @@ impl Choice {
     pub fn bytes_in_flight_a_thread(&self, dtypes: &[Dtype]) -> u64 {
         let items = match &self.algorithm {
             Algorithm::OnChip(OnChip {
-                home: Home::Registers { groups, .. } | Home::Pieces(Dealing { groups, .. }),
+                storage: RowStorage::Registers { groups, .. } | RowStorage::Partitioned(RowPartition { groups, .. }),
                 vector,
                 ..
             }) => u64::from(groups * vector),
-            Algorithm::OnChip(shape) => self.geometry.len / u64::from(shape.lanes),
+            Algorithm::OnChip(shape) => self.geometry.len / u64::from(shape.threads_per_row),
             Algorithm::Long(map) => map.items_a_thread().into(),
         };
         dtypes.iter().map(|dtype| dtype.bytes() * items).sum()
@@ -60,10 +60,12 @@ pub struct Problem {
     pub columns: Vec<TensorSpec>,
     /// The first of the dimensions that a row has.
     pub first_axis: usize,
-    /// Whether the first result is in the memory of the first row input, with the same layout and type.
+    /// Whether the first result is in the memory of the first row input, with the same layout and
+    /// type.
     ///
-    /// That is right for every operator: a row is on chip, or folded by a launch before, when any of
-    /// it is written, and each result is written by the thread that has read the item in its place.
+    /// That is right for every operator: a row is on chip, or folded by a launch before, when any
+    /// of it is written, and each result is written by the thread that has read the item in its
+    /// place.
     pub in_place: bool,
 }
 
@@ -150,15 +152,17 @@ impl Rows<'_> {
         let (kept_rank, small) = (geometry.kept.len(), results.max(len) < 1 << 32);
         let is_empty = results == 0 || len == 0;
         let is_whole = inputs().all(|(input, bytes)| {
-            strides[input] == 0 || (starts_at(input, GRAIN.into()) && (len * bytes).is_multiple_of(GRAIN.into()))
+            strides[input] == 0
+                || (starts_at(input, COPY_BYTES.into()) && (len * bytes).is_multiple_of(COPY_BYTES.into()))
         });
         let row = Row { rows: self, num_rows: results, len: len.max(1), vector, runs: &runs, is_whole };
-        if let Some(Threads { cluster, block, lanes, home }) = row.threads() {
+        if let Some(Placement { cluster, block, threads_per_row, storage }) = row.placement() {
             let kept = kept_rank;
-            let shape = OnChip { block, cluster, lanes, vector, home, runs, column_runs, wide_out, kept, small };
+            let shape =
+                OnChip { block, cluster, threads_per_row, vector, storage, runs, column_runs, wide_out, kept, small };
             let shape = if *in_place { shape.in_place() } else { shape };
-            let blocks = results.div_ceil(u64::from(shape.rows())).saturating_mul(cluster.into());
-            let launch = launch(blocks, block, is_empty)?.map(|launch| launch.dynamic_shared(shape.shared_bytes()));
+            let blocks = results.div_ceil(u64::from(shape.rows_per_block())).saturating_mul(cluster.into());
+            let launch = launch(blocks, block, is_empty)?.map(|launch| launch.dynamic_shared(shape.smem_bytes()));
             return Ok(Choice { algorithm: Algorithm::OnChip(shape), launch, geometry });
         }
         let map = Long { vector, runs, column_runs, wide_out, kept: kept_rank, small };

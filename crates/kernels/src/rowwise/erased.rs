@@ -2,22 +2,30 @@
 
 use warpfold_lang::AnyRegisters;
 
-use super::{Columns, Held, RowOperator};
+use super::{Columns, OnChipRow, RowOperator};
 
 /// What kernels record of any [`RowOperator`]: the same instructions.
 pub(super) trait ErasedOperator: Send + Sync {
     /// As [`RowOperator::on_chip`].
-    fn on_chip(&self, row: &Held<AnyRegisters>, columns: &Columns<AnyRegisters>) -> (Held<AnyRegisters>, AnyRegisters);
+    fn on_chip(
+        &self,
+        row: &OnChipRow<AnyRegisters>,
+        columns: &Columns<AnyRegisters>,
+    ) -> (OnChipRow<AnyRegisters>, AnyRegisters);
 
     /// As [`RowOperator::apply`].
     fn apply(&self, item: AnyRegisters, stats: AnyRegisters, columns: AnyRegisters) -> AnyRegisters;
 }
 
 impl<O: RowOperator> ErasedOperator for O {
-    fn on_chip(&self, row: &Held<AnyRegisters>, columns: &Columns<AnyRegisters>) -> (Held<AnyRegisters>, AnyRegisters) {
-        let row = row.each(|item| item.to::<O::Item>());
-        let (results, stats) = RowOperator::on_chip(*self, &row, &columns.each(|column| column.to()));
-        (results.each(AnyRegisters::of), AnyRegisters::of(stats))
+    fn on_chip(
+        &self,
+        row: &OnChipRow<AnyRegisters>,
+        columns: &Columns<AnyRegisters>,
+    ) -> (OnChipRow<AnyRegisters>, AnyRegisters) {
+        let row = row.map(|item| item.to::<O::Item>());
+        let (results, stats) = RowOperator::on_chip(*self, &row, &columns.map(|column| column.to()));
+        (results.map(AnyRegisters::of), AnyRegisters::of(stats))
     }
 
     fn apply(&self, item: AnyRegisters, stats: AnyRegisters, columns: AnyRegisters) -> AnyRegisters {

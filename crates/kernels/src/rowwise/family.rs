@@ -110,8 +110,8 @@ impl RowWise {
         Self::from_code(Key::unique(), types, move || code.clone())
     }
 
-    /// The operator of these types that `make` gives, made only when it is planned. The key is equal
-    /// for equal operators alone.
+    /// The operator of these types that `make` gives, made only when it is planned. The key is
+    /// equal for equal operators alone.
     pub(crate) fn lazy(key: Key, types: Types, make: impl Fn() -> Self + Send + Sync + 'static) -> Self {
         Self::from_code(key, types, move || (make().code)())
     }
@@ -152,7 +152,8 @@ impl RowWise {
     /// `columns` have the shape of these dimensions.
     ///
     /// # Panics
-    /// If there is not one tensor of the operator's type for each row input and vector along the row.
+    /// If there is not one tensor of the operator's type for each row input and vector along the
+    /// row.
     #[must_use]
     pub fn problem(&self, rows: Vec<TensorSpec>, columns: Vec<TensorSpec>, first_axis: usize) -> Problem {
         let dtypes = |specs: &[TensorSpec]| specs.iter().map(|spec| spec.dtype).collect::<Vec<_>>();
@@ -161,8 +162,8 @@ impl RowWise {
         Problem { operator: self.key.clone(), rows, columns, first_axis, in_place: false }
     }
 
-    /// Chooses the kernels and their sizes. Where the target has clusters (sm_90), the blocks of one
-    /// share a row that is too long for a block.
+    /// Chooses the kernels and their sizes. Where the target has clusters (sm_90), the blocks of
+    /// one share a row that is too long for a block.
     ///
     /// # Errors
     /// [`TooLarge`](crate::ErrorKind::TooLarge).
@@ -181,9 +182,9 @@ impl RowWise {
         rows.choose()
     }
 
-    /// Plans a problem as it was chosen: one launch, or two for long rows; before them a copy of each
-    /// input whose rows are not contiguous, and after them one to a result in place that is not. The
-    /// statistics of rows without elements are zeros.
+    /// Plans a problem as it was chosen: one launch, or two for long rows; before them a copy of
+    /// each input whose rows are not contiguous, and after them one to a result in place that is
+    /// not. The statistics of rows without elements are zeros.
     ///
     /// # Errors
     /// [`OverlappingOutput`](crate::ErrorKind::OverlappingOutput) in place of a tensor that repeats

@@ -1,4 +1,4 @@
-//! The kernel that maps long rows, after a fold has told what there is to know of each.
+//! The kernel that maps long rows, after a launch that has folded each of them.
 
 use warpfold_lang::{
     AnyRegisters, Array, Global, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else,
@@ -13,13 +13,13 @@ use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Long {
-    /// Items that a thread takes side by side; it divides the row's length.
+    /// Neighbouring items of a group; it divides the row's length.
     pub vector: u32,
-    /// How neighbours of the row inputs lie.
+    /// How neighbours of the row inputs are loaded.
     pub runs: [Run; MAX_INPUTS],
-    /// How neighbours of the vectors along the row lie.
+    /// How neighbours of the vectors along the row are loaded.
     pub column_runs: [Run; MAX_INPUTS],
-    /// Whether results can be stored as wide as can be.
+    /// Whether results can be stored by vector accesses.
     pub wide_out: bool,
     /// Kept dimensions.
     pub kept: usize,

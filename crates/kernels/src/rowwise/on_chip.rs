@@ -1,5 +1,5 @@
-//! The kernel that holds rows on chip, in registers or in shared memory: each element is read once, and each result written
-//! once.
+//! The kernel that holds rows on chip, in registers or in shared memory: each element is read once,
+//! and each result written once.
 
 use warpfold_lang::{Array, Global, kernel, wait_for_dependencies};
 
@@ -17,17 +17,17 @@ pub struct OnChip {
     pub block: u32,
     /// Blocks a cluster, which share a row; 1 without clusters.
     pub cluster: u32,
-    /// Threads a row, a power of two: up to 32, the block, or the cluster.
-    pub lanes: u32,
+    /// Threads that share a row, a power of two: up to 32, the block, or the cluster.
+    pub threads_per_row: u32,
     /// Items a group; it divides the row's length.
     pub vector: u32,
-    /// Where rows are.
-    pub home: Home,
-    /// How neighbours of the row inputs lie.
+    /// What holds rows.
+    pub storage: RowStorage,
+    /// How neighbours of the row inputs are loaded.
     pub runs: [Run; MAX_INPUTS],
-    /// How neighbours of the vectors along the row lie.
+    /// How neighbours of the vectors along the row are loaded.
     pub column_runs: [Run; MAX_INPUTS],
-    /// Whether results can be stored as wide as can be.
+    /// Whether results can be stored by vector accesses.
     pub wide_out: bool,
     /// Kept dimensions.
     pub kept: usize,
@@ -35,10 +35,10 @@ pub struct OnChip {
     pub small: bool,
 }
 
-/// Where a row is on chip.
+/// What holds a row on chip.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Home {
-    /// In the registers of up to a cluster, converted to what is computed in.
+pub enum RowStorage {
+    /// The registers of up to a cluster, converted to the type that is computed in.
     Registers {
         /// Groups of neighbours that a thread holds.
         groups: u32,
@@ -47,107 +47,112 @@ pub enum Home {
         /// Whether the vectors along the row are loaded together with it.
         early_columns: bool,
     },
-    /// In shared memory, as it is in the memory of the device: a piece for each warp.
-    Pieces(Dealing),
-    /// In the shared memory of a block, as it is in the memory of the device, wherever it begins there.
-    Shared {
+    /// Shared memory, as it is in global memory, partitioned so that each warp has a part to
+    /// itself.
+    Partitioned(RowPartition),
+    /// The shared memory of a block, as it is in global memory, for rows that begin at any address.
+    Smem {
         /// Groups that a thread reads before it uses the first.
         unroll: u32,
-        /// Blocks that are to be on a multiprocessor together.
-        blocks: u32,
+        /// Resident blocks a SM that are aimed at.
+        blocks_per_sm: u32,
         /// Bytes of shared memory.
-        bytes: u32,
+        smem_bytes: u32,
     },
 }
 
-/// How a row is dealt out in pieces.
+/// How a row in shared memory is partitioned over threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Dealing {
-    /// Groups of neighbours that a thread has.
+pub struct RowPartition {
+    /// Groups of neighbours that a thread holds.
     pub groups: u32,
     /// Whether the row has every group of every thread.
     pub exact: bool,
-    /// How many of a thread's groups, the last, are in its registers, as they are in the memory of the device: those for which
-    /// shared memory has no room.
-    pub kept: u32,
-    /// Blocks that are to be on a multiprocessor together.
-    pub blocks: u32,
+    /// How many of a thread's groups, the last ones, are in its registers, as they are in global
+    /// memory: those that do not fit in shared memory.
+    pub register_groups: u32,
+    /// Resident blocks a SM that are aimed at.
+    pub blocks_per_sm: u32,
     /// Bytes of shared memory.
-    pub bytes: u32,
-    /// How results leave them.
-    pub way: Way,
+    pub smem_bytes: u32,
+    /// How results are stored.
+    pub store_via: StoreVia,
 }
 
-/// How results get from the pieces of a row to the memory of the device.
+/// How the results of a partitioned row are stored to global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
-    /// They take the places of items, and one copy a warp takes them away (sm_90).
-    Copies,
+pub enum StoreVia {
+    /// They overwrite items in shared memory, and one TMA copy a warp stores them (sm_90).
+    Tma,
     /// Threads store them.
     Threads,
 }
 
 impl OnChip {
-    /// The kernel for results that overwrite their items, which computes the same bits. Copies would have to wait there for
-    /// what threads have read of the memory of the device, by a fence that takes more time than copies save (4,096 bf16 3,669
-    /// in place of 4,190 GB/s, H200, 2026-11-21).
-    pub(super) fn in_place(&self) -> Self {
-        let mut shape = self.clone();
-        if let Home::Pieces(dealing) = &mut shape.home {
-            dealing.way = Way::Threads;
+    /// The kernel for results that overwrite their items in global memory; it computes the same
+    /// bits. A TMA store would have to wait there for the threads' loads of global memory, by a
+    /// fence that takes more time than the store saves (4,096 bf16 3,669 instead of 4,190 GB/s,
+    /// H200, 2026-11-21).
+    pub(super) fn in_place(mut self) -> Self {
+        if let RowStorage::Partitioned(partition) = &mut self.storage {
+            partition.store_via = StoreVia::Threads;
         }
-        shape
+        self
     }
 
     pub(super) const fn team(&self) -> Team {
         if self.cluster > 1 {
             return Team::Cluster { blocks: self.cluster, threads: self.block };
         }
-        match self.lanes {
+        match self.threads_per_row {
             32 => Team::Warp,
-            lanes if lanes < 32 => Team::Lanes(lanes),
+            threads if threads < 32 => Team::Lanes(threads),
             threads => Team::Block(threads),
         }
     }
 
-    /// Shared memory a block, beside what the kernel declares.
-    pub(super) const fn shared_bytes(&self) -> u32 {
-        match self.home {
-            Home::Registers { .. } => 0,
-            Home::Pieces(Dealing { bytes, .. }) | Home::Shared { bytes, .. } => bytes,
+    /// Dynamic shared memory a block.
+    pub(super) const fn smem_bytes(&self) -> u32 {
+        match self.storage {
+            RowStorage::Registers { .. } => 0,
+            RowStorage::Partitioned(RowPartition { smem_bytes, .. }) | RowStorage::Smem { smem_bytes, .. } => {
+                smem_bytes
+            }
         }
     }
 
     /// As part of a kernel's name.
     fn key(&self) -> String {
-        let Self { block, cluster, lanes, vector, .. } = *self;
-        let by = if cluster > 1 { format!("{cluster}x{block}") } else { lanes.to_string() };
-        match self.home {
-            Home::Registers { groups, exact: true, .. } => format!("on_chip_{by}x{groups}x{vector}"),
-            Home::Registers { groups, exact: false, .. } => format!("on_chip_{by}x{groups}x{vector}_part"),
-            Home::Pieces(Dealing { groups, exact, kept, blocks, way, .. }) => {
-                let kept = if kept == 0 { String::new() } else { format!("_{kept}kept") };
+        let Self { block, cluster, threads_per_row, vector, .. } = *self;
+        let by = if cluster > 1 { format!("{cluster}x{block}") } else { threads_per_row.to_string() };
+        match self.storage {
+            RowStorage::Registers { groups, exact: true, .. } => format!("on_chip_{by}x{groups}x{vector}"),
+            RowStorage::Registers { groups, exact: false, .. } => format!("on_chip_{by}x{groups}x{vector}_part"),
+            RowStorage::Partitioned(partition) => {
+                let RowPartition { groups, exact, register_groups, blocks_per_sm, store_via, .. } = partition;
+                let kept = if register_groups == 0 { String::new() } else { format!("_{register_groups}kept") };
                 let exact = if exact { "" } else { "_part" };
-                let way = match way {
-                    Way::Copies => "",
-                    Way::Threads => "_stored",
+                let stored = match store_via {
+                    StoreVia::Tma => "",
+                    StoreVia::Threads => "_stored",
                 };
-                format!("pieces_{by}x{groups}x{vector}_{blocks}{kept}{exact}{way}")
+                format!("pieces_{by}x{groups}x{vector}_{blocks_per_sm}{kept}{exact}{stored}")
             }
-            Home::Shared { unroll, blocks, .. } => format!("in_shared_{by}x{unroll}x{vector}_{blocks}"),
+            RowStorage::Smem { unroll, blocks_per_sm, .. } => {
+                format!("in_shared_{by}x{unroll}x{vector}_{blocks_per_sm}")
+            }
         }
     }
 
     /// Rows a block, where it has whole ones.
-    pub(super) const fn rows(&self) -> u32 {
-        if self.cluster > 1 { 1 } else { self.block / self.lanes }
+    pub(super) const fn rows_per_block(&self) -> u32 {
+        if self.cluster > 1 { 1 } else { self.block / self.threads_per_row }
     }
 }
 
 /// The kernel.
 pub(super) fn kernel_of(code: Code, shape: OnChip) -> AnyKernel {
-    let name = format!("{}_{}", code.name, shape.key());
-    let on_chip = shape.clone();
+    let (name, on_chip) = (format!("{}_{}", code.name, shape.key()), shape.clone());
     let body = move |in0: Global<u8>,
                      in1: Global<u8>,
                      col0: Global<u8>,
@@ -157,7 +162,8 @@ pub(super) fn kernel_of(code: Code, shape: OnChip) -> AnyKernel {
                      stat0: Global<u8>,
                      stat1: Global<u8>,
                      words: Array<u64, WORDS>| {
-        // Contract: the grid has a block for `block / lanes` rows, or a cluster for each row.
+        // Contract: the grid has a block for `block / threads_per_row` rows, or a cluster for each
+        // row.
         let memory = Memory {
             inputs: [in0, in1][..code.source.dtypes().len()].to_vec(),
             columns: [col0, col1][..code.columns.dtypes().len()].to_vec(),
@@ -170,9 +176,11 @@ pub(super) fn kernel_of(code: Code, shape: OnChip) -> AnyKernel {
         Body { code: &code, shape: &on_chip, memory }.record();
     };
     let kernel = kernel(name, body).required_block(shape.block);
-    let kernel = match shape.home {
-        Home::Pieces(Dealing { blocks, .. }) | Home::Shared { blocks, .. } => kernel.min_blocks(blocks),
-        Home::Registers { .. } => kernel,
+    let kernel = match shape.storage {
+        RowStorage::Partitioned(RowPartition { blocks_per_sm, .. }) | RowStorage::Smem { blocks_per_sm, .. } => {
+            kernel.min_blocks(blocks_per_sm)
+        }
+        RowStorage::Registers { .. } => kernel,
     };
     if shape.cluster > 1 { kernel.cluster(shape.cluster).into() } else { kernel.into() }
 }

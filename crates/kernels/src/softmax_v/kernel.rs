@@ -19,7 +19,7 @@ fn element(dtype: Dtype, memory: Global<u8>, index: Val<u64>) -> Global<u8> {
     memory.at(index * dtype.bytes())
 }
 
-/// Threads are `columns` columns of the values, a power of two from 32 to 256.
+/// Threads are mapped to `columns` columns of the values, a power of two from 32 to 256.
 pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, to: Dtype, columns: u32) -> AnyKernel {
     let with = Exponentials::<F>::new(to.bytes() <= 2);
     let body = move |scores: Global<u8>,
@@ -100,7 +100,7 @@ pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, to: Dtype, columns: u32) -> A
     kernel(format!("softmax_v_{dtype}_{columns}"), body).required_block(THREADS).into()
 }
 
-/// The first group adds what the others have, in their order, by way of a place of each thread's.
+/// The first group adds the sums of the others, in their order, through shared memory.
 fn add_groups<F: RowFloat>(sums: &[Var<F>], place: Shared<F>, group: Val<u32>, columns: u32) {
     for (row, sum) in (0..ROWS).zip(sums) {
         place.at(row * THREADS).set(sum.get());

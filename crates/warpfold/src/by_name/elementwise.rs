@@ -89,8 +89,8 @@ fn run(operation: Operation, first: First<'_>, others: &[Tensor], options: &Opti
     elementwise(operation, first, &others.iter().collect::<Vec<_>>(), &chosen)
 }
 
-/// Runs the operation of this name with its result in the memory of the first input; `None` if there
-/// is none.
+/// Runs the operation of this name with its result in the memory of the first input; `None` if
+/// there is none.
 pub(super) fn run_in_place(
     name: &str,
     first: &mut Tensor,

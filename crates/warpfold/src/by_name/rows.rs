@@ -31,8 +31,8 @@ macro_rules! operators {
             body: |_, inputs, options| run($chosen, Others::$others, First::Read(&inputs[0]), &inputs[1..], options),
         }),*];
 
-        /// Runs the operator of this name with its result in the memory of the first input; `None` if
-        /// there is none.
+        /// Runs the operator of this name with its result in the memory of the first input; `None`
+        /// if there is none.
         pub(super) fn run_in_place(
             name: &str,
             first: &mut Tensor,

@@ -1,4 +1,4 @@
-//! Scaling rows by their largest magnitude, and quantising them so.
+//! Rows divided by their largest magnitude, and quantisation by row.
 //!
 //! A NaN in a row makes its largest magnitude NaN. A row of zeros stays zero.
 
@@ -13,7 +13,7 @@ use crate::rowwise::RowOperator;
 /// The largest magnitude divided by `top`; NaN if there is a NaN, 0 of nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct AbsMax<F> {
-    /// What the largest magnitude is divided by.
+    /// What the largest magnitude is divided by, for a scale.
     top: Option<f64>,
     float: PhantomData<fn() -> F>,
 }
@@ -45,7 +45,7 @@ impl<F: RowFloat> Monoid for AbsMax<F> {
     fn finish(self, acc: Val<F>, _: Val<u64>) -> Val<F> {
         let Some(top) = self.top else { return acc };
         let scale = acc / Val::constant(F::from_f64(top));
-        // Below the smallest normal number of f32, in which scales are stored, quotients would not be what they should.
+        // Scales are stored as f32: below its smallest normal number quotients would be wrong.
         let least = Val::constant(F::from_f64(f32::MIN_POSITIVE.into()));
         let some = scale.lt(least).select::<F>(least, scale);
         acc.eq(Val::constant(F::ZERO)).select::<F>(Val::constant(F::ONE), some)
@@ -86,8 +86,9 @@ impl<F: RowFloat> RowOperator for AbsMaxScale<F> {
     }
 }
 
-/// Each row divided by a scale that brings its largest magnitude to `top`: the statistic is the scale, with which the
-/// results have to be multiplied to come back. The scale of a row of zeros is 1.
+/// Each row divided by a scale that brings its largest magnitude to `top`: the statistic is the
+/// scale, with which the results have to be multiplied to come back. The scale of a row of zeros is
+/// 1.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantize<F> {
     /// The largest magnitude of the results.

@@ -1,4 +1,4 @@
-//! The floats that rows are computed in, and how exactly their exponentials have to be.
+//! The floats that rows are computed in, and how accurate their exponentials have to be.
 
 use std::marker::PhantomData;
 
@@ -9,10 +9,12 @@ use crate::fold::{Monoid, Position};
 
 /// `f32` or `f64`.
 pub trait RowFloat: Compute + WideFloat {
-    /// `e^x` for results that are rounded to 16 bits: one product and one instruction, where there is one.
+    /// `e^x` for results that are rounded to 16 bits: a multiplication and `ex2.approx`, where
+    /// there is one.
     fn exp_for_halves(x: Val<Self>) -> Val<Self>;
 
-    /// `e^x / sum` for such results, from the logarithm to base 2 of the sum: no product more than `e^x`.
+    /// `e^x / sum` for such results, from the logarithm to base 2 of the sum: no more
+    /// multiplications than `e^x`.
     fn share_for_halves(x: Val<Self>, log_sum: Val<Self>) -> Val<Self>;
 }
 
@@ -36,12 +38,13 @@ impl RowFloat for f64 {
     }
 }
 
-/// The largest item, and the sum of exponentials relative to it (Milakov, Gimelshein: Online normalizer calculation for
-/// softmax, 2018). A NaN makes the sum NaN; of nothing but −∞ the sum is 0.
+/// The largest item, and the sum of exponentials relative to it (Milakov, Gimelshein: Online
+/// normalizer calculation for softmax, 2018). A NaN makes the sum NaN; of nothing but −∞ the sum is
+/// 0.
 #[derive(Debug)]
 pub struct Exponentials<F> {
-    /// Whether results are rounded to 16 bits: an error of 2^-22 + |x| 2^-23 does not show there. Exponentials below 2^-126
-    /// are 0 then.
+    /// Whether results are rounded to 16 bits: an error of 2^-22 + |x| 2^-23 does not show there.
+    /// Exponentials below 2^-126 are 0 then.
     pub for_halves: bool,
     float: PhantomData<fn() -> F>,
 }
@@ -55,7 +58,8 @@ impl<F> Clone for Exponentials<F> {
 impl<F> Copy for Exponentials<F> {}
 
 impl<F: RowFloat> Exponentials<F> {
-    /// Exponentials that are exact enough for results in 16 bits, or in the type that is computed in.
+    /// Exponentials that are accurate enough for results of 16 bits, or of the type that is
+    /// computed in.
     #[must_use]
     pub const fn new(for_halves: bool) -> Self {
         Self { for_halves, float: PhantomData }
@@ -75,7 +79,7 @@ impl<F: RowFloat> Exponentials<F> {
         move |x| if self.for_halves { F::share_for_halves(x, factor) } else { x.exp() * factor }
     }
 
-    /// What is taken from every item before its exponential: the largest, but 0 for −∞.
+    /// What is subtracted from every item before its exponential: the largest, but 0 for −∞.
     #[track_caller]
     #[must_use]
     pub fn shift(self, largest: Val<F>) -> Val<F> {
@@ -118,7 +122,8 @@ impl<F: RowFloat> Monoid for Exponentials<F> {
         (largest, acc.1.mul_add(self.exp(acc.0 - shift), sum))
     }
 
-    /// The largest of all first, so that each lane makes one exponential, and not two at each step.
+    /// The maximum of all lanes first, so that each lane computes one exponential, not two at each
+    /// step.
     fn fold_lanes(self, (own, sum): Self::Acc) -> Option<Self::Acc> {
         let largest = doubling(32).fold(own, |largest, bits| largest.max(shfl_xor(largest, bits)));
         let sum = sum * self.exp(own - self.shift(largest));

@@ -1,18 +1,20 @@
-//! Layer norm: `(x - mean) / sqrt(variance + eps) * scale + bias` of each row (Ba, Kiros, Hinton: Layer Normalization,
-//! 2016).
+//! Layer norm: `(x - mean) / sqrt(variance + eps) * scale + bias` of each row (Ba, Kiros, Hinton:
+//! Layer Normalization, 2016).
 //!
-//! A row on chip takes two passes, so that the variance is that of the distances from
-//! the mean (one that blocks share [in each thread](super::parts)); a longer one is folded by Welford's method in double precision. The variance is the mean of the squared distances.
+//! A row on chip takes two passes, so that the variance is the mean of squared distances from the
+//! mean (of a row that blocks share, [two passes in each thread](super::parts)). A longer row is
+//! folded by Welford's method in double precision.
 
 use warpfold_lang::Val;
 
 use super::float::RowFloat;
 use super::parts;
 use crate::fold::{Monoid, Position, Sum, Variance};
-use crate::rowwise::{Columns, Cost, Held, RowOperator};
+use crate::rowwise::{Columns, Cost, OnChipRow, RowOperator};
 
-/// Layer norm. Its columns are scale and bias, its statistics the mean and the reciprocal of the standard deviation; each
-/// result comes with the item that it was made of, for sums with a residual that are wanted as well.
+/// Layer norm. Its columns are scale and bias, its statistics the mean and the reciprocal of the
+/// standard deviation; each result comes with its item, for a sum with a residual that is a result,
+/// too.
 #[derive(Debug, Clone, Copy)]
 pub struct LayerNorm<F> {
     /// What is added to the variance.
@@ -96,16 +98,16 @@ impl<F: RowFloat> RowOperator for LayerNorm<F> {
         MeanRstd { eps: self.eps }
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, columns: &Columns<Self::Columns>) -> (Held<Self::Out>, Stats<F>) {
-        let (mean, variance) = if row.is_of_blocks() {
+    fn on_chip(self, row: &OnChipRow<Val<F>>, columns: &Columns<Self::Columns>) -> (OnChipRow<Self::Out>, Stats<F>) {
+        let (mean, variance) = if row.spans_blocks() {
             parts::mean_and_variance(row)
         } else {
             let len = row.len().cast::<F>();
             let mean = row.fold(Sum::<F>::new()) / len;
-            (mean, row.each(move |x| (x - mean) * (x - mean)).fold(Sum::<F>::new()) / len)
+            (mean, row.map(move |x| (x - mean) * (x - mean)).fold(Sum::<F>::new()) / len)
         };
         let rstd = (variance + Val::constant(self.eps)).sqrt().recip();
-        (row.map(columns, move |x, columns| (self.result(x - mean, rstd, columns), x)), (mean, rstd))
+        (row.map_with(columns, move |x, columns| (self.result(x - mean, rstd, columns), x)), (mean, rstd))
     }
 
     fn apply(self, item: Val<F>, (mean, rstd): Stats<F>, columns: Self::Columns) -> Self::Out {

@@ -1,5 +1,6 @@
-//! Mean and variance of a row that blocks share, so that they meet once: each thread takes two passes over its own part, and parts
-//! are combined as by Chan, Golub and LeVeque (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979).
+//! Mean and variance of a row that the blocks of a cluster share, with one exchange between blocks:
+//! each thread takes two passes over its part, and parts are combined as by Chan, Golub and LeVeque
+//! (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979).
 
 use std::marker::PhantomData;
 
@@ -7,15 +8,19 @@ use warpfold_lang::Val;
 
 use super::float::RowFloat;
 use crate::fold::{Both, Monoid, Position, Sum};
-use crate::rowwise::Held;
+use crate::rowwise::OnChipRow;
 
-/// The mean, and the mean of the squared distances from it. (Layer norm of 131,072 bf16 4,243 GB/s; with a meeting for each 4,150. Within a block
-/// it is no faster: of 4,096 3,740 in place of 4,199; H200, 2026-11-21.)
-pub(super) fn mean_and_variance<F: RowFloat>(row: &Held<Val<F>>) -> (Val<F>, Val<F>) {
-    let (num, sum) = row.fold_own(Both(Num(PhantomData), Sum::<F>::new()));
+/// The mean, and the mean of the squared distances from it. On an H200 (2026-11-21):
+///
+/// | layer norm of bf16       | one exchange | one for each |
+/// |--------------------------|-------------:|-------------:|
+/// | 131,072, blocks share it |   4,243 GB/s |        4,150 |
+/// | 4,096, one block has it  |        3,740 |        4,199 |
+pub(super) fn mean_and_variance<F: RowFloat>(row: &OnChipRow<Val<F>>) -> (Val<F>, Val<F>) {
+    let (num, sum) = row.fold_thread(Both(Num(PhantomData), Sum::<F>::new()));
     let mean = sum / num.max(1).cast::<F>();
-    let squares = row.each(move |x| (x - mean) * (x - mean)).fold_own(Sum::<F>::new());
-    row.fold_together(Parts(PhantomData), (num.cast(), mean, squares))
+    let squares = row.map(move |x| (x - mean) * (x - mean)).fold_thread(Sum::<F>::new());
+    row.combine_threads(Parts(PhantomData), (num.cast(), mean, squares))
 }
 
 /// The number of items.
@@ -70,7 +75,8 @@ impl<F: RowFloat> Monoid for Parts<F> {
         let count = left.0 + right.0;
         let share = count.eq(F::ZERO).select(F::ZERO, right.0 / count);
         let distance = right.1 - left.1;
-        // In this order a part without items adds nothing even where the square of the distance is beyond the type.
+        // In this order a part without items adds nothing even where the square of the distance is
+        // beyond the type.
         let between = distance * (left.0 * share) * distance;
         (count, distance.mul_add(share, left.1), left.2 + right.2 + between)
     }

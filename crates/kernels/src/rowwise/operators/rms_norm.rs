@@ -1,14 +1,14 @@
-//! RMS norm: `x / sqrt(mean of x² + eps) * scale + bias` of each row (Zhang, Sennrich: Root Mean Square Layer
-//! Normalization, 2019).
+//! RMS norm: `x / sqrt(mean of x² + eps) * scale + bias` of each row (Zhang, Sennrich: Root Mean
+//! Square Layer Normalization, 2019).
 
 use warpfold_lang::Val;
 
 use super::float::RowFloat;
 use crate::fold::{Monoid, Position, Sum};
-use crate::rowwise::{Columns, Held, RowOperator};
+use crate::rowwise::{Columns, OnChipRow, RowOperator};
 
-/// RMS norm. Its columns are scale and bias, its statistic the reciprocal of the root; each result comes with the item
-/// that it was made of, for sums with a residual that are wanted as well.
+/// RMS norm. Its columns are scale and bias, its statistic the reciprocal of the root; each result
+/// comes with its item, for a sum with a residual that is a result, too.
 #[derive(Debug, Clone, Copy)]
 pub struct RmsNorm<F> {
     /// What is added to the mean of the squares.
@@ -76,10 +76,10 @@ impl<F: RowFloat> RowOperator for RmsNorm<F> {
         RootMeanSquare { eps: self.eps }
     }
 
-    fn on_chip(self, row: &Held<Val<F>>, columns: &Columns<Self::Columns>) -> (Held<Self::Out>, Val<F>) {
-        let mean = row.each(|x| x * x).fold(Sum::<F>::new()) / row.len().cast::<F>();
+    fn on_chip(self, row: &OnChipRow<Val<F>>, columns: &Columns<Self::Columns>) -> (OnChipRow<Self::Out>, Val<F>) {
+        let mean = row.map(|x| x * x).fold(Sum::<F>::new()) / row.len().cast::<F>();
         let rstd = (mean + Val::constant(self.eps)).sqrt().recip();
-        (row.map(columns, move |x, columns| (self.result(x, rstd, columns), x)), rstd)
+        (row.map_with(columns, move |x, columns| (self.result(x, rstd, columns), x)), rstd)
     }
 
     fn apply(self, item: Val<F>, rstd: Val<F>, columns: Self::Columns) -> Self::Out {

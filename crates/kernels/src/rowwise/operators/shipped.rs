@@ -1,4 +1,5 @@
-//! Kernels of row operators at lengths around each change of plan: to be assembled, and looked at.
+//! Kernels of row operators at lengths around each change of algorithm: to be assembled and
+//! inspected.
 
 use warpfold_device::Profile;
 

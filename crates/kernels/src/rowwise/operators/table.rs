@@ -1,4 +1,6 @@
-//! Which operator, which conversions and which results each name has for each element type.
+//! Operator, conversions and results of each name for each element type.
+
+use std::sync::Arc;
 
 use warpfold_lang::Val;
 
@@ -9,7 +11,7 @@ use crate::plan::Key;
 use crate::rowwise::{OperandTypes, RowWise};
 use crate::{Dtype, Error, ErrorKind};
 
-/// A row operator with everything that its kernels are built for.
+/// A row operator with its constants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum RowOp {
     /// `e^(s·x + mask) / Σ e^(s·x + mask)`; the mask is a second row input.
@@ -22,10 +24,11 @@ pub enum RowOp {
         /// The factor before the exponential.
         scale: f64,
     },
-    /// See [`LayerNorm`]. A second row input is added before; columns are scale, bias. Statistics: mean, reciprocal of
-    /// the standard deviation, in the type that is computed in (`f64` if an input has it, else `f32`), as in ONNX.
+    /// See [`LayerNorm`]. A second row input is added before; columns are scale and bias.
+    /// Statistics: mean and reciprocal standard deviation, in the type that is computed in (`f64`
+    /// if an input has it, else `f32`), as in ONNX.
     LayerNorm(Norm),
-    /// See [`RmsNorm`]. Statistic: the reciprocal of the root, of that type, too.
+    /// See [`RmsNorm`]. Statistic: the reciprocal of the root, in the type that is computed in.
     RmsNorm(Norm),
     /// See [`AbsMaxScale`]. Statistic: the largest magnitude.
     AbsMaxScale,
@@ -36,10 +39,10 @@ pub enum RowOp {
     },
 }
 
-/// What a norm is built for.
+/// The constants of a norm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Norm {
-    /// What is added below the root.
+    /// What is added under the root.
     pub eps: f64,
     /// Whether the sum of both row inputs is a second result.
     pub keep_sum: bool,
@@ -83,34 +86,33 @@ pub fn operator_of(op: RowOp, types: Types<'_>) -> Result<RowWise, Error> {
     let computed = if is_double { Dtype::F64 } else { Dtype::F32 };
     let operands = op.operands(types, computed);
     let [rows, columns] = [types.rows, types.columns].map(<[Dtype]>::to_vec);
+    let built_in = Arc::new(BuiltIn { name: op.name(), constants: op.constants(), rows, columns });
+    let key = Key::of(built_in.clone());
     let make = move || {
-        let types = Types { rows: &rows, columns: &columns };
+        let types = Types { rows: &built_in.rows, columns: &built_in.columns };
         if is_double { make::<f64>(op, types) } else { make::<f32>(op, types) }
     };
-    Ok(RowWise::lazy(op.key(types), operands, make))
+    Ok(RowWise::lazy(key, operands, make))
+}
+
+/// What the kernels of an operator are built for.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct BuiltIn {
+    name: &'static str,
+    constants: (u64, bool, Option<Dtype>),
+    rows: Vec<Dtype>,
+    columns: Vec<Dtype>,
 }
 
 impl RowOp {
-    /// Equal for operators with the same kernels: constants are compared by their bits.
-    fn key(self, types: Types<'_>) -> Key {
-        #[derive(Debug, PartialEq, Eq, Hash)]
-        struct BuiltIn {
-            name: &'static str,
-            constant: u64,
-            keep_sum: bool,
-            to: Option<Dtype>,
-            rows: Vec<Dtype>,
-            columns: Vec<Dtype>,
+    /// Its constants, floats as their bits.
+    const fn constants(self) -> (u64, bool, Option<Dtype>) {
+        match self {
+            Self::Softmax { scale } | Self::LogSoftmax { scale } => (scale.to_bits(), false, None),
+            Self::LayerNorm(norm) | Self::RmsNorm(norm) => (norm.eps.to_bits(), norm.keep_sum, None),
+            Self::AbsMaxScale => (0, false, None),
+            Self::Quantize { to } => (0, false, Some(to)),
         }
-        let (constant, keep_sum, to) = match self {
-            Self::Softmax { scale } | Self::LogSoftmax { scale } => (scale, false, None),
-            Self::LayerNorm(Norm { eps, keep_sum }) | Self::RmsNorm(Norm { eps, keep_sum }) => (eps, keep_sum, None),
-            Self::AbsMaxScale => (0.0, false, None),
-            Self::Quantize { to } => (0.0, false, Some(to)),
-        };
-        let (name, constant, [rows, columns]) =
-            (self.name(), constant.to_bits(), [types.rows, types.columns].map(<[Dtype]>::to_vec));
-        Key::of(BuiltIn { name, constant, keep_sum, to, rows, columns })
     }
 
     /// The element types of what it reads and writes.
@@ -198,7 +200,7 @@ fn scale_and_bias<F: RowFloat>(dtypes: &[Dtype]) -> Source<(Val<F>, Val<F>)> {
     }
 }
 
-/// The result, and the item that it was made of where it is wanted.
+/// The result, and its item where the sum is a result, too.
 fn with_sum<F: RowFloat>(dtype: Dtype, keep_sum: bool) -> Sink<(Val<F>, Val<F>)> {
     let result = Sink::one::<F>(dtype);
     if keep_sum { result.zip(Sink::one::<F>(dtype)) } else { result.after(|(result, _)| result) }
