@@ -139,7 +139,8 @@ fn operands(problem: &Problem) -> Plan {
         if dims.iter().any(|(size, _)| *size == 0) {
             return 0;
         }
-        1 + dims.iter().map(|(size, stride)| (size - 1) * stride.unsigned_abs()).sum::<u64>()
+        // With a stride below zero elements lie before the address, where nothing counts bytes.
+        1 + dims.iter().map(|(size, stride)| (size - 1) * stride.max(&0).unsigned_abs()).sum::<u64>()
     };
     let Problem { dtype, kv_dtype, output, heads, kv_heads, head_dim, value_dim, .. } = *problem;
     let batch = problem.batch();
@@ -156,7 +157,7 @@ fn operands(problem: &Problem) -> Plan {
         }
     };
     let sizes = match problem.keys {
-        Keys::Dense { len, .. } => [batch, kv_heads, len],
+        Keys::Dense { len, .. } | Keys::Padded { len, .. } => [batch, kv_heads, len],
         Keys::Packed { total, .. } => [1, kv_heads, total],
         Keys::Paged { page, pages, .. } => [pages, kv_heads, page],
     };
@@ -167,12 +168,12 @@ fn operands(problem: &Problem) -> Plan {
         .input(OperandSpec::new("the queries", reach(&queries) * dtype.bytes(), alignment.max(dtype.bytes())))
         .input(OperandSpec::new("the keys", of_kv(head_dim, k_strides), alignment))
         .input(OperandSpec::new("the values", of_kv(value_dim, v_strides), alignment));
-    if let Some(MaskLayout { dtype, strides }) = problem.mask {
+    if let Some(MaskLayout { dtype, keys, strides }) = problem.mask {
         let len = match problem.queries {
             Queries::Dense { len, .. } => len,
             Queries::Packed { total, .. } => total,
         };
-        let bytes = reach(&zip(&[batch, heads, len, problem.max_keys()], &strides)) * dtype.bytes();
+        let bytes = reach(&zip(&[batch, heads, len, keys], &strides)) * dtype.bytes();
         plan = plan.input(OperandSpec::new("the mask", bytes, dtype.bytes()));
     }
     if let Some(dtype) = problem.sinks {
@@ -184,6 +185,7 @@ fn operands(problem: &Problem) -> Plan {
     plan = match problem.keys {
         Keys::Dense { .. } => plan,
         Keys::Packed { .. } => plan.input(OperandSpec::new("cu_seqlens_k", 4 * (batch + 1), 4)),
+        Keys::Padded { .. } => plan.input(OperandSpec::new("kv_lens", 4 * batch, 4)),
         Keys::Paged { width, .. } => plan.input(OperandSpec::new("kv_lens", 4 * batch, 4)).input(OperandSpec::new(
             "the block table",
             4 * batch * width,
@@ -215,7 +217,9 @@ fn sizes(problem: &Problem, choice: Choice, items: u64, levels: u64) -> [u32; su
     set(Size::Splits, choice.splits);
     set(Size::Segments, choice.segments);
     set(Size::Items, items);
-    set(Size::Window, problem.window.unwrap_or(0).into());
+    // A wider one sees every key, and positions with it are numbers of 32 bits.
+    set(Size::Window, problem.window.unwrap_or(0).min(1 << 30).into());
+    set(Size::MaskKeys, problem.mask.map_or(0, |mask| mask.keys));
     set(Size::Levels, levels);
     sizes
 }

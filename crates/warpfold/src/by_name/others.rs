@@ -24,8 +24,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     },
     Operator {
         name: "attention",
-        summary: "Q, K, V [B, H, S, D], mask → softmax(Q Kᵀ scale) V, log-sum-exp of each row",
-        inputs: (3, 4),
+        summary: "Q, K, V [B, H, S, D], mask, lengths of keys [B] → softmax(Q Kᵀ scale) V, log-sum-exp of each row",
+        inputs: (3, 5),
         outputs: 2,
         options: &[
             Choice::Causal,
@@ -152,12 +152,39 @@ fn attention(operator: &Operator, inputs: &[Tensor], options: &Options) -> Resul
         Some(_) => return Err(out_of_range(operator, "layout", "of bhsd or bshd")),
     };
     let mut attention = attention_of(operator, options)?.layout(layout);
-    if let Some(mask) = inputs.get(3) {
+    let is_list = |tensor: &&Tensor| tensor.rank() == 1 && matches!(tensor.dtype(), Dtype::I32 | Dtype::I64);
+    let (mask, lens) = match &inputs[3..] {
+        [only] if is_list(&only) => (None, Some(only)),
+        others => (others.first(), others.get(1)),
+    };
+    let sequence_axis = if layout == HeadLayout::Bhsd { 2 } else { 1 };
+    let most = inputs[1].shape().get(sequence_axis).copied().unwrap_or(0);
+    let lens = lens.map(|lens| key_lens(lens, most)).transpose()?;
+    if let Some(mask) = mask {
         attention = attention.mask(mask);
+    }
+    if let Some(lens) = &lens {
+        // As in ONNX: the queries are the last of their sequences.
+        attention = if options.causal.is_some() { attention.causal() } else { attention }.key_lens(lens);
     }
     let (q, k, v) = (&inputs[0], as_queries(&inputs[0], &inputs[1]), as_queries(&inputs[0], &inputs[2]));
     let Attended { output, lse } = attention.run(q, &k, &v)?;
     Ok(vec![output, lse])
+}
+
+/// How many keys each sequence has, none of them more than there are.
+fn key_lens(lens: &Tensor, most: usize) -> Result<Tensor, Error> {
+    let reason = |reason: String| Error::from(ErrorKind::Operand { operator: "attention", reason });
+    let found: Vec<i64> = match lens.dtype() {
+        Dtype::I64 => lens.to_vec()?,
+        Dtype::I32 => lens.to_vec::<i32>()?.into_iter().map(i64::from).collect(),
+        dtype => return Err(ErrorKind::Unsupported { op: "lengths of keys".to_owned(), dtype }.into()),
+    };
+    if let Some(len) = found.iter().find(|len| !(0..=most as i64).contains(len)) {
+        return Err(reason(format!("a sequence has {len} keys, the tensor {most}")));
+    }
+    let found: Vec<i32> = found.into_iter().map(|len| len as i32).collect();
+    Tensor::from_bytes(lens.queue(), Dtype::I32, bytemuck::cast_slice(&found), lens.shape())
 }
 
 fn paged_attention(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
