@@ -101,7 +101,12 @@ fn what_a_store_reads_must_be_fenced_ordered_and_left_alone() {
     clean(format!(
         "{FILL}{FENCE}bar.sync 0;\n{STORE}{COMMIT}@%first cp.async.bulk.wait_group.read 0;\nbar.sync 0;\n{FILL}"
     ));
-    check(&format!("{FILL}bar.sync 0;\n{STORE}{COMMIT}{DONE}"), MissingProxyFence, Error, "the generic proxy has written");
+    check(
+        &format!("{FILL}bar.sync 0;\n{STORE}{COMMIT}{DONE}"),
+        MissingProxyFence,
+        Error,
+        "the generic proxy has written",
+    );
     check(&format!("{FILL}{FENCE}{STORE}{COMMIT}{DONE}bar.sync 0;\n"), FindingKind::Uninitialized, Error, "");
     check(&format!("{FILL}{FENCE}bar.sync 0;\n{STORE}{COMMIT}"), MissingWait, Error, "exits while");
     check(&format!("{FILL}{FENCE}bar.sync 0;\n{STORE}{DONE}"), MissingWait, Error, "exits while");

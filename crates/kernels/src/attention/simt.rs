@@ -23,7 +23,7 @@ const WARPS: u32 = 4;
 /// Rows of a block.
 pub(super) const ROWS: u32 = WARPS * WARP_ROWS;
 /// Threads of a block.
-pub(super) const BLOCK: u32 = 32 * WARPS;
+pub(crate) const BLOCK: u32 = 32 * WARPS;
 
 /// The lowest score: no infinity, times log2(e), either.
 const LOWEST: f32 = -2e38;

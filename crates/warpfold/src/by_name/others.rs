@@ -3,7 +3,7 @@
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use super::{Choice, Operator, Options};
-use crate::{Attended, Attention, HeadLayout, PageLayout, PagedKeys, Tensor};
+use crate::{Attended, Attention, HeadLayout, PageLayout, PagedKeys, Pairs, RotaryOptions, Tensor};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator {
@@ -55,6 +55,14 @@ pub(super) const OPERATORS: &[Operator] = &[
             Choice::ScaleV,
         ],
         body: paged_attention,
+    },
+    Operator {
+        name: "rotary-embedding",
+        summary: "X [B, H, S, D] or [B, S, H D], cosines, sines, positions [B, S] → X turned by its positions",
+        inputs: (3, 4),
+        outputs: 1,
+        options: &[Choice::Interleaved, Choice::RotaryDim, Choice::NumHeads],
+        body: rotary_embedding,
     },
     Operator {
         name: "gemv",
@@ -208,6 +216,24 @@ fn paged_attention(operator: &Operator, inputs: &[Tensor], options: &Options) ->
     }
     let Attended { output, lse } = attention.run_paged(q, cache, inputs.get(5))?;
     Ok(vec![output, lse])
+}
+
+fn rotary_embedding(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let reason = |reason: String| Error::from(ErrorKind::Operand { operator: "rotary embedding", reason });
+    if let Some(positions) = inputs.get(3) {
+        let found = match positions.dtype() {
+            Dtype::I32 => positions.to_vec::<i32>()?.into_iter().map(i64::from).collect(),
+            Dtype::I64 => positions.to_vec::<i64>()?,
+            dtype => return Err(ErrorKind::Unsupported { op: "positions".to_owned(), dtype }.into()),
+        };
+        let rows = inputs[1].shape().first().copied().unwrap_or(0);
+        if let Some(position) = found.iter().find(|position| !(0..rows as i64).contains(position)) {
+            return Err(reason(format!("position {position} is not one of the {rows} rows of the cosines")));
+        }
+    }
+    let pairs = if options.interleaved == Some(true) { Pairs::Interleaved } else { Pairs::Halves };
+    let options = RotaryOptions { pairs, rotary_dim: options.rotary_dim, num_heads: options.num_heads };
+    Ok(vec![inputs[0].rotary_embedding(&inputs[1], &inputs[2], inputs.get(3), options)?])
 }
 
 fn nms(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
