@@ -218,7 +218,8 @@ fn a_graph_is_launched_and_dropped_on_other_threads() {
 #[test]
 fn other_threads_work_as_they_like_while_a_stream_is_captured() {
     on_every_device(|device| {
-        let rounds = if device.is_virtual() { 10 } else { 200 };
+        // The driver has one lock for a context, at which nine busy threads queue.
+        let rounds = 10;
         let (is_over, start) = (AtomicBool::new(false), Barrier::new(WORK.len() + 1));
         thread::scope(|scope| {
             let others: Vec<_> = WORK
