@@ -4,7 +4,10 @@
 use std::sync::{Arc, Mutex};
 
 use warpfold::by_name::{self, Options};
-use warpfold::{Device, Dtype, Error, Profile, Queue, Tensor, TensorElement, reductions};
+use warpfold::{
+    CacheShape, Device, Dtype, Error, NewTokens, PageLayout, PagedCache, Profile, Queue, Tensor, TensorElement,
+    reductions,
+};
 use warpfold_conformance::mutants::{Mutant, mutants, touch};
 use warpfold_device::Checks;
 use warpfold_kernels::gather::{self, Gather};
@@ -192,6 +195,30 @@ fn products_and_counts_need_all_that_their_threads_wait_for() {
     check("histogram", 2, &[], |device| {
         let values = numbers(device, Dtype::U8, &[60_000])?;
         bytes_of(&by_name::run("histogram", &[values], &Options { bins: Some(90), ..Options::default() })?)
+    });
+}
+
+fn attended(device: &Device, queries: &[usize], keys: &[usize]) -> Result<Vec<u8>, Error> {
+    let (q, k) = (numbers(device, Dtype::F32, queries)?, numbers(device, Dtype::F32, keys)?);
+    bytes_of(&by_name::run("attention", &[q, k.clone(), k], &Options::default())?)
+}
+
+#[test]
+fn attention_needs_all_that_its_threads_wait_for() {
+    check("attention of a few tiles", 5, &[], |device| attended(device, &[1, 2, 40, 8], &[1, 1, 70, 8]));
+    check("attention of keys that blocks share", 6, &[], |device| attended(device, &[1, 1, 1, 8], &[1, 1, 2100, 8]));
+    check("rotary embedding", 1, &[], |device| {
+        let x = numbers(device, Dtype::F32, &[1, 2, 3, 8])?;
+        let table = numbers(device, Dtype::F32, &[1, 3, 4])?;
+        bytes_of(&by_name::run("rotary-embedding", &[x, table.clone(), table], &Options::default())?)
+    });
+    check("a write to a cache", 1, &[], |device| {
+        let shape = CacheShape { pages: 1, page: 4, kv_heads: 1, head_dim: 8, value_dim: 8 };
+        let mut cache = PagedCache::new(&Queue::of(device), Dtype::F32, shape, PageLayout::Nhd)?;
+        let slots = Tensor::from_slice(device, &[2_i32, 0, 1, 3], &[4])?;
+        let tokens = numbers(device, Dtype::F32, &[4, 1, 8])?;
+        cache.write(NewTokens { keys: &tokens, values: &tokens, slots: &slots }, None)?;
+        bytes_of(&[cache.keys().clone(), cache.values().clone()])
     });
 }
 

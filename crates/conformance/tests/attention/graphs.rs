@@ -1,11 +1,12 @@
 //! Plans are made once, and what is captured reads lengths, tables and slots when it is launched.
 
-#![allow(unsafe_code, reason = "who lends memory says so")]
+use warpfold::{Attention, Dtype, Queue, Tensor};
+use warpfold_device::{Buffer, View};
+use warpfold_kernels::attention::{self as kernel, Keys, Problem, Queries};
+use warpfold_kernels::kv_cache::{self, CacheWrite};
+use warpfold_kernels::plan::{Family, Workspace};
 
-use warpfold::{Attention, CacheShape, Device, Dtype, NewTokens, PageLayout, PagedCache, Queue, Tensor, TensorElement};
-use warpfold_device::Buffer;
-
-use crate::support::{device, ints, is_clean, same, tensor};
+use crate::support::{device, ints, is_clean, numbers, tensor};
 
 #[test]
 fn the_second_call_plans_nothing() {
@@ -28,53 +29,119 @@ fn the_second_call_plans_nothing() {
     assert_eq!((after.planned, after.found > before.found), (before.planned, true));
 }
 
-/// A tensor in memory of the caller.
-///
-/// # Safety
-/// The buffer outlives the tensor, and is used in the order of the queue's stream.
-unsafe fn borrowed<T: TensorElement>(queue: &Queue, buffer: &Buffer<T>, shape: &[usize]) -> Tensor {
-    // SAFETY: as above.
-    let memory = unsafe { Buffer::<T>::from_raw(queue.stream(), buffer.address(), buffer.len()) };
-    Tensor::from_buffer(queue, memory, shape).unwrap()
+const PAGE: usize = 16;
+const PAGES: usize = 8;
+const KV_HEADS: usize = 2;
+const HEADS: usize = 4;
+const DIM: usize = 16;
+
+/// Two new tokens for a pool of f32 pages `[page, token, head, element]`.
+fn write_of_two() -> kv_cache::Problem {
+    let [head, token, page] = [DIM, KV_HEADS * DIM, PAGE * KV_HEADS * DIM].map(|stride| stride as i64);
+    kv_cache::Problem {
+        dtype: Dtype::F32,
+        cache: Dtype::F32,
+        slots: Dtype::I64,
+        tokens: 2,
+        kv_heads: KV_HEADS as u64,
+        head_dim: DIM as u64,
+        value_dim: DIM as u64,
+        k_strides: [token, head],
+        v_strides: [token, head],
+        pages: PAGES as u64,
+        page: PAGE as u64,
+        k_pages: [page, token, head],
+        v_pages: [page, token, head],
+        scale_bits: [1.0_f32.to_bits(); 2],
+        rotary: None,
+        alignment: 16,
+    }
+}
+
+/// A query each of two sequences over that pool.
+fn decode_of_two() -> Problem {
+    let [head, token, page] = [DIM, KV_HEADS * DIM, PAGE * KV_HEADS * DIM].map(|stride| stride as i64);
+    let (row, of_head) = ((HEADS * DIM) as i64, DIM as i64);
+    let strides = [page, head, token, 1];
+    Problem {
+        dtype: Dtype::F32,
+        kv_dtype: Dtype::F32,
+        output: Dtype::F32,
+        heads: HEADS as u64,
+        kv_heads: KV_HEADS as u64,
+        head_dim: DIM as u64,
+        value_dim: DIM as u64,
+        queries: Queries::Dense { batch: 2, len: 1, strides: [row, of_head, 0, 1], out_strides: [row, of_head, 0] },
+        keys: Keys::Paged { page: PAGE as u64, pages: PAGES as u64, width: 2, k_strides: strides, v_strides: strides },
+        scale_bits: 0.25_f32.to_bits(),
+        value_scale_bits: 1.0_f32.to_bits(),
+        causal: None,
+        window: None,
+        softcap_bits: None,
+        mask: None,
+        sinks: None,
+        lse: false,
+        score: None,
+        alignment: 16,
+    }
 }
 
 #[test]
 fn a_captured_step_is_launched_again_with_other_lengths_tables_and_slots() {
-    let device: Device = device();
-    let queue = Queue::new(device.new_stream().unwrap());
-    let stream = queue.stream();
-    let shape = CacheShape { pages: 8, page: 16, kv_heads: 2, head_dim: 16, value_dim: 16 };
-    let mut cache = PagedCache::new(&queue, Dtype::F32, shape, PageLayout::Nhd).unwrap();
-    let all = tensor(&device, 1, Dtype::F32, &[128, 2, 16]).on(&queue);
-    let every: Vec<i32> = (0..128).collect();
-    let every = ints(&device, &every).on(&queue);
-    cache.write(NewTokens { keys: &all, values: &all, slots: &every }, None).unwrap();
-
-    let (mut table, mut lens) = (device.upload(&[0_i32, 1, 2, 3]).unwrap(), device.upload(&[3_i32, 4]).unwrap());
-    let mut slots = device.upload(&[2_i64, 35]).unwrap();
-    // SAFETY: the three buffers live to the end of this function and are used in the order of the stream.
-    let (blocks, list, places) =
-        unsafe { (borrowed(&queue, &table, &[2, 2]), borrowed(&queue, &lens, &[2]), borrowed(&queue, &slots, &[2])) };
-    let (q, new) = (tensor(&device, 2, Dtype::F32, &[2, 4, 16]), tensor(&device, 3, Dtype::F32, &[2, 2, 16]));
-    let (q, new) = (q.on(&queue), new.on(&queue));
+    let device = device();
+    let stream = device.new_stream().unwrap();
+    let pool_len = PAGES * PAGE * KV_HEADS * DIM;
+    let upload = |seed: usize, len: usize| device.upload(&numbers(seed, len)).unwrap();
+    let (mut keys, mut of_values) = (upload(1, pool_len), upload(2, pool_len));
+    let (q, new) = (upload(3, 2 * HEADS * DIM), upload(4, 2 * KV_HEADS * DIM));
+    let mut output = device.alloc::<f32>(2 * HEADS * DIM).unwrap();
+    let (mut table, mut lens) = (device.upload(&[0_i32; 4]).unwrap(), device.upload(&[0_i32; 2]).unwrap());
+    let mut slots = device.upload(&[-1_i64; 2]).unwrap();
+    let write = CacheWrite.ready(&device, &write_of_two()).unwrap();
+    let decode = kernel::Attention.ready(&device, &decode_of_two()).unwrap();
+    let mut workspace = Workspace::new();
     stream.synchronize().unwrap();
-    let (graph, captured) = stream
+    fn bytes<T: warpfold_device::Element>(buffer: &Buffer<T>) -> Option<View<'_, u8>> {
+        Some(buffer.as_view().bytes())
+    }
+    let (graph, ()) = stream
         .capture(|| {
-            cache.write(NewTokens { keys: &new, values: &new, slots: &places }, None)?;
-            Attention::new().run_paged(&q, cache.pages(&blocks, &list), None)
+            let pools = &mut [keys.as_view_mut().bytes(), of_values.as_view_mut().bytes()];
+            write.launch(&stream, &[bytes(&new), bytes(&new), bytes(&slots)], pools, &mut workspace)?;
+            let inputs = [bytes(&q), bytes(&keys), bytes(&of_values), bytes(&lens), bytes(&table)];
+            decode.launch(&stream, &inputs, &mut [output.as_view_mut().bytes()], &mut workspace)
         })
         .unwrap();
+    let mut pool = [numbers(1, pool_len), numbers(2, pool_len)];
+    let (queries, token) = (numbers(3, 2 * HEADS * DIM), KV_HEADS * DIM);
     for (pages, lengths, at) in [([0, 1, 2, 3], [3, 4], [2, 35]), ([7, 5, 1, 6], [20, 32], [83, 111])] {
         stream.copy_from_host(&mut table, &pages).unwrap();
         stream.copy_from_host(&mut lens, &lengths).unwrap();
         stream.copy_from_host(&mut slots, &at).unwrap();
         graph.launch().unwrap();
-        let attended = Attention::new().run_paged(&q, cache.pages(&blocks, &list), None).unwrap();
-        same("a launch of the graph", &captured, &attended);
-        // The new tokens are where they were put.
-        let token = |memory: &Tensor, i: usize| memory.slice(0, i..i + 1).unwrap().to_bytes().unwrap();
-        let written = cache.keys().reshape(&[128, 2, 16]).unwrap();
-        at.iter().enumerate().for_each(|(i, slot)| assert!(token(&written, *slot as usize) == token(&new, i)));
+        for (i, slot) in at.iter().enumerate() {
+            let new = numbers(4, 2 * token)[i * token..][..token].to_vec();
+            pool.iter_mut().for_each(|pool| pool[*slot as usize * token..][..token].copy_from_slice(&new));
+        }
+        let found = output.download().unwrap();
+        for s in 0..2 {
+            let slot = |i: usize| pages[2 * s + i / PAGE] as usize * PAGE + i % PAGE;
+            for head in 0..HEADS {
+                let at = |pool: &[f32], i: usize, c: usize| {
+                    f64::from(pool[slot(i) * token + head / (HEADS / KV_HEADS) * DIM + c])
+                };
+                let query = &queries[(s * HEADS + head) * DIM..][..DIM];
+                let score = |i: usize| (0..DIM).map(|c| f64::from(query[c]) * at(&pool[0], i, c)).sum::<f64>() / 4.0;
+                let weights: Vec<f64> = (0..lengths[s] as usize).map(|i| score(i).exp()).collect();
+                let sum: f64 = weights.iter().sum();
+                for c in 0..DIM {
+                    let weighed = weights.iter().enumerate().map(|(i, weight)| weight * at(&pool[1], i, c));
+                    let expected = weighed.sum::<f64>() / sum;
+                    let found = f64::from(found[(s * HEADS + head) * DIM + c]);
+                    assert!((found - expected).abs() < 1e-5, "sequence {s}, head {head}: {found}, not {expected}");
+                }
+            }
+        }
     }
     is_clean(&device);
 }

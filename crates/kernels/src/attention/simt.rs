@@ -269,7 +269,8 @@ pub(super) fn attend(config: &Config) -> Attend {
             when(item.exists, || block.attend(&item));
         });
     };
-    kernel(name, body).required_block(BLOCK)
+    // Two blocks at least: left alone, ptxas spills for a fourth one.
+    kernel(name, body).required_block(BLOCK).min_blocks(2)
 }
 
 impl Block<'_> {

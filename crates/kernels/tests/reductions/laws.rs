@@ -3,6 +3,7 @@
 
 use warpfold_device::LaunchConfig;
 use warpfold_kernels::Dtype;
+use warpfold_kernels::attention::state::AttentionMonoid;
 use warpfold_kernels::elements::{Compute, Place, Run, Sink, Source};
 use warpfold_kernels::fold::{
     ArgExtreme, Both, Count, Counted, Extreme, LogSumExp, Monoid, OnlineSoftmax, Position, Product, ReproducibleSum,
@@ -218,6 +219,16 @@ fn rounding_is_all_that_tells_the_ways_of_other_floats_apart() {
             let within = if is_single { &nearly(1e-5) } else { &nearly(1e-12) as &dyn Fn(Value, Value) -> bool };
             laws.check(Variance { ddof: 0, is_single }, (Source::input(Dtype::F64), moments), items, within);
         }
+    }
+    // Of an item score and values; of an accumulator columns, and the logarithm of the sum.
+    let scored = || Source::<Val<f32>>::input(Dtype::F32).map(|x| (x, [x * 0.5, x * x * 0.125]));
+    let attended = || {
+        let columns = Sink::<[Val<f32>; 2]>::list(Dtype::F32, 2);
+        columns.zip(Sink::<Val<f32>>::output(Dtype::F32))
+    };
+    let finite = FLOATS.iter().chain(&POSITIVE).filter(|items| items.iter().all(|x| x.abs() < 1e6));
+    for items in finite {
+        laws.check(AttentionMonoid::<2>, (scored(), attended()), items, nearly(1e-5));
     }
     let pair = || Sink::<Val<f32>>::output(Dtype::F32).zip(Sink::<Val<f32>>::output(Dtype::F32));
     for items in &POSITIVE {
