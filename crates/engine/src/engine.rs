@@ -187,7 +187,8 @@ impl<M: Model> Engine<M> {
             return Ok(Vec::new());
         }
         let answers = self.model.step(&self.batch)?;
-        // Counts are shared with their sequences, which change them in place once nobody else looks.
+        // Counts are shared with their sequences, which change them in place once nobody else
+        // looks.
         let asked = self.batch.samples.drain(..).len();
         let got = answers.len();
         (asked == got).then_some(answers).ok_or_else(|| format!("{got} answers to {asked} samples").into())

@@ -244,3 +244,20 @@ fn without_a_cache_every_position_runs_again_and_answers_stay() {
     assert_eq!(plain, answers);
     assert_eq!(bare.metrics().rows, 3 * (6 + 7 + 8 + 9 + 10));
 }
+
+#[test]
+fn an_answer_that_lags_behind_its_sibling_goes_on_after_a_recompute() {
+    // Greedy siblings are equal, and with one row a step the first runs ahead: what both share is
+    // all of the second, and the cache knows more than that.
+    let request = Request { n: 2, ..fixed(4, 1, 8) };
+    let (expected, _) = run(&mut engine(small()), vec![request.clone()]);
+    for seed in 0..8 {
+        let preemption = warpfold_engine::Preemption::Recompute;
+        let config = Config { budget: 1, block_size: 1, inject_preemptions: 0.5, seed, preemption, ..small() };
+        let mut engine = engine(config);
+        let (answers, _) = run(&mut engine, vec![request.clone()]);
+        let tokens = |answers: &[Vec<warpfold_engine::Output>]| answers[0].iter().map(|o| o.ids()).collect::<Vec<_>>();
+        assert_eq!(tokens(&answers), tokens(&expected));
+        assert!(engine.metrics().preempted_by_recompute > 2);
+    }
+}
