@@ -115,5 +115,17 @@ fn a_launch_that_goes_on_beyond_its_limit_counts_as_endless() {
     };
     let report = program.launch(&memory, &launch, &Options { limit: 1 << 20, ..Options::default() }).unwrap();
     let rules: Vec<_> = report.findings.iter().map(|finding| finding.rule.as_str()).collect();
-    assert!(report.aborted && rules == ["spins, and nothing in the grid makes progress that ends"], "{rules:?}");
+    let expected = "more than 1048576 warp instructions, the limit of a launch, were executed, the last of them in the \
+                    loop of lines 11 to 12";
+    assert!(report.aborted && rules == [expected], "{rules:?}");
+}
+
+#[test]
+fn denied_findings_are_an_error_with_all_of_them() {
+    let case = Case::named(Folder::Fault, "two_warps_store_one_word").unwrap();
+    let report = run(&case, 1, Checks::All).unwrap().report;
+    let denied = run(&case, 1, Checks::Deny).unwrap_err().to_string();
+    assert!(report.has_errors() && report.findings.iter().all(|finding| denied.contains(&finding.to_string())));
+    let clean = Case::named(Folder::Pass, "reverse_in_place").unwrap();
+    assert!(run(&clean, 1, Checks::Deny).is_ok());
 }

@@ -68,6 +68,14 @@ pub enum Error {
         /// Length.
         bytes: u64,
     },
+    /// The checks found errors, and [`Checks::Deny`](crate::Checks::Deny) was asked for.
+    #[error("kernel {kernel} broke rules:{}", listed(report))]
+    Findings {
+        /// The kernel.
+        kernel: String,
+        /// All findings, and the counters.
+        report: Box<crate::Report>,
+    },
     /// The kernel executed `trap`.
     #[error("kernel {kernel} trapped at line {line} (block {block:?}, thread {thread:?})")]
     Trap {
@@ -80,4 +88,9 @@ pub enum Error {
         /// Thread index.
         thread: [u32; 3],
     },
+}
+
+/// Findings, a line each.
+fn listed(report: &crate::Report) -> String {
+    report.findings.iter().map(|finding| format!("\n{finding}")).collect()
 }

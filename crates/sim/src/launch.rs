@@ -68,6 +68,9 @@ pub enum Checks {
     None,
     /// Everything: races, uninitialised reads, divergent barriers; the run goes on after a finding.
     All,
+    /// The same, and a launch with a finding of severity error is an
+    /// [`Error::Findings`](crate::Error::Findings).
+    Deny,
 }
 
 /// How to run a launch.
@@ -85,7 +88,7 @@ pub struct Options {
     /// Warp instructions without any progress after which a run counts as deadlocked.
     pub patience: u64,
     /// Warp instructions that a worker may execute for one launch: after them a run counts as
-    /// endless.
+    /// endless, and the finding names the loop that it is in. 2^36 by default, half an hour or more.
     pub limit: u64,
     /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other
     /// number draws one. The same seed on one worker gives the same run.
@@ -107,7 +110,7 @@ impl Default for Options {
             per_instruction: false,
             output: None,
             patience: 50_000_000,
-            limit: u64::MAX,
+            limit: 1 << 36,
             seed: 0,
             report_same_value: false,
             stream: None,

@@ -7,7 +7,7 @@
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::Error;
@@ -34,6 +34,8 @@ pub(crate) struct Allocation {
     initialised: Mutex<Initialised>,
     /// Shadow state of the checks, once a checked launch needed it.
     shadow: OnceLock<GlobalShadow>,
+    /// A `.const` variable, which kernels must not write.
+    is_constant: AtomicBool,
 }
 
 /// Which bytes of an allocation hold a value.
@@ -84,6 +86,7 @@ impl Allocation {
             words: zeros(usize::try_from(bytes.div_ceil(8)).ok()?)?,
             initialised: Mutex::new(Initialised::Ranges(Vec::new())),
             shadow: OnceLock::new(),
+            is_constant: AtomicBool::new(false),
         })
     }
 
@@ -146,6 +149,16 @@ impl Allocation {
             }
             shadow
         })
+    }
+
+    /// Makes this a `.const` variable.
+    pub(crate) fn make_constant(&self) {
+        self.is_constant.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is a `.const` variable.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.is_constant.load(Ordering::Relaxed)
     }
 
     /// Drops what the checks know of accesses by older launches.
@@ -305,6 +318,12 @@ impl Memory {
     pub(crate) fn allocate_owned(&self, bytes: u64, name: &str) -> Result<Owned, Error> {
         let address = self.allocate(bytes, name)?;
         Ok(Owned { address, table: Arc::clone(&self.table) })
+    }
+
+    /// Makes the allocation at an address a `.const` variable.
+    pub(crate) fn make_constant(&self, address: u64) -> Result<(), Error> {
+        self.locate(address, 0)?.0.make_constant();
+        Ok(())
     }
 
     fn locate(&self, address: u64, bytes: u64) -> Result<(Arc<Allocation>, u64), Error> {

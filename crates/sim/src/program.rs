@@ -122,17 +122,23 @@ impl Program {
 
     /// Runs a kernel to its end.
     ///
-    /// Broken rules of the simulated program are findings in the report, not errors.
+    /// Broken rules of the simulated program are findings in the report, not errors, unless the
+    /// checks are [`Checks::Deny`].
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] before anything runs; [`Error::Trap`].
+    /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] before anything runs; [`Error::Trap`];
+    /// [`Error::Findings`].
     pub fn launch(&self, memory: &Memory, launch: &Launch, options: &Options) -> Result<Report, Error> {
         let kernel = self.kernel(&launch.kernel)?;
         let code = match options.checks {
             Checks::None => Arc::clone(&self.plain),
-            Checks::All => self.checked_code()?,
+            Checks::All | Checks::Deny => self.checked_code()?,
         };
-        grid::launch(&code, kernel, self.arch, memory, launch, options)
+        let report = grid::launch(&code, kernel, self.arch, memory, launch, options)?;
+        if options.checks == Checks::Deny && report.has_errors() {
+            return Err(Error::Findings { kernel: launch.kernel.clone(), report: Box::new(report) });
+        }
+        Ok(report)
     }
 
     fn checked_code(&self) -> Result<Arc<Code>, Error> {
@@ -181,6 +187,9 @@ fn place_globals(memory: &Memory, module: &Module) -> Result<Placed, Error> {
         owners.push(owned);
         // Variables without an initial value start as zeros (PTX ISA, "Initializers").
         memory.fill(address, 0, bytes)?;
+        if v.space == StateSpace::Const {
+            memory.make_constant(address)?;
+        }
         globals.insert(v.name.to_string(), (address, bytes));
     }
     Ok((globals, owners))

@@ -113,8 +113,14 @@ impl Machine {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let report = function.program.launch(&self.memory, &launch, &options);
         drop(running);
-        let report = report.map_err(|e| launch_error(site.clone(), e))?;
-        let failure = report.aborted.then(|| failure(&report));
+        let (report, denied) = match report {
+            Err(sim::Error::Findings { report, .. }) => {
+                let all: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+                (*report, Some(all.join("\n")))
+            }
+            report => (report.map_err(|e| launch_error(site.clone(), e))?, None),
+        };
+        let failure = denied.or_else(|| report.aborted.then(|| failure(&report)));
         self.keep(site.clone(), *config, report);
         match failure {
             None => Ok(()),

@@ -27,6 +27,8 @@ pub(crate) enum Rule {
     /// Two warps, ordered by a lane's release before which nothing gathered the lane that made the
     /// access.
     UngatheredLanes,
+    /// The order would be there if an acquire came between a strong read and a barrier.
+    MissingAcquire,
     /// The order would be there if a fence or an access reached beyond its block.
     InsufficientScope,
     /// A read of bytes that an asynchronous copy still writes.
@@ -84,6 +86,7 @@ impl Rule {
             | Self::SameValueOfLanes
             | Self::WarpSynchronous
             | Self::UngatheredLanes
+            | Self::MissingAcquire
             | Self::InsufficientScope
             | Self::RecordsExhausted
             | Self::OrderCoarsened
@@ -96,6 +99,7 @@ impl Rule {
             Self::SameValue
             | Self::WarpSynchronous
             | Self::UngatheredLanes
+            | Self::MissingAcquire
             | Self::UnfencedWrite
             | Self::PeerMayNotHaveBegun => Severity::Warning,
             Self::SameValueOfLanes | Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets => {
@@ -135,6 +139,10 @@ impl Rule {
             Self::UngatheredLanes => {
                 "relies on warp-synchronous execution: a lane of the other warp released, but no warp sync had gathered \
                  the lane that touches these bytes"
+            }
+            Self::MissingAcquire => {
+                "another block's access, which it released: a thread of this block has read the flag or ticket before a \
+                 barrier, but did not acquire. A fence.acq_rel.gpu (__threadfence()) between that and the barrier is missing"
             }
             Self::InsufficientScope => {
                 "two blocks touch these bytes, and the fences and strong accesses between them do not all reach beyond \

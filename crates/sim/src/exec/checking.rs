@@ -15,7 +15,7 @@ use crate::check::{
     Strength, Values, byte_of_block,
 };
 use crate::memory_ops::access::{self, Access, Direction, Order, address_fault, element_rows};
-use crate::report::FindingKind;
+use crate::report::{FindingKind, Severity};
 
 /// The checker of a worker.
 #[derive(Debug)]
@@ -120,6 +120,7 @@ impl Machine {
         self.check_global_flights((op.instruction, kind), access.bytes(), at, mask);
         let Some(mut checking) = self.checking.take() else { return };
         let mut rest = mask;
+        let mut constant = None;
         while rest != 0 {
             // Lanes whose addresses lie in one allocation go together.
             let first = at[rest.trailing_zeros() as usize];
@@ -133,6 +134,9 @@ impl Machine {
             }
             let here = if base <= low && high < end { rest } else { lanes_in(base..end, at, rest) };
             rest &= !here;
+            if kind != Kind::Read && allocation.is_constant() {
+                constant = Some(here.trailing_zeros());
+            }
             let checked = described(self, op, access, kind, here);
             let held = |lane: u32| allocation.value(at[lane as usize], access.bytes());
             let stored = |lane: u32| stored(self, op, access, lane);
@@ -146,6 +150,26 @@ impl Machine {
             }
         }
         self.checking = Some(checking);
+        if let Some(lane) = constant {
+            self.writes_constant(op, lane, at[lane as usize]);
+        }
+    }
+
+    /// Records a store to a variable in constant memory.
+    #[cold]
+    #[inline(never)]
+    fn writes_constant(&mut self, op: &Op, lane: u32, address: u64) {
+        let fault = Fault {
+            kind: FindingKind::OutOfBounds,
+            severity: Severity::Error,
+            instruction: op.instruction,
+            block: self.block,
+            thread: self.thread(lane),
+            address: Some((address, self.global.describe(address))),
+            other: None,
+            rule: "writes constant memory, which kernels may only read".to_owned(),
+        };
+        self.fault(fault, false);
     }
 
     /// Checks what follows from a strong load or atomic, once its value is read.

@@ -201,7 +201,7 @@ fn geometry(
         multiprocessors: crate::occupancy::limits(arch).multiprocessors,
         grid_id: GRID_ID.fetch_add(1, Ordering::Relaxed),
         seed: options.seed,
-        checked: options.checks == Checks::All,
+        checked: options.checks != Checks::None,
         grid_workspace: 0,
     })
 }
@@ -431,8 +431,13 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                 if progress != seen_progress {
                     (seen_progress, idle_since) = (progress, executed);
                 }
-                if executed - idle_since > shared.options.patience || executed > shared.options.limit {
-                    stuck(&mut cluster, &mut m, code, FindingKind::Deadlock);
+                let is_endless = executed > shared.options.limit;
+                if executed - idle_since > shared.options.patience || is_endless {
+                    if is_endless {
+                        endless(&mut cluster, &mut m, code, shared.options.limit);
+                    } else {
+                        stuck(&mut cluster, &mut m, code, FindingKind::Deadlock);
+                    }
                     shared.abort(&mut cluster);
                     break;
                 }
@@ -451,6 +456,15 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
     }
     let found = m.checking.map(|c| c.findings).unwrap_or_default();
     Harvest { counts, counters: m.counters, faults: m.faults, found, trap }
+}
+
+/// Records that a worker has executed more instructions than a launch may.
+fn endless(cluster: &mut Resident, m: &mut Machine, code: &Code, limit: u64) {
+    let at = cluster.blocks.iter_mut().find_map(|block| Some((block.index, block.runs_at(code)?)));
+    let (block, (instruction, thread, place)) = at.unwrap_or_else(|| (cluster.blocks[0].index, (0, 0, String::new())));
+    let rule = format!("more than {limit} warp instructions, the limit of a launch, were executed{place}");
+    let (kind, severity) = (FindingKind::Deadlock, Severity::Error);
+    m.fault(Fault { kind, severity, instruction, block, thread, address: None, other: None, rule }, true);
 }
 
 /// Records that a cluster can never go on.

@@ -5,9 +5,9 @@ use super::checking::fault_of;
 use super::code::Code;
 use super::geometry::Geometry;
 use super::machine::Fault;
-use crate::check::{Findings, Rule};
+use crate::check::{Findings, Found, Rule};
 use crate::counters::AccessCounters;
-use crate::report::Access;
+use crate::report::{Access, Severity};
 use crate::{Counters, Error, Finding, InstructionCounters, KernelInfo, Options, Report};
 
 /// The results of one worker.
@@ -53,7 +53,11 @@ pub(super) fn report(
     }
     let is_asked_for = |rule| rule != Rule::SameValueOfLanes || options.report_same_value;
     for f in found.iter().filter(|f| is_asked_for(f.rule)) {
-        let (fault, n) = fault_of(f, &describe);
+        let (mut fault, n) = fault_of(f, &describe);
+        if fault.severity == Severity::Error && is_first_read(code, f) {
+            fault.severity = Severity::Warning;
+            fault.rule = FIRST_READ.to_owned();
+        }
         add_fault(&mut faults, fault, n);
     }
     if let Some((instruction, block, thread)) = trap {
@@ -69,6 +73,32 @@ pub(super) fn report(
     let instructions =
         if options.per_instruction { per_instruction(code, geometry, &counts, &counters) } else { Vec::new() };
     Ok(Report { counters: totals(code, &counts, &counters), instructions, findings, aborted })
+}
+
+/// What a race of such a read is called.
+const FIRST_READ: &str = "the plain first read of a compare-and-swap loop, which another thread's atomic may overtake: \
+    the loop makes good for it, but by the letter it is a race; ld.relaxed.gpu would be none";
+
+/// Whether a finding is about an atomic, and a plain load whose address a compare-and-swap of the
+/// same function has: `old = *p; do { … } while (atomicCAS(p, …) != old)`.
+fn is_first_read(code: &Code, found: &Found) -> bool {
+    let Some(other) = found.other.filter(|_| matches!(found.rule, Rule::ReadAfterWrite | Rule::WriteAfterRead)) else {
+        return false;
+    };
+    let [this, other] = [found.this.instr, other.instr].map(|i| &code.instructions[i as usize]);
+    let (load, atomic) = if found.rule == Rule::ReadAfterWrite { (this, other) } else { (other, this) };
+    let mnemonic = |text: &'_ str| text.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or("").to_owned();
+    let address =
+        |text: &str| text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(at, _)| at.to_owned());
+    let (loads, changes) = (mnemonic(&load.text), mnemonic(&atomic.text));
+    let is_plain = !["volatile", "relaxed", "acquire", "mmio"].iter().any(|order| loads.contains(order));
+    if !loads.starts_with("ld.") || !is_plain || !(changes.starts_with("atom.") || changes.starts_with("red.")) {
+        return false;
+    }
+    code.instructions.iter().filter(|info| info.function == load.function).any(|info| {
+        let name = mnemonic(&info.text);
+        name.starts_with("atom.") && name.contains(".cas.") && address(&info.text) == address(&load.text)
+    })
 }
 
 /// Adds a fault; of two examples for the same pair of instructions that of the lower block and

@@ -209,6 +209,15 @@ impl Machine {
         self.fault(fault, stop);
     }
 
+    /// Records a rule that a lane of an instruction breaks and that may do no harm.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn warn_at(&mut self, op: &Op, kind: FindingKind, lane: u32, rule: String) {
+        let (block, thread, instruction) = (self.block, self.thread(lane), op.instruction);
+        let severity = Severity::Warning;
+        self.fault(Fault { kind, severity, instruction, block, thread, address: None, other: None, rule }, false);
+    }
+
     /// The linear thread index of a lane of the current warp.
     pub(crate) fn thread(&self, lane: u32) -> u32 {
         self.warp * 32 + lane

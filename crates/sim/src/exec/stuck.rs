@@ -42,4 +42,37 @@ impl Block {
         }
         None
     }
+
+    /// Where some part of the block runs: instruction, linear thread, and the loop that it is in.
+    pub(crate) fn runs_at(&mut self, code: &Code) -> Option<(u32, u32, String)> {
+        let parts = (0u32..).zip(&self.warps).flat_map(|(w, warp)| warp.parts.iter().map(move |part| (w, part)));
+        let (w, part) = parts.min_by_key(|(_, part)| part.state != PartState::Ready)?;
+        let at = code.instructions.iter().position(|i| i.block == part.block)?;
+        let place = loop_around(code, at).map_or_else(String::new, |(first, last)| {
+            format!(", the last of them in the loop of lines {first} to {last}")
+        });
+        Some((u32::try_from(at).ok()?, w * 32 + part.mask.trailing_zeros(), place))
+    }
+}
+
+/// First and last line of the innermost loop around an instruction: of the shortest way from it to
+/// a branch back.
+fn loop_around(code: &Code, at: usize) -> Option<(u32, u32)> {
+    let function = code.instructions[at].function;
+    let start_of = |block: u32| code.instructions.iter().position(|i| i.block == block && i.function == function);
+    let ends = code.instructions.iter().enumerate().skip(at).take_while(|(_, i)| i.function == function);
+    let is_last = |end: usize, block: u32| code.instructions.get(end + 1).is_none_or(|next| next.block != block);
+    let loops = ends.filter(|(end, i)| is_last(*end, i.block)).filter_map(|(end, i)| {
+        let targets = if let Terminator::Jump(next) = code.blocks[i.block as usize].terminator {
+            [next, next]
+        } else if let Terminator::Branch { taken, next, .. } = code.blocks[i.block as usize].terminator {
+            [taken, next]
+        } else {
+            return None;
+        };
+        let start = targets.into_iter().filter_map(start_of).filter(|&start| start <= at && start <= end).max()?;
+        Some((start, end))
+    });
+    let (start, end) = loops.min_by_key(|(start, end)| end - start)?;
+    Some((code.instructions[start].line, code.instructions[end].line))
 }

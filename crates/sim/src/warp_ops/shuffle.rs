@@ -7,11 +7,16 @@ use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
+use crate::report::FindingKind;
 
 const UP: u8 = 0;
 const DOWN: u8 = 1;
 const BFLY: u8 = 2;
 const IDX: u8 = 3;
+
+/// PTX ISA, "shfl.sync": such a lane's value is undefined.
+const UNDEFINED: &str =
+    "reads the value of a lane that has ended, or that the member mask does not name: it is undefined";
 
 /// `dst = a of the lane that b and c choose`; `dst2` tells whether that lane was in range.
 struct Shuffle<const MODE: u8>;
@@ -23,7 +28,7 @@ impl<const MODE: u8> LaneOp for Shuffle<MODE> {
             let a = m.read::<u32>(op.a);
             let (b, c) = (&*m.lanes::<u32>(op.b), &*m.lanes::<u32>(op.c));
             let mut out = [0u32; LANES];
-            let mut in_range = 0u32;
+            let (mut in_range, mut outside) = (0u32, 0u32);
             for lane in 0..32u32 {
                 let (bval, cval) = (b[lane as usize] & 31, c[lane as usize] & 31);
                 let segment = c[lane as usize] >> 8 & 31;
@@ -43,6 +48,11 @@ impl<const MODE: u8> LaneOp for Shuffle<MODE> {
                 // `shfl-from-outside`).
                 out[lane as usize] = if mask >> from & 1 != 0 { a[from as usize] } else { 0 };
                 in_range |= u32::from(holds) << lane;
+                outside |= (!(mask >> from) & 1) << lane;
+            }
+            if outside & mask != 0 && m.checked {
+                let lane = (outside & mask).trailing_zeros();
+                m.warn_at(op, FindingKind::InvalidSync, lane, UNDEFINED.to_owned());
             }
             if op.dst != NONE {
                 m.write(op.dst, &out, mask);

@@ -495,6 +495,7 @@ impl<'a> Visit<'a> {
             Some(Grade::Wide) => return None,
             Some(Grade::Lockstep) => Rule::UngatheredLanes,
             Some(Grade::Narrow) => Rule::InsufficientScope,
+            None if self.grid.lacks_acquire(self.access.warp, record.at, lanes.unwrap_or(0)) => Rule::MissingAcquire,
             None if record.strength != Reached::Weak && mine != Reached::Weak => Rule::InsufficientScope,
             None if same_value() => Rule::SameValue,
             None => Rule::hazard(record.kind, self.access.kind),

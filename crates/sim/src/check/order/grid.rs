@@ -90,6 +90,8 @@ pub(in crate::check) struct GridOrder {
     fenced: [Fenced; 32],
     /// What a warp's strong reads saw and its next fence acquires.
     pending: [Option<Arc<Reach>>; 32],
+    /// What other warps' strong reads saw before a barrier, and no fence has acquired.
+    handed: [Option<Arc<Reach>>; 32],
     /// Warps with any of these.
     busy: u32,
     /// What a warp has released at a location, ever: its later stores there carry it on.
@@ -140,6 +142,7 @@ impl GridOrder {
             known: [const { None }; 32],
             fenced: std::array::from_fn(|_| Fenced::default()),
             pending: [const { None }; 32],
+            handed: [const { None }; 32],
             busy: 0,
             released: HashMap::new(),
             observed: HashMap::new(),
@@ -162,6 +165,7 @@ impl GridOrder {
         for warp in Lanes(std::mem::take(&mut self.busy)) {
             let w = warp as usize;
             (self.known[w], self.fenced[w], self.pending[w]) = (None, Fenced::default(), None);
+            self.handed[w] = None;
         }
         self.arrivals.fill(Arrivals::default());
         (self.phase, self.past) = (Phase::default(), Phase::default());
@@ -184,6 +188,13 @@ impl GridOrder {
     /// before.
     pub(in crate::check) fn knows(&self, warp: u32, moment: Moment, lanes: u32) -> Option<Grade> {
         self.known[warp as usize].as_ref()?.knows(moment, lanes)
+    }
+
+    /// Whether `warp` would know that what `lanes` did at `moment` happened before, if a thread had
+    /// fenced between its strong read and the barrier that came after it.
+    pub(in crate::check) fn lacks_acquire(&self, warp: u32, moment: Moment, lanes: u32) -> bool {
+        let handed = self.handed[warp as usize].as_ref();
+        handed.is_some_and(|reach| reach.knows(moment, lanes) == Some(Grade::Wide))
     }
 
     /// Whether the warp knows anything of other blocks.
@@ -441,6 +452,7 @@ impl GridOrder {
                 join(&mut self.known[w], arrivals.known.as_ref());
                 self.fenced[w].join_others(arrivals.fenced.as_ref());
                 join(&mut self.pending[w], arrivals.pending.as_ref());
+                join(&mut self.handed[w], arrivals.pending.as_ref());
                 self.busy |= 1 << warp;
             }
         }
