@@ -1,4 +1,5 @@
-//! A first kernel: the sum of two vectors. Runs on an NVIDIA GPU if there is one, else on the virtual GPU.
+//! A first kernel: the sum of two vectors. Runs on an NVIDIA GPU if there is one, else on the
+//! virtual GPU.
 
 use warpfold_device::{Device, LaunchConfig};
 use warpfold_lang::{Global, Val, block_dim, block_idx, kernel, thread_idx, when};

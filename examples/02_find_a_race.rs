@@ -1,6 +1,8 @@
-//! Finding a race: threads of a block reverse their elements through shared memory, and somebody forgot the barrier.
+//! Finding a race: threads of a block reverse their elements through shared memory, and somebody
+//! forgot the barrier.
 //!
-//! Hardware runs such a kernel without a word, and is often right. The virtual GPU names both accesses.
+//! Hardware runs such a kernel without a word, and is often right. The virtual GPU names both
+//! accesses.
 
 use warpfold_device::{Checks, Device, LaunchConfig, Profile};
 use warpfold_lang::{Global, Kernel, kernel, shared_named, sync_threads, thread_idx};

@@ -1,4 +1,5 @@
-//! Running PTX that was not written here: text as `nvcc --ptx` prints it, with arguments whose types nobody knows.
+//! Running PTX that was not written here: text as `nvcc --ptx` prints it, with arguments whose
+//! types nobody knows.
 
 use warpfold_device::{Arguments, Device, LaunchConfig};
 

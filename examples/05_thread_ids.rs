@@ -1,8 +1,9 @@
-//! Where a thread stands: block, thread, warp, lane, and its number in the whole grid, for every dimensionality of grid
-//! and block.
+//! Where a thread stands: block, thread, warp, lane, and its number in the whole grid, for every
+//! dimensionality of grid and block.
 //!
-//! The number in the grid is always `(number of the block) * (threads a block) + (number of the thread in its block)`;
-//! the nine formulas of the textbooks are what is left of it when some dimensions are 1.
+//! The number in the grid is always `(number of the block) * (threads a block) + (number of the
+//! thread in its block)`; the nine formulas of the textbooks are what is left of it when some
+//! dimensions are 1.
 
 use warpfold_device::{Device, Dim3, LaunchConfig};
 use warpfold_lang::{
@@ -19,7 +20,8 @@ enum Rank {
 
 const RANKS: [Rank; 3] = [Rank::One, Rank::Two, Rank::Three];
 
-/// The number of a position among `size` positions, `x` fastest, when only the first dimensions are in use.
+/// The number of a position among `size` positions, `x` fastest, when only the first dimensions are
+/// in use.
 fn number(position: Xyz, size: Xyz, rank: Rank) -> Val<u32> {
     match rank {
         Rank::One => position.x,

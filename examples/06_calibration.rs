@@ -1,6 +1,6 @@
-//! Which model of the hardware is right? Prints the table of `CALIBRATION.md` as Markdown: what plausible models
-//! predict, what the virtual GPU does, and what an NVIDIA GPU does if there is one. With the name of a case it prints
-//! that case's PTX instead.
+//! Which model of the hardware is right? Prints the table of `CALIBRATION.md` as Markdown: what
+//! plausible models predict, what the virtual GPU does, and what an NVIDIA GPU does if there is
+//! one. With the name of a case it prints that case's PTX instead.
 
 use warpfold_conformance::calibration::{cases, find, measure, ptx, table};
 use warpfold_device::{Device, Profile};

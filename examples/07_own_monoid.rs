@@ -1,5 +1,5 @@
-//! A monoid of one's own: the longest run of elements above zero is no built-in reduction; a few lines carry it through
-//! every level of the machine, for any shape.
+//! A user-defined monoid: the longest run of elements above zero is no built-in reduction; a few
+//! lines carry it through every level of the machine, for any shape.
 
 use warpfold::{Axes, Device, Queue, Tensor};
 use warpfold_kernels::Dtype;
@@ -7,8 +7,9 @@ use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Fold, Monoid, Position};
 use warpfold_lang::Val;
 
-/// The longest run of elements above zero: how many above zero an interval begins with, ends with, has in a row at
-/// most, and how long it is. It does not commute, so it is folded in the order of the elements.
+/// The longest run of elements above zero: how many above zero an interval begins with, ends with,
+/// has in a row at most, and how long it is. It does not commute, so it is folded in the order of
+/// the elements.
 #[derive(Debug, Clone, Copy)]
 struct LongestRun;
 
@@ -51,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(longest[row], runs.max().unwrap_or(0) as u32);
         println!("row {row}: at most {} elements above zero in a row", longest[row]);
     }
-    // The same on a stream of one's own.
+    // The same on another stream.
     let queue = Queue::new(device.new_stream()?);
     assert_eq!(x.on(&queue).fold(&fold, Axes::Of(&[1]))?.remove(0).to_vec::<u32>()?, longest);
     Ok(())

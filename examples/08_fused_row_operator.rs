@@ -1,5 +1,5 @@
-//! A row operator fused from closures: the scores of attention with a cap and a mask, softmax, and a factor behind it,
-//! in one launch that reads each score once and writes each weight once.
+//! A row operator fused from closures: the scores of attention with a cap and a mask, softmax, and
+//! a factor behind it, in one launch that reads each score once and writes each weight once.
 
 use warpfold::{Axes, Device, Dtype, Tensor};
 use warpfold_kernels::elements::{Sink, Source};

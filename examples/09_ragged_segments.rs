@@ -1,7 +1,8 @@
-//! Ragged segments: documents of any length, side by side in one tensor, each reduced by itself in one launch.
+//! Ragged segments: documents of any length, side by side in one tensor, each reduced by itself in
+//! one launch.
 //!
-//! Offsets say where each begins. Empty and tiny ones, and one that is far longer than all others, need no padding and no
-//! sorting: lanes, warps and blocks share them out on the device.
+//! Offsets say where each begins. Empty and tiny ones, and one that is far longer than all others,
+//! need no padding and no sorting: lanes, warps and blocks share them out on the device.
 
 use warpfold::reductions::{Options, Reduction};
 use warpfold::{Cumulative, Direction, Prefix};

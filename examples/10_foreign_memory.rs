@@ -1,6 +1,7 @@
 //! Operators on memory that somebody else owns: no copy, and nothing freed.
 //!
-//! On an NVIDIA GPU the owner is cudarc (as it is under candle, Burn or mistral.rs); on the virtual GPU it is a buffer.
+//! On an NVIDIA GPU the owner is cudarc (as it is under candle, Burn or mistral.rs); on the virtual
+//! GPU it is a buffer.
 
 #![allow(unsafe_code, reason = "who lends memory says so")]
 
@@ -8,7 +9,8 @@ use warpfold::{Axes, Device, Queue, Tensor};
 use warpfold_device::Buffer;
 
 fn softmax_of(queue: &Queue, address: u64, rows: usize, len: usize) -> Result<Tensor, warpfold::Error> {
-    // SAFETY: the callers keep the memory alive, and leave it alone, until they have the result's elements.
+    // SAFETY: the callers keep the memory alive, and leave it alone, until they have the result's
+    // elements.
     let borrowed = unsafe { Buffer::<f32>::from_raw(queue.stream(), address, rows * len) };
     Tensor::from_buffer(queue, borrowed, &[rows, len])?.softmax(Axes::Of(&[-1]))
 }

@@ -1,5 +1,6 @@
-//! A product of matrices with an end of one's own: the gated layer of a language model, `silu(x W) * (x V)`, whose second
-//! half is written in the kernel language and runs on the sums before they are stored.
+//! A product of matrices with a user-defined epilogue: the gated layer of a language model, `silu(x
+//! W) * (x V)`, whose second half is written in the kernel language and runs on the sums before
+//! they are stored.
 
 use warpfold::{Activation, Device, Epilogue, Matmul, Tensor};
 
@@ -18,7 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The standard end takes no code: bias, activation and residual are options.
     let scores = Matmul::new().alpha(0.5).activation(Activation::Silu).run(&x_of, &w_of)?;
 
-    // One of one's own: a closure over the sum, its place, and what stands there in other tensors. It is recorded once.
+    // A user-defined one: a closure over the sum, its place, and what stands there in other
+    // tensors. It is recorded once.
     let gate = Epilogue::new().with_inputs(1).apply("gate", |sum, _, others| sum * sum.sigmoid() * others[0]);
     let up = x_of.matmul(&v_of)?;
     let gated = Matmul::new().epilogue(&gate, &[&up]).run(&x_of, &w_of)?.to_vec::<f32>()?;

@@ -1,6 +1,7 @@
-//! Why the order of a sum is part of its result: floats are not associative. The same ten small numbers beside two large
-//! ones, from the left and from the right; small numbers that an accumulator of 16 bits loses; and a sum whose order is
-//! that of time, beside sums whose order is fixed.
+//! Why the order of a sum is part of its result: floats are not associative. The same ten small
+//! numbers beside two large ones, from the left and from the right; small numbers that an
+//! accumulator of 16 bits loses; and a sum whose order is that of time, beside sums whose order is
+//! fixed.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +80,8 @@ fn main() -> Result<(), warpfold::Error> {
     println!("20 sums of 20,000 numbers: {} result(s) by atomics, {} by a tensor's sum", by_atomics.len(), fixed.len());
     assert_eq!(fixed.len(), 1);
 
-    // Another order of the elements is another sum, unless it is one that does not depend on the order.
+    // Another order of the elements is another sum, unless it is one that does not depend on the
+    // order.
     let mut ascending = elements.clone();
     ascending.sort_by(f32::total_cmp);
     let ascending = Tensor::from_slice(&device, &ascending, &[elements.len()])?;

@@ -1,6 +1,8 @@
-//! Operators captured in a graph, which is launched again and again over what the caller puts into their input.
+//! Operators captured in a graph, which is launched again and again over what the caller puts into
+//! their input.
 //!
-//! Plans, allocations and launches of single kernels are then behind the host: it makes one call for all of them.
+//! Plans, allocations and launches of single kernels are then behind the host: it makes one call
+//! for all of them.
 
 #![allow(unsafe_code, reason = "who lends memory says so")]
 

@@ -1,6 +1,6 @@
-//! Attention with a score function of one's own: ALiBi subtracts from each score the distance of query and key, times a
-//! slope of the head (Press, Smith and Lewis 2022). A closure adds it to the shipped kernel, for prefill and for a paged
-//! cache alike.
+//! Attention with a user-defined score function: ALiBi subtracts from each score the distance of
+//! query and key, times a slope of the head (Press, Smith and Lewis 2022). A closure adds it to the
+//! shipped kernel, for prefill and for a paged cache alike.
 
 use warpfold::{Attention, CacheShape, Device, Dtype, Error, NewTokens, PageLayout, PagedCache, Queue, Score, Tensor};
 

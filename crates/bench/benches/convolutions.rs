@@ -1,8 +1,10 @@
-//! Times every kernel that the catalogue's convolutions may have, for the constants of their cost models: needs a GPU.
+//! Times every kernel that the catalogue's convolutions may have, for the constants of their cost
+//! models: needs a GPU.
 //!
-//! `cargo bench -p warpfold-conformance --bench convolutions -- cuda:0 f32:nchw:2 bf16:nhwc:7 …` prints, for each problem (its element
-//! type, layout and number in the catalogue), every kernel with its time, and marks the one that is chosen. The end of all
-//! results is compared with that of the chosen one's.
+//! `cargo bench -p warpfold-bench --bench convolutions -- cuda:0 f32:nchw:2 bf16:nhwc:7 …`
+//! prints, for each problem (its element type, layout and number in the catalogue), every kernel
+//! with its time, and marks the one that is chosen. The end of all results is compared with that of
+//! the chosen one's.
 
 use std::time::Duration;
 

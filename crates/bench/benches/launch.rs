@@ -1,7 +1,8 @@
-//! What a launch costs the host: `cargo bench -p warpfold-conformance --bench launch`.
+//! What a launch costs the host: `cargo bench -p warpfold-bench --bench launch`.
 //!
-//! Prints microseconds a call, on the virtual GPU: an empty kernel by itself, and operators of tensors of one element, whose
-//! kernels are there already; and milliseconds until a kernel that was not is planned, recorded and loaded.
+//! Prints microseconds a call, on the virtual GPU: an empty kernel by itself, and operators of
+//! tensors of one element, whose kernels are there already; and milliseconds until a kernel that
+//! was not is planned, recorded and loaded.
 
 use std::time::Instant;
 
@@ -32,8 +33,9 @@ fn micros(mut call: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure>
     Ok(least)
 }
 
-/// A product of two matrices of 64 x 64 through the interface, but for the kernel's own time: what the interface takes for one
-/// without rows, which launches nothing, and a launch of the plan with a kernel of the same parameters that does nothing.
+/// A product of two matrices of 64 x 64 through the interface, but for the kernel's own time: what
+/// the interface takes for one without rows, which launches nothing, and a launch of the plan with
+/// a kernel of the same parameters that does nothing.
 fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
     const SIDE: usize = 64;
     let none = Tensor::from_slice::<f32>(device, &[], &[0, SIDE])?.cast(dtype)?;
@@ -67,7 +69,7 @@ fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A kernel that takes what the products on ordinary cores and by warps take.
+/// A kernel that takes what the products on CUDA cores and by warps take.
 fn empty_simt() -> Simt {
     kernel(
         "empty_simt",
@@ -103,7 +105,8 @@ fn main() -> Result<(), Failure> {
     let empty = kernel("empty", |_: Val<u32>| {});
     let alone = micros(|| Ok(device.launch(&empty, LaunchConfig::new(1, 32), (1_u32,))?))?;
     println!("an empty kernel                  {alone:8.2} us a launch");
-    // The interface by itself is what the call takes without the time in which the virtual GPU runs the kernel.
+    // The interface by itself is what the call takes without the time in which the virtual GPU runs
+    // the kernel.
     let x = Tensor::from_slice(&device, &[1.0_f32], &[1, 1])?;
     let fold = fold_of(Reduction::Sum, &[Dtype::F32], Options::default())?;
     let ready =

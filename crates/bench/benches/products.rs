@@ -1,8 +1,10 @@
-//! Times every plan that a product of matrices may have, for the constants of its cost model: needs a GPU.
+//! Times every plan that a product of matrices may have, for the constants of its cost model: needs
+//! a GPU.
 //!
-//! `cargo bench -p warpfold-conformance --bench products -- cuda:0 bf16 64x8192x8192 …` prints, for each shape (`c` has M x N,
-//! sums have K; with `nn` behind it, `b` lies in rows), every tile and number of parts with its time, what the model expected,
-//! and marks the plan that is chosen. The results of all plans are compared with those of the chosen one.
+//! `cargo bench -p warpfold-bench --bench products -- cuda:0 bf16 64x8192x8192 …` prints, for
+//! each shape (`c` has M x N, sums have K; with `nn` behind it, `b` lies in rows), every tile and
+//! number of parts with its time, what the model expected, and marks the plan that is chosen. The
+//! results of all plans are compared with those of the chosen one.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! The speed of the virtual GPU: `cargo bench -p warpfold-conformance --bench virtual_gpu`.
+//! The speed of the virtual GPU: `cargo bench -p warpfold-bench --bench virtual_gpu`.
 //!
-//! Prints a table: wall and processor seconds of a launch, thread-instructions a second for each core, and what all
-//! checks cost. Processor seconds are what to compare on a machine that does other things, too.
+//! Prints a table: wall and processor seconds of a launch, thread-instructions a second for each
+//! core, and what all checks cost. Processor seconds are what to compare on a machine that does
+//! other things, too.
 
 use std::time::Instant;
 

@@ -78,7 +78,8 @@ enum Along {
     Columns,
 }
 
-/// Every case; for the virtual GPU the same shapes with fewer rows, and shorter ones where there are few.
+/// Every case; for the virtual GPU the same shapes with fewer rows, and shorter ones where there
+/// are few.
 pub(super) fn all(is_virtual: bool) -> Vec<Case> {
     let mut cases = vec![];
     let mut add = |family, dtype: Dtype, rows: u64, len: u64, work| {

@@ -1,5 +1,5 @@
-//! Convolutions: the catalogue's problems in every type that has kernels of its own, timed in turns with the vendor's library
-//! where it is installed, on the same data.
+//! Convolutions: the catalogue's problems in every type that has kernels of its own, timed in turns
+//! with the vendor's library where it is installed, on the same data.
 
 use warpfold_device::{Buffer, Counters, Device};
 use warpfold_kernels::conv::PROBLEMS;
@@ -21,7 +21,8 @@ const ROUNDS: usize = 7;
 /// A layer of a residual network, and its pointwise one, beside those of the catalogue.
 const LAYERS: [[u32; 11]; 2] = [[64, 256, 56, 56, 256, 3, 3, 1, 1, 1, 1], [64, 1024, 28, 28, 256, 1, 1, 1, 1, 0, 0]];
 
-/// Every problem in `f32`, in tf32 and in `bf16`, as such data mostly lies; on the virtual GPU smaller ones.
+/// Every problem in `f32`, in tf32 and in `bf16`, as such data mostly lies; on the virtual GPU
+/// smaller ones.
 pub(super) fn all(is_virtual: bool) -> Vec<Problem> {
     let of = |dtype, f32_math, layout, [n, c, h, w, k, r, s, u, v, p, q]: [u32; 11]| {
         let smaller = |size: u32, least: u32| if is_virtual { size.div_ceil(8).max(least) } else { size };

@@ -1,4 +1,5 @@
-//! Elements to measure with: a few million numbers between -1 and 1 (any, for integers), over and over.
+//! Elements to measure with: a few million numbers between -1 and 1 (any, for integers), over and
+//! over.
 
 use warpfold_device::Buffer;
 use warpfold_kernels::Dtype;

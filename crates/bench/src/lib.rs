@@ -1,10 +1,11 @@
 //! Measures operators: device time on an NVIDIA GPU, what is moved on the virtual one.
 //!
-//! A [`Case`] is an operator at a shape; [`run`] measures families of them. On a GPU each case has as many copies of its
-//! inputs and outputs as fill the L2 several times, and goes round them; a kernel that only waits is
-//! enqueued first, so that the launches behind it stand in line and the time between two events is theirs alone. The
-//! record says the median of several rounds and their spread, the bytes that any solution has to move, and the share of
-//! what a copy within the device's memory reaches in the same run. The virtual GPU has no clock: there each case runs
+//! A [`Case`] is an operator at a shape; [`run`] measures families of them. On a GPU each case has
+//! as many copies of its inputs and outputs as fill the L2 several times, and goes round them; a
+//! kernel that only waits is enqueued first, so that the launches behind it stand in line and the
+//! time between two events is theirs alone. The record says the median of several rounds and their
+//! spread, the bytes that any solution has to move, and the share of what a copy within the
+//! device's memory reaches in the same run. The virtual GPU has no clock: there each case runs
 //! once, smaller, and the record says which sectors it moved and how many it had to.
 
 mod cases;
@@ -36,8 +37,8 @@ pub struct Record {
     pub flops: Option<u64>,
     /// Device time of one run; none on the virtual GPU.
     pub time: Option<Time>,
-    /// What the vendor's library takes for the same, in turns with ours; none where it is not installed, or does not
-    /// have it.
+    /// What the vendor's library takes for the same, in turns with ours; none where it is not
+    /// installed, or does not have it.
     pub peer: Option<Peer>,
     /// Counters of one run; on the virtual GPU only.
     pub counters: Option<Counters>,

@@ -13,7 +13,7 @@ use warpfold::Queue;
 
 /// Rounds whose median counts.
 const ROUNDS: usize = 11;
-/// What the copies of a case take together at least: more than any second-level cache.
+/// What the copies of a case take together at least: more than any L2.
 const ROTATED_BYTES: u64 = 512 << 20;
 
 pub(super) fn measure(device: &Device, case: &Case) -> Result<Record, Error> {

@@ -1,4 +1,5 @@
-//! Products of matrices: timed in turns with the vendor's library where it is installed, on the same data.
+//! Products of matrices: timed in turns with the vendor's library where it is installed, on the
+//! same data.
 
 use std::time::Duration;
 

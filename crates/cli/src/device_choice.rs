@@ -6,7 +6,8 @@ use warpfold_device::Device;
 
 use crate::failure::Failure;
 
-/// The device that a command names; without a name the one of the environment, or else the best there is.
+/// The device that a command names; without a name the one of the environment, or else the best
+/// there is.
 pub(crate) fn open(name: Option<&str>) -> Result<Device, Failure> {
     let device = match name {
         Some(name) => Device::parse(name)?,

@@ -8,7 +8,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::table::{Table, grouped};
 
-/// Lists the devices that kernels can run on, with the name that --device takes; a star marks the default.
+/// Lists the devices that kernels can run on, with the name that --device takes; a star marks the
+/// default.
 #[derive(Debug, Args)]
 pub(crate) struct Devices {}
 

@@ -2,8 +2,9 @@
 
 use warpfold_kernels::Dtype;
 
-/// How a `.npy` header names a type. NumPy has no `bf16`: it stands there as the package `ml_dtypes` writes it; floats of
-/// eight bits stand as plain bytes, since their own name there does not tell the formats apart.
+/// How a `.npy` header names a type. NumPy has no `bf16`: it stands there as the package
+/// `ml_dtypes` writes it; floats of eight bits stand as plain bytes, since their own name there
+/// does not tell the formats apart.
 pub(crate) fn type_string(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Bool => "|b1",

@@ -1,8 +1,9 @@
 //! The `warpfold` program: `run`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
 //!
-//! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand what they share:
-//! `failure` (what goes to standard error, and the exit code), `output`, `table`, `json` and `progress`. Exit codes: 0
-//! clean, 1 findings of severity error or wrong results, 2 bad usage, 3 PTX that is not supported, 4 a run that failed.
+//! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
+//! what they share: `failure` (what goes to standard error, and the exit code), `output`, `table`,
+//! `json` and `progress`. Exit codes: 0 clean, 1 findings of severity error or wrong results, 2 bad
+//! usage, 3 PTX that is not supported, 4 a run that failed.
 
 mod bench;
 mod device_choice;
@@ -29,8 +30,8 @@ use failure::Failure;
 
 /// GPU computing in pure Rust: kernels on an NVIDIA GPU, or on the virtual one in this process.
 ///
-/// The environment variable WARPFOLD_DEVICE (virtual, virtual:a100, cuda:N) names the device where --device does not;
-/// without both, the first NVIDIA GPU is taken, or else the virtual GPU.
+/// The environment variable WARPFOLD_DEVICE (virtual, virtual:a100, cuda:N) names the device where
+/// --device does not; without both, the first NVIDIA GPU is taken, or else the virtual GPU.
 #[derive(Debug, Parser)]
 #[command(name = "warpfold", version)]
 struct Program {

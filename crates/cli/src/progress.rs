@@ -39,7 +39,8 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// Writes what a kernel prints. A closed stream loses the text, as it does for every other program.
+    /// Writes what a kernel prints. A closed stream loses the text, as it does for every other
+    /// program.
     pub(crate) fn write(&self, mut out: impl Write, text: &str) {
         self.bar.suspend(|| {
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,8 +1,9 @@
-//! The corpus of small PTX kernels: what a file says about itself, running it, and judging what the run did.
+//! The corpus of small PTX kernels: what a file says about itself, running it, and judging what the
+//! run did.
 //!
-//! The files lie in `corpus/pass` and `corpus/fault`; `corpus/README.md` describes their header lines and annotations.
-//! Start with [`Case`], which is a parsed file; [`run()`] executes it, and [`verdict()`] compares what the run did with
-//! what the file promises.
+//! The files lie in `corpus/pass` and `corpus/fault`; `corpus/README.md` describes their header
+//! lines and annotations. Start with [`Case`], which is a parsed file; [`run()`] executes it, and
+//! [`verdict()`] compares what the run did with what the file promises.
 
 mod case;
 mod run;

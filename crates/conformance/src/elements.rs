@@ -2,7 +2,8 @@
 
 use warpfold_kernels::Dtype;
 
-/// Floats of 16 and 32 bits, whole numbers of 32; bytes of any other type as whole numbers with signs.
+/// Floats of 16 and 32 bits, whole numbers of 32; bytes of any other type as whole numbers with
+/// signs.
 #[must_use]
 pub fn values_of(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
     match dtype {

@@ -1,6 +1,7 @@
-//! Tests that run on every device at hand: foreign PTX with its references, the corpus that proves the checks of the
-//! virtual GPU, the proofs of single instructions, kernels without one of their synchronisations, the cases that tell models
-//! of the hardware apart, the reference of the operators, and what the benches share.
+//! Tests that run on every device at hand: foreign PTX with its references, the corpus that proves
+//! the checks of the virtual GPU, the proofs of single instructions, kernels without one of their
+//! synchronisations, the cases that tell models of the hardware apart, the reference of the
+//! operators, and what the benches share.
 
 pub mod calibration;
 pub mod corpus;

@@ -1,7 +1,8 @@
 //! Kernels without one of their synchronisations: what the checks have to object to.
 //!
-//! `griddepcontrol.launch_dependents` stays: without it the next launch begins later, and nothing else can differ. Without its
-//! `griddepcontrol.wait` a kernel goes wrong only behind a launch that touches the same memory: see [`touch`].
+//! `griddepcontrol.launch_dependents` stays: without it the next launch begins later, and nothing
+//! else can differ. Without its `griddepcontrol.wait` a kernel goes wrong only behind a launch that
+//! touches the same memory: see [`touch`].
 
 use warpfold_device::{Buffer, Element, Error, LaunchConfig};
 use warpfold_lang::{Global, kernel};
@@ -32,7 +33,8 @@ pub struct Mutant {
 /// Orders of memory that can be relaxed.
 const ORDERS: &[&str] = &["acq_rel", "release", "acquire"];
 
-/// What an instruction can lose. `bar.warp.sync` waits as well: lanes may run apart behind a branch.
+/// What an instruction can lose. `bar.warp.sync` waits as well: lanes may run apart behind a
+/// branch.
 fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
     let has_one_of = |names: &[&str]| names.iter().any(|name| instruction.has(name));
     let is_deleted = match instruction.opcode {
@@ -51,8 +53,8 @@ fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
     has_one_of(ORDERS).then_some(Mutation::Relax)
 }
 
-/// Launches a kernel that writes the first byte of a buffer, as it was: a launch behind it that reads all of the buffer has to
-/// wait for it.
+/// Launches a kernel that writes the first byte of a buffer, as it was: a launch behind it that
+/// reads all of the buffer has to wait for it.
 ///
 /// # Errors
 /// What the device says.
@@ -70,7 +72,8 @@ impl Mutant {
     }
 }
 
-/// Every module that differs from one by the loss of one synchronisation; those that no longer wait for the launch before come last.
+/// Every module that differs from one by the loss of one synchronisation; those that no longer wait
+/// for the launch before come last.
 ///
 /// # Panics
 /// For a text that is no PTX.

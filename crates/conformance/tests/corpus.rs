@@ -10,7 +10,8 @@ fn all() -> Vec<Case> {
     [Folder::Pass, Folder::Fault].into_iter().flat_map(|folder| Case::all(folder).unwrap()).collect()
 }
 
-/// Runs and judges every case; fails with a list of all that differ from their promise, not with the first.
+/// Runs and judges every case; fails with a list of all that differ from their promise, not with
+/// the first.
 #[track_caller]
 fn check(cases: &[Case], workers: usize, checks: Checks, judge: fn(&Case, &Outcome) -> Vec<String>) {
     let mut failures = Vec::new();
@@ -53,7 +54,8 @@ fn planted_defects_are_reported_at_their_lines_by_two_workers() {
     check(&Case::all(Folder::Fault).unwrap(), 2, Checks::All, verdict);
 }
 
-/// Whether hardware itself ends a kernel for such a fault (a deadlock ends by the driver's time limit).
+/// Whether hardware itself ends a kernel for such a fault (a deadlock ends by the driver's time
+/// limit).
 fn is_trapped(kind: FindingKind) -> bool {
     use FindingKind::{
         BarrierDivergence, Deadlock, InvalidSync, Misaligned, MissingProxyFence, MissingWait, OutOfBounds, Race,
@@ -68,8 +70,8 @@ fn is_trapped(kind: FindingKind) -> bool {
 #[test]
 fn without_checks_the_first_fault_that_hardware_traps_ends_the_run() {
     let mut cases = Case::all(Folder::Fault).unwrap();
-    // Hardware knows the end of shared memory, but not where one shared variable ends and the next begins; and only the
-    // checks look for stores to constant memory.
+    // Hardware knows the end of shared memory, but not where one shared variable ends and the next
+    // begins; and only the checks look for stores to constant memory.
     let unseen = ["past_a_shared_variable", "store_to_constant_memory"];
     cases.retain(|c| c.fault.as_ref().is_some_and(|f| is_trapped(f.kind)) && !unseen.contains(&c.name.as_str()));
     assert!(cases.len() >= 15);

@@ -1,12 +1,13 @@
-//! Each rung written in CUDA C++ and compiled by nvcc stands in for the rung of the library: the same arguments, a right
-//! result, and the same traffic.
+//! Each rung written in CUDA C++ and compiled by nvcc stands in for the rung of the library: the
+//! same arguments, a right result, and the same traffic.
 
 use warpfold_conformance::foreign::fixtures;
 use warpfold_device::{Counters, Device, Function, Profile};
 use warpfold_kernels::Dtype;
 use warpfold_ladders::ladder::{Guards, Instance, Rung, ladder};
 
-/// What a kernel does to memory and how often its blocks wait. Instructions differ: two compilers chose them.
+/// What a kernel does to memory and how often its blocks wait. Instructions differ: two compilers
+/// chose them.
 fn traffic(c: &Counters) -> [(&'static str, u64); 16] {
     [
         ("shared load requests", c.shared_load_requests),
@@ -42,7 +43,8 @@ fn run(device: &Device, instance: &mut dyn Instance, rung: &Rung, size: usize, f
     device.last_report().expect("a launch leaves a report").report.counters
 }
 
-/// Compares every rung of a ladder with the entry of its name in nvcc's text, for both architectures.
+/// Compares every rung of a ladder with the entry of its name in nvcc's text, for both
+/// architectures.
 #[track_caller]
 fn check(name: &str, file: &str, dtype: Dtype, sizes: &[usize]) {
     let device = Device::virtual_gpu(Profile::H200);

@@ -1,7 +1,9 @@
-//! The house in order: which crate may use which, what every source file has, where documents point.
+//! The house in order: which crate may use which, what every source file has, where documents
+//! point.
 //!
-//! The rules stand in `ARCHITECTURE.md` and `CONTRIBUTING.md`; what a reviewer would otherwise look for by eye is a
-//! scan over the text here, simple on purpose. A new edge between crates starts with a row of [`CRATES`].
+//! The rules stand in `ARCHITECTURE.md` and `CONTRIBUTING.md`; what a reviewer would otherwise look
+//! for by eye is a scan over the text here, simple on purpose. A new edge between crates starts
+//! with a row of [`CRATES`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,13 +30,14 @@ const CRATES: &[(&str, Uses)] = &[
     ("kernels", Uses::Only(&["device", "lang"])),
     ("ladders", Uses::Only(&["device", "kernels", "lang"])),
     ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
-    ("bench", Uses::Only(&["device", "kernels", "lang", "warpfold"])),
+    ("bench", Uses::Only(&["device", "kernels", "lang"])),
     ("engine", Uses::Only(&[])),
     ("cli", Uses::Anything),
     ("conformance", Uses::Anything),
 ];
 
-/// Where `unsafe` may stand: the driver, and the register file, memory and hot loops of the virtual GPU.
+/// Where `unsafe` may stand: the driver, and the register file, memory and hot loops of the virtual
+/// GPU.
 const UNSAFE_PLACES: &[&str] = &[
     "crates/bench/src/vendor/",
     "crates/device/src/cuda/",
@@ -256,18 +259,21 @@ fn sources_and_documents_speak_the_fields_words() {
     nothing(&places);
 }
 
-/// Columns of a comment, but for what cannot be broken: links, tables, paths.
-const COMMENT_COLUMNS: usize = 120;
+/// Columns of a comment, but for tables and code. Rungs are left out: each opens with five lines.
+const COMMENT_COLUMNS: usize = 100;
 
 #[test]
 fn comments_are_wrapped() {
     let is_wide = |line: &&str| {
         let text = line.trim_start();
-        text.starts_with("//") && line.chars().count() > COMMENT_COLUMNS && !text.contains('|')
+        let is_table_or_code = text.contains(['|', ';', '{']) || text.starts_with("//!    ") || text.contains("/// //");
+        let is_example = text.starts_with("///    ");
+        text.starts_with("//") && line.chars().count() > COMMENT_COLUMNS && !is_table_or_code && !is_example
     };
     let of_file =
         |f: File| f.text.lines().filter(is_wide).map(|line| format!("{}: {line}", f.path)).collect::<Vec<_>>();
-    nothing(&sources().into_iter().flat_map(of_file).collect::<Vec<_>>());
+    let is_rung = |f: &File| f.path.starts_with("crates/ladders/src/") && f.path.contains("/r");
+    nothing(&sources().into_iter().filter(|f| !is_rung(f)).flat_map(of_file).collect::<Vec<_>>());
 }
 
 #[test]

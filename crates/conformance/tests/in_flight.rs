@@ -1,5 +1,6 @@
-//! Plans of operators that memory limits have enough of it under way: at least 48 KiB of loads a multiprocessor of an H200,
-//! at the occupancy that registers leave: by ptxas's count where PTXAS names it, by the virtual GPU's (mostly more) elsewhere.
+//! Plans of operators that memory limits have enough of it under way: at least 48 KiB of loads a
+//! multiprocessor of an H200, at the occupancy that registers leave: by ptxas's count where PTXAS
+//! names it, by the virtual GPU's (mostly more) elsewhere.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,8 +14,9 @@ use warpfold_sim::{Arch, Memory, Program};
 /// What an H200 needs to be as fast as its memory: 4.8 TB/s over 132 multiprocessors for 1.3 us.
 const ENOUGH: u64 = 48 << 10;
 
-/// Kernels for long rows that lie as they should. Not here: rows too short for several loads, and maps, which have 32 KiB of
-/// loads beside as much of stores by measurement (100 % of a copy; more of them less).
+/// Kernels for long rows that lie as they should. Not here: rows too short for several loads, and
+/// maps, which have 32 KiB of loads beside as much of stores by measurement (100 % of a copy; more
+/// of them less).
 const LIMITED_BY_MEMORY: &[&str] = &[
     "sum_f32_f32_rows",
     "cumsum_f32_f32_scan_rows",

@@ -1,4 +1,5 @@
-//! Every rung of every ladder: right at every size, clean under every check, and true to what it claims.
+//! Every rung of every ladder: right at every size, clean under every check, and true to what it
+//! claims.
 
 use warpfold_device::{Checks, Device, LaunchConfig, Profile};
 use warpfold_kernels::Dtype;
@@ -67,7 +68,8 @@ fn all_are_right(report: &LadderReport) {
 const PRODUCTS: &[&str] =
     &["1", "3x5x7", "31x33x32", "65x64x9", "1x257x40", "129x127x1", "128x128x24", "200x131x77", "270x300x200"];
 
-/// The sizes to try a ladder with, of those that are numbers of elements or in the form that it takes.
+/// The sizes to try a ladder with, of those that are numbers of elements or in the form that it
+/// takes.
 fn sizes_of(ladder: &Ladder, elements: &[usize]) -> Vec<usize> {
     match (ladder.sizes, ladder.name) {
         (Sizes::Elements, _) => elements.iter().copied().filter(|size| *size <= ladder.max_size).collect(),
@@ -118,7 +120,7 @@ fn every_rung_is_clean_under_every_check() {
     all_are_right(&reported(&device, ladder("reduce").unwrap(), SEVERAL_ROUNDS, Dtype::F32, Checks::All));
 }
 
-/// Rungs that buy what the virtual GPU does not count: hits of the second-level cache.
+/// Rungs that buy what the virtual GPU does not count: hits of the L2.
 const TIME_ALONE: &[(&str, &str)] = &[("hgemm", "tile_order")];
 
 #[test]
@@ -195,7 +197,8 @@ fn a_block_that_no_tree_fits_is_refused() {
     drop(naive::<i32>(96).build(&virtual_gpu().target()));
 }
 
-/// Whole numbers whose sums stay below 2^24: any order of additions gives them exactly, so that one lost element shows.
+/// Whole numbers whose sums stay below 2^24: any order of additions gives them exactly, so that one
+/// lost element shows.
 #[test]
 fn sums_of_whole_floats_are_exact() {
     on_every_device(|device| {

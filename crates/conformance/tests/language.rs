@@ -1,4 +1,5 @@
-//! What each operation of the kernel language computes, on every device at hand, against Rust's own arithmetic.
+//! What each operation of the kernel language computes, on every device at hand, against Rust's own
+//! arithmetic.
 
 #[path = "language/clusters.rs"]
 mod clusters;

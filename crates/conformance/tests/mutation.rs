@@ -1,4 +1,5 @@
-//! Takes one synchronisation at a time away from every kernel of every ladder: the checks, or the result, must object.
+//! Takes one synchronisation at a time away from every kernel of every ladder: the checks, or the
+//! result, must object.
 
 use warpfold_conformance::mutants::{Mutant, mutants, touch};
 use warpfold_device::{Arguments, Buffer, Checks, Device, Function, LaunchConfig, Limits, Profile};
@@ -10,7 +11,8 @@ use warpfold_kernels::{AnyKernel, Dtype, conv, matmul};
 use warpfold_ladders::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
 use warpfold_lang::{Global, block_idx, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, kernel, thread_idx};
 
-/// A size at which every part of a rung has work: several blocks, and several rounds where a thread takes rounds.
+/// A size at which every part of a rung has work: several blocks, and several rounds where a thread
+/// takes rounds.
 fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
     match (ladder.sizes, ladder.name) {
         (Sizes::Elements, _) => {}
@@ -38,7 +40,7 @@ const EQUIVALENT: [([&str; 2], &str); 6] = [
     (["", "fence.mbarrier_init"], "the barrier behind it releases as well"),
     (
         ["repack_channels_last_4_c40_40", "number 0:"],
-        "filters alone are laid anew for planes: it stands where images would be",
+        "filters alone are repacked for planes: it stands where images would be",
     ),
     (["hgemm_tma_store", "number 10:"], ONCE),
     (["hgemm_tma_store", "number 11:"], ONCE),
@@ -47,8 +49,8 @@ const EQUIVALENT: [([&str; 2], &str); 6] = [
 ];
 const ONCE: &str = "at this size no block has a second tile; the library's product is tried with one";
 
-/// Tries a kernel as it is, then each of its mutants; gives how many there are, but for that without a wait for the launch before,
-/// and those that nobody objects to.
+/// Tries a kernel as it is, then each of its mutants; gives how many there are, but for that
+/// without a wait for the launch before, and those that nobody objects to.
 fn try_mutants(
     device: &Device,
     kernel: &AnyKernel,
@@ -87,7 +89,8 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
     let device = checked_device();
     let (mut tried, mut survivors) = (0, Vec::new());
     for ladder in LADDERS {
-        // Integers, where there are some: a wrong sum shows in them whatever the order of additions.
+        // Integers, where there are some: a wrong sum shows in them whatever the order of
+        // additions.
         let dtype = ladder.dtypes.iter().copied().find(|dtype| *dtype == Dtype::I32).unwrap_or(ladder.default_dtype());
         let mut opened: Option<(usize, Box<dyn Instance>)> = None;
         for rung in ladder.rungs {
@@ -123,7 +126,8 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
     assert!(survivors.is_empty(), "{}", survivors.join("\n"));
 }
 
-/// Rows that a cluster shares, by a fold of its own: the sum of a row of `CLUSTER * 64 * 2` numbers, in every thread.
+/// Rows that a cluster shares, by a fold of its own: the sum of a row of `CLUSTER * 64 * 2`
+/// numbers, in every thread.
 fn sums_of_clusters() -> AnyKernel {
     let body = |input: Global<i32>, output: Global<i32>| {
         cluster_arrive_relaxed();
@@ -177,8 +181,8 @@ fn objection_of_run(device: &Device, run: impl FnOnce() -> Result<(), warpfold_k
     findings.next().map(|finding| finding.to_string())
 }
 
-/// Tries the mutants of each step of a plan with one output: how many there are of each. The checks object, or the result is
-/// not that of the kernels as they are.
+/// Tries the mutants of each step of a plan with one output: how many there are of each. The checks
+/// object, or the result is not that of the kernels as they are.
 fn try_plan(device: &Device, plan: &Plan, inputs: &mut [Buffer<u8>]) -> Vec<usize> {
     let whole: Vec<_> = plan.steps.iter().map(|step| step.kernel.prepare(device).unwrap()).collect();
     let mut expected = None;
@@ -223,7 +227,8 @@ fn try_product(
 #[test]
 fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unnoticed() {
     let device = checked_device();
-    // Three commits and three waits for copies, and two barriers; halves go by way of registers. What adds parts has none.
+    // Three commits and three waits for copies, and two barriers; halves go by way of registers.
+    // What adds parts has none.
     let cases = [
         (Dtype::F32, Tile::SMALL, 2, 90, vec![8, 0]),
         (Dtype::F32, Tile::MEDIUM, 1, 40, vec![8]),
@@ -240,8 +245,9 @@ fn no_wait_group_or_barrier_of_a_product_on_ordinary_cores_can_be_taken_away_unn
     }
 }
 
-/// Tries the mutants of a product of bf16 on tensor cores: how many there are. It has every stage several times, and two tiles
-/// of so many columns, which on a device of one multiprocessor one block takes in turn if it takes several at all.
+/// Tries the mutants of a product of bf16 on tensor cores: how many there are. It has every stage
+/// several times, and two tiles of so many columns, which on a device of one multiprocessor one
+/// block takes in turn if it takes several at all.
 fn try_tensor_product(device: &Device, code: (matmul::Algorithm, u32), columns: u32, result: Dtype) -> usize {
     let (m, n, k) = (24, u64::from(columns) + 8, u64::from(code.1 * code.1) * 64 * 10);
     let b = matmul::Matrix::rows(Dtype::Bf16, k).transposed();
@@ -289,7 +295,8 @@ fn no_wait_arrival_or_fence_of_a_product_by_warpgroups_can_be_taken_away_unnotic
 fn no_wait_group_or_barrier_of_a_product_by_warps_can_be_taken_away_unnoticed() {
     let device = checked_device();
     for tile in MmaTile::ALL {
-        // A group for each stage that is copied ahead, and one for each step; a wait and a barrier before the first, and in it.
+        // A group for each stage that is copied ahead, and one for each step; a wait and a barrier
+        // before the first, and in it.
         let tried = try_tensor_product(&device, (matmul::Algorithm::Mma(tile), 1), 128, Dtype::F32);
         assert_eq!(tried as u32, tile.stages - 1 + 5, "{tile}");
     }
@@ -308,7 +315,7 @@ fn no_wait_or_barrier_of_a_convolution_can_be_taken_away_unnoticed() {
         // Blocks take several tiles.
         (of_planes, 300, 1, [3, 4], conv::Algorithm::Patches(conv::PatchTile::WIDE), 4),
         (of_planes, 1, 8, [12, 12], conv::Algorithm::Direct, 0),
-        // Images and filters are laid anew first; a block takes two tiles.
+        // Images and filters are repacked first; a block takes two tiles.
         (of_planes, 5, 64, [6, 6], conv::Algorithm::Wgmma(WgmmaTile::SMALL), 13),
     ] {
         let limits = Limits { num_sms: 1, ..*device.limits() };

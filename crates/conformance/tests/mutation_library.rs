@@ -1,5 +1,5 @@
-//! Takes one synchronisation at a time away from the kernels of the library's operators: the checks, or the result, must
-//! object.
+//! Takes one synchronisation at a time away from the kernels of the library's operators: the
+//! checks, or the result, must object.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,7 +24,8 @@ fn checked_device() -> Device {
     device
 }
 
-/// Runs an operator some times on a new device whose kernels are rewritten: its results, or what is said against it.
+/// Runs an operator some times on a new device whose kernels are rewritten: its results, or what is
+/// said against it.
 fn run(
     operator: Operator,
     times: usize,
@@ -53,8 +54,8 @@ fn texts_of(name: &str, operator: Operator) -> (Vec<String>, Vec<u8>) {
     (texts, results)
 }
 
-/// Tries every mutant of every kernel of an operator; `equivalent` says which may go unnoticed: by a part of the entry's
-/// name, the number of the synchronisation in it, and why.
+/// Tries every mutant of every kernel of an operator; `equivalent` says which may go unnoticed: by
+/// a part of the entry's name, the number of the synchronisation in it, and why.
 #[track_caller]
 fn check(name: &str, least: usize, equivalent: &[(&str, usize, &str)], operator: Operator) {
     let (texts, expected) = texts_of(name, operator);
@@ -65,7 +66,8 @@ fn check(name: &str, least: usize, equivalent: &[(&str, usize, &str)], operator:
         for (number, mutant) in mutants(&text).into_iter().enumerate() {
             tried += 1;
             let whole = text.clone();
-            // The first time an operator may clear its workspace, and a launch behind that has nothing to wait for.
+            // The first time an operator may clear its workspace, and a launch behind that has
+            // nothing to wait for.
             let times = if mutant.overlaps() { 2 } else { 1 };
             let Mutant { instruction, mutation, text: mutated } = mutant;
             let result =
@@ -236,7 +238,8 @@ fn boxes_are_suppressed_only_with_all_that_threads_wait_for() {
     });
 }
 
-/// Takes rows by index. The tensor's operator, which looks for bad positions on the host, has no launch right before it.
+/// Takes rows by index. The tensor's operator, which looks for bad positions on the host, has no
+/// launch right before it.
 fn rows_by_index(device: &Device) -> Result<Vec<u8>, Error> {
     let (rows, row_bytes) = (9, 160);
     let (indices, mut bad) = (device.upload(&[3_i64, 0, 8, 3])?, device.upload(&[gather::NO_BAD_POSITION])?);

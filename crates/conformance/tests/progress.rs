@@ -1,4 +1,5 @@
-//! Forward progress and determinism: kernels that end only if every waiting part of the machine gets its turn.
+//! Forward progress and determinism: kernels that end only if every waiting part of the machine
+//! gets its turn.
 
 use warpfold_conformance::corpus::{Case, Folder, run, verdict};
 use warpfold_sim::{Arch, Checks, Launch, Memory, Options, Program};

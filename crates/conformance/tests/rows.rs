@@ -1,5 +1,5 @@
-//! The ladders of rows beyond their own data: rows of every length and of special values, in every rung; and how often
-//! the bytes of a row move.
+//! The ladders of rows beyond their own data: rows of every length and of special values, in every
+//! rung; and how often the bytes of a row move.
 
 use half::f16;
 use warpfold_device::{Arguments, Checks, Device, LaunchConfig, Profile, Severity};
@@ -8,7 +8,8 @@ use warpfold_ladders::ladder::{LADDERS, Ladder, RunOptions, Rung, run};
 use warpfold_ladders::row::RowElement;
 use warpfold_ladders::{norm, scale, softmax};
 
-/// Around the width of an access, a warp, what a warp or a block holds, for `f32` and halves; more than a cluster holds.
+/// Around the width of an access, a warp, what a warp or a block holds, for `f32` and halves; more
+/// than a cluster holds.
 const LENGTHS: [usize; 22] =
     [0, 1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 127, 128, 129, 256, 1000, 1024, 1025, 4096, 4097, 8201];
 
@@ -56,7 +57,8 @@ fn is_clean(device: &Device, at: &str) {
     assert!(findings.is_empty(), "{at}: {findings:?}");
 }
 
-/// The kernels of a ladder whose rows have `row_len` elements, with their launches for so many rows of any length.
+/// The kernels of a ladder whose rows have `row_len` elements, with their launches for so many rows
+/// of any length.
 fn rungs<T: RowElement>(ladder: &Ladder, row_len: usize, num_rows: usize) -> Vec<(AnyKernel, LaunchConfig)> {
     let of_rung = |rung: &Rung| {
         let [launch] = rung.launches else { panic!("{}/{} is several launches", ladder.name, rung.name) };
@@ -301,8 +303,8 @@ fn rows_that_fit_on_chip_are_read_once_and_written_once_by_whole_accesses() {
     }
 }
 
-/// Rungs read rows once from the first on that has them on chip: the one that says so for short rows, the last one at the
-/// latest for rows as the ladder has them.
+/// Rungs read rows once from the first on that has them on chip: the one that says so for short
+/// rows, the last one at the latest for rows as the ladder has them.
 #[track_caller]
 fn check_traffic(of_rows: &OfRows, row_len: usize, num_rows: usize, dtype: warpfold_kernels::Dtype) {
     let OfRows { ladder, vectors, statistics, first_on_chip, .. } = *of_rows;

@@ -1,4 +1,5 @@
-//! A kernel whose parameter types are forgotten: to be printed, assembled, loaded and listed beside others.
+//! A kernel whose parameter types are forgotten: to be printed, assembled, loaded and listed beside
+//! others.
 
 use std::fmt;
 use std::sync::Arc;

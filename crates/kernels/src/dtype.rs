@@ -21,7 +21,8 @@ pub enum Dtype {
     I64,
     F16,
     Bf16,
-    /// Eight bits, four of them exponent, three fraction; no infinities (OCP 8-bit floating point, E4M3).
+    /// Eight bits, four of them exponent, three fraction; no infinities (OCP 8-bit floating point,
+    /// E4M3).
     F8E4M3,
     /// Eight bits, five of them exponent, two fraction: the upper half of `f16`.
     F8E5M2,
@@ -82,7 +83,8 @@ impl Dtype {
         }
     }
 
-    /// The integer type without sign that has as many bytes: what elements are where only their bits matter.
+    /// The integer type without sign that has as many bytes: what elements are where only their
+    /// bits matter.
     #[must_use]
     pub const fn bits(self) -> Self {
         match self.bytes() {

@@ -149,7 +149,8 @@ pub enum ErrorKind {
         /// Which values it takes: `from 1 to 16`.
         expected: String,
     },
-    /// An output of which two positions may be one place in memory: which of two results it ends with is anyone's guess.
+    /// An output of which two positions may be one place in memory: which of two results it ends
+    /// with is anyone's guess.
     #[error("an output of shape {shape:?} with strides {strides:?} has positions that share memory")]
     OverlappingOutput {
         /// The shape.

@@ -1,4 +1,5 @@
-//! Every kernel that ships, in the configurations that plans give it: to be inspected, assembled and tested.
+//! Every kernel that ships, in the configurations that plans give it: to be inspected, assembled
+//! and tested.
 
 use std::collections::BTreeSet;
 
@@ -103,7 +104,8 @@ pub fn kernels() -> Vec<Listed> {
     list
 }
 
-/// A few of the kernels of reductions: all of them are assembled by the tests, but these are looked at.
+/// A few of the kernels of reductions: all of them are assembled by the tests, but these are looked
+/// at.
 fn few_reductions() -> Vec<Shipped> {
     const NAMES: [&str; 4] =
         ["sum_f32_f32_rows", "argmax_i8_i64_rows", "mean_var_f32_f32_rows", "log_sum_exp_f32_f32_columns"];

@@ -5,8 +5,8 @@ mod assemble;
 
 use warpfold_kernels::{Listed, kernels, reductions};
 
-/// What machine code for sm_90a must have: how a kernel's name begins, what else is in it, the instructions. Each row is for
-/// the first kernel that it fits.
+/// What machine code for sm_90a must have: how a kernel's name begins, what else is in it, the
+/// instructions. Each row is for the first kernel that it fits.
 const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
     ("matmul_wgmma", "_once_b_bf16w", &["HGMMA.", ".BF16", "UTMALDG.", "UTMAPF.L2", "UTMASTG."]),
     ("matmul_wgmma", "_bf16_kk_copied_bf16w", &["HGMMA.", ".BF16", "UTMALDG.", "UTMASTG."]),

@@ -122,7 +122,8 @@ fn equal_scores_go_by_index_and_nan_comes_last() {
 
 #[test]
 fn the_overlap_counts_pixels() {
-    // Two of three columns in common, each box two wide: 2 x 2 pixels, of which 2 are common, are a third of 6.
+    // Two of three columns in common, each box two wide: 2 x 2 pixels, of which 2 are common, are a
+    // third of 6.
     let boxes = [[0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 2.0, 1.0]];
     for device in &devices() {
         assert_eq!(check(device, &boxes, &[0.9, 0.8], 0.34), [0, 1]);

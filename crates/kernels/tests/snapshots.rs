@@ -6,7 +6,8 @@ mod snapshots;
 use warpfold_kernels::kernels;
 use warpfold_lang::{Arch, Target};
 
-/// A kernel that waits for the launches before it may begin while they end: see `wait_for_dependencies`.
+/// A kernel that waits for the launches before it may begin while they end: see
+/// `wait_for_dependencies`.
 #[test]
 fn every_kernel_of_an_operator_waits_for_the_launches_before_it() {
     let mut tried = 0;

@@ -16,7 +16,8 @@ mod sealed {
 pub trait LadderElement: Number + Operand<Self> + AtomicAdd + warpfold_device::Element + sealed::Sealed {
     /// The same, as a value.
     const DTYPE: Dtype;
-    /// Half of the distance from 1 to the next number: the relative error of one addition. 0 where adding is exact.
+    /// Half of the distance from 1 to the next number: the relative error of one addition. 0 where
+    /// adding is exact.
     const UNIT_ROUNDOFF: f64;
     /// The smallest positive number, a subnormal one: below it results are 0.
     const SMALLEST: f64;

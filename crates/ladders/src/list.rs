@@ -1,10 +1,12 @@
-//! Every kernel of a ladder, and beside them those that ship: to be inspected, assembled and tested.
+//! Every kernel of a ladder, and beside them those that ship: to be inspected, assembled and
+//! tested.
 
 use warpfold_kernels::{Listed, kernels};
 
 use crate::ladder::LADDERS;
 
-/// The kernels of every rung, ladder by ladder, for each element type. What a ladder shares with the library is among them.
+/// The kernels of every rung, ladder by ladder, for each element type. What a ladder shares with
+/// the library is among them.
 #[must_use]
 pub fn rungs() -> Vec<Listed> {
     let mut list = Vec::new();

@@ -5,8 +5,8 @@ mod assemble;
 
 use warpfold_ladders::rungs as all;
 
-/// What machine code for sm_90a must have: how a kernel's name begins, what else is in it, the instructions. Each row is for
-/// the first kernel that it fits.
+/// What machine code for sm_90a must have: how a kernel's name begins, what else is in it, the
+/// instructions. Each row is for the first kernel that it fits.
 const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
     ("hgemm_mma_sync_bf16", "", &["HMMA.16816.F32.BF16", "LDSM."]),
     ("hgemm_mma_sync_f16", "", &["HMMA.16816.F32 "]),

@@ -5,7 +5,8 @@ use warpfold_kernels::Dtype;
 use warpfold_ladders::gemm::{LADDER, row_len};
 use warpfold_ladders::ladder::pack;
 
-/// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
+/// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped
+/// index shows.
 fn element(seed: usize, i: usize) -> f32 {
     ((i * 7919 + seed * 104_729) % 17) as f32 - 8.0
 }

@@ -1,4 +1,5 @@
-//! The form of ladders: each rung is one file, opens with its five lines, and reads as a small change to the one before.
+//! The form of ladders: each rung is one file, opens with its five lines, and reads as a small
+//! change to the one before.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,9 @@ use crate::registers::{FixedRegisters, MapRegisters, Registers, ZipRegisters};
 use crate::types::Type;
 use crate::{Index, Val};
 
-/// [`Registers`] without their Rust types: what code holds that is compiled once for all of them, not once for each.
-/// A function of such groups records the same instructions as one of the types that they came from.
+/// [`Registers`] without their Rust types: what code holds that is compiled once for all of them,
+/// not once for each. A function of such groups records the same instructions as one of the types
+/// that they came from.
 ///
 /// A group belongs to the kernel that is being recorded, and exists only inside its closure.
 ///

@@ -45,8 +45,8 @@ fn required_block() -> Option<[u32; 3]> {
     }
 }
 
-/// The thread's position in its block. A dimension in which a [required block](crate::Kernel::required_block) has one
-/// thread is the constant 0.
+/// The thread's position in its block. A dimension in which a [required
+/// block](crate::Kernel::required_block) has one thread is the constant 0.
 #[must_use]
 #[track_caller]
 pub fn thread_idx() -> Xyz {
@@ -98,7 +98,8 @@ pub fn linear_thread_idx() -> Val<u32> {
     }))
 }
 
-/// The number of the thread's warp in its block. Computed: `%warpid` may change while a thread runs.
+/// The number of the thread's warp in its block. Computed: `%warpid` may change while a thread
+/// runs.
 #[must_use]
 #[track_caller]
 pub fn warp_id() -> Val<u32> {
@@ -195,17 +196,20 @@ pub fn nanosleep(nanoseconds: impl Operand<u32>) {
     with(|r| sync::nanosleep(r, nanoseconds));
 }
 
-/// Waits until the launches that this one depends on have ended and all that they wrote is visible (`griddepcontrol.wait`).
-/// Records nothing for targets before sm_90, where that is so when a launch begins.
+/// Waits until the launches that this one depends on have ended and all that they wrote is visible
+/// (`griddepcontrol.wait`). Records nothing for targets before sm_90, where that is so when a
+/// launch begins.
 ///
-/// A kernel that waits is launched as a *programmatic dependent launch*, and whoever launches it need not know of it: its blocks begin
-/// while those of the launch before still end, which hides what launches cost one another. So the wait must be passed by **every
-/// thread**, and **before it accesses global memory** in any way: loads and stores, atomics, tickets and counters of a workspace,
-/// bulk copies. Then order is transitive: a launch has not ended before all its threads have waited for the one
-/// before it, and so whoever waits for it has waited for all. What may come before: reading parameters and special registers,
-/// preparing shared memory and mbarriers, barriers, and prefetches, of tensor maps that are parameters as of global memory: what
-/// they bring to the cache is what a later load finds there, whoever writes to it in between.
-/// A wait inside a branch or a loop, or behind an access of global memory or a thread's end, is an
+/// A kernel that waits is launched as a *programmatic dependent launch*, and its launcher need not
+/// know of it: its blocks begin while those of the launch before still end, which hides what
+/// launches cost one another. So the wait must be passed by **every thread**, and **before it
+/// accesses global memory** in any way: loads and stores, atomics, tickets and counters of a
+/// workspace, bulk copies. Then order is transitive: a launch has not ended before all its threads
+/// have waited for the one before it, and so a wait for it is a wait for all. What may come before:
+/// reading parameters and special registers, preparing shared memory and mbarriers, barriers, and
+/// prefetches, of tensor maps that are parameters as of global memory: what they bring to the cache
+/// is what a later load finds there, whatever writes to it in between. A wait inside a branch or a
+/// loop, or behind an access of global memory or a thread's end, is an
 /// [error](crate::ErrorKind::Misuse).
 ///
 /// PTX ISA, "Parallel Synchronization and Communication Instructions: griddepcontrol".
@@ -214,12 +218,13 @@ pub fn wait_for_dependencies() {
     with(sync::wait_for_dependencies);
 }
 
-/// Allows the launch behind this one to begin once all blocks have said so or ended (`griddepcontrol.launch_dependents`), instead
-/// of once all have ended. Records nothing for targets before sm_90.
+/// Allows the launch behind this one to begin once all blocks have said so or ended
+/// (`griddepcontrol.launch_dependents`), instead of once all have ended. Records nothing for
+/// targets before sm_90.
 ///
-/// Nothing follows from it for correctness, as that launch [waits](wait_for_dependencies) for the end of this one. Its blocks take
-/// the room that is left, never that of blocks of this launch: those have all begun. That they lie there waiting has a price, so
-/// measure before use.
+/// Nothing follows from it for correctness, as that launch [waits](wait_for_dependencies) for the
+/// end of this one. Its blocks take the room that is left, never that of blocks of this launch:
+/// those have all begun. That they lie there waiting has a price, so measure before use.
 #[track_caller]
 pub fn launch_dependents() {
     with(sync::launch_dependents);

@@ -1,5 +1,6 @@
-//! Clusters: blocks that run at the same time and reach one another's shared memory, and the registers that warpgroups
-//! give to one another (sm_90; PTX ISA, "Cooperative Thread Arrays", `barrier.cluster`, `setmaxnreg`).
+//! Clusters: blocks that run at the same time and reach one another's shared memory, and the
+//! registers that warpgroups give to one another (sm_90; PTX ISA, "Cooperative Thread Arrays",
+//! `barrier.cluster`, `setmaxnreg`).
 
 use crate::Val;
 use crate::block::Xyz;
@@ -67,8 +68,8 @@ pub fn num_clusters() -> Xyz {
     })
 }
 
-/// Waits for all threads of the cluster, and lets each see what the others wrote before. No block may end while another
-/// may still reach its shared memory: this is how it knows.
+/// Waits for all threads of the cluster, and lets each see what the others wrote before. No block
+/// may end while another may still reach its shared memory: this is how it knows.
 #[track_caller]
 pub fn cluster_sync() {
     cluster_arrive();
@@ -81,7 +82,8 @@ pub fn cluster_arrive() {
     with(sync::cluster_arrive);
 }
 
-/// Like [`cluster_arrive`], and lets nobody see what came before: what tells only that the block has begun.
+/// Like [`cluster_arrive`], and lets nobody see what came before: what tells only that the block
+/// has begun.
 #[track_caller]
 pub fn cluster_arrive_relaxed() {
     with(sync::cluster_arrive_relaxed);
@@ -93,18 +95,21 @@ pub fn cluster_wait() {
     with(sync::cluster_wait);
 }
 
-/// Gives registers of this warpgroup's threads back, until each has so many: a multiple of 8 from 24 to 256 (sm_90a).
+/// Gives registers of this warpgroup's threads back, until each has so many: a multiple of 8 from
+/// 24 to 256 (sm_90a).
 ///
-/// All warps of the warpgroup come here. The kernel says how many [threads](crate::Kernel::required_block) its blocks have, or
-/// how many [registers](crate::Kernel::max_registers) its threads: from that the assembler knows what threads start with.
-/// Without [`min_blocks`](crate::Kernel::min_blocks) one block a multiprocessor is promised.
+/// All warps of the warpgroup come here. The kernel says how many
+/// [threads](crate::Kernel::required_block) its blocks have, or how many
+/// [registers](crate::Kernel::max_registers) its threads: from that the assembler knows what
+/// threads start with. Without [`min_blocks`](crate::Kernel::min_blocks) one block a multiprocessor
+/// is promised.
 #[track_caller]
 pub fn give_registers(down_to: u32) {
     with(|r| sync::set_registers(r, Direction::Give, down_to));
 }
 
-/// Waits until others gave so many registers back that each thread of this warpgroup can have `up_to`; see
-/// [`give_registers`].
+/// Waits until others gave so many registers back that each thread of this warpgroup can have
+/// `up_to`; see [`give_registers`].
 #[track_caller]
 pub fn take_registers(up_to: u32) {
     with(|r| sync::set_registers(r, Direction::Take, up_to));

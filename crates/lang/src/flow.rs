@@ -1,4 +1,5 @@
-//! Branches and loops of the running kernel. A Rust `if` selects code while recording, a Rust `for` unrolls.
+//! Branches and loops of the running kernel. A Rust `if` selects code while recording, a Rust `for`
+//! unrolls.
 
 use crate::intrinsics::{Binary, Comparison, arithmetic, compare, control, convert};
 use crate::recorder::{Raw, Reg, with};
@@ -6,8 +7,8 @@ use crate::registers::{FixedRegisters, Registers};
 use crate::types::{Integer, Type};
 use crate::{Operand, Val};
 
-// Each construct is a thin generic function around what its closure records: what comes before and after is recorded by
-// functions that are compiled once, and every closure is called in one place.
+// Each construct is a thin generic function around what its closure records: what comes before and
+// after is recorded by functions that are compiled once, and every closure is called in one place.
 
 fn label_number() -> u32 {
     with(crate::recorder::Recorder::label_number)
@@ -20,8 +21,8 @@ struct Branch {
 }
 
 impl Branch {
-    /// Begins what runs where the condition holds, in a scope of its own: values made in it end with it. None if it
-    /// never holds.
+    /// Begins what runs where the condition holds, in a scope of its own: values made in it end
+    /// with it. None if it never holds.
     #[track_caller]
     #[inline(never)]
     fn begin(condition: Raw) -> Option<Self> {
@@ -257,8 +258,8 @@ impl Range {
 
 /// Runs `body` for `start`, `start + step`, … as long as it is less than `end`.
 ///
-/// `step` must be positive, and the last `i + step` must fit the type: near the end of its range the sum would wrap
-/// and the loop begin anew (count in `u64` then).
+/// `step` must be positive, and the last `i + step` must fit the type: near the end of its range
+/// the sum would wrap and the loop begin anew (count in `u64` then).
 #[track_caller]
 pub fn range<T: Integer>(
     start: impl Operand<T>,

@@ -1,7 +1,7 @@
 //! Arithmetic on constants, so that what is known while recording costs no instruction.
 //!
-//! A result is given only where it is bit-identical to what the hardware computes: a NaN, a division by zero and
-//! half-precision arithmetic are left to the device.
+//! A result is given only where it is bit-identical to what the hardware computes: a NaN, a
+//! division by zero and half-precision arithmetic are left to the device.
 
 use crate::intrinsics::{Binary, Comparison};
 use crate::types::{F8E4M3, F8E5M2, Scalar, Type};
@@ -141,7 +141,8 @@ pub(crate) fn exact_f64(ty: Type, a: u64) -> Option<f64> {
 
 /// A number rounded to odd in f32: rounding that to 16 bits or fewer is rounding once.
 ///
-/// NOTE: `half`'s own conversions from f64 drop the low bits first, which turns "just above a tie" into a tie.
+/// NOTE: `half`'s own conversions from f64 drop the low bits first, which turns "just above a tie"
+/// into a tie.
 #[allow(clippy::cast_possible_truncation, reason = "the rounding is put right below")]
 pub(crate) fn to_odd_f32(value: f64) -> f32 {
     let nearest = value as f32;

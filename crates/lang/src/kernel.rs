@@ -13,8 +13,9 @@ use crate::{Error, ErrorKind, Target, intrinsics};
 
 /// A kernel with parameters `Args`, a tuple of [`crate::Param`] types. Cheap to clone.
 ///
-/// The closure is kept and runs once for every call of [`Kernel::build`], so a kernel may look at [`target`]
-/// and choose its code by it. What it writes depends on the closure, the bounds and the target only.
+/// The closure is kept and runs once for every call of [`Kernel::build`], so a kernel may look at
+/// [`target`] and choose its code by it. What it writes depends on the closure, the bounds and the
+/// target only.
 pub struct Kernel<Args> {
     recipe: Arc<Recipe>,
     bounds: Bounds,
@@ -39,7 +40,8 @@ pub enum Threads {
     Required([u32; 3]),
 }
 
-/// What a kernel promises about its launch, for the register allocation (PTX ISA, "Performance-Tuning Directives").
+/// What a kernel promises about its launch, for the register allocation (PTX ISA,
+/// "Performance-Tuning Directives").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Bounds {
     /// Threads a block.
@@ -234,15 +236,17 @@ impl<Args: Params> Kernel<Args> {
         self
     }
 
-    /// Asks for registers to be allocated so that so many blocks fit a multiprocessor (`.minnctapersm`).
+    /// Asks for registers to be allocated so that so many blocks fit a multiprocessor
+    /// (`.minnctapersm`).
     #[must_use]
     pub fn min_blocks(mut self, blocks: u32) -> Self {
         self.bounds.min_blocks = Some(blocks);
         self
     }
 
-    /// Promises that every launch makes clusters of so many blocks, which run at the same time and reach one another's shared
-    /// memory (`.reqnctapercluster`; sm_90). More than 8 blocks do not fit every device.
+    /// Promises that every launch makes clusters of so many blocks, which run at the same time and
+    /// reach one another's shared memory (`.reqnctapercluster`; sm_90). More than 8 blocks do not
+    /// fit every device.
     #[must_use]
     pub fn cluster(mut self, blocks: impl Dims) -> Self {
         self.bounds.cluster = Some(blocks.dims());
@@ -259,7 +263,8 @@ impl<Args: Params> Kernel<Args> {
     /// Records the kernel for a target.
     ///
     /// # Errors
-    /// If the target lacks something that the kernel uses, or the kernel breaks a rule of the language.
+    /// If the target lacks something that the kernel uses, or the kernel breaks a rule of the
+    /// language.
     pub fn build(&self, target: &Target) -> Result<Built, Error> {
         self.recipe.build(self.bounds, target)
     }
@@ -308,7 +313,8 @@ pub struct Built {
     pub static_shared_bytes: u64,
     /// Shared memory that the launch has to give, in bytes.
     pub dynamic_shared_bytes: u64,
-    /// Whether it [waits](crate::wait_for_dependencies) for the launches before it, so that it may begin while they run.
+    /// Whether it [waits](crate::wait_for_dependencies) for the launches before it, so that it may
+    /// begin while they run.
     pub waits_for_dependencies: bool,
 }
 

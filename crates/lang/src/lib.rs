@@ -1,8 +1,8 @@
 //! The kernel language: typed Rust values that record PTX.
 //!
-//! A kernel is a Rust closure that runs while the kernel is *built*. A Rust value is known then; a [`Val<T>`] is a
-//! register when the kernel *runs*. So a Rust `for` unrolls and [`range`] loops on the device, a Rust `if` selects
-//! code and [`when`] branches.
+//! A kernel is a Rust closure that runs while the kernel is *built*. A Rust value is known then; a
+//! [`Val<T>`] is a register when the kernel *runs*. So a Rust `for` unrolls and [`range`] loops on
+//! the device, a Rust `if` selects code and [`when`] branches.
 //!
 //! ```
 //! use warpfold_lang::{
@@ -33,9 +33,10 @@
 //! # Ok::<(), warpfold_lang::Error>(())
 //! ```
 //!
-//! Start with [`kernel()`], [`Val`] and [`Pointer`]. `intrinsics` is the only place that writes instructions. Deliberately
-//! absent: devices (the device crate launches, see [`params`]), and optimisation beyond folding constants and reading
-//! a special register once: `ptxas` does the rest. What PTX means is said by the PTX ISA.
+//! Start with [`kernel()`], [`Val`] and [`Pointer`]. `intrinsics` is the only place that writes
+//! instructions. Deliberately absent: devices (the device crate launches, see [`params`]), and
+//! optimisation beyond folding constants and reading a special register once: `ptxas` does the
+//! rest. What PTX means is said by the PTX ISA.
 
 #![warn(clippy::wildcard_enum_match_arm)] // The compiler lists what an added type or space still needs.
 

@@ -1,10 +1,14 @@
-//! Parameters: what the host passes, what the kernel receives, and how a launch is checked by the Rust compiler.
+//! Parameters: what the host passes, what the kernel receives, and how a launch is checked by the
+//! Rust compiler.
 //!
-//! A kernel's type lists its parameters, for example `Kernel<(Global<f32>, u32)>`. Three traits connect the sides:
+//! A kernel's type lists its parameters, for example `Kernel<(Global<f32>, u32)>`. Three traits
+//! connect the sides:
 //!
-//! - [`Param`]: a parameter type: [`Global<T>`](crate::Global), and the scalars `u8`…`u64`, `i8`…`i64`, `f16`,
-//!   `bf16`, `f32`, `f64`, and arrays of them. [`Params`] is a tuple of one to twelve of them and knows the [`Layout`].
-//! - [`Received`]: what the kernel's closure gets for it: `Global<T>` for `Global<T>`, `Val<T>` for a scalar `T`.
+//! - [`Param`]: a parameter type: [`Global<T>`](crate::Global), and the scalars `u8`…`u64`,
+//!   `i8`…`i64`, `f16`, `bf16`, `f32`, `f64`, and arrays of them. [`Params`] is a tuple of one to
+//!   twelve of them and knows the [`Layout`].
+//! - [`Received`]: what the kernel's closure gets for it: `Global<T>` for `Global<T>`, `Val<T>` for
+//!   a scalar `T`.
 //! - [`Argument<P, S>`]: a host value that may be passed for parameter `P` into a [`Sink`] `S`.
 //!   [`Arguments<Ps, S>`] is a tuple of them. Scalars are arguments for themselves with every sink.
 //!
@@ -88,7 +92,8 @@ impl<T: Param + Scalar, const N: usize> Param for [T; N] {
     const LEN: Option<u32> = Some(N as u32);
 }
 
-/// Several pointers, passed as an array: inputs of which there may be fewer. Untyped launches alone have them.
+/// Several pointers, passed as an array: inputs of which there may be fewer. Untyped launches alone
+/// have them.
 impl<T: Element, const N: usize> Param for [Global<T>; N] {
     const PTX_TYPE: ScalarType = ScalarType::U64;
     const BYTES: u32 = 8 * N as u32;
@@ -137,7 +142,8 @@ impl<T: Element + Param> Received for Val<T> {
     }
 }
 
-/// An array of scalars that was passed by value. An element is loaded where it is first asked for, once.
+/// An array of scalars that was passed by value. An element is loaded where it is first asked for,
+/// once.
 ///
 /// ```
 /// use warpfold_lang::{Arch, Array, Global, Target, kernel};

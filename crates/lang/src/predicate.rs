@@ -1,6 +1,8 @@
-//! Predicates as members of a group of registers: what a branch returns, a fold over `any` and `all` accumulates.
+//! Predicates as members of a group of registers: what a branch returns, a fold over `any` and
+//! `all` accumulates.
 //!
-//! Shuffles and memory have no predicates. A `Val<bool>` moves as a `u32` that is 0 or 1, and stays in memory as a `u8`.
+//! Shuffles and memory have no predicates. A `Val<bool>` moves as a `u32` that is 0 or 1, and stays
+//! in memory as a `u8`.
 
 use crate::memory::{ClusterSpace, Global, GlobalSpace, Pointer, SharedSpace, Space};
 use crate::registers::TakeRegister;

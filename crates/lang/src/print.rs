@@ -66,8 +66,9 @@ tuples!(A B C D E F);
 tuples!(A B C D E F G);
 tuples!(A B C D E F G H);
 
-/// Prints to the host's standard output, as C's `printf` does: `%d %i %u %x %X %o %c` for integers of up to 32 bits
-/// and `bool`, the same with `l` or `ll` for 64 bits, `%e %f %g %a` for floats, `%%`.
+/// Prints to the host's standard output, as C's `printf` does: `%d %i %u %x %X %o %c` for integers
+/// of up to 32 bits and `bool`, the same with `l` or `ll` for 64 bits, `%e %f %g %a` for floats,
+/// `%%`.
 ///
 /// [`crate::Kernel::build`] fails if the format does not fit the arguments.
 ///

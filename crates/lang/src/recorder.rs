@@ -1,7 +1,8 @@
 //! The kernel being recorded: registers, scopes, statements, and what they ask of the target.
 //!
-//! One recorder at a time is current on a thread ([`with`]). A value knows the recorder that made it and the
-//! scope it was made in, so that a value used where it is not defined is an error instead of an uninitialised read.
+//! One recorder at a time is current on a thread ([`with`]). A value knows the recorder that made
+//! it and the scope it was made in, so that a value used where it is not defined is an error
+//! instead of an uninitialised read.
 
 mod names;
 
@@ -17,8 +18,8 @@ use crate::kernel::Bounds;
 use crate::types::Type;
 use crate::{Error, ErrorKind, Target, fold, intrinsics};
 
-/// A register of one recorder: its number in the low half, the recorder's in the high one. One word, so that a [`Raw`]
-/// is passed in two.
+/// A register of one recorder: its number in the low half, the recorder's in the high one. One
+/// word, so that a [`Raw`] is passed in two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reg(u64);
 
@@ -117,11 +118,12 @@ static NUM_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
 /// Gives the recorder of the kernel that is being recorded on this thread.
 ///
-/// Not for functions that are generic over types of values: they call those of [`crate::untyped`], so that this is
-/// compiled in this crate alone.
+/// Not for functions that are generic over types of values: they call those of [`crate::untyped`],
+/// so that this is compiled in this crate alone.
 ///
 /// # Panics
-/// If there is none: operations on values exist only inside the closure given to [`crate::kernel()`].
+/// If there is none: operations on values exist only inside the closure given to
+/// [`crate::kernel()`].
 #[track_caller]
 pub(crate) fn with<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {
     CURRENT.with_borrow_mut(|current| match current {
@@ -268,7 +270,8 @@ impl Recorder {
         result
     }
 
-    /// A value that is the same throughout the kernel: computed once, at its start, and kept by name.
+    /// A value that is the same throughout the kernel: computed once, at its start, and kept by
+    /// name.
     pub(crate) fn computed(&mut self, name: Computed, compute: impl FnOnce(&mut Self) -> Raw) -> Raw {
         if let Some(raw) = self.computed.get(&name) {
             return *raw;

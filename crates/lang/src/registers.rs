@@ -5,17 +5,19 @@ use crate::recorder::Raw;
 use crate::types::{Element, Type};
 use crate::{Index, Operand, Val, Var, untyped};
 
-/// Nothing, a [`Val`], or a tuple or an array of them: what a branch can return, a shuffle can move, shared memory
-/// can hold, and a fold can accumulate.
+/// Nothing, a [`Val`], or a tuple or an array of them: what a branch can return, a shuffle can
+/// move, shared memory can hold, and a fold can accumulate.
 pub trait Registers: Copy {
     /// One [`Var`] for each register.
     type Vars: Copy;
-    /// One pointer for each register: a structure of arrays, so that neighbouring threads touch neighbouring words.
+    /// One pointer for each register: a structure of arrays, so that neighbouring threads touch
+    /// neighbouring words.
     type Pointers<S: Space>: Copy;
 
     /// How many registers it has.
     fn count(self) -> u32;
-    /// As many registers of the same types, without a value yet; assign them on every path before reading.
+    /// As many registers of the same types, without a value yet; assign them on every path before
+    /// reading.
     #[doc(hidden)]
     fn declare(self) -> Self::Vars;
     /// Gives the variables the values.
@@ -26,7 +28,8 @@ pub trait Registers: Copy {
     fn map(self, f: &mut impl MapRegisters) -> Self;
     /// Does the same to each pair of registers.
     fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self;
-    /// [`map`](Self::map) by a function that gets types as values, so that it is compiled once for all of them.
+    /// [`map`](Self::map) by a function that gets types as values, so that it is compiled once for
+    /// all of them.
     #[doc(hidden)]
     fn each(self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self;
     /// [`zip`](Self::zip), likewise.
@@ -36,8 +39,8 @@ pub trait Registers: Copy {
     fn shared(self, len: u32) -> Self::Pointers<SharedSpace>;
     /// The same arrays in the shared memory of the block of a rank of the cluster.
     fn in_block(own: Self::Pointers<SharedSpace>, rank: Val<u32>) -> Self::Pointers<ClusterSpace>;
-    /// Arrays of `len` in the memory of the device, for registers of the same types: 8 bytes an element, one array behind
-    /// the other from the array that `next` counts.
+    /// Arrays of `len` in the memory of the device, for registers of the same types: 8 bytes an
+    /// element, one array behind the other from the array that `next` counts.
     fn global(self, memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace>;
     /// Loads each register from its array.
     fn load<S: Space>(from: Self::Pointers<S>, index: impl Index + Copy) -> Self;
@@ -52,7 +55,8 @@ pub trait Registers: Copy {
     }
 }
 
-/// [`Registers`] whose number and types are those of the Rust type: all but [`AnyRegisters`](crate::AnyRegisters).
+/// [`Registers`] whose number and types are those of the Rust type: all but
+/// [`AnyRegisters`](crate::AnyRegisters).
 pub trait FixedRegisters: Registers {
     /// How many registers it has.
     const COUNT: u32;

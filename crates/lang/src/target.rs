@@ -1,4 +1,5 @@
-//! What a kernel may know about where it will run: architecture, limits and the newest PTX that the driver accepts.
+//! What a kernel may know about where it will run: architecture, limits and the newest PTX that the
+//! driver accepts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -65,7 +66,8 @@ impl FromStr for Arch {
     }
 }
 
-/// Limits that a kernel has to keep (CUDA programming guide, "Technical Specifications per Compute Capability").
+/// Limits that a kernel has to keep (CUDA programming guide, "Technical Specifications per Compute
+/// Capability").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Threads a block.

@@ -230,7 +230,8 @@ pub trait Ordered: Number {}
 pub trait ScalarFloat: Float + Ordered {}
 
 /// `f32` or `f64`: what has mathematical functions, from [`Val::exp`](crate::Val::exp) to
-/// [`Val::sin`](crate::Val::sin). A kernel that is generic over the type it computes in asks for this.
+/// [`Val::sin`](crate::Val::sin). A kernel that is generic over the type it computes in asks for
+/// this.
 pub trait WideFloat: ScalarFloat {
     /// The same type, as the algorithms of the mathematical functions know it.
     #[doc(hidden)]

@@ -7,7 +7,8 @@ use crate::recorder::Reg;
 use crate::types::{Number, Scalar};
 use crate::{Operand, Val, untyped};
 
-/// A register whose value changes. Like a [`Val`] it belongs to its kernel and to the scope that made it.
+/// A register whose value changes. Like a [`Val`] it belongs to its kernel and to the scope that
+/// made it.
 pub struct Var<T> {
     reg: Reg,
     ty: PhantomData<fn() -> T>,

@@ -1,4 +1,5 @@
-//! Groups of registers cut into words of 32 bits, and put together again: for what travels in words whatever it is.
+//! Groups of registers cut into words of 32 bits, and put together again: for what travels in words
+//! whatever it is.
 
 use crate::Val;
 use crate::intrinsics::convert;
@@ -6,7 +7,8 @@ use crate::recorder::{Raw, with};
 use crate::registers::Registers;
 use crate::types::Type;
 
-/// The bits of a group of registers: one word for each of up to 32 bits, the low and the high half of a wider one.
+/// The bits of a group of registers: one word for each of up to 32 bits, the low and the high half
+/// of a wider one.
 ///
 /// ```
 /// use warpfold_lang::{Arch, Global, Registers, Target, Val, join_words, kernel, split_words, thread_idx};

@@ -1,5 +1,6 @@
-//! The error bounds that the mathematical functions document, checked on the PTX that they emit: every approximate
-//! instruction errs as badly as the PTX ISA allows, in every combination of directions.
+//! The error bounds that the mathematical functions document, checked on the PTX that they emit:
+//! every approximate instruction errs as badly as the PTX ISA allows, in every combination of
+//! directions.
 
 #[path = "accuracy/evaluate.rs"]
 mod evaluate;

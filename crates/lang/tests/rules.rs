@@ -1,4 +1,5 @@
-//! The rules of the language: what is folded, what is an error when the kernel is built, what a kernel may depend on.
+//! The rules of the language: what is folded, what is an error when the kernel is built, what a
+//! kernel may depend on.
 
 use std::cell::Cell;
 

@@ -1,5 +1,5 @@
-//! What each kernel of the suite prints: equal to its file under `snapshots/`, and parsed back to the same tree.
-//! `UPDATE_SNAPSHOTS=1` rewrites the files.
+//! What each kernel of the suite prints: equal to its file under `snapshots/`, and parsed back to
+//! the same tree. `UPDATE_SNAPSHOTS=1` rewrites the files.
 
 mod suite;
 

@@ -88,7 +88,8 @@ pub struct Options {
     /// Warp instructions without any progress after which a run counts as deadlocked.
     pub patience: u64,
     /// Warp instructions that a worker may execute for one launch: after them a run counts as
-    /// endless, and the finding names the loop that it is in. 2^36 by default, half an hour or more.
+    /// endless, and the finding names the loop that it is in. 2^36 by default, half an hour or
+    /// more.
     pub limit: u64,
     /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other
     /// number draws one. The same seed on one worker gives the same run.

@@ -30,8 +30,8 @@ pub enum PageLayout {
 /// `softmax(q kᵀ · scale) v`, with what is done to scores. Queries may have more heads than keys: a
 /// multiple, neighbours sharing a head of keys.
 ///
-/// **The bits of a row depend on its query and its keys alone**: not on the batch, on how queries are
-/// chunked, on how keys lie in pages, nor on how the device splits them (see
+/// **The bits of a row depend on its query and its keys alone**: not on the batch, on how queries
+/// are chunked, on how keys lie in pages, nor on how the device splits them (see
 /// [`warpfold_kernels::attention`]). Scores and sums are `f32`.
 ///
 /// A score is `s = scale · q·k`; then a function of the user's ([`Attention::score`]); then
@@ -67,7 +67,8 @@ pub struct Attention<'a> {
 /// What attention gives.
 #[derive(Debug, Clone)]
 pub struct Attended {
-    /// Of the queries' shape, with the head size of the values. Of the queries' type; of 8-bit queries `f32`.
+    /// Of the queries' shape, with the head size of the values. Of the queries' type; of 8-bit
+    /// queries `f32`.
     pub output: Tensor,
     /// The logarithm of the sum of exponentials of each row, `f32`: `[batch, heads, length]`, or
     /// `[total, heads]` of packed queries.
@@ -112,8 +113,8 @@ impl<'a> Attention<'a> {
         Self { causal: Some(Causal::TopLeft), ..self }
     }
 
-    /// A query sees so many keys up to its own position; without a causal mask so many on either side, its own among
-    /// both.
+    /// A query sees so many keys up to its own position; without a causal mask so many on either
+    /// side, its own among both.
     #[must_use]
     pub fn window(self, window: usize) -> Self {
         Self { window: Some(window), ..self }
@@ -125,8 +126,8 @@ impl<'a> Attention<'a> {
         Self { softcap: Some(softcap), ..self }
     }
 
-    /// A mask that repeats to `[batch, heads, queries, keys]`: floats are added to scores, of truths those that are
-    /// false hide a key. Keys beyond the last that a mask has are hidden.
+    /// A mask that repeats to `[batch, heads, queries, keys]`: floats are added to scores, of
+    /// truths those that are false hide a key. Keys beyond the last that a mask has are hidden.
     #[must_use]
     pub fn mask(self, mask: &'a Tensor) -> Self {
         Self { mask: Some(mask), ..self }
@@ -138,8 +139,9 @@ impl<'a> Attention<'a> {
         Self { sinks: Some(sinks), ..self }
     }
 
-    /// How many of the keys each sequence has, `[batch]` of `i32`: [`Attention::run`] sees no others, and the last query
-    /// of a causal attention sees the last of them. Read on the device; more keys than there are count as all of them.
+    /// How many of the keys each sequence has, `[batch]` of `i32`: [`Attention::run`] sees no
+    /// others, and the last query of a causal attention sees the last of them. Read on the device;
+    /// more keys than there are count as all of them.
     #[must_use]
     pub fn key_lens(self, lens: &'a Tensor) -> Self {
         Self { key_lens: Some(lens), ..self }
@@ -206,9 +208,10 @@ impl<'a> Attention<'a> {
         self.attend(problem, &[&q, &k, &v], mask.as_ref(), &lists, out, &[batch, heads, len])
     }
 
-    /// Attends with sequences one after the other: queries `[total, heads, head size]`, keys and values
-    /// `[total, heads, head size]`. `cu_seqlens_q` and `cu_seqlens_k` (`[batch + 1]` of `i32`) say where each
-    /// begins; they are read on the device. No sequence has more than `max_keys` keys.
+    /// Attends with sequences one after the other: queries `[total, heads, head size]`, keys and
+    /// values `[total, heads, head size]`. `cu_seqlens_q` and `cu_seqlens_k` (`[batch + 1]` of
+    /// `i32`) say where each begins; they are read on the device. No sequence has more than
+    /// `max_keys` keys.
     ///
     /// # Errors
     /// Those of [`Attention::run`].
@@ -235,10 +238,11 @@ impl<'a> Attention<'a> {
         self.attend(problem, &[q, k, v], None, &[cu_seqlens_q, cu_seqlens_k], out, &[total, heads])
     }
 
-    /// Attends to a paged cache: queries `[total, heads, head size]` of sequences one after the other, where
-    /// `cu_seqlens_q` (`[batch + 1]` of `i32`) says where each begins; without it each has one query. Block table and
-    /// lengths are read on the device, so that a captured graph can be launched again with others; page numbers are
-    /// taken as they are ([`PagedKeys::check`] looks at them).
+    /// Attends to a paged cache: queries `[total, heads, head size]` of sequences one after the
+    /// other, where `cu_seqlens_q` (`[batch + 1]` of `i32`) says where each begins; without it each
+    /// has one query. Block table and lengths are read on the device, so that a captured graph can
+    /// be launched again with others; page numbers are taken as they are ([`PagedKeys::check`]
+    /// looks at them).
     ///
     /// # Errors
     /// Those of [`Attention::run`].
@@ -424,8 +428,8 @@ impl PagedShape {
 }
 
 impl PagedKeys<'_> {
-    /// Looks at lengths and block table on the host: whether each sequence has pages for all its keys, and those are in
-    /// the pool. Waits for the device.
+    /// Looks at lengths and block table on the host: whether each sequence has pages for all its
+    /// keys, and those are in the pool. Waits for the device.
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] that names the sequence.

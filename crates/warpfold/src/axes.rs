@@ -16,7 +16,8 @@ impl Axes<'_> {
     /// As positions in order.
     ///
     /// # Errors
-    /// [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange), [`RepeatedAxis`](crate::ErrorKind::RepeatedAxis).
+    /// [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange),
+    /// [`RepeatedAxis`](crate::ErrorKind::RepeatedAxis).
     pub fn resolve(self, rank: usize) -> Result<Vec<usize>, Error> {
         match self {
             Self::All => Ok((0..rank).collect()),

@@ -7,11 +7,12 @@ use crate::Tensor;
 use crate::tensor::Allocated;
 
 impl Tensor {
-    /// Non-maximum suppression, on the device: of boxes `[N, 4]` (x1, y1, x2, y2) and scores `[N]`, both `f32`, the
-    /// positions of those that are kept, as `i64`, from the highest score down. A box is suppressed where its overlap
-    /// with a kept one of a higher score, intersection by union with corners that count as pixels, is above the
-    /// threshold. Of equal scores the lower position comes first, and NaN comes last; with a corner that is NaN nothing
-    /// overlaps. Waits for the device, to say how many they are.
+    /// Non-maximum suppression, on the device: of boxes `[N, 4]` (x1, y1, x2, y2) and scores `[N]`,
+    /// both `f32`, the positions of those that are kept, as `i64`, from the highest score down. A
+    /// box is suppressed where its overlap with a kept one of a higher score, intersection by union
+    /// with corners that count as pixels, is above the threshold. Of equal scores the lower
+    /// position comes first, and NaN comes last; with a corner that is NaN nothing overlaps. Waits
+    /// for the device, to say how many they are.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};

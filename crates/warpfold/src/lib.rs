@@ -12,10 +12,11 @@
 //! # Ok::<(), warpfold::Error>(())
 //! ```
 //!
-//! Start with [`Tensor`]. A tensor is device memory with a [`Layout`] and a [`Dtype`]; views (slice, permute, reshape,
-//! broadcast) copy nothing; operators are methods that give new tensors. [`Queue`] is the stream that they run on, with
-//! its workspace: that of the device unless another is asked for. [`by_name`] has every operator as the program names
-//! it. Kernels and their plans are in `warpfold-kernels`; deliberately absent here: kernels and PTX.
+//! Start with [`Tensor`]. A tensor is device memory with a [`Layout`] and a [`Dtype`]; views
+//! (slice, permute, reshape, broadcast) copy nothing; operators are methods that give new tensors.
+//! [`Queue`] is the stream that they run on, with its workspace: that of the device unless another
+//! is asked for. [`by_name`] has every operator as the program names it. Kernels and their plans
+//! are in `warpfold-kernels`; deliberately absent here: kernels and PTX.
 
 mod attention;
 mod axes;

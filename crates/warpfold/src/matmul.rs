@@ -196,7 +196,7 @@ impl Matmul {
             let tensors = [scale_a, scale_b, scale_result, bias, residual];
             let is_plain = alpha.is_none() && scaled.is_none() && activation.is_none();
             if !is_plain || tensors.into_iter().any(Option::is_some) {
-                let reason = "an epilogue of one's own takes the place of scales, alpha, bias, activation and the like";
+                let reason = "a user-defined epilogue takes the place of scales, alpha, bias, activation and the like";
                 return Err(ErrorKind::Operand { operator: "matmul", reason: reason.to_owned() }.into());
             }
             return Ok((self.epilogue.clone(), self.inputs.iter().map(whole).collect::<Result<_, _>>()?));

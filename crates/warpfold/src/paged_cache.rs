@@ -12,9 +12,9 @@ use crate::{PageLayout, PagedKeys, Queue, Tensor};
 
 /// A pool of pages of keys and of values, which one owner writes.
 ///
-/// A token's *slot* is `page · tokens of a page + place in the page`. Slots, lengths and block tables are read on the
-/// device, so that a captured graph can be launched again with others. What lies in slots that no sequence has is never
-/// looked at, whatever it is.
+/// A token's *slot* is `page · tokens of a page + place in the page`. Slots, lengths and block
+/// tables are read on the device, so that a captured graph can be launched again with others. What
+/// lies in slots that no sequence has is never looked at, whatever it is.
 ///
 /// ```
 /// use warpfold::{Attention, CacheShape, Device, Dtype, NewTokens, PageLayout, PagedCache, Profile, Queue, Tensor};
@@ -67,15 +67,16 @@ pub struct NewTokens<'a> {
     pub keys: &'a Tensor,
     /// `[tokens, heads, head size of the values]`.
     pub values: &'a Tensor,
-    /// The slot of each token, `[tokens]` of `i32` or `i64`. A token whose slot is negative or beyond the pool is not
-    /// written. No two tokens have the same.
+    /// The slot of each token, `[tokens]` of `i32` or `i64`. A token whose slot is negative or
+    /// beyond the pool is not written. No two tokens have the same.
     pub slots: &'a Tensor,
 }
 
 /// How keys are turned on their way to the cache, and queries beside them.
 #[derive(Debug)]
 pub struct CacheRotary<'a> {
-    /// Cosines: a row for each position, a column for each pair of elements of a head that is turned.
+    /// Cosines: a row for each position, a column for each pair of elements of a head that is
+    /// turned.
     pub cos: &'a Tensor,
     /// Sines, likewise.
     pub sin: &'a Tensor,
@@ -83,7 +84,8 @@ pub struct CacheRotary<'a> {
     pub positions: &'a Tensor,
     /// Which elements of a head are a pair.
     pub pairs: Pairs,
-    /// Queries `[tokens, heads, head size]` that are turned in their place; their memory is theirs alone.
+    /// Queries `[tokens, heads, head size]` that are turned in their place; their memory is theirs
+    /// alone.
     pub queries: Option<&'a mut Tensor>,
 }
 
@@ -91,7 +93,8 @@ impl PagedCache {
     /// A cache of any content.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] for a type that is no float of up to 32 bits; what the device says.
+    /// [`ErrorKind::Unsupported`] for a type that is no float of up to 32 bits; what the device
+    /// says.
     pub fn new(queue: &Queue, dtype: Dtype, shape: CacheShape, layout: PageLayout) -> Result<Self, Error> {
         if !dtype.is_float() || dtype == Dtype::F64 {
             return Err(ErrorKind::Unsupported { op: "a cache".to_owned(), dtype }.into());
@@ -144,21 +147,21 @@ impl PagedCache {
         self.scales
     }
 
-    /// What sequences with these pages and lengths attend to. [`Attention`](crate::Attention) is to be told the layout
-    /// and the scales.
+    /// What sequences with these pages and lengths attend to. [`Attention`](crate::Attention) is to
+    /// be told the layout and the scales.
     #[must_use]
     pub const fn pages<'a>(&'a self, block_table: &'a Tensor, lens: &'a Tensor) -> PagedKeys<'a> {
         PagedKeys { keys: &self.keys, values: &self.values, block_table, lens }
     }
 
-    /// Writes new tokens to their slots, in one launch; with `rotary` keys are turned on the way, and queries where they
-    /// are: the bits are those of [`Tensor::rotary_embedding`] before. Positions outside of the tables are taken for the
-    /// first or the last.
+    /// Writes new tokens to their slots, in one launch; with `rotary` keys are turned on the way,
+    /// and queries where they are: the bits are those of [`Tensor::rotary_embedding`] before.
+    /// Positions outside of the tables are taken for the first or the last.
     ///
     /// # Errors
-    /// [`ErrorKind::Operand`] for shapes that do not fit each other, [`ErrorKind::DtypeMismatch`] and
-    /// [`ErrorKind::Unsupported`] for element types, [`ErrorKind::SharedMemory`] where others see the cache or the
-    /// queries.
+    /// [`ErrorKind::Operand`] for shapes that do not fit each other, [`ErrorKind::DtypeMismatch`]
+    /// and [`ErrorKind::Unsupported`] for element types, [`ErrorKind::SharedMemory`] where others
+    /// see the cache or the queries.
     pub fn write(&mut self, tokens: NewTokens<'_>, rotary: Option<CacheRotary<'_>>) -> Result<(), Error> {
         let NewTokens { keys, values, slots } = tokens;
         let CacheShape { pages, page, kv_heads, head_dim, value_dim } = self.shape;
@@ -222,7 +225,8 @@ impl PagedCache {
     }
 }
 
-/// What of a rotary embedding the plan needs to know, and positions, cosines, sines as they are read.
+/// What of a rotary embedding the plan needs to know, and positions, cosines, sines as they are
+/// read.
 fn of_rotary([cos, sin, positions]: [&Tensor; 3], pairs: Pairs, tokens: usize) -> Result<(Rotary, [Tensor; 3]), Error> {
     let [rows, columns] = *cos.shape() else {
         return Err(refused(format!("cosines have 2 axes, not {}", cos.rank())));

@@ -9,8 +9,9 @@ use warpfold_kernels::plan::{Family, PlanCache, PlanCounts, Workspace};
 
 /// A stream with a workspace. Cheap to clone; clones are the same queue.
 ///
-/// Operators on one queue run one after the other and share its workspace; for work side by side, take two queues. What they do
-/// on a stream other than the device's default one can be noted as a graph and done again: see [`Stream::capture`].
+/// Operators on one queue run one after the other and share its workspace; for work side by side,
+/// take two queues. What they do on a stream other than the device's default one can be noted as a
+/// graph and done again: see [`Stream::capture`].
 #[derive(Clone)]
 pub struct Queue {
     inner: Arc<Inner>,
@@ -23,7 +24,8 @@ struct Inner {
 }
 
 impl Queue {
-    /// A queue for a stream. The workspace is allocated when an operator first needs it, and grows to the largest need.
+    /// A queue for a stream. The workspace is allocated when an operator first needs it, and grows
+    /// to the largest need.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
         Self { inner: Arc::new(Inner { stream, workspace: Mutex::default(), cache: PlanCache::default() }) }

@@ -11,7 +11,8 @@ use crate::{Axes, Tensor};
 
 macro_rules! methods {
     ($($(#[$doc:meta])* $method:ident $reduction:ident;)*) => {
-        /// Reductions over some axes, without options; [`Tensor::reduce`] has all of them with all options.
+        /// Reductions over some axes, without options; [`Tensor::reduce`] has all of them with all
+        /// options.
         impl Tensor {$(
             $(#[$doc])*
             ///
@@ -41,9 +42,11 @@ methods! {
     all All;
     /// How many elements are not zero.
     count_nonzero CountNonzero;
-    /// The position of the smallest element in the folded axes: of equals the first, of NaN the first.
+    /// The position of the smallest element in the folded axes: of equals the first, of NaN the
+    /// first.
     argmin ArgMin;
-    /// The position of the largest element in the folded axes: of equals the first, of NaN the first.
+    /// The position of the largest element in the folded axes: of equals the first, of NaN the
+    /// first.
     argmax ArgMax;
     /// The sum of magnitudes.
     l1_norm L1;
@@ -65,14 +68,15 @@ impl Tensor {
     /// A reduction over some axes: its results, without those axes.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type, and those of [`Axes::resolve`].
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type, and those of
+    /// [`Axes::resolve`].
     pub fn reduce(&self, reduction: Reduction, axes: Axes<'_>, options: Options) -> Result<Vec<Self>, Error> {
         fold(&[self], reduction, axes, options)
     }
 
-    /// A variance, a standard deviation, or mean and variance, as [`Tensor::reduce`] gives them, in two passes: first the
-    /// mean, then the distances from it. It reads twice what one pass reads once, and errs by less where a mean is large
-    /// against the deviations from it.
+    /// A variance, a standard deviation, or mean and variance, as [`Tensor::reduce`] gives them, in
+    /// two passes: first the mean, then the distances from it. It reads twice what one pass reads
+    /// once, and errs by less where a mean is large against the deviations from it.
     ///
     /// ```
     /// use warpfold::reductions::{Options, Reduction};
@@ -86,7 +90,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`OptionNotTaken`](crate::ErrorKind::OptionNotTaken) for another reduction, and those of [`Tensor::reduce`].
+    /// [`OptionNotTaken`](crate::ErrorKind::OptionNotTaken) for another reduction, and those of
+    /// [`Tensor::reduce`].
     pub fn reduce_in_two_passes(
         &self,
         reduction: Reduction,
@@ -104,12 +109,14 @@ impl Tensor {
         Ok(results)
     }
 
-    /// A custom fold over some axes: its results, without those axes; those of a sink that takes lists
-    /// have the axis of the list last. A fold of two inputs goes through [`Tensor::fold_with`].
+    /// A custom fold over some axes: its results, without those axes; those of a sink that takes
+    /// lists have the axis of the list last. A fold of two inputs goes through
+    /// [`Tensor::fold_with`].
     ///
     /// # Errors
-    /// [`NumInputs`](crate::ErrorKind::NumInputs) or [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch)
-    /// unless the fold takes one input of this type, and those of [`Axes::resolve`].
+    /// [`NumInputs`](crate::ErrorKind::NumInputs) or
+    /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the fold takes one input of this
+    /// type, and those of [`Axes::resolve`].
     pub fn fold(&self, fold: &Fold, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
         fold_with(fold, &[self], axes)
     }
@@ -137,8 +144,8 @@ impl Tensor {
 }
 
 impl Tensor {
-    /// The `k` largest elements along an axis, from the largest down (NaN first, the first of equals first), and their
-    /// positions as `i64`: the axis has `k` positions in both.
+    /// The `k` largest elements along an axis, from the largest down (NaN first, the first of
+    /// equals first), and their positions as `i64`: the axis has `k` positions in both.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};
@@ -151,7 +158,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`OptionOutOfRange`](crate::ErrorKind::OptionOutOfRange) for a `k` of 0, above [`Options::MAX_K`] or above the size of the axis,
+    /// [`OptionOutOfRange`](crate::ErrorKind::OptionOutOfRange) for a `k` of 0, above
+    /// [`Options::MAX_K`] or above the size of the axis,
     /// [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange).
     pub fn top_k(&self, k: usize, axis: isize) -> Result<(Self, Self), Error> {
         let axis = self.axis(axis)?;
@@ -207,8 +215,8 @@ fn kept_shape(tensor: &Tensor, axes: &[usize]) -> Vec<usize> {
     tensor.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size).collect()
 }
 
-/// The element types of a fold's outputs, and the size of the axis that each list is: `list`, unless
-/// the sink says it.
+/// The element types of a fold's outputs, and the size of the axis that each list is: `list`,
+/// unless the sink says it.
 pub(crate) fn outputs_of(fold: &Fold, list: Option<usize>) -> Vec<(Dtype, Option<usize>)> {
     let size = |len: u32| list.or((len > 1).then_some(len as usize));
     fold.outputs().iter().zip(fold.lens()).map(|(dtype, len)| (*dtype, size(*len))).collect()

@@ -19,10 +19,11 @@ pub struct RotaryOptions {
 }
 
 impl Tensor {
-    /// Turns each pair of elements of a head by an angle of its position: `(x cos − y sin, x sin + y cos)`. The tensor is
-    /// `[batch, heads, length, head size]` or `[batch, length, heads · head size]`, and so is the result. Cosines and sines
-    /// have a column for each pair; a row for each position that `positions` (`[batch, length]` of `i32` or `i64`) may
-    /// name, or, without it, for each query: `[batch, length, pairs]`. Positions outside of the tables are taken for the
+    /// Turns each pair of elements of a head by an angle of its position: `(x cos − y sin, x sin +
+    /// y cos)`. The tensor is `[batch, heads, length, head size]` or `[batch, length, heads · head
+    /// size]`, and so is the result. Cosines and sines have a column for each pair; a row for each
+    /// position that `positions` (`[batch, length]` of `i32` or `i64`) may name, or, without it,
+    /// for each query: `[batch, length, pairs]`. Positions outside of the tables are taken for the
     /// first or the last: nobody looks at them on the device.
     ///
     /// ```
@@ -40,8 +41,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Operand`] for shapes that do not fit each other, [`ErrorKind::Unsupported`] for element types,
-    /// [`ErrorKind::TooLarge`].
+    /// [`ErrorKind::Operand`] for shapes that do not fit each other, [`ErrorKind::Unsupported`] for
+    /// element types, [`ErrorKind::TooLarge`].
     pub fn rotary_embedding(
         &self,
         cos: &Self,

@@ -7,7 +7,8 @@ use crate::tensor::{Allocated, expect_inputs};
 use crate::{Dtype, Tensor};
 
 impl Tensor {
-    /// For each element the sum (or what else) of all elements up to it along an axis, in a tensor of the same shape.
+    /// For each element the sum (or what else) of all elements up to it along an axis, in a tensor
+    /// of the same shape.
     ///
     /// ```
     /// use warpfold::{Cumulative, Device, Direction, Prefix, Profile, ScanOrder, Tensor};
@@ -50,8 +51,9 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`NumInputs`](crate::ErrorKind::NumInputs) or [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the scan takes
-    /// one input of this type, [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange).
+    /// [`NumInputs`](crate::ErrorKind::NumInputs) or
+    /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the scan takes one input of this
+    /// type, [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange).
     pub fn scan_by(&self, scan: &Scan, axis: isize, order: ScanOrder) -> Result<Vec<Self>, Error> {
         scan_with(scan, &[self], axis, order)
     }

@@ -9,11 +9,12 @@ use crate::reduce::{outputs_of, run};
 use crate::tensor::expect_inputs;
 
 impl Tensor {
-    /// A reduction of each segment of a tensor of one dimension: segment `s` has the elements from `offsets[s]` to before
-    /// `offsets[s + 1]`. Offsets are `i32` or `i64`, ascend, and lie on the device; nothing is read outside of the tensor,
-    /// whatever they say. A segment without elements gives what the reduction gives for nothing: 0, 1, the farthest value,
-    /// NaN. The `k` largest of each segment are an axis of `k` behind the segments; where a segment has fewer, the positions
-    /// that are left are -1, and their values the smallest of the type, of floats NaN.
+    /// A reduction of each segment of a tensor of one dimension: segment `s` has the elements from
+    /// `offsets[s]` to before `offsets[s + 1]`. Offsets are `i32` or `i64`, ascend, and lie on the
+    /// device; nothing is read outside of the tensor, whatever they say. A segment without elements
+    /// gives what the reduction gives for nothing: 0, 1, the farthest value, NaN. The `k` largest
+    /// of each segment are an axis of `k` behind the segments; where a segment has fewer, the
+    /// positions that are left are -1, and their values the smallest of the type, of floats NaN.
     ///
     /// ```
     /// use warpfold::reductions::{Options, Reduction};
@@ -28,8 +29,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Operand`] for tensors of other ranks or offsets of other types; [`ErrorKind::Unsupported`] for the
-    /// element type, and what else [`reductions::fold_of`] says.
+    /// [`ErrorKind::Operand`] for tensors of other ranks or offsets of other types;
+    /// [`ErrorKind::Unsupported`] for the element type, and what else [`reductions::fold_of`] says.
     pub fn segment_reduce(&self, reduction: Reduction, offsets: &Self, options: Options) -> Result<Vec<Self>, Error> {
         fold_segments(&reductions::fold_of(reduction, &[self.dtype], options)?, self, offsets, options.k)
     }
@@ -52,8 +53,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tensor::segment_reduce`]; [`ErrorKind::NumInputs`] or [`ErrorKind::DtypeMismatch`] unless the fold takes one
-    /// input of this type.
+    /// Those of [`Tensor::segment_reduce`]; [`ErrorKind::NumInputs`] or
+    /// [`ErrorKind::DtypeMismatch`] unless the fold takes one input of this type.
     pub fn segment_fold(&self, fold: &Fold, offsets: &Self) -> Result<Vec<Self>, Error> {
         fold_segments(fold, self, offsets, None)
     }

@@ -1,4 +1,5 @@
-//! Row operators in place give the bits that they give elsewhere, or say why not; under every check.
+//! Row operators in place give the bits that they give elsewhere, or say why not; under every
+//! check.
 
 use warpfold::by_name::{self, Options};
 use warpfold::{Axes, Device, Dtype, ErrorKind, NormInputs, Profile, Tensor};
@@ -12,7 +13,8 @@ fn device() -> Device {
 
 fn is_clean(device: &Device) {
     for report in device.take_reports() {
-        // Information is not an objection: of long rows of 16-bit items it says that records of single bytes were too many.
+        // Information is not an objection: of long rows of 16-bit items it says that records of
+        // single bytes were too many.
         let findings: Vec<_> = report.report.findings.iter().filter(|f| f.severity > Severity::Info).collect();
         assert!(findings.is_empty(), "{}: {findings:?}", report.kernel);
     }

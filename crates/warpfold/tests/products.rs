@@ -3,7 +3,8 @@
 use half::{bf16, f16};
 use warpfold::{Device, Dtype, Matmul, Profile, Tensor, TensorElement};
 
-/// Large enough that copies of the factors are worth it, and no row begins at a multiple of 16 bytes.
+/// Large enough that copies of the factors are worth it, and no row begins at a multiple of 16
+/// bytes.
 const SIZES: [usize; 3] = [641, 643, 655];
 
 fn number(seed: usize, i: usize) -> i32 {
@@ -37,7 +38,8 @@ fn check<T: TensorElement>(of: fn(i32) -> T, matmul: &Matmul) {
     assert!(kernels.iter().any(|kernel| kernel.contains("wgmma")), "{kernels:?}");
 }
 
-/// A product of a row or a column by the kernels for vectors, and by tiles where they are asked for: exact, so the same.
+/// A product of a row or a column by the kernels for vectors, and by tiles where they are asked
+/// for: exact, so the same.
 #[track_caller]
 fn check_vector<T: TensorElement>(of: fn(i32) -> T, left: &[usize], right: &[usize], is_turned: bool) {
     let device = Device::virtual_gpu(Profile::H200);

@@ -19,7 +19,8 @@ fn device() -> Device {
 
 fn is_clean(device: &Device) {
     for report in device.take_reports() {
-        // Information is not an objection: of long rows of 16-bit items it says that records of single bytes were too many.
+        // Information is not an objection: of long rows of 16-bit items it says that records of
+        // single bytes were too many.
         let findings: Vec<_> = report.report.findings.iter().filter(|f| f.severity > Severity::Info).collect();
         assert!(findings.is_empty(), "{}: {findings:?}", report.kernel);
     }
@@ -69,7 +70,8 @@ fn softmax_of_rows_of_every_length() {
     }
 }
 
-/// Where warps share a row of halves, each thread begins with what it has found largest itself: nothing, at worst.
+/// Where warps share a row of halves, each thread begins with what it has found largest itself:
+/// nothing, at worst.
 #[test]
 fn softmax_of_halves_goes_by_the_largest_of_the_row() {
     let device = device();
@@ -143,7 +145,8 @@ fn norms_of_rows_of_every_length() {
             rstds.push(rstd);
             roots.push(root);
         }
-        // A deviation is what is left of numbers around 10: its error is relative to them, and to the smallest deviation.
+        // A deviation is what is left of numbers around 10: its error is relative to them, and to
+        // the smallest deviation.
         let bound = if len < 8 { 0.5 } else { 2e-2 };
         close(&normed.result.to_vec::<f32>().unwrap(), &y, bound, &format!("layer norm {len}"));
         close(&normed.mean.to_vec::<f32>().unwrap(), &means, 1e-5, &format!("mean {len}"));
@@ -175,8 +178,8 @@ fn statistics_of_norms_are_no_narrower_than_what_is_computed_in() {
     is_clean(&device);
 }
 
-/// Rows of which registers hold a part, that a cluster shares, or that take two launches where there are no clusters, up to those that
-/// no cluster holds; few of them, and more.
+/// Rows of which registers hold a part, that a cluster shares, or that take two launches where
+/// there are no clusters, up to those that no cluster holds; few of them, and more.
 #[test]
 fn long_rows_come_out_the_same_with_and_without_clusters() {
     let few = [16_385, 27_000, 27_904, 31_000, 40_004, 50_257, 57_000, 65_544, 131_072, 262_145].map(|len| (2, len));
@@ -405,7 +408,8 @@ fn logits_are_read_once_and_labels_seldom() {
         let reports = device.take_reports();
         assert_eq!(reports.len(), 1, "one launch for {len}");
         let (counters, sectors) = (&reports[0].report.counters, (rows * len * 4 / 32) as u64);
-        // A warp asks for its row's label once for sixteen sectors of logits, and finds it in the cache.
+        // A warp asks for its row's label once for sixteen sectors of logits, and finds it in the
+        // cache.
         let of_labels = counters.global_load_sectors - sectors;
         assert!(of_labels <= sectors / 15, "{of_labels} sectors of labels beside {sectors} of logits of {len}");
         assert_eq!(counters.shared_load_bank_conflicts + counters.shared_store_bank_conflicts, 0, "{len}");
@@ -423,9 +427,10 @@ enum Pace {
     OnTwoStreams,
 }
 
-/// Goes through operators of every family round by round, each with the results of those before. A launch between them lets the next
-/// one begin and writes only later, what that one has to wait for. The sine of sums keeps results from settling, so that one
-/// that was read too early shows in the last bits. Nothing is freed between launches.
+/// Goes through operators of every family round by round, each with the results of those before. A
+/// launch between them lets the next one begin and writes only later, what that one has to wait
+/// for. The sine of sums keeps results from settling, so that one that was read too early shows in
+/// the last bits. Nothing is freed between launches.
 fn chain(first: &Tensor, rounds: usize, pace: Pace) -> Vec<f32> {
     let rows: Axes<'_> = Axes::Of(&[-1]);
     let of = |operation, x: &Tensor, others: &[&Tensor]| x.elementwise(operation, others, &Options::default());
@@ -465,7 +470,8 @@ fn chain(first: &Tensor, rounds: usize, pace: Pace) -> Vec<f32> {
     x.to_vec().unwrap()
 }
 
-/// On a GPU launches begin before those ahead of them in the stream have ended: a kernel that did not wait would read too early.
+/// On a GPU launches begin before those ahead of them in the stream have ended: a kernel that did
+/// not wait would read too early.
 #[test]
 fn launches_that_overlap_give_the_bits_of_launches_in_turn() {
     for device in Device::all() {
@@ -475,7 +481,8 @@ fn launches_that_overlap_give_the_bits_of_launches_in_turn() {
             for (seed, pace) in [Pace::InLine, Pace::OnTwoStreams].into_iter().enumerate() {
                 let data: Vec<f32> = (0..shape[0] * shape[1]).map(|i| sample(i + seed)).collect();
                 let x = Tensor::from_slice(&device, &data, &shape).unwrap();
-                // First, so that memory that was used before does not hold what is to be found there.
+                // First, so that memory that was used before does not hold what is to be found
+                // there.
                 let found = chain(&x, rounds, pace);
                 assert_eq!(found, chain(&x, rounds, Pace::InTurn), "{shape:?} {pace:?} on {device}");
             }

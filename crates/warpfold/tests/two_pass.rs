@@ -69,7 +69,8 @@ fn rows_columns_and_all_of_a_matrix_are_folded_about_their_means() {
 #[test]
 fn what_the_mean_was_rounded_by_is_taken_back() {
     let device = device();
-    // Half of them a unit in the last place above the other half, so that the mean cannot be told from one of them.
+    // Half of them a unit in the last place above the other half, so that the mean cannot be told
+    // from one of them.
     let (low, high) = (2.0_f64.powi(52), 2.0_f64.powi(52) + 1.0);
     let numbers: Vec<f64> = (0..4096).map(|i| if i % 2 == 0 { low } else { high }).collect();
     let x = Tensor::from_slice(&device, &numbers, &[4096]).unwrap();

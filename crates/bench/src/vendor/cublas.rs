@@ -18,7 +18,7 @@ const NAMES: [&str; 6] = [
 /// What is multiplied, and how: the pairs of types that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CublasTypes {
-    /// `f32`, on ordinary cores.
+    /// `f32`, on CUDA cores.
     F32,
     /// `f32`, without its low bits on tensor cores.
     Tf32,
@@ -33,7 +33,8 @@ pub enum CublasTypes {
 }
 
 impl CublasTypes {
-    /// `cudaDataType` of factors and result, `cublasComputeType_t` (`library_types.h`, `cublas_api.h`).
+    /// `cudaDataType` of factors and result, `cublasComputeType_t` (`library_types.h`,
+    /// `cublas_api.h`).
     pub(super) const fn codes(self) -> (c_int, c_int, c_int) {
         match self {
             Self::F32 => (0, 0, 68),
@@ -116,12 +117,13 @@ pub struct Cublas {
 }
 
 impl Cublas {
-    /// Loads the library for a stream of a GPU; nothing where it is not installed, or on the virtual GPU.
+    /// Loads the library for a stream of a GPU; nothing where it is not installed, or on the
+    /// virtual GPU.
     #[must_use]
     pub fn load(stream: &Stream) -> Option<Self> {
         let vendor = Vendor::load("cuBLAS", &NAMES, stream)?;
-        // SAFETY: the types are those of the functions in `cublas_api.h`; the context is current on this thread, the stream
-        // belongs to it and is kept alive by `vendor`.
+        // SAFETY: the types are those of the functions in `cublas_api.h`; the context is current on
+        // this thread, the stream belongs to it and is kept alive by `vendor`.
         unsafe {
             let handle = vendor.create("cublasCreate_v2", "cublasDestroy_v2").ok()?;
             let set_stream: SetStream = vendor.function("cublasSetStream_v2").ok()?;
@@ -133,8 +135,9 @@ impl Cublas {
     /// Enqueues `c = a b`.
     ///
     /// # Errors
-    /// [`ErrorKind::LengthMismatch`](warpfold_device::ErrorKind::LengthMismatch) for memory that is too small,
-    /// [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's status.
+    /// [`ErrorKind::LengthMismatch`](warpfold_device::ErrorKind::LengthMismatch) for memory that is
+    /// too small, [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's
+    /// status.
     pub fn multiply(
         &self,
         product: CublasProduct,
@@ -154,8 +157,9 @@ impl Cublas {
             CublasTypes::I8 => ((&raw const one_of_integers).cast(), (&raw const zero_of_integers).cast()),
             _ => ((&raw const one).cast(), (&raw const zero).cast()),
         };
-        // SAFETY: the type is that of the function in `cublas_api.h`, the handle is alive, every matrix lies inside memory of
-        // the device that was compared above, and alpha and beta are of the compute type.
+        // SAFETY: the type is that of the function in `cublas_api.h`, the handle is alive, every
+        // matrix lies inside memory of the device that was compared above, and alpha and beta are
+        // of the compute type.
         let status = unsafe {
             let (left, right, to) =
                 (b.address() as *const c_void, a.address() as *const c_void, c.address() as *mut c_void);

@@ -1,4 +1,5 @@
-//! cublasLt: matrix products, those of 8-bit floats among them, which [`super::Cublas`] lacks. Scales are 1.
+//! cublasLt: matrix products, those of 8-bit floats among them, which [`super::Cublas`] lacks.
+//! Scales are 1.
 
 use std::ffi::{c_int, c_void};
 
@@ -23,7 +24,8 @@ const F32: c_int = 0;
 const TRANSPOSE_LEFT: c_int = 3;
 const MAX_WORKSPACE: c_int = 1;
 
-/// `cublasLtMatmulHeuristicResult_t`: the algorithm, the workspace that it needs, a status, a number of waves.
+/// `cublasLtMatmulHeuristicResult_t`: the algorithm, the workspace that it needs, a status, a
+/// number of waves.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Choice {
@@ -68,8 +70,8 @@ type Multiply = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The library, made ready for one product of floats by the algorithm that it recommends; sums of 8-bit floats without its
-/// fast accumulation.
+/// The library, made ready for one product of floats by the algorithm that it recommends; sums of
+/// 8-bit floats without its fast accumulation.
 #[derive(Debug)]
 pub struct CublasLt {
     operation: Owned,
@@ -85,8 +87,8 @@ pub struct CublasLt {
 }
 
 impl CublasLt {
-    /// Loads the library for a stream of a GPU and has it choose an algorithm; nothing where it is not installed, on the
-    /// virtual GPU, or where it has no algorithm.
+    /// Loads the library for a stream of a GPU and has it choose an algorithm; nothing where it is
+    /// not installed, on the virtual GPU, or where it has no algorithm.
     #[must_use]
     pub fn load(stream: &Stream, product: CublasProduct) -> Option<Self> {
         Self::prepare(Vendor::load("cublasLt", &NAMES, stream)?, product).ok()
@@ -96,8 +98,9 @@ impl CublasLt {
         let CublasProduct { m, n, k, b_is_transposed, types } = product;
         let (factor, result, compute) = types.codes();
         let [rows, columns, depth] = [m, n, k].map(|size| size as u64);
-        // SAFETY: the types are those of the functions in `cublasLt.h`, the context is current on this thread, every pointer is
-        // to something that lives until the call returns, and the attributes are of the types of what they point to.
+        // SAFETY: the types are those of the functions in `cublasLt.h`, the context is current on
+        // this thread, every pointer is to something that lives until the call returns, and the
+        // attributes are of the types of what they point to.
         unsafe {
             let handle = vendor.create("cublasLtCreate", "cublasLtDestroy")?;
             let operation = vendor.create_by::<CreateOperation>(
@@ -114,7 +117,8 @@ impl CublasLt {
                     |create, to| create(to, dtype, down, across, down as i64),
                 )
             };
-            // In its columns-first order the result is c transposed: b transposed times a transposed.
+            // In its columns-first order the result is c transposed: b transposed times a
+            // transposed.
             let of_b = if b_is_transposed { (factor, depth, columns) } else { (factor, columns, depth) };
             let layouts = [layout(of_b)?, layout((factor, depth, rows))?, layout((result, columns, rows))?];
             let preference = vendor.create("cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy")?;
@@ -143,8 +147,9 @@ impl CublasLt {
     /// Enqueues `c = a b`.
     ///
     /// # Errors
-    /// [`ErrorKind::LengthMismatch`](warpfold_device::ErrorKind::LengthMismatch) for memory that is too small,
-    /// [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's status.
+    /// [`ErrorKind::LengthMismatch`](warpfold_device::ErrorKind::LengthMismatch) for memory that is
+    /// too small, [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's
+    /// status.
     pub fn multiply(&mut self, a: &View<'_, u8>, b: &View<'_, u8>, c: &mut ViewMut<'_, u8>) -> Result<(), Error> {
         self.product.check(a, b, c)?;
         let workspace = self.workspace.as_view_mut();
@@ -152,8 +157,9 @@ impl CublasLt {
         let (one, zero) = (1.0_f32, 0.0_f32);
         let [left, right, to] = self.layouts.each_ref().map(|layout| layout.handle);
         let result = c.address() as *mut c_void;
-        // SAFETY: the type is that of the function in `cublasLt.h`; handle, descriptions and workspace are alive; every matrix
-        // lies inside memory of the device that was compared above; alpha and beta are of the scale's type.
+        // SAFETY: the type is that of the function in `cublasLt.h`; handle, descriptions and
+        // workspace are alive; every matrix lies inside memory of the device that was compared
+        // above; alpha and beta are of the scale's type.
         let status = unsafe {
             (self.multiply)(
                 self.handle.handle,

@@ -12,7 +12,7 @@ const NAMES: [&str; 5] =
 /// The element type of images, filters and result, and how products are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CudnnTypes {
-    /// `f32`, on ordinary cores.
+    /// `f32`, on CUDA cores.
     F32,
     /// `f32`, without its low bits on tensor cores.
     Tf32,
@@ -119,7 +119,8 @@ struct Performance {
     reserved: [c_int; 3],
 }
 
-/// The library, ready for one convolution on one stream, by the algorithm that it measured as its fastest.
+/// The library, ready for one convolution on one stream, by the algorithm that it measured as its
+/// fastest.
 #[derive(Debug)]
 pub struct Cudnn {
     convolution: CudnnConvolution,
@@ -134,11 +135,12 @@ pub struct Cudnn {
 }
 
 impl Cudnn {
-    /// Loads the library for a stream of a GPU and has it time its algorithms; nothing where it is not installed, or on the
-    /// virtual GPU.
+    /// Loads the library for a stream of a GPU and has it time its algorithms; nothing where it is
+    /// not installed, or on the virtual GPU.
     ///
     /// # Errors
-    /// [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's status, also where it has no algorithm.
+    /// [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's status, also
+    /// where it has no algorithm.
     pub fn load(stream: &Stream, convolution: CudnnConvolution) -> Result<Option<Self>, Error> {
         let Some(vendor) = Vendor::load("cuDNN", &NAMES, stream) else { return Ok(None) };
         let (data, math) = convolution.types.codes();
@@ -147,8 +149,9 @@ impl Cudnn {
         let CudnnConvolution { images, channels, size, filters, filter, result, .. } = convolution;
         let [stride, padding, dilation] =
             [convolution.stride, convolution.padding, convolution.dilation].map(|pair| pair.map(|n| int(n as usize)));
-        // SAFETY: the types of all functions are those of `cudnn_ops.h` and `cudnn_cnn.h`; the context is current on this
-        // thread, the stream belongs to it and is kept alive by `vendor`; `perf` has room for as many as are asked for.
+        // SAFETY: the types of all functions are those of `cudnn_ops.h` and `cudnn_cnn.h`; the
+        // context is current on this thread, the stream belongs to it and is kept alive by
+        // `vendor`; `perf` has room for as many as are asked for.
         unsafe {
             let handle = vendor.create("cudnnCreate", "cudnnDestroy")?;
             let set: SetStream = vendor.function("cudnnSetStream")?;
@@ -185,7 +188,7 @@ impl Cudnn {
             let perfs = perf.as_mut_ptr();
             vendor.check(call, find(dnn, images, filters, window.handle, results, 16, &raw mut found, perfs))?;
             let found = usize::try_from(found).unwrap_or(0).min(perf.len());
-            // The fastest comes first. Products on ordinary cores were asked for, so no others.
+            // The fastest comes first. Products on CUDA cores were asked for, so no others.
             let fits = |perf: &&Performance| perf.status == 0 && (math != FMA || perf.math == FMA);
             let best = perf[..found].iter().find(fits).ok_or_else(|| vendor.failed(call, NOTHING))?;
             vendor.check("cudnnSetConvolutionMathType", set(window.handle, best.math))?;
@@ -204,8 +207,9 @@ impl Cudnn {
     /// Enqueues the convolution.
     ///
     /// # Errors
-    /// [`ErrorKind::LengthMismatch`](warpfold_device::ErrorKind::LengthMismatch) for memory that is too small,
-    /// [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's status.
+    /// [`ErrorKind::LengthMismatch`](warpfold_device::ErrorKind::LengthMismatch) for memory that is
+    /// too small, [`ErrorKind::Driver`](warpfold_device::ErrorKind::Driver) with the library's
+    /// status.
     pub fn convolve(
         &mut self,
         images: &View<'_, u8>,
@@ -222,9 +226,10 @@ impl Cudnn {
         self.vendor.order([images, filters], &[result, &workspace])?;
         let (one, zero) = (1.0_f32, 0.0_f32);
         let [x, w, window, y] = &self.descriptors;
-        // SAFETY: the type is that of the function in `cudnn_cnn.h`, handle and descriptors are alive, every tensor lies inside
-        // memory of the device that was compared above, the workspace is as long as the algorithm said, and alpha and beta are
-        // `f32` as for all types here.
+        // SAFETY: the type is that of the function in `cudnn_cnn.h`, handle and descriptors are
+        // alive, every tensor lies inside memory of the device that was compared above, the
+        // workspace is as long as the algorithm said, and alpha and beta are `f32` as for all types
+        // here.
         let status = unsafe {
             (self.forward)(
                 self.handle.handle,

@@ -1,5 +1,5 @@
-//! NVIDIA's own libraries, loaded at run time where they are installed: something to be measured against, in the same run
-//! and on the same data. Nothing else here needs them.
+//! NVIDIA's own libraries, loaded at run time where they are installed: something to be measured
+//! against, in the same run and on the same data. Nothing else here needs them.
 
 #![allow(unsafe_code, reason = "the libraries' functions take raw handles and pointers")]
 
@@ -36,7 +36,8 @@ struct Vendor {
 }
 
 impl Vendor {
-    /// Loads the first of `files` that is there, for a stream of a GPU, whose context is then current; nothing on the virtual GPU.
+    /// Loads the first of `files` that is there, for a stream of a GPU, whose context is then
+    /// current; nothing on the virtual GPU.
     fn load(name: &'static str, files: &[&str], stream: &Stream) -> Option<Self> {
         let raw = stream.with_raw_stream(&[], &[], |raw| raw).ok()??;
         // SAFETY: the vendor's libraries have no requirements on when they are loaded.
@@ -59,7 +60,8 @@ impl Vendor {
         symbol.map(|symbol| *symbol).map_err(|_| self.failed(name, NOTHING))
     }
 
-    /// What a function creates that takes no more than a place for it, with the function that destroys it.
+    /// What a function creates that takes no more than a place for it, with the function that
+    /// destroys it.
     ///
     /// # Safety
     /// Those are the types of both; what is created is dropped before the library.
@@ -110,7 +112,8 @@ struct Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the handle came from the function that goes with this one, whose library outlives it, and is not used again.
+        // SAFETY: the handle came from the function that goes with this one, whose library outlives
+        // it, and is not used again.
         unsafe {
             (self.destroy)(self.handle);
         }

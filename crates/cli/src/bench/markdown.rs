@@ -92,8 +92,8 @@ fn table(cases: &[&Case]) -> String {
     text
 }
 
-/// Year, month and day of a second since 1970, UTC (Howard Hinnant, "chrono-Compatible Low-Level Date
-/// Algorithms", `civil_from_days`).
+/// Year, month and day of a second since 1970, UTC (Howard Hinnant, "chrono-Compatible Low-Level
+/// Date Algorithms", `civil_from_days`).
 fn date(unix_seconds: u64) -> [u64; 3] {
     let days = unix_seconds / 86_400 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

@@ -15,14 +15,17 @@ use crate::{Ending, device_choice};
 
 /// Measures operators at the shapes that peers report.
 ///
-/// On an NVIDIA GPU by events, over inputs that no cache holds; shares are of a copy within the device's memory in the
-/// same run. On the virtual GPU by counters: sectors moved, of those that had to be.
+/// On an NVIDIA GPU by events, over inputs that no cache holds; shares are of a copy within the
+/// device's memory in the same run. On the virtual GPU by counters: sectors moved, of those that
+/// had to be.
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv, histogram, matmul, conv; without any all of them.
+    /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv,
+    /// histogram, matmul, conv; without any all of them.
     #[arg(value_name = "FAMILY")]
     families: Vec<String>,
-    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
+    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
+    /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// The form of the report.

@@ -16,7 +16,8 @@ pub(super) struct Found {
     pub in_flight: Option<u64>,
 }
 
-/// The kernel of an entry's name, of a place such as `reduce/naive`, or of a rung that no other ladder has.
+/// The kernel of an entry's name, of a place such as `reduce/naive`, or of a rung that no other
+/// ladder has.
 pub(super) fn find(name: &str, dtype: Option<Dtype>) -> Result<Found, Failure> {
     let all = all_kernels();
     if let Some(listed) = all.iter().find(|listed| listed.kernel.name() == name) {

@@ -17,11 +17,12 @@ use find::Found;
 
 /// Prints a kernel's PTX, and behind it, as comments, its parameters, resources and occupancy.
 ///
-/// The figures of ptxas are added if it is found: the program that PTXAS names, or the one on the path. The virtual
-/// GPU's count of registers is an estimate: those that are live at once.
+/// The figures of ptxas are added if it is found: the program that PTXAS names, or the one on the
+/// path. The virtual GPU's count of registers is an estimate: those that are live at once.
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// A rung such as reduce/interleaved (or interleaved alone where no other ladder has it), or an entry's name.
+    /// A rung such as reduce/interleaved (or interleaved alone where no other ladder has it), or an
+    /// entry's name.
     #[arg(value_name = "KERNEL")]
     kernel: String,
     /// The architecture that the PTX is written for.
@@ -97,7 +98,8 @@ fn described(info: &KernelInfo, built: &Built, block: [u32; 3]) -> Vec<String> {
         .collect()
 }
 
-/// What a plan has under way on a multiprocessor with so many threads; an H200 needs 48 KiB to be as fast as its memory.
+/// What a plan has under way on a multiprocessor with so many threads; an H200 needs 48 KiB to be
+/// as fast as its memory.
 fn bytes_text(a_thread: u64, threads: u32) -> String {
     let bytes = a_thread * u64::from(threads);
     format!("{a_thread} bytes a thread, {:.1} KiB a multiprocessor", bytes as f64 / 1024.0)

@@ -30,7 +30,8 @@ impl fmt::Display for Figures {
     }
 }
 
-/// Assembles a text with one kernel: its figures, or the first complaint; `None` if there is no ptxas.
+/// Assembles a text with one kernel: its figures, or the first complaint; `None` if there is no
+/// ptxas.
 pub(super) fn assemble(text: &str, arch: Arch) -> Result<Option<Result<Figures, String>>, Failure> {
     let named = std::env::var_os("PTXAS");
     let program = PathBuf::from(named.clone().unwrap_or_else(|| "ptxas".into()));

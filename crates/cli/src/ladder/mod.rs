@@ -1,4 +1,5 @@
-//! `warpfold ladder`: one problem, solved by kernels from naive to shipped, each checked and explained.
+//! `warpfold ladder`: one problem, solved by kernels from naive to shipped, each checked and
+//! explained.
 
 mod json;
 mod profile;
@@ -18,20 +19,23 @@ use crate::output::Form;
 use crate::progress::Progress;
 use crate::sim::Check;
 
-/// Runs the kernels of a ladder, from naive to shipped: each result is checked, each step explained.
+/// Runs the kernels of a ladder, from naive to shipped: each result is checked, each step
+/// explained.
 ///
-/// A GPU gives times, bandwidth, speed-up over the first rung and the share of its measured copy bandwidth; the virtual
-/// GPU, which has no clock, gives counters. Exit codes: 0 everything is right, 1 a wrong result or findings of severity
-/// error, 2 bad usage, 3 PTX that the device refuses, 4 a run failed.
+/// A GPU gives times, bandwidth, speed-up over the first rung and the share of its measured copy
+/// bandwidth; the virtual GPU, which has no clock, gives counters. Exit codes: 0 everything is
+/// right, 1 a wrong result or findings of severity error, 2 bad usage, 3 PTX that the device
+/// refuses, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Ladder {
     #[arg(value_name = "NAME", help = names())]
     name: String,
-    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
+    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
+    /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Elements; MxNxK for products of matrices; PxD for convolutions, the catalogue's problem P made D times smaller. Unless given
-    /// what the ladder was measured with.
+    /// Elements; MxNxK for products of matrices; PxD for convolutions, the catalogue's problem P
+    /// made D times smaller. Unless given what the ladder was measured with.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     size: Option<String>,
     /// The element type; unless given the first of the ladder's.

@@ -1,4 +1,5 @@
-//! What a device was given to do, by activity: the table of a profiler. Without a clock it has calls and bytes alone.
+//! What a device was given to do, by activity: the table of a profiler. Without a clock it has
+//! calls and bytes alone.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Arrays in NumPy's `.npy` files (NumPy documentation, "NEP 1 — A simple file format for NumPy arrays"), as bytes: in C
-//! order and little-endian, whichever way the file has them. What the bytes mean is for the kernel to know.
+//! Arrays in NumPy's `.npy` files (NumPy documentation, "NEP 1 — A simple file format for NumPy
+//! arrays"), as bytes: in C order and little-endian, whichever way the file has them. What the
+//! bytes mean is for the kernel to know.
 
 mod header;
 
@@ -39,7 +40,8 @@ pub(crate) fn shape_text(shape: &[u64]) -> String {
     shape.iter().map(u64::to_string).collect::<Vec<_>>().join("x")
 }
 
-/// Reads an array; `meant` is the type that its elements are to be taken for, if that is known apart from the file.
+/// Reads an array; `meant` is the type that its elements are to be taken for, if that is known
+/// apart from the file.
 pub(crate) fn read(path: &Path, meant: Option<Dtype>) -> Result<Array, Failure> {
     let file =
         std::fs::read(path).map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;

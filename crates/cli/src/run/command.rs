@@ -24,7 +24,8 @@ pub(super) struct Command {
     /// An output, in the operator's order; the last ones may be left out.
     #[arg(short = 'o', long = "output", value_name = "OUT.npy")]
     outputs: Vec<PathBuf>,
-    /// Axes to work along, such as 0,-1. Unless given all of them, or the last for softmax, norms, scans and top-k.
+    /// Axes to work along, such as 0,-1. Unless given all of them, or the last for softmax, norms,
+    /// scans and top-k.
     #[arg(long, value_name = "AXES", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "one_or_more")]
     axes: Option<Vec<isize>>,
@@ -126,7 +127,8 @@ pub(super) struct Command {
     /// Groups of channels, each with its filters.
     #[arg(long, value_name = "N")]
     groups: Option<usize>,
-    /// A query sees no later keys: the last one the last key (bottom-right), or the first one the first (top-left).
+    /// A query sees no later keys: the last one the last key (bottom-right), or the first one the
+    /// first (top-left).
     #[arg(long, value_name = "CORNER", num_args = 0..=1, require_equals = true, default_missing_value = "bottom-right")]
     causal: Option<String>,
     /// The factor of scores, 1/sqrt(head size) unless given.
@@ -177,8 +179,8 @@ pub(super) struct Command {
     #[arg(long)]
     #[serde(default, alias = "in_place")]
     in_place: bool,
-    /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of uint16, f8e4m3 or
-    /// f8e5m2 in one of uint8 or of bytes without a type.
+    /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of
+    /// uint16, f8e4m3 or f8e5m2 in one of uint8 or of bytes without a type.
     #[arg(long, value_name = "DTYPES", value_delimiter = ',')]
     #[serde(default, deserialize_with = "dtypes", alias = "input_dtype")]
     input_dtype: Vec<Dtype>,

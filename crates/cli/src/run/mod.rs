@@ -15,8 +15,8 @@ use command::Command;
 
 /// Runs an operator on .npy files.
 ///
-/// Example: warpfold run sum x.npy -o y.npy --axes 0,-1 --keepdims. Exit codes: 0 done, 1 a line of a batch failed, 2 bad
-/// input, 4 a run failed.
+/// Example: warpfold run sum x.npy -o y.npy --axes 0,-1 --keepdims. Exit codes: 0 done, 1 a line of
+/// a batch failed, 2 bad input, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -24,11 +24,13 @@ pub(crate) struct Run {
     /// List the operators with their inputs, outputs and options.
     #[arg(long, conflicts_with = "batch")]
     list: bool,
-    /// Run the commands of a file, one JSON object a line, such as `{"op": "sum", "inputs": ["x.npy"], "outputs":
-    /// ["y.npy"], "axes": [0]}`, options under their names here. Each gives a line of its result, such as `{"ok": true}`.
+    /// Run the commands of a file, one JSON object a line, such as `{"op": "sum", "inputs":
+    /// ["x.npy"], "outputs": ["y.npy"], "axes": [0]}`, options under their names here. Each gives a
+    /// line of its result, such as `{"ok": true}`.
     #[arg(long, value_name = "FILE")]
     batch: Option<PathBuf>,
-    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
+    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
+    /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
 }

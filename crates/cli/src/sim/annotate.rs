@@ -10,8 +10,8 @@ use crate::table::grouped;
 /// Columns beside the text.
 const HEADING: &str = "    executions  lanes   diverged   conflicts     sectors";
 
-/// The kernel and each device function that ran, with executions, active lanes a warp, diverged executions, bank
-/// conflicts and sectors beside each instruction.
+/// The kernel and each device function that ran, with executions, active lanes a warp, diverged
+/// executions, bank conflicts and sectors beside each instruction.
 pub(super) fn annotated(text: &str, kernel: &str, instructions: &[InstructionCounters]) -> String {
     let module = warpfold_ptx::parse(text).expect("the simulator has parsed it");
     let ran: BTreeSet<&str> = instructions.iter().filter(|i| i.executions > 0).map(|i| i.function.as_str()).collect();

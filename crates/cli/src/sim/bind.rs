@@ -1,4 +1,5 @@
-//! Arguments as a kernel takes them: arrays in device memory, parameter bytes, and what is saved afterwards.
+//! Arguments as a kernel takes them: arrays in device memory, parameter bytes, and what is saved
+//! afterwards.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,8 @@ struct Output {
 }
 
 impl Bindings {
-    /// Reads inputs, places arrays in memory, and lays out the parameters; `text` is the PTX of the kernel.
+    /// Reads inputs, places arrays in memory, and lays out the parameters; `text` is the PTX of the
+    /// kernel.
     pub(super) fn make(memory: &Memory, kernel: &KernelInfo, text: &str, specs: &[Spec]) -> Result<Self, Failure> {
         check_count(kernel, specs)?;
         let types = scalar_types(text, &kernel.name);

@@ -20,10 +20,12 @@ use crate::progress::Progress;
 use bind::Bindings;
 use spec::Spec;
 
-/// Runs a kernel of a PTX file on the virtual GPU: counts what hardware would do, finds broken rules.
+/// Runs a kernel of a PTX file on the virtual GPU: counts what hardware would do, finds broken
+/// rules.
 ///
-/// What the kernel prints goes to standard output, or with `--report json` to standard error. Exit codes: 0 clean, 1
-/// findings of severity error, 2 bad usage, 3 PTX that is not supported, 4 the run failed (a trap, memory used up).
+/// What the kernel prints goes to standard output, or with `--report json` to standard error. Exit
+/// codes: 0 clean, 1 findings of severity error, 2 bad usage, 3 PTX that is not supported, 4 the
+/// run failed (a trap, memory used up).
 #[derive(Debug, Args)]
 pub(crate) struct Sim {
     /// The PTX text.
@@ -46,24 +48,29 @@ pub(crate) struct Sim {
     shared: u32,
     /// An argument; one for each parameter, in order.
     ///
-    /// in=PATH.npy | out=PATH.npy,DTYPE,SHAPE (not initialised; saved after the run) | inout=IN.npy,OUT.npy | i32= u32=
-    /// i64= u64= f32= f64= | bytes=HEX | tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of 128 bytes, with
-    /// ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32 ;l2=64|128|256 ;fill=nan as needed, and
-    /// ;type= where it is not the array's (tf32, tf32_ftz, f32_ftz; bf16 of a uint16), or for im2col
-    /// ;lower= ;upper= ;channels= ;pixels= in place of the box. DTYPE is one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored
-    /// as uint16), SHAPE is like 4x1024.
+    /// in=PATH.npy | out=PATH.npy,DTYPE,SHAPE (not initialised; saved after the run) |
+    /// inout=IN.npy,OUT.npy | i32= u32= i64= u64= f32= f64= | bytes=HEX |
+    /// tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of 128 bytes,
+    /// with ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32 ;l2=64|128|256
+    /// ;fill=nan as needed, and ;type= where it is not the array's (tf32, tf32_ftz, f32_ftz; bf16
+    /// of a uint16), or for im2col ;lower= ;upper= ;channels= ;pixels= in place of the box. DTYPE
+    /// is one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored as uint16), SHAPE
+    /// is like 4x1024.
     #[arg(long = "arg", value_name = "SPEC", value_parser = Spec::parse)]
     arguments: Vec<Spec>,
     /// The architecture that the virtual GPU stands in for.
     #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
     arch: Arch,
-    /// The order in which asynchronous copies land: 0 is as late as the rules allow, other numbers draw one.
+    /// The order in which asynchronous copies land: 0 is as late as the rules allow, other numbers
+    /// draw one.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Which checks to run: none stops at what hardware traps, all finds races, uninitialised reads and more.
+    /// Which checks to run: none stops at what hardware traps, all finds races, uninitialised reads
+    /// and more.
     #[arg(long, default_value = "none")]
     check: Check,
-    /// Print the kernel with executions, active lanes, bank conflicts and sectors beside each instruction.
+    /// Print the kernel with executions, active lanes, bank conflicts and sectors beside each
+    /// instruction.
     #[arg(long)]
     annotate: bool,
     /// The form of the report.
@@ -171,8 +178,8 @@ fn sizes(text: &str) -> Result<[u32; 3], String> {
     Ok(sizes)
 }
 
-/// Sizes of a cluster. More than 16 blocks are possible on no architecture (CUDA programming guide, "Thread Block
-/// Clusters").
+/// Sizes of a cluster. More than 16 blocks are possible on no architecture (CUDA programming guide,
+/// "Thread Block Clusters").
 fn cluster(text: &str) -> Result<[u32; 3], String> {
     let sizes = sizes(text)?;
     let blocks = sizes.iter().try_fold(1_u32, |product, &n| product.checked_mul(n));

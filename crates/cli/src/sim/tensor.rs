@@ -1,7 +1,7 @@
-//! `--arg tensormap=…`: an array as bulk tensor copies see it.
+//! `--arg tensormap=…`: an array as TMA sees it.
 //!
-//! The form is `tensormap=ARRAY;box=SHAPE` with further fields behind, where ARRAY is `in=`, `out=` or `inout=`. Shapes are written as
-//! everywhere on the command line, outermost dimension first.
+//! The form is `tensormap=ARRAY;box=SHAPE` with further fields behind, where ARRAY is `in=`, `out=`
+//! or `inout=`. Shapes are written as everywhere on the command line, outermost dimension first.
 
 use warpfold_kernels::Dtype;
 use warpfold_sim::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorType};
@@ -31,7 +31,8 @@ pub(super) struct Tensor {
 const FORM: &str = "tensormap=ARRAY;box=SHAPE (or ;lower=;upper=;channels=;pixels=), then ;dims= ;strides= ;steps= ;swizzle=32|64|128 \
                     ;interleave=16|32 ;l2=64|128|256 ;fill=nan ;type=tf32 (or another)";
 
-/// Element types by their names; those that are not an array's own say what loads make of its elements.
+/// Element types by their names; those that are not an array's own say what loads make of its
+/// elements.
 const TYPES: [(&str, TensorType); 13] = [
     ("u8", TensorType::U8),
     ("u16", TensorType::U16),

@@ -1,4 +1,5 @@
-//! What has to be refused: with one line and a failing exit code, or as one failing line of a batch that goes on.
+//! What has to be refused: with one line and a failing exit code, or as one failing line of a batch
+//! that goes on.
 
 use std::fs;
 
@@ -26,7 +27,8 @@ const fn bad(
     Bad { what, op, inputs, options }
 }
 
-/// Files: `matrix` 3x4 f32, `vector` 4 f32, `other` 5 f32, `ints` 3x4 i32, `labels` 3 i64, `labels4` 4, `labels9` with a 9, `empty` 0 f32.
+/// Files: `matrix` 3x4 f32, `vector` 4 f32, `other` 5 f32, `ints` 3x4 i32, `labels` 3 i64,
+/// `labels4` 4, `labels9` with a 9, `empty` 0 f32.
 const BAD: &[Bad] = &[
     bad("no such operator", "frobnicate", &["matrix"], &[]),
     bad("no input", "sum", &[], &[]),

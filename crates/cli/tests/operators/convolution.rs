@@ -7,7 +7,8 @@ use warpfold_conformance::reference::dtype::Dtype::F32;
 use crate::data::Fill;
 use crate::suite::Suite;
 
-/// Images and filters: images, channels, height, width; filters, channels of a group, height, width.
+/// Images and filters: images, channels, height, width; filters, channels of a group, height,
+/// width.
 type Shapes = ([usize; 4], [usize; 4]);
 
 /// A shape with its channels behind the pixels.

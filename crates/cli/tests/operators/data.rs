@@ -1,4 +1,5 @@
-//! What the arrays of the cases hold: numbers that are easy, wide, equal, special, and chosen to hurt.
+//! What the arrays of the cases hold: numbers that are easy, wide, equal, special, and chosen to
+//! hurt.
 
 use warpfold_conformance::instructions::Random;
 use warpfold_conformance::reference::array::{Array, Value};
@@ -86,7 +87,8 @@ pub(crate) fn array(dtype: Dtype, shape: &[usize], fill: Fill, seed: u64) -> Arr
     }
 }
 
-/// What a narrow type rounds to infinity stays its largest number, as infinities are for the fills that ask for them.
+/// What a narrow type rounds to infinity stays its largest number, as infinities are for the fills
+/// that ask for them.
 fn finite(dtype: Dtype, value: Value) -> Value {
     match value {
         Value::Float(x) if x.is_finite() => Value::Float(dtype.format().round_saturating(x)),

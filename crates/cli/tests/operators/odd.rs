@@ -42,8 +42,8 @@ fn any_boxes(num: usize, seed: u64) -> Array {
     Array::floats(F32, &[num, 4], &corners)
 }
 
-/// Boxes whose overlaps stay clear of a threshold by more than the rounding of an f32. (Thresholds around the golden ratio
-/// help: no quotient of small areas comes close to them.)
+/// Boxes whose overlaps stay clear of a threshold by more than the rounding of an f32. (Thresholds
+/// around the golden ratio help: no quotient of small areas comes close to them.)
 fn boxes(num: usize, threshold: f64, seed: u64) -> Array {
     let is_clear = |boxes: &Array| {
         let mut pairs = (0..num).flat_map(|left| (0..left).map(move |right| (left, right)));

@@ -1,4 +1,5 @@
-//! The shapes of the cases: around the sizes where plans change, in up to four dimensions, with every subset of axes.
+//! The shapes of the cases: around the sizes where plans change, in up to four dimensions, with
+//! every subset of axes.
 
 /// Lengths around a warp, a block, and what a block takes at once.
 pub(crate) const LENGTHS: [usize; 16] = [0, 1, 2, 3, 31, 32, 33, 63, 65, 255, 256, 257, 1023, 1024, 1025, 4099];

@@ -28,8 +28,8 @@ fn a_triton_kernel_takes_zeros_for_its_scratch_pointers() {
     let zeros = ["u32=1000", "u64=0", "u64=0"];
     args.extend(specs.iter().map(String::as_str).chain(zeros).flat_map(|spec| ["--arg", spec]));
     let report = warpfold(&args).ended_with(0).json();
-    // 1000 floats are 125 sectors, of each input and of the output. A thread has four neighbours and accesses each by
-    // an instruction of its own, so that every sector is asked for four times.
+    // 1000 floats are 125 sectors, of each input and of the output. A thread has four neighbours
+    // and accesses each by an instruction of its own, so that every sector is asked for four times.
     assert_eq!(report["counters"]["global_load_sectors"], 4 * 250);
     assert_eq!(report["counters"]["global_store_sectors"], 4 * 125);
     let expected = floats((0..1000).map(|i| 1.5 * i as f32));

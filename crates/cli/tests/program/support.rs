@@ -47,7 +47,8 @@ impl Outcome {
     }
 }
 
-/// Asserts that arguments are refused with this exit code and with one line on standard error, which has `part` in it.
+/// Asserts that arguments are refused with this exit code and with one line on standard error,
+/// which has `part` in it.
 #[track_caller]
 pub(crate) fn refused(args: &[&str], code: i32, part: &str) {
     let outcome = warpfold(args).ended_with(code);

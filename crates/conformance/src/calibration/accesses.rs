@@ -1,8 +1,8 @@
 //! Cases that the cost of an access decides: wavefronts of shared memory, sectors of global memory.
 //!
-//! NVIDIA publishes neither the phases of wide accesses to shared memory nor their order. A pattern gives each lane's
-//! offset in bytes; the two marks of an access are patterns on which all models agree, and cycles are read off between
-//! them.
+//! NVIDIA publishes neither the phases of wide accesses to shared memory nor their order. A pattern
+//! gives each lane's offset in bytes; the two marks of an access are patterns on which all models
+//! agree, and cycles are read off between them.
 
 use super::case::{Case, Model, Probe, Rule};
 
@@ -65,8 +65,8 @@ impl Kind {
         }
     }
 
-    /// The instruction, with `#` for the number of the copy. Volatile and relaxed accesses, which the assembler may
-    /// neither drop nor merge; the relaxed ones are served by the second-level cache.
+    /// The instruction, with `#` for the number of the copy. Volatile and relaxed accesses, which
+    /// the assembler may neither drop nor merge; the relaxed ones are served by the L2.
     #[must_use]
     pub(super) fn instruction(self) -> &'static str {
         match self {
@@ -224,7 +224,7 @@ pub const SHARED: &[Case] = &[
     ),
 ];
 
-/// Global memory: what moves between first- and second-level cache.
+/// Global memory: what moves between L1 and L2.
 pub const GLOBAL: &[Case] = &[
     case(
         "one-sector-a-line",

@@ -73,8 +73,8 @@ impl Case {
         *claimed.unwrap_or_else(|| panic!("{}: no model is called `{}`", self.name, self.virtual_gpu))
     }
 
-    /// The model that an answer speaks for: the one that predicts the value, or whose cost is nearest by ratio and
-    /// within a factor of the square root of two.
+    /// The model that an answer speaks for: the one that predicts the value, or whose cost is
+    /// nearest by ratio and within a factor of the square root of two.
     #[must_use]
     pub fn judge(&self, observed: Observed) -> Option<Model> {
         match observed {
@@ -95,7 +95,8 @@ pub fn find(name: &str) -> Option<&'static Case> {
     super::cases().find(|c| c.name == name)
 }
 
-/// A predicted value or cost in the way its case writes it: small numbers decimal, bit patterns hexadecimal.
+/// A predicted value or cost in the way its case writes it: small numbers decimal, bit patterns
+/// hexadecimal.
 #[must_use]
 pub fn say(predicts: u64) -> String {
     if predicts < 1024 { predicts.to_string() } else { format!("{predicts:#x}") }

@@ -47,7 +47,8 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Runs a case on a device. On the virtual GPU this turns on counters per instruction for later launches too.
+/// Runs a case on a device. On the virtual GPU this turns on counters per instruction for later
+/// launches too.
 ///
 /// # Errors
 /// [`Failure`].

@@ -1,8 +1,9 @@
 //! Small kernels whose values or counters tell plausible models of the hardware apart.
 //!
-//! Start with [`Case`] and [`CASES`]; [`values`] and [`accesses`] hold them, [`measure()`] runs one on a device, and
-//! [`table`] prints what `CALIBRATION.md` keeps. A value is the same kind of thing on both devices. An access is
-//! counted by the virtual GPU and timed on hardware, against two patterns on which all models agree.
+//! Start with [`Case`] and [`CASES`]; [`values`] and [`accesses`] hold them, [`measure()`] runs one
+//! on a device, and [`table`] prints what `CALIBRATION.md` keeps. A value is the same kind of thing
+//! on both devices. An access is counted by the virtual GPU and timed on hardware, against two
+//! patterns on which all models agree.
 
 pub mod accesses;
 mod case;

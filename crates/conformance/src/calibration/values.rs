@@ -75,8 +75,9 @@ pub const CASES: &[Case] = &[
         rule: Rule::Isa("min: +0.0 > -0.0 where both inputs are zero"),
     },
     Case {
-        // (1 - 2^-24) * 2^-126 is a tie between the smallest normal number and the subnormal below it; with an
-        // exponent of any size it would need no rounding and stay below the normal numbers.
+        // (1 - 2^-24) * 2^-126 is a tie between the smallest normal number and the subnormal below
+        // it; with an exponent of any size it would need no rounding and stay below the normal
+        // numbers.
         name: "ftz-at-the-edge",
         question: "Does `mul.ftz.f32` flush a product that only rounding lifts to the smallest normal number?",
         probe: value("mul.rn.ftz.f32 x, a, b;\ncvt.u64.u32 wx, x;", [0x3f7f_ffff, 0x0080_0000]),
@@ -170,8 +171,8 @@ pub const CASES: &[Case] = &[
         rule: Rule::Isa("atom: add.f32 on shared memory does not flush"),
     },
     Case {
-        // Lane n adds n, so that the assembler cannot sum over the warp first. Counts lanes whose ticket is the sum of
-        // the lanes below.
+        // Lane n adds n, so that the assembler cannot sum over the warp first. Counts lanes whose
+        // ticket is the sum of the lanes below.
         name: "ticket-order-global",
         question: "In which order are the lanes of an `atom.global.add` to one address served?",
         probe: value(

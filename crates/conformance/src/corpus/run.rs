@@ -38,7 +38,8 @@ pub fn run(case: &Case, workers: usize, checks: Checks) -> Result<Outcome, Strin
         cooperative: case.is_cooperative,
         programmatic: false,
     };
-    // The longest wait in the corpus is far below a million instructions; the default would make each deadlock slow.
+    // The longest wait in the corpus is far below a million instructions; the default would make
+    // each deadlock slow.
     let options = Options {
         checks,
         workers: Some(workers),
@@ -59,7 +60,8 @@ pub fn run(case: &Case, workers: usize, checks: Checks) -> Result<Outcome, Strin
     Ok(Outcome { report, buffers })
 }
 
-/// Puts an argument into memory and returns what is passed to the kernel: its address, or the number itself.
+/// Puts an argument into memory and returns what is passed to the kernel: its address, or the
+/// number itself.
 fn place(memory: &Memory, argument: &Argument) -> Result<u64, warpfold_sim::Error> {
     let allocate = |count: usize| memory.allocate((count * argument.width.bytes()) as u64, &argument.name);
     match &argument.content {

@@ -13,7 +13,8 @@ pub struct Outcome {
     pub buffers: Vec<Vec<u64>>,
 }
 
-/// Everything in which the outcome differs from what the file promises; empty if it keeps its promise.
+/// Everything in which the outcome differs from what the file promises; empty if it keeps its
+/// promise.
 #[must_use]
 pub fn verdict(case: &Case, outcome: &Outcome) -> Vec<String> {
     let mut problems = case.fault.as_ref().map_or_else(|| judge_correct(case, outcome), |f| judge_fault(f, outcome));
@@ -45,8 +46,8 @@ fn judge_fault(fault: &Fault, outcome: &Outcome) -> Vec<String> {
     let findings = &outcome.report.findings;
     let mut problems = Vec::new();
     let planted = findings.iter().filter(|f| is_planted(fault, f)).count();
-    // A race may be reported once in each direction, and a deadlock once for each place where something waits;
-    // everything else is one pair of instructions and so one finding.
+    // A race may be reported once in each direction, and a deadlock once for each place where
+    // something waits; everything else is one pair of instructions and so one finding.
     let most = if fault.lines.len() > 1 { fault.lines.len() } else { 1 + usize::from(fault.other.is_some()) };
     if planted == 0 || planted > most {
         problems.push(format!("expected {}, got it {planted} times", describe(fault)));
@@ -60,7 +61,8 @@ fn judge_fault(fault: &Fault, outcome: &Outcome) -> Vec<String> {
     problems
 }
 
-/// Whether a finding is the planted fault. The two sides of a race may be reported either way round.
+/// Whether a finding is the planted fault. The two sides of a race may be reported either way
+/// round.
 fn is_planted(fault: &Fault, finding: &Finding) -> bool {
     let line = finding.access.line;
     let lines_agree = match (fault.other, finding.other.as_ref().map(|o| o.line)) {

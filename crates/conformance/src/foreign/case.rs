@@ -90,7 +90,8 @@ pub enum Arg {
 }
 
 impl Arg {
-    /// The bytes of a parameter that is no buffer; none for a buffer, whose address is not known here.
+    /// The bytes of a parameter that is no buffer; none for a buffer, whose address is not known
+    /// here.
     #[must_use]
     pub fn scalar_bytes(&self) -> Vec<u8> {
         match self {

@@ -53,7 +53,8 @@ pub fn close(what: &str, got: &[f64], want: &[f64], bound: impl Fn(usize) -> f64
 /// The distance from 1 to the next number in f32.
 pub const EPS32: f64 = f32::EPSILON as f64;
 
-/// `count` units in the last place of an f32 result, and the smallest normal number, below which results may be flushed.
+/// `count` units in the last place of an f32 result, and the smallest normal number, below which
+/// results may be flushed.
 #[must_use]
 pub fn ulps32(count: f64, want: f64) -> f64 {
     count * EPS32 * want.abs() + f64::from(f32::MIN_POSITIVE)
@@ -65,7 +66,8 @@ pub fn ulps64(count: f64, want: f64) -> f64 {
     count * f64::EPSILON * want.abs() + f64::MIN_POSITIVE
 }
 
-/// Error of an f32 sum whose longest chain of additions is `depth` long, over values of this absolute sum.
+/// Error of an f32 sum whose longest chain of additions is `depth` long, over values of this
+/// absolute sum.
 #[must_use]
 pub fn sum_error(depth: usize, absolute_sum: f64) -> f64 {
     depth as f64 * EPS32 / 2.0 * absolute_sum * 1.01

@@ -1,7 +1,8 @@
 //! PTX that nobody here wrote, run on the virtual GPU and judged by independent references.
 //!
-//! The cases are data: `fixtures/cases.json`, read by [`case`]. [`generate`] makes the inputs, [`virtual_gpu`] or
-//! [`on_device`] launches, and a function of [`mod@reference`] compares what came out with what it computes itself.
+//! The cases are data: `fixtures/cases.json`, read by [`case`]. [`generate`] makes the inputs,
+//! [`virtual_gpu`] or [`on_device`] launches, and a function of [`mod@reference`] compares what
+//! came out with what it computes itself.
 
 pub mod array;
 pub mod case;

@@ -1,5 +1,5 @@
-//! One case on a device of the `device` crate, which is how it runs on hardware. Judges results; what a kernel prints
-//! goes to the standard output of the process.
+//! One case on a device of the `device` crate, which is how it runs on hardware. Judges results;
+//! what a kernel prints goes to the standard output of the process.
 
 use warpfold_device::{Arguments, Buffer, Device, LaunchConfig};
 use warpfold_sim::Arch;
@@ -9,7 +9,8 @@ use super::case::{Arg, Case};
 use super::run::Run;
 use super::{fixtures, generate, reference};
 
-/// Whether PTX for `target` runs on an `arch` device: architecture-specific PTX only on that one, other on all later.
+/// Whether PTX for `target` runs on an `arch` device: architecture-specific PTX only on that one,
+/// other on all later.
 #[must_use]
 pub fn runs_on(target: Arch, arch: Arch) -> bool {
     if target.specific { target.number == arch.number } else { target.number <= arch.number }

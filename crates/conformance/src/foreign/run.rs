@@ -18,7 +18,8 @@ impl Run<'_> {
     /// The elements of a buffer argument before the launch.
     ///
     /// # Panics
-    /// If the argument is no buffer with contents, or has another type: the case does not fit its reference.
+    /// If the argument is no buffer with contents, or has another type: the case does not fit its
+    /// reference.
     #[must_use]
     pub fn before<T: Element>(&self, arg: usize) -> Vec<T> {
         self.before[arg].as_ref().unwrap_or_else(|| panic!("argument {arg} is no input")).elements()

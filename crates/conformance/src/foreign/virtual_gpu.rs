@@ -109,7 +109,8 @@ fn place(memory: &Memory, arg: &Arg, name: &str, checks: Checks) -> Result<Place
             let len = shape.iter().product();
             let address = allocate(*dtype, len)?;
             if checks == Checks::None {
-                // Where nothing reports a read of it, an element that was not written must at least look wrong.
+                // Where nothing reports a read of it, an element that was not written must at least
+                // look wrong.
                 memory.fill(address, 0xa5, (len * dtype.bytes()) as u64)?;
             }
             Ok((None, Some((address, *dtype, len)), address.to_le_bytes().to_vec()))

@@ -9,7 +9,8 @@ const SLOT: usize = 8;
 
 const BLOCK: u32 = 256;
 
-/// Runs a line of PTX for each element, one a thread: inputs in `a b c d e`, results in `x y z`, as raw bits.
+/// Runs a line of PTX for each element, one a thread: inputs in `a b c d e`, results in `x y z`, as
+/// raw bits.
 ///
 /// # Errors
 /// If the virtual GPU does not load or launch the kernel.

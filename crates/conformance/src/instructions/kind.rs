@@ -145,7 +145,8 @@ fn packed_edges(edges: &[u64], bits: u32) -> Vec<u64> {
 }
 
 impl Format {
-    /// Zeros, subnormals, ones and their neighbours, ties, powers of two that matter, infinities, NaNs; both signs.
+    /// Zeros, subnormals, ones and their neighbours, ties, powers of two that matter, infinities,
+    /// NaNs; both signs.
     fn edges(self) -> Vec<u64> {
         let one_exponent: u64 = (1 << (self.bits - self.fraction - 2)) - 1;
         let infinity = (2 * one_exponent + 1) << self.fraction;

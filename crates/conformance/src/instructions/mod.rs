@@ -1,12 +1,14 @@
 //! Proofs of single PTX instructions: the virtual GPU against a reference, bit for bit.
 //!
-//! A proof is one call of [`check`]: a line of PTX, what its registers hold, and the reference as a closure over
-//! raw bits. By convention the inputs of the line are the registers `a b c d e`, its results `x y z`. Every
-//! element is one thread of one launch, so that a proof covers all combinations of the edge values of its inputs
-//! ([`kind`]) and some thousands of random ones. [`run`] is for proofs that choose their own inputs (all 65,536
-//! values of an f16) or judge the results themselves (within an error bound).
+//! A proof is one call of [`check`]: a line of PTX, what its registers hold, and the reference as a
+//! closure over raw bits. By convention the inputs of the line are the registers `a b c d e`, its
+//! results `x y z`. Every element is one thread of one launch, so that a proof covers all
+//! combinations of the edge values of its inputs ([`kind`]) and some thousands of random ones.
+//! [`run`] is for proofs that choose their own inputs (all 65,536 values of an f16) or judge the
+//! results themselves (within an error bound).
 //!
-//! References are written without the simulator's code: wide integers, loops over bits, a soft-float crate.
+//! References are written without the simulator's code: wide integers, loops over bits, a
+//! soft-float crate.
 
 mod kernel;
 pub mod kind;
@@ -69,7 +71,8 @@ pub fn check_on<const I: usize, const O: usize>(
     assert!(failures == 0, "`{text}` is wrong for {failures} of {} inputs:{report}", elements.len());
 }
 
-/// The elements that [`check`] proves: edge values of each input with those of the others, then random values.
+/// The elements that [`check`] proves: edge values of each input with those of the others, then
+/// random values.
 #[must_use]
 pub fn combinations<const I: usize>(inputs: [Kind; I]) -> Vec<[u64; I]> {
     let edges = inputs.map(Kind::edges);

@@ -19,7 +19,8 @@ pub enum Answer {
         /// How far off a result may be before it is rounded to its type.
         error: f64,
     },
-    /// An integer that is a rounding, ties to even, of a number at most `error` away, kept within the limits.
+    /// An integer that is a rounding, ties to even, of a number at most `error` away, kept within
+    /// the limits.
     Rounded {
         /// The exact result.
         value: f64,
@@ -28,7 +29,8 @@ pub enum Answer {
         /// The largest magnitude.
         limit: f64,
     },
-    /// The order of the operations decides, and no order is promised: a sum that may overflow on its way.
+    /// The order of the operations decides, and no order is promised: a sum that may overflow on
+    /// its way.
     Anything,
 }
 

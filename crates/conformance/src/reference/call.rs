@@ -1,4 +1,5 @@
-//! A call of an operator: its name, inputs and options; and the reference that says what it has to give.
+//! A call of an operator: its name, inputs and options; and the reference that says what it has to
+//! give.
 
 use super::answer::Expected;
 use super::array::Array;

@@ -1,4 +1,5 @@
-//! Convolution as ONNX's `Conv` and PyTorch's `conv2d` have it, and with channels behind the pixels as in NHWC libraries.
+//! Convolution as ONNX's `Conv` and PyTorch's `conv2d` have it, and with channels behind the pixels
+//! as in NHWC libraries.
 
 use super::answer::Expected;
 use super::array::Value;

@@ -73,7 +73,8 @@ impl Dtype {
         self.row().2
     }
 
-    /// How a `.npy` header names it. The one-byte floats have no name there and are stored as bytes.
+    /// How a `.npy` header names it. The one-byte floats have no name there and are stored as
+    /// bytes.
     #[must_use]
     pub fn type_string(self) -> &'static str {
         self.row().3
@@ -143,7 +144,8 @@ impl Dtype {
     /// A product of two of its numbers modulo the type's 2^bits.
     #[must_use]
     pub fn wrap_product(self, x: i128, y: i128) -> i128 {
-        // Two numbers of 64 bits without sign would not fit; modulo 2^64 the signed ones do as well.
+        // Two numbers of 64 bits without sign would not fit; modulo 2^64 the signed ones do as
+        // well.
         self.wrap(I64.wrap(x) * I64.wrap(y))
     }
 }

@@ -1,7 +1,7 @@
 //! A sum without rounding: every finite `f64`, and every product of two, is a multiple of 2^-2148.
 //!
-//! The sum is one long integer in such multiples (Kulisch's accumulator), in limbs of 32 bits that are wide enough to
-//! carry late. Infinities and NaN are kept aside.
+//! The sum is one long integer in such multiples (Kulisch's accumulator), in limbs of 32 bits that
+//! are wide enough to carry late. Infinities and NaN are kept aside.
 
 use super::format::exp2;
 

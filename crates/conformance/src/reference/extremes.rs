@@ -1,6 +1,8 @@
-//! Operators that compare: extremes and where they are, the largest k, and counts of what is not zero.
+//! Operators that compare: extremes and where they are, the largest k, and counts of what is not
+//! zero.
 //!
-//! NaN counts as larger and as smaller than everything, so that it is what both extremes give, at its first place.
+//! NaN counts as larger and as smaller than everything, so that it is what both extremes give, at
+//! its first place.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -70,8 +72,8 @@ fn compare(left: Value, right: Value) -> Ordering {
     }
 }
 
-/// The place of the extreme on a side: the first or the last of equal ones, NaN before all numbers unless ignored.
-/// If everything is NaN, it is there all the same.
+/// The place of the extreme on a side: the first or the last of equal ones, NaN before all numbers
+/// unless ignored. If everything is NaN, it is there all the same.
 pub(super) fn place(lane: &[Value], side: Ordering, last: bool, ignore_nan: bool) -> usize {
     let mut best = 0;
     for (i, &value) in lane.iter().enumerate().skip(1) {

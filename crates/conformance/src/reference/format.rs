@@ -1,7 +1,8 @@
 //! Binary float formats: rounding a number to one, and its bits.
 //!
-//! One formula for all of them, as IEEE 754 states it: the distance of neighbours is 2^(exponent - mantissa bits), no
-//! smaller than at the lowest exponent; a number goes to the nearest multiple, ties to even.
+//! One formula for all of them, as IEEE 754 states it: the distance of neighbours is 2^(exponent -
+//! mantissa bits), no smaller than at the lowest exponent; a number goes to the nearest multiple,
+//! ties to even.
 
 /// A float format of at most 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +59,8 @@ impl Format {
         (2.0 - missing * self.epsilon()) * exp2(exponent)
     }
 
-    /// The nearest number, ties to even. What lies beyond the largest becomes an infinity, or NaN where there is none.
+    /// The nearest number, ties to even. What lies beyond the largest becomes an infinity, or NaN
+    /// where there is none.
     #[must_use]
     pub fn round(self, value: f64) -> f64 {
         if self == Self::F64 || value == 0.0 || !value.is_finite() {
@@ -129,7 +131,8 @@ impl Format {
     }
 }
 
-/// Two to a power, exactly; zero or infinity where an `f64` has it no more. (`powi` divides by an infinity on the way.)
+/// Two to a power, exactly; zero or infinity where an `f64` has it no more. (`powi` divides by an
+/// infinity on the way.)
 #[must_use]
 pub fn exp2(exponent: i32) -> f64 {
     match exponent {

@@ -1,8 +1,10 @@
-//! Products of matrices: NumPy's `matmul`, with what ONNX's `Gemm` has beside it, a bias and an activation.
+//! Products of matrices: NumPy's `matmul`, with what ONNX's `Gemm` has beside it, a bias and an
+//! activation.
 //!
-//! Sums are promised in some order, not in a tree: |error| <= (n + 64) u sum|ab| with the unit roundoff of the type that is
-//! added in (Higham, section 3.1; 64 for the parts of a split sum). The choices that NumPy leaves open: integers of up to
-//! 32 bits add up in i32, modulo 2^32; eight-bit floats give f32.
+//! Sums are promised in some order, not in a tree: |error| <= (n + 64) u sum|ab| with the unit
+//! roundoff of the type that is added in (Higham, section 3.1; 64 for the parts of a split sum).
+//! The choices that NumPy leaves open: integers of up to 32 bits add up in i32, modulo 2^32;
+//! eight-bit floats give f32.
 
 use super::answer::{Answer, Expected};
 use super::array::{Array, Value};

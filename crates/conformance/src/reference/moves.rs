@@ -25,8 +25,9 @@ fn cast(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     Ok(vec![Expected::new(to, &x.shape, x.values.iter().map(|&v| converted(to, v)).collect())])
 }
 
-/// As NumPy converts: integers wrap, fractions are cut, everything but zero is true. Floats of one byte saturate, as in
-/// ONNX. What no integer holds, and an infinity where there is none, is anything.
+/// As NumPy converts: integers wrap, fractions are cut, everything but zero is true. Floats of one
+/// byte saturate, as in ONNX. What no integer holds, and an infinity where there is none, is
+/// anything.
 fn converted(to: Dtype, value: Value) -> Answer {
     match value {
         v if to == Dtype::Bool => Answer::bool(v.is_true()),
@@ -141,7 +142,8 @@ mod tests {
         check(&x, &Array::floats(Dtype::F8E4M3, &[4], &[-1.75, 0.0, 288.0, -0.0]));
         check(&Array::floats(Dtype::F32, &[1], &[1e6]), &Array::floats(Dtype::F8E5M2, &[1], &[57344.0]));
         check(&Array::ints(Dtype::I32, &[2], &[300, -1]), &Array::ints(Dtype::U8, &[2], &[44, 255]));
-        // 2^53 + 1 is halfway in an f64; 2^24 + 1 + 2^-30 of an f32 would be, were it rounded twice.
+        // 2^53 + 1 is halfway in an f64; 2^24 + 1 + 2^-30 of an f32 would be, were it rounded
+        // twice.
         check(&Array::ints(Dtype::I64, &[1], &[(1 << 53) + 1]), &Array::floats(Dtype::F64, &[1], &[2f64.powi(53)]));
         let odd = (1 << 54) + (1 << 30) + 1;
         let up = 2f64.powi(54) + 2f64.powi(31);

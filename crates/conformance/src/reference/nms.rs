@@ -24,8 +24,8 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     Ok(vec![Expected::new(Dtype::I64, &[kept.len()], kept.iter().map(|&k| Answer::int(k as i128)).collect())])
 }
 
-/// Intersection over union of two boxes whose corners both belong to them, so that a side is one longer than the
-/// difference of its ends.
+/// Intersection over union of two boxes whose corners both belong to them, so that a side is one
+/// longer than the difference of its ends.
 #[must_use]
 pub fn overlap(boxes: &Array, left: usize, right: usize) -> f64 {
     let corner = |b: usize, i: usize| boxes.values[4 * b + i].float();

@@ -1,4 +1,5 @@
-//! Arrays as `.npy` files (NumPy documentation, "NEP 1 — A simple file format for NumPy arrays"), in C order.
+//! Arrays as `.npy` files (NumPy documentation, "NEP 1 — A simple file format for NumPy arrays"),
+//! in C order.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +37,8 @@ pub fn write(path: &Path, array: &Array) {
     fs::write(path, encode(array)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
-/// Reads an array; bytes are taken for `bytes_as`, as one-byte floats have no name of their own in a file.
+/// Reads an array; bytes are taken for `bytes_as`, as one-byte floats have no name of their own in
+/// a file.
 ///
 /// # Errors
 ///

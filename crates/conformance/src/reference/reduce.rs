@@ -41,8 +41,8 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     })
 }
 
-/// The type of a result: the input's, unless the call names one; means, roots and logarithms of integers and bools are
-/// `f64`; bools are counted.
+/// The type of a result: the input's, unless the call names one; means, roots and logarithms of
+/// integers and bools are `f64`; bools are counted.
 fn result(call: &Call<'_>, input: Dtype) -> Dtype {
     let is_sum = matches!(call.op, "sum" | "prod" | "l1" | "sum-squares");
     call.options.dtype.unwrap_or(match input {
@@ -105,7 +105,8 @@ fn sum(dtype: Dtype, lane: &[Value]) -> Answer {
     sum.answer(dtype)
 }
 
-/// A product so far: wrapped or rounded, and how far it may have been from one on its way, in powers of two.
+/// A product so far: wrapped or rounded, and how far it may have been from one on its way, in
+/// powers of two.
 #[derive(Debug, Clone)]
 pub(super) struct Product {
     whole: i128,
@@ -140,7 +141,8 @@ impl Product {
             return Answer::int(dtype.wrap(self.whole));
         }
         let limit = if dtype.accumulator() == Dtype::F64 { 1000.0 } else { 120.0 };
-        // Beyond it, a part of the product may overflow or vanish before a zero or an infinity meets it. A NaN stays.
+        // Beyond it, a part of the product may overflow or vanish before a zero or an infinity
+        // meets it. A NaN stays.
         if self.reach >= limit && !self.has_nan {
             return Answer::Anything;
         }
@@ -246,8 +248,9 @@ fn log_sum_exp(dtype: Dtype, lane: &[Value]) -> Answer {
     Answer::near(value, tolerance::log_sum_exp(dtype, lane.len(), max))
 }
 
-/// Mean, variance around it (over n), and root mean square. NaN for nothing and for what is not finite. The mean is rounded
-/// to an `f64`, which shifts the variance by less than the square of half a unit.
+/// Mean, variance around it (over n), and root mean square. NaN for nothing and for what is not
+/// finite. The mean is rounded to an `f64`, which shifts the variance by less than the square of
+/// half a unit.
 pub(super) fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64, f64) {
     let n = values.clone().count() as f64;
     let mean = exact::sum(values.clone()) / n;
@@ -271,7 +274,8 @@ pub(super) fn variance_with_error(dtype: Dtype, values: impl Iterator<Item = f64
     (variance, tolerance::variance(dtype, n, variance, rms))
 }
 
-/// With `ddof` taken from the count that it is divided by; where nothing is left, there is no variance.
+/// With `ddof` taken from the count that it is divided by; where nothing is left, there is no
+/// variance.
 fn variance_around(dtype: Dtype, lane: &[Value], ddof: usize) -> (f64, f64) {
     let n = lane.len();
     if n <= ddof {

@@ -55,8 +55,9 @@ fn scores(call: &Call<'_>) -> Result<Vec<f64>, Refused> {
     Ok(scores)
 }
 
-/// The largest number, and the sum of exponentials of the distances to it; NaN where the row has no softmax: with a NaN,
-/// an infinity, or nothing but minus infinity (inf - inf, as in NumPy's formula and in PyTorch).
+/// The largest number, and the sum of exponentials of the distances to it; NaN where the row has no
+/// softmax: with a NaN, an infinity, or nothing but minus infinity (inf - inf, as in NumPy's
+/// formula and in PyTorch).
 fn statistics(row: &[f64]) -> (f64, f64) {
     let (log_sum, max) = log_sum_exp_of(row.iter().copied());
     if !log_sum.is_finite() {

@@ -1,8 +1,9 @@
 //! How far off a result may be, as functions of type, length and magnitudes.
 //!
-//! Sums follow from the tree: |error| <= c * log2(n) * eps * sum|x| (N. Higham, "Accuracy and Stability of Numerical
-//! Algorithms", section 4.2: a term meets as many roundings as the tree is deep, each at most eps/2). With
-//! `SUM_CONSTANT` a term may meet four times as many as in a perfect tree, so each thread may take some in a row.
+//! Sums follow from the tree: |error| <= c * log2(n) * eps * sum|x| (N. Higham, "Accuracy and
+//! Stability of Numerical Algorithms", section 4.2: a term meets as many roundings as the tree is
+//! deep, each at most eps/2). With `SUM_CONSTANT` a term may meet four times as many as in a
+//! perfect tree, so each thread may take some in a row.
 
 use super::dtype::Dtype;
 
@@ -21,7 +22,8 @@ pub fn sum_relative(dtype: Dtype, n: usize) -> f64 {
     SUM_CONSTANT * (n.max(1) as f64).log2() * epsilon(dtype)
 }
 
-/// Of a sum of `n` terms whose magnitudes sum to `magnitude`. Without a bound if they overflow on their way.
+/// Of a sum of `n` terms whose magnitudes sum to `magnitude`. Without a bound if they overflow on
+/// their way.
 #[must_use]
 pub fn sum(dtype: Dtype, n: usize, magnitude: f64) -> f64 {
     if magnitude > dtype.accumulator().format().max() { f64::INFINITY } else { sum_relative(dtype, n) * magnitude }
@@ -34,8 +36,8 @@ pub fn sum_of_products(dtype: Dtype, n: usize, magnitude: f64) -> f64 {
     sum(dtype, n, magnitude) + 0.5 * epsilon(dtype) * magnitude + tiny
 }
 
-/// Of a sum of `n` products in any order, in at most 64 parts: each addition rounds once. Tensor cores keep about 14 bits of
-/// sums of eight-bit floats (sm_90) until they are added up outside.
+/// Of a sum of `n` products in any order, in at most 64 parts: each addition rounds once. Tensor
+/// cores keep about 14 bits of sums of eight-bit floats (sm_90) until they are added up outside.
 #[must_use]
 pub fn chain_of_products(dtype: Dtype, n: usize, magnitude: f64) -> f64 {
     let format = dtype.accumulator().format();
@@ -73,9 +75,10 @@ pub fn log_sum_exp(dtype: Dtype, n: usize, max: f64) -> f64 {
 
 /// Of a variance, from a root mean square `rms` of the data and the variance itself.
 ///
-/// First order: the terms and their sum. Second order: the mean is itself rounded, which Welford's update and the
-/// two-pass form feel by deviation times eps * rms, and by its square. A difference of two sums (mean of squares less
-/// the square of the mean) is off by eps * rms^2 and fails wherever the data lies far from zero.
+/// First order: the terms and their sum. Second order: the mean is itself rounded, which Welford's
+/// update and the two-pass form feel by deviation times eps * rms, and by its square. A difference
+/// of two sums (mean of squares less the square of the mean) is off by eps * rms^2 and fails
+/// wherever the data lies far from zero.
 #[must_use]
 pub fn variance(dtype: Dtype, n: usize, variance: f64, rms: f64) -> f64 {
     let eps = sum_relative(dtype, n) + 4.0 * epsilon(dtype);

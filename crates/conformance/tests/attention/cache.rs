@@ -109,7 +109,8 @@ fn what_cannot_be_turned_is_refused() {
 
 const SLOTS: [i64; 6] = [37, -1, 0, 63, 5, 64];
 
-/// Writes six tokens, two of them nowhere, to a pool of four pages of 16: the pools after it, and the queries.
+/// Writes six tokens, two of them nowhere, to a pool of four pages of 16: the pools after it, and
+/// the queries.
 fn written(
     device: &Device,
     [dtype, cache]: [Dtype; 2],

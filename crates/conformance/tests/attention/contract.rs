@@ -1,5 +1,5 @@
-//! The contract: no bit of a row depends on the batch, on how queries are chunked, on how keys are split over blocks, or on
-//! where they lie.
+//! The contract: no bit of a row depends on the batch, on how queries are chunked, on how keys are
+//! split over blocks, or on where they lie.
 
 use warpfold::{Attended, Attention, Device, Dtype, PagedKeys, Tensor};
 use warpfold_kernels::attention::{self as kernel, Causal, Choice, Keys, Problem, Queries, SEGMENT};
@@ -106,7 +106,8 @@ fn options<'a>() -> Attention<'a> {
     Attention::new().causal()
 }
 
-/// The results of queries `from..to` of a sequence, with the keys before `to`: `[heads, queries, dim]` of one batch.
+/// The results of queries `from..to` of a sequence, with the keys before `to`: `[heads, queries,
+/// dim]` of one batch.
 fn alone(sequence: &Sequence, from: usize, to: usize) -> Attended {
     let by_heads =
         |x: &Tensor, from: usize| x.slice(0, from..to).unwrap().permute(&[1, 0, 2]).unwrap().unsqueeze(0).unwrap();

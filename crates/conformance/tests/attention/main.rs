@@ -1,5 +1,6 @@
-//! Attention on the virtual GPU under every check: each option against sums in `f64` at the lengths around every boundary,
-//! and the contract that no bit of a row depends on the batch, the chunking, the split of its keys or the pages.
+//! Attention on the virtual GPU under every check: each option against sums in `f64` at the lengths
+//! around every boundary, and the contract that no bit of a row depends on the batch, the chunking,
+//! the split of its keys or the pages.
 
 mod reference;
 mod support;

@@ -1,4 +1,5 @@
-//! Pages: of any size and layout, in any order, shared, of 8-bit floats, and full of NaN where no sequence is.
+//! Pages: of any size and layout, in any order, shared, of 8-bit floats, and full of NaN where no
+//! sequence is.
 
 use warpfold::{Attention, Device, Dtype, PageLayout, PagedKeys, Tensor};
 

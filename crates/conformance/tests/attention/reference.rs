@@ -1,7 +1,7 @@
 //! Attention as it is written down, key after key in `f64`, with a function that says each score.
 
-/// The sizes of an attention: queries `[batch, heads, len, dim]`, keys `[batch, kv_heads, keys, dim]`, values with
-/// `value_dim`.
+/// The sizes of an attention: queries `[batch, heads, len, dim]`, keys `[batch, kv_heads, keys,
+/// dim]`, values with `value_dim`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
     pub batch: usize,
@@ -22,7 +22,8 @@ pub(crate) struct At {
     pub key: usize,
 }
 
-/// Results and log-sum-exp. `score` makes of `q · k` what the softmax takes: minus infinity for a key that is not seen.
+/// Results and log-sum-exp. `score` makes of `q · k` what the softmax takes: minus infinity for a
+/// key that is not seen.
 pub(crate) fn attention(
     sizes: Sizes,
     [q, k, v]: [&[f64]; 3],

@@ -70,7 +70,7 @@ const LOAD: &str = "@%first mbarrier.arrive.expect_tx.shared.b64 _, [bar], 512;\
     @%first cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%in], 512, [bar];\n";
 
 #[test]
-fn whoever_has_not_waited_must_not_touch_the_bytes() {
+fn threads_that_have_not_waited_must_not_touch_the_bytes() {
     use FindingKind::MissingWait;
     assert!(report(&format!("{LOAD}{WAIT}{SHOW}")).findings.is_empty());
     check(&format!("{LOAD}bar.sync 0;\n{SHOW}{WAIT}"), MissingWait, Severity::Error, "still writing");

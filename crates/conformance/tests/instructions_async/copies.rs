@@ -4,7 +4,8 @@ use warpfold_sim::{FindingKind, Options, Severity};
 
 use crate::harness::{Proof, bytes, checked};
 
-/// Each of 64 threads copies `size` bytes, with whatever follows the size, and stores 16 bytes of shared memory.
+/// Each of 64 threads copies `size` bytes, with whatever follows the size, and stores 16 bytes of
+/// shared memory.
 fn copy_body(mnemonic: &str, size: u32, tail: &str, setup: &str) -> String {
     format!(
         ".shared .align 16 .b8 tile[1024];\n.reg .b32 %to, %zero, %v<4>, %n;\n.reg .b64 %from, %place, %policy;\n.reg .pred %p;\n\
@@ -162,7 +163,8 @@ fn lanes_count_their_own_groups() {
     let proof = Proof { body, threads: 32, input: &input, output_bytes: 128 };
     let (_, report) = proof.run(&checked()).unwrap();
     let early: Vec<_> = report.findings.iter().filter(|f| f.severity == Severity::Error).collect();
-    // The even lanes' first groups are covered; the odd lanes have one group, which the wait leaves.
+    // The even lanes' first groups are covered; the odd lanes have one group, which the wait
+    // leaves.
     assert_eq!(early.len(), 1, "{:?}", report.findings);
     assert_eq!(early[0].access.thread[0] % 2, 1);
 }

@@ -2,7 +2,8 @@
 
 use warpfold_sim::{Arch, Checks, Error, Launch, Memory, Options, Program, Report};
 
-/// What to run: the body of a kernel `proof(input, output)`, with both addresses in `%in` and `%out`.
+/// What to run: the body of a kernel `proof(input, output)`, with both addresses in `%in` and
+/// `%out`.
 pub(crate) struct Proof<'a> {
     /// Instructions, and declarations of registers and shared variables.
     pub(crate) body: &'a str,

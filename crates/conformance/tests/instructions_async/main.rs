@@ -1,4 +1,5 @@
-//! Proofs of asynchronous copies and barriers: the virtual GPU against references that share no code with it.
+//! Proofs of asynchronous copies and barriers: the virtual GPU against references that share no
+//! code with it.
 
 mod bulk;
 mod copies;

@@ -67,7 +67,8 @@ fn phases_follow_one_another_with_changing_parity() {
 
 #[test]
 fn counts_and_drops_are_taken_off() {
-    // 40 arrivals: 8 by thread 0 at once, one by each other thread but the last, which drops out with 1.
+    // 40 arrivals: 8 by thread 0 at once, one by each other thread but the last, which drops out
+    // with 1.
     let body = around(
         39,
         "setp.eq.u32 %q, %t, 31;\n@%first mbarrier.arrive.shared.b64 _, [bar], 8;\n\
@@ -80,7 +81,8 @@ fn counts_and_drops_are_taken_off() {
          W1: mbarrier.try_wait.parity.shared.b64 %p, [bar], 1;\n@!%p bra W1;\nst.global.u32 [%place], %v;",
     );
     let found = words(32, &body);
-    // One arrival fewer is expected in the second phase: 38 before the first look, 33 before the second.
+    // One arrival fewer is expected in the second phase: 38 before the first look, 33 before the
+    // second.
     assert_eq!(found[0], 38 + 33);
     assert_eq!(found[1..], [0; 31]);
 }

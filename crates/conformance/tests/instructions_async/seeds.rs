@@ -4,7 +4,8 @@ use warpfold_sim::{Checks, FindingKind, Options};
 
 use crate::harness::{Proof, bytes};
 
-/// Two bulk loads towards one barrier, two copies by threads, a store; thread 0 looks at the words early if it is told so.
+/// Two bulk loads towards one barrier, two copies by threads, a store; thread 0 looks at the words
+/// early if it is told so.
 fn body(early: &str) -> String {
     format!(
         ".shared .align 128 .b8 tile[1024];\n.shared .align 8 .b64 bar;\n.reg .b64 %place, %from;\n.reg .b32 %a, %v, %n;\n\

@@ -1,4 +1,5 @@
-//! `cp.async.bulk.tensor`: boxes of tensors, with swizzles, edges and strides, against a reference element by element.
+//! `cp.async.bulk.tensor`: boxes of tensors, with swizzles, edges and strides, against a reference
+//! element by element.
 
 use warpfold_sim::{
     Arch, Checks, Fill, FindingKind, Interleave, L2Promotion, Launch, MapMode, MapSwizzle, Memory, Options, Program,
@@ -113,7 +114,8 @@ pub(crate) fn box_bytes(map: &TensorMap) -> u64 {
     }
 }
 
-/// Where the swizzle of a 128-byte line puts a byte: 16-byte chunk `c` of line `l` goes to chunk `c ^ (l mod n)`.
+/// Where the swizzle of a 128-byte line puts a byte: 16-byte chunk `c` of line `l` goes to chunk `c
+/// ^ (l mod n)`.
 fn swizzled(map: &TensorMap, byte: u64) -> usize {
     let (line, chunk, rest) = (byte / 128, byte / 16 % 8, byte % 16);
     let turn = match map.swizzle {
@@ -230,7 +232,8 @@ fn the_fill_may_be_a_number_that_is_none() {
 
 #[test]
 fn loads_of_rounded_types_round() {
-    // Ten bits of fraction are left: of two neighbours the nearer one, of two equally near ones the one whose last bit is 0.
+    // Ten bits of fraction are left: of two neighbours the nearer one, of two equally near ones the
+    // one whose last bit is 0.
     let rounded = |value: f32| {
         if value.is_nan() {
             return f32::from_bits(0x7fff_e000);
@@ -273,7 +276,8 @@ fn loads_of_rounded_types_round() {
 
 #[test]
 fn columns_of_a_convolution_walk_through_their_box_and_on_to_the_next_image() {
-    // A 3x3 filter over images of 9 x 7 pixels with a border of one: the box has the corners -1 and -1.
+    // A 3x3 filter over images of 9 x 7 pixels with a border of one: the box has the corners -1 and
+    // -1.
     let (c, w, h, n) = (16u64, 9i64, 7i64, 2i64);
     let mut map = map(TensorType::F16, &[c, w as u64, h as u64, n as u64], &[2 * c, 2 * c * 9, 2 * c * 63], &[]);
     map.mode =

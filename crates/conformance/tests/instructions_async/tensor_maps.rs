@@ -1,5 +1,5 @@
-//! `tensormap.replace`, `tensormap.cp_fenceproxy` and the fences of tensor maps: a map that a kernel makes copies what the same map
-//! copies that the host encodes.
+//! `tensormap.replace`, `tensormap.cp_fenceproxy` and the fences of tensor maps: a map that a
+//! kernel makes copies what the same map copies that the host encodes.
 
 use warpfold_sim::{
     Arch, Checks, Error, Fill, FindingKind, Interleave, Launch, MapMode, MapSwizzle, Memory, Options, Program, Report,
@@ -199,7 +199,8 @@ fn a_changed_map_needs_both_fences_before_it_is_used() {
     let global = bytes(30 * 96, 4);
     for way in [Way::Shared, Way::Global] {
         let [release, acquire] = fences(way);
-        // A copy out of shared memory by other means than tensormap.cp_fenceproxy would be one of ordinary stores.
+        // A copy out of shared memory by other means than tensormap.cp_fenceproxy would be one of
+        // ordinary stores.
         let released = if way == Way::Global { "" } else { release };
         let mutants: &[[&str; 2]] =
             if way == Way::Global { &[["", acquire], [release, ""], ["", ""]] } else { &[[released, ""]] };

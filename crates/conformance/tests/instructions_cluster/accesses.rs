@@ -1,4 +1,5 @@
-//! Addresses in the shared memory of peers, and what loads, stores, atomics and barriers make of them.
+//! Addresses in the shared memory of peers, and what loads, stores, atomics and barriers make of
+//! them.
 
 use warpfold_sim::Arch;
 
@@ -153,7 +154,8 @@ fn atomics_of_a_whole_cluster_meet_in_one_block() {
 
 #[test]
 fn a_phase_is_over_when_all_have_arrived_and_then_the_next_begins() {
-    // Each round every block adds what its neighbour had in the round before; arriving and waiting lie apart.
+    // Each round every block adds what its neighbour had in the round before; arriving and waiting
+    // lie apart.
     let round = "add.u32 %r5, %r5, 1;
         st.shared.u32 [%r2], %r5;
         barrier.cluster.arrive.release;

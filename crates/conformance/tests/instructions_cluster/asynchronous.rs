@@ -1,4 +1,5 @@
-//! `st.async` and `red.async`: values that threads send into the shared memory of peers, whose mbarriers tell of them.
+//! `st.async` and `red.async`: values that threads send into the shared memory of peers, whose
+//! mbarriers tell of them.
 
 use warpfold_sim::{Arch, FindingKind};
 
@@ -6,7 +7,8 @@ use crate::harness::{SYNC, Sizes, launch, run, text};
 
 const FOUR: Sizes = Sizes { grid: [8, 1, 1], block: [64, 1, 1], cluster: [4, 1, 1] };
 
-/// Makes a barrier for `bytes` bytes at the end of `tile`, in each block, and tells the cluster of it.
+/// Makes a barrier for `bytes` bytes at the end of `tile`, in each block, and tells the cluster of
+/// it.
 fn barrier(bytes: u32) -> String {
     format!(
         "mov.u32 %rank, %cluster_ctarank; setp.eq.u32 %p0, %thread, 0;
@@ -97,7 +99,8 @@ fn stores_of_every_type_and_width_arrive_at_the_peer() {
 
 #[test]
 fn reductions_of_a_cluster_meet_in_one_block() {
-    // What the threads of three blocks send to the first one, which starts with `start` in each of four places.
+    // What the threads of three blocks send to the first one, which starts with `start` in each of
+    // four places.
     let sent = |thread: u32, rank: u32| rank * 1000 + thread * 37;
     let all =
         |place: u32| (1..4).flat_map(move |rank| (0..64).filter(move |t| t % 4 == place).map(move |t| sent(t, rank)));
@@ -163,7 +166,8 @@ fn a_sum_of_64_bits_carries_into_its_upper_half() {
     }
 }
 
-/// What is found where all threads of two blocks execute `send`, with the own `tile` in `%r1` and the peer's in `%r2`.
+/// What is found where all threads of two blocks execute `send`, with the own `tile` in `%r1` and
+/// the peer's in `%r2`.
 fn findings(send: &str, cluster: u32) -> Vec<FindingKind> {
     let body = format!(
         "{} xor.b32 %r0, %rank, 1; mapa.shared::cluster.u32 %r1, tile, %rank; mapa.shared::cluster.u32 %r2, tile, %r0;

@@ -21,8 +21,9 @@ impl Sizes {
     }
 }
 
-/// The text of a kernel with some directives, which runs `body` and stores `%result`. The body knows `%thread` (its linear
-/// index in the block), `%rank`, a shared variable `tile` of 1,024 words of 4 bytes, scratch registers `%r0`…, `%d0`…, `%p0`….
+/// The text of a kernel with some directives, which runs `body` and stores `%result`. The body
+/// knows `%thread` (its linear index in the block), `%rank`, a shared variable `tile` of 1,024
+/// words of 4 bytes, scratch registers `%r0`…, `%d0`…, `%p0`….
 pub(crate) fn text(target: &str, directives: &str, body: &str) -> String {
     format!(
         ".version 8.3
@@ -70,7 +71,8 @@ pub(crate) fn text(target: &str, directives: &str, body: &str) -> String {
     )
 }
 
-/// Loads and launches a text on an architecture, with every check; gives what the threads left, and the report.
+/// Loads and launches a text on an architecture, with every check; gives what the threads left, and
+/// the report.
 pub(crate) fn launch(text: &str, arch: Arch, sizes: Sizes) -> Result<(Vec<u32>, Report), Error> {
     let memory = Memory::new(1 << 24);
     let program = Program::load(&memory, text, arch)?;

@@ -5,8 +5,8 @@ use warpfold_conformance::instructions::{Kind, check_on};
 use crate::reference::{Modifiers, rounded};
 use crate::types::{Conversion, FLOATS, INTEGERS, Type};
 
-/// Checks a conversion to an integer, in every register that the ISA allows: a wider one is filled with the sign of
-/// a signed result.
+/// Checks a conversion to an integer, in every register that the ISA allows: a wider one is filled
+/// with the sign of a signed result.
 #[track_caller]
 fn check(conversion: Conversion, samples: &[[u64; 1]]) {
     let Conversion { to, from, .. } = conversion;

@@ -1,4 +1,5 @@
-//! Conversions that the ISA does not have, or only for later targets, are refused with a typed error.
+//! Conversions that the ISA does not have, or only for later targets, are refused with a typed
+//! error.
 
 use warpfold_conformance::instructions::kind::{B16, B32, B64};
 use warpfold_conformance::instructions::run;

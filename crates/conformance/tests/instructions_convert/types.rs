@@ -228,7 +228,8 @@ impl Conversion {
         (value as u64) & (u64::MAX >> (64 - self.to.bits()))
     }
 
-    /// "Zero if source is not `.f64` and destination is not `.s64`, `.u64`; otherwise `1 << (BitWidth(dst) - 1)`."
+    /// "Zero if source is not `.f64` and destination is not `.s64`, `.u64`; otherwise `1 <<
+    /// (BitWidth(dst) - 1)`."
     fn to_integer(self, x: Quad) -> u64 {
         let (min, max) = self.to.range();
         let bits = self.to.bits();

@@ -1,4 +1,5 @@
-//! `sin`, `cos`, `lg2`, `ex2` and `tanh`: within the errors that the ISA states, special values by its tables.
+//! `sin`, `cos`, `lg2`, `ex2` and `tanh`: within the errors that the ISA states, special values by
+//! its tables.
 
 use std::f64::consts::PI;
 
@@ -11,7 +12,8 @@ const NEGATIVE: u32 = 0x8000_0000;
 const NAN: u32 = 0x7fff_ffff;
 const ONE: u32 = 0x3f80_0000;
 
-/// Edge values, random ones, and magnitudes spread evenly over those of all numbers, and over [-8, 8].
+/// Edge values, random ones, and magnitudes spread evenly over those of all numbers, and over [-8,
+/// 8].
 fn inputs() -> Vec<[u64; 1]> {
     let mut inputs = combinations([Kind::F32]);
     inputs.extend(random([Kind::F32], 20_000));
@@ -20,7 +22,8 @@ fn inputs() -> Vec<[u64; 1]> {
     inputs
 }
 
-/// Checks `.approx` of an `f32` function, given a bound on the distance from the exact result at each input.
+/// Checks `.approx` of an `f32` function, given a bound on the distance from the exact result at
+/// each input.
 #[track_caller]
 fn check(name: &str, ftz: bool, exact: fn(f64) -> f64, bound: fn(f64) -> f64, special: &[(u32, u32)]) {
     let text = format!("{name}.approx{}.f32 x, a;", if ftz { ".ftz" } else { "" });

@@ -42,7 +42,8 @@ fn check_fused<F: Format>(name: &str, modifiers: &[Modifiers]) {
     }
 }
 
-/// Products with the negated rounded product, and its neighbours: all that is left is the rounding error.
+/// Products with the negated rounded product, and its neighbours: all that is left is the rounding
+/// error.
 fn cancelling<F: Format>() -> Vec<[u64; 3]> {
     let sign = F::KIND.mask() / 2 + 1;
     let with_product = |[a, b]: [u64; 2]| {

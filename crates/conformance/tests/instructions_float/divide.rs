@@ -34,7 +34,8 @@ fn check_division<F: Format>(modifiers: &[Modifiers]) {
     }
 }
 
-/// The square root: the largest number whose square, exact in 113 bits, is not above `x`, or the next one.
+/// The square root: the largest number whose square, exact in 113 bits, is not above `x`, or the
+/// next one.
 fn square_root<F: Format + FloatConvert<Quad>>(x: F, round: Round) -> F {
     if x.is_nan() || x.is_zero() || x.is_pos_infinity() {
         return x;
@@ -115,7 +116,8 @@ fn approximate_quotients_of_f32_are_within_two_units_of_the_last_place() {
                 let beyond = magnitude > 2f32.powi(126) && magnitude.is_finite();
                 let in_range = (2f32.powi(-126)..=2f32.powi(126)).contains(&magnitude);
                 let expected = match kind {
-                    // "if a is infinity, div.approx.f32 returns NaN, otherwise it returns a sign-preserving zero"
+                    // "if a is infinity, div.approx.f32 returns NaN, otherwise it returns a
+                    // sign-preserving zero"
                     "approx" if beyond && dividend.is_infinite() => 0x7fff_ffff,
                     "approx" if beyond && !dividend.is_nan() => (a ^ b) & 0x8000_0000,
                     "approx" if magnitude > 0.0 && magnitude < 2f32.powi(-126) => continue,
@@ -181,7 +183,8 @@ fn approximate_reciprocals_and_roots_of_f32_are_within_the_stated_error() {
     check_relative("rsqrt", 2f64.powf(-22.9), |x| 1.0 / x.sqrt(), &both);
 }
 
-/// Checks a function of one `f64` against a relative error; subnormal inputs and results may be flushed.
+/// Checks a function of one `f64` against a relative error; subnormal inputs and results may be
+/// flushed.
 #[track_caller]
 fn check_double(text: &str, error: f64, gross: bool, exact: fn(f64) -> f64, special: &[(u64, u64)]) {
     let mut elements = elements::<Double, 1>();

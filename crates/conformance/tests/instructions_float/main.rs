@@ -1,4 +1,5 @@
-//! Every floating-point instruction against a soft-float crate, or, where the ISA states an error, against `f64`.
+//! Every floating-point instruction against a soft-float crate, or, where the ISA states an error,
+//! against `f64`.
 
 mod approx;
 mod arithmetic;

@@ -8,7 +8,8 @@ use crate::reference::{ALL, Ty};
 
 const PRED: Kind = Kind::Pred;
 
-/// Whether an operator holds for an order; none means that one side is a NaN (PTX ISA, tables of "Comparisons").
+/// Whether an operator holds for an order; none means that one side is a NaN (PTX ISA, tables of
+/// "Comparisons").
 fn holds(operator: &str, order: Option<Ordering>) -> bool {
     use Ordering::{Equal, Greater, Less};
     match (operator, order) {

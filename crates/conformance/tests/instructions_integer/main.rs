@@ -1,4 +1,5 @@
-//! Every integer, logic, comparison and video instruction against a reference in plain wide arithmetic.
+//! Every integer, logic, comparison and video instruction against a reference in plain wide
+//! arithmetic.
 
 mod arithmetic;
 mod bits;

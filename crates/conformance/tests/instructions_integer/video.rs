@@ -42,7 +42,8 @@ fn clamp(value: i128, width: u32, signed: bool) -> i128 {
     value.clamp(low, high)
 }
 
-/// All types, parts and stages of one primary operation; `modifier` stands between the types and the stages.
+/// All types, parts and stages of one primary operation; `modifier` stands between the types and
+/// the stages.
 fn scalar(mnemonic: &str, modifier: &str, types: &[(Ty, Ty, Ty)], primary: Binary) {
     let compares = mnemonic == "vset";
     for (n, &(of_d, of_a, of_b)) in types.iter().enumerate() {
@@ -145,7 +146,8 @@ fn simd(mnemonic: &str, modifier: &str, of: (Ty, Ty, Ty), primary: Binary) {
     let width = 32 / count;
     let kind = if count == 4 { Kind::Int8x4 } else { Kind::Int16x2 };
     let names = if compares { format!("{of_a}.{of_b}") } else { format!("{of_d}.{of_a}.{of_b}") };
-    // Selectors with the elements that they name, lowest first; the default takes `a` and `b` as they are.
+    // Selectors with the elements that they name, lowest first; the default takes `a` and `b` as
+    // they are.
     let selectors: &[(&str, &str, &str, [u32; 4], [u32; 4], u32)] = if count == 4 {
         &[
             ("", "", "", [0, 1, 2, 3], [4, 5, 6, 7], 0b1111),

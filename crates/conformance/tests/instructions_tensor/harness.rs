@@ -1,4 +1,5 @@
-//! A kernel of one block around the lines under proof: registers by lane and shared memory go in, and come back.
+//! A kernel of one block around the lines under proof: registers by lane and shared memory go in,
+//! and come back.
 
 use warpfold_sim::{Arch, Checks, Error, Finding, Launch, Memory, Options, Program, Report};
 

@@ -1,4 +1,5 @@
-//! The fragment layouts of `mma`, one formula for each table of the PTX ISA ("Matrix Fragments for mma"), written as there.
+//! The fragment layouts of `mma`, one formula for each table of the PTX ISA ("Matrix Fragments for
+//! mma"), written as there.
 
 /// Row and column of element `i` of a lane.
 pub(crate) type Layout = fn(usize, usize) -> (usize, usize);

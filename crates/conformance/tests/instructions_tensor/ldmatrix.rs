@@ -58,7 +58,8 @@ fn ldmatrix_gives_each_lane_its_elements() {
                 let outcome = proof.run();
                 for j in 0..count {
                     for lane in 0..32 {
-                        // Figure "ldmatrix fragment layout": row lane / 4, columns 2 (lane % 4) and the next; transposed likewise.
+                        // Figure "ldmatrix fragment layout": row lane / 4, columns 2 (lane % 4) and
+                        // the next; transposed likewise.
                         let at = |i: usize| {
                             let (row, column) = (lane / 4, lane % 4 * 2 + i);
                             let (row, column) = if trans.is_empty() { (row, column) } else { (column, row) };
@@ -131,7 +132,8 @@ fn movmatrix_transposes() {
     assert_eq!(proof.run().values, [expected]);
 }
 
-/// Wavefronts and conflicts of the loads and stores of four matrices whose rows lie at these addresses.
+/// Wavefronts and conflicts of the loads and stores of four matrices whose rows lie at these
+/// addresses.
 fn cost(rows: impl Fn(u64) -> u64) -> [(u64, u64); 2] {
     let inputs = vec![addresses((0..32).map(rows).collect())];
     let run = |line: &str, outputs: Vec<(String, u32)>| {

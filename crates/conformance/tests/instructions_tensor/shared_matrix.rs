@@ -1,4 +1,5 @@
-//! Matrices in shared memory as `wgmma` reads them, from the canonical layouts of the PTX ISA ("Canonical Layouts").
+//! Matrices in shared memory as `wgmma` reads them, from the canonical layouts of the PTX ISA
+//! ("Canonical Layouts").
 
 /// Which way neighbouring elements run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,8 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// A placement without gaps, for `mn` rows or columns and elements of `bits` bits; K is 32 bytes.
+    /// A placement without gaps, for `mn` rows or columns and elements of `bits` bits; K is 32
+    /// bytes.
     pub(crate) fn dense(start: usize, major: Major, units: usize, mn: usize, bits: usize) -> Self {
         let t = 128 / bits;
         let (leading, stride) = match (major, units) {
@@ -51,7 +53,8 @@ impl Placement {
         field(self.start) | field(self.leading) << 16 | field(self.stride) << 32 | pattern << 49 | mode << 62
     }
 
-    /// The position of an element in bits. The canonical layouts are in elements, `T` of them in 128 bits.
+    /// The position of an element in bits. The canonical layouts are in elements, `T` of them in
+    /// 128 bits.
     pub(crate) fn bit(&self, mn: usize, k: usize, bits: usize) -> usize {
         let t = 128 / bits;
         let (leading, stride) = (self.leading * 8 / bits, self.stride * 8 / bits);

@@ -1,4 +1,5 @@
-//! `wgmma`: every type, all layouts of operands; [`rules`] has that it is asynchronous, and what this forbids.
+//! `wgmma`: every type, all layouts of operands; [`rules`] has that it is asynchronous, and what
+//! this forbids.
 
 mod rules;
 
@@ -32,13 +33,15 @@ fn matrix(rows: usize, columns: usize, mut f: impl FnMut() -> f64) -> Matrix {
     (0..rows).map(|_| (0..columns).map(|_| f()).collect()).collect()
 }
 
-/// Row and column of element `i` of D of a thread: figure "WGMMA register fragment layout for accumulator matrix D".
+/// Row and column of element `i` of D of a thread: figure "WGMMA register fragment layout for
+/// accumulator matrix D".
 fn d_position(thread: usize, i: usize) -> (usize, usize) {
     let (warp, lane) = (thread / 32, thread % 32);
     (16 * warp + lane / 4 + 8 * (i / 2 % 2), 8 * (i / 4) + 2 * (lane % 4) + i % 2)
 }
 
-/// Row and column of element `e` of register `r` of A: the figures for A of 64-bit, 32-bit, … elements, of which a register holds `per`.
+/// Row and column of element `e` of register `r` of A: the figures for A of 64-bit, 32-bit, …
+/// elements, of which a register holds `per`.
 fn a_position(thread: usize, r: usize, e: usize, per: usize) -> (usize, usize) {
     let (warp, lane) = (thread / 32, thread % 32);
     (16 * warp + lane / 4 + 8 * (r % 2), per * (lane % 4) + e + 4 * per * (r / 2))

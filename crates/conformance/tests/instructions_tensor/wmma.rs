@@ -1,4 +1,5 @@
-//! `wmma`: loads, products and stores, by what they do to memory; which lane holds what is not said.
+//! `wmma`: loads, products and stores, by what they do to memory; which lane holds what is not
+//! said.
 
 use warpfold_conformance::instructions::Random;
 use warpfold_sim::{Checks, FindingKind};

@@ -1,4 +1,5 @@
-//! Clusters: positions, distributed shared memory, barriers, and registers that warpgroups exchange.
+//! Clusters: positions, distributed shared memory, barriers, and registers that warpgroups
+//! exchange.
 
 use warpfold_device::{Device, Error, LaunchConfig};
 use warpfold_lang::{

@@ -1,5 +1,5 @@
-//! Eight-bit floats on old and new architectures, and on the host, against integers: numbers are counted in units of
-//! 2^-60, of which all that matters here is a whole number.
+//! Eight-bit floats on old and new architectures, and on the host, against integers: numbers are
+//! counted in units of 2^-60, of which all that matters here is a whole number.
 
 use half::{bf16, f16};
 use warpfold_lang::{EightBitFloat, F8E4M3, F8E5M2, Val};
@@ -19,7 +19,8 @@ enum Number {
 struct Standard {
     mantissa_bits: u32,
     bias: i32,
-    /// Whether the largest exponent is left to infinities and NaNs; else its last number alone is NaN.
+    /// Whether the largest exponent is left to infinities and NaNs; else its last number alone is
+    /// NaN.
     has_infinities: bool,
 }
 
@@ -48,7 +49,8 @@ impl Standard {
         }
     }
 
-    /// The byte whose value is nearest, the even one of two; beyond the last one, that or what `saturate` forbids.
+    /// The byte whose value is nearest, the even one of two; beyond the last one, that or what
+    /// `saturate` forbids.
     fn encode(self, value: f64, saturate: bool) -> u8 {
         if value.is_nan() {
             return 0x7f;
@@ -76,7 +78,8 @@ impl Standard {
     }
 }
 
-/// Twice a magnitude in units of 2^-60, rounded to odd, and limited to what is far beyond every format.
+/// Twice a magnitude in units of 2^-60, rounded to odd, and limited to what is far beyond every
+/// format.
 fn doubled_units(magnitude: f64) -> i128 {
     let scaled = magnitude.min(1e6) * 61.0_f64.exp2();
     let whole = scaled.floor();
@@ -88,7 +91,8 @@ fn bytes() -> Vec<u8> {
     (0..=255).collect()
 }
 
-/// Every f16, every tie between neighbours of the format with what is next to it, and what is far away.
+/// Every f16, every tie between neighbours of the format with what is next to it, and what is far
+/// away.
 fn singles(standard: Standard) -> Vec<f32> {
     let halves = (0..=u16::MAX).map(|bits| f16::from_bits(bits).to_f32());
     let number = |byte| match standard.decode(byte) {

@@ -1,4 +1,5 @@
-//! Floats of every width: correctly rounded operations bit for bit, conversions, comparisons with NaN, packed pairs.
+//! Floats of every width: correctly rounded operations bit for bit, conversions, comparisons with
+//! NaN, packed pairs.
 
 use half::{bf16, f16};
 use warpfold_lang::{Bf16x2, F16x2, Rounding, Val};
@@ -53,7 +54,8 @@ macro_rules! floats {
             let (from, to): (fn(f64) -> $rust, fn($rust) -> f64) = ($from, $to);
             let values = values(from);
             let both = (&values[..], &values[..]);
-            // One operation in f64, rounded once more, is correctly rounded for the narrower types (53 >= 2 * 24 + 2).
+            // One operation in f64, rounded once more, is correctly rounded for the narrower types
+            // (53 >= 2 * 24 + 2).
             check("add", both, |a, b| a + b, |a, b| Some(from(to(a) + to(b))));
             check("sub", both, |a, b| a - b, |a, b| Some(from(to(a) - to(b))));
             check("mul", both, |a, b| a * b, |a, b| Some(from(to(a) * to(b))));
@@ -186,7 +188,8 @@ fn pairs_compute_in_both_halves() {
 fn functions_are_close_to_their_definition() {
     // Each argument makes a kernel of its own, which a driver takes some time to compile.
     let arguments: Vec<f32> = (-400..400).step_by(25).map(|i| i as f32 / 32.0).collect();
-    // The bounds have their own test in the language's crate; here nothing but a few parts in a million.
+    // The bounds have their own test in the language's crate; here nothing but a few parts in a
+    // million.
     let close = |name: &str, f: fn(Val<f32>) -> Val<f32>, reference: fn(f64) -> f64| {
         let tolerant = move |x: Val<f32>, exact: Val<f32>| {
             let result = f(x);

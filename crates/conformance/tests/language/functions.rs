@@ -1,5 +1,5 @@
-//! Mathematical functions on every device at hand, against the same to 100 bits: the bounds that they document, and
-//! what C says of zeros, infinities and NaN.
+//! Mathematical functions on every device at hand, against the same to 100 bits: the bounds that
+//! they document, and what C says of zeros, infinities and NaN.
 
 use warpfold_device::{Device, LaunchConfig};
 use warpfold_lang::{Global, Val, WideFloat, block_dim, block_idx, kernel, thread_idx, when};
@@ -75,7 +75,8 @@ fn ulps<T: Real>(result: T, exact: Q) -> f64 {
     (error * f64::from(half).exp2() * f64::from(rest).exp2()).to_f64().abs()
 }
 
-/// Checks a function of two arguments, and that its documented bound is not much more than what is seen.
+/// Checks a function of two arguments, and that its documented bound is not much more than what is
+/// seen.
 #[track_caller]
 fn check_both<T: Real>(
     name: &str,

@@ -1,4 +1,5 @@
-//! Applies a recorded function to every pair of two lists on every device, and compares with a reference.
+//! Applies a recorded function to every pair of two lists on every device, and compares with a
+//! reference.
 
 use half::{bf16, f16};
 use rustc_apfloat::ieee::{BFloat, Double, Half};
@@ -16,7 +17,8 @@ fn pairs<A: Copy, B: Copy>(left: &[A], right: &[B]) -> (Vec<A>, Vec<B>) {
     left.iter().flat_map(|a| right.iter().map(|b| (*a, *b))).unzip()
 }
 
-/// Compares bit for bit, any NaN being as good as another; where the reference is `None`, anything will do.
+/// Compares bit for bit, any NaN being as good as another; where the reference is `None`, anything
+/// will do.
 #[track_caller]
 pub(crate) fn check<A: Value, B: Value, R: Value>(
     name: &str,
@@ -27,7 +29,7 @@ pub(crate) fn check<A: Value, B: Value, R: Value>(
     check_pairs(name, &Device::all(), pairs(left, right), f, reference);
 }
 
-/// The same for pairs of one's own choice, on these devices.
+/// The same for given pairs, on these devices.
 #[track_caller]
 pub(crate) fn check_pairs<A: Value, B: Value, R: Value>(
     name: &str,
@@ -72,7 +74,8 @@ pub(crate) fn check_one<A: Value, R: Value>(
     check(name, (arguments, &[0_u32]), move |a, _: Val<u32>| f(a), |a, _| reference(a));
 }
 
-/// [`check_one`] on every device at hand and, for what old architectures compute in another way, on a virtual A100.
+/// [`check_one`] on every device at hand and, for what old architectures compute in another way, on
+/// a virtual A100.
 #[track_caller]
 pub(crate) fn check_old_and_new<A: Value, R: Value>(
     name: &str,

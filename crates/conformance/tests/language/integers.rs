@@ -73,7 +73,8 @@ macro_rules! integers {
                 check_one("cast", VALUES, |a| a.cast::<f32>(), |a| Some(a as f32));
                 check_one("cast", VALUES, |a| a.cast::<f64>(), |a| Some(a as f64));
                 check_one("cast", VALUES, |a| a.cast::<f16>(), |a| Some(to_f16(a as f64)));
-                // f64 does not hold every 64-bit integer, but those that it loses lie far from a tie of bf16.
+                // f64 does not hold every 64-bit integer, but those that it loses lie far from a
+                // tie of bf16.
                 check_one("cast", VALUES, |a| a.cast::<bf16>(), |a| Some(to_bf16(a as f64)));
                 check_one("cast", VALUES, |a| a.cast::<bool>().cast::<u32>(), |a: $rust| Some(u32::from(a != 0)));
             }

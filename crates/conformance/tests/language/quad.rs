@@ -1,4 +1,5 @@
-//! Mathematical functions to some 100 bits, by the shortest road: series and Newton's steps in IEEE 754 binary128.
+//! Mathematical functions to some 100 bits, by the shortest road: series and Newton's steps in IEEE
+//! 754 binary128.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 

@@ -59,8 +59,8 @@ impl Stream {
 
     /// Lets a library that takes CUDA streams (cuBLAS, cuDNN) enqueue work: `work` gets the raw
     /// `CUstream`, with the stream's context current on this thread, after what uses these operands
-    /// on other streams. `None` on the virtual GPU. The library must use the stream and the memory of
-    /// the operands only, which its own functions take as raw pointers.
+    /// on other streams. `None` on the virtual GPU. The library must use the stream and the memory
+    /// of the operands only, which its own functions take as raw pointers.
     ///
     /// # Errors
     /// What the driver says.

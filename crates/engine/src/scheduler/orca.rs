@@ -1,4 +1,4 @@
-//! Orca's iteration-level scheduling (OSDI'22): each step takes whoever is there, prefills and
+//! Orca's iteration-level scheduling (OSDI'22): each step takes what is there, prefills and
 //! decodes together.
 //!
 //! Selective batching is the model's part: all but attention runs over the flattened rows,

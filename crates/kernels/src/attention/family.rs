@@ -14,10 +14,10 @@ use crate::{AnyKernel, Dtype, Error};
 
 /// The family of attentions.
 ///
-/// Inputs: queries, keys, values, then what the problem has of mask, sinks (one logit for each query
-/// head), `cu_seqlens_q`, `cu_seqlens_k` or `kv_lens`, and the block table. Outputs: results and,
-/// where it is asked for, the log-sum-exp (`f32`, `[batch, heads, queries]`, or `[total, heads]`
-/// where sequences are packed).
+/// Inputs: queries, keys, values, then what the problem has of mask, sinks (one logit for each
+/// query head), `cu_seqlens_q`, `cu_seqlens_k` or `kv_lens`, and the block table. Outputs: results
+/// and, where it is asked for, the log-sum-exp (`f32`, `[batch, heads, queries]`, or `[total,
+/// heads]` where sequences are packed).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attention;
 
@@ -243,8 +243,8 @@ fn floats(problem: &Problem) -> [f32; simt::FLOATS] {
     [f32::from_bits(problem.scale_bits), softcap, 1.0 / softcap, f32::from_bits(problem.value_scale_bits)]
 }
 
-/// Kernels as they ship, to be assembled and compared: with one part and with several, of every type,
-/// and with every option.
+/// Kernels as they ship, to be assembled and compared: with one part and with several, of every
+/// type, and with every option.
 pub(crate) fn kernels() -> Vec<AnyKernel> {
     let of = |dtype, kv_dtype, [head_dim, value_dim]: [u64; 2], queries, keys| Problem {
         dtype,

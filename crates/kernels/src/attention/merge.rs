@@ -12,8 +12,8 @@ use super::work::{SIZES, STRIDES, Size, WorkConfig, find};
 /// What the kernel takes: as [`Attend`], whose partial results it reads.
 pub(super) type Merge = Attend;
 
-/// The kernel: a block for each tile of rows, a warp for some of them. `levels` are those of the tree
-/// over the parts.
+/// The kernel: a block for each tile of rows, a warp for some of them. `levels` are those of the
+/// tree over the parts.
 pub(super) fn merge(config: &Config, levels: u32) -> Merge {
     let config = config.clone();
     let name = format!("{}_merge_{levels}", config.name());

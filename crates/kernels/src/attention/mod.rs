@@ -1,10 +1,10 @@
-//! Attention: `softmax(q kᵀ · scale) v`, for prefill, decode and any mix of them, over contiguous or
-//! paged keys.
+//! Attention: `softmax(q kᵀ · scale) v`, for prefill, decode and any mix of them, over contiguous
+//! or paged keys.
 //!
 //! # The order of the fold, and what it promises
-//! Attention is a fold over keys with the monoid of [`state`]: running maximum, sum of exponentials,
-//! weighted values (Milakov and Gimelshein 2018; Dao, FlashAttention-2, 2023). The order of this fold
-//! is fixed by the **position of the keys alone**:
+//! Attention is a fold over keys with the monoid of [`state`]: running maximum, sum of
+//! exponentials, weighted values (Milakov and Gimelshein 2018; Dao, FlashAttention-2, 2023). The
+//! order of this fold is fixed by the **position of the keys alone**:
 //! - a *tile* of [`TILE`] keys, at positions that are multiples of it, is pushed as a whole;
 //! - a *segment* of [`SEGMENT`] keys folds its tiles from the first to the last;
 //! - segments form a balanced binary tree over their index; a missing right child passes through.
@@ -16,9 +16,9 @@
 //! type and one architecture.
 //!
 //! # Files
-//! Start with [`Problem`] and [`Attention`]. [`state`] is the monoid, `work` finds what a block is to
-//! do, `simt` is the kernel on CUDA cores, `merge` combines the partial results of split keys, and
-//! `family` plans.
+//! Start with [`Problem`] and [`Attention`]. [`state`] is the monoid, `work` finds what a block is
+//! to do, `simt` is the kernel on CUDA cores, `merge` combines the partial results of split keys,
+//! and `family` plans.
 
 mod family;
 mod merge;

@@ -119,8 +119,8 @@ pub enum Keys {
         /// Of the values.
         v_strides: [i64; 4],
     },
-    /// Pages of some tokens; which pages a sequence has (`block_table`, `[batch, width]` of `i32`) and
-    /// how many keys (`kv_lens`, `[batch]` of `i32`) is read on the device.
+    /// Pages of some tokens; which pages a sequence has (`block_table`, `[batch, width]` of `i32`)
+    /// and how many keys (`kv_lens`, `[batch]` of `i32`) is read on the device.
     Paged {
         /// Tokens of a page.
         page: u64,
@@ -174,14 +174,16 @@ pub struct ScoreAt {
     pub batch: Val<u32>,
     /// The head of the query.
     pub head: Val<u32>,
-    /// The position of the query among the keys: of the last one with `BottomRight` that of the last key.
+    /// The position of the query among the keys: of the last one with `BottomRight` that of the
+    /// last key.
     pub query: Val<i32>,
     /// The position of the key.
     pub key: Val<i32>,
 }
 
 impl Score {
-    /// A function that gives the score instead of the scaled one, as with ALiBi or relative positions.
+    /// A function that gives the score instead of the scaled one, as with ALiBi or relative
+    /// positions.
     #[must_use]
     pub fn new(function: impl Fn(Val<f32>, ScoreAt) -> Val<f32> + Send + Sync + 'static) -> Self {
         Self { key: Key::unique(), function: Arc::new(function) }

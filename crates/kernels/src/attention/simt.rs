@@ -1,9 +1,9 @@
 //! Attention on CUDA cores, in f32: every type, head size, layout and option.
 //!
-//! A block takes [`ROWS`] rows, a warp [`WARP_ROWS`] of them. Keys come by tiles of 32 through shared
-//! memory, one for each lane; then their values, whose columns are dealt to the lanes. Each thread
-//! pushes the states of finished segments on a stack in scratch memory of its own and combines as a
-//! binary counter carries, so that segments form the tree that the contract demands.
+//! A block takes [`ROWS`] rows, a warp [`WARP_ROWS`] of them. Keys come by tiles of 32 through
+//! shared memory, one for each lane; then their values, whose columns are dealt to the lanes. Each
+//! thread pushes the states of finished segments on a stack in scratch memory of its own and
+//! combines as a binary counter carries, so that segments form the tree that the contract demands.
 
 use warpfold_lang::{
     Array, Global, Kernel, Shared, Val, Var, block_idx, dynamic_shared, grid_dim, kernel, lane_id, range, shfl_xor,
@@ -462,7 +462,8 @@ impl Block<'_> {
             } else {
                 scaled = scaled + load::<f32, _>(dtype, place, 1, false)[0];
                 is_seen = is_seen & scaled.ne(f32::NEG_INFINITY);
-                // The lowest number of a mask is no infinity: a row of them is a mean of its values.
+                // The lowest number of a mask is no infinity: a row of them is a mean of its
+                // values.
                 scaled = scaled.max_nan(LOWEST);
             }
         }

@@ -18,8 +18,8 @@ pub struct State {
     pub output: Vec<Val<f32>>,
 }
 
-/// What is subtracted from every score before its exponential, if the largest is this one: a number,
-/// even where no key is valid.
+/// What is subtracted from every score before its exponential, if the largest is this one: a
+/// number, even where no key is valid.
 #[must_use]
 pub fn shift(max: Val<f32>) -> Val<f32> {
     max.eq(f32::NEG_INFINITY).select(0.0, max)

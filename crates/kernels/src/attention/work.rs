@@ -201,8 +201,8 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
     }
 }
 
-/// The sequence that has the `tile`-th tile of all, and which of its own it is: every warp counts the
-/// tiles of 32 sequences at a time.
+/// The sequence that has the `tile`-th tile of all, and which of its own it is: every warp counts
+/// the tiles of 32 sequences at a time.
 fn find_packed(
     config: &WorkConfig,
     cu_queries: Global<i32>,

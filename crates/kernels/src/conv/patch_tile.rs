@@ -185,7 +185,7 @@ pub(super) fn is_possible(problem: &Problem, tile: PatchTile, limits: &Limits) -
 /// whole sector of the result; then, where rows begin anywhere, those of the ends of a block's row,
 /// parts of sectors each, and of a joint between two warps in it. Fitted to the times of ten tiles
 /// at five problems of three channels in `f32` and `bf16`, most of which they meet within a tenth
-/// (`cargo bench -p warpfold-conformance --bench convolutions`, H200, driver 580, 2026-11-20 and
+/// (`cargo bench -p warpfold-bench --bench convolutions`, H200, driver 580, 2026-11-20 and
 /// 21).
 const PRODUCT: f64 = 0.01;
 const ELEMENT: f64 = 0.88;

@@ -35,7 +35,8 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                      accesses: Val<u64>,
                      part: Val<u64>| {
         wait_for_dependencies();
-        // Contract: the grid has a block for `BLOCK / lanes` rows in x, and one for each `part` accesses of a row in y.
+        // Contract: the grid has a block for `BLOCK / lanes` rows in x, and one for each `part`
+        // accesses of a row in y.
         let (slot, lane) = (thread_idx().x >> lanes.ilog2(), thread_idx().x & (lanes - 1));
         let position = block_idx().x.cast::<u64>() * u64::from(BLOCK / lanes) + slot.cast::<u64>();
         when(position.lt(count), || {
@@ -74,7 +75,8 @@ struct Copy {
 }
 
 impl Copy {
-    /// Accesses of `N` elements of `E` from `i` on, every `lanes`-th: all loads before the first store.
+    /// Accesses of `N` elements of `E` from `i` on, every `lanes`-th: all loads before the first
+    /// store.
     fn step<E: Number, const N: usize>(&self, i: Val<u64>)
     where
         Val<E>: Operand<E>,

@@ -1,8 +1,10 @@
-//! Rows of a table by index: `output[i] = table[indices[i]]`, one launch, by accesses as wide as rows and addresses allow.
+//! Rows of a table by index: `output[i] = table[indices[i]]`, one launch, by accesses as wide as
+//! rows and addresses allow.
 //!
-//! Indices are of any integer type; negative ones count from the end of the table. A kernel cannot fail, so an index that
-//! names no row gives a row of zero bytes, and the launch keeps the lowest such position: see [`Gather`]. Rows are bytes,
-//! so tables of every element type share their kernels.
+//! Indices are of any integer type; negative ones count from the end of the table. A kernel cannot
+//! fail, so an index that names no row gives a row of zero bytes, and the launch keeps the lowest
+//! such position: see [`Gather`]. Rows are bytes, so tables of every element type share their
+//! kernels.
 
 mod kernel;
 
@@ -21,8 +23,8 @@ const ENOUGH_BLOCKS: u64 = 1024;
 /// What the word for bad positions holds before a launch, and after it if every index names a row.
 pub const NO_BAD_POSITION: u64 = u64::MAX;
 
-/// The family of gathers. Inputs are indices and table, outputs the rows and one word of 64 bits for
-/// bad positions.
+/// The family of gathers. Inputs are indices and table, outputs the rows and one word of 64 bits
+/// for bad positions.
 ///
 /// The word holds [`NO_BAD_POSITION`] before the launch. After it, it holds the lowest position in
 /// the indices that names no row, or what it held if that is lower: several launches may share a

@@ -1,13 +1,13 @@
-//! New keys and values to their slots of a paged cache, one launch; keys, and the queries beside them,
-//! turned by their positions on the way where that is asked for.
+//! New keys and values to their slots of a paged cache, one launch; keys, and the queries beside
+//! them, turned by their positions on the way where that is asked for.
 //!
-//! A *slot* is a token's place in the pool: `page · tokens of a page + place in the page`. The list of
-//! slots is read on the device, so that a captured graph can be launched again with others. A token
-//! whose slot is negative or beyond the pool is not written: so batches are padded. A cache of 8-bit
-//! floats has scales; elements are divided by them and saturate.
+//! A *slot* is a token's place in the pool: `page · tokens of a page + place in the page`. The list
+//! of slots is read on the device, so that a captured graph can be launched again with others. A
+//! token whose slot is negative or beyond the pool is not written: so batches are padded. A cache
+//! of 8-bit floats has scales; elements are divided by them and saturate.
 //!
-//! **The bits are those of [`crate::rotary`] followed by a write**: what was turned is rounded to the
-//! type of the keys before it is converted to that of the cache.
+//! **The bits are those of [`crate::rotary`] followed by a write**: what was turned is rounded to
+//! the type of the keys before it is converted to that of the cache.
 
 mod kernel;
 
@@ -19,9 +19,9 @@ use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_s
 use crate::rotary::{BLOCK, Dealing, MAX_UNITS, Pairs, reach, refuse_unless_float, refuse_unless_index, widest};
 use crate::{Dtype, Error, ErrorKind};
 
-/// The family of writes to a cache. Inputs: keys, values, slots and, with rotary embedding, positions,
-/// cosines and sines. Outputs: the pages of keys, those of values and, where the problem has them,
-/// queries, which are turned where they are.
+/// The family of writes to a cache. Inputs: keys, values, slots and, with rotary embedding,
+/// positions, cosines and sines. Outputs: the pages of keys, those of values and, where the problem
+/// has them, queries, which are turned where they are.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CacheWrite;
 

@@ -62,7 +62,7 @@ fn tensor_efficiency(tile: WgmmaTile, waves: u64) -> f64 {
 
 /// Clocks of the WGMMA kernel. Its constants were fitted to the times of all tiles at eight shapes
 /// of bf16, from 64 x 8192 x 8192 to 4096^3
-/// (`cargo bench -p warpfold-conformance --bench products`, H200, driver 580, 2026-11-20).
+/// (`cargo bench -p warpfold-bench --bench products`, H200, driver 580, 2026-11-20).
 pub(super) fn tensor_clocks(work: &CostInput, tile: WgmmaTile, num_parts: u64) -> f64 {
     let down = work.m.div_ceil((tile.cluster * tile.rows()).into()) * u64::from(tile.cluster);
     let blocks = down * work.n.div_ceil(tile.columns.into()) * work.products * num_parts;

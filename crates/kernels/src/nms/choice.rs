@@ -10,7 +10,8 @@ use crate::{Error, ErrorKind};
 pub struct Choice {
     /// All boxes.
     pub num_boxes: u32,
-    /// Boxes whose bits are at hand at a time: a multiple of 64. Any such number gives the same results.
+    /// Boxes whose bits are at hand at a time: a multiple of 64. Any such number gives the same
+    /// results.
     pub part: u32,
 }
 
@@ -52,7 +53,8 @@ impl Choice {
         (0..num_boxes).step_by(part as usize).map(move |first| (first, first.saturating_add(part).min(num_boxes)))
     }
 
-    /// Words of 64 bits of the sorted boxes, their indices, the bits of those that are suppressed, the pairs' bits.
+    /// Words of 64 bits of the sorted boxes, their indices, the bits of those that are suppressed,
+    /// the pairs' bits.
     #[must_use]
     pub(super) fn scratch_words(&self) -> [u64; 4] {
         let num_boxes = u64::from(self.num_boxes);

@@ -7,8 +7,8 @@ use super::{Choice, GROUP, overlaps, rank, sweep};
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step};
 use crate::{AnyKernel, Error, ErrorKind};
 
-/// The family of non-maximum suppressions. Inputs are `N` boxes of four `f32` and `N` scores, outputs
-/// room for `N` indices of `i64` and their number, an `i64`.
+/// The family of non-maximum suppressions. Inputs are `N` boxes of four `f32` and `N` scores,
+/// outputs room for `N` indices of `i64` and their number, an `i64`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nms;
 

@@ -7,7 +7,8 @@ use warpfold_lang::{
 
 use super::GROUP;
 
-/// What the kernel takes: boxes, scores, the boxes and their indices in order, a word for 64 boxes, how many boxes.
+/// What the kernel takes: boxes, scores, the boxes and their indices in order, a word for 64 boxes,
+/// how many boxes.
 pub type Rank = Kernel<(Global<f32>, Global<f32>, Global<f32>, Global<u32>, Global<u64>, u32)>;
 
 /// Threads a block.
@@ -66,7 +67,8 @@ pub fn rank() -> Rank {
 fn key(score: Val<f32>, index: Val<u32>) -> Val<u64> {
     const SIGN: u32 = 1 << 31;
     let bits = score.bitcast::<u32>();
-    // Positive scores: the larger, the less, all below the negative ones, which fall towards minus infinity as it is.
+    // Positive scores: the larger, the less, all below the negative ones, which fall towards minus
+    // infinity as it is.
     let ordered = (bits & SIGN).eq(0).select(!bits ^ SIGN, bits);
     let ordered = score.eq(0.0).select(!SIGN, ordered);
     let ordered = score.is_nan().select(u32::MAX, ordered);

@@ -7,8 +7,9 @@ use warpfold_lang::{
 
 use super::GROUP;
 
-/// What the kernel takes: the pairs' bits, the indices of the boxes in order, the bits of those that are suppressed, the
-/// results, their number, how many boxes, words for all of them, the first box of this launch and the end of its boxes.
+/// What the kernel takes: the pairs' bits, the indices of the boxes in order, the bits of those
+/// that are suppressed, the results, their number, how many boxes, words for all of them, the first
+/// box of this launch and the end of its boxes.
 pub type Sweep = Kernel<(Global<u64>, Global<u32>, Global<u64>, Global<i64>, Global<i64>, u32, u32, u32, u32)>;
 
 /// Threads of the block.
@@ -17,7 +18,8 @@ pub(super) const BLOCK: u32 = 256;
 /// Words of pairs' bits that a thread has under way.
 const UNROLL: u32 = 8;
 
-/// Goes on where the launch before it ended, and leaves the bits of the boxes that come later for the next.
+/// Goes on where the launch before it ended, and leaves the bits of the boxes that come later for
+/// the next.
 #[must_use]
 pub fn sweep() -> Sweep {
     let body = |bits: Global<u64>,

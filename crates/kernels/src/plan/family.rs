@@ -13,7 +13,8 @@ use crate::{AnyKernel, Error};
 /// Operators that are planned alike: folds, row operators, products, convolutions.
 ///
 /// A family chooses among its algorithms by rules over the problem and, where results do not depend
-/// on it, the device. It has a `plan_with` of its own for benches and tuners that choose themselves.
+/// on it, the device. It has a `plan_with` of its own for benches and tuners that choose
+/// themselves.
 pub trait Family {
     /// Shapes, strides, types, options and alignments; never an address.
     type Problem: Any + Clone + Debug + Eq + Hash + Send + Sync;

@@ -40,10 +40,10 @@ pub use workspace::Workspace;
 /// ```
 /// use warpfold_device::{Device, LaunchConfig, Profile};
 /// use warpfold_kernels::plan::{Arg, Operand, OperandSpec, Plan, Step, Workspace};
-/// use warpfold_lang::{Global, Val, global_idx, kernel, when};
+/// use warpfold_lang::{Global, Val, kernel, thread_idx, when};
 ///
 /// let double = kernel("double", |x: Global<u32>, y: Global<u32>, len: Val<u32>| {
-///     let i = global_idx().x;
+///     let i = thread_idx().x;
 ///     when(i.lt(len), || y.at(i).set(x.at(i).get() * 2));
 /// });
 /// let plan = Plan::new("double")
@@ -199,8 +199,8 @@ impl Plan {
     /// of this plan from a byte on.
     ///
     /// # Panics
-    /// If there is not one memory for each operand, and where memory from a later byte on would have
-    /// to be filled or be in an array of addresses.
+    /// If there is not one memory for each operand, and where memory from a later byte on would
+    /// have to be filled or be in an array of addresses.
     pub fn append(&mut self, other: Self, inputs: &[(Operand, u64)], outputs: &[(Operand, u64)]) {
         assert_eq!(
             (inputs.len(), outputs.len()),

@@ -47,8 +47,8 @@ impl Ready {
     /// specification names. Memory beyond what the plan needs stays as it is.
     ///
     /// # Errors
-    /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) for memory that is too short or not aligned as planned; what the
-    /// device says.
+    /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) for memory that is too short or not
+    /// aligned as planned; what the device says.
     ///
     /// # Panics
     /// If there is not one view for each operand of the plan.

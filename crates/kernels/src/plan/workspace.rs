@@ -8,8 +8,9 @@ use crate::Error;
 /// Tickets and marks of a step.
 pub(super) type Counters<'a> = (Option<ViewMut<'a, u32>>, Option<ViewMut<'a, u64>>);
 
-/// Workspace of one stream: launches that share it must come one after the other. It grows to the largest need and is
-/// then allocated no more. Its counters are zero between launches: each kernel leaves them as it found them.
+/// Workspace of one stream: launches that share it must come one after the other. It grows to the
+/// largest need and is then allocated no more. Its counters are zero between launches: each kernel
+/// leaves them as it found them.
 #[derive(Debug, Default)]
 pub struct Workspace {
     words: Option<Buffer<u64>>,
@@ -27,7 +28,8 @@ impl Workspace {
         Self { words: None, tickets: None, marks: None, marked: 0, scratch: Vec::new() }
     }
 
-    /// A buffer of at least so many bytes, of any content; to be given back when everything that uses it is enqueued.
+    /// A buffer of at least so many bytes, of any content; to be given back when everything that
+    /// uses it is enqueued.
     pub(crate) fn take_scratch(&mut self, device: &Device, bytes: u64) -> Result<Buffer<u8>, Error> {
         let is_enough = |have: &Buffer<u8>| have.len() as u64 >= bytes && have.device() == device;
         if let Some(position) = self.scratch.iter().position(is_enough) {
@@ -81,8 +83,8 @@ impl Workspace {
         Ok((words_buffer.as_view_mut(), tickets_buffer.as_view_mut()))
     }
 
-    /// At least so many words that blocks of a launch mark for each other. All are zero at first; the first one holds the
-    /// number of the launch, and every launch counts it up.
+    /// At least so many words that blocks of a launch mark for each other. All are zero at first;
+    /// the first one holds the number of the launch, and every launch counts it up.
     ///
     /// # Errors
     /// If the device has no memory for them.

@@ -1,13 +1,14 @@
-//! Rotary position embedding: each pair of elements of a head is turned by an angle of its position,
-//! `(x, y) → (x cos − y sin, x sin + y cos)`, as ONNX's `RotaryEmbedding` has it. One launch.
+//! Rotary position embedding: each pair of elements of a head is turned by an angle of its
+//! position, `(x, y) → (x cos − y sin, x sin + y cos)`, as ONNX's `RotaryEmbedding` has it. One
+//! launch.
 //!
 //! Cosines and sines come from tables with a column for each pair: a row for each position, which a
 //! list of positions names, or a row for each query as they come. Elements beyond the rotary ones
-//! stay as they are. Products and sums are rounded one by one, in `f32`; the result is rounded to its
-//! type.
+//! stay as they are. Products and sums are rounded one by one, in `f32`; the result is rounded to
+//! its type.
 //!
-//! Start with [`Problem`]; `turn` is what a thread does with its part of a head, which the family of
-//! [`crate::kv_cache`] shares, and `kernel` walks over heads.
+//! Start with [`Problem`]; `turn` is what a thread does with its part of a head, which the family
+//! of [`crate::kv_cache`] shares, and `kernel` walks over heads.
 
 mod kernel;
 mod turn;
@@ -30,8 +31,9 @@ pub enum Pairs {
     Interleaved,
 }
 
-/// The family of rotary embeddings. Inputs: elements, cosines, sines and, where the problem has them,
-/// positions. Output: the results, contiguous in the order of the axes of the problem's strides.
+/// The family of rotary embeddings. Inputs: elements, cosines, sines and, where the problem has
+/// them, positions. Output: the results, contiguous in the order of the axes of the problem's
+/// strides.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RotaryEmbedding;
 

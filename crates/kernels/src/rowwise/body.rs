@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use warpfold_lang::{AnyRegisters, Global, Shared, Val, block_idx, dynamic_shared, thread_idx, when};
+use warpfold_lang::{AnyRegisters, Global, Shared, Val, block_idx, dynamic_shared, sync_threads, thread_idx, when};
 
 use super::family::Code;
 use super::on_chip::{OnChip, RowPartition, RowStorage, StoreVia};
@@ -83,6 +83,9 @@ impl Body<'_> {
         let of_group = |g: u32| if exact { (from(first), g * step) } else { (from(positions[g as usize]), 0) };
         let group = |g| source.load(&places(&bases, source.dtypes(), &runs, of_group(g)), vector);
         let items = Items::Materialized((0..groups).map(group).collect());
+        if self.shape.needs_barrier() {
+            sync_threads();
+        }
         // Early, so that they arrive together with the row, where registers suffice; else from the
         // cache when they are used.
         let column_group = self.column_group();

@@ -158,8 +158,19 @@ impl Rows<'_> {
         let row = Row { rows: self, num_rows: results, len: len.max(1), vector, runs: &runs, is_whole };
         if let Some(Placement { cluster, block, threads_per_row, storage }) = row.placement() {
             let kept = kept_rank;
-            let shape =
-                OnChip { block, cluster, threads_per_row, vector, storage, runs, column_runs, wide_out, kept, small };
+            let shape = OnChip {
+                block,
+                cluster,
+                threads_per_row,
+                vector,
+                storage,
+                runs,
+                column_runs,
+                wide_out,
+                kept,
+                small,
+                in_place: false,
+            };
             let shape = if *in_place { shape.in_place() } else { shape };
             let blocks = results.div_ceil(u64::from(shape.rows_per_block())).saturating_mul(cluster.into());
             let launch = launch(blocks, block, is_empty)?.map(|launch| launch.dynamic_shared(shape.smem_bytes()));

@@ -33,6 +33,8 @@ pub struct OnChip {
     pub kept: usize,
     /// Whether positions have 32 bits.
     pub small: bool,
+    /// Whether results overwrite their items in global memory.
+    pub in_place: bool,
 }
 
 /// What holds a row on chip.
@@ -97,6 +99,7 @@ impl OnChip {
         if let RowStorage::Partitioned(partition) = &mut self.storage {
             partition.store_via = StoreVia::Threads;
         }
+        self.in_place = true;
         self
     }
 
@@ -109,6 +112,13 @@ impl OnChip {
             threads if threads < 32 => Team::Lanes(threads),
             threads => Team::Block(threads),
         }
+    }
+
+    /// Whether loads of one thread and stores of another in the same bytes need a barrier: threads
+    /// without items of their own load others', and only rows that a whole block or cluster shares
+    /// have a barrier in their fold.
+    pub(super) const fn needs_barrier(&self) -> bool {
+        self.in_place && self.cluster == 1 && (self.threads_per_row <= 32 || self.rows_per_block() > 1)
     }
 
     /// Dynamic shared memory a block.
@@ -126,8 +136,11 @@ impl OnChip {
         let Self { block, cluster, threads_per_row, vector, .. } = *self;
         let by = if cluster > 1 { format!("{cluster}x{block}") } else { threads_per_row.to_string() };
         match self.storage {
-            RowStorage::Registers { groups, exact: true, .. } => format!("on_chip_{by}x{groups}x{vector}"),
-            RowStorage::Registers { groups, exact: false, .. } => format!("on_chip_{by}x{groups}x{vector}_part"),
+            RowStorage::Registers { groups, exact, .. } => {
+                let exact = if exact { "" } else { "_part" };
+                let in_place = if self.needs_barrier() { "_in_place" } else { "" };
+                format!("on_chip_{by}x{groups}x{vector}{exact}{in_place}")
+            }
             RowStorage::Partitioned(partition) => {
                 let RowPartition { groups, exact, register_groups, blocks_per_sm, store_via, .. } = partition;
                 let kept = if register_groups == 0 { String::new() } else { format!("_{register_groups}kept") };

@@ -1,4 +1,5 @@
-//! The kernel that enters elements into the tables of their rows: open addressing, one word after the other.
+//! The kernel that enters elements into the tables of their rows: open addressing, one word after
+//! the other.
 
 use warpfold_lang::{
     Global, Order, Scope, Val, block_dim, block_idx, grid_dim, kernel, loop_until_left, range, thread_idx, var,
@@ -9,7 +10,8 @@ use super::BLOCK;
 use crate::elements::{Place, Run, Source};
 use crate::{AnyKernel, Dtype};
 
-/// 2^64 divided by the golden ratio: the high bits of products with it lie apart (Knuth, volume 3, section 6.4).
+/// 2^64 divided by the golden ratio: the high bits of products with it lie apart (Knuth, volume 3,
+/// section 6.4).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Equal elements, and no others, have equal keys.
@@ -45,7 +47,8 @@ pub(super) fn kernel_of(dtype: Dtype) -> AnyKernel {
     kernel(format!("unique_{dtype}"), body).required_block(BLOCK).into()
 }
 
-/// Enters a key that is not 0. The table has more words than keys, so that a free one, or the key's, is found.
+/// Enters a key that is not 0. The table has more words than keys, so that a free one, or the
+/// key's, is found.
 fn enter(table: Global<u64>, capacity: Val<u64>, key: Val<u64>) {
     // The high 32 bits of the product, of which tables of more words leave some free.
     let word = var(((key * MULTIPLIER) >> 32) & (capacity - 1));

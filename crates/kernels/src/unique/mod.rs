@@ -1,13 +1,14 @@
 //! How many different elements each of some rows has.
 //!
-//! Contract: rows of any element type, side by side; any number of any length. All NaN are one element, and so are the
-//! zeros of both signs (NumPy's `unique`). Counts are exact; atomics meet on integers only, so that they do not depend on
-//! the order of the elements.
+//! Contract: rows of any element type, side by side; any number of any length. All NaN are one
+//! element, and so are the zeros of both signs (NumPy's `unique`). Counts are exact; atomics meet
+//! on integers only, so that they do not depend on the order of the elements.
 //!
-//! Each row has a hash table of at least twice as many words as it can have different elements, in global memory: a
-//! word is 0 or the key of an element, and a last word stands for the key 0. A plan clears the tables and leaves a word that
-//! is not 0 for each different element; a fold counts those (`count-nonzero`). So a row of `n` elements takes 32 `n` bytes
-//! beside it at most, and no more than 512 words for single bytes. Start with [`UniqueTables`].
+//! Each row has a hash table of at least twice as many words as it can have different elements, in
+//! global memory: a word is 0 or the key of an element, and a last word stands for the key 0. A
+//! plan clears the tables and leaves a word that is not 0 for each different element; a fold counts
+//! those (`count-nonzero`). So a row of `n` elements takes 32 `n` bytes beside it at most, and no
+//! more than 512 words for single bytes. Start with [`UniqueTables`].
 
 mod kernel;
 
@@ -21,8 +22,9 @@ pub(crate) const BLOCK: u32 = 256;
 /// Blocks that keep a GPU busy.
 const MAX_BLOCKS: u64 = 4096;
 
-/// The family of hash tables of different elements. Its input are the rows, its output the tables of
-/// [`Problem::words_per_row`] words for each row, in which a word is not 0 for each different element.
+/// The family of hash tables of different elements. Its input are the rows, its output the tables
+/// of [`Problem::words_per_row`] words for each row, in which a word is not 0 for each different
+/// element.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UniqueTables;
 

@@ -1,6 +1,7 @@
-//! Every kernel of a crate assembles with `ptxas`, if there is one: in `PTXAS`, or on the path; and where `NVDISASM` names
-//! NVIDIA's disassembler, machine code has the instructions that kernels are written for. A test that includes this module
-//! says by `super::all` which kernels there are, and by `super::INSTRUCTIONS` what they are written for.
+//! Every kernel of a crate assembles with `ptxas`, if there is one: in `PTXAS`, or on the path; and
+//! where `NVDISASM` names NVIDIA's disassembler, machine code has the instructions that kernels are
+//! written for. A test that includes this module says by `super::all` which kernels there are, and
+//! by `super::INSTRUCTIONS` what they are written for.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -96,7 +97,8 @@ impl Tools {
         std::fs::remove_file(&file).expect("the temporary file is ours");
         let log = String::from_utf8_lossy(&output.stderr);
         let spills = log.contains("bytes spill stores") && !log.contains(" 0 bytes spill stores");
-        // Its remarks on `wgmma` that it serialised, registers that it did not exchange, waits that it put in.
+        // Its remarks on `wgmma` that it serialised, registers that it did not exchange, waits that
+        // it put in.
         let remarks = ["(C75", "(C76"].iter().any(|code| log.contains(code));
         let is_clean = output.status.success() && !log.contains("warning") && !spills && !remarks;
         let missing = if is_read && is_clean { self.missing(&code, instructions) } else { Vec::new() };

@@ -1,6 +1,6 @@
-//! What each kernel of a crate prints: equal to its file under `tests/snapshots/` of that crate, and parsed back to the
-//! same tree. `UPDATE_SNAPSHOTS=1` rewrites the files. A test that includes this module says by `super::kernels` which
-//! kernels there are.
+//! What each kernel of a crate prints: equal to its file under `tests/snapshots/` of that crate,
+//! and parsed back to the same tree. `UPDATE_SNAPSHOTS=1` rewrites the files. A test that includes
+//! this module says by `super::kernels` which kernels there are.
 
 use std::collections::BTreeSet;
 use std::fs;

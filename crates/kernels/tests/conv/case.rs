@@ -6,7 +6,8 @@ use warpfold_kernels::matmul::{Epilogue, F32Math};
 use warpfold_kernels::plan::{KernelCache, Plan, Planner, Workspace};
 use warpfold_kernels::{Dtype, Error};
 
-/// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
+/// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped
+/// index shows.
 pub(crate) fn element(seed: usize, i: usize) -> f64 {
     ((i * 7919 + seed * 104_729) % 7) as f64 - 3.0
 }
@@ -122,7 +123,8 @@ pub(crate) fn run(device: &Device, choice: &Choice, [images, filters, bias, resi
     values_of(problem.result, &result.download().unwrap())
 }
 
-/// Runs a case and compares every element. With two inputs the epilogue is `relu(sum + bias) + residual`.
+/// Runs a case and compares every element. With two inputs the epilogue is `relu(sum + bias) +
+/// residual`.
 #[track_caller]
 pub(crate) fn check(device: &Device, case: &Case) {
     let (problem, choice) = (&case.problem, case.choice(device));
@@ -143,7 +145,8 @@ pub(crate) fn check(device: &Device, case: &Case) {
     }
 }
 
-/// Runs a case on numbers that no type has exactly, one of them infinite, and compares with the error's bound.
+/// Runs a case on numbers that no type has exactly, one of them infinite, and compares with the
+/// error's bound.
 #[track_caller]
 pub(crate) fn check_bounds(device: &Device, problem: &Problem, algorithm: Algorithm) {
     let case = Case { problem: problem.clone(), algorithm: Some(algorithm) };
@@ -160,7 +163,8 @@ pub(crate) fn check_bounds(device: &Device, problem: &Problem, algorithm: Algori
     let expected = reference(problem, &images, &filters, |sum, _, _| sum);
     let magnitudes = reference(problem, &absolute(&images), &absolute(&filters), |sum, _, _| sum);
     let found = run(device, &choice, [&images, &filters, &[], &[]]);
-    // What the low bits of both factors are worth, then sums that tensor cores may truncate, then the result's type.
+    // What the low bits of both factors are worth, then sums that tensor cores may truncate, then
+    // the result's type.
     let of_factors = if dtype == Dtype::F32 { 2.0_f64.powi(-9) } else { 0.0 };
     let of_sums = 2.0 * problem.depth() as f64 * f64::from(f32::EPSILON);
     let of_result = if problem.result == Dtype::Bf16 { 2.0_f64.powi(-8) } else { 0.0 };
@@ -171,7 +175,8 @@ pub(crate) fn check_bounds(device: &Device, problem: &Problem, algorithm: Algori
     }
 }
 
-/// The device that the environment names, or the virtual H200 under all checks and every GPU there is.
+/// The device that the environment names, or the virtual H200 under all checks and every GPU there
+/// is.
 pub(crate) fn on_every_device(test: impl Fn(&Device)) {
     on_every_device_and(Profile::H200, test);
 }

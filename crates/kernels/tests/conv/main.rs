@@ -1,4 +1,5 @@
-//! Convolution, on every device at hand and under every check: layouts, windows, groups, types, epilogues.
+//! Convolution, on every device at hand and under every check: layouts, windows, groups, types,
+//! epilogues.
 
 mod case;
 mod plans;

@@ -3,7 +3,8 @@
 use warpfold_kernels::fold::{Monoid, Position};
 use warpfold_lang::Val;
 
-/// `x -> a * x + b`, composed: associative, and nothing else. Feels every change of order, position and count.
+/// `x -> a * x + b`, composed: associative, and nothing else. Feels every change of order, position
+/// and count.
 #[derive(Clone, Copy)]
 pub(crate) struct Affine;
 

@@ -1,5 +1,5 @@
-//! The same launches, with the same arguments and the same workspace, again and again from a graph, over input that changes:
-//! counters and marks are left as the next launch needs them.
+//! The same launches, with the same arguments and the same workspace, again and again from a graph,
+//! over input that changes: counters and marks are left as the next launch needs them.
 
 use warpfold_device::{Buffer, Stream};
 use warpfold_kernels::fold::{Cumulative, ScanOrder, SegmentedFold, scan_of};
@@ -20,7 +20,8 @@ fn numbers(turn: usize) -> Vec<f32> {
     (0..LEN).map(|i| f32::from((scattered(i + turn * LEN) % 16) as u8)).collect()
 }
 
-/// Captures a launch from the input to an output of so many bytes, and judges the output of each of three replays.
+/// Captures a launch from the input to an output of so many bytes, and judges the output of each of
+/// three replays.
 fn check(
     num_bytes: usize,
     launch: impl Fn(&Stream, &Buffer<f32>, &mut Buffer<u8>, &mut Workspace),

@@ -73,7 +73,8 @@ impl Bench {
         output.download().unwrap()
     }
 
-    /// Segments that begin at `first`, of a tensor with `rest` items behind the last, with a stride.
+    /// Segments that begin at `first`, of a tensor with `rest` items behind the last, with a
+    /// stride.
     #[track_caller]
     fn check_in(&mut self, first: usize, sizes: &[usize], rest: usize, stride: usize) {
         let len = first + sizes.iter().sum::<usize>() + rest;

@@ -106,7 +106,8 @@ impl Bench {
         Self { device, plans: PlanCache::default(), copy, three }
     }
 
-    /// Runs a map of `u32`, compares every word of the output's memory, and gives the plan and what was counted.
+    /// Runs a map of `u32`, compares every word of the output's memory, and gives the plan and what
+    /// was counted.
     #[track_caller]
     fn check(
         &self,

@@ -1,4 +1,5 @@
-//! Maps whose inputs lie the other way round than their output: they turn in shared memory, tile by tile.
+//! Maps whose inputs lie the other way round than their output: they turn in shared memory, tile by
+//! tile.
 
 use warpfold_device::{Device, Profile};
 use warpfold_kernels::Dtype;

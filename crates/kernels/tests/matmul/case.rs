@@ -6,7 +6,8 @@ use warpfold_kernels::plan::{Family, KernelCache, Plan, Planner, Workspace};
 use warpfold_kernels::{Dtype, Error};
 use warpfold_lang::{F8E4M3, F8E5M2};
 
-/// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped index shows.
+/// Whole numbers small enough that every product and sum is exact, scattered enough that a swapped
+/// index shows.
 fn element(seed: usize, i: usize) -> f64 {
     ((i * 7919 + seed * 104_729) % 15) as f64 - 7.0
 }
@@ -127,7 +128,8 @@ fn before(matrix: &Matrix) -> usize {
     if matrix.alignment < 16 { matrix.alignment as usize } else { 0 }
 }
 
-/// Runs a case and compares every element, and that nothing else was written: gives what the virtual GPU counted.
+/// Runs a case and compares every element, and that nothing else was written: gives what the
+/// virtual GPU counted.
 #[track_caller]
 pub(crate) fn check(device: &Device, case: &Case) -> Vec<Counters> {
     let plan = case.plan(device);
@@ -183,7 +185,8 @@ pub(crate) fn checked(profile: Profile) -> Device {
     device
 }
 
-/// The device that the environment names, or the virtual H200 under all checks and every GPU there is.
+/// The device that the environment names, or the virtual H200 under all checks and every GPU there
+/// is.
 pub(crate) fn on_every_device(test: impl Fn(&Device)) {
     on_every_device_and(Profile::H200, test);
 }

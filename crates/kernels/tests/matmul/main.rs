@@ -1,4 +1,5 @@
-//! Products of matrices, on every device at hand and under every check: layouts, batches, splits, types, epilogues.
+//! Products of matrices, on every device at hand and under every check: layouts, batches, splits,
+//! types, epilogues.
 
 mod case;
 mod mma;
@@ -163,7 +164,8 @@ fn an_epilogue_may_be_a_function_of_ones_own() {
         let epilogue = Epilogue::new()
             .with_inputs(1)
             .apply("gate", |x, at, inputs| at.column.le(at.row).select(x * inputs[0], at.batch.cast::<f32>()));
-        // On the diagonal and below; the host's function does not know the place, so both sides are tried apart.
+        // On the diagonal and below; the host's function does not know the place, so both sides are
+        // tried apart.
         for (m, finish) in [(1, (|_, _| 0.0) as fn(f64, &[f64]) -> f64), (m, |sum, more| sum * more[0])] {
             let n = if m == 1 { n } else { 1 };
             let problem = Problem::new(Dtype::F32, m, n, k);

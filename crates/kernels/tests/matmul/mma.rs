@@ -1,4 +1,5 @@
-//! Products by `mma.sync`, on tensor cores of every architecture: every tile, layout, type and end, around every boundary.
+//! Products by `mma.sync`, on tensor cores of every architecture: every tile, layout, type and end,
+//! around every boundary.
 
 use warpfold_device::{Counters, Device, Profile};
 use warpfold_kernels::Dtype;

@@ -185,7 +185,8 @@ fn blocks_one_below_the_other_share_few_rows_evenly() {
 #[test]
 fn factors_may_come_through_rings_of_their_own() {
     on_every_device(|device| {
-        // More steps than either ring has, and fewer; fewer stages of either factor; shared sums, and results that go by threads.
+        // More steps than either ring has, and fewer; fewer stages of either factor; shared sums,
+        // and results that go by threads.
         let longer = WgmmaTile { stages: 2, rows_stages: Some(5), ..WgmmaTile::DEEP_APART };
         for (m, n, k) in [(60, 70, 1500), (9, 136, 100)] {
             for tile in [WgmmaTile::DEEP_APART, longer, WgmmaTile { consumers: 2, cluster: 2, ..longer }] {
@@ -288,7 +289,8 @@ fn few_rows_of_large_weights_go_their_own_ways() {
             let problem = of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k);
             let invariant = Problem { batch_invariance: BatchInvariance::On, ..problem.clone() };
             let plan = |problem| choose(device, problem).unwrap();
-            // What splits the sums, or may add in another order, is not for rows whose bits shall not depend on their number.
+            // What splits the sums, or may add in another order, is not for rows whose bits shall
+            // not depend on their number.
             assert!(
                 plan(invariant.clone()).num_parts == 1 && !matches!(plan(invariant).algorithm, Algorithm::SwapAb(_))
             );

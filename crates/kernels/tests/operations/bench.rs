@@ -121,7 +121,8 @@ impl Bench {
         Self { device, plans: PlanCache::default() }
     }
 
-    /// Runs a map, looks at what it did not have to write, and gives the output's elements in C order.
+    /// Runs a map, looks at what it did not have to write, and gives the output's elements in C
+    /// order.
     #[track_caller]
     pub(crate) fn run(
         &self,

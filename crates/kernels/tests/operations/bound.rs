@@ -9,8 +9,8 @@ use crate::value::{Value, computed, round};
 pub(crate) enum Expected {
     /// This, to the sign of a zero.
     Exactly(Value),
-    /// This float, computed with so many units in the last place of the type that is computed in, then rounded to the
-    /// element's type. The sign of a zero is left open.
+    /// This float, computed with so many units in the last place of the type that is computed in,
+    /// then rounded to the element's type. The sign of a zero is left open.
     Near(f64, f64),
 }
 

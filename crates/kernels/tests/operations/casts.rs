@@ -22,7 +22,8 @@ fn expected(to: Dtype, value: Value) -> Value {
     }
 }
 
-/// The nearest float to an integer: an `f64` that is not exact must not decide a tie of a narrower type.
+/// The nearest float to an integer: an `f64` that is not exact must not decide a tie of a narrower
+/// type.
 fn of_integer(to: Dtype, i: i128) -> f64 {
     if to == Dtype::F64 {
         return i as f64;

@@ -1,4 +1,5 @@
-//! Every operation on every element type and layout, against references on the host, under all checks.
+//! Every operation on every element type and layout, against references on the host, under all
+//! checks.
 
 mod bench;
 mod binary;

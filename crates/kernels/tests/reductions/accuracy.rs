@@ -1,4 +1,5 @@
-//! Sums against their exact values: |error| <= c · log2(n) · eps · Σ|x| on inputs that are made to fail.
+//! Sums against their exact values: |error| <= c · log2(n) · eps · Σ|x| on inputs that are made to
+//! fail.
 
 use warpfold_kernels::Dtype;
 use warpfold_kernels::layout::Layout;
@@ -11,7 +12,8 @@ use crate::host::{Value, decode, encode, scattered, uniform, values};
 /// `c` of the bound.
 const C: f64 = 2.0;
 
-/// Distance from one to the next number, in the type that sums of a type are carried in, and in the type itself.
+/// Distance from one to the next number, in the type that sums of a type are carried in, and in the
+/// type itself.
 fn epsilons(dtype: Dtype) -> (f64, f64) {
     match dtype {
         Dtype::F64 => (f64::EPSILON, f64::EPSILON),
@@ -54,8 +56,8 @@ fn inputs(dtype: Dtype, n: usize) -> Vec<(&'static str, Vec<Value>)> {
     all
 }
 
-/// Numbers of many sizes whose second half takes away, number by number, what the sum has come to (after Ogita, Rump,
-/// Oishi: Accurate sum and dot product, 2005, GenDot).
+/// Numbers of many sizes whose second half takes away, number by number, what the sum has come to
+/// (after Ogita, Rump, Oishi: Accurate sum and dot product, 2005, GenDot).
 fn ill_conditioned(dtype: Dtype, n: usize) -> Vec<Value> {
     let spread = if dtype == Dtype::F16 { 12.0 } else { 40.0 };
     let first = |i: usize| uniform(i) * f64::exp2(spread * (uniform(i + 7) / 2.0));

@@ -25,7 +25,8 @@ impl Bench {
         Self { device, workspace: Workspace::new() }
     }
 
-    /// Reduces tensors of one layout that begin `first` elements into memory; one list of results an output.
+    /// Reduces tensors of one layout that begin `first` elements into memory; one list of results
+    /// an output.
     pub(crate) fn reduce(
         &mut self,
         (reduction, options): (Reduction, Options),

@@ -1,4 +1,5 @@
-//! Sums without rounding, on the host: every finite `f64`, and every product of two, is a multiple of 2^-2148.
+//! Sums without rounding, on the host: every finite `f64`, and every product of two, is a multiple
+//! of 2^-2148.
 
 /// An integer in such multiples, in limbs of 32 bits that carry late (Kulisch's accumulator).
 pub(crate) struct Exact {

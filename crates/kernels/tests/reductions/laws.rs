@@ -1,5 +1,6 @@
-//! The laws of every monoid, in one thread: the identity on both sides, associativity, and the same fold whatever the
-//! input is split into, by `lift`, `push` and `push_all`. Bit for bit where no rounding is involved.
+//! The laws of every monoid, in one thread: the identity on both sides, associativity, and the same
+//! fold whatever the input is split into, by `lift`, `push` and `push_all`. Bit for bit where no
+//! rounding is involved.
 
 use warpfold_device::LaunchConfig;
 use warpfold_kernels::Dtype;

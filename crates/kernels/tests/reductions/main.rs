@@ -1,5 +1,5 @@
-//! The table of reductions, under all checks of the virtual GPU: rules, types, accuracy, reproducibility, and the laws of
-//! every monoid.
+//! The table of reductions, under all checks of the virtual GPU: rules, types, accuracy,
+//! reproducibility, and the laws of every monoid.
 
 mod accuracy;
 mod bench;

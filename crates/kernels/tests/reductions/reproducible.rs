@@ -1,5 +1,5 @@
-//! The reproducible sum has the bits that its definition gives it, whatever its plan, its alignment, the order of the
-//! elements, the size of blocks and the device are.
+//! The reproducible sum has the bits that its definition gives it, whatever its plan, its
+//! alignment, the order of the elements, the size of blocks and the device are.
 
 use warpfold_device::{LaunchConfig, Profile};
 use warpfold_kernels::elements::{Sink, Source};
@@ -17,7 +17,8 @@ trait Float: Binned {
     fn defined_sum(numbers: &[f64]) -> f64;
 }
 
-/// The sum of the numbers, each rounded to a multiple of 2^(width · (top - 4)), in such multiples; and the unit.
+/// The sum of the numbers, each rounded to a multiple of 2^(width · (top - 4)), in such multiples;
+/// and the unit.
 fn multiples(numbers: &[f64], width: i32) -> (i128, i32) {
     let largest = numbers.iter().map(|x| x.abs()).fold(0.0, f64::max);
     let top = (-40..60).find(|top| largest < f64::exp2(f64::from(width * top))).unwrap();
@@ -120,7 +121,8 @@ fn sums_of_double_precision_are_what_they_are_defined_to_be_everywhere() {
 #[test]
 fn numbers_of_every_exponent_sum_alike() {
     let bench = &mut Bench::new();
-    // A number for each power of two from the largest down, twice of one sign and once of the other.
+    // A number for each power of two from the largest down, twice of one sign and once of the
+    // other.
     let single: Vec<_> = (-126..127).flat_map(|e| [1.0, -1.5, 1.0].map(|x| x * f64::exp2(f64::from(e)))).collect();
     check_everywhere::<f32>(bench, &single);
     // What overflows a sum of two, and comes back.

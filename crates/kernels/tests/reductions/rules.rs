@@ -1,5 +1,5 @@
-//! What the operations give for NaN, infinities, zeros of either sign, ties and nothing, each as a row, as columns and
-//! as many rows.
+//! What the operations give for NaN, infinities, zeros of either sign, ties and nothing, each as a
+//! row, as columns and as many rows.
 
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::reductions::{self, Options, Reduction};

@@ -179,7 +179,8 @@ fn every_reduction_of_every_type_is_what_a_plain_loop_gives() {
 fn types_of_results_are_those_of_numpy_and_sums_of_integers_keep_theirs() {
     use Dtype::{Bool, F32, F64, I64};
     use Reduction as R;
-    // Of truths, of integers, of 8-bit floats, of other floats; where nothing stands, the type of the elements.
+    // Of truths, of integers, of 8-bit floats, of other floats; where nothing stands, the type of
+    // the elements.
     let table: [(&[R], [Option<Dtype>; 4]); 6] = [
         (&[R::Sum, R::Product, R::L1, R::SumSquares, R::Dot], [Some(I64), None, Some(F32), None]),
         (&[R::Mean, R::L2, R::LogSum, R::LogSumExp], [Some(F64), Some(F64), Some(F32), None]),

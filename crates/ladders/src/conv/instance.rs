@@ -24,11 +24,13 @@ struct Convolution {
     y: Guarded<f32>,
     /// What the filters look at, for the rung that writes it.
     columns: Guarded<f32>,
-    /// Images and filters with their channels behind the pixels, from the first rung on that takes them.
+    /// Images and filters with their channels behind the pixels, from the first rung on that takes
+    /// them.
     last: Option<[Guarded<f32>; 2]>,
 }
 
-/// The elements of `[n, c, pixels]` as `[n, pixels, padded]`; zeros are the channels that there are not.
+/// The elements of `[n, c, pixels]` as `[n, pixels, padded]`; zeros are the channels that there are
+/// not.
 fn channels_last(elements: &[f32], [channels, pixels, padded]: [usize; 3]) -> Vec<f32> {
     let mut moved = vec![0.0; elements.len() / channels * padded];
     for (i, element) in elements.iter().enumerate() {
@@ -78,7 +80,8 @@ impl Convolution {
         Ok([of("x", &self.images, h * w)?, of("w", &self.weights, r * s)?])
     }
 
-    /// The maps of images and filters: a pixel's channels, or an element's, for each line of a tile.
+    /// The maps of images and filters: a pixel's channels, or an element's, for each line of a
+    /// tile.
     fn layouts(&self) -> [TensorLayout; 2] {
         let [n, c, h, w, k, r, s, u, v, a, b, ..] = self.sizes_for(Data::Maps);
         let [pixels, elements] = [[n, h, w], [k, r, s]].map(|sizes| sizes.map(u64::from));
@@ -186,7 +189,8 @@ impl Instance for Convolution {
         let intact = inputs.try_fold(intact, |intact, input| Ok::<_, Error>(intact & input.is_intact()?))?;
         let data = data_of(rung.name);
         let mut verdict = Verdict { ok: intact, max_error: 0.0 };
-        // All results, unless that takes minutes; a step that shares no factor with the sizes meets every row and column.
+        // All results, unless that takes minutes; a step that shares no factor with the sizes meets
+        // every row and column.
         let step = (results.len() * self.depth()).div_ceil(MOST).max(1) | 1;
         for position in (0..results.len()).rev().step_by(step) {
             let (sum, magnitude) = self.reference(self.place(data, position));

@@ -1,8 +1,10 @@
-//! The sizes of a convolution in the rungs' kernels: images `n c h w`, filters `k r s`, strides, padding.
+//! The sizes of a convolution in the rungs' kernels: images `n c h w`, filters `k r s`, strides,
+//! padding.
 
 use warpfold_lang::{Array, Global, Shared, Val};
 
-/// Words of the sizes: `n c h w k r s u v p q`, in the order of the catalogue, then height and width of the result.
+/// Words of the sizes: `n c h w k r s u v p q`, in the order of the catalogue, then height and
+/// width of the result.
 pub const WORDS: usize = 13;
 
 /// The sizes, while a kernel is recorded.
@@ -65,7 +67,8 @@ impl Shape {
         Place { image, pixel, corner }
     }
 
-    /// What an element of the filter meets there: zero outside the image, and where the condition does not hold.
+    /// What an element of the filter meets there: zero outside the image, and where the condition
+    /// does not hold.
     pub(super) fn get(self, x: Global<f32>, at: Place, l: Val<u32>, condition: Val<bool>) -> Val<f32> {
         let [channels, height, width] = [1, 2, 3].map(|word| self.words.at(word));
         let (rest, column) = (l / self.words.at(6), l % self.words.at(6));
@@ -77,8 +80,8 @@ impl Shape {
         x.at(position).get_or(0.0, condition & row.lt(height) & column.lt(width))
     }
 
-    /// Begins to copy the four channels that a step begins, of images whose channels are behind the pixels; zeros where they
-    /// are not there.
+    /// Begins to copy the four channels that a step begins, of images whose channels are behind the
+    /// pixels; zeros where they are not there.
     pub(super) fn copy_channels(self, x: Global<f32>, at: Place, l: Val<u32>, to: Shared<f32>) {
         let [images, channels, height, width] = [0, 1, 2, 3].map(|word| self.words.at(word));
         let (element, channel) = (l / channels, l % channels);
@@ -100,14 +103,15 @@ impl Shape {
         (at.image * self.filters() + filter) * self.pixels_of_image() + at.pixel
     }
 
-    /// Where an element of a filter's channel lies, as a copy in im2col mode takes it: across and down.
+    /// Where an element of a filter's channel lies, as a copy in im2col mode takes it: across and
+    /// down.
     pub(super) fn offsets(self, element: Val<u32>) -> [Val<u16>; 2] {
         let width = self.words.at(6);
         [element % width, element / width].map(Val::cast::<u16>)
     }
 
-    /// Stores the sums of a tile that begins at a pixel and a filter, neighbours of a row each, where they are inside, with the
-    /// filters side by side.
+    /// Stores the sums of a tile that begins at a pixel and a filter, neighbours of a row each,
+    /// where they are inside, with the filters side by side.
     pub(super) fn set_pairs(
         self,
         y: Global<f32>,
@@ -126,7 +130,8 @@ impl Shape {
 }
 
 impl Place {
-    /// The first pixel under the filter with a channel, as a copy in im2col mode takes it: innermost dimension first.
+    /// The first pixel under the filter with a channel, as a copy in im2col mode takes it:
+    /// innermost dimension first.
     pub(super) fn coordinates(self, channel: Val<u32>) -> [Val<u32>; 4] {
         let [down, across] = self.corner.map(Val::cast::<u32>);
         [channel, across, down, self.image]

@@ -58,7 +58,8 @@ impl Product {
         (0..m).rev().step_by(step)
     }
 
-    /// Of every element in those rows what it should be, and the sum of the magnitudes behind it; the same for every rung.
+    /// Of every element in those rows what it should be, and the sum of the magnitudes behind it;
+    /// the same for every rung.
     fn expected(&self) -> &[[f64; 2]] {
         let [_, n, k] = self.sizes;
         let [a, b] = &self.elements;

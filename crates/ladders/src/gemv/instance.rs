@@ -24,7 +24,8 @@ struct Gemv<T: LadderElement> {
     device: Device,
     guards: Guards,
     rows: Rows,
-    /// Elements from one row to the next: whole vectors, with something between the rows that no sum may take in.
+    /// Elements from one row to the next: whole vectors, with something between the rows that no
+    /// sum may take in.
     row_stride: usize,
     reference: Vec<Reference>,
     matrix: Guarded<T>,
@@ -60,7 +61,8 @@ impl<T: LadderElement + Element> Gemv<T> {
         })
     }
 
-    /// The additions that a product goes through at most: 16 lanes or more share a row, but in the first rung.
+    /// The additions that a product goes through at most: 16 lanes or more share a row, but in the
+    /// first rung.
     fn depth(&self, rung: &Rung) -> u64 {
         let lanes = if rung.name == "one_thread_a_row" { 1 } else { 16 };
         (self.rows.row_len as u64).div_ceil(lanes) + 16

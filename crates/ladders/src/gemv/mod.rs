@@ -1,4 +1,5 @@
-//! The product of a matrix and a vector, `y = A x`, as the [operator](warpfold_kernels::gemv) defines it.
+//! The product of a matrix and a vector, `y = A x`, as the [operator](warpfold_kernels::gemv)
+//! defines it.
 
 mod instance;
 

@@ -1,4 +1,5 @@
-//! What the kernels have in common: how rows lie, how a block finds its tile, and how sums leave registers.
+//! What the kernels have in common: how rows lie, how a block finds its tile, and how sums leave
+//! registers.
 
 use warpfold_lang::{Global, HalfOfPair, Multiplicand, Tile, Val, WarpgroupSums, linear_thread_idx, when_else};
 
@@ -34,8 +35,8 @@ pub(super) struct Part<T> {
 }
 
 impl<T: Half> Part<T> {
-    /// Copies as much as a tile holds, 16 bytes at a time, by all threads of the block; zeros stand for what is outside the
-    /// matrix. Nobody sees it before the block synchronises.
+    /// Copies as much as a tile holds, 16 bytes at a time, by all threads of the block; zeros stand
+    /// for what is outside the matrix. Nobody sees it before the block synchronises.
     pub(super) fn copy_to(self, tile: Tile<T>, threads: u32) {
         let pieces_of_row = tile.columns() / PIECE;
         let place = |i: u32| {

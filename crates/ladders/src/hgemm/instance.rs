@@ -36,7 +36,8 @@ fn padded(len: usize) -> usize {
     pitch(len as u32) as usize
 }
 
-/// The rows of a matrix, one [`pitch`] apart. What is between them is a NaN, so that a kernel that uses it is wrong.
+/// The rows of a matrix, one [`pitch`] apart. What is between them is a NaN, so that a kernel that
+/// uses it is wrong.
 fn spread<T: LadderElement>(elements: &[T], columns: usize) -> Vec<T> {
     let nan = <T as warpfold_lang::Scalar>::from_bits(u64::MAX);
     let mut rows = vec![nan; elements.len() / columns * padded(columns)];
@@ -62,14 +63,15 @@ impl<T: LadderElement + Half> Product<T> {
         })
     }
 
-    /// Every how many elements one is compared with the reference: all of them, unless that takes seconds. Odd, so that
-    /// every row and column of a tile has its turn.
+    /// Every how many elements one is compared with the reference: all of them, unless that takes
+    /// seconds. Odd, so that every row and column of a tile has its turn.
     fn step(&self) -> usize {
         const MOST: usize = 1 << 24;
         self.sizes.iter().product::<usize>().div_ceil(MOST) | 1
     }
 
-    /// Of every [`step`](Self::step)th element what it should be, and the sum of the magnitudes behind it; the same for every rung.
+    /// Of every [`step`](Self::step)th element what it should be, and the sum of the magnitudes
+    /// behind it; the same for every rung.
     fn expected(&self) -> &[[f64; 2]] {
         let [m, n, k] = self.sizes;
         let [a, b] = &self.elements;

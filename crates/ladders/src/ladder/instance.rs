@@ -23,8 +23,9 @@ pub struct Verdict {
     pub max_error: f64,
 }
 
-/// The problem of a ladder, with its data on a device. One rung at a time: [`reset`](Instance::reset), each launch with
-/// its [`arguments`](Instance::arguments), [`verdict`](Instance::verdict).
+/// The problem of a ladder, with its data on a device. One rung at a time:
+/// [`reset`](Instance::reset), each launch with its [`arguments`](Instance::arguments),
+/// [`verdict`](Instance::verdict).
 pub trait Instance {
     /// Readies inputs and outputs for the rung.
     ///
@@ -32,7 +33,8 @@ pub trait Instance {
     /// If the device has no memory for them.
     fn reset(&mut self, rung: &Rung) -> Result<(), Error>;
 
-    /// What the kernel of one of the rung's launches takes, after [`reset`](Instance::reset) for this rung.
+    /// What the kernel of one of the rung's launches takes, after [`reset`](Instance::reset) for
+    /// this rung.
     ///
     /// # Errors
     /// What the device says.

@@ -1,12 +1,13 @@
 //! Ladders: one problem, solved by kernels in order, each a small change to the one before.
 //!
-//! A [`Ladder`] is a list of [`Rung`]s: kernels with their launches, mostly one ([`Launch`]), how the blocks' results
-//! become one ([`Finish`]), what changed, and what the change is claimed to buy ([`Claim`]). The list drives everything:
-//! [`run`] and the program that prints its report, the tests that hold each claim against the counters, the check that
-//! every kernel assembles. A rung is added by one file in the operator's `ladder/` and one entry in its list.
+//! A [`Ladder`] is a list of [`Rung`]s: kernels with their launches, mostly one ([`Launch`]), how
+//! the blocks' results become one ([`Finish`]), what changed, and what the change is claimed to buy
+//! ([`Claim`]). The list drives everything: [`run`] and the program that prints its report, the
+//! tests that hold each claim against the counters, the check that every kernel assembles. A rung
+//! is added by one file in the operator's `ladder/` and one entry in its list.
 //!
-//! The size of a problem is its number of elements, or a few numbers as one ([`Sizes`]). A problem that has rows divides
-//! its elements by [`Rows`].
+//! The size of a problem is its number of elements, or a few numbers as one ([`Sizes`]). A problem
+//! that has rows divides its elements by [`Rows`].
 
 mod claim;
 mod data;
@@ -74,7 +75,8 @@ pub struct Ladder {
     pub default_size: usize,
     /// Elements at most, where a size is a number of elements.
     pub max_size: usize,
-    /// The element types that its kernels are made for; the first is taken unless another is asked for.
+    /// The element types that its kernels are made for; the first is taken unless another is asked
+    /// for.
     pub dtypes: &'static [Dtype],
     /// The kernels in order.
     pub rungs: &'static [Rung],
@@ -82,7 +84,8 @@ pub struct Ladder {
     pub open: fn(&Device, Dtype, usize, Guards) -> Result<Box<dyn Instance>, Error>,
 }
 
-/// The most elements that kernels take which count positions, and one step of a loop beyond them, in 32 bits.
+/// The most elements that kernels take which count positions, and one step of a loop beyond them,
+/// in 32 bits.
 pub(crate) const MAX_SIZE_OF_U32: usize = 1 << 31;
 
 impl Ladder {
@@ -162,7 +165,8 @@ impl Rung {
         self.launches.iter().map(|launch| launch.num_blocks(size)).sum()
     }
 
-    /// Operations from input to result: launches, clearing memory before, adding on the host behind.
+    /// Operations from input to result: launches, clearing memory before, adding on the host
+    /// behind.
     #[must_use]
     pub const fn steps(&self) -> u64 {
         self.launches.len() as u64 + self.finish.steps()
@@ -192,21 +196,25 @@ impl Launch {
     }
 }
 
-/// How a result comes to be from what the blocks do. Of a sum it also says which arguments the kernel takes.
+/// How a result comes to be from what the blocks do. Of a sum it also says which arguments the
+/// kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Finish {
     /// There is nothing to finish: what threads, warps or blocks leave are results.
     Nothing,
-    /// One block leaves one result. Takes the input, which it may overwrite, the result, the length.
-    OneBlock,
-    /// Each block leaves its result, and the host adds them. Takes the input, an output of one element a block, the
+    /// One block leaves one result. Takes the input, which it may overwrite, the result, the
     /// length.
+    OneBlock,
+    /// Each block leaves its result, and the host adds them. Takes the input, an output of one
+    /// element a block, the length.
     Host,
-    /// Each block adds its result to one word by an atomic, which has to be zero before. The order of the blocks is
-    /// that of time: sums of floats may differ from run to run. Takes the input, that word, the length.
+    /// Each block adds its result to one word by an atomic, which has to be zero before. The order
+    /// of the blocks is that of time: sums of floats may differ from run to run. Takes the input,
+    /// that word, the length.
     Atomic,
-    /// The last block adds the results of all, in their order, and readies the counter for the next launch. Takes the
-    /// input, an output of one element a block, the result, the counter, the length.
+    /// The last block adds the results of all, in their order, and readies the counter for the next
+    /// launch. Takes the input, an output of one element a block, the result, the counter, the
+    /// length.
     LastBlock,
 }
 

@@ -16,7 +16,8 @@ pub struct LadderReport {
     pub size: usize,
     /// Their type.
     pub dtype: Dtype,
-    /// What a copy within the device's memory reaches, reads and writes counted; `None` without a clock.
+    /// What a copy within the device's memory reaches, reads and writes counted; `None` without a
+    /// clock.
     pub copy_gigabytes_per_second: Option<f64>,
     /// The rungs that were run, in the ladder's order.
     pub rungs: Vec<RungReport>,

@@ -10,8 +10,8 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// `size` elements in rows of `row_len`, or of as few more as divide `size`. A size below `row_len` is one row, and
-    /// no elements are no rows.
+    /// `size` elements in rows of `row_len`, or of as few more as divide `size`. A size below
+    /// `row_len` is one row, and no elements are no rows.
     ///
     /// ```
     /// use warpfold_ladders::ladder::Rows;

@@ -58,7 +58,8 @@ impl fmt::Debug for RunOptions {
 
 /// Runs a ladder.
 ///
-/// A rung that gives a wrong result, or fails on the virtual GPU, is reported as such, and the others run on.
+/// A rung that gives a wrong result, or fails on the virtual GPU, is reported as such, and the
+/// others run on.
 ///
 /// ```
 /// use warpfold_device::{Device, Profile};
@@ -73,8 +74,9 @@ impl fmt::Debug for RunOptions {
 /// ```
 ///
 /// # Errors
-/// [`ErrorKind::UnknownRung`], [`ErrorKind::TooManyElements`], [`ErrorKind::NoRepetitions`]; [`ErrorKind::Device`] for
-/// checks on CUDA, too little memory, and a failed launch on CUDA, behind which nothing runs any more.
+/// [`ErrorKind::UnknownRung`], [`ErrorKind::TooManyElements`], [`ErrorKind::NoRepetitions`];
+/// [`ErrorKind::Device`] for checks on CUDA, too little memory, and a failed launch on CUDA, behind
+/// which nothing runs any more.
 pub fn run(
     device: &Device,
     ladder: &'static Ladder,

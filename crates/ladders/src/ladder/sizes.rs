@@ -1,4 +1,5 @@
-//! What the size of a ladder's problem is: a number of elements, or up to three numbers such as `m`, `n`, `k`.
+//! What the size of a ladder's problem is: a number of elements, or up to three numbers such as
+//! `m`, `n`, `k`.
 
 use crate::{Error, ErrorKind};
 

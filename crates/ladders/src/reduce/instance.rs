@@ -25,7 +25,8 @@ struct Sum<T: LadderElement> {
     /// One element a block, where blocks leave their sums.
     partials: Guarded<T>,
     result: Guarded<T>,
-    /// What [`Finish::LastBlock`] counts blocks with. Cleared once: each launch has to leave it as it found it.
+    /// What [`Finish::LastBlock`] counts blocks with. Cleared once: each launch has to leave it as
+    /// it found it.
     ticket: Buffer<u32>,
 }
 

@@ -10,11 +10,12 @@ pub trait RowElement: LadderElement + ScalarFloat {
     /// Elements in 16 bytes.
     const WIDTH: u32;
 
-    /// The [`WIDTH`](Self::WIDTH) elements there where the condition holds, else so many of the default, which has to be
-    /// a value of this type.
+    /// The [`WIDTH`](Self::WIDTH) elements there where the condition holds, else so many of the
+    /// default, which has to be a value of this type.
     fn load_wide(from: Global<Self>, default: f32, condition: Val<bool>) -> Vec<Val<f32>>;
 
-    /// Stores [`WIDTH`](Self::WIDTH) elements, each rounded to nearest even, where the condition holds.
+    /// Stores [`WIDTH`](Self::WIDTH) elements, each rounded to nearest even, where the condition
+    /// holds.
     fn store_wide(to: Global<Self>, values: &[Val<f32>], condition: Val<bool>);
 
     /// The nearest value of this type.

@@ -6,8 +6,8 @@ use super::{Row, RowElement, Team};
 
 /// What one thread holds of a row.
 ///
-/// Of a row that can be accessed by 16 bytes, a thread holds groups of neighbours; of any other one, single elements that
-/// lie a team apart. Either way those that the row has come first.
+/// Of a row that can be accessed by 16 bytes, a thread holds groups of neighbours; of any other
+/// one, single elements that lie a team apart. Either way those that the row has come first.
 #[derive(Debug)]
 pub(crate) struct InRegisters {
     values: Vec<Val<f32>>,
@@ -17,8 +17,9 @@ pub(crate) struct InRegisters {
 }
 
 impl InRegisters {
-    /// Loads `num` values a thread, a multiple of [`RowElement::WIDTH`], all before the first is used. Behind the end of
-    /// the row they are the default, which has to be a value of the element type.
+    /// Loads `num` values a thread, a multiple of [`RowElement::WIDTH`], all before the first is
+    /// used. Behind the end of the row they are the default, which has to be a value of the element
+    /// type.
     #[track_caller]
     pub(crate) fn load<T: RowElement>(row: Row<T>, team: Team, num: u32, default: f32) -> Self {
         assert!(num.is_multiple_of(T::WIDTH), "a thread holds whole groups of {}, not {num}", T::WIDTH);

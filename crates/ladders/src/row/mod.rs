@@ -1,9 +1,10 @@
 //! Rows and the threads that share one: what softmax, norms and scaling have in common.
 //!
-//! A [`RowElement`] is what memory holds; registers compute in `f32`. A `Team` is a warp or a block that shares a row,
-//! and folds what its threads have found. `Row` walks over a row, and `InRegisters` is the part of a row that a team keeps in
-//! registers, so that it is read once. Every row may have any length: where it is not a multiple of 16 bytes, rows do
-//! not start at one either, and elements are accessed one by one, neighbours by neighbouring threads.
+//! A [`RowElement`] is what memory holds; registers compute in `f32`. A `Team` is a warp or a block
+//! that shares a row, and folds what its threads have found. `Row` walks over a row, and
+//! `InRegisters` is the part of a row that a team keeps in registers, so that it is read once.
+//! Every row may have any length: where it is not a multiple of 16 bytes, rows do not start at one
+//! either, and elements are accessed one by one, neighbours by neighbouring threads.
 
 mod element;
 mod in_registers;

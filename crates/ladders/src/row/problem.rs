@@ -1,4 +1,5 @@
-//! A row operator's problem on a device: rows in, rows and statistics out, each row judged against its reference.
+//! A row operator's problem on a device: rows in, rows and statistics out, each row judged against
+//! its reference.
 
 use warpfold_device::{Arguments, Device};
 
@@ -49,8 +50,8 @@ pub(crate) struct Operator<'a, T> {
     pub(crate) reference: Reference,
 }
 
-/// Rows on a device. Kernels take the input, the operator's vectors, the output, the statistics, the number of rows,
-/// their length, and eps where there is one.
+/// Rows on a device. Kernels take the input, the operator's vectors, the output, the statistics,
+/// the number of rows, their length, and eps where there is one.
 pub(crate) struct RowProblem<T: RowElement> {
     device: Device,
     guards: Guards,

@@ -12,7 +12,8 @@ pub(crate) struct Row<T: RowElement> {
 }
 
 impl<T: RowElement> Row<T> {
-    /// The row of this number, in a matrix at a multiple of 16 bytes whose rows have `len` elements.
+    /// The row of this number, in a matrix at a multiple of 16 bytes whose rows have `len`
+    /// elements.
     #[track_caller]
     pub(crate) fn of(matrix: Global<T>, row: Val<u32>, len: Val<u32>) -> Self {
         Self { first: matrix.at(row * len), len }
@@ -54,8 +55,9 @@ impl<T: RowElement> Row<T> {
         }
     }
 
-    /// Walks over a row that starts at a multiple of 16 bytes: `threads` of them take groups of neighbours in turn, and
-    /// what is left over at the end one by one. The body is recorded twice, for a group and for one.
+    /// Walks over a row that starts at a multiple of 16 bytes: `threads` of them take groups of
+    /// neighbours in turn, and what is left over at the end one by one. The body is recorded twice,
+    /// for a group and for one.
     #[track_caller]
     pub(crate) fn each_group(self, thread: Val<u32>, threads: Val<u32>, body: impl Fn(Val<u32>, &[Val<f32>])) {
         let whole_len = self.len & !(T::WIDTH - 1);
@@ -66,8 +68,9 @@ impl<T: RowElement> Row<T> {
         when(i.lt(self.len), || body(i, &[self.get(i)]));
     }
 
-    /// Walks over the elements behind the first `start` of them, which are a multiple of what the team takes at once.
-    /// The body is recorded twice: for several neighbours at a position, loaded at once, and for one.
+    /// Walks over the elements behind the first `start` of them, which are a multiple of what the
+    /// team takes at once. The body is recorded twice: for several neighbours at a position, loaded
+    /// at once, and for one.
     #[track_caller]
     pub(crate) fn each_behind(self, start: u32, team: Team, body: impl Fn(Val<u32>, &[Val<f32>])) {
         let (threads, thread) = (team.threads(), team.thread());

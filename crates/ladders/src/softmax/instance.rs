@@ -28,8 +28,8 @@ pub(super) fn open_vector(
     open_typed!(dtype, vector(device, size, guards))
 }
 
-/// Elements from -8 to 8, and a hundred up or down in every second and third row: their exponentials alone would be
-/// infinite or nothing.
+/// Elements from -8 to 8, and a hundred up or down in every second and third row: their
+/// exponentials alone would be infinite or nothing.
 fn elements<T: RowElement>(size: usize, row_len: usize) -> Vec<T> {
     let lifted = |(i, x): (usize, f32)| T::round(8.0 * x + [0.0, 100.0, -100.0][i / row_len.max(1) % 3]);
     samples::<f32>(5, size).into_iter().enumerate().map(lifted).collect()
@@ -73,8 +73,8 @@ impl<T: RowElement> Instance for VectorProblem<T> {
         self.output.renew(&self.device, "output", self.guards)
     }
 
-    /// The first launch takes the input, what the blocks leave, and the length; the second one also their number and the
-    /// output.
+    /// The first launch takes the input, what the blocks leave, and the length; the second one also
+    /// their number and the output.
     fn arguments(&mut self, rung: &Rung, launch_idx: usize) -> Result<Arguments<'_>, Error> {
         let len = self.elements.len() as u32;
         let [largest, sums] = &mut self.partials;

@@ -15,14 +15,15 @@ pub(super) fn softmax<T: RowElement>(elements: &[f64]) -> Vec<Expected> {
     elements.iter().zip(&exponentials).map(expected).collect()
 }
 
-/// How far a computed result may be from the true `value` of an element that lies `distance` below the largest one, in a
-/// row of `row_len` elements of type `T`.
+/// How far a computed result may be from the true `value` of an element that lies `distance` below
+/// the largest one, in a row of `row_len` elements of type `T`.
 ///
-/// The relative error in units of `f32`'s roundoff: the exponential of the element and those of the sum, 5 ulp each and
-/// the rounding of what they are taken of, its size for the element, and the logarithm of the row's length for the sum;
-/// one addition an element; where the largest element is not known beforehand, a product with an exponential (12 units)
-/// for what each of at least 32 threads, and then the combining of those, meets in turn; a reciprocal and a product.
-/// Then the result is rounded to `T`, and it, or a factor of it, may be subnormal.
+/// The relative error in units of `f32`'s roundoff: the exponential of the element and those of the
+/// sum, 5 ulp each and the rounding of what they are taken of, its size for the element, and the
+/// logarithm of the row's length for the sum; one addition an element; where the largest element is
+/// not known beforehand, a product with an exponential (12 units) for what each of at least 32
+/// threads, and then the combining of those, meets in turn; a reciprocal and a product. Then the
+/// result is rounded to `T`, and it, or a factor of it, may be subnormal.
 #[must_use]
 pub fn error_bound<T: LadderElement>(row_len: usize, distance: f64, value: f64) -> f64 {
     let len = row_len as f64;

@@ -1,7 +1,7 @@
 //! Vector addition: `sum[i] = a[i] + b[i]` for `i` below `len`.
 //!
-//! Contract: three arrays of `len` elements, aligned to 16 bytes, of which `sum` overlaps neither input. Results are
-//! exact: one addition an element, rounded to nearest even for floats.
+//! Contract: three arrays of `len` elements, aligned to 16 bytes, of which `sum` overlaps neither
+//! input. Results are exact: one addition an element, rounded to nearest even for floats.
 
 pub mod ladder;
 

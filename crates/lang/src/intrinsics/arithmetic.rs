@@ -1,8 +1,8 @@
-//! Addition to remainder, minimum and maximum, negation, multiply-add (PTX ISA, "Integer Arithmetic Instructions",
-//! "Floating Point Instructions", "Half Precision Floating Point Instructions").
+//! Addition to remainder, minimum and maximum, negation, multiply-add (PTX ISA, "Integer Arithmetic
+//! Instructions", "Floating Point Instructions", "Half Precision Floating Point Instructions").
 //!
-//! Floating-point operations name `.rn`: without it ptxas may fuse a product into a sum, and the two devices would
-//! differ in the last bit.
+//! Floating-point operations name `.rn`: without it ptxas may fuse a product into a sum, and the
+//! two devices would differ in the last bit.
 
 use warpfold_ptx::{Opcode, ScalarType};
 
@@ -148,8 +148,8 @@ fn bf16_constant(ty: Type, value: f32) -> Raw {
     })
 }
 
-/// A sum, difference or product of floats. Before sm_90 bf16 has a fused multiply-add only: `fused` says the same with
-/// it, rounding once too.
+/// A sum, difference or product of floats. Before sm_90 bf16 has a fused multiply-add only: `fused`
+/// says the same with it, rounding once too.
 fn rounded(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw, b: Raw, fused: [Raw; 3]) -> Raw {
     if matches!(ty, Type::Bf16 | Type::Bf16x2) {
         if !r.target.has(90, (7, 8)) {
@@ -161,7 +161,8 @@ fn rounded(r: &mut Recorder, opcode: Opcode, ty: Type, a: Raw, b: Raw, fused: [R
     plain(r, opcode, &["rn"], ty, a, b)
 }
 
-/// Correctly rounded division. Halves divide in f32: 24 bits are enough for the second rounding to be harmless.
+/// Correctly rounded division. Halves divide in f32: 24 bits are enough for the second rounding to
+/// be harmless.
 fn divide(r: &mut Recorder, ty: Type, a: Raw, b: Raw) -> Raw {
     match ty.kind() {
         Kind::Half => {

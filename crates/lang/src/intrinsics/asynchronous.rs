@@ -1,4 +1,5 @@
-//! Copies of a few bytes a thread in the background (PTX ISA, "Data Movement and Conversion Instructions: cp.async").
+//! Copies of a few bytes a thread in the background (PTX ISA, "Data Movement and Conversion
+//! Instructions: cp.async").
 
 use warpfold_ptx::{self as ptx, Opcode};
 
@@ -6,8 +7,8 @@ use super::memory::{Location, address};
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
 
-/// `cp.async` of 4, 8 or 16 bytes from global to shared memory. With `source_bytes` only so many are read, and zeros fill
-/// the rest.
+/// `cp.async` of 4, 8 or 16 bytes from global to shared memory. With `source_bytes` only so many
+/// are read, and zeros fill the rest.
 pub(crate) fn copy(r: &mut Recorder, to: Location, from: Location, bytes: u32, source_bytes: Option<Raw>) {
     r.require("cp.async", 80, (7, 0));
     // What is used once, and whole sectors of it, stays out of the first-level cache.

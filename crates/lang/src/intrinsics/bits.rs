@@ -1,5 +1,5 @@
-//! Counting, reversing, extracting and permuting bits; small dot products (PTX ISA, "Integer Arithmetic
-//! Instructions", "Logic and Shift Instructions", `prmt`).
+//! Counting, reversing, extracting and permuting bits; small dot products (PTX ISA, "Integer
+//! Arithmetic Instructions", "Logic and Shift Instructions", `prmt`).
 
 use warpfold_ptx::{self as ptx, Opcode, ScalarType};
 

@@ -1,5 +1,5 @@
-//! Copies of whole tiles in the background (PTX ISA, "Data Movement and Conversion Instructions: Tensor copy",
-//! "cp.async.bulk"; sm_90).
+//! Copies of whole tiles in the background (PTX ISA, "Data Movement and Conversion Instructions:
+//! Tensor copy", "cp.async.bulk"; sm_90).
 
 use warpfold_ptx::{self as ptx, Opcode};
 
@@ -35,14 +35,15 @@ pub(crate) struct Source<'a> {
     pub(crate) coordinates: &'a [Raw],
     /// For a map in im2col mode: the filter's offsets, `u16`, innermost dimension first.
     pub(crate) offsets: Option<&'a [Raw]>,
-    /// Whether the second-level cache shall give it up first.
+    /// Whether the L2 shall give it up first.
     pub(crate) is_read_once: bool,
 }
 
 /// The cache policy that `createpolicy.fractional.L2::evict_first` makes for all of what is read.
 const EVICT_FIRST: u64 = 0x12f0_0000_0000_0000;
 
-/// `cp.async.bulk.tensor` from global to shared memory. With a mask of blocks of the cluster, into all of them.
+/// `cp.async.bulk.tensor` from global to shared memory. With a mask of blocks of the cluster, into
+/// all of them.
 pub(crate) fn load(r: &mut Recorder, to: Location, from: Source<'_>, barrier: Location, blocks: Option<Raw>) {
     require(r);
     let mode = if from.offsets.is_some() { "im2col" } else { "tile" };
@@ -101,8 +102,8 @@ pub(crate) fn commit(r: &mut Recorder) {
     r.push(Opcode::Cp, &["async", "bulk", "commit_group"], vec![]);
 }
 
-/// `cp.async.bulk.wait_group`, until no more than so many groups are under way; with `read`, until those have at least read
-/// what they store.
+/// `cp.async.bulk.wait_group`, until no more than so many groups are under way; with `read`, until
+/// those have at least read what they store.
 pub(crate) fn wait(r: &mut Recorder, pending: u32, read: bool) {
     require(r);
     let mut modifiers = vec!["async", "bulk", "wait_group"];

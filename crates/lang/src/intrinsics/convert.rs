@@ -9,8 +9,8 @@ use crate::recorder::{Raw, Recorder, Reg};
 use crate::types::{F8E4M3, F8E5M2, Kind, Scalar, Type};
 use crate::{ErrorKind, Rounding, fold};
 
-/// The value in another type. Without a rounding mode it is Rust's `as`: floats to integers towards zero and
-/// saturating, everything else to nearest even.
+/// The value in another type. Without a rounding mode it is Rust's `as`: floats to integers towards
+/// zero and saturating, everything else to nearest even.
 pub(crate) fn convert(r: &mut Recorder, from: Type, to: Type, a: Raw, rounding: Option<Rounding>) -> Raw {
     if from == to && rounding.is_none() {
         return a;
@@ -143,8 +143,8 @@ fn to_f32_for_narrowing(r: &mut Recorder, from: Type, a: Raw) -> Raw {
     }
 }
 
-/// The value in f32 rounded to odd: a second rounding to a few bits then rounds as if it were the only
-/// one.
+/// The value in f32 rounded to odd: a second rounding to a few bits then rounds as if it were the
+/// only one.
 fn to_odd_f32(r: &mut Recorder, from: Type, a: Raw) -> Raw {
     let truncated = cvt(r, from, Type::F32, a, Some(Rounding::Zero));
     let back = convert(r, Type::F32, from, truncated, None);

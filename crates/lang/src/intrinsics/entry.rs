@@ -1,5 +1,5 @@
-//! The entry and the module around a recorded body (PTX ISA, "Kernel and Function Directives", "Performance-Tuning
-//! Directives").
+//! The entry and the module around a recorded body (PTX ISA, "Kernel and Function Directives",
+//! "Performance-Tuning Directives").
 
 use warpfold_ptx::{self as ptx, Name};
 

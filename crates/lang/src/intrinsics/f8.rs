@@ -1,5 +1,5 @@
-//! Conversions of 8-bit floats: by `cvt` where the architecture has it, by integer arithmetic elsewhere (PTX ISA,
-//! `cvt`: `.e4m3x2` and `.e5m2x2` need sm_89).
+//! Conversions of 8-bit floats: by `cvt` where the architecture has it, by integer arithmetic
+//! elsewhere (PTX ISA, `cvt`: `.e4m3x2` and `.e5m2x2` need sm_89).
 
 use warpfold_ptx::{Opcode, ScalarType};
 
@@ -53,7 +53,8 @@ pub(crate) fn decode(r: &mut Recorder, format: Format, a: Raw) -> Raw {
     from_rebased_half(r, half)
 }
 
-/// The e4m3 number whose exponent stands in that of an f16, where the bias is 8 more; its NaNs would be ±480.
+/// The e4m3 number whose exponent stands in that of an f16, where the bias is 8 more; its NaNs
+/// would be ±480.
 fn from_rebased_half(r: &mut Recorder, half: Raw) -> Raw {
     let small = convert::convert(r, Type::F16, Type::F32, half, None);
     let number = arithmetic::binary(r, Binary::Mul, Type::F32, small, constant(256.0));
@@ -124,7 +125,8 @@ fn encode_by_integers(r: &mut Recorder, format: Format, a: Raw) -> Raw {
     let magnitude = arithmetic::binary(r, Binary::And, u32, bits, Raw::Const(0x7fff_ffff));
     let largest = Raw::Const(format.widen_normal(format.max).into());
     let limited = arithmetic::binary(r, Binary::Min, u32, magnitude, largest);
-    // Half of the last place, less one unless the number below is odd; its carry may grow the exponent.
+    // Half of the last place, less one unless the number below is odd; its carry may grow the
+    // exponent.
     let shift = Raw::Const(format.shift().into());
     let odd = super::bits::extract(r, u32, limited, shift, Raw::Const(1));
     let bias = Raw::Const((1 << (format.shift() - 1)) - 1);

@@ -40,7 +40,8 @@ pub(crate) fn not(r: &mut Recorder, ty: Type, a: Raw) -> Raw {
     normalize(r, ty, result)
 }
 
-/// `a << amount` or `a >> amount` (arithmetic for signed types); amounts beyond the width count as the width.
+/// `a << amount` or `a >> amount` (arithmetic for signed types); amounts beyond the width count as
+/// the width.
 pub(crate) fn shift(r: &mut Recorder, left: bool, ty: Type, a: Raw, amount: Raw) -> Raw {
     match (a, amount) {
         (Raw::Const(a), Raw::Const(amount)) => return Raw::Const(fold::shift(left, ty, a, amount)),

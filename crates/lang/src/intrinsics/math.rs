@@ -1,5 +1,5 @@
-//! Roots, reciprocals, exponentials and the other functions that the hardware evaluates (PTX ISA, "Floating Point
-//! Instructions", "Half Precision Floating Point Instructions").
+//! Roots, reciprocals, exponentials and the other functions that the hardware evaluates (PTX ISA,
+//! "Floating Point Instructions", "Half Precision Floating Point Instructions").
 
 use warpfold_ptx::Opcode;
 

@@ -1,5 +1,5 @@
-//! Matrices in registers and in shared memory (PTX ISA, "Warp Level Matrix Instructions", "Asynchronous Warpgroup Level
-//! Matrix Instructions").
+//! Matrices in registers and in shared memory (PTX ISA, "Warp Level Matrix Instructions",
+//! "Asynchronous Warpgroup Level Matrix Instructions").
 
 use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType};
 

@@ -25,7 +25,8 @@ pub(crate) fn arrive(r: &mut Recorder, barrier: Location) {
     r.push(Opcode::Mbarrier, &["arrive", "shared", "b64"], operands);
 }
 
-/// `mbarrier.arrive` at a barrier of another block of the cluster, by its address in `shared::cluster`.
+/// `mbarrier.arrive` at a barrier of another block of the cluster, by its address in
+/// `shared::cluster`.
 pub(crate) fn arrive_remote(r: &mut Recorder, barrier: Raw) {
     r.require("an arrival at another block", 90, (8, 0));
     let ptx::Operand::Name { name, .. } = r.in_register(Type::U32, barrier) else {
@@ -33,8 +34,9 @@ pub(crate) fn arrive_remote(r: &mut Recorder, barrier: Raw) {
     };
     let base = ptx::AddressBase::Name(name);
     let address = ptx::Operand::Address(ptx::Address { base, offset: 0, coordinates: Vec::new() });
-    // Without a scope it is a release for the block alone. With `.release.cluster` ptxas 13.0 puts a fence of the whole device
-    // in front of every arrival: a product of 4096^3 bf16 went from 478 to more than 700 TFLOP/s without (H200, 2026-11-20).
+    // Without a scope it is a release for the block alone. With `.release.cluster` ptxas 13.0 puts
+    // a fence of the whole device in front of every arrival: a product of 4096^3 bf16 went from 478
+    // to more than 700 TFLOP/s without (H200, 2026-11-20).
     let modifiers = ["arrive", "shared::cluster", "b64"];
     r.push(Opcode::Mbarrier, &modifiers, vec![ptx::Operand::Sink, address]);
 }
@@ -46,8 +48,8 @@ pub(crate) fn arrive_expect(r: &mut Recorder, barrier: Location, bytes: Raw) {
     r.push(Opcode::Mbarrier, &["arrive", "expect_tx", "shared", "b64"], operands);
 }
 
-/// `mbarrier.try_wait.parity`, which may suspend the thread, or `test_wait` where there is no such; whether the phase of
-/// this parity has completed.
+/// `mbarrier.try_wait.parity`, which may suspend the thread, or `test_wait` where there is no such;
+/// whether the phase of this parity has completed.
 pub(crate) fn try_wait(r: &mut Recorder, barrier: Location, parity: Raw) -> Raw {
     let can_suspend = r.target.has(90, (7, 8));
     let (wait, arch, version) = if can_suspend { ("try_wait", 90, (7, 8)) } else { ("test_wait", 80, (7, 1)) };

@@ -1,4 +1,5 @@
-//! Variables, addresses, loads and stores (PTX ISA, "Data Movement and Conversion Instructions": `ld`, `st`).
+//! Variables, addresses, loads and stores (PTX ISA, "Data Movement and Conversion Instructions":
+//! `ld`, `st`).
 
 use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType, StateSpace};
 
@@ -144,7 +145,7 @@ pub(crate) fn whole_address(r: &mut Recorder, location: Location) -> Raw {
     arithmetic::binary(r, Binary::Add, ty, base, Raw::Const(offset))
 }
 
-/// Brings the line of the address into the second-level cache.
+/// Brings the line of the address into the L2.
 pub(crate) fn prefetch(r: &mut Recorder, location: Location) {
     let address = address(r, location);
     r.push(Opcode::Prefetch, &[space_name(location.space), "L2"], vec![address]);

@@ -1,12 +1,14 @@
 //! The one place where PTX instructions are written: typed operation in, mnemonic and operands out.
 //!
-//! Each function takes the recorder and values without Rust types; the modules above add the types. Constants are
-//! folded here, and what a target lacks is either replaced by an exact sequence or noted as an error.
+//! Each function takes the recorder and values without Rust types; the modules above add the types.
+//! Constants are folded here, and what a target lacks is either replaced by an exact sequence or
+//! noted as an error.
 //!
-//! To add an instruction: a function here that pushes it (`Recorder::define` for one with a result) and names what it
-//! requires; a typed method that calls it, on [`Val`](crate::Val), [`Pointer`](crate::Pointer) or
-//! [`Lanes`](crate::Lanes); a use in `tests/suite`, which prints, parses back and assembles it; and a case in the
-//! conformance suite's `language` test, which runs it.
+//! To add an instruction: a function here that pushes it (`Recorder::define` for one with a result)
+//! and names what it requires; a typed method that calls it, on [`Val`](crate::Val),
+//! [`Pointer`](crate::Pointer) or [`Lanes`](crate::Lanes); a use in `tests/suite`, which prints,
+//! parses back and assembles it; and a case in the conformance suite's `language` test, which runs
+//! it.
 
 pub(crate) mod arithmetic;
 pub(crate) mod asynchronous;

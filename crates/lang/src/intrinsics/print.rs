@@ -1,5 +1,5 @@
-//! Device printf: a call of `vprintf`, which the driver (and the virtual GPU) provides (CUDA programming guide,
-//! "Formatted Output"; the calling sequence is that of PTX ISA, `call`).
+//! Device printf: a call of `vprintf`, which the driver (and the virtual GPU) provides (CUDA
+//! programming guide, "Formatted Output"; the calling sequence is that of PTX ISA, `call`).
 
 use warpfold_ptx::{self as ptx, Initializer, Item, Linkage, Opcode, ScalarType, StateSpace, Statement};
 
@@ -8,7 +8,8 @@ use crate::memory::{Cache, Window};
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
 
-/// Prints promoted arguments (32- and 64-bit integers, f64) with a format that is known to fit them.
+/// Prints promoted arguments (32- and 64-bit integers, f64) with a format that is known to fit
+/// them.
 pub(crate) fn printf(r: &mut Recorder, format: &str, arguments: &[(Type, Raw)]) {
     declare(r);
     let format = format_address(r, format);
@@ -53,7 +54,8 @@ fn declare(r: &mut Recorder) {
     }));
 }
 
-/// The generic address of the format, a zero-terminated string in global memory; equal strings are shared.
+/// The generic address of the format, a zero-terminated string in global memory; equal strings are
+/// shared.
 fn format_address(r: &mut Recorder, format: &str) -> Raw {
     let bytes = format.bytes().chain([0]).map(|byte| Initializer::Immediate(ptx::Immediate::Int(byte.into())));
     let init = Some(Initializer::List(bytes.collect()));

@@ -1,4 +1,5 @@
-//! Barriers, fences and waiting (PTX ISA, "Parallel Synchronization and Communication Instructions").
+//! Barriers, fences and waiting (PTX ISA, "Parallel Synchronization and Communication
+//! Instructions").
 
 use warpfold_ptx::{self as ptx, Opcode, ScalarType};
 
@@ -120,7 +121,8 @@ pub(crate) fn cluster_wait(r: &mut Recorder) {
     r.push(Opcode::Barrier, &["cluster", "wait", "aligned"], vec![]);
 }
 
-/// The address that shared memory of this block has in the block of a rank, for the space `shared::cluster`: `mapa`.
+/// The address that shared memory of this block has in the block of a rank, for the space
+/// `shared::cluster`: `mapa`.
 pub(crate) fn map_to_block(r: &mut Recorder, address: Raw, rank: Raw) -> Raw {
     require_clusters(r);
     let operands = vec![r.in_register(Type::U32, address), r.operand(Type::U32, rank)];
@@ -141,8 +143,8 @@ pub(crate) fn set_registers(r: &mut Recorder, direction: Direction, count: u32) 
         let (what, value) = ("the number of registers a thread".to_owned(), count.to_string());
         r.fail(ErrorKind::OutOfRange { what, value, expected: "a multiple of 8 from 24 to 256".to_owned() });
     }
-    // ptxas drops the instruction where it does not know what threads start with (its warning C7508): it knows from a number
-    // of registers, or from one of blocks with one of threads.
+    // ptxas drops the instruction where it does not know what threads start with (its warning
+    // C7508): it knows from a number of registers, or from one of blocks with one of threads.
     match (r.bounds.max_registers, &r.bounds.threads) {
         (Some(_), _) => {}
         (None, Threads::Free) => {
@@ -164,7 +166,8 @@ pub(crate) fn nanosleep(r: &mut Recorder, nanoseconds: Raw) {
     r.push(Opcode::Nanosleep, &["u32"], vec![operand]);
 }
 
-/// Whether a wait for other launches behind this statement is too late: a thread may have left, or have accessed global memory.
+/// Whether a wait for other launches behind this statement is too late: a thread may have left, or
+/// have accessed global memory.
 fn is_late(statement: &ptx::Statement) -> bool {
     // A prefetch shows nothing of what is there.
     let accesses = |i: &ptx::Instruction| i.has("global") && !i.has("prefetch") && i.opcode != Opcode::Prefetch;

@@ -7,7 +7,8 @@ use crate::memory::{Cache, Window};
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
 
-/// So many neighbours from the element at `index` on, a `u32`. The table stands once in a module, under this name.
+/// So many neighbours from the element at `index` on, a `u32`. The table stands once in a module,
+/// under this name.
 pub(crate) fn lookup(r: &mut Recorder, name: &str, words: &[u64], index: Raw, num: u32) -> Vec<Raw> {
     let name = format!("{}_{name}", r.name);
     if !r.items.iter().any(|item| matches!(item, Item::Variable(variable) if variable.name == *name)) {

@@ -31,14 +31,16 @@ impl Shuffle {
     }
 }
 
-/// Who takes part in a shuffle: a lane mask, and the width of the segments that stay among themselves.
+/// Who takes part in a shuffle: a lane mask, and the width of the segments that stay among
+/// themselves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Members {
     pub(crate) mask: Raw,
     pub(crate) width: u32,
 }
 
-/// `shfl.sync` of a value of any type: 64-bit values travel as two halves, 8- and 16-bit ones widened.
+/// `shfl.sync` of a value of any type: 64-bit values travel as two halves, 8- and 16-bit ones
+/// widened.
 pub(crate) fn shuffle(r: &mut Recorder, mode: Shuffle, ty: Type, a: Raw, lane: Raw, members: Members) -> Raw {
     match ty.bits() {
         64 => {

@@ -32,14 +32,16 @@ fn named_array(name: &str, ty: Type, len: u32) -> Symbol {
 }
 
 /// Takes an array from the shared memory whose size the launch gives; the kernel's
-/// [`dynamic_shared_bytes`](crate::Built::dynamic_shared_bytes) counts it. For more than 48 KiB a block.
+/// [`dynamic_shared_bytes`](crate::Built::dynamic_shared_bytes) counts it. For more than 48 KiB a
+/// block.
 #[track_caller]
 #[must_use]
 pub fn dynamic_shared<T: Element>(len: u32) -> Shared<T> {
     Shared::from_location(untyped::dynamic_shared(16, u64::from(T::BYTES) * u64::from(len)))
 }
 
-/// Declares an array of the thread. Registers cannot be indexed at run time; this can, at the price of memory.
+/// Declares an array of the thread. Registers cannot be indexed at run time; this can, at the price
+/// of memory.
 #[track_caller]
 #[must_use]
 pub fn local<T: Element>(len: u32) -> Local<T> {

@@ -47,8 +47,8 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Semantics { order: Order::Relaxed, scope }
     }
 
-    /// Atomic operations on the element: relaxed, among the device's threads (in shared memory the block's, and in
-    /// that of a cluster the cluster's).
+    /// Atomic operations on the element: relaxed, among the device's threads (in shared memory the
+    /// block's, and in that of a cluster the cluster's).
     ///
     /// ```
     /// use warpfold_lang::{Arch, Global, Order, Target, kernel};

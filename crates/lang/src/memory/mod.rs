@@ -1,7 +1,8 @@
 //! Memory: pointers, arrays in shared and local memory, atomics.
 //!
-//! A [`Pointer`] is typed and knows its space. `at(i)` moves it by elements, `get` and `set` access what it points to:
-//! `output.at(i).set(input.at(i).get())`. [`Cache`] and [`Scope`] say how an access treats caches and other threads.
+//! A [`Pointer`] is typed and knows its space. `at(i)` moves it by elements, `get` and `set` access
+//! what it points to: `output.at(i).set(input.at(i).get())`. [`Cache`] and [`Scope`] say how an
+//! access treats caches and other threads.
 
 mod array;
 mod atomic;
@@ -19,8 +20,8 @@ pub use pointer::{
 use crate::intrinsics::sync;
 use crate::recorder::with;
 
-/// How loads and stores treat the caches (PTX ISA, "Cache Operators", "Cache Eviction Priority Hints").
-/// All but the first two are for global memory, and hints: they never change a result.
+/// How loads and stores treat the caches (PTX ISA, "Cache Operators", "Cache Eviction Priority
+/// Hints"). All but the first two are for global memory, and hints: they never change a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Cache {
     /// As the hardware likes.

@@ -60,7 +60,8 @@ spaces! {
 pub type Global<T> = Pointer<T, GlobalSpace>;
 /// A pointer into the memory of the block.
 pub type Shared<T> = Pointer<T, SharedSpace>;
-/// A pointer into the shared memory of a block of the cluster; made by [`Shared::in_block`](Pointer::in_block).
+/// A pointer into the shared memory of a block of the cluster; made by
+/// [`Shared::in_block`](Pointer::in_block).
 pub type Distributed<T> = Pointer<T, ClusterSpace>;
 /// A pointer into the memory of the thread.
 pub type Local<T> = Pointer<T, LocalSpace>;
@@ -73,7 +74,8 @@ pub struct Pointer<T, S> {
     target: PhantomData<fn() -> (T, S)>,
 }
 
-/// What can index memory: [`Val`]s, [`Var`]s and constants of 32- and 64-bit integer types, and `usize`.
+/// What can index memory: [`Val`]s, [`Var`]s and constants of 32- and 64-bit integer types, and
+/// `usize`.
 pub trait Index {
     /// The type and the value.
     #[doc(hidden)]
@@ -125,13 +127,15 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Place { location: self.location(), cache: self.cache }
     }
 
-    /// Notes an error if the pointer treats the caches in a way that only plain loads and stores have.
+    /// Notes an error if the pointer treats the caches in a way that only plain loads and stores
+    /// have.
     #[track_caller]
     pub(crate) fn without_cache(self) {
         without_cache(self.cache);
     }
 
-    /// The pointer to the element so many elements further on. Nothing checks where the memory ends.
+    /// The pointer to the element so many elements further on. Nothing checks where the memory
+    /// ends.
     #[track_caller]
     #[must_use]
     pub fn at(self, index: impl Index) -> Self {
@@ -174,7 +178,8 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Val::from_raw(self.place().load(T::TYPE))
     }
 
-    /// Loads the element where the condition holds, and gives the default elsewhere without touching memory.
+    /// Loads the element where the condition holds, and gives the default elsewhere without
+    /// touching memory.
     #[track_caller]
     #[must_use]
     pub fn get_or(self, default: impl Operand<T>, condition: impl Operand<bool>) -> Val<T> {
@@ -195,8 +200,8 @@ impl<T: Element, S: Space> Pointer<T, S> {
         self.place().store(T::TYPE, &[value], Some(condition));
     }
 
-    /// Loads `N` neighbours as one access; `N` times the element's size is at most 16 bytes, a power of two, and the
-    /// address a multiple of it.
+    /// Loads `N` neighbours as one access; `N` times the element's size is at most 16 bytes, a
+    /// power of two, and the address a multiple of it.
     ///
     /// ```
     /// use warpfold_lang::{Arch, Global, Target, kernel, thread_idx};
@@ -268,7 +273,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
 }
 
 impl<T: Element> Global<T> {
-    /// Asks for the element's line to be brought into the second-level cache.
+    /// Asks for the element's line to be brought into the L2.
     #[track_caller]
     pub fn prefetch(self) {
         untyped::prefetch(self.location());
@@ -294,8 +299,9 @@ impl Shared<u8> {
 impl<T: Element> Shared<T> {
     /// The same place in the shared memory of the block of a rank of the cluster (`mapa`; sm_90).
     ///
-    /// That block must have begun, and must not have ended: what comes behind a [`cluster_sync`](crate::cluster_sync) knows
-    /// the one, and a block that waits at another one before it ends gives the other.
+    /// That block must have begun, and must not have ended: what comes behind a
+    /// [`cluster_sync`](crate::cluster_sync) knows the one, and a block that waits at another one
+    /// before it ends gives the other.
     ///
     /// ```
     /// use warpfold_lang::{Arch, Global, Target, cluster_block_rank, cluster_sync, kernel, shared, thread_idx};
@@ -354,7 +360,8 @@ impl Place {
         with(|r| memory::load(r, self.location, self.cache, ty, 1, Some(otherwise))[0])
     }
 
-    /// Loads as many neighbours as there are values; where the condition does not hold, the values stay.
+    /// Loads as many neighbours as there are values; where the condition does not hold, the values
+    /// stay.
     #[track_caller]
     #[inline(never)]
     fn load_all(&self, ty: Type, condition: Option<Raw>, values: &mut [Raw]) {

@@ -1,4 +1,5 @@
-//! The last pass over a recorded body: reads that nothing needs go, registers get their names in the order of the text.
+//! The last pass over a recorded body: reads that nothing needs go, registers get their names in
+//! the order of the text.
 
 use std::collections::{BTreeMap, BTreeSet};
 

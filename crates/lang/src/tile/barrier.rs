@@ -1,4 +1,5 @@
-//! Barriers in shared memory, at which threads and bulk copies arrive: `mbarrier` (PTX ISA, "mbarrier").
+//! Barriers in shared memory, at which threads and bulk copies arrive: `mbarrier` (PTX ISA,
+//! "mbarrier").
 
 use crate::intrinsics::{mbarrier, memory, sync};
 use crate::memory::{Index, Shared, shared_named};
@@ -8,8 +9,8 @@ use crate::{Operand, Val, loop_until_left};
 /// A barrier that goes through phases: one is complete when as many arrivals came as it was
 /// [initialised](Self::init) for, and as many bytes as were [expected](Self::arrive_expect).
 ///
-/// Phases have parities, 0 first. A wait for parity 1 at a fresh barrier returns at once, as if a phase before the first
-/// had completed: so whoever waits for room starts with it.
+/// Phases have parities, 0 first. A wait for parity 1 at a fresh barrier returns at once, as if a
+/// phase before the first had completed: so a wait for room starts with it.
 #[derive(Debug, Clone, Copy)]
 pub struct Barrier {
     place: Shared<u64>,
@@ -22,8 +23,8 @@ pub struct Barriers {
     num: u32,
 }
 
-/// Room for barriers. One thread [initialises](Barrier::init) them and [publishes](Barriers::publish) that; then the block,
-/// or the cluster, synchronises.
+/// Room for barriers. One thread [initialises](Barrier::init) them and
+/// [publishes](Barriers::publish) that; then the block, or the cluster, synchronises.
 #[track_caller]
 #[must_use]
 pub fn barriers(num: u32) -> Barriers {
@@ -58,8 +59,8 @@ impl Barriers {
         }
     }
 
-    /// Lets copies and other blocks of the cluster see that barriers are initialised; for the thread that did it.
-    /// Nothing where there is neither (before sm_90).
+    /// Lets copies and other blocks of the cluster see that barriers are initialised; for the
+    /// thread that did it. Nothing where there is neither (before sm_90).
     #[track_caller]
     pub fn publish() {
         with(|r| {
@@ -90,8 +91,9 @@ impl Barrier {
         with(|r| mbarrier::arrive(r, self.place.location()));
     }
 
-    /// Arrives at the same barrier of a block of the cluster: to say that something was read. What this thread wrote is not
-    /// published to that block; [`cluster_sync`](crate::cluster_sync) does that.
+    /// Arrives at the same barrier of a block of the cluster: to say that something was read. What
+    /// this thread wrote is not published to that block; [`cluster_sync`](crate::cluster_sync) does
+    /// that.
     #[track_caller]
     pub fn arrive_at(self, block_rank: impl Operand<u32>) {
         let rank = block_rank.val().raw();
@@ -113,7 +115,8 @@ impl Barrier {
         self.place
     }
 
-    /// Waits until the phase of this parity is complete, and sees what those who arrived had written, and what copies brought.
+    /// Waits until the phase of this parity is complete, and sees what those who arrived had
+    /// written, and what copies brought.
     #[track_caller]
     pub fn wait(self, parity: impl Operand<u32>) {
         self.wait_for(parity.val());
@@ -128,8 +131,8 @@ impl Barrier {
     }
 }
 
-/// Orders this thread's accesses to shared memory before what copies and `wgmma` do with it: after tiles were written by
-/// threads, before the barrier behind which another thread hands them on.
+/// Orders this thread's accesses to shared memory before what copies and `wgmma` do with it: after
+/// tiles were written by threads, before the barrier behind which another thread hands them on.
 #[track_caller]
 pub fn fence_async() {
     with(mbarrier::fence_async);

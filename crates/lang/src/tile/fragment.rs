@@ -10,8 +10,9 @@ use crate::recorder::{Raw, Reg};
 use crate::types::{Number, Scalar, Type};
 use crate::{ErrorKind, HalfOfPair, Operand, Shared, Val, lane_id, untyped};
 
-/// 8 rows by 32 bytes of `k` for each two of its `N` registers: a piece of A (`N` = 4: 16 rows) or of B
-/// (`N` = 2: 8 columns), over the lanes as `mma.sync` wants it (PTX ISA, "Matrix Fragments for mma").
+/// 8 rows by 32 bytes of `k` for each two of its `N` registers: a piece of A (`N` = 4: 16 rows) or
+/// of B (`N` = 2: 8 columns), over the lanes as `mma.sync` wants it (PTX ISA, "Matrix Fragments for
+/// mma").
 #[derive(Debug)]
 pub struct Fragment<T, const N: usize> {
     registers: [Raw; N],
@@ -75,7 +76,8 @@ pub(super) enum Order {
     StepsFirst,
 }
 
-/// Which row of which of four matrices a lane points to: matrix `j` is the one that lanes `8 j` to `8 j + 7` point to.
+/// Which row of which of four matrices a lane points to: matrix `j` is the one that lanes `8 j` to
+/// `8 j + 7` point to.
 pub(super) struct Lanes {
     pub(super) row: Val<u32>,
     /// 1 in the lower matrices.
@@ -96,8 +98,8 @@ impl Lanes {
 }
 
 impl<T: Multiplicand> Tile<T> {
-    /// The fragment of A with its 16 rows from `row` and one step of `k` from `k` on, both counted in the matrix,
-    /// whichever of them lies along the tile's columns.
+    /// The fragment of A with its 16 rows from `row` and one step of `k` from `k` on, both counted
+    /// in the matrix, whichever of them lies along the tile's columns.
     #[track_caller]
     #[must_use]
     pub fn fragment_a(self, major: Major, row: impl Operand<u32>, k: impl Operand<u32>) -> Fragment<T, 4> {
@@ -171,8 +173,8 @@ impl<T: Multiplicand> WarpSums<T> {
     }
 }
 
-/// Stores 16 rows of 16 columns of 16-bit elements from the registers of a warp, laid out as four 8 x 8 matrices: upper
-/// left, lower left, upper right, lower right (PTX ISA, `stmatrix`; sm_90).
+/// Stores 16 rows of 16 columns of 16-bit elements from the registers of a warp, laid out as four 8
+/// x 8 matrices: upper left, lower left, upper right, lower right (PTX ISA, `stmatrix`; sm_90).
 #[track_caller]
 pub(super) fn store_16x16<H: HalfOfPair>(tile: Tile<H>, row: Val<u32>, column: Val<u32>, words: [Raw; 4]) {
     let lane = lane_id();

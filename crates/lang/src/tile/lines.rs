@@ -1,4 +1,5 @@
-//! Lines of a ring of tiles that a warp multiplies: where its lanes point to, computed once and not at every step.
+//! Lines of a ring of tiles that a warp multiplies: where its lanes point to, computed once and not
+//! at every step.
 
 use std::fmt;
 
@@ -11,8 +12,9 @@ use crate::{ErrorKind, Operand, Val, untyped};
 
 /// A warp's rows of A in each tile of a ring; [`LinesOfB`] for columns of B.
 ///
-/// The part of the addresses that does not change from stage to stage is computed where it is made, so that a fragment costs
-/// no arithmetic but an addition for every 32 bytes of a stage: make it before the loop over stages.
+/// The part of the addresses that does not change from stage to stage is computed where it is made,
+/// so that a fragment costs no arithmetic but an addition for every 32 bytes of a stage: make it
+/// before the loop over stages.
 pub struct LinesOfA<T>(Lines<T>);
 
 /// A warp's columns of B in each tile of a ring; see [`LinesOfA`].
@@ -28,7 +30,8 @@ struct Lines<T> {
 }
 
 impl<T: Multiplicand> Tiles<T> {
-    /// The share number `share` of the rows of A, `num` rows each: a power of two from 16 on that divides them all.
+    /// The share number `share` of the rows of A, `num` rows each: a power of two from 16 on that
+    /// divides them all.
     #[track_caller]
     #[must_use]
     pub fn lines_of_a(self, major: Major, share: impl Operand<u32>, num: u32) -> LinesOfA<T> {
@@ -51,7 +54,8 @@ impl<T: Multiplicand> LinesOfA<T> {
         Self(self.0.of_tile(index))
     }
 
-    /// 16 of the rows, from `line` on, and one step of `k` from `k` on: multiples of 16 and of the step.
+    /// 16 of the rows, from `line` on, and one step of `k` from `k` on: multiples of 16 and of the
+    /// step.
     #[track_caller]
     #[must_use]
     pub fn fragment(&self, line: u32, k: u32) -> Fragment<T, 4> {
@@ -89,8 +93,9 @@ impl<T: Multiplicand> Lines<T> {
             Major::K => tile.at(first + lanes.row + lanes.of_lines * 8, lanes.of_steps * (T::STEP / 2)),
             Major::Mn => tile.at(lanes.row + lanes.of_steps * (T::STEP / 2), first + lanes.of_lines * 8),
         };
-        // Tiles begin at multiples of the swizzle's period, which lines and steps keep to: so their bits of the address stand
-        // apart, and the swizzled address of another step differs from this one by an exclusive or.
+        // Tiles begin at multiples of the swizzle's period, which lines and steps keep to: so their
+        // bits of the address stand apart, and the swizzled address of another step differs from
+        // this one by an exclusive or.
         let start = place.reinterpret::<u8>();
         let starts = match (major, num * T::BYTES) {
             (Major::Mn, width) if width < tile.swizzle().bytes() => width / 32,

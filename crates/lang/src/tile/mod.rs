@@ -1,15 +1,21 @@
-//! Tiles: shared memory laid out for tensor cores and bulk copies, products of tiles, and what orders them.
+//! Tiles: shared memory laid out for tensor cores and bulk copies, products of tiles, and what
+//! orders them.
 //!
-//! - [`Tile`]: rows and columns in shared memory, with the [`Swizzle`] under which copies write them and tensor cores
-//!   read them. Everything else takes tiles, so a layout is said once, where the tile is declared.
-//! - [`Fragment`] and [`WarpSums`]: `mma.sync`, a warp's products of tiles in its registers; [`LinesOfA`] and [`LinesOfB`]
-//!   give the fragments of tile after tile.
-//! - [`WarpgroupSums`]: `wgmma`, the products of four warps, straight from shared memory, in the background (sm_90a).
-//! - [`TensorMap`]: a tensor in the memory of the device, from and to which one thread copies whole tiles (sm_90).
-//! - [`Barrier`]: the `mbarrier` that copies and threads arrive at; [`Pipeline`]: a ring of stages with two for each.
+//! - [`Tile`]: rows and columns in shared memory, with the [`Swizzle`] under which copies write
+//!   them and tensor cores read them. Everything else takes tiles, so a layout is said once, where
+//!   the tile is declared.
+//! - [`Fragment`] and [`WarpSums`]: `mma.sync`, a warp's products of tiles in its registers;
+//!   [`LinesOfA`] and [`LinesOfB`] give the fragments of tile after tile.
+//! - [`WarpgroupSums`]: `wgmma`, the products of four warps, straight from shared memory, in the
+//!   background (sm_90a).
+//! - [`TensorMap`]: a tensor in the memory of the device, from and to which one thread copies whole
+//!   tiles (sm_90).
+//! - [`Barrier`]: the `mbarrier` that copies and threads arrive at; [`Pipeline`]: a ring of stages
+//!   with two for each.
 //!
-//! Which elements tensor cores multiply is said by [`Multiplicand`]. Sections of the PTX ISA: "Warp Level Matrix
-//! Multiply-Accumulate Instructions", "Asynchronous Warpgroup Level Matrix Instructions", "mbarrier".
+//! Which elements tensor cores multiply is said by [`Multiplicand`]. Sections of the PTX ISA: "Warp
+//! Level Matrix Multiply-Accumulate Instructions", "Asynchronous Warpgroup Level Matrix
+//! Instructions", "mbarrier".
 
 mod barrier;
 mod fragment;

@@ -5,7 +5,8 @@ use half::{bf16, f16};
 use crate::types::{Element, Number};
 use crate::{F8E4M3, F8E5M2};
 
-/// An element type that tensor cores multiply. One step of an instruction takes 32 bytes of it along `k`.
+/// An element type that tensor cores multiply. One step of an instruction takes 32 bytes of it
+/// along `k`.
 pub trait Multiplicand: Element {
     /// What products are summed in.
     type Sum: Sum;
@@ -51,8 +52,9 @@ macro_rules! multiplicands {
     )*};
 }
 
-// `f32` is multiplied as tf32: its low 13 bits count for nothing. PTX ISA: the fp8 forms of `mma` came with sm_89, and
-// integers take N in steps of 8 up to 32 and of 16 from there; steps of 16 are both.
+// `f32` is multiplied as tf32: its low 13 bits count for nothing. PTX ISA: the fp8 forms of `mma`
+// came with sm_89, and integers take N in steps of 8 up to 32 and of 16 from there; steps of 16 are
+// both.
 multiplicands! {
     f16, f32, "f16", (80, (7, 0)), true, 8;
     bf16, f32, "bf16", (80, (7, 0)), true, 8;

@@ -3,7 +3,8 @@
 use super::barrier::{Barrier, Barriers, barriers};
 use crate::{Val, Var, var};
 
-/// For each stage a barrier that completes when it is full, and one that completes when it is empty again.
+/// For each stage a barrier that completes when it is full, and one that completes when it is empty
+/// again.
 ///
 /// ```text
 /// producer:  acquire(at) ─ copies, arriving at full(at) ─ at.advance()
@@ -31,8 +32,8 @@ impl Pipeline {
         Self { full: barriers(stages), empty: barriers(stages) }
     }
 
-    /// Initialises the barriers: how many arrivals make a stage full, and how many make it empty. For one thread, before
-    /// the block, or the cluster, synchronises.
+    /// Initialises the barriers: how many arrivals make a stage full, and how many make it empty.
+    /// For one thread, before the block, or the cluster, synchronises.
     #[track_caller]
     pub fn init(self, fillers: u32, readers: u32) {
         self.full.init(fillers);

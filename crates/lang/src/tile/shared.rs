@@ -6,8 +6,9 @@ use crate::memory::{Index, Shared};
 use crate::types::Element;
 use crate::{ErrorKind, Operand, Val, untyped};
 
-/// How the 16-byte pieces of a tile's rows are permuted, so that neither rows nor columns of pieces meet in the banks
-/// (PTX ISA, "Swizzling Modes"): piece `p` of line `l` lies at `p ^ (l mod …)`, a line being 128 bytes.
+/// How the 16-byte pieces of a tile's rows are permuted, so that neither rows nor columns of pieces
+/// meet in the banks (PTX ISA, "Swizzling Modes"): piece `p` of line `l` lies at `p ^ (l mod …)`, a
+/// line being 128 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Swizzle {
     /// Rows of 32 bytes.
@@ -63,8 +64,8 @@ pub enum Major {
     Mn,
 }
 
-/// A matrix in shared memory, swizzled. Its columns are cut into panels as wide as the swizzle, which lie one behind the
-/// other; a bulk tensor copy with a box of one panel fills each.
+/// A matrix in shared memory, swizzled. Its columns are cut into panels as wide as the swizzle,
+/// which lie one behind the other; a TMA copy with a box of one panel fills each.
 pub struct Tile<T> {
     start: Shared<T>,
     rows: u32,
@@ -74,8 +75,8 @@ pub struct Tile<T> {
 
 /// Takes room for a tile from the shared memory whose size the launch gives.
 ///
-/// A number of columns that is not whole panels, or a number of rows that is not a multiple of 8, is an error of the
-/// kernel.
+/// A number of columns that is not whole panels, or a number of rows that is not a multiple of 8,
+/// is an error of the kernel.
 #[track_caller]
 #[must_use]
 pub fn tile<T: Element>(rows: u32, columns: u32, swizzle: Swizzle) -> Tile<T> {
@@ -203,7 +204,8 @@ impl<T: Element> Tile<T> {
         Self { start: self.start.elements(self.columns, first), rows: num, ..self }
     }
 
-    /// Its panels from the one that begins at column `first` on, `num` columns of them: whole panels.
+    /// Its panels from the one that begins at column `first` on, `num` columns of them: whole
+    /// panels.
     #[track_caller]
     #[must_use]
     pub fn columns_from(self, first: impl Operand<u32>, num: u32) -> Self {
@@ -212,9 +214,11 @@ impl<T: Element> Tile<T> {
         Self { start: self.start.elements(self.rows, first.val()), columns: num, ..self }
     }
 
-    /// A pointer to the element at this row and column, swizzled as the tile is. It can be moved inside its 16 bytes only.
+    /// A pointer to the element at this row and column, swizzled as the tile is. It can be moved
+    /// inside its 16 bytes only.
     ///
-    /// The part of the address that does not depend on the column is worth computing once: see [`Self::row`].
+    /// The part of the address that does not depend on the column is worth computing once: see
+    /// [`Self::row`].
     #[track_caller]
     #[must_use]
     pub fn at(self, row: impl Operand<u32>, column: impl Operand<u32>) -> Shared<T> {
@@ -226,7 +230,8 @@ impl<T: Element> Tile<T> {
     #[must_use]
     pub fn row(self, row: impl Operand<u32>) -> Row<T> {
         let row = row.val();
-        // The bits that the swizzle takes from the line are those of the row: shifted to where they are applied.
+        // The bits that the swizzle takes from the line are those of the row: shifted to where they
+        // are applied.
         let bytes = row * self.swizzle.bytes();
         Row { tile: self, start: self.start.reinterpret::<u8>().at(bytes), pattern: (bytes >> 3) & self.swizzle.mask() }
     }

@@ -1,5 +1,5 @@
-//! The products of a warpgroup, four warps, in the background: `wgmma` (PTX ISA, "Asynchronous Warpgroup Level Matrix
-//! Instructions"; sm_90a).
+//! The products of a warpgroup, four warps, in the background: `wgmma` (PTX ISA, "Asynchronous
+//! Warpgroup Level Matrix Instructions"; sm_90a).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,15 +16,16 @@ use crate::{ErrorKind, HalfOfPair, Operand, Val, lane_id, shfl, untyped, warp_id
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 
-/// The number of the thread's warpgroup in its block, as a value that the compiler knows to be the same in a warp.
+/// The number of the thread's warpgroup in its block, as a value that the compiler knows to be the
+/// same in a warp.
 #[track_caller]
 #[must_use]
 pub fn warpgroup_idx() -> Val<u32> {
     shfl(warp_id() >> (THREADS / 32).ilog2(), 0)
 }
 
-/// Orders what the warpgroup did to its sums' registers before the products that follow: before the first one, and after
-/// any other use of the registers.
+/// Orders what the warpgroup did to its sums' registers before the products that follow: before the
+/// first one, and after any other use of the registers.
 #[track_caller]
 pub fn wgmma_fence() {
     with(matrix::wgmma_fence);
@@ -36,15 +37,15 @@ pub fn wgmma_commit() {
     with(matrix::wgmma_commit);
 }
 
-/// Waits until no more than `pending` of the newest groups are under way. Sums may be looked at, and tiles written again,
-/// when their group is not among them.
+/// Waits until no more than `pending` of the newest groups are under way. Sums may be looked at,
+/// and tiles written again, when their group is not among them.
 #[track_caller]
 pub fn wgmma_wait(pending: u32) {
     with(|r| matrix::wgmma_wait(r, pending));
 }
 
-/// Waits for the 128 threads of the warpgroup, and lets each see what the others wrote before. It takes the block's named
-/// barrier of 1 plus the warpgroup's number.
+/// Waits for the 128 threads of the warpgroup, and lets each see what the others wrote before. It
+/// takes the block's named barrier of 1 plus the warpgroup's number.
 #[track_caller]
 pub fn sync_warpgroup() {
     let barrier = warpgroup_idx() + 1;
@@ -104,11 +105,11 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         2 * self.registers.len() as u32
     }
 
-    /// Starts the product of two tiles, one step of 32 bytes along `k` after the other. Where `keep` does not hold, the
-    /// first step overwrites the sums.
+    /// Starts the product of two tiles, one step of 32 bytes along `k` after the other. Where
+    /// `keep` does not hold, the first step overwrites the sums.
     ///
-    /// All four warps come here together. What is between [`wgmma_fence`], this, [`wgmma_commit`] and [`wgmma_wait`]
-    /// must not touch the sums.
+    /// All four warps come here together. What is between [`wgmma_fence`], this, [`wgmma_commit`]
+    /// and [`wgmma_wait`] must not touch the sums.
     #[track_caller]
     pub fn add_product(&self, factors: &Operands<T>, keep: impl Operand<bool>) {
         self.check(factors);
@@ -131,7 +132,8 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         check_shapes([rows, depths[0]], [depths[1], columns], self.columns());
     }
 
-    /// The places of this thread's sums, a row of 64 and a column for each pair of neighbours of a row.
+    /// The places of this thread's sums, a row of 64 and a column for each pair of neighbours of a
+    /// row.
     #[track_caller]
     pub fn places(&self) -> impl Iterator<Item = (Val<u32>, Val<u32>)> + use<T> {
         let lane = lane_id();
@@ -167,8 +169,9 @@ impl<T: Multiplicand> WarpgroupSums<T> {
 }
 
 impl<H: HalfOfPair> Tile<H> {
-    /// Stores 64 rows of halves from a warpgroup's registers, where each thread holds the pairs at the
-    /// [places](WarpgroupSums::places) of sums with as many columns, a multiple of 16: `stmatrix`.
+    /// Stores 64 rows of halves from a warpgroup's registers, where each thread holds the pairs at
+    /// the [places](WarpgroupSums::places) of sums with as many columns, a multiple of 16:
+    /// `stmatrix`.
     #[track_caller]
     pub fn store_pairs(self, pairs: &[Val<H::Pair>]) {
         let columns = 4 * pairs.len() as u32;
@@ -193,7 +196,8 @@ fn depth<T: Element>(tile: Tile<T>, major: Major) -> u32 {
     if major == Major::K { tile.columns() } else { tile.rows() }
 }
 
-/// A tile as `wgmma` reads it (PTX ISA, "Matrix Descriptor Format"): a word that moves along `k`, and one that does not.
+/// A tile as `wgmma` reads it (PTX ISA, "Matrix Descriptor Format"): a word that moves along `k`,
+/// and one that does not.
 struct Descriptor<T> {
     tile: Tile<T>,
     major: Major,
@@ -205,8 +209,8 @@ impl<T: Multiplicand> Descriptor<T> {
     fn new(tile: Tile<T>, major: Major) -> Self {
         let swizzle = tile.swizzle();
         let address: Val<u32> = Val::from_raw(untyped::whole_address(tile.start().location()));
-        // Leading offset: from panel to panel, where the sums' dimension runs over panels; unused along `k`, as a step
-        // never leaves a panel. Stride: from 8 rows to the next.
+        // Leading offset: from panel to panel, where the sums' dimension runs over panels; unused
+        // along `k`, as a step never leaves a panel. Stride: from 8 rows to the next.
         let leading = if major == Major::K { 1 } else { (tile.rows() * swizzle.bytes()) >> 4 };
         let high = (swizzle.period() >> 4) | ((swizzle.code() as u32) << 30);
         Self { tile, major, low: ((address & 0x3_ffff) >> 4) + (leading << 16), high }

@@ -1,15 +1,16 @@
-//! Eight-bit floats: formats of memory, without arithmetic. Kernels cast them to `f32`, compute, and cast back.
+//! Eight-bit floats: formats of memory, without arithmetic. Kernels cast them to `f32`, compute,
+//! and cast back.
 
 use super::{Element, Scalar, Type, sealed};
 
-/// Sign, 4 bits of exponent, 3 of mantissa (OCP 8-bit floating point, E4M3, which CUDA and ONNX call `e4m3fn`): up to
-/// ±448, no infinities; `0x7f` and `0xff` are NaN.
+/// Sign, 4 bits of exponent, 3 of mantissa (OCP 8-bit floating point, E4M3, which CUDA and ONNX
+/// call `e4m3fn`): up to ±448, no infinities; `0x7f` and `0xff` are NaN.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct F8E4M3(u8);
 
-/// Sign, 5 bits of exponent, 2 of mantissa (OCP 8-bit floating point, E5M2): the upper half of an `f16`, up to ±57344,
-/// with infinities and NaNs.
+/// Sign, 5 bits of exponent, 2 of mantissa (OCP 8-bit floating point, E5M2): the upper half of an
+/// `f16`, up to ±57344, with infinities and NaNs.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct F8E5M2(u8);
@@ -30,7 +31,8 @@ pub struct Format {
     pub(crate) bias: u32,
     /// The largest number, as a byte.
     pub(crate) max: u8,
-    /// What replaces a magnitude that rounds to more than the largest number, where nothing saturates.
+    /// What replaces a magnitude that rounds to more than the largest number, where nothing
+    /// saturates.
     pub(crate) overflow: u8,
 }
 
@@ -56,8 +58,8 @@ impl Format {
         (128 - self.bias) << (f32::MANTISSA_DIGITS - 1)
     }
 
-    /// The bits of the `f32` whose units in the last place are this format's subnormal numbers: a sum with it rounds
-    /// to one of them.
+    /// The bits of the `f32` whose units in the last place are this format's subnormal numbers: a
+    /// sum with it rounds to one of them.
     pub(crate) const fn subnormal_unit(self) -> u32 {
         (128 - self.bias + self.shift()) << (f32::MANTISSA_DIGITS - 1)
     }
@@ -67,7 +69,8 @@ impl Format {
         (byte as u32 + self.rebias()) << self.shift()
     }
 
-    /// The largest `f32` bits that round to the largest number: halfway to the next, if that tie goes down.
+    /// The largest `f32` bits that round to the largest number: halfway to the next, if that tie
+    /// goes down.
     pub(crate) const fn last_finite(self) -> u32 {
         let halfway = self.widen_normal(self.max) + (1 << (self.shift() - 1));
         halfway - (self.max & 1) as u32
@@ -133,15 +136,15 @@ macro_rules! eight_bit_floats {
                 self.0
             }
 
-            /// The nearest number, ties to even. Beyond the largest number, infinities included, it is that with the
-            /// sign; NaN stays NaN.
+            /// The nearest number, ties to even. Beyond the largest number, infinities included, it
+            /// is that with the sign; NaN stays NaN.
             #[must_use]
             pub fn from_f32(value: f32) -> Self {
                 Self(Format::$format.encode(value))
             }
 
-            /// The nearest number, ties to even. What rounds to more than the largest number becomes infinity, or NaN
-            /// where the format has none.
+            /// The nearest number, ties to even. What rounds to more than the largest number
+            /// becomes infinity, or NaN where the format has none.
             #[must_use]
             pub fn from_f32_unsaturated(value: f32) -> Self {
                 Self(Format::$format.encode_unsaturated(value))

@@ -77,8 +77,8 @@ impl Val<u32> {
         Self::from_raw(with(|r| bits::funnel(r, true, "wrap", self.raw(), self.raw(), amount)))
     }
 
-    /// Four bytes chosen among those of this (0 to 3) and `other` (4 to 7), one selector digit each, lowest first
-    /// (PTX ISA, `prmt`; bit 3 of a digit replicates the byte's sign).
+    /// Four bytes chosen among those of this (0 to 3) and `other` (4 to 7), one selector digit
+    /// each, lowest first (PTX ISA, `prmt`; bit 3 of a digit replicates the byte's sign).
     #[track_caller]
     #[must_use]
     pub fn prmt(self, other: impl Operand<u32>, selector: impl Operand<u32>) -> Self {

@@ -19,11 +19,13 @@ pub enum Rounding {
 }
 
 impl<T: Scalar> Val<T> {
-    /// The value in another type, as Rust's `as`: integers wrap or extend, floats become integers towards zero and
-    /// saturating, and round to nearest even otherwise; `bool` is 0 or 1, and anything but zero is `true`. To an
-    /// [`EightBitFloat`] it saturates, infinities included: [`Val::cast_unsaturated`] does not.
+    /// The value in another type, as Rust's `as`: integers wrap or extend, floats become integers
+    /// towards zero and saturating, and round to nearest even otherwise; `bool` is 0 or 1, and
+    /// anything but zero is `true`. To an [`EightBitFloat`] it saturates, infinities included:
+    /// [`Val::cast_unsaturated`] does not.
     ///
-    /// NOTE: a NaN becomes 0, but `1 << 63` when the source is `f64` or the result has 64 bits (PTX ISA, `cvt`).
+    /// NOTE: a NaN becomes 0, but `1 << 63` when the source is `f64` or the result has 64 bits (PTX
+    /// ISA, `cvt`).
     #[track_caller]
     #[must_use]
     pub fn cast<U: Scalar>(self) -> Val<U> {
@@ -47,8 +49,8 @@ impl<T: Scalar> Val<T> {
 }
 
 impl Val<f32> {
-    /// The nearest number of an 8-bit format, ties to even. What rounds to more than the largest number becomes
-    /// infinity, or NaN where the format has none.
+    /// The nearest number of an 8-bit format, ties to even. What rounds to more than the largest
+    /// number becomes infinity, or NaN where the format has none.
     ///
     /// ```
     /// use warpfold_lang::{Arch, F8E5M2, Global, Target, kernel, thread_idx};

@@ -18,12 +18,15 @@ use crate::Var;
 use crate::recorder::Raw;
 use crate::types::Scalar;
 
-/// A value of type `T` in a running kernel: a register, or a constant that was known while recording.
+/// A value of type `T` in a running kernel: a register, or a constant that was known while
+/// recording.
 ///
-/// It never changes; [`crate::var()`] makes something that does. It belongs to the kernel that recorded it, and to the
-/// branch or loop in which it was made: using it elsewhere makes [`crate::Kernel::build`] fail.
+/// It never changes; [`crate::var()`] makes something that does. It belongs to the kernel that
+/// recorded it, and to the branch or loop in which it was made: using it elsewhere makes
+/// [`crate::Kernel::build`] fail.
 ///
-/// Operators record one instruction each. The other side may be a Rust constant: `thread + 1`, `2.0 * x`.
+/// Operators record one instruction each. The other side may be a Rust constant: `thread + 1`, `2.0
+/// * x`.
 pub struct Val<T> {
     raw: Raw,
     ty: PhantomData<fn() -> T>,
@@ -70,7 +73,8 @@ impl<T: Scalar> fmt::Debug for Val<T> {
     }
 }
 
-/// What can stand where a value of type `T` is wanted: a [`Val`], a [`Var`] (its value at that moment), or a constant.
+/// What can stand where a value of type `T` is wanted: a [`Val`], a [`Var`] (its value at that
+/// moment), or a constant.
 pub trait Operand<T: Scalar>: Copy {
     /// As a value.
     fn val(self) -> Val<T>;

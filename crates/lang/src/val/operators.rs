@@ -53,8 +53,8 @@ operators! {
 
 macro_rules! assigning {
     ($($bound:ident $operator:ident $method:ident $op:ident;)*) => {$(
-        /// Rebinds the Rust variable to a new value: for sums in unrolled code. What changes inside a loop or a
-        /// branch of the kernel needs [`crate::var()`].
+        /// Rebinds the Rust variable to a new value: for sums in unrolled code. What changes inside
+        /// a loop or a branch of the kernel needs [`crate::var()`].
         impl<T: $bound, R: Operand<T>> $operator<R> for Val<T> {
             #[track_caller]
             fn $method(&mut self, right: R) {

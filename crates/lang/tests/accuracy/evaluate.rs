@@ -1,4 +1,5 @@
-//! Evaluates the straight-line f32 PTX of one function, with errors put into the approximate instructions.
+//! Evaluates the straight-line f32 PTX of one function, with errors put into the approximate
+//! instructions.
 
 use std::collections::HashMap;
 
@@ -82,7 +83,8 @@ impl Function {
         }
     }
 
-    /// The result for `x` when approximate instruction `i` errs by `errors[i]` (-1, 0 or 1) times what it may.
+    /// The result for `x` when approximate instruction `i` errs by `errors[i]` (-1, 0 or 1) times
+    /// what it may.
     pub(crate) fn evaluate(&self, x: f32, errors: &[i32]) -> f32 {
         let mut registers = vec![0_u32; self.num_registers];
         registers[self.argument] = x.to_bits();

@@ -23,7 +23,8 @@ fn dependent() -> Kernel<(Global<u32>,)> {
     })
 }
 
-/// Two blocks, each of which tells the other that it is there, and one warpgroup that gives registers to the next.
+/// Two blocks, each of which tells the other that it is there, and one warpgroup that gives
+/// registers to the next.
 fn pair_of_blocks() -> Kernel<(Global<u32>,)> {
     let body = |data: Global<u32>| {
         let barrier = barriers(1).at(0);

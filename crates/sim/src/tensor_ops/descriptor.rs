@@ -1,8 +1,9 @@
-//! Matrix descriptors: where the elements of a `wgmma` operand lie in shared memory (PTX ISA, "Matrix Descriptor Format" and
-//! "Canonical Layouts").
+//! Matrix descriptors: where the elements of a `wgmma` operand lie in shared memory (PTX ISA,
+//! "Matrix Descriptor Format" and "Canonical Layouts").
 //!
-//! Everything is counted in units of 16 bytes. K-major, a unit holds neighbours along K of one row (of A; column of B); MN-major,
-//! it holds eight neighbours along M or N of one k. Swizzling exchanges units inside a line of 128 bytes.
+//! Everything is counted in units of 16 bytes. K-major, a unit holds neighbours along K of one row
+//! (of A; column of B); MN-major, it holds eight neighbours along M or N of one k. Swizzling
+//! exchanges units inside a line of 128 bytes.
 
 /// Which way neighbouring elements run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,8 @@ impl Layout {
         self.major
     }
 
-    /// The address of a unit: `row` counts along M or N (K-major) or along K (MN-major), `unit` along the other.
+    /// The address of a unit: `row` counts along M or N (K-major) or along K (MN-major), `unit`
+    /// along the other.
     #[inline(always)]
     pub(crate) fn unit(&self, row: u32, unit: u32) -> u32 {
         let in_run = if self.run == u32::MAX { unit } else { unit % self.run };
@@ -69,7 +71,8 @@ impl Layout {
         linear ^ (line & self.swizzle) << 4
     }
 
-    /// An address that no unit of `rows` by `units` lies beyond: lines of 128 bytes are not left by swizzling.
+    /// An address that no unit of `rows` by `units` lies beyond: lines of 128 bytes are not left by
+    /// swizzling.
     pub(crate) fn end(&self, rows: u32, units: u32) -> u32 {
         let last_run = if self.run == u32::MAX { 0 } else { (units - 1) / self.run };
         let in_run = units.min(self.run) - 1;

@@ -55,7 +55,8 @@ impl Element {
     }
 }
 
-/// The modifiers of an instruction that are types, as text: `.s4` and `.b1` are no scalar types of PTX.
+/// The modifiers of an instruction that are types, as text: `.s4` and `.b1` are no scalar types of
+/// PTX.
 pub(crate) fn types(inst: &Instruction) -> Vec<&str> {
     const OTHERS: [&str; 4] = ["f32", "f64", "s32", "b1"];
     let is_type = |m: &&str| Element::from_modifier(m).is_some() || OTHERS.contains(m);
@@ -114,7 +115,8 @@ widen! {
 /// The number that 16 bits mean as an `.f16`.
 #[inline(always)]
 pub(crate) fn f16(bits: u32) -> f32 {
-    // The exponent moves by the difference of the biases; a multiplication does that for subnormal numbers, too.
+    // The exponent moves by the difference of the biases; a multiplication does that for subnormal
+    // numbers, too.
     const SHIFT: f32 = f32::from_bits((127 + 112) << 23);
     let magnitude = (bits & 0x7fff) << 13;
     let scaled = (f32::from_bits(magnitude) * SHIFT).to_bits();

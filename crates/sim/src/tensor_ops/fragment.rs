@@ -1,11 +1,14 @@
 //! How matrices lie in the registers of a warp, one rule for all shapes and types.
 //!
-//! Lane `4g + t` is thread `t` of group `g`. A register of A holds, for row `g`, the `E` elements from `t * E` on of a chunk of
-//! `4 * E` columns; registers go through the blocks of eight rows first, then through the chunks. B is the same with its
-//! columns for rows. A pair of accumulators holds columns `2t` and `2t + 1` of row `g`, pairs go through the blocks of eight rows (PTX
-//! ISA, "Matrix Fragments for mma"). So a register of all lanes, read as memory, is a row-major block of eight rows.
+//! Lane `4g + t` is thread `t` of group `g`. A register of A holds, for row `g`, the `E` elements
+//! from `t * E` on of a chunk of `4 * E` columns; registers go through the blocks of eight rows
+//! first, then through the chunks. B is the same with its columns for rows. A pair of accumulators
+//! holds columns `2t` and `2t + 1` of row `g`, pairs go through the blocks of eight rows (PTX ISA,
+//! "Matrix Fragments for mma"). So a register of all lanes, read as memory, is a row-major block of
+//! eight rows.
 //!
-//! Products of `f32` never leave this form ([`super::product`]); those of `.f64` and of bits do, here.
+//! Products of `f32` never leave this form ([`super::product`]); those of `.f64` and of bits do,
+//! here.
 
 use crate::exec::machine::Machine;
 use crate::exec::row::{LANES, Word};

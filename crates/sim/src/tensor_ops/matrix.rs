@@ -1,7 +1,9 @@
-//! `ldmatrix`, `stmatrix`, `movmatrix`: 8x8 matrices of 16-bit elements between shared memory and fragments.
+//! `ldmatrix`, `stmatrix`, `movmatrix`: 8x8 matrices of 16-bit elements between shared memory and
+//! fragments.
 //!
-//! Lanes `8j` to `8j + 7` give the addresses of the rows of matrix `j`; each row is 16 bytes, and the eight rows of a matrix are one
-//! phase of shared memory. To the checker it is the lane with the address that accesses the row.
+//! Lanes `8j` to `8j + 7` give the addresses of the rows of matrix `j`; each row is 16 bytes, and
+//! the eight rows of a matrix are one phase of shared memory. To the checker it is the lane with
+//! the address that accesses the row.
 
 use warpfold_ptx::{Instruction, Name, Opcode, ScalarType as T};
 

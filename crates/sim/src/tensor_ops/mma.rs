@@ -1,6 +1,7 @@
 //! `mma.sync` (PTX ISA, "Multiply-and-Accumulate Instruction: mma").
 //!
-//! Every shape and type up to sm_90; `m8n8k4` of `.f16`, four products in a layout of its own, is in [`super::quads`].
+//! Every shape and type up to sm_90; `m8n8k4` of `.f16`, four products in a layout of its own, is
+//! in [`super::quads`].
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
@@ -95,7 +96,8 @@ impl LaneOp for Multiply {
     }
 }
 
-/// Elements and accumulators of `.f64`: fused multiply-adds in the order of K, each rounded as the instruction says.
+/// Elements and accumulators of `.f64`: fused multiply-adds in the order of K, each rounded as the
+/// instruction says.
 struct Double;
 impl LaneOp for Double {
     #[inline(always)]
@@ -177,7 +179,8 @@ fn shape(inst: &Instruction) -> Option<(u32, u32)> {
     Some((m.parse().ok()?, rest.parse().ok()?))
 }
 
-/// What to run, the types of A and B, what accumulators are, and their type: of the types and shapes that exist.
+/// What to run, the types of A and B, what accumulators are, and their type: of the types and
+/// shapes that exist.
 type Form = (Handler, [Element; 2], Sums, T);
 
 fn form(d: &Decoder, inst: &Instruction, m: u32, k: u32) -> Result<Form, Error> {
@@ -222,7 +225,8 @@ fn form(d: &Decoder, inst: &Instruction, m: u32, k: u32) -> Result<Form, Error> 
     Ok((d.handler::<Multiply>(), [a, b], sums, ty))
 }
 
-/// Decodes `mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype{.bitop.popc} d, a, b, c`.
+/// Decodes `mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype{.bitop.popc} d, a,
+/// b, c`.
 pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if inst.has("sp") || inst.modifiers.iter().any(|m| m.starts_with("sp::")) {
         return Err(d.unsupported(inst, "sparse matrices"));

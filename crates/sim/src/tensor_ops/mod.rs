@@ -1,17 +1,21 @@
-//! Tensor cores: products of small matrices held by a warp (PTX ISA, "Warp Level Matrix Instructions").
+//! Tensor cores: products of small matrices held by a warp (PTX ISA, "Warp Level Matrix
+//! Instructions").
 //!
-//! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in registers), [`product`] (the one routine
-//! behind them), [`mma`] and its form of sm_70 in [`quads`], [`matrix`] (moves between shared memory and fragments);
-//! then [`wgmma`], its [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work, and [`rules`] of checked runs;
-//! then [`wmma`] and [`wmma_memory`].
+//! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in
+//! registers), [`product`] (the one routine behind them), [`mma`] and its form of sm_70 in
+//! [`quads`], [`matrix`] (moves between shared memory and fragments); then [`wgmma`], its
+//! [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work, and
+//! [`rules`] of checked runs; then [`wmma`] and [`wmma_memory`].
 //!
 //! # Arithmetic
-//! Products are exact. Floats are added to the accumulator one after the other, in the order of K, each step rounded to the
-//! nearest `.f32`; accumulators of `.f16` are rounded once, at the end. Hardware leaves order, rounding and subnormal numbers
-//! open: it adds blocks of products in one step, aligned to the largest and truncated to a few extra bits (4 products on sm_70,
-//! 8 on sm_80, 16 on sm_90; Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021), and sums of `.e4m3` and `.e5m2` keep fewer
-//! bits still. So sums that are exact in `.f32` agree to the bit; others agree within the error of truncating each partial sum,
-//! 2^-23 of the largest partial sum for each block. A NaN is always the canonical one.
+//! Products are exact. Floats are added to the accumulator one after the other, in the order of K,
+//! each step rounded to the nearest `.f32`; accumulators of `.f16` are rounded once, at the end.
+//! Hardware leaves order, rounding and subnormal numbers open: it adds blocks of products in one
+//! step, aligned to the largest and truncated to a few extra bits (4 products on sm_70, 8 on sm_80,
+//! 16 on sm_90; Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021), and sums of
+//! `.e4m3` and `.e5m2` keep fewer bits still. So sums that are exact in `.f32` agree to the bit;
+//! others agree within the error of truncating each partial sum, 2^-23 of the largest partial sum
+//! for each block. A NaN is always the canonical one.
 //!
 //! Absent: sparse matrices and whatever sm_100 added, which decode to errors.
 
@@ -38,7 +42,8 @@ use crate::exec::op::{Handler, Op};
 use crate::exec::row::ALL_LANES;
 use crate::report::{FindingKind, Severity};
 
-/// Operands of instructions that have more of them than an operation has fields; `Op::imm` is an index here.
+/// Operands of instructions that have more of them than an operation has fields; `Op::imm` is an
+/// index here.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tables {
     /// Of `mma`.

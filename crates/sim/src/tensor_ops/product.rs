@@ -1,9 +1,11 @@
-//! The routine behind all products: eight columns at a time, on accumulators as they lie in registers.
+//! The routine behind all products: eight columns at a time, on accumulators as they lie in
+//! registers.
 //!
-//! A [`Block`] is eight rows of A, or eight columns of B, in words of 32 bits. A pair of registers holds the accumulators of eight rows
-//! and eight columns: lane `4g + t` has columns `2t` and `2t + 1` of row `g`. So A is *spread*: each row is repeated in its four lanes;
-//! of B there are four even and four odd columns, repeated for eight rows; and all lanes of a register are added to at once. What
-//! is widened to `f32` of B stays in the first-level cache.
+//! A [`Block`] is eight rows of A, or eight columns of B, in words of 32 bits. A pair of registers
+//! holds the accumulators of eight rows and eight columns: lane `4g + t` has columns `2t` and `2t +
+//! 1` of row `g`. So A is *spread*: each row is repeated in its four lanes; of B there are four
+//! even and four odd columns, repeated for eight rows; and all lanes of a register are added to at
+//! once. What is widened to `f32` of B stays in the first-level cache.
 
 use super::element::{self, Element, Widen, with_element};
 use crate::alu::float::finish::{NAN16, canonical};
@@ -100,7 +102,8 @@ impl Scratch {
         with_element!(ty, W => columns::<W>(&mut self.b, block, words));
     }
 
-    /// Adds the product of eight rows and eight columns to the even and the odd columns, in the order of K.
+    /// Adds the product of eight rows and eight columns to the even and the odd columns, in the
+    /// order of K.
     #[inline(always)]
     pub(crate) fn add_product(&self, half: usize, depth: usize, sums: &mut [[f32; LANES]; 2]) {
         let [mut even, mut odd] = [sums[0], sums[1]];
@@ -182,7 +185,8 @@ impl Sums {
 /// The bits of the nearest `.f16`, ties to even; written so that loops over it vectorise.
 #[inline(always)]
 pub(crate) fn round_to_f16(x: f32) -> u32 {
-    // Below the normal numbers the sum with a large number rounds to multiples of the least one; above, bits do.
+    // Below the normal numbers the sum with a large number rounds to multiples of the least one;
+    // above, bits do.
     const MAGIC: f32 = f32::from_bits((127 - 14 + 13) << 23);
     let bits = x.to_bits();
     let magnitude = bits & 0x7fff_ffff;

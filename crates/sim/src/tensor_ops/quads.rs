@@ -1,8 +1,9 @@
-//! `mma.m8n8k4` of `.f16`: four products at once, each by two quads of the warp (PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16
-//! floating point type").
+//! `mma.m8n8k4` of `.f16`: four products at once, each by two quads of the warp (PTX ISA, "Matrix
+//! Fragments for mma.m8n8k4 with .f16 floating point type").
 //!
-//! The form is that of sm_70, and later targets still have it. Lanes `4q` to `4q + 3` and those 16 further on are the rows (of B: the
-//! columns) of product `q`, unless A is column-major or B row-major: then they are four positions along K, twice.
+//! The form is that of sm_70, and later targets still have it. Lanes `4q` to `4q + 3` and those 16
+//! further on are the rows (of B: the columns) of product `q`, unless A is column-major or B
+//! row-major: then they are four positions along K, twice.
 
 use warpfold_ptx::{Instruction, Operand, ScalarType as T};
 
@@ -104,7 +105,8 @@ impl LaneOp for Multiply {
     }
 }
 
-/// Decodes `mma.sync.aligned.m8n8k4.alayout.blayout.dtype.f16.f16.ctype d, a, b, c`, whose layouts are given.
+/// Decodes `mma.sync.aligned.m8n8k4.alayout.blayout.dtype.f16.f16.ctype d, a, b, c`, whose layouts
+/// are given.
 pub(super) fn decode(d: &mut Decoder, inst: &Instruction, layouts: [&str; 2]) -> Result<(), Error> {
     d.expect_modifiers(inst, &["sync", "aligned", "m8n8k4", "row", "col"])?;
     let (d_halves, c_halves) = match types(inst)[..] {

@@ -1,8 +1,9 @@
 //! What a warp has issued and not waited for: `wgmma.mma_async`, `commit_group`, `wait_group`.
 //!
-//! An issued product takes effect as late as the rules allow: when a `wait_group` covers it. Shared memory and the registers of A are
-//! read then, and accumulators change then, so that a missing wait gives a wrong value. Of a product that is never waited for nothing
-//! is seen. Each warp computes its own 16 of the 64 rows, so a queue a warp is all there is to it.
+//! An issued product takes effect as late as the rules allow: when a `wait_group` covers it. Shared
+//! memory and the registers of A are read then, and accumulators change then, so that a missing
+//! wait gives a wrong value. Of a product that is never waited for nothing is seen. Each warp
+//! computes its own 16 of the 64 rows, so a queue a warp is all there is to it.
 //!
 //! A call or a return waits for everything, as ptxas makes it do ("wgmma serialised", C7509).
 
@@ -70,11 +71,13 @@ impl Queue {
 /// As for a handler.
 #[inline(always)]
 unsafe fn carry_out(m: &mut Machine, count: usize) {
-    // SAFETY: the queue belongs to the warp whose frame the machine points to, and nothing else refers to it.
+    // SAFETY: the queue belongs to the warp whose frame the machine points to, and nothing else
+    // refers to it.
     let queue = unsafe { &mut *m.in_flight };
     let tables = Arc::clone(&m.tensor);
     for issued in queue.issued.drain(..count) {
-        // SAFETY: passed on; calls and returns leave nothing in flight, so the frame is the one of the instruction.
+        // SAFETY: passed on; calls and returns leave nothing in flight, so the frame is the one of
+        // the instruction.
         unsafe { warpgroup::multiply(m, &tables.wgmma[issued.tile as usize], &issued) };
         if m.checked {
             rules::check_operands_read(m, &tables.wgmma[issued.tile as usize], &issued);
@@ -86,8 +89,8 @@ unsafe fn carry_out(m: &mut Machine, count: usize) {
     m.progress = true;
 }
 
-/// `wgmma.mma_async`: `imm` is the index of its operands, `a` and `b` are the rows of the descriptors, `dst2` is the predicate
-/// `scale-d` and `c` whether it is negated.
+/// `wgmma.mma_async`: `imm` is the index of its operands, `a` and `b` are the rows of the
+/// descriptors, `dst2` is the predicate `scale-d` and `c` whether it is negated.
 pub(super) struct Issue<const CHECK: bool>;
 impl<const CHECK: bool> LaneOp for Issue<CHECK> {
     #[inline(always)]
@@ -163,7 +166,8 @@ pub(crate) fn finish(m: &mut Machine, handler: Option<Handler>) {
     // SAFETY: the machine points to the current warp's queue.
     let idle = unsafe { (*m.in_flight).is_empty() };
     if let (false, Some(handler)) = (idle, handler) {
-        // SAFETY: the handler was chosen for this host; the frame is the one in which the products were issued.
+        // SAFETY: the handler was chosen for this host; the frame is the one in which the products
+        // were issued.
         unsafe { handler(m, &Op::new(handler), ALL_LANES) };
     }
 }

@@ -1,22 +1,29 @@
-//! What checked runs demand of `wgmma` (PTX ISA, "wgmma.mma_async", "wgmma.fence", "wgmma.wait_group").
+//! What checked runs demand of `wgmma` (PTX ISA, "wgmma.mma_async", "wgmma.fence",
+//! "wgmma.wait_group").
 //!
-//! - An accumulator or register of A is not touched between its `mma_async` and the wait that covers it.
-//! - A `wgmma.fence` lies between an ordinary access of such a register and the next `mma_async` that uses it, before the first
-//!   `mma_async`, and between two of different shapes on one accumulator.
-//! - The four warps of a warpgroup execute the same sequence of `wgmma` instructions, with the same descriptors.
+//! - An accumulator or register of A is not touched between its `mma_async` and the wait that
+//!   covers it.
+//! - A `wgmma.fence` lies between an ordinary access of such a register and the next `mma_async`
+//!   that uses it, before the first `mma_async`, and between two of different shapes on one
+//!   accumulator.
+//! - The four warps of a warpgroup execute the same sequence of `wgmma` instructions, with the same
+//!   descriptors.
 //! - A descriptor has no bits outside its fields, and is the same in all lanes.
 //! - Operands in shared memory lie inside variables.
-//! - Nobody writes what a product in flight reads of shared memory, and ordinary stores there lie before a proxy fence.
+//! - Nobody writes what a product in flight reads of shared memory, and ordinary stores there lie
+//!   before a proxy fence.
 //! - Nothing is in flight when a warp exits.
 //!
-//! All four warps read all of B; to the checker each answers for a quarter, so that a mistake of one warp is found where it shows there.
+//! All four warps read all of B; to the checker each answers for a quarter, so that a mistake of
+//! one warp is found where it shows there.
 //!
-//! Accesses are told apart by register and warp, not by lane: an access of some lanes counts as one of all. An ordinary read before
-//! an `mma_async` without a fence between is a warning, as registers are renamed by no hardware that is known.
+//! Accesses are told apart by register and warp, not by lane: an access of some lanes counts as one
+//! of all. An ordinary read before an `mma_async` without a fence between is a warning, as
+//! registers are renamed by no hardware that is known.
 //!
-//! What can be missed: registers passed to a function by value, and those that a function accesses on behalf of its caller (a call
-//! waits for everything in flight); a `wgmma.fence` that one of the four warps leaves out and another adds; bits of a descriptor that
-//! the layout makes no use of.
+//! What can be missed: registers passed to a function by value, and those that a function accesses
+//! on behalf of its caller (a call waits for everything in flight); a `wgmma.fence` that one of the
+//! four warps leaves out and another adds; bits of a descriptor that the layout makes no use of.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -75,7 +82,8 @@ pub(crate) struct Warpgroup {
 }
 
 impl Warpgroup {
-    /// A warp takes a step; the instruction that another warp executed in its place, if it is another.
+    /// A warp takes a step; the instruction that another warp executed in its place, if it is
+    /// another.
     fn step(&mut self, warp: usize, step: Step) -> Option<Step> {
         let at = usize::try_from(self.counts[warp] - self.dropped).expect("few steps");
         let other = self.steps.get(at).copied();
@@ -91,7 +99,8 @@ impl Warpgroup {
         other.filter(|other| *other != step)
     }
 
-    /// A warp exits; the instruction that it did not execute although another warp did, once all have exited.
+    /// A warp exits; the instruction that it did not execute although another warp did, once all
+    /// have exited.
     fn exit(&mut self, warp: usize) -> Option<(u32, usize)> {
         self.exited[warp] = true;
         if self.exited != [true; 4] {
@@ -139,7 +148,8 @@ fn step(m: &mut Machine, op: &Op, a: u64, b: u64) {
     }
 }
 
-/// The units of 16 bytes of shared memory that the current warp answers for: its rows of A, and every fourth eight columns of B.
+/// The units of 16 bytes of shared memory that the current warp answers for: its rows of A, and
+/// every fourth eight columns of B.
 fn units(m: &Machine, tile: &Tile, issued: &Issued) -> Vec<u32> {
     let last = m.shared_bytes.saturating_sub(16);
     let quarter = m.warp % 4;
@@ -263,7 +273,8 @@ pub(super) unsafe fn check_issue(m: &mut Machine, op: &Op, issued: &Issued) {
     }
 }
 
-/// An ordinary instruction touches a register of products: `a` is its row, `imm` tells whether it writes.
+/// An ordinary instruction touches a register of products: `a` is its row, `imm` tells whether it
+/// writes.
 struct Touch;
 impl LaneOp for Touch {
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! One `wgmma` for one warp: 16 rows of A times all columns of B, eight columns at a time.
 //!
-//! Register `4j + 2h + e` of lane `4g + t` holds row `g + 8h`, column `8j + 2t + e` of D, so four registers at a time are the accumulators of
-//! `mma`'s fragments. So are the registers of A.
+//! Register `4j + 2h + e` of lane `4g + t` holds row `g + 8h`, column `8j + 2t + e` of D, so four
+//! registers at a time are the accumulators of `mma`'s fragments. So are the registers of A.
 
 use super::descriptor::{Layout, Major};
 use super::product::{Block, WORDS, from_registers};

@@ -1,8 +1,8 @@
-//! `wgmma.mma_async` and what orders it: decoding, and the operands of an instruction (PTX ISA, "Asynchronous Warpgroup Level Matrix
-//! Multiply-Accumulate Instructions").
+//! `wgmma.mma_async` and what orders it: decoding, and the operands of an instruction (PTX ISA,
+//! "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 //!
-//! Every dense shape and type. Registers are held in [`Tile`], what is known when an instruction is issued in
-//! [`Issued`], the work is done in [`super::warpgroup`]. Absent: `wgmma.mma_async.sp`.
+//! Every dense shape and type. Registers are held in [`Tile`], what is known when an instruction is
+//! issued in [`Issued`], the work is done in [`super::warpgroup`]. Absent: `wgmma.mma_async.sp`.
 
 use warpfold_ptx::{Instruction, Operand, ScalarType as T};
 

@@ -1,8 +1,11 @@
-//! `wmma.mma`, and what the fragments of `wmma` are (PTX ISA, "Warp-level Matrix Multiply-and-Accumulate Instruction: wmma.mma").
+//! `wmma.mma`, and what the fragments of `wmma` are (PTX ISA, "Warp-level Matrix
+//! Multiply-and-Accumulate Instruction: wmma.mma").
 //!
-//! Which lane holds which element is left open by the ISA. Here fragments are those of `mma`: A and B go through their blocks of eight
-//! rows (columns) first, then through the chunks of K; accumulators through the blocks of rows first, then through those of columns. The
-//! ISA gives `.f16` fragments of A and B eight registers in every shape; those that are not needed repeat the others.
+//! Which lane holds which element is left open by the ISA. Here fragments are those of `mma`: A and
+//! B go through their blocks of eight rows (columns) first, then through the chunks of K;
+//! accumulators through the blocks of rows first, then through those of columns. The ISA gives
+//! `.f16` fragments of A and B eight registers in every shape; those that are not needed repeat the
+//! others.
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
@@ -91,7 +94,8 @@ impl LaneOp for Multiply {
         let scratch = &raw mut *m.scratch;
         // SAFETY: nothing else refers to the scratch while a handler runs.
         let scratch = unsafe { &mut *scratch };
-        // SAFETY: the decoder checked the operands. Everything is read before anything is written: D may be C, A or B.
+        // SAFETY: the decoder checked the operands. Everything is read before anything is written:
+        // D may be C, A or B.
         unsafe {
             let block = |m: &Machine, rows: &[u32], blocks: usize, i: usize| {
                 from_registers(m, (0..chunks).map(|chunk| rows[chunk * blocks + i]))

@@ -1,9 +1,10 @@
-//! `wmma.load` and `wmma.store`: ordinary accesses of the lanes, to where the elements of their registers lie (PTX ISA, "Matrix
-//! Storage for WMMA").
+//! `wmma.load` and `wmma.store`: ordinary accesses of the lanes, to where the elements of their
+//! registers lie (PTX ISA, "Matrix Storage for WMMA").
 //!
-//! An instruction becomes a synchronisation of the warp, then for each register the lanes' addresses and a load or store: of 32 bits
-//! where neighbours in a register are neighbours in memory, else of each element. So an instruction counts several requests,
-//! as what ptxas makes of it does. Alignment is that of these accesses; the ISA asks for that of a whole fragment.
+//! An instruction becomes a synchronisation of the warp, then for each register the lanes'
+//! addresses and a load or store: of 32 bits where neighbours in a register are neighbours in
+//! memory, else of each element. So an instruction counts several requests, as what ptxas makes of
+//! it does. Alignment is that of these accesses; the ISA asks for that of a whole fragment.
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
@@ -101,7 +102,8 @@ impl Fragment {
         (32 / self.bits).max(1)
     }
 
-    /// Row and column of an element of a lane's register; as the module documentation of `wmma` says.
+    /// Row and column of an element of a lane's register; as the module documentation of `wmma`
+    /// says.
     fn element(self, register: u32, lane: u32, i: u32) -> [u32; 2] {
         let (g, t, per) = (lane / 4, lane % 4, self.per_register());
         match self.matrix {
@@ -143,7 +145,8 @@ impl Fragment {
     }
 }
 
-/// The fragment that an instruction is about, and its registers: as many as the ISA says, and as many as are needed.
+/// The fragment that an instruction is about, and its registers: as many as the ISA says, and as
+/// many as are needed.
 fn fragment(d: &Decoder, inst: &Instruction) -> Result<(Fragment, usize, usize), Error> {
     let (name, [m, n, k]) = shape(d, inst)?;
     let layouts: Vec<&str> =
@@ -180,7 +183,8 @@ fn fragment(d: &Decoder, inst: &Instruction) -> Result<(Fragment, usize, usize),
     Ok((Fragment { matrix: Matrix::Sums, size: [m, n], bits, is_row_major }, count, count))
 }
 
-/// Decodes `wmma.load.x.sync.aligned.layout.shape{.space}.type r, [p]{, stride}` and `wmma.store.d… [p], r{, stride}`.
+/// Decodes `wmma.load.x.sync.aligned.layout.shape{.space}.type r, [p]{, stride}` and `wmma.store.d…
+/// [p], r{, stride}`.
 pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let is_load = inst.has("load");
     let (name, _) = shape(d, inst)?;

@@ -1,7 +1,7 @@
 //! Every operator as the program names it: inputs and options in, outputs out.
 //!
-//! [`operators`] lists them; [`run`] finds an operator, refuses options that it does not take, and runs it. An operator
-//! is added by one entry in the table of its family.
+//! [`operators`] lists them; [`run`] finds an operator, refuses options that it does not take, and
+//! runs it. An operator is added by one entry in the table of its family.
 
 mod elementwise;
 mod options;
@@ -61,13 +61,14 @@ impl Operator {
 }
 
 impl Operator {
-    /// Runs it with its first result in the place of its first input, whose memory nobody else may see; gives the other
-    /// results.
+    /// Runs it with its first result in the place of its first input, whose memory nobody else may
+    /// see; gives the other results.
     ///
     /// # Errors
-    /// [`ErrorKind::OptionNotTaken`] for an operator that works on neither elements nor rows one by one,
-    /// [`ErrorKind::DtypeMismatch`] if the result is of another type, [`ErrorKind::SharedMemory`],
-    /// [`ErrorKind::OverlappingOutput`], and those of [`Operator::run`].
+    /// [`ErrorKind::OptionNotTaken`] for an operator that works on neither elements nor rows one by
+    /// one, [`ErrorKind::DtypeMismatch`] if the result is of another type,
+    /// [`ErrorKind::SharedMemory`], [`ErrorKind::OverlappingOutput`], and those of
+    /// [`Operator::run`].
     pub fn run_in_place(&self, first: &mut Tensor, others: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
         self.check(1 + others.len(), options)?;
         let refused = || Err(ErrorKind::OptionNotTaken { op: self.name.to_owned(), option: "in-place" }.into());

@@ -19,7 +19,8 @@ pub(super) fn bitonic_sort(run: &Run<'_>) -> Outcome {
     exact("output", &run.after::<i32>(1), &sorted_chunks(&run.before(0), 2 * run.case.block[0] as usize))
 }
 
-/// `(input, output, n)`: of the digits of x\[i\] and x\[n-1-i\] together, ties to the smaller digit.
+/// `(input, output, n)`: of the digits of x\[i\] and x\[n-1-i\] together, ties to the smaller
+/// digit.
 pub(super) fn most_frequent_digit(run: &Run<'_>) -> Outcome {
     let input = run.before::<u32>(0);
     let best = |i: usize| {

@@ -69,7 +69,8 @@ pub(super) fn indexed_branch(run: &Run<'_>) -> Outcome {
     exact("output", &run.after::<i32>(1), &want)
 }
 
-/// `(structure, output, dynamic)` with the structure of the case: 'A', -2, 3, 4.5, (1, 2, 3, 4), 10…50, 7 8 9.
+/// `(structure, output, dynamic)` with the structure of the case: 'A', -2, 3, 4.5, (1, 2, 3, 4),
+/// 10…50, 7 8 9.
 pub(super) fn by_value(run: &Run<'_>) -> Outcome {
     let dynamic = run.size(2);
     let table = [10.0, 20.0, 30.0, 40.0, 50.0][dynamic % 5];

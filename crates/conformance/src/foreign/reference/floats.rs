@@ -35,7 +35,8 @@ fn steps32(x: f64) -> f64 {
     x.floor() + 4.0 * x.trunc() + 16.0 * x.round_ties_even() + 64.0 * x.ceil()
 }
 
-/// `(input, output, n)`: within four units in the last place, which is what the compiler's library promises or better.
+/// `(input, output, n)`: within four units in the last place, which is what the compiler's library
+/// promises or better.
 pub(super) fn float_functions(run: &Run<'_>) -> Outcome {
     let four = |_: f64, y: f64| ulps32(4.0, y);
     functions(
@@ -156,7 +157,8 @@ pub(super) fn double_large_angles(run: &Run<'_>) -> Outcome {
 
 const ROUNDS: [Round; 4] = [Round::NearestTiesToEven, Round::TowardZero, Round::TowardPositive, Round::TowardNegative];
 
-/// What both precisions answer: four sums, the distance between the directed products, the quotient.
+/// What both precisions answer: four sums, the distance between the directed products, the
+/// quotient.
 fn roundings<F: Float>(x: F, y: F) -> [F; 6] {
     let sum = |round| x.add_r(y, round).value;
     let product = |round| x.mul_r(y, round).value;

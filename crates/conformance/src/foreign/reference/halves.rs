@@ -86,7 +86,8 @@ fn to_f64<F: Float + FloatConvert<Single>>(x: F) -> f64 {
 }
 
 fn half_from(x: f64) -> Half {
-    // Through f64, whose 53 bits make the second rounding harmless for quotients and roots of 11-bit numbers.
+    // Through f64, whose 53 bits make the second rounding harmless for quotients and roots of
+    // 11-bit numbers.
     rustc_apfloat::ieee::Double::from_bits(u128::from(x.to_bits())).convert(&mut false).value
 }
 
@@ -112,7 +113,8 @@ pub(super) fn bf16_ops(run: &Run<'_>) -> Outcome {
     common::<BFloat>(run).map(|_| ())
 }
 
-/// `(a, b, sums in f16x2, sums in f32, rows)`: the f16 chain step by step, the f32 sum within its bound.
+/// `(a, b, sums in f16x2, sums in f32, rows)`: the f16 chain step by step, the f32 sum within its
+/// bound.
 pub(super) fn f16x2_dot(run: &Run<'_>) -> Outcome {
     let decode = |bits: Vec<u16>| bits.into_iter().map(|b| Half::from_bits(u128::from(b))).collect::<Vec<Half>>();
     let (a, b) = (decode(run.before(0)), decode(run.before(1)));
@@ -154,7 +156,8 @@ pub(super) fn f16_add(run: &Run<'_>) -> Outcome {
     same("c", &run.after::<u16>(2), &want)
 }
 
-/// `(a, b, c, n, scale, …)`, arrays as bits: c = a + scale b, fused in f32 and rounded once more to bf16.
+/// `(a, b, c, n, scale, …)`, arrays as bits: c = a + scale b, fused in f32 and rounded once more to
+/// bf16.
 pub(super) fn bf16_scale_add(run: &Run<'_>) -> Outcome {
     let decode = |bits: Vec<u16>| bits.into_iter().map(|b| Single::from_bits(u128::from(b) << 16));
     let scale = Single::from_bits(u128::from(run.f32(4).to_bits()));

@@ -4,7 +4,8 @@ use super::erf;
 use crate::foreign::expect::{EPS32, Outcome, close, exact, sum_error, ulps32, wide};
 use crate::foreign::run::Run;
 
-/// `(x, y, …)`, rows of `columns`. The exponential of a shifted value x loses |x| units, the sum a few more.
+/// `(x, y, …)`, rows of `columns`. The exponential of a shifted value x loses |x| units, the sum a
+/// few more.
 pub(super) fn softmax(run: &Run<'_>) -> Outcome {
     let columns = run.with("columns");
     let input = wide(&run.before::<f32>(0));
@@ -46,7 +47,8 @@ fn layer_norm(run: &Run<'_>, [x, scale, bias, y, means, rstds]: [usize; 6]) -> O
         want_rstds.push(rstd);
         largest = row.iter().fold(largest, |l, v| l.max(v.abs()));
     }
-    // Chains of at most 32 elements a thread before the tree; every step may lose half a unit of the largest value.
+    // Chains of at most 32 elements a thread before the tree; every step may lose half a unit of
+    // the largest value.
     let depth = columns.div_ceil(128) + 12;
     let mean_error = sum_error(depth, largest);
     close("mean", &wide(&run.after::<f32>(means)), &want_means, |_| mean_error)?;
@@ -97,7 +99,8 @@ pub(super) fn column_sums(run: &Run<'_>) -> Outcome {
     exact("y", &run.after::<i32>(1), &want)
 }
 
-/// `(x, y, n, …)`: x/2 (1 + erf(x/√2)), whose last factor cancels for negative x, so the bound is relative to x.
+/// `(x, y, n, …)`: x/2 (1 + erf(x/√2)), whose last factor cancels for negative x, so the bound is
+/// relative to x.
 pub(super) fn gelu(run: &Run<'_>) -> Outcome {
     let input = wide(&run.before::<f32>(0));
     let want: Vec<f64> = input.iter().map(|x| 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2))).collect();

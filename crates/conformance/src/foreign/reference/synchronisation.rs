@@ -43,7 +43,8 @@ pub(super) fn ticket_lock(run: &Run<'_>) -> Outcome {
     Ok(())
 }
 
-/// `(input, output, n)`: a block's count of positive values, whether all exceed -1000, whether one is 77.
+/// `(input, output, n)`: a block's count of positive values, whether all exceed -1000, whether one
+/// is 77.
 pub(super) fn barrier_reductions(run: &Run<'_>) -> Outcome {
     let answers = |block: &[i32]| {
         let count = block.iter().filter(|&&x| x > 0).count() as i32;

@@ -9,7 +9,8 @@ fn halves(bits: &[u16]) -> Vec<f64> {
     bits.iter().map(|&b| f16::from_bits(b).to_f64()).collect()
 }
 
-/// `m` by `n` sums of `k` products, and the sums of the magnitudes; `b` gives an element by row and column.
+/// `m` by `n` sums of `k` products, and the sums of the magnitudes; `b` gives an element by row and
+/// column.
 fn product(a: &[f64], b: impl Fn(usize, usize) -> f64, (m, n, k): (usize, usize, usize)) -> (Vec<f64>, Vec<f64>) {
     let dot = |at: usize, f: fn(f64) -> f64| (0..k).map(|i| f(a[at / n * k + i] * b(i, at % n))).sum();
     ((0..m * n).map(|at| dot(at, |p| p)).collect(), (0..m * n).map(|at| dot(at, f64::abs)).collect())
@@ -25,10 +26,12 @@ pub(super) fn triton_matmul(run: &Run<'_>) -> Outcome {
     })
 }
 
-/// `(q, k, v, o, scale, length, …)`, of f16 and 64 dimensions: o = softmax(scale q kᵀ) v for each head.
+/// `(q, k, v, o, scale, length, …)`, of f16 and 64 dimensions: o = softmax(scale q kᵀ) v for each
+/// head.
 ///
-/// The kernel rounds its weights (at most 1 before the division by their sum, which is at least 1) to f16 before the
-/// second product, and its scores pass through an exponential that turns an absolute error into a relative one.
+/// The kernel rounds its weights (at most 1 before the division by their sum, which is at least 1)
+/// to f16 before the second product, and its scores pass through an exponential that turns an
+/// absolute error into a relative one.
 pub(super) fn triton_attention(run: &Run<'_>) -> Outcome {
     const DIM: usize = 64;
     let [q, k, v] = [0, 1, 2].map(|arg| halves(&run.before::<u16>(arg)));

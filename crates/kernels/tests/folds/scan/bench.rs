@@ -151,7 +151,8 @@ impl Bench {
             .launch(&stream, &[Some(view)], written, &mut self.workspace)
             .unwrap_or_else(|e| panic!("{e}: {choice:?}"));
         for report in self.device.take_reports() {
-            // Of very many blocks that wait for one another the checker says that it does not tell all apart.
+            // Of very many blocks that wait for one another the checker says that it does not tell
+            // all apart.
             let findings = report.report.findings.iter().filter(|finding| finding.severity != Severity::Info);
             assert_eq!(findings.collect::<Vec<_>>(), Vec::<&Finding>::new(), "{choice:?}");
         }

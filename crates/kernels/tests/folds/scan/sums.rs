@@ -15,7 +15,8 @@ fn floats(len: usize) -> Vec<f32> {
     (0..len).map(|i| (f32::from(scattered(i) as u16) - 32_768.0) * 2.0_f32.powi((i * 7 % 41) as i32 - 20)).collect()
 }
 
-/// Every sum is off by no more than a rounding for each step that leads to it, of all magnitudes in it.
+/// Every sum is off by no more than a rounding for each step that leads to it, of all magnitudes in
+/// it.
 #[track_caller]
 fn check_bound(layout: &Layout, axis: usize, memory: &[f32], results: &[f32], choice: &ScanChoice) {
     for line in lines(layout, axis) {
@@ -48,8 +49,8 @@ fn sums_of_floats_keep_their_bound_and_their_bits() {
         let layout = Layout::contiguous(shape).unwrap();
         let memory = floats(layout.len());
         let mut before: Option<Vec<u32>> = None;
-        // One worker runs one block after the other: a tile that waited for a later one would wait for ever. With more
-        // workers than cores blocks overtake each other.
+        // One worker runs one block after the other: a tile that waited for a later one would wait
+        // for ever. With more workers than cores blocks overtake each other.
         for (device, workers) in devices() {
             if device.is_virtual() {
                 device.configure(|options| options.workers = Some(workers)).unwrap();
@@ -83,7 +84,8 @@ fn elements_are_read_once_and_results_written_once() {
     let device = Device::virtual_gpu(Profile::H200);
     // One worker runs one block after the other, and no block has to ask twice.
     device.configure(|options| options.workers = Some(1)).unwrap();
-    // Tickets, flags and nodes take a few sectors a tile of 512 or, of columns, 256; more, but all of them in L2.
+    // Tickets, flags and nodes take a few sectors a tile of 512 or, of columns, 256; more, but all
+    // of them in L2.
     for (shape, axis, share) in [(&[1 << 18][..], 0, 10), (&[4096, 128], 1, 100), (&[1024, 256], 0, 2)] {
         let scan = scan_of(Cumulative::Sum, Dtype::F32, None).unwrap();
         let layout = Layout::contiguous(shape).unwrap();

@@ -1,12 +1,12 @@
 //! The ladder `conv`: from one output a thread to a product of matrices of which one is never made.
 //!
-//! Its problems are the seven of the catalogue, by number; a second number says how many times smaller each of images,
-//! height, width and filters is. `--size 3x8` is the third at an eighth.
+//! Its problems are the seven of the catalogue, by number; a second number says how many times
+//! smaller each of images, height, width and filters is. `--size 3x8` is the third at an eighth.
 //!
-//! Images and filters are the same `f32` numbers for every rung. Those before `cp_async` take them as `[N, C, H, W]` and
-//! `[K, C, R, S]`. From there on they are `[N, H, W, C]` and `[K, R, S, C]`, with zeros for channels up to a multiple of
-//! [`PIECE`], the result is `[N, P, Q, K]`, and factors are multiplied without their low 13 bits (tf32), which results are
-//! judged by.
+//! Images and filters are the same `f32` numbers for every rung. Those before `cp_async` take them
+//! as `[N, C, H, W]` and `[K, C, R, S]`. From there on they are `[N, H, W, C]` and `[K, R, S, C]`,
+//! with zeros for channels up to a multiple of [`PIECE`], the result is `[N, P, Q, K]`, and factors
+//! are multiplied without their low 13 bits (tf32), which results are judged by.
 
 mod r01_naive;
 mod r02_im2col;
@@ -32,7 +32,8 @@ use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Numbers, Rung
 /// What every kernel takes: images (or the matrix made of them), filters, what it writes, sizes.
 pub type Conv = Kernel<(Global<f32>, Global<f32>, Global<f32>, [u32; WORDS])>;
 
-/// What a kernel takes whose copies gather: images by a map in im2col mode, filters, what it writes, sizes.
+/// What a kernel takes whose copies gather: images by a map in im2col mode, filters, what it
+/// writes, sizes.
 pub type ConvOfMaps = Kernel<(TensorMap<f32>, TensorMap<f32>, Global<f32>, [u32; WORDS])>;
 
 /// Filters and pixels of a block; it has as many threads as a tile has outputs.
@@ -64,7 +65,8 @@ pub const PIECE: u32 = 4;
 /// Channels that the maps' copies bring, of so many pixels or filters.
 pub(super) const BOX: [u32; 2] = [r05_wgmma_im2col::DEPTH, r05_wgmma_im2col::TILE];
 
-/// The sizes of a problem as the kernels take them: those of the catalogue, scaled down, and height and width of the result.
+/// The sizes of a problem as the kernels take them: those of the catalogue, scaled down, and height
+/// and width of the result.
 #[must_use]
 pub fn sizes_of(size: usize) -> [u32; WORDS] {
     let [problem, divisor, _] = unpack(size);

@@ -1,6 +1,6 @@
 //! Rung 4: warps multiply tiles that come in the background, from channels that lie side by side.
 //! Changed: images and filters are `NHWC`, in tf32; a thread begins to copy four channels of a pixel for the other stage.
-//! Removes: three divisions and bounds checks of four, registers under way, and the sums' turns on ordinary cores.
+//! Removes: three divisions and bounds checks of four, registers under way, and the sums' turns on CUDA cores.
 //! Measured: see `LADDER` (generated).
 //! Limit now: every thread still finds the pixels of its copies; the library's kernel has larger tiles and more stages.
 

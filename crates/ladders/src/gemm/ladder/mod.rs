@@ -1,6 +1,8 @@
-//! The ladder `sgemm`: from one output a thread to tiles within tiles whose copies run beside the arithmetic.
+//! The ladder `sgemm`: from one output a thread to tiles within tiles whose copies run beside the
+//! arithmetic.
 //!
-//! Every rung takes any `m`, `n`, `k` from 1 on: what lies beyond a matrix is zero in the tiles, and is not stored.
+//! Every rung takes any `m`, `n`, `k` from 1 on: what lies beyond a matrix is zero in the tiles,
+//! and is not stored.
 
 mod r01_naive;
 mod r02_shared;

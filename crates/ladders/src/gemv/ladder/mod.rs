@@ -1,7 +1,9 @@
-//! The ladder `gemv`: from a thread a row to lanes, rows and accesses that a plan chooses by the width of the matrix.
+//! The ladder `gemv`: from a thread a row to lanes, rows and accesses that a plan chooses by the
+//! width of the matrix.
 //!
-//! Every rung takes any number of rows and columns. The numbers in their names are the widths that they were first
-//! written for: multiples of 32, of 128, and 16. Rows begin at multiples of 16 bytes for the rungs that load so many.
+//! Every rung takes any number of rows and columns. The numbers in their names are the widths that
+//! they were first written for: multiples of 32, of 128, and 16. Rows begin at multiples of 16
+//! bytes for the rungs that load so many.
 
 mod r01_one_thread_a_row;
 mod r02_sgemv_k32;

@@ -1,5 +1,5 @@
-//! The ladder `hgemm`: from a warp's fragments to the speed of the vendor's library (the steps of "fast.cu",
-//! github.com/pranjalssh/fast.cu, and their order, are what it learns from).
+//! The ladder `hgemm`: from a warp's fragments to the speed of the vendor's library (the steps of
+//! "fast.cu", github.com/pranjalssh/fast.cu, and their order, are what it learns from).
 
 mod r01_mma_sync;
 mod r02_wgmma_tma;
@@ -76,7 +76,8 @@ pub const LADDER: Ladder = Ladder {
     name: "hgemm",
     problem: "the product of two matrices of halves on tensor cores",
     sizes: Sizes::Numbers(SIZES),
-    // More tiles than multiprocessors, so that persistent blocks have several, and few steps for each.
+    // More tiles than multiprocessors, so that persistent blocks have several, and few steps for
+    // each.
     default_size: pack([1536, 3072, 128]),
     max_size: usize::MAX,
     dtypes: &[Dtype::Bf16, Dtype::F16],

@@ -1,6 +1,6 @@
 //! Rung 7: two blocks, one below the other, make a cluster and share their tile of b.
 //! Changed: each block copies half of b's tile into the shared memory of both.
-//! Removes: a third of what blocks ask of the second-level cache.
+//! Removes: a third of what blocks ask of the L2.
 //! Measured: see `LADDER` (generated).
 //! Limit now: sums leave the registers in pieces of 16 bytes, while the tensor cores wait.
 

@@ -2,7 +2,7 @@
 //! Changed: `stmatrix` packs a warpgroup's sums into a tile, and one thread starts its copy.
 //! Removes: stores of 4 bytes a lane; the copy runs beside the products of the next tile.
 //! Measured: see `LADDER` (generated).
-//! Limit now: the order of the tiles, which decides what the second-level cache still has.
+//! Limit now: the order of the tiles, which decides what the L2 still has.
 
 use warpfold_lang::{
     Kernel, Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, bulk_commit, bulk_wait, bulk_wait_read,

@@ -1,6 +1,6 @@
 //! Rung 9: clusters that run at the same time stay close together in `c`.
 //! Changed: tiles are taken in bands of a few rows, column by column within a band.
-//! Removes: copies from memory of what the second-level cache would have had, had it been asked a little sooner.
+//! Removes: copies from memory of what the L2 would have had, had it been asked a little sooner.
 //! Measured: see `LADDER` (generated).
 //! Limit now: the tensor cores, and the power that they may draw.
 

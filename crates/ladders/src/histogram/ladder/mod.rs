@@ -1,7 +1,8 @@
-//! The ladder `histogram`: from one atomic a value on global memory to a bank of shared memory for each lane.
+//! The ladder `histogram`: from one atomic a value on global memory to a bank of shared memory for
+//! each lane.
 //!
-//! The result of every rung is cleared before, which is a step of its own. Counts are whole numbers, so that the order
-//! of atomics does not show.
+//! The result of every rung is cleared before, which is a step of its own. Counts are whole
+//! numbers, so that the order of atomics does not show.
 
 mod r01_plain;
 mod r02_vec4;
@@ -12,7 +13,8 @@ pub use r01_plain::plain;
 pub use r02_vec4::vec4;
 pub use r03_shared::shared;
 pub use r04_copies::copies;
-/// What every rung takes, and the threads of its blocks: of rungs that count in global memory, and in shared memory.
+/// What every rung takes, and the threads of its blocks: of rungs that count in global memory, and
+/// in shared memory.
 pub use warpfold_kernels::histogram::{BLOCK, Counting, LARGE_BLOCK};
 
 use warpfold_device::LaunchConfig;

@@ -1,7 +1,9 @@
-//! The ladder `reduce`: from the tree as one draws it to one launch that reads memory at its full speed.
+//! The ladder `reduce`: from the tree as one draws it to one launch that reads memory at its full
+//! speed.
 //!
-//! How the blocks' sums become one is part of each rung: the first six leave one a block, which the host adds; the next
-//! three add them by one atomic a block; the last one adds them in the last block, in a fixed order.
+//! How the blocks' sums become one is part of each rung: the first six leave one a block, which the
+//! host adds; the next three add them by one atomic a block; the last one adds them in the last
+//! block, in a fixed order.
 
 mod r01_naive;
 mod r02_interleaved;
@@ -39,15 +41,17 @@ pub type PartialSums<T> = Kernel<(Global<T>, Global<T>, u32)>;
 /// Threads a block.
 pub const BLOCK: u32 = 256;
 
-/// Blocks at most of the rungs whose threads walk over the input: about as many as an H200 keeps resident, and fixed,
-/// so that the order of additions depends on the length alone. Of 33,554,432 f32 on an H200 (2026-11-20, driver 580)
-/// `single_pass` took 45.5 us with 528 blocks, 39.0 us with 1,024, 40.8 us with 2,048, 42.3 us with 4,096.
+/// Blocks at most of the rungs whose threads walk over the input: about as many as an H200 keeps
+/// resident, and fixed, so that the order of additions depends on the length alone. Of 33,554,432
+/// f32 on an H200 (2026-11-20, driver 580) `single_pass` took 45.5 us with 528 blocks, 39.0 us with
+/// 1,024, 40.8 us with 2,048, 42.3 us with 4,096.
 pub const MAX_BLOCKS: u32 = 1024;
 
 /// The contract of every rung: a block of a power of two of threads, of two warps at least.
 ///
 /// # Panics
-/// While the kernel is built, if the block is not such a one: kernels are asked for by this crate's plans alone.
+/// While the kernel is built, if the block is not such a one: kernels are asked for by this crate's
+/// plans alone.
 #[track_caller]
 fn check_block(block: u32) {
     let is_fine = block.is_power_of_two() && (64..=1024).contains(&block);
@@ -59,7 +63,8 @@ fn whole_len(len: Val<u32>) -> Val<u32> {
     len & !3
 }
 
-/// The up to three elements behind the whole groups: one for each of the grid's first threads, zero for the others.
+/// The up to three elements behind the whole groups: one for each of the grid's first threads, zero
+/// for the others.
 fn rest<T: LadderElement>(input: Global<T>, thread_in_grid: Val<u32>, len: Val<u32>) -> Val<T> {
     let i = whole_len(len) + thread_in_grid;
     input.at(i).get_or(T::ZERO, i.lt(len))

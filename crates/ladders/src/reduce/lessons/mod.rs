@@ -1,4 +1,5 @@
-//! The ladder `reduce-lessons`: five small kernels, each for one lesson, over what one block can hold.
+//! The ladder `reduce-lessons`: five small kernels, each for one lesson, over what one block can
+//! hold.
 
 mod r01_simple;
 mod r02_no_divergence;

@@ -1,7 +1,8 @@
 //! The ladder `softmax-vector`: one softmax over everything, which all blocks share.
 //!
-//! The first launch leaves the largest element and the sum of exponentials of each block; every block of the second one
-//! folds those, in the order of the blocks, and writes its share of the results.
+//! The first launch leaves the largest element and the sum of exponentials of each block; every
+//! block of the second one folds those, in the order of the blocks, and writes its share of the
+//! results.
 
 mod r01_grid;
 mod r02_grid_vec4;
@@ -18,17 +19,19 @@ use super::instance::open_vector;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::row::{Team, typed};
 
-/// What the first launch takes: the vector, the largest element of each block, the sum of each block, the length.
+/// What the first launch takes: the vector, the largest element of each block, the sum of each
+/// block, the length.
 pub type Partials<T> = Kernel<(Global<T>, Global<f32>, Global<f32>, u32)>;
 
-/// What the second launch takes: the vector, the largest elements, the sums, how many of them there are, the output, the
-/// length.
+/// What the second launch takes: the vector, the largest elements, the sums, how many of them there
+/// are, the output, the length.
 pub type VectorSoftmax<T> = Kernel<(Global<T>, Global<f32>, Global<f32>, u32, Global<T>, u32)>;
 
 /// Threads a block.
 pub const BLOCK: u32 = 256;
 
-/// Blocks at most, so that each block of the second launch folds no more than this. As many as the reduction has.
+/// Blocks at most, so that each block of the second launch folds no more than this. As many as the
+/// reduction has.
 pub const MAX_BLOCKS: u32 = 1024;
 
 /// A launch of at most [`MAX_BLOCKS`] blocks, whose threads take four elements at least.

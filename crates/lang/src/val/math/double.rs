@@ -1,4 +1,5 @@
-//! `f64`: tables and what depends on how its bits are laid out. Everything is arithmetic that IEEE 754 rounds.
+//! `f64`: tables and what depends on how its bits are laid out. Everything is arithmetic that IEEE
+//! 754 rounds.
 
 use super::{Functions, exponential, logarithm, polynomial};
 use crate::Val;

@@ -78,7 +78,8 @@ pub(super) fn log1p<T: Functions>(x: Val<T>) -> Val<T> {
     with_limits(sum.high, exponent.mul_add(high, small)).copysign(x)
 }
 
-/// The natural logarithm of a positive number with a relative error of some 2^-66 (`f64`) or 2^-36 (`f32`).
+/// The natural logarithm of a positive number with a relative error of some 2^-66 (`f64`) or 2^-36
+/// (`f32`).
 pub(super) fn ln_twofold<T: Functions>(x: Val<T>) -> Twofold<T> {
     let (exponent, fraction) = split(x);
     let f = fraction - T::real(1.0);

@@ -1,13 +1,15 @@
-//! Mathematical functions of `f32` and `f64`, built from arithmetic and PTX's approximations without any library.
+//! Mathematical functions of `f32` and `f64`, built from arithmetic and PTX's approximations
+//! without any library.
 //!
-//! Errors are in units in the last place of the exact result, over all inputs unless said. NaN gives NaN, and the
-//! functions' limits, zeros and signs of zero are those of C's library. What uses no approximation gives the same bits
-//! on every device. Halves compute in `f32`: `x.cast::<f32>().exp().cast::<f16>()`.
+//! Errors are in units in the last place of the exact result, over all inputs unless said. NaN
+//! gives NaN, and the functions' limits, zeros and signs of zero are those of C's library. What
+//! uses no approximation gives the same bits on every device. Halves compute in `f32`:
+//! `x.cast::<f32>().exp().cast::<f16>()`.
 //!
-//! Each family is written once for both types, in [`exponential`], [`logarithm`], [`power`] and [`circle`], over the
-//! tables of [`single`] and [`double`]; `f32` has faster forms of some of its own. The coefficients are minimax
-//! (Remez), with the error that stands beside them; what the functions promise is checked by `tests/accuracy.rs` and
-//! by the conformance suite.
+//! Each family is written once for both types, in [`exponential`], [`logarithm`], [`power`] and
+//! [`circle`], over the tables of [`single`] and [`double`]; `f32` has faster forms of some of its
+//! own. The coefficients are minimax (Remez), with the error that stands beside them; what the
+//! functions promise is checked by `tests/accuracy.rs` and by the conformance suite.
 
 mod circle;
 mod double;
@@ -27,8 +29,8 @@ use crate::{Rounding, untyped};
 
 /// What the algorithms need to know about `f32` and `f64`, and what each computes in its own way.
 ///
-/// [`WideFloat::Math`] leads here: were it a supertrait, its names would stand in the way of those that users give to
-/// functions of their own traits.
+/// [`WideFloat::Math`] leads here: were it a supertrait, its names would stand in the way of those
+/// that users give to functions of their own traits.
 pub trait Functions: WideFloat {
     /// Bits of the significand.
     const DIGITS: u32;
@@ -36,7 +38,8 @@ pub trait Functions: WideFloat {
     const MIN_EXPONENT: i32;
     /// The largest number whose exponential is finite.
     const EXP_OVERFLOW: f64;
-    /// From here on `e^x` is infinite, of its negative zero, and products overflow by themselves up to here.
+    /// From here on `e^x` is infinite, of its negative zero, and products overflow by themselves up
+    /// to here.
     const EXP_LIMIT: f64;
     /// From here on `tanh(x)` rounds to 1, and `sinh(x)` to `e^x / 2`.
     const TANH_LIMIT: f64;
@@ -63,7 +66,8 @@ pub trait Functions: WideFloat {
     fn parts(sum: [f64; 3]) -> [Val<Self>; 3];
     /// `2^exponent`, a normal number.
     fn power_of_two(exponent: Val<i32>) -> Val<Self>;
-    /// The nearest integer of a magnitude up to `2^(DIGITS - 3)`, and its lowest 32 bits. Of others, anything.
+    /// The nearest integer of a magnitude up to `2^(DIGITS - 3)`, and its lowest 32 bits. Of
+    /// others, anything.
     fn nearest_integer(x: Val<Self>) -> (Val<Self>, Val<i32>);
     /// `x = 2^exponent * fraction` with a fraction in [√½, √2), for a normal positive `x`.
     fn split(x: Val<Self>) -> (Val<i32>, Val<Self>);
@@ -103,8 +107,8 @@ fn function<T: Float>(function: Function, a: Val<T>) -> Val<T> {
     Val::from_raw(untyped::function(function, T::TYPE, a.raw()))
 }
 
-/// Applies an algorithm to a value of the type that it knows as [`Functions`]: in a function that gets the type as a
-/// value, so that the algorithm is compiled in this crate alone.
+/// Applies an algorithm to a value of the type that it knows as [`Functions`]: in a function that
+/// gets the type as a value, so that the algorithm is compiled in this crate alone.
 macro_rules! by {
     ($algorithm:path, $x:expr) => {{
         #[track_caller]
@@ -159,7 +163,8 @@ impl<T: WideFloat> Val<T> {
         function(Function::Rcp, self)
     }
 
-    /// `1 / sqrt(self)` with a relative error of at most 2^-22.9 (`f32`; the PTX ISA states none for `f64`).
+    /// `1 / sqrt(self)` with a relative error of at most 2^-22.9 (`f32`; the PTX ISA states none
+    /// for `f64`).
     #[track_caller]
     #[must_use]
     pub fn rsqrt(self) -> Self {
@@ -224,7 +229,8 @@ impl<T: WideFloat> Val<T> {
         by!(logarithm::log1p, self)
     }
 
-    /// `self^exponent` with the special cases of C's `pow` (`x^0` and `1^y` are 1 even for NaN): at most 1 ulp.
+    /// `self^exponent` with the special cases of C's `pow` (`x^0` and `1^y` are 1 even for NaN): at
+    /// most 1 ulp.
     ///
     /// ```
     /// use warpfold_lang::{Arch, Global, Param, Target, Val, WideFloat, kernel};
@@ -286,8 +292,9 @@ impl<T: WideFloat> Val<T> {
 
     /// The sine of an angle in radians, whatever its size: at most 1 ulp.
     ///
-    /// Angles beyond 2^16 (`f32`) or 2^30 (`f64`) take a branch that multiplies by as many bits of 2/π as they need
-    /// (Payne & Hanek 1983); others subtract a multiple of π/2 in three parts (Cody & Waite 1980).
+    /// Angles beyond 2^16 (`f32`) or 2^30 (`f64`) take a branch that multiplies by as many bits of
+    /// 2/π as they need (Payne & Hanek 1983); others subtract a multiple of π/2 in three parts
+    /// (Cody & Waite 1980).
     #[track_caller]
     #[must_use]
     pub fn sin(self) -> Self {
@@ -348,8 +355,8 @@ impl<T: WideFloat> Val<T> {
         by!(circle::atan, self)
     }
 
-    /// What a division by `divisor` leaves when its quotient is rounded towards zero, exactly: C's `fmod`, with the sign
-    /// of `self`.
+    /// What a division by `divisor` leaves when its quotient is rounded towards zero, exactly: C's
+    /// `fmod`, with the sign of `self`.
     #[track_caller]
     #[must_use]
     pub fn fmod(self, divisor: impl Operand<T>) -> Self {
@@ -374,16 +381,16 @@ impl<T: ScalarFloat> Val<T> {
 }
 
 impl<T: Float> Val<T> {
-    /// The hyperbolic tangent as one instruction: relative error at most 2^-11 (`f32`), absolute error at most
-    /// 2^-10.987 (`f16`) or 2^-8 (`bf16`, sm_90). Not for `f64`.
+    /// The hyperbolic tangent as one instruction: relative error at most 2^-11 (`f32`), absolute
+    /// error at most 2^-10.987 (`f16`) or 2^-8 (`bf16`, sm_90). Not for `f64`.
     #[track_caller]
     #[must_use]
     pub fn tanh_approx(self) -> Self {
         function(Function::TanhApprox, self)
     }
 
-    /// `2^self` as one instruction: at most 2 ulp (`f32`), relative error at most 2^-9.9 (`f16`) or 2^-7 (`bf16`,
-    /// sm_90). Not for `f64`.
+    /// `2^self` as one instruction: at most 2 ulp (`f32`), relative error at most 2^-9.9 (`f16`) or
+    /// 2^-7 (`bf16`, sm_90). Not for `f64`.
     #[track_caller]
     #[must_use]
     pub fn exp2_approx(self) -> Self {

@@ -1,4 +1,5 @@
-//! Powers: `x^y = e^(y ln x)` with a logarithm of twice the digits, and the cases that C's `pow` lists; cube roots.
+//! Powers: `x^y = e^(y ln x)` with a logarithm of twice the digits, and the cases that C's `pow`
+//! lists; cube roots.
 
 use super::constants::THIRD;
 use super::twofold::Twofold;

@@ -1,4 +1,5 @@
-//! Angles modulo π/2: by three parts of π/2 (Cody & Waite 1980), or by the bits of 2/π that matter (Payne & Hanek 1983).
+//! Angles modulo π/2: by three parts of π/2 (Cody & Waite 1980), or by the bits of 2/π that matter
+//! (Payne & Hanek 1983).
 
 use super::Functions;
 use super::constants::HALF_PI;
@@ -33,7 +34,8 @@ const TWO_OVER_PI: [u64; 22] = [
     0xa9e3_9161_5ee6_1b08,
 ];
 
-/// `angle = quadrant π/2 + rest`, the quadrant modulo 4 at least, |rest| up to π/4 or a little more.
+/// `angle = quadrant π/2 + rest`, the quadrant modulo 4 at least, |rest| up to π/4 or a little
+/// more.
 pub(super) fn quadrant<T: Functions>(angle: Val<T>) -> (Val<i32>, Twofold<T>) {
     let is_large = angle.abs().ge(T::real(T::ANGLE_LIMIT));
     let (quadrant, high, low) = when_else(

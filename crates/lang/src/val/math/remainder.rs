@@ -9,14 +9,16 @@ pub(super) fn fmod<T: Functions>(x: Val<T>, y: Val<T>) -> Val<T> {
     let quotient = dividend / divisor;
     let is_small = quotient.lt(T::real(f64::from(T::DIGITS - 2).exp2()));
     let remainder = when_else(is_small, || by_quotient(dividend, divisor, quotient), || by_digits(dividend, divisor));
-    // A zero divisor, an infinite dividend and NaN give NaN; an infinite divisor leaves the dividend.
+    // A zero divisor, an infinite dividend and NaN give NaN; an infinite divisor leaves the
+    // dividend.
     let infinity = Val::constant(T::HIGHEST);
     let is_defined = dividend.lt(infinity) & divisor.gt(T::real(0.0));
     let remainder = divisor.eq(infinity).select(dividend, remainder);
     is_defined.select(remainder, T::real(f64::NAN)).copysign(x)
 }
 
-/// Where the quotient has fewer digits than the type: rounded it may be 1 too much, and the difference is exact.
+/// Where the quotient has fewer digits than the type: rounded it may be 1 too much, and the
+/// difference is exact.
 fn by_quotient<T: Functions>(dividend: Val<T>, divisor: Val<T>, quotient: Val<T>) -> Val<T> {
     let remainder = (-quotient.round(Rounding::Zero)).mul_add(divisor, dividend);
     remainder.lt(T::real(0.0)).select(remainder + divisor, remainder)

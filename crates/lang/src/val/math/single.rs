@@ -1,4 +1,5 @@
-//! `f32`: tables, what depends on how its bits are laid out, and forms that use PTX's approximations.
+//! `f32`: tables, what depends on how its bits are laid out, and forms that use PTX's
+//! approximations.
 
 use super::{Functions, function, polynomial};
 use crate::intrinsics::math::{self, Function};
@@ -163,7 +164,8 @@ impl Functions for f32 {
 }
 
 impl Val<f32> {
-    /// `e^self` by one product and one approximation: relative error at most 2^-22 + |self| 2^-23; 0 below 2^-126.
+    /// `e^self` by one product and one approximation: relative error at most 2^-22 + |self| 2^-23;
+    /// 0 below 2^-126.
     #[track_caller]
     #[must_use]
     pub fn exp_approx(self) -> Self {
@@ -178,7 +180,8 @@ impl Val<f32> {
         function(Function::Ex2Flushed, self)
     }
 
-    /// The logarithm to base 2: absolute error at most 2^-22 between 0.5 and 2, relative error at most 2^-22 elsewhere.
+    /// The logarithm to base 2: absolute error at most 2^-22 between 0.5 and 2, relative error at
+    /// most 2^-22 elsewhere.
     #[track_caller]
     #[must_use]
     pub fn log2_approx(self) -> Self {
@@ -207,7 +210,8 @@ impl Val<f32> {
         function(Function::SqrtApprox, self)
     }
 
-    /// The sine: absolute error at most 2^-20.5 for |self| up to 2π, 2^-14.7 up to 100π, none stated beyond.
+    /// The sine: absolute error at most 2^-20.5 for |self| up to 2π, 2^-14.7 up to 100π, none
+    /// stated beyond.
     #[track_caller]
     #[must_use]
     pub fn sin_approx(self) -> Self {

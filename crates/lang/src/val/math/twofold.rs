@@ -1,5 +1,5 @@
-//! Sums of two values that together hold twice the digits (Dekker 1971; Ogita, Rump & Oishi 2005, with a fused
-//! multiply-add for exact products).
+//! Sums of two values that together hold twice the digits (Dekker 1971; Ogita, Rump & Oishi 2005,
+//! with a fused multiply-add for exact products).
 
 use super::Functions;
 use crate::Val;

@@ -157,7 +157,7 @@ impl Visit<'_> {
             });
         }
         if before.by.is_some() {
-            // Whoever has waited for the copy knows of it.
+            // A thread that has waited for the copy knows of it.
             let reads = self.access.kind == Kind::Read;
             return Some(if reads { Rule::ReadBeforeLanding } else { Rule::WriteBeforeLanding });
         }

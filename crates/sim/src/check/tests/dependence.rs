@@ -203,7 +203,7 @@ fn a_copy_counts_where_it_begins() {
 }
 
 #[test]
-fn a_wait_in_another_block_counts_for_whoever_has_learnt_of_others() {
+fn a_wait_in_another_block_counts_for_threads_that_have_learnt_of_others() {
     let mut all = Launches::new(2);
     all.rig.global(0, &write(1));
     all.next();
