@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::{AnyKernel, conv, fold, gather, gemv, histogram, matmul, nms, operations, reductions, rowwise, unique};
+use crate::{
+    AnyKernel, attention, conv, fold, gather, gemv, histogram, kv_cache, matmul, nms, operations, reductions, rotary,
+    rowwise, unique,
+};
 
 /// A kernel in one of the configurations that plans give it.
 #[derive(Debug, Clone)]
@@ -66,6 +69,11 @@ pub fn kernels() -> Vec<Listed> {
     let gather = gather::kernels().into_iter();
     list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
+    let of_heads =
+        [("attention", attention::kernels(), attention::BLOCK), ("rotary", rotary::kernels(), rotary::BLOCK)];
+    for (place, kernels, block) in of_heads.into_iter().chain([("kv-cache", kv_cache::kernels(), rotary::BLOCK)]) {
+        list.extend(kernels.into_iter().map(|kernel| Listed::new(kernel, place, [block, 1, 1])));
+    }
     let of_blocks = [("segments", fold::segments_kernels()), ("matmul", matmul::kernels()), ("conv", conv::kernels())];
     for (place, kernels) in of_blocks {
         list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));

@@ -60,6 +60,7 @@ pub struct Attention<'a> {
     score: Option<Score>,
     layout: HeadLayout,
     page_layout: PageLayout,
+    key_lens: Option<&'a Tensor>,
     tensor_scales: [f64; 3],
 }
 
@@ -125,7 +126,7 @@ impl<'a> Attention<'a> {
     }
 
     /// A mask that repeats to `[batch, heads, queries, keys]`: floats are added to scores, of truths those that are
-    /// false hide a key.
+    /// false hide a key. Keys beyond the last that a mask has are hidden.
     #[must_use]
     pub fn mask(self, mask: &'a Tensor) -> Self {
         Self { mask: Some(mask), ..self }
@@ -135,6 +136,13 @@ impl<'a> Attention<'a> {
     #[must_use]
     pub fn sinks(self, sinks: &'a Tensor) -> Self {
         Self { sinks: Some(sinks), ..self }
+    }
+
+    /// How many of the keys each sequence has, `[batch]` of `i32`: [`Attention::run`] sees no others, and the last query
+    /// of a causal attention sees the last of them. Read on the device; more keys than there are count as all of them.
+    #[must_use]
+    pub fn key_lens(self, lens: &'a Tensor) -> Self {
+        Self { key_lens: Some(lens), ..self }
     }
 
     /// A function of scores: see [`Score`].
@@ -182,10 +190,20 @@ impl<'a> Attention<'a> {
             HeadLayout::Bshd => [of_sequence, row, heads as i64 * row],
         };
         let queries = Queries::Dense { batch: batch as u64, len: len as u64, strides: strides(&q), out_strides };
-        let keys = Keys::Dense { len: num_keys as u64, k_strides: strides(&k), v_strides: strides(&v) };
-        let mask = self.mask.map(|mask| mask.broadcast(&[batch, heads, len, num_keys])).transpose()?;
+        let (k_strides, v_strides) = (strides(&k), strides(&v));
+        let keys = match self.key_lens {
+            None => Keys::Dense { len: num_keys as u64, k_strides, v_strides },
+            Some(lens) => {
+                expect("key lengths", [list("key lengths", lens)?], [batch])?;
+                Keys::Padded { len: num_keys as u64, k_strides, v_strides }
+            }
+        };
+        let mask_keys = |mask: &Tensor| mask.shape().last().copied().filter(|keys| (2..num_keys).contains(keys));
+        let broadcast = |mask: &Tensor| mask.broadcast(&[batch, heads, len, mask_keys(mask).unwrap_or(num_keys)]);
+        let mask = self.mask.map(broadcast).transpose()?;
         let problem = self.problem([&q, &k, &v], [heads, kv_heads], queries, keys, mask.as_ref())?;
-        self.attend(problem, &[&q, &k, &v], mask.as_ref(), &[], out, &[batch, heads, len])
+        let lists: Vec<&Tensor> = self.key_lens.into_iter().collect();
+        self.attend(problem, &[&q, &k, &v], mask.as_ref(), &lists, out, &[batch, heads, len])
     }
 
     /// Attends with sequences one after the other: queries `[total, heads, head size]`, keys and values
@@ -327,7 +345,11 @@ impl<'a> Attention<'a> {
             causal: self.causal,
             window: window.flatten().map(i32::unsigned_abs),
             softcap_bits: self.softcap.map(|softcap| (softcap as f32).to_bits()),
-            mask: mask.map(|mask| MaskLayout { dtype: mask.dtype(), strides: strides(mask) }),
+            mask: mask.map(|mask| MaskLayout {
+                dtype: mask.dtype(),
+                keys: mask.shape()[3] as u64,
+                strides: strides(mask),
+            }),
             sinks: self.sinks.map(Tensor::dtype),
             lse: true,
             score: self.score.clone(),

@@ -142,6 +142,18 @@ pub(super) struct Command {
     #[arg(long, value_name = "NAME")]
     #[serde(alias = "page_layout")]
     page_layout: Option<String>,
+    /// Take neighbours for pairs, not elements at the same place of both halves.
+    #[arg(long)]
+    #[serde(default)]
+    interleaved: bool,
+    /// Elements of a head that are turned, all of them unless given.
+    #[arg(long, value_name = "N")]
+    #[serde(alias = "rotary_dim")]
+    rotary_dim: Option<usize>,
+    /// Heads of a tensor of three axes.
+    #[arg(long, value_name = "H")]
+    #[serde(alias = "num_heads")]
+    num_heads: Option<usize>,
     /// The scale of 8-bit queries.
     #[arg(long, value_name = "X")]
     #[serde(alias = "scale_q")]
@@ -253,6 +265,9 @@ impl Command {
             softcap: self.softcap,
             window: self.window,
             page_layout: self.page_layout.clone(),
+            interleaved: flag(self.interleaved),
+            rotary_dim: self.rotary_dim,
+            num_heads: self.num_heads,
             scale_q: self.scale_q,
             scale_k: self.scale_k,
             scale_v: self.scale_v,

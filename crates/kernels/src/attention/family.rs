@@ -6,11 +6,11 @@ use warpfold_device::LaunchConfig;
 
 use super::SEGMENT;
 use super::merge::merge;
-use super::problem::{Keys, MaskLayout, Problem, Queries};
+use super::problem::{Causal, Keys, MaskLayout, Problem, Queries};
 use super::simt::{self, Config, attend};
 use super::work::Size;
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
-use crate::{AnyKernel, Error};
+use crate::{AnyKernel, Dtype, Error};
 
 /// The family of attentions.
 ///
@@ -139,7 +139,8 @@ fn operands(problem: &Problem) -> Plan {
         if dims.iter().any(|(size, _)| *size == 0) {
             return 0;
         }
-        1 + dims.iter().map(|(size, stride)| (size - 1) * stride.unsigned_abs()).sum::<u64>()
+        // With a stride below zero elements lie before the address, where nothing counts bytes.
+        1 + dims.iter().map(|(size, stride)| (size - 1) * stride.max(&0).unsigned_abs()).sum::<u64>()
     };
     let Problem { dtype, kv_dtype, output, heads, kv_heads, head_dim, value_dim, .. } = *problem;
     let batch = problem.batch();
@@ -156,7 +157,7 @@ fn operands(problem: &Problem) -> Plan {
         }
     };
     let sizes = match problem.keys {
-        Keys::Dense { len, .. } => [batch, kv_heads, len],
+        Keys::Dense { len, .. } | Keys::Padded { len, .. } => [batch, kv_heads, len],
         Keys::Packed { total, .. } => [1, kv_heads, total],
         Keys::Paged { page, pages, .. } => [pages, kv_heads, page],
     };
@@ -167,12 +168,12 @@ fn operands(problem: &Problem) -> Plan {
         .input(OperandSpec::new("the queries", reach(&queries) * dtype.bytes(), alignment.max(dtype.bytes())))
         .input(OperandSpec::new("the keys", of_kv(head_dim, k_strides), alignment))
         .input(OperandSpec::new("the values", of_kv(value_dim, v_strides), alignment));
-    if let Some(MaskLayout { dtype, strides }) = problem.mask {
+    if let Some(MaskLayout { dtype, keys, strides }) = problem.mask {
         let len = match problem.queries {
             Queries::Dense { len, .. } => len,
             Queries::Packed { total, .. } => total,
         };
-        let bytes = reach(&zip(&[batch, heads, len, problem.max_keys()], &strides)) * dtype.bytes();
+        let bytes = reach(&zip(&[batch, heads, len, keys], &strides)) * dtype.bytes();
         plan = plan.input(OperandSpec::new("the mask", bytes, dtype.bytes()));
     }
     if let Some(dtype) = problem.sinks {
@@ -184,6 +185,7 @@ fn operands(problem: &Problem) -> Plan {
     plan = match problem.keys {
         Keys::Dense { .. } => plan,
         Keys::Packed { .. } => plan.input(OperandSpec::new("cu_seqlens_k", 4 * (batch + 1), 4)),
+        Keys::Padded { .. } => plan.input(OperandSpec::new("kv_lens", 4 * batch, 4)),
         Keys::Paged { width, .. } => plan.input(OperandSpec::new("kv_lens", 4 * batch, 4)).input(OperandSpec::new(
             "the block table",
             4 * batch * width,
@@ -215,7 +217,9 @@ fn sizes(problem: &Problem, choice: Choice, items: u64, levels: u64) -> [u32; su
     set(Size::Splits, choice.splits);
     set(Size::Segments, choice.segments);
     set(Size::Items, items);
-    set(Size::Window, problem.window.unwrap_or(0).into());
+    // A wider one sees every key, and positions with it are numbers of 32 bits.
+    set(Size::Window, problem.window.unwrap_or(0).min(1 << 30).into());
+    set(Size::MaskKeys, problem.mask.map_or(0, |mask| mask.keys));
     set(Size::Levels, levels);
     sizes
 }
@@ -237,4 +241,69 @@ fn strides(problem: &Problem) -> [i64; super::work::STRIDES] {
 fn floats(problem: &Problem) -> [f32; simt::FLOATS] {
     let softcap = problem.softcap_bits.map_or(1.0, f32::from_bits);
     [f32::from_bits(problem.scale_bits), softcap, 1.0 / softcap, f32::from_bits(problem.value_scale_bits)]
+}
+
+/// Kernels as they ship, to be assembled and compared: with one part and with several, of every type,
+/// and with every option.
+pub(crate) fn kernels() -> Vec<AnyKernel> {
+    let of = |dtype, kv_dtype, [head_dim, value_dim]: [u64; 2], queries, keys| Problem {
+        dtype,
+        kv_dtype,
+        output: if dtype == Dtype::F8E4M3 { Dtype::F32 } else { dtype },
+        heads: 8,
+        kv_heads: 2,
+        head_dim,
+        value_dim,
+        queries,
+        keys,
+        scale_bits: 0.125_f32.to_bits(),
+        value_scale_bits: 1.0_f32.to_bits(),
+        causal: Some(Causal::BottomRight),
+        window: None,
+        softcap_bits: None,
+        mask: None,
+        sinks: None,
+        lse: true,
+        score: None,
+        alignment: 16,
+    };
+    let strides = |dim: i64| [4096 * 8 * dim, dim, 8 * dim, 1];
+    let dense = |dim: i64| Queries::Dense {
+        batch: 2,
+        len: 4096,
+        strides: strides(dim),
+        out_strides: [4096 * 8 * dim, dim, 8 * dim],
+    };
+    let packed = Queries::Packed { batch: 3, total: 64, strides: [8 * 128, 128, 1] };
+    let keys = |len, dim: i64| Keys::Dense { len, k_strides: strides(dim), v_strides: strides(dim) };
+    let [k_strides, v_strides] = [[16 * 2 * 128, 128, 2 * 128, 1]; 2];
+    let paged = Keys::Paged { page: 16, pages: 4096, width: 256, k_strides, v_strides };
+    let plain = of(Dtype::F32, Dtype::F32, [64, 64], dense(64), keys(512, 64));
+    let mask = Some(MaskLayout { dtype: Dtype::Bool, keys: 4096, strides: [0, 0, 4096, 1] });
+    let sinks = Some(Dtype::Bf16);
+    let every = Problem {
+        causal: None,
+        window: Some(100),
+        softcap_bits: Some(30.0_f32.to_bits()),
+        mask,
+        sinks,
+        ..of(Dtype::Bf16, Dtype::Bf16, [40, 80], dense(40), keys(4096, 40))
+    };
+    let problems = [
+        plain,
+        of(Dtype::F16, Dtype::F16, [128, 128], dense(128), keys(4096, 128)),
+        of(Dtype::Bf16, Dtype::Bf16, [256, 256], dense(256), keys(512, 256)),
+        of(Dtype::Bf16, Dtype::Bf16, [128, 128], packed.clone(), paged.clone()),
+        of(Dtype::Bf16, Dtype::F8E4M3, [128, 128], packed.clone(), paged.clone()),
+        of(Dtype::F8E4M3, Dtype::F8E4M3, [128, 128], packed, paged),
+        every,
+    ];
+    let of_problem = |problem: &Problem| {
+        let tree = problem.max_keys() > SEGMENT.into();
+        let whole = attend(&Config::new(problem, false, tree)).into();
+        let split = Config::new(problem, true, false);
+        let parts: [AnyKernel; 2] = [attend(&split).into(), merge(&split, 3).into()];
+        std::iter::once(whole).chain(tree.then_some(parts).into_iter().flatten()).collect::<Vec<_>>()
+    };
+    problems.iter().flat_map(of_problem).collect()
 }

@@ -27,7 +27,10 @@ mod simt;
 pub mod state;
 mod work;
 
+pub(crate) use family::kernels;
 pub use family::{Attention, Choice};
+pub(crate) use simt::BLOCK;
+
 pub use problem::{Causal, Keys, MaskLayout, Problem, Queries, Score, ScoreAt};
 
 /// Keys that are pushed at a time: one for each lane of a warp.

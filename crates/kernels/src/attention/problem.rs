@@ -98,6 +98,16 @@ pub enum Keys {
         /// Of the values.
         v_strides: [i64; 4],
     },
+    /// The same with sequences of different lengths: how many of its `len` keys each has is read on
+    /// the device (`kv_lens`, `[batch]` of `i32`).
+    Padded {
+        /// Keys of each sequence that there is room for.
+        len: u64,
+        /// Of the keys: batch, heads, positions, elements.
+        k_strides: [i64; 4],
+        /// Of the values.
+        v_strides: [i64; 4],
+    },
     /// Sequences one after the other; where each begins is read on the device (`cu_seqlens_k`).
     Packed {
         /// Keys of all of them.
@@ -131,17 +141,21 @@ impl Keys {
     pub const fn strides(&self) -> [&[i64; 4]; 2] {
         match self {
             Self::Dense { k_strides, v_strides, .. }
+            | Self::Padded { k_strides, v_strides, .. }
             | Self::Packed { k_strides, v_strides, .. }
             | Self::Paged { k_strides, v_strides, .. } => [k_strides, v_strides],
         }
     }
 }
 
-/// A mask of shape `[batch, heads, queries, keys]`, with strides of 0 where it repeats.
+/// A mask of shape `[batch, heads, queries, keys]`, with strides of 0 where it repeats. Keys beyond
+/// those that it has are not seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MaskLayout {
     /// A float's is added to scores; a truth says whether the key is seen.
     pub dtype: Dtype,
+    /// Keys that it has.
+    pub keys: u64,
     /// In elements.
     pub strides: [i64; 4],
 }
@@ -167,7 +181,7 @@ pub struct ScoreAt {
 }
 
 impl Score {
-    /// A function that gives the score in place of the scaled one, as with ALiBi or relative positions.
+    /// A function that gives the score instead of the scaled one, as with ALiBi or relative positions.
     #[must_use]
     pub fn new(function: impl Fn(Val<f32>, ScoreAt) -> Val<f32> + Send + Sync + 'static) -> Self {
         Self { key: Key::unique(), function: Arc::new(function) }
@@ -198,6 +212,9 @@ impl fmt::Debug for Score {
     }
 }
 
+/// The most keys, rows or pages: distances between positions are numbers of 32 bits.
+const LIMIT: u64 = 1 << 29;
+
 /// The most elements of a head.
 pub(super) const MAX_DIM: u64 = 256;
 
@@ -214,7 +231,7 @@ impl Problem {
     #[must_use]
     pub const fn max_keys(&self) -> u64 {
         match self.keys {
-            Keys::Dense { len, .. } => len,
+            Keys::Dense { len, .. } | Keys::Padded { len, .. } => len,
             Keys::Packed { max_len, .. } => max_len,
             Keys::Paged { page, width, .. } => page * width,
         }
@@ -257,7 +274,6 @@ impl Problem {
             ("keys", self.max_keys()),
             ("pages", if let Keys::Paged { pages, .. } = self.keys { pages } else { 0 }),
         ];
-        const LIMIT: u64 = 1 << 30;
         match counts.into_iter().find(|(_, count)| *count > LIMIT) {
             Some((what, size)) => Err(ErrorKind::TooLarge { what, size, limit: LIMIT }.into()),
             None => Ok(()),

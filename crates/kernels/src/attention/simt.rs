@@ -23,7 +23,10 @@ const WARPS: u32 = 4;
 /// Rows of a block.
 pub(super) const ROWS: u32 = WARPS * WARP_ROWS;
 /// Threads of a block.
-pub(super) const BLOCK: u32 = 32 * WARPS;
+pub(crate) const BLOCK: u32 = 32 * WARPS;
+
+/// The lowest score: no infinity, times log2(e), either.
+const LOWEST: f32 = -2e38;
 
 /// Scale, soft cap and its reciprocal, scale of values.
 pub(super) const FLOATS: usize = 4;
@@ -298,8 +301,6 @@ impl Block<'_> {
                 when(row.exists, || self.config.finish(&self.epilogue(), item, row, &state.get(i)));
             }
         }
-        // The next item overwrites shared memory.
-        sync_threads();
     }
 
     /// What the epilogue reads and writes.
@@ -449,7 +450,9 @@ impl Block<'_> {
         }
         if let Some(dtype) = *mask {
             let strides: [Val<i64>; 4] = std::array::from_fn(|i| self.strides.at(15 + i));
-            let inside = key.min(item.num_keys - 1);
+            let mask_keys = self.sizes.at(Size::MaskKeys as usize);
+            is_seen = is_seen & key.lt(mask_keys);
+            let inside = key.min(item.num_keys.min(mask_keys) - 1);
             let at = [item.sequence, row.head, row.query, inside];
             let at = at.iter().zip(strides).map(|(i, stride)| i.cast::<i64>() * stride).reduce(|a, b| a + b);
             let place = self.tensors.mask.at(bytes_at(dtype, at.expect("there are four")));
@@ -457,6 +460,9 @@ impl Block<'_> {
                 is_seen = is_seen & load::<u32, _>(dtype, place, 1, false)[0].ne(0);
             } else {
                 scaled = scaled + load::<f32, _>(dtype, place, 1, false)[0];
+                is_seen = is_seen & scaled.ne(f32::NEG_INFINITY);
+                // The lowest number of a mask is no infinity: a row of them is a mean of its values.
+                scaled = scaled.max_nan(LOWEST);
             }
         }
         is_seen.select(scaled * std::f32::consts::LOG2_E, f32::NEG_INFINITY)

@@ -22,7 +22,7 @@ pub(super) enum Size {
     Group,
     /// Queries of a sequence.
     Queries,
-    /// Keys of a sequence.
+    /// Keys of a sequence at most.
     Keys,
     /// Tokens of a page.
     Page,
@@ -36,12 +36,14 @@ pub(super) enum Size {
     Items,
     /// Keys of a window.
     Window,
+    /// Keys that the mask has.
+    MaskKeys,
     /// States that a stack of segments has room for.
     Levels,
 }
 
 /// How many sizes there are.
-pub(super) const SIZES: usize = 13;
+pub(super) const SIZES: usize = 14;
 /// Strides of queries, keys, values (4 each), results (3), mask (4).
 pub(super) const STRIDES: usize = 19;
 
@@ -67,8 +69,8 @@ pub(super) enum KeyLens {
     Same,
     /// From where the next one begins.
     Packed,
-    /// From a list, with pages.
-    Paged,
+    /// From a list.
+    Listed,
 }
 
 impl WorkConfig {
@@ -79,7 +81,7 @@ impl WorkConfig {
             key_lens: match problem.keys {
                 Keys::Dense { .. } => KeyLens::Same,
                 Keys::Packed { .. } => KeyLens::Packed,
-                Keys::Paged { .. } => KeyLens::Paged,
+                Keys::Padded { .. } | Keys::Paged { .. } => KeyLens::Listed,
             },
             causal: problem.causal,
             window: problem.window.is_some(),
@@ -148,17 +150,15 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
     } else {
         (Val::constant(0), of(Size::Queries))
     };
+    // Whatever the lists say, no more than the plan has room for.
+    let bounded = |len: Val<i32>| len.max(0).cast::<u32>().min(of(Size::Keys));
     let (first_key, num_keys) = match config.key_lens {
         KeyLens::Same => (Val::constant(0), of(Size::Keys)),
-        KeyLens::Paged => {
-            // Whatever the list says, no more than the table has.
-            let len = lists.key_lens.at(sequence).get_or(0, exists).max(0).cast::<u32>();
-            (Val::constant(0), len.min(of(Size::Page) * of(Size::Width)))
-        }
+        KeyLens::Listed => (Val::constant(0), bounded(lists.key_lens.at(sequence).get_or(0, exists))),
         KeyLens::Packed => {
             let first = lists.key_lens.at(sequence).get_or(0, exists);
             let next = lists.key_lens.at(sequence + 1).get_or(0, exists);
-            (first.cast::<u32>(), (next - first).cast::<u32>())
+            (first.cast::<u32>(), bounded(next - first))
         }
     };
     let offset = match config.causal {

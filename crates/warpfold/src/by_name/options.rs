@@ -104,6 +104,12 @@ options! {
     Window "window" window: usize;
     /// How tokens and heads lie in a page: nhd or hnd.
     PageLayout "page-layout" page_layout: String;
+    /// Pairs are neighbours, not those at the same place of both halves.
+    Interleaved "interleaved" interleaved: bool;
+    /// Elements of a head that are turned.
+    RotaryDim "rotary-dim" rotary_dim: usize;
+    /// Heads of a tensor of three axes.
+    NumHeads "num-heads" num_heads: usize;
     /// The scale of the queries.
     ScaleQ "scale-q" scale_q: f64;
     /// The scale of the keys.

@@ -3,7 +3,7 @@
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use super::{Choice, Operator, Options};
-use crate::{Attended, Attention, HeadLayout, PageLayout, PagedKeys, Tensor};
+use crate::{Attended, Attention, HeadLayout, PageLayout, PagedKeys, Pairs, RotaryOptions, Tensor};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator {
@@ -24,8 +24,8 @@ pub(super) const OPERATORS: &[Operator] = &[
     },
     Operator {
         name: "attention",
-        summary: "Q, K, V [B, H, S, D], mask → softmax(Q Kᵀ scale) V, log-sum-exp of each row",
-        inputs: (3, 4),
+        summary: "Q, K, V [B, H, S, D], mask, lengths of keys [B] → softmax(Q Kᵀ scale) V, log-sum-exp of each row",
+        inputs: (3, 5),
         outputs: 2,
         options: &[
             Choice::Causal,
@@ -55,6 +55,14 @@ pub(super) const OPERATORS: &[Operator] = &[
             Choice::ScaleV,
         ],
         body: paged_attention,
+    },
+    Operator {
+        name: "rotary-embedding",
+        summary: "X [B, H, S, D] or [B, S, H D], cosines, sines, positions [B, S] → X turned by its positions",
+        inputs: (3, 4),
+        outputs: 1,
+        options: &[Choice::Interleaved, Choice::RotaryDim, Choice::NumHeads],
+        body: rotary_embedding,
     },
     Operator {
         name: "gemv",
@@ -152,12 +160,39 @@ fn attention(operator: &Operator, inputs: &[Tensor], options: &Options) -> Resul
         Some(_) => return Err(out_of_range(operator, "layout", "of bhsd or bshd")),
     };
     let mut attention = attention_of(operator, options)?.layout(layout);
-    if let Some(mask) = inputs.get(3) {
+    let is_list = |tensor: &&Tensor| tensor.rank() == 1 && matches!(tensor.dtype(), Dtype::I32 | Dtype::I64);
+    let (mask, lens) = match &inputs[3..] {
+        [only] if is_list(&only) => (None, Some(only)),
+        others => (others.first(), others.get(1)),
+    };
+    let sequence_axis = if layout == HeadLayout::Bhsd { 2 } else { 1 };
+    let most = inputs[1].shape().get(sequence_axis).copied().unwrap_or(0);
+    let lens = lens.map(|lens| key_lens(lens, most)).transpose()?;
+    if let Some(mask) = mask {
         attention = attention.mask(mask);
+    }
+    if let Some(lens) = &lens {
+        // As in ONNX: the queries are the last of their sequences.
+        attention = if options.causal.is_some() { attention.causal() } else { attention }.key_lens(lens);
     }
     let (q, k, v) = (&inputs[0], as_queries(&inputs[0], &inputs[1]), as_queries(&inputs[0], &inputs[2]));
     let Attended { output, lse } = attention.run(q, &k, &v)?;
     Ok(vec![output, lse])
+}
+
+/// How many keys each sequence has, none of them more than there are.
+fn key_lens(lens: &Tensor, most: usize) -> Result<Tensor, Error> {
+    let reason = |reason: String| Error::from(ErrorKind::Operand { operator: "attention", reason });
+    let found: Vec<i64> = match lens.dtype() {
+        Dtype::I64 => lens.to_vec()?,
+        Dtype::I32 => lens.to_vec::<i32>()?.into_iter().map(i64::from).collect(),
+        dtype => return Err(ErrorKind::Unsupported { op: "lengths of keys".to_owned(), dtype }.into()),
+    };
+    if let Some(len) = found.iter().find(|len| !(0..=most as i64).contains(len)) {
+        return Err(reason(format!("a sequence has {len} keys, the tensor {most}")));
+    }
+    let found: Vec<i32> = found.into_iter().map(|len| len as i32).collect();
+    Tensor::from_bytes(lens.queue(), Dtype::I32, bytemuck::cast_slice(&found), lens.shape())
 }
 
 fn paged_attention(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
@@ -181,6 +216,24 @@ fn paged_attention(operator: &Operator, inputs: &[Tensor], options: &Options) ->
     }
     let Attended { output, lse } = attention.run_paged(q, cache, inputs.get(5))?;
     Ok(vec![output, lse])
+}
+
+fn rotary_embedding(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let reason = |reason: String| Error::from(ErrorKind::Operand { operator: "rotary embedding", reason });
+    if let Some(positions) = inputs.get(3) {
+        let found = match positions.dtype() {
+            Dtype::I32 => positions.to_vec::<i32>()?.into_iter().map(i64::from).collect(),
+            Dtype::I64 => positions.to_vec::<i64>()?,
+            dtype => return Err(ErrorKind::Unsupported { op: "positions".to_owned(), dtype }.into()),
+        };
+        let rows = inputs[1].shape().first().copied().unwrap_or(0);
+        if let Some(position) = found.iter().find(|position| !(0..rows as i64).contains(position)) {
+            return Err(reason(format!("position {position} is not one of the {rows} rows of the cosines")));
+        }
+    }
+    let pairs = if options.interleaved == Some(true) { Pairs::Interleaved } else { Pairs::Halves };
+    let options = RotaryOptions { pairs, rotary_dim: options.rotary_dim, num_heads: options.num_heads };
+    Ok(vec![inputs[0].rotary_embedding(&inputs[1], &inputs[2], inputs.get(3), options)?])
 }
 
 fn nms(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {

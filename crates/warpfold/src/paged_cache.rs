@@ -1,0 +1,259 @@
+//! Keys and values of many sequences in pages, and how new ones come there.
+
+use std::sync::Arc;
+
+use warpfold_kernels::kv_cache::{CacheWrite, Problem, Rotary};
+use warpfold_kernels::plan::alignment_of;
+use warpfold_kernels::rotary::Pairs;
+use warpfold_kernels::{Dtype, Error, ErrorKind};
+
+use crate::tensor::Allocated;
+use crate::{PageLayout, PagedKeys, Queue, Tensor};
+
+/// A pool of pages of keys and of values, which one owner writes.
+///
+/// A token's *slot* is `page · tokens of a page + place in the page`. Slots, lengths and block tables are read on the
+/// device, so that a captured graph can be launched again with others. What lies in slots that no sequence has is never
+/// looked at, whatever it is.
+///
+/// ```
+/// use warpfold::{Attention, CacheShape, Device, Dtype, NewTokens, PageLayout, PagedCache, Profile, Queue, Tensor};
+///
+/// let device = Device::virtual_gpu(Profile::H200);
+/// let queue = Queue::of(&device);
+/// let shape = CacheShape { pages: 4, page: 16, kv_heads: 1, head_dim: 2, value_dim: 2 };
+/// let mut cache = PagedCache::new(&queue, Dtype::F32, shape, PageLayout::Nhd)?;
+/// // Two tokens of a sequence whose first page is number 3.
+/// let k = Tensor::from_slice(&device, &[1.0_f32, 0.0, 0.0, 1.0], &[2, 1, 2])?;
+/// let v = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[2, 1, 2])?;
+/// let slots = Tensor::from_slice(&device, &[48_i64, 49], &[2])?;
+/// cache.write(NewTokens { keys: &k, values: &v, slots: &slots }, None)?;
+///
+/// let table = Tensor::from_slice(&device, &[3_i32], &[1, 1])?;
+/// let lens = Tensor::from_slice(&device, &[2_i32], &[1])?;
+/// let q = Tensor::from_slice(&device, &[100.0_f32, 0.0], &[1, 1, 2])?;
+/// let attended = Attention::new().run_paged(&q, cache.pages(&table, &lens), None)?;
+/// assert_eq!(attended.output.to_vec::<f32>()?, [1.0, 2.0]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct PagedCache {
+    keys: Tensor,
+    values: Tensor,
+    layout: PageLayout,
+    shape: CacheShape,
+    scales: [f64; 2],
+}
+
+/// The sizes of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheShape {
+    /// Pages of the pool.
+    pub pages: usize,
+    /// Tokens of a page.
+    pub page: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
+    /// Elements of a key.
+    pub head_dim: usize,
+    /// Elements of a value.
+    pub value_dim: usize,
+}
+
+/// Keys and values of new tokens, and where they go.
+#[derive(Debug, Clone, Copy)]
+pub struct NewTokens<'a> {
+    /// `[tokens, heads, head size]`.
+    pub keys: &'a Tensor,
+    /// `[tokens, heads, head size of the values]`.
+    pub values: &'a Tensor,
+    /// The slot of each token, `[tokens]` of `i32` or `i64`. A token whose slot is negative or beyond the pool is not
+    /// written. No two tokens have the same.
+    pub slots: &'a Tensor,
+}
+
+/// How keys are turned on their way to the cache, and queries beside them.
+#[derive(Debug)]
+pub struct CacheRotary<'a> {
+    /// Cosines: a row for each position, a column for each pair of elements of a head that is turned.
+    pub cos: &'a Tensor,
+    /// Sines, likewise.
+    pub sin: &'a Tensor,
+    /// The position of each token, `[tokens]` of `i32` or `i64`.
+    pub positions: &'a Tensor,
+    /// Which elements of a head are a pair.
+    pub pairs: Pairs,
+    /// Queries `[tokens, heads, head size]` that are turned in their place; their memory is theirs alone.
+    pub queries: Option<&'a mut Tensor>,
+}
+
+impl PagedCache {
+    /// A cache of any content.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for a type that is no float of up to 32 bits; what the device says.
+    pub fn new(queue: &Queue, dtype: Dtype, shape: CacheShape, layout: PageLayout) -> Result<Self, Error> {
+        if !dtype.is_float() || dtype == Dtype::F64 {
+            return Err(ErrorKind::Unsupported { op: "a cache".to_owned(), dtype }.into());
+        }
+        let CacheShape { pages, page, kv_heads, head_dim, value_dim } = shape;
+        let of = |dim: usize| {
+            let sizes = match layout {
+                PageLayout::Nhd => [pages, page, kv_heads, dim],
+                PageLayout::Hnd => [pages, kv_heads, page, dim],
+            };
+            Ok::<_, Error>(Allocated::new(queue, dtype, &sizes)?.finish())
+        };
+        Ok(Self { keys: of(head_dim)?, values: of(value_dim)?, layout, shape, scales: [1.0; 2] })
+    }
+
+    /// With scales of keys and values, by which new ones are divided: for 8-bit floats.
+    /// [`Attention::tensor_scales`](crate::Attention::tensor_scales) takes them back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OptionOutOfRange`] unless both are above 0.
+    pub fn with_scales(self, scales: [f64; 2]) -> Result<Self, Error> {
+        if scales.iter().all(|scale| *scale > 0.0 && scale.is_finite()) {
+            return Ok(Self { scales, ..self });
+        }
+        let (op, expected) = ("cache write".to_owned(), "above 0".to_owned());
+        Err(ErrorKind::OptionOutOfRange { op, option: "scale", expected }.into())
+    }
+
+    /// The pages of keys.
+    #[must_use]
+    pub const fn keys(&self) -> &Tensor {
+        &self.keys
+    }
+
+    /// The pages of values.
+    #[must_use]
+    pub const fn values(&self) -> &Tensor {
+        &self.values
+    }
+
+    /// How tokens and heads lie in a page.
+    #[must_use]
+    pub const fn layout(&self) -> PageLayout {
+        self.layout
+    }
+
+    /// The scales of keys and values.
+    #[must_use]
+    pub const fn scales(&self) -> [f64; 2] {
+        self.scales
+    }
+
+    /// What sequences with these pages and lengths attend to. [`Attention`](crate::Attention) is to be told the layout
+    /// and the scales.
+    #[must_use]
+    pub const fn pages<'a>(&'a self, block_table: &'a Tensor, lens: &'a Tensor) -> PagedKeys<'a> {
+        PagedKeys { keys: &self.keys, values: &self.values, block_table, lens }
+    }
+
+    /// Writes new tokens to their slots, in one launch; with `rotary` keys are turned on the way, and queries where they
+    /// are: the bits are those of [`Tensor::rotary_embedding`] before. Positions outside of the tables are taken for the
+    /// first or the last.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for shapes that do not fit each other, [`ErrorKind::DtypeMismatch`] and
+    /// [`ErrorKind::Unsupported`] for element types, [`ErrorKind::SharedMemory`] where others see the cache or the
+    /// queries.
+    pub fn write(&mut self, tokens: NewTokens<'_>, rotary: Option<CacheRotary<'_>>) -> Result<(), Error> {
+        let NewTokens { keys, values, slots } = tokens;
+        let CacheShape { pages, page, kv_heads, head_dim, value_dim } = self.shape;
+        let num = slots.len();
+        expect("slots", slots, &[num])?;
+        expect("keys", keys, &[num, kv_heads, head_dim])?;
+        expect("values", values, &[num, kv_heads, value_dim])?;
+        values.expect_dtype(keys.dtype())?;
+        let (keys, values, slots) =
+            (keys.with_columns_together()?, values.with_columns_together()?, slots.contiguous()?);
+        let mut inputs = vec![keys, values, slots];
+        let mut queries = None;
+        let rotary = match rotary {
+            None => None,
+            Some(CacheRotary { cos, sin, positions, pairs, queries: turned }) => {
+                let (problem, tensors) = of_rotary([cos, sin, positions], pairs, num)?;
+                inputs.extend(tensors);
+                queries = turned;
+                Some(problem)
+            }
+        };
+        if let Some(queries) = &queries {
+            let heads = queries.shape().get(1).copied().unwrap_or(0);
+            expect("queries", queries, &[num, heads, head_dim])?;
+            queries.expect_dtype(inputs[0].dtype())?;
+            if queries.layout().strides()[2] != 1 {
+                return Err(refused("the elements of a query do not lie side by side".to_owned()));
+            }
+        }
+        let of_queries = |queries: &&mut Tensor| (queries.shape()[1] as u64, strides(queries, [0, 1]));
+        let [page_axis, head_axis] = if self.layout == PageLayout::Nhd { [1, 2] } else { [2, 1] };
+        let addresses = inputs.iter().chain([&self.keys, &self.values]).chain(queries.as_deref()).map(Tensor::address);
+        let problem = Problem {
+            dtype: inputs[0].dtype(),
+            cache: self.keys.dtype(),
+            slots: inputs[2].dtype(),
+            tokens: num as u64,
+            kv_heads: kv_heads as u64,
+            head_dim: head_dim as u64,
+            value_dim: value_dim as u64,
+            k_strides: strides(&inputs[0], [0, 1]),
+            v_strides: strides(&inputs[1], [0, 1]),
+            pages: pages as u64,
+            page: page as u64,
+            k_pages: strides(&self.keys, [0, page_axis, head_axis]),
+            v_pages: strides(&self.values, [0, page_axis, head_axis]),
+            scale_bits: self.scales.map(|scale| (scale as f32).to_bits()),
+            rotary: rotary.map(|rotary| Rotary { queries: queries.as_ref().map(of_queries), ..rotary }),
+            alignment: alignment_of(addresses),
+        };
+        let views: Vec<_> = inputs.iter().map(|tensor| tensor.view().map(Some)).collect::<Result<_, _>>()?;
+        let queue = inputs[0].queue();
+        let mut written = vec![&mut self.keys, &mut self.values];
+        written.extend(queries);
+        let mut outputs = Vec::new();
+        for tensor in written {
+            let start = tensor.first * tensor.dtype.bytes() as usize;
+            outputs.push(Arc::get_mut(&mut tensor.memory).ok_or(ErrorKind::SharedMemory)?.view_mut(start..)?);
+        }
+        queue.run(&CacheWrite, problem, &views, &mut outputs)
+    }
+}
+
+/// What of a rotary embedding the plan needs to know, and positions, cosines, sines as they are read.
+fn of_rotary([cos, sin, positions]: [&Tensor; 3], pairs: Pairs, tokens: usize) -> Result<(Rotary, [Tensor; 3]), Error> {
+    let [rows, columns] = *cos.shape() else {
+        return Err(refused(format!("cosines have 2 axes, not {}", cos.rank())));
+    };
+    expect("sines", sin, &[rows, columns])?;
+    sin.expect_dtype(cos.dtype())?;
+    expect("positions", positions, &[tokens])?;
+    let (cos, sin) = (cos.with_columns_together()?, sin.with_columns_together()?);
+    let rotary = Rotary {
+        pairs,
+        dim: 2 * columns as u64,
+        table: cos.dtype(),
+        positions: positions.dtype(),
+        rows: rows as u64,
+        table_strides: [&cos, &sin].map(|table| table.layout().strides()[0] as i64),
+        queries: None,
+    };
+    Ok((rotary, [positions.contiguous()?, cos, sin]))
+}
+
+fn strides<const N: usize>(tensor: &Tensor, axes: [usize; N]) -> [i64; N] {
+    axes.map(|axis| tensor.layout().strides()[axis] as i64)
+}
+
+fn refused(reason: String) -> Error {
+    ErrorKind::Operand { operator: "cache write", reason }.into()
+}
+
+fn expect(name: &str, tensor: &Tensor, expected: &[usize]) -> Result<(), Error> {
+    if tensor.shape() == expected {
+        return Ok(());
+    }
+    Err(refused(format!("{name} have the shape {:?}, not {expected:?}", tensor.shape())))
+}
