@@ -30,6 +30,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
     ("bench", Uses::Only(&["device", "kernels", "lang", "warpfold"])),
     ("engine", Uses::Only(&[])),
+    ("models", Uses::Only(&["device", "engine", "kernels"])),
     ("cli", Uses::Anything),
     ("conformance", Uses::Anything),
 ];
