@@ -10,7 +10,7 @@ use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampl
 use crate::architectures::{self, Layers};
 use crate::error::{self, ErrorKind};
 use crate::files::{Checkpoint, Storage, gguf};
-use crate::layers::{Angles, Linear, Loader, Step};
+use crate::layers::{Angles, Linear, Loader, Step, list};
 use crate::{Architecture, Error, ModelConfig, RopeScaling, Tokenizer, config};
 
 /// A model's files, opened: what it is and how it reads, without its weights.
@@ -66,7 +66,7 @@ impl ModelFiles {
     }
 
     /// Brings the weights to a device, to compute in `dtype`: `f32`, `f16` or `bf16`. `progress` is
-    /// told the bytes on the device and those in the files.
+    /// told the bytes that were read of the files, and those of all weights there.
     ///
     /// # Errors
     /// If a tensor is missing or has another shape, or the device has no room.
@@ -77,7 +77,8 @@ impl ModelFiles {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<LanguageModel, Error> {
         let config = &self.config;
-        let mut loader = Loader { checkpoint: &self.checkpoint, queue, dtype, progress, loaded_bytes: 0 };
+        let mut loader =
+            Loader { checkpoint: &self.checkpoint, queue, dtype, progress, read_bytes: 0, loaded_bytes: 0 };
         let embedding = loader.matrix("model.embed_tokens.weight", [config.vocab, config.hidden])?;
         let layers = architectures::load(config, &mut loader)?;
         let is_tied = config.is_tied.unwrap_or(!self.checkpoint.has("lm_head.weight"));
@@ -160,8 +161,8 @@ impl LanguageModel {
         self.weight_bytes
     }
 
-    /// Bytes that the activations of a step of so many rows take at most, a few layers' tensors
-    /// alive at a time, with logits for so many of them.
+    /// Bytes that the activations of a step of `rows` rows take at most: one layer's tensors at a
+    /// time, and logits of `samples` of the rows.
     #[must_use]
     pub fn activation_bytes(&self, rows: usize, samples: usize) -> u64 {
         let ModelConfig { hidden, intermediate, vocab, .. } = self.config;
@@ -186,7 +187,8 @@ impl LanguageModel {
         let angles = |rope: &config::Rope| {
             let shape = [positions, config.head_dim / 2];
             let [cos, sin] = rope.tables(config.head_dim, positions);
-            let upload = |table: &[f32]| Tensor::from_slice(self.queue.device(), table, &shape);
+            let upload =
+                |table: &[f32]| Tensor::from_bytes(&self.queue, Dtype::F32, bytemuck::cast_slice(table), &shape);
             Ok::<_, Error>(Angles { cos: upload(&cos)?, sin: upload(&sin)? })
         };
         let angles = [angles(&config.rope)?, angles(config.local_rope.as_ref().unwrap_or(&config.rope))?];
@@ -199,14 +201,17 @@ impl LanguageModel {
     fn logits(&mut self, batch: &Batch) -> Result<Vec<f32>, Error> {
         let Self { config, queue, embedding, layers, head, cache, .. } = self;
         let cache = cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()))?;
+        if batch.num_rows() == 0 {
+            return Ok(Vec::new());
+        }
         let [global, local] = &cache.angles;
-        let mut step = Step::new(queue.device(), batch, [global, local], &mut cache.layers)?;
+        let mut step = Step::new(queue, batch, [global, local], &mut cache.layers)?;
         let x = layers.forward(embedding, &mut step)?;
         if batch.samples.is_empty() {
             return Ok(Vec::new());
         }
-        let rows: Vec<i32> = batch.samples.iter().map(|sample| sample.row as i32).collect();
-        let rows = x.gather(&Tensor::from_slice(queue.device(), &rows, &[rows.len()])?)?;
+        let rows: Vec<u32> = batch.samples.iter().map(|sample| sample.row).collect();
+        let rows = x.gather(&list(queue, &rows)?)?;
         let logits = head.forward_f32(&layers.last_norm(&rows)?)?.to_vec::<f32>()?;
         debug_assert_eq!(logits.len(), batch.samples.len() * config.vocab);
         Ok(logits)

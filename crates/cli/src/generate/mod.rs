@@ -3,11 +3,13 @@
 //! `options` is what a user asks for, `requests` makes requests of it, `report` prints what comes
 //! back; the engine and the models are libraries.
 
+mod locate;
 mod options;
 mod report;
 mod requests;
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,35 +24,39 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{Ending, device_choice};
 use options::{Answer, EngineOptions};
-use requests::Prompt;
+use requests::{Asked, Prompt};
 
 /// Answers prompts with a language model: a folder as Hugging Face has it, or a .gguf file.
 ///
-/// Example: warpfold generate SmolLM2-135M-Instruct.gguf "The capital of France is" --max-tokens 8 --temperature 0.
-/// An answer never depends on which other prompts are answered beside it, nor on the options of the engine. Exit codes: 0
-/// done, 2 bad input, 4 a run failed.
+/// Example: warpfold generate SmolLM2-135M-Instruct.gguf "The capital of France is" --max-tokens 8
+/// --temperature 0. An answer never depends on which other prompts are answered beside it, nor on
+/// the options of the engine. Exit codes: 0 done, 2 bad input, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Generate {
-    /// A folder with config.json, safetensors and tokenizer.json, or a .gguf file.
-    model: PathBuf,
+    /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; or a name such as
+    /// Qwen/Qwen3-0.6B of what lies in the Hugging Face cache.
+    model: String,
     /// What the model is to continue; several give an answer each.
     #[arg(value_name = "PROMPT")]
     prompts: Vec<String>,
     /// A prompt as tokens, such as 1,2,3.
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     prompt_tokens: Vec<u32>,
-    /// Prompts of a file, one JSON object a line: `prompt` or `prompt_tokens`, and any of max_tokens, temperature, top_k,
-    /// top_p, min_p, seed, n, stop, ignore_eos, logprobs. What a line does not say is as the options here say.
+    /// Prompts of a file, one JSON object a line: `prompt` or `prompt_tokens`, and any of
+    /// max_tokens, temperature, top_k, top_p, min_p, seed, n, stop, ignore_eos, logprobs. What a
+    /// line does not say is as the options here say.
     #[arg(long, value_name = "FILE.jsonl")]
     requests: Option<PathBuf>,
     #[command(flatten)]
     answer: Answer,
     #[command(flatten)]
     engine: EngineOptions,
-    /// The type that is computed in: f32, f16 or bf16; unless given that of the weights (bf16 of quantized ones).
+    /// The type that is computed in: f32, f16 or bf16; unless given that of the weights (bf16 of
+    /// quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or the best there is.
+    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
+    /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// A line of JSON for each prompt, in their order.
@@ -69,7 +75,7 @@ fn parse_dtype(name: &str) -> Result<Dtype, String> {
 
 impl Generate {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        let files = ModelFiles::open(&self.model)?;
+        let files = ModelFiles::open(&locate::locate(&self.model)?)?;
         let asked = self.requests(&files)?;
         let device = device_choice::open(self.device.as_deref())?;
         let free_bytes = device.free_memory_bytes()?;
@@ -85,16 +91,17 @@ impl Generate {
 
     /// The requests of the command line, then those of the file.
     fn requests(&self, files: &ModelFiles) -> Result<Vec<Request>, Failure> {
-        let tokenizer = files.tokenizer();
+        let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(files.config().max_len);
+        let of = Asked { tokenizer: files.tokenizer(), max_len };
         let mut all = Vec::new();
         for text in &self.prompts {
-            all.push(requests::request(Prompt::Text(text.clone()), &self.answer, tokenizer)?);
+            all.push(requests::request(Prompt::Text(text.clone()), &self.answer, of)?);
         }
         if !self.prompt_tokens.is_empty() {
-            all.push(requests::request(Prompt::Tokens(self.prompt_tokens.clone()), &self.answer, tokenizer)?);
+            all.push(requests::request(Prompt::Tokens(self.prompt_tokens.clone()), &self.answer, of)?);
         }
         if let Some(file) = &self.requests {
-            all.append(&mut requests::of_file(file, &self.answer, tokenizer)?);
+            all.append(&mut requests::of_file(file, &self.answer, of)?);
         }
         if all.is_empty() {
             return Err(Failure::usage("a prompt is needed: as an argument, with --prompt-tokens or with --requests"));
@@ -102,8 +109,8 @@ impl Generate {
         Ok(all)
     }
 
-    /// The engine's settings. Without `--kv-blocks` the cache holds what the requests can need at the same time, or as much
-    /// of it as the device has room for.
+    /// The engine's settings. Without `--kv-blocks` the cache holds what the requests can need at
+    /// the same time, or as much of it as the device has room for.
     fn config(&self, model: &LanguageModel, asked: &[Request], free_bytes: u64) -> Result<Config, Failure> {
         let options = &self.engine;
         let mut config = Config {
@@ -112,6 +119,7 @@ impl Generate {
             max_seqs: options.max_seqs,
             max_len: options.max_len,
             inject_preemptions: options.inject_preemptions,
+            seed: RandomState::new().hash_one(0),
             ..Config::default()
         };
         if options.no_prefix_cache {

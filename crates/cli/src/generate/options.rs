@@ -7,13 +7,13 @@ use warpfold_engine::Policy;
 /// How an answer is drawn, and when it ends. A line of a file of requests has the same.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Answer {
-    /// Tokens of an answer at most.
-    #[arg(long, value_name = "N", default_value_t = 128)]
-    pub(super) max_tokens: usize,
+    /// Tokens of an answer at most; unless given 128, or as many as the model has room for.
+    #[arg(long, value_name = "N")]
+    pub(super) max_tokens: Option<usize>,
     /// Divides the logits; 0 takes the most likely token, always.
     #[arg(long, value_name = "T", default_value_t = 1.0)]
     pub(super) temperature: f32,
-    /// Draw from this many of the most likely tokens.
+    /// Draw from the K most likely tokens.
     #[arg(long, value_name = "K")]
     pub(super) top_k: Option<u32>,
     /// Draw from the fewest most likely tokens whose probabilities sum to this.
@@ -22,13 +22,14 @@ pub(super) struct Answer {
     /// Draw from tokens at least this likely, relative to the most likely one.
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     pub(super) min_p: f32,
-    /// The key of the draws: the same seed gives the same answer. Drawn unless given, and part of what --json prints.
+    /// The key of the draws: the same seed gives the same answer. Drawn unless given, and part of
+    /// what --json prints.
     #[arg(long, value_name = "S")]
     pub(super) seed: Option<u64>,
     /// Answers to each prompt.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) n: usize,
-    /// Beam search with so many hypotheses instead of draws.
+    /// Beam search that keeps W hypotheses, instead of draws.
     #[arg(long, value_name = "W")]
     pub(super) beam: Option<usize>,
     /// A text that ends an answer and is not part of it; may be given several times.
@@ -37,7 +38,7 @@ pub(super) struct Answer {
     /// Go on after the tokens that end a text.
     #[arg(long)]
     pub(super) ignore_eos: bool,
-    /// With --json, the logprob of each token and of so many of the most likely ones.
+    /// With --json, the logprob of each token and of the K most likely ones.
     #[arg(long, value_name = "K")]
     pub(super) logprobs: Option<usize>,
 }
@@ -72,7 +73,7 @@ impl Line {
     pub(super) fn over(self, base: &Answer) -> Answer {
         let base = base.clone();
         Answer {
-            max_tokens: self.max_tokens.unwrap_or(base.max_tokens),
+            max_tokens: self.max_tokens.or(base.max_tokens),
             temperature: self.temperature.unwrap_or(base.temperature),
             top_k: self.top_k.or(base.top_k),
             top_p: self.top_p.unwrap_or(base.top_p),
@@ -112,7 +113,8 @@ pub(super) struct EngineOptions {
     /// Do not look for prefixes that are in the cache.
     #[arg(long)]
     pub(super) no_prefix_cache: bool,
-    /// The probability that a running request is preempted at the beginning of a step, to see that answers stay.
+    /// The probability that a running request is preempted at the beginning of a step, to see that
+    /// answers stay.
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     pub(super) inject_preemptions: f64,
 }

@@ -9,6 +9,17 @@ use super::needed;
 use super::options::{Answer, Line};
 use crate::failure::Failure;
 
+/// What requests need to know of a model.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) tokenizer: Option<&'a Tokenizer>,
+    /// The longest sequence.
+    pub(super) max_len: usize,
+}
+
+/// Tokens of an answer where nobody says how many.
+const MAX_TOKENS: usize = 128;
+
 /// What is to be continued.
 pub(super) enum Prompt {
     Text(String),
@@ -16,14 +27,16 @@ pub(super) enum Prompt {
 }
 
 /// A request of a prompt.
-pub(super) fn request(prompt: Prompt, answer: &Answer, tokenizer: Option<&Tokenizer>) -> Result<Request, Failure> {
+pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<Request, Failure> {
     let prompt = match prompt {
-        Prompt::Text(text) => needed(tokenizer, "a prompt as text")?.encode(&text)?,
+        Prompt::Text(text) => needed(of.tokenizer, "a prompt as text")?.encode(&text)?,
         Prompt::Tokens(tokens) => tokens,
     };
     if !answer.stop.is_empty() {
-        needed(tokenizer, "--stop")?;
+        needed(of.tokenizer, "--stop")?;
     }
+    let room = of.max_len.saturating_sub(prompt.len()).max(1);
+    let max_tokens = answer.max_tokens.unwrap_or(MAX_TOKENS.min(room));
     let beam = answer.beam.map(|width| Beam { width, length_penalty: 1.0 });
     let sampling = Sampling {
         temperature: answer.temperature,
@@ -37,7 +50,7 @@ pub(super) fn request(prompt: Prompt, answer: &Answer, tokenizer: Option<&Tokeni
         n: answer.n,
         beam,
         seed: answer.seed,
-        max_tokens: Some(answer.max_tokens),
+        max_tokens: Some(max_tokens),
         stop: answer.stop.clone(),
         ignore_eos: answer.ignore_eos,
         logprobs: answer.logprobs,
@@ -46,7 +59,7 @@ pub(super) fn request(prompt: Prompt, answer: &Answer, tokenizer: Option<&Tokeni
 }
 
 /// The requests of a file, one a line that is not empty.
-pub(super) fn of_file(file: &Path, base: &Answer, tokenizer: Option<&Tokenizer>) -> Result<Vec<Request>, Failure> {
+pub(super) fn of_file(file: &Path, base: &Answer, of: Asked<'_>) -> Result<Vec<Request>, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
@@ -59,7 +72,7 @@ pub(super) fn of_file(file: &Path, base: &Answer, tokenizer: Option<&Tokenizer>)
                 (None, Some(tokens)) => Prompt::Tokens(tokens),
                 _ => return Err(wrong("either prompt or prompt_tokens is needed".to_owned())),
             };
-            request(prompt, &line.over(base), tokenizer).map_err(|failure| wrong(failure.to_string()))
+            request(prompt, &line.over(base), of).map_err(|failure| wrong(failure.to_string()))
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! Gemma 3: norms on both sides of attention and MLP, windows of their own angles, GELU.
 //!
-//! Norms multiply by `1 + w`, and embedded tokens by the root of the hidden size, rounded to the type
-//! of the weights as transformers rounds it.
+//! Norms multiply by `1 + w`, and embedded tokens by the root of the hidden size, rounded to the
+//! type of the weights as transformers rounds it.
 
 use half::{bf16, f16};
 use warpfold::{Dtype, Tensor};

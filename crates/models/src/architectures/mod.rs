@@ -1,7 +1,7 @@
 //! Architectures: a struct of weights and a function each, one file an architecture.
 //!
-//! Start with `llama`. Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with norms
-//! of heads: their files say what differs.
+//! Start with `llama`. Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with
+//! norms of heads: their files say what differs.
 
 mod gemma3;
 mod llama;

@@ -60,7 +60,8 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
         },
         local_rope: is_gemma.then(|| Rope::plain(1e4)),
         windows,
-        attention_scale: None,
+        // Gemma 3 27B scales by its rows, not by its heads, and its files do not say it.
+        attention_scale: (is_gemma && num_layers == 62).then(|| (default_dim as f64).powf(-0.5)),
         has_qkv_bias: *architecture == Architecture::Qwen2,
         has_output_bias: false,
         is_tied: None,

@@ -1,9 +1,9 @@
 //! What a model is: its architecture and sizes, from `config.json` or from the metadata of GGUF.
 //!
 //! `json` reads both dialects of Hugging Face (`rope_theta` and `rope_scaling`, or
-//! `rope_parameters`); `gguf` reads llama.cpp's keys. Both end in [`ModelConfig::validate`], so that
-//! no size of a file reaches arithmetic unchecked. A field that would change the answers and is not
-//! understood is an error, never ignored.
+//! `rope_parameters`); `gguf` reads llama.cpp's keys. Both end in [`ModelConfig::validate`], so
+//! that no size of a file reaches arithmetic unchecked. A field that would change the answers and
+//! is not understood is an error, never ignored.
 
 pub(crate) mod fields;
 mod gguf;

@@ -156,7 +156,7 @@ impl Cursor<'_> {
         Ok(u64::from_le_bytes(self.bytes()?))
     }
 
-    /// A number of things of at least so many bytes each, for which the file has room.
+    /// A number of things of at least `least_bytes` each, for which the file has room.
     fn count(&mut self, least_bytes: u64) -> Result<usize, Error> {
         let count = self.u64()?;
         let left = self.len.saturating_sub(self.at);

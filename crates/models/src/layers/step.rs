@@ -1,6 +1,6 @@
 //! What the layers of a step share: where its rows belong, and the cache.
 
-use warpfold::{Attention, CacheRotary, Device, NewTokens, PagedCache, Pairs, RotaryOptions, Tensor};
+use warpfold::{Attention, CacheRotary, Dtype, NewTokens, PagedCache, Pairs, Queue, RotaryOptions, Tensor};
 use warpfold_engine::Batch;
 
 use crate::Error;
@@ -39,23 +39,20 @@ pub(crate) enum Turn {
 
 impl<'a> Step<'a> {
     pub(crate) fn new(
-        device: &Device,
+        queue: &Queue,
         batch: &Batch,
         angles: [&'a Angles; 2],
         caches: &'a mut [PagedCache],
     ) -> Result<Self, Error> {
         let num_rows = batch.num_rows();
-        let list = |values: &[u32]| {
-            let values: Vec<i32> = values.iter().map(|value| *value as i32).collect();
-            Tensor::from_slice(device, &values, &[values.len()])
-        };
+        let list = |values: &[u32]| list(queue, values);
         // Rows of the null block are not written: several may name the same slot.
         let slot = |slot: &u32| if (*slot as usize) < batch.block_size { -1 } else { i64::from(*slot) };
         let slots: Vec<i64> = batch.slots[..num_rows].iter().map(slot).collect();
         Ok(Self {
             ids: list(&batch.ids[..num_rows])?,
             positions: list(&batch.positions[..num_rows])?,
-            slots: Tensor::from_slice(device, &slots, &[num_rows])?,
+            slots: Tensor::from_bytes(queue, Dtype::I64, bytemuck::cast_slice(&slots), &[num_rows])?,
             cu_q: list(&batch.cu_q)?,
             kv_lens: list(&batch.kv_lens)?,
             table: list(&batch.tables)?.reshape(&[batch.kv_lens.len(), batch.table_width])?,
@@ -86,4 +83,9 @@ impl<'a> Step<'a> {
         let pages = cache.pages(&self.table, &self.kv_lens);
         Ok(attention.run_paged(&q, pages, Some(&self.cu_q))?.output)
     }
+}
+
+/// Numbers as kernels read them: tokens, positions and rows are below 2^31.
+pub(crate) fn list(queue: &Queue, values: &[u32]) -> Result<Tensor, Error> {
+    Ok(Tensor::from_bytes(queue, Dtype::I32, bytemuck::cast_slice(values), &[values.len()])?)
 }

@@ -57,8 +57,10 @@ impl Tokenizer {
             .ok_or_else(|| error::unsupported(path, format!("a decoder of {}", value["decoder"]["type"])))?;
         let (mut pieces, mut is_special) = (Vec::new(), Vec::new());
         let added = inner.get_added_tokens_decoder();
-        let vocabulary = inner.get_vocab(true);
-        // Ids come from a file: a table of them is as long as its largest, so that must be near their number.
+        let mut vocabulary: Vec<(String, u32)> = inner.get_vocab(true).into_iter().collect();
+        vocabulary.sort_unstable_by_key(|(_, id)| *id);
+        // Ids come from a file: a table of them is as long as its largest, so that must be near
+        // their number.
         let most = 4 * vocabulary.len() + 1024;
         for (text, id) in &vocabulary {
             let id = *id as usize;
