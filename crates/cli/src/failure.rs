@@ -102,3 +102,23 @@ impl From<warpfold_kernels::Error> for Failure {
         }
     }
 }
+
+impl From<warpfold_models::Error> for Failure {
+    fn from(error: warpfold_models::Error) -> Self {
+        match error.kind() {
+            warpfold_models::ErrorKind::Tensors(error) => error.clone().into(),
+            _ => Self::usage(error),
+        }
+    }
+}
+
+impl From<warpfold_engine::Error> for Failure {
+    fn from(error: warpfold_engine::Error) -> Self {
+        use warpfold_engine::ErrorKind as E;
+        match error.kind() {
+            E::Config { .. } | E::Request { .. } | E::TooLong { .. } | E::TooLarge { .. } => Self::usage(error),
+            // Too little memory, a model that fails, and what later versions add.
+            _ => Self::run(error),
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! The `warpfold` program: `run`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
+//! The `warpfold` program: `run`, `generate`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `output`, `table`,
@@ -10,6 +10,7 @@ mod device_choice;
 mod devices;
 mod dtype;
 mod failure;
+mod generate;
 mod inspect;
 mod json;
 mod ladder;
@@ -42,6 +43,7 @@ struct Program {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Run>),
+    Generate(Box<generate::Generate>),
     Bench(bench::Bench),
     Devices(devices::Devices),
     Ladder(ladder::Ladder),
@@ -81,6 +83,7 @@ fn run() -> Result<Ending, Failure> {
     };
     match program.command {
         Command::Run(run) => run.run(),
+        Command::Generate(generate) => generate.run(),
         Command::Bench(bench) => bench.run(),
         Command::Devices(devices) => devices.run(),
         Command::Ladder(ladder) => ladder.run(),

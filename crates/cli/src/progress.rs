@@ -34,6 +34,15 @@ impl Progress {
         self.bar.set_position(done);
     }
 
+    /// Bytes done, of bytes in all.
+    pub(crate) fn show_bytes(&self, done: u64, all: u64) {
+        if self.bar.length().is_none() {
+            self.bar.set_length(all);
+            self.bar.set_style(style("{msg} {wide_bar} {bytes}/{total_bytes}"));
+        }
+        self.bar.set_position(done.min(all));
+    }
+
     /// Takes the bar away.
     pub(crate) fn end(&self) {
         self.bar.finish_and_clear();

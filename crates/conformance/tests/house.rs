@@ -32,6 +32,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
     ("bench", Uses::Only(&["device", "kernels", "lang"])),
     ("engine", Uses::Only(&[])),
+    ("models", Uses::Only(&["device", "engine", "kernels"])),
     ("cli", Uses::Anything),
     ("conformance", Uses::Anything),
 ];

@@ -1,7 +1,9 @@
 //! Keys and values of many sequences in pages, and how new ones come there.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use warpfold_device::HostBuffer;
 use warpfold_kernels::kv_cache::{CacheWrite, Problem, Rotary};
 use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::rotary::Pairs;
@@ -223,6 +225,73 @@ impl PagedCache {
         }
         queue.run(&CacheWrite, problem, &views, &mut outputs)
     }
+}
+
+/// Whole pages, for forks and swapping.
+impl PagedCache {
+    /// Copies a page of keys and values to another one of the pool.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for a page that is not in the pool, [`ErrorKind::SharedMemory`] where
+    /// others see the cache.
+    pub fn copy_page(&mut self, from: u32, to: u32) -> Result<(), Error> {
+        for tensor in [&mut self.keys, &mut self.values] {
+            let [source, target] = [page_bytes(tensor, from)?, page_bytes(tensor, to)?];
+            if from == to {
+                continue;
+            }
+            let stream = tensor.queue.stream().clone();
+            let memory = Arc::get_mut(&mut tensor.memory).ok_or(ErrorKind::SharedMemory)?;
+            let middle = source.start.max(target.start);
+            let (low, high) = memory.split_at_mut(middle)?;
+            let within = |range: Range<usize>| range.start - middle..range.end - middle;
+            match source.start < middle {
+                true => stream.copy(high.slice(within(target))?, low.as_view().slice(source)?)?,
+                false => stream.copy(low.slice(target)?, high.as_view().slice(within(source))?)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a page to parts of a pinned buffer, one of keys and one of values; returns before it
+    /// is done.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for a page that is not in the pool; what the device says of the
+    /// parts.
+    pub fn page_to_host(&self, from: u32, to: [Range<usize>; 2], host: &mut HostBuffer<u8>) -> Result<(), Error> {
+        for (tensor, part) in [&self.keys, &self.values].into_iter().zip(to) {
+            let page = tensor.memory.view(page_bytes(tensor, from)?)?;
+            tensor.queue.stream().copy_to_host_async(page, host.view_mut(part)?)?;
+        }
+        Ok(())
+    }
+
+    /// Copies parts of a pinned buffer to a page, one of keys and one of values; returns before it
+    /// is done.
+    ///
+    /// # Errors
+    /// Those of [`PagedCache::page_to_host`], and [`ErrorKind::SharedMemory`] where others see the
+    /// cache.
+    pub fn page_from_host(&mut self, from: [Range<usize>; 2], host: &HostBuffer<u8>, to: u32) -> Result<(), Error> {
+        for (tensor, part) in [&mut self.keys, &mut self.values].into_iter().zip(from) {
+            let page = page_bytes(tensor, to)?;
+            let stream = tensor.queue.stream().clone();
+            let memory = Arc::get_mut(&mut tensor.memory).ok_or(ErrorKind::SharedMemory)?;
+            stream.copy_from_host_async(memory.view_mut(page)?, host.view(part)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a page; pages lie side by side in either layout.
+fn page_bytes(tensor: &Tensor, page: u32) -> Result<Range<usize>, Error> {
+    let pages = tensor.shape()[0];
+    if page as usize >= pages {
+        return Err(refused(format!("page {page} is not one of {pages}")));
+    }
+    let bytes = tensor.len() / pages * tensor.dtype.bytes() as usize;
+    Ok(page as usize * bytes..(page as usize + 1) * bytes)
 }
 
 /// What of a rotary embedding the plan needs to know, and positions, cosines, sines as they are

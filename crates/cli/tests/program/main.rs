@@ -3,6 +3,7 @@
 mod bad_input;
 mod devices;
 mod foreign;
+mod generate;
 mod inspect;
 mod ladder;
 mod sim;

@@ -1,0 +1,77 @@
+//! Where a model is: a path, or a name in the local cache of the Hugging Face hub.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// The folder or file of a model.
+pub(super) fn locate(model: &str) -> Result<PathBuf, Failure> {
+    let path = PathBuf::from(model);
+    if path.exists() || !is_hub_name(model) {
+        return Ok(path);
+    }
+    let Some(hub) = hub() else {
+        return Err(Failure::usage(format!("there is no {model}, and no folder of the Hugging Face cache (HF_HOME)")));
+    };
+    snapshot(&hub, model).ok_or_else(|| {
+        let hub = hub.display();
+        Failure::usage(format!("there is no {model} here, nor in the Hugging Face cache {hub}; nothing is downloaded"))
+    })
+}
+
+/// `owner/name`.
+fn is_hub_name(model: &str) -> bool {
+    let is_part = |part: &str| {
+        let is_plain = part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        !part.is_empty() && !part.starts_with('.') && is_plain
+    };
+    model.split_once('/').is_some_and(|(owner, name)| is_part(owner) && is_part(name)) && !model.ends_with(".gguf")
+}
+
+/// The cache, as huggingface_hub finds it.
+fn hub() -> Option<PathBuf> {
+    let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    folder("HF_HUB_CACHE")
+        .or_else(|| folder("HF_HOME").map(|home| home.join("hub")))
+        .or_else(|| folder("HOME").map(|home| home.join(".cache/huggingface/hub")))
+}
+
+/// The files of the revision that `main` names.
+fn snapshot(hub: &Path, model: &str) -> Option<PathBuf> {
+    let folder = hub.join(format!("models--{}", model.replace('/', "--")));
+    let revision = fs::read_to_string(folder.join("refs/main")).ok()?;
+    let snapshot = folder.join("snapshots").join(revision.trim());
+    snapshot.join("config.json").exists().then_some(snapshot)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_hub_are_told_from_paths() {
+        for name in ["Qwen/Qwen3-0.6B", "HuggingFaceTB/SmolLM2-135M-Instruct"] {
+            assert!(is_hub_name(name), "{name}");
+        }
+        for path in ["/a/b", "./a", "a/b/c", "models/a.gguf", "a", "../a"] {
+            assert!(!is_hub_name(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_of_the_cache_is_found() {
+        let hub = env::temp_dir().join(format!("warpfold-hub-{}", std::process::id()));
+        let folder = hub.join("models--a--b");
+        let files = folder.join("snapshots/123");
+        fs::create_dir_all(folder.join("refs")).expect("a folder");
+        fs::create_dir_all(&files).expect("a folder");
+        fs::write(folder.join("refs/main"), "123\n").expect("a file");
+        assert_eq!(snapshot(&hub, "a/b"), None);
+        fs::write(files.join("config.json"), "{}").expect("a file");
+        assert_eq!(snapshot(&hub, "a/b"), Some(files));
+        assert_eq!(snapshot(&hub, "a/c"), None);
+        fs::remove_dir_all(hub).expect("the folder is there");
+    }
+}

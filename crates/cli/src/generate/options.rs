@@ -1,0 +1,120 @@
+//! The options of `generate`.
+
+use clap::Args;
+use serde::Deserialize;
+use warpfold_engine::Policy;
+
+/// How an answer is drawn, and when it ends. A line of a file of requests has the same.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Answer {
+    /// Tokens of an answer at most; unless given 128, or as many as the model has room for.
+    #[arg(long, value_name = "N")]
+    pub(super) max_tokens: Option<usize>,
+    /// Divides the logits; 0 takes the most likely token, always.
+    #[arg(long, value_name = "T", default_value_t = 1.0)]
+    pub(super) temperature: f32,
+    /// Draw from the K most likely tokens.
+    #[arg(long, value_name = "K")]
+    pub(super) top_k: Option<u32>,
+    /// Draw from the fewest most likely tokens whose probabilities sum to this.
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    pub(super) top_p: f32,
+    /// Draw from tokens at least this likely, relative to the most likely one.
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    pub(super) min_p: f32,
+    /// The key of the draws: the same seed gives the same answer. Drawn unless given, and part of
+    /// what --json prints.
+    #[arg(long, value_name = "S")]
+    pub(super) seed: Option<u64>,
+    /// Answers to each prompt.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) n: usize,
+    /// Beam search that keeps W hypotheses, instead of draws.
+    #[arg(long, value_name = "W")]
+    pub(super) beam: Option<usize>,
+    /// A text that ends an answer and is not part of it; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) stop: Vec<String>,
+    /// Go on after the tokens that end a text.
+    #[arg(long)]
+    pub(super) ignore_eos: bool,
+    /// With --json, the logprob of each token and of the K most likely ones.
+    #[arg(long, value_name = "K")]
+    pub(super) logprobs: Option<usize>,
+}
+
+/// A line of a file of requests.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line {
+    pub(super) prompt: Option<String>,
+    pub(super) prompt_tokens: Option<Vec<u32>>,
+    max_tokens: Option<usize>,
+    temperature: Option<f32>,
+    top_k: Option<u32>,
+    top_p: Option<f32>,
+    min_p: Option<f32>,
+    seed: Option<u64>,
+    n: Option<usize>,
+    stop: Option<Stop>,
+    ignore_eos: Option<bool>,
+    logprobs: Option<usize>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Stop {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Line {
+    /// The options with what the line says instead.
+    pub(super) fn over(self, base: &Answer) -> Answer {
+        let base = base.clone();
+        Answer {
+            max_tokens: self.max_tokens.or(base.max_tokens),
+            temperature: self.temperature.unwrap_or(base.temperature),
+            top_k: self.top_k.or(base.top_k),
+            top_p: self.top_p.unwrap_or(base.top_p),
+            min_p: self.min_p.unwrap_or(base.min_p),
+            seed: self.seed.or(base.seed),
+            n: self.n.unwrap_or(base.n),
+            beam: base.beam,
+            stop: match self.stop {
+                None => base.stop,
+                Some(Stop::One(stop)) => vec![stop],
+                Some(Stop::Many(stop)) => stop,
+            },
+            ignore_eos: self.ignore_eos.unwrap_or(base.ignore_eos),
+            logprobs: self.logprobs.or(base.logprobs),
+        }
+    }
+}
+
+/// How the engine runs. None of these changes an answer.
+#[derive(Debug, Args)]
+pub(super) struct EngineOptions {
+    /// Rows of a step at most.
+    #[arg(long, value_name = "N", default_value_t = 8192)]
+    pub(super) budget: usize,
+    /// Sequences that run at a time at most.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub(super) max_seqs: usize,
+    /// The longest sequence, if less than the model's.
+    #[arg(long, value_name = "N")]
+    pub(super) max_len: Option<usize>,
+    /// Blocks of the KV cache, of 16 positions each; unless given as many as the prompts can need.
+    #[arg(long, value_name = "N")]
+    pub(super) kv_blocks: Option<usize>,
+    /// static, orca, vllm-v0 or continuous.
+    #[arg(long, value_name = "P", default_value = "continuous")]
+    pub(super) policy: Policy,
+    /// Do not look for prefixes that are in the cache.
+    #[arg(long)]
+    pub(super) no_prefix_cache: bool,
+    /// The probability that a running request is preempted at the beginning of a step, to see that
+    /// answers stay.
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    pub(super) inject_preemptions: f64,
+}

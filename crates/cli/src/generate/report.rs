@@ -1,0 +1,70 @@
+//! What `generate` prints.
+
+use serde::Serialize;
+use warpfold_engine::{Engine, Model, Output, Request, Sampled};
+
+use super::Answers;
+use crate::failure::Failure;
+use crate::output;
+
+#[derive(Serialize)]
+struct Answered<'a> {
+    prompt_tokens: &'a [u32],
+    outputs: Vec<OutputLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct OutputLine<'a> {
+    tokens: Vec<u32>,
+    text: &'a str,
+    finish_reason: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logprobs: Option<Vec<TokenLine<'a>>>,
+    seed: u64,
+}
+
+#[derive(Serialize)]
+struct TokenLine<'a> {
+    token: u32,
+    logprob: f32,
+    top: &'a [(u32, f32)],
+}
+
+impl<'a> TokenLine<'a> {
+    fn of(sampled: &'a Sampled) -> Self {
+        Self { token: sampled.token, logprob: sampled.logprob, top: &sampled.top }
+    }
+}
+
+/// A request and its answers, as a line of JSON.
+pub(super) fn json(request: &Request, outputs: &[Output]) -> Result<(), Failure> {
+    let outputs = outputs.iter().map(|output| OutputLine {
+        tokens: output.ids(),
+        text: &output.text,
+        finish_reason: output.finish.map_or("error", |finish| finish.name()),
+        logprobs: request.logprobs.map(|_| output.tokens.iter().map(TokenLine::of).collect()),
+        seed: output.seed,
+    });
+    let line = Answered { prompt_tokens: &request.prompt, outputs: outputs.collect() };
+    let text = serde_json::to_string(&line).expect("an answer is numbers and text");
+    output::print(&(text + "\n"))
+}
+
+/// The texts of a request's answers, an empty line between them.
+pub(super) fn text(outputs: &[Output]) -> Result<(), Failure> {
+    let texts: Vec<&str> = outputs.iter().map(|output| output.text.as_str()).collect();
+    output::print(&(texts.join("\n\n") + "\n"))
+}
+
+/// Prints the text of the only answer as it comes.
+pub(super) fn stream<M: Model>(engine: &mut Engine<M>) -> Result<Answers, Failure> {
+    let mut answers = Answers::new();
+    while !engine.is_idle() {
+        for update in engine.step()? {
+            output::print(&update.text)?;
+            answers.entry(update.request).or_insert_with(|| vec![Output::default()])[0].extend(update);
+        }
+    }
+    output::print("\n")?;
+    Ok(answers)
+}

@@ -1,0 +1,78 @@
+//! Requests from the command line and from files.
+
+use std::path::Path;
+
+use warpfold_engine::{Beam, Request, Sampling};
+use warpfold_models::Tokenizer;
+
+use super::needed;
+use super::options::{Answer, Line};
+use crate::failure::Failure;
+
+/// What requests need to know of a model.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) tokenizer: Option<&'a Tokenizer>,
+    /// The longest sequence.
+    pub(super) max_len: usize,
+}
+
+/// Tokens of an answer where nobody says how many.
+const MAX_TOKENS: usize = 128;
+
+/// What is to be continued.
+pub(super) enum Prompt {
+    Text(String),
+    Tokens(Vec<u32>),
+}
+
+/// A request of a prompt.
+pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<Request, Failure> {
+    let prompt = match prompt {
+        Prompt::Text(text) => needed(of.tokenizer, "a prompt as text")?.encode(&text)?,
+        Prompt::Tokens(tokens) => tokens,
+    };
+    if !answer.stop.is_empty() {
+        needed(of.tokenizer, "--stop")?;
+    }
+    let room = of.max_len.saturating_sub(prompt.len()).max(1);
+    let max_tokens = answer.max_tokens.unwrap_or(MAX_TOKENS.min(room));
+    let beam = answer.beam.map(|width| Beam { width, length_penalty: 1.0 });
+    let sampling = Sampling {
+        temperature: answer.temperature,
+        top_k: answer.top_k,
+        top_p: answer.top_p,
+        min_p: answer.min_p,
+        ..Sampling::default()
+    };
+    Ok(Request {
+        sampling,
+        n: answer.n,
+        beam,
+        seed: answer.seed,
+        max_tokens: Some(max_tokens),
+        stop: answer.stop.clone(),
+        ignore_eos: answer.ignore_eos,
+        logprobs: answer.logprobs,
+        ..Request::new(prompt)
+    })
+}
+
+/// The requests of a file, one a line that is not empty.
+pub(super) fn of_file(file: &Path, base: &Answer, of: Asked<'_>) -> Result<Vec<Request>, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(i, line)| {
+            let wrong = |reason: String| Failure::usage(format!("{}:{}: {reason}", file.display(), i + 1));
+            let mut line: Line = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+            let prompt = match (line.prompt.take(), line.prompt_tokens.take()) {
+                (Some(text), None) => Prompt::Text(text),
+                (None, Some(tokens)) => Prompt::Tokens(tokens),
+                _ => return Err(wrong("either prompt or prompt_tokens is needed".to_owned())),
+            };
+            request(prompt, &line.over(base), of).map_err(|failure| wrong(failure.to_string()))
+        })
+        .collect()
+}

@@ -1,0 +1,35 @@
+//! Architectures: a struct of weights and a function each, one file an architecture.
+//!
+//! Start with `llama`. Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with
+//! norms of heads: their files say what differs.
+
+mod gemma3;
+mod llama;
+mod mistral;
+mod qwen2;
+mod qwen3;
+
+use warpfold::Tensor;
+
+use crate::layers::{Loader, Step};
+use crate::{Architecture, Error, ModelConfig};
+
+/// The layers of a model: from embedded tokens to rows that the head takes.
+pub(crate) trait Layers: Send + std::fmt::Debug {
+    /// Runs a step. `embedding` is the embedding of tokens.
+    fn forward(&self, embedding: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error>;
+
+    /// The last norm, of the rows whose logits are wanted.
+    fn last_norm(&self, rows: &Tensor) -> Result<Tensor, Error>;
+}
+
+/// Reads the weights of a model's layers.
+pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Box<dyn Layers>, Error> {
+    Ok(match config.architecture {
+        Architecture::Llama => Box::new(llama::Llama::load(config, loader)?),
+        Architecture::Mistral => Box::new(mistral::load(config, loader)?),
+        Architecture::Qwen2 => Box::new(qwen2::load(config, loader)?),
+        Architecture::Qwen3 => Box::new(qwen3::load(config, loader)?),
+        Architecture::Gemma3 => Box::new(gemma3::Gemma3::load(config, loader)?),
+    })
+}

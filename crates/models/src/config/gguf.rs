@@ -1,0 +1,126 @@
+//! Sizes from the metadata of GGUF.
+
+use std::path::Path;
+
+use super::{Architecture, ModelConfig, Rope, RopeScaling};
+use crate::Error;
+use crate::error;
+use crate::files::gguf::{Header, Value};
+
+/// The configuration of a file.
+pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
+    let keys = Keys { path: &header.path, header };
+    let name = keys.text("general.architecture")?;
+    let Some((_, architecture)) = Architecture::GGUF_NAMES.iter().find(|(known, _)| *known == name) else {
+        let list = Architecture::GGUF_NAMES.map(|(name, _)| name).join(", ");
+        return Err(error::unsupported(&header.path, format!("architecture {name}; known: {list}")));
+    };
+    let key = |rest: &str| format!("{name}.{rest}");
+    let (hidden, num_heads) = (keys.size(&key("embedding_length"))?, keys.size(&key("attention.head_count"))?);
+    let num_layers = keys.size(&key("block_count"))?;
+    if num_layers > super::MAX_LAYERS {
+        return Err(error::field(&header.path, &key("block_count"), format!("{num_layers} layers")));
+    }
+    let default_dim = hidden.checked_div(num_heads).unwrap_or(0);
+    let head_dim = keys.maybe_size(&key("attention.key_length"))?.unwrap_or(default_dim);
+    let turned = keys.maybe_size(&key("rope.dimension_count"))?.unwrap_or(head_dim);
+    if turned != head_dim {
+        return Err(error::unsupported(
+            &header.path,
+            format!("a rotation of {turned} of {head_dim} elements of a head"),
+        ));
+    }
+    let is_gemma = *architecture == Architecture::Gemma3;
+    let window = keys.maybe_size(&key("attention.sliding_window"))?;
+    let windows = (0..num_layers).map(|layer| window.filter(|_| !is_gemma || (layer + 1) % 6 != 0)).collect();
+    let vocab = match header.metadata.get("tokenizer.ggml.tokens") {
+        Some(Value::Texts(tokens)) => tokens.len(),
+        _ => return Err(error::field(&header.path, "tokenizer.ggml.tokens", "it is missing, or no list of texts")),
+    };
+    let mut eos = Vec::new();
+    for name in ["tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"] {
+        if let Some(id) = keys.maybe_size(name)? {
+            eos.push(u32::try_from(id).map_err(|_| error::field(&header.path, name, format!("{id} is no token")))?);
+        }
+    }
+    eos.dedup();
+    let config = ModelConfig {
+        architecture: *architecture,
+        vocab,
+        hidden,
+        intermediate: keys.size(&key("feed_forward_length"))?,
+        num_layers,
+        num_heads,
+        num_kv_heads: keys.maybe_size(&key("attention.head_count_kv"))?.unwrap_or(num_heads),
+        head_dim,
+        norm_eps: keys.number(&key("attention.layer_norm_rms_epsilon"))?.unwrap_or(1e-5),
+        rope: Rope {
+            theta: keys.number(&key("rope.freq_base"))?.unwrap_or(if is_gemma { 1e6 } else { 1e4 }),
+            scaling: keys.rope_scaling(&key("rope.scaling"))?,
+        },
+        local_rope: is_gemma.then(|| Rope::plain(1e4)),
+        windows,
+        // Gemma 3 27B scales by its rows, not by its heads, and its files do not say it.
+        attention_scale: (is_gemma && num_layers == 62).then(|| (default_dim as f64).powf(-0.5)),
+        has_qkv_bias: *architecture == Architecture::Qwen2,
+        has_output_bias: false,
+        is_tied: None,
+        max_len: keys.size(&key("context_length"))?,
+        eos,
+    };
+    config.validate(&header.path)
+}
+
+struct Keys<'a> {
+    path: &'a Path,
+    header: &'a Header,
+}
+
+impl Keys<'_> {
+    fn get(&self, key: &str) -> Option<&Value> {
+        self.header.metadata.get(key)
+    }
+
+    fn text(&self, key: &str) -> Result<String, Error> {
+        match self.get(key) {
+            Some(Value::Text(text)) => Ok(text.clone()),
+            other => Err(error::field(self.path, key, format!("expected a text, found {}", shown(other)))),
+        }
+    }
+
+    fn maybe_size(&self, key: &str) -> Result<Option<usize>, Error> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Int(size)) if *size >= 0 => Ok(Some(*size as usize)),
+            other => Err(error::field(self.path, key, format!("expected a size, found {}", shown(other)))),
+        }
+    }
+
+    fn size(&self, key: &str) -> Result<usize, Error> {
+        self.maybe_size(key)?.ok_or_else(|| error::field(self.path, key, "it is missing"))
+    }
+
+    fn number(&self, key: &str) -> Result<Option<f64>, Error> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Value::Float(number)) => Ok(Some(*number)),
+            other => Err(error::field(self.path, key, format!("expected a number, found {}", shown(other)))),
+        }
+    }
+
+    fn rope_scaling(&self, key: &str) -> Result<RopeScaling, Error> {
+        let kind = match self.get(&format!("{key}.type")) {
+            None => return Ok(RopeScaling::None),
+            Some(_) => self.text(&format!("{key}.type"))?,
+        };
+        match (kind.as_str(), self.number(&format!("{key}.factor"))?) {
+            ("none", _) | ("linear", None) => Ok(RopeScaling::None),
+            ("linear", Some(factor)) => Ok(RopeScaling::Linear { factor }),
+            (other, _) => Err(error::unsupported(self.path, format!("rope of type {other}"))),
+        }
+    }
+}
+
+fn shown(value: Option<&Value>) -> String {
+    value.map_or_else(|| "nothing".to_owned(), |value| format!("{value:?}").chars().take(60).collect())
+}

@@ -1,0 +1,191 @@
+//! `config.json` and `generation_config.json` of Hugging Face.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::fields::Fields;
+use super::{Architecture, ModelConfig, Rope, RopeScaling};
+use crate::Error;
+use crate::error;
+
+/// The configuration of a folder.
+pub(crate) fn of_folder(folder: &Path) -> Result<ModelConfig, Error> {
+    let fields = Fields::read(&folder.join("config.json"))?;
+    let generation = folder.join("generation_config.json");
+    let generation = generation.exists().then(|| Fields::read(&generation)).transpose()?;
+    let mut config = read(&fields)?;
+    if let Some(eos) = generation.map(|fields| fields.tokens("eos_token_id")).transpose()?.flatten() {
+        config.eos = eos;
+    }
+    config.validate(&fields.path)
+}
+
+fn read(fields: &Fields) -> Result<ModelConfig, Error> {
+    let architecture = architecture(fields)?;
+    refuse_what_is_not_understood(fields, architecture)?;
+    let needed = |name| fields.needed(name, fields.size(name)?);
+    let (hidden, num_layers, num_heads) =
+        (needed("hidden_size")?, needed("num_hidden_layers")?, needed("num_attention_heads")?);
+    let head_dim = match fields.size("head_dim")? {
+        Some(head_dim) => head_dim,
+        None if architecture == Architecture::Gemma3 => 256,
+        None if architecture == Architecture::Qwen3 => 128,
+        None => hidden.checked_div(num_heads).unwrap_or(0),
+    };
+    let is_gemma = architecture == Architecture::Gemma3;
+    let windows = windows(fields, architecture, num_layers)?;
+    let default_theta = if is_gemma { 1e6 } else { 1e4 };
+    let local_rope = match is_gemma {
+        true => Some(match fields.object("rope_parameters")? {
+            Some(ropes) => rope_of(ropes.object("sliding_attention")?.as_ref(), None, 1e4)?,
+            None => Rope::plain(fields.number("rope_local_base_freq")?.unwrap_or(1e4)),
+        }),
+        false => None,
+    };
+    let attention_bias = fields.flag("attention_bias")?.unwrap_or(false);
+    let query_scale = if is_gemma { fields.number("query_pre_attn_scalar")?.or(Some(256.0)) } else { None };
+    Ok(ModelConfig {
+        architecture,
+        vocab: needed("vocab_size")?,
+        hidden,
+        intermediate: needed("intermediate_size")?,
+        num_layers,
+        num_heads,
+        num_kv_heads: fields.size("num_key_value_heads")?.unwrap_or(num_heads),
+        head_dim,
+        norm_eps: fields.number("rms_norm_eps")?.unwrap_or(1e-6),
+        rope: rope(fields, default_theta)?,
+        local_rope,
+        windows,
+        attention_scale: query_scale.map(|scalar| scalar.powf(-0.5)),
+        has_qkv_bias: attention_bias || architecture == Architecture::Qwen2,
+        has_output_bias: attention_bias,
+        is_tied: fields.flag("tie_word_embeddings")?,
+        max_len: fields.size("max_position_embeddings")?.unwrap_or(2048),
+        eos: fields.tokens("eos_token_id")?.unwrap_or_default(),
+    })
+}
+
+fn architecture(fields: &Fields) -> Result<Architecture, Error> {
+    let names = fields.of("architectures", "a list of names", |value| {
+        value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    })?;
+    let names = fields.needed("architectures", names)?;
+    let known = Architecture::NAMES.iter().find(|(name, _)| names.iter().any(|n| n == name));
+    let list = Architecture::NAMES.map(|(name, _)| name).join(", ");
+    known
+        .map(|(_, architecture)| *architecture)
+        .ok_or_else(|| error::unsupported(&fields.path, format!("architecture {}; known: {list}", names.join(", "))))
+}
+
+/// Fields that change the answers, with values that nothing here reads.
+fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) -> Result<(), Error> {
+    let refuse = |what: String| Err(error::unsupported(&fields.path, what));
+    if let Some(quantization) = fields.get("quantization_config") {
+        let method = quantization.get("quant_method").and_then(Value::as_str).unwrap_or("an unnamed method");
+        return refuse(format!("weights quantized by {method}"));
+    }
+    if fields.flag("mlp_bias")? == Some(true) {
+        return refuse("biases in the MLP (mlp_bias)".to_owned());
+    }
+    for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        if fields.get(name).is_some() {
+            return refuse(format!("{name} {}", fields.get(name).unwrap_or(&Value::Null)));
+        }
+    }
+    if fields.flag("use_bidirectional_attention")? == Some(true) {
+        return refuse("attention that sees what comes after".to_owned());
+    }
+    let rotary = fields.number("partial_rotary_factor")?.unwrap_or(1.0);
+    if rotary != 1.0 {
+        return refuse(format!("a rotation of {rotary} of a head (partial_rotary_factor)"));
+    }
+    let is_gemma = architecture == Architecture::Gemma3;
+    let activation = match fields.text("hidden_activation")?.filter(|_| is_gemma) {
+        Some(name) => Some(name),
+        None => fields.text("hidden_act")?,
+    };
+    let expected = if is_gemma { "gelu_pytorch_tanh" } else { "silu" };
+    match activation {
+        Some(name) if name != expected => refuse(format!("activation {name} instead of {expected}")),
+        _ => Ok(()),
+    }
+}
+
+/// How far each layer sees.
+fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result<Vec<Option<usize>>, Error> {
+    if layers > super::MAX_LAYERS {
+        return Err(fields.wrong("num_hidden_layers", format!("{layers} is more than {}", super::MAX_LAYERS)));
+    }
+    let window = fields.size("sliding_window")?;
+    let is_on = architecture == Architecture::Mistral
+        || architecture == Architecture::Gemma3
+        || fields.flag("use_sliding_window")?.unwrap_or(false);
+    let types = fields.of("layer_types", "a list of names", |value| {
+        value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    })?;
+    let needs_window = || fields.needed("sliding_window", window);
+    if let Some(types) = types {
+        if types.len() != layers {
+            return Err(fields.wrong("layer_types", format!("{} names for {layers} layers", types.len())));
+        }
+        return types
+            .iter()
+            .map(|name| match name.as_str() {
+                "full_attention" => Ok(None),
+                "sliding_attention" => needs_window().map(Some),
+                other => Err(error::unsupported(&fields.path, format!("layers of {other}"))),
+            })
+            .collect();
+    }
+    let sees_all: Box<dyn Fn(usize) -> bool> = match architecture {
+        Architecture::Gemma3 => {
+            let pattern = fields.size("sliding_window_pattern")?.unwrap_or(6).max(1);
+            Box::new(move |layer| (layer + 1) % pattern == 0)
+        }
+        Architecture::Qwen2 | Architecture::Qwen3 => {
+            let first = fields.size("max_window_layers")?.unwrap_or(28);
+            Box::new(move |layer| layer < first)
+        }
+        Architecture::Llama | Architecture::Mistral => Box::new(|_| false),
+    };
+    let window = window.filter(|_| is_on);
+    Ok((0..layers).map(|layer| window.filter(|_| !sees_all(layer))).collect())
+}
+
+/// The rotation of layers that see all positions, in either dialect.
+fn rope(fields: &Fields, default_theta: f64) -> Result<Rope, Error> {
+    let theta = fields.number("rope_theta")?;
+    if let Some(parameters) = fields.object("rope_parameters")? {
+        let of_full = parameters.object("full_attention")?;
+        return rope_of(Some(of_full.as_ref().unwrap_or(&parameters)), theta, default_theta);
+    }
+    rope_of(fields.object("rope_scaling")?.as_ref(), theta, default_theta)
+}
+
+fn rope_of(fields: Option<&Fields>, theta: Option<f64>, default_theta: f64) -> Result<Rope, Error> {
+    let Some(fields) = fields else { return Ok(Rope::plain(theta.unwrap_or(default_theta))) };
+    let theta = fields.number("rope_theta")?.or(theta).unwrap_or(default_theta);
+    let needed = |name| fields.needed(name, fields.number(name)?);
+    let kind = fields.text("rope_type")?.or(fields.text("type")?);
+    let rotary = fields.number("partial_rotary_factor")?.unwrap_or(1.0);
+    if rotary != 1.0 {
+        return Err(error::unsupported(
+            &fields.path,
+            format!("a rotation of {rotary} of a head (partial_rotary_factor)"),
+        ));
+    }
+    let scaling = match kind.as_deref() {
+        None | Some("default") => RopeScaling::None,
+        Some("linear") => RopeScaling::Linear { factor: needed("factor")? },
+        Some("llama3") => RopeScaling::Llama3 {
+            factor: needed("factor")?,
+            low_freq_factor: needed("low_freq_factor")?,
+            high_freq_factor: needed("high_freq_factor")?,
+            original_max_len: needed("original_max_position_embeddings")?,
+        },
+        Some(other) => return Err(error::unsupported(&fields.path, format!("rope of type {other}"))),
+    };
+    Ok(Rope { theta, scaling })
+}

@@ -1,0 +1,145 @@
+//! What a model is: its architecture and sizes, from `config.json` or from the metadata of GGUF.
+//!
+//! `json` reads both dialects of Hugging Face (`rope_theta` and `rope_scaling`, or
+//! `rope_parameters`); `gguf` reads llama.cpp's keys. Both end in [`ModelConfig::validate`], so
+//! that no size of a file reaches arithmetic unchecked. A field that would change the answers and
+//! is not understood is an error, never ignored.
+
+pub(crate) mod fields;
+mod gguf;
+mod json;
+mod rope;
+
+use std::path::Path;
+
+use crate::Error;
+use crate::error;
+
+pub(crate) use gguf::of_gguf;
+pub(crate) use json::of_folder;
+pub use rope::{Rope, RopeScaling};
+
+/// The architectures that can be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Architecture {
+    /// Llama 2 and 3, SmolLM2.
+    Llama,
+    /// Llama with a sliding window.
+    Mistral,
+    /// Qwen2 and 2.5: biases on queries, keys and values.
+    Qwen2,
+    /// Qwen3: norms of queries and keys.
+    Qwen3,
+    /// Gemma 3, text alone.
+    Gemma3,
+}
+
+impl Architecture {
+    /// The names that `config.json` has for the architectures.
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("LlamaForCausalLM", Self::Llama),
+        ("MistralForCausalLM", Self::Mistral),
+        ("Qwen2ForCausalLM", Self::Qwen2),
+        ("Qwen3ForCausalLM", Self::Qwen3),
+        ("Gemma3ForCausalLM", Self::Gemma3),
+    ];
+
+    /// The names that GGUF has for them.
+    const GGUF_NAMES: [(&'static str, Self); 4] =
+        [("llama", Self::Llama), ("qwen2", Self::Qwen2), ("qwen3", Self::Qwen3), ("gemma3", Self::Gemma3)];
+}
+
+/// A model's architecture and sizes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelConfig {
+    /// Which function of its weights it is.
+    pub architecture: Architecture,
+    /// Tokens.
+    pub vocab: usize,
+    /// Elements of a row between layers.
+    pub hidden: usize,
+    /// Elements of a row inside of an MLP.
+    pub intermediate: usize,
+    /// Layers.
+    pub num_layers: usize,
+    /// Heads of queries.
+    pub num_heads: usize,
+    /// Heads of keys and values.
+    pub num_kv_heads: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+    /// What is added below the root of a norm.
+    pub norm_eps: f64,
+    /// How positions turn queries and keys.
+    pub rope: Rope,
+    /// The same in layers with a window, if it is another way.
+    pub local_rope: Option<Rope>,
+    /// How many positions a layer sees, by layer; `None` for all.
+    pub windows: Vec<Option<usize>>,
+    /// The factor of scores; `1 / sqrt(head_dim)` without.
+    pub attention_scale: Option<f64>,
+    /// Whether queries, keys and values have a bias.
+    pub has_qkv_bias: bool,
+    /// Whether the output of attention has a bias.
+    pub has_output_bias: bool,
+    /// Whether the embedding is the head's weights too; if nothing is said, where there is no head.
+    pub is_tied: Option<bool>,
+    /// Positions that the model was made for.
+    pub max_len: usize,
+    /// Tokens that end a text.
+    pub eos: Vec<u32>,
+}
+
+/// Bounds of sizes: far above any model, far below overflow in products of three.
+const MAX_SIZE: usize = 1 << 20;
+const MAX_VOCAB: usize = 1 << 24;
+const MAX_LAYERS: usize = 1 << 12;
+
+impl ModelConfig {
+    /// Compares sizes with their ranges and with one another.
+    fn validate(self, path: &Path) -> Result<Self, Error> {
+        let within = |name, value: usize, most: usize| {
+            let reason = || error::field(path, name, format!("{value} is not from 1 to {most}"));
+            (1..=most).contains(&value).then_some(()).ok_or_else(reason)
+        };
+        within("vocab_size", self.vocab, MAX_VOCAB)?;
+        within("hidden_size", self.hidden, MAX_SIZE)?;
+        within("intermediate_size", self.intermediate, MAX_SIZE)?;
+        within("num_hidden_layers", self.num_layers, MAX_LAYERS)?;
+        within("num_attention_heads", self.num_heads, 1 << 12)?;
+        within("num_key_value_heads", self.num_kv_heads, self.num_heads)?;
+        within("head_dim", self.head_dim, 256)?;
+        within("max_position_embeddings", self.max_len, 1 << 28)?;
+        if self.num_heads % self.num_kv_heads != 0 {
+            let reason = format!("{} heads of queries do not share {}", self.num_heads, self.num_kv_heads);
+            return Err(error::field(path, "num_key_value_heads", reason));
+        }
+        if self.head_dim % 2 != 0 {
+            return Err(error::field(path, "head_dim", format!("{} is odd", self.head_dim)));
+        }
+        if !(self.norm_eps > 0.0 && self.norm_eps < 1.0) {
+            return Err(error::field(path, "rms_norm_eps", format!("{} is not between 0 and 1", self.norm_eps)));
+        }
+        if self.windows.contains(&Some(0)) {
+            return Err(error::field(path, "sliding_window", "0 positions"));
+        }
+        if let Some(id) = self.eos.iter().find(|id| **id as usize >= self.vocab) {
+            return Err(error::field(path, "eos_token_id", format!("{id} is not in a vocabulary of {}", self.vocab)));
+        }
+        self.rope.validate(path)?;
+        self.local_rope.as_ref().map_or(Ok(()), |rope| rope.validate(path))?;
+        Ok(self)
+    }
+
+    /// Elements of the queries of a position.
+    #[must_use]
+    pub const fn query_len(&self) -> usize {
+        self.num_heads * self.head_dim
+    }
+
+    /// Elements of the keys of a position, and of its values.
+    #[must_use]
+    pub const fn kv_len(&self) -> usize {
+        self.num_kv_heads * self.head_dim
+    }
+}

@@ -1,0 +1,207 @@
+//! Weights in files: names, shapes, element formats, and their values when they are asked for.
+//!
+//! [`Checkpoint::open`] reads headers alone and compares every offset with the length of its file,
+//! so that a truncated or hostile file is refused before anything of its size is allocated.
+//! `safetensors` and `gguf` read the two kinds of files; `format` turns stored blocks into numbers.
+//! Names are those of Hugging Face; tensors of GGUF files are given theirs. Deliberately absent:
+//! memory maps, which would need `unsafe` and would fault where another process truncates a file.
+
+mod format;
+pub(crate) mod gguf;
+mod safetensors;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use warpfold::Dtype;
+
+use crate::Error;
+use crate::error;
+
+pub(crate) use format::Format;
+
+/// The tensors of a model.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    /// The folder, or the one file.
+    path: PathBuf,
+    files: Vec<(PathBuf, File)>,
+    entries: BTreeMap<String, Entry>,
+}
+
+/// A tensor in a file.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    /// Which file.
+    pub(crate) file: usize,
+    /// Its name there.
+    pub(crate) stored_name: String,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) format: Format,
+    /// Its first byte in the file.
+    pub(crate) start: u64,
+    pub(crate) storage: Storage,
+}
+
+/// How stored values differ from those of Hugging Face.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Storage {
+    /// Not at all.
+    Plain,
+    /// Rows of each head in llama.cpp's order, in which the pairs of a rotation are neighbours.
+    PairedRows {
+        /// How many heads there are.
+        heads: usize,
+    },
+    /// 1 was added: llama.cpp stores Gemma's norms so.
+    PlusOne,
+}
+
+impl Entry {
+    /// Elements.
+    fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Bytes in the file.
+    fn num_bytes(&self) -> usize {
+        self.len() / self.format.block_len() * self.format.block_bytes()
+    }
+}
+
+impl Checkpoint {
+    /// The safetensors files of a folder.
+    pub(crate) fn open_folder(folder: &Path) -> Result<Self, Error> {
+        let mut checkpoint = Self { path: folder.to_owned(), files: Vec::new(), entries: BTreeMap::new() };
+        for path in safetensors::files_of(folder)? {
+            let (file, len) = open(&path)?;
+            let entries = safetensors::entries(&path, &file, len, checkpoint.files.len())?;
+            checkpoint.add(path, file, len, entries)?;
+        }
+        Ok(checkpoint)
+    }
+
+    /// The tensors of a GGUF file, by the names that Hugging Face has for them.
+    pub(crate) fn of_gguf(header: gguf::Header) -> Result<Self, Error> {
+        let gguf::Header { path, file, len, entries, .. } = header;
+        let mut checkpoint = Self { path: path.clone(), files: Vec::new(), entries: BTreeMap::new() };
+        checkpoint.add(path, file, len, entries)?;
+        Ok(checkpoint)
+    }
+
+    fn add(&mut self, path: PathBuf, file: File, len: u64, entries: Vec<(String, Entry)>) -> Result<(), Error> {
+        for (name, entry) in entries {
+            let end = entry.start.checked_add(entry.num_bytes() as u64);
+            if end.is_none_or(|end| end > len) {
+                let reason = format!("it ends at byte {end:?} of a file of {len} bytes");
+                return Err(error::tensor(&path, &entry.stored_name, reason));
+            }
+            if self.entries.insert(name, entry.clone()).is_some() {
+                return Err(error::tensor(&path, &entry.stored_name, "it is there twice"));
+            }
+        }
+        self.files.push((path, file));
+        Ok(())
+    }
+
+    /// The folder, or the one file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes of all tensors in the files.
+    pub(crate) fn num_bytes(&self) -> u64 {
+        self.entries.values().map(|entry| entry.num_bytes() as u64).sum()
+    }
+
+    /// The bytes of a tensor in its file; none of a tensor that is not there.
+    pub(crate) fn num_bytes_of(&self, name: &str) -> u64 {
+        self.entries.get(name).map_or(0, |entry| entry.num_bytes() as u64)
+    }
+
+    /// Whether there is such a tensor.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.entries.contains_key(name)
+    }
+
+    /// How the values of a tensor are stored, if it is there.
+    pub(crate) fn format(&self, name: &str) -> Option<Format> {
+        self.entries.get(name).map(|entry| entry.format)
+    }
+
+    /// Says that a tensor is stored in another way than it is to be used.
+    pub(crate) fn set_storage(&mut self, name: &str, storage: Storage) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.storage = storage;
+        }
+    }
+
+    /// The values of a tensor of this shape, as little-endian bytes of `dtype` (`f32`, `f16` or
+    /// `bf16`).
+    pub(crate) fn read(&self, name: &str, shape: &[usize], dtype: Dtype) -> Result<Vec<u8>, Error> {
+        let Some(entry) = self.entries.get(name) else {
+            return Err(error::tensor(&self.path, name, format!("it is missing; its shape would be {shape:?}")));
+        };
+        let (path, file) = &self.files[entry.file];
+        if entry.shape != shape {
+            let reason = format!("its shape is {:?}, not {shape:?}", entry.shape);
+            return Err(error::tensor(path, &entry.stored_name, reason));
+        }
+        let mut bytes = vec![0; entry.num_bytes()];
+        let mut reader = file;
+        let mut fill = || reader.seek(SeekFrom::Start(entry.start)).and_then(|_| reader.read_exact(&mut bytes));
+        fill().map_err(|e| error::tensor(path, &entry.stored_name, format!("it cannot be read: {e}")))?;
+        if let Storage::PairedRows { heads } = entry.storage {
+            bytes = by_halves(&bytes, entry, heads).ok_or_else(|| {
+                error::tensor(path, &entry.stored_name, format!("its rows are not those of {heads} heads"))
+            })?;
+        }
+        if entry.format.dtype() == Some(dtype) && entry.storage != Storage::PlusOne {
+            return Ok(bytes);
+        }
+        let mut values = entry.format.decode(&bytes);
+        if entry.storage == Storage::PlusOne {
+            values.iter_mut().for_each(|value| *value -= 1.0);
+        }
+        Ok(format::encode(&values, dtype))
+    }
+}
+
+/// Rows with neighbouring pairs as rows with pairs in halves: `[heads, pairs, 2]` to `[heads, 2,
+/// pairs]`. Whole rows move, so that blocks of quantized values stay whole.
+fn by_halves(bytes: &[u8], entry: &Entry, heads: usize) -> Option<Vec<u8>> {
+    let rows = *entry.shape.first()?;
+    let head_dim = rows.checked_div(heads)?;
+    let row_len: usize = entry.shape[1..].iter().product();
+    let is_whole = head_dim * heads == rows && head_dim % 2 == 0 && row_len % entry.format.block_len() == 0;
+    let row_bytes = bytes.len().checked_div(rows)?;
+    let source = |row: usize| {
+        let (head, at) = (row / head_dim, row % head_dim);
+        let (half, pair) = (at / (head_dim / 2), at % (head_dim / 2));
+        head * head_dim + 2 * pair + half
+    };
+    is_whole.then(|| (0..rows).flat_map(|row| bytes[source(row) * row_bytes..][..row_bytes].iter().copied()).collect())
+}
+
+/// A file and its length.
+fn open(path: &Path) -> Result<(File, u64), Error> {
+    let file = File::open(path).map_err(error::read(path))?;
+    let metadata = file.metadata().map_err(error::read(path))?;
+    if !metadata.is_file() {
+        return Err(error::file(path, "it is not a file"));
+    }
+    Ok((file, metadata.len()))
+}
+
+/// The number of elements of a shape from a file, if it is one.
+fn checked_len(shape: &[u64]) -> Option<(Vec<usize>, usize)> {
+    let sizes: Vec<usize> = shape.iter().map(|size| usize::try_from(*size).ok()).collect::<Option<_>>()?;
+    let len = sizes.iter().try_fold(1_usize, |len, size| len.checked_mul(*size))?;
+    // Their bytes are counted in `usize` as well, 8 an element at most.
+    (len <= isize::MAX as usize / 8).then_some((sizes, len))
+}
+
+#[cfg(test)]
+mod tests;

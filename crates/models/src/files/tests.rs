@@ -1,0 +1,134 @@
+//! Files that are right, wrong, truncated and hostile.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::*;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name)
+}
+
+/// A file of this content, gone with the test's process.
+fn temporary(name: &str, content: &[u8]) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("warpfold-models-{}-{name}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder for the test");
+    fs::write(folder.join("model.safetensors"), content).expect("a file for the test");
+    folder
+}
+
+fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
+    [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat()
+}
+
+#[test]
+fn blocks_hold_what_another_reader_finds_in_them() {
+    let text = fs::read_to_string(fixture("gguf/blocks.json")).expect("the fixture");
+    let cases: BTreeMap<String, Value> = serde_json::from_str(&text).expect("JSON");
+    let formats = [
+        ("Q8_0", Format::Q8_0),
+        ("Q4_0", Format::Q4_0),
+        ("Q4_1", Format::Q4_1),
+        ("Q5_0", Format::Q5_0),
+        ("Q4_K", Format::Q4K),
+        ("Q6_K", Format::Q6K),
+    ];
+    assert_eq!(cases.len(), formats.len());
+    for (name, format) in formats {
+        let case = &cases[name];
+        let hex = case["bytes"].as_str().expect("a text");
+        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal");
+        let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+        let every = case["every"].as_u64().expect("a number") as usize;
+        let found: Vec<f32> = format.decode(&bytes).into_iter().step_by(every).collect();
+        let expected: Vec<f32> =
+            case["values"].as_array().expect("a list").iter().map(|v| v.as_f64().expect("a number") as f32).collect();
+        assert_eq!(found.len(), expected.len(), "{name}");
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{name} {i}: {found} {expected}");
+        }
+    }
+}
+
+#[test]
+fn values_come_in_the_type_that_is_asked_for() {
+    let header = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"__metadata__":{"format":"pt"}}"#;
+    let folder = temporary("values", &safetensors(header, bytemuck::cast_slice(&[1.5_f32, -2.0])));
+    let checkpoint = Checkpoint::open_folder(&folder).expect("a checkpoint");
+    assert_eq!(checkpoint.num_bytes(), 8);
+    assert_eq!(checkpoint.read("a", &[2], Dtype::F32).expect("values"), bytemuck::cast_slice::<f32, u8>(&[1.5, -2.0]));
+    assert_eq!(checkpoint.read("a", &[2], Dtype::Bf16).expect("values"), [0xC0, 0x3F, 0x00, 0xC0]);
+    let error = checkpoint.read("a", &[1, 2], Dtype::F32).expect_err("another shape").to_string();
+    assert!(error.ends_with("tensor a: its shape is [2], not [1, 2]"), "{error}");
+    let error = checkpoint.read("b", &[2], Dtype::F32).expect_err("no such tensor").to_string();
+    assert!(error.contains("tensor b: it is missing"), "{error}");
+}
+
+#[track_caller]
+fn refuses(name: &str, content: &[u8], expected: &str) {
+    let folder = temporary(name, content);
+    let error = Checkpoint::open_folder(&folder).expect_err("the file is wrong").to_string();
+    assert!(error.contains("model.safetensors") && error.contains(expected), "{error}");
+    fs::remove_dir_all(folder).expect("the folder is there");
+}
+
+#[test]
+fn wrong_safetensors_are_refused_with_the_tensor() {
+    let one = |tensor: &str, data: &[u8]| safetensors(&format!(r#"{{"w":{tensor}}}"#), data);
+    refuses("empty", &[], "0 bytes have no header");
+    refuses("long", &u64::MAX.to_le_bytes(), "the header has 18446744073709551615 bytes");
+    refuses("json", &safetensors("{", &[]), "the header is not JSON");
+    refuses("field", &one(r#"{"dtype":"F32","shape":[1]}"#, &[]), "tensor w: missing field");
+    refuses("type", &one(r#"{"dtype":"I8","shape":[1],"data_offsets":[0,1]}"#, &[0]), "tensor w: its type is I8");
+    let truncated = one(r#"{"dtype":"F32","shape":[2],"data_offsets":[0,8]}"#, &[0; 7]);
+    refuses("truncated", &truncated, "tensor w: it ends at byte");
+    let shape = one(r#"{"dtype":"F32","shape":[2],"data_offsets":[0,4]}"#, &[0; 4]);
+    refuses("shape", &shape, "tensor w: it lies in bytes 0 to 4, but its shape [2] takes 8");
+    let huge = one(r#"{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,4]}"#, &[0; 4]);
+    refuses("huge", &huge, "is too large");
+    let beyond = format!(r#"{{"dtype":"F32","shape":[1],"data_offsets":[{},{}]}}"#, u64::MAX - 4, u64::MAX);
+    refuses("beyond", &one(&beyond, &[0; 4]), "tensor w: it begins beyond the file");
+}
+
+#[test]
+fn an_index_leads_to_no_file_elsewhere() {
+    let folder = temporary("index", &[]);
+    let index = folder.join("model.safetensors.index.json");
+    fs::write(&index, r#"{"weight_map":{"w":"../secret"}}"#).expect("a file");
+    let error = Checkpoint::open_folder(&folder).expect_err("it leads out of the folder").to_string();
+    assert!(error.contains("\"../secret\" is not the name of a file beside it"), "{error}");
+    fs::remove_dir_all(folder).expect("the folder is there");
+}
+
+#[test]
+fn a_gguf_file_cut_anywhere_is_an_error() {
+    let whole = fs::read(fixture("gguf/llama.gguf")).expect("the fixture");
+    let folder = temporary("cut", &[]);
+    let path = folder.join("cut.gguf");
+    for len in (0..whole.len()).step_by(whole.len() / 97).chain(0..64) {
+        fs::write(&path, &whole[..len]).expect("a file");
+        let opened = gguf::header(&path).and_then(Checkpoint::of_gguf);
+        let error = opened.expect_err("a part of a file is none").to_string();
+        assert!(error.contains("cut.gguf"), "{error}");
+    }
+    fs::remove_dir_all(folder).expect("the folder is there");
+}
+
+#[test]
+fn a_gguf_file_with_wrong_bytes_is_an_error_or_another_file() {
+    let whole = fs::read(fixture("gguf/llama.gguf")).expect("the fixture");
+    let folder = temporary("flip", &[]);
+    let path = folder.join("flip.gguf");
+    // Counts and lengths are among the first bytes; all ones are larger than any file.
+    for at in 4..400 {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xFF;
+        fs::write(&path, &bytes).expect("a file");
+        if let Ok(checkpoint) = gguf::header(&path).and_then(Checkpoint::of_gguf) {
+            assert!(checkpoint.num_bytes() <= whole.len() as u64);
+        }
+    }
+    fs::remove_dir_all(folder).expect("the folder is there");
+}

@@ -1,0 +1,264 @@
+//! A model on a device, as the engine runs it: a batch in, drawn tokens out.
+
+use std::fmt;
+use std::path::Path;
+
+use warpfold::{CacheShape as PageShape, Dtype, PageLayout, PagedCache, Queue, Tensor};
+use warpfold_device::HostBuffer;
+use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, sample};
+
+use crate::architectures::{self, Layers};
+use crate::error::{self, ErrorKind};
+use crate::files::{Checkpoint, Storage, gguf};
+use crate::layers::{Angles, Linear, Loader, Step, list};
+use crate::{Architecture, Error, ModelConfig, RopeScaling, Tokenizer, config};
+
+/// A model's files, opened: what it is and how it reads, without its weights.
+#[derive(Debug)]
+pub struct ModelFiles {
+    config: ModelConfig,
+    tokenizer: Option<Tokenizer>,
+    checkpoint: Checkpoint,
+}
+
+impl ModelFiles {
+    /// Opens a folder as Hugging Face has it, or a GGUF file.
+    ///
+    /// # Errors
+    /// If a file is missing, is not what it should be, or asks for what is not supported.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        if path.is_dir() {
+            let config = config::of_folder(path)?;
+            let has_tokenizer = path.join("tokenizer.json").exists();
+            let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
+            return Ok(Self { config, tokenizer, checkpoint: Checkpoint::open_folder(path)? });
+        }
+        let header = gguf::header(path)?;
+        let (mut config, tokenizer) = (config::of_gguf(&header)?, Tokenizer::of_gguf(&header)?);
+        let mut checkpoint = Checkpoint::of_gguf(header)?;
+        restore(&mut checkpoint, &mut config)?;
+        Ok(Self { config, tokenizer: Some(tokenizer), checkpoint })
+    }
+
+    /// What the model is.
+    #[must_use]
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// Its tokenizer, if there is one.
+    #[must_use]
+    pub fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref()
+    }
+
+    /// The tokenizer alone, once the weights are loaded.
+    #[must_use]
+    pub fn into_tokenizer(self) -> Option<Tokenizer> {
+        self.tokenizer
+    }
+
+    /// The type that the weights are stored in: `bf16` for quantized ones.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        let format = self.checkpoint.format("model.embed_tokens.weight");
+        format.and_then(|format| format.dtype()).unwrap_or(Dtype::Bf16)
+    }
+
+    /// Brings the weights to a device, to compute in `dtype`: `f32`, `f16` or `bf16`. `progress` is
+    /// told the bytes that were read of the files, and those of all weights there.
+    ///
+    /// # Errors
+    /// If a tensor is missing or has another shape, or the device has no room.
+    pub fn load(
+        &self,
+        queue: &Queue,
+        dtype: Dtype,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<LanguageModel, Error> {
+        let config = &self.config;
+        let mut loader =
+            Loader { checkpoint: &self.checkpoint, queue, dtype, progress, read_bytes: 0, loaded_bytes: 0 };
+        let embedding = loader.matrix("model.embed_tokens.weight", [config.vocab, config.hidden])?;
+        let layers = architectures::load(config, &mut loader)?;
+        let is_tied = config.is_tied.unwrap_or(!self.checkpoint.has("lm_head.weight"));
+        let head = match is_tied {
+            true => Linear::new(&embedding, None)?,
+            false => loader.linear(&[("lm_head".to_owned(), config.vocab)], config.hidden, false)?,
+        };
+        let weight_bytes = loader.loaded_bytes;
+        let (config, queue) = (config.clone(), queue.clone());
+        Ok(LanguageModel { config, queue, dtype, embedding, layers, head, weight_bytes, cache: None })
+    }
+}
+
+/// Says how llama.cpp's tensors differ from Hugging Face's, and reads the divisors of angles that
+/// its files have as a tensor.
+fn restore(checkpoint: &mut Checkpoint, config: &mut ModelConfig) -> Result<(), Error> {
+    for layer in 0..config.num_layers {
+        let of = |part: &str| format!("model.layers.{layer}.{part}.weight");
+        if config.architecture == Architecture::Llama {
+            let (q, k) = (of("self_attn.q_proj"), of("self_attn.k_proj"));
+            checkpoint.set_storage(&q, Storage::PairedRows { heads: config.num_heads });
+            checkpoint.set_storage(&k, Storage::PairedRows { heads: config.num_kv_heads });
+        }
+        if config.architecture == Architecture::Gemma3 {
+            let inner = ["self_attn.q_norm", "self_attn.k_norm", "input_layernorm", "post_attention_layernorm"];
+            let outer = ["pre_feedforward_layernorm", "post_feedforward_layernorm"];
+            inner.iter().chain(&outer).for_each(|part| checkpoint.set_storage(&of(part), Storage::PlusOne));
+        }
+    }
+    if config.architecture == Architecture::Gemma3 {
+        checkpoint.set_storage("model.norm.weight", Storage::PlusOne);
+    }
+    if checkpoint.has("rope_freqs.weight") {
+        let bytes = checkpoint.read("rope_freqs.weight", &[config.head_dim / 2], Dtype::F32)?;
+        let factors: Vec<f32> = bytes.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+        if factors.iter().any(|factor| !(*factor > 0.0 && factor.is_finite())) {
+            let path = checkpoint.path();
+            return Err(error::tensor(path, "rope_freqs.weight", "a divisor of angles is not positive"));
+        }
+        config.rope.scaling = RopeScaling::Factors(factors);
+    }
+    Ok(())
+}
+
+/// A model on a device.
+pub struct LanguageModel {
+    config: ModelConfig,
+    queue: Queue,
+    dtype: Dtype,
+    embedding: Tensor,
+    layers: Box<dyn Layers>,
+    head: Linear,
+    weight_bytes: u64,
+    cache: Option<Cache>,
+}
+
+/// Keys and values, and what their positions are turned by.
+struct Cache {
+    layers: Vec<PagedCache>,
+    angles: [Angles; 2],
+    /// Blocks on the host, each with the pages of all layers one after the other.
+    host: HostBuffer<u8>,
+    /// Bytes of a block of one layer, keys or values.
+    page_bytes: usize,
+}
+
+impl fmt::Debug for LanguageModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LanguageModel")
+            .field("config", &self.config)
+            .field("dtype", &self.dtype)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LanguageModel {
+    /// Bytes of the weights on the device.
+    #[must_use]
+    pub fn weight_bytes(&self) -> u64 {
+        self.weight_bytes
+    }
+
+    /// Bytes that the activations of a step of `rows` rows take at most: one layer's tensors at a
+    /// time, and logits of `samples` of the rows.
+    #[must_use]
+    pub fn activation_bytes(&self, rows: usize, samples: usize) -> u64 {
+        let ModelConfig { hidden, intermediate, vocab, .. } = self.config;
+        let (queries, kv) = (self.config.query_len(), self.config.kv_len());
+        let row = 4 * hidden + 3 * intermediate + 4 * queries + 4 * kv;
+        rows as u64 * row as u64 * self.dtype.bytes() + samples as u64 * (4 * vocab + hidden) as u64
+    }
+
+    fn make_cache(&self, shape: CacheShape) -> Result<Cache, Error> {
+        let config = &self.config;
+        let pages = PageShape {
+            pages: shape.num_blocks,
+            page: shape.block_size,
+            kv_heads: config.num_kv_heads,
+            head_dim: config.head_dim,
+            value_dim: config.head_dim,
+        };
+        let layer = |_| PagedCache::new(&self.queue, self.dtype, pages, PageLayout::Nhd);
+        let layers = (0..config.num_layers).map(layer).collect::<Result<Vec<_>, _>>()?;
+        // No sequence is longer than all blocks.
+        let positions = config.max_len.min(shape.num_blocks.saturating_mul(shape.block_size));
+        let angles = |rope: &config::Rope| {
+            let shape = [positions, config.head_dim / 2];
+            let [cos, sin] = rope.tables(config.head_dim, positions);
+            let upload =
+                |table: &[f32]| Tensor::from_bytes(&self.queue, Dtype::F32, bytemuck::cast_slice(table), &shape);
+            Ok::<_, Error>(Angles { cos: upload(&cos)?, sin: upload(&sin)? })
+        };
+        let angles = [angles(&config.rope)?, angles(config.local_rope.as_ref().unwrap_or(&config.rope))?];
+        let page_bytes = shape.block_size * config.kv_len() * self.dtype.bytes() as usize;
+        let host_blocks = if shape.num_host_blocks > 1 { shape.num_host_blocks } else { 0 };
+        let host = self.queue.device().host_buffer(host_blocks * 2 * config.num_layers * page_bytes)?;
+        Ok(Cache { layers, angles, host, page_bytes })
+    }
+
+    fn logits(&mut self, batch: &Batch) -> Result<Vec<f32>, Error> {
+        let Self { config, queue, embedding, layers, head, cache, .. } = self;
+        let cache = cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()))?;
+        if batch.num_rows() == 0 {
+            return Ok(Vec::new());
+        }
+        let [global, local] = &cache.angles;
+        let mut step = Step::new(queue, batch, [global, local], &mut cache.layers)?;
+        let x = layers.forward(embedding, &mut step)?;
+        if batch.samples.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows: Vec<u32> = batch.samples.iter().map(|sample| sample.row).collect();
+        let rows = x.gather(&list(queue, &rows)?)?;
+        let logits = head.forward_f32(&layers.last_norm(&rows)?)?.to_vec::<f32>()?;
+        debug_assert_eq!(logits.len(), batch.samples.len() * config.vocab);
+        Ok(logits)
+    }
+
+    fn move_blocks(&mut self, moves: &Moves) -> Result<(), Error> {
+        let cache = self.cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()))?;
+        let Cache { layers, host, page_bytes, .. } = cache;
+        let block_bytes = 2 * layers.len() * *page_bytes;
+        let place = |block: u32, layer: usize, part: usize| {
+            let start = block as usize * block_bytes + (2 * layer + part) * *page_bytes;
+            start..start + *page_bytes
+        };
+        for (number, layer) in layers.iter_mut().enumerate() {
+            for (from, to) in &moves.swap_out {
+                layer.page_to_host(*from, [0, 1].map(|part| place(*to, number, part)), host)?;
+            }
+            for (from, to) in &moves.swap_in {
+                layer.page_from_host([0, 1].map(|part| place(*from, number, part)), host, *to)?;
+            }
+            for (from, to) in &moves.copies {
+                layer.copy_page(*from, *to)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Model for LanguageModel {
+    fn limits(&self) -> Limits {
+        let ModelConfig { vocab, max_len, num_layers, ref eos, .. } = self.config;
+        let kv_bytes_per_token = 2 * num_layers as u64 * self.config.kv_len() as u64 * self.dtype.bytes();
+        Limits { vocab, max_len, eos: eos.clone(), kv_bytes_per_token }
+    }
+
+    fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError> {
+        self.cache = Some(self.make_cache(cache)?);
+        Ok(())
+    }
+
+    fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {
+        Ok(self.move_blocks(moves)?)
+    }
+
+    fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
+        let logits = self.logits(batch)?;
+        let rows = logits.chunks_exact(self.config.vocab);
+        Ok(rows.zip(&batch.samples).map(|(row, wanted)| sample(row, wanted)).collect())
+    }
+}

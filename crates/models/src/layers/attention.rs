@@ -1,0 +1,82 @@
+//! Self-attention with grouped queries over the paged cache.
+
+use warpfold::{Attention, Tensor};
+
+use super::step::Turn;
+use super::{Linear, Loader, Norm, Step};
+use crate::{Error, ModelConfig};
+
+/// The weights of a layer's attention. The products of queries, keys and values are one, whose
+/// columns lie in this order.
+#[derive(Debug)]
+pub(crate) struct SelfAttention {
+    layer: usize,
+    qkv: Linear,
+    out: Linear,
+    /// Norms of each head of queries and of keys.
+    head_norms: Option<[Norm; 2]>,
+    num_heads: usize,
+    num_kv_heads: usize,
+    head_dim: usize,
+    window: Option<usize>,
+    scale: Option<f64>,
+    turn: Turn,
+}
+
+impl SelfAttention {
+    /// Reads the weights of a layer, whose names begin with `prefix`.
+    pub(crate) fn load(
+        loader: &mut Loader<'_>,
+        prefix: &str,
+        layer: usize,
+        config: &ModelConfig,
+        head_norms: Option<[Norm; 2]>,
+    ) -> Result<Self, Error> {
+        let of = |part: &str, outputs| (format!("{prefix}.{part}_proj"), outputs);
+        let parts = [of("q", config.query_len()), of("k", config.kv_len()), of("v", config.kv_len())];
+        let qkv = loader.linear(&parts, config.hidden, config.has_qkv_bias)?;
+        let out = loader.linear(&[of("o", config.hidden)], config.query_len(), config.has_output_bias)?;
+        let window = config.windows[layer];
+        let is_local = window.is_some() && config.local_rope.is_some();
+        Ok(Self {
+            layer,
+            qkv,
+            out,
+            head_norms,
+            num_heads: config.num_heads,
+            num_kv_heads: config.num_kv_heads,
+            head_dim: config.head_dim,
+            window,
+            scale: config.attention_scale,
+            turn: if is_local { Turn::Local } else { Turn::Global },
+        })
+    }
+
+    fn attended(&self, x: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
+        let (heads, kv_heads, rows) = (self.num_heads, self.num_kv_heads, x.shape()[0]);
+        let qkv = self.qkv.forward(x)?.reshape(&[rows, heads + 2 * kv_heads, self.head_dim])?;
+        let (mut q, mut k) = (qkv.slice(1, ..heads)?, qkv.slice(1, heads..heads + kv_heads)?);
+        let v = qkv.slice(1, heads + kv_heads..)?;
+        if let Some([of_queries, of_keys]) = &self.head_norms {
+            (q, k) = (of_queries.forward(&q)?, of_keys.forward(&k)?);
+        }
+        let mut attention = Attention::new().causal();
+        if let Some(window) = self.window {
+            attention = attention.window(window);
+        }
+        if let Some(scale) = self.scale {
+            attention = attention.scale(scale);
+        }
+        let attended = step.attend(self.layer, self.turn, &attention, [&q, &k, &v])?;
+        Ok(attended.reshape(&[rows, heads * self.head_dim])?)
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
+        self.out.forward(&self.attended(x, step)?)
+    }
+
+    /// The result plus what goes around it.
+    pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
+        self.out.forward_add(&self.attended(x, step)?, residual)
+    }
+}

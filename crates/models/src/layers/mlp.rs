@@ -1,0 +1,86 @@
+//! Gated MLPs: `down(gate(x W_g) · (x W_u))`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use warpfold::{Dtype, Tensor};
+use warpfold_kernels::elements::{Sink, Source};
+use warpfold_kernels::map::Map;
+
+use super::{Linear, Loader};
+use crate::{Error, ModelConfig};
+
+/// The function of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Silu,
+    GeluTanh,
+}
+
+/// `gate(x) · y` in one launch; shared by the layers of a model, as its kernels are kept with it.
+#[derive(Clone)]
+pub(crate) struct Gating(Arc<dyn Fn(&Tensor, &Tensor) -> Result<Tensor, Error> + Send + Sync>);
+
+impl Gating {
+    pub(crate) fn new(gate: Gate, dtype: Dtype) -> Self {
+        let source = Source::one::<f32>(dtype).zip(Source::one::<f32>(dtype));
+        let sink = Sink::one::<f32>(dtype);
+        let map = match gate {
+            Gate::Silu => Map::new("silu_gate", source.map(|(x, y)| x * x.sigmoid() * y), sink),
+            Gate::GeluTanh => {
+                let gelu = source.map(|(x, y)| {
+                    let cubic = (x * x * x * 0.044_715 + x) * 0.797_884_6;
+                    x * 0.5 * (cubic.tanh() + 1.0) * y
+                });
+                Map::new("gelu_tanh_gate", gelu, sink)
+            }
+        };
+        Self(Arc::new(move |x, y| Ok(x.map(&[y], &map)?.remove(0))))
+    }
+}
+
+/// The weights of an MLP. Both products into it are one, whose columns are those of the gate and
+/// then those of `up`.
+pub(crate) struct Mlp {
+    gate_up: Linear,
+    down: Linear,
+    gating: Gating,
+    intermediate: usize,
+}
+
+impl fmt::Debug for Mlp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mlp").field("intermediate", &self.intermediate).finish_non_exhaustive()
+    }
+}
+
+impl Mlp {
+    /// Reads the weights whose names begin with `prefix`.
+    pub(crate) fn load(
+        loader: &mut Loader<'_>,
+        prefix: &str,
+        gating: &Gating,
+        config: &ModelConfig,
+    ) -> Result<Self, Error> {
+        let (hidden, intermediate) = (config.hidden, config.intermediate);
+        let of = |part: &str| (format!("{prefix}.{part}_proj"), intermediate);
+        let gate_up = loader.linear(&[of("gate"), of("up")], hidden, false)?;
+        let down = loader.linear(&[(format!("{prefix}.down_proj"), hidden)], intermediate, false)?;
+        Ok(Self { gate_up, down, gating: gating.clone(), intermediate })
+    }
+
+    fn inner(&self, x: &Tensor) -> Result<Tensor, Error> {
+        let both = self.gate_up.forward(x)?;
+        let (gate, up) = (both.slice(1, ..self.intermediate)?, both.slice(1, self.intermediate..)?);
+        (self.gating.0)(&gate, &up)
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {
+        self.down.forward(&self.inner(x)?)
+    }
+
+    /// The result plus what goes around it.
+    pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
+        self.down.forward_add(&self.inner(x)?, residual)
+    }
+}

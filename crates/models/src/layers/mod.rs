@@ -1,0 +1,15 @@
+//! What architectures are made of: products, norms, attention over the paged cache, gated MLPs.
+
+mod attention;
+mod linear;
+mod loader;
+mod mlp;
+mod norm;
+mod step;
+
+pub(crate) use attention::SelfAttention;
+pub(crate) use linear::Linear;
+pub(crate) use loader::Loader;
+pub(crate) use mlp::{Gate, Gating, Mlp};
+pub(crate) use norm::Norm;
+pub(crate) use step::{Angles, Step, list};

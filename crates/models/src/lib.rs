@@ -1,0 +1,45 @@
+//! Language models: their files, their tokenizers, and their layers over [`warpfold`]'s tensors.
+//!
+//! Start with [`ModelFiles::open`], which takes a folder as Hugging Face has it (`config.json`,
+//! safetensors, `tokenizer.json`) or a GGUF file; [`ModelFiles::load`] brings the weights to a
+//! device and gives a [`LanguageModel`], which [`warpfold_engine::Engine`] runs:
+//!
+//! ```no_run
+//! use warpfold::{Device, Queue};
+//! use warpfold_engine::{Config, Engine, Request};
+//! use warpfold_models::ModelFiles;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let files = ModelFiles::open("SmolLM2-135M-Instruct".as_ref())?;
+//!     let tokenizer = files.tokenizer().ok_or("there is no tokenizer")?;
+//!     let model = files.load(&Queue::of(&Device::best()), files.dtype(), &mut |_, _| ())?;
+//!     let mut engine = Engine::new(model, Config::default())?;
+//!     let id = engine.add(Request::greedy(tokenizer.encode("The capital of France is")?, 8))?;
+//!     println!("{}", tokenizer.decode(&engine.run_to_end()?[&id][0].ids()));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Where things are
+//!
+//! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies; `layers/` has the parts that
+//! `architectures/` are made of, one file an architecture; `language_model.rs` is the engine's
+//! model. A new architecture is a name in `config/mod.rs` and a file in `architectures/`.
+//!
+//! # What is absent on purpose
+//!
+//! Kernels, schedules, HTTP and downloads. Whatever a file asks for that is not here is an error
+//! that names the file and the field or tensor.
+
+mod architectures;
+mod config;
+mod error;
+mod files;
+mod language_model;
+mod layers;
+mod tokenizer;
+
+pub use config::{Architecture, ModelConfig, Rope, RopeScaling};
+pub use error::{Error, ErrorKind};
+pub use language_model::{LanguageModel, ModelFiles};
+pub use tokenizer::Tokenizer;

@@ -1,0 +1,122 @@
+//! Text to tokens and back.
+//!
+//! Encoding is that of the `tokenizers` crate, from `tokenizer.json` or from the vocabulary of a
+//! GGUF file (`gguf`). Decoding is by a table of the bytes of each token (`pieces`), because a
+//! stream needs bytes and not words: the engine's detokenizer puts them together.
+
+mod gguf;
+mod pieces;
+
+use std::fmt;
+use std::path::Path;
+
+use warpfold_engine::Decode;
+
+use crate::Error;
+use crate::error::{self, ErrorKind};
+use crate::files::gguf::Header;
+
+/// A vocabulary and its rules.
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    /// The bytes of each token.
+    pieces: Vec<Box<[u8]>>,
+    is_special: Vec<bool>,
+    /// What comes before every text, unless the rules of `inner` say it.
+    bos: Option<u32>,
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokenizer").field("len", &self.pieces.len()).field("bos", &self.bos).finish_non_exhaustive()
+    }
+}
+
+impl Tokenizer {
+    /// The tokenizer of a folder: its `tokenizer.json`.
+    ///
+    /// # Errors
+    /// If the file is missing, is not one, or decodes in a way that is not known.
+    pub fn of_folder(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join("tokenizer.json");
+        let bytes = std::fs::read(&path).map_err(error::read(&path))?;
+        Self::new(&path, &bytes, None)
+    }
+
+    /// The tokenizer of a GGUF file.
+    pub(crate) fn of_gguf(header: &Header) -> Result<Self, Error> {
+        let gguf::Vocabulary { json, bos } = gguf::vocabulary(header)?;
+        Self::new(&header.path, json.to_string().as_bytes(), bos)
+    }
+
+    fn new(path: &Path, json: &[u8], bos: Option<u32>) -> Result<Self, Error> {
+        let wrong = |reason: String| error::file(path, format!("it is not a tokenizer: {reason}"));
+        let inner = tokenizers::Tokenizer::from_bytes(json).map_err(|e| wrong(e.to_string()))?;
+        let value: serde_json::Value = serde_json::from_slice(json).map_err(|e| wrong(e.to_string()))?;
+        let spelling = pieces::Spelling::of(&value["decoder"])
+            .ok_or_else(|| error::unsupported(path, format!("a decoder of {}", value["decoder"]["type"])))?;
+        let (mut pieces, mut is_special) = (Vec::new(), Vec::new());
+        let added = inner.get_added_tokens_decoder();
+        let mut vocabulary: Vec<(String, u32)> = inner.get_vocab(true).into_iter().collect();
+        vocabulary.sort_unstable_by_key(|(_, id)| *id);
+        // Ids come from a file: a table of them is as long as its largest, so that must be near
+        // their number.
+        let most = 4 * vocabulary.len() + 1024;
+        for (text, id) in &vocabulary {
+            let id = *id as usize;
+            if id >= most {
+                return Err(wrong(format!("token {text:?} has id {id} among {} tokens", vocabulary.len())));
+            }
+            if pieces.len() <= id {
+                pieces.resize_with(id + 1, Box::default);
+                is_special.resize(id + 1, false);
+            }
+            let added = added.get(&(id as u32));
+            is_special[id] = added.is_some_and(|token| token.special);
+            pieces[id] = match added {
+                Some(token) => token.content.as_bytes().into(),
+                None => spelling.bytes(text).into(),
+            };
+        }
+        Ok(Self { inner, pieces, is_special, bos })
+    }
+
+    /// Tokens: ids are below this.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// The tokens of a text, with those that the model wants before and after.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Tokenize`] with what the `tokenizers` crate says.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let encoding = self.inner.encode(text, true).map_err(|e| ErrorKind::Tokenize(e.to_string()))?;
+        Ok(self.bos.into_iter().chain(encoding.get_ids().iter().copied()).collect())
+    }
+
+    /// The text of tokens; bytes that are no text become U+FFFD.
+    #[must_use]
+    pub fn decode(&self, ids: &[u32]) -> String {
+        let mut bytes = Vec::new();
+        ids.iter().for_each(|id| self.append(*id, &mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Decode for Tokenizer {
+    fn append(&self, token: u32, bytes: &mut Vec<u8>) {
+        bytes.extend(self.pieces.get(token as usize).into_iter().flat_map(|piece| piece.iter()));
+    }
+
+    fn is_special(&self, token: u32) -> bool {
+        self.is_special.get(token as usize).copied().unwrap_or(false)
+    }
+}

@@ -1,0 +1,200 @@
+//! Tiny models of every architecture against answers that numpy computed.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use warpfold::{Device, Dtype, Profile, Queue};
+use warpfold_engine::{Config, Engine, Output, Policy, Preemption, Request};
+use warpfold_models::{LanguageModel, ModelFiles};
+
+#[derive(Deserialize)]
+struct Golden {
+    prompt_tokens: Vec<u32>,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    token: u32,
+    logprob: f64,
+    margin: f64,
+    top: Vec<(u32, f64)>,
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name)
+}
+
+fn goldens(folder: &str) -> Vec<Golden> {
+    let text = std::fs::read_to_string(fixture(folder).join("golden.json")).expect("the fixture");
+    serde_json::from_str(&text).expect("answers")
+}
+
+fn model(name: &str, dtype: Dtype) -> LanguageModel {
+    let files = ModelFiles::open(&fixture(name)).expect("the files are right");
+    let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
+    files.load(&queue, dtype, &mut |done, all| assert!(done <= all)).expect("the weights are right")
+}
+
+/// Greedy answers to the prompts of a fixture.
+fn answers(name: &str, dtype: Dtype, goldens: &[Golden], config: Config) -> Vec<Output> {
+    let mut engine = Engine::new(model(name, dtype), config).expect("the settings are right");
+    let ids: Vec<_> = goldens
+        .iter()
+        .map(|golden| {
+            let greedy = Request::greedy(golden.prompt_tokens.clone(), golden.steps.len());
+            let request = Request { logprobs: Some(4), ignore_eos: true, seed: Some(1), ..greedy };
+            engine.add(request).expect("the request is right")
+        })
+        .collect();
+    let mut answers = engine.run_to_end().expect("the model runs");
+    ids.into_iter().map(|id| answers.remove(&id).expect("an answer").remove(0)).collect()
+}
+
+fn settings() -> Config {
+    Config { num_blocks: 32, block_size: 8, ..Config::default() }
+}
+
+/// Tokens agree up to the first that is less likely than another by so little as `bound`, and
+/// logprobs do until then.
+#[track_caller]
+fn agrees(name: &str, folder: &str, dtype: Dtype, bound: f64) {
+    let goldens = goldens(folder);
+    let mut compared = 0;
+    for (golden, answer) in goldens.iter().zip(answers(name, dtype, &goldens, settings())) {
+        assert_eq!(answer.tokens.len(), golden.steps.len());
+        for (step, found) in golden.steps.iter().zip(&answer.tokens) {
+            for (token, logprob) in &step.top {
+                if let Some((_, found)) = found.top.iter().find(|(id, _)| id == token) {
+                    assert!((logprob - f64::from(*found)).abs() < bound, "{name}: {token}: {found}, not {logprob}");
+                }
+            }
+            if found.token != step.token {
+                assert!(step.margin < bound, "{name}: token {}, not {}", found.token, step.token);
+                break;
+            }
+            assert!((step.logprob - f64::from(found.logprob)).abs() < bound);
+            compared += 1;
+        }
+    }
+    assert!(compared >= 6, "{name}: only {compared} tokens were compared");
+}
+
+#[test]
+fn llama_in_shards_with_scaled_angles_and_an_old_config_answers_as_numpy_does() {
+    agrees("llama", "llama", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn mistral_answers_as_numpy_does() {
+    agrees("mistral", "mistral", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn qwen2_answers_as_numpy_does() {
+    agrees("qwen2", "qwen2", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn qwen3_answers_as_numpy_does() {
+    agrees("qwen3", "qwen3", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn gemma3_answers_as_numpy_does() {
+    agrees("gemma3", "gemma3", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn a_quantized_gguf_file_answers_as_numpy_does_with_what_it_holds() {
+    agrees("gguf/llama.gguf", "gguf", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn halves_are_near() {
+    agrees("llama", "llama", Dtype::Bf16, 0.15);
+    agrees("qwen3", "qwen3", Dtype::F16, 0.05);
+}
+
+#[test]
+fn answers_do_not_depend_on_the_schedule_by_a_bit() {
+    let goldens = goldens("qwen3");
+    let of = |config| answers("qwen3", Dtype::Bf16, &goldens, config);
+    let expected = of(settings());
+    let swaps = Config { inject_preemptions: 0.5, num_host_blocks: 32, preemption: Preemption::Swap, ..settings() };
+    let others = [
+        Config { budget: 7, ..settings() },
+        Config { max_seqs: 1, block_size: 3, num_blocks: 60, ..settings() },
+        Config { inject_preemptions: 0.5, preemption: Preemption::Recompute, ..settings() },
+        swaps,
+        Config { policy: Policy::Static, ..settings() },
+    ];
+    for config in others {
+        let text = format!("{config:?}");
+        assert_eq!(of(config), expected, "{text}");
+    }
+}
+
+#[test]
+fn forks_of_a_sequence_copy_what_they_write() {
+    let files = || model("llama", Dtype::F32);
+    let request =
+        Request { n: 3, seed: Some(5), max_tokens: Some(6), ignore_eos: true, ..Request::new(vec![5, 9, 200]) };
+    let run = |request: Request| {
+        let mut engine = Engine::new(files(), settings()).expect("the settings are right");
+        let id = engine.add(request).expect("the request is right");
+        engine.run_to_end().expect("the model runs").remove(&id).expect("answers")
+    };
+    let together = run(request.clone());
+    for (i, output) in together.iter().enumerate() {
+        let alone = run(Request { n: 1, seed: Some(5 + i as u64), ..request.clone() });
+        assert_eq!(alone[0].ids(), output.ids(), "answer {i}");
+    }
+}
+
+#[test]
+fn tokenizers_give_the_tokens_of_the_reference_and_the_text_back() {
+    #[derive(Deserialize)]
+    struct Case {
+        text: String,
+        tokens: Vec<u32>,
+    }
+    let text = std::fs::read_to_string(fixture("llama/tokens.json")).expect("the fixture");
+    let cases: Vec<Case> = serde_json::from_str(&text).expect("cases");
+    for name in ["llama", "gguf/llama.gguf"] {
+        let files = ModelFiles::open(&fixture(name)).expect("the files are right");
+        let tokenizer = files.tokenizer().expect("a tokenizer");
+        for case in &cases {
+            assert_eq!(tokenizer.encode(&case.text).expect("tokens"), case.tokens, "{name}: {:?}", case.text);
+            assert_eq!(tokenizer.decode(&case.tokens), case.text, "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_refused_with_file_and_field() {
+    #[track_caller]
+    fn refuses(from: &str, to: &str, expected: &str) {
+        let config = std::fs::read_to_string(fixture("llama/config.json")).expect("the fixture");
+        assert!(config.contains(from), "{from}");
+        let name = format!("warpfold-config-{}-{}", std::process::id(), expected.len());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("config.json"), config.replace(from, to)).expect("a file");
+        let error = ModelFiles::open(&folder).expect_err("the configuration is wrong").to_string();
+        assert!(error.contains("config.json") && error.contains(expected), "{error}");
+        std::fs::remove_dir_all(folder).expect("the folder is there");
+    }
+    refuses("LlamaForCausalLM", "BertModel", "not supported: architecture BertModel; known: LlamaForCausalLM");
+    refuses("\"llama3\"", "\"yarn\"", "not supported: rope of type yarn");
+    refuses("\"hidden_size\": 32", "\"hidden_size\": -1", "hidden_size: -1 is not a size");
+    refuses("\"hidden_size\": 32", "\"hidden_size\": 4194304", "hidden_size: 4194304 is not from 1 to 1048576");
+    refuses("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "num_key_value_heads: 4 heads");
+    refuses("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0", "num_hidden_layers: 0 is not from 1");
+    refuses(
+        "\"vocab_size\"",
+        "\"quantization_config\": {\"quant_method\": \"fp8\"}, \"vocab_size\"",
+        "weights quantized by fp8",
+    );
+    refuses("\"eos_token_id\": 1", "\"eos_token_id\": 288", "eos_token_id: 288 is not in a vocabulary of 288");
+}
