@@ -14,7 +14,7 @@ use crate::{ErrorKind, HalfOfPair, Operand, Shared, Val, lane_id, untyped};
 /// (`N` = 2: 8 columns), over the lanes as `mma.sync` wants it (PTX ISA, "Matrix Fragments for mma").
 #[derive(Debug)]
 pub struct Fragment<T, const N: usize> {
-    registers: [Raw; N],
+    pub(super) registers: [Raw; N],
     element: PhantomData<fn() -> T>,
 }
 
