@@ -164,6 +164,61 @@ impl NamedBarrier {
     }
 }
 
+/// Several of the block's sixteen barriers, of which a thread chooses one while it runs: warpgroups
+/// that take turns.
+///
+/// ```
+/// use warpfold_lang::{Arch, Global, NamedBarriers, Target, kernel, range, warpgroup_idx, when};
+/// // Two warpgroups go through a section in turns ("ping-pong"). Each waits at its own barrier, and arrives at the
+/// // other's when it has passed; the first arrival is a gift to warpgroup 0.
+/// let turns = kernel("turns", |rounds: Global<u32>| {
+///     let (own, turn) = (warpgroup_idx(), NamedBarriers { first: 4, num: 2, threads: 256 });
+///     when(own.eq(1), || turn.arrive(0));
+///     range(0, rounds.get(), 1, |_| {
+///         turn.sync(own);
+///         // the section: what one warpgroup does at a time
+///         turn.arrive(own ^ 1);
+///     });
+/// });
+/// let ptx = turns.required_block(256).ptx(&Target::new(Arch::SM_90A, (8, 0)))?;
+/// assert!(ptx.contains("bar.arrive"));
+/// # Ok::<(), warpfold_lang::Error>(())
+/// ```
+///
+/// [`sync_warpgroup`](crate::sync_warpgroup) takes the barriers from 1 on, one for each warpgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedBarriers {
+    /// The number of the first, 0 to 15.
+    pub first: u32,
+    /// How many there are.
+    pub num: u32,
+    /// Threads that meet at each, a multiple of 32, those that only arrive included.
+    pub threads: u32,
+}
+
+impl NamedBarriers {
+    /// Waits at one of them for the others.
+    #[track_caller]
+    pub fn sync(self, index: impl Operand<u32>) {
+        let barrier = self.number(index.val());
+        with(|r| sync::barrier_sync_of(r, barrier, self.threads));
+    }
+
+    /// Counts as having come to one of them, without waiting.
+    #[track_caller]
+    pub fn arrive(self, index: impl Operand<u32>) {
+        let barrier = self.number(index.val());
+        with(|r| sync::barrier_arrive_of(r, barrier, self.threads));
+    }
+
+    #[track_caller]
+    fn number(self, index: Val<u32>) -> Raw {
+        let last = index.known().unwrap_or(self.num.max(1) - 1);
+        with(|r| sync::check_barrier(r, self.first.saturating_add(last), self.threads));
+        (index + self.first).raw()
+    }
+}
+
 fn barrier_census(census: Census, condition: Raw) -> Raw {
     with(|r| sync::barrier_census(r, census, condition))
 }

@@ -65,8 +65,8 @@ mod words;
 
 pub use any_registers::AnyRegisters;
 pub use block::{
-    NamedBarrier, Xyz, block_dim, block_idx, clock, global_timer, grid_dim, lane_id, lanes_after, lanes_before,
-    launch_dependents, linear_thread_idx, multiprocessor_id, nanosleep, sync_threads, sync_threads_and,
+    NamedBarrier, NamedBarriers, Xyz, block_dim, block_idx, clock, global_timer, grid_dim, lane_id, lanes_after,
+    lanes_before, launch_dependents, linear_thread_idx, multiprocessor_id, nanosleep, sync_threads, sync_threads_and,
     sync_threads_count, sync_threads_or, this_lane, thread_idx, wait_for_dependencies, warp_id,
 };
 pub use cluster::{
@@ -89,8 +89,9 @@ pub use registers::{FixedRegisters, MapRegisters, Registers, TakeRegister, Vars,
 pub use target::{Arch, Limits, Target, UnknownArch};
 pub use tile::{
     Barrier, Barriers, Cursor, Fragment, FragmentVar, LinesOfA, LinesOfB, Major, Multiplicand, Operands, Pipeline, Sum,
-    Swizzle, TensorMap, Tile, Tiles, WarpSums, WarpgroupSums, barriers, bulk_commit, bulk_wait, bulk_wait_read,
-    fence_async, sync_warpgroup, tile, tiles, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait,
+    Swizzle, TensorMap, Tile, TileCounter, Tiles, WarpSums, WarpgroupFragment, WarpgroupSums, barriers, bulk_commit,
+    bulk_wait, bulk_wait_read, fence_async, fold_quad, sync_warpgroup, tile, tiles, warpgroup_idx, wgmma_commit,
+    wgmma_fence, wgmma_wait,
 };
 pub use types::{
     Bf16x2, EightBitFloat, Element, F8E4M3, F8E5M2, F16x2, Float, Integer, Number, Ordered, Scalar, ScalarFloat,

@@ -9,7 +9,7 @@ use warpfold_ptx::StateSpace;
 use crate::intrinsics::atomic::{self, AtomicOp, Semantics};
 use crate::intrinsics::f8::{self, Overflow};
 use crate::intrinsics::math::{self, Function};
-use crate::intrinsics::matrix::{self, Product, Transposed};
+use crate::intrinsics::matrix::{self, Product};
 use crate::intrinsics::memory::{self, Location};
 use crate::intrinsics::warp::{self, Combine, Members, Shuffle};
 use crate::intrinsics::{Binary, Comparison, arithmetic, bits, compare, convert, logic};
@@ -67,7 +67,6 @@ on_the_recorder! {
     matrix::load_matrices: load_matrices(from: Location, transposed: bool) -> [Raw; 4];
     matrix::store_matrices: store_matrices(to: Location, matrices: &[Raw]);
     matrix::mma: mma(product: Product, sums: [Reg; 4], a: &[Raw; 4], b: &[Raw; 2]);
-    matrix::wgmma: wgmma(product: Product, transposed: Transposed, sums: &[Reg], factors: [Raw; 2], keep: Raw);
     memory::load_ordered: load_ordered(location: Location, order: Order, scope: Scope, ty: Type) -> Raw;
     memory::store_ordered: store_ordered(location: Location, order: Order, scope: Scope, ty: Type, value: Raw);
     memory::prefetch: prefetch(location: Location);

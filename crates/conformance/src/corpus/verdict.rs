@@ -117,8 +117,9 @@ fn incomplete(case: &Case, finding: &Finding) -> Vec<String> {
         | FindingKind::Uninitialized
         | FindingKind::Misaligned
         | FindingKind::UseAfterFree
-        | FindingKind::MissingWait
         | FindingKind::MissingProxyFence => finding.address.is_some(),
+        // Registers have no address: what is not waited for is named then.
+        FindingKind::MissingWait => finding.address.is_some() || finding.other.is_some(),
     };
     if !has_address {
         missing.push("names no address".to_owned());

@@ -72,14 +72,24 @@ pub(crate) struct Transposed {
     pub(crate) b: bool,
 }
 
-/// `wgmma.mma_async` of 64 x `columns` sums over 32 bytes of `k`, from two matrix descriptors:
+/// Where `wgmma` finds A.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FactorA<'a> {
+    /// In shared memory, by a matrix descriptor.
+    Shared(Raw),
+    /// In four registers of each thread.
+    Registers(&'a [Reg]),
+}
+
+/// `wgmma.mma_async` of 64 x `columns` sums over 32 bytes of `k`, with B from a matrix descriptor:
 /// `sums = a * b`, plus `sums` where `keep` holds.
 pub(crate) fn wgmma(
     r: &mut Recorder,
     product: Product,
     transposed: Transposed,
     sums: &[Reg],
-    [a, b]: [Raw; 2],
+    a: FactorA<'_>,
+    b: Raw,
     keep: Raw,
 ) {
     hopper(r, "wgmma");
@@ -91,13 +101,22 @@ pub(crate) fn wgmma(
     modifiers.extend([sum, factor, factor].map(Name::new_static));
     let number = |n: bool| ptx::Operand::Immediate(ptx::Immediate::Int(n.into()));
     let one = ptx::Operand::Immediate(ptx::Immediate::Int(1));
-    let mut operands = vec![vector(r, sums), r.in_register(Type::U64, a), r.in_register(Type::U64, b)];
+    let (sums_vector, left) = (
+        vector(r, sums),
+        match a {
+            FactorA::Shared(descriptor) => r.in_register(Type::U64, descriptor),
+            FactorA::Registers(words) => vector(r, words),
+        },
+    );
+    let mut operands = vec![sums_vector, left, r.in_register(Type::U64, b)];
     operands.push(r.in_register(Type::Bool, keep));
     if sum != "s32" {
         operands.extend([one.clone(), one]);
     }
     if transposed.can {
-        operands.extend([number(transposed.a), number(transposed.b)]);
+        // Only what lies in shared memory can be transposed.
+        operands.extend(matches!(a, FactorA::Shared(_)).then(|| number(transposed.a)));
+        operands.push(number(transposed.b));
     }
     r.push_named(Opcode::Wgmma, modifiers, operands);
 }

@@ -12,6 +12,11 @@ use crate::types::Type;
 /// The block's barriers: 0 to 15.
 const NUM_BARRIERS: u32 = 16;
 
+/// Notes an error if there is no such barrier, or none for so many threads.
+pub(crate) fn check_barrier(r: &mut Recorder, id: u32, threads: u32) {
+    let _ = barrier_operands(r, id, Some(threads));
+}
+
 fn barrier_operands(r: &mut Recorder, id: u32, threads: Option<u32>) -> Vec<ptx::Operand> {
     if id >= NUM_BARRIERS {
         let (what, value) = ("the barrier".to_owned(), id.to_string());
@@ -36,6 +41,13 @@ pub(crate) fn barrier_sync_of(r: &mut Recorder, id: Raw, threads: u32) {
     let threads = ptx::Operand::Immediate(ptx::Immediate::Int(threads.into()));
     let operands = vec![r.operand(Type::U32, id), threads];
     r.push(Opcode::Bar, &["sync"], operands);
+}
+
+/// `bar.arrive` at a barrier that is known when the kernel runs.
+pub(crate) fn barrier_arrive_of(r: &mut Recorder, id: Raw, threads: u32) {
+    let threads = ptx::Operand::Immediate(ptx::Immediate::Int(threads.into()));
+    let operands = vec![r.operand(Type::U32, id), threads];
+    r.push(Opcode::Bar, &["arrive"], operands);
 }
 
 /// `bar.arrive`

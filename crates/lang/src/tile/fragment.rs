@@ -15,7 +15,7 @@ use crate::{ErrorKind, HalfOfPair, Operand, Shared, Val, lane_id, untyped};
 /// mma").
 #[derive(Debug)]
 pub struct Fragment<T, const N: usize> {
-    registers: [Raw; N],
+    pub(super) registers: [Raw; N],
     element: PhantomData<fn() -> T>,
 }
 

@@ -4,13 +4,15 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::descriptor::{Descriptor, Factor};
 use super::fragment::{check_major, product, store_16x16};
 use super::multiplicand::Multiplicand;
 use super::shared::{Major, Tile};
-use crate::intrinsics::matrix::{self, Transposed};
+use super::warpgroup_fragment::WarpgroupFragment;
+use crate::intrinsics::matrix::{self, FactorA, Product, Transposed};
 use crate::intrinsics::sync;
 use crate::recorder::{Raw, Reg, with};
-use crate::types::{Element, Scalar, Type};
+use crate::types::{Scalar, Type};
 use crate::{ErrorKind, HalfOfPair, Operand, Val, lane_id, shfl, untyped, warp_id};
 
 /// Threads of a warpgroup.
@@ -37,8 +39,34 @@ pub fn wgmma_commit() {
     with(matrix::wgmma_commit);
 }
 
-/// Waits until no more than `pending` of the newest groups are under way. Sums may be looked at,
-/// and tiles written again, when their group is not among them.
+/// Waits until no more than `pending` of the newest groups, 0 to 7, are under way. Sums may be
+/// looked at, registers of A changed, and tiles written again, when their group is not among them.
+///
+/// With one group pending the thread computes while the tensor cores do:
+/// ```
+/// use half::bf16;
+/// use warpfold_lang::{
+///     Arch, Global, Major, Operands, Swizzle, Target, WarpgroupSums, kernel, tile, wgmma_commit, wgmma_fence,
+///     wgmma_wait,
+/// };
+/// let two = kernel("two", |out: Global<f32>| {
+///     let [a, b] = [0, 1].map(|_| tile::<bf16>(64, 64, Swizzle::Bytes128));
+///     let [first, second] = [0, 1].map(|_| WarpgroupSums::<bf16>::new(64));
+///     wgmma_fence();
+///     first.add_product(&Operands { a, a_major: Major::K, b, b_major: Major::K }, false);
+///     wgmma_commit();
+///     second.add_product(&Operands { a: b, a_major: Major::K, b: a, b_major: Major::K }, false);
+///     wgmma_commit();
+///     wgmma_wait(1);
+///     first.update(|_, _, sum| sum * 0.125); // the second product runs meanwhile
+///     wgmma_wait(0);
+///     for ((row, column, low), (.., high)) in first.pairs().zip(second.pairs()) {
+///         out.at(row * 64 + column).set_vec([low[0] + high[0], low[1] + high[1]]);
+///     }
+/// });
+/// assert!(two.required_block(128).ptx(&Target::new(Arch::SM_90A, (8, 0)))?.contains("wait_group.sync.aligned 1;"));
+/// # Ok::<(), warpfold_lang::Error>(())
+/// ```
 #[track_caller]
 pub fn wgmma_wait(pending: u32) {
     with(|r| matrix::wgmma_wait(r, pending));
@@ -67,9 +95,13 @@ pub struct Operands<T> {
 
 /// 64 x `columns` sums of a warpgroup: `columns / 2` a thread.
 ///
-/// They have no value until a product starts without keeping them.
+/// They have no value until a product starts without keeping them, or [`fill`](Self::fill) gives
+/// them one. Between products they are read and changed like any registers: see
+/// [`pairs`](Self::pairs), [`update`](Self::update) and [`fold_rows`](Self::fold_rows). From the
+/// start of a product to the [`wgmma_wait`] that covers its group they must not be touched, and a
+/// [`wgmma_fence`] comes between a change and the next product.
 pub struct WarpgroupSums<T: Multiplicand> {
-    registers: Vec<Reg>,
+    pub(super) registers: Vec<Reg>,
     element: PhantomData<fn() -> T>,
 }
 
@@ -88,6 +120,32 @@ fn check_shapes(a: [u32; 2], b: [u32; 2], own: u32) {
         untyped::fail(ErrorKind::Misuse(format!(
             "a tile of {rows} x {depth} times one of {other} x {columns} is not a product of 64 x {own} sums"
         )));
+    }
+}
+
+/// A of a product.
+enum Left<'a> {
+    Tile(Descriptor),
+    Registers(&'a [Reg]),
+}
+
+/// Starts a product, one step of 32 bytes along `k` after the other.
+#[track_caller]
+fn multiply((product, can_transpose): (Product, bool), sums: &[Reg], a: Left<'_>, b: &Descriptor, keep: Raw) {
+    let (rows, depth, is_transposed) = match &a {
+        Left::Tile(tile) => (tile.factor.extent(), tile.factor.depth(), tile.factor.is_mn_major()),
+        Left::Registers(registers) => (64, registers.len() as u32 / 4 * product.step, false),
+    };
+    check_shapes([rows, depth], [b.factor.depth(), b.factor.extent()], 2 * sums.len() as u32);
+    let transposed = Transposed { can: can_transpose, a: is_transposed, b: b.factor.is_mn_major() };
+    for step in 0..depth / product.step {
+        let keep = if step == 0 { keep } else { Raw::Const(1) };
+        let left = match &a {
+            Left::Tile(tile) => FactorA::Shared(tile.step(step, product.step)),
+            Left::Registers(registers) => FactorA::Registers(&registers[4 * step as usize..][..4]),
+        };
+        let right = b.step(step, product.step);
+        with(|r| matrix::wgmma(r, product, transposed, sums, left, right, keep));
     }
 }
 
@@ -112,24 +170,53 @@ impl<T: Multiplicand> WarpgroupSums<T> {
     /// and [`wgmma_wait`] must not touch the sums.
     #[track_caller]
     pub fn add_product(&self, factors: &Operands<T>, keep: impl Operand<bool>) {
-        self.check(factors);
-        let (a, b) = (Descriptor::new(factors.a, factors.a_major), Descriptor::new(factors.b, factors.b_major));
-        let transposed =
-            Transposed { can: T::EITHER_MAJOR, a: factors.a_major == Major::Mn, b: factors.b_major == Major::Mn };
-        let keep = keep.val().raw();
-        for step in 0..depth(factors.a, factors.a_major) / T::STEP {
-            let keep = if step == 0 { keep } else { Raw::Const(1) };
-            let descriptors = [a.step(step), b.step(step)];
-            untyped::wgmma(product::<T>(), transposed, &self.registers, descriptors, keep);
-        }
-    }
-
-    fn check(&self, factors: &Operands<T>) {
         check_major::<T>(factors.a_major);
         check_major::<T>(factors.b_major);
-        let (rows, columns) = (extent(factors.a, factors.a_major), extent(factors.b, factors.b_major));
-        let depths = [depth(factors.a, factors.a_major), depth(factors.b, factors.b_major)];
-        check_shapes([rows, depths[0]], [depths[1], columns], self.columns());
+        let (a, b) = (Factor::new(factors.a, factors.a_major), Factor::new(factors.b, factors.b_major));
+        let (a, b) = (Descriptor::new(a), Descriptor::new(b));
+        multiply((product::<T>(), T::EITHER_MAJOR), &self.registers, Left::Tile(a), &b, keep.val().raw());
+    }
+
+    /// Like [`add_product`](Self::add_product), with A in registers: the tensor cores read half as
+    /// much shared memory.
+    ///
+    /// Neither the sums nor the registers of A may be touched until the [`wgmma_wait`] that covers
+    /// the product.
+    ///
+    /// ```
+    /// use half::bf16;
+    /// use warpfold_lang::{
+    ///     Arch, Global, Major, Operands, Swizzle, Target, WarpgroupFragment, WarpgroupSums, kernel, tile, wgmma_commit,
+    ///     wgmma_fence, wgmma_wait,
+    /// };
+    /// // (Q Kᵀ) V: the sums of the first product are A of the second, and stay in registers.
+    /// let chained = kernel("chained", |out: Global<f32>| {
+    ///     let [q, k, v] = [64, 128, 128].map(|rows| tile::<bf16>(rows, 64, Swizzle::Bytes128));
+    ///     let (scores, sums) = (WarpgroupSums::<bf16>::new(128), WarpgroupSums::<bf16>::new(64));
+    ///     let weights = WarpgroupFragment::<bf16>::new(128);
+    ///     wgmma_fence();
+    ///     scores.add_product(&Operands { a: q, a_major: Major::K, b: k, b_major: Major::K }, false);
+    ///     wgmma_commit();
+    ///     wgmma_wait(0);
+    ///     weights.set_sums(&scores);
+    ///     wgmma_fence();
+    ///     sums.add_product_of(&weights, v, Major::Mn, false);
+    ///     wgmma_commit();
+    ///     wgmma_wait(0);
+    ///     for (row, column, pair) in sums.pairs() {
+    ///         out.at(row * 64 + column).set_vec(pair);
+    ///     }
+    /// });
+    /// let ptx = chained.required_block(128).ptx(&Target::new(Arch::SM_90A, (8, 0)))?;
+    /// assert!(ptx.contains("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16"));
+    /// # Ok::<(), warpfold_lang::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn add_product_of(&self, a: &WarpgroupFragment<T>, b: Tile<T>, b_major: Major, keep: impl Operand<bool>) {
+        check_major::<T>(b_major);
+        let b = Descriptor::new(Factor::new(b, b_major));
+        let a = Left::Registers(a.registers());
+        multiply((product::<T>(), T::EITHER_MAJOR), &self.registers, a, &b, keep.val().raw());
     }
 
     /// The places of this thread's sums, a row of 64 and a column for each pair of neighbours of a
@@ -183,53 +270,6 @@ impl<H: HalfOfPair> Tile<H> {
             let words = std::array::from_fn(|i| words[i].raw());
             store_16x16(self, row, Val::constant(16 * block as u32), words);
         }
-    }
-}
-
-/// Rows of A or columns of B that a tile holds.
-fn extent<T: Element>(tile: Tile<T>, major: Major) -> u32 {
-    if major == Major::K { tile.rows() } else { tile.columns() }
-}
-
-/// Its extent along `k`.
-fn depth<T: Element>(tile: Tile<T>, major: Major) -> u32 {
-    if major == Major::K { tile.columns() } else { tile.rows() }
-}
-
-/// A tile as `wgmma` reads it (PTX ISA, "Matrix Descriptor Format"): a word that moves along `k`,
-/// and one that does not.
-struct Descriptor<T> {
-    tile: Tile<T>,
-    major: Major,
-    low: Val<u32>,
-    high: u32,
-}
-
-impl<T: Multiplicand> Descriptor<T> {
-    fn new(tile: Tile<T>, major: Major) -> Self {
-        let swizzle = tile.swizzle();
-        let address: Val<u32> = Val::from_raw(untyped::whole_address(tile.start().location()));
-        // Leading offset: from panel to panel, where the sums' dimension runs over panels; unused
-        // along `k`, as a step never leaves a panel. Stride: from 8 rows to the next.
-        let leading = if major == Major::K { 1 } else { (tile.rows() * swizzle.bytes()) >> 4 };
-        let high = (swizzle.period() >> 4) | ((swizzle.code() as u32) << 30);
-        Self { tile, major, low: ((address & 0x3_ffff) >> 4) + (leading << 16), high }
-    }
-
-    /// The descriptor of one step along `k`.
-    fn step(&self, step: u32) -> Raw {
-        let width = self.tile.swizzle().bytes();
-        let bytes = match self.major {
-            // Inside a panel the hardware swizzles the sum, so that adding is right.
-            Major::K => {
-                let steps = width / 32;
-                (step / steps) * self.tile.rows() * width + (step % steps) * 32
-            }
-            Major::Mn => step * T::STEP * width,
-        };
-        let low = self.low + (bytes >> 4);
-        let words = [low.raw(), Raw::Const(self.high.into())];
-        untyped::pack(Type::U32, Type::U64, words)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The kernels that the tests print, parse back and assemble.
 
+mod attention;
 mod hopper;
 pub(crate) mod ladder;
 mod numbers;
@@ -38,9 +39,11 @@ pub(crate) fn cases(target: &Target) -> Vec<Case> {
     cases.extend(places::cases());
     cases.extend(threads::cases());
     cases.extend(tiles::cases());
+    cases.extend(attention::cases());
     if target.arch.number >= 90 {
         cases.extend(hopper::cases());
         cases.extend(tiles::hopper_cases());
+        cases.extend(attention::hopper_cases());
     }
     cases
 }

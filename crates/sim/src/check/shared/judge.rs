@@ -77,7 +77,7 @@ impl SharedShadow {
         let place = if is_split {
             cell.reader
         } else {
-            let place = self.split.split(cell);
+            let place = self.split.split(word, cell);
             self.writers[word] = SPLIT;
             self.readers[word] = place;
             self.earlier[word] = self.floor;

@@ -80,7 +80,12 @@ impl SharedShadow {
     #[inline(never)]
     fn follow(&mut self, order: &mut BlockOrder) -> bool {
         self.floor = order.floor();
-        self.split.clear();
+        // Proxy fences are asked about writers from before the floor, too.
+        for (place, word, cell) in self.split.join() {
+            if (self.writers[word], self.readers[word]) == (SPLIT, place) {
+                (self.writers[word], self.readers[word], self.earlier[word]) = (cell.writer, cell.reader, cell.earlier);
+            }
+        }
         self.crowd.clear();
         order.observed.clear();
         if self.generation != order.generation() {
@@ -214,11 +219,11 @@ impl SharedShadow {
                 && !order.is_proxied(record >> ID_SHIFT, warp_of(record), warp)
         };
         for word in start as usize / 4..end as usize / 4 {
-            let writer = self.writers[word];
-            let others =
-                if kind == Kind::Read || writer == SPLIT { [0; 2] } else { [self.readers[word], self.earlier[word]] };
+            let is_split = self.writers[word] == SPLIT;
+            let writers = if is_split { self.split.writers(self.readers[word]) } else { [self.writers[word]; 4] };
+            let others = if kind == Kind::Read || is_split { [0; 2] } else { [self.readers[word], self.earlier[word]] };
             let rule = if kind == Kind::Read { Rule::UnfencedRead } else { Rule::UnfencedWrite };
-            if let Some(record) = [writer].into_iter().chain(others).find(|&record| is_bare(record)) {
+            if let Some(record) = writers.into_iter().chain(others).find(|&record| is_bare(record)) {
                 let side = |c: Context| Side { instr: c.instr, block: 0, warp: warp_of(record), lane: record & LANE };
                 return Some((rule, word as u32 * 4, order.context_of(record >> ID_SHIFT).map(side)));
             }

@@ -16,27 +16,36 @@ pub(in crate::check) struct Cell {
 #[derive(Debug, Default)]
 pub(in crate::check) struct SplitWords {
     cells: Vec<[Cell; 4]>,
+    /// The word of each.
+    words: Vec<usize>,
 }
 
 impl SplitWords {
-    /// All words are whole again.
-    pub(in crate::check) fn clear(&mut self) {
-        self.cells.clear();
+    /// All words are whole again: their places, which they are, and the newest records of their
+    /// bytes.
+    pub(super) fn join(&mut self) -> impl Iterator<Item = (u32, usize, Cell)> {
+        let newest = |cells: [Cell; 4]| {
+            let of = |record: fn(&Cell) -> u32| cells.iter().map(record).max().unwrap_or_default();
+            Cell { writer: of(|cell| cell.writer), reader: of(|cell| cell.reader), earlier: 0 }
+        };
+        let words = self.words.drain(..).zip(self.cells.drain(..));
+        (0..).zip(words).map(move |(place, (word, cells))| (place, word, newest(cells)))
     }
 
     /// Splits a word whose bytes so far all have the records of `whole`; gives its place.
-    pub(in crate::check) fn split(&mut self, whole: Cell) -> u32 {
+    pub(super) fn split(&mut self, word: usize, whole: Cell) -> u32 {
         let place = u32::try_from(self.cells.len()).expect("shared memory has fewer words");
         self.cells.push([whole; 4]);
+        self.words.push(word);
         place
     }
 
-    /// The last writers of the bytes of a word.
-    pub(in crate::check) fn writers(&self, place: u32) -> [u32; 4] {
+    /// The last writers of a word's bytes.
+    pub(super) fn writers(&self, place: u32) -> [u32; 4] {
         self.cells[place as usize].map(|cell| cell.writer)
     }
 
-    pub(in crate::check) fn bytes(&mut self, place: u32) -> &mut [Cell; 4] {
+    pub(super) fn bytes(&mut self, place: u32) -> &mut [Cell; 4] {
         &mut self.cells[place as usize]
     }
 }

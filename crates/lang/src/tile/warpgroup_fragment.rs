@@ -1,0 +1,97 @@
+//! A of a warpgroup's products, in its registers (PTX ISA, "Register Fragments" of
+//! `wgmma.mma_async`; sm_90a).
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::fragment::Fragment;
+use super::multiplicand::Multiplicand;
+use super::shared::{Major, Tile};
+use super::warpgroup::WarpgroupSums;
+use crate::recorder::Reg;
+use crate::types::{Scalar, Type};
+use crate::{ErrorKind, HalfOfPair, Val, untyped, warp_id};
+
+/// 64 rows of A, `depth` elements of `k` each, in the registers of a warpgroup: four registers a
+/// thread for each step of 32 bytes. For [`WarpgroupSums::add_product_of`].
+///
+/// The registers change: they keep their names, so that a fragment is set in one round of a loop
+/// and multiplied in the next. They have no value at first. A product reads them in the background,
+/// so they may be set again only after the [`wgmma_wait`](crate::wgmma_wait) that covers it, and a
+/// [`wgmma_fence`](crate::wgmma_fence) comes between setting them and the product.
+pub struct WarpgroupFragment<T> {
+    registers: Vec<Reg>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Multiplicand> WarpgroupFragment<T> {
+    /// Registers for `depth` elements of `k`, a multiple of [`Multiplicand::STEP`].
+    #[track_caller]
+    #[must_use]
+    pub fn new(depth: u32) -> Self {
+        if depth == 0 || !depth.is_multiple_of(T::STEP) {
+            let (what, value) = ("the depth of a warpgroup's fragment".to_owned(), depth.to_string());
+            untyped::fail(ErrorKind::OutOfRange { what, value, expected: format!("a multiple of {}", T::STEP) });
+        }
+        let registers = (0..4 * depth.div_ceil(T::STEP)).map(|_| untyped::register(Type::U32)).collect();
+        Self { registers, element: PhantomData }
+    }
+
+    /// Its elements along `k`.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.registers.len() as u32 / 4 * T::STEP
+    }
+
+    pub(super) fn registers(&self) -> &[Reg] {
+        &self.registers
+    }
+
+    /// Sets it to a tile of 64 rows of A: `ldmatrix`. A factor that is multiplied again and again,
+    /// such as the queries of attention, is then read from shared memory once.
+    #[track_caller]
+    pub fn load(&self, tile: Tile<T>, major: Major) {
+        let (rows, depth) =
+            if major == Major::K { (tile.rows(), tile.columns()) } else { (tile.columns(), tile.rows()) };
+        if rows != 64 || depth != self.depth() {
+            let own = self.depth();
+            untyped::fail(ErrorKind::Misuse(format!("{rows} x {depth} of A do not fill a fragment of 64 x {own}")));
+            return;
+        }
+        let row = (warp_id() & 3) * 16;
+        for (step, registers) in self.registers.chunks_exact(4).enumerate() {
+            let Fragment { registers: words, .. } = tile.fragment_a(major, row, T::STEP * step as u32);
+            registers.iter().zip(words).for_each(|(register, word)| untyped::assign(Type::U32, *register, word));
+        }
+    }
+}
+
+impl<H: Multiplicand + HalfOfPair> WarpgroupFragment<H> {
+    /// Sets it to sums, rounded to nearest even: what a product of `depth` columns left becomes A
+    /// of the next one. Each thread keeps its own elements, so nothing is exchanged (not so for
+    /// 8-bit elements, which lie otherwise).
+    #[track_caller]
+    pub fn set_sums<T: Multiplicand<Sum = f32>>(&self, sums: &WarpgroupSums<T>) {
+        let read = |register: Reg| Val::<f32>::from_raw(untyped::read(f32::TYPE, register));
+        let pairs = sums.registers.chunks_exact(2).map(|pair| Val::from_f32(read(pair[0]), read(pair[1])));
+        self.set_pairs(&pairs.collect::<Vec<_>>());
+    }
+
+    /// Sets it to pairs in the order of [`WarpgroupSums::pairs`], for sums with `depth` columns.
+    #[track_caller]
+    pub fn set_pairs(&self, pairs: &[Val<H::Pair>]) {
+        if pairs.len() != self.registers.len() {
+            let (columns, own) = (4 * pairs.len(), self.depth());
+            untyped::fail(ErrorKind::Misuse(format!("{columns} columns do not fill a fragment of depth {own}")));
+        }
+        for (register, pair) in self.registers.iter().zip(pairs) {
+            untyped::assign(Type::U32, *register, pair.raw());
+        }
+    }
+}
+
+impl<T: Multiplicand> fmt::Debug for WarpgroupFragment<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WarpgroupFragment<{:?}>(64 x {})", T::TYPE, self.depth())
+    }
+}

@@ -1,0 +1,135 @@
+//! The sums of a warpgroup between products: read, changed, and folded along their rows.
+//!
+//! A thread has sums of two rows, `r` and `r + 8`, and four neighbouring lanes, a quad, have all of
+//! a row (PTX ISA, "Register Fragments" of `wgmma.mma_async`, accumulator D).
+
+use super::multiplicand::Multiplicand;
+use super::warpgroup::WarpgroupSums;
+use crate::recorder::Reg;
+use crate::registers::Registers;
+use crate::types::{Number, Scalar};
+use crate::{Operand, Val, lane_id, shfl_xor, untyped, warp_id};
+
+/// Folds what the four lanes of a quad hold; each of them gets the result. `f` must be commutative
+/// and associative, or the lanes' results differ: a maximum, or a sum, whose order is `(0 + 1) + (2
+/// + 3)`.
+///
+/// ```
+/// use warpfold_lang::{Arch, Global, Target, Val, fold_quad, kernel, lane_id};
+/// let sums = kernel("sums", |data: Global<f32>| {
+///     let own = data.at(lane_id());
+///     own.set(fold_quad(own.get(), |a: Val<f32>, b| a + b));
+/// });
+/// assert!(sums.ptx(&Target::new(Arch::SM_80, (7, 0)))?.contains("shfl.sync.bfly"));
+/// # Ok::<(), warpfold_lang::Error>(())
+/// ```
+#[track_caller]
+#[must_use]
+pub fn fold_quad<R: Registers>(value: R, f: impl Fn(R, R) -> R) -> R {
+    [1, 2].into_iter().fold(value, |value, bits: u32| f(value, shfl_xor(value, bits)))
+}
+
+impl<T: Multiplicand> WarpgroupSums<T> {
+    fn read(register: Reg) -> Val<T::Sum> {
+        Val::from_raw(untyped::read(<T::Sum as Scalar>::TYPE, register))
+    }
+
+    /// This thread's two rows of the 64.
+    #[track_caller]
+    #[must_use]
+    pub fn rows() -> [Val<u32>; 2] {
+        let row = (warp_id() & 3) * 16 + (lane_id() >> 2);
+        [row, row + 8]
+    }
+
+    /// This thread's first column. The others are so much further on as [`update`](Self::update)
+    /// tells, which is known while recording: a bound on columns is best compared as `bound -
+    /// first_column`, once a row.
+    #[track_caller]
+    #[must_use]
+    pub fn first_column() -> Val<u32> {
+        (lane_id() & 3) * 2
+    }
+
+    /// Which of the thread's rows and how far from its first column a register is.
+    const fn place(index: usize) -> (usize, u32) {
+        (index / 2 % 2, (8 * (index / 4) + index % 2) as u32)
+    }
+
+    /// Gives every sum a value.
+    #[track_caller]
+    pub fn fill(&self, value: impl Operand<T::Sum>) {
+        let value = value.val().raw();
+        for register in &self.registers {
+            untyped::assign(<T::Sum as Scalar>::TYPE, *register, value);
+        }
+    }
+
+    /// Changes every sum by a function of its row (0 or 1: see [`rows`](Self::rows)), its distance
+    /// from the thread's [first column](Self::first_column), and itself.
+    ///
+    /// ```
+    /// use half::bf16;
+    /// use warpfold_lang::{Arch, Global, Target, Val, WarpgroupSums, kernel};
+    /// // A causal mask: a row sees the columns up to its own number.
+    /// let mask = kernel("mask", |out: Global<f32>| {
+    ///     let sums = WarpgroupSums::<bf16>::new(64);
+    ///     sums.fill(1.0);
+    ///     let limits = WarpgroupSums::<bf16>::rows().map(|row| row.cast::<i32>() - WarpgroupSums::<bf16>::first_column().cast::<i32>());
+    ///     sums.update(|row, column, sum| limits[row].ge(column as i32).select(sum, f32::NEG_INFINITY));
+    ///     sums.pairs().for_each(|(row, column, pair)| out.at(row * 64 + column).set_vec(pair));
+    /// });
+    /// assert!(mask.required_block(128).build(&Target::new(Arch::SM_90A, (8, 0))).is_ok());
+    /// ```
+    #[track_caller]
+    pub fn update(&self, f: impl Fn(usize, u32, Val<T::Sum>) -> Val<T::Sum>) {
+        for (i, register) in self.registers.iter().enumerate() {
+            let (row, column) = Self::place(i);
+            let value = f(row, column, Self::read(*register)).raw();
+            untyped::assign(<T::Sum as Scalar>::TYPE, *register, value);
+        }
+    }
+
+    /// Multiplies each of the thread's two rows by a factor.
+    #[track_caller]
+    pub fn scale_rows(&self, factors: [Val<T::Sum>; 2])
+    where
+        T::Sum: Number,
+    {
+        self.update(|row, _, sum| sum * factors[row]);
+    }
+
+    /// Folds this thread's sums of each of its two rows from left to right; [`fold_quad`] folds
+    /// what the threads of a row got.
+    ///
+    /// ```
+    /// use half::bf16;
+    /// use warpfold_lang::{Arch, Global, Target, Val, WarpgroupSums, fold_quad, kernel};
+    /// let largest = kernel("largest", |out: Global<f32>| {
+    ///     let sums = WarpgroupSums::<bf16>::new(64);
+    ///     sums.fill(1.0);
+    ///     let rows = fold_quad(sums.fold_rows(Val::max), |a, b| [a[0].max(b[0]), a[1].max(b[1])]);
+    ///     for (row, value) in WarpgroupSums::<bf16>::rows().into_iter().zip(rows) {
+    ///         out.at(row).set(value);
+    ///     }
+    /// });
+    /// assert!(largest.required_block(128).build(&Target::new(Arch::SM_90A, (8, 0))).is_ok());
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn fold_rows(&self, f: impl Fn(Val<T::Sum>, Val<T::Sum>) -> Val<T::Sum>) -> [Val<T::Sum>; 2] {
+        let [first, second] = self.row_values().map(|row| row.into_iter().reduce(&f));
+        [first, second].map(|row| row.unwrap_or_else(|| Val::constant(<T::Sum as Number>::ZERO)))
+    }
+
+    /// The sums of each of the thread's two rows at this moment, from left to right.
+    #[track_caller]
+    #[must_use]
+    pub fn row_values(&self) -> [Vec<Val<T::Sum>>; 2] {
+        let mut rows = [Vec::new(), Vec::new()];
+        for (i, register) in self.registers.iter().enumerate() {
+            rows[Self::place(i).0].push(Self::read(*register));
+        }
+        rows
+    }
+}
