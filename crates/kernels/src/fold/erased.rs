@@ -95,7 +95,11 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
+    /// # Panics
+    /// Unless it has one or two inputs, and one or two outputs.
     pub(crate) fn new<M: Monoid>(name: Arc<str>, monoid: M, source: Source<M::Item>, sink: Sink<M::Output>) -> Self {
+        assert!((1..=MAX_INPUTS).contains(&source.dtypes().len()), "{name} takes one or two inputs");
+        assert!((1..=MAX_OUTPUTS).contains(&sink.dtypes().len()), "{name} has one or two outputs");
         Self {
             name,
             key: Key::unique(),

@@ -27,12 +27,26 @@ const SHARED_BLOCK: u32 = 512;
 const TILE_BYTES: u32 = 64 << 10;
 /// Vectors of such a tile a thread at most.
 const MOST_VECTORS: u32 = 16;
-/// Bytes of a tile of columns that hands prefixes on, and how many are resident per SM.
-const HANDED_ON: (u32, u32) = (32 << 10, 2);
-/// The same in a tree: high tiles, as each node is one column's. (4,194,304 rows of 64 f32: 3,126
-/// GB/s; in tiles of 32 KiB 2,881 and of 128 KiB 2,465, by 16 warps 2,883, with two columns a
-/// thread 3,112; H200, 2026-11-21.)
-const IN_A_TREE: (u32, u32) = (64 << 10, 3);
+
+/// How large a tile of columns is that blocks share.
+struct ColumnTile {
+    bytes: u32,
+    resident_per_sm: u32,
+}
+
+/// Where prefixes are handed on from tile to tile.
+const HANDED_ON: ColumnTile = ColumnTile { bytes: 32 << 10, resident_per_sm: 2 };
+/// In a tree: high tiles, as each node is one column's.
+///
+/// | columns of 4,194,304 x 64 f32, H200, 2026-11-21 | GB/s |
+/// | --- | --- |
+/// | tiles of 64 KiB | 3,126 |
+/// | two columns a thread | 3,112 |
+/// | 16 warps | 2,883 |
+/// | tiles of 32 KiB | 2,881 |
+/// | tiles of 128 KiB | 2,465 |
+const IN_A_TREE: ColumnTile = ColumnTile { bytes: 64 << 10, resident_per_sm: 3 };
+
 /// Bytes in flight a thread: 256 threads x 8 blocks x 64 bytes are 128 KiB per SM.
 const BYTES: u32 = 64;
 /// Vectors a thread at most: each is a scan of its warp.
@@ -298,9 +312,9 @@ fn columns(problem: &Facts<'_>, mut geometry: Geometry) -> Result<ScanChoice, Er
     if len > shape.tile() {
         shape.tiles = if blocks >= ENOUGH_STRIPS { Tiles::Loop } else { Tiles::Split };
         if let Some(bytes) = shape.copied_bytes(&dtypes_of(problem.inputs)) {
-            let tile_bytes;
-            (tile_bytes, shape.resident) = if shape.tiles == Tiles::Split { IN_A_TREE } else { HANDED_ON };
-            shape.unroll = tile_bytes / (32 * shape.warps * bytes);
+            let tile = if shape.tiles == Tiles::Split { IN_A_TREE } else { HANDED_ON };
+            shape.resident = tile.resident_per_sm;
+            shape.unroll = tile.bytes / (32 * shape.warps * bytes);
             let enough = len * blocks / (u64::from(shape.warps) * ENOUGH_TILES);
             shape.unroll = enough.clamp(shape.unroll.min(8).into(), shape.unroll.into()) as u32;
         }

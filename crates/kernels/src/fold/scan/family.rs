@@ -7,7 +7,6 @@ use super::{ScanAlgorithm, ScanChoice, ScanOrder, columns, rows};
 use crate::elements::{Sink, Source};
 use crate::fold::Monoid;
 use crate::fold::erased::Definition;
-use crate::fold::geometry::{MAX_INPUTS, MAX_OUTPUTS};
 use crate::plan::{Arg, Family, Key, Plan, Planner, TensorSpec};
 use crate::{Dtype, Error};
 
@@ -68,8 +67,6 @@ impl Scan {
         source: Source<M::Item>,
         sink: Sink<M::Output>,
     ) -> Self {
-        assert!((1..=MAX_INPUTS).contains(&source.dtypes().len()), "a scan takes one or two inputs");
-        assert!((1..=MAX_OUTPUTS).contains(&sink.dtypes().len()), "a scan has one or two outputs");
         assert!(sink.lens().iter().all(|len| *len == 1), "a scan gives one element an output, no lists");
         Self { definition: Definition::new(name.into(), monoid, source, sink) }
     }

@@ -44,7 +44,7 @@ impl SegmentsChoice {
     /// resident at once. Which block takes which segment changes nothing of the results.
     pub(super) fn launch_on(&self, limits: &Limits) -> Option<LaunchConfig> {
         let mut config = self.launch?;
-        if self.algorithm.walks() {
+        if self.algorithm.is_persistent() {
             config.grid[0] = config.grid[0].min(RESIDENT * limits.num_sms);
         }
         config.grid[0] += self.helpers as u32;

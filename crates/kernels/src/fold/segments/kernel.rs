@@ -47,11 +47,15 @@ pub struct SegmentsAlgorithm {
 
 impl SegmentsAlgorithm {
     /// Segments that lanes take one after the other before their block goes on to what was put off.
-    /// Where a thread folds one alone, four were folded at 3,457 GB/s, two at 3,314, one at 2,871
-    /// (67,108,864 of 4 f32, H200, 2026-11-21, driver 580). Where more lanes share one it gains
-    /// nothing.
+    /// Where more lanes share a segment, several in turn gain nothing.
+    ///
+    /// | a thread a segment: 67,108,864 of 4 f32, H200, 2026-11-21, driver 580 | GB/s |
+    /// | --- | --- |
+    /// | four in turn | 3,457 |
+    /// | two | 3,314 |
+    /// | one | 2,871 |
     const fn rounds(&self) -> u32 {
-        if self.walks() { 4 } else { 1 }
+        if self.is_persistent() { 4 } else { 1 }
     }
 
     /// Segments of a block's turn.
@@ -60,10 +64,14 @@ impl SegmentsAlgorithm {
     }
 
     /// Whether blocks are persistent and loop over segments. A thread that folds a segment alone
-    /// has few loads in flight, and gains from what it asks for ahead: of 67,108,864 segments of 4
-    /// f32 an H200 (2026-11-20, driver 580) folded 3,037 GB/s with six such blocks per SM, 2,412
-    /// with one block per turn. Where more lanes share one it loses.
-    pub(super) const fn walks(&self) -> bool {
+    /// has few loads in flight, and gains from loading the next offsets ahead; where more lanes
+    /// share one it loses.
+    ///
+    /// | a thread a segment: 67,108,864 of 4 f32, H200, 2026-11-20, driver 580 | GB/s |
+    /// | --- | --- |
+    /// | six persistent blocks per SM | 3,037 |
+    /// | a block for each turn | 2,412 |
+    pub(super) const fn is_persistent(&self) -> bool {
         self.lanes == 1
     }
 }
@@ -245,7 +253,7 @@ impl Body<'_> {
             sync_threads();
             self.longer(turn, [&medium, &long], copy);
         };
-        if !self.shape.walks() {
+        if !self.shape.is_persistent() {
             return fold(block, None, [0, 1].map(Val::constant));
         }
         let copy = var(0_u32);

@@ -5,9 +5,9 @@
 //! summation, 2015; Ahrens, Demmel, Nguyen: Algorithms for efficient reproducible floating point
 //! summation, 2020), with integers as accumulators. The exponents are cut at the multiples of
 //! [`Binned::WIDTH`] = W into bins. The largest magnitude decides the *top*: the smallest T with
-//! all |x| < 2^(W·T). Each item is rounded, to nearest even, to a multiple of the unit u = 2^(W·(T
-//! - 4)), and the rounded items are added exactly. The result is the sum of the rounded items,
-//! rounded once to the type. So it is a function of the set of items alone.
+//! all |x| < 2^(W·T). Each item is rounded, to nearest even, to a multiple of the unit
+//! u = 2^(W·(T-4)), and the rounded items are added exactly. The result is the sum of the rounded
+//! items, rounded once to the type. So it is a function of the set of items alone.
 //!
 //! **How it is carried.** A rounded item is the sum of four slices, one a bin from the top down,
 //! each found by adding and subtracting a large constant, and added to a 64-bit integer. While a
