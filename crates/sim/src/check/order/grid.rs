@@ -90,7 +90,7 @@ pub(in crate::check) struct GridOrder {
     fenced: [Fenced; 32],
     /// What a warp's strong reads saw and its next fence acquires.
     pending: [Option<Arc<Reach>>; 32],
-    /// What other warps' strong reads saw before a barrier, and no fence has acquired.
+    /// What strong reads saw before a barrier that the warp has passed, and no fence has acquired.
     handed: [Option<Arc<Reach>>; 32],
     /// Warps with any of these.
     busy: u32,

@@ -7,21 +7,25 @@
 //! - [`grid`]: the same between blocks. [`reach`] is a sparse vector clock over blocks,
 //!   [`locations`] what locations of global memory carry.
 //!
-//! The axioms of the PTX ISA, "Memory Consistency Model", and where they are:
+//! The axioms of the PTX ISA, "Memory Consistency Model", where each is, and
+//! its pairs of kernels in `conformance/corpus`:
 //!
-//! | axiom | here | pairs of kernels in `conformance/corpus` |
-//! |---|---|---|
-//! | program order | [`block`]: a thread's own records | `counter_reset_by_the_last_block` |
-//! | `bar` synchronises | [`barriers`] | `missing_barrier_after_store`, `arrive_does_not_wait` |
-//! | `barrier.cluster` synchronises | [`barriers`], [`grid`] | `cluster_without_first_barrier` |
-//! | release patterns 1 to 3 | [`flags`], [`grid`] | `relaxed_store_to_another_flag`, `release_fence_after_the_flag` |
-//! | acquire patterns 1 to 3 | [`flags`], [`grid`] | `acquire_at_another_flag`, `acquire_fence_before_the_flag` |
-//! | `red` is no acquire | [`grid`] | `reduction_is_no_acquire` |
-//! | observation through atomics | [`flags`], [`locations`] | `release_through_a_chain_of_atomics`, `store_breaks_the_chain` |
-//! | moral strength: scopes | [`reach`] grades | `fence_of_block_scope_between_blocks` |
-//! | base causality is transitive | [`grid`] | `order_through_a_third_block`, `third_block_told_without_acquire` |
-//! | observation, then base causality | [`observed`] | `counter_reset_by_the_first_block`, `observation_through_a_store` |
-//! | proxies | [`async_proxy`](super::async_proxy) | `bulk_store_without_proxy_fence` |
+//! - program order: [`block`]: a thread's own records; `counter_reset_by_the_last_block`.
+//! - `bar` synchronises: [`barriers`]; `missing_barrier_after_store`, `arrive_does_not_wait`.
+//! - `barrier.cluster` synchronises: [`barriers`], [`grid`]; `cluster_without_first_barrier`.
+//! - release patterns 1 to 3: [`flags`], [`grid`]; `relaxed_store_to_another_flag`,
+//!   `release_fence_after_the_flag`.
+//! - acquire patterns 1 to 3: [`flags`], [`grid`]; `acquire_at_another_flag`,
+//!   `acquire_fence_before_the_flag`.
+//! - `red` is no acquire: [`grid`]; `reduction_is_no_acquire`.
+//! - observation through atomics: [`flags`], [`locations`]; `release_through_a_chain_of_atomics`,
+//!   `store_breaks_the_chain`.
+//! - moral strength: scopes: [`reach`] grades; `fence_of_block_scope_between_blocks`.
+//! - base causality is transitive: [`grid`]; `order_through_a_third_block`,
+//!   `third_block_told_without_acquire`.
+//! - observation, then base causality: [`observed`]; `counter_reset_by_the_first_block`,
+//!   `observation_through_a_store`.
+//! - proxies: [`async_proxy`](super::async_proxy); `bulk_store_without_proxy_fence`.
 //!
 //! Fence-SC order is not followed: a `fence.sc` counts as `fence.acq_rel`. Two `fence.sc` order
 //! what is around them only where values that were read tell which of them came first, and no

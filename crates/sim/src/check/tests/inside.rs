@@ -57,7 +57,7 @@ fn lanes_of_one_store_collide_in_global_memory() {
     for bytes in [1, 4, 8] {
         let store = write(1).bytes(bytes).at(|_| 0);
         let mut rig = Rig::new(1, 32);
-        rig.global(0, &store.clone().values(|lane| u128::from(lane), 99));
+        rig.global(0, &store.clone().values(u128::from, 99));
         rig.finds(&[Rule::LanesCollide]);
         let mut rig = Rig::new(1, 32);
         rig.global(0, &store.values(|_| 5, 99));
@@ -68,7 +68,7 @@ fn lanes_of_one_store_collide_in_global_memory() {
 #[test]
 fn pairs_of_lanes_collide_among_scattered_ones() {
     let mut rig = Rig::new(1, 32);
-    rig.global(0, &write(1).at(|lane| lane / 2 * 4).values(|lane| u128::from(lane), 99));
+    rig.global(0, &write(1).at(|lane| lane / 2 * 4).values(u128::from, 99));
     rig.finds(&[Rule::LanesCollide]);
 }
 
