@@ -21,7 +21,7 @@ enum Others {
 }
 
 macro_rules! operators {
-    ($($name:literal $inputs:tt $others:ident $outputs:literal [$($choice:ident)*] $chosen:ident $summary:literal;)*) => {
+    ($($name:literal $inputs:tt $others:ident $outputs:literal [$($choice:ident)*] $chosen:expr, $summary:literal;)*) => {
         pub(super) const OPERATORS: &[Operator] = &[$(Operator {
             name: $name,
             summary: $summary,
@@ -48,39 +48,28 @@ macro_rules! operators {
 }
 
 operators! {
-    "softmax" (1, 2) Rows 1 [Axes Alpha] softmax "X[, mask] → e^(αX + mask) / Σ e^(αX + mask)";
-    "log-softmax" (1, 2) Rows 1 [Axes Alpha] log_softmax "X[, mask] → the logarithm of softmax";
-    "layer-norm" (1, 3) Columns 3 [Axes Eps] layer_norm
+    "softmax" (1, 2) Rows 1 [Axes Alpha]
+        |options| Ok(RowOp::Softmax { scale: options.alpha.unwrap_or(1.0) }),
+        "X[, mask] → e^(αX + mask) / Σ e^(αX + mask)";
+    "log-softmax" (1, 2) Rows 1 [Axes Alpha]
+        |options| Ok(RowOp::LogSoftmax { scale: options.alpha.unwrap_or(1.0) }),
+        "X[, mask] → the logarithm of softmax";
+    "layer-norm" (1, 3) Columns 3 [Axes Eps]
+        |options| Ok(RowOp::LayerNorm(norm(options))),
         "X[, scale[, bias]] → result, mean, reciprocal standard deviation (f32 at least)";
-    "rms-norm" (1, 3) Columns 2 [Axes Eps] rms_norm
+    "rms-norm" (1, 3) Columns 2 [Axes Eps]
+        |options| Ok(RowOp::RmsNorm(norm(options))),
         "X[, scale[, bias]] → result, reciprocal root mean square (f32 at least)";
-    "abs-max-scale" (1, 1) Columns 2 [Axes] abs_max_scale
+    "abs-max-scale" (1, 1) Columns 2 [Axes]
+        |_| Ok(RowOp::AbsMaxScale),
         "X → rows divided by their largest magnitude, these magnitudes";
-    "quantize" (1, 1) Columns 2 [Axes Dtype] quantize "X → rows as i8 (or f8e4m3, f8e5m2), their scales";
-}
-
-fn softmax(options: &Options) -> Result<RowOp, Error> {
-    Ok(RowOp::Softmax { scale: options.alpha.unwrap_or(1.0) })
-}
-
-fn log_softmax(options: &Options) -> Result<RowOp, Error> {
-    Ok(RowOp::LogSoftmax { scale: options.alpha.unwrap_or(1.0) })
+    "quantize" (1, 1) Columns 2 [Axes Dtype]
+        quantize,
+        "X → rows as i8 (or f8e4m3, f8e5m2), their scales";
 }
 
 fn norm(options: &Options) -> Norm {
     Norm { eps: options.eps.unwrap_or(EPS), keep_sum: false }
-}
-
-fn layer_norm(options: &Options) -> Result<RowOp, Error> {
-    Ok(RowOp::LayerNorm(norm(options)))
-}
-
-fn rms_norm(options: &Options) -> Result<RowOp, Error> {
-    Ok(RowOp::RmsNorm(norm(options)))
-}
-
-fn abs_max_scale(_: &Options) -> Result<RowOp, Error> {
-    Ok(RowOp::AbsMaxScale)
 }
 
 fn quantize(options: &Options) -> Result<RowOp, Error> {
