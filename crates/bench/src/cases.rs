@@ -216,7 +216,7 @@ impl Case {
                 let (axis, results) = if along == Along::Rows { (1, self.rows) } else { (0, self.len) };
                 let ready = fold.ready(queue.device(), &fold.problem(vec![spec(self.dtype, &input)], &[axis]))?;
                 let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, results)).collect::<Result<_, _>>()?;
-                Prepared::Planned { ready, inputs: vec![input], outputs }
+                Prepared::Planned { ready: Box::new(ready), inputs: vec![input], outputs }
             }
             Work::Scan(along) => {
                 let scan = scan_of(Cumulative::Sum, self.dtype, None)?;
@@ -225,7 +225,7 @@ impl Case {
                 let (from, to) = (vec![spec(self.dtype, &input)], vec![spec(scan.outputs()[0], &output)]);
                 let problem = scan.problem(from, to, axis, ScanOrder::default());
                 let ready = scan.ready(queue.device(), &problem)?;
-                Prepared::Planned { ready, inputs: vec![input], outputs: vec![output] }
+                Prepared::Planned { ready: Box::new(ready), inputs: vec![input], outputs: vec![output] }
             }
             Work::Segments { skewed } => self.segments(queue, input, skewed)?,
             Work::Rows(op, vectors) => self.norms(queue, input, op, vectors)?,
@@ -239,7 +239,11 @@ impl Case {
                 let specs = inputs.iter().map(|input| TensorSpec::new(self.dtype, layout.clone(), input.address()));
                 let result = TensorSpec::new(map.outputs()[0], layout.clone(), output.address());
                 let problem = map.problem(specs.collect(), vec![result]);
-                Prepared::Planned { ready: map.ready(queue.device(), &problem)?, inputs, outputs: vec![output] }
+                Prepared::Planned {
+                    ready: Box::new(map.ready(queue.device(), &problem)?),
+                    inputs,
+                    outputs: vec![output],
+                }
             }
             Work::Transpose => {
                 let map = map_of(Operation::Copy, &[self.dtype], &Default::default())?;
@@ -249,7 +253,7 @@ impl Case {
                 let from = TensorSpec::new(self.dtype, turned, input.address());
                 let to = TensorSpec::new(self.dtype, Layout::contiguous(&shape)?, output.address());
                 let ready = map.ready(queue.device(), &map.problem(vec![from], vec![to]))?;
-                Prepared::Planned { ready, inputs: vec![input], outputs: vec![output] }
+                Prepared::Planned { ready: Box::new(ready), inputs: vec![input], outputs: vec![output] }
             }
             Work::Gemv => {
                 let vector = filled(queue, self.dtype, self.len)?;
@@ -257,12 +261,20 @@ impl Case {
                 let alignment = alignment_of([input.address(), vector.address()]);
                 let problem = gemv::Problem::of_strides(self.dtype, sizes, strides, alignment);
                 let ready = Gemv.ready(queue.device(), &problem.expect("rows lie side by side"))?;
-                Prepared::Planned { ready, outputs: vec![alloc(&self.dtype, self.rows)?], inputs: vec![input, vector] }
+                Prepared::Planned {
+                    ready: Box::new(ready),
+                    outputs: vec![alloc(&self.dtype, self.rows)?],
+                    inputs: vec![input, vector],
+                }
             }
             Work::Histogram { bins } => {
                 let problem = histogram::Problem { dtype: self.dtype, len: self.rows * self.len, bins };
                 let ready = Histogram.ready(queue.device(), &problem)?;
-                Prepared::Planned { ready, inputs: vec![input], outputs: vec![alloc(&Dtype::I32, bins)?] }
+                Prepared::Planned {
+                    ready: Box::new(ready),
+                    inputs: vec![input],
+                    outputs: vec![alloc(&Dtype::I32, bins)?],
+                }
             }
             Work::CrossEntropy => {
                 let mut labels = queue.device().alloc::<u8>((self.rows * 8) as usize)?;
@@ -272,7 +284,7 @@ impl Case {
                 let problem = cross_entropy::Problem { logits, labels: of_labels, ignored: -100 };
                 let ready = CrossEntropyLoss.ready(queue.device(), &problem)?;
                 let outputs = vec![alloc(&self.dtype, self.rows)?, alloc(&self.dtype, self.rows)?];
-                Prepared::Planned { ready, inputs: vec![input, labels], outputs }
+                Prepared::Planned { ready: Box::new(ready), inputs: vec![input, labels], outputs }
             }
         })
     }
@@ -293,7 +305,7 @@ impl Case {
         let family = SegmentedFold(&fold);
         let ready = family.ready(queue.device(), &family.problem(vec![row], Dtype::I64, self.rows as usize))?;
         let outputs = vec![alloc(queue, &fold.outputs()[0], self.rows)?];
-        Ok(Prepared::Planned { ready, inputs: vec![input, offsets], outputs })
+        Ok(Prepared::Planned { ready: Box::new(ready), inputs: vec![input, offsets], outputs })
     }
 
     /// Norms and their like.
@@ -310,7 +322,7 @@ impl Case {
         let results = operator.results().iter().map(|dtype| alloc(queue, dtype, self.rows * self.len));
         let outputs = results.chain(operator.stats().iter().map(|dtype| alloc(queue, dtype, self.rows)));
         let outputs = outputs.collect::<Result<_, _>>()?;
-        Ok(Prepared::Planned { ready: operator.ready(queue.device(), &problem)?, inputs, outputs })
+        Ok(Prepared::Planned { ready: Box::new(operator.ready(queue.device(), &problem)?), inputs, outputs })
     }
 }
 
@@ -322,7 +334,7 @@ fn alloc(queue: &Queue, dtype: &Dtype, len: u64) -> Result<Buffer<u8>, warpfold_
 /// A case ready to run, again and again.
 pub(super) enum Prepared {
     Copy { input: Buffer<u8>, output: Buffer<u8> },
-    Planned { ready: Ready, inputs: Vec<Buffer<u8>>, outputs: Vec<Buffer<u8>> },
+    Planned { ready: Box<Ready>, inputs: Vec<Buffer<u8>>, outputs: Vec<Buffer<u8>> },
 }
 
 impl Prepared {

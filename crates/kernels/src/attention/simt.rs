@@ -342,7 +342,7 @@ impl Block<'_> {
             (0..4).map(one).collect()
         };
         std::array::from_fn(|i| {
-            let is_element = if dim % 4 == 0 { exists } else { exists & (column + i as u32).lt(dim) };
+            let is_element = if dim.is_multiple_of(4) { exists } else { exists & (column + i as u32).lt(dim) };
             is_element.select(loaded[i], 0.0)
         })
     }
@@ -440,28 +440,28 @@ impl Block<'_> {
         }
         let mut is_seen = key.lt(item.num_keys) & row.exists;
         if work.causal.is_some() {
-            is_seen = is_seen & position.le(row.position);
+            is_seen &= position.le(row.position);
         }
         if work.window {
             let window = self.sizes.at(Size::Window as usize).cast::<i32>();
-            is_seen = is_seen & position.gt(row.position - window);
+            is_seen &= position.gt(row.position - window);
             if work.causal.is_none() {
-                is_seen = is_seen & position.lt(row.position + window);
+                is_seen &= position.lt(row.position + window);
             }
         }
         if let Some(dtype) = *mask {
             let strides: [Val<i64>; 4] = std::array::from_fn(|i| self.strides.at(15 + i));
             let mask_keys = self.sizes.at(Size::MaskKeys as usize);
-            is_seen = is_seen & key.lt(mask_keys);
+            is_seen &= key.lt(mask_keys);
             let inside = key.min(item.num_keys.min(mask_keys) - 1);
             let at = [item.sequence, row.head, row.query, inside];
             let at = at.iter().zip(strides).map(|(i, stride)| i.cast::<i64>() * stride).reduce(|a, b| a + b);
             let place = self.tensors.mask.at(bytes_at(dtype, at.expect("there are four")));
             if dtype == Dtype::Bool {
-                is_seen = is_seen & load::<u32, _>(dtype, place, 1, false)[0].ne(0);
+                is_seen &= load::<u32, _>(dtype, place, 1, false)[0].ne(0);
             } else {
-                scaled = scaled + load::<f32, _>(dtype, place, 1, false)[0];
-                is_seen = is_seen & scaled.ne(f32::NEG_INFINITY);
+                scaled += load::<f32, _>(dtype, place, 1, false)[0];
+                is_seen &= scaled.ne(f32::NEG_INFINITY);
                 // The lowest number of a mask is no infinity: a row of them is a mean of its
                 // values.
                 scaled = scaled.max_nan(LOWEST);

@@ -7,11 +7,12 @@
 //! the threshold. The results are the indices of the kept boxes in that order, as `i64`, and their
 //! number; elements of the output after them stay as they are.
 //!
-//! The overlap of two boxes counts pixels, so that a box from 3 to 3 is one wide: `area(b) = (b.x2
-//! - b.x1 + 1) * (b.y2 - b.y1 + 1)`, `w = max(min(a.x2, b.x2) - max(a.x1, b.x1) + 1, 0)`, `h`
-//! likewise, `overlap = w * h / (area(a) + area(b) - w * h)`. Every operation rounds to the nearest
-//! `f32`, in this order, on every device. A comparison with NaN is false: such a pair does not
-//! suppress; minimum and maximum pass over NaN.
+//! The overlap of two boxes counts pixels, so that a box from 3 to 3 is one wide:
+//! `area(b) = (b.x2 - b.x1 + 1) * (b.y2 - b.y1 + 1)`,
+//! `w = max(min(a.x2, b.x2) - max(a.x1, b.x1) + 1, 0)`, `h` likewise,
+//! `overlap = w * h / (area(a) + area(b) - w * h)`. Every operation rounds to the nearest `f32`, in
+//! this order, on every device. A comparison with NaN is false: such a pair does not suppress;
+//! minimum and maximum pass over NaN.
 //!
 //! Start with [`Nms`]. Three kernels: [`rank`] finds the place of each box by counting those before
 //! it, and sorts the boxes; [`overlaps`] leaves a bit for each pair of the sorted boxes; [`sweep`]

@@ -110,11 +110,11 @@ impl ModelConfig {
         within("num_key_value_heads", self.num_kv_heads, self.num_heads)?;
         within("head_dim", self.head_dim, 256)?;
         within("max_position_embeddings", self.max_len, 1 << 28)?;
-        if self.num_heads % self.num_kv_heads != 0 {
+        if !self.num_heads.is_multiple_of(self.num_kv_heads) {
             let reason = format!("{} heads of queries do not share {}", self.num_heads, self.num_kv_heads);
             return Err(error::field(path, "num_key_value_heads", reason));
         }
-        if self.head_dim % 2 != 0 {
+        if !self.head_dim.is_multiple_of(2) {
             return Err(error::field(path, "head_dim", format!("{} is odd", self.head_dim)));
         }
         if !(self.norm_eps > 0.0 && self.norm_eps < 1.0) {

@@ -175,7 +175,7 @@ fn by_halves(bytes: &[u8], entry: &Entry, heads: usize) -> Option<Vec<u8>> {
     let rows = *entry.shape.first()?;
     let head_dim = rows.checked_div(heads)?;
     let row_len: usize = entry.shape[1..].iter().product();
-    let is_whole = head_dim * heads == rows && head_dim % 2 == 0 && row_len % entry.format.block_len() == 0;
+    let is_whole = head_dim * heads == rows && head_dim % 2 == 0 && row_len.is_multiple_of(entry.format.block_len());
     let row_bytes = bytes.len().checked_div(rows)?;
     let source = |row: usize| {
         let (head, at) = (row / head_dim, row % head_dim);
