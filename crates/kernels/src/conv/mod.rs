@@ -20,7 +20,7 @@
 //! and on tensor cores, for f16, bf16 and tf32
 //! - `mma`: by `mma.sync`, for NHWC;
 //! - `wgmma`: by WGMMA, fed by TMA in im2col mode; images and filters that it cannot gather are
-//!   [repacked](crate::repack) first (`tensor_core_layout`).
+//!   repacked first (`repack/`) (`tensor_core_layout`).
 //!
 //! The ladder `conv` of the crate `warpfold-ladders` shows the way there.
 

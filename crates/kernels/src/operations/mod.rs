@@ -1,4 +1,4 @@
-//! The built-in element-wise operations, by name: for each element type a [`Map`](crate::map::Map)
+//! The built-in element-wise operations, by name: for each element type a [`Map`]
 //! with its function, conversions and result type.
 //!
 //! [`Operation`] names them, [`Options`] says what may be chosen, and [`map_of`] gives the map.

@@ -3,7 +3,7 @@
 //! Contract: scores `[…, rows, len]`, values `[…, len, width]`, results `[…, rows, width]` in C
 //! order; inputs of any layout, copied before where they are not contiguous. Element types f16,
 //! bf16, f32, f64, the same for all three, and eight-bit floats, whose results are f32; computed in
-//! f32 at least, in a fixed order. A block computes [`ROWS`] rows: each warp folds the softmax
+//! f32 at least, in a fixed order. A block computes `ROWS` rows: each warp folds the softmax
 //! statistics of one of them, then all threads walk over the values once, with the weights of a run
 //! of positions in shared memory; threads are columns of the values, several runs side by side
 //! where there are fewer columns than threads. Scores are read twice, values once a block. Start
