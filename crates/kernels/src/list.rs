@@ -88,12 +88,11 @@ pub fn kernels() -> Vec<Listed> {
     let gather = gather::kernels().into_iter();
     list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
-    let of_heads =
-        [("attention", attention::kernels(), attention::BLOCK), ("rotary", rotary::kernels(), rotary::BLOCK)];
-    for (place, kernels, block) in of_heads.into_iter().chain([("kv-cache", kv_cache::kernels(), rotary::BLOCK)]) {
+    let of_heads = [("rotary", rotary::kernels()), ("kv-cache", kv_cache::kernels())];
+    for (place, kernels, block) in of_heads.map(|(place, kernels)| (place, kernels, rotary::BLOCK)) {
         list.extend(kernels.into_iter().map(|kernel| Listed::new(kernel, place, [block, 1, 1])));
     }
-    let of_blocks = [("matmul", matmul::kernels()), ("conv", conv::kernels())];
+    let of_blocks = [("attention", attention::kernels()), ("matmul", matmul::kernels()), ("conv", conv::kernels())];
     for (place, kernels) in of_blocks {
         list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));
     }

@@ -73,9 +73,9 @@ fn however_keys_are_split_the_bits_are_the_same() {
     ];
     let mut expected: Vec<[Vec<u8>; 2]> = Vec::new();
     for problem in &variants {
-        let whole = split(&device, problem, Choice { splits: 1, segments }, &[&q, &k, &v]);
+        let whole = split(&device, problem, Choice { algorithm: kernel::Algorithm::Simt, splits: 1, segments }, &[&q, &k, &v]);
         for per_part in [1, 2, 4, 8] {
-            let choice = Choice { splits: segments.div_ceil(per_part), segments: per_part };
+            let choice = Choice { algorithm: kernel::Algorithm::Simt, splits: segments.div_ceil(per_part), segments: per_part };
             let parts = split(&device, problem, choice, &[&q, &k, &v]);
             assert!(parts == whole, "{choice} of {problem:?}");
         }

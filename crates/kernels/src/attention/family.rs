@@ -2,13 +2,18 @@
 
 use std::fmt;
 
-use warpfold_device::LaunchConfig;
+use warpfold_device::{LaunchConfig, TensorLayout};
+
+use half::{bf16, f16};
 
 use super::SEGMENT;
+use super::config::{Config, MAX_INPUTS};
 use super::merge::merge;
 use super::problem::{Causal, Keys, MaskLayout, Problem, Queries};
-use super::simt::{self, Config, attend};
+use super::simt::{self, attend};
+use super::wgmma::{self, WgmmaConfig, WgmmaTile, attend_wgmma, maps};
 use super::work::Size;
+use crate::matmul::{no_map, tensor_map};
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
 use crate::{AnyKernel, Dtype, Error};
 
@@ -21,38 +26,70 @@ use crate::{AnyKernel, Dtype, Error};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attention;
 
-/// How keys are split over blocks. It decides on speed alone: results have the same bits.
+/// Which kernel, and how keys are split over blocks. All choices of one algorithm give the same
+/// bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Choice {
+    /// The kernel.
+    pub algorithm: Algorithm,
     /// Blocks that share the keys of a row.
     pub splits: u64,
     /// Segments that each of them takes: a power of two, unless it takes all.
     pub segments: u64,
 }
 
-/// Blocks of a multiprocessor that a launch asks for.
+/// A kernel for attention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// CUDA cores, in f32: every type.
+    Simt,
+    /// The tensor cores of Hopper: f16 and bf16.
+    Wgmma(WgmmaTile),
+}
+
+/// Blocks of a multiprocessor that a launch of the kernel on CUDA cores asks for.
 const BLOCKS_PER_SM: u64 = 4;
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CUDA cores, {} part(s) of {} segment(s)", self.splits, self.segments)
+        let Self { algorithm, splits, segments } = self;
+        match algorithm {
+            Algorithm::Simt => write!(f, "CUDA cores")?,
+            Algorithm::Wgmma(tile) => write!(f, "WGMMA {} x {}, {} stages", tile.rows(), tile.keys, tile.stages)?,
+        }
+        write!(f, ", {splits} part(s) of {segments} segment(s)")
+    }
+}
+
+impl Algorithm {
+    const fn rows(self) -> u32 {
+        match self {
+            Self::Simt => simt::ROWS,
+            Self::Wgmma(tile) => tile.rows(),
+        }
     }
 }
 
 impl Attention {
-    /// Splits keys where there are fewer tiles of rows than blocks fill the device: the largest
-    /// power of two of segments that still fills it twice.
+    /// Takes tensor cores where there is a kernel for them, and splits keys where there are fewer
+    /// tiles of rows than blocks fill the device: the largest power of two of segments that still
+    /// fills it twice.
     #[must_use]
     pub fn choose(&self, problem: &Problem, planner: &Planner<'_>) -> Choice {
+        let algorithm = if has_wgmma(problem, planner) {
+            Algorithm::Wgmma(WgmmaTile::choose(problem, rows_per_head(problem), planner.limits))
+        } else {
+            Algorithm::Simt
+        };
         let segments = problem.max_keys().div_ceil(SEGMENT.into()).max(1);
-        let items = tiles(problem) * problem.kv_heads * sequences_of_tiles(problem);
+        let items = items(problem, algorithm);
         let wanted = u64::from(planner.limits.num_sms) * 2;
         if segments == 1 || items >= wanted {
-            return Choice { splits: 1, segments };
+            return Choice { algorithm, splits: 1, segments };
         }
         let parts = (wanted.div_ceil(items.max(1))).min(segments);
         let per_part = 1 << (segments / parts).max(1).ilog2();
-        Choice { splits: segments.div_ceil(per_part), segments: per_part }
+        Choice { algorithm, splits: segments.div_ceil(per_part), segments: per_part }
     }
 
     /// As [`Family::plan`], with keys split otherwise.
@@ -65,45 +102,118 @@ impl Attention {
         if problem.rows() == 0 {
             return Ok(plan);
         }
-        let Choice { splits, segments } = choice;
-        let items = tiles(problem) * problem.kv_heads * sequences_of_tiles(problem);
-        let config = Config::new(problem, splits > 1, segments > 1);
-        let resident = u64::from(planner.limits.num_sms) * BLOCKS_PER_SM;
-        let grid = grid_size((items * splits).min(resident.max(1)))?;
-        let launch = LaunchConfig::new(grid, simt::BLOCK).dynamic_shared(config.shared_bytes());
+        let Choice { algorithm, splits, segments } = choice;
+        let (items, rows) = (items(problem, algorithm), algorithm.rows());
+        let wide = if algorithm == Algorithm::Simt { simt::WIDE } else { wgmma::WIDE };
+        let config = Config::new(problem, rows, wide, splits > 1, segments > 1);
         let levels = u64::from(segments.next_power_of_two().ilog2()) + 1;
-        let state_bytes = 4 * u64::from(config.state_words() * simt::BLOCK);
-        let stack =
-            if segments > 1 { plan.add_scratch(u64::from(grid) * levels * state_bytes).into() } else { Arg::Null };
-        let partials = if splits > 1 {
-            let rows = items * splits * u64::from(simt::ROWS);
-            plan.add_scratch(4 * rows * u64::from(config.partial_words())).into()
+        let num_sms = u64::from(planner.limits.num_sms).max(1);
+        let resident = if algorithm == Algorithm::Simt { num_sms * BLOCKS_PER_SM } else { num_sms };
+        let grid = grid_size((items * splits).min(resident))?;
+        let kernel = Shape::new(problem, &config, algorithm, planner);
+        let stack = if segments > 1 {
+            plan.add_scratch(4 * u64::from(grid) * levels * u64::from(kernel.level_words)).into()
         } else {
             Arg::Null
         };
-        let step = |kernel: AnyKernel, launch| {
+        let partials = if splits > 1 {
+            plan.add_scratch(4 * splits * problem.rows() * u64::from(config.partial_words())).into()
+        } else {
+            Arg::Null
+        };
+        let step = |kernel: AnyKernel, launch, before: Vec<Arg>, counter: Option<Arg>| {
             let inputs = (0..plan.inputs.len()).map(Operand::Input).collect();
             let lse = if problem.lse { Arg::Pointer(Operand::Output(1)) } else { Arg::Null };
-            Step::new(kernel, launch)
-                .arg(Arg::Pointers { operands: inputs, len: simt::MAX_INPUTS })
+            let step = before
+                .into_iter()
+                .fold(Step::new(kernel, launch), Step::arg)
+                .arg(Arg::Pointers { operands: inputs, len: MAX_INPUTS })
                 .arg(Operand::Output(0))
                 .arg(lse)
                 .arg(stack.clone())
-                .arg(partials.clone())
+                .arg(partials.clone());
+            counter
+                .into_iter()
+                .fold(step, Step::arg)
                 .words(&sizes(problem, choice, items * splits, levels))
                 .words(&strides(problem))
                 .words(&floats(problem))
         };
-        let main = step(planner.kernel(config.clone(), attend), launch);
+        let launch = LaunchConfig::new(grid, kernel.threads).dynamic_shared(kernel.shared_bytes);
+        let counter = (algorithm != Algorithm::Simt).then_some(Arg::Tickets);
+        let main = step(kernel.kernel, launch, kernel.maps, counter);
         let tree = splits.next_power_of_two().ilog2() + 1;
         let merge = (splits > 1).then(|| {
             let kernel = planner.kernel(Merge(config, tree), |Merge(config, levels)| merge(config, *levels));
-            Ok::<_, Error>(step(kernel, LaunchConfig::new(grid_size(items)?, simt::BLOCK)))
+            Ok::<_, Error>(step(kernel, LaunchConfig::new(grid_size(items)?, simt::BLOCK), Vec::new(), None))
         });
+        plan.tickets = u64::from(algorithm != Algorithm::Simt);
         plan.steps.push(main);
         plan.steps.extend(merge.transpose()?);
         Ok(plan)
     }
+}
+
+/// The main kernel, with what its launch needs to know.
+struct Shape {
+    kernel: AnyKernel,
+    threads: u32,
+    shared_bytes: u32,
+    level_words: u32,
+    /// Tensor maps of queries, keys and values.
+    maps: Vec<Arg>,
+}
+
+impl Shape {
+    fn new(problem: &Problem, config: &Config, algorithm: Algorithm, planner: &Planner<'_>) -> Self {
+        let Algorithm::Wgmma(tile) = algorithm else {
+            return Self {
+                kernel: planner.kernel(config.clone(), attend),
+                threads: simt::BLOCK,
+                shared_bytes: simt::shared_bytes(config),
+                level_words: simt::level_words(config),
+                maps: Vec::new(),
+            };
+        };
+        let (config, [queries, keys, values]) = wgmma_config(problem, config.clone(), tile);
+        let map = |input, layout: Option<TensorLayout>| {
+            layout.map_or_else(no_map, |layout| tensor_map(Operand::Input(input), layout, problem.dtype))
+        };
+        Self {
+            kernel: planner.kernel(config.clone(), make_wgmma),
+            threads: tile.threads(),
+            shared_bytes: tile.shared_bytes(config.common.head_dim, config.common.value_dim),
+            level_words: wgmma::level_words(&config),
+            maps: vec![map(0, queries), map(1, keys), map(2, values)],
+        }
+    }
+}
+
+fn wgmma_config(problem: &Problem, common: Config, tile: WgmmaTile) -> (WgmmaConfig, [Option<TensorLayout>; 3]) {
+    let maps = maps(problem, tile);
+    let (maps_keys, [keys, values]) = match maps.keys {
+        Some((layouts, box_keys)) => (Some(box_keys), layouts.map(Some)),
+        None => (None, [None, None]),
+    };
+    let scale = f32::from_bits(problem.scale_bits);
+    let is_plain = !common.softcap && common.mask.is_none() && common.score.is_none() && scale > 0.0;
+    let config = WgmmaConfig { common, tile, maps_queries: maps.queries.is_some(), maps_keys, is_plain };
+    (config, [maps.queries, keys, values])
+}
+
+fn make_wgmma(config: &WgmmaConfig) -> AnyKernel {
+    match config.common.dtype {
+        Dtype::F16 => attend_wgmma::<f16>(config).into(),
+        _ => attend_wgmma::<bf16>(config).into(),
+    }
+}
+
+/// Whether the tensor cores of Hopper take it. It must not depend on the batch: neither on how many
+/// queries and keys there are, nor on how they lie.
+fn has_wgmma(problem: &Problem, planner: &Planner<'_>) -> bool {
+    let Problem { dtype, kv_dtype, .. } = *problem;
+    let is_half = matches!(dtype, Dtype::F16 | Dtype::Bf16);
+    planner.limits.has_wgmma && is_half && (kv_dtype == dtype || kv_dtype.bytes() == 1)
 }
 
 /// What the kernel that merges is built for.
@@ -118,18 +228,29 @@ impl Family for Attention {
     }
 }
 
-/// Tiles of rows of each sequence; of all together at most, where they are packed.
-fn tiles(problem: &Problem) -> u64 {
-    let (group, rows) = (problem.group(), u64::from(simt::ROWS));
-    match problem.queries {
-        Queries::Dense { len, .. } => (len * group).div_ceil(rows),
-        Queries::Packed { batch, total, .. } => (total * group) / rows + batch.min(total),
-    }
+/// Rows of a head of keys: those of a sequence, or of the mean sequence.
+fn rows_per_head(problem: &Problem) -> u64 {
+    let queries = match problem.queries {
+        Queries::Dense { len, .. } => len,
+        Queries::Packed { batch, total, .. } => total.div_ceil(batch.max(1)),
+    };
+    queries * problem.group()
 }
 
-const fn sequences_of_tiles(problem: &Problem) -> u64 {
+/// Tiles of rows with a head of keys, if keys are not split; where sequences are packed, at most.
+fn items(problem: &Problem, algorithm: Algorithm) -> u64 {
+    let (group, rows) = (problem.group(), u64::from(algorithm.rows()));
+    let tiles = match problem.queries {
+        Queries::Dense { batch, len, .. } => batch * (len * group).div_ceil(rows),
+        Queries::Packed { batch, total, .. } => (total * group) / rows + batch.min(total),
+    };
+    tiles * problem.kv_heads
+}
+
+/// Tiles of rows of each sequence, where all have the same number of queries.
+fn tiles(problem: &Problem, algorithm: Algorithm) -> u64 {
     match problem.queries {
-        Queries::Dense { batch, .. } => batch,
+        Queries::Dense { len, .. } => (len * problem.group()).div_ceil(algorithm.rows().into()),
         Queries::Packed { .. } => 1,
     }
 }
@@ -203,7 +324,7 @@ fn sizes(problem: &Problem, choice: Choice, items: u64, levels: u64) -> [u32; su
     let mut sizes = [0; super::work::SIZES];
     let mut set = |size: Size, value: u64| sizes[size as usize] = value as u32;
     set(Size::Batch, problem.batch());
-    set(Size::Tiles, tiles(problem));
+    set(Size::Tiles, tiles(problem, choice.algorithm));
     set(Size::KvHeads, problem.kv_heads);
     set(Size::Group, problem.group());
     if let Queries::Dense { len, .. } = problem.queries {
@@ -221,6 +342,7 @@ fn sizes(problem: &Problem, choice: Choice, items: u64, levels: u64) -> [u32; su
     set(Size::Window, problem.window.unwrap_or(0).min(1 << 30).into());
     set(Size::MaskKeys, problem.mask.map_or(0, |mask| mask.keys));
     set(Size::Levels, levels);
+    set(Size::Rows, problem.rows());
     sizes
 }
 
@@ -238,14 +360,14 @@ fn strides(problem: &Problem) -> [i64; super::work::STRIDES] {
     all.try_into().expect("four, four, four, three and four")
 }
 
-fn floats(problem: &Problem) -> [f32; simt::FLOATS] {
+fn floats(problem: &Problem) -> [f32; super::config::FLOATS] {
     let softcap = problem.softcap_bits.map_or(1.0, f32::from_bits);
     [f32::from_bits(problem.scale_bits), softcap, 1.0 / softcap, f32::from_bits(problem.value_scale_bits)]
 }
 
-/// Kernels as they ship, to be assembled and compared: with one part and with several, of every
-/// type, and with every option.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+/// Kernels as they ship, with the threads of their blocks, to be assembled and compared: with one
+/// part and with several, of every type, and with every option.
+pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let of = |dtype, kv_dtype, [head_dim, value_dim]: [u64; 2], queries, keys| Problem {
         dtype,
         kv_dtype,
@@ -298,12 +420,30 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
         of(Dtype::F8E4M3, Dtype::F8E4M3, [128, 128], packed, paged),
         every,
     ];
-    let of_problem = |problem: &Problem| {
+    let on_cuda_cores = |problem: &Problem| {
         let tree = problem.max_keys() > SEGMENT.into();
-        let whole = attend(&Config::new(problem, false, tree)).into();
-        let split = Config::new(problem, true, false);
+        let config = |split, tree| Config::new(problem, simt::ROWS, simt::WIDE, split, tree);
+        let split = config(true, false);
         let parts: [AnyKernel; 2] = [attend(&split).into(), merge(&split, 3).into()];
-        std::iter::once(whole).chain(tree.then_some(parts).into_iter().flatten()).collect::<Vec<_>>()
+        let parts = tree.then_some(parts).into_iter().flatten();
+        std::iter::once(attend(&config(false, tree)).into()).chain(parts).map(|kernel| (kernel, simt::BLOCK)).collect()
+    };
+    let on_tensor_cores = |problem: &Problem| {
+        let [head, value] = [problem.head_dim, problem.value_dim];
+        let keys = if head.max(value) > 128 { 64 } else { 128 };
+        let tile = WgmmaTile { consumers: if rows_per_head(problem) > 64 { 2 } else { 1 }, keys, stages: 2 };
+        let tree = problem.max_keys() > SEGMENT.into();
+        let config = |split, tree| {
+            let common = Config::new(problem, tile.rows(), wgmma::WIDE, split, tree);
+            (make_wgmma(&wgmma_config(problem, common, tile).0), tile.threads())
+        };
+        if tree { vec![config(false, true), config(true, false)] } else { vec![config(false, false)] }
+    };
+    let of_problem = |problem: &Problem| {
+        let is_half = matches!(problem.dtype, Dtype::F16 | Dtype::Bf16);
+        let cuda_cores: Vec<_> = on_cuda_cores(problem);
+        let tensor_cores = if is_half { on_tensor_cores(problem) } else { Vec::new() };
+        cuda_cores.into_iter().chain(tensor_cores)
     };
     problems.iter().flat_map(of_problem).collect()
 }

@@ -1,22 +1,25 @@
 //! The launch that combines the partial results of split keys, in the order of the tree.
 
 use warpfold_lang::{
-    Array, Global, Val, Var, block_idx, kernel, lane_id, range, var, wait_for_dependencies, warp_id, when,
+    Array, Global, Val, Var, block_idx, kernel, range, var, wait_for_dependencies, warp_id, when,
 };
 
 use super::SEGMENT;
-use super::simt::{Attend, BLOCK, Config, Epilogue, FLOATS, MAX_INPUTS, ROWS, WARP_ROWS};
+use super::config::{Config, FLOATS, Launch, MAX_INPUTS};
+use super::output::Columns;
+use super::simt::{Attend, BLOCK};
 use super::state::State;
 use super::work::{SIZES, STRIDES, Size, WorkConfig, find};
 
 /// What the kernel takes: as [`Attend`], whose partial results it reads.
 pub(super) type Merge = Attend;
 
-/// The kernel: a block for each tile of rows, a warp for some of them. `levels` are those of the
-/// tree over the parts.
+/// The kernel: a block for each tile of rows, one warp per row. `levels` are those of the tree over
+/// the parts.
 pub(super) fn merge(config: &Config, levels: u32) -> Merge {
     let config = config.clone();
-    let name = format!("{}_merge_{levels}", config.name());
+    let rows = config.work.rows;
+    let name = format!("attention_merge{rows}_{levels}_{}", config.name());
     let body = move |inputs: [Global<u8>; MAX_INPUTS],
                      out: Global<u8>,
                      lse: Global<f32>,
@@ -28,23 +31,19 @@ pub(super) fn merge(config: &Config, levels: u32) -> Merge {
         wait_for_dependencies();
         // Contract: a grid of a block for each item of one part.
         let tensors = config.tensors(inputs, out, lse);
+        let launch = Launch { config: &config, tensors, sizes, strides, floats };
         let whole = WorkConfig { split: false, ..config.work };
         let item = find(&whole, sizes, &tensors.lists, block_idx().x);
-        let of = |size: Size| sizes.at(size as usize);
-        let of_split = of(Size::Items) / of(Size::Splits);
         let (begin, end) = item.keys;
-        let part = of(Size::Segments) * SEGMENT;
-        let epilogue = Epilogue { tensors, sizes, strides, floats };
+        let part = launch.size(Size::Segments) * SEGMENT;
         when(item.exists, || {
-            range(warp_id() * WARP_ROWS, warp_id() * WARP_ROWS + WARP_ROWS, 1_u32, |row| {
-                let stack = Stack::new(levels, config.columns());
+            range(warp_id(), (item.num_rows - item.first_row).min(rows), BLOCK / 32, |number| {
+                let stack = Stack::new(levels, config.value_dim.div_ceil(32));
                 range(begin / part, end.div_ceil(part), 1_u32, |split| {
-                    let tile = split.mul_wide(of_split) + item.number.cast::<u64>();
-                    let number = tile * u64::from(ROWS) + row.cast::<u64>();
-                    stack.push(&read(&config, partials.at(number * u64::from(config.partial_words()))), split);
+                    stack.push(&read(&config, launch.partial(partials, &item, number, split)), split);
                 });
-                let row = item.row(sizes, row);
-                when(row.exists, || config.finish(&epilogue, &item, &row, &stack.fold()));
+                let row = item.row(sizes, number);
+                launch.finish(&item, &row, &stack.fold(), Columns::Strided);
             });
         });
     };
@@ -53,10 +52,10 @@ pub(super) fn merge(config: &Config, levels: u32) -> Merge {
 
 fn read(config: &Config, place: Global<f32>) -> State {
     let column = |i: u32| {
-        let column = lane_id() + 32 * i;
+        let column = Columns::Strided.at(i);
         place.at(column).get_or(0.0, column.lt(config.value_dim))
     };
-    let output = (0..config.columns()).map(column).collect();
+    let output = (0..config.value_dim.div_ceil(32)).map(column).collect();
     State { max: place.at(config.value_dim).get(), sum: place.at(config.value_dim + 1).get(), output }
 }
 

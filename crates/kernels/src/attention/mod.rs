@@ -5,7 +5,8 @@
 //! Attention is a fold over keys with the monoid of [`state`]: running maximum, sum of
 //! exponentials, weighted values (Milakov and Gimelshein 2018; Dao, FlashAttention-2, 2023). The
 //! order of this fold is fixed by the **position of the keys alone**:
-//! - a *tile* of [`TILE`] keys, at positions that are multiples of it, is pushed as a whole;
+//! - a *tile* of keys, at positions that are multiples of its length, is pushed as a whole: 32 keys
+//!   on CUDA cores; on tensor cores 128, or 64 where heads have more than 128 elements;
 //! - a *segment* of [`SEGMENT`] keys folds its tiles from the first to the last;
 //! - segments form a balanced binary tree over their index; a missing right child passes through.
 //!
@@ -13,27 +14,33 @@
 //! scheduling: **no bit of a row depends on the batch, on how queries are chunked, on how keys are
 //! split over blocks, or on the order of pages**. Prefill, chunked prefill, decode and a prefix hit
 //! give the same bits. Two conditions: values are finite, and the kernels are those of one element
-//! type and one architecture.
+//! type and one architecture (which of them is used follows from types, head sizes and device).
 //!
 //! # Files
 //! Start with [`Problem`] and [`Attention`]. [`state`] is the monoid, `work` finds what a block is
-//! to do, `simt` is the kernel on CUDA cores, `merge` combines the partial results of split keys,
-//! and `family` plans.
+//! to do, `scores` and `output` are the two ends of a row, `tree` combines segments inside a block
+//! and `merge` the partial results of split keys. The kernels are `simt`, on CUDA cores, for every
+//! type, and `wgmma`, on the tensor cores of Hopper, for f16 and bf16. `family` plans.
 
+mod config;
 mod family;
 mod merge;
+mod output;
 mod problem;
+mod scores;
 mod simt;
 pub mod state;
+mod tree;
+mod wgmma;
 mod work;
 
 pub(crate) use family::kernels;
-pub use family::{Attention, Choice};
-pub(crate) use simt::BLOCK;
+pub use family::{Algorithm, Attention, Choice};
+pub use wgmma::WgmmaTile;
 
 pub use problem::{Causal, Keys, MaskLayout, Problem, Queries, Score, ScoreAt};
 
-/// Keys that are pushed at a time: one for each lane of a warp.
+/// Keys that are pushed at a time on CUDA cores: one for each lane of a warp.
 pub const TILE: u32 = 32;
 
 /// Keys of a leaf of the tree of segments.

@@ -40,10 +40,12 @@ pub(super) enum Size {
     MaskKeys,
     /// States that a stack of segments has room for.
     Levels,
+    /// Rows of all sequences and heads.
+    Rows,
 }
 
 /// How many sizes there are.
-pub(super) const SIZES: usize = 14;
+pub(super) const SIZES: usize = 15;
 /// Strides of queries, keys, values (4 each), results (3), mask (4).
 pub(super) const STRIDES: usize = 19;
 
@@ -108,8 +110,6 @@ pub(super) struct Item {
     pub(super) exists: Val<bool>,
     /// The part of the keys.
     pub(super) split: Val<u32>,
-    /// Which it is among those of one part.
-    pub(super) number: Val<u32>,
     pub(super) sequence: Val<u32>,
     pub(super) kv_head: Val<u32>,
     /// The first of its rows.
@@ -131,7 +131,7 @@ fn size(sizes: Array<u32, SIZES>, which: Size) -> Val<u32> {
     sizes.at(which as usize)
 }
 
-/// Finds an item. All threads of a block come here together, and all of them find it.
+/// Finds an item. All lanes of a warp come here together, and all of them find it.
 pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists, item: Val<u32>) -> Item {
     let of = |which| size(sizes, which);
     let (splits, kv_heads, batch, group) = (of(Size::Splits), of(Size::KvHeads), of(Size::Batch), of(Size::Group));
@@ -188,7 +188,6 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
     Item {
         exists,
         split,
-        number,
         sequence,
         kv_head,
         first_row,

@@ -93,7 +93,7 @@ fn bytes_of(i: u32, bytes: u32, above: u32) -> u32 {
 }
 
 /// The first `n` elements of a word.
-pub(super) fn of_word<C: Compute>(dtype: Dtype, word: Val<u32>, n: u32) -> Vec<Val<C>> {
+pub(crate) fn of_word<C: Compute>(dtype: Dtype, word: Val<u32>, n: u32) -> Vec<Val<C>> {
     match dtype {
         Dtype::F32 => vec![word.bitcast::<f32>().cast()],
         Dtype::I32 => vec![word.bitcast::<i32>().cast()],

@@ -16,6 +16,6 @@ pub use compute::Compute;
 pub use sink::{Destination, Sink};
 pub use source::{Origin, Place, Run, Source};
 
-pub(crate) use load::load;
+pub(crate) use load::{load, of_word};
 pub(crate) use spill::spill;
 pub(crate) use store::store;

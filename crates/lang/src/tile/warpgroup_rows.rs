@@ -8,7 +8,7 @@ use super::warpgroup::WarpgroupSums;
 use crate::recorder::Reg;
 use crate::registers::Registers;
 use crate::types::{Number, Scalar};
-use crate::{Operand, Val, lane_id, shfl_xor, untyped, warp_id};
+use crate::{ErrorKind, Operand, Val, lane_id, shfl_xor, untyped, warp_id};
 
 /// Folds what the four lanes of a quad hold; each of them gets the result. `f` must be commutative
 /// and associative, or the lanes' results differ: a maximum, or a sum, whose order is `(0 + 1) + (2
@@ -97,6 +97,20 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         T::Sum: Number,
     {
         self.update(|row, _, sum| sum * factors[row]);
+    }
+
+    /// Sets this thread's sums of one of its two rows, from left to right: see
+    /// [`row_values`](Self::row_values).
+    #[track_caller]
+    pub fn set_row(&self, row: usize, values: &[Val<T::Sum>]) {
+        let registers = self.registers.iter().enumerate().filter(|(i, _)| Self::place(*i).0 == row);
+        if 4 * values.len() as u32 != self.columns() {
+            let (found, own) = (values.len(), self.columns() / 4);
+            untyped::fail(ErrorKind::Misuse(format!("{found} values for a row of which a thread has {own}")));
+        }
+        for ((_, register), value) in registers.zip(values) {
+            untyped::assign(<T::Sum as Scalar>::TYPE, *register, value.raw());
+        }
     }
 
     /// Folds this thread's sums of each of its two rows from left to right; [`fold_quad`] folds

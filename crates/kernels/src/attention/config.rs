@@ -1,0 +1,150 @@
+//! What attention kernels are built for, and what they are launched with: common to all of them.
+
+use warpfold_lang::{Array, Global, Val};
+
+use super::problem::{MaskLayout, Problem, Score};
+use super::work::{KeyLens, Lists, SIZES, STRIDES, Size, WorkConfig};
+use super::{Keys, Queries};
+use crate::Dtype;
+
+/// Scale, soft cap and its reciprocal, scale of values.
+pub(super) const FLOATS: usize = 4;
+
+/// Inputs at most: queries, keys, values, mask, sinks, and three lists.
+pub(super) const MAX_INPUTS: usize = 8;
+
+/// What decides on the code of a kernel, whichever it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Config {
+    pub(super) work: WorkConfig,
+    pub(super) dtype: Dtype,
+    pub(super) kv_dtype: Dtype,
+    pub(super) output: Dtype,
+    pub(super) head_dim: u32,
+    pub(super) value_dim: u32,
+    /// Whether rows of queries, and of keys and values, lie without gaps and begin at multiples of
+    /// eight elements (of four, for the kernel on CUDA cores).
+    pub(super) wide: [bool; 2],
+    /// Whether rows of the results begin at multiples of two elements.
+    pub(super) pairs: bool,
+    pub(super) paged: bool,
+    pub(super) softcap: bool,
+    pub(super) mask: Option<Dtype>,
+    pub(super) sinks: Option<Dtype>,
+    pub(super) lse: bool,
+    pub(super) score: Option<Score>,
+    /// Whether a block folds several segments.
+    pub(super) tree: bool,
+}
+
+impl Config {
+    /// For tiles of so many rows, with accesses of `wide` elements where tensors allow it.
+    pub(super) fn new(problem: &Problem, rows: u32, wide: u64, split: bool, tree: bool) -> Self {
+        let queries: &[i64] = match &problem.queries {
+            Queries::Dense { strides, .. } => strides,
+            Queries::Packed { strides, .. } => strides,
+        };
+        let is_wide = |dtype: Dtype, dim: u64, strides: &[i64]| {
+            let (inner, outer) = strides.split_last().expect("tensors have dimensions");
+            *inner == 1
+                && dim.is_multiple_of(wide)
+                && outer.iter().all(|stride| stride % wide as i64 == 0)
+                && problem.alignment.is_multiple_of((wide * dtype.bytes()).min(16))
+        };
+        let Problem { dtype, kv_dtype, head_dim, value_dim, .. } = *problem;
+        let [k_strides, v_strides] = problem.keys.strides();
+        let wide =
+            [
+                is_wide(dtype, head_dim, queries),
+                is_wide(kv_dtype, head_dim, k_strides) && is_wide(kv_dtype, value_dim, v_strides),
+            ];
+        let pairs = match &problem.queries {
+            Queries::Dense { out_strides, .. } => out_strides.iter().all(|stride| stride % 2 == 0),
+            Queries::Packed { .. } => true,
+        };
+        Self {
+            work: WorkConfig::of(problem, rows, split),
+            dtype,
+            kv_dtype,
+            output: problem.output,
+            head_dim: head_dim as u32,
+            value_dim: value_dim as u32,
+            wide,
+            pairs: pairs && value_dim.is_multiple_of(2),
+            paged: matches!(problem.keys, Keys::Paged { .. }),
+            softcap: problem.softcap_bits.is_some(),
+            mask: problem.mask.map(|MaskLayout { dtype, .. }| dtype),
+            sinks: problem.sinks,
+            lse: problem.lse,
+            score: problem.score.clone(),
+            tree,
+        }
+    }
+
+    /// Words of a partial result for a row.
+    pub(super) fn partial_words(&self) -> u32 {
+        self.value_dim + 2
+    }
+
+    /// The end of a kernel's name.
+    pub(super) fn name(&self) -> String {
+        let Self { dtype, kv_dtype, head_dim, value_dim, .. } = self;
+        let options = [
+            ("_packed", self.work.packed),
+            ("_paged", self.paged),
+            ("_causal", self.work.causal.is_some()),
+            ("_window", self.work.window),
+            ("_softcap", self.softcap),
+            ("_mask", self.mask.is_some()),
+            ("_sinks", self.sinks.is_some()),
+            ("_score", self.score.is_some()),
+            ("_split", self.work.split),
+            ("_tree", self.tree),
+        ];
+        let options: String = options.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
+        format!("{dtype}_{kv_dtype}_{head_dim}_{value_dim}{options}")
+    }
+
+    /// The tensors: inputs come in a fixed order, without those that are missing.
+    pub(super) fn tensors(&self, inputs: [Global<u8>; MAX_INPUTS], out: Global<u8>, lse: Global<f32>) -> Tensors {
+        let mut inputs = inputs.into_iter();
+        let first = [inputs.next(), inputs.next(), inputs.next()].map(|input| input.expect("there are three"));
+        let mut next = |is_there: bool| if is_there { inputs.next().expect("there are eight") } else { first[0] };
+        let (mask, sinks) = (next(self.mask.is_some()), next(self.sinks.is_some()));
+        let cu_queries = next(self.work.packed).reinterpret::<i32>();
+        let key_lens = next(self.work.key_lens != KeyLens::Same).reinterpret::<i32>();
+        let block_table = next(self.paged).reinterpret::<i32>();
+        let lists = Lists { cu_queries, key_lens, block_table };
+        let [q, k, v] = first;
+        Tensors { q, k, v, mask, sinks, lists, out, lse }
+    }
+}
+
+/// The tensors of a launch. Those that a problem does not have are never looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tensors {
+    pub(super) q: Global<u8>,
+    pub(super) k: Global<u8>,
+    pub(super) v: Global<u8>,
+    pub(super) mask: Global<u8>,
+    pub(super) sinks: Global<u8>,
+    pub(super) lists: Lists,
+    pub(super) out: Global<u8>,
+    pub(super) lse: Global<f32>,
+}
+
+/// A kernel that is being recorded: what it is built for, and what it will be launched with.
+#[derive(Clone, Copy)]
+pub(super) struct Launch<'a> {
+    pub(super) config: &'a Config,
+    pub(super) tensors: Tensors,
+    pub(super) sizes: Array<u32, SIZES>,
+    pub(super) strides: Array<i64, STRIDES>,
+    pub(super) floats: Array<f32, FLOATS>,
+}
+
+impl Launch<'_> {
+    pub(super) fn size(&self, which: Size) -> Val<u32> {
+        self.sizes.at(which as usize)
+    }
+}

@@ -1,0 +1,101 @@
+//! Scores: what is made of a product of a query and a key, and where tensors have keys.
+
+use warpfold_lang::Val;
+
+use super::config::{Config, Launch};
+use super::problem::ScoreAt;
+use super::work::{Item, KeyLens, Row, Size, bytes_at};
+use crate::Dtype;
+use crate::elements::load;
+
+/// The lowest score: no infinity, times log2(e), either.
+const LOWEST: f32 = -2e38;
+
+impl Launch<'_> {
+    /// The score of a row with a key, times log2(e); minus infinity where it is not seen.
+    pub(super) fn score(&self, item: &Item, row: &Row, key: Val<u32>, dot: Val<f32>) -> Val<f32> {
+        let Config { softcap, mask, score, .. } = self.config;
+        let mut scaled = dot * self.floats.at(0);
+        if let Some(score) = score {
+            let at = ScoreAt { batch: item.sequence, head: row.head, query: row.position, key: key.cast::<i32>() };
+            scaled = score.apply(scaled, at);
+        }
+        if *softcap {
+            scaled = self.floats.at(1) * (scaled * self.floats.at(2)).tanh();
+        }
+        let mut is_seen = self.is_seen(item, row, key);
+        if let Some(dtype) = *mask {
+            let strides: [Val<i64>; 4] = std::array::from_fn(|i| self.strides.at(15 + i));
+            let mask_keys = self.size(Size::MaskKeys);
+            is_seen &= key.lt(mask_keys);
+            let inside = key.min(item.num_keys.min(mask_keys) - 1);
+            let at = [item.sequence, row.head, row.query, inside];
+            let at = at.iter().zip(strides).map(|(i, stride)| i.cast::<i64>() * stride).reduce(|a, b| a + b);
+            let place = self.tensors.mask.at(bytes_at(dtype, at.expect("there are four")));
+            if dtype == Dtype::Bool {
+                is_seen &= load::<u32, _>(dtype, place, 1, false)[0].ne(0);
+            } else {
+                scaled += load::<f32, _>(dtype, place, 1, false)[0];
+                is_seen &= scaled.ne(f32::NEG_INFINITY);
+                // The lowest number of a mask is no infinity: a row of them is a mean of its
+                // values.
+                scaled = scaled.max_nan(LOWEST);
+            }
+        }
+        is_seen.select(scaled * std::f32::consts::LOG2_E, f32::NEG_INFINITY)
+    }
+
+    /// Whether a key is there, and is neither too late nor too early for the row.
+    pub(super) fn is_seen(&self, item: &Item, row: &Row, key: Val<u32>) -> Val<bool> {
+        let work = &self.config.work;
+        let position = key.cast::<i32>();
+        let mut is_seen = key.lt(item.num_keys);
+        if work.causal.is_some() {
+            is_seen &= position.le(row.position);
+        }
+        if work.window {
+            let window = self.size(Size::Window).cast::<i32>();
+            is_seen &= position.gt(row.position - window);
+            if work.causal.is_none() {
+                is_seen &= position.lt(row.position + window);
+            }
+        }
+        is_seen
+    }
+
+    /// Where a key of the item, or its value, begins: elements from the first one of the tensor.
+    pub(super) fn place_of_key(&self, item: &Item, key: Val<u32>, strides: [Val<i64>; 4]) -> Val<i64> {
+        let place = if self.config.paged {
+            let page_size = self.size(Size::Page);
+            let page = self.page(item, key / page_size);
+            page.cast::<i64>() * strides[0] + (key % page_size).cast::<i64>() * strides[2]
+        } else if self.config.work.key_lens == KeyLens::Packed {
+            (item.first_key + key).cast::<i64>() * strides[2]
+        } else {
+            item.sequence.cast::<i64>() * strides[0] + key.cast::<i64>() * strides[2]
+        };
+        place + item.kv_head.cast::<i64>() * strides[1]
+    }
+
+    /// An entry of the item's row of the block table.
+    pub(super) fn page(&self, item: &Item, entry: Val<u32>) -> Val<i32> {
+        let entry = item.sequence.cast::<u64>() * self.size(Size::Width).cast::<u64>() + entry.cast::<u64>();
+        self.tensors.lists.block_table.at(entry).get()
+    }
+
+    /// Where a row of queries begins: elements from the first one of the tensor.
+    pub(super) fn place_of_query(&self, item: &Item, row: &Row) -> Val<i64> {
+        let stride = |i: usize| self.strides.at(i);
+        let sequence = if self.config.work.packed {
+            item.first_query.cast::<i64>() * stride(2)
+        } else {
+            item.sequence.cast::<i64>() * stride(0)
+        };
+        sequence + row.head.cast::<i64>() * stride(1) + row.query.cast::<i64>() * stride(2)
+    }
+
+    /// Strides of keys (0) or values (1).
+    pub(super) fn key_strides(&self, which: usize) -> [Val<i64>; 4] {
+        std::array::from_fn(|i| self.strides.at(4 + 4 * which + i))
+    }
+}

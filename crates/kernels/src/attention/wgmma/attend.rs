@@ -1,0 +1,226 @@
+//! The warpgroups that multiply: scores, weights, weighted values, tile after tile of keys.
+
+use warpfold_lang::{
+    Cursor, Global, HalfOfPair, Major, Multiplicand, NamedBarrier, Operands, Pipeline, Val, Var, WarpgroupFragment,
+    WarpgroupSums, fence_async, fold_quad, lane_id, range, thread_idx, var, warpgroup_idx, wgmma_commit, wgmma_fence,
+    wgmma_wait, when,
+};
+
+use super::super::SEGMENT;
+use super::super::output::Columns;
+use super::super::state::State;
+use super::super::tree::{RowStates, Tree};
+use super::super::work::{Item, KeyLens, Size};
+use super::kernel::{Block, Cursors};
+use super::softmax::{Scores, Stats, no_stats, stats};
+
+/// What a warpgroup holds: registers for scores, weights and results, and where it is in the rings.
+pub(super) struct Attending<'a, T: Multiplicand> {
+    block: &'a Block<'a, T>,
+    at: Cursors,
+    /// Which of those that multiply this warpgroup is.
+    own: Val<u32>,
+    scores: WarpgroupSums<T>,
+    weights: WarpgroupFragment<T>,
+    results: Results<T>,
+    /// Whether the results have been begun in this segment.
+    has_begun: Var<bool>,
+    tree: Option<Tree>,
+    partials: Global<f32>,
+}
+
+/// The states of a thread's two rows.
+struct Results<T: Multiplicand> {
+    sums: WarpgroupSums<T>,
+    stats: Stats,
+}
+
+impl<T: Multiplicand<Sum = f32>> RowStates for Results<T> {
+    fn num(&self) -> u32 {
+        2
+    }
+
+    fn get(&self, row: u32) -> State {
+        let (row, [max, sum]) = (row as usize, self.stats.get());
+        let [first, second] = self.sums.row_values();
+        State { max: max[row], sum: sum[row], output: if row == 0 { first } else { second } }
+    }
+
+    fn set(&self, row: u32, state: &State) {
+        let (row, mut stats) = (row as usize, self.stats.get());
+        stats[0][row] = state.max;
+        stats[1][row] = state.sum;
+        self.stats.set(stats);
+        self.sums.set_row(row, &state.output);
+    }
+}
+
+impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
+    pub(super) fn new(block: &'a Block<'a, T>, at: Cursors, stacks: Global<f32>, partials: Global<f32>) -> Self {
+        let keys = block.config.tile.keys;
+        let (columns, threads) = (block.values.at(0).columns(), 128 * block.config.tile.consumers);
+        let tree = || Tree::new(stacks.at(thread_idx().x - 128), threads, 2, columns / 4);
+        Self {
+            block,
+            at,
+            own: warpgroup_idx() - 1,
+            scores: WarpgroupSums::new(keys),
+            weights: WarpgroupFragment::new(keys),
+            results: Results { sums: WarpgroupSums::new(columns), stats: stats() },
+            has_begun: var(false),
+            tree: block.launch.config.tree.then(tree),
+            partials,
+        }
+    }
+
+    /// Attends to all keys of an item.
+    pub(super) fn attend(&self, item: &Item) {
+        let Block { config, launch, rings: [ring_q, ring_k, ring_v], .. } = *self.block;
+        let [at_q, at_k, at_v] = self.at;
+        let first_row = self.own * 64;
+        let number = |i: usize| WarpgroupSums::<T>::rows()[i] + first_row;
+        let rows = [0, 1].map(|i| item.row(launch.sizes, number(i)));
+        let positions = [0, 63].map(|row: u32| item.row(launch.sizes, first_row + row).position);
+        let Results { sums, stats } = &self.results;
+        let scores = Scores { config, launch, item, rows, positions, sums: &self.scores };
+        stats.set(no_stats());
+        sums.fill(0.0);
+        self.has_begun.set(false);
+        self.tree.iter().for_each(Tree::clear);
+        let [begin, end] = self.block.tiles_of(item);
+        ring_q.wait(at_q);
+        when(begin.lt(end), || {
+            ring_k.wait(at_k);
+            self.multiply_keys();
+            wgmma_wait(0);
+            release(ring_k, at_k);
+            let _ = scores.softmax(begin * config.tile.keys, no_stats(), stats);
+            self.weights.set_sums(&self.scores);
+            range(begin + 1, end, 1_u32, |tile| {
+                ring_k.wait(at_k);
+                self.multiply_keys();
+                ring_v.wait(at_v);
+                self.multiply_values();
+                wgmma_wait(1);
+                release(ring_k, at_k);
+                self.next(&scores, tile);
+            });
+        });
+        // All queries are read.
+        release(ring_q, at_q);
+        when(begin.lt(end), || {
+            ring_v.wait(at_v);
+            self.clear_values(item, (end - 1) * config.tile.keys);
+            wgmma_fence();
+            self.multiply_values();
+            wgmma_wait(0);
+            release(ring_v, at_v);
+        });
+        self.fold_sums();
+        self.tree.iter().for_each(|tree| tree.fold(&self.results));
+        for (row, i) in rows.iter().zip(0_u32..) {
+            when(row.exists, || {
+                let state = self.results.get(i);
+                if launch.config.work.split {
+                    let place = launch.partial(self.partials, item, number(i as usize), item.split);
+                    launch.write_partial(place, &state, Columns::Pairs);
+                } else {
+                    launch.finish(item, row, &state, Columns::Pairs);
+                }
+            });
+        }
+    }
+
+    /// Makes weights of the scores of a tile while the values of the one before are added, then
+    /// changes what was before to the new maximum, or begins the next segment.
+    fn next(&self, scores: &Scores<'_, T>, tile: Val<u32>) {
+        let Self { block, results, .. } = self;
+        let (keys, [_, _, at_v]) = (block.config.tile.keys, self.at);
+        let of_segment = SEGMENT / keys;
+        let before = results.stats.get();
+        let Some(tree) = &self.tree else {
+            let factors = scores.softmax(tile * keys, before, &results.stats);
+            wgmma_wait(0);
+            release(block.rings[2], at_v);
+            results.sums.scale_rows(factors);
+            self.has_begun.set(true);
+            self.weights.set_sums(&self.scores);
+            return;
+        };
+        let begins_segment = (tile & (of_segment - 1)).eq(0);
+        let none = no_stats();
+        let base = [0, 1].map(|i| [0, 1].map(|row| begins_segment.select(none[i][row], before[i][row])));
+        let factors = scores.softmax(tile * keys, base, &results.stats);
+        wgmma_wait(0);
+        release(block.rings[2], at_v);
+        let part = self.first_segment(scores.item);
+        when(begins_segment, || {
+            let next = results.stats.get();
+            results.stats.set(before);
+            self.fold_sums();
+            tree.push(results, tile / of_segment - 1 - part);
+            results.stats.set(next);
+        });
+        results.sums.scale_rows(factors);
+        self.has_begun.set(!begins_segment);
+        self.weights.set_sums(&self.scores);
+    }
+
+    /// The first segment of the item's part.
+    fn first_segment(&self, item: &Item) -> Val<u32> {
+        let launch = &self.block.launch;
+        if launch.config.work.split { item.split * launch.size(Size::Segments) } else { Val::constant(0) }
+    }
+
+    /// Adds up what the lanes of a row have of its sum.
+    fn fold_sums(&self) {
+        let [max, sums] = self.results.stats.get();
+        self.results.stats.set([max, fold_quad(sums, |a, b| [0, 1].map(|row| a[row] + b[row]))]);
+    }
+
+    /// Starts the products of the queries with a tile of keys.
+    fn multiply_keys(&self) {
+        let Block { queries, keys, .. } = self.block;
+        let a = queries.at(self.own);
+        let b = keys.at(self.at[1].stage());
+        wgmma_fence();
+        self.scores.add_product(&Operands { a, a_major: Major::K, b, b_major: Major::K }, false);
+        wgmma_commit();
+    }
+
+    /// Starts the products of the weights with a tile of values.
+    fn multiply_values(&self) {
+        let values = self.block.values.at(self.at[2].stage());
+        self.results.sums.add_product_of(&self.weights, values, Major::Mn, self.has_begun.get());
+        wgmma_commit();
+    }
+
+    /// Clears values beyond the sequence, where something lies there: a weight of zero times what
+    /// is no number is no number.
+    fn clear_values(&self, item: &Item, first: Val<u32>) {
+        let Block { config, launch, values, .. } = self.block;
+        if config.maps_keys.is_none() || launch.config.work.key_lens == KeyLens::Same {
+            return;
+        }
+        let (keys, threads) = (config.tile.keys, 128 * config.tile.consumers);
+        when((first + keys).gt(item.num_keys), || {
+            let tile = values.at(self.at[2].stage());
+            let of_row = tile.columns() / 8;
+            let begin = (item.num_keys - first) * of_row + (thread_idx().x - 128);
+            range(begin, keys * of_row, threads, |unit| {
+                tile.at(unit / of_row, unit % of_row * 8).reinterpret::<u32>().set_vec([0_u32; 4]);
+            });
+            fence_async();
+            NamedBarrier { id: OF_CONSUMERS, threads }.sync();
+        });
+    }
+}
+
+/// The named barrier of all warpgroups that multiply.
+const OF_CONSUMERS: u32 = 15;
+
+/// Says that this warp has read a stage, and goes on to the next one.
+fn release(ring: Pipeline, at: Cursor) {
+    when(lane_id().eq(0), || ring.empty(at).arrive());
+    at.advance();
+}

@@ -1,0 +1,184 @@
+//! The kernel and its roles: a thread that draws items, warps that load, warpgroups that multiply.
+
+use warpfold_lang::{
+    Array, Cursor, Global, HalfOfPair, Kernel, Multiplicand, Pipeline, TensorMap, TileCounter, Tiles, Val, block_idx,
+    give_registers, kernel, lane_id, launch_dependents, sync_threads, take_registers, thread_idx, tiles,
+    wait_for_dependencies, warp_id, warpgroup_idx, when, when_else,
+};
+
+use super::super::config::{Config, FLOATS, Launch, MAX_INPUTS};
+use super::super::tree::state_words;
+use super::super::work::{Item, SIZES, STRIDES, Size, find};
+use super::attend::Attending;
+use super::load::Loader;
+use super::tile::{WgmmaTile, padded, swizzle};
+
+/// Warps of the first warpgroup that load; the last one draws.
+pub(super) const LOADERS: u32 = 3;
+
+/// What the kernel takes: maps of queries, keys and values; inputs; results and log-sum-exp; stacks
+/// and partial results; the counter of items; sizes, strides, floats.
+pub(in crate::attention) type AttendWgmma<T> = Kernel<(
+    TensorMap<T>,
+    TensorMap<T>,
+    TensorMap<T>,
+    [Global<u8>; MAX_INPUTS],
+    Global<u8>,
+    Global<f32>,
+    Global<f32>,
+    Global<f32>,
+    Global<u32>,
+    [u32; SIZES],
+    [i64; STRIDES],
+    [f32; FLOATS],
+)>;
+
+/// What decides on the code of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(in crate::attention) struct WgmmaConfig {
+    pub(in crate::attention) common: Config,
+    pub(in crate::attention) tile: WgmmaTile,
+    /// Whether TMA brings queries.
+    pub(in crate::attention) maps_queries: bool,
+    /// Keys of a box, where TMA brings keys and values.
+    pub(in crate::attention) maps_keys: Option<u32>,
+    /// Whether scores are products times a scale above zero, and masks follow from positions.
+    pub(in crate::attention) is_plain: bool,
+}
+
+impl WgmmaConfig {
+    fn name(&self) -> String {
+        let Self { common, tile: WgmmaTile { consumers, keys, stages }, maps_queries, maps_keys, is_plain } = self;
+        let queries = if *maps_queries { "_q" } else { "" };
+        let boxes = maps_keys.map_or_else(String::new, |keys| format!("_kv{keys}"));
+        let scores = if *is_plain { "" } else { "_general" };
+        format!("attention_wgmma_{}x{keys}x{stages}{queries}{boxes}{scores}_{}", 64 * consumers, common.name())
+    }
+}
+
+/// Words of the scratch memory of a block, for each level of the tree.
+pub(in crate::attention) fn level_words(config: &WgmmaConfig) -> u32 {
+    128 * config.tile.consumers * state_words(2, padded(config.common.value_dim) / 4)
+}
+
+/// What all roles share.
+pub(super) struct Block<'a, T> {
+    pub(super) config: &'a WgmmaConfig,
+    pub(super) launch: Launch<'a>,
+    pub(super) maps: [TensorMap<T>; 3],
+    /// One tile for each warpgroup that multiplies.
+    pub(super) queries: Tiles<T>,
+    pub(super) keys: Tiles<T>,
+    pub(super) values: Tiles<T>,
+    pub(super) rings: [Pipeline; 3],
+    items: TileCounter,
+}
+
+/// Where in the rings of queries, keys and values a thread is.
+pub(super) type Cursors = [Cursor; 3];
+
+/// The kernel.
+pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair>(config: &WgmmaConfig) -> AttendWgmma<T> {
+    let config = config.clone();
+    let (name, tile) = (config.name(), config.tile);
+    // Registers of threads that load and of threads that multiply: 64Ki are shared by all.
+    let registers = match tile.consumers {
+        1 => None,
+        2 => Some((40, 232)),
+        _ => Some((32, 160)),
+    };
+    let body = move |q: TensorMap<T>,
+                     k: TensorMap<T>,
+                     v: TensorMap<T>,
+                     inputs: [Global<u8>; MAX_INPUTS],
+                     out: Global<u8>,
+                     lse: Global<f32>,
+                     stacks: Global<f32>,
+                     partials: Global<f32>,
+                     counter: Global<u32>,
+                     sizes: Array<u32, SIZES>,
+                     strides: Array<i64, STRIDES>,
+                     floats: Array<f32, FLOATS>| {
+        // Contract: any grid, no larger than there are items; `counter` is zero, and is again at the
+        // end. With a tree, scratch for a stack of `Levels` states for each thread that multiplies.
+        let common = &config.common;
+        let launch = Launch { config: common, tensors: common.tensors(inputs, out, lse), sizes, strides, floats };
+        let block = Block::<T>::new(&config, launch, [q, k, v], counter);
+        when(thread_idx().x.eq(0), || block.init());
+        sync_threads();
+        wait_for_dependencies();
+        launch_dependents();
+        let at = block.rings.map(Pipeline::start);
+        when_else(
+            warpgroup_idx().eq(0),
+            || {
+                registers.iter().for_each(|(loads, _)| give_registers(*loads));
+                when_else(
+                    warp_id().eq(LOADERS),
+                    || when(lane_id().eq(0), || block.items.produce(|_| {})),
+                    || {
+                        let loader = Loader::new(&block, at);
+                        block.each_item(|item| loader.load(item));
+                    },
+                );
+            },
+            || {
+                registers.iter().for_each(|(_, multiplies)| take_registers(*multiplies));
+                let of_block = launch.size(Size::Levels).mul_wide(level_words(&config)) * block_idx().x.cast::<u64>();
+                let attending = Attending::new(&block, at, stacks.at(of_block), partials);
+                block.each_item(|item| attending.attend(item));
+            },
+        );
+    };
+    kernel(name, body).required_block(tile.threads()).min_blocks(1)
+}
+
+impl<'a, T: Multiplicand> Block<'a, T> {
+    fn new(config: &'a WgmmaConfig, launch: Launch<'a>, maps: [TensorMap<T>; 3], counter: Global<u32>) -> Self {
+        let WgmmaTile { consumers, keys, stages } = config.tile;
+        let [head, value] = [config.common.head_dim, config.common.value_dim].map(padded);
+        Self {
+            config,
+            launch,
+            maps,
+            queries: tiles(consumers, 64, head, swizzle(head)),
+            keys: tiles(stages, keys, head, swizzle(head)),
+            values: tiles(stages, keys, value, swizzle(value)),
+            rings: [Pipeline::new(1), Pipeline::new(stages), Pipeline::new(stages)],
+            items: TileCounter::new(counter, launch.size(Size::Items)),
+        }
+    }
+
+    /// Makes barriers ready: a stage is full when TMA's thread, or each thread that loads, has
+    /// arrived, and empty when each warp that multiplies has.
+    fn init(&self) {
+        let WgmmaConfig { tile, maps_queries, maps_keys, .. } = self.config;
+        let fillers = |by_tma: bool| if by_tma { 1 } else { 32 * LOADERS };
+        let warps = 4 * tile.consumers;
+        let [q, k, v] = self.rings;
+        q.init(fillers(*maps_queries), warps);
+        k.init(fillers(maps_keys.is_some()), warps);
+        v.init(fillers(maps_keys.is_some()), warps);
+        self.items.init(32 * LOADERS + 32 * warps);
+        if *maps_queries {
+            self.maps[0].prefetch();
+        }
+        if maps_keys.is_some() {
+            self.maps[1..].iter().for_each(|map| map.prefetch());
+        }
+    }
+
+    fn each_item(&self, body: impl FnOnce(&Item)) {
+        let Launch { config, sizes, tensors, .. } = self.launch;
+        self.items.consume(|number: Val<u32>| {
+            let item = find(&config.work, sizes, &tensors.lists, number);
+            when(item.exists, || body(&item));
+        });
+    }
+
+    /// The tiles of keys of an item: from the first to behind the last.
+    pub(super) fn tiles_of(&self, item: &Item) -> [Val<u32>; 2] {
+        let keys = self.config.tile.keys;
+        [item.keys.0 / keys, item.keys.1.div_ceil(keys)]
+    }
+}
