@@ -31,6 +31,7 @@ pub const FAMILIES: &[&str] = &[
     "histogram",
     "matmul",
     "conv",
+    "attention",
 ];
 
 /// An operator at a shape.

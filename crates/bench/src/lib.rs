@@ -8,6 +8,7 @@
 //! device's memory reaches in the same run. The virtual GPU has no clock: there each case runs
 //! once, smaller, and the record says which sectors it moved and how many it had to.
 
+mod attention;
 mod cases;
 mod convolutions;
 mod data;
@@ -109,6 +110,11 @@ pub fn run(device: &Device, families: &[String], mut each: impl FnMut(&Record)) 
     if is_asked("matmul") {
         for product in products::all(device.is_virtual()) {
             each(&products::measure(device, product)?);
+        }
+    }
+    if is_asked("attention") {
+        for case in attention::all(device.is_virtual()) {
+            each(&attention::measure(device, case)?);
         }
     }
     if is_asked("conv") {

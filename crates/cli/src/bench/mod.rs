@@ -21,7 +21,7 @@ use crate::{Ending, device_choice};
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv,
-    /// histogram, matmul, conv; without any all of them.
+    /// histogram, matmul, conv, attention; without any all of them.
     #[arg(value_name = "FAMILY")]
     families: Vec<String>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or

@@ -84,6 +84,8 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
     // Registers of threads that load and of threads that multiply: 64Ki are shared by all.
     let registers = match tile.consumers {
         1 => None,
+        // Threads that copy compute places, and hold what they copy.
+        2 if config.maps_keys.is_none() || !config.maps_queries => Some((56, 224)),
         2 => Some((40, 232)),
         _ => Some((32, 160)),
     };
