@@ -3,11 +3,13 @@
 //! Timed as peers are: each launch by itself between two events, behind a fill that empties the L2
 //! and lets the launch stand in line.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
-use warpfold_device::{Buffer, Counters, Device};
+use warpfold_device::{Buffer, Counters, Device, Event};
 use warpfold_kernels::attention::{Attention, Causal, Keys, Problem, Queries};
-use warpfold_kernels::plan::Family;
+use warpfold_kernels::plan::{Family, Plan, Ready};
 use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::data::filled;
@@ -23,7 +25,7 @@ const FLUSHED_BYTES: usize = 256 << 20;
 
 /// An attention at a shape.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Case {
+pub struct Shape {
     kv_dtype: Dtype,
     batch: u64,
     heads: [u64; 2],
@@ -42,11 +44,11 @@ enum Work {
 }
 
 /// Every case; for the virtual GPU shorter ones.
-pub(super) fn all(is_virtual: bool) -> Vec<Case> {
+pub(super) fn all(is_virtual: bool) -> Vec<Shape> {
     let mut cases = Vec::new();
     let mut add = |kv_dtype: Dtype, batch: u64, heads: [u64; 2], dim: u64, len: u64, work: Work| {
         let (batch, len) = if is_virtual { (batch.min(2), len.div_ceil(32)) } else { (batch, len) };
-        cases.push(Case { kv_dtype, batch, heads, dim, len, work });
+        cases.push(Shape { kv_dtype, batch, heads, dim, len, work });
     };
     for (dim, heads) in [(64, [32, 8]), (128, [32, 8]), (128, [64, 8]), (256, [16, 4])] {
         for len in [2048, 4096, 8192, 16_384] {
@@ -77,18 +79,10 @@ pub(super) fn all(is_virtual: bool) -> Vec<Case> {
     cases
 }
 
-impl Case {
-    fn name(self) -> String {
-        let Self { kv_dtype, batch, heads: [heads, kv_heads], dim, len, work } = self;
-        let work = match work {
-            Work::Prefill { causal: false } => "full".to_owned(),
-            Work::Prefill { causal: true } => "causal".to_owned(),
-            Work::Decode { page } => format!("decode, page {page}"),
-        };
-        format!("attention {kv_dtype} B{batch} S{len} H{heads}:{kv_heads} D{dim} {work}")
-    }
-
-    fn problem(self) -> Problem {
+impl Shape {
+    /// As the library's family takes it.
+    #[must_use]
+    pub fn problem(self) -> Problem {
         let Self { kv_dtype, batch, heads: [heads, kv_heads], dim, len, work } = self;
         let of = |positions: u64, heads: u64| {
             let (positions, heads, dim) = (positions as i64, heads as i64, dim as i64);
@@ -133,7 +127,8 @@ impl Case {
     }
 
     /// Products and sums; a causal one has half of them.
-    fn flops(self) -> Option<u64> {
+    #[must_use]
+    pub fn flops(self) -> Option<u64> {
         let Self { batch, heads: [heads, _], dim, len, work, .. } = self;
         match work {
             Work::Prefill { causal } => Some(4 * batch * heads * len * len * dim / if causal { 2 } else { 1 }),
@@ -142,10 +137,30 @@ impl Case {
     }
 
     /// Of keys and values, and of queries and results.
-    fn bytes(self) -> u64 {
+    #[must_use]
+    pub fn bytes(self) -> u64 {
         let Self { kv_dtype, batch, heads: [heads, kv_heads], dim, len, work } = self;
         let queries = if matches!(work, Work::Prefill { .. }) { len } else { 1 };
         2 * batch * dim * (len * kv_heads * kv_dtype.bytes() + queries * heads * Dtype::Bf16.bytes())
+    }
+
+    /// Memory for it, with random numbers.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn memory(self, device: &Device) -> Result<Memory, Error> {
+        let (queue, problem) = (Queue::new(device.default_stream()), self.problem());
+        let plan = Attention.ready(device, &problem)?;
+        let Plan { inputs: specs, outputs, .. } = plan.plan();
+        let mut inputs = Vec::new();
+        for (spec, dtype) in specs[..3].iter().zip([problem.dtype, problem.kv_dtype, problem.kv_dtype]) {
+            inputs.push(filled(&queue, dtype, spec.bytes / dtype.bytes())?);
+        }
+        for list in self.lists() {
+            inputs.push(device.upload(bytemuck::cast_slice::<i32, u8>(&list))?);
+        }
+        let output = device.alloc::<u8>(outputs[0].bytes as usize)?;
+        Ok(Memory { queue, inputs, output, flushed: None })
     }
 
     /// The lists that are read on the device: where queries begin, lengths, pages in any order.
@@ -159,35 +174,96 @@ impl Case {
     }
 }
 
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kv_dtype, batch, heads: [heads, kv_heads], dim, len, work } = self;
+        write!(f, "attention {kv_dtype} B{batch} S{len} H{heads}:{kv_heads} D{dim} ")?;
+        match work {
+            Work::Prefill { causal: false } => write!(f, "full"),
+            Work::Prefill { causal: true } => write!(f, "causal"),
+            Work::Decode { page } => write!(f, "decode, page {page}"),
+        }
+    }
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    /// `prefill:D:H:Hkv:S`, `causal:D:H:Hkv:S` or `decode:D:H:Hkv:S:B`, in bf16, with pages of 16.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut words = text.split(':');
+        let kind = words.next().unwrap_or_default();
+        let numbers: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>().map_err(|e| format!("{text}: {e}"))?;
+        let of = |batch, [dim, heads, kv_heads, len]: [u64; 4], work| Self {
+            kv_dtype: Dtype::Bf16,
+            batch,
+            heads: [heads, kv_heads],
+            dim,
+            len,
+            work,
+        };
+        match (kind, &numbers[..]) {
+            ("prefill" | "causal", &[d, h, k, s]) => {
+                Ok(of(1, [d, h, k, s], Work::Prefill { causal: kind == "causal" }))
+            }
+            ("decode", &[d, h, k, s, b]) => Ok(of(b, [d, h, k, s], Work::Decode { page: 16 })),
+            _ => Err(format!("{text} is no shape, such as causal:128:32:8:4096 or decode:128:32:8:4096:32")),
+        }
+    }
+}
+
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-pub(super) fn measure(device: &Device, case: Case) -> Result<Record, Error> {
-    let queue = Queue::new(device.default_stream());
-    let problem = case.problem();
-    let ready = Attention.ready(device, &problem)?;
-    let specs = &ready.plan().inputs;
-    let mut inputs: Vec<Buffer<u8>> = Vec::new();
-    for (spec, dtype) in specs[..3].iter().zip([problem.dtype, problem.kv_dtype, problem.kv_dtype]) {
-        inputs.push(filled(&queue, dtype, spec.bytes / dtype.bytes())?);
+/// What an attention of a shape reads and writes.
+#[derive(Debug)]
+pub struct Memory {
+    queue: Queue,
+    inputs: Vec<Buffer<u8>>,
+    output: Buffer<u8>,
+    flushed: Option<Buffer<u8>>,
+}
+
+impl Memory {
+    fn run(&mut self, ready: &Ready, workspace: &mut Workspace) -> Result<(), Error> {
+        let views: Vec<_> = self.inputs.iter().map(|input| Some(input.as_view())).collect();
+        ready.launch(self.queue.stream(), &views, &mut [self.output.as_view_mut()], workspace)
     }
-    for list in case.lists() {
-        inputs.push(device.upload(bytemuck::cast_slice::<i32, u8>(&list))?);
+
+    /// The time of a launch by itself, on a GPU.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn time(&mut self, ready: &Ready, workspace: &mut Workspace) -> Result<Time, Error> {
+        let mut flushed = match self.flushed.take() {
+            Some(buffer) => buffer,
+            None => self.queue.device().alloc::<u8>(FLUSHED_BYTES)?,
+        };
+        let mut events = Vec::new();
+        for _ in 0..=RUNS {
+            self.queue.stream().fill_bytes(flushed.as_view_mut(), 0)?;
+            let start = self.queue.stream().record()?;
+            self.run(ready, workspace)?;
+            events.push((start, self.queue.stream().record()?));
+        }
+        self.flushed = Some(flushed);
+        let elapsed =
+            |(start, end): &(Event, Event)| Ok::<Duration, Error>(end.elapsed_since(start)?.unwrap_or_default());
+        Ok(summary(events.iter().map(elapsed).collect::<Result<_, _>>()?))
     }
-    let mut output = device.alloc::<u8>(ready.plan().outputs[0].bytes as usize)?;
-    let mut workspace = Workspace::new();
+}
+
+pub(super) fn measure(device: &Device, shape: Shape) -> Result<Record, Error> {
+    let ready = Attention.ready(device, &shape.problem())?;
+    let (mut memory, mut workspace) = (shape.memory(device)?, Workspace::new());
     drop(device.take_reports());
-    let mut ours = || {
-        let views: Vec<_> = inputs.iter().map(|input| Some(input.as_view())).collect();
-        ready.launch(queue.stream(), &views, &mut [output.as_view_mut()], &mut workspace)
-    };
-    ours()?;
+    memory.run(&ready, &mut workspace)?;
     let record = Record {
         family: "attention",
-        case: case.name(),
-        bytes: case.bytes(),
-        flops: case.flops(),
+        case: shape.to_string(),
+        bytes: shape.bytes(),
+        flops: shape.flops(),
         launches: ready.plan().steps.len() as u64,
         time: None,
         peer: None,
@@ -198,21 +274,5 @@ pub(super) fn measure(device: &Device, case: Case) -> Result<Record, Error> {
         let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
         return Ok(Record { counters: Some(counters), ..record });
     }
-    Ok(Record { time: Some(alone(&queue, &mut ours)?), ..record })
-}
-
-/// The time of a launch by itself.
-fn alone(queue: &Queue, run: &mut dyn FnMut() -> Result<(), Error>) -> Result<Time, Error> {
-    let mut flushed = queue.device().alloc::<u8>(FLUSHED_BYTES)?;
-    let mut events = Vec::new();
-    for _ in 0..=RUNS {
-        queue.stream().fill_bytes(flushed.as_view_mut(), 0)?;
-        let start = queue.stream().record()?;
-        run()?;
-        events.push((start, queue.stream().record()?));
-    }
-    let elapsed = |(start, end): &(_, warpfold_device::Event)| {
-        Ok::<Duration, Error>(end.elapsed_since(start)?.unwrap_or_default())
-    };
-    Ok(summary(events.iter().map(elapsed).collect::<Result<_, _>>()?))
+    Ok(Record { time: Some(memory.time(&ready, &mut workspace)?), ..record })
 }

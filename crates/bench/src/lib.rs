@@ -8,7 +8,7 @@
 //! device's memory reaches in the same run. The virtual GPU has no clock: there each case runs
 //! once, smaller, and the record says which sectors it moved and how many it had to.
 
-mod attention;
+pub mod attention;
 mod cases;
 mod convolutions;
 mod data;

@@ -2,7 +2,9 @@
 //! split over blocks, or on where they lie.
 
 use warpfold::{Attended, Attention, Device, Dtype, PagedKeys, Tensor};
-use warpfold_kernels::attention::{self as kernel, Causal, Choice, Keys, Problem, Queries, SEGMENT};
+use warpfold_kernels::attention::{
+    self as kernel, Algorithm, Causal, Choice, Keys, Order, Problem, Queries, SEGMENT, WgmmaTile,
+};
 use warpfold_kernels::plan::{KernelCache, Planner, Workspace};
 
 use crate::support::{device, ints, is_clean, random, same, tensor};
@@ -29,25 +31,24 @@ fn split(device: &Device, problem: &Problem, choice: Choice, inputs: &[&Tensor])
     [outputs[0].download().unwrap(), outputs[1].download().unwrap()]
 }
 
-#[test]
-fn however_keys_are_split_the_bits_are_the_same() {
-    let device = device();
+/// Three queries and some more keys than four segments, in elements of `dim`.
+fn of_segments(dtype: Dtype, dim: usize) -> (Problem, [usize; 2]) {
     let (len, keys) = (3_usize, 4 * SEGMENT as usize + 77);
-    let dense = |heads: usize, len: usize| [heads, len, DIM].iter().product::<usize>() as i64;
-    let strides = |heads, len: usize| [dense(heads, len), (len * DIM) as i64, DIM as i64, 1];
+    let dense = |heads: usize, len: usize| [heads, len, dim].iter().product::<usize>() as i64;
+    let strides = |heads, len: usize| [dense(heads, len), (len * dim) as i64, dim as i64, 1];
     let problem = Problem {
-        dtype: Dtype::F32,
-        kv_dtype: Dtype::F32,
-        output: Dtype::F32,
+        dtype,
+        kv_dtype: dtype,
+        output: dtype,
         heads: HEADS as u64,
         kv_heads: KV_HEADS as u64,
-        head_dim: DIM as u64,
-        value_dim: DIM as u64,
+        head_dim: dim as u64,
+        value_dim: dim as u64,
         queries: Queries::Dense {
             batch: 1,
             len: len as u64,
             strides: strides(HEADS, len),
-            out_strides: [dense(HEADS, len), (len * DIM) as i64, DIM as i64],
+            out_strides: [dense(HEADS, len), (len * dim) as i64, dim as i64],
         },
         keys: Keys::Dense { len: keys as u64, k_strides: strides(KV_HEADS, keys), v_strides: strides(KV_HEADS, keys) },
         scale_bits: 0.25_f32.to_bits(),
@@ -61,27 +62,70 @@ fn however_keys_are_split_the_bits_are_the_same() {
         score: None,
         alignment: 16,
     };
-    let q = tensor(&device, 1, Dtype::F32, &[HEADS, len, DIM]);
-    let k = tensor(&device, 2, Dtype::F32, &[KV_HEADS, keys, DIM]);
-    let v = tensor(&device, 3, Dtype::F32, &[KV_HEADS, keys, DIM]);
+    (problem, [len, keys])
+}
+
+/// Holds that all these kernels give the same bits with keys in any parts.
+fn gives_the_same(dtype: Dtype, dim: usize, algorithms: &[Algorithm]) {
+    let device = device();
+    let (problem, [len, keys]) = of_segments(dtype, dim);
+    let q = tensor(&device, 1, dtype, &[HEADS, len, dim]);
+    let k = tensor(&device, 2, dtype, &[KV_HEADS, keys, dim]);
+    let v = tensor(&device, 3, dtype, &[KV_HEADS, keys, dim]);
     let segments = (keys as u64).div_ceil(SEGMENT.into());
     let variants = [
         problem.clone(),
         Problem { causal: Some(Causal::BottomRight), window: Some(1500), ..problem.clone() },
         // Elements one by one.
-        Problem { alignment: 4, ..problem },
+        Problem { alignment: 2, ..problem },
     ];
     let mut expected: Vec<[Vec<u8>; 2]> = Vec::new();
     for problem in &variants {
-        let whole = split(&device, problem, Choice { algorithm: kernel::Algorithm::Simt, splits: 1, segments }, &[&q, &k, &v]);
-        for per_part in [1, 2, 4, 8] {
-            let choice = Choice { algorithm: kernel::Algorithm::Simt, splits: segments.div_ceil(per_part), segments: per_part };
-            let parts = split(&device, problem, choice, &[&q, &k, &v]);
-            assert!(parts == whole, "{choice} of {problem:?}");
+        let mut of_first = None;
+        for algorithm in algorithms {
+            for per_part in [segments, 1, 2, 4, 8] {
+                let splits = segments.div_ceil(per_part);
+                let choice = Choice { algorithm: *algorithm, splits, segments: per_part, order: Order::Tree };
+                let parts = split(&device, problem, choice, &[&q, &k, &v]);
+                let first = of_first.get_or_insert_with(|| parts.clone());
+                assert!(parts == *first, "{choice} of {problem:?}");
+            }
         }
-        expected.push(whole);
+        expected.extend(of_first);
     }
     assert!(expected[0] == expected[2] && expected[0] != expected[1]);
+}
+
+#[test]
+fn however_keys_are_split_the_bits_are_the_same() {
+    gives_the_same(Dtype::F32, DIM, &[Algorithm::Simt]);
+}
+
+#[test]
+fn warpgroups_stages_and_turns_change_no_bit() {
+    if !device().limits().has_wgmma {
+        println!("skipped: no WGMMA");
+        return;
+    }
+    let tile = |consumers, stages, ping_pong| Algorithm::Wgmma(WgmmaTile { consumers, keys: 128, stages, ping_pong });
+    let tiles = [tile(1, 4, false), tile(2, 2, true), tile(2, 3, false), tile(3, 1, false)];
+    gives_the_same(Dtype::F16, DIM, &tiles);
+    gives_the_same(Dtype::Bf16, 72, &tiles[..2]);
+}
+
+/// Segments in one left fold are another sum: what the tree is compared with is not the tree.
+#[test]
+fn the_order_of_segments_matters() {
+    let device = device();
+    let (problem, [len, keys]) = of_segments(Dtype::F32, DIM);
+    let q = tensor(&device, 1, Dtype::F32, &[HEADS, len, DIM]);
+    let k = tensor(&device, 2, Dtype::F32, &[KV_HEADS, keys, DIM]);
+    let v = tensor(&device, 3, Dtype::F32, &[KV_HEADS, keys, DIM]);
+    let [tree, left] = [Order::Tree, Order::Left].map(|order| {
+        let choice = Choice { algorithm: Algorithm::Simt, splits: 1, segments: 5, order };
+        split(&device, &problem, choice, &[&q, &k, &v])
+    });
+    assert!(tree != left);
 }
 
 /// A sequence of tokens with their queries, keys and values.

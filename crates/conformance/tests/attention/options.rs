@@ -5,6 +5,9 @@ use warpfold::{Attention, Device, Dtype, HeadLayout, Score, Tensor};
 use crate::reference::{At, Sizes, attention, no_sink};
 use crate::support::{agrees, device, ints, is_clean, same, tensor, values};
 
+/// On CUDA cores, and on tensor cores where the device has them.
+const BOTH: [Dtype; 2] = [Dtype::F32, Dtype::F16];
+
 const HIDDEN: f64 = f64::NEG_INFINITY;
 
 fn sizes(heads: [usize; 2], [len, keys]: [usize; 2], [dim, value_dim]: [usize; 2]) -> Sizes {
@@ -63,15 +66,17 @@ const CORNERS: [Option<bool>; 3] = [None, Some(true), Some(false)];
 #[test]
 fn lengths_around_tiles_and_segments_and_nothing_at_all() {
     let device = device();
-    for keys in [0, 1, 31, 32, 33, 1023, 1024, 1025, 2080] {
-        for len in [0, 1, 31, 33] {
+    for keys in [0, 1, 31, 32, 33, 63, 65, 127, 128, 129, 1023, 1024, 1025, 2080] {
+        for len in [0, 1, 31, 33, 65] {
             for corner in CORNERS {
-                if keys > 1000 && (len == 31 || corner == Some(false)) {
+                if keys > 1000 && (len == 31 || len == 65 || corner == Some(false)) {
                     continue;
                 }
                 let sizes = Sizes { batch: 1, ..sizes([2, 1], [len, keys], [8, 8]) };
                 let score = |s: f64, at: At| if sees(corner, sizes, at) { s } else { HIDDEN };
-                check(&device, Dtype::F32, sizes, &causal(corner), score, no_sink);
+                for dtype in BOTH {
+                    check(&device, dtype, sizes, &causal(corner), score, no_sink);
+                }
             }
         }
     }
@@ -103,7 +108,9 @@ fn groups_of_heads_of_any_ratio() {
 #[test]
 fn windows_smaller_than_a_tile_and_larger_than_a_segment() {
     let device = device();
-    for (window, keys) in [(1, 70), (5, 70), (31, 70), (32, 70), (33, 70), (usize::MAX >> 33, 70), (1030, 2100)] {
+    for (window, keys) in
+        [(1, 70), (5, 70), (31, 70), (32, 70), (33, 70), (100, 300), (128, 300), (usize::MAX >> 33, 70), (1030, 2100)]
+    {
         for corner in CORNERS {
             if keys > 1000 && corner == Some(false) {
                 continue;
@@ -116,7 +123,9 @@ fn windows_smaller_than_a_tile_and_larger_than_a_segment() {
                 let is_near = distance < window as i64 && (corner.is_some() || -distance < window as i64);
                 if is_near && sees(corner, sizes, at) { s } else { HIDDEN }
             };
-            check(&device, Dtype::F32, sizes, &causal(corner).window(window), score, no_sink);
+            for dtype in BOTH {
+                check(&device, dtype, sizes, &causal(corner).window(window), score, no_sink);
+            }
         }
     }
 }
@@ -151,7 +160,7 @@ fn masks_of_every_shape_that_repeats() {
             (true, 0.0) => HIDDEN,
             (true, _) => s,
         };
-        check(&device, Dtype::F32, sizes, &Attention::new().mask(&mask), score, no_sink);
+        check(&device, BOTH[case / 3 % 2], sizes, &Attention::new().mask(&mask), score, no_sink);
     }
 }
 
@@ -197,13 +206,17 @@ fn a_mask_may_end_before_the_keys_and_sequences_before_both() {
             let is_there = at.key < lens[at.batch];
             if is_there && sees(corner, of_sequence, at) { s + under(at) } else { HIDDEN }
         };
-        let options = causal(corner).mask(&mask);
-        check(&device, Dtype::F32, sizes, &options.key_lens(&list), score, no_sink);
+        for dtype in BOTH {
+            let options = causal(corner).mask(&mask);
+            check(&device, dtype, sizes, &options.key_lens(&list), score, no_sink);
+        }
     }
     // What a list says beyond the keys that there are is not believed.
     let list = ints(&device, &[-7, 70, 71, i32::MAX]);
     let score = |s: f64, at: At| if at.batch == 0 { HIDDEN } else { s };
-    check(&device, Dtype::F32, sizes, &Attention::new().key_lens(&list), score, no_sink);
+    for dtype in BOTH {
+        check(&device, dtype, sizes, &Attention::new().key_lens(&list), score, no_sink);
+    }
 }
 
 #[test]
@@ -211,16 +224,24 @@ fn scale_softcap_sinks_and_a_function_of_scores() {
     let device = device();
     let sizes = sizes([4, 2], [6, 45], [16, 24]);
     let root = (sizes.dim as f64).sqrt();
-    check(&device, Dtype::F32, sizes, &Attention::new().scale(1.7), |s, _| s * root * 1.7, no_sink);
-    check(&device, Dtype::F32, sizes, &Attention::new().softcap(0.4), |s, _| 0.4 * (s / 0.4).tanh(), no_sink);
+    for dtype in BOTH {
+        for scale in [1.7, 0.0, -1.7] {
+            let of_scale = |s: f64, _: At| s * root * f64::from(scale);
+            check(&device, dtype, sizes, &Attention::new().scale(scale), of_scale, no_sink);
+        }
+        check(&device, dtype, sizes, &Attention::new().softcap(0.4), |s, _| 0.4 * (s / 0.4).tanh(), no_sink);
+    }
     for dtype in [Dtype::F32, Dtype::Bf16] {
         let sinks = Tensor::from_slice(&device, &[0.5_f32, f32::NEG_INFINITY, -2.0, 3.0], &[4]).unwrap();
         let sinks = sinks.cast(dtype).unwrap();
         let of_sinks = values(&sinks);
         let sink = |head: usize| of_sinks[head];
-        check(&device, Dtype::F32, sizes, &Attention::new().sinks(&sinks), |s, _| s, sink);
-        // Without a key the sink is all that there is.
-        check(&device, Dtype::F32, Sizes { keys: 0, ..sizes }, &Attention::new().sinks(&sinks), |s, _| s, sink);
+        for of_queries in BOTH {
+            check(&device, of_queries, sizes, &Attention::new().sinks(&sinks), |s, _| s, sink);
+            // Without a key the sink is all that there is.
+            let none = Sizes { keys: 0, ..sizes };
+            check(&device, of_queries, none, &Attention::new().sinks(&sinks), |s, _| s, sink);
+        }
     }
     let slope = |head: f64| 2_f64.powf(-2.0 * (head + 1.0));
     let alibi = Score::new(|score, at| {
@@ -231,7 +252,9 @@ fn scale_softcap_sinks_and_a_function_of_scores() {
         let distance = (at.query + sizes.keys - sizes.len) as f64 - at.key as f64;
         if sees(Some(true), sizes, at) { s - slope(at.head as f64) * distance } else { HIDDEN }
     };
-    check(&device, Dtype::F32, sizes, &causal(Some(true)).score(&alibi), score, no_sink);
+    for dtype in BOTH {
+        check(&device, dtype, sizes, &causal(Some(true)).score(&alibi), score, no_sink);
+    }
 }
 
 #[test]

@@ -53,11 +53,10 @@ impl Config {
         };
         let Problem { dtype, kv_dtype, head_dim, value_dim, .. } = *problem;
         let [k_strides, v_strides] = problem.keys.strides();
-        let wide =
-            [
-                is_wide(dtype, head_dim, queries),
-                is_wide(kv_dtype, head_dim, k_strides) && is_wide(kv_dtype, value_dim, v_strides),
-            ];
+        let wide = [
+            is_wide(dtype, head_dim, queries),
+            is_wide(kv_dtype, head_dim, k_strides) && is_wide(kv_dtype, value_dim, v_strides),
+        ];
         let pairs = match &problem.queries {
             Queries::Dense { out_strides, .. } => out_strides.iter().all(|stride| stride % 2 == 0),
             Queries::Packed { .. } => true,

@@ -36,6 +36,18 @@ pub struct Choice {
     pub splits: u64,
     /// Segments that each of them takes: a power of two, unless it takes all.
     pub segments: u64,
+    /// How a block folds several segments.
+    pub order: Order,
+}
+
+/// How segments are combined inside a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// In the tree that the contract demands.
+    Tree,
+    /// From the first key to the last, as if there were one segment. Other bits: to measure what
+    /// the tree costs.
+    Left,
 }
 
 /// A kernel for attention.
@@ -47,17 +59,23 @@ pub enum Algorithm {
     Wgmma(WgmmaTile),
 }
 
+/// How long parts take: a segment, the end of a part, the launch that merges.
+const SEGMENT_COST: u64 = 10;
+const PART_COST: u64 = 2;
+const MERGE_COST: u64 = 8;
+
 /// Blocks of a multiprocessor that a launch of the kernel on CUDA cores asks for.
 const BLOCKS_PER_SM: u64 = 4;
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { algorithm, splits, segments } = self;
+        let Self { algorithm, splits, segments, order } = self;
         match algorithm {
             Algorithm::Simt => write!(f, "CUDA cores")?,
             Algorithm::Wgmma(tile) => write!(f, "WGMMA {} x {}, {} stages", tile.rows(), tile.keys, tile.stages)?,
         }
-        write!(f, ", {splits} part(s) of {segments} segment(s)")
+        write!(f, ", {splits} part(s) of {segments} segment(s)")?;
+        if *order == Order::Left { write!(f, ", from left to right") } else { Ok(()) }
     }
 }
 
@@ -71,9 +89,8 @@ impl Algorithm {
 }
 
 impl Attention {
-    /// Takes tensor cores where there is a kernel for them, and splits keys where there are fewer
-    /// tiles of rows than blocks fill the device: the largest power of two of segments that still
-    /// fills it twice.
+    /// Takes tensor cores where there is a kernel for them, and splits keys where blocks would be
+    /// idle.
     #[must_use]
     pub fn choose(&self, problem: &Problem, planner: &Planner<'_>) -> Choice {
         let algorithm = if has_wgmma(problem, planner) {
@@ -82,14 +99,21 @@ impl Attention {
             Algorithm::Simt
         };
         let segments = problem.max_keys().div_ceil(SEGMENT.into()).max(1);
-        let items = items(problem, algorithm);
-        let wanted = u64::from(planner.limits.num_sms) * 2;
-        if segments == 1 || items >= wanted {
-            return Choice { algorithm, splits: 1, segments };
-        }
-        let parts = (wanted.div_ceil(items.max(1))).min(segments);
-        let per_part = 1 << (segments / parts).max(1).ilog2();
-        Choice { algorithm, splits: segments.div_ceil(per_part), segments: per_part }
+        let (items, num_sms) = (items(problem, algorithm), u64::from(planner.limits.num_sms).max(1));
+        let blocks = if algorithm == Algorithm::Simt { 2 * num_sms } else { num_sms };
+        let whole = Choice { algorithm, splits: 1, segments, order: Order::Tree };
+        let parts = (0..segments.ilog2()).map(|log2| {
+            let per_part = 1 << log2;
+            Choice { splits: segments.div_ceil(per_part), segments: per_part, ..whole }
+        });
+        // Rounds of blocks, in segments; the launch that merges takes as long as part of one, and
+        // results of parts are written and read.
+        let cost = |choice: &Choice| {
+            let rounds = (items * choice.splits).div_ceil(blocks);
+            let merge = if choice.splits > 1 { MERGE_COST + rounds * PART_COST } else { 0 };
+            rounds * choice.segments * SEGMENT_COST + merge
+        };
+        std::iter::once(whole).chain(parts).min_by_key(cost).expect("there is the whole")
     }
 
     /// As [`Family::plan`], with keys split otherwise.
@@ -102,16 +126,17 @@ impl Attention {
         if problem.rows() == 0 {
             return Ok(plan);
         }
-        let Choice { algorithm, splits, segments } = choice;
+        let Choice { algorithm, splits, segments, order } = choice;
+        let has_tree = segments > 1 && order == Order::Tree;
         let (items, rows) = (items(problem, algorithm), algorithm.rows());
         let wide = if algorithm == Algorithm::Simt { simt::WIDE } else { wgmma::WIDE };
-        let config = Config::new(problem, rows, wide, splits > 1, segments > 1);
+        let config = Config::new(problem, rows, wide, splits > 1, has_tree);
         let levels = u64::from(segments.next_power_of_two().ilog2()) + 1;
         let num_sms = u64::from(planner.limits.num_sms).max(1);
         let resident = if algorithm == Algorithm::Simt { num_sms * BLOCKS_PER_SM } else { num_sms };
         let grid = grid_size((items * splits).min(resident))?;
         let kernel = Shape::new(problem, &config, algorithm, planner);
-        let stack = if segments > 1 {
+        let stack = if has_tree {
             plan.add_scratch(4 * u64::from(grid) * levels * u64::from(kernel.level_words)).into()
         } else {
             Arg::Null
@@ -247,6 +272,16 @@ fn items(problem: &Problem, algorithm: Algorithm) -> u64 {
     tiles * problem.kv_heads
 }
 
+/// Bytes of keys and values that the L2 is trusted to hold.
+const HELD_BYTES: u64 = 32 << 20;
+
+/// Heads of keys, of all sequences, whose keys and values the L2 holds: about equal shares of all.
+fn section(problem: &Problem) -> u64 {
+    let heads = problem.batch() * problem.kv_heads;
+    let bytes = problem.max_keys() * (problem.head_dim + problem.value_dim) * problem.kv_dtype.bytes();
+    heads.div_ceil((heads * bytes).div_ceil(HELD_BYTES).clamp(1, heads.max(1)))
+}
+
 /// Tiles of rows of each sequence, where all have the same number of queries.
 fn tiles(problem: &Problem, algorithm: Algorithm) -> u64 {
     match problem.queries {
@@ -343,6 +378,7 @@ fn sizes(problem: &Problem, choice: Choice, items: u64, levels: u64) -> [u32; su
     set(Size::MaskKeys, problem.mask.map_or(0, |mask| mask.keys));
     set(Size::Levels, levels);
     set(Size::Rows, problem.rows());
+    set(Size::Section, section(problem));
     sizes
 }
 
@@ -431,7 +467,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let on_tensor_cores = |problem: &Problem| {
         let [head, value] = [problem.head_dim, problem.value_dim];
         let keys = if head.max(value) > 128 { 64 } else { 128 };
-        let tile = WgmmaTile { consumers: if rows_per_head(problem) > 64 { 2 } else { 1 }, keys, stages: 2 };
+        let consumers = if rows_per_head(problem) > 64 { 2 } else { 1 };
+        let tile = WgmmaTile { consumers, keys, stages: 2, ping_pong: consumers == 2 };
         let tree = problem.max_keys() > SEGMENT.into();
         let config = |split, tree| {
             let common = Config::new(problem, tile.rows(), wgmma::WIDE, split, tree);

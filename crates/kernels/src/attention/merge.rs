@@ -1,8 +1,6 @@
 //! The launch that combines the partial results of split keys, in the order of the tree.
 
-use warpfold_lang::{
-    Array, Global, Val, Var, block_idx, kernel, range, var, wait_for_dependencies, warp_id, when,
-};
+use warpfold_lang::{Array, Global, Val, Var, block_idx, kernel, range, var, wait_for_dependencies, warp_id, when};
 
 use super::SEGMENT;
 use super::config::{Config, FLOATS, Launch, MAX_INPUTS};

@@ -35,7 +35,7 @@ mod wgmma;
 mod work;
 
 pub(crate) use family::kernels;
-pub use family::{Algorithm, Attention, Choice};
+pub use family::{Algorithm, Attention, Choice, Order};
 pub use wgmma::WgmmaTile;
 
 pub use problem::{Causal, Keys, MaskLayout, Problem, Queries, Score, ScoreAt};

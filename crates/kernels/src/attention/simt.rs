@@ -102,7 +102,6 @@ impl Rows {
         self.max.iter().for_each(|max| max.set(f32::NEG_INFINITY));
         self.sum.iter().chain(self.output.iter().flatten()).for_each(|var| var.set(0.0_f32));
     }
-
 }
 
 impl RowStates for Rows {
@@ -145,7 +144,7 @@ pub(super) fn attend(config: &Config) -> Attend {
         let launch = Launch { config: &config, tensors, sizes, strides, floats };
         let tree = config.tree.then(|| {
             let of_block = launch.size(Size::Levels).mul_wide(level_words(&config)) * block_idx().x.cast::<u64>();
-            Tree::new(stacks.at(of_block).at(thread_idx().x), BLOCK, WARP_ROWS, columns(&config))
+            Tree::new(stacks.at(of_block), (thread_idx().x, BLOCK), WARP_ROWS, columns(&config))
         });
         let block = Block {
             launch,
@@ -174,8 +173,7 @@ impl Block<'_> {
         let (begin, end) = item.keys;
         if let Some(tree) = &self.tree {
             tree.clear();
-            let first_of_part =
-                if work.split { item.split * launch.size(Size::Segments) } else { Val::constant(0) };
+            let first_of_part = if work.split { item.split * launch.size(Size::Segments) } else { Val::constant(0) };
             range(begin / SEGMENT, end.div_ceil(SEGMENT), 1_u32, |segment| {
                 let first = (segment * SEGMENT).max(begin);
                 self.segment(item, &rows, &state, (first, (segment * SEGMENT + SEGMENT).min(end)));
@@ -342,7 +340,6 @@ fn four(from: &Elements, column: Val<u32>, dim: u32, exists: Val<bool>) -> [Val<
         is_element.select(loaded[i], 0.0)
     })
 }
-
 
 /// Where elements of a row lie.
 #[derive(Clone, Copy)]

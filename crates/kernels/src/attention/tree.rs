@@ -17,25 +17,26 @@ pub(super) trait RowStates {
 
 /// The stack of a thread.
 pub(super) struct Tree {
-    /// Of the thread: its words lie `threads` apart, so that those of a warp are coalesced.
-    pub(super) stack: Global<f32>,
-    pub(super) threads: u32,
+    /// Of the thread. Its words lie by fours, those of the threads side by side, so that accesses of
+    /// a warp are wide and coalesced.
+    stack: Global<f32>,
+    threads: u32,
     /// Columns of a row that a thread has.
-    pub(super) columns: u32,
-    pub(super) rows: u32,
+    columns: u32,
+    rows: u32,
     /// Which levels hold something.
     occupied: Var<u32>,
 }
 
 /// Words of the states of a thread.
 pub(super) const fn state_words(rows: u32, columns: u32) -> u32 {
-    rows * (columns + 2)
+    rows * (columns + 2).next_multiple_of(4)
 }
 
 impl Tree {
-    /// With nothing on the stack.
-    pub(super) fn new(stack: Global<f32>, threads: u32, rows: u32, columns: u32) -> Self {
-        Self { stack, threads, columns, rows, occupied: var(0_u32) }
+    /// Of this thread, with nothing on the stack, which is in the scratch memory of the block.
+    pub(super) fn new(of_block: Global<f32>, (thread, threads): (Val<u32>, u32), rows: u32, columns: u32) -> Self {
+        Self { stack: of_block.at(thread * 4), threads, columns, rows, occupied: var(0_u32) }
     }
 
     /// Makes the stack empty.
@@ -59,9 +60,11 @@ impl Tree {
         );
         let place = self.level(level.get());
         for row in 0..self.rows {
-            let State { max, sum, output } = states.get(row);
-            for (value, i) in [max, sum].into_iter().chain(output).zip(0_u32..) {
-                place.at((row * (self.columns + 2) + i) * self.threads).set(value);
+            let State { max, sum, mut output } = states.get(row);
+            output.extend([max, sum]);
+            output.resize(output.len().next_multiple_of(4), Val::constant(0.0));
+            for (four, place) in output.chunks_exact(4).zip(self.fours(place, row)) {
+                place.set_vec([four[0], four[1], four[2], four[3]]);
             }
         }
         self.occupied.set(self.occupied.get() | (Val::constant(1_u32) << level.get()));
@@ -82,13 +85,21 @@ impl Tree {
         self.stack.at(level.mul_wide(state_words(self.rows, self.columns) * self.threads))
     }
 
+    /// Where the words of a row lie in a level, by fours.
+    fn fours(&self, level: Global<f32>, row: u32) -> impl Iterator<Item = Global<f32>> {
+        let (of_row, threads) = (state_words(1, self.columns) / 4, self.threads);
+        (row * of_row..(row + 1) * of_row).map(move |i| level.at(i * threads * 4))
+    }
+
     /// The states of a level, which come before, combined with those at hand.
     fn combine_with_level(&self, states: &dyn RowStates, level: Val<u32>) {
         let place = self.level(level);
         for row in 0..states.num() {
-            let at = |i: u32| place.at((row * (self.columns + 2) + i) * self.threads).get();
-            let output = (0..self.columns).map(|column| at(2 + column)).collect();
-            let left = State { max: at(0), sum: at(1), output };
+            let mut output: Vec<_> = self.fours(place, row).flat_map(|place| place.get_vec::<4>()).collect();
+            let columns = self.columns as usize;
+            let [max, sum] = [output[columns], output[columns + 1]];
+            output.truncate(columns);
+            let left = State { max, sum, output };
             states.set(row, &left.combine(&states.get(row)));
         }
     }

@@ -42,10 +42,12 @@ pub(super) enum Size {
     Levels,
     /// Rows of all sequences and heads.
     Rows,
+    /// Heads of keys, of all sequences, that are attended to before the next ones.
+    Section,
 }
 
 /// How many sizes there are.
-pub(super) const SIZES: usize = 15;
+pub(super) const SIZES: usize = 16;
 /// Strides of queries, keys, values (4 each), results (3), mask (4).
 pub(super) const STRIDES: usize = 19;
 
@@ -136,12 +138,16 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
     let of = |which| size(sizes, which);
     let (splits, kv_heads, batch, group) = (of(Size::Splits), of(Size::KvHeads), of(Size::Batch), of(Size::Group));
     let (split, number) = if config.split { (item % splits, item / splits) } else { (Val::constant(0), item) };
-    let (kv_head, rest) = (number % kv_heads, number / kv_heads);
-    let (sequence, tile, exists) = if config.packed {
-        find_packed(config, lists.cu_queries, batch, group, rest)
+    let (kv_head, (sequence, tile, exists)) = if config.packed {
+        (number % kv_heads, find_packed(config, lists.cu_queries, batch, group, number / kv_heads))
     } else {
-        // The last tiles first: with a causal mask they take longest.
-        (rest % batch, of(Size::Tiles) - 1 - rest / batch, Val::constant(true))
+        // Heads by sections, whose keys the L2 holds; of each the last tiles first: with a causal
+        // mask they take longest.
+        let (section, tiles) = (of(Size::Section), of(Size::Tiles));
+        let first = number / (section * tiles) * section;
+        let (in_section, heads) = (number - first * tiles, (batch * kv_heads - first).min(section));
+        let head = first + in_section % heads;
+        (head % kv_heads, (head / kv_heads, tiles - 1 - in_section / heads, Val::constant(true)))
     };
     let (first_query, num_queries) = if config.packed {
         let first = lists.cu_queries.at(sequence).get_or(0, exists);
@@ -185,19 +191,7 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
     }
     let end = end.max(begin);
     let keys = (begin.cast::<u32>(), end.cast::<u32>());
-    Item {
-        exists,
-        split,
-        sequence,
-        kv_head,
-        first_row,
-        num_rows,
-        first_query,
-        first_key,
-        num_keys,
-        offset,
-        keys,
-    }
+    Item { exists, split, sequence, kv_head, first_row, num_rows, first_query, first_key, num_keys, offset, keys }
 }
 
 /// The sequence that has the `tile`-th tile of all, and which of its own it is: every warp counts

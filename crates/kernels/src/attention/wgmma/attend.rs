@@ -1,9 +1,9 @@
 //! The warpgroups that multiply: scores, weights, weighted values, tile after tile of keys.
 
 use warpfold_lang::{
-    Cursor, Global, HalfOfPair, Major, Multiplicand, NamedBarrier, Operands, Pipeline, Val, Var, WarpgroupFragment,
-    WarpgroupSums, fence_async, fold_quad, lane_id, range, thread_idx, var, warpgroup_idx, wgmma_commit, wgmma_fence,
-    wgmma_wait, when,
+    Cursor, Global, HalfOfPair, Lanes, Major, Multiplicand, NamedBarrier, NamedBarriers, Operands, Pipeline, Val, Var,
+    WarpgroupFragment, WarpgroupSums, fence_async, fold_quad, lane_id, range, thread_idx, var, warpgroup_idx,
+    wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
 use super::super::SEGMENT;
@@ -59,7 +59,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
     pub(super) fn new(block: &'a Block<'a, T>, at: Cursors, stacks: Global<f32>, partials: Global<f32>) -> Self {
         let keys = block.config.tile.keys;
         let (columns, threads) = (block.values.at(0).columns(), 128 * block.config.tile.consumers);
-        let tree = || Tree::new(stacks.at(thread_idx().x - 128), threads, 2, columns / 4);
+        let tree = || Tree::new(stacks, (thread_idx().x - 128, threads), 2, columns / 4);
         Self {
             block,
             at,
@@ -91,16 +91,20 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         ring_q.wait(at_q);
         when(begin.lt(end), || {
             ring_k.wait(at_k);
+            self.wait_for_turn();
             self.multiply_keys();
+            self.pass_turn();
             wgmma_wait(0);
             release(ring_k, at_k);
             let _ = scores.softmax(begin * config.tile.keys, no_stats(), stats);
             self.weights.set_sums(&self.scores);
             range(begin + 1, end, 1_u32, |tile| {
                 ring_k.wait(at_k);
+                self.wait_for_turn();
                 self.multiply_keys();
                 ring_v.wait(at_v);
                 self.multiply_values();
+                self.pass_turn();
                 wgmma_wait(1);
                 release(ring_k, at_k);
                 self.next(&scores, tile);
@@ -131,6 +135,28 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         }
     }
 
+    fn turns(&self) -> Option<NamedBarriers> {
+        self.block.config.tile.ping_pong.then_some(NamedBarriers { first: FIRST_TURN, num: 2, threads: 256 })
+    }
+
+    fn wait_for_turn(&self) {
+        self.turns().iter().for_each(|turns| turns.sync(self.own));
+    }
+
+    fn pass_turn(&self) {
+        self.turns().iter().for_each(|turns| turns.arrive(self.own ^ 1));
+    }
+
+    /// Before the first item: the first warpgroup's turn.
+    pub(super) fn begin(&self) {
+        self.turns().iter().for_each(|turns| when(self.own.eq(1), || turns.arrive(0)));
+    }
+
+    /// Behind the last item: takes the turn that nobody needs.
+    pub(super) fn end(&self) {
+        self.turns().iter().for_each(|turns| when(self.own.eq(0), || turns.sync(0)));
+    }
+
     /// Makes weights of the scores of a tile while the values of the one before are added, then
     /// changes what was before to the new maximum, or begins the next segment.
     fn next(&self, scores: &Scores<'_, T>, tile: Val<u32>) {
@@ -142,7 +168,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             let factors = scores.softmax(tile * keys, before, &results.stats);
             wgmma_wait(0);
             release(block.rings[2], at_v);
-            results.sums.scale_rows(factors);
+            self.scale(factors, Val::constant(true));
             self.has_begun.set(true);
             self.weights.set_sums(&self.scores);
             return;
@@ -161,9 +187,16 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             tree.push(results, tile / of_segment - 1 - part);
             results.stats.set(next);
         });
-        results.sums.scale_rows(factors);
+        self.scale(factors, !begins_segment);
         self.has_begun.set(!begins_segment);
         self.weights.set_sums(&self.scores);
+    }
+
+    /// Multiplies results by what became of their maximum. Most often nothing did, for any row of a
+    /// warp: a factor of one changes no bit.
+    fn scale(&self, factors: [Val<f32>; 2], is_needed: Val<bool>) {
+        let changes = is_needed & (factors[0].ne(1.0) | factors[1].ne(1.0));
+        when(Lanes::all_lanes().any(changes), || self.results.sums.scale_rows(factors));
     }
 
     /// The first segment of the item's part.
@@ -218,6 +251,9 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
 
 /// The named barrier of all warpgroups that multiply.
 const OF_CONSUMERS: u32 = 15;
+
+/// The named barriers of turns.
+const FIRST_TURN: u32 = 8;
 
 /// Says that this warp has read a stage, and goes on to the next one.
 fn release(ring: Pipeline, at: Cursor) {

@@ -48,11 +48,13 @@ pub(in crate::attention) struct WgmmaConfig {
 
 impl WgmmaConfig {
     fn name(&self) -> String {
-        let Self { common, tile: WgmmaTile { consumers, keys, stages }, maps_queries, maps_keys, is_plain } = self;
+        let Self { common, tile, maps_queries, maps_keys, is_plain } = self;
+        let WgmmaTile { consumers, keys, stages, ping_pong } = tile;
+        let turns = if *ping_pong { "_turns" } else { "" };
         let queries = if *maps_queries { "_q" } else { "" };
         let boxes = maps_keys.map_or_else(String::new, |keys| format!("_kv{keys}"));
         let scores = if *is_plain { "" } else { "_general" };
-        format!("attention_wgmma_{}x{keys}x{stages}{queries}{boxes}{scores}_{}", 64 * consumers, common.name())
+        format!("attention_wgmma_{}x{keys}x{stages}{turns}{queries}{boxes}{scores}_{}", 64 * consumers, common.name())
     }
 }
 
@@ -78,7 +80,9 @@ pub(super) struct Block<'a, T> {
 pub(super) type Cursors = [Cursor; 3];
 
 /// The kernel.
-pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair>(config: &WgmmaConfig) -> AttendWgmma<T> {
+pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair>(
+    config: &WgmmaConfig,
+) -> AttendWgmma<T> {
     let config = config.clone();
     let (name, tile) = (config.name(), config.tile);
     // Registers of threads that load and of threads that multiply: 64Ki are shared by all.
@@ -128,7 +132,9 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
                 registers.iter().for_each(|(_, multiplies)| take_registers(*multiplies));
                 let of_block = launch.size(Size::Levels).mul_wide(level_words(&config)) * block_idx().x.cast::<u64>();
                 let attending = Attending::new(&block, at, stacks.at(of_block), partials);
+                attending.begin();
                 block.each_item(|item| attending.attend(item));
+                attending.end();
             },
         );
     };
@@ -137,7 +143,7 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
 
 impl<'a, T: Multiplicand> Block<'a, T> {
     fn new(config: &'a WgmmaConfig, launch: Launch<'a>, maps: [TensorMap<T>; 3], counter: Global<u32>) -> Self {
-        let WgmmaTile { consumers, keys, stages } = config.tile;
+        let WgmmaTile { consumers, keys, stages, .. } = config.tile;
         let [head, value] = [config.common.head_dim, config.common.value_dim].map(padded);
         Self {
             config,

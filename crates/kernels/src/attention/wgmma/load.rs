@@ -1,7 +1,8 @@
 //! The warps that load: queries, then tiles of keys and values, as soon as there is room.
 
 use warpfold_lang::{
-    Cursor, Global, HalfOfPair, Multiplicand, Pipeline, Tile, Val, fence_async, range, thread_idx, warp_id, when,
+    Cursor, Global, HalfOfPair, Multiplicand, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, warp_id,
+    when,
 };
 
 use super::super::work::{Item, KeyLens, Row, Size, bytes_at};
@@ -37,15 +38,23 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
         let by_tma = *maps_queries && maps_keys.is_some();
         let all = || {
             self.block.rings[0].acquire(q);
-            if *maps_queries { self.queries_by_tma(item) } else { self.queries_by_threads(item) }
+            if *maps_queries {
+                self.queries_by_tma(item)
+            } else {
+                self.queries_by_threads(item)
+            }
             q.advance();
             let [begin, end] = self.block.tiles_of(item);
+            let pages = self.pages(item, begin);
             range(begin, end, 1_u32, |number| {
+                let page = pages.as_ref().map(|(_, next)| next.get());
+                // The next tile's pages are on their way while this one's boxes are.
+                pages.iter().for_each(|(read, next)| next.set(read(number + 1)));
                 for which in [0, 1] {
                     let (ring, at) = (self.block.rings[1 + which], self.at[1 + which]);
                     ring.acquire(at);
                     match maps_keys {
-                        Some(keys) => self.keys_by_tma(item, which, number * tile.keys, *keys),
+                        Some(keys) => self.keys_by_tma(item, which, number * tile.keys, (*keys, page)),
                         None => self.keys_by_threads(item, which, number * tile.keys),
                     }
                     at.advance();
@@ -81,21 +90,22 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
                 let row: Row = item.row(launch.sizes, row + 64 * i);
                 (launch.place_of_query(item, &row), Val::constant(true))
             };
-            let from = From { memory: launch.tensors.q, dtype: config.dtype, wide: config.wide[0], stride: strides.at(3) };
+            let from =
+                From { memory: launch.tensors.q, dtype: config.dtype, wide: config.wide[0], stride: strides.at(3) };
             copy_rows(queries.at(i), config.head_dim, from, &place);
         }
         hand_over(rings[0], self.at[0]);
     }
 
     /// A tile of keys (0) or values (1), box by box; of pages each thread has a box.
-    fn keys_by_tma(&self, item: &Item, which: usize, first: Val<u32>, box_keys: u32) {
+    fn keys_by_tma(&self, item: &Item, which: usize, first: Val<u32>, (box_keys, page): (u32, Option<Val<u32>>)) {
         let Block { config, rings, maps, launch, .. } = self.block;
         let barrier = rings[1 + which].full(self.at[1 + which]);
         let tile = self.tile(which);
         let (keys, map) = (config.tile.keys, maps[1 + which]);
         let thread = thread_idx().x;
         when(thread.eq(0), || barrier.arrive_expect(tile.bytes()));
-        if !launch.config.paged {
+        let Some(page) = page else {
             let is_packed = launch.config.work.key_lens == KeyLens::Packed;
             let position = if is_packed { item.first_key + first } else { first };
             let sequence = if is_packed { Val::constant(0) } else { item.sequence };
@@ -105,18 +115,36 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
                 }
             });
             return;
-        }
+        };
         when(thread.lt(keys / box_keys), || {
             let row = thread * box_keys;
-            // A page beyond the sequence is no page: what comes in its place is not looked at.
-            let position = (first + row).min((item.num_keys - 1) & !(box_keys - 1));
+            let position = first + row;
             let page_size = launch.size(Size::Page);
-            let page = launch.page(item, position / page_size).cast::<u32>();
             for (column, panel) in tile.panels() {
                 let to = panel.at(row * tile.panel_columns());
                 map.load(to, [Val::constant(column), position % page_size, item.kv_head, page], barrier);
             }
         });
+    }
+
+    /// The page of this thread's box of a tile, and where that of the next tile is kept.
+    #[expect(clippy::type_complexity, reason = "a function that is recorded, with what it leaves")]
+    fn pages<'b>(
+        &'b self,
+        item: &'b Item,
+        begin: Val<u32>,
+    ) -> Option<(Box<dyn Fn(Val<u32>) -> Val<u32> + 'b>, Var<u32>)> {
+        let Block { config, launch, .. } = self.block;
+        let box_keys = config.maps_keys.filter(|_| launch.config.paged)?;
+        let tile = config.tile.keys;
+        let read = move |number: Val<u32>| {
+            // A page beyond the sequence is no page: what comes in its place is not looked at.
+            let row = (thread_idx().x * box_keys).min(tile - box_keys);
+            let position = (number * tile + row).min(item.num_keys.max(1) - 1);
+            launch.page(item, position / launch.size(Size::Page)).cast::<u32>()
+        };
+        let next = var(read(begin));
+        Some((Box::new(read), next))
     }
 
     fn keys_by_threads(&self, item: &Item, which: usize, first: Val<u32>) {
@@ -183,13 +211,7 @@ fn copy_rows<T: Multiplicand + HalfOfPair>(
 }
 
 /// Eight elements from a column on, as four words.
-fn unit_of<T: HalfOfPair>(
-    from: From,
-    start: Val<i64>,
-    column: Val<u32>,
-    dim: u32,
-    exists: Val<bool>,
-) -> [Val<u32>; 4] {
+fn unit_of<T: HalfOfPair>(from: From, start: Val<i64>, column: Val<u32>, dim: u32, exists: Val<bool>) -> [Val<u32>; 4] {
     let From { memory, dtype, wide, stride } = from;
     let at = |column: Val<u32>| memory.at(bytes_at(dtype, start + column.cast::<i64>() * stride));
     if wide {

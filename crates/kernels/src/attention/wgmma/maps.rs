@@ -46,14 +46,13 @@ pub(in crate::attention) fn maps(problem: &Problem, tile: WgmmaTile) -> Maps {
     };
     let [k_strides, v_strides] = problem.keys.strides();
     let keys = of_keys(head_dim, k_strides).zip(of_keys(value_dim, v_strides));
-    let is_possible = aligned && problem.kv_dtype.bytes() == 2 && box_keys >= 8;
+    let is_possible = aligned && problem.kv_dtype.bytes() == 2 && box_keys >= 8 && problem.max_keys() > 0;
     Maps { queries, keys: keys.filter(|_| is_possible).map(|(k, v)| ([k, v], box_keys)) }
 }
 
 /// A map of 16-bit elements, with boxes of one panel.
 fn layout(dim: u64, outer: [(u64, i64); 3], boxes: [u32; 2]) -> Option<TensorLayout> {
-    let is_fine =
-        |(size, stride): &(u64, i64)| *size == 1 || (*stride > 0 && stride % 8 == 0 && *stride < (1 << 39));
+    let is_fine = |(size, stride): &(u64, i64)| *size == 1 || (*stride > 0 && stride % 8 == 0 && *stride < (1 << 39));
     if outer.iter().any(|(size, _)| *size == 0) || !outer.iter().all(is_fine) {
         return None;
     }

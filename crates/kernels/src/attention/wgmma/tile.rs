@@ -15,6 +15,9 @@ pub struct WgmmaTile {
     pub keys: u32,
     /// Tiles of keys, and as many of values, in shared memory.
     pub stages: u32,
+    /// Whether two warpgroups start their products in turns (ping-pong), so that one computes
+    /// weights while the other multiplies.
+    pub ping_pong: bool,
 }
 
 /// Shared memory that barriers and numbers of items take.
@@ -39,7 +42,7 @@ impl WgmmaTile {
         let consumers = (rows_per_head.div_ceil(64) as u32).clamp(1, most);
         let stage = 2 * keys * (head + value);
         let room = limits.shared_bytes_per_block_optin.saturating_sub(RESERVED + 2 * 64 * consumers * head);
-        Self { consumers, keys, stages: (room / stage).clamp(1, 4) }
+        Self { consumers, keys, stages: (room / stage).clamp(1, 4), ping_pong: consumers == 2 }
     }
 
     /// Rows of a block.
@@ -55,7 +58,8 @@ impl WgmmaTile {
     }
 
     /// Bytes of shared memory for tiles.
-    pub(in crate::attention) fn shared_bytes(self, head_dim: u32, value_dim: u32) -> u32 {
+    #[must_use]
+    pub fn shared_bytes(self, head_dim: u32, value_dim: u32) -> u32 {
         let [head, value] = [head_dim, value_dim].map(padded);
         2 * (self.rows() * head + self.stages * self.keys * (head + value))
     }

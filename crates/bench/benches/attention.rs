@@ -1,0 +1,74 @@
+//! Times every way to run an attention, for the constants of its plan: needs a GPU.
+//!
+//! `cargo bench -p warpfold-bench --bench attention -- cuda:0 prefill:128:32:8:4096 …` prints for
+//! each shape (`prefill` or `causal`, head size, query heads, heads of keys, length; `decode` with
+//! the batch as a sixth number) the time of each choice, in turns, and marks the planned one.
+//! `left` is the kernel without the tree of segments: what the fixed order costs.
+
+use std::time::Duration;
+
+use warpfold_bench::attention::Shape;
+use warpfold_device::Device;
+use warpfold_kernels::Workspace;
+use warpfold_kernels::attention::{Algorithm, Attention, Choice, Order, WgmmaTile};
+use warpfold_kernels::plan::{KernelCache, Planner};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let [device, shapes @ ..] = arguments.as_slice() else {
+        println!("nothing to time: give a device and shapes, such as cuda:0 causal:128:32:8:4096");
+        return;
+    };
+    let device = Device::parse(device).expect("the device is there");
+    for shape in shapes {
+        let shape: Shape = shape.parse().expect("a shape");
+        time_all(&device, shape);
+    }
+}
+
+fn time_all(device: &Device, shape: Shape) {
+    let problem = shape.problem();
+    let (target, kernels) = (device.target(), KernelCache::default());
+    let planner = Planner::new(&target, device.limits(), &kernels);
+    let planned = Attention.choose(&problem, &planner);
+    let mut choices = vec![planned];
+    if let Algorithm::Wgmma(tile) = planned.algorithm {
+        let most = if tile.keys == 128 && problem.head_dim <= 64 { 3 } else { 2 };
+        for consumers in 1..=most {
+            for stages in 1..=4 {
+                for ping_pong in [false, true] {
+                    let other = WgmmaTile { consumers, stages, ping_pong, ..tile };
+                    let is_possible = other.shared_bytes(problem.head_dim as u32, problem.value_dim as u32) + 1024
+                        <= device.limits().shared_bytes_per_block_optin;
+                    if is_possible && (!ping_pong || consumers == 2) {
+                        choices.push(Choice { algorithm: Algorithm::Wgmma(other), ..planned });
+                    }
+                }
+            }
+        }
+    }
+    let segments = problem.max_keys().div_ceil(1024);
+    choices.push(Choice { splits: 1, segments, order: Order::Left, ..planned });
+    for log2 in 0..=segments.ilog2() {
+        let per_part = 1 << log2;
+        choices.push(Choice { splits: segments.div_ceil(per_part), segments: per_part, ..planned });
+    }
+    let mut memory = shape.memory(device).expect("memory for the shape");
+    let mut workspace = Workspace::new();
+    println!("{shape} on {device}");
+    for choice in choices {
+        let ready = Attention.plan_with(&problem, choice, &planner).and_then(|plan| plan.ready(device));
+        let time: Result<Duration, _> = ready.and_then(|ready| Ok(memory.time(&ready, &mut workspace)?.median));
+        let mark = if choice == planned { "*" } else { " " };
+        match time {
+            Ok(time) => {
+                let flops = shape
+                    .flops()
+                    .map_or_else(String::new, |f| format!("{:.0} TFLOP/s", f as f64 / time.as_secs_f64() / 1e12));
+                let speed = shape.bytes() as f64 / time.as_secs_f64() / 1e9;
+                println!("{mark} {:9.2} us {speed:6.0} GB/s {flops:>13}  {choice}", time.as_secs_f64() * 1e6);
+            }
+            Err(error) => println!("{mark} {choice}: {error}"),
+        }
+    }
+}
