@@ -34,23 +34,26 @@ fn time_all(device: &Device, shape: Shape) {
     let mut choices = vec![planned];
     if let Algorithm::Wgmma(tile) = planned.algorithm {
         let most = if tile.keys == 128 && problem.head_dim <= 64 { 3 } else { 2 };
+        let room = device.limits().shared_bytes_per_block_optin;
         for consumers in 1..=most {
-            for stages in 1..=4 {
-                for ping_pong in [false, true] {
-                    let other = WgmmaTile { consumers, stages, ping_pong, ..tile };
-                    let is_possible = other.shared_bytes(problem.head_dim as u32, problem.value_dim as u32) + 1024
-                        <= device.limits().shared_bytes_per_block_optin;
-                    if is_possible && (!ping_pong || consumers == 2) {
-                        choices.push(Choice { algorithm: Algorithm::Wgmma(other), ..planned });
+            for blocks in 1..=if consumers == 1 { 2 } else { 1 } {
+                for [key_stages, value_stages] in [[1, 1], [2, 1], [2, 2], [3, 3], [4, 4]] {
+                    for (ping_pong, keeps_states) in [(false, false), (true, false), (false, true), (true, true)] {
+                        let other =
+                            WgmmaTile { consumers, blocks, key_stages, value_stages, ping_pong, keeps_states, ..tile };
+                        let bytes = other.shared_bytes(problem.head_dim as u32, problem.value_dim as u32);
+                        let is_possible = bytes + 1024 * blocks <= room / blocks;
+                        if is_possible && (!ping_pong || consumers == 2) {
+                            choices.push(Choice { algorithm: Algorithm::Wgmma(other), ..planned });
+                        }
                     }
                 }
             }
         }
     }
     let segments = problem.max_keys().div_ceil(1024);
-    choices.push(Choice { splits: 1, segments, order: Order::Left, ..planned });
-    for log2 in 0..=segments.ilog2() {
-        let per_part = 1 << log2;
+    choices.push(Choice { splits: 1, segments, order: Order::OneSegment, ..planned });
+    for per_part in [1, 2, 3, 4, 6, 8, 16].into_iter().filter(|per_part| *per_part < segments) {
         choices.push(Choice { splits: segments.div_ceil(per_part), segments: per_part, ..planned });
     }
     let mut memory = shape.memory(device).expect("memory for the shape");

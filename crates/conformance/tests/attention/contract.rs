@@ -83,9 +83,9 @@ fn gives_the_same(dtype: Dtype, dim: usize, algorithms: &[Algorithm]) {
     for problem in &variants {
         let mut of_first = None;
         for algorithm in algorithms {
-            for per_part in [segments, 1, 2, 4, 8] {
+            for per_part in [segments, 1, 2, 3, 4, 8] {
                 let splits = segments.div_ceil(per_part);
-                let choice = Choice { algorithm: *algorithm, splits, segments: per_part, order: Order::Tree };
+                let choice = Choice { algorithm: *algorithm, splits, segments: per_part, order: Order::Segments };
                 let parts = split(&device, problem, choice, &[&q, &k, &v]);
                 let first = of_first.get_or_insert_with(|| parts.clone());
                 assert!(parts == *first, "{choice} of {problem:?}");
@@ -107,8 +107,17 @@ fn warpgroups_stages_and_turns_change_no_bit() {
         println!("skipped: no WGMMA");
         return;
     }
-    let tile = |consumers, stages, ping_pong| Algorithm::Wgmma(WgmmaTile { consumers, keys: 128, stages, ping_pong });
-    let tiles = [tile(1, 4, false), tile(2, 2, true), tile(2, 3, false), tile(3, 1, false)];
+    let tile = |consumers, [key_stages, value_stages]: [u32; 2], blocks, ping_pong, keeps_states| {
+        let keys = 128;
+        Algorithm::Wgmma(WgmmaTile { consumers, keys, key_stages, value_stages, blocks, ping_pong, keeps_states })
+    };
+    let tiles = [
+        tile(1, [4, 4], 1, false, false),
+        tile(1, [2, 1], 2, false, true),
+        tile(2, [2, 2], 1, true, true),
+        tile(2, [3, 3], 1, false, false),
+        tile(3, [1, 1], 1, false, true),
+    ];
     gives_the_same(Dtype::F16, DIM, &tiles);
     gives_the_same(Dtype::Bf16, 72, &tiles[..2]);
 }
@@ -121,7 +130,7 @@ fn the_order_of_segments_matters() {
     let q = tensor(&device, 1, Dtype::F32, &[HEADS, len, DIM]);
     let k = tensor(&device, 2, Dtype::F32, &[KV_HEADS, keys, DIM]);
     let v = tensor(&device, 3, Dtype::F32, &[KV_HEADS, keys, DIM]);
-    let [tree, left] = [Order::Tree, Order::Left].map(|order| {
+    let [tree, left] = [Order::Segments, Order::OneSegment].map(|order| {
         let choice = Choice { algorithm: Algorithm::Simt, splits: 1, segments: 5, order };
         split(&device, &problem, choice, &[&q, &k, &v])
     });

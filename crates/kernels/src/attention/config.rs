@@ -33,13 +33,13 @@ pub(super) struct Config {
     pub(super) sinks: Option<Dtype>,
     pub(super) lse: bool,
     pub(super) score: Option<Score>,
-    /// Whether a block folds several segments.
-    pub(super) tree: bool,
+    /// Whether a block folds several segments, each by itself.
+    pub(super) segments: bool,
 }
 
 impl Config {
     /// For tiles of so many rows, with accesses of `wide` elements where tensors allow it.
-    pub(super) fn new(problem: &Problem, rows: u32, wide: u64, split: bool, tree: bool) -> Self {
+    pub(super) fn new(problem: &Problem, rows: u32, wide: u64, split: bool, segments: bool) -> Self {
         let queries: &[i64] = match &problem.queries {
             Queries::Dense { strides, .. } => strides,
             Queries::Packed { strides, .. } => strides,
@@ -76,7 +76,7 @@ impl Config {
             sinks: problem.sinks,
             lse: problem.lse,
             score: problem.score.clone(),
-            tree,
+            segments,
         }
     }
 
@@ -98,7 +98,7 @@ impl Config {
             ("_sinks", self.sinks.is_some()),
             ("_score", self.score.is_some()),
             ("_split", self.work.split),
-            ("_tree", self.tree),
+            ("_segments", self.segments),
         ];
         let options: String = options.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
         format!("{dtype}_{kv_dtype}_{head_dim}_{value_dim}{options}")

@@ -34,20 +34,19 @@ pub struct Choice {
     pub algorithm: Algorithm,
     /// Blocks that share the keys of a row.
     pub splits: u64,
-    /// Segments that each of them takes: a power of two, unless it takes all.
+    /// Segments that each of them takes.
     pub segments: u64,
-    /// How a block folds several segments.
+    /// How they are folded.
     pub order: Order,
 }
 
-/// How segments are combined inside a block.
+/// How a block folds several segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// In the tree that the contract demands.
-    Tree,
-    /// From the first key to the last, as if there were one segment. Other bits: to measure what
-    /// the tree costs.
-    Left,
+    /// Each by itself, as the contract demands.
+    Segments,
+    /// As if there were one. Other bits: to measure what the order costs.
+    OneSegment,
 }
 
 /// A kernel for attention.
@@ -72,10 +71,18 @@ impl fmt::Display for Choice {
         let Self { algorithm, splits, segments, order } = self;
         match algorithm {
             Algorithm::Simt => write!(f, "CUDA cores")?,
-            Algorithm::Wgmma(tile) => write!(f, "WGMMA {} x {}, {} stages", tile.rows(), tile.keys, tile.stages)?,
+            Algorithm::Wgmma(tile) => {
+                let turns = if tile.ping_pong { ", ping-pong" } else { "" };
+                let states = if tile.keeps_states { ", states in shared memory" } else { "" };
+                let (rows, WgmmaTile { keys, key_stages, value_stages, blocks, .. }) = (tile.rows(), tile);
+                write!(
+                    f,
+                    "WGMMA {rows} x {keys}, {key_stages} + {value_stages} stages, {blocks} block(s) per SM{turns}{states}"
+                )?;
+            }
         }
         write!(f, ", {splits} part(s) of {segments} segment(s)")?;
-        if *order == Order::Left { write!(f, ", from left to right") } else { Ok(()) }
+        if *order == Order::OneSegment { write!(f, ", as one segment") } else { Ok(()) }
     }
 }
 
@@ -93,19 +100,26 @@ impl Attention {
     /// idle.
     #[must_use]
     pub fn choose(&self, problem: &Problem, planner: &Planner<'_>) -> Choice {
-        let algorithm = if has_wgmma(problem, planner) {
-            Algorithm::Wgmma(WgmmaTile::choose(problem, rows_per_head(problem), planner.limits))
-        } else {
-            Algorithm::Simt
-        };
         let segments = problem.max_keys().div_ceil(SEGMENT.into()).max(1);
-        let (items, num_sms) = (items(problem, algorithm), u64::from(planner.limits.num_sms).max(1));
-        let blocks = if algorithm == Algorithm::Simt { 2 * num_sms } else { num_sms };
-        let whole = Choice { algorithm, splits: 1, segments, order: Order::Tree };
-        let parts = (0..segments.ilog2()).map(|log2| {
-            let per_part = 1 << log2;
-            Choice { splits: segments.div_ceil(per_part), segments: per_part, ..whole }
-        });
+        let (rows, limits) = (rows_per_head(problem), planner.limits);
+        let algorithm = |splits: u64| {
+            if has_wgmma(problem, planner) {
+                let keeps_states = splits == 1 && segments > 1;
+                Algorithm::Wgmma(WgmmaTile::choose(problem, rows, keeps_states, limits.shared_bytes_per_block_optin))
+            } else {
+                Algorithm::Simt
+            }
+        };
+        let num_sms = u64::from(limits.num_sms).max(1);
+        let blocks = match algorithm(1) {
+            Algorithm::Simt => 2 * num_sms,
+            Algorithm::Wgmma(tile) => num_sms * u64::from(tile.blocks),
+        };
+        let items = items(problem, algorithm(1));
+        let with_parts = |per_part: u64| {
+            let splits = segments.div_ceil(per_part);
+            Choice { algorithm: algorithm(splits), splits, segments: per_part, order: Order::Segments }
+        };
         // Rounds of blocks, in segments; the launch that merges takes as long as part of one, and
         // results of parts are written and read.
         let cost = |choice: &Choice| {
@@ -113,7 +127,7 @@ impl Attention {
             let merge = if choice.splits > 1 { MERGE_COST + rounds * PART_COST } else { 0 };
             rounds * choice.segments * SEGMENT_COST + merge
         };
-        std::iter::once(whole).chain(parts).min_by_key(cost).expect("there is the whole")
+        (1..=segments).rev().map(with_parts).min_by_key(cost).expect("there is the whole")
     }
 
     /// As [`Family::plan`], with keys split otherwise.
@@ -127,22 +141,25 @@ impl Attention {
             return Ok(plan);
         }
         let Choice { algorithm, splits, segments, order } = choice;
-        let has_tree = segments > 1 && order == Order::Tree;
+        let has_segments = segments > 1 && order == Order::Segments;
         let (items, rows) = (items(problem, algorithm), algorithm.rows());
         let wide = if algorithm == Algorithm::Simt { simt::WIDE } else { wgmma::WIDE };
-        let config = Config::new(problem, rows, wide, splits > 1, has_tree);
-        let levels = u64::from(segments.next_power_of_two().ilog2()) + 1;
+        let config = Config::new(problem, rows, wide, splits > 1, has_segments);
         let num_sms = u64::from(planner.limits.num_sms).max(1);
-        let resident = if algorithm == Algorithm::Simt { num_sms * BLOCKS_PER_SM } else { num_sms };
+        let resident = match algorithm {
+            Algorithm::Simt => num_sms * BLOCKS_PER_SM,
+            Algorithm::Wgmma(tile) => num_sms * u64::from(tile.blocks),
+        };
         let grid = grid_size((items * splits).min(resident))?;
         let kernel = Shape::new(problem, &config, algorithm, planner);
-        let stack = if has_tree {
-            plan.add_scratch(4 * u64::from(grid) * levels * u64::from(kernel.level_words)).into()
+        let states = if has_segments && splits == 1 && kernel.state_words > 0 {
+            plan.add_scratch(4 * u64::from(grid) * u64::from(kernel.state_words)).into()
         } else {
             Arg::Null
         };
         let partials = if splits > 1 {
-            plan.add_scratch(4 * splits * problem.rows() * u64::from(config.partial_words())).into()
+            let of_segment = problem.rows() * u64::from(config.partial_words());
+            plan.add_scratch(4 * problem.max_keys().div_ceil(SEGMENT.into()) * of_segment).into()
         } else {
             Arg::Null
         };
@@ -155,21 +172,20 @@ impl Attention {
                 .arg(Arg::Pointers { operands: inputs, len: MAX_INPUTS })
                 .arg(Operand::Output(0))
                 .arg(lse)
-                .arg(stack.clone())
+                .arg(states.clone())
                 .arg(partials.clone());
             counter
                 .into_iter()
                 .fold(step, Step::arg)
-                .words(&sizes(problem, choice, items * splits, levels))
+                .words(&sizes(problem, choice, items * splits))
                 .words(&strides(problem))
                 .words(&floats(problem))
         };
         let launch = LaunchConfig::new(grid, kernel.threads).dynamic_shared(kernel.shared_bytes);
         let counter = (algorithm != Algorithm::Simt).then_some(Arg::Tickets);
         let main = step(kernel.kernel, launch, kernel.maps, counter);
-        let tree = splits.next_power_of_two().ilog2() + 1;
         let merge = (splits > 1).then(|| {
-            let kernel = planner.kernel(Merge(config, tree), |Merge(config, levels)| merge(config, *levels));
+            let kernel = planner.kernel(Merge(config), |Merge(config)| merge(config));
             Ok::<_, Error>(step(kernel, LaunchConfig::new(grid_size(items)?, simt::BLOCK), Vec::new(), None))
         });
         plan.tickets = u64::from(algorithm != Algorithm::Simt);
@@ -184,7 +200,7 @@ struct Shape {
     kernel: AnyKernel,
     threads: u32,
     shared_bytes: u32,
-    level_words: u32,
+    state_words: u32,
     /// Tensor maps of queries, keys and values.
     maps: Vec<Arg>,
 }
@@ -196,7 +212,7 @@ impl Shape {
                 kernel: planner.kernel(config.clone(), attend),
                 threads: simt::BLOCK,
                 shared_bytes: simt::shared_bytes(config),
-                level_words: simt::level_words(config),
+                state_words: simt::state_words_of_block(config),
                 maps: Vec::new(),
             };
         };
@@ -208,7 +224,7 @@ impl Shape {
             kernel: planner.kernel(config.clone(), make_wgmma),
             threads: tile.threads(),
             shared_bytes: tile.shared_bytes(config.common.head_dim, config.common.value_dim),
-            level_words: wgmma::level_words(&config),
+            state_words: wgmma::state_words_of_block(&config),
             maps: vec![map(0, queries), map(1, keys), map(2, values)],
         }
     }
@@ -243,7 +259,7 @@ fn has_wgmma(problem: &Problem, planner: &Planner<'_>) -> bool {
 
 /// What the kernel that merges is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Merge(Config, u32);
+struct Merge(Config);
 
 impl Family for Attention {
     type Problem = Problem;
@@ -355,7 +371,7 @@ fn operands(problem: &Problem) -> Plan {
     plan
 }
 
-fn sizes(problem: &Problem, choice: Choice, items: u64, levels: u64) -> [u32; super::work::SIZES] {
+fn sizes(problem: &Problem, choice: Choice, items: u64) -> [u32; super::work::SIZES] {
     let mut sizes = [0; super::work::SIZES];
     let mut set = |size: Size, value: u64| sizes[size as usize] = value as u32;
     set(Size::Batch, problem.batch());
@@ -376,7 +392,6 @@ fn sizes(problem: &Problem, choice: Choice, items: u64, levels: u64) -> [u32; su
     // A wider one sees every key, and positions with it are numbers of 32 bits.
     set(Size::Window, problem.window.unwrap_or(0).min(1 << 30).into());
     set(Size::MaskKeys, problem.mask.map_or(0, |mask| mask.keys));
-    set(Size::Levels, levels);
     set(Size::Rows, problem.rows());
     set(Size::Section, section(problem));
     sizes
@@ -400,6 +415,9 @@ fn floats(problem: &Problem) -> [f32; super::config::FLOATS] {
     let softcap = problem.softcap_bits.map_or(1.0, f32::from_bits);
     [f32::from_bits(problem.scale_bits), softcap, 1.0 / softcap, f32::from_bits(problem.value_scale_bits)]
 }
+
+/// Shared memory of a block on Hopper.
+const HOPPER_SHARED_BYTES: u32 = 227 << 10;
 
 /// Kernels as they ship, with the threads of their blocks, to be assembled and compared: with one
 /// part and with several, of every type, and with every option.
@@ -457,24 +475,22 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         every,
     ];
     let on_cuda_cores = |problem: &Problem| {
-        let tree = problem.max_keys() > SEGMENT.into();
-        let config = |split, tree| Config::new(problem, simt::ROWS, simt::WIDE, split, tree);
-        let split = config(true, false);
-        let parts: [AnyKernel; 2] = [attend(&split).into(), merge(&split, 3).into()];
-        let parts = tree.then_some(parts).into_iter().flatten();
-        std::iter::once(attend(&config(false, tree)).into()).chain(parts).map(|kernel| (kernel, simt::BLOCK)).collect()
+        let segments = problem.max_keys() > SEGMENT.into();
+        let config = |split| Config::new(problem, simt::ROWS, simt::WIDE, split, segments);
+        let split = config(true);
+        let parts: [AnyKernel; 2] = [attend(&split).into(), merge(&split).into()];
+        let parts = segments.then_some(parts).into_iter().flatten();
+        std::iter::once(attend(&config(false)).into()).chain(parts).map(|kernel| (kernel, simt::BLOCK)).collect()
     };
     let on_tensor_cores = |problem: &Problem| {
-        let [head, value] = [problem.head_dim, problem.value_dim];
-        let keys = if head.max(value) > 128 { 64 } else { 128 };
-        let consumers = if rows_per_head(problem) > 64 { 2 } else { 1 };
-        let tile = WgmmaTile { consumers, keys, stages: 2, ping_pong: consumers == 2 };
-        let tree = problem.max_keys() > SEGMENT.into();
-        let config = |split, tree| {
-            let common = Config::new(problem, tile.rows(), wgmma::WIDE, split, tree);
-            (make_wgmma(&wgmma_config(problem, common, tile).0), tile.threads())
+        let segments = problem.max_keys() > SEGMENT.into();
+        let tile =
+            |split: bool| WgmmaTile::choose(problem, rows_per_head(problem), segments && !split, HOPPER_SHARED_BYTES);
+        let config = |split| {
+            let common = Config::new(problem, tile(split).rows(), wgmma::WIDE, split, segments);
+            (make_wgmma(&wgmma_config(problem, common, tile(split)).0), tile(split).threads())
         };
-        if tree { vec![config(false, true), config(true, false)] } else { vec![config(false, false)] }
+        if segments { vec![config(false), config(true)] } else { vec![config(false)] }
     };
     let of_problem = |problem: &Problem| {
         let is_half = matches!(problem.dtype, Dtype::F16 | Dtype::Bf16);

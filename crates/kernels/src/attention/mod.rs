@@ -8,18 +8,17 @@
 //! - a *tile* of keys, at positions that are multiples of its length, is pushed as a whole: 32 keys
 //!   on CUDA cores; on tensor cores 128, or 64 where heads have more than 128 elements;
 //! - a *segment* of [`SEGMENT`] keys folds its tiles from the first to the last;
-//! - segments form a balanced binary tree over their index; a missing right child passes through.
+//! - segments are combined from the first to the last.
 //!
-//! So a thread block may take any aligned power of two of segments, and how many is a matter of
-//! scheduling: **no bit of a row depends on the batch, on how queries are chunked, on how keys are
+//! So a thread block may take any number of segments, and how many is a matter of scheduling: **no bit of a row depends on the batch, on how queries are chunked, on how keys are
 //! split over blocks, or on the order of pages**. Prefill, chunked prefill, decode and a prefix hit
 //! give the same bits. Two conditions: values are finite, and the kernels are those of one element
 //! type and one architecture (which of them is used follows from types, head sizes and device).
 //!
 //! # Files
 //! Start with [`Problem`] and [`Attention`]. [`state`] is the monoid, `work` finds what a block is
-//! to do, `scores` and `output` are the two ends of a row, `tree` combines segments inside a block
-//! and `merge` the partial results of split keys. The kernels are `simt`, on CUDA cores, for every
+//! to do, `scores` and `output` are the two ends of a row, `running` combines segments inside a
+//! block and `merge` the partial results of split keys. The kernels are `simt`, on CUDA cores, for every
 //! type, and `wgmma`, on the tensor cores of Hopper, for f16 and bf16. `family` plans.
 
 mod config;
@@ -27,10 +26,10 @@ mod family;
 mod merge;
 mod output;
 mod problem;
+mod running;
 mod scores;
 mod simt;
 pub mod state;
-mod tree;
 mod wgmma;
 mod work;
 
@@ -43,5 +42,5 @@ pub use problem::{Causal, Keys, MaskLayout, Problem, Queries, Score, ScoreAt};
 /// Keys that are pushed at a time on CUDA cores: one for each lane of a warp.
 pub const TILE: u32 = 32;
 
-/// Keys of a leaf of the tree of segments.
+/// Keys of a segment.
 pub const SEGMENT: u32 = 1024;

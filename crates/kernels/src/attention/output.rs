@@ -80,13 +80,13 @@ impl Launch<'_> {
         }
     }
 
-    /// Where the partial result of a row of a part lies: weighted values, maximum, sum.
-    pub(super) fn partial(&self, partials: Global<f32>, item: &Item, row: Val<u32>, split: Val<u32>) -> Global<f32> {
+    /// Where the state of a row after one segment lies: weighted values, maximum, sum.
+    pub(super) fn partial(&self, partials: Global<f32>, item: &Item, row: Val<u32>, segment: Val<u32>) -> Global<f32> {
         let (group, queries) = (self.size(Size::Group), self.size(Size::Queries));
         let first = if self.config.work.packed { item.first_query } else { item.sequence * queries };
         let of_sequence = first * group * self.size(Size::KvHeads);
         let number = of_sequence + item.kv_head * item.num_rows + item.first_row + row;
-        let number = split.mul_wide(self.size(Size::Rows)) + number.cast::<u64>();
+        let number = segment.mul_wide(self.size(Size::Rows)) + number.cast::<u64>();
         partials.at(number * u64::from(self.config.partial_words()))
     }
 

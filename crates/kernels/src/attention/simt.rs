@@ -4,14 +4,14 @@
 //! shared memory, one for each lane; then their values, whose columns are dealt to the lanes.
 
 use warpfold_lang::{
-    Array, Global, Kernel, Shared, Val, Var, block_idx, dynamic_shared, grid_dim, kernel, lane_id, range, shfl_xor,
-    sync_threads, thread_idx, var, wait_for_dependencies, warp_id, when,
+    Array, Global, GlobalSpace, Kernel, Shared, Val, Var, block_idx, dynamic_shared, grid_dim, kernel, lane_id, range,
+    shfl_xor, sync_threads, thread_idx, var, wait_for_dependencies, warp_id, when,
 };
 
 use super::config::{Config, FLOATS, Launch, MAX_INPUTS};
 use super::output::Columns;
+use super::running::{RowStates, Running, state_words};
 use super::state::{State, shift};
-use super::tree::{RowStates, Tree, state_words};
 use super::work::{Item, Row, SIZES, STRIDES, Size, bytes_at, find};
 use super::{SEGMENT, TILE};
 use crate::Dtype;
@@ -38,8 +38,8 @@ pub(super) fn columns(config: &Config) -> u32 {
     config.value_dim.div_ceil(32)
 }
 
-/// Words of the scratch memory of a block, for each level of the tree.
-pub(super) fn level_words(config: &Config) -> u32 {
+/// Words of the scratch memory of a block that folds several segments.
+pub(super) fn state_words_of_block(config: &Config) -> u32 {
     BLOCK * state_words(WARP_ROWS, columns(config))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn shared_bytes(config: &Config) -> u32 {
     4 * shared_words(config).iter().sum::<u32>()
 }
 
-/// What the kernel takes: inputs; results and log-sum-exp; stacks and partial results; sizes,
+/// What the kernel takes: inputs; results and log-sum-exp; running and partial states; sizes,
 /// strides, floats.
 pub(super) type Attend = Kernel<(
     [Global<u8>; MAX_INPUTS],
@@ -71,7 +71,7 @@ pub(super) type Attend = Kernel<(
 /// A kernel that is being recorded.
 struct Block<'a> {
     launch: Launch<'a>,
-    tree: Option<Tree>,
+    running: Option<Running<GlobalSpace>>,
     partials: Global<f32>,
     queries: Shared<f32>,
     /// Keys, then values.
@@ -130,25 +130,25 @@ pub(super) fn attend(config: &Config) -> Attend {
     let body = move |inputs: [Global<u8>; MAX_INPUTS],
                      out: Global<u8>,
                      lse: Global<f32>,
-                     stacks: Global<f32>,
+                     states: Global<f32>,
                      partials: Global<f32>,
                      sizes: Array<u32, SIZES>,
                      strides: Array<i64, STRIDES>,
                      floats: Array<f32, FLOATS>| {
         wait_for_dependencies();
-        // Contract: any grid; a block takes every `gridDim.x`-th item. With a tree, scratch for a
-        // stack of `Levels` states for each thread of the grid.
+        // Contract: any grid; a block takes every `gridDim.x`-th item. With segments, scratch for
+        // the states of each thread of the grid.
         let [queries, tile, weights] = shared_words(&config);
         let shared = dynamic_shared::<f32>(queries + tile + weights);
         let tensors = config.tensors(inputs, out, lse);
         let launch = Launch { config: &config, tensors, sizes, strides, floats };
-        let tree = config.tree.then(|| {
-            let of_block = launch.size(Size::Levels).mul_wide(level_words(&config)) * block_idx().x.cast::<u64>();
-            Tree::new(stacks.at(of_block), (thread_idx().x, BLOCK), WARP_ROWS, columns(&config))
+        let running = config.segments.then(|| {
+            let of_block = Val::constant(state_words_of_block(&config)).mul_wide(block_idx().x);
+            Running::new(states.at(of_block), (thread_idx().x, BLOCK), columns(&config))
         });
         let block = Block {
             launch,
-            tree,
+            running,
             partials,
             queries: shared.at(warp_id() * (WARP_ROWS * key_row(&config).0)),
             tile: shared.at(queries),
@@ -171,30 +171,36 @@ impl Block<'_> {
         self.load_queries(item, &rows);
         let state = Rows::new(columns(launch.config));
         let (begin, end) = item.keys;
-        if let Some(tree) = &self.tree {
-            tree.clear();
-            let first_of_part = if work.split { item.split * launch.size(Size::Segments) } else { Val::constant(0) };
+        let write = |write: &dyn Fn(u32, &Row, Val<u32>)| {
+            for (row, i) in rows.iter().zip(0_u32..) {
+                when(row.exists, || write(i, row, warp_id() * WARP_ROWS + i));
+            }
+        };
+        let each_segment = |body: &dyn Fn(Val<u32>)| {
             range(begin / SEGMENT, end.div_ceil(SEGMENT), 1_u32, |segment| {
                 let first = (segment * SEGMENT).max(begin);
                 self.segment(item, &rows, &state, (first, (segment * SEGMENT + SEGMENT).min(end)));
-                tree.push(&state, segment - first_of_part);
+                body(segment);
             });
+        };
+        if work.split {
+            each_segment(&|segment| {
+                write(&|i, _, number| {
+                    let place = launch.partial(self.partials, item, number, segment);
+                    launch.write_partial(place, &state.get(i), Columns::Strided);
+                });
+            });
+            return;
+        }
+        if let Some(running) = &self.running {
+            running.clear();
+            each_segment(&|_| running.push(&state));
             state.reset();
-            tree.fold(&state);
+            running.finish(&state);
         } else {
             self.segment(item, &rows, &state, (begin, end));
         }
-        for (row, i) in rows.iter().zip(0_u32..) {
-            when(row.exists, || {
-                if work.split {
-                    let number = warp_id() * WARP_ROWS + i;
-                    let place = launch.partial(self.partials, item, number, item.split);
-                    launch.write_partial(place, &state.get(i), Columns::Strided);
-                } else {
-                    launch.finish(item, row, &state.get(i), Columns::Strided);
-                }
-            });
-        }
+        write(&|i, row, _| launch.finish(item, row, &state.get(i), Columns::Strided));
     }
 
     /// Queries of the warp, converted to f32, with zeros behind each.

@@ -1,7 +1,7 @@
 //! The monoid of attention: running maximum, sum of exponentials, weighted values.
 //!
-//! `combine` is exact for the identity, bit for bit, so that segments without a valid key leave no
-//! trace. Exponentials are of base 2: scores come multiplied by log2(e).
+//! `combine` is exact for the identity (but for the sign of a zero), so that segments without a
+//! valid key leave no trace. Exponentials are of base 2: scores come multiplied by log2(e).
 
 use warpfold_lang::Val;
 
@@ -39,12 +39,8 @@ impl State {
         let max = self.max.max(right.max);
         let base = shift(max);
         let (of_left, of_right) = ((self.max - base).exp2(), (right.max - base).exp2());
-        let is_left_empty = self.max.eq(f32::NEG_INFINITY);
-        let is_right_empty = right.max.eq(f32::NEG_INFINITY);
-        let weigh = |left: Val<f32>, right: Val<f32>| {
-            let both = left.mul_add(of_left, right * of_right);
-            is_left_empty.select(right, is_right_empty.select(left, both))
-        };
+        // The factor of what is empty is 0 and that of the other 1, so that nothing is changed.
+        let weigh = |left: Val<f32>, right: Val<f32>| left.mul_add(of_left, right * of_right);
         let output = self.output.iter().zip(&right.output).map(|(left, right)| weigh(*left, *right)).collect();
         Self { max, sum: weigh(self.sum, right.sum), output }
     }

@@ -38,8 +38,6 @@ pub(super) enum Size {
     Window,
     /// Keys that the mask has.
     MaskKeys,
-    /// States that a stack of segments has room for.
-    Levels,
     /// Rows of all sequences and heads.
     Rows,
     /// Heads of keys, of all sequences, that are attended to before the next ones.
@@ -47,7 +45,7 @@ pub(super) enum Size {
 }
 
 /// How many sizes there are.
-pub(super) const SIZES: usize = 16;
+pub(super) const SIZES: usize = 15;
 /// Strides of queries, keys, values (4 each), results (3), mask (4).
 pub(super) const STRIDES: usize = 19;
 
@@ -110,8 +108,6 @@ pub(super) struct Lists {
 pub(super) struct Item {
     /// Whether there is anything.
     pub(super) exists: Val<bool>,
-    /// The part of the keys.
-    pub(super) split: Val<u32>,
     pub(super) sequence: Val<u32>,
     pub(super) kv_head: Val<u32>,
     /// The first of its rows.
@@ -189,9 +185,10 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
         begin = begin.max((split * part).cast::<i32>());
         end = end.min((split * part + part).cast::<i32>());
     }
-    let end = end.max(begin);
-    let keys = (begin.cast::<u32>(), end.cast::<u32>());
-    Item { exists, split, sequence, kv_head, first_row, num_rows, first_query, first_key, num_keys, offset, keys }
+    // An empty range must not lie inside of a segment.
+    let has_keys = begin.lt(end);
+    let keys = (has_keys.select(begin, 0).cast::<u32>(), has_keys.select(end, 0).cast::<u32>());
+    Item { exists, sequence, kv_head, first_row, num_rows, first_query, first_key, num_keys, offset, keys }
 }
 
 /// The sequence that has the `tile`-th tile of all, and which of its own it is: every warp counts

@@ -1,16 +1,16 @@
 //! The warpgroups that multiply: scores, weights, weighted values, tile after tile of keys.
 
 use warpfold_lang::{
-    Cursor, Global, HalfOfPair, Lanes, Major, Multiplicand, NamedBarrier, NamedBarriers, Operands, Pipeline, Val, Var,
-    WarpgroupFragment, WarpgroupSums, fence_async, fold_quad, lane_id, range, thread_idx, var, warpgroup_idx,
-    wgmma_commit, wgmma_fence, wgmma_wait, when,
+    Cursor, Global, GlobalSpace, HalfOfPair, Lanes, Major, Multiplicand, NamedBarrier, NamedBarriers, Operands,
+    Pipeline, SharedSpace, Val, Var, WarpgroupFragment, WarpgroupSums, block_idx, fence_async, fold_quad, lane_id,
+    range, thread_idx, var, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
 use super::super::SEGMENT;
 use super::super::output::Columns;
+use super::super::running::{RowStates, Running};
 use super::super::state::State;
-use super::super::tree::{RowStates, Tree};
-use super::super::work::{Item, KeyLens, Size};
+use super::super::work::{Item, KeyLens, Row};
 use super::kernel::{Block, Cursors};
 use super::softmax::{Scores, Stats, no_stats, stats};
 
@@ -25,8 +25,37 @@ pub(super) struct Attending<'a, T: Multiplicand> {
     results: Results<T>,
     /// Whether the results have been begun in this segment.
     has_begun: Var<bool>,
-    tree: Option<Tree>,
+    running: Option<Before>,
     partials: Global<f32>,
+}
+
+/// Where the states of the segments before wait.
+enum Before {
+    Shared(Running<SharedSpace>),
+    Scratch(Running<GlobalSpace>),
+}
+
+impl Before {
+    fn clear(&self) {
+        match self {
+            Self::Shared(running) => running.clear(),
+            Self::Scratch(running) => running.clear(),
+        }
+    }
+
+    fn push(&self, states: &dyn RowStates) {
+        match self {
+            Self::Shared(running) => running.push(states),
+            Self::Scratch(running) => running.push(states),
+        }
+    }
+
+    fn finish(&self, states: &dyn RowStates) {
+        match self {
+            Self::Shared(running) => running.finish(states),
+            Self::Scratch(running) => running.finish(states),
+        }
+    }
 }
 
 /// The states of a thread's two rows.
@@ -56,19 +85,26 @@ impl<T: Multiplicand<Sum = f32>> RowStates for Results<T> {
 }
 
 impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
-    pub(super) fn new(block: &'a Block<'a, T>, at: Cursors, stacks: Global<f32>, partials: Global<f32>) -> Self {
-        let keys = block.config.tile.keys;
-        let (columns, threads) = (block.values.at(0).columns(), 128 * block.config.tile.consumers);
-        let tree = || Tree::new(stacks, (thread_idx().x - 128, threads), 2, columns / 4);
+    pub(super) fn new(block: &'a Block<'a, T>, at: Cursors, states: Global<f32>, partials: Global<f32>) -> Self {
+        let tile = block.config.tile;
+        let (columns, threads) = (block.values.at(0).columns(), 128 * tile.consumers);
+        let thread = (thread_idx().x - 128, threads);
+        let running = || match block.states {
+            Some(states) => Before::Shared(Running::new(states, thread, columns / 4)),
+            None => {
+                let words = Val::constant(tile.state_words(block.launch.config.value_dim));
+                Before::Scratch(Running::new(states.at(words.mul_wide(block_idx().x)), thread, columns / 4))
+            }
+        };
         Self {
             block,
             at,
             own: warpgroup_idx() - 1,
-            scores: WarpgroupSums::new(keys),
-            weights: WarpgroupFragment::new(keys),
+            scores: WarpgroupSums::new(tile.keys),
+            weights: WarpgroupFragment::new(tile.keys),
             results: Results { sums: WarpgroupSums::new(columns), stats: stats() },
             has_begun: var(false),
-            tree: block.launch.config.tree.then(tree),
+            running: (block.launch.config.segments && !block.launch.config.work.split).then(running),
             partials,
         }
     }
@@ -78,15 +114,14 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         let Block { config, launch, rings: [ring_q, ring_k, ring_v], .. } = *self.block;
         let [at_q, at_k, at_v] = self.at;
         let first_row = self.own * 64;
-        let number = |i: usize| WarpgroupSums::<T>::rows()[i] + first_row;
-        let rows = [0, 1].map(|i| item.row(launch.sizes, number(i)));
+        let rows = WarpgroupSums::<T>::rows().map(|row| item.row(launch.sizes, row + first_row));
         let positions = [0, 63].map(|row: u32| item.row(launch.sizes, first_row + row).position);
         let Results { sums, stats } = &self.results;
         let scores = Scores { config, launch, item, rows, positions, sums: &self.scores };
         stats.set(no_stats());
         sums.fill(0.0);
         self.has_begun.set(false);
-        self.tree.iter().for_each(Tree::clear);
+        self.running.iter().for_each(Before::clear);
         let [begin, end] = self.block.tiles_of(item);
         ring_q.wait(at_q);
         when(begin.lt(end), || {
@@ -121,18 +156,31 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             release(ring_v, at_v);
         });
         self.fold_sums();
-        self.tree.iter().for_each(|tree| tree.fold(&self.results));
+        if launch.config.work.split {
+            when(begin.lt(end), || self.write_partials(item, rows, (end - 1) / self.of_segment()));
+            return;
+        }
+        self.running.iter().for_each(|running| running.finish(&self.results));
+        for (row, i) in rows.iter().zip(0_u32..) {
+            when(row.exists, || launch.finish(item, row, &self.results.get(i), Columns::Pairs));
+        }
+    }
+
+    /// Leaves the states of a segment for the launch that merges.
+    fn write_partials(&self, item: &Item, rows: [Row; 2], segment: Val<u32>) {
+        let launch = &self.block.launch;
         for (row, i) in rows.iter().zip(0_u32..) {
             when(row.exists, || {
-                let state = self.results.get(i);
-                if launch.config.work.split {
-                    let place = launch.partial(self.partials, item, number(i as usize), item.split);
-                    launch.write_partial(place, &state, Columns::Pairs);
-                } else {
-                    launch.finish(item, row, &state, Columns::Pairs);
-                }
+                let number = WarpgroupSums::<T>::rows()[i as usize] + self.own * 64;
+                let place = launch.partial(self.partials, item, number, segment);
+                launch.write_partial(place, &self.results.get(i), Columns::Pairs);
             });
         }
+    }
+
+    /// Tiles of a segment.
+    fn of_segment(&self) -> u32 {
+        SEGMENT / self.block.config.tile.keys
     }
 
     fn turns(&self) -> Option<NamedBarriers> {
@@ -162,9 +210,8 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
     fn next(&self, scores: &Scores<'_, T>, tile: Val<u32>) {
         let Self { block, results, .. } = self;
         let (keys, [_, _, at_v]) = (block.config.tile.keys, self.at);
-        let of_segment = SEGMENT / keys;
         let before = results.stats.get();
-        let Some(tree) = &self.tree else {
+        if !block.launch.config.segments {
             let factors = scores.softmax(tile * keys, before, &results.stats);
             wgmma_wait(0);
             release(block.rings[2], at_v);
@@ -172,19 +219,21 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             self.has_begun.set(true);
             self.weights.set_sums(&self.scores);
             return;
-        };
-        let begins_segment = (tile & (of_segment - 1)).eq(0);
+        }
+        let begins_segment = (tile & (self.of_segment() - 1)).eq(0);
         let none = no_stats();
         let base = [0, 1].map(|i| [0, 1].map(|row| begins_segment.select(none[i][row], before[i][row])));
         let factors = scores.softmax(tile * keys, base, &results.stats);
         wgmma_wait(0);
         release(block.rings[2], at_v);
-        let part = self.first_segment(scores.item);
         when(begins_segment, || {
             let next = results.stats.get();
             results.stats.set(before);
             self.fold_sums();
-            tree.push(results, tile / of_segment - 1 - part);
+            match &self.running {
+                Some(running) => running.push(results),
+                None => self.write_partials(scores.item, scores.rows, tile / self.of_segment() - 1),
+            }
             results.stats.set(next);
         });
         self.scale(factors, !begins_segment);
@@ -197,12 +246,6 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
     fn scale(&self, factors: [Val<f32>; 2], is_needed: Val<bool>) {
         let changes = is_needed & (factors[0].ne(1.0) | factors[1].ne(1.0));
         when(Lanes::all_lanes().any(changes), || self.results.sums.scale_rows(factors));
-    }
-
-    /// The first segment of the item's part.
-    fn first_segment(&self, item: &Item) -> Val<u32> {
-        let launch = &self.block.launch;
-        if launch.config.work.split { item.split * launch.size(Size::Segments) } else { Val::constant(0) }
     }
 
     /// Adds up what the lanes of a row have of its sum.

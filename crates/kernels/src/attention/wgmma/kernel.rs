@@ -1,13 +1,12 @@
 //! The kernel and its roles: a thread that draws items, warps that load, warpgroups that multiply.
 
 use warpfold_lang::{
-    Array, Cursor, Global, HalfOfPair, Kernel, Multiplicand, Pipeline, TensorMap, TileCounter, Tiles, Val, block_idx,
-    give_registers, kernel, lane_id, launch_dependents, sync_threads, take_registers, thread_idx, tiles,
-    wait_for_dependencies, warp_id, warpgroup_idx, when, when_else,
+    Array, Cursor, Global, HalfOfPair, Kernel, Multiplicand, Pipeline, Shared, TensorMap, TileCounter, Tiles, Val,
+    dynamic_shared, give_registers, kernel, lane_id, launch_dependents, sync_threads, take_registers, thread_idx,
+    tiles, wait_for_dependencies, warp_id, warpgroup_idx, when, when_else,
 };
 
 use super::super::config::{Config, FLOATS, Launch, MAX_INPUTS};
-use super::super::tree::state_words;
 use super::super::work::{Item, SIZES, STRIDES, Size, find};
 use super::attend::Attending;
 use super::load::Loader;
@@ -16,8 +15,8 @@ use super::tile::{WgmmaTile, padded, swizzle};
 /// Warps of the first warpgroup that load; the last one draws.
 pub(super) const LOADERS: u32 = 3;
 
-/// What the kernel takes: maps of queries, keys and values; inputs; results and log-sum-exp; stacks
-/// and partial results; the counter of items; sizes, strides, floats.
+/// What the kernel takes: maps of queries, keys and values; inputs; results and log-sum-exp; running
+/// and partial states; the counter of items; sizes, strides, floats.
 pub(in crate::attention) type AttendWgmma<T> = Kernel<(
     TensorMap<T>,
     TensorMap<T>,
@@ -49,18 +48,24 @@ pub(in crate::attention) struct WgmmaConfig {
 impl WgmmaConfig {
     fn name(&self) -> String {
         let Self { common, tile, maps_queries, maps_keys, is_plain } = self;
-        let WgmmaTile { consumers, keys, stages, ping_pong } = tile;
+        let WgmmaTile { consumers, keys, key_stages, value_stages, blocks, ping_pong, keeps_states } = tile;
         let turns = if *ping_pong { "_turns" } else { "" };
+        let states = if *keeps_states { "_states" } else { "" };
         let queries = if *maps_queries { "_q" } else { "" };
         let boxes = maps_keys.map_or_else(String::new, |keys| format!("_kv{keys}"));
         let scores = if *is_plain { "" } else { "_general" };
-        format!("attention_wgmma_{}x{keys}x{stages}{turns}{queries}{boxes}{scores}_{}", 64 * consumers, common.name())
+        format!(
+            "attention_wgmma_{}x{keys}x{key_stages}{value_stages}b{blocks}{turns}{states}{queries}{boxes}{scores}_{}",
+            64 * consumers,
+            common.name()
+        )
     }
 }
 
-/// Words of the scratch memory of a block, for each level of the tree.
-pub(in crate::attention) fn level_words(config: &WgmmaConfig) -> u32 {
-    128 * config.tile.consumers * state_words(2, padded(config.common.value_dim) / 4)
+/// Words of scratch memory of a block that folds several segments, where shared memory has no room
+/// for the states before.
+pub(in crate::attention) fn state_words_of_block(config: &WgmmaConfig) -> u32 {
+    if config.tile.keeps_states { 0 } else { config.tile.state_words(config.common.value_dim) }
 }
 
 /// What all roles share.
@@ -73,6 +78,8 @@ pub(super) struct Block<'a, T> {
     pub(super) keys: Tiles<T>,
     pub(super) values: Tiles<T>,
     pub(super) rings: [Pipeline; 3],
+    /// Room for the states of the segments before.
+    pub(super) states: Option<Shared<f32>>,
     items: TileCounter,
 }
 
@@ -87,6 +94,7 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
     let (name, tile) = (config.name(), config.tile);
     // Registers of threads that load and of threads that multiply: 64Ki are shared by all.
     let registers = match tile.consumers {
+        1 if tile.blocks == 2 => Some((40, 216)),
         1 => None,
         // Threads that copy compute places, and hold what they copy.
         2 if config.maps_keys.is_none() || !config.maps_queries => Some((56, 224)),
@@ -99,14 +107,15 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
                      inputs: [Global<u8>; MAX_INPUTS],
                      out: Global<u8>,
                      lse: Global<f32>,
-                     stacks: Global<f32>,
+                     states: Global<f32>,
                      partials: Global<f32>,
                      counter: Global<u32>,
                      sizes: Array<u32, SIZES>,
                      strides: Array<i64, STRIDES>,
                      floats: Array<f32, FLOATS>| {
         // Contract: any grid, no larger than there are items; `counter` is zero, and is again at the
-        // end. With a tree, scratch for a stack of `Levels` states for each thread that multiplies.
+        // end. With segments, scratch for the states of each thread that multiplies, unless shared
+        // memory has them.
         let common = &config.common;
         let launch = Launch { config: common, tensors: common.tensors(inputs, out, lse), sizes, strides, floats };
         let block = Block::<T>::new(&config, launch, [q, k, v], counter);
@@ -130,29 +139,29 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
             },
             || {
                 registers.iter().for_each(|(_, multiplies)| take_registers(*multiplies));
-                let of_block = launch.size(Size::Levels).mul_wide(level_words(&config)) * block_idx().x.cast::<u64>();
-                let attending = Attending::new(&block, at, stacks.at(of_block), partials);
+                let attending = Attending::new(&block, at, states, partials);
                 attending.begin();
                 block.each_item(|item| attending.attend(item));
                 attending.end();
             },
         );
     };
-    kernel(name, body).required_block(tile.threads()).min_blocks(1)
+    kernel(name, body).required_block(tile.threads()).min_blocks(tile.blocks)
 }
 
 impl<'a, T: Multiplicand> Block<'a, T> {
     fn new(config: &'a WgmmaConfig, launch: Launch<'a>, maps: [TensorMap<T>; 3], counter: Global<u32>) -> Self {
-        let WgmmaTile { consumers, keys, stages, .. } = config.tile;
+        let WgmmaTile { consumers, keys, key_stages, value_stages, .. } = config.tile;
         let [head, value] = [config.common.head_dim, config.common.value_dim].map(padded);
         Self {
             config,
             launch,
             maps,
             queries: tiles(consumers, 64, head, swizzle(head)),
-            keys: tiles(stages, keys, head, swizzle(head)),
-            values: tiles(stages, keys, value, swizzle(value)),
-            rings: [Pipeline::new(1), Pipeline::new(stages), Pipeline::new(stages)],
+            keys: tiles(key_stages, keys, head, swizzle(head)),
+            values: tiles(value_stages, keys, value, swizzle(value)),
+            rings: [Pipeline::new(1), Pipeline::new(key_stages), Pipeline::new(value_stages)],
+            states: config.tile.keeps_states.then(|| dynamic_shared(config.tile.state_words(config.common.value_dim))),
             items: TileCounter::new(counter, launch.size(Size::Items)),
         }
     }

@@ -12,7 +12,7 @@ mod maps;
 mod softmax;
 mod tile;
 
-pub(super) use kernel::{WgmmaConfig, attend_wgmma, level_words};
+pub(super) use kernel::{WgmmaConfig, attend_wgmma, state_words_of_block};
 pub(super) use maps::maps;
 pub use tile::WgmmaTile;
 

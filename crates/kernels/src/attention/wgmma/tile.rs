@@ -1,9 +1,9 @@
 //! Sizes of the tiles of a block.
 
-use warpfold_device::Limits;
 use warpfold_lang::Swizzle;
 
 use super::super::problem::Problem;
+use super::super::running::state_words;
 
 /// What a block holds. The number of keys of a tile is part of the order of the fold, so it follows
 /// from the head sizes alone; the rest may follow the batch.
@@ -13,15 +13,24 @@ pub struct WgmmaTile {
     pub consumers: u32,
     /// Keys that are pushed at a time.
     pub keys: u32,
-    /// Tiles of keys, and as many of values, in shared memory.
-    pub stages: u32,
+    /// Tiles of keys in shared memory.
+    pub key_stages: u32,
+    /// Tiles of values in shared memory.
+    pub value_stages: u32,
+    /// Blocks that a multiprocessor holds at once: 1, or 2 where one warpgroup multiplies.
+    pub blocks: u32,
     /// Whether two warpgroups start their products in turns (ping-pong), so that one computes
     /// weights while the other multiplies.
     pub ping_pong: bool,
+    /// Whether the states of the segments before wait in shared memory instead of scratch memory.
+    pub keeps_states: bool,
 }
 
 /// Shared memory that barriers and numbers of items take.
 const RESERVED: u32 = 1024;
+
+/// Stages of keys and of values, the best first.
+const STAGES: [[u32; 2]; 5] = [[4, 4], [3, 3], [2, 2], [2, 1], [1, 1]];
 
 /// Columns that a head takes in shared memory: whole panels.
 pub(super) const fn padded(dim: u32) -> u32 {
@@ -34,15 +43,37 @@ pub(super) const fn swizzle(columns: u32) -> Swizzle {
 }
 
 impl WgmmaTile {
-    /// For a problem, on a device: few rows a head take one warpgroup.
-    pub(in crate::attention) fn choose(problem: &Problem, rows_per_head: u64, limits: &Limits) -> Self {
+    /// For a problem, on a device: few rows a head take one warpgroup. `segments` says that a block
+    /// folds several, `room` is shared memory that a block can have, in bytes.
+    pub(in crate::attention) fn choose(problem: &Problem, rows_per_head: u64, segments: bool, room: u32) -> Self {
         let [head, value] = [problem.head_dim, problem.value_dim].map(|dim| padded(dim as u32));
         let keys = if head.max(value) > 128 { 64 } else { 128 };
         let most = if head.max(value) <= 64 { 3 } else { 2 };
         let consumers = (rows_per_head.div_ceil(64) as u32).clamp(1, most);
-        let stage = 2 * keys * (head + value);
-        let room = limits.shared_bytes_per_block_optin.saturating_sub(RESERVED + 2 * 64 * consumers * head);
-        Self { consumers, keys, stages: (room / stage).clamp(1, 4), ping_pong: consumers == 2 }
+        // Two blocks hide the latencies of one another where each has one warpgroup.
+        let blocks = if consumers == 1 { 2 } else { 1 };
+        let ping_pong = consumers == 2;
+        let room = room / blocks - RESERVED * blocks;
+        let tile = |[key_stages, value_stages]: [u32; 2], keeps_states| {
+            let tile = Self { consumers, keys, key_stages, value_stages, blocks, ping_pong, keeps_states };
+            Some(tile).filter(|tile| tile.shared_bytes(head, value) <= room)
+        };
+        let both = if segments { [true, false] } else { [false; 2] };
+        let of_states = both.into_iter().find_map(|keeps_states| {
+            // More stages help no more than states in shared memory do.
+            STAGES
+                .into_iter()
+                .find_map(|stages| tile(stages, keeps_states).filter(|_| stages != [1, 1] || !keeps_states))
+        });
+        of_states.unwrap_or(Self {
+            consumers,
+            keys,
+            key_stages: 1,
+            value_stages: 1,
+            blocks: 1,
+            ping_pong,
+            keeps_states: false,
+        })
     }
 
     /// Rows of a block.
@@ -57,10 +88,16 @@ impl WgmmaTile {
         128 * (self.consumers + 1)
     }
 
-    /// Bytes of shared memory for tiles.
+    /// Bytes of shared memory for tiles and states.
     #[must_use]
     pub fn shared_bytes(self, head_dim: u32, value_dim: u32) -> u32 {
         let [head, value] = [head_dim, value_dim].map(padded);
-        2 * (self.rows() * head + self.stages * self.keys * (head + value))
+        let states = if self.keeps_states { 4 * self.state_words(value_dim) } else { 0 };
+        2 * (self.rows() * head + self.keys * (self.key_stages * head + self.value_stages * value)) + states
+    }
+
+    /// Words of the states of a block.
+    pub(super) fn state_words(self, value_dim: u32) -> u32 {
+        128 * self.consumers * state_words(2, padded(value_dim) / 4)
     }
 }
