@@ -10,7 +10,7 @@ use std::time::Duration;
 use warpfold_bench::attention::Shape;
 use warpfold_device::Device;
 use warpfold_kernels::Workspace;
-use warpfold_kernels::attention::{Algorithm, Attention, Choice, Order, WgmmaTile};
+use warpfold_kernels::attention::{Algorithm, Attention, Choice, Order, WgmmaTile, segment_keys};
 use warpfold_kernels::plan::{KernelCache, Planner};
 
 fn main() {
@@ -35,12 +35,13 @@ fn time_all(device: &Device, shape: Shape) {
     if let Algorithm::Wgmma(tile) = planned.algorithm {
         let most = if tile.keys == 128 && problem.head_dim <= 64 { 3 } else { 2 };
         let room = device.limits().shared_bytes_per_block_optin;
-        for consumers in 1..=most {
+        // Few rows need one warpgroup, many at least two.
+        for consumers in tile.consumers.min(2)..=if tile.consumers == 1 { 1 } else { most } {
             for blocks in 1..=if consumers == 1 { 2 } else { 1 } {
-                for [key_stages, value_stages] in [[1, 1], [2, 1], [2, 2], [3, 3], [4, 4]] {
+                for stages in [2, 3, 4, 5, 6, 8] {
                     for (ping_pong, keeps_states) in [(false, false), (true, false), (false, true), (true, true)] {
                         let other =
-                            WgmmaTile { consumers, blocks, key_stages, value_stages, ping_pong, keeps_states, ..tile };
+                            WgmmaTile { consumers, blocks, stages, ping_pong, keeps_states, ..tile };
                         let bytes = other.shared_bytes(problem.head_dim as u32, problem.value_dim as u32);
                         let is_possible = bytes + 1024 * blocks <= room / blocks;
                         if is_possible && (!ping_pong || consumers == 2) {
@@ -51,7 +52,7 @@ fn time_all(device: &Device, shape: Shape) {
             }
         }
     }
-    let segments = problem.max_keys().div_ceil(1024);
+    let segments = problem.max_keys().div_ceil(segment_keys(problem.head_dim, problem.value_dim).into());
     choices.push(Choice { splits: 1, segments, order: Order::OneSegment, ..planned });
     for per_part in [1, 2, 3, 4, 6, 8, 16].into_iter().filter(|per_part| *per_part < segments) {
         choices.push(Choice { splits: segments.div_ceil(per_part), segments: per_part, ..planned });

@@ -3,7 +3,7 @@
 
 use warpfold::{Attended, Attention, Device, Dtype, PagedKeys, Tensor};
 use warpfold_kernels::attention::{
-    self as kernel, Algorithm, Causal, Choice, Keys, Order, Problem, Queries, SEGMENT, WgmmaTile,
+    self as kernel, Algorithm, Causal, Choice, Keys, Order, Problem, Queries, WgmmaTile, segment_keys,
 };
 use warpfold_kernels::plan::{KernelCache, Planner, Workspace};
 
@@ -33,7 +33,7 @@ fn split(device: &Device, problem: &Problem, choice: Choice, inputs: &[&Tensor])
 
 /// Three queries and some more keys than four segments, in elements of `dim`.
 fn of_segments(dtype: Dtype, dim: usize) -> (Problem, [usize; 2]) {
-    let (len, keys) = (3_usize, 4 * SEGMENT as usize + 77);
+    let (len, keys) = (3_usize, 4 * segment_keys(dim as u64, dim as u64) as usize + 77);
     let dense = |heads: usize, len: usize| [heads, len, dim].iter().product::<usize>() as i64;
     let strides = |heads, len: usize| [dense(heads, len), (len * dim) as i64, dim as i64, 1];
     let problem = Problem {
@@ -72,7 +72,7 @@ fn gives_the_same(dtype: Dtype, dim: usize, algorithms: &[Algorithm]) {
     let q = tensor(&device, 1, dtype, &[HEADS, len, dim]);
     let k = tensor(&device, 2, dtype, &[KV_HEADS, keys, dim]);
     let v = tensor(&device, 3, dtype, &[KV_HEADS, keys, dim]);
-    let segments = (keys as u64).div_ceil(SEGMENT.into());
+    let segments = (keys as u64).div_ceil(segment_keys(dim as u64, dim as u64).into());
     let variants = [
         problem.clone(),
         Problem { causal: Some(Causal::BottomRight), window: Some(1500), ..problem.clone() },
@@ -107,16 +107,15 @@ fn warpgroups_stages_and_turns_change_no_bit() {
         println!("skipped: no WGMMA");
         return;
     }
-    let tile = |consumers, [key_stages, value_stages]: [u32; 2], blocks, ping_pong, keeps_states| {
-        let keys = 128;
-        Algorithm::Wgmma(WgmmaTile { consumers, keys, key_stages, value_stages, blocks, ping_pong, keeps_states })
+    let tile = |consumers, stages, blocks, ping_pong, keeps_states| {
+        Algorithm::Wgmma(WgmmaTile { consumers, keys: 128, stages, blocks, ping_pong, keeps_states })
     };
     let tiles = [
-        tile(1, [4, 4], 1, false, false),
-        tile(1, [2, 1], 2, false, true),
-        tile(2, [2, 2], 1, true, true),
-        tile(2, [3, 3], 1, false, false),
-        tile(3, [1, 1], 1, false, true),
+        tile(1, 8, 1, false, false),
+        tile(1, 3, 2, false, true),
+        tile(2, 4, 1, true, true),
+        tile(2, 5, 1, false, false),
+        tile(3, 2, 1, false, true),
     ];
     gives_the_same(Dtype::F16, DIM, &tiles);
     gives_the_same(Dtype::Bf16, 72, &tiles[..2]);
@@ -183,7 +182,7 @@ fn packed_row(attended: &Attended, i: usize) -> (Vec<u8>, Vec<u8>) {
 #[test]
 fn prefill_chunks_and_decode_give_the_same_bits() {
     let device = device();
-    let len = SEGMENT as usize + 40;
+    let len = segment_keys(16, 16) as usize + 40;
     let sequence = Sequence::new(&device, 1, len);
     // Few rows in all: the last 75 queries at once, and then in chunks and one by one.
     let first = len - 75;
@@ -271,7 +270,7 @@ fn offsets(device: &Device, lens: &[usize]) -> Tensor {
 #[test]
 fn in_any_batch_and_any_pages_a_row_has_the_bits_that_it_has_alone() {
     let device = device();
-    let lens = [1, 17, 33, 64, 130, SEGMENT as usize + 3];
+    let lens = [1, 17, 33, 64, 130, segment_keys(16, 16) as usize + 3];
     let all: Vec<Sequence> = lens.iter().enumerate().map(|(i, len)| Sequence::new(&device, 10 + i, *len)).collect();
     let last: Vec<(Vec<u8>, Vec<u8>)> =
         all.iter().map(|sequence| row(&alone(sequence, sequence.len() - 1, sequence.len()), 0)).collect();

@@ -6,10 +6,10 @@ use warpfold_device::{LaunchConfig, TensorLayout};
 
 use half::{bf16, f16};
 
-use super::SEGMENT;
 use super::config::{Config, MAX_INPUTS};
 use super::merge::merge;
 use super::problem::{Causal, Keys, MaskLayout, Problem, Queries};
+use super::segment_keys;
 use super::simt::{self, attend};
 use super::wgmma::{self, WgmmaConfig, WgmmaTile, attend_wgmma, maps};
 use super::work::Size;
@@ -74,11 +74,8 @@ impl fmt::Display for Choice {
             Algorithm::Wgmma(tile) => {
                 let turns = if tile.ping_pong { ", ping-pong" } else { "" };
                 let states = if tile.keeps_states { ", states in shared memory" } else { "" };
-                let (rows, WgmmaTile { keys, key_stages, value_stages, blocks, .. }) = (tile.rows(), tile);
-                write!(
-                    f,
-                    "WGMMA {rows} x {keys}, {key_stages} + {value_stages} stages, {blocks} block(s) per SM{turns}{states}"
-                )?;
+                let (rows, WgmmaTile { keys, stages, blocks, .. }) = (tile.rows(), tile);
+                write!(f, "WGMMA {rows} x {keys}, {stages} stages, {blocks} block(s) per SM{turns}{states}")?;
             }
         }
         write!(f, ", {splits} part(s) of {segments} segment(s)")?;
@@ -100,34 +97,37 @@ impl Attention {
     /// idle.
     #[must_use]
     pub fn choose(&self, problem: &Problem, planner: &Planner<'_>) -> Choice {
-        let segments = problem.max_keys().div_ceil(SEGMENT.into()).max(1);
+        let all = num_segments(problem);
         let (rows, limits) = (rows_per_head(problem), planner.limits);
-        let algorithm = |splits: u64| {
-            if has_wgmma(problem, planner) {
-                let keeps_states = splits == 1 && segments > 1;
-                Algorithm::Wgmma(WgmmaTile::choose(problem, rows, keeps_states, limits.shared_bytes_per_block_optin))
+        let room = limits.shared_bytes_per_block_optin;
+        let num_sms = u64::from(limits.num_sms).max(1);
+        let has_wgmma = has_wgmma(problem, planner);
+        let algorithm = |splits: u64, is_alone: bool| {
+            let segments = splits == 1 && all > 1;
+            if has_wgmma {
+                Algorithm::Wgmma(WgmmaTile::choose(problem, rows, [segments, is_alone], room))
             } else {
                 Algorithm::Simt
             }
         };
-        let num_sms = u64::from(limits.num_sms).max(1);
-        let blocks = match algorithm(1) {
-            Algorithm::Simt => 2 * num_sms,
-            Algorithm::Wgmma(tile) => num_sms * u64::from(tile.blocks),
-        };
-        let items = items(problem, algorithm(1));
-        let with_parts = |per_part: u64| {
-            let splits = segments.div_ceil(per_part);
-            Choice { algorithm: algorithm(splits), splits, segments: per_part, order: Order::Segments }
+        let items = items(problem, algorithm(1, false));
+        let with_parts = |segments: u64| {
+            let splits = all.div_ceil(segments);
+            let algorithm = algorithm(splits, items * splits <= num_sms);
+            Choice { algorithm, splits, segments, order: Order::Segments }
         };
         // Rounds of blocks, in segments; the launch that merges takes as long as part of one, and
         // results of parts are written and read.
         let cost = |choice: &Choice| {
+            let blocks = match choice.algorithm {
+                Algorithm::Simt => 2 * num_sms,
+                Algorithm::Wgmma(tile) => num_sms * u64::from(tile.blocks),
+            };
             let rounds = (items * choice.splits).div_ceil(blocks);
             let merge = if choice.splits > 1 { MERGE_COST + rounds * PART_COST } else { 0 };
             rounds * choice.segments * SEGMENT_COST + merge
         };
-        (1..=segments).rev().map(with_parts).min_by_key(cost).expect("there is the whole")
+        (1..=all).rev().map(with_parts).min_by_key(cost).expect("there is the whole")
     }
 
     /// As [`Family::plan`], with keys split otherwise.
@@ -159,7 +159,7 @@ impl Attention {
         };
         let partials = if splits > 1 {
             let of_segment = problem.rows() * u64::from(config.partial_words());
-            plan.add_scratch(4 * problem.max_keys().div_ceil(SEGMENT.into()) * of_segment).into()
+            plan.add_scratch(4 * num_segments(problem) * of_segment).into()
         } else {
             Arg::Null
         };
@@ -267,6 +267,11 @@ impl Family for Attention {
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
         self.plan_with(problem, self.choose(problem, planner), planner)
     }
+}
+
+/// Segments of the longest sequence; one without keys.
+fn num_segments(problem: &Problem) -> u64 {
+    problem.max_keys().div_ceil(segment_keys(problem.head_dim, problem.value_dim).into()).max(1)
 }
 
 /// Rows of a head of keys: those of a sequence, or of the mean sequence.
@@ -475,7 +480,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         every,
     ];
     let on_cuda_cores = |problem: &Problem| {
-        let segments = problem.max_keys() > SEGMENT.into();
+        let segments = num_segments(problem) > 1;
         let config = |split| Config::new(problem, simt::ROWS, simt::WIDE, split, segments);
         let split = config(true);
         let parts: [AnyKernel; 2] = [attend(&split).into(), merge(&split).into()];
@@ -483,9 +488,10 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         std::iter::once(attend(&config(false)).into()).chain(parts).map(|kernel| (kernel, simt::BLOCK)).collect()
     };
     let on_tensor_cores = |problem: &Problem| {
-        let segments = problem.max_keys() > SEGMENT.into();
-        let tile =
-            |split: bool| WgmmaTile::choose(problem, rows_per_head(problem), segments && !split, HOPPER_SHARED_BYTES);
+        let segments = num_segments(problem) > 1;
+        let tile = |split: bool| {
+            WgmmaTile::choose(problem, rows_per_head(problem), [segments && !split, false], HOPPER_SHARED_BYTES)
+        };
         let config = |split| {
             let common = Config::new(problem, tile(split).rows(), wgmma::WIDE, split, segments);
             (make_wgmma(&wgmma_config(problem, common, tile(split)).0), tile(split).threads())

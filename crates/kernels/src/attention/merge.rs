@@ -3,7 +3,6 @@
 
 use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, var, wait_for_dependencies, warp_id, when};
 
-use super::SEGMENT;
 use super::config::{Config, FLOATS, Launch, MAX_INPUTS};
 use super::output::Columns;
 use super::simt::{Attend, BLOCK};
@@ -49,7 +48,8 @@ pub(super) fn merge(config: &Config) -> Merge {
 /// The state of a row from those of its segments.
 fn fold(launch: &Launch<'_>, partials: Global<f32>, item: &Item, row: Val<u32>) -> State {
     let columns = launch.config.value_dim.div_ceil(32);
-    let (begin, end) = (item.keys.0 / SEGMENT, item.keys.1.div_ceil(SEGMENT));
+    let segment = launch.config.work.segment;
+    let (begin, end) = (item.keys.0 / segment, item.keys.1.div_ceil(segment));
     let [max, sum] = [var(f32::NEG_INFINITY), var(0.0_f32)];
     let output: Vec<_> = (0..columns).map(|_| var(0.0_f32)).collect();
     let get = || State { max: max.get(), sum: sum.get(), output: output.iter().map(|var| var.get()).collect() };

@@ -7,7 +7,7 @@
 //! order of this fold is fixed by the **position of the keys alone**:
 //! - a *tile* of keys, at positions that are multiples of its length, is pushed as a whole: 32 keys
 //!   on CUDA cores; on tensor cores 128, or 64 where heads have more than 128 elements;
-//! - a *segment* of [`SEGMENT`] keys folds its tiles from the first to the last;
+//! - a *segment* of [`segment_keys`] keys folds its tiles from the first to the last;
 //! - segments are combined from the first to the last.
 //!
 //! So a thread block may take any number of segments, and how many is a matter of scheduling: **no bit of a row depends on the batch, on how queries are chunked, on how keys are
@@ -42,5 +42,9 @@ pub use problem::{Causal, Keys, MaskLayout, Problem, Queries, Score, ScoreAt};
 /// Keys that are pushed at a time on CUDA cores: one for each lane of a warp.
 pub const TILE: u32 = 32;
 
-/// Keys of a segment.
-pub const SEGMENT: u32 = 1024;
+/// Keys of a segment, for heads with so many elements: what a segment costs grows with them, and
+/// what it gains does not.
+#[must_use]
+pub const fn segment_keys(head_dim: u64, value_dim: u64) -> u32 {
+    if head_dim > 128 || value_dim > 128 { 2048 } else { 1024 }
+}

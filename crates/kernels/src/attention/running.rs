@@ -23,19 +23,26 @@ pub(super) struct Running<S: Space> {
     threads: u32,
     /// Columns of a row that a thread has.
     columns: u32,
+    /// Maximum and sum of each row.
+    stats: Vec<[Var<f32>; 2]>,
     /// Whether there was a segment before.
     has_any: Var<bool>,
 }
 
-/// Words of the states of a thread.
+/// Words that a thread has in memory for the outputs of its rows.
 pub(super) const fn state_words(rows: u32, columns: u32) -> u32 {
-    rows * (columns + 2).next_multiple_of(4)
+    rows * columns.next_multiple_of(4)
 }
 
 impl<S: Space> Running<S> {
     /// Of this thread, in memory of the block.
-    pub(super) fn new(of_block: Pointer<f32, S>, (thread, threads): (Val<u32>, u32), columns: u32) -> Self {
-        Self { place: of_block.at(thread * 4), threads, columns, has_any: var(false) }
+    pub(super) fn new(
+        of_block: Pointer<f32, S>,
+        (thread, threads): (Val<u32>, u32),
+        [rows, columns]: [u32; 2],
+    ) -> Self {
+        let stats = (0..rows).map(|_| [var(f32::NEG_INFINITY), var(0.0_f32)]).collect();
+        Self { place: of_block.at(thread * 4), threads, columns, stats, has_any: var(false) }
     }
 
     /// Forgets what was.
@@ -62,7 +69,9 @@ impl<S: Space> Running<S> {
 
     fn write(&self, row: u32, state: State) {
         let State { max, sum, mut output } = state;
-        output.extend([max, sum]);
+        let stats = &self.stats[row as usize];
+        stats[0].set(max);
+        stats[1].set(sum);
         output.resize(output.len().next_multiple_of(4), Val::constant(0.0));
         for (four, place) in output.chunks_exact(4).zip(self.fours(row)) {
             place.set_vec([four[0], four[1], four[2], four[3]]);
@@ -71,9 +80,8 @@ impl<S: Space> Running<S> {
 
     fn read(&self, row: u32) -> State {
         let mut output: Vec<_> = self.fours(row).flat_map(|place| place.get_vec::<4>()).collect();
-        let columns = self.columns as usize;
-        let [max, sum] = [output[columns], output[columns + 1]];
-        output.truncate(columns);
+        output.truncate(self.columns as usize);
+        let [max, sum] = self.stats[row as usize].map(Var::get);
         State { max, sum, output }
     }
 

@@ -8,12 +8,12 @@ use warpfold_lang::{
     shfl_xor, sync_threads, thread_idx, var, wait_for_dependencies, warp_id, when,
 };
 
+use super::TILE;
 use super::config::{Config, FLOATS, Launch, MAX_INPUTS};
 use super::output::Columns;
 use super::running::{RowStates, Running, state_words};
 use super::state::{State, shift};
 use super::work::{Item, Row, SIZES, STRIDES, Size, bytes_at, find};
-use super::{SEGMENT, TILE};
 use crate::Dtype;
 use crate::elements::load;
 
@@ -144,7 +144,7 @@ pub(super) fn attend(config: &Config) -> Attend {
         let launch = Launch { config: &config, tensors, sizes, strides, floats };
         let running = config.segments.then(|| {
             let of_block = Val::constant(state_words_of_block(&config)).mul_wide(block_idx().x);
-            Running::new(states.at(of_block), (thread_idx().x, BLOCK), columns(&config))
+            Running::new(states.at(of_block), (thread_idx().x, BLOCK), [WARP_ROWS, columns(&config)])
         });
         let block = Block {
             launch,
@@ -176,10 +176,11 @@ impl Block<'_> {
                 when(row.exists, || write(i, row, warp_id() * WARP_ROWS + i));
             }
         };
+        let keys = work.segment;
         let each_segment = |body: &dyn Fn(Val<u32>)| {
-            range(begin / SEGMENT, end.div_ceil(SEGMENT), 1_u32, |segment| {
-                let first = (segment * SEGMENT).max(begin);
-                self.segment(item, &rows, &state, (first, (segment * SEGMENT + SEGMENT).min(end)));
+            range(begin / keys, end.div_ceil(keys), 1_u32, |segment| {
+                let first = (segment * keys).max(begin);
+                self.segment(item, &rows, &state, (first, (segment * keys + keys).min(end)));
                 body(segment);
             });
         };

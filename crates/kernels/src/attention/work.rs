@@ -5,8 +5,8 @@
 
 use warpfold_lang::{Array, Global, Lanes, Val, ballot, lane_id, range, shfl, var, when};
 
-use super::SEGMENT;
 use super::problem::{Causal, Keys, Problem, Queries};
+use super::segment_keys;
 use crate::Dtype;
 
 /// Positions of the sizes that kernels take by value.
@@ -62,6 +62,8 @@ pub(super) struct WorkConfig {
     pub(super) window: bool,
     /// Whether keys are split over blocks.
     pub(super) split: bool,
+    /// Keys of a segment.
+    pub(super) segment: u32,
 }
 
 /// Where the number of keys of a sequence comes from.
@@ -88,6 +90,7 @@ impl WorkConfig {
             causal: problem.causal,
             window: problem.window.is_some(),
             split,
+            segment: segment_keys(problem.head_dim, problem.value_dim),
         }
     }
 }
@@ -181,7 +184,7 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
         begin = begin.max(position(first_row) - of(Size::Window).cast::<i32>() + 1);
     }
     if config.split {
-        let part = of(Size::Segments) * SEGMENT;
+        let part = of(Size::Segments) * config.segment;
         begin = begin.max((split * part).cast::<i32>());
         end = end.min((split * part + part).cast::<i32>());
     }

@@ -82,6 +82,13 @@ impl Pipeline {
 }
 
 impl Cursor {
+    /// Another one at the same place, which stays where it is while this one goes on.
+    #[track_caller]
+    #[must_use]
+    pub fn copy(self) -> Self {
+        Self { stage: var(self.stage.get()), parity: var(self.parity.get()), num: self.num }
+    }
+
     /// The stage.
     #[track_caller]
     #[must_use]

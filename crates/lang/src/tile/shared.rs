@@ -87,6 +87,8 @@ pub fn tile<T: Element>(rows: u32, columns: u32, swizzle: Swizzle) -> Tile<T> {
 pub struct Tiles<T> {
     first: Tile<T>,
     num: u32,
+    /// Elements from one to the next.
+    pitch: u32,
 }
 
 /// Takes room for several tiles; see [`tile`].
@@ -97,7 +99,7 @@ pub fn tiles<T: Element>(num: u32, rows: u32, columns: u32, swizzle: Swizzle) ->
     let start = untyped::dynamic_shared(1024, u64::from(num * rows * columns * T::BYTES));
     let first = Tile { start: Shared::from_location(start), rows, columns, swizzle };
     check_shape(first);
-    Tiles { first, num }
+    Tiles { first, num, pitch: rows * columns }
 }
 
 #[track_caller]
@@ -133,15 +135,24 @@ impl<T: Element> Tiles<T> {
         let first = Tile { start: self.first.start.reinterpret(), rows, columns, swizzle };
         check_shape(first);
         check_room(self.num * self.first.bytes(), num * first.bytes());
-        Tiles { first, num }
+        Tiles { first, num, pitch: rows * columns }
+    }
+
+    /// The same places for tiles of another shape that are no larger each.
+    #[track_caller]
+    #[must_use]
+    pub fn share(self, rows: u32, columns: u32, swizzle: Swizzle) -> Self {
+        let first = Tile { rows, columns, swizzle, ..self.first };
+        check_shape(first);
+        check_room(self.first.bytes(), first.bytes());
+        Self { first, ..self }
     }
 
     /// One of them.
     #[track_caller]
     #[must_use]
     pub fn at(self, index: impl Index) -> Tile<T> {
-        let start = self.first.start.elements(self.first.rows * self.first.columns, index);
-        Tile { start, ..self.first }
+        Tile { start: self.first.start.elements(self.pitch, index), ..self.first }
     }
 
     /// How many there are.

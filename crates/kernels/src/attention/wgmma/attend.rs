@@ -6,7 +6,6 @@ use warpfold_lang::{
     range, thread_idx, var, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
-use super::super::SEGMENT;
 use super::super::output::Columns;
 use super::super::running::{RowStates, Running};
 use super::super::state::State;
@@ -87,13 +86,13 @@ impl<T: Multiplicand<Sum = f32>> RowStates for Results<T> {
 impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
     pub(super) fn new(block: &'a Block<'a, T>, at: Cursors, states: Global<f32>, partials: Global<f32>) -> Self {
         let tile = block.config.tile;
-        let (columns, threads) = (block.values.at(0).columns(), 128 * tile.consumers);
+        let (columns, threads) = (block.stages[1].at(0).columns(), 128 * tile.consumers);
         let thread = (thread_idx().x - 128, threads);
         let running = || match block.states {
-            Some(states) => Before::Shared(Running::new(states, thread, columns / 4)),
+            Some(states) => Before::Shared(Running::new(states, thread, [2, columns / 4])),
             None => {
                 let words = Val::constant(tile.state_words(block.launch.config.value_dim));
-                Before::Scratch(Running::new(states.at(words.mul_wide(block_idx().x)), thread, columns / 4))
+                Before::Scratch(Running::new(states.at(words.mul_wide(block_idx().x)), thread, [2, columns / 4]))
             }
         };
         Self {
@@ -111,8 +110,8 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
 
     /// Attends to all keys of an item.
     pub(super) fn attend(&self, item: &Item) {
-        let Block { config, launch, rings: [ring_q, ring_k, ring_v], .. } = *self.block;
-        let [at_q, at_k, at_v] = self.at;
+        let Block { config, launch, rings: [ring_q, ring], .. } = *self.block;
+        let [at_q, at] = self.at;
         let first_row = self.own * 64;
         let rows = WarpgroupSums::<T>::rows().map(|row| item.row(launch.sizes, row + first_row));
         let positions = [0, 63].map(|row: u32| item.row(launch.sizes, first_row + row).position);
@@ -125,35 +124,37 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         let [begin, end] = self.block.tiles_of(item);
         ring_q.wait(at_q);
         when(begin.lt(end), || {
-            ring_k.wait(at_k);
+            ring.wait(at);
             self.wait_for_turn();
             self.multiply_keys();
             self.pass_turn();
             wgmma_wait(0);
-            release(ring_k, at_k);
+            release(ring, at);
             let _ = scores.softmax(begin * config.tile.keys, no_stats(), stats);
             self.weights.set_sums(&self.scores);
             range(begin + 1, end, 1_u32, |tile| {
-                ring_k.wait(at_k);
+                ring.wait(at);
                 self.wait_for_turn();
                 self.multiply_keys();
-                ring_v.wait(at_v);
+                let keys = at.copy();
+                at.advance();
+                ring.wait(at);
                 self.multiply_values();
                 self.pass_turn();
                 wgmma_wait(1);
-                release(ring_k, at_k);
+                when(lane_id().eq(0), || ring.empty(keys).arrive());
                 self.next(&scores, tile);
             });
         });
         // All queries are read.
         release(ring_q, at_q);
         when(begin.lt(end), || {
-            ring_v.wait(at_v);
+            ring.wait(at);
             self.clear_values(item, (end - 1) * config.tile.keys);
             wgmma_fence();
             self.multiply_values();
             wgmma_wait(0);
-            release(ring_v, at_v);
+            release(ring, at);
         });
         self.fold_sums();
         if launch.config.work.split {
@@ -180,7 +181,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
 
     /// Tiles of a segment.
     fn of_segment(&self) -> u32 {
-        SEGMENT / self.block.config.tile.keys
+        self.block.launch.config.work.segment / self.block.config.tile.keys
     }
 
     fn turns(&self) -> Option<NamedBarriers> {
@@ -209,12 +210,12 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
     /// changes what was before to the new maximum, or begins the next segment.
     fn next(&self, scores: &Scores<'_, T>, tile: Val<u32>) {
         let Self { block, results, .. } = self;
-        let (keys, [_, _, at_v]) = (block.config.tile.keys, self.at);
+        let (keys, [_, at]) = (block.config.tile.keys, self.at);
         let before = results.stats.get();
         if !block.launch.config.segments {
             let factors = scores.softmax(tile * keys, before, &results.stats);
             wgmma_wait(0);
-            release(block.rings[2], at_v);
+            release(block.rings[1], at);
             self.scale(factors, Val::constant(true));
             self.has_begun.set(true);
             self.weights.set_sums(&self.scores);
@@ -225,7 +226,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         let base = [0, 1].map(|i| [0, 1].map(|row| begins_segment.select(none[i][row], before[i][row])));
         let factors = scores.softmax(tile * keys, base, &results.stats);
         wgmma_wait(0);
-        release(block.rings[2], at_v);
+        release(block.rings[1], at);
         when(begins_segment, || {
             let next = results.stats.get();
             results.stats.set(before);
@@ -256,7 +257,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
 
     /// Starts the products of the queries with a tile of keys.
     fn multiply_keys(&self) {
-        let Block { queries, keys, .. } = self.block;
+        let Block { queries, stages: [keys, _], .. } = self.block;
         let a = queries.at(self.own);
         let b = keys.at(self.at[1].stage());
         wgmma_fence();
@@ -266,7 +267,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
 
     /// Starts the products of the weights with a tile of values.
     fn multiply_values(&self) {
-        let values = self.block.values.at(self.at[2].stage());
+        let values = self.block.stages[1].at(self.at[1].stage());
         self.results.sums.add_product_of(&self.weights, values, Major::Mn, self.has_begun.get());
         wgmma_commit();
     }
@@ -274,13 +275,13 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
     /// Clears values beyond the sequence, where something lies there: a weight of zero times what
     /// is no number is no number.
     fn clear_values(&self, item: &Item, first: Val<u32>) {
-        let Block { config, launch, values, .. } = self.block;
+        let Block { config, launch, stages: [_, values], .. } = self.block;
         if config.maps_keys.is_none() || launch.config.work.key_lens == KeyLens::Same {
             return;
         }
         let (keys, threads) = (config.tile.keys, 128 * config.tile.consumers);
         when((first + keys).gt(item.num_keys), || {
-            let tile = values.at(self.at[2].stage());
+            let tile = values.at(self.at[1].stage());
             let of_row = tile.columns() / 8;
             let begin = (item.num_keys - first) * of_row + (thread_idx().x - 128);
             range(begin, keys * of_row, threads, |unit| {

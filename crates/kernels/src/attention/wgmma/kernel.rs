@@ -48,14 +48,14 @@ pub(in crate::attention) struct WgmmaConfig {
 impl WgmmaConfig {
     fn name(&self) -> String {
         let Self { common, tile, maps_queries, maps_keys, is_plain } = self;
-        let WgmmaTile { consumers, keys, key_stages, value_stages, blocks, ping_pong, keeps_states } = tile;
+        let WgmmaTile { consumers, keys, stages, blocks, ping_pong, keeps_states } = tile;
         let turns = if *ping_pong { "_turns" } else { "" };
         let states = if *keeps_states { "_states" } else { "" };
         let queries = if *maps_queries { "_q" } else { "" };
         let boxes = maps_keys.map_or_else(String::new, |keys| format!("_kv{keys}"));
         let scores = if *is_plain { "" } else { "_general" };
         format!(
-            "attention_wgmma_{}x{keys}x{key_stages}{value_stages}b{blocks}{turns}{states}{queries}{boxes}{scores}_{}",
+            "attention_wgmma_{}x{keys}x{stages}b{blocks}{turns}{states}{queries}{boxes}{scores}_{}",
             64 * consumers,
             common.name()
         )
@@ -75,16 +75,17 @@ pub(super) struct Block<'a, T> {
     pub(super) maps: [TensorMap<T>; 3],
     /// One tile for each warpgroup that multiplies.
     pub(super) queries: Tiles<T>,
-    pub(super) keys: Tiles<T>,
-    pub(super) values: Tiles<T>,
-    pub(super) rings: [Pipeline; 3],
+    /// Tiles of keys and of values, in the order in which they are multiplied.
+    pub(super) stages: [Tiles<T>; 2],
+    /// Of queries, and of keys and values.
+    pub(super) rings: [Pipeline; 2],
     /// Room for the states of the segments before.
     pub(super) states: Option<Shared<f32>>,
     items: TileCounter,
 }
 
-/// Where in the rings of queries, keys and values a thread is.
-pub(super) type Cursors = [Cursor; 3];
+/// Where in the rings of queries, and of keys and values, a thread is.
+pub(super) type Cursors = [Cursor; 2];
 
 /// The kernel.
 pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair>(
@@ -151,16 +152,17 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
 
 impl<'a, T: Multiplicand> Block<'a, T> {
     fn new(config: &'a WgmmaConfig, launch: Launch<'a>, maps: [TensorMap<T>; 3], counter: Global<u32>) -> Self {
-        let WgmmaTile { consumers, keys, key_stages, value_stages, .. } = config.tile;
+        let WgmmaTile { consumers, keys, stages, .. } = config.tile;
         let [head, value] = [config.common.head_dim, config.common.value_dim].map(padded);
+        // Where heads of keys and of values differ, a stage has room for the wider ones.
+        let wider = tiles(stages, keys, head.max(value), swizzle(head.max(value)));
         Self {
             config,
             launch,
             maps,
             queries: tiles(consumers, 64, head, swizzle(head)),
-            keys: tiles(key_stages, keys, head, swizzle(head)),
-            values: tiles(value_stages, keys, value, swizzle(value)),
-            rings: [Pipeline::new(1), Pipeline::new(key_stages), Pipeline::new(value_stages)],
+            stages: [head, value].map(|columns| wider.share(keys, columns, swizzle(columns))),
+            rings: [Pipeline::new(1), Pipeline::new(stages)],
             states: config.tile.keeps_states.then(|| dynamic_shared(config.tile.state_words(config.common.value_dim))),
             items: TileCounter::new(counter, launch.size(Size::Items)),
         }
@@ -172,10 +174,9 @@ impl<'a, T: Multiplicand> Block<'a, T> {
         let WgmmaConfig { tile, maps_queries, maps_keys, .. } = self.config;
         let fillers = |by_tma: bool| if by_tma { 1 } else { 32 * LOADERS };
         let warps = 4 * tile.consumers;
-        let [q, k, v] = self.rings;
-        q.init(fillers(*maps_queries), warps);
-        k.init(fillers(maps_keys.is_some()), warps);
-        v.init(fillers(maps_keys.is_some()), warps);
+        let [queries, stages] = self.rings;
+        queries.init(fillers(*maps_queries), warps);
+        stages.init(fillers(maps_keys.is_some()), warps);
         self.items.init(32 * LOADERS + 32 * warps);
         if *maps_queries {
             self.maps[0].prefetch();

@@ -33,7 +33,7 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
     /// Loads what an item needs.
     pub(super) fn load(&self, item: &Item) {
         let WgmmaConfig { maps_queries, maps_keys, tile, .. } = self.block.config;
-        let [q, ..] = self.at;
+        let [q, kv] = self.at;
         // TMA is one warp's work; where threads copy anything, all of them come along.
         let by_tma = *maps_queries && maps_keys.is_some();
         let all = || {
@@ -46,20 +46,27 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
             q.advance();
             let [begin, end] = self.block.tiles_of(item);
             let pages = self.pages(item, begin);
-            range(begin, end, 1_u32, |number| {
-                let page = pages.as_ref().map(|(_, next)| next.get());
-                // The next tile's pages are on their way while this one's boxes are.
-                pages.iter().for_each(|(read, next)| next.set(read(number + 1)));
-                for which in [0, 1] {
-                    let (ring, at) = (self.block.rings[1 + which], self.at[1 + which]);
-                    ring.acquire(at);
-                    match maps_keys {
-                        Some(keys) => self.keys_by_tma(item, which, number * tile.keys, (*keys, page)),
-                        None => self.keys_by_threads(item, which, number * tile.keys),
-                    }
-                    at.advance();
+            let load = |which: usize, number: Val<u32>, page: Option<Val<u32>>| {
+                self.block.rings[1].acquire(kv);
+                match maps_keys {
+                    Some(keys) => self.keys_by_tma(item, which, number * tile.keys, (*keys, page)),
+                    None => self.keys_by_threads(item, which, number * tile.keys),
                 }
+                kv.advance();
+            };
+            // As they are multiplied: the values of a tile after the keys of the next one.
+            range(begin, end, 1_u32, |number| {
+                let before = pages.as_ref().map(|pages| pages.before.get());
+                let page = pages.as_ref().map(|pages| pages.next.get());
+                pages.iter().for_each(|pages| {
+                    pages.before.set(pages.next.get());
+                    // The next tile's pages are on their way while this one's boxes are.
+                    pages.next.set((pages.read)(number + 1));
+                });
+                load(0, number, page);
+                when(number.gt(begin), || load(1, number - 1, before));
             });
+            when(begin.lt(end), || load(1, end - 1, pages.as_ref().map(|pages| pages.before.get())));
         };
         if by_tma { when(warp_id().eq(0), all) } else { all() }
     }
@@ -100,7 +107,7 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
     /// A tile of keys (0) or values (1), box by box; of pages each thread has a box.
     fn keys_by_tma(&self, item: &Item, which: usize, first: Val<u32>, (box_keys, page): (u32, Option<Val<u32>>)) {
         let Block { config, rings, maps, launch, .. } = self.block;
-        let barrier = rings[1 + which].full(self.at[1 + which]);
+        let barrier = rings[1].full(self.at[1]);
         let tile = self.tile(which);
         let (keys, map) = (config.tile.keys, maps[1 + which]);
         let thread = thread_idx().x;
@@ -127,13 +134,8 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
         });
     }
 
-    /// The page of this thread's box of a tile, and where that of the next tile is kept.
-    #[expect(clippy::type_complexity, reason = "a function that is recorded, with what it leaves")]
-    fn pages<'b>(
-        &'b self,
-        item: &'b Item,
-        begin: Val<u32>,
-    ) -> Option<(Box<dyn Fn(Val<u32>) -> Val<u32> + 'b>, Var<u32>)> {
+    /// The pages of this thread's boxes, beginning with those of a tile.
+    fn pages<'b>(&'b self, item: &'b Item, begin: Val<u32>) -> Option<Pages<'b>> {
         let Block { config, launch, .. } = self.block;
         let box_keys = config.maps_keys.filter(|_| launch.config.paged)?;
         let tile = config.tile.keys;
@@ -143,8 +145,8 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
             let position = (number * tile + row).min(item.num_keys.max(1) - 1);
             launch.page(item, position / launch.size(Size::Page)).cast::<u32>()
         };
-        let next = var(read(begin));
-        Some((Box::new(read), next))
+        let (before, next) = (var(0_u32), var(read(begin)));
+        Some(Pages { read: Box::new(read), before, next })
     }
 
     fn keys_by_threads(&self, item: &Item, which: usize, first: Val<u32>) {
@@ -159,13 +161,21 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
         };
         let from = From { memory, dtype: config.kv_dtype, wide: config.wide[1], stride: strides[3] };
         copy_rows(self.tile(which), dim, from, &place);
-        hand_over(self.block.rings[1 + which], self.at[1 + which]);
+        hand_over(self.block.rings[1], self.at[1]);
     }
 
     fn tile(&self, which: usize) -> Tile<T> {
-        let tiles = if which == 0 { &self.block.keys } else { &self.block.values };
-        tiles.at(self.at[1 + which].stage())
+        self.block.stages[which].at(self.at[1].stage())
     }
+}
+
+/// The pages of this thread's boxes.
+struct Pages<'a> {
+    /// Of a tile.
+    read: Box<dyn Fn(Val<u32>) -> Val<u32> + 'a>,
+    /// Of the tile before, and of the next one.
+    before: Var<u32>,
+    next: Var<u32>,
 }
 
 /// Lets those who multiply have what this thread wrote.

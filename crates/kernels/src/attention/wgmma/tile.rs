@@ -13,10 +13,8 @@ pub struct WgmmaTile {
     pub consumers: u32,
     /// Keys that are pushed at a time.
     pub keys: u32,
-    /// Tiles of keys in shared memory.
-    pub key_stages: u32,
-    /// Tiles of values in shared memory.
-    pub value_stages: u32,
+    /// Tiles in shared memory, of keys and of values in turns.
+    pub stages: u32,
     /// Blocks that a multiprocessor holds at once: 1, or 2 where one warpgroup multiplies.
     pub blocks: u32,
     /// Whether two warpgroups start their products in turns (ping-pong), so that one computes
@@ -29,8 +27,8 @@ pub struct WgmmaTile {
 /// Shared memory that barriers and numbers of items take.
 const RESERVED: u32 = 1024;
 
-/// Stages of keys and of values, the best first.
-const STAGES: [[u32; 2]; 5] = [[4, 4], [3, 3], [2, 2], [2, 1], [1, 1]];
+/// Shared memory that the device takes for each block.
+const SM_RESERVED: u32 = 1024;
 
 /// Columns that a head takes in shared memory: whole panels.
 pub(super) const fn padded(dim: u32) -> u32 {
@@ -44,34 +42,34 @@ pub(super) const fn swizzle(columns: u32) -> Swizzle {
 
 impl WgmmaTile {
     /// For a problem, on a device: few rows a head take one warpgroup. `segments` says that a block
-    /// folds several, `room` is shared memory that a block can have, in bytes.
-    pub(in crate::attention) fn choose(problem: &Problem, rows_per_head: u64, segments: bool, room: u32) -> Self {
+    /// folds several, `is_alone` that there is no more than one for each multiprocessor, `room` is shared memory that a block can have, in bytes.
+    pub(in crate::attention) fn choose(
+        problem: &Problem,
+        rows_per_head: u64,
+        [segments, is_alone]: [bool; 2],
+        room: u32,
+    ) -> Self {
         let [head, value] = [problem.head_dim, problem.value_dim].map(|dim| padded(dim as u32));
         let keys = if head.max(value) > 128 { 64 } else { 128 };
         let most = if head.max(value) <= 64 { 3 } else { 2 };
         let consumers = (rows_per_head.div_ceil(64) as u32).clamp(1, most);
-        // Two blocks hide the latencies of one another where each has one warpgroup.
-        let blocks = if consumers == 1 { 2 } else { 1 };
-        let ping_pong = consumers == 2;
-        let room = room / blocks - RESERVED * blocks;
-        let tile = |[key_stages, value_stages]: [u32; 2], keeps_states| {
-            let tile = Self { consumers, keys, key_stages, value_stages, blocks, ping_pong, keeps_states };
-            Some(tile).filter(|tile| tile.shared_bytes(head, value) <= room)
+        let tile = |stages, blocks: u32, keeps_states| {
+            let tile = Self { consumers, keys, stages, blocks, ping_pong: consumers == 2, keeps_states };
+            Some(tile)
+                .filter(|tile| tile.shared_bytes(head, value) + RESERVED <= (SM_RESERVED + room) / blocks - SM_RESERVED)
         };
-        let both = if segments { [true, false] } else { [false; 2] };
-        let of_states = both.into_iter().find_map(|keeps_states| {
-            // More stages help no more than states in shared memory do.
-            STAGES
-                .into_iter()
-                .find_map(|stages| tile(stages, keeps_states).filter(|_| stages != [1, 1] || !keeps_states))
-        });
-        of_states.unwrap_or(Self {
+        // Two blocks hide the latencies of one another where each has one warpgroup; registers
+        // suffice for heads of up to 128 elements.
+        let blocks = if consumers == 1 && !is_alone && head.max(value) <= 128 { [2, 1] } else { [1, 1] };
+        let stages = |blocks, keeps_states, least| (least..=8).rev().find_map(|n| tile(n, blocks, keeps_states));
+        // Four stages do more than states in shared memory.
+        let keeps = segments.then(|| stages(1, true, 4)).flatten().filter(|_| consumers > 1);
+        keeps.or_else(|| stages(blocks[0], false, 3)).or_else(|| stages(1, false, 2)).unwrap_or(Self {
             consumers,
             keys,
-            key_stages: 1,
-            value_stages: 1,
+            stages: 2,
             blocks: 1,
-            ping_pong,
+            ping_pong: false,
             keeps_states: false,
         })
     }
@@ -93,7 +91,7 @@ impl WgmmaTile {
     pub fn shared_bytes(self, head_dim: u32, value_dim: u32) -> u32 {
         let [head, value] = [head_dim, value_dim].map(padded);
         let states = if self.keeps_states { 4 * self.state_words(value_dim) } else { 0 };
-        2 * (self.rows() * head + self.keys * (self.key_stages * head + self.value_stages * value)) + states
+        2 * (self.rows() * head + self.stages * self.keys * head.max(value)) + states
     }
 
     /// Words of the states of a block.
