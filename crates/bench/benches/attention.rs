@@ -40,8 +40,7 @@ fn time_all(device: &Device, shape: Shape) {
             for blocks in 1..=if consumers == 1 { 2 } else { 1 } {
                 for stages in [2, 3, 4, 5, 6, 8] {
                     for (ping_pong, keeps_states) in [(false, false), (true, false), (false, true), (true, true)] {
-                        let other =
-                            WgmmaTile { consumers, blocks, stages, ping_pong, keeps_states, ..tile };
+                        let other = WgmmaTile { consumers, blocks, stages, ping_pong, keeps_states, ..tile };
                         let bytes = other.shared_bytes(problem.head_dim as u32, problem.value_dim as u32);
                         let is_possible = bytes + 1024 * blocks <= room / blocks;
                         if is_possible && (!ping_pong || consumers == 2) {

@@ -23,7 +23,7 @@ pub(super) struct Config {
     pub(super) head_dim: u32,
     pub(super) value_dim: u32,
     /// Whether rows of queries, and of keys and values, lie without gaps and begin at multiples of
-    /// eight elements (of four, for the kernel on CUDA cores).
+    /// what is accessed at once.
     pub(super) wide: [bool; 2],
     /// Whether rows of the results begin at multiples of two elements.
     pub(super) pairs: bool,
@@ -38,13 +38,15 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// For tiles of so many rows, with accesses of `wide` elements where tensors allow it.
-    pub(super) fn new(problem: &Problem, rows: u32, wide: u64, split: bool, segments: bool) -> Self {
+    /// For tiles of so many rows; `wide` says how many elements of a type are accessed at once, where
+    /// tensors allow it.
+    pub(super) fn new(problem: &Problem, rows: u32, wide: fn(Dtype) -> u64, split: bool, segments: bool) -> Self {
         let queries: &[i64] = match &problem.queries {
             Queries::Dense { strides, .. } => strides,
             Queries::Packed { strides, .. } => strides,
         };
         let is_wide = |dtype: Dtype, dim: u64, strides: &[i64]| {
+            let wide = wide(dtype);
             let (inner, outer) = strides.split_last().expect("tensors have dimensions");
             *inner == 1
                 && dim.is_multiple_of(wide)

@@ -1,15 +1,12 @@
 //! From an attention to its launches.
 
-use std::fmt;
-
+use half::{bf16, f16};
 use warpfold_device::{LaunchConfig, TensorLayout};
 
-use half::{bf16, f16};
-
+use super::choice::{Algorithm, Choice, Order, items, num_segments, rows_per_head};
 use super::config::{Config, MAX_INPUTS};
 use super::merge::merge;
 use super::problem::{Causal, Keys, MaskLayout, Problem, Queries};
-use super::segment_keys;
 use super::simt::{self, attend};
 use super::wgmma::{self, WgmmaConfig, WgmmaTile, attend_wgmma, maps};
 use super::work::Size;
@@ -26,108 +23,11 @@ use crate::{AnyKernel, Dtype, Error};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attention;
 
-/// Which kernel, and how keys are split over blocks. All choices of one algorithm give the same
-/// bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Choice {
-    /// The kernel.
-    pub algorithm: Algorithm,
-    /// Blocks that share the keys of a row.
-    pub splits: u64,
-    /// Segments that each of them takes.
-    pub segments: u64,
-    /// How they are folded.
-    pub order: Order,
-}
-
-/// How a block folds several segments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// Each by itself, as the contract demands.
-    Segments,
-    /// As if there were one. Other bits: to measure what the order costs.
-    OneSegment,
-}
-
-/// A kernel for attention.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// CUDA cores, in f32: every type.
-    Simt,
-    /// The tensor cores of Hopper: f16 and bf16.
-    Wgmma(WgmmaTile),
-}
-
-/// How long parts take: a segment, the end of a part, the launch that merges.
-const SEGMENT_COST: u64 = 10;
-const PART_COST: u64 = 2;
-const MERGE_COST: u64 = 8;
-
-/// Blocks of a multiprocessor that a launch of the kernel on CUDA cores asks for.
-const BLOCKS_PER_SM: u64 = 4;
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { algorithm, splits, segments, order } = self;
-        match algorithm {
-            Algorithm::Simt => write!(f, "CUDA cores")?,
-            Algorithm::Wgmma(tile) => {
-                let turns = if tile.ping_pong { ", ping-pong" } else { "" };
-                let states = if tile.keeps_states { ", states in shared memory" } else { "" };
-                let (rows, WgmmaTile { keys, stages, blocks, .. }) = (tile.rows(), tile);
-                write!(f, "WGMMA {rows} x {keys}, {stages} stages, {blocks} block(s) per SM{turns}{states}")?;
-            }
-        }
-        write!(f, ", {splits} part(s) of {segments} segment(s)")?;
-        if *order == Order::OneSegment { write!(f, ", as one segment") } else { Ok(()) }
-    }
-}
-
-impl Algorithm {
-    const fn rows(self) -> u32 {
-        match self {
-            Self::Simt => simt::ROWS,
-            Self::Wgmma(tile) => tile.rows(),
-        }
-    }
-}
-
 impl Attention {
-    /// Takes tensor cores where there is a kernel for them, and splits keys where blocks would be
-    /// idle.
+    /// What [`Family::plan`] takes.
     #[must_use]
     pub fn choose(&self, problem: &Problem, planner: &Planner<'_>) -> Choice {
-        let all = num_segments(problem);
-        let (rows, limits) = (rows_per_head(problem), planner.limits);
-        let room = limits.shared_bytes_per_block_optin;
-        let num_sms = u64::from(limits.num_sms).max(1);
-        let has_wgmma = has_wgmma(problem, planner);
-        let algorithm = |splits: u64, is_alone: bool| {
-            let segments = splits == 1 && all > 1;
-            if has_wgmma {
-                Algorithm::Wgmma(WgmmaTile::choose(problem, rows, [segments, is_alone], room))
-            } else {
-                Algorithm::Simt
-            }
-        };
-        let items = items(problem, algorithm(1, false));
-        let with_parts = |segments: u64| {
-            let splits = all.div_ceil(segments);
-            let algorithm = algorithm(splits, items * splits <= num_sms);
-            Choice { algorithm, splits, segments, order: Order::Segments }
-        };
-        // Rounds of blocks, in segments; the launch that merges takes as long as part of one, and
-        // results of parts are written and read.
-        let cost = |choice: &Choice| {
-            let blocks = match choice.algorithm {
-                Algorithm::Simt => 2 * num_sms,
-                Algorithm::Wgmma(tile) => num_sms * u64::from(tile.blocks),
-            };
-            let rounds = (items * choice.splits).div_ceil(blocks);
-            let merge = if choice.splits > 1 { MERGE_COST + rounds * PART_COST } else { 0 };
-            rounds * choice.segments * SEGMENT_COST + merge
-        };
-        (1..=all).rev().map(with_parts).min_by_key(cost).expect("there is the whole")
+        Choice::new(problem, planner)
     }
 
     /// As [`Family::plan`], with keys split otherwise.
@@ -143,14 +43,13 @@ impl Attention {
         let Choice { algorithm, splits, segments, order } = choice;
         let has_segments = segments > 1 && order == Order::Segments;
         let (items, rows) = (items(problem, algorithm), algorithm.rows());
-        let wide = if algorithm == Algorithm::Simt { simt::WIDE } else { wgmma::WIDE };
+        let wide = if algorithm == Algorithm::Simt { simt::wide } else { wgmma::wide };
         let config = Config::new(problem, rows, wide, splits > 1, has_segments);
+        if config.pairs && algorithm != Algorithm::Simt {
+            plan.outputs[0].alignment = 2 * problem.output.bytes();
+        }
         let num_sms = u64::from(planner.limits.num_sms).max(1);
-        let resident = match algorithm {
-            Algorithm::Simt => num_sms * BLOCKS_PER_SM,
-            Algorithm::Wgmma(tile) => num_sms * u64::from(tile.blocks),
-        };
-        let grid = grid_size((items * splits).min(resident))?;
+        let grid = grid_size((items * splits).min(num_sms * algorithm.blocks_per_sm()))?;
         let kernel = Shape::new(problem, &config, algorithm, planner);
         let states = if has_segments && splits == 1 && kernel.state_words > 0 {
             plan.add_scratch(4 * u64::from(grid) * u64::from(kernel.state_words)).into()
@@ -249,14 +148,6 @@ fn make_wgmma(config: &WgmmaConfig) -> AnyKernel {
     }
 }
 
-/// Whether the tensor cores of Hopper take it. It must not depend on the batch: neither on how many
-/// queries and keys there are, nor on how they lie.
-fn has_wgmma(problem: &Problem, planner: &Planner<'_>) -> bool {
-    let Problem { dtype, kv_dtype, .. } = *problem;
-    let is_half = matches!(dtype, Dtype::F16 | Dtype::Bf16);
-    planner.limits.has_wgmma && is_half && (kv_dtype == dtype || kv_dtype.bytes() == 1)
-}
-
 /// What the kernel that merges is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Merge(Config);
@@ -267,30 +158,6 @@ impl Family for Attention {
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
         self.plan_with(problem, self.choose(problem, planner), planner)
     }
-}
-
-/// Segments of the longest sequence; one without keys.
-fn num_segments(problem: &Problem) -> u64 {
-    problem.max_keys().div_ceil(segment_keys(problem.head_dim, problem.value_dim).into()).max(1)
-}
-
-/// Rows of a head of keys: those of a sequence, or of the mean sequence.
-fn rows_per_head(problem: &Problem) -> u64 {
-    let queries = match problem.queries {
-        Queries::Dense { len, .. } => len,
-        Queries::Packed { batch, total, .. } => total.div_ceil(batch.max(1)),
-    };
-    queries * problem.group()
-}
-
-/// Tiles of rows with a head of keys, if keys are not split; where sequences are packed, at most.
-fn items(problem: &Problem, algorithm: Algorithm) -> u64 {
-    let (group, rows) = (problem.group(), u64::from(algorithm.rows()));
-    let tiles = match problem.queries {
-        Queries::Dense { batch, len, .. } => batch * (len * group).div_ceil(rows),
-        Queries::Packed { batch, total, .. } => (total * group) / rows + batch.min(total),
-    };
-    tiles * problem.kv_heads
 }
 
 /// Bytes of keys and values that the L2 is trusted to hold.
@@ -481,7 +348,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     ];
     let on_cuda_cores = |problem: &Problem| {
         let segments = num_segments(problem) > 1;
-        let config = |split| Config::new(problem, simt::ROWS, simt::WIDE, split, segments);
+        let config = |split| Config::new(problem, simt::ROWS, simt::wide, split, segments);
         let split = config(true);
         let parts: [AnyKernel; 2] = [attend(&split).into(), merge(&split).into()];
         let parts = segments.then_some(parts).into_iter().flatten();
@@ -493,7 +360,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             WgmmaTile::choose(problem, rows_per_head(problem), [segments && !split, false], HOPPER_SHARED_BYTES)
         };
         let config = |split| {
-            let common = Config::new(problem, tile(split).rows(), wgmma::WIDE, split, segments);
+            let common = Config::new(problem, tile(split).rows(), wgmma::wide, split, segments);
             (make_wgmma(&wgmma_config(problem, common, tile(split)).0), tile(split).threads())
         };
         if segments { vec![config(false), config(true)] } else { vec![config(false)] }

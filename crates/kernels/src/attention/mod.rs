@@ -19,8 +19,10 @@
 //! Start with [`Problem`] and [`Attention`]. [`state`] is the monoid, `work` finds what a block is
 //! to do, `scores` and `output` are the two ends of a row, `running` combines segments inside a
 //! block and `merge` the partial results of split keys. The kernels are `simt`, on CUDA cores, for every
-//! type, and `wgmma`, on the tensor cores of Hopper, for f16 and bf16. `family` plans.
+//! type, and `wgmma`, on the tensor cores of Hopper, for f16 and bf16. `choice` says which, and `family`
+//! plans.
 
+mod choice;
 mod config;
 mod family;
 mod merge;
@@ -33,8 +35,9 @@ pub mod state;
 mod wgmma;
 mod work;
 
+pub use choice::{Algorithm, Choice, Order};
+pub use family::Attention;
 pub(crate) use family::kernels;
-pub use family::{Algorithm, Attention, Choice, Order};
 pub use wgmma::WgmmaTile;
 
 pub use problem::{Causal, Keys, MaskLayout, Problem, Queries, Score, ScoreAt};

@@ -25,7 +25,9 @@ pub(super) const ROWS: u32 = WARPS * WARP_ROWS;
 /// Threads of a block.
 pub(crate) const BLOCK: u32 = 32 * WARPS;
 /// Elements that are loaded at once, where tensors allow it.
-pub(super) const WIDE: u64 = 4;
+pub(super) const fn wide(_: Dtype) -> u64 {
+    4
+}
 
 /// Columns of a key in shared memory, and words from one key to the next: four more than a multiple
 /// of 32, so that lanes that read four words each of their keys meet no bank twice.

@@ -98,7 +98,7 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
         1 if tile.blocks == 2 => Some((40, 216)),
         1 => None,
         // Threads that copy compute places, and hold what they copy.
-        2 if config.maps_keys.is_none() || !config.maps_queries => Some((56, 224)),
+        2 if config.maps_keys.is_none() || !config.maps_queries => Some((72, 216)),
         2 => Some((40, 232)),
         _ => Some((32, 160)),
     };

@@ -13,11 +13,8 @@ use crate::elements::{load, of_word};
 /// Threads that load.
 const THREADS: u32 = 32 * LOADERS;
 
-/// Elements that a thread brings at a time: 16 bytes of shared memory.
-const UNIT: u32 = 8;
-
 /// Units that a thread has on their way at once.
-const UNROLL: u32 = 4;
+const UNROLL: u32 = 6;
 
 /// What the warps that load do.
 pub(super) struct Loader<'a, T> {
@@ -195,6 +192,11 @@ struct From {
     stride: Val<i64>,
 }
 
+/// Elements that a thread brings at a time: 16 bytes of memory, or eight elements one by one.
+const fn unit(from: &From) -> u32 {
+    if from.wide { 16 / from.dtype.bytes() as u32 } else { 8 }
+}
+
 /// Copies rows of `dim` elements into a tile, converted to its type; zeros behind each row, and
 /// where there is none. `place` says where a row begins, and whether there is one.
 fn copy_rows<T: Multiplicand + HalfOfPair>(
@@ -203,45 +205,52 @@ fn copy_rows<T: Multiplicand + HalfOfPair>(
     from: From,
     place: &dyn Fn(Val<u32>) -> (Val<i64>, Val<bool>),
 ) {
-    let of_row = to.columns() / UNIT;
+    let unit = unit(&from);
+    let of_row = to.columns() / unit;
     let total = to.rows() * of_row;
     range(thread_idx().x, total, THREADS * UNROLL, |first| {
-        let units: Vec<_> = (0..UNROLL)
+        let loaded: Vec<_> = (0..UNROLL)
             .map(|i| {
-                let unit = first + i * THREADS;
-                let (row, column) = (unit / of_row, unit % of_row * UNIT);
+                let number = first + i * THREADS;
+                let (row, column) = (number / of_row, number % of_row * unit);
                 let (start, exists) = place(row.min(to.rows() - 1));
-                (row, column, unit.lt(total), unit_of::<T>(from, start, column, dim, exists & unit.lt(total)))
+                (row, column, number.lt(total), bits_of::<T>(from, start, column, dim, exists & number.lt(total)))
             })
             .collect();
-        for (row, column, is_there, words) in units {
-            when(is_there, || to.at(row, column).reinterpret::<u32>().set_vec(words));
+        for (row, column, is_there, bits) in loaded {
+            let words = if from.wide && from.dtype.bytes() == 1 {
+                let elements = bits.iter().flat_map(|word| of_word::<f32>(from.dtype, *word, 4));
+                pairs::<T>(&elements.collect::<Vec<_>>())
+            } else {
+                bits.to_vec()
+            };
+            when(is_there, || {
+                for (four, i) in words.chunks_exact(4).zip(0_u32..) {
+                    to.at(row, column + 8 * i).reinterpret::<u32>().set_vec([four[0], four[1], four[2], four[3]]);
+                }
+            });
         }
     });
 }
 
-/// Eight elements from a column on, as four words.
-fn unit_of<T: HalfOfPair>(from: From, start: Val<i64>, column: Val<u32>, dim: u32, exists: Val<bool>) -> [Val<u32>; 4] {
+/// What a unit has from a column on: its bits in memory, or the words that it becomes.
+fn bits_of<T: HalfOfPair>(from: From, start: Val<i64>, column: Val<u32>, dim: u32, exists: Val<bool>) -> [Val<u32>; 4] {
     let From { memory, dtype, wide, stride } = from;
-    let at = |column: Val<u32>| memory.at(bytes_at(dtype, start + column.cast::<i64>() * stride));
     if wide {
         // Rows have whole units then.
-        let is_inside = exists & column.lt(dim);
         let first = memory.at(bytes_at(dtype, start + column.cast::<i64>()));
-        if dtype.bytes() == 2 {
-            return first.reinterpret::<u32>().get_vec_or(0_u32, is_inside);
-        }
-        let bits = first.reinterpret::<u32>().get_vec_or::<2>(0_u32, is_inside);
-        return pairs::<T>(&bits.map(|word| of_word::<f32>(dtype, word, 4)).concat());
+        return first.reinterpret::<u32>().get_vec_or(0_u32, exists & column.lt(dim));
     }
     let element = |i: u32| {
         let inside = (column + i).min(dim - 1);
-        let loaded: Val<f32> = load(dtype, at(inside), 1, false)[0];
+        let at = memory.at(bytes_at(dtype, start + inside.cast::<i64>() * stride));
+        let loaded: Val<f32> = load(dtype, at, 1, false)[0];
         (exists & (column + i).lt(dim)).select(loaded, 0.0)
     };
-    pairs::<T>(&(0..UNIT).map(element).collect::<Vec<_>>())
+    let words = pairs::<T>(&(0..8).map(element).collect::<Vec<_>>());
+    std::array::from_fn(|i| words[i])
 }
 
-fn pairs<T: HalfOfPair>(values: &[Val<f32>]) -> [Val<u32>; 4] {
-    std::array::from_fn(|i| Val::<T::Pair>::from_f32(values[2 * i], values[2 * i + 1]).bitcast::<u32>())
+fn pairs<T: HalfOfPair>(values: &[Val<f32>]) -> Vec<Val<u32>> {
+    values.chunks_exact(2).map(|two| Val::<T::Pair>::from_f32(two[0], two[1]).bitcast::<u32>()).collect()
 }

@@ -16,5 +16,9 @@ pub(super) use kernel::{WgmmaConfig, attend_wgmma, state_words_of_block};
 pub(super) use maps::maps;
 pub use tile::WgmmaTile;
 
-/// Elements that a thread loads at once, where tensors allow it.
-pub(super) const WIDE: u64 = 8;
+use crate::Dtype;
+
+/// Elements that a thread loads at once, where tensors allow it: 16 bytes.
+pub(super) const fn wide(dtype: Dtype) -> u64 {
+    16 / dtype.bytes()
+}

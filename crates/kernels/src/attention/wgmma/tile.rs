@@ -42,7 +42,8 @@ pub(super) const fn swizzle(columns: u32) -> Swizzle {
 
 impl WgmmaTile {
     /// For a problem, on a device: few rows a head take one warpgroup. `segments` says that a block
-    /// folds several, `is_alone` that there is no more than one for each multiprocessor, `room` is shared memory that a block can have, in bytes.
+    /// folds several, `is_alone` that there is no more than one for each multiprocessor; `room` is
+    /// shared memory that a block can have, in bytes.
     pub(in crate::attention) fn choose(
         problem: &Problem,
         rows_per_head: u64,
@@ -59,11 +60,14 @@ impl WgmmaTile {
                 .filter(|tile| tile.shared_bytes(head, value) + RESERVED <= (SM_RESERVED + room) / blocks - SM_RESERVED)
         };
         // Two blocks hide the latencies of one another where each has one warpgroup; registers
-        // suffice for heads of up to 128 elements.
-        let blocks = if consumers == 1 && !is_alone && head.max(value) <= 128 { [2, 1] } else { [1, 1] };
-        let stages = |blocks, keeps_states, least| (least..=8).rev().find_map(|n| tile(n, blocks, keeps_states));
-        // Four stages do more than states in shared memory.
-        let keeps = segments.then(|| stages(1, true, 4)).flatten().filter(|_| consumers > 1);
+        // suffice for heads of up to 128 elements, unless threads convert keys.
+        let copies = problem.kv_dtype != problem.dtype;
+        let blocks = if consumers == 1 && !is_alone && !copies && head.max(value) <= 128 { [2, 1] } else { [1, 1] };
+        // More stages leave less of the L1 (measured, as in `choice.rs`).
+        let most = if consumers == 3 || blocks[0] == 2 { 3 + blocks[0] / 2 } else { 6 };
+        let stages = |blocks, keeps_states, least| (least..=most).rev().find_map(|n| tile(n, blocks, keeps_states));
+        // States of few rows may as well lie in scratch memory.
+        let keeps = segments.then(|| stages(1, true, 3)).flatten().filter(|_| consumers > 1);
         keeps.or_else(|| stages(blocks[0], false, 3)).or_else(|| stages(1, false, 2)).unwrap_or(Self {
             consumers,
             keys,
