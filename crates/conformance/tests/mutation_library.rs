@@ -200,15 +200,31 @@ fn products_and_counts_need_all_that_their_threads_wait_for() {
     });
 }
 
-fn attended(device: &Device, queries: &[usize], keys: &[usize]) -> Result<Vec<u8>, Error> {
-    let (q, k) = (numbers(device, Dtype::F32, queries)?, numbers(device, Dtype::F32, keys)?);
+fn attended(device: &Device, dtype: Dtype, queries: &[usize], keys: &[usize]) -> Result<Vec<u8>, Error> {
+    let (q, k) = (numbers(device, dtype, queries)?, numbers(device, dtype, keys)?);
     bytes_of(&by_name::run("attention", &[q, k.clone(), k], &Options::default())?)
 }
 
 #[test]
 fn attention_needs_all_that_its_threads_wait_for() {
-    check("attention of a few tiles", 5, &[], |device| attended(device, &[1, 2, 40, 8], &[1, 1, 70, 8]));
-    check("attention of keys that blocks share", 6, &[], |device| attended(device, &[1, 1, 1, 8], &[1, 1, 2100, 8]));
+    check("attention of a few tiles", 5, &[], |device| attended(device, Dtype::F32, &[1, 2, 40, 8], &[1, 1, 70, 8]));
+    check("attention of keys that blocks share", 6, &[], |device| {
+        attended(device, Dtype::F32, &[1, 1, 1, 8], &[1, 1, 2100, 8])
+    });
+    let (published, one) = ("the last ring's barriers are published for all", "a block has one item here");
+    let injected = "ptxas wants it behind a branch; the fence before the scores' product orders the registers";
+    let equivalent = |list: &[(usize, &'static str)]| {
+        list.iter().map(|(number, why)| ("attention_wgmma", *number, *why)).collect::<Vec<_>>()
+    };
+    let by_tma = [(0, published), (1, published), (2, published), (4, one), (6, one), (15, one), (26, injected)];
+    let by_tma = equivalent(&[&by_tma[..], &[(32, one), (37, one), (39, one)]].concat());
+    check("attention on tensor cores", 40, &by_tma, |device| {
+        attended(device, Dtype::F16, &[1, 2, 80, 16], &[1, 1, 600, 16])
+    });
+    let by_threads = equivalent(&[]);
+    check("attention on tensor cores by threads", 30, &by_threads, |device| {
+        attended(device, Dtype::F16, &[1, 3, 30, 12], &[1, 1, 300, 12])
+    });
     check("rotary embedding", 1, &[], |device| {
         let x = numbers(device, Dtype::F32, &[1, 2, 3, 8])?;
         let table = numbers(device, Dtype::F32, &[1, 3, 4])?;

@@ -6,7 +6,7 @@
 //! exponentials, weighted values (Milakov and Gimelshein 2018; Dao, FlashAttention-2, 2023). The
 //! order of this fold is fixed by the **position of the keys alone**:
 //! - a *tile* of keys, at positions that are multiples of its length, is pushed as a whole: 32 keys
-//!   on CUDA cores; on tensor cores 128, or 64 where heads have more than 128 elements;
+//!   on CUDA cores; on tensor cores 128, or 64 where heads have more than 128 elements or there is a mask;
 //! - a *segment* of [`segment_keys`] keys folds its tiles from the first to the last;
 //! - segments are combined from the first to the last.
 //!

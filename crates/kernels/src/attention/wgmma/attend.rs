@@ -151,7 +151,6 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         when(begin.lt(end), || {
             ring.wait(at);
             self.clear_values(item, (end - 1) * config.tile.keys);
-            wgmma_fence();
             self.multiply_values();
             wgmma_wait(0);
             release(ring, at);
@@ -268,6 +267,9 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
     /// Starts the products of the weights with a tile of values.
     fn multiply_values(&self) {
         let values = self.block.stages[1].at(self.at[1].stage());
+        // The wait for the values stands between the fence before the scores' product and this one:
+        // ptxas asks for another behind such a branch.
+        wgmma_fence();
         self.results.sums.add_product_of(&self.weights, values, Major::Mn, self.has_begun.get());
         wgmma_commit();
     }

@@ -51,7 +51,8 @@ impl WgmmaTile {
         room: u32,
     ) -> Self {
         let [head, value] = [problem.head_dim, problem.value_dim].map(|dim| padded(dim as u32));
-        let keys = if head.max(value) > 128 { 64 } else { 128 };
+        // Wide heads, and masks with their addresses, leave registers for so many.
+        let keys = if head.max(value) > 128 || problem.mask.is_some() { 64 } else { 128 };
         let most = if head.max(value) <= 64 { 3 } else { 2 };
         let consumers = (rows_per_head.div_ceil(64) as u32).clamp(1, most);
         let tile = |stages, blocks: u32, keeps_states| {
