@@ -1,9 +1,9 @@
 //! The `warpfold` program: `run`, `generate`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
-//! what they share: `failure` (what goes to standard error, and the exit code), `output`, `table`,
-//! `json` and `progress`. Exit codes: 0 clean, 1 findings of severity error or wrong results, 2 bad
-//! usage, 3 PTX that is not supported, 4 a run that failed.
+//! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`,
+//! `table`, `json` and `progress`. Exit codes: 0 clean, 1 findings of severity error or wrong
+//! results, 2 bad usage, 3 PTX that is not supported, 4 a run that failed.
 
 mod bench;
 mod device_choice;
@@ -14,6 +14,7 @@ mod generate;
 mod inspect;
 mod json;
 mod ladder;
+mod model;
 mod npy;
 mod output;
 mod progress;

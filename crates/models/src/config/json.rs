@@ -9,6 +9,11 @@ use super::{Architecture, ModelConfig, Rope, RopeScaling};
 use crate::Error;
 use crate::error;
 
+/// The configuration that a `config.json` says, alone.
+pub(crate) fn of_text(path: &Path, text: &str) -> Result<ModelConfig, Error> {
+    read(&Fields::parse(path, text)?)?.validate(path)
+}
+
 /// The configuration of a folder.
 pub(crate) fn of_folder(folder: &Path) -> Result<ModelConfig, Error> {
     let fields = Fields::read(&folder.join("config.json"))?;

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::error;
 
 pub(crate) use gguf::of_gguf;
-pub(crate) use json::of_folder;
+pub(crate) use json::{of_folder, of_text};
 pub use rope::{Rope, RopeScaling};
 
 /// The architectures that can be run.
