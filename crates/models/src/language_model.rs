@@ -93,6 +93,12 @@ impl ModelFiles {
         format.and_then(|format| format.dtype()).unwrap_or(Dtype::Bf16)
     }
 
+    /// Bytes that the weights take on a device in `dtype`, norms left out.
+    #[must_use]
+    pub fn weight_bytes(&self, dtype: Dtype) -> u64 {
+        self.checkpoint.num_elements() * dtype.bytes()
+    }
+
     /// Brings the weights to a device, to compute in `dtype`: `f32`, `f16` or `bf16`. `progress` is
     /// told the bytes that were read of the files, and those of all weights there.
     ///
@@ -183,6 +189,10 @@ impl fmt::Debug for LanguageModel {
 }
 
 impl LanguageModel {
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
     /// Bytes of the weights on the device.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {

@@ -35,6 +35,7 @@
 
 mod architectures;
 mod config;
+mod dry_run;
 mod error;
 mod files;
 mod language_model;
@@ -46,6 +47,6 @@ mod tokenizer;
 pub use config::{Architecture, ModelConfig, Rope, RopeScaling};
 pub use error::{Error, ErrorKind};
 pub use language_model::{LanguageModel, ModelFiles};
-pub use shipped::{SHIPPED, SHIPPED_OPENING};
+pub use shipped::{SHIPPED, SHIPPED_OPENING, SHIPPED_TEMPERATURE};
 pub use template::{ChatOptions, ChatTemplate};
 pub use tokenizer::Tokenizer;

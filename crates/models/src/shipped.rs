@@ -14,6 +14,9 @@ pub const SHIPPED: &str = "warpfold-tales";
 /// An opening that suits it.
 pub const SHIPPED_OPENING: &str = "Once upon a time";
 
+/// The temperature at which it tells tales best.
+pub const SHIPPED_TEMPERATURE: f32 = 0.6;
+
 const CONFIG: &str = include_str!("../shipped/config.json");
 const TOKENIZER: &[u8] = include_bytes!("../shipped/tokenizer.json");
 const TOKENIZER_CONFIG: &str = include_str!("../shipped/tokenizer_config.json");

@@ -9,9 +9,10 @@ pub(super) struct Answer {
     /// Tokens of an answer at most; unless given 128, or as many as the model has room for.
     #[arg(long, value_name = "N")]
     pub(super) max_tokens: Option<usize>,
-    /// Divides the logits; 0 takes the most likely token, always.
-    #[arg(long, value_name = "T", default_value_t = 1.0)]
-    pub(super) temperature: f32,
+    /// Divides the logits; 0 takes the most likely token, always. Unless given 1, or 0.6 for the
+    /// model that ships.
+    #[arg(long, value_name = "T")]
+    pub(super) temperature: Option<f32>,
     /// Draw from the K most likely tokens.
     #[arg(long, value_name = "K")]
     pub(super) top_k: Option<u32>,
@@ -73,7 +74,7 @@ impl Line {
         let base = base.clone();
         Answer {
             max_tokens: self.max_tokens.or(base.max_tokens),
-            temperature: self.temperature.unwrap_or(base.temperature),
+            temperature: self.temperature.or(base.temperature),
             top_k: self.top_k.or(base.top_k),
             top_p: self.top_p.unwrap_or(base.top_p),
             min_p: self.min_p.unwrap_or(base.min_p),

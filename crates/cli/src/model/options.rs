@@ -21,7 +21,10 @@ pub(crate) struct EngineOptions {
     /// The longest sequence, if less than the model's.
     #[arg(long, value_name = "N")]
     pub(crate) max_len: Option<usize>,
-    /// Blocks of the KV cache, of 16 positions each; unless given as many as can be needed.
+    /// Positions of a block of the KV cache.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) block_size: usize,
+    /// Blocks of the KV cache; unless given as many as can be needed.
     #[arg(long, value_name = "N", conflicts_with = "kv_bytes")]
     pub(crate) kv_blocks: Option<usize>,
     /// Bytes of the KV cache, instead of --kv-blocks.
@@ -59,10 +62,11 @@ pub(crate) struct Room {
 
 impl EngineOptions {
     /// The engine's settings for a model. Without `--kv-blocks` and `--kv-bytes` the cache holds
-    /// what is enough, or as much of it as the device has room for.
+    /// what is enough, or as much of it as the device has room for; the sizes say all of the room.
     pub(crate) fn config(&self, model: &LanguageModel, room: Room) -> Result<(Config, Sizing), Failure> {
         let mut config = Config {
             policy: self.policy,
+            block_size: self.block_size.max(1),
             budget: self.budget,
             max_seqs: self.max_seqs,
             max_len: self.max_len,
@@ -72,6 +76,9 @@ impl EngineOptions {
         };
         if self.no_prefix_cache {
             config.allocator = Allocator::Naive;
+        }
+        if self.block_size == 0 {
+            return Err(Failure::usage("--block-size: 0 is not positive"));
         }
         if !(self.memory > 0.0 && self.memory <= 1.0) {
             return Err(Failure::usage(format!("--memory: {} is not a share above 0 and up to 1", self.memory)));
@@ -84,18 +91,20 @@ impl EngineOptions {
             weight_bytes: model.weight_bytes(),
             activation_bytes: model.activation_bytes(config.budget, config.max_seqs),
             // The null block is one more.
-            kv_bytes: self.kv_blocks.map(|blocks| (blocks as u64).saturating_add(1).saturating_mul(block_bytes)).or(self.kv_bytes),
+            kv_bytes: self
+                .kv_blocks
+                .map(|blocks| (blocks as u64).saturating_add(1).saturating_mul(block_bytes))
+                .or(self.kv_bytes),
             swap_bytes: self.swap_bytes,
             ..Memory::default()
         };
         // Blocks that are given are taken as they are: the engine says what does not fit.
         let longest = if self.kv_blocks.is_some() { 0 } else { room.longest };
-        let mut sizing = Sizing::new(memory, bytes_per_token, config.block_size, longest)?;
-        if memory.kv_bytes.is_none() {
-            sizing.num_blocks = sizing.num_blocks.min(room.enough_blocks);
-            sizing.cache_bytes = (sizing.num_blocks as u64 + 1) * block_bytes;
-        }
-        config.num_blocks = sizing.num_blocks;
+        let sizing = Sizing::new(memory, bytes_per_token, config.block_size, longest)?;
+        config.num_blocks = match memory.kv_bytes {
+            None => sizing.num_blocks.min(room.enough_blocks),
+            Some(_) => sizing.num_blocks,
+        };
         config.num_host_blocks = sizing.num_host_blocks;
         Ok((config, sizing))
     }

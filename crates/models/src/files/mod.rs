@@ -148,6 +148,11 @@ impl Checkpoint {
         self.entries.values().map(|entry| entry.num_bytes() as u64).sum()
     }
 
+    /// The elements of all tensors.
+    pub(crate) fn num_elements(&self) -> u64 {
+        self.entries.values().map(|entry| entry.len() as u64).sum()
+    }
+
     /// The bytes of a tensor in its file; none of a tensor that is not there.
     pub(crate) fn num_bytes_of(&self, name: &str) -> u64 {
         self.entries.get(name).map_or(0, |entry| entry.num_bytes() as u64)
