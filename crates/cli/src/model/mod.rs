@@ -42,8 +42,6 @@ pub(crate) fn parse_dtype(name: &str) -> Result<Dtype, String> {
 
 /// Brings the weights to a device, with a bar for those who watch.
 pub(crate) fn load(files: &ModelFiles, queue: &Queue, dtype: Option<Dtype>) -> Result<LanguageModel, Failure> {
-    let progress = Progress::new();
-    progress.begin("loading weights");
     let dtype = dtype.unwrap_or(files.dtype());
     let (need, free) = (files.weight_bytes(dtype), queue.device().free_memory_bytes()?);
     if need > free {
@@ -53,6 +51,8 @@ pub(crate) fn load(files: &ModelFiles, queue: &Queue, dtype: Option<Dtype>) -> R
              free some, or take another --device or --dtype"
         )));
     }
+    let progress = Progress::new();
+    progress.begin("loading weights");
     let model = files.load(queue, dtype, &mut |done, all| progress.show_bytes(done, all));
     progress.end();
     Ok(model?)
