@@ -11,13 +11,14 @@ use crate::architectures::{self, Layers};
 use crate::error::{self, ErrorKind};
 use crate::files::{Checkpoint, Storage, gguf};
 use crate::layers::{Angles, Linear, Loader, Step, list};
-use crate::{Architecture, Error, ModelConfig, RopeScaling, Tokenizer, config};
+use crate::{Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, Tokenizer, config, template};
 
 /// A model's files, opened: what it is and how it reads, without its weights.
 #[derive(Debug)]
 pub struct ModelFiles {
     config: ModelConfig,
     tokenizer: Option<Tokenizer>,
+    template: template::Source,
     checkpoint: Checkpoint,
 }
 
@@ -31,13 +32,15 @@ impl ModelFiles {
             let config = config::of_folder(path)?;
             let has_tokenizer = path.join("tokenizer.json").exists();
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
-            return Ok(Self { config, tokenizer, checkpoint: Checkpoint::open_folder(path)? });
+            let template = template::of_folder(path)?;
+            return Ok(Self { config, tokenizer, template, checkpoint: Checkpoint::open_folder(path)? });
         }
         let header = gguf::header(path)?;
+        let template = template::of_gguf(&header)?;
         let (mut config, tokenizer) = (config::of_gguf(&header)?, Tokenizer::of_gguf(&header)?);
         let mut checkpoint = Checkpoint::of_gguf(header)?;
         restore(&mut checkpoint, &mut config)?;
-        Ok(Self { config, tokenizer: Some(tokenizer), checkpoint })
+        Ok(Self { config, tokenizer: Some(tokenizer), template, checkpoint })
     }
 
     /// What the model is.
@@ -56,6 +59,22 @@ impl ModelFiles {
     #[must_use]
     pub fn into_tokenizer(self) -> Option<Tokenizer> {
         self.tokenizer
+    }
+
+    /// Its chat template, if there is one.
+    ///
+    /// # Errors
+    /// If the template cannot be parsed.
+    pub fn chat_template(&self) -> Result<Option<ChatTemplate>, Error> {
+        self.template.parse()
+    }
+
+    /// Another chat template for the model.
+    ///
+    /// # Errors
+    /// If the template cannot be parsed.
+    pub fn chat_template_of(&self, source: &str) -> Result<ChatTemplate, Error> {
+        self.template.parse_other(source)
     }
 
     /// The type that the weights are stored in: `bf16` for quantized ones.

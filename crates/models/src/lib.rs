@@ -22,7 +22,7 @@
 //!
 //! # Where things are
 //!
-//! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies; `layers/` has the parts that
+//! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies, `template.rs` chat templates; `layers/` has the parts that
 //! `architectures/` are made of, one file an architecture; `language_model.rs` is the engine's
 //! model. A new architecture is a name in `config/mod.rs` and a file in `architectures/`.
 //!
@@ -37,9 +37,11 @@ mod error;
 mod files;
 mod language_model;
 mod layers;
+mod template;
 mod tokenizer;
 
 pub use config::{Architecture, ModelConfig, Rope, RopeScaling};
 pub use error::{Error, ErrorKind};
 pub use language_model::{LanguageModel, ModelFiles};
+pub use template::{ChatOptions, ChatTemplate};
 pub use tokenizer::Tokenizer;

@@ -3,27 +3,24 @@
 //! `options` is what a user asks for, `requests` makes requests of it, `report` prints what comes
 //! back; the engine and the models are libraries.
 
-mod locate;
 mod options;
 mod report;
 mod requests;
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use warpfold::{Dtype, Queue};
-use warpfold_engine::sizing::{Memory, Sizing};
-use warpfold_engine::{Allocator, Config, Engine, Limits, Model, Output, Request, RequestId};
+use warpfold_engine::{Config, Engine, Model, Output, Request, RequestId};
 use warpfold_models::{LanguageModel, ModelFiles, Tokenizer};
 
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::model::{self, EngineOptions, Room, parse_dtype};
 use crate::{Ending, device_choice};
-use options::{Answer, EngineOptions};
+use options::Answer;
 use requests::{Asked, Prompt};
 
 /// Answers prompts with a language model: a folder as Hugging Face has it, or a .gguf file.
@@ -64,22 +61,13 @@ pub(crate) struct Generate {
     json: bool,
 }
 
-fn parse_dtype(name: &str) -> Result<Dtype, String> {
-    match name {
-        "f32" => Ok(Dtype::F32),
-        "f16" => Ok(Dtype::F16),
-        "bf16" => Ok(Dtype::Bf16),
-        other => Err(format!("{other} is not f32, f16 or bf16")),
-    }
-}
-
 impl Generate {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        let files = ModelFiles::open(&locate::locate(&self.model)?)?;
+        let files = ModelFiles::open(&model::locate(Some(&self.model))?)?;
         let asked = self.requests(&files)?;
         let device = device_choice::open(self.device.as_deref())?;
         let free_bytes = device.free_memory_bytes()?;
-        let model = load(&files, &Queue::of(&device), self.dtype.unwrap_or(files.dtype()))?;
+        let model = model::load(&files, &Queue::of(&device), self.dtype)?;
         let config = self.config(&model, &asked, free_bytes)?;
         let tokenizer = files.into_tokenizer().map(Arc::new);
         let mut engine = Engine::new(model, config)?;
@@ -109,42 +97,19 @@ impl Generate {
         Ok(all)
     }
 
-    /// The engine's settings. Without `--kv-blocks` the cache holds what the requests can need at
-    /// the same time, or as much of it as the device has room for.
+    /// The engine's settings: the cache holds what the requests can need at the same time.
     fn config(&self, model: &LanguageModel, asked: &[Request], free_bytes: u64) -> Result<Config, Failure> {
-        let options = &self.engine;
-        let mut config = Config {
-            policy: options.policy,
-            budget: options.budget,
-            max_seqs: options.max_seqs,
-            max_len: options.max_len,
-            inject_preemptions: options.inject_preemptions,
-            seed: RandomState::new().hash_one(0),
-            ..Config::default()
+        let (max_len, block_size) = (model.limits().max_len, Config::default().block_size);
+        let longest = |r: &Request| (r.prompt.len() + r.max_tokens.unwrap_or(max_len)).min(max_len);
+        let blocks = |r: &Request| (longest(r).div_ceil(block_size) + 1) * r.num_sequences();
+        let wanted = asked.iter().map(blocks).fold(2_usize, usize::saturating_add);
+        let room = Room {
+            longest: asked.iter().map(longest).max().unwrap_or(1),
+            // Admission leaves a share of the blocks free.
+            enough_blocks: wanted.saturating_add(wanted / 50 + 2),
+            free_bytes,
         };
-        if options.no_prefix_cache {
-            config.allocator = Allocator::Naive;
-        }
-        config.num_blocks = match options.kv_blocks {
-            Some(blocks) => blocks,
-            None => {
-                let Limits { max_len, kv_bytes_per_token, .. } = model.limits();
-                let longest = |r: &Request| (r.prompt.len() + r.max_tokens.unwrap_or(max_len)).min(max_len);
-                let blocks = |r: &Request| (longest(r).div_ceil(config.block_size) + 1) * r.num_sequences();
-                let memory = Memory {
-                    free_bytes,
-                    weight_bytes: model.weight_bytes(),
-                    activation_bytes: model.activation_bytes(config.budget, config.max_seqs),
-                    ..Memory::default()
-                };
-                let one = asked.iter().map(longest).max().unwrap_or(1);
-                let room = Sizing::new(memory, kv_bytes_per_token, config.block_size, one)?.num_blocks;
-                let wanted = asked.iter().map(blocks).fold(2_usize, usize::saturating_add);
-                // Admission leaves a share of the blocks free.
-                wanted.saturating_add(wanted / 50 + 2).min(room)
-            }
-        };
-        Ok(config)
+        Ok(self.engine.config(model, room)?.0)
     }
 
     fn answer(&self, mut engine: Engine<LanguageModel>, asked: &[Request]) -> Result<Ending, Failure> {
@@ -162,15 +127,6 @@ impl Generate {
         }
         Ok(Ending::Clean)
     }
-}
-
-/// Brings the weights to a device, with a bar for those who watch.
-fn load(files: &ModelFiles, queue: &Queue, dtype: Dtype) -> Result<LanguageModel, Failure> {
-    let progress = Progress::new();
-    progress.begin("loading weights");
-    let model = files.load(queue, dtype, &mut |done, all| progress.show_bytes(done, all));
-    progress.end();
-    Ok(model?)
 }
 
 /// Answers by request.

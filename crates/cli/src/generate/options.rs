@@ -2,7 +2,6 @@
 
 use clap::Args;
 use serde::Deserialize;
-use warpfold_engine::Policy;
 
 /// How an answer is drawn, and when it ends. A line of a file of requests has the same.
 #[derive(Debug, Clone, Args)]
@@ -90,31 +89,4 @@ impl Line {
             logprobs: self.logprobs.or(base.logprobs),
         }
     }
-}
-
-/// How the engine runs. None of these changes an answer.
-#[derive(Debug, Args)]
-pub(super) struct EngineOptions {
-    /// Rows of a step at most.
-    #[arg(long, value_name = "N", default_value_t = 8192)]
-    pub(super) budget: usize,
-    /// Sequences that run at a time at most.
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    pub(super) max_seqs: usize,
-    /// The longest sequence, if less than the model's.
-    #[arg(long, value_name = "N")]
-    pub(super) max_len: Option<usize>,
-    /// Blocks of the KV cache, of 16 positions each; unless given as many as the prompts can need.
-    #[arg(long, value_name = "N")]
-    pub(super) kv_blocks: Option<usize>,
-    /// static, orca, vllm-v0 or continuous.
-    #[arg(long, value_name = "P", default_value = "continuous")]
-    pub(super) policy: Policy,
-    /// Do not look for prefixes that are in the cache.
-    #[arg(long)]
-    pub(super) no_prefix_cache: bool,
-    /// The probability that a running request is preempted at the beginning of a step, to see that
-    /// answers stay.
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
-    pub(super) inject_preemptions: f64,
 }

@@ -102,6 +102,16 @@ impl Tokenizer {
         Ok(self.bos.into_iter().chain(encoding.get_ids().iter().copied()).collect())
     }
 
+    /// The tokens of a text in which the marks of the model stand already, as a chat template
+    /// writes it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Tokenize`] with what the `tokenizers` crate says.
+    pub fn encode_marked(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let encoding = self.inner.encode(text, false).map_err(|e| ErrorKind::Tokenize(e.to_string()))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
     /// The text of tokens; bytes that are no text become U+FFFD.
     #[must_use]
     pub fn decode(&self, ids: &[u32]) -> String {
