@@ -19,7 +19,9 @@ fn a_body_is_bounded_whether_its_length_is_said_or_not() {
     assert_eq!(reply.with(413)["error"]["message"], "the body has more than 1000 bytes");
     let mut connection = site.open();
     connection.send(b"POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
-    (0..20).for_each(|_| drop(connection.send(format!("64\r\n{}\r\n", "y".repeat(100)).as_bytes())));
+    for _ in 0..20 {
+        connection.send(format!("64\r\n{}\r\n", "y".repeat(100)).as_bytes());
+    }
     connection.reply().with(413);
     site.end();
 }

@@ -44,12 +44,19 @@ fn completion(random: &mut Random) -> Value {
 fn one(site: &Site, random: &mut Random) -> bool {
     let key = if random.below(2) == 0 { "Bearer one" } else { "Bearer two" };
     let headers = [("Content-Type", "application/json"), ("Authorization", key)];
-    let body = completion(random);
+    let deed = random.below(10);
+    let mut body = completion(random);
+    if matches!(deed, 2 | 6) {
+        // Only streams have lines.
+        body["stream"] = json!(true);
+    }
     let mut connection = site.open();
     let text = body.to_string();
-    match random.below(10) {
+    match deed {
         // Leaves before, or while, it is answered.
-        0 => drop(connection.request("POST", "/v1/completions", &headers, &text)),
+        0 => {
+            connection.request("POST", "/v1/completions", &headers, &text);
+        }
         1 => {
             connection.request("POST", "/v1/completions", &headers, &text);
             std::thread::sleep(Duration::from_micros(random.below(3000)));
