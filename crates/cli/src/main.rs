@@ -1,4 +1,4 @@
-//! The `warpfold` program: `run`, `generate`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
+//! The `warpfold` program: `run`, `generate`, `serve`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`,
@@ -19,6 +19,7 @@ mod npy;
 mod output;
 mod progress;
 mod run;
+mod serve;
 mod sim;
 mod table;
 
@@ -45,6 +46,7 @@ struct Program {
 enum Command {
     Run(Box<run::Run>),
     Generate(Box<generate::Generate>),
+    Serve(Box<serve::Serve>),
     Bench(bench::Bench),
     Devices(devices::Devices),
     Ladder(ladder::Ladder),
@@ -85,6 +87,7 @@ fn run() -> Result<Ending, Failure> {
     match program.command {
         Command::Run(run) => run.run(),
         Command::Generate(generate) => generate.run(),
+        Command::Serve(serve) => serve.run(),
         Command::Bench(bench) => bench.run(),
         Command::Devices(devices) => devices.run(),
         Command::Ladder(ladder) => ladder.run(),

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 
 use locate::locate;
+pub(crate) use locate::name;
 pub(crate) use options::{EngineOptions, Room};
 
 /// Whether the model that is part of the program is meant.

@@ -226,7 +226,7 @@ fn what_cannot_be_done_is_one_line() {
     with(&["--prompt-tokens", "1", "--requests", "absent.jsonl"], "cannot read absent.jsonl");
     with(&["--prompt-tokens", "1", "--dtype", "int8"], "int8 is not f32, f16 or bf16");
     with(&["--prompt-tokens", "1", "--device", "cuda:x"], "cuda:x");
-    refused(&["generate", "The wolf said"], 2, "if that is a prompt: generate warpfold-tales \"The wolf said\"");
+    refused(&["generate", "The wolf said"], 2, "if that is a prompt: warpfold generate warpfold-tales \"The wolf said\"");
     refused(&["generate", &model("qwen2"), "a text"], 2, "a prompt as text needs a tokenizer");
     refused(&["generate", "absent.gguf", "a"], 2, "cannot read absent.gguf: ");
     let file = folder("what_cannot_be_done_is_one_line").join("requests.jsonl");
