@@ -39,7 +39,7 @@ mod language_model;
 mod layers;
 mod tokenizer;
 
-pub use config::{Architecture, ModelConfig, Rope, RopeScaling};
+pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
 pub use error::{Error, ErrorKind};
 pub use language_model::{LanguageModel, ModelFiles};
 pub use tokenizer::Tokenizer;
