@@ -24,7 +24,7 @@
 //!
 //! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies; `layers/` has the parts that
 //! `architectures/` are made of, one file an architecture; `language_model.rs` is the engine's
-//! model. A new architecture is a name in `config/mod.rs` and a file in `architectures/`.
+//! model, `graphs.rs` captures its steps, `draws.rs` its draws. A new architecture is a name in `config/mod.rs` and a file in `architectures/`.
 //!
 //! # What is absent on purpose
 //!
@@ -33,8 +33,10 @@
 
 mod architectures;
 mod config;
+mod draws;
 mod error;
 mod files;
+mod graphs;
 mod language_model;
 mod layers;
 mod tokenizer;

@@ -18,6 +18,7 @@
 //! is asked for. [`by_name`] has every operator as the program names it. Kernels and their plans
 //! are in `warpfold-kernels`; deliberately absent here: kernels and PTX.
 
+mod arena;
 mod attention;
 mod axes;
 mod boxes;
@@ -25,6 +26,7 @@ pub mod by_name;
 mod conv;
 mod element;
 mod experts;
+mod heads;
 mod in_place;
 mod loss;
 mod map;
@@ -36,6 +38,7 @@ mod queue;
 mod reduce;
 mod rotary;
 mod rowwise;
+mod sampling;
 mod scan;
 mod segments;
 mod softmax_v;
@@ -43,11 +46,13 @@ mod tensor;
 mod unique;
 mod view;
 
+pub use arena::Arena;
 pub use attention::{Attended, Attention, HeadLayout, PageLayout, PagedKeys};
 pub use axes::Axes;
 pub use conv::Conv2d;
 pub use element::TensorElement;
 pub use experts::Experts;
+pub use heads::NewHeads;
 pub use in_place::NormedInPlace;
 pub use matmul::Matmul;
 pub use paged_cache::{CacheRotary, CacheShape, NewTokens, PagedCache};
@@ -64,4 +69,5 @@ pub use warpfold_kernels::layout::Layout;
 pub use warpfold_kernels::matmul::{Activation, Epilogue, OutputCoord};
 pub use warpfold_kernels::reductions;
 pub use warpfold_kernels::rotary::Pairs;
+pub use warpfold_kernels::sampling::{Draw, Rows as DrawRows};
 pub use warpfold_kernels::{Dtype, Error, ErrorKind};

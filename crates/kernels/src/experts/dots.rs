@@ -129,9 +129,8 @@ pub(super) fn dots(config: &Config) -> AnyKernel {
                 .collect();
             let sums: Vec<Vec<Var<f32>>> = (0..TILE).map(|_| (0..LINES).map(|_| var(0.0_f32)).collect()).collect();
             range(lane_id() * width, len, 32 * width, |i| {
-                let at = |memory: &Global<u8>| {
-                    load::<f32, _>(dtype, memory.at(i.mul_wide(bytes as u32)), width, width > 1)
-                };
+                let at =
+                    |memory: &Global<u8>| load::<f32, _>(dtype, memory.at(i.mul_wide(bytes as u32)), width, width > 1);
                 let lines: Vec<Vec<Val<f32>>> = lines.iter().map(at).collect();
                 for (row, sums) in rows.iter().zip(&sums) {
                     let elements = at(row);

@@ -136,7 +136,8 @@ impl Family for Experts {
         let kernel = planner.kernel(Kernel::Combine(dtype), Kernel::make);
         let step = Step::new(kernel, LaunchConfig::new(grid_size((rows * hidden).div_ceil(BLOCK.into()))?, BLOCK));
         let operands = [results, shares, Operand::Input(4), Operand::Output(0)];
-        plan.steps.push(step.operands(operands, 4).arg(Arg::value(rows * hidden)).words(&[hidden as u32, chosen as u32]));
+        plan.steps
+            .push(step.operands(operands, 4).arg(Arg::value(rows * hidden)).words(&[hidden as u32, chosen as u32]));
         Ok(plan)
     }
 }

@@ -30,10 +30,7 @@ fn largest(number: Var<u64>) {
 
 /// A warp a row: takes the next expert in order until there are as many as wanted.
 pub(super) fn route(weights: Weights) -> AnyKernel {
-    let body = move |logits: Global<f32>,
-                     ids: Global<u32>,
-                     shares: Global<f32>,
-                     sizes: Array<u32, 3>| {
+    let body = move |logits: Global<f32>, ids: Global<u32>, shares: Global<f32>, sizes: Array<u32, 3>| {
         wait_for_dependencies();
         let [rows, num_experts, chosen] = std::array::from_fn(|i| sizes.at(i));
         let row = block_idx().x * WARPS + warp_id();
@@ -85,10 +82,7 @@ pub(super) fn route(weights: Weights) -> AnyKernel {
 
 /// A warp an expert: where its slots begin among those of all, and which they are, in order.
 pub(super) fn group() -> AnyKernel {
-    let body = move |ids: Global<u32>,
-                     order: Global<u32>,
-                     starts: Global<u32>,
-                     sizes: Array<u32, 3>| {
+    let body = move |ids: Global<u32>, order: Global<u32>, starts: Global<u32>, sizes: Array<u32, 3>| {
         wait_for_dependencies();
         let [rows, num_experts, chosen] = std::array::from_fn(|i| sizes.at(i));
         let (expert, slots) = (block_idx().x, rows * chosen);

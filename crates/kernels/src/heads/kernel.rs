@@ -115,13 +115,7 @@ impl Config {
 
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     let config = *config;
-    let body = move |product: Global<u8>,
-                     slots: Global<u8>,
-                     positions: Global<u8>,
-                     cos: Global<f32>,
-                     sin: Global<f32>,
-                     q_scales: Global<f32>,
-                     k_scales: Global<f32>,
+    let body = move |inputs: [Global<u8>; MAX_INPUTS],
                      queries: Global<u8>,
                      k_pages: Global<u8>,
                      v_pages: Global<u8>,
@@ -130,6 +124,8 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                      eps: Val<f32>| {
         wait_for_dependencies();
         // Contract: a warp for each head of each token; queries, keys, values.
+        let [product, slots, positions, tables @ ..] = inputs;
+        let [cos, sin, q_scales, k_scales] = tables.map(Global::reinterpret::<f32>);
         let [warps, of_token, keys, values, num_slots, page, rows] = std::array::from_fn(|i| sizes.at(i));
         let (bytes, head_dim) = (config.dtype.bytes(), config.head_dim);
         let warp = block_idx().x * WARPS + warp_id();

@@ -137,7 +137,7 @@ impl Family for Heads {
         let sizes = [warps, of_token, heads, heads + kv_heads, pages * page, page, rows].map(|size| size as u32);
         let inputs: Vec<Operand> = (0..plan.inputs.len()).map(Operand::Input).collect();
         let step = Step::new(planner.kernel(config, kernel_of), launch)
-            .operands(inputs, MAX_INPUTS)
+            .arg(Arg::Pointers { operands: inputs, len: MAX_INPUTS })
             .operands([0, 1, 2].map(Operand::Output), 3)
             .words(&sizes)
             .words(&[stride, page_strides[0], page_strides[1], page_strides[2]])
@@ -149,5 +149,8 @@ impl Family for Heads {
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<AnyKernel> {
     let of = |dtype, head_dim, width, normed| Config { dtype, lists: Dtype::I32, head_dim, width, normed };
-    [of(Dtype::Bf16, 128, 2, true), of(Dtype::Bf16, 128, 2, false), of(Dtype::F32, 80, 1, true)].iter().map(kernel_of).collect()
+    [of(Dtype::Bf16, 128, 2, true), of(Dtype::Bf16, 128, 2, false), of(Dtype::F32, 80, 1, true)]
+        .iter()
+        .map(kernel_of)
+        .collect()
 }

@@ -69,7 +69,10 @@ struct Drawing {
 impl Drawing {
     fn of(record: Record) -> Self {
         let seed = [record.word(Word::SeedLow), record.word(Word::SeedHigh)];
-        Self { temperature: record.float(Word::Temperature), noise: Noise { seed, position: record.word(Word::Position) } }
+        Self {
+            temperature: record.float(Word::Temperature),
+            noise: Noise { seed, position: record.word(Word::Position) },
+        }
     }
 
     fn scaled(self, logit: Val<f32>) -> Val<f64> {

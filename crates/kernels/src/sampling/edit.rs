@@ -25,11 +25,7 @@ pub(super) fn edit() -> AnyKernel {
             };
             let has_allowed = record.word(Word::HasAllowed).ne(0);
             range(thread, vocab, BLOCK, |id| {
-                when_else(
-                    has_allowed,
-                    || to.at(id).set(f32::NEG_INFINITY),
-                    || to.at(id).set(value(from.at(id).get())),
-                );
+                when_else(has_allowed, || to.at(id).set(f32::NEG_INFINITY), || to.at(id).set(value(from.at(id).get())));
             });
             sync_threads();
             list(Word::Allowed, Word::End, 1, &|i| {

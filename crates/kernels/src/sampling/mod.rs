@@ -100,9 +100,7 @@ pub struct Draw<'a> {
 
 impl Draw<'_> {
     fn is_filtered(&self) -> bool {
-        self.given.is_none()
-            && self.temperature > 0.0
-            && (self.top_k.is_some() || self.top_p < 1.0 || self.min_p > 0.0)
+        self.given.is_none() && self.temperature > 0.0 && (self.top_k.is_some() || self.top_p < 1.0 || self.min_p > 0.0)
     }
 
     fn is_edited(&self) -> bool {
@@ -192,6 +190,12 @@ impl Rows {
         self.records.extend(record);
     }
 
+    /// Words that [`Rows::words`] gives.
+    #[must_use]
+    pub fn num_words(&self) -> usize {
+        self.records.len() + self.lists.len()
+    }
+
     /// Everything as one list of words; where lists begin counts from its beginning.
     pub fn words(&self, words: &mut Vec<u32>) {
         words.clear();
@@ -207,11 +211,9 @@ impl Rows {
     /// The problem of these rows of a vocabulary.
     #[must_use]
     pub fn problem(&self, vocab: u64, alignment: u64) -> Problem {
-        let words = (self.records.len() + self.lists.len()) as u64;
         Problem {
             rows: self.len() as u64,
             vocab,
-            words: words.next_power_of_two(),
             edited: if self.edited == 0 { 0 } else { u64::from(self.edited).next_power_of_two() },
             top: if self.top == 0 { 0 } else { u64::from(self.top).next_power_of_two() },
             filtered: self.filtered,
@@ -220,7 +222,7 @@ impl Rows {
     }
 }
 
-/// The family of draws. Inputs: logits `[rows, vocab]` of `f32`, and the words of [`Rows`]. Output:
+/// The family of draws. Inputs: logits `[rows, vocab]` of `f32`, and all words of [`Rows`]. Output:
 /// words, [`Problem::stride`] a row: the token, the bits of its log-probability, then pairs of the
 /// same for the most likely tokens.
 #[derive(Debug, Clone, Copy, Default)]
@@ -234,8 +236,6 @@ pub struct Problem {
     pub rows: u64,
     /// Logits of a row.
     pub vocab: u64,
-    /// Words of the records and lists at most.
-    pub words: u64,
     /// Rows with edits at most.
     pub edited: u64,
     /// The most likely tokens of a row at most.
@@ -277,7 +277,7 @@ impl Family for Sample {
 
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
         const LIMIT: u64 = 1 << 24;
-        let Problem { rows, vocab, words, edited, top, filtered, alignment } = *problem;
+        let Problem { rows, vocab, edited, top, filtered, alignment } = *problem;
         if vocab == 0 {
             return Err(ErrorKind::Empty("sampling".to_owned()).into());
         }
@@ -289,7 +289,7 @@ impl Family for Sample {
         let wide = vocab.is_multiple_of(4) && alignment.is_multiple_of(16);
         let mut plan = Plan::new("sampling")
             .input(OperandSpec::new("the logits", rows * vocab * 4, if wide { 16 } else { 4 }))
-            .input(OperandSpec::new("the records", words * 4, 4))
+            .input(OperandSpec::new("the records", rows * WORDS as u64 * 4, 4))
             .output(OperandSpec::new("the tokens", rows * problem.stride() * 4, 4))
             .choice(format_args!("{problem:?}"));
         if rows == 0 {

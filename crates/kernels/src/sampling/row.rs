@@ -3,8 +3,8 @@
 use warpfold_lang::{Global, Val, range};
 
 use super::{NONE, WORDS, Word};
-use crate::elements::load;
 use crate::Dtype;
+use crate::elements::load;
 
 /// The record of a row.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,14 @@ pub(super) type Turn = Vec<(Val<f32>, Val<u32>, Val<bool>)>;
 
 /// Loads a turn: two times four neighbours, `threads` times four apart, or, where they are not
 /// aligned, eight logits `threads` apart.
-pub(super) fn turn(row: Global<f32>, first: Val<u32>, thread: Val<u32>, threads: u32, end: Val<u32>, wide: bool) -> Turn {
+pub(super) fn turn(
+    row: Global<f32>,
+    first: Val<u32>,
+    thread: Val<u32>,
+    threads: u32,
+    end: Val<u32>,
+    wide: bool,
+) -> Turn {
     let (num, width) = if wide { (TAKEN / 4, 4) } else { (TAKEN, 1) };
     let mut turn = Vec::new();
     for i in 0..num {
@@ -60,6 +67,13 @@ pub(super) fn turn(row: Global<f32>, first: Val<u32>, thread: Val<u32>, threads:
 }
 
 /// Walks over a row with all threads of a block.
-pub(super) fn each(row: Global<f32>, thread: Val<u32>, threads: u32, vocab: Val<u32>, wide: bool, body: impl FnOnce(Turn)) {
+pub(super) fn each(
+    row: Global<f32>,
+    thread: Val<u32>,
+    threads: u32,
+    vocab: Val<u32>,
+    wide: bool,
+    body: impl FnOnce(Turn),
+) {
     range(0_u32, vocab, threads * TAKEN, |first| body(turn(row, first, thread, threads, vocab, wide)));
 }

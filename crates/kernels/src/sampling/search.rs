@@ -5,8 +5,7 @@
 //! each of them weigh is summed as whole numbers over the block, so the order does not matter.
 
 use warpfold_lang::{
-    Lanes, Shared, Val, Var, ballot, lane_id, range, shared_named, shfl, sync_threads, var, warp_id, when,
-    while_loop,
+    Lanes, Shared, Val, Var, ballot, lane_id, range, shared_named, shfl, sync_threads, var, warp_id, when, while_loop,
 };
 
 use super::row::Turn;

@@ -73,9 +73,7 @@ impl Llama {
                 attention: SelfAttention::load(loader, &attention, number, config, head_norms)?,
                 mlp_norm: loader.norm(&name("post_attention_layernorm"), config.hidden, config.norm_eps)?,
                 mlp: match experts {
-                    Some(experts) => {
-                        FeedForward::Many(Mixture::load(loader, &prefix, parts.experts, config, experts)?)
-                    }
+                    Some(experts) => FeedForward::Many(Mixture::load(loader, &prefix, parts.experts, config, experts)?),
                     None => FeedForward::One(Mlp::load(loader, &name("mlp"), &gating, config)?),
                 },
             });
@@ -86,7 +84,7 @@ impl Llama {
 
 impl Layers for Llama {
     fn forward(&self, embedding: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
-        let mut x = embedding.gather(&step.ids)?;
+        let mut x = embedding.gather_known(&step.ids)?;
         for layer in &self.layers {
             x = layer.attention.forward_add(&layer.attention_norm.forward(&x)?, &x, step)?;
             x = layer.mlp.forward_add(&layer.mlp_norm.forward(&x)?, &x)?;

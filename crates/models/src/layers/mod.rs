@@ -15,4 +15,4 @@ pub(crate) use linear::Linear;
 pub(crate) use loader::Loader;
 pub(crate) use mlp::{Gate, Gating, Mlp};
 pub(crate) use norm::Norm;
-pub(crate) use step::{Angles, Step, list};
+pub(crate) use step::{Angles, Step, StepShape};
