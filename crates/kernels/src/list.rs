@@ -8,8 +8,8 @@ use warpfold_lang::{Arch, Target};
 
 use crate::plan::{Family, KernelCache, Planner};
 use crate::{
-    AnyKernel, attention, conv, fold, gather, gemv, histogram, kv_cache, matmul, nms, operations, reductions, rotary,
-    rowwise, unique,
+    AnyKernel, attention, conv, experts, fold, gather, gemv, heads, histogram, kv_cache, matmul, nms, operations,
+    reductions, rotary, rowwise, sampling, unique,
 };
 
 /// A kernel in one of the configurations that plans give it.
@@ -90,10 +90,18 @@ pub fn kernels() -> Vec<Listed> {
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
     let of_heads =
         [("attention", attention::kernels(), attention::BLOCK), ("rotary", rotary::kernels(), rotary::BLOCK)];
-    for (place, kernels, block) in of_heads.into_iter().chain([("kv-cache", kv_cache::kernels(), rotary::BLOCK)]) {
+    for (place, kernels, block) in of_heads
+        .into_iter()
+        .chain([("kv-cache", kv_cache::kernels(), rotary::BLOCK), ("heads", heads::kernels(), heads::BLOCK)])
+    {
         list.extend(kernels.into_iter().map(|kernel| Listed::new(kernel, place, [block, 1, 1])));
     }
-    let of_blocks = [("matmul", matmul::kernels()), ("conv", conv::kernels())];
+    let of_blocks = [
+        ("matmul", matmul::kernels()),
+        ("conv", conv::kernels()),
+        ("experts", experts::kernels()),
+        ("sampling", sampling::kernels()),
+    ];
     for (place, kernels) in of_blocks {
         list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));
     }

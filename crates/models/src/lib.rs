@@ -25,7 +25,8 @@
 //!
 //! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies, `template.rs` chat templates;
 //! `layers/` has the parts that `architectures/` are made of, one file an architecture;
-//! `language_model.rs` is the engine's model, `shipped.rs` the one that is part of the program. A
+//! `language_model.rs` is the engine's model, `graphs.rs` captures its steps, `draws.rs` its draws,
+//! `dry_run.rs` measures the largest step; `shipped.rs` is the model that is part of the program. A
 //! new architecture is a name in `config/mod.rs` and a file in `architectures/`.
 //!
 //! # What is absent on purpose
@@ -35,16 +36,18 @@
 
 mod architectures;
 mod config;
+mod draws;
 mod dry_run;
 mod error;
 mod files;
+mod graphs;
 mod language_model;
 mod layers;
 mod shipped;
 mod template;
 mod tokenizer;
 
-pub use config::{Architecture, ModelConfig, Rope, RopeScaling};
+pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
 pub use error::{Error, ErrorKind};
 pub use language_model::{LanguageModel, ModelFiles};
 pub use shipped::{SHIPPED, SHIPPED_OPENING, SHIPPED_TEMPERATURE};

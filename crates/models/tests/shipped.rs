@@ -118,7 +118,7 @@ fn a_dry_run_takes_what_the_arithmetic_says() {
             let measured = model.dry_run(&config).expect("the step runs");
             let share = measured as f64 / computed as f64;
             println!("{device}: {budget} rows of {max_seqs} sequences: {measured} of {computed} bytes");
-            assert!((0.3..=1.0).contains(&share), "{device}: {measured} bytes, but {computed} were computed");
+            assert!((0.25..=1.0).contains(&share), "{device}: {measured} bytes, but {computed} were computed");
             let memory = Memory {
                 free_bytes: 1 << 30,
                 weight_bytes: model.weight_bytes(),
