@@ -11,16 +11,16 @@ pub(super) struct Answer {
     pub(super) max_tokens: Option<usize>,
     /// Divides the logits; 0 takes the most likely token, always. Unless given 1, or 0.6 for the
     /// model that ships.
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub(super) temperature: Option<f32>,
     /// Draw from the K most likely tokens.
     #[arg(long, value_name = "K")]
     pub(super) top_k: Option<u32>,
     /// Draw from the fewest most likely tokens whose probabilities sum to this.
-    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(super) top_p: f32,
     /// Draw from tokens at least this likely, relative to the most likely one.
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(super) min_p: f32,
     /// The key of the draws: the same seed gives the same answer. Drawn unless given, and part of
     /// what --json prints.

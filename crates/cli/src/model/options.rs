@@ -31,7 +31,7 @@ pub(crate) struct EngineOptions {
     #[arg(long, value_name = "B")]
     pub(crate) kv_bytes: Option<u64>,
     /// The share of the device's free memory that may be used.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.9)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, allow_negative_numbers = true)]
     pub(crate) memory: f64,
     /// Bytes of host memory to which preempted requests are swapped; without any they are
     /// recomputed.
@@ -45,7 +45,7 @@ pub(crate) struct EngineOptions {
     pub(crate) no_prefix_cache: bool,
     /// The probability that a running request is preempted at the beginning of a step, to see that
     /// answers stay.
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) inject_preemptions: f64,
 }
 
