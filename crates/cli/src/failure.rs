@@ -122,3 +122,14 @@ impl From<warpfold_engine::Error> for Failure {
         }
     }
 }
+
+impl From<warpfold_serve::Error> for Failure {
+    fn from(error: warpfold_serve::Error) -> Self {
+        use warpfold_serve::ErrorKind as E;
+        match error.kind() {
+            E::Listen { .. } | E::Option { .. } | E::Workload { .. } => Self::usage(error),
+            // An engine that ended, a server that does not answer, and what later versions add.
+            _ => Self::run(error),
+        }
+    }
+}

@@ -1,9 +1,9 @@
-//! The `warpfold` program: `run`, `generate`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
+//! The `warpfold` program: `run`, `generate`, `serve`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
-//! what they share: `failure` (what goes to standard error, and the exit code), `output`, `table`,
-//! `json` and `progress`. Exit codes: 0 clean, 1 findings of severity error or wrong results, 2 bad
-//! usage, 3 PTX that is not supported, 4 a run that failed.
+//! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`,
+//! `table`, `json` and `progress`. Exit codes: 0 clean, 1 findings of severity error or wrong
+//! results, 2 bad usage, 3 PTX that is not supported, 4 a run that failed.
 
 mod bench;
 mod device_choice;
@@ -14,10 +14,12 @@ mod generate;
 mod inspect;
 mod json;
 mod ladder;
+mod model;
 mod npy;
 mod output;
 mod progress;
 mod run;
+mod serve;
 mod sim;
 mod table;
 
@@ -44,6 +46,7 @@ struct Program {
 enum Command {
     Run(Box<run::Run>),
     Generate(Box<generate::Generate>),
+    Serve(Box<serve::Serve>),
     Bench(bench::Bench),
     Devices(devices::Devices),
     Ladder(ladder::Ladder),
@@ -84,6 +87,7 @@ fn run() -> Result<Ending, Failure> {
     match program.command {
         Command::Run(run) => run.run(),
         Command::Generate(generate) => generate.run(),
+        Command::Serve(serve) => serve.run(),
         Command::Bench(bench) => bench.run(),
         Command::Devices(devices) => devices.run(),
         Command::Ladder(ladder) => ladder.run(),

@@ -33,6 +33,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("bench", Uses::Only(&["device", "kernels", "lang"])),
     ("engine", Uses::Only(&[])),
     ("models", Uses::Only(&["device", "engine", "kernels"])),
+    ("serve", Uses::Only(&["engine", "models"])),
     ("cli", Uses::Anything),
     ("conformance", Uses::Anything),
 ];

@@ -33,12 +33,21 @@ pub fn rungs(base: &Config) -> Vec<Rung> {
     let with = |policy, allocator| Config { policy, allocator, trace: true, ..base.clone() };
     let cut = |allocator| Config { budget: base.budget.div_ceil(4), ..with(Policy::Continuous, allocator) };
     let rung = |name, change, config| Rung { name, change, config };
-    let recompute = Config { kv_cache: false, ..with(Policy::Static, Allocator::Naive) };
+    let alone = |allocator| Config { max_seqs: 1, ..with(Policy::Static, allocator) };
     vec![
-        rung("no-kv-cache", "every step computes all positions again", recompute),
+        rung(
+            "no-kv-cache",
+            "one request at a time, and every step computes all positions again",
+            Config { kv_cache: false, ..alone(Allocator::Naive) },
+        ),
+        rung(
+            "contiguous",
+            "keys and values are kept, in slots reserved for the longest that the answer may become",
+            alone(Allocator::Contiguous),
+        ),
         rung(
             "static",
-            "keys and values are kept, in slots for the longest answer",
+            "as many requests as fit run together, padded, until the last one ends",
             with(Policy::Static, Allocator::Contiguous),
         ),
         rung("orca", "each step takes who is there", with(Policy::Orca, Allocator::Contiguous)),

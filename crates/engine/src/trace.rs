@@ -102,6 +102,9 @@ impl fmt::Display for StepTrace {
             }
         }
         for (name, list) in [("running", &self.running), ("swapped", &self.swapped)] {
+            if list.is_empty() {
+                writeln!(f, "  {name:<8} []")?;
+            }
             for s in list {
                 let table: Vec<_> = s.table.iter().map(|(id, refs)| format!("{id}({refs})")).collect();
                 let RequestId(request) = s.request;

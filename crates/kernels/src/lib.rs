@@ -3,9 +3,10 @@
 //! Start with [`fold`], which carries any monoid through warp, block and grid, and with
 //! [`reductions`], the table of those that are built in. [`rowwise`] computes what rows become,
 //! [`map`] and [`operations`] what elements become, [`matmul`], [`gemv`] and [`conv`] products;
-//! [`attention`] attends, [`rotary`] turns what it attends to and [`kv_cache`] keeps it;
-//! [`histogram`], [`nms`], [`unique`], [`gather`], [`cross_entropy`] and [`softmax_v`] are
-//! operators by themselves. [`elements`] brings elements of any type to registers and back.
+//! [`attention`] attends, [`rotary`] turns what it attends to and [`kv_cache`] keeps it, and
+//! [`heads`] does both; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens; [`histogram`],
+//! [`nms`], [`unique`], [`gather`], [`cross_entropy`] and [`softmax_v`] are operators by themselves.
+//! [`elements`] brings elements of any type to registers and back.
 //!
 //! How such kernels come to be, step by step, is shown by the ladders of the crate
 //! `warpfold-ladders`, which nothing here uses. Deliberately absent: PTX text (the language writes
@@ -76,9 +77,11 @@ pub mod attention;
 pub mod conv;
 pub mod cross_entropy;
 pub mod elements;
+pub mod experts;
 pub mod fold;
 pub mod gather;
 pub mod gemv;
+pub mod heads;
 pub mod histogram;
 pub mod kv_cache;
 pub mod layout;
@@ -90,6 +93,7 @@ pub mod plan;
 pub mod reductions;
 pub mod rotary;
 pub mod rowwise;
+pub mod sampling;
 pub mod softmax_v;
 pub mod unique;
 

@@ -87,6 +87,9 @@ pub enum ErrorKind {
     /// A text that cannot be made into tokens.
     #[error("the text cannot be tokenized: {0}")]
     Tokenize(String),
+    /// A chat template that cannot be parsed, or refuses a conversation.
+    #[error("the chat template says: {0}")]
+    Template(String),
     /// A batch that the engine should not have sent.
     #[error("the batch is wrong: {0}")]
     Batch(String),

@@ -3,21 +3,24 @@
 use std::fmt;
 use std::path::Path;
 
-use warpfold::{CacheShape as PageShape, Dtype, PageLayout, PagedCache, Queue, Tensor};
-use warpfold_device::HostBuffer;
-use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, sample};
+use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
+use warpfold_device::{HostBuffer, HostView};
+use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled};
 
 use crate::architectures::{self, Layers};
+use crate::draws;
 use crate::error::{self, ErrorKind};
 use crate::files::{Checkpoint, Storage, gguf};
-use crate::layers::{Angles, Linear, Loader, Step, list};
-use crate::{Architecture, Error, ModelConfig, RopeScaling, Tokenizer, config};
+use crate::graphs::Graphs;
+use crate::layers::{Angles, Linear, Loader, Step, StepShape};
+use crate::{Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, Tokenizer, config, template};
 
 /// A model's files, opened: what it is and how it reads, without its weights.
 #[derive(Debug)]
 pub struct ModelFiles {
     config: ModelConfig,
     tokenizer: Option<Tokenizer>,
+    template: template::Source,
     checkpoint: Checkpoint,
 }
 
@@ -31,13 +34,24 @@ impl ModelFiles {
             let config = config::of_folder(path)?;
             let has_tokenizer = path.join("tokenizer.json").exists();
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
-            return Ok(Self { config, tokenizer, checkpoint: Checkpoint::open_folder(path)? });
+            let template = template::of_folder(path)?;
+            return Ok(Self { config, tokenizer, template, checkpoint: Checkpoint::open_folder(path)? });
         }
         let header = gguf::header(path)?;
+        let template = template::of_gguf(&header)?;
         let (mut config, tokenizer) = (config::of_gguf(&header)?, Tokenizer::of_gguf(&header)?);
         let mut checkpoint = Checkpoint::of_gguf(header)?;
         restore(&mut checkpoint, &mut config)?;
-        Ok(Self { config, tokenizer: Some(tokenizer), checkpoint })
+        Ok(Self { config, tokenizer: Some(tokenizer), template, checkpoint })
+    }
+
+    pub(crate) fn of_parts(
+        config: ModelConfig,
+        tokenizer: Tokenizer,
+        template: template::Source,
+        checkpoint: Checkpoint,
+    ) -> Self {
+        Self { config, tokenizer: Some(tokenizer), template, checkpoint }
     }
 
     /// What the model is.
@@ -58,11 +72,33 @@ impl ModelFiles {
         self.tokenizer
     }
 
+    /// Its chat template, if there is one.
+    ///
+    /// # Errors
+    /// If the template cannot be parsed.
+    pub fn chat_template(&self) -> Result<Option<ChatTemplate>, Error> {
+        self.template.parse()
+    }
+
+    /// Another chat template for the model.
+    ///
+    /// # Errors
+    /// If the template cannot be parsed.
+    pub fn chat_template_of(&self, source: &str) -> Result<ChatTemplate, Error> {
+        self.template.parse_other(source)
+    }
+
     /// The type that the weights are stored in: `bf16` for quantized ones.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         let format = self.checkpoint.format("model.embed_tokens.weight");
         format.and_then(|format| format.dtype()).unwrap_or(Dtype::Bf16)
+    }
+
+    /// Bytes that the weights take on a device in `dtype`, norms left out.
+    #[must_use]
+    pub fn weight_bytes(&self, dtype: Dtype) -> u64 {
+        self.checkpoint.num_elements() * dtype.bytes()
     }
 
     /// Brings the weights to a device, to compute in `dtype`: `f32`, `f16` or `bf16`. `progress` is
@@ -77,6 +113,8 @@ impl ModelFiles {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<LanguageModel, Error> {
         let config = &self.config;
+        // A stream of the model's own: that of the device cannot be captured.
+        let queue = &Queue::new(queue.device().new_stream()?);
         let mut loader =
             Loader { checkpoint: &self.checkpoint, queue, dtype, progress, read_bytes: 0, loaded_bytes: 0 };
         let embedding = loader.matrix("model.embed_tokens.weight", [config.vocab, config.hidden])?;
@@ -87,8 +125,21 @@ impl ModelFiles {
             false => loader.linear(&[("lm_head".to_owned(), config.vocab)], config.hidden, false)?,
         };
         let weight_bytes = loader.loaded_bytes;
-        let (config, queue) = (config.clone(), queue.clone());
-        Ok(LanguageModel { config, queue, dtype, embedding, layers, head, weight_bytes, cache: None })
+        let pinned = Pinned { words: queue.device().host_buffer(0)?, records: queue.device().host_buffer(0)? };
+        Ok(LanguageModel {
+            config: config.clone(),
+            queue: queue.clone(),
+            dtype,
+            embedding,
+            layers,
+            head,
+            weight_bytes,
+            cache: None,
+            arena: Arena::default(),
+            graphs: Some(Graphs::default()),
+            pinned,
+            draws: DrawRows::default(),
+        })
     }
 }
 
@@ -133,6 +184,30 @@ pub struct LanguageModel {
     head: Linear,
     weight_bytes: u64,
     cache: Option<Cache>,
+    /// Memory of a step's tensors.
+    arena: Arena,
+    /// Steps that were captured, unless every step runs launch by launch.
+    graphs: Option<Graphs>,
+    pinned: Pinned,
+    draws: DrawRows,
+}
+
+/// Pinned memory of what each step brings to the device.
+struct Pinned {
+    /// Tokens, positions, slots, lengths, tables.
+    words: HostBuffer<u8>,
+    /// How tokens are drawn.
+    records: HostBuffer<u8>,
+}
+
+impl Pinned {
+    /// So many bytes of a buffer, which grows.
+    fn bytes(buffer: &mut HostBuffer<u8>, queue: &Queue, len: usize) -> Result<(), Error> {
+        if buffer.len() < len {
+            *buffer = queue.device().host_buffer(len.next_power_of_two())?;
+        }
+        Ok(())
+    }
 }
 
 /// Keys and values, and what their positions are turned by.
@@ -155,6 +230,10 @@ impl fmt::Debug for LanguageModel {
 }
 
 impl LanguageModel {
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
     /// Bytes of the weights on the device.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
@@ -162,13 +241,16 @@ impl LanguageModel {
     }
 
     /// Bytes that the activations of a step of `rows` rows take at most: one layer's tensors at a
-    /// time, and logits of `samples` of the rows.
+    /// time, logits of `samples` of the rows, and those that captured steps keep.
     #[must_use]
     pub fn activation_bytes(&self, rows: usize, samples: usize) -> u64 {
         let ModelConfig { hidden, intermediate, vocab, .. } = self.config;
         let (queries, kv) = (self.config.query_len(), self.config.kv_len());
         let row = 4 * hidden + 3 * intermediate + 4 * queries + 4 * kv;
-        rows as u64 * row as u64 * self.dtype.bytes() + samples as u64 * (4 * vocab + hidden) as u64
+        // Each captured step keeps its logits: of 1, 2, 4, 8, 16, 32, 48 … rows.
+        let captured: usize = if self.graphs.is_some() { (0..=samples).step_by(16).sum::<usize>() + 15 } else { 0 };
+        let logits = samples + captured.max(samples);
+        rows as u64 * row as u64 * self.dtype.bytes() + logits as u64 * 4 * vocab as u64 + (samples * hidden) as u64
     }
 
     fn make_cache(&self, shape: CacheShape) -> Result<Cache, Error> {
@@ -198,23 +280,56 @@ impl LanguageModel {
         Ok(Cache { layers, angles, host, page_bytes })
     }
 
-    fn logits(&mut self, batch: &Batch) -> Result<Vec<f32>, Error> {
-        let Self { config, queue, embedding, layers, head, cache, .. } = self;
+    /// Runs every step launch by launch, instead of capturing those that come again. Answers are
+    /// the same, bit by bit.
+    #[must_use]
+    pub fn without_graphs(self) -> Self {
+        Self { graphs: None, ..self }
+    }
+
+    /// The logits of a batch's samples, and perhaps of further rows after them.
+    fn logits(&mut self, batch: &Batch) -> Result<Option<Tensor>, Error> {
+        let Self { queue, embedding, layers, head, cache, graphs, pinned, .. } = self;
         let cache = cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()))?;
         if batch.num_rows() == 0 {
-            return Ok(Vec::new());
+            return Ok(None);
         }
+        let shape = StepShape::of(batch);
+        let num_bytes = 4 * shape.words();
+        Pinned::bytes(&mut pinned.words, queue, num_bytes)?;
+        shape.pack(batch, pinned.words.range_mut(..num_bytes)?);
         let [global, local] = &cache.angles;
-        let mut step = Step::new(queue, batch, [global, local], &mut cache.layers)?;
-        let x = layers.forward(embedding, &mut step)?;
-        if batch.samples.is_empty() {
-            return Ok(Vec::new());
+        let mut forward = |words: &Tensor| {
+            let mut step = Step::new(words, shape, [global, local], &mut cache.layers)?;
+            let x = layers.forward(embedding, &mut step)?;
+            let rows = match &step.samples {
+                Some(samples) if samples.is_empty() => return Ok(None),
+                Some(samples) => x.gather_known(samples)?,
+                None => x,
+            };
+            head.forward_f32(&layers.last_norm(&rows)?).map(Some)
+        };
+        if let Some(graphs) = graphs.as_mut().filter(|_| shape.is_decode()) {
+            let forward = |words: &Tensor| Ok(forward(words)?.expect("each row of a step that decodes has a sample"));
+            if let Some(logits) = graphs.run(queue, shape, &pinned.words, forward)? {
+                return Ok(Some(logits));
+            }
         }
-        let rows: Vec<u32> = batch.samples.iter().map(|sample| sample.row).collect();
-        let rows = x.gather(&list(queue, &rows)?)?;
-        let logits = head.forward_f32(&layers.last_norm(&rows)?)?.to_vec::<f32>()?;
-        debug_assert_eq!(logits.len(), batch.samples.len() * config.vocab);
-        Ok(logits)
+        forward(&uploaded(queue, pinned.words.view(..num_bytes)?)?)
+    }
+
+    /// Draws a token of each of a batch's samples, from logits of at least as many rows.
+    fn draw(&mut self, logits: &Tensor, batch: &Batch) -> Result<Vec<Sampled>, Error> {
+        let Self { queue, pinned, draws, .. } = self;
+        draws::rows_of(&batch.samples, draws);
+        let mut words = Vec::new();
+        draws.words(&mut words);
+        Pinned::bytes(&mut pinned.records, queue, 4 * words.len())?;
+        let bytes = pinned.records.range_mut(..4 * words.len())?.chunks_exact_mut(4);
+        bytes.zip(&words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
+        let records = uploaded(queue, pinned.records.view(..4 * words.len())?)?;
+        let logits = logits.slice(0, ..batch.samples.len())?;
+        draws::sampled(&logits.sample(draws, &records)?, &batch.samples, self.config.vocab)
     }
 
     fn move_blocks(&mut self, moves: &Moves) -> Result<(), Error> {
@@ -248,6 +363,8 @@ impl Model for LanguageModel {
     }
 
     fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError> {
+        // They hold the old cache.
+        self.graphs.iter_mut().for_each(Graphs::clear);
         self.cache = Some(self.make_cache(cache)?);
         Ok(())
     }
@@ -257,8 +374,19 @@ impl Model for LanguageModel {
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
-        let logits = self.logits(batch)?;
-        let rows = logits.chunks_exact(self.config.vocab);
-        Ok(rows.zip(&batch.samples).map(|(row, wanted)| sample(row, wanted)).collect())
+        let (queue, arena) = (self.queue.clone(), self.arena.clone());
+        let answers = queue.reuse(&arena, || match self.logits(batch)? {
+            Some(logits) => self.draw(&logits, batch),
+            None => Ok(Vec::new()),
+        });
+        Ok(answers?)
     }
+}
+
+/// Words of a step on the device; the copy may still be under way.
+fn uploaded(queue: &Queue, bytes: HostView<'_, u8>) -> Result<Tensor, Error> {
+    let len = bytes.len() / 4;
+    let mut words = Tensor::uninitialized(queue, Dtype::I32, &[len])?;
+    words.copy_from_pinned(bytes)?;
+    Ok(words)
 }

@@ -1,7 +1,8 @@
 //! Language models: their files, their tokenizers, and their layers over [`warpfold`]'s tensors.
 //!
 //! Start with [`ModelFiles::open`], which takes a folder as Hugging Face has it (`config.json`,
-//! safetensors, `tokenizer.json`) or a GGUF file; [`ModelFiles::load`] brings the weights to a
+//! safetensors, `tokenizer.json`) or a GGUF file, or with [`ModelFiles::shipped`], a small model
+//! that needs no file; [`ModelFiles::load`] brings the weights to a
 //! device and gives a [`LanguageModel`], which [`warpfold_engine::Engine`] runs:
 //!
 //! ```no_run
@@ -22,9 +23,11 @@
 //!
 //! # Where things are
 //!
-//! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies; `layers/` has the parts that
-//! `architectures/` are made of, one file an architecture; `language_model.rs` is the engine's
-//! model. A new architecture is a name in `config/mod.rs` and a file in `architectures/`.
+//! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies, `template.rs` chat templates;
+//! `layers/` has the parts that `architectures/` are made of, one file an architecture;
+//! `language_model.rs` is the engine's model, `graphs.rs` captures its steps, `draws.rs` its draws,
+//! `dry_run.rs` measures the largest step; `shipped.rs` is the model that is part of the program. A
+//! new architecture is a name in `config/mod.rs` and a file in `architectures/`.
 //!
 //! # What is absent on purpose
 //!
@@ -33,13 +36,20 @@
 
 mod architectures;
 mod config;
+mod draws;
+mod dry_run;
 mod error;
 mod files;
+mod graphs;
 mod language_model;
 mod layers;
+mod shipped;
+mod template;
 mod tokenizer;
 
-pub use config::{Architecture, ModelConfig, Rope, RopeScaling};
+pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
 pub use error::{Error, ErrorKind};
 pub use language_model::{LanguageModel, ModelFiles};
+pub use shipped::{SHIPPED, SHIPPED_OPENING, SHIPPED_TEMPERATURE};
+pub use template::{ChatOptions, ChatTemplate};
 pub use tokenizer::Tokenizer;

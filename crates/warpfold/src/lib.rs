@@ -18,12 +18,15 @@
 //! is asked for. [`by_name`] has every operator as the program names it. Kernels and their plans
 //! are in `warpfold-kernels`; deliberately absent here: kernels and PTX.
 
+mod arena;
 mod attention;
 mod axes;
 mod boxes;
 pub mod by_name;
 mod conv;
 mod element;
+mod experts;
+mod heads;
 mod in_place;
 mod loss;
 mod map;
@@ -35,6 +38,7 @@ mod queue;
 mod reduce;
 mod rotary;
 mod rowwise;
+mod sampling;
 mod scan;
 mod segments;
 mod softmax_v;
@@ -42,10 +46,13 @@ mod tensor;
 mod unique;
 mod view;
 
+pub use arena::Arena;
 pub use attention::{Attended, Attention, HeadLayout, PageLayout, PagedKeys};
 pub use axes::Axes;
 pub use conv::Conv2d;
 pub use element::TensorElement;
+pub use experts::Experts;
+pub use heads::NewHeads;
 pub use in_place::NormedInPlace;
 pub use matmul::Matmul;
 pub use paged_cache::{CacheRotary, CacheShape, NewTokens, PagedCache};
@@ -56,9 +63,11 @@ pub use tensor::Tensor;
 pub use warpfold_device::{Device, Profile};
 pub use warpfold_kernels::attention::{Score, ScoreAt};
 pub use warpfold_kernels::conv::Layout as ImageLayout;
+pub use warpfold_kernels::experts::Weights as ExpertWeights;
 pub use warpfold_kernels::fold::{Cumulative, Direction, Prefix, ScanOrder};
 pub use warpfold_kernels::layout::Layout;
 pub use warpfold_kernels::matmul::{Activation, Epilogue, OutputCoord};
 pub use warpfold_kernels::reductions;
 pub use warpfold_kernels::rotary::Pairs;
+pub use warpfold_kernels::sampling::{Draw, Rows as DrawRows};
 pub use warpfold_kernels::{Dtype, Error, ErrorKind};

@@ -40,11 +40,11 @@ use crate::{PageLayout, PagedKeys, Queue, Tensor};
 /// ```
 #[derive(Debug)]
 pub struct PagedCache {
-    keys: Tensor,
-    values: Tensor,
-    layout: PageLayout,
-    shape: CacheShape,
-    scales: [f64; 2],
+    pub(crate) keys: Tensor,
+    pub(crate) values: Tensor,
+    pub(crate) layout: PageLayout,
+    pub(crate) shape: CacheShape,
+    pub(crate) scales: [f64; 2],
 }
 
 /// The sizes of a cache.

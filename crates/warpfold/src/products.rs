@@ -1,5 +1,6 @@
 //! Matrix times vector, histograms, and rows by index.
 
+use warpfold_device::ViewMut;
 use warpfold_kernels::gather::{self, Gather, NO_BAD_POSITION};
 use warpfold_kernels::gemv::{self, Gemv};
 use warpfold_kernels::histogram::{self, Histogram};
@@ -69,6 +70,30 @@ impl Tensor {
     /// [`ErrorKind::Unsupported`] unless the indices are integers, [`ErrorKind::AxisOutOfRange`]
     /// for a table without axes.
     pub fn gather(&self, indices: &Self) -> Result<Self, Error> {
+        let mut bad = self.device().upload(&[NO_BAD_POSITION])?;
+        let rows = self.gather_to(indices, bad.as_view_mut().bytes())?;
+        let mut position = [NO_BAD_POSITION];
+        self.queue().stream().copy_to_host(&bad, &mut position)?;
+        match position[0] {
+            NO_BAD_POSITION => Ok(rows),
+            position => Err(ErrorKind::IndexOutOfRange { position, rows: self.shape()[0] as u64 }.into()),
+        }
+    }
+
+    /// As [`Tensor::gather`], for indices that the caller knows to name rows: waits for nothing and
+    /// can be captured. An index that names none gives a row of zeros.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::gather`] but the first.
+    pub fn gather_known(&self, indices: &Self) -> Result<Self, Error> {
+        let mut bad = Allocated::new(self.queue(), Dtype::U64, &[1])?;
+        self.queue().stream().fill_bytes(bad.buffer.view_mut(..8)?, 0xff)?;
+        let view = bad.buffer.view_mut(..8)?;
+        self.gather_to(indices, view)
+    }
+
+    /// Gathers; `bad` is the word for positions whose index names no row.
+    fn gather_to(&self, indices: &Self, bad: ViewMut<'_, u8>) -> Result<Self, Error> {
         let [rows, row_shape @ ..] = self.shape() else {
             return Err(ErrorKind::AxisOutOfRange { axis: 0, rank: 0 }.into());
         };
@@ -84,14 +109,8 @@ impl Tensor {
             row_stride: row_bytes as i64,
             alignment: alignment_of([table.address(), output.buffer.address()]),
         };
-        let mut bad = self.device().upload(&[NO_BAD_POSITION])?;
-        let outputs = &mut [output.buffer.as_view_mut(), bad.as_view_mut().bytes()];
+        let outputs = &mut [output.buffer.as_view_mut(), bad];
         self.queue().run(&Gather, problem, &[Some(indices.view()?), Some(table.view()?)], outputs)?;
-        let mut position = [NO_BAD_POSITION];
-        self.queue().stream().copy_to_host(&bad, &mut position)?;
-        match position[0] {
-            NO_BAD_POSITION => Ok(output.finish()),
-            position => Err(ErrorKind::IndexOutOfRange { position, rows: *rows as u64 }.into()),
-        }
+        Ok(output.finish())
     }
 }

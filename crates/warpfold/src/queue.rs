@@ -7,6 +7,8 @@ use warpfold_device::{Device, Stream, View, ViewMut};
 use warpfold_kernels::Error;
 use warpfold_kernels::plan::{Family, PlanCache, PlanCounts, Workspace};
 
+use crate::arena::{Arena, Memory};
+
 /// A stream with a workspace. Cheap to clone; clones are the same queue.
 ///
 /// Operators on one queue run one after the other and share its workspace; for work side by side,
@@ -21,6 +23,8 @@ struct Inner {
     stream: Stream,
     workspace: Mutex<Workspace>,
     cache: PlanCache,
+    /// Where tensors take their memory from, if not from the device.
+    arena: Mutex<Option<Arena>>,
 }
 
 impl Queue {
@@ -28,7 +32,14 @@ impl Queue {
     /// to the largest need.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
-        Self { inner: Arc::new(Inner { stream, workspace: Mutex::default(), cache: PlanCache::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                stream,
+                workspace: Mutex::default(),
+                cache: PlanCache::default(),
+                arena: Mutex::default(),
+            }),
+        }
     }
 
     /// The queue of a device's default stream: every tensor's unless it is told another.
@@ -63,6 +74,26 @@ impl Queue {
         self.inner.cache.counts()
     }
 
+    /// Does work whose tensors of this queue take their memory from an arena, and give it back when
+    /// they are dropped.
+    pub fn reuse<R>(&self, arena: &Arena, work: impl FnOnce() -> R) -> R {
+        let _restored = Reusing { queue: self, before: self.arena().replace(arena.clone()) };
+        work()
+    }
+
+    fn arena(&self) -> MutexGuard<'_, Option<Arena>> {
+        self.inner.arena.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory for a tensor, of any content.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory, Error> {
+        let arena = self.arena().clone();
+        match arena {
+            Some(arena) if bytes > 0 => arena.take(self.device(), bytes),
+            _ => Ok(self.device().alloc::<u8>(bytes)?.into()),
+        }
+    }
+
     /// Enqueues what a family computes for a problem, with a plan that is made the first time.
     pub(crate) fn run<F: Family>(
         &self,
@@ -77,6 +108,18 @@ impl Queue {
 
     pub(crate) fn workspace(&self) -> MutexGuard<'_, Workspace> {
         self.inner.workspace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives a queue back the arena that it had before.
+struct Reusing<'a> {
+    queue: &'a Queue,
+    before: Option<Arena>,
+}
+
+impl Drop for Reusing<'_> {
+    fn drop(&mut self) {
+        *self.queue.arena() = self.before.take();
     }
 }
 

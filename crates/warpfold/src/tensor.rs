@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpfold_device::{Buffer, Device, View, ViewMut};
+use warpfold_device::{Buffer, Device, HostView, View, ViewMut};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::plan::{Family, TensorSpec};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
+use crate::arena::Memory;
 use crate::{Queue, TensorElement};
 
 /// A tensor of up to 8 dimensions. Cheap to clone; clones and views share the memory, which no
@@ -15,7 +16,7 @@ use crate::{Queue, TensorElement};
 #[derive(Clone)]
 pub struct Tensor {
     pub(crate) queue: Queue,
-    pub(crate) memory: Arc<Buffer<u8>>,
+    pub(crate) memory: Arc<Memory>,
     /// Position of the first element in the memory, in elements.
     pub(crate) first: usize,
     pub(crate) layout: Layout,
@@ -38,12 +39,20 @@ impl Tensor {
     /// [`ErrorKind::LengthMismatch`] unless there are as many bytes as the shape needs.
     pub fn from_bytes(queue: &Queue, dtype: Dtype, bytes: &[u8], shape: &[usize]) -> Result<Self, Error> {
         let mut tensor = Allocated::new(queue, dtype, shape)?;
-        if bytes.len() != tensor.buffer.len() {
+        if bytes.len() != tensor.layout.len() * dtype.bytes() as usize {
             let (shape, found) = (shape.to_vec(), bytes.len() / dtype.bytes() as usize);
             return Err(ErrorKind::LengthMismatch { shape, found }.into());
         }
-        queue.stream().copy_from_host(tensor.buffer.as_view_mut(), bytes)?;
+        queue.stream().copy_from_host(tensor.buffer.view_mut(..bytes.len())?, bytes)?;
         Ok(tensor.finish())
+    }
+
+    /// A tensor of any content, to be written before it is read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`], and what the device says.
+    pub fn uninitialized(queue: &Queue, dtype: Dtype, shape: &[usize]) -> Result<Self, Error> {
+        Ok(Allocated::new(queue, dtype, shape)?.finish())
     }
 
     /// A tensor of memory that is on the device already; nothing is copied. The memory may be
@@ -56,7 +65,7 @@ impl Tensor {
         if buffer.len() < layout.len() {
             return Err(ErrorKind::LengthMismatch { shape: shape.to_vec(), found: buffer.len() }.into());
         }
-        let (queue, memory) = (queue.clone(), Arc::new(buffer.into_bytes()));
+        let (queue, memory) = (queue.clone(), Arc::new(buffer.into_bytes().into()));
         Ok(Self { queue, memory, first: 0, layout, dtype: T::DTYPE })
     }
 
@@ -73,7 +82,8 @@ impl Tensor {
             return Err(self);
         }
         let Self { queue, memory, first, layout, dtype } = self;
-        Arc::try_unwrap(memory).map_err(|memory| Self { queue, memory, first, layout, dtype })
+        let memory = Arc::try_unwrap(memory).map_err(|memory| Self { queue, memory, first, layout, dtype })?;
+        Ok(memory.into_buffer())
     }
 
     /// The elements, in C order.
@@ -103,6 +113,23 @@ impl Tensor {
         let mut copy = |position: usize| bytes.extend_from_slice(&span[position * scale..][..scale]);
         walk(self.layout.shape(), self.layout.strides(), (self.first - low) as isize, &mut copy);
         Ok(bytes)
+    }
+
+    /// Starts to copy pinned bytes over the tensor's elements, which lie side by side; writing to
+    /// the pinned bytes later waits until that is done. No clone and no view of the tensor may be
+    /// left.
+    ///
+    /// # Errors
+    /// [`ErrorKind::SharedMemory`], [`ErrorKind::LengthMismatch`] unless there are as many bytes as
+    /// elements need; what the device says.
+    pub fn copy_from_pinned(&mut self, bytes: HostView<'_, u8>) -> Result<(), Error> {
+        let needed = self.len() * self.dtype.bytes() as usize;
+        if !self.layout.is_contiguous() || bytes.len() != needed {
+            let (shape, found) = (self.shape().to_vec(), bytes.len() / self.dtype.bytes() as usize);
+            return Err(ErrorKind::LengthMismatch { shape, found }.into());
+        }
+        let stream = self.queue.stream().clone();
+        Ok(stream.copy_from_host_async(self.view_mut()?.slice(..needed)?, bytes)?)
     }
 
     /// The range of the elements' positions in memory.
@@ -292,7 +319,7 @@ pub(crate) fn expect_inputs<'a>(
 /// A tensor that is about to be written, and nobody else has.
 pub(crate) struct Allocated {
     queue: Queue,
-    pub(crate) buffer: Buffer<u8>,
+    pub(crate) buffer: Memory,
     pub(crate) layout: Layout,
     dtype: Dtype,
 }
@@ -304,7 +331,7 @@ impl Allocated {
         let bytes = shape.iter().try_fold(dtype.bytes() as usize, |bytes, size| bytes.checked_mul(*size));
         let bytes = if layout.is_empty() { Some(0) } else { bytes };
         let too_large = ErrorKind::TooLarge { what: "a tensor", size: u64::MAX, limit: isize::MAX as u64 };
-        let buffer = queue.device().alloc::<u8>(bytes.ok_or(too_large)?)?;
+        let buffer = queue.allocate(bytes.ok_or(too_large)?)?;
         Ok(Self { queue: queue.clone(), buffer, layout, dtype })
     }
 

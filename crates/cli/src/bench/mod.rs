@@ -1,11 +1,13 @@
-//! `bench`: how fast operators are, or on the virtual GPU how much they move.
+//! `bench`: how fast operators are, or on the virtual GPU how much they move; `bench serve`: what
+//! clients of a language model see.
 
 mod markdown;
+mod serve;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use warpfold_bench::{self as bench, Record};
 
 use crate::failure::Failure;
@@ -19,7 +21,10 @@ use crate::{Ending, device_choice};
 /// device's memory in the same run. On the virtual GPU by counters: sectors moved, of those that
 /// had to be.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Bench {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv,
     /// histogram, matmul, conv, attention; without any all of them.
     #[arg(value_name = "FAMILY")]
@@ -36,8 +41,17 @@ pub(crate) struct Bench {
     markdown: Vec<PathBuf>,
 }
 
+/// What is measured apart from operators.
+#[derive(Debug, Subcommand)]
+enum Other {
+    Serve(Box<serve::Serve>),
+}
+
 impl Bench {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        if let Some(Other::Serve(serve)) = &self.other {
+            return serve.run();
+        }
         if !self.markdown.is_empty() {
             let tables = self.markdown.iter().map(|path| markdown::of_file(path)).collect::<Result<Vec<_>, _>>()?;
             output::print(&tables.join("\n"))?;

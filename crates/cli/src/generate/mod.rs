@@ -3,40 +3,42 @@
 //! `options` is what a user asks for, `requests` makes requests of it, `report` prints what comes
 //! back; the engine and the models are libraries.
 
-mod locate;
 mod options;
 mod report;
 mod requests;
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use warpfold::{Dtype, Queue};
-use warpfold_engine::sizing::{Memory, Sizing};
-use warpfold_engine::{Allocator, Config, Engine, Limits, Model, Output, Request, RequestId};
-use warpfold_models::{LanguageModel, ModelFiles, Tokenizer};
+use warpfold_engine::{Config, Engine, Model, Output, Request, RequestId};
+use warpfold_models::{ChatTemplate, LanguageModel, ModelFiles, SHIPPED_OPENING, SHIPPED_TEMPERATURE, Tokenizer};
 
 use crate::failure::Failure;
-use crate::progress::Progress;
-use crate::{Ending, device_choice};
-use options::{Answer, EngineOptions};
+use crate::model::{self, EngineOptions, Room, parse_dtype};
+use crate::{Ending, device_choice, output};
+use options::Answer;
+use report::Watched;
 use requests::{Asked, Prompt};
 
-/// Answers prompts with a language model: a folder as Hugging Face has it, or a .gguf file.
+/// Answers prompts with a language model: a folder as Hugging Face has it, a .gguf file, or, without
+/// a MODEL, the one that is part of the program and tells tales.
 ///
 /// Example: warpfold generate SmolLM2-135M-Instruct.gguf "The capital of France is" --max-tokens 8
 /// --temperature 0. An answer never depends on which other prompts are answered beside it, nor on
-/// the options of the engine. Exit codes: 0 done, 2 bad input, 4 a run failed.
+/// the options of the engine. On a terminal the text of a single answer appears as it is drawn.
+/// Exit codes: 0 done, 2 bad input, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Generate {
-    /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; or a name such as
-    /// Qwen/Qwen3-0.6B of what lies in the Hugging Face cache.
-    model: String,
-    /// What the model is to continue; several give an answer each.
+    /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name such as
+    /// Qwen/Qwen3-0.6B of what lies in the Hugging Face cache; or warpfold-tales, which is part of
+    /// the program and is taken without a name.
+    model: Option<String>,
+    /// What the model is to continue; several give an answer each. The model that ships begins a
+    /// tale without.
     #[arg(value_name = "PROMPT")]
     prompts: Vec<String>,
     /// A prompt as tokens, such as 1,2,3.
@@ -59,28 +61,30 @@ pub(crate) struct Generate {
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Each prompt that is a text is what a user says: it is put into the model's chat template.
+    #[arg(long)]
+    chat: bool,
     /// A line of JSON for each prompt, in their order.
     #[arg(long)]
     json: bool,
-}
-
-fn parse_dtype(name: &str) -> Result<Dtype, String> {
-    match name {
-        "f32" => Ok(Dtype::F32),
-        "f16" => Ok(Dtype::F16),
-        "bf16" => Ok(Dtype::Bf16),
-        other => Err(format!("{other} is not f32, f16 or bf16")),
-    }
+    /// Print what each step does on standard error: rows, copies, swaps, the three queues, block
+    /// tables with reference counts.
+    #[arg(long)]
+    trace: bool,
+    /// Measure the largest step and print the sizes of the cache on standard error, with every
+    /// term. A GPU measures always.
+    #[arg(long)]
+    sizes: bool,
 }
 
 impl Generate {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        let files = ModelFiles::open(&locate::locate(&self.model)?)?;
+        let files = model::open(self.model.as_deref())?;
         let asked = self.requests(&files)?;
         let device = device_choice::open(self.device.as_deref())?;
         let free_bytes = device.free_memory_bytes()?;
-        let model = load(&files, &Queue::of(&device), self.dtype.unwrap_or(files.dtype()))?;
-        let config = self.config(&model, &asked, free_bytes)?;
+        let mut model = model::load(&files, &Queue::of(&device), self.dtype)?;
+        let config = self.config(&mut model, &asked, free_bytes, !device.is_virtual())?;
         let tokenizer = files.into_tokenizer().map(Arc::new);
         let mut engine = Engine::new(model, config)?;
         if let Some(tokenizer) = &tokenizer {
@@ -92,8 +96,14 @@ impl Generate {
     /// The requests of the command line, then those of the file.
     fn requests(&self, files: &ModelFiles) -> Result<Vec<Request>, Failure> {
         let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(files.config().max_len);
-        let of = Asked { tokenizer: files.tokenizer(), max_len };
+        let is_shipped = model::is_shipped(self.model.as_deref());
+        let chat = if self.chat { Some(template(files)?) } else { None };
+        let temperature = if is_shipped { SHIPPED_TEMPERATURE } else { 1.0 };
+        let of = Asked { tokenizer: files.tokenizer(), chat: chat.as_ref(), temperature, max_len };
         let mut all = Vec::new();
+        if is_shipped && self.has_no_prompt() {
+            all.push(requests::request(Prompt::Text(SHIPPED_OPENING.to_owned()), &self.answer, of)?);
+        }
         for text in &self.prompts {
             all.push(requests::request(Prompt::Text(text.clone()), &self.answer, of)?);
         }
@@ -109,68 +119,75 @@ impl Generate {
         Ok(all)
     }
 
-    /// The engine's settings. Without `--kv-blocks` the cache holds what the requests can need at
-    /// the same time, or as much of it as the device has room for.
-    fn config(&self, model: &LanguageModel, asked: &[Request], free_bytes: u64) -> Result<Config, Failure> {
-        let options = &self.engine;
-        let mut config = Config {
-            policy: options.policy,
-            budget: options.budget,
-            max_seqs: options.max_seqs,
-            max_len: options.max_len,
-            inject_preemptions: options.inject_preemptions,
-            seed: RandomState::new().hash_one(0),
-            ..Config::default()
+    fn has_no_prompt(&self) -> bool {
+        self.prompts.is_empty() && self.prompt_tokens.is_empty() && self.requests.is_none()
+    }
+
+    /// The engine's settings: the cache holds what the requests can need at the same time.
+    fn config(
+        &self,
+        model: &mut LanguageModel,
+        asked: &[Request],
+        free_bytes: u64,
+        is_measured: bool,
+    ) -> Result<Config, Failure> {
+        let (max_len, block_size) = (model.limits().max_len, self.engine.block_size.max(1));
+        let longest = |r: &Request| (r.prompt.len() + r.max_tokens.unwrap_or(max_len)).min(max_len);
+        let sum = |of: &dyn Fn(&Request) -> usize| asked.iter().map(of).fold(0, usize::saturating_add);
+        let wanted = sum(&|r| (longest(r).div_ceil(block_size) + 1) * r.num_sequences()).saturating_add(2);
+        let room = Room {
+            longest: asked.iter().map(longest).max().unwrap_or(1),
+            // Admission leaves a share of the blocks free.
+            enough_blocks: wanted.saturating_add(wanted / 50 + 2),
+            free_bytes,
         };
-        if options.no_prefix_cache {
-            config.allocator = Allocator::Naive;
+        // No step has more rows than all requests together.
+        let mut step = self.engine.clone();
+        step.budget = step.budget.min(sum(&|r| longest(r).saturating_mul(r.num_sequences())));
+        step.max_seqs = step.max_seqs.min(sum(&Request::num_sequences));
+        let (largest, sizing) = step.config(model, room)?;
+        let mut config = Config { budget: self.engine.budget, max_seqs: self.engine.max_seqs, ..largest.clone() };
+        config.trace = self.trace;
+        config.validate(&model.limits())?;
+        if self.sizes {
+            output::note(&sizing.to_string());
         }
-        config.num_blocks = match options.kv_blocks {
-            Some(blocks) => blocks,
-            None => {
-                let Limits { max_len, kv_bytes_per_token, .. } = model.limits();
-                let longest = |r: &Request| (r.prompt.len() + r.max_tokens.unwrap_or(max_len)).min(max_len);
-                let blocks = |r: &Request| (longest(r).div_ceil(config.block_size) + 1) * r.num_sequences();
-                let memory = Memory {
-                    free_bytes,
-                    weight_bytes: model.weight_bytes(),
-                    activation_bytes: model.activation_bytes(config.budget, config.max_seqs),
-                    ..Memory::default()
-                };
-                let one = asked.iter().map(longest).max().unwrap_or(1);
-                let room = Sizing::new(memory, kv_bytes_per_token, config.block_size, one)?.num_blocks;
-                let wanted = asked.iter().map(blocks).fold(2_usize, usize::saturating_add);
-                // Admission leaves a share of the blocks free.
-                wanted.saturating_add(wanted / 50 + 2).min(room)
+        if self.sizes || is_measured {
+            let peak = model::dry_run(model, &largest, &sizing)?;
+            if self.sizes {
+                let computed = sizing.memory.activation_bytes;
+                output::note(&format!("the largest step took {peak} bytes, {computed} were computed\n"));
             }
-        };
+        }
         Ok(config)
     }
 
     fn answer(&self, mut engine: Engine<LanguageModel>, asked: &[Request]) -> Result<Ending, Failure> {
         let ids: Vec<RequestId> = asked.iter().map(|r| engine.add(r.clone())).collect::<Result<_, _>>()?;
-        let streams =
-            !self.json && asked.len() == 1 && asked[0].num_sequences() == 1 && std::io::stdout().is_terminal();
-        let answers = if streams { report::stream(&mut engine)? } else { engine.run_to_end()? };
+        let is_one = asked.len() == 1 && asked[0].num_sequences() == 1;
+        let streams = !self.json && is_one && std::io::stdout().is_terminal();
+        // Nobody has typed the opening, so it is part of the tale.
+        let opening = if self.has_no_prompt() && !self.json { SHIPPED_OPENING } else { "" };
+        if streams {
+            output::print(opening)?;
+        }
+        let answers = report::run(&mut engine, Watched { text: streams, steps: self.trace })?;
         let answer_of = |id| answers.get(id).map_or(&[] as &[Output], Vec::as_slice);
         for (id, request) in ids.iter().zip(asked) {
             match (self.json, streams) {
                 (true, _) => report::json(request, answer_of(id))?,
                 (false, true) => {}
-                (false, false) => report::text(answer_of(id))?,
+                (false, false) => report::text(opening, answer_of(id))?,
             }
         }
         Ok(Ending::Clean)
     }
 }
 
-/// Brings the weights to a device, with a bar for those who watch.
-fn load(files: &ModelFiles, queue: &Queue, dtype: Dtype) -> Result<LanguageModel, Failure> {
-    let progress = Progress::new();
-    progress.begin("loading weights");
-    let model = files.load(queue, dtype, &mut |done, all| progress.show_bytes(done, all));
-    progress.end();
-    Ok(model?)
+/// The chat template of a model.
+fn template(files: &ModelFiles) -> Result<ChatTemplate, Failure> {
+    let none = || Failure::usage("--chat needs a chat template, and the model has none");
+    files.chat_template()?.ok_or_else(none)
 }
 
 /// Answers by request.

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use serde::Deserialize;
-use warpfold_engine::Policy;
 
 /// How an answer is drawn, and when it ends. A line of a file of requests has the same.
 #[derive(Debug, Clone, Args)]
@@ -10,17 +9,18 @@ pub(super) struct Answer {
     /// Tokens of an answer at most; unless given 128, or as many as the model has room for.
     #[arg(long, value_name = "N")]
     pub(super) max_tokens: Option<usize>,
-    /// Divides the logits; 0 takes the most likely token, always.
-    #[arg(long, value_name = "T", default_value_t = 1.0)]
-    pub(super) temperature: f32,
+    /// Divides the logits; 0 takes the most likely token, always. Unless given 1, or 0.6 for the
+    /// model that ships.
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub(super) temperature: Option<f32>,
     /// Draw from the K most likely tokens.
     #[arg(long, value_name = "K")]
     pub(super) top_k: Option<u32>,
     /// Draw from the fewest most likely tokens whose probabilities sum to this.
-    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(super) top_p: f32,
     /// Draw from tokens at least this likely, relative to the most likely one.
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(super) min_p: f32,
     /// The key of the draws: the same seed gives the same answer. Drawn unless given, and part of
     /// what --json prints.
@@ -74,7 +74,7 @@ impl Line {
         let base = base.clone();
         Answer {
             max_tokens: self.max_tokens.or(base.max_tokens),
-            temperature: self.temperature.unwrap_or(base.temperature),
+            temperature: self.temperature.or(base.temperature),
             top_k: self.top_k.or(base.top_k),
             top_p: self.top_p.unwrap_or(base.top_p),
             min_p: self.min_p.unwrap_or(base.min_p),
@@ -90,31 +90,4 @@ impl Line {
             logprobs: self.logprobs.or(base.logprobs),
         }
     }
-}
-
-/// How the engine runs. None of these changes an answer.
-#[derive(Debug, Args)]
-pub(super) struct EngineOptions {
-    /// Rows of a step at most.
-    #[arg(long, value_name = "N", default_value_t = 8192)]
-    pub(super) budget: usize,
-    /// Sequences that run at a time at most.
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    pub(super) max_seqs: usize,
-    /// The longest sequence, if less than the model's.
-    #[arg(long, value_name = "N")]
-    pub(super) max_len: Option<usize>,
-    /// Blocks of the KV cache, of 16 positions each; unless given as many as the prompts can need.
-    #[arg(long, value_name = "N")]
-    pub(super) kv_blocks: Option<usize>,
-    /// static, orca, vllm-v0 or continuous.
-    #[arg(long, value_name = "P", default_value = "continuous")]
-    pub(super) policy: Policy,
-    /// Do not look for prefixes that are in the cache.
-    #[arg(long)]
-    pub(super) no_prefix_cache: bool,
-    /// The probability that a running request is preempted at the beginning of a step, to see that
-    /// answers stay.
-    #[arg(long, value_name = "P", default_value_t = 0.0)]
-    pub(super) inject_preemptions: f64,
 }

@@ -50,21 +50,40 @@ pub(super) fn json(request: &Request, outputs: &[Output]) -> Result<(), Failure>
     output::print(&(text + "\n"))
 }
 
-/// The texts of a request's answers, an empty line between them.
-pub(super) fn text(outputs: &[Output]) -> Result<(), Failure> {
-    let texts: Vec<&str> = outputs.iter().map(|output| output.text.as_str()).collect();
+/// The texts of a request's answers after what opens each, an empty line between them.
+pub(super) fn text(opening: &str, outputs: &[Output]) -> Result<(), Failure> {
+    let texts: Vec<String> = outputs.iter().map(|output| format!("{opening}{}", output.text)).collect();
     output::print(&(texts.join("\n\n") + "\n"))
 }
 
-/// Prints the text of the only answer as it comes.
-pub(super) fn stream<M: Model>(engine: &mut Engine<M>) -> Result<Answers, Failure> {
+/// What is shown while answers come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watched {
+    /// The text of the only answer.
+    pub(super) text: bool,
+    /// What each step did, on standard error.
+    pub(super) steps: bool,
+}
+
+/// Steps until every answer has ended.
+pub(super) fn run<M: Model>(engine: &mut Engine<M>, watched: Watched) -> Result<Answers, Failure> {
     let mut answers = Answers::new();
+    engine.set_draining();
     while !engine.is_idle() {
         for update in engine.step()? {
-            output::print(&update.text)?;
-            answers.entry(update.request).or_insert_with(|| vec![Output::default()])[0].extend(update);
+            if watched.text {
+                output::print(&update.text)?;
+            }
+            let outputs = answers.entry(update.request).or_default();
+            outputs.resize(outputs.len().max(update.output + 1), Output::default());
+            outputs[update.output].extend(update);
+        }
+        if let Some(trace) = engine.trace().filter(|_| watched.steps) {
+            output::note(&trace.to_string());
         }
     }
-    output::print("\n")?;
+    if watched.text {
+        output::print("\n")?;
+    }
     Ok(answers)
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use serde_json::json;
 use warpfold_engine::{Beam, Request, Sampling};
-use warpfold_models::Tokenizer;
+use warpfold_models::{ChatOptions, ChatTemplate, Tokenizer};
 
 use super::needed;
 use super::options::{Answer, Line};
@@ -13,8 +14,22 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) tokenizer: Option<&'a Tokenizer>,
+    /// Makes a conversation of each prompt that is a text.
+    pub(super) chat: Option<&'a ChatTemplate>,
+    /// The temperature where nobody says one.
+    pub(super) temperature: f32,
     /// The longest sequence.
     pub(super) max_len: usize,
+}
+
+impl Asked<'_> {
+    fn tokens(self, text: &str) -> Result<Vec<u32>, Failure> {
+        let tokenizer = needed(self.tokenizer, "a prompt as text")?;
+        let Some(template) = self.chat else { return Ok(tokenizer.encode(text)?) };
+        let options = ChatOptions { add_generation_prompt: true, ..ChatOptions::default() };
+        let text = template.render(&json!([{"role": "user", "content": text}]), &options)?;
+        Ok(tokenizer.encode_marked(&text)?)
+    }
 }
 
 /// Tokens of an answer where nobody says how many.
@@ -29,7 +44,7 @@ pub(super) enum Prompt {
 /// A request of a prompt.
 pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<Request, Failure> {
     let prompt = match prompt {
-        Prompt::Text(text) => needed(of.tokenizer, "a prompt as text")?.encode(&text)?,
+        Prompt::Text(text) => of.tokens(&text)?,
         Prompt::Tokens(tokens) => tokens,
     };
     if !answer.stop.is_empty() {
@@ -39,7 +54,7 @@ pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<
     let max_tokens = answer.max_tokens.unwrap_or(MAX_TOKENS.min(room));
     let beam = answer.beam.map(|width| Beam { width, length_penalty: 1.0 });
     let sampling = Sampling {
-        temperature: answer.temperature,
+        temperature: answer.temperature.unwrap_or(of.temperature),
         top_k: answer.top_k,
         top_p: answer.top_p,
         min_p: answer.min_p,

@@ -4,6 +4,7 @@
 mod json;
 mod profile;
 mod report;
+mod serving;
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub(crate) struct Ladder {
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// Elements; MxNxK for products of matrices; PxD for convolutions, the catalogue's problem P
-    /// made D times smaller. Unless given what the ladder was measured with.
+    /// made D times smaller; requests of serving. Unless given what the ladder was measured with.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     size: Option<String>,
     /// The element type; unless given the first of the ladder's.
@@ -44,6 +45,9 @@ pub(crate) struct Ladder {
     /// A rung to run, any number of times; unless given all of them.
     #[arg(long = "rung", value_name = "NAME")]
     rungs: Vec<String>,
+    /// Positions of a block of the KV cache, from 1 to 128; of serving alone.
+    #[arg(long, value_name = "N")]
+    block_size: Option<usize>,
     /// Which checks to run; all needs the virtual GPU.
     #[arg(long, default_value = "none")]
     check: Check,
@@ -57,7 +61,15 @@ pub(crate) struct Ladder {
 
 impl Ladder {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        let ladder = ladders::ladder(&self.name)?;
+        if self.name == serving::NAME {
+            return self.run_serving();
+        }
+        if self.block_size.is_some() {
+            return Err(Failure::usage(format!("--block-size is an option of ladder {}", serving::NAME)));
+        }
+        let is_known = ladders::LADDERS.iter().any(|ladder| ladder.name == self.name);
+        let others = |e| Failure::usage(format!("{e}, {}", serving::NAME));
+        let ladder = ladders::ladder(&self.name).map_err(|e| if is_known { e.into() } else { others(e) })?;
         let size = self.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
         // Names and sizes are refused before a device is looked for.
         self.rungs.iter().try_for_each(|name| ladder.rung(name).map(drop))?;
@@ -87,6 +99,23 @@ impl Ladder {
     }
 }
 
+impl Ladder {
+    fn run_serving(&self) -> Result<Ending, Failure> {
+        let is_given =
+            [(self.dtype.is_some(), "--dtype"), (self.check != Check::None, "--check"), (self.profile, "--profile")];
+        if let Some((_, option)) = is_given.iter().find(|(is_given, _)| *is_given) {
+            return Err(Failure::usage(format!("ladder {} has no {option}", serving::NAME)));
+        }
+        let asked = serving::Asked {
+            size: self.size.as_deref(),
+            block_size: self.block_size,
+            rungs: &self.rungs,
+            form: self.report,
+        };
+        serving::run(&asked, &device_choice::open(self.device.as_deref())?)
+    }
+}
+
 /// Shows which rung runs, and how far it is.
 fn watched_by(progress: &Progress) -> ladders::ProgressFn {
     let progress = progress.clone();
@@ -109,6 +138,5 @@ fn ending(report: &LadderReport) -> Result<Ending, Failure> {
 /// What ladders there are: `a, b or c`
 fn names() -> String {
     let names: Vec<_> = ladders::LADDERS.iter().map(|ladder| ladder.name).collect();
-    let (last, others) = names.split_last().expect("there are ladders");
-    format!("{} or {last}", others.join(", "))
+    format!("{} or {}", names.join(", "), serving::NAME)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Outcome, folder, refused, warpfold};
+use crate::support::{Outcome, finish, folder, program, refused, warpfold};
 
 fn model(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name);
@@ -80,6 +80,123 @@ fn text_is_printed_without_json() {
     assert!(out.ends_with('\n') && !out.contains("{\"prompt"), "{out}");
 }
 
+/// Names of an object's fields.
+fn fields(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+#[test]
+fn without_a_model_it_tells_a_tale() {
+    let tale = |more: &[&str]| warpfold(&[&["generate", "--device", "virtual", "--max-tokens", "6"], more].concat());
+    let greedy = tale(&["--temperature", "0"]).ended_with(0);
+    assert!(greedy.stdout.starts_with("Once upon a time there was a "), "{}", greedy.stdout);
+    assert_eq!(greedy.stderr, "");
+    let named =
+        warpfold(&["generate", "warpfold-tales", "Once upon a time", "--device", "virtual", "--max-tokens", "6"]);
+    assert!(!named.ended_with(0).stdout.starts_with("Once"), "who types an opening knows it");
+    assert_eq!(tale(&["--seed", "4"]).stdout, tale(&["--seed", "4", "--temperature", "0.6"]).stdout);
+    let said = tale(&["--json"]).ended_with(0).json();
+    assert_eq!(said["prompt_tokens"].as_array().expect("a list").len(), 5);
+    assert!(said["outputs"][0]["seed"].is_u64(), "a drawn seed is returned");
+}
+
+#[test]
+fn a_line_of_json_has_the_documented_fields_and_no_others() {
+    let options =
+        ["--prompt-tokens", "5,9", "--json", "--n", "2", "--logprobs", "3", "--max-tokens", "2", "--ignore-eos"];
+    let found = &lines(&generate("llama", &options))[0];
+    assert_eq!(fields(found), ["outputs", "prompt_tokens"]);
+    let outputs = found["outputs"].as_array().expect("a list");
+    assert_eq!(outputs.len(), 2);
+    for output in outputs {
+        assert_eq!(fields(output), ["finish_reason", "logprobs", "seed", "text", "tokens"]);
+        assert_eq!(output["finish_reason"], "length");
+        assert_eq!(output["logprobs"].as_array().expect("a list").len(), 2);
+        assert_eq!(fields(&output["logprobs"][0]), ["logprob", "token", "top"]);
+        assert_eq!(output["logprobs"][0]["top"].as_array().expect("a list").len(), 3);
+    }
+    let beams = &lines(&generate(
+        "llama",
+        &["--prompt-tokens", "5,9", "--json", "--beam", "3", "--n", "2", "--max-tokens", "3"],
+    ))[0];
+    assert_eq!(beams["outputs"].as_array().expect("a list").len(), 2);
+}
+
+#[test]
+fn a_stop_string_ends_an_answer_and_is_not_part_of_it() {
+    let run = |more: &[&str]| {
+        let options =
+            ["generate", "warpfold-tales", "Once upon a time", "--device", "virtual", "--temperature", "0", "--json"];
+        warpfold(&[&options, more].concat()).ended_with(0).json()["outputs"][0].clone()
+    };
+    let whole = run(&["--max-tokens", "6"]);
+    let text = whole["text"].as_str().expect("a text");
+    let stop = text.trim().split(' ').nth(2).expect("three words");
+    let stopped = run(&["--max-tokens", "6", "--stop", "?!", "--stop", stop]);
+    assert_eq!(stopped["finish_reason"], "stop");
+    assert_eq!(stopped["text"].as_str(), text.find(stop).map(|at| &text[..at]));
+}
+
+#[test]
+fn a_trace_shows_the_queues_of_each_step_and_sizes_have_every_term() {
+    let options =
+        ["--prompt-tokens", "1,2,3,4,5,6,7", "--n", "2", "--max-tokens", "3", "--ignore-eos", "--json", "--seed", "1"];
+    let plain = generate("llama", &options);
+    assert_eq!(plain.stderr, "");
+    let more = ["--trace", "--sizes", "--block-size", "4", "--no-prefix-cache", "--policy", "vllm-v0"];
+    let traced = generate("llama", &[&options[..], &more].concat());
+    assert_eq!(traced.stdout, plain.stdout);
+    for part in [
+        "free ",
+        "- weights ",
+        "- largest step ",
+        "= cache ",
+        "blocks on the device, 0 on the host",
+        "sequences of 512 tokens, or ",
+        "the largest step took ",
+        "step 1: 7 rows, ",
+        "  running  1/1: 7 of 8 computed, blocks [1(2) 2(2)]",
+        "  swapped  []",
+        "  waiting  []",
+        "  copy     2→3",
+    ] {
+        assert!(traced.stderr.contains(part), "{part} in:\n{}", traced.stderr);
+    }
+}
+
+#[test]
+fn a_chat_is_what_the_template_makes_of_a_prompt() {
+    let run = |prompt: &str, more: &[&str]| {
+        let options = ["generate", "warpfold-tales", prompt, "--device", "virtual", "--max-tokens", "2", "--json"];
+        warpfold(&[&options, more].concat()).ended_with(0).json()["prompt_tokens"].clone()
+    };
+    assert_eq!(run("The wolf", &["--chat"]), run("The wolf\n", &[]));
+    refused(&["generate", &model("llama"), "a", "--chat"], 2, "--chat needs a chat template, and the model has none");
+}
+
+#[test]
+fn a_name_of_the_hub_is_found_in_the_local_cache() {
+    let hub = folder("a_name_of_the_hub_is_found_in_the_local_cache");
+    let repository = hub.join("models--somebody--llama");
+    let snapshot = repository.join("snapshots/abc");
+    std::fs::create_dir_all(&snapshot).expect("a folder");
+    std::fs::create_dir_all(repository.join("refs")).expect("a folder");
+    std::fs::write(repository.join("refs/main"), "abc").expect("written");
+    for file in std::fs::read_dir(model("llama")).expect("the fixture") {
+        let file = file.expect("a file").path();
+        std::fs::copy(&file, snapshot.join(file.file_name().expect("a name"))).expect("copied");
+    }
+    let of = |name: &str| {
+        let options = ["generate", name, "--prompt-tokens", "5", "--json", "--max-tokens", "2", "--device", "virtual"];
+        let more = ["--temperature", "0", "--seed", "1"];
+        finish(program(&[&options[..], &more].concat()).env("HF_HUB_CACHE", &hub))
+    };
+    let direct = of(&model("llama")).ended_with(0);
+    assert_eq!(of("somebody/llama").ended_with(0).stdout, direct.stdout);
+    let absent = of("somebody/else").ended_with(2);
+    assert!(absent.stderr.contains("nor in the Hugging Face cache"), "{}", absent.stderr);
+}
+
 #[test]
 fn what_cannot_be_done_is_one_line() {
     let llama = model("llama");
@@ -92,6 +209,28 @@ fn what_cannot_be_done_is_one_line() {
     with(&["--prompt-tokens", "1", "--policy", "v1"], "\"v1\" is not static, orca");
     with(&["--prompt-tokens", "1", "--speculate", "4"], "unexpected argument '--speculate'");
     with(&["--prompt-tokens", "1", "--max-tokens", "100", "--kv-blocks", "1"], "the request needs");
+    with(&["--prompt-tokens", "1,x"], "invalid value 'x' for '--prompt-tokens <IDS>'");
+    with(&["--prompt-tokens", "1", "--temperature", "-1"], "temperature: ");
+    with(&["--prompt-tokens", "1", "--temperature", "nan"], "temperature: ");
+    with(&["--prompt-tokens", "1", "--top-k", "0"], "top_k: ");
+    with(&["--prompt-tokens", "1", "--min-p", "2"], "min_p: ");
+    with(&["--prompt-tokens", "1", "--n", "0"], "n: 0 answers");
+    with(&["--prompt-tokens", "1", "--max-tokens", "0"], "max_tokens: 0 tokens");
+    with(&["--prompt-tokens", "1", "--beam", "1", "--n", "2"], "beam: ");
+    with(&["--prompt-tokens", "1", "--stop", ""], "stop: a stop string is empty");
+    with(&["--prompt-tokens", "1", "--budget", "0"], "--budget: ");
+    with(&["--prompt-tokens", "1", "--max-seqs", "0"], "--max-seqs: ");
+    with(&["--prompt-tokens", "1", "--block-size", "0"], "--block-size: 0 is not positive");
+    with(&["--prompt-tokens", "1", "--kv-blocks", "0"], "--kv-blocks: ");
+    with(&["--prompt-tokens", "1", "--inject-preemptions", "1.5"], "--inject-preemptions: 1.5 is not in 0 to 1");
+    with(&["--prompt-tokens", "1", "--requests", "absent.jsonl"], "cannot read absent.jsonl");
+    with(&["--prompt-tokens", "1", "--dtype", "int8"], "int8 is not f32, f16 or bf16");
+    with(&["--prompt-tokens", "1", "--device", "cuda:x"], "cuda:x");
+    refused(
+        &["generate", "The wolf said"],
+        2,
+        "if that is a prompt: warpfold generate warpfold-tales \"The wolf said\"",
+    );
     refused(&["generate", &model("qwen2"), "a text"], 2, "a prompt as text needs a tokenizer");
     refused(&["generate", "absent.gguf", "a"], 2, "cannot read absent.gguf: ");
     let file = folder("what_cannot_be_done_is_one_line").join("requests.jsonl");

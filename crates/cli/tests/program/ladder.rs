@@ -131,3 +131,41 @@ fn names_and_sizes_that_do_not_exist_are_refused() {
     assert!(reasons.iter().any(|reason| outcome.stderr.starts_with(reason)), "{}", outcome.stderr);
     assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.stderr);
 }
+
+#[test]
+fn serving_shows_what_each_idea_buys_and_sweeps_the_size_of_blocks() {
+    let report = ladder("serving", "48", &["--report", "json"]).ended_with(0).json();
+    let expected = ["no-kv-cache", "contiguous", "static", "orca", "paged", "vllm-v0", "continuous", "prefix-cache"];
+    assert_eq!(names(&report), expected);
+    let rungs = report["rungs"].as_array().expect("a list");
+    assert_eq!((&report["problem"]["requests"], &report["model"]), (&Value::from(48), &Value::from("scripted")));
+    assert_eq!(rungs[0]["slots"], Value::Null, "there is no cache");
+    let number = |rung: &Value, field: &str| rung[field].as_f64().expect("a number");
+    for rung in &rungs[1..] {
+        let shares = rung["slots"].as_object().expect("shares").values().map(|share| share.as_f64().expect("a number"));
+        assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9, "{rung}");
+        assert_eq!(rung["seconds"], Value::Null);
+    }
+    assert!(number(&rungs[6], "tokens_per_step") > 3.0 * number(&rungs[2], "tokens_per_step"), "{report}");
+    let sizes = report["block_sizes"].as_array().expect("a list").iter().map(|rung| rung["block_size"].as_u64());
+    assert_eq!(sizes.collect::<Option<Vec<_>>>().expect("numbers"), [1, 2, 4, 8, 16, 32, 64, 128]);
+}
+
+#[test]
+fn serving_has_a_table_and_options_of_its_own() {
+    let more = ["--rung", "orca", "--rung", "paged", "--block-size", "8"];
+    let outcome = ladder("serving", "16", &more).ended_with(0);
+    for part in ["serving: ", "16 requests", "orca ", "paged ", "external", "reserved", "blocks of 128 "] {
+        assert!(outcome.stdout.contains(part), "{part} in:\n{}", outcome.stdout);
+    }
+    assert!(!outcome.stdout.contains("static "), "it was not asked for");
+    assert!(outcome.stdout.lines().all(|line| line.chars().count() <= 120), "{}", outcome.stdout);
+    let refuses =
+        |more: &[&str], part| refused(&[&["ladder", "serving", "--device", "virtual"], more].concat(), 2, part);
+    refuses(&["--rung", "v1"], "ladder serving has no rung 'v1': expected one of no-kv-cache, contiguous");
+    refuses(&["--size", "0"], "'0' is not a number of requests");
+    refuses(&["--block-size", "256"], "--block-size: 256 is not from 1 to 128");
+    refuses(&["--dtype", "f32"], "ladder serving has no --dtype");
+    refused(&["ladder", "reduce", "--block-size", "4"], 2, "--block-size is an option of ladder serving");
+    refused(&["ladder", "nothing"], 2, ", serving");
+}

@@ -13,7 +13,7 @@ use crate::api::buffer::Buffer;
 use crate::api::element::Element;
 use crate::api::host_buffer::HostBuffer;
 use crate::api::kernel_cache::KernelCache;
-use crate::api::memory::Allocation;
+use crate::api::memory::{Allocation, MemoryUse};
 use crate::api::module::Module;
 use crate::api::stream::Stream;
 use crate::backend::{Backend, BackendStream, DeviceKind, DriverVersion, Limits};
@@ -34,6 +34,7 @@ struct Inner {
     activity: Recorder,
     kernels: KernelCache,
     buffers: AtomicU64,
+    memory: MemoryUse,
     /// Why no CUDA GPU was taken, where one was looked for.
     fallback: Option<Error>,
 }
@@ -44,7 +45,8 @@ impl Device {
         let stream = backend.default_stream();
         let backend: Box<dyn Backend> = Box::new(backend);
         let (activity, kernels, buffers) = <(Recorder, KernelCache, AtomicU64)>::default();
-        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, fallback: None }) }
+        let memory = MemoryUse::default();
+        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, memory, fallback: None }) }
     }
 
     /// Notes why it stands in for a CUDA GPU. Called before the device is cloned.
@@ -141,6 +143,29 @@ impl Device {
     /// What the driver says.
     pub fn free_memory_bytes(&self) -> Result<u64, Error> {
         self.backend().memory().map(|(free, _)| free)
+    }
+
+    /// Bytes of device memory that buffers of this device hold, those that others own left out.
+    /// What a graph or the driver keeps for itself is not among them.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> u64 {
+        self.memory_use().now()
+    }
+
+    /// The most bytes that buffers held at a time, since the last
+    /// [`restart_peak`](Self::restart_peak).
+    #[must_use]
+    pub fn peak_allocated_bytes(&self) -> u64 {
+        self.memory_use().peak()
+    }
+
+    /// Begins a new peak at what buffers hold.
+    pub fn restart_peak(&self) {
+        self.memory_use().restart();
+    }
+
+    pub(crate) fn memory_use(&self) -> &MemoryUse {
+        &self.inner.memory
     }
 }
 

@@ -1,6 +1,7 @@
 //! Graphs: work that is captured once and then launched as a whole, as often as wanted.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -146,7 +147,7 @@ impl Drop for Capturing<'_> {
     }
 }
 
-/// What a graph needs: its memory, in the order of the uses, and its kernels.
+/// What a graph needs: its memory, in the order of the first uses, and its kernels.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     memory: Vec<(Arc<Allocation>, Access)>,
@@ -186,6 +187,27 @@ impl Held {
             let index = all.iter().position(|(id, _)| *id == capture)?;
             Some(all.swap_remove(index).1)
         });
-        held.unwrap_or_default()
+        held.unwrap_or_default().once()
+    }
+
+    /// Each memory once: a launch orders the graph as a whole, and a graph may have thousands of
+    /// uses of a few hundred buffers.
+    fn once(self) -> Self {
+        let mut places: HashMap<*const Allocation, usize> = HashMap::new();
+        let mut memory: Vec<(Arc<Allocation>, Access)> = Vec::new();
+        for (used, access) in self.memory {
+            match places.get(&Arc::as_ptr(&used)) {
+                None => {
+                    places.insert(Arc::as_ptr(&used), memory.len());
+                    memory.push((used, access));
+                }
+                Some(place) if access == Access::Write => memory[*place].1 = Access::Write,
+                Some(_) => {}
+            }
+        }
+        let mut functions = self.functions;
+        functions.sort_by_key(|function| Arc::as_ptr(function).cast::<()>());
+        functions.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        Self { memory, functions }
     }
 }

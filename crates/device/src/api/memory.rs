@@ -5,6 +5,7 @@
 //! that one and for every reader since, and memory is freed after all of them. Uses on one stream
 //! cost a comparison of pointers.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::api::device::Device;
@@ -29,9 +30,41 @@ enum Ownership {
 pub(crate) struct Allocation {
     device: Device,
     address: u64,
+    /// 0 of memory that someone else owns.
+    owned_bytes: u64,
     name: String,
     ownership: Ownership,
     order: Mutex<Order<dyn BackendStream>>,
+}
+
+/// Bytes that a device's buffers own, and the most that they owned at a time.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryUse {
+    now: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl MemoryUse {
+    fn add(&self, bytes: u64) {
+        let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(now, Ordering::Relaxed);
+    }
+
+    fn remove(&self, bytes: u64) {
+        self.now.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn restart(&self) {
+        self.peak.store(self.now(), Ordering::Relaxed);
+    }
 }
 
 impl Allocation {
@@ -41,7 +74,10 @@ impl Allocation {
             0 => (0, Ownership::Borrowed),
             _ => (device.backend().allocate(bytes, name)?, Ownership::Ours),
         };
-        Ok(Arc::new(Self::with(device, address, name, ownership, device.backend().default_stream())))
+        let mut allocation = Self::with(device, address, name, ownership, device.backend().default_stream());
+        allocation.owned_bytes = bytes;
+        device.memory_use().add(bytes);
+        Ok(Arc::new(allocation))
     }
 
     /// Memory that someone else owns and last used on `stream`.
@@ -51,7 +87,7 @@ impl Allocation {
 
     fn with(device: &Device, address: u64, name: &str, ownership: Ownership, writer: Arc<dyn BackendStream>) -> Self {
         let order = Mutex::new(Order { writer: Use { stream: writer, capture: None }, readers: Vec::new() });
-        Self { device: device.clone(), address, name: name.to_owned(), ownership, order }
+        Self { device: device.clone(), address, owned_bytes: 0, name: name.to_owned(), ownership, order }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -110,6 +146,7 @@ impl Drop for Allocation {
         if self.ownership == Ownership::Borrowed {
             return;
         }
+        self.device.memory_use().remove(self.owned_bytes);
         let Order { writer, readers } = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
         // A stream that fails here belongs to a context that failed: every later call reports that.
         let reached = |used: &Use<dyn BackendStream>| used.stream.gate().reached(&*used.stream).ok();

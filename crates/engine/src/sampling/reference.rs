@@ -3,7 +3,9 @@
 //! allowed ids, bans and bias → penalties → temperature → top-k → top-p → min-p → the largest of
 //! logit + Gumbel noise. Every tie goes to the lower id. Probabilities are weighed as whole numbers
 //! (`exp` in 40 binary places), so that their sums do not depend on an order, and a device that
-//! sums them otherwise keeps the same tokens.
+//! sums them otherwise keeps the same tokens. Logits are edited in `f32`, as they come.
+
+use std::collections::BTreeMap;
 
 use super::{Sampling, gumbel};
 use crate::batch::SampleRow;
@@ -33,11 +35,11 @@ pub fn sample(logits: &[f32], row: &SampleRow) -> Sampled {
 }
 
 fn draw(logits: &[f32], row: &SampleRow) -> u32 {
-    let processed = processed(logits, row);
+    let processed = processed(logits, row).into_iter().map(f64::from);
     if row.sampling.temperature == 0.0 {
-        return ranked(processed.into_iter()).next().expect("a vocabulary is not empty");
+        return ranked(processed).next().expect("a vocabulary is not empty");
     }
-    let scaled: Vec<_> = processed.iter().map(|x| x / f64::from(row.sampling.temperature)).collect();
+    let scaled: Vec<_> = processed.map(|x| x / f64::from(row.sampling.temperature)).collect();
     let score = |id: &u32| scaled[*id as usize] + gumbel(row.seed, row.position, *id);
     let mut ids = kept(&scaled, &row.sampling);
     ids.sort_unstable();
@@ -50,28 +52,30 @@ fn draw(logits: &[f32], row: &SampleRow) -> u32 {
     best
 }
 
-/// The logits after allowed ids, bans, bias and penalties.
+/// The logits after bias, penalties, allowed ids and bans.
 #[must_use]
-pub fn processed(logits: &[f32], row: &SampleRow) -> Vec<f64> {
+pub fn processed(logits: &[f32], row: &SampleRow) -> Vec<f32> {
     let sampling = &*row.sampling;
-    let mut x: Vec<f64> = logits.iter().map(|x| value(*x)).collect();
-    for (id, bias) in &sampling.logit_bias {
-        x[*id as usize] += f64::from(*bias);
+    let mut x: Vec<f32> = logits.iter().map(|x| value(*x) as f32).collect();
+    // What is said twice of a token counts once, with the sum.
+    let mut bias = BTreeMap::new();
+    sampling.logit_bias.iter().for_each(|(id, by)| *bias.entry(*id).or_insert(0.0) += by);
+    for (id, by) in bias {
+        x[id as usize] += by;
     }
     for count in row.counts.iter().flat_map(|counts| counts.iter()) {
         let x = &mut x[count.token as usize];
-        let repetition = f64::from(sampling.repetition_penalty);
-        *x = if *x > 0.0 { *x / repetition } else { *x * repetition };
-        *x -= f64::from(sampling.frequency_penalty) * f64::from(count.in_output);
-        *x -= if count.in_output > 0 { f64::from(sampling.presence_penalty) } else { 0.0 };
+        *x = if *x > 0.0 { *x / sampling.repetition_penalty } else { *x * sampling.repetition_penalty };
+        *x -= sampling.frequency_penalty * count.in_output as f32;
+        *x -= if count.in_output > 0 { sampling.presence_penalty } else { 0.0 };
     }
     if let Some(allowed) = &sampling.allowed_ids {
         let mut is_allowed = vec![false; x.len()];
         allowed.iter().for_each(|id| is_allowed[*id as usize] = true);
-        x.iter_mut().zip(is_allowed).filter(|(_, is)| !is).for_each(|(x, _)| *x = f64::NEG_INFINITY);
+        x.iter_mut().zip(is_allowed).filter(|(_, is)| !is).for_each(|(x, _)| *x = f32::NEG_INFINITY);
     }
     for id in row.banned.iter().flat_map(|ids| ids.iter()) {
-        x[*id as usize] = f64::NEG_INFINITY;
+        x[*id as usize] = f32::NEG_INFINITY;
     }
     x
 }
@@ -83,7 +87,10 @@ pub fn kept(scaled: &[f64], sampling: &Sampling) -> Vec<u32> {
     let largest = scaled[ids[0] as usize];
     ids.truncate(sampling.top_k.map_or(usize::MAX, |k| k as usize));
     let weight = |id: &u32| ((scaled[*id as usize] - largest).exp() * 2_f64.powi(PLACES)) as u64;
-    let wanted = (f64::from(sampling.top_p) * ids.iter().map(weight).sum::<u64>() as f64).ceil() as u64;
+    let wanted = match sampling.top_p < 1.0 {
+        true => (f64::from(sampling.top_p) * ids.iter().map(weight).sum::<u64>() as f64).ceil() as u64,
+        false => u64::MAX,
+    };
     let least = (f64::from(sampling.min_p) * 2_f64.powi(PLACES)).ceil() as u64;
     let mut sum = 0;
     let mut enters = |id: &u32| {

@@ -29,7 +29,7 @@ fn two_answers_to_seven_tokens_share_blocks_of_four_until_they_differ() {
     let text = traces[1].to_string();
     let expected = "step 2: 2 rows, 61 blocks free\n  run      sequence 1: positions 7..8\n  run      sequence 2: \
                     positions 7..8\n  copy     2→3\n  running  1/1: 8 of 9 computed, blocks [1(2) 3(1)]\n  running  \
-                    1/2: 8 of 9 computed, blocks [1(2) 2(1)]\n  waiting  []\n";
+                    1/2: 8 of 9 computed, blocks [1(2) 2(1)]\n  swapped  []\n  waiting  []\n";
     assert_eq!(text, expected);
     assert_ne!(answers[0][0].ids(), answers[0][1].ids());
 }

@@ -7,6 +7,7 @@ mod ladder;
 mod limits;
 mod policies;
 mod service;
+mod walkthrough;
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use warpfold::Tensor;
 
 use super::Layers;
-use crate::layers::{Gate, Gating, Loader, Mlp, Norm, SelfAttention, Step};
+use crate::layers::{ExpertNames, Gate, Gating, Loader, Mixture, Mlp, Norm, SelfAttention, Step};
 use crate::{Error, ModelConfig};
 
 /// The layers of a Llama, and of those that differ from it in a flag.
@@ -18,33 +18,64 @@ struct Layer {
     attention_norm: Norm,
     attention: SelfAttention,
     mlp_norm: Norm,
-    mlp: Mlp,
+    mlp: FeedForward,
+}
+
+/// What a layer does with each row by itself.
+#[derive(Debug)]
+enum FeedForward {
+    One(Mlp),
+    Many(Mixture),
+}
+
+impl FeedForward {
+    fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
+        match self {
+            Self::One(mlp) => mlp.forward_add(x, residual),
+            Self::Many(mixture) => mixture.forward_add(x, residual),
+        }
+    }
 }
 
 /// The norms of a layer's heads, where an architecture has them.
 pub(super) type HeadNorms = fn(&mut Loader<'_>, &str, &ModelConfig) -> Result<Option<[Norm; 2]>, Error>;
 
+/// In what an architecture may differ from Llama.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    pub(super) head_norms: HeadNorms,
+    pub(super) experts: ExpertNames,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        let experts = ExpertNames { mixture: "mlp", parts: ["gate_proj", "up_proj", "down_proj"] };
+        Self { head_norms: |_, _, _| Ok(None), experts }
+    }
+}
+
 impl Llama {
     pub(super) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Self, Error> {
-        Self::load_with(config, loader, |_, _, _| Ok(None))
+        Self::load_with(config, loader, Parts::default())
     }
 
-    pub(super) fn load_with(
-        config: &ModelConfig,
-        loader: &mut Loader<'_>,
-        head_norms: HeadNorms,
-    ) -> Result<Self, Error> {
+    pub(super) fn load_with(config: &ModelConfig, loader: &mut Loader<'_>, parts: Parts) -> Result<Self, Error> {
         let gating = Gating::new(Gate::Silu, loader.dtype);
         let mut layers = Vec::new();
         for number in 0..config.num_layers {
-            let name = |part: &str| format!("model.layers.{number}.{part}");
+            let prefix = format!("model.layers.{number}");
+            let name = |part: &str| format!("{prefix}.{part}");
             let attention = name("self_attn");
-            let head_norms = head_norms(loader, &attention, config)?;
+            let head_norms = (parts.head_norms)(loader, &attention, config)?;
+            let experts = config.experts.as_ref().filter(|experts| !experts.dense_layers.contains(&number));
             layers.push(Layer {
                 attention_norm: loader.norm(&name("input_layernorm"), config.hidden, config.norm_eps)?,
                 attention: SelfAttention::load(loader, &attention, number, config, head_norms)?,
                 mlp_norm: loader.norm(&name("post_attention_layernorm"), config.hidden, config.norm_eps)?,
-                mlp: Mlp::load(loader, &name("mlp"), &gating, config)?,
+                mlp: match experts {
+                    Some(experts) => FeedForward::Many(Mixture::load(loader, &prefix, parts.experts, config, experts)?),
+                    None => FeedForward::One(Mlp::load(loader, &name("mlp"), &gating, config)?),
+                },
             });
         }
         Ok(Self { layers, norm: loader.norm("model.norm", config.hidden, config.norm_eps)? })
@@ -53,7 +84,7 @@ impl Llama {
 
 impl Layers for Llama {
     fn forward(&self, embedding: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
-        let mut x = embedding.gather(&step.ids)?;
+        let mut x = embedding.gather_known(&step.ids)?;
         for layer in &self.layers {
             x = layer.attention.forward_add(&layer.attention_norm.forward(&x)?, &x, step)?;
             x = layer.mlp.forward_add(&layer.mlp_norm.forward(&x)?, &x)?;

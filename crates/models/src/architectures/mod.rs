@@ -1,13 +1,16 @@
 //! Architectures: a struct of weights and a function each, one file an architecture.
 //!
 //! Start with `llama`. Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with
-//! norms of heads: their files say what differs.
+//! norms of heads, Mixtral and Qwen3-MoE Llama and Qwen3 with mixtures of experts: their files say
+//! what differs.
 
 mod gemma3;
 mod llama;
 mod mistral;
+mod mixtral;
 mod qwen2;
 mod qwen3;
+mod qwen3_moe;
 
 use warpfold::Tensor;
 
@@ -30,6 +33,8 @@ pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Box<
         Architecture::Mistral => Box::new(mistral::load(config, loader)?),
         Architecture::Qwen2 => Box::new(qwen2::load(config, loader)?),
         Architecture::Qwen3 => Box::new(qwen3::load(config, loader)?),
+        Architecture::Mixtral => Box::new(mixtral::load(config, loader)?),
+        Architecture::Qwen3Moe => Box::new(qwen3_moe::load(config, loader)?),
         Architecture::Gemma3 => Box::new(gemma3::Gemma3::load(config, loader)?),
     })
 }

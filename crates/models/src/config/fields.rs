@@ -19,8 +19,12 @@ pub(crate) struct Fields {
 impl Fields {
     /// The object that a file holds.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read_to_string(path).map_err(error::read(path))?;
-        match serde_json::from_str(&text) {
+        Self::parse(path, &std::fs::read_to_string(path).map_err(error::read(path))?)
+    }
+
+    /// The object of a text that stands in this file.
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, Error> {
+        match serde_json::from_str(text) {
             Ok(Value::Object(object)) => Ok(Self { path: path.to_owned(), prefix: String::new(), object }),
             Ok(_) => Err(error::file(path, "it is not an object")),
             Err(reason) => Err(error::file(path, format!("it is not JSON: {reason}"))),

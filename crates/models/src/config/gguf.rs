@@ -49,6 +49,7 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
         vocab,
         hidden,
         intermediate: keys.size(&key("feed_forward_length"))?,
+        experts: None,
         num_layers,
         num_heads,
         num_kv_heads: keys.maybe_size(&key("attention.head_count_kv"))?.unwrap_or(num_heads),

@@ -5,9 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::{Architecture, ModelConfig, Rope, RopeScaling};
+use super::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
 use crate::Error;
 use crate::error;
+
+/// The configuration that a `config.json` says, alone.
+pub(crate) fn of_text(path: &Path, text: &str) -> Result<ModelConfig, Error> {
+    read(&Fields::parse(path, text)?)?.validate(path)
+}
 
 /// The configuration of a folder.
 pub(crate) fn of_folder(folder: &Path) -> Result<ModelConfig, Error> {
@@ -35,7 +40,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
     };
     let is_gemma = architecture == Architecture::Gemma3;
     let windows = windows(fields, architecture, num_layers)?;
-    let default_theta = if is_gemma { 1e6 } else { 1e4 };
+    let default_theta = if is_gemma || architecture == Architecture::Mixtral { 1e6 } else { 1e4 };
     let local_rope = match is_gemma {
         true => Some(match fields.object("rope_parameters")? {
             Some(ropes) => rope_of(ropes.object("sliding_attention")?.as_ref(), None, 1e4)?,
@@ -50,6 +55,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         vocab: needed("vocab_size")?,
         hidden,
         intermediate: needed("intermediate_size")?,
+        experts: experts(fields, architecture, num_layers)?,
         num_layers,
         num_heads,
         num_kv_heads: fields.size("num_key_value_heads")?.unwrap_or(num_heads),
@@ -113,14 +119,42 @@ fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) ->
     }
 }
 
+/// The mixtures of experts of the architectures that have them.
+fn experts(fields: &Fields, architecture: Architecture, layers: usize) -> Result<Option<ExpertsConfig>, Error> {
+    let is_mixtral = architecture == Architecture::Mixtral;
+    if !is_mixtral && architecture != Architecture::Qwen3Moe {
+        return Ok(None);
+    }
+    let of = |name, default| Ok::<_, Error>(fields.size(name)?.unwrap_or(default));
+    let num = match fields.size("num_experts")? {
+        Some(num) if !is_mixtral => num,
+        _ => of("num_local_experts", if is_mixtral { 8 } else { 128 })?,
+    };
+    let step = of("decoder_sparse_step", 1)?.max(1);
+    let named = fields.of("mlp_only_layers", "a list of layers", |value| {
+        let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
+        value.as_array()?.iter().map(number).collect::<Option<Vec<_>>>()
+    })?;
+    let is_dense = |layer: &usize| named.iter().flatten().any(|n| n == layer) || !(layer + 1).is_multiple_of(step);
+    Ok(Some(ExpertsConfig {
+        num,
+        chosen: of("num_experts_per_tok", if is_mixtral { 2 } else { 8 })?,
+        inner: match is_mixtral {
+            true => fields.needed("intermediate_size", fields.size("intermediate_size")?)?,
+            false => of("moe_intermediate_size", 768)?,
+        },
+        is_normalized: is_mixtral || fields.flag("norm_topk_prob")?.unwrap_or(false),
+        dense_layers: (0..layers.min(super::MAX_LAYERS)).filter(|layer| !is_mixtral && is_dense(layer)).collect(),
+    }))
+}
+
 /// How far each layer sees.
 fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result<Vec<Option<usize>>, Error> {
     if layers > super::MAX_LAYERS {
         return Err(fields.wrong("num_hidden_layers", format!("{layers} is more than {}", super::MAX_LAYERS)));
     }
     let window = fields.size("sliding_window")?;
-    let is_on = architecture == Architecture::Mistral
-        || architecture == Architecture::Gemma3
+    let is_on = matches!(architecture, Architecture::Mistral | Architecture::Mixtral | Architecture::Gemma3)
         || fields.flag("use_sliding_window")?.unwrap_or(false);
     let types = fields.of("layer_types", "a list of names", |value| {
         value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
@@ -144,11 +178,11 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
             let pattern = fields.size("sliding_window_pattern")?.unwrap_or(6).max(1);
             Box::new(move |layer| (layer + 1) % pattern == 0)
         }
-        Architecture::Qwen2 | Architecture::Qwen3 => {
+        Architecture::Qwen2 | Architecture::Qwen3 | Architecture::Qwen3Moe => {
             let first = fields.size("max_window_layers")?.unwrap_or(28);
             Box::new(move |layer| layer < first)
         }
-        Architecture::Llama | Architecture::Mistral => Box::new(|_| false),
+        Architecture::Llama | Architecture::Mistral | Architecture::Mixtral => Box::new(|_| false),
     };
     let window = window.filter(|_| is_on);
     Ok((0..layers).map(|layer| window.filter(|_| !sees_all(layer))).collect())

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::error;
 
 pub(crate) use gguf::of_gguf;
-pub(crate) use json::of_folder;
+pub(crate) use json::{of_folder, of_text};
 pub use rope::{Rope, RopeScaling};
 
 /// The architectures that can be run.
@@ -30,23 +30,44 @@ pub enum Architecture {
     Qwen2,
     /// Qwen3: norms of queries and keys.
     Qwen3,
+    /// Llama whose MLPs are mixtures of experts.
+    Mixtral,
+    /// Qwen3 whose MLPs are mixtures of experts.
+    Qwen3Moe,
     /// Gemma 3, text alone.
     Gemma3,
 }
 
 impl Architecture {
     /// The names that `config.json` has for the architectures.
-    pub const NAMES: [(&'static str, Self); 5] = [
+    pub const NAMES: [(&'static str, Self); 7] = [
         ("LlamaForCausalLM", Self::Llama),
         ("MistralForCausalLM", Self::Mistral),
         ("Qwen2ForCausalLM", Self::Qwen2),
         ("Qwen3ForCausalLM", Self::Qwen3),
+        ("MixtralForCausalLM", Self::Mixtral),
+        ("Qwen3MoeForCausalLM", Self::Qwen3Moe),
         ("Gemma3ForCausalLM", Self::Gemma3),
     ];
 
     /// The names that GGUF has for them.
     const GGUF_NAMES: [(&'static str, Self); 4] =
         [("llama", Self::Llama), ("qwen2", Self::Qwen2), ("qwen3", Self::Qwen3), ("gemma3", Self::Gemma3)];
+}
+
+/// The sizes of mixtures of experts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpertsConfig {
+    /// Experts of a layer.
+    pub num: usize,
+    /// Experts of a row.
+    pub chosen: usize,
+    /// Elements of a row inside of an expert.
+    pub inner: usize,
+    /// Whether the weights of the chosen experts sum to 1.
+    pub is_normalized: bool,
+    /// Layers that have one MLP instead.
+    pub dense_layers: Vec<usize>,
 }
 
 /// A model's architecture and sizes.
@@ -60,6 +81,8 @@ pub struct ModelConfig {
     pub hidden: usize,
     /// Elements of a row inside of an MLP.
     pub intermediate: usize,
+    /// The mixtures of experts that layers have in place of an MLP.
+    pub experts: Option<ExpertsConfig>,
     /// Layers.
     pub num_layers: usize,
     /// Heads of queries.
@@ -105,6 +128,11 @@ impl ModelConfig {
         within("vocab_size", self.vocab, MAX_VOCAB)?;
         within("hidden_size", self.hidden, MAX_SIZE)?;
         within("intermediate_size", self.intermediate, MAX_SIZE)?;
+        if let Some(experts) = &self.experts {
+            within("num_experts", experts.num, 1 << 12)?;
+            within("num_experts_per_tok", experts.chosen, experts.num)?;
+            within("moe_intermediate_size", experts.inner, MAX_SIZE)?;
+        }
         within("num_hidden_layers", self.num_layers, MAX_LAYERS)?;
         within("num_attention_heads", self.num_heads, 1 << 12)?;
         within("num_key_value_heads", self.num_kv_heads, self.num_heads)?;

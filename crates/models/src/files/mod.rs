@@ -12,7 +12,7 @@ mod safetensors;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use warpfold::Dtype;
@@ -27,8 +27,31 @@ pub(crate) use format::Format;
 pub(crate) struct Checkpoint {
     /// The folder, or the one file.
     path: PathBuf,
-    files: Vec<(PathBuf, File)>,
+    files: Vec<(PathBuf, Content)>,
     entries: BTreeMap<String, Entry>,
+}
+
+/// What a file holds: on disk, or as part of the program.
+#[derive(Debug)]
+enum Content {
+    File(File),
+    Memory(&'static [u8]),
+}
+
+impl Content {
+    /// Fills `bytes` from the position `start`.
+    fn read_at(&self, start: u64, bytes: &mut [u8]) -> io::Result<()> {
+        match self {
+            Self::File(file) => {
+                let mut reader = file;
+                reader.seek(SeekFrom::Start(start)).and_then(|_| reader.read_exact(bytes))
+            }
+            Self::Memory(all) => {
+                let mut rest = usize::try_from(start).ok().and_then(|start| all.get(start..)).unwrap_or_default();
+                rest.read_exact(bytes)
+            }
+        }
+    }
 }
 
 /// A tensor in a file.
@@ -78,8 +101,17 @@ impl Checkpoint {
         for path in safetensors::files_of(folder)? {
             let (file, len) = open(&path)?;
             let entries = safetensors::entries(&path, &file, len, checkpoint.files.len())?;
-            checkpoint.add(path, file, len, entries)?;
+            checkpoint.add(path, Content::File(file), len, entries)?;
         }
+        Ok(checkpoint)
+    }
+
+    /// A safetensors file that is part of the program; `path` stands for it in messages.
+    pub(crate) fn of_memory(path: &Path, bytes: &'static [u8]) -> Result<Self, Error> {
+        let mut checkpoint = Self { path: path.to_owned(), files: Vec::new(), entries: BTreeMap::new() };
+        let len = bytes.len() as u64;
+        let entries = safetensors::entries(path, bytes, len, 0)?;
+        checkpoint.add(path.to_owned(), Content::Memory(bytes), len, entries)?;
         Ok(checkpoint)
     }
 
@@ -87,11 +119,11 @@ impl Checkpoint {
     pub(crate) fn of_gguf(header: gguf::Header) -> Result<Self, Error> {
         let gguf::Header { path, file, len, entries, .. } = header;
         let mut checkpoint = Self { path: path.clone(), files: Vec::new(), entries: BTreeMap::new() };
-        checkpoint.add(path, file, len, entries)?;
+        checkpoint.add(path, Content::File(file), len, entries)?;
         Ok(checkpoint)
     }
 
-    fn add(&mut self, path: PathBuf, file: File, len: u64, entries: Vec<(String, Entry)>) -> Result<(), Error> {
+    fn add(&mut self, path: PathBuf, file: Content, len: u64, entries: Vec<(String, Entry)>) -> Result<(), Error> {
         for (name, entry) in entries {
             let end = entry.start.checked_add(entry.num_bytes() as u64);
             if end.is_none_or(|end| end > len) {
@@ -114,6 +146,11 @@ impl Checkpoint {
     /// The bytes of all tensors in the files.
     pub(crate) fn num_bytes(&self) -> u64 {
         self.entries.values().map(|entry| entry.num_bytes() as u64).sum()
+    }
+
+    /// The elements of all tensors.
+    pub(crate) fn num_elements(&self) -> u64 {
+        self.entries.values().map(|entry| entry.len() as u64).sum()
     }
 
     /// The bytes of a tensor in its file; none of a tensor that is not there.
@@ -150,9 +187,8 @@ impl Checkpoint {
             return Err(error::tensor(path, &entry.stored_name, reason));
         }
         let mut bytes = vec![0; entry.num_bytes()];
-        let mut reader = file;
-        let mut fill = || reader.seek(SeekFrom::Start(entry.start)).and_then(|_| reader.read_exact(&mut bytes));
-        fill().map_err(|e| error::tensor(path, &entry.stored_name, format!("it cannot be read: {e}")))?;
+        file.read_at(entry.start, &mut bytes)
+            .map_err(|e| error::tensor(path, &entry.stored_name, format!("it cannot be read: {e}")))?;
         if let Storage::PairedRows { heads } = entry.storage {
             bytes = by_halves(&bytes, entry, heads).ok_or_else(|| {
                 error::tensor(path, &entry.stored_name, format!("its rows are not those of {heads} heads"))

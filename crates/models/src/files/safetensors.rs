@@ -1,7 +1,6 @@
 //! safetensors: a JSON header of names, types, shapes and offsets, then bytes.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +42,12 @@ pub(super) fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// The tensors of a file.
-pub(super) fn entries(path: &Path, mut file: &File, len: u64, number: usize) -> Result<Vec<(String, Entry)>, Error> {
+pub(super) fn entries(
+    path: &Path,
+    mut file: impl Read,
+    len: u64,
+    number: usize,
+) -> Result<Vec<(String, Entry)>, Error> {
     let mut word = [0; 8];
     file.read_exact(&mut word).map_err(|_| error::file(path, format!("{len} bytes have no header")))?;
     let header_len = u64::from_le_bytes(word);

@@ -54,12 +54,7 @@ impl SelfAttention {
 
     fn attended(&self, x: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
         let (heads, kv_heads, rows) = (self.num_heads, self.num_kv_heads, x.shape()[0]);
-        let qkv = self.qkv.forward(x)?.reshape(&[rows, heads + 2 * kv_heads, self.head_dim])?;
-        let (mut q, mut k) = (qkv.slice(1, ..heads)?, qkv.slice(1, heads..heads + kv_heads)?);
-        let v = qkv.slice(1, heads + kv_heads..)?;
-        if let Some([of_queries, of_keys]) = &self.head_norms {
-            (q, k) = (of_queries.forward(&q)?, of_keys.forward(&k)?);
-        }
+        let product = self.qkv.forward(x)?.reshape(&[rows, heads + 2 * kv_heads, self.head_dim])?;
         let mut attention = Attention::new().causal();
         if let Some(window) = self.window {
             attention = attention.window(window);
@@ -67,7 +62,7 @@ impl SelfAttention {
         if let Some(scale) = self.scale {
             attention = attention.scale(scale);
         }
-        let attended = step.attend(self.layer, self.turn, &attention, [&q, &k, &v])?;
+        let attended = step.attend(self.layer, self.turn, &attention, &product, self.head_norms.as_ref())?;
         Ok(attended.reshape(&[rows, heads * self.head_dim])?)
     }
 

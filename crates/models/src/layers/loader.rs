@@ -38,15 +38,21 @@ impl Loader<'_> {
         self.upload(self.dtype, &bytes, &shape)
     }
 
+    /// Matrices one below the other: their names without `.weight`, and how many lines each has.
+    pub(crate) fn lines(&mut self, parts: &[(String, usize)], columns: usize) -> Result<Tensor, Error> {
+        let mut bytes = Vec::new();
+        for (name, lines) in parts {
+            bytes.append(&mut self.read(&format!("{name}.weight"), &[*lines, columns], self.dtype)?);
+        }
+        let lines = parts.iter().map(|(_, lines)| lines).sum();
+        self.upload(self.dtype, &bytes, &[lines, columns])
+    }
+
     /// One product of several, whose results lie side by side: their names without `.weight`, and
     /// how many columns each gives.
     pub(crate) fn linear(&mut self, parts: &[(String, usize)], inputs: usize, has_bias: bool) -> Result<Linear, Error> {
         let outputs = parts.iter().map(|(_, outputs)| outputs).sum();
-        let mut bytes = Vec::new();
-        for (name, outputs) in parts {
-            bytes.append(&mut self.read(&format!("{name}.weight"), &[*outputs, inputs], self.dtype)?);
-        }
-        let weight = self.upload(self.dtype, &bytes, &[outputs, inputs])?;
+        let weight = self.lines(parts, inputs)?;
         if !has_bias {
             return Linear::new(&weight, None);
         }

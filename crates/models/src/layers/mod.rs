@@ -1,6 +1,8 @@
-//! What architectures are made of: products, norms, attention over the paged cache, gated MLPs.
+//! What architectures are made of: products, norms, attention over the paged cache, gated MLPs,
+//! mixtures of them.
 
 mod attention;
+mod experts;
 mod linear;
 mod loader;
 mod mlp;
@@ -8,8 +10,9 @@ mod norm;
 mod step;
 
 pub(crate) use attention::SelfAttention;
+pub(crate) use experts::{ExpertNames, Mixture};
 pub(crate) use linear::Linear;
 pub(crate) use loader::Loader;
 pub(crate) use mlp::{Gate, Gating, Mlp};
 pub(crate) use norm::Norm;
-pub(crate) use step::{Angles, Step, list};
+pub(crate) use step::{Angles, Step, StepShape};

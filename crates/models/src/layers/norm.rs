@@ -7,8 +7,8 @@ use crate::Error;
 /// `x / sqrt(mean of x² + eps) · scale` over the last axis.
 #[derive(Debug)]
 pub(crate) struct Norm {
-    scale: Tensor,
-    eps: f64,
+    pub(super) scale: Tensor,
+    pub(super) eps: f64,
 }
 
 impl Norm {

@@ -1,8 +1,11 @@
 //! What the layers of a step share: where its rows belong, and the cache.
 
-use warpfold::{Attention, CacheRotary, Dtype, NewTokens, PagedCache, Pairs, Queue, RotaryOptions, Tensor};
+use std::ops::Range;
+
+use warpfold::{Attention, NewHeads, PagedCache, Tensor};
 use warpfold_engine::Batch;
 
+use super::Norm;
 use crate::Error;
 
 /// Cosines and sines, a row a position.
@@ -12,17 +15,106 @@ pub(crate) struct Angles {
     pub(crate) sin: Tensor,
 }
 
+/// How many of everything a step has: all that its launches depend on, but for the numbers that
+/// they read on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct StepShape {
+    pub(crate) rows: usize,
+    sequences: usize,
+    /// Blocks of a row of the table.
+    width: usize,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Each sequence has one row, and each row one sample.
+    Decode,
+    /// Sequences of several rows, and samples of some.
+    Mixed { samples: usize },
+}
+
+impl StepShape {
+    /// The shape of a batch. A step that decodes alone is padded, so that few shapes come again and
+    /// again: to 1, 2, 4, 8 or a multiple of 16 rows, and tables of a power of two of blocks.
+    pub(crate) fn of(batch: &Batch) -> Self {
+        let (rows, sequences) = (batch.num_rows(), batch.kv_lens.len());
+        let is_one_by_one = batch.samples.iter().zip(0..).all(|(sample, row)| sample.row == row);
+        if rows == sequences && batch.samples.len() == rows && is_one_by_one {
+            let rows = if rows <= 8 { rows.next_power_of_two() } else { rows.next_multiple_of(16) };
+            let width = batch.table_width.next_power_of_two().max(16);
+            return Self { rows, sequences: rows, width, kind: Kind::Decode };
+        }
+        let kind = Kind::Mixed { samples: batch.samples.len() };
+        Self { rows, sequences, width: batch.table_width, kind }
+    }
+
+    /// Whether the same shape is likely to come again.
+    pub(crate) fn is_decode(&self) -> bool {
+        self.kind == Kind::Decode
+    }
+
+    /// Where the lists are among the words of a step: tokens, positions, slots, lengths, tables,
+    /// where sequences begin, rows of samples. Each begins at a multiple of four words.
+    fn places(&self) -> [Range<usize>; 7] {
+        let (starts, samples) = match self.kind {
+            Kind::Decode => (0, 0),
+            Kind::Mixed { samples } => (self.sequences + 1, samples),
+        };
+        let lens = [self.rows, self.rows, self.rows, self.sequences, self.sequences * self.width, starts, samples];
+        let mut next = 0;
+        lens.map(|len| {
+            let place = next..next + len;
+            next = place.end.next_multiple_of(4);
+            place
+        })
+    }
+
+    /// Words of 32 bits that the lists take.
+    pub(crate) fn words(&self) -> usize {
+        let [.., last] = self.places();
+        last.end.next_multiple_of(4)
+    }
+
+    /// Writes the lists of a batch of this shape, as little-endian words. Rows beyond the batch's
+    /// write nothing to the cache and see none of it.
+    pub(crate) fn pack(&self, batch: &Batch, bytes: &mut [u8]) {
+        let [ids, positions, slots, lens, tables, starts, samples] = self.places();
+        let mut put = |place: Range<usize>, values: &mut dyn Iterator<Item = u32>, padding: u32| {
+            let words = bytes[4 * place.start..4 * place.end].chunks_exact_mut(4);
+            for word in words {
+                word.copy_from_slice(&values.next().unwrap_or(padding).to_le_bytes());
+            }
+        };
+        // Rows of the null block are not written: several may name the same slot.
+        let slot = |slot: &u32| if (*slot as usize) < batch.block_size { u32::MAX } else { *slot };
+        let rows = batch.num_rows();
+        put(ids, &mut batch.ids[..rows].iter().copied(), 0);
+        put(positions, &mut batch.positions[..rows].iter().copied(), 0);
+        put(slots, &mut batch.slots[..rows].iter().map(slot), u32::MAX);
+        put(lens, &mut batch.kv_lens.iter().copied(), 0);
+        for sequence in 0..self.sequences {
+            let first = tables.start + sequence * self.width;
+            let known = if sequence < batch.kv_lens.len() { batch.table(sequence) } else { &[] };
+            put(first..first + self.width, &mut known.iter().copied(), 0);
+        }
+        put(starts, &mut batch.cu_q.iter().copied(), 0);
+        put(samples, &mut batch.samples.iter().map(|sample| sample.row), 0);
+    }
+}
+
 /// A batch on the device.
 pub(crate) struct Step<'a> {
     /// The token of each row.
     pub(crate) ids: Tensor,
-    /// `[rows]`.
+    /// Rows whose logits are wanted: all of them, without a list.
+    pub(crate) samples: Option<Tensor>,
     positions: Tensor,
     slots: Tensor,
-    cu_q: Tensor,
+    /// Where the rows of each sequence begin; without it each has one.
+    cu_q: Option<Tensor>,
     kv_lens: Tensor,
     table: Tensor,
-    num_rows: usize,
     angles: [&'a Angles; 2],
     /// Of each layer.
     caches: &'a mut [PagedCache],
@@ -38,54 +130,97 @@ pub(crate) enum Turn {
 }
 
 impl<'a> Step<'a> {
+    /// A step whose lists are `words`, as [`StepShape::pack`] writes them.
     pub(crate) fn new(
-        queue: &Queue,
-        batch: &Batch,
+        words: &Tensor,
+        shape: StepShape,
         angles: [&'a Angles; 2],
         caches: &'a mut [PagedCache],
     ) -> Result<Self, Error> {
-        let num_rows = batch.num_rows();
-        let list = |values: &[u32]| list(queue, values);
-        // Rows of the null block are not written: several may name the same slot.
-        let slot = |slot: &u32| if (*slot as usize) < batch.block_size { -1 } else { i64::from(*slot) };
-        let slots: Vec<i64> = batch.slots[..num_rows].iter().map(slot).collect();
+        let list = |place: Range<usize>| words.slice(0, place);
+        let [ids, positions, slots, lens, tables, starts, samples] = shape.places();
+        let is_mixed = !shape.is_decode();
         Ok(Self {
-            ids: list(&batch.ids[..num_rows])?,
-            positions: list(&batch.positions[..num_rows])?,
-            slots: Tensor::from_bytes(queue, Dtype::I64, bytemuck::cast_slice(&slots), &[num_rows])?,
-            cu_q: list(&batch.cu_q)?,
-            kv_lens: list(&batch.kv_lens)?,
-            table: list(&batch.tables)?.reshape(&[batch.kv_lens.len(), batch.table_width])?,
-            num_rows,
+            ids: list(ids)?,
+            samples: is_mixed.then(|| list(samples)).transpose()?,
+            positions: list(positions)?,
+            slots: list(slots)?,
+            cu_q: is_mixed.then(|| list(starts)).transpose()?,
+            kv_lens: list(lens)?,
+            table: list(tables)?.reshape(&[shape.sequences, shape.width])?,
             angles,
             caches,
         })
     }
 
-    /// Turns queries and keys of a layer, writes its keys and values to the cache, and attends.
-    /// Queries, keys and values are `[rows, heads, head size]`, and so is the result.
+    /// Norms and turns queries and keys of a layer, writes its keys and values to the cache, and
+    /// attends. The product is `[rows, heads, head size]` of queries, keys and values; the result
+    /// that of the queries.
     pub(crate) fn attend(
         &mut self,
         layer: usize,
         turn: Turn,
         attention: &Attention<'_>,
-        [q, k, v]: [&Tensor; 3],
+        product: &Tensor,
+        norms: Option<&[Norm; 2]>,
     ) -> Result<Tensor, Error> {
         let Angles { cos, sin } = self.angles[usize::from(turn == Turn::Local)];
-        let [rows, heads, head_dim] = [q.shape()[0], q.shape()[1], q.shape()[2]];
-        let positions = self.positions.reshape(&[1, self.num_rows])?;
-        let options = RotaryOptions { num_heads: Some(heads), ..RotaryOptions::default() };
-        let q = q.reshape(&[1, rows, heads * head_dim])?.rotary_embedding(cos, sin, Some(&positions), options)?;
-        let q = q.reshape(&[rows, heads, head_dim])?;
         let cache = &mut self.caches[layer];
-        let rotary = CacheRotary { cos, sin, positions: &self.positions, pairs: Pairs::Halves, queries: None };
-        cache.write(NewTokens { keys: k, values: v, slots: &self.slots }, Some(rotary))?;
+        let q = cache.write_heads(NewHeads {
+            product,
+            slots: &self.slots,
+            positions: &self.positions,
+            angles: [cos, sin],
+            norms: norms.map(|[q, k]| ([&q.scale, &k.scale], q.eps)),
+        })?;
         let pages = cache.pages(&self.table, &self.kv_lens);
-        Ok(attention.run_paged(&q, pages, Some(&self.cu_q))?.output)
+        Ok(attention.run_paged(&q, pages, self.cu_q.as_ref())?.output)
     }
 }
 
-/// Numbers as kernels read them: tokens, positions and rows are below 2^31.
-pub(crate) fn list(queue: &Queue, values: &[u32]) -> Result<Tensor, Error> {
-    Ok(Tensor::from_bytes(queue, Dtype::I32, bytemuck::cast_slice(values), &[values.len()])?)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpfold_engine::SampleRow;
+
+    fn decode(rows: u32) -> Batch {
+        let sample = |row| SampleRow { row, ..SampleRow::default() };
+        Batch {
+            block_size: 4,
+            ids: (10..10 + rows).collect(),
+            positions: vec![5; rows as usize],
+            slots: (0..rows).map(|row| 4 * (2 * row + 2) + 1).collect(),
+            cu_q: (0..=rows).collect(),
+            kv_lens: vec![6; rows as usize],
+            tables: (0..2 * rows).map(|i| i + 1).collect(),
+            table_width: 2,
+            samples: (0..rows).map(sample).collect(),
+            ..Batch::default()
+        }
+    }
+
+    #[test]
+    fn steps_that_decode_alone_are_padded_to_few_shapes() {
+        let rows = |rows| StepShape::of(&decode(rows)).rows;
+        assert_eq!([1, 2, 3, 5, 8, 9, 17, 250].map(rows), [1, 2, 4, 8, 8, 16, 32, 256]);
+        let mut mixed = decode(3);
+        mixed.samples.pop();
+        assert_eq!(StepShape::of(&mixed).rows, 3);
+        assert!(!StepShape::of(&mixed).is_decode());
+    }
+
+    #[test]
+    fn padded_rows_neither_write_nor_see_the_cache() {
+        let batch = decode(3);
+        let shape = StepShape::of(&batch);
+        let mut bytes = vec![0xff; 4 * shape.words()];
+        shape.pack(&batch, &mut bytes);
+        let word = |i: usize| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().expect("four bytes"));
+        let [ids, _, slots, lens, tables, ..] = shape.places();
+        assert_eq!(ids.map(word).collect::<Vec<_>>(), [10, 11, 12, 0]);
+        assert_eq!(slots.map(word).collect::<Vec<_>>(), [9, 17, 25, u32::MAX]);
+        assert_eq!(lens.map(word).collect::<Vec<_>>(), [6, 6, 6, 0]);
+        let tables: Vec<_> = tables.map(word).collect();
+        assert_eq!((&tables[..3], &tables[16..19], &tables[48..]), (&[1, 2, 0][..], &[3, 4, 0][..], &[0; 16][..]));
+    }
 }

@@ -40,7 +40,12 @@ impl Tokenizer {
     pub fn of_folder(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("tokenizer.json");
         let bytes = std::fs::read(&path).map_err(error::read(&path))?;
-        Self::new(&path, &bytes, None)
+        Self::of_json(&path, &bytes)
+    }
+
+    /// The tokenizer that a `tokenizer.json` says.
+    pub(crate) fn of_json(path: &Path, json: &[u8]) -> Result<Self, Error> {
+        Self::new(path, json, None)
     }
 
     /// The tokenizer of a GGUF file.
@@ -100,6 +105,16 @@ impl Tokenizer {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         let encoding = self.inner.encode(text, true).map_err(|e| ErrorKind::Tokenize(e.to_string()))?;
         Ok(self.bos.into_iter().chain(encoding.get_ids().iter().copied()).collect())
+    }
+
+    /// The tokens of a text in which the marks of the model stand already, as a chat template
+    /// writes it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Tokenize`] with what the `tokenizers` crate says.
+    pub fn encode_marked(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let encoding = self.inner.encode(text, false).map_err(|e| ErrorKind::Tokenize(e.to_string()))?;
+        Ok(encoding.get_ids().to_vec())
     }
 
     /// The text of tokens; bytes that are no text become U+FFFD.

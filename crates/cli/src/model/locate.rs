@@ -4,12 +4,22 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use warpfold_models::SHIPPED;
+
 use crate::failure::Failure;
 
 /// The folder or file of a model.
 pub(super) fn locate(model: &str) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(model);
-    if path.exists() || !is_hub_name(model) {
+    if path.exists() {
+        return Ok(path);
+    }
+    if model.contains(char::is_whitespace) {
+        return Err(Failure::usage(format!(
+            "there is no model {model:?}; if that is a prompt: warpfold generate {SHIPPED} {model:?}"
+        )));
+    }
+    if !is_hub_name(model) {
         return Ok(path);
     }
     let Some(hub) = hub() else {
@@ -19,6 +29,18 @@ pub(super) fn locate(model: &str) -> Result<PathBuf, Failure> {
         let hub = hub.display();
         Failure::usage(format!("there is no {model} here, nor in the Hugging Face cache {hub}; nothing is downloaded"))
     })
+}
+
+/// The name under which a model is served: that of the hub, or of its folder or file.
+pub(crate) fn name(model: Option<&str>) -> String {
+    match model {
+        Some(model) if is_hub_name(model) && !Path::new(model).exists() => model.to_owned(),
+        Some(model) => {
+            let path = Path::new(model.trim_end_matches(".gguf"));
+            path.file_name().map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
+        }
+        None => SHIPPED.to_owned(),
+    }
 }
 
 /// `owner/name`.
@@ -58,6 +80,14 @@ mod tests {
         for path in ["/a/b", "./a", "a/b/c", "models/a.gguf", "a", "../a"] {
             assert!(!is_hub_name(path), "{path}");
         }
+    }
+
+    #[test]
+    fn a_model_is_called_as_its_file_or_as_the_hub_calls_it() {
+        assert_eq!(name(Some("Qwen/Qwen3-0.6B")), "Qwen/Qwen3-0.6B");
+        assert_eq!(name(Some("/a/SmolLM2-135M.Q4_1.gguf")), "SmolLM2-135M.Q4_1");
+        assert_eq!(name(Some("/a/b/")), "b");
+        assert_eq!(name(Some("/")), "model");
     }
 
     #[test]

@@ -1,0 +1,219 @@
+//! `bench serve`: what clients of a language model see, of a server or of an engine in this process.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use serde_json::{Value, json};
+use warpfold::{Dtype, Queue};
+use warpfold_engine::service::{Options, Service};
+use warpfold_engine::{Config, Engine, Model};
+use warpfold_serve::load::{Goal, Job, Load, Pace, Quantiles, Room, Summary, Target, Workload, of_file};
+
+use crate::failure::Failure;
+use crate::model::{self, EngineOptions, Room as CacheRoom, parse_dtype};
+use crate::output::{self, Form};
+use crate::table::Table;
+use crate::{Ending, device_choice};
+
+/// Measures what clients see: time to the first token, between tokens, to the end, tokens a second.
+///
+/// Examples: warpfold bench serve --url http://127.0.0.1:8000 --concurrency 1,8,64; warpfold bench
+/// serve MODEL --workload random:512/128 --rate 2,4,8. Without --url the engine runs in this
+/// process, without HTTP. Answers go on to their length whatever they say.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The model to run in this process: a folder, a .gguf file, or a name of the Hugging Face
+    /// cache.
+    #[arg(conflicts_with = "url")]
+    model: Option<String>,
+    /// A server with OpenAI's completions, such as http://127.0.0.1:8000.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// The key that the server wants.
+    #[arg(long, value_name = "K", requires = "url")]
+    api_key: Option<String>,
+    /// sharegpt-like, random:IN/OUT, prefix:SHARED/OWN/OUT or nano.
+    #[arg(long, value_name = "W", default_value = "sharegpt-like")]
+    workload: Workload,
+    /// Requests of a file instead: one JSON object a line, with prompt_tokens and max_tokens.
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with = "workload")]
+    dataset: Option<PathBuf>,
+    /// Requests of a run.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    requests: usize,
+    /// Requests in flight; several give a run each.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [32])]
+    concurrency: Vec<usize>,
+    /// Requests a second, as a Poisson process sends them, whatever is in flight; several give a
+    /// run each.
+    #[arg(long, value_name = "R,…", value_delimiter = ',', conflicts_with = "concurrency")]
+    rate: Vec<f64>,
+    /// Draws lengths, prompts and arrivals.
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Counts answers a second whose first token came within this time, in milliseconds.
+    #[arg(long, value_name = "MS", requires = "goal_tpot_ms")]
+    goal_ttft_ms: Option<u64>,
+    /// And whose other tokens took this time each, in the mean.
+    #[arg(long, value_name = "MS", requires = "goal_ttft_ms")]
+    goal_tpot_ms: Option<u64>,
+    #[command(flatten)]
+    engine: EngineOptions,
+    /// The type that is computed in: f32, f16 or bf16; unless given that of the weights.
+    #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
+    dtype: Option<Dtype>,
+    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
+    /// the best there is.
+    #[arg(long, value_name = "DEVICE", conflicts_with = "url")]
+    device: Option<String>,
+    /// The form of the report.
+    #[arg(long, default_value = "table")]
+    report: Form,
+}
+
+/// What is measured, ready.
+struct Bed {
+    name: String,
+    load: Load,
+    room: Room,
+    /// Kept until all runs are over.
+    service: Option<Service>,
+}
+
+impl Serve {
+    pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        let paces = self.paces()?;
+        let goal = self.goal_ttft_ms.zip(self.goal_tpot_ms).map(|(ttft, per_token)| Goal {
+            ttft: Duration::from_millis(ttft),
+            per_token: Duration::from_millis(per_token),
+        });
+        let bed = match &self.url {
+            Some(url) => self.site(url)?,
+            None => self.engine()?,
+        };
+        let mut runs = Vec::new();
+        for (i, pace) in paces.into_iter().enumerate() {
+            // Other prompts each time: those of the run before are in the prefix cache.
+            let jobs = self.jobs(&bed.room, self.seed.wrapping_add(i as u64))?;
+            let run = bed.load.run(&jobs, pace);
+            runs.push((pace, Summary::of(&run.timelines, run.wall, goal)));
+        }
+        if let Some(service) = bed.service {
+            drop(service.drain());
+        }
+        match self.report {
+            Form::Table => output::print(&self.text(&bed.name, &runs))?,
+            Form::Json => output::print_json(&self.json(&bed.name, &runs))?,
+        }
+        let has_failed = runs.iter().any(|(_, summary)| summary.failed > 0);
+        Ok(if has_failed { Ending::Findings } else { Ending::Clean })
+    }
+
+    fn paces(&self) -> Result<Vec<Pace>, Failure> {
+        if self.concurrency.contains(&0) || self.requests == 0 {
+            return Err(Failure::usage("no requests: --concurrency and --requests are 1 at least"));
+        }
+        if self.rate.iter().any(|rate| !(*rate > 0.0 && rate.is_finite())) {
+            return Err(Failure::usage("--rate: it is not positive"));
+        }
+        Ok(match self.rate.is_empty() {
+            true => self.concurrency.iter().map(|n| Pace::Closed { concurrency: *n }).collect(),
+            false => self.rate.iter().map(|rate| Pace::Open { rate: *rate }).collect(),
+        })
+    }
+
+    fn site(&self, url: &str) -> Result<Bed, Failure> {
+        let target = Target::Url { url: url.to_owned(), key: self.api_key.clone() };
+        let load = Load::new(target, self.seed)?;
+        let room = load.room().cloned().ok_or_else(|| Failure::run("the server does not say what it takes"))?;
+        Ok(Bed { name: url.to_owned(), load, room, service: None })
+    }
+
+    fn engine(&self) -> Result<Bed, Failure> {
+        let files = model::open(self.model.as_deref())?;
+        let device = device_choice::open(self.device.as_deref())?;
+        let free_bytes = device.free_memory_bytes()?;
+        let model = model::load(&files, &Queue::of(&device), self.dtype)?;
+        let limits = model.limits();
+        let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(limits.max_len);
+        let blocks = max_len.div_ceil(Config::default().block_size) + 1;
+        let enough_blocks = self.engine.max_seqs.saturating_mul(blocks);
+        let (config, _) = self.engine.config(&model, CacheRoom { longest: max_len, enough_blocks, free_bytes })?;
+        let vocab = u32::try_from(limits.vocab).unwrap_or(u32::MAX);
+        let room = Room { alphabet: (0..vocab).collect(), max_len: config.longest(&limits) };
+        let service = Service::spawn(Engine::new(model, config)?, Options { max_waiting: usize::MAX });
+        let load = Load::new(Target::Engine(service.client()), self.seed)?;
+        let name = format!("{} on {device}", model::name(self.model.as_deref()));
+        Ok(Bed { name, load, room, service: Some(service) })
+    }
+
+    fn jobs(&self, room: &Room, seed: u64) -> Result<Vec<Job>, Failure> {
+        match &self.dataset {
+            Some(file) => Ok(of_file(file, room)?),
+            None => Ok(self.workload.draw(self.requests, room, seed)),
+        }
+    }
+
+    fn workload_name(&self) -> String {
+        self.dataset.as_ref().map_or_else(|| self.workload.to_string(), |file| file.display().to_string())
+    }
+
+    fn text(&self, name: &str, runs: &[(Pace, Summary)]) -> String {
+        let mut table = Table::new([
+            "load",
+            "answers",
+            "failed",
+            "answers/s",
+            "tok/s",
+            "all tok/s",
+            "goodput/s",
+            "TTFT ms",
+            "ITL ms",
+            "end ms",
+        ]);
+        for (pace, summary) in runs {
+            let load = match pace {
+                Pace::Closed { concurrency } => format!("{concurrency} in flight"),
+                Pace::Open { rate } => format!("{rate}/s"),
+            };
+            table.row([
+                load,
+                summary.completed.to_string(),
+                summary.failed.to_string(),
+                format!("{:.2}", summary.requests_per_second),
+                format!("{:.1}", summary.output_tokens_per_second),
+                format!("{:.1}", summary.total_tokens_per_second),
+                summary.goodput.map_or_else(|| "-".to_owned(), |goodput| format!("{goodput:.2}")),
+                quantiles(summary.ttft_ms),
+                quantiles(summary.itl_ms),
+                quantiles(summary.e2e_ms),
+            ]);
+        }
+        let errors = runs.iter().filter_map(|(_, summary)| summary.error.as_ref());
+        let errors: String = errors.map(|error| format!("error: {error}\n")).collect();
+        format!("{} of {name}; times are p50/p90/p99\n\n{}{errors}", self.workload_name(), table.render())
+    }
+
+    fn json(&self, name: &str, runs: &[(Pace, Summary)]) -> Value {
+        let of_run = |(pace, summary): &(Pace, Summary)| {
+            let mut run = json!(summary);
+            match pace {
+                Pace::Closed { concurrency } => run["concurrency"] = json!(concurrency),
+                Pace::Open { rate } => run["rate"] = json!(rate),
+            }
+            run
+        };
+        json!({
+            "target": name,
+            "workload": self.workload_name(),
+            "seed": self.seed,
+            "unix_seconds": SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs()),
+            "runs": runs.iter().map(of_run).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn quantiles(times: Quantiles) -> String {
+    [times.p50, times.p90, times.p99].map(|time| format!("{time:.1}")).join("/")
+}

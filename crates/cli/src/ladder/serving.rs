@@ -1,0 +1,295 @@
+//! `warpfold ladder serving`: one job of mixed lengths, served by one idea after the other.
+//!
+//! What the ideas buy is counted, so that it needs no weights: the scripted model of the engine
+//! serves. On a GPU the model that ships serves the same job, and there are times beside.
+
+use std::time::Instant;
+
+use serde::Serialize;
+use warpfold::Queue;
+use warpfold_device::Device;
+use warpfold_engine::ladder::{Outcome, Rung, SlotUse, block_sizes, climb, mixed_job, rungs};
+use warpfold_engine::scripted::Scripted;
+use warpfold_engine::{Config, Limits, Model, Request};
+use warpfold_models::{LanguageModel, ModelFiles};
+
+use crate::Ending;
+use crate::failure::Failure;
+use crate::output::{self, Form};
+use crate::table::{Table, grouped};
+
+/// The name of the ladder.
+pub(super) const NAME: &str = "serving";
+
+const PROBLEM: &str = "requests of mixed lengths share a model and a cache";
+
+/// The longest sequence of the job, the cache in slots, and what else all rungs have in common.
+const MAX_LEN: usize = 256;
+const SLOTS: usize = 2048;
+const BUDGET: usize = 512;
+const MAX_SEQS: usize = 32;
+const REQUESTS: u32 = 96;
+const SEED: u64 = 1;
+
+/// What is asked of the ladder.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) size: Option<&'a str>,
+    pub(super) block_size: Option<usize>,
+    pub(super) rungs: &'a [String],
+    pub(super) form: Form,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    ladder: &'static str,
+    device: String,
+    model: &'static str,
+    problem: Problem,
+    rungs: Vec<RungReport>,
+    /// The shipped engine with blocks of other sizes, and as many slots.
+    block_sizes: Vec<RungReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct Problem {
+    requests: u32,
+    prompt_tokens: usize,
+    generated_tokens: u64,
+    max_len: usize,
+    slots: usize,
+    budget: usize,
+    max_seqs: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct RungReport {
+    name: &'static str,
+    change: &'static str,
+    block_size: usize,
+    steps: u64,
+    tokens_per_step: f64,
+    rows: u64,
+    padding_rows: u64,
+    most_rows: usize,
+    mean_steps_to_first_token: f64,
+    most_steps_to_first_token: u64,
+    preemptions: u64,
+    prefix_hits: u64,
+    /// Shares of all slots over all steps; their sum is 1. `null` of a rung without a cache.
+    slots: Option<Slots>,
+    /// `null` without a GPU.
+    seconds: Option<f64>,
+    tokens_per_second: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Slots {
+    filled: f64,
+    reserved: f64,
+    internal_fragmentation: f64,
+    external_fragmentation: f64,
+    free: f64,
+}
+
+impl RungReport {
+    fn new(rung: &Rung, outcome: &Outcome, seconds: Option<f64>) -> Self {
+        let SlotUse { filled, reserved, internal, external, free } = outcome.slots;
+        let (mean, most) = outcome.steps_to_first_token;
+        Self {
+            name: rung.name,
+            change: rung.change,
+            block_size: outcome.block_size,
+            steps: outcome.steps,
+            tokens_per_step: outcome.tokens_per_step,
+            rows: outcome.rows,
+            padding_rows: outcome.padding_rows,
+            most_rows: outcome.most_rows,
+            mean_steps_to_first_token: mean,
+            most_steps_to_first_token: most,
+            preemptions: outcome.preemptions,
+            prefix_hits: outcome.prefix_hits,
+            slots: rung.config.kv_cache.then_some(Slots {
+                filled,
+                reserved,
+                internal_fragmentation: internal,
+                external_fragmentation: external,
+                free,
+            }),
+            seconds,
+            tokens_per_second: seconds.map(|seconds| outcome.tokens as f64 / seconds),
+        }
+    }
+}
+
+/// Climbs the ladder and prints what came of it.
+pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure> {
+    let requests = match asked.size {
+        None => REQUESTS,
+        Some(text) => text
+            .replace(['_', ','], "")
+            .parse()
+            .ok()
+            .filter(|num| (1..=100_000).contains(num))
+            .ok_or_else(|| Failure::usage(format!("'{text}' is not a number of requests from 1 to 100,000")))?,
+    };
+    let block_size = asked.block_size.unwrap_or(16);
+    if !(1..=128).contains(&block_size) {
+        return Err(Failure::usage(format!("--block-size: {block_size} is not from 1 to 128")));
+    }
+    let base = Config {
+        block_size,
+        num_blocks: SLOTS / block_size,
+        budget: BUDGET,
+        max_seqs: MAX_SEQS,
+        max_len: Some(MAX_LEN),
+        ..Config::default()
+    };
+    let all = rungs(&base);
+    let chosen = chosen(&all, asked.rungs)?;
+    let sizes = all.last().map(block_sizes).unwrap_or_default();
+    let report = match device.is_virtual() {
+        true => {
+            let model = || Ok(Scripted::new(64, MAX_LEN));
+            climbed("scripted", model, requests, device, &chosen, &sizes)?
+        }
+        false => {
+            let (files, queue) = (ModelFiles::shipped()?, Queue::of(device));
+            let model = || Ok::<LanguageModel, Failure>(files.load(&queue, files.dtype(), &mut |_, _| ())?);
+            climbed(warpfold_models::SHIPPED, model, requests, device, &chosen, &sizes)?
+        }
+    };
+    match asked.form {
+        Form::Table => output::print(&text(&report))?,
+        Form::Json => output::print_json(&report)?,
+    }
+    Ok(Ending::Clean)
+}
+
+/// The rungs of these names, in the order of the ladder; all of them without names.
+fn chosen(all: &[Rung], names: &[String]) -> Result<Vec<Rung>, Failure> {
+    let known: Vec<&str> = all.iter().map(|rung| rung.name).collect();
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        let known = known.join(", ");
+        return Err(Failure::usage(format!("ladder {NAME} has no rung '{name}': expected one of {known}")));
+    }
+    Ok(all.iter().filter(|rung| names.is_empty() || names.iter().any(|name| name == rung.name)).cloned().collect())
+}
+
+fn climbed<M: Model>(
+    name: &'static str,
+    model: impl Fn() -> Result<M, Failure>,
+    requests: u32,
+    device: &Device,
+    rungs: &[Rung],
+    sizes: &[Rung],
+) -> Result<Report, Failure> {
+    let limits = Limits { max_len: MAX_LEN, ..model()?.limits() };
+    let job = mixed_job(&limits, requests, SEED);
+    if !device.is_virtual() {
+        // Kernels are built when they are first needed, which is nobody's idea.
+        timed(&model, &mixed_job(&limits, requests.min(8), SEED), rungs)?;
+    }
+    let (outcomes, seconds) = timed(&model, &job, rungs)?;
+    let (swept, _) = timed(&model, &job, sizes)?;
+    let clock = |seconds: f64| Some(seconds).filter(|_| !device.is_virtual());
+    let reports = rungs.iter().zip(&outcomes).zip(seconds).map(|((r, o), s)| RungReport::new(r, o, clock(s)));
+    Ok(Report {
+        ladder: NAME,
+        device: device.to_string(),
+        model: name,
+        problem: Problem {
+            requests,
+            prompt_tokens: job.iter().map(|request| request.prompt.len()).sum(),
+            generated_tokens: outcomes.first().map_or(0, |outcome| outcome.tokens),
+            max_len: MAX_LEN,
+            slots: SLOTS,
+            budget: BUDGET,
+            max_seqs: MAX_SEQS,
+        },
+        rungs: reports.collect(),
+        block_sizes: sizes.iter().zip(&swept).map(|(r, o)| RungReport::new(r, o, None)).collect(),
+    })
+}
+
+/// The outcomes, and the seconds that each rung took once its model was there.
+fn timed<M: Model>(
+    model: &impl Fn() -> Result<M, Failure>,
+    job: &[Request],
+    rungs: &[Rung],
+) -> Result<(Vec<Outcome>, Vec<f64>), Failure> {
+    let mut models = rungs.iter().map(|_| model()).collect::<Result<Vec<M>, Failure>>()?;
+    let mut times = Vec::new();
+    let next = || {
+        times.push(Instant::now());
+        models.pop().expect("there is a model for each rung")
+    };
+    let outcomes = climb(next, job, rungs)?;
+    times.push(Instant::now());
+    Ok((outcomes, times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect()))
+}
+
+fn text(report: &Report) -> String {
+    let Problem { requests, prompt_tokens, generated_tokens, slots, budget, max_seqs, .. } = report.problem;
+    let mut page = format!(
+        "{NAME}: {PROBLEM}\n{requests} requests, {} tokens of prompts and {} of answers; {} slots, at most {max_seqs} \
+         sequences and {budget} rows a step\nmodel {} on {}\n\n",
+        grouped(prompt_tokens as u64),
+        grouped(generated_tokens),
+        grouped(slots as u64),
+        report.model,
+        report.device,
+    );
+    let has_times = report.rungs.iter().any(|rung| rung.seconds.is_some());
+    page.push_str(&table("rung", report.rungs.iter().map(|rung| (rung.name.to_owned(), rung)), has_times, true));
+    page.push_str("\nprefix-cache with blocks of other sizes\n\n");
+    let sizes = report.block_sizes.iter().map(|rung| (format!("blocks of {}", rung.block_size), rung));
+    page.push_str(&table("", sizes, false, false));
+    page.push_str(
+        "\nfirst token: steps until it comes, mean and most; reserved: held for tokens to come; internal: held, and \
+         never\nused; external: free, but not side by side; free: nobody's. Shares are of all slots over all steps.\n",
+    );
+    if !has_times {
+        page.push_str("times need a GPU: a step of the scripted model costs nothing\n");
+    }
+    page
+}
+
+fn table<'a>(
+    first: &str,
+    rungs: impl Iterator<Item = (String, &'a RungReport)>,
+    has_times: bool,
+    has_sentences: bool,
+) -> String {
+    let last = if has_times { "tok/s" } else { "" };
+    let mut table = Table::new(["", "", "tokens", "", "", "first", "", "", "", "", "", ""]);
+    let heading = [
+        first, "steps", "a step", "rows", "padding", "token", "filled", "reserved", "internal", "external", "free",
+        last,
+    ];
+    table.row(heading.map(str::to_owned));
+    for (name, rung) in rungs {
+        let share = |of: fn(&Slots) -> f64| match &rung.slots {
+            Some(slots) => format!("{:.1} %", 100.0 * of(slots)),
+            None => "-".to_owned(),
+        };
+        table.row([
+            name,
+            grouped(rung.steps),
+            format!("{:.1}", rung.tokens_per_step),
+            grouped(rung.rows),
+            grouped(rung.padding_rows),
+            format!("{:.0}, {}", rung.mean_steps_to_first_token, rung.most_steps_to_first_token),
+            share(|slots| slots.filled),
+            share(|slots| slots.reserved),
+            share(|slots| slots.internal_fragmentation),
+            share(|slots| slots.external_fragmentation),
+            share(|slots| slots.free),
+            rung.tokens_per_second.map_or_else(String::new, |speed| grouped(speed as u64)),
+        ]);
+        if has_sentences {
+            table.text(&format!("{}.", rung.change));
+        }
+    }
+    table.render()
+}

@@ -1,0 +1,75 @@
+//! Language models for the subcommands that run them: where they are, how they are loaded, how the
+//! engine runs them.
+
+mod locate;
+mod options;
+
+use std::path::Path;
+
+use warpfold::{Dtype, Queue};
+use warpfold_engine::Config;
+use warpfold_engine::sizing::Sizing;
+use warpfold_models::{LanguageModel, ModelFiles, SHIPPED};
+
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+use locate::locate;
+pub(crate) use locate::name;
+pub(crate) use options::{EngineOptions, Room};
+
+/// Whether the model that is part of the program is meant.
+pub(crate) fn is_shipped(model: Option<&str>) -> bool {
+    model.is_none_or(|model| model == SHIPPED && !Path::new(model).exists())
+}
+
+/// The files of a model; without a name, of the one that is part of the program.
+pub(crate) fn open(model: Option<&str>) -> Result<ModelFiles, Failure> {
+    match model.filter(|_| !is_shipped(model)) {
+        None => Ok(ModelFiles::shipped()?),
+        Some(model) => Ok(ModelFiles::open(&locate(model)?)?),
+    }
+}
+
+/// The types that can be computed in.
+pub(crate) fn parse_dtype(name: &str) -> Result<Dtype, String> {
+    match name {
+        "f32" => Ok(Dtype::F32),
+        "f16" => Ok(Dtype::F16),
+        "bf16" => Ok(Dtype::Bf16),
+        other => Err(format!("{other} is not f32, f16 or bf16")),
+    }
+}
+
+/// Brings the weights to a device, with a bar for those who watch.
+pub(crate) fn load(files: &ModelFiles, queue: &Queue, dtype: Option<Dtype>) -> Result<LanguageModel, Failure> {
+    let dtype = dtype.unwrap_or(files.dtype());
+    let (need, free) = (files.weight_bytes(dtype), queue.device().free_memory_bytes()?);
+    if need > free {
+        let missing = need - free;
+        return Err(Failure::run(format!(
+            "{missing} bytes of device memory are missing for the weights: they take {need}, and {free} are free; \
+             free some, or take another --device or --dtype"
+        )));
+    }
+    let progress = Progress::new();
+    progress.begin("loading weights");
+    let model = files.load(queue, dtype, &mut |done, all| progress.show_bytes(done, all));
+    progress.end();
+    Ok(model?)
+}
+
+/// Runs the largest step without a cache and compares what it took with what was computed. Returns
+/// the bytes.
+pub(crate) fn dry_run(model: &mut LanguageModel, config: &Config, sizing: &Sizing) -> Result<u64, Failure> {
+    let progress = Progress::new();
+    progress.begin("measuring the largest step");
+    let peak = model.dry_run(config);
+    progress.end();
+    let rows = config.budget;
+    let peak = peak.map_err(|e| {
+        Failure::run(format!("the largest step, of {rows} rows, cannot be run: {e}; lower --budget or --max-seqs"))
+    })?;
+    sizing.check_peak(peak)?;
+    Ok(peak)
+}

@@ -1,0 +1,111 @@
+//! The options of the engine, and the sizes of its cache.
+
+use std::hash::{BuildHasher, RandomState};
+
+use clap::Args;
+use warpfold_engine::sizing::{Memory, Sizing};
+use warpfold_engine::{Allocator, Config, Model, Policy};
+use warpfold_models::LanguageModel;
+
+use crate::failure::Failure;
+
+/// How the engine runs. None of these changes an answer.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EngineOptions {
+    /// Rows of a step at most.
+    #[arg(long, value_name = "N", default_value_t = 8192)]
+    pub(crate) budget: usize,
+    /// Sequences that run at a time at most.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub(crate) max_seqs: usize,
+    /// The longest sequence, if less than the model's.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_len: Option<usize>,
+    /// Positions of a block of the KV cache.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub(crate) block_size: usize,
+    /// Blocks of the KV cache; unless given as many as can be needed.
+    #[arg(long, value_name = "N", conflicts_with = "kv_bytes")]
+    pub(crate) kv_blocks: Option<usize>,
+    /// Bytes of the KV cache, instead of --kv-blocks.
+    #[arg(long, value_name = "B")]
+    pub(crate) kv_bytes: Option<u64>,
+    /// The share of the device's free memory that may be used.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.9, allow_negative_numbers = true)]
+    pub(crate) memory: f64,
+    /// Bytes of host memory to which preempted requests are swapped; without any they are
+    /// recomputed.
+    #[arg(long, value_name = "B", default_value_t = 0)]
+    pub(crate) swap_bytes: u64,
+    /// static, orca, vllm-v0 or continuous.
+    #[arg(long, value_name = "P", default_value = "continuous")]
+    pub(crate) policy: Policy,
+    /// Do not look for prefixes that are in the cache.
+    #[arg(long)]
+    pub(crate) no_prefix_cache: bool,
+    /// The probability that a running request is preempted at the beginning of a step, to see that
+    /// answers stay.
+    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) inject_preemptions: f64,
+}
+
+/// What the cache should have room for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// One sequence of this length, at least.
+    pub(crate) longest: usize,
+    /// Blocks beyond which more are of no use.
+    pub(crate) enough_blocks: usize,
+    /// Free bytes of the device, before the weights were there.
+    pub(crate) free_bytes: u64,
+}
+
+impl EngineOptions {
+    /// The engine's settings for a model. Without `--kv-blocks` and `--kv-bytes` the cache holds
+    /// what is enough, or as much of it as the device has room for; the sizes say all of the room.
+    pub(crate) fn config(&self, model: &LanguageModel, room: Room) -> Result<(Config, Sizing), Failure> {
+        let mut config = Config {
+            policy: self.policy,
+            block_size: self.block_size.max(1),
+            budget: self.budget,
+            max_seqs: self.max_seqs,
+            max_len: self.max_len,
+            inject_preemptions: self.inject_preemptions,
+            seed: RandomState::new().hash_one(0),
+            ..Config::default()
+        };
+        if self.no_prefix_cache {
+            config.allocator = Allocator::Naive;
+        }
+        if self.block_size == 0 {
+            return Err(Failure::usage("--block-size: 0 is not positive"));
+        }
+        if !(self.memory > 0.0 && self.memory <= 1.0) {
+            return Err(Failure::usage(format!("--memory: {} is not a share above 0 and up to 1", self.memory)));
+        }
+        let bytes_per_token = model.limits().kv_bytes_per_token;
+        let block_bytes = bytes_per_token * config.block_size as u64;
+        let memory = Memory {
+            free_bytes: room.free_bytes,
+            share: self.memory,
+            weight_bytes: model.weight_bytes(),
+            activation_bytes: model.activation_bytes(config.budget, config.max_seqs),
+            // The null block is one more.
+            kv_bytes: self
+                .kv_blocks
+                .map(|blocks| (blocks as u64).saturating_add(1).saturating_mul(block_bytes))
+                .or(self.kv_bytes),
+            swap_bytes: self.swap_bytes,
+            ..Memory::default()
+        };
+        // Blocks that are given are taken as they are: the engine says what does not fit.
+        let longest = if self.kv_blocks.is_some() { 0 } else { room.longest };
+        let sizing = Sizing::new(memory, bytes_per_token, config.block_size, longest)?;
+        config.num_blocks = match memory.kv_bytes {
+            None => sizing.num_blocks.min(room.enough_blocks),
+            Some(_) => sizing.num_blocks,
+        };
+        config.num_host_blocks = sizing.num_host_blocks;
+        Ok((config, sizing))
+    }
+}

@@ -1,0 +1,179 @@
+//! `serve`: a model behind HTTP.
+
+use std::io::{IsTerminal, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use warpfold::{Dtype, Queue};
+use warpfold_engine::{Config, Model};
+use warpfold_models::{LanguageModel, ModelFiles};
+use warpfold_serve::{Bounds, Handle, Options, Server, Text};
+
+use crate::failure::Failure;
+use crate::model::{self, EngineOptions, Room, parse_dtype};
+use crate::{Ending, device_choice, output};
+
+/// Serves a language model over HTTP, with OpenAI's interface, and a page at / to talk to it.
+///
+/// Example: warpfold serve SmolLM2-135M-Instruct.gguf --port 8000. SIGTERM or Ctrl-C lets requests
+/// end; a second one does not. Exit codes: 0 asked to end, 2 bad input, 4 a run failed.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Serve {
+    /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name such as
+    /// Qwen/Qwen3-0.6B of what lies in the Hugging Face cache; or warpfold-tales, which is part of
+    /// the program and is taken without a name.
+    model: Option<String>,
+    /// The address to listen at; 0.0.0.0 is every one of this machine.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// The port to listen at; 0 takes any that is free.
+    #[arg(long, value_name = "N", default_value_t = 8000)]
+    port: u16,
+    /// A key that requests must present; may be given several times. Requests of different keys
+    /// share no prefix cache, and get equal shares of the engine.
+    #[arg(long, value_name = "K")]
+    api_key: Vec<String>,
+    /// A file of such keys, one a line: arguments of a program are seen by others.
+    #[arg(long, value_name = "FILE")]
+    api_key_file: Option<PathBuf>,
+    /// An origin whose pages may read answers, such as http://localhost:3000, or *; may be given
+    /// several times.
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Vec<String>,
+    /// The name of the model in requests and answers; may be given several times. Unless given, that
+    /// of its folder or file.
+    #[arg(long, value_name = "NAME")]
+    served_model_name: Vec<String>,
+    /// A chat template, instead of the model's own.
+    #[arg(long, value_name = "FILE.jinja")]
+    chat_template: Option<PathBuf>,
+    #[command(flatten)]
+    engine: EngineOptions,
+    /// Requests that may wait for the engine; one more is told to come again.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().waiting)]
+    max_waiting: usize,
+    /// Connections at a time.
+    #[arg(long, value_name = "N", default_value_t = Bounds::default().connections)]
+    max_connections: usize,
+    /// Bytes of a request's body at most.
+    #[arg(long, value_name = "B", default_value_t = Bounds::default().body_bytes)]
+    max_body_bytes: usize,
+    /// How long requests may go on after SIGTERM, in seconds.
+    #[arg(long, value_name = "S", default_value_t = Bounds::default().drain_time.as_secs())]
+    drain_seconds: u64,
+    /// The type that is computed in: f32, f16 or bf16; unless given that of the weights (bf16 of
+    /// quantized ones).
+    #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
+    dtype: Option<Dtype>,
+    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
+    /// the best there is.
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
+}
+
+/// Bytes of the cache on the virtual GPU, whose memory is the host's, where nobody says.
+const VIRTUAL_KV_BYTES: u64 = 1 << 30;
+
+/// The longest sequence that the cache must hold where nobody says.
+const LEAST_LEN: usize = 2048;
+
+impl Serve {
+    pub(crate) fn run(self) -> Result<Ending, Failure> {
+        let files = model::open(self.model.as_deref())?;
+        let server = Server::start(self.options()?)?;
+        server.stop_on_signals()?;
+        output::print(&format!("listening at http://{}\n", server.address()))?;
+        // Loading may take long, and is given up when the server is asked to end.
+        let handle = server.handle();
+        let loader = std::thread::spawn(move || {
+            let loaded = self.load(files, &handle);
+            if loaded.is_err() {
+                handle.stop();
+            }
+            loaded
+        });
+        let metrics = server.wait()?;
+        if loader.is_finished() {
+            loader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        if let Some(metrics) = metrics {
+            let ended = metrics.finished_stop + metrics.finished_length;
+            output::print(&format!("{ended} answers of {} tokens\n", metrics.generation_tokens))?;
+        }
+        Ok(Ending::Clean)
+    }
+
+    fn options(&self) -> Result<Options, Failure> {
+        let mut keys = self.api_key.clone();
+        if let Some(file) = &self.api_key_file {
+            let text = read(file)?;
+            keys.extend(text.lines().map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned));
+            if keys.is_empty() {
+                return Err(Failure::usage(format!("{} has no key", file.display())));
+            }
+        }
+        let mut names = self.served_model_name.clone();
+        if names.is_empty() {
+            names.push(model::name(self.model.as_deref()));
+        }
+        let bounds = Bounds {
+            waiting: self.max_waiting,
+            connections: self.max_connections,
+            body_bytes: self.max_body_bytes,
+            drain_time: Duration::from_secs(self.drain_seconds),
+            ..Bounds::default()
+        };
+        let address = SocketAddr::new(self.host, self.port);
+        Ok(Options { address, names, keys, cors: self.cors.clone(), bounds })
+    }
+
+    /// Loads the model and hands it over.
+    fn load(&self, files: ModelFiles, handle: &Handle) -> Result<(), Failure> {
+        let template = match &self.chat_template {
+            Some(file) => Some(files.chat_template_of(&read(file)?)?),
+            None => files.chat_template()?,
+        };
+        let device = device_choice::open(self.device.as_deref())?;
+        let free_bytes = device.free_memory_bytes()?;
+        let mut model = model::load(&files, &Queue::of(&device), self.dtype)?;
+        let config = self.config(&mut model, free_bytes, device.is_virtual())?;
+        let text = Text { tokenizer: files.into_tokenizer().map(Arc::new), template };
+        handle.serve(model, config, text)?;
+        output::print(&format!("ready on {device}\n"))
+    }
+
+    fn config(&self, model: &mut LanguageModel, free_bytes: u64, is_virtual: bool) -> Result<Config, Failure> {
+        let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(model.limits().max_len);
+        let block_size = self.engine.block_size.max(1);
+        let blocks = max_len.div_ceil(block_size) + 1;
+        let room = Room {
+            longest: self.engine.max_len.map_or(max_len.min(LEAST_LEN), |len| len.min(max_len)),
+            enough_blocks: self.engine.max_seqs.saturating_mul(blocks),
+            free_bytes,
+        };
+        let mut engine = self.engine.clone();
+        if is_virtual && engine.kv_blocks.is_none() && engine.kv_bytes.is_none() {
+            let enough = room.enough_blocks as u64 * block_size as u64 * model.limits().kv_bytes_per_token;
+            engine.kv_bytes = Some(enough.min(VIRTUAL_KV_BYTES));
+        }
+        let (config, sizing) = engine.config(model, room)?;
+        let mut to = std::io::stderr();
+        if to.is_terminal() {
+            let _ = write!(to, "{sizing}");
+            if config.num_blocks < sizing.num_blocks {
+                let _ = writeln!(to, "{} blocks on the device are enough, and are taken", config.num_blocks);
+            }
+        }
+        if !is_virtual {
+            model::dry_run(model, &config, &sizing)?;
+        }
+        Ok(config)
+    }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(file).map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))
+}

@@ -1,0 +1,185 @@
+//! The kernels that multiply rows with the weights of their experts, and add what experts give.
+
+use warpfold_lang::{
+    Array, Global, Lanes, Val, Var, ballot, block_idx, kernel, lane_id, range, shfl, thread_idx, var,
+    wait_for_dependencies, warp_id, when,
+};
+
+use super::BLOCK;
+use crate::elements::{load, store};
+use crate::fold::{Sum, fold_warp};
+use crate::{AnyKernel, Dtype};
+
+/// Warps of a block.
+pub(super) const WARPS: u32 = 8;
+/// Rows of one expert that share the weights that a warp loads.
+pub(super) const TILE: u32 = 8;
+/// Rows of weights that share the elements that a warp loads.
+const LINES: u32 = 4;
+
+/// Which products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Dots {
+    /// `silu(gate x) · up x` of the rows of the slots.
+    Gated,
+    /// `down` of what the slots have, in `f32`.
+    Down,
+}
+
+/// What the kernel is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Config {
+    pub(super) dtype: Dtype,
+    pub(super) dots: Dots,
+    /// Neighbours that a lane loads at once.
+    pub(super) width: u32,
+}
+
+impl Config {
+    /// Columns of results of a warp.
+    const fn of_warp(self) -> u32 {
+        match self.dots {
+            Dots::Gated => LINES / 2,
+            Dots::Down => LINES,
+        }
+    }
+
+    /// Columns of results of a block.
+    pub(super) const fn columns(self) -> u32 {
+        WARPS * self.of_warp()
+    }
+}
+
+/// Slots of one expert: a tile of them.
+struct Slots {
+    found: Var<u32>,
+    expert: Var<u32>,
+    first: Var<u32>,
+    end: Var<u32>,
+}
+
+/// The `tile`-th tile of all: every warp counts the tiles of 32 experts at a time.
+fn find(starts: Global<u32>, num_experts: Val<u32>, tile: Val<u32>) -> Slots {
+    let slots = Slots { found: var(0_u32), expert: var(0_u32), first: var(0_u32), end: var(0_u32) };
+    let before = var(0_u32);
+    range(0_u32, num_experts, 32_u32, |first| {
+        let expert = first + lane_id();
+        let is_there = expert.lt(num_experts);
+        let begin = starts.at(expert).get_or(0, is_there);
+        let end = starts.at(expert + 1).get_or(0, is_there);
+        let tiles = (end - begin).div_ceil(TILE);
+        let sum = var(tiles);
+        for delta in [1_u32, 2, 4, 8, 16] {
+            let other = Lanes::all_lanes().shfl_up(sum.get(), delta);
+            sum.set(lane_id().ge(delta).select(sum.get() + other, sum.get()));
+        }
+        let last = before.get() + sum.get();
+        let lanes = ballot(tile.ge(last - tiles) & tile.lt(last));
+        let lane = lanes.ctz().min(31);
+        let (of_tile, of_expert) = (shfl(begin + (tile - (last - tiles)) * TILE, lane), shfl(end, lane));
+        when(lanes.ne(0), || {
+            slots.found.set(1_u32);
+            slots.expert.set(first + lane);
+            slots.first.set(of_tile);
+            slots.end.set(of_expert);
+        });
+        before.set(before.get() + shfl(sum.get(), 31_u32));
+    });
+    slots
+}
+
+/// A warp the products of some columns with the rows of a tile: its lanes share the elements of a
+/// dot product, neighbours in turn.
+pub(super) fn dots(config: &Config) -> AnyKernel {
+    let config = *config;
+    let Config { dtype, dots, width } = config;
+    let bytes = dtype.bytes();
+    let body = move |x: Global<u8>,
+                     weights: Global<u8>,
+                     results: Global<u8>,
+                     order: Global<u32>,
+                     starts: Global<u32>,
+                     sizes: Array<u32, 4>| {
+        wait_for_dependencies();
+        // Contract: a grid of tiles in x, at least as many as there are, and of columns in y.
+        let [num_experts, chosen, columns, len] = std::array::from_fn(|i| sizes.at(i));
+        let slots = find(starts, num_experts, block_idx().x);
+        let first_column = block_idx().y * config.columns() + warp_id() * config.of_warp();
+        when(slots.found.get().ne(0) & first_column.lt(columns), || {
+            let (first, end) = (slots.first.get(), slots.end.get());
+            // Slots beyond the last one, and columns, compute that one again.
+            let slot: Vec<Val<u32>> = (0..TILE).map(|i| order.at((first + i).min(end - 1)).get()).collect();
+            let rows: Vec<Global<u8>> = slot
+                .iter()
+                .map(|slot| if dots == Dots::Gated { *slot / chosen } else { *slot })
+                .map(|row| x.at(row.mul_wide(len) * bytes))
+                .collect();
+            let column = |i: u32| (first_column + i).min(columns - 1);
+            let num_lines = if dots == Dots::Gated { columns * 2 } else { columns };
+            let lines: Vec<Global<u8>> = (0..LINES)
+                .map(|i| match dots {
+                    Dots::Down => column(i),
+                    Dots::Gated if i < config.of_warp() => column(i),
+                    Dots::Gated => columns + column(i - config.of_warp()),
+                })
+                .map(|line| {
+                    let line = slots.expert.get().mul_wide(num_lines) + line.cast::<u64>();
+                    weights.at(line * len.cast::<u64>() * bytes)
+                })
+                .collect();
+            let sums: Vec<Vec<Var<f32>>> = (0..TILE).map(|_| (0..LINES).map(|_| var(0.0_f32)).collect()).collect();
+            range(lane_id() * width, len, 32 * width, |i| {
+                let at =
+                    |memory: &Global<u8>| load::<f32, _>(dtype, memory.at(i.mul_wide(bytes as u32)), width, width > 1);
+                let lines: Vec<Vec<Val<f32>>> = lines.iter().map(at).collect();
+                for (row, sums) in rows.iter().zip(&sums) {
+                    let elements = at(row);
+                    for (line, sum) in lines.iter().zip(sums) {
+                        let products = line.iter().zip(&elements);
+                        sum.set(products.fold(sum.get(), |sum, (weight, x)| weight.mul_add(*x, sum)));
+                    }
+                }
+            });
+            for (i, (slot, sums)) in (0..TILE).zip(slot.iter().zip(&sums)) {
+                let sums: Vec<Val<f32>> = sums.iter().map(|sum| fold_warp(Sum::new(), sum.get(), 32)).collect();
+                for c in 0..config.of_warp() {
+                    let place = slot.mul_wide(columns) + (first_column + c).cast::<u64>();
+                    when(lane_id().eq(0) & (first + i).lt(end) & (first_column + c).lt(columns), || match dots {
+                        Dots::Down => results.at(place * 4).reinterpret::<f32>().set(sums[c as usize]),
+                        Dots::Gated => {
+                            let [gate, up] = [c, c + config.of_warp()].map(|i| sums[i as usize]);
+                            store(dtype, results.at(place * bytes), &[gate * gate.sigmoid() * up], false);
+                        }
+                    });
+                }
+            }
+        });
+    };
+    let of = if dots == Dots::Gated { "gated" } else { "down" };
+    kernel(format!("experts_{of}_{dtype}_{width}"), body).required_block(BLOCK).into()
+}
+
+/// A thread an element: the residual and what the slots give, from the first to the last.
+pub(super) fn combine(dtype: Dtype) -> AnyKernel {
+    let body = move |slots: Global<f32>,
+                     shares: Global<f32>,
+                     residual: Global<u8>,
+                     results: Global<u8>,
+                     elements: Val<u64>,
+                     sizes: Array<u32, 2>| {
+        wait_for_dependencies();
+        let i = block_idx().x.mul_wide(BLOCK) + thread_idx().x.cast::<u64>();
+        when(i.lt(elements), || {
+            let [hidden, chosen] = [0, 1].map(|i| sizes.at(i).cast::<u64>());
+            let (row, column) = (i / hidden, i % hidden);
+            let sum = var(0.0_f32);
+            range(row * chosen, (row + 1) * chosen, 1_u64, |slot| {
+                let result = slots.at(slot * hidden + column).get();
+                sum.set(result.mul_add(shares.at(slot).get(), sum.get()));
+            });
+            let residual = load::<f32, _>(dtype, residual.at(i * dtype.bytes()), 1, false)[0];
+            store(dtype, results.at(i * dtype.bytes()), &[residual + sum.get()], false);
+        });
+    };
+    kernel(format!("experts_combine_{dtype}"), body).required_block(BLOCK).into()
+}

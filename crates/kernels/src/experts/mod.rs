@@ -1,0 +1,176 @@
+//! A mixture of experts: each row goes through the few gated MLPs that its router chose.
+//!
+//! `y = residual + Σ_s w_s · down_{e_s}(silu(gate_{e_s} x) · up_{e_s} x)`, where `e_0, e_1, …` are
+//! the experts with the largest logits of the row, of equals the lower first, and `w_s` their
+//! softmax over all experts, divided by the sum over the chosen ones where the model says so.
+//!
+//! **The bits of a row depend on that row and on the weights alone.** A product is a dot product of
+//! one warp in an order that follows from its length; slots are added from the first to the last.
+//! Rows of one expert are grouped so that a weight that was loaded serves several of them: that
+//! decides on speed alone. No atomics.
+//!
+//! Start with [`Problem`]. Five launches: `route` chooses, `group` lists the rows of each expert,
+//! `dots` (twice) multiplies, `combine` adds. Deliberately absent: tensor cores. A decode step
+//! reads each weight once either way; a long prefill is several times slower than it could be.
+
+mod dots;
+mod route;
+
+use warpfold_device::LaunchConfig;
+
+use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use dots::{Config, Dots, TILE, WARPS, combine, dots};
+use route::{group, route};
+
+/// The family of mixtures of experts. Inputs: rows `[rows, hidden]`, logits of the router `[rows,
+/// experts]` of `f32`, weights `[experts, 2 · inner, hidden]` (those of the gate, then those of
+/// `up`) and `[experts, hidden, inner]`, the residual `[rows, hidden]`. Output: `[rows, hidden]`.
+/// All without gaps.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Experts;
+
+/// How many of everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// The type of rows, weights and results: `f32`, `f16` or `bf16`.
+    pub dtype: Dtype,
+    /// Rows.
+    pub rows: u64,
+    /// Elements of a row.
+    pub hidden: u64,
+    /// Elements of a row inside of an expert.
+    pub inner: u64,
+    /// Experts.
+    pub experts: u64,
+    /// Experts of a row.
+    pub chosen: u64,
+    /// What the weights of the chosen experts sum to.
+    pub weights: Weights,
+    /// A power of two that all addresses are multiples of, in bytes.
+    pub alignment: u64,
+}
+
+/// What the weights of the chosen experts sum to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Weights {
+    /// To 1.
+    Normalized,
+    /// To their share among all experts.
+    Share,
+}
+
+/// Threads of a block of the kernels here.
+pub(crate) const BLOCK: u32 = 32 * WARPS;
+
+impl Problem {
+    fn check(&self) -> Result<(), Error> {
+        let refused = |reason: String| Err(ErrorKind::Operand { operator: "experts", reason }.into());
+        if !matches!(self.dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
+            return Err(ErrorKind::Unsupported { op: "experts".to_owned(), dtype: self.dtype }.into());
+        }
+        if self.chosen == 0 || self.chosen > self.experts {
+            return refused(format!("{} of {} experts are chosen", self.chosen, self.experts));
+        }
+        let most = [self.rows.saturating_mul(self.chosen), self.experts, self.hidden, 2 * self.inner];
+        match most.into_iter().find(|size| *size > 1 << 30) {
+            Some(size) => Err(ErrorKind::TooLarge { what: "a mixture of experts", size, limit: 1 << 30 }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Neighbours that a lane loads at once, of rows of so many elements.
+    fn width(&self, len: u64) -> u32 {
+        let fits = |width: &u64| {
+            let bytes = width * self.dtype.bytes();
+            len.is_multiple_of(*width) && bytes <= 16 && self.alignment.is_multiple_of(bytes)
+        };
+        [8_u64, 4, 2].into_iter().find(fits).unwrap_or(1) as u32
+    }
+}
+
+impl Family for Experts {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        problem.check()?;
+        let Problem { dtype, rows, hidden, inner, experts, chosen, weights, .. } = *problem;
+        let (bytes, slots) = (dtype.bytes(), rows * chosen);
+        let mut plan = Plan::new("experts")
+            .input(OperandSpec::new("the rows", rows * hidden * bytes, bytes))
+            .input(OperandSpec::new("the logits", rows * experts * 4, 4))
+            .input(OperandSpec::new("the weights of gate and up", experts * 2 * inner * hidden * bytes, bytes))
+            .input(OperandSpec::new("the weights of down", experts * hidden * inner * bytes, bytes))
+            .input(OperandSpec::new("the residual", rows * hidden * bytes, bytes))
+            .output(OperandSpec::new("the results", rows * hidden * bytes, bytes))
+            .choice(format_args!("{chosen} of {experts} experts, {TILE} rows of one at a time"));
+        if rows == 0 || hidden == 0 {
+            return Ok(plan);
+        }
+        let [ids, shares, order] = [4 * slots; 3].map(|bytes| plan.add_scratch(bytes));
+        let starts = plan.add_scratch(4 * (experts + 1));
+        let gated = plan.add_scratch((slots * inner * bytes).max(bytes));
+        let results = plan.add_scratch(4 * slots * hidden);
+        let sizes = [rows, experts, chosen].map(|size| size as u32);
+        let kernel = planner.kernel(Kernel::Route(weights), Kernel::make);
+        let step = Step::new(kernel, LaunchConfig::new(grid_size(rows.div_ceil(WARPS.into()))?, BLOCK));
+        plan.steps.push(step.operands([Operand::Input(1), ids, shares], 3).words(&sizes));
+        let kernel = planner.kernel(Kernel::Group, Kernel::make);
+        let step = Step::new(kernel, LaunchConfig::new(grid_size(experts)?, 32));
+        plan.steps.push(step.operands([ids, order, starts], 3).words(&sizes));
+        // Each expert may end with a tile that is not full.
+        let tiles = grid_size((slots / u64::from(TILE) + experts.min(slots)).max(1))?;
+        let of = |dots: Dots, columns: u64, len: u64| {
+            let config = Config { dtype, dots, width: problem.width(len) };
+            let across = grid_size(columns.div_ceil(config.columns().into()).max(1))?;
+            let launch = LaunchConfig::new((tiles, across), BLOCK);
+            let sizes = [experts, chosen, columns, len].map(|size| size as u32);
+            Ok::<_, Error>((planner.kernel(Kernel::Dots(config), Kernel::make), launch, sizes))
+        };
+        let (kernel, launch, sizes) = of(Dots::Gated, inner, hidden)?;
+        let operands = [Operand::Input(0), Operand::Input(2), gated, order, starts];
+        plan.steps.push(Step::new(kernel, launch).operands(operands, 5).words(&sizes));
+        let (kernel, launch, sizes) = of(Dots::Down, hidden, inner)?;
+        let operands = [gated, Operand::Input(3), results, order, starts];
+        plan.steps.push(Step::new(kernel, launch).operands(operands, 5).words(&sizes));
+        let kernel = planner.kernel(Kernel::Combine(dtype), Kernel::make);
+        let step = Step::new(kernel, LaunchConfig::new(grid_size((rows * hidden).div_ceil(BLOCK.into()))?, BLOCK));
+        let operands = [results, shares, Operand::Input(4), Operand::Output(0)];
+        plan.steps
+            .push(step.operands(operands, 4).arg(Arg::value(rows * hidden)).words(&[hidden as u32, chosen as u32]));
+        Ok(plan)
+    }
+}
+
+/// The kernels of this folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Kernel {
+    Route(Weights),
+    Group,
+    Dots(Config),
+    Combine(Dtype),
+}
+
+impl Kernel {
+    fn make(&self) -> AnyKernel {
+        match self {
+            Self::Route(weights) => route(*weights),
+            Self::Group => group(),
+            Self::Dots(config) => dots(config),
+            Self::Combine(dtype) => combine(*dtype),
+        }
+    }
+}
+
+/// Kernels as they ship, to be assembled and compared, with the threads of their blocks.
+pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+    let config = |dots| Config { dtype: Dtype::Bf16, dots, width: 8 };
+    let of_blocks = [
+        Kernel::Route(Weights::Normalized),
+        Kernel::Route(Weights::Share),
+        Kernel::Dots(config(Dots::Gated)),
+        Kernel::Dots(config(Dots::Down)),
+        Kernel::Combine(Dtype::Bf16),
+    ];
+    of_blocks.iter().map(|kernel| (kernel.make(), BLOCK)).chain([(Kernel::Group.make(), 32)]).collect()
+}

@@ -1,0 +1,50 @@
+//! The kernel that edits logits: a block a row, in memory of its own.
+
+use warpfold_lang::{
+    Array, Global, Val, block_idx, kernel, range, sync_threads, thread_idx, wait_for_dependencies, when, when_else,
+};
+
+use super::draw::BLOCK;
+use super::row::{Record, value};
+use super::{NONE, Word};
+use crate::AnyKernel;
+
+/// Allowed ids, bias, penalties, bans, in this order.
+pub(super) fn edit() -> AnyKernel {
+    let body = move |logits: Global<f32>, records: Global<u32>, edits: Global<f32>, sizes: Array<u32, 3>| {
+        wait_for_dependencies();
+        let (vocab, row, thread) = (sizes.at(0), block_idx().x, thread_idx().x);
+        let record = Record::of(records, row);
+        let edited = record.word(Word::Edited);
+        when(edited.ne(NONE), || {
+            let (from, to) = (logits.at(row.mul_wide(vocab)), edits.at(edited.mul_wide(vocab)));
+            let start = |word: Word| record.word(word);
+            let list = |first: Word, end: Word, words: u32, body: &dyn Fn(Val<u32>)| {
+                range(start(first) + thread * words, start(end), BLOCK * words, |i| body(i));
+                sync_threads();
+            };
+            let has_allowed = record.word(Word::HasAllowed).ne(0);
+            range(thread, vocab, BLOCK, |id| {
+                when_else(has_allowed, || to.at(id).set(f32::NEG_INFINITY), || to.at(id).set(value(from.at(id).get())));
+            });
+            sync_threads();
+            list(Word::Allowed, Word::End, 1, &|i| {
+                let id = records.at(i).get();
+                to.at(id).set(value(from.at(id).get()));
+            });
+            list(Word::Bias, Word::Counts, 2, &|i| {
+                let (logit, by) = (to.at(records.at(i).get()), records.at(i + 1).get().bitcast::<f32>());
+                logit.set(logit.get() + by);
+            });
+            list(Word::Counts, Word::Banned, 2, &|i| {
+                let (logit, count) = (to.at(records.at(i).get()), records.at(i + 1).get());
+                let (x, repetition) = (logit.get(), record.float(Word::Repetition));
+                let x = x.gt(0.0).select(x / repetition, x * repetition);
+                let x = x - record.float(Word::Frequency) * count.cast::<f32>();
+                logit.set(x - count.gt(0).select(record.float(Word::Presence), 0.0));
+            });
+            list(Word::Banned, Word::Allowed, 1, &|i| to.at(records.at(i).get()).set(f32::NEG_INFINITY));
+        });
+    };
+    kernel("sample_edit", body).required_block(BLOCK).into()
+}

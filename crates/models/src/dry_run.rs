@@ -1,0 +1,34 @@
+//! What the largest step takes of a device's memory: measured, to be held against what was computed.
+
+use warpfold_engine::sizing::largest_batch;
+use warpfold_engine::{CacheShape, Config, Model};
+
+use crate::error::ErrorKind;
+use crate::{Error, LanguageModel};
+
+impl LanguageModel {
+    /// Runs the largest step that the settings allow and returns the bytes that it took beside the
+    /// weights. There is no cache yet but for one block, which all rows write and read. To be
+    /// called before an engine takes the model.
+    ///
+    /// # Errors
+    /// If the step cannot be run, such as for want of memory.
+    pub fn dry_run(&mut self, config: &Config) -> Result<u64, Error> {
+        let mut batch = largest_batch(config, &self.limits());
+        // One block of the cache has angles for as many positions.
+        batch.positions.fill(0);
+        let device = self.queue().device().clone();
+        device.synchronize()?;
+        device.restart_peak();
+        let before = device.allocated_bytes();
+        let shape = CacheShape { block_size: config.block_size, num_blocks: 1, num_host_blocks: 1 };
+        let run = self.allocate(shape).and_then(|()| self.step(&batch));
+        device.synchronize()?;
+        run.map_err(|source| match source.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(other) => ErrorKind::Batch(other.to_string()).into(),
+        })?;
+        let cache = shape.block_size as u64 * self.limits().kv_bytes_per_token;
+        Ok((device.peak_allocated_bytes() - before).saturating_sub(cache))
+    }
+}

@@ -1,0 +1,210 @@
+//! How a conversation becomes the text of a prompt: by the model's own chat template.
+//!
+//! Templates are Jinja, written for Python: methods of strings and dictionaries work as there, and
+//! `raise_exception` refuses a conversation. There is no `strftime_now`: templates that can do
+//! without take their fixed date, so that a prompt does not depend on the day.
+
+use std::fmt;
+use std::path::Path;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, ErrorKind as JinjaKind, Value, context};
+
+use crate::Error;
+use crate::error::{self, ErrorKind};
+use crate::files::gguf::{Header, Value as Meta};
+
+/// A chat template, parsed.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    bos: String,
+    eos: String,
+}
+
+/// What a template is told beside the messages.
+#[derive(Debug, Clone, Default)]
+pub struct ChatOptions {
+    /// Ends the prompt where the model's answer begins.
+    pub add_generation_prompt: bool,
+    /// Variables of the template, such as `enable_thinking`.
+    pub variables: serde_json::Map<String, serde_json::Value>,
+}
+
+const NAME: &str = "chat";
+
+impl fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatTemplate").field("bos", &self.bos).field("eos", &self.eos).finish_non_exhaustive()
+    }
+}
+
+impl ChatTemplate {
+    /// Parses a template. `bos` and `eos` are the texts of the tokens that begin and end a text.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Template`] with the line that is wrong.
+    pub fn new(source: &str, bos: &str, eos: &str) -> Result<Self, Error> {
+        let mut environment = Environment::new();
+        environment.set_syntax(syntax()?);
+        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
+            Err(minijinja::Error::new(JinjaKind::InvalidOperation, message))
+        });
+        environment.add_template_owned(NAME, source.to_owned()).map_err(|e| wrong(&e))?;
+        Ok(Self { environment, bos: bos.to_owned(), eos: eos.to_owned() })
+    }
+
+    /// The text of a conversation: a list of objects with `role` and `content`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Template`] with what the template says, such as that roles must alternate.
+    pub fn render(&self, messages: &serde_json::Value, options: &ChatOptions) -> Result<String, Error> {
+        let template = self.environment.get_template(NAME).map_err(|e| wrong(&e))?;
+        let own = context! {
+            messages => Value::from(Serde(messages)),
+            add_generation_prompt => options.add_generation_prompt,
+            bos_token => &self.bos,
+            eos_token => &self.eos,
+        };
+        let variables = Value::from(Serde(&options.variables));
+        template.render(context! { ..own, ..variables }).map_err(|e| wrong(&e))
+    }
+}
+
+/// Blocks take the line that they stand in, as `transformers` has it.
+fn syntax() -> Result<SyntaxConfig, Error> {
+    SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| wrong(&e))
+}
+
+fn wrong(error: &minijinja::Error) -> Error {
+    let line = error.line().map(|line| format!(" (line {line} of the template)")).unwrap_or_default();
+    let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    ErrorKind::Template(detail + &line).into()
+}
+
+/// What files say of chat, not parsed: a model may be used without.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    text: Option<String>,
+    bos: String,
+    eos: String,
+}
+
+impl Source {
+    pub(crate) fn parse(&self) -> Result<Option<ChatTemplate>, Error> {
+        self.text.as_ref().map(|text| self.parse_other(text)).transpose()
+    }
+
+    /// Another template, with the marks of this one.
+    pub(crate) fn parse_other(&self, text: &str) -> Result<ChatTemplate, Error> {
+        ChatTemplate::new(text, &self.bos, &self.eos)
+    }
+}
+
+/// The template of a folder: `chat_template.jinja`, or what `tokenizer_config.json` says.
+pub(crate) fn of_folder(folder: &Path) -> Result<Source, Error> {
+    let path = folder.join("tokenizer_config.json");
+    let config = match path.exists() {
+        false => serde_json::Value::Null,
+        true => {
+            let text = std::fs::read(&path).map_err(error::read(&path))?;
+            serde_json::from_slice(&text).map_err(|e| error::file(&path, e))?
+        }
+    };
+    let file = folder.join("chat_template.jinja");
+    let text = match file.exists() {
+        true => Some(std::fs::read_to_string(&file).map_err(error::read(&file))?),
+        false => None,
+    };
+    let source = of_config(&config);
+    Ok(Source { text: text.or(source.text), ..source })
+}
+
+/// The template of a `tokenizer_config.json`.
+pub(crate) fn of_config(config: &serde_json::Value) -> Source {
+    let mark = |name: &str| {
+        let token = &config[name];
+        token.as_str().or_else(|| token["content"].as_str()).unwrap_or_default().to_owned()
+    };
+    let text = in_config(&config["chat_template"]).map(str::to_owned);
+    Source { text, bos: mark("bos_token"), eos: mark("eos_token") }
+}
+
+/// The template of a GGUF file.
+pub(crate) fn of_gguf(header: &Header) -> Result<Source, Error> {
+    let text = match header.metadata.get("tokenizer.chat_template") {
+        None => None,
+        Some(Meta::Text(text)) => Some(text.clone()),
+        Some(_) => return Err(error::field(&header.path, "tokenizer.chat_template", "it is not a text")),
+    };
+    let mark = |key: &str| match (header.metadata.get(key), header.metadata.get("tokenizer.ggml.tokens")) {
+        (Some(Meta::Int(id)), Some(Meta::Texts(tokens))) => {
+            usize::try_from(*id).ok().and_then(|id| tokens.get(id)).cloned().unwrap_or_default()
+        }
+        _ => String::new(),
+    };
+    Ok(Source { text, bos: mark("tokenizer.ggml.bos_token_id"), eos: mark("tokenizer.ggml.eos_token_id") })
+}
+
+/// One template, or the one called `default` of several.
+fn in_config(value: &serde_json::Value) -> Option<&str> {
+    let is_default = |template: &&serde_json::Value| template["name"] == "default";
+    let named = || value.as_array()?.iter().find(is_default)?["template"].as_str();
+    value.as_str().or_else(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const CHATML: &str = "{%- for message in messages %}\n  {{- '<|im_start|>' + message['role'] + '\\n' + \
+        message.content.strip() + '<|im_end|>\\n' }}\n{%- endfor %}\n\
+        {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+    fn options() -> ChatOptions {
+        ChatOptions { add_generation_prompt: true, ..ChatOptions::default() }
+    }
+
+    #[test]
+    fn a_conversation_is_written_as_the_template_says() {
+        let template = ChatTemplate::new(CHATML, "<s>", "</s>").expect("it is a template");
+        let messages = json!([{"role": "system", "content": " Be kind. "}, {"role": "user", "content": "Hi"}]);
+        let text = template.render(&messages, &options()).expect("the template takes it");
+        assert_eq!(
+            text,
+            "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+        );
+        let closed = template.render(&messages, &ChatOptions::default()).expect("the template takes it");
+        assert!(closed.ends_with("<|im_end|>\n"), "{closed}");
+    }
+
+    #[test]
+    fn a_template_may_refuse_and_has_variables() {
+        let source = "{{ bos_token }}{% if messages[0].role != 'user' %}{{ raise_exception('users first') }}{% endif %}\
+                      {{ enable_thinking is defined and enable_thinking is false }}{% if strftime_now is defined %}x{% endif %}";
+        let template = ChatTemplate::new(source, "<s>", "").expect("it is a template");
+        let refused = template.render(&json!([{"role": "tool", "content": ""}]), &options()).expect_err("no user");
+        assert!(refused.to_string().contains("users first"), "{refused}");
+        let variables = json!({"enable_thinking": false}).as_object().cloned().expect("an object");
+        let with = ChatOptions { variables, ..options() };
+        let text = template.render(&json!([{"role": "user", "content": ""}]), &with).expect("a user");
+        assert_eq!(text.to_lowercase(), "<s>true");
+    }
+
+    #[test]
+    fn a_wrong_template_names_its_line() {
+        let error = ChatTemplate::new("a\n{% if %}", "", "").expect_err("there is no condition").to_string();
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn templates_are_found_where_hugging_face_has_them() {
+        assert_eq!(in_config(&json!("a")), Some("a"));
+        let several = json!([{"name": "tool_use", "template": "b"}, {"name": "default", "template": "c"}]);
+        assert_eq!(in_config(&several), Some("c"));
+        assert_eq!(in_config(&json!(null)), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! The inference engine behind HTTP, with OpenAI's interface.
+//!
+//! A [`Server`] listens at once and serves when its [`Handle`] has given it a model, which lives on
+//! a thread of its own ([`warpfold_engine::service`]):
+//!
+//! ```
+//! use warpfold_engine::Config;
+//! use warpfold_engine::scripted::Scripted;
+//! use warpfold_serve::{Options, Server, Text};
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = Server::start(Options::new("scripted", 0))?;
+//!     println!("listening at http://{}", server.address());
+//!     server.handle().serve(Scripted::new(100, 128), Config::default(), Text::default())?;
+//!     server.handle().stop(); // or `stop_on_signals`
+//!     let metrics = server.wait()?.ok_or("there is an engine")?;
+//!     assert_eq!(metrics.now.used_blocks, 0);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # The way of a request
+//!
+//! `connection` accepts it, within bounds; `routes` finds who answers; `access` looks at its key;
+//! `fields` takes its JSON apart, and what nobody knows is an error that names it; `openai/` makes
+//! requests for the engine of it; `share` gives it its turn; `generation` is the stream of updates
+//! that come back, and gives the request up when it is dropped. `metrics/` watches.
+//!
+//! [`load`] is the other side: clients that measure a server, or an engine in this process.
+//!
+//! # What is absent on purpose
+//!
+//! TLS (a proxy does that), tools, several models, files. What is not supported is refused by name.
+
+mod access;
+mod body;
+mod connection;
+mod error;
+mod fields;
+mod generation;
+pub mod load;
+mod metrics;
+mod openai;
+mod options;
+mod page;
+mod routes;
+mod server;
+mod share;
+mod state;
+mod tokenize;
+
+pub use error::{Error, ErrorKind};
+pub use options::{Bounds, Options};
+pub use server::{Handle, Server};
+pub use state::Text;

@@ -1,0 +1,37 @@
+//! `GET /v1/models`: what is served.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State as Shared};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::params::check_model;
+use crate::body::json;
+use crate::error::ApiError;
+use crate::state::{Served, State};
+
+pub(crate) async fn list(Shared(state): Shared<Arc<State>>) -> Result<Response, ApiError> {
+    let served = state.served()?;
+    let models: Vec<Value> = state.options.names.iter().map(|name| model(name, &state, served)).collect();
+    Ok(json(&json!({"object": "list", "data": models})))
+}
+
+/// Names may have slashes in them.
+pub(crate) async fn one(Shared(state): Shared<Arc<State>>, Path(name): Path<String>) -> Result<Response, ApiError> {
+    let served = state.served()?;
+    check_model(Some(name.clone()), &state)?;
+    Ok(json(&model(&name, &state, served)))
+}
+
+fn model(name: &str, state: &State, served: &Served) -> Value {
+    json!({
+        "id": name,
+        "object": "model",
+        "created": state.created,
+        "owned_by": "warpfold",
+        "root": state.name(),
+        "parent": null,
+        "max_model_len": served.longest,
+    })
+}

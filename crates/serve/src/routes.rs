@@ -1,0 +1,87 @@
+//! Which path is answered by what.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State as Shared};
+use axum::http::StatusCode;
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::json;
+use warpfold_engine::Metrics;
+
+use crate::body::{json, typed};
+use crate::error::ApiError;
+use crate::openai::{chat, completions, models};
+use crate::state::{Phase, State};
+use crate::{access, metrics, page, tokenize};
+
+/// Everything that the server answers. What a key protects comes first.
+pub(crate) fn router(state: Arc<State>) -> Router {
+    let protected = Router::new()
+        .route("/v1/completions", post(completions::complete))
+        .route("/v1/chat/completions", post(chat::complete))
+        .route("/v1/models", get(models::list))
+        .route("/v1/models/{*name}", get(models::one))
+        .route("/tokenize", post(tokenize::encode))
+        .route("/detokenize", post(tokenize::decode))
+        .layer(from_fn_with_state(state.clone(), access::keys));
+    Router::new()
+        .route("/", get(page::page))
+        .route("/health", get(health))
+        .route("/metrics", get(prometheus))
+        .route("/version", get(version))
+        .merge(protected)
+        .fallback(no_such_path)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(map_response(harden))
+        .layer(from_fn_with_state(state.clone(), access::cors))
+        .with_state(state)
+}
+
+/// Ready or not: 200 or 503.
+async fn health(Shared(state): Shared<Arc<State>>) -> Result<Response, ApiError> {
+    state.served()?;
+    Ok(json(&json!({"status": "ok"})))
+}
+
+async fn version() -> Response {
+    json(&json!({"version": env!("CARGO_PKG_VERSION")}))
+}
+
+async fn prometheus(Shared(state): Shared<Arc<State>>) -> Result<Response, ApiError> {
+    let engine = engine_metrics(&state).await?;
+    Ok(typed("text/plain; version=0.0.4; charset=utf-8", metrics::text(&state, &engine)))
+}
+
+/// What the engine counts; it answers between two steps.
+async fn engine_metrics(state: &State) -> Result<Metrics, ApiError> {
+    let Some(served) = state.served_so_far() else { return Ok(Metrics::default()) };
+    let client = served.client.clone();
+    // One at a time, so that a slow step does not collect threads.
+    let _turn = state.asking.lock().await;
+    let answer = tokio::task::spawn_blocking(move || client.metrics()).await;
+    match answer {
+        Ok(Ok(metrics)) => Ok(metrics),
+        _ if state.phase() == Phase::Ready => {
+            state.fail();
+            Err(ApiError::internal("the engine has failed"))
+        }
+        _ => Err(ApiError::unavailable("the server is shutting down")),
+    }
+}
+
+async fn no_such_path(request: Request) -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, format!("there is no {}", request.uri().path()))
+}
+
+async fn no_such_method(request: Request) -> ApiError {
+    let (method, path) = (request.method(), request.uri().path());
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} has no {method}"))
+}
+
+/// What is JSON is read as nothing else.
+async fn harden(response: Response) -> Response {
+    ([("x-content-type-options", "nosniff")], response).into_response()
+}

@@ -1,0 +1,203 @@
+//! A server's life: it listens at once, serves when there is a model, drains, and ends.
+
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::task::{JoinHandle, JoinSet};
+use warpfold_engine::service::{self, Service};
+use warpfold_engine::{Config, Engine, Limits, Metrics, Model};
+
+use crate::connection::accept;
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
+use crate::routes::router;
+use crate::state::{Phase, Served, State, Text};
+
+/// Threads that talk to clients, at most: the engine's own thread does the work.
+const MOST_THREADS: usize = 8;
+
+/// A server that listens.
+#[derive(Debug)]
+pub struct Server {
+    runtime: Runtime,
+    state: Arc<State>,
+    address: SocketAddr,
+    accepting: JoinHandle<JoinSet<()>>,
+}
+
+/// Gives a server its model, and ends it; from any thread.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    state: Arc<State>,
+}
+
+impl Server {
+    /// Listens. Until [`Handle::serve`] has given it a model, requests are told to come again.
+    ///
+    /// # Errors
+    /// If an option is wrong, the address is taken, or the system gives no threads.
+    pub fn start(options: Options) -> Result<Self, Error> {
+        let empty = |option, reason: &str| ErrorKind::Option { option, reason: reason.to_owned() };
+        if options.names.iter().any(String::is_empty) || options.names.is_empty() {
+            return Err(empty("--served-model-name", "the name is empty").into());
+        }
+        if options.keys.iter().any(String::is_empty) {
+            return Err(empty("--api-key", "the key is empty").into());
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(cores.min(MOST_THREADS))
+            .thread_name("warpfold-serve")
+            .enable_all()
+            .build()
+            .map_err(ErrorKind::Start)?;
+        let address = options.address;
+        let failed = |source| ErrorKind::Listen { address, source };
+        let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let state = Arc::new(State::new(options));
+        let router = router(state.clone());
+        let accepting = runtime.spawn(accept(listener, state.clone(), router));
+        Ok(Self { runtime, state, address, accepting })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What gives it its model, and ends it.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle { state: self.state.clone() }
+    }
+
+    /// Drains when the process is asked to end (SIGTERM, or SIGINT as Ctrl-C sends it), and ends at
+    /// once when it is asked again.
+    ///
+    /// # Errors
+    /// If the system gives no signals.
+    pub fn stop_on_signals(&self) -> Result<(), Error> {
+        let _guard = self.runtime.enter();
+        let mut signals = Signals::new().map_err(ErrorKind::Start)?;
+        let state = self.state.clone();
+        self.runtime.spawn(async move {
+            signals.next().await;
+            state.advance(Phase::Draining);
+            signals.next().await;
+            state.advance(Phase::Ending);
+        });
+        Ok(())
+    }
+
+    /// Serves until it is stopped; then lets requests end, for a time, and returns what the engine
+    /// counted, if there was one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::EngineEnded`] if the engine ended by itself.
+    pub fn wait(self) -> Result<Option<Metrics>, Error> {
+        let Self { runtime, state, accepting, .. } = self;
+        runtime.block_on(async {
+            let mut phases = state.phases();
+            phases.wait_for(|phase| *phase >= Phase::Draining).await.ok();
+            let mut connections = accepting.await.unwrap_or_default();
+            let all_end = async { while connections.join_next().await.is_some() {} };
+            tokio::select! {
+                () = all_end => {}
+                () = tokio::time::sleep(state.options.bounds.drain_time) => {}
+                _ = phases.wait_for(|phase| *phase == Phase::Ending) => {}
+            }
+            // What is still open is given up, and with it its requests.
+            connections.shutdown().await;
+        });
+        let service = state.take_service();
+        // A tokenizer may be at work, and nobody waits for it.
+        runtime.shutdown_background();
+        let metrics = service.map(end).transpose()?;
+        if state.has_failed() { Err(ErrorKind::EngineEnded.into()) } else { Ok(metrics) }
+    }
+}
+
+/// Ends an engine without requests.
+fn end(service: Service) -> Result<Metrics, Error> {
+    catch_unwind(AssertUnwindSafe(|| service.drain())).map_err(|_| ErrorKind::EngineEnded.into())
+}
+
+impl Handle {
+    /// Puts a model on a thread of its own, and serves it. A server takes one model; others are
+    /// dropped.
+    ///
+    /// # Errors
+    /// If the engine cannot run with the settings, or has no room for its cache.
+    pub fn serve<M: Model + Send + 'static>(
+        &self,
+        model: M,
+        config: Config,
+        text: Text,
+    ) -> Result<(), warpfold_engine::Error> {
+        let mut engine = Engine::new(model, config.clone())?;
+        let limits = engine.model().limits();
+        let max_len = config.max_len.unwrap_or(usize::MAX).min(limits.max_len);
+        if let Some(tokenizer) = &text.tokenizer {
+            engine = engine.with_decode(tokenizer.clone());
+        }
+        let options = service::Options { max_waiting: self.state.options.bounds.waiting };
+        let service = Service::spawn(engine, options);
+        let served = Served {
+            client: service.client(),
+            longest: config.longest(&limits),
+            limits: Limits { max_len, ..limits },
+            block_size: config.block_size,
+            text,
+        };
+        self.state.set_served(served, service);
+        Ok(())
+    }
+
+    /// Lets requests end, and takes no more.
+    pub fn stop(&self) {
+        self.state.advance(Phase::Draining);
+    }
+}
+
+/// Requests that the process end.
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Requests that the process end: Ctrl-C alone.
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    #[allow(clippy::unnecessary_wraps, reason = "other systems can fail here")]
+    fn new() -> std::io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) {
+        tokio::signal::ctrl_c().await.ok();
+    }
+}

@@ -1,0 +1,136 @@
+//! How those who hold different keys share the engine: each gets its turn, however much another
+//! asks for.
+//!
+//! Start-time fair queueing (Goyal, Vin, Cheng 1996) with a request as the unit: a request's tag is
+//! one more than the last tag of its key, but not before the tag of what the engine started last.
+//! Tags are the engine's priorities, so a key with one request passes a key with a thousand. With
+//! one key, tags follow arrival.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use crate::error::ApiError;
+
+/// The keys, or the one tenant that everybody is without keys.
+#[derive(Debug)]
+pub(crate) struct Tenants {
+    all: Vec<Arc<Tenant>>,
+    /// The tag of the request that started last.
+    now: Arc<AtomicI32>,
+    /// Requests of one tenant that may wait.
+    most_waiting: usize,
+}
+
+/// Those who hold one key.
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    /// Prefixes are shared among requests of the same salt.
+    pub(crate) salt: Arc<str>,
+    last_tag: Mutex<i32>,
+    waiting: AtomicUsize,
+}
+
+/// A request's place in the queue; dropped when it has started or ended.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) tag: i32,
+    tenant: Arc<Tenant>,
+    now: Arc<AtomicI32>,
+}
+
+impl Tenants {
+    pub(crate) fn new(keys: usize, waiting: usize) -> Self {
+        let tenant = |i: usize| Tenant {
+            salt: format!("key {i}").into(),
+            last_tag: Mutex::new(0),
+            waiting: AtomicUsize::new(0),
+        };
+        let keys = keys.max(1);
+        Self {
+            all: (0..keys).map(|i| Arc::new(tenant(i))).collect(),
+            now: Arc::default(),
+            most_waiting: waiting.div_ceil(keys),
+        }
+    }
+
+    /// The holders of a key, by its number.
+    pub(crate) fn get(&self, key: usize) -> Arc<Tenant> {
+        self.all[key].clone()
+    }
+
+    /// Queues `num` requests.
+    pub(crate) fn queue(&self, tenant: &Arc<Tenant>, num: usize) -> Result<Vec<Turn>, ApiError> {
+        let waiting = tenant.waiting.fetch_add(num, Ordering::Relaxed);
+        let turns = self.tags(tenant, num).map(|tag| Turn { tag, tenant: tenant.clone(), now: self.now.clone() });
+        // Dropping them takes them from the count again.
+        let turns: Vec<Turn> = turns.collect();
+        if waiting + num > self.most_waiting {
+            let most = self.most_waiting;
+            return Err(ApiError::unavailable(format!("{waiting} requests wait, and no more than {most} may")));
+        }
+        Ok(turns)
+    }
+
+    fn tags(&self, tenant: &Tenant, num: usize) -> std::ops::RangeInclusive<i32> {
+        let mut last = tenant.last_tag.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let first = last.saturating_add(1).max(self.now.load(Ordering::Relaxed));
+        let num = i32::try_from(num).unwrap_or(i32::MAX);
+        *last = first.saturating_add(num - 1);
+        first..=*last
+    }
+}
+
+impl Turn {
+    /// The engine has begun with the request.
+    pub(crate) fn start(self) {
+        self.now.fetch_max(self.tag, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.tenant.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tags(turns: &[Turn]) -> Vec<i32> {
+        turns.iter().map(|turn| turn.tag).collect()
+    }
+
+    #[test]
+    fn one_tenant_is_served_by_arrival() {
+        let tenants = Tenants::new(0, 100);
+        let one = tenants.get(0);
+        let first = tenants.queue(&one, 3).expect("there is room");
+        assert_eq!(tags(&first), [1, 2, 3]);
+        first.into_iter().for_each(Turn::start);
+        assert_eq!(tags(&tenants.queue(&one, 2).expect("there is room")), [4, 5]);
+    }
+
+    #[test]
+    fn a_tenant_with_one_request_passes_one_with_many() {
+        let tenants = Tenants::new(2, 2000);
+        let mut many = tenants.queue(&tenants.get(0), 1000).expect("there is room");
+        many.drain(..40).for_each(Turn::start);
+        let one = tenants.queue(&tenants.get(1), 1).expect("there is room");
+        assert_eq!(one[0].tag, 40);
+        assert!(many.iter().all(|turn| turn.tag > 40));
+    }
+
+    #[test]
+    fn no_tenant_takes_more_than_its_share_of_the_queue() {
+        let tenants = Tenants::new(2, 10);
+        let [a, b] = [0, 1].map(|i| tenants.get(i));
+        let held = tenants.queue(&a, 5).expect("that is half of it");
+        let error = tenants.queue(&a, 1).expect_err("it has its share");
+        assert_eq!(error.message, "5 requests wait, and no more than 5 may");
+        assert_eq!(tenants.queue(&b, 5).expect("the other half").len(), 5);
+        drop(held);
+        assert_eq!(tenants.queue(&a, 5).expect("they are gone").len(), 5);
+    }
+}

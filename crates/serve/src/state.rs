@@ -1,0 +1,153 @@
+//! What all requests share: the options, the model once it is there, and whether it is time to end.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio::sync::{Semaphore, watch};
+use warpfold_engine::Limits;
+use warpfold_engine::service::{Client, Service};
+use warpfold_models::{ChatTemplate, Tokenizer};
+
+use crate::error::ApiError;
+use crate::metrics::Observed;
+use crate::options::Options;
+use crate::share::Tenants;
+
+/// Where the server is in its life; it only moves forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// There is no model yet.
+    Loading,
+    /// Requests are served.
+    Ready,
+    /// Those that are there may end; no more are taken.
+    Draining,
+    /// Nothing is waited for.
+    Ending,
+}
+
+/// How a model reads and writes.
+#[derive(Debug, Default)]
+pub struct Text {
+    /// Without it, prompts are tokens, and so are answers.
+    pub tokenizer: Option<Arc<Tokenizer>>,
+    /// Without it there is no chat.
+    pub template: Option<ChatTemplate>,
+}
+
+/// A model that is served.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) client: Client,
+    /// The model's, with the engine's longest sequence.
+    pub(crate) limits: Limits,
+    /// What a sequence can have in the cache.
+    pub(crate) longest: usize,
+    pub(crate) block_size: usize,
+    pub(crate) text: Text,
+}
+
+/// What all requests share.
+pub(crate) struct State {
+    pub(crate) options: Options,
+    pub(crate) tenants: Tenants,
+    pub(crate) observed: Arc<Observed>,
+    /// Texts that are tokenized at a time.
+    pub(crate) tokenizing: Semaphore,
+    /// Held by who asks the engine for its counters.
+    pub(crate) asking: tokio::sync::Mutex<()>,
+    /// Seconds since 1970 when the server started.
+    pub(crate) created: u64,
+    /// Part of every id, so that those of different runs differ.
+    pub(crate) run_id: u64,
+    phase: watch::Sender<Phase>,
+    has_failed: AtomicBool,
+    served: OnceLock<Served>,
+    service: Mutex<Option<Service>>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("phase", &self.phase()).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    pub(crate) fn new(options: Options) -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            tenants: Tenants::new(options.keys.len(), options.bounds.waiting),
+            observed: Arc::default(),
+            tokenizing: Semaphore::new(cores),
+            asking: tokio::sync::Mutex::new(()),
+            created: now.as_secs(),
+            run_id: RandomState::new().hash_one(now),
+            phase: watch::Sender::new(Phase::Loading),
+            has_failed: AtomicBool::new(false),
+            served: OnceLock::new(),
+            service: Mutex::new(None),
+            options,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// Moves to a later phase.
+    pub(crate) fn advance(&self, to: Phase) {
+        self.phase.send_if_modified(|phase| {
+            let is_later = to > *phase;
+            *phase = to.max(*phase);
+            is_later
+        });
+    }
+
+    pub(crate) fn phases(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    /// Puts the model in its place. A server serves one.
+    pub(crate) fn set_served(&self, served: Served, service: Service) {
+        if self.served.set(served).is_ok() {
+            *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+            self.advance(Phase::Ready);
+        }
+    }
+
+    pub(crate) fn take_service(&self) -> Option<Service> {
+        self.service.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Ends the server because its engine has ended.
+    pub(crate) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
+        self.advance(Phase::Draining);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// The model, if requests are served.
+    pub(crate) fn served(&self) -> Result<&Served, ApiError> {
+        match (self.phase(), self.served.get()) {
+            (Phase::Ready, Some(served)) => Ok(served),
+            (Phase::Loading, _) | (Phase::Ready, None) => Err(ApiError::unavailable("the model is being loaded")),
+            (Phase::Draining | Phase::Ending, _) => Err(ApiError::unavailable("the server is shutting down")),
+        }
+    }
+
+    /// The model, as long as there is one: counters go on while requests end.
+    pub(crate) fn served_so_far(&self) -> Option<&Served> {
+        self.served.get()
+    }
+
+    /// The name under which answers come.
+    pub(crate) fn name(&self) -> &str {
+        self.options.names.first().map_or("model", String::as_str)
+    }
+}

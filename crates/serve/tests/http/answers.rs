@@ -1,0 +1,190 @@
+//! Completions: what they are, and that streams say the same.
+
+use serde_json::{Value, json};
+use warpfold_engine::scripted::Scripted;
+use warpfold_engine::{Engine, Request};
+
+use crate::support::{MAX_LEN, Site, VOCAB, and, config, fixed, tokenizer};
+
+/// Choices put together from a stream's chunks.
+fn folded(events: &[Value]) -> Vec<Value> {
+    let mut choices: Vec<Value> = Vec::new();
+    for part in events.iter().flat_map(|event| event["choices"].as_array().expect("a list")) {
+        let index = part["index"].as_u64().expect("a number") as usize;
+        choices.resize(choices.len().max(index + 1), Value::Null);
+        match &mut choices[index] {
+            whole if whole.is_null() => *whole = part.clone(),
+            whole => extend(whole, part),
+        }
+    }
+    choices
+}
+
+fn extend(whole: &mut Value, part: &Value) {
+    let text = whole["text"].as_str().expect("a text").to_owned() + part["text"].as_str().expect("a text");
+    whole["text"] = text.into();
+    for field in ["finish_reason", "stop_reason", "seed"] {
+        whole[field] = part[field].clone();
+    }
+    let append = |to: &mut Value, from: &Value| {
+        if let (Some(to), Some(from)) = (to.as_array_mut(), from.as_array()) {
+            to.extend(from.iter().cloned());
+        }
+    };
+    if let Some(ids) = whole.get_mut("token_ids") {
+        append(ids, &part["token_ids"]);
+    }
+    for field in ["tokens", "token_logprobs", "top_logprobs", "text_offset"] {
+        if whole["logprobs"].is_object() {
+            append(&mut whole["logprobs"][field], &part["logprobs"][field]);
+        }
+    }
+}
+
+#[test]
+fn a_completion_is_what_the_engine_says() {
+    let site = Site::plain();
+    let found = site.complete(&and(fixed(json!([5, 9, 200]), 12), json!({"return_token_ids": true}))).with(200);
+    let mut engine = Engine::new(Scripted::new(VOCAB, MAX_LEN), config()).expect("the settings are right");
+    let request = Request { seed: Some(7), max_tokens: Some(12), ignore_eos: true, ..Request::new(vec![5, 9, 200]) };
+    let id = engine.add(request).expect("the request is right");
+    let tokens = engine.run_to_end().expect("the model runs")[&id][0].ids();
+    let choice = &found["choices"][0];
+    assert_eq!(choice["token_ids"], json!(tokens));
+    assert_eq!(choice["prompt_token_ids"], json!([5, 9, 200]));
+    assert_eq!((&choice["finish_reason"], &choice["seed"], &choice["index"]), (&json!("length"), &json!(7), &json!(0)));
+    let special = |id: &u32| warpfold_engine::Decode::is_special(&tokenizer(), *id);
+    let shown: Vec<u32> = tokens.into_iter().filter(|id| !special(id)).collect();
+    assert_eq!(choice["text"], tokenizer().decode(&shown));
+    assert_eq!(found["usage"], json!({"prompt_tokens": 3, "completion_tokens": 12, "total_tokens": 15}));
+    assert_eq!((&found["object"], &found["model"]), (&json!("text_completion"), &json!("scripted")));
+    assert!(found["id"].as_str().is_some_and(|id| id.starts_with("cmpl-")));
+    site.end();
+}
+
+#[test]
+fn a_stream_says_what_a_whole_answer_says() {
+    let site = Site::plain();
+    let texts = fixed(json!("the quick brown fox"), 40);
+    let requests = [
+        texts.clone(),
+        and(texts.clone(), json!({"logprobs": 3, "return_token_ids": true})),
+        and(texts.clone(), json!({"n": 3, "logprobs": 0, "temperature": 2.0})),
+        and(fixed(json!(["one", "two", "three"]), 9), json!({"n": 2, "echo": true})),
+        and(texts.clone(), json!({"echo": true, "logprobs": 2})),
+        and(texts.clone(), json!({"stop": ["a", "e"], "max_tokens": 100})),
+        and(texts, json!({"ignore_eos": false, "stop_token_ids": (2..60).collect::<Vec<_>>()})),
+    ];
+    for request in requests {
+        let whole = site.complete(&request).with(200);
+        let streamed = and(request.clone(), json!({"stream": true, "stream_options": {"include_usage": true}}));
+        let mut events = site.complete(&streamed).events();
+        let last = events.pop().expect("there is an end");
+        assert_eq!(last["choices"], json!([]));
+        assert_eq!(last["usage"], whole["usage"], "{request}");
+        assert!(events.iter().all(|event| event["usage"].is_null() && event.get("usage").is_some()));
+        assert_eq!(json!(folded(&events)), whole["choices"], "{request}");
+    }
+    site.end();
+}
+
+#[test]
+fn a_stream_tells_no_usage_that_nobody_asked_for() {
+    let site = Site::plain();
+    let events = site.complete(&and(fixed(json!("a"), 3), json!({"stream": true}))).events();
+    assert!(events.iter().all(|event| event.get("usage").is_none() && event["object"] == "text_completion"));
+    let ids: Vec<&Value> = events.iter().map(|event| &event["id"]).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] == pair[1]));
+    site.end();
+}
+
+#[test]
+fn a_drawn_seed_gives_the_same_answer_again() {
+    let site = Site::plain();
+    let ask = json!({"prompt": "the", "max_tokens": 20, "n": 3, "temperature": 1.5, "ignore_eos": true});
+    let first = site.complete(&ask).with(200);
+    for choice in first["choices"].as_array().expect("a list") {
+        let again = and(ask.clone(), json!({"n": 1, "seed": choice["seed"]}));
+        let again = site.complete(&again).with(200);
+        assert_eq!(again["choices"][0]["text"], choice["text"]);
+    }
+    let others = site.complete(&ask).with(200);
+    assert_ne!(others["choices"][0]["seed"], first["choices"][0]["seed"]);
+    site.end();
+}
+
+#[test]
+fn logprobs_belong_to_their_tokens() {
+    let site = Site::plain();
+    let ask = and(fixed(json!([5, 9, 200]), 10), json!({"logprobs": 4, "echo": true, "return_token_ids": true}));
+    let choice = site.complete(&ask).with(200)["choices"][0].clone();
+    let logprobs = &choice["logprobs"];
+    let list = |field: &str| logprobs[field].as_array().expect("a list").clone();
+    let (texts, values, tops, offsets) =
+        (list("tokens"), list("token_logprobs"), list("top_logprobs"), list("text_offset"));
+    assert_eq!([texts.len(), values.len(), tops.len(), offsets.len()], [13; 4]);
+    assert!(values[0].is_null() && tops[0].is_null() && values[1..].iter().all(|v| v.as_f64() < Some(0.0)));
+    for ((text, value), top) in texts.iter().zip(&values).zip(&tops).skip(1) {
+        let top = top.as_object().expect("an object");
+        assert_eq!(top.get(text.as_str().expect("a text")), Some(value), "the token is among the likely ones");
+        assert!((1..=5).contains(&top.len()));
+    }
+    assert_eq!(offsets[0], 0);
+    let len = texts[0].as_str().expect("a text").chars().count();
+    assert_eq!(offsets[1], json!(len));
+    let none = site.complete(&fixed(json!([5]), 2)).with(200);
+    assert!(none["choices"][0]["logprobs"].is_null());
+    site.end();
+}
+
+#[test]
+fn stop_strings_end_answers_and_are_cut_off_or_kept() {
+    let site = Site::plain();
+    let base = and(fixed(json!("the"), 60), json!({"seed": 3}));
+    let full = site.complete(&base).with(200)["choices"][0]["text"].as_str().expect("a text").to_owned();
+    // Two letters somewhere behind the middle, which may lie in two tokens.
+    let letters = |pair: &&[u8]| pair.iter().all(u8::is_ascii_alphabetic);
+    let stop = full.as_bytes()[full.len() / 2..].windows(2).find(letters).expect("there are letters");
+    let stop = std::str::from_utf8(stop).expect("letters");
+    let cut = full.find(stop).expect("it is there");
+    let ask = and(base.clone(), json!({"stop": stop}));
+    let found = site.complete(&ask).with(200)["choices"][0].clone();
+    assert_eq!((found["text"].as_str(), found["finish_reason"].as_str()), (Some(&full[..cut]), Some("stop")));
+    let kept = and(ask, json!({"include_stop_str_in_output": true}));
+    assert_eq!(site.complete(&kept).with(200)["choices"][0]["text"], full[..cut + stop.len()]);
+    site.end();
+}
+
+#[test]
+fn beams_are_the_best_answers() {
+    let site = Site::plain();
+    let ask = json!({"prompt": "the", "max_tokens": 6, "n": 3, "use_beam_search": true, "temperature": 0.0});
+    let found = site.complete(&ask).with(200);
+    let texts: Vec<&str> = (0..3).map(|i| found["choices"][i]["text"].as_str().expect("a text")).collect();
+    assert!(texts[0] != texts[1] && texts[1] != texts[2]);
+    let error = site.complete(&and(ask, json!({"stream": true}))).with(400);
+    assert_eq!(error["error"]["param"], "stream");
+    site.end();
+}
+
+#[test]
+fn answers_do_not_depend_on_who_else_asks() {
+    let site = Site::plain();
+    let ask =
+        |i: usize| and(fixed(json!(format!("number {}", i % 7)), 10 + i % 30), json!({"seed": i, "n": 1 + i % 3}));
+    let alone: Vec<Value> = (0..60).map(|i| site.complete(&ask(i)).with(200)["choices"].clone()).collect();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..60)
+            .map(|i| {
+                scope.spawn({
+                    let site = &site;
+                    move || site.complete(&ask(i)).with(200)["choices"].clone()
+                })
+            })
+            .collect();
+        for (i, thread) in threads.into_iter().enumerate() {
+            assert_eq!(thread.join().expect("the thread ends"), alone[i], "{i}");
+        }
+    });
+    site.end();
+}

@@ -1,0 +1,114 @@
+//! Chat completions: templates, roles, streams, and what is refused.
+
+use serde_json::{Value, json};
+
+use crate::support::{Site, and};
+
+fn ask() -> Value {
+    json!({"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}],
+        "max_tokens": 12, "seed": 4, "ignore_eos": true})
+}
+
+#[test]
+fn a_conversation_is_a_completion_of_what_the_template_writes() {
+    let site = Site::plain();
+    let found = site.chat(&ask()).with(200);
+    let prompt = "system: Be kind.\nuser: Hi\nassistant:";
+    let same = site.complete(&json!({"prompt": prompt, "max_tokens": 12, "seed": 4, "ignore_eos": true})).with(200);
+    let choice = &found["choices"][0];
+    assert_eq!(choice["message"]["content"], same["choices"][0]["text"]);
+    assert_eq!((&choice["message"]["role"], &choice["finish_reason"]), (&json!("assistant"), &json!("length")));
+    assert_eq!(found["usage"], same["usage"]);
+    assert_eq!(found["object"], "chat.completion");
+    let parts = json!([{"role": "system", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "Hi"}], "name": null}]);
+    let in_parts = site.chat(&and(ask(), json!({"messages": parts}))).with(200);
+    assert_eq!(in_parts["choices"], found["choices"]);
+    site.end();
+}
+
+#[test]
+fn a_chat_stream_says_what_a_whole_answer_says() {
+    let site = Site::plain();
+    let ask = and(ask(), json!({"n": 2, "logprobs": true, "top_logprobs": 2}));
+    let whole = site.chat(&ask).with(200);
+    let events = site.chat(&and(ask, json!({"stream": true, "stream_options": {"include_usage": true}}))).events();
+    let mut texts = [String::new(), String::new()];
+    let mut tokens = [Vec::new(), Vec::new()];
+    let mut reasons = [Value::Null, Value::Null];
+    let mut has_role = [false; 2];
+    for event in &events {
+        assert_eq!(event["object"], "chat.completion.chunk");
+        for choice in event["choices"].as_array().expect("a list") {
+            let i = choice["index"].as_u64().expect("a number") as usize;
+            texts[i] += choice["delta"]["content"].as_str().unwrap_or_default();
+            tokens[i].extend(choice["logprobs"]["content"].as_array().expect("a list").iter().cloned());
+            reasons[i] = choice["finish_reason"].clone();
+            let is_first = !std::mem::replace(&mut has_role[i], true);
+            assert_eq!(choice["delta"].get("role").is_some(), is_first);
+        }
+    }
+    for i in 0..2 {
+        let choice = &whole["choices"][i];
+        assert_eq!(choice["message"]["content"], texts[i]);
+        assert_eq!(choice["logprobs"]["content"], json!(tokens[i]));
+        assert_eq!(choice["finish_reason"], reasons[i]);
+    }
+    assert_eq!(events.last().expect("an end")["usage"], whole["usage"]);
+    let first = &whole["choices"][0]["logprobs"]["content"][0];
+    assert_eq!(first["top_logprobs"].as_array().map(Vec::len), Some(2));
+    assert!(first["bytes"].is_array() && first["logprob"].is_number());
+    site.end();
+}
+
+#[test]
+fn an_answer_without_a_limit_ends_at_the_longest_sequence() {
+    let site = Site::plain();
+    let ask = json!({"messages": [{"role": "user", "content": "Hi"}], "ignore_eos": true});
+    let usage = site.chat(&ask).with(200)["usage"].clone();
+    assert_eq!(usage["total_tokens"], 256);
+    site.end();
+}
+
+#[test]
+fn what_a_chat_cannot_do_is_named() {
+    let site = Site::plain();
+    let messages = |messages: Value| and(ask(), json!({"messages": messages}));
+    let user = |content: Value| messages(json!([{"role": "user", "content": content}]));
+    for (body, param) in [
+        (and(ask(), json!({"tools": [{"type": "function"}]})), "tools"),
+        (and(ask(), json!({"tools": []})), "tools"),
+        (and(ask(), json!({"tool_choice": "none"})), "tool_choice"),
+        (and(ask(), json!({"functions": []})), "functions"),
+        (and(ask(), json!({"response_format": {"type": "json_object"}})), "response_format"),
+        (and(ask(), json!({"max_completion_tokens": 3})), "max_tokens"),
+        (and(ask(), json!({"top_logprobs": 3})), "top_logprobs"),
+        (and(ask(), json!({"logprobs": true, "top_logprobs": 21})), "top_logprobs"),
+        (and(ask(), json!({"echo": true})), "echo"),
+        (and(ask(), json!({"prompt": "a"})), "prompt"),
+        (messages(json!([])), "messages"),
+        (messages(json!("hi")), "messages"),
+        (messages(json!([3])), "messages[0]"),
+        (messages(json!([{"content": "hi"}])), "messages[0]"),
+        (user(json!(3)), "messages[0].content"),
+        (user(json!([{"type": "image_url", "image_url": {"url": "a"}}])), "messages[0].content"),
+        (messages(json!([{"role": "assistant", "content": "a", "tool_calls": []}])), "messages[0]"),
+        (json!({"model": "scripted"}), "messages"),
+    ] {
+        let error = site.chat(&body).with(400)["error"].clone();
+        assert_eq!(error["param"], param, "{body} gives {error}");
+        assert_eq!(error["type"], "invalid_request_error");
+    }
+    for harmless in [
+        json!({"user": "me"}),
+        json!({"response_format": {"type": "text"}}),
+        json!({"tools": null}),
+        json!({"store": false}),
+        json!({"model": "scripted"}),
+        json!({"max_completion_tokens": 2, "max_tokens": null}),
+        json!({"chat_template_kwargs": {"enable_thinking": false}}),
+    ] {
+        site.chat(&and(ask(), harmless)).with(200);
+    }
+    site.end();
+}
