@@ -19,7 +19,8 @@ fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
         (Sizes::Numbers(_), "sgemm") => return ladder.parse_size("130x70x70").unwrap(),
         (Sizes::Numbers(_), "hgemm") => return ladder.parse_size("130x300x400").unwrap(),
         (Sizes::Numbers(_), "conv") => return ladder.parse_size("2x32").unwrap(),
-        (Sizes::Numbers(_), name) => panic!("no size to try {name} with"),
+        (Sizes::Heads(_), "attention") => return ladder.parse_size("300x2x1x64x1-causal").unwrap(),
+        (Sizes::Numbers(_) | Sizes::Heads(_), name) => panic!("no size to try {name} with"),
     }
     let rounds = if ["grid_stride", "single_pass"].contains(&rung.name) { 2_200_003 } else { 5003 };
     ladder.max_size.min(rounds)
@@ -100,9 +101,9 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
                 Some(opened) if opened.0 == size => opened,
                 _ => (size, (ladder.open)(&device, dtype, size, Guards::Checker).unwrap()),
             };
-            let whole: Vec<_> = rung.launches.iter().map(|l| (l.kernel)(dtype).prepare(&device).unwrap()).collect();
+            let whole: Vec<_> = rung.launches.iter().map(|l| l.kernel(dtype, size).prepare(&device).unwrap()).collect();
             for (mutated, launch) in rung.launches.iter().enumerate() {
-                let (count, left) = try_mutants(&device, &(launch.kernel)(dtype), |function| {
+                let (count, left) = try_mutants(&device, &launch.kernel(dtype, size), |function| {
                     instance.reset(rung).unwrap();
                     let objections = rung.launches.iter().enumerate().find_map(|(launch_idx, launch)| {
                         let function = if launch_idx == mutated { function } else { &whole[launch_idx] };

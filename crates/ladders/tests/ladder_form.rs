@@ -23,6 +23,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("sgemm", "gemm/ladder"),
     ("hgemm", "hgemm/ladder"),
     ("conv", "conv/ladder"),
+    ("attention", "attention/ladder"),
 ];
 
 /// The files of a ladder's rungs, in order.
