@@ -24,6 +24,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("hgemm", "hgemm/ladder"),
     ("conv", "conv/ladder"),
     ("attention", "attention/ladder"),
+    ("decode", "attention/decode"),
 ];
 
 /// The files of a ladder's rungs, in order.

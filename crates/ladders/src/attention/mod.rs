@@ -14,8 +14,11 @@
 //! cores. The library's attention, which takes every option and keeps one order of the fold, is
 //! [`warpfold_kernels::attention`].
 
+pub mod decode;
 pub mod ladder;
 
+mod cache;
+mod decode_instance;
 mod element;
 mod instance;
 mod reference;
@@ -26,6 +29,8 @@ mod tiles;
 mod warpgroup;
 mod work;
 
+pub use cache::CACHE_WORDS;
+pub use decode::LADDER as DECODE;
 pub use element::AttentionElement;
 pub use ladder::LADDER;
 pub use softmax_rows::{SoftmaxRows, softmax_rows};

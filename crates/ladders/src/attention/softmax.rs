@@ -55,17 +55,26 @@ impl<T: Half> WarpRows<T> {
         Self((0..columns / 8).map(|_| WarpSums::zero()).collect())
     }
 
-    /// Adds the product with one step of `k` of all columns of a tile.
-    pub(super) fn add_product(&self, a: Fragment<T, 4>, b: Tile<T>, major: Major, k: u32) {
-        for (sums, column) in self.0.chunks(2).zip((0_u32..).step_by(16)) {
-            sums.iter().zip(b.fragments_b(major, column, k)).for_each(|(sums, b)| sums.add_product(a, b));
+    /// Adds the products of the warp's 16 queries of 64 with all keys of a tile.
+    pub(super) fn add_keys(&self, queries: Tile<T>, keys: Tile<T>) {
+        for step in (0..queries.columns()).step_by(T::STEP as usize) {
+            self.add_product(queries.fragment_a(Major::K, warp_id() * 16, step), keys, Major::K, step);
         }
     }
 
-    /// 16 of the columns as a factor of the next product.
-    pub(super) fn fragment(&self, column: u32) -> Fragment<T, 4> {
-        let first = column as usize / 8;
-        Fragment::of_sums([self.0[first], self.0[first + 1]])
+    /// Adds the values of a tile, by weights that lie where scores came to be: as A of the product
+    /// they stay in their registers.
+    pub(super) fn add_values(&self, weights: &Self, values: Tile<T>) {
+        for (step, columns) in weights.0.chunks_exact(2).enumerate() {
+            let weights = Fragment::of_sums([columns[0], columns[1]]);
+            self.add_product(weights, values, Major::Mn, T::STEP * step as u32);
+        }
+    }
+
+    fn add_product(&self, a: Fragment<T, 4>, b: Tile<T>, major: Major, step: u32) {
+        for (sums, column) in self.0.chunks(2).zip((0_u32..).step_by(16)) {
+            sums.iter().zip(b.fragments_b(major, column, step)).for_each(|(sums, b)| sums.add_product(a, b));
+        }
     }
 }
 

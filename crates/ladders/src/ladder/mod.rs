@@ -52,6 +52,7 @@ pub const LADDERS: &[&Ladder] = &[
     &crate::hgemm::LADDER,
     &crate::conv::LADDER,
     &crate::attention::LADDER,
+    &crate::attention::DECODE,
 ];
 
 /// The ladder of this name.

@@ -55,6 +55,11 @@ impl<T: Element + Scalar> Guarded<T> {
         Ok(stream.fill_bytes(self.view_mut()?, 0)?)
     }
 
+    /// How many elements there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(crate) fn view(&self) -> Result<View<'_, T>, Error> {
         Ok(self.buffer.view(self.guard..self.guard + self.len)?)
     }

@@ -5,8 +5,7 @@
 //! Limit now: fragments of keys and values come from shared memory for every warp.
 
 use warpfold_lang::{
-    Array, Global, Major, Swizzle, Val, block_idx, commit_copies, kernel, range, sync_threads, tile, tiles,
-    wait_for_copies, warp_id,
+    Array, Global, Swizzle, Val, block_idx, commit_copies, kernel, range, sync_threads, tile, tiles, wait_for_copies,
 };
 
 use super::r03_flash2::Flash2;
@@ -45,18 +44,9 @@ pub fn mma_sync<T: Half>(dim: u32) -> Flash2<T, T> {
             let stage = first / BLOCK_N % 2;
             copy(stage ^ 1, first + BLOCK_N);
             let scores = WarpRows::<T>::zero(BLOCK_N);
-            for step in (0..dim).step_by(T::STEP as usize) {
-                scores.add_product(
-                    tile_q.fragment_a(Major::K, warp_id() * 16, step),
-                    tiles_k.at(stage),
-                    Major::K,
-                    step,
-                );
-            }
+            scores.add_keys(tile_q, tiles_k.at(stage));
             sums.scale(softmax.push(&scores, first));
-            for step in (0..BLOCK_N).step_by(T::STEP as usize) {
-                sums.add_product(scores.fragment(step), tiles_v.at(stage), Major::Mn, step);
-            }
+            sums.add_values(&scores, tiles_v.at(stage));
         });
         wait_for_copies(0);
         // Epilogue
