@@ -19,6 +19,10 @@ fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
         (Sizes::Numbers(_), "sgemm") => return ladder.parse_size("130x70x70").unwrap(),
         (Sizes::Numbers(_), "hgemm") => return ladder.parse_size("130x300x400").unwrap(),
         (Sizes::Numbers(_), "conv") => return ladder.parse_size("2x32").unwrap(),
+        // More tiles than blocks.
+        (Sizes::Heads(_), "attention") if rung.name == "persistent" => {
+            return ladder.parse_size("200x67x1x64x1").unwrap();
+        }
         (Sizes::Heads(_), "attention") => return ladder.parse_size("300x2x1x64x1-causal").unwrap(),
         (Sizes::Heads(_), "decode") => return ladder.parse_size("600x5x1x64x2").unwrap(),
         (Sizes::Numbers(_) | Sizes::Heads(_), name) => panic!("no size to try {name} with"),

@@ -48,5 +48,5 @@ pub fn flash2<T: AttentionElement>(dim: u32) -> Flash2<T, T::Out> {
         // Epilogue
         states.iter().zip(rows).for_each(|(state, row)| state.store(o.row(row), row.lt(work.tokens())));
     };
-    kernel(format!("attention_flash2_{}_{dim}", T::NAME), body).required_block(THREADS)
+    kernel(format!("attention_flash2_{}_{dim}", T::NAME), body).required_block(THREADS).min_blocks(1)
 }
