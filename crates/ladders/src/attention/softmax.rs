@@ -45,6 +45,10 @@ impl<T: Multiplicand<Sum = f32>> TwoRows for WarpgroupSums<T> {
     fn pairs(&self) -> Vec<(Val<u32>, Val<u32>, [Val<f32>; 2])> {
         Self::pairs(self).collect()
     }
+
+    fn fold(&self, f: impl Fn(Val<f32>, Val<f32>) -> Val<f32>) -> [Val<f32>; 2] {
+        self.fold_rows(f)
+    }
 }
 
 /// The 16 rows of a warp.

@@ -52,15 +52,19 @@ impl<T: Element> Ring<T> {
         self.pipeline.start()
     }
 
-    /// For one thread: waits until the tile is empty, and starts to load the rows of a head from
-    /// `row` on.
-    pub(super) fn fill(self, at: Cursor, map: TensorMap<T>, [row, head]: [Val<u32>; 2]) {
+    /// For one thread: starts to load the rows of a head from `row` on. The tile is empty.
+    pub(super) fn load(self, at: Cursor, map: TensorMap<T>, [row, head]: [Val<u32>; 2]) {
         let (tile, full) = (self.tiles.at(at.stage()), self.pipeline.full(at));
-        self.pipeline.acquire(at);
         full.arrive_expect(tile.bytes());
         for (column, panel) in tile.panels() {
             map.load(panel, [Val::constant(column), row, head], full);
         }
+    }
+
+    /// For one thread: the same when the tile is empty, which it waits for.
+    pub(super) fn fill(self, at: Cursor, map: TensorMap<T>, place: [Val<u32>; 2]) {
+        self.pipeline.acquire(at);
+        self.load(at, map, place);
     }
 
     /// Waits until the tile is full.

@@ -23,7 +23,8 @@ impl<T: Half> WarpgroupRows<T> {
         Self { first, scores, weights: WarpgroupFragment::new(keys), sums, softmax: Softmax::new(work, first) }
     }
 
-    /// Starts the products of the queries with a tile of keys.
+    /// Starts the products of the queries with a tile of keys. The fence is behind the wait for the
+    /// tile: a loop between it and the product makes ptxas put another one there.
     pub(super) fn start_scores(&self, queries: Tile<T>, keys: Tile<T>) {
         wgmma_fence();
         let operands = Operands { a: queries, a_major: Major::K, b: keys, b_major: Major::K };

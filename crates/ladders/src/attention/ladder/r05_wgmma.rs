@@ -33,7 +33,7 @@ pub fn wgmma<T: Half>(dim: u32) -> OfMaps<T> {
         let (at_q, at) = (queries.start(), keys.start());
         // Main loop: a warpgroup with 64 rows
         let consume = || {
-            when(copies, || queries.fill(at_q, q, [row, head]));
+            when(copies, || queries.load(at_q, q, [row, head]));
             let rows = WarpgroupRows::<T>::new(work, row, BLOCK_N);
             let tile_q = queries.wait(at_q);
             range(0, end, BLOCK_N, |first| {

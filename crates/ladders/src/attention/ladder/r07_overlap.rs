@@ -36,7 +36,7 @@ pub fn overlap<T: Half>(dim: u32) -> OfMaps<T> {
         // Main loop: the producer is one thread
         let produce = || {
             for consumer in 0..CONSUMERS {
-                queries.fill(at_q, q, [row + 64 * consumer, head]);
+                queries.load(at_q, q, [row + 64 * consumer, head]);
                 at_q.advance();
             }
             range(0, end, BLOCK_N, |first| {
