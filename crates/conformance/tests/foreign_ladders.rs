@@ -56,7 +56,7 @@ fn check(name: &str, file: &str, dtype: Dtype, sizes: &[usize]) {
         for &size in sizes {
             let mut instance = (ladder.open)(&device, dtype, size, Guards::Bands).expect("the data fits the device");
             for rung in ladder.rungs {
-                let own = (rung.launches[0].kernel)(dtype).prepare(&device).expect("the rung builds");
+                let own = rung.launches[0].kernel(dtype, size).prepare(&device).expect("the rung builds");
                 let foreign = module.kernel(rung.name).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
                 let own = run(&device, &mut *instance, rung, size, &own);
                 let foreign = run(&device, &mut *instance, rung, size, &foreign);

@@ -3,7 +3,7 @@
 
 use warpfold_device::{Checks, Device, LaunchConfig, Profile};
 use warpfold_kernels::Dtype;
-use warpfold_ladders::ladder::{LADDERS, Ladder, LadderReport, RunOptions, Sizes, ladder, run};
+use warpfold_ladders::ladder::{LADDERS, Ladder, LadderReport, RunOptions, RungReport, Sizes, ladder, run};
 use warpfold_ladders::reduce::ladder::{
     BLOCK, MAX_BLOCKS, PartialSums, first_add, interleaved, naive, sequential, shuffle, single_pass, unroll_all,
     unroll_last_warp,
@@ -68,6 +68,35 @@ fn all_are_right(report: &LadderReport) {
 const PRODUCTS: &[&str] =
     &["1", "3x5x7", "31x33x32", "65x64x9", "1x257x40", "129x127x1", "128x128x24", "200x131x77", "270x300x200"];
 
+/// Around every tile of rows and of keys, with heads of their own keys and with shared ones.
+const ATTENTIONS: &[&str] = &[
+    "1x1x1x64x1",
+    "7x2x2x128x1-causal",
+    "31x3x1x64x2",
+    "32x2x1x128x1-causal",
+    "33x4x2x64x1-causal",
+    "63x2x1x128x1",
+    "65x2x2x64x1-causal",
+    "127x2x1x64x1-causal",
+    "128x1x1x128x2-causal",
+    "129x2x2x128x1",
+    "200x6x2x64x2-causal",
+    "257x3x1x128x1-causal",
+    "300x2x1x64x1",
+];
+
+/// Around every page and part of a cache, with groups that fill a block's rows and that do not.
+const DECODES: &[&str] = &[
+    "1x1x1x64x1",
+    "15x5x1x128x2",
+    "16x4x2x64x3",
+    "17x6x2x128x2",
+    "255x2x2x64x2",
+    "256x8x1x128x1",
+    "257x3x3x64x3",
+    "1000x9x1x64x2",
+];
+
 /// The sizes to try a ladder with, of those that are numbers of elements or in the form that it
 /// takes.
 fn sizes_of(ladder: &Ladder, elements: &[usize]) -> Vec<usize> {
@@ -80,6 +109,9 @@ fn sizes_of(ladder: &Ladder, elements: &[usize]) -> Vec<usize> {
             .map(|text| ladder.parse_size(text).unwrap())
             .to_vec(),
         (Sizes::Numbers(_), name) => panic!("no sizes to try {name} with"),
+        (Sizes::Heads(_), "attention") => ATTENTIONS.iter().map(|text| ladder.parse_size(text).unwrap()).collect(),
+        (Sizes::Heads(_), "decode") => DECODES.iter().map(|text| ladder.parse_size(text).unwrap()).collect(),
+        (Sizes::Heads(_), name) => panic!("no sizes to try {name} with"),
     }
 }
 
@@ -120,8 +152,8 @@ fn every_rung_is_clean_under_every_check() {
     all_are_right(&reported(&device, ladder("reduce").unwrap(), SEVERAL_ROUNDS, Dtype::F32, Checks::All));
 }
 
-/// Rungs that buy what the virtual GPU does not count: hits of the L2.
-const TIME_ALONE: &[(&str, &str)] = &[("hgemm", "tile_order")];
+/// Rungs that buy what the virtual GPU does not count: hits of the L2, and work at the same time.
+const TIME_ALONE: &[(&str, &str)] = &[("hgemm", "tile_order"), ("attention", "overlap")];
 
 #[test]
 fn every_rung_buys_what_it_claims() {
@@ -130,14 +162,24 @@ fn every_rung_buys_what_it_claims() {
         // Full blocks for every rung, and several rounds for those whose grid is fixed.
         let size = match ladder.sizes {
             Sizes::Elements => ladder.max_size.min(4 * (MAX_BLOCKS * BLOCK * 4) as usize),
-            Sizes::Numbers(_) => ladder.default_size,
+            Sizes::Numbers(_) | Sizes::Heads(_) => ladder.default_size,
         };
         let report = reported(&device, ladder, size, ladder.default_dtype(), Checks::None);
         for (rung, pair) in ladder.rungs[1..].iter().zip(report.rungs.windows(2)) {
-            let [before, after] = [&pair[0], &pair[1]].map(|r| r.measured().expect("the virtual GPU counts"));
+            let measured = |report: &RungReport| report.measured().expect("the virtual GPU counts");
+            let [before, after] = [&pair[0], &pair[1]].map(measured);
             let is_of_time = TIME_ALONE.contains(&(ladder.name, rung.name));
             assert!(!rung.claims.is_empty() || is_of_time, "{}/{} claims nothing", ladder.name, rung.name);
             for claim in rung.claims {
+                let other = report.rungs.iter().find(|other| Some(other.name) == claim.against);
+                assert_eq!(
+                    other.is_some(),
+                    claim.against.is_some(),
+                    "{}/{} compares with no rung",
+                    ladder.name,
+                    rung.name
+                );
+                let before = other.map_or(before, measured);
                 let found = claim.describe(&before, &after);
                 assert!(claim.holds(&before, &after), "{}/{}: {:?}, {found}", ladder.name, rung.name, claim.change);
                 assert!(pair[1].sentence.contains(&found), "{}", pair[1].sentence);
@@ -162,7 +204,7 @@ fn bank_conflicts_are_those_that_hardware_measured() {
 fn only_the_naive_rung_divides() {
     let target = Target::new(Arch::SM_90A, (8, 0));
     for rung in ladder("reduce").unwrap().rungs {
-        let built = (rung.launches[0].kernel)(Dtype::I32).build(&target).unwrap();
+        let built = rung.launches[0].kernel(Dtype::I32, 0).build(&target).unwrap();
         let divides = built.module.kernels().flat_map(|k| k.instructions()).any(|i| i.opcode == Opcode::Rem);
         assert_eq!(divides, rung.name == "naive", "{}", rung.name);
     }

@@ -63,7 +63,7 @@ fn rungs<T: RowElement>(ladder: &Ladder, row_len: usize, num_rows: usize) -> Vec
     let of_rung = |rung: &Rung| {
         let [launch] = rung.launches else { panic!("{}/{} is several launches", ladder.name, rung.name) };
         // A launch follows from how many rows there are.
-        ((launch.kernel)(T::DTYPE), (launch.config)(num_rows * row_len))
+        (launch.kernel(T::DTYPE, num_rows * row_len), (launch.config)(num_rows * row_len))
     };
     ladder.rungs.iter().map(of_rung).collect()
 }

@@ -77,6 +77,16 @@ pub enum ErrorKind {
         /// What there is.
         known: &'static [Dtype],
     },
+    /// An element type that a rung's kernels are not made for, while others of its ladder are.
+    #[error("{rung} takes {known}, not {dtype}", known = Dtype::list(known))]
+    DtypeOfRung {
+        /// The rung.
+        rung: &'static str,
+        /// What was asked for.
+        dtype: Dtype,
+        /// What there is.
+        known: &'static [Dtype],
+    },
     /// More elements than the ladder's kernels take.
     #[error("ladder {ladder} takes at most {limit} elements, not {size}")]
     TooManyElements {
@@ -94,6 +104,12 @@ pub enum ErrorKind {
         text: String,
         /// What sizes look like.
         expected: &'static str,
+    },
+    /// Tokens or heads were asked for of a ladder that has none.
+    #[error("ladder {ladder} has no tokens and heads: those are of attention and decode")]
+    NoHeads {
+        /// The ladder.
+        ladder: &'static str,
     },
     /// No repetition was asked for, so there is nothing to judge.
     #[error("at least one repetition is needed")]

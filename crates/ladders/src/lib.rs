@@ -3,10 +3,12 @@
 //!
 //! Start with [`ladder`]: what a ladder is, the list of [all of them](ladder::LADDERS), and how one
 //! is run and judged. Each has a folder with its rungs: [`vector_add`], [`reduce`], [`softmax`],
-//! [`norm`], [`scale`], [`gemv`], [`histogram`], [`gemm`], [`hgemm`], [`conv`]. [`row`] is what
-//! ladders on rows have in common. These are lessons: what tensors use is in [`warpfold_kernels`],
-//! and where a ladder ends with a kernel that ships, its last rung is that kernel.
+//! [`norm`], [`scale`], [`gemv`], [`histogram`], [`gemm`], [`hgemm`], [`conv`], [`attention`].
+//! [`row`] is what ladders on rows have in common. These are lessons: what tensors use is in
+//! [`warpfold_kernels`], and where a ladder ends with a kernel that ships, its last rung is that
+//! kernel.
 
+pub mod attention;
 pub mod conv;
 pub mod gemm;
 pub mod gemv;

@@ -15,7 +15,8 @@ pub fn rungs() -> Vec<Listed> {
             let place = format!("{}/{}", ladder.name, rung.name);
             for launch in rung.launches {
                 let block = (launch.config)(ladder.default_size).block;
-                let kernels = ladder.dtypes.iter().map(|dtype| (launch.kernel)(*dtype));
+                let dtypes = launch.dtypes.unwrap_or(ladder.dtypes);
+                let kernels = dtypes.iter().flat_map(|dtype| launch.kernels(*dtype));
                 list.extend(kernels.map(|kernel| Listed::new(kernel, &place, block)));
             }
         }

@@ -19,5 +19,12 @@ const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
     ("hgemm_multicast", "", &["HGMMA.", "UTMALDG.2D.MULTICAST"]),
     ("hgemm_tma_store", "", &["HGMMA.", "UTMALDG.2D.MULTICAST", "UTMASTG.2D"]),
     ("hgemm_tile_order", "", &["HGMMA.", "UTMALDG.2D.MULTICAST", "UTMASTG.2D"]),
+    ("attention_mma_sync_bf16", "", &["HMMA.16816.F32.BF16", "LDSM.", "LDGSTS."]),
+    ("attention_mma_sync_f16", "", &["HMMA.16816.F32 "]),
+    ("attention_wgmma", "_bf16", &["HGMMA.", ".BF16", "UTMALDG.3D"]),
+    ("attention_warp_specialized", "", &["HGMMA.", "UTMALDG.3D", "USETMAXREG."]),
+    ("attention_overlap", "", &["HGMMA.", "UTMALDG.3D", "USETMAXREG."]),
+    ("attention_ping_pong", "", &["HGMMA.", "UTMALDG.3D", "USETMAXREG.", "BAR.ARV"]),
+    ("attention_persistent", "", &["HGMMA.", "UTMALDG.3D", "USETMAXREG.", "BAR.ARV"]),
     ("conv_wgmma_im2col", "", &["HGMMA.", "UTMALDG.", "IM2COL"]),
 ];

@@ -37,7 +37,7 @@ fn the_product_is_exact_for_whole_numbers_at_any_size() {
                 let mut c = device.alloc::<f32>(m * row_len(n)).unwrap();
                 c.fill_bytes(0xff).unwrap();
                 let [launch] = rung.launches else { panic!("{} is several launches", rung.name) };
-                let function = (launch.kernel)(Dtype::F32).prepare(&device).unwrap();
+                let function = launch.kernel(Dtype::F32, 0).prepare(&device).unwrap();
                 let arguments = Arguments::new().input(&a).input(&b).output(&mut c);
                 let arguments = arguments.value(m as u32).value(n as u32).value(k as u32);
                 let config = (launch.config)(pack([m, n, k]));

@@ -23,6 +23,8 @@ const FOLDERS: &[(&str, &str)] = &[
     ("sgemm", "gemm/ladder"),
     ("hgemm", "hgemm/ladder"),
     ("conv", "conv/ladder"),
+    ("attention", "attention/ladder"),
+    ("decode", "attention/decode"),
 ];
 
 /// The files of a ladder's rungs, in order.

@@ -50,10 +50,12 @@ fn of_place(all: &[Listed], place: &str, dtype: Option<Dtype>) -> Result<Found, 
         (Some((ladder, rung)), _) => {
             let dtype = dtype.unwrap_or(ladder.default_dtype());
             ladder.check_dtype(dtype)?;
+            rung.check_dtype(dtype)?;
+            let kernel = |launch: &ladder::Launch| launch.kernel(dtype, ladder.default_size);
             match rung.launches {
-                [launch] => Ok(Found { kernel: (launch.kernel)(dtype), ..found(listed) }),
+                [launch] => Ok(Found { kernel: kernel(launch), ..found(listed) }),
                 several => {
-                    let names: Vec<_> = several.iter().map(|launch| (launch.kernel)(dtype).name().to_owned()).collect();
+                    let names: Vec<_> = several.iter().map(|launch| kernel(launch).name().to_owned()).collect();
                     Err(Failure::usage(format!("{place} is several kernels: name {}", names.join(" or "))))
                 }
             }

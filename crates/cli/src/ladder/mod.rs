@@ -11,7 +11,7 @@ use std::sync::Arc;
 use clap::Args;
 use warpfold_device::Activity;
 use warpfold_kernels::Dtype;
-use warpfold_ladders::ladder::{self as ladders, LadderReport, RunOptions};
+use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
 
 use crate::Ending;
 use crate::device_choice;
@@ -36,9 +36,13 @@ pub(crate) struct Ladder {
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
     /// Elements; MxNxK for products of matrices; PxD for convolutions, the catalogue's problem P
-    /// made D times smaller; requests of serving. Unless given what the ladder was measured with.
+    /// made D times smaller; LENGTHxHEADSxKV_HEADSxHEAD_DIMxSEQUENCES[-causal] for attention and
+    /// decode, the last ones left out or not; requests of serving. Unless given what the ladder was
+    /// measured with.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     size: Option<String>,
+    #[command(flatten)]
+    heads: Heads,
     /// The element type; unless given the first of the ladder's.
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<Dtype>,
@@ -59,6 +63,44 @@ pub(crate) struct Ladder {
     report: Form,
 }
 
+/// Numbers of attention and decode, in place of those of the size.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Attention and decode")]
+struct Heads {
+    /// Tokens of a sequence.
+    #[arg(long, value_name = "N")]
+    length: Option<usize>,
+    /// Query heads.
+    #[arg(long, value_name = "N")]
+    heads: Option<usize>,
+    /// Heads of keys and values; unless given as many as --heads says.
+    #[arg(long, value_name = "N")]
+    kv_heads: Option<usize>,
+    /// Elements of a head: 64 or 128.
+    #[arg(long, value_name = "N")]
+    head_dim: Option<usize>,
+    /// Sequences.
+    #[arg(long, value_name = "N")]
+    sequences: Option<usize>,
+    /// A query sees the keys up to its own alone.
+    #[arg(long)]
+    causal: bool,
+}
+
+impl Heads {
+    fn is_any(&self) -> bool {
+        let Self { length, heads, kv_heads, head_dim, sequences, causal } = *self;
+        causal || [length, heads, kv_heads, head_dim, sequences].iter().any(Option::is_some)
+    }
+}
+
+impl From<&Heads> for HeadOptions {
+    fn from(heads: &Heads) -> Self {
+        let Heads { length, heads, kv_heads, head_dim, sequences, causal } = *heads;
+        Self { length, heads, kv_heads, head_dim, sequences, causal }
+    }
+}
+
 impl Ladder {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         if self.name == serving::NAME {
@@ -71,6 +113,7 @@ impl Ladder {
         let others = |e| Failure::usage(format!("{e}, {}", serving::NAME));
         let ladder = ladders::ladder(&self.name).map_err(|e| if is_known { e.into() } else { others(e) })?;
         let size = self.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
+        let size = ladder.with_heads(size, &(&self.heads).into())?;
         // Names and sizes are refused before a device is looked for.
         self.rungs.iter().try_for_each(|name| ladder.rung(name).map(drop))?;
         ladder.check_size(size)?;
@@ -101,8 +144,12 @@ impl Ladder {
 
 impl Ladder {
     fn run_serving(&self) -> Result<Ending, Failure> {
-        let is_given =
-            [(self.dtype.is_some(), "--dtype"), (self.check != Check::None, "--check"), (self.profile, "--profile")];
+        let is_given = [
+            (self.dtype.is_some(), "--dtype"),
+            (self.check != Check::None, "--check"),
+            (self.profile, "--profile"),
+            (self.heads.is_any(), "options of attention and decode"),
+        ];
         if let Some((_, option)) = is_given.iter().find(|(is_given, _)| *is_given) {
             return Err(Failure::usage(format!("ladder {} has no {option}", serving::NAME)));
         }

@@ -118,7 +118,7 @@ fn result(rung: &RungReport) -> &'static str {
 #[cfg(test)]
 mod tests {
     use warpfold_kernels::Dtype;
-    use warpfold_ladders::ladder;
+    use warpfold_ladders::ladder::{self, Memory};
 
     use super::*;
 
@@ -137,6 +137,7 @@ mod tests {
             failure: failure.map(str::to_owned),
             blocks: 1,
             steps: 1,
+            memory: Memory::default(),
             sentence: format!("What {name} changes."),
         }
     }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use warpfold_device::Counters;
 
+use super::Memory;
+
 /// What one run of a rung told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
@@ -13,6 +15,8 @@ pub struct Measured {
     pub blocks: u64,
     /// Operations from input to result.
     pub steps: u64,
+    /// Memory beside inputs and result.
+    pub memory: Memory,
 }
 
 /// A number that a run has.
@@ -56,6 +60,10 @@ pub enum Metric {
     Blocks,
     /// Operations from input to result: launches, clearing memory, adding on the host.
     Steps,
+    /// Bytes of scores of attention that are stored in the memory of the device.
+    ScoreBytes,
+    /// Bytes that caches of keys and values take.
+    CacheBytes,
 }
 
 impl Metric {
@@ -85,6 +93,8 @@ impl Metric {
             Self::Barriers => c.barriers,
             Self::Blocks => run.blocks,
             Self::Steps => run.steps,
+            Self::ScoreBytes => run.memory.score_bytes,
+            Self::CacheBytes => run.memory.cache_bytes,
         };
         count as f64
     }
@@ -117,11 +127,13 @@ impl fmt::Display for Metric {
             Self::Barriers => "barriers",
             Self::Blocks => "blocks",
             Self::Steps => "steps to the result",
+            Self::ScoreBytes => "bytes of stored scores",
+            Self::CacheBytes => "bytes of the cache",
         })
     }
 }
 
-/// How a metric compares with that of the rung before.
+/// How a metric compares with that of the rung before, or of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
     /// Less.
@@ -143,13 +155,21 @@ pub struct Claim {
     pub metric: Metric,
     /// How.
     pub change: Change,
+    /// The rung that it is compared with, where that is not the one before.
+    pub against: Option<&'static str>,
 }
 
 impl Claim {
     /// A claim.
     #[must_use]
     pub const fn new(metric: Metric, change: Change) -> Self {
-        Self { metric, change }
+        Self { metric, change, against: None }
+    }
+
+    /// The claim, compared with the rung of this name.
+    #[must_use]
+    pub const fn against(self, rung: &'static str) -> Self {
+        Self { against: Some(rung), ..self }
     }
 
     /// Whether it is true of two runs.
@@ -170,7 +190,8 @@ impl Claim {
     #[must_use]
     pub fn describe(&self, before: &Measured, after: &Measured) -> String {
         let text = |run| self.metric.text(self.metric.of(run));
-        format!("{} {} → {}", self.metric, text(before), text(after))
+        let against = self.against.map_or_else(String::new, |rung| format!(" against {rung}"));
+        format!("{} {} → {}{against}", self.metric, text(before), text(after))
     }
 }
 
@@ -197,11 +218,14 @@ mod tests {
             counters: Counters { shared_store_bank_conflicts: conflicts, ..Counters::default() },
             blocks: 1,
             steps: 1,
+            memory: Memory::default(),
         };
         let claim = Claim::new(Metric::StoreConflicts, Change::ToZero);
         let (before, after) = (run(4_587_520), run(0));
         assert!(claim.holds(&before, &after) && !claim.holds(&after, &after));
         assert_eq!(claim.describe(&before, &after), "shared-store bank conflicts 4,587,520 → 0");
+        let against = claim.against("naive").describe(&before, &after);
+        assert_eq!(against, "shared-store bank conflicts 4,587,520 → 0 against naive");
         assert_eq!(Metric::StoreConflicts.text(999.0), "999");
     }
 }

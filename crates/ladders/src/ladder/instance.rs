@@ -23,6 +23,15 @@ pub struct Verdict {
     pub max_error: f64,
 }
 
+/// Memory of the device that a rung needs beside inputs and result, where a ladder is about it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Scores of attention: a rung that is given no room for them stores none.
+    pub score_bytes: u64,
+    /// Caches of keys and values, room that is not in use included.
+    pub cache_bytes: u64,
+}
+
 /// The problem of a ladder, with its data on a device. One rung at a time:
 /// [`reset`](Instance::reset), each launch with its [`arguments`](Instance::arguments),
 /// [`verdict`](Instance::verdict).
@@ -52,5 +61,10 @@ pub trait Instance {
     /// Floating-point operations of the problem, where they and not bytes are what takes time.
     fn flops(&self) -> Option<u64> {
         None
+    }
+
+    /// What the rung of the last [`reset`](Instance::reset) was given beside inputs and result.
+    fn memory(&self) -> Memory {
+        Memory::default()
     }
 }

@@ -11,6 +11,7 @@
 
 mod claim;
 mod data;
+mod heads;
 mod instance;
 mod output;
 mod report;
@@ -24,7 +25,8 @@ use warpfold_kernels::{AnyKernel, Dtype};
 
 pub use claim::{Change, Claim, Measured, Metric};
 pub(crate) use data::samples;
-pub use instance::{Guards, Instance, Verdict};
+pub use heads::{HeadOptions, HeadSizes, Heads};
+pub use instance::{Guards, Instance, Memory, Verdict};
 pub(crate) use output::Guarded;
 pub use report::{Absent, LadderReport, RungReport};
 pub use rows::Rows;
@@ -49,6 +51,8 @@ pub const LADDERS: &[&Ladder] = &[
     &crate::gemm::LADDER,
     &crate::hgemm::LADDER,
     &crate::conv::LADDER,
+    &crate::attention::LADDER,
+    &crate::attention::DECODE,
 ];
 
 /// The ladder of this name.
@@ -125,6 +129,18 @@ impl Ladder {
         self.sizes.parse(text)
     }
 
+    /// A size with other numbers of tokens and heads.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoHeads`] for a ladder that is not about attention; [`ErrorKind::BadSize`].
+    pub fn with_heads(&self, size: usize, options: &HeadOptions) -> Result<usize, Error> {
+        match self.sizes {
+            _ if *options == HeadOptions::default() => Ok(size),
+            Sizes::Heads(sizes) => sizes.with(size, options),
+            Sizes::Elements | Sizes::Numbers(_) => Err(ErrorKind::NoHeads { ladder: self.name }.into()),
+        }
+    }
+
     /// A size that is more than a number of elements, as a user writes it.
     #[must_use]
     pub fn size_text(&self, size: usize) -> Option<String> {
@@ -159,6 +175,18 @@ pub struct Rung {
 }
 
 impl Rung {
+    /// Checks that it has kernels for an element type of its ladder.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DtypeOfRung`].
+    pub fn check_dtype(&self, dtype: Dtype) -> Result<(), Error> {
+        let fewer = self.launches.iter().filter_map(|launch| launch.dtypes);
+        match fewer.into_iter().find(|dtypes| !dtypes.contains(&dtype)) {
+            Some(known) => Err(ErrorKind::DtypeOfRung { rung: self.name, dtype, known }.into()),
+            None => Ok(()),
+        }
+    }
+
     /// Blocks of its launches for so many elements.
     #[must_use]
     pub fn num_blocks(&self, size: usize) -> u64 {
@@ -176,17 +204,59 @@ impl Rung {
 /// A kernel of a rung, and how it is launched.
 #[derive(Debug)]
 pub struct Launch {
-    /// The kernel for an element type of the ladder.
-    pub kernel: fn(Dtype) -> AnyKernel,
+    kernel: KernelOf,
     /// The launch for so many elements.
     pub config: fn(usize) -> LaunchConfig,
+    /// The element types that there are kernels for, where those are fewer than the ladder's.
+    pub dtypes: Option<&'static [Dtype]>,
+}
+
+/// What decides on the code of a kernel.
+#[derive(Debug)]
+enum KernelOf {
+    Dtype(fn(Dtype) -> AnyKernel),
+    /// And which sizes have kernels of their own.
+    Size(fn(Dtype, usize) -> AnyKernel, &'static [usize]),
 }
 
 impl Launch {
-    /// A launch.
+    /// A launch of one kernel for all sizes.
     #[must_use]
     pub const fn new(kernel: fn(Dtype) -> AnyKernel, config: fn(usize) -> LaunchConfig) -> Self {
-        Self { kernel, config }
+        Self { kernel: KernelOf::Dtype(kernel), config, dtypes: None }
+    }
+
+    /// A launch whose kernel depends on the size as well; `sizes` has one for each kernel.
+    #[must_use]
+    pub const fn sized(
+        kernel: fn(Dtype, usize) -> AnyKernel,
+        sizes: &'static [usize],
+        config: fn(usize) -> LaunchConfig,
+    ) -> Self {
+        Self { kernel: KernelOf::Size(kernel, sizes), config, dtypes: None }
+    }
+
+    /// The launch, for some of the ladder's element types alone.
+    #[must_use]
+    pub const fn only(self, dtypes: &'static [Dtype]) -> Self {
+        Self { dtypes: Some(dtypes), ..self }
+    }
+
+    /// The kernel for an element type and a size of the ladder.
+    #[must_use]
+    pub fn kernel(&self, dtype: Dtype, size: usize) -> AnyKernel {
+        match self.kernel {
+            KernelOf::Dtype(kernel) => kernel(dtype),
+            KernelOf::Size(kernel, _) => kernel(dtype, size),
+        }
+    }
+
+    /// Every kernel for an element type.
+    pub(crate) fn kernels(&self, dtype: Dtype) -> Vec<AnyKernel> {
+        match self.kernel {
+            KernelOf::Dtype(kernel) => vec![kernel(dtype)],
+            KernelOf::Size(kernel, sizes) => sizes.iter().map(|size| kernel(dtype, *size)).collect(),
+        }
     }
 
     /// Its blocks for so many elements.

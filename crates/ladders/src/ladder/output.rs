@@ -1,9 +1,10 @@
 //! Buffers whose surroundings tell when a kernel reads or writes beside them.
 
-use warpfold_device::{Buffer, Device, View, ViewMut};
+use warpfold_device::{Buffer, Device, Element, View, ViewMut};
+use warpfold_lang::Scalar;
 
 use super::Guards;
-use crate::{Error, LadderElement};
+use crate::Error;
 
 /// Bytes on either side: they keep the alignment of the allocation.
 const GUARD_BYTES: usize = 256;
@@ -13,13 +14,13 @@ const POISON: u8 = 0xff;
 
 /// `len` elements between guards, or alone in their allocation.
 #[derive(Debug)]
-pub(crate) struct Guarded<T: LadderElement> {
+pub(crate) struct Guarded<T: Element + Scalar> {
     buffer: Buffer<T>,
     guard: usize,
     len: usize,
 }
 
-impl<T: LadderElement> Guarded<T> {
+impl<T: Element + Scalar> Guarded<T> {
     /// Elements without a value: poisoned between guards, not initialised without them.
     pub(crate) fn new(device: &Device, name: &str, len: usize, guards: Guards) -> Result<Self, Error> {
         let guard = match guards {
@@ -54,6 +55,11 @@ impl<T: LadderElement> Guarded<T> {
         Ok(stream.fill_bytes(self.view_mut()?, 0)?)
     }
 
+    /// How many elements there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     pub(crate) fn view(&self) -> Result<View<'_, T>, Error> {
         Ok(self.buffer.view(self.guard..self.guard + self.len)?)
     }
@@ -64,7 +70,7 @@ impl<T: LadderElement> Guarded<T> {
 
     /// The elements, and whether the guards are as they were.
     pub(crate) fn read(&self) -> Result<(Vec<T>, bool), Error> {
-        let mut elements = vec![T::ZERO; self.len];
+        let mut elements = vec![T::from_bits(0); self.len];
         self.buffer.device().default_stream().copy_to_host(self.view()?, &mut elements)?;
         Ok((elements, self.is_intact()?))
     }
@@ -72,7 +78,7 @@ impl<T: LadderElement> Guarded<T> {
     /// Whether the guards are as they were.
     pub(crate) fn is_intact(&self) -> Result<bool, Error> {
         let stream = self.buffer.device().default_stream();
-        let mut guards = vec![T::ZERO; 2 * self.guard];
+        let mut guards = vec![T::from_bits(0); 2 * self.guard];
         let (left, right) = guards.split_at_mut(self.guard);
         stream.copy_to_host(self.buffer.view(..self.guard)?, left)?;
         stream.copy_to_host(self.buffer.view(self.guard + self.len..)?, right)?;
@@ -80,6 +86,6 @@ impl<T: LadderElement> Guarded<T> {
     }
 }
 
-fn is_poison<T: LadderElement>(element: T) -> bool {
-    warpfold_lang::Scalar::to_bits(element) == u64::from_le_bytes([POISON; 8]) >> (64 - 8 * T::DTYPE.bytes())
+fn is_poison<T: Scalar>(element: T) -> bool {
+    Scalar::to_bits(element) == u64::from_le_bytes([POISON; 8]) >> (64 - T::TYPE.bits())
 }

@@ -3,7 +3,7 @@
 use warpfold_device::{Counters, Finding, Severity};
 use warpfold_kernels::Dtype;
 
-use super::{Measured, Rung};
+use super::{Measured, Memory, Rung};
 
 /// A ladder, run on a device.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +61,8 @@ pub struct RungReport {
     pub blocks: u64,
     /// Operations from input to result: launches, clearing memory, adding on the host.
     pub steps: u64,
+    /// Memory beside inputs and result.
+    pub memory: Memory,
     /// What changed against the rung before, and what that bought in this run.
     pub sentence: String,
 }
@@ -95,15 +97,22 @@ impl RungReport {
     /// What claims are about; `None` on CUDA.
     #[must_use]
     pub fn measured(&self) -> Option<Measured> {
-        Some(Measured { counters: self.counters?, blocks: self.blocks, steps: self.steps })
+        let Self { counters, blocks, steps, memory, .. } = *self;
+        Some(Measured { counters: counters?, blocks, steps, memory })
     }
 
-    /// The sentence, given the report of the rung before if that was run as well.
-    pub(super) fn explain(&self, rung: &Rung, before: Option<&Self>) -> String {
+    /// The sentence, given the reports of the rungs that were run before, and which of them is of
+    /// the rung before this one.
+    pub(super) fn explain(&self, rung: &Rung, reports: &[Self], before: Option<&Self>) -> String {
         let mut bought = Vec::new();
-        if let (Some(before), Some(after)) = (before.and_then(Self::measured), self.measured()) {
-            let changed = rung.claims.iter().filter(|claim| claim.metric.of(&before) != claim.metric.of(&after));
-            bought.extend(changed.map(|claim| claim.describe(&before, &after)));
+        for claim in rung.claims {
+            let other = match claim.against {
+                Some(name) => reports.iter().find(|report| report.name == name),
+                None => before,
+            };
+            let runs = other.and_then(Self::measured).zip(self.measured());
+            let changed = runs.filter(|(before, after)| claim.metric.of(before) != claim.metric.of(after));
+            bought.extend(changed.map(|(before, after)| claim.describe(&before, &after)));
         }
         if let (Some(before), Some(after)) = (before.and_then(|before| before.seconds), self.seconds) {
             bought.push(format!("{:.2}x the speed", before / after));

@@ -96,14 +96,14 @@ pub fn run(
     let mut reports: Vec<RungReport> = Vec::new();
     let mut absent = Vec::new();
     for (rung_idx, rung) in rungs.iter().copied().enumerate() {
-        if let Some(reason) = lacking(device, rung, dtype)? {
+        if let Some(reason) = lacking(device, rung, (size, dtype))? {
             absent.push(Absent { name: rung.name, reason });
             continue;
         }
         let progress = Progress { rung: rung.name, rung_idx, num_rungs: rungs.len(), blocks: None };
         announce(device, options.progress.clone(), progress)?;
         let mut report = run_rung(device, &mut *instance, rung, (size, dtype), options.repetitions)?;
-        report.sentence = report.explain(rung, before(ladder, rung, &reports));
+        report.sentence = report.explain(rung, &reports, before(ladder, rung, &reports));
         reports.push(report);
     }
     Ok(LadderReport {
@@ -117,10 +117,13 @@ pub fn run(
     })
 }
 
-/// What the device lacks for a rung.
-fn lacking(device: &Device, rung: &Rung, dtype: Dtype) -> Result<Option<String>, Error> {
+/// What the device lacks for a rung, or the rung for the element type.
+fn lacking(device: &Device, rung: &Rung, (size, dtype): (usize, Dtype)) -> Result<Option<String>, Error> {
+    if let Err(error) = rung.check_dtype(dtype) {
+        return Ok(Some(error.to_string()));
+    }
     for launch in rung.launches {
-        if let Err(error) = (launch.kernel)(dtype).build(&device.target()) {
+        if let Err(error) = launch.kernel(dtype, size).build(&device.target()) {
             return match error.kind() {
                 Lacking::Unsupported { .. } | Lacking::NeedsSpecific { .. } => Ok(Some(error.kind().to_string())),
                 _ => Err(ErrorKind::Device(warpfold_device::ErrorKind::Build(error).into()).into()),
@@ -191,7 +194,7 @@ fn run_rung(
     repetitions: u32,
 ) -> Result<RungReport, Error> {
     let stream = device.default_stream();
-    let prepare = |launch: &Launch| Ok(((launch.kernel)(dtype).prepare(device)?, (launch.config)(size)));
+    let prepare = |launch: &Launch| Ok((launch.kernel(dtype, size).prepare(device)?, (launch.config)(size)));
     let launches = rung.launches.iter().map(prepare).collect::<Result<Vec<_>, Error>>()?;
     let mut times = Vec::new();
     let mut failure = None;
@@ -229,6 +232,7 @@ fn run_rung(
         failure,
         blocks: rung.num_blocks(size),
         steps: rung.steps(),
+        memory: instance.memory(),
         sentence: String::new(),
     })
 }

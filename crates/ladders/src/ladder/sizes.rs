@@ -1,6 +1,7 @@
-//! What the size of a ladder's problem is: a number of elements, or up to three numbers such as
-//! `m`, `n`, `k`.
+//! What the size of a ladder's problem is: a number of elements, up to three numbers such as `m`,
+//! `n`, `k`, or the tokens and heads of attention.
 
+use super::heads::HeadSizes;
 use crate::{Error, ErrorKind};
 
 /// What a ladder's size says.
@@ -10,6 +11,8 @@ pub enum Sizes {
     Elements,
     /// Three numbers, each from 1 on, packed into one by [`pack`].
     Numbers(Numbers),
+    /// Tokens and heads of attention.
+    Heads(HeadSizes),
 }
 
 /// The numbers that a ladder takes in place of a number of elements.
@@ -52,14 +55,12 @@ impl Sizes {
     /// A size as a user writes it: `33_554_432`, `512`, `300x200x70`.
     pub(super) fn parse(&self, text: &str) -> Result<usize, Error> {
         let number = |text: &str| text.replace('_', "").parse::<usize>().ok();
-        let numbers: Option<Vec<usize>> = match self {
-            Self::Elements => number(text).map(|number| vec![number]),
-            Self::Numbers(_) => text.split('x').map(number).collect(),
-        };
         let bad = |expected: &'static str| Error::from(ErrorKind::BadSize { text: text.to_owned(), expected });
         match self {
-            Self::Elements => numbers.map(|numbers| numbers[0]).ok_or_else(|| bad("a number of elements")),
+            Self::Elements => number(text).ok_or_else(|| bad("a number of elements")),
+            Self::Heads(sizes) => sizes.parse(text),
             Self::Numbers(Numbers { form, complete, most, .. }) => {
+                let numbers: Option<Vec<usize>> = text.split('x').map(number).collect();
                 let numbers = numbers.and_then(|numbers| complete(&numbers)).ok_or_else(|| bad(form))?;
                 let fits = numbers.iter().zip(most).all(|(number, most)| (1..=*most).contains(number));
                 if fits { Ok(pack(numbers)) } else { Err(bad(form)) }
@@ -71,6 +72,7 @@ impl Sizes {
     pub(super) fn text(&self, size: usize) -> Option<String> {
         match self {
             Self::Elements => None,
+            Self::Heads(sizes) => Some(sizes.text(size)),
             Self::Numbers(Numbers { shown, .. }) => {
                 Some(unpack(size)[..*shown].iter().map(ToString::to_string).collect::<Vec<_>>().join("x"))
             }

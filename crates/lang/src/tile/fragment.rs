@@ -67,6 +67,37 @@ impl<T, const N: usize> FragmentVar<T, N> {
     }
 }
 
+impl<H: Multiplicand + HalfOfPair> Fragment<H, 4> {
+    /// Sums of 16 columns, rounded to nearest even, as A of the next product: each lane keeps its
+    /// own elements, so nothing is exchanged.
+    ///
+    /// ```
+    /// use half::bf16;
+    /// use warpfold_lang::{Arch, Fragment, Global, Major, Swizzle, Target, WarpSums, kernel, tile};
+    /// // (Q Kᵀ) V of a warp: the sums of the first product never leave its registers.
+    /// let chained = kernel("chained", |out: Global<f32>| {
+    ///     let [q, k, v] = [0, 1, 2].map(|_| tile::<bf16>(16, 64, Swizzle::Bytes128));
+    ///     let scores = [0, 1].map(|_| WarpSums::<bf16>::zero());
+    ///     let right = k.fragments_b(Major::K, 0, 0);
+    ///     for (scores, right) in scores.iter().zip(right) {
+    ///         scores.add_product(q.fragment_a(Major::K, 0, 0), right);
+    ///     }
+    ///     let sums = WarpSums::<bf16>::zero();
+    ///     sums.add_product(Fragment::of_sums(scores), v.fragments_b(Major::Mn, 0, 0)[0]);
+    ///     sums.pairs().map(|(row, column, pair)| out.at(row * 8 + column).set_vec(pair));
+    /// });
+    /// assert!(chained.required_block(32).ptx(&Target::new(Arch::SM_80, (7, 0)))?.contains("ldmatrix.sync.aligned.m8n8.x4.trans"));
+    /// # Ok::<(), warpfold_lang::Error>(())
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn of_sums<T: Multiplicand<Sum = f32>>(columns: [WarpSums<T>; 2]) -> Self {
+        let pair = |(_, _, [low, high]): (_, _, [Val<f32>; 2])| Val::<H::Pair>::from_f32(low, high).raw();
+        let [[upper, lower], [upper_late, lower_late]] = columns.map(|sums| sums.pairs().map(pair));
+        Self::new([upper, lower, upper_late, lower_late])
+    }
+}
+
 /// Which of the four 8 x 8 matrices is the lower one of the 16 rows, and which the later along `k`.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
@@ -160,6 +191,17 @@ impl<T: Multiplicand> WarpSums<T> {
     #[track_caller]
     pub fn add_product(self, a: Fragment<T, 4>, b: Fragment<T, 2>) {
         untyped::mma(product::<T>(), self.registers, &a.registers, &b.registers);
+    }
+
+    /// Changes every sum by a function of its row (0 for the lane's upper one, 1 for that 8 rows
+    /// below), its distance from the lane's first column, and itself.
+    #[track_caller]
+    pub fn update(self, f: impl Fn(usize, u32, Val<T::Sum>) -> Val<T::Sum>) {
+        for (i, register) in self.registers.into_iter().enumerate() {
+            let sum = Val::from_raw(untyped::read(<T::Sum as Scalar>::TYPE, register));
+            let value = f(i / 2, i as u32 % 2, sum).raw();
+            untyped::assign(<T::Sum as Scalar>::TYPE, register, value);
+        }
     }
 
     /// The sums of this lane: row and column in the 16 x 8, and two neighbours of the row.

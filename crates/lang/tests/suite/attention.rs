@@ -3,8 +3,8 @@
 
 use half::{bf16, f16};
 use warpfold_lang::{
-    Global, HalfOfPair, Kernel, Major, Multiplicand, NamedBarriers, Operands, Swizzle, TileCounter, Val,
-    WarpgroupFragment, WarpgroupSums, fence_async, fold_quad, kernel, linear_thread_idx, range, sync_threads,
+    Fragment, Global, HalfOfPair, Kernel, Major, Multiplicand, NamedBarriers, Operands, Swizzle, TileCounter, Val,
+    WarpSums, WarpgroupFragment, WarpgroupSums, fence_async, fold_quad, kernel, linear_thread_idx, range, sync_threads,
     thread_idx, tile, var, vars, warp_id, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when, when_else,
 };
 
@@ -12,7 +12,7 @@ use super::Case;
 
 /// What sm_80 has.
 pub(crate) fn cases() -> Vec<Case> {
-    vec![Case::new(drawn_together())]
+    vec![Case::new(drawn_together()), Case::new(of_warp_sums())]
 }
 
 /// What sm_90a has.
@@ -112,6 +112,26 @@ where
         sums.pairs().for_each(|(row, column, pair)| output.at(row * 64 + column).set_vec(pair));
     };
     kernel(format!("of_registers_{name}"), body).required_block(128)
+}
+
+/// (Q Kᵀ) V of a warp: its scores are scaled and multiplied where they came to be.
+fn of_warp_sums() -> Kernel<(Global<bf16>, Global<f32>)> {
+    let body = |input: Global<bf16>, output: Global<f32>| {
+        let tile = tile::<bf16>(16, 64, Swizzle::Bytes128);
+        range(thread_idx().x, 16 * 64, 32, |i| tile.at(i / 64, i % 64).set(input.at(i).get()));
+        sync_threads();
+        let scores = [0, 1].map(|_| WarpSums::<bf16>::zero());
+        for (scores, keys) in scores.iter().zip(tile.fragments_b(Major::K, 0, 0)) {
+            scores.add_product(tile.fragment_a(Major::K, 0, 0), keys);
+            scores.update(|row, column, score| score * (row as f32 + 2.0) + column as f32);
+        }
+        let sums = WarpSums::<bf16>::zero();
+        sums.add_product(Fragment::of_sums(scores), tile.fragments_b(Major::Mn, 0, 0)[0]);
+        for (row, column, pair) in sums.pairs() {
+            output.at(row * 8 + column).set_vec(pair);
+        }
+    };
+    kernel("of_warp_sums", body).required_block(32)
 }
 
 /// Two warpgroups that take turns.
