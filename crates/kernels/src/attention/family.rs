@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use warpfold_device::{LaunchConfig, TensorLayout};
+use warpfold_device::{LaunchConfig, Profile, TensorLayout};
 
 use half::{bf16, f16};
 
 use super::config::{Config, MAX_INPUTS};
 use super::merge::merge;
+use super::mma::{self, MmaConfig, MmaTile, attend_mma};
 use super::problem::{Causal, Keys, MaskLayout, Problem, Queries};
 use super::segment_keys;
 use super::simt::{self, attend};
@@ -56,6 +57,8 @@ pub enum Algorithm {
     Simt,
     /// The tensor cores of Hopper: f16 and bf16.
     Wgmma(WgmmaTile),
+    /// The tensor cores of GPUs without WGMMA (`mma.sync`): f16 and bf16.
+    Mma(MmaTile),
 }
 
 /// How long parts take: a segment, the end of a part, the launch that merges.
@@ -77,6 +80,10 @@ impl fmt::Display for Choice {
                 let (rows, WgmmaTile { keys, stages, blocks, .. }) = (tile.rows(), tile);
                 write!(f, "WGMMA {rows} x {keys}, {stages} stages, {blocks} block(s) per SM{turns}{states}")?;
             }
+            Algorithm::Mma(tile) => {
+                let (rows, MmaTile { keys, blocks }) = (tile.rows(), tile);
+                write!(f, "mma.sync {rows} x {keys}, {blocks} block(s) per SM")?;
+            }
         }
         write!(f, ", {splits} part(s) of {segments} segment(s)")?;
         if *order == Order::OneSegment { write!(f, ", as one segment") } else { Ok(()) }
@@ -88,6 +95,16 @@ impl Algorithm {
         match self {
             Self::Simt => simt::ROWS,
             Self::Wgmma(tile) => tile.rows(),
+            Self::Mma(tile) => tile.rows(),
+        }
+    }
+
+    /// Elements that are loaded at once, where tensors allow it.
+    const fn wide(self) -> u64 {
+        match self {
+            Self::Simt => simt::WIDE,
+            Self::Wgmma(_) => wgmma::WIDE,
+            Self::Mma(_) => mma::WIDE,
         }
     }
 }
@@ -101,11 +118,13 @@ impl Attention {
         let (rows, limits) = (rows_per_head(problem), planner.limits);
         let room = limits.shared_bytes_per_block_optin;
         let num_sms = u64::from(limits.num_sms).max(1);
-        let has_wgmma = has_wgmma(problem, planner);
+        let suits_tensor_cores = suits_tensor_cores(problem);
         let algorithm = |splits: u64, is_alone: bool| {
             let segments = splits == 1 && all > 1;
-            if has_wgmma {
+            if suits_tensor_cores && limits.has_wgmma {
                 Algorithm::Wgmma(WgmmaTile::choose(problem, rows, [segments, is_alone], room))
+            } else if suits_tensor_cores && limits.has_mma {
+                Algorithm::Mma(MmaTile::choose(problem.head_dim as u32, problem.value_dim as u32, limits))
             } else {
                 Algorithm::Simt
             }
@@ -122,6 +141,7 @@ impl Attention {
             let blocks = match choice.algorithm {
                 Algorithm::Simt => 2 * num_sms,
                 Algorithm::Wgmma(tile) => num_sms * u64::from(tile.blocks),
+                Algorithm::Mma(tile) => num_sms * u64::from(tile.blocks),
             };
             let rounds = (items * choice.splits).div_ceil(blocks);
             let merge = if choice.splits > 1 { MERGE_COST + rounds * PART_COST } else { 0 };
@@ -143,12 +163,12 @@ impl Attention {
         let Choice { algorithm, splits, segments, order } = choice;
         let has_segments = segments > 1 && order == Order::Segments;
         let (items, rows) = (items(problem, algorithm), algorithm.rows());
-        let wide = if algorithm == Algorithm::Simt { simt::WIDE } else { wgmma::WIDE };
-        let config = Config::new(problem, rows, wide, splits > 1, has_segments);
+        let config = Config::new(problem, rows, algorithm.wide(), splits > 1, has_segments);
         let num_sms = u64::from(planner.limits.num_sms).max(1);
         let resident = match algorithm {
             Algorithm::Simt => num_sms * BLOCKS_PER_SM,
             Algorithm::Wgmma(tile) => num_sms * u64::from(tile.blocks),
+            Algorithm::Mma(tile) => num_sms * u64::from(tile.blocks),
         };
         let grid = grid_size((items * splits).min(resident))?;
         let kernel = Shape::new(problem, &config, algorithm, planner);
@@ -207,14 +227,27 @@ struct Shape {
 
 impl Shape {
     fn new(problem: &Problem, config: &Config, algorithm: Algorithm, planner: &Planner<'_>) -> Self {
-        let Algorithm::Wgmma(tile) = algorithm else {
-            return Self {
-                kernel: planner.kernel(config.clone(), attend),
-                threads: simt::BLOCK,
-                shared_bytes: simt::shared_bytes(config),
-                state_words: simt::state_words_of_block(config),
-                maps: Vec::new(),
-            };
+        let tile = match algorithm {
+            Algorithm::Wgmma(tile) => tile,
+            Algorithm::Mma(tile) => {
+                let config = mma_config(problem, config.clone(), tile);
+                return Self {
+                    kernel: planner.kernel(config.clone(), make_mma),
+                    threads: tile.threads(),
+                    shared_bytes: tile.shared_bytes(config.common.head_dim, config.common.value_dim),
+                    state_words: mma::state_words_of_block(&config),
+                    maps: Vec::new(),
+                };
+            }
+            Algorithm::Simt => {
+                return Self {
+                    kernel: planner.kernel(config.clone(), attend),
+                    threads: simt::BLOCK,
+                    shared_bytes: simt::shared_bytes(config),
+                    state_words: simt::state_words_of_block(config),
+                    maps: Vec::new(),
+                };
+            }
         };
         let (config, [queries, keys, values]) = wgmma_config(problem, config.clone(), tile);
         let map = |input, layout: Option<TensorLayout>| {
@@ -236,10 +269,26 @@ fn wgmma_config(problem: &Problem, common: Config, tile: WgmmaTile) -> (WgmmaCon
         Some((layouts, box_keys)) => (Some(box_keys), layouts.map(Some)),
         None => (None, [None, None]),
     };
-    let scale = f32::from_bits(problem.scale_bits);
-    let is_plain = !common.softcap && common.mask.is_none() && common.score.is_none() && scale > 0.0;
+    let is_plain = is_plain(problem, &common);
     let config = WgmmaConfig { common, tile, maps_queries: maps.queries.is_some(), maps_keys, is_plain };
     (config, [maps.queries, keys, values])
+}
+
+/// Whether scores are products times a scale above zero, and masks follow from positions.
+fn is_plain(problem: &Problem, common: &Config) -> bool {
+    let scale = f32::from_bits(problem.scale_bits);
+    !common.softcap && common.mask.is_none() && common.score.is_none() && scale > 0.0
+}
+
+fn mma_config(problem: &Problem, common: Config, tile: MmaTile) -> MmaConfig {
+    MmaConfig { is_plain: is_plain(problem, &common), common, tile }
+}
+
+fn make_mma(config: &MmaConfig) -> AnyKernel {
+    match config.common.dtype {
+        Dtype::F16 => attend_mma::<f16>(config).into(),
+        _ => attend_mma::<bf16>(config).into(),
+    }
 }
 
 fn make_wgmma(config: &WgmmaConfig) -> AnyKernel {
@@ -249,12 +298,12 @@ fn make_wgmma(config: &WgmmaConfig) -> AnyKernel {
     }
 }
 
-/// Whether the tensor cores of Hopper take it. It must not depend on the batch: neither on how many
-/// queries and keys there are, nor on how they lie.
-fn has_wgmma(problem: &Problem, planner: &Planner<'_>) -> bool {
+/// Whether tensor cores take it. It must not depend on the batch: neither on how many queries and
+/// keys there are, nor on how they lie.
+fn suits_tensor_cores(problem: &Problem) -> bool {
     let Problem { dtype, kv_dtype, .. } = *problem;
     let is_half = matches!(dtype, Dtype::F16 | Dtype::Bf16);
-    planner.limits.has_wgmma && is_half && (kv_dtype == dtype || kv_dtype.bytes() == 1)
+    is_half && (kv_dtype == dtype || kv_dtype.bytes() == 1)
 }
 
 /// What the kernel that merges is built for.
@@ -498,10 +547,20 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         };
         if segments { vec![config(false), config(true)] } else { vec![config(false)] }
     };
+    let by_mma = |problem: &Problem| {
+        let segments = num_segments(problem) > 1;
+        let limits = Profile::A100.limits();
+        let tile = MmaTile::choose(problem.head_dim as u32, problem.value_dim as u32, &limits);
+        let config = |split| {
+            let common = Config::new(problem, tile.rows(), mma::WIDE, split, segments);
+            (make_mma(&mma_config(problem, common, tile)), tile.threads())
+        };
+        if segments { vec![config(false), config(true)] } else { vec![config(false)] }
+    };
     let of_problem = |problem: &Problem| {
-        let is_half = matches!(problem.dtype, Dtype::F16 | Dtype::Bf16);
         let cuda_cores: Vec<_> = on_cuda_cores(problem);
-        let tensor_cores = if is_half { on_tensor_cores(problem) } else { Vec::new() };
+        let of_tensor_cores = || [on_tensor_cores(problem), by_mma(problem)].concat();
+        let tensor_cores = if suits_tensor_cores(problem) { of_tensor_cores() } else { Vec::new() };
         cuda_cores.into_iter().chain(tensor_cores)
     };
     problems.iter().flat_map(of_problem).collect()

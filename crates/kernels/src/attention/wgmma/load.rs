@@ -1,23 +1,15 @@
 //! The warps that load: queries, then tiles of keys and values, as soon as there is room.
 
 use warpfold_lang::{
-    Cursor, Global, HalfOfPair, Multiplicand, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, warp_id,
-    when,
+    Cursor, HalfOfPair, Multiplicand, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, warp_id, when,
 };
 
-use super::super::work::{Item, KeyLens, Row, Size, bytes_at};
+use super::super::copy_rows::{From, copy_rows};
+use super::super::work::{Item, KeyLens, Row, Size};
 use super::kernel::{Block, Cursors, LOADERS, WgmmaConfig};
-use crate::Dtype;
-use crate::elements::{load, of_word};
 
 /// Threads that load.
 const THREADS: u32 = 32 * LOADERS;
-
-/// Elements that a thread brings at a time: 16 bytes of shared memory.
-const UNIT: u32 = 8;
-
-/// Units that a thread has on their way at once.
-const UNROLL: u32 = 4;
 
 /// What the warps that load do.
 pub(super) struct Loader<'a, T> {
@@ -99,7 +91,7 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
             };
             let from =
                 From { memory: launch.tensors.q, dtype: config.dtype, wide: config.wide[0], stride: strides.at(3) };
-            copy_rows(queries.at(i), config.head_dim, from, &place);
+            copy_rows(queries.at(i), config.head_dim, THREADS, from, &place);
         }
         hand_over(rings[0], self.at[0]);
     }
@@ -160,7 +152,7 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
             (launch.place_of_key(item, key.min(item.num_keys - 1), strides), key.lt(item.num_keys))
         };
         let from = From { memory, dtype: config.kv_dtype, wide: config.wide[1], stride: strides[3] };
-        copy_rows(self.tile(which), dim, from, &place);
+        copy_rows(self.tile(which), dim, THREADS, from, &place);
         hand_over(self.block.rings[1], self.at[1]);
     }
 
@@ -182,66 +174,4 @@ struct Pages<'a> {
 fn hand_over(ring: Pipeline, at: Cursor) {
     fence_async();
     ring.full(at).arrive();
-}
-
-/// Where rows come from.
-#[derive(Clone, Copy)]
-struct From {
-    memory: Global<u8>,
-    dtype: Dtype,
-    /// Whether a unit is loaded at once.
-    wide: bool,
-    /// Between elements of a row.
-    stride: Val<i64>,
-}
-
-/// Copies rows of `dim` elements into a tile, converted to its type; zeros behind each row, and
-/// where there is none. `place` says where a row begins, and whether there is one.
-fn copy_rows<T: Multiplicand + HalfOfPair>(
-    to: Tile<T>,
-    dim: u32,
-    from: From,
-    place: &dyn Fn(Val<u32>) -> (Val<i64>, Val<bool>),
-) {
-    let of_row = to.columns() / UNIT;
-    let total = to.rows() * of_row;
-    range(thread_idx().x, total, THREADS * UNROLL, |first| {
-        let units: Vec<_> = (0..UNROLL)
-            .map(|i| {
-                let unit = first + i * THREADS;
-                let (row, column) = (unit / of_row, unit % of_row * UNIT);
-                let (start, exists) = place(row.min(to.rows() - 1));
-                (row, column, unit.lt(total), unit_of::<T>(from, start, column, dim, exists & unit.lt(total)))
-            })
-            .collect();
-        for (row, column, is_there, words) in units {
-            when(is_there, || to.at(row, column).reinterpret::<u32>().set_vec(words));
-        }
-    });
-}
-
-/// Eight elements from a column on, as four words.
-fn unit_of<T: HalfOfPair>(from: From, start: Val<i64>, column: Val<u32>, dim: u32, exists: Val<bool>) -> [Val<u32>; 4] {
-    let From { memory, dtype, wide, stride } = from;
-    let at = |column: Val<u32>| memory.at(bytes_at(dtype, start + column.cast::<i64>() * stride));
-    if wide {
-        // Rows have whole units then.
-        let is_inside = exists & column.lt(dim);
-        let first = memory.at(bytes_at(dtype, start + column.cast::<i64>()));
-        if dtype.bytes() == 2 {
-            return first.reinterpret::<u32>().get_vec_or(0_u32, is_inside);
-        }
-        let bits = first.reinterpret::<u32>().get_vec_or::<2>(0_u32, is_inside);
-        return pairs::<T>(&bits.map(|word| of_word::<f32>(dtype, word, 4)).concat());
-    }
-    let element = |i: u32| {
-        let inside = (column + i).min(dim - 1);
-        let loaded: Val<f32> = load(dtype, at(inside), 1, false)[0];
-        (exists & (column + i).lt(dim)).select(loaded, 0.0)
-    };
-    pairs::<T>(&(0..UNIT).map(element).collect::<Vec<_>>())
-}
-
-fn pairs<T: HalfOfPair>(values: &[Val<f32>]) -> [Val<u32>; 4] {
-    std::array::from_fn(|i| Val::<T::Pair>::from_f32(values[2 * i], values[2 * i + 1]).bitcast::<u32>())
 }
