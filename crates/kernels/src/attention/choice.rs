@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::copy_rows::wide;
+use super::mma::MmaTile;
 use super::problem::{Problem, Queries};
 use super::wgmma::WgmmaTile;
 use super::{segment_keys, simt};
@@ -38,6 +40,8 @@ pub enum Algorithm {
     Simt,
     /// The tensor cores of Hopper: f16 and bf16.
     Wgmma(WgmmaTile),
+    /// The tensor cores of GPUs without WGMMA (`mma.sync`): f16 and bf16.
+    Mma(MmaTile),
 }
 
 impl fmt::Display for Choice {
@@ -51,6 +55,10 @@ impl fmt::Display for Choice {
                 let (rows, WgmmaTile { keys, stages, blocks, .. }) = (tile.rows(), tile);
                 write!(f, "WGMMA {rows} x {keys}, {stages} stages, {blocks} block(s) per SM{turns}{states}")?;
             }
+            Algorithm::Mma(tile) => {
+                let (rows, MmaTile { keys, blocks }) = (tile.rows(), tile);
+                write!(f, "mma.sync {rows} x {keys}, {blocks} block(s) per SM")?;
+            }
         }
         write!(f, ", {splits} part(s) of {segments} segment(s)")?;
         if *order == Order::OneSegment { write!(f, ", as one segment") } else { Ok(()) }
@@ -63,6 +71,7 @@ impl Algorithm {
         match self {
             Self::Simt => simt::ROWS,
             Self::Wgmma(tile) => tile.rows(),
+            Self::Mma(tile) => tile.rows(),
         }
     }
 
@@ -71,6 +80,15 @@ impl Algorithm {
         match self {
             Self::Simt => 4,
             Self::Wgmma(tile) => tile.blocks as u64,
+            Self::Mma(tile) => tile.blocks as u64,
+        }
+    }
+
+    /// Elements of a type that are loaded at once, where tensors allow it.
+    pub(super) const fn wide(self) -> fn(Dtype) -> u64 {
+        match self {
+            Self::Simt => simt::wide,
+            Self::Wgmma(_) | Self::Mma(_) => wide,
         }
     }
 }
@@ -82,16 +100,13 @@ impl Choice {
         let all = num_segments(problem);
         let (rows, limits) = (rows_per_head(problem), planner.limits);
         let num_sms = u64::from(limits.num_sms).max(1);
-        let has_wgmma = has_wgmma(problem, planner);
+        let suits_tensor_cores = suits_tensor_cores(problem);
         let algorithm = |splits: u64, is_alone: bool| {
-            if has_wgmma {
-                let folds = splits == 1 && all > 1;
-                Algorithm::Wgmma(WgmmaTile::choose(
-                    problem,
-                    rows,
-                    [folds, is_alone],
-                    limits.shared_bytes_per_block_optin,
-                ))
+            if suits_tensor_cores && limits.has_wgmma {
+                let (folds, room) = (splits == 1 && all > 1, limits.shared_bytes_per_block_optin);
+                Algorithm::Wgmma(WgmmaTile::choose(problem, rows, [folds, is_alone], room))
+            } else if suits_tensor_cores && limits.has_mma {
+                Algorithm::Mma(MmaTile::choose(problem.head_dim as u32, problem.value_dim as u32, limits))
             } else {
                 Algorithm::Simt
             }
@@ -139,12 +154,12 @@ const ITEM_NANOSECONDS: u64 = 2000;
 /// The launch that merges.
 const MERGE_NANOSECONDS: u64 = 6000;
 
-/// Whether the tensor cores of Hopper take it. It must not depend on the batch: neither on how many
-/// queries and keys there are, nor on how they lie.
-fn has_wgmma(problem: &Problem, planner: &Planner<'_>) -> bool {
+/// Whether tensor cores take it. It must not depend on the batch: neither on how many queries and
+/// keys there are, nor on how they lie.
+pub(super) fn suits_tensor_cores(problem: &Problem) -> bool {
     let Problem { dtype, kv_dtype, .. } = *problem;
     let is_half = matches!(dtype, Dtype::F16 | Dtype::Bf16);
-    planner.limits.has_wgmma && is_half && (kv_dtype == dtype || kv_dtype.bytes() == 1)
+    is_half && (kv_dtype == dtype || kv_dtype.bytes() == 1)
 }
 
 /// Segments of the longest sequence; one without keys.

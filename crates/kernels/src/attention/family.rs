@@ -1,11 +1,13 @@
 //! From an attention to its launches.
 
 use half::{bf16, f16};
-use warpfold_device::{LaunchConfig, TensorLayout};
+use warpfold_device::{LaunchConfig, Profile, TensorLayout};
 
-use super::choice::{Algorithm, Choice, Order, items, num_segments, rows_per_head};
+use super::choice::{Algorithm, Choice, Order, items, num_segments, rows_per_head, suits_tensor_cores};
 use super::config::{Config, MAX_INPUTS};
+use super::copy_rows::wide;
 use super::merge::merge;
+use super::mma::{self, MmaConfig, MmaTile, attend_mma};
 use super::problem::{Causal, Keys, MaskLayout, Problem, Queries};
 use super::simt::{self, attend};
 use super::wgmma::{self, WgmmaConfig, WgmmaTile, attend_wgmma, maps};
@@ -43,8 +45,7 @@ impl Attention {
         let Choice { algorithm, splits, segments, order } = choice;
         let has_segments = segments > 1 && order == Order::Segments;
         let (items, rows) = (items(problem, algorithm), algorithm.rows());
-        let wide = if algorithm == Algorithm::Simt { simt::wide } else { wgmma::wide };
-        let config = Config::new(problem, rows, wide, splits > 1, has_segments);
+        let config = Config::new(problem, rows, algorithm.wide(), splits > 1, has_segments);
         if config.pairs && algorithm != Algorithm::Simt {
             plan.outputs[0].alignment = 2 * problem.output.bytes();
         }
@@ -106,14 +107,27 @@ struct Shape {
 
 impl Shape {
     fn new(problem: &Problem, config: &Config, algorithm: Algorithm, planner: &Planner<'_>) -> Self {
-        let Algorithm::Wgmma(tile) = algorithm else {
-            return Self {
-                kernel: planner.kernel(config.clone(), attend),
-                threads: simt::BLOCK,
-                shared_bytes: simt::shared_bytes(config),
-                state_words: simt::state_words_of_block(config),
-                maps: Vec::new(),
-            };
+        let tile = match algorithm {
+            Algorithm::Wgmma(tile) => tile,
+            Algorithm::Mma(tile) => {
+                let config = mma_config(problem, config.clone(), tile);
+                return Self {
+                    kernel: planner.kernel(config.clone(), make_mma),
+                    threads: tile.threads(),
+                    shared_bytes: tile.shared_bytes(config.common.head_dim, config.common.value_dim),
+                    state_words: mma::state_words_of_block(&config),
+                    maps: Vec::new(),
+                };
+            }
+            Algorithm::Simt => {
+                return Self {
+                    kernel: planner.kernel(config.clone(), attend),
+                    threads: simt::BLOCK,
+                    shared_bytes: simt::shared_bytes(config),
+                    state_words: simt::state_words_of_block(config),
+                    maps: Vec::new(),
+                };
+            }
         };
         let (config, [queries, keys, values]) = wgmma_config(problem, config.clone(), tile);
         let map = |input, layout: Option<TensorLayout>| {
@@ -135,10 +149,26 @@ fn wgmma_config(problem: &Problem, common: Config, tile: WgmmaTile) -> (WgmmaCon
         Some((layouts, box_keys)) => (Some(box_keys), layouts.map(Some)),
         None => (None, [None, None]),
     };
-    let scale = f32::from_bits(problem.scale_bits);
-    let is_plain = !common.softcap && common.mask.is_none() && common.score.is_none() && scale > 0.0;
+    let is_plain = is_plain(problem, &common);
     let config = WgmmaConfig { common, tile, maps_queries: maps.queries.is_some(), maps_keys, is_plain };
     (config, [maps.queries, keys, values])
+}
+
+/// Whether scores are products times a scale above zero, and masks follow from positions.
+fn is_plain(problem: &Problem, common: &Config) -> bool {
+    let scale = f32::from_bits(problem.scale_bits);
+    !common.softcap && common.mask.is_none() && common.score.is_none() && scale > 0.0
+}
+
+fn mma_config(problem: &Problem, common: Config, tile: MmaTile) -> MmaConfig {
+    MmaConfig { is_plain: is_plain(problem, &common), common, tile }
+}
+
+fn make_mma(config: &MmaConfig) -> AnyKernel {
+    match config.common.dtype {
+        Dtype::F16 => attend_mma::<f16>(config).into(),
+        _ => attend_mma::<bf16>(config).into(),
+    }
 }
 
 fn make_wgmma(config: &WgmmaConfig) -> AnyKernel {
@@ -360,15 +390,25 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             WgmmaTile::choose(problem, rows_per_head(problem), [segments && !split, false], HOPPER_SHARED_BYTES)
         };
         let config = |split| {
-            let common = Config::new(problem, tile(split).rows(), wgmma::wide, split, segments);
+            let common = Config::new(problem, tile(split).rows(), wide, split, segments);
             (make_wgmma(&wgmma_config(problem, common, tile(split)).0), tile(split).threads())
         };
         if segments { vec![config(false), config(true)] } else { vec![config(false)] }
     };
+    let by_mma = |problem: &Problem| {
+        let segments = num_segments(problem) > 1;
+        let limits = Profile::A100.limits();
+        let tile = MmaTile::choose(problem.head_dim as u32, problem.value_dim as u32, &limits);
+        let config = |split| {
+            let common = Config::new(problem, tile.rows(), wide, split, segments);
+            (make_mma(&mma_config(problem, common, tile)), tile.threads())
+        };
+        if segments { vec![config(false), config(true)] } else { vec![config(false)] }
+    };
     let of_problem = |problem: &Problem| {
-        let is_half = matches!(problem.dtype, Dtype::F16 | Dtype::Bf16);
         let cuda_cores: Vec<_> = on_cuda_cores(problem);
-        let tensor_cores = if is_half { on_tensor_cores(problem) } else { Vec::new() };
+        let of_tensor_cores = || [on_tensor_cores(problem), by_mma(problem)].concat();
+        let tensor_cores = if suits_tensor_cores(problem) { of_tensor_cores() } else { Vec::new() };
         cuda_cores.into_iter().chain(tensor_cores)
     };
     problems.iter().flat_map(of_problem).collect()

@@ -6,7 +6,8 @@
 //! exponentials, weighted values (Milakov and Gimelshein 2018; Dao, FlashAttention-2, 2023). The
 //! order of this fold is fixed by the **position of the keys alone**:
 //! - a *tile* of keys, at positions that are multiples of its length, is pushed as a whole: 32 keys
-//!   on CUDA cores; on tensor cores 128, or 64 where heads have more than 128 elements or there is a mask;
+//!   on CUDA cores; by WGMMA 128, or 64 where heads have more than 128 elements or there is a mask; by
+//!   `mma.sync` half as many as heads allow (see [`MmaTile`]);
 //! - a *segment* of [`segment_keys`] keys folds its tiles from the first to the last;
 //! - segments are combined from the first to the last.
 //!
@@ -19,18 +20,21 @@
 //! Start with [`Problem`] and [`Attention`]. [`state`] is the monoid, `work` finds what a block is
 //! to do, `scores` and `output` are the two ends of a row, `running` combines segments inside a
 //! block and `merge` the partial results of split keys. The kernels are `simt`, on CUDA cores, for every
-//! type, and `wgmma`, on the tensor cores of Hopper, for f16 and bf16. `choice` says which, and `family`
-//! plans.
+//! type, and for f16 and bf16 `wgmma`, on the tensor cores of Hopper, and `mma`, on those of other
+//! GPUs; both share `softmax` and `copy_rows`. `choice` says which, and `family` plans.
 
 mod choice;
 mod config;
+mod copy_rows;
 mod family;
 mod merge;
+mod mma;
 mod output;
 mod problem;
 mod running;
 mod scores;
 mod simt;
+mod softmax;
 pub mod state;
 mod wgmma;
 mod work;
@@ -38,6 +42,7 @@ mod work;
 pub use choice::{Algorithm, Choice, Order};
 pub use family::Attention;
 pub(crate) use family::kernels;
+pub use mma::MmaTile;
 pub use wgmma::WgmmaTile;
 
 pub use problem::{Causal, Keys, MaskLayout, Problem, Queries, Score, ScoreAt};

@@ -31,7 +31,7 @@ struct Lines<T> {
 
 impl<T: Multiplicand> Tiles<T> {
     /// The share number `share` of the rows of A, `num` rows each: a power of two from 16 on that
-    /// divides them all.
+    /// divides them all, or all of them, a multiple of 16.
     #[track_caller]
     #[must_use]
     pub fn lines_of_a(self, major: Major, share: impl Operand<u32>, num: u32) -> LinesOfA<T> {
@@ -125,9 +125,12 @@ impl<T: Multiplicand> Lines<T> {
 }
 
 fn check_lines(num: u32, all: u32) {
-    if !num.is_power_of_two() || num < 16 || !all.is_multiple_of(num) {
+    let is_share = num.is_power_of_two() && num >= 16 && all.is_multiple_of(num);
+    // Where there is one share, it begins where tiles do, whatever its size.
+    let is_whole = num == all && num.is_multiple_of(16);
+    if !is_share && !is_whole {
         let (what, value) = ("the lines that a warp multiplies".to_owned(), num.to_string());
-        let expected = format!("a power of two from 16 on that divides {all}");
+        let expected = format!("a power of two from 16 on that divides {all}, or {all}");
         untyped::fail(ErrorKind::OutOfRange { what, value, expected });
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::descriptor::{Descriptor, Factor};
-use super::fragment::{check_major, product, store_16x16};
+use super::fragment::{Fragment, check_major, product, store_16x16};
 use super::multiplicand::Multiplicand;
 use super::shared::{Major, Tile};
 use super::warpgroup_fragment::WarpgroupFragment;
@@ -217,6 +217,43 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         let b = Descriptor::new(Factor::new(b, b_major));
         let a = Left::Registers(a.registers());
         multiply((product::<T>(), T::EITHER_MAJOR), &self.registers, a, &b, keep.val().raw());
+    }
+
+    /// Adds the product of two fragments to 8 columns, from `column` on, of this warp's 16 rows:
+    /// `mma.sync`, whose sums lie in the same registers. So what works on the sums of a warpgroup
+    /// works without `wgmma`, on sm_80, as well. The sums have a value before, and no
+    /// [`wgmma_fence`] or [`wgmma_wait`] is needed.
+    ///
+    /// ```
+    /// use half::bf16;
+    /// use warpfold_lang::{Arch, Global, Major, Swizzle, Target, WarpgroupSums, kernel, tiles, warp_id};
+    /// // Four warps, 16 rows each.
+    /// let product = kernel("product", |out: Global<f32>| {
+    ///     let [a, b] = [64, 16].map(|rows| tiles::<bf16>(1, rows, 64, Swizzle::Bytes128));
+    ///     let (rows, columns) = (a.lines_of_a(Major::K, warp_id(), 16), b.lines_of_b(Major::K, 0, 16));
+    ///     let sums = WarpgroupSums::<bf16>::new(16);
+    ///     sums.fill(0.0);
+    ///     for k in [0, 16, 32, 48] {
+    ///         let [low, high] = columns.fragments(0, k);
+    ///         sums.add_fragments(0, rows.fragment(0, k), low);
+    ///         sums.add_fragments(8, rows.fragment(0, k), high);
+    ///     }
+    ///     sums.pairs().for_each(|(row, column, pair)| out.at(row * 16 + column).set_vec(pair));
+    /// });
+    /// let ptx = product.required_block(128).ptx(&Target::new(Arch::SM_80, (7, 0)))?;
+    /// assert!(ptx.contains("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"));
+    /// # Ok::<(), warpfold_lang::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn add_fragments(&self, column: u32, a: Fragment<T, 4>, b: Fragment<T, 2>) {
+        let registers = self.registers.chunks_exact(4).nth((column / 8) as usize);
+        let Some(registers) = registers.filter(|_| column.is_multiple_of(8)) else {
+            let (what, value) = ("the column of a fragment's sums".to_owned(), column.to_string());
+            let expected = format!("a multiple of 8 below {}", self.columns());
+            untyped::fail(ErrorKind::OutOfRange { what, value, expected });
+            return;
+        };
+        untyped::mma(product::<T>(), std::array::from_fn(|i| registers[i]), &a.registers, &b.registers);
     }
 
     /// The places of this thread's sums, a row of 64 and a column for each pair of neighbours of a

@@ -8,7 +8,7 @@ use super::fragment::Fragment;
 use super::multiplicand::Multiplicand;
 use super::shared::{Major, Tile};
 use super::warpgroup::WarpgroupSums;
-use crate::recorder::Reg;
+use crate::recorder::{Raw, Reg};
 use crate::types::{Scalar, Type};
 use crate::{ErrorKind, HalfOfPair, Val, untyped, warp_id};
 
@@ -45,6 +45,23 @@ impl<T: Multiplicand> WarpgroupFragment<T> {
 
     pub(super) fn registers(&self) -> &[Reg] {
         &self.registers
+    }
+
+    /// This warp's 16 rows of one step of `k` from `k` on, a multiple of [`Multiplicand::STEP`] below
+    /// the depth, at this moment: for `mma.sync`, where a warp multiplies for itself.
+    #[track_caller]
+    #[must_use]
+    pub fn of_warp(&self, k: u32) -> Fragment<T, 4> {
+        let step = (k / T::STEP) as usize;
+        let registers = self.registers.chunks_exact(4).nth(step).filter(|_| k.is_multiple_of(T::STEP));
+        let Some(registers) = registers else {
+            let (depth, step) = (self.depth(), T::STEP);
+            let (what, value) = ("the step of a fragment".to_owned(), k.to_string());
+            let expected = format!("a multiple of {step} below {depth}");
+            untyped::fail(ErrorKind::OutOfRange { what, value, expected });
+            return Fragment::new([Raw::Const(0); 4]);
+        };
+        Fragment::new(std::array::from_fn(|i| untyped::read(Type::U32, registers[i])))
     }
 
     /// Sets it to a tile of 64 rows of A: `ldmatrix`. A factor that is multiplied again and again,

@@ -1,17 +1,16 @@
 //! The warpgroups that multiply: scores, weights, weighted values, tile after tile of keys.
 
 use warpfold_lang::{
-    Cursor, Global, GlobalSpace, HalfOfPair, Lanes, Major, Multiplicand, NamedBarrier, NamedBarriers, Operands,
-    Pipeline, SharedSpace, Val, Var, WarpgroupFragment, WarpgroupSums, block_idx, fence_async, fold_quad, lane_id,
-    range, thread_idx, var, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    Cursor, Global, GlobalSpace, HalfOfPair, Major, Multiplicand, NamedBarrier, NamedBarriers, Operands, Pipeline,
+    SharedSpace, Val, Var, WarpgroupFragment, WarpgroupSums, block_idx, fence_async, lane_id, range, thread_idx, var,
+    warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
 use super::super::output::Columns;
 use super::super::running::{RowStates, Running};
-use super::super::state::State;
+use super::super::softmax::{Results, Scores, no_stats, stats};
 use super::super::work::{Item, KeyLens, Row};
 use super::kernel::{Block, Cursors};
-use super::softmax::{Scores, Stats, no_stats, stats};
 
 /// What a warpgroup holds: registers for scores, weights and results, and where it is in the rings.
 pub(super) struct Attending<'a, T: Multiplicand> {
@@ -57,32 +56,6 @@ impl Before {
     }
 }
 
-/// The states of a thread's two rows.
-struct Results<T: Multiplicand> {
-    sums: WarpgroupSums<T>,
-    stats: Stats,
-}
-
-impl<T: Multiplicand<Sum = f32>> RowStates for Results<T> {
-    fn num(&self) -> u32 {
-        2
-    }
-
-    fn get(&self, row: u32) -> State {
-        let (row, [max, sum]) = (row as usize, self.stats.get());
-        let [first, second] = self.sums.row_values();
-        State { max: max[row], sum: sum[row], output: if row == 0 { first } else { second } }
-    }
-
-    fn set(&self, row: u32, state: &State) {
-        let (row, mut stats) = (row as usize, self.stats.get());
-        stats[0][row] = state.max;
-        stats[1][row] = state.sum;
-        self.stats.set(stats);
-        self.sums.set_row(row, &state.output);
-    }
-}
-
 impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
     pub(super) fn new(block: &'a Block<'a, T>, at: Cursors, states: Global<f32>, partials: Global<f32>) -> Self {
         let tile = block.config.tile;
@@ -116,7 +89,8 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         let rows = WarpgroupSums::<T>::rows().map(|row| item.row(launch.sizes, row + first_row));
         let positions = [0, 63].map(|row: u32| item.row(launch.sizes, first_row + row).position);
         let Results { sums, stats } = &self.results;
-        let scores = Scores { config, launch, item, rows, positions, sums: &self.scores };
+        let (keys, is_plain) = (config.tile.keys, config.is_plain);
+        let scores = Scores { launch, keys, is_plain, item, rows, positions, sums: &self.scores };
         stats.set(no_stats());
         sums.fill(0.0);
         self.has_begun.set(false);
@@ -155,7 +129,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             wgmma_wait(0);
             release(ring, at);
         });
-        self.fold_sums();
+        self.results.fold_sums();
         if launch.config.work.split {
             when(begin.lt(end), || self.write_partials(item, rows, (end - 1) / self.of_segment()));
             return;
@@ -215,7 +189,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             let factors = scores.softmax(tile * keys, before, &results.stats);
             wgmma_wait(0);
             release(block.rings[1], at);
-            self.scale(factors, Val::constant(true));
+            self.results.scale(factors, Val::constant(true));
             self.has_begun.set(true);
             self.weights.set_sums(&self.scores);
             return;
@@ -229,29 +203,16 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         when(begins_segment, || {
             let next = results.stats.get();
             results.stats.set(before);
-            self.fold_sums();
+            self.results.fold_sums();
             match &self.running {
                 Some(running) => running.push(results),
                 None => self.write_partials(scores.item, scores.rows, tile / self.of_segment() - 1),
             }
             results.stats.set(next);
         });
-        self.scale(factors, !begins_segment);
+        self.results.scale(factors, !begins_segment);
         self.has_begun.set(!begins_segment);
         self.weights.set_sums(&self.scores);
-    }
-
-    /// Multiplies results by what became of their maximum. Most often nothing did, for any row of a
-    /// warp: a factor of one changes no bit.
-    fn scale(&self, factors: [Val<f32>; 2], is_needed: Val<bool>) {
-        let changes = is_needed & (factors[0].ne(1.0) | factors[1].ne(1.0));
-        when(Lanes::all_lanes().any(changes), || self.results.sums.scale_rows(factors));
-    }
-
-    /// Adds up what the lanes of a row have of its sum.
-    fn fold_sums(&self) {
-        let [max, sums] = self.results.stats.get();
-        self.results.stats.set([max, fold_quad(sums, |a, b| [0, 1].map(|row| a[row] + b[row]))]);
     }
 
     /// Starts the products of the queries with a tile of keys.

@@ -1,14 +1,12 @@
 //! The warps that load: queries, then tiles of keys and values, as soon as there is room.
 
 use warpfold_lang::{
-    Cursor, Global, HalfOfPair, Multiplicand, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, warp_id,
-    when,
+    Cursor, HalfOfPair, Multiplicand, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, warp_id, when,
 };
 
-use super::super::work::{Item, KeyLens, Row, Size, bytes_at};
+use super::super::copy_rows::{From, copy_rows};
+use super::super::work::{Item, KeyLens, Row, Size};
 use super::kernel::{Block, Cursors, LOADERS, WgmmaConfig};
-use crate::Dtype;
-use crate::elements::{load, of_word};
 
 /// Threads that load.
 const THREADS: u32 = 32 * LOADERS;
@@ -96,7 +94,7 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
             };
             let from =
                 From { memory: launch.tensors.q, dtype: config.dtype, wide: config.wide[0], stride: strides.at(3) };
-            copy_rows(queries.at(i), config.head_dim, from, &place);
+            copy_rows(queries.at(i), config.head_dim, (THREADS, UNROLL), from, &place);
         }
         hand_over(rings[0], self.at[0]);
     }
@@ -157,7 +155,7 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
             (launch.place_of_key(item, key.min(item.num_keys - 1), strides), key.lt(item.num_keys))
         };
         let from = From { memory, dtype: config.kv_dtype, wide: config.wide[1], stride: strides[3] };
-        copy_rows(self.tile(which), dim, from, &place);
+        copy_rows(self.tile(which), dim, (THREADS, UNROLL), from, &place);
         hand_over(self.block.rings[1], self.at[1]);
     }
 
@@ -179,78 +177,4 @@ struct Pages<'a> {
 fn hand_over(ring: Pipeline, at: Cursor) {
     fence_async();
     ring.full(at).arrive();
-}
-
-/// Where rows come from.
-#[derive(Clone, Copy)]
-struct From {
-    memory: Global<u8>,
-    dtype: Dtype,
-    /// Whether a unit is loaded at once.
-    wide: bool,
-    /// Between elements of a row.
-    stride: Val<i64>,
-}
-
-/// Elements that a thread brings at a time: 16 bytes of memory, or eight elements one by one.
-const fn unit(from: &From) -> u32 {
-    if from.wide { 16 / from.dtype.bytes() as u32 } else { 8 }
-}
-
-/// Copies rows of `dim` elements into a tile, converted to its type; zeros behind each row, and
-/// where there is none. `place` says where a row begins, and whether there is one.
-fn copy_rows<T: Multiplicand + HalfOfPair>(
-    to: Tile<T>,
-    dim: u32,
-    from: From,
-    place: &dyn Fn(Val<u32>) -> (Val<i64>, Val<bool>),
-) {
-    let unit = unit(&from);
-    let of_row = to.columns() / unit;
-    let total = to.rows() * of_row;
-    range(thread_idx().x, total, THREADS * UNROLL, |first| {
-        let loaded: Vec<_> = (0..UNROLL)
-            .map(|i| {
-                let number = first + i * THREADS;
-                let (row, column) = (number / of_row, number % of_row * unit);
-                let (start, exists) = place(row.min(to.rows() - 1));
-                (row, column, number.lt(total), bits_of::<T>(from, start, column, dim, exists & number.lt(total)))
-            })
-            .collect();
-        for (row, column, is_there, bits) in loaded {
-            let words = if from.wide && from.dtype.bytes() == 1 {
-                let elements = bits.iter().flat_map(|word| of_word::<f32>(from.dtype, *word, 4));
-                pairs::<T>(&elements.collect::<Vec<_>>())
-            } else {
-                bits.to_vec()
-            };
-            when(is_there, || {
-                for (four, i) in words.chunks_exact(4).zip(0_u32..) {
-                    to.at(row, column + 8 * i).reinterpret::<u32>().set_vec([four[0], four[1], four[2], four[3]]);
-                }
-            });
-        }
-    });
-}
-
-/// What a unit has from a column on: its bits in memory, or the words that it becomes.
-fn bits_of<T: HalfOfPair>(from: From, start: Val<i64>, column: Val<u32>, dim: u32, exists: Val<bool>) -> [Val<u32>; 4] {
-    let From { memory, dtype, wide, stride } = from;
-    if wide {
-        // Rows have whole units then.
-        let first = memory.at(bytes_at(dtype, start + column.cast::<i64>()));
-        return first.reinterpret::<u32>().get_vec_or(0_u32, exists & column.lt(dim));
-    }
-    let element = |i: u32| {
-        let inside = (column + i).min(dim - 1);
-        let at = memory.at(bytes_at(dtype, start + inside.cast::<i64>() * stride));
-        let loaded: Val<f32> = load(dtype, at, 1, false)[0];
-        (exists & (column + i).lt(dim)).select(loaded, 0.0)
-    };
-    let words = pairs::<T>(&(0..8).map(element).collect::<Vec<_>>());
-    std::array::from_fn(|i| words[i])
-}
-
-fn pairs<T: HalfOfPair>(values: &[Val<f32>]) -> Vec<Val<u32>> {
-    values.chunks_exact(2).map(|two| Val::<T::Pair>::from_f32(two[0], two[1]).bitcast::<u32>()).collect()
 }

@@ -1,11 +1,11 @@
-//! From scores to weights, in registers.
+//! From scores to weights, in the registers of tensor cores, and what their rows have come to.
 
-use warpfold_lang::{HalfOfPair, Multiplicand, Val, Vars, WarpgroupSums, fold_quad, vars, when};
+use warpfold_lang::{HalfOfPair, Lanes, Multiplicand, Val, Vars, WarpgroupSums, fold_quad, vars, when};
 
-use super::super::config::Launch;
-use super::super::state::shift;
-use super::super::work::{Item, Row, Size};
-use super::kernel::WgmmaConfig;
+use super::config::Launch;
+use super::running::RowStates;
+use super::state::{State, shift};
+use super::work::{Item, Row, Size};
 
 /// Maximum and sum of a thread's two rows; the sum is of its own columns alone.
 pub(super) type Stats = Vars<[[Val<f32>; 2]; 2]>;
@@ -19,10 +19,54 @@ pub(super) fn stats() -> Stats {
     vars(no_stats())
 }
 
+/// The states of a thread's two rows.
+pub(super) struct Results<T: Multiplicand> {
+    pub(super) sums: WarpgroupSums<T>,
+    pub(super) stats: Stats,
+}
+
+impl<T: Multiplicand<Sum = f32>> Results<T> {
+    /// Multiplies results by what became of their maximum. Most often nothing did, for any row of a
+    /// warp: a factor of one changes no bit.
+    pub(super) fn scale(&self, factors: [Val<f32>; 2], is_needed: Val<bool>) {
+        let changes = is_needed & (factors[0].ne(1.0) | factors[1].ne(1.0));
+        when(Lanes::all_lanes().any(changes), || self.sums.scale_rows(factors));
+    }
+
+    /// Adds up what the lanes of a row have of its sum.
+    pub(super) fn fold_sums(&self) {
+        let [max, sums] = self.stats.get();
+        self.stats.set([max, fold_quad(sums, |a, b| [0, 1].map(|row| a[row] + b[row]))]);
+    }
+}
+
+impl<T: Multiplicand<Sum = f32>> RowStates for Results<T> {
+    fn num(&self) -> u32 {
+        2
+    }
+
+    fn get(&self, row: u32) -> State {
+        let (row, [max, sum]) = (row as usize, self.stats.get());
+        let [first, second] = self.sums.row_values();
+        State { max: max[row], sum: sum[row], output: if row == 0 { first } else { second } }
+    }
+
+    fn set(&self, row: u32, state: &State) {
+        let (row, mut stats) = (row as usize, self.stats.get());
+        stats[0][row] = state.max;
+        stats[1][row] = state.sum;
+        self.stats.set(stats);
+        self.sums.set_row(row, &state.output);
+    }
+}
+
 /// What scores are of.
 pub(super) struct Scores<'a, T: Multiplicand> {
-    pub(super) config: &'a WgmmaConfig,
     pub(super) launch: Launch<'a>,
+    /// Of a tile.
+    pub(super) keys: u32,
+    /// Whether scores are products times a scale above zero, and masks follow from positions.
+    pub(super) is_plain: bool,
     pub(super) item: &'a Item,
     /// Of the thread.
     pub(super) rows: [Row; 2],
@@ -37,17 +81,17 @@ impl<T: Multiplicand<Sum = f32> + HalfOfPair> Scores<'_, T> {
     pub(super) fn softmax(&self, first: Val<u32>, before: [[Val<f32>; 2]; 2], stats: &Stats) -> [Val<f32>; 2] {
         let [old, sums] = before;
         let scale = self.launch.floats.at(0) * std::f32::consts::LOG2_E;
-        if self.config.is_plain {
+        if self.is_plain {
             when(self.has_edge(first), || self.mask(first));
         } else {
             let column = first + WarpgroupSums::<T>::first_column();
             self.sums.update(|row, right, dot| self.launch.score(self.item, &self.rows[row], column + right, dot));
         }
         let largest = fold_quad(self.sums.fold_rows(Val::max), |a, b| [0, 1].map(|row| a[row].max(b[row])));
-        let largest = if self.config.is_plain { largest.map(|score| score * scale) } else { largest };
+        let largest = if self.is_plain { largest.map(|score| score * scale) } else { largest };
         let new = [0, 1].map(|row| old[row].max(largest[row]));
         let base = new.map(shift);
-        if self.config.is_plain {
+        if self.is_plain {
             let down = base.map(|base| -base);
             self.sums.update(|row, _, score| score.mul_add(scale, down[row]).exp2_flushed());
         } else {
@@ -62,7 +106,7 @@ impl<T: Multiplicand<Sum = f32> + HalfOfPair> Scores<'_, T> {
     /// Whether any row of the warpgroup does not see any of the keys from `first` on.
     fn has_edge(&self, first: Val<u32>) -> Val<bool> {
         let work = &self.launch.config.work;
-        let behind = first + self.config.tile.keys;
+        let behind = first + self.keys;
         let mut has_edge = behind.gt(self.item.num_keys);
         let [lowest, highest] = self.positions;
         let (first, last) = (first.cast::<i32>(), behind.cast::<i32>() - 1);
