@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use warpfold::{Dtype, Queue};
+use warpfold::{Device, Dtype, Queue};
 use warpfold_engine::{Config, Model};
-use warpfold_models::{LanguageModel, ModelFiles};
+use warpfold_models::{ChatTemplate, LanguageModel, ModelFiles};
 use warpfold_serve::{Bounds, Handle, Options, Server, Text};
 
 use crate::failure::Failure;
@@ -81,14 +81,19 @@ const LEAST_LEN: usize = 2048;
 
 impl Serve {
     pub(crate) fn run(self) -> Result<Ending, Failure> {
-        let path = model::locate(self.model.as_deref())?;
+        let files = ModelFiles::open(&model::locate(self.model.as_deref())?)?;
+        let template = match &self.chat_template {
+            Some(file) => Some(files.chat_template_of(&read(file)?)?),
+            None => files.chat_template()?,
+        };
+        let device = device_choice::open(self.device.as_deref())?;
         let server = Server::start(self.options()?)?;
         server.stop_on_signals()?;
         output::print(&format!("listening at http://{}\n", server.address()))?;
         // Loading may take long, and is given up when the server is asked to end.
         let handle = server.handle();
         let loader = std::thread::spawn(move || {
-            let loaded = self.load(&path, &handle);
+            let loaded = self.load(files, template, &device, &handle);
             if loaded.is_err() {
                 handle.stop();
             }
@@ -130,15 +135,15 @@ impl Serve {
     }
 
     /// Loads the model and hands it over.
-    fn load(&self, path: &Path, handle: &Handle) -> Result<(), Failure> {
-        let files = ModelFiles::open(path)?;
-        let template = match &self.chat_template {
-            Some(file) => Some(files.chat_template_of(&read(file)?)?),
-            None => files.chat_template()?,
-        };
-        let device = device_choice::open(self.device.as_deref())?;
+    fn load(
+        &self,
+        files: ModelFiles,
+        template: Option<ChatTemplate>,
+        device: &Device,
+        handle: &Handle,
+    ) -> Result<(), Failure> {
         let free_bytes = device.free_memory_bytes()?;
-        let model = model::load(&files, &Queue::of(&device), self.dtype)?;
+        let model = model::load(&files, &Queue::of(device), self.dtype)?;
         let config = self.config(&model, free_bytes, device.is_virtual())?;
         let text = Text { tokenizer: files.into_tokenizer().map(Arc::new), template };
         handle.serve(model, config, text)?;
