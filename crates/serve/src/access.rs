@@ -39,7 +39,10 @@ fn key_of(headers: &HeaderMap, keys: &[String]) -> Result<usize, ApiError> {
     let is_bearer = value.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
     let presented = if is_bearer { &value[7..] } else { &[] };
     // All keys are compared, and each to its end, so that time tells nothing.
-    let found = keys.iter().enumerate().fold(None, |found, (i, key)| if equal(presented, key.as_bytes()) { Some(i) } else { found });
+    let found = keys
+        .iter()
+        .enumerate()
+        .fold(None, |found, (i, key)| if equal(presented, key.as_bytes()) { Some(i) } else { found });
     found.map_or_else(|| refused("the API key is wrong"), Ok)
 }
 
@@ -57,8 +60,8 @@ fn equal(presented: &[u8], key: &[u8]) -> bool {
 pub(crate) async fn cors(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
     let allowed = request.headers().get(header::ORIGIN).and_then(|origin| allow(origin, &state.options.cors));
     let Some(origin) = allowed else { return next.run(request).await };
-    let is_preflight = request.method() == Method::OPTIONS
-        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let is_preflight =
+        request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
     let mut response = if is_preflight { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);

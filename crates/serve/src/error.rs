@@ -157,7 +157,11 @@ impl From<&engine::Error> for ApiError {
                     "this model's maximum context length is {max_len} tokens, but the prompt has {prompt} tokens and at \
                      least {new} are to be generated"
                 );
-                Self { param: Some("prompt".to_owned()), code: Some("context_length_exceeded"), ..Self::bad_request(message) }
+                Self {
+                    param: Some("prompt".to_owned()),
+                    code: Some("context_length_exceeded"),
+                    ..Self::bad_request(message)
+                }
             }
             E::TooLarge { .. } => {
                 Self { code: Some("context_length_exceeded"), ..Self::bad_request(error.to_string()) }

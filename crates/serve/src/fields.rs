@@ -69,7 +69,9 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_refused_by_name() {
-        for (text, name) in [(r#"{"n": "2"}"#, "n"), (r#"{"n": -1}"#, "n"), (r#"{"n": 1.5}"#, "n"), (r#"{"n": []}"#, "n")] {
+        for (text, name) in
+            [(r#"{"n": "2"}"#, "n"), (r#"{"n": -1}"#, "n"), (r#"{"n": 1.5}"#, "n"), (r#"{"n": []}"#, "n")]
+        {
             let error = fields(text).take::<usize>(name).expect_err("it is no count");
             assert_eq!(error.param.as_deref(), Some(name));
         }

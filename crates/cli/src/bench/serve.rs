@@ -162,7 +162,16 @@ impl Serve {
 
     fn text(&self, name: &str, runs: &[(Pace, Summary)]) -> String {
         let mut table = Table::new([
-            "load", "answers", "failed", "answers/s", "tok/s", "all tok/s", "goodput/s", "TTFT ms", "ITL ms", "end ms",
+            "load",
+            "answers",
+            "failed",
+            "answers/s",
+            "tok/s",
+            "all tok/s",
+            "goodput/s",
+            "TTFT ms",
+            "ITL ms",
+            "end ms",
         ]);
         for (pace, summary) in runs {
             let load = match pace {

@@ -84,7 +84,10 @@ impl EngineOptions {
             weight_bytes: model.weight_bytes(),
             activation_bytes: model.activation_bytes(config.budget, config.max_seqs),
             // The null block is one more.
-            kv_bytes: self.kv_blocks.map(|blocks| (blocks as u64).saturating_add(1).saturating_mul(block_bytes)).or(self.kv_bytes),
+            kv_bytes: self
+                .kv_blocks
+                .map(|blocks| (blocks as u64).saturating_add(1).saturating_mul(block_bytes))
+                .or(self.kv_bytes),
             swap_bytes: self.swap_bytes,
             ..Memory::default()
         };

@@ -119,7 +119,10 @@ fn a_server_is_measured_from_outside_and_an_engine_from_inside() {
     let outside = ["bench", "serve", "--url", &url, "--concurrency", "1,3"];
     let found = warpfold(&[&outside[..], &options].concat()).ended_with(0).json();
     for (run, concurrency) in found["runs"].as_array().expect("a list").iter().zip([1, 3]) {
-        assert_eq!((&run["completed"], &run["failed"], &run["concurrency"]), (&6.into(), &0.into(), &concurrency.into()));
+        assert_eq!(
+            (&run["completed"], &run["failed"], &run["concurrency"]),
+            (&6.into(), &0.into(), &concurrency.into())
+        );
         assert_eq!(run["output_tokens"], 30);
     }
     served.end();

@@ -96,7 +96,8 @@ pub(crate) fn conversation(fields: &mut Fields, served: &Served) -> Result<Strin
     if messages.is_empty() {
         return Err(ApiError::field("messages", "the list is empty"));
     }
-    let messages = messages.into_iter().enumerate().map(|(i, value)| message(i, value)).collect::<Result<Value, _>>()?;
+    let messages =
+        messages.into_iter().enumerate().map(|(i, value)| message(i, value)).collect::<Result<Value, _>>()?;
     template
         .render(&messages, &ChatOptions { add_generation_prompt, variables })
         .map_err(|error| ApiError::from(&error))
@@ -114,7 +115,9 @@ fn message(number: usize, mut value: Value) -> Result<Value, ApiError> {
         return Err(ApiError::field(&format!("{field}.content"), format!("parts of type {other:?} are not supported")));
     }
     let Message { role, content, name } = serde_json::from_value(value).map_err(|error| match error.to_string() {
-        reason if reason.contains("untagged") => ApiError::field(&format!("{field}.content"), "it is not a text, or a list of texts"),
+        reason if reason.contains("untagged") => {
+            ApiError::field(&format!("{field}.content"), "it is not a text, or a list of texts")
+        }
         reason => ApiError::field(&field, reason),
     })?;
     let content = match content {

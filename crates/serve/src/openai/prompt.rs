@@ -45,12 +45,7 @@ impl Prompts {
 }
 
 /// Tokenizes a text beside the threads that talk to clients, a few texts at a time.
-pub(crate) async fn tokenize(
-    state: &State,
-    served: &Served,
-    text: String,
-    marks: Marks,
-) -> Result<Vec<u32>, ApiError> {
+pub(crate) async fn tokenize(state: &State, served: &Served, text: String, marks: Marks) -> Result<Vec<u32>, ApiError> {
     let tokenizer = tokenizer(served)?.clone();
     let turn = state.tokenizing.acquire().await.map_err(|_| ApiError::internal("the server ends"))?;
     let work = move || match marks {

@@ -71,7 +71,10 @@ fn other_origins_read_answers_only_where_the_server_allows_them() {
     assert_eq!(reply.header("vary"), Some("origin"));
     let preflight = [origin[0], ("Access-Control-Request-Method", "POST")];
     let reply = site.open().request("OPTIONS", "/v1/completions", &preflight, "").reply();
-    assert_eq!((reply.status, reply.header("access-control-allow-headers")), (204, Some("authorization, content-type")));
+    assert_eq!(
+        (reply.status, reply.header("access-control-allow-headers")),
+        (204, Some("authorization, content-type"))
+    );
     let other = [("Origin", "http://b.example")];
     let reply = site.open().request("GET", "/health", &other, "").reply();
     assert_eq!(reply.header("access-control-allow-origin"), None);

@@ -120,7 +120,8 @@ fn logprobs_belong_to_their_tokens() {
     let choice = site.complete(&ask).with(200)["choices"][0].clone();
     let logprobs = &choice["logprobs"];
     let list = |field: &str| logprobs[field].as_array().expect("a list").clone();
-    let (texts, values, tops, offsets) = (list("tokens"), list("token_logprobs"), list("top_logprobs"), list("text_offset"));
+    let (texts, values, tops, offsets) =
+        (list("tokens"), list("token_logprobs"), list("top_logprobs"), list("text_offset"));
     assert_eq!([texts.len(), values.len(), tops.len(), offsets.len()], [13; 4]);
     assert!(values[0].is_null() && tops[0].is_null() && values[1..].iter().all(|v| v.as_f64() < Some(0.0)));
     for ((text, value), top) in texts.iter().zip(&values).zip(&tops).skip(1) {
@@ -169,10 +170,18 @@ fn beams_are_the_best_answers() {
 #[test]
 fn answers_do_not_depend_on_who_else_asks() {
     let site = Site::plain();
-    let ask = |i: usize| and(fixed(json!(format!("number {}", i % 7)), 10 + i % 30), json!({"seed": i, "n": 1 + i % 3}));
+    let ask =
+        |i: usize| and(fixed(json!(format!("number {}", i % 7)), 10 + i % 30), json!({"seed": i, "n": 1 + i % 3}));
     let alone: Vec<Value> = (0..60).map(|i| site.complete(&ask(i)).with(200)["choices"].clone()).collect();
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..60).map(|i| scope.spawn({ let site = &site; move || site.complete(&ask(i)).with(200)["choices"].clone() })).collect();
+        let threads: Vec<_> = (0..60)
+            .map(|i| {
+                scope.spawn({
+                    let site = &site;
+                    move || site.complete(&ask(i)).with(200)["choices"].clone()
+                })
+            })
+            .collect();
         for (i, thread) in threads.into_iter().enumerate() {
             assert_eq!(thread.join().expect("the thread ends"), alone[i], "{i}");
         }

@@ -18,7 +18,9 @@ fn a_body_is_bounded_whether_its_length_is_said_or_not() {
     let reply = site.open().request("POST", "/v1/completions", &[typed], &long).reply();
     assert_eq!(reply.with(413)["error"]["message"], "the body has more than 1000 bytes");
     let mut connection = site.open();
-    connection.send(b"POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+    connection.send(
+        b"POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+    );
     for _ in 0..20 {
         connection.send(format!("64\r\n{}\r\n", "y".repeat(100)).as_bytes());
     }
@@ -48,7 +50,8 @@ fn who_says_nothing_or_stops_in_the_middle_is_closed() {
     let mut in_headers = site.open();
     in_headers.send(b"GET /health HTTP/1.1\r\nHost:");
     let mut in_body = site.open();
-    in_body.send(b"POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{");
+    in_body
+        .send(b"POST /tokenize HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{");
     in_body.reply().with(408);
     assert!(silent.is_closed() && in_headers.try_reply().is_none_or(|reply| reply.status == 408));
     assert!(start.elapsed() >= SOON && start.elapsed() < Duration::from_secs(20));
@@ -80,7 +83,8 @@ fn connections_beyond_the_last_place_are_told_to_come_again() {
 #[test]
 fn a_full_queue_is_told_with_when_to_come_again() {
     let (model, word) = Gated::new();
-    let site = Site::with(bounded(Bounds { waiting: 3, ..Bounds::default() }), model, Config { max_seqs: 1, ..config() });
+    let site =
+        Site::with(bounded(Bounds { waiting: 3, ..Bounds::default() }), model, Config { max_seqs: 1, ..config() });
     let mut connections: Vec<_> = (0..3).map(|_| site.open()).collect();
     for connection in &mut connections {
         connection.post("/v1/completions", &fixed(json!([5]), 2));

@@ -123,7 +123,8 @@ fn a_prompt_that_is_too_long_is_told_with_both_numbers() {
     site.complete(&json!({"prompt": vec![3; 250], "max_tokens": 6})).with(200);
     site.complete(&json!({"prompt": vec![3; 250]})).with(200);
     site.end();
-    let small = Site::with(options(), Scripted::new(VOCAB, MAX_LEN), warpfold_engine::Config { num_blocks: 8, ..config() });
+    let small =
+        Site::with(options(), Scripted::new(VOCAB, MAX_LEN), warpfold_engine::Config { num_blocks: 8, ..config() });
     refused(small.complete(&json!({"prompt": vec![3; 200], "max_tokens": 5})), 400, None, "bytes are missing");
     small.end();
 }
@@ -131,7 +132,8 @@ fn a_prompt_that_is_too_long_is_told_with_both_numbers() {
 #[test]
 fn a_request_that_is_no_request_is_told_so() {
     let site = Site::plain();
-    let raw = |headers: &[(&str, &str)], body: &str| site.open().request("POST", "/v1/completions", headers, body).reply();
+    let raw =
+        |headers: &[(&str, &str)], body: &str| site.open().request("POST", "/v1/completions", headers, body).reply();
     let typed = [("Content-Type", "application/json; charset=utf-8")];
     refused(raw(&typed, "{"), 400, None, "not JSON");
     refused(raw(&typed, ""), 400, None, "not JSON");
@@ -166,7 +168,12 @@ fn a_model_without_tokenizer_takes_and_gives_tokens() {
 fn a_model_that_fails_is_an_error_of_the_server_and_no_end_of_it() {
     let model = Scripted::new(VOCAB, MAX_LEN).failing_at(3);
     let site = Site::with(options(), model, config());
-    refused(site.complete(&json!({"prompt": [5], "max_tokens": 9, "ignore_eos": true})), 500, None, "step 3 was to fail");
+    refused(
+        site.complete(&json!({"prompt": [5], "max_tokens": 9, "ignore_eos": true})),
+        500,
+        None,
+        "step 3 was to fail",
+    );
     site.complete(&json!({"prompt": [5], "max_tokens": 9})).with(200);
     assert_eq!(site.metric("vllm:num_requests_running"), 0.0);
     site.end();

@@ -67,7 +67,11 @@ fn metrics_have_the_names_of_vllm_and_count() {
         assert_eq!(site.metric(name), value, "{name}");
     }
     let text = site.get("/metrics").body;
-    assert!(text.contains("vllm:request_success_total{model_name=\"scripted\",engine=\"0\",finished_reason=\"length\"} 4\n"));
+    assert!(
+        text.contains(
+            "vllm:request_success_total{model_name=\"scripted\",engine=\"0\",finished_reason=\"length\"} 4\n"
+        )
+    );
     // Each name has one head, before its values, as Prometheus wants it.
     let heads: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     let mut names: Vec<&str> = heads.iter().filter_map(|head| head.split(' ').next()).collect();

@@ -20,7 +20,9 @@ fn the_page_is_one_file_that_fetches_nothing_from_elsewhere() {
 
 fn browser(test: &str, site: &Site) -> Option<Browser> {
     let mut browser = Browser::open(test, &format!("http://{}/", site.address()))?;
-    browser.wait_for("document.URL !== 'about:blank' && document.readyState === 'complete' && at('model').textContent !== '…'");
+    browser.wait_for(
+        "document.URL !== 'about:blank' && document.readyState === 'complete' && at('model').textContent !== '…'",
+    );
     Some(browser)
 }
 
@@ -58,7 +60,10 @@ fn somebody_talks_to_the_model_in_a_browser() {
     say(&mut page, "the quick");
     page.wait_for("document.querySelector('.note')");
     let body = json!({"prompt": "the quick", "seed": 4, "max_tokens": 30, "temperature": 1});
-    assert_eq!(page.value("document.querySelector('.answer').textContent"), site.complete(&body).with(200)["choices"][0]["text"]);
+    assert_eq!(
+        page.value("document.querySelector('.answer').textContent"),
+        site.complete(&body).with(200)["choices"][0]["text"]
+    );
     // Without a number it goes on for as long as there is room.
     page.value("at('clear').click(); at('tokens').value = ''");
     say(&mut page, "the quick");
