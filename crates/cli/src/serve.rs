@@ -1,6 +1,5 @@
 //! `serve`: a model behind HTTP.
 
-use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -160,14 +159,12 @@ impl Serve {
         };
         let mut engine = self.engine.clone();
         if is_virtual && engine.kv_blocks.is_none() && engine.kv_bytes.is_none() {
-            let enough = room.enough_blocks as u64 * 16 * model.limits().kv_bytes_per_token;
+            let block_bytes = Config::default().block_size as u64 * model.limits().kv_bytes_per_token;
+            let enough = (room.enough_blocks as u64).saturating_mul(block_bytes);
             engine.kv_bytes = Some(enough.min(VIRTUAL_KV_BYTES));
         }
         let (config, sizing) = engine.config(model, room)?;
-        let mut to = std::io::stderr();
-        if to.is_terminal() {
-            let _ = write!(to, "{sizing}");
-        }
+        output::print(&sizing.to_string())?;
         Ok(config)
     }
 }

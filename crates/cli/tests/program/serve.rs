@@ -34,7 +34,8 @@ impl Served {
         };
         let first = line();
         let address = first.trim().strip_prefix("listening at http://").expect("it says where").to_owned();
-        assert!(line().starts_with("ready on virtual:h200"));
+        let sizes: Vec<String> = std::iter::from_fn(|| Some(line()).filter(|l| !l.starts_with("ready on "))).collect();
+        assert!(sizes.iter().any(|line| line.contains("blocks on the device")), "{sizes:?}");
         Self { child, stdout, address }
     }
 
