@@ -1,15 +1,14 @@
 //! `serve`: a model behind HTTP.
 
-use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use warpfold::{Dtype, Queue};
+use warpfold::{Device, Dtype, Queue};
 use warpfold_engine::{Config, Model};
-use warpfold_models::{LanguageModel, ModelFiles};
+use warpfold_models::{ChatTemplate, LanguageModel, ModelFiles};
 use warpfold_serve::{Bounds, Handle, Options, Server, Text};
 
 use crate::failure::Failure;
@@ -83,13 +82,18 @@ const LEAST_LEN: usize = 2048;
 impl Serve {
     pub(crate) fn run(self) -> Result<Ending, Failure> {
         let files = model::open(self.model.as_deref())?;
+        let template = match &self.chat_template {
+            Some(file) => Some(files.chat_template_of(&read(file)?)?),
+            None => files.chat_template()?,
+        };
+        let device = device_choice::open(self.device.as_deref())?;
         let server = Server::start(self.options()?)?;
         server.stop_on_signals()?;
         output::print(&format!("listening at http://{}\n", server.address()))?;
         // Loading may take long, and is given up when the server is asked to end.
         let handle = server.handle();
         let loader = std::thread::spawn(move || {
-            let loaded = self.load(files, &handle);
+            let loaded = self.load(files, template, &device, &handle);
             if loaded.is_err() {
                 handle.stop();
             }
@@ -131,14 +135,15 @@ impl Serve {
     }
 
     /// Loads the model and hands it over.
-    fn load(&self, files: ModelFiles, handle: &Handle) -> Result<(), Failure> {
-        let template = match &self.chat_template {
-            Some(file) => Some(files.chat_template_of(&read(file)?)?),
-            None => files.chat_template()?,
-        };
-        let device = device_choice::open(self.device.as_deref())?;
+    fn load(
+        &self,
+        files: ModelFiles,
+        template: Option<ChatTemplate>,
+        device: &Device,
+        handle: &Handle,
+    ) -> Result<(), Failure> {
         let free_bytes = device.free_memory_bytes()?;
-        let mut model = model::load(&files, &Queue::of(&device), self.dtype)?;
+        let mut model = model::load(&files, &Queue::of(device), self.dtype)?;
         let config = self.config(&mut model, free_bytes, device.is_virtual())?;
         let text = Text { tokenizer: files.into_tokenizer().map(Arc::new), template };
         handle.serve(model, config, text)?;
@@ -156,16 +161,13 @@ impl Serve {
         };
         let mut engine = self.engine.clone();
         if is_virtual && engine.kv_blocks.is_none() && engine.kv_bytes.is_none() {
-            let enough = room.enough_blocks as u64 * block_size as u64 * model.limits().kv_bytes_per_token;
-            engine.kv_bytes = Some(enough.min(VIRTUAL_KV_BYTES));
+            let block_bytes = block_size as u64 * model.limits().kv_bytes_per_token;
+            engine.kv_bytes = Some((room.enough_blocks as u64).saturating_mul(block_bytes).min(VIRTUAL_KV_BYTES));
         }
         let (config, sizing) = engine.config(model, room)?;
-        let mut to = std::io::stderr();
-        if to.is_terminal() {
-            let _ = write!(to, "{sizing}");
-            if config.num_blocks < sizing.num_blocks {
-                let _ = writeln!(to, "{} blocks on the device are enough, and are taken", config.num_blocks);
-            }
+        output::print(&sizing.to_string())?;
+        if config.num_blocks < sizing.num_blocks {
+            output::print(&format!("{} blocks on the device are enough, and are taken\n", config.num_blocks))?;
         }
         if !is_virtual {
             model::dry_run(model, &config, &sizing)?;

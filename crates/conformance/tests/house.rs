@@ -191,6 +191,14 @@ fn only_the_device_crate_reaches_the_driver() {
 }
 
 #[test]
+fn only_the_serve_crate_is_asynchronous() {
+    for (name, all) in dependencies() {
+        let found: Vec<_> = ["tokio", "axum", "hyper"].into_iter().filter(|d| all.contains(*d)).collect();
+        assert!(found.is_empty() || name == "warpfold-serve", "{name} uses {found:?}");
+    }
+}
+
+#[test]
 fn the_backends_of_the_device_crate_do_not_know_its_public_types() {
     let backends = ["backend/", "cuda/", "virtual_gpu/"].map(|folder| format!("crates/device/src/{folder}"));
     // It extends the public types by cudarc's.

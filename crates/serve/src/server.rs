@@ -152,6 +152,7 @@ impl Handle {
             longest: config.longest(&limits),
             limits: Limits { max_len, ..limits },
             block_size: config.block_size,
+            longest_token: text.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.longest_bytes()),
             text,
         };
         self.state.set_served(served, service);

@@ -45,6 +45,8 @@ pub(crate) struct Served {
     /// What a sequence can have in the cache.
     pub(crate) longest: usize,
     pub(crate) block_size: usize,
+    /// Bytes of the tokenizer's longest token.
+    pub(crate) longest_token: usize,
     pub(crate) text: Text,
 }
 

@@ -6,5 +6,6 @@ mod foreign;
 mod generate;
 mod inspect;
 mod ladder;
+mod serve;
 mod sim;
 mod support;

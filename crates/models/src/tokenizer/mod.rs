@@ -98,6 +98,12 @@ impl Tokenizer {
         self.pieces.is_empty()
     }
 
+    /// Bytes of the longest token.
+    #[must_use]
+    pub fn longest_bytes(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.len()).max().unwrap_or(0)
+    }
+
     /// The tokens of a text, with those that the model wants before and after.
     ///
     /// # Errors

@@ -27,6 +27,9 @@ pub(crate) enum Marks {
     Keep,
 }
 
+/// Normalisation makes no text shorter by more than this factor.
+const SHRINK: usize = 4;
+
 impl Prompts {
     /// The tokens of each prompt.
     pub(crate) async fn tokens(self, state: &State, served: &Served) -> Result<Vec<Vec<u32>>, ApiError> {
@@ -47,6 +50,7 @@ impl Prompts {
 /// Tokenizes a text beside the threads that talk to clients, a few texts at a time.
 pub(crate) async fn tokenize(state: &State, served: &Served, text: String, marks: Marks) -> Result<Vec<u32>, ApiError> {
     let tokenizer = tokenizer(served)?.clone();
+    check_len(&text, served)?;
     let turn = state.tokenizing.acquire().await.map_err(|_| ApiError::internal("the server ends"))?;
     let work = move || match marks {
         Marks::Add => tokenizer.encode(&text),
@@ -58,6 +62,17 @@ pub(crate) async fn tokenize(state: &State, served: &Served, text: String, marks
         Ok(tokens) => tokens.map_err(|error| ApiError::from(&error)),
         Err(_) => Err(ApiError::internal("the tokenizer has failed")),
     }
+}
+
+/// Refuses a text that is too long whatever its tokens are, before others wait for them.
+fn check_len(text: &str, served: &Served) -> Result<(), ApiError> {
+    let least = text.len() / (served.longest_token * SHRINK).max(1);
+    let max_len = served.limits.max_len;
+    if least <= max_len {
+        return Ok(());
+    }
+    let error = warpfold_engine::ErrorKind::TooLong { prompt: least, new: 1, max_len };
+    Err(ApiError::from(&warpfold_engine::Error::from(error)))
 }
 
 pub(crate) fn tokenizer(served: &Served) -> Result<&Arc<Tokenizer>, ApiError> {

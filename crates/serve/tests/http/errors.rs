@@ -120,6 +120,8 @@ fn a_prompt_that_is_too_long_is_told_with_both_numbers() {
     refused(reply, 400, Some("prompt"), "");
     refused(site.complete(&json!({"prompt": vec![3; 250], "max_tokens": 7})), 400, Some("prompt"), "at least 7");
     refused(site.complete(&json!({"prompt": vec![3; 256]})), 400, Some("prompt"), "256");
+    // A text far too long is refused before it is tokenized.
+    refused(site.complete(&json!({"prompt": "a".repeat(1_000_000)})), 400, Some("prompt"), "256 tokens");
     site.complete(&json!({"prompt": vec![3; 250], "max_tokens": 6})).with(200);
     site.complete(&json!({"prompt": vec![3; 250]})).with(200);
     site.end();

@@ -3,10 +3,13 @@
 mod access;
 mod answers;
 mod bounds;
+mod browser;
 mod chat;
 mod client;
+mod clients;
 mod errors;
 mod life;
+mod load;
 mod others;
 mod page;
 mod soak;
