@@ -106,6 +106,16 @@ fn gemma3_answers_as_numpy_does() {
 }
 
 #[test]
+fn mixtral_answers_as_numpy_does() {
+    agrees("mixtral", "mixtral", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn qwen3_with_experts_answers_as_numpy_does() {
+    agrees("qwen3_moe", "qwen3_moe", Dtype::F32, 1e-4);
+}
+
+#[test]
 fn a_quantized_gguf_file_answers_as_numpy_does_with_what_it_holds() {
     agrees("gguf/llama.gguf", "gguf", Dtype::F32, 1e-4);
 }

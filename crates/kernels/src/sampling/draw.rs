@@ -1,7 +1,7 @@
 //! The kernels that draw: parts of rows, then rows.
 //!
-//! Where all tokens may be drawn, the blocks of the first kernel find the best of their part. A
-//! thread weighs its tokens in `f32` first, and only those that may win in `f64`.
+//! Where all tokens may be drawn, the blocks of the first kernel find the best of their part: they
+//! weigh tokens in `f32` first, and in `f64` those alone that may win.
 
 use warpfold_lang::{
     Array, Global, Val, Var, block_idx, kernel, loop_until_left, range, sync_threads, thread_idx, var,
@@ -144,7 +144,8 @@ fn take_better((score, token): (Var<f64>, Var<u32>), new: Val<f64>, id: Val<u32>
     token.set(is_better.select(id, token.get()));
 }
 
-/// The best of a thread's tokens: of each a bound in `f32`, of those that may be the best the score.
+/// The best of a thread's tokens, if it may be that of the block: of each token a score in `f32`, of
+/// those that are near the block's best the score in `f64`.
 fn draw_from(drawing: Drawing, drawn: &Turn, wide: bool, best: (Var<f64>, Var<u32>)) {
     const FAR: f32 = 1e30;
     let random: Vec<Val<u32>> = if wide {
@@ -167,6 +168,7 @@ fn draw_from(drawing: Drawing, drawn: &Turn, wide: bool, best: (Var<f64>, Var<u3
         })
         .collect();
     let largest = rough.iter().map(|rough| rough.get()).reduce(|a, b| a.max(b)).expect("a thread takes some");
+    let largest = fold_block_for_all(Extreme::<f32>::max(), largest, PARTIAL_BLOCK);
     // Twice what `gumbel_approx` and the scaling in `f32` may err by.
     let limit = largest - ((largest.abs() + 32.0) * 4e-6 + 1e-3);
     loop_until_left(|search| {

@@ -64,13 +64,12 @@ impl Tokenizer {
         let added = inner.get_added_tokens_decoder();
         let mut vocabulary: Vec<(String, u32)> = inner.get_vocab(true).into_iter().collect();
         vocabulary.sort_unstable_by_key(|(_, id)| *id);
-        // Ids come from a file: a table of them is as long as its largest, so that must be near
-        // their number.
-        let most = 4 * vocabulary.len() + 1024;
+        // Ids come from a file: a table of them is as long as its largest, which no vocabulary has.
+        let most = 1 << 20;
         for (text, id) in &vocabulary {
             let id = *id as usize;
             if id >= most {
-                return Err(wrong(format!("token {text:?} has id {id} among {} tokens", vocabulary.len())));
+                return Err(wrong(format!("token {text:?} has id {id}, the most is {}", most - 1)));
             }
             if pieces.len() <= id {
                 pieces.resize_with(id + 1, Box::default);

@@ -1,0 +1,211 @@
+//! What language models are made of: mixtures of experts, heads on their way to a paged cache.
+
+use half::bf16;
+use warpfold::{
+    Axes, CacheRotary, CacheShape, Device, Dtype, Error, ErrorKind, ExpertWeights, Experts, NewHeads, NewTokens,
+    NormInputs, PageLayout, PagedCache, Pairs, Profile, Queue, RotaryOptions, Tensor,
+};
+use warpfold_device::Checks;
+
+/// A virtual GPU that looks at everything.
+fn checked() -> Device {
+    let device = Device::virtual_gpu(Profile::H200);
+    device.set_checks(Checks::All).expect("checks");
+    device
+}
+
+#[track_caller]
+fn is_clean(device: &Device) {
+    for report in device.take_reports() {
+        let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+    }
+}
+
+/// Numbers from -1 to 1 in steps of 1/64, which every float holds.
+fn numbers(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|i| ((i * 7919 + seed * 104_729) % 129) as f32 / 64.0 - 1.0).collect()
+}
+
+fn tensor(device: &Device, dtype: Dtype, values: &[f32], shape: &[usize]) -> Result<Tensor, Error> {
+    Tensor::from_slice(device, values, shape)?.cast(dtype)
+}
+
+/// Rows, hidden elements, inner elements, experts, experts of a row.
+struct Sizes([usize; 5]);
+
+impl Sizes {
+    fn run(&self, device: &Device, dtype: Dtype, logits: &[f32], weights: ExpertWeights) -> Result<Vec<f32>, Error> {
+        let Self([rows, hidden, inner, num, chosen]) = *self;
+        let of = |seed, shape: &[usize]| tensor(device, dtype, &numbers(shape.iter().product(), seed), shape);
+        let experts = Experts {
+            gate_up: of(1, &[num, 2 * inner, hidden])?,
+            down: of(2, &[num, hidden, inner])?,
+            chosen,
+            weights,
+        };
+        let logits = Tensor::from_slice(device, logits, &[rows, num])?;
+        experts.run(&of(3, &[rows, hidden])?, &logits, &of(4, &[rows, hidden])?)?.cast(Dtype::F32)?.to_vec()
+    }
+
+    /// Results, and what the magnitudes of their terms sum to.
+    fn expected(&self, logits: &[f32], weights: ExpertWeights) -> Vec<[f64; 2]> {
+        let Self([rows, hidden, inner, num, chosen]) = *self;
+        let of = |seed, len| numbers(len, seed).into_iter().map(f64::from).collect::<Vec<_>>();
+        let (gate_up, down) = (of(1, num * 2 * inner * hidden), of(2, num * hidden * inner));
+        let (x, residual) = (of(3, rows * hidden), of(4, rows * hidden));
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let mut out: Vec<_> = residual.into_iter().map(|x| [x, x.abs()]).collect();
+        for row in 0..rows {
+            let logits: Vec<f64> = logits[row * num..][..num].iter().map(|x| f64::from(*x)).collect();
+            let mut order: Vec<usize> = (0..num).collect();
+            order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]).then(a.cmp(b)));
+            let all: f64 = logits.iter().map(|x| x.exp()).sum();
+            let of_chosen: f64 = order[..chosen].iter().map(|e| logits[*e].exp()).sum();
+            let total = if weights == ExpertWeights::Normalized { of_chosen } else { all };
+            for e in &order[..chosen] {
+                let x = &x[row * hidden..][..hidden];
+                let line = |i: usize| dot(&gate_up[(e * 2 * inner + i) * hidden..][..hidden], x);
+                let gated = (0..inner).map(|i| line(i) / (1.0 + (-line(i)).exp()) * line(inner + i));
+                let gated: Vec<f64> = gated.collect();
+                for column in 0..hidden {
+                    let (share, line) = (logits[*e].exp() / total, &down[(e * hidden + column) * inner..][..inner]);
+                    let of_line = line.iter().zip(&gated).map(|(a, b)| (a * b).abs()).sum::<f64>();
+                    let [sum, magnitude] = &mut out[row * hidden + column];
+                    (*sum, *magnitude) = (*sum + share * dot(line, &gated), *magnitude + share * of_line);
+                }
+            }
+        }
+        out
+    }
+}
+
+#[track_caller]
+fn check_experts(sizes: [usize; 5], dtype: Dtype, weights: ExpertWeights, bound: f64) {
+    let (device, [rows, _, _, num, _]) = (checked(), sizes);
+    // Several experts of a row are as likely.
+    let logits: Vec<f32> = numbers(rows * num, 5).iter().map(|x| (x * 4.0).round() / 2.0).collect();
+    let found = Sizes(sizes).run(&device, dtype, &logits, weights).expect("it runs");
+    for (i, (found, [expected, all])) in found.iter().zip(Sizes(sizes).expected(&logits, weights)).enumerate() {
+        let error = (f64::from(*found) - expected).abs();
+        assert!(error <= bound * all, "element {i} of {sizes:?}: {found}, not {expected}");
+    }
+    is_clean(&device);
+}
+
+#[test]
+fn experts_are_those_of_the_reference_around_every_boundary() {
+    check_experts([1, 8, 4, 1, 1], Dtype::F32, ExpertWeights::Normalized, 1e-5);
+    check_experts([3, 32, 20, 5, 3], Dtype::F32, ExpertWeights::Share, 1e-5);
+    check_experts([9, 33, 7, 4, 2], Dtype::F32, ExpertWeights::Normalized, 1e-5);
+    check_experts([40, 24, 40, 3, 1], Dtype::F32, ExpertWeights::Normalized, 1e-5);
+    check_experts([17, 16, 8, 40, 8], Dtype::F32, ExpertWeights::Share, 1e-5);
+    check_experts([5, 264, 48, 6, 2], Dtype::Bf16, ExpertWeights::Normalized, 1.0 / 128.0);
+}
+
+#[test]
+fn a_row_of_experts_has_the_same_bits_alone_and_among_others() {
+    let device = checked();
+    let Sizes([_, hidden, inner, num, chosen]) = Sizes([0, 40, 24, 5, 2]);
+    let of = |seed, shape: &[usize]| tensor(&device, Dtype::Bf16, &numbers(shape.iter().product(), seed), shape);
+    let (gate_up, down) = (of(1, &[num, 2 * inner, hidden]).unwrap(), of(2, &[num, hidden, inner]).unwrap());
+    let experts = Experts { gate_up, down, chosen, weights: ExpertWeights::Normalized };
+    let (x, logits) = (of(3, &[37, hidden]).unwrap(), of(5, &[37, num]).unwrap().cast(Dtype::F32).unwrap());
+    let all = experts.run(&x, &logits, &x).unwrap().to_vec::<bf16>().unwrap();
+    for row in [0, 11, 36] {
+        let [x, logits] = [&x, &logits].map(|tensor| tensor.slice(0, row..=row).unwrap());
+        let alone = experts.run(&x, &logits, &x).unwrap().to_vec::<bf16>().unwrap();
+        assert_eq!(alone, all[row * hidden..][..hidden], "row {row}");
+    }
+}
+
+#[test]
+fn experts_that_do_not_fit_are_refused() {
+    let device = checked();
+    let refused = |sizes| Sizes(sizes).run(&device, Dtype::F32, &[0.0; 6], ExpertWeights::Share).unwrap_err();
+    assert!(matches!(refused([2, 8, 4, 3, 4]).kind(), ErrorKind::Operand { .. }));
+    assert!(matches!(refused([2, 8, 4, 3, 0]).kind(), ErrorKind::Operand { .. }));
+}
+
+/// Queries and a cache, after new tokens were written to it in one launch and one by one.
+#[track_caller]
+fn check_heads(dtype: Dtype, [heads, kv_heads, dim]: [usize; 3], is_normed: bool) {
+    let (tokens, device) = (5, checked());
+    let queue = Queue::of(&device);
+    let all = heads + 2 * kv_heads;
+    let product = tensor(&device, dtype, &numbers(tokens * all * dim, 1), &[tokens, all, dim]).unwrap();
+    let slots = Tensor::from_slice(&device, &[9_i32, -1, 3, 4, 400], &[tokens]).unwrap();
+    let positions = Tensor::from_slice(&device, &[0_i32, 1, 6, 3, 2], &[tokens]).unwrap();
+    let table = |seed| Tensor::from_slice(&device, &numbers(7 * dim / 2, seed), &[7, dim / 2]).unwrap();
+    let (cos, sin) = (table(2), table(3));
+    let scale = |seed| Tensor::from_slice(&device, &numbers(dim, seed), &[dim]).unwrap();
+    let scales = [scale(4), scale(5)];
+    let shape = CacheShape { pages: 4, page: 4, kv_heads, head_dim: dim, value_dim: dim };
+    let cache = || {
+        let mut cache = PagedCache::new(&queue, dtype, shape, PageLayout::Nhd).unwrap();
+        let zeros = Tensor::full(&queue, dtype, 0, &[16, kv_heads, dim]).unwrap();
+        let slots = Tensor::from_slice(&device, &(0..16).collect::<Vec<i32>>(), &[16]).unwrap();
+        cache.write(NewTokens { keys: &zeros, values: &zeros, slots: &slots }, None).unwrap();
+        cache
+    };
+    let mut together = cache();
+    let norms = is_normed.then_some(([&scales[0], &scales[1]], 1e-6));
+    let new = NewHeads { product: &product, slots: &slots, positions: &positions, angles: [&cos, &sin], norms };
+    let queries = together.write_heads(new).unwrap();
+
+    let mut apart = cache();
+    let normed = |x: Tensor, scale: &Tensor| match is_normed {
+        false => x,
+        true => {
+            let inputs = NormInputs { scale: Some(scale), eps: Some(1e-6), ..NormInputs::default() };
+            x.rms_norm(Axes::Of(&[-1]), inputs).unwrap().result
+        }
+    };
+    let q = normed(product.slice(1, ..heads).unwrap(), &scales[0]);
+    let k = normed(product.slice(1, heads..heads + kv_heads).unwrap(), &scales[1]);
+    let v = product.slice(1, heads + kv_heads..).unwrap();
+    let options = RotaryOptions { num_heads: Some(heads), ..RotaryOptions::default() };
+    let of_one = positions.reshape(&[1, tokens]).unwrap();
+    let q = q.reshape(&[1, tokens, heads * dim]).unwrap();
+    let q = q.rotary_embedding(&cos, &sin, Some(&of_one), options).unwrap();
+    let rotary = CacheRotary { cos: &cos, sin: &sin, positions: &positions, pairs: Pairs::Halves, queries: None };
+    apart.write(NewTokens { keys: &k, values: &v, slots: &slots }, Some(rotary)).unwrap();
+
+    // A sum of squares in another order may round a norm otherwise.
+    let bound = if is_normed { 2.0 * if dtype == Dtype::F32 { 1e-6 } else { 0.01 } } else { 0.0 };
+    let values = |tensor: &Tensor| tensor.cast(Dtype::F32).unwrap().to_vec::<f32>().unwrap();
+    let pairs = [(&queries, &q), (together.keys(), apart.keys()), (together.values(), apart.values())];
+    for (found, expected) in pairs {
+        for (i, (found, expected)) in values(found).into_iter().zip(values(expected)).enumerate() {
+            assert!((found - expected).abs() <= bound, "{i} of {dtype}, {dim}: {found}, not {expected}");
+        }
+    }
+    is_clean(&device);
+}
+
+#[test]
+fn heads_in_one_launch_are_those_of_norm_rotation_and_write() {
+    for dim in [2, 6, 24, 64, 80, 128, 256] {
+        check_heads(Dtype::F32, [3, 1, dim], false);
+        check_heads(Dtype::F32, [2, 2, dim], true);
+    }
+    check_heads(Dtype::Bf16, [4, 2, 128], true);
+    check_heads(Dtype::F16, [4, 2, 64], false);
+}
+
+#[test]
+fn heads_that_do_not_fit_the_cache_are_refused() {
+    let device = checked();
+    let shape = CacheShape { pages: 1, page: 4, kv_heads: 2, head_dim: 8, value_dim: 8 };
+    let mut cache = PagedCache::new(&Queue::of(&device), Dtype::F32, shape, PageLayout::Nhd).unwrap();
+    let of = |shape: &[usize]| Tensor::full(&Queue::of(&device), Dtype::F32, 0, shape).unwrap();
+    let list = Tensor::from_slice(&device, &[0_i32], &[1]).unwrap();
+    let mut refused = |product: &[usize], table: &[usize]| {
+        let (product, table) = (of(product), of(table));
+        let new = NewHeads { product: &product, slots: &list, positions: &list, angles: [&table; 2], norms: None };
+        cache.write_heads(new).unwrap_err()
+    };
+    for (product, table) in [([1, 4, 8], [3, 4]), ([1, 6, 4], [3, 4]), ([2, 6, 8], [3, 4]), ([1, 6, 8], [3, 8])] {
+        assert!(matches!(refused(&product, &table).kind(), ErrorKind::Operand { .. }), "{product:?}, {table:?}");
+    }
+}
