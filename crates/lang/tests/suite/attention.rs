@@ -127,7 +127,7 @@ fn of_warp_sums() -> Kernel<(Global<bf16>, Global<f32>)> {
         }
         let sums = WarpSums::<bf16>::zero();
         sums.add_product(Fragment::of_sums(scores), tile.fragments_b(Major::Mn, 0, 0)[0]);
-        sums.pairs().map(|(row, column, pair)| output.at(row * 8 + column).set_vec(pair));
+        sums.pairs().into_iter().for_each(|(row, column, pair)| output.at(row * 8 + column).set_vec(pair));
     };
     kernel("of_warp_sums", body).required_block(32)
 }
