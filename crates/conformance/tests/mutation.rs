@@ -51,7 +51,7 @@ const EQUIVALENT: [([&str; 2], &str); 10] = [
     (["attention_overlap", "number 20:"], TWO_PRODUCTS),
     (["attention_ping_pong", "number 21:"], TWO_PRODUCTS),
     (["attention_persistent", "number 26:"], TWO_PRODUCTS),
-    (["attention_ping_pong", "Delete `bar.sync %"], "turns are for speed: what warpgroups share they read"),
+    (["attention_p", "Delete `bar.sync %"], "turns are for speed: what warpgroups share they read"),
     (["hgemm_tma_store", "number 10:"], ONCE),
     (["hgemm_tma_store", "number 11:"], ONCE),
     (["hgemm_tile_order", "number 10:"], ONCE),

@@ -9,9 +9,10 @@
 //! type of the values, and add in an order of their own. What is more than that of a result's error
 //! comes from the scores, whose error exponentials make a relative one: see `reference`.
 //!
-//! [`ladder`] is for many queries at once, prefill; [`decode`] for one query of each sequence, whose
-//! keys are in a cache. `work` says what a row is and sees, `rows` has the parts of kernels on CUDA
-//! cores. The library's attention, which takes every option and keeps one order of the fold, is
+//! [`ladder`] is for many queries at once, prefill; [`decode`] for one query of each sequence,
+//! whose keys are in a cache. `work` says what a row is and sees. Shared parts: `rows` for kernels
+//! on CUDA cores, `softmax`, `warpgroup` and `tiles` for tensor cores, `cache` for decode. The
+//! library's attention, which takes every option and keeps one order of the fold, is
 //! [`warpfold_kernels::attention`].
 
 pub mod decode;

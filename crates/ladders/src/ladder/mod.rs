@@ -6,8 +6,8 @@
 //! tests that hold each claim against the counters, the check that every kernel assembles. A rung
 //! is added by one file in the operator's `ladder/` and one entry in its list.
 //!
-//! The size of a problem is its number of elements, or a few numbers as one ([`Sizes`]). A problem
-//! that has rows divides its elements by [`Rows`].
+//! The size of a problem is its number of elements, or a few numbers as one ([`Sizes`], [`Heads`]).
+//! A problem that has rows divides its elements by [`Rows`].
 
 mod claim;
 mod data;

@@ -84,7 +84,9 @@ impl<H: Multiplicand + HalfOfPair> Fragment<H, 4> {
     ///     }
     ///     let sums = WarpSums::<bf16>::zero();
     ///     sums.add_product(Fragment::of_sums(scores), v.fragments_b(Major::Mn, 0, 0)[0]);
-    ///     sums.pairs().map(|(row, column, pair)| out.at(row * 8 + column).set_vec(pair));
+    ///     for (row, column, pair) in sums.pairs() {
+    ///         out.at(row * 8 + column).set_vec(pair);
+    ///     }
     /// });
     /// assert!(chained.required_block(32).ptx(&Target::new(Arch::SM_80, (7, 0)))?.contains("ldmatrix.sync.aligned.m8n8.x4.trans"));
     /// # Ok::<(), warpfold_lang::Error>(())
