@@ -73,3 +73,47 @@ pub(crate) fn dry_run(model: &mut LanguageModel, config: &Config, sizing: &Sizin
     sizing.check_peak(peak)?;
     Ok(peak)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, FromArgMatches};
+    use warpfold_device::{Device, Profile};
+
+    use super::*;
+
+    fn options(args: &[&str]) -> EngineOptions {
+        let command = EngineOptions::augment_args(clap::Command::new("test"));
+        let matches = command.get_matches_from([&["test"], args].concat());
+        EngineOptions::from_arg_matches(&matches).expect("the arguments are options")
+    }
+
+    /// Why the model that ships cannot be run with so much memory.
+    fn failure(memory_bytes: u64, args: &[&str]) -> String {
+        let device = Device::virtual_gpu_with_memory(Profile::H200, memory_bytes);
+        let run = || {
+            let files = open(None)?;
+            let free_bytes = device.free_memory_bytes()?;
+            let mut model = load(&files, &Queue::of(&device), None)?;
+            let room = Room { longest: 512, enough_blocks: 1000, free_bytes };
+            let (config, sizing) = options(args).config(&model, room)?;
+            dry_run(&mut model, &config, &sizing)
+        };
+        run().map(|peak| format!("it took {peak} bytes")).unwrap_or_else(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn too_little_memory_is_an_error_in_bytes_that_names_the_flags() {
+        let weights = failure(1 << 20, &[]);
+        let expected =
+            "2375104 bytes of device memory are missing for the weights: they take 3423680, and 1048576 are free";
+        assert!(weights.starts_with(expected), "{weights}");
+        let cache = failure(512 << 20, &["--budget", "64", "--max-seqs", "4"]);
+        assert!(cache.contains(" bytes of device memory are missing for the KV cache: "), "{cache}");
+        assert!(cache.ends_with("raise --memory, or lower --budget or --max-len"), "{cache}");
+        let given = failure(1 << 30, &["--budget", "64", "--max-seqs", "4", "--kv-bytes", "100000"]);
+        assert!(given.contains("--kv-bytes gives 100000, a sequence of 512 tokens needs 675840"), "{given}");
+        assert!(given.ends_with("raise --kv-bytes, or lower --max-len"), "{given}");
+        let fits = failure(1 << 30, &["--budget", "32", "--max-seqs", "4", "--max-len", "64"]);
+        assert!(fits.starts_with("it took "), "{fits}");
+    }
+}

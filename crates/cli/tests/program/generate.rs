@@ -225,7 +225,7 @@ fn what_cannot_be_done_is_one_line() {
     with(&["--prompt-tokens", "1", "--inject-preemptions", "1.5"], "--inject-preemptions: 1.5 is not in 0 to 1");
     with(&["--prompt-tokens", "1", "--requests", "absent.jsonl"], "cannot read absent.jsonl");
     with(&["--prompt-tokens", "1", "--dtype", "int8"], "int8 is not f32, f16 or bf16");
-    with(&["--prompt-tokens", "1", "--device", "cuda:x"], "cuda:x");
+    refused(&["generate", "--device", "cuda:x"], 2, "cuda:x");
     refused(
         &["generate", "The wolf said"],
         2,
