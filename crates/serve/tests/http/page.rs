@@ -37,7 +37,7 @@ fn say(browser: &mut Browser, prompt: &str) {
 #[test]
 fn somebody_talks_to_the_model_in_a_browser() {
     let site = Site::plain();
-    let Some(mut page) = browser("talk", &site) else { return drop(site.end()) };
+    let Some(mut page) = browser("talk", &site) else { return };
     assert_eq!(page.value("at('model').textContent"), "scripted");
     page.value("at('seed').value = 4; at('tokens').value = 30; at('temperature').value = 1");
     say(&mut page, "Hi");
@@ -91,10 +91,7 @@ fn somebody_talks_to_the_model_in_a_browser() {
 fn an_answer_is_stopped_in_a_browser() {
     let (model, word) = Gated::new();
     let site = Site::with(options(), model, config());
-    let Some(mut page) = browser("stop", &site) else {
-        drop(word);
-        return drop(site.end());
-    };
+    let Some(mut page) = browser("stop", &site) else { return };
     say(&mut page, "Hi");
     page.wait_for("at('send').disabled");
     (0..3).for_each(|_| word.send(()).expect("the model waits"));
@@ -115,7 +112,7 @@ fn an_answer_is_stopped_in_a_browser() {
 #[test]
 fn the_page_asks_for_a_key_where_one_is_needed() {
     let site = Site::new(Options { keys: vec!["sesame".to_owned()], ..options() });
-    let Some(mut page) = browser("key", &site) else { return drop(site.end()) };
+    let Some(mut page) = browser("key", &site) else { return };
     page.wait_for("!at('key-row').hidden");
     page.value("at('key').value = 'sesame'; at('key').dispatchEvent(new Event('change'))");
     page.wait_for("at('model').textContent === 'scripted'");
