@@ -16,8 +16,8 @@ use warpfold_kernels::plan::{Family, Workspace};
 /// An operator on a device: its results, as bytes.
 type Operator = fn(&Device) -> Result<Vec<u8>, Error>;
 
-fn checked_device() -> Device {
-    let device = Device::virtual_gpu(Profile::H200);
+fn checked_device(profile: Profile) -> Device {
+    let device = Device::virtual_gpu(profile);
     // A mutant may go on for ever with what it read too early.
     let configured = device.configure(|options| (options.checks, options.limit) = (Checks::All, 200_000_000));
     configured.unwrap();
@@ -27,11 +27,12 @@ fn checked_device() -> Device {
 /// Runs an operator some times on a new device whose kernels are rewritten: its results, or what is
 /// said against it.
 fn run(
+    profile: Profile,
     operator: Operator,
     times: usize,
     rewrite: impl Fn(&str) -> String + Send + Sync + 'static,
 ) -> Result<Vec<u8>, String> {
-    let device = checked_device();
+    let device = checked_device(profile);
     device.rewrite_kernels(rewrite);
     let runs = (0..times).map(|_| operator(&device).map_err(|error| error.to_string()));
     let results = runs.reduce(|_, last| last).expect("there are runs")?;
@@ -42,14 +43,14 @@ fn run(
 }
 
 /// The texts of the kernels that an operator launches, and its results.
-fn texts_of(name: &str, operator: Operator) -> (Vec<String>, Vec<u8>) {
+fn texts_of(name: &str, profile: Profile, operator: Operator) -> (Vec<String>, Vec<u8>) {
     let texts = Arc::new(Mutex::new(Vec::new()));
     let seen = texts.clone();
     let note = move |text: &str| {
         seen.lock().unwrap().push(text.to_owned());
         text.to_owned()
     };
-    let results = run(operator, 1, note).unwrap_or_else(|objection| panic!("{name} as it is: {objection}"));
+    let results = run(profile, operator, 1, note).unwrap_or_else(|objection| panic!("{name} as it is: {objection}"));
     let texts = texts.lock().unwrap().clone();
     (texts, results)
 }
@@ -58,7 +59,13 @@ fn texts_of(name: &str, operator: Operator) -> (Vec<String>, Vec<u8>) {
 /// a part of the entry's name, the number of the synchronisation in it, and why.
 #[track_caller]
 fn check(name: &str, least: usize, equivalent: &[(&str, usize, &str)], operator: Operator) {
-    let (texts, expected) = texts_of(name, operator);
+    check_on(Profile::H200, name, least, equivalent, operator);
+}
+
+/// The same on another device.
+#[track_caller]
+fn check_on(profile: Profile, name: &str, least: usize, equivalent: &[(&str, usize, &str)], operator: Operator) {
+    let (texts, expected) = texts_of(name, profile, operator);
     let (mut tried, mut survivors) = (0, Vec::new());
     for text in texts {
         let entry = text.lines().find_map(|line| line.split_once(".entry ")).map_or("", |(_, entry)| entry);
@@ -70,8 +77,12 @@ fn check(name: &str, least: usize, equivalent: &[(&str, usize, &str)], operator:
             // nothing to wait for.
             let times = if mutant.overlaps() { 2 } else { 1 };
             let Mutant { instruction, mutation, text: mutated } = mutant;
-            let result =
-                run(operator, times, move |text| if text == whole { mutated.clone() } else { text.to_owned() });
+            let result = run(
+                profile,
+                operator,
+                times,
+                move |text| if text == whole { mutated.clone() } else { text.to_owned() },
+            );
             let at = format!("{name}: {entry}, number {number}: {mutation:?} `{instruction}`");
             match result {
                 Err(objection) => println!("{at}: {objection}"),
@@ -241,6 +252,17 @@ fn attention_needs_all_that_its_threads_wait_for() {
         let tokens = numbers(device, Dtype::F32, &[4, 1, 8])?;
         cache.write(NewTokens { keys: &tokens, values: &tokens, slots: &slots }, None)?;
         bytes_of(&[cache.keys().clone(), cache.values().clone()])
+    });
+}
+
+#[test]
+fn attention_by_copies_in_the_background_needs_all_that_its_threads_wait_for() {
+    let once = "a block draws one number, and nobody writes it again";
+    check_on(Profile::A100, "attention by mma.sync", 5, &[("attention_mma", 3, once)], |device| {
+        attended(device, Dtype::F16, &[1, 2, 40, 16], &[1, 1, 150, 16])
+    });
+    check_on(Profile::A100, "attention by mma.sync, keys one by one", 5, &[("attention_mma", 3, once)], |device| {
+        attended(device, Dtype::F16, &[1, 2, 40, 9], &[1, 1, 150, 9])
     });
 }
 

@@ -33,6 +33,8 @@ const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
     ("conv_mma", "_bf16_", &["HMMA.16816.F32.BF16", "LDGSTS."]),
     ("conv_mma", "_f16_", &["HMMA.16816.F32 ", "LDGSTS."]),
     ("conv_mma", "_f32_", &["HMMA.", ".TF32", "LDGSTS."]),
+    ("attention_mma", "_bf16_bf16_", &["HMMA.16816.F32.BF16", "LDGSTS.", "LDSM.16.M88.4", "LDSM.16.MT88.4"]),
+    ("attention_mma", "_f16_f16_", &["HMMA.16816.F32 ", "LDGSTS."]),
 ];
 
 /// Those that are listed, and reductions of every monoid beside them.

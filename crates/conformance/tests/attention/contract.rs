@@ -1,13 +1,13 @@
 //! The contract: no bit of a row depends on the batch, on how queries are chunked, on how keys are
 //! split over blocks, or on where they lie.
 
-use warpfold::{Attended, Attention, Device, Dtype, PagedKeys, Tensor};
+use warpfold::{Attended, Attention, Device, Dtype, PagedKeys, Profile, Tensor};
 use warpfold_kernels::attention::{
-    self as kernel, Algorithm, Causal, Choice, Keys, Order, Problem, Queries, WgmmaTile, segment_keys,
+    self as kernel, Algorithm, Causal, Choice, Keys, MmaTile, Order, Problem, Queries, WgmmaTile, segment_keys,
 };
 use warpfold_kernels::plan::{KernelCache, Planner, Workspace};
 
-use crate::support::{device, ints, is_clean, random, same, tensor};
+use crate::support::{device, device_of, ints, is_clean, on_every_device, random, same, tensor};
 
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
@@ -66,12 +66,11 @@ fn of_segments(dtype: Dtype, dim: usize) -> (Problem, [usize; 2]) {
 }
 
 /// Holds that all these kernels give the same bits with keys in any parts.
-fn gives_the_same(dtype: Dtype, dim: usize, algorithms: &[Algorithm]) {
-    let device = device();
+fn gives_the_same(device: &Device, dtype: Dtype, dim: usize, algorithms: &[Algorithm]) {
     let (problem, [len, keys]) = of_segments(dtype, dim);
-    let q = tensor(&device, 1, dtype, &[HEADS, len, dim]);
-    let k = tensor(&device, 2, dtype, &[KV_HEADS, keys, dim]);
-    let v = tensor(&device, 3, dtype, &[KV_HEADS, keys, dim]);
+    let q = tensor(device, 1, dtype, &[HEADS, len, dim]);
+    let k = tensor(device, 2, dtype, &[KV_HEADS, keys, dim]);
+    let v = tensor(device, 3, dtype, &[KV_HEADS, keys, dim]);
     let segments = (keys as u64).div_ceil(segment_keys(dim as u64, dim as u64).into());
     let variants = [
         problem.clone(),
@@ -86,7 +85,7 @@ fn gives_the_same(dtype: Dtype, dim: usize, algorithms: &[Algorithm]) {
             for per_part in [segments, 1, 2, 3, 4, 8] {
                 let splits = segments.div_ceil(per_part);
                 let choice = Choice { algorithm: *algorithm, splits, segments: per_part, order: Order::Segments };
-                let parts = split(&device, problem, choice, &[&q, &k, &v]);
+                let parts = split(device, problem, choice, &[&q, &k, &v]);
                 let first = of_first.get_or_insert_with(|| parts.clone());
                 assert!(parts == *first, "{choice} of {problem:?}");
             }
@@ -98,7 +97,7 @@ fn gives_the_same(dtype: Dtype, dim: usize, algorithms: &[Algorithm]) {
 
 #[test]
 fn however_keys_are_split_the_bits_are_the_same() {
-    gives_the_same(Dtype::F32, DIM, &[Algorithm::Simt]);
+    gives_the_same(&device(), Dtype::F32, DIM, &[Algorithm::Simt]);
 }
 
 #[test]
@@ -117,8 +116,17 @@ fn warpgroups_stages_and_turns_change_no_bit() {
         tile(2, 5, 1, false, false),
         tile(3, 2, 1, false, true),
     ];
-    gives_the_same(Dtype::F16, DIM, &tiles);
-    gives_the_same(Dtype::Bf16, 72, &tiles[..2]);
+    gives_the_same(&device(), Dtype::F16, DIM, &tiles);
+    gives_the_same(&device(), Dtype::Bf16, 72, &tiles[..2]);
+}
+
+#[test]
+fn without_wgmma_parts_of_keys_and_blocks_on_a_multiprocessor_change_no_bit() {
+    let device = device_of(Profile::A100);
+    for (dtype, dim, keys) in [(Dtype::F16, DIM, 64), (Dtype::Bf16, 72, 64), (Dtype::F16, 136, 32)] {
+        let tiles = [1, 2].map(|blocks| Algorithm::Mma(MmaTile { keys, blocks }));
+        gives_the_same(&device, dtype, dim, &tiles);
+    }
 }
 
 /// Segments in one left fold are another sum: what the tree is compared with is not the tree.
@@ -181,26 +189,27 @@ fn packed_row(attended: &Attended, i: usize) -> (Vec<u8>, Vec<u8>) {
 
 #[test]
 fn prefill_chunks_and_decode_give_the_same_bits() {
-    let device = device();
-    let len = segment_keys(16, 16) as usize + 40;
-    let sequence = Sequence::new(&device, 1, len);
-    // Few rows in all: the last 75 queries at once, and then in chunks and one by one.
-    let first = len - 75;
-    let whole = alone(&sequence, first, len);
-    let mut from = first;
-    for chunk in [1, 31, 1, 33, 9] {
-        let part = alone(&sequence, from, from + chunk);
-        (0..chunk).for_each(|i| assert!(row(&part, i) == row(&whole, from + i - first), "query {}", from + i));
-        from += chunk;
-    }
-    assert_eq!(from, len);
-    // A short sequence whole, against each of its queries alone.
-    let sequence = Sequence::new(&device, 2, 70);
-    let whole = alone(&sequence, 0, 70);
-    for i in [0, 1, 30, 31, 32, 63, 64, 69] {
-        assert!(row(&alone(&sequence, i, i + 1), 0) == row(&whole, i), "query {i}");
-    }
-    is_clean(&device);
+    on_every_device(|device, _| {
+        let len = segment_keys(16, 16) as usize + 40;
+        let sequence = Sequence::new(&device, 1, len);
+        // Few rows in all: the last 75 queries at once, and then in chunks and one by one.
+        let first = len - 75;
+        let whole = alone(&sequence, first, len);
+        let mut from = first;
+        for chunk in [1, 31, 1, 33, 9] {
+            let part = alone(&sequence, from, from + chunk);
+            (0..chunk).for_each(|i| assert!(row(&part, i) == row(&whole, from + i - first), "query {}", from + i));
+            from += chunk;
+        }
+        assert_eq!(from, len);
+        // A short sequence whole, against each of its queries alone.
+        let sequence = Sequence::new(&device, 2, 70);
+        let whole = alone(&sequence, 0, 70);
+        for i in [0, 1, 30, 31, 32, 63, 64, 69] {
+            assert!(row(&alone(&sequence, i, i + 1), 0) == row(&whole, i), "query {i}");
+        }
+        is_clean(&device);
+    });
 }
 
 /// Where sequences lie in a pool of pages.
@@ -269,50 +278,54 @@ fn offsets(device: &Device, lens: &[usize]) -> Tensor {
 
 #[test]
 fn in_any_batch_and_any_pages_a_row_has_the_bits_that_it_has_alone() {
-    let device = device();
-    let lens = [1, 17, 33, 64, 130, segment_keys(16, 16) as usize + 3];
-    let all: Vec<Sequence> = lens.iter().enumerate().map(|(i, len)| Sequence::new(&device, 10 + i, *len)).collect();
-    let last: Vec<(Vec<u8>, Vec<u8>)> =
-        all.iter().map(|sequence| row(&alone(sequence, sequence.len() - 1, sequence.len()), 0)).collect();
-    for round in 0..4 {
-        // Some of them in some order, each with some of its last queries; one of them with none.
-        let mut chosen: Vec<usize> = (0..all.len()).filter(|i| round == 0 || random(round, *i) > -0.3).collect();
-        if round % 2 == 1 {
-            chosen.reverse();
-        }
-        let sequences: Vec<&Sequence> = chosen.iter().map(|i| &all[*i]).collect();
-        let kv_lens: Vec<usize> = sequences.iter().map(|sequence| sequence.len()).collect();
-        let pool = Pool::new(&device, round, &sequences, &kv_lens);
-        let num = |s: usize| ((random(40 + round, s).abs() * 40.0) as usize).min(kv_lens[s]);
-        let mixed: Vec<usize> = (0..sequences.len()).map(num).collect();
-        for (what, queries) in [("decode", vec![1; sequences.len()]), ("mixed", mixed)] {
-            let parts: Vec<Tensor> = sequences
-                .iter()
-                .zip(&queries)
-                .filter(|(_, num)| **num > 0)
-                .map(|(sequence, num)| sequence.q.slice(0, sequence.len() - num..).unwrap())
-                .collect();
-            let q = concatenated(&device, &parts);
-            let cu_seqlens = offsets(&device, &queries);
-            let attended = options().run_paged(&q, pool.pages(), Some(&cu_seqlens)).unwrap();
-            let k = concatenated(&device, &sequences.iter().map(|sequence| sequence.k.clone()).collect::<Vec<_>>());
-            let v = concatenated(&device, &sequences.iter().map(|sequence| sequence.v.clone()).collect::<Vec<_>>());
-            let of_keys = offsets(&device, &kv_lens);
-            let packed = options().run_packed([&q, &k, &v], &cu_seqlens, &of_keys, 2000).unwrap();
-            same(&format!("{what} {round}: pages and packed keys"), &attended, &packed);
-            if what == "decode" {
-                let each = options().run_paged(&q, pool.pages(), None).unwrap();
-                same(&format!("{what} {round}: with and without a list"), &attended, &each);
+    on_every_device(|device, _| {
+        let lens = [1, 17, 33, 64, 130, segment_keys(16, 16) as usize + 3];
+        let all: Vec<Sequence> = lens.iter().enumerate().map(|(i, len)| Sequence::new(&device, 10 + i, *len)).collect();
+        let last: Vec<(Vec<u8>, Vec<u8>)> =
+            all.iter().map(|sequence| row(&alone(sequence, sequence.len() - 1, sequence.len()), 0)).collect();
+        for round in 0..4 {
+            // Some of them in some order, each with some of its last queries; one of them with none.
+            let mut chosen: Vec<usize> = (0..all.len()).filter(|i| round == 0 || random(round, *i) > -0.3).collect();
+            if round % 2 == 1 {
+                chosen.reverse();
             }
-            let mut end = 0;
-            for (s, num) in queries.iter().enumerate() {
-                end += num;
-                if *num > 0 {
-                    let found = packed_row(&attended, end - 1);
-                    assert!(found == last[chosen[s]], "{what} {round}: sequence {s} of {kv_lens:?} with {queries:?}");
+            let sequences: Vec<&Sequence> = chosen.iter().map(|i| &all[*i]).collect();
+            let kv_lens: Vec<usize> = sequences.iter().map(|sequence| sequence.len()).collect();
+            let pool = Pool::new(&device, round, &sequences, &kv_lens);
+            let num = |s: usize| ((random(40 + round, s).abs() * 40.0) as usize).min(kv_lens[s]);
+            let mixed: Vec<usize> = (0..sequences.len()).map(num).collect();
+            for (what, queries) in [("decode", vec![1; sequences.len()]), ("mixed", mixed)] {
+                let parts: Vec<Tensor> = sequences
+                    .iter()
+                    .zip(&queries)
+                    .filter(|(_, num)| **num > 0)
+                    .map(|(sequence, num)| sequence.q.slice(0, sequence.len() - num..).unwrap())
+                    .collect();
+                let q = concatenated(&device, &parts);
+                let cu_seqlens = offsets(&device, &queries);
+                let attended = options().run_paged(&q, pool.pages(), Some(&cu_seqlens)).unwrap();
+                let k = concatenated(&device, &sequences.iter().map(|sequence| sequence.k.clone()).collect::<Vec<_>>());
+                let v = concatenated(&device, &sequences.iter().map(|sequence| sequence.v.clone()).collect::<Vec<_>>());
+                let of_keys = offsets(&device, &kv_lens);
+                let packed = options().run_packed([&q, &k, &v], &cu_seqlens, &of_keys, 2000).unwrap();
+                same(&format!("{what} {round}: pages and packed keys"), &attended, &packed);
+                if what == "decode" {
+                    let each = options().run_paged(&q, pool.pages(), None).unwrap();
+                    same(&format!("{what} {round}: with and without a list"), &attended, &each);
+                }
+                let mut end = 0;
+                for (s, num) in queries.iter().enumerate() {
+                    end += num;
+                    if *num > 0 {
+                        let found = packed_row(&attended, end - 1);
+                        assert!(
+                            found == last[chosen[s]],
+                            "{what} {round}: sequence {s} of {kv_lens:?} with {queries:?}"
+                        );
+                    }
                 }
             }
         }
-    }
-    is_clean(&device);
+        is_clean(&device);
+    });
 }

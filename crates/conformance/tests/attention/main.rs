@@ -5,6 +5,7 @@
 mod reference;
 mod support;
 
+mod banks;
 mod cache;
 mod contract;
 mod graphs;

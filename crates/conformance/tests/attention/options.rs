@@ -3,10 +3,7 @@
 use warpfold::{Attention, Device, Dtype, HeadLayout, Score, Tensor};
 
 use crate::reference::{At, Sizes, attention, no_sink};
-use crate::support::{agrees, device, ints, is_clean, same, tensor, values};
-
-/// On CUDA cores, and on tensor cores where the device has them.
-const BOTH: [Dtype; 2] = [Dtype::F32, Dtype::F16];
+use crate::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, values};
 
 const HIDDEN: f64 = f64::NEG_INFINITY;
 
@@ -65,103 +62,118 @@ const CORNERS: [Option<bool>; 3] = [None, Some(true), Some(false)];
 
 #[test]
 fn lengths_around_tiles_and_segments_and_nothing_at_all() {
-    let device = device();
-    for keys in [0, 1, 31, 32, 33, 63, 65, 127, 128, 129, 1023, 1024, 1025, 2080] {
-        for len in [0, 1, 31, 33, 65] {
-            for corner in CORNERS {
-                if keys > 1000 && (len == 31 || len == 65 || corner == Some(false)) {
-                    continue;
-                }
-                let sizes = Sizes { batch: 1, ..sizes([2, 1], [len, keys], [8, 8]) };
-                let score = |s: f64, at: At| if sees(corner, sizes, at) { s } else { HIDDEN };
-                for dtype in BOTH {
-                    check(&device, dtype, sizes, &causal(corner), score, no_sink);
+    on_every_device(|device, dtypes| {
+        for keys in [0, 1, 31, 32, 33, 63, 65, 127, 128, 129, 1023, 1024, 1025, 2080] {
+            for len in [0, 1, 31, 33, 65] {
+                for corner in CORNERS {
+                    if keys > 1000 && (len == 31 || len == 65 || corner == Some(false)) {
+                        continue;
+                    }
+                    let sizes = Sizes { batch: 1, ..sizes([2, 1], [len, keys], [8, 8]) };
+                    let score = |s: f64, at: At| if sees(corner, sizes, at) { s } else { HIDDEN };
+                    for dtype in dtypes.iter().copied() {
+                        check(&device, dtype, sizes, &causal(corner), score, no_sink);
+                    }
                 }
             }
         }
-    }
+    });
 }
 
 #[test]
 fn head_sizes_of_keys_and_of_values_that_differ() {
-    let device = device();
-    let equal = [1, 16, 40, 64, 80, 96, 128, 256].map(|dim| [dim, dim]);
-    for dims in equal.into_iter().chain([[1, 256], [256, 1], [40, 80], [128, 64], [7, 33], [64, 128]]) {
-        for dtype in [Dtype::F32, Dtype::Bf16] {
-            check(&device, dtype, sizes([2, 1], [3, 45], dims), &Attention::new(), |s, _| s, no_sink);
+    on_every_device(|device, dtypes| {
+        let equal = [1, 16, 40, 64, 80, 96, 128, 256].map(|dim| [dim, dim]);
+        for dims in equal.into_iter().chain([[1, 256], [256, 1], [40, 80], [128, 64], [7, 33], [64, 128]]) {
+            for dtype in
+                [Dtype::F32, Dtype::Bf16].into_iter().filter(|dtype| *dtype == Dtype::Bf16 || dtypes.contains(dtype))
+            {
+                check(&device, dtype, sizes([2, 1], [3, 45], dims), &Attention::new(), |s, _| s, no_sink);
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn groups_of_heads_of_any_ratio() {
-    let device = device();
-    for group in [1, 2, 3, 7, 8, 16] {
-        for len in [1, 5] {
-            let sizes = sizes([2 * group, 2], [len, 70], [16, 16]);
-            let score = |s: f64, at: At| if sees(Some(true), sizes, at) { s } else { HIDDEN };
-            check(&device, Dtype::F16, sizes, &causal(Some(true)), score, no_sink);
+    on_every_device(|device, _| {
+        for group in [1, 2, 3, 7, 8, 16] {
+            for len in [1, 5] {
+                let sizes = sizes([2 * group, 2], [len, 70], [16, 16]);
+                let score = |s: f64, at: At| if sees(Some(true), sizes, at) { s } else { HIDDEN };
+                check(&device, Dtype::F16, sizes, &causal(Some(true)), score, no_sink);
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn windows_smaller_than_a_tile_and_larger_than_a_segment() {
-    let device = device();
-    for (window, keys) in
-        [(1, 70), (5, 70), (31, 70), (32, 70), (33, 70), (100, 300), (128, 300), (usize::MAX >> 33, 70), (1030, 2100)]
-    {
-        for corner in CORNERS {
-            if keys > 1000 && corner == Some(false) {
-                continue;
-            }
-            let sizes = Sizes { batch: 1, ..sizes([2, 2], [37, keys], [8, 8]) };
-            let score = |s: f64, at: At| {
-                // The last query stands at the last key, unless the first stands at the first.
-                let offset = if corner == Some(false) { 0 } else { keys as i64 - 37 };
-                let distance = at.query as i64 + offset - at.key as i64;
-                let is_near = distance < window as i64 && (corner.is_some() || -distance < window as i64);
-                if is_near && sees(corner, sizes, at) { s } else { HIDDEN }
-            };
-            for dtype in BOTH {
-                check(&device, dtype, sizes, &causal(corner).window(window), score, no_sink);
+    on_every_device(|device, dtypes| {
+        for (window, keys) in [
+            (1, 70),
+            (5, 70),
+            (31, 70),
+            (32, 70),
+            (33, 70),
+            (100, 300),
+            (128, 300),
+            (usize::MAX >> 33, 70),
+            (1030, 2100),
+        ] {
+            for corner in CORNERS {
+                if keys > 1000 && corner == Some(false) {
+                    continue;
+                }
+                let sizes = Sizes { batch: 1, ..sizes([2, 2], [37, keys], [8, 8]) };
+                let score = |s: f64, at: At| {
+                    // The last query stands at the last key, unless the first stands at the first.
+                    let offset = if corner == Some(false) { 0 } else { keys as i64 - 37 };
+                    let distance = at.query as i64 + offset - at.key as i64;
+                    let is_near = distance < window as i64 && (corner.is_some() || -distance < window as i64);
+                    if is_near && sees(corner, sizes, at) { s } else { HIDDEN }
+                };
+                for dtype in dtypes.iter().copied() {
+                    check(&device, dtype, sizes, &causal(corner).window(window), score, no_sink);
+                }
             }
         }
-    }
+    });
 }
 
 #[test]
 fn masks_of_every_shape_that_repeats() {
-    let device = device();
-    let sizes = sizes([4, 2], [5, 70], [16, 16]);
-    let whole = [sizes.batch, sizes.heads, sizes.len, sizes.keys];
-    for case in 0..16_usize {
-        let shape: Vec<usize> = (0..4).map(|i| if case >> i & 1 == 1 { whole[i] } else { 1 }).collect();
-        let dtype = [Dtype::F32, Dtype::F16, Dtype::Bf16][case % 3];
-        let is_bool = case % 4 >= 2;
-        let numbers = tensor(&device, 9 + case, dtype, &shape);
-        let mask = if is_bool {
-            let truths: Vec<u8> = values(&numbers).iter().map(|x| u8::from(*x > -0.5)).collect();
-            Tensor::from_bytes(numbers.queue(), Dtype::Bool, &truths, &shape).unwrap()
-        } else {
-            numbers
-        };
-        // Fewer axes repeat as well.
-        let first = shape.iter().position(|size| *size > 1).unwrap_or(3);
-        let mask = mask.reshape(&shape[first..]).unwrap();
-        let of_mask = values(&mask);
-        let element = |at: At| {
-            let index = [at.batch, at.head, at.query, at.key];
-            let place = (0..4).fold(0, |place, i| place * shape[i] + index[i].min(shape[i] - 1));
-            of_mask[place]
-        };
-        let score = |s: f64, at: At| match (is_bool, element(at)) {
-            (false, added) => s + added,
-            (true, 0.0) => HIDDEN,
-            (true, _) => s,
-        };
-        check(&device, BOTH[case / 3 % 2], sizes, &Attention::new().mask(&mask), score, no_sink);
-    }
+    on_every_device(|device, dtypes| {
+        let sizes = sizes([4, 2], [5, 70], [16, 16]);
+        let whole = [sizes.batch, sizes.heads, sizes.len, sizes.keys];
+        for case in 0..16_usize {
+            let shape: Vec<usize> = (0..4).map(|i| if case >> i & 1 == 1 { whole[i] } else { 1 }).collect();
+            let dtype = [Dtype::F32, Dtype::F16, Dtype::Bf16][case % 3];
+            let is_bool = case % 4 >= 2;
+            let numbers = tensor(&device, 9 + case, dtype, &shape);
+            let mask = if is_bool {
+                let truths: Vec<u8> = values(&numbers).iter().map(|x| u8::from(*x > -0.5)).collect();
+                Tensor::from_bytes(numbers.queue(), Dtype::Bool, &truths, &shape).unwrap()
+            } else {
+                numbers
+            };
+            // Fewer axes repeat as well.
+            let first = shape.iter().position(|size| *size > 1).unwrap_or(3);
+            let mask = mask.reshape(&shape[first..]).unwrap();
+            let of_mask = values(&mask);
+            let element = |at: At| {
+                let index = [at.batch, at.head, at.query, at.key];
+                let place = (0..4).fold(0, |place, i| place * shape[i] + index[i].min(shape[i] - 1));
+                of_mask[place]
+            };
+            let score = |s: f64, at: At| match (is_bool, element(at)) {
+                (false, added) => s + added,
+                (true, 0.0) => HIDDEN,
+                (true, _) => s,
+            };
+            check(&device, dtypes[case / 3 % dtypes.len()], sizes, &Attention::new().mask(&mask), score, no_sink);
+        }
+    });
 }
 
 #[test]
@@ -192,121 +204,126 @@ fn a_mask_hides_rows_by_infinity_and_evens_them_by_the_lowest_number() {
 
 #[test]
 fn a_mask_may_end_before_the_keys_and_sequences_before_both() {
-    let device = device();
-    let sizes = Sizes { batch: 4, ..sizes([2, 1], [5, 70], [8, 8]) };
-    let mask = tensor(&device, 7, Dtype::F32, &[5, 50]);
-    let of_mask = values(&mask);
-    let under = |at: At| if at.key < 50 { of_mask[at.query * 50 + at.key] } else { HIDDEN };
-    check(&device, Dtype::F32, sizes, &Attention::new().mask(&mask), |s, at| s + under(at), no_sink);
-    let lens = [0_usize, 3, 33, 70];
-    let list = ints(&device, &lens.map(|len| len as i32));
-    for corner in CORNERS {
-        let score = |s: f64, at: At| {
-            let of_sequence = Sizes { keys: lens[at.batch], ..sizes };
-            let is_there = at.key < lens[at.batch];
-            if is_there && sees(corner, of_sequence, at) { s + under(at) } else { HIDDEN }
-        };
-        for dtype in BOTH {
-            let options = causal(corner).mask(&mask);
-            check(&device, dtype, sizes, &options.key_lens(&list), score, no_sink);
+    on_every_device(|device, dtypes| {
+        let sizes = Sizes { batch: 4, ..sizes([2, 1], [5, 70], [8, 8]) };
+        let mask = tensor(&device, 7, Dtype::F32, &[5, 50]);
+        let of_mask = values(&mask);
+        let under = |at: At| if at.key < 50 { of_mask[at.query * 50 + at.key] } else { HIDDEN };
+        check(&device, Dtype::F32, sizes, &Attention::new().mask(&mask), |s, at| s + under(at), no_sink);
+        let lens = [0_usize, 3, 33, 70];
+        let list = ints(&device, &lens.map(|len| len as i32));
+        for corner in CORNERS {
+            let score = |s: f64, at: At| {
+                let of_sequence = Sizes { keys: lens[at.batch], ..sizes };
+                let is_there = at.key < lens[at.batch];
+                if is_there && sees(corner, of_sequence, at) { s + under(at) } else { HIDDEN }
+            };
+            for dtype in dtypes.iter().copied() {
+                let options = causal(corner).mask(&mask);
+                check(&device, dtype, sizes, &options.key_lens(&list), score, no_sink);
+            }
         }
-    }
-    // What a list says beyond the keys that there are is not believed.
-    let list = ints(&device, &[-7, 70, 71, i32::MAX]);
-    let score = |s: f64, at: At| if at.batch == 0 { HIDDEN } else { s };
-    for dtype in BOTH {
-        check(&device, dtype, sizes, &Attention::new().key_lens(&list), score, no_sink);
-    }
+        // What a list says beyond the keys that there are is not believed.
+        let list = ints(&device, &[-7, 70, 71, i32::MAX]);
+        let score = |s: f64, at: At| if at.batch == 0 { HIDDEN } else { s };
+        for dtype in dtypes.iter().copied() {
+            check(&device, dtype, sizes, &Attention::new().key_lens(&list), score, no_sink);
+        }
+    });
 }
 
 #[test]
 fn scale_softcap_sinks_and_a_function_of_scores() {
-    let device = device();
-    let sizes = sizes([4, 2], [6, 45], [16, 24]);
-    let root = (sizes.dim as f64).sqrt();
-    for dtype in BOTH {
-        for scale in [1.7, 0.0, -1.7] {
-            let of_scale = |s: f64, _: At| s * root * f64::from(scale);
-            check(&device, dtype, sizes, &Attention::new().scale(scale), of_scale, no_sink);
+    on_every_device(|device, dtypes| {
+        let sizes = sizes([4, 2], [6, 45], [16, 24]);
+        let root = (sizes.dim as f64).sqrt();
+        for dtype in dtypes.iter().copied() {
+            for scale in [1.7, 0.0, -1.7] {
+                let of_scale = |s: f64, _: At| s * root * f64::from(scale);
+                check(&device, dtype, sizes, &Attention::new().scale(scale), of_scale, no_sink);
+            }
+            check(&device, dtype, sizes, &Attention::new().softcap(0.4), |s, _| 0.4 * (s / 0.4).tanh(), no_sink);
         }
-        check(&device, dtype, sizes, &Attention::new().softcap(0.4), |s, _| 0.4 * (s / 0.4).tanh(), no_sink);
-    }
-    for dtype in [Dtype::F32, Dtype::Bf16] {
-        let sinks = Tensor::from_slice(&device, &[0.5_f32, f32::NEG_INFINITY, -2.0, 3.0], &[4]).unwrap();
-        let sinks = sinks.cast(dtype).unwrap();
-        let of_sinks = values(&sinks);
-        let sink = |head: usize| of_sinks[head];
-        for of_queries in BOTH {
-            check(&device, of_queries, sizes, &Attention::new().sinks(&sinks), |s, _| s, sink);
-            // Without a key the sink is all that there is.
-            let none = Sizes { keys: 0, ..sizes };
-            check(&device, of_queries, none, &Attention::new().sinks(&sinks), |s, _| s, sink);
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            let sinks = Tensor::from_slice(&device, &[0.5_f32, f32::NEG_INFINITY, -2.0, 3.0], &[4]).unwrap();
+            let sinks = sinks.cast(dtype).unwrap();
+            let of_sinks = values(&sinks);
+            let sink = |head: usize| of_sinks[head];
+            for of_queries in dtypes.iter().copied() {
+                check(&device, of_queries, sizes, &Attention::new().sinks(&sinks), |s, _| s, sink);
+                // Without a key the sink is all that there is.
+                let none = Sizes { keys: 0, ..sizes };
+                check(&device, of_queries, none, &Attention::new().sinks(&sinks), |s, _| s, sink);
+            }
         }
-    }
-    let slope = |head: f64| 2_f64.powf(-2.0 * (head + 1.0));
-    let alibi = Score::new(|score, at| {
-        let slope = ((at.head.cast::<f32>() + 1.0) * -2.0).exp2();
-        score - slope * (at.query - at.key).cast::<f32>()
+        let slope = |head: f64| 2_f64.powf(-2.0 * (head + 1.0));
+        let alibi = Score::new(|score, at| {
+            let slope = ((at.head.cast::<f32>() + 1.0) * -2.0).exp2();
+            score - slope * (at.query - at.key).cast::<f32>()
+        });
+        let score = |s: f64, at: At| {
+            let distance = (at.query + sizes.keys - sizes.len) as f64 - at.key as f64;
+            if sees(Some(true), sizes, at) { s - slope(at.head as f64) * distance } else { HIDDEN }
+        };
+        for dtype in dtypes.iter().copied() {
+            check(&device, dtype, sizes, &causal(Some(true)).score(&alibi), score, no_sink);
+        }
     });
-    let score = |s: f64, at: At| {
-        let distance = (at.query + sizes.keys - sizes.len) as f64 - at.key as f64;
-        if sees(Some(true), sizes, at) { s - slope(at.head as f64) * distance } else { HIDDEN }
-    };
-    for dtype in BOTH {
-        check(&device, dtype, sizes, &causal(Some(true)).score(&alibi), score, no_sink);
-    }
 }
 
 #[test]
 fn every_type_of_elements() {
-    let device = device();
-    let sizes = sizes([4, 2], [6, 45], [40, 40]);
-    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::F8E4M3] {
-        check(&device, dtype, sizes, &Attention::new(), |s, _| s, no_sink);
-    }
-    // The scales of 8-bit floats.
-    let options = Attention::new().tensor_scales([0.5, 0.25, 3.0]);
-    let [q, k, v] = inputs(&device, Dtype::F8E4M3, sizes);
-    let attended = options.run(&q, &k, &v).unwrap();
-    let scale = 0.125 / (sizes.dim as f64).sqrt();
-    let v: Vec<f64> = values(&v).iter().map(|v| 3.0 * v).collect();
-    let expected = attention(sizes, [&values(&q), &values(&k), &v], |dot, _| dot * scale, no_sink);
-    agrees("scaled", &attended, &expected, sizes);
+    on_every_device(|device, _| {
+        let sizes = sizes([4, 2], [6, 45], [40, 40]);
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::F8E4M3] {
+            check(&device, dtype, sizes, &Attention::new(), |s, _| s, no_sink);
+        }
+        // The scales of 8-bit floats.
+        let options = Attention::new().tensor_scales([0.5, 0.25, 3.0]);
+        let [q, k, v] = inputs(&device, Dtype::F8E4M3, sizes);
+        let attended = options.run(&q, &k, &v).unwrap();
+        let scale = 0.125 / (sizes.dim as f64).sqrt();
+        let v: Vec<f64> = values(&v).iter().map(|v| 3.0 * v).collect();
+        let expected = attention(sizes, [&values(&q), &values(&k), &v], |dot, _| dot * scale, no_sink);
+        agrees("scaled", &attended, &expected, sizes);
+    });
 }
 
 #[test]
 fn layouts_and_strides_make_no_difference() {
-    let device = device();
-    let sizes = sizes([4, 2], [6, 45], [16, 24]);
-    let [q, k, v] = inputs(&device, Dtype::F16, sizes);
-    let expected = Attention::new().run(&q, &k, &v).unwrap();
-    // The same in other places: axes in another order, everything in reverse.
-    let turned = |x: &Tensor| x.permute(&[3, 1, 0, 2]).unwrap().copy().unwrap().permute(&[2, 1, 3, 0]).unwrap();
-    let flipped = |x: &Tensor| x.flip(2).unwrap().flip(3).unwrap().copy().unwrap().flip(3).unwrap().flip(2).unwrap();
-    let rows = |x: &Tensor| x.permute(&[0, 2, 1, 3]).unwrap().copy().unwrap();
-    same("turned", &Attention::new().run(&turned(&q), &turned(&k), &turned(&v)).unwrap(), &expected);
-    same("flipped", &Attention::new().run(&flipped(&q), &flipped(&k), &flipped(&v)).unwrap(), &expected);
-    let by_length = Attention::new().layout(HeadLayout::Bshd);
-    let mut attended = by_length.run(&rows(&q), &rows(&k), &rows(&v)).unwrap();
-    attended.output = attended.output.permute(&[0, 2, 1, 3]).unwrap();
-    same("by length", &attended, &expected);
-    // Heads of a fused projection: queries, keys and values side by side.
-    let (b, s) = (sizes.batch, 45);
-    let fused = tensor(&device, 30, Dtype::F16, &[b, s, 8, 17]);
-    let part = |range: std::ops::Range<usize>| fused.slice(2, range).unwrap().slice(3, ..16).unwrap();
-    let parts = [part(0..4), part(4..6), part(6..8)];
-    let [q, k, v] = parts.each_ref().map(|part| part.copy().unwrap());
-    let apart = by_length.run(&q, &k, &v).unwrap();
-    let [q, k, v] = parts;
-    same("fused", &by_length.run(&q, &k, &v).unwrap(), &apart);
-    // One head of keys for all, as a view of stride 0.
-    let k = tensor(&device, 31, Dtype::F16, &[1, 1, 45, 16]);
-    let q = tensor(&device, 32, Dtype::F16, &[2, 4, 6, 16]);
-    let wide = k.broadcast(&[2, 2, 45, 16]).unwrap();
-    let copied = wide.copy().unwrap();
-    let attention = Attention::new();
-    same("repeated", &attention.run(&q, &wide, &wide).unwrap(), &attention.run(&q, &copied, &copied).unwrap());
-    is_clean(&device);
+    on_every_device(|device, _| {
+        let sizes = sizes([4, 2], [6, 45], [16, 24]);
+        let [q, k, v] = inputs(&device, Dtype::F16, sizes);
+        let expected = Attention::new().run(&q, &k, &v).unwrap();
+        // The same in other places: axes in another order, everything in reverse.
+        let turned = |x: &Tensor| x.permute(&[3, 1, 0, 2]).unwrap().copy().unwrap().permute(&[2, 1, 3, 0]).unwrap();
+        let flipped =
+            |x: &Tensor| x.flip(2).unwrap().flip(3).unwrap().copy().unwrap().flip(3).unwrap().flip(2).unwrap();
+        let rows = |x: &Tensor| x.permute(&[0, 2, 1, 3]).unwrap().copy().unwrap();
+        same("turned", &Attention::new().run(&turned(&q), &turned(&k), &turned(&v)).unwrap(), &expected);
+        same("flipped", &Attention::new().run(&flipped(&q), &flipped(&k), &flipped(&v)).unwrap(), &expected);
+        let by_length = Attention::new().layout(HeadLayout::Bshd);
+        let mut attended = by_length.run(&rows(&q), &rows(&k), &rows(&v)).unwrap();
+        attended.output = attended.output.permute(&[0, 2, 1, 3]).unwrap();
+        same("by length", &attended, &expected);
+        // Heads of a fused projection: queries, keys and values side by side.
+        let (b, s) = (sizes.batch, 45);
+        let fused = tensor(&device, 30, Dtype::F16, &[b, s, 8, 17]);
+        let part = |range: std::ops::Range<usize>| fused.slice(2, range).unwrap().slice(3, ..16).unwrap();
+        let parts = [part(0..4), part(4..6), part(6..8)];
+        let [q, k, v] = parts.each_ref().map(|part| part.copy().unwrap());
+        let apart = by_length.run(&q, &k, &v).unwrap();
+        let [q, k, v] = parts;
+        same("fused", &by_length.run(&q, &k, &v).unwrap(), &apart);
+        // One head of keys for all, as a view of stride 0.
+        let k = tensor(&device, 31, Dtype::F16, &[1, 1, 45, 16]);
+        let q = tensor(&device, 32, Dtype::F16, &[2, 4, 6, 16]);
+        let wide = k.broadcast(&[2, 2, 45, 16]).unwrap();
+        let copied = wide.copy().unwrap();
+        let attention = Attention::new();
+        same("repeated", &attention.run(&q, &wide, &wide).unwrap(), &attention.run(&q, &copied, &copied).unwrap());
+        is_clean(&device);
+    });
 }
 
 #[test]

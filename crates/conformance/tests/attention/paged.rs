@@ -4,7 +4,7 @@
 use warpfold::{Attention, Device, Dtype, PageLayout, PagedKeys, Tensor};
 
 use crate::reference::{Sizes, attention, no_sink};
-use crate::support::{agrees, device, ints, is_clean, same, tensor, values};
+use crate::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, values};
 
 const KV_HEADS: usize = 2;
 
@@ -26,44 +26,53 @@ fn gathered(device: &Device, pages: &Tensor, row: &[i32], len: usize) -> Tensor 
 
 #[test]
 fn pages_of_any_size_and_layout_hold_what_a_tensor_holds() {
-    let device = device();
-    for (page, [dim, value_dim]) in [(16, [16, 16]), (48, [8, 24]), (1, [16, 16]), (7, [5, 9])] {
-        let of = |seed, dim| tensor(&device, seed, Dtype::F16, &[12, page, KV_HEADS, dim]);
-        let (k, v) = (of(1, dim), of(2, value_dim));
-        let rows: [&[i32]; 3] = [&[11, 3, 0, 7], &[7, 3], &[]];
-        let lens = [4 * page - page / 2, page + 1 - page / 16, 0];
-        let blocks = table(&device, &rows);
-        let list = ints(&device, &lens.map(|len| len as i32));
-        let q = tensor(&device, 3, Dtype::F16, &[3, 6, dim]);
-        let cache = PagedKeys { keys: &k, values: &v, block_table: &blocks, lens: &list };
-        cache.check(PageLayout::Nhd).unwrap();
-        let attended = Attention::new().run_paged(&q, cache, None).unwrap();
-        let [k_hnd, v_hnd] = [&k, &v].map(|pages| pages.permute(&[0, 2, 1, 3]).unwrap().copy().unwrap());
-        let by_heads = PagedKeys { keys: &k_hnd, values: &v_hnd, ..cache };
-        let hnd = Attention::new().page_layout(PageLayout::Hnd).run_paged(&q, by_heads, None).unwrap();
-        same(&format!("pages of {page} by heads"), &hnd, &attended);
-        for (i, (row, len)) in rows.iter().zip(lens).enumerate() {
-            let query = q.slice(0, i..i + 1).unwrap().reshape(&[1, 6, 1, dim]).unwrap();
-            let found = attended.output.slice(0, i..i + 1).unwrap();
-            if len == 0 {
-                assert!(values(&found).iter().all(|x| *x == 0.0));
-                continue;
+    on_every_device(|device, _| {
+        for (page, [dim, value_dim]) in [(16, [16, 16]), (48, [8, 24]), (1, [16, 16]), (7, [5, 9])] {
+            let of = |seed, dim| tensor(&device, seed, Dtype::F16, &[12, page, KV_HEADS, dim]);
+            let (k, v) = (of(1, dim), of(2, value_dim));
+            let rows: [&[i32]; 3] = [&[11, 3, 0, 7], &[7, 3], &[]];
+            let lens = [4 * page - page / 2, page + 1 - page / 16, 0];
+            let blocks = table(&device, &rows);
+            let list = ints(&device, &lens.map(|len| len as i32));
+            let q = tensor(&device, 3, Dtype::F16, &[3, 6, dim]);
+            let cache = PagedKeys { keys: &k, values: &v, block_table: &blocks, lens: &list };
+            cache.check(PageLayout::Nhd).unwrap();
+            let attended = Attention::new().run_paged(&q, cache, None).unwrap();
+            let [k_hnd, v_hnd] = [&k, &v].map(|pages| pages.permute(&[0, 2, 1, 3]).unwrap().copy().unwrap());
+            let by_heads = PagedKeys { keys: &k_hnd, values: &v_hnd, ..cache };
+            let hnd = Attention::new().page_layout(PageLayout::Hnd).run_paged(&q, by_heads, None).unwrap();
+            same(&format!("pages of {page} by heads"), &hnd, &attended);
+            for (i, (row, len)) in rows.iter().zip(lens).enumerate() {
+                let query = q.slice(0, i..i + 1).unwrap().reshape(&[1, 6, 1, dim]).unwrap();
+                let found = attended.output.slice(0, i..i + 1).unwrap();
+                if len == 0 {
+                    assert!(values(&found).iter().all(|x| *x == 0.0));
+                    continue;
+                }
+                let [k, v] = [&k, &v].map(|pages| gathered(&device, pages, row, len));
+                let dense = Attention::new().run(&query, &k, &v).unwrap();
+                assert_eq!(
+                    found.to_bytes().unwrap(),
+                    dense.output.to_bytes().unwrap(),
+                    "pages of {page}, sequence {i}"
+                );
+                let sizes = Sizes { batch: 1, heads: 6, kv_heads: KV_HEADS, len: 1, keys: len, dim, value_dim };
+                let scale = 1.0 / (dim as f64).sqrt();
+                let expected =
+                    attention(sizes, [&values(&query), &values(&k), &values(&v)], |dot, _| dot * scale, no_sink);
+                agrees(&format!("pages of {page}"), &dense, &expected, sizes);
             }
-            let [k, v] = [&k, &v].map(|pages| gathered(&device, pages, row, len));
-            let dense = Attention::new().run(&query, &k, &v).unwrap();
-            assert_eq!(found.to_bytes().unwrap(), dense.output.to_bytes().unwrap(), "pages of {page}, sequence {i}");
-            let sizes = Sizes { batch: 1, heads: 6, kv_heads: KV_HEADS, len: 1, keys: len, dim, value_dim };
-            let scale = 1.0 / (dim as f64).sqrt();
-            let expected = attention(sizes, [&values(&query), &values(&k), &values(&v)], |dot, _| dot * scale, no_sink);
-            agrees(&format!("pages of {page}"), &dense, &expected, sizes);
+            is_clean(&device);
         }
-        is_clean(&device);
-    }
+    });
 }
 
 #[test]
 fn what_lies_beyond_a_sequence_does_not_show() {
-    let device = device();
+    on_every_device(|device, dtypes| dtypes.iter().for_each(|dtype| is_not_poisoned(&device, *dtype)));
+}
+
+fn is_not_poisoned(device: &Device, dtype: Dtype) {
     let (page, dim) = (16, 16);
     let clean = numbers_of_pages(page * KV_HEADS * dim);
     for poison in [f32::NAN, f32::INFINITY] {
@@ -77,10 +86,10 @@ fn what_lies_beyond_a_sequence_does_not_show() {
             }
         }
         let shape = [12, page, KV_HEADS, dim];
-        let of = |elements: &[f32]| Tensor::from_slice(&device, elements, &shape).unwrap();
-        let blocks = table(&device, &[&[0, 1, 2], &[3, 4, 5], &[6, 7, 8], &[9, 10, 11]]);
-        let list = ints(&device, &lens.map(|len| len as i32));
-        let q = tensor(&device, 3, Dtype::F32, &[4, 6, dim]);
+        let of = |elements: &[f32]| Tensor::from_slice(device, elements, &shape).unwrap().cast(dtype).unwrap();
+        let blocks = table(device, &[&[0, 1, 2], &[3, 4, 5], &[6, 7, 8], &[9, 10, 11]]);
+        let list = ints(device, &lens.map(|len| len as i32));
+        let q = tensor(device, 3, dtype, &[4, 6, dim]);
         let run = |pages: &Tensor| {
             let cache = PagedKeys { keys: pages, values: pages, block_table: &blocks, lens: &list };
             Attention::new().run_paged(&q, cache, None).unwrap()
@@ -88,7 +97,7 @@ fn what_lies_beyond_a_sequence_does_not_show() {
         let attended = run(&of(&dirty));
         assert!(values(&attended.output).iter().all(|x| x.is_finite()));
         same("a poisoned pool", &attended, &run(&of(&clean)));
-        is_clean(&device);
+        is_clean(device);
     }
 }
 
@@ -98,19 +107,20 @@ fn numbers_of_pages(elements: usize) -> Vec<f32> {
 
 #[test]
 fn a_cache_of_eight_bits_gives_the_bits_of_its_elements_in_sixteen() {
-    let device = device();
-    let of = |seed| tensor(&device, seed, Dtype::F8E4M3, &[6, 16, KV_HEADS, 24]);
-    let (k, v) = (of(1), of(2));
-    let [k_wide, v_wide] = [&k, &v].map(|pages| pages.cast(Dtype::F32).unwrap().cast(Dtype::F16).unwrap());
-    let blocks = table(&device, &[&[5, 0, 2], &[1]]);
-    let list = ints(&device, &[40, 16]);
-    let q = tensor(&device, 3, Dtype::F16, &[2, 6, 24]);
-    let options = Attention::new().tensor_scales([1.0, 0.3, 1.7]);
-    let run = |keys: &Tensor, values: &Tensor| {
-        options.run_paged(&q, PagedKeys { keys, values, block_table: &blocks, lens: &list }, None).unwrap()
-    };
-    same("dequantised", &run(&k, &v), &run(&k_wide, &v_wide));
-    is_clean(&device);
+    on_every_device(|device, _| {
+        let of = |seed| tensor(&device, seed, Dtype::F8E4M3, &[6, 16, KV_HEADS, 24]);
+        let (k, v) = (of(1), of(2));
+        let [k_wide, v_wide] = [&k, &v].map(|pages| pages.cast(Dtype::F32).unwrap().cast(Dtype::F16).unwrap());
+        let blocks = table(&device, &[&[5, 0, 2], &[1]]);
+        let list = ints(&device, &[40, 16]);
+        let q = tensor(&device, 3, Dtype::F16, &[2, 6, 24]);
+        let options = Attention::new().tensor_scales([1.0, 0.3, 1.7]);
+        let run = |keys: &Tensor, values: &Tensor| {
+            options.run_paged(&q, PagedKeys { keys, values, block_table: &blocks, lens: &list }, None).unwrap()
+        };
+        same("dequantised", &run(&k, &v), &run(&k_wide, &v_wide));
+        is_clean(&device);
+    });
 }
 
 #[test]

@@ -6,9 +6,20 @@ use warpfold_device::{Checks, Severity};
 use crate::reference::Sizes;
 
 pub(crate) fn device() -> Device {
-    let device = Device::virtual_gpu(Profile::H200);
+    device_of(Profile::H200)
+}
+
+pub(crate) fn device_of(profile: Profile) -> Device {
+    let device = Device::virtual_gpu(profile);
     device.configure(|options| options.checks = Checks::All).unwrap();
     device
+}
+
+/// Runs a test on each device with the types whose kernels differ: on CUDA cores, and on tensor
+/// cores with and without WGMMA.
+pub(crate) fn on_every_device(mut test: impl FnMut(Device, &[Dtype])) {
+    test(device(), &[Dtype::F32, Dtype::F16]);
+    test(device_of(Profile::A100), &[Dtype::F16]);
 }
 
 #[track_caller]

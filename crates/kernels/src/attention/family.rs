@@ -354,8 +354,11 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     };
     let packed = Queries::Packed { batch: 3, total: 64, strides: [8 * 128, 128, 1] };
     let keys = |len, dim: i64| Keys::Dense { len, k_strides: strides(dim), v_strides: strides(dim) };
-    let [k_strides, v_strides] = [[16 * 2 * 128, 128, 2 * 128, 1]; 2];
-    let paged = Keys::Paged { page: 16, pages: 4096, width: 256, k_strides, v_strides };
+    let pages = |dim: i64| {
+        let [k_strides, v_strides] = [[16 * 2 * dim, dim, 2 * dim, 1]; 2];
+        Keys::Paged { page: 16, pages: 4096, width: 256, k_strides, v_strides }
+    };
+    let paged = pages(128);
     let plain = of(Dtype::F32, Dtype::F32, [64, 64], dense(64), keys(512, 64));
     let mask = Some(MaskLayout { dtype: Dtype::Bool, keys: 4096, strides: [0, 0, 4096, 1] });
     let sinks = Some(Dtype::Bf16);
@@ -374,7 +377,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         of(Dtype::Bf16, Dtype::Bf16, [128, 128], packed.clone(), paged.clone()),
         of(Dtype::Bf16, Dtype::F8E4M3, [128, 128], packed.clone(), paged.clone()),
         of(Dtype::F8E4M3, Dtype::F8E4M3, [128, 128], packed, paged),
-        every,
+        every.clone(),
     ];
     let on_cuda_cores = |problem: &Problem| {
         let segments = num_segments(problem) > 1;
@@ -411,5 +414,12 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let tensor_cores = if suits_tensor_cores(problem) { of_tensor_cores() } else { Vec::new() };
         cuda_cores.into_iter().chain(tensor_cores)
     };
-    problems.iter().flat_map(of_problem).collect()
+    // By `mma.sync` also small heads, of which a multiprocessor holds more blocks, and wide ones
+    // whose results take half of the registers.
+    let small = of(Dtype::Bf16, Dtype::Bf16, [64, 64], dense(64), keys(4096, 64));
+    let small_with_all = Problem { head_dim: 64, value_dim: 64, ..every };
+    let packed = Queries::Packed { batch: 3, total: 64, strides: [8 * 256, 256, 1] };
+    let wide = of(Dtype::Bf16, Dtype::F8E4M3, [256, 256], packed, pages(256));
+    let more = [small, small_with_all, wide];
+    problems.iter().flat_map(of_problem).chain(more.iter().flat_map(by_mma)).collect()
 }

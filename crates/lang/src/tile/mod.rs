@@ -8,6 +8,7 @@
 //!   [`LinesOfA`] and [`LinesOfB`] give the fragments of tile after tile.
 //! - [`WarpgroupSums`]: `wgmma`, the products of four warps, straight from shared memory, in the
 //!   background (sm_90a). [`WarpgroupFragment`] is their A in registers, for products of products.
+//!   `mma.sync` adds to the same sums, a warp for itself.
 //! - [`TensorMap`]: a tensor in the memory of the device, from and to which one thread copies whole
 //!   tiles (sm_90).
 //! - [`Barrier`]: the `mbarrier` that copies and threads arrive at; [`Pipeline`]: a ring of stages

@@ -81,6 +81,8 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         let keys = config.tile.keys;
         let rows = WarpgroupSums::<T>::rows().map(|row| item.row(launch.sizes, row));
         let positions = [0, 15].map(|row: u32| item.row(launch.sizes, warp_id() * 16 + row).position);
+        // Where rows are few, as in decode, the other warps copy.
+        let has_rows = (item.first_row + warp_id() * 16).lt(item.num_rows);
         let scores =
             Scores { launch: *launch, keys, is_plain: config.is_plain, item, rows, positions, sums: &self.scores };
         results.stats.set(no_stats());
@@ -94,12 +96,14 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             let queries = self.load_queries();
             range(begin, end, 1_u32, |tile| {
                 when((tile + 1).lt(end), || self.copy_tile(item, tile + 1));
-                self.begin_segment(item, rows, begin, tile);
-                self.multiply_keys(&queries, tile);
-                let factors = scores.softmax(tile * keys, results.stats.get(), &results.stats);
-                results.scale(factors, Val::constant(true));
-                self.weights.set_sums(&self.scores);
-                self.multiply_values(tile);
+                when(has_rows, || {
+                    self.begin_segment(item, rows, begin, tile);
+                    self.multiply_keys(&queries, tile);
+                    let factors = scores.softmax(tile * keys, results.stats.get(), &results.stats);
+                    results.scale(factors, Val::constant(true));
+                    self.weights.set_sums(&self.scores);
+                    self.multiply_values(tile);
+                });
                 // The next tile is there, and this one's stage may be filled again.
                 wait_for_all();
             });
