@@ -6,22 +6,23 @@
 //! exponentials, weighted values (Milakov and Gimelshein 2018; Dao, FlashAttention-2, 2023). The
 //! order of this fold is fixed by the **position of the keys alone**:
 //! - a *tile* of keys, at positions that are multiples of its length, is pushed as a whole: 32 keys
-//!   on CUDA cores; by WGMMA 128, or 64 where heads have more than 128 elements or there is a mask; by
-//!   `mma.sync` half as many as heads allow (see [`MmaTile`]);
+//!   on CUDA cores; by WGMMA 128, or 64 where heads have more than 128 elements or there is a mask;
+//!   by `mma.sync` half as many as heads allow (see [`MmaTile`]);
 //! - a *segment* of [`segment_keys`] keys folds its tiles from the first to the last;
 //! - segments are combined from the first to the last.
 //!
-//! So a thread block may take any number of segments, and how many is a matter of scheduling: **no bit of a row depends on the batch, on how queries are chunked, on how keys are
-//! split over blocks, or on the order of pages**. Prefill, chunked prefill, decode and a prefix hit
-//! give the same bits. Two conditions: values are finite, and the kernels are those of one element
-//! type and one architecture (which of them is used follows from types, head sizes and device).
+//! So a thread block may take any number of segments, and how many is a matter of scheduling: **no
+//! bit of a row depends on the batch, on how queries are chunked, on how keys are split over
+//! blocks, or on the order of pages**. Prefill, chunked prefill, decode and a prefix hit give the
+//! same bits. Two conditions: values are finite, and the kernels are those of one element type and
+//! one architecture (which of them is used follows from types, head sizes and device).
 //!
 //! # Files
 //! Start with [`Problem`] and [`Attention`]. [`state`] is the monoid, `work` finds what a block is
 //! to do, `scores` and `output` are the two ends of a row, `running` combines segments inside a
-//! block and `merge` the partial results of split keys. The kernels are `simt`, on CUDA cores, for every
-//! type, and for f16 and bf16 `wgmma`, on the tensor cores of Hopper, and `mma`, on those of other
-//! GPUs; both share `softmax` and `copy_rows`. `choice` says which, and `family` plans.
+//! block and `merge` the partial results of split keys. The kernels are `simt`, on CUDA cores, for
+//! every type, and for f16 and bf16 `wgmma`, on the tensor cores of Hopper, and `mma`, on those of
+//! other GPUs; both share `softmax` and `copy_rows`. `choice` says which, and `family` plans.
 
 mod choice;
 mod config;

@@ -1,5 +1,5 @@
-//! The fold over segments inside a block: the state of all segments before the one at hand waits
-//! in memory.
+//! The fold over segments inside a block: the state of all segments before the one at hand waits in
+//! memory.
 
 use warpfold_lang::{Pointer, Space, Val, Var, var, when, when_else};
 
@@ -17,8 +17,8 @@ pub(super) trait RowStates {
 
 /// The state of the segments before, for the rows of a thread.
 pub(super) struct Running<S: Space> {
-    /// Of the thread. Its words lie by fours, those of the threads side by side, so that accesses of
-    /// a warp are wide and coalesced.
+    /// Of the thread. Its words lie by fours, those of the threads side by side, so that accesses
+    /// of a warp are wide and coalesced.
     place: Pointer<f32, S>,
     threads: u32,
     /// Columns of a row that a thread has.

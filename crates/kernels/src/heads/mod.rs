@@ -2,10 +2,10 @@
 //! keys are normed where the model has that and turned by their positions; queries go to a tensor,
 //! keys and values to their slots of the paged cache.
 //!
-//! It is [`crate::rowwise`]'s RMS norm, [`crate::rotary`] (halves) and [`crate::kv_cache`] in one: a
-//! normed element is rounded to the type of the heads before it is turned. A warp takes a head of a
-//! token, so that no bit of it depends on the others. Slots and positions are read on the device; a
-//! token whose slot is negative or beyond the pool is not written.
+//! It is [`crate::rowwise`]'s RMS norm, [`crate::rotary`] (halves) and [`crate::kv_cache`] in one:
+//! a normed element is rounded to the type of the heads before it is turned. A warp takes a head of
+//! a token, so that no bit of it depends on the others. Slots and positions are read on the device;
+//! a token whose slot is negative or beyond the pool is not written.
 
 mod kernel;
 

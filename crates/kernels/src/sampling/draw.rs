@@ -144,8 +144,8 @@ fn take_better((score, token): (Var<f64>, Var<u32>), new: Val<f64>, id: Val<u32>
     token.set(is_better.select(id, token.get()));
 }
 
-/// The best of a thread's tokens, if it may be that of the block: of each token a score in `f32`, of
-/// those that are near the block's best the score in `f64`.
+/// The best of a thread's tokens, if it may be that of the block: of each token a score in `f32`,
+/// of those that are near the block's best the score in `f64`.
 fn draw_from(drawing: Drawing, drawn: &Turn, wide: bool, best: (Var<f64>, Var<u32>)) {
     const FAR: f32 = 1e30;
     let random: Vec<Val<u32>> = if wide {

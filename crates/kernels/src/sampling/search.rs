@@ -1,8 +1,9 @@
 //! Thresholds by their digits: the fewest tokens, from the most likely on, that weigh enough.
 //!
-//! A token's *rank* is its logit's order, then its id turned round: no two tokens have the same. The
-//! threshold is found from its highest digit to its lowest, 16 values at a time: what tokens above
-//! each of them weigh is summed as whole numbers over the block, so the order does not matter.
+//! A token's *rank* is its logit's order, then its id turned round: no two tokens have the same.
+//! The threshold is found from its highest digit to its lowest, 16 values at a time: what tokens
+//! above each of them weigh is summed as whole numbers over the block, so the order does not
+//! matter.
 
 use warpfold_lang::{
     Lanes, Shared, Val, Var, ballot, lane_id, range, shared_named, shfl, sync_threads, var, warp_id, when, while_loop,

@@ -47,8 +47,8 @@ impl<T: Multiplicand> WarpgroupFragment<T> {
         &self.registers
     }
 
-    /// This warp's 16 rows of one step of `k` from `k` on, a multiple of [`Multiplicand::STEP`] below
-    /// the depth, at this moment: for `mma.sync`, where a warp multiplies for itself.
+    /// This warp's 16 rows of one step of `k` from `k` on, a multiple of [`Multiplicand::STEP`]
+    /// below the depth, at this moment: for `mma.sync`, where a warp multiplies for itself.
     #[track_caller]
     #[must_use]
     pub fn of_warp(&self, k: u32) -> Fragment<T, 4> {
