@@ -387,6 +387,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let parts = segments.then_some(parts).into_iter().flatten();
         std::iter::once(attend(&config(false)).into()).chain(parts).map(|kernel| (kernel, simt::BLOCK)).collect()
     };
+    // Parts differ from the whole in little else than where their states go: one of a kind is shown.
+    let is_decode = |problem: &Problem| matches!(problem.keys, Keys::Paged { .. }) && problem.kv_dtype == problem.dtype;
     let on_tensor_cores = |problem: &Problem| {
         let segments = num_segments(problem) > 1;
         let tile = |split: bool| {
@@ -396,7 +398,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             let common = Config::new(problem, tile(split).rows(), wide, split, segments);
             (make_wgmma(&wgmma_config(problem, common, tile(split)).0), tile(split).threads())
         };
-        if segments { vec![config(false), config(true)] } else { vec![config(false)] }
+        if segments && is_decode(problem) { vec![config(false), config(true)] } else { vec![config(false)] }
     };
     let by_mma = |problem: &Problem| {
         let segments = num_segments(problem) > 1;
@@ -406,7 +408,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             let common = Config::new(problem, tile.rows(), wide, split, segments);
             (make_mma(&mma_config(problem, common, tile)), tile.threads())
         };
-        if segments { vec![config(false), config(true)] } else { vec![config(false)] }
+        if segments && is_decode(problem) { vec![config(false), config(true)] } else { vec![config(false)] }
     };
     let of_problem = |problem: &Problem| {
         let cuda_cores: Vec<_> = on_cuda_cores(problem);

@@ -20,7 +20,7 @@ pub(super) fn edit() -> AnyKernel {
             let (from, to) = (logits.at(row.mul_wide(vocab)), edits.at(edited.mul_wide(vocab)));
             let start = |word: Word| record.word(word);
             let list = |first: Word, end: Word, words: u32, body: &dyn Fn(Val<u32>)| {
-                range(start(first) + thread * words, start(end), BLOCK * words, |i| body(i));
+                range(start(first) + thread * words, start(end), BLOCK * words, body);
                 sync_threads();
             };
             let has_allowed = record.word(Word::HasAllowed).ne(0);
