@@ -14,19 +14,15 @@ use warpfold_device::{Graph, HostBuffer};
 use crate::Error;
 use crate::layers::StepShape;
 
-/// The steps that came again.
+/// The steps that came: nothing for those that came once.
 #[derive(Debug, Default)]
-pub(crate) struct Graphs(BTreeMap<StepShape, Known>);
+pub(crate) struct Graphs(BTreeMap<StepShape, Option<Box<Captured>>>);
 
 #[derive(Debug)]
-enum Known {
-    /// It came once.
-    Seen,
-    Captured {
-        words: Tensor,
-        graph: Graph,
-        logits: Tensor,
-    },
+struct Captured {
+    words: Tensor,
+    graph: Graph,
+    logits: Tensor,
 }
 
 impl Graphs {
@@ -39,21 +35,19 @@ impl Graphs {
         pinned: &HostBuffer<u8>,
         forward: impl FnOnce(&Tensor) -> Result<Tensor, Error>,
     ) -> Result<Option<Tensor>, Error> {
-        match self.0.get(&shape) {
+        let Some(known) = self.0.get_mut(&shape) else {
+            self.0.insert(shape, None);
+            return Ok(None);
+        };
+        let Captured { words, graph, logits } = match known {
+            Some(captured) => captured,
             None => {
-                self.0.insert(shape, Known::Seen);
-                return Ok(None);
-            }
-            Some(Known::Seen) => {
                 let words = Tensor::full(queue, Dtype::I32, 0, &[shape.words()])?;
                 let (graph, logits) = queue.stream().capture(|| forward(&words))?;
-                self.0.insert(shape, Known::Captured { words, graph, logits });
+                known.insert(Box::new(Captured { words, graph, logits }))
             }
-            Some(Known::Captured { .. }) => {}
         }
-        let Some(Known::Captured { words, graph, logits }) = self.0.get_mut(&shape) else {
-            unreachable!("it was captured above");
-        };
+        .as_mut();
         words.copy_from_pinned(pinned.view(..4 * shape.words())?)?;
         graph.launch()?;
         Ok(Some(logits.clone()))

@@ -239,7 +239,7 @@ fn scale_softcap_sinks_and_a_function_of_scores() {
         let root = (sizes.dim as f64).sqrt();
         for dtype in dtypes.iter().copied() {
             for scale in [1.7, 0.0, -1.7] {
-                let of_scale = |s: f64, _: At| s * root * f64::from(scale);
+                let of_scale = |s: f64, _: At| s * root * scale;
                 check(&device, dtype, sizes, &Attention::new().scale(scale), of_scale, no_sink);
             }
             check(&device, dtype, sizes, &Attention::new().softcap(0.4), |s, _| 0.4 * (s / 0.4).tanh(), no_sink);
