@@ -24,8 +24,8 @@ pub(super) struct From {
 }
 
 /// Copies rows of `dim` elements into a tile, converted to its type; zeros behind each row, and
-/// where there is none. The first `threads` of the block come here. `place` says where a row begins,
-/// and whether there is one.
+/// where there is none. The first `threads` of the block come here. `place` says where a row
+/// begins, and whether there is one.
 pub(super) fn copy_rows<T: Multiplicand + HalfOfPair>(
     to: Tile<T>,
     dim: u32,
