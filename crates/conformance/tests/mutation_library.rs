@@ -258,10 +258,10 @@ fn attention_needs_all_that_its_threads_wait_for() {
 #[test]
 fn attention_by_copies_in_the_background_needs_all_that_its_threads_wait_for() {
     let once = "a block draws one number, and nobody writes it again";
-    check_on(Profile::A100, "attention by mma.sync", 5, &[("attention_mma", 3, once)], |device| {
+    check_on(Profile::A100, "attention by mma.sync", 8, &[("_ww_f16", 6, once)], |device| {
         attended(device, Dtype::F16, &[1, 2, 40, 16], &[1, 1, 150, 16])
     });
-    check_on(Profile::A100, "attention by mma.sync, keys one by one", 5, &[("attention_mma", 3, once)], |device| {
+    check_on(Profile::A100, "attention by mma.sync, elements one by one", 4, &[("_nn_f16", 2, once)], |device| {
         attended(device, Dtype::F16, &[1, 2, 40, 9], &[1, 1, 150, 9])
     });
 }

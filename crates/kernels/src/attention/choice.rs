@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::copy_rows::wide;
+use super::family::mma_tile;
 use super::mma::MmaTile;
 use super::problem::{Problem, Queries};
 use super::wgmma::WgmmaTile;
@@ -106,7 +107,7 @@ impl Choice {
                 let (folds, room) = (splits == 1 && all > 1, limits.shared_bytes_per_block_optin);
                 Algorithm::Wgmma(WgmmaTile::choose(problem, rows, [folds, is_alone], room))
             } else if suits_tensor_cores && limits.has_mma {
-                Algorithm::Mma(MmaTile::choose(problem.head_dim as u32, problem.value_dim as u32, limits))
+                Algorithm::Mma(mma_tile(problem, limits))
             } else {
                 Algorithm::Simt
             }

@@ -1,7 +1,7 @@
 //! From an attention to its launches.
 
 use half::{bf16, f16};
-use warpfold_device::{LaunchConfig, Profile, TensorLayout};
+use warpfold_device::{LaunchConfig, Limits, Profile, TensorLayout};
 
 use super::choice::{Algorithm, Choice, Order, items, num_segments, rows_per_head, suits_tensor_cores};
 use super::config::{Config, MAX_INPUTS};
@@ -149,19 +149,23 @@ fn wgmma_config(problem: &Problem, common: Config, tile: WgmmaTile) -> (WgmmaCon
         Some((layouts, box_keys)) => (Some(box_keys), layouts.map(Some)),
         None => (None, [None, None]),
     };
-    let is_plain = is_plain(problem, &common);
+    let is_plain = is_plain(problem);
     let config = WgmmaConfig { common, tile, maps_queries: maps.queries.is_some(), maps_keys, is_plain };
     (config, [maps.queries, keys, values])
 }
 
 /// Whether scores are products times a scale above zero, and masks follow from positions.
-fn is_plain(problem: &Problem, common: &Config) -> bool {
+fn is_plain(problem: &Problem) -> bool {
     let scale = f32::from_bits(problem.scale_bits);
-    !common.softcap && common.mask.is_none() && common.score.is_none() && scale > 0.0
+    problem.softcap_bits.is_none() && problem.mask.is_none() && problem.score.is_none() && scale > 0.0
+}
+
+pub(super) fn mma_tile(problem: &Problem, limits: &Limits) -> MmaTile {
+    MmaTile::choose([problem.head_dim, problem.value_dim].map(|dim| dim as u32), is_plain(problem), limits)
 }
 
 fn mma_config(problem: &Problem, common: Config, tile: MmaTile) -> MmaConfig {
-    MmaConfig { is_plain: is_plain(problem, &common), common, tile }
+    MmaConfig { is_plain: is_plain(problem), common, tile }
 }
 
 fn make_mma(config: &MmaConfig) -> AnyKernel {
@@ -403,7 +407,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let by_mma = |problem: &Problem| {
         let segments = num_segments(problem) > 1;
         let limits = Profile::A100.limits();
-        let tile = MmaTile::choose(problem.head_dim as u32, problem.value_dim as u32, &limits);
+        let tile = mma_tile(problem, &limits);
         let config = |split| {
             let common = Config::new(problem, tile.rows(), wide, split, segments);
             (make_mma(&mma_config(problem, common, tile)), tile.threads())
@@ -422,6 +426,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let small_with_all = Problem { head_dim: 64, value_dim: 64, ..every };
     let packed = Queries::Packed { batch: 3, total: 64, strides: [8 * 256, 256, 1] };
     let wide = of(Dtype::Bf16, Dtype::F8E4M3, [256, 256], packed, pages(256));
-    let more = [small, small_with_all, wide];
+    let wide_of_segments = of(Dtype::F16, Dtype::F16, [256, 256], dense(256), keys(4096, 256));
+    let more = [small, small_with_all, wide, wide_of_segments];
     problems.iter().flat_map(of_problem).chain(more.iter().flat_map(by_mma)).collect()
 }

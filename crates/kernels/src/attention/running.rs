@@ -60,6 +60,28 @@ impl<S: Space> Running<S> {
         self.has_any.set(true);
     }
 
+    /// As [`Self::push`], four columns after the other: where a row takes most registers.
+    pub(super) fn push_by_fours(&self, states: &dyn RowStates) {
+        let combine = |row: u32| {
+            let State { max, sum, output } = states.get(row);
+            let [of_max, of_sum] = self.stats[row as usize];
+            let (old_max, old_sum) = (of_max.get(), of_sum.get());
+            for (four, place) in output.chunks_exact(4).zip(self.fours(row)) {
+                let before = State { max: old_max, sum: old_sum, output: place.get_vec::<4>().to_vec() };
+                let state = before.combine(&State { max, sum, output: four.to_vec() });
+                place.set_vec([0, 1, 2, 3].map(|i| state.output[i]));
+                of_max.set(state.max);
+                of_sum.set(state.sum);
+            }
+        };
+        when_else(
+            self.has_any.get(),
+            || (0..states.num()).for_each(combine),
+            || (0..states.num()).for_each(|row| self.write(row, states.get(row))),
+        );
+        self.has_any.set(true);
+    }
+
     /// Combines what was before with the last segment, at hand.
     pub(super) fn finish(&self, states: &dyn RowStates) {
         when(self.has_any.get(), || {

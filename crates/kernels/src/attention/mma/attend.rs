@@ -1,8 +1,9 @@
 //! A block's work on an item: scores, weights, weighted values, tile after tile of keys.
 
 use warpfold_lang::{
-    Fragment, Global, GlobalSpace, HalfOfPair, LinesOfA, LinesOfB, Major, Multiplicand, Val, WarpgroupFragment,
-    WarpgroupSums, block_idx, commit_copies, range, sync_threads, thread_idx, tiles, wait_for_copies, warp_id, when,
+    Fragment, Global, GlobalSpace, HalfOfPair, LinesOfA, LinesOfB, Major, Multiplicand, Shared, Val, WarpgroupFragment,
+    WarpgroupSums, block_idx, commit_copies, range, shared, sync_threads, thread_idx, tiles, wait_for_copies, warp_id,
+    when,
 };
 
 use super::super::config::Launch;
@@ -27,6 +28,9 @@ pub(super) struct Attending<'a, T: Multiplicand> {
     weights: WarpgroupFragment<T>,
     results: Results<T>,
     running: Option<Running<GlobalSpace>>,
+    /// Where what only the end of an item needs waits, for this thread: wide results leave too few
+    /// registers.
+    waiting: Option<Shared<u32>>,
     partials: Global<f32>,
 }
 
@@ -55,6 +59,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         let values = of(STAGES, num, value_dim);
         // Roles
         let columns = multiplied(value_dim);
+        let has_running = common.segments && !common.work.split;
         let running = || {
             let of_block = Val::constant(state_words_of_block(config)).mul_wide(block_idx().x);
             Running::new(states.at(of_block), (thread_idx().x, THREADS), [2, columns / 4])
@@ -69,7 +74,8 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             scores: WarpgroupSums::new(num),
             weights: WarpgroupFragment::new(num),
             results: Results { sums: WarpgroupSums::new(columns), stats: stats() },
-            running: (common.segments && !common.work.split).then(running),
+            waiting: (has_running && columns > 128).then(|| shared(3 * THREADS).at(thread_idx().x)),
+            running: has_running.then(running),
             partials,
         }
     }
@@ -85,6 +91,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         let has_rows = (item.first_row + warp_id() * 16).lt(item.num_rows);
         let scores =
             Scores { launch: *launch, keys, is_plain: config.is_plain, item, rows, positions, sums: &self.scores };
+        self.put_away(item);
         results.stats.set(no_stats());
         results.sums.fill(0.0);
         self.running.iter().for_each(Running::clear);
@@ -92,7 +99,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         when(begin.lt(end), || {
             launch.copy_queries(item, &self.pieces[0]);
             self.copy_tile(item, begin);
-            wait_for_all();
+            self.wait_for_all();
             let queries = self.load_queries();
             range(begin, end, 1_u32, |tile| {
                 when((tile + 1).lt(end), || self.copy_tile(item, tile + 1));
@@ -105,10 +112,13 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
                     self.multiply_values(tile);
                 });
                 // The next tile is there, and this one's stage may be filled again.
-                wait_for_all();
+                self.wait_for_all();
             });
         });
         results.fold_sums();
+        let item = &self.bring_back(item);
+        // Computed again: registers are few in the loop.
+        let rows = WarpgroupSums::<T>::rows().map(|row| item.row(launch.sizes, row));
         if launch.config.work.split {
             when(begin.lt(end), || self.write_partials(item, rows, (end - 1) / self.of_segment()));
             return;
@@ -119,6 +129,19 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         }
     }
 
+    fn put_away(&self, item: &Item) {
+        let words = [item.first_row, item.num_rows, item.first_query];
+        if let Some(place) = self.waiting {
+            words.iter().zip(0_u32..).for_each(|(word, i)| place.at(i * THREADS).set(*word));
+        }
+    }
+
+    fn bring_back(&self, item: &Item) -> Item {
+        let Some(place) = self.waiting else { return *item };
+        let [first_row, num_rows, first_query] = [0, 1, 2].map(|i: u32| place.at(i * THREADS).get());
+        Item { first_row, num_rows, first_query, ..*item }
+    }
+
     /// Begins to copy a tile of keys and their values.
     fn copy_tile(&self, item: &Item, tile: Val<u32>) {
         let [_, keys, values] = &self.pieces;
@@ -126,7 +149,17 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         for (which, pieces) in [keys, values].into_iter().enumerate() {
             self.launch.copy_keys((item, which), first, (pieces, stage(tile)));
         }
-        commit_copies();
+        if self.launch.copies_in_background() {
+            commit_copies();
+        }
+    }
+
+    /// Waits for the copies of all threads, and for all threads.
+    fn wait_for_all(&self) {
+        if self.launch.copies_in_background() {
+            wait_for_copies(0);
+        }
+        sync_threads();
     }
 
     /// Registers hold the queries where they leave room for them.
@@ -148,7 +181,8 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             let results = &self.results;
             results.fold_sums();
             match &self.running {
-                Some(running) => running.push(results),
+                // The columns of a thread are whole fours.
+                Some(running) => running.push_by_fours(results),
                 None => self.write_partials(item, rows, tile / self.of_segment() - 1),
             }
             results.stats.set(no_stats());
@@ -204,10 +238,4 @@ fn add_products<T: Multiplicand>(sums: &WarpgroupSums<T>, a: Fragment<T, 4>, b: 
 /// The stage of a tile.
 fn stage(tile: Val<u32>) -> Val<u32> {
     tile % STAGES
-}
-
-/// Waits for the copies of all threads, and for all threads.
-fn wait_for_all() {
-    wait_for_copies(0);
-    sync_threads();
 }

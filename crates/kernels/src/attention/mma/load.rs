@@ -66,6 +66,16 @@ impl<T: Multiplicand + HalfOfPair> Pieces<T> {
 }
 
 impl Launch<'_> {
+    /// Whether keys and values come by `cp.async`.
+    fn copies_keys_in_background(&self) -> bool {
+        self.config.wide[1] && self.config.kv_dtype == self.config.dtype
+    }
+
+    /// Whether anything does.
+    pub(super) fn copies_in_background(&self) -> bool {
+        self.config.wide[0] || self.copies_keys_in_background()
+    }
+
     /// Begins to copy the rows of an item.
     pub(super) fn copy_queries<T: Multiplicand + HalfOfPair>(&self, item: &Item, to: &Pieces<T>) {
         let Self { config, tensors, strides, sizes, .. } = *self;
@@ -94,9 +104,8 @@ impl Launch<'_> {
             let key = first + row;
             (self.place_of_key(item, key.min(item.num_keys - 1), strides), key.lt(item.num_keys))
         };
-        let (is_wide, dtype) = (config.wide[1], config.kv_dtype);
-        if !is_wide || dtype != config.dtype {
-            let from = From { memory, dtype, wide: is_wide, stride: strides[3] };
+        if !self.copies_keys_in_background() {
+            let from = From { memory, dtype: config.kv_dtype, wide: config.wide[1], stride: strides[3] };
             copy_rows(to.tiles.at(stage), to.dim, (THREADS, UNROLL), from, &place);
             return;
         }

@@ -22,8 +22,8 @@ pub(super) const ROWS: u32 = 64;
 /// Threads of a block.
 pub(super) const THREADS: u32 = 128;
 
-/// Shared memory of a block that barriers, alignment and the device take.
-const RESERVED: u32 = 2048;
+/// Shared memory of a block that barriers, what waits there, alignment and the device take.
+const RESERVED: u32 = 3072;
 
 /// Columns that a head takes in shared memory: whole panels.
 pub(super) const fn padded(dim: u32) -> u32 {
@@ -41,16 +41,17 @@ pub(super) const fn swizzle(columns: u32) -> Swizzle {
 }
 
 impl MmaTile {
-    /// For heads of so many elements, on a device.
-    pub(in crate::attention) fn choose(head_dim: u32, value_dim: u32, limits: &Limits) -> Self {
+    /// For heads of so many elements, on a device. `is_plain` says that scores need nothing but a
+    /// scale.
+    pub(in crate::attention) fn choose([head_dim, value_dim]: [u32; 2], is_plain: bool, limits: &Limits) -> Self {
         let widest = head_dim.max(value_dim);
         // Of wide heads the registers hold no more scores beside the results, and the shared memory
         // of the smaller GPUs (99 KiB for a block) no more keys.
         let keys = if widest > 128 { 32 } else { 64 };
         // What registers allow without spills.
         let most = match widest {
-            0..=64 => 3,
-            65..=128 => 2,
+            0..=64 if is_plain => 3,
+            0..=128 => 2,
             _ => 1,
         };
         let tile = Self { keys, blocks: 1 };
