@@ -4,7 +4,7 @@
 use crate::{Error, ErrorKind};
 
 /// Dimensions at most.
-pub const MAX_RANK: usize = 8;
+pub(crate) const MAX_RANK: usize = 8;
 
 /// Shape and strides of a tensor; strides count elements, and may be zero (broadcast) or negative
 /// (reversed).
@@ -163,7 +163,7 @@ pub fn dims(layouts: &[&Layout], choose: impl Fn(usize) -> bool) -> Vec<Dim> {
 
 /// The dimensions with neighbours that all tensors walk like one dimension as one.
 #[must_use]
-pub fn merge(dims: impl IntoIterator<Item = Dim>) -> Vec<Dim> {
+pub(crate) fn merge(dims: impl IntoIterator<Item = Dim>) -> Vec<Dim> {
     let mut merged: Vec<Dim> = Vec::new();
     for dim in dims {
         match merged.last_mut() {

@@ -107,5 +107,6 @@ mod repack;
 pub use any_kernel::AnyKernel;
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind};
-pub use list::{Listed, Shipped, kernels};
+pub(crate) use list::Shipped;
+pub use list::{Listed, kernels};
 pub use plan::Workspace;

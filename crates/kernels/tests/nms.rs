@@ -2,7 +2,7 @@
 
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::ErrorKind;
-use warpfold_kernels::nms::{Choice, GROUP, Nms, Problem, nms};
+use warpfold_kernels::nms::{Choice, Nms, Problem, nms};
 use warpfold_kernels::plan::{KernelCache, Plan, Planner, Workspace};
 
 fn devices() -> Vec<Device> {
@@ -100,7 +100,7 @@ fn parts_of_any_size_keep_the_same() {
     for device in &devices() {
         let (boxes, scores) = scene(1000, 60);
         for groups in [1, 2, 3, 15, 16] {
-            let plan = Choice { part: groups * GROUP, ..Choice::new(1000).unwrap() };
+            let plan = Choice { part: groups * u64::BITS, ..Choice::new(1000).unwrap() };
             check_plan(device, &plan, &boxes, &scores, 0.4);
         }
     }

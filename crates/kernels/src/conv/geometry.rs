@@ -6,7 +6,7 @@ use super::problem::{Layout, Problem, Window};
 
 /// The order of the elements of a filter, and of a sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Order {
+pub(crate) enum Order {
     /// Channel, row, column.
     ChannelsFirst,
     /// Row, column, channel.
@@ -15,7 +15,7 @@ pub enum Order {
 
 /// Filters and how they walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     /// Channels of a group.
     pub channels: u32,
     /// Height and width of a filter.

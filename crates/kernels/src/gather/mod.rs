@@ -12,7 +12,7 @@ pub(crate) use kernel::BLOCK;
 
 use warpfold_device::LaunchConfig;
 
-pub use kernel::Config;
+use kernel::Config;
 
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};

@@ -19,7 +19,7 @@ mod walk;
 pub use choice::{Algorithm, Choice, Problem};
 pub use copies::copies;
 pub use family::Histogram;
-pub use global::global;
+use global::global;
 pub use reference::histogram;
 pub use values::Value;
 pub use walk::for_each_value;

@@ -16,7 +16,7 @@ mod choice;
 mod copy;
 mod family;
 mod geometry;
-mod overlap;
+mod injective;
 mod strips;
 mod tiles;
 
@@ -24,7 +24,4 @@ pub use choice::{Algorithm, Choice, Problem, Weight};
 pub use copy::copy_of;
 pub(crate) use copy::{add_contiguous, add_copy};
 pub use family::Map;
-pub use geometry::Scalars;
-pub use overlap::{Overlap, Region, overlap};
-pub use strips::Strips;
-pub use tiles::Tiles;
+pub(crate) use geometry::Scalars;

@@ -29,7 +29,7 @@ pub struct OutputCoord {
 
 /// A function of a value and its place, and of the element of each input of the epilogue there, in
 /// kernel language.
-pub type Function = dyn Fn(Val<f32>, OutputCoord, &[Val<f32>]) -> Val<f32> + Send + Sync;
+pub(crate) type Function = dyn Fn(Val<f32>, OutputCoord, &[Val<f32>]) -> Val<f32> + Send + Sync;
 
 /// A function that a user wrote. Clones are the same function; two functions are never equal.
 #[derive(Clone)]

@@ -42,22 +42,22 @@ mod tile_scheduler;
 mod vector;
 mod wgmma;
 
-pub use accumulator::Accumulator;
+pub(crate) use accumulator::Accumulator;
 pub use algorithm::Algorithm;
 pub use choice::Choice;
-pub use epilogue::{Activation, Custom, Epilogue, Function, MAX_INPUTS, MAX_SCALARS, OutputCoord, Step};
-pub use epilogue_writer::{
-    BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, GROUP, STRIDES, scalar_words, stride_words,
-};
+pub use epilogue::{Activation, Epilogue, MAX_INPUTS, MAX_SCALARS, OutputCoord};
+pub use epilogue_writer::STRIDES;
+pub(crate) use epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter};
 pub use family::Matmul;
-pub use load::Load;
-pub use mma::{MmaConfiguration, MmaTile, Pieces, mma};
-pub use operand_major::OperandMajor;
+pub(crate) use load::Load;
+pub use mma::MmaTile;
+pub(crate) use mma::Pieces;
+pub(crate) use operand_major::OperandMajor;
 pub use problem::{BatchInvariance, F32Math, MAX_BATCH_RANK, Matrix, Problem};
-pub use simt::{Configuration, Simt, simt};
-pub use split_k_reduce::{SplitKReduce, split_k_reduce};
+pub(crate) use split_k_reduce::split_k_reduce;
 pub use tile::Tile;
-pub use wgmma::{Im2col, Wgmma, WgmmaConfiguration, WgmmaTile, wgmma};
+pub use wgmma::WgmmaTile;
+pub(crate) use wgmma::{Im2col, WgmmaConfiguration, wgmma};
 
 pub(crate) use choice::{mma_tile, simt_tile, wgmma_tile};
 pub(crate) use cost::{LAUNCH_CLOCKS, copy_clocks};

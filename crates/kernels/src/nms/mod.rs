@@ -29,15 +29,15 @@ mod sweep;
 
 pub use choice::Choice;
 pub use family::{Nms, Problem};
-pub use overlaps::{Overlaps, overlaps};
-pub use rank::{Rank, rank};
+use overlaps::overlaps;
+use rank::rank;
 pub use reference::nms;
-pub use sweep::{Sweep, sweep};
+use sweep::sweep;
 
 use crate::AnyKernel;
 
 /// Boxes of a word of bits.
-pub const GROUP: u32 = 64;
+const GROUP: u32 = 64;
 
 /// The kernels, for the list of all, with the block of each.
 pub(crate) fn kernels() -> Vec<([u32; 3], AnyKernel)> {

@@ -27,11 +27,13 @@ use crate::{Error, ErrorKind};
 
 pub use cache::{PlanCache, PlanCounts};
 pub use family::{Family, Planner};
-pub use grid::{alignment_of, grid_size};
+pub use grid::alignment_of;
+pub(crate) use grid::{grid_size, within_limit};
 pub use kernel_cache::KernelCache;
 pub use key::Key;
 pub use ready::Ready;
-pub use step::{Arg, MemoryMap, Operand, Step};
+pub(crate) use step::MemoryMap;
+pub use step::{Arg, Operand, Step};
 pub use tensor::TensorSpec;
 pub use workspace::Workspace;
 
