@@ -11,7 +11,7 @@ use warpfold::{Axes, Device, Profile, Tensor};
 use warpfold_device::{Arguments, LaunchConfig};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Fold, Sum};
-use warpfold_kernels::matmul::{Algorithm, Choice, MAX_INPUTS, MAX_SCALARS, Matmul, Problem, STRIDES};
+use warpfold_kernels::matmul::{Algorithm, Choice, Epilogue, Matmul, Problem};
 use warpfold_kernels::plan::{Arg, Family, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::{AnyKernel, Dtype, Workspace};
@@ -78,9 +78,9 @@ fn empty_simt() -> AnyKernel {
          _: Array<u32, 8>,
          _: Array<i64, 13>,
          _: Global<u8>,
-         _: [Global<u8>; MAX_INPUTS],
-         _: Array<i64, STRIDES>,
-         _: Array<f64, MAX_SCALARS>| {},
+         _: [Global<u8>; Epilogue::MAX_INPUTS],
+         _: Array<i64, { Epilogue::NUM_STRIDES }>,
+         _: Array<f64, { Epilogue::MAX_SCALARS }>| {},
     )
     .into()
 }
@@ -95,9 +95,9 @@ fn empty_wgmma() -> AnyKernel {
          _: Array<u32, 8>,
          _: Array<i64, 13>,
          _: Global<u8>,
-         _: [Global<u8>; MAX_INPUTS],
-         _: Array<i64, STRIDES>,
-         _: Array<f64, MAX_SCALARS>| {},
+         _: [Global<u8>; Epilogue::MAX_INPUTS],
+         _: Array<i64, { Epilogue::NUM_STRIDES }>,
+         _: Array<f64, { Epilogue::MAX_SCALARS }>| {},
     )
     .into()
 }

@@ -47,7 +47,7 @@ pub use monoids::{
 pub use rows::Rows;
 pub(crate) use scan::StrideKind;
 pub(crate) use scan::kernels as scan_kernels;
-pub use scan::{Cumulative, Direction, Prefix, Scan, ScanOrder, scan_of};
+pub use scan::{Cumulative, Direction, Prefix, Scan, ScanAlgorithm, ScanChoice, ScanOrder, scan_of};
 pub use segments::SegmentedFold;
 pub(crate) use segments::kernels as segments_kernels;
 pub use team::Team;

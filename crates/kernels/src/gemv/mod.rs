@@ -30,7 +30,7 @@ use columns::{Columns, Tile, columns, reduce_parts};
 pub use element::Element;
 pub use family::Gemv;
 pub use reference::{Reference, product};
-pub use rows::{Rows, rows};
+pub use rows::rows;
 pub use shape::Shape;
 use split::{Split, split};
 

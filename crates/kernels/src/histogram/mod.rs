@@ -30,7 +30,7 @@ use crate::{AnyKernel, Shipped};
 
 /// What every kernel takes: values, counts, how many values, and the first value that is not
 /// counted.
-pub type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
+pub(crate) type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
 
 /// Threads a block of the kernel that counts in global memory.
 pub const BLOCK: u32 = 256;

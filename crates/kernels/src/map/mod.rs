@@ -6,8 +6,7 @@
 //! kernels: `strips`, whose threads walk all tensors in the order of the output's memory, and
 //! `tiles`, for inputs that are contiguous along another dimension than the output: a tile of them
 //! is transposed in shared memory, so that both sides are coalesced. `geometry` is what a kernel
-//! knows of sizes and strides, `copy` what other families use to make tensors contiguous, and
-//! [`overlap`] says when an output may share memory with an input.
+//! knows of sizes and strides, `copy` what other families use to make tensors contiguous.
 //!
 //! A map is one launch, or none if there are no elements. Each element is read before it is
 //! written, by the same thread.

@@ -17,12 +17,12 @@ use crate::elements;
 const WORDS: usize = 3 + BATCH_RANK;
 
 /// Words of the result and all inputs.
-pub const STRIDES: usize = (1 + MAX_INPUTS) * WORDS;
+pub(crate) const STRIDES: usize = (1 + MAX_INPUTS) * WORDS;
 
 /// Neighbours of a row that are stored, and loaded, as one where memory allows it.
 pub(crate) const GROUP: u32 = 4;
 
-/// How a tensor at the end of a kernel lies in memory, as far as its code depends on it.
+/// The layout of a tensor at the end of a kernel, as far as its code depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct TensorAccess {
     dtype: Dtype,

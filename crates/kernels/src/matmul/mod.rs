@@ -16,7 +16,7 @@
 //! Start with [`Problem`], [`Epilogue`], [`Matmul`] and [`Choice::new`]. On Hopper, f16, bf16, fp8,
 //! int8 and (opt-in) tf32 go to WGMMA fed by TMA (`wgmma/`); from sm_80 on all but fp8 go to
 //! `mma.sync` (`mma/`); other types and layouts to CUDA cores (`simt`). Every main loop hands its
-//! sums to [`EpilogueWriter`]. One row or column goes to [`gemv`](crate::gemv).
+//! sums to one epilogue (`epilogue_writer`). One row or column goes to [`gemv`](crate::gemv).
 
 mod accumulator;
 mod algorithm;
@@ -45,15 +45,15 @@ mod wgmma;
 pub(crate) use accumulator::Accumulator;
 pub use algorithm::Algorithm;
 pub use choice::Choice;
-pub use epilogue::{Activation, Epilogue, MAX_INPUTS, MAX_SCALARS, OutputCoord};
-pub use epilogue_writer::STRIDES;
-pub(crate) use epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter};
+pub use epilogue::{Activation, Epilogue, OutputCoord};
+pub(crate) use epilogue::{MAX_INPUTS, MAX_SCALARS};
+pub(crate) use epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES};
 pub use family::Matmul;
 pub(crate) use load::Load;
 pub use mma::MmaTile;
 pub(crate) use mma::Pieces;
 pub(crate) use operand_major::OperandMajor;
-pub use problem::{BatchInvariance, F32Math, MAX_BATCH_RANK, Matrix, Problem};
+pub use problem::{BatchInvariance, F32Math, Matrix, Problem};
 pub(crate) use split_k_reduce::split_k_reduce;
 pub use tile::Tile;
 pub use wgmma::WgmmaTile;

@@ -43,7 +43,7 @@ pub(crate) fn overlaps() -> Overlaps {
                 when(is_alive, || {
                     let mine = load(boxes, i, Val::constant(true));
                     found.set(pairs(mine, others, threshold));
-                    // Of its own group a box suppresses those behind it only.
+                    // Of its own group a box suppresses only those after it.
                     when(word.eq(group), || found.set(found.get() & (Val::constant(!1_u64) << thread)));
                 });
                 // Epilogue

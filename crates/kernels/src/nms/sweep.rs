@@ -63,7 +63,7 @@ pub(crate) fn sweep() -> Sweep {
                 indices.at(place).set(order.at(group * GROUP + thread).get().cast::<i64>());
             });
             num_kept.add_assign(kept.popc().cast::<i64>());
-            // What the kept boxes do to the groups behind
+            // What the kept boxes do to the groups after it
             range(group + 1 + thread, num_words, BLOCK, |word| {
                 let found = var(suppressed.at(word).get());
                 range(0_u32, GROUP, UNROLL, |b| {

@@ -32,7 +32,7 @@ mod rows;
 mod stage;
 mod warp;
 
-pub(crate) use choice::{ScanAlgorithm, ScanChoice};
+pub use choice::{ScanAlgorithm, ScanChoice};
 pub(crate) use columns::ScanColumns;
 pub(crate) use cumulative::kernels;
 pub use cumulative::{Cumulative, scan_of};

@@ -6,7 +6,7 @@ use crate::matmul::problem::{MAX_BATCH_RANK, Matrix};
 /// The pieces that threads copy of a factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Pieces {
-    /// What lies side by side in them.
+    /// What is contiguous in them.
     pub major: OperandMajor,
     /// Their size: 16 bytes, or less where alignment asks for it.
     pub bytes: u32,

@@ -98,7 +98,7 @@ where
         } else {
             sync_threads()
         }
-        // What lies above runs while the launch before this one ends; all accesses to memory are
+        // What stands above runs while the launch before this one ends; all accesses to memory are
         // after this line.
         wait_for_dependencies();
         launch_dependents();
