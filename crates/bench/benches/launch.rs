@@ -11,7 +11,7 @@ use warpfold::{Axes, Device, Profile, Tensor};
 use warpfold_device::{Arguments, LaunchConfig};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{Fold, Sum};
-use warpfold_kernels::matmul::{Algorithm, Choice, MAX_INPUTS, MAX_SCALARS, Matmul, Problem, STRIDES, Simt, Wgmma};
+use warpfold_kernels::matmul::{Algorithm, Choice, Epilogue, Matmul, Problem};
 use warpfold_kernels::plan::{Arg, Family, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::{AnyKernel, Dtype, Workspace};
@@ -51,8 +51,8 @@ fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
         return Err(format!("{plan}: one launch is expected").into());
     }
     let empty = match plan.algorithm {
-        Algorithm::Simt(_) | Algorithm::Mma(_) => AnyKernel::from(empty_simt()),
-        Algorithm::Wgmma(_) | Algorithm::SwapAb(_) => AnyKernel::from(empty_wgmma()),
+        Algorithm::Simt(_) | Algorithm::Mma(_) => empty_simt(),
+        Algorithm::Wgmma(_) | Algorithm::SwapAb(_) => empty_wgmma(),
     };
     let bytes = SIDE * SIDE * dtype.bytes() as usize;
     let (a, b, mut c) = (device.upload(&vec![0_u8; bytes])?, device.upload(&vec![0_u8; bytes])?, device.alloc(bytes)?);
@@ -70,7 +70,7 @@ fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
 }
 
 /// A kernel that takes what the products on CUDA cores and by warps take.
-fn empty_simt() -> Simt {
+fn empty_simt() -> AnyKernel {
     kernel(
         "empty_simt",
         |_: Global<u8>,
@@ -78,14 +78,15 @@ fn empty_simt() -> Simt {
          _: Array<u32, 8>,
          _: Array<i64, 13>,
          _: Global<u8>,
-         _: [Global<u8>; MAX_INPUTS],
-         _: Array<i64, STRIDES>,
-         _: Array<f64, MAX_SCALARS>| {},
+         _: [Global<u8>; Epilogue::MAX_INPUTS],
+         _: Array<i64, { Epilogue::NUM_STRIDES }>,
+         _: Array<f64, { Epilogue::MAX_SCALARS }>| {},
     )
+    .into()
 }
 
 /// A kernel that takes what the product by warpgroups takes.
-fn empty_wgmma() -> Wgmma<bf16> {
+fn empty_wgmma() -> AnyKernel {
     kernel(
         "empty_wgmma",
         |_: TensorMap<bf16>,
@@ -94,10 +95,11 @@ fn empty_wgmma() -> Wgmma<bf16> {
          _: Array<u32, 8>,
          _: Array<i64, 13>,
          _: Global<u8>,
-         _: [Global<u8>; MAX_INPUTS],
-         _: Array<i64, STRIDES>,
-         _: Array<f64, MAX_SCALARS>| {},
+         _: [Global<u8>; Epilogue::MAX_INPUTS],
+         _: Array<i64, { Epilogue::NUM_STRIDES }>,
+         _: Array<f64, { Epilogue::MAX_SCALARS }>| {},
     )
+    .into()
 }
 
 fn main() -> Result<(), Failure> {

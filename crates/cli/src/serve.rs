@@ -1,4 +1,4 @@
-//! `serve`: a model behind HTTP.
+//! `serve`: a model over HTTP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::{Ending, device_choice, output};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Serve {
     /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name such as
-    /// Qwen/Qwen3-0.6B of what lies in the Hugging Face cache; or warpfold-tales, which is part of
+    /// Qwen/Qwen3-0.6B of those in the Hugging Face cache; or warpfold-tales, which is part of
     /// the program and is taken without a name.
     model: Option<String>,
     /// The address to listen at; 0.0.0.0 is every one of this machine.

@@ -61,7 +61,7 @@ impl Table {
     }
 }
 
-/// Text in lines that fit a terminal, each behind `indent`.
+/// Text in lines that fit a terminal, each after `indent`.
 pub(crate) fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(indent);

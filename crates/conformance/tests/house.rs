@@ -257,6 +257,43 @@ const PHRASES: &[(&str, &str)] = &[
     ("bulk tensor cop", "TMA"),
 ];
 
+/// Public items of the kernel library at most: who reads its documentation reads all of them.
+const KERNELS_PUBLIC_ITEMS: usize = 200;
+
+/// Public items that the file of a public module declares at the left margin or re-exports.
+fn public_items(text: &str) -> usize {
+    let starts = ["struct ", "enum ", "trait ", "fn ", "type ", "const ", "static "];
+    let is_item =
+        |line: &&str| line.strip_prefix("pub ").is_some_and(|rest| starts.iter().any(|s| rest.starts_with(s)));
+    let exports = text.split("\npub use ").skip(1).filter_map(|rest| rest.split(';').next());
+    let names = exports.flat_map(|names| names.split(',')).filter(|name| name.contains(char::is_alphanumeric));
+    text.lines().filter(is_item).count() + names.count()
+}
+
+/// The public modules of a file in `folder`, as their files.
+fn public_modules<'a>(sources: &'a [File], folder: &str, text: &str) -> Vec<&'a File> {
+    let names = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    let paths: Vec<_> =
+        names.flat_map(|name| [format!("{folder}{name}.rs"), format!("{folder}{name}/mod.rs")]).collect();
+    sources.iter().filter(|f| paths.contains(&f.path)).collect()
+}
+
+#[test]
+fn the_kernel_library_shows_few_public_items() {
+    let sources = sources();
+    let mut open: Vec<&File> = sources.iter().filter(|f| f.path == "crates/kernels/src/lib.rs").collect();
+    let mut counts = Vec::new();
+    while let Some(file) = open.pop() {
+        counts.push(format!("{} {}", public_items(&file.text), file.path));
+        let folder = file.path.strip_suffix("lib.rs").or_else(|| file.path.strip_suffix("mod.rs"));
+        open.extend(folder.iter().flat_map(|folder| public_modules(&sources, folder, &file.text)));
+    }
+    let count = |line: &String| line.split_once(' ').and_then(|(count, _)| count.parse::<usize>().ok()).unwrap_or(0);
+    let all: usize = counts.iter().map(count).sum();
+    assert!(counts.len() > 20, "only {} public modules were found", counts.len());
+    assert!(all < KERNELS_PUBLIC_ITEMS, "{all} public items:\n{}", counts.join("\n"));
+}
+
 #[test]
 fn sources_and_documents_speak_the_fields_words() {
     let mut places = Vec::new();
@@ -394,6 +431,9 @@ fn the_scans_find_what_they_look_for() {
     assert_eq!(source.hits(&["before("]), Vec::<String>::new());
     assert!(source.is_library() && !file("crates/cli/src/a.rs", "").is_library());
     assert!(file("crates/sim/src/check/tests/a.rs", "").is_test());
+    let module =
+        "//! A.\npub use a::{\n    B, C,\n};\npub(crate) use d::E;\npub mod f;\npub const fn g() {}\nfn h() {}\n";
+    assert_eq!(public_items(module), 3);
     let document = "see [a](b.md#c) and `d`\n```\n[x](y) `z`\n```\n`e`";
     assert_eq!(links(document), ["b.md#c"]);
     assert_eq!(quoted(document), ["d", "e"]);

@@ -284,7 +284,7 @@ fn boxes_are_suppressed_only_with_all_that_threads_wait_for() {
 /// launch right before it.
 fn rows_by_index(device: &Device) -> Result<Vec<u8>, Error> {
     let (rows, row_bytes) = (9, 160);
-    let (indices, mut bad) = (device.upload(&[3_i64, 0, 8, 3])?, device.upload(&[gather::NO_BAD_POSITION])?);
+    let (indices, mut bad) = (device.upload(&[3_i64, 0, 8, 3])?, device.upload(&[gather::Gather::NO_BAD_POSITION])?);
     let bytes: Vec<u8> = (0..rows * row_bytes).map(|i| (i % 251) as u8).collect();
     let (mut table, mut output) = (device.upload(&bytes)?, device.alloc::<u8>(4 * row_bytes as usize)?);
     touch(&mut table)?;

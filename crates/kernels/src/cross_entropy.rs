@@ -17,7 +17,7 @@ use crate::{Dtype, Error, ErrorKind};
 /// Cross-entropy of one row: its items are a logit and the row's label, its results the loss and
 /// `ln Σ e^x`.
 #[derive(Debug, Clone, Copy)]
-pub struct CrossEntropy<F> {
+struct CrossEntropy<F> {
     /// The label that has no loss.
     pub ignored: i64,
     exponentials: Exponentials<F>,

@@ -187,7 +187,7 @@ pub enum ErrorKind {
     #[error("the tensor cannot be changed in place: clones or views share its memory")]
     SharedMemory,
     /// A bias where there is no scale.
-    #[error("a norm takes a bias behind a scale only")]
+    #[error("a norm takes a bias only after a scale")]
     BiasWithoutScale,
     /// An operation that is not made for an element type.
     #[error("{op} does not take elements of type {dtype}")]

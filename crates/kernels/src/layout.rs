@@ -4,7 +4,7 @@
 use crate::{Error, ErrorKind};
 
 /// Dimensions at most.
-pub const MAX_RANK: usize = 8;
+pub(crate) const MAX_RANK: usize = 8;
 
 /// Shape and strides of a tensor; strides count elements, and may be zero (broadcast) or negative
 /// (reversed).
@@ -118,6 +118,44 @@ impl Layout {
         }
         Self::new(shape.to_vec(), strides)
     }
+
+    /// The same elements in the same C order in another shape with as many of them; `None` where no
+    /// strides say it, because a new dimension would span two that are not one in memory.
+    ///
+    /// # Errors
+    /// Those of [`Layout::contiguous`].
+    pub fn reshape(&self, shape: &[usize]) -> Result<Option<Self>, Error> {
+        if self.is_contiguous() {
+            return Self::contiguous(shape).map(Some);
+        }
+        let strides = strides_within(&dims(&[self], |_| true), shape);
+        strides.map(|strides| Self::new(shape.to_vec(), strides)).transpose()
+    }
+}
+
+/// Strides for a shape whose elements are those of these merged dimensions, if each new dimension
+/// stays inside one of them.
+fn strides_within(dims: &[Dim], shape: &[usize]) -> Option<Vec<isize>> {
+    let mut strides = vec![0; shape.len()];
+    let mut dims = dims.iter().rev();
+    let (mut left, mut stride) = (1_u64, 1_i64);
+    for (size, place) in shape.iter().zip(&mut strides).rev() {
+        if *size == 1 {
+            *place = stride as isize;
+            continue;
+        }
+        if left == 1 {
+            let dim = dims.next()?;
+            (left, stride) = (dim.size, dim.strides[0]);
+        }
+        if left % *size as u64 != 0 {
+            return None;
+        }
+        *place = stride as isize;
+        left /= *size as u64;
+        stride *= *size as i64;
+    }
+    Some(strides)
 }
 
 /// The shape that tensors have together when each repeats along dimensions of size 1 (NumPy,
@@ -143,17 +181,17 @@ pub fn broadcast_shape(shapes: &[&[usize]]) -> Result<Vec<usize>, Error> {
 
 /// One dimension that several tensors walk together: its size, and the stride of each in elements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Dim {
+pub(crate) struct Dim {
     /// Positions.
-    pub size: u64,
+    pub(crate) size: u64,
     /// Elements from one position to the next, one an input.
-    pub strides: Vec<i64>,
+    pub(crate) strides: Vec<i64>,
 }
 
 /// The dimensions of tensors of one shape that `choose` takes, in order: none of size 1, and
 /// neighbours that all tensors walk like one dimension as one.
 #[must_use]
-pub fn dims(layouts: &[&Layout], choose: impl Fn(usize) -> bool) -> Vec<Dim> {
+pub(crate) fn dims(layouts: &[&Layout], choose: impl Fn(usize) -> bool) -> Vec<Dim> {
     let taken = (0..layouts[0].rank()).filter(|axis| choose(*axis) && layouts[0].shape[*axis] != 1);
     merge(taken.map(|axis| Dim {
         size: layouts[0].shape[axis] as u64,
@@ -163,7 +201,7 @@ pub fn dims(layouts: &[&Layout], choose: impl Fn(usize) -> bool) -> Vec<Dim> {
 
 /// The dimensions with neighbours that all tensors walk like one dimension as one.
 #[must_use]
-pub fn merge(dims: impl IntoIterator<Item = Dim>) -> Vec<Dim> {
+pub(crate) fn merge(dims: impl IntoIterator<Item = Dim>) -> Vec<Dim> {
     let mut merged: Vec<Dim> = Vec::new();
     for dim in dims {
         match merged.last_mut() {

@@ -21,7 +21,7 @@
 //!
 //! **Two kernels fold everything.** In `fold/rows.rs` threads are mapped along the folded
 //! dimension, in `fold/columns.rs` along a kept one; sizes and strides are parameters, what changes
-//! the code (how neighbours lie, ranks, whether blocks share a result) is the key under which a
+//! the code (which dimension is contiguous, ranks, whether blocks share a result) is the key under which a
 //! `Fold` keeps its kernels. Blocks that share a result leave parts in a workspace; the last one
 //! folds them and resets the counter, so that one launch does it all and can be replayed.
 //!
@@ -29,8 +29,8 @@
 //! parts has a fixed bound, not one from the number of SMs. A monoid that does not commute is
 //! folded in the order of its items, by the same kernels.
 //!
-//! **Rows stay on chip.** Short rows lie in the registers of a group of lanes or a warp. A longer
-//! one lies in shared memory in its own type, a piece for each warp (`rowwise/partition.rs`): its
+//! **Rows stay on chip.** Short rows are in the registers of a group of lanes or a warp. A longer
+//! one is in shared memory in its own type, a piece for each warp (`rowwise/partition.rs`): its
 //! threads bring it by copies in the background, fold it as it comes, put the results in its place,
 //! and one copy takes them away, so that warps meet in folds alone. What shared memory has no room
 //! for stays in registers, as it came. The operator runs over either home, and what it makes of
@@ -46,8 +46,8 @@
 //! **Group length, alignment.** A thread takes as many neighbours as 16 bytes hold even where
 //! alignment forbids the wide access: the order stays.
 //!
-//! **No row kernel for strided rows.** `warpfold` copies the tensor so that a row's elements lie
-//! side by side, and gives the result as a view.
+//! **No row kernel for strided rows.** `warpfold` makes a copy in which a row's elements are
+//! contiguous, and gives the result as a view.
 //!
 //! **Launches overlap.** Each kernel of an operator begins with `wait_for_dependencies` (a test
 //! holds all to it), so that the device starts it while the launch before ends. WGMMA GEMMs alone
@@ -107,5 +107,6 @@ mod repack;
 pub use any_kernel::AnyKernel;
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind};
-pub use list::{Listed, Shipped, kernels};
+pub(crate) use list::Shipped;
+pub use list::{Listed, kernels};
 pub use plan::Workspace;

@@ -14,13 +14,13 @@ use crate::{
 
 /// A kernel in one of the configurations that plans give it.
 #[derive(Debug, Clone)]
-pub struct Shipped {
+pub(crate) struct Shipped {
     /// The kernel.
-    pub kernel: AnyKernel,
+    pub(crate) kernel: AnyKernel,
     /// The threads of its blocks.
-    pub block: u32,
+    pub(crate) block: u32,
     /// Bytes of loads that a thread has under way at once, where its plan says so.
-    pub in_flight: Option<u64>,
+    pub(crate) in_flight: Option<u64>,
 }
 
 impl Shipped {
@@ -64,7 +64,7 @@ impl Listed {
 
     /// A kernel in the configuration that a plan gives it.
     #[must_use]
-    pub fn shipped(Shipped { kernel, block, in_flight }: Shipped, place: &str) -> Self {
+    pub(crate) fn shipped(Shipped { kernel, block, in_flight }: Shipped, place: &str) -> Self {
         Self { in_flight, ..Self::new(kernel, place, [block, 1, 1]) }
     }
 }
@@ -79,12 +79,12 @@ pub fn kernels() -> Vec<Listed> {
         ("histogram", histogram::kernels()),
         ("scan", fold::scan_kernels()),
         ("rows", rowwise::operators::kernels()),
-        ("reductions", few_reductions()),
         ("segments", fold::segments_kernels()),
     ];
     for (place, kernels) in of_plans {
         list.extend(kernels.into_iter().map(|shipped| Listed::shipped(shipped, place)));
     }
+    list.extend(few_reductions());
     let gather = gather::kernels().into_iter();
     list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
@@ -111,8 +111,8 @@ pub fn kernels() -> Vec<Listed> {
 
 /// A few of the kernels of reductions: all of them are assembled by the tests, but these are looked
 /// at.
-fn few_reductions() -> Vec<Shipped> {
+fn few_reductions() -> impl Iterator<Item = Listed> {
     const NAMES: [&str; 4] =
         ["sum_f32_f32_rows", "argmax_i8_i64_rows", "mean_var_f32_f32_rows", "log_sum_exp_f32_f32_columns"];
-    reductions::kernels().into_iter().filter(|shipped| NAMES.contains(&shipped.kernel.name())).collect()
+    reductions::kernels().into_iter().filter(|listed| NAMES.contains(&listed.kernel.name()))
 }

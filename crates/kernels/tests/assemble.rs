@@ -40,9 +40,9 @@ const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
 /// Those that are listed, and reductions of every monoid beside them.
 fn all() -> Vec<Listed> {
     let mut all = kernels();
-    for shipped in reductions::kernels() {
-        if all.iter().all(|listed| listed.kernel.name() != shipped.kernel.name()) {
-            all.push(Listed::shipped(shipped, "reductions"));
+    for reduction in reductions::kernels() {
+        if all.iter().all(|listed| listed.kernel.name() != reduction.kernel.name()) {
+            all.push(reduction);
         }
     }
     all

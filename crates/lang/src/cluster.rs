@@ -95,8 +95,8 @@ pub fn cluster_wait() {
     with(sync::cluster_wait);
 }
 
-/// Gives registers of this warpgroup's threads back, until each has so many: a multiple of 8 from
-/// 24 to 256 (sm_90a).
+/// `setmaxnreg.dec`: this warpgroup's threads release registers until each has `down_to`, a multiple
+/// of 8 from 24 to 256 (sm_90a).
 ///
 /// All warps of the warpgroup come here. The kernel says how many
 /// [threads](crate::Kernel::required_block) its blocks have, or how many
@@ -104,13 +104,13 @@ pub fn cluster_wait() {
 /// threads start with. Without [`min_blocks`](crate::Kernel::min_blocks) one block a multiprocessor
 /// is promised.
 #[track_caller]
-pub fn give_registers(down_to: u32) {
+pub fn setmaxnreg_dec(down_to: u32) {
     with(|r| sync::set_registers(r, Direction::Give, down_to));
 }
 
-/// Waits until others gave so many registers back that each thread of this warpgroup can have
-/// `up_to`; see [`give_registers`].
+/// `setmaxnreg.inc`: waits until others have released so many registers that each thread of this
+/// warpgroup can have `up_to`; see [`setmaxnreg_dec`].
 #[track_caller]
-pub fn take_registers(up_to: u32) {
+pub fn setmaxnreg_inc(up_to: u32) {
     with(|r| sync::set_registers(r, Direction::Take, up_to));
 }

@@ -71,7 +71,7 @@ pub use block::{
 };
 pub use cluster::{
     cluster_arrive, cluster_arrive_relaxed, cluster_block_idx, cluster_block_rank, cluster_dim, cluster_idx,
-    cluster_sync, cluster_wait, give_registers, num_cluster_blocks, num_clusters, take_registers,
+    cluster_sync, cluster_wait, num_cluster_blocks, num_clusters, setmaxnreg_dec, setmaxnreg_inc,
 };
 pub use error::{Error, ErrorKind};
 pub use flow::{

@@ -1,8 +1,6 @@
 //! Products of matrices, and of batches of them.
 
-use warpfold_kernels::matmul::{
-    self, Activation, BatchInvariance, Epilogue, F32Math, MAX_BATCH_RANK, MAX_INPUTS, Problem,
-};
+use warpfold_kernels::matmul::{self, Activation, BatchInvariance, Epilogue, F32Math, Matrix, Problem};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
@@ -253,7 +251,7 @@ impl Matmul {
         let a = MatrixView::new(left, shapes.left_as(left.layout())?, &shapes.batch)?;
         let b = MatrixView::new(right, shapes.right_as(right.layout())?, &shapes.batch)?;
         let mut output = Allocated::new(left.queue(), dtype, &shapes.result)?;
-        let mut batch = [1; MAX_BATCH_RANK];
+        let mut batch = [1; Matrix::MAX_BATCH_RANK];
         for (place, size) in batch.iter_mut().rev().zip(shapes.batch.iter().rev()) {
             *place = *size as u64;
         }
@@ -277,4 +275,4 @@ impl Matmul {
     }
 }
 
-const _: () = assert!(MAX_INPUTS >= 6, "the standard epilogue takes three scales and adds three tensors");
+const _: () = assert!(Epilogue::MAX_INPUTS >= 6, "the standard epilogue takes three scales and adds three tensors");

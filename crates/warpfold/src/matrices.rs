@@ -1,7 +1,7 @@
 //! Tensors as batches of matrices: what shapes make of a product, and how factors lie.
 
 use warpfold_kernels::layout::{Layout, broadcast_shape};
-use warpfold_kernels::matmul::{MAX_BATCH_RANK, Matrix};
+use warpfold_kernels::matmul::Matrix;
 use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -31,7 +31,7 @@ impl MatrixView {
 /// Matrices of a layout at a multiple of 16 bytes.
 pub(crate) fn matrix(dtype: Dtype, layout: &Layout) -> Matrix {
     let [batch @ .., down, along] = layout.strides() else { unreachable!("a matrix has two axes") };
-    let mut batch_strides = [0; MAX_BATCH_RANK];
+    let mut batch_strides = [0; Matrix::MAX_BATCH_RANK];
     for (place, stride) in batch_strides.iter_mut().rev().zip(batch.iter().rev()) {
         *place = *stride as i64;
     }

@@ -16,7 +16,7 @@ use crate::{PageLayout, PagedKeys, Queue, Tensor};
 ///
 /// A token's *slot* is `page · tokens of a page + place in the page`. Slots, lengths and block
 /// tables are read on the device, so that a captured graph can be launched again with others. What
-/// lies in slots that no sequence has is never looked at, whatever it is.
+/// is in slots that no sequence has is never looked at, whatever it is.
 ///
 /// ```
 /// use warpfold::{Attention, CacheShape, Device, Dtype, NewTokens, PageLayout, PagedCache, Profile, Queue, Tensor};

@@ -1,7 +1,7 @@
 //! Matrix times vector, histograms, and rows by index.
 
 use warpfold_device::ViewMut;
-use warpfold_kernels::gather::{self, Gather, NO_BAD_POSITION};
+use warpfold_kernels::gather::{self, Gather};
 use warpfold_kernels::gemv::{self, Gemv};
 use warpfold_kernels::histogram::{self, Histogram};
 use warpfold_kernels::plan::alignment_of;
@@ -70,12 +70,12 @@ impl Tensor {
     /// [`ErrorKind::Unsupported`] unless the indices are integers, [`ErrorKind::AxisOutOfRange`]
     /// for a table without axes.
     pub fn gather(&self, indices: &Self) -> Result<Self, Error> {
-        let mut bad = self.device().upload(&[NO_BAD_POSITION])?;
+        let mut bad = self.device().upload(&[Gather::NO_BAD_POSITION])?;
         let rows = self.gather_to(indices, bad.as_view_mut().bytes())?;
-        let mut position = [NO_BAD_POSITION];
+        let mut position = [Gather::NO_BAD_POSITION];
         self.queue().stream().copy_to_host(&bad, &mut position)?;
         match position[0] {
-            NO_BAD_POSITION => Ok(rows),
+            Gather::NO_BAD_POSITION => Ok(rows),
             position => Err(ErrorKind::IndexOutOfRange { position, rows: self.shape()[0] as u64 }.into()),
         }
     }

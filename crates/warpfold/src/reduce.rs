@@ -222,7 +222,7 @@ pub(crate) fn outputs_of(fold: &Fold, list: Option<usize>) -> Vec<(Dtype, Option
     fold.outputs().iter().zip(fold.lens()).map(|(dtype, len)| (*dtype, size(*len))).collect()
 }
 
-/// Allocates outputs of a shape, with the axis of a list behind it, and runs a family into them.
+/// Allocates outputs of a shape, followed by the axis of a list, and runs a family into them.
 pub(crate) fn run<F: Family>(
     family: &F,
     problem: F::Problem,

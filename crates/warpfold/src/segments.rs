@@ -13,7 +13,7 @@ impl Tensor {
     /// `offsets[s]` to before `offsets[s + 1]`. Offsets are `i32` or `i64`, ascend, and lie on the
     /// device; nothing is read outside of the tensor, whatever they say. A segment without elements
     /// gives what the reduction gives for nothing: 0, 1, the farthest value, NaN. The `k` largest
-    /// of each segment are an axis of `k` behind the segments; where a segment has fewer, the
+    /// of each segment are an axis of `k` after the segments; where a segment has fewer, the
     /// positions that are left are -1, and their values the smallest of the type, of floats NaN.
     ///
     /// ```
@@ -60,7 +60,7 @@ impl Tensor {
     }
 }
 
-/// Folds each segment; `list` is the size of the axis behind the segments, unless the sink says it.
+/// Folds each segment; `list` is the size of the axis after the segments, unless the sink says it.
 fn fold_segments(fold: &Fold, input: &Tensor, offsets: &Tensor, list: Option<usize>) -> Result<Vec<Tensor>, Error> {
     expect_inputs("the fold", std::iter::once(input), fold.inputs())?;
     if offsets.rank() != 1 || offsets.is_empty() || !offsets.layout.is_contiguous() {

@@ -93,12 +93,8 @@ impl Tensor {
         if len != Some(self.len()) {
             return Err(ErrorKind::ShapeMismatch { left: self.shape().to_vec(), right: shape.to_vec() }.into());
         }
-        if self.layout.is_contiguous() {
-            return Ok(self.seen(Layout::contiguous(shape)?));
-        }
-        let strides = split(&warpfold_kernels::layout::dims(&[&self.layout], |_| true), shape)
-            .ok_or_else(|| ErrorKind::NotAView { from: self.shape().to_vec(), to: shape.to_vec() })?;
-        Ok(self.seen(Layout::new(shape.to_vec(), strides)?))
+        let not_a_view = || ErrorKind::NotAView { from: self.shape().to_vec(), to: shape.to_vec() };
+        Ok(self.seen(self.layout.reshape(shape)?.ok_or_else(not_a_view)?))
     }
 
     /// The same elements by repetition in a larger shape.
@@ -120,31 +116,6 @@ impl Tensor {
         strides.insert(position, 1);
         Ok(self.seen(Layout::new(shape, strides)?))
     }
-}
-
-/// Strides for a shape whose elements lie in these merged dimensions, if each new dimension stays
-/// inside one of them.
-fn split(dims: &[warpfold_kernels::layout::Dim], shape: &[usize]) -> Option<Vec<isize>> {
-    let mut strides = vec![0; shape.len()];
-    let mut dims = dims.iter().rev();
-    let (mut left, mut stride) = (1_u64, 1_i64);
-    for (size, place) in shape.iter().zip(&mut strides).rev() {
-        if *size == 1 {
-            *place = stride as isize;
-            continue;
-        }
-        if left == 1 {
-            let dim = dims.next()?;
-            (left, stride) = (dim.size, dim.strides[0]);
-        }
-        if left % *size as u64 != 0 {
-            return None;
-        }
-        *place = stride as isize;
-        left /= *size as u64;
-        stride *= *size as i64;
-    }
-    Some(strides)
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ use requests::{Asked, Prompt};
 #[derive(Debug, Args)]
 pub(crate) struct Generate {
     /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name such as
-    /// Qwen/Qwen3-0.6B of what lies in the Hugging Face cache; or warpfold-tales, which is part of
+    /// Qwen/Qwen3-0.6B of those in the Hugging Face cache; or warpfold-tales, which is part of
     /// the program and is taken without a name.
     model: Option<String>,
     /// What the model is to continue; several give an answer each. The model that ships begins a

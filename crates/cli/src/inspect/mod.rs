@@ -15,7 +15,7 @@ use crate::output;
 use crate::table::grouped;
 use find::Found;
 
-/// Prints a kernel's PTX, and behind it, as comments, its parameters, resources and occupancy.
+/// Prints a kernel's PTX, and after it, as comments, its parameters, resources and occupancy.
 ///
 /// The figures of ptxas are added if it is found: the program that PTXAS names, or the one on the
 /// path. The virtual GPU's count of registers is an estimate: those that are live at once.

@@ -102,7 +102,7 @@ pub(super) struct Command {
     #[arg(long, value_name = "IN.npy")]
     #[serde(alias = "scale_b")]
     scale_b: Option<PathBuf>,
-    /// One number that the result is multiplied by, behind all else.
+    /// One number that the result is multiplied by, after all else.
     #[arg(long, value_name = "IN.npy")]
     #[serde(alias = "scale_result")]
     scale_result: Option<PathBuf>,
@@ -281,7 +281,7 @@ impl Command {
     pub(super) fn prepare(&self) -> Result<Prepared<'_>, Failure> {
         let name = self.op.as_deref().ok_or_else(|| Failure::usage("no operator is named (op)"))?;
         let operator = by_name::find(name)?;
-        // Those that options name come behind, the bias last.
+        // Those that options name come after them, the bias last.
         let scales = self.scale_a.iter().chain(&self.scale_b).chain(&self.scale_result);
         let paths: Vec<&PathBuf> = self.inputs.iter().chain(scales).chain(&self.bias).collect();
         operator.check(paths.len(), &self.options())?;

@@ -57,13 +57,13 @@ fn columns(i: &InstructionCounters) -> String {
     )
 }
 
-/// First and last line of a function: from its name to the brace behind its last statement.
+/// First and last line of a function: from its name to the brace after its last statement.
 fn extent(function: &Function, lines: &[&str]) -> (u32, u32) {
     let first = function.span.line.max(1);
     let last_statement = function.statements().filter_map(line_of).max().unwrap_or(first);
     let rest = lines.iter().skip(last_statement as usize);
     let closing = rest.take_while(|line| line.trim().is_empty() || line.trim_start().starts_with(['}', '/']));
-    // Up to the last brace: empty lines and comments behind it belong to what follows.
+    // Up to the last brace: empty lines and comments after it belong to what follows.
     let closing: Vec<&&str> = closing.collect();
     let braces = closing.iter().rposition(|line| line.trim_start().starts_with('}')).map_or(0, |at| at + 1);
     (first, last_statement + braces as u32)

@@ -1,6 +1,6 @@
 //! `--arg tensormap=…`: an array as TMA sees it.
 //!
-//! The form is `tensormap=ARRAY;box=SHAPE` with further fields behind, where ARRAY is `in=`, `out=`
+//! The form is `tensormap=ARRAY;box=SHAPE` and further fields, where ARRAY is `in=`, `out=`
 //! or `inout=`. Shapes are written as everywhere on the command line, outermost dimension first.
 
 use warpfold_kernels::Dtype;

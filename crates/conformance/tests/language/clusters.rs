@@ -4,9 +4,9 @@
 use warpfold_device::{Device, Error, LaunchConfig};
 use warpfold_lang::{
     Arch, ErrorKind, Global, Kernel, Lanes, Order, Scope, Target, block_idx, cluster_arrive, cluster_arrive_relaxed,
-    cluster_block_idx, cluster_block_rank, cluster_dim, cluster_idx, cluster_sync, cluster_wait, give_registers,
-    kernel, launch_dependents, linear_thread_idx, loop_until_left, num_cluster_blocks, num_clusters, shared,
-    take_registers, thread_idx, wait_for_dependencies, warpgroup_idx, when, when_else,
+    cluster_block_idx, cluster_block_rank, cluster_dim, cluster_idx, cluster_sync, cluster_wait, kernel,
+    launch_dependents, linear_thread_idx, loop_until_left, num_cluster_blocks, num_clusters, setmaxnreg_dec,
+    setmaxnreg_inc, shared, thread_idx, wait_for_dependencies, warpgroup_idx, when, when_else,
 };
 
 /// The devices that have clusters; the virtual GPU is one of them.
@@ -156,7 +156,7 @@ fn arriving_and_waiting_lie_apart_and_dependent_launches_pass_through() {
 fn warpgroups_give_registers_to_one_another() {
     let exchange: Kernel<(Global<u32>,)> = kernel("registers", |out: Global<u32>| {
         let thread = linear_thread_idx();
-        when_else(warpgroup_idx().eq(0), || give_registers(24), || take_registers(240));
+        when_else(warpgroup_idx().eq(0), || setmaxnreg_dec(24), || setmaxnreg_inc(240));
         out.at(thread).set(thread * 3);
     })
     .required_block(384);
@@ -185,8 +185,8 @@ fn what_clusters_need_is_a_typed_error_on_older_targets() {
     refused("relaxed", |_| cluster_arrive_relaxed());
     refused("peer", |out| out.set(shared::<u32>(1).in_block(0).get()));
     refused("elect", |out| when(Lanes::all_lanes().elect(), || out.set(1)));
-    refused("registers", |_| give_registers(40));
-    let unbounded: Kernel<(Global<u32>,)> = kernel("unbounded", |_: Global<u32>| give_registers(40));
+    refused("registers", |_| setmaxnreg_dec(40));
+    let unbounded: Kernel<(Global<u32>,)> = kernel("unbounded", |_: Global<u32>| setmaxnreg_dec(40));
     let error = unbounded.build(&Target::new(Arch::SM_90A, (8, 0))).expect_err("no bounds");
     assert!(matches!(error.kind(), ErrorKind::Misuse(_)), "{error}");
 }

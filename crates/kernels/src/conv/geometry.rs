@@ -6,7 +6,7 @@ use super::problem::{Layout, Problem, Window};
 
 /// The order of the elements of a filter, and of a sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Order {
+pub(crate) enum Order {
     /// Channel, row, column.
     ChannelsFirst,
     /// Row, column, channel.
@@ -15,7 +15,7 @@ pub enum Order {
 
 /// Filters and how they walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Geometry {
+pub(crate) struct Geometry {
     /// Channels of a group.
     pub channels: u32,
     /// Height and width of a filter.
@@ -71,7 +71,7 @@ impl Geometry {
         }
     }
 
-    /// Where the filter's first element lies for a pixel of the result, `width` of which are a row:
+    /// The position of the filter's first element for a pixel of the result, `width` of which are a row:
     /// may be outside.
     pub(super) fn corner(&self, pixel: Val<u32>, width: Val<u32>) -> [Val<i32>; 2] {
         let row = pixel / width;

@@ -53,7 +53,7 @@ pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
         Dtype::F32 => f32_math == F32Math::Tf32,
         _ => false,
     };
-    // Where an element of a filter lies from the first one, inside the image, is counted in 32
+    // The offset of an element of a filter from the first one, inside the image, is counted in 32
     // bits.
     let [down, across] = window.padding.map(u64::from);
     let reach = ((height + down) * width + width + across).checked_mul(channels);

@@ -42,7 +42,7 @@ mod wgmma;
 pub use catalogue::PROBLEMS;
 pub use choice::{Algorithm, Choice};
 pub use family::Conv;
-pub use geometry::{Geometry, Order};
+pub(crate) use geometry::Order;
 pub use patch_tile::PatchTile;
 pub use problem::{Layout, Problem, Window};
 

@@ -131,7 +131,7 @@ impl Shape {
         [of_patch, of_filters].map(|words| words.next_multiple_of(4))
     }
 
-    /// Where a column of a patch lies in its row.
+    /// The position of a column of a patch in its row.
     pub(super) fn column(&self, column: Val<u32>) -> Val<u32> {
         match self.geometry.window.stride[1] {
             1 => column,
@@ -205,7 +205,7 @@ fn store_clocks(problem: &Problem, tile: PatchTile) -> f64 {
             let ends = if is_whole { 0.0 } else { ENDS + f64::from(tile.warps[2] - 1) * JOINT };
             f64::from(rows * tile.filters()) * (of_sectors(columns) + ends)
         }
-        // What lies beside a group of filters another warp stores at once.
+        // What is beside a group of filters another warp stores at once.
         Layout::Nhwc => {
             let side_by_side = 4 * tile.lanes_of_filters();
             f64::from(rows * columns * tile.filters() / side_by_side) * of_sectors(side_by_side)

@@ -43,7 +43,7 @@ pub(super) fn is_possible(problem: &Problem, tile: Tile) -> bool {
         && tile.threads().is_multiple_of(tile.columns)
         // The bytes of an image are counted in 32 bits.
         && channels * height * width < 1 << 30
-        // Where a filter's element lies from the first one, inside the image, is counted in 32
+        // The offset of a filter's element from the first one, inside the image, is counted in 32
         // bits.
         && (height + down) * width + width + across < 1 << 31
         && images * problem.num_pixels() < 1 << 31

@@ -13,8 +13,10 @@ mod spill;
 mod store;
 
 pub use compute::Compute;
-pub use sink::{Destination, Sink};
-pub use source::{Origin, Place, Run, Source};
+pub(crate) use sink::Destination;
+pub use sink::Sink;
+pub(crate) use source::Origin;
+pub use source::{Place, Run, Source};
 
 pub(crate) use load::{load, of_word};
 pub(crate) use spill::spill;

@@ -46,7 +46,7 @@ pub(crate) fn fold(monoid: &dyn ErasedMonoid, acc: AnyRegisters, threads: u32) -
 /// As [`fold_block`], of a power of two of threads, with the result in every thread: after the one
 /// barrier each warp folds the accumulators of all warps.
 #[track_caller]
-pub fn fold_block_for_all<M: Monoid>(monoid: M, acc: M::Acc, threads: u32) -> M::Acc {
+pub(crate) fn fold_block_for_all<M: Monoid>(monoid: M, acc: M::Acc, threads: u32) -> M::Acc {
     fold_for_all(&monoid, AnyRegisters::of(acc), threads).to()
 }
 

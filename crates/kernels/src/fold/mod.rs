@@ -32,23 +32,23 @@ mod thread;
 mod warp;
 
 pub use accuracy::sum_error_bound;
-pub use block::{fold_block, fold_block_for_all};
+pub use block::fold_block;
+pub(crate) use block::fold_block_for_all;
 pub use choice::{Algorithm, Choice};
 pub use cluster::fold_cluster;
-pub use columns::Columns;
-pub use family::{Fold, FoldProblem};
+pub(crate) use columns::Columns;
+pub use family::Fold;
 pub use monoid::{Monoid, Position};
+pub(crate) use monoids::Deviations;
 pub use monoids::{
-    ArgExtreme, Binned, Both, Count, Counted, Deviations, Extreme, LogSumExp, Moments, Nan, OnlineSoftmax, Product,
-    ReproducibleSum, Side, Sum, Ties, TopK, Variance, Welford,
+    ArgExtreme, Binned, Both, Count, Counted, Extreme, LogSumExp, Nan, OnlineSoftmax, Product, ReproducibleSum, Side,
+    Sum, Ties, TopK, Variance, Welford,
 };
 pub use rows::Rows;
+pub(crate) use scan::StrideKind;
 pub(crate) use scan::kernels as scan_kernels;
-pub use scan::{
-    Cumulative, Direction, Prefix, Scan, ScanAlgorithm, ScanChoice, ScanColumns, ScanOrder, ScanProblem, ScanRows,
-    StrideKind, Tiles, scan_of, scan_warp,
-};
+pub use scan::{Cumulative, Direction, Prefix, Scan, ScanAlgorithm, ScanChoice, ScanOrder, scan_of};
+pub use segments::SegmentedFold;
 pub(crate) use segments::kernels as segments_kernels;
-pub use segments::{SegmentedFold, SegmentsAlgorithm, SegmentsChoice, SegmentsProblem};
 pub use team::Team;
 pub use warp::fold_warp;

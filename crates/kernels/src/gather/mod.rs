@@ -12,7 +12,7 @@ pub(crate) use kernel::BLOCK;
 
 use warpfold_device::LaunchConfig;
 
-pub use kernel::Config;
+use kernel::Config;
 
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
@@ -20,17 +20,19 @@ use crate::{AnyKernel, Dtype, Error, ErrorKind};
 /// Blocks that fill a GPU several times over: with fewer, long rows are shared.
 const ENOUGH_BLOCKS: u64 = 1024;
 
-/// What the word for bad positions holds before a launch, and after it if every index names a row.
-pub const NO_BAD_POSITION: u64 = u64::MAX;
-
 /// The family of gathers. Inputs are indices and table, outputs the rows and one word of 64 bits
 /// for bad positions.
 ///
-/// The word holds [`NO_BAD_POSITION`] before the launch. After it, it holds the lowest position in
+/// The word holds [`Gather::NO_BAD_POSITION`] before the launch. After it, it holds the lowest position in
 /// the indices that names no row, or what it held if that is lower: several launches may share a
 /// word, and the host reads it once they are done.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gather;
+
+impl Gather {
+    /// What the word for bad positions holds before a launch, and after it if every index names a row.
+    pub const NO_BAD_POSITION: u64 = u64::MAX;
+}
 
 /// What is gathered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -10,10 +10,10 @@ use super::{BLOCK, Element, RESIDENT_BLOCKS};
 
 /// What the kernel takes: matrix, vector, sums, rows, columns, rows of a block, the elements from
 /// one row to the next.
-pub type Columns<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u64, u64, i64)>;
+pub(crate) type Columns<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u64, u64, i64)>;
 
 /// What the kernel takes: terms, sums, how many terms each sum has, how many sums there are.
-pub type ReduceParts<O, T> = Kernel<(Global<O>, Global<T>, u64, u64)>;
+pub(crate) type ReduceParts<O, T> = Kernel<(Global<O>, Global<T>, u64, u64)>;
 
 /// The rows that a thread has in flight.
 pub(super) const UNROLL: u32 = 4;
@@ -45,7 +45,7 @@ impl Tile {
 /// Block `x, y` leaves the sums of the columns of tile `x` over the `y`-th part of the rows, each
 /// element times that of the vector for its row, at element `y * columns + column`.
 #[must_use]
-pub fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O> {
+pub(crate) fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O> {
     let Tile { lanes, width } = tile;
     let name = format!("gemv_columns_{}_to_{}_l{lanes}_w{width}", T::DTYPE, O::DTYPE);
     let body = move |matrix: Global<T>,
@@ -71,7 +71,7 @@ pub fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Columns<T, O
 /// The sums of the columns of a matrix without gaps: what the parts of the rows or columns left, in
 /// their order.
 #[must_use]
-pub fn reduce_parts<T: Element>(lanes: u32) -> ReduceParts<T::Acc, T> {
+pub(crate) fn reduce_parts<T: Element>(lanes: u32) -> ReduceParts<T::Acc, T> {
     let name = format!("gemv_reduce_{}_to_{}_l{lanes}", <T::Acc as Element>::DTYPE, T::DTYPE);
     let body = move |terms: Global<T::Acc>, sums: Global<T>, num_terms: Val<u64>, num_sums: Val<u64>| {
         wait_for_dependencies();

@@ -26,13 +26,13 @@ mod shape;
 mod split;
 
 pub use choice::{Algorithm, Choice, Problem, Product};
-pub use columns::{Columns, ReduceParts, Tile, columns, reduce_parts};
+use columns::{Columns, Tile, columns, reduce_parts};
 pub use element::Element;
 pub use family::Gemv;
 pub use reference::{Reference, product};
-pub use rows::{Rows, rows};
+pub use rows::rows;
 pub use shape::Shape;
-pub use split::{Split, split};
+use split::{Split, split};
 
 use half::{bf16, f16};
 
@@ -43,11 +43,11 @@ pub const BLOCK: u32 = 256;
 
 /// Blocks that fit an SM at once, at least, of the kernels in which blocks share rows or go down
 /// columns: they promise it to `ptxas`, which would squeeze some into 32 registers and spill.
-pub const RESIDENT_BLOCKS: u32 = 3;
+const RESIDENT_BLOCKS: u32 = 3;
 
 /// The same of the kernel whose lanes share rows. It takes 40 registers a thread at most when
 /// `ptxas` (12.9, 13.0) is left alone; told how many it may take, it unrolls until it spills.
-pub const RESIDENT_BLOCKS_OF_LANES: u32 = 6;
+const RESIDENT_BLOCKS_OF_LANES: u32 = 6;
 
 /// A kernel of each kind, narrow and wide, for the list of all kernels.
 pub(crate) fn kernels() -> Vec<Shipped> {

@@ -11,7 +11,7 @@ use crate::fold::{Sum, fold_warp};
 
 /// What the kernel takes: matrix, vector, result, rows, columns, the elements from one row to the
 /// next.
-pub type Rows<T> = Kernel<(Global<T>, Global<T>, Global<T>, u64, u32, i64)>;
+pub(crate) type Rows<T> = Kernel<(Global<T>, Global<T>, Global<T>, u64, u32, i64)>;
 
 /// Some lanes leave the products of some rows.
 #[must_use]

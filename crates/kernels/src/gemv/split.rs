@@ -8,7 +8,7 @@ use crate::fold::{Sum, fold_block};
 
 /// What the kernel takes: matrix, vector, sums, columns, columns of a block, the elements from one
 /// row to the next.
-pub type Split<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u32, i64)>;
+pub(crate) type Split<T, O> = Kernel<(Global<T>, Global<T>, Global<O>, u64, u32, i64)>;
 
 /// The accesses of a row that a thread has in flight.
 pub(super) const UNROLL: u32 = 4;
@@ -17,7 +17,7 @@ pub(super) const UNROLL: u32 = 4;
 /// at element `y * rows + x`: the results themselves if the columns are not parted, sums to be
 /// added else.
 #[must_use]
-pub fn split<T: Element, O: Element<Acc = T::Acc>>(width: u32) -> Split<T, O> {
+pub(crate) fn split<T: Element, O: Element<Acc = T::Acc>>(width: u32) -> Split<T, O> {
     let name = format!("gemv_split_{}_to_{}_w{width}", T::DTYPE, O::DTYPE);
     let body = move |matrix: Global<T>,
                      vector: Global<T>,

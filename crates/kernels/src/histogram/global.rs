@@ -6,7 +6,7 @@ use super::{Counting, Value, for_each_value};
 
 /// Adds to counts that are zero before.
 #[must_use]
-pub fn global<T: Value>(block: u32) -> Counting<T> {
+pub(crate) fn global<T: Value>(block: u32) -> Counting<T> {
     let name = format!("histogram_global_{}_b{block}", T::NAME);
     let body = move |input: Global<T>, counts: Global<u32>, len: Val<u64>, limit: Val<u32>| {
         for_each_value(block, input, len, |value| {

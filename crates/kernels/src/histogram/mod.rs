@@ -19,7 +19,7 @@ mod walk;
 pub use choice::{Algorithm, Choice, Problem};
 pub use copies::copies;
 pub use family::Histogram;
-pub use global::global;
+use global::global;
 pub use reference::histogram;
 pub use values::Value;
 pub use walk::for_each_value;
@@ -30,7 +30,7 @@ use crate::{AnyKernel, Shipped};
 
 /// What every kernel takes: values, counts, how many values, and the first value that is not
 /// counted.
-pub type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
+pub(crate) type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
 
 /// Threads a block of the kernel that counts in global memory.
 pub const BLOCK: u32 = 256;

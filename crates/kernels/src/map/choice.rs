@@ -6,7 +6,7 @@
 use warpfold_device::LaunchConfig;
 
 use super::geometry::{Geometry, MAX_INPUTS, MAX_SCALARS};
-use super::overlap::is_injective;
+use super::injective::is_injective;
 use super::strips::{self, Strips};
 use super::tiles::{self, Tiles};
 use crate::elements::Run;

@@ -166,8 +166,8 @@ impl Map {
         &self.outputs
     }
 
-    /// The map of these tensors; inputs are broadcast to the shape of the outputs. Whether an
-    /// output may share memory with an input, [`overlap`](super::overlap()) says.
+    /// The map of these tensors; inputs are broadcast to the shape of the outputs. An output may
+    /// share memory with an input only where both are the same elements at the same addresses.
     ///
     /// # Panics
     /// If there is not one tensor of the map's type for each input and output.

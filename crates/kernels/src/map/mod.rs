@@ -6,8 +6,7 @@
 //! kernels: `strips`, whose threads walk all tensors in the order of the output's memory, and
 //! `tiles`, for inputs that are contiguous along another dimension than the output: a tile of them
 //! is transposed in shared memory, so that both sides are coalesced. `geometry` is what a kernel
-//! knows of sizes and strides, `copy` what other families use to make tensors contiguous, and
-//! [`overlap`] says when an output may share memory with an input.
+//! knows of sizes and strides, `copy` what other families use to make tensors contiguous.
 //!
 //! A map is one launch, or none if there are no elements. Each element is read before it is
 //! written, by the same thread.
@@ -16,7 +15,7 @@ mod choice;
 mod copy;
 mod family;
 mod geometry;
-mod overlap;
+mod injective;
 mod strips;
 mod tiles;
 
@@ -24,7 +23,4 @@ pub use choice::{Algorithm, Choice, Problem, Weight};
 pub use copy::copy_of;
 pub(crate) use copy::{add_contiguous, add_copy};
 pub use family::Map;
-pub use geometry::Scalars;
-pub use overlap::{Overlap, Region, overlap};
-pub use strips::Strips;
-pub use tiles::Tiles;
+pub(crate) use geometry::Scalars;

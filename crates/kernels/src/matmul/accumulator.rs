@@ -7,7 +7,7 @@ use crate::elements::Compute;
 use crate::operations;
 
 /// What sums are kept in: `f32`, `f64` or `i32`.
-pub trait Accumulator: Compute {
+pub(crate) trait Accumulator: Compute {
     /// An activation of a sum.
     #[doc(hidden)]
     fn activate(activation: Activation, value: Val<Self>) -> Val<Self>;

@@ -142,7 +142,7 @@ impl Choice {
             Algorithm::Simt(_) => true,
         };
         if !is_possible {
-            return Err(refused(format!("{algorithm} is not possible: {problem} as it lies, or the device")));
+            return Err(refused(format!("{algorithm} is not possible for the layout of {problem}, or the device")));
         }
         if num_parts == 0 || (num_parts > 1 && problem.batch_invariance == BatchInvariance::On) {
             return Err(refused(format!("{num_parts} parts are not possible")));

@@ -15,7 +15,7 @@ use crate::Dtype;
 /// most.
 pub(super) const FEW_ROWS: u64 = 128;
 
-/// How both factors lie, if copies can bring their tiles.
+/// The major dimension of both factors, if TMA can load their tiles.
 pub(super) fn majors_of(problem: &Problem) -> Option<[OperandMajor; 2]> {
     let Problem { n, k, batch, ref a, ref b, .. } = *problem;
     Some([wgmma::tma_major(a, rows_of(problem), k, batch)?, wgmma::tma_major(&b.transposed(), n, k, batch)?])

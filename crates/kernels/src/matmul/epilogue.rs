@@ -10,11 +10,10 @@ use warpfold_lang::Val;
 use crate::operations::{Number, Operation};
 use crate::{Dtype, Error, ErrorKind};
 
-/// Inputs of an epilogue at most: scales of both factors and of the result, and three tensors that
-/// are added.
-pub const MAX_INPUTS: usize = 6;
-/// Numbers of the launch that an epilogue takes at most.
-pub const MAX_SCALARS: usize = 4;
+/// [`Epilogue::MAX_INPUTS`].
+pub(crate) const MAX_INPUTS: usize = 6;
+/// [`Epilogue::MAX_SCALARS`].
+pub(crate) const MAX_SCALARS: usize = 4;
 
 /// Where a value of the result belongs.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +28,7 @@ pub struct OutputCoord {
 
 /// A function of a value and its place, and of the element of each input of the epilogue there, in
 /// kernel language.
-pub type Function = dyn Fn(Val<f32>, OutputCoord, &[Val<f32>]) -> Val<f32> + Send + Sync;
+pub(crate) type Function = dyn Fn(Val<f32>, OutputCoord, &[Val<f32>]) -> Val<f32> + Send + Sync;
 
 /// A function that a user wrote. Clones are the same function; two functions are never equal.
 #[derive(Clone)]
@@ -134,6 +133,13 @@ pub struct Epilogue {
 }
 
 impl Epilogue {
+    /// Inputs at most: scales of both factors and of the result, and three tensors that are added.
+    pub const MAX_INPUTS: usize = MAX_INPUTS;
+    /// Numbers of the launch at most.
+    pub const MAX_SCALARS: usize = MAX_SCALARS;
+    /// Strides that a kernel takes, of the result and all inputs.
+    pub const NUM_STRIDES: usize = super::epilogue_writer::STRIDES;
+
     /// The sums as they are.
     #[must_use]
     pub const fn new() -> Self {

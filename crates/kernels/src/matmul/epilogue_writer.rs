@@ -17,12 +17,12 @@ use crate::elements;
 const WORDS: usize = 3 + BATCH_RANK;
 
 /// Words of the result and all inputs.
-pub const STRIDES: usize = (1 + MAX_INPUTS) * WORDS;
+pub(crate) const STRIDES: usize = (1 + MAX_INPUTS) * WORDS;
 
 /// Neighbours of a row that are stored, and loaded, as one where memory allows it.
-pub const GROUP: u32 = 4;
+pub(crate) const GROUP: u32 = 4;
 
-/// How a tensor at the end of a kernel lies in memory, as far as its code depends on it.
+/// The layout of a tensor at the end of a kernel, as far as its code depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct TensorAccess {
     dtype: Dtype,
@@ -55,7 +55,7 @@ const MOST_AT_ONCE: usize = 1;
 
 /// The end of a kernel, when it is built: steps, element types, and what is known of the strides.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct EpilogueKey {
+pub(crate) struct EpilogueKey {
     steps: Vec<Step>,
     result: TensorAccess,
     inputs: Vec<TensorAccess>,
@@ -67,7 +67,7 @@ pub struct EpilogueKey {
 impl EpilogueKey {
     /// The end that a problem needs.
     #[must_use]
-    pub fn new(problem: &Problem) -> Self {
+    pub(crate) fn new(problem: &Problem) -> Self {
         let epilogue = &problem.epilogue;
         let access = |matrix: &Matrix| {
             let by_row = match matrix.column_stride {
@@ -108,7 +108,7 @@ impl EpilogueKey {
 
     /// As part of a kernel's name.
     #[must_use]
-    pub fn key(&self) -> &str {
+    pub(crate) fn key(&self) -> &str {
         &self.key
     }
 }
@@ -116,7 +116,7 @@ impl EpilogueKey {
 /// What a kernel receives for its end: the memory of the result and of inputs, where their elements
 /// lie, and the numbers of the launch.
 #[derive(Debug, Clone, Copy)]
-pub struct EpilogueOperands {
+pub(crate) struct EpilogueOperands {
     /// The result's memory.
     pub result: Global<u8>,
     /// The inputs' memory; anything where there are fewer.
@@ -129,7 +129,7 @@ pub struct EpilogueOperands {
 
 /// The words of [`EpilogueOperands::strides`] for a problem.
 #[must_use]
-pub fn stride_words(problem: &Problem) -> [i64; STRIDES] {
+pub(crate) fn stride_words(problem: &Problem) -> [i64; STRIDES] {
     let mut words = [0; STRIDES];
     for (place, matrix) in words.chunks_mut(WORDS).zip(std::iter::once(&problem.c).chain(&problem.inputs)) {
         place.copy_from_slice(&matrix.words([problem.m, problem.n], problem.batch));
@@ -139,7 +139,7 @@ pub fn stride_words(problem: &Problem) -> [i64; STRIDES] {
 
 /// The words of [`EpilogueOperands::scalars`] for an epilogue.
 #[must_use]
-pub fn scalar_words(epilogue: &Epilogue) -> [f64; MAX_SCALARS] {
+pub(crate) fn scalar_words(epilogue: &Epilogue) -> [f64; MAX_SCALARS] {
     let mut words = [0.0; MAX_SCALARS];
     words[..epilogue.scalars().len()].copy_from_slice(epilogue.scalars());
     words
@@ -147,7 +147,7 @@ pub fn scalar_words(epilogue: &Epilogue) -> [f64; MAX_SCALARS] {
 
 /// Where a block is in the batch.
 #[derive(Debug, Clone, Copy)]
-pub struct BatchCoord {
+pub(crate) struct BatchCoord {
     /// All dimensions as one.
     pub flat: Val<u32>,
     /// Each dimension.
@@ -164,7 +164,7 @@ struct Tensor {
 
 /// The end of a kernel, while it is recorded.
 #[derive(Debug)]
-pub struct EpilogueWriter<'a, A: Accumulator> {
+pub(crate) struct EpilogueWriter<'a, A: Accumulator> {
     key: &'a EpilogueKey,
     sizes: [Val<u32>; 2],
     flat: Val<u32>,
@@ -185,7 +185,12 @@ impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
     /// The end of a block's work on the result of `m` rows and `n` columns at a position of the
     /// batch.
     #[must_use]
-    pub fn new(key: &'a EpilogueKey, outputs: EpilogueOperands, [m, n]: [Val<u32>; 2], position: BatchCoord) -> Self {
+    pub(crate) fn new(
+        key: &'a EpilogueKey,
+        outputs: EpilogueOperands,
+        [m, n]: [Val<u32>; 2],
+        position: BatchCoord,
+    ) -> Self {
         let tensor = |index: usize, access: TensorAccess, memory: Global<u8>| {
             let word = |i: usize| outputs.strides.at(index * WORDS + i);
             let first = position
@@ -212,7 +217,7 @@ impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
     /// Finishes and stores the values of neighbours in a row, those that are inside the result. A
     /// power of two of them, from a column on that is a multiple of their number.
     #[track_caller]
-    pub fn store_row(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
+    pub(crate) fn store_row(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
         let [m, n] = self.sizes;
         if self.key.is_whole && values.len() <= GROUP as usize {
             when(row.lt(m) & column.lt(n), || self.group(values, row, column));
@@ -231,7 +236,7 @@ impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
 
     /// Finishes and stores the values of neighbours in a row that are inside the result.
     #[track_caller]
-    pub fn store_inside(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
+    pub(crate) fn store_inside(&self, values: &[Val<A>], row: Val<u32>, column: Val<u32>) {
         self.group(values, row, column);
     }
 
@@ -261,7 +266,7 @@ impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
     /// what is outside the result.
     #[track_caller]
     #[must_use]
-    pub fn pair(&self, values: [Val<A>; 2], row: Val<u32>, column: Val<u32>) -> [Val<A>; 2] {
+    pub(crate) fn pair(&self, values: [Val<A>; 2], row: Val<u32>, column: Val<u32>) -> [Val<A>; 2] {
         if self.key.is_whole || self.inputs.is_empty() {
             return self.neighbours(values, row, column);
         }
@@ -291,7 +296,7 @@ impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
 
     /// A sum's way through the steps.
     #[must_use]
-    pub fn value(&self, sum: Val<A>, place: OutputCoord, inputs: &[Val<A>]) -> Val<A> {
+    pub(crate) fn value(&self, sum: Val<A>, place: OutputCoord, inputs: &[Val<A>]) -> Val<A> {
         let (mut next_input, mut next_scalar) = (inputs.iter(), self.scalars.iter());
         let mut input = || *next_input.next().expect("an epilogue counts its inputs");
         let mut scalar = || *next_scalar.next().expect("an epilogue counts its numbers");

@@ -188,9 +188,8 @@ fn with_maps(
     let batch = is_batch.then_some(problem.batch);
     let depth = tile.depth(dtype.bytes() as u32) / tile.panels;
     // What passes by once is fetched by single lines of the cache, which pieces of 128 bytes of a
-    // row are: by pairs of lines, more of what the other half of L2 has comes twice. 8 rows of
-    // 8,192 x 8,192 weights take 33.1 us so and 34.8 by pairs, 128 rows 35.1 and 36.1 (H200,
-    // 2026-11-21).
+    // row are: by pairs of lines, more of what the other half of L2 has comes twice. Weights of
+    // 8192 x 8192, H200, 2026-11-21: 33.1 us so, 34.8 by pairs (8 rows); 35.1, 36.1 (128 rows).
     let is_for_few = configuration.read_once.contains(&true);
     let l2_promotion = if is_for_few { L2Promotion::Bytes128 } else { L2Promotion::Bytes256 };
     let map = |operand: Operand, matrix: &Matrix, sizes: [u64; 2], boxes: [u32; 2]| {

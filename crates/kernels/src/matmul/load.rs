@@ -14,7 +14,7 @@ const WIDTH: u32 = 4;
 
 /// How a matrix is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Load {
+pub(crate) struct Load {
     /// The element type.
     pub dtype: Dtype,
     /// Which elements neighbouring threads take.

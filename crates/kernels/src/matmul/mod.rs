@@ -16,7 +16,7 @@
 //! Start with [`Problem`], [`Epilogue`], [`Matmul`] and [`Choice::new`]. On Hopper, f16, bf16, fp8,
 //! int8 and (opt-in) tf32 go to WGMMA fed by TMA (`wgmma/`); from sm_80 on all but fp8 go to
 //! `mma.sync` (`mma/`); other types and layouts to CUDA cores (`simt`). Every main loop hands its
-//! sums to [`EpilogueWriter`]. One row or column goes to [`gemv`](crate::gemv).
+//! sums to one epilogue (`epilogue_writer`). One row or column goes to [`gemv`](crate::gemv).
 
 mod accumulator;
 mod algorithm;
@@ -42,22 +42,22 @@ mod tile_scheduler;
 mod vector;
 mod wgmma;
 
-pub use accumulator::Accumulator;
+pub(crate) use accumulator::Accumulator;
 pub use algorithm::Algorithm;
 pub use choice::Choice;
-pub use epilogue::{Activation, Custom, Epilogue, Function, MAX_INPUTS, MAX_SCALARS, OutputCoord, Step};
-pub use epilogue_writer::{
-    BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, GROUP, STRIDES, scalar_words, stride_words,
-};
+pub use epilogue::{Activation, Epilogue, OutputCoord};
+pub(crate) use epilogue::{MAX_INPUTS, MAX_SCALARS};
+pub(crate) use epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES};
 pub use family::Matmul;
-pub use load::Load;
-pub use mma::{MmaConfiguration, MmaTile, Pieces, mma};
-pub use operand_major::OperandMajor;
-pub use problem::{BatchInvariance, F32Math, MAX_BATCH_RANK, Matrix, Problem};
-pub use simt::{Configuration, Simt, simt};
-pub use split_k_reduce::{SplitKReduce, split_k_reduce};
+pub(crate) use load::Load;
+pub use mma::MmaTile;
+pub(crate) use mma::Pieces;
+pub(crate) use operand_major::OperandMajor;
+pub use problem::{BatchInvariance, F32Math, Matrix, Problem};
+pub(crate) use split_k_reduce::split_k_reduce;
 pub use tile::Tile;
-pub use wgmma::{Im2col, Wgmma, WgmmaConfiguration, WgmmaTile, wgmma};
+pub use wgmma::WgmmaTile;
+pub(crate) use wgmma::{Im2col, WgmmaConfiguration, wgmma};
 
 pub(crate) use choice::{mma_tile, simt_tile, wgmma_tile};
 pub(crate) use cost::{LAUNCH_CLOCKS, copy_clocks};

@@ -4,7 +4,7 @@ use warpfold_lang::Major;
 
 /// Which dimension of a factor has stride 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OperandMajor {
+pub(crate) enum OperandMajor {
     /// K, the dimension of the sums.
     K,
     /// M of the left factor, N of the right one.

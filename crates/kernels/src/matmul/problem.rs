@@ -7,8 +7,8 @@ use crate::layout::{Dim, Layout, MAX_RANK, merge};
 use crate::plan::OperandSpec;
 use crate::{Dtype, Error, ErrorKind};
 
-/// Dimensions of a batch at most: those of a tensor but rows and columns.
-pub const MAX_BATCH_RANK: usize = MAX_RANK - 2;
+/// [`Matrix::MAX_BATCH_RANK`].
+pub(crate) const MAX_BATCH_RANK: usize = MAX_RANK - 2;
 
 /// Dimensions of a batch that kernels walk: the last ones. With more, matrices are repacked.
 pub(crate) const BATCH_RANK: usize = 3;
@@ -31,6 +31,9 @@ pub struct Matrix {
 }
 
 impl Matrix {
+    /// Dimensions of a batch at most: those of a tensor but rows and columns.
+    pub const MAX_BATCH_RANK: usize = MAX_BATCH_RANK;
+
     /// One matrix of rows without gaps, at the beginning of an allocation.
     #[must_use]
     pub const fn rows(dtype: Dtype, columns: u64) -> Self {

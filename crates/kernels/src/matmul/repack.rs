@@ -71,7 +71,7 @@ fn repacked(
     plan: &mut Plan,
     planner: &Planner<'_>,
     operand: Operand,
-    (sizes, batch): ([u64; 2], [u64; super::MAX_BATCH_RANK]),
+    (sizes, batch): ([u64; 2], [u64; super::problem::MAX_BATCH_RANK]),
     [from, to]: [Matrix; 2],
 ) -> Result<Operand, Error> {
     strided(

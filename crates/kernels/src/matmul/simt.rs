@@ -17,7 +17,7 @@ pub(crate) const SIZES: usize = 5 + BATCH_RANK;
 pub(crate) const MATRICES: usize = 2 * (3 + BATCH_RANK) + 1;
 
 /// What the kernel takes: `a`, `b`, sizes, strides, and what its [end](EpilogueOperands) takes.
-pub type Simt = Kernel<(
+pub(crate) type Simt = Kernel<(
     Global<u8>,
     Global<u8>,
     [u32; SIZES],
@@ -30,7 +30,7 @@ pub type Simt = Kernel<(
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Configuration {
+pub(crate) struct Configuration {
     /// The tiles.
     pub tile: Tile,
     /// How each matrix is read.
@@ -92,7 +92,7 @@ pub(super) fn divide(number: Val<u32>, by: Val<u32>) -> (Val<u32>, Val<u32>) {
 
 /// Each block computes a tile of the result of one product, or one part of its sums.
 #[must_use]
-pub fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
+pub(crate) fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
     let Configuration { tile, loads, has_rest, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");

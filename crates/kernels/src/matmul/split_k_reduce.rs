@@ -16,7 +16,7 @@ pub(super) const BLOCK: u32 = 256;
 
 /// What the kernel takes: the parts' sums, sizes, elements of a part, and what its
 /// [end](EpilogueOperands) takes.
-pub type SplitKReduce<A> =
+pub(crate) type SplitKReduce<A> =
     Kernel<(Global<A>, [u32; SIZES], i64, Global<u8>, [Global<u8>; MAX_INPUTS], [i64; STRIDES], [f64; MAX_SCALARS])>;
 
 /// Neighbours of a row that a thread takes: a group where rows are whole groups.
@@ -26,7 +26,7 @@ pub(super) const fn width(columns: u64) -> u32 {
 
 /// A thread takes an element of the result, or a group of neighbours.
 #[must_use]
-pub fn split_k_reduce<A: Accumulator>(epilogue: &EpilogueKey) -> SplitKReduce<A> {
+pub(crate) fn split_k_reduce<A: Accumulator>(epilogue: &EpilogueKey) -> SplitKReduce<A> {
     let epilogue = epilogue.clone();
     let width = if epilogue.is_whole() { GROUP } else { 1 };
     let name = format!("matmul_split_k_reduce_{}_{}", A::DTYPE, epilogue.key());

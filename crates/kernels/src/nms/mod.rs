@@ -14,8 +14,8 @@
 //! this order, on every device. A comparison with NaN is false: such a pair does not suppress;
 //! minimum and maximum pass over NaN.
 //!
-//! Start with [`Nms`]. Three kernels: [`rank`] finds the place of each box by counting those before
-//! it, and sorts the boxes; [`overlaps`] leaves a bit for each pair of the sorted boxes; [`sweep`]
+//! Start with [`Nms`]. Three kernels: `rank` finds the place of each box by counting those before
+//! it, and sorts the boxes; `overlaps` leaves a bit for each pair of the sorted boxes; `sweep`
 //! walks over the boxes in one block, 64 at a time. The bits of some thousand boxes are at hand at
 //! a time, so that any number of boxes goes. Counting is quadratic, and still little beside the
 //! bits: a comparison a pair, against some twenty operations.
@@ -24,20 +24,18 @@ mod choice;
 mod family;
 mod overlaps;
 mod rank;
-mod reference;
 mod sweep;
 
 pub use choice::Choice;
 pub use family::{Nms, Problem};
-pub use overlaps::{Overlaps, overlaps};
-pub use rank::{Rank, rank};
-pub use reference::nms;
-pub use sweep::{Sweep, sweep};
+use overlaps::overlaps;
+use rank::rank;
+use sweep::sweep;
 
 use crate::AnyKernel;
 
 /// Boxes of a word of bits.
-pub const GROUP: u32 = 64;
+const GROUP: u32 = 64;
 
 /// The kernels, for the list of all, with the block of each.
 pub(crate) fn kernels() -> Vec<([u32; 3], AnyKernel)> {

@@ -9,13 +9,13 @@ use super::GROUP;
 
 /// What the kernel takes: the boxes in order, the bits of those that are suppressed already, the
 /// pairs' bits, how many boxes, words for all of them, the first box of this launch, the threshold.
-pub type Overlaps = Kernel<(Global<f32>, Global<u64>, Global<u64>, u32, u32, u32, f32)>;
+pub(crate) type Overlaps = Kernel<(Global<f32>, Global<u64>, Global<u64>, u32, u32, u32, f32)>;
 
 /// Block `x, y` leaves the `x`-th word of the `y`-th 64 boxes, both from the first box on: bit `b`
 /// of word `w` of box `i` is for the pair `i` and `64 w + b`. Words left of the diagonal are left
 /// out, bits left of it are 0.
 #[must_use]
-pub fn overlaps() -> Overlaps {
+pub(crate) fn overlaps() -> Overlaps {
     let body = |boxes: Global<f32>,
                 suppressed: Global<u64>,
                 bits: Global<u64>,
@@ -43,7 +43,7 @@ pub fn overlaps() -> Overlaps {
                 when(is_alive, || {
                     let mine = load(boxes, i, Val::constant(true));
                     found.set(pairs(mine, others, threshold));
-                    // Of its own group a box suppresses those behind it only.
+                    // Of its own group a box suppresses only those after it.
                     when(word.eq(group), || found.set(found.get() & (Val::constant(!1_u64) << thread)));
                 });
                 // Epilogue

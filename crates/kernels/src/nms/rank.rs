@@ -9,7 +9,7 @@ use super::GROUP;
 
 /// What the kernel takes: boxes, scores, the boxes and their indices in order, a word for 64 boxes,
 /// how many boxes.
-pub type Rank = Kernel<(Global<f32>, Global<f32>, Global<f32>, Global<u32>, Global<u64>, u32)>;
+pub(crate) type Rank = Kernel<(Global<f32>, Global<f32>, Global<f32>, Global<u32>, Global<u64>, u32)>;
 
 /// Threads a block.
 pub(super) const BLOCK: u32 = 256;
@@ -19,7 +19,7 @@ pub(super) const BOXES: u32 = 32;
 
 /// Sorts the boxes, and clears the bits of those that are suppressed.
 #[must_use]
-pub fn rank() -> Rank {
+pub(crate) fn rank() -> Rank {
     let body = |boxes: Global<f32>,
                 scores: Global<f32>,
                 sorted: Global<f32>,

@@ -10,7 +10,7 @@ use super::GROUP;
 /// What the kernel takes: the pairs' bits, the indices of the boxes in order, the bits of those
 /// that are suppressed, the results, their number, how many boxes, words for all of them, the first
 /// box of this launch and the end of its boxes.
-pub type Sweep = Kernel<(Global<u64>, Global<u32>, Global<u64>, Global<i64>, Global<i64>, u32, u32, u32, u32)>;
+pub(crate) type Sweep = Kernel<(Global<u64>, Global<u32>, Global<u64>, Global<i64>, Global<i64>, u32, u32, u32, u32)>;
 
 /// Threads of the block.
 pub(super) const BLOCK: u32 = 256;
@@ -21,7 +21,7 @@ const UNROLL: u32 = 8;
 /// Goes on where the launch before it ended, and leaves the bits of the boxes that come later for
 /// the next.
 #[must_use]
-pub fn sweep() -> Sweep {
+pub(crate) fn sweep() -> Sweep {
     let body = |bits: Global<u64>,
                 order: Global<u32>,
                 suppressed: Global<u64>,
@@ -63,7 +63,7 @@ pub fn sweep() -> Sweep {
                 indices.at(place).set(order.at(group * GROUP + thread).get().cast::<i64>());
             });
             num_kept.add_assign(kept.popc().cast::<i64>());
-            // What the kept boxes do to the groups behind
+            // What the kept boxes do to the groups after it
             range(group + 1 + thread, num_words, BLOCK, |word| {
                 let found = var(suppressed.at(word).get());
                 range(0_u32, GROUP, UNROLL, |b| {

@@ -1,4 +1,4 @@
-//! The one check of a grid's size, and of how addresses are aligned.
+//! The one check of sizes that a launch takes as 32 bits, and of how addresses are aligned.
 
 use crate::{Error, ErrorKind};
 
@@ -10,11 +10,19 @@ const LIMIT: u64 = i32::MAX as u64;
 ///
 /// # Errors
 /// [`ErrorKind::TooLarge`].
-pub fn grid_size(blocks: u64) -> Result<u32, Error> {
-    if blocks > LIMIT {
-        return Err(ErrorKind::TooLarge { what: "the grid", size: blocks, limit: LIMIT }.into());
+pub(crate) fn grid_size(blocks: u64) -> Result<u32, Error> {
+    within_limit("the grid", blocks)
+}
+
+/// A number that a kernel takes as 32 bits, with room to step past it by a block.
+///
+/// # Errors
+/// [`ErrorKind::TooLarge`].
+pub(crate) fn within_limit(what: &'static str, size: u64) -> Result<u32, Error> {
+    if size > LIMIT {
+        return Err(ErrorKind::TooLarge { what, size, limit: LIMIT }.into());
     }
-    Ok(blocks as u32)
+    Ok(size as u32)
 }
 
 /// The largest power of two up to 16 that all addresses are multiples of: what a problem knows of

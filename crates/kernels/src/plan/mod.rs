@@ -27,11 +27,13 @@ use crate::{Error, ErrorKind};
 
 pub use cache::{PlanCache, PlanCounts};
 pub use family::{Family, Planner};
-pub use grid::{alignment_of, grid_size};
+pub use grid::alignment_of;
+pub(crate) use grid::{grid_size, within_limit};
 pub use kernel_cache::KernelCache;
 pub use key::Key;
 pub use ready::Ready;
-pub use step::{Arg, MemoryMap, Operand, Step};
+pub(crate) use step::MemoryMap;
+pub use step::{Arg, Operand, Step};
 pub use tensor::TensorSpec;
 pub use workspace::Workspace;
 
@@ -98,7 +100,7 @@ pub struct OperandSpec {
     pub bytes: u64,
     /// A power of two that its address is a multiple of, in bytes.
     pub alignment: u64,
-    /// The output in whose memory this input lies when a launch passes `None` for it.
+    /// The output whose memory this input shares when a launch passes `None` for it.
     pub alias: Option<usize>,
 }
 
@@ -109,7 +111,7 @@ impl OperandSpec {
         Self { name, bytes, alignment, alias: None }
     }
 
-    /// An input that lies in the memory of an output.
+    /// An input that shares the memory of an output.
     #[must_use]
     pub const fn in_place_of(self, output: usize) -> Self {
         Self { alias: Some(output), ..self }
@@ -160,14 +162,14 @@ impl Plan {
         }
     }
 
-    /// Adds an input behind the others.
+    /// Adds an input after the others.
     #[must_use]
     pub fn input(mut self, spec: OperandSpec) -> Self {
         self.inputs.push(spec);
         self
     }
 
-    /// Adds an output behind the others.
+    /// Adds an output after the others.
     #[must_use]
     pub fn output(mut self, spec: OperandSpec) -> Self {
         self.outputs.push(spec);
@@ -188,7 +190,7 @@ impl Plan {
         self
     }
 
-    /// Adds a launch behind the others.
+    /// Adds a launch after the others.
     #[must_use]
     pub fn step(mut self, step: Step) -> Self {
         self.steps.push(step);

@@ -43,7 +43,7 @@ impl Ready {
         Self { functions, ..self }
     }
 
-    /// Enqueues the fills, then each step. An input that is `None` lies in the output that its
+    /// Enqueues the fills, then each step. An input that is `None` is the output that its
     /// specification names. Memory beyond what the plan needs stays as it is.
     ///
     /// # Errors

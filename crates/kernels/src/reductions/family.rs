@@ -1,6 +1,6 @@
 //! The family of reductions: their folds, planned without making them again.
 
-use super::{Options, Reduction, check_len, fold_of};
+use super::{Options, Reduction, fold_of};
 use crate::Error;
 use crate::plan::{Family, Plan, Planner, TensorSpec};
 
@@ -30,7 +30,7 @@ impl Family for Reductions {
         let dtypes: Vec<_> = inputs.iter().map(|input| input.dtype).collect();
         let fold = fold_of(*reduction, &dtypes, *options)?;
         let shape = inputs[0].layout.shape();
-        check_len(*reduction, *options, axes.iter().map(|axis| shape[*axis]).product())?;
+        reduction.check_len(*options, axes.iter().map(|axis| shape[*axis]).product())?;
         fold.plan(&fold.problem(inputs.clone(), axes), planner)
     }
 }

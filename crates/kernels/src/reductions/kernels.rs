@@ -4,7 +4,7 @@ use warpfold_device::Profile;
 
 use super::{Options, Problem, Reduction, Reductions};
 use crate::plan::TensorSpec;
-use crate::{Dtype, Shipped};
+use crate::{Dtype, Listed, Shipped};
 
 /// Which fold.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ enum Shape {
 
 /// A kernel for each monoid, in the types whose code differs.
 #[must_use]
-pub fn kernels() -> Vec<Shipped> {
+pub fn kernels() -> Vec<Listed> {
     use {Dtype as D, Reduction as R, Shape as S};
     let all: &[(R, D, S)] = &[
         (R::Sum, D::F32, S::Rows),
@@ -56,7 +56,9 @@ pub fn kernels() -> Vec<Shipped> {
         (R::ReproducibleSum, D::F64, S::Long),
         (R::ReproducibleSum, D::F64, S::Columns),
     ];
-    all.iter().map(|(reduction, dtype, shape)| kernel_of(*reduction, *dtype, *shape)).collect()
+    all.iter()
+        .map(|(reduction, dtype, shape)| Listed::shipped(kernel_of(*reduction, *dtype, *shape), "reductions"))
+        .collect()
 }
 
 fn kernel_of(reduction: Reduction, dtype: Dtype, shape: Shape) -> Shipped {

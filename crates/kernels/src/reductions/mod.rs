@@ -3,8 +3,8 @@
 //!
 //! [`Reduction`] names them, [`Options`] says what may be chosen, [`outputs`] which types the
 //! results have. [`Reductions`] is the family that plans them; [`fold_of`] gives the fold of one,
-//! and [`second_pass`] that of a variance in two passes. [`check_len`] refuses to reduce nothing
-//! where that has no result.
+//! and [`second_pass`] that of a variance in two passes. [`Reduction::check_len`] refuses to reduce
+//! nothing where that has no result.
 //!
 //! **Result types.** Sums and products of integers keep the type and wrap, those of `bool` are
 //! counted in `i64`; so do sums of magnitudes and of squares. Extremes keep the type. Positions and
@@ -149,6 +149,21 @@ impl Reduction {
             _ => 1,
         }
     }
+
+    /// Whether it has a result for `len` elements.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Empty`] for an extreme or a position of nothing, [`ErrorKind::OptionOutOfRange`]
+    /// for a list longer than what it is made of.
+    pub fn check_len(self, options: Options, len: usize) -> Result<(), Error> {
+        match self {
+            Self::Min | Self::Max | Self::MinMax | Self::ArgMin | Self::ArgMax if len == 0 => {
+                Err(ErrorKind::Empty(self.to_string()).into())
+            }
+            Self::TopK => options.check_list(len),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The fold of a reduction over elements of these types, one an input.
@@ -159,19 +174,4 @@ pub fn fold_of(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
     let outputs = outputs(reduction, dtypes, options)?;
     let fold = table::make(reduction, dtypes, &outputs, options);
     Ok(fold.with_key(Key::of((reduction, dtypes.to_vec(), options))))
-}
-
-/// Whether a reduction has a result for `len` elements.
-///
-/// # Errors
-/// [`ErrorKind::Empty`] for an extreme or a position of nothing, [`ErrorKind::OptionOutOfRange`]
-/// for a list longer than what it is made of.
-pub fn check_len(reduction: Reduction, options: Options, len: usize) -> Result<(), Error> {
-    match reduction {
-        Reduction::Min | Reduction::Max | Reduction::MinMax | Reduction::ArgMin | Reduction::ArgMax if len == 0 => {
-            Err(ErrorKind::Empty(reduction.to_string()).into())
-        }
-        Reduction::TopK => options.check_list(len),
-        _ => Ok(()),
-    }
 }

@@ -14,7 +14,7 @@ mod kernel;
 use warpfold_device::LaunchConfig;
 
 use crate::map::add_contiguous;
-use crate::plan::{Arg, Family, Operand, Plan, Planner, Step, TensorSpec, grid_size};
+use crate::plan::{Arg, Family, Operand, Plan, Planner, Step, TensorSpec, grid_size, within_limit};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 /// Rows a block: one a warp.
@@ -78,18 +78,13 @@ impl Family for SoftmaxV {
     type Problem = Problem;
 
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
-        const LIMIT: u64 = i32::MAX as u64;
         let (Problem { scores, values }, results) = (problem, problem.results()?);
         let ([batch @ .., rows, width], Some(len)) = (results.layout.shape(), scores.layout.shape().last()) else {
             unreachable!("results are matrices")
         };
-        for (what, size) in [("a row", *len as u64), ("the width", *width as u64)] {
-            if size > LIMIT {
-                return Err(ErrorKind::TooLarge { what, size, limit: LIMIT }.into());
-            }
-        }
+        let (len, width) = (within_limit("a row", *len as u64)?, within_limit("the width", *width as u64)?);
         let blocks = grid_size(batch.iter().product::<usize>() as u64 * (*rows as u64).div_ceil(ROWS.into()))?;
-        let columns = (*width as u64).next_power_of_two().clamp(32, u64::from(32 * ROWS)) as u32;
+        let columns = width.next_power_of_two().clamp(32, 32 * ROWS);
         let configuration = Configuration { dtype: scores.dtype, columns };
         let mut plan = Plan::new("softmax-v")
             .input(scores.operand("the scores"))
@@ -104,8 +99,8 @@ impl Family for SoftmaxV {
         let step = Step::new(planner.kernel(configuration, kernel_of), LaunchConfig::new(blocks, 32 * ROWS))
             .operands([scores, values, Operand::Output(0)], 3)
             .arg(Arg::value(*rows as u32))
-            .arg(Arg::value(*len as u32))
-            .arg(Arg::value(*width as u32));
+            .arg(Arg::value(len))
+            .arg(Arg::value(width));
         Ok(plan.step(step))
     }
 }

@@ -1,7 +1,7 @@
 //! A product to be computed on a device and on the host.
 
 use warpfold_device::{Checks, Counters, Device, Profile};
-use warpfold_kernels::matmul::{Algorithm, Choice, MAX_BATCH_RANK, Matmul, Matrix, Problem};
+use warpfold_kernels::matmul::{Algorithm, Choice, Matmul, Matrix, Problem};
 use warpfold_kernels::plan::{Family, KernelCache, Plan, Planner, Workspace};
 use warpfold_kernels::{Dtype, Error};
 use warpfold_lang::{F8E4M3, F8E5M2};
@@ -42,10 +42,16 @@ fn values_of(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
 }
 
 /// The sizes of a matrix and of its batch.
-type Sizes = (u64, u64, [u64; MAX_BATCH_RANK]);
+type Sizes = (u64, u64, [u64; Matrix::MAX_BATCH_RANK]);
 
 /// The position of an element, counted from the one that is first in memory.
-fn place(matrix: &Matrix, (rows, columns, batch): Sizes, at: [u64; MAX_BATCH_RANK], row: u64, column: u64) -> usize {
+fn place(
+    matrix: &Matrix,
+    (rows, columns, batch): Sizes,
+    at: [u64; Matrix::MAX_BATCH_RANK],
+    row: u64,
+    column: u64,
+) -> usize {
     let sizes = batch.into_iter().chain([rows, columns]);
     let places = at.into_iter().chain([row, column]);
     let strides = matrix.batch_strides.into_iter().chain([matrix.row_stride, matrix.column_stride]);
@@ -57,9 +63,9 @@ fn place(matrix: &Matrix, (rows, columns, batch): Sizes, at: [u64; MAX_BATCH_RAN
 }
 
 /// Every position of a batch.
-fn positions(batch: [u64; MAX_BATCH_RANK]) -> Vec<[u64; MAX_BATCH_RANK]> {
+fn positions(batch: [u64; Matrix::MAX_BATCH_RANK]) -> Vec<[u64; Matrix::MAX_BATCH_RANK]> {
     let each = |mut i: u64| {
-        let mut at = [0; MAX_BATCH_RANK];
+        let mut at = [0; Matrix::MAX_BATCH_RANK];
         for (place, size) in at.iter_mut().zip(batch).rev() {
             (*place, i) = (i % size, i / size);
         }

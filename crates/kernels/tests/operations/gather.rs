@@ -1,7 +1,7 @@
 //! Rows by index.
 
 use warpfold_device::Counters;
-use warpfold_kernels::gather::{Choice, Gather, NO_BAD_POSITION, Problem};
+use warpfold_kernels::gather::{Choice, Gather, Problem};
 use warpfold_kernels::plan::{Family, Workspace, alignment_of};
 use warpfold_kernels::{Dtype, ErrorKind};
 
@@ -31,7 +31,7 @@ impl Case {
         let first = self.gaps[0] + first as usize;
         let row_bytes = self.row_bytes as usize;
         let mut expected = vec![0xa5; self.gaps[1]];
-        let mut bad = NO_BAD_POSITION;
+        let mut bad = Gather::NO_BAD_POSITION;
         for (position, index) in self.list.iter().enumerate() {
             let row = if *index < 0 { index + i128::from(self.rows) } else { *index };
             if (0..i128::from(self.rows)).contains(&row) {
@@ -47,7 +47,7 @@ impl Case {
         let list: Vec<u8> = self.list.iter().flat_map(|i| encode(self.indices, Value::Int(*i))).collect();
         let (list, from) = (device.upload(&list).unwrap(), device.upload(&memory).unwrap());
         let mut output = device.upload(&vec![0xa5_u8; expected.len()]).unwrap();
-        let mut word = device.upload(&[NO_BAD_POSITION]).unwrap();
+        let mut word = device.upload(&[Gather::NO_BAD_POSITION]).unwrap();
         let Self { indices, rows, row_bytes, row_stride, .. } = *self;
         let (from, to) = (from.view(first..).unwrap(), output.view_mut(self.gaps[1]..).unwrap());
         let alignment = alignment_of([from.address(), to.address()]);

@@ -271,12 +271,12 @@ fn nothing_has_the_results_that_numpy_gives_it() {
         for (to, results) in got {
             assert_eq!(results, vec![values(to, &[expected])[0]; 3], "{reduction}");
         }
-        assert!(reductions::check_len(reduction, Options::default(), 0).is_ok());
+        assert!(reduction.check_len(Options::default(), 0).is_ok());
     }
     for reduction in [Reduction::Min, Reduction::Max, Reduction::MinMax, Reduction::ArgMin, Reduction::ArgMax] {
-        let error = reductions::check_len(reduction, Options::default(), 0).unwrap_err();
+        let error = reduction.check_len(Options::default(), 0).unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Empty(name(reduction)));
-        assert!(reductions::check_len(reduction, Options::default(), 1).is_ok());
+        assert!(reduction.check_len(Options::default(), 1).is_ok());
     }
 }
 
@@ -317,8 +317,8 @@ fn an_option_that_a_reduction_does_not_take_is_an_error() {
         assert_eq!(error.to_string(), "topk needs an option 'k' from 1 to 16");
     }
     let two = Options { k: Some(2), ..none };
-    assert!(reductions::check_len(Reduction::TopK, two, 2).is_ok());
-    let error = reductions::check_len(Reduction::TopK, two, 1).unwrap_err();
+    assert!(Reduction::TopK.check_len(two, 2).is_ok());
+    let error = Reduction::TopK.check_len(two, 1).unwrap_err();
     assert_eq!(error.to_string(), "topk needs an option 'k' from 1 to 1");
 }
 

@@ -4,8 +4,8 @@ use half::bf16;
 use warpfold_lang::{
     AtomicAdd, Barriers, Bf16x2, Float, Global, Kernel, Lanes, Order, Scope, barriers, cluster_arrive,
     cluster_arrive_relaxed, cluster_block_idx, cluster_block_rank, cluster_dim, cluster_idx, cluster_sync,
-    cluster_wait, fence, give_registers, kernel, launch_dependents, linear_thread_idx, num_cluster_blocks,
-    num_clusters, shared_named, take_registers, thread_idx, wait_for_dependencies, warpgroup_idx, when, when_else,
+    cluster_wait, fence, kernel, launch_dependents, linear_thread_idx, num_cluster_blocks, num_clusters,
+    setmaxnreg_dec, setmaxnreg_inc, shared_named, thread_idx, wait_for_dependencies, warpgroup_idx, when, when_else,
 };
 
 use super::Case;
@@ -38,9 +38,9 @@ fn pair_of_blocks() -> Kernel<(Global<u32>,)> {
         barrier.wait(0);
         when_else(
             warpgroup_idx().eq(0),
-            || give_registers(24),
+            || setmaxnreg_dec(24),
             || {
-                take_registers(240);
+                setmaxnreg_inc(240);
                 data.at(rank).set(cluster_idx().x + num_clusters().x);
             },
         );

@@ -76,7 +76,7 @@ options! {
     TransposeA "transpose-a" transpose_a: bool;
     /// The right matrix by its columns.
     TransposeB "transpose-b" transpose_b: bool;
-    /// An input behind the matrices has scales of the left one: one number, or one for each row.
+    /// An input after the matrices has scales of the left one: one number, or one for each row.
     ScaleA "scale-a" scale_a: bool;
     /// The next input has scales of the right one: one number, or one for each column.
     ScaleB "scale-b" scale_b: bool;

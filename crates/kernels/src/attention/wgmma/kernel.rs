@@ -2,7 +2,7 @@
 
 use warpfold_lang::{
     Array, Cursor, Global, HalfOfPair, Kernel, Multiplicand, Pipeline, Shared, TensorMap, TileCounter, Tiles, Val,
-    dynamic_shared, give_registers, kernel, lane_id, launch_dependents, sync_threads, take_registers, thread_idx,
+    dynamic_shared, kernel, lane_id, launch_dependents, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx,
     tiles, wait_for_dependencies, warp_id, warpgroup_idx, when, when_else,
 };
 
@@ -128,7 +128,7 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
         when_else(
             warpgroup_idx().eq(0),
             || {
-                registers.iter().for_each(|(loads, _)| give_registers(*loads));
+                registers.iter().for_each(|(loads, _)| setmaxnreg_dec(*loads));
                 when_else(
                     warp_id().eq(LOADERS),
                     || when(lane_id().eq(0), || block.items.produce(|_| {})),
@@ -139,7 +139,7 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
                 );
             },
             || {
-                registers.iter().for_each(|(_, multiplies)| take_registers(*multiplies));
+                registers.iter().for_each(|(_, multiplies)| setmaxnreg_inc(*multiplies));
                 let attending = Attending::new(&block, at, states, partials);
                 attending.begin();
                 block.each_item(|item| attending.attend(item));

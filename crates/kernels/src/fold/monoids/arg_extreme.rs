@@ -14,7 +14,7 @@ use crate::fold::{Monoid, Position};
 /// A NaN is more extreme than any number, and equal to any other NaN, so that the first NaN is
 /// found as in NumPy; [`ArgExtreme::ignoring_nan`] passes over NaN, but if there is nothing else,
 /// it is found all the same. +0 and -0 are equal. Of nothing the position is 0: users expect an
-/// error, see [`reductions::check_len`](crate::reductions::check_len).
+/// error, see [`Reduction::check_len`](crate::reductions::Reduction::check_len).
 ///
 /// In a thread positions increase, so an item costs comparisons of values only. Of many
 /// neighbouring items only their extreme is compared with what was found before; which of them it

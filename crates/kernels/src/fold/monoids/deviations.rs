@@ -12,7 +12,7 @@ use crate::fold::{Monoid, Position};
 /// Computing the Sample Variance, 1983: the corrected two-pass algorithm). Divisor, NaN and
 /// infinities are as [`Variance`](super::Variance) has them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Deviations {
+pub(crate) struct Deviations {
     /// Taken from the number of items.
     pub ddof: u64,
 }

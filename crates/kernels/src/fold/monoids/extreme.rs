@@ -14,7 +14,7 @@ use crate::fold::{Monoid, Position};
 /// only where there is nothing else. -0 is smaller than +0 (PTX ISA, "max"). Of nothing but -∞ the
 /// largest is -∞. Of nothing at all the largest is -∞ or the smallest integer (NaN, if NaN is
 /// ignored): users of NumPy expect an error, see
-/// [`reductions::check_len`](crate::reductions::check_len).
+/// [`Reduction::check_len`](crate::reductions::Reduction::check_len).
 ///
 /// Of truths, 0 and anything else, the largest says whether *any* holds, and the smallest whether
 /// *all* do; of nothing, none and all.

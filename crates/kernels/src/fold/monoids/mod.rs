@@ -27,7 +27,7 @@ pub use arg_extreme::ArgExtreme;
 pub use both::Both;
 pub use count::Count;
 pub use counted::Counted;
-pub use deviations::Deviations;
+pub(crate) use deviations::Deviations;
 pub use extreme::Extreme;
 pub use log_sum_exp::LogSumExp;
 pub use online_softmax::OnlineSoftmax;
@@ -37,7 +37,7 @@ pub use side::{Nan, Side, Ties};
 pub use sum::Sum;
 pub use top_k::TopK;
 pub use variance::Variance;
-pub use welford::{Moments, Welford};
+pub use welford::Welford;
 
 use warpfold_lang::{Scalar, Type, Val};
 

@@ -11,7 +11,7 @@ use crate::fold::{Monoid, Position};
 pub struct Welford;
 
 /// What a thread carries.
-pub type Moments = (Val<f32>, Val<f32>, Val<f32>);
+pub(crate) type Moments = (Val<f32>, Val<f32>, Val<f32>);
 
 impl Welford {
     /// The moments of what is in `acc`, then one element.

@@ -5,7 +5,7 @@
 //! out. `rows` maps its threads along the axis: groups of lanes take short rows, blocks long ones;
 //! `columns` maps them along a kept dimension. Blocks share what is longer: by `pipeline` each
 //! takes tile after tile, by `stage` the next tiles are copied to shared memory meanwhile, and by
-//! `look_back` it learns the prefix before a tile. [`scan_warp`] is the level of a warp.
+//! `look_back` it learns the prefix before a tile. `warp.rs` is the level of a warp.
 //! [`Cumulative`] has the scans that users expect, by name.
 //!
 //! **Order.** The order of every prefix is fixed by shape and plan, so its bits never depend on
@@ -33,14 +33,13 @@ mod stage;
 mod warp;
 
 pub use choice::{ScanAlgorithm, ScanChoice};
-pub use columns::ScanColumns;
+pub(crate) use columns::ScanColumns;
 pub(crate) use cumulative::kernels;
 pub use cumulative::{Cumulative, scan_of};
-pub use family::{Scan, ScanProblem};
-pub use geometry::StrideKind;
+pub use family::Scan;
+pub(crate) use geometry::StrideKind;
 pub(crate) use look_back::num_words;
-pub use rows::{ScanRows, Tiles};
-pub use warp::scan_warp;
+pub(crate) use rows::{ScanRows, Tiles};
 
 /// Which items a prefix has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

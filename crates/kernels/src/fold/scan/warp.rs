@@ -2,7 +2,6 @@
 
 use warpfold_lang::{AnyRegisters, Lanes, Registers, Val, doubling, lane_id, sync_threads, warp_id, when};
 
-use crate::fold::Monoid;
 use crate::fold::erased::{ErasedMonoid, SharedArrays};
 
 /// The inclusive scan over each group of `lanes` lanes, a power of two up to 32. All 32 lanes must
@@ -10,12 +9,6 @@ use crate::fold::erased::{ErasedMonoid, SharedArrays};
 ///
 /// Lane `i` combines with lane `i - 1`, then `i - 2`, `i - 4` … (Hillis and Steele): the order of
 /// the lanes is kept.
-#[track_caller]
-pub fn scan_warp<M: Monoid>(monoid: M, acc: M::Acc, lanes: u32) -> M::Acc {
-    scan_lanes(&monoid, AnyRegisters::of(acc), lanes).to()
-}
-
-/// [`scan_warp`] of any monoid.
 #[track_caller]
 pub(super) fn scan_lanes(monoid: &dyn ErasedMonoid, mut acc: AnyRegisters, lanes: u32) -> AnyRegisters {
     assert!(lanes.is_power_of_two() && lanes <= 32, "a warp scans a power of two of lanes up to 32, not {lanes}");

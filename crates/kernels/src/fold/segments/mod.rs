@@ -22,8 +22,8 @@ mod kernel;
 
 use warpfold_device::Profile;
 
-pub use choice::SegmentsChoice;
-pub use kernel::SegmentsAlgorithm;
+pub(crate) use choice::SegmentsChoice;
+pub(crate) use kernel::SegmentsAlgorithm;
 
 use super::Fold;
 use super::family::add_workspace;

@@ -17,7 +17,7 @@ use crate::matmul::tile_scheduler::TileScheduler;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct MmaConfiguration {
+pub(crate) struct MmaConfiguration {
     /// The type of both factors.
     pub dtype: Dtype,
     /// The tiles.
@@ -32,7 +32,7 @@ pub struct MmaConfiguration {
 
 /// The kernel for factors of one type; it takes what that for CUDA cores takes.
 #[must_use]
-pub fn mma<T: Multiplicand>(configuration: &MmaConfiguration) -> Simt
+pub(crate) fn mma<T: Multiplicand>(configuration: &MmaConfiguration) -> Simt
 where
     T::Sum: Accumulator + Sum,
 {

@@ -6,9 +6,9 @@ mod pieces;
 mod ring;
 mod tile;
 
-pub use kernel::{MmaConfiguration, mma};
+pub(crate) use kernel::{MmaConfiguration, mma};
 pub(crate) use main_loop::{StageLoader, WarpTile};
-pub use pieces::Pieces;
+pub(crate) use pieces::Pieces;
 pub(crate) use ring::{Ring, Strided};
 pub use tile::MmaTile;
 

@@ -5,8 +5,8 @@ use crate::matmul::problem::{MAX_BATCH_RANK, Matrix};
 
 /// The pieces that threads copy of a factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Pieces {
-    /// What lies side by side in them.
+pub(crate) struct Pieces {
+    /// What is contiguous in them.
     pub major: OperandMajor,
     /// Their size: 16 bytes, or less where alignment asks for it.
     pub bytes: u32,
@@ -16,7 +16,7 @@ impl Pieces {
     /// The largest ones of a matrix whose rows are lines, if there are some: bytes that lie side by
     /// side and begin at multiples of their number.
     #[must_use]
-    pub fn of(matrix: &Matrix, lines: u64, k: u64, batch: [u64; MAX_BATCH_RANK]) -> Option<Self> {
+    pub(crate) fn of(matrix: &Matrix, lines: u64, k: u64, batch: [u64; MAX_BATCH_RANK]) -> Option<Self> {
         let of = |major: OperandMajor, matrix: &Matrix, rows: u64, columns: u64| {
             let bytes = largest(matrix, rows, columns, batch)?;
             Some(Self { major, bytes })

@@ -1,7 +1,7 @@
 //! The consumers: warpgroups that multiply 64 rows of each full stage, then store the results.
 
 use warpfold_lang::{
-    Multiplicand, Operands, Sum, Val, Var, WarpgroupSums, take_registers, var, wgmma_commit, wgmma_fence, wgmma_wait,
+    Multiplicand, Operands, Sum, Val, Var, WarpgroupSums, setmaxnreg_inc, var, wgmma_commit, wgmma_fence, wgmma_wait,
     when,
 };
 
@@ -18,7 +18,7 @@ where
 {
     let WgmmaConfiguration { tile, is_promoted, .. } = *block.configuration;
     if tile.consumers == 2 {
-        take_registers(232);
+        setmaxnreg_inc(232);
     }
     let sums = WarpgroupSums::<T>::new(tile.columns);
     let totals = is_promoted.then(|| Totals::new(&sums));

@@ -29,7 +29,7 @@ use crate::matmul::tile_scheduler::{TileScheduler, TileWork};
 /// What the kernel takes: maps of `a`, `b` and, where copies store it, the result; sizes and
 /// strides as the kernel for CUDA cores has them; the result, inputs of the epilogue, their
 /// strides, the numbers of the launch.
-pub type Wgmma<T> = Kernel<(
+pub(crate) type Wgmma<T> = Kernel<(
     TensorMap<T>,
     TensorMap<T>,
     TensorMap<bf16>,
@@ -43,7 +43,7 @@ pub type Wgmma<T> = Kernel<(
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct WgmmaConfiguration {
+pub(crate) struct WgmmaConfiguration {
     /// The type of both factors.
     pub dtype: Dtype,
     /// The tiles.
@@ -72,7 +72,7 @@ pub struct WgmmaConfiguration {
 
 /// The kernel for factors of one type.
 #[must_use]
-pub fn wgmma<T: Multiplicand>(configuration: &WgmmaConfiguration) -> Wgmma<T>
+pub(crate) fn wgmma<T: Multiplicand>(configuration: &WgmmaConfiguration) -> Wgmma<T>
 where
     T::Sum: Accumulator + Sum,
 {
@@ -98,7 +98,7 @@ where
         } else {
             sync_threads()
         }
-        // What lies above runs while the launch before this one ends; all accesses to memory are
+        // What stands above runs while the launch before this one ends; all accesses to memory are
         // after this line.
         wait_for_dependencies();
         launch_dependents();

@@ -1,7 +1,7 @@
 //! The producers: threads that issue TMA loads of stage after stage as soon as there is room, one
 //! for each ring.
 
-use warpfold_lang::{Cursor, Multiplicand, Pipeline, Val, give_registers, range, thread_idx, when};
+use warpfold_lang::{Cursor, Multiplicand, Pipeline, Val, range, setmaxnreg_dec, thread_idx, when};
 
 use super::kernel::Block;
 use super::rings::RingCursor;
@@ -12,7 +12,7 @@ use crate::matmul::tile_scheduler::TileWork;
 pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor) {
     let (tile, rings) = (block.configuration.tile, block.rings);
     if tile.consumers == 2 {
-        give_registers(40);
+        setmaxnreg_dec(40);
     }
     let [left, (ring, at)] = rings.each(at);
     when(thread_idx().x.eq(0), || {

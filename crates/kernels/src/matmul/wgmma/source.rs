@@ -11,7 +11,7 @@ use crate::matmul::tile_scheduler::TileWork;
 
 /// How filters walk over images with channels last: what the kernel knows when it is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Im2col {
+pub(crate) struct Im2col {
     /// Bytes of a row of a stage, one swizzle long: 32, 64 or 128.
     pub row_bytes: u32,
     /// Stages of the sums that the channels of a filter's element take.

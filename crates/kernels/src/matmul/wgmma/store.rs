@@ -120,7 +120,7 @@ fn store_planes<S: Accumulator>(
 }
 
 /// Results of halves that copies store: a tile of shared memory for each warpgroup that multiplies,
-/// which of a block with one tile lies where rows of the left factor lay.
+/// which a block with one tile keeps where rows of the left factor were.
 enum Copied {
     F16(Tiles<f16>),
     Bf16(Tiles<bf16>),

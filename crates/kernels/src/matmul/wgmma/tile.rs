@@ -33,6 +33,21 @@ pub struct WgmmaTile {
     pub once: bool,
 }
 
+/// Measured with an H200, driver 580, bf16 but for the first row:
+///
+/// | tile | product | us | beside | us | date |
+/// |---|---|---|---|---|---|
+/// | [`WIDE`](Self::WIDE) | 8192^3, f8e4m3 | 714 | [`ALONE`](Self::ALONE) | 775 | 2026-11-20 |
+/// | [`PAIR`](Self::PAIR) | 128 x 8192 x 8192 | 39 | [`FLAT`](Self::FLAT) | 47 | 2026-11-20 |
+/// | [`APART`](Self::APART) | 128 x 8192 x 8192 | 34.8 | [`PAIR`](Self::PAIR) | 36.4 | 2026-11-21 |
+/// | [`APART_NARROW`](Self::APART_NARROW) | 128 x 4096 x 14336 | 32.3 | 128 x 64, `split: 2` | 34.2 | 2026-11-21 |
+/// | [`DEEP`](Self::DEEP) | 64 x 8192 x 8192 | 34.4 | [`DEEP_APART`](Self::DEEP_APART) | 33.2 | 2026-11-21 |
+/// | [`wave`](Self::wave), 224 columns, 2 stages, 2 panels | 128 x 28672 x 8192 | 115 | 5 stages, 1 panel | 116 | 2026-11-21 |
+/// | the same | 128 x 28672 x 8192 | 115 | [`ALONE`](Self::ALONE), two waves | 129 | 2026-11-21 |
+/// | [`wave`](Self::wave), 112 columns | 64 x 28672 x 8192 | 109 | 224 columns | 111 | 2026-11-21 |
+/// | the same | 64 x 28672 x 8192 | 109 | [`DEEP`](Self::DEEP) | 118 | 2026-11-21 |
+/// | the same | 128 x 14336 x 4096 | 32.1 | | | 2026-11-21 |
+/// | the same | 64 x 14336 x 4096 | 29.3 | | | 2026-11-21 |
 impl WgmmaTile {
     /// For large results: `tile_order`, the last rung of the ladder `hgemm`.
     pub const LARGE: Self = Self {
@@ -47,7 +62,7 @@ impl WgmmaTile {
         once: false,
     };
     /// For large results of 8-bit floats, whose sums are kept twice: it loads a sixth less than 128
-    /// columns do. 8192^3 of f8e4m3 takes 714 us, by [`ALONE`](Self::ALONE) 775 (H200, 2026-11-20).
+    /// columns do.
     pub const WIDE: Self = Self { columns: 192, stages: 4, cluster: 1, ..Self::LARGE };
     /// For results of a few thousand rows and columns.
     pub const MEDIUM: Self = Self { columns: 128, stages: 5, ..Self::LARGE };
@@ -55,21 +70,18 @@ impl WgmmaTile {
     pub const ALONE: Self = Self { cluster: 1, ..Self::MEDIUM };
     /// For few rows, or few tiles.
     pub const FLAT: Self = Self { consumers: 1, stages: 6, ..Self::ALONE };
-    /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them. At 128
-    /// x 8192 x 8192 39 us, where [`FLAT`](Self::FLAT) takes 47 (H200, 2026-11-20).
+    /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them.
     pub const PAIR: Self = Self { stages: 8, cluster: 2, ..Self::FLAT };
-    /// The same for products that wait for memory, of one tile a block: 34.8 us at 128 x 8192 x
-    /// 8192 where [`PAIR`](Self::PAIR) takes 36.4 (H200, 2026-11-21).
+    /// The same for products that wait for memory, of one tile a block.
     pub const APART: Self = Self { stages: 5, rows_stages: Some(4), panels: 2, once: true, ..Self::PAIR };
-    /// And for fewer columns: 32.3 us at 128 x 4096 x 14336, where two blocks that share the sums
-    /// of 128 x 64 took 34.2.
+    /// And for fewer columns.
     pub const APART_NARROW: Self = Self { columns: 64, stages: 8, rows_stages: Some(6), ..Self::APART };
     /// For very few tiles.
     pub const SMALL: Self = Self { columns: 64, stages: 8, ..Self::FLAT };
 
-    /// For up to 64 rows, and for few tiles: 34.4 us at 64 x 8192 x 8192.
+    /// For up to 64 rows, and for few tiles.
     pub const DEEP: Self = Self { stages: 6, panels: 2, ..Self::SMALL };
-    /// The same for one tile a block: 33.2 us.
+    /// The same for one tile a block.
     pub const DEEP_APART: Self = Self { stages: 9, rows_stages: Some(4), once: true, ..Self::DEEP };
 
     /// For the few filters of a convolution.
@@ -97,11 +109,8 @@ impl WgmmaTile {
         few.into_iter().chain(wave).collect()
     }
 
-    /// For up to 128 rows: of this many columns each SM has one tile, or a few of them. 128 x 28672
-    /// x 8192 takes 115 us by 224 columns in two stages of two panels, 116 in five of one, and 129
-    /// by [`ALONE`](Self::ALONE) in its two waves; 64 rows 109 by 112 columns, 111 by 224 and 118
-    /// by [`DEEP`](Self::DEEP); 128 x 14336 x 4096 32.1 by 112, 64 rows 29.3 (H200, 2026-11-21).
-    /// Its columns are a multiple of `step`, a power of two from 16 on.
+    /// For up to 128 rows: of this many columns each SM has one tile, or a few of them. The tile's
+    /// columns are a multiple of `step`, a power of two from 16 on.
     #[must_use]
     pub fn wave(rows: u64, columns: u64, num_sms: u64, step: u32) -> Self {
         let (consumers, most) = if rows <= 64 { (1, 128) } else { (2, 256) };

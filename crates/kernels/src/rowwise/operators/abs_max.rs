@@ -90,7 +90,7 @@ impl<F: RowFloat> RowOperator for AbsMaxScale<F> {
 /// scale, with which the results have to be multiplied to come back. The scale of a row of zeros is
 /// 1.
 #[derive(Debug, Clone, Copy)]
-pub struct Quantize<F> {
+pub(crate) struct Quantize<F> {
     /// The largest magnitude of the results.
     pub top: f64,
     /// Whether results are whole numbers, ties to even.
@@ -101,7 +101,7 @@ pub struct Quantize<F> {
 impl<F> Quantize<F> {
     /// The operator.
     #[must_use]
-    pub const fn new(top: f64, rounds: bool) -> Self {
+    pub(crate) const fn new(top: f64, rounds: bool) -> Self {
         Self { top, rounds, float: PhantomData }
     }
 }

@@ -16,7 +16,7 @@ use crate::rowwise::{Columns, Cost, OnChipRow, RowOperator};
 /// standard deviation; each result comes with its item, for a sum with a residual that is a result,
 /// too.
 #[derive(Debug, Clone, Copy)]
-pub struct LayerNorm<F> {
+pub(crate) struct LayerNorm<F> {
     /// What is added to the variance.
     pub eps: F,
     /// Whether there is a scale.
@@ -42,7 +42,7 @@ impl<F: RowFloat> LayerNorm<F> {
 
 /// [`Variance`], finished as layer norm needs it.
 #[derive(Debug, Clone, Copy)]
-pub struct MeanRstd<F> {
+pub(crate) struct MeanRstd<F> {
     eps: F,
 }
 

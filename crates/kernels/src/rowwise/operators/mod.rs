@@ -9,10 +9,12 @@ mod shipped;
 mod softmax;
 mod table;
 
-pub use abs_max::{AbsMax, AbsMaxScale, Quantize};
+pub use abs_max::AbsMaxScale;
+pub(crate) use abs_max::Quantize;
 pub use float::{Exponentials, RowFloat};
-pub use layer_norm::LayerNorm;
-pub use rms_norm::RmsNorm;
+pub(crate) use layer_norm::LayerNorm;
+pub(crate) use rms_norm::RmsNorm;
 pub(crate) use shipped::kernels;
-pub use softmax::{LogSoftmax, Softmax};
+pub(crate) use softmax::LogSoftmax;
+pub use softmax::Softmax;
 pub use table::{Norm, RowOp, Types, operator_of};

@@ -10,7 +10,7 @@ use crate::rowwise::{Columns, OnChipRow, RowOperator};
 /// RMS norm. Its columns are scale and bias, its statistic the reciprocal of the root; each result
 /// comes with its item, for a sum with a residual that is a result, too.
 #[derive(Debug, Clone, Copy)]
-pub struct RmsNorm<F> {
+pub(crate) struct RmsNorm<F> {
     /// What is added to the mean of the squares.
     pub eps: F,
     /// Whether there is a scale.
@@ -33,7 +33,7 @@ impl<F: RowFloat> RmsNorm<F> {
 
 /// The reciprocal of the root of the mean of the squares.
 #[derive(Debug, Clone, Copy)]
-pub struct RootMeanSquare<F> {
+pub(crate) struct RootMeanSquare<F> {
     eps: F,
 }
 

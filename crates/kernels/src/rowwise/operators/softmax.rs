@@ -18,7 +18,7 @@ pub struct Softmax<F>(pub Exponentials<F>);
 
 /// `x - ln Σ e^x`.
 #[derive(Debug, Clone, Copy)]
-pub struct LogSoftmax<F>(pub Exponentials<F>);
+pub(crate) struct LogSoftmax<F>(pub Exponentials<F>);
 
 type Stats<F> = (Val<F>, Val<F>);
 

@@ -24,15 +24,17 @@ pub enum RowOp {
         /// The factor before the exponential.
         scale: f64,
     },
-    /// See [`LayerNorm`]. A second row input is added before; columns are scale and bias.
-    /// Statistics: mean and reciprocal standard deviation, in the type that is computed in (`f64`
+    /// `(x - mean) / sqrt(variance + eps) * scale + bias`. A second row input is added before;
+    /// columns are scale and bias. Statistics: mean and reciprocal standard deviation, in the type that is computed in (`f64`
     /// if an input has it, else `f32`), as in ONNX.
     LayerNorm(Norm),
-    /// See [`RmsNorm`]. Statistic: the reciprocal of the root, in the type that is computed in.
+    /// `x / sqrt(mean of x² + eps) * scale + bias`, with inputs and columns of a layer norm.
+    /// Statistic: the reciprocal of the root, in the type that is computed in.
     RmsNorm(Norm),
     /// See [`AbsMaxScale`]. Statistic: the largest magnitude.
     AbsMaxScale,
-    /// See [`Quantize`]: results of type `i8`, `f8e4m3` or `f8e5m2`. Statistic: the scale, `f32`.
+    /// Each row divided by a scale that brings its largest magnitude to that of the results, which
+    /// are `i8`, `f8e4m3` or `f8e5m2`. Statistic: the scale, `f32`; of a row of zeros it is 1.
     Quantize {
         /// The element type of the results.
         to: Dtype,

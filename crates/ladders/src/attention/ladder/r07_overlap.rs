@@ -5,7 +5,7 @@
 //! Limit now: both warpgroups may come to their exponentials at the same time, and then to their products.
 
 use warpfold_lang::{
-    Array, Global, TensorMap, block_idx, give_registers, kernel, range, sync_threads, take_registers, thread_idx,
+    Array, Global, TensorMap, block_idx, kernel, range, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx,
     warpgroup_idx, wgmma_wait, when, when_else,
 };
 
@@ -72,12 +72,12 @@ pub fn overlap<T: Half>(dim: u32) -> OfMaps<T> {
             rows.store(work.head(o, head));
         };
         let consumer = || {
-            take_registers(240);
+            setmaxnreg_inc(240);
             when(warpgroup.eq(2), || at_q.advance());
             consume();
         };
         let producer = || {
-            give_registers(24);
+            setmaxnreg_dec(24);
             when(copies, produce);
         };
         when_else(warpgroup.eq(0), producer, consumer);

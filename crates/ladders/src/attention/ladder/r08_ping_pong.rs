@@ -5,8 +5,8 @@
 //! Limit now: a block starts with empty rings and ends with its stores; with a mask, some blocks have more to do.
 
 use warpfold_lang::{
-    Array, Global, NamedBarriers, TensorMap, Val, block_idx, give_registers, kernel, range, sync_threads,
-    take_registers, thread_idx, warpgroup_idx, wgmma_wait, when, when_else,
+    Array, Global, NamedBarriers, TensorMap, Val, block_idx, kernel, range, setmaxnreg_dec, setmaxnreg_inc,
+    sync_threads, thread_idx, warpgroup_idx, wgmma_wait, when, when_else,
 };
 
 use super::OfMaps;
@@ -75,7 +75,7 @@ pub fn ping_pong<T: Half>(dim: u32) -> OfMaps<T> {
             rows.store(work.head(o, head));
         };
         let consumer = || {
-            take_registers(240);
+            setmaxnreg_inc(240);
             when(warpgroup.eq(2), || {
                 at_q.advance();
                 // The first turn is a gift to the first consumer.
@@ -84,7 +84,7 @@ pub fn ping_pong<T: Half>(dim: u32) -> OfMaps<T> {
             consume();
         };
         let producer = || {
-            give_registers(24);
+            setmaxnreg_dec(24);
             when(copies, produce);
         };
         when_else(warpgroup.eq(0), producer, consumer);

@@ -5,8 +5,8 @@
 //! Limit now: exponentials, and the power that tensor cores may draw.
 
 use warpfold_lang::{
-    Array, Global, Kernel, NamedBarriers, TensorMap, TileCounter, Val, give_registers, kernel, range, sync_threads,
-    take_registers, thread_idx, warpgroup_idx, wgmma_wait, when, when_else,
+    Array, Global, Kernel, NamedBarriers, TensorMap, TileCounter, Val, kernel, range, setmaxnreg_dec, setmaxnreg_inc,
+    sync_threads, thread_idx, warpgroup_idx, wgmma_wait, when, when_else,
 };
 
 use super::r06_warp_specialized::{BLOCK_M, BLOCK_N, CONSUMERS, THREADS};
@@ -95,7 +95,7 @@ pub fn persistent<T: Half>(dim: u32) -> Drawn<T> {
             rows.store(work.head(o, head));
         };
         let consumer = || {
-            take_registers(240);
+            setmaxnreg_inc(240);
             when(warpgroup.eq(2), || {
                 at_q.advance();
                 // The first turn is a gift to the first consumer.
@@ -104,7 +104,7 @@ pub fn persistent<T: Half>(dim: u32) -> Drawn<T> {
             drawn.consume(consume);
         };
         let producer = || {
-            give_registers(24);
+            setmaxnreg_dec(24);
             when(copies, || drawn.produce(produce));
         };
         when_else(warpgroup.eq(0), producer, consumer);

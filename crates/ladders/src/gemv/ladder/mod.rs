@@ -16,15 +16,18 @@ pub use r02_sgemv_k32::sgemv_k32;
 pub use r03_sgemv_k128::sgemv_k128;
 pub use r04_sgemv_k16::sgemv_k16;
 pub use r05_planned::planned;
-/// What every rung takes.
-pub use warpfold_kernels::gemv::Rows;
 
 use warpfold_device::LaunchConfig;
 use warpfold_kernels::gemv::{BLOCK, Shape};
 use warpfold_kernels::{AnyKernel, Dtype};
+use warpfold_lang::{Global, Kernel};
 
 use super::instance::{open, rows_of};
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+
+/// What every rung takes: matrix, vector, result, rows, columns, the elements from one row to the
+/// next.
+pub type Rows<T> = Kernel<(Global<T>, Global<T>, Global<T>, u64, u32, i64)>;
 
 /// Columns of the ladder's matrices, or a few more.
 pub const COLUMNS: usize = 1024;

@@ -5,8 +5,8 @@
 //! Limit now: a block starts with an empty ring and ends with its stores, and nothing runs beside either.
 
 use warpfold_lang::{
-    Global, Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, block_idx, give_registers, kernel,
-    lane_id, range, sync_threads, take_registers, thread_idx, tiles, warpgroup_idx, wgmma_commit, wgmma_fence,
+    Global, Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, block_idx, kernel, lane_id, range,
+    setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tiles, warpgroup_idx, wgmma_commit, wgmma_fence,
     wgmma_wait, when, when_else,
 };
 
@@ -37,7 +37,7 @@ pub fn two_consumers<T: Half>() -> WgmmaTma<T> {
         let at = pipeline.start();
         // Main loop: the producer is one thread
         let produce = || {
-            give_registers(24);
+            setmaxnreg_dec(24);
             when(thread_idx().x.eq(0), || {
                 range(0, k, BLOCK_K, |k0| {
                     pipeline.acquire(at);
@@ -51,7 +51,7 @@ pub fn two_consumers<T: Half>() -> WgmmaTma<T> {
         };
         // Main loop: a consumer is a warpgroup with 64 rows
         let consume = || {
-            take_registers(240);
+            setmaxnreg_inc(240);
             let sums = WarpgroupSums::<T>::new(BLOCK_N);
             let first = (warpgroup - 1) * 64;
             range(0, k, BLOCK_K, |k0| {

@@ -5,8 +5,8 @@
 //! Limit now: every block brings a tile of b for itself that its neighbours bring as well.
 
 use warpfold_lang::{
-    Global, Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, block_idx, give_registers, grid_dim,
-    kernel, lane_id, range, sync_threads, take_registers, thread_idx, tiles, warpgroup_idx, wgmma_commit, wgmma_fence,
+    Global, Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, block_idx, grid_dim, kernel, lane_id,
+    range, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tiles, warpgroup_idx, wgmma_commit, wgmma_fence,
     wgmma_wait, when, when_else,
 };
 
@@ -40,7 +40,7 @@ pub fn persistent<T: Half>() -> WgmmaTma<T> {
         let at = pipeline.start();
         // Main loop: the producer is one thread
         let produce = || {
-            give_registers(24);
+            setmaxnreg_dec(24);
             let of_tile = |row: Val<u32>, column: Val<u32>| {
                 range(0, k, BLOCK_K, |k0| {
                     pipeline.acquire(at);
@@ -55,7 +55,7 @@ pub fn persistent<T: Half>() -> WgmmaTma<T> {
         };
         // Main loop: a consumer is a warpgroup with 64 rows
         let consume = || {
-            take_registers(240);
+            setmaxnreg_inc(240);
             let sums = WarpgroupSums::<T>::new(BLOCK_N);
             let first = (warpgroup - 1) * 64;
             each_tile(&|row, column| {

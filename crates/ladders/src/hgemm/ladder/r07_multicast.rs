@@ -6,7 +6,7 @@
 
 use warpfold_lang::{
     Global, Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, cluster_block_rank, cluster_idx,
-    cluster_sync, give_registers, kernel, lane_id, num_clusters, range, take_registers, thread_idx, tiles,
+    cluster_sync, kernel, lane_id, num_clusters, range, setmaxnreg_dec, setmaxnreg_inc, thread_idx, tiles,
     warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when, when_else,
 };
 
@@ -43,7 +43,7 @@ pub fn multicast<T: Half>() -> WgmmaTma<T> {
         let at = pipeline.start();
         // Main loop: the producer is one thread
         let produce = || {
-            give_registers(24);
+            setmaxnreg_dec(24);
             let half = rank * (BLOCK_N / CLUSTER);
             let of_tile = |row: Val<u32>, column: Val<u32>| {
                 range(0, k, BLOCK_K, |k0| {
@@ -60,7 +60,7 @@ pub fn multicast<T: Half>() -> WgmmaTma<T> {
         };
         // Main loop: a consumer is a warpgroup with 64 rows
         let consume = || {
-            take_registers(240);
+            setmaxnreg_inc(240);
             let sums = WarpgroupSums::<T>::new(BLOCK_N);
             let first = (warpgroup - 1) * 64;
             each_tile(&|row, column| {

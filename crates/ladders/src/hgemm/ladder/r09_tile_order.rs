@@ -6,8 +6,8 @@
 
 use warpfold_lang::{
     Major, Operands, Pipeline, Swizzle, TensorMap, Val, WarpgroupSums, bulk_commit, bulk_wait, bulk_wait_read,
-    cluster_block_rank, cluster_idx, cluster_sync, fence_async, give_registers, kernel, lane_id, num_clusters, range,
-    sync_warpgroup, take_registers, thread_idx, tiles, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    cluster_block_rank, cluster_idx, cluster_sync, fence_async, kernel, lane_id, num_clusters, range, setmaxnreg_dec,
+    setmaxnreg_inc, sync_warpgroup, thread_idx, tiles, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
     when_else,
 };
 
@@ -51,7 +51,7 @@ pub fn tile_order<T: Half>() -> TmaStore<T> {
         let at = pipeline.start();
         // Main loop: the producer is one thread
         let produce = || {
-            give_registers(24);
+            setmaxnreg_dec(24);
             let half = rank * (BLOCK_N / CLUSTER);
             let of_tile = |row: Val<u32>, column: Val<u32>| {
                 range(0, k, BLOCK_K, |k0| {
@@ -68,7 +68,7 @@ pub fn tile_order<T: Half>() -> TmaStore<T> {
         };
         // Main loop: a consumer is a warpgroup with 64 rows
         let consume = || {
-            take_registers(240);
+            setmaxnreg_inc(240);
             let sums = WarpgroupSums::<T>::new(BLOCK_N);
             let first = (warpgroup - 1) * 64;
             let (tile_c, copies) = (tiles_c.at(warpgroup - 1), (thread_idx().x & 127).eq(0));

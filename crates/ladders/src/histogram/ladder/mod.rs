@@ -13,15 +13,18 @@ pub use r01_plain::plain;
 pub use r02_vec4::vec4;
 pub use r03_shared::shared;
 pub use r04_copies::copies;
-/// What every rung takes, and the threads of its blocks: of rungs that count in global memory, and
-/// in shared memory.
-pub use warpfold_kernels::histogram::{BLOCK, Counting, LARGE_BLOCK};
+/// The threads of a rung's blocks: of rungs that count in global memory, and in shared memory.
+pub use warpfold_kernels::histogram::{BLOCK, LARGE_BLOCK};
 
 use warpfold_device::LaunchConfig;
 use warpfold_kernels::{AnyKernel, Dtype};
+use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+
+/// What every rung takes: values, counts, how many values, and the first value that is not counted.
+pub type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
 
 /// Bins of the ladder's problem.
 pub const BINS: u32 = 256;
