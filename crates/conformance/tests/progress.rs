@@ -99,15 +99,28 @@ again:
 }
 ";
 
-#[test]
-fn a_launch_that_goes_on_beyond_its_limit_counts_as_endless() {
+/// Two warps that wake one another at a barrier for ever.
+const TURNS: &str = "
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry endless(.param .u64 out)
+{
+again:
+    bar.sync 0;
+    bra again;
+}
+";
+
+/// What is found when a kernel without end is launched with so many threads.
+fn found_without_end(text: &str, threads: u32) -> Vec<String> {
     let memory = Memory::new(1 << 20);
     let out = memory.allocate(4, "out").unwrap();
-    let program = Program::load(&memory, ENDLESS, Arch::SM_80).unwrap();
+    let program = Program::load(&memory, text, Arch::SM_80).unwrap();
     let launch = Launch {
         kernel: "endless".to_owned(),
         grid: [1, 1, 1],
-        block: [32, 1, 1],
+        block: [threads, 1, 1],
         cluster: [1, 1, 1],
         dynamic_shared: 0,
         params: out.to_le_bytes().to_vec(),
@@ -115,10 +128,21 @@ fn a_launch_that_goes_on_beyond_its_limit_counts_as_endless() {
         programmatic: false,
     };
     let report = program.launch(&memory, &launch, &Options { limit: 1 << 20, ..Options::default() }).unwrap();
-    let rules: Vec<_> = report.findings.iter().map(|finding| finding.rule.as_str()).collect();
+    assert!(report.aborted);
+    report.findings.into_iter().map(|finding| finding.rule).collect()
+}
+
+#[test]
+fn a_launch_that_goes_on_beyond_its_limit_counts_as_endless() {
     let expected = "more than 1048576 warp instructions, the limit of a launch, were executed, the last of them in the \
                     loop of lines 11 to 12";
-    assert!(report.aborted && rules == [expected], "{rules:?}");
+    assert_eq!(found_without_end(ENDLESS, 32), [expected]);
+}
+
+#[test]
+fn warps_that_wake_one_another_for_ever_reach_the_limit() {
+    let found = found_without_end(TURNS, 64);
+    assert!(found.len() == 1 && found[0].starts_with("more than 1048576 warp instructions"), "{found:?}");
 }
 
 #[test]

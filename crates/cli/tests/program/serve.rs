@@ -141,11 +141,9 @@ fn a_server_is_measured_from_outside_and_an_engine_from_inside() {
 #[test]
 fn what_cannot_be_served_is_one_line() {
     let llama = model("llama");
-    refused(&["serve"], 2, "a MODEL is needed");
     refused(&["serve", "absent.gguf"], 2, "cannot read absent.gguf: ");
     refused(&["serve", &llama, "--api-key", "", "--port", "0"], 2, "--api-key: the key is empty");
     refused(&["serve", &llama, "--kv-bytes", "1", "--kv-blocks", "1"], 2, "cannot be used with");
-    refused(&["bench", "serve"], 2, "a MODEL is needed");
     refused(&["bench", "serve", "--url", "https://a"], 4, "there is no TLS here");
     refused(&["bench", "serve", "--url", "http://127.0.0.1:9"], 4, "/v1/models");
     refused(&["bench", "serve", &llama, "--workload", "none"], 2, "it is not sharegpt-like");

@@ -391,7 +391,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let parts = segments.then_some(parts).into_iter().flatten();
         std::iter::once(attend(&config(false)).into()).chain(parts).map(|kernel| (kernel, simt::BLOCK)).collect()
     };
-    // Parts differ from the whole in little else than where their states go: one of a kind is shown.
+    // Parts differ from the whole in little else than where their states go: one of a kind is
+    // shown.
     let is_decode = |problem: &Problem| matches!(problem.keys, Keys::Paged { .. }) && problem.kv_dtype == problem.dtype;
     let on_tensor_cores = |problem: &Problem| {
         let segments = num_segments(problem) > 1;

@@ -23,14 +23,15 @@ const ENOUGH_BLOCKS: u64 = 1024;
 /// The family of gathers. Inputs are indices and table, outputs the rows and one word of 64 bits
 /// for bad positions.
 ///
-/// The word holds [`Gather::NO_BAD_POSITION`] before the launch. After it, it holds the lowest position in
-/// the indices that names no row, or what it held if that is lower: several launches may share a
-/// word, and the host reads it once they are done.
+/// The word holds [`Gather::NO_BAD_POSITION`] before the launch. After it, it holds the lowest
+/// position in the indices that names no row, or what it held if that is lower: several launches
+/// may share a word, and the host reads it once they are done.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gather;
 
 impl Gather {
-    /// What the word for bad positions holds before a launch, and after it if every index names a row.
+    /// What the word for bad positions holds before a launch, and after it if every index names a
+    /// row.
     pub const NO_BAD_POSITION: u64 = u64::MAX;
 }
 
@@ -45,8 +46,8 @@ pub struct Problem {
     pub rows: u64,
     /// Bytes of a row, side by side.
     pub row_bytes: u64,
-    /// From one row of the table to the next, in bytes; rows of the output lie side by side. With
-    /// a negative stride the table's address is that of its first row.
+    /// From one row of the table to the next, in bytes; rows of the output lie side by side. With a
+    /// negative stride the table's address is that of its first row.
     pub row_stride: i64,
     /// A power of two that the addresses of table and output are multiples of, in bytes.
     pub alignment: u64,

@@ -22,6 +22,10 @@ use crate::tensor_ops::rules::Warpgroups;
 /// Slices without a sign of waiting after which a part that waits at a join is let go all the same.
 const PATIENCE_SLICES: u32 = 256;
 
+/// Slices of warps after which a turn ends: warps that wake one another would go on without end,
+/// and a launch's limit is looked at between turns.
+const SLICES_OF_A_TURN: u32 = 4096;
+
 /// How a turn of a block ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -165,6 +169,7 @@ impl Block {
     fn run(&mut self, m: &mut Machine, cx: &mut Context<'_>) -> Turn {
         m.clock = self.clock;
         let mut pass = self.ready;
+        let mut slices = 0;
         loop {
             if pass == 0 {
                 let was_idle = self.ready == 0;
@@ -197,6 +202,11 @@ impl Block {
             }
             if std::mem::take(&mut m.asynchronous.woken) {
                 self.wake_waiting();
+            }
+            slices += 1;
+            if slices >= SLICES_OF_A_TURN && self.ready != 0 {
+                self.clock = m.clock;
+                return Turn::Yield;
             }
             // Warps that a barrier woke run in this pass, too.
             pass |= self.ready & !before;
