@@ -1,8 +1,7 @@
-//! The `warpfold` program: `run`, `generate`, `serve`, `bench`, `devices`, `ladder`, `inspect`, `sim`.
+//! The program `warpfold`: each subcommand parses, calls a library and prints.
 //!
-//! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
-//! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`,
-//! `table`, `json` and `progress`. Exit codes: 0 clean, 1 findings of severity error or wrong
+//! One file a subcommand. Beside them stands what they share: `failure` (what goes to standard
+//! error, and the exit code), `model`, `output`, `table`, `json` and `progress`. Exit codes: 0 clean, 1 findings of severity error or wrong
 //! results, 2 bad usage, 3 PTX that is not supported, 4 a run that failed.
 
 mod bench;

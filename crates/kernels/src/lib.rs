@@ -5,8 +5,8 @@
 //! [`map`] and [`operations`] what elements become, [`matmul`], [`gemv`] and [`conv`] products;
 //! [`attention`] attends, [`rotary`] turns what it attends to and [`kv_cache`] keeps it, and
 //! [`heads`] does both; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens; [`histogram`],
-//! [`nms`], [`unique`], [`gather`], [`cross_entropy`] and [`softmax_v`] are operators by themselves.
-//! [`elements`] brings elements of any type to registers and back.
+//! [`nms`], [`unique`], [`gather`], [`cross_entropy`] and [`softmax_v`] are operators by
+//! themselves. [`elements`] brings elements of any type to registers and back.
 //!
 //! How such kernels come to be, step by step, is shown by the ladders of the crate
 //! `warpfold-ladders`, which nothing here uses. Deliberately absent: PTX text (the language writes
@@ -21,9 +21,9 @@
 //!
 //! **Two kernels fold everything.** In `fold/rows.rs` threads are mapped along the folded
 //! dimension, in `fold/columns.rs` along a kept one; sizes and strides are parameters, what changes
-//! the code (which dimension is contiguous, ranks, whether blocks share a result) is the key under which a
-//! `Fold` keeps its kernels. Blocks that share a result leave parts in a workspace; the last one
-//! folds them and resets the counter, so that one launch does it all and can be replayed.
+//! the code (which dimension is contiguous, ranks, whether blocks share a result) is the key under
+//! which a `Fold` keeps its kernels. Blocks that share a result leave parts in a workspace; the
+//! last one folds them and resets the counter, so that one launch does it all and can be replayed.
 //!
 //! **The order never looks at the device.** Plans ask shapes, strides and alignment; the number of
 //! parts has a fixed bound, not one from the number of SMs. A monoid that does not commute is

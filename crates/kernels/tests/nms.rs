@@ -7,8 +7,8 @@ use warpfold_kernels::ErrorKind;
 use warpfold_kernels::nms::{Choice, Nms, Problem};
 use warpfold_kernels::plan::{KernelCache, Plan, Planner, Workspace};
 
-/// What non-maximum suppression is, box by box: the indices of the boxes that are kept, in descending
-/// order of their scores.
+/// What non-maximum suppression is, box by box: the indices of the boxes that are kept, in
+/// descending order of their scores.
 fn nms(boxes: &[[f32; 4]], scores: &[f32], threshold: f32) -> Vec<i64> {
     let mut order: Vec<usize> = (0..boxes.len()).collect();
     // A stable sort keeps the lower index first.

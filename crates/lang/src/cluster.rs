@@ -95,8 +95,8 @@ pub fn cluster_wait() {
     with(sync::cluster_wait);
 }
 
-/// `setmaxnreg.dec`: this warpgroup's threads release registers until each has `down_to`, a multiple
-/// of 8 from 24 to 256 (sm_90a).
+/// `setmaxnreg.dec`: this warpgroup's threads release registers until each has `down_to`, a
+/// multiple of 8 from 24 to 256 (sm_90a).
 ///
 /// All warps of the warpgroup come here. The kernel says how many
 /// [threads](crate::Kernel::required_block) its blocks have, or how many

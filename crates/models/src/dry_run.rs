@@ -1,4 +1,4 @@
-//! What the largest step takes of a device's memory: measured, to be held against what was computed.
+//! What the largest step takes of device memory: measured, to be held against what was computed.
 
 use warpfold_engine::sizing::largest_batch;
 use warpfold_engine::{CacheShape, Config, Model};

@@ -1,4 +1,4 @@
-//! `bench serve`: what clients of a language model see, of a server or of an engine in this process.
+//! `bench serve`: what clients of a language model see, of a server or of an engine in process.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

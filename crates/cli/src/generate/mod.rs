@@ -24,8 +24,8 @@ use options::Answer;
 use report::Watched;
 use requests::{Asked, Prompt};
 
-/// Answers prompts with a language model: a folder as Hugging Face has it, a .gguf file, or, without
-/// a MODEL, the one that is part of the program and tells tales.
+/// Answers prompts with a language model: a folder as Hugging Face has it, a .gguf file, or,
+/// without a MODEL, the one that is part of the program and tells tales.
 ///
 /// Example: warpfold generate SmolLM2-135M-Instruct.gguf "The capital of France is" --max-tokens 8
 /// --temperature 0. An answer never depends on which other prompts are answered beside it, nor on

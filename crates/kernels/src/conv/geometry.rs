@@ -71,7 +71,7 @@ impl Geometry {
         }
     }
 
-    /// The position of the filter's first element for a pixel of the result, `width` of which are a row:
+    /// The first element of the filter for a pixel of the result, `width` of which are a row:
     /// may be outside.
     pub(super) fn corner(&self, pixel: Val<u32>, width: Val<u32>) -> [Val<i32>; 2] {
         let row = pixel / width;

@@ -23,14 +23,15 @@ const ENOUGH_BLOCKS: u64 = 1024;
 /// The family of gathers. Inputs are indices and table, outputs the rows and one word of 64 bits
 /// for bad positions.
 ///
-/// The word holds [`Gather::NO_BAD_POSITION`] before the launch. After it, it holds the lowest position in
-/// the indices that names no row, or what it held if that is lower: several launches may share a
-/// word, and the host reads it once they are done.
+/// The word holds [`Gather::NO_BAD_POSITION`] before the launch. After it, it holds the lowest
+/// position in the indices that names no row, or what it held if that is lower: several launches
+/// may share a word, and the host reads it once they are done.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gather;
 
 impl Gather {
-    /// What the word for bad positions holds before a launch, and after it if every index names a row.
+    /// What the word for bad positions holds before a launch, and after it if every index names a
+    /// row.
     pub const NO_BAD_POSITION: u64 = u64::MAX;
 }
 

@@ -153,8 +153,8 @@ impl Reduction {
     /// Whether it has a result for `len` elements.
     ///
     /// # Errors
-    /// [`ErrorKind::Empty`] for an extreme or a position of nothing, [`ErrorKind::OptionOutOfRange`]
-    /// for a list longer than what it is made of.
+    /// [`ErrorKind::Empty`] for an extreme or a position of nothing,
+    /// [`ErrorKind::OptionOutOfRange`] for a list longer than what it is made of.
     pub fn check_len(self, options: Options, len: usize) -> Result<(), Error> {
         match self {
             Self::Min | Self::Max | Self::MinMax | Self::ArgMin | Self::ArgMax if len == 0 => {

@@ -83,8 +83,8 @@ impl Cache {
         cache.at(head.mul_wide(self.words.at(0)) * u64::from(self.dim))
     }
 
-    /// Where a key of the block's head is, in pages: the block table says which one. Nothing is read
-    /// of the table where there is no such key.
+    /// Where a key of the block's head is, in pages: the block table says which one. Nothing is
+    /// read of the table where there is no such key.
     pub(super) fn in_page(self, table: Global<u32>, key: Val<u32>, exists: Val<bool>) -> Val<u64> {
         let entry = self.sequence() * self.words.at(3) + key / PAGE;
         let page = table.at(entry).get_or(0_u32, exists);

@@ -25,7 +25,8 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
     })
 }
 
-/// Rows of elements from -1 to 1, those of row `i` times the `i`-th of some factors, which go round.
+/// Rows of elements from -1 to 1, those of row `i` times the `i`-th of some factors, which go
+/// round.
 pub(super) fn rows<T: AttentionElement>(seed: u64, len: usize, dim: usize, factors: &[f32]) -> Vec<T::Memory> {
     let factor = |i: usize| factors[i / dim % factors.len()];
     samples::<f32>(seed, len).into_iter().enumerate().map(|(i, x)| T::round(x * factor(i))).collect()

@@ -25,8 +25,8 @@ pub enum RowOp {
         scale: f64,
     },
     /// `(x - mean) / sqrt(variance + eps) * scale + bias`. A second row input is added before;
-    /// columns are scale and bias. Statistics: mean and reciprocal standard deviation, in the type that is computed in (`f64`
-    /// if an input has it, else `f32`), as in ONNX.
+    /// columns are scale and bias. Statistics: mean and reciprocal standard deviation, in the type
+    /// that is computed in (`f64` if an input has it, else `f32`), as in ONNX.
     LayerNorm(Norm),
     /// `x / sqrt(mean of x² + eps) * scale + bias`, with inputs and columns of a layer norm.
     /// Statistic: the reciprocal of the root, in the type that is computed in.
