@@ -1,4 +1,4 @@
-//! Boxes of detections.
+//! Non-maximum suppression (NMS) of detected boxes.
 
 use warpfold_kernels::nms::{Nms, Problem};
 use warpfold_kernels::{Dtype, Error, ErrorKind};

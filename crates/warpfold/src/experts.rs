@@ -1,4 +1,4 @@
-//! Mixtures of experts.
+//! Mixtures of experts (MoE).
 
 use warpfold_kernels::experts::{self, Problem, Weights};
 use warpfold_kernels::plan::alignment_of;

@@ -1,4 +1,4 @@
-//! Products of matrices, and of batches of them.
+//! GEMM: products of matrices, and of batches of them.
 
 use warpfold_kernels::matmul::{self, Activation, BatchInvariance, Epilogue, F32Math, Matrix, Problem};
 use warpfold_kernels::{Dtype, Error, ErrorKind};

@@ -1,4 +1,4 @@
-//! Tensors as batches of matrices: what shapes make of a product, and how factors lie.
+//! Tensors as batches of matrices: what shapes make of a product, and the layout of factors.
 
 use warpfold_kernels::layout::{Layout, broadcast_shape};
 use warpfold_kernels::matmul::Matrix;

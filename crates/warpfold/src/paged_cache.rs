@@ -1,4 +1,4 @@
-//! Keys and values of many sequences in pages, and how new ones come there.
+//! The paged KV cache: keys and values of many sequences in pages, and writes of new ones.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Matrix times vector, histograms, and rows by index.
+//! GEMV, histograms, and gathers of rows by index.
 
 use warpfold_device::ViewMut;
 use warpfold_kernels::gather::{self, Gather};

@@ -1,4 +1,4 @@
-//! How many different elements there are.
+//! How many distinct elements there are.
 
 use warpfold_kernels::unique::{Problem, UniqueTables};
 use warpfold_kernels::{Dtype, Error};
