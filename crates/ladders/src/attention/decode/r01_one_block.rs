@@ -31,5 +31,5 @@ pub fn one_block<T: AttentionElement>(dim: u32) -> OneBlock<T, T::Out> {
         let (head, exists) = cache.own_row();
         cache.store(&state, o, head, exists);
     };
-    kernel(format!("decode_one_block_{}_{dim}", T::NAME), body).required_block(THREADS)
+    kernel(format!("decode_one_block_{}_{dim}", T::NAME), body).required_block(THREADS).min_blocks(1)
 }

@@ -36,7 +36,7 @@ pub fn split_kv<T: AttentionElement>(dim: u32) -> SplitKv<T> {
             cache.store_part(&state, parts, part, PART);
         });
     };
-    kernel(format!("decode_split_kv_{}_{dim}", T::NAME), body).required_block(THREADS)
+    kernel(format!("decode_split_kv_{}_{dim}", T::NAME), body).required_block(THREADS).min_blocks(1)
 }
 
 /// What the second kernel takes: parts, how many keys a sequence has, results, sizes.

@@ -40,5 +40,5 @@ pub fn paged<T: AttentionElement>(dim: u32) -> Paged<T> {
             cache.store_part(&state, parts, part, PART);
         });
     };
-    kernel(format!("decode_paged_{}_{dim}", T::NAME), body).required_block(THREADS)
+    kernel(format!("decode_paged_{}_{dim}", T::NAME), body).required_block(THREADS).min_blocks(1)
 }

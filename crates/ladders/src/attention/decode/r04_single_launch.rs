@@ -69,5 +69,5 @@ pub fn single_launch<T: AttentionElement>(dim: u32) -> SingleLaunch<T, T::Out> {
             });
         });
     };
-    kernel(format!("decode_single_launch_{}_{dim}", T::NAME), body).required_block(THREADS)
+    kernel(format!("decode_single_launch_{}_{dim}", T::NAME), body).required_block(THREADS).min_blocks(1)
 }
