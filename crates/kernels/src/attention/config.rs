@@ -1,6 +1,6 @@
 //! What attention kernels are built for, and what they are launched with: common to all of them.
 
-use warpfold_lang::{Array, Global, Val};
+use warpfold_lang::{Array, Global, Swizzle, Val};
 
 use super::problem::{MaskLayout, Problem, Score};
 use super::work::{KeyLens, Lists, SIZES, STRIDES, Size, WorkConfig};
@@ -12,6 +12,16 @@ pub(super) const FLOATS: usize = 4;
 
 /// Inputs at most: queries, keys, values, mask, sinks, and three lists.
 pub(super) const MAX_INPUTS: usize = 8;
+
+/// Columns that a head takes in shared memory: whole panels.
+pub(super) const fn padded(dim: u32) -> u32 {
+    dim.next_multiple_of(32)
+}
+
+/// Panels as wide as the columns allow.
+pub(super) const fn swizzle(columns: u32) -> Swizzle {
+    if columns.is_multiple_of(64) { Swizzle::Bytes128 } else { Swizzle::Bytes64 }
+}
 
 /// What decides on the code of a kernel, whichever it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -147,5 +157,10 @@ pub(super) struct Launch<'a> {
 impl Launch<'_> {
     pub(super) fn size(&self, which: Size) -> Val<u32> {
         self.sizes.at(which as usize)
+    }
+
+    /// Tiles of so many keys that a segment has.
+    pub(super) fn tiles_of_segment(&self, keys: u32) -> u32 {
+        self.config.work.segment / keys
     }
 }

@@ -1,8 +1,9 @@
 //! From scores to weights, in the registers of tensor cores, and what their rows have come to.
 
-use warpfold_lang::{HalfOfPair, Lanes, Multiplicand, Val, Vars, WarpgroupSums, fold_quad, vars, when};
+use warpfold_lang::{Global, HalfOfPair, Lanes, Multiplicand, Val, Vars, WarpgroupSums, fold_quad, vars, when};
 
 use super::config::Launch;
+use super::output::Columns;
 use super::running::RowStates;
 use super::state::{State, shift};
 use super::work::{Item, Row, Size};
@@ -31,6 +32,24 @@ impl<T: Multiplicand<Sum = f32>> Results<T> {
     pub(super) fn scale(&self, factors: [Val<f32>; 2], is_needed: Val<bool>) {
         let changes = is_needed & (factors[0].ne(1.0) | factors[1].ne(1.0));
         when(Lanes::all_lanes().any(changes), || self.sums.scale_rows(factors));
+    }
+
+    /// Leaves the states of a segment for the launch that merges; `number` says which of the
+    /// block's a row is.
+    pub(super) fn write_partials(
+        &self,
+        launch: &Launch<'_>,
+        partials: Global<f32>,
+        (item, rows): (&Item, [Row; 2]),
+        segment: Val<u32>,
+        number: impl Fn(usize) -> Val<u32>,
+    ) {
+        for (i, row) in rows.iter().enumerate() {
+            when(row.exists, || {
+                let place = launch.partial(partials, item, number(i), segment);
+                launch.write_partial(place, &self.get(i as u32), Columns::Pairs);
+            });
+        }
     }
 
     /// Adds up what the lanes of a row have of its sum.

@@ -6,14 +6,14 @@ use warpfold_lang::{
     when,
 };
 
-use super::super::config::Launch;
+use super::super::config::{Launch, padded, swizzle};
 use super::super::output::Columns;
 use super::super::running::{RowStates, Running};
 use super::super::softmax::{Results, Scores, no_stats, stats};
 use super::super::work::{Item, Row};
 use super::kernel::{MmaConfig, state_words_of_block};
 use super::load::Pieces;
-use super::tile::{ROWS, STAGES, THREADS, multiplied, padded, swizzle};
+use super::tile::{ROWS, STAGES, THREADS, multiplied};
 
 /// What a block holds: tiles in shared memory, and registers for scores, weights and results.
 pub(super) struct Attending<'a, T: Multiplicand> {
@@ -120,7 +120,9 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         // Computed again: registers are few in the loop.
         let rows = WarpgroupSums::<T>::rows().map(|row| item.row(launch.sizes, row));
         if launch.config.work.split {
-            when(begin.lt(end), || self.write_partials(item, rows, (end - 1) / self.of_segment()));
+            when(begin.lt(end), || {
+                self.write_partials(item, rows, (end - 1) / self.launch.tiles_of_segment(self.config.tile.keys))
+            });
             return;
         }
         self.running.iter().for_each(|running| running.finish(results));
@@ -176,14 +178,14 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         if !self.launch.config.segments {
             return;
         }
-        let is_first = (tile & (self.of_segment() - 1)).eq(0);
+        let is_first = (tile & (self.launch.tiles_of_segment(self.config.tile.keys) - 1)).eq(0);
         when(is_first & tile.gt(begin), || {
             let results = &self.results;
             results.fold_sums();
             match &self.running {
                 // The columns of a thread are whole fours.
                 Some(running) => running.push_by_fours(results),
-                None => self.write_partials(item, rows, tile / self.of_segment() - 1),
+                None => self.write_partials(item, rows, tile / self.launch.tiles_of_segment(self.config.tile.keys) - 1),
             }
             results.stats.set(no_stats());
             results.sums.fill(0.0);
@@ -209,20 +211,10 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         }
     }
 
-    /// Leaves the states of a segment for the launch that merges.
     fn write_partials(&self, item: &Item, rows: [Row; 2], segment: Val<u32>) {
-        for (row, i) in rows.iter().zip(0_u32..) {
-            when(row.exists, || {
-                let number = WarpgroupSums::<T>::rows()[i as usize];
-                let place = self.launch.partial(self.partials, item, number, segment);
-                self.launch.write_partial(place, &self.results.get(i), Columns::Pairs);
-            });
-        }
-    }
-
-    /// Tiles of a segment.
-    fn of_segment(&self) -> u32 {
-        self.launch.config.work.segment / self.config.tile.keys
+        let Self { launch, results, partials, .. } = self;
+        let number = |i: usize| WarpgroupSums::<T>::rows()[i];
+        results.write_partials(launch, *partials, (item, rows), segment, number);
     }
 }
 

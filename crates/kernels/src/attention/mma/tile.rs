@@ -1,7 +1,8 @@
 //! Sizes of the tiles of a block.
 
 use warpfold_device::Limits;
-use warpfold_lang::Swizzle;
+
+use super::super::config::padded;
 
 /// What a block holds beside its 64 rows. The number of keys of a tile is part of the order of the
 /// fold, so it follows from the head sizes alone.
@@ -25,19 +26,9 @@ pub(super) const THREADS: u32 = 128;
 /// Shared memory of a block that barriers, what waits there, alignment and the device take.
 const RESERVED: u32 = 3072;
 
-/// Columns that a head takes in shared memory: whole panels.
-pub(super) const fn padded(dim: u32) -> u32 {
-    dim.next_multiple_of(32)
-}
-
 /// Columns that are multiplied.
 pub(super) const fn multiplied(dim: u32) -> u32 {
     dim.next_multiple_of(16)
-}
-
-/// Panels as wide as the columns allow.
-pub(super) const fn swizzle(columns: u32) -> Swizzle {
-    if columns.is_multiple_of(64) { Swizzle::Bytes128 } else { Swizzle::Bytes64 }
 }
 
 impl MmaTile {

@@ -131,7 +131,13 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         });
         self.results.fold_sums();
         if launch.config.work.split {
-            when(begin.lt(end), || self.write_partials(item, rows, (end - 1) / self.of_segment()));
+            when(begin.lt(end), || {
+                self.write_partials(
+                    item,
+                    rows,
+                    (end - 1) / self.block.launch.tiles_of_segment(self.block.config.tile.keys),
+                )
+            });
             return;
         }
         self.running.iter().for_each(|running| running.finish(&self.results));
@@ -140,21 +146,10 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         }
     }
 
-    /// Leaves the states of a segment for the launch that merges.
     fn write_partials(&self, item: &Item, rows: [Row; 2], segment: Val<u32>) {
-        let launch = &self.block.launch;
-        for (row, i) in rows.iter().zip(0_u32..) {
-            when(row.exists, || {
-                let number = WarpgroupSums::<T>::rows()[i as usize] + self.own * 64;
-                let place = launch.partial(self.partials, item, number, segment);
-                launch.write_partial(place, &self.results.get(i), Columns::Pairs);
-            });
-        }
-    }
-
-    /// Tiles of a segment.
-    fn of_segment(&self) -> u32 {
-        self.block.launch.config.work.segment / self.block.config.tile.keys
+        let Self { block, results, partials, .. } = self;
+        let number = |i: usize| WarpgroupSums::<T>::rows()[i] + self.own * 64;
+        results.write_partials(&block.launch, *partials, (item, rows), segment, number);
     }
 
     fn turns(&self) -> Option<NamedBarriers> {
@@ -194,7 +189,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             self.weights.set_sums(&self.scores);
             return;
         }
-        let begins_segment = (tile & (self.of_segment() - 1)).eq(0);
+        let begins_segment = (tile & (self.block.launch.tiles_of_segment(self.block.config.tile.keys) - 1)).eq(0);
         let none = no_stats();
         let base = [0, 1].map(|i| [0, 1].map(|row| begins_segment.select(none[i][row], before[i][row])));
         let factors = scores.softmax(tile * keys, base, &results.stats);
@@ -206,7 +201,11 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             self.results.fold_sums();
             match &self.running {
                 Some(running) => running.push(results),
-                None => self.write_partials(scores.item, scores.rows, tile / self.of_segment() - 1),
+                None => self.write_partials(
+                    scores.item,
+                    scores.rows,
+                    tile / self.block.launch.tiles_of_segment(self.block.config.tile.keys) - 1,
+                ),
             }
             results.stats.set(next);
         });

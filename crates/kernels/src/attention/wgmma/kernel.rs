@@ -6,11 +6,11 @@ use warpfold_lang::{
     tiles, wait_for_dependencies, warp_id, warpgroup_idx, when, when_else,
 };
 
-use super::super::config::{Config, FLOATS, Launch, MAX_INPUTS};
+use super::super::config::{Config, FLOATS, Launch, MAX_INPUTS, padded, swizzle};
 use super::super::work::{Item, SIZES, STRIDES, Size, find};
 use super::attend::Attending;
 use super::load::Loader;
-use super::tile::{WgmmaTile, padded, swizzle};
+use super::tile::WgmmaTile;
 
 /// Warps of the first warpgroup that load; the last one draws.
 pub(super) const LOADERS: u32 = 3;

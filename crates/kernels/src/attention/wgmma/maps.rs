@@ -3,8 +3,9 @@
 use warpfold_device::{MapSwizzle, TensorLayout};
 use warpfold_lang::Swizzle;
 
+use super::super::config::{padded, swizzle};
 use super::super::problem::{Keys, Problem, Queries};
-use super::tile::{WgmmaTile, padded, swizzle};
+use super::tile::WgmmaTile;
 
 /// The maps of queries, and of keys and values with how many keys a box has.
 #[derive(Debug)]

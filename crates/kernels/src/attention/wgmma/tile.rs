@@ -1,7 +1,6 @@
 //! Sizes of the tiles of a block.
 
-use warpfold_lang::Swizzle;
-
+use super::super::config::padded;
 use super::super::problem::Problem;
 use super::super::running::state_words;
 
@@ -29,16 +28,6 @@ const RESERVED: u32 = 1024;
 
 /// Shared memory that the device takes for each block.
 const SM_RESERVED: u32 = 1024;
-
-/// Columns that a head takes in shared memory: whole panels.
-pub(super) const fn padded(dim: u32) -> u32 {
-    dim.next_multiple_of(32)
-}
-
-/// Panels as wide as the columns allow.
-pub(super) const fn swizzle(columns: u32) -> Swizzle {
-    if columns.is_multiple_of(64) { Swizzle::Bytes128 } else { Swizzle::Bytes64 }
-}
 
 impl WgmmaTile {
     /// For a problem, on a device: few rows a head take one warpgroup. `segments` says that a block
