@@ -56,7 +56,8 @@ fn time_all(device: &Device, shape: Shape) {
     for per_part in [1, 2, 3, 4, 6, 8, 16].into_iter().filter(|per_part| *per_part < segments) {
         choices.push(Choice { splits: segments.div_ceil(per_part), segments: per_part, ..planned });
     }
-    let mut memory = shape.memory(device).expect("memory for the shape");
+    let plan = Attention.plan_with(&problem, planned, &planner).expect("a plan for the shape");
+    let mut memory = shape.memory(device, &plan).expect("memory for the shape");
     let mut workspace = Workspace::new();
     println!("{shape} on {device}");
     for choice in choices {

@@ -144,14 +144,13 @@ impl Shape {
         2 * batch * dim * (len * kv_heads * kv_dtype.bytes() + queries * heads * Dtype::Bf16.bytes())
     }
 
-    /// Memory for it, with random numbers.
+    /// Memory for a plan of it, with random numbers.
     ///
     /// # Errors
     /// What the device says.
-    pub fn memory(self, device: &Device) -> Result<Memory, Error> {
+    pub fn memory(self, device: &Device, plan: &Plan) -> Result<Memory, Error> {
         let (queue, problem) = (Queue::new(device.default_stream()), self.problem());
-        let plan = Attention.ready(device, &problem)?;
-        let Plan { inputs: specs, outputs, .. } = plan.plan();
+        let Plan { inputs: specs, outputs, .. } = plan;
         let mut inputs = Vec::new();
         for (spec, dtype) in specs[..3].iter().zip([problem.dtype, problem.kv_dtype, problem.kv_dtype]) {
             inputs.push(filled(&queue, dtype, spec.bytes / dtype.bytes())?);
@@ -256,7 +255,7 @@ impl Memory {
 
 pub(super) fn measure(device: &Device, shape: Shape) -> Result<Record, Error> {
     let ready = Attention.ready(device, &shape.problem())?;
-    let (mut memory, mut workspace) = (shape.memory(device)?, Workspace::new());
+    let (mut memory, mut workspace) = (shape.memory(device, ready.plan())?, Workspace::new());
     drop(device.take_reports());
     memory.run(&ready, &mut workspace)?;
     let record = Record {

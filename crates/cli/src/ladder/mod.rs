@@ -63,7 +63,7 @@ pub(crate) struct Ladder {
     report: Form,
 }
 
-/// Numbers of attention and decode, in place of those of the size.
+/// Numbers of attention and decode, instead of those of the size.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Attention and decode")]
 struct Heads {

@@ -53,7 +53,7 @@ pub(crate) struct Sim {
     /// tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of 128 bytes,
     /// with ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32 ;l2=64|128|256
     /// ;fill=nan as needed, and ;type= where it is not the array's (tf32, tf32_ftz, f32_ftz; bf16
-    /// of a uint16), or for im2col ;lower= ;upper= ;channels= ;pixels= in place of the box. DTYPE
+    /// of a uint16), or for im2col ;lower= ;upper= ;channels= ;pixels= instead of the box. DTYPE
     /// is one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored as uint16), SHAPE
     /// is like 4x1024.
     #[arg(long = "arg", value_name = "SPEC", value_parser = Spec::parse)]

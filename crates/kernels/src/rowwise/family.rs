@@ -187,7 +187,7 @@ impl RowWise {
     /// not. The statistics of rows without elements are zeros.
     ///
     /// # Errors
-    /// [`OverlappingOutput`](crate::ErrorKind::OverlappingOutput) in place of a tensor that repeats
+    /// [`OverlappingOutput`](crate::ErrorKind::OverlappingOutput) instead of a tensor that repeats
     /// elements, [`TooLarge`](crate::ErrorKind::TooLarge).
     pub fn plan_with(&self, problem: &Problem, choice: &Choice, planner: &Planner<'_>) -> Result<Plan, Error> {
         self.plan_from(&(self.code)(), problem, choice, planner)

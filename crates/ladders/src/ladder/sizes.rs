@@ -15,7 +15,7 @@ pub enum Sizes {
     Heads(HeadSizes),
 }
 
-/// The numbers that a ladder takes in place of a number of elements.
+/// The numbers that a ladder takes instead of a number of elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Numbers {
     /// How they are written: `N or MxNxK`.

@@ -81,7 +81,7 @@ pub struct ModelConfig {
     pub hidden: usize,
     /// Elements of a row inside of an MLP.
     pub intermediate: usize,
-    /// The mixtures of experts that layers have in place of an MLP.
+    /// The mixtures of experts that layers have instead of an MLP.
     pub experts: Option<ExpertsConfig>,
     /// Layers.
     pub num_layers: usize,

@@ -144,7 +144,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "unroll_last_warp",
-        changed: "The last warp goes on alone, behind warp barriers in place of the block's",
+        changed: "The last warp goes on alone, behind warp barriers instead of the block's",
         claims: &[Claim::new(Metric::Barriers, Change::DividedBy(3)), Claim::new(Metric::Instructions, Change::Falls)],
         launches: &[Launch::new(typed!(unroll_last_warp), |size| blocks_of(size, 2 * BLOCK))],
         finish: Finish::Host,

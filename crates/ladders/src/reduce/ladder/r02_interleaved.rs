@@ -1,5 +1,5 @@
 //! Rung 2: the threads at work side by side.
-//! Changed: thread `t` takes the `t`-th pair of the step, in place of the pair that begins at `t`.
+//! Changed: thread `t` takes the `t`-th pair of the step, instead of the pair that begins at `t`.
 //! Removes: divergence, as whole warps work or rest, and the remainder.
 //! Measured: see `LADDER` (generated).
 //! Limit now: neighbouring threads meet `2 * stride` words apart, in the same banks of shared memory.

@@ -1,5 +1,5 @@
 //! Rung 8: loads of 16 bytes.
-//! Changed: each thread loads four neighbours at once, in place of two words a block apart; up to three are left over.
+//! Changed: each thread loads four neighbours at once, instead of two words a block apart; up to three are left over.
 //! Removes: three of four load instructions, with their addresses and bound checks, and half of the blocks.
 //! Measured: see `LADDER` (generated).
 //! Limit now: a thread lives for one load; blocks come and go, each with its barrier and its atomic.
