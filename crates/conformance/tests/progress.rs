@@ -1,6 +1,10 @@
 //! Forward progress and determinism: kernels that end only if every waiting part of the machine
 //! gets its turn.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use warpfold_conformance::corpus::{Case, Folder, run, verdict};
 use warpfold_sim::{Arch, Checks, Launch, Memory, Options, Program};
 
@@ -111,6 +115,74 @@ again:
     bra again;
 }
 ";
+
+/// Block 1 waits for block 2, which runs behind block 0 on another host thread.
+const BEHIND_A_PRINT: &str = r#"
+.version 8.0
+.target sm_80
+.address_size 64
+.extern .func (.param .b32 status) vprintf (.param .b64 format, .param .b64 values);
+.global .align 1 .b8 text[2] = {46, 0};
+.visible .entry behind(.param .u64 flag)
+{
+    .reg .pred %p<3>;
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [flag];
+    mov.u32 %r1, %ctaid.x;
+    setp.eq.u32 %p1, %r1, 1;
+    @%p1 bra wait;
+    setp.eq.u32 %p1, %r1, 2;
+    @%p1 st.release.gpu.global.u32 [%rd1], 1;
+    setp.ne.u32 %p1, %r1, 0;
+    @%p1 bra done;
+    cvta.global.u64 %rd2, text;
+    {
+    .param .b64 p0;
+    .param .b64 p1;
+    .param .b32 r0;
+    st.param.b64 [p0], %rd2;
+    st.param.b64 [p1], 0;
+    call.uni (r0), vprintf, (p0, p1);
+    }
+    bra done;
+wait:
+    ld.acquire.gpu.global.u32 %r2, [%rd1];
+    setp.eq.u32 %p2, %r2, 0;
+    @%p2 bra wait;
+done:
+    ret;
+}
+"#;
+
+#[test]
+fn a_host_thread_that_the_host_holds_up_is_no_deadlock() {
+    let memory = Memory::new(1 << 20);
+    let flag = memory.allocate(4, "flag").unwrap();
+    memory.fill(flag, 0, 4).unwrap();
+    let program = Program::load(&memory, BEHIND_A_PRINT, Arch::SM_80).unwrap();
+    let launch = Launch {
+        kernel: "behind".to_owned(),
+        grid: [3, 1, 1],
+        block: [1, 1, 1],
+        cluster: [1, 1, 1],
+        dynamic_shared: 0,
+        params: flag.to_le_bytes().to_vec(),
+        cooperative: true,
+        programmatic: false,
+    };
+    let held = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&held);
+    let output = Arc::new(move |text: &str| {
+        assert_eq!(text, ".");
+        seen.store(true, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(300));
+    });
+    let options = Options { workers: Some(2), patience: 10_000, output: Some(output), ..Options::default() };
+    let report = program.launch(&memory, &launch, &options).unwrap();
+    assert!(!report.aborted, "{:?}", report.findings);
+    assert!(held.load(Ordering::Relaxed));
+}
 
 /// What is found when a kernel without end is launched with so many threads.
 fn found_without_end(text: &str, threads: u32) -> Vec<String> {

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::block::{Block, BlockCounts, Context, Turn};
 use super::checking::{Checking, describe};
@@ -30,6 +31,14 @@ const MAX_RESIDENT: usize = 256;
 /// Zeros that a cooperative launch gives to the grid barrier.
 const GRID_WORKSPACE_BYTES: u64 = 32;
 
+/// A worker that has not stalled.
+const NEVER: u64 = u64::MAX;
+/// A worker that has no block left.
+const HAS_ENDED: u64 = u64::MAX - 1;
+
+/// How long a worker that has stalled waits before it looks at the others again.
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
+
 /// Numbers the launches of the process.
 static GRID_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -48,6 +57,8 @@ struct Shared<'a> {
     stop: AtomicBool,
     /// Grows whenever something happens that a waiting thread could see.
     progress: AtomicU64,
+    /// Of each worker: the progress since which it has run for the whole patience and seen no more.
+    stalled_at: Vec<AtomicU64>,
     output: Mutex<Output>,
     /// What the checks of all blocks share.
     check: Option<Arc<LaunchCheck>>,
@@ -103,6 +114,7 @@ pub(crate) fn launch(
         done: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         progress: AtomicU64::new(0),
+        stalled_at: (0..workers).map(|_| AtomicU64::new(NEVER)).collect(),
         output: Mutex::default(),
         check,
         shared_map: shared_map(code, &geometry),
@@ -291,6 +303,23 @@ impl Shared<'_> {
         (cluster < self.clusters).then_some(cluster)
     }
 
+    /// Nothing has moved in a worker's blocks since `progress` for the whole patience: waits until
+    /// something moves elsewhere, or every worker has come as far. Only then, whatever the host
+    /// gives its threads time for, is the launch in a deadlock, which one worker is told.
+    fn is_deadlock(&self, worker: u64, progress: u64) -> bool {
+        self.stalled_at[worker as usize].store(progress, Ordering::SeqCst);
+        loop {
+            if self.stop.load(Ordering::Relaxed) || self.progress.load(Ordering::SeqCst) != progress {
+                self.stalled_at[worker as usize].store(NEVER, Ordering::SeqCst);
+                return false;
+            }
+            if self.stalled_at.iter().all(|at| [progress, HAS_ENDED].contains(&at.load(Ordering::SeqCst))) {
+                return !self.stop.swap(true, Ordering::SeqCst);
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
     fn finish_block(&self, block: &mut Block) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         self.progress.fetch_add(1, Ordering::Relaxed);
@@ -432,14 +461,18 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                     (seen_progress, idle_since) = (progress, executed);
                 }
                 let is_endless = executed > shared.options.limit;
-                if executed - idle_since > shared.options.patience || is_endless {
-                    if is_endless {
-                        endless(&mut cluster, &mut m, code, shared.options.limit);
-                    } else {
-                        stuck(&mut cluster, &mut m, code, FindingKind::Deadlock);
-                    }
+                if is_endless {
+                    endless(&mut cluster, &mut m, code, shared.options.limit);
                     shared.abort(&mut cluster);
                     break;
+                }
+                if executed - idle_since > shared.options.patience {
+                    if shared.is_deadlock(worker, progress) {
+                        stuck(&mut cluster, &mut m, code, FindingKind::Deadlock);
+                        shared.abort(&mut cluster);
+                        break;
+                    }
+                    idle_since = executed;
                 }
                 residents.line.push_back(cluster);
                 if m.waiting {
@@ -454,6 +487,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
             Turn::Stopped => shared.abort(&mut cluster),
         }
     }
+    shared.stalled_at[worker as usize].store(HAS_ENDED, Ordering::SeqCst);
     let found = m.checking.map(|c| c.findings).unwrap_or_default();
     Harvest { counts, counters: m.counters, faults: m.faults, found, trap }
 }
