@@ -87,7 +87,10 @@ pub struct SampleRow {
     pub sampling: Arc<Sampling>,
     /// Tokens so far in increasing order, where penalties ask for them.
     pub counts: Option<Arc<Vec<TokenCount>>>,
-    /// Tokens that must not be drawn: those that end a sequence, before it has its least length.
+    /// The only tokens that may be drawn, beside what `sampling` says, where a constraint has few.
+    pub allowed: Option<Arc<[u32]>>,
+    /// Tokens that must not be drawn: those that end a sequence, before it has its least length; or
+    /// those that a constraint rules out.
     pub banned: Option<Arc<[u32]>>,
     /// How many of the most likely tokens to report.
     pub top: usize,

@@ -36,6 +36,8 @@ pub struct Metrics {
     pub finished_stop: u64,
     /// Answers that ended at their length.
     pub finished_length: u64,
+    /// Answers whose constraint gave up.
+    pub finished_error: u64,
     /// Requests that were given up by their user.
     pub aborted: u64,
     /// Requests that ended because the model failed.
@@ -71,7 +73,8 @@ pub struct Gauges {
 impl Metrics {
     pub(crate) fn count_finish(&mut self, finish: Finish) {
         match finish {
-            Finish::StopToken(_) | Finish::StopText => self.finished_stop += 1,
+            Finish::StopToken(_) | Finish::StopText | Finish::Constraint => self.finished_stop += 1,
+            Finish::ConstraintFailed => self.finished_error += 1,
             Finish::Length => self.finished_length += 1,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::constraint::Constraint;
 use crate::error::{Error, ErrorKind, request};
 use crate::model::Limits;
 use crate::sampling::{Sampled, Sampling};
@@ -41,6 +42,8 @@ pub struct Request {
     pub logprobs: Option<usize>,
     /// The same for the tokens of the prompt.
     pub prompt_logprobs: Option<usize>,
+    /// What each answer must look like; it ends where nothing more may come.
+    pub constraint: Option<Box<dyn Constraint>>,
     /// Requests of a lower number run first.
     pub priority: i32,
     /// Prefixes are shared only between requests of the same salt.
@@ -82,6 +85,7 @@ impl Request {
             skip_special: true,
             logprobs: None,
             prompt_logprobs: None,
+            constraint: None,
             priority: 0,
             salt: "".into(),
         }
@@ -112,6 +116,11 @@ impl Request {
         let most = self.max_tokens.unwrap_or(usize::MAX);
         check(self.min_tokens <= most, "min_tokens", "it is more than max_tokens")?;
         check(self.stop.iter().all(|s| !s.is_empty()), "stop", "a stop string is empty")?;
+        if self.constraint.is_some() {
+            check(self.beam.is_none(), "beam", "beams take no constraint")?;
+            check(self.min_tokens == 0, "min_tokens", "the constraint says when an answer may end")?;
+            check(self.sampling.allowed_ids.is_none(), "allowed_token_ids", "the constraint says which may come")?;
+        }
         if let Some(beam) = self.beam {
             check(beam.width >= self.n, "beam", "it keeps fewer hypotheses than the answers that n asks for")?;
             check(beam.length_penalty.is_finite(), "length_penalty", "it is not finite")?;
@@ -136,6 +145,10 @@ pub enum Finish {
     StopToken(u32),
     /// A stop string.
     StopText,
+    /// Nothing more may come, as the constraint says.
+    Constraint,
+    /// The constraint gave up.
+    ConstraintFailed,
     /// There is no room for more: `max_tokens`, the model's longest sequence, or the cache.
     Length,
 }
@@ -145,7 +158,8 @@ impl Finish {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::StopToken(_) | Self::StopText => "stop",
+            Self::StopToken(_) | Self::StopText | Self::Constraint => "stop",
+            Self::ConstraintFailed => "error",
             Self::Length => "length",
         }
     }

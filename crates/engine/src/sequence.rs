@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::batch::{SequenceId, TokenCount};
 use crate::block::{Key, Parent, Pool, Table};
+use crate::constraint::{Constraint, Mask, Next};
 use crate::detokenize::Detokenizer;
+use crate::error::{Error, request};
 use crate::request::Finish;
 use crate::sampling::Sampled;
 
@@ -45,7 +47,42 @@ pub(crate) struct Sequence {
     pub(crate) fresh: Vec<Sampled>,
     pub(crate) fresh_text: String,
     pub(crate) text: Option<Detokenizer>,
+    /// What the answer must look like, and what that says of its next token.
+    pub(crate) constraint: Option<Constrained>,
     pub(crate) finish: Option<Finish>,
+}
+
+/// A constraint, and the tokens that it lets come next.
+#[derive(Debug, Clone)]
+pub(crate) struct Constrained {
+    constraint: Box<dyn Constraint>,
+    vocab: usize,
+    pub(crate) mask: Option<Mask>,
+}
+
+impl Constrained {
+    /// A constraint at the start of an answer.
+    pub(crate) fn start(constraint: &dyn Constraint, vocab: usize) -> Result<Self, Error> {
+        let mut constrained = Self { constraint: constraint.fork(), vocab, mask: None };
+        match constrained.look() {
+            None => Ok(constrained),
+            Some(_) => Err(request("constraint", "no token of the vocabulary may come first")),
+        }
+    }
+
+    fn push(&mut self, token: u32) -> Option<Finish> {
+        self.constraint.push(token);
+        self.look()
+    }
+
+    fn look(&mut self) -> Option<Finish> {
+        self.mask = match self.constraint.next(self.vocab) {
+            Next::Tokens(bits) => Mask::of_bits(&bits, self.vocab),
+            Next::Over => return Some(Finish::Constraint),
+            Next::Failed => return Some(Finish::ConstraintFailed),
+        };
+        self.mask.is_none().then_some(Finish::Constraint)
+    }
 }
 
 impl Sequence {
@@ -66,6 +103,7 @@ impl Sequence {
             fresh: Vec::new(),
             fresh_text: String::new(),
             text: None,
+            constraint: None,
             finish: None,
         }
     }
@@ -101,8 +139,11 @@ impl Sequence {
         }
         if is_stop {
             self.finish = Some(Finish::StopToken(token));
-        } else if self.is_live() && self.tokens.len() >= rules.max_total {
-            self.finish = Some(Finish::Length);
+        } else if self.is_live() {
+            self.finish = self.constraint.as_mut().and_then(|constraint| constraint.push(token));
+            if self.is_live() && self.tokens.len() >= rules.max_total {
+                self.finish = Some(Finish::Length);
+            }
         }
         if let Some(text) = self.text.as_mut().filter(|_| self.finish.is_some()) {
             self.fresh_text.push_str(&text.finish());

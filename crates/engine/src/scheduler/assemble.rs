@@ -4,6 +4,7 @@ use super::Scheduler;
 use super::plan::{Plan, Rows, Target, Use};
 use crate::batch::{Batch, SampleRow};
 use crate::block::NULL_BLOCK;
+use crate::constraint::Mask;
 use crate::group::Group;
 use crate::sequence::Sequence;
 
@@ -104,13 +105,21 @@ fn sample_row(group: &Group, seq: &Sequence, row: u32, drafts: &[u32]) -> Sample
     let num_generated = seq.num_generated() + drafts.len();
     let is_early = num_generated < group.rules.min_tokens && group.request.beam.is_none();
     let logprobs = group.request.logprobs.unwrap_or(0);
+    let early = is_early.then(|| group.rules.stop_ids.clone());
+    let (allowed, banned) = match seq.constraint.as_ref().and_then(|constrained| constrained.mask.clone()) {
+        Some(Mask::Allowed(ids)) => (Some(ids), early),
+        // A request has a least length or a constraint.
+        Some(Mask::Banned(ids)) => (None, Some(ids)),
+        None => (None, early),
+    };
     SampleRow {
         row,
         position: to_u32(seq.tokens.len() + drafts.len()),
         seed: seq.seed,
         sampling: group.sampling.clone(),
         counts: seq.counts_with(drafts),
-        banned: is_early.then(|| group.rules.stop_ids.clone()),
+        allowed,
+        banned,
         top: group.request.beam.map_or(logprobs, |beam| crate::beam::num_candidates(group, beam)),
         given: None,
     }

@@ -35,7 +35,7 @@ use crate::metrics::Metrics;
 use crate::model::Limits;
 use crate::request::{Request, RequestId};
 use crate::sampling::philox;
-use crate::sequence::{Sequence, StopRules};
+use crate::sequence::{Constrained, Sequence, StopRules};
 
 pub(crate) use plan::Plan;
 use plan::Rows;
@@ -87,6 +87,8 @@ impl Scheduler {
         if !request.stop.is_empty() && decode.is_none() {
             return Err(self::request("stop", "the engine has no tokenizer to find stop strings with"));
         }
+        let constraint = request.constraint.as_deref();
+        let constraint = constraint.map(|constraint| Constrained::start(constraint, self.limits.vocab)).transpose()?;
         self.last_request += 1;
         let id = RequestId(self.last_request);
         let seed = request.seed.unwrap_or_else(|| drawn_seed(self.config.seed, id));
@@ -101,6 +103,7 @@ impl Scheduler {
                 Detokenizer::new(d.clone(), stop.clone(), request.include_stop, request.skip_special)
             };
             seq.text = decode.map(text);
+            seq.constraint.clone_from(&constraint);
             seq.is_attached = output > 0 && self.config.shares();
             seq
         };

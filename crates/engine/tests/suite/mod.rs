@@ -2,6 +2,7 @@
 
 mod answers;
 mod blocks;
+mod constraint;
 mod invariance;
 mod ladder;
 mod limits;

@@ -1,0 +1,72 @@
+//! Constraints: which tokens may come next, as an answer grows. Grammars and JSON schemas are some.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// What an answer must look like. It follows one answer: the engine tells it each token, and asks
+/// which ones may come next.
+///
+/// The answer is a function of the tokens alone, so that it never depends on the schedule.
+pub trait Constraint: fmt::Debug + Send + Sync {
+    /// What may come after the tokens that were pushed. `vocab` is how many tokens there are.
+    fn next(&mut self, vocab: usize) -> Next;
+
+    /// A token was drawn, one of those that might come next.
+    fn push(&mut self, token: u32);
+
+    /// The same constraint for another answer, with the same tokens behind it.
+    fn fork(&self) -> Box<dyn Constraint>;
+}
+
+impl Clone for Box<dyn Constraint> {
+    fn clone(&self) -> Self {
+        self.fork()
+    }
+}
+
+/// What a constraint says about the next token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// A bit for each token, the first in the lowest bit of the first word: whether it may come.
+    Tokens(Vec<u32>),
+    /// The answer is whole.
+    Over,
+    /// The constraint gives up, and the answer ends without being whole.
+    Failed,
+}
+
+/// Tokens that may come next, as a sampler takes them: the shorter of two lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mask {
+    /// These alone.
+    Allowed(Arc<[u32]>),
+    /// All but these.
+    Banned(Arc<[u32]>),
+}
+
+impl Mask {
+    /// The mask that bits say; `None` if no token may come.
+    pub(crate) fn of_bits(bits: &[u32], vocab: usize) -> Option<Self> {
+        let is_set = |id: &usize| bits.get(id / 32).is_some_and(|word| word >> (id % 32) & 1 != 0);
+        let num = (0..vocab).filter(is_set).count();
+        let list = |wanted: bool| (0u32..).zip(0..vocab).filter(|(_, i)| is_set(i) == wanted).map(|(id, _)| id).collect();
+        match num {
+            0 => None,
+            _ if num <= vocab / 2 => Some(Self::Allowed(list(true))),
+            _ => Some(Self::Banned(list(false))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_is_the_shorter_list() {
+        assert_eq!(Mask::of_bits(&[0b101], 40), Some(Mask::Allowed([0, 2].into())));
+        assert_eq!(Mask::of_bits(&[!0 - 1, 1], 33), Some(Mask::Banned([0].into())));
+        assert_eq!(Mask::of_bits(&[0], 40), None);
+        assert_eq!(Mask::of_bits(&[0, !0], 32), None, "bits beyond the vocabulary name no token");
+    }
+}
