@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// which ones may come next.
 ///
 /// The answer is a function of the tokens alone, so that it never depends on the schedule.
-pub trait Constraint: fmt::Debug + Send + Sync {
+pub trait Constraint: fmt::Debug + Send {
     /// What may come after the tokens that were pushed. `vocab` is how many tokens there are.
     fn next(&mut self, vocab: usize) -> Next;
 

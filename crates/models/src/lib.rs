@@ -26,8 +26,9 @@
 //! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies, `template.rs` chat templates;
 //! `layers/` has the parts that `architectures/` are made of, one file an architecture;
 //! `language_model.rs` is the engine's model, `graphs.rs` captures its steps, `draws.rs` its draws,
-//! `dry_run.rs` measures the largest step; `shipped.rs` is the model that is part of the program. A
-//! new architecture is a name in `config/mod.rs` and a file in `architectures/`.
+//! `dry_run.rs` measures the largest step; `shipped.rs` is the model that is part of the program;
+//! `json_schema.rs` makes answers JSON of a schema. A new architecture is a name in `config/mod.rs`
+//! and a file in `architectures/`.
 //!
 //! # What is absent on purpose
 //!
@@ -41,6 +42,7 @@ mod dry_run;
 mod error;
 mod files;
 mod graphs;
+mod json_schema;
 mod language_model;
 mod layers;
 mod shipped;
@@ -49,6 +51,7 @@ mod tokenizer;
 
 pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
 pub use error::{Error, ErrorKind};
+pub use json_schema::Schemas;
 pub use language_model::{LanguageModel, ModelFiles};
 pub use shipped::{SHIPPED, SHIPPED_OPENING, SHIPPED_TEMPERATURE};
 pub use template::{ChatOptions, ChatTemplate};

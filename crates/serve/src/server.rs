@@ -154,6 +154,7 @@ impl Handle {
             block_size: config.block_size,
             longest_token: text.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.longest_bytes()),
             text,
+            schemas: std::sync::OnceLock::new(),
         };
         self.state.set_served(served, service);
         Ok(())

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{Semaphore, watch};
 use warpfold_engine::Limits;
 use warpfold_engine::service::{Client, Service};
-use warpfold_models::{ChatTemplate, Tokenizer};
+use warpfold_models::{ChatTemplate, Schemas, Tokenizer};
 
 use crate::error::ApiError;
 use crate::metrics::Observed;
@@ -48,6 +48,8 @@ pub(crate) struct Served {
     /// Bytes of the tokenizer's longest token.
     pub(crate) longest_token: usize,
     pub(crate) text: Text,
+    /// Made for the first request that asks for a schema.
+    pub(crate) schemas: OnceLock<Result<Schemas, String>>,
 }
 
 /// What all requests share.

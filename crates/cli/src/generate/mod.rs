@@ -9,13 +9,15 @@ mod requests;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use warpfold::{Dtype, Queue};
-use warpfold_engine::{Config, Engine, Model, Output, Request, RequestId};
-use warpfold_models::{ChatTemplate, LanguageModel, ModelFiles, SHIPPED_OPENING, SHIPPED_TEMPERATURE, Tokenizer};
+use warpfold_engine::{Config, Constraint, Engine, Model, Output, Request, RequestId};
+use warpfold_models::{
+    ChatTemplate, LanguageModel, ModelFiles, SHIPPED_OPENING, SHIPPED_TEMPERATURE, Schemas, Tokenizer,
+};
 
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, Room, parse_dtype};
@@ -64,6 +66,9 @@ pub(crate) struct Generate {
     /// Each prompt that is a text is what a user says: it is put into the model's chat template.
     #[arg(long)]
     chat: bool,
+    /// Each answer is JSON of the schema in this file.
+    #[arg(long, value_name = "FILE.json")]
+    json_schema: Option<PathBuf>,
     /// A line of JSON for each prompt, in their order.
     #[arg(long)]
     json: bool,
@@ -99,7 +104,9 @@ impl Generate {
         let is_shipped = model::is_shipped(self.model.as_deref());
         let chat = if self.chat { Some(template(files)?) } else { None };
         let temperature = if is_shipped { SHIPPED_TEMPERATURE } else { 1.0 };
-        let of = Asked { tokenizer: files.tokenizer(), chat: chat.as_ref(), temperature, max_len };
+        let constraint = self.json_schema.as_deref().map(|file| constraint(file, files)).transpose()?;
+        let constraint = constraint.as_deref();
+        let of = Asked { tokenizer: files.tokenizer(), chat: chat.as_ref(), temperature, max_len, constraint };
         let mut all = Vec::new();
         if is_shipped && self.has_no_prompt() {
             all.push(requests::request(Prompt::Text(SHIPPED_OPENING.to_owned()), &self.answer, of)?);
@@ -185,6 +192,16 @@ impl Generate {
 }
 
 /// The chat template of a model.
+/// The constraint that answers are JSON of the schema in a file.
+fn constraint(file: &Path, files: &ModelFiles) -> Result<Box<dyn Constraint>, Failure> {
+    let wrong = |reason: &dyn std::fmt::Display| Failure::usage(format!("{}: {reason}", file.display()));
+    let text = std::fs::read(file).map_err(|error| wrong(&error))?;
+    let schema = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
+    let eos = files.config().eos.first().ok_or_else(|| wrong(&"the model has no token that ends an answer"))?;
+    let schemas = Schemas::of(needed(files.tokenizer(), "--json-schema")?, *eos).map_err(|error| wrong(&error))?;
+    schemas.constraint(&schema).map_err(|error| wrong(&error))
+}
+
 fn template(files: &ModelFiles) -> Result<ChatTemplate, Failure> {
     let none = || Failure::usage("--chat needs a chat template, and the model has none");
     files.chat_template()?.ok_or_else(none)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use warpfold_engine::{Beam, Request, Sampling};
+use warpfold_engine::{Beam, Constraint, Request, Sampling};
 use warpfold_models::{ChatOptions, ChatTemplate, Tokenizer};
 
 use super::needed;
@@ -20,6 +20,8 @@ pub(super) struct Asked<'a> {
     pub(super) temperature: f32,
     /// The longest sequence.
     pub(super) max_len: usize,
+    /// What every answer must look like.
+    pub(super) constraint: Option<&'a dyn Constraint>,
 }
 
 impl Asked<'_> {
@@ -69,6 +71,7 @@ pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<
         stop: answer.stop.clone(),
         ignore_eos: answer.ignore_eos,
         logprobs: answer.logprobs,
+        constraint: of.constraint.map(Constraint::fork),
         ..Request::new(prompt)
     })
 }

@@ -12,6 +12,7 @@ use warpfold_models::ChatOptions;
 
 use super::answer::{Answer, Kind, Wanted};
 use super::params::{self, Common, check_at_most};
+use super::schema;
 use super::prompt::{Marks, tokenize};
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -49,7 +50,7 @@ pub(crate) async fn complete(
     mut fields: Fields,
 ) -> Result<Response, ApiError> {
     let served = state.served()?;
-    let Common { request, delivery, return_token_ids } = params::take(&mut fields, &state, &tenant)?;
+    let Common { request, delivery, return_token_ids, schema } = params::take(&mut fields, &state, &tenant)?;
     refuse_tools(&mut fields)?;
     let text = conversation(&mut fields, served)?;
     let max_tokens = match (fields.take("max_completion_tokens")?, fields.take("max_tokens")?) {
@@ -68,6 +69,7 @@ pub(crate) async fn complete(
         (false, Some(_)) => return Err(ApiError::field("top_logprobs", "logprobs is not true")),
     };
     let prompt = tokenize(&state, served, text, Marks::Keep).await?;
+    let request = schema::constrain(&state, schema, request).await?;
     let n = request.n;
     let wanted = Wanted { kind: Kind::Chat, n, logprobs, echo: false, return_token_ids };
     let request = Request { prompt: prompt.clone(), max_tokens, logprobs, ..request };

@@ -9,6 +9,7 @@ use warpfold_engine::Request;
 
 use super::answer::{Answer, Kind, Wanted};
 use super::params::{self, Common, Delivery, check_at_most};
+use super::schema;
 use super::prompt::Prompts;
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -24,7 +25,7 @@ pub(crate) async fn complete(
     mut fields: Fields,
 ) -> Result<Response, ApiError> {
     let served = state.served()?;
-    let Common { request, delivery, return_token_ids } = params::take(&mut fields, &state, &tenant)?;
+    let Common { request, delivery, return_token_ids, schema } = params::take(&mut fields, &state, &tenant)?;
     let prompts: Prompts = fields.need("prompt").map_err(|error| match error.message.as_str() {
         message if message.contains("untagged") => {
             ApiError::field("prompt", "it is not a text, a list of tokens, or a list of either")
@@ -48,6 +49,7 @@ pub(crate) async fn complete(
     if prompts.is_empty() {
         return Err(ApiError::field("prompt", "the list is empty"));
     }
+    let request = schema::constrain(&state, schema, request).await?;
     let of_prompt = |prompt: &Vec<u32>| Request {
         prompt: prompt.clone(),
         max_tokens: Some(max_tokens.unwrap_or(MAX_TOKENS.min(room(served.longest, prompt)))),

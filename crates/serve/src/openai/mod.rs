@@ -11,6 +11,7 @@ pub(crate) mod logprobs;
 pub(crate) mod models;
 pub(crate) mod params;
 pub(crate) mod prompt;
+mod schema;
 pub(crate) mod sse;
 
 use std::sync::Arc;

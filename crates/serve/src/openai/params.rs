@@ -27,6 +27,8 @@ pub(crate) struct Common {
     pub(crate) request: Request,
     pub(crate) delivery: Delivery,
     pub(crate) return_token_ids: bool,
+    /// What the answers' JSON must look like.
+    pub(crate) schema: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -77,7 +79,8 @@ pub(crate) fn take(fields: &mut Fields, state: &State, tenant: &Tenant) -> Resul
         return Err(ApiError::field("stream", "beam search knows its answers at the end only"));
     }
     let return_token_ids = fields.take("return_token_ids")?.unwrap_or(false);
-    Ok(Common { request, delivery, return_token_ids })
+    let schema = super::schema::take(fields)?;
+    Ok(Common { request, delivery, return_token_ids, schema })
 }
 
 /// A model that is not served is not there.
@@ -100,7 +103,6 @@ pub(crate) fn check_at_most(field: &str, value: usize, most: usize) -> Result<()
 fn allow_what_changes_nothing(fields: &mut Fields) {
     fields.allow("user", Value::is_string);
     fields.allow("store", |value| *value == false);
-    fields.allow("response_format", |value| *value == serde_json::json!({"type": "text"}));
     fields.allow("service_tier", |value| *value == "auto" || *value == "default");
     fields.allow("modalities", |value| *value == serde_json::json!(["text"]));
 }

@@ -80,7 +80,8 @@ fn what_a_chat_cannot_do_is_named() {
         (and(ask(), json!({"tools": []})), "tools"),
         (and(ask(), json!({"tool_choice": "none"})), "tool_choice"),
         (and(ask(), json!({"functions": []})), "functions"),
-        (and(ask(), json!({"response_format": {"type": "json_object"}})), "response_format"),
+        (and(ask(), json!({"response_format": {"type": "xml"}})), "response_format"),
+        (and(ask(), json!({"response_format": {"type": "json_schema"}})), "response_format"),
         (and(ask(), json!({"max_completion_tokens": 3})), "max_tokens"),
         (and(ask(), json!({"top_logprobs": 3})), "top_logprobs"),
         (and(ask(), json!({"logprobs": true, "top_logprobs": 21})), "top_logprobs"),
@@ -109,6 +110,40 @@ fn what_a_chat_cannot_do_is_named() {
         json!({"chat_template_kwargs": {"enable_thinking": false}}),
     ] {
         site.chat(&and(ask(), harmless)).with(200);
+    }
+    site.end();
+}
+
+fn json_of(properties: &Value) -> Value {
+    let required: Vec<&String> = properties.as_object().unwrap().keys().collect();
+    let schema = json!({"type": "object", "properties": properties, "required": required});
+    json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "strict": true, "schema": schema}}})
+}
+
+#[cfg(feature = "json-schema")]
+#[test]
+fn an_answer_is_json_of_the_schema_that_the_request_gives() {
+    let site = Site::plain();
+    let format = json_of(&json!({"kind": {"enum": ["red", "blue"]}, "old": {"type": "boolean"}}));
+    let found = site.chat(&and(and(ask(), format), json!({"n": 2, "max_tokens": 100}))).with(200);
+    for choice in found["choices"].as_array().unwrap() {
+        let value: Value = serde_json::from_str(choice["message"]["content"].as_str().unwrap()).unwrap();
+        assert!(value["old"].is_boolean() && ["red", "blue"].contains(&value["kind"].as_str().unwrap()), "{value}");
+        assert_eq!(choice["finish_reason"], "stop");
+    }
+    let error = site.chat(&and(ask(), json_of(&json!({"a": {"type": "elephant"}})))).with(400)["error"].clone();
+    assert_eq!(error["param"], "response_format", "{error}");
+    site.end();
+}
+
+#[cfg(not(feature = "json-schema"))]
+#[test]
+fn a_schema_is_refused_by_a_build_without_schemas() {
+    let site = Site::plain();
+    for format in [json_of(&json!({})), json!({"response_format": {"type": "json_object"}})] {
+        let error = site.chat(&and(ask(), format)).with(400)["error"].clone();
+        assert!(error["message"].as_str().unwrap().contains("without the feature json-schema"), "{error}");
+        assert_eq!(error["param"], "response_format");
     }
     site.end();
 }
