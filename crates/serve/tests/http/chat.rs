@@ -116,7 +116,9 @@ fn what_a_chat_cannot_do_is_named() {
 
 fn json_of(properties: &Value) -> Value {
     let required: Vec<&String> = properties.as_object().unwrap().keys().collect();
-    let schema = json!({"type": "object", "properties": properties, "required": required});
+    let schema = json!({
+        "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+    });
     json!({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "strict": true, "schema": schema}}})
 }
 
