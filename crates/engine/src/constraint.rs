@@ -49,7 +49,8 @@ impl Mask {
     pub(crate) fn of_bits(bits: &[u32], vocab: usize) -> Option<Self> {
         let is_set = |id: &usize| bits.get(id / 32).is_some_and(|word| word >> (id % 32) & 1 != 0);
         let num = (0..vocab).filter(is_set).count();
-        let list = |wanted: bool| (0u32..).zip(0..vocab).filter(|(_, i)| is_set(i) == wanted).map(|(id, _)| id).collect();
+        let list =
+            |wanted: bool| (0u32..).zip(0..vocab).filter(|(_, i)| is_set(i) == wanted).map(|(id, _)| id).collect();
         match num {
             0 => None,
             _ if num <= vocab / 2 => Some(Self::Allowed(list(true))),

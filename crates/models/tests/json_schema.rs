@@ -30,8 +30,7 @@ fn every_answer_is_json_of_the_schema_whatever_is_drawn() {
     let prompt = files.tokenizer().unwrap().encode("Once upon a time there was").unwrap();
     let sampling = Sampling { temperature: 1.5, ..Sampling::default() };
     let constraint = Some(schemas.constraint(&schema()).unwrap());
-    let asked =
-        Request { n: 3, seed: Some(3), sampling, constraint, max_tokens: Some(120), ..Request::new(prompt) };
+    let asked = Request { n: 3, seed: Some(3), sampling, constraint, max_tokens: Some(120), ..Request::new(prompt) };
     let id = engine.add(asked).unwrap();
     for answer in engine.run_to_end().unwrap().remove(&id).unwrap() {
         let text = files.tokenizer().unwrap().decode(&answer.ids());

@@ -78,7 +78,8 @@ impl Scheduler {
     fn drafts(&self, group: &Group, seq: usize, left: usize) -> Vec<u32> {
         let s = &group.seqs[seq];
         let Some(speculation) = self.config.speculation else { return Vec::new() };
-        if s.need() != 1 || s.constraint.is_some() || group.request.beam.is_some() || group.attached().next().is_some() {
+        if s.need() != 1 || s.constraint.is_some() || group.request.beam.is_some() || group.attached().next().is_some()
+        {
             return Vec::new();
         }
         let most = left.min((group.rules.max_total - s.tokens.len()).saturating_sub(1));

@@ -12,8 +12,8 @@ use warpfold_models::ChatOptions;
 
 use super::answer::{Answer, Kind, Wanted};
 use super::params::{self, Common, check_at_most};
-use super::schema;
 use super::prompt::{Marks, tokenize};
+use super::schema;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::share::Tenant;

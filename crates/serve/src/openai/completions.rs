@@ -9,8 +9,8 @@ use warpfold_engine::Request;
 
 use super::answer::{Answer, Kind, Wanted};
 use super::params::{self, Common, Delivery, check_at_most};
-use super::schema;
 use super::prompt::Prompts;
+use super::schema;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::share::Tenant;
