@@ -1,5 +1,6 @@
 //! A launch: grid, block and parameters, and the options of a run.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::Past;
@@ -91,9 +92,12 @@ pub struct Options {
     /// endless, and the finding names the loop that it is in. 2^36 by default, half an hour or
     /// more.
     pub limit: u64,
-    /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other
-    /// number draws one. The same seed on one worker gives the same run.
+    /// The order in which asynchronous copies land and blocks begin: with 0, as late as the rules
+    /// allow, and increasing; any other number draws one. The same seed on one worker gives the same
+    /// run.
     pub seed: u64,
+    /// Ends the run, once it is set, as a launch that has reached its limit.
+    pub stop: Option<Arc<AtomicBool>>,
     /// Report, too, where lanes of one store put the same value into the same bytes. Hardware makes
     /// nothing of it, and compilers rely on that.
     pub report_same_value: bool,
@@ -113,6 +117,7 @@ impl Default for Options {
             patience: 50_000_000,
             limit: 1 << 36,
             seed: 0,
+            stop: None,
             report_same_value: false,
             stream: None,
             progress: None,

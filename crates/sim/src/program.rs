@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use warpfold_ptx::{Function, FunctionKind, Initializer, Item, Linkage, Module, StateSpace, Variable};
+use warpfold_ptx::{Function, FunctionKind, Initializer, Item, Linkage, Module, StateSpace, Statement, Variable};
 
 use crate::exec::code::Code;
 use crate::exec::grid;
@@ -164,12 +164,22 @@ fn check_target(module: &Module, arch: Arch) -> Result<(), Error> {
     Ok(())
 }
 
-fn variables(module: &Module) -> impl Iterator<Item = &Variable> {
+/// The `.global` and `.const` variables of a module and of its functions, with the names that they
+/// are placed under.
+fn variables(module: &Module) -> impl Iterator<Item = (String, &Variable)> {
     let of_module = module.items.iter().filter_map(|item| match item {
-        Item::Variable(v) => Some(v),
+        Item::Variable(v) => Some((v.name.to_string(), v)),
         _ => None,
     });
-    of_module.filter(|v| matches!(v.space, StateSpace::Global | StateSpace::Const))
+    let functions = module.items.iter().filter_map(|item| match item {
+        Item::Function(f) => Some(f),
+        _ => None,
+    });
+    let of_functions = functions.flat_map(Function::statements).filter_map(|statement| match statement {
+        Statement::Variable(v) => Some((layout::static_name(v), v)),
+        _ => None,
+    });
+    of_module.chain(of_functions).filter(|(_, v)| matches!(v.space, StateSpace::Global | StateSpace::Const))
 }
 
 type Placed = (HashMap<String, (u64, u64)>, Vec<Owned>);
@@ -177,7 +187,7 @@ type Placed = (HashMap<String, (u64, u64)>, Vec<Owned>);
 fn place_globals(memory: &Memory, module: &Module) -> Result<Placed, Error> {
     let mut globals = HashMap::new();
     let mut owners = Vec::new();
-    for v in variables(module) {
+    for (name, v) in variables(module) {
         if v.linkage == Some(Linkage::Extern) {
             return Err(invalid_variable(v, "an external variable is not defined in this module"));
         }
@@ -190,7 +200,7 @@ fn place_globals(memory: &Memory, module: &Module) -> Result<Placed, Error> {
         if v.space == StateSpace::Const {
             memory.make_constant(address)?;
         }
-        globals.insert(v.name.to_string(), (address, bytes));
+        globals.insert(name, (address, bytes));
     }
     Ok((globals, owners))
 }
@@ -201,9 +211,9 @@ fn initialise_globals(
     globals: &HashMap<String, (u64, u64)>,
     code: &Code,
 ) -> Result<(), Error> {
-    for v in variables(module) {
+    for (name, v) in variables(module) {
         let Some(init) = &v.init else { continue };
-        let (address, bytes) = globals[v.name.as_str()];
+        let (address, bytes) = globals[&name];
         let mut data = Vec::new();
         let dims: Vec<u64> = v.dims.iter().map(|d| d.unwrap_or(u64::MAX)).collect();
         flatten(v, init, &dims, globals, code, &mut data)?;

@@ -63,6 +63,15 @@ impl Bindings {
                 let (address, dtype, shape) = self.place(memory, &tensor.array)?;
                 Ok(tensor.encode(address, dtype, &shape).map_err(Failure::usage)?.into())
             }
+            Spec::Struct(all) => {
+                let mut bytes = vec![0; usize::try_from(all.bytes).expect("offsets have 32 bits")];
+                for (start, field) in &all.fields {
+                    let field = self.bytes_of(memory, field)?;
+                    let start = usize::try_from(*start).expect("offsets have 32 bits");
+                    bytes[start..start + field.len()].copy_from_slice(&field);
+                }
+                Ok(bytes)
+            }
             Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => Ok(self.place(memory, spec)?.0.to_le_bytes().into()),
         }
     }
@@ -88,7 +97,7 @@ impl Bindings {
                 self.output(to, array.dtype, &array.shape, address);
                 Ok((address, array.dtype, array.shape))
             }
-            Spec::Scalar { .. } | Spec::Bytes(_) | Spec::Tensor(_) => unreachable!("not an array"),
+            Spec::Scalar { .. } | Spec::Bytes(_) | Spec::Tensor(_) | Spec::Struct(_) => unreachable!("not an array"),
         }
     }
 
@@ -160,6 +169,7 @@ fn check_type(index: usize, param: &ParamInfo, ty: Option<ScalarType>, spec: &Sp
         Spec::Scalar { text, bytes, .. } => (text.clone(), bytes.len() as u64),
         Spec::Bytes(bytes) => ("bytes=".to_owned(), bytes.len() as u64),
         Spec::Tensor(_) => ("a tensor map".to_owned(), 128),
+        Spec::Struct(all) => ("struct=".to_owned(), all.bytes),
     };
     let number = index + 1;
     if u64::from(param.bytes) != bytes {
@@ -175,7 +185,7 @@ fn check_type(index: usize, param: &ParamInfo, ty: Option<ScalarType>, spec: &Sp
     let fits = match spec {
         Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => !is_float,
         Spec::Scalar { is_float: float, .. } => !(if *float { is_integer } else { is_float }),
-        Spec::Bytes(_) | Spec::Tensor(_) => true,
+        Spec::Bytes(_) | Spec::Tensor(_) | Spec::Struct(_) => true,
     };
     if fits {
         return Ok(());

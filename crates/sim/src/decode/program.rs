@@ -16,7 +16,8 @@ use crate::Error;
 use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO_BLOCK, Placed, Terminator};
 use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
-use crate::layout::{bytes_of, invalid_variable, place};
+use crate::layout::{bytes_of, invalid_variable, place, static_name};
+use crate::static_shared::names_reserved;
 use crate::tensor_ops::rules::registers_of_products;
 
 /// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple
@@ -39,6 +40,9 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
         shared_places: HashMap::new(),
         f: FunctionBuilder::default(),
     };
+    if names_reserved(module) {
+        d.code.reserve_shared();
+    }
     d.declare_items(module)?;
     let bodies: Vec<&Function> = functions(module).filter(|f| f.body.is_some()).collect();
     for (index, function) in bodies.iter().enumerate() {
@@ -92,11 +96,7 @@ impl Decoder<'_> {
     /// Places a variable of module scope, or a static one of a function.
     fn place_variable(&mut self, v: &Variable, name: &Name) -> Result<Place, Error> {
         match v.space {
-            StateSpace::Global | StateSpace::Const => self
-                .globals
-                .get(name.as_str())
-                .map(|&(address, _)| Place::Global(address))
-                .ok_or_else(|| invalid_variable(v, "it is not defined in this module")),
+            StateSpace::Global | StateSpace::Const => self.place_global(v, name),
             StateSpace::Shared => self.place_shared_variable(v, name),
             StateSpace::Tex => Err(Error::Unsupported {
                 line: v.span.line,
@@ -107,6 +107,11 @@ impl Decoder<'_> {
                 Err(invalid_variable(v, "this state space is not allowed here"))
             }
         }
+    }
+
+    fn place_global(&self, v: &Variable, name: &str) -> Result<Place, Error> {
+        let place = self.globals.get(name).map(|&(address, _)| Place::Global(address));
+        place.ok_or_else(|| invalid_variable(v, "it is not defined in this module"))
     }
 
     fn place_shared_variable(&mut self, v: &Variable, name: &Name) -> Result<Place, Error> {
@@ -305,9 +310,8 @@ impl Decoder<'_> {
                     let key = (v.span.line, v.span.column, name.clone());
                     self.shared_places.get(&key).copied().unwrap_or(Place::DynamicShared)
                 }
-                StateSpace::Global | StateSpace::Const | StateSpace::Reg | StateSpace::Sreg | StateSpace::Tex => {
-                    self.place_variable(v, &name)?
-                }
+                StateSpace::Global | StateSpace::Const => self.place_global(v, &static_name(v))?,
+                StateSpace::Reg | StateSpace::Sreg | StateSpace::Tex => self.place_variable(v, &name)?,
             };
             self.scope().insert(name, Symbol::Variable(place));
         }
@@ -370,6 +374,13 @@ impl Decoder<'_> {
         let inst = if around.is_some() {
             bare = Instruction { guard: None, ..inst.clone() };
             &bare
+        } else {
+            inst
+        };
+        let whole;
+        let inst = if let Some(operands) = self.elements_of_vectors(inst) {
+            whole = Instruction { operands, ..inst.clone() };
+            &whole
         } else {
             inst
         };

@@ -127,7 +127,7 @@ impl Block {
     ) -> Result<BlockId, Outcome> {
         let (code, Running { w, i, mask, .. }) = (cx.code, running);
         match terminator {
-            Terminator::WarpSync { op, members, instruction, next } => {
+            Terminator::WarpSync { op, members, instruction, next, .. } => {
                 let needed = self.members(w, m, mask, *members, *instruction);
                 if needed & !mask & self.warps[w as usize].live != 0 {
                     self.pause(running, true).state = PartState::WarpSync;

@@ -4,6 +4,7 @@
 use super::block::{Block, Context};
 use super::code::{Code, Terminator};
 use super::machine::Machine;
+use super::meeting::exchange_of;
 use super::part::run_ops;
 use super::row::LANES;
 use super::warp::{Part, PartState};
@@ -48,15 +49,19 @@ impl Block {
             .collect();
         for &i in &waiting {
             let first = self.warps[w as usize].parts[i].clone();
-            let Terminator::WarpSync { op, members, instruction, next: _ } =
+            let Terminator::WarpSync { op, members, instruction, .. } =
                 code.blocks[first.block as usize].terminator
             else {
                 unreachable!("a part that waits at a warp synchronisation is at one")
             };
             self.enter_frame(w, i, m, code);
             let needed = self.members(w, m, first.mask, members, instruction) & self.warps[w as usize].live;
-            // A plain barrier may be reached at different instructions; an exchange has to be the
-            // same one.
+            // A plain barrier and most exchanges may be reached at different instructions; what
+            // multiplies or moves matrices has to be the same one.
+            let qualifiers = exchange_of(code, first.block).map(|exchange| &exchange.qualifiers);
+            let is_alike = |block| {
+                qualifiers.is_some() && exchange_of(code, block).map(|exchange| &exchange.qualifiers) == qualifiers
+            };
             let together: Vec<usize> = waiting
                 .iter()
                 .copied()
@@ -65,15 +70,20 @@ impl Block {
                     let same = other.block == first.block && other.frame == first.frame;
                     let plain =
                         matches!(code.blocks[other.block as usize].terminator, Terminator::WarpSync { op: None, .. });
-                    other.mask & needed != 0 && (same || op.is_none() && plain)
+                    other.mask & needed != 0 && (same || op.is_none() && plain || is_alike(other.block))
                 })
                 .collect();
             let union = together.iter().fold(0, |all, &j| all | self.warps[w as usize].parts[j].mask);
             if needed & !union != 0 {
                 continue;
             }
+            let is_one_place = together.iter().all(|&j| {
+                let other = &self.warps[w as usize].parts[j];
+                other.block == first.block && other.frame == first.frame
+            });
             match op {
-                Some(op) => run_ops(m, code, op, op + 1, union),
+                Some(op) if is_one_place => run_ops(m, code, op, op + 1, union),
+                Some(_) => self.exchange_together(w, m, code, &together),
                 None => self.warp_sync_done(w, m, members, first.mask),
             }
             self.pass_warp_sync(w, &together, code);
