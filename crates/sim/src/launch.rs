@@ -74,6 +74,26 @@ pub enum Checks {
     Deny,
 }
 
+impl Checks {
+    /// What they look at and what they do not, in a sentence or two: what it means that nothing was
+    /// found.
+    #[must_use]
+    pub const fn examined(self) -> &'static str {
+        match self {
+            Self::None => {
+                "looked at: addresses, alignment, deadlocks, traps. Not looked at: races, uninitialised reads, \
+                 divergent barriers, missing waits and fences (all checks)"
+            }
+            Self::All | Self::Deny => {
+                "looked at: addresses, alignment, races, uninitialised reads of global and shared memory, barriers, \
+                 warp synchronisation, asynchronous copies, the device heap, deadlocks, of this grid with these \
+                 arguments. Not looked at: branches that were not taken, other orders of blocks and copies (a seed draws \
+                 one), reads of local memory and registers before they are written, whether values are right"
+            }
+        }
+    }
+}
+
 /// How to run a launch.
 #[derive(Clone)]
 pub struct Options {

@@ -98,6 +98,7 @@ mod decode;
 mod error;
 #[allow(unsafe_code, reason = "the register file and the dispatch of decoded operations")]
 mod exec;
+mod heap;
 mod launch;
 mod layout;
 #[allow(unsafe_code, reason = "bytes of atomic words")]

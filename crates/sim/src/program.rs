@@ -9,13 +9,13 @@ use crate::exec::code::Code;
 use crate::exec::grid;
 use crate::layout::{self, ParamInfo, bytes_of, invalid_variable};
 use crate::memory::Owned;
-use crate::static_shared::static_shared;
+use crate::static_shared::{self, static_shared};
 use crate::{Arch, Checks, Error, Launch, Memory, Options, Report, decode};
 
 /// A module, decoded, with its variables placed in a device's memory.
 ///
 /// Everything in it is checked when it is loaded: an instruction that is not executed here is an
-/// error before anything runs.
+/// error before anything that reaches it runs.
 #[derive(Debug)]
 pub struct Program {
     arch: Arch,
@@ -24,6 +24,8 @@ pub struct Program {
     /// The memory of those; freed with the program.
     _variables: Vec<Owned>,
     module: Module,
+    /// Kernels that reach what is not executed here, and what that is.
+    refused: HashMap<String, Error>,
     plain: Arc<Code>,
     checked: OnceLock<Arc<Code>>,
 }
@@ -61,6 +63,9 @@ pub struct KernelInfo {
 impl Program {
     /// Parses and decodes PTX text, and places its `.global` and `.const` variables in `memory`.
     ///
+    /// An instruction that is not executed here refuses the kernels that can reach it; if that is
+    /// every one, the program.
+    ///
     /// # Errors
     /// [`Error::Syntax`], [`Error::Unsupported`] and [`Error::Invalid`] say what is wrong where;
     /// [`Error::OutOfMemory`] if the variables do not fit.
@@ -80,12 +85,14 @@ impl Program {
                 _ => None,
             })
             .collect::<Result<_, _>>()?;
+        let refused = refusals(&module, &plain)?;
         Ok(Self {
             arch,
             kernels,
             globals,
             _variables: variables,
             module,
+            refused,
             plain: Arc::new(plain),
             checked: OnceLock::new(),
         })
@@ -126,10 +133,13 @@ impl Program {
     /// checks are [`Checks::Deny`].
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] before anything runs; [`Error::Trap`];
-    /// [`Error::Findings`].
+    /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] and [`Error::Unsupported`] before anything
+    /// runs; [`Error::Trap`]; [`Error::Findings`].
     pub fn launch(&self, memory: &Memory, launch: &Launch, options: &Options) -> Result<Report, Error> {
         let kernel = self.kernel(&launch.kernel)?;
+        if let Some(reason) = self.refused.get(&launch.kernel) {
+            return Err(reason.clone());
+        }
         let code = match options.checks {
             Checks::None => Arc::clone(&self.plain),
             Checks::All | Checks::Deny => self.checked_code()?,
@@ -147,6 +157,32 @@ impl Program {
         }
         let code = Arc::new(decode::program::decode(&self.module, &self.globals, true)?);
         Ok(Arc::clone(self.checked.get_or_init(|| code)))
+    }
+}
+
+/// The kernels that reach a function with an instruction that is not executed here. If that is all
+/// of them, or there is none, loading fails.
+fn refusals(module: &Module, code: &Code) -> Result<HashMap<String, Error>, Error> {
+    let refusal = |f: &&Function| {
+        let index = code.function_index.get(f.name.as_str())?;
+        code.functions[*index as usize].refusal.clone()
+    };
+    let kernels = module.items.iter().filter_map(|item| match item {
+        Item::Function(f) if f.kind == FunctionKind::Entry && f.body.is_some() => Some(f),
+        _ => None,
+    });
+    let (mut refused, mut count, mut first) = (HashMap::new(), 0, None);
+    for kernel in kernels {
+        count += 1;
+        if let Some(reason) = static_shared::reached(module, kernel).iter().find_map(refusal) {
+            first.get_or_insert_with(|| reason.clone());
+            refused.insert(kernel.name.to_string(), reason);
+        }
+    }
+    let any = || code.functions.iter().find_map(|f| f.refusal.clone());
+    match if refused.len() == count { first.or_else(any) } else { None } {
+        Some(reason) => Err(reason),
+        None => Ok(refused),
     }
 }
 

@@ -30,6 +30,11 @@ pub(crate) fn static_shared(module: &Module, kernel: &Function) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
+/// The kernel and the functions that it can reach.
+pub(crate) fn reached<'a>(module: &'a Module, kernel: &'a Function) -> Vec<&'a Function> {
+    Uses::of(module, kernel).functions
+}
+
 /// Whether any function asks where the memory that is reserved for the system lies.
 pub(crate) fn names_reserved(module: &Module) -> bool {
     let functions = module.items.iter().filter_map(|item| match item {

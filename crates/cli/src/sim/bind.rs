@@ -81,7 +81,9 @@ impl Bindings {
         match spec {
             Spec::In(path) => {
                 let array = npy::read(path, None)?;
-                Ok((upload(memory, path, &array)?, array.dtype, array.shape))
+                let address = upload(memory, path, &array)?;
+                memory.protect(address)?;
+                Ok((address, array.dtype, array.shape))
             }
             Spec::Out { path, dtype, shape } => {
                 check_writable(path)?;
@@ -115,7 +117,12 @@ impl Output {
         // What PTX writes is bits: a `bf16` goes to NumPy as the integer that holds it.
         let dtype = if self.dtype == Dtype::Bf16 { Dtype::U16 } else { self.dtype };
         npy::write(&self.path, &Array { dtype, shape: self.shape.clone(), data })?;
-        Ok(format!("{} ({} {})", self.path.display(), npy::shape_text(&self.shape), self.dtype))
+        let unwritten = match memory.first_unwritten(self.address, self.bytes)? {
+            Some(first) => format!("; nothing has written it from byte {} on", first - self.address),
+            None => String::new(),
+        };
+        let (path, shape, dtype) = (self.path.display(), npy::shape_text(&self.shape), self.dtype);
+        Ok(format!("{path} ({shape} {dtype}){unwritten}"))
     }
 }
 

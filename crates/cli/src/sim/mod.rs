@@ -53,7 +53,7 @@ pub(crate) struct Sim {
     shared: u32,
     /// An argument; one for each parameter, in order.
     ///
-    /// in=PATH.npy | out=PATH.npy,DTYPE,SHAPE (not initialised; saved after the run) |
+    /// in=PATH.npy (checked runs report what writes it) | out=PATH.npy,DTYPE,SHAPE (not initialised; saved after the run) |
     /// inout=IN.npy,OUT.npy | i32= u32= i64= u64= f32= f64= | bytes=HEX |
     /// tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of 128 bytes,
     /// with ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32 ;l2=64|128|256

@@ -35,10 +35,8 @@ pub(super) fn check(module: &Module) -> Result<(), Error> {
 /// Types that instructions have and variables have not, by ptxas.
 fn declarable(ty: ScalarType, line: u32, text: &Name) -> Result<(), Error> {
     use ScalarType as T;
-    let is_of_instructions = matches!(
-        ty,
-        T::E4m3 | T::E5m2 | T::E4m3x2 | T::E5m2x2 | T::E4m3x4 | T::E5m2x4 | T::Tf32 | T::Bf16 | T::Bf16x2
-    );
+    let is_of_instructions =
+        matches!(ty, T::E4m3 | T::E5m2 | T::E4m3x2 | T::E5m2x2 | T::E4m3x4 | T::E5m2x4 | T::Tf32 | T::Bf16 | T::Bf16x2);
     if !is_of_instructions {
         return Ok(());
     }

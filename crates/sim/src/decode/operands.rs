@@ -12,16 +12,8 @@ use crate::layout::literal_bits;
 use crate::memory_ops::moves::{self, LocalAddress, Narrow, Widen};
 
 /// Special registers that are vectors.
-const VECTOR_SPECIALS: [&str; 8] = [
-    "%tid",
-    "%ntid",
-    "%ctaid",
-    "%nctaid",
-    "%clusterid",
-    "%nclusterid",
-    "%cluster_ctaid",
-    "%cluster_nctaid",
-];
+const VECTOR_SPECIALS: [&str; 8] =
+    ["%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"];
 
 fn is_float(ty: T) -> bool {
     matches!(ty, T::F16 | T::F16x2 | T::F32 | T::F64)
@@ -174,6 +166,7 @@ impl Decoder<'_> {
             }
             Symbol::Variable(_) | Symbol::Function(_) => self.address_of(inst, name, 0, ty),
             Symbol::Predicate(_) => Err(self.invalid(inst, format!("'{name}' is a predicate, not a {}", ty.name()))),
+            Symbol::Texture => Err(self.unsupported(inst, "textures are not executed")),
             Symbol::Label(_) | Symbol::BranchTargets(_) | Symbol::Prototype => {
                 Err(self.invalid(inst, format!("'{name}' is not a value")))
             }

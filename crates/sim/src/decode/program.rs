@@ -53,7 +53,7 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
         d.place_shared(function.body.as_deref().unwrap_or_default())?;
     }
     for (index, function) in bodies.iter().enumerate() {
-        d.function(function, index_u32(index))?;
+        d.function_or_refusal(function, index_u32(index))?;
     }
     Ok(d.code)
 }
@@ -77,6 +77,9 @@ impl Decoder<'_> {
             match item {
                 Item::Function(f) => {
                     self.module_scope.insert(f.name.clone(), Symbol::Function(f.name.clone()));
+                }
+                Item::Variable(v) if v.space == StateSpace::Tex => {
+                    self.module_scope.extend(names(v).into_iter().map(|name| (name, Symbol::Texture)));
                 }
                 Item::Variable(v) => {
                     for name in names(v) {
@@ -149,6 +152,24 @@ impl Decoder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Decodes a function. One with an instruction that is not executed here leaves no code but the
+    /// reason, which refuses the kernels that reach it.
+    fn function_or_refusal(&mut self, function: &Function, index: u32) -> Result<(), Error> {
+        let (ops, blocks, instructions) = (self.code.ops.len(), self.code.blocks.len(), self.code.instructions.len());
+        match self.function(function, index) {
+            Err(reason @ Error::Unsupported { .. }) => {
+                self.code.ops.truncate(ops);
+                self.code.blocks.truncate(blocks);
+                self.code.instructions.truncate(instructions);
+                let refusal =
+                    FunctionCode { name: function.name.to_string(), refusal: Some(reason), ..Default::default() };
+                self.code.functions.push(refusal);
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     fn function(&mut self, function: &Function, index: u32) -> Result<(), Error> {

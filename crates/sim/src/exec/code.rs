@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::op::Op;
+use crate::Error;
 use crate::asynchronous::reduce::Reduction;
 use crate::tensor_ops::Tables;
 
@@ -44,6 +45,8 @@ pub(crate) struct Code {
     pub static_shared: u32,
     /// Bytes at the start of those that the system keeps for itself, if the program asks where.
     pub reserved_shared: u32,
+    /// Whether the program calls `malloc` or `free`.
+    pub allocates: bool,
     /// Whether the program calls `vprintf` or asserts.
     pub prints: bool,
     /// Whether the program has an instruction that could order one block after another.
@@ -390,6 +393,8 @@ pub(crate) struct FunctionCode {
     pub returns: Vec<CallSlot>,
     /// Most 32-bit registers live at once.
     pub registers: u32,
+    /// Why it has no code: an instruction that is not executed here.
+    pub refusal: Option<Error>,
 }
 
 /// What a constant row holds.

@@ -21,6 +21,7 @@ use crate::asynchronous::Asynchronous;
 use crate::asynchronous::luck::Luck;
 use crate::check::{BlockCheck, Findings, LaunchCheck};
 use crate::counters::AccessCounters;
+use crate::heap::{Asked, Heap};
 use crate::memory::Memory;
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::rules::Warpgroups;
@@ -71,6 +72,8 @@ struct Shared<'a> {
     check: Option<Arc<LaunchCheck>>,
     /// What lies where in shared memory.
     shared_map: Arc<[Placed]>,
+    /// What `malloc` gives, if the program asks.
+    heap: Option<Arc<Heap>>,
 }
 
 /// Text printed by blocks, passed on in block order.
@@ -96,6 +99,7 @@ pub(crate) fn launch(
         geometry.grid_workspace = workspace.address;
         memory.fill(workspace.address, 0, GRID_WORKSPACE_BYTES)?;
     }
+    let heap = code.allocates.then(|| memory.heap()).transpose()?;
     let (live, freed) = memory.snapshot();
     let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
     let workers = options.workers.unwrap_or_else(|| default_workers(blocks * u64::from(geometry.threads)));
@@ -125,6 +129,7 @@ pub(crate) fn launch(
         output: Mutex::default(),
         check,
         shared_map: shared_map(code, &geometry),
+        heap,
     };
     let params: Arc<[u8]> = launch.params.clone().into();
     let view = || GlobalView::new(live.clone(), Arc::clone(&freed));
@@ -152,6 +157,9 @@ pub(crate) fn launch(
     let view = view();
     let describe = |address| describe(address, &shared.shared_map, &view);
     let aborted = shared.stop.load(Ordering::Relaxed);
+    if geometry.checked && !aborted {
+        harvests[0].faults.extend(shared.leaks());
+    }
     harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)
 }
 
@@ -282,6 +290,8 @@ impl Shared<'_> {
             cluster: Cluster::default(),
             params,
             global,
+            heap: self.heap.clone(),
+            launch: self.geometry.grid_id,
             warp: 0,
             block: 0,
             counters: vec![AccessCounters::default(); code.instructions.len()],
@@ -364,6 +374,31 @@ impl Shared<'_> {
         for block in &mut cluster.blocks {
             self.print(block.index, std::mem::take(&mut block.output));
         }
+    }
+
+    /// What the launch has asked `malloc` for and nobody has freed, by calls.
+    fn leaks(&self) -> Vec<(Fault, u64)> {
+        let mut leaks: Vec<(Fault, u64)> = Vec::new();
+        for (address, piece) in self.heap.iter().flat_map(|heap| heap.left_by(self.geometry.grid_id)) {
+            let Asked { instruction, block, thread, .. } = piece.asked;
+            let fault = Fault {
+                kind: FindingKind::Leak,
+                severity: Severity::Warning,
+                instruction,
+                block,
+                thread,
+                address: Some((address, "device heap".to_owned())),
+                other: None,
+                rule: "asks malloc for memory that is not freed when the launch ends: it stays taken until a later \
+                       launch frees it"
+                    .to_owned(),
+            };
+            match leaks.iter_mut().find(|(old, _)| old.same_pair(&fault)) {
+                Some((_, count)) => *count += 1,
+                None => leaks.push((fault, 1)),
+            }
+        }
+        leaks
     }
 
     /// Whether the host has ended the run.
