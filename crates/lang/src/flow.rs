@@ -266,8 +266,9 @@ impl Range {
 
 /// Runs `body` for `start`, `start + step`, … as long as it is less than `end`.
 ///
-/// `step` must be positive (a constant of 0 is an [error](crate::ErrorKind::OutOfRange)), and the last `i + step` must fit the type: near the end of its range
-/// the sum would wrap and the loop begin anew (count in `u64` then).
+/// `step` must be positive (a constant of 0 is an [error](crate::ErrorKind::OutOfRange)), and the
+/// last `i + step` must fit the type: near the end of its range the sum would wrap and the loop
+/// begin anew (count in `u64` then).
 #[track_caller]
 pub fn range<T: Integer>(
     start: impl Operand<T>,

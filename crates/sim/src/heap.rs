@@ -1,9 +1,9 @@
 //! The device heap: what `malloc` and `free` give to kernels.
 //!
-//! Its size is CUDA's default (`cudaLimitMallocHeapSize`), it belongs to the device's memory, and what
-//! a launch leaves there the next one may free (CUDA programming guide, "Dynamic Global Memory
-//! Allocation and Operations"). Memory is given out again only when the end of the heap is reached, so
-//! that a use after `free` is mostly seen.
+//! Its size is CUDA's default (`cudaLimitMallocHeapSize`), it belongs to the device's memory, and
+//! what a launch leaves there the next one may free (CUDA programming guide, "Dynamic Global Memory
+//! Allocation and Operations"). Memory is given out again only when the end of the heap is reached,
+//! so that a use after `free` is mostly seen.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -113,8 +113,8 @@ pub struct Options {
     /// more.
     pub limit: u64,
     /// The order in which asynchronous copies land and blocks begin: with 0, as late as the rules
-    /// allow, and increasing; any other number draws one. The same seed on one worker gives the same
-    /// run.
+    /// allow, and increasing; any other number draws one. The same seed on one worker gives the
+    /// same run.
     pub seed: u64,
     /// Ends the run, once it is set, as a launch that has reached its limit.
     pub stop: Option<Arc<AtomicBool>>,

@@ -367,8 +367,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Says that kernels only read the allocation at an address: checked launches report what writes
-    /// it.
+    /// Says that kernels only read the allocation at an address: checked launches report what
+    /// writes it.
     ///
     /// # Errors
     /// [`Error::BadHostAccess`] if the address is inside no live allocation.

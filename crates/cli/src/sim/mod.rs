@@ -53,15 +53,16 @@ pub(crate) struct Sim {
     shared: u32,
     /// An argument; one for each parameter, in order.
     ///
-    /// in=PATH.npy (checked runs report what writes it) | out=PATH.npy,DTYPE,SHAPE (not initialised; saved after the run) |
-    /// inout=IN.npy,OUT.npy | i32= u32= i64= u64= f32= f64= | bytes=HEX |
-    /// tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of 128 bytes,
-    /// with ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32 ;l2=64|128|256
-    /// ;fill=nan as needed, and ;type= where it is not the array's (tf32, tf32_ftz, f32_ftz; bf16
-    /// of a uint16), or for im2col ;lower= ;upper= ;channels= ;pixels= instead of the box |
-    /// struct=FORM;FORM… of the forms before tensormap: one parameter that is a structure, each field
-    /// at a multiple of its size, or at OFFSET where it is written OFFSET:FORM. DTYPE is one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored as uint16), SHAPE
-    /// is like 4x1024.
+    /// in=PATH.npy (checked runs report what writes it) | out=PATH.npy,DTYPE,SHAPE (not
+    /// initialised; saved after the run) | inout=IN.npy,OUT.npy | i32= u32= i64= u64= f32= f64= |
+    /// bytes=HEX | tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of
+    /// 128 bytes, with ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32
+    /// ;l2=64|128|256 ;fill=nan as needed, and ;type= where it is not the array's (tf32, tf32_ftz,
+    /// f32_ftz; bf16 of a uint16), or for im2col ;lower= ;upper= ;channels= ;pixels= instead of the
+    /// box | struct=FORM;FORM… of the forms before tensormap: one parameter that is a structure,
+    /// each field at a multiple of its size, or at OFFSET where it is written OFFSET:FORM. DTYPE is
+    /// one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored as uint16), SHAPE is
+    /// like 4x1024.
     #[arg(long = "arg", value_name = "SPEC", value_parser = Spec::parse)]
     arguments: Vec<Spec>,
     /// The architecture that the virtual GPU stands in for.
@@ -71,8 +72,8 @@ pub(crate) struct Sim {
     /// allow, and increasing; other numbers draw one.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Warp instructions that each of the host's threads may execute: a kernel that goes on for longer
-    /// counts as endless, and the finding names its loop.
+    /// Warp instructions that each of the host's threads may execute: a kernel that goes on for
+    /// longer counts as endless, and the finding names its loop.
     #[arg(long, value_name = "COUNT", default_value_t = Options::default().limit)]
     limit: u64,
     /// Seconds after which the run is ended, with a finding that names the loop.

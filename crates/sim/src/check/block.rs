@@ -38,8 +38,8 @@ pub(crate) struct BlockCheck {
 }
 
 impl BlockCheck {
-    /// A checker for blocks with `shared_bytes` bytes of shared memory, of which the system keeps the
-    /// first `reserved`.
+    /// A checker for blocks with `shared_bytes` bytes of shared memory, of which the system keeps
+    /// the first `reserved`.
     pub(crate) fn new(shared_bytes: u32, reserved: u32) -> Self {
         Self {
             block: 0,

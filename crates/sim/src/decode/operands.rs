@@ -49,8 +49,8 @@ impl Decoder<'_> {
             .ok_or_else(|| self.invalid(inst, format!("'{name}' is not declared")))
     }
 
-    /// The operands of an instruction with the elements of vector registers in place of their names;
-    /// none if it names no whole vector.
+    /// The operands of an instruction with the elements of vector registers in place of their
+    /// names; none if it names no whole vector.
     pub(super) fn elements_of_vectors(&self, inst: &Instruction) -> Option<Vec<Operand>> {
         let wanted = if inst.has("v4") { 4 } else { 2 };
         let elements = |operand: &Operand| {

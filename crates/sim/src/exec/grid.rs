@@ -414,7 +414,8 @@ impl Shared<'_> {
         let (block, (instruction, thread, place)) = at.unwrap_or_else(nowhere);
         let rule = if self.is_told_to_stop() {
             let done = self.done.load(Ordering::Relaxed);
-            format!("the launch's time is over, {done} of its {} blocks are done{place}", self.blocks)
+            let all = self.blocks;
+            format!("the launch's time is over: {done} of {all} blocks are done, and instructions were executed{place}")
         } else {
             let limit = self.options.limit;
             format!("more than {limit} warp instructions, the limit of a launch, were executed{place}")

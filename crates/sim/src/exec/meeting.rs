@@ -1,9 +1,9 @@
 //! A warp exchange whose lanes come to it at different instructions.
 //!
-//! PTX asks the lanes of `shfl.sync`, `vote.sync`, `match.sync`, `redux.sync` and `elect.sync` for the
-//! same qualifiers and the same member mask, not for the same instruction. Where instructions differ,
-//! so do the registers that they name, and perhaps the frames those lie in: the exchange then runs on
-//! rows of its own, which each part's values are copied to, and its results from.
+//! PTX asks the lanes of `shfl.sync`, `vote.sync`, `match.sync`, `redux.sync` and `elect.sync` for
+//! the same qualifiers and the same member mask, not for the same instruction. Where instructions
+//! differ, so do the registers that they name, and perhaps the frames those lie in: the exchange
+//! then runs on rows of its own, which each part's values are copied to, and its results from.
 //!
 //! NOTE: written by the text of PTX; no hardware was asked.
 

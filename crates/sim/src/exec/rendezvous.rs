@@ -31,8 +31,8 @@ impl Block {
         needed
     }
 
-    /// Warns of an exchange whose member mask names lanes that have ended: it does not wait for them,
-    /// and they give nothing.
+    /// Warns of an exchange whose member mask names lanes that have ended: it does not wait for
+    /// them, and they give nothing.
     pub(super) fn check_ended(&self, w: u32, m: &mut Machine, (mask, needed): (u32, u32), instruction: u32) {
         let warp = &self.warps[w as usize];
         let ended = needed & warp.initial & !warp.live;

@@ -49,7 +49,7 @@ impl Block {
         let (w, part) = parts.min_by_key(|(_, part)| part.state != PartState::Ready)?;
         let at = code.instructions.iter().position(|i| i.block == part.block)?;
         let place = loop_around(code, at).map_or_else(String::new, |(first, last)| {
-            format!(", the last instructions in the loop of lines {first} to {last}")
+            format!(", the last of them in the loop of lines {first} to {last}")
         });
         Some((u32::try_from(at).ok()?, w * 32 + part.mask.trailing_zeros(), place))
     }

@@ -2,8 +2,8 @@
 //!
 //! They are of our own making, as the driver's are not documented. Each field has its place
 //! whatever the rank, so that single ones can be replaced in any order; whether they make a map
-//! together is asked when a copy uses it. A kernel may also begin with 128 zeros, as Triton does: they
-//! are a map of one dimension without elements until fields are replaced.
+//! together is asked when a copy uses it. A kernel may also begin with 128 zeros, as Triton does:
+//! they are a map of one dimension without elements until fields are replaced.
 
 use super::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType, check};
 
