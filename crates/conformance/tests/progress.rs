@@ -304,7 +304,7 @@ fn a_kernel_with_textures_refuses_itself_alone() {
     let program = Program::load(&memory, FIRST, Arch::SM_80).unwrap();
     assert!(program.launch(&memory, &first_of("first", 1, word), &Options::default()).is_ok());
     let refused = program.launch(&memory, &first_of("draws", 1, word), &Options::default());
-    assert!(matches!(refused, Err(Error::Unsupported { line: 17, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Unsupported { line: 16, .. })), "{refused:?}");
 }
 
 #[test]

@@ -133,8 +133,8 @@ impl Program {
     /// checks are [`Checks::Deny`].
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] and [`Error::Unsupported`] before anything
-    /// runs; [`Error::Trap`]; [`Error::Findings`].
+    /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] and [`Error::Unsupported`] before it runs;
+    /// [`Error::Trap`]; [`Error::Findings`].
     pub fn launch(&self, memory: &Memory, launch: &Launch, options: &Options) -> Result<Report, Error> {
         let kernel = self.kernel(&launch.kernel)?;
         if let Some(reason) = self.refused.get(&launch.kernel) {
