@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use warpfold_conformance::corpus::{Case, Folder, run, verdict};
-use warpfold_sim::{Arch, Checks, Launch, Memory, Options, Program};
+use warpfold_sim::{Arch, Checks, Error, Launch, Memory, Options, Program};
 
 /// The kernel leaves its expected values, with and without checks.
 #[track_caller]
@@ -225,4 +225,99 @@ fn denied_findings_are_an_error_with_all_of_them() {
     assert!(report.has_errors() && report.findings.iter().all(|finding| denied.contains(&finding.to_string())));
     let clean = Case::named(Folder::Pass, "reverse_in_place").unwrap();
     assert!(run(&clean, 1, Checks::Deny).is_ok());
+}
+
+#[test]
+fn a_host_ends_a_launch_by_a_flag() {
+    let memory = Memory::new(1 << 20);
+    let out = memory.allocate(4, "out").unwrap();
+    let program = Program::load(&memory, ENDLESS, Arch::SM_80).unwrap();
+    let launch = first_of("endless", 1, out);
+    let stop = Some(Arc::new(AtomicBool::new(true)));
+    let report = program.launch(&memory, &launch, &Options { stop, ..Options::default() }).unwrap();
+    let rules: Vec<_> = report.findings.into_iter().map(|finding| finding.rule).collect();
+    let expected = "the launch's time is over: 0 of 1 blocks are done, and instructions were executed, the last of them \
+                    in the loop of lines 11 to 12";
+    assert_eq!(rules, [expected]);
+}
+
+/// A launch of one parameter, an address.
+fn first_of(kernel: &str, blocks: u32, address: u64) -> Launch {
+    Launch {
+        kernel: kernel.to_owned(),
+        grid: [blocks, 1, 1],
+        block: [32, 1, 1],
+        cluster: [1, 1, 1],
+        dynamic_shared: 0,
+        params: address.to_le_bytes().to_vec(),
+        cooperative: false,
+        programmatic: false,
+    }
+}
+
+/// The block that draws the first number stores its own.
+const FIRST: &str = "
+.version 8.0
+.target sm_80
+.address_size 64
+.tex .u32 picture;
+.visible .entry first(.param .u64 p) {
+    .reg .u64 %p; .reg .u32 %old, %block; .reg .pred %is;
+    ld.param.u64 %p, [p];
+    mov.u32 %block, %ctaid.x;
+    add.u32 %block, %block, 1;
+    atom.global.cas.b32 %old, [%p], 0, %block;
+    ret;
+}
+.visible .entry draws(.param .u64 p) {
+    .reg .f32 %f<5>;
+    tex.1d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [picture, {%f4}];
+    ret;
+}
+";
+
+fn block_that_comes_first(seed: u64) -> u32 {
+    let memory = Memory::new(1 << 20);
+    let word = memory.allocate(4, "word").unwrap();
+    memory.fill(word, 0, 4).unwrap();
+    let program = Program::load(&memory, FIRST, Arch::SM_80).unwrap();
+    let options = Options { seed, workers: Some(1), ..Options::default() };
+    program.launch(&memory, &first_of("first", 16, word), &options).unwrap();
+    let mut bytes = [0; 4];
+    memory.read(word, &mut bytes).unwrap();
+    u32::from_le_bytes(bytes) - 1
+}
+
+#[test]
+fn a_seed_varies_which_block_comes_first() {
+    assert_eq!(block_that_comes_first(0), 0);
+    let first: Vec<u32> = (1..20).map(block_that_comes_first).collect();
+    assert_eq!(first, (1..20).map(block_that_comes_first).collect::<Vec<u32>>());
+    assert!(first.iter().any(|&block| block != first[0]), "{first:?}");
+}
+
+#[test]
+fn a_kernel_with_textures_refuses_itself_alone() {
+    let memory = Memory::new(1 << 20);
+    let word = memory.allocate(4, "word").unwrap();
+    memory.fill(word, 0, 4).unwrap();
+    let program = Program::load(&memory, FIRST, Arch::SM_80).unwrap();
+    assert!(program.launch(&memory, &first_of("first", 1, word), &Options::default()).is_ok());
+    let refused = program.launch(&memory, &first_of("draws", 1, word), &Options::default());
+    assert!(matches!(refused, Err(Error::Unsupported { line: 16, .. })), "{refused:?}");
+}
+
+#[test]
+fn a_store_to_a_protected_buffer_is_found() {
+    let memory = Memory::new(1 << 20);
+    let word = memory.allocate(8, "word").unwrap();
+    memory.fill(word, 0, 4).unwrap();
+    memory.protect(word).unwrap();
+    assert_eq!(memory.first_unwritten(word, 8), Ok(Some(word + 4)));
+    let program = Program::load(&memory, FIRST, Arch::SM_80).unwrap();
+    let options = Options { checks: Checks::All, ..Options::default() };
+    let report = program.launch(&memory, &first_of("first", 1, word), &options).unwrap();
+    let rules: Vec<_> = report.findings.into_iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, ["writes an argument that was passed to be read only"]);
+    assert_eq!(memory.first_unwritten(word, 8), Ok(Some(word + 4)));
 }

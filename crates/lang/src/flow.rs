@@ -5,7 +5,7 @@ use crate::intrinsics::{Binary, Comparison, arithmetic, compare, control, conver
 use crate::recorder::{Raw, Reg, with};
 use crate::registers::{FixedRegisters, Registers};
 use crate::types::{Integer, Type};
-use crate::{Operand, Val};
+use crate::{ErrorKind, Operand, Val, untyped};
 
 // Each construct is a thin generic function around what its closure records: what comes before and
 // after is recorded by functions that are compiled once, and every closure is called in one place.
@@ -229,6 +229,14 @@ impl Range {
     #[track_caller]
     #[inline(never)]
     fn begin(ty: Type, start: Raw, end: Raw, step: Raw) -> Self {
+        if step == Raw::Const(0) {
+            let (what, value) = ("the step of a loop over a range".to_owned(), "0".to_owned());
+            untyped::fail(ErrorKind::OutOfRange {
+                what,
+                value,
+                expected: "more than 0: the loop would not end".to_owned(),
+            });
+        }
         let labels = Labels { number: label_number() };
         let index = with(|r| {
             let some = compare::compare(r, Comparison::Lt, ty, start, end);
@@ -258,8 +266,9 @@ impl Range {
 
 /// Runs `body` for `start`, `start + step`, … as long as it is less than `end`.
 ///
-/// `step` must be positive, and the last `i + step` must fit the type: near the end of its range
-/// the sum would wrap and the loop begin anew (count in `u64` then).
+/// `step` must be positive (a constant of 0 is an [error](crate::ErrorKind::OutOfRange)), and the
+/// last `i + step` must fit the type: near the end of its range the sum would wrap and the loop
+/// begin anew (count in `u64` then).
 #[track_caller]
 pub fn range<T: Integer>(
     start: impl Operand<T>,

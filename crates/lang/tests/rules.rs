@@ -235,6 +235,10 @@ fn constants_out_of_range_are_errors() {
         "the width of a shuffle is 12, expected 1, 2, 4, 8, 16 or 32",
     );
     check_error(|_, x| shared_named("my tile", 4).set(x), &bad_name("my tile"));
+    check_error(
+        |data, x| range(0_u32, 8, 0, |_| data.set(x)),
+        "the step of a loop over a range is 0, expected more than 0: the loop would not end",
+    );
 }
 
 fn bad_name(name: &str) -> String {

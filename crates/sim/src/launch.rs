@@ -1,5 +1,6 @@
 //! A launch: grid, block and parameters, and the options of a run.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::Past;
@@ -73,6 +74,26 @@ pub enum Checks {
     Deny,
 }
 
+impl Checks {
+    /// What they look at and what they do not, in a sentence or two: what it means that nothing was
+    /// found.
+    #[must_use]
+    pub const fn examined(self) -> &'static str {
+        match self {
+            Self::None => {
+                "looked at: addresses, alignment, deadlocks, traps. Not looked at: races, uninitialised reads, \
+                 divergent barriers, missing waits and fences (all checks)"
+            }
+            Self::All | Self::Deny => {
+                "looked at: addresses, alignment, races, uninitialised reads of global and shared memory, barriers, \
+                 warp synchronisation, asynchronous copies, the device heap, deadlocks, of this grid with these \
+                 arguments. Not looked at: branches that were not taken, other orders of blocks and copies (a seed draws \
+                 one), reads of local memory and registers before they are written, whether values are right"
+            }
+        }
+    }
+}
+
 /// How to run a launch.
 #[derive(Clone)]
 pub struct Options {
@@ -91,9 +112,12 @@ pub struct Options {
     /// endless, and the finding names the loop that it is in. 2^36 by default, half an hour or
     /// more.
     pub limit: u64,
-    /// The order in which asynchronous copies land: 0 is as late as the rules allow, any other
-    /// number draws one. The same seed on one worker gives the same run.
+    /// The order in which asynchronous copies land and blocks begin: with 0, as late as the rules
+    /// allow, and increasing; any other number draws one. The same seed on one worker gives the
+    /// same run.
     pub seed: u64,
+    /// Ends the run, once it is set, as a launch that has reached its limit.
+    pub stop: Option<Arc<AtomicBool>>,
     /// Report, too, where lanes of one store put the same value into the same bytes. Hardware makes
     /// nothing of it, and compilers rely on that.
     pub report_same_value: bool,
@@ -113,6 +137,7 @@ impl Default for Options {
             patience: 50_000_000,
             limit: 1 << 36,
             seed: 0,
+            stop: None,
             report_same_value: false,
             stream: None,
             progress: None,

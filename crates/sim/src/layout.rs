@@ -83,3 +83,9 @@ pub(crate) fn parameters(params: &[Variable]) -> Result<Vec<ParamInfo>, Error> {
         })
         .collect()
 }
+
+/// The name that a `.global` or `.const` variable inside a function is placed under: no name in the
+/// text, as other functions and scopes may have a variable of the same name.
+pub(crate) fn static_name(v: &Variable) -> String {
+    format!("{}@{}:{}", v.name, v.span.line, v.span.column)
+}

@@ -43,12 +43,12 @@
 //! slices, and when all that still run only spin, a part that waits at a join is let go without
 //! them. `.sync` instructions wait for the lanes that they name, wherever those are.
 //!
-//! **Blocks on host threads, in increasing order** (`exec/grid.rs`). A worker runs one block at a
-//! time, all its warps in turn. A block that only waits (it spins on strong accesses, or sleeps)
-//! gives way, and the next one becomes resident beside it, so that a block may wait for earlier
-//! ones (decoupled look-back) even on one worker. Blocks of a cooperative launch are resident from
-//! the start. A run in which nothing moves for `Options::patience` instructions is a deadlock, and
-//! a finding.
+//! **Blocks on host threads, in increasing order** (`exec/grid.rs`), unless a seed shuffles them. A
+//! worker runs one block at a time, all its warps in turn. A block that only waits (it spins on
+//! strong accesses, or sleeps) gives way, and the next one becomes resident beside it, so that a
+//! block may wait for earlier ones (decoupled look-back) even on one worker. Blocks of a
+//! cooperative launch are resident from the start. A run in which nothing moves for
+//! `Options::patience` instructions is a deadlock, and a finding.
 //!
 //! **Clusters** (`exec/cluster.rs`). The blocks of a cluster become resident together and stay on
 //! one worker, which gives them turns, so distributed shared memory is plain memory, too. An
@@ -98,6 +98,7 @@ mod decode;
 mod error;
 #[allow(unsafe_code, reason = "the register file and the dispatch of decoded operations")]
 mod exec;
+mod heap;
 mod launch;
 mod layout;
 #[allow(unsafe_code, reason = "bytes of atomic words")]

@@ -7,12 +7,13 @@
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::Error;
 use crate::check::{DeviceCheck, GlobalShadow};
 use crate::exec::memory_map::GLOBAL_START;
+use crate::heap::{HEAP_BYTES, Heap};
 
 /// Alignment of every allocation, as on CUDA devices.
 const ALIGNMENT: u64 = 256;
@@ -34,8 +35,21 @@ pub(crate) struct Allocation {
     initialised: Mutex<Initialised>,
     /// Shadow state of the checks, once a checked launch needed it.
     shadow: OnceLock<GlobalShadow>,
-    /// A `.const` variable, which kernels must not write.
-    is_constant: AtomicBool,
+    /// What kernels must not do with it.
+    guard: AtomicU8,
+}
+
+/// What kernels must not do with an allocation, besides leaving its bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// Nothing.
+    Open = 0,
+    /// A `.const` variable: not write it.
+    Constant = 1,
+    /// The host said that kernels only read it.
+    ReadOnly = 2,
+    /// The device heap: use what `malloc` has not given.
+    Heap = 3,
 }
 
 /// Which bytes of an allocation hold a value.
@@ -86,7 +100,7 @@ impl Allocation {
             words: zeros(usize::try_from(bytes.div_ceil(8)).ok()?)?,
             initialised: Mutex::new(Initialised::Ranges(Vec::new())),
             shadow: OnceLock::new(),
-            is_constant: AtomicBool::new(false),
+            guard: AtomicU8::new(Guard::Open as u8),
         })
     }
 
@@ -151,14 +165,39 @@ impl Allocation {
         })
     }
 
-    /// Makes this a `.const` variable.
-    pub(crate) fn make_constant(&self) {
-        self.is_constant.store(true, Ordering::Relaxed);
+    fn set_guard(&self, guard: Guard) {
+        self.guard.store(guard as u8, Ordering::Relaxed);
     }
 
-    /// Whether it is a `.const` variable.
-    pub(crate) fn is_constant(&self) -> bool {
-        self.is_constant.load(Ordering::Relaxed)
+    /// What kernels must not do with it.
+    #[inline(always)]
+    pub(crate) fn guard(&self) -> Guard {
+        match self.guard.load(Ordering::Relaxed) {
+            1 => Guard::Constant,
+            2 => Guard::ReadOnly,
+            3 => Guard::Heap,
+            _ => Guard::Open,
+        }
+    }
+
+    /// A part is given out anew: nothing is known of it.
+    pub(crate) fn begin_anew(&self, address: u64, bytes: u64) {
+        if let Some(shadow) = self.shadow.get() {
+            shadow.begin_anew(address, bytes);
+        }
+    }
+
+    /// The first byte of a range that nothing has written.
+    fn first_unwritten(&self, offset: u64, bytes: u64) -> Option<u64> {
+        match (self.shadow.get(), &*lock(&self.initialised)) {
+            (_, Initialised::All) => None,
+            (Some(shadow), Initialised::Ranges(_)) => shadow.first_unwritten(self.base + offset, bytes),
+            (None, Initialised::Ranges(ranges)) => {
+                let written = ranges.iter().find(|range| range.contains(&offset));
+                let first = written.map_or(offset, |range| range.end);
+                (first < offset + bytes).then_some(self.base + first)
+            }
+        }
     }
 
     /// Drops what the checks know of accesses by older launches.
@@ -249,6 +288,8 @@ pub struct Memory {
     table: Arc<RwLock<Table>>,
     /// Numbers what the checks record; held by a checked launch while it runs.
     pub(crate) device_check: Mutex<DeviceCheck>,
+    /// What `malloc` gives to kernels.
+    heap: Mutex<Option<Arc<Heap>>>,
 }
 
 impl Memory {
@@ -256,7 +297,7 @@ impl Memory {
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         let table = Table { next: GLOBAL_START, ..Table::default() };
-        Self { capacity, table: Arc::new(RwLock::new(table)), device_check: Mutex::default() }
+        Self { capacity, table: Arc::new(RwLock::new(table)), device_check: Mutex::default(), heap: Mutex::default() }
     }
 
     /// Bytes in all.
@@ -322,8 +363,40 @@ impl Memory {
 
     /// Makes the allocation at an address a `.const` variable.
     pub(crate) fn make_constant(&self, address: u64) -> Result<(), Error> {
-        self.locate(address, 0)?.0.make_constant();
+        self.locate(address, 0)?.0.set_guard(Guard::Constant);
         Ok(())
+    }
+
+    /// Says that kernels only read the allocation at an address: checked launches report what
+    /// writes it.
+    ///
+    /// # Errors
+    /// [`Error::BadHostAccess`] if the address is inside no live allocation.
+    pub fn protect(&self, address: u64) -> Result<(), Error> {
+        self.locate(address, 0)?.0.set_guard(Guard::ReadOnly);
+        Ok(())
+    }
+
+    /// The first byte of a range that neither the host nor a kernel has written, as far as that is
+    /// known: a launch without checks counts as having written everything.
+    ///
+    /// # Errors
+    /// As for [`Memory::write`].
+    pub fn first_unwritten(&self, address: u64, bytes: u64) -> Result<Option<u64>, Error> {
+        let (allocation, offset) = self.locate(address, bytes)?;
+        Ok(allocation.first_unwritten(offset, bytes))
+    }
+
+    /// The device heap, made at its first use.
+    pub(crate) fn heap(&self) -> Result<Arc<Heap>, Error> {
+        let mut heap = lock(&self.heap);
+        if let Some(heap) = &*heap {
+            return Ok(Arc::clone(heap));
+        }
+        let owner = self.allocate_owned(HEAP_BYTES, "device heap")?;
+        let allocation = self.locate(owner.address, 0)?.0;
+        allocation.set_guard(Guard::Heap);
+        Ok(Arc::clone(heap.insert(Arc::new(Heap::new(allocation, owner)))))
     }
 
     fn locate(&self, address: u64, bytes: u64) -> Result<(Arc<Allocation>, u64), Error> {

@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use warpfold_ptx::{Function, FunctionKind, Initializer, Item, Linkage, Module, StateSpace, Variable};
+use warpfold_ptx::{Function, FunctionKind, Initializer, Item, Linkage, Module, StateSpace, Statement, Variable};
 
 use crate::exec::code::Code;
 use crate::exec::grid;
 use crate::layout::{self, ParamInfo, bytes_of, invalid_variable};
 use crate::memory::Owned;
-use crate::static_shared::static_shared;
+use crate::static_shared::{self, static_shared};
 use crate::{Arch, Checks, Error, Launch, Memory, Options, Report, decode};
 
 /// A module, decoded, with its variables placed in a device's memory.
 ///
 /// Everything in it is checked when it is loaded: an instruction that is not executed here is an
-/// error before anything runs.
+/// error before anything that reaches it runs.
 #[derive(Debug)]
 pub struct Program {
     arch: Arch,
@@ -24,6 +24,8 @@ pub struct Program {
     /// The memory of those; freed with the program.
     _variables: Vec<Owned>,
     module: Module,
+    /// Kernels that reach what is not executed here, and what that is.
+    refused: HashMap<String, Error>,
     plain: Arc<Code>,
     checked: OnceLock<Arc<Code>>,
 }
@@ -61,6 +63,9 @@ pub struct KernelInfo {
 impl Program {
     /// Parses and decodes PTX text, and places its `.global` and `.const` variables in `memory`.
     ///
+    /// An instruction that is not executed here refuses the kernels that can reach it; if that is
+    /// every one, the program.
+    ///
     /// # Errors
     /// [`Error::Syntax`], [`Error::Unsupported`] and [`Error::Invalid`] say what is wrong where;
     /// [`Error::OutOfMemory`] if the variables do not fit.
@@ -80,12 +85,14 @@ impl Program {
                 _ => None,
             })
             .collect::<Result<_, _>>()?;
+        let refused = refusals(&module, &plain)?;
         Ok(Self {
             arch,
             kernels,
             globals,
             _variables: variables,
             module,
+            refused,
             plain: Arc::new(plain),
             checked: OnceLock::new(),
         })
@@ -126,10 +133,13 @@ impl Program {
     /// checks are [`Checks::Deny`].
     ///
     /// # Errors
-    /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] before anything runs; [`Error::Trap`];
-    /// [`Error::Findings`].
+    /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] and [`Error::Unsupported`] before it runs;
+    /// [`Error::Trap`]; [`Error::Findings`].
     pub fn launch(&self, memory: &Memory, launch: &Launch, options: &Options) -> Result<Report, Error> {
         let kernel = self.kernel(&launch.kernel)?;
+        if let Some(reason) = self.refused.get(&launch.kernel) {
+            return Err(reason.clone());
+        }
         let code = match options.checks {
             Checks::None => Arc::clone(&self.plain),
             Checks::All | Checks::Deny => self.checked_code()?,
@@ -150,6 +160,32 @@ impl Program {
     }
 }
 
+/// The kernels that reach a function with an instruction that is not executed here. If that is all
+/// of them, or there is none, loading fails.
+fn refusals(module: &Module, code: &Code) -> Result<HashMap<String, Error>, Error> {
+    let refusal = |f: &&Function| {
+        let index = code.function_index.get(f.name.as_str())?;
+        code.functions[*index as usize].refusal.clone()
+    };
+    let kernels = module.items.iter().filter_map(|item| match item {
+        Item::Function(f) if f.kind == FunctionKind::Entry && f.body.is_some() => Some(f),
+        _ => None,
+    });
+    let (mut refused, mut count, mut first) = (HashMap::new(), 0, None);
+    for kernel in kernels {
+        count += 1;
+        if let Some(reason) = static_shared::reached(module, kernel).iter().find_map(refusal) {
+            first.get_or_insert_with(|| reason.clone());
+            refused.insert(kernel.name.to_string(), reason);
+        }
+    }
+    let any = || code.functions.iter().find_map(|f| f.refusal.clone());
+    match if refused.len() == count { first.or_else(any) } else { None } {
+        Some(reason) => Err(reason),
+        None => Ok(refused),
+    }
+}
+
 /// The architecture that a `.target` asks for must not be newer than the device; an `a` target runs
 /// on itself alone.
 fn check_target(module: &Module, arch: Arch) -> Result<(), Error> {
@@ -164,12 +200,22 @@ fn check_target(module: &Module, arch: Arch) -> Result<(), Error> {
     Ok(())
 }
 
-fn variables(module: &Module) -> impl Iterator<Item = &Variable> {
+/// The `.global` and `.const` variables of a module and of its functions, with the names that they
+/// are placed under.
+fn variables(module: &Module) -> impl Iterator<Item = (String, &Variable)> {
     let of_module = module.items.iter().filter_map(|item| match item {
-        Item::Variable(v) => Some(v),
+        Item::Variable(v) => Some((v.name.to_string(), v)),
         _ => None,
     });
-    of_module.filter(|v| matches!(v.space, StateSpace::Global | StateSpace::Const))
+    let functions = module.items.iter().filter_map(|item| match item {
+        Item::Function(f) => Some(f),
+        _ => None,
+    });
+    let of_functions = functions.flat_map(Function::statements).filter_map(|statement| match statement {
+        Statement::Variable(v) => Some((layout::static_name(v), v)),
+        _ => None,
+    });
+    of_module.chain(of_functions).filter(|(_, v)| matches!(v.space, StateSpace::Global | StateSpace::Const))
 }
 
 type Placed = (HashMap<String, (u64, u64)>, Vec<Owned>);
@@ -177,7 +223,7 @@ type Placed = (HashMap<String, (u64, u64)>, Vec<Owned>);
 fn place_globals(memory: &Memory, module: &Module) -> Result<Placed, Error> {
     let mut globals = HashMap::new();
     let mut owners = Vec::new();
-    for v in variables(module) {
+    for (name, v) in variables(module) {
         if v.linkage == Some(Linkage::Extern) {
             return Err(invalid_variable(v, "an external variable is not defined in this module"));
         }
@@ -190,7 +236,7 @@ fn place_globals(memory: &Memory, module: &Module) -> Result<Placed, Error> {
         if v.space == StateSpace::Const {
             memory.make_constant(address)?;
         }
-        globals.insert(v.name.to_string(), (address, bytes));
+        globals.insert(name, (address, bytes));
     }
     Ok((globals, owners))
 }
@@ -201,9 +247,9 @@ fn initialise_globals(
     globals: &HashMap<String, (u64, u64)>,
     code: &Code,
 ) -> Result<(), Error> {
-    for v in variables(module) {
+    for (name, v) in variables(module) {
         let Some(init) = &v.init else { continue };
-        let (address, bytes) = globals[v.name.as_str()];
+        let (address, bytes) = globals[&name];
         let mut data = Vec::new();
         let dims: Vec<u64> = v.dims.iter().map(|d| d.unwrap_or(u64::MAX)).collect();
         flatten(v, init, &dims, globals, code, &mut data)?;

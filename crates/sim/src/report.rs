@@ -32,6 +32,9 @@ pub struct InstructionCounters {
 pub enum FindingKind {
     /// Two accesses, one a write, that nothing orders.
     Race,
+    /// The same between threads that only lockstep orders: lanes of a warp without a `.sync`
+    /// instruction.
+    WarpSync,
     /// An address outside every allocation and variable.
     OutOfBounds,
     /// A read of bytes that nothing wrote.
@@ -52,6 +55,8 @@ pub enum FindingKind {
     MissingWait,
     /// Bytes that went from the generic proxy to the async proxy without a proxy fence.
     MissingProxyFence,
+    /// Memory of the device's `malloc` that nothing has freed.
+    Leak,
 }
 
 impl FindingKind {
@@ -60,6 +65,7 @@ impl FindingKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Race => "race",
+            Self::WarpSync => "warp_sync",
             Self::OutOfBounds => "out_of_bounds",
             Self::Uninitialized => "uninitialized",
             Self::Misaligned => "misaligned",
@@ -69,6 +75,7 @@ impl FindingKind {
             Self::InvalidSync => "invalid_sync",
             Self::MissingWait => "missing_wait",
             Self::MissingProxyFence => "missing_proxy_fence",
+            Self::Leak => "leak",
         }
     }
 }

@@ -6,9 +6,11 @@ use std::fmt::Write as _;
 use crate::exec::block::{Context, lanes_of};
 use crate::exec::code::{Call, CallTarget};
 use crate::exec::frame::{get, put, words_of};
-use crate::exec::machine::Machine;
+use crate::exec::machine::{Fault, Machine};
 use crate::exec::memory_map::{Window, window};
 use crate::exec::warp::Warp;
+use crate::heap::{Asked, BadFree};
+use crate::report::{FindingKind, Severity};
 
 /// Longest text of a format or a `%s` argument.
 const MAX_TEXT: u64 = 1 << 16;
@@ -51,9 +53,14 @@ pub(crate) fn call(
                 m.stop = true;
                 return true;
             }
-            // The device heap is empty: an allocation fails as the CUDA documentation describes,
-            // with a null pointer.
-            CallTarget::Malloc | CallTarget::Free => 0,
+            CallTarget::Malloc => malloc(m, call, argument(0, lane), lane),
+            CallTarget::Free => {
+                free(m, call, argument(0, lane), lane);
+                if m.stop {
+                    return true;
+                }
+                0
+            }
             CallTarget::Direct(_) | CallTarget::Indirect(_) => unreachable!("not a runtime function"),
         };
         if let Some(slot) = call.returns.first() {
@@ -63,6 +70,35 @@ pub(crate) fn call(
         }
     }
     false
+}
+
+/// `malloc`: null where the heap has no room, as the CUDA documentation describes.
+fn malloc(m: &mut Machine, call: &Call, bytes: u64, lane: u32) -> u64 {
+    let asked = Asked { launch: m.launch, instruction: call.instruction, block: m.block, thread: m.thread(lane) };
+    m.heap.as_ref().map_or(0, |heap| heap.malloc(bytes, asked))
+}
+
+/// `free`, of null without effect. What it must not free is a finding, and without checks the end.
+fn free(m: &mut Machine, call: &Call, address: u64, lane: u32) {
+    let Some(heap) = m.heap.clone().filter(|_| address != 0) else { return };
+    let Err(error) = heap.free(address) else { return };
+    let (kind, rule) = match error {
+        BadFree::Twice => (FindingKind::UseAfterFree, "frees memory of the device heap that was freed before"),
+        BadFree::Unknown => (FindingKind::OutOfBounds, "frees an address that malloc did not give"),
+    };
+    let place = if heap.contains(address) { "device heap".to_owned() } else { m.global.describe(address) };
+    let fault = Fault {
+        kind,
+        severity: Severity::Error,
+        instruction: call.instruction,
+        block: m.block,
+        thread: m.thread(lane),
+        address: Some((address, place)),
+        other: None,
+        rule: rule.to_owned(),
+    };
+    let stop = !m.checked;
+    m.fault(fault, stop);
 }
 
 /// One byte at a generic address.

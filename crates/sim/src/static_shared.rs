@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use warpfold_ptx::{AddressBase, Function, Initializer, Module, Operand, StateSpace, Statement, Variable};
+use warpfold_ptx::{AddressBase, Function, Initializer, Item, Module, Operand, StateSpace, Statement, Variable};
 
 use crate::layout::bytes_of;
 
@@ -28,6 +28,20 @@ pub(crate) fn static_shared(module: &Module, kernel: &Function) -> u32 {
         bytes_of(v).filter(|&b| b > 0).map_or(end, |bytes| end.next_multiple_of(align) + bytes)
     });
     u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// The kernel and the functions that it can reach.
+pub(crate) fn reached<'a>(module: &'a Module, kernel: &'a Function) -> Vec<&'a Function> {
+    Uses::of(module, kernel).functions
+}
+
+/// Whether any function asks where the memory that is reserved for the system lies.
+pub(crate) fn names_reserved(module: &Module) -> bool {
+    let functions = module.items.iter().filter_map(|item| match item {
+        Item::Function(f) => Some(f),
+        Item::Variable(_) | Item::Alias { .. } | Item::Directive(_) => None,
+    });
+    functions.flat_map(names_in).any(|name| name.starts_with("%reserved_smem_offset_"))
 }
 
 /// What a kernel can reach.

@@ -63,6 +63,15 @@ impl Bindings {
                 let (address, dtype, shape) = self.place(memory, &tensor.array)?;
                 Ok(tensor.encode(address, dtype, &shape).map_err(Failure::usage)?.into())
             }
+            Spec::Struct(all) => {
+                let mut bytes = vec![0; usize::try_from(all.bytes).expect("offsets have 32 bits")];
+                for (start, field) in &all.fields {
+                    let field = self.bytes_of(memory, field)?;
+                    let start = usize::try_from(*start).expect("offsets have 32 bits");
+                    bytes[start..start + field.len()].copy_from_slice(&field);
+                }
+                Ok(bytes)
+            }
             Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => Ok(self.place(memory, spec)?.0.to_le_bytes().into()),
         }
     }
@@ -72,7 +81,9 @@ impl Bindings {
         match spec {
             Spec::In(path) => {
                 let array = npy::read(path, None)?;
-                Ok((upload(memory, path, &array)?, array.dtype, array.shape))
+                let address = upload(memory, path, &array)?;
+                memory.protect(address)?;
+                Ok((address, array.dtype, array.shape))
             }
             Spec::Out { path, dtype, shape } => {
                 check_writable(path)?;
@@ -88,7 +99,7 @@ impl Bindings {
                 self.output(to, array.dtype, &array.shape, address);
                 Ok((address, array.dtype, array.shape))
             }
-            Spec::Scalar { .. } | Spec::Bytes(_) | Spec::Tensor(_) => unreachable!("not an array"),
+            Spec::Scalar { .. } | Spec::Bytes(_) | Spec::Tensor(_) | Spec::Struct(_) => unreachable!("not an array"),
         }
     }
 
@@ -106,7 +117,12 @@ impl Output {
         // What PTX writes is bits: a `bf16` goes to NumPy as the integer that holds it.
         let dtype = if self.dtype == Dtype::Bf16 { Dtype::U16 } else { self.dtype };
         npy::write(&self.path, &Array { dtype, shape: self.shape.clone(), data })?;
-        Ok(format!("{} ({} {})", self.path.display(), npy::shape_text(&self.shape), self.dtype))
+        let unwritten = match memory.first_unwritten(self.address, self.bytes)? {
+            Some(first) => format!("; nothing has written it from byte {} on", first - self.address),
+            None => String::new(),
+        };
+        let (path, shape, dtype) = (self.path.display(), npy::shape_text(&self.shape), self.dtype);
+        Ok(format!("{path} ({shape} {dtype}){unwritten}"))
     }
 }
 
@@ -160,6 +176,7 @@ fn check_type(index: usize, param: &ParamInfo, ty: Option<ScalarType>, spec: &Sp
         Spec::Scalar { text, bytes, .. } => (text.clone(), bytes.len() as u64),
         Spec::Bytes(bytes) => ("bytes=".to_owned(), bytes.len() as u64),
         Spec::Tensor(_) => ("a tensor map".to_owned(), 128),
+        Spec::Struct(all) => ("struct=".to_owned(), all.bytes),
     };
     let number = index + 1;
     if u64::from(param.bytes) != bytes {
@@ -175,7 +192,7 @@ fn check_type(index: usize, param: &ParamInfo, ty: Option<ScalarType>, spec: &Sp
     let fits = match spec {
         Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => !is_float,
         Spec::Scalar { is_float: float, .. } => !(if *float { is_integer } else { is_float }),
-        Spec::Bytes(_) | Spec::Tensor(_) => true,
+        Spec::Bytes(_) | Spec::Tensor(_) | Spec::Struct(_) => true,
     };
     if fits {
         return Ok(());

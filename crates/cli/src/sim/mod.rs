@@ -9,6 +9,8 @@ mod tensor;
 use std::io::{stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use warpfold_sim::{Arch, Error, Launch, Memory, Options, Program, Report};
@@ -43,28 +45,40 @@ pub(crate) struct Sim {
     /// Blocks a cluster in x, y, z.
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = cluster, default_value = "1")]
     cluster: [u32; 3],
+    /// A cooperative launch: all blocks are resident at once, as `grid.sync()` needs.
+    #[arg(long)]
+    cooperative: bool,
     /// Dynamic shared memory a block.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     shared: u32,
     /// An argument; one for each parameter, in order.
     ///
-    /// in=PATH.npy | out=PATH.npy,DTYPE,SHAPE (not initialised; saved after the run) |
-    /// inout=IN.npy,OUT.npy | i32= u32= i64= u64= f32= f64= | bytes=HEX |
-    /// tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of 128 bytes,
-    /// with ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32 ;l2=64|128|256
-    /// ;fill=nan as needed, and ;type= where it is not the array's (tf32, tf32_ftz, f32_ftz; bf16
-    /// of a uint16), or for im2col ;lower= ;upper= ;channels= ;pixels= instead of the box. DTYPE
-    /// is one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored as uint16), SHAPE
-    /// is like 4x1024.
+    /// in=PATH.npy (checked runs report what writes it) | out=PATH.npy,DTYPE,SHAPE (not
+    /// initialised; saved after the run) | inout=IN.npy,OUT.npy | i32= u32= i64= u64= f32= f64= |
+    /// bytes=HEX | tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of
+    /// 128 bytes, with ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32
+    /// ;l2=64|128|256 ;fill=nan as needed, and ;type= where it is not the array's (tf32, tf32_ftz,
+    /// f32_ftz; bf16 of a uint16), or for im2col ;lower= ;upper= ;channels= ;pixels= instead of the
+    /// box | struct=FORM;FORM… of the forms before tensormap: one parameter that is a structure,
+    /// each field at a multiple of its size, or at OFFSET where it is written OFFSET:FORM. DTYPE is
+    /// one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored as uint16), SHAPE is
+    /// like 4x1024.
     #[arg(long = "arg", value_name = "SPEC", value_parser = Spec::parse)]
     arguments: Vec<Spec>,
     /// The architecture that the virtual GPU stands in for.
     #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
     arch: Arch,
-    /// The order in which asynchronous copies land: 0 is as late as the rules allow, other numbers
-    /// draw one.
+    /// The order in which asynchronous copies land and blocks begin: with 0, as late as the rules
+    /// allow, and increasing; other numbers draw one.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Warp instructions that each of the host's threads may execute: a kernel that goes on for
+    /// longer counts as endless, and the finding names its loop.
+    #[arg(long, value_name = "COUNT", default_value_t = Options::default().limit)]
+    limit: u64,
+    /// Seconds after which the run is ended, with a finding that names the loop.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
     /// Which checks to run: none stops at what hardware traps, all finds races, uninitialised reads
     /// and more.
     #[arg(long, default_value = "none")]
@@ -123,7 +137,7 @@ impl Sim {
             cluster: self.cluster,
             dynamic_shared: self.shared,
             params: params.to_vec(),
-            cooperative: false,
+            cooperative: self.cooperative,
             programmatic: false,
         };
         let progress = Progress::new();
@@ -133,6 +147,8 @@ impl Sim {
             checks: self.check.into(),
             per_instruction: self.annotate,
             seed: self.seed,
+            limit: self.limit,
+            stop: self.timeout.map(stop_after),
             output: Some(Arc::new(move |text: &str| match form {
                 Form::Table => printer.write(stdout(), text),
                 Form::Json => printer.write(stderr(), text),
@@ -154,6 +170,26 @@ impl Sim {
             other => other.into(),
         }
     }
+}
+
+/// A flag that is set after some time.
+fn stop_after(time: Duration) -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = Arc::downgrade(&flag);
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        if let Some(flag) = set.upgrade() {
+            flag.store(true, Ordering::Relaxed);
+        }
+    });
+    flag
+}
+
+/// A time of more than no seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a number of seconds above 0");
+    let number: f64 = text.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
 }
 
 fn read_text(path: &Path) -> Result<String, Failure> {

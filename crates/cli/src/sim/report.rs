@@ -1,7 +1,7 @@
 //! How a run is reported: tables for people, JSON for programs.
 
 use serde::Serialize;
-use warpfold_sim::{Counters, Report};
+use warpfold_sim::{Checks, Counters, Report};
 
 use super::{Check, Sim, annotate};
 use crate::failure::Failure;
@@ -52,7 +52,7 @@ pub(super) fn print_table(sim: &Sim, report: &Report, saved: &[String], text: &s
     }
     page.push_str(&counters(&report.counters).render());
     page.push('\n');
-    page.push_str(&findings(report));
+    page.push_str(&findings(sim.check, report));
     for array in saved {
         page.push_str(&format!("saved {array}\n"));
     }
@@ -87,9 +87,9 @@ fn counters(c: &Counters) -> Table {
     table
 }
 
-fn findings(report: &Report) -> String {
+fn findings(check: Check, report: &Report) -> String {
     let mut text = match report.findings.len() {
-        0 => "no findings\n".to_owned(),
+        0 => wrapped(&format!("no findings; {}", Checks::from(check).examined()), ""),
         1 => "1 finding\n".to_owned(),
         n => format!("{n} findings\n"),
     };

@@ -22,13 +22,54 @@ pub(super) enum Spec {
     Bytes(Vec<u8>),
     /// `tensormap=ARRAY;box=SHAPE`
     Tensor(Tensor),
+    /// `struct=FORM;FORM`
+    Struct(Struct),
+}
+
+/// A parameter that is a structure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Struct {
+    /// Each field and where it starts.
+    pub(super) fields: Vec<(u64, Spec)>,
+    /// Bytes of the structure.
+    pub(super) bytes: u64,
+}
+
+impl Struct {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (mut fields, mut end, mut align) = (Vec::new(), 0_u64, 1);
+        for field in text.split(';') {
+            let (form, rest) = field.split_once('=').ok_or_else(|| format!("'{field}' is not a field: FORM=…"))?;
+            let (offset, form) = match form.split_once(':') {
+                Some((offset, form)) => {
+                    let offset = offset.parse::<u32>().map_err(|_| format!("'{offset}' is not an offset in bytes"))?;
+                    (Some(u64::from(offset)), form)
+                }
+                None => (None, form),
+            };
+            let spec = Spec::parse(&format!("{form}={rest}"))?;
+            let (bytes, size) = match &spec {
+                Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => (8, 8),
+                Spec::Scalar { bytes, .. } => (bytes.len() as u64, bytes.len() as u64),
+                Spec::Bytes(bytes) => (bytes.len() as u64, 1),
+                Spec::Tensor(_) | Spec::Struct(_) => return Err(format!("'{form}=' cannot be a field of a structure")),
+            };
+            let start = offset.unwrap_or(end.next_multiple_of(size));
+            if start < end {
+                return Err(format!("the field at {start} begins before the one before it ends, at {end}"));
+            }
+            (end, align) = (start + bytes, align.max(size));
+            fields.push((start, spec));
+        }
+        Ok(Self { fields, bytes: end.next_multiple_of(align) })
+    }
 }
 
 impl Spec {
     /// Reads a form.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let forms = "in=PATH.npy, out=PATH.npy,DTYPE,SHAPE, inout=IN.npy,OUT.npy, i32=, u32=, i64=, u64=, f32=, f64=, \
-                     bytes=HEX or tensormap=ARRAY;box=SHAPE";
+                     bytes=HEX, tensormap=ARRAY;box=SHAPE or struct=FORM;FORM";
         let (form, value) = text.split_once('=').ok_or_else(|| format!("expected {forms}"))?;
         match form {
             "in" => Ok(Self::In(path(value)?)),
@@ -42,6 +83,7 @@ impl Spec {
             }
             "bytes" => Ok(Self::Bytes(hex(value)?)),
             "tensormap" => Ok(Self::Tensor(Tensor::parse(value)?)),
+            "struct" => Ok(Self::Struct(Struct::parse(value)?)),
             "i32" => integer(text, value, i32::to_le_bytes),
             "u32" => integer(text, value, u32::to_le_bytes),
             "i64" => integer(text, value, i64::to_le_bytes),
@@ -146,6 +188,16 @@ mod tests {
         assert_eq!(Spec::parse("inout=a.npy,b.npy"), Ok(expected));
     }
 
+    #[test]
+    fn fields_of_a_structure_lie_at_multiples_of_their_size() {
+        let Ok(Spec::Struct(all)) = Spec::parse("struct=i32=1;in=a.npy;out=b.npy,f32,4;bytes=01;40:u32=7") else {
+            panic!("it is a structure")
+        };
+        assert_eq!(all.fields.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 8, 16, 24, 40]);
+        assert_eq!(all.bytes, 48);
+        assert_eq!(all.fields[1].1, Spec::In("a.npy".into()));
+    }
+
     #[track_caller]
     fn refused(text: &str, reason: &str) {
         let error = Spec::parse(text).expect_err(text);
@@ -164,6 +216,10 @@ mod tests {
         refused("out=y.npy,f64,4294967296x4294967296", "larger than any address space");
         refused("inout=a.npy", "expected inout=IN.npy,OUT.npy");
         refused("inout=a.npy,b.npy,c.npy", "without commas");
+        refused("struct=", "'' is not a field");
+        refused("struct=struct=i32=1", "'struct=' cannot be a field");
+        refused("struct=i64=1;4:i32=1", "the field at 4 begins before");
+        refused("struct=x:i32=1", "'x' is not an offset");
         refused("u32=-1", "'-1' is not an integer of 32 bits");
         refused("i32=4294967295", "is not an integer of 32 bits");
         refused("f32=one", "'one' is not a number");

@@ -254,7 +254,7 @@ fn parse_annotations(text: &str) -> Result<Option<Fault>, String> {
     let Some(mut fault) = fault else {
         return if annotated == 0 { Ok(None) } else { Err("annotations without a FAULT".to_owned()) };
     };
-    if others.len() != usize::from(fault.kind == FindingKind::Race) {
+    if others.len() != usize::from(matches!(fault.kind, FindingKind::Race | FindingKind::WarpSync)) {
         return Err("a race has one OTHER, any other fault has none".to_owned());
     }
     fault.lines.extend(alternatives);
@@ -271,11 +271,13 @@ fn parse_fault(text: &str, severity: Severity, line: u32) -> Result<Fault, Strin
 
 fn parse_kind(text: &str) -> Result<FindingKind, String> {
     use FindingKind::{
-        BarrierDivergence, Deadlock, InvalidSync, Misaligned, MissingProxyFence, MissingWait, OutOfBounds, Race,
-        Uninitialized, UseAfterFree,
+        BarrierDivergence, Deadlock, InvalidSync, Leak, Misaligned, MissingProxyFence, MissingWait, OutOfBounds, Race,
+        Uninitialized, UseAfterFree, WarpSync,
     };
     [
         Race,
+        WarpSync,
+        Leak,
         OutOfBounds,
         Uninitialized,
         Misaligned,

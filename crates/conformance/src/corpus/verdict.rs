@@ -103,16 +103,18 @@ fn incomplete(case: &Case, finding: &Finding) -> Vec<String> {
         (Some(other), kind) => {
             missing.extend(incomplete_access(case, other));
             let same = (other.block, other.thread) == (finding.access.block, finding.access.thread);
-            if same && kind == FindingKind::Race {
+            if same && matches!(kind, FindingKind::Race | FindingKind::WarpSync) {
                 missing.push("names the same thread on both sides".to_owned());
             }
         }
-        (None, FindingKind::Race) => missing.push("names one side of a race only".to_owned()),
+        (None, FindingKind::Race | FindingKind::WarpSync) => missing.push("names one side of a race only".to_owned()),
         (None, _) => {}
     }
     let has_address = match finding.kind {
         FindingKind::BarrierDivergence | FindingKind::Deadlock | FindingKind::InvalidSync => true,
         FindingKind::Race
+        | FindingKind::WarpSync
+        | FindingKind::Leak
         | FindingKind::OutOfBounds
         | FindingKind::Uninitialized
         | FindingKind::Misaligned

@@ -1,7 +1,8 @@
-//! The order in which asynchronous copies complete, drawn from a seed.
+//! The order in which asynchronous copies complete and blocks begin, drawn from a seed.
 //!
-//! Seed 0 draws nothing: every copy is as late as the rules allow. With any other seed copies may
-//! land as soon as they have begun, and those towards one barrier in any order.
+//! Seed 0 draws nothing: every copy is as late as the rules allow, and blocks begin in increasing
+//! order. With any other seed copies may land as soon as they have begun, and those towards one
+//! barrier in any order; neighbouring blocks begin in any order.
 
 /// A block's draws: SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
 /// Generators", 2014).
@@ -42,7 +43,7 @@ impl Luck {
     }
 
     /// Any order; without a seed the one that is there.
-    pub(super) fn shuffle<T>(&mut self, list: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
         if self.is_drawn() {
             for n in (1..list.len()).rev() {
                 list.swap(n, self.below(n + 1));

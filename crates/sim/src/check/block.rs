@@ -38,12 +38,13 @@ pub(crate) struct BlockCheck {
 }
 
 impl BlockCheck {
-    /// A checker for blocks with `shared_bytes` bytes of shared memory, static and dynamic.
-    pub(crate) fn new(shared_bytes: u32) -> Self {
+    /// A checker for blocks with `shared_bytes` bytes of shared memory, of which the system keeps
+    /// the first `reserved`.
+    pub(crate) fn new(shared_bytes: u32, reserved: u32) -> Self {
         Self {
             block: 0,
             order: BlockOrder::new(),
-            shared: SharedShadow::new(shared_bytes),
+            shared: SharedShadow::new(shared_bytes, reserved),
             flights: InFlight::default(),
             grid: GridOrder::new(),
             records: BlockRecords::new(),

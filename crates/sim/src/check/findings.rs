@@ -84,13 +84,12 @@ impl Rule {
             | Self::LanesCollide
             | Self::SameValue
             | Self::SameValueOfLanes
-            | Self::WarpSynchronous
-            | Self::UngatheredLanes
             | Self::MissingAcquire
             | Self::InsufficientScope
             | Self::RecordsExhausted
             | Self::OrderCoarsened
             | Self::BlockForgets => FindingKind::Race,
+            Self::WarpSynchronous | Self::UngatheredLanes => FindingKind::WarpSync,
         }
     }
 
@@ -246,10 +245,15 @@ impl Found {
 
     fn key(&self) -> Key {
         let pair = (self.this.instr, self.other.map(|other| other.instr));
+        // Of one pair of instructions some accesses may race, and others rely on lockstep alone.
+        let kind = match self.kind() {
+            FindingKind::WarpSync => FindingKind::Race,
+            kind => kind,
+        };
         match self.severity() {
-            Severity::Info if self.rule == Rule::SameValueOfLanes => (self.kind(), Some(self.rule), pair.0, pair.1),
-            Severity::Info => (self.kind(), Some(self.rule), 0, None),
-            Severity::Warning | Severity::Error => (self.kind(), None, pair.0, pair.1),
+            Severity::Info if self.rule == Rule::SameValueOfLanes => (kind, Some(self.rule), pair.0, pair.1),
+            Severity::Info => (kind, Some(self.rule), 0, None),
+            Severity::Warning | Severity::Error => (kind, None, pair.0, pair.1),
         }
     }
 }

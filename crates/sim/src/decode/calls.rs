@@ -25,6 +25,7 @@ pub(super) fn call(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (returns, callee, arguments) = parts(d, inst)?;
     let target = target(d, inst, callee)?;
     d.code.prints |= matches!(target, CallTarget::Vprintf | CallTarget::AssertFail);
+    d.code.allocates |= matches!(target, CallTarget::Malloc | CallTarget::Free);
     let arguments = slots(d, inst, arguments, false)?;
     let returns = slots(d, inst, returns, true)?;
     d.flush(inst)?;

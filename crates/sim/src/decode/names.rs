@@ -1,6 +1,6 @@
 //! How many names a declaration such as `.reg .b32 %r<9>` stands for, before they are written out.
 
-use warpfold_ptx::{Item, Module, Name, Statement, Variable};
+use warpfold_ptx::{Item, Module, Name, ScalarType, Statement, Variable};
 
 use crate::Error;
 
@@ -12,12 +12,36 @@ const MOST_NAMES: u64 = 1 << 20;
 pub(super) fn check(module: &Module) -> Result<(), Error> {
     for item in &module.items {
         match item {
-            Item::Function(f) => few(f.statements().map(declared).sum(), f.span.line, &f.name)?,
-            Item::Variable(v) => few(of_variable(v), v.span.line, &v.name)?,
+            Item::Function(f) => {
+                few(f.statements().map(declared).sum(), f.span.line, &f.name)?;
+                for statement in f.statements() {
+                    match statement {
+                        Statement::Register(r) => declarable(r.ty, f.span.line, &f.name)?,
+                        Statement::Variable(v) => declarable(v.ty, v.span.line, &v.name)?,
+                        _ => {}
+                    }
+                }
+            }
+            Item::Variable(v) => {
+                few(of_variable(v), v.span.line, &v.name)?;
+                declarable(v.ty, v.span.line, &v.name)?;
+            }
             Item::Alias { .. } | Item::Directive(_) => {}
         }
     }
     Ok(())
+}
+
+/// Types that instructions have and variables have not, by ptxas.
+fn declarable(ty: ScalarType, line: u32, text: &Name) -> Result<(), Error> {
+    use ScalarType as T;
+    let is_of_instructions =
+        matches!(ty, T::E4m3 | T::E5m2 | T::E4m3x2 | T::E5m2x2 | T::E4m3x4 | T::E5m2x4 | T::Tf32 | T::Bf16 | T::Bf16x2);
+    if !is_of_instructions {
+        return Ok(());
+    }
+    let reason = format!("{} is a type of instructions only", ty.name());
+    Err(Error::Invalid { line, text: text.to_string(), reason })
 }
 
 fn few(names: u64, line: u32, text: &Name) -> Result<(), Error> {

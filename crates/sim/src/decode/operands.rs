@@ -1,15 +1,23 @@
 //! Operands: from names and numbers to rows.
 
-use warpfold_ptx::{Address, AddressBase, Immediate, Instruction, Name, Operand, ScalarType as T};
+use warpfold_ptx::{Address, AddressBase, Immediate, Instruction, Name, Opcode, Operand, ScalarType as T};
 
 use super::builder::Resource;
 use super::scope::{Place, Symbol};
 use super::{Decoder, Op};
 use crate::Error;
-use crate::exec::code::{Fill, Special};
+use crate::exec::code::{Fill, Reserved, Special};
 use crate::exec::op::NONE;
 use crate::layout::literal_bits;
 use crate::memory_ops::moves::{self, LocalAddress, Narrow, Widen};
+
+/// Special registers that are vectors.
+const VECTOR_SPECIALS: [&str; 8] =
+    ["%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"];
+
+fn is_float(ty: T) -> bool {
+    matches!(ty, T::F16 | T::F16x2 | T::F32 | T::F64)
+}
 
 /// How a value lies in rows: 32, 64 or 128 bits.
 fn class(ty: T) -> u32 {
@@ -41,6 +49,27 @@ impl Decoder<'_> {
             .ok_or_else(|| self.invalid(inst, format!("'{name}' is not declared")))
     }
 
+    /// The operands of an instruction with the elements of vector registers in place of their
+    /// names; none if it names no whole vector.
+    pub(super) fn elements_of_vectors(&self, inst: &Instruction) -> Option<Vec<Operand>> {
+        let wanted = if inst.has("v4") { 4 } else { 2 };
+        let elements = |operand: &Operand| {
+            let Operand::Name { name, component: None } = operand else { return None };
+            let scope = self.f.scopes.iter().rev().find_map(|scope| scope.get(name));
+            let count = match scope.or_else(|| self.module_scope.get(name)) {
+                Some(Symbol::Vector(elements)) => elements.len(),
+                None if VECTOR_SPECIALS.contains(&name.as_str()) => wanted,
+                _ => return None,
+            };
+            let of_vector = |component| Operand::Name { name: name.clone(), component: Some(component) };
+            Some(Operand::Vector("xyzw".chars().take(count).map(of_vector).collect()))
+        };
+        if inst.opcode == Opcode::Call || !inst.operands.iter().any(|operand| elements(operand).is_some()) {
+            return None;
+        }
+        Some(inst.operands.iter().map(|operand| elements(operand).unwrap_or_else(|| operand.clone())).collect())
+    }
+
     /// The operand at `index`.
     pub(crate) fn operand<'i>(&self, inst: &'i Instruction, index: usize) -> Result<&'i Operand, Error> {
         inst.operands.get(index).ok_or_else(|| self.invalid(inst, format!("operand {} is missing", index + 1)))
@@ -60,7 +89,10 @@ impl Decoder<'_> {
                 Ok(self.constant(bits, ty))
             }
             Operand::Name { name, component } => self.named_source(inst, name, *component, ty),
-            Operand::NameOffset { name, offset } => self.address_of(inst, name, *offset, ty),
+            Operand::NameOffset { name, offset } => match self.lookup(inst, name)? {
+                &Symbol::Register { register } => self.register_and_offset(inst, register, *offset, ty),
+                _ => self.address_of(inst, name, *offset, ty),
+            },
             Operand::Vector(elements) => self.packed_source(inst, elements, ty),
             Operand::Sink => Err(self.invalid(inst, "'_' cannot be read")),
             Operand::Address(_)
@@ -113,6 +145,10 @@ impl Decoder<'_> {
     }
 
     fn named_source(&mut self, inst: &Instruction, name: &Name, component: Option<char>, ty: T) -> Result<u32, Error> {
+        if VECTOR_SPECIALS.contains(&name.as_str()) && component_index(component) == Some(3) {
+            // PTX ISA, "%tid": the fourth element is unused and always returns zero.
+            return Ok(self.constant(0, ty));
+        }
         if let Some((special, wide)) = special(name, component) {
             let row = self.f.fill(Fill::Special(special));
             return Ok(self.resize(row, if wide { T::B64 } else { T::B32 }, ty, false));
@@ -130,10 +166,29 @@ impl Decoder<'_> {
             }
             Symbol::Variable(_) | Symbol::Function(_) => self.address_of(inst, name, 0, ty),
             Symbol::Predicate(_) => Err(self.invalid(inst, format!("'{name}' is a predicate, not a {}", ty.name()))),
+            Symbol::Texture => Err(self.unsupported(inst, "textures are not executed")),
             Symbol::Label(_) | Symbol::BranchTargets(_) | Symbol::Prototype => {
                 Err(self.invalid(inst, format!("'{name}' is not a value")))
             }
         }
+    }
+
+    /// A row that holds `%r+4`: a sum, which ptxas takes wherever it takes an integer register.
+    fn register_and_offset(&mut self, inst: &Instruction, register: u32, offset: i64, ty: T) -> Result<u32, Error> {
+        let declared = self.f.registers[register as usize].ty;
+        if is_float(declared) || is_float(ty) {
+            return Err(self.invalid(inst, "a number is added to a register that holds no integer"));
+        }
+        let a = self.read_register(register, ty);
+        let b = self.constant(literal_bits(Immediate::Int(offset.into()), ty), ty);
+        let dst = self.f.temporary(ty);
+        let handler = match class(ty) {
+            1 => self.handler::<moves::Sum<u32>>(),
+            2 => self.handler::<moves::Sum<u64>>(),
+            _ => return Err(self.invalid(inst, "a number is added to a register of 128 bits")),
+        };
+        self.push(Op { dst, a, b, ..Op::new(handler) });
+        Ok(dst)
     }
 
     fn read_register(&mut self, register: u32, ty: T) -> u32 {
@@ -388,7 +443,9 @@ pub(crate) fn special(name: &str, component: Option<char>) -> Option<(Special, b
             _ if name.starts_with("%envreg") => {
                 Special::EnvReg(name["%envreg".len()..].parse().ok().filter(|&n| n < 32)?)
             }
-            _ if name.starts_with("%reserved_smem_offset_") => Special::ReservedSmem,
+            "%reserved_smem_offset_begin" | "%reserved_smem_offset_0" => Special::ReservedSmem(Reserved::Begin),
+            "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => Special::ReservedSmem(Reserved::End),
+            "%reserved_smem_offset_1" => Special::ReservedSmem(Reserved::Groups),
             _ => return None,
         },
         name == "%gridid",

@@ -16,7 +16,8 @@ use crate::Error;
 use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO_BLOCK, Placed, Terminator};
 use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
-use crate::layout::{bytes_of, invalid_variable, place};
+use crate::layout::{bytes_of, invalid_variable, place, static_name};
+use crate::static_shared::names_reserved;
 use crate::tensor_ops::rules::registers_of_products;
 
 /// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple
@@ -39,6 +40,9 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
         shared_places: HashMap::new(),
         f: FunctionBuilder::default(),
     };
+    if names_reserved(module) {
+        d.code.reserve_shared();
+    }
     d.declare_items(module)?;
     let bodies: Vec<&Function> = functions(module).filter(|f| f.body.is_some()).collect();
     for (index, function) in bodies.iter().enumerate() {
@@ -49,7 +53,7 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
         d.place_shared(function.body.as_deref().unwrap_or_default())?;
     }
     for (index, function) in bodies.iter().enumerate() {
-        d.function(function, index_u32(index))?;
+        d.function_or_refusal(function, index_u32(index))?;
     }
     Ok(d.code)
 }
@@ -74,6 +78,9 @@ impl Decoder<'_> {
                 Item::Function(f) => {
                     self.module_scope.insert(f.name.clone(), Symbol::Function(f.name.clone()));
                 }
+                Item::Variable(v) if v.space == StateSpace::Tex => {
+                    self.module_scope.extend(names(v).into_iter().map(|name| (name, Symbol::Texture)));
+                }
                 Item::Variable(v) => {
                     for name in names(v) {
                         let place = self.place_variable(v, &name)?;
@@ -92,11 +99,7 @@ impl Decoder<'_> {
     /// Places a variable of module scope, or a static one of a function.
     fn place_variable(&mut self, v: &Variable, name: &Name) -> Result<Place, Error> {
         match v.space {
-            StateSpace::Global | StateSpace::Const => self
-                .globals
-                .get(name.as_str())
-                .map(|&(address, _)| Place::Global(address))
-                .ok_or_else(|| invalid_variable(v, "it is not defined in this module")),
+            StateSpace::Global | StateSpace::Const => self.place_global(v, name),
             StateSpace::Shared => self.place_shared_variable(v, name),
             StateSpace::Tex => Err(Error::Unsupported {
                 line: v.span.line,
@@ -107,6 +110,11 @@ impl Decoder<'_> {
                 Err(invalid_variable(v, "this state space is not allowed here"))
             }
         }
+    }
+
+    fn place_global(&self, v: &Variable, name: &str) -> Result<Place, Error> {
+        let place = self.globals.get(name).map(|&(address, _)| Place::Global(address));
+        place.ok_or_else(|| invalid_variable(v, "it is not defined in this module"))
     }
 
     fn place_shared_variable(&mut self, v: &Variable, name: &Name) -> Result<Place, Error> {
@@ -144,6 +152,24 @@ impl Decoder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Decodes a function. One with an instruction that is not executed here leaves no code but the
+    /// reason, which refuses the kernels that reach it.
+    fn function_or_refusal(&mut self, function: &Function, index: u32) -> Result<(), Error> {
+        let (ops, blocks, instructions) = (self.code.ops.len(), self.code.blocks.len(), self.code.instructions.len());
+        match self.function(function, index) {
+            Err(reason @ Error::Unsupported { .. }) => {
+                self.code.ops.truncate(ops);
+                self.code.blocks.truncate(blocks);
+                self.code.instructions.truncate(instructions);
+                let refusal =
+                    FunctionCode { name: function.name.to_string(), refusal: Some(reason), ..Default::default() };
+                self.code.functions.push(refusal);
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     fn function(&mut self, function: &Function, index: u32) -> Result<(), Error> {
@@ -305,9 +331,8 @@ impl Decoder<'_> {
                     let key = (v.span.line, v.span.column, name.clone());
                     self.shared_places.get(&key).copied().unwrap_or(Place::DynamicShared)
                 }
-                StateSpace::Global | StateSpace::Const | StateSpace::Reg | StateSpace::Sreg | StateSpace::Tex => {
-                    self.place_variable(v, &name)?
-                }
+                StateSpace::Global | StateSpace::Const => self.place_global(v, &static_name(v))?,
+                StateSpace::Reg | StateSpace::Sreg | StateSpace::Tex => self.place_variable(v, &name)?,
             };
             self.scope().insert(name, Symbol::Variable(place));
         }
@@ -370,6 +395,13 @@ impl Decoder<'_> {
         let inst = if around.is_some() {
             bare = Instruction { guard: None, ..inst.clone() };
             &bare
+        } else {
+            inst
+        };
+        let whole;
+        let inst = if let Some(operands) = self.elements_of_vectors(inst) {
+            whole = Instruction { operands, ..inst.clone() };
+            &whole
         } else {
             inst
         };

@@ -20,6 +20,8 @@ pub(crate) enum Symbol {
     Variable(Place),
     /// A function.
     Function(Name),
+    /// A texture.
+    Texture,
     /// A label.
     Label(BlockId),
     /// `.branchtargets`: labels.

@@ -6,7 +6,10 @@ use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
 use super::Decoder;
 use crate::Error;
 use crate::asynchronous::address::address_row;
-use crate::exec::code::{Barrier, BarrierKind, BlockId, Class, ClusterBarrier, SetRegisters, Terminator};
+use crate::exec::code::{
+    Barrier, BarrierKind, BlockId, CallSlot, Class, ClusterBarrier, Exchange, SetRegisters, Terminator,
+};
+use crate::exec::meeting::staged;
 use crate::exec::op::{NONE, Op};
 use crate::memory_ops::access::{Nothing, Space, scope_of};
 use crate::warp_ops::{elect, fence, matching, redux, shuffle, vote};
@@ -80,8 +83,46 @@ fn warp_barrier(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
 impl Decoder<'_> {
     /// Ends the block with a warp-level synchronisation that runs `op` once all members are there.
     pub(crate) fn exchange(&mut self, inst: &Instruction, op: Option<Op>, members: u32) -> Result<(), Error> {
+        self.exchange_by(inst, op, members, None)
+    }
+
+    /// Ends the block with an exchange that lanes of other instructions may take part in: `sources`
+    /// and `results` are what `op` reads as `a`, `b`, `c` and writes as `dst`, `dst2`.
+    pub(crate) fn shared_exchange(
+        &mut self,
+        inst: &Instruction,
+        op: Op,
+        members: u32,
+        (sources, results): ([Option<CallSlot>; 3], [Option<CallSlot>; 2]),
+    ) -> Result<(), Error> {
+        let qualifiers = [inst.opcode.mnemonic()].into_iter().chain(inst.modifiers.iter().map(Name::as_str));
+        let exchange = Exchange {
+            qualifiers: qualifiers.collect::<Vec<_>>().join("."),
+            op: staged(op, self.current_instruction()),
+            negated: op.imm != 0,
+            sources,
+            results,
+        };
+        let index = super::control::index_u32(self.code.exchanges.len());
+        self.code.exchanges.push(exchange);
+        self.exchange_by(inst, Some(op), members, Some(index))
+    }
+
+    fn exchange_by(
+        &mut self,
+        inst: &Instruction,
+        op: Option<Op>,
+        members: u32,
+        exchange: Option<u32>,
+    ) -> Result<(), Error> {
         self.set_class(Class::WarpSync);
-        self.end_waiting(inst, op, |op, next, instruction| Terminator::WarpSync { op, members, instruction, next })
+        self.end_waiting(inst, op, |op, next, instruction| Terminator::WarpSync {
+            op,
+            members,
+            exchange,
+            instruction,
+            next,
+        })
     }
 
     /// Ends the block with a wait at an mbarrier.

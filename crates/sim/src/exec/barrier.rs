@@ -3,10 +3,10 @@
 use super::block::Block;
 use super::block::Context;
 use super::code::{Barrier, BarrierKind, BlockId, Code, Terminator};
-use super::machine::Machine;
+use super::machine::{Fault, Machine};
 use super::row::{ALL_LANES, LANES};
 use super::warp::{PartState, Warp};
-use crate::report::FindingKind;
+use crate::report::{FindingKind, Severity};
 
 /// Barriers of a block (PTX ISA, `bar`: sixteen of them).
 pub(crate) const BARRIERS: usize = 16;
@@ -167,6 +167,10 @@ impl Block {
         if !complete {
             return;
         }
+        if m.checked && state.expected.is_none() {
+            self.check_left_out(id, m);
+        }
+        let state = &self.barriers[id];
         let (held, given) = (state.held, state.given);
         let state = &mut self.barriers[id];
         (state.open, state.expected, state.held, state.given) = (false, None, 0, 0);
@@ -210,6 +214,20 @@ impl Block {
             }
         }
         (m.frame, m.predicates, m.local, m.local_base, m.local_end) = current;
+    }
+
+    /// Warns of a barrier of all threads that completes without warps which have ended.
+    fn check_left_out(&self, id: usize, m: &mut Machine) {
+        let state = &self.barriers[id];
+        let is_left_out = |w: usize| self.warps[w].live == 0 && self.warps[w].initial != 0 && state.arrived[w] == 0;
+        let waits = (0..self.warps.len()).find(|&w| self.warps[w].live != 0 && state.arrived[w] != 0);
+        let count = (0..self.warps.len()).filter(|&w| is_left_out(w)).count();
+        let Some(w) = waits.filter(|_| count != 0) else { return };
+        let rule = "the barrier completes without warps whose threads have all ended before it".to_owned();
+        let thread = u32::try_from(w * 32).expect("at most 1024 threads") + state.arrived[w].trailing_zeros();
+        let (kind, severity) = (FindingKind::BarrierDivergence, Severity::Warning);
+        let (instruction, block) = (state.instruction, self.index);
+        m.fault(Fault { kind, severity, instruction, block, thread, address: None, other: None, rule }, false);
     }
 
     fn barrier_result(

@@ -98,7 +98,7 @@ impl Block {
             registers: Registers::default(),
             partial: Vec::new(),
             clock: 0,
-            check: geometry.checked.then(|| BlockCheck::new(geometry.shared_bytes)),
+            check: geometry.checked.then(|| BlockCheck::new(geometry.shared_bytes, geometry.reserved_shared)),
             asynchronous: Asynchronous::default(),
             waits: Waits::default(),
             warpgroups: Warpgroups::default(),
@@ -272,9 +272,13 @@ impl Block {
     }
 
     /// The block has peers, which reach its shared memory: what the checker keeps of that.
-    pub(super) fn join_cluster(&mut self, shared_bytes: u32) -> Option<ClusterMemory> {
+    pub(super) fn join_cluster(&mut self, geometry: &Geometry) -> Option<ClusterMemory> {
         self.check.as_mut()?.join_cluster();
-        Some(ClusterMemory::new(u32::try_from(self.index).unwrap_or(u32::MAX), shared_bytes))
+        Some(ClusterMemory::new(
+            u32::try_from(self.index).unwrap_or(u32::MAX),
+            geometry.shared_bytes,
+            geometry.reserved_shared,
+        ))
     }
 
     /// The block has exited: checks what its peers did to its memory.

@@ -3,6 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use super::block::lanes_of;
 use super::cluster::Place;
 use super::code::Placed;
 use super::machine::{Fault, GlobalView, Machine};
@@ -14,6 +15,8 @@ use crate::check::{
     Access as Checked, BlockCheck, ClusterMemory, Findings, Found, Kind, LaunchCheck, Scope, Semantics, Space,
     Strength, Values, byte_of_block,
 };
+use crate::heap::Lies;
+use crate::memory::Guard;
 use crate::memory_ops::access::{self, Access, Direction, Order, address_fault, element_rows};
 use crate::report::{FindingKind, Severity};
 
@@ -120,7 +123,7 @@ impl Machine {
         self.check_global_flights((op.instruction, kind), access.bytes(), at, mask);
         let Some(mut checking) = self.checking.take() else { return };
         let mut rest = mask;
-        let mut constant = None;
+        let mut guarded = None;
         while rest != 0 {
             // Lanes whose addresses lie in one allocation go together.
             let first = at[rest.trailing_zeros() as usize];
@@ -134,8 +137,9 @@ impl Machine {
             }
             let here = if base <= low && high < end { rest } else { lanes_in(base..end, at, rest) };
             rest &= !here;
-            if kind != Kind::Read && allocation.is_constant() {
-                constant = Some(here.trailing_zeros());
+            let guard = allocation.guard();
+            if guard == Guard::Heap || (guard != Guard::Open && kind != Kind::Read) {
+                guarded = Some((guard, here));
             }
             let checked = described(self, op, access, kind, here);
             let held = |lane: u32| allocation.value(at[lane as usize], access.bytes());
@@ -150,24 +154,49 @@ impl Machine {
             }
         }
         self.checking = Some(checking);
-        if let Some(lane) = constant {
-            self.writes_constant(op, lane, at[lane as usize]);
+        if let Some((guard, lanes)) = guarded {
+            self.check_guard(op, access, guard, at, lanes);
         }
     }
 
-    /// Records a store to a variable in constant memory.
+    /// Records a store to what kernels may only read, or a use of the heap that `malloc` did not
+    /// give.
     #[cold]
     #[inline(never)]
-    fn writes_constant(&mut self, op: &Op, lane: u32, address: u64) {
+    fn check_guard(&mut self, op: &Op, access: Access, guard: Guard, at: &[u64; LANES], lanes: u32) {
+        let first = lanes.trailing_zeros();
+        let (lane, kind, rule) = match (guard, self.heap.clone()) {
+            (Guard::Open, _) | (Guard::Heap, None) => return,
+            (Guard::Constant, _) => {
+                (first, FindingKind::OutOfBounds, "writes constant memory, which kernels may only read")
+            }
+            (Guard::ReadOnly, _) => {
+                (first, FindingKind::OutOfBounds, "writes an argument that was passed to be read only")
+            }
+            (Guard::Heap, Some(heap)) => {
+                let lies = |lane: u32| heap.lies(at[lane as usize], u64::from(access.bytes()));
+                let bad = lanes_of(lanes).map(|lane| (lane, lies(lane))).find(|(_, lies)| *lies != Lies::Inside);
+                match bad {
+                    None => return,
+                    Some((lane, Lies::Freed)) => {
+                        (lane, FindingKind::UseAfterFree, "uses memory of the device heap that was freed")
+                    }
+                    Some((lane, _)) => {
+                        (lane, FindingKind::OutOfBounds, "leaves the bytes that malloc gave in the device heap")
+                    }
+                }
+            }
+        };
+        let address = at[lane as usize];
         let fault = Fault {
-            kind: FindingKind::OutOfBounds,
+            kind,
             severity: Severity::Error,
             instruction: op.instruction,
             block: self.block,
             thread: self.thread(lane),
             address: Some((address, self.global.describe(address))),
             other: None,
-            rule: "writes constant memory, which kernels may only read".to_owned(),
+            rule: rule.to_owned(),
         };
         self.fault(fault, false);
     }

@@ -101,7 +101,7 @@ impl Resident {
         let peer = |block: &mut Block| Peer {
             shared: block.memory(),
             exited: false,
-            check: if has_peers { block.join_cluster(cx.geometry.shared_bytes) } else { None },
+            check: if has_peers { block.join_cluster(cx.geometry) } else { None },
             loads: Vec::new(),
             uses: Vec::new(),
         };

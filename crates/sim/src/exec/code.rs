@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::op::Op;
+use crate::Error;
 use crate::asynchronous::reduce::Reduction;
 use crate::tensor_ops::Tables;
 
@@ -32,6 +33,8 @@ pub(crate) struct Code {
     pub lists: Vec<u32>,
     /// Reductions that bulk copies name, by index.
     pub reductions: Vec<Reduction>,
+    /// Warp exchanges that lanes may come to at different instructions.
+    pub exchanges: Vec<Exchange>,
     /// Shared variables of the module, for the names of addresses.
     pub shared: Vec<Placed>,
     /// Name of the variable that stands for dynamic shared memory, if one is declared.
@@ -40,6 +43,10 @@ pub(crate) struct Code {
     pub dynamic_align: u32,
     /// Bytes of static shared memory, as laid out here.
     pub static_shared: u32,
+    /// Bytes at the start of those that the system keeps for itself, if the program asks where.
+    pub reserved_shared: u32,
+    /// Whether the program calls `malloc` or `free`.
+    pub allocates: bool,
     /// Whether the program calls `vprintf` or asserts.
     pub prints: bool,
     /// Whether the program has an instruction that could order one block after another.
@@ -72,7 +79,20 @@ pub(crate) struct InstructionInfo {
     pub class: Class,
 }
 
+/// Bytes of shared memory that the system keeps for itself in each block (CUDA programming guide,
+/// compute capability 8.0 and later).
+pub(crate) const RESERVED_SHARED: u32 = 1024;
+/// Where in them the memory starts that cooperative groups of several warps meet in.
+const RESERVED_FOR_GROUPS: u32 = 512;
+
 impl Code {
+    /// Lets static shared memory start behind what the system keeps, as on hardware.
+    pub(crate) fn reserve_shared(&mut self) {
+        self.reserved_shared = RESERVED_SHARED;
+        self.static_shared = RESERVED_SHARED;
+        self.shared.push(Placed { name: "reserved shared memory".to_owned(), offset: 0, bytes: RESERVED_SHARED });
+    }
+
     /// The alignment of dynamic shared memory.
     pub(crate) fn dynamic_align(&self) -> u32 {
         self.dynamic_align.max(16)
@@ -170,6 +190,8 @@ pub(crate) enum Terminator {
         op: Option<u32>,
         /// Row of the member mask.
         members: u32,
+        /// How lanes meet that come from different instructions: index into [`Code::exchanges`].
+        exchange: Option<u32>,
         /// The instruction.
         instruction: u32,
         /// The block after it.
@@ -243,6 +265,23 @@ pub(crate) enum CallSlot {
     },
     /// A predicate register.
     Predicate(u32),
+}
+
+/// A warp exchange by one instruction, for lanes that meet others at another one: PTX asks for the
+/// same qualifiers and the same member mask, not for the same instruction (PTX ISA, "shfl.sync",
+/// "vote.sync", "match.sync", "redux.sync", "elect.sync").
+#[derive(Debug, Clone)]
+pub(crate) struct Exchange {
+    /// The instruction and its qualifiers: exchanges meet where these are the same.
+    pub qualifiers: String,
+    /// The operation on rows and predicates of its own ([`meeting`](super::meeting)).
+    pub op: Op,
+    /// What it reads.
+    pub sources: [Option<CallSlot>; 3],
+    /// The predicate that it reads is negated.
+    pub negated: bool,
+    /// What it writes.
+    pub results: [Option<CallSlot>; 2],
 }
 
 /// A block barrier.
@@ -354,6 +393,8 @@ pub(crate) struct FunctionCode {
     pub returns: Vec<CallSlot>,
     /// Most 32-bit registers live at once.
     pub registers: u32,
+    /// Why it has no code: an instruction that is not executed here.
+    pub refusal: Option<Error>,
 }
 
 /// What a constant row holds.
@@ -399,5 +440,27 @@ pub(crate) enum Special {
     AggrSmemSize,
     /// `%envreg0` to `%envreg31`, which a driver fills.
     EnvReg(u8),
-    ReservedSmem,
+    ReservedSmem(Reserved),
+}
+
+/// The registers that tell of shared memory reserved for the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Reserved {
+    /// Where it starts, or its first part.
+    Begin,
+    /// Where it ends, or its size.
+    End,
+    /// Where the part of cooperative groups starts.
+    Groups,
+}
+
+impl Reserved {
+    /// What the register holds.
+    pub(crate) const fn value(self) -> u32 {
+        match self {
+            Self::Begin => 0,
+            Self::End => RESERVED_SHARED,
+            Self::Groups => RESERVED_FOR_GROUPS,
+        }
+    }
 }

@@ -198,7 +198,7 @@ pub(crate) fn words_of(slot: CallSlot) -> u32 {
 }
 
 /// Row and column of word `word` of lane `lane` in a register of `rows` rows.
-fn position(row: u32, rows: u32, lane: u32, word: u32) -> (usize, usize) {
+pub(super) fn position(row: u32, rows: u32, lane: u32, word: u32) -> (usize, usize) {
     let at = lane * rows + word;
     ((row + at / 32) as usize, (at % 32) as usize)
 }

@@ -19,6 +19,10 @@ pub(crate) struct Geometry {
     pub dynamic_shared: u32,
     /// Bytes of all shared memory, as laid out in the code.
     pub shared_bytes: u32,
+    /// Bytes of shared memory that the kernel has asked for, in the units that hardware gives out.
+    pub user_shared: u32,
+    /// Bytes at the start of shared memory that the system keeps for itself.
+    pub reserved_shared: u32,
     /// Index of the kernel's function.
     pub kernel: u32,
     /// Multiprocessors of the device that is stood in for.

@@ -18,8 +18,10 @@ use super::geometry::Geometry;
 use super::harvest::{self, Harvest};
 use super::machine::{Fault, GlobalView, Machine};
 use crate::asynchronous::Asynchronous;
+use crate::asynchronous::luck::Luck;
 use crate::check::{BlockCheck, Findings, LaunchCheck};
 use crate::counters::AccessCounters;
+use crate::heap::{Asked, Heap};
 use crate::memory::Memory;
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::rules::Warpgroups;
@@ -28,8 +30,14 @@ use crate::{Arch, Checks, Error, KernelInfo, Launch, Options, Report};
 /// Blocks that one worker keeps resident at most when they wait for one another.
 const MAX_RESIDENT: usize = 256;
 
+/// Shared memory is given out in multiples of this (PTX ISA, "%total_smem_size").
+const SHARED_UNIT: u32 = 128;
+
 /// Zeros that a cooperative launch gives to the grid barrier.
 const GRID_WORKSPACE_BYTES: u64 = 32;
+
+/// Clusters of which any may begin first.
+const NEIGHBOURS: u64 = 32;
 
 /// A worker that has not stalled.
 const NEVER: u64 = u64::MAX;
@@ -64,6 +72,8 @@ struct Shared<'a> {
     check: Option<Arc<LaunchCheck>>,
     /// What lies where in shared memory.
     shared_map: Arc<[Placed]>,
+    /// What `malloc` gives, if the program asks.
+    heap: Option<Arc<Heap>>,
 }
 
 /// Text printed by blocks, passed on in block order.
@@ -89,6 +99,7 @@ pub(crate) fn launch(
         geometry.grid_workspace = workspace.address;
         memory.fill(workspace.address, 0, GRID_WORKSPACE_BYTES)?;
     }
+    let heap = code.allocates.then(|| memory.heap()).transpose()?;
     let (live, freed) = memory.snapshot();
     let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
     let workers = options.workers.unwrap_or_else(|| default_workers(blocks * u64::from(geometry.threads)));
@@ -118,6 +129,7 @@ pub(crate) fn launch(
         output: Mutex::default(),
         check,
         shared_map: shared_map(code, &geometry),
+        heap,
     };
     let params: Arc<[u8]> = launch.params.clone().into();
     let view = || GlobalView::new(live.clone(), Arc::clone(&freed));
@@ -145,6 +157,9 @@ pub(crate) fn launch(
     let view = view();
     let describe = |address| describe(address, &shared.shared_map, &view);
     let aborted = shared.stop.load(Ordering::Relaxed);
+    if geometry.checked && !aborted {
+        harvests[0].faults.extend(shared.leaks());
+    }
     harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)
 }
 
@@ -187,12 +202,12 @@ fn geometry(
     let cluster = cluster_of(kernel, arch, launch)?;
     let limit = crate::occupancy::limits(arch).shared_per_block;
     let shared_bytes = kernel.static_shared.next_multiple_of(code.dynamic_align()).checked_add(launch.dynamic_shared);
-    if shared_bytes.is_none_or(|b| b > limit) {
+    let Some(user_shared) = shared_bytes.filter(|&bytes| bytes <= limit) else {
         return refuse(format!(
             "{} static and {} dynamic bytes of shared memory are over the limit of {limit}",
             kernel.static_shared, launch.dynamic_shared
         ));
-    }
+    };
     if launch.params.len() != kernel.param_bytes as usize {
         return refuse(format!("{} bytes of parameters given, {} expected", launch.params.len(), kernel.param_bytes));
     }
@@ -209,6 +224,8 @@ fn geometry(
         } else {
             code.dynamic_shared_start() + launch.dynamic_shared
         },
+        user_shared: user_shared.next_multiple_of(SHARED_UNIT),
+        reserved_shared: code.reserved_shared,
         kernel: code.function_index[&kernel.name],
         multiprocessors: crate::occupancy::limits(arch).multiprocessors,
         grid_id: GRID_ID.fetch_add(1, Ordering::Relaxed),
@@ -273,6 +290,8 @@ impl Shared<'_> {
             cluster: Cluster::default(),
             params,
             global,
+            heap: self.heap.clone(),
+            launch: self.geometry.grid_id,
             warp: 0,
             block: 0,
             counters: vec![AccessCounters::default(); code.instructions.len()],
@@ -283,7 +302,7 @@ impl Shared<'_> {
             clock: 0,
             checked: self.geometry.checked,
             checking: self.check.as_ref().map(|launch| {
-                let block = BlockCheck::new(0);
+                let block = BlockCheck::new(0, 0);
                 Box::new(Checking { launch: Arc::clone(launch), block, findings: Findings::default() })
             }),
             shared_map: Arc::clone(&self.shared_map),
@@ -299,8 +318,22 @@ impl Shared<'_> {
 
     /// The next cluster for a worker, if there is one left.
     fn take(&self) -> Option<u64> {
-        let cluster = self.next.fetch_add(1, Ordering::Relaxed);
-        (cluster < self.clusters).then_some(cluster)
+        let place = self.next.fetch_add(1, Ordering::Relaxed);
+        (place < self.clusters).then(|| self.cluster_at(place))
+    }
+
+    /// The cluster that begins at a place in the order of a launch. A seed shuffles neighbours:
+    /// hardware begins with low numbers, too, and who comes first among those is open.
+    fn cluster_at(&self, place: u64) -> u64 {
+        if self.options.seed == 0 {
+            return place;
+        }
+        let first = place - place % NEIGHBOURS;
+        let count = NEIGHBOURS.min(self.clusters - first);
+        let mut luck = Luck::new(self.options.seed, u64::MAX - first);
+        let mut order: [u64; NEIGHBOURS as usize] = std::array::from_fn(|i| i as u64);
+        luck.shuffle(&mut order[..count as usize]);
+        first + order[(place - first) as usize]
     }
 
     /// Nothing has moved in a worker's blocks since `progress` for the whole patience: waits until
@@ -341,6 +374,55 @@ impl Shared<'_> {
         for block in &mut cluster.blocks {
             self.print(block.index, std::mem::take(&mut block.output));
         }
+    }
+
+    /// What the launch has asked `malloc` for and nobody has freed, by calls.
+    fn leaks(&self) -> Vec<(Fault, u64)> {
+        let mut leaks: Vec<(Fault, u64)> = Vec::new();
+        for (address, piece) in self.heap.iter().flat_map(|heap| heap.left_by(self.geometry.grid_id)) {
+            let Asked { instruction, block, thread, .. } = piece.asked;
+            let fault = Fault {
+                kind: FindingKind::Leak,
+                severity: Severity::Warning,
+                instruction,
+                block,
+                thread,
+                address: Some((address, "device heap".to_owned())),
+                other: None,
+                rule: "asks malloc for memory that is not freed when the launch ends: it stays taken until a later \
+                       launch frees it"
+                    .to_owned(),
+            };
+            match leaks.iter_mut().find(|(old, _)| old.same_pair(&fault)) {
+                Some((_, count)) => *count += 1,
+                None => leaks.push((fault, 1)),
+            }
+        }
+        leaks
+    }
+
+    /// Whether the host has ended the run.
+    fn is_told_to_stop(&self) -> bool {
+        self.options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
+    /// Records that a worker has executed more instructions than a launch may, or that the host has
+    /// ended the run.
+    fn endless(&self, cluster: &mut Resident, m: &mut Machine) {
+        let at = cluster.blocks.iter_mut().find_map(|block| Some((block.index, block.runs_at(self.code)?)));
+        let nowhere = || (cluster.blocks[0].index, (0, 0, String::new()));
+        let (block, (instruction, thread, place)) = at.unwrap_or_else(nowhere);
+        let rule = if self.is_told_to_stop() {
+            let done = self.done.load(Ordering::Relaxed);
+            let all = self.blocks;
+            format!("the launch's time is over: {done} of {all} blocks are done, and instructions were executed{place}")
+        } else {
+            let limit = self.options.limit;
+            format!("more than {limit} warp instructions, the limit of a launch, were executed{place}")
+        };
+        let (kind, severity) = (FindingKind::Deadlock, Severity::Error);
+        m.fault(Fault { kind, severity, instruction, block, thread, address: None, other: None, rule }, true);
+        self.abort(cluster);
     }
 
     fn print(&self, index: u64, text: String) {
@@ -393,7 +475,7 @@ impl<'a> Residents<'a> {
         if shared.cooperative {
             let mut index = worker;
             while index < shared.clusters {
-                all.admit(index, cx);
+                all.admit(shared.cluster_at(index), cx);
                 index += shared.workers;
             }
             all.line.make_contiguous().reverse();
@@ -453,6 +535,10 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         match turn {
             Turn::Done => {
                 cluster.blocks.iter_mut().for_each(|block| shared.finish_block(block));
+                if shared.is_told_to_stop() && shared.done.load(Ordering::Relaxed) < shared.blocks {
+                    shared.endless(&mut cluster, &mut m);
+                    break;
+                }
                 residents.idle.push(cluster);
             }
             Turn::Yield => {
@@ -460,10 +546,8 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                 if progress != seen_progress {
                     (seen_progress, idle_since) = (progress, executed);
                 }
-                let is_endless = executed > shared.options.limit;
-                if is_endless {
-                    endless(&mut cluster, &mut m, code, shared.options.limit);
-                    shared.abort(&mut cluster);
+                if executed > shared.options.limit || shared.is_told_to_stop() {
+                    shared.endless(&mut cluster, &mut m);
                     break;
                 }
                 if executed - idle_since > shared.options.patience {
@@ -490,15 +574,6 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
     shared.stalled_at[worker as usize].store(HAS_ENDED, Ordering::SeqCst);
     let found = m.checking.map(|c| c.findings).unwrap_or_default();
     Harvest { counts, counters: m.counters, faults: m.faults, found, trap }
-}
-
-/// Records that a worker has executed more instructions than a launch may.
-fn endless(cluster: &mut Resident, m: &mut Machine, code: &Code, limit: u64) {
-    let at = cluster.blocks.iter_mut().find_map(|block| Some((block.index, block.runs_at(code)?)));
-    let (block, (instruction, thread, place)) = at.unwrap_or_else(|| (cluster.blocks[0].index, (0, 0, String::new())));
-    let rule = format!("more than {limit} warp instructions, the limit of a launch, were executed{place}");
-    let (kind, severity) = (FindingKind::Deadlock, Severity::Error);
-    m.fault(Fault { kind, severity, instruction, block, thread, address: None, other: None, rule }, true);
 }
 
 /// Records that a cluster can never go on.

@@ -10,6 +10,7 @@ use super::row::Row;
 use crate::asynchronous::Asynchronous;
 use crate::asynchronous::reduce::Reduction;
 use crate::counters::AccessCounters;
+use crate::heap::Heap;
 use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::Tables;
@@ -71,6 +72,10 @@ pub(crate) struct Machine {
     pub params: Arc<[u8]>,
     /// Global memory.
     pub global: GlobalView,
+    /// What `malloc` gives, if the program asks.
+    pub heap: Option<Arc<Heap>>,
+    /// Number of the launch.
+    pub launch: u64,
     /// The current warp of the block.
     pub warp: u32,
     /// Linear index of the current block.

@@ -18,6 +18,7 @@ mod harvest;
 mod leave;
 pub(crate) mod machine;
 mod mbarrier_wait;
+pub(crate) mod meeting;
 pub(crate) mod memory_map;
 pub(crate) mod op;
 mod part;

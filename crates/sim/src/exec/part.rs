@@ -127,11 +127,14 @@ impl Block {
     ) -> Result<BlockId, Outcome> {
         let (code, Running { w, i, mask, .. }) = (cx.code, running);
         match terminator {
-            Terminator::WarpSync { op, members, instruction, next } => {
+            Terminator::WarpSync { op, members, exchange, instruction, next } => {
                 let needed = self.members(w, m, mask, *members, *instruction);
                 if needed & !mask & self.warps[w as usize].live != 0 {
                     self.pause(running, true).state = PartState::WarpSync;
                     return Err(Outcome::Switch);
+                }
+                if m.checked && exchange.is_some() {
+                    self.check_ended(w, m, (mask, needed), *instruction);
                 }
                 match op {
                     Some(op) => run_ops(m, code, *op, *op + 1, mask),

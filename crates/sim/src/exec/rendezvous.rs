@@ -3,11 +3,12 @@
 
 use super::block::{Block, Context};
 use super::code::{Code, Terminator};
-use super::machine::Machine;
+use super::machine::{Fault, Machine};
+use super::meeting::exchange_of;
 use super::part::run_ops;
 use super::row::LANES;
 use super::warp::{Part, PartState};
-use crate::report::FindingKind;
+use crate::report::{FindingKind, Severity};
 
 impl Block {
     /// The lanes that the lanes of `mask` name in a member mask.
@@ -30,6 +31,21 @@ impl Block {
         needed
     }
 
+    /// Warns of an exchange whose member mask names lanes that have ended: it does not wait for
+    /// them, and they give nothing.
+    pub(super) fn check_ended(&self, w: u32, m: &mut Machine, (mask, needed): (u32, u32), instruction: u32) {
+        let warp = &self.warps[w as usize];
+        let ended = needed & warp.initial & !warp.live;
+        if ended == 0 {
+            return;
+        }
+        let rule =
+            format!("the member mask names lanes {ended:#010x}, which have ended: the others exchange without them");
+        let (severity, thread) = (Severity::Warning, w * 32 + mask.trailing_zeros());
+        let (kind, block) = (FindingKind::InvalidSync, self.index);
+        m.fault(Fault { kind, severity, instruction, block, thread, address: None, other: None, rule }, false);
+    }
+
     /// Tells the checker about a `bar.warp.sync`. The exchanges order no memory accesses (PTX ISA,
     /// `bar.warp.sync` does).
     pub(super) fn warp_sync_done(&self, w: u32, m: &mut Machine, members: u32, mask: u32) {
@@ -48,15 +64,19 @@ impl Block {
             .collect();
         for &i in &waiting {
             let first = self.warps[w as usize].parts[i].clone();
-            let Terminator::WarpSync { op, members, instruction, next: _ } =
-                code.blocks[first.block as usize].terminator
+            let Terminator::WarpSync { op, members, instruction, .. } = code.blocks[first.block as usize].terminator
             else {
                 unreachable!("a part that waits at a warp synchronisation is at one")
             };
             self.enter_frame(w, i, m, code);
-            let needed = self.members(w, m, first.mask, members, instruction) & self.warps[w as usize].live;
-            // A plain barrier may be reached at different instructions; an exchange has to be the
-            // same one.
+            let named = self.members(w, m, first.mask, members, instruction);
+            let needed = named & self.warps[w as usize].live;
+            // A plain barrier and most exchanges may be reached at different instructions; what
+            // multiplies or moves matrices has to be the same one.
+            let qualifiers = exchange_of(code, first.block).map(|exchange| &exchange.qualifiers);
+            let is_alike = |block| {
+                qualifiers.is_some() && exchange_of(code, block).map(|exchange| &exchange.qualifiers) == qualifiers
+            };
             let together: Vec<usize> = waiting
                 .iter()
                 .copied()
@@ -65,15 +85,23 @@ impl Block {
                     let same = other.block == first.block && other.frame == first.frame;
                     let plain =
                         matches!(code.blocks[other.block as usize].terminator, Terminator::WarpSync { op: None, .. });
-                    other.mask & needed != 0 && (same || op.is_none() && plain)
+                    other.mask & needed != 0 && (same || op.is_none() && plain || is_alike(other.block))
                 })
                 .collect();
             let union = together.iter().fold(0, |all, &j| all | self.warps[w as usize].parts[j].mask);
             if needed & !union != 0 {
                 continue;
             }
+            if m.checked && qualifiers.is_some() {
+                self.check_ended(w, m, (first.mask, named), instruction);
+            }
+            let is_one_place = together.iter().all(|&j| {
+                let other = &self.warps[w as usize].parts[j];
+                other.block == first.block && other.frame == first.frame
+            });
             match op {
-                Some(op) => run_ops(m, code, op, op + 1, union),
+                Some(op) if is_one_place => run_ops(m, code, op, op + 1, union),
+                Some(_) => self.exchange_together(w, m, code, &together),
                 None => self.warp_sync_done(w, m, members, first.mask),
             }
             self.pass_warp_sync(w, &together, code);

@@ -1,6 +1,6 @@
 //! Rows that hold the same all through a frame: constants, special registers, undefined values.
 
-use super::code::{Fill, FunctionCode, Special};
+use super::code::{Fill, FunctionCode, RESERVED_SHARED, Special};
 use super::geometry::Geometry;
 use super::row::{ALL_LANES, LANES, Row};
 
@@ -97,8 +97,9 @@ fn special_value(special: Special, g: &Geometry, block: [u32; 3], warp: u32, lan
         Special::ClusterCtarank => rank(in_cluster(), g.cluster),
         Special::ClusterNctarank => g.cluster.iter().product(),
         Special::DynamicSmemSize => g.dynamic_shared,
-        Special::TotalSmemSize | Special::AggrSmemSize => g.shared_bytes,
-        Special::ReservedSmem => 0,
+        Special::TotalSmemSize => g.user_shared,
+        Special::AggrSmemSize => g.user_shared + RESERVED_SHARED,
+        Special::ReservedSmem(what) => what.value(),
         // The driver passes the grid's workspace to cooperative groups in two halves; their library
         // adds 4 for the barrier's word (`cooperative_groups/details/helpers.h`). The other
         // registers are the driver's own.

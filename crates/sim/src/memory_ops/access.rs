@@ -12,6 +12,7 @@ use crate::exec::memory_map::{Window, window};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
 use crate::memory_ops::distributed::{self, ClusterAccess};
+use crate::memory_ops::moves::is_moved;
 use crate::memory_ops::{global, local, shared};
 use crate::report::{FindingKind, Severity};
 
@@ -320,7 +321,10 @@ fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     } else {
         1
     };
-    if ty.bytes() * count > 16 || ty == T::Pred {
+    if !is_moved(ty) {
+        return Err(d.invalid(inst, format!("loads and stores have no type {}", ty.name())));
+    }
+    if ty.bytes() * count > 16 {
         return Err(d.unsupported(inst, "accesses of more than 16 bytes"));
     }
     // A cache hint is a trailing operand; it has no meaning without a cache.

@@ -343,6 +343,9 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if !(is_valid(kind, ty) || vector_form) {
         return Err(d.invalid(inst, format!("there is no such atomic on {}", ty.name())));
     }
+    if matches!(ty, T::F16 | T::F16x2 | T::Bf16 | T::Bf16x2) && !inst.has("noftz") {
+        return Err(d.invalid(inst, format!(".noftz must be written with {}", ty.name())));
+    }
     let is_red = inst.opcode == Opcode::Red;
     let shift = usize::from(!is_red);
     let mut address = d.address(inst, shift)?;

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::memory_map::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Window, tagged, window};
-use crate::exec::op::{LaneOp, Op, map1};
+use crate::exec::op::{LaneOp, Op, map1, map2};
 use crate::exec::row::{ALL_LANES, LANES, Lane, Word, mask_of};
 
 /// Copies a register.
@@ -50,6 +50,21 @@ impl<A: Lane, D: Lane + From<A>> LaneOp for Widen<A, D> {
         unsafe { map1::<A, D>(m, op, mask, D::from) }
     }
 }
+
+/// The sum of two rows, for operands such as `%r+4`.
+pub(crate) struct Sum<W>(PhantomData<W>);
+macro_rules! sum {
+    ($($w:ty),*) => {$(
+        impl LaneOp for Sum<$w> {
+            #[inline(always)]
+            unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+                // SAFETY: the decoder checked the operand widths.
+                unsafe { map2::<$w, $w, $w>(m, op, mask, <$w>::wrapping_add) }
+            }
+        }
+    )*};
+}
+sum!(u32, u64);
 
 /// The address of a variable in the frame's local memory.
 pub(crate) struct LocalAddress<W>(PhantomData<W>);
@@ -303,6 +318,12 @@ fn mov(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         d.push(Op { dst, a, imm: i64::from(negated), ..Op::new(d.handler::<CopyPredicate>()) });
         return Ok(());
     }
+    if !is_moved(ty) || ty.bits() < 16 {
+        return Err(d.invalid(inst, format!("mov has no type {}", ty.name())));
+    }
+    if let [Operand::Vector(to), Operand::Vector(from)] = inst.operands.as_slice() {
+        return vector(d, inst, to, from, ty);
+    }
     if let Operand::Vector(elements) = &inst.operands[0] {
         let a = d.src(inst, 1, ty)?;
         return unpack(d, inst, elements, a, ty);
@@ -312,6 +333,33 @@ fn mov(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let handler = copy_handler(d, ty);
     d.push(Op { dst, a, ..Op::new(handler) });
     Ok(())
+}
+
+/// `mov.v4.u32 %v, %w`: all elements are read before any is written.
+fn vector(d: &mut Decoder, inst: &Instruction, to: &[Operand], from: &[Operand], ty: T) -> Result<(), Error> {
+    if to.len() != from.len() || !inst.has(if to.len() == 4 { "v4" } else { "v2" }) {
+        return Err(d.invalid(inst, "the vectors differ in length"));
+    }
+    let handler = copy_handler(d, ty);
+    let mut read = Vec::new();
+    for element in from {
+        let a = d.source(inst, element, ty)?;
+        let copy = d.f.temporary(ty);
+        d.push(Op { dst: copy, a, ..Op::new(handler) });
+        read.push(copy);
+    }
+    for (element, a) in to.iter().zip(read) {
+        let dst = d.destination(inst, element, ty)?;
+        d.push(Op { dst, a, ..Op::new(handler) });
+    }
+    Ok(())
+}
+
+/// Whether ptxas loads and stores values of a type: bits, integers and the two large floats.
+pub(super) fn is_moved(ty: T) -> bool {
+    let is_bits = matches!(ty, T::B8 | T::B16 | T::B32 | T::B64 | T::B128);
+    let is_integer = matches!(ty, T::U8 | T::U16 | T::U32 | T::U64 | T::S8 | T::S16 | T::S32 | T::S64);
+    is_bits || is_integer || matches!(ty, T::F32 | T::F64)
 }
 
 fn window_of(d: &Decoder, inst: &Instruction) -> Result<(u64, Window), Error> {

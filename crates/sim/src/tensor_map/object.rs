@@ -2,7 +2,8 @@
 //!
 //! They are of our own making, as the driver's are not documented. Each field has its place
 //! whatever the rank, so that single ones can be replaced in any order; whether they make a map
-//! together is asked when a copy uses it.
+//! together is asked when a copy uses it. A kernel may also begin with 128 zeros, as Triton does:
+//! they are a map of one dimension without elements until fields are replaced.
 
 use super::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType, check};
 
@@ -13,6 +14,7 @@ pub(crate) const BYTES: usize = 128;
 const MAGIC: [u8; 4] = *b"wftm";
 
 const KIND: usize = 4;
+/// One less than the rank, as in `tensormap.replace`.
 const RANK: usize = 5;
 const INTERLEAVE: usize = 6;
 const SWIZZLE: usize = 7;
@@ -154,7 +156,7 @@ impl TensorMap {
         let mut to = Object(&mut bytes);
         let kind = TYPES.iter().position(|ty| *ty == self.element).expect("the list has every type");
         to.put(0, MAGIC);
-        to.put(KIND, [kind as u8, self.dims.len() as u8, self.interleave as u8, self.swizzle as u8]);
+        to.put(KIND, [kind as u8, (self.dims.len() - 1) as u8, self.interleave as u8, self.swizzle as u8]);
         to.put(FILL, [self.fill as u8, self.l2_promotion as u8, u8::from(matches!(self.mode, MapMode::Im2col { .. }))]);
         to.put(ADDRESS, self.address.to_le_bytes());
         // Dimensions beyond the rank are of one element, should the rank be replaced.
@@ -187,8 +189,8 @@ impl TensorMap {
         if number(bytes, 0) != MAGIC || kind as usize >= TYPES.len() {
             return Err(not_ours());
         }
-        check((1..=5).contains(&rank), "the number of dimensions", rank, "1 to 5")?;
-        let rank = rank as usize;
+        let rank = rank as usize + 1;
+        check(rank <= 5, "the number of dimensions", rank, "1 to 5")?;
         let short = |n: usize| u16::from_le_bytes(number(bytes, MODE + n * 2));
         let mode = if im2col == 0 {
             MapMode::Tile { box_dims: (0..rank).map(|dim| short(dim).into()).collect() }
@@ -220,12 +222,15 @@ impl TensorMap {
 }
 
 /// Replaces a field of the map in `bytes`: that of dimension `ordinal` if there are several. The
-/// other fields may not go with it.
+/// other fields may not go with it. Bytes that are all zero become a map.
 ///
 /// # Errors
-/// If the bytes are no map in tiled mode.
+/// If the bytes are neither that nor a map in tiled mode.
 #[allow(clippy::cast_possible_truncation, reason = "the decoder checked the numbers of choices")]
 pub(crate) fn replace(bytes: &mut [u8; BYTES], field: Field, ordinal: usize, value: u64) -> Result<(), TensorMapError> {
+    if *bytes == [0; BYTES] {
+        Object(bytes).put(0, MAGIC);
+    }
     if number(bytes, 0) != MAGIC {
         return Err(not_ours());
     }
@@ -233,8 +238,7 @@ pub(crate) fn replace(bytes: &mut [u8; BYTES], field: Field, ordinal: usize, val
     let mut to = Object(bytes);
     match field {
         Field::GlobalAddress => to.put(ADDRESS, value.to_le_bytes()),
-        // The rank is one more than its number.
-        Field::Rank => to.0[RANK] = u8::try_from(value).unwrap_or(u8::MAX).saturating_add(1),
+        Field::Rank => to.0[RANK] = u8::try_from(value).unwrap_or(u8::MAX),
         Field::BoxDim => to.put_box(ordinal, value),
         Field::GlobalDim => to.put_dim(ordinal, value),
         Field::GlobalStride if ordinal < 4 => to.put_stride(ordinal, value),
@@ -289,9 +293,40 @@ mod tests {
         replace(&mut bytes, Field::GlobalStride, 0, 256).expect("it is a map");
         replace(&mut bytes, Field::GlobalStride, 1, 8192).expect("it is a map");
         assert_eq!(TensorMap::decode(&bytes), Ok(wanted));
-        assert!(replace(&mut [0; BYTES], Field::Rank, 0, 1).is_err());
+        assert!(replace(&mut [1; BYTES], Field::Rank, 0, 1).is_err());
         let mut columns = image().encode().expect("it keeps the rules");
         assert!(replace(&mut columns, Field::Rank, 0, 1).is_err());
+    }
+
+    #[test]
+    fn zeros_become_a_map_by_replacing_every_field() {
+        let mut bytes = [0; BYTES];
+        let mut set = |field, dim, value| replace(&mut bytes, field, dim, value).expect("zeros may become a map");
+        set(Field::GlobalAddress, 0, 0x4_0000);
+        assert!(TensorMap::decode(&bytes).is_err(), "a map without elements");
+        let mut set = |field, dim, value| replace(&mut bytes, field, dim, value).expect("it is one now");
+        set(Field::Rank, 0, 1);
+        for (dim, (size, part)) in [(0, (64, 32)), (1, (16, 8))] {
+            set(Field::GlobalDim, dim, size);
+            set(Field::BoxDim, dim, part);
+            set(Field::ElementStride, dim, 1);
+        }
+        set(Field::GlobalStride, 0, 128);
+        set(Field::ElementType, 0, 6);
+        set(Field::Swizzle, 0, 2);
+        let wanted = TensorMap {
+            element: TensorType::F16,
+            address: 0x4_0000,
+            dims: vec![64, 16],
+            strides: vec![128],
+            mode: MapMode::Tile { box_dims: vec![32, 8] },
+            element_strides: vec![1, 1],
+            interleave: Interleave::None,
+            swizzle: MapSwizzle::Bytes64,
+            l2_promotion: L2Promotion::None,
+            fill: Fill::Zero,
+        };
+        assert_eq!(TensorMap::decode(&bytes), Ok(wanted));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::groups;
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
+use crate::exec::meeting::{predicate as predicate_slot, row};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
 
@@ -40,5 +41,6 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (value, predicate) = (value.as_ref().clone(), predicate.as_ref().clone());
     let dst = if matches!(value, Operand::Sink) { NONE } else { d.destination(inst, &value, T::B32)? };
     let dst2 = d.predicate_destination(inst, &predicate)?;
-    d.exchange(inst, Some(Op { dst, dst2, b, ..Op::new(d.handler::<Elect>()) }), b)
+    let slots = ([None, row(b, 1), None], [row(dst, 1), predicate_slot(dst2)]);
+    d.shared_exchange(inst, Op { dst, dst2, b, ..Op::new(d.handler::<Elect>()) }, b, slots)
 }

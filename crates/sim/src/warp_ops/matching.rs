@@ -6,6 +6,7 @@ use super::groups;
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
+use crate::exec::meeting::{predicate, row};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES, Word};
 
@@ -66,5 +67,6 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         _ => return Err(d.invalid(inst, "match takes 32 or 64 bits")),
     };
     let (dst, dst2) = d.value_and_predicate(inst)?;
-    d.exchange(inst, Some(Op { dst, dst2, a, b, ..Op::new(handler) }), b)
+    let slots = ([row(a, ty.bits() / 32), row(b, 1), None], [row(dst, 1), predicate(dst2)]);
+    d.shared_exchange(inst, Op { dst, dst2, a, b, ..Op::new(handler) }, b, slots)
 }

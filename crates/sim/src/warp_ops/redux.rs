@@ -7,6 +7,7 @@ use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::block::lanes_of;
 use crate::exec::machine::Machine;
+use crate::exec::meeting::row;
 use crate::exec::op::{LaneOp, Op};
 use crate::exec::row::LANES;
 
@@ -72,5 +73,6 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let a = d.src(inst, 1, ty)?;
     let b = d.src(inst, 2, T::B32)?;
     let dst = d.dst(inst, 0, ty)?;
-    d.exchange(inst, Some(Op { dst, a, b, ..Op::new(handler) }), b)
+    let slots = ([row(a, 1), row(b, 1), None], [row(dst, 1), None]);
+    d.shared_exchange(inst, Op { dst, a, b, ..Op::new(handler) }, b, slots)
 }

@@ -5,6 +5,7 @@ use warpfold_ptx::{Instruction, ScalarType as T};
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
+use crate::exec::meeting::{predicate, row};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
 use crate::report::FindingKind;
@@ -81,5 +82,6 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (a, b, c) = (d.src(inst, 1, T::B32)?, d.src(inst, 2, T::B32)?, d.src(inst, 3, T::B32)?);
     let members = d.src(inst, 4, T::B32)?;
     let (dst, dst2) = d.value_and_predicate(inst)?;
-    d.exchange(inst, Some(Op { dst, dst2, a, b, c, ..Op::new(handler) }), members)
+    let slots = ([row(a, 1), row(b, 1), row(c, 1)], [row(dst, 1), predicate(dst2)]);
+    d.shared_exchange(inst, Op { dst, dst2, a, b, c, ..Op::new(handler) }, members, slots)
 }

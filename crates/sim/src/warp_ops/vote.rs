@@ -6,6 +6,7 @@ use super::groups;
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
+use crate::exec::meeting::{predicate, row};
 use crate::exec::op::{LaneOp, Op};
 use crate::exec::row::{ALL_LANES, LANES};
 
@@ -67,8 +68,9 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.expect_operands(inst, 3)?;
     let (a, negated) = d.pred_src(inst, 1)?;
     let b = d.src(inst, 2, T::B32)?;
-    let (handler, dst) = if inst.has("ballot") {
-        (d.handler::<Ballot>(), d.dst(inst, 0, T::B32)?)
+    let (handler, dst, result) = if inst.has("ballot") {
+        let dst = d.dst(inst, 0, T::B32)?;
+        (d.handler::<Ballot>(), dst, row(dst, 1))
     } else {
         let handler = if inst.has("all") {
             d.handler::<Vote<ALL>>()
@@ -78,9 +80,11 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
             d.handler::<Vote<UNI>>()
         };
         let operand = inst.operands[0].clone();
-        (handler, d.predicate_destination(inst, &operand)?)
+        let dst = d.predicate_destination(inst, &operand)?;
+        (handler, dst, predicate(dst))
     };
-    d.exchange(inst, Some(Op { dst, a, b, imm: i64::from(negated), ..Op::new(handler) }), b)
+    let slots = ([predicate(a), row(b, 1), None], [result, None]);
+    d.shared_exchange(inst, Op { dst, a, b, imm: i64::from(negated), ..Op::new(handler) }, b, slots)
 }
 
 /// Decodes `activemask.b32 d`.

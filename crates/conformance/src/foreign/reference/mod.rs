@@ -90,6 +90,7 @@ pub const REFERENCES: &[(&str, Reference)] = &[
     ("votes", warps::votes),
     ("reductions", warps::reductions),
     ("tiled", warps::tiled),
+    ("wide_tiles", warps::wide_tiles),
     ("tile_scan", warps::tile_scan),
     ("filter_positive", warps::filter_positive),
     ("aggregated_atomic", warps::aggregated_atomic),

@@ -110,6 +110,14 @@ pub(super) fn tiled(run: &Run<'_>) -> Outcome {
     exact("maxima of 32", &run.after::<i32>(3), &spread(32, |t| t.iter().copied().fold(i32::MIN, i32::max)))
 }
 
+/// `(input, sums64, sums128)`: sums over tiles of several warps.
+pub(super) fn wide_tiles(run: &Run<'_>) -> Outcome {
+    let input = run.before::<i32>(0);
+    let sums = |len: usize| -> Vec<i32> { input.chunks(len).flat_map(|tile| vec![tile.iter().sum(); len]).collect() };
+    exact("sums of 64", &run.after::<i32>(1), &sums(64))?;
+    exact("sums of 128", &run.after::<i32>(2), &sums(128))
+}
+
 /// `(input, output)`: prefix sums within each warp.
 pub(super) fn tile_scan(run: &Run<'_>) -> Outcome {
     let running = |sum: &mut i32, x: &i32| {

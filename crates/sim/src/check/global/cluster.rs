@@ -40,10 +40,13 @@ pub(crate) struct ClusterMemory {
 }
 
 impl ClusterMemory {
-    /// The memory of the block with a linear index; nothing is written.
-    pub(crate) fn new(block: u32, bytes: u32) -> Self {
+    /// The memory of the block with a linear index; nothing but the first `reserved` bytes is
+    /// written.
+    pub(crate) fn new(block: u32, bytes: u32, reserved: u32) -> Self {
         let base = START + (u64::from(block) << BLOCK_SHIFT);
-        Self { shadow: Arc::new(GlobalShadow::new(base, u64::from(bytes)).between_blocks()), base }
+        let shadow = GlobalShadow::new(base, u64::from(bytes)).between_blocks();
+        shadow.mark_written(base, u64::from(reserved));
+        Self { shadow: Arc::new(shadow), base }
     }
 
     /// The addresses of offsets.

@@ -306,12 +306,31 @@ impl GlobalShadow {
     }
 
     /// The first byte at or after `address`, of `bytes`, that nothing has written.
-    #[cfg(test)]
     pub(crate) fn first_unwritten(&self, address: u64, bytes: u64) -> Option<u64> {
-        (address..address + bytes).find(|&byte| {
-            let cell = Cell(self.cell(self.word(byte)).load(Ordering::Relaxed));
-            cell.init() & 1 << ((byte - self.base) % 4) == 0
-        })
+        let end = address + bytes;
+        let mut at = address;
+        while at < end {
+            let word = self.word(at);
+            let Chunk { cells, background } = &self.chunks[word / CHUNK];
+            let init = match cells.get() {
+                Some(cells) => Cell(cells[word % CHUNK].load(Ordering::Relaxed)).init(),
+                None => u32::from(background.load(Ordering::Relaxed)),
+            };
+            let next = self.base + (word as u64 + 1) * 4;
+            if let Some(byte) = (at..next.min(end)).find(|byte| init & 1 << ((byte - self.base) % 4) == 0) {
+                return Some(byte);
+            }
+            at = next;
+        }
+        None
+    }
+
+    /// Drops all records of a part, and what was written there if that is known at all.
+    pub(crate) fn begin_anew(&self, address: u64, bytes: u64) {
+        let kept = if self.all_written.load(Ordering::Relaxed) { INIT } else { 0 };
+        for word in self.word(address)..self.word(address + bytes) {
+            self.cell(word).fetch_and(kept, Ordering::Relaxed);
+        }
     }
 
     /// Drops all records of accesses, not what was written.

@@ -51,11 +51,14 @@ pub(crate) struct SharedShadow {
     pub(super) crowd: HashMap<u32, Vec<u32>>,
     pub(super) floor: u32,
     generation: u32,
+    /// Words at the start that are written when a block starts.
+    reserved: usize,
 }
 
 impl SharedShadow {
-    /// A shadow for `bytes` bytes of shared memory.
-    pub(crate) fn new(bytes: u32) -> Self {
+    /// A shadow for `bytes` bytes of shared memory, of which the system has written the first
+    /// `reserved`.
+    pub(crate) fn new(bytes: u32, reserved: u32) -> Self {
         let words = bytes.div_ceil(4) as usize;
         Self {
             writers: vec![0; words],
@@ -66,6 +69,7 @@ impl SharedShadow {
             crowd: HashMap::new(),
             floor: 0,
             generation: 0,
+            reserved: reserved as usize / 4,
         }
     }
 
@@ -73,6 +77,7 @@ impl SharedShadow {
     /// away by the block's floor.
     pub(crate) fn begin(&mut self, all_written: bool) {
         self.init.fill(if all_written { 0xf } else { 0 });
+        self.init[..self.reserved].fill(0xf);
     }
 
     /// Forgets what happened before the block's floor; true if the block had to raise it for lack

@@ -26,7 +26,7 @@ impl Launches {
         let past = std::mem::replace(&mut rig.launch, device.begin(true, || {}));
         rig.launch.overlap(past.into_past(rig.blocks.len() as u64));
         for (index, block) in (0..).zip(&mut rig.blocks) {
-            *block = BlockCheck::new(4096);
+            *block = BlockCheck::new(4096, 0);
             block.begin(&rig.launch, index, 64);
         }
     }
@@ -277,7 +277,7 @@ fn a_launch_whose_numbers_began_anew_overlaps_nothing() {
     let mut other = DeviceCheck::default();
     let past = std::mem::replace(&mut rig.launch, other.begin(true, || {}));
     rig.launch.overlap(past.into_past(1));
-    rig.blocks[0] = BlockCheck::new(4096);
+    rig.blocks[0] = BlockCheck::new(4096, 0);
     rig.blocks[0].begin(&rig.launch, 0, 64);
     rig.global(0, &write(2));
     rig.finds(&[]);

@@ -47,7 +47,7 @@ fn numbering_that_starts_anew_at_a_barrier_keeps_named_barriers_working() {
 #[test]
 fn every_word_of_a_block_may_be_split() {
     let mut rig = Rig::new(1, 64);
-    rig.blocks[0] = BlockCheck::new(64 << 10);
+    rig.blocks[0] = BlockCheck::new(64 << 10, 0);
     let Rig { launch, blocks, .. } = &mut rig;
     blocks[0].begin(launch, 0, 64);
     for word in 0..16_384u64 {
@@ -172,7 +172,7 @@ fn workers_that_race_on_the_shadow_invent_nothing() {
     let shadow = GlobalShadow::new(BASE, BYTES);
     let run = |worker: u32| {
         let mut findings = Findings::default();
-        let mut check = BlockCheck::new(0);
+        let mut check = BlockCheck::new(0, 0);
         for round in 0..2000u32 {
             check.begin(&launch, round * 2 + worker, 32);
             let byte = u64::from(worker);
@@ -245,7 +245,7 @@ fn merged_findings_add_up_and_keep_the_worst_example() {
 #[test]
 fn the_shadow_of_shared_memory_stays_below_its_budget() {
     for bytes in [0u32, 100, 48 << 10, 227 << 10] {
-        let shadow = crate::check::shared::shadow::SharedShadow::new(bytes);
+        let shadow = crate::check::shared::shadow::SharedShadow::new(bytes, 0);
         let most = (bytes as usize + 3) * 8 + (96 << 10);
         assert!(shadow.footprint() <= most, "{bytes}: {} of {most}", shadow.footprint());
     }

@@ -110,7 +110,7 @@ impl Rig {
         shadow.mark_written(BASE, BYTES);
         let mut rig = Self { launch, blocks: Vec::new(), shadow, findings: Findings::default() };
         for block in 0..blocks {
-            let mut check = BlockCheck::new(4096);
+            let mut check = BlockCheck::new(4096, 0);
             check.begin(&rig.launch, block, threads);
             rig.blocks.push(check);
         }

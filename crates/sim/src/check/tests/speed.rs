@@ -91,7 +91,7 @@ fn the_cost_of_common_accesses_is_printed_in_release_builds() {
         rig.shadow.mark_all_written();
         fastest(name, || {
             rig.launch = device.begin(true, || {});
-            rig.blocks[0] = BlockCheck::new(0);
+            rig.blocks[0] = BlockCheck::new(0, 0);
             rig.blocks[0].begin(&rig.launch, 0, 32);
             for at in 0..u64::from(ROUNDS) * 8 {
                 let addresses = &step.addresses.map(|address| BASE + at * 128 + address);
