@@ -1,6 +1,10 @@
 //! Errors: why a program cannot be loaded or a launch cannot start. Faults of the simulated program
 //! are findings, not errors.
 
+use std::sync::Arc;
+
+use warpfold_ptx::Source;
+
 /// An error of the host's making, or PTX that this machine does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -77,17 +81,28 @@ pub enum Error {
         report: Box<crate::Report>,
     },
     /// The kernel executed `trap`.
-    #[error("kernel {kernel} trapped at line {line} (block {block:?}, thread {thread:?})")]
+    #[error("{}kernel {kernel} trapped at {}line {line} (block {block:?}, thread {thread:?})", first(at), of_ptx(at))]
     Trap {
         /// The kernel.
         kernel: String,
         /// Line of the `trap`.
         line: u32,
+        /// The line of source that it comes from, where the PTX says so.
+        at: Option<Arc<Source>>,
         /// Block index.
         block: [u32; 3],
         /// Thread index.
         thread: [u32; 3],
     },
+}
+
+/// `k.cu:11: `
+fn first(source: &Option<Arc<Source>>) -> String {
+    source.as_ref().map(|source| format!("{source}: ")).unwrap_or_default()
+}
+
+fn of_ptx(source: &Option<Arc<Source>>) -> &'static str {
+    if source.is_some() { "PTX " } else { "" }
 }
 
 /// Findings, a line each.
