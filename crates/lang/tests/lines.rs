@@ -9,7 +9,7 @@ fn sum() -> Kernel<(Global<f32>, Global<f32>)> {
         let thread = thread_idx().x;
         let tile = shared::<f32>(64);
         let total = var(0.0_f32);
-        range(0, 4, |i| {
+        range(0, 4, 1, |i| {
             total.set(total.get() + input.at(thread + i * 64).get());
         });
         tile.at(thread).set(total.get());

@@ -25,11 +25,17 @@ pub struct SourceLine {
 }
 
 impl SourceLine {
-    /// The file as people say it: without folders if the path is absolute.
+    /// Whether it comes with a compiler.
+    fn is_of_library(&self) -> bool {
+        LIBRARIES.iter().any(|part| self.file.contains(part))
+    }
+
+    /// The file as people say it: without folders if the path is absolute, or a library's.
     #[must_use]
     pub fn short_file(&self) -> &str {
         let path = Path::new(self.file.as_str());
-        let is_long = path.is_absolute() || path.components().any(|part| part == Component::ParentDir);
+        let is_long =
+            path.is_absolute() || self.is_of_library() || path.components().any(|part| part == Component::ParentDir);
         let name = if is_long { path.file_name().and_then(|name| name.to_str()) } else { None };
         name.unwrap_or(&self.file)
     }
@@ -80,8 +86,7 @@ impl Source {
     /// The line that the kernel's author wrote: the first that is not in a compiler's library.
     #[must_use]
     pub fn author(&self) -> &SourceLine {
-        let is_library = |line: &&SourceLine| LIBRARIES.iter().any(|part| line.file.contains(part));
-        self.lines().find(|line| !is_library(line)).or_else(|| self.lines().last()).unwrap_or(&self.line)
+        self.lines().find(|line| !line.is_of_library()).or_else(|| self.lines().last()).unwrap_or(&self.line)
     }
 }
 

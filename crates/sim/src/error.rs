@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use warpfold_ptx::Source;
 
+use crate::report::short_name;
+
 /// An error of the host's making, or PTX that this machine does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -81,7 +83,12 @@ pub enum Error {
         report: Box<crate::Report>,
     },
     /// The kernel executed `trap`.
-    #[error("{}kernel {kernel} trapped at {}line {line} (block {block:?}, thread {thread:?})", first(at), of_ptx(at))]
+    #[error(
+        "{}kernel {} trapped at {}line {line} (block {block:?}, thread {thread:?})",
+        first(at),
+        short_name(kernel),
+        of_ptx(at)
+    )]
     Trap {
         /// The kernel.
         kernel: String,

@@ -20,8 +20,10 @@ pub(super) struct Picked {
     pub(super) suppressed: usize,
     /// Rules of that file that fit nothing.
     pub(super) unused: Vec<String>,
-    /// Findings of each severity and kind that count, those left out for want of room included.
+    /// Groups of each severity and kind, those left out for want of room included.
     kinds: BTreeMap<(std::cmp::Reverse<Severity>, &'static str), u64>,
+    /// Groups that follow from others.
+    consequences: u64,
 }
 
 impl Picked {
@@ -42,7 +44,9 @@ impl Picked {
             })
             .collect();
         let mut kinds = BTreeMap::new();
-        for &at in &kept {
+        let follows = |at: &usize| all[*at].follows_from.is_some_and(|cause| kept.contains(&cause));
+        let consequences = kept.iter().filter(|at| follows(at)).count() as u64;
+        for &at in kept.iter().filter(|at| !follows(at)) {
             *kinds.entry((std::cmp::Reverse(all[at].severity), all[at].kind.name())).or_default() += 1;
         }
         let shown = &kept[..kept.len().min(sim.shown.max_findings.unwrap_or(usize::MAX))];
@@ -52,7 +56,7 @@ impl Picked {
             Group { follows_from, ..all[at].clone() }
         });
         let unused = suppressions.unused(&used).into_iter().map(str::to_owned).collect();
-        Self { groups: groups.collect(), hidden: kept.len() - shown.len(), suppressed, unused, kinds }
+        Self { groups: groups.collect(), hidden: kept.len() - shown.len(), suppressed, unused, kinds, consequences }
     }
 
     /// Whether any finding that counts is an error.
@@ -151,7 +155,11 @@ fn counted(picked: &Picked) -> String {
             parts.push(format!("{sum} {noun}{plural} ({})", kinds.join(", ")));
         }
     }
-    parts.join(", ")
+    let mut text = parts.join(", ");
+    if picked.consequences > 0 {
+        text.push_str(&format!("; {} more that follow from them", picked.consequences));
+    }
+    text
 }
 
 /// What a clean run was looked at for.

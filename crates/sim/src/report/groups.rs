@@ -6,7 +6,7 @@
 //! what the race makes of it, and are said so.
 
 use crate::exec::memory_map::{Window, window};
-use crate::report::{Finding, FindingKind, Report, Severity};
+use crate::report::{Finding, FindingKind, Report, Severity, short_name};
 
 /// Findings of one kind, on one variable, between one pair of source lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,12 @@ impl Report {
     /// What would order the two sides, or otherwise put a finding right.
     fn remedy(&self, finding: &Finding) -> Option<String> {
         let between = match lines(finding).as_slice() {
-            [one, other] if one != other => format!("between {other} and {one}"),
+            [one, other] if one != other => {
+                // In the order of the text, if both are of one file.
+                let number = |line: &str| line.rsplit([':', ' ']).next().and_then(|n| n.parse::<u32>().ok());
+                let (first, last) = if number(one) < number(other) { (one, other) } else { (other, one) };
+                format!("between {first} and {last}")
+            }
             [one, ..] => format!("before and after {one} where it runs again"),
             [] => return None,
         };
@@ -139,9 +144,12 @@ fn cause_of(group: &Group, groups: &[Group]) -> Option<usize> {
 fn variable(finding: &Finding) -> Option<String> {
     let described = finding.address.as_ref().map(|(_, described)| described.as_str());
     finding.place.as_ref().map(|place| place.name()).or_else(|| {
-        // `16 bytes past the end of tile (4096 bytes)`
+        // `tile+0x40`, or `16 bytes past the end of tile (4096 bytes)`
+        if let Some((name, _)) = described?.rsplit_once("+0x") {
+            return Some(short_name(name));
+        }
         let (_, rest) = described?.split_once(" of ")?;
-        Some(rest.split(" (").next()?.to_owned())
+        Some(short_name(rest.split(" (").next()?))
     })
 }
 

@@ -41,7 +41,7 @@ impl Place {
         let accessed = element_of(instruction);
         let declared = shapes.0.get(variable);
         let (element_bytes, shape) = match declared {
-            Some((bytes, shape)) if *bytes > 1 || accessed.is_none_or(|n| n == 1) => (*bytes, shape.clone()),
+            Some((bytes, shape)) if *bytes > 1 || accessed == Some(1) => (*bytes, shape.clone()),
             _ => (accessed?, Vec::new()),
         };
         let variable_bytes = declared.map(|(bytes, shape)| u64::from(*bytes) * shape.iter().product::<u64>());
