@@ -43,7 +43,7 @@ pub enum Error {
         known: String,
     },
     /// The launch breaks a limit.
-    #[error("cannot launch {kernel}: {reason}")]
+    #[error("cannot launch {}: {reason}", short_name(kernel))]
     InvalidLaunch {
         /// The kernel.
         kernel: String,
@@ -75,7 +75,7 @@ pub enum Error {
         bytes: u64,
     },
     /// The checks found errors, and [`Checks::Deny`](crate::Checks::Deny) was asked for.
-    #[error("kernel {kernel} broke rules:{}", listed(report))]
+    #[error("kernel {} broke rules:{}", short_name(kernel), listed(report))]
     Findings {
         /// The kernel.
         kernel: String,

@@ -21,8 +21,8 @@ struct Sums {
 }
 
 /// Each source file that ran, with executions of instructions by warps, inactive lanes of 32, bank
-/// conflicts and sectors beside its lines; an instruction that was inlined counts to the line of its
-/// author.
+/// conflicts and sectors beside its lines; an instruction that was inlined counts to the line of
+/// its author.
 pub(super) fn annotated(instructions: &[InstructionCounters], source: &SourceText) -> String {
     let mut files: BTreeMap<&str, BTreeMap<u32, Sums>> = BTreeMap::new();
     let mut elsewhere = Sums::default();

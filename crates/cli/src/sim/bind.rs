@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use warpfold_ptx::ScalarType;
-use warpfold_sim::{KernelInfo, Memory, ParamInfo};
+use warpfold_sim::{KernelInfo, Memory, ParamInfo, short_name};
 
 use super::spec::Spec;
 use warpfold_kernels::Dtype;
@@ -169,7 +169,7 @@ fn check_count(kernel: &KernelInfo, specs: &[Spec]) -> Result<(), Failure> {
     let list = if list.is_empty() { String::new() } else { format!(" ({})", list.join(", ")) };
     Err(Failure::usage(format!(
         "kernel {} has {} parameter{}{list}, but {} --arg {} given",
-        kernel.name,
+        short_name(&kernel.name),
         kernel.params.len(),
         if kernel.params.len() == 1 { "" } else { "s" },
         specs.len(),

@@ -48,8 +48,8 @@ impl Author {
     }
 }
 
-/// Whether nobody outside wrote a file: it is of this crate, or of the standard library, which calls
-/// an operation that was handed over as a function (`update(Val::exp)`).
+/// Whether nobody outside wrote a file: it is of this crate, or of the standard library, which
+/// calls an operation that was handed over as a function (`update(Val::exp)`).
 fn is_nobodys(file: &str) -> bool {
     file.starts_with("/rustc/") || file.contains("library/core/src") || is_of_this_crate(file)
 }

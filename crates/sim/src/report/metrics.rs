@@ -4,7 +4,8 @@
 /// counts the same on hardware; a counter of two metrics is their sum.
 ///
 /// Those of instructions count PTX here and machine code there, which ptxas makes of it: they are
-/// alike, not equal. Those of memory are equal wherever ptxas keeps the accesses as they are written.
+/// alike, not equal. Those of memory are equal wherever ptxas keeps the accesses as they are
+/// written.
 pub const METRICS: &[(&str, &str)] = &[
     ("warp_instructions", "smsp__inst_executed.sum"),
     ("thread_instructions", "smsp__thread_inst_executed.sum"),
