@@ -75,31 +75,3 @@ fn an_error_names_the_operation_that_is_wrong() {
     assert_eq!(error.location().line(), line);
     assert!(error.to_string().contains(&format!("tests/lines.rs:{line}: kernel 'late': ")), "{error}");
 }
-
-#[test]
-fn zz_timing() {
-    let big = kernel("big", |input: Global<f32>, output: Global<f32>| {
-        let thread = thread_idx().x;
-        for i in 0..2000_u32 {
-            let a = input.at(thread + i).get() * 2.0 + 1.0;
-            let b = input.at(thread + i * 3).get() - 4.0;
-            output.at(thread + i).set(a * b + 3.0);
-        }
-    });
-    for _ in 0..3 {
-        let t = std::time::Instant::now();
-        let n = (0..10).map(|_| big.build(&SM_80).expect("k").ptx().len()).sum::<usize>();
-        let plain = t.elapsed();
-        let t = std::time::Instant::now();
-        let m = (0..10).map(|_| big.build_with_lines(&SM_80).expect("k").ptx().len()).sum::<usize>();
-        println!("plain {plain:?} {n}, lines {:?} {m}", t.elapsed());
-        let text = big.build_with_lines(&SM_80).expect("k").ptx();
-        let t = std::time::Instant::now();
-        for _ in 0..10 { warpfold_ptx::parse(&text).expect("p"); }
-        let lines = t.elapsed();
-        let text = big.build(&SM_80).expect("k").ptx();
-        let t = std::time::Instant::now();
-        for _ in 0..10 { warpfold_ptx::parse(&text).expect("p"); }
-        println!("parse plain {:?}, lines {lines:?}", t.elapsed());
-    }
-}

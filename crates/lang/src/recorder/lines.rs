@@ -70,10 +70,11 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The `.loc` for an instruction of the body or the prologue, unless the one before holds.
+    /// The `.loc` for an instruction of the body or the prologue, unless the one before is of the
+    /// same line: a column for each operator would make the text half as long again.
     pub(super) fn location(&mut self, caller: Caller, in_prologue: bool) -> Option<Statement> {
         let latest = &mut self.latest[usize::from(in_prologue)];
-        if *latest == Some(caller) {
+        if latest.is_some_and(|latest| latest.line() == caller.line() && latest.file() == caller.file()) {
             return None;
         }
         *latest = Some(caller);

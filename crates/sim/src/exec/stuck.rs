@@ -66,8 +66,8 @@ impl Block {
     }
 }
 
-/// First and last instruction of the innermost loop around an instruction: of the shortest way from it to
-/// a branch back.
+/// First and last instruction of the innermost loop around an instruction: of the shortest way from
+/// it to a branch back.
 fn loop_around(code: &Code, at: usize) -> Option<(usize, usize)> {
     let function = code.instructions[at].function;
     let start_of = |block: u32| code.instructions.iter().position(|i| i.block == block && i.function == function);
