@@ -76,7 +76,7 @@ fn element_of(instruction: &str) -> Option<u32> {
     if !matches!(parts.next()?, "ld" | "ldu" | "st" | "atom" | "red") {
         return None;
     }
-    Some(parts.filter_map(ScalarType::from_modifier).last()?.bytes())
+    Some(parts.filter_map(ScalarType::from_modifier).next_back()?.bytes())
 }
 
 /// Elements and dimensions of a module's variables, by their names.
