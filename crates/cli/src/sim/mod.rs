@@ -230,7 +230,7 @@ impl Sim {
             programmatic: false,
         };
         let progress = Progress::new();
-        progress.begin(&short_name(&ran.kernel.name));
+        progress.begin(short_name(&ran.kernel.name));
         let (printer, watcher, form) = (progress.clone(), progress.clone(), self.report);
         let options = Options {
             checks: if self.shown.tool.is_some() { warpfold_sim::Checks::All } else { self.check.into() },
