@@ -2,7 +2,7 @@
 //! forgot the barrier.
 //!
 //! Hardware runs such a kernel without a word, and is often right. The virtual GPU names both
-//! accesses.
+//! accesses by their lines in this file, and what would order them.
 
 use warpfold_device::{Checks, Device, LaunchConfig, Profile};
 use warpfold_lang::{Global, Kernel, kernel, shared_named, sync_threads, thread_idx};
@@ -33,10 +33,14 @@ fn main() -> Result<(), warpfold_device::Error> {
     for barrier in [Barrier::Forgotten, Barrier::There] {
         let mut data = device.upload(&Vec::from_iter(0..64))?;
         device.launch(&reverse(barrier), LaunchConfig::new(1, 64), (&mut data,))?;
-        let findings = device.last_report().map(|launch| launch.report.findings).unwrap_or_default();
-        println!("barrier {barrier:?}: {} finding(s)", findings.len());
-        for finding in findings {
-            println!("  {finding}");
+        let report = device.last_report().map(|launch| launch.report).unwrap_or_default();
+        let groups = report.groups();
+        println!("barrier {barrier:?}: {} cause(s)", groups.iter().filter(|g| g.follows_from.is_none()).count());
+        for group in groups {
+            println!("  {}", report.findings[group.findings[0]]);
+            if let Some(remedy) = group.remedy {
+                println!("    what would put it right: {remedy}");
+            }
         }
     }
     Ok(())

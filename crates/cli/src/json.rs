@@ -1,5 +1,7 @@
 //! Reports as JSON: counters, findings, instructions.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use warpfold_sim as sim;
 
@@ -29,6 +31,8 @@ pub(crate) struct Counters {
     global_atomics: u64,
     shared_atomics: u64,
     warp_syncs: u64,
+    shared_atomic_bank_conflicts: u64,
+    distributed_requests: u64,
 }
 
 impl From<&sim::Counters> for Counters {
@@ -57,8 +61,72 @@ impl From<&sim::Counters> for Counters {
             global_atomics: c.global_atomics,
             shared_atomics: c.shared_atomics,
             warp_syncs: c.warp_syncs,
+            shared_atomic_bank_conflicts: c.shared_atomic_bank_conflicts,
+            distributed_requests: c.distributed_requests,
         }
     }
+}
+
+/// The profiler's metric for each counter.
+pub(crate) fn metrics() -> BTreeMap<&'static str, &'static str> {
+    sim::METRICS.iter().copied().collect()
+}
+
+/// A line of source.
+#[derive(Debug, Serialize)]
+pub(crate) struct SourceLine<'a> {
+    file: &'a str,
+    line: u32,
+    column: u32,
+    /// The inlined function that it belongs to, mangled as the compiler has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
+}
+
+/// Where an instruction comes from.
+#[derive(Debug, Serialize)]
+pub(crate) struct Source<'a> {
+    /// As reports say it: `k.cu:11`.
+    text: String,
+    /// The line of the kernel's author.
+    author: SourceLine<'a>,
+    /// The instruction's own line, then the calls that inlined it.
+    lines: Vec<SourceLine<'a>>,
+}
+
+impl<'a> From<&'a sim::SourceLine> for SourceLine<'a> {
+    fn from(line: &'a sim::SourceLine) -> Self {
+        Self { file: &line.file, line: line.line, column: line.column, function: line.function.as_deref() }
+    }
+}
+
+impl<'a> From<&'a sim::Source> for Source<'a> {
+    fn from(source: &'a sim::Source) -> Self {
+        Self {
+            text: source.to_string(),
+            author: source.author().into(),
+            lines: source.lines().map(SourceLine::from).collect(),
+        }
+    }
+}
+
+/// Findings of one cause.
+#[derive(Debug, Serialize)]
+pub(crate) struct Group<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) severity: &'static str,
+    pub(crate) variable: Option<&'a str>,
+    /// The lines of both sides, as reports say them.
+    pub(crate) lines: &'a [String],
+    /// Positions in the list of findings, the example first.
+    pub(crate) findings: &'a [usize],
+    pub(crate) count: u64,
+    /// What would put it right.
+    pub(crate) remedy: Option<&'a str>,
+    /// The position, in this list, of what it follows from.
+    pub(crate) follows_from: Option<usize>,
+    /// The rule of a suppression file that leaves it out.
+    pub(crate) suppression: String,
 }
 
 /// A broken rule.
@@ -76,6 +144,9 @@ pub(crate) struct Finding<'a> {
     other: Option<Access<'a>>,
     rule: &'a str,
     count: u64,
+    /// The element at the address, by its indices: `tile[1][0]`.
+    element: Option<String>,
+    source: Option<Source<'a>>,
 }
 
 /// The other side of a race.
@@ -85,11 +156,12 @@ struct Access<'a> {
     instruction: &'a str,
     block: [u32; 3],
     thread: [u32; 3],
+    source: Option<Source<'a>>,
 }
 
 impl<'a> From<&'a sim::Finding> for Finding<'a> {
     fn from(finding: &'a sim::Finding) -> Self {
-        let sim::Access { line, instruction, block, thread } = &finding.access;
+        let sim::Access { line, instruction, source, block, thread } = &finding.access;
         Self {
             kind: finding.kind.name(),
             severity: finding.severity.name(),
@@ -105,9 +177,12 @@ impl<'a> From<&'a sim::Finding> for Finding<'a> {
                 instruction: &other.instruction,
                 block: other.block,
                 thread: other.thread,
+                source: other.source.as_deref().map(Source::from),
             }),
             rule: &finding.rule,
             count: finding.count,
+            element: finding.place.as_ref().map(ToString::to_string),
+            source: source.as_deref().map(Source::from),
         }
     }
 }
@@ -124,6 +199,7 @@ pub(crate) struct Instruction<'a> {
     wavefronts: u64,
     bank_conflicts: u64,
     sectors: u64,
+    source: Option<Source<'a>>,
 }
 
 impl<'a> From<&'a sim::InstructionCounters> for Instruction<'a> {
@@ -138,6 +214,7 @@ impl<'a> From<&'a sim::InstructionCounters> for Instruction<'a> {
             wavefronts: i.wavefronts,
             bank_conflicts: i.bank_conflicts,
             sectors: i.sectors,
+            source: i.source.as_deref().map(Source::from),
         }
     }
 }

@@ -62,12 +62,15 @@ enum Ending {
     Clean,
     /// The report names what is wrong.
     Findings,
+    /// With an exit code that the caller chose.
+    Code(u8),
 }
 
 fn main() -> ExitCode {
     match run() {
         Ok(Ending::Clean) => ExitCode::SUCCESS,
         Ok(Ending::Findings) => ExitCode::from(1),
+        Ok(Ending::Code(code)) => ExitCode::from(code),
         Err(failure) => {
             // Nobody is left to be told if standard error is closed.
             let _ = writeln!(std::io::stderr(), "error: {failure}");

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use warpfold_device::{ActivityKind, Arguments, Checks, Device, DeviceKind, Error, ErrorKind, LaunchConfig, Profile};
-use warpfold_lang::{Global, Val, block_idx, dynamic_shared, kernel, print, sync_threads, thread_idx, trap, when};
+use warpfold_lang::{
+    Global, Val, block_idx, dynamic_shared, kernel, print, shared_named, sync_threads, thread_idx, trap, when,
+};
 
 const PTX: &str = include_str!("ptx/scale.ptx");
 
@@ -105,6 +107,35 @@ fn a_finding_that_does_not_end_the_run_is_in_the_report_and_names_the_buffer() -
     let finding = report.findings.first().expect("two blocks write one word");
     let place = &finding.address.as_ref().expect("it has an address").1;
     assert!(place.contains("flag"), "{place}");
+    Ok(())
+}
+
+#[test]
+fn a_finding_in_a_rust_kernel_names_its_lines_and_what_would_order_them() -> Result<(), Error> {
+    let device = gpu();
+    device.set_checks(Checks::All)?;
+    let reverse = kernel("reverse", |data: Global<i32>| {
+        let tile = shared_named::<i32>("tile", 64);
+        let thread = thread_idx().x;
+        tile.at(thread).set(data.at(thread).get()); // the store
+        data.at(thread).set(tile.at(63 - thread).get()); // the load
+    });
+    let mut data = device.upload(&[1_i32; 64])?;
+    device.launch(&reverse, LaunchConfig::new(1, 64), (&mut data,))?;
+    let report = device.last_report().expect("it ran").report;
+    let line = |mark: &str| {
+        let at = include_str!("virtual_gpu.rs").lines().position(|line| line.ends_with(mark)).expect("it is there");
+        format!("tests/virtual_gpu.rs:{}", at + 1)
+    };
+    let groups = report.groups();
+    let race = groups.first().expect("a race");
+    assert_eq!(race.kind.name(), "race");
+    assert!(race.variable.as_ref().is_some_and(|name| name.starts_with("tile")), "{race:?}");
+    assert!(["// the store", "// the load"].iter().all(|mark| race.lines.iter().any(|at| at.ends_with(&line(mark)))));
+    assert!(race.remedy.as_ref().is_some_and(|text| text.contains("__syncthreads()")), "{race:?}");
+    assert!(groups[1..].iter().all(|group| group.follows_from == Some(0)), "{groups:?}");
+    let text = report.findings[race.findings[0]].to_string();
+    assert!(text.contains("tests/virtual_gpu.rs:") && text.contains(", tile_0["), "{text}");
     Ok(())
 }
 

@@ -1,27 +1,38 @@
 //! Why a kernel could not be written for a target.
 
+use std::panic::Location;
+
+use crate::recorder::Caller;
 use crate::{Target, Type};
 
 /// A kernel that cannot be built. One pointer wide; [`Error::kind`] says what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("kernel '{kernel}': {kind}", kernel = .0.kernel, kind = .0.kind)]
+#[error("{file}:{line}: kernel '{kernel}': {kind}", file = .0.caller.file(), line = .0.caller.line(), kernel = .0.kernel, kind = .0.kind)]
 pub struct Error(Box<Inner>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Inner {
     kernel: String,
+    caller: Caller,
     kind: ErrorKind,
 }
 
 impl Error {
-    pub(crate) fn new(kernel: &str, kind: ErrorKind) -> Self {
-        Self(Box::new(Inner { kernel: kernel.to_owned(), kind }))
+    pub(crate) fn new(kernel: &str, caller: Caller, kind: ErrorKind) -> Self {
+        Self(Box::new(Inner { kernel: kernel.to_owned(), caller, kind }))
     }
 
     /// The kernel's name.
     #[must_use]
     pub fn kernel(&self) -> &str {
         &self.0.kernel
+    }
+
+    /// The line of the operation that is wrong; of [`crate::kernel()`] where it is the kernel as a
+    /// whole.
+    #[must_use]
+    pub fn location(&self) -> &'static Location<'static> {
+        self.0.caller
     }
 
     /// What is wrong.

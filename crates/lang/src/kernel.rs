@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpfold_ptx as ptx;
 
 use crate::params::{Layout, Params, Received};
-use crate::recorder::{self, with};
+use crate::recorder::{self, Caller, Subject, with};
 use crate::{Error, ErrorKind, Target, intrinsics};
 
 /// A kernel with parameters `Args`, a tuple of [`crate::Param`] types. Cheap to clone.
@@ -25,6 +26,8 @@ pub struct Kernel<Args> {
 struct Recipe {
     id: u64,
     name: String,
+    /// Where [`kernel()`] was called.
+    caller: Caller,
     body: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -122,19 +125,20 @@ impl Dims for (u32, u32, u32) {
 ///     kernel("fill", |output: Global<f32>, value: Val<f32>| output.at(warpfold_lang::thread_idx().x).set(value));
 /// assert_eq!(fill.layout().bytes, 12);
 /// ```
+#[track_caller]
 pub fn kernel<V: 'static, F: Body<V>>(name: impl Into<String>, body: F) -> Kernel<F::Args> {
-    let recipe = Recipe::new(name.into(), Box::new(move || body.record()));
+    let recipe = Recipe::new(name.into(), Location::caller(), Box::new(move || body.record()));
     Kernel { recipe, bounds: Bounds::default(), args: PhantomData }
 }
 
 impl Recipe {
-    fn new(name: String, body: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
+    fn new(name: String, caller: Caller, body: Box<dyn Fn() + Send + Sync>) -> Arc<Self> {
         static NUM_KERNELS: AtomicU64 = AtomicU64::new(0);
-        Arc::new(Self { id: NUM_KERNELS.fetch_add(1, Ordering::Relaxed), name, body })
+        Arc::new(Self { id: NUM_KERNELS.fetch_add(1, Ordering::Relaxed), name, caller, body })
     }
 
-    fn build(&self, bounds: Bounds, target: &Target) -> Result<Built, Error> {
-        let fail = |kind| Error::new(&self.name, kind);
+    fn build(&self, bounds: Bounds, target: &Target, with_lines: bool) -> Result<Built, Error> {
+        let fail = |kind| Error::new(&self.name, self.caller, kind);
         if !is_identifier(&self.name) {
             return Err(fail(ErrorKind::BadName(self.name.clone())));
         }
@@ -143,7 +147,8 @@ impl Recipe {
             (self.body)();
             with(intrinsics::control::ret);
         };
-        let recording = recorder::record(&self.name, target, bounds, &body)?;
+        let subject = Subject { name: &self.name, target, bounds, caller: self.caller, with_lines };
+        let recording = recorder::record(subject, &body)?;
         Ok(Built {
             entry: self.name.clone(),
             module: recording.module,
@@ -266,7 +271,25 @@ impl<Args: Params> Kernel<Args> {
     /// If the target lacks something that the kernel uses, or the kernel breaks a rule of the
     /// language.
     pub fn build(&self, target: &Target) -> Result<Built, Error> {
-        self.recipe.build(self.bounds, target)
+        self.recipe.build(self.bounds, target, false)
+    }
+
+    /// Records the kernel with the line of source that each instruction comes from (`.file` and
+    /// `.loc`), so that findings, traps and profilers name lines of Rust. The instructions are
+    /// those of [`Self::build`].
+    ///
+    /// ```
+    /// use warpfold_lang::{Arch, Global, Target, kernel, thread_idx};
+    /// let fill = kernel("fill", |output: Global<u32>| output.at(thread_idx().x).set(7));
+    /// let text = fill.build_with_lines(&Target::new(Arch::SM_80, (8, 0)))?.ptx();
+    /// assert!(text.contains(".file 1 \"") && text.contains(".loc 1 "));
+    /// # Ok::<(), warpfold_lang::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_with_lines(&self, target: &Target) -> Result<Built, Error> {
+        self.recipe.build(self.bounds, target, true)
     }
 }
 

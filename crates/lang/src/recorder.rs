@@ -4,10 +4,12 @@
 //! it and the scope it was made in, so that a value used where it is not defined is an error
 //! instead of an uninitialised read.
 
+mod lines;
 mod names;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpfold_ptx::{self as ptx, Name, Opcode, ScalarType, Statement};
@@ -17,6 +19,9 @@ use crate::intrinsics::special::Register;
 use crate::kernel::Bounds;
 use crate::types::Type;
 use crate::{Error, ErrorKind, Target, fold, intrinsics};
+
+pub(crate) use lines::Caller;
+use lines::{Author, Lines};
 
 /// A register of one recorder: its number in the low half, the recorder's in the high one. One
 /// word, so that a [`Raw`] is passed in two.
@@ -99,6 +104,9 @@ pub(crate) struct Recorder {
     pub(crate) dynamic_shared_bytes: u64,
     pub(crate) waits_for_dependencies: bool,
     version: (u32, u32),
+    author: Author,
+    /// `.file` and `.loc`, if they are asked for.
+    lines: Option<Lines>,
     error: Option<Error>,
 }
 
@@ -126,8 +134,12 @@ static NUM_RECORDERS: AtomicU32 = AtomicU32::new(0);
 /// [`crate::kernel()`].
 #[track_caller]
 pub(crate) fn with<R>(f: impl FnOnce(&mut Recorder) -> R) -> R {
+    let caller = Location::caller();
     CURRENT.with_borrow_mut(|current| match current {
-        Some(recorder) => f(recorder),
+        Some(recorder) => {
+            recorder.author.note(caller);
+            f(recorder)
+        }
         None => none_recorded(),
     })
 }
@@ -139,8 +151,20 @@ fn none_recorded() -> ! {
     panic!("no kernel is being recorded: values can be used only inside the closure of `kernel`")
 }
 
+/// What a recording is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) target: &'a Target,
+    pub(crate) bounds: Bounds,
+    /// Where the kernel was made.
+    pub(crate) caller: Caller,
+    /// Whether instructions say which line they come from.
+    pub(crate) with_lines: bool,
+}
+
 /// Records `body` and returns the module it wrote.
-pub(crate) fn record(name: &str, target: &Target, bounds: Bounds, body: &dyn Fn()) -> Result<Recording, Error> {
+pub(crate) fn record(subject: Subject<'_>, body: &dyn Fn()) -> Result<Recording, Error> {
     /// Puts the outer recorder back, also when `body` panics.
     struct Restore(Option<Recorder>);
     impl Drop for Restore {
@@ -148,7 +172,7 @@ pub(crate) fn record(name: &str, target: &Target, bounds: Bounds, body: &dyn Fn(
             CURRENT.set(self.0.take());
         }
     }
-    let restore = Restore(CURRENT.replace(Some(Recorder::new(name, *target, bounds))));
+    let restore = Restore(CURRENT.replace(Some(Recorder::new(subject))));
     body();
     let recorder = CURRENT.take().expect("the recorder stays current while its body runs");
     drop(restore);
@@ -161,7 +185,8 @@ impl Recorder {
         self.id
     }
 
-    fn new(name: &str, target: Target, bounds: Bounds) -> Self {
+    fn new(Subject { name, target, bounds, caller, with_lines }: Subject<'_>) -> Self {
+        let target = *target;
         let mut recorder = Self {
             id: NUM_RECORDERS.fetch_add(1, Ordering::Relaxed),
             name: name.to_owned(),
@@ -184,6 +209,8 @@ impl Recorder {
             dynamic_shared_bytes: 0,
             waits_for_dependencies: false,
             version: target.arch.min_ptx_version(),
+            author: Author::new(caller),
+            lines: with_lines.then(Lines::default),
             error: None,
         };
         let (major, minor) = recorder.version;
@@ -194,7 +221,7 @@ impl Recorder {
     /// Notes the first error; recording goes on so that the kernel's closure needs no error path.
     pub(crate) fn fail(&mut self, kind: ErrorKind) {
         if self.error.is_none() {
-            self.error = Some(Error::new(&self.name, kind));
+            self.error = Some(Error::new(&self.name, self.author.caller(), kind));
         }
     }
 
@@ -291,7 +318,11 @@ impl Recorder {
 
     /// Appends a statement.
     pub(crate) fn statement(&mut self, statement: Statement) {
-        if self.in_prologue { self.prologue.push(statement) } else { self.body.push(statement) }
+        let list = if self.in_prologue { &mut self.prologue } else { &mut self.body };
+        if let (Some(lines), Statement::Instruction(_)) = (&mut self.lines, &statement) {
+            list.extend(lines.location(self.author.caller(), self.in_prologue));
+        }
+        list.push(statement);
     }
 
     /// Starts a `{ … }`; what it returns goes to [`Self::end_block`].
@@ -397,12 +428,14 @@ impl Recorder {
     }
 
     fn finish(mut self) -> Result<Recording, Error> {
+        self.author.end();
         self.check_shared();
         if let Some(error) = self.error {
             return Err(error);
         }
         let types: Vec<_> = self.registers.iter().map(|register| register.ty).collect();
         let mut statements = names::without_unused(self.prologue, &self.body);
+        lines::without_idle(&mut statements);
         statements.append(&mut self.body);
         let declarations = names::number_registers(&mut statements, &types);
         let (external, own): (Vec<_>, Vec<_>) = self.variables.into_iter().partition(|v| v.linkage.is_some());
@@ -412,7 +445,8 @@ impl Recorder {
             .chain(own.into_iter().map(Statement::Variable))
             .chain(statements)
             .collect();
-        let mut items: Vec<_> = external.into_iter().map(ptx::Item::Variable).chain(self.items).collect();
+        let files = self.lines.iter().flat_map(Lines::items);
+        let mut items: Vec<_> = files.chain(external.into_iter().map(ptx::Item::Variable)).chain(self.items).collect();
         let entry = intrinsics::entry::entry(&self.name, self.params, &self.bounds, body);
         items.push(ptx::Item::Function(entry));
         Ok(Recording {

@@ -37,7 +37,10 @@ fn instructions(body: impl Fn(Global<u32>, Val<u32>) + Send + Sync + 'static) ->
 #[track_caller]
 fn check_error(body: impl Fn(Global<u32>, Val<u32>) + Send + Sync + 'static, expected: &str) {
     let error = build(body, &SM_80).expect_err("the kernel breaks a rule");
-    assert_eq!(error.to_string(), format!("kernel 'body': {expected}"));
+    let text = error.to_string();
+    let (place, rest) = text.split_once(": ").expect("a line comes first");
+    assert_eq!(rest, format!("kernel 'body': {expected}"));
+    assert!(place.rsplit_once(':').is_some_and(|(file, _)| file.ends_with("tests/rules.rs")), "{place}");
 }
 
 #[test]

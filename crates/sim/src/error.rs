@@ -1,6 +1,12 @@
 //! Errors: why a program cannot be loaded or a launch cannot start. Faults of the simulated program
 //! are findings, not errors.
 
+use std::sync::Arc;
+
+use warpfold_ptx::Source;
+
+use crate::report::short_name;
+
 /// An error of the host's making, or PTX that this machine does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -37,7 +43,7 @@ pub enum Error {
         known: String,
     },
     /// The launch breaks a limit.
-    #[error("cannot launch {kernel}: {reason}")]
+    #[error("cannot launch {}: {reason}", short_name(kernel))]
     InvalidLaunch {
         /// The kernel.
         kernel: String,
@@ -69,7 +75,7 @@ pub enum Error {
         bytes: u64,
     },
     /// The checks found errors, and [`Checks::Deny`](crate::Checks::Deny) was asked for.
-    #[error("kernel {kernel} broke rules:{}", listed(report))]
+    #[error("kernel {} broke rules:{}", short_name(kernel), listed(report))]
     Findings {
         /// The kernel.
         kernel: String,
@@ -77,17 +83,33 @@ pub enum Error {
         report: Box<crate::Report>,
     },
     /// The kernel executed `trap`.
-    #[error("kernel {kernel} trapped at line {line} (block {block:?}, thread {thread:?})")]
+    #[error(
+        "{}kernel {} trapped at {}line {line} (block {block:?}, thread {thread:?})",
+        first(at),
+        short_name(kernel),
+        of_ptx(at)
+    )]
     Trap {
         /// The kernel.
         kernel: String,
         /// Line of the `trap`.
         line: u32,
+        /// The line of source that it comes from, where the PTX says so.
+        at: Option<Arc<Source>>,
         /// Block index.
         block: [u32; 3],
         /// Thread index.
         thread: [u32; 3],
     },
+}
+
+/// `k.cu:11: `
+fn first(source: &Option<Arc<Source>>) -> String {
+    source.as_ref().map(|source| format!("{source}: ")).unwrap_or_default()
+}
+
+fn of_ptx(source: &Option<Arc<Source>>) -> &'static str {
+    if source.is_some() { "PTX " } else { "" }
 }
 
 /// Findings, a line each.

@@ -123,5 +123,9 @@ pub use launch::{Checks, Launch, Options, Stream};
 pub use layout::ParamInfo;
 pub use memory::Memory;
 pub use program::{KernelInfo, Program};
-pub use report::{Access, Counters, Finding, FindingKind, InstructionCounters, Report, Severity};
+pub use report::{
+    Access, Counters, Finding, FindingKind, Group, InstructionCounters, METRICS, Place, Report, Severity, demangled,
+    short_name,
+};
 pub use tensor_map::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType};
+pub use warpfold_ptx::{Source, SourceLine};

@@ -1,8 +1,25 @@
 //! The report of a launch: counters and findings.
+//!
+//! [`Report::groups`] brings findings of one cause together, [`Place`] names elements by their
+//! indices, [`demangled`] symbols by what their authors wrote, [`METRICS`] counters by what the
+//! vendor's profiler calls them.
+
+mod groups;
+mod metrics;
+mod names;
+mod place;
 
 use std::fmt;
+use std::sync::Arc;
+
+use warpfold_ptx::Source;
 
 pub use crate::counters::Counters;
+pub use groups::Group;
+pub use metrics::METRICS;
+pub use names::{demangled, short_name};
+pub use place::Place;
+pub(crate) use place::Shapes;
 
 /// Counters of one instruction, for an annotated listing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -11,6 +28,8 @@ pub struct InstructionCounters {
     pub line: u32,
     /// The instruction as text.
     pub text: String,
+    /// The line of source that it comes from, where the PTX says so.
+    pub source: Option<Arc<Source>>,
     /// The kernel or device function it stands in.
     pub function: String,
     /// Warp executions.
@@ -110,10 +129,24 @@ pub struct Access {
     pub line: u32,
     /// The instruction as text.
     pub instruction: String,
+    /// The line of source that it comes from, where the PTX says so.
+    pub source: Option<Arc<Source>>,
     /// Block index.
     pub block: [u32; 3],
     /// Thread index in its block.
     pub thread: [u32; 3],
+}
+
+impl Access {
+    /// Its line, as short as can be: `k.cu:11`, or `line 40` of the PTX text where that says
+    /// nothing of a source.
+    #[must_use]
+    pub fn at(&self) -> String {
+        match &self.source {
+            Some(source) => source.author().to_string(),
+            None => format!("line {}", self.line),
+        }
+    }
 }
 
 /// One broken rule, reported once for each pair of instructions.
@@ -131,35 +164,45 @@ pub struct Finding {
     pub other: Option<Access>,
     /// The address, where one is involved, and the variable or buffer it lies in (`tile+0x40`).
     pub address: Option<(u64, String)>,
+    /// The element that the address is, where it lies in a variable or a buffer.
+    pub place: Option<Place>,
     /// The rule, in a sentence.
     pub rule: String,
     /// How often this pair of instructions broke it.
     pub count: u64,
 }
 
+/// One line. Where the source is known, its line comes first and the PTX last.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Access { line, instruction, block, thread } = &self.access;
-        write!(
-            f,
-            "{}: {} in kernel {} at line {line} `{instruction}` by block {block:?} thread {thread:?}",
-            self.severity.name(),
-            self.kind.name(),
-            self.kernel
-        )?;
-        if let Some((address, place)) = &self.address {
-            write!(f, ", address {address:#x} ({place})")?;
+        let Access { line, instruction, source, block, thread } = &self.access;
+        let (severity, kind, kernel) = (self.severity.name(), self.kind.name(), short_name(&self.kernel));
+        match source {
+            Some(source) => write!(f, "{source}: {severity}: {kind} in kernel {kernel}")?,
+            None => write!(f, "{severity}: {kind} in kernel {kernel} at line {line} `{instruction}`")?,
+        }
+        write!(f, " by block {block:?} thread {thread:?}")?;
+        match (&self.place, &self.address) {
+            (Some(place), _) => write!(f, ", {place}")?,
+            (None, Some((address, described))) => write!(f, ", address {address:#x} ({described})")?,
+            (None, None) => {}
         }
         if let Some(other) = &self.other {
-            write!(
-                f,
-                "; other side: line {} `{}` by block {:?} thread {:?}",
-                other.line, other.instruction, other.block, other.thread
-            )?;
+            match &other.source {
+                Some(source) => write!(f, "; other side: {source}")?,
+                None => write!(f, "; other side: line {} `{}`", other.line, other.instruction)?,
+            }
+            write!(f, " by block {:?} thread {:?}", other.block, other.thread)?;
         }
         write!(f, ": {}", self.rule)?;
         if self.count > 1 {
             write!(f, " ({} times)", self.count)?;
+        }
+        if source.is_some() {
+            write!(f, "; PTX line {line} `{instruction}`")?;
+            if let Some(other) = self.other.as_ref().filter(|other| other.source.is_some()) {
+                write!(f, ", line {} `{}`", other.line, other.instruction)?;
+            }
         }
         Ok(())
     }
@@ -168,6 +211,10 @@ impl fmt::Display for Finding {
 /// What one launch did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
+    /// Blocks in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads a block in x, y, z.
+    pub block: [u32; 3],
     /// Totals.
     pub counters: Counters,
     /// Per instruction, in text order; empty unless asked for.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use warpfold_ptx::ScalarType;
-use warpfold_sim::{KernelInfo, Memory, ParamInfo};
+use warpfold_sim::{KernelInfo, Memory, ParamInfo, short_name};
 
 use super::spec::Spec;
 use warpfold_kernels::Dtype;
@@ -17,6 +17,18 @@ use crate::npy::{self, Array};
 pub(super) struct Bindings {
     params: Vec<u8>,
     outputs: Vec<Output>,
+    arrays: Vec<Placed>,
+}
+
+/// An array in memory, as findings name it.
+#[derive(Debug)]
+pub(super) struct Placed {
+    /// Its name.
+    pub(super) name: String,
+    /// Bytes of an element.
+    pub(super) element_bytes: u32,
+    /// Its dimensions.
+    pub(super) shape: Vec<u64>,
 }
 
 /// An array that is saved after the run.
@@ -35,7 +47,7 @@ impl Bindings {
     pub(super) fn make(memory: &Memory, kernel: &KernelInfo, text: &str, specs: &[Spec]) -> Result<Self, Failure> {
         check_count(kernel, specs)?;
         let types = scalar_types(text, &kernel.name);
-        let mut this = Self { params: vec![0; kernel.param_bytes as usize], outputs: Vec::new() };
+        let mut this = Self { params: vec![0; kernel.param_bytes as usize], outputs: Vec::new(), arrays: Vec::new() };
         for (i, (param, spec)) in kernel.params.iter().zip(specs).enumerate() {
             let ty = types.get(i).copied().flatten();
             check_type(i, param, ty, spec)?;
@@ -51,6 +63,11 @@ impl Bindings {
         &self.params
     }
 
+    /// The arrays in memory.
+    pub(super) fn arrays(&self) -> &[Placed] {
+        &self.arrays
+    }
+
     /// Saves the outputs, and says what was saved.
     pub(super) fn save(&self, memory: &Memory) -> Result<Vec<String>, Failure> {
         self.outputs.iter().map(|output| output.save(memory)).collect()
@@ -59,6 +76,8 @@ impl Bindings {
     fn bytes_of(&mut self, memory: &Memory, spec: &Spec) -> Result<Vec<u8>, Failure> {
         match spec {
             Spec::Scalar { bytes, .. } | Spec::Bytes(bytes) => Ok(bytes.clone()),
+            Spec::Scratch(0) => Ok(vec![0; 8]),
+            Spec::Scratch(bytes) => Ok(memory.allocate(*bytes, "scratch")?.to_le_bytes().into()),
             Spec::Tensor(tensor) => {
                 let (address, dtype, shape) = self.place(memory, &tensor.array)?;
                 Ok(tensor.encode(address, dtype, &shape).map_err(Failure::usage)?.into())
@@ -81,6 +100,7 @@ impl Bindings {
         match spec {
             Spec::In(path) => {
                 let array = npy::read(path, None)?;
+                self.known(path, array.dtype, &array.shape);
                 let address = upload(memory, path, &array)?;
                 memory.protect(address)?;
                 Ok((address, array.dtype, array.shape))
@@ -89,6 +109,7 @@ impl Bindings {
                 check_writable(path)?;
                 let bytes = npy::num_bytes(*dtype, shape).expect("the argument's form was checked");
                 let address = memory.allocate(bytes, &name(path))?;
+                self.known(path, *dtype, shape);
                 self.output(path, *dtype, shape, address);
                 Ok((address, *dtype, shape.clone()))
             }
@@ -96,11 +117,19 @@ impl Bindings {
                 check_writable(to)?;
                 let array = npy::read(from, None)?;
                 let address = upload(memory, from, &array)?;
+                self.known(from, array.dtype, &array.shape);
                 self.output(to, array.dtype, &array.shape, address);
                 Ok((address, array.dtype, array.shape))
             }
-            Spec::Scalar { .. } | Spec::Bytes(_) | Spec::Tensor(_) | Spec::Struct(_) => unreachable!("not an array"),
+            Spec::Scalar { .. } | Spec::Bytes(_) | Spec::Tensor(_) | Spec::Struct(_) | Spec::Scratch(_) => {
+                unreachable!("not an array")
+            }
         }
+    }
+
+    fn known(&mut self, path: &Path, dtype: Dtype, shape: &[u64]) {
+        let element_bytes = u32::try_from(dtype.bytes()).expect("elements have few bytes");
+        self.arrays.push(Placed { name: name(path), element_bytes, shape: shape.to_owned() });
     }
 
     fn output(&mut self, path: &Path, dtype: Dtype, shape: &[u64], address: u64) {
@@ -158,7 +187,7 @@ fn check_count(kernel: &KernelInfo, specs: &[Spec]) -> Result<(), Failure> {
     let list = if list.is_empty() { String::new() } else { format!(" ({})", list.join(", ")) };
     Err(Failure::usage(format!(
         "kernel {} has {} parameter{}{list}, but {} --arg {} given",
-        kernel.name,
+        short_name(&kernel.name),
         kernel.params.len(),
         if kernel.params.len() == 1 { "" } else { "s" },
         specs.len(),
@@ -177,6 +206,7 @@ fn check_type(index: usize, param: &ParamInfo, ty: Option<ScalarType>, spec: &Sp
         Spec::Bytes(bytes) => ("bytes=".to_owned(), bytes.len() as u64),
         Spec::Tensor(_) => ("a tensor map".to_owned(), 128),
         Spec::Struct(all) => ("struct=".to_owned(), all.bytes),
+        Spec::Scratch(_) => ("the address of scratch memory".to_owned(), 8),
     };
     let number = index + 1;
     if u64::from(param.bytes) != bytes {
@@ -192,7 +222,7 @@ fn check_type(index: usize, param: &ParamInfo, ty: Option<ScalarType>, spec: &Sp
     let fits = match spec {
         Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => !is_float,
         Spec::Scalar { is_float: float, .. } => !(if *float { is_integer } else { is_float }),
-        Spec::Bytes(_) | Spec::Tensor(_) | Spec::Struct(_) => true,
+        Spec::Bytes(_) | Spec::Tensor(_) | Spec::Struct(_) | Spec::Scratch(_) => true,
     };
     if fits {
         return Ok(());

@@ -1,56 +1,76 @@
 //! `warpfold sim`: runs PTX that was not written here on the virtual GPU.
 
 mod annotate;
+mod annotate_source;
 mod bind;
+mod entry;
+mod findings;
+mod options;
 mod report;
+mod source_text;
 mod spec;
+mod suppress;
 mod tensor;
+mod triton;
 
-use std::io::{stderr, stdout};
+use std::io::{Read, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use warpfold_sim::{Arch, Error, Launch, Memory, Options, Program, Report};
+use warpfold_sim::{Arch, Error, KernelInfo, Launch, Memory, Options, Program, Report, short_name};
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output::Form;
+use crate::output::{self, Form};
 use crate::progress::Progress;
 use bind::Bindings;
+use findings::Picked;
+use source_text::SourceText;
 use spec::Spec;
+use suppress::Suppressions;
+use triton::Compiled;
 
 /// Runs a kernel of a PTX file on the virtual GPU: counts what hardware would do, finds broken
 /// rules.
 ///
-/// What the kernel prints goes to standard output, or with `--report json` to standard error. Exit
-/// codes: 0 clean, 1 findings of severity error, 2 bad usage, 3 PTX that is not supported, 4 the
-/// run failed (a trap, memory used up).
+/// Where the PTX says which line of source an instruction comes from (nvcc -lineinfo, Triton,
+/// warpfold's own kernels), findings name that line. What the kernel prints goes to standard
+/// output, or with `--report json` to standard error. Exit codes: 0 clean, 1 findings of severity
+/// error, 2 bad usage, 3 PTX that is not supported, 4 the run failed (a trap, memory used up).
 #[derive(Debug, Args)]
 pub(crate) struct Sim {
-    /// The PTX text.
-    #[arg(value_name = "FILE.ptx")]
-    file: PathBuf,
-    /// The kernel (`.entry`) to run.
+    /// The PTX text; `-` reads standard input.
+    #[arg(value_name = "FILE.ptx", required_unless_present = "triton")]
+    file: Option<PathBuf>,
+    /// The kernel (`.entry`) to run: its name, mangled or not, or any part that no other has. Not
+    /// needed if there is one kernel.
     #[arg(long, value_name = "NAME")]
-    entry: String,
-    /// Blocks in x, y, z.
+    entry: Option<String>,
+    /// A folder of Triton's cache (`~/.triton/cache/…`), which says name, warps and shared memory;
+    /// the pointers that Triton's launcher appends are passed, too.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "block", "shared"])]
+    triton: Option<PathBuf>,
+    /// List the kernels with their parameters and the blocks that they ask for, and run nothing.
+    #[arg(long)]
+    list: bool,
+    /// Blocks in x, y, z: 4x1x1 or 4,1,1.
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes, required_unless_present = "list")]
+    grid: Option<[u32; 3]>,
+    /// Threads a block in x, y, z. Not needed if the kernel says so itself (`.reqntid`).
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes)]
-    grid: [u32; 3],
-    /// Threads a block in x, y, z.
-    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes)]
-    block: [u32; 3],
+    block: Option<[u32; 3]>,
     /// Blocks a cluster in x, y, z.
-    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = cluster, default_value = "1")]
-    cluster: [u32; 3],
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = cluster)]
+    cluster: Option<[u32; 3]>,
     /// A cooperative launch: all blocks are resident at once, as `grid.sync()` needs.
     #[arg(long)]
     cooperative: bool,
-    /// Dynamic shared memory a block.
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    shared: u32,
+    /// Dynamic shared memory a block: 0 unless said.
+    #[arg(long, value_name = "BYTES")]
+    shared: Option<u32>,
     /// An argument; one for each parameter, in order.
     ///
     /// in=PATH.npy (checked runs report what writes it) | out=PATH.npy,DTYPE,SHAPE (not
@@ -62,7 +82,7 @@ pub(crate) struct Sim {
     /// box | struct=FORM;FORM… of the forms before tensormap: one parameter that is a structure,
     /// each field at a multiple of its size, or at OFFSET where it is written OFFSET:FORM. DTYPE is
     /// one of u8 i8 u16 i16 u32 i32 u64 i64 f16 bf16 f32 f64 (bf16 is stored as uint16), SHAPE is
-    /// like 4x1024.
+    /// like 4x1024 or 4,1024.
     #[arg(long = "arg", value_name = "SPEC", value_parser = Spec::parse)]
     arguments: Vec<Spec>,
     /// The architecture that the virtual GPU stands in for.
@@ -83,13 +103,39 @@ pub(crate) struct Sim {
     /// and more.
     #[arg(long, default_value = "none")]
     check: Check,
-    /// Print the kernel with executions, active lanes, bank conflicts and sectors beside each
-    /// instruction.
-    #[arg(long)]
-    annotate: bool,
+    /// Print the kernel's PTX with executions, active lanes, bank conflicts and sectors beside each
+    /// instruction, or its source with those of each line.
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "ptx")]
+    annotate: Option<Annotate>,
     /// The form of the report.
     #[arg(long, default_value = "table")]
     report: Form,
+    #[command(flatten)]
+    shown: options::Shown,
+}
+
+/// Which text is annotated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Annotate {
+    /// The PTX.
+    Ptx,
+    /// The source files.
+    Source,
+}
+
+/// What ran.
+#[derive(Debug)]
+struct Ran<'a> {
+    /// The PTX file, as it was named.
+    file: String,
+    text: &'a str,
+    kernel: &'a KernelInfo,
+    grid: [u32; 3],
+    block: [u32; 3],
+    cluster: [u32; 3],
+    dynamic_shared: u32,
+    cooperative: bool,
+    source: &'a SourceText,
 }
 
 /// Which checks to run.
@@ -115,37 +161,94 @@ const MEMORY_BYTES: u64 = 141_000_000_000;
 
 impl Sim {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        let text = read_text(&self.file)?;
+        let suppressions = self.shown.suppressions.as_deref().map(Suppressions::read).transpose()?.unwrap_or_default();
+        let compiled = self.triton.as_deref().map(|folder| triton::find(folder, self.entry.as_deref())).transpose()?;
+        let file = compiled.as_ref().map(|compiled| compiled.ptx.as_path()).or(self.file.as_deref());
+        let file = file.ok_or_else(|| Failure::usage("a PTX file is needed"))?;
+        let text = read_text(file)?;
         let memory = Memory::new(MEMORY_BYTES);
-        let program = Program::load(&memory, &text, self.arch).map_err(|error| self.blame(error))?;
-        let kernel = program.kernel(&self.entry)?;
-        let bindings = Bindings::make(&memory, kernel, &text, &self.arguments)?;
-        let report = self.launch(&program, &memory, bindings.params())?;
-        let saved = bindings.save(&memory)?;
-        match self.report {
-            Form::Table => report::print_table(self, &report, &saved, &text)?,
-            Form::Json => report::print_json(self, &report)?,
+        let program = Program::load(&memory, &text, self.arch).map_err(|error| blame(file, error))?;
+        if self.list {
+            let module = warpfold_ptx::parse(&text).map_err(|error| blame(file, error.into()))?;
+            output::print(&entry::list(&program, &module))?;
+            return Ok(Ending::Clean);
         }
-        Ok(if report.has_errors() { Ending::Findings } else { Ending::Clean })
+        let source = SourceText::of(file.parent().unwrap_or(Path::new(".")));
+        let ran = self.settle(&program, file, &text, compiled.as_ref(), &source)?;
+        let arguments = self.arguments_of(&ran, compiled.as_ref());
+        let bindings = Bindings::make(&memory, ran.kernel, &text, &arguments)?;
+        let mut report = self.launch(&program, &memory, bindings.params(), &ran)?;
+        name_elements(&mut report, &bindings, &source);
+        let saved = bindings.save(&memory)?;
+        let picked = Picked::of(self, &report, &suppressions);
+        match self.report {
+            Form::Table => report::print_table(self, &ran, &report, &picked, &saved)?,
+            Form::Json => report::print_json(self, &ran, &report, &picked)?,
+        }
+        Ok(if picked.has_errors() { Ending::Code(self.shown.error_exitcode) } else { Ending::Clean })
     }
 
-    fn launch(&self, program: &Program, memory: &Memory, params: &[u8]) -> Result<Report, Failure> {
+    /// The launch, of what the command line, the kernel and Triton's cache say.
+    fn settle<'a>(
+        &self,
+        program: &'a Program,
+        file: &Path,
+        text: &'a str,
+        compiled: Option<&Compiled>,
+        source: &'a SourceText,
+    ) -> Result<Ran<'a>, Failure> {
+        let metadata = compiled.map(|compiled| &compiled.metadata);
+        let part = metadata.map(|metadata| metadata.name.as_str()).or(self.entry.as_deref());
+        let kernel = entry::find(program, part)?;
+        let block =
+            self.block.or(metadata.map(triton::Metadata::block)).or(kernel.required_block).ok_or_else(|| {
+                let name = short_name(&kernel.name);
+                Failure::usage(format!("--block is needed: kernel {name} does not say how many threads a block has"))
+            })?;
+        Ok(Ran {
+            file: file.display().to_string(),
+            text,
+            kernel,
+            grid: self.grid.ok_or_else(|| Failure::usage("--grid is needed"))?,
+            block,
+            cluster: self.cluster.unwrap_or([metadata.map_or(1, |metadata| metadata.num_ctas), 1, 1]),
+            dynamic_shared: self.shared.or(metadata.map(|metadata| metadata.shared)).unwrap_or(0),
+            cooperative: metadata.is_some_and(|metadata| metadata.launch_cooperative_grid),
+            source,
+        })
+    }
+
+    /// The arguments, with those that Triton's launcher appends.
+    fn arguments_of(&self, ran: &Ran<'_>, compiled: Option<&Compiled>) -> Vec<Spec> {
+        let mut arguments = self.arguments.clone();
+        if let Some(Compiled { metadata, .. }) = compiled {
+            let missing = ran.kernel.params.len().saturating_sub(arguments.len());
+            let blocks = ran.grid.iter().map(|&n| u64::from(n)).product();
+            // Fewer are for the count of arguments to refuse.
+            if missing <= 2 {
+                arguments.extend(metadata.trailing(missing, blocks).into_iter().map(Spec::Scratch));
+            }
+        }
+        arguments
+    }
+
+    fn launch(&self, program: &Program, memory: &Memory, params: &[u8], ran: &Ran<'_>) -> Result<Report, Failure> {
         let launch = Launch {
-            kernel: self.entry.clone(),
-            grid: self.grid,
-            block: self.block,
-            cluster: self.cluster,
-            dynamic_shared: self.shared,
+            kernel: ran.kernel.name.clone(),
+            grid: ran.grid,
+            block: ran.block,
+            cluster: ran.cluster,
+            dynamic_shared: ran.dynamic_shared,
             params: params.to_vec(),
-            cooperative: self.cooperative,
+            cooperative: self.cooperative || ran.cooperative,
             programmatic: false,
         };
         let progress = Progress::new();
-        progress.begin(&self.entry);
+        progress.begin(short_name(&ran.kernel.name));
         let (printer, watcher, form) = (progress.clone(), progress.clone(), self.report);
         let options = Options {
-            checks: self.check.into(),
-            per_instruction: self.annotate,
+            checks: if self.shown.tool.is_some() { warpfold_sim::Checks::All } else { self.check.into() },
+            per_instruction: self.annotate.is_some(),
             seed: self.seed,
             limit: self.limit,
             stop: self.timeout.map(stop_after),
@@ -158,16 +261,32 @@ impl Sim {
         };
         let report = program.launch(memory, &launch, &options);
         progress.end();
-        report.map_err(|error| self.blame(error))
+        report.map_err(|error| blame(Path::new(&ran.file), error))
     }
+}
 
-    /// The failure that an error of the simulator means for this command line.
-    fn blame(&self, error: Error) -> Failure {
-        match error {
-            Error::Syntax(_) | Error::Unsupported { .. } | Error::Invalid { .. } => {
-                Failure::unsupported(format!("{}: {error}", self.file.display()))
-            }
-            other => other.into(),
+/// The failure that an error of the simulator means for this command line.
+fn blame(file: &Path, error: Error) -> Failure {
+    match error {
+        Error::Syntax(_) | Error::Unsupported { .. } | Error::Invalid { .. } => {
+            Failure::unsupported(format!("{}: {error}", file.display()))
+        }
+        other => other.into(),
+    }
+}
+
+/// Gives elements the indices that their arrays' shapes mean, those of `.npy` files and those of
+/// declarations in the source.
+fn name_elements(report: &mut Report, bindings: &Bindings, source: &SourceText) {
+    for finding in &mut report.findings {
+        let author = finding.access.source.as_ref().map(|source| source.author().file.clone());
+        let Some(place) = &mut finding.place else { continue };
+        if let Some(array) = bindings.arrays().iter().find(|array| array.name == place.variable) {
+            (place.element_bytes, place.shape) = (array.element_bytes, array.shape.clone());
+        } else if place.shape.is_empty()
+            && let Some(shape) = author.and_then(|file| source.shape(place, &file))
+        {
+            place.shape = shape;
         }
     }
 }
@@ -193,15 +312,20 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn read_text(path: &Path) -> Result<String, Failure> {
-    let bytes =
-        std::fs::read(path).map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    let bytes = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    let bytes = bytes.map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
     String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{} is not text", path.display())))
 }
 
-/// Sizes in one to three dimensions, none of them zero.
+/// Sizes in one to three dimensions, none of them zero: 4,1,1 or 4x1x1.
 fn sizes(text: &str) -> Result<[u32; 3], String> {
     let mut sizes = [1; 3];
-    let parts: Vec<&str> = text.split(',').collect();
+    let parts: Vec<&str> = text.split([',', 'x']).collect();
     if parts.len() > 3 {
         return Err(format!("{} dimensions, at most 3 are possible", parts.len()));
     }

@@ -1,22 +1,48 @@
 //! How a run is reported: tables for people, JSON for programs.
 
-use serde::Serialize;
-use warpfold_sim::{Checks, Counters, Report};
+use std::collections::BTreeMap;
 
-use super::{Check, Sim, annotate};
+use clap::ValueEnum;
+use serde::Serialize;
+use warpfold_sim::{Counters, Group, Report, demangled};
+
+use super::findings::{self, Picked};
+use super::{Annotate, Check, Ran, Sim, annotate, annotate_source, suppress};
 use crate::failure::Failure;
 use crate::json;
 use crate::output;
-use crate::table::{Table, grouped, ratio, wrapped};
+use crate::table::{Table, grouped, ratio};
+
+/// Counts up with each change that programs have to know of; new fields are none.
+const SCHEMA: u32 = 1;
 
 /// The report as JSON.
 #[derive(Debug, Serialize)]
 struct Json<'a> {
+    schema: u32,
+    /// The PTX; `-` for standard input.
+    file: String,
     kernel: &'a str,
+    /// The kernel's name as its author wrote it.
+    demangled: String,
+    arch: String,
+    grid: [u32; 3],
+    block: [u32; 3],
+    cluster: [u32; 3],
+    dynamic_shared: u32,
     /// The virtual GPU has no clock.
     seconds: Option<f64>,
     findings: Vec<json::Finding<'a>>,
+    groups: Vec<json::Group<'a>>,
+    /// Groups that `--max-findings` leaves out.
+    hidden: usize,
+    /// Groups that a suppression file leaves out.
+    suppressed: usize,
+    /// The last line of the report for people.
+    summary: String,
     counters: json::Counters,
+    /// What NVIDIA's profiler calls the counters.
+    metrics: BTreeMap<&'static str, &'static str>,
     /// Whether the run ended at a fault.
     aborted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,38 +50,80 @@ struct Json<'a> {
 }
 
 /// Prints the report as JSON.
-pub(super) fn print_json(sim: &Sim, report: &Report) -> Result<(), Failure> {
+pub(super) fn print_json(sim: &Sim, run: &Ran<'_>, report: &Report, picked: &Picked) -> Result<(), Failure> {
+    let group = |group: &'_ Group| suppress::rule_of(group, &report.findings[group.findings[0]]);
     output::print_json(&Json {
-        kernel: &sim.entry,
+        schema: SCHEMA,
+        file: run.file.clone(),
+        kernel: &run.kernel.name,
+        demangled: demangled(&run.kernel.name),
+        arch: sim.arch.to_string(),
+        grid: report.grid,
+        block: report.block,
+        cluster: run.cluster,
+        dynamic_shared: run.dynamic_shared,
         seconds: None,
         findings: report.findings.iter().map(json::Finding::from).collect(),
+        groups: picked
+            .groups
+            .iter()
+            .map(|g| json::Group {
+                kind: g.kind.name(),
+                severity: g.severity.name(),
+                variable: g.variable.as_deref(),
+                lines: &g.lines,
+                findings: &g.findings,
+                count: g.count,
+                remedy: g.remedy.as_deref(),
+                follows_from: g.follows_from,
+                suppression: group(g),
+            })
+            .collect(),
+        hidden: picked.hidden,
+        suppressed: picked.suppressed,
+        summary: findings::summary(sim, picked).split_whitespace().collect::<Vec<_>>().join(" "),
         counters: (&report.counters).into(),
+        metrics: json::metrics(),
         aborted: report.aborted,
-        instructions: sim.annotate.then(|| report.instructions.iter().map(json::Instruction::from).collect()),
+        instructions: sim.annotate.map(|_| report.instructions.iter().map(json::Instruction::from).collect()),
     })
 }
 
-/// Prints the report for people; `saved` are the arrays written, `text` is the PTX.
-pub(super) fn print_table(sim: &Sim, report: &Report, saved: &[String], text: &str) -> Result<(), Failure> {
+/// Prints the report for people; `saved` are the arrays written.
+pub(super) fn print_table(
+    sim: &Sim,
+    run: &Ran<'_>,
+    report: &Report,
+    picked: &Picked,
+    saved: &[String],
+) -> Result<(), Failure> {
     let size = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
     let mut page = format!(
         "{} on the virtual GPU ({}): grid {}, block {}, {} checks\n\n",
-        sim.entry,
+        demangled(&run.kernel.name),
         sim.arch,
-        size(sim.grid),
-        size(sim.block),
-        if sim.check == Check::All { "all" } else { "no" },
+        size(report.grid),
+        size(report.block),
+        match (sim.shown.tool, sim.check) {
+            (Some(tool), _) => tool.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned()),
+            (None, Check::All) => "all".to_owned(),
+            (None, Check::None) => "no".to_owned(),
+        },
     );
-    if sim.annotate {
-        page.push_str(&annotate::annotated(text, &sim.entry, &report.instructions));
+    if let Some(annotate) = sim.annotate {
+        page.push_str(&match annotate {
+            Annotate::Ptx => annotate::annotated(run.text, &run.kernel.name, &report.instructions),
+            Annotate::Source => annotate_source::annotated(&report.instructions, run.source),
+        });
         page.push('\n');
     }
     page.push_str(&counters(&report.counters).render());
     page.push('\n');
-    page.push_str(&findings(sim.check, report));
+    page.push_str(&findings::page(report, picked, run.source));
     for array in saved {
         page.push_str(&format!("saved {array}\n"));
     }
+    page.push_str(&findings::summary(sim, picked));
     output::print(&page)
 }
 
@@ -85,19 +153,4 @@ fn counters(c: &Counters) -> Table {
     row("barriers", c.barriers, plain());
     row("warp synchronisations", c.warp_syncs, plain());
     table
-}
-
-fn findings(check: Check, report: &Report) -> String {
-    let mut text = match report.findings.len() {
-        0 => wrapped(&format!("no findings; {}", Checks::from(check).examined()), ""),
-        1 => "1 finding\n".to_owned(),
-        n => format!("{n} findings\n"),
-    };
-    for finding in &report.findings {
-        text.push_str(wrapped(&finding.to_string(), "  ").as_str());
-    }
-    if report.aborted {
-        text.push_str("the run ended there, as hardware would have ended it\n");
-    }
-    text
 }

@@ -63,6 +63,8 @@ impl Struct {
         }
         Ok(Self { fields, bytes: end.next_multiple_of(align) })
     }
+    /// Device memory that a compiler's launcher gives its kernels; null if it has no bytes.
+    Scratch(u64),
 }
 
 impl Spec {
@@ -100,17 +102,23 @@ fn path(text: &str) -> Result<PathBuf, String> {
 }
 
 fn out(value: &str) -> Result<Spec, String> {
-    let mut parts = value.rsplitn(3, ',');
-    let (Some(shape), Some(dtype), Some(file)) = (parts.next(), parts.next(), parts.next()) else {
+    // A shape is written 4x1024 or 4,1024; what stands before its numbers is the type.
+    let parts: Vec<&str> = value.split(',').collect();
+    let is_sizes = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
+    let first = parts.iter().rposition(|part| !is_sizes(part)).unwrap_or(0);
+    // A last part that is no number stands in the place of the shape, and is refused as one.
+    let first = first.min(parts.len().saturating_sub(2));
+    if first == 0 {
         return Err("expected out=PATH.npy,DTYPE,SHAPE such as out=y.npy,f32,4x1024".to_owned());
-    };
+    }
+    let (file, dtype, shape) = (parts[..first].join(","), parts[first], parts[first + 1..].join("x"));
     let sizes: Result<Vec<u64>, _> = shape.split('x').map(str::parse).collect();
     let shape = sizes.map_err(|_| format!("'{shape}' is not a shape: expected sizes such as 4x1024"))?;
     let dtype: Dtype = dtype.parse().map_err(|error: warpfold_kernels::Error| error.to_string())?;
     if npy::num_bytes(dtype, &shape).is_none() {
         return Err(format!("an array of {} {dtype} is larger than any address space", npy::shape_text(&shape)));
     }
-    Ok(Spec::Out { path: path(file)?, dtype, shape })
+    Ok(Spec::Out { path: path(&file)?, dtype, shape })
 }
 
 fn integer<T: Whole, const N: usize>(text: &str, value: &str, bytes: fn(T) -> [u8; N]) -> Result<Spec, String> {
@@ -183,7 +191,8 @@ mod tests {
     fn arrays_name_their_files() {
         assert_eq!(Spec::parse("in=a,b.npy"), Ok(Spec::In("a,b.npy".into())));
         let expected = Spec::Out { path: "a,b.npy".into(), dtype: Dtype::Bf16, shape: vec![4, 1024] };
-        assert_eq!(Spec::parse("out=a,b.npy,bf16,4x1024"), Ok(expected));
+        assert_eq!(Spec::parse("out=a,b.npy,bf16,4x1024"), Ok(expected.clone()));
+        assert_eq!(Spec::parse("out=a,b.npy,bf16,4,1024"), Ok(expected));
         let expected = Spec::InOut { from: "a.npy".into(), to: "b.npy".into() };
         assert_eq!(Spec::parse("inout=a.npy,b.npy"), Ok(expected));
     }

@@ -21,7 +21,7 @@ fn copy_refused(more: &[&str], code: i32, part: &str) {
 fn the_command_line_itself() {
     refused(&[], 2, "a subcommand is needed");
     refused(&["fly"], 2, "unrecognized subcommand 'fly'");
-    refused(&["sim"], 2, "required arguments were not provided: --entry <NAME>");
+    refused(&["sim"], 2, "required arguments were not provided: --grid <X[,Y[,Z]]>");
     refused(&["devices", "--colour"], 2, "unexpected argument '--colour'");
     copy_refused(&["--check", "some"], 2, "invalid value 'some' for '--check <CHECK>' [possible values: none, all]");
     copy_refused(&["--report", "xml"], 2, "invalid value 'xml' for '--report <REPORT>'");
@@ -72,7 +72,7 @@ fn variables_larger_than_any_device() {
 fn kernels_and_launches_that_are_not_possible() {
     let file = ptx("copy");
     let kernel = |name| ["sim", &file, "--entry", name, "--grid", "1", "--block", "1"];
-    refused(&kernel("paste"), 2, "no kernel named 'paste'; the module has: copy, nothing");
+    refused(&kernel("paste"), 2, "no kernel named 'paste'; the module has: copy; nothing");
     copy_refused(&["--grid", "0"], 2, "invalid value '0' for '--grid <X[,Y[,Z]]>': a size must not be zero");
     copy_refused(&["--block", "32,0"], 2, "a size must not be zero");
     copy_refused(&["--grid", "1,2,3,4"], 2, "4 dimensions, at most 3 are possible");

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod devices;
+mod findings;
 mod foreign;
 mod generate;
 mod inspect;

@@ -14,7 +14,7 @@ use warpfold_lang::{Bounds, Built, Kernel, Params, Threads};
 
 use crate::api::device::Device;
 use crate::api::module::{Function, Prepared};
-use crate::backend::{BackendFunction, BackendModule, FunctionInfo};
+use crate::backend::{BackendFunction, BackendModule, DeviceKind, FunctionInfo};
 use crate::{Error, ErrorKind};
 
 /// How much a device has built and loaded.
@@ -48,7 +48,12 @@ impl fmt::Debug for Rewrite {
 impl KernelCache {
     fn prepare<Ps: Params>(&self, device: &Device, kernel: &Kernel<Ps>) -> Result<Arc<Prepared>, Error> {
         self.kernels.get_or_insert((kernel.id(), *kernel.bounds()), || {
-            let built = kernel.build(&device.target()).map_err(ErrorKind::Build)?;
+            // The virtual GPU's findings name lines of Rust; a driver gets the text alone.
+            let built = match device.kind() {
+                DeviceKind::Virtual(_) => kernel.build_with_lines(&device.target()),
+                DeviceKind::Cuda { .. } => kernel.build(&device.target()),
+            }
+            .map_err(ErrorKind::Build)?;
             self.built.fetch_add(1, Ordering::Relaxed);
             let rewrite = self.rewrite.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let ptx = built.module.to_string();

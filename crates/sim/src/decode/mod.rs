@@ -46,6 +46,10 @@ pub(crate) struct Decoder<'a> {
     module_scope: HashMap<warpfold_ptx::Name, Symbol>,
     /// Places of shared variables that function bodies declare.
     shared_places: HashMap<program::SharedKey, Place>,
+    /// The source files that the module names.
+    sources: warpfold_ptx::Sources,
+    /// The line of source that instructions come from at this point of the text.
+    source: Option<Arc<warpfold_ptx::Source>>,
     /// The function being decoded.
     pub(crate) f: FunctionBuilder,
 }

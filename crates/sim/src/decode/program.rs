@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use warpfold_ptx::{
-    Function, FunctionKind, Instruction, Item, Module, Name, RegisterDeclaration, ScalarType as T, StateSpace,
+    Function, FunctionKind, Instruction, Item, Module, Name, RegisterDeclaration, ScalarType as T, Sources, StateSpace,
     Statement, Variable,
 };
 
@@ -18,6 +18,8 @@ use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
 use crate::layout::{bytes_of, invalid_variable, place, static_name};
 use crate::static_shared::names_reserved;
+use crate::layout::{bytes_of, invalid_variable, place};
+use crate::report::Shapes;
 use crate::tensor_ops::rules::registers_of_products;
 
 /// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple
@@ -34,10 +36,12 @@ pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, che
         level: Level::detect(),
         checked,
         target: target(module),
-        code: Code::default(),
+        code: Code { shapes: Shapes::of(module), ..Code::default() },
         globals,
         module_scope: HashMap::new(),
         shared_places: HashMap::new(),
+        sources: Sources::of(module),
+        source: None,
         f: FunctionBuilder::default(),
     };
     if names_reserved(module) {
@@ -179,6 +183,7 @@ impl Decoder<'_> {
             scopes: vec![HashMap::new()],
             ..FunctionBuilder::default()
         };
+        self.source = None;
         let mut code = FunctionCode { name: function.name.to_string(), ..FunctionCode::default() };
         if self.f.is_kernel {
             for (v, slot) in function.params.iter().zip(crate::layout::parameters(&function.params)?) {
@@ -316,7 +321,11 @@ impl Decoder<'_> {
                 self.scope().insert(name.clone(), Symbol::Prototype);
                 Ok(())
             }
-            Statement::Location { .. } | Statement::Pragma(_) | Statement::BranchTargets { .. } => Ok(()),
+            Statement::Location { .. } => {
+                self.source = self.sources.at(statement);
+                Ok(())
+            }
+            Statement::Pragma(_) | Statement::BranchTargets { .. } => Ok(()),
         }
     }
 
@@ -410,6 +419,7 @@ impl Decoder<'_> {
         self.code.instructions.push(InstructionInfo {
             line: inst.span.line,
             text: inst.to_string(),
+            source: self.source.clone(),
             function: self.f.index,
             block: self.f.block,
             class: if is_branch { Class::Branch } else { Class::Other },

@@ -3,9 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use warpfold_ptx::Source;
+
 use super::op::Op;
 use crate::Error;
 use crate::asynchronous::reduce::Reduction;
+use crate::report::Shapes;
 use crate::tensor_ops::Tables;
 
 /// Index into [`Code::blocks`].
@@ -37,6 +40,8 @@ pub(crate) struct Code {
     pub exchanges: Vec<Exchange>,
     /// Shared variables of the module, for the names of addresses.
     pub shared: Vec<Placed>,
+    /// Elements and dimensions of the module's variables.
+    pub shapes: Shapes,
     /// Name of the variable that stands for dynamic shared memory, if one is declared.
     pub dynamic_shared: Option<String>,
     /// The largest alignment that a variable for dynamic shared memory asks for; 0 without any.
@@ -71,6 +76,8 @@ pub(crate) struct InstructionInfo {
     pub line: u32,
     /// Its text.
     pub text: String,
+    /// The line of source that it comes from.
+    pub source: Option<Arc<Source>>,
     /// Index into [`Code::functions`].
     pub function: u32,
     /// The basic block that counts its executions.

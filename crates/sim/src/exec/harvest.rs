@@ -7,7 +7,7 @@ use super::geometry::Geometry;
 use super::machine::Fault;
 use crate::check::{Findings, Found, Rule};
 use crate::counters::AccessCounters;
-use crate::report::{Access, Severity};
+use crate::report::{Access, Place, Severity};
 use crate::{Counters, Error, Finding, InstructionCounters, KernelInfo, Options, Report};
 
 /// The results of one worker.
@@ -64,6 +64,7 @@ pub(super) fn report(
         return Err(Error::Trap {
             kernel: kernel.name.clone(),
             line: code.instructions[instruction as usize].line,
+            at: code.instructions[instruction as usize].source.clone(),
             block: Geometry::coordinates(block, geometry.grid),
             thread: Geometry::coordinates(u64::from(thread), geometry.block),
         });
@@ -72,7 +73,8 @@ pub(super) fn report(
     let findings = faults.into_iter().map(|(f, n)| finding(code, kernel, geometry, f, n)).collect();
     let instructions =
         if options.per_instruction { per_instruction(code, geometry, &counts, &counters) } else { Vec::new() };
-    Ok(Report { counters: totals(code, &counts, &counters), instructions, findings, aborted })
+    let (grid, block) = (geometry.grid, geometry.block);
+    Ok(Report { grid, block, counters: totals(code, &counts, &counters), instructions, findings, aborted })
 }
 
 /// What a race of such a read is called.
@@ -121,16 +123,20 @@ fn finding(code: &Code, kernel: &KernelInfo, geometry: &Geometry, fault: Fault, 
         Access {
             line: info.line,
             instruction: info.text.clone(),
+            source: info.source.clone(),
             block: Geometry::coordinates(block, geometry.grid),
             thread: Geometry::coordinates(u64::from(thread), geometry.block),
         }
     };
+    let text = &code.instructions[fault.instruction as usize].text;
+    let place = fault.address.as_ref().and_then(|(_, described)| Place::read(described, text, &code.shapes));
     Finding {
         kind: fault.kind,
         severity: fault.severity,
         kernel: kernel.name.clone(),
         access: side(fault.instruction, fault.block, fault.thread),
         other: fault.other.map(|(i, b, t)| side(i, b, t)),
+        place,
         address: fault.address,
         rule: fault.rule,
         count,
@@ -170,6 +176,7 @@ fn per_instruction(
         .map(|(info, c)| InstructionCounters {
             line: info.line,
             text: info.text.clone(),
+            source: info.source.clone(),
             function: code.functions[info.function as usize].name.clone(),
             executions: counts[info.block as usize].0,
             active_lanes: counts[info.block as usize].1 - c.guarded_off,

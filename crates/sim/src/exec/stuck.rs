@@ -49,15 +49,26 @@ impl Block {
         let (w, part) = parts.min_by_key(|(_, part)| part.state != PartState::Ready)?;
         let at = code.instructions.iter().position(|i| i.block == part.block)?;
         let place = loop_around(code, at).map_or_else(String::new, |(first, last)| {
-            format!(", the last of them in the loop of lines {first} to {last}")
+            let (start, end) = (&code.instructions[first], &code.instructions[last]);
+            let lines = format!("lines {} to {}", start.line, end.line);
+            match (&start.source, &end.source) {
+                (Some(from), Some(to)) if from.author() == to.author() => {
+                    format!(", the last of them in the loop at {}, PTX {lines}", from.author())
+                }
+                (Some(from), Some(to)) => {
+                    let (from, to) = (from.author(), to.author());
+                    format!(", the last of them in the loop between {from} and {to}, PTX {lines}")
+                }
+                _ => format!(", the last of them in the loop of {lines}"),
+            }
         });
         Some((u32::try_from(at).ok()?, w * 32 + part.mask.trailing_zeros(), place))
     }
 }
 
-/// First and last line of the innermost loop around an instruction: of the shortest way from it to
-/// a branch back.
-fn loop_around(code: &Code, at: usize) -> Option<(u32, u32)> {
+/// First and last instruction of the innermost loop around an instruction: of the shortest way from
+/// it to a branch back.
+fn loop_around(code: &Code, at: usize) -> Option<(usize, usize)> {
     let function = code.instructions[at].function;
     let start_of = |block: u32| code.instructions.iter().position(|i| i.block == block && i.function == function);
     let ends = code.instructions.iter().enumerate().skip(at).take_while(|(_, i)| i.function == function);
@@ -73,6 +84,5 @@ fn loop_around(code: &Code, at: usize) -> Option<(u32, u32)> {
         let start = targets.into_iter().filter_map(start_of).filter(|&start| start <= at && start <= end).max()?;
         Some((start, end))
     });
-    let (start, end) = loops.min_by_key(|(start, end)| end - start)?;
-    Some((code.instructions[start].line, code.instructions[end].line))
+    loops.min_by_key(|(start, end)| end - start)
 }
