@@ -30,6 +30,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("kernels", Uses::Only(&["device", "lang"])),
     ("ladders", Uses::Only(&["device", "kernels", "lang"])),
     ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
+    ("collectives", Uses::Only(&["device", "kernels", "lang"])),
     ("bench", Uses::Only(&["device", "kernels", "lang"])),
     ("engine", Uses::Only(&[])),
     ("models", Uses::Only(&["device", "engine", "kernels"])),
