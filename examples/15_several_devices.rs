@@ -4,6 +4,7 @@
 
 use warpfold::{Axes, Tensor};
 use warpfold_collectives::{Error, Group, Reduce};
+use warpfold_kernels::operations::{Operation, Options};
 
 fn main() -> Result<(), Error> {
     let devices = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2);
@@ -15,9 +16,10 @@ fn main() -> Result<(), Error> {
         let (x, y) =
             (Tensor::from_slice(device, &x, &[part])?, Tensor::from_slice(device, &vec![2.0_f32; part], &[part])?);
 
-        let sum = x.add(&y)?; // no device needs another one
-        let dot = x.multiply(&y)?.sum(Axes::All)?; // each has its part of the sum: the last level adds them up
+        let sum = x.elementwise(Operation::Add, &[&y], &Options::default())?; // no device needs another one
+        let dot = x.elementwise(Operation::Mul, &[&y], &Options::default())?.sum(Axes::All)?; // of this part
         let mut total = device.upload(&dot.to_vec::<f32>()?)?;
+        // The last level of the fold: over the devices.
         rank.all_reduce_in_place(&stream, Reduce::Sum, &mut total)?;
         Ok((sum.to_vec()?, total.download()?[0]))
     })?;

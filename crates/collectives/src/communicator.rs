@@ -1,14 +1,17 @@
 //! A rank's end of a group: the collectives.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use warpfold::TensorElement;
 use warpfold_device::{Device, Element, Stream, View, ViewMut};
 
-use crate::channel::{Channel, Input, Operands};
+use crate::channel::{Input, Operands};
+use crate::environment::Launch;
 use crate::hall::Hall;
 use crate::kernels::What;
+use crate::remote::{Remote, Work};
 use crate::{Combine, Error, ErrorKind, Reduce};
 
 /// One rank of a group, with its device. What all ranks do together are methods here; each rank
@@ -20,16 +23,41 @@ use crate::{Combine, Error, ErrorKind, Reduce};
 /// names it.
 pub struct Communicator {
     rank: usize,
-    hall: Arc<Hall>,
+    ranks: Ranks,
+}
+
+/// Where the other ranks are.
+enum Ranks {
+    /// In this process, with peer memory.
+    Here(Arc<Hall>),
+    /// In processes of their own.
+    Elsewhere(Box<Remote>),
 }
 
 impl Communicator {
     pub(crate) fn new(rank: usize, hall: Arc<Hall>) -> Self {
-        Self { rank, hall }
+        Self { rank, ranks: Ranks::Here(hall) }
     }
 
-    pub(crate) fn hall(&self) -> &Arc<Hall> {
-        &self.hall
+    /// Joins the other processes that a launcher started, with a device of this one. Between GPUs
+    /// NCCL moves the bytes; it is looked for at `nccl` first. Virtual GPUs use the connections
+    /// of the processes, and cannot be captured then.
+    ///
+    /// ```no_run
+    /// use warpfold_collectives::{Communicator, Error, Launch};
+    /// use warpfold_device::Device;
+    ///
+    /// let launch = Launch::from_env()?; // as torchrun and Slurm set it
+    /// let rank = Communicator::join(Device::cuda(launch.local_rank)?, &launch, &[])?;
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Rendezvous`] if not all come;
+    /// [`NoNccl`](warpfold_device::ErrorKind::NoNccl), where NCCL is needed.
+    pub fn join(device: Device, launch: &Launch, nccl: &[PathBuf]) -> Result<Self, Error> {
+        let remote = Remote::connect(device, launch, nccl)?;
+        Ok(Self { rank: launch.rank, ranks: Ranks::Elsewhere(Box::new(remote)) })
     }
 
     /// This rank, from 0.
@@ -41,19 +69,28 @@ impl Communicator {
     /// Ranks of the group.
     #[must_use]
     pub fn size(&self) -> usize {
-        self.hall.devices.len()
+        match &self.ranks {
+            Ranks::Here(hall) => hall.devices.len(),
+            Ranks::Elsewhere(remote) => remote.mesh.size,
+        }
     }
 
     /// This rank's device.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.hall.devices[self.rank]
+        match &self.ranks {
+            Ranks::Here(hall) => &hall.devices[self.rank],
+            Ranks::Elsewhere(remote) => &remote.device,
+        }
     }
 
     /// Tells the others that this rank fails: what they wait for, and do together from here on, is
     /// an error that names it.
     pub fn fail(&self, reason: &str) {
-        self.hall.fail(self.rank, reason);
+        match &self.ranks {
+            Ranks::Here(hall) => hall.fail(self.rank, reason),
+            Ranks::Elsewhere(remote) => remote.mesh.fail(self.rank, reason),
+        }
     }
 
     /// Waits for a stream of this rank, and fails if a collective on it gave up on another rank.
@@ -61,7 +98,10 @@ impl Communicator {
     /// # Errors
     /// [`ErrorKind::RankFailed`]; those of [`Stream::synchronize`].
     pub fn synchronize(&self, stream: &Stream) -> Result<(), Error> {
-        self.hall.all.check(self.rank, stream)
+        match &self.ranks {
+            Ranks::Here(hall) => hall.all.check(self.rank, stream),
+            Ranks::Elsewhere(remote) => remote.synchronize(stream),
+        }
     }
 }
 
@@ -96,7 +136,7 @@ impl Communicator {
         let (input, output) = (input.into().bytes(), output.into().bytes());
         let count = count_of("all-reduce", &input, combine.item().bytes())?;
         expect("all-reduce", count, count_of("all-reduce", &output.as_view(), combine.output().bytes())?)?;
-        self.run(&self.hall.all, stream, &What::AllReduce(combine.clone()), (Input::View(input), Some(output)), count)
+        self.run(stream, What::AllReduce(combine.clone()), (Input::View(input), Some(output)), count)
     }
 
     /// As [`Communicator::all_reduce`], where the elements are.
@@ -112,7 +152,28 @@ impl Communicator {
         let data = data.into().bytes();
         let (combine, count) = (Combine::of(reduce, T::DTYPE), data.len() / size_of::<T>());
         // Each block has staged its share of the input before it writes there.
-        self.run(&self.hall.all, stream, &What::AllReduce(combine), (Input::Output, Some(data)), count)
+        self.run(stream, What::AllReduce(combine), (Input::Output, Some(data)), count)
+    }
+
+    /// The sum over all ranks as NCCL computes it: in its own order, which depends on its version,
+    /// the machine and the length.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for a group that does not use NCCL; those of NCCL.
+    pub fn all_reduce_sum_by_nccl<T: Element>(
+        &self,
+        stream: &Stream,
+        input: View<'_, T>,
+        output: ViewMut<'_, T>,
+    ) -> Result<(), Error> {
+        let Ranks::Elsewhere(remote) = &self.ranks else {
+            return Err(ErrorKind::Unsupported { what: "NCCL's own sum", transport: "over peer memory" }.into());
+        };
+        let nccl = remote
+            .nccl
+            .as_ref()
+            .ok_or(ErrorKind::Unsupported { what: "NCCL's own sum", transport: "between virtual GPUs" })?;
+        Ok(nccl.all_reduce_sum(stream, &input, output)?)
     }
 
     /// `output` becomes the inputs of all ranks side by side, in the order of ranks.
@@ -129,7 +190,7 @@ impl Communicator {
         let (input, output) = (input.into(), output.into());
         expect("all-gather", input.len() * self.size(), output.len())?;
         let bytes = input.num_bytes();
-        self.run(&self.hall.all, stream, &What::AllGather(1), (Input::View(input.bytes()), Some(output.bytes())), bytes)
+        self.run(stream, What::AllGather(1), (Input::View(input.bytes()), Some(output.bytes())), bytes)
     }
 
     /// The input has a part for each rank; `output` becomes the reduction of this rank's part over
@@ -163,13 +224,7 @@ impl Communicator {
         let count = count_of("reduce-scatter", &output.as_view(), combine.output().bytes())?;
         let found = count_of("reduce-scatter", &input, combine.item().bytes())?;
         expect("reduce-scatter", count * self.size(), found)?;
-        self.run(
-            &self.hall.all,
-            stream,
-            &What::ReduceScatter(combine.clone()),
-            (Input::View(input), Some(output)),
-            count,
-        )
+        self.run(stream, What::ReduceScatter(combine.clone()), (Input::View(input), Some(output)), count)
     }
 
     /// `data` of all ranks becomes that of rank `root`.
@@ -186,7 +241,7 @@ impl Communicator {
         let data = data.into().bytes();
         let bytes = data.len();
         let input = if root == self.rank { Input::Output } else { Input::None };
-        self.run(&self.hall.all, stream, &What::Broadcast(1, root), (input, Some(data)), bytes)
+        self.run(stream, What::Broadcast(1, root), (input, Some(data)), bytes)
     }
 
     /// Sends to another rank, which [receives](Communicator::receive) as many elements.
@@ -196,8 +251,8 @@ impl Communicator {
     pub fn send<'a, T: Element>(&self, stream: &Stream, to: usize, data: impl Into<View<'a, T>>) -> Result<(), Error> {
         self.expect_other("cannot send to rank", to)?;
         let data = data.into().bytes();
-        let (channel, bytes) = (self.hall.pair(self.rank, to)?, data.len());
-        self.run(&channel, stream, &What::Broadcast(1, 0), (Input::View(data), None), bytes)
+        let bytes = data.len();
+        self.run_work(stream, &Work::Send(to), (Input::View(data), None), bytes)
     }
 
     /// Receives what another rank [sends](Communicator::send).
@@ -212,20 +267,42 @@ impl Communicator {
     ) -> Result<(), Error> {
         self.expect_other("cannot receive from rank", from)?;
         let data = data.into().bytes();
-        let (channel, bytes) = (self.hall.pair(from, self.rank)?, data.len());
-        self.run(&channel, stream, &What::Broadcast(1, 0), (Input::None, Some(data)), bytes)
+        let bytes = data.len();
+        self.run_work(stream, &Work::Receive(from), (Input::None, Some(data)), bytes)
     }
 
     fn run(
         &self,
-        channel: &Channel,
         stream: &Stream,
-        what: &What,
+        what: What,
+        operands: (Input<'_>, Option<ViewMut<'_, u8>>),
+        count: usize,
+    ) -> Result<(), Error> {
+        self.run_work(stream, &Work::All(what), operands, count)
+    }
+
+    fn run_work(
+        &self,
+        stream: &Stream,
+        work: &Work,
         (input, output): (Input<'_>, Option<ViewMut<'_, u8>>),
         count: usize,
     ) -> Result<(), Error> {
-        let result = channel.run(self.rank, stream, what, Operands { input, output }, count);
-        result.map_err(|error| self.hall.explain(channel, error))
+        let operands = Operands { input, output };
+        let hall = match &self.ranks {
+            Ranks::Here(hall) => hall,
+            Ranks::Elsewhere(remote) => return remote.run(stream, work, operands, count),
+        };
+        // A pair is a channel of two, whose first member is copied.
+        let (pair, copy) = match *work {
+            Work::All(_) => (None, What::Broadcast(1, 0)),
+            Work::Send(to) => (Some(hall.pair(self.rank, to)?), What::Broadcast(1, 0)),
+            Work::Receive(from) => (Some(hall.pair(from, self.rank)?), What::Broadcast(1, 0)),
+        };
+        let channel = pair.as_deref().unwrap_or(&hall.all);
+        let what = if let Work::All(what) = work { what } else { &copy };
+        let result = channel.run(self.rank, stream, what, operands, count);
+        result.map_err(|error| hall.explain(channel, error))
     }
 
     fn expect_rank(&self, what: &'static str, found: usize) -> Result<(), Error> {
@@ -253,7 +330,12 @@ fn expect(what: &'static str, expected: usize, found: usize) -> Result<(), Error
 impl Drop for Communicator {
     /// The others learn of it, so that nobody waits for a rank that is gone.
     fn drop(&mut self) {
-        if std::thread::panicking() { self.hall.fail(self.rank, "it panicked") } else { self.hall.end(self.rank) }
+        match (&self.ranks, std::thread::panicking()) {
+            (_, true) => self.fail("it panicked"),
+            (Ranks::Here(hall), false) => hall.end(self.rank),
+            // The connections end with it, which tells the others.
+            (Ranks::Elsewhere(_), false) => {}
+        }
     }
 }
 

@@ -80,9 +80,13 @@ impl Group {
     /// # Errors
     /// [`ErrorKind::GroupSize`]; devices without peer access.
     pub fn communicators(&self) -> Result<Vec<Communicator>, Error> {
-        let options = self.options.unwrap_or_else(|| PeerOptions::of(&self.devices[0]));
-        let hall = Arc::new(Hall::new(self.devices.clone(), options, self.patience)?);
+        let hall = self.hall()?;
         Ok((0..self.devices.len()).map(|rank| Communicator::new(rank, hall.clone())).collect())
+    }
+
+    fn hall(&self) -> Result<Arc<Hall>, Error> {
+        let options = self.options.unwrap_or_else(|| PeerOptions::of(&self.devices[0]));
+        Ok(Arc::new(Hall::new(self.devices.clone(), options, self.patience)?))
     }
 
     /// Runs `work` on a thread for each rank, and gives their results by rank.
@@ -93,8 +97,8 @@ impl Group {
         &self,
         work: impl Fn(&Communicator) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
-        let communicators = self.communicators()?;
-        let hall = communicators[0].hall().clone();
+        let hall = self.hall()?;
+        let communicators: Vec<_> = (0..self.devices.len()).map(|rank| Communicator::new(rank, hall.clone())).collect();
         let work = &work;
         let mut results: Vec<Option<Result<R, E>>> = std::thread::scope(|scope| {
             let run = |communicator: Communicator| {

@@ -28,7 +28,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("lang", Uses::Only(&["ptx"])),
     ("device", Uses::Only(&["lang", "sim"])),
     ("kernels", Uses::Only(&["device", "lang"])),
-    ("ladders", Uses::Only(&["device", "kernels", "lang"])),
+    ("ladders", Uses::Only(&["collectives", "device", "kernels", "lang"])),
     ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
     ("collectives", Uses::Only(&["device", "kernels", "lang"])),
     ("bench", Uses::Only(&["device", "kernels", "lang"])),

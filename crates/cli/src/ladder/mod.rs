@@ -1,16 +1,20 @@
 //! `warpfold ladder`: one problem, solved by kernels from naive to shipped, each checked and
 //! explained.
 
+mod all_reduce;
 mod json;
 mod profile;
 mod report;
 mod serving;
+mod transfer;
 
 use std::sync::Arc;
 
 use clap::Args;
 use warpfold_device::Activity;
 use warpfold_kernels::Dtype;
+use warpfold_ladders::all_reduce as ladders_of_devices;
+use warpfold_ladders::transfer as ladders_of_copies;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
 
 use crate::Ending;
@@ -52,6 +56,9 @@ pub(crate) struct Ladder {
     /// Positions of a block of the KV cache, from 1 to 128; of serving alone.
     #[arg(long, value_name = "N")]
     block_size: Option<usize>,
+    /// Devices, from 1 to 8; of all_reduce alone.
+    #[arg(long, value_name = "N")]
+    devices: Option<usize>,
     /// Which checks to run; all needs the virtual GPU.
     #[arg(long, default_value = "none")]
     check: Check,
@@ -106,11 +113,17 @@ impl Ladder {
         if self.name == serving::NAME {
             return self.run_serving();
         }
+        if self.devices.is_some() && self.name != ladders_of_devices::NAME {
+            return Err(Failure::usage(format!("--devices is an option of ladder {}", ladders_of_devices::NAME)));
+        }
+        if self.name == ladders_of_devices::NAME || self.name == ladders_of_copies::NAME {
+            return self.run_moves();
+        }
         if self.block_size.is_some() {
             return Err(Failure::usage(format!("--block-size is an option of ladder {}", serving::NAME)));
         }
         let is_known = ladders::LADDERS.iter().any(|ladder| ladder.name == self.name);
-        let others = |e| Failure::usage(format!("{e}, {}", serving::NAME));
+        let others = |e| Failure::usage(format!("{e}, {}", OTHERS.join(", ")));
         let ladder = ladders::ladder(&self.name).map_err(|e| if is_known { e.into() } else { others(e) })?;
         let size = self.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
         let size = ladder.with_heads(size, &(&self.heads).into())?;
@@ -142,7 +155,40 @@ impl Ladder {
     }
 }
 
+/// What ladders that move bytes take.
+struct Asked<'a> {
+    size: Option<&'a str>,
+    rungs: &'a [String],
+    device: Option<&'a str>,
+    form: Form,
+}
+
+impl Asked<'_> {
+    /// The size as a number of elements, if there is one.
+    fn elements(&self, most: usize) -> Result<Option<usize>, Failure> {
+        let number = |text: &str| text.replace(['_', ','], "").parse().ok().filter(|size| (1..=most).contains(size));
+        let wrong = |text: &str| Failure::usage(format!("'{text}' is not a number of elements from 1 to {most}"));
+        self.size.map(|text| number(text).ok_or_else(|| wrong(text))).transpose()
+    }
+}
+
 impl Ladder {
+    fn run_moves(&self) -> Result<Ending, Failure> {
+        let is_given = [
+            (self.dtype.is_some(), "--dtype"),
+            (self.check != Check::None, "--check"),
+            (self.profile, "--profile"),
+            (self.block_size.is_some(), "--block-size"),
+            (self.heads.is_any(), "options of attention and decode"),
+        ];
+        if let Some((_, option)) = is_given.iter().find(|(is_given, _)| *is_given) {
+            return Err(Failure::usage(format!("ladder {} has no {option}", self.name)));
+        }
+        let (size, device) = (self.size.as_deref(), self.device.as_deref());
+        let asked = Asked { size, rungs: &self.rungs, device, form: self.report };
+        if self.name == ladders_of_copies::NAME { transfer::run(&asked) } else { all_reduce::run(&asked, self.devices) }
+    }
+
     fn run_serving(&self) -> Result<Ending, Failure> {
         let is_given = [
             (self.dtype.is_some(), "--dtype"),
@@ -182,8 +228,11 @@ fn ending(report: &LadderReport) -> Result<Ending, Failure> {
     }
 }
 
+/// Ladders whose rungs are no kernels.
+const OTHERS: [&str; 3] = [ladders_of_copies::NAME, ladders_of_devices::NAME, serving::NAME];
+
 /// What ladders there are: `a, b or c`
 fn names() -> String {
     let names: Vec<_> = ladders::LADDERS.iter().map(|ladder| ladder.name).collect();
-    format!("{} or {}", names.join(", "), serving::NAME)
+    format!("{}, {}, {} or {}", names.join(", "), OTHERS[0], OTHERS[1], OTHERS[2])
 }
