@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use warpfold::TensorElement;
-use warpfold_device::{Device, Element, Stream, View, ViewMut};
+use warpfold_device::{Device, Element, Graph, Stream, View, ViewMut};
 
 use crate::channel::{Input, Operands};
 use crate::environment::Launch;
@@ -91,6 +91,18 @@ impl Communicator {
             Ranks::Here(hall) => hall.fail(self.rank, reason),
             Ranks::Elsewhere(remote) => remote.mesh.fail(self.rank, reason),
         }
+    }
+
+    /// Launches a graph that holds collectives, as all ranks do: as [`Graph::launch`], with errors
+    /// in terms of the group.
+    ///
+    /// # Errors
+    /// Those of [`Graph::launch`], and of a rank that failed.
+    pub fn launch(&self, graph: &Graph) -> Result<(), Error> {
+        graph.launch().map_err(|error| match &self.ranks {
+            Ranks::Here(hall) => hall.explain_graph(error.into()),
+            Ranks::Elsewhere(_) => error.into(),
+        })
     }
 
     /// Waits for a stream of this rank, and fails if a collective on it gave up on another rank.

@@ -85,6 +85,21 @@ impl Hall {
         self.lock().failed.as_ref().map(|(rank, _)| *rank)
     }
 
+    /// As [`Hall::explain`], for a graph, which does not tell of which channel its work is.
+    pub(crate) fn explain_graph(&self, error: Error) -> Error {
+        let is_lost = |e: &warpfold_device::Error| matches!(e.kind(), DeviceErrorKind::PeerLost { .. });
+        let state = self.lock();
+        let lost = match error.kind() {
+            ErrorKind::Device(device) if is_lost(device) => {
+                let ended = || Some(ErrorKind::RankEnded { rank: *state.ended.first()? }.into());
+                state.failure().or_else(ended)
+            }
+            _ => None,
+        };
+        drop(state);
+        lost.unwrap_or_else(|| self.explain(&self.all, error))
+    }
+
     /// The error of a channel in terms of the group: the first failure, if that is behind it.
     pub(crate) fn explain(&self, channel: &Channel, error: Error) -> Error {
         let ErrorKind::Device(device) = error.kind() else { return error };

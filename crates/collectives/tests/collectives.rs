@@ -253,7 +253,7 @@ fn graphs_hold_collectives_and_replay_them() {
             rank.all_reduce_in_place(&stream, Reduce::Sum, &mut data)?;
             rank.all_gather(&stream, &data, &mut all)
         })?;
-        (0..3).try_for_each(|_| graph.launch())?;
+        (0..3).try_for_each(|_| rank.launch(&graph))?;
         rank.synchronize(&stream)?;
         Ok((data.download()?, all.download()?))
     });

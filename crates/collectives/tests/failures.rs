@@ -41,7 +41,7 @@ fn work(rank: &Communicator, phase: usize, end: End) -> Result<(), Error> {
             "send" => {}
             "graph" => {
                 let (graph, ()) = stream.capture(|| rank.all_reduce_in_place(&stream, Reduce::Max, &mut data))?;
-                graph.launch()?;
+                rank.launch(&graph)?;
             }
             _ => unreachable!("a phase has its work"),
         }

@@ -84,9 +84,7 @@ impl Transfer {
                 output::print(&format!("{device}\n\n{}", table.render()))?;
             }
             Form::Json => {
-                let row = |&(name, bytes, seconds): &(&str, usize, Option<f64>)| {
-                    json!({ "direction": name, "bytes": bytes, "seconds": seconds, "gb_per_s": speed(bytes, seconds) })
-                };
+                let row = |&(name, bytes, seconds): &(&str, usize, Option<f64>)| json!({ "direction": name, "bytes": bytes, "seconds": seconds, "gb_per_s": speed(bytes, seconds) });
                 let rows: Vec<_> = rows.iter().map(row).collect();
                 output::print_json(&json!({ "device": device.to_string(), "copies": rows }))?;
             }

@@ -109,7 +109,11 @@ fn text(devices: &[Device], size: usize, results: &Results<'_>) -> String {
         table.text(&format!("{}.", rung.changed));
     }
     let (num, device) = (devices.len(), &devices[0]);
-    format!("all_reduce: the sum of {} f32 on each of {num} devices, {device}\n\n{}", grouped(size as u64), table.render())
+    format!(
+        "all_reduce: the sum of {} f32 on each of {num} devices, {device}\n\n{}",
+        grouped(size as u64),
+        table.render()
+    )
 }
 
 fn record(devices: &[Device], size: usize, results: &Results<'_>) -> serde_json::Value {

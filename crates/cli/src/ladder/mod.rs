@@ -14,8 +14,8 @@ use clap::Args;
 use warpfold_device::Activity;
 use warpfold_kernels::Dtype;
 use warpfold_ladders::all_reduce as ladders_of_devices;
-use warpfold_ladders::transfer as ladders_of_copies;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
+use warpfold_ladders::transfer as ladders_of_copies;
 
 use crate::Ending;
 use crate::device_choice;

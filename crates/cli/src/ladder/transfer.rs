@@ -4,8 +4,8 @@ use serde_json::json;
 use warpfold_device::Device;
 use warpfold_ladders::transfer::{self, Instance, NAME, RUNGS, Rung, Trace, timeline};
 
-use crate::ladder::Asked;
 use crate::failure::Failure;
+use crate::ladder::Asked;
 use crate::output::{self, Form};
 use crate::table::{Table, grouped};
 use crate::{Ending, device_choice};
