@@ -16,8 +16,7 @@ pub struct PeerOptions {
     pub blocks: u32,
     /// Threads of a block, a multiple of 32.
     pub threads: u32,
-    /// Bytes that a rank stages at a time, a multiple of 16 for each rank; longer messages take
-    /// several launches.
+    /// Bytes that a rank stages at a time, 1,024 at least; longer messages take several launches.
     pub stage_bytes: usize,
     /// How often a kernel looks at a flag before it gives up on a rank.
     pub looks: u32,
@@ -32,6 +31,9 @@ impl PeerOptions {
         Self { blocks, threads, stage_bytes: 1 << 20, looks: 1 << 28 }
     }
 }
+
+/// Sixteen of the largest elements for each of the most ranks.
+const LEAST_STAGE: usize = 16 * 8 * MAX_RANKS;
 
 /// The ranks of a channel, as one process sees them.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ impl Channel {
         if ranks.len() > MAX_RANKS {
             return Err(ErrorKind::GroupSize { found: ranks.len(), most: MAX_RANKS }.into());
         }
+        let (blocks, stage_bytes) = (options.blocks.clamp(1, MAX_BLOCKS), options.stage_bytes.max(LEAST_STAGE));
+        let options = PeerOptions { blocks, stage_bytes: stage_bytes.next_multiple_of(16), ..options };
         let devices: Vec<Device> = ranks.iter().map(|&rank| devices[rank].clone()).collect();
         let peers = PeerGroup::new(devices.clone(), patience)?;
         let head = (STAGE_BYTES_FROM / 4) as usize;
@@ -81,7 +85,6 @@ impl Channel {
             Ok(region)
         };
         let regions = devices.iter().map(region).collect::<Result<_, _>>()?;
-        let options = PeerOptions { blocks: options.blocks.clamp(1, MAX_BLOCKS), ..options };
         Ok(Self { ranks, peers, regions, options, functions: Mutex::default() })
     }
 
@@ -92,6 +95,44 @@ impl Channel {
     /// Runs a collective for a rank on `count` elements of `bytes` bytes, whose parts are `count`
     /// elements apart.
     pub(crate) fn run(
+        &self,
+        rank: usize,
+        stream: &Stream,
+        what: &What,
+        operands: Operands<'_>,
+        count: usize,
+    ) -> Result<(), Error> {
+        let Operands { input, output } = operands;
+        // Kernels take 16 bytes at a time where the lengths allow it, which all ranks see alike.
+        // Addresses they do not, so what is not aligned goes through a copy.
+        let device = &self.peers.devices()[self.member(rank)];
+        let is_aligned = |address: u64| address.is_multiple_of(16);
+        let copied = match &input {
+            Input::View(view) if !is_aligned(view.address()) => {
+                let mut copy = device.alloc_named::<u8>("aligned input", view.len())?;
+                stream.copy(&mut copy, view.clone())?;
+                Some(copy)
+            }
+            Input::View(_) | Input::Output | Input::None => None,
+        };
+        let input = match &copied {
+            Some(copy) => Input::View(copy.as_view()),
+            None => input,
+        };
+        let mut to = match output {
+            Some(to) if !is_aligned(to.address()) => to,
+            output => return self.run_aligned(rank, stream, what, Operands { input, output }, count),
+        };
+        let mut result = device.alloc_named::<u8>("aligned output", to.len())?;
+        if matches!(input, Input::Output) {
+            stream.copy(&mut result, to.as_view())?;
+        }
+        let output = Some(result.as_view_mut());
+        self.run_aligned(rank, stream, what, Operands { input, output }, count)?;
+        Ok(stream.copy(to.reborrow(), &result)?)
+    }
+
+    fn run_aligned(
         &self,
         rank: usize,
         stream: &Stream,
@@ -119,7 +160,7 @@ impl Channel {
                 Input::None => Input::None,
             };
             let to = operands.output.as_mut().map(|view| view.reborrow().slice(done * out..)).transpose()?;
-            self.launch(rank, stream, what, (from, to), (piece, count, (item, out)))?;
+            self.launch(rank, stream, what, (from, to), (piece, count))?;
             done += piece;
         }
         Ok(())
@@ -131,7 +172,7 @@ impl Channel {
         stream: &Stream,
         what: &What,
         (from, to): (Input<'_>, Option<ViewMut<'_, u8>>),
-        (piece, pitch, (item, out)): (usize, usize, (usize, usize)),
+        (piece, pitch): (usize, usize),
     ) -> Result<(), Error> {
         let member = self.member(rank);
         // What every rank decides alike: by lengths, since addresses may differ.
@@ -144,23 +185,6 @@ impl Channel {
             What::AllGather(_) => (What::AllGather(unit_of(piece, pitch)), true, unit_of(piece, pitch) as usize),
             What::Broadcast(_, root) => (What::Broadcast(unit_of(piece, 0), *root), true, unit_of(piece, 0) as usize),
         };
-        let input_bytes = if matches!(what, What::AllGather(_) | What::Broadcast(..)) { unit } else { unit * item };
-        let output_bytes = if matches!(what, What::AllGather(_) | What::Broadcast(..)) { unit } else { unit * out };
-        let is_aligned =
-            |address: Option<u64>, bytes: usize| address.is_none_or(|a| a.is_multiple_of(bytes.min(16) as u64));
-        let b = to.as_ref().map(ViewMut::address);
-        let a = match &from {
-            Input::View(view) => Some(view.address()),
-            Input::Output => b,
-            Input::None => None,
-        };
-        if !is_aligned(a, input_bytes) || !is_aligned(b, output_bytes) {
-            return Err(ErrorKind::Unsupported {
-                what: "a view that begins at no multiple of 16 bytes, of a length that is one",
-                transport: "over peer memory",
-            }
-            .into());
-        }
         let function = self.function(member, &what, wide)?;
         let region = &self.regions[member];
         let mut addresses = [0_u64; MAX_RANKS];
@@ -170,7 +194,8 @@ impl Channel {
         let mut arguments = Arguments::new();
         arguments = match from {
             Input::View(view) => arguments.input(view),
-            Input::Output | Input::None => arguments.raw(&a.unwrap_or(0).to_le_bytes(), 8),
+            Input::Output => arguments.raw(&to.as_ref().map_or(0, ViewMut::address).to_le_bytes(), 8),
+            Input::None => arguments.raw(&0_u64.to_le_bytes(), 8),
         };
         arguments = match to {
             Some(view) => arguments.output(view),

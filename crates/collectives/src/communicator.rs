@@ -111,7 +111,7 @@ impl Communicator {
     /// [`ErrorKind::RankFailed`]; those of [`Stream::synchronize`].
     pub fn synchronize(&self, stream: &Stream) -> Result<(), Error> {
         match &self.ranks {
-            Ranks::Here(hall) => hall.all.check(self.rank, stream),
+            Ranks::Here(hall) => hall.check(self.rank, stream),
             Ranks::Elsewhere(remote) => remote.synchronize(stream),
         }
     }

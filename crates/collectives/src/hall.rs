@@ -1,10 +1,10 @@
 //! What the ranks of one process share: their channels, and who failed first.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use warpfold_device::{Device, ErrorKind as DeviceErrorKind};
+use warpfold_device::{Device, ErrorKind as DeviceErrorKind, Stream};
 
 use crate::channel::{Channel, PeerOptions};
 use crate::{Error, ErrorKind};
@@ -23,7 +23,7 @@ pub(crate) struct Hall {
 #[derive(Debug, Default)]
 struct State {
     /// By sender and receiver.
-    pairs: HashMap<(usize, usize), Arc<Channel>>,
+    pairs: BTreeMap<(usize, usize), Arc<Channel>>,
     /// The first rank that failed, and why.
     failed: Option<(usize, String)>,
     ended: Vec<usize>,
@@ -56,6 +56,13 @@ impl Hall {
         }
         state.pairs.insert((from, to), channel.clone());
         Ok(channel)
+    }
+
+    /// Waits for a stream of a rank, and fails if a kernel gave up on another one.
+    pub(crate) fn check(&self, rank: usize, stream: &Stream) -> Result<(), Error> {
+        let pairs: Vec<_> = self.lock().pairs.values().filter(|pair| pair.ranks.contains(&rank)).cloned().collect();
+        self.all.check(rank, stream)?;
+        pairs.iter().try_for_each(|pair| pair.check(rank, stream))
     }
 
     /// A rank failed: ends every wait of every other rank.

@@ -1,8 +1,8 @@
 //! The kernels: one for all collectives over peer memory, and one that combines what was gathered.
 //!
-//! A rank has a [`Region`](crate::channel) in its memory that all others reach: a counter for each
-//! block, flags, and two halves of a stage. In a collective, block `b` of each rank copies its share
-//! of the input to a half of its own stage, tells block `b` of every rank so by a flag, waits for
+//! A rank has a region in its memory (`channel`) that all others reach: a counter for each block,
+//! flags, and two halves of a stage. In a collective, block `b` of each rank copies its share of
+//! the input to a half of its own stage, tells block `b` of every rank so by a flag, waits for
 //! theirs, and reads the shares of the others where they lie. One exchange of flags is enough,
 //! because the halves alternate: who writes to a half again has seen the flags that followed the
 //! last reads of it. The number of blocks is the same in every launch, so that block `b` counts

@@ -12,8 +12,8 @@ use crate::{Combine, Communicator, Error, ErrorKind, Reduce};
 /// different lengths.
 ///
 /// Reductions over the axis fold each shard by the kernels of one device, then the results of the
-/// shards in the order of ranks. Every rank gets the result. The bits follow from the lengths of the
-/// shards alone.
+/// shards in the order of ranks. Every rank gets the result. The bits follow from the lengths of
+/// the shards alone.
 ///
 /// ```
 /// use warpfold::Tensor;

@@ -260,3 +260,27 @@ fn graphs_hold_collectives_and_replay_them() {
     // 1 + 2 + 3 + 4, then four times that, twice.
     assert!(found.iter().all(|(data, all)| *data == [160.0; 40] && *all == [160.0; 160]));
 }
+
+#[test]
+fn views_that_begin_anywhere_go_through_every_collective() {
+    let found = checked(3, |rank| {
+        let (device, stream) = (rank.device(), rank.device().default_stream());
+        let own = rank.rank() as f32;
+        // Ranks may differ in where their views begin.
+        let first = 1 + rank.rank();
+        let input = device.upload(&[own + 1.0; 40])?;
+        let mut output = device.alloc_zeroed::<f32>(40)?;
+        rank.all_reduce(&stream, Reduce::Sum, input.view(first..first + 32)?, output.view_mut(3..35)?)?;
+        rank.all_reduce_in_place(&stream, Reduce::Max, output.view_mut(first..first + 8)?)?;
+        rank.broadcast(&stream, 1, output.view_mut(35..39)?)?;
+        let mut all = device.alloc::<f32>(13)?;
+        rank.all_gather(&stream, input.view(first..first + 4)?, all.view_mut(1..13)?)?;
+        let mut gathered = vec![0.0; 12];
+        stream.copy_to_host(all.view(1..13)?, &mut gathered)?;
+        Ok((output.download()?, gathered))
+    });
+    for (output, all) in found {
+        assert_eq!((&output[11..35], output[39]), (&[6.0; 24][..], 0.0));
+        assert_eq!(all, [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0]);
+    }
+}

@@ -3,6 +3,7 @@
 
 mod all_reduce;
 mod json;
+mod over_devices;
 mod profile;
 mod report;
 mod serving;
@@ -15,6 +16,7 @@ use warpfold_device::Activity;
 use warpfold_kernels::Dtype;
 use warpfold_ladders::all_reduce as ladders_of_devices;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
+use warpfold_ladders::reduce as ladders_of_sums;
 use warpfold_ladders::transfer as ladders_of_copies;
 
 use crate::Ending;
@@ -56,7 +58,8 @@ pub(crate) struct Ladder {
     /// Positions of a block of the KV cache, from 1 to 128; of serving alone.
     #[arg(long, value_name = "N")]
     block_size: Option<usize>,
-    /// Devices, from 1 to 8; of all_reduce alone.
+    /// Devices, from 1 to 8; of all_reduce, and of reduce, whose fold then ends with a level over
+    /// devices.
     #[arg(long, value_name = "N")]
     devices: Option<usize>,
     /// Which checks to run; all needs the virtual GPU.
@@ -113,10 +116,15 @@ impl Ladder {
         if self.name == serving::NAME {
             return self.run_serving();
         }
-        if self.devices.is_some() && self.name != ladders_of_devices::NAME {
-            return Err(Failure::usage(format!("--devices is an option of ladder {}", ladders_of_devices::NAME)));
+        let is_reduce = self.name == ladders_of_sums::LADDER.name;
+        if self.devices.is_some() && self.name != ladders_of_devices::NAME && !is_reduce {
+            let names = format!("{} and {}", ladders_of_devices::NAME, ladders_of_sums::LADDER.name);
+            return Err(Failure::usage(format!("--devices is an option of ladders {names}")));
         }
-        if self.name == ladders_of_devices::NAME || self.name == ladders_of_copies::NAME {
+        if self.devices.is_some() && is_reduce
+            || self.name == ladders_of_devices::NAME
+            || self.name == ladders_of_copies::NAME
+        {
             return self.run_moves();
         }
         if self.block_size.is_some() {
@@ -186,7 +194,11 @@ impl Ladder {
         }
         let (size, device) = (self.size.as_deref(), self.device.as_deref());
         let asked = Asked { size, rungs: &self.rungs, device, form: self.report };
-        if self.name == ladders_of_copies::NAME { transfer::run(&asked) } else { all_reduce::run(&asked, self.devices) }
+        match (&*self.name, self.devices) {
+            (ladders_of_copies::NAME, _) => transfer::run(&asked),
+            (ladders_of_devices::NAME, num) => all_reduce::run(&asked, num),
+            (_, num) => over_devices::run(&asked, num.unwrap_or(2)),
+        }
     }
 
     fn run_serving(&self) -> Result<Ending, Failure> {

@@ -1,9 +1,9 @@
-//! Between host and device: the same work on a vector of the host, from the first copy that comes to
-//! mind to copies that run while kernels do.
+//! Between host and device: the same work on a vector of the host, from the first copy that comes
+//! to mind to copies that run while kernels do.
 //!
-//! Each rung brings a vector to the device, computes on it, and brings the result back. What it does
-//! is recorded as it is issued ([`Event`]): on a GPU with times, on the virtual GPU, which does
-//! everything in the order of the calls, with order and bytes.
+//! Each rung brings a vector to the device, computes on it, and brings the result back. What it
+//! does is recorded as it is issued ([`Event`]): on a GPU with times, on the virtual GPU, which
+//! does everything in the order of the calls, with order and bytes.
 
 mod rungs;
 mod timeline;

@@ -2,8 +2,8 @@
 //!
 //! Each worker takes the next block when it is free. A block that only waits for others gives way:
 //! another block becomes resident beside it, as on hardware, up to what a device holds. The blocks
-//! of a cooperative launch are all resident from the start, and so are those of a launch over several
-//! devices, which is a grid with the device in z. Blocks of a cluster come and go together.
+//! of a cooperative launch are all resident from the start, and so are those of a launch over
+//! several devices, which is a grid with the device in z. Blocks of a cluster come and go together.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
