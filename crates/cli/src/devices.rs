@@ -9,9 +9,14 @@ use crate::output;
 use crate::table::{Table, grouped};
 
 /// Lists the devices that kernels can run on, with the name that --device takes; a star marks the
-/// default.
+/// default. Between GPUs it shows how each reaches the memory of the others: NVLink, peer access
+/// over PCIe, or only through the host.
 #[derive(Debug, Args)]
-pub(crate) struct Devices {}
+pub(crate) struct Devices {
+    /// Prints all that is known of each device, as deviceQuery does.
+    #[arg(long)]
+    query: bool,
+}
 
 impl Devices {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
@@ -24,7 +29,13 @@ impl Devices {
             table.row(row(device, default.as_ref().is_ok_and(|d| d.kind() == device.kind())));
         }
         let notes: String = notes.iter().map(|note| format!("{note}\n")).collect();
-        output::print(&format!("{}{notes}", table.render()))?;
+        let links = links(&devices)?;
+        if self.query {
+            let all: Vec<String> = devices.iter().map(query).collect::<Result<_, _>>()?;
+            output::print(&format!("{}{notes}{links}", all.join("\n")))?;
+        } else {
+            output::print(&format!("{}{notes}{links}", table.render()))?;
+        }
         default?;
         Ok(Ending::Clean)
     }
@@ -46,6 +57,56 @@ fn cuda(notes: &mut Vec<String>) -> Vec<Device> {
             Vec::new()
         }
     }
+}
+
+/// How each GPU reaches the others, if there are several.
+fn links(devices: &[Device]) -> Result<String, Failure> {
+    let gpus: Vec<&Device> = devices.iter().filter(|device| !device.is_virtual()).collect();
+    if gpus.len() < 2 {
+        return Ok(String::new());
+    }
+    let mut lines = String::from("\nlinks\n");
+    for (i, a) in gpus.iter().enumerate() {
+        for b in &gpus[i + 1..] {
+            lines.push_str(&format!("{} - {}: {}\n", a.kind(), b.kind(), a.link_to(b)?));
+        }
+    }
+    Ok(lines)
+}
+
+/// All that is known of a device, a line each.
+fn query(device: &Device) -> Result<String, Failure> {
+    let limits = device.limits();
+    let (major, minor) = device.ptx_version();
+    let sizes = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
+    let is = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let driver = device.driver_version().map_or_else(|| "none".to_owned(), |version| format!("CUDA {version}"));
+    let lines = [
+        ("name", device.name().to_owned()),
+        ("compute capability", limits.compute_capability.to_string()),
+        ("kernels are built for", device.arch().to_string()),
+        ("driver", driver),
+        ("newest PTX", format!("{major}.{minor}")),
+        ("global memory, bytes", grouped(limits.memory_bytes)),
+        ("free, bytes", grouped(device.free_memory_bytes()?)),
+        ("L2, bytes", grouped(limits.l2_bytes)),
+        ("multiprocessors (SMs)", limits.num_sms.to_string()),
+        ("registers an SM", grouped(limits.registers_per_sm.into())),
+        ("shared memory an SM, bytes", grouped(limits.shared_bytes_per_sm.into())),
+        ("shared memory a block, bytes", grouped(limits.shared_bytes_per_block.into())),
+        ("with opt-in, bytes", grouped(limits.shared_bytes_per_block_optin.into())),
+        ("warp size", limits.warp_size.to_string()),
+        ("threads an SM at most", limits.max_threads_per_sm.to_string()),
+        ("blocks an SM at most", limits.max_blocks_per_sm.to_string()),
+        ("threads a block at most", limits.max_threads_per_block.to_string()),
+        ("block at most", sizes(limits.max_block)),
+        ("grid at most", sizes(limits.max_grid)),
+        ("blocks a cluster at most", limits.max_cluster_blocks.to_string()),
+        ("tensor cores by mma.sync", is(limits.has_mma)),
+        ("tensor cores by wgmma", is(limits.has_wgmma)),
+    ];
+    let lines: String = lines.iter().map(|(name, value)| format!("  {name:<30}{value}\n")).collect();
+    Ok(format!("{}\n{lines}", device.kind()))
 }
 
 fn row(device: &Device, is_default: bool) -> [String; 8] {

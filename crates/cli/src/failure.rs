@@ -89,6 +89,7 @@ impl From<warpfold_ladders::Error> for Failure {
     fn from(error: warpfold_ladders::Error) -> Self {
         match error.kind() {
             warpfold_ladders::ErrorKind::Device(error) => error.clone().into(),
+            warpfold_ladders::ErrorKind::Collective(error) => Self::run(error),
             _ => Self::usage(error),
         }
     }

@@ -199,6 +199,54 @@ pub enum ErrorKind {
         /// What the device says.
         reason: String,
     },
+    /// Two devices whose kernels cannot use each other's memory.
+    #[error("{from} has no peer access to {to}: the driver offers the link '{link}' only")]
+    NoPeerAccess {
+        /// The device whose kernels would use it.
+        from: String,
+        /// The device whose memory it is.
+        to: String,
+        /// What there is.
+        link: crate::Link,
+    },
+    /// A rank of a group ended, so that the others can do nothing together any more.
+    #[error("rank {rank} has left the group: {reason}")]
+    PeerLost {
+        /// Which.
+        rank: usize,
+        /// Why.
+        reason: String,
+    },
+    /// Ranks of a group that did not come to what all do together.
+    #[error("waited {waited:?} for rank(s) {missing:?} of the group")]
+    PeersLate {
+        /// How long.
+        waited: std::time::Duration,
+        /// Which.
+        missing: Vec<usize>,
+    },
+    /// Ranks of a group came to the same point with different work.
+    #[error("the ranks of the group disagree: rank 0 comes to {expected}, another one to {found}")]
+    PeersDisagree {
+        /// What rank 0 has.
+        expected: String,
+        /// What another rank has.
+        found: String,
+    },
+    /// NVIDIA's library for collectives does not load.
+    #[error("no NCCL: {}; install it (`pip install nvidia-nccl-cu13`), or say where it is", places.join("; "))]
+    NoNccl {
+        /// The places that were searched, each with what the loader said.
+        places: Vec<String>,
+    },
+    /// A call of NCCL failed.
+    #[error("{call} failed: {message}")]
+    Nccl {
+        /// The function.
+        call: &'static str,
+        /// NCCL's sentence about it.
+        message: String,
+    },
     /// What cannot go into a graph, or would disturb one that is being captured.
     #[error("{0} cannot be captured in a graph")]
     NotCapturable(&'static str),

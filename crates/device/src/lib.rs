@@ -52,12 +52,16 @@ pub use api::event::Event;
 pub use api::graph::Graph;
 pub use api::host_buffer::{HostBuffer, HostView, HostViewMut};
 pub use api::kernel_cache::KernelCounts;
+pub use api::mapped::MappedBuffer;
 pub use api::module::{Function, Module};
+pub use api::nccl::{Nccl, NcclCommunicator, NcclId};
+pub use api::peers::PeerGroup;
 pub use api::stream::Stream;
 pub use api::tensor_map::{TensorLayout, TensorMap};
 pub use api::typed::Packet;
 pub use backend::{
-    ComputeCapability, DeviceKind, Dim3, DriverVersion, FunctionInfo, LaunchConfig, LaunchSite, Limits, Param, Profile,
+    ComputeCapability, DeviceKind, Dim3, DriverVersion, FunctionInfo, LaunchConfig, LaunchSite, Limits, Link, Param,
+    Profile,
 };
 pub use error::{Error, ErrorKind};
 pub use virtual_gpu::LaunchReport;

@@ -30,6 +30,12 @@ impl From<warpfold_device::Error> for Error {
     }
 }
 
+impl From<warpfold_collectives::Error> for Error {
+    fn from(error: warpfold_collectives::Error) -> Self {
+        ErrorKind::Collective(error).into()
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kind.fmt(f)
@@ -49,6 +55,9 @@ pub enum ErrorKind {
     /// The device refused or failed.
     #[error(transparent)]
     Device(warpfold_device::Error),
+    /// Several devices refused or failed.
+    #[error(transparent)]
+    Collective(warpfold_collectives::Error),
     /// No ladder has this name.
     #[error("unknown ladder '{name}': expected one of {known}")]
     UnknownLadder {

@@ -4,10 +4,13 @@
 //! Start with [`ladder`]: what a ladder is, the list of [all of them](ladder::LADDERS), and how one
 //! is run and judged. Each has a folder with its rungs: [`vector_add`], [`reduce`], [`softmax`],
 //! [`norm`], [`scale`], [`gemv`], [`histogram`], [`gemm`], [`hgemm`], [`conv`], [`attention`].
-//! [`row`] is what ladders on rows have in common. These are lessons: what tensors use is in
+//! [`row`] is what ladders on rows have in common. [`transfer`] (host and device) and
+//! [`all_reduce`] (several devices) have rungs of their own kind. These are lessons: what tensors
+//! use is in
 //! [`warpfold_kernels`], and where a ladder ends with a kernel that ships, its last rung is that
 //! kernel.
 
+pub mod all_reduce;
 pub mod attention;
 pub mod conv;
 pub mod gemm;
@@ -20,6 +23,7 @@ pub mod reduce;
 pub mod row;
 pub mod scale;
 pub mod softmax;
+pub mod transfer;
 pub mod vector_add;
 
 mod element;

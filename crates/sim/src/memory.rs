@@ -37,6 +37,8 @@ pub(crate) struct Allocation {
     shadow: OnceLock<GlobalShadow>,
     /// What kernels must not do with it.
     guard: AtomicU8,
+    /// Bytes that its device has allocated.
+    used: Arc<AtomicU64>,
 }
 
 /// What kernels must not do with an allocation, besides leaving its bounds.
@@ -92,7 +94,7 @@ fn zeros(count: usize) -> Option<Box<[AtomicU64]>> {
 
 impl Allocation {
     /// Zeros; `None` if the host has no memory for them.
-    fn new(base: u64, bytes: u64, name: &str) -> Option<Self> {
+    fn new(base: u64, bytes: u64, name: &str, used: Arc<AtomicU64>) -> Option<Self> {
         Some(Self {
             base,
             bytes,
@@ -101,6 +103,7 @@ impl Allocation {
             initialised: Mutex::new(Initialised::Ranges(Vec::new())),
             shadow: OnceLock::new(),
             guard: AtomicU8::new(Guard::Open as u8),
+            used,
         })
     }
 
@@ -245,14 +248,13 @@ pub(crate) struct Table {
     /// Freed ranges with their names, sorted by address.
     pub freed: Freed,
     next: u64,
-    used: u64,
 }
 
 impl Table {
     fn remove(&mut self, address: u64) -> Option<Arc<Allocation>> {
         let at = self.live.binary_search_by_key(&address, |a| a.base).ok()?;
         let gone = self.live.remove(at);
-        self.used -= gone.bytes;
+        gone.used.fetch_sub(gone.bytes, Ordering::Relaxed);
         Some(gone)
     }
 }
@@ -285,9 +287,10 @@ impl Drop for Owned {
 #[derive(Debug)]
 pub struct Memory {
     capacity: u64,
+    used: Arc<AtomicU64>,
     table: Arc<RwLock<Table>>,
     /// Numbers what the checks record; held by a checked launch while it runs.
-    pub(crate) device_check: Mutex<DeviceCheck>,
+    pub(crate) device_check: Arc<Mutex<DeviceCheck>>,
     /// What `malloc` gives to kernels.
     heap: Mutex<Option<Arc<Heap>>>,
 }
@@ -297,7 +300,22 @@ impl Memory {
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         let table = Table { next: GLOBAL_START, ..Table::default() };
-        Self { capacity, table: Arc::new(RwLock::new(table)), device_check: Mutex::default(), heap: Mutex::default() }
+        let (used, device_check) = <(Arc<AtomicU64>, Arc<Mutex<DeviceCheck>>)>::default();
+        Self { capacity, used, table: Arc::new(RwLock::new(table)), device_check, heap: Mutex::default() }
+    }
+
+    /// The memory of another device of `capacity` bytes, with peer access both ways: an address of
+    /// one is an address of the other.
+    #[must_use]
+    pub fn peer(&self, capacity: u64) -> Self {
+        let (table, device_check) = (Arc::clone(&self.table), Arc::clone(&self.device_check));
+        Self { capacity, used: Arc::default(), table, device_check, heap: Mutex::default() }
+    }
+
+    /// Whether the two have peer access, or are the same.
+    #[must_use]
+    pub fn is_peer_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.table, &other.table)
     }
 
     /// Bytes in all.
@@ -309,7 +327,7 @@ impl Memory {
     /// Bytes allocated.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.table().used
+        self.used.load(Ordering::Relaxed)
     }
 
     fn table(&self) -> std::sync::RwLockReadGuard<'_, Table> {
@@ -329,14 +347,15 @@ impl Memory {
     /// [`Error::OutOfMemory`], [`Error::OutOfHostMemory`].
     pub fn allocate(&self, bytes: u64, name: &str) -> Result<u64, Error> {
         let mut table = self.table_mut();
-        let free = self.capacity - table.used;
+        let free = self.capacity - self.used();
         if bytes > free {
             return Err(Error::OutOfMemory { requested: bytes, free, capacity: self.capacity });
         }
         let base = table.next;
-        let allocation = Allocation::new(base, bytes, name).ok_or(Error::OutOfHostMemory { requested: bytes })?;
+        let allocation = Allocation::new(base, bytes, name, Arc::clone(&self.used))
+            .ok_or(Error::OutOfHostMemory { requested: bytes })?;
         table.next = (base + bytes + GAP).next_multiple_of(ALIGNMENT);
-        table.used += bytes;
+        self.used.fetch_add(bytes, Ordering::Relaxed);
         table.live.push(Arc::new(allocation));
         Ok(base)
     }

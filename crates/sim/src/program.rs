@@ -136,6 +136,36 @@ impl Program {
     /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] and [`Error::Unsupported`] before it runs;
     /// [`Error::Trap`]; [`Error::Findings`].
     pub fn launch(&self, memory: &Memory, launch: &Launch, options: &Options) -> Result<Report, Error> {
+        self.launch_over(memory, launch, options, None)
+    }
+
+    /// Runs a kernel on several devices at a time that share their addresses (see
+    /// [`Memory::peer`]), each with its own bytes of parameters. All blocks of all devices are
+    /// resident together, so that they may wait for one another.
+    ///
+    /// Findings and traps name the device as z of a block. Blocks of two devices are judged as two
+    /// blocks of a grid are: what is missed is a flag whose scope is the device only.
+    ///
+    /// # Errors
+    /// Those of [`Program::launch`]; [`Error::InvalidLaunch`] also for clusters, and for more than
+    /// one block in z.
+    pub fn launch_on_devices(
+        &self,
+        memory: &Memory,
+        launch: &Launch,
+        options: &Options,
+        params: &[Vec<u8>],
+    ) -> Result<Report, Error> {
+        self.launch_over(memory, launch, options, Some(params))
+    }
+
+    fn launch_over(
+        &self,
+        memory: &Memory,
+        launch: &Launch,
+        options: &Options,
+        devices: Option<&[Vec<u8>]>,
+    ) -> Result<Report, Error> {
         let kernel = self.kernel(&launch.kernel)?;
         if let Some(reason) = self.refused.get(&launch.kernel) {
             return Err(reason.clone());
@@ -144,7 +174,7 @@ impl Program {
             Checks::None => Arc::clone(&self.plain),
             Checks::All | Checks::Deny => self.checked_code()?,
         };
-        let report = grid::launch(&code, kernel, self.arch, memory, launch, options)?;
+        let report = grid::launch(&code, kernel, self.arch, memory, launch, options, devices)?;
         if options.checks == Checks::Deny && report.has_errors() {
             return Err(Error::Findings { kernel: launch.kernel.clone(), report: Box::new(report) });
         }

@@ -1,8 +1,9 @@
 //! `bench`: how fast operators are, or on the virtual GPU how much they move; `bench serve`: what
-//! clients of a language model see.
+//! clients of a language model see; `bench transfer`: copies between host and device.
 
 mod markdown;
 mod serve;
+mod transfer;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,12 +46,15 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 enum Other {
     Serve(Box<serve::Serve>),
+    Transfer(transfer::Transfer),
 }
 
 impl Bench {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        if let Some(Other::Serve(serve)) = &self.other {
-            return serve.run();
+        match &self.other {
+            Some(Other::Serve(serve)) => return serve.run(),
+            Some(Other::Transfer(transfer)) => return transfer.run(),
+            None => {}
         }
         if !self.markdown.is_empty() {
             let tables = self.markdown.iter().map(|path| markdown::of_file(path)).collect::<Result<Vec<_>, _>>()?;

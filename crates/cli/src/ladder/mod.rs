@@ -1,17 +1,23 @@
 //! `warpfold ladder`: one problem, solved by kernels from naive to shipped, each checked and
 //! explained.
 
+mod all_reduce;
 mod json;
+mod over_devices;
 mod profile;
 mod report;
 mod serving;
+mod transfer;
 
 use std::sync::Arc;
 
 use clap::Args;
 use warpfold_device::Activity;
 use warpfold_kernels::Dtype;
+use warpfold_ladders::all_reduce as ladders_of_devices;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
+use warpfold_ladders::reduce as ladders_of_sums;
+use warpfold_ladders::transfer as ladders_of_copies;
 
 use crate::Ending;
 use crate::device_choice;
@@ -52,6 +58,10 @@ pub(crate) struct Ladder {
     /// Positions of a block of the KV cache, from 1 to 128; of serving alone.
     #[arg(long, value_name = "N")]
     block_size: Option<usize>,
+    /// Devices, from 1 to 8; of all_reduce, and of reduce, whose fold then ends with a level over
+    /// devices.
+    #[arg(long, value_name = "N")]
+    devices: Option<usize>,
     /// Which checks to run; all needs the virtual GPU.
     #[arg(long, default_value = "none")]
     check: Check,
@@ -106,11 +116,22 @@ impl Ladder {
         if self.name == serving::NAME {
             return self.run_serving();
         }
+        let is_reduce = self.name == ladders_of_sums::LADDER.name;
+        if self.devices.is_some() && self.name != ladders_of_devices::NAME && !is_reduce {
+            let names = format!("{} and {}", ladders_of_devices::NAME, ladders_of_sums::LADDER.name);
+            return Err(Failure::usage(format!("--devices is an option of ladders {names}")));
+        }
+        if self.devices.is_some() && is_reduce
+            || self.name == ladders_of_devices::NAME
+            || self.name == ladders_of_copies::NAME
+        {
+            return self.run_moves();
+        }
         if self.block_size.is_some() {
             return Err(Failure::usage(format!("--block-size is an option of ladder {}", serving::NAME)));
         }
         let is_known = ladders::LADDERS.iter().any(|ladder| ladder.name == self.name);
-        let others = |e| Failure::usage(format!("{e}, {}", serving::NAME));
+        let others = |e| Failure::usage(format!("{e}, {}", OTHERS.join(", ")));
         let ladder = ladders::ladder(&self.name).map_err(|e| if is_known { e.into() } else { others(e) })?;
         let size = self.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
         let size = ladder.with_heads(size, &(&self.heads).into())?;
@@ -142,7 +163,44 @@ impl Ladder {
     }
 }
 
+/// What ladders that move bytes take.
+struct Asked<'a> {
+    size: Option<&'a str>,
+    rungs: &'a [String],
+    device: Option<&'a str>,
+    form: Form,
+}
+
+impl Asked<'_> {
+    /// The size as a number of elements, if there is one.
+    fn elements(&self, most: usize) -> Result<Option<usize>, Failure> {
+        let number = |text: &str| text.replace(['_', ','], "").parse().ok().filter(|size| (1..=most).contains(size));
+        let wrong = |text: &str| Failure::usage(format!("'{text}' is not a number of elements from 1 to {most}"));
+        self.size.map(|text| number(text).ok_or_else(|| wrong(text))).transpose()
+    }
+}
+
 impl Ladder {
+    fn run_moves(&self) -> Result<Ending, Failure> {
+        let is_given = [
+            (self.dtype.is_some(), "--dtype"),
+            (self.check != Check::None, "--check"),
+            (self.profile, "--profile"),
+            (self.block_size.is_some(), "--block-size"),
+            (self.heads.is_any(), "options of attention and decode"),
+        ];
+        if let Some((_, option)) = is_given.iter().find(|(is_given, _)| *is_given) {
+            return Err(Failure::usage(format!("ladder {} has no {option}", self.name)));
+        }
+        let (size, device) = (self.size.as_deref(), self.device.as_deref());
+        let asked = Asked { size, rungs: &self.rungs, device, form: self.report };
+        match (&*self.name, self.devices) {
+            (ladders_of_copies::NAME, _) => transfer::run(&asked),
+            (ladders_of_devices::NAME, num) => all_reduce::run(&asked, num),
+            (_, num) => over_devices::run(&asked, num.unwrap_or(2)),
+        }
+    }
+
     fn run_serving(&self) -> Result<Ending, Failure> {
         let is_given = [
             (self.dtype.is_some(), "--dtype"),
@@ -182,8 +240,11 @@ fn ending(report: &LadderReport) -> Result<Ending, Failure> {
     }
 }
 
+/// Ladders whose rungs are no kernels.
+const OTHERS: [&str; 3] = [ladders_of_copies::NAME, ladders_of_devices::NAME, serving::NAME];
+
 /// What ladders there are: `a, b or c`
 fn names() -> String {
     let names: Vec<_> = ladders::LADDERS.iter().map(|ladder| ladder.name).collect();
-    format!("{} or {}", names.join(", "), serving::NAME)
+    format!("{}, {}, {} or {}", names.join(", "), OTHERS[0], OTHERS[1], OTHERS[2])
 }

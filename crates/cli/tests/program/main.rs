@@ -7,6 +7,7 @@ mod foreign;
 mod generate;
 mod inspect;
 mod ladder;
+mod moves;
 mod serve;
 mod sim;
 mod support;

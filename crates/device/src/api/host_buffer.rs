@@ -130,6 +130,11 @@ impl<T: Element> HostBuffer<T> {
     fn num_bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
+
+    /// Where kernels find it, if they can.
+    pub(crate) fn device_address(&self) -> Option<u64> {
+        self.memory.device_address()
+    }
 }
 
 fn bytes_of<T>(elements: Range<usize>) -> Range<usize> {

@@ -280,7 +280,7 @@ impl Stream {
 
     /// Runs a copy or a fill of `bytes`, unless there are none, and adds it to the activities.
     /// `uncapturable` names one that a graph cannot hold.
-    fn run(
+    pub(crate) fn run(
         &self,
         uncapturable: Option<&'static str>,
         kind: ActivityKind,

@@ -17,6 +17,7 @@ mod function;
 mod gate;
 pub(crate) mod launch;
 mod limits;
+mod link;
 mod parameters;
 mod profile;
 mod properties;
@@ -30,6 +31,7 @@ use std::time::Duration;
 pub use function::{FunctionInfo, Param};
 pub use launch::{Dim3, LaunchConfig, LaunchSite};
 pub use limits::Limits;
+pub use link::Link;
 pub use profile::Profile;
 pub use properties::{ComputeCapability, DeviceKind, DriverVersion};
 
@@ -73,6 +75,11 @@ pub(crate) trait Backend: Debug + Send + Sync + Any {
     fn host_memory(&self, bytes: usize) -> Result<Box<dyn BackendHostMemory>, Error>;
     /// The bytes of a tensor map that keeps the rules.
     fn encode_tensor_map(&self, map: &warpfold_sim::TensorMap) -> Result<[u8; 128], Error>;
+    /// How kernels and copies here reach the memory of another device.
+    fn link(&self, other: &dyn Backend) -> Result<Link, Error>;
+    /// Lets kernels here use the memory of another device, to which there is a link with peer
+    /// access; twice is once.
+    fn enable_peer(&self, other: &dyn Backend) -> Result<(), Error>;
     fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error>;
     /// Waits for every stream, but for what is being captured, and returns what failed since the
     /// last time.
@@ -105,6 +112,14 @@ pub(crate) trait BackendStream: Debug + Send + Sync + Any {
     ) -> Result<Option<Span>, Error>;
     fn fill(&self, address: u64, byte: u8, bytes: u64, clock: Clock) -> Result<Option<Span>, Error>;
     fn copy(&self, to: u64, from: u64, bytes: u64, clock: Clock) -> Result<Option<Span>, Error>;
+    /// Copies from memory of another device, with or without peer access.
+    fn copy_from_peer(
+        &self,
+        to: u64,
+        from: (u64, &dyn Backend),
+        bytes: u64,
+        clock: Clock,
+    ) -> Result<Option<Span>, Error>;
     /// Launches with parameters that were [compared](Parameters::check) with the kernel's.
     fn launch(
         &self,
@@ -161,6 +176,8 @@ pub(crate) trait BackendHostMemory: Debug + Send + Sync + Any {
     /// These bytes, once copies from and to them are done.
     fn bytes(&self, range: Range<usize>) -> Result<&[u8], Error>;
     fn bytes_mut(&mut self, range: Range<usize>) -> Result<&mut [u8], Error>;
+    /// Where kernels find it, if they can.
+    fn device_address(&self) -> Option<u64>;
 }
 
 /// The error for a handle of another kind of device.

@@ -1,5 +1,6 @@
 //! A GPU: its context, its properties, its memory.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
@@ -12,7 +13,7 @@ use super::module::JitModule;
 use super::pinned::Pinned;
 use super::stream::CudaStreamHandle;
 use crate::backend::{
-    Backend, BackendHostMemory, BackendModule, BackendStream, ComputeCapability, DeviceKind, LaunchSite, Limits,
+    Backend, BackendHostMemory, BackendModule, BackendStream, ComputeCapability, DeviceKind, LaunchSite, Limits, Link,
     Properties,
 };
 use crate::{Error, ErrorKind};
@@ -170,6 +171,16 @@ impl Backend for CudaDevice {
     fn encode_tensor_map(&self, map: &TensorMap) -> Result<[u8; 128], Error> {
         self.context.bind()?;
         super::tensor_map::encode(map)
+    }
+
+    fn link(&self, other: &dyn Backend) -> Result<Link, Error> {
+        let any: &dyn Any = other;
+        any.downcast_ref::<Self>().map_or(Ok(Link::Host), |other| super::peer::link(&self.context, &other.context))
+    }
+
+    fn enable_peer(&self, other: &dyn Backend) -> Result<(), Error> {
+        let any: &dyn Any = other;
+        any.downcast_ref::<Self>().map_or(Ok(()), |other| super::peer::enable(&self.context, &other.context))
     }
 
     fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error> {

@@ -117,6 +117,12 @@ impl BackendHostMemory for Pinned {
         // SAFETY: as above, and no copy of these bytes runs: it would need a reference to `self`.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, range.len()) })
     }
+
+    /// Pinned memory is mapped for every device under unified addressing, at the host's address
+    /// (CUDA Driver API, "Unified Addressing").
+    fn device_address(&self) -> Option<u64> {
+        Some(self.address as u64)
+    }
 }
 
 impl Drop for Pinned {

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
 
-use super::device::Context;
+use super::device::{Context, CudaDevice};
 use super::driver;
 use super::module::JitFunction;
 use super::pinned::{Direction, Pinned};
 use crate::backend::{
-    BackendEvent, BackendFunction, BackendGraph, BackendHostMemory, BackendStream, Begin, Clock, Gate, LaunchConfig,
-    LaunchSite, Param, Parameters, Span, mixed,
+    Backend, BackendEvent, BackendFunction, BackendGraph, BackendHostMemory, BackendStream, Begin, Clock, Gate,
+    LaunchConfig, LaunchSite, Param, Parameters, Span, mixed,
 };
 use crate::{Error, ErrorKind};
 
@@ -176,6 +176,20 @@ impl BackendStream for CudaStreamHandle {
         // by the caller.
         self.enqueue("copying on the device", clock, || unsafe {
             result::memcpy_dtod_async(to, from, bytes as usize, self.raw())
+        })
+    }
+
+    fn copy_from_peer(
+        &self,
+        to: u64,
+        (from, owner): (u64, &dyn Backend),
+        bytes: u64,
+        clock: Clock,
+    ) -> Result<Option<Span>, Error> {
+        let any: &dyn Any = owner;
+        let owner: &CudaDevice = any.downcast_ref().ok_or_else(|| mixed("the source", &self.context.properties))?;
+        self.enqueue("copying between devices", clock, || {
+            super::peer::copy((to, &self.context), (from, &owner.context), bytes, self.raw())
         })
     }
 

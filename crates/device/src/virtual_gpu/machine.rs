@@ -1,5 +1,6 @@
 //! The device: memory and programs of the simulator, launched one after the other.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use super::reports::LaunchReport;
 use super::stream::VirtualStream;
 use crate::backend::{
     Backend, BackendFunction, BackendHostMemory, BackendModule, BackendStream, Begin, DeviceKind, FunctionInfo,
-    LaunchConfig, LaunchSite, Limits, Param, Places, Profile, Properties,
+    LaunchConfig, LaunchSite, Limits, Link, Param, Places, Profile, Properties,
 };
 use crate::{Error, ErrorKind};
 
@@ -31,6 +32,19 @@ pub(crate) struct VirtualGpu {
 
 impl VirtualGpu {
     pub(crate) fn new(profile: Profile, memory_bytes: u64) -> Self {
+        Self::with(profile, memory_bytes, sim::Memory::new(memory_bytes))
+    }
+
+    /// Another one, with peer access both ways.
+    pub(crate) fn peer(&self) -> Self {
+        let DeviceKind::Virtual(profile) = self.machine.properties.kind else {
+            unreachable!("a virtual GPU is of the virtual kind");
+        };
+        let bytes = self.machine.properties.limits.memory_bytes;
+        Self::with(profile, bytes, self.machine.memory.peer(bytes))
+    }
+
+    fn with(profile: Profile, memory_bytes: u64, memory: sim::Memory) -> Self {
         static IDENTITIES: AtomicU64 = AtomicU64::new(0);
         let properties = Properties {
             kind: DeviceKind::Virtual(profile),
@@ -43,7 +57,7 @@ impl VirtualGpu {
         };
         let machine = Arc::new(Machine {
             properties,
-            memory: sim::Memory::new(memory_bytes),
+            memory,
             options: Mutex::new(sim::Options::default()),
             reports: Mutex::new(Reports::default()),
             running: Mutex::new(()),
@@ -91,6 +105,22 @@ impl Machine {
         self.waits.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// One launch over several devices, whose report each of them keeps.
+    pub(super) fn launch_together(
+        machines: &[&Self],
+        function: &VirtualFunction,
+        config: &LaunchConfig,
+        params: &[Vec<u8>],
+    ) -> Result<(), Error> {
+        let site = LaunchSite::new(&function.info.name, config);
+        let (first, launch) = (machines[0], launch_of(&site, config, &params[0]));
+        let options = first.options().clone();
+        let report = function.program.launch_on_devices(&first.memory, &launch, &options, params);
+        let (report, failure) = outcome(report, &site)?;
+        machines.iter().for_each(|machine| machine.keep(site.clone(), *config, report.clone()));
+        failure.map_or(Ok(()), |reason| Err(ErrorKind::LaunchFailed { launches: vec![site], reason }.into()))
+    }
+
     pub(super) fn launch(
         &self,
         function: &VirtualFunction,
@@ -99,28 +129,12 @@ impl Machine {
         params: &[u8],
     ) -> Result<(), Error> {
         let site = LaunchSite::new(&function.info.name, config);
-        let launch = sim::Launch {
-            kernel: site.kernel.clone(),
-            grid: config.grid,
-            block: config.block,
-            cluster: config.cluster.unwrap_or([1, 1, 1]),
-            dynamic_shared: config.dynamic_shared,
-            params: params.to_vec(),
-            cooperative: config.cooperative,
-            programmatic: begin == Begin::Early,
-        };
+        let launch = sim::Launch { programmatic: begin == Begin::Early, ..launch_of(&site, config, params) };
         let options = sim::Options { stream: Some(stream.clone()), ..self.options().clone() };
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let report = function.program.launch(&self.memory, &launch, &options);
         drop(running);
-        let (report, denied) = match report {
-            Err(sim::Error::Findings { report, .. }) => {
-                let all: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
-                (*report, Some(all.join("\n")))
-            }
-            report => (report.map_err(|e| launch_error(site.clone(), e))?, None),
-        };
-        let failure = denied.or_else(|| report.aborted.then(|| failure(&report)));
+        let (report, failure) = outcome(report, &site)?;
         self.keep(site.clone(), *config, report);
         match failure {
             None => Ok(()),
@@ -137,6 +151,32 @@ impl Machine {
         }
         reports.kept.push_back(LaunchReport { number, kernel: site.kernel, config, report });
     }
+}
+
+fn launch_of(site: &LaunchSite, config: &LaunchConfig, params: &[u8]) -> sim::Launch {
+    sim::Launch {
+        kernel: site.kernel.clone(),
+        grid: config.grid,
+        block: config.block,
+        cluster: config.cluster.unwrap_or([1, 1, 1]),
+        dynamic_shared: config.dynamic_shared,
+        params: params.to_vec(),
+        cooperative: config.cooperative,
+        programmatic: false,
+    }
+}
+
+/// The report of a launch, and why it failed.
+fn outcome(report: Result<sim::Report, sim::Error>, site: &LaunchSite) -> Result<(sim::Report, Option<String>), Error> {
+    let (report, denied) = match report {
+        Err(sim::Error::Findings { report, .. }) => {
+            let all: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
+            (*report, Some(all.join("\n")))
+        }
+        report => (report.map_err(|e| launch_error(site.clone(), e))?, None),
+    };
+    let failure = denied.or_else(|| report.aborted.then(|| failure(&report)));
+    Ok((report, failure))
 }
 
 /// Why a run was ended early: its last error.
@@ -201,6 +241,20 @@ impl Backend for VirtualGpu {
         Ok(map.encode().map_err(ErrorKind::TensorMap)?)
     }
 
+    fn link(&self, other: &dyn Backend) -> Result<Link, Error> {
+        let any: &dyn Any = other;
+        let other: Option<&Self> = any.downcast_ref();
+        Ok(match other {
+            Some(other) if Arc::ptr_eq(&self.machine, &other.machine) => Link::Same,
+            Some(other) if self.machine.memory.is_peer_of(&other.machine.memory) => Link::Virtual,
+            _ => Link::Host,
+        })
+    }
+
+    fn enable_peer(&self, _other: &dyn Backend) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error> {
         let machine = &self.machine;
         let program = sim::Program::load(&machine.memory, ptx, machine.properties.arch).map_err(ErrorKind::Load)?;
@@ -261,6 +315,12 @@ pub(super) struct VirtualFunction {
     info: FunctionInfo,
 }
 
+impl VirtualFunction {
+    pub(super) fn name(&self) -> &str {
+        &self.info.name
+    }
+}
+
 impl BackendFunction for VirtualFunction {
     fn info(&self) -> &FunctionInfo {
         &self.info
@@ -298,5 +358,9 @@ impl BackendHostMemory for PlainMemory {
 
     fn bytes_mut(&mut self, range: Range<usize>) -> Result<&mut [u8], Error> {
         Ok(&mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes][range])
+    }
+
+    fn device_address(&self) -> Option<u64> {
+        None
     }
 }

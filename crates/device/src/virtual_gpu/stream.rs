@@ -10,15 +10,16 @@ use std::time::Duration;
 use warpfold_sim as sim;
 
 use super::machine::{Machine, VirtualFunction, host_access};
+use super::together::{Part, Together};
 use crate::Error;
 use crate::backend::{
-    BackendEvent, BackendFunction, BackendGraph, BackendHostMemory, BackendStream, Begin, Clock, Gate, LaunchConfig,
-    Parameters, Span, mixed,
+    Backend, BackendEvent, BackendFunction, BackendGraph, BackendHostMemory, BackendStream, Begin, Clock, Gate,
+    LaunchConfig, Parameters, Span, mixed,
 };
 
 /// A stream: everything given to it is done when the call returns, so there is nothing to wait for.
 #[derive(Debug)]
-pub(super) struct VirtualStream {
+pub(crate) struct VirtualStream {
     line: Arc<Line>,
     gate: Gate,
     /// What the graph that is being captured will do.
@@ -29,6 +30,25 @@ impl VirtualStream {
     pub(super) fn new(machine: &Arc<Machine>) -> Self {
         let line = Line { machine: machine.clone(), launches: sim::Stream::default(), waits: AtomicU64::new(0) };
         Self { line: Arc::new(line), gate: Gate::default(), captured: Mutex::default() }
+    }
+
+    /// The part of a rank in a launch over several devices: done when every rank has come, or kept
+    /// for a graph.
+    pub(crate) fn launch_together(
+        &self,
+        function: &dyn BackendFunction,
+        config: &LaunchConfig,
+        parameters: &Parameters,
+        (meeting, rank): (&Arc<Together>, usize),
+    ) -> Result<(), Error> {
+        let function = self.function(function)?;
+        let (params, meeting) = (parameters.bytes().to_vec(), meeting.clone());
+        self.take(Work::Together { function, config: *config, params, meeting, rank }).map(|_| ())
+    }
+
+    fn function(&self, function: &dyn BackendFunction) -> Result<VirtualFunction, Error> {
+        let any: &dyn Any = function;
+        any.downcast_ref().cloned().ok_or_else(|| mixed("the kernel", &self.line.machine.properties))
     }
 
     fn captured(&self) -> MutexGuard<'_, Option<Vec<Work>>> {
@@ -48,9 +68,30 @@ impl VirtualStream {
 /// What a graph can hold.
 #[derive(Debug)]
 enum Work {
-    Fill { address: u64, byte: u8, bytes: u64 },
-    Copy { to: u64, from: u64, bytes: u64 },
-    Launch { function: VirtualFunction, config: LaunchConfig, begin: Begin, params: Vec<u8> },
+    Fill {
+        address: u64,
+        byte: u8,
+        bytes: u64,
+    },
+    Copy {
+        to: u64,
+        from: u64,
+        bytes: u64,
+    },
+    Launch {
+        function: VirtualFunction,
+        config: LaunchConfig,
+        begin: Begin,
+        params: Vec<u8>,
+    },
+    /// The part of a rank in a launch over several devices.
+    Together {
+        function: VirtualFunction,
+        config: LaunchConfig,
+        params: Vec<u8>,
+        meeting: Arc<Together>,
+        rank: usize,
+    },
 }
 
 /// The order of a stream's work.
@@ -78,6 +119,11 @@ impl Line {
             Work::Fill { address, byte, bytes } => self.memory().fill(*address, *byte, *bytes).map_err(host_access),
             Work::Copy { to, from, bytes } => self.memory().copy(*to, *from, *bytes).map_err(host_access),
             Work::Launch { function, config, begin, params } => self.launch(function, config, *begin, params),
+            Work::Together { function, config, params, meeting, rank } => {
+                let (machine, stream) = (self.machine.clone(), self.launches.clone());
+                let (function, params) = (function.clone(), params.clone());
+                meeting.launch(*rank, Part { machine, stream, function, config: *config, params })
+            }
         }
     }
 
@@ -151,6 +197,17 @@ impl BackendStream for VirtualStream {
         self.take(Work::Copy { to, from, bytes })
     }
 
+    fn copy_from_peer(
+        &self,
+        to: u64,
+        (from, _owner): (u64, &dyn Backend),
+        bytes: u64,
+        clock: Clock,
+    ) -> Result<Option<Span>, Error> {
+        // Peers share their addresses.
+        self.copy(to, from, bytes, clock)
+    }
+
     fn launch(
         &self,
         function: &dyn BackendFunction,
@@ -159,11 +216,8 @@ impl BackendStream for VirtualStream {
         parameters: &Parameters,
         _clock: Clock,
     ) -> Result<Option<Span>, Error> {
-        let any: &dyn Any = function;
-        let function: &VirtualFunction =
-            any.downcast_ref().ok_or_else(|| mixed("the kernel", &self.line.machine.properties))?;
-        let params = parameters.bytes().to_vec();
-        self.take(Work::Launch { function: function.clone(), config: *config, begin, params })
+        let (function, params) = (self.function(function)?, parameters.bytes().to_vec());
+        self.take(Work::Launch { function, config: *config, begin, params })
     }
 
     fn record(&self, _clock: Clock) -> Result<Arc<dyn BackendEvent>, Error> {

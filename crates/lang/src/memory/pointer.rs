@@ -282,6 +282,13 @@ impl<T: Element> Global<T> {
     pub(crate) const fn new(address: Val<u64>) -> Self {
         Self::from_base(Base::Register(address.raw()))
     }
+
+    /// The element at an address that was computed or passed as a number: memory of another
+    /// device, say. Nothing checks that it is one of `T`, or that it is kept.
+    #[must_use]
+    pub const fn from_address(address: Val<u64>) -> Self {
+        Self::new(address)
+    }
 }
 
 impl Shared<u8> {

@@ -18,7 +18,6 @@ use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
 use crate::layout::{bytes_of, invalid_variable, place, static_name};
 use crate::static_shared::names_reserved;
-use crate::layout::{bytes_of, invalid_variable, place};
 use crate::report::Shapes;
 use crate::tensor_ops::rules::registers_of_products;
 

@@ -150,6 +150,9 @@ impl Block {
         m.shared = self.shared.as_mut_ptr().cast();
         m.shared_bytes = cx.geometry.shared_bytes;
         m.block = self.index;
+        if let Some(devices) = &cx.geometry.devices {
+            m.params = devices[self.coordinates[2] as usize].clone();
+        }
         m.check_arrivals_of_copies();
         let turn = self.run(m, cx);
         m.progress |= std::mem::take(&mut self.waits.has_progressed);

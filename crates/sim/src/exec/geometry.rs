@@ -1,5 +1,7 @@
 //! The geometry of a launch: grid, block and cluster, the same for all blocks.
 
+use std::sync::Arc;
+
 /// What a launch fixes for all blocks.
 #[derive(Debug)]
 pub(crate) struct Geometry {
@@ -33,6 +35,9 @@ pub(crate) struct Geometry {
     pub seed: u64,
     /// Whether the checks are on.
     pub checked: bool,
+    /// Of a launch over several devices: the parameters of each. Their blocks are one grid here,
+    /// with the device in z; kernels see the grid of their device.
+    pub devices: Option<Arc<[Arc<[u8]>]>>,
     /// Where a cooperative launch keeps the state of its grid barrier; null in other launches.
     pub grid_workspace: u64,
 }
@@ -56,6 +61,12 @@ impl Geometry {
         let (cluster, inner) = (Self::coordinates(index, clusters), Self::coordinates(u64::from(rank), self.cluster));
         let at = [0, 1, 2].map(|axis| u64::from(cluster[axis] * self.cluster[axis] + inner[axis]));
         (at[2] * u64::from(self.grid[1]) + at[1]) * u64::from(self.grid[0]) + at[0]
+    }
+
+    /// The coordinates that a kernel sees of the block with these, and of the grid.
+    pub(crate) fn seen(&self, block: [u32; 3]) -> ([u32; 3], [u32; 3]) {
+        let own = |[x, y, z]: [u32; 3], alone| if self.devices.is_some() { [x, y, alone] } else { [x, y, z] };
+        (own(block, 0), own(self.grid, 1))
     }
 
     /// Warps a block.

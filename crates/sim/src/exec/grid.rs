@@ -2,8 +2,8 @@
 //!
 //! Each worker takes the next block when it is free. A block that only waits for others gives way:
 //! another block becomes resident beside it, as on hardware, up to what a device holds. The blocks
-//! of a cooperative launch are all resident from the start. Blocks of a cluster come and go
-//! together.
+//! of a cooperative launch are all resident from the start, and so are those of a launch over
+//! several devices, which is a grid with the device in z. Blocks of a cluster come and go together.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -91,8 +91,12 @@ pub(crate) fn launch(
     memory: &Memory,
     launch: &Launch,
     options: &Options,
+    devices: Option<&[Vec<u8>]>,
 ) -> Result<Report, Error> {
     let mut geometry = geometry(code, kernel, arch, launch, options)?;
+    if let Some(devices) = devices {
+        geometry.spread_over(devices).map_err(|reason| Error::InvalidLaunch { kernel: kernel.name.clone(), reason })?;
+    }
     let workspace =
         launch.cooperative.then(|| memory.allocate_owned(GRID_WORKSPACE_BYTES, "grid barrier")).transpose()?;
     if let Some(workspace) = &workspace {
@@ -101,7 +105,7 @@ pub(crate) fn launch(
     }
     let heap = code.allocates.then(|| memory.heap()).transpose()?;
     let (live, freed) = memory.snapshot();
-    let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+    let blocks = geometry.grid.iter().map(|&n| u64::from(n)).product::<u64>();
     let workers = options.workers.unwrap_or_else(|| default_workers(blocks * u64::from(geometry.threads)));
     let clusters = blocks / geometry.cluster_blocks();
     let workers = workers.clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX));
@@ -119,7 +123,7 @@ pub(crate) fn launch(
         options,
         blocks,
         clusters,
-        cooperative: launch.cooperative,
+        cooperative: launch.cooperative || devices.is_some(),
         workers: workers as u64,
         next: AtomicU64::new(0),
         done: AtomicU64::new(0),
@@ -231,8 +235,30 @@ fn geometry(
         grid_id: GRID_ID.fetch_add(1, Ordering::Relaxed),
         seed: options.seed,
         checked: options.checks != Checks::None,
+        devices: None,
         grid_workspace: 0,
     })
+}
+
+impl Geometry {
+    /// The same blocks on each of several devices, which give each its own parameters.
+    fn spread_over(&mut self, devices: &[Vec<u8>]) -> Result<(), String> {
+        if devices.is_empty() {
+            return Err("a launch over several devices names no device".to_owned());
+        }
+        if self.grid[2] != 1 || self.cluster != [1, 1, 1] {
+            let (grid, cluster) = (self.grid, self.cluster);
+            return Err(format!(
+                "a launch over several devices has one block in z and no clusters, not {grid:?} {cluster:?}"
+            ));
+        }
+        if let Some(other) = devices.iter().find(|params| params.len() != devices[0].len()) {
+            return Err(format!("{} bytes of parameters on one device, {} on another", devices[0].len(), other.len()));
+        }
+        self.grid[2] = u32::try_from(devices.len()).map_err(|_| "too many devices".to_owned())?;
+        self.devices = Some(devices.iter().map(|params| params.clone().into()).collect());
+        Ok(())
+    }
 }
 
 /// Blocks that a cluster may have at most, of all architectures so far (CUDA programming guide,

@@ -1,0 +1,107 @@
+//! `warpfold ladder reduce --devices N`: the last level of a fold, over devices.
+
+use serde_json::json;
+use warpfold::{Axes, Tensor};
+use warpfold_collectives::{Error, Group, Sharded};
+use warpfold_device::{Device, Profile};
+
+use super::Asked;
+use crate::Ending;
+use crate::failure::Failure;
+use crate::output::{self, Form};
+use crate::table::{Table, grouped};
+
+/// Elements unless said.
+const SIZE: usize = 1 << 16;
+
+/// What a rung gives: the sum, and bytes that left a device.
+struct Rung {
+    name: &'static str,
+    changed: &'static str,
+    sums: Vec<i32>,
+    bytes: u64,
+}
+
+pub(super) fn run(asked: &Asked<'_>, num: usize) -> Result<Ending, Failure> {
+    if !asked.rungs.is_empty() {
+        return Err(Failure::usage("ladder reduce over --devices has no --rung"));
+    }
+    let size = asked.elements(1 << 28)?.unwrap_or(SIZE);
+    if !(2..=8).contains(&num) || size < num {
+        return Err(Failure::usage(format!("--devices: {num} is not from 2 to 8, with an element for each")));
+    }
+    let devices = match asked.device {
+        None if Device::num_cuda().is_ok_and(|found| found >= num) => {
+            (0..num).map(Device::cuda).collect::<Result<_, _>>()?
+        }
+        None | Some("virtual") => Device::virtual_peers(Profile::H200, num),
+        Some(name) => {
+            return Err(Failure::usage(format!("--device {name} is one device; over several it is `virtual`")));
+        }
+    };
+    let numbers: Vec<i32> = (0..size).map(|i| (i % 1000) as i32 - 300).collect();
+    let expected = numbers.iter().fold(0_i32, |sum, &x| sum.wrapping_add(x));
+    let rungs = climb(&devices, &numbers).map_err(Failure::run)?;
+    let is_right = |rung: &Rung| rung.sums.iter().all(|&sum| sum == expected);
+    match asked.form {
+        Form::Table => {
+            let mut table = Table::new(["rung", "result", "has the sum", "bytes that leave a device"]);
+            for rung in &rungs {
+                let result = if is_right(rung) { "ok" } else { "WRONG" };
+                let who = if rung.sums.len() == 1 { "the host".to_owned() } else { format!("{num} devices") };
+                table.row([rung.name.to_owned(), result.to_owned(), who, grouped(rung.bytes)]);
+                table.text(&format!("{}.", rung.changed));
+            }
+            let about = format!("reduce: the sum of {} i32, split over {num} devices", grouped(size as u64));
+            output::print(&format!("{about}, {}\n\n{}", devices[0], table.render()))?;
+        }
+        Form::Json => {
+            let rung = |rung: &Rung| json!({ "name": rung.name, "ok": is_right(rung), "sums": rung.sums, "bytes": rung.bytes });
+            let rungs: Vec<_> = rungs.iter().map(rung).collect();
+            output::print_json(&json!({ "ladder": "reduce", "devices": num, "size": size, "rungs": rungs }))?;
+        }
+    }
+    Ok(if rungs.iter().all(is_right) { Ending::Clean } else { Ending::Findings })
+}
+
+fn climb(devices: &[Device], numbers: &[i32]) -> Result<Vec<Rung>, Error> {
+    let num = devices.len();
+    let shard = |rank: usize| &numbers[rank * numbers.len() / num..(rank + 1) * numbers.len() / num];
+    let of = |device: &Device, rank: usize| Tensor::from_slice(device, shard(rank), &[shard(rank).len()]);
+    // All elements to one device, as if the others were disks.
+    let mut all: Vec<i32> = Vec::new();
+    for (rank, device) in devices.iter().enumerate() {
+        all.extend(of(device, rank)?.to_vec::<i32>()?);
+    }
+    let gathered = Tensor::from_slice(&devices[0], &all, &[all.len()])?.sum(Axes::All)?.to_vec()?;
+    // A part from each, added up by the host.
+    let part = |(rank, device): (usize, &Device)| -> Result<i32, Error> {
+        Ok(of(device, rank)?.sum(Axes::All)?.to_vec::<i32>()?[0])
+    };
+    let parts = devices.iter().enumerate().map(part).collect::<Result<Vec<_>, _>>()?;
+    let on_host = parts.iter().fold(0_i32, |sum, &part| sum.wrapping_add(part));
+    let last_level = Group::new(devices.to_vec())?.run(|rank| -> Result<i32, Error> {
+        let x = Sharded::new(rank, of(rank.device(), rank.rank())?, 0)?;
+        Ok(x.sum()?.to_vec::<i32>()?[0])
+    })?;
+    Ok(vec![
+        Rung {
+            name: "gather",
+            changed: "Every element goes through the host to one device, which folds them all",
+            sums: gathered,
+            bytes: 4 * shard(num - 1).len() as u64,
+        },
+        Rung {
+            name: "host_adds",
+            changed: "Each device folds its shard; the host waits for all of them, and adds the parts",
+            sums: vec![on_host],
+            bytes: 4,
+        },
+        Rung {
+            name: "last_level",
+            changed: "The parts meet in peer memory, folded in the order of ranks: every device has the sum, no host waits",
+            sums: last_level,
+            bytes: 4 * (num as u64 - 1),
+        },
+    ])
+}

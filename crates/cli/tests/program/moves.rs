@@ -1,0 +1,78 @@
+//! What moves bytes: ladders `transfer` and `all_reduce`, `bench transfer`, `devices --query`.
+
+use serde_json::Value;
+
+use crate::support::{refused, warpfold};
+
+fn names(report: &Value) -> Vec<&str> {
+    report["rungs"].as_array().expect("a list").iter().filter_map(|rung| rung["name"].as_str()).collect()
+}
+
+#[test]
+fn ladder_all_reduce_counts_steps_and_bytes_of_each_link() {
+    let ladder = ["ladder", "all_reduce", "--device", "virtual", "--devices", "4", "--size", "100"];
+    let report = warpfold(&[&ladder[..], &["--report", "json"]].concat()).ended_with(0).json();
+    assert_eq!(names(&report), ["through_rank_0", "tree", "ring", "halving_doubling", "one_shot"]);
+    let ring = &report["rungs"][2];
+    assert_eq!((&ring["steps"], &ring["bytes"], &ring["right"]), (&6.into(), &2400.into(), &true.into()), "{ring}");
+    assert_eq!(ring["links"][0], serde_json::json!([0, 600, 0, 0]), "a ring uses one link a device: {ring}");
+    assert_eq!(report["rungs"][4]["rank_order"], true, "{report}");
+    let table = warpfold(&ladder).ended_with(0).stdout;
+    assert!(table.contains("the sum of 100 f32 on each of 4 devices") && table.contains("one_shot"), "{table}");
+}
+
+#[test]
+fn ladder_all_reduce_says_which_way_needs_a_power_of_two() {
+    let outcome = warpfold(&["ladder", "all_reduce", "--device", "virtual", "--devices", "3", "--size", "64"]);
+    assert!(outcome.ended_with(0).stdout.contains("Needs a power of two of devices."));
+}
+
+#[test]
+fn ladder_transfer_shows_the_order_of_copies_and_kernels() {
+    let ladder = ["ladder", "transfer", "--device", "virtual", "--size", "64"];
+    let text = warpfold(&ladder).ended_with(0).stdout;
+    for part in ["pageable", "pinned", "mapped", "graph", "512", "stream 0  H0 K0 D0          H2 K2 D2"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let report =
+        warpfold(&[&ladder[..], &["--report", "json", "--rung", "breadth_first"]].concat()).ended_with(0).json();
+    assert_eq!(names(&report), ["breadth_first"]);
+    assert_eq!(report["rungs"][0]["events"].as_array().map(Vec::len), Some(12), "{report}");
+}
+
+#[test]
+fn ladder_reduce_over_devices_ends_with_the_last_level_of_the_fold() {
+    let ladder = ["ladder", "reduce", "--device", "virtual", "--devices", "2", "--size", "1000"];
+    let report = warpfold(&[&ladder[..], &["--report", "json"]].concat()).ended_with(0).json();
+    assert_eq!(names(&report), ["gather", "host_adds", "last_level"]);
+    assert!(report["rungs"].as_array().expect("a list").iter().all(|rung| rung["ok"] == true), "{report}");
+    assert_eq!(report["rungs"][2]["sums"].as_array().map(Vec::len), Some(2), "each device has it: {report}");
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    refused(&["ladder", "softmax", "--devices", "2"], 2, "--devices is an option of ladders all_reduce and reduce");
+    refused(&["ladder", "all_reduce", "--devices", "9", "--device", "virtual"], 2, "--devices: a number from 1 to 8");
+    refused(&["ladder", "all_reduce", "--dtype", "f32"], 2, "ladder all_reduce has no --dtype");
+    refused(&["ladder", "all_reduce", "--rung", "magic"], 2, "ladder all_reduce has no rung 'magic'");
+    refused(&["ladder", "transfer", "--size", "6", "--device", "virtual"], 2, "a multiple of 4 elements");
+    refused(&["ladder", "transfer", "--size", "many"], 2, "'many' is not a number of elements");
+    refused(&["bench", "transfer", "--sizes", "0"], 2, "--sizes: 0 is not from 1 to");
+}
+
+#[test]
+fn bench_transfer_has_a_row_for_each_direction_and_size() {
+    let report = warpfold(&["bench", "transfer", "--device", "virtual", "--sizes", "100,4096", "--report", "json"]);
+    let report = report.ended_with(0).json();
+    let copies = report["copies"].as_array().expect("a list");
+    assert_eq!(copies.len(), 10);
+    assert!(copies.iter().all(|copy| copy["seconds"].is_null()), "the virtual GPU has no clock: {report}");
+}
+
+#[test]
+fn devices_query_prints_the_limits_of_each_device() {
+    let text = warpfold(&["devices", "--query"]).ended_with(0).stdout;
+    for part in ["virtual:h200", "compute capability            9.0", "multiprocessors (SMs)         132", "wgmma"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}

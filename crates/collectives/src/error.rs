@@ -1,0 +1,145 @@
+//! What can go wrong among several devices.
+
+use std::fmt;
+
+/// An error of this crate, one pointer wide. [`Error::kind`] tells which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    kind: Box<ErrorKind>,
+}
+
+impl Error {
+    /// Which error it is.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.kind
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self { kind: Box::new(kind) }
+    }
+}
+
+impl From<warpfold_device::Error> for Error {
+    fn from(error: warpfold_device::Error) -> Self {
+        ErrorKind::Device(error).into()
+    }
+}
+
+impl From<warpfold::Error> for Error {
+    fn from(error: warpfold::Error) -> Self {
+        ErrorKind::Operator(error).into()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.kind.source()
+    }
+}
+
+/// The kinds of [`Error`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A device refused or failed.
+    #[error(transparent)]
+    Device(warpfold_device::Error),
+    /// An operator on one device refused or failed.
+    #[error(transparent)]
+    Operator(warpfold::Error),
+    /// Another rank failed, so that nothing can be done together any more.
+    #[error("rank {rank} failed: {reason}")]
+    RankFailed {
+        /// The first that failed.
+        rank: usize,
+        /// What it said.
+        reason: String,
+    },
+    /// Another rank has ended, while this one still waits for it.
+    #[error("rank {rank} has ended, and this rank still waits for it")]
+    RankEnded {
+        /// Which.
+        rank: usize,
+    },
+    /// Other ranks did not come in time.
+    #[error("waited {waited:?} for rank(s) {missing:?}")]
+    RanksLate {
+        /// How long.
+        waited: std::time::Duration,
+        /// Which.
+        missing: Vec<usize>,
+    },
+    /// The ranks do not do the same.
+    #[error("the ranks disagree: one comes to {expected}, another to {found}")]
+    RanksDisagree {
+        /// What one does.
+        expected: String,
+        /// What the other does.
+        found: String,
+    },
+    /// A number of devices or ranks that is not supported.
+    #[error("{found} devices: a group has 1 to {most}")]
+    GroupSize {
+        /// How many were given.
+        found: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// A rank that the group does not have, or this rank itself.
+    #[error("{what} {found} of a group of {size}, by rank {own}")]
+    BadRank {
+        /// What it is for.
+        what: &'static str,
+        /// Which.
+        found: usize,
+        /// Ranks there are.
+        size: usize,
+        /// Who asks.
+        own: usize,
+    },
+    /// An operand of the wrong length.
+    #[error("{what}: expected {expected} elements, found {found}")]
+    Length {
+        /// Of which collective.
+        what: &'static str,
+        /// Elements that it takes.
+        expected: usize,
+        /// Elements that were given.
+        found: usize,
+    },
+    /// An environment variable that a launcher sets is missing or wrong.
+    #[error(
+        "{name} {problem}; torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT for each process"
+    )]
+    Environment {
+        /// Which.
+        name: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The processes of a group did not find one another.
+    #[error("rendezvous at {address}: {problem}")]
+    Rendezvous {
+        /// Where rank 0 listens.
+        address: String,
+        /// What happened.
+        problem: String,
+    },
+    /// A collective that the group's transport does not have.
+    #[error("{what} is not possible {transport}")]
+    Unsupported {
+        /// What was asked for.
+        what: &'static str,
+        /// Where.
+        transport: &'static str,
+    },
+}

@@ -1,0 +1,122 @@
+//! A group of devices in one process: a rank each, a thread each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use warpfold_device::{Device, Profile};
+
+use crate::channel::PeerOptions;
+use crate::hall::Hall;
+use crate::{Communicator, Error, ErrorKind};
+
+/// How long a rank waits for the others before it gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Devices of this process that work together.
+///
+/// ```
+/// use warpfold_collectives::{Error, Group, Reduce};
+///
+/// let group = Group::virtual_gpus(2)?;
+/// let sums = group.run(|rank| -> Result<Vec<f32>, Error> {
+///     let (device, stream) = (rank.device(), rank.device().default_stream());
+///     let mine = device.upload(&[rank.rank() as f32 + 1.0; 4])?;
+///     let mut sum = device.alloc::<f32>(4)?;
+///     rank.all_reduce(&stream, Reduce::Sum, &mine, &mut sum)?;
+///     Ok(sum.download()?)
+/// })?;
+/// assert_eq!(sums, [[3.0; 4], [3.0; 4]]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Group {
+    devices: Vec<Device>,
+    options: Option<PeerOptions>,
+    patience: Duration,
+}
+
+impl Group {
+    /// A group of these devices in the order of ranks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::GroupSize`] for none.
+    pub fn new(devices: Vec<Device>) -> Result<Self, Error> {
+        if devices.is_empty() {
+            return Err(ErrorKind::GroupSize { found: 0, most: crate::MAX_RANKS }.into());
+        }
+        Ok(Self { devices, options: None, patience: PATIENCE })
+    }
+
+    /// A group of so many virtual GPUs, which stand in for H200s with peer access.
+    ///
+    /// # Errors
+    /// [`ErrorKind::GroupSize`].
+    pub fn virtual_gpus(count: usize) -> Result<Self, Error> {
+        Self::new(Device::virtual_peers(Profile::H200, count))
+    }
+
+    /// With another way to use peer memory.
+    #[must_use]
+    pub fn with_options(mut self, options: PeerOptions) -> Self {
+        self.options = Some(options);
+        self
+    }
+
+    /// With another time that a rank waits for the others.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The devices by rank.
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// The communicators by rank, for threads of the caller's own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::GroupSize`]; devices without peer access.
+    pub fn communicators(&self) -> Result<Vec<Communicator>, Error> {
+        let hall = self.hall()?;
+        Ok((0..self.devices.len()).map(|rank| Communicator::new(rank, hall.clone())).collect())
+    }
+
+    fn hall(&self) -> Result<Arc<Hall>, Error> {
+        let options = self.options.unwrap_or_else(|| PeerOptions::of(&self.devices[0]));
+        Ok(Arc::new(Hall::new(self.devices.clone(), options, self.patience)?))
+    }
+
+    /// Runs `work` on a thread for each rank, and gives their results by rank.
+    ///
+    /// # Errors
+    /// That of the rank that failed first; [`ErrorKind::RankFailed`] if it panicked.
+    pub fn run<R: Send, E: From<Error> + std::fmt::Display + Send>(
+        &self,
+        work: impl Fn(&Communicator) -> Result<R, E> + Sync,
+    ) -> Result<Vec<R>, E> {
+        let hall = self.hall()?;
+        let communicators: Vec<_> = (0..self.devices.len()).map(|rank| Communicator::new(rank, hall.clone())).collect();
+        let work = &work;
+        let mut results: Vec<Option<Result<R, E>>> = std::thread::scope(|scope| {
+            let run = |communicator: Communicator| {
+                scope.spawn(move || {
+                    let result = work(&communicator);
+                    if let Err(error) = &result {
+                        communicator.fail(&error.to_string());
+                    }
+                    result
+                })
+            };
+            let threads: Vec<_> = communicators.into_iter().map(run).collect();
+            threads.into_iter().map(|thread| thread.join().ok()).collect()
+        });
+        if let Some(rank) = hall.first_failure() {
+            let panicked = || Error::from(ErrorKind::RankFailed { rank, reason: "it panicked".to_owned() }).into();
+            return Err(results.swap_remove(rank).and_then(Result::err).unwrap_or_else(panicked));
+        }
+        results.into_iter().flatten().collect()
+    }
+}

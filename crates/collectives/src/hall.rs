@@ -1,0 +1,140 @@
+//! What the ranks of one process share: their channels, and who failed first.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use warpfold_device::{Device, ErrorKind as DeviceErrorKind, Stream};
+
+use crate::channel::{Channel, PeerOptions};
+use crate::{Error, ErrorKind};
+
+/// The ranks of one process.
+#[derive(Debug)]
+pub(crate) struct Hall {
+    pub(crate) devices: Vec<Device>,
+    /// Of all ranks.
+    pub(crate) all: Channel,
+    options: PeerOptions,
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// By sender and receiver.
+    pairs: BTreeMap<(usize, usize), Arc<Channel>>,
+    /// The first rank that failed, and why.
+    failed: Option<(usize, String)>,
+    ended: Vec<usize>,
+}
+
+impl Hall {
+    pub(crate) fn new(devices: Vec<Device>, options: PeerOptions, patience: Duration) -> Result<Self, Error> {
+        let all = Channel::new((0..devices.len()).collect(), &devices, options, patience)?;
+        Ok(Self { devices, all, options, patience, state: Mutex::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The channel from one rank to another, made by the first of the two that comes.
+    pub(crate) fn pair(&self, from: usize, to: usize) -> Result<Arc<Channel>, Error> {
+        let mut state = self.lock();
+        if let Some(error) = state.failure() {
+            return Err(error);
+        }
+        if let Some(channel) = state.pairs.get(&(from, to)) {
+            return Ok(channel.clone());
+        }
+        let channel = Arc::new(Channel::new(vec![from, to], &self.devices, self.options, self.patience)?);
+        for (member, rank) in [from, to].into_iter().enumerate() {
+            if state.ended.contains(&rank) {
+                channel.peers.leave(member, ENDED);
+            }
+        }
+        state.pairs.insert((from, to), channel.clone());
+        Ok(channel)
+    }
+
+    /// Waits for a stream of a rank, and fails if a kernel gave up on another one.
+    pub(crate) fn check(&self, rank: usize, stream: &Stream) -> Result<(), Error> {
+        let pairs: Vec<_> = self.lock().pairs.values().filter(|pair| pair.ranks.contains(&rank)).cloned().collect();
+        self.all.check(rank, stream)?;
+        pairs.iter().try_for_each(|pair| pair.check(rank, stream))
+    }
+
+    /// A rank failed: ends every wait of every other rank.
+    pub(crate) fn fail(&self, rank: usize, reason: &str) {
+        let mut state = self.lock();
+        state.failed.get_or_insert_with(|| (rank, reason.to_owned()));
+        self.all.peers.leave(rank, reason);
+        for channel in state.pairs.values() {
+            channel.peers.leave(0, reason);
+        }
+    }
+
+    /// A rank has come to its end: ends the waits for it.
+    pub(crate) fn end(&self, rank: usize) {
+        let mut state = self.lock();
+        state.ended.push(rank);
+        self.all.peers.leave(rank, ENDED);
+        for channel in state.pairs.values() {
+            if let Some(member) = channel.ranks.iter().position(|&r| r == rank) {
+                channel.peers.leave(member, ENDED);
+            }
+        }
+    }
+
+    /// The first rank that failed.
+    pub(crate) fn first_failure(&self) -> Option<usize> {
+        self.lock().failed.as_ref().map(|(rank, _)| *rank)
+    }
+
+    /// As [`Hall::explain`], for a graph, which does not tell of which channel its work is.
+    pub(crate) fn explain_graph(&self, error: Error) -> Error {
+        let is_lost = |e: &warpfold_device::Error| matches!(e.kind(), DeviceErrorKind::PeerLost { .. });
+        let state = self.lock();
+        let lost = match error.kind() {
+            ErrorKind::Device(device) if is_lost(device) => {
+                let ended = || Some(ErrorKind::RankEnded { rank: *state.ended.first()? }.into());
+                state.failure().or_else(ended)
+            }
+            _ => None,
+        };
+        drop(state);
+        lost.unwrap_or_else(|| self.explain(&self.all, error))
+    }
+
+    /// The error of a channel in terms of the group: the first failure, if that is behind it.
+    pub(crate) fn explain(&self, channel: &Channel, error: Error) -> Error {
+        let ErrorKind::Device(device) = error.kind() else { return error };
+        match device.kind() {
+            DeviceErrorKind::PeerLost { rank, reason } => {
+                let rank = channel.ranks[*rank];
+                self.lock().failure().unwrap_or_else(|| match &**reason {
+                    ENDED => ErrorKind::RankEnded { rank }.into(),
+                    reason => ErrorKind::RankFailed { rank, reason: reason.to_owned() }.into(),
+                })
+            }
+            DeviceErrorKind::PeersLate { waited, missing } => {
+                let missing = missing.iter().map(|&member| channel.ranks[member]).collect();
+                ErrorKind::RanksLate { waited: *waited, missing }.into()
+            }
+            DeviceErrorKind::PeersDisagree { expected, found } => {
+                ErrorKind::RanksDisagree { expected: expected.clone(), found: found.clone() }.into()
+            }
+            _ => error,
+        }
+    }
+}
+
+const ENDED: &str = "it has ended";
+
+impl State {
+    fn failure(&self) -> Option<Error> {
+        let (rank, reason) = self.failed.clone()?;
+        Some(ErrorKind::RankFailed { rank, reason }.into())
+    }
+}

@@ -1,0 +1,181 @@
+//! A rank in a process of its own: NCCL between GPUs; between virtual GPUs, bytes through the
+//! processes' connections.
+//!
+//! Both bring the items of all ranks to a rank, where one kernel combines them in the order of
+//! ranks. So a monoid has the same bits as over peer memory.
+
+use std::time::Instant;
+
+use warpfold_device::{Buffer, Device, Nccl, NcclCommunicator, Stream, View, ViewMut};
+
+use crate::channel::{Input, Operands, combine_gathered};
+use crate::environment::Launch;
+use crate::kernels::What;
+use crate::mesh::Mesh;
+use crate::{Error, ErrorKind};
+
+/// How often a rank that waits for NCCL looks for processes that ended.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(crate) device: Device,
+    pub(crate) mesh: Mesh,
+    pub(crate) nccl: Option<NcclCommunicator>,
+}
+
+/// A collective, or one of a pair.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    All(What),
+    Send(usize),
+    Receive(usize),
+}
+
+impl Work {
+    /// What the ranks compare, before they believe each other's bytes.
+    fn tag(&self, bytes: usize) -> u64 {
+        let kind: u64 = match self {
+            Self::All(What::AllReduce(_)) => 1,
+            Self::All(What::ReduceScatter(_)) => 2,
+            Self::All(What::AllGather(_)) => 3,
+            Self::All(What::Broadcast(..)) => 4,
+            Self::Send(_) | Self::Receive(_) => 5,
+        };
+        kind << 56 | bytes as u64
+    }
+}
+
+impl Remote {
+    /// Meets the other processes.
+    pub(crate) fn connect(device: Device, launch: &Launch, places: &[std::path::PathBuf]) -> Result<Self, Error> {
+        let nccl = if device.is_virtual() { None } else { Some(Nccl::load(places)?) };
+        let mesh = Mesh::connect(launch)?;
+        let join = |nccl: Nccl| -> Result<NcclCommunicator, Error> {
+            let id = if mesh.rank == 0 { nccl.new_id()?.to_vec() } else { Vec::new() };
+            let all = mesh.exchange(6 << 56, |_| (mesh.rank == 0).then_some(&*id), |from| from == 0)?;
+            let id = if mesh.rank == 0 { id } else { all[0].clone() };
+            let id = id.try_into().map_err(|_| ErrorKind::Rendezvous {
+                address: launch.address.clone(),
+                problem: "rank 0 sent no NCCL id".to_owned(),
+            })?;
+            Ok(nccl.join(&device, &id, mesh.rank, mesh.size)?)
+        };
+        let nccl = nccl.map(join).transpose()?;
+        Ok(Self { device, mesh, nccl })
+    }
+
+    /// Runs a collective on `count` elements.
+    pub(crate) fn run(&self, stream: &Stream, work: &Work, operands: Operands<'_>, count: usize) -> Result<(), Error> {
+        if count == 0 {
+            return Ok(());
+        }
+        let Operands { input, output } = operands;
+        let combine = match work {
+            Work::All(What::AllReduce(combine) | What::ReduceScatter(combine)) => combine,
+            Work::All(What::AllGather(_) | What::Broadcast(..)) | Work::Send(_) | Work::Receive(_) => {
+                // What goes out of a broadcast's root lies where the others take it in.
+                let own = if let Input::View(view) = input { Some(view) } else { None };
+                return self.bring(stream, work, own, output);
+            }
+        };
+        let bytes = count * combine.item().bytes() as usize;
+        let mut gathered: Buffer<u8> = self.device.alloc_named("gathered", bytes * self.mesh.size)?;
+        let Some(output) = output else { return Ok(()) };
+        let own = if let Input::View(view) = input { view } else { output.as_view() };
+        self.bring(stream, work, Some(own), Some(gathered.as_view_mut()))?;
+        combine_gathered(stream, combine, self.mesh.size, &gathered, output, count)
+    }
+
+    /// Brings what a rank needs from the others to `output`.
+    fn bring(
+        &self,
+        stream: &Stream,
+        work: &Work,
+        own: Option<View<'_, u8>>,
+        output: Option<ViewMut<'_, u8>>,
+    ) -> Result<(), Error> {
+        match &self.nccl {
+            Some(nccl) => Ok(with_nccl(nccl, stream, work, own, output)?),
+            None => self.with_host(stream, work, own, output),
+        }
+    }
+
+    fn with_host(
+        &self,
+        stream: &Stream,
+        work: &Work,
+        own: Option<View<'_, u8>>,
+        mut output: Option<ViewMut<'_, u8>>,
+    ) -> Result<(), Error> {
+        let (rank, size) = (self.mesh.rank, self.mesh.size);
+        let is_root = matches!(work, Work::All(What::Broadcast(_, root)) if *root == rank);
+        let bytes = own.as_ref().map_or_else(|| output.as_ref().map_or(0, ViewMut::len), View::len);
+        let mut data = vec![0; if own.is_some() || is_root { bytes } else { 0 }];
+        match (&own, &output) {
+            (Some(own), _) => stream.copy_to_host(own.clone(), &mut data)?,
+            (None, Some(output)) if is_root => stream.copy_to_host(output.as_view(), &mut data)?,
+            (None, _) => {}
+        }
+        let tag = work.tag(bytes);
+        let part = |of: usize| &data[of * (data.len() / size)..(of + 1) * (data.len() / size)];
+        let all = match work {
+            Work::All(What::AllReduce(_) | What::AllGather(_)) => {
+                self.mesh.exchange(tag, |_| Some(&*data), |_| true)?
+            }
+            Work::All(What::ReduceScatter(_)) => self.mesh.exchange(tag, |to| Some(part(to)), |_| true)?,
+            Work::All(What::Broadcast(_, root)) => {
+                self.mesh.exchange(tag, |_| (rank == *root).then_some(&*data), |from| from == *root)?
+            }
+            Work::Send(to) => self.mesh.exchange(tag, |other| (other == *to).then_some(&*data), |_| false)?,
+            Work::Receive(from) => self.mesh.exchange(tag, |_| None, |other| other == *from)?,
+        };
+        let Some(output) = &mut output else { return Ok(()) };
+        let mut at = 0;
+        let mine = |of: usize| match work {
+            Work::All(What::ReduceScatter(_)) if of == rank => part(of),
+            Work::All(What::AllReduce(_) | What::AllGather(_)) if of == rank => &*data,
+            _ => &*all[of],
+        };
+        for piece in (0..size).map(mine).filter(|piece| !piece.is_empty()) {
+            stream.copy_from_host(output.reborrow().slice(at..at + piece.len())?, piece)?;
+            at += piece.len();
+        }
+        Ok(())
+    }
+
+    /// Waits for a stream, as long as every process is there.
+    pub(crate) fn synchronize(&self, stream: &Stream) -> Result<(), Error> {
+        let Some(nccl) = &self.nccl else { return Ok(stream.synchronize()?) };
+        let (reached, end) = (stream.record()?, Instant::now() + self.mesh.patience);
+        while !reached.is_complete()? {
+            self.mesh.poll()?;
+            nccl.check()?;
+            if Instant::now() >= end {
+                let missing = (0..self.mesh.size).filter(|&rank| rank != self.mesh.rank).collect();
+                return Err(ErrorKind::RanksLate { waited: self.mesh.patience, missing }.into());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+fn with_nccl(
+    nccl: &NcclCommunicator,
+    stream: &Stream,
+    work: &Work,
+    own: Option<View<'_, u8>>,
+    output: Option<ViewMut<'_, u8>>,
+) -> Result<(), warpfold_device::Error> {
+    match (work, &own, &output) {
+        (Work::All(What::AllReduce(_) | What::AllGather(_)), Some(own), Some(output)) => {
+            nccl.all_gather(stream, own, output)
+        }
+        (Work::All(What::ReduceScatter(_)), Some(own), Some(output)) => nccl.exchange(stream, own, output),
+        (Work::All(What::Broadcast(_, root)), _, Some(output)) => nccl.broadcast(stream, *root, output),
+        (Work::Send(to), Some(own), _) => nccl.send(stream, *to, own),
+        (Work::Receive(from), _, Some(output)) => nccl.receive(stream, *from, output),
+        (Work::All(_) | Work::Send(_) | Work::Receive(_), ..) => unreachable!("a collective has its operands"),
+    }
+}

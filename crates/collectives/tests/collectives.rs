@@ -1,0 +1,286 @@
+//! Every collective on 2, 3, 4 and 8 virtual devices against a reference on the host, under all
+//! checks.
+
+use half::{bf16, f16};
+use warpfold::TensorElement;
+use warpfold_collectives::{Combine, Communicator, Error, Group, PeerOptions, Reduce};
+use warpfold_device::{Checks, Severity};
+
+/// Numbers of ranks.
+const SIZES: [usize; 4] = [2, 3, 4, 8];
+
+/// Small launches, and so short a stage that longer messages take several.
+const OPTIONS: PeerOptions = PeerOptions { blocks: 2, threads: 32, stage_bytes: 2048, looks: 1 << 20 };
+
+/// Runs `work` on so many ranks under all checks, which must find nothing.
+#[track_caller]
+fn checked<R: Send>(ranks: usize, work: impl Fn(&Communicator) -> Result<R, Error> + Sync) -> Vec<R> {
+    let group = Group::virtual_gpus(ranks).expect("a group").with_options(OPTIONS);
+    for device in group.devices() {
+        device.set_checks(Checks::All).expect("a virtual GPU");
+    }
+    let results = group.run(work).expect("no rank fails");
+    for (rank, device) in group.devices().iter().enumerate() {
+        for report in device.take_reports() {
+            let errors: Vec<_> = report.report.findings.iter().filter(|f| f.severity != Severity::Info).collect();
+            assert!(errors.is_empty(), "rank {rank}, {}: {errors:#?}", report.kernel);
+        }
+    }
+    results
+}
+
+/// Small whole numbers, so that sums of every type are exact.
+fn numbers(rank: usize, len: usize) -> Vec<i32> {
+    (0..len).map(|i| ((i * 7 + rank * 3) % 5) as i32).collect()
+}
+
+fn of<T: Copy>(numbers: &[i32], convert: impl Fn(i32) -> T) -> Vec<T> {
+    numbers.iter().map(|&n| convert(n)).collect()
+}
+
+fn reference(reduce: Reduce, ranks: usize, len: usize) -> Vec<i32> {
+    let all: Vec<_> = (0..ranks).map(|rank| numbers(rank, len)).collect();
+    let column = |i: usize| all.iter().map(move |numbers| numbers[i]);
+    let fold = |i| match reduce {
+        Reduce::Sum => column(i).sum(),
+        Reduce::Product => column(i).product(),
+        Reduce::Min => column(i).min().expect("a rank"),
+        Reduce::Max => column(i).max().expect("a rank"),
+    };
+    (0..len).map(fold).collect()
+}
+
+#[track_caller]
+fn check_all_reduce<T: TensorElement>(ranks: usize, len: usize, convert: impl Fn(i32) -> T + Sync) {
+    for reduce in Reduce::ALL {
+        // Products of eight ranks pass the range of 8 bits.
+        if reduce == Reduce::Product && (size_of::<T>() == 1 || ranks == 8) {
+            continue;
+        }
+        let expected = of(&reference(reduce, ranks, len), &convert);
+        let found = checked(ranks, |rank| {
+            let (device, stream) = (rank.device(), rank.device().default_stream());
+            let input = device.upload(&of(&numbers(rank.rank(), len), &convert))?;
+            let mut output = device.alloc::<T>(len)?;
+            rank.all_reduce(&stream, reduce, &input, &mut output)?;
+            Ok(output.download()?)
+        });
+        for (rank, found) in found.iter().enumerate() {
+            assert_eq!(*found, expected, "{} of {} x {len} on rank {rank} of {ranks}", reduce.name(), T::NAME);
+        }
+    }
+}
+
+#[test]
+fn an_all_reduce_is_the_same_on_every_rank_for_every_type() {
+    check_all_reduce::<f32>(2, 1000, |n| n as f32);
+    check_all_reduce::<f64>(3, 33, f64::from);
+    check_all_reduce::<f16>(2, 64, |n| f16::from_f32(n as f32));
+    check_all_reduce::<bf16>(4, 31, |n| bf16::from_f32(n as f32));
+    check_all_reduce::<u8>(2, 17, |n| n as u8);
+    check_all_reduce::<i8>(8, 32, |n| n as i8);
+    check_all_reduce::<u16>(3, 16, |n| n as u16);
+    check_all_reduce::<i16>(2, 1, |n| n as i16);
+    check_all_reduce::<u32>(2, 5, |n| n as u32);
+    check_all_reduce::<i32>(8, 40, |n| n);
+    check_all_reduce::<u64>(2, 6, |n| n as u64);
+    check_all_reduce::<i64>(4, 7, i64::from);
+}
+
+#[test]
+fn an_all_reduce_of_every_number_of_ranks_and_lengths_around_its_pieces() {
+    for ranks in SIZES {
+        for len in [0, 1, 31, 64, 511, 512, 513, 1030] {
+            let expected = of(&reference(Reduce::Sum, ranks, len), |n| n as f32);
+            let found = checked(ranks, |rank| {
+                let (device, stream) = (rank.device(), rank.device().default_stream());
+                let mut data = device.upload(&of(&numbers(rank.rank(), len), |n| n as f32))?;
+                rank.all_reduce_in_place(&stream, Reduce::Sum, &mut data)?;
+                Ok(data.download()?)
+            });
+            assert!(found.iter().all(|found| *found == expected), "{len} elements of {ranks} ranks");
+        }
+    }
+}
+
+#[test]
+fn an_all_gather_puts_the_ranks_side_by_side() {
+    for ranks in SIZES {
+        for len in [0, 1, 3, 64, 700] {
+            let expected: Vec<_> = (0..ranks).flat_map(|rank| of(&numbers(rank, len), |n| n as i16)).collect();
+            let found = checked(ranks, |rank| {
+                let (device, stream) = (rank.device(), rank.device().default_stream());
+                let input = device.upload(&of(&numbers(rank.rank(), len), |n| n as i16))?;
+                let mut output = device.alloc::<i16>(len * ranks)?;
+                rank.all_gather(&stream, &input, &mut output)?;
+                Ok(output.download()?)
+            });
+            assert!(found.iter().all(|found| *found == expected), "{len} elements of {ranks} ranks");
+        }
+    }
+}
+
+#[test]
+fn a_reduce_scatter_gives_each_rank_its_part() {
+    for ranks in SIZES {
+        for len in [0, 1, 4, 33, 300] {
+            let sums = of(&reference(Reduce::Sum, ranks, len * ranks), |n| n as f32);
+            let found = checked(ranks, |rank| {
+                let (device, stream) = (rank.device(), rank.device().default_stream());
+                let input = device.upload(&of(&numbers(rank.rank(), len * ranks), |n| n as f32))?;
+                let mut output = device.alloc::<f32>(len)?;
+                rank.reduce_scatter(&stream, Reduce::Sum, &input, &mut output)?;
+                Ok(output.download()?)
+            });
+            for (rank, found) in found.iter().enumerate() {
+                assert_eq!(*found, sums[rank * len..(rank + 1) * len], "rank {rank} of {ranks}, {len} elements");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_broadcast_copies_the_root() {
+    for ranks in SIZES {
+        for root in [0, ranks - 1] {
+            let found = checked(ranks, |rank| {
+                let (device, stream) = (rank.device(), rank.device().default_stream());
+                let mut data = device.upload(&of(&numbers(rank.rank(), 3000), |n| n as u8))?;
+                rank.broadcast(&stream, root, &mut data)?;
+                Ok(data.download()?)
+            });
+            let expected = of(&numbers(root, 3000), |n| n as u8);
+            assert!(found.iter().all(|found| *found == expected), "from {root} of {ranks}");
+        }
+    }
+}
+
+#[test]
+fn what_is_sent_around_a_ring_comes_back() {
+    for ranks in SIZES {
+        let found = checked(ranks, |rank| {
+            let (device, stream) = (rank.device(), rank.device().default_stream());
+            let (mine, next, before) = (rank.rank(), (rank.rank() + 1) % ranks, (rank.rank() + ranks - 1) % ranks);
+            let mut data = device.upload(&of(&numbers(mine, 700), f64::from))?;
+            let mut other = device.alloc::<f64>(700)?;
+            for _ in 0..ranks {
+                // A send waits for its receiver, so one rank begins with receiving.
+                if mine == 0 {
+                    rank.receive(&stream, before, &mut other)?;
+                    rank.send(&stream, next, &data)?;
+                } else {
+                    rank.send(&stream, next, &data)?;
+                    rank.receive(&stream, before, &mut other)?;
+                }
+                std::mem::swap(&mut data, &mut other);
+            }
+            Ok(data.download()?)
+        });
+        for (rank, found) in found.iter().enumerate() {
+            assert_eq!(*found, of(&numbers(rank, 700), f64::from), "rank {rank} of {ranks}");
+        }
+    }
+}
+
+#[test]
+fn a_sum_of_floats_is_folded_in_the_order_of_ranks() {
+    for ranks in SIZES {
+        let item = |rank: usize, i: usize| (1.0 + rank as f32).powi(i as i32 % 23) / 3.0;
+        let expected: Vec<f32> =
+            (0..130).map(|i| (1..ranks).fold(item(0, i), |sum, rank| sum + item(rank, i))).collect();
+        let found = checked(ranks, |rank| {
+            let (device, stream) = (rank.device(), rank.device().default_stream());
+            let data: Vec<f32> = (0..130).map(|i| item(rank.rank(), i)).collect();
+            let mut data = device.upload(&data)?;
+            rank.all_reduce_in_place(&stream, Reduce::Sum, &mut data)?;
+            Ok(data.download()?)
+        });
+        assert!(found.iter().all(|found| *found == expected), "{ranks} ranks");
+    }
+}
+
+#[test]
+fn a_monoid_that_does_not_commute_keeps_the_order_of_ranks() {
+    use warpfold_kernels::Dtype;
+    use warpfold_kernels::elements::{Sink, Source};
+    use warpfold_kernels::fold::{Monoid, Position};
+    use warpfold_lang::Val;
+
+    /// The left item, unless it is zero.
+    #[derive(Clone, Copy)]
+    struct First;
+
+    impl Monoid for First {
+        type Item = Val<u32>;
+        type Acc = Val<u32>;
+        type Output = Val<u32>;
+        const COMMUTES: bool = false;
+
+        fn identity(self) -> Val<u32> {
+            Val::constant(0)
+        }
+        fn combine(self, left: Val<u32>, right: Val<u32>) -> Val<u32> {
+            left.ne(0).select(left, right)
+        }
+        fn lift(self, item: Val<u32>, _: Position) -> Val<u32> {
+            item
+        }
+        fn finish(self, acc: Val<u32>, _: Val<u64>) -> Val<u32> {
+            acc
+        }
+    }
+
+    let combine = Combine::new("first", First, Source::one::<u32>(Dtype::U32), Sink::one::<u32>(Dtype::U32));
+    let found = checked(3, |rank| {
+        let (device, stream) = (rank.device(), rank.device().default_stream());
+        let own = rank.rank() as u32 + 10;
+        let input = device.upload(&[own, if own == 10 { 0 } else { own }, if own == 12 { own } else { 0 }])?;
+        let mut output = device.alloc::<u32>(3)?;
+        rank.all_reduce_with(&stream, &combine, &input, &mut output)?;
+        Ok(output.download()?)
+    });
+    assert_eq!(found, vec![vec![10, 11, 12]; 3]);
+}
+
+#[test]
+fn graphs_hold_collectives_and_replay_them() {
+    let found = checked(4, |rank| {
+        let device = rank.device();
+        let stream = device.new_stream()?;
+        let mut data = device.upload(&[rank.rank() as f32 + 1.0; 40])?;
+        let mut all = device.alloc::<f32>(160)?;
+        let (graph, ()) = stream.capture(|| {
+            rank.all_reduce_in_place(&stream, Reduce::Sum, &mut data)?;
+            rank.all_gather(&stream, &data, &mut all)
+        })?;
+        (0..3).try_for_each(|_| rank.launch(&graph))?;
+        rank.synchronize(&stream)?;
+        Ok((data.download()?, all.download()?))
+    });
+    // 1 + 2 + 3 + 4, then four times that, twice.
+    assert!(found.iter().all(|(data, all)| *data == [160.0; 40] && *all == [160.0; 160]));
+}
+
+#[test]
+fn views_that_begin_anywhere_go_through_every_collective() {
+    let found = checked(3, |rank| {
+        let (device, stream) = (rank.device(), rank.device().default_stream());
+        let own = rank.rank() as f32;
+        // Ranks may differ in where their views begin.
+        let first = 1 + rank.rank();
+        let input = device.upload(&[own + 1.0; 40])?;
+        let mut output = device.alloc_zeroed::<f32>(40)?;
+        rank.all_reduce(&stream, Reduce::Sum, input.view(first..first + 32)?, output.view_mut(3..35)?)?;
+        rank.all_reduce_in_place(&stream, Reduce::Max, output.view_mut(first..first + 8)?)?;
+        rank.broadcast(&stream, 1, output.view_mut(35..39)?)?;
+        let mut all = device.alloc::<f32>(13)?;
+        rank.all_gather(&stream, input.view(first..first + 4)?, all.view_mut(1..13)?)?;
+        let mut gathered = vec![0.0; 12];
+        stream.copy_to_host(all.view(1..13)?, &mut gathered)?;
+        Ok((output.download()?, gathered))
+    });
+    for (output, all) in found {
+        assert_eq!((&output[11..35], output[39]), (&[6.0; 24][..], 0.0));
+        assert_eq!(all, [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0]);
+    }
+}

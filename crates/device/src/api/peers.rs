@@ -1,0 +1,153 @@
+//! Devices that use one another's memory: links, copies between devices, and launches over all of
+//! them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::activity::ActivityKind;
+use crate::api::arguments::Arguments;
+use crate::api::buffer::{View, ViewMut};
+use crate::api::device::Device;
+use crate::api::element::Element;
+use crate::api::graph::Held;
+use crate::api::memory::Access;
+use crate::api::module::Function;
+use crate::api::stream::Stream;
+use crate::backend::{LaunchConfig, LaunchSite, Link, Profile, launch};
+use crate::virtual_gpu::{Together, VirtualGpu, VirtualStream};
+use crate::{Error, ErrorKind};
+
+/// Several devices.
+impl Device {
+    /// So many virtual GPUs that share their addresses, as GPUs with peer access do. Each has
+    /// memory of its own and checks of its own.
+    #[must_use]
+    pub fn virtual_peers(profile: Profile, count: usize) -> Vec<Self> {
+        let first = VirtualGpu::new(profile, profile.limits().memory_bytes);
+        let others: Vec<_> = (1..count).map(|_| Self::from_backend(first.peer())).collect();
+        let all = std::iter::once(Self::from_backend(first)).chain(others);
+        all.take(count).collect()
+    }
+
+    /// How kernels and copies of this device reach the memory of another.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn link_to(&self, other: &Self) -> Result<Link, Error> {
+        self.backend().link(other.backend())
+    }
+}
+
+/// Copies between devices.
+impl Stream {
+    /// Copies from a buffer of another device: directly where there is peer access, through the
+    /// host by the driver elsewhere. Not while a capture lasts, on CUDA.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LengthMismatch`]; [`ErrorKind::MixedDevices`] for devices of two kinds, and for
+    /// virtual GPUs that are no [peers](Device::virtual_peers).
+    pub fn copy_from_peer<'a, 'b, T: Element>(
+        &self,
+        to: impl Into<ViewMut<'a, T>>,
+        from: impl Into<View<'b, T>>,
+    ) -> Result<(), Error> {
+        let (to, from) = (to.into(), from.into());
+        if from.device() == to.device() {
+            return self.copy(to, from);
+        }
+        let owner = from.device().clone();
+        let is_reachable = match (self.device().is_virtual(), owner.is_virtual()) {
+            (true, true) => self.device().link_to(&owner)?.has_peer_access(),
+            (a, b) => a == b,
+        };
+        if !is_reachable {
+            self.device().expect_same(&owner, || "the source".to_owned())?;
+        }
+        self.device().expect_same(to.device(), || "the destination".to_owned())?;
+        let (expected, found) = (to.len(), from.len());
+        if expected != found {
+            return Err(ErrorKind::LengthMismatch { what: "copy between devices", expected, found }.into());
+        }
+        self.order(from.memory(), Access::Read)?;
+        self.order(to.memory(), Access::Write)?;
+        self.run(None, ActivityKind::DeviceToDevice, to.num_bytes(), |clock| {
+            let from = (from.address(), owner.backend());
+            self.imp().copy_from_peer(to.address(), from, to.num_bytes() as u64, clock)
+        })
+    }
+}
+
+/// Devices whose kernels use one another's memory, a rank each.
+///
+/// Kernels that wait for one another across devices must run at the same time. On CUDA they do when
+/// each rank launches its part; on virtual GPUs [`PeerGroup::launch`] brings the parts together.
+#[derive(Debug, Clone)]
+pub struct PeerGroup {
+    devices: Arc<[Device]>,
+    meeting: Arc<Together>,
+}
+
+impl PeerGroup {
+    /// A group of these devices in the order of ranks. A rank waits for the others as long as
+    /// `patience`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoPeerAccess`] names the first pair without; what the driver says.
+    pub fn new(devices: Vec<Device>, patience: Duration) -> Result<Self, Error> {
+        for (a, b) in devices.iter().flat_map(|a| devices.iter().map(move |b| (a, b))) {
+            let link = a.link_to(b)?;
+            if !link.has_peer_access() {
+                return Err(ErrorKind::NoPeerAccess { from: a.to_string(), to: b.to_string(), link }.into());
+            }
+            a.backend().enable_peer(b.backend())?;
+        }
+        let meeting = Arc::new(Together::new(devices.len(), patience));
+        Ok(Self { devices: devices.into(), meeting })
+    }
+
+    /// The devices by rank.
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// A rank takes no part any more: what others do together from here on, or wait for, is an
+    /// [`ErrorKind::PeerLost`] that names it.
+    pub fn leave(&self, rank: usize, reason: &str) {
+        self.meeting.leave(rank, reason);
+    }
+
+    /// Launches the part of a rank in a kernel that every rank launches, with the same sizes. On
+    /// virtual GPUs it returns when all ranks have come and the kernel has run, on CUDA at once.
+    ///
+    /// # Errors
+    /// Those of [`Stream::launch_raw`]; [`ErrorKind::PeerLost`], [`ErrorKind::PeersLate`],
+    /// [`ErrorKind::PeersDisagree`].
+    pub fn launch(
+        &self,
+        rank: usize,
+        stream: &Stream,
+        function: &Function,
+        config: LaunchConfig,
+        arguments: &Arguments<'_>,
+    ) -> Result<(), Error> {
+        self.meeting.expect_all()?;
+        let any: &dyn std::any::Any = &**stream.imp();
+        let Some(imp) = any.downcast_ref::<VirtualStream>() else {
+            return stream.launch_raw(function, config, arguments);
+        };
+        let (device, info, parameters) = (stream.device(), function.info(), arguments.parameters());
+        device.expect_same(&self.devices[rank], || format!("the stream of rank {rank}"))?;
+        device.expect_same(function.device(), || format!("kernel {}", info.name))?;
+        launch::check(&config, info, device.limits())?;
+        parameters
+            .check(info)
+            .map_err(|reason| ErrorKind::InvalidLaunch { site: LaunchSite::new(&info.name, &config), reason })?;
+        for (memory, access) in arguments.memory() {
+            stream.order(memory, *access)?;
+        }
+        let entered = stream.imp().gate().enter()?;
+        Held::keep_function(entered.capture(), &function.prepared().imp);
+        imp.launch_together(&*function.prepared().imp, &config, parameters, (&self.meeting, rank))
+    }
+}

@@ -1,0 +1,39 @@
+//! How two devices reach each other's memory.
+
+use std::fmt;
+
+/// How a device reaches the memory of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Link {
+    /// It is the same device.
+    Same,
+    /// Kernels read and write the other's memory, over NVLink: the driver grants peer access with
+    /// atomic operations in hardware, which PCIe does not have.
+    NvLink,
+    /// Kernels read and write the other's memory, over PCIe.
+    Peer,
+    /// Copies go through the host.
+    Host,
+    /// Virtual GPUs of one address space, which no wire connects.
+    Virtual,
+}
+
+impl Link {
+    /// Whether kernels may use the other's memory.
+    #[must_use]
+    pub const fn has_peer_access(self) -> bool {
+        !matches!(self, Self::Host)
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Same => "same",
+            Self::NvLink => "NVLink",
+            Self::Peer => "peer access",
+            Self::Host => "host",
+            Self::Virtual => "virtual",
+        })
+    }
+}

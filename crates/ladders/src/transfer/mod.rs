@@ -1,0 +1,264 @@
+//! Between host and device: the same work on a vector of the host, from the first copy that comes
+//! to mind to copies that run while kernels do.
+//!
+//! Each rung brings a vector to the device, computes on it, and brings the result back. What it
+//! does is recorded as it is issued ([`Event`]): on a GPU with times, on the virtual GPU, which
+//! does everything in the order of the calls, with order and bytes.
+
+mod rungs;
+mod timeline;
+
+use std::time::Duration;
+
+use warpfold_device::{Buffer, Device, HostBuffer, LaunchConfig, MappedBuffer, Stream};
+use warpfold_lang::{Global, Kernel, Val, block_dim, block_idx, kernel, thread_idx, when};
+
+use crate::{Error, ErrorKind};
+
+pub use rungs::RUNGS;
+pub use timeline::timeline;
+
+/// As the program takes it.
+pub const NAME: &str = "transfer";
+
+/// Parts that the vector is processed in where copies overlap with kernels.
+const CHUNKS: usize = 4;
+
+/// One way.
+#[derive(Debug)]
+pub struct Rung {
+    /// As the field names it: `pinned`.
+    pub name: &'static str,
+    /// What changed against the rung before.
+    pub changed: &'static str,
+    way: fn(&mut Instance) -> Result<(), Error>,
+}
+
+/// The rung of this name.
+///
+/// # Errors
+/// [`ErrorKind::UnknownRung`].
+pub fn rung(name: &str) -> Result<&'static Rung, Error> {
+    RUNGS.iter().find(|rung| rung.name == name).ok_or_else(|| {
+        let known = RUNGS.iter().map(|rung| rung.name).collect::<Vec<_>>().join(", ");
+        ErrorKind::UnknownRung { ladder: NAME, name: name.to_owned(), known }.into()
+    })
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// A copy to the device.
+    ToDevice,
+    /// A kernel.
+    Kernel,
+    /// A copy to the host.
+    ToHost,
+    /// A launch of a graph.
+    Graph,
+}
+
+/// Something that a rung gave to a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What.
+    pub what: What,
+    /// On which of its streams.
+    pub stream: usize,
+    /// Which part of the vector.
+    pub chunk: usize,
+    /// Bytes that crossed the bus by a copy, or by a kernel in mapped memory.
+    pub bytes: u64,
+    /// When it began and ended, since the first one began; `None` on the virtual GPU.
+    pub time: Option<(Duration, Duration)>,
+}
+
+/// What a rung did, in the order of its calls, and whether it was right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    /// What it gave to streams.
+    pub events: Vec<Event>,
+    /// Whether the result is that of the host.
+    pub is_right: bool,
+}
+
+impl Trace {
+    /// Bytes that crossed the bus, to the device and to the host.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.events.iter().map(|event| event.bytes).sum()
+    }
+
+    /// From the first beginning to the last end; `None` on the virtual GPU.
+    #[must_use]
+    pub fn duration(&self) -> Option<Duration> {
+        self.events.iter().map(|event| event.time.map(|(_, end)| end)).collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    /// Whether a copy ran while a kernel did; `None` on the virtual GPU.
+    #[must_use]
+    pub fn overlaps(&self) -> Option<bool> {
+        let times = |kernels: bool| -> Option<Vec<(Duration, Duration)>> {
+            let of_kind = self.events.iter().filter(|event| (event.what == What::Kernel) == kernels);
+            of_kind.map(|event| event.time).collect()
+        };
+        let (kernels, copies) = (times(true)?, times(false)?);
+        Some(kernels.iter().any(|k| copies.iter().any(|c| k.0 < c.1 && c.0 < k.1)))
+    }
+}
+
+/// The points around an operation.
+type Span = (warpfold_device::Event, warpfold_device::Event);
+
+/// A vector on the host, and room for it on the device.
+#[derive(Debug)]
+pub struct Instance {
+    device: Device,
+    streams: [Stream; 2],
+    input: Vec<f32>,
+    output: Vec<f32>,
+    pinned_in: HostBuffer<f32>,
+    pinned_out: HostBuffer<f32>,
+    mapped: MappedBuffer<f32>,
+    data: Vec<Buffer<f32>>,
+    work: Kernel<(Global<f32>, u32)>,
+    events: Vec<(Event, Option<Span>)>,
+}
+
+impl Instance {
+    /// A vector of `len` elements, a multiple of 4.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadSize`]; out of memory.
+    pub fn open(device: &Device, len: usize) -> Result<Self, Error> {
+        if len == 0 || !len.is_multiple_of(CHUNKS) || len > 1 << 30 {
+            let expected = "a multiple of 4 elements, up to 2^30";
+            return Err(ErrorKind::BadSize { text: len.to_string(), expected }.into());
+        }
+        let input: Vec<f32> = (0..len).map(|i| (i % 1000) as f32 / 1000.0).collect();
+        let mut pinned_in = device.host_buffer::<f32>(len)?;
+        pinned_in.as_mut_slice()?.copy_from_slice(&input);
+        let work = kernel("work", |data: Global<f32>, len: Val<u32>| {
+            let i = block_idx().x * block_dim().x + thread_idx().x;
+            when(i.lt(len), || {
+                let mut x = data.at(i).get();
+                for _ in 0..ROUNDS {
+                    x = x * 0.5 + 0.25;
+                }
+                data.at(i).set(x);
+            });
+        });
+        Ok(Self {
+            streams: [device.new_stream()?, device.new_stream()?],
+            output: vec![0.0; len],
+            pinned_in,
+            pinned_out: device.host_buffer(len)?,
+            mapped: MappedBuffer::new(device, &input)?,
+            data: (0..CHUNKS).map(|_| device.alloc(len / CHUNKS)).collect::<Result<_, _>>()?,
+            device: device.clone(),
+            input,
+            work,
+            events: Vec::new(),
+        })
+    }
+
+    /// Runs a rung, and looks at what came out.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn run(&mut self, rung: &Rung) -> Result<Trace, Error> {
+        self.output.fill(0.0);
+        self.pinned_out.as_mut_slice()?.fill(0.0);
+        self.mapped = MappedBuffer::new(&self.device, &self.input)?;
+        // What is built and loaded at the first launch is no part of the rung.
+        self.device.prepare(&self.work)?;
+        self.device.synchronize()?;
+        self.events.clear();
+        (rung.way)(self)?;
+        self.device.synchronize()?;
+        let round = |x: f32| x * 0.5 + 0.25;
+        let expected = |x: &f32| (0..ROUNDS).fold(*x, |x, _| round(x));
+        let is_right = self.input.iter().map(expected).zip(&self.output).all(|(a, b)| (a - b).abs() <= 1e-6);
+        let events = std::mem::take(&mut self.events);
+        let first = events.iter().find_map(|(_, span)| span.as_ref()).map(|(start, _)| start);
+        let timed = |(event, span): &(Event, Option<Span>)| -> Result<Event, Error> {
+            let (Some(first), Some((start, end))) = (first, span) else { return Ok(event.clone()) };
+            let time = start.elapsed_since(first)?.zip(end.elapsed_since(first)?);
+            Ok(Event { time, ..event.clone() })
+        };
+        Ok(Trace { events: events.iter().map(timed).collect::<Result<_, _>>()?, is_right })
+    }
+
+    fn chunk(&self, index: usize) -> std::ops::Range<usize> {
+        let len = self.input.len() / CHUNKS;
+        index * len..(index + 1) * len
+    }
+
+    /// Does something on a stream, and notes it.
+    fn note(
+        &mut self,
+        (what, stream, chunk): (What, usize, usize),
+        bytes: usize,
+        work: impl FnOnce(&mut Self, &Stream) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let on = self.streams[stream].clone();
+        let start = if self.device.is_virtual() { None } else { Some(on.record()?) };
+        work(self, &on)?;
+        let span = start.map(|start| -> Result<Span, Error> { Ok((start, on.record()?)) }).transpose()?;
+        self.events.push((Event { what, stream, chunk, bytes: bytes as u64, time: None }, span));
+        Ok(())
+    }
+
+    fn config(&self) -> LaunchConfig {
+        LaunchConfig::for_elements(self.input.len() / CHUNKS, 256)
+    }
+}
+
+/// Multiplications and additions of an element.
+const ROUNDS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpfold_device::{Checks, Profile};
+
+    #[test]
+    fn every_way_is_right_and_moves_each_byte_once_each_way() {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.set_checks(Checks::Deny).expect("a virtual GPU");
+        let mut instance = Instance::open(&device, 4096).expect("a vector");
+        for rung in RUNGS {
+            let trace = instance.run(rung).expect("it runs");
+            assert!(trace.is_right, "{}", rung.name);
+            assert_eq!(trace.bytes(), 2 * 4 * 4096, "{}", rung.name);
+        }
+    }
+
+    /// The order of a rung's calls: `h` to the device, `k` a kernel, `d` to the host, with the
+    /// stream.
+    fn order(name: &str) -> String {
+        let device = Device::virtual_gpu(Profile::H200);
+        let mut instance = Instance::open(&device, 64).expect("a vector");
+        let trace = instance.run(rung(name).expect("a rung")).expect("it runs");
+        let letter = |what| match what {
+            What::ToDevice => 'h',
+            What::Kernel => 'k',
+            What::ToHost => 'd',
+            What::Graph => 'g',
+        };
+        trace.events.iter().map(|event| format!("{}{} ", letter(event.what), event.stream)).collect()
+    }
+
+    #[test]
+    fn depth_first_issues_a_chunk_at_a_time_and_breadth_first_a_kind_at_a_time() {
+        assert_eq!(order("depth_first"), "h0 k0 d0 h1 k1 d1 h0 k0 d0 h1 k1 d1 ");
+        assert_eq!(order("breadth_first"), "h0 h1 k0 k1 d0 d1 h0 h1 k0 k1 d0 d1 ");
+    }
+
+    #[test]
+    fn a_size_that_cannot_be_divided_is_refused() {
+        let device = Device::virtual_gpu(Profile::H200);
+        assert!(Instance::open(&device, 6).is_err());
+        assert!(Instance::open(&device, 0).is_err());
+    }
+}
