@@ -50,6 +50,7 @@ pub use api::device::Device;
 pub use api::element::Element;
 pub use api::event::Event;
 pub use api::graph::Graph;
+pub use api::inspect::{Inspect, Inspection};
 pub use api::host_buffer::{HostBuffer, HostView, HostViewMut};
 pub use api::kernel_cache::KernelCounts;
 pub use api::module::{Function, Module};

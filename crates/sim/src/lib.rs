@@ -95,6 +95,7 @@ mod asynchronous;
 mod check;
 mod counters;
 mod decode;
+mod display;
 mod error;
 #[allow(unsafe_code, reason = "the register file and the dispatch of decoded operations")]
 mod exec;
@@ -122,5 +123,7 @@ pub use launch::{Checks, Launch, Options, Stream};
 pub use layout::ParamInfo;
 pub use memory::Memory;
 pub use program::{KernelInfo, Program};
-pub use report::{Access, Counters, Finding, FindingKind, InstructionCounters, Report, Severity};
+pub use report::{
+    Access, Counters, Finding, FindingKind, InstructionCounters, MemorySpace, Report, Severity, WarpAccess,
+};
 pub use tensor_map::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType};

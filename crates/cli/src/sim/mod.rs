@@ -1,6 +1,5 @@
 //! `warpfold sim`: runs PTX that was not written here on the virtual GPU.
 
-mod annotate;
 mod bind;
 mod report;
 mod spec;
@@ -15,7 +14,7 @@ use warpfold_sim::{Arch, Error, Launch, Memory, Options, Program, Report};
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output::Form;
+use crate::output::{Form, ReportTo};
 use crate::progress::Progress;
 use bind::Bindings;
 use spec::Spec;
@@ -23,7 +22,7 @@ use spec::Spec;
 /// Runs a kernel of a PTX file on the virtual GPU: counts what hardware would do, finds broken
 /// rules.
 ///
-/// What the kernel prints goes to standard output, or with `--report json` to standard error. Exit
+/// What the kernel prints goes to standard output, or unless the report is a table to standard error. Exit
 /// codes: 0 clean, 1 findings of severity error, 2 bad usage, 3 PTX that is not supported, 4 the
 /// run failed (a trap, memory used up).
 #[derive(Debug, Args)]
@@ -73,9 +72,8 @@ pub(crate) struct Sim {
     /// instruction.
     #[arg(long)]
     annotate: bool,
-    /// The form of the report.
-    #[arg(long, default_value = "table")]
-    report: Form,
+    #[command(flatten)]
+    to: ReportTo,
 }
 
 /// Which checks to run.
@@ -96,11 +94,15 @@ impl From<Check> for warpfold_sim::Checks {
     }
 }
 
+/// Accesses of one warp that pictures show of an instruction.
+const RECORDED: usize = 8;
+
 /// Device memory of the largest GPU that is stood in for.
 const MEMORY_BYTES: u64 = 141_000_000_000;
 
 impl Sim {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        self.to.check()?;
         let text = read_text(&self.file)?;
         let memory = Memory::new(MEMORY_BYTES);
         let program = Program::load(&memory, &text, self.arch).map_err(|error| self.blame(error))?;
@@ -108,10 +110,7 @@ impl Sim {
         let bindings = Bindings::make(&memory, kernel, &text, &self.arguments)?;
         let report = self.launch(&program, &memory, bindings.params())?;
         let saved = bindings.save(&memory)?;
-        match self.report {
-            Form::Table => report::print_table(self, &report, &saved, &text)?,
-            Form::Json => report::print_json(self, &report)?,
-        }
+        report::write(self, &report, &saved, &text)?;
         Ok(if report.has_errors() { Ending::Findings } else { Ending::Clean })
     }
 
@@ -128,14 +127,15 @@ impl Sim {
         };
         let progress = Progress::new();
         progress.begin(&self.entry);
-        let (printer, watcher, form) = (progress.clone(), progress.clone(), self.report);
+        let (printer, watcher, form) = (progress.clone(), progress.clone(), self.to.form);
         let options = Options {
             checks: self.check.into(),
-            per_instruction: self.annotate,
+            per_instruction: self.annotate || self.to.form == Form::Html,
+            record: if self.to.form == Form::Html { RECORDED } else { 0 },
             seed: self.seed,
             output: Some(Arc::new(move |text: &str| match form {
                 Form::Table => printer.write(stdout(), text),
-                Form::Json => printer.write(stderr(), text),
+                Form::Json | Form::Html => printer.write(stderr(), text),
             })),
             progress: Some(Arc::new(move |done, all| watcher.show(done, all))),
             ..Options::default()

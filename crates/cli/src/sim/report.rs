@@ -1,12 +1,13 @@
 //! How a run is reported: tables for people, JSON for programs.
 
 use serde::Serialize;
+use warpfold_report::{Drawing, Kind, Page, Shape, annotated};
 use warpfold_sim::{Counters, Report};
 
-use super::{Check, Sim, annotate};
+use super::{Check, Sim};
 use crate::failure::Failure;
 use crate::json;
-use crate::output;
+use crate::output::{self, Form};
 use crate::table::{Table, grouped, ratio, wrapped};
 
 /// The report as JSON.
@@ -23,31 +24,57 @@ struct Json<'a> {
     instructions: Option<Vec<json::Instruction<'a>>>,
 }
 
-/// Prints the report as JSON.
-pub(super) fn print_json(sim: &Sim, report: &Report) -> Result<(), Failure> {
-    output::print_json(&Json {
+/// Writes the report; `saved` are the arrays written, `text` is the PTX.
+pub(super) fn write(sim: &Sim, report: &Report, saved: &[String], text: &str) -> Result<(), Failure> {
+    match sim.to.form {
+        Form::Table => sim.to.write(&table(sim, report, saved, text)),
+        Form::Json => sim.to.write_json(&json(sim, report)),
+        Form::Html => sim.to.write_page(&page(sim, report, text)),
+    }
+}
+
+fn page(sim: &Sim, report: &Report, text: &str) -> Page {
+    let shape = Shape { arch: sim.arch, grid: sim.grid, block: sim.block, dynamic_shared: sim.shared };
+    let mut data = json(sim, report);
+    // The drawing has them.
+    data.instructions = None;
+    let mut page = Page::new(Kind::Kernel, &sim.entry, &data, &output::about());
+    page.subtitle = subtitle(sim);
+    page.verdict = findings(report).lines().next().unwrap_or_default().to_owned() + ".";
+    page.is_ok = !report.has_errors();
+    page.kernels.insert(sim.entry.clone(), vec![Drawing::new(text, &sim.entry, &shape, report)]);
+    page
+}
+
+fn json<'a>(sim: &'a Sim, report: &'a Report) -> Json<'a> {
+    Json {
         kernel: &sim.entry,
         seconds: None,
         findings: report.findings.iter().map(json::Finding::from).collect(),
         counters: (&report.counters).into(),
         aborted: report.aborted,
         instructions: sim.annotate.then(|| report.instructions.iter().map(json::Instruction::from).collect()),
-    })
+    }
 }
 
-/// Prints the report for people; `saved` are the arrays written, `text` is the PTX.
-pub(super) fn print_table(sim: &Sim, report: &Report, saved: &[String], text: &str) -> Result<(), Failure> {
+/// What ran, in a line.
+fn subtitle(sim: &Sim) -> String {
     let size = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
-    let mut page = format!(
-        "{} on the virtual GPU ({}): grid {}, block {}, {} checks\n\n",
+    format!(
+        "{} on the virtual GPU ({}): grid {}, block {}, {} checks",
         sim.entry,
         sim.arch,
         size(sim.grid),
         size(sim.block),
         if sim.check == Check::All { "all" } else { "no" },
-    );
+    )
+}
+
+/// The report for people.
+fn table(sim: &Sim, report: &Report, saved: &[String], text: &str) -> String {
+    let mut page = subtitle(sim) + "\n\n";
     if sim.annotate {
-        page.push_str(&annotate::annotated(text, &sim.entry, &report.instructions));
+        page.push_str(&annotated(text, &sim.entry, &report.instructions));
         page.push('\n');
     }
     page.push_str(&counters(&report.counters).render());
@@ -56,7 +83,7 @@ pub(super) fn print_table(sim: &Sim, report: &Report, saved: &[String], text: &s
     for array in saved {
         page.push_str(&format!("saved {array}\n"));
     }
-    output::print(&page)
+    page
 }
 
 fn counters(c: &Counters) -> Table {

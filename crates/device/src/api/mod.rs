@@ -18,6 +18,7 @@ pub(crate) mod element;
 pub(crate) mod event;
 pub(crate) mod graph;
 pub(crate) mod host_buffer;
+pub(crate) mod inspect;
 pub(crate) mod kernel_cache;
 pub(crate) mod memory;
 pub(crate) mod module;

@@ -16,6 +16,7 @@ use super::cluster::{Cluster, Resident};
 use super::code::{Code, Placed};
 use super::geometry::Geometry;
 use super::harvest::{self, Harvest};
+use super::recording::Recording;
 use super::machine::{Fault, GlobalView, Machine};
 use crate::asynchronous::Asynchronous;
 use crate::check::{BlockCheck, Findings, LaunchCheck};
@@ -276,6 +277,8 @@ impl Shared<'_> {
             warp: 0,
             block: 0,
             counters: vec![AccessCounters::default(); code.instructions.len()],
+            recording: (self.options.record > 0)
+                .then(|| Box::new(Recording::new(self.options.record, code.instructions.len()))),
             progress: false,
             waiting: false,
             stop: false,
@@ -489,7 +492,8 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
     }
     shared.stalled_at[worker as usize].store(HAS_ENDED, Ordering::SeqCst);
     let found = m.checking.map(|c| c.findings).unwrap_or_default();
-    Harvest { counts, counters: m.counters, faults: m.faults, found, trap }
+    let recording = m.recording.map(|recording| *recording).unwrap_or_default();
+    Harvest { counts, counters: m.counters, recording, faults: m.faults, found, trap }
 }
 
 /// Records that a worker has executed more instructions than a launch may.

@@ -21,6 +21,7 @@ mod mbarrier_wait;
 pub(crate) mod memory_map;
 pub(crate) mod op;
 mod part;
+pub(crate) mod recording;
 mod registers;
 mod rendezvous;
 pub(crate) mod row;

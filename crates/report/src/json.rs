@@ -5,7 +5,7 @@ use warpfold_sim as sim;
 
 /// Counters of a launch.
 #[derive(Debug, Serialize)]
-pub(crate) struct Counters {
+pub struct Counters {
     warp_instructions: u64,
     thread_instructions: u64,
     branches: u64,
@@ -63,7 +63,7 @@ impl From<&sim::Counters> for Counters {
 
 /// A broken rule.
 #[derive(Debug, Serialize)]
-pub(crate) struct Finding<'a> {
+pub struct Finding<'a> {
     kind: &'static str,
     severity: &'static str,
     message: String,
@@ -114,7 +114,7 @@ impl<'a> From<&'a sim::Finding> for Finding<'a> {
 
 /// Counters of one instruction.
 #[derive(Debug, Serialize)]
-pub(crate) struct Instruction<'a> {
+pub struct Instruction<'a> {
     line: u32,
     function: &'a str,
     text: &'a str,
