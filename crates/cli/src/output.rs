@@ -92,11 +92,7 @@ pub(crate) fn note(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes a value as JSON.
-pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    print(&json_text(value))
-}
-
+/// A value as JSON.
 fn json_text(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).expect("reports are structures of strings and numbers") + "\n"
 }

@@ -2,7 +2,7 @@
 //!
 //! Start with [`Page`]: what is drawn of a ladder, of a kernel, of measurements. [`ladder_text`] and
 //! [`ladder_page`] print and draw any [`Ladder`](warpfold_ladders::ladder::Ladder), one of yours too
-//! ([example](https://github.com/warpfold/warpfold/blob/main/examples/15_own_ladder.rs));
+//! (`examples/20_own_ladder.rs`);
 //! [`annotated`] and [`Drawing`] are about one kernel. [`json`] has what reports have in common.
 //!
 //! The page is `page/`: HTML, CSS and JavaScript by hand, one file a picture, put together here. It
@@ -11,6 +11,8 @@
 //! and says when it was.
 
 mod annotate;
+#[cfg(doctest)]
+mod book;
 mod drawing;
 pub mod json;
 mod ladder;

@@ -1,6 +1,7 @@
 //! The program as its user meets it: arguments in, text and exit code out.
 
 mod bad_input;
+mod book;
 mod devices;
 mod foreign;
 mod generate;

@@ -128,7 +128,7 @@ fn a_ladders_page_draws_it_and_every_control_works() {
     page.expect("document.querySelector('#tile tr').cells.length", 34);
     page.value("[...document.querySelectorAll('.source tr')].find((r) => /ld\\.global.*◂/.test(r.textContent)).click()");
     page.expect("document.querySelectorAll('#ruler td.used').length", 32);
-    page.expect("document.querySelector('#access p:nth-of-type(2)').textContent.includes('4 sectors in 1 lines')", true);
+    page.expect("document.querySelector('#access p:nth-of-type(2)').textContent.includes('4 sectors in 1 line,')", true);
     // The roofline and the colours.
     page.expect("document.querySelectorAll('#roofline circle').length", 10);
     let ground = "getComputedStyle(document.body).backgroundColor";

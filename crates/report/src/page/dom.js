@@ -76,5 +76,5 @@ function table(heading, rows, caption) {
 /** A lightness of one hue for a share from 0 to 1. */
 function heat(share) {
   const amount = share > 0 ? 0.12 + 0.88 * share : 0;
-  return { class: amount > 0.55 ? "heat deep" : "heat", style: `--amount:${amount.toFixed(3)}` };
+  return { class: amount > 0.8 ? "heat deep" : "heat", style: `--amount:${amount.toFixed(3)}` };
 }

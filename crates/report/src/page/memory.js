@@ -215,7 +215,7 @@ function rulerView(access) {
   const best = Math.ceil(asked / 32);
   return el("div", {},
     el("p", { class: sectors.size > best ? "alarm" : "" },
-      `${lanes.length} lanes ask for ${asked} bytes: ${sectors.size} sectors in ${lines.length} lines, ${number((100 * asked) / fetched)} % of ${number(fetched)} bytes used.`),
+      `${lanes.length} lanes ask for ${asked} bytes: ${sectors.size} sectors in ${lines.length} line${lines.length === 1 ? "" : "s"}, ${number((100 * asked) / fetched)} % of ${number(fetched)} bytes used.`),
     el("p", { class: "quiet" }, el("span", { class: "key ruler used", style: "background:var(--bar)" }), "used",
       el("span", { class: "key", style: "background:color-mix(in oklab, var(--other) 35%, transparent)" }), "fetched, not used"),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "lanes on lines of memory" },
