@@ -7,8 +7,8 @@
 use warpfold_device::{Checks, Device, LaunchConfig};
 use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_ladders::ladder::{
-    Arrays, Change, Claim, Finish, Guards, Instance, Ladder, Launch, Metric, RunOptions, Rung, Sizes, broken_claims, run,
-    samples,
+    Arrays, Change, Claim, Finish, Guards, Instance, Ladder, Launch, Metric, RunOptions, Rung, Sizes, broken_claims,
+    run, samples,
 };
 use warpfold_lang::{Global, Kernel, Val, block_dim, block_idx, kernel, shared_named, sync_threads, thread_idx};
 use warpfold_report::{About, LadderRun, ladder_page, ladder_text};

@@ -35,7 +35,9 @@ impl ReportTo {
     /// Refuses what cannot be done, before anything runs.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         match (self.form, &self.output) {
-            (Form::Html, None) => Err(Failure::usage("--report html is a page for a browser: -o FILE.html says where it goes")),
+            (Form::Html, None) => {
+                Err(Failure::usage("--report html is a page for a browser: -o FILE.html says where it goes"))
+            }
             (_, Some(path)) if path.is_dir() => Err(Failure::usage(format!("-o {}: it is a folder", path.display()))),
             _ => Ok(()),
         }
@@ -73,7 +75,11 @@ pub(crate) fn about() -> About {
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// Writes text to standard output. A reader that closed it, as `head` does, has what it wanted.
@@ -103,6 +109,9 @@ mod tests {
 
     #[test]
     fn words_are_quoted_as_a_shell_takes_them() {
-        assert_eq!(["out=B.npy,f32,4", "it's", "", "a b"].map(quoted), ["out=B.npy,f32,4", r"'it'\''s'", "''", "'a b'"]);
+        assert_eq!(
+            ["out=B.npy,f32,4", "it's", "", "a b"].map(quoted),
+            ["out=B.npy,f32,4", r"'it'\''s'", "''", "'a b'"]
+        );
     }
 }

@@ -13,6 +13,7 @@ macro_rules! chapters {
 chapters! {
     IfYouKnowCuda "if-you-know-cuda.md";
     FindingARace "finding-a-race.md";
+    Triton "triton.md";
     Pictures "pictures.md";
     Ladders "ladders.md";
     YourCrate "your-crate.md";

@@ -206,7 +206,12 @@ fn occupancy_of(ptx: &str, kernel: &str, shape: &Shape) -> Option<Occupancy> {
     let warps = threads.div_ceil(32);
     let resources = vec![
         resource("warps", warps, limits.threads_per_sm / 32, Limiter::Warps),
-        resource("registers", (info.registers * 32).next_multiple_of(256) * warps, limits.registers_per_sm, Limiter::Registers),
+        resource(
+            "registers",
+            (info.registers * 32).next_multiple_of(256) * warps,
+            limits.registers_per_sm,
+            Limiter::Registers,
+        ),
         resource("shared memory", shared + limits.shared_reserved, limits.shared_per_sm, Limiter::SharedMemory),
         resource("blocks", 1, limits.blocks_per_sm, Limiter::Blocks),
     ];

@@ -38,11 +38,8 @@ pub(crate) struct Roofs {
 /// Bandwidth and TFLOP/s: NVIDIA's data sheets of the A100 80 GB SXM, H100 SXM and H200 SXM. Integers:
 /// 64 results per clock and SM (CUDA C++ Programming Guide, "Arithmetic Instructions"), with the SMs
 /// and boost clocks of the data sheets.
-const PEAKS: [(&str, f64, f64, f64, f64); 3] = [
-    ("A100", 2_039.0, 19.5, 312.0, 9.7),
-    ("H100", 3_350.0, 67.0, 989.0, 16.7),
-    ("H200", 4_800.0, 67.0, 989.0, 16.7),
-];
+const PEAKS: [(&str, f64, f64, f64, f64); 3] =
+    [("A100", 2_039.0, 19.5, 312.0, 9.7), ("H100", 3_350.0, 67.0, 989.0, 16.7), ("H200", 4_800.0, 67.0, 989.0, 16.7)];
 
 /// The roofs of a device by its name; of one that is not known, the copy that was measured on it.
 pub(crate) fn roofs(device: &str, dtype: Dtype, copy: Option<f64>) -> Option<Roofs> {
@@ -62,10 +59,7 @@ pub(crate) fn roofs(device: &str, dtype: Dtype, copy: Option<f64>) -> Option<Roo
 
 /// Operations that instructions did: those on floats, or where the problem is one of integers, those
 /// on signed ones, as addresses are unsigned here.
-pub(crate) fn operations<'a>(
-    instructions: impl Iterator<Item = &'a InstructionCounters>,
-    is_integer: bool,
-) -> u64 {
+pub(crate) fn operations<'a>(instructions: impl Iterator<Item = &'a InstructionCounters>, is_integer: bool) -> u64 {
     instructions.map(|i| i.active_lanes * per_lane(&i.text, is_integer)).sum()
 }
 

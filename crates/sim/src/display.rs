@@ -23,11 +23,7 @@ impl fmt::Display for Counters {
             ("shared store wavefronts", self.shared_store_wavefronts, None),
             ("shared store bank conflicts", self.shared_store_bank_conflicts, None),
             ("global load requests", self.global_load_requests, None),
-            (
-                "global load sectors",
-                self.global_load_sectors,
-                per(self.global_load_sectors, self.global_load_requests),
-            ),
+            ("global load sectors", self.global_load_sectors, per(self.global_load_sectors, self.global_load_requests)),
             ("global store requests", self.global_store_requests, None),
             (
                 "global store sectors",

@@ -13,8 +13,8 @@ use warpfold_report::{Kind, Page};
 
 use crate::failure::Failure;
 use crate::output::{self, Form, ReportTo};
-use crate::table::{Table, grouped};
 use crate::progress::Progress;
+use crate::table::{Table, grouped};
 use crate::{Ending, device_choice};
 
 /// Measures operators at the shapes that peers report.

@@ -21,7 +21,8 @@ fn root() -> PathBuf {
 
 fn chapters() -> Vec<(String, String)> {
     let files = fs::read_dir(root().join("docs/book/src")).expect("there is a book");
-    let paths = files.map(|file| file.expect("readable").path()).filter(|path| path.extension().is_some_and(|e| e == "md"));
+    let paths =
+        files.map(|file| file.expect("readable").path()).filter(|path| path.extension().is_some_and(|e| e == "md"));
     let mut all: Vec<_> =
         paths.map(|path| (path.display().to_string(), fs::read_to_string(&path).expect("text"))).collect();
     all.sort();
@@ -54,7 +55,8 @@ fn every_command_of_the_book_does_what_it_shows() {
             let outcome = finish(program(&args).current_dir(root())).ended_with(code);
             let mut rest = outcome.stdout.as_str();
             for line in shown {
-                let at = rest.find(&line).unwrap_or_else(|| panic!("{chapter}: {command:?} shows no '{line}':\n{rest}"));
+                let at =
+                    rest.find(&line).unwrap_or_else(|| panic!("{chapter}: {command:?} shows no '{line}':\n{rest}"));
                 rest = &rest[at + line.len()..];
             }
             num += 1;

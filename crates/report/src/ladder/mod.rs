@@ -5,7 +5,7 @@ mod text;
 
 use warpfold_device::{Device, LaunchReport};
 use warpfold_kernels::Dtype;
-use warpfold_ladders::ladder::{Launch, Ladder, LadderReport, RungReport};
+use warpfold_ladders::ladder::{Ladder, LadderReport, Launch, RungReport};
 use warpfold_ladders::rung_source;
 
 pub use json::LadderJson;

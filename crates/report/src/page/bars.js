@@ -4,15 +4,15 @@
  * The bars of a series. `select` is told which row the reader chose; without it rows are no buttons.
  * `other` is a second series, whose bars stand beside those of the same name.
  */
-function bars(series, { select, selected, other, first } = {}) {
+function bars(series, { select, selected, other, id = "" } = {}) {
   const groups = [...new Set(series.rows.map((row) => row.group).filter(Boolean))];
-  const state = { key: first ?? series.keys[0], isLog: false, group: "", selected };
+  const state = { key: preferred(series.keys), isLog: false, group: "", selected };
   const list = el("ol", { class: "bars" });
   const draw = () => put(list, rowsOf(series, state, other, (name) => { state.selected = name; select(name); draw(); focusOn(list); }, !select));
   const controls = el("div", { class: "controls" },
-    choice("Show", "metric", series.keys.map((key) => [key, label(key)]), state.key, (key) => { state.key = key; draw(); }),
-    groups.length > 1 ? choice("of", "group", [["", "all families"], ...groups.map((g) => [g, g])], "", (g) => { state.group = g; draw(); }) : null,
-    checkbox("logarithmic", "log", false, (isLog) => { state.isLog = isLog; draw(); }));
+    choice("Show", `${id}metric`, series.keys.map((key) => [key, label(key)]), state.key, (key) => { state.key = key; draw(); }),
+    groups.length > 1 ? choice("of", `${id}group`, [["", "all families"], ...groups.map((g) => [g, g])], "", (g) => { state.group = g; draw(); }) : null,
+    checkbox("logarithmic", `${id}log`, false, (isLog) => { state.isLog = isLog; draw(); }));
   draw();
   list.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

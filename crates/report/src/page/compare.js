@@ -54,7 +54,7 @@ function comparison(mine, other, name) {
   const [missing, extra] = [a.rows.length - rows.length, b.rows.length - rows.length];
   const left = missing + extra > 0 ? el("p", { class: "quiet" }, `${missing} rows of this report and ${extra} of the other stand in one of them only.`) : null;
   if (rows.length === 0) throw new Error("no row of it has a name that this report has");
-  return [about, left, bars({ rows, keys }, { other: b })];
+  return [about, left, bars({ rows, keys }, { other: b, id: "compare-" })];
 }
 
 function aboutDevice({ data }) {

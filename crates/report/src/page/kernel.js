@@ -11,7 +11,7 @@ const STRIPES = [
 /** Everything about one kernel. */
 function kernelView(kernel) {
   const rows = new Map();
-  const access = el("section", { id: "access", "aria-live": "polite" });
+  const access = el("section", { class: "access", "aria-live": "polite" });
   const state = { selected: null };
   const select = (line, isQuiet) => {
     rows.get(state.selected)?.removeAttribute("aria-selected");
@@ -81,7 +81,7 @@ function findingsView(kernel, rows) {
   const { findings } = kernel;
   if (findings.length === 0) return null;
   const who = (side) => `line ${side.line} ${side.instruction} by block ${side.block.join(",")} thread ${side.thread.join(",")}`;
-  const list = el("div", { id: "findings" });
+  const list = el("div", {});
   const light = (chosen) => {
     rows.forEach((row) => row.classList.remove("lit"));
     const lines = [chosen.line, chosen.other?.line].filter(Boolean);
@@ -110,7 +110,7 @@ function accessView(kernel, line) {
     put(picture, access.space === "shared" ? [bankView(access, text), tileView(access)] : rulerView(access));
   };
   const slider = accesses.length > 1
-    ? el("label", {}, "access", el("input", { type: "range", id: "nth", min: "1", max: accesses.length, value: "1", oninput: (e) => draw(Number(e.target.value) - 1) }))
+    ? el("label", {}, "access", el("input", { type: "range", class: "nth", min: "1", max: accesses.length, value: "1", oninput: (e) => draw(Number(e.target.value) - 1) }))
     : null;
   draw(0);
   return [heading, el("p", {}, el("code", {}, text)), el("div", { class: "controls" }, slider, which), picture];

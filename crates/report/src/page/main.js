@@ -26,10 +26,9 @@ function ladderView() {
   const selected = rungs.at(-1)?.name;
   if (selected) select(selected);
   const series = seriesOf(report);
-  const first = ["microseconds", "warp_instructions"].find((key) => series.keys.includes(key));
   const absent = (report.data.absent ?? []).map(({ name, reason }) => el("p", { class: "quiet" }, `${name} was not run: ${reason}`));
   return [
-    el("section", { id: "ladder" }, el("h2", {}, "The ladder"), bars(series, { select, selected, first }), absent),
+    el("section", { id: "ladder" }, el("h2", {}, "The ladder"), bars(series, { select, selected }), absent),
     detail,
     rooflineView(report),
   ];
@@ -76,10 +75,9 @@ function simView() {
 
 function benchView() {
   const series = seriesOf(report);
-  const first = ["share_of_copy", "ttft_ms p50", "global_load_sectors"].find((key) => series.keys.includes(key));
   const rows = series.rows.map((row) => [row.name, ...series.keys.map((key) => number(row.values[key]))]);
   return [
-    el("section", { id: "bench" }, el("h2", {}, "Measurements"), bars(series, { first })),
+    el("section", { id: "bench" }, el("h2", {}, "Measurements"), bars(series)),
     el("details", {}, el("summary", {}, "All numbers"), el("div", { class: "scroll" }, table(["", ...series.keys.map(label)], rows))),
   ];
 }

@@ -113,7 +113,7 @@ function bankMap(kernel, select) {
   return el("section", {}, el("h3", {}, "Bank map"),
     el("p", { class: "quiet" }, "Words that each bank is asked for at once, at the worst access that was recorded of each instruction. More than 1 is a conflict."),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "bank map" },
-      el("table", { class: "grid", id: "banks" },
+      el("table", { class: "grid banks" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "bank"), BANKS.map((bank) => el("th", { scope: "col" }, bank)))),
         el("tbody", {}, rows))));
 }
@@ -166,7 +166,7 @@ function tileView(access) {
       }))));
   };
   draw(guess);
-  const input = el("input", { type: "number", id: "width", min: "1", max: "128", value: guess, onchange: (e) => {
+  const input = el("input", { type: "number", class: "width", min: "1", max: "128", value: guess, onchange: (e) => {
     const width = Math.min(128, Math.max(1, Math.round(Number(e.target.value)) || guess));
     e.target.value = width;
     draw(width);
@@ -174,7 +174,7 @@ function tileView(access) {
   return el("div", {},
     el("div", { class: "controls" }, el("label", {}, `words per row of ${name}`, input)),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "tile by bank" },
-      el("table", { class: "grid", id: "tile" }, body)),
+      el("table", { class: "grid tile" }, body)),
     el("p", { class: "quiet" }, "Each word with its bank; what is accessed is outlined. On the left bytes from the start of the variable, in hexadecimal."));
 }
 
@@ -219,7 +219,7 @@ function rulerView(access) {
     el("p", { class: "quiet" }, el("span", { class: "key ruler used", style: "background:var(--bar)" }), "used",
       el("span", { class: "key", style: "background:color-mix(in oklab, var(--other) 35%, transparent)" }), "fetched, not used"),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "lanes on lines of memory" },
-      el("table", { class: "grid ruler", id: "ruler", style: "width:100%;table-layout:fixed" },
+      el("table", { class: "grid ruler", style: "width:100%;table-layout:fixed" },
         el("colgroup", {}, el("col", { style: "width:4.5em" }), Array.from({ length: cells }, () => el("col", {}))),
         el("tbody", {}, rows))));
 }

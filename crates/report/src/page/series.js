@@ -82,6 +82,11 @@ function seriesOf(report) {
   return { rows, keys };
 }
 
+/** What is shown until the reader chooses: the first of these that there is. */
+function preferred(keys) {
+  return ["share_of_copy", "microseconds", "ttft_ms p50", "warp_instructions"].find((key) => keys.includes(key)) ?? keys[0];
+}
+
 function loadOf(run) {
   return run.rate === undefined ? `${run.concurrency} in flight` : `${run.rate} per second`;
 }

@@ -194,11 +194,7 @@ fn per_instruction(
 }
 
 /// What was recorded of an instruction, with names for its addresses.
-fn accesses(
-    kept: Option<&Option<OfWarp>>,
-    geometry: &Geometry,
-    describe: &impl Fn(u64) -> String,
-) -> Vec<WarpAccess> {
+fn accesses(kept: Option<&Option<OfWarp>>, geometry: &Geometry, describe: &impl Fn(u64) -> String) -> Vec<WarpAccess> {
     let Some(OfWarp { block, warp, accesses }) = kept.and_then(Option::as_ref) else { return Vec::new() };
     let one = |access: &Recorded| {
         let lanes = (0..LANES).filter(|lane| access.mask >> lane & 1 != 0);
