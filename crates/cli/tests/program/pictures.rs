@@ -132,10 +132,7 @@ fn a_ladders_page_draws_it_and_every_control_works() {
         "[...document.querySelectorAll('.source tr')].find((r) => /ld\\.global.*◂/.test(r.textContent)).click()",
     );
     page.expect("document.querySelectorAll('.ruler td.used').length", 32);
-    page.expect(
-        "document.querySelector('.access').textContent.includes('4 sectors in 1 line,')",
-        true,
-    );
+    page.expect("document.querySelector('.access').textContent.includes('4 sectors in 1 line,')", true);
     // The roofline and the colours.
     page.expect("document.querySelectorAll('#roofline circle').length", 10);
     let ground = "getComputedStyle(document.body).backgroundColor";
@@ -211,7 +208,7 @@ fn hostile_text_stays_text() {
     let (kernel, kernel_path) = path(&folder, "hostile<b>.ptx");
     fs::write(&kernel, text).expect("written");
     let (file, to) = path(&folder, "hostile.html");
-    let args = ["sim", &kernel_path, "--entry", "conflicts", "--grid", "1", "--block", "32"];
+    let args = ["sim", &kernel_path, "--entry", "conflicts", "--grid", "1", "--block", "32", "--shared", "256"];
     warpfold(&[&args[..], &["--report", "html", "-o", &to]].concat()).ended_with(0);
     let Some(mut page) = open("hostile_text", &file) else { return };
     page.expect("document.querySelector('.source').textContent.includes('</script><script>')", true);

@@ -139,7 +139,7 @@ function tileView(access) {
   const words = lanes.map(({ address }) => Math.floor(address / 4));
   const steps = words.slice(1).map((word, i) => Math.abs(word - words[i]));
   const step = steps[0] ?? 0;
-  const guess = step >= 16 && step <= 64 && steps.every((s) => s === step) ? step : 32;
+  const guess = step >= 24 && step <= 64 && steps.every((s) => s === step) ? step : 32;
   const offset = Number.parseInt(/\+0x([0-9a-f]+)$/.exec(access.place)?.[1] ?? "0", 16);
   const name = access.place.replace(/\+0x[0-9a-f]+$/, "");
   const start = Math.floor((Math.min(...lanes.map((l) => l.address)) - offset) / 4);
