@@ -65,11 +65,29 @@ impl ReportTo {
 
 /// The command that runs, and the time.
 pub(crate) fn about() -> About {
-    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     About {
-        command: Some(std::iter::once("warpfold".to_owned()).chain(words).collect::<Vec<_>>().join(" ")),
+        command: Some(command(words)),
         unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs()),
     }
+}
+
+/// The command of some arguments, without what is secret: a page is handed on.
+fn command(words: impl Iterator<Item = String>) -> String {
+    const SECRET: &str = "--api-key";
+    let mut text = "warpfold".to_owned();
+    let mut is_secret = false;
+    for word in words {
+        let shown = match word.split_once('=') {
+            _ if is_secret => "KEY".to_owned(),
+            Some((SECRET, _)) => format!("{SECRET}=KEY"),
+            _ => quoted(&word),
+        };
+        is_secret = !is_secret && word == SECRET;
+        text.push(' ');
+        text.push_str(&shown);
+    }
+    text
 }
 
 /// A word as a shell takes it.
@@ -106,6 +124,13 @@ fn json_text(value: &impl serde::Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_on_a_page_has_no_key() {
+        let of = |text: &str| command(text.split(' ').map(str::to_owned));
+        assert_eq!(of("bench serve --api-key s3cret --seed 1"), "warpfold bench serve --api-key KEY --seed 1");
+        assert_eq!(of("bench serve --api-key=s3cret"), "warpfold bench serve --api-key=KEY");
+    }
 
     #[test]
     fn words_are_quoted_as_a_shell_takes_them() {

@@ -39,7 +39,7 @@ function rowsOf(series, state, other, choose, isFixed) {
     // A decade of room before the least, so that its bar can be seen.
     return state.isLog ? Math.log(value / (least / 2)) / Math.log(most / (least / 2)) : value / most;
   };
-  const steps = rows.map((row, i) => (i === 0 || other ? 0 : distance(rows[i - 1].values[state.key], row.values[state.key])));
+  const steps = rows.map((row, i) => (i === 0 || other || row.group ? 0 : distance(rows[i - 1].values[state.key], row.values[state.key])));
   const largest = Math.max(...steps);
   return rows.map((row, i) => {
     const value = row.values[state.key];
