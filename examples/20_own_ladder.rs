@@ -1,5 +1,5 @@
-//! A ladder of yours: kernels for one problem, from the first idea to the last, which run, print, draw
-//! and prove their claims as warpfold's own do.
+//! A ladder of yours: kernels for one problem, from the first idea to the last, which run, print,
+//! draw and prove their claims as warpfold's own do.
 //!
 //! The problem is a transpose. With an argument the report is drawn, too:
 //! `cargo run --release --example 20_own_ladder transpose.html`.

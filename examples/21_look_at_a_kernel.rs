@@ -1,5 +1,5 @@
-//! Looking at a kernel of yours: what it is on a device, what a launch counted, and that beside each
-//! of its lines.
+//! Looking at a kernel of yours: what it is on a device, what a launch counted, and that beside
+//! each of its lines.
 
 use warpfold_device::{Device, Inspect, LaunchConfig, Profile};
 use warpfold_lang::{Global, kernel, shared_named, sync_threads, thread_idx};

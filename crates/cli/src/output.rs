@@ -24,7 +24,7 @@ pub(crate) enum Form {
 #[derive(Debug, Args)]
 pub(crate) struct ReportTo {
     /// The form of the report.
-    #[arg(id = "report", long = "report", value_name = "FORM", default_value = "table")]
+    #[arg(id = "report", long = "report", value_name = "REPORT", default_value = "table")]
     pub form: Form,
     /// Write the report to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]

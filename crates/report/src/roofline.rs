@@ -32,12 +32,12 @@ pub(crate) struct Roofs {
     pub source: String,
 }
 
-/// GB/s, then TFLOP/s of f32 on CUDA cores, of f16 and bf16 on tensor cores without sparsity, and of
-/// 32-bit integers.
+/// GB/s, then TFLOP/s of f32 on CUDA cores, of f16 and bf16 on tensor cores without sparsity, and
+/// of 32-bit integers.
 ///
-/// Bandwidth and TFLOP/s: NVIDIA's data sheets of the A100 80 GB SXM, H100 SXM and H200 SXM. Integers:
-/// 64 results per clock and SM (CUDA C++ Programming Guide, "Arithmetic Instructions"), with the SMs
-/// and boost clocks of the data sheets.
+/// Bandwidth and TFLOP/s: NVIDIA's data sheets of the A100 80 GB SXM, H100 SXM and H200 SXM.
+/// Integers: 64 results per clock and SM (CUDA C++ Programming Guide, "Arithmetic Instructions"),
+/// with the SMs and boost clocks of the data sheets.
 const PEAKS: [(&str, f64, f64, f64, f64); 3] =
     [("A100", 2_039.0, 19.5, 312.0, 9.7), ("H100", 3_350.0, 67.0, 989.0, 16.7), ("H200", 4_800.0, 67.0, 989.0, 16.7)];
 
@@ -57,8 +57,8 @@ pub(crate) fn roofs(device: &str, dtype: Dtype, copy: Option<f64>) -> Option<Roo
     Some(Roofs { gigabytes_per_second: *bandwidth, teraflops_per_second: Some(speed), source })
 }
 
-/// Operations that instructions did: those on floats, or where the problem is one of integers, those
-/// on signed ones, as addresses are unsigned here.
+/// Operations that instructions did: those on floats, or where the problem is one of integers,
+/// those on signed ones, as addresses are unsigned here.
 pub(crate) fn operations<'a>(instructions: impl Iterator<Item = &'a InstructionCounters>, is_integer: bool) -> u64 {
     instructions.map(|i| i.active_lanes * per_lane(&i.text, is_integer)).sum()
 }

@@ -22,9 +22,9 @@ use spec::Spec;
 /// Runs a kernel of a PTX file on the virtual GPU: counts what hardware would do, finds broken
 /// rules.
 ///
-/// What the kernel prints goes to standard output, or unless the report is a table to standard error. Exit
-/// codes: 0 clean, 1 findings of severity error, 2 bad usage, 3 PTX that is not supported, 4 the
-/// run failed (a trap, memory used up).
+/// What the kernel prints goes to standard output, or unless the report is a table to standard
+/// error. Exit codes: 0 clean, 1 findings of severity error, 2 bad usage, 3 PTX that is not
+/// supported, 4 the run failed (a trap, memory used up).
 #[derive(Debug, Args)]
 pub(crate) struct Sim {
     /// The PTX text.

@@ -21,8 +21,8 @@ use crate::table::grouped;
 pub struct LadderRun<'a> {
     /// The ladder.
     pub ladder: &'a Ladder,
-    /// What came of it. Run with [`RunOptions::record`](warpfold_ladders::ladder::RunOptions::record),
-    /// its kernels are drawn, too.
+    /// What came of it. Its kernels are drawn, too, if it was run with
+    /// [`RunOptions::record`](warpfold_ladders::ladder::RunOptions::record).
     pub report: &'a LadderReport,
     /// The device it ran on.
     pub device: &'a Device,
