@@ -226,3 +226,66 @@ fn occupancy_of(ptx: &str, kernel: &str, shape: &Shape) -> Option<Occupancy> {
         by_block: by_block.collect(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use warpfold_sim::{Launch, Options};
+
+    use super::*;
+
+    /// Lane `n` of 20 stores at word `2 n`, and then at word `n * n`.
+    const KERNEL: &str = "\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k()
+{
+    .shared .align 4 .b8 tile[2048];
+    .reg .b32 %r<6>;
+    mov.u32 %r1, %tid.x;
+    mov.u32 %r2, tile;
+    mad.lo.u32 %r3, %r1, 8, %r2;
+    st.shared.u32 [%r3], %r1;
+    mul.lo.u32 %r4, %r1, %r1;
+    mad.lo.u32 %r5, %r4, 4, %r2;
+    st.shared.u32 [%r5], %r1;
+    ret;
+}
+";
+
+    #[test]
+    fn a_drawing_has_lines_with_counts_and_the_accesses_of_one_warp() {
+        let memory = Memory::new(1 << 20);
+        let program = Program::load(&memory, KERNEL, Arch::SM_80).expect("it is PTX");
+        let (grid, block) = ([3, 1, 1], [20, 1, 1]);
+        let launch = Launch {
+            kernel: "k".to_owned(),
+            grid,
+            block,
+            cluster: [1; 3],
+            dynamic_shared: 0,
+            params: Vec::new(),
+            cooperative: false,
+            programmatic: false,
+        };
+        let options = Options { per_instruction: true, record: 4, ..Options::default() };
+        let report = program.launch(&memory, &launch, &options).expect("it runs");
+        let shape = Shape { arch: Arch::SM_80, grid, block, dynamic_shared: 0 };
+        let drawing = serde_json::json!(Drawing::new(KERNEL, "k", &shape, &report));
+        let text = &drawing["functions"][0];
+        assert_eq!((&text["first"], &text["lines"][1]), (&4.into(), &"{".into()));
+        // Three blocks, 20 lanes; stride 2 meets once in four banks.
+        assert_eq!(text["lines"][7], serde_json::json!(["    st.shared.u32 [%r3], %r1;", 3, 60, 0, 6, 3, 0]));
+        let access = &drawing["accesses"]["11"];
+        assert_eq!(access.as_array().map(Vec::len), Some(1), "one block, one warp, one execution");
+        assert_eq!(
+            (&access[0]["space"], &access[0]["stride"], &access[0]["mask"]),
+            (&"shared".into(), &8.into(), &0xf_ffff.into())
+        );
+        assert_eq!((&access[0]["block"], &access[0]["place"]), (&serde_json::json!([0, 0, 0]), &"tile+0x0".into()));
+        let squares: Vec<i64> = (0..20).map(|n| 4 * n * n).collect();
+        assert_eq!(drawing["accesses"]["14"][0]["offsets"], serde_json::json!(squares));
+        assert_eq!(drawing["occupancy"]["threads"], 20);
+        assert_eq!(drawing["occupancy"]["by_block"].as_array().map(Vec::len), Some(32));
+    }
+}

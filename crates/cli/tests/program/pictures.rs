@@ -170,6 +170,13 @@ fn a_kernels_page_lights_both_lines_of_a_race() {
         json!({"type": "keyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}),
     );
     page.wait_for("document.querySelector('.access').textContent.includes('accesses no memory')");
+    let line = "Number(document.activeElement.cells[0].textContent)";
+    let last = page.value(line);
+    page.call(
+        "Input.dispatchKeyEvent",
+        json!({"type": "keyDown", "key": "ArrowUp", "code": "ArrowUp", "windowsVirtualKeyCode": 38}),
+    );
+    page.wait_for(&format!("{line} < {last}"));
     page.is_content();
 }
 
@@ -213,6 +220,10 @@ fn hostile_text_stays_text() {
     let Some(mut page) = open("hostile_text", &file) else { return };
     page.expect("document.querySelector('.source').textContent.includes('</script><script>')", true);
     page.expect("document.querySelectorAll('img, b').length", 0);
+    // What the page counts of one access is what the virtual GPU counted of it.
+    let data = "JSON.parse(document.getElementById('report').textContent).data.counters";
+    let text = "document.querySelector('.access .alarm').textContent";
+    page.expect(&format!("{text}.startsWith({data}.shared_store_wavefronts + ' wavefronts: ')"), true);
     page.is_content();
 }
 

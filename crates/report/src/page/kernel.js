@@ -60,20 +60,34 @@ function sourcePane(kernel, rows, select) {
       return el("td", value ? { ...heat(value / most[s]), title: `${number(value)} ${name}` } : {}, value ? number(value) : "");
     });
     const isKnown = kernel.accesses[line] !== undefined;
-    const attributes = isCounted ? { tabindex: "0", onclick: () => select(line), onkeydown: (event) => {
-      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); select(line); }
-    } } : {};
+    const attributes = isCounted ? { tabindex: "-1", onclick: () => select(line), onkeydown: (event) => walk(event, () => select(line)) } : {};
     const row = el("tr", { ...attributes, class: found.has(line) ? "found" : "" },
       el("td", { class: "quiet" }, line), stripes, el("td", {}, isKnown ? `${text}  ◂` : text));
     rows.set(line, row);
     return row;
   }));
+  // The tab key comes to one line; the arrows go on from there.
+  body.find((row) => row.hasAttribute("tabindex"))?.setAttribute("tabindex", "0");
   return el("div", {},
     el("p", { class: "quiet" }, "Darker is more, column by column. Choose a line with ◂ to see one warp's access; wavy lines have findings."),
     el("div", { class: "scroll source", tabindex: "0", role: "group", "aria-label": `text of ${kernel.name}` },
       el("table", {},
         el("thead", {}, el("tr", {}, ["line", ...STRIPES.map(([name]) => name), "PTX"].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", {}, body))));
+}
+
+/** Keys on a line: the arrows walk to the next one that is counted, Enter chooses. */
+function walk(event, choose) {
+  const way = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  if (event.key === "Enter" || event.key === " ") choose();
+  else if (!way) return;
+  event.preventDefault();
+  let row = way ? event.currentTarget[way] : null;
+  while (row && !row.hasAttribute("tabindex")) row = row[way];
+  if (!row) return;
+  event.currentTarget.setAttribute("tabindex", "-1");
+  row.setAttribute("tabindex", "0");
+  row.focus();
 }
 
 /** The findings; choosing one lights both of its lines. */
