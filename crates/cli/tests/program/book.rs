@@ -1,7 +1,7 @@
 //! The commands of the book, run as its reader runs them.
 //!
 //! A block of `console` has a command after `$ `, and lines that its output has, in this order; `…`
-//! stands for any others. `console,exit=1` says how it ends, if not with 0.
+//! stands for any others. `console,exits-with-1` says how it ends, if not with 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn blocks(text: &str) -> Vec<Block> {
         let command = lines.next().and_then(|line| line.strip_prefix("$ warpfold ")).expect("a command of the program");
         blocks.push(Block {
             command: command.split_whitespace().map(str::to_owned).collect(),
-            code: info.strip_prefix(",exit=").map_or(0, |code| code.parse().expect("a number")),
+            code: info.strip_prefix(",exits-with-").map_or(0, |code| code.parse().expect("a number")),
             shown: lines.filter(|line| *line != "…").map(str::to_owned).collect(),
         });
     }
