@@ -3,16 +3,17 @@
 use super::{Ladder, LadderReport};
 
 /// The claims that a run did not keep, each in a sentence; those of rungs that were not run, or
-/// whose rung before was not, are left out. Empty on CUDA, which has no counters.
+/// whose rung before was not, are left out. Empty on CUDA, which has no counters. Claims are about
+/// sizes that keep a GPU busy: at small ones some do not hold.
 ///
 /// ```
 /// use warpfold_device::{Device, Profile};
 /// use warpfold_kernels::Dtype;
 /// use warpfold_ladders::ladder::{RunOptions, broken_claims, ladder, run};
 ///
-/// let (device, reduce) = (Device::virtual_gpu(Profile::H200), ladder("reduce")?);
-/// let report = run(&device, reduce, 1 << 16, Dtype::I32, &RunOptions::default())?;
-/// assert_eq!(broken_claims(reduce, &report), [""; 0]);
+/// let (device, add) = (Device::virtual_gpu(Profile::H200), ladder("vector-add")?);
+/// let report = run(&device, add, 1 << 16, Dtype::F32, &RunOptions::default())?;
+/// assert_eq!(broken_claims(add, &report), [""; 0]);
 /// # Ok::<(), warpfold_ladders::Error>(())
 /// ```
 #[must_use]
