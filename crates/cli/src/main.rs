@@ -2,8 +2,8 @@
 //! `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
-//! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`,
-//! `table`, `json` and `progress`. Exit codes: 0 clean, 1 findings of severity error or wrong
+//! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`
+//! and `progress`; tables, JSON and pages are of `warpfold_report`. Exit codes: 0 clean, 1 findings of severity error or wrong
 //! results, 2 bad usage, 3 PTX that is not supported, 4 a run that failed.
 
 mod bench;
@@ -13,7 +13,6 @@ mod dtype;
 mod failure;
 mod generate;
 mod inspect;
-mod json;
 mod ladder;
 mod model;
 mod npy;
@@ -22,7 +21,6 @@ mod progress;
 mod run;
 mod serve;
 mod sim;
-mod table;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -31,6 +29,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use failure::Failure;
+use warpfold_report::{json, table};
 
 /// GPU computing in pure Rust: kernels on an NVIDIA GPU, or on the virtual one in this process.
 ///

@@ -1,8 +1,11 @@
-//! Standard output, for a reader who may leave early.
+//! Where reports go: standard output, for a reader who may leave early, or a file.
 
 use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
+use warpfold_report::{About, Page};
 
 use crate::failure::Failure;
 
@@ -13,6 +16,104 @@ pub(crate) enum Form {
     Table,
     /// One JSON object for programs.
     Json,
+    /// One HTML file with pictures, for a browser; it needs --output.
+    Html,
+}
+
+/// The form of a report, and where it goes.
+#[derive(Debug, Args)]
+pub(crate) struct ReportTo {
+    /// The form of the report.
+    #[arg(id = "report", long = "report", value_name = "REPORT", default_value = "table")]
+    pub form: Form,
+    /// Write the report to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl ReportTo {
+    /// Refuses what cannot be done, before anything runs.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match (self.form, &self.output) {
+            (Form::Html, None) => {
+                Err(Failure::usage("--report html is a page for a browser: -o FILE.html says where it goes"))
+            }
+            (_, Some(path)) if path.is_dir() => Err(Failure::usage(format!("-o {}: it is a folder", path.display()))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same, of a report that no page draws.
+    pub(crate) fn check_no_page(&self, what: &str) -> Result<(), Failure> {
+        match self.form {
+            Form::Html => Err(Failure::usage(format!("{what} has no page: --report table or json"))),
+            Form::Table | Form::Json => self.check(),
+        }
+    }
+
+    /// Writes a report that no page draws.
+    pub(crate) fn write_no_page(&self, text: &str, value: &impl serde::Serialize) -> Result<(), Failure> {
+        match self.form {
+            Form::Json => self.write_json(value),
+            Form::Table | Form::Html => self.write(text),
+        }
+    }
+
+    /// Writes a report.
+    pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
+        let Some(path) = &self.output else { return print(text) };
+        std::fs::write(path, text)
+            .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
+        note(&format!("wrote {} ({} KB)\n", path.display(), text.len().div_ceil(1000)));
+        Ok(())
+    }
+
+    /// Writes a report as JSON.
+    pub(crate) fn write_json(&self, value: &impl serde::Serialize) -> Result<(), Failure> {
+        self.write(&json_text(value))
+    }
+
+    /// Writes a page.
+    pub(crate) fn write_page(&self, page: &Page) -> Result<(), Failure> {
+        self.write(&page.html())
+    }
+}
+
+/// The command that runs, and the time.
+pub(crate) fn about() -> About {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    About {
+        command: Some(command(words)),
+        unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs()),
+    }
+}
+
+/// The command of some arguments, without what is secret: a page is handed on.
+fn command(words: impl Iterator<Item = String>) -> String {
+    const SECRET: &str = "--api-key";
+    let mut text = "warpfold".to_owned();
+    let mut is_secret = false;
+    for word in words {
+        let shown = match word.split_once('=') {
+            _ if is_secret => "KEY".to_owned(),
+            Some((SECRET, _)) => format!("{SECRET}=KEY"),
+            _ => quoted(&word),
+        };
+        is_secret = !is_secret && word == SECRET;
+        text.push(' ');
+        text.push_str(&shown);
+    }
+    text
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=@+".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 /// Writes text to standard output. A reader that closed it, as `head` does, has what it wanted.
@@ -31,8 +132,27 @@ pub(crate) fn note(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes a value as JSON.
-pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).expect("reports are structures of strings and numbers");
-    print(&(text + "\n"))
+/// A value as JSON.
+fn json_text(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("reports are structures of strings and numbers") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_on_a_page_has_no_key() {
+        let of = |text: &str| command(text.split(' ').map(str::to_owned));
+        assert_eq!(of("bench serve --api-key s3cret --seed 1"), "warpfold bench serve --api-key KEY --seed 1");
+        assert_eq!(of("bench serve --api-key=s3cret"), "warpfold bench serve --api-key=KEY");
+    }
+
+    #[test]
+    fn words_are_quoted_as_a_shell_takes_them() {
+        assert_eq!(
+            ["out=B.npy,f32,4", "it's", "", "a b"].map(quoted),
+            ["out=B.npy,f32,4", r"'it'\''s'", "''", "'a b'"]
+        );
+    }
 }

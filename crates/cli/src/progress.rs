@@ -1,32 +1,42 @@
-//! How far a long run is, for somebody who watches: on standard error, if that is a terminal.
+//! How far a long run is, for somebody who watches: a bar on standard error, if that is a terminal;
+//! now and then a line, if it is a file or a pipe.
 
+use std::fmt;
 use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar of blocks; hidden where standard error is not a terminal.
+use crate::output;
+
+/// A bar of blocks; where standard error is not a terminal, lines.
 #[derive(Debug, Clone)]
 pub(crate) struct Progress {
     bar: ProgressBar,
+    lines: Option<Lines>,
 }
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let shown = std::io::stderr().is_terminal();
-        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Self { bar: ProgressBar::with_draw_target(None, target) }
+        let is_shown = std::io::stderr().is_terminal();
+        let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Self { bar: ProgressBar::with_draw_target(None, target), lines: (!is_shown).then(|| Lines::start(PAUSES)) }
     }
 
     /// What runs; how many blocks it has is not known yet, and never on CUDA.
     pub(crate) fn begin(&self, what: impl Into<String>) {
+        let what = what.into();
+        self.tell(|now| *now = Now { what: what.clone(), ..Now::default() });
         self.bar.set_style(style("{msg}"));
         self.bar.unset_length();
-        self.bar.set_message(what.into());
+        self.bar.set_message(what);
         self.bar.reset();
     }
 
     /// Blocks finished, of blocks in all.
     pub(crate) fn show(&self, done: u64, all: u64) {
+        self.tell(|now| now.parts = Some((done, all, "blocks")));
         if self.bar.length().is_none() {
             self.bar.set_length(all);
             self.bar.set_style(style("{msg} {wide_bar} {human_pos}/{human_len} blocks {eta}"));
@@ -36,6 +46,7 @@ impl Progress {
 
     /// Bytes done, of bytes in all.
     pub(crate) fn show_bytes(&self, done: u64, all: u64) {
+        self.tell(|now| now.parts = Some((done, all, "bytes")));
         if self.bar.length().is_none() {
             self.bar.set_length(all);
             self.bar.set_style(style("{msg} {wide_bar} {bytes}/{total_bytes}"));
@@ -45,6 +56,7 @@ impl Progress {
 
     /// Takes the bar away.
     pub(crate) fn end(&self) {
+        self.tell(|now| now.has_ended = true);
         self.bar.finish_and_clear();
     }
 
@@ -55,8 +67,98 @@ impl Progress {
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         });
     }
+
+    fn tell(&self, change: impl FnOnce(&mut Now)) {
+        if let Some(lines) = &self.lines {
+            lines.tell(change);
+        }
+    }
 }
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the templates are well formed")
+}
+
+/// Seconds between lines: a short run has none, a long one fills no log.
+const PAUSES: [u64; 3] = [10, 20, 60];
+
+/// What is going on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Now {
+    what: String,
+    /// Done, in all, of what.
+    parts: Option<(u64, u64, &'static str)>,
+    has_ended: bool,
+}
+
+impl fmt::Display for Now {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.what.is_empty() { "preparing" } else { &self.what })?;
+        match self.parts {
+            Some((done, all, unit)) => write!(f, ": {} of {} {unit}", HumanCount(done), HumanCount(all)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A thread that writes what is going on, also while nothing moves.
+#[derive(Debug, Clone)]
+struct Lines(Arc<(Mutex<Now>, Condvar)>);
+
+impl Lines {
+    fn start<const N: usize>(pauses: [u64; N]) -> Self {
+        let this = Self(Arc::default());
+        let lines = this.clone();
+        std::thread::spawn(move || lines.watch(&pauses));
+        this
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Now)) {
+        let mut now = self.now();
+        change(&mut now);
+        if now.has_ended {
+            self.0.1.notify_all();
+        }
+    }
+
+    /// Ends when the run has ended; the last pause is repeated.
+    fn watch(&self, pauses: &[u64]) {
+        let begin = Instant::now();
+        let mut pauses = pauses.iter().copied().map(Duration::from_secs);
+        let mut pause = Duration::ZERO;
+        loop {
+            pause = pauses.next().unwrap_or(pause);
+            let waited = self.0.1.wait_timeout_while(self.now(), pause, |now| !now.has_ended);
+            let (now, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            if !timeout.timed_out() {
+                return;
+            }
+            let line = format!("{now}, after {} s\n", begin.elapsed().as_secs());
+            drop(now);
+            output::note(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_what_runs_and_how_far_it_is() {
+        let now = Now { what: "naive (1 of 10)".to_owned(), parts: Some((1234, 131_072, "blocks")), has_ended: false };
+        assert_eq!(now.to_string(), "naive (1 of 10): 1,234 of 131,072 blocks");
+        assert_eq!(Now { parts: None, ..now }.to_string(), "naive (1 of 10)");
+    }
+
+    #[test]
+    fn a_run_that_has_ended_is_watched_no_longer() {
+        let lines = Lines(Arc::default());
+        lines.tell(|now| now.has_ended = true);
+        lines.watch(&[3600]);
+    }
 }

@@ -29,6 +29,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("device", Uses::Only(&["lang", "sim"])),
     ("kernels", Uses::Only(&["device", "lang"])),
     ("ladders", Uses::Only(&["collectives", "device", "kernels", "lang"])),
+    ("report", Uses::Only(&["device", "kernels", "ladders", "lang", "ptx", "sim"])),
     ("warpfold", Uses::Only(&["device", "kernels", "lang"])),
     ("collectives", Uses::Only(&["device", "kernels", "lang"])),
     ("bench", Uses::Only(&["device", "kernels", "lang"])),

@@ -51,6 +51,7 @@ pub use api::element::Element;
 pub use api::event::Event;
 pub use api::graph::Graph;
 pub use api::host_buffer::{HostBuffer, HostView, HostViewMut};
+pub use api::inspect::{Inspect, Inspection};
 pub use api::kernel_cache::KernelCounts;
 pub use api::mapped::MappedBuffer;
 pub use api::module::{Function, Module};

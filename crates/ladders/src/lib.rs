@@ -29,7 +29,9 @@ pub mod vector_add;
 mod element;
 mod error;
 mod list;
+mod sources;
 
 pub use element::LadderElement;
 pub use error::{Error, ErrorKind};
 pub use list::{all_kernels, rungs};
+pub use sources::rung_source;

@@ -104,6 +104,9 @@ pub struct Options {
     pub workers: Option<usize>,
     /// Keep counters per instruction as well as totals.
     pub per_instruction: bool,
+    /// With counters per instruction, keep so many accesses of one warp for each of them, addresses
+    /// and all.
+    pub record: usize,
     /// Where `vprintf` writes; standard output when `None`.
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
     /// Warp instructions without any progress after which a run counts as deadlocked.
@@ -133,6 +136,7 @@ impl Default for Options {
             checks: Checks::None,
             workers: None,
             per_instruction: false,
+            record: 0,
             output: None,
             patience: 50_000_000,
             limit: 1 << 36,
@@ -151,6 +155,7 @@ impl std::fmt::Debug for Options {
             .field("checks", &self.checks)
             .field("workers", &self.workers)
             .field("per_instruction", &self.per_instruction)
+            .field("record", &self.record)
             .field("patience", &self.patience)
             .field("limit", &self.limit)
             .field("seed", &self.seed)

@@ -95,6 +95,7 @@ mod asynchronous;
 mod check;
 mod counters;
 mod decode;
+mod display;
 mod error;
 #[allow(unsafe_code, reason = "the register file and the dispatch of decoded operations")]
 mod exec;
@@ -124,8 +125,8 @@ pub use layout::ParamInfo;
 pub use memory::Memory;
 pub use program::{KernelInfo, Program};
 pub use report::{
-    Access, Counters, Finding, FindingKind, Group, InstructionCounters, METRICS, Place, Report, Severity, demangled,
-    short_name,
+    Access, Counters, Finding, FindingKind, Group, InstructionCounters, METRICS, MemorySpace, Place, Report, Severity,
+    WarpAccess, demangled, short_name,
 };
 pub use tensor_map::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType};
 pub use warpfold_ptx::{Source, SourceLine};

@@ -44,6 +44,38 @@ pub struct InstructionCounters {
     pub bank_conflicts: u64,
     /// Global memory: sectors.
     pub sectors: u64,
+    /// The first accesses of one warp; empty unless [`Options::record`](crate::Options::record)
+    /// asks for them.
+    pub accesses: Vec<WarpAccess>,
+}
+
+/// Which memory an access is to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemorySpace {
+    /// That of the device.
+    Global,
+    /// That of the block.
+    Shared,
+}
+
+/// One access of one warp, lane by lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WarpAccess {
+    /// Block index.
+    pub block: [u32; 3],
+    /// The warp in its block.
+    pub warp: u32,
+    /// Which memory.
+    pub space: MemorySpace,
+    /// Bytes that each lane accesses.
+    pub bytes: u32,
+    /// The lanes that access memory.
+    pub mask: u32,
+    /// Generic addresses by lane; meaningless for lanes that the mask leaves out. The bank of a
+    /// shared word is its address over 4, modulo 32.
+    pub addresses: [u64; 32],
+    /// The variable or buffer that the lowest address lies in: `tile+0x40`.
+    pub place: String,
 }
 
 /// What kind of rule was broken.

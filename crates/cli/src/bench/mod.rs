@@ -10,9 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use warpfold_bench::{self as bench, Record};
+use warpfold_report::{Kind, Page};
 
 use crate::failure::Failure;
-use crate::output::{self, Form};
+use crate::output::{self, Form, ReportTo};
+use crate::progress::Progress;
 use crate::table::{Table, grouped};
 use crate::{Ending, device_choice};
 
@@ -34,11 +36,10 @@ pub(crate) struct Bench {
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// The form of the report.
-    #[arg(long, default_value = "table")]
-    report: Form,
+    #[command(flatten)]
+    to: ReportTo,
     /// Measure nothing; print recorded runs (of --report json) as Markdown tables.
-    #[arg(long, value_name = "RUN.json", num_args = 1.., conflicts_with_all = ["families", "device", "report"])]
+    #[arg(long, value_name = "RUN.json", num_args = 1.., conflicts_with_all = ["families", "device", "report", "output"])]
     markdown: Vec<PathBuf>,
 }
 
@@ -61,6 +62,7 @@ impl Bench {
             output::print(&tables.join("\n"))?;
             return Ok(Ending::Clean);
         }
+        self.to.check()?;
         let device = device_choice::open(self.device.as_deref())?;
         let mut families = self.families.clone();
         // Shares need the copy of the same run.
@@ -68,14 +70,32 @@ impl Bench {
             families.push("copy".to_owned());
         }
         let mut records: Vec<Record> = Vec::new();
-        bench::run(&device, &families, |record| records.push(record.clone()))?;
+        let progress = Progress::new();
+        let ran = bench::run(&device, &families, |record| {
+            records.push(record.clone());
+            progress.begin(format!("{} cases measured, the latest {}", records.len(), record.case));
+        });
+        progress.end();
+        ran?;
         let copy = records.iter().find(|record| record.family == "copy").and_then(Record::gigabytes_per_second);
-        match self.report {
-            Form::Table => output::print(&text(&device.to_string(), &records, copy))?,
-            Form::Json => output::print_json(&json(&device.to_string(), &records, copy))?,
+        let name = device.to_string();
+        match self.to.form {
+            Form::Table => self.to.write(&text(&name, &records, copy))?,
+            Form::Json => self.to.write_json(&json(&name, &records, copy))?,
+            Form::Html => self.to.write_page(&page(&name, &records, copy))?,
         }
         Ok(Ending::Clean)
     }
+}
+
+fn page(device: &str, records: &[Record], copy: Option<f64>) -> Page {
+    let mut page = Page::new(Kind::Bench, "Operators", &json(device, records, copy), &output::about());
+    page.subtitle = format!("{} cases on {device}", records.len());
+    page.verdict = match copy {
+        Some(copy) => format!("A copy within the device's memory reaches {copy:.0} GB/s in the same run."),
+        None => "The virtual GPU counts what hardware would do; it has no clock, so there are no times.".to_owned(),
+    };
+    page
 }
 
 fn text(device: &str, records: &[Record], copy: Option<f64>) -> String {

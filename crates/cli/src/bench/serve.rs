@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use warpfold::{Dtype, Queue};
 use warpfold_engine::service::{Options, Service};
 use warpfold_engine::{Config, Engine, Model};
+use warpfold_report::{Kind, Page};
 use warpfold_serve::load::{Goal, Job, Load, Pace, Quantiles, Room, Summary, Target, Workload, of_file};
 
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, Room as CacheRoom, parse_dtype};
-use crate::output::{self, Form};
+use crate::output::{self, Form, ReportTo};
 use crate::table::Table;
 use crate::{Ending, device_choice};
 
@@ -68,9 +69,8 @@ pub(crate) struct Serve {
     /// the best there is.
     #[arg(long, value_name = "DEVICE", conflicts_with = "url")]
     device: Option<String>,
-    /// The form of the report.
-    #[arg(long, default_value = "table")]
-    report: Form,
+    #[command(flatten)]
+    to: ReportTo,
 }
 
 /// What is measured, ready.
@@ -84,6 +84,7 @@ struct Bed {
 
 impl Serve {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        self.to.check()?;
         let paces = self.paces()?;
         let goal = self.goal_ttft_ms.zip(self.goal_tpot_ms).map(|(ttft, per_token)| Goal {
             ttft: Duration::from_millis(ttft),
@@ -103,11 +104,12 @@ impl Serve {
         if let Some(service) = bed.service {
             drop(service.drain());
         }
-        match self.report {
-            Form::Table => output::print(&self.text(&bed.name, &runs))?,
-            Form::Json => output::print_json(&self.json(&bed.name, &runs))?,
-        }
         let has_failed = runs.iter().any(|(_, summary)| summary.failed > 0);
+        match self.to.form {
+            Form::Table => self.to.write(&self.text(&bed.name, &runs))?,
+            Form::Json => self.to.write_json(&self.json(&bed.name, &runs))?,
+            Form::Html => self.to.write_page(&self.page(&bed.name, &runs))?,
+        }
         Ok(if has_failed { Ending::Findings } else { Ending::Clean })
     }
 
@@ -194,6 +196,15 @@ impl Serve {
         let errors = runs.iter().filter_map(|(_, summary)| summary.error.as_ref());
         let errors: String = errors.map(|error| format!("error: {error}\n")).collect();
         format!("{} of {name}; times are p50/p90/p99\n\n{}{errors}", self.workload_name(), table.render())
+    }
+
+    fn page(&self, name: &str, runs: &[(Pace, Summary)]) -> Page {
+        let mut page = Page::new(Kind::Serve, name, &self.json(name, runs), &output::about());
+        let failed: usize = runs.iter().map(|(_, summary)| summary.failed).sum();
+        page.subtitle = self.workload_name();
+        page.verdict = format!("{} runs, {failed} requests failed.", runs.len());
+        page.is_ok = failed == 0;
+        page
     }
 
     fn json(&self, name: &str, runs: &[(Pace, Summary)]) -> Value {

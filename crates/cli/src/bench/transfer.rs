@@ -5,7 +5,7 @@ use serde_json::json;
 use warpfold_device::{Device, Stream};
 
 use crate::failure::Failure;
-use crate::output::{self, Form};
+use crate::output::ReportTo;
 use crate::table::{Table, grouped};
 use crate::{Ending, device_choice};
 
@@ -23,9 +23,8 @@ pub(crate) struct Transfer {
     /// Bytes of a copy; several give a row each.
     #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
     sizes: Vec<usize>,
-    /// The form of the report.
-    #[arg(long, default_value = "table")]
-    report: Form,
+    #[command(flatten)]
+    to: ReportTo,
 }
 
 /// Copies that are timed; their median counts.
@@ -54,6 +53,7 @@ const WAYS: [(Way, &str); 5] = [
 
 impl Transfer {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        self.to.check_no_page("bench transfer")?;
         if let Some(size) = self.sizes.iter().find(|&&size| size == 0 || size > LARGEST) {
             return Err(Failure::usage(format!("--sizes: {size} is not from 1 to {LARGEST} bytes")));
         }
@@ -70,25 +70,19 @@ impl Transfer {
             }
         }
         let speed = |bytes: usize, seconds: Option<f64>| seconds.map(|s| bytes as f64 / s / 1e9);
-        match self.report {
-            Form::Table => {
-                let mut table = Table::new(["direction", "bytes", "time", "GB/s"]);
-                for &(name, bytes, seconds) in &rows {
-                    table.row([
-                        name.to_owned(),
-                        grouped(bytes as u64),
-                        seconds.map_or_else(|| "-".to_owned(), |s| format!("{:.1} us", s * 1e6)),
-                        speed(bytes, seconds).map_or_else(|| "-".to_owned(), |s| format!("{s:.1}")),
-                    ]);
-                }
-                output::print(&format!("{device}\n\n{}", table.render()))?;
-            }
-            Form::Json => {
-                let row = |&(name, bytes, seconds): &(&str, usize, Option<f64>)| json!({ "direction": name, "bytes": bytes, "seconds": seconds, "gb_per_s": speed(bytes, seconds) });
-                let rows: Vec<_> = rows.iter().map(row).collect();
-                output::print_json(&json!({ "device": device.to_string(), "copies": rows }))?;
-            }
+        let mut table = Table::new(["direction", "bytes", "time", "GB/s"]);
+        for &(name, bytes, seconds) in &rows {
+            table.row([
+                name.to_owned(),
+                grouped(bytes as u64),
+                seconds.map_or_else(|| "-".to_owned(), |s| format!("{:.1} us", s * 1e6)),
+                speed(bytes, seconds).map_or_else(|| "-".to_owned(), |s| format!("{s:.1}")),
+            ]);
         }
+        let record = |&(name, bytes, seconds): &(&str, usize, Option<f64>)| json!({ "direction": name, "bytes": bytes, "seconds": seconds, "gb_per_s": speed(bytes, seconds) });
+        let copies: Vec<_> = rows.iter().map(record).collect();
+        let text = format!("{device}\n\n{}", table.render());
+        self.to.write_no_page(&text, &json!({ "device": device.to_string(), "copies": copies }))?;
         Ok(Ending::Clean)
     }
 }

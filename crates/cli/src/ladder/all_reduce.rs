@@ -9,7 +9,6 @@ use warpfold_ladders::all_reduce::{self, Counts, Instance, NAME, RUNGS, Rung};
 use crate::Ending;
 use crate::failure::Failure;
 use crate::ladder::Asked;
-use crate::output::{self, Form};
 use crate::table::{Table, grouped};
 
 /// Elements unless said: on virtual devices few, which count all the same.
@@ -38,10 +37,7 @@ pub(super) fn run(asked: &Asked<'_>, num_devices: Option<usize>) -> Result<Endin
         let time = if is_virtual { None } else { Some(time(&mut instance, rung)?) };
         results.push((rung, Some((counts, time))));
     }
-    match asked.form {
-        Form::Table => output::print(&text(&devices, size, &results))?,
-        Form::Json => output::print_json(&record(&devices, size, &results))?,
-    }
+    asked.to.write_no_page(&text(&devices, size, &results), &record(&devices, size, &results))?;
     let is_right = results.iter().all(|(_, result)| result.as_ref().is_none_or(|(counts, _)| counts.is_right));
     Ok(if is_right { Ending::Clean } else { Ending::Findings })
 }

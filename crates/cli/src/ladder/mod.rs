@@ -2,27 +2,27 @@
 //! explained.
 
 mod all_reduce;
-mod json;
 mod over_devices;
 mod profile;
-mod report;
 mod serving;
 mod transfer;
 
 use std::sync::Arc;
 
 use clap::Args;
+use serde::Serialize;
 use warpfold_device::Activity;
 use warpfold_kernels::Dtype;
 use warpfold_ladders::all_reduce as ladders_of_devices;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
 use warpfold_ladders::reduce as ladders_of_sums;
 use warpfold_ladders::transfer as ladders_of_copies;
+use warpfold_report::{LadderJson, LadderRun, ladder_page, ladder_text};
 
 use crate::Ending;
 use crate::device_choice;
 use crate::failure::Failure;
-use crate::output::Form;
+use crate::output::{self, Form, ReportTo};
 use crate::progress::Progress;
 use crate::sim::Check;
 
@@ -68,9 +68,8 @@ pub(crate) struct Ladder {
     /// Add what the device was given to do, by activity.
     #[arg(long)]
     profile: bool,
-    /// The form of the report.
-    #[arg(long, default_value = "table")]
-    report: Form,
+    #[command(flatten)]
+    to: ReportTo,
 }
 
 /// Numbers of attention and decode, instead of those of the size.
@@ -113,6 +112,7 @@ impl From<&Heads> for HeadOptions {
 
 impl Ladder {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        self.to.check()?;
         if self.name == serving::NAME {
             return self.run_serving();
         }
@@ -145,9 +145,13 @@ impl Ladder {
         let options = RunOptions {
             rungs: self.rungs.clone(),
             checks: self.check.into(),
+            record: (self.to.form == Form::Html).then_some(RECORDED),
             progress: Some(watched_by(&progress)),
             ..RunOptions::default()
         };
+        if self.profile && self.to.form == Form::Html {
+            return Err(Failure::usage("--profile has no picture: --report table or json"));
+        }
         if self.profile {
             device.start_activity();
         }
@@ -155,10 +159,8 @@ impl Ladder {
         progress.end();
         let report = report?;
         let activities = if self.profile { Some(device.finish_activity()?) } else { None };
-        match self.report {
-            Form::Table => report::print(ladder, &report, activities.as_deref())?,
-            Form::Json => json::print(ladder, &report, activities.as_deref())?,
-        }
+        let run = LadderRun { ladder, report: &report, device: &device };
+        self.write(run, activities.as_deref())?;
         ending(&report)
     }
 }
@@ -168,7 +170,7 @@ struct Asked<'a> {
     size: Option<&'a str>,
     rungs: &'a [String],
     device: Option<&'a str>,
-    form: Form,
+    to: &'a ReportTo,
 }
 
 impl Asked<'_> {
@@ -177,6 +179,39 @@ impl Asked<'_> {
         let number = |text: &str| text.replace(['_', ','], "").parse().ok().filter(|size| (1..=most).contains(size));
         let wrong = |text: &str| Failure::usage(format!("'{text}' is not a number of elements from 1 to {most}"));
         self.size.map(|text| number(text).ok_or_else(|| wrong(text))).transpose()
+    }
+}
+
+/// Accesses of one warp that pictures show of an instruction: enough for the strides of a tree.
+const RECORDED: usize = 8;
+
+/// A ladder's report, and what its device was given to do, where that was asked for.
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    ladder: LadderJson<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Vec<profile::Json>>,
+}
+
+impl Ladder {
+    fn write(&self, run: LadderRun<'_>, activities: Option<&[Activity]>) -> Result<(), Failure> {
+        let LadderRun { ladder, report, .. } = run;
+        match self.to.form {
+            Form::Table => {
+                let mut page = ladder_text(ladder, report);
+                if let Some(activities) = activities {
+                    page.push('\n');
+                    page.push_str(&profile::table(activities).render());
+                }
+                self.to.write(&page)
+            }
+            Form::Json => self.to.write_json(&Json {
+                ladder: LadderJson::new(ladder, report),
+                profile: activities.map(|all| all.iter().map(profile::Json::from).collect()),
+            }),
+            Form::Html => self.to.write_page(&ladder_page(run, &[], &output::about())),
+        }
     }
 }
 
@@ -192,8 +227,9 @@ impl Ladder {
         if let Some((_, option)) = is_given.iter().find(|(is_given, _)| *is_given) {
             return Err(Failure::usage(format!("ladder {} has no {option}", self.name)));
         }
+        self.to.check_no_page(&format!("ladder {}", self.name))?;
         let (size, device) = (self.size.as_deref(), self.device.as_deref());
-        let asked = Asked { size, rungs: &self.rungs, device, form: self.report };
+        let asked = Asked { size, rungs: &self.rungs, device, to: &self.to };
         match (&*self.name, self.devices) {
             (ladders_of_copies::NAME, _) => transfer::run(&asked),
             (ladders_of_devices::NAME, num) => all_reduce::run(&asked, num),
@@ -206,6 +242,7 @@ impl Ladder {
             (self.dtype.is_some(), "--dtype"),
             (self.check != Check::None, "--check"),
             (self.profile, "--profile"),
+            (self.to.form == Form::Html, "--report html"),
             (self.heads.is_any(), "options of attention and decode"),
         ];
         if let Some((_, option)) = is_given.iter().find(|(is_given, _)| *is_given) {
@@ -215,7 +252,7 @@ impl Ladder {
             size: self.size.as_deref(),
             block_size: self.block_size,
             rungs: &self.rungs,
-            form: self.report,
+            to: &self.to,
         };
         serving::run(&asked, &device_choice::open(self.device.as_deref())?)
     }

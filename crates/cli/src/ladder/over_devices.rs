@@ -8,7 +8,6 @@ use warpfold_device::{Device, Profile};
 use super::Asked;
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output::{self, Form};
 use crate::table::{Table, grouped};
 
 /// Elements unless said.
@@ -43,24 +42,19 @@ pub(super) fn run(asked: &Asked<'_>, num: usize) -> Result<Ending, Failure> {
     let expected = numbers.iter().fold(0_i32, |sum, &x| sum.wrapping_add(x));
     let rungs = climb(&devices, &numbers).map_err(Failure::run)?;
     let is_right = |rung: &Rung| rung.sums.iter().all(|&sum| sum == expected);
-    match asked.form {
-        Form::Table => {
-            let mut table = Table::new(["rung", "result", "has the sum", "bytes that leave a device"]);
-            for rung in &rungs {
-                let result = if is_right(rung) { "ok" } else { "WRONG" };
-                let who = if rung.sums.len() == 1 { "the host".to_owned() } else { format!("{num} devices") };
-                table.row([rung.name.to_owned(), result.to_owned(), who, grouped(rung.bytes)]);
-                table.text(&format!("{}.", rung.changed));
-            }
-            let about = format!("reduce: the sum of {} i32, split over {num} devices", grouped(size as u64));
-            output::print(&format!("{about}, {}\n\n{}", devices[0], table.render()))?;
-        }
-        Form::Json => {
-            let rung = |rung: &Rung| json!({ "name": rung.name, "ok": is_right(rung), "sums": rung.sums, "bytes": rung.bytes });
-            let rungs: Vec<_> = rungs.iter().map(rung).collect();
-            output::print_json(&json!({ "ladder": "reduce", "devices": num, "size": size, "rungs": rungs }))?;
-        }
+    let mut table = Table::new(["rung", "result", "has the sum", "bytes that leave a device"]);
+    for rung in &rungs {
+        let result = if is_right(rung) { "ok" } else { "WRONG" };
+        let who = if rung.sums.len() == 1 { "the host".to_owned() } else { format!("{num} devices") };
+        table.row([rung.name.to_owned(), result.to_owned(), who, grouped(rung.bytes)]);
+        table.text(&format!("{}.", rung.changed));
     }
+    let about = format!("reduce: the sum of {} i32, split over {num} devices", grouped(size as u64));
+    let text = format!("{about}, {}\n\n{}", devices[0], table.render());
+    let record =
+        |rung: &Rung| json!({ "name": rung.name, "ok": is_right(rung), "sums": rung.sums, "bytes": rung.bytes });
+    let all: Vec<_> = rungs.iter().map(record).collect();
+    asked.to.write_no_page(&text, &json!({ "ladder": "reduce", "devices": num, "size": size, "rungs": all }))?;
     Ok(if rungs.iter().all(is_right) { Ending::Clean } else { Ending::Findings })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use warpfold_device::{Activity, ActivityTime};
 
-use crate::table::{Table, grouped};
+use crate::table::{Table, grouped, time};
 
 /// The table of the activities.
 pub(super) fn table(activities: &[Activity]) -> Table {
@@ -38,23 +38,6 @@ fn times(measured: Option<ActivityTime>, all: Duration) -> [String; 5] {
 /// Kernels move bytes as well, but only copies and fills are told how many.
 fn bytes(activity: &Activity) -> String {
     if activity.bytes == 0 { String::new() } else { grouped(activity.bytes) }
-}
-
-/// A time with four digits.
-pub(super) fn time(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        s if s >= 1.0 => (s, "s"),
-        s if s >= 1e-3 => (s * 1e3, "ms"),
-        s => (s * 1e6, "us"),
-    };
-    let places = if value < 10.0 {
-        3
-    } else if value < 100.0 {
-        2
-    } else {
-        1
-    };
-    format!("{value:.places$} {unit}")
 }
 
 /// An activity as JSON.

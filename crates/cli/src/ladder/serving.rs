@@ -15,7 +15,7 @@ use warpfold_models::{LanguageModel, ModelFiles};
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output::{self, Form};
+use crate::output::{Form, ReportTo};
 use crate::table::{Table, grouped};
 
 /// The name of the ladder.
@@ -37,7 +37,7 @@ pub(super) struct Asked<'a> {
     pub(super) size: Option<&'a str>,
     pub(super) block_size: Option<usize>,
     pub(super) rungs: &'a [String],
-    pub(super) form: Form,
+    pub(super) to: &'a ReportTo,
 }
 
 #[derive(Debug, Serialize)]
@@ -159,9 +159,10 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
             climbed(warpfold_models::SHIPPED, model, requests, device, &chosen, &sizes)?
         }
     };
-    match asked.form {
-        Form::Table => output::print(&text(&report))?,
-        Form::Json => output::print_json(&report)?,
+    match asked.to.form {
+        Form::Table => asked.to.write(&text(&report))?,
+        Form::Json => asked.to.write_json(&report)?,
+        Form::Html => unreachable!("refused before"),
     }
     Ok(Ending::Clean)
 }

@@ -6,7 +6,6 @@ use warpfold_ladders::transfer::{self, Instance, NAME, RUNGS, Rung, Trace, timel
 
 use crate::failure::Failure;
 use crate::ladder::Asked;
-use crate::output::{self, Form};
 use crate::table::{Table, grouped};
 use crate::{Ending, device_choice};
 
@@ -30,10 +29,7 @@ pub(super) fn run(asked: &Asked<'_>) -> Result<Ending, Failure> {
         }
         results.push((rung, instance.run(rung)?));
     }
-    match asked.form {
-        Form::Table => output::print(&text(&device, size, &results))?,
-        Form::Json => output::print_json(&record(&device, size, &results))?,
-    }
+    asked.to.write_no_page(&text(&device, size, &results), &record(&device, size, &results))?;
     Ok(if results.iter().all(|(_, trace)| trace.is_right) { Ending::Clean } else { Ending::Findings })
 }
 

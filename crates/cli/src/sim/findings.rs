@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use warpfold_sim::{Access, Checks, Finding, Group, Report, Severity};
 
+use super::Sim;
 use super::options::Tool;
 use super::source_text::SourceText;
-use super::Sim;
 use crate::table::{grouped, wrapped};
 
 /// What is shown of a report.

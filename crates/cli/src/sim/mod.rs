@@ -1,6 +1,5 @@
 //! `warpfold sim`: runs PTX that was not written here on the virtual GPU.
 
-mod annotate;
 mod annotate_source;
 mod bind;
 mod entry;
@@ -24,7 +23,7 @@ use warpfold_sim::{Arch, Error, KernelInfo, Launch, Memory, Options, Program, Re
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output::{self, Form};
+use crate::output::{self, Form, ReportTo};
 use crate::progress::Progress;
 use bind::Bindings;
 use findings::Picked;
@@ -38,7 +37,7 @@ use triton::Compiled;
 ///
 /// Where the PTX says which line of source an instruction comes from (nvcc -lineinfo, Triton,
 /// warpfold's own kernels), findings name that line. What the kernel prints goes to standard
-/// output, or with `--report json` to standard error. Exit codes: 0 clean, 1 findings of severity
+/// output, or unless the report is a table to standard error. Exit codes: 0 clean, 1 findings of severity
 /// error, 2 bad usage, 3 PTX that is not supported, 4 the run failed (a trap, memory used up).
 #[derive(Debug, Args)]
 pub(crate) struct Sim {
@@ -107,9 +106,8 @@ pub(crate) struct Sim {
     /// instruction, or its source with those of each line.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "ptx")]
     annotate: Option<Annotate>,
-    /// The form of the report.
-    #[arg(long, default_value = "table")]
-    report: Form,
+    #[command(flatten)]
+    to: ReportTo,
     #[command(flatten)]
     shown: options::Shown,
 }
@@ -156,11 +154,15 @@ impl From<Check> for warpfold_sim::Checks {
     }
 }
 
+/// Accesses of one warp that pictures show of an instruction.
+const RECORDED: usize = 8;
+
 /// Device memory of the largest GPU that is stood in for.
 const MEMORY_BYTES: u64 = 141_000_000_000;
 
 impl Sim {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        self.to.check()?;
         let suppressions = self.shown.suppressions.as_deref().map(Suppressions::read).transpose()?.unwrap_or_default();
         let compiled = self.triton.as_deref().map(|folder| triton::find(folder, self.entry.as_deref())).transpose()?;
         let file = compiled.as_ref().map(|compiled| compiled.ptx.as_path()).or(self.file.as_deref());
@@ -181,10 +183,7 @@ impl Sim {
         name_elements(&mut report, &bindings, &source);
         let saved = bindings.save(&memory)?;
         let picked = Picked::of(self, &report, &suppressions);
-        match self.report {
-            Form::Table => report::print_table(self, &ran, &report, &picked, &saved)?,
-            Form::Json => report::print_json(self, &ran, &report, &picked)?,
-        }
+        report::write(self, &ran, &report, &picked, &saved)?;
         Ok(if picked.has_errors() { Ending::Code(self.shown.error_exitcode) } else { Ending::Clean })
     }
 
@@ -245,16 +244,17 @@ impl Sim {
         };
         let progress = Progress::new();
         progress.begin(short_name(&ran.kernel.name));
-        let (printer, watcher, form) = (progress.clone(), progress.clone(), self.report);
+        let (printer, watcher, form) = (progress.clone(), progress.clone(), self.to.form);
         let options = Options {
             checks: if self.shown.tool.is_some() { warpfold_sim::Checks::All } else { self.check.into() },
-            per_instruction: self.annotate.is_some(),
+            per_instruction: self.annotate.is_some() || self.to.form == Form::Html,
+            record: if self.to.form == Form::Html { RECORDED } else { 0 },
             seed: self.seed,
             limit: self.limit,
             stop: self.timeout.map(stop_after),
             output: Some(Arc::new(move |text: &str| match form {
                 Form::Table => printer.write(stdout(), text),
-                Form::Json => printer.write(stderr(), text),
+                Form::Json | Form::Html => printer.write(stderr(), text),
             })),
             progress: Some(Arc::new(move |done, all| watcher.show(done, all))),
             ..Options::default()

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use warpfold_report::{Drawing, Kind, Page, Shape, annotated};
 use warpfold_sim::{Counters, Group, Report, demangled};
 
 use super::findings::{self, Picked};
-use super::{Annotate, Check, Ran, Sim, annotate, annotate_source, suppress};
+use super::{Annotate, Check, Ran, Sim, annotate_source, suppress};
 use crate::failure::Failure;
 use crate::json;
-use crate::output;
+use crate::output::{self, Form};
 use crate::table::{Table, grouped, ratio};
 
 /// Counts up with each change that programs have to know of; new fields are none.
@@ -49,10 +50,38 @@ struct Json<'a> {
     instructions: Option<Vec<json::Instruction<'a>>>,
 }
 
-/// Prints the report as JSON.
-pub(super) fn print_json(sim: &Sim, run: &Ran<'_>, report: &Report, picked: &Picked) -> Result<(), Failure> {
+/// Writes the report; `saved` are the arrays written.
+pub(super) fn write(
+    sim: &Sim,
+    run: &Ran<'_>,
+    report: &Report,
+    picked: &Picked,
+    saved: &[String],
+) -> Result<(), Failure> {
+    match sim.to.form {
+        Form::Table => sim.to.write(&table(sim, run, report, picked, saved)),
+        Form::Json => sim.to.write_json(&json(sim, run, report, picked)),
+        Form::Html => sim.to.write_page(&page(sim, run, report, picked)),
+    }
+}
+
+fn page(sim: &Sim, run: &Ran<'_>, report: &Report, picked: &Picked) -> Page {
+    let shape = Shape { arch: sim.arch, grid: report.grid, block: report.block, dynamic_shared: run.dynamic_shared };
+    let mut data = json(sim, run, report, picked);
+    // The drawing has them.
+    data.instructions = None;
+    let name = demangled(&run.kernel.name);
+    let mut page = Page::new(Kind::Kernel, &name, &data, &output::about());
+    page.subtitle = subtitle(sim, run, report);
+    page.verdict = data.summary.trim_end_matches('.').to_owned() + ".";
+    page.is_ok = !picked.has_errors();
+    page.kernels.insert(name, vec![Drawing::new(run.text, &run.kernel.name, &shape, report)]);
+    page
+}
+
+fn json<'a>(sim: &'a Sim, run: &'a Ran<'_>, report: &'a Report, picked: &'a Picked) -> Json<'a> {
     let group = |group: &'_ Group| suppress::rule_of(group, &report.findings[group.findings[0]]);
-    output::print_json(&Json {
+    Json {
         schema: SCHEMA,
         file: run.file.clone(),
         kernel: &run.kernel.name,
@@ -86,20 +115,14 @@ pub(super) fn print_json(sim: &Sim, run: &Ran<'_>, report: &Report, picked: &Pic
         metrics: json::metrics(),
         aborted: report.aborted,
         instructions: sim.annotate.map(|_| report.instructions.iter().map(json::Instruction::from).collect()),
-    })
+    }
 }
 
-/// Prints the report for people; `saved` are the arrays written.
-pub(super) fn print_table(
-    sim: &Sim,
-    run: &Ran<'_>,
-    report: &Report,
-    picked: &Picked,
-    saved: &[String],
-) -> Result<(), Failure> {
+/// What ran, in a line.
+fn subtitle(sim: &Sim, run: &Ran<'_>, report: &Report) -> String {
     let size = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
-    let mut page = format!(
-        "{} on the virtual GPU ({}): grid {}, block {}, {} checks\n\n",
+    format!(
+        "{} on the virtual GPU ({}): grid {}, block {}, {} checks",
         demangled(&run.kernel.name),
         sim.arch,
         size(report.grid),
@@ -109,10 +132,15 @@ pub(super) fn print_table(
             (None, Check::All) => "all".to_owned(),
             (None, Check::None) => "no".to_owned(),
         },
-    );
+    )
+}
+
+/// The report for people.
+fn table(sim: &Sim, run: &Ran<'_>, report: &Report, picked: &Picked, saved: &[String]) -> String {
+    let mut page = subtitle(sim, run, report) + "\n\n";
     if let Some(annotate) = sim.annotate {
         page.push_str(&match annotate {
-            Annotate::Ptx => annotate::annotated(run.text, &run.kernel.name, &report.instructions),
+            Annotate::Ptx => annotated(run.text, &run.kernel.name, &report.instructions),
             Annotate::Source => annotate_source::annotated(&report.instructions, run.source),
         });
         page.push('\n');
@@ -124,7 +152,7 @@ pub(super) fn print_table(
         page.push_str(&format!("saved {array}\n"));
     }
     page.push_str(&findings::summary(sim, picked));
-    output::print(&page)
+    page
 }
 
 fn counters(c: &Counters) -> Table {

@@ -24,6 +24,8 @@ pub(super) enum Spec {
     Tensor(Tensor),
     /// `struct=FORM;FORM`
     Struct(Struct),
+    /// Device memory that a compiler's launcher gives its kernels; null if it has no bytes.
+    Scratch(u64),
 }
 
 /// A parameter that is a structure.
@@ -52,7 +54,9 @@ impl Struct {
                 Spec::In(_) | Spec::Out { .. } | Spec::InOut { .. } => (8, 8),
                 Spec::Scalar { bytes, .. } => (bytes.len() as u64, bytes.len() as u64),
                 Spec::Bytes(bytes) => (bytes.len() as u64, 1),
-                Spec::Tensor(_) | Spec::Struct(_) => return Err(format!("'{form}=' cannot be a field of a structure")),
+                Spec::Tensor(_) | Spec::Struct(_) | Spec::Scratch(_) => {
+                    return Err(format!("'{form}=' cannot be a field of a structure"));
+                }
             };
             let start = offset.unwrap_or(end.next_multiple_of(size));
             if start < end {
@@ -63,8 +67,6 @@ impl Struct {
         }
         Ok(Self { fields, bytes: end.next_multiple_of(align) })
     }
-    /// Device memory that a compiler's launcher gives its kernels; null if it has no bytes.
-    Scratch(u64),
 }
 
 impl Spec {

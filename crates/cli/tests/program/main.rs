@@ -1,6 +1,7 @@
 //! The program as its user meets it: arguments in, text and exit code out.
 
 mod bad_input;
+mod book;
 mod devices;
 mod findings;
 mod foreign;
@@ -8,6 +9,7 @@ mod generate;
 mod inspect;
 mod ladder;
 mod moves;
+mod pictures;
 mod serve;
 mod sim;
 mod support;

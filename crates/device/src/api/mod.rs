@@ -19,6 +19,7 @@ pub(crate) mod element;
 pub(crate) mod event;
 pub(crate) mod graph;
 pub(crate) mod host_buffer;
+pub(crate) mod inspect;
 pub(crate) mod kernel_cache;
 pub(crate) mod mapped;
 pub(crate) mod memory;

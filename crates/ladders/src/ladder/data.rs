@@ -7,8 +7,9 @@ pub(crate) fn sample<T: LadderElement>(seed: u64, index: usize) -> T {
     T::sample(mix(mix(seed) ^ index as u64))
 }
 
-/// The first `len` elements.
-pub(crate) fn samples<T: LadderElement>(seed: u64, len: usize) -> Vec<T> {
+/// The first `len` elements of the data that a seed stands for.
+#[must_use]
+pub fn samples<T: LadderElement>(seed: u64, len: usize) -> Vec<T> {
     (0..len).map(move |index| sample(seed, index)).collect()
 }
 

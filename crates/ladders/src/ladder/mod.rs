@@ -9,10 +9,12 @@
 //! The size of a problem is its number of elements, or a few numbers as one ([`Sizes`], [`Heads`]).
 //! A problem that has rows divides its elements by [`Rows`].
 
+mod arrays;
 mod claim;
 mod data;
 mod heads;
 mod instance;
+mod kept;
 mod output;
 mod report;
 mod rows;
@@ -23,10 +25,12 @@ mod timing;
 use warpfold_device::{Device, LaunchConfig};
 use warpfold_kernels::{AnyKernel, Dtype};
 
+pub use arrays::Arrays;
 pub use claim::{Change, Claim, Measured, Metric};
-pub(crate) use data::samples;
+pub use data::samples;
 pub use heads::{HeadOptions, HeadSizes, Heads};
 pub use instance::{Guards, Instance, Memory, Verdict};
+pub use kept::broken_claims;
 pub(crate) use output::Guarded;
 pub use report::{Absent, LadderReport, RungReport};
 pub use rows::Rows;

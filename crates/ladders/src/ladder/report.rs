@@ -1,6 +1,6 @@
 //! What a run of a ladder tells.
 
-use warpfold_device::{Counters, Finding, Severity};
+use warpfold_device::{Counters, Finding, LaunchReport, Severity};
 use warpfold_kernels::Dtype;
 
 use super::{Measured, Memory, Rung};
@@ -49,10 +49,15 @@ pub struct RungReport {
     pub bytes: u64,
     /// `bytes` over `seconds`.
     pub gigabytes_per_second: Option<f64>,
-    /// Floating-point operations over `seconds`, for problems that they are counted for.
+    /// Floating-point operations, for problems that they are counted for.
+    pub flops: Option<u64>,
+    /// Floating-point operations over `seconds`.
     pub teraflops_per_second: Option<f64>,
     /// Counters of one run, all its launches together; `None` on CUDA.
     pub counters: Option<Counters>,
+    /// What each of its launches counted, instruction by instruction; empty unless
+    /// [`RunOptions::record`](super::RunOptions::record) asks for it, and on CUDA.
+    pub launches: Vec<LaunchReport>,
     /// Broken rules that the checks found.
     pub findings: Vec<Finding>,
     /// Why the run failed, where it did.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpfold_device::{Checks, Counters, Device, Finding};
+use warpfold_device::{Checks, Counters, Device, Finding, LaunchReport};
 
 use super::timing::{copy_gigabytes_per_second, median, timed};
 use super::{Absent, Guards, Instance, Ladder, LadderReport, Launch, Rung, RungReport, Verdict};
@@ -20,6 +20,9 @@ pub struct RunOptions {
     pub checks: Checks,
     /// Timed launches of each rung, at least one. Without a clock each rung runs once.
     pub repetitions: u32,
+    /// Keep what each instruction of a launch counted, and so many accesses of one warp with their
+    /// addresses, for pictures; without effect on CUDA.
+    pub record: Option<usize>,
     /// Told what is going on.
     pub progress: Option<ProgressFn>,
 }
@@ -42,7 +45,7 @@ pub struct Progress {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { rungs: Vec::new(), checks: Checks::None, repetitions: 20, progress: None }
+        Self { rungs: Vec::new(), checks: Checks::None, repetitions: 20, record: None, progress: None }
     }
 }
 
@@ -52,6 +55,7 @@ impl fmt::Debug for RunOptions {
             .field("rungs", &self.rungs)
             .field("checks", &self.checks)
             .field("repetitions", &self.repetitions)
+            .field("record", &self.record)
             .finish_non_exhaustive()
     }
 }
@@ -90,7 +94,7 @@ pub fn run(
     if options.repetitions == 0 {
         return Err(ErrorKind::NoRepetitions.into());
     }
-    let _restore = checked(device, options.checks)?;
+    let _restore = configured(device, options)?;
     let guards = if options.checks == Checks::All { Guards::Checker } else { Guards::Bands };
     let mut instance = (ladder.open)(device, dtype, size, guards)?;
     let mut reports: Vec<RungReport> = Vec::new();
@@ -102,7 +106,7 @@ pub fn run(
         }
         let progress = Progress { rung: rung.name, rung_idx, num_rungs: rungs.len(), blocks: None };
         announce(device, options.progress.clone(), progress)?;
-        let mut report = run_rung(device, &mut *instance, rung, (size, dtype), options.repetitions)?;
+        let mut report = run_rung(device, &mut *instance, rung, (size, dtype), options)?;
         report.sentence = report.explain(rung, &reports, before(ladder, rung, &reports));
         reports.push(report);
     }
@@ -149,29 +153,40 @@ fn before<'a>(ladder: &Ladder, rung: &Rung, reports: &'a [RungReport]) -> Option
     reports.last().filter(|report| report.name == name)
 }
 
-/// Puts a virtual GPU's checks and progress back as they were.
+/// Puts a virtual GPU's options back as they were.
 struct Restore<'a> {
     device: &'a Device,
     checks: Checks,
+    per_instruction: bool,
+    record: usize,
 }
 
 impl Drop for Restore<'_> {
     fn drop(&mut self) {
         let restored = self.device.configure(|options| {
             options.checks = self.checks;
+            options.per_instruction = self.per_instruction;
+            options.record = self.record;
             options.progress = None;
         });
         debug_assert!(restored.is_ok(), "it is a virtual GPU: {restored:?}");
     }
 }
 
-fn checked(device: &Device, checks: Checks) -> Result<Option<Restore<'_>>, Error> {
-    if !device.is_virtual() && checks == Checks::None {
+/// Sets a virtual GPU's options; CUDA has none, and refuses checks.
+fn configured<'a>(device: &'a Device, asked: &RunOptions) -> Result<Option<Restore<'a>>, Error> {
+    if !device.is_virtual() && asked.checks == Checks::None {
         return Ok(None);
     }
-    let mut before = Checks::None;
-    device.configure(|options| before = std::mem::replace(&mut options.checks, checks))?;
-    Ok(Some(Restore { device, checks: before }))
+    let mut before = Restore { device, checks: Checks::None, per_instruction: false, record: 0 };
+    device.configure(|options| {
+        before.checks = std::mem::replace(&mut options.checks, asked.checks);
+        (before.per_instruction, before.record) = (options.per_instruction, options.record);
+        if let Some(record) = asked.record {
+            (options.per_instruction, options.record) = (true, record);
+        }
+    })?;
+    Ok(Some(before))
 }
 
 fn announce(device: &Device, tell: Option<ProgressFn>, progress: Progress) -> Result<(), Error> {
@@ -191,7 +206,7 @@ fn run_rung(
     instance: &mut dyn Instance,
     rung: &Rung,
     (size, dtype): (usize, Dtype),
-    repetitions: u32,
+    options: &RunOptions,
 ) -> Result<RungReport, Error> {
     let stream = device.default_stream();
     let prepare = |launch: &Launch| Ok((launch.kernel(dtype, size).prepare(device)?, (launch.config)(size)));
@@ -199,7 +214,7 @@ fn run_rung(
     let mut times = Vec::new();
     let mut failure = None;
     drop(device.take_reports());
-    for _ in 0..if device.is_virtual() { 1 } else { repetitions } {
+    for _ in 0..if device.is_virtual() { 1 } else { options.repetitions } {
         instance.reset(rung)?;
         let run = || {
             for (launch_idx, (function, config)) in launches.iter().enumerate() {
@@ -217,7 +232,11 @@ fn run_rung(
         None => instance.verdict(rung)?,
         Some(_) => Verdict { ok: false, max_error: f64::INFINITY },
     };
-    let (counters, findings) = told(device);
+    let mut launches = device.take_reports();
+    let (counters, findings) = told(&launches);
+    if options.record.is_none() {
+        launches.clear();
+    }
     let (seconds, bytes) = (median(times), instance.bytes());
     Ok(RungReport {
         name: rung.name,
@@ -226,8 +245,10 @@ fn run_rung(
         seconds,
         bytes,
         gigabytes_per_second: seconds.map(|seconds| bytes as f64 / seconds / 1e9),
+        flops: instance.flops(),
         teraflops_per_second: seconds.zip(instance.flops()).map(|(seconds, flops)| flops as f64 / seconds / 1e12),
         counters,
+        launches,
         findings,
         failure,
         blocks: rung.num_blocks(size),
@@ -244,10 +265,10 @@ fn is_failed_run(device: &Device, error: &Error) -> bool {
 }
 
 /// Counters and findings of the launches; no counters on CUDA.
-fn told(device: &Device) -> (Option<Counters>, Vec<Finding>) {
-    let reports = device.take_reports().into_iter().map(|launch| launch.report);
+fn told(launches: &[LaunchReport]) -> (Option<Counters>, Vec<Finding>) {
+    let reports = launches.iter().map(|launch| &launch.report);
     reports.fold((None, Vec::new()), |(counters, mut findings), report| {
-        findings.extend(report.findings);
+        findings.extend(report.findings.iter().cloned());
         (Some(counters.unwrap_or_default() + report.counters), findings)
     })
 }

@@ -71,7 +71,9 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
         // Lanes that read less than all of their bytes still fetch whole sectors; no copy crosses
         // one.
         counters.sectors += pattern::sectors(&from, reads, u64::from(bytes));
+        m.record(op, &from, reads, bytes);
     }
+    m.record_shared(op, &to, mask, bytes);
     let warp = m.warp as usize;
     let copy = Copy {
         instruction: op.instruction,

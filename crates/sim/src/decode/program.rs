@@ -17,8 +17,8 @@ use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO
 use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
 use crate::layout::{bytes_of, invalid_variable, place, static_name};
-use crate::static_shared::names_reserved;
 use crate::report::Shapes;
+use crate::static_shared::names_reserved;
 use crate::tensor_ops::rules::registers_of_products;
 
 /// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple

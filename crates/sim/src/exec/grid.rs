@@ -17,6 +17,7 @@ use super::code::{Code, Placed};
 use super::geometry::Geometry;
 use super::harvest::{self, Harvest};
 use super::machine::{Fault, GlobalView, Machine};
+use super::recording::Recording;
 use crate::asynchronous::Asynchronous;
 use crate::asynchronous::luck::Luck;
 use crate::check::{BlockCheck, Findings, LaunchCheck};
@@ -321,6 +322,8 @@ impl Shared<'_> {
             warp: 0,
             block: 0,
             counters: vec![AccessCounters::default(); code.instructions.len()],
+            recording: (self.options.record > 0)
+                .then(|| Box::new(Recording::new(self.options.record, code.instructions.len()))),
             progress: false,
             waiting: false,
             stop: false,
@@ -599,7 +602,8 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
     }
     shared.stalled_at[worker as usize].store(HAS_ENDED, Ordering::SeqCst);
     let found = m.checking.map(|c| c.findings).unwrap_or_default();
-    Harvest { counts, counters: m.counters, faults: m.faults, found, trap }
+    let recording = m.recording.map(|recording| *recording).unwrap_or_default();
+    Harvest { counts, counters: m.counters, recording, faults: m.faults, found, trap }
 }
 
 /// Records that a cluster can never go on.

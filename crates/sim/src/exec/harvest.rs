@@ -5,9 +5,12 @@ use super::checking::fault_of;
 use super::code::Code;
 use super::geometry::Geometry;
 use super::machine::Fault;
+use super::memory_map::{self, Window};
+use super::recording::{OfWarp, Recorded, Recording};
+use super::row::LANES;
 use crate::check::{Findings, Found, Rule};
 use crate::counters::AccessCounters;
-use crate::report::{Access, Place, Severity};
+use crate::report::{Access, MemorySpace, Place, Severity, WarpAccess};
 use crate::{Counters, Error, Finding, InstructionCounters, KernelInfo, Options, Report};
 
 /// The results of one worker.
@@ -16,6 +19,8 @@ pub(super) struct Harvest {
     pub counts: BlockCounts,
     /// Memory counters by instruction.
     pub counters: Vec<AccessCounters>,
+    /// Accesses by instruction.
+    pub recording: Recording,
     /// Broken rules that the machine saw.
     pub faults: Vec<(Fault, u64)>,
     /// Broken rules that the checker saw.
@@ -37,7 +42,9 @@ pub(super) fn report(
     let mut faults: Vec<(Fault, u64)> = Vec::new();
     let mut trap = None;
     let mut found = Findings::default();
+    let mut recording = Recording::default();
     for harvest in harvests {
+        recording.merge(harvest.recording);
         for (all, one) in counts.iter_mut().zip(&harvest.counts) {
             all.0 += one.0;
             all.1 += one.1;
@@ -71,8 +78,10 @@ pub(super) fn report(
     }
     faults.sort_by_key(|(f, _)| (f.instruction, f.kind, f.other.map(|o| o.0)));
     let findings = faults.into_iter().map(|(f, n)| finding(code, kernel, geometry, f, n)).collect();
-    let instructions =
-        if options.per_instruction { per_instruction(code, geometry, &counts, &counters) } else { Vec::new() };
+    let instructions = match options.per_instruction {
+        true => per_instruction(code, geometry, (&counts, &counters), &recording, &describe),
+        false => Vec::new(),
+    };
     let (grid, block) = (geometry.grid, geometry.block);
     Ok(Report { grid, block, counters: totals(code, &counts, &counters), instructions, findings, aborted })
 }
@@ -161,8 +170,9 @@ fn totals(code: &Code, counts: &BlockCounts, counters: &[AccessCounters]) -> Cou
 fn per_instruction(
     code: &Code,
     geometry: &Geometry,
-    counts: &BlockCounts,
-    counters: &[AccessCounters],
+    (counts, counters): (&BlockCounts, &[AccessCounters]),
+    recording: &Recording,
+    describe: &impl Fn(u64) -> String,
 ) -> Vec<InstructionCounters> {
     // The kernel, and whatever device functions ran.
     let ran = |f: u32| {
@@ -172,8 +182,9 @@ fn per_instruction(
     code.instructions
         .iter()
         .zip(counters)
-        .filter(|(info, _)| shown[info.function as usize])
-        .map(|(info, c)| InstructionCounters {
+        .enumerate()
+        .filter(|(_, (info, _))| shown[info.function as usize])
+        .map(|(i, (info, c))| InstructionCounters {
             line: info.line,
             text: info.text.clone(),
             source: info.source.clone(),
@@ -184,6 +195,27 @@ fn per_instruction(
             wavefronts: c.wavefronts,
             bank_conflicts: c.conflicts,
             sectors: c.sectors,
+            accesses: accesses(recording.by_instruction.get(i), geometry, describe),
         })
         .collect()
+}
+
+/// What was recorded of an instruction, with names for its addresses.
+fn accesses(kept: Option<&Option<OfWarp>>, geometry: &Geometry, describe: &impl Fn(u64) -> String) -> Vec<WarpAccess> {
+    let Some(OfWarp { block, warp, accesses }) = kept.and_then(Option::as_ref) else { return Vec::new() };
+    let one = |access: &Recorded| {
+        let lanes = (0..LANES).filter(|lane| access.mask >> lane & 1 != 0);
+        let lowest = lanes.map(|lane| access.at[lane]).min().unwrap_or_default();
+        let (window, _) = memory_map::window(lowest);
+        WarpAccess {
+            block: Geometry::coordinates(*block, geometry.grid),
+            warp: *warp,
+            space: if matches!(window, Window::Shared) { MemorySpace::Shared } else { MemorySpace::Global },
+            bytes: access.bytes,
+            mask: access.mask,
+            addresses: access.at,
+            place: describe(lowest),
+        }
+    };
+    accesses.iter().map(one).collect()
 }

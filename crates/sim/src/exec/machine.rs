@@ -6,6 +6,7 @@ use super::checking::Checking;
 use super::cluster::Cluster;
 use super::code::Placed;
 use super::op::Op;
+use super::recording::Recording;
 use super::row::Row;
 use crate::asynchronous::Asynchronous;
 use crate::asynchronous::reduce::Reduction;
@@ -82,6 +83,8 @@ pub(crate) struct Machine {
     pub block: u64,
     /// Counters, by instruction.
     pub counters: Vec<AccessCounters>,
+    /// Addresses by instruction, if they are asked for.
+    pub recording: Option<Box<Recording>>,
     /// Something changed that others may wait for.
     pub progress: bool,
     /// The current part may be waiting for others (it read volatile or atomic state, or slept).

@@ -22,6 +22,7 @@ pub(crate) mod meeting;
 pub(crate) mod memory_map;
 pub(crate) mod op;
 mod part;
+pub(crate) mod recording;
 mod registers;
 mod rendezvous;
 pub(crate) mod row;

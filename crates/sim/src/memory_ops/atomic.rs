@@ -140,6 +140,7 @@ unsafe fn in_global<const CHECK: bool>(
     mask: u32,
 ) {
     let (good, data) = global::resolve(m, op, at, mask, u64::from(access.bytes()), "atomic");
+    m.record(op, at, good, access.bytes());
     if CHECK && good != 0 {
         m.check_global_atomic(op, access, at, good);
     }
@@ -226,6 +227,7 @@ unsafe fn in_shared<const CHECK: bool>(
         shared::refuse_bad(m, op, access, narrow, mask, "atomic");
     }
     let good = if CHECK { m.check_shared_atomic(op, access, narrow, good) } else { good };
+    m.record_shared(op, narrow, good, bytes);
     let (turns, ideal) = pattern::atomic_turns(narrow, good, bytes);
     let counters = &mut m.counters[op.instruction as usize];
     counters.wavefronts += turns;

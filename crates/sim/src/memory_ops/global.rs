@@ -79,6 +79,7 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     let counters = &mut m.counters[op.instruction as usize];
     counters.global_requests += 1;
     counters.global_bytes += bytes * u64::from(mask.count_ones());
+    m.record(op, at, mask, access.bytes());
     m.progress |= !D::LOAD;
     if access.is_strong() {
         m.waiting = true;

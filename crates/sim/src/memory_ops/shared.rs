@@ -83,6 +83,7 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     }
     m.progress |= !D::LOAD;
     m.waiting |= access.is_strong();
+    m.record_shared(op, at, mask, bytes);
     let (wavefronts, ideal) = pattern::wavefronts(at, mask, bytes, D::LOAD);
     count(m, op, wavefronts, wavefronts - ideal);
     // SAFETY: every active lane's access is inside shared memory and aligned.
@@ -152,6 +153,7 @@ unsafe fn whole_warp<D: Direction, const CHECK: bool>(
     if CHECK && m.check_shared::<D>(op, access, at, ALL_LANES, first..=first + span - 4) != ALL_LANES {
         return true;
     }
+    m.record_shared(op, at, ALL_LANES, 4);
     count(m, op, 1, 0);
     // SAFETY: the words lie in shared memory; the frame holds the row.
     unsafe {

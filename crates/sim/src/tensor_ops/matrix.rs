@@ -76,6 +76,7 @@ unsafe fn rows<const CHECK: bool>(
     if CHECK {
         good = m.check_shared_rows(op, access, kind, (&at, good), lowest..=highest, stored);
     }
+    m.record_shared(op, &at, good, ROW_BYTES);
     let (wavefronts, ideal) = pattern::wavefronts(&at, good, ROW_BYTES, false);
     shared::count(m, op, wavefronts, wavefronts - ideal);
     (at, good)

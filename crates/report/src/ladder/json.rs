@@ -3,13 +3,11 @@
 use serde::Serialize;
 use warpfold_ladders::ladder::{Ladder, LadderReport, RungReport};
 
-use super::{Activity, profile};
-use crate::failure::Failure;
 use crate::json::{Counters, Finding};
-use crate::output;
 
+/// A ladder's report as JSON.
 #[derive(Debug, Serialize)]
-struct Json<'a> {
+pub struct LadderJson<'a> {
     ladder: &'a str,
     device: &'a str,
     problem: Problem<'a>,
@@ -19,8 +17,6 @@ struct Json<'a> {
     absent: Vec<Absent<'a>>,
     /// `null` without a clock.
     copy_gigabytes_per_second: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    profile: Option<Vec<profile::Json>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -64,18 +60,20 @@ struct Rung<'a> {
     sentence: &'a str,
 }
 
-/// Prints the report.
-pub(super) fn print(ladder: &Ladder, report: &LadderReport, activities: Option<&[Activity]>) -> Result<(), Failure> {
-    let size = ladder.size_text(report.size).map_or(Size::Elements(report.size), Size::Numbers);
-    output::print_json(&Json {
-        ladder: report.ladder,
-        device: &report.device,
-        problem: Problem { size, dtype: report.dtype.name() },
-        rungs: report.rungs.iter().map(Rung::from).collect(),
-        absent: report.absent.iter().map(|absent| Absent { name: absent.name, reason: &absent.reason }).collect(),
-        copy_gigabytes_per_second: report.copy_gigabytes_per_second,
-        profile: activities.map(|all| all.iter().map(profile::Json::from).collect()),
-    })
+impl<'a> LadderJson<'a> {
+    /// The report of a ladder.
+    #[must_use]
+    pub fn new(ladder: &Ladder, report: &'a LadderReport) -> Self {
+        let size = ladder.size_text(report.size).map_or(Size::Elements(report.size), Size::Numbers);
+        Self {
+            ladder: report.ladder,
+            device: &report.device,
+            problem: Problem { size, dtype: report.dtype.name() },
+            rungs: report.rungs.iter().map(Rung::from).collect(),
+            absent: report.absent.iter().map(|absent| Absent { name: absent.name, reason: &absent.reason }).collect(),
+            copy_gigabytes_per_second: report.copy_gigabytes_per_second,
+        }
+    }
 }
 
 impl<'a> From<&'a RungReport> for Rung<'a> {

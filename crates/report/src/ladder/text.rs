@@ -3,22 +3,11 @@
 use warpfold_device::Counters;
 use warpfold_ladders::ladder::{Ladder, LadderReport, RungReport};
 
-use super::{Activity, profile};
-use crate::failure::Failure;
-use crate::output;
-use crate::table::{Table, grouped, ratio};
+use crate::table::{Table, grouped, ratio, time};
 
-/// Prints the report.
-pub(super) fn print(ladder: &Ladder, report: &LadderReport, activities: Option<&[Activity]>) -> Result<(), Failure> {
-    let mut page = text(ladder, report);
-    if let Some(activities) = activities {
-        page.push('\n');
-        page.push_str(&profile::table(activities).render());
-    }
-    output::print(&page)
-}
-
-fn text(ladder: &Ladder, report: &LadderReport) -> String {
+/// A ladder's report as a table: a row a rung, and below it the sentence that explains it.
+#[must_use]
+pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
     let size = ladder.size_text(report.size).unwrap_or_else(|| grouped(report.size as u64));
     let mut page = format!("{}: {}\n{size} {} on {}\n\n", report.ladder, ladder.problem, report.dtype, report.device);
     let has_times = report.rungs.iter().any(|rung| rung.seconds.is_some());
@@ -93,7 +82,7 @@ fn timed(report: &LadderReport, rung: &RungReport) -> [String; 6] {
     [
         rung.name.to_owned(),
         result(rung).to_owned(),
-        cell(rung.seconds, profile::time),
+        cell(rung.seconds, time),
         cell(rung.gigabytes_per_second, |bandwidth| format!("{bandwidth:.1}")),
         cell(report.speedup(rung), |times| format!("{times:.2}x")),
         cell(report.share_of_copy(rung), |share| format!("{:.1} %", 100.0 * share)),
@@ -131,9 +120,11 @@ mod tests {
             seconds,
             bytes,
             gigabytes_per_second: seconds.map(|seconds| bytes as f64 / seconds / 1e9),
+            flops: None,
             teraflops_per_second: None,
             counters: None,
             findings: Vec::new(),
+            launches: Vec::new(),
             failure: failure.map(str::to_owned),
             blocks: 1,
             steps: 1,
@@ -172,6 +163,6 @@ shuffle  FAILED         -      -         -        -
 
 a copy within the device's memory reaches 600.0 GB/s
 ";
-        assert_eq!(text(ladder::ladder("reduce").expect("there is one"), &report), expected);
+        assert_eq!(ladder_text(ladder::ladder("reduce").expect("there is one"), &report), expected);
     }
 }

@@ -12,7 +12,11 @@ const HEADING: &str = "    executions  lanes   diverged   conflicts     sectors"
 
 /// The kernel and each device function that ran, with executions, active lanes a warp, diverged
 /// executions, bank conflicts and sectors beside each instruction.
-pub(super) fn annotated(text: &str, kernel: &str, instructions: &[InstructionCounters]) -> String {
+///
+/// # Panics
+/// If the text is no PTX: it was run.
+#[must_use]
+pub fn annotated(text: &str, kernel: &str, instructions: &[InstructionCounters]) -> String {
     let module = warpfold_ptx::parse(text).expect("the simulator has parsed it");
     let ran: BTreeSet<&str> = instructions.iter().filter(|i| i.executions > 0).map(|i| i.function.as_str()).collect();
     let mut by_line: BTreeMap<u32, Vec<&InstructionCounters>> = BTreeMap::new();
@@ -58,7 +62,7 @@ fn columns(i: &InstructionCounters) -> String {
 }
 
 /// First and last line of a function: from its name to the brace after its last statement.
-fn extent(function: &Function, lines: &[&str]) -> (u32, u32) {
+pub(crate) fn extent(function: &Function, lines: &[&str]) -> (u32, u32) {
     let first = function.span.line.max(1);
     let last_statement = function.statements().filter_map(line_of).max().unwrap_or(first);
     let rest = lines.iter().skip(last_statement as usize);

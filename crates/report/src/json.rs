@@ -7,7 +7,7 @@ use warpfold_sim as sim;
 
 /// Counters of a launch.
 #[derive(Debug, Serialize)]
-pub(crate) struct Counters {
+pub struct Counters {
     warp_instructions: u64,
     thread_instructions: u64,
     branches: u64,
@@ -68,13 +68,13 @@ impl From<&sim::Counters> for Counters {
 }
 
 /// The profiler's metric for each counter.
-pub(crate) fn metrics() -> BTreeMap<&'static str, &'static str> {
+pub fn metrics() -> BTreeMap<&'static str, &'static str> {
     sim::METRICS.iter().copied().collect()
 }
 
 /// A line of source.
 #[derive(Debug, Serialize)]
-pub(crate) struct SourceLine<'a> {
+pub struct SourceLine<'a> {
     file: &'a str,
     line: u32,
     column: u32,
@@ -85,7 +85,7 @@ pub(crate) struct SourceLine<'a> {
 
 /// Where an instruction comes from.
 #[derive(Debug, Serialize)]
-pub(crate) struct Source<'a> {
+pub struct Source<'a> {
     /// As reports say it: `k.cu:11`.
     text: String,
     /// The line of the kernel's author.
@@ -112,26 +112,30 @@ impl<'a> From<&'a sim::Source> for Source<'a> {
 
 /// Findings of one cause.
 #[derive(Debug, Serialize)]
-pub(crate) struct Group<'a> {
-    pub(crate) kind: &'static str,
-    pub(crate) severity: &'static str,
-    pub(crate) variable: Option<&'a str>,
+pub struct Group<'a> {
+    /// What is wrong.
+    pub kind: &'static str,
+    /// How bad it is.
+    pub severity: &'static str,
+    /// The variable or allocation.
+    pub variable: Option<&'a str>,
     /// The lines of both sides, as reports say them.
-    pub(crate) lines: &'a [String],
+    pub lines: &'a [String],
     /// Positions in the list of findings, the example first.
-    pub(crate) findings: &'a [usize],
-    pub(crate) count: u64,
+    pub findings: &'a [usize],
+    /// How often it was seen.
+    pub count: u64,
     /// What would put it right.
-    pub(crate) remedy: Option<&'a str>,
+    pub remedy: Option<&'a str>,
     /// The position, in this list, of what it follows from.
-    pub(crate) follows_from: Option<usize>,
+    pub follows_from: Option<usize>,
     /// The rule of a suppression file that leaves it out.
-    pub(crate) suppression: String,
+    pub suppression: String,
 }
 
 /// A broken rule.
 #[derive(Debug, Serialize)]
-pub(crate) struct Finding<'a> {
+pub struct Finding<'a> {
     kind: &'static str,
     severity: &'static str,
     message: String,
@@ -189,7 +193,7 @@ impl<'a> From<&'a sim::Finding> for Finding<'a> {
 
 /// Counters of one instruction.
 #[derive(Debug, Serialize)]
-pub(crate) struct Instruction<'a> {
+pub struct Instruction<'a> {
     line: u32,
     function: &'a str,
     text: &'a str,

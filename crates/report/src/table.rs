@@ -2,7 +2,7 @@
 
 /// A table; the first column stands on the left, the others on the right.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub struct Table {
     rows: Vec<Row>,
 }
 
@@ -17,24 +17,26 @@ const WIDTH: usize = 118;
 
 impl Table {
     /// A table with this heading.
-    pub(crate) fn new<const N: usize>(heading: [&str; N]) -> Self {
+    #[must_use]
+    pub fn new<const N: usize>(heading: [&str; N]) -> Self {
         let mut table = Self::default();
         table.row(heading.map(str::to_owned));
         table
     }
 
     /// Adds a row.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(Row::Cells(cells.into()));
     }
 
     /// Adds text below the latest row, indented and wrapped.
-    pub(crate) fn text(&mut self, text: &str) {
+    pub fn text(&mut self, text: &str) {
         self.rows.push(Row::Text(wrapped(text, "    ")));
     }
 
     /// The table as lines.
-    pub(crate) fn render(&self) -> String {
+    #[must_use]
+    pub fn render(&self) -> String {
         let mut widths: Vec<usize> = Vec::new();
         for row in &self.rows {
             let Row::Cells(cells) = row else { continue };
@@ -62,7 +64,8 @@ impl Table {
 }
 
 /// Text in lines that fit a terminal, each after `indent`.
-pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+#[must_use]
+pub fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(indent);
     for word in text.split_whitespace() {
@@ -80,7 +83,8 @@ pub(crate) fn wrapped(text: &str, indent: &str) -> String {
 }
 
 /// `4587520` as `4,587,520`.
-pub(crate) fn grouped(count: u64) -> String {
+#[must_use]
+pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -92,8 +96,31 @@ pub(crate) fn grouped(count: u64) -> String {
     text
 }
 
+/// A time with four digits.
+///
+/// ```
+/// assert_eq!(warpfold_report::table::time(3.1184e-3), "3.118 ms");
+/// ```
+#[must_use]
+pub fn time(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        s if s >= 1.0 => (s, "s"),
+        s if s >= 1e-3 => (s * 1e3, "ms"),
+        s => (s * 1e6, "us"),
+    };
+    let places = if value < 10.0 {
+        3
+    } else if value < 100.0 {
+        2
+    } else {
+        1
+    };
+    format!("{value:.places$} {unit}")
+}
+
 /// `part` of `whole`, to one decimal place; a dash where there is no whole.
-pub(crate) fn ratio(part: u64, whole: u64) -> String {
+#[must_use]
+pub fn ratio(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}", part as f64 / whole as f64) }
 }
 

@@ -1,0 +1,76 @@
+//! The commands of the book, run as its reader runs them.
+//!
+//! A block of `console` has a command after `$ `, and lines that its output has, in this order; `…`
+//! stands for any others. `console,exits-with-1` says how it ends, if not with 0.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::{finish, program};
+
+/// A command, how it ends, and what it shows.
+struct Block {
+    command: Vec<String>,
+    code: i32,
+    shown: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn chapters() -> Vec<(String, String)> {
+    let files = fs::read_dir(root().join("docs/book/src")).expect("there is a book");
+    let paths =
+        files.map(|file| file.expect("readable").path()).filter(|path| path.extension().is_some_and(|e| e == "md"));
+    let mut all: Vec<_> =
+        paths.map(|path| (path.display().to_string(), fs::read_to_string(&path).expect("text"))).collect();
+    all.sort();
+    all
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for part in text.split("```console").skip(1) {
+        let (info, rest) = part.split_once('\n').expect("a block has lines");
+        let body = rest.split_once("```").expect("a block ends").0;
+        let mut lines = body.lines().map(str::trim).filter(|line| !line.is_empty());
+        let command = lines.next().and_then(|line| line.strip_prefix("$ warpfold ")).expect("a command of the program");
+        blocks.push(Block {
+            command: command.split_whitespace().map(str::to_owned).collect(),
+            code: info.strip_prefix(",exits-with-").map_or(0, |code| code.parse().expect("a number")),
+            shown: lines.filter(|line| *line != "…").map(str::to_owned).collect(),
+        });
+    }
+    blocks
+}
+
+#[test]
+fn every_command_of_the_book_does_what_it_shows() {
+    fs::create_dir_all(root().join("target/book")).expect("a folder for what commands write");
+    let mut num = 0;
+    for (chapter, text) in chapters() {
+        for Block { command, code, shown } in blocks(&text) {
+            let args: Vec<&str> = command.iter().map(String::as_str).collect();
+            let outcome = finish(program(&args).current_dir(root())).ended_with(code);
+            let mut rest = outcome.stdout.as_str();
+            for line in shown {
+                let at =
+                    rest.find(&line).unwrap_or_else(|| panic!("{chapter}: {command:?} shows no '{line}':\n{rest}"));
+                rest = &rest[at + line.len()..];
+            }
+            num += 1;
+        }
+    }
+    assert!(num >= 4, "{num} commands");
+}
+
+#[test]
+fn every_chapter_is_in_the_table_of_contents_and_among_the_programs_that_are_compiled() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("there");
+    let (contents, compiled) = (read("docs/book/src/SUMMARY.md"), read("crates/report/src/book.rs"));
+    for (chapter, _) in chapters().iter().filter(|(chapter, _)| !chapter.ends_with("SUMMARY.md")) {
+        let name = Path::new(chapter).file_name().expect("a file").to_string_lossy().into_owned();
+        assert!(contents.contains(&name) && compiled.contains(&name), "{name}");
+    }
+}

@@ -1,0 +1,238 @@
+//! `--report html`: pages as their reader meets them, in a real browser where there is one.
+
+#[path = "../../../serve/tests/http/browser.rs"]
+mod browser;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::{folder, ptx, refused, warpfold};
+use browser::Browser;
+
+/// Gathers what a page complains of.
+const WATCH: &str = "window.problems = [];
+    for (const kind of ['error', 'unhandledrejection', 'securitypolicyviolation'])
+        addEventListener(kind, (e) => problems.push(`${kind}: ${e.message ?? e.reason ?? e.violatedDirective}`), true);
+    for (const kind of ['error', 'warn']) console[kind] = (...words) => problems.push(words.join(' '));";
+
+/// A page of a file; nothing without a browser.
+fn open(test: &str, file: &Path) -> Option<Browser> {
+    let mut browser = Browser::open(test, "about:blank")?;
+    browser.call("Page.enable", json!({}));
+    browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": WATCH}));
+    browser.call("Page.navigate", json!({"url": format!("file://{}", file.display())}));
+    browser.wait_for("document.readyState === 'complete' && document.querySelector('#version')?.textContent");
+    Some(browser)
+}
+
+impl Browser {
+    #[track_caller]
+    fn expect(&mut self, expression: &str, expected: impl Into<Value>) {
+        assert_eq!(self.value(expression), expected.into(), "{expression}");
+    }
+
+    /// Chooses a value of a list, as a reader does.
+    fn choose(&mut self, selector: &str, value: &str) {
+        self.value(&format!(
+            "{{ const e = document.querySelector('{selector}'); e.value = '{value}'; e.dispatchEvent(new Event('change')); e.value }}"
+        ));
+    }
+
+    fn click(&mut self, selector: &str) {
+        self.value(&format!("document.querySelector('{selector}').click()"));
+    }
+
+    /// Nothing was complained of, and each control and picture has a name for those who do not see.
+    #[track_caller]
+    fn is_content(&mut self) {
+        self.expect("problems", json!([]));
+        let tree = self.call("Accessibility.getFullAXTree", json!({}));
+        let roles = ["button", "checkbox", "combobox", "slider", "spinbutton", "image", "img", "link"];
+        let nodes = tree["nodes"].as_array().expect("a tree");
+        let text = |node: &Value, key: &str| node[key]["value"].as_str().unwrap_or_default().to_owned();
+        let controls: Vec<_> = nodes.iter().filter(|node| roles.contains(&text(node, "role").as_str())).collect();
+        assert!(controls.len() > 3, "{}", controls.len());
+        for node in controls {
+            assert!(!text(node, "name").is_empty() || node["ignored"] == true, "a control without a name: {node}");
+        }
+    }
+
+    /// Gives a file to the page, dropped or chosen.
+    fn give(&mut self, name: &str, text: &str, event: &str) {
+        let file = format!("new File([{}], '{name}')", json!(text));
+        let deliver = match event {
+            "drop" => "document.dispatchEvent(new DragEvent('drop', {dataTransfer: all, cancelable: true}))",
+            _ => {
+                "const e = document.getElementById('other'); e.files = all.files; e.dispatchEvent(new Event('change'))"
+            }
+        };
+        self.value(&format!("{{ const all = new DataTransfer(); all.items.add({file}); {deliver}; 0 }}"));
+    }
+}
+
+fn path(folder: &Path, name: &str) -> (PathBuf, String) {
+    let file = folder.join(name);
+    let text = file.to_str().expect("UTF-8").to_owned();
+    (file, text)
+}
+
+#[test]
+fn a_ladders_page_draws_it_and_every_control_works() {
+    let folder = folder("a_ladders_page");
+    let (file, to) = path(&folder, "reduce.html");
+    let ladder = ["ladder", "reduce", "--device", "virtual", "--size", "4096", "--check", "all"];
+    warpfold(&[&ladder[..], &["--report", "html", "-o", &to]].concat()).ended_with(0);
+    assert!(fs::metadata(&file).expect("written").len() < 300_000);
+    let Some(mut page) = open("a_ladders_page", &file) else { return };
+    page.expect("document.title", "reduce");
+    page.expect("document.getElementById('verdict').textContent", "10 of 10 rungs right, no findings.");
+    // The switch of the counter.
+    page.expect("document.querySelectorAll('.bars button').length", 10);
+    let value = "[...document.querySelectorAll('.bars button')].map((b) => b.querySelector('.value').textContent)";
+    page.choose("#metric", "shared_store_bank_conflicts");
+    page.expect(&format!("{value}[0]"), "0");
+    page.expect(&format!("Number({value}[1].replaceAll(',', '')) > 100"), true);
+    page.expect("document.querySelector('.bar.most .name').textContent", "interleaved");
+    // The scale.
+    page.choose("#metric", "warp_instructions");
+    let width = "document.querySelectorAll('.bars .fill')[8].style.width";
+    let linear = page.value(width);
+    page.click("#log");
+    assert_ne!(page.value(width), linear);
+    // A rung, by mouse and keyboard.
+    page.value("document.querySelectorAll('.bars button')[1].click()");
+    page.expect("document.querySelector('#rung h2').textContent", "interleaved");
+    let press = json!({"type": "keyDown", "key": "ArrowDown", "code": "ArrowDown", "windowsVirtualKeyCode": 40});
+    page.call("Input.dispatchKeyEvent", press);
+    page.wait_for("document.querySelector('#rung h2').textContent === 'sequential'");
+    page.expect("document.activeElement.querySelector('.name').textContent", "sequential");
+    // The difference of the sources.
+    page.expect("document.querySelectorAll('.diff .plus').length > 3", true);
+    page.expect("document.querySelectorAll('.diff .minus').length > 3", true);
+    let short = page.value("document.querySelectorAll('.diff span').length");
+    page.click("#whole");
+    let whole = page.value("document.querySelectorAll('.diff span').length");
+    assert!(whole.as_u64() > short.as_u64(), "{whole} {short}");
+    // The kernel: stripes, banks, the tile, the slider.
+    page.value("document.querySelectorAll('.bars button')[1].click()");
+    page.expect("document.querySelectorAll('.source td.heat').length > 20", true);
+    page.expect("document.querySelectorAll('.banks tbody tr').length > 2", true);
+    page.expect("document.querySelectorAll('.banks tbody tr:first-child td').length", 32);
+    page.value("[...document.querySelectorAll('.source tr')].find((r) => /st\\.shared.*◂/.test(r.textContent) && Number(r.cells[3].textContent) > 0).click()");
+    page.expect("document.querySelector('.access h3').textContent.startsWith('One warp')", true);
+    page.expect("document.querySelectorAll('.tile td.used').length > 0", true);
+    page.value("{ const e = document.querySelector('.nth'); e.value = 2; e.dispatchEvent(new Event('input')); 0 }");
+    page.expect("document.querySelector('.access output').textContent.startsWith('2 of')", true);
+    page.expect("document.querySelector('.access .alarm').textContent.includes('bank conflicts')", true);
+    page.choose(".width", "33");
+    page.expect("document.querySelector('.tile tr').cells.length", 34);
+    page.value(
+        "[...document.querySelectorAll('.source tr')].find((r) => /ld\\.global.*◂/.test(r.textContent)).click()",
+    );
+    page.expect("document.querySelectorAll('.ruler td.used').length", 32);
+    page.expect("document.querySelector('.access').textContent.includes('4 sectors in 1 line,')", true);
+    // The roofline and the colours.
+    page.expect("document.querySelectorAll('#roofline circle').length", 10);
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    page.click("#theme");
+    page.expect(ground, "rgb(255, 255, 255)");
+    page.click("#theme");
+    page.expect(ground, "rgb(22, 24, 28)");
+    // Paper.
+    let pdf = page.call("Page.printToPDF", json!({}));
+    assert!(pdf["data"].as_str().expect("a file").len() > 10_000);
+    page.is_content();
+}
+
+#[test]
+fn a_kernels_page_lights_both_lines_of_a_race() {
+    let folder = folder("a_kernels_page");
+    let (file, to) = path(&folder, "race.html");
+    let kernel = ptx("race");
+    let args = ["sim", &kernel, "--entry", "race", "--grid", "1", "--block", "64", "--check", "all"];
+    let out = format!("out={},u32,64", folder.join("out.npy").display());
+    warpfold(&[&args[..], &["--arg", &out, "--report", "html", "-o", &to]].concat()).ended_with(1);
+    let Some(mut page) = open("a_kernels_page", &file) else { return };
+    page.expect("document.querySelectorAll('.finding').length > 0", true);
+    page.expect("document.querySelectorAll('tr.lit').length", 0);
+    page.click(".finding");
+    page.expect("document.querySelectorAll('tr.lit').length", 2);
+    page.expect("document.querySelector('.finding').getAttribute('aria-pressed')", "true");
+    page.expect("document.querySelectorAll('.gauge').length", 4);
+    // A line by keyboard.
+    page.value(
+        "[...document.querySelectorAll('.source tr[tabindex]')].find((r) => r.textContent.includes('ret')).focus()",
+    );
+    page.call(
+        "Input.dispatchKeyEvent",
+        json!({"type": "keyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}),
+    );
+    page.wait_for("document.querySelector('.access').textContent.includes('accesses no memory')");
+    let line = "Number(document.activeElement.cells[0].textContent)";
+    let last = page.value(line);
+    page.call(
+        "Input.dispatchKeyEvent",
+        json!({"type": "keyDown", "key": "ArrowUp", "code": "ArrowUp", "windowsVirtualKeyCode": 38}),
+    );
+    page.wait_for(&format!("{line} < {last}"));
+    page.is_content();
+}
+
+#[test]
+fn two_reports_are_compared_on_one_page() {
+    let folder = folder("two_reports");
+    let (file, to) = path(&folder, "a.html");
+    let (other, other_to) = path(&folder, "b.json");
+    let ladder = |size, form, to| {
+        let args = ["ladder", "reduce", "--rung", "naive", "--rung", "interleaved", "--device", "virtual"];
+        warpfold(&[&args[..], &["--size", size, "--report", form, "-o", to]].concat()).ended_with(0);
+    };
+    ladder("4096", "html", &to);
+    ladder("8192", "json", &other_to);
+    let (a, b) = (fs::read_to_string(&file).expect("written"), fs::read_to_string(&other).expect("written"));
+    let Some(mut page) = open("two_reports", &file) else { return };
+    page.give("b.json", &b, "drop");
+    page.wait_for("document.querySelectorAll('#comparison .bar').length === 2");
+    page.expect("document.querySelector('#comparison .change').textContent.startsWith('▼ 2.00x less')", true);
+    page.give("a.html", &a, "change");
+    page.wait_for("document.querySelector('#comparison .change').textContent === 'as before'");
+    for (name, text) in [("noise.json", "{\"x\": 1}"), ("noise.html", "<p>hello"), ("noise.txt", "noise")] {
+        page.give(name, text, "drop");
+        page.wait_for(&format!("document.querySelector('[role=alert]')?.textContent.startsWith('{name} cannot')"));
+    }
+    page.is_content();
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let folder = folder("hostile_text");
+    let text = fs::read_to_string(ptx("conflicts")).expect("there");
+    let hostile =
+        "// </script><script>problems.push('it ran')</script><!-- <img src=x onerror=problems.push('it, too')>";
+    let text = text.replacen("\n{", &format!("\n{{\n    {hostile}\n"), 1);
+    let (kernel, kernel_path) = path(&folder, "hostile<b>.ptx");
+    fs::write(&kernel, text).expect("written");
+    let (file, to) = path(&folder, "hostile.html");
+    let args = ["sim", &kernel_path, "--entry", "conflicts", "--grid", "1", "--block", "32", "--shared", "256"];
+    warpfold(&[&args[..], &["--report", "html", "-o", &to]].concat()).ended_with(0);
+    let Some(mut page) = open("hostile_text", &file) else { return };
+    page.expect("document.querySelector('.source').textContent.includes('</script><script>')", true);
+    page.expect("document.querySelectorAll('img, b').length", 0);
+    // What the page counts of one access is what the virtual GPU counted of it.
+    let data = "JSON.parse(document.getElementById('report').textContent).data.counters";
+    let text = "document.querySelector('.access .alarm').textContent";
+    page.expect(&format!("{text}.startsWith({data}.shared_store_wavefronts + ' wavefronts: ')"), true);
+    page.is_content();
+}
+
+#[test]
+fn a_page_needs_a_file_to_go_to() {
+    refused(&["ladder", "reduce", "--report", "html"], 2, "-o FILE.html");
+    refused(&["bench", "copy", "--report", "html"], 2, "-o FILE.html");
+    refused(&["ladder", "serving", "--report", "html", "-o", "/tmp/x.html"], 2, "--report html");
+    refused(&["ladder", "reduce", "--profile", "--report", "html", "-o", "/tmp/x.html"], 2, "--profile has no picture");
+    let tiny = ["ladder", "reduce", "--rung", "naive", "--size", "64", "--device", "virtual"];
+    refused(&[&tiny[..], &["-o", "/nowhere/at/all.txt"]].concat(), 2, "cannot write");
+}

@@ -1,0 +1,73 @@
+//! The Rust sources of rungs, which reports show: a lesson is a difference of two of them.
+
+/// Ladders, each in its folder, with the files of its rungs in order. A file is named after its
+/// rung; a test finds the rungs that are not here.
+macro_rules! sources {
+    ($($ladder:literal in $folder:literal: $($file:literal)+;)+) => {
+        const SOURCES: &[(&str, &str, &str)] =
+            &[$($(($ladder, $file, include_str!(concat!($folder, "/", $file, ".rs")))),+),+];
+    };
+}
+
+sources! {
+    "decode" in "attention/decode":
+        "r01_one_block" "r02_split_kv" "r03_paged" "r04_single_launch";
+    "attention" in "attention/ladder":
+        "r01_three_kernels" "r02_flash1" "r03_flash2" "r04_mma_sync" "r05_wgmma" "r06_warp_specialized"
+        "r07_overlap" "r08_ping_pong" "r09_persistent";
+    "conv" in "conv/ladder":
+        "r01_naive" "r02_im2col" "r03_implicit_gemm" "r04_cp_async" "r05_wgmma_im2col";
+    "sgemm" in "gemm/ladder":
+        "r01_naive" "r02_shared" "r03_tile_1d" "r04_tile_2d" "r05_vec4" "r06_warp_tile" "r07_double_buffer"
+        "r08_cp_async" "r09_no_conflicts";
+    "gemv" in "gemv/ladder":
+        "r01_one_thread_a_row" "r02_sgemv_k32" "r03_sgemv_k128" "r04_sgemv_k16" "r05_planned";
+    "hgemm" in "hgemm/ladder":
+        "r01_mma_sync" "r02_wgmma_tma" "r03_large_tile" "r04_producer_consumer" "r05_two_consumers"
+        "r06_persistent" "r07_multicast" "r08_tma_store" "r09_tile_order";
+    "histogram" in "histogram/ladder":
+        "r01_plain" "r02_vec4" "r03_shared" "r04_copies";
+    "norm" in "norm/ladder":
+        "r01_two_pass" "r02_welford" "r03_vec4";
+    "rms-norm" in "norm/rms":
+        "r01_rms" "r02_rms_vec4";
+    "reduce" in "reduce/ladder":
+        "r01_naive" "r02_interleaved" "r03_sequential" "r04_first_add" "r05_unroll_last_warp" "r06_unroll_all"
+        "r07_shuffle" "r08_vec4" "r09_grid_stride" "r10_single_pass";
+    "reduce-lessons" in "reduce/lessons":
+        "r01_simple" "r02_no_divergence" "r03_shared" "r04_segmented" "r05_coarsened";
+    "scale" in "scale/ladder":
+        "r01_block" "r02_warp";
+    "softmax" in "softmax/ladder":
+        "r01_three_pass" "r02_safe" "r03_online" "r04_warp" "r05_block" "r06_cluster";
+    "softmax-vector" in "softmax/vector":
+        "r01_grid" "r02_grid_vec4";
+    "vector-add" in "vector_add/ladder":
+        "r01_one_thread" "r02_one_block" "r03_grid" "r04_grid_vec4";
+}
+
+/// The Rust source of a rung; nothing for a ladder that is not one of
+/// [`LADDERS`](crate::ladder::LADDERS).
+///
+/// ```
+/// let source = warpfold_ladders::rung_source("reduce", "interleaved").expect("it is a rung");
+/// assert!(source.contains("sync_threads"));
+/// ```
+#[must_use]
+pub fn rung_source(ladder: &str, rung: &str) -> Option<&'static str> {
+    let is_meant = |file: &str| file.split_once('_').is_some_and(|(_, name)| name == rung);
+    SOURCES.iter().find(|(of, file, _)| *of == ladder && is_meant(file)).map(|(_, _, text)| *text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ladder::LADDERS;
+
+    #[test]
+    fn every_rung_has_its_source() {
+        let rungs = LADDERS.iter().flat_map(|ladder| ladder.rungs.iter().map(|rung| (ladder.name, rung.name)));
+        let missing: Vec<_> = rungs.filter(|(ladder, rung)| rung_source(ladder, rung).is_none()).collect();
+        assert!(missing.is_empty(), "without a line in sources.rs: {missing:?}");
+    }
+}

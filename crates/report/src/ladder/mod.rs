@@ -1,0 +1,100 @@
+//! A ladder's report: as text, as JSON, and what a page draws of it.
+
+mod json;
+mod text;
+
+use warpfold_device::{Device, LaunchReport};
+use warpfold_kernels::Dtype;
+use warpfold_ladders::ladder::{Ladder, LadderReport, Launch, RungReport};
+use warpfold_ladders::rung_source;
+
+pub use json::LadderJson;
+pub use text::ladder_text;
+
+use crate::drawing::{Drawing, Shape};
+use crate::page::{About, Kind, Page};
+use crate::roofline::{self, Point, Roofline};
+use crate::table::grouped;
+
+/// A ladder that was run, and on what.
+#[derive(Debug, Clone, Copy)]
+pub struct LadderRun<'a> {
+    /// The ladder.
+    pub ladder: &'a Ladder,
+    /// What came of it. Its kernels are drawn, too, if it was run with
+    /// [`RunOptions::record`](warpfold_ladders::ladder::RunOptions::record).
+    pub report: &'a LadderReport,
+    /// The device it ran on.
+    pub device: &'a Device,
+}
+
+/// A page of a ladder. `sources` are the Rust sources of rungs by their names; those of the ladders
+/// that come with warpfold are known.
+#[must_use]
+pub fn ladder_page(run: LadderRun<'_>, sources: &[(&str, &str)], about: &About) -> Page {
+    let LadderRun { ladder, report, device } = run;
+    let size = ladder.size_text(report.size).unwrap_or_else(|| grouped(report.size as u64));
+    let mut page = Page::new(Kind::Ladder, report.ladder, &LadderJson::new(ladder, report), about);
+    page.subtitle = format!("{}: {size} {} on {}", ladder.problem, report.dtype, report.device);
+    (page.verdict, page.is_ok) = (verdict(report), report.is_ok());
+    for rung in &report.rungs {
+        let given = sources.iter().find(|(name, _)| *name == rung.name).map(|(_, text)| *text);
+        if let Some(source) = given.or_else(|| rung_source(ladder.name, rung.name)) {
+            page.sources.insert(rung.name.to_owned(), source.to_owned());
+        }
+        page.kernels.insert(rung.name.to_owned(), drawings(run, rung));
+    }
+    page.roofline = roofline_of(report, device);
+    page
+}
+
+fn verdict(report: &LadderReport) -> String {
+    let num = report.rungs.len();
+    let right = report.rungs.iter().filter(|rung| rung.ok).count();
+    let findings: usize = report.rungs.iter().map(|rung| rung.findings.len()).sum();
+    let found = match findings {
+        0 => "no findings".to_owned(),
+        1 => "1 finding".to_owned(),
+        n => format!("{n} findings"),
+    };
+    format!("{right} of {num} rungs right, {found}.")
+}
+
+/// The kernels of a rung, where its launches were recorded.
+fn drawings(run: LadderRun<'_>, rung: &RungReport) -> Vec<Drawing> {
+    let Ok(known) = run.ladder.rung(rung.name) else { return Vec::new() };
+    let drawn = |(launch, told): (&Launch, &LaunchReport)| drawing(run, launch, told);
+    known.launches.iter().zip(&rung.launches).filter_map(drawn).collect()
+}
+
+/// The kernel of one launch; nothing if it cannot be built for the device, on which it ran.
+fn drawing(run: LadderRun<'_>, launch: &Launch, told: &LaunchReport) -> Option<Drawing> {
+    let (report, device) = (run.report, run.device);
+    let built = launch.kernel(report.dtype, report.size).build(&device.target()).ok()?;
+    let arch = device.arch();
+    let shape = Shape {
+        arch: warpfold_sim::Arch { number: arch.number, specific: arch.specific },
+        grid: told.config.grid,
+        block: told.config.block,
+        dynamic_shared: u32::try_from(built.dynamic_shared_bytes).unwrap_or(u32::MAX),
+    };
+    Some(Drawing::new(&built.ptx(), &built.entry, &shape, &told.report))
+}
+
+fn roofline_of(report: &LadderReport, device: &Device) -> Option<Roofline> {
+    let point = |rung: &RungReport| {
+        let instructions = rung.launches.iter().flat_map(|launch| &launch.report.instructions);
+        let counters = rung.counters.unwrap_or_default();
+        let sectors = counters.global_load_sectors + counters.global_store_sectors;
+        Point {
+            name: rung.name.to_owned(),
+            flops: rung.flops.unwrap_or_else(|| roofline::operations(instructions, report.dtype == Dtype::I32)),
+            // Without counters, what any solution has to move.
+            bytes: if rung.counters.is_some() { 32 * sectors } else { rung.bytes },
+            seconds: rung.seconds,
+        }
+    };
+    let points: Vec<Point> = report.rungs.iter().map(point).collect();
+    let roofs = roofline::roofs(device.name(), report.dtype, report.copy_gigabytes_per_second)?;
+    Some(Roofline { roofs, points })
+}

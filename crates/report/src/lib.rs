@@ -1,0 +1,26 @@
+//! What a run tells: as text, as JSON, and as a page with pictures in one file.
+//!
+//! Start with [`Page`]: what is drawn of a ladder, of a kernel, of measurements. [`ladder_text`]
+//! and [`ladder_page`] print and draw any [`Ladder`](warpfold_ladders::ladder::Ladder), yours too
+//! (`examples/20_own_ladder.rs`); [`annotated`] and [`Drawing`] are about one kernel. [`json`] has
+//! what reports have in common.
+//!
+//! The page is `page/`: HTML, CSS and JavaScript by hand, one file a picture, put together here. It
+//! holds its data as JSON, so that two reports can be compared on one page. Text of the report only
+//! ever becomes text nodes there. Deliberately absent: files, clocks and devices. Who calls writes,
+//! and says when it was.
+
+mod annotate;
+#[cfg(doctest)]
+mod book;
+mod drawing;
+pub mod json;
+mod ladder;
+mod page;
+mod roofline;
+pub mod table;
+
+pub use annotate::annotated;
+pub use drawing::{Drawing, Shape};
+pub use ladder::{LadderJson, LadderRun, ladder_page, ladder_text};
+pub use page::{About, Kind, Page};

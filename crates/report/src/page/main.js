@@ -1,0 +1,91 @@
+// The page: what stands at its top, then the sections that its kind of report has.
+
+const report = JSON.parse(document.getElementById("report").textContent);
+
+function headView() {
+  const themes = ["auto", "light", "dark"];
+  const theme = el("button", { type: "button", id: "theme", onclick: () => {
+    const next = themes[(themes.indexOf(document.documentElement.dataset.theme ?? "auto") + 1) % themes.length];
+    document.documentElement.dataset.theme = next;
+    theme.textContent = `colours: ${next}`;
+  } }, "colours: auto");
+  const when = report.unix_seconds ? new Date(report.unix_seconds * 1000).toISOString().slice(0, 16).replace("T", " ") + " UTC" : null;
+  return [
+    el("div", { class: "top" }, el("h1", {}, report.title), theme),
+    el("p", {}, report.subtitle),
+    el("p", { class: report.is_ok ? "verdict" : "verdict wrong", id: "verdict" }, report.verdict),
+    report.command ? el("p", {}, el("code", {}, report.command)) : null,
+    when ? el("p", { class: "quiet" }, when) : null,
+  ];
+}
+
+function ladderView() {
+  const { rungs } = report.data;
+  const detail = el("div", { id: "rung", "aria-live": "polite" });
+  const select = (name) => put(detail, rungView(rungs.findIndex((rung) => rung.name === name)));
+  const selected = rungs.at(-1)?.name;
+  if (selected) select(selected);
+  const series = seriesOf(report);
+  const absent = (report.data.absent ?? []).map(({ name, reason }) => el("p", { class: "quiet" }, `${name} was not run: ${reason}`));
+  return [
+    el("section", { id: "ladder" }, el("h2", {}, "The ladder"), bars(series, { select, selected }), absent),
+    detail,
+    rooflineView(report),
+  ];
+}
+
+/** A rung: what it changed, which numbers moved, its source and its kernels. */
+function rungView(index) {
+  const { rungs } = report.data;
+  const [rung, before] = [rungs[index], rungs[index - 1]];
+  const source = report.sources?.[rung.name];
+  const earlier = before && report.sources?.[before.name];
+  const kernels = report.kernels?.[rung.name] ?? [];
+  return [
+    el("h2", {}, rung.name),
+    el("p", {}, rung.sentence),
+    rung.failure ? el("p", { class: "wrong" }, rung.failure) : null,
+    rung.ok ? null : el("p", { class: "wrong" }, "The result is wrong."),
+    before ? movedView(before, rung) : null,
+    source ? sourceView(rung.name, source, earlier ? { name: before.name, source: earlier } : null) : null,
+    kernels.map(kernelView),
+    kernels.length ? null : findingsView({ findings: rung.findings }, new Map()),
+  ];
+}
+
+/** The counters that changed most against the rung before. */
+function movedView(before, rung) {
+  const [was, is] = [measured(before), measured(rung)];
+  const moved = Object.keys(is).filter((key) => typeof is[key] === "number" && was[key] !== is[key])
+    .sort((a, b) => distance(was[b], is[b]) - distance(was[a], is[a])).slice(0, 6);
+  if (moved.length === 0) return null;
+  const rows = moved.map((key) => [el("span", { title: COUNTERS[key]?.[1] ?? "" }, label(key)), number(was[key]), number(is[key]), change(was[key], is[key])]);
+  return table(["what moved most", before.name, rung.name, ""], rows);
+}
+
+function simView() {
+  const kernels = Object.values(report.kernels ?? {}).flat();
+  const c = report.data.counters;
+  const rows = Object.entries(c).filter(([, v]) => typeof v === "number").map(([key, v]) => [label(key), number(v), el("code", {}, COUNTERS[key]?.[1] ?? "")]);
+  return [
+    kernels.map((kernel) => el("section", {}, el("h2", {}, "Kernel"), kernelView(kernel))),
+    el("details", { open: rows.length < 12 }, el("summary", {}, "Counters"), table(["counter", "total", "NVIDIA's profilers call it"], rows)),
+  ];
+}
+
+function benchView() {
+  const series = seriesOf(report);
+  const rows = series.rows.map((row) => [row.name, ...series.keys.map((key) => number(row.values[key]))]);
+  return [
+    el("section", { id: "bench" }, el("h2", {}, "Measurements"), bars(series)),
+    el("details", {}, el("summary", {}, "All numbers"), el("div", { class: "scroll" }, table(["", ...series.keys.map(label)], rows))),
+  ];
+}
+
+const VIEWS = { ladder: ladderView, kernel: simView, bench: benchView, serve: benchView };
+
+put(document.getElementById("head"), headView());
+put(document.getElementById("page"), VIEWS[report.kind](), compareView(report));
+document.getElementById("version").textContent = report.version;
+// Paper has no buttons: everything folded is unfolded.
+window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((folded) => { folded.open = true; }));

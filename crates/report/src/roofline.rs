@@ -1,0 +1,127 @@
+//! What a roofline is drawn from: operations and bytes of kernels, and what devices reach.
+
+use serde::Serialize;
+use warpfold_kernels::Dtype;
+use warpfold_sim::InstructionCounters;
+
+/// Roofs, and what stands under them.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Roofline {
+    pub roofs: Roofs,
+    pub points: Vec<Point>,
+}
+
+/// One rung.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Point {
+    pub name: String,
+    /// Operations of the problem, or those that its instructions did.
+    pub flops: u64,
+    pub bytes: u64,
+    /// `null` without a clock.
+    pub seconds: Option<f64>,
+}
+
+/// What a device reaches at most.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Roofs {
+    pub gigabytes_per_second: f64,
+    /// `null` where it is not known.
+    pub teraflops_per_second: Option<f64>,
+    /// Where the numbers are from.
+    pub source: String,
+}
+
+/// GB/s, then TFLOP/s of f32 on CUDA cores, of f16 and bf16 on tensor cores without sparsity, and
+/// of 32-bit integers.
+///
+/// Bandwidth and TFLOP/s: NVIDIA's data sheets of the A100 80 GB SXM, H100 SXM and H200 SXM.
+/// Integers: 64 results per clock and SM (CUDA C++ Programming Guide, "Arithmetic Instructions"),
+/// with the SMs and boost clocks of the data sheets.
+const PEAKS: [(&str, f64, f64, f64, f64); 3] =
+    [("A100", 2_039.0, 19.5, 312.0, 9.7), ("H100", 3_350.0, 67.0, 989.0, 16.7), ("H200", 4_800.0, 67.0, 989.0, 16.7)];
+
+/// The roofs of a device by its name; of one that is not known, the copy that was measured on it.
+pub(crate) fn roofs(device: &str, dtype: Dtype, copy: Option<f64>) -> Option<Roofs> {
+    let known = PEAKS.iter().find(|(name, ..)| device.to_uppercase().contains(name));
+    let Some((name, bandwidth, f32, half, integers)) = known else {
+        let source = "The roof is a copy that was measured in the same run.".to_owned();
+        return copy.map(|copy| Roofs { gigabytes_per_second: copy, teraflops_per_second: None, source });
+    };
+    let (speed, what) = match dtype {
+        Dtype::F16 | Dtype::Bf16 => (*half, "tensor cores"),
+        Dtype::I32 => (*integers, "32-bit integers"),
+        _ => (*f32, "CUDA cores, f32"),
+    };
+    let source = format!("Roofs of the {name}, by its data sheet: {bandwidth} GB/s and {speed} T/s of {what}.");
+    Some(Roofs { gigabytes_per_second: *bandwidth, teraflops_per_second: Some(speed), source })
+}
+
+/// Operations that instructions did: those on floats, or where the problem is one of integers,
+/// those on signed ones, as addresses are unsigned here.
+pub(crate) fn operations<'a>(instructions: impl Iterator<Item = &'a InstructionCounters>, is_integer: bool) -> u64 {
+    instructions.map(|i| i.active_lanes * per_lane(&i.text, is_integer)).sum()
+}
+
+fn per_lane(text: &str, is_integer: bool) -> u64 {
+    let mut words = text.split_whitespace().skip_while(|word| word.starts_with('@'));
+    let parts: Vec<&str> = words.next().unwrap_or_default().trim_end_matches(';').split('.').collect();
+    let Some((&operation, modifiers)) = parts.split_first() else { return 0 };
+    if matches!(operation, "mma" | "wgmma") {
+        let lanes = if operation == "mma" { 32 } else { 128 };
+        return modifiers.iter().find_map(|part| multiplied(part)).map_or(0, |mnk| 2 * mnk / lanes);
+    }
+    let wide = |part: &&str| match (*part, is_integer) {
+        ("f16" | "bf16" | "f32" | "f64", false) | ("s32", true) => Some(1),
+        ("f16x2" | "bf16x2", false) => Some(2),
+        _ => None,
+    };
+    let elements = modifiers.iter().rev().find_map(wide).unwrap_or(0);
+    match operation {
+        "fma" | "mad" => 2 * elements,
+        "add" | "sub" | "mul" | "div" => elements,
+        "atom" | "red" if modifiers.contains(&"add") => elements,
+        _ => 0,
+    }
+}
+
+/// `m16n8k16` as 2,048.
+fn multiplied(shape: &str) -> Option<u64> {
+    let rest = shape.strip_prefix('m')?;
+    let (m, rest) = rest.split_once('n')?;
+    let (n, k) = rest.split_once('k')?;
+    Some(m.parse::<u64>().ok()? * n.parse::<u64>().ok()? * k.parse::<u64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_of_an_instruction_are_counted_by_lane() {
+        let floats = [
+            ("fma.rn.f32 %f1, %f2, %f3, %f4;", 2),
+            ("@!%p1 add.rn.f16x2 %r1, %r2, %r3;", 2),
+            ("red.global.add.f32 [%rd1], %f1;", 1),
+            ("add.s32 %r1, %r2, %r3;", 0),
+            ("ld.global.f32 %f1, [%rd1];", 0),
+            ("cvt.rn.f32.s32 %f1, %r1;", 0),
+            ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}, {%f2};", 128),
+            ("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%f1}, %rd1, %rd2, 1, 1, 1, 0, 0;", 2048),
+        ];
+        for (text, expected) in floats {
+            assert_eq!(per_lane(text, false), expected, "{text}");
+        }
+        assert_eq!(per_lane("add.s32 %r1, %r2, %r3;", true), 1);
+        assert_eq!(per_lane("add.u32 %r1, %r2, %r3;", true), 0);
+    }
+
+    #[test]
+    fn an_unknown_device_has_the_roof_that_was_measured() {
+        assert_eq!(roofs("a GPU", Dtype::F32, None), None);
+        let measured = roofs("a GPU", Dtype::F32, Some(600.0)).expect("a copy was measured");
+        assert_eq!((measured.gigabytes_per_second, measured.teraflops_per_second), (600.0, None));
+        let h200 = roofs("NVIDIA H200", Dtype::Bf16, Some(600.0)).expect("it is known");
+        assert_eq!((h200.gigabytes_per_second, h200.teraflops_per_second), (4800.0, Some(989.0)));
+    }
+}

@@ -1,0 +1,128 @@
+//! Keeps the first accesses of one warp for each instruction, addresses and all, for pictures.
+//!
+//! Which warp: the first that came to the instruction in the lowest block that did. A run without
+//! recording pays one test for each access.
+
+use super::machine::Machine;
+use super::memory_map::SHARED_WINDOW;
+use super::op::Op;
+use super::row::LANES;
+
+/// What one warp asked of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Recorded {
+    /// Bytes that each lane accesses.
+    pub bytes: u32,
+    /// The lanes that do.
+    pub mask: u32,
+    /// Generic addresses by lane.
+    pub at: [u64; LANES],
+}
+
+/// The accesses of one warp at one instruction, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OfWarp {
+    /// Linear index of its block.
+    pub block: u64,
+    /// The warp in its block.
+    pub warp: u32,
+    /// The first ones.
+    pub accesses: Vec<Recorded>,
+}
+
+/// What a worker keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Recording {
+    /// Accesses kept for each instruction.
+    most: usize,
+    /// By instruction.
+    pub by_instruction: Vec<Option<OfWarp>>,
+}
+
+impl Recording {
+    /// Room for so many accesses of each instruction.
+    pub(crate) fn new(most: usize, num_instructions: usize) -> Self {
+        Self { most, by_instruction: vec![None; num_instructions] }
+    }
+
+    /// Takes what another worker kept where its block is lower.
+    pub(crate) fn merge(&mut self, other: Self) {
+        if self.by_instruction.is_empty() {
+            self.by_instruction = other.by_instruction;
+            return;
+        }
+        for (mine, other) in self.by_instruction.iter_mut().zip(other.by_instruction) {
+            let is_lower = |other: &OfWarp| mine.as_ref().is_none_or(|mine| other.block < mine.block);
+            if other.as_ref().is_some_and(is_lower) {
+                *mine = other;
+            }
+        }
+    }
+
+    fn add(&mut self, instruction: u32, block: u64, warp: u32, access: Recorded) {
+        let kept = &mut self.by_instruction[instruction as usize];
+        let kept = kept.get_or_insert_with(|| OfWarp { block, warp, accesses: Vec::new() });
+        if (kept.block, kept.warp) == (block, warp) && kept.accesses.len() < self.most {
+            kept.accesses.push(access);
+        }
+    }
+}
+
+impl Machine {
+    /// Keeps an access to global memory.
+    #[inline(always)]
+    pub(crate) fn record(&mut self, op: &Op, at: &[u64; LANES], mask: u32, bytes: u32) {
+        if self.recording.is_some() && mask != 0 {
+            self.keep(op, Recorded { bytes, mask, at: *at });
+        }
+    }
+
+    /// Keeps an access to the shared memory of the running block.
+    #[inline(always)]
+    pub(crate) fn record_shared(&mut self, op: &Op, at: &[u32; LANES], mask: u32, bytes: u32) {
+        if self.recording.is_some() && mask != 0 {
+            let at = at.map(|offset| SHARED_WINDOW + u64::from(offset));
+            self.keep(op, Recorded { bytes, mask, at });
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep(&mut self, op: &Op, access: Recorded) {
+        let (block, warp) = (self.block, self.warp);
+        if let Some(recording) = &mut self.recording {
+            recording.add(op.instruction, block, warp, access);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(first: u64) -> Recorded {
+        Recorded { bytes: 4, mask: 1, at: [first; LANES] }
+    }
+
+    #[test]
+    fn one_warp_is_followed_as_far_as_there_is_room() {
+        let mut recording = Recording::new(2, 1);
+        for (warp, first) in [(3, 0), (4, 100), (3, 4), (3, 8)] {
+            recording.add(0, 7, warp, access(first));
+        }
+        let kept = OfWarp { block: 7, warp: 3, accesses: vec![access(0), access(4)] };
+        assert_eq!(recording.by_instruction, [Some(kept)]);
+    }
+
+    #[test]
+    fn of_two_workers_the_lower_block_is_kept() {
+        let of = |block| {
+            let mut recording = Recording::new(2, 1);
+            recording.add(0, block, 0, access(block));
+            recording
+        };
+        let mut all = Recording::default();
+        [5, 2, 9].into_iter().for_each(|block| all.merge(of(block)));
+        assert_eq!(all.by_instruction[0].as_ref().map(|kept| kept.block), Some(2));
+    }
+}
