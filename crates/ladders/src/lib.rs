@@ -3,15 +3,20 @@
 //!
 //! Start with [`ladder`]: what a ladder is, the list of [all of them](ladder::LADDERS), and how one
 //! is run and judged. Each has a folder with its rungs: [`vector_add`], [`reduce`], [`softmax`],
-//! [`norm`], [`scale`], [`gemv`], [`histogram`], [`gemm`], [`hgemm`], [`conv`], [`attention`].
+//! [`norm`], [`scale`], [`gemv`], [`histogram`], [`gemm`], [`hgemm`], [`conv`], [`attention`],
+//! [`elementwise`], [`dot`], [`groups`], [`scan`].
 //! [`row`] is what ladders on rows have in common. These are lessons: what tensors use is in
 //! [`warpfold_kernels`], and where a ladder ends with a kernel that ships, its last rung is that
 //! kernel.
 
+pub mod allocation;
 pub mod attention;
 pub mod conv;
+pub mod dot;
+pub mod elementwise;
 pub mod gemm;
 pub mod gemv;
+pub mod groups;
 pub mod hgemm;
 pub mod histogram;
 pub mod ladder;
@@ -19,13 +24,16 @@ pub mod norm;
 pub mod reduce;
 pub mod row;
 pub mod scale;
+pub mod scan;
 pub mod softmax;
 pub mod vector_add;
 
 mod element;
 mod error;
 mod list;
+mod source;
 
 pub use element::LadderElement;
 pub use error::{Error, ErrorKind};
 pub use list::{all_kernels, rungs};
+pub use source::source_of;

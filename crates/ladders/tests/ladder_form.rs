@@ -11,8 +11,13 @@ const MAX_CHANGED: usize = 80;
 
 const FOLDERS: &[(&str, &str)] = &[
     ("vector-add", "vector_add/ladder"),
+    ("relu", "elementwise/relu"),
+    ("sigmoid", "elementwise/sigmoid"),
+    ("dot", "dot/ladder"),
     ("reduce", "reduce/ladder"),
     ("reduce-lessons", "reduce/lessons"),
+    ("group-reduce", "groups/ladder"),
+    ("scan", "scan/ladder"),
     ("softmax", "softmax/ladder"),
     ("softmax-vector", "softmax/vector"),
     ("norm", "norm/ladder"),

@@ -1,6 +1,6 @@
-//! Rung 7: two stages in shared memory.
-//! Changed: the next tile is loaded to registers before the multiplications and stored to the other stage behind them.
-//! Removes: the wait for global memory, and one of two barriers a step.
+//! Rung 8: two stages in shared memory, two fragments in registers.
+//! Changed: the next tile is loaded before the multiplications and stored behind them; the next fragments likewise.
+//! Removes: the waits for global and for shared memory, and one of two barriers a step.
 //! Measured: see `LADDER` (generated).
 //! Limit now: the tile under way takes registers, and instructions to store it; stores of `a` meet in the banks.
 
@@ -46,9 +46,17 @@ pub fn double_buffer() -> Sgemm {
             let (current, other) = (stage.get(), stage.get() ^ (depth * block));
             let next = load(step + depth);
             let mut acc = sums.get();
-            for l in 0..depth {
+            let fragments = |l: u32| {
                 let a = eight([0, 16].map(|i| tile_a.at(current + my_row + (l * block + i)).get_vec::<4>()));
                 let b = eight([0, 32].map(|j| tile_b.at(current + my_column + (l * block + j)).get_vec::<4>()));
+                (a, b)
+            };
+            let mut next_fragments = fragments(0);
+            for l in 0..depth {
+                let (a, b) = next_fragments;
+                if l + 1 < depth {
+                    next_fragments = fragments(l + 1);
+                }
                 multiply(a, b, &mut acc);
             }
             sums.set(acc);

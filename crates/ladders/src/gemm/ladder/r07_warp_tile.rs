@@ -1,4 +1,4 @@
-//! Rung 6: a warp has a tile of its own.
+//! Rung 7: a warp has a tile of its own.
 //! Changed: a warp takes 32 x 64 outputs; its threads' fragments lie side by side, four wide, in two halves each way.
 //! Removes: every bank conflict of the fragments, and half of the bytes of `a` and `b` that a warp reads.
 //! Measured: see `LADDER` (generated).

@@ -1,4 +1,4 @@
-//! Rung 2: tiles in shared memory.
+//! Rung 3: tiles in shared memory.
 //! Changed: a block brings a tile of `a` and one of `b` to shared memory, and every thread uses a row and a column of them.
 //! Removes: 31 of 32 loads of global memory.
 //! Measured: see `LADDER` (generated).

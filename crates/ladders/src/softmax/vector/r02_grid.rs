@@ -1,25 +1,25 @@
-//! Rung 2: accesses of 16 bytes.
-//! Changed: each thread takes neighbours at once; what is left over at the end is taken one by one.
-//! Removes: most load and store instructions, with their addresses, and of four or eight rescalings all but one.
+//! Rung 2: two launches, of which the second begins when the first is over.
+//! Changed: the first launch leaves one pair per block, the largest element and the sum; the second folds those.
+//! Removes: the race: nobody reads a sum that is not whole; and overflow, as the largest element is known.
 //! Measured: see `VECTOR` (generated).
-//! Limit now: memory; the vector is read twice, as no grid could keep it.
+//! Limit now: each load and each store moves one element a thread.
 
 use warpfold_kernels::fold::{Monoid, OnlineSoftmax};
-use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, vars, when};
+use warpfold_lang::{Global, Val, block_idx, kernel, range, thread_idx, vars, when};
 
 use super::{Partials, VectorSoftmax, fold_partials, grid_threads};
 use crate::row::{Row, RowElement, Team};
 
 /// Each block leaves the largest of its elements, and their sum of exponentials.
 #[must_use]
-pub fn grid_vec4_partials<T: RowElement>(block: u32) -> Partials<T> {
-    let name = format!("softmax_grid_vec4_partials_{}", T::DTYPE);
+pub fn grid_partials<T: RowElement>(block: u32) -> Partials<T> {
+    let name = format!("softmax_grid_partials_{}", T::DTYPE);
     let body = move |input: Global<T>, largest: Global<f32>, sums: Global<f32>, len: Val<u32>| {
         let input = Row::only(input, len);
         let thread = block_idx().x * block + thread_idx().x;
         // Largest and sum
         let seen = vars(OnlineSoftmax.identity());
-        input.each_group(thread, grid_threads(block), |_, x| seen.set(OnlineSoftmax::push_all(seen.get(), x)));
+        range(thread, len, grid_threads(block), |i| seen.set(OnlineSoftmax::push_all(seen.get(), &[input.get(i)])));
         let (m, sum) = Team::Block(block).fold(OnlineSoftmax, seen.get());
         // Epilogue
         when(thread_idx().x.eq(0), || {
@@ -32,8 +32,8 @@ pub fn grid_vec4_partials<T: RowElement>(block: u32) -> Partials<T> {
 
 /// Each block folds what all have left, and writes its share.
 #[must_use]
-pub fn grid_vec4<T: RowElement>(block: u32) -> VectorSoftmax<T> {
-    let name = format!("softmax_grid_vec4_{}", T::DTYPE);
+pub fn grid<T: RowElement>(block: u32) -> VectorSoftmax<T> {
+    let name = format!("softmax_grid_{}", T::DTYPE);
     let body = move |input: Global<T>,
                      largest: Global<f32>,
                      sums: Global<f32>,
@@ -46,10 +46,7 @@ pub fn grid_vec4<T: RowElement>(block: u32) -> VectorSoftmax<T> {
         let (largest, sum) = fold_partials(Team::Block(block), largest, sums, num_partials);
         // Epilogue
         let (shift, factor) = (OnlineSoftmax::shift(largest), sum.recip());
-        input.each_group(thread, grid_threads(block), |i, x| {
-            let results: Vec<_> = x.iter().map(|x| (*x - shift).exp() * factor).collect();
-            output.set(i, &results);
-        });
+        range(thread, len, grid_threads(block), |i| output.set(i, &[(input.get(i) - shift).exp() * factor]));
     };
     kernel(name, body).required_block(block)
 }

@@ -1,4 +1,4 @@
-//! Rung 5: accesses of 16 bytes.
+//! Rung 6: accesses of 16 bytes.
 //! Changed: loads and stores take four neighbours at once; the tile of `a` lies transposed, so that its fragments do too.
 //! Removes: three of four accesses of global and shared memory.
 //! Measured: see `LADDER` (generated).
