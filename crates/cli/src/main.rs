@@ -18,10 +18,12 @@ mod ladder;
 mod model;
 mod npy;
 mod output;
+mod profile;
 mod progress;
 mod run;
 mod serve;
 mod sim;
+mod suggestion;
 mod table;
 
 use std::io::Write;

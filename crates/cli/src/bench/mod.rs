@@ -13,7 +13,7 @@ use warpfold_bench::{self as bench, Record};
 use crate::failure::Failure;
 use crate::output::{self, Form};
 use crate::table::{Table, grouped};
-use crate::{Ending, device_choice};
+use crate::{Ending, device_choice, profile};
 
 /// Measures operators at the shapes that peers report.
 ///
@@ -36,6 +36,8 @@ pub(crate) struct Bench {
     /// The form of the report.
     #[arg(long, default_value = "table")]
     report: Form,
+    #[command(flatten)]
+    profile: profile::Options,
     /// Measure nothing; print recorded runs (of --report json) as Markdown tables.
     #[arg(long, value_name = "RUN.json", num_args = 1.., conflicts_with_all = ["families", "device", "report"])]
     markdown: Vec<PathBuf>,
@@ -64,11 +66,22 @@ impl Bench {
             families.push("copy".to_owned());
         }
         let mut records: Vec<Record> = Vec::new();
+        self.profile.start(&device)?;
         bench::run(&device, &families, |record| records.push(record.clone()))?;
+        let recorded = self.profile.finish(&device)?;
         let copy = records.iter().find(|record| record.family == "copy").and_then(Record::gigabytes_per_second);
         match self.report {
-            Form::Table => output::print(&text(&device.to_string(), &records, copy))?,
-            Form::Json => output::print_json(&json(&device.to_string(), &records, copy))?,
+            Form::Table => {
+                let profile = recorded.map_or_else(String::new, |recorded| format!("\n{}", profile::tables(&recorded)));
+                output::print(&(text(&device.to_string(), &records, copy) + &profile))?;
+            }
+            Form::Json => {
+                let mut report = json(&device.to_string(), &records, copy);
+                if let (Some(recorded), Some(report)) = (recorded, report.as_object_mut()) {
+                    report.insert("profile".to_owned(), profile::json(&recorded));
+                }
+                output::print_json(&report)?;
+            }
         }
         Ok(Ending::Clean)
     }

@@ -1,12 +1,12 @@
 //! A ladder's report as JSON.
 
 use serde::Serialize;
+use warpfold_device::Recorded;
 use warpfold_ladders::ladder::{Ladder, LadderReport, RungReport};
 
-use super::{Activity, profile};
 use crate::failure::Failure;
 use crate::json::{Counters, Finding};
-use crate::output;
+use crate::{output, profile};
 
 #[derive(Debug, Serialize)]
 struct Json<'a> {
@@ -20,7 +20,7 @@ struct Json<'a> {
     /// `null` without a clock.
     copy_gigabytes_per_second: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    profile: Option<Vec<profile::Json>>,
+    profile: Option<serde_json::Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -60,12 +60,15 @@ struct Rung<'a> {
     findings: Vec<Finding<'a>>,
     /// Why the run failed, where it did.
     failure: Option<&'a str>,
+    /// Only of a race by design.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_race: bool,
     blocks: u64,
     sentence: &'a str,
 }
 
 /// Prints the report.
-pub(super) fn print(ladder: &Ladder, report: &LadderReport, activities: Option<&[Activity]>) -> Result<(), Failure> {
+pub(super) fn print(ladder: &Ladder, report: &LadderReport, recorded: Option<&Recorded>) -> Result<(), Failure> {
     let size = ladder.size_text(report.size).map_or(Size::Elements(report.size), Size::Numbers);
     output::print_json(&Json {
         ladder: report.ladder,
@@ -74,7 +77,7 @@ pub(super) fn print(ladder: &Ladder, report: &LadderReport, activities: Option<&
         rungs: report.rungs.iter().map(Rung::from).collect(),
         absent: report.absent.iter().map(|absent| Absent { name: absent.name, reason: &absent.reason }).collect(),
         copy_gigabytes_per_second: report.copy_gigabytes_per_second,
-        profile: activities.map(|all| all.iter().map(profile::Json::from).collect()),
+        profile: recorded.map(profile::json),
     })
 }
 
@@ -90,6 +93,7 @@ impl<'a> From<&'a RungReport> for Rung<'a> {
             counters: rung.counters.as_ref().map(Counters::from),
             findings: rung.findings.iter().map(Finding::from).collect(),
             failure: rung.failure.as_deref(),
+            is_race: rung.is_race,
             blocks: rung.blocks,
             sentence: &rung.sentence,
         }

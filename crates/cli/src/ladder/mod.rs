@@ -1,15 +1,16 @@
 //! `warpfold ladder`: one problem, solved by kernels from naive to shipped, each checked and
 //! explained.
 
+mod allocation;
+mod explain;
 mod json;
-mod profile;
+mod list;
 mod report;
 mod serving;
 
 use std::sync::Arc;
 
 use clap::Args;
-use warpfold_device::Activity;
 use warpfold_kernels::Dtype;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
 
@@ -17,8 +18,10 @@ use crate::Ending;
 use crate::device_choice;
 use crate::failure::Failure;
 use crate::output::Form;
+use crate::profile;
 use crate::progress::Progress;
 use crate::sim::Check;
+use crate::suggestion::did_you_mean;
 
 /// Runs the kernels of a ladder, from naive to shipped: each result is checked, each step
 /// explained.
@@ -29,16 +32,20 @@ use crate::sim::Check;
 /// refuses, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Ladder {
-    #[arg(value_name = "NAME", help = names())]
+    #[arg(value_name = "NAME", help = names(), default_value = "", hide_default_value = true)]
     name: String,
+    /// List the ladders with their problems and rungs.
+    #[arg(long, exclusive = true)]
+    list: bool,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Elements; MxNxK for products of matrices; PxD for convolutions, the catalogue's problem P
-    /// made D times smaller; LENGTHxHEADSxKV_HEADSxHEAD_DIMxSEQUENCES[-causal] for attention and
-    /// decode, the last ones left out or not; requests of serving. Unless given what the ladder was
-    /// measured with.
+    /// Elements, as 1000, 64K, 32M (powers of two) or 1e6; MxNxK for products of matrices; PxD for
+    /// convolutions, the catalogue's problem P made D times smaller;
+    /// LENGTHxHEADSxKV_HEADSxHEAD_DIMxSEQUENCES[-causal] for attention and decode, the last ones
+    /// left out or not; requests of serving; calls of allocation. Unless given what the ladder was
+    /// measured with, or on the virtual GPU what ends within seconds.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     size: Option<String>,
     #[command(flatten)]
@@ -49,15 +56,37 @@ pub(crate) struct Ladder {
     /// A rung to run, any number of times; unless given all of them.
     #[arg(long = "rung", value_name = "NAME")]
     rungs: Vec<String>,
+    /// Columns of the matrix; of gemv alone.
+    #[arg(long, value_name = "N")]
+    columns: Option<usize>,
+    /// How many times as many elements a thread of `coarsened` takes: 2, 4 or 8; of reduce-lessons
+    /// alone.
+    #[arg(long, value_name = "N")]
+    factor: Option<usize>,
+    /// Print the Rust source of the rungs that --rung names.
+    #[arg(long, requires = "rungs", conflicts_with_all = ["profile", "explain"])]
+    source: bool,
+    /// Draw the trees step by step, instead of running the ladder; of reduce alone.
+    #[arg(long, conflicts_with = "profile")]
+    explain: bool,
+    /// What --explain adds up: numbers such as 3,1,7,0.
+    #[arg(
+        long,
+        value_name = "X,Y,…",
+        requires = "explain",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    values: String,
     /// Positions of a block of the KV cache, from 1 to 128; of serving alone.
     #[arg(long, value_name = "N")]
     block_size: Option<usize>,
     /// Which checks to run; all needs the virtual GPU.
     #[arg(long, default_value = "none")]
     check: Check,
-    /// Add what the device was given to do, by activity.
-    #[arg(long)]
-    profile: bool,
+    #[command(flatten)]
+    profile: profile::Options,
     /// The form of the report.
     #[arg(long, default_value = "table")]
     report: Form,
@@ -103,23 +132,49 @@ impl From<&Heads> for HeadOptions {
 
 impl Ladder {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        if self.list {
+            return list::print().map(|()| Ending::Clean);
+        }
+        if self.name.is_empty() {
+            return Err(Failure::usage("a ladder's name is needed; `warpfold ladder --list` lists them"));
+        }
         if self.name == serving::NAME {
             return self.run_serving();
         }
         if self.block_size.is_some() {
             return Err(Failure::usage(format!("--block-size is an option of ladder {}", serving::NAME)));
         }
-        let is_known = ladders::LADDERS.iter().any(|ladder| ladder.name == self.name);
-        let others = |e| Failure::usage(format!("{e}, {}", serving::NAME));
-        let ladder = ladders::ladder(&self.name).map_err(|e| if is_known { e.into() } else { others(e) })?;
-        let size = self.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
-        let size = ladder.with_heads(size, &(&self.heads).into())?;
+        if self.name == allocation::NAME {
+            return self.run_allocation();
+        }
+        let ladder = self.ladder()?;
+        for name in &self.rungs {
+            ladder.rung(name).map_err(|error| {
+                let names = ladder.rungs.iter().map(|rung| rung.name);
+                Failure::usage(format!("{error}{}", did_you_mean(name, names)))
+            })?;
+        }
+        if self.source {
+            return list::print_source(ladder, &self.rungs).map(|()| Ending::Clean);
+        }
+        if self.explain {
+            if ladder.name != "reduce" {
+                return Err(Failure::usage(format!("--explain is an option of ladder reduce, not of {}", ladder.name)));
+            }
+            let device = device_choice::open(self.device.as_deref())?;
+            return explain::run(&device, &self.values, &self.rungs, self.report);
+        }
         // Names and sizes are refused before a device is looked for.
-        self.rungs.iter().try_for_each(|name| ladder.rung(name).map(drop))?;
+        let given = self.size.as_ref().map(|text| ladder.parse_size(text)).transpose()?;
+        let size = self.with_options(ladder, given.unwrap_or(ladder.default_size))?;
         ladder.check_size(size)?;
         let dtype = self.dtype.unwrap_or(ladder.default_dtype());
         ladder.check_dtype(dtype)?;
         let device = device_choice::open(self.device.as_deref())?;
+        let size = match given {
+            None => self.with_options(ladder, ladder.default_size_on(&device))?,
+            Some(_) => size,
+        };
         let progress = Progress::new();
         let options = RunOptions {
             rungs: self.rungs.clone(),
@@ -127,32 +182,67 @@ impl Ladder {
             progress: Some(watched_by(&progress)),
             ..RunOptions::default()
         };
-        if self.profile {
-            device.start_activity();
-        }
+        self.profile.start(&device)?;
         let report = ladders::run(&device, ladder, size, dtype, &options);
         progress.end();
         let report = report?;
-        let activities = if self.profile { Some(device.finish_activity()?) } else { None };
+        let recorded = self.profile.finish(&device)?;
         match self.report {
-            Form::Table => report::print(ladder, &report, activities.as_deref())?,
-            Form::Json => json::print(ladder, &report, activities.as_deref())?,
+            Form::Table => report::print(ladder, &report, recorded.as_ref())?,
+            Form::Json => json::print(ladder, &report, recorded.as_ref())?,
         }
         ending(&report)
+    }
+
+    /// The ladder of the name.
+    fn ladder(&self) -> Result<&'static ladders::Ladder, Failure> {
+        ladders::ladder(&self.name).map_err(|error| {
+            let others = [allocation::NAME, serving::NAME];
+            let names = ladders::LADDERS.iter().map(|ladder| ladder.name).chain(others);
+            Failure::usage(format!("{error}, {}{}", others.join(", "), did_you_mean(&self.name, names)))
+        })
+    }
+
+    /// A size with what the options say.
+    fn with_options(&self, ladder: &ladders::Ladder, size: usize) -> Result<usize, Failure> {
+        let mut size = ladder.with_heads(size, &(&self.heads).into())?;
+        for (option, value) in [("columns", self.columns), ("factor", self.factor)] {
+            if let Some(value) = value {
+                size = ladder.with_option(size, option, value)?;
+            }
+        }
+        Ok(size)
+    }
+}
+
+impl Ladder {
+    /// Refuses options that a ladder without kernels of its own does not have.
+    fn refuse_options(&self, name: &str, more: &[(bool, &str)]) -> Result<(), Failure> {
+        let is_given = [
+            (self.dtype.is_some(), "--dtype"),
+            (self.check != Check::None, "--check"),
+            (self.profile.is_any(), "--profile"),
+            (self.columns.is_some(), "--columns"),
+            (self.factor.is_some(), "--factor"),
+            (self.source, "--source"),
+            (self.explain, "--explain"),
+            (self.heads.is_any(), "options of attention and decode"),
+        ];
+        match is_given.iter().chain(more).find(|(is_given, _)| *is_given) {
+            Some((_, option)) => Err(Failure::usage(format!("ladder {name} has no {option}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn run_allocation(&self) -> Result<Ending, Failure> {
+        self.refuse_options(allocation::NAME, &[(!self.rungs.is_empty(), "--rung")])?;
+        allocation::run(&device_choice::open(self.device.as_deref())?, self.size.as_deref(), self.report)
     }
 }
 
 impl Ladder {
     fn run_serving(&self) -> Result<Ending, Failure> {
-        let is_given = [
-            (self.dtype.is_some(), "--dtype"),
-            (self.check != Check::None, "--check"),
-            (self.profile, "--profile"),
-            (self.heads.is_any(), "options of attention and decode"),
-        ];
-        if let Some((_, option)) = is_given.iter().find(|(is_given, _)| *is_given) {
-            return Err(Failure::usage(format!("ladder {} has no {option}", serving::NAME)));
-        }
+        self.refuse_options(serving::NAME, &[])?;
         let asked = serving::Asked {
             size: self.size.as_deref(),
             block_size: self.block_size,
@@ -185,5 +275,5 @@ fn ending(report: &LadderReport) -> Result<Ending, Failure> {
 /// What ladders there are: `a, b or c`
 fn names() -> String {
     let names: Vec<_> = ladders::LADDERS.iter().map(|ladder| ladder.name).collect();
-    format!("{} or {}", names.join(", "), serving::NAME)
+    format!("{}, {} or {}", names.join(", "), allocation::NAME, serving::NAME)
 }

@@ -15,7 +15,8 @@ use warpfold_sim::{Arch, Error, Launch, Memory, Options, Program, Report};
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output::Form;
+use crate::output::{self, Form};
+use crate::profile;
 use crate::progress::Progress;
 use bind::Bindings;
 use spec::Spec;
@@ -76,6 +77,8 @@ pub(crate) struct Sim {
     /// The form of the report.
     #[arg(long, default_value = "table")]
     report: Form,
+    #[command(flatten)]
+    profile: profile::Options,
 }
 
 /// Which checks to run.
@@ -101,6 +104,7 @@ const MEMORY_BYTES: u64 = 141_000_000_000;
 
 impl Sim {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        self.profile.refuse_trace()?;
         let text = read_text(&self.file)?;
         let memory = Memory::new(MEMORY_BYTES);
         let program = Program::load(&memory, &text, self.arch).map_err(|error| self.blame(error))?;
@@ -111,6 +115,17 @@ impl Sim {
         match self.report {
             Form::Table => report::print_table(self, &report, &saved, &text)?,
             Form::Json => report::print_json(self, &report)?,
+        }
+        if self.profile.is_any() {
+            let recorded = bindings.traffic(&self.entry);
+            self.profile.write(&recorded)?;
+            if self.profile.is_printed() {
+                let tables = profile::tables(&recorded);
+                match self.report {
+                    Form::Table => output::print(&format!("\n{tables}"))?,
+                    Form::Json => output::note(&tables),
+                }
+            }
         }
         Ok(if report.has_errors() { Ending::Findings } else { Ending::Clean })
     }

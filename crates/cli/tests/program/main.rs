@@ -6,6 +6,7 @@ mod foreign;
 mod generate;
 mod inspect;
 mod ladder;
+mod profile;
 mod serve;
 mod sim;
 mod support;
