@@ -192,7 +192,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::LaunchFailed`] if a kernel failed since the last synchronisation.
     pub fn synchronize(&self) -> Result<(), Error> {
-        self.activity().call("cuCtxSynchronize", || self.backend().synchronize())
+        self.activity().call("cuStreamSynchronize", || self.backend().synchronize())
     }
 
     /// Loads PTX text: on CUDA by the driver's compiler, on the virtual GPU by its own front end.

@@ -101,9 +101,6 @@ pub(crate) const MAX_SIZE_OF_U32: usize = 1 << 31;
 /// Elements unless said on the virtual GPU.
 const VIRTUAL_ELEMENTS: usize = 1 << 20;
 
-/// Other sizes unless said on the virtual GPU, where those of a GPU take longer than some seconds.
-const VIRTUAL_SIZES: &[(&str, &str)] = &[];
-
 impl Ladder {
     /// The rung of this name.
     ///
@@ -175,15 +172,9 @@ impl Ladder {
     /// The size unless said on a device: on the virtual GPU what ends within some seconds.
     #[must_use]
     pub fn default_size_on(&self, device: &Device) -> usize {
-        if !device.is_virtual() {
-            return self.default_size;
-        }
         match self.sizes {
-            Sizes::Elements | Sizes::With(_) => self.default_size.min(VIRTUAL_ELEMENTS),
-            Sizes::Numbers(_) | Sizes::Heads(_) => {
-                let small = VIRTUAL_SIZES.iter().find(|(name, _)| *name == self.name);
-                small.and_then(|(_, text)| self.parse_size(text).ok()).unwrap_or(self.default_size)
-            }
+            Sizes::Elements | Sizes::With(_) if device.is_virtual() => self.default_size.min(VIRTUAL_ELEMENTS),
+            _ => self.default_size,
         }
     }
 

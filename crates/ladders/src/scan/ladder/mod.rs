@@ -201,8 +201,8 @@ const RUNGS: &[Rung] = &[
         name: "chained",
         changed: "One launch: each tile waits for the sum up to the tile before it, and hands its own on",
         claims: &[
+            // Tiles that wait load again and again, so that loads prove nothing.
             Claim::new(Metric::Steps, Change::Falls),
-            Claim::new(Metric::LoadBytes, Change::Falls),
             Claim::new(Metric::StoreBytes, Change::Falls),
         ],
         launches: &[Launch::new(typed!(chained()), tiles)],
