@@ -1,4 +1,4 @@
-//! Rung 2: one output a thread.
+//! Rung 1: one output a thread.
 //! Changed: the formula as it stands: a thread walks along a row of `a` and down a column of `b`.
 //! Removes: nothing.
 //! Measured: see `LADDER` (generated).
