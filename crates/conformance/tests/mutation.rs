@@ -30,6 +30,8 @@ fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
     let rounds = match rung.name {
         _ if rung.finish == Finish::OneBlock => 2000,
         "grid_stride" | "single_pass" => 2_200_003,
+        // More blocks than a warp has lanes: other warps than that of the grid's barrier read.
+        "grid_sync" => 70_003,
         // More totals of tiles than one round scans.
         "hillis_steele" | "blelloch" | "shuffle" if ladder.name == "scan" => 300_007,
         _ => 5003,
