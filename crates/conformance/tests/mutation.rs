@@ -111,14 +111,16 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
         // Integers, where there are some: a wrong sum shows in them whatever the order of
         // additions.
         let dtype = ladder.dtypes.iter().copied().find(|dtype| *dtype == Dtype::I32).unwrap_or(ladder.default_dtype());
-        let mut opened: Option<(usize, Box<dyn Instance>)> = None;
+        let mut opened: Option<((usize, Dtype), Box<dyn Instance>)> = None;
         // A race is refuted as it is.
         for rung in ladder.rungs.iter().filter(|rung| rung.finish != Finish::Race) {
             // Rungs of one size share the data, and what should become of it.
             let size = size_of(ladder, rung);
+            let own = rung.launches.iter().find_map(|launch| launch.dtypes).filter(|own| !own.contains(&dtype));
+            let dtype = own.map_or(dtype, |own| own[0]);
             let (_, mut instance) = match opened.take() {
-                Some(opened) if opened.0 == size => opened,
-                _ => (size, (ladder.open)(&device, dtype, size, Guards::Checker).unwrap()),
+                Some(opened) if opened.0 == (size, dtype) => opened,
+                _ => ((size, dtype), (ladder.open)(&device, dtype, size, Guards::Checker).unwrap()),
             };
             let whole: Vec<_> = rung.launches.iter().map(|l| l.kernel(dtype, size).prepare(&device).unwrap()).collect();
             for (mutated, launch) in rung.launches.iter().enumerate() {
@@ -138,7 +140,7 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
                 tried += count;
                 survivors.extend(left);
             }
-            opened = Some((size, instance));
+            opened = Some(((size, dtype), instance));
         }
     }
     println!("{tried} mutants, {} of them unnoticed", survivors.len());

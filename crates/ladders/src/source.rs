@@ -209,21 +209,3 @@ pub fn source_of(ladder: &Ladder, rung: &Rung) -> &'static str {
     let sources = SOURCES.iter().find(|(name, _)| *name == ladder.name).map(|(_, sources)| *sources);
     sources.zip(position).map_or("", |(sources, position)| sources.get(position).copied().unwrap_or(""))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ladder::LADDERS;
-
-    #[test]
-    fn every_rung_has_its_own_source() {
-        for ladder in LADDERS {
-            for (n, rung) in (1..).zip(ladder.rungs) {
-                let source = source_of(ladder, rung);
-                assert!(source.starts_with(&format!("//! Rung {n}: ")), "{}/{}", ladder.name, rung.name);
-                let is_its_own = source.contains(&format!("fn {}", rung.name)) || source.contains(rung.name);
-                assert!(is_its_own, "{}/{}", ladder.name, rung.name);
-            }
-        }
-    }
-}

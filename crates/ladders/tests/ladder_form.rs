@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use warpfold_ladders::ladder::LADDERS;
+use warpfold_ladders::source_of;
 
 /// Lines added plus lines removed against the rung before, at most.
 const MAX_CHANGED: usize = 80;
@@ -63,6 +64,15 @@ fn every_ladder_has_a_file_for_each_rung_and_no_other() {
         let found: Vec<_> =
             rungs(folder).iter().map(|f| f.file_name().unwrap().to_string_lossy().into_owned()).collect();
         assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn the_source_that_is_shown_is_the_file_of_the_rung() {
+    for (ladder, (_, folder)) in LADDERS.iter().zip(FOLDERS) {
+        for (rung, file) in ladder.rungs.iter().zip(rungs(folder)) {
+            assert_eq!(source_of(ladder, rung), fs::read_to_string(&file).unwrap(), "{}", file.display());
+        }
     }
 }
 
